@@ -1,0 +1,47 @@
+// file.h -- files: whole reads, read-only maps, and durable writes that appear at once or not at
+// all.
+#ifndef TRIREME_BASE_FILE_H
+#define TRIREME_BASE_FILE_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+// A file mapped read-only. `at` is NULL when `bytes` is 0. Owner calls file_unmap.
+typedef struct file_map {
+    const uint8_t *at;
+    size_t bytes;
+} file_map;
+
+status file_map_open(const char *path, file_map *out, err *e); // E_USAGE when it cannot be opened
+void file_unmap(file_map *m);
+
+// The whole file, zero-terminated, owned by the caller (free). *bytes may be NULL.
+status file_read(const char *path, char **out, size_t *bytes, err *e);
+
+bool file_exists(const char *path);
+bool file_is_directory(const char *path);
+status file_make_directories(const char *path, err *e); // like mkdir -p
+status file_remove_tree(const char *path, err *e); // like rm -r; fine when absent; follows no links
+char *file_join(const char *folder, const char *name); // owned by the caller
+
+// A file being written with its own buffer (1 MiB). Errors name the path.
+typedef struct file_writer file_writer;
+status file_create(const char *path, file_writer **out, err *e); // truncates
+status file_write(file_writer *w, const void *data, size_t bytes, err *e);
+uint64_t file_writer_hash(const file_writer *w); // XXH3-64 of all bytes written so far
+uint64_t file_writer_bytes(const file_writer *w);
+// Flushes, fsyncs and closes. `w` is gone afterwards whatever the status.
+status file_finish(file_writer *w, err *e);
+void file_abandon(file_writer *w); // closes without a promise; NULL allowed
+
+// Writes the whole file under a temporary name beside it, makes it durable, then renames it.
+status file_replace(const char *path, const void *data, size_t bytes, err *e);
+// fsync of a folder, so that renames in it survive a power cut.
+status file_sync_directory(const char *path, err *e);
+// Renames and makes both parent folders durable.
+status file_rename(const char *from, const char *to, err *e);
+
+#endif

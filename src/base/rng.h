@@ -1,0 +1,52 @@
+// rng.h -- counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as
+// easy as 1, 2, 3", SC 2011).
+//
+// A draw is a pure function of (key, counter): no state, so a value does not depend on which rank
+// or thread draws it, nor on what was drawn before. Keys come from (seed, stream), counters are
+// logical positions: a parameter's element, a token's position in the global batch.
+#ifndef TRIREME_BASE_RNG_H
+#define TRIREME_BASE_RNG_H
+
+#include <stdint.h>
+
+typedef struct rng_key {
+    uint32_t k[2];
+} rng_key;
+
+// What a stream of random numbers is for; part of the key, so that no two uses share draws.
+typedef enum rng_use { RNG_INIT = 1, RNG_DROPOUT, RNG_SHUFFLE, RNG_SAMPLE, RNG_MOCK } rng_use;
+
+// Mixes seed, use and two further words (a parameter's index, a step, …) into a key.
+rng_key rng_key_make(uint64_t seed, rng_use use, uint64_t a, uint64_t b);
+
+// Four independent uniform 32-bit words for one counter.
+static inline void rng_philox(rng_key key, uint64_t counter, uint32_t out[4])
+{
+    uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
+    uint32_t k0 = key.k[0], k1 = key.k[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+
+// The 32-bit word that belongs to element `index`: word index%4 of counter index/4.
+uint32_t rng_word(rng_key key, uint64_t index);
+
+// Uniform in [0, 1) with 24 bits, from one word.
+static inline float rng_uniform(uint32_t word)
+{
+    return (float)(word >> 8) * 0x1p-24f;
+}
+
+// Standard normal number of element `index` (Box-Muller on two words of the element's own counter).
+float rng_normal(rng_key key, uint64_t index);
+
+#endif

@@ -1,0 +1,46 @@
+// text.h -- strings: growing buffers, numbers with units, "did you mean".
+#ifndef TRIREME_BASE_TEXT_H
+#define TRIREME_BASE_TEXT_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// A growing byte string, always zero-terminated once anything was added. Start with {0}.
+// Owner calls text_clear. Out of memory aborts the process: these strings are small.
+typedef struct text {
+    char *at;
+    size_t bytes;
+    size_t room;
+} text;
+
+void text_clear(text *t);
+void text_add(text *t, const char *s);
+void text_add_bytes(text *t, const void *s, size_t bytes);
+void text_addf(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// A copy that the caller frees. Aborts when out of memory.
+char *text_copy(const char *s);
+
+// The candidate nearest to `word` by edit distance (insertions, deletions, substitutions and swaps
+// of neighbours; case and '-' against '_' ignored), or NULL when none is near enough to be meant
+// (distance > 1 + length/4). Borrowed from `candidates`.
+const char *text_nearest(const char *word, const char *const *candidates, size_t count);
+
+// "5e8", "64Mi", "10k", "1_000": whole numbers with an exponent or a suffix k M G T (powers of
+// 1000) or Ki Mi Gi Ti (1024). False when `s` is not one, is not whole, or does not fit.
+bool text_to_count(const char *s, int64_t *out);
+// "30s", "500ms", "2m", "1h", plain seconds "1.5". Result in milliseconds.
+bool text_to_duration_ms(const char *s, int64_t *out);
+bool text_to_double(const char *s, double *out); // the whole string, finite
+bool text_to_bool(const char *s, bool *out);     // true false yes no on off 1 0
+
+// "1.50 GiB"; `out` has room for 24 bytes.
+void text_bytes(char out[24], double bytes);
+
+// Is this well-formed UTF-8 (no surrogates, no overlong forms, <= U+10FFFF)? On failure *bad_at is
+// the offset of the first bad byte.
+bool text_is_utf8(const void *s, size_t bytes, size_t *bad_at);
+
+#endif

@@ -1,0 +1,97 @@
+// job.h -- the internal job: every key of the job file, resolved. Dialects fill this struct and
+// nothing else; nobody else reads configuration.
+//
+// job_keys.c holds one table row per key: dotted path, type, default, range or words, help.
+// Parsing, overriding, explaining, writing job.yaml, and comparing for --resume all walk that
+// table.
+#ifndef TRIREME_CONFIG_JOB_H
+#define TRIREME_CONFIG_JOB_H
+
+#include "base/err.h"
+#include "base/text.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+#include "model/config.h"
+#include "optim/lr.h"
+#include "optim/optim.h"
+
+typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
+typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
+
+typedef struct job {
+    struct {
+        char *path;          // NULL when a family is given
+        char *init;          // auto | random | checkpoint
+        model_config config; // resolved: from path/config.json, or the family's keys
+        bool has_weights;    // path holds safetensors and init does not say random
+    } model;
+    struct {
+        data_part *train, *valid;
+        size_t trains, valids;
+        int64_t seq_len;
+        sample_order order;
+    } data;
+    struct {
+        int64_t steps;  // resolved from steps, epochs or tokens by job_resolve_steps
+        double epochs;  // 0 when not given
+        int64_t tokens; // 0 when not given
+        int64_t global_batch, micro_batch; // micro_batch 0 = auto until job_solve_batch
+        uint64_t seed;
+        dtype precision, reduce_dtype;
+        double clip_grad_norm;
+        int64_t eval_every, eval_batches, save_every, keep;
+        char *out;
+    } train;
+    optim_config optimizer;
+    lr_scaling scaling;
+    lr_config lr;
+    struct {
+        char *dp;
+        int64_t bucket_bytes;
+        char *unused_parameters;
+        char *recompute;
+    } parallel;
+    struct {
+        int64_t budget; // bytes; 0 = auto
+    } memory;
+    struct {
+        int ranks;            // resolved: auto = the cores that this process may use
+        int threads_per_rank; // resolved: auto = cores / ranks, at least 1
+        bool as_threads;
+        char *device;
+    } launch;
+    struct {
+        int64_t replicas_every; // 0 = never
+        nonfinite_action nonfinite;
+        int64_t watchdog_ms; // 0 = off
+    } checks;
+    resume_mode resume; // --resume; not a key of the file
+    char *resume_from;
+    bool quiet;
+    struct job_values *values; // private to config/: text, origin and line of every key
+} job;
+
+// Reads JOB.yaml, applies `--key value`, `--key=value` and flags (--resume, --quiet) in args,
+// checks every value by itself and against the others, reads model.path/config.json and tokenizer
+// facts. path NULL: only args. E_USAGE with one line "file:line: key: found …, valid …, did you
+// mean …". Nothing on disk is changed.
+status job_open(const char *path, int argc, char *const *argv, job **out, err *e);
+void job_close(job *j); // NULL allowed
+
+// The batch rule: global_batch = micro_batch * accumulation * ranks. micro_batch auto: largest
+// divisor of global_batch/ranks that is <= limit. E_USAGE lists the nearest valid global batches
+// and the valid numbers of ranks.
+status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
+// steps from epochs or tokens, once the number of samples is known; fills lr.total_steps.
+status job_resolve_steps(job *j, uint64_t samples, err *e);
+
+void job_write_yaml(const job *j,
+                    text *out); // complete: `trireme train out/job.yaml` repeats the run
+void job_explain(const job *j, bool json,
+                 text *out); // every effective value and its origin: default | file:line | command
+                             // line | config.json
+// Compares with the job.yaml of an earlier run in the same `out`: E_USAGE lists the keys that
+// differ and may not (train.steps, cadences, launch, parallel, memory, checks may).
+status job_check_same_run(const job *j, const char *old_yaml_path, err *e);
+
+#endif

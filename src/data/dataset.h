@@ -1,0 +1,45 @@
+// dataset.h -- numbered samples: what a sampler orders and a loader reads. A table of functions.
+//
+//   shards   sequence k = tokens kL … kL+L of one shard (documents joined); (tokens-1)/L samples
+//   blend    several shards with weights: sample k comes from the shard whose achieved share lags
+//   its weight most (greedy, deterministic) mock     tokens drawn from (seed, sample number)
+//   vectors  a safetensors file with x [samples, features] and y [samples]
+#ifndef TRIREME_DATA_DATASET_H
+#define TRIREME_DATA_DATASET_H
+
+#include "base/dtype.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+
+typedef struct dataset dataset;
+
+// One sample, read into the caller's arrays of the shapes below.
+typedef struct sample_shape {
+    int64_t inputs;   // elements a sample: L token ids (I32), or features (F32)
+    dtype input_type; // I32 or F32
+    int64_t labels;   // L label ids (I32), or 1
+    dtype label_type; // I32 (class or token id, -100 ignored) or F32 (regression target)
+} sample_shape;
+
+struct dataset {
+    sample_shape shape;
+    uint64_t samples; // an epoch's length
+    int32_t max_id;   // vectors: classes - 1; tokens: -1 when not known
+    status (*read)(dataset *d, uint64_t sample, void *inputs, void *labels, err *e); // thread-safe
+    void (*close)(dataset *d);
+};
+
+typedef struct data_part {
+    const char *path;
+    double weight;
+} data_part;
+
+// Opens by what the parts are: one path "mock", a *.safetensors file, or shard prefixes. vocab: ids
+// must be below it (checked whole at opening for shards; E_USAGE). seq_len L is for tokens. seed is
+// for mock; mock has mock_samples samples.
+status dataset_open(const data_part *parts, size_t count, int64_t seq_len, int32_t vocab,
+                    uint64_t seed, uint64_t mock_samples, dataset **out, err *e);
+void dataset_close(dataset *d); // NULL allowed
+
+#endif

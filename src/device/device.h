@@ -1,0 +1,102 @@
+// device.h -- the device seam: memory, streams and events, as a table of functions.
+//
+// Everything above this folder issues work to streams and orders it by events; nothing above it
+// dereferences device memory, or takes the return of a call for the end of the work. A stream runs
+// its work in the order of issue; two streams are ordered only by event_record / event_wait.
+//
+//   cpu    runs each piece of work at once, on the calling thread and its OpenMP team
+//   late   test-only (tests/late/): each stream on its own thread, in the least convenient legal
+//   order cuda   to come
+//
+// Handles are structs that a back end embeds as the first member of its own.
+#ifndef TRIREME_DEVICE_DEVICE_H
+#define TRIREME_DEVICE_DEVICE_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kernel_call;
+typedef struct device device;
+typedef struct stream stream;
+typedef struct event event;
+
+typedef enum stream_kind { STREAM_COMPUTE, STREAM_COMM, STREAM_COPY, STREAMS } stream_kind;
+
+// Where memory lives. HOST is readable by the host and fast to copy from (pinned on a GPU).
+typedef enum memory_kind { MEMORY_DEVICE, MEMORY_HOST } memory_kind;
+
+// A host function run in stream order on a device whose memory the host can address. It may block
+// (a collective does). A failure is kept by the stream and returned by its next sync. `arg` is a
+// copy.
+typedef status (*stream_fn)(void *arg, err *e);
+
+typedef struct device_ops {
+    const char *name;
+    void (*close)(device *d);
+
+    // `bytes` of memory, 64-byte aligned, contents undefined. E_FIT when there is none left.
+    status (*alloc)(device *d, memory_kind kind, size_t bytes, void **out, err *e);
+    void (*release)(device *d, memory_kind kind, void *p); // NULL allowed
+
+    status (*stream_open)(device *d, stream_kind kind, stream **out, err *e);
+    void (*stream_close)(stream *s); // waits for its work first; NULL allowed
+
+    status (*event_open)(device *d, event **out, err *e);
+    void (*event_close)(event *v); // NULL allowed
+    // The event is complete when all work issued to `s` so far is. May be recorded again.
+    void (*record)(event *v, stream *s);
+    // Work issued to `s` from now on starts after the event's latest record (none: at once).
+    void (*wait)(stream *s, event *v);
+    // Blocks the host until the event's latest record is complete.
+    void (*event_sync)(event *v);
+    // Blocks the host until the stream is idle; returns and clears its first asynchronous failure.
+    status (*sync)(stream *s, err *e);
+
+    // Copies within and between device and host memory, in stream order.
+    void (*copy)(stream *s, void *dst, const void *src, size_t bytes);
+    // Runs one kernel in stream order. `call` is copied before the return.
+    void (*launch)(stream *s, const struct kernel_call *call);
+    // Optional: NULL on a device whose memory the host cannot address. arg_bytes <=
+    // STREAM_ARG_BYTES.
+    void (*call)(stream *s, stream_fn fn, const void *arg, size_t arg_bytes);
+} device_ops;
+
+enum { STREAM_ARG_BYTES = 256 };
+
+struct device {
+    const device_ops *ops;
+    size_t bytes_now; // of MEMORY_DEVICE and MEMORY_HOST together
+    size_t bytes_peak;
+    uint64_t allocations; // calls of alloc so far; a test checks that a step makes none
+};
+struct stream {
+    device *device;
+    stream_kind kind;
+};
+struct event {
+    device *device;
+};
+
+typedef struct device_options {
+    int threads;     // of the team that runs kernels; 0 = all cores that this process may use
+    const char *isa; // cpu: NULL or "auto", or generic | avx2 | avx512 | amx
+} device_options;
+
+// Opens a device by name ("cpu"). E_USAGE for a name or isa that is unknown or not on this machine.
+// Must be called on the thread that will issue its work.
+status device_open(const char *name, const device_options *options, device **out, err *e);
+void device_close(device *d); // NULL allowed
+
+// Counting wrappers over the table; all code above calls these.
+status device_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e);
+void device_release(device *d, memory_kind kind, void *p, size_t bytes);
+
+static inline void device_launch(stream *s, const struct kernel_call *c)
+{
+    s->device->ops->launch(s, c);
+}
+
+#endif

@@ -1,0 +1,29 @@
+// optim.h -- what an optimizer is, as data: rule, state per weight, hyper-parameters. The
+// arithmetic is K_UPDATE.
+#ifndef TRIREME_OPTIM_OPTIM_H
+#define TRIREME_OPTIM_OPTIM_H
+
+#include "device/kernels.h"
+
+typedef struct optim_config {
+    update_rule rule;
+    double lr, beta1, beta2, eps, weight_decay; // beta1 is sgd's momentum
+    bool decay_all;                             // decay tensors of fewer than two dimensions too
+} optim_config;
+
+typedef struct optim_rule {
+    const char *name;
+    update_rule rule;
+    bool has_m, has_v;
+    double beta1, beta2, eps, weight_decay; // defaults when the job says nothing
+} optim_rule;
+
+const optim_rule *optim_find(const char *name); // NULL when unknown
+const optim_rule *optim_rule_of(const optim_config *c);
+int optim_state_tensors(const optim_config *c);
+
+// The constants of step `t` (from 1) for K_UPDATE: everything but the pointers and count.
+void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale, bool decays,
+                update_args *out);
+
+#endif
