@@ -1,0 +1,173 @@
+// text.c -- growing strings, "did you mean" and UTF-8. Called wherever text is built or checked;
+// numbers written as text are in number.c. Deliberately knows no locale.
+#include "base/text.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Makes room for `more` bytes and the final zero.
+static void text_reserve(text *t, size_t more)
+{
+    size_t need = t->bytes + more + 1;
+    if (need <= t->room) return;
+    size_t room = t->room ? t->room : 64;
+    while (room < need) room *= 2;
+    char *at = realloc(t->at, room);
+    if (!at) abort();
+    t->at = at;
+    t->room = room;
+}
+
+void text_clear(text *t)
+{
+    free(t->at);
+    *t = (text){0};
+}
+
+void text_add_bytes(text *t, const void *s, size_t bytes)
+{
+    text_reserve(t, bytes);
+    if (bytes) memcpy(t->at + t->bytes, s, bytes);
+    t->bytes += bytes;
+    t->at[t->bytes] = 0;
+}
+
+void text_add(text *t, const char *s)
+{
+    text_add_bytes(t, s, strlen(s));
+}
+
+void text_addf(text *t, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length < 0) abort();
+    text_reserve(t, (size_t)length);
+    vsnprintf(t->at + t->bytes, (size_t)length + 1, format, again);
+    va_end(again);
+    t->bytes += (size_t)length;
+}
+
+char *text_copy(const char *s)
+{
+    char *copy = strdup(s);
+    if (!copy) abort();
+    return copy;
+}
+
+enum { WORD_MAX = 63 };
+
+// Lower case with '_' for '-'; words longer than WORD_MAX are cut, which only makes guesses worse.
+static int fold_word(const char *s, char out[WORD_MAX + 1])
+{
+    int n = 0;
+    for (; s[n] && n < WORD_MAX; n++)
+        out[n] = s[n] == '-' ? '_' : (char)tolower((unsigned char)s[n]);
+    out[n] = 0;
+    return n;
+}
+
+static int min_of(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+// Optimal string alignment: insertion, deletion, substitution, swap of neighbours.
+static int edit_distance(const char *a, int na, const char *b, int nb)
+{
+    int row[3][WORD_MAX + 1];
+    int *before = row[0], *last = row[1], *now = row[2];
+    for (int j = 0; j <= nb; j++) last[j] = j;
+    for (int i = 1; i <= na; i++) {
+        now[0] = i;
+        for (int j = 1; j <= nb; j++) {
+            int cost = a[i - 1] != b[j - 1];
+            now[j] = min_of(min_of(last[j] + 1, now[j - 1] + 1), last[j - 1] + cost);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = min_of(now[j], before[j - 2] + 1);
+        }
+        int *free_row = before;
+        before = last;
+        last = now;
+        now = free_row;
+    }
+    return last[nb];
+}
+
+const char *text_nearest(const char *word, const char *const *candidates, size_t count)
+{
+    char w[WORD_MAX + 1], c[WORD_MAX + 1];
+    int length = fold_word(word, w);
+    int best = 2 + length / 4;
+    const char *nearest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        int d = edit_distance(w, length, c, fold_word(candidates[i], c));
+        if (d < best) {
+            best = d;
+            nearest = candidates[i];
+        }
+    }
+    return nearest;
+}
+
+void text_bytes(char out[24], double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t unit = 0;
+    while (unit + 1 < sizeof units / sizeof units[0] && (bytes >= 1024 || bytes <= -1024)) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(out, 24, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+// Length of the well-formed sequence at s (of n > 0 bytes), or 0.
+static size_t utf8_length(const uint8_t *s, size_t n)
+{
+    uint8_t b = s[0], low = 0x80, high = 0xbf;
+    size_t length;
+    if (b < 0x80) return 1;
+    if (b >= 0xc2 && b <= 0xdf)
+        length = 2;
+    else if ((b & 0xf0) == 0xe0)
+        length = 3;
+    else if (b >= 0xf0 && b <= 0xf4)
+        length = 4;
+    else
+        return 0;
+    if (length > n) return 0;
+    if (b == 0xe0) low = 0xa0;  // overlong
+    if (b == 0xed) high = 0x9f; // surrogates
+    if (b == 0xf0) low = 0x90;  // overlong
+    if (b == 0xf4) high = 0x8f; // above U+10FFFF
+    if (s[1] < low || s[1] > high) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    return length;
+}
+
+bool text_is_utf8(const void *s, size_t bytes, size_t *bad_at)
+{
+    const uint8_t *at = s;
+    size_t i = 0;
+    while (i < bytes) {
+        uint64_t eight;
+        if (bytes - i >= 8 && (memcpy(&eight, at + i, 8), !(eight & 0x8080808080808080u))) {
+            i += 8;
+            continue;
+        }
+        size_t length = utf8_length(at + i, bytes - i);
+        if (!length) {
+            if (bad_at) *bad_at = i;
+            return false;
+        }
+        i += length;
+    }
+    return true;
+}

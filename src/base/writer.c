@@ -1,0 +1,185 @@
+// writer.c -- files that are written: buffered, hashed on the way, durable at the end, and put in
+// place by one rename. Called by checkpoints, data preparation and logs. Does not know formats.
+#include "base/file.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum { BUFFER_BYTES = 1 << 20 };
+
+struct file_writer {
+    int fd;
+    char *path;
+    XXH3_state_t *hash;
+    uint64_t bytes;
+    size_t held;
+    uint8_t *buffer;
+};
+
+static void writer_free(file_writer *w)
+{
+    if (!w) return;
+    if (w->fd >= 0) close(w->fd);
+    if (w->hash) XXH3_freeState(w->hash);
+    free(w->buffer);
+    free(w->path);
+    free(w);
+}
+
+status file_create(const char *path, file_writer **out, err *e)
+{
+    status result = OK;
+    file_writer *w = calloc(1, sizeof *w);
+    if (!w) FAIL(E_IO, "out of memory while creating %s", path);
+    w->path = text_copy(path);
+    w->buffer = malloc(BUFFER_BYTES);
+    w->hash = XXH3_createState();
+    w->fd = -1;
+    if (!w->buffer || !w->hash) FAIL(E_IO, "out of memory while creating %s", path);
+    XXH3_64bits_reset(w->hash);
+    w->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (w->fd < 0) {
+        result = err_errno(e, "cannot create %s", path);
+        goto done;
+    }
+    *out = w;
+    w = NULL;
+done:
+    writer_free(w);
+    return result;
+}
+
+static status write_all(file_writer *w, const uint8_t *at, size_t bytes, err *e)
+{
+    while (bytes) {
+        ssize_t put = write(w->fd, at, bytes);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return err_errno(e, "cannot write %s", w->path);
+        at += put;
+        bytes -= (size_t)put;
+    }
+    return OK;
+}
+
+static status writer_flush(file_writer *w, err *e)
+{
+    size_t held = w->held;
+    w->held = 0;
+    return write_all(w, w->buffer, held, e);
+}
+
+status file_write(file_writer *w, const void *data, size_t bytes, err *e)
+{
+    status result = OK;
+    if (!bytes) return OK;
+    XXH3_64bits_update(w->hash, data, bytes);
+    w->bytes += bytes;
+    if (w->held + bytes > BUFFER_BYTES) TRY(writer_flush(w, e));
+    if (bytes >= BUFFER_BYTES) {
+        TRY(write_all(w, data, bytes, e));
+    } else {
+        memcpy(w->buffer + w->held, data, bytes);
+        w->held += bytes;
+    }
+done:
+    return result;
+}
+
+uint64_t file_writer_hash(const file_writer *w)
+{
+    return XXH3_64bits_digest(w->hash);
+}
+
+uint64_t file_writer_bytes(const file_writer *w)
+{
+    return w->bytes;
+}
+
+status file_finish(file_writer *w, err *e)
+{
+    status result = OK;
+    TRY(writer_flush(w, e));
+    // A pipe or a terminal cannot be synced, and need not be.
+    if (fsync(w->fd) != 0 && errno != EINVAL && errno != EROFS) {
+        result = err_errno(e, "cannot make %s durable", w->path);
+        goto done;
+    }
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) != 0) result = err_errno(e, "cannot close %s", w->path);
+done:
+    writer_free(w);
+    return result;
+}
+
+void file_abandon(file_writer *w)
+{
+    writer_free(w);
+}
+
+status file_replace(const char *path, const void *data, size_t bytes, err *e)
+{
+    status result = OK;
+    file_writer *w = NULL;
+    text beside = {0};
+    text_addf(&beside, "%s.tmp-%ld", path, (long)getpid());
+    TRY(file_create(beside.at, &w, e));
+    TRY(file_write(w, data, bytes, e));
+    file_writer *full = w;
+    w = NULL;
+    TRY(file_finish(full, e));
+    TRY(file_rename(beside.at, path, e));
+done:
+    file_abandon(w);
+    if (result != OK) unlink(beside.at);
+    text_clear(&beside);
+    return result;
+}
+
+status file_sync_directory(const char *path, err *e)
+{
+    status result = OK;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return err_errno(e, "cannot open the folder %s", path);
+    if (fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
+        result = err_errno(e, "cannot make the folder %s durable", path);
+    close(fd);
+    return result;
+}
+
+// The folder that a path lies in; owned by the caller.
+static char *parent_of(const char *path)
+{
+    char *copy = text_copy(path);
+    size_t n = strlen(copy);
+    while (n > 1 && copy[n - 1] == '/') copy[--n] = 0;
+    char *slash = strrchr(copy, '/');
+    if (!slash) {
+        free(copy);
+        return text_copy(".");
+    }
+    slash[slash == copy ? 1 : 0] = 0;
+    return copy;
+}
+
+status file_rename(const char *from, const char *to, err *e)
+{
+    status result = OK;
+    char *from_parent = parent_of(from), *to_parent = parent_of(to);
+    if (rename(from, to) != 0) {
+        result = err_errno(e, "cannot rename %s to %s", from, to);
+        goto done;
+    }
+    TRY(file_sync_directory(to_parent, e));
+    if (strcmp(from_parent, to_parent) != 0) TRY(file_sync_directory(from_parent, e));
+done:
+    free(from_parent);
+    free(to_parent);
+    return result;
+}
