@@ -33,6 +33,13 @@ static inline uint32_t float_bits(float f)
     return u;
 }
 
+// Both sides are evaluated, so that no branch keeps the loops from vectorising.
+static inline uint32_t choose(int condition, uint32_t yes, uint32_t no)
+{
+    uint32_t mask = 0u - (uint32_t)condition;
+    return (yes & mask) | (no & ~mask);
+}
+
 static inline float half_widen(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, body = (uint32_t)(h & 0x7fffu) << 13;
@@ -41,7 +48,8 @@ static inline float half_widen(uint16_t h)
     uint32_t special = (body + (224u << 23)) | (body > 0x0f800000u ? 0x400000u : 0u);
     // 2^-14 + subnormal, minus 2^-14: the float unit normalises it.
     uint32_t tiny = float_bits(bits_float(body + (113u << 23)) - 0x1p-14f);
-    uint32_t magnitude = body < 0x00800000u ? tiny : body >= 0x0f800000u ? special : normal;
+    uint32_t magnitude = choose(body >= 0x0f800000u, special, normal);
+    magnitude = choose(body < 0x00800000u, tiny, magnitude);
     return bits_float(sign | magnitude);
 }
 
@@ -52,7 +60,8 @@ static inline uint16_t half_narrow(float f)
     // Adding one half shifts a subnormal half into the low bits, rounded by the float unit.
     uint32_t tiny = float_bits(bits_float(body) + 0.5f) - 0x3f000000u;
     uint32_t special = body > 0x7f800000u ? 0x7e00u | ((body >> 13) & 0x3ffu) : 0x7c00u;
-    uint32_t magnitude = body < 0x38800000u ? tiny : body >= 0x47800000u ? special : normal;
+    uint32_t magnitude = choose(body >= 0x47800000u, special, normal);
+    magnitude = choose(body < 0x38800000u, tiny, magnitude);
     return (uint16_t)(sign | magnitude);
 }
 

@@ -1,0 +1,197 @@
+// Files: reading, mapping, writing with a hash, replacing at once, removing.
+#include "base/file.h"
+
+#include "base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/trireme-test-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return file_remove_tree(folder, NULL) == OK && !file_exists(folder) ? 0 : -1;
+}
+
+static void what_was_written_is_read_and_mapped_back(void **state)
+{
+    (void)state;
+    char *path = file_join(folder, "a");
+    size_t bytes = 3 * (1 << 20) + 17, got;
+    uint8_t *data = malloc(bytes);
+    for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)(i * 2654435761u >> 13);
+    file_writer *w;
+    assert_int_equal(file_create(path, &w, NULL), OK);
+    // Pieces below, above and across the buffer.
+    size_t cuts[] = {0, 5, 1 << 20, (1 << 20) + 1, (5 << 19) + 3, bytes};
+    for (size_t i = 1; i < 6; i++)
+        assert_int_equal(file_write(w, data + cuts[i - 1], cuts[i] - cuts[i - 1], NULL), OK);
+    assert_int_equal(file_writer_bytes(w), bytes);
+    assert_true(file_writer_hash(w) == XXH3_64bits(data, bytes));
+    assert_int_equal(file_finish(w, NULL), OK);
+
+    char *back;
+    assert_int_equal(file_read(path, &back, &got, NULL), OK);
+    assert_int_equal(got, bytes);
+    assert_memory_equal(back, data, bytes);
+    assert_int_equal(back[bytes], 0);
+    file_map map;
+    assert_int_equal(file_map_open(path, &map, NULL), OK);
+    assert_int_equal(map.bytes, bytes);
+    assert_memory_equal(map.at, data, bytes);
+    file_unmap(&map);
+    assert_null(map.at);
+    free(back);
+    free(data);
+    free(path);
+}
+
+static void an_empty_file_is_a_file(void **state)
+{
+    (void)state;
+    char *path = file_join(folder, "empty"), *back;
+    size_t bytes = 9;
+    file_map map;
+    assert_int_equal(file_replace(path, "", 0, NULL), OK);
+    assert_int_equal(file_read(path, &back, &bytes, NULL), OK);
+    assert_int_equal(bytes, 0);
+    assert_string_equal(back, "");
+    assert_int_equal(file_map_open(path, &map, NULL), OK);
+    assert_null(map.at);
+    free(back);
+    free(path);
+}
+
+static void what_cannot_be_opened_is_the_users_mistake_and_named(void **state)
+{
+    (void)state;
+    err e;
+    char *back;
+    file_map map;
+    assert_int_equal(file_map_open("/nowhere/x", &map, &e), E_USAGE);
+    assert_int_equal(e.code, E_USAGE);
+    assert_string_equal(e.text, "cannot open /nowhere/x: No such file or directory");
+    assert_int_equal(file_read(folder, &back, NULL, &e), E_USAGE);
+    assert_non_null(strstr(e.text, folder));
+    file_writer *w;
+    assert_int_equal(file_create("/nowhere/x", &w, &e), E_IO);
+    assert_non_null(strstr(e.text, "/nowhere/x"));
+    assert_int_equal(file_rename("/nowhere/x", "/nowhere/y", &e), E_IO);
+}
+
+static void a_full_disk_is_reported_and_the_old_file_stays(void **state)
+{
+    (void)state;
+    err e;
+    file_writer *w;
+    if (file_create("/dev/full", &w, &e) != OK) skip();
+    assert_int_equal(file_write(w, "abc", 3, &e), OK);
+    assert_int_equal(file_finish(w, &e), E_IO);
+    assert_string_equal(e.text, "cannot write /dev/full: No space left on device");
+    // Replacing onto a folder fails at the rename: the temporary file is gone afterwards.
+    char *path = file_join(folder, "taken");
+    assert_int_equal(file_make_directories(path, NULL), OK);
+    char *inside = file_join(path, "x");
+    assert_int_equal(file_replace(inside, "1", 1, NULL), OK);
+    assert_int_equal(file_replace(path, "2", 1, &e), E_IO);
+    assert_true(file_is_directory(path) && file_exists(inside));
+    text beside = {0};
+    text_addf(&beside, "%s.tmp-%ld", path, (long)getpid());
+    assert_false(file_exists(beside.at));
+    text_clear(&beside);
+    free(inside);
+    free(path);
+}
+
+static void replace_swaps_the_whole_content(void **state)
+{
+    (void)state;
+    char *path = file_join(folder, "r"), *back;
+    assert_int_equal(file_replace(path, "old and long", 12, NULL), OK);
+    assert_int_equal(file_replace(path, "new", 3, NULL), OK);
+    assert_int_equal(file_read(path, &back, NULL, NULL), OK);
+    assert_string_equal(back, "new");
+    free(back);
+    free(path);
+}
+
+static void folders_are_made_and_removed_with_what_is_in_them(void **state)
+{
+    (void)state;
+    char *deep = file_join(folder, "d/e/f"), *top = file_join(folder, "d"), *keep;
+    assert_int_equal(file_make_directories(deep, NULL), OK);
+    assert_int_equal(file_make_directories(deep, NULL), OK);
+    assert_true(file_is_directory(deep));
+    keep = file_join(folder, "keep");
+    assert_int_equal(file_replace(keep, "x", 1, NULL), OK);
+    char *link = file_join(deep, "link");
+    assert_int_equal(symlink(keep, link), 0);
+    assert_int_equal(file_remove_tree(top, NULL), OK);
+    assert_false(file_exists(top));
+    assert_true(file_exists(keep));
+    assert_int_equal(file_remove_tree(top, NULL), OK);
+    err e;
+    char *below = file_join(keep, "sub");
+    assert_int_equal(file_make_directories(below, &e), E_IO);
+    assert_non_null(strstr(e.text, "cannot make the folder"));
+    free(below);
+    free(link);
+    free(keep);
+    free(top);
+    free(deep);
+}
+
+static void join_does_not_double_slashes(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}};
+    for (int i = 0; i < 3; i++) {
+        char *path = file_join(cases[i][0], cases[i][1]);
+        assert_string_equal(path, cases[i][2]);
+        free(path);
+    }
+}
+
+static void abandoning_is_always_allowed(void **state)
+{
+    (void)state;
+    file_writer *w;
+    char *path = file_join(folder, "abandoned");
+    assert_int_equal(file_create(path, &w, NULL), OK);
+    assert_int_equal(file_write(w, "x", 1, NULL), OK);
+    file_abandon(w);
+    file_abandon(NULL);
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_written_is_read_and_mapped_back),
+        cmocka_unit_test(an_empty_file_is_a_file),
+        cmocka_unit_test(what_cannot_be_opened_is_the_users_mistake_and_named),
+        cmocka_unit_test(a_full_disk_is_reported_and_the_old_file_stays),
+        cmocka_unit_test(replace_swaps_the_whole_content),
+        cmocka_unit_test(folders_are_made_and_removed_with_what_is_in_them),
+        cmocka_unit_test(join_does_not_double_slashes),
+        cmocka_unit_test(abandoning_is_always_allowed),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
