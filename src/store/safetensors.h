@@ -6,12 +6,16 @@
 #include "base/dtype.h"
 #include "base/file.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum { TENSOR_DIMS_MAX = 8 };
 
 typedef struct tensor_info {
     const char *name; // borrowed from the file object
-    dtype type; // of those that Trireme knows; others are E_USAGE when asked for, not when listed
-    bool known_type;
+    dtype type;       // DTYPES when Trireme has no such type; known_type is false then
+    bool known_type;  // a tensor of an unknown type can be listed, but must not be computed with
+    const char *type_word; // the file's own word, e.g. "BF16"; for messages; ignored by the writer
     int dims;
     int64_t dim[TENSOR_DIMS_MAX];
     uint64_t bytes;
@@ -25,6 +29,7 @@ typedef struct safetensors safetensors;
 status safetensors_open(const char *path, safetensors **out, err *e);
 // A model folder: model.safetensors, or the shards of model.safetensors.index.json (every name
 // found exactly once, in the file that the index says).
+// model.safetensors goes before the index, as in HuggingFace.
 status safetensors_open_folder(const char *folder, safetensors **out, err *e);
 void safetensors_close(safetensors *s); // NULL allowed
 size_t safetensors_count(const safetensors *s);
@@ -36,8 +41,10 @@ const char *safetensors_metadata(const safetensors *s, const char *key);     // 
 typedef status (*tensor_source)(void *arg, size_t i, uint64_t offset, void *out, size_t bytes,
                                 err *e);
 
-// Writes tensors (in any order of `t`; stored by dtype alignment descending then name, data aligned
-// to 8) in bounded memory. *hash (NULL allowed) is the XXH3-64 of the file. Durable on OK.
+// Writes tensors (in any order of `t`; stored by size of element descending, then by name, data
+// aligned to 8) in bounded memory, with __metadata__ {"format": "pt"}. *hash (NULL allowed) is the
+// XXH3-64 of the file. Durable on OK; on failure nothing is left at `path`. E_INTERNAL when `t` is
+// not what a file can hold: a name twice, an unknown type, bytes that are not the shape's.
 status safetensors_write(const char *path, const tensor_info *t, size_t count, tensor_source read,
                          void *arg, uint64_t *hash, err *e);
 

@@ -1,0 +1,116 @@
+// safetensors_folder.c -- the weights of a HuggingFace folder: model.safetensors, or the shards
+// that model.safetensors.index.json lists ({"weight_map": {tensor: file}}).
+//
+// Called by whoever loads a model or a checkpoint. Does not know which tensors a model needs.
+#include "store/safetensors_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// The distinct files of a weight map, in order of first use; borrowed from the map.
+static status list_files(const char *index_path, json_t *map, const char ***out, size_t *count,
+                         err *e)
+{
+    status result = OK;
+    char label[LABEL_BYTES];
+    json_t *seen = json_object();
+    const char **files = calloc(json_object_size(map) + 1, sizeof *files);
+    if (!files || !seen) FAIL(E_IO, "%s: no memory for the list of files", index_path);
+    size_t n = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const char *file = json_string_value(value);
+        if (!file || !*file || strchr(file, '/') || strcmp(file, "..") == 0)
+            FAIL(E_USAGE, "%s: weight_map: \"%s\": not the name of a file in this folder",
+                 index_path, safetensors_label(name, label));
+        if (json_object_get(seen, file)) continue;
+        json_object_set_new(seen, file, json_true());
+        files[n++] = file;
+    }
+    if (n == 0) FAIL(E_USAGE, "%s: weight_map lists no tensors", index_path);
+    *out = files;
+    *count = n;
+    files = NULL;
+done:
+    free(files);
+    json_decref(seen);
+    return result;
+}
+
+// Every listed tensor is in the file that the index says, and there are no others.
+static status check_map(const char *index_path, json_t *map, const char *const *files,
+                        const safetensors *s, err *e)
+{
+    status result = OK;
+    char label[LABEL_BYTES];
+    const char *name;
+    json_t *value;
+    json_object_foreach(map, name, value)
+    {
+        const tensor_info *t = safetensors_find(s, name);
+        if (!t || strcmp(files[s->part_of[t - s->tensors]], json_string_value(value)))
+            FAIL(E_USAGE, "%s: tensor \"%s\" is not in %s", index_path,
+                 safetensors_label(name, label), json_string_value(value));
+    }
+    for (size_t i = 0; i < s->count; i++)
+        if (!json_object_get(map, s->tensors[i].name))
+            FAIL(E_USAGE, "%s: tensor \"%s\" of %s is not in the index", index_path,
+                 safetensors_label(s->tensors[i].name, label), files[s->part_of[i]]);
+done:
+    return result;
+}
+
+static status open_index(const char *folder, const char *index_path, safetensors **out, err *e)
+{
+    status result = OK;
+    char *text = NULL, **paths = NULL;
+    const char **files = NULL;
+    size_t bytes, count = 0;
+    json_t *root = NULL;
+    safetensors *s = NULL;
+    TRY(file_read(index_path, &text, &bytes, e));
+    json_error_t problem;
+    char label[LABEL_BYTES];
+    root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (!root)
+        FAIL(E_USAGE, "%s:%d: %s", index_path, problem.line,
+             safetensors_label(problem.text, label));
+    json_t *map = json_object_get(root, "weight_map");
+    if (!json_is_object(map)) FAIL(E_USAGE, "%s: weight_map: missing or not an object", index_path);
+    TRY(list_files(index_path, map, &files, &count, e));
+    paths = calloc(count, sizeof *paths);
+    if (!paths) FAIL(E_IO, "%s: no memory for the list of files", index_path);
+    for (size_t i = 0; i < count; i++) paths[i] = file_join(folder, files[i]);
+    TRY(safetensors_open_parts((const char *const *)paths, count, &s, e));
+    TRY(check_map(index_path, map, files, s, e));
+    *out = s;
+    s = NULL;
+done:
+    safetensors_close(s);
+    for (size_t i = 0; paths && i < count; i++) free(paths[i]);
+    free(paths);
+    free(files);
+    json_decref(root);
+    free(text);
+    return result;
+}
+
+status safetensors_open_folder(const char *folder, safetensors **out, err *e)
+{
+    status result = OK;
+    char *single = file_join(folder, "model.safetensors");
+    char *index_path = file_join(folder, "model.safetensors.index.json");
+    if (file_exists(single))
+        TRY(safetensors_open(single, out, e));
+    else if (file_exists(index_path))
+        TRY(open_index(folder, index_path, out, e));
+    else
+        FAIL(E_USAGE, "%s: holds neither model.safetensors nor model.safetensors.index.json",
+             folder);
+done:
+    free(single);
+    free(index_path);
+    return result;
+}

@@ -1,0 +1,142 @@
+// safetensors_write.c -- the streaming writer: header first, then tensor after tensor through one
+// buffer, so that memory does not depend on the size of the model.
+//
+// Called by checkpoints and exports. Does not know where the bytes come from: it asks its source.
+#include "store/safetensors_file.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK_BYTES = 1 << 20 }; // a multiple of every element size
+
+static const char *type_word(dtype t)
+{
+    static const char *const words[DTYPES] = {
+        [F32] = "F32", [BF16] = "BF16", [F16] = "F16", [F64] = "F64",
+        [I32] = "I32", [I64] = "I64",   [U8] = "U8",   [U16] = "U16"};
+    return (unsigned)t < DTYPES ? words[t] : NULL;
+}
+
+static int storage_order(const void *a, const void *b)
+{
+    const tensor_info *x = *(const tensor_info *const *)a, *y = *(const tensor_info *const *)b;
+    size_t p = dtype_bytes(x->type), q = dtype_bytes(y->type);
+    if (p != q) return p > q ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+// A tensor that a file can hold: known type, bytes as the shape says.
+static status check_tensor(const char *path, const tensor_info *t, err *e)
+{
+    status result = OK;
+    if (!type_word(t->type) || strcmp(t->name, "__metadata__") == 0 || t->dims < 0 ||
+        t->dims > TENSOR_DIMS_MAX)
+        FAIL(E_INTERNAL, "%s: tensor \"%s\" has no type, shape or name that can be stored", path,
+             t->name);
+    uint64_t bytes = dtype_bytes(t->type);
+    for (int i = 0; i < t->dims; i++)
+        if (t->dim[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)t->dim[i], &bytes))
+            FAIL(E_INTERNAL, "%s: tensor \"%s\": its shape overflows", path, t->name);
+    if (bytes != t->bytes)
+        FAIL(E_INTERNAL, "%s: tensor \"%s\": its shape needs %" PRIu64 " bytes, it has %" PRIu64,
+             path, t->name, bytes, t->bytes);
+done:
+    return result;
+}
+
+static json_t *entry_make(const tensor_info *t, uint64_t begin)
+{
+    json_t *shape = json_array();
+    for (int i = 0; i < t->dims; i++) json_array_append_new(shape, json_integer(t->dim[i]));
+    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_word(t->type), "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)(begin + t->bytes));
+}
+
+// The header's JSON text, padded so that data begins at a multiple of 8. Caller frees.
+static status header_make(const char *path, const tensor_info *const *order, size_t count,
+                          char **out, uint64_t *bytes, err *e)
+{
+    status result = OK;
+    char *text = NULL;
+    json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    uint64_t begin = 0;
+    for (size_t i = 0; i < count; i++) {
+        const tensor_info *one = order[i];
+        if (json_object_get(root, one->name))
+            FAIL(E_INTERNAL, "%s: tensor \"%s\" is given twice", path, one->name);
+        if (json_object_set_new(root, one->name, entry_make(one, begin)))
+            FAIL(E_INTERNAL, "%s: tensor \"%s\" cannot be written as JSON", path, one->name);
+        begin += one->bytes;
+    }
+    text = json_dumps(root, JSON_COMPACT);
+    size_t length = text ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
+    char *grown = text ? realloc(text, padded + 1) : NULL;
+    if (!grown) FAIL(E_IO, "%s: no memory for the header", path);
+    text = grown;
+    memset(text + length, ' ', padded - length);
+    text[padded] = 0;
+    if (padded > SAFETENSORS_HEADER_MAX)
+        FAIL(E_INTERNAL, "%s: the header would have %zu bytes, valid are at most %d", path, padded,
+             SAFETENSORS_HEADER_MAX);
+    *out = text;
+    *bytes = padded;
+    text = NULL;
+done:
+    free(text);
+    json_decref(root);
+    return result;
+}
+
+static status write_data(file_writer *w, const tensor_info *t, size_t index, tensor_source read,
+                         void *arg, uint8_t *chunk, err *e)
+{
+    status result = OK;
+    for (uint64_t at = 0; at < t->bytes;) {
+        size_t n = t->bytes - at < CHUNK_BYTES ? (size_t)(t->bytes - at) : CHUNK_BYTES;
+        TRY(read(arg, index, at, chunk, n, e));
+        TRY(file_write(w, chunk, n, e));
+        at += n;
+    }
+done:
+    return result;
+}
+
+status safetensors_write(const char *path, const tensor_info *t, size_t count, tensor_source read,
+                         void *arg, uint64_t *hash, err *e)
+{
+    status result = OK;
+    file_writer *w = NULL;
+    char *header = NULL;
+    uint64_t header_bytes = 0;
+    bool created = false;
+    uint8_t *chunk = malloc(CHUNK_BYTES);
+    const tensor_info **order = malloc((count + 1) * sizeof *order);
+    if (!order || !chunk) FAIL(E_IO, "%s: no memory for writing", path);
+    for (size_t i = 0; i < count; i++) {
+        TRY(check_tensor(path, &t[i], e));
+        order[i] = &t[i];
+    }
+    qsort(order, count, sizeof *order, storage_order);
+    TRY(header_make(path, order, count, &header, &header_bytes, e));
+    TRY(file_create(path, &w, e));
+    created = true;
+    uint8_t length[8];
+    for (int i = 0; i < 8; i++) length[i] = (uint8_t)(header_bytes >> 8 * i);
+    TRY(file_write(w, length, sizeof length, e));
+    TRY(file_write(w, header, header_bytes, e));
+    for (size_t i = 0; i < count; i++)
+        TRY(write_data(w, order[i], (size_t)(order[i] - t), read, arg, chunk, e));
+    if (hash) *hash = file_writer_hash(w);
+    file_writer *finished = w;
+    w = NULL;
+    TRY(file_finish(finished, e));
+done:
+    file_abandon(w);
+    if (result != OK && created) unlink(path);
+    free(header);
+    free(chunk);
+    free(order);
+    return result;
+}
