@@ -19,10 +19,15 @@ typedef struct optim_rule {
 } optim_rule;
 
 const optim_rule *optim_find(const char *name); // NULL when unknown
+const char *const *optim_names(size_t *count);  // every name, for "valid values"
 const optim_rule *optim_rule_of(const optim_config *c);
+// State per weight in F32 numbers: 2 (m and v), 1 (m) or 0 (sgd without momentum).
 int optim_state_tensors(const optim_config *c);
+// Does weight decay apply to a parameter of that many dimensions?
+bool optim_decays(const optim_config *c, int dims);
 
-// The constants of step `t` (from 1) for K_UPDATE: everything but the pointers and count.
+// The constants of step `t` (from 1) for K_UPDATE: everything but pointers, count and low_type,
+// which are left as they are. `lr` is that step's; without `decays` the weight decay is 0.
 void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale, bool decays,
                 update_args *out);
 

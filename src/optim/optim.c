@@ -1,0 +1,68 @@
+// optim.c -- the table of optimizers and the constants of one step. Called by the job file's
+// reader (names, defaults), the plan (state tensors) and the trainer (constants of a step).
+// Deliberately knows no arithmetic on weights, which is K_UPDATE, and no learning-rate schedule.
+#include "optim/optim.h"
+
+#include <math.h>
+#include <string.h>
+
+// torch.optim's defaults but for adamw, whose are those that language models are trained with, and
+// the momentum of sgd.
+static const optim_rule rules[] = {
+    {"adamw", UPDATE_ADAMW, true, true, 0.9, 0.95, 1e-8, 0.1},
+    {"adam", UPDATE_ADAM, true, true, 0.9, 0.999, 1e-8, 0.0},
+    {"sgd", UPDATE_SGD, true, false, 0.9, 0.0, 0.0, 0.0},
+    {"lion", UPDATE_LION, true, false, 0.9, 0.99, 0.0, 0.0},
+};
+static const char *const names[] = {"adamw", "adam", "sgd", "lion"};
+enum { RULES = sizeof rules / sizeof rules[0] };
+
+const optim_rule *optim_find(const char *name)
+{
+    for (int i = 0; i < RULES; i++)
+        if (strcmp(rules[i].name, name) == 0) return &rules[i];
+    return NULL;
+}
+
+const char *const *optim_names(size_t *count)
+{
+    *count = RULES;
+    return names;
+}
+
+const optim_rule *optim_rule_of(const optim_config *c)
+{
+    for (int i = 0; i < RULES; i++)
+        if (rules[i].rule == c->rule) return &rules[i];
+    return NULL;
+}
+
+int optim_state_tensors(const optim_config *c)
+{
+    const optim_rule *r = optim_rule_of(c);
+    if (c->rule == UPDATE_SGD && c->beta1 == 0.0) return 0;
+    return (int)r->has_m + (int)r->has_v;
+}
+
+bool optim_decays(const optim_config *c, int dims)
+{
+    return c->decay_all || dims >= 2;
+}
+
+void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale, bool decays,
+                update_args *out)
+{
+    const optim_rule *r = optim_rule_of(c);
+
+    out->rule = c->rule;
+    out->first = t == 1;
+    out->lr = (float)lr;
+    out->beta1 = (float)c->beta1;
+    out->beta2 = (float)c->beta2;
+    out->eps = (float)c->eps;
+    out->weight_decay = decays ? (float)c->weight_decay : 0.0f;
+    out->grad_scale = (float)grad_scale;
+    // In double: 1 - 0.999^1 in fp32 would already be off by 1e-5.
+    out->c1 = r->has_v ? (float)(1.0 - pow(c->beta1, (double)t)) : 1.0f;
+    out->c2 = r->has_v ? (float)(1.0 - pow(c->beta2, (double)t)) : 1.0f;
+}

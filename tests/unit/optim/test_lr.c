@@ -1,0 +1,177 @@
+// test_lr.c -- every schedule against tests/golden/lr.txt, which tests/golden/make_optim_golden.py
+// computes from the formulas.
+#include "optim/lr.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct field {
+    const char *key;
+    size_t at;
+    char type; // i: int64, d: double, b: bool
+} field;
+
+#define FIELD(name, type)                                                                          \
+    {                                                                                              \
+#name, offsetof(lr_config, name), type                                                     \
+    }
+
+static const field fields[] = {
+    FIELD(warmup_steps, 'i'),
+    FIELD(min_ratio, 'd'),
+    FIELD(decay_steps, 'i'),
+    FIELD(total_steps, 'i'),
+    FIELD(warmup_min_lr, 'd'),
+    FIELD(warmup_max_lr, 'd'),
+    FIELD(warmup_num_steps, 'i'),
+    FIELD(total_num_steps, 'i'),
+    FIELD(warmup_linear, 'b'),
+    FIELD(warmup_min_ratio, 'd'),
+    FIELD(cos_min_ratio, 'd'),
+    FIELD(lr_range_test_min_lr, 'd'),
+    FIELD(lr_range_test_step_rate, 'd'),
+    FIELD(lr_range_test_step_size, 'i'),
+    FIELD(lr_range_test_staircase, 'b'),
+    FIELD(cycle_min_lr, 'd'),
+    FIELD(cycle_max_lr, 'd'),
+    FIELD(decay_lr_rate, 'd'),
+    FIELD(cycle_first_step_size, 'i'),
+    FIELD(cycle_second_step_size, 'i'),
+    FIELD(decay_step_size, 'i'),
+    FIELD(cycle_first_stair_count, 'i'),
+    FIELD(cycle_second_stair_count, 'i'),
+    FIELD(cycle_momentum, 'b'),
+    FIELD(cycle_min_mom, 'd'),
+    FIELD(cycle_max_mom, 'd'),
+    FIELD(decay_mom_rate, 'd'),
+};
+
+static void set_field(lr_config *c, const char *key, double value)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (strcmp(fields[i].key, key) != 0) continue;
+        char *at = (char *)c + fields[i].at;
+        if (fields[i].type == 'i') *(int64_t *)(void *)at = (int64_t)value;
+        if (fields[i].type == 'd') *(double *)(void *)at = value;
+        if (fields[i].type == 'b') *(bool *)(void *)at = value != 0.0;
+        return;
+    }
+    fail_msg("no field %s", key);
+}
+
+// "case NAME BASE key value …"
+static double start_case(char *line, lr_config *c)
+{
+    char *save = NULL, *word;
+    double base;
+
+    strtok_r(line, " \n", &save);
+    lr_defaults(c);
+    c->warmup_steps = 0;
+    c->min_ratio = 0.0;
+    assert_true(lr_find(strtok_r(NULL, " \n", &save), &c->name));
+    base = strtod(strtok_r(NULL, " \n", &save), NULL);
+    while ((word = strtok_r(NULL, " \n", &save)) != NULL)
+        set_field(c, word, strtod(strtok_r(NULL, " \n", &save), NULL));
+    return base;
+}
+
+static void every_schedule_equals_its_formula(void **state)
+{
+    FILE *f = fopen(TESTS_DIR "/golden/lr.txt", "r");
+    char line[1024], shown[1024] = "";
+    lr_config c;
+    double base = 0.0, lr, beta1;
+    long done;
+    int checked = 0;
+
+    (void)state;
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        if (strncmp(line, "case ", 5) == 0) {
+            strcpy(shown, line);
+            base = start_case(line, &c);
+            continue;
+        }
+        assert_int_equal(sscanf(line, "%ld %lf %lf", &done, &lr, &beta1), 3);
+        double got = lr_at(&c, base, done), got_beta1 = lr_momentum_at(&c, 0.85, done);
+        if (fabs(got - lr) > 1e-14 * fabs(lr) + 1e-19 || fabs(got_beta1 - beta1) > 1e-14)
+            fail_msg("%sstep %ld: lr %.17g, not %.17g; beta1 %.17g, not %.17g", shown, done, got,
+                     lr, got_beta1, beta1);
+        checked++;
+    }
+    fclose(f);
+    assert_true(checked > 500);
+}
+
+static void one_cycle_without_momentum_and_other_schedules_leave_beta1_alone(void **state)
+{
+    lr_config c;
+
+    (void)state;
+    lr_defaults(&c);
+    assert_true(lr_momentum_at(&c, 0.9, 3) == 0.9);
+    c.name = LR_ONE_CYCLE;
+    assert_true(lr_momentum_at(&c, 0.5, 3) != 0.5);
+    c.cycle_momentum = false;
+    assert_true(lr_momentum_at(&c, 0.5, 3) == 0.5);
+}
+
+static void the_last_step_of_linear_cosine_and_wsd_has_the_lowest_rate(void **state)
+{
+    static const lr_name names[] = {LR_LINEAR, LR_COSINE, LR_WSD};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        lr_config c;
+        lr_defaults(&c);
+        c.name = names[i];
+        c.warmup_steps = 10;
+        c.total_steps = 57;
+        assert_true(lr_at(&c, 1.0, 9) == 1.0);
+        assert_true(lr_at(&c, 1.0, 10) == 1.0);
+        assert_true(fabs(lr_at(&c, 1.0, 56) - 0.1) < 1e-15);
+        assert_true(lr_at(&c, 1.0, 55) > 0.1);
+    }
+}
+
+static void names_are_found_and_unknown_ones_are_not(void **state)
+{
+    lr_name found;
+
+    (void)state;
+    for (int i = 0; i < LR_NAMES; i++) {
+        assert_true(lr_find(lr_label((lr_name)i), &found));
+        assert_int_equal(found, i);
+    }
+    assert_false(lr_find("cosin", &found));
+    assert_false(lr_find("warmuplr", &found));
+    assert_false(lr_find("", &found));
+}
+
+static void scaling_with_ranks_is_none_linear_or_the_square_root(void **state)
+{
+    (void)state;
+    assert_true(lr_scale(3e-4, LR_SCALE_NONE, 4) == 3e-4);
+    assert_true(lr_scale(3e-4, LR_SCALE_LINEAR, 4) == 4 * 3e-4);
+    assert_true(lr_scale(3e-4, LR_SCALE_SQRT, 4) == 2 * 3e-4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_schedule_equals_its_formula),
+        cmocka_unit_test(one_cycle_without_momentum_and_other_schedules_leave_beta1_alone),
+        cmocka_unit_test(the_last_step_of_linear_cosine_and_wsd_has_the_lowest_rate),
+        cmocka_unit_test(names_are_found_and_unknown_ones_are_not),
+        cmocka_unit_test(scaling_with_ranks_is_none_linear_or_the_square_root),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

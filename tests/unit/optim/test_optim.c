@@ -1,0 +1,102 @@
+// test_optim.c -- the table of optimizers and the constants of a step.
+#include "optim/optim.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void every_name_is_found_and_unknown_ones_are_not(void **state)
+{
+    size_t count;
+    const char *const *names = optim_names(&count);
+
+    (void)state;
+    assert_int_equal(count, UPDATE_RULES);
+    for (size_t i = 0; i < count; i++) {
+        const optim_rule *r = optim_find(names[i]);
+        assert_non_null(r);
+        assert_string_equal(r->name, names[i]);
+        optim_config c = {.rule = r->rule};
+        assert_ptr_equal(optim_rule_of(&c), r);
+    }
+    assert_null(optim_find("adamx"));
+    assert_null(optim_find(""));
+}
+
+static void state_per_weight_is_two_one_or_none(void **state)
+{
+    optim_config c = {.rule = UPDATE_ADAMW, .beta1 = 0.9};
+
+    (void)state;
+    assert_int_equal(optim_state_tensors(&c), 2);
+    c.rule = UPDATE_ADAM;
+    assert_int_equal(optim_state_tensors(&c), 2);
+    c.rule = UPDATE_LION;
+    assert_int_equal(optim_state_tensors(&c), 1);
+    c.rule = UPDATE_SGD;
+    assert_int_equal(optim_state_tensors(&c), 1);
+    c.beta1 = 0.0;
+    assert_int_equal(optim_state_tensors(&c), 0);
+}
+
+static void decay_spares_vectors_unless_told_otherwise(void **state)
+{
+    optim_config c = {.rule = UPDATE_ADAMW};
+
+    (void)state;
+    assert_true(optim_decays(&c, 2));
+    assert_false(optim_decays(&c, 1));
+    c.decay_all = true;
+    assert_true(optim_decays(&c, 1));
+}
+
+static void bias_corrections_are_exact_from_the_first_step_on(void **state)
+{
+    optim_config c = {.rule = UPDATE_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    update_args u = {0};
+
+    (void)state;
+    optim_fill(&c, 1, 3e-4, 0.5, true, &u);
+    assert_true(u.c1 == 0.1f);
+    assert_true(u.c2 == (float)(1.0 - 0.999));
+    assert_true(u.first);
+    assert_true(u.lr == 3e-4f && u.grad_scale == 0.5f && u.eps == 1e-8f);
+    optim_fill(&c, 1000000, 3e-4, 1.0, true, &u);
+    assert_true(u.c1 == 1.0f && u.c2 == 1.0f);
+    assert_false(u.first);
+    c.beta1 = 0.0;
+    optim_fill(&c, 7, 3e-4, 1.0, true, &u);
+    assert_true(u.c1 == 1.0f);
+}
+
+static void fill_leaves_pointers_alone_and_drops_decay_where_it_does_not_apply(void **state)
+{
+    optim_config c = {.rule = UPDATE_LION, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1};
+    float w = 0.0f, m = 0.0f;
+    update_args u = {.count = 1, .w = &w, .m = &m, .low_type = BF16};
+
+    (void)state;
+    optim_fill(&c, 2, 1e-4, 1.0, false, &u);
+    assert_true(u.weight_decay == 0.0f);
+    assert_true(u.count == 1 && u.w == &w && u.m == &m && u.v == NULL && u.low_type == BF16);
+    assert_int_equal(u.rule, UPDATE_LION);
+    assert_true(u.c1 == 1.0f && u.c2 == 1.0f);
+    optim_fill(&c, 2, 1e-4, 1.0, true, &u);
+    assert_true(u.weight_decay == 0.1f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_name_is_found_and_unknown_ones_are_not),
+        cmocka_unit_test(state_per_weight_is_two_one_or_none),
+        cmocka_unit_test(decay_spares_vectors_unless_told_otherwise),
+        cmocka_unit_test(bias_corrections_are_exact_from_the_first_step_on),
+        cmocka_unit_test(fill_leaves_pointers_alone_and_drops_decay_where_it_does_not_apply),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
