@@ -1,0 +1,231 @@
+// graph.c -- building a graph: values, nodes, parameters. Called by the build_* functions (ops in
+// their own files) and by derive.c; knows nothing of what an op computes.
+#include "graph/graph.h"
+#include "graph/op.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// Graphs are small and made before step 0; running out of memory here is not worth an error path.
+static void *make(size_t bytes)
+{
+    void *p = calloc(1, bytes);
+    if (!p) abort();
+    return p;
+}
+
+static void *grow(void *array, int count, int *room, size_t item)
+{
+    if (count < *room) return array;
+    *room = *room ? 2 * *room : 16;
+    void *p = realloc(array, (size_t)*room * item);
+    if (!p) abort();
+    return p;
+}
+
+graph *graph_open(graph_mode mode, dtype type, int64_t batch, int64_t seq)
+{
+    graph *g = make(sizeof *g);
+    g->mode = mode, g->type = type, g->batch = batch, g->seq = seq;
+    return g;
+}
+
+static void list_clear(node_list *l)
+{
+    for (int i = 0; i < l->count; i++) free(l->at[i]);
+    free(l->at);
+}
+
+void graph_close(graph *g)
+{
+    if (!g) return;
+    for (int i = 0; i < g->values; i++) free(g->value_at[i]);
+    list_clear(&g->forward);
+    list_clear(&g->backward);
+    free(g->value_at);
+    free(g->param);
+    free(g->rope_frequency);
+    free(g);
+}
+
+void graph_misuse(graph *g, const char *format, ...)
+{
+    if (g->trouble.code != OK) return;
+    char text[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    err_set(&g->trouble, E_USAGE, "model graph: %s", text);
+}
+
+void node_list_add(node_list *l, node *n)
+{
+    l->at = grow(l->at, l->count, &l->room, sizeof *l->at);
+    l->at[l->count++] = n;
+}
+
+node *graph_node(graph *g, op kind)
+{
+    node *n = make(sizeof *n);
+    n->op = kind;
+    n->number = g->forward.count;
+    n->param[0] = n->param[1] = -1;
+    node_list_add(&g->forward, n);
+    return n;
+}
+
+value *graph_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim)
+{
+    value *v = make(sizeof *v);
+    v->id = g->values, v->name = name, v->type = type, v->dims = dims, v->param = -1, v->root = v;
+    for (int i = 0; i < dims; i++) {
+        v->dim[i] = dim[i];
+        if (dim[i] <= 0) graph_misuse(g, "%s has a dimension of %lld", name, (long long)dim[i]);
+    }
+    g->value_at = grow(g->value_at, g->values, &g->value_room, sizeof(value *));
+    g->value_at[g->values++] = v;
+    return v;
+}
+
+value *graph_like(graph *g, const char *name, const value *v)
+{
+    return graph_value(g, name, v->type, v->dims, v->dim);
+}
+
+int64_t value_cols(const value *v)
+{
+    return v->dim[v->dims - 1];
+}
+
+int64_t value_rows(const value *v)
+{
+    int64_t rows = 1;
+    for (int i = 0; i < v->dims - 1; i++) rows *= v->dim[i];
+    return rows;
+}
+
+size_t value_bytes(const value *v)
+{
+    return (size_t)(value_rows(v) * value_cols(v)) * dtype_bytes(v->type);
+}
+
+value *build_input(graph *g, int64_t cols)
+{
+    g->input = graph_value(g, "input", g->type, 2, (int64_t[]){g->batch * g->seq, cols});
+    g->input->place = PLACE_INPUT;
+    return g->input;
+}
+
+value *build_ids(graph *g)
+{
+    g->ids = graph_value(g, "ids", I32, 1, (int64_t[]){g->batch * g->seq});
+    g->ids->place = PLACE_IDS;
+    return g->ids;
+}
+
+value *build_features(graph *g, int64_t cols)
+{
+    g->ids = graph_value(g, "features", g->type, 2, (int64_t[]){g->batch * g->seq, cols});
+    g->ids->place = PLACE_IDS;
+    return g->ids;
+}
+
+void build_output(graph *g, value *x)
+{
+    if (!x->producer) graph_misuse(g, "the output of a block must be computed by it");
+    g->output = x;
+}
+
+value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, init_kind init,
+                    double std)
+{
+    g->param = grow(g->param, g->params, &g->param_room, sizeof *g->param);
+    param_decl *p = &g->param[g->params];
+    *p = (param_decl){
+        .dims = cols ? 2 : 1, .dim = {rows, cols}, .init = init, .std = (float)std, .pieces = 1};
+    snprintf(p->name, sizeof p->name, "%s", name);
+    snprintf(p->piece[0].name, sizeof p->piece[0].name, "%s", name);
+    p->piece[0].rows = rows;
+    value *v = graph_value(g, p->name, g->type, p->dims, p->dim);
+    v->name = "weight";
+    v->param = g->params++;
+    v->place = PLACE_PARAM;
+    return v;
+}
+
+void build_roles(graph *g, value *param, role rows, role cols)
+{
+    g->param[param->param].roles[0] = rows;
+    g->param[param->param].roles[1] = cols;
+}
+
+void build_transposed(graph *g, value *param)
+{
+    param_decl *p = &g->param[param->param];
+    for (int i = 0; i < p->pieces; i++) p->piece[i].transposed = true;
+}
+
+void build_piece(graph *g, value *param, const char *name, int64_t rows)
+{
+    param_decl *p = &g->param[param->param];
+    bool first = p->pieces == 1 && strcmp(p->piece[0].name, p->name) == 0;
+    if (first) p->pieces = 0;
+    if (p->pieces == PARAM_PIECES) {
+        graph_misuse(g, "%s has more than %d pieces", p->name, PARAM_PIECES);
+        return;
+    }
+    snprintf(p->piece[p->pieces].name, sizeof p->piece[0].name, "%s", name);
+    p->piece[p->pieces++].rows = rows;
+}
+
+int64_t loss_chunk_rows(const graph *g, int64_t vocab)
+{
+    // Never the logits of all rows at once; else as many as 64 MiB hold, in parts of equal size.
+    enum { BUDGET = 64 << 20, ALIGN = 16 };
+    int64_t rows = g->batch * g->seq, most = BUDGET / (vocab * 4);
+    if (most < ALIGN) most = ALIGN;
+    if (most > (rows + 1) / 2) most = (rows + 1) / 2;
+    int64_t parts = (rows + most - 1) / most, even = (rows + parts - 1) / parts;
+    return (even + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static status check_pieces(const graph *g, err *e)
+{
+    for (int i = 0; i < g->params; i++) {
+        const param_decl *p = &g->param[i];
+        int64_t rows = 0;
+        for (int j = 0; j < p->pieces; j++) rows += p->piece[j].rows;
+        if (rows != p->dim[0])
+            return err_set(e, E_USAGE, "model graph: the pieces of %s have %lld rows, it has %lld",
+                           p->name, (long long)rows, (long long)p->dim[0]);
+    }
+    return OK;
+}
+
+status graph_finish(graph *g, recompute keep, err *e)
+{
+    status result = OK;
+    if (g->trouble.code != OK) {
+        if (e) *e = g->trouble;
+        return g->trouble.code;
+    }
+    TRY(check_pieces(g, e));
+    for (int i = 0; i < g->forward.count; i++) {
+        const op_info *o = op_find(g->forward.at[i]->op);
+        if (o->flops) g->forward_flops += o->flops(g, g->forward.at[i]);
+    }
+    if (g->mode == GRAPH_TRAIN) {
+        TRY(graph_derive(g, e));
+        graph_recompute(g, keep);
+        for (int i = 0; i < g->backward.count; i++) {
+            const op_info *o = op_find(g->backward.at[i]->op);
+            if (o->flops && !g->backward.at[i]->recomputed)
+                g->backward_flops += o->flops(g, g->backward.at[i]);
+        }
+    }
+    TRY(graph_layout(g, e));
+done:
+    return result;
+}

@@ -1,0 +1,247 @@
+// graph.h -- one block of a model as a graph of ops: written forward only, everything else is
+// derived.
+//
+// A model family calls the build_* functions once per kind of block (the trace). graph_finish then
+// derives the backward list, which forward values to keep or to compute again, the places of all
+// values in memory, FLOPs and bytes. graph_run.h executes the two lists. Values are in
+// single-assignment form; a value owns no memory, it has a place.
+//
+// The graph knows nothing of ranks, of optimizers, or of which device will run it.
+#ifndef TRIREME_GRAPH_GRAPH_H
+#define TRIREME_GRAPH_GRAPH_H
+
+#include "base/err.h"
+#include "device/kernels.h"
+
+typedef struct graph graph;
+typedef struct value value;
+typedef struct node node;
+
+enum {
+    GRAPH_DIMS = 4,
+    NODE_INPUTS = 8,
+    NODE_OUTPUTS = 4,
+    PARAM_DIMS = 2,
+    PARAM_PIECES = 3,
+    PARAM_NAME_BYTES = 96
+};
+
+// Where a value lives while a list runs. WORK is shared by all blocks, SAVED lasts from a block's
+// forward to its backward, INPUT … DIN are handed over between blocks, CACHE holds keys and values
+// of earlier tokens.
+typedef enum place {
+    PLACE_NONE,
+    PLACE_INPUT,
+    PLACE_OUTPUT,
+    PLACE_DOUT,
+    PLACE_DIN,
+    PLACE_SAVED,
+    PLACE_WORK,
+    PLACE_CACHE,
+    PLACE_IDS,
+    PLACE_LABELS,
+    PLACE_PARAM,
+    PLACES
+} place;
+
+typedef enum op {
+    OP_EMBEDDING,
+    OP_LINEAR,
+    OP_NORM,
+    OP_ROPE,
+    OP_ATTENTION,
+    OP_ACTIVATION,
+    OP_GLU,
+    OP_ADD,
+    OP_DROPOUT,
+    OP_LINEAR_CROSS_ENTROPY,
+    OP_LINEAR_SQUARE_ERROR,
+    OP_EMBEDDING_GRAD,
+    OP_LINEAR_GRAD_INPUT,
+    OP_LINEAR_GRAD_WEIGHT,
+    OP_NORM_GRAD,
+    OP_ATTENTION_GRAD,
+    OP_ACTIVATION_GRAD,
+    OP_GLU_GRAD,
+    OPS
+} op;
+
+// What a dimension of a parameter is; tensor parallelism splits by role.
+typedef enum role { ROLE_NONE, ROLE_VOCAB, ROLE_EMBED, ROLE_HEADS, ROLE_MLP } role;
+typedef enum init_kind { INIT_NORMAL, INIT_ONES, INIT_ZEROS } init_kind;
+
+// A parameter as a block declares it. `piece` says which tensors of a HuggingFace folder it is made
+// of, rows after rows; "{}" in a name stands for the layer's number. Parameters of equal name are
+// one parameter.
+typedef struct param_decl {
+    char name[PARAM_NAME_BYTES];
+    int dims;
+    int64_t dim[PARAM_DIMS];
+    role roles[PARAM_DIMS];
+    init_kind init;
+    float std;
+    int pieces;
+    struct {
+        char name[PARAM_NAME_BYTES];
+        int64_t rows;    // of dim[0]
+        bool transposed; // stored [dim[1], rows]
+    } piece[PARAM_PIECES];
+} param_decl;
+
+struct value {
+    int id;
+    const char *name;
+    dtype type;
+    int dims;
+    int64_t dim[GRAPH_DIMS];
+    node *producer; // NULL for inputs and parameters
+    int param;      // index in graph->param, or -1
+    value *grad;    // its gradient, once derived
+    value *root;    // the value whose memory it shares; itself when its own
+    size_t view;    // bytes from the root's start (a part of the root's rows)
+    place place;    // of the root
+    size_t offset;  // bytes from the place's start
+};
+
+// Attributes of a node; each op reads its own part.
+typedef struct node_attr {
+    union {
+        struct {
+            float eps;
+            bool is_rms;
+        } norm;
+        struct {
+            int64_t heads, kv_heads, head_dim;
+            float scale, dropout;
+        } attention;
+        struct {
+            int64_t heads, head_dim, rot;
+            bool inverse;
+        } rope;
+        activation act;
+        struct {
+            float alpha, beta;
+        } add;
+        float dropout;
+        float scale; // embedding, cross entropy
+    } u;
+} node_attr;
+
+struct node {
+    op op;
+    value *in[NODE_INPUTS]; // a slot may be NULL where the op says optional
+    value *out[NODE_OUTPUTS];
+    node_attr attr;
+    int number;      // of forward nodes, in order; keys random numbers. Of a gradient node: its
+                     // forward's
+    int param[2];    // gradient nodes: parameters whose gradients it adds to, or -1
+    bool recomputed; // a forward node run again in the backward list
+};
+
+typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
+typedef enum recompute {
+    RECOMPUTE_NONE,
+    RECOMPUTE_SELECTIVE,
+    RECOMPUTE_FULL,
+    RECOMPUTES
+} recompute;
+
+typedef struct node_list {
+    node **at;
+    int count, room;
+} node_list;
+
+struct graph {
+    graph_mode mode;
+    dtype type;         // of activations and compute weights
+    int64_t batch, seq; // rows of every activation are batch * seq
+    err trouble;        // the first misuse of a build function
+
+    param_decl *param;
+    int params, param_room;
+    value **value_at;
+    int values, value_room;
+    node_list forward, backward;
+
+    value *input, *ids, *labels; // NULL where the block has none
+    value *output;               // NULL in the last block
+    value *logits;               // the last block of a GRAPH_DECODE graph
+    bool din_in_place;           // the gradient of the input replaces that of the output
+    bool din_unused;             // the block has no differentiable input
+
+    int64_t rope_rows, rope_half;
+    double *rope_frequency; // [rope_half] of the one rotary table that the block uses
+
+    size_t input_bytes, output_bytes, saved_bytes, work_bytes;
+    size_t cache_row_bytes; // GRAPH_DECODE: bytes per token of the block's key-value cache
+    double forward_flops, backward_flops; // of matrix products and attention, one micro-batch
+};
+
+// `batch` sequences of `seq` tokens (seq 1 for samples that are not sequences).
+graph *graph_open(graph_mode mode, dtype type, int64_t batch, int64_t seq);
+void graph_close(graph *g); // NULL allowed
+
+// ---- What a model family calls. Values are borrowed from the graph. Misuse is kept in g->trouble
+// and returned by graph_finish, so that a forward pass reads without checks.
+
+value *build_input(graph *g, int64_t cols); // [batch*seq, cols] from the block before
+value *build_ids(graph *g);                 // [batch*seq] token ids (I32)
+value *
+build_features(graph *g,
+               int64_t cols); // [batch*seq, cols] of the data itself (F32 on the host's side)
+void build_output(graph *g, value *x); // what the next block reads
+
+// Parameters. `rows`, `cols`; a vector has cols 0. The last declared piece list is one tensor of
+// the same name.
+value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, init_kind init,
+                    double std);
+void build_roles(graph *g, value *param, role rows, role cols);
+void build_transposed(graph *g, value *param); // stored [cols, rows] in files (GPT-2's Conv1D)
+// The parameter is a concatenation of `rows` rows of tensor `name`, then of the next piece.
+void build_piece(graph *g, value *param, const char *name, int64_t rows);
+
+// y[r,:] = scale * tokens[ids[r],:] + positions[r % seq,:]      positions NULL for none
+value *build_embedding(graph *g, value *ids, value *tokens, value *positions, double scale);
+// y = x w^T + bias      x [rows, in], w [out, in], bias [out] or NULL
+value *build_linear(graph *g, value *x, value *w, value *bias);
+value *build_layer_norm(graph *g, value *x, value *gain, value *bias, double eps);
+value *build_rms_norm(graph *g, value *x, value *gain, double eps);
+// Rotates the first `heads` heads of each row of x, in its own memory: x must have no other reader.
+value *build_rope(graph *g, value *x, int64_t heads, int64_t head_dim, int64_t rows,
+                  const double *frequency, int64_t half);
+// Causal self-attention. qkv [rows, (heads + 2 kv_heads) * head_dim] -> [rows, heads * head_dim]
+value *build_attention(graph *g, value *qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                       double scale, double dropout);
+value *build_activation(graph *g, value *x, activation act);
+value *build_glu(graph *g, value *gate_up, activation act); // [rows, 2F] -> [rows, F]
+value *build_add(graph *g, value *a, value *b, double alpha, double beta);
+value *build_dropout(graph *g, value *x,
+                     double p); // x itself when p is 0 or the graph does not train
+// The last row of each sequence [batch, cols], in the memory of x; batch must be 1.
+value *build_last_row(graph *g, value *x);
+// The loss of logits = scale * (x w^T + bias) against labels; ends the last block. In a
+// GRAPH_DECODE graph: the unscaled logits of the last row, as the block's output.
+void build_linear_cross_entropy(graph *g, value *x, value *w, value *bias, double scale);
+void build_linear_square_error(graph *g, value *x, value *w, value *bias);
+
+// Derives everything. E_USAGE with the first misuse of a build function; E_INTERNAL when the graph
+// cannot be laid out.
+status graph_finish(graph *g, recompute keep, err *e);
+
+// ---- For the files of this folder.
+
+node *graph_node(graph *g, op kind);
+value *graph_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
+value *graph_like(graph *g, const char *name, const value *v);
+void graph_misuse(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void node_list_add(node_list *l, node *n);
+size_t value_bytes(const value *v);
+int64_t value_rows(const value *v); // product of all dims but the last
+int64_t value_cols(const value *v);
+int64_t loss_chunk_rows(const graph *g, int64_t vocab);
+
+status graph_derive(graph *g, err *e);
+void graph_recompute(graph *g, recompute keep);
+status graph_layout(graph *g, err *e);
+
+#endif

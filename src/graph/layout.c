@@ -1,0 +1,253 @@
+// layout.c -- gives every value a place: which values share memory, which are kept for the
+// backward, and where in the shared work area the others lie. All sizes of a step are known from
+// here on.
+//
+// Two values of one list share a root when an op writes its result over an input that dies there.
+// Roots with overlapping lifetimes never overlap in memory: first fit over roots in order of size.
+#include "graph/op.h"
+
+#include <stdlib.h>
+
+enum { PLACE_ALIGN = 64 };
+
+// The lifetime of a root in one list: node numbers, inclusive.
+typedef struct span {
+    value *root;
+    int first, last;
+} span;
+
+typedef struct layout {
+    graph *g;
+    const node_list *list;
+    int *first, *last; // by value id, of the list at hand; -1 when not in it
+} layout;
+
+static value *root_of(value *v)
+{
+    while (v->root != v) v = v->root;
+    return v;
+}
+
+static size_t align_up(size_t n)
+{
+    return (n + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+}
+
+static void note(layout *l, const value *v, int at)
+{
+    if (!v) return;
+    if (l->first[v->id] < 0) l->first[v->id] = at;
+    l->last[v->id] = at;
+}
+
+static void lifetimes(layout *l)
+{
+    for (int i = 0; i < l->g->values; i++) l->first[i] = l->last[i] = -1;
+    for (int i = 0; i < l->list->count; i++) {
+        const node *n = l->list->at[i];
+        for (int k = 0; k < NODE_INPUTS; k++) note(l, n->in[k], i);
+        for (int k = 0; k < NODE_OUTPUTS; k++) note(l, n->out[k], i);
+    }
+}
+
+// The last node at which any value that shares this memory is used.
+static int root_last(const layout *l, const value *root)
+{
+    int last = -1;
+    for (int i = 0; i < l->g->values; i++)
+        if (root_of(l->g->value_at[i]) == root && l->last[i] > last) last = l->last[i];
+    return last;
+}
+
+static bool used_later(const layout *l, const node *n, int at, const value *root, int as)
+{
+    if (root_last(l, root) > at) return true;
+    for (int k = 0; k < NODE_INPUTS; k++) // the same memory under two inputs
+        if (k != as && n->in[k] && root_of(n->in[k]) == root) return true;
+    return false;
+}
+
+// Does this memory hold a value that the backward list will read?
+static bool is_kept(const graph *g, const value *root)
+{
+    for (int i = 0; i < g->values; i++)
+        if (g->value_at[i]->place == PLACE_SAVED && root_of(g->value_at[i]) == root) return true;
+    return false;
+}
+
+// Memory that this list may write over: of its own work values, or the gradient handed in.
+static bool may_overwrite(const value *root)
+{
+    return root->place == PLACE_NONE || root->place == PLACE_WORK || root->place == PLACE_DOUT;
+}
+
+static status share_memory(layout *l, bool backward, err *e)
+{
+    for (int i = 0; i < l->list->count; i++) {
+        node *n = l->list->at[i];
+        const op_info *o = op_find(n->op);
+        value *out = n->out[0];
+        if (!out || out->root != out || (out->place == PLACE_OUTPUT && o->must_alias < 0)) continue;
+        for (int k = 0; k < NODE_INPUTS; k++) {
+            value *in = n->in[k];
+            bool must = o->must_alias == k;
+            if (!in || !(must || (o->may_alias >> k & 1))) continue;
+            value *root = root_of(in);
+            bool free_to = out->place != PLACE_OUTPUT &&
+                           (in->producer || in->place == PLACE_DOUT) && may_overwrite(root) &&
+                           !used_later(l, n, i, root, k) && value_bytes(root) >= value_bytes(out) &&
+                           (backward || !is_kept(l->g, root));
+            if (must && !free_to)
+                return err_set(
+                    e, E_USAGE,
+                    "model graph: %s (node %d) works in place, but its input is used elsewhere",
+                    o->name, i);
+            if (!free_to) continue;
+            out->root = root;
+            break;
+        }
+    }
+    return OK;
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+    size_t m = value_bytes(x->root), n = value_bytes(y->root);
+    if (m != n) return m < n ? 1 : -1;
+    return x->root->id - y->root->id;
+}
+
+// First fit: the lowest offset that is free of every span already placed which lives at the same
+// time.
+static size_t place_span(const span *placed, int count, const span *s)
+{
+    size_t at = 0, bytes = align_up(value_bytes(s->root));
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < count; i++) {
+            const span *p = &placed[i];
+            size_t from = p->root->offset, to = from + align_up(value_bytes(p->root));
+            if (p->last < s->first || s->last < p->first || at + bytes <= from || to <= at)
+                continue;
+            at = to;
+            moved = true;
+        }
+    }
+    return at;
+}
+
+// Places all WORK roots of the list; returns the size of the area.
+static size_t pack_work(layout *l)
+{
+    span *spans = calloc((size_t)l->g->values + 1, sizeof *spans);
+    if (!spans) abort();
+    int count = 0;
+    size_t most = 0;
+    for (int i = 0; i < l->g->values; i++) {
+        value *v = l->g->value_at[i];
+        if (v->root != v || v->place != PLACE_NONE || l->first[i] < 0) continue;
+        v->place = PLACE_WORK;
+        spans[count++] = (span){v, l->first[i], root_last(l, v)};
+    }
+    qsort(spans, (size_t)count, sizeof *spans, compare_spans);
+    for (int i = 0; i < count; i++) {
+        spans[i].root->offset = place_span(spans, i, &spans[i]);
+        size_t end = spans[i].root->offset + align_up(value_bytes(spans[i].root));
+        if (end > most) most = end;
+    }
+    free(spans);
+    return most;
+}
+
+// Forward values that the backward list reads, and what the last block hands from one to the other.
+static void mark_saved(graph *g)
+{
+    for (int i = 0; i < g->backward.count; i++)
+        for (int k = 0; k < NODE_INPUTS; k++) {
+            value *v = g->backward.at[i]->in[k];
+            if (!v || !v->producer || v->producer->recomputed) continue;
+            for (int f = 0; f < g->forward.count; f++)
+                if (g->forward.at[f] == v->producer && v->place == PLACE_NONE)
+                    v->place = PLACE_SAVED;
+        }
+}
+
+static void place_saved(graph *g)
+{
+    for (int i = 0; i < g->values; i++) { // a root is kept when any value in its memory is
+        value *v = g->value_at[i], *root = root_of(v);
+        if (v->place == PLACE_SAVED && root->place == PLACE_NONE) root->place = PLACE_SAVED;
+    }
+    for (int i = 0; i < g->values; i++) {
+        value *v = g->value_at[i];
+        if (v->root != v || v->place != PLACE_SAVED) continue;
+        v->offset = g->saved_bytes;
+        g->saved_bytes += align_up(value_bytes(v));
+    }
+}
+
+// In a decoding graph the memory of attention's input is the cache itself: rows of keys and values
+// (and queries).
+static void place_cache(graph *g)
+{
+    for (int i = 0; i < g->forward.count; i++) {
+        if (g->forward.at[i]->op != OP_ATTENTION) continue;
+        value *root = root_of(g->forward.at[i]->in[0]);
+        root->place = PLACE_CACHE;
+        root->offset = g->cache_row_bytes;
+        g->cache_row_bytes += (size_t)value_cols(root) * dtype_bytes(root->type);
+    }
+}
+
+// The gradient of the input may have taken over the memory of the output's gradient.
+static void place_din(graph *g)
+{
+    if (!g->input || !g->input->grad) return;
+    value *root = root_of(g->input->grad);
+    g->din_in_place = root->place == PLACE_DOUT;
+    if (!g->din_in_place && root->place == PLACE_NONE) root->place = PLACE_DIN;
+}
+
+static void settle(graph *g)
+{
+    for (int i = 0; i < g->values; i++) {
+        value *v = g->value_at[i], *root = root_of(v);
+        v->root = root;
+        v->place = root->place;
+        v->offset = root->offset;
+    }
+}
+
+status graph_layout(graph *g, err *e)
+{
+    status result = OK;
+    layout l = {.g = g, .list = &g->forward};
+    l.first = calloc((size_t)g->values + 1, sizeof(int));
+    l.last = calloc((size_t)g->values + 1, sizeof(int));
+    if (!l.first || !l.last) abort();
+    if (g->output) g->output->place = PLACE_OUTPUT;
+    if (g->logits) g->logits->place = PLACE_OUTPUT;
+    mark_saved(g);
+    lifetimes(&l);
+    TRY(share_memory(&l, false, e));
+    if (g->mode == GRAPH_DECODE) place_cache(g);
+    place_saved(g);
+    g->work_bytes = pack_work(&l);
+
+    l.list = &g->backward;
+    lifetimes(&l);
+    TRY(share_memory(&l, true, e));
+    place_din(g);
+    size_t backward = pack_work(&l);
+    if (backward > g->work_bytes) g->work_bytes = backward;
+
+    settle(g);
+    if (g->input) g->input_bytes = align_up(value_bytes(g->input));
+    if (g->output) g->output_bytes = align_up(value_bytes(g->output));
+    if (g->logits) g->output_bytes = align_up(value_bytes(g->logits));
+done:
+    free(l.first);
+    free(l.last);
+    return result;
+}

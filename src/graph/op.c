@@ -1,0 +1,27 @@
+// op.c -- the table of ops. An op is added by its own file and one line here.
+#include "graph/op.h"
+
+const op_info *op_find(op kind)
+{
+    static const op_info *const table[OPS] = {
+        [OP_EMBEDDING] = &op_embedding,
+        [OP_LINEAR] = &op_linear,
+        [OP_NORM] = &op_norm,
+        [OP_ROPE] = &op_rope,
+        [OP_ATTENTION] = &op_attention,
+        [OP_ACTIVATION] = &op_activation,
+        [OP_GLU] = &op_glu,
+        [OP_ADD] = &op_add,
+        [OP_DROPOUT] = &op_dropout,
+        [OP_LINEAR_CROSS_ENTROPY] = &op_linear_cross_entropy,
+        [OP_LINEAR_SQUARE_ERROR] = &op_linear_square_error,
+        [OP_EMBEDDING_GRAD] = &op_embedding_grad,
+        [OP_LINEAR_GRAD_INPUT] = &op_linear_grad_input,
+        [OP_LINEAR_GRAD_WEIGHT] = &op_linear_grad_weight,
+        [OP_NORM_GRAD] = &op_norm_grad,
+        [OP_ATTENTION_GRAD] = &op_attention_grad,
+        [OP_ACTIVATION_GRAD] = &op_activation_grad,
+        [OP_GLU_GRAD] = &op_glu_grad,
+    };
+    return table[kind];
+}

@@ -1,0 +1,179 @@
+// op_attention.c -- rotary positions (Su et al. 2021) and causal attention with shared key-value
+// heads (Ainslie et al. 2023), without the T x T matrix (Dao et al. 2022).
+//   qkv [rows, (H + 2 KV) * D]: H query heads, KV key heads, KV value heads   o [rows, H * D]   lse
+//   [B, H, T]
+//
+// Decoding: the rows of qkv are the last rows of the block's cache, so attention reads earlier keys
+// and values in front of them.
+#include "graph/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+value *build_rope(graph *g, value *x, int64_t heads, int64_t head_dim, int64_t rows,
+                  const double *frequency, int64_t half)
+{
+    if (heads * head_dim > value_cols(x) || 2 * half > head_dim)
+        graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
+                     (long long)head_dim, (long long)value_cols(x));
+    if (g->rope_frequency && (g->rope_half != half || memcmp(g->rope_frequency, frequency,
+                                                             (size_t)half * sizeof *frequency)))
+        graph_misuse(g, "rope: two different tables in one block");
+    if (!g->rope_frequency) {
+        g->rope_frequency = malloc((size_t)half * sizeof *frequency);
+        if (!g->rope_frequency) abort();
+        memcpy(g->rope_frequency, frequency, (size_t)half * sizeof *frequency);
+    }
+    g->rope_rows = rows, g->rope_half = half;
+    node *n = graph_node(g, OP_ROPE);
+    n->in[0] = x;
+    n->attr.u.rope.heads = heads, n->attr.u.rope.head_dim = head_dim, n->attr.u.rope.rot = 2 * half;
+    n->out[0] = graph_like(g, "rope", x);
+    n->out[0]->producer = n;
+    return n->out[0];
+}
+
+static void rope_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_ROPE};
+    c.u.rope = (rope_args){.rows = value_rows(n->out[0]),
+                           .seq = x->g->seq,
+                           .pos0 = x->pos0,
+                           .heads = n->attr.u.rope.heads,
+                           .head_dim = n->attr.u.rope.head_dim,
+                           .rot = n->attr.u.rope.rot,
+                           .stride = value_cols(n->out[0]),
+                           .x = run_at(x, n->out[0]),
+                           .table = x->rope,
+                           .inverse = n->attr.u.rope.inverse,
+                           .type = n->out[0]->type};
+    device_launch(x->on, &c);
+}
+
+static void rope_derive(graph *g, node *n)
+{
+    node *d = grad_node(g, OP_ROPE, n);
+    d->in[0] = n->out[0]->grad;
+    d->attr.u.rope.inverse = true;
+    d->out[0] = graph_like(g, "rope dx", n->in[0]);
+    d->out[0]->producer = d;
+    grad_give(g, n->in[0], d->out[0]);
+}
+
+value *build_attention(graph *g, value *qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                       double scale, double dropout)
+{
+    int64_t cols = (heads + 2 * kv_heads) * head_dim;
+    if (heads <= 0 || kv_heads <= 0 || heads % kv_heads || value_cols(qkv) != cols)
+        graph_misuse(
+            g, "attention: %lld heads, %lld key-value heads of %lld need %lld columns, found %lld",
+            (long long)heads, (long long)kv_heads, (long long)head_dim, (long long)cols,
+            (long long)value_cols(qkv));
+    if (g->mode == GRAPH_DECODE && g->batch != 1)
+        graph_misuse(g, "attention: decoding takes one sequence at a time");
+    node *n = graph_node(g, OP_ATTENTION);
+    n->in[0] = qkv;
+    n->attr.u.attention.heads = heads, n->attr.u.attention.kv_heads = kv_heads,
+    n->attr.u.attention.head_dim = head_dim;
+    n->attr.u.attention.scale = (float)scale;
+    n->attr.u.attention.dropout = g->mode == GRAPH_TRAIN ? (float)dropout : 0;
+    n->out[0] =
+        graph_value(g, "attention", g->type, 2, (int64_t[]){value_rows(qkv), heads * head_dim});
+    n->out[1] = graph_value(g, "lse", F32, 3, (int64_t[]){g->batch, heads, g->seq});
+    n->out[0]->producer = n->out[1]->producer = n;
+    return n->out[0];
+}
+
+static attention_args attention_fill(const run_context *x, const node *n, const value *qkv,
+                                     const value *o, const value *lse)
+{
+    int64_t d = n->attr.u.attention.head_dim, h = n->attr.u.attention.heads,
+            kv = n->attr.u.attention.kv_heads;
+    int64_t cols = value_cols(qkv);
+    size_t item = dtype_bytes(qkv->type);
+    const char *q = run_at(x, qkv),
+               *k = q - (size_t)(x->pos0 * cols) * item + (size_t)(h * d) * item;
+    return (attention_args){.batch = x->g->batch,
+                            .tq = x->g->seq,
+                            .tk = x->pos0 + x->g->seq,
+                            .heads = h,
+                            .kv_heads = kv,
+                            .head_dim = d,
+                            .q_stride = cols,
+                            .k_stride = cols,
+                            .v_stride = cols,
+                            .o_stride = h * d,
+                            .k_batch = x->g->seq * cols,
+                            .v_batch = x->g->seq * cols,
+                            .q = q,
+                            .k = k,
+                            .v = k + (size_t)(kv * d) * item,
+                            .o = run_at(x, o),
+                            .lse = run_at(x, lse),
+                            .scale = n->attr.u.attention.scale,
+                            .dropout = n->attr.u.attention.dropout,
+                            .key = run_key(x, n),
+                            .row0 = x->row0,
+                            .drop_stride = (uint64_t)x->g->seq,
+                            .causal = true,
+                            .type = qkv->type};
+}
+
+static void attention_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_ATTENTION};
+    c.u.attention = attention_fill(x, n, n->in[0], n->out[0], n->out[1]);
+    device_launch(x->on, &c);
+}
+
+static void attention_derive(graph *g, node *n)
+{
+    node *d = grad_node(g, OP_ATTENTION_GRAD, n);
+    d->in[0] = n->out[0]->grad, d->in[1] = n->in[0], d->in[2] = n->out[0], d->in[3] = n->out[1];
+    d->out[0] = graph_like(g, "attention dqkv", n->in[0]);
+    d->out[1] = graph_like(g, "delta", n->out[1]);
+    d->out[0]->producer = d->out[1]->producer = d;
+    grad_give(g, n->in[0], d->out[0]);
+}
+
+static void attention_grad_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_ATTENTION_GRAD};
+    attention_grad_args *a = &c.u.attention_grad;
+    a->fwd = attention_fill(x, n, n->in[1], n->in[2], n->in[3]);
+    size_t item = dtype_bytes(n->in[1]->type);
+    char *dq = run_at(x, n->out[0]);
+    a->d_o = run_at(x, n->in[0]);
+    a->dq = dq;
+    a->dk = dq + (size_t)(a->fwd.heads * a->fwd.head_dim) * item;
+    a->dv = dq + (size_t)((a->fwd.heads + a->fwd.kv_heads) * a->fwd.head_dim) * item;
+    a->delta = run_at(x, n->out[1]);
+    device_launch(x->on, &c);
+}
+
+// Products of queries with keys and of probabilities with values; half of each by causality.
+static double attention_flops(const graph *g, const node *n)
+{
+    double t = (double)g->seq;
+    return 4.0 * (double)g->batch * (double)n->attr.u.attention.heads *
+           (double)n->attr.u.attention.head_dim * t * (t + 1) / 2;
+}
+
+// Five products: scores again, dV, dP, dQ, dK.
+static double attention_grad_flops(const graph *g, const node *n)
+{
+    return 2.5 * attention_flops(g, n);
+}
+
+const op_info op_rope = {
+    .name = "rope", .derive = rope_derive, .run = rope_run, .must_alias = 0, .recompute = 3};
+const op_info op_attention = {.name = "attention",
+                              .derive = attention_derive,
+                              .run = attention_run,
+                              .flops = attention_flops,
+                              .must_alias = -1,
+                              .recompute = 2};
+const op_info op_attention_grad = {.name = "attention_grad",
+                                   .run = attention_grad_run,
+                                   .flops = attention_grad_flops,
+                                   .must_alias = -1};

@@ -1,0 +1,182 @@
+// op_loss.c -- the last linear layer together with its loss, in chunks of rows, so that neither the
+// logits nor their probabilities exist for all positions at once. While training, a chunk's
+// gradients (of x, the weight and the bias) are taken as soon as its loss is: nothing has to be
+// kept for the backward but dx.
+//   x [rows, C]   w [V, C]   labels [rows]   out: dx [rows, C], scratch [chunk, V]
+// Losses and gradients are sums over rows; the step divides once by the number of valid rows of all
+// ranks and micro-batches.
+#include "graph/op.h"
+
+enum { IGNORED_LABEL = -100 };
+
+static void loss_node(graph *g, op kind, value *x, value *w, value *bias, dtype label_type,
+                      double scale)
+{
+    if (g->mode == GRAPH_DECODE) {
+        g->logits = build_linear(g, build_last_row(g, x), w, bias);
+        return;
+    }
+    if (value_cols(x) != value_cols(w))
+        graph_misuse(g, "loss: %lld columns, the weight has %lld", (long long)value_cols(x),
+                     (long long)value_cols(w));
+    int64_t rows = value_rows(x), labels = kind == OP_LINEAR_SQUARE_ERROR ? rows * w->dim[0] : rows;
+    g->labels = graph_value(g, "labels", label_type, 1, (int64_t[]){labels});
+    g->labels->place = PLACE_LABELS;
+    node *n = graph_node(g, kind);
+    n->in[0] = x, n->in[1] = w, n->in[2] = bias, n->in[3] = g->labels;
+    n->attr.u.scale = (float)scale;
+    // Output 0 exists only while training.
+    n->out[0] = g->mode == GRAPH_TRAIN ? graph_like(g, "loss dx", x) : NULL;
+    n->out[1] =
+        graph_value(g, "logits", g->type, 2, (int64_t[]){loss_chunk_rows(g, w->dim[0]), w->dim[0]});
+    for (int i = 0; i < 2; i++)
+        if (n->out[i]) n->out[i]->producer = n;
+}
+
+void build_linear_cross_entropy(graph *g, value *x, value *w, value *bias, double scale)
+{
+    loss_node(g, OP_LINEAR_CROSS_ENTROPY, x, w, bias, I32, scale);
+}
+
+void build_linear_square_error(graph *g, value *x, value *w, value *bias)
+{
+    loss_node(g, OP_LINEAR_SQUARE_ERROR, x, w, bias, F32, 1);
+}
+
+value *build_last_row(graph *g, value *x)
+{
+    if (g->batch != 1) graph_misuse(g, "last row: decoding takes one sequence at a time");
+    value *v = graph_value(g, "last row", x->type, 2, (int64_t[]){1, value_cols(x)});
+    v->producer = x->producer;
+    v->root = x;
+    v->view = (size_t)((value_rows(x) - 1) * value_cols(x)) * dtype_bytes(x->type);
+    return v;
+}
+
+static void loss_derive(graph *g, node *n)
+{
+    grad_give(g, n->in[0], n->out[0]);
+}
+
+static void launch_square_error(const run_context *x, const node *n, int64_t at, int64_t rows,
+                                void *logits)
+{
+    int64_t v = n->in[1]->dim[0];
+    kernel_call c = {.kind = K_SQUARE_ERROR};
+    c.u.square_error = (square_error_args){.count = rows * v,
+                                           .x = logits,
+                                           .target = (const float *)run_at(x, n->in[3]) + at * v,
+                                           .dx = n->out[0] ? logits : NULL,
+                                           .loss_sum = x->loss_sum,
+                                           .total = x->loss_count,
+                                           .type = n->out[1]->type};
+    device_launch(x->on, &c);
+}
+
+static void launch_cross_entropy(const run_context *x, const node *n, int64_t at, int64_t rows,
+                                 void *logits)
+{
+    kernel_call c = {.kind = K_CROSS_ENTROPY};
+    c.u.cross_entropy = (cross_entropy_args){.rows = rows,
+                                             .cols = n->in[1]->dim[0],
+                                             .logits = logits,
+                                             .labels = (const int32_t *)run_at(x, n->in[3]) + at,
+                                             .loss_sum = x->loss_sum,
+                                             .count = x->loss_count,
+                                             .scale = n->attr.u.scale,
+                                             .ignore = IGNORED_LABEL,
+                                             .gradient = n->out[0] != NULL,
+                                             .type = n->out[1]->type};
+    device_launch(x->on, &c);
+}
+
+static void loss_run(const run_context *x, const node *n)
+{
+    const value *in = n->in[0], *w = n->in[1];
+    int64_t total = value_rows(in), c = value_cols(in), v = w->dim[0], chunk = n->out[1]->dim[0];
+    size_t item = dtype_bytes(in->type);
+    bool train = n->out[0] != NULL, add_w = false, add_b = false;
+    float *dw = train ? run_grad(x, w->param, &add_w) : NULL;
+    float *db = train && n->in[2] ? run_grad(x, n->in[2]->param, &add_b) : NULL;
+    char *logits = run_at(x, n->out[1]);
+    for (int64_t at = 0; at < total; at += chunk) {
+        int64_t rows = total - at < chunk ? total - at : chunk;
+        char *x_at = (char *)run_at(x, in) + (size_t)(at * c) * item;
+        kernel_call m = {.kind = K_MATMUL};
+        m.u.matmul = (matmul_args){.m = rows,
+                                   .n = v,
+                                   .k = c,
+                                   .a = x_at,
+                                   .lda = c,
+                                   .b = run_at(x, w),
+                                   .ldb = c,
+                                   .trans_b = true,
+                                   .c = logits,
+                                   .ldc = v,
+                                   .bias = run_at(x, n->in[2]),
+                                   .type = w->type,
+                                   .c_type = n->out[1]->type};
+        device_launch(x->on, &m);
+        if (n->op == OP_LINEAR_SQUARE_ERROR)
+            launch_square_error(x, n, at, rows, logits);
+        else
+            launch_cross_entropy(x, n, at, rows, logits);
+        if (!train) continue;
+        char *dx = (char *)run_at(x, n->out[0]) + (size_t)(at * c) * item;
+        m.u.matmul = (matmul_args){.m = rows,
+                                   .n = c,
+                                   .k = v,
+                                   .a = logits,
+                                   .lda = v,
+                                   .b = run_at(x, w),
+                                   .ldb = c,
+                                   .c = dx,
+                                   .ldc = c,
+                                   .type = w->type,
+                                   .c_type = in->type};
+        device_launch(x->on, &m);
+        m.u.matmul = (matmul_args){.m = v,
+                                   .n = c,
+                                   .k = rows,
+                                   .a = logits,
+                                   .lda = v,
+                                   .trans_a = true,
+                                   .b = x_at,
+                                   .ldb = c,
+                                   .c = dw,
+                                   .ldc = c,
+                                   .type = w->type,
+                                   .c_type = F32,
+                                   .accumulate = add_w || at > 0};
+        device_launch(x->on, &m);
+        if (!db) continue;
+        kernel_call b = {.kind = K_BIAS_GRAD};
+        b.u.bias_grad = (bias_grad_args){.rows = rows,
+                                         .cols = v,
+                                         .dy = logits,
+                                         .db = db,
+                                         .type = n->out[1]->type,
+                                         .accumulate = add_b || at > 0};
+        device_launch(x->on, &b);
+    }
+}
+
+static double loss_flops(const graph *g, const node *n)
+{
+    double one = 2.0 * (double)value_rows(n->in[0]) * (double)value_cols(n->in[0]) *
+                 (double)n->in[1]->dim[0];
+    return g->mode == GRAPH_TRAIN ? 3 * one : one;
+}
+
+const op_info op_linear_cross_entropy = {.name = "linear_cross_entropy",
+                                         .derive = loss_derive,
+                                         .run = loss_run,
+                                         .flops = loss_flops,
+                                         .must_alias = -1,
+                                         .is_loss = true};
+const op_info op_linear_square_error = {.name = "linear_square_error",
+                                        .derive = loss_derive,
+                                        .run = loss_run,
+                                        .flops = loss_flops,
+                                        .must_alias = -1,
+                                        .is_loss = true};

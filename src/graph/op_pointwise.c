@@ -1,0 +1,192 @@
+// op_pointwise.c -- activations, gated activations (Shazeer 2020), sums and dropout.
+#include "graph/op.h"
+
+value *build_activation(graph *g, value *x, activation act)
+{
+    node *n = graph_node(g, OP_ACTIVATION);
+    n->in[0] = x;
+    n->attr.u.act = act;
+    n->out[0] = graph_like(g, "activation", x);
+    n->out[0]->producer = n;
+    return n->out[0];
+}
+
+static void activation_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_ACTIVATION};
+    c.u.activation = (activation_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
+                                       .x = run_at(x, n->in[0]),
+                                       .y = run_at(x, n->out[0]),
+                                       .act = n->attr.u.act,
+                                       .type = n->in[0]->type};
+    device_launch(x->on, &c);
+}
+
+static void activation_derive(graph *g, node *n)
+{
+    node *d = grad_node(g, OP_ACTIVATION_GRAD, n);
+    d->in[0] = n->out[0]->grad, d->in[1] = n->in[0];
+    d->out[0] = graph_like(g, "activation dx", n->in[0]);
+    d->out[0]->producer = d;
+    grad_give(g, n->in[0], d->out[0]);
+}
+
+static void activation_grad_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_ACTIVATION_GRAD};
+    c.u.activation = (activation_args){.count = value_rows(n->in[1]) * value_cols(n->in[1]),
+                                       .dy = run_at(x, n->in[0]),
+                                       .x = run_at(x, n->in[1]),
+                                       .y = run_at(x, n->out[0]),
+                                       .act = n->attr.u.act,
+                                       .type = n->in[1]->type};
+    device_launch(x->on, &c);
+}
+
+value *build_glu(graph *g, value *x, activation act)
+{
+    if (value_cols(x) % 2)
+        graph_misuse(g, "glu: %lld columns are not gate and up", (long long)value_cols(x));
+    node *n = graph_node(g, OP_GLU);
+    n->in[0] = x;
+    n->attr.u.act = act;
+    n->out[0] = graph_value(g, "glu", x->type, 2, (int64_t[]){value_rows(x), value_cols(x) / 2});
+    n->out[0]->producer = n;
+    return n->out[0];
+}
+
+static void glu_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_GLU};
+    c.u.glu = (glu_args){.rows = value_rows(n->out[0]),
+                         .cols = value_cols(n->out[0]),
+                         .x = run_at(x, n->in[0]),
+                         .y = run_at(x, n->out[0]),
+                         .act = n->attr.u.act,
+                         .type = n->in[0]->type};
+    device_launch(x->on, &c);
+}
+
+static void glu_derive(graph *g, node *n)
+{
+    node *d = grad_node(g, OP_GLU_GRAD, n);
+    d->in[0] = n->out[0]->grad, d->in[1] = n->in[0];
+    d->out[0] = graph_like(g, "glu dx", n->in[0]);
+    d->out[0]->producer = d;
+    grad_give(g, n->in[0], d->out[0]);
+}
+
+static void glu_grad_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_GLU_GRAD};
+    c.u.glu = (glu_args){.rows = value_rows(n->in[0]),
+                         .cols = value_cols(n->in[0]),
+                         .dy = run_at(x, n->in[0]),
+                         .x = run_at(x, n->in[1]),
+                         .y = run_at(x, n->out[0]),
+                         .act = n->attr.u.act,
+                         .type = n->in[1]->type};
+    device_launch(x->on, &c);
+}
+
+value *build_add(graph *g, value *a, value *b, double alpha, double beta)
+{
+    if (value_bytes(a) != value_bytes(b)) graph_misuse(g, "add: operands of different sizes");
+    node *n = graph_node(g, OP_ADD);
+    n->in[0] = a, n->in[1] = b;
+    n->attr.u.add.alpha = (float)alpha, n->attr.u.add.beta = (float)beta;
+    n->out[0] = graph_like(g, "sum", a);
+    n->out[0]->producer = n;
+    return n->out[0];
+}
+
+static void add_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_ADD};
+    c.u.add = (add_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
+                         .a = run_at(x, n->in[0]),
+                         .b = run_at(x, n->in[1]),
+                         .y = run_at(x, n->out[0]),
+                         .alpha = n->attr.u.add.alpha,
+                         .beta = n->attr.u.add.beta,
+                         .type = n->in[0]->type};
+    device_launch(x->on, &c);
+}
+
+static value *add_scaled(graph *g, const node *n, value *dy, float by)
+{
+    if (by == 1) return dy; // the same value is the gradient of both operands
+    node *d = grad_node(g, OP_ADD, n);
+    d->in[0] = dy;
+    d->attr.u.add.alpha = by;
+    d->out[0] = graph_like(g, "scaled gradient", dy);
+    d->out[0]->producer = d;
+    return d->out[0];
+}
+
+static void add_derive(graph *g, node *n)
+{
+    value *dy = n->out[0]->grad;
+    for (int i = 0; i < 2; i++)
+        if (grad_wanted(n->in[i]))
+            grad_give(g, n->in[i],
+                      add_scaled(g, n, dy, i == 0 ? n->attr.u.add.alpha : n->attr.u.add.beta));
+}
+
+value *build_dropout(graph *g, value *x, double p)
+{
+    if (p == 0 || g->mode != GRAPH_TRAIN) return x;
+    if (p < 0 || p >= 1) graph_misuse(g, "dropout: %g is not in [0, 1)", p);
+    node *n = graph_node(g, OP_DROPOUT);
+    n->in[0] = x;
+    n->attr.u.dropout = (float)p;
+    n->out[0] = graph_like(g, "dropout", x);
+    n->out[0]->producer = n;
+    return n->out[0];
+}
+
+static void dropout_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_DROPOUT};
+    c.u.dropout = (dropout_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
+                                 .x = run_at(x, n->in[0]),
+                                 .y = run_at(x, n->out[0]),
+                                 .p = n->attr.u.dropout,
+                                 .key = run_key(x, n),
+                                 .index0 = x->row0 * (uint64_t)value_cols(n->in[0]),
+                                 .type = n->in[0]->type};
+    device_launch(x->on, &c);
+}
+
+static void dropout_derive(graph *g, node *n)
+{
+    node *d = grad_node(g, OP_DROPOUT, n); // the same mask on the gradient
+    d->in[0] = n->out[0]->grad;
+    d->out[0] = graph_like(g, "dropout dx", n->in[0]);
+    d->out[0]->producer = d;
+    grad_give(g, n->in[0], d->out[0]);
+}
+
+const op_info op_activation = {.name = "activation",
+                               .derive = activation_derive,
+                               .run = activation_run,
+                               .must_alias = -1,
+                               .recompute = 1};
+const op_info op_activation_grad = {
+    .name = "activation_grad", .run = activation_grad_run, .must_alias = -1, .may_alias = 1};
+const op_info op_glu = {
+    .name = "glu", .derive = glu_derive, .run = glu_run, .must_alias = -1, .recompute = 1};
+const op_info op_glu_grad = {
+    .name = "glu_grad", .run = glu_grad_run, .must_alias = -1, .may_alias = 1u << 1};
+const op_info op_add = {.name = "add",
+                        .derive = add_derive,
+                        .run = add_run,
+                        .must_alias = -1,
+                        .may_alias = 3,
+                        .recompute = 3};
+const op_info op_dropout = {.name = "dropout",
+                            .derive = dropout_derive,
+                            .run = dropout_run,
+                            .must_alias = -1,
+                            .may_alias = 1,
+                            .recompute = 3};

@@ -1,0 +1,54 @@
+// run.c -- walks a list of nodes and lets each op launch its kernels. See run.h.
+#include "graph/run.h"
+#include "graph/op.h"
+
+#include <math.h>
+
+void *run_at(const run_context *x, const value *v)
+{
+    if (!v) return NULL;
+    if (v->place == PLACE_PARAM) return x->weight[v->param];
+    size_t offset = v->offset + v->view;
+    // One after the other, each attention of the block has a row per token.
+    if (v->place == PLACE_CACHE)
+        offset = v->offset * (size_t)x->cache_rows +
+                 (size_t)(x->pos0 * value_cols(v->root)) * dtype_bytes(v->type);
+    return x->base[PLACE_CACHE] +
+           (size_t)x->pos0 * (size_t)value_cols(v->root) * dtype_bytes(v->type);
+    return x->base[v->place] + offset;
+}
+
+float *run_grad(const run_context *x, int p, bool *accumulate)
+{
+    *accumulate = *x->touched[p];
+    *x->touched[p] = true;
+    return x->gradient[p];
+}
+
+rng_key run_key(const run_context *x, const node *n)
+{
+    return rng_key_make(x->seed, RNG_DROPOUT, x->step,
+                        (uint64_t)x->block << 16 | (uint64_t)n->number);
+}
+
+void graph_run_forward(const run_context *x)
+{
+    for (int i = 0; i < x->g->forward.count; i++)
+        op_find(x->g->forward.at[i]->op)->run(x, x->g->forward.at[i]);
+}
+
+void graph_run_backward(const run_context *x)
+{
+    for (int i = 0; i < x->g->backward.count; i++)
+        op_find(x->g->backward.at[i]->op)->run(x, x->g->backward.at[i]);
+}
+
+void rope_table_fill(const graph *g, float *out)
+{
+    for (int64_t t = 0; t < g->rope_rows; t++)
+        for (int64_t i = 0; i < g->rope_half; i++) {
+            float angle = (float)t * (float)g->rope_frequency[i];
+            *out++ = cosf(angle);
+            *out++ = sinf(angle);
+        }
+}

@@ -1,0 +1,40 @@
+// run.h -- executes a finished graph's lists on a stream: each node fills a kernel_call from the
+// places of its values and launches it. Nothing is allocated and nothing waits.
+#ifndef TRIREME_GRAPH_RUN_H
+#define TRIREME_GRAPH_RUN_H
+
+#include "device/device.h"
+#include "graph/graph.h"
+
+// Everything that differs from one run of a block to the next. All pointers are device memory,
+// borrowed until the stream has passed the run.
+typedef struct run_context {
+    const graph *g;
+    stream *on;
+    char *base[PLACES];     // INPUT … LABELS; PLACE_CACHE: the cache's first row
+    void *const *weight;    // per parameter of the graph: compute weights
+    float *const *gradient; // per parameter: fp32 accumulator
+    bool *const *touched;   // per parameter: has this step written its gradient yet? Set by the run
+    const float *rope;      // [rope_rows, rope_half, 2]
+    double *loss_sum, *loss_count;
+    uint64_t seed, step; // key of dropout
+    int block;           // position in the model, key of dropout
+    uint64_t row0;       // logical number of the first row in the step's stream of rows
+    int64_t cache_rows;  // GRAPH_DECODE: tokens that the cache has room for
+    int64_t pos0;        // GRAPH_DECODE: tokens already in the cache
+} run_context;
+
+void graph_run_forward(const run_context *x);
+void graph_run_backward(const run_context *x);
+
+// For the op files: the address of a value in this run (NULL for NULL).
+void *run_at(const run_context *x, const value *v);
+// The gradient of parameter p; *accumulate says whether to add, and from now on it will.
+float *run_grad(const run_context *x, int p, bool *accumulate);
+rng_key run_key(const run_context *x, const node *n);
+
+// cos and sin of the rotary table, on the host: [rows, half, 2], angles in fp32 as PyTorch computes
+// them.
+void rope_table_fill(const graph *g, float *out);
+
+#endif

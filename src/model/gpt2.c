@@ -1,0 +1,117 @@
+// gpt2.c -- the GPT-2 family (Radford et al. 2019): learned positions, layer norm before each
+// half-block, GELU. Weights are kept [out, in]; files hold the transpose of those that were Conv1D.
+#include "model/model.h"
+
+#include <math.h>
+
+enum { KEY_EMBED, KEY_HEAD, KEY_LAYER };
+
+static int gpt2_blocks(const void *config)
+{
+    return (int)((const model_config *)config)->layers + 2;
+}
+
+static int gpt2_key(const void *config, int block)
+{
+    const model_config *c = config;
+    if (block == 0) return KEY_EMBED;
+    if (block == c->layers + 1) return KEY_HEAD;
+    return c->scale_by_layer ? KEY_LAYER + block
+                             : KEY_LAYER; // the attention's scale depends on the layer
+}
+
+static int gpt2_layer(const void *config, int block)
+{
+    (void)config;
+    return block - 1;
+}
+
+static value *norm(graph *g, value *x, const char *gain, const char *bias, const model_config *c)
+{
+    value *w = build_weight(g, gain, c->hidden, 0, INIT_ONES, 0);
+    value *b = build_weight(g, bias, c->hidden, 0, INIT_ZEROS, 0);
+    return build_layer_norm(g, x, w, b, c->norm_eps);
+}
+
+static value *conv1d(graph *g, value *x, const char *weight, const char *bias, int64_t out,
+                     role rows, role cols, double std)
+{
+    value *w = build_weight(g, weight, out, value_cols(x), INIT_NORMAL, std);
+    build_roles(g, w, rows, cols);
+    build_transposed(g, w);
+    value *b = build_weight(g, bias, out, 0, INIT_ZEROS, 0);
+    build_roles(g, b, rows, ROLE_NONE);
+    return build_linear(g, x, w, b);
+}
+
+static value *token_table(graph *g, const model_config *c)
+{
+    value *w =
+        build_weight(g, "transformer.wte.weight", c->vocab, c->hidden, INIT_NORMAL, c->init_std);
+    build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
+    return w;
+}
+
+static void gpt2_embed(graph *g, const model_config *c)
+{
+    value *ids = build_ids(g), *tokens = token_table(g, c);
+    value *positions =
+        build_weight(g, "transformer.wpe.weight", c->max_seq, c->hidden, INIT_NORMAL, c->init_std);
+    value *x = build_embedding(g, ids, tokens, positions, 1);
+    build_output(g, build_dropout(g, x, c->drop_embed));
+}
+
+static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
+{
+    double residual_std = c->init_std / sqrt(2.0 * (double)c->layers);
+    double scale = (c->scale_attention ? 1 / sqrt((double)c->head_dim) : 1) /
+                   (c->scale_by_layer ? layer + 1 : 1);
+    value *x = build_input(g, c->hidden);
+
+    value *h = norm(g, x, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias", c);
+    h = conv1d(g, h, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias",
+               3 * c->hidden, ROLE_HEADS, ROLE_EMBED, c->init_std);
+    h = build_attention(g, h, c->heads, c->heads, c->head_dim, scale, c->drop_attention);
+    h = conv1d(g, h, "transformer.h.{}.attn.c_proj.weight", "transformer.h.{}.attn.c_proj.bias",
+               c->hidden, ROLE_EMBED, ROLE_HEADS, residual_std);
+    x = build_add(g, x, build_dropout(g, h, c->drop_residual), 1, 1);
+
+    h = norm(g, x, "transformer.h.{}.ln_2.weight", "transformer.h.{}.ln_2.bias", c);
+    h = conv1d(g, h, "transformer.h.{}.mlp.c_fc.weight", "transformer.h.{}.mlp.c_fc.bias", c->ffn,
+               ROLE_MLP, ROLE_EMBED, c->init_std);
+    h = build_activation(g, h, c->act);
+    h = conv1d(g, h, "transformer.h.{}.mlp.c_proj.weight", "transformer.h.{}.mlp.c_proj.bias",
+               c->hidden, ROLE_EMBED, ROLE_MLP, residual_std);
+    build_output(g, build_add(g, x, build_dropout(g, h, c->drop_residual), 1, 1));
+}
+
+static void gpt2_head(graph *g, const model_config *c)
+{
+    value *x = build_input(g, c->hidden);
+    x = norm(g, x, "transformer.ln_f.weight", "transformer.ln_f.bias", c);
+    value *w;
+    if (c->tie_embeddings) {
+        w = token_table(g, c);
+    } else {
+        w = build_weight(g, "lm_head.weight", c->vocab, c->hidden, INIT_NORMAL, c->init_std);
+        build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
+    }
+    build_linear_cross_entropy(g, x, w, NULL, 1);
+}
+
+static void gpt2_trace(graph *g, const void *config, int block)
+{
+    const model_config *c = config;
+    if (block == 0)
+        gpt2_embed(g, c);
+    else if (block == c->layers + 1)
+        gpt2_head(g, c);
+    else
+        gpt2_layer_trace(g, c, block - 1);
+}
+
+const family_ops gpt2_family = {.name = "gpt2",
+                                .blocks = gpt2_blocks,
+                                .key = gpt2_key,
+                                .trace = gpt2_trace,
+                                .layer = gpt2_layer};

@@ -1,0 +1,133 @@
+// model.c -- traces a family's blocks and collects their parameters. Called by train/ and the
+// planner; knows nothing of where parameters will live.
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const family_ops *family_find(family f)
+{
+    static const family_ops *const table[FAMILIES] = {
+        [FAMILY_GPT2] = &gpt2_family,
+        [FAMILY_LLAMA] = &llama_family,
+        [FAMILY_MLP] = &mlp_family,
+    };
+    return table[f];
+}
+
+void param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer)
+{
+    const char *hole = strstr(pattern, "{}");
+    if (!hole)
+        snprintf(out, PARAM_NAME_BYTES, "%s", pattern);
+    else
+        snprintf(out, PARAM_NAME_BYTES, "%.*s%d%s", (int)(hole - pattern), pattern, layer,
+                 hole + 2);
+}
+
+static int find_param(const model *m, const char *name)
+{
+    for (int i = 0; i < m->params; i++)
+        if (strcmp(m->param[i].name, name) == 0) return i;
+    return -1;
+}
+
+static status collect(model *m, int block, err *e)
+{
+    model_block *b = &m->block[block];
+    b->param = calloc((size_t)b->g->params + 1, sizeof(int));
+    m->param = realloc(m->param, (size_t)(m->params + b->g->params + 1) * sizeof(param));
+    if (!b->param || !m->param) abort();
+    for (int i = 0; i < b->g->params; i++) {
+        const param_decl *d = &b->g->param[i];
+        param p = {.decl = d,
+                   .count = d->dim[0] * (d->dims == 2 ? d->dim[1] : 1),
+                   .block = block,
+                   .last_block = block,
+                   .layer = b->layer};
+        param_name_expand(p.name, d->name, b->layer);
+        int known = find_param(m, p.name);
+        if (known < 0) {
+            known = m->params++;
+            m->param[known] = p;
+        } else if (m->param[known].count != p.count || m->param[known].decl->dim[0] != d->dim[0]) {
+            return err_set(e, E_USAGE, "model graph: %s is declared twice with different shapes",
+                           p.name);
+        }
+        m->param[known].last_block = block;
+        b->param[i] = known;
+    }
+    return OK;
+}
+
+static status check_chain(const model *m, err *e)
+{
+    for (int i = 0; i + 1 < m->blocks; i++) {
+        const graph *a = m->block[i].g, *b = m->block[i + 1].g;
+        if (!a->output || !b->input || value_cols(a->output) != value_cols(b->input))
+            return err_set(e, E_USAGE, "model graph: block %d does not give what block %d takes", i,
+                           i + 1);
+    }
+    const graph *last = m->block[m->blocks - 1].g;
+    if (!last->labels && !last->logits)
+        return err_set(e, E_USAGE, "model graph: the last block has no loss");
+    return OK;
+}
+
+status model_open(const family_ops *f, const void *config, graph_mode mode, dtype type,
+                  int64_t batch, int64_t seq, recompute keep, model **out, err *e)
+{
+    status result = OK;
+    model *m = calloc(1, sizeof *m);
+    if (!m) abort();
+    m->family = f, m->mode = mode, m->type = type, m->batch = batch, m->seq = seq;
+    m->blocks = f->blocks(config);
+    m->block = calloc((size_t)m->blocks, sizeof *m->block);
+    m->graph = calloc((size_t)m->blocks, sizeof *m->graph);
+    if (!m->block || !m->graph) abort();
+    for (int i = 0; i < m->blocks; i++) {
+        int key = f->key(config, i);
+        for (int j = 0; j < i; j++)
+            if (f->key(config, j) == key) m->block[i].g = m->block[j].g;
+        m->block[i].layer = f->layer(config, i);
+        if (!m->block[i].g) {
+            graph *g = m->block[i].g = m->graph[m->graphs++] = graph_open(mode, type, batch, seq);
+            f->trace(g, config, i);
+            TRY(graph_finish(g, keep, e));
+            if (g->rope_frequency) m->rope = g;
+        }
+        TRY(collect(m, i, e));
+    }
+    TRY(check_chain(m, e));
+    *out = m;
+    m = NULL;
+done:
+    model_close(m);
+    return result;
+}
+
+void model_close(model *m)
+{
+    if (!m) return;
+    for (int i = 0; i < m->blocks; i++) free(m->block[i].param);
+    for (int i = 0; i < m->graphs; i++) graph_close(m->graph[i]);
+    free(m->block);
+    free(m->graph);
+    free(m->param);
+    free(m);
+}
+
+uint64_t model_param_count(const model *m)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < m->params; i++) sum += (uint64_t)m->param[i].count;
+    return sum;
+}
+
+double model_flops(const model *m)
+{
+    double sum = 0;
+    for (int i = 0; i < m->blocks; i++)
+        sum += m->block[i].g->forward_flops + m->block[i].g->backward_flops;
+    return sum;
+}

@@ -1,0 +1,100 @@
+// model.h -- a model: a list of blocks, the graphs they share, and the parameters that they
+// declare.
+//
+// A family is a table of three functions (family_ops); gpt2.c, llama.c and mlp.c are the ones that
+// come with Trireme, and a program brings its own through trireme.h. Blocks of equal key are traced
+// once.
+#ifndef TRIREME_MODEL_MODEL_H
+#define TRIREME_MODEL_MODEL_H
+
+#include "graph/graph.h"
+#include "model/config.h"
+#include "store/safetensors.h"
+
+typedef struct model model;
+
+typedef struct family_ops {
+    const char *name;
+    // How many blocks, and which of them have the same graph (equal keys).
+    int (*blocks)(const void *config);
+    int (*key)(const void *config, int block);
+    // Writes the forward pass of one block: input (ids, features or the block before) to output or
+    // loss.
+    void (*trace)(graph *g, const void *config, int block);
+    // The number that "{}" stands for in the names of this block's parameters; -1 none.
+    int (*layer)(const void *config, int block);
+} family_ops;
+
+extern const family_ops gpt2_family, llama_family, mlp_family;
+const family_ops *family_find(family f);
+
+typedef struct param {
+    char name[PARAM_NAME_BYTES];
+    const param_decl *decl; // of the first block that declares it; borrowed from that block's graph
+    int64_t count;          // elements
+    int block;              // the first that uses it
+    int last_block;         // the last that uses it; another one when tied
+    int layer;              // what "{}" stands for in the names of its pieces
+} param;
+
+typedef struct model_block {
+    graph *g;   // borrowed from the model
+    int *param; // of each parameter of the graph: its number in the model
+    int layer;
+} model_block;
+
+struct model {
+    const family_ops *family;
+    graph_mode mode;
+    dtype type;
+    int64_t batch, seq;
+    int blocks;
+    model_block *block;
+    int graphs;
+    graph **graph;
+    int params;
+    param *param;
+    const graph *rope; // a graph that has the rotary table, or NULL
+};
+
+// Traces every block for micro-batches of batch x seq. `config` is the family's own (model_config
+// for ours) and need not outlive the call. E_USAGE names the misuse.
+status model_open(const family_ops *f, const void *config, graph_mode mode, dtype type,
+                  int64_t batch, int64_t seq, recompute keep, model **out, err *e);
+void model_close(model *m); // NULL allowed
+
+uint64_t model_param_count(const model *m);
+double model_flops(const model *m); // forward and backward of one micro-batch
+
+// "model.layers.{}.x" of layer 3 is "model.layers.3.x".
+void param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer);
+
+// ---- Parameters on the host (params.c)
+
+// Draws elements of parameter p into out[count], by seed, number and element alone.
+void param_init(const model *m, int p, uint64_t seed, float *out);
+// Reads parameter p from a HuggingFace folder's tensors (names with or without "transformer." /
+// "model." in front). E_USAGE names the tensor that is missing or has another shape.
+status param_load(const model *m, int p, const safetensors *from, float *out, err *e);
+// Every tensor of `from` that no parameter reads and that is not known to be harmless: E_USAGE with
+// its name.
+status param_check_unused(const model *m, const safetensors *from, err *e);
+
+// The tensors of a HuggingFace folder: one per piece. names and list are owned by the caller
+// through param_files_clear.
+typedef struct param_file {
+    char name[PARAM_NAME_BYTES];
+    int param, piece;
+    int64_t first_row;
+} param_file;
+typedef struct param_files {
+    param_file *file;
+    tensor_info *info; // of the written type; data NULL
+    int count;
+} param_files;
+void param_files_make(const model *m, dtype type, param_files *out);
+void param_files_clear(param_files *f);
+// Piece f out of the whole parameter (fp32, host): out[rows * cols] fp32 in the file's order.
+void param_file_extract(const model *m, const param_file *f, const float *whole, float *out);
+
+#endif

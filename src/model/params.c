@@ -1,0 +1,183 @@
+// params.c -- parameters between the host's memory and HuggingFace's files: initial values, pieces,
+// transposes. Called when a run starts and when it saves; knows nothing of devices or of who holds
+// which part.
+#include "base/rng.h"
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void param_init(const model *m, int p, uint64_t seed, float *out)
+{
+    const param *q = &m->param[p];
+    rng_key key = rng_key_make(seed, RNG_INIT, (uint64_t)p, 0);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < q->count; i++) {
+        if (q->decl->init == INIT_NORMAL)
+            out[i] = q->decl->std * rng_normal(key, (uint64_t)i);
+        else
+            out[i] = q->decl->init == INIT_ONES ? 1 : 0;
+    }
+}
+
+// Bare models (GPT2Model, LlamaModel) write their tensors without the prefix of the language model
+// around them.
+static const tensor_info *find_tensor(const safetensors *from, const char *name)
+{
+    static const char *const prefix[] = {"transformer.", "model."};
+    const tensor_info *t = safetensors_find(from, name);
+    for (size_t i = 0; !t && i < sizeof prefix / sizeof *prefix; i++)
+        if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
+            t = safetensors_find(from, name + strlen(prefix[i]));
+    return t;
+}
+
+static int64_t cols_of(const param *q)
+{
+    return q->decl->dims == 2 ? q->decl->dim[1] : 1;
+}
+
+static status check_shape(const tensor_info *t, const param *q, int64_t rows, bool transposed,
+                          err *e)
+{
+    int64_t want[2] = {transposed ? cols_of(q) : rows, transposed ? rows : cols_of(q)};
+    bool same =
+        t->dims == q->decl->dims && t->dim[0] == want[0] && (t->dims < 2 || t->dim[1] == want[1]);
+    if (same && (t->type == F32 || t->type == BF16 || t->type == F16 || t->type == F64) &&
+        t->known_type)
+        return OK;
+    char found[96] = "";
+    for (int i = 0; i < t->dims && i < 4; i++)
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%lld", i ? ", " : "",
+                 (long long)t->dim[i]);
+    if (same)
+        return err_set(e, E_USAGE,
+                       "tensor %s has a type that weights cannot have; valid: F32, BF16, F16, F64",
+                       t->name);
+    return err_set(e, E_USAGE,
+                   "tensor %s has shape [%s], the model's config.json makes it [%lld%s%.0lld]",
+                   t->name, found, (long long)want[0], q->decl->dims == 2 ? ", " : "",
+                   q->decl->dims == 2 ? (long long)want[1] : 0LL);
+}
+
+static void transpose(const float *in, int64_t rows, int64_t cols,
+                      float *out) // in [rows, cols], out [cols, rows]
+{
+    enum { TILE = 32 };
+#pragma omp parallel for schedule(static)
+    for (int64_t r0 = 0; r0 < rows; r0 += TILE)
+        for (int64_t c0 = 0; c0 < cols; c0 += TILE)
+            for (int64_t r = r0; r < rows && r < r0 + TILE; r++)
+                for (int64_t c = c0; c < cols && c < c0 + TILE; c++)
+                    out[c * rows + r] = in[r * cols + c];
+}
+
+status param_load(const model *m, int p, const safetensors *from, float *out, err *e)
+{
+    status result = OK;
+    const param *q = &m->param[p];
+    float *stored = NULL;
+    for (int i = 0; i < q->decl->pieces; i++) {
+        char name[PARAM_NAME_BYTES];
+        param_name_expand(name, q->decl->piece[i].name, q->layer);
+        int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
+        const tensor_info *t = find_tensor(from, name);
+        if (!t) FAIL(E_USAGE, "tensor %s is missing", name);
+        TRY(check_shape(t, q, rows, q->decl->piece[i].transposed, e));
+        size_t count = (size_t)(rows * cols);
+        if (q->decl->piece[i].transposed) {
+            free(stored);
+            stored = malloc(count * sizeof *stored);
+            if (!stored) FAIL(E_IO, "tensor %s: no memory for %zu elements", name, count);
+            dtype_convert(stored, F32, t->data, t->type, count);
+            transpose(stored, cols, rows, out);
+        } else {
+            dtype_convert(out, F32, t->data, t->type, count);
+        }
+        out += count;
+    }
+done:
+    free(stored);
+    return result;
+}
+
+static bool is_read(const model *m, const safetensors *from, const tensor_info *t)
+{
+    for (int p = 0; p < m->params; p++)
+        for (int i = 0; i < m->param[p].decl->pieces; i++) {
+            char name[PARAM_NAME_BYTES];
+            param_name_expand(name, m->param[p].decl->piece[i].name, m->param[p].layer);
+            if (find_tensor(from, name) == t) return true;
+        }
+    return false;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+status param_check_unused(const model *m, const safetensors *from, err *e)
+{
+    // Masks and tables that old files hold beside the weights, and the copy of a tied output layer.
+    static const char *const harmless[] = {".attn.bias", ".attn.masked_bias",
+                                           ".rotary_emb.inv_freq"};
+    bool tied = m->param[0].last_block != m->param[0].block;
+    for (size_t i = 0; i < safetensors_count(from); i++) {
+        const tensor_info *t = safetensors_at(from, i);
+        bool fine = tied && strcmp(t->name, "lm_head.weight") == 0;
+        for (size_t k = 0; k < sizeof harmless / sizeof *harmless; k++)
+            fine = fine || ends_with(t->name, harmless[k]);
+        if (!fine && !is_read(m, from, t))
+            return err_set(e, E_USAGE, "tensor %s is not one of a %s model with this config.json",
+                           t->name, m->family->name);
+    }
+    return OK;
+}
+
+void param_files_make(const model *m, dtype type, param_files *out)
+{
+    int most = m->params * PARAM_PIECES;
+    *out = (param_files){.file = calloc((size_t)most, sizeof *out->file),
+                         .info = calloc((size_t)most, sizeof *out->info)};
+    if (!out->file || !out->info) abort();
+    for (int p = 0; p < m->params; p++) {
+        const param *q = &m->param[p];
+        int64_t first = 0;
+        for (int i = 0; i < q->decl->pieces; i++) {
+            param_file *f = &out->file[out->count];
+            tensor_info *t = &out->info[out->count++];
+            param_name_expand(f->name, q->decl->piece[i].name, q->layer);
+            f->param = p, f->piece = i, f->first_row = first;
+            int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
+            bool turned = q->decl->piece[i].transposed;
+            *t = (tensor_info){.name = f->name,
+                               .type = type,
+                               .known_type = true,
+                               .dims = q->decl->dims,
+                               .dim = {turned ? cols : rows, turned ? rows : cols},
+                               .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
+            if (t->dims == 1) t->dim[1] = 0;
+            first += rows;
+        }
+    }
+}
+
+void param_files_clear(param_files *f)
+{
+    free(f->file);
+    free(f->info);
+    *f = (param_files){0};
+}
+
+void param_file_extract(const model *m, const param_file *f, const float *whole, float *out)
+{
+    const param *q = &m->param[f->param];
+    int64_t rows = q->decl->piece[f->piece].rows, cols = cols_of(q);
+    const float *from = whole + f->first_row * cols;
+    if (q->decl->piece[f->piece].transposed)
+        transpose(from, rows, cols, out);
+    else
+        memcpy(out, from, (size_t)(rows * cols) * sizeof *out);
+}

@@ -1,0 +1,21 @@
+// policy.h -- data-parallel strategies by name. A policy is a word of three placements: how Weight,
+// Gradient and Optimizer state are kept between uses. The only file, with the configuration
+// dialects, that knows the names.
+#ifndef TRIREME_PARALLEL_POLICY_H
+#define TRIREME_PARALLEL_POLICY_H
+
+#include "parallel/placement.h"
+
+#include <stddef.h>
+
+typedef struct policy {
+    const char *name;
+    placement weight, gradient, optimizer;
+} policy;
+
+// By Trireme's name or an alias of another system; NULL when unknown.
+const policy *policy_find(const char *word);
+// The words that policy_find knows, for messages.
+const char *const *policy_words(size_t *count);
+
+#endif
