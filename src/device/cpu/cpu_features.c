@@ -1,0 +1,107 @@
+// cpu_features.c -- what the processor and the operating system offer, and which level of
+// instructions is used. Called when a cpu context is opened. Knows no kernel; every choice made
+// here is a fixed rule, never a timing, so that two runs on one machine take the same path.
+#include "device/cpu/cpu.h"
+
+#include <cpuid.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    XSTATE_AVX = 0x6,      // SSE and AVX registers are saved by the system
+    XSTATE_AVX512 = 0xe6,  // and those of AVX-512
+    XSTATE_AMX = 0x60000,  // tile configuration and data
+    AMX_DATA_FEATURE = 18, // for arch_prctl
+    REQUEST_PERMISSION = 0x1023,
+};
+
+typedef struct cpuid_words {
+    uint32_t a, b, c, d;
+} cpuid_words;
+
+static cpuid_words cpuid(uint32_t leaf, uint32_t sub)
+{
+    cpuid_words w = {0};
+    if (!__get_cpuid_count(leaf, sub, &w.a, &w.b, &w.c, &w.d)) return (cpuid_words){0};
+    return w;
+}
+
+static bool has(uint32_t word, int bit)
+{
+    return word >> bit & 1;
+}
+
+// Which register files the operating system saves.
+static uint64_t saved_states(cpuid_words basic)
+{
+    if (!has(basic.c, 27)) return 0; // no OSXSAVE
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static bool is_amd(void)
+{
+    cpuid_words w = cpuid(0, 0);
+    return w.b == signature_AMD_ebx && w.c == signature_AMD_ecx && w.d == signature_AMD_edx;
+}
+
+// Linux hands the tile registers to a process only on request.
+static bool amx_permitted(void)
+{
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, AMX_DATA_FEATURE) == 0;
+}
+
+void cpu_features_read(cpu_features *out)
+{
+    *out = (cpu_features){.best = CPU_GENERIC};
+    cpuid_words basic = cpuid(1, 0), more = cpuid(7, 0), extra = cpuid(7, 1);
+    uint64_t saved = saved_states(basic);
+    bool avx2 = (saved & XSTATE_AVX) == XSTATE_AVX && has(basic.c, 28) && has(basic.c, 12) &&
+                has(basic.c, 29) && has(more.b, 5);
+    if (!avx2) return;
+    out->best = CPU_AVX2;
+    bool avx512 = (saved & XSTATE_AVX512) == XSTATE_AVX512 && has(more.b, 16) && has(more.b, 17) &&
+                  has(more.b, 30) && has(more.b, 31);
+    if (!avx512) return;
+    out->best = CPU_AVX512;
+    out->avx512_bf16 = has(extra.a, 5);
+    // Zen 4 and later run the bf16 dot product at twice the rate of fp32 multiply-add; Intel's
+    // cores run it at half that rate and have AMX for the purpose.
+    out->fast_bf16_dot = out->avx512_bf16 && is_amd();
+    bool amx = (saved & XSTATE_AMX) == XSTATE_AMX && has(more.d, 24) && has(more.d, 22);
+    if (amx && out->avx512_bf16 && amx_permitted()) out->best = CPU_AMX;
+}
+
+static const char *const level_names[CPU_LEVELS] = {"generic", "avx2", "avx512", "amx"};
+
+const char *cpu_level_name(cpu_level level)
+{
+    return level_names[level];
+}
+
+status cpu_level_choose(const char *isa, cpu_level *out, err *e)
+{
+    status result = OK;
+    const char *from = "isa";
+    if (!isa || strcmp(isa, "auto") == 0) {
+        isa = getenv("TRIREME_CPU");
+        from = "TRIREME_CPU";
+    }
+    cpu_features features;
+    cpu_features_read(&features);
+    *out = features.best;
+    if (!isa || !*isa || strcmp(isa, "auto") == 0) goto done;
+    int level = 0;
+    while (level < CPU_LEVELS && strcmp(isa, level_names[level]) != 0) level++;
+    if (level == CPU_LEVELS)
+        FAIL(E_USAGE, "%s=%s: valid are auto, generic, avx2, avx512 and amx", from, isa);
+    if (level > (int)features.best)
+        FAIL(E_USAGE, "%s=%s: this machine has no more than %s", from, isa,
+             cpu_level_name(features.best));
+    *out = (cpu_level)level;
+done:
+    return result;
+}

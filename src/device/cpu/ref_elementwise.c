@@ -1,0 +1,41 @@
+// ref_elementwise.c -- sums of two tensors, dropout, conversion and zeroing, in plain C.
+#include "device/cpu/ref.h"
+
+#include <string.h>
+
+void ref_add(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const add_args *p = args;
+    for (int64_t i = 0; i < p->count; i++) {
+        float y = p->alpha * ref_load(p->a, i, p->type);
+        if (p->b) y += p->beta * ref_load(p->b, i, p->type);
+        ref_store(p->y, i, p->type, y);
+    }
+}
+
+void ref_dropout(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const dropout_args *p = args;
+    float scale = 1 / (1 - p->p);
+    for (int64_t i = 0; i < p->count; i++) {
+        bool keep = rng_uniform(rng_word(p->key, p->index0 + (uint64_t)i)) >= p->p;
+        ref_store(p->y, i, p->type, keep ? ref_load(p->x, i, p->type) * scale : 0);
+    }
+}
+
+void ref_convert(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const convert_args *p = args;
+    for (int64_t i = 0; i < p->count; i++)
+        ref_store(p->dst, i, p->dst_type, ref_load(p->src, i, p->src_type));
+}
+
+void ref_fill(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const fill_args *p = args;
+    if (p->bytes > 0) memset(p->dst, 0, (size_t)p->bytes);
+}

@@ -1,0 +1,77 @@
+// ref_norm.c -- layer norm and RMS norm with their gradients, in plain C. Means run in double.
+#include "device/cpu/ref.h"
+
+#include <math.h>
+
+void ref_norm(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const norm_args *p = args;
+    for (int64_t r = 0; r < p->rows; r++) {
+        const void *row = ref_at(p->x, r * p->cols, p->type);
+        double mean = 0, square = 0;
+        if (!p->is_rms) {
+            for (int64_t c = 0; c < p->cols; c++) mean += ref_load(row, c, p->type);
+            mean /= (double)p->cols;
+            p->mean[r] = (float)mean;
+        }
+        for (int64_t c = 0; c < p->cols; c++) {
+            double d = ref_load(row, c, p->type) - mean;
+            square += d * d;
+        }
+        double rstd = 1 / sqrt(square / (double)p->cols + p->eps);
+        p->rstd[r] = (float)rstd;
+        for (int64_t c = 0; c < p->cols; c++) {
+            double y = (ref_load(row, c, p->type) - mean) * rstd * ref_load(p->gain, c, p->type);
+            if (p->bias) y += ref_load(p->bias, c, p->type);
+            ref_store(p->y, r * p->cols + c, p->type, (float)y);
+        }
+    }
+}
+
+// The normalised value of element (r, c).
+static double norm_hat(const norm_grad_args *p, int64_t r, int64_t c)
+{
+    double mean = p->is_rms ? 0 : p->mean[r];
+    return (ref_load(p->x, r * p->cols + c, p->type) - mean) * p->rstd[r];
+}
+
+// Sums over rows; before dx is written, because dx may be dy.
+static void norm_grad_parameters(const norm_grad_args *p)
+{
+    for (int64_t c = 0; c < p->cols; c++) {
+        double gain = 0, bias = 0;
+        for (int64_t r = 0; r < p->rows; r++) {
+            double dy = ref_load(p->dy, r * p->cols + c, p->type);
+            gain += dy * norm_hat(p, r, c);
+            bias += dy;
+        }
+        p->dgain[c] = (float)(gain + (p->accumulate_dgain ? p->dgain[c] : 0));
+        if (p->dbias) p->dbias[c] = (float)(bias + (p->accumulate_dbias ? p->dbias[c] : 0));
+    }
+}
+
+void ref_norm_grad(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const norm_grad_args *p = args;
+    norm_grad_parameters(p);
+    for (int64_t r = 0; r < p->rows; r++) {
+        double sum = 0, along = 0;
+        for (int64_t c = 0; c < p->cols; c++) {
+            double g =
+                (double)ref_load(p->dy, r * p->cols + c, p->type) * ref_load(p->gain, c, p->type);
+            sum += g;
+            along += g * norm_hat(p, r, c);
+        }
+        double mean = p->is_rms ? 0 : sum / (double)p->cols;
+        along /= (double)p->cols;
+        for (int64_t c = 0; c < p->cols; c++) {
+            int64_t i = r * p->cols + c;
+            double g = (double)ref_load(p->dy, i, p->type) * ref_load(p->gain, c, p->type);
+            double dx = p->rstd[r] * (g - mean - norm_hat(p, r, c) * along);
+            if (p->accumulate_dx) dx += ref_load(p->dx, i, p->type);
+            ref_store(p->dx, i, p->type, (float)dx);
+        }
+    }
+}

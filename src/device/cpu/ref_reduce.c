@@ -1,0 +1,38 @@
+// ref_reduce.c -- sum of squares (for the gradient norm) and the digest of a tensor (for comparing
+// replicas), in plain C.
+#include "device/cpu/ref.h"
+
+#include <string.h>
+
+void ref_sum_squares(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const sum_squares_args *p = args;
+    double sum = 0;
+    for (int64_t i = 0; i < p->count; i++) {
+        double v = ref_load(p->x, i, p->type);
+        sum += v * v;
+    }
+    *p->sum += sum;
+}
+
+static uint64_t mix64(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+void ref_digest(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const digest_args *p = args;
+    uint64_t sum = 0;
+    for (int64_t at = 0; at < p->bytes; at += 4) {
+        uint32_t word = 0;
+        size_t left = (size_t)(p->bytes - at);
+        memcpy(&word, (const unsigned char *)p->x + at, left < 4 ? left : 4);
+        sum += mix64(word | (p->index0 + (uint64_t)at / 4) << 32);
+    }
+    *p->digest += sum;
+}
