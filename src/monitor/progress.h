@@ -22,7 +22,8 @@ typedef struct progress {
     bool on_line;
     bool has_pending;
     double started_s, printed_s; // clock_seconds
-    double step_seconds;         // running mean
+    double step_seconds;         // running mean over `seen` steps
+    int64_t seen;
     monitor_step last;
 } progress;
 

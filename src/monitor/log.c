@@ -1,0 +1,248 @@
+// log.c -- log.jsonl. Called by whoever runs a job on rank 0, once per event. Deliberately knows
+// neither the trainer nor the job: it takes structs of numbers, so that a line can be read here
+// against what the job file's page promises.
+#define _GNU_SOURCE // memrchr
+#include "monitor/log.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct log_file {
+    int fd;
+    char *path;
+};
+
+// --- pieces of a line ------------------------------------------------------------------------
+
+static void begin(text *t, const char *event)
+{
+    text_addf(t, "{\"event\":\"%s\"", event);
+}
+
+// A NULL value is left out. Bytes that are not UTF-8 become U+FFFD: a line is always valid JSON.
+static void add_string(text *t, const char *key, const char *value)
+{
+    size_t bad_at;
+    bool utf8;
+
+    if (!value) return;
+    utf8 = text_is_utf8(value, strlen(value), &bad_at);
+    text_addf(t, ",\"%s\":\"", key);
+    for (const char *s = value; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') {
+            text_addf(t, "\\%c", c);
+        } else if (c < 0x20) {
+            text_addf(t, "\\u%04x", c);
+        } else if (c >= 0x80 && !utf8) {
+            text_add(t, "\\ufffd");
+        } else {
+            text_add_bytes(t, s, 1);
+        }
+    }
+    text_add(t, "\"");
+}
+
+// A negative value is left out.
+static void add_count(text *t, const char *key, int64_t value)
+{
+    if (value >= 0) text_addf(t, ",\"%s\":%lld", key, (long long)value);
+}
+
+static void add_real(text *t, const char *key, double value, int digits)
+{
+    if (!isfinite(value)) {
+        const char *word = isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+        text_addf(t, ",\"%s\":null,\"%s_text\":\"%s\"", key, key, word);
+        return;
+    }
+    text_addf(t, ",\"%s\":%.*g", key, digits, value);
+}
+
+static void add_double(text *t, const char *key, double value)
+{
+    add_real(t, key, value, 17);
+}
+
+static void add_float(text *t, const char *key, float value)
+{
+    add_real(t, key, (double)value, 9);
+}
+
+static status end_line(log_file *l, text *t, err *e)
+{
+    status result = OK;
+    off_t before = lseek(l->fd, 0, SEEK_END);
+
+    text_add(t, "}\n");
+    const char *at = t->at;
+    size_t left = t->bytes;
+    while (left > 0) {
+        ssize_t n = write(l->fd, at, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            result = err_errno(e, "%s: cannot write", l->path);
+            // On a full disk: half a line would spoil the next one.
+            if (before >= 0 && ftruncate(l->fd, before) != 0)
+                err_prefix(e, "half a line written: ");
+            goto done;
+        }
+        at += n;
+        left -= (size_t)n;
+    }
+done:
+    text_clear(t);
+    return result;
+}
+
+// --- the file ----------------------------------------------------------------------------------
+
+// Cuts the file off behind its last newline.
+static status cut_half_line(int fd, const char *path, err *e)
+{
+    status result = OK;
+    char piece[4096];
+    struct stat st;
+    off_t end, keep = 0;
+
+    if (fstat(fd, &st) != 0) return err_errno(e, "%s: cannot read", path);
+    for (end = st.st_size; end > 0 && keep == 0;) {
+        off_t from = end > (off_t)sizeof piece ? end - (off_t)sizeof piece : 0;
+        ssize_t n = pread(fd, piece, (size_t)(end - from), from);
+        if (n != end - from) return err_errno(e, "%s: cannot read", path);
+        const char *newline = memrchr(piece, '\n', (size_t)n);
+        if (newline) keep = from + (newline - piece) + 1;
+        end = from;
+    }
+    if (keep != st.st_size && ftruncate(fd, keep) != 0)
+        result = err_errno(e, "%s: cannot cut off its unfinished last line", path);
+    return result;
+}
+
+status log_open(const char *path, bool append, log_file **out, err *e)
+{
+    status result = OK;
+    log_file *l = calloc(1, sizeof *l);
+
+    *out = NULL;
+    if (!l) return err_set(e, E_IO, "%s: out of memory", path);
+    l->path = text_copy(path);
+    l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+    if (l->fd < 0) {
+        result = err_errno(e, "%s: cannot open", path);
+        goto done;
+    }
+    if (append) TRY(cut_half_line(l->fd, path, e));
+    *out = l;
+    l = NULL;
+done:
+    log_close(l);
+    return result;
+}
+
+void log_close(log_file *l)
+{
+    if (!l) return;
+    if (l->fd >= 0) close(l->fd);
+    free(l->path);
+    free(l);
+}
+
+// --- events ------------------------------------------------------------------------------------
+
+status log_start(log_file *l, const monitor_start *s, err *e)
+{
+    text t = {0};
+
+    begin(&t, "start");
+    add_string(&t, "version", s->version);
+    add_count(&t, "ranks", s->ranks);
+    add_count(&t, "threads_per_rank", s->threads_per_rank);
+    add_string(&t, "as", s->as);
+    text_add(&t, ",\"mesh\":{");
+    for (int i = 0; i < s->axes; i++)
+        text_addf(&t, "%s\"%s\":%d", i ? "," : "", s->mesh[i].name, s->mesh[i].size);
+    text_add(&t, "}");
+    add_string(&t, "model", s->model);
+    add_string(&t, "policy", s->policy);
+    add_string(&t, "precision", s->precision);
+    add_string(&t, "device", s->device);
+    add_count(&t, "params", s->params);
+    add_count(&t, "plan_bytes_per_rank", s->plan_bytes_per_rank);
+    add_count(&t, "steps", s->steps);
+    add_count(&t, "tokens_per_step", s->tokens_per_step);
+    add_count(&t, "resumed_from", s->resumed_from);
+    return end_line(l, &t, e);
+}
+
+status log_step(log_file *l, const monitor_step *s, err *e)
+{
+    text t = {0};
+
+    begin(&t, "step");
+    add_count(&t, "step", s->step);
+    add_double(&t, "loss", s->loss);
+    add_double(&t, "grad_norm", s->grad_norm);
+    add_double(&t, "lr", s->lr);
+    add_count(&t, "tokens", s->tokens);
+    add_float(&t, "seconds", s->seconds);
+    add_float(&t, "tokens_per_s", s->tokens_per_s);
+    if (!isnan(s->share)) add_float(&t, "matmul_share", s->share);
+    text_addf(&t, ",\"skipped\":%s", s->skipped ? "true" : "false");
+    return end_line(l, &t, e);
+}
+
+status log_eval(log_file *l, int64_t step, double loss, double perplexity, err *e)
+{
+    text t = {0};
+
+    begin(&t, "eval");
+    add_count(&t, "step", step);
+    add_double(&t, "loss", loss);
+    add_double(&t, "perplexity", perplexity);
+    return end_line(l, &t, e);
+}
+
+status log_save(log_file *l, int64_t step, const char *path, int64_t bytes, float seconds, err *e)
+{
+    text t = {0};
+
+    begin(&t, "save");
+    add_count(&t, "step", step);
+    add_string(&t, "path", path);
+    add_count(&t, "bytes", bytes);
+    add_float(&t, "seconds", seconds);
+    return end_line(l, &t, e);
+}
+
+status log_error(log_file *l, int64_t step, int rank, const char *text_line, err *e)
+{
+    text t = {0};
+
+    begin(&t, "error");
+    add_count(&t, "step", step);
+    add_count(&t, "rank", rank);
+    add_string(&t, "text", text_line);
+    return end_line(l, &t, e);
+}
+
+status log_end(log_file *l, int64_t step, const char *reason, float seconds, err *e)
+{
+    status result = OK;
+    text t = {0};
+
+    begin(&t, "end");
+    add_count(&t, "step", step);
+    add_string(&t, "reason", reason);
+    add_float(&t, "seconds", seconds);
+    TRY(end_line(l, &t, e));
+    if (fsync(l->fd) != 0) result = err_errno(e, "%s: cannot make it durable", l->path);
+done:
+    return result;
+}

@@ -1,0 +1,181 @@
+// progress.c -- the progress line. Called on rank 0 after every step and for events between steps.
+// Deliberately knows neither the trainer nor where its numbers come from, and never fails: a run
+// does not stop because nobody can be shown how it goes.
+#include "monitor/progress.h"
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { FIELDS = 7, FIELD_BYTES = 64, PLAIN_COLUMNS = 0, DEFAULT_COLUMNS = 80 };
+
+static const double redraw_s = 0.1, plain_least_s = 1.0, plain_share = 0.1;
+
+// --- the text ----------------------------------------------------------------------------------
+
+static void format_duration(char *out, size_t room, double seconds)
+{
+    long long s = (long long)(seconds + 0.5);
+    if (s < 60) {
+        snprintf(out, room, "%llds", s);
+    } else if (s < 3600) {
+        snprintf(out, room, "%lldm%02llds", s / 60, s % 60);
+    } else if (s < 86400) {
+        snprintf(out, room, "%lldh%02lldm", s / 3600, s / 60 % 60);
+    } else {
+        snprintf(out, room, "%lldd%02lldh", s / 86400, s / 3600 % 24);
+    }
+}
+
+// "987", "12.3k", "4.56M"
+static void format_rate(char *out, size_t room, double rate)
+{
+    static const char units[] = " kMGT";
+    int u = 0;
+
+    for (; rate >= 999.5 && u < 4; u++) rate /= 1000.0;
+    if (u == 0) {
+        snprintf(out, room, rate < 9.95 ? "%.1f" : "%.0f", rate);
+    } else {
+        snprintf(out, room, "%.*f%c", rate < 9.995 ? 2 : rate < 99.95 ? 1 : 0, rate, units[u]);
+    }
+}
+
+typedef char fields[FIELDS][FIELD_BYTES];
+
+// In the order in which they stand on the line.
+enum { AT_STEP, AT_LOSS, AT_LR, AT_NORM, AT_RATE, AT_SHARE, AT_LEFT };
+
+static void fill_fields(const monitor_step *s, double left_s, fields f)
+{
+    char rate[16], left[24];
+
+    memset(f, 0, sizeof(fields));
+    snprintf(f[AT_STEP], FIELD_BYTES, "step %lld/%lld", (long long)s->step, (long long)s->steps);
+    snprintf(f[AT_LOSS], FIELD_BYTES, "loss %.4f%s", s->loss, s->skipped ? " (skipped)" : "");
+    snprintf(f[AT_LR], FIELD_BYTES, "lr %.2e", s->lr);
+    snprintf(f[AT_NORM], FIELD_BYTES, fabs(s->grad_norm) < 1e4 ? "|g| %.2f" : "|g| %.1e",
+             s->grad_norm);
+    format_rate(rate, sizeof rate, (double)s->tokens_per_s);
+    snprintf(f[AT_RATE], FIELD_BYTES, "%s %s/s", rate, s->unit ? s->unit : "tok");
+    if (isfinite(s->share))
+        snprintf(f[AT_SHARE], FIELD_BYTES, "%.0f %% of matmul rate", 100.0 * (double)s->share);
+    if (left_s >= 0.0 && isfinite(left_s)) {
+        format_duration(left, sizeof left, left_s);
+        snprintf(f[AT_LEFT], FIELD_BYTES, "%s left", left);
+    }
+}
+
+static int line_width(fields f)
+{
+    int width = 0;
+    for (int i = 0; i < FIELDS; i++)
+        if (f[i][0]) width += (int)strlen(f[i]) + (width ? 2 : 0);
+    return width;
+}
+
+void progress_format(const monitor_step *s, double left_s, int columns, text *out)
+{
+    static const int drop_first[] = {AT_SHARE, AT_NORM, AT_LR, AT_RATE, AT_LEFT, AT_LOSS};
+    fields f;
+    bool any = false;
+
+    fill_fields(s, left_s, f);
+    for (int i = 0; columns > 0 && i < FIELDS - 1 && line_width(f) > columns; i++)
+        f[drop_first[i]][0] = 0;
+    for (int i = 0; i < FIELDS; i++) {
+        if (!f[i][0]) continue;
+        text_addf(out, "%s%s", any ? "  " : "", f[i]);
+        any = true;
+    }
+}
+
+// --- the stream --------------------------------------------------------------------------------
+
+void progress_open(progress *p, FILE *out, progress_mode mode)
+{
+    if (mode == PROGRESS_AUTO) mode = isatty(fileno(out)) ? PROGRESS_TERMINAL : PROGRESS_PLAIN;
+    *p = (progress){.out = out, .mode = mode, .started_s = clock_seconds()};
+}
+
+static int terminal_columns(const progress *p)
+{
+    struct winsize size;
+
+    if (p->columns > 0) return p->columns;
+    if (ioctl(fileno(p->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    return DEFAULT_COLUMNS;
+}
+
+// One column stays free: a full last column makes some terminals go to the next line.
+static void show(progress *p, double now_s)
+{
+    bool terminal = p->mode == PROGRESS_TERMINAL;
+    int columns = terminal ? terminal_columns(p) - 1 : PLAIN_COLUMNS;
+    double left_s = p->last.step >= p->last.steps
+                        ? -1.0
+                        : p->step_seconds * (double)(p->last.steps - p->last.step);
+    text line = {0};
+
+    progress_format(&p->last, left_s, columns, &line);
+    fprintf(p->out, terminal ? "\r%s\033[K" : "%s\n", line.at);
+    fflush(p->out);
+    text_clear(&line);
+    p->on_line = terminal;
+    p->has_pending = false;
+    p->printed_s = now_s;
+}
+
+static bool is_due(const progress *p, double now_s)
+{
+    double wait_s = redraw_s;
+
+    if (p->last.step >= p->last.steps || p->printed_s == 0.0) return true;
+    if (p->mode == PROGRESS_PLAIN)
+        wait_s = fmax(plain_least_s, plain_share * (p->printed_s - p->started_s));
+    return now_s - p->printed_s >= wait_s;
+}
+
+void progress_step(progress *p, const monitor_step *s, double now_s)
+{
+    double seconds = (double)s->seconds;
+
+    if (p->mode == PROGRESS_QUIET) return;
+    // The first step of a run is slower than the others and would spoil the mean for long.
+    p->step_seconds = p->seen < 2 ? seconds : 0.9 * p->step_seconds + 0.1 * seconds;
+    p->seen++;
+    p->last = *s;
+    p->has_pending = true;
+    if (is_due(p, now_s)) show(p, now_s);
+}
+
+void progress_note(progress *p, const char *format, ...)
+{
+    va_list args;
+
+    if (p->mode == PROGRESS_QUIET) return;
+    if (p->on_line) fputs("\r\033[K", p->out);
+    va_start(args, format);
+    vfprintf(p->out, format, args);
+    va_end(args);
+    fputc('\n', p->out);
+    if (p->on_line) {
+        show(p, p->printed_s);
+    } else {
+        fflush(p->out);
+    }
+}
+
+void progress_close(progress *p)
+{
+    if (p->mode == PROGRESS_QUIET) return;
+    if (p->has_pending) show(p, clock_seconds());
+    if (p->on_line) {
+        fputc('\n', p->out);
+        fflush(p->out);
+    }
+    p->on_line = false;
+}

@@ -1,0 +1,232 @@
+// test_log.c -- log.jsonl: every line is JSON, numbers read back to the same bits, a half line of a
+// killed run is cut off.
+#include "base/file.h"
+#include "monitor/log.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char path[64];
+static err e;
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(path, "/tmp/trireme-log-XXXXXX");
+    int fd = mkstemp(path);
+    if (fd < 0) return -1;
+    return close(fd);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+// The n-th line (from 0), parsed; the caller drops it.
+static json_t *line_at(int n)
+{
+    char *whole, *at;
+    json_t *line;
+
+    assert_int_equal(file_read(path, &whole, NULL, &e), OK);
+    at = whole;
+    while (n-- > 0) at = strchr(at, '\n') + 1;
+    line = json_loadb(at, (size_t)(strchr(at, '\n') - at), 0, NULL);
+    assert_non_null(line);
+    free(whole);
+    return line;
+}
+
+static double number(json_t *line, const char *key)
+{
+    json_t *v = json_object_get(line, key);
+    assert_true(json_is_number(v));
+    return json_number_value(v);
+}
+
+static log_file *opened(bool append)
+{
+    log_file *l;
+    assert_int_equal(log_open(path, append, &l, &e), OK);
+    return l;
+}
+
+static void a_step_reads_back_to_the_same_bits(void **state)
+{
+    monitor_step s = {.step = 7,
+                      .steps = 9,
+                      .loss = 1.0 / 3.0,
+                      .grad_norm = 1e-300,
+                      .lr = 0.1 + 0.2,
+                      .tokens = 1024,
+                      .seconds = 0.1f,
+                      .tokens_per_s = 10240.33f,
+                      .share = NAN};
+    log_file *l = opened(false);
+    json_t *line;
+
+    (void)state;
+    assert_int_equal(log_step(l, &s, &e), OK);
+    line = line_at(0);
+    assert_string_equal(json_string_value(json_object_get(line, "event")), "step");
+    assert_true(number(line, "step") == 7 && number(line, "tokens") == 1024);
+    assert_true(number(line, "loss") == s.loss);
+    assert_true(number(line, "grad_norm") == s.grad_norm);
+    assert_true(number(line, "lr") == s.lr);
+    assert_true((float)number(line, "seconds") == s.seconds);
+    assert_true((float)number(line, "tokens_per_s") == s.tokens_per_s);
+    assert_true(json_is_false(json_object_get(line, "skipped")));
+    assert_null(json_object_get(line, "matmul_share"));
+    json_decref(line);
+    log_close(l);
+}
+
+static void numbers_that_json_lacks_are_null_beside_their_text(void **state)
+{
+    monitor_step s = {.step = 1, .loss = NAN, .grad_norm = INFINITY, .lr = -INFINITY};
+    log_file *l = opened(false);
+    json_t *line;
+
+    (void)state;
+    assert_int_equal(log_step(l, &s, &e), OK);
+    line = line_at(0);
+    assert_true(json_is_null(json_object_get(line, "loss")));
+    assert_string_equal(json_string_value(json_object_get(line, "loss_text")), "nan");
+    assert_string_equal(json_string_value(json_object_get(line, "grad_norm_text")), "inf");
+    assert_string_equal(json_string_value(json_object_get(line, "lr_text")), "-inf");
+    json_decref(line);
+    log_close(l);
+}
+
+static void every_event_is_an_object_on_a_line_of_its_own(void **state)
+{
+    static const char *const events[] = {"start", "eval", "save", "error", "end"};
+    const monitor_axis mesh[] = {{"dp", 2}, {"tp", 1}};
+    monitor_start start = {.version = "0.1.0",
+                           .mesh = mesh,
+                           .axes = 2,
+                           .ranks = 2,
+                           .threads_per_rank = -1,
+                           .params = 124439808,
+                           .plan_bytes_per_rank = 5000000000,
+                           .resumed_from = -1};
+    log_file *l = opened(false);
+    json_t *line;
+
+    (void)state;
+    assert_int_equal(log_start(l, &start, &e), OK);
+    assert_int_equal(log_eval(l, 3, 2.0, exp(2.0), &e), OK);
+    assert_int_equal(log_save(l, 3, "out/checkpoints/step-00000003", 77, 0.5f, &e), OK);
+    assert_int_equal(log_error(l, 3, 1, "rank 1: \"quoted\"\\ \x01 \xff", &e), OK);
+    assert_int_equal(log_end(l, 3, "failed", 1.5f, &e), OK);
+    log_close(l);
+    for (int i = 0; i < 5; i++) {
+        line = line_at(i);
+        assert_string_equal(json_string_value(json_object_get(line, "event")), events[i]);
+        json_decref(line);
+    }
+    line = line_at(0);
+    assert_true(number(json_object_get(line, "mesh"), "dp") == 2);
+    assert_true(number(line, "params") == 124439808 && number(line, "ranks") == 2);
+    assert_null(json_object_get(line, "resumed_from"));
+    assert_null(json_object_get(line, "model"));
+    json_decref(line);
+    line = line_at(3);
+    assert_string_equal(json_string_value(json_object_get(line, "text")),
+                        "rank 1: \"quoted\"\\ \x01 \xef\xbf\xbd");
+    json_decref(line);
+}
+
+static void write_raw(const char *s)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(s, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void expect_raw(const char *s)
+{
+    char *whole;
+    assert_int_equal(file_read(path, &whole, NULL, &e), OK);
+    assert_string_equal(whole, s);
+    free(whole);
+}
+
+static void resuming_cuts_off_a_half_line_and_drops_nothing_else(void **state)
+{
+    char far[9000];
+
+    (void)state;
+    write_raw("{\"a\":1}\n{\"b\":2}\n{\"half");
+    log_close(opened(true));
+    expect_raw("{\"a\":1}\n{\"b\":2}\n");
+    log_close(opened(true));
+    expect_raw("{\"a\":1}\n{\"b\":2}\n");
+
+    write_raw("{\"only half");
+    log_close(opened(true));
+    expect_raw("");
+
+    // Longer than one piece of the search.
+    memset(far, 'x', sizeof far - 1);
+    far[sizeof far - 1] = 0;
+    memcpy(far, "{}\n", 3);
+    write_raw(far);
+    log_close(opened(true));
+    expect_raw("{}\n");
+}
+
+static void a_fresh_run_empties_the_file(void **state)
+{
+    (void)state;
+    write_raw("{\"old\":1}\n");
+    log_close(opened(false));
+    expect_raw("");
+}
+
+static void a_path_that_cannot_be_opened_is_named(void **state)
+{
+    log_file *l;
+
+    (void)state;
+    assert_int_equal(log_open("/nowhere/log.jsonl", false, &l, &e), E_IO);
+    assert_null(l);
+    assert_non_null(strstr(e.text, "/nowhere/log.jsonl"));
+}
+
+static void a_full_disk_is_an_error_that_names_the_file(void **state)
+{
+    log_file *l;
+
+    (void)state;
+    assert_int_equal(log_open("/dev/full", false, &l, &e), OK);
+    assert_int_equal(log_eval(l, 1, 1.0, 1.0, &e), E_IO);
+    assert_non_null(strstr(e.text, "/dev/full"));
+    log_close(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_reads_back_to_the_same_bits),
+        cmocka_unit_test(numbers_that_json_lacks_are_null_beside_their_text),
+        cmocka_unit_test(every_event_is_an_object_on_a_line_of_its_own),
+        cmocka_unit_test(resuming_cuts_off_a_half_line_and_drops_nothing_else),
+        cmocka_unit_test(a_fresh_run_empties_the_file),
+        cmocka_unit_test(a_path_that_cannot_be_opened_is_named),
+        cmocka_unit_test(a_full_disk_is_an_error_that_names_the_file),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,194 @@
+// test_progress.c -- what the progress line says, how it fits a width, and how often it is shown.
+#include "monitor/progress.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const monitor_step sample = {.step = 120,
+                                    .steps = 1000,
+                                    .loss = 3.21449,
+                                    .grad_norm = 0.911,
+                                    .lr = 3e-4,
+                                    .tokens = 512,
+                                    .seconds = 0.1f,
+                                    .tokens_per_s = 12345.0f,
+                                    .share = 0.712f};
+
+static void expect_line(const monitor_step *s, double left_s, int columns, const char *line)
+{
+    text t = {0};
+    progress_format(s, left_s, columns, &t);
+    assert_string_equal(t.at, line);
+    text_clear(&t);
+}
+
+static void the_line_says_everything_where_there_is_room(void **state)
+{
+    (void)state;
+    expect_line(&sample, 83.2, 0,
+                "step 120/1000  loss 3.2145  lr 3.00e-04  |g| 0.91  12.3k tok/s  "
+                "71 % of matmul rate  1m23s left");
+}
+
+static void fields_that_tell_less_go_first_on_a_narrow_terminal(void **state)
+{
+    (void)state;
+    expect_line(&sample, 83.2, 79,
+                "step 120/1000  loss 3.2145  lr 3.00e-04  |g| 0.91  12.3k tok/s  1m23s left");
+    expect_line(&sample, 83.2, 40, "step 120/1000  loss 3.2145  1m23s left");
+    expect_line(&sample, 83.2, 5, "step 120/1000");
+    for (int columns = 14; columns < 120; columns++) {
+        text t = {0};
+        progress_format(&sample, 83.2, columns, &t);
+        assert_true(t.bytes <= (size_t)columns);
+        text_clear(&t);
+    }
+}
+
+static void what_is_not_known_is_left_out(void **state)
+{
+    monitor_step s = sample;
+
+    (void)state;
+    s.share = NAN;
+    s.skipped = true;
+    s.loss = NAN;
+    s.grad_norm = 123456.0;
+    s.tokens_per_s = 5.0f;
+    s.unit = "samples";
+    expect_line(&s, -1.0, 0,
+                "step 120/1000  loss nan (skipped)  lr 3.00e-04  |g| 1.2e+05  5.0 samples/s");
+}
+
+static void durations_are_short_at_any_length(void **state)
+{
+    static const struct {
+        double s;
+        const char *end;
+    } all[] = {{0.2, "  0s left"},
+               {59.6, "  1m00s left"},
+               {3725, "  1h02m left"},
+               {200000, "  2d07h left"}};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        text t = {0};
+        progress_format(&sample, all[i].s, 0, &t);
+        assert_string_equal(t.at + t.bytes - strlen(all[i].end), all[i].end);
+        text_clear(&t);
+    }
+}
+
+// Runs `steps` steps of 0.1 s each and returns what was printed; the caller frees it.
+static char *run(progress_mode mode, int steps)
+{
+    char *out = NULL;
+    size_t bytes;
+    progress p;
+    FILE *f = open_memstream(&out, &bytes);
+
+    assert_non_null(f);
+    progress_open(&p, f, mode);
+    p.columns = 80;
+    p.started_s = 100.0;
+    for (int i = 1; i <= steps; i++) {
+        monitor_step s = sample;
+        s.step = i;
+        s.steps = steps;
+        progress_step(&p, &s, 100.0 + 0.1 * i);
+        if (i == 2) progress_note(&p, "saved %s", "here");
+    }
+    progress_close(&p);
+    progress_close(&p);
+    fclose(f);
+    return out;
+}
+
+static int count_of(const char *s, char c)
+{
+    int n = 0;
+    for (; *s; s++) n += *s == c;
+    return n;
+}
+
+static void plain_lines_come_ever_more_seldom_and_the_last_always(void **state)
+{
+    char *out = run(PROGRESS_PLAIN, 25), *longer;
+    int lines = count_of(out, '\n');
+
+    (void)state;
+    assert_true(lines >= 4 && lines <= 6);
+    assert_int_equal(strncmp(out, "step 1/25 ", 10), 0);
+    assert_non_null(strstr(out, "\nsaved here\n"));
+    assert_non_null(strstr(out, "step 25/25"));
+    assert_null(strchr(out, '\r'));
+    free(out);
+
+    longer = run(PROGRESS_PLAIN, 100000);
+    lines = count_of(longer, '\n');
+    assert_true(lines > 30 && lines < 120);
+    free(longer);
+}
+
+static void a_terminal_gets_one_line_rewritten(void **state)
+{
+    char *out = run(PROGRESS_TERMINAL, 25);
+
+    (void)state;
+    assert_int_equal(count_of(out, '\n'), 2); // the note, and the end
+    assert_true(count_of(out, '\r') >= 12);
+    assert_non_null(strstr(out, "\r\033[Ksaved here\n\rstep"));
+    assert_int_equal(out[strlen(out) - 1], '\n');
+    free(out);
+}
+
+static void quiet_prints_nothing(void **state)
+{
+    char *out = run(PROGRESS_QUIET, 25);
+
+    (void)state;
+    assert_string_equal(out, "");
+    free(out);
+}
+
+static void a_stopped_run_shows_its_newest_step_at_the_end(void **state)
+{
+    char *out = NULL;
+    size_t bytes;
+    progress p;
+    FILE *f = open_memstream(&out, &bytes);
+    monitor_step s = sample;
+
+    (void)state;
+    progress_open(&p, f, PROGRESS_AUTO); // not a terminal
+    assert_int_equal(p.mode, PROGRESS_PLAIN);
+    progress_step(&p, &s, p.started_s + 0.1);
+    s.step++;
+    progress_step(&p, &s, p.started_s + 0.2);
+    progress_close(&p);
+    fclose(f);
+    assert_int_equal(count_of(out, '\n'), 2);
+    assert_non_null(strstr(out, "step 121/1000"));
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_line_says_everything_where_there_is_room),
+        cmocka_unit_test(fields_that_tell_less_go_first_on_a_narrow_terminal),
+        cmocka_unit_test(what_is_not_known_is_left_out),
+        cmocka_unit_test(durations_are_short_at_any_length),
+        cmocka_unit_test(plain_lines_come_ever_more_seldom_and_the_last_always),
+        cmocka_unit_test(a_terminal_gets_one_line_rewritten),
+        cmocka_unit_test(quiet_prints_nothing),
+        cmocka_unit_test(a_stopped_run_shows_its_newest_step_at_the_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
