@@ -1,0 +1,118 @@
+// Sidecar: the small JSON file beside a token shard. Called by prepare (write), tokens (text bytes)
+// and the inspect command. It deliberately does not know the shard: the readers compare the counts.
+#include "data/sidecar.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The folder part of a path with its slash, as a length.
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+// What to store for a tokenizer's path, owned by the caller.
+static char *tokenizer_stored(const char *tokenizer, const char *prefix)
+{
+    size_t folder = folder_length(prefix);
+    if (folder_length(tokenizer) == folder && memcmp(tokenizer, prefix, folder) == 0)
+        return text_copy(tokenizer + folder);
+    char *absolute = realpath(tokenizer, NULL);
+    return absolute ? absolute : text_copy(tokenizer);
+}
+
+status sidecar_write(const char *path, const char *prefix, const sidecar *s, err *e)
+{
+    status result = OK;
+    char *stored = NULL, *dump = NULL;
+    file_writer *w = NULL;
+    json_t *root =
+        json_pack("{s:I, s:I, s:I, s:i, s:b}", "tokens", (json_int_t)s->tokens, "documents",
+                  (json_int_t)s->documents, "text_bytes", (json_int_t)s->text_bytes, "vocab",
+                  (int)s->vocab, "append_eod", (int)s->append_eod);
+    if (s->tokenizer) {
+        stored = tokenizer_stored(s->tokenizer, prefix);
+        // A file name that is not UTF-8 cannot be written as JSON; the field is then left out.
+        json_t *name = json_string(stored);
+        if (name) json_object_set_new(root, "tokenizer", name);
+    }
+    dump = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    if (!dump) FAIL(E_IO, "%s: out of memory", path);
+    TRY(file_create(path, &w, e));
+    TRY(file_write(w, dump, strlen(dump), e));
+    TRY(file_write(w, "\n", 1, e));
+    file_writer *closing = w;
+    w = NULL;
+    TRY(file_finish(closing, e));
+done:
+    file_abandon(w);
+    free(dump);
+    free(stored);
+    json_decref(root);
+    return result;
+}
+
+static status count_get(const json_t *root, const char *path, const char *key, uint64_t *out,
+                        err *e)
+{
+    const json_t *v = json_object_get(root, key);
+    if (!json_is_integer(v) || json_integer_value(v) < 0)
+        return err_set(e, E_USAGE, "%s: %s: %s, valid is a whole number >= 0", path, key,
+                       v ? "found something else" : "missing");
+    *out = (uint64_t)json_integer_value(v);
+    return OK;
+}
+
+status sidecar_read(const char *prefix, sidecar *out, bool *found, err *e)
+{
+    status result = OK;
+    json_t *root = NULL;
+    char *raw = NULL;
+    size_t bytes = 0;
+    text path = {0};
+    sidecar s = {0};
+    text_addf(&path, "%s.json", prefix);
+    *found = file_exists(path.at);
+    if (!*found) goto done;
+    TRY(file_read(path.at, &raw, &bytes, e));
+    json_error_t why;
+    root = json_loadb(raw, bytes, JSON_REJECT_DUPLICATES, &why);
+    if (!json_is_object(root))
+        FAIL(E_USAGE, "%s:%d: not a JSON object: %s", path.at, root ? 1 : why.line,
+             root ? "found another value" : why.text);
+    uint64_t vocab = 0;
+    TRY(count_get(root, path.at, "tokens", &s.tokens, e));
+    TRY(count_get(root, path.at, "documents", &s.documents, e));
+    TRY(count_get(root, path.at, "text_bytes", &s.text_bytes, e));
+    TRY(count_get(root, path.at, "vocab", &vocab, e));
+    if (vocab > INT32_MAX)
+        FAIL(E_USAGE, "%s: vocab: found %llu, valid is at most %d", path.at,
+             (unsigned long long)vocab, INT32_MAX);
+    s.vocab = (int32_t)vocab;
+    s.append_eod = json_is_true(json_object_get(root, "append_eod"));
+    const char *name = json_string_value(json_object_get(root, "tokenizer"));
+    if (name) {
+        text full = {0};
+        if (name[0] != '/') text_add_bytes(&full, prefix, folder_length(prefix));
+        text_add(&full, name);
+        s.tokenizer = full.at;
+    }
+    *out = s;
+done:
+    text_clear(&path);
+    free(raw);
+    json_decref(root);
+    return result;
+}
+
+void sidecar_clear(sidecar *s)
+{
+    free(s->tokenizer);
+    *s = (sidecar){0};
+}
