@@ -1,0 +1,175 @@
+// Sampler: position in the run -> sample number. Called by the loader's thread. It deliberately
+// does not know what a sample is, nor micro-batches.
+//
+// Shuffle is a Feistel network over the next even power of two of N: halves of equal width, so each
+// round is a bijection. A value that lands beyond N walks on along its cycle until it falls inside;
+// with at most 4N values in the domain that takes below four steps on average.
+#include "data/sampler.h"
+
+#include "base/rng.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { FEISTEL_ROUNDS = 8, MT_WORDS = 624, MT_SHIFT = 397 };
+
+struct sampler {
+    sample_order order;
+    uint64_t samples, seed, rank, ranks;
+    uint32_t *permutation; // torch: of the epoch below
+    uint64_t epoch;
+    bool built;
+};
+
+status sampler_open(sample_order order, uint64_t samples, uint64_t seed, int rank, int ranks,
+                    sampler **out, err *e)
+{
+    if (samples == 0) return err_set(e, E_USAGE, "data: found no samples, valid is 1 or more");
+    if (ranks < 1 || rank < 0 || rank >= ranks)
+        return err_set(e, E_INTERNAL, "sampler: rank %d of %d", rank, ranks);
+    if (order == ORDER_TORCH && samples > UINT32_MAX)
+        return err_set(e, E_USAGE,
+                       "data.order: torch: found %" PRIu64 " samples, valid is at most %" PRIu32
+                       ", larger sets need shuffle",
+                       samples, UINT32_MAX);
+    sampler *s = calloc(1, sizeof *s);
+    if (!s) return err_set(e, E_IO, "sampler: out of memory");
+    *s = (sampler){.order = order,
+                   .samples = samples,
+                   .seed = seed,
+                   .rank = (uint64_t)rank,
+                   .ranks = (uint64_t)ranks};
+    if (order == ORDER_TORCH) {
+        s->permutation = malloc(samples * sizeof *s->permutation);
+        if (!s->permutation) {
+            sampler_close(s);
+            return err_set(e, E_IO, "data.order: torch: out of memory for %" PRIu64 " samples",
+                           samples);
+        }
+    }
+    *out = s;
+    return OK;
+}
+
+void sampler_close(sampler *s)
+{
+    if (!s) return;
+    free(s->permutation);
+    free(s);
+}
+
+static uint64_t feistel(rng_key key, int half, uint64_t value)
+{
+    const uint64_t mask = ((uint64_t)1 << half) - 1;
+    uint64_t left = value >> half, right = value & mask;
+    for (uint64_t round = 0; round < FEISTEL_ROUNDS; round++) {
+        uint32_t word[4];
+        rng_philox(key, round << 32 | right, word);
+        uint64_t mixed = left ^ (word[0] & mask);
+        left = right;
+        right = mixed;
+    }
+    return left << half | right;
+}
+
+static uint64_t shuffle(const sampler *s, uint64_t epoch, uint64_t at)
+{
+    rng_key key = rng_key_make(s->seed, RNG_SHUFFLE, epoch, 0);
+    int half = 1;
+    while (half < 32 && (uint64_t)1 << (2 * half) < s->samples) half++;
+    do at = feistel(key, half, at);
+    while (at >= s->samples);
+    return at;
+}
+
+// MT19937 (Matsumoto and Nishimura, 1998), the generator of PyTorch's CPU randperm.
+typedef struct twister {
+    uint32_t word[MT_WORDS];
+    int next;
+} twister;
+
+static void twister_seed(twister *m, uint32_t seed)
+{
+    m->word[0] = seed;
+    for (uint32_t i = 1; i < MT_WORDS; i++)
+        m->word[i] = 1812433253u * (m->word[i - 1] ^ (m->word[i - 1] >> 30)) + i;
+    m->next = MT_WORDS;
+}
+
+static void twister_refill(twister *m)
+{
+    for (int i = 0; i < MT_WORDS; i++) {
+        uint32_t y = (m->word[i] & 0x80000000u) | (m->word[(i + 1) % MT_WORDS] & 0x7fffffffu);
+        m->word[i] = m->word[(i + MT_SHIFT) % MT_WORDS] ^ (y >> 1) ^ (y & 1 ? 0x9908b0dfu : 0);
+    }
+    m->next = 0;
+}
+
+static uint32_t twister_draw(twister *m)
+{
+    if (m->next == MT_WORDS) twister_refill(m);
+    uint32_t y = m->word[m->next++];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    return y ^ (y >> 18);
+}
+
+static uint64_t twister_draw_wide(twister *m)
+{
+    uint64_t high = twister_draw(m);
+    return high << 32 | twister_draw(m);
+}
+
+// torch.randperm(N) of a CPU generator seeded with seed + epoch. From 2^32/20 samples on PyTorch
+// draws 64 bits, lest the remainder be biased, and fills inside out.
+static void torch_permutation(sampler *s, uint64_t epoch)
+{
+    twister m;
+    uint32_t *p = s->permutation;
+    uint64_t n = s->samples;
+    twister_seed(&m, (uint32_t)(s->seed + epoch));
+    bool narrow = n < UINT32_MAX / 20;
+    for (uint64_t i = 0; i < n; i++) p[i] = (uint32_t)i;
+    for (uint64_t i = 0; narrow && i + 1 < n; i++) {
+        uint64_t j = i + twister_draw(&m) % (n - i);
+        uint32_t saved = p[i];
+        p[i] = p[j];
+        p[j] = saved;
+    }
+    for (uint64_t i = 0; !narrow && i < n; i++) {
+        uint64_t j = twister_draw_wide(&m) % (i + 1);
+        p[i] = p[j];
+        p[j] = (uint32_t)i;
+    }
+    s->epoch = epoch;
+    s->built = true;
+}
+
+static uint64_t torch_epoch_positions(const sampler *s)
+{
+    return (s->samples + s->ranks - 1) / s->ranks * s->ranks;
+}
+
+uint64_t sampler_sample(sampler *s, uint64_t at)
+{
+    if (s->order == ORDER_SEQUENTIAL) return at % s->samples;
+    if (s->order == ORDER_SHUFFLE) return shuffle(s, at / s->samples, at % s->samples);
+    uint64_t positions = torch_epoch_positions(s), epoch = at / positions;
+    if (!s->built || s->epoch != epoch) torch_permutation(s, epoch);
+    return s->permutation[at % positions % s->samples];
+}
+
+uint64_t sampler_at(sampler *s, uint64_t step, uint64_t global_batch, uint64_t i)
+{
+    uint64_t own = global_batch / s->ranks;
+    if (s->order == ORDER_TORCH) return sampler_sample(s, (step * own + i) * s->ranks + s->rank);
+    return sampler_sample(s, step * global_batch + s->rank * own + i);
+}
+
+double sampler_epoch(const sampler *s, uint64_t step, uint64_t global_batch)
+{
+    uint64_t length = s->order == ORDER_TORCH ? torch_epoch_positions(s) : s->samples;
+    return (double)step * (double)global_batch / (double)length;
+}
