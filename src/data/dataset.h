@@ -2,8 +2,11 @@
 //
 //   shards   sequence k = tokens kL … kL+L of one shard (documents joined); (tokens-1)/L samples
 //   blend    several shards with weights: sample k comes from the shard whose achieved share lags
-//   its weight most (greedy, deterministic) mock     tokens drawn from (seed, sample number)
-//   vectors  a safetensors file with x [samples, features] and y [samples]
+//            its weight most (greedy, deterministic, as Megatron's BlendedDataset); as many samples
+//            as all shards together, a shard of too few begins again
+//   mock     tokens drawn from (seed, sample number)
+//   vectors  a safetensors file with x [samples, features] (F32, F16, BF16, F64) and y [samples]:
+//            integers (I32, I64, U8) are classes, -100 ignored; floats are regression targets
 #ifndef TRIREME_DATA_DATASET_H
 #define TRIREME_DATA_DATASET_H
 
@@ -35,9 +38,10 @@ typedef struct data_part {
     double weight;
 } data_part;
 
-// Opens by what the parts are: one path "mock", a *.safetensors file, or shard prefixes. vocab: ids
-// must be below it (checked whole at opening for shards; E_USAGE). seq_len L is for tokens. seed is
-// for mock; mock has mock_samples samples.
+// Opens by what the parts are: one path "mock", a *.safetensors file, or shard prefixes (weights >
+// 0 matter when there are several). vocab: ids must be below it (checked whole at opening for
+// shards; E_USAGE); for vectors classes must be below it when it is > 0. seq_len L is for tokens.
+// seed is for mock; mock has mock_samples samples.
 status dataset_open(const data_part *parts, size_t count, int64_t seq_len, int32_t vocab,
                     uint64_t seed, uint64_t mock_samples, dataset **out, err *e);
 void dataset_close(dataset *d); // NULL allowed

@@ -1,0 +1,183 @@
+// Vectors: a safetensors file with x [samples, features] and y [samples], for classifiers and
+// regression. Called through dataset_open. Rows are converted from the mapped file as they are
+// read, so the data is never held twice. It deliberately does not know the model's outputs.
+#include "data/dataset_kinds.h"
+
+#include "store/safetensors.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IGNORED = -100 };
+
+typedef struct vectors {
+    dataset base;
+    safetensors *file;
+    const tensor_info *x, *y;
+} vectors;
+
+// Element i of a float tensor, which may lie unaligned in the map.
+static float float_at(const tensor_info *t, uint64_t i)
+{
+    const uint8_t *at = (const uint8_t *)t->data + i * dtype_bytes(t->type);
+    uint16_t half;
+    float single;
+    double wide;
+    switch (t->type) {
+    case F32:
+        memcpy(&single, at, 4);
+        return single;
+    case F64:
+        memcpy(&wide, at, 8);
+        return (float)wide;
+    case BF16:
+        memcpy(&half, at, 2);
+        return bf16_to_float(half);
+    default:
+        memcpy(&half, at, 2);
+        return fp16_to_float(half);
+    }
+}
+
+static int64_t integer_at(const tensor_info *t, uint64_t i)
+{
+    const uint8_t *at = (const uint8_t *)t->data + i * dtype_bytes(t->type);
+    int32_t narrow;
+    int64_t wide;
+    switch (t->type) {
+    case I32:
+        memcpy(&narrow, at, 4);
+        return narrow;
+    case I64:
+        memcpy(&wide, at, 8);
+        return wide;
+    default:
+        return *at;
+    }
+}
+
+static bool is_float(dtype t)
+{
+    return t == F32 || t == F16 || t == BF16 || t == F64;
+}
+
+static status vectors_read(dataset *d, uint64_t sample, void *inputs, void *labels, err *e)
+{
+    const vectors *v = (const vectors *)d;
+    if (sample >= d->samples)
+        return err_set(e, E_INTERNAL, "data: sample %" PRIu64 " of %" PRIu64, sample, d->samples);
+    uint64_t features = (uint64_t)d->shape.inputs;
+    float *in = inputs;
+    for (uint64_t f = 0; f < features; f++) in[f] = float_at(v->x, sample * features + f);
+    if (d->shape.label_type == F32)
+        *(float *)labels = float_at(v->y, sample);
+    else
+        *(int32_t *)labels = (int32_t)integer_at(v->y, sample);
+    return OK;
+}
+
+static void vectors_close(dataset *d)
+{
+    vectors *v = (vectors *)d;
+    safetensors_close(v->file);
+    free(v);
+}
+
+static status tensor_get(const vectors *v, const char *path, const char *name, int dims,
+                         const tensor_info **out, err *e)
+{
+    const tensor_info *t = safetensors_find(v->file, name);
+    if (!t)
+        return err_set(e, E_USAGE,
+                       "%s: no tensor %s, valid is x [samples, features] and y [samples]", path,
+                       name);
+    if (t->dims != dims)
+        return err_set(e, E_USAGE, "%s: %s: found %d dimensions, valid is %d", path, name, t->dims,
+                       dims);
+    *out = t;
+    return OK;
+}
+
+static status shapes_check(vectors *v, const char *path, err *e)
+{
+    status result = OK;
+    TRY(tensor_get(v, path, "x", 2, &v->x, e));
+    TRY(tensor_get(v, path, "y", 1, &v->y, e));
+    if (!v->x->known_type || !is_float(v->x->type))
+        FAIL(E_USAGE, "%s: x: found dtype %s, valid are F32, F16, BF16 and F64", path,
+             v->x->known_type ? dtype_name(v->x->type) : "of another kind");
+    dtype y = v->y->type;
+    if (!v->y->known_type || !(is_float(y) || y == I32 || y == I64 || y == U8))
+        FAIL(E_USAGE,
+             "%s: y: found dtype %s, valid are I32, I64, U8 (classes) and F32, F16, BF16, F64 "
+             "(targets)",
+             path, v->y->known_type ? dtype_name(y) : "of another kind");
+    if (v->x->dim[0] != v->y->dim[0])
+        FAIL(E_USAGE, "%s: x has %" PRId64 " samples and y %" PRId64 ", they must be equal", path,
+             v->x->dim[0], v->y->dim[0]);
+    if (v->x->dim[0] < 1 || v->x->dim[1] < 1)
+        FAIL(E_USAGE,
+             "%s: x: found shape [%" PRId64 ", %" PRId64 "], valid is 1 or more in both dimensions",
+             path, v->x->dim[0], v->x->dim[1]);
+done:
+    return result;
+}
+
+static status floats_check(const tensor_info *t, const char *path, err *e)
+{
+    uint64_t count = t->bytes / dtype_bytes(t->type), row = t->dims == 2 ? (uint64_t)t->dim[1] : 1;
+    for (uint64_t i = 0; i < count; i++)
+        if (!isfinite(float_at(t, i)))
+            return err_set(e, E_USAGE,
+                           "%s: %s: sample %" PRIu64 ", element %" PRIu64
+                           ": found %g, valid are finite fp32 values",
+                           path, t->name, i / row, i % row, (double)float_at(t, i));
+    return OK;
+}
+
+static status classes_check(vectors *v, const char *path, int32_t vocab, err *e)
+{
+    int64_t limit = vocab > 0 ? vocab : INT32_MAX;
+    for (uint64_t i = 0; i < v->base.samples; i++) {
+        int64_t label = integer_at(v->y, i);
+        if (label != IGNORED && (label < 0 || label >= limit))
+            return err_set(e, E_USAGE,
+                           "%s: y: sample %" PRIu64 ": found class %" PRId64
+                           ", valid is 0 to %" PRId64 ", or -100 (ignored)",
+                           path, i, label, limit - 1);
+        if (label > v->base.max_id) v->base.max_id = (int32_t)label;
+    }
+    return OK;
+}
+
+status dataset_open_vectors(const char *path, int32_t vocab, dataset **out, err *e)
+{
+    status result = OK;
+    vectors *v = calloc(1, sizeof *v);
+    if (!v) return err_set(e, E_IO, "%s: out of memory", path);
+    TRY(safetensors_open(path, &v->file, e));
+    TRY(shapes_check(v, path, e));
+    bool regression = is_float(v->y->type);
+    v->base = (dataset){
+        .shape = {.inputs = v->x->dim[1],
+                  .input_type = F32,
+                  .labels = 1,
+                  .label_type = regression ? F32 : I32},
+        .samples = (uint64_t)v->x->dim[0],
+        .max_id = -1,
+        .read = vectors_read,
+        .close = vectors_close,
+    };
+    TRY(floats_check(v->x, path, e));
+    if (regression)
+        TRY(floats_check(v->y, path, e));
+    else
+        TRY(classes_check(v, path, vocab, e));
+    *out = &v->base;
+    v = NULL;
+done:
+    if (v) vectors_close(&v->base);
+    return result;
+}

@@ -1,0 +1,249 @@
+// Loader: one background thread fills a ring of batches in the order that training asks for them.
+// Called by the step. It deliberately does not know epochs or shards: the sampler names a sample,
+// the dataset reads it.
+//
+// Batches have one number, step * micros + micro. The ring holds, from its head on, the batches
+// lent out, then those ready, which are numbered next, next + 1, …; the thread fills the slot after
+// them. Being asked for another number than `next` drops what is ready and starts there; a slot
+// being filled at that moment is recognised by the changed `seeks` and dropped too.
+#include "data/loader.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+enum { ALIGNMENT = 64 };
+
+struct loader {
+    loader_options o;
+    size_t input_bytes, label_bytes, slot_bytes; // of one batch; padded to ALIGNMENT in a slot
+    uint64_t micros;
+    uint8_t *memory;
+    void *own_memory; // NULL when lent
+    batch *slot;      // [depth]
+    pthread_t thread;
+    bool thread_runs;
+
+    pthread_mutex_t lock; // of all below
+    pthread_cond_t wake_thread, wake_caller;
+    int head, held, ready;
+    uint64_t next;  // number of the first ready batch, or of the one to be read
+    uint64_t seeks; // how often reading was started anew
+    bool stop, failed;
+    err failure; // of batch next + ready
+    double waited;
+};
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static size_t input_bytes(const loader_options *o)
+{
+    const sample_shape *s = &o->data->shape;
+    return (size_t)o->micro_batch * (size_t)s->inputs * dtype_bytes(s->input_type);
+}
+
+static size_t label_bytes(const loader_options *o)
+{
+    const sample_shape *s = &o->data->shape;
+    return (size_t)o->micro_batch * (size_t)s->labels * dtype_bytes(s->label_type);
+}
+
+size_t loader_host_bytes(const loader_options *o)
+{
+    return (size_t)o->depth * (padded(input_bytes(o)) + padded(label_bytes(o)));
+}
+
+// Reads batch `number` into a slot. Touches nothing that the lock protects.
+static status batch_read(const loader *l, uint64_t number, int slot, batch *out, err *e)
+{
+    status result = OK;
+    const loader_options *o = &l->o;
+    uint64_t step = number / l->micros, micro = number % l->micros;
+    uint64_t own_first = micro * (uint64_t)o->micro_batch;
+    uint8_t *inputs = l->memory + (size_t)slot * l->slot_bytes;
+    uint8_t *labels = inputs + padded(l->input_bytes);
+    size_t input_row = l->input_bytes / (size_t)o->micro_batch;
+    size_t label_row = l->label_bytes / (size_t)o->micro_batch;
+    for (uint64_t i = 0; i < (uint64_t)o->micro_batch; i++) {
+        uint64_t sample = sampler_at(o->order, step, o->global_batch, own_first + i);
+        TRY(o->data->read(o->data, sample, inputs + i * input_row, labels + i * label_row, e));
+    }
+    XXH64_hash_t hash = XXH3_64bits(inputs, l->input_bytes);
+    *out = (batch){
+        .inputs = inputs,
+        .labels = labels,
+        .first = step * o->global_batch + (uint64_t)o->rank * (uint64_t)o->own_batch + own_first,
+        .hash = XXH3_64bits_withSeed(labels, l->label_bytes, hash),
+    };
+done:
+    return result;
+}
+
+static void *loader_main(void *arg)
+{
+    loader *l = arg;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        while (!l->stop && (l->failed || l->held + l->ready == l->o.depth))
+            pthread_cond_wait(&l->wake_thread, &l->lock);
+        if (l->stop) break;
+        uint64_t number = l->next + (uint64_t)l->ready, seeks = l->seeks;
+        int slot = (l->head + l->held + l->ready) % l->o.depth;
+        pthread_mutex_unlock(&l->lock);
+        batch b = {0};
+        err failure = {0};
+        status s = batch_read(l, number, slot, &b, &failure);
+        pthread_mutex_lock(&l->lock);
+        if (seeks != l->seeks) continue;
+        if (s == OK) {
+            // Lending and releasing meanwhile moved borders, never the sum that chose the slot.
+            l->slot[slot] = b;
+            l->ready++;
+        } else {
+            l->failure = failure;
+            l->failed = true;
+        }
+        pthread_cond_signal(&l->wake_caller);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static status options_check(const loader_options *o, err *e)
+{
+    if (o->depth < 2)
+        return err_set(e, E_INTERNAL, "loader: depth: found %d, valid is 2 or more", o->depth);
+    if (o->micro_batch < 1 || o->own_batch < 1 || o->own_batch % o->micro_batch != 0)
+        return err_set(e, E_USAGE,
+                       "loader: found %" PRId64 " sequences a rank and step in micro-batches of "
+                       "%" PRId64 ", the first must be a multiple of the second",
+                       o->own_batch, o->micro_batch);
+    if (o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks ||
+        (uint64_t)o->own_batch * (uint64_t)o->ranks != o->global_batch)
+        return err_set(e, E_USAGE,
+                       "loader: found a global batch of %" PRIu64 ", rank %d of %d with %" PRId64
+                       " sequences each, the product must be the global batch",
+                       o->global_batch, o->rank, o->ranks, o->own_batch);
+    return OK;
+}
+
+// The thread takes no signals: those are for the thread that trains.
+static status thread_start(loader *l, err *e)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int refused = pthread_create(&l->thread, NULL, loader_main, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (refused) return err_set(e, E_IO, "loader: no thread for reading ahead (error %d)", refused);
+    l->thread_runs = true;
+    return OK;
+}
+
+status loader_open(const loader_options *o, loader **out, err *e)
+{
+    status result = OK;
+    loader *l = NULL;
+    TRY(options_check(o, e));
+    l = calloc(1, sizeof *l);
+    if (!l) FAIL(E_IO, "loader: out of memory");
+    l->o = *o;
+    l->input_bytes = input_bytes(o);
+    l->label_bytes = label_bytes(o);
+    l->slot_bytes = padded(l->input_bytes) + padded(l->label_bytes);
+    l->micros = (uint64_t)(o->own_batch / o->micro_batch);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->wake_thread, NULL);
+    pthread_cond_init(&l->wake_caller, NULL);
+    l->slot = calloc((size_t)o->depth, sizeof *l->slot);
+    if (!o->host) l->own_memory = aligned_alloc(ALIGNMENT, loader_host_bytes(o));
+    l->memory = o->host ? o->host : l->own_memory;
+    if (!l->slot || !l->memory)
+        FAIL(E_IO, "loader: out of memory for %d batches of %zu bytes", o->depth, l->slot_bytes);
+    TRY(thread_start(l, e));
+    *out = l;
+    l = NULL;
+done:
+    loader_close(l);
+    return result;
+}
+
+void loader_close(loader *l)
+{
+    if (!l) return;
+    if (l->thread_runs) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = true;
+        pthread_cond_signal(&l->wake_thread);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+    }
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->wake_thread);
+    pthread_cond_destroy(&l->wake_caller);
+    free(l->own_memory);
+    free(l->slot);
+    free(l);
+}
+
+status loader_next(loader *l, uint64_t step, int64_t micro, batch *out, err *e)
+{
+    status result = OK;
+    pthread_mutex_lock(&l->lock);
+    if (micro < 0 || (uint64_t)micro >= l->micros)
+        FAIL(E_INTERNAL, "loader: micro-batch %" PRId64 " of %" PRIu64, micro, l->micros);
+    if (l->held >= l->o.depth - 1)
+        FAIL(E_INTERNAL, "loader: %d batches are held of a depth of %d", l->held, l->o.depth);
+    uint64_t number = step * l->micros + (uint64_t)micro;
+    if (number != l->next) {
+        l->next = number;
+        l->ready = 0;
+        l->failed = false;
+        l->seeks++;
+        pthread_cond_signal(&l->wake_thread);
+    }
+    if (l->ready == 0 && !l->failed) {
+        int64_t since = clock_ns();
+        while (l->ready == 0 && !l->failed) pthread_cond_wait(&l->wake_caller, &l->lock);
+        l->waited += (double)(clock_ns() - since) * 1e-9;
+    }
+    if (l->ready == 0) {
+        if (e) *e = l->failure;
+        result = l->failure.code;
+        goto done;
+    }
+    *out = l->slot[(l->head + l->held) % l->o.depth];
+    l->held++;
+    l->ready--;
+    l->next++;
+done:
+    pthread_mutex_unlock(&l->lock);
+    return result;
+}
+
+void loader_release(loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    if (l->held > 0) {
+        l->head = (l->head + 1) % l->o.depth;
+        l->held--;
+        pthread_cond_signal(&l->wake_thread);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+double loader_waited_seconds(const loader *l)
+{
+    loader *locked = (loader *)l; // the lock is not part of the value
+    pthread_mutex_lock(&locked->lock);
+    double waited = l->waited;
+    pthread_mutex_unlock(&locked->lock);
+    return waited;
+}

@@ -1,0 +1,275 @@
+// Loader: the right batch for every (step, micro) asked for, in order or not, lent until released;
+// errors of the thread arrive at the caller. The dataset is a stand-in that says what was read.
+#include "unit/data/scratch.h"
+
+#include "data/loader.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+typedef struct probe {
+    dataset base;
+    uint64_t bad_sample; // reading it fails; UINT64_MAX: none
+    int delay_us;
+    atomic_int reads;
+} probe;
+
+static status probe_read(dataset *d, uint64_t sample, void *inputs, void *labels, err *e)
+{
+    probe *p = (probe *)d;
+    atomic_fetch_add(&p->reads, 1);
+    if (p->delay_us) nanosleep(&(struct timespec){.tv_nsec = p->delay_us * 1000}, NULL);
+    if (sample == p->bad_sample) return err_set(e, E_IO, "sample %d is broken", (int)sample);
+    for (int i = 0; i < 3; i++) ((int32_t *)inputs)[i] = (int32_t)sample * 10 + i;
+    for (int i = 0; i < 2; i++) ((int32_t *)labels)[i] = (int32_t)sample * 100 + i;
+    return OK;
+}
+
+static probe probe_make(void)
+{
+    return (probe){.base = {.shape = {3, I32, 2, I32}, .samples = 1000, .read = probe_read},
+                   .bad_sample = UINT64_MAX};
+}
+
+enum { GLOBAL = 24, OWN = 12, MICRO = 4, MICROS = 3, RANK = 1 };
+
+static loader_options options(probe *p, sampler *s, int depth)
+{
+    return (loader_options){.data = &p->base,
+                            .order = s,
+                            .global_batch = GLOBAL,
+                            .micro_batch = MICRO,
+                            .own_batch = OWN,
+                            .rank = RANK,
+                            .ranks = 2,
+                            .depth = depth};
+}
+
+static sampler *sequential(void)
+{
+    err e = {0};
+    sampler *s = NULL;
+    assert_int_equal(sampler_open(ORDER_SEQUENTIAL, 1000, 0, RANK, 2, &s, &e), OK);
+    return s;
+}
+
+static void assert_batch(const batch *b, uint64_t step, int64_t micro)
+{
+    uint64_t first = step * GLOBAL + RANK * OWN + (uint64_t)micro * MICRO;
+    assert_int_equal(b->first, first);
+    for (uint64_t i = 0; i < MICRO; i++)
+        for (int c = 0; c < 3; c++) {
+            int32_t sample = (int32_t)((first + i) % 1000);
+            assert_int_equal(((const int32_t *)b->inputs)[i * 3 + (uint64_t)c], sample * 10 + c);
+            if (c < 2)
+                assert_int_equal(((const int32_t *)b->labels)[i * 2 + (uint64_t)c],
+                                 sample * 100 + c);
+        }
+}
+
+static void next_ok(loader *l, uint64_t step, int64_t micro, batch *b)
+{
+    err e = {0};
+    if (loader_next(l, step, micro, b, &e) != OK) fail_msg("%s", e.text);
+    assert_batch(b, step, micro);
+}
+
+static void batches_come_in_order(void **state)
+{
+    (void)state;
+    for (int depth = 2; depth <= 5; depth++) {
+        err e = {0};
+        probe p = probe_make();
+        sampler *s = sequential();
+        loader *l = NULL;
+        loader_options o = options(&p, s, depth);
+        assert_int_equal(loader_open(&o, &l, &e), OK);
+        for (uint64_t step = 0; step < 200; step++)
+            for (int64_t micro = 0; micro < MICROS; micro++) {
+                batch b;
+                next_ok(l, step, micro, &b);
+                loader_release(l);
+            }
+        loader_close(l);
+        sampler_close(s);
+    }
+}
+
+static void any_jump_gives_the_batch_asked_for(void **state)
+{
+    (void)state;
+    err e = {0};
+    probe p = probe_make();
+    p.delay_us = 1;
+    sampler *s = sequential();
+    loader *l = NULL;
+    loader_options o = options(&p, s, 4);
+    assert_int_equal(loader_open(&o, &l, &e), OK);
+    uint32_t random = 1;
+    uint64_t step = 0;
+    for (int i = 0; i < 600; i++) {
+        random = random * 1664525 + 1013904223;
+        if (random >> 30 == 0) step = random >> 16 & 1023;
+        batch b;
+        next_ok(l, step, (random >> 8) % MICROS, &b);
+        loader_release(l);
+        step++;
+    }
+    loader_close(l);
+    sampler_close(s);
+}
+
+static void held_batches_stay_until_they_are_released(void **state)
+{
+    (void)state;
+    err e = {0};
+    probe p = probe_make();
+    sampler *s = sequential();
+    loader *l = NULL;
+    loader_options o = options(&p, s, 4);
+    assert_int_equal(loader_open(&o, &l, &e), OK);
+    batch a, b, c, d;
+    next_ok(l, 0, 0, &a);
+    next_ok(l, 0, 1, &b);
+    next_ok(l, 7, 0, &c); // a jump must not touch what is held
+    assert_batch(&a, 0, 0);
+    assert_batch(&b, 0, 1);
+    assert_int_equal(loader_next(l, 7, 1, &d, &e), E_INTERNAL);
+    assert_says(&e, "3 batches are held");
+    loader_release(l);
+    next_ok(l, 7, 1, &d);
+    assert_batch(&b, 0, 1);
+    assert_batch(&c, 7, 0);
+    for (int i = 0; i < 5; i++) loader_release(l);
+    next_ok(l, 7, 2, &a);
+    loader_close(l);
+    sampler_close(s);
+}
+
+static void reading_ahead_stops_at_the_depth(void **state)
+{
+    (void)state;
+    err e = {0};
+    probe p = probe_make();
+    sampler *s = sequential();
+    loader *l = NULL;
+    loader_options o = options(&p, s, 3);
+    assert_int_equal(loader_open(&o, &l, &e), OK);
+    for (int i = 0; i < 1000 && atomic_load(&p.reads) < 3 * MICRO; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    assert_int_equal(atomic_load(&p.reads), 3 * MICRO);
+    batch b;
+    for (int64_t m = 0; m < 2; m++) next_ok(l, 0, m, &b); // ready: no waiting
+    assert_true(loader_waited_seconds(l) == 0);
+    loader_close(l);
+    sampler_close(s);
+}
+
+static void an_error_of_the_thread_comes_back_from_next(void **state)
+{
+    (void)state;
+    err e = {0};
+    probe p = probe_make();
+    p.bad_sample = GLOBAL + OWN + MICRO + 1; // step 1, micro-batch 1
+    sampler *s = sequential();
+    loader *l = NULL;
+    loader_options o = options(&p, s, 4);
+    assert_int_equal(loader_open(&o, &l, &e), OK);
+    batch b;
+    for (int64_t m = 0; m < MICROS; m++) {
+        next_ok(l, 0, m, &b);
+        loader_release(l);
+    }
+    next_ok(l, 1, 0, &b);
+    loader_release(l);
+    for (int again = 0; again < 2; again++) {
+        err failure = {0};
+        assert_int_equal(loader_next(l, 1, 1, &b, &failure), E_IO);
+        assert_says(&failure, "sample 41 is broken");
+    }
+    assert_int_equal(loader_next(l, 1, 1, &b, NULL), E_IO);
+    next_ok(l, 1, 2, &b);
+    loader_release(l);
+    next_ok(l, 2, 0, &b);
+    loader_close(l);
+    sampler_close(s);
+}
+
+static void the_hash_tells_data_apart(void **state)
+{
+    (void)state;
+    err e = {0};
+    probe p = probe_make();
+    sampler *s = sequential();
+    loader *l = NULL;
+    loader_options o = options(&p, s, 3);
+    assert_int_equal(loader_open(&o, &l, &e), OK);
+    batch a, b;
+    next_ok(l, 0, 0, &a);
+    loader_release(l);
+    next_ok(l, 0, 1, &b);
+    assert_true(a.hash != b.hash);
+    loader_release(l);
+    next_ok(l, 0, 0, &b);
+    assert_true(a.hash == b.hash);
+    loader_close(l);
+    sampler_close(s);
+}
+
+static void memory_can_be_lent(void **state)
+{
+    (void)state;
+    err e = {0};
+    probe p = probe_make();
+    sampler *s = sequential();
+    loader *l = NULL;
+    loader_options o = options(&p, s, 3);
+    size_t bytes = loader_host_bytes(&o);
+    assert_int_equal(bytes, 3 * (64 + 64)); // 48 and 32 bytes, each padded to a cache line
+    char *host = aligned_alloc(64, bytes);
+    o.host = host;
+    assert_int_equal(loader_open(&o, &l, &e), OK);
+    batch b;
+    next_ok(l, 3, 1, &b);
+    assert_in_range((uintptr_t)b.inputs, (uintptr_t)host, (uintptr_t)host + bytes - 48);
+    loader_close(l);
+    sampler_close(s);
+    free(host);
+}
+
+static void impossible_batches_are_refused(void **state)
+{
+    (void)state;
+    err e = {0};
+    probe p = probe_make();
+    sampler *s = sequential();
+    loader *l = NULL;
+    loader_options o = options(&p, s, 1);
+    assert_int_equal(loader_open(&o, &l, &e), E_INTERNAL);
+    o = options(&p, s, 2);
+    o.micro_batch = 5;
+    assert_int_equal(loader_open(&o, &l, &e), E_USAGE);
+    o = options(&p, s, 2);
+    o.global_batch = 25;
+    assert_int_equal(loader_open(&o, &l, &e), E_USAGE);
+    assert_says(&e, "global batch of 25");
+    assert_null(l);
+    loader_close(NULL);
+    sampler_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_come_in_order),
+        cmocka_unit_test(any_jump_gives_the_batch_asked_for),
+        cmocka_unit_test(held_batches_stay_until_they_are_released),
+        cmocka_unit_test(reading_ahead_stops_at_the_depth),
+        cmocka_unit_test(an_error_of_the_thread_comes_back_from_next),
+        cmocka_unit_test(the_hash_tells_data_apart),
+        cmocka_unit_test(memory_can_be_lent),
+        cmocka_unit_test(impossible_batches_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
