@@ -1,0 +1,162 @@
+// config.c -- what a model is, in numbers: names, defaults, and the relations that must hold.
+//
+// Called by the job and by whoever opens a model folder. Does not know files (config_read.c,
+// config_write.c) nor how fields are spelled (config_fields.c).
+#include "model/config.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const FAMILY_NAMES[FAMILIES] = {"gpt2", "llama", "mlp"};
+
+const char *family_name(family f)
+{
+    return FAMILY_NAMES[f];
+}
+
+static const struct {
+    const char *word;
+    activation act;
+} ACTIVATION_WORDS[] = {
+    // the first word of each is the one that is written
+    {"gelu", ACT_GELU},
+    {"gelu_new", ACT_GELU_TANH},
+    {"relu", ACT_RELU},
+    {"silu", ACT_SILU},
+    {"tanh", ACT_TANH},
+    {"gelu_python", ACT_GELU},
+    {"gelu_pytorch_tanh", ACT_GELU_TANH},
+    {"gelu_python_tanh", ACT_GELU_TANH},
+    {"gelu_accurate", ACT_GELU_TANH},
+    {"gelu_fast", ACT_GELU_TANH},
+    {"swish", ACT_SILU},
+};
+enum { ACTIVATION_WORD_COUNT = sizeof ACTIVATION_WORDS / sizeof ACTIVATION_WORDS[0] };
+
+const char *activation_label(activation a)
+{
+    for (int i = 0; i < ACTIVATION_WORD_COUNT; i++)
+        if (ACTIVATION_WORDS[i].act == a) return ACTIVATION_WORDS[i].word;
+    return NULL;
+}
+
+bool activation_find(const char *word, activation *out)
+{
+    for (int i = 0; i < ACTIVATION_WORD_COUNT; i++) {
+        if (strcmp(ACTIVATION_WORDS[i].word, word) == 0) {
+            *out = ACTIVATION_WORDS[i].act;
+            return true;
+        }
+    }
+    return false;
+}
+
+void model_config_defaults(family f, model_config *c)
+{
+    static const model_config gpt2 = {.layers = 12,
+                                      .hidden = 768,
+                                      .heads = 12,
+                                      .vocab = 50257,
+                                      .max_seq = 1024,
+                                      .act = ACT_GELU_TANH,
+                                      .norm_eps = 1e-5,
+                                      .tie_embeddings = true,
+                                      .attention_bias = true,
+                                      .mlp_bias = true,
+                                      .scale_attention = true,
+                                      .drop_embed = 0.1,
+                                      .drop_attention = 0.1,
+                                      .drop_residual = 0.1,
+                                      .bos = 50256,
+                                      .eos = 50256};
+    static const model_config llama = {.layers = 32,
+                                       .hidden = 4096,
+                                       .heads = 32,
+                                       .ffn = 11008,
+                                       .vocab = 32000,
+                                       .max_seq = 2048,
+                                       .act = ACT_SILU,
+                                       .norm_eps = 1e-6,
+                                       .scale_attention = true,
+                                       .bos = 1,
+                                       .eos = 2};
+    static const model_config mlp = {
+        .layers = 2, .hidden = 128, .act = ACT_RELU, .bos = -1, .eos = -1};
+    *c = f == FAMILY_GPT2 ? gpt2 : f == FAMILY_LLAMA ? llama : mlp;
+    c->family = f;
+    c->init_std = 0.02;
+    c->pad = -1;
+    c->rope_theta = 10000;
+    c->rope_factor = c->rope_low = 1;
+    c->rope_high = 4;
+}
+
+// A token that the vocabulary lacks can never be seen: HuggingFace's defaults in a small model.
+static void drop_foreign_tokens(model_config *c)
+{
+    int kept = 0;
+    for (int i = 0; i < c->more_eos_count; i++)
+        if (c->more_eos[i] < c->vocab) c->more_eos[kept++] = c->more_eos[i];
+    c->more_eos_count = kept;
+    if (c->bos >= c->vocab) c->bos = -1;
+    if (c->pad >= c->vocab) c->pad = -1;
+    if (c->eos >= c->vocab) c->eos = -1;
+    if (c->eos < 0 && c->more_eos_count > 0) c->eos = c->more_eos[--c->more_eos_count];
+}
+
+static status finish_attention(model_config *c, err *e)
+{
+    status result = OK;
+    if (c->kv_heads == 0) c->kv_heads = c->heads;
+    if (c->hidden % c->heads)
+        FAIL(E_USAGE, "hidden: found %" PRId64 ", valid are multiples of heads (%" PRId64 ")",
+             c->hidden, c->heads);
+    if (c->heads % c->kv_heads)
+        FAIL(E_USAGE, "kv_heads: found %" PRId64 ", valid are divisors of heads (%" PRId64 ")",
+             c->kv_heads, c->heads);
+    if (c->head_dim == 0) c->head_dim = c->hidden / c->heads;
+    if (c->ffn == 0) c->ffn = 4 * c->hidden;
+    if (c->family != FAMILY_LLAMA) goto done;
+    if (c->head_dim % 2)
+        FAIL(E_USAGE, "head_dim: found %" PRId64 ", valid are even numbers (rotary positions)",
+             c->head_dim);
+    if (c->rope_original == 0) c->rope_original = c->max_seq;
+    if (c->rope == ROPE_LLAMA3 && c->rope_high <= c->rope_low)
+        FAIL(E_USAGE, "rope_high: found %g, valid is more than rope_low (%g)", c->rope_high,
+             c->rope_low);
+done:
+    return result;
+}
+
+// Every size is below 2^31 already, so that a product of two fits; sums of the whole may not.
+static status check_size(const model_config *c, err *e)
+{
+    double hidden = (double)c->hidden, wide = (double)(c->heads * c->head_dim);
+    double layer =
+        c->family == FAMILY_MLP ? hidden * hidden : 4 * hidden * wide + 3 * hidden * (double)c->ffn;
+    double count = (double)c->layers * layer +
+                   hidden * (2 * (double)c->vocab + (double)c->max_seq + (double)c->features);
+    if (count < 0x1p56) return OK;
+    return err_set(e, E_USAGE,
+                   "layers, hidden and vocab make %.3g parameters, valid are below %.3g", count,
+                   0x1p56);
+}
+
+status model_config_finish(model_config *c, err *e)
+{
+    status result = OK;
+    if (c->vocab < 1)
+        FAIL(E_USAGE, "%s: not given, valid are whole numbers from 1",
+             c->family == FAMILY_MLP ? "classes" : "vocab");
+    if (c->family == FAMILY_MLP) {
+        if (c->features < 1) FAIL(E_USAGE, "features: not given, valid are whole numbers from 1");
+        if (c->loss == LOSS_CROSS_ENTROPY && c->vocab < 2)
+            FAIL(E_USAGE, "classes: found 1, valid with loss cross_entropy are numbers from 2");
+    } else {
+        TRY(finish_attention(c, e));
+    }
+    drop_foreign_tokens(c);
+    TRY(check_size(c, e));
+done:
+    return result;
+}

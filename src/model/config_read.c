@@ -1,0 +1,177 @@
+// config_read.c -- a model folder's config.json: the fields of its family, and a refusal by name of
+// everything that would make the same weights compute something else.
+//
+// Called by the job and by generate, eval and export. Does not know what the weights are called.
+#include "base/file.h"
+#include "model/config_fields.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Fields that change arithmetic in some model of HuggingFace's, and their one value that does not
+// (beside null, false, 0 and empty); NAN: no number does.
+static const struct {
+    const char *key;
+    double neutral;
+} NOT_SUPPORTED[] = {
+    {"add_cross_attention", NAN},
+    {"is_encoder_decoder", NAN},
+    {"cross_attention_hidden_size", NAN},
+    {"pruned_heads", NAN},
+    {"quantization_config", NAN},
+    {"compression_config", NAN},
+    {"sliding_window", NAN},
+    {"use_sliding_window", NAN},
+    {"attention_chunk_size", NAN},
+    {"no_rope_layers", NAN},
+    {"use_qk_norm", NAN},
+    {"qk_layernorm", NAN},
+    {"alibi", NAN},
+    {"clip_qkv", NAN},
+    {"attn_logit_softcapping", NAN},
+    {"final_logit_softcapping", NAN},
+    {"num_local_experts", NAN},
+    {"num_experts", NAN},
+    {"n_routed_experts", NAN},
+    {"pretraining_tp", 1},
+    {"partial_rotary_factor", 1},
+    {"rotary_pct", 1},
+    {"embedding_multiplier", 1},
+    {"attention_multiplier", NAN},
+    {"residual_multiplier", 1},
+    {"logits_scaling", 1},
+    {"logit_scale", 1},
+};
+
+static bool is_neutral(const json_t *value, double neutral)
+{
+    if (json_is_number(value)) {
+        double v = json_number_value(value);
+        return v == 0 ? isnan(neutral) : v == neutral;
+    }
+    return json_is_null(value) || json_is_false(value) ||
+           (json_is_object(value) && json_object_size(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0);
+}
+
+static status check_supported(const json_t *root, err *e)
+{
+    status result = OK;
+    char shown[SHOWN_BYTES];
+    for (size_t i = 0; i < sizeof NOT_SUPPORTED / sizeof NOT_SUPPORTED[0]; i++) {
+        const json_t *value = json_object_get(root, NOT_SUPPORTED[i].key);
+        if (value && !is_neutral(value, NOT_SUPPORTED[i].neutral))
+            FAIL(E_USAGE, "%s: found %s, which changes the model and is not supported; valid is %s",
+                 NOT_SUPPORTED[i].key, config_show(value, shown),
+                 isnan(NOT_SUPPORTED[i].neutral) ? "null" : "1");
+    }
+    const json_t *types = json_object_get(root, "layer_types");
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (!type || strcmp(type, "full_attention"))
+            FAIL(E_USAGE, "layer_types: found %s, valid is full_attention",
+                 config_show(json_array_get(types, i), shown));
+    }
+    const json_t *map = json_object_get(root, "auto_map");
+    if (json_object_get(map, "AutoModelForCausalLM") || json_object_get(map, "AutoModel"))
+        FAIL(E_USAGE, "auto_map: the model is computed by Python code of its own, which is not "
+                      "supported");
+done:
+    return result;
+}
+
+static const struct {
+    const char *word;
+    family family;
+    const char *architectures[2];
+} MODEL_TYPES[] = {
+    {"gpt2", FAMILY_GPT2, {"GPT2LMHeadModel", "GPT2Model"}},
+    {"llama", FAMILY_LLAMA, {"LlamaForCausalLM", "LlamaModel"}},
+    {"trireme_mlp", FAMILY_MLP, {"TriremeMLP", "TriremeMLP"}},
+};
+
+static status read_family(const json_t *root, family *out, err *e)
+{
+    status result = OK;
+    char shown[SHOWN_BYTES];
+    const json_t *type = json_object_get(root, "model_type");
+    if (!type) FAIL(E_USAGE, "model_type: not given, valid are gpt2, llama and trireme_mlp");
+    const json_t *names = json_object_get(root, "architectures");
+    for (size_t k = 0; k < sizeof MODEL_TYPES / sizeof MODEL_TYPES[0]; k++) {
+        if (!json_is_string(type) || strcmp(json_string_value(type), MODEL_TYPES[k].word)) continue;
+        for (size_t i = 0; i < json_array_size(names); i++) {
+            const char *name = json_string_value(json_array_get(names, i));
+            if (!name || (strcmp(name, MODEL_TYPES[k].architectures[0]) &&
+                          strcmp(name, MODEL_TYPES[k].architectures[1])))
+                FAIL(E_USAGE, "architectures: found %s, valid is %s",
+                     config_show(json_array_get(names, i), shown), MODEL_TYPES[k].architectures[0]);
+        }
+        *out = MODEL_TYPES[k].family;
+        goto done;
+    }
+    FAIL(E_USAGE, "model_type: found %s, valid are gpt2, llama and trireme_mlp",
+         config_show(type, shown));
+done:
+    return result;
+}
+
+// transformers 5 prefers a rope_scaling that is not empty to rope_parameters, and a theta inside it
+// to the one beside it.
+static status read_rope(const json_t *root, model_config *c, err *e)
+{
+    status result = OK;
+    const json_t *theta = json_object_get(root, "rope_theta");
+    if (theta && !json_is_null(theta)) TRY(model_config_set(c, "rope_theta", theta, e));
+    const char *field = "rope_scaling";
+    const json_t *rope = json_object_get(root, field);
+    if (!rope || is_neutral(rope, NAN)) rope = json_object_get(root, field = "rope_parameters");
+    if (rope) TRY(config_set_rope(c, field, rope, e));
+    const json_t *original = json_object_get(root, "original_max_position_embeddings");
+    if (original && c->rope == ROPE_LLAMA3) TRY(model_config_set(c, "rope_original", original, e));
+done:
+    return result;
+}
+
+static status read_object(const json_t *root, model_config *c, err *e)
+{
+    status result = OK;
+    family f = FAMILY_GPT2;
+    if (!json_is_object(root)) FAIL(E_USAGE, "not an object");
+    TRY(read_family(root, &f, e));
+    TRY(check_supported(root, e));
+    model_config_defaults(f, c);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)root, key, value)
+    {
+        if (config_field_is_of_file(f, key)) TRY(model_config_set(c, key, value, e));
+    }
+    if (f == FAMILY_LLAMA) TRY(read_rope(root, c, e));
+    TRY(model_config_finish(c, e));
+done:
+    return result;
+}
+
+status model_config_read(const char *folder, model_config *c, err *e)
+{
+    status result = OK;
+    char *path = file_join(folder, "config.json"), *content = NULL;
+    size_t bytes;
+    json_t *root = NULL;
+    json_error_t problem;
+    TRY(file_read(path, &content, &bytes, e));
+    root = json_loadb(content, bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (!root)
+        FAIL(E_USAGE, "%s:%d:%d: not valid JSON: %s", path, problem.line, problem.column,
+             problem.text);
+    if (read_object(root, c, e) != OK) {
+        err_prefix(e, "%s: ", path);
+        result = E_USAGE;
+    }
+done:
+    json_decref(root);
+    free(content);
+    free(path);
+    return result;
+}

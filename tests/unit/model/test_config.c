@@ -1,0 +1,361 @@
+// config.json in and out: what HuggingFace's files mean, what is refused and how, and that what is
+// written reads back as the same model.
+#include "base/file.h"
+#include "model/config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/trireme-config-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    return file_remove_tree(folder, NULL) == OK ? 0 : -1;
+}
+
+static status read_text(const char *json, model_config *c, err *e)
+{
+    char *path = file_join(folder, "config.json");
+    assert_int_equal(file_replace(path, json, strlen(json), NULL), OK);
+    free(path);
+    return model_config_read(folder, c, e);
+}
+
+static void read_good(const char *json, model_config *c)
+{
+    err e = {0};
+    if (read_text(json, c, &e) != OK) fail_msg("%s", e.text);
+}
+
+static void refuse(const char *json, const char *because)
+{
+    err e = {0};
+    model_config c;
+    assert_int_equal(read_text(json, &c, &e), E_USAGE);
+    if (!strstr(e.text, because)) fail_msg("\"%s\" does not say \"%s\"", e.text, because);
+    assert_non_null(strstr(e.text, "config.json"));
+    assert_null(strchr(e.text, '\n'));
+}
+
+static void an_almost_empty_file_means_the_defaults_of_huggingface(void **state)
+{
+    (void)state;
+    model_config c;
+    read_good("{\"model_type\": \"gpt2\"}", &c);
+    assert_int_equal(c.family, FAMILY_GPT2);
+    assert_int_equal(c.layers, 12);
+    assert_int_equal(c.hidden, 768);
+    assert_int_equal(c.kv_heads, 12);
+    assert_int_equal(c.head_dim, 64);
+    assert_int_equal(c.ffn, 3072);
+    assert_int_equal(c.vocab, 50257);
+    assert_int_equal(c.max_seq, 1024);
+    assert_int_equal(c.act, ACT_GELU_TANH);
+    assert_true(c.tie_embeddings && c.scale_attention && !c.scale_by_layer);
+    assert_true(c.drop_embed == 0.1 && c.drop_attention == 0.1 && c.drop_residual == 0.1);
+    assert_true(c.norm_eps == 1e-5 && c.init_std == 0.02);
+    assert_int_equal(c.eos, 50256);
+    read_good("{\"model_type\": \"llama\"}", &c);
+    assert_int_equal(c.hidden, 4096);
+    assert_int_equal(c.kv_heads, 32);
+    assert_int_equal(c.head_dim, 128);
+    assert_int_equal(c.ffn, 11008);
+    assert_int_equal(c.act, ACT_SILU);
+    assert_true(!c.tie_embeddings && !c.attention_bias && !c.mlp_bias);
+    assert_true(c.rope == ROPE_DEFAULT && c.rope_theta == 10000 && c.norm_eps == 1e-6);
+    assert_int_equal(c.bos, 1);
+    assert_int_equal(c.pad, -1);
+}
+
+static void every_field_of_gpt2_is_read(void **state)
+{
+    (void)state;
+    model_config c;
+    read_good("{\"model_type\":\"gpt2\",\"architectures\":[\"GPT2LMHeadModel\"],\"n_layer\":3,"
+              "\"n_embd\":48,\"n_head\":4,\"n_inner\":100,\"vocab_size\":300,\"n_positions\":77,"
+              "\"n_ctx\":77,\"activation_function\":\"gelu\",\"resid_pdrop\":0,\"embd_pdrop\":0.25,"
+              "\"attn_pdrop\":0.5,\"layer_norm_epsilon\":0.001,\"initializer_range\":0.1,"
+              "\"scale_attn_weights\":false,\"scale_attn_by_inverse_layer_idx\":true,"
+              "\"reorder_and_upcast_attn\":true,\"tie_word_embeddings\":false,"
+              "\"summary_type\":\"cls_index\",\"use_cache\":true,\"add_cross_attention\":false,"
+              "\"task_specific_params\":{\"text-generation\":{\"do_sample\":true}},"
+              "\"bos_token_id\":7,\"eos_token_id\":[8,9,3000],\"pad_token_id\":null}",
+              &c);
+    assert_int_equal(c.layers, 3);
+    assert_int_equal(c.hidden, 48);
+    assert_int_equal(c.heads, 4);
+    assert_int_equal(c.head_dim, 12);
+    assert_int_equal(c.ffn, 100);
+    assert_int_equal(c.vocab, 300);
+    assert_int_equal(c.max_seq, 77);
+    assert_int_equal(c.act, ACT_GELU);
+    assert_true(c.drop_residual == 0 && c.drop_embed == 0.25 && c.drop_attention == 0.5);
+    assert_true(c.norm_eps == 0.001 && c.init_std == 0.1);
+    assert_true(!c.scale_attention && c.scale_by_layer && !c.tie_embeddings);
+    assert_int_equal(c.bos, 7);
+    assert_int_equal(c.eos, 8);
+    assert_int_equal(c.more_eos_count, 1); // 3000 is not in the vocabulary
+    assert_int_equal(c.more_eos[0], 9);
+}
+
+#define LLAMA                                                                                      \
+    "\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,"                         \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":96,"                \
+    "\"vocab_size\":100,\"max_position_embeddings\":50"
+
+static void every_field_of_llama_is_read(void **state)
+{
+    (void)state;
+    model_config c;
+    read_good("{" LLAMA ",\"head_dim\":24,\"hidden_act\":\"gelu_pytorch_tanh\",\"mlp_bias\":true,"
+              "\"attention_bias\":true,\"attention_dropout\":0.125,\"rms_norm_eps\":1e-4,"
+              "\"tie_word_embeddings\":true,\"pretraining_tp\":1,\"pad_token_id\":3,"
+              "\"quantization_config\":null,\"rope_theta\":500000.0}",
+              &c);
+    assert_int_equal(c.head_dim, 24);
+    assert_int_equal(c.kv_heads, 2);
+    assert_int_equal(c.ffn, 96);
+    assert_int_equal(c.act, ACT_GELU_TANH);
+    assert_true(c.mlp_bias && c.attention_bias && c.tie_embeddings);
+    assert_true(c.drop_attention == 0.125 && c.norm_eps == 1e-4 && c.rope_theta == 500000);
+    assert_int_equal(c.pad, 3);
+    assert_true(c.rope == ROPE_DEFAULT);
+}
+
+static void rope_is_read_as_versions_4_and_5_write_it(void **state)
+{
+    (void)state;
+    model_config c;
+    read_good("{" LLAMA ",\"rope_theta\":500.0,\"rope_scaling\":{\"type\":\"linear\","
+              "\"factor\":4}}",
+              &c);
+    assert_true(c.rope == ROPE_LINEAR && c.rope_factor == 4 && c.rope_theta == 500);
+    read_good("{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,"
+              "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+              "\"original_max_position_embeddings\":8192},\"rope_theta\":500000.0}",
+              &c);
+    assert_true(c.rope == ROPE_LLAMA3 && c.rope_factor == 8 && c.rope_low == 1 && c.rope_high == 4);
+    assert_true(c.rope_original == 8192 && c.rope_theta == 500000);
+    read_good("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":2.0,"
+              "\"low_freq_factor\":1.0,\"high_freq_factor\":3.0,\"rope_theta\":777.0}}",
+              &c);
+    assert_true(c.rope == ROPE_LLAMA3 && c.rope_factor == 2 && c.rope_theta == 777);
+    assert_int_equal(c.rope_original, 50); // as long as the model's own when not given
+    read_good("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5.0},"
+              "\"rope_scaling\":null}",
+              &c);
+    assert_true(c.rope == ROPE_DEFAULT && c.rope_theta == 5);
+    // both: version 5 takes rope_scaling
+    read_good("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5.0},"
+              "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2.0}}",
+              &c);
+    assert_true(c.rope == ROPE_LINEAR && c.rope_theta == 10000);
+}
+
+static void what_would_change_arithmetic_is_refused_by_name(void **state)
+{
+    (void)state;
+    refuse("{\"model_type\":\"gpt2\",\"add_cross_attention\":true}", "add_cross_attention: found");
+    refuse("{\"model_type\":\"gpt2\",\"activation_function\":\"quick_gelu\"}",
+           "activation_function: found \"quick_gelu\", valid are gelu,");
+    refuse("{\"model_type\":\"gpt2\",\"pruned_heads\":{\"1\":[0]}}", "pruned_heads");
+    refuse("{\"model_type\":\"gpt2\",\"architectures\":[\"GPT2ForSequenceClassification\"]}",
+           "architectures");
+    refuse("{" LLAMA ",\"sliding_window\":4096}", "sliding_window: found 4096");
+    refuse("{" LLAMA ",\"layer_types\":[\"full_attention\",\"sliding_attention\"]}", "layer_types");
+    refuse("{" LLAMA ",\"pretraining_tp\":2}", "pretraining_tp: found 2");
+    refuse("{" LLAMA ",\"partial_rotary_factor\":0.5}", "partial_rotary_factor: found 0.5");
+    refuse("{" LLAMA ",\"partial_rotary_factor\":0}", "partial_rotary_factor: found 0");
+    refuse("{" LLAMA ",\"quantization_config\":{\"bits\":4}}", "quantization_config");
+    refuse("{" LLAMA ",\"residual_multiplier\":0.22}", "residual_multiplier");
+    refuse("{" LLAMA ",\"auto_map\":{\"AutoModelForCausalLM\":\"x.Y\"}}", "auto_map");
+    refuse("{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2.0}}", "\"yarn\"");
+    refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.0}}", "\"dynamic\"");
+    refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", "rope_scaling: factor");
+    refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}", "factor");
+    refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":2.0}}", "low_freq_factor");
+    refuse("{" LLAMA ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\"}}}",
+           "rope_parameters: full_attention");
+    refuse("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\","
+           "\"partial_rotary_factor\":0.25}}",
+           "partial_rotary_factor");
+}
+
+static void broken_files_and_values_are_refused(void **state)
+{
+    (void)state;
+    err e = {0};
+    model_config c;
+    assert_int_equal(model_config_read("/nonexistent", &c, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "/nonexistent/config.json"));
+    refuse("{\"model_type\": ", "config.json:1:");
+    refuse("[]", "not an object");
+    refuse("{}", "model_type: not given");
+    refuse("{\"model_type\":\"mistral\"}", "model_type: found \"mistral\", valid are gpt2");
+    refuse("{\"model_type\":3}", "model_type: found 3");
+    refuse("{\"model_type\":\"gpt2\",\"n_layer\":3,\"n_layer\":4}", "duplicate");
+    refuse("{\"model_type\":\"gpt2\",\"n_layer\":0}", "n_layer: found 0, valid are whole numbers");
+    refuse("{\"model_type\":\"gpt2\",\"n_layer\":-1}", "n_layer: found -1");
+    refuse("{\"model_type\":\"gpt2\",\"n_layer\":\"3\"}", "n_layer: found \"3\"");
+    refuse("{\"model_type\":\"gpt2\",\"n_layer\":1.5}", "n_layer: found 1.5");
+    refuse("{\"model_type\":\"gpt2\",\"n_layer\":null}", "n_layer: found null");
+    refuse("{\"model_type\":\"gpt2\",\"n_embd\":9999999999}", "n_embd: found 9999999999");
+    refuse("{\"model_type\":\"gpt2\",\"n_head\":7}", "hidden: found 768");
+    refuse("{\"model_type\":\"gpt2\",\"resid_pdrop\":1.0}", "resid_pdrop: found 1");
+    refuse("{\"model_type\":\"gpt2\",\"tie_word_embeddings\":1}", "tie_word_embeddings: found 1");
+    refuse("{\"model_type\":\"gpt2\",\"eos_token_id\":[]}", "eos_token_id: found []");
+    refuse("{\"model_type\":\"gpt2\",\"eos_token_id\":\"a\"}", "eos_token_id");
+    refuse("{\"model_type\":\"llama\",\"num_key_value_heads\":3}", "kv_heads: found 3");
+    refuse("{" LLAMA ",\"head_dim\":9}", "head_dim: found 9, valid are even");
+    refuse("{" LLAMA ",\"rope_theta\":0}", "rope_theta: found 0");
+    refuse("{\"model_type\":\"llama\",\"num_hidden_layers\":2000000000,\"hidden_size\":"
+           "2000000000,\"num_attention_heads\":1}",
+           "parameters");
+    refuse("{\"model_type\":\"trireme_mlp\",\"features\":3}", "classes: not given");
+    refuse("{\"model_type\":\"trireme_mlp\",\"classes\":3}", "features: not given");
+    refuse("{\"model_type\":\"trireme_mlp\",\"classes\":3,\"features\":2,\"loss\":\"hinge\"}",
+           "loss: found \"hinge\", valid are cross_entropy, mse");
+}
+
+static status set(model_config *c, const char *field, const char *json, err *e)
+{
+    json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
+    assert_non_null(value);
+    status result = model_config_set(c, field, value, e);
+    json_decref(value);
+    return result;
+}
+
+static void fields_are_set_by_either_name(void **state)
+{
+    (void)state;
+    model_config c;
+    err e = {0};
+    model_config_defaults(FAMILY_GPT2, &c);
+    assert_int_equal(set(&c, "layers", "4", &e), OK);
+    assert_int_equal(set(&c, "n_embd", "64", &e), OK);
+    assert_int_equal(set(&c, "heads", "8", &e), OK);
+    assert_int_equal(set(&c, "vocab_size", "512", &e), OK);
+    assert_int_equal(set(&c, "activation", "\"relu\"", &e), OK);
+    assert_int_equal(model_config_finish(&c, &e), OK);
+    assert_int_equal(c.layers, 4);
+    assert_int_equal(c.ffn, 256);
+    assert_int_equal(c.head_dim, 8);
+    assert_int_equal(c.act, ACT_RELU);
+    assert_int_equal(c.eos, -1); // 50256 is not in a vocabulary of 512
+    model_config_defaults(FAMILY_LLAMA, &c);
+    assert_int_equal(set(&c, "rope", "\"llama3\"", &e), OK);
+    assert_int_equal(set(&c, "rope_factor", "8", &e), OK);
+    assert_int_equal(set(&c, "rope_scaling", "{\"type\":\"linear\",\"factor\":2.0}", &e), OK);
+    assert_true(c.rope == ROPE_LINEAR && c.rope_factor == 2);
+}
+
+static void unknown_fields_are_refused_with_the_nearest(void **state)
+{
+    (void)state;
+    model_config c;
+    err e = {0};
+    model_config_defaults(FAMILY_GPT2, &c);
+    assert_int_equal(set(&c, "hiden", "64", &e), E_USAGE);
+    assert_non_null(strstr(e.text, "did you mean hidden?"));
+    assert_int_equal(set(&c, "kv_heads", "4", &e), E_USAGE); // gpt2 has none
+    assert_non_null(strstr(e.text, "kv_heads: not a field of gpt2 models"));
+    assert_int_equal(set(&c, "zzzzzzzzzzzz", "4", &e), E_USAGE);
+    assert_null(strstr(e.text, "did you mean"));
+}
+
+static void same_model(const model_config *a, const model_config *b)
+{
+    assert_int_equal(a->family, b->family);
+    assert_true(a->layers == b->layers && a->hidden == b->hidden && a->heads == b->heads);
+    assert_true(a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->ffn == b->ffn);
+    assert_true(a->vocab == b->vocab && a->max_seq == b->max_seq && a->act == b->act);
+    assert_true(a->norm_eps == b->norm_eps && a->init_std == b->init_std);
+    assert_true(a->tie_embeddings == b->tie_embeddings && a->mlp_bias == b->mlp_bias);
+    assert_true(a->attention_bias == b->attention_bias);
+    assert_true(a->scale_attention == b->scale_attention && a->scale_by_layer == b->scale_by_layer);
+    assert_true(a->drop_embed == b->drop_embed && a->drop_attention == b->drop_attention);
+    assert_true(a->drop_residual == b->drop_residual && a->rope == b->rope);
+    assert_true(a->rope_theta == b->rope_theta && a->rope_original == b->rope_original);
+    if (a->rope != ROPE_DEFAULT) assert_true(a->rope_factor == b->rope_factor);
+    if (a->rope == ROPE_LLAMA3)
+        assert_true(a->rope_low == b->rope_low && a->rope_high == b->rope_high);
+    assert_true(a->bos == b->bos && a->eos == b->eos && a->pad == b->pad);
+    assert_int_equal(a->more_eos_count, b->more_eos_count);
+    assert_memory_equal(a->more_eos, b->more_eos, sizeof a->more_eos);
+    assert_true(a->features == b->features && a->loss == b->loss);
+}
+
+static void what_is_written_reads_back(void **state)
+{
+    (void)state;
+    static const char *const files[] = {
+        "{\"model_type\":\"gpt2\"}",
+        "{\"model_type\":\"gpt2\",\"n_inner\":100,\"layer_norm_epsilon\":3e-7,\"resid_pdrop\":0,"
+        "\"scale_attn_weights\":false,\"scale_attn_by_inverse_layer_idx\":true,\"bos_token_id\":"
+        "null,\"activation_function\":\"tanh\",\"tie_word_embeddings\":false}",
+        "{" LLAMA ",\"head_dim\":24,\"rope_theta\":123456.789,\"eos_token_id\":[5,6,7]}",
+        "{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":3.3}}",
+        "{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8.0,"
+        "\"low_freq_factor\":1.1,\"high_freq_factor\":4.0,\"original_max_position_embeddings\":20,"
+        "\"rope_theta\":500000.0},\"attention_bias\":true,\"mlp_bias\":true}",
+        "{\"model_type\":\"trireme_mlp\",\"features\":5,\"classes\":1,\"loss\":\"mse\","
+        "\"layers\":3,\"hidden\":7,\"activation\":\"silu\"}",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        model_config a, b;
+        read_good(files[i], &a);
+        char *json = model_config_write(&a, "bfloat16");
+        assert_non_null(strstr(json, "\"torch_dtype\": \"bfloat16\""));
+        read_good(json, &b);
+        same_model(&a, &b);
+        free(json);
+    }
+}
+
+static void the_golden_folders_are_read(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpt2_new",     "gpt2_variants", "llama_gqa",
+                                        "llama_llama3", "llama_linear",  "mlp_classes",
+                                        "mlp_values"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[512];
+        model_config c;
+        err e = {0};
+        snprintf(path, sizeof path, "%s/golden/models/%s", TESTS_DIR, names[i]);
+        if (model_config_read(path, &c, &e) != OK) fail_msg("%s", e.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_almost_empty_file_means_the_defaults_of_huggingface),
+        cmocka_unit_test(every_field_of_gpt2_is_read),
+        cmocka_unit_test(every_field_of_llama_is_read),
+        cmocka_unit_test(rope_is_read_as_versions_4_and_5_write_it),
+        cmocka_unit_test(what_would_change_arithmetic_is_refused_by_name),
+        cmocka_unit_test(broken_files_and_values_are_refused),
+        cmocka_unit_test(fields_are_set_by_either_name),
+        cmocka_unit_test(unknown_fields_are_refused_with_the_nearest),
+        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(the_golden_folders_are_read),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
