@@ -1,0 +1,253 @@
+// decoder.c -- forward passes with a key-value cache. A prompt runs through graphs traced for its
+// length, each further token through graphs of length one; both share weights and cache. See
+// decoder.h.
+#include "train/decoder.h"
+
+#include "graph/run.h"
+
+#include <stdlib.h>
+
+struct decoder {
+    device *device;
+    const family_ops *family;
+    const void *config;
+    dtype type;
+    int64_t max_tokens, position, vocab;
+    stream *stream;
+    model *one;    // seq 1
+    void **weight; // per parameter
+    char *cache, *ids;
+    size_t *cache_at; // per block, bytes
+    size_t cache_bytes;
+    float *rope;
+    size_t rope_bytes;
+    void *host_logits; // as the device has them
+    float *logits;
+    void ***block_weight;
+};
+
+// What one run of `m` needs besides weights and cache; freed after the run.
+typedef struct scratch {
+    char *boundary[2], *work;
+    size_t boundary_bytes, work_bytes;
+} scratch;
+
+static status scratch_open(decoder *x, const model *m, scratch *s, err *e)
+{
+    status result = OK;
+    for (int b = 0; b < m->blocks; b++) {
+        if (m->block[b].g->output_bytes > s->boundary_bytes)
+            s->boundary_bytes = m->block[b].g->output_bytes;
+        if (m->block[b].g->work_bytes > s->work_bytes) s->work_bytes = m->block[b].g->work_bytes;
+    }
+    for (int i = 0; i < 2; i++)
+        TRY(device_alloc(x->device, MEMORY_DEVICE, s->boundary_bytes, (void **)&s->boundary[i], e));
+    TRY(device_alloc(x->device, MEMORY_DEVICE, s->work_bytes + 64, (void **)&s->work, e));
+done:
+    return result;
+}
+
+static void scratch_close(decoder *x, scratch *s)
+{
+    for (int i = 0; i < 2; i++)
+        if (s->boundary[i])
+            device_release(x->device, MEMORY_DEVICE, s->boundary[i], s->boundary_bytes);
+    if (s->work) device_release(x->device, MEMORY_DEVICE, s->work, s->work_bytes + 64);
+}
+
+static status load_weights(decoder *x, const safetensors *from, err *e)
+{
+    status result = OK;
+    float *host = NULL;
+    void *low = NULL;
+    TRY(param_check_unused(x->one, from, e));
+    for (int p = 0; p < x->one->params; p++) {
+        size_t count = (size_t)x->one->param[p].count;
+        free(host);
+        free(low);
+        low = NULL;
+        host = malloc(count * sizeof *host);
+        if (!host) FAIL(E_IO, "no memory for parameter %s", x->one->param[p].name);
+        TRY(param_load(x->one, p, from, host, e));
+        if (x->type != F32) {
+            low = malloc(count * dtype_bytes(x->type));
+            if (!low) FAIL(E_IO, "no memory for parameter %s", x->one->param[p].name);
+            dtype_convert(low, x->type, host, F32, count);
+        }
+        TRY(device_alloc(x->device, MEMORY_DEVICE, count * dtype_bytes(x->type), &x->weight[p], e));
+        x->device->ops->copy(x->stream, x->weight[p], low ? low : host,
+                             count * dtype_bytes(x->type));
+        TRY(x->device->ops->sync(x->stream, e));
+    }
+done:
+    free(host);
+    free(low);
+    return result;
+}
+
+static status open_cache(decoder *x, err *e)
+{
+    status result = OK;
+    for (int b = 0; b < x->one->blocks; b++) {
+        x->cache_at[b] = x->cache_bytes;
+        x->cache_bytes += x->one->block[b].g->cache_row_bytes * (size_t)x->max_tokens;
+    }
+    TRY(device_alloc(x->device, MEMORY_DEVICE, x->cache_bytes + 64, (void **)&x->cache, e));
+    TRY(device_alloc(x->device, MEMORY_DEVICE, (size_t)x->max_tokens * sizeof(int32_t),
+                     (void **)&x->ids, e));
+done:
+    return result;
+}
+
+static status open_rope(decoder *x, err *e)
+{
+    status result = OK;
+    float *host = NULL;
+    const graph *g = x->one->rope;
+    if (!g) return OK;
+    x->rope_bytes = (size_t)(g->rope_rows * g->rope_half) * 2 * sizeof(float);
+    host = malloc(x->rope_bytes);
+    if (!host) FAIL(E_IO, "no memory for the rotary table");
+    rope_table_fill(g, host);
+    TRY(device_alloc(x->device, MEMORY_DEVICE, x->rope_bytes, (void **)&x->rope, e));
+    x->device->ops->copy(x->stream, x->rope, host, x->rope_bytes);
+    TRY(x->device->ops->sync(x->stream, e));
+done:
+    free(host);
+    return result;
+}
+
+static void *zeroed(size_t count, size_t item)
+{
+    void *p = calloc(count + 1, item);
+    if (!p) abort();
+    return p;
+}
+
+static void bind_blocks(decoder *x)
+{
+    for (int b = 0; b < x->one->blocks; b++) {
+        const model_block *k = &x->one->block[b];
+        x->block_weight[b] = zeroed((size_t)k->g->params, sizeof(void *));
+        for (int i = 0; i < k->g->params; i++) x->block_weight[b][i] = x->weight[k->param[i]];
+    }
+}
+
+status decoder_open(device *d, const family_ops *f, const void *config, dtype precision,
+                    const safetensors *weights, int64_t max_tokens, decoder **out, err *e)
+{
+    status result = OK;
+    decoder *x = zeroed(1, sizeof *x);
+    x->device = d, x->family = f, x->config = config, x->type = precision,
+    x->max_tokens = max_tokens;
+    TRY(d->ops->stream_open(d, STREAM_COMPUTE, &x->stream, e));
+    TRY(model_open(f, config, GRAPH_DECODE, precision, 1, 1, RECOMPUTE_NONE, &x->one, e));
+    const graph *last = x->one->block[x->one->blocks - 1].g;
+    if (!last->logits) FAIL(E_USAGE, "a %s model does not generate tokens", f->name);
+    x->vocab = value_cols(last->logits);
+    x->weight = zeroed((size_t)x->one->params, sizeof(void *));
+    x->cache_at = zeroed((size_t)x->one->blocks, sizeof(size_t));
+    x->block_weight = zeroed((size_t)x->one->blocks, sizeof(void **));
+    x->host_logits = zeroed((size_t)x->vocab, sizeof(float));
+    x->logits = zeroed((size_t)x->vocab, sizeof(float));
+    TRY(load_weights(x, weights, e));
+    TRY(open_cache(x, e));
+    TRY(open_rope(x, e));
+    bind_blocks(x);
+    *out = x;
+    x = NULL;
+done:
+    decoder_close(x);
+    return result;
+}
+
+void decoder_close(decoder *x)
+{
+    if (!x) return;
+    device *d = x->device;
+    d->ops->stream_close(x->stream);
+    for (int p = 0; x->one && x->weight && p < x->one->params; p++)
+        if (x->weight[p])
+            device_release(d, MEMORY_DEVICE, x->weight[p],
+                           (size_t)x->one->param[p].count * dtype_bytes(x->type));
+    if (x->cache) device_release(d, MEMORY_DEVICE, x->cache, x->cache_bytes + 64);
+    if (x->ids) device_release(d, MEMORY_DEVICE, x->ids, (size_t)x->max_tokens * sizeof(int32_t));
+    if (x->rope) device_release(d, MEMORY_DEVICE, x->rope, x->rope_bytes);
+    for (int b = 0; x->one && x->block_weight && b < x->one->blocks; b++) free(x->block_weight[b]);
+    free(x->block_weight);
+    free(x->weight);
+    free(x->cache_at);
+    free(x->host_logits);
+    free(x->logits);
+    model_close(x->one);
+    free(x);
+}
+
+int64_t decoder_vocab(const decoder *x)
+{
+    return x->vocab;
+}
+
+int64_t decoder_position(const decoder *x)
+{
+    return x->position;
+}
+
+void decoder_rewind(decoder *x)
+{
+    x->position = 0;
+}
+
+static void run_blocks(decoder *x, const model *m, const scratch *s)
+{
+    for (int b = 0; b < m->blocks; b++) {
+        run_context c = {.g = m->block[b].g,
+                         .on = x->stream,
+                         .weight = x->block_weight[b],
+                         .rope = x->rope,
+                         .block = b,
+                         .pos0 = x->position,
+                         .cache_rows = x->max_tokens};
+        c.base[PLACE_INPUT] = s->boundary[(b + 1) % 2];
+        c.base[PLACE_OUTPUT] = s->boundary[b % 2];
+        c.base[PLACE_WORK] = s->work;
+        c.base[PLACE_IDS] = x->ids + (size_t)x->position * sizeof(int32_t);
+        c.base[PLACE_CACHE] = x->cache + x->cache_at[b];
+        graph_run_forward(&c);
+    }
+}
+
+status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float **logits, err *e)
+{
+    status result = OK;
+    model *prompt = NULL;
+    const model *m = x->one;
+    scratch s = {0};
+    if (count < 1) FAIL(E_USAGE, "the prompt is empty");
+    if (x->position + count > x->max_tokens)
+        FAIL(E_USAGE, "%lld tokens do not fit: there is room for %lld",
+             (long long)(x->position + count), (long long)x->max_tokens);
+    for (int64_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= x->vocab)
+            FAIL(E_USAGE, "token id %d is not in the model's vocabulary of %lld", ids[i],
+                 (long long)x->vocab);
+    if (count > 1) {
+        TRY(model_open(x->family, x->config, GRAPH_DECODE, x->type, 1, count, RECOMPUTE_NONE,
+                       &prompt, e));
+        m = prompt;
+    }
+    TRY(scratch_open(x, m, &s, e));
+    x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof(int32_t), ids,
+                         (size_t)count * sizeof(int32_t));
+    run_blocks(x, m, &s);
+    const char *from = s.boundary[(m->blocks - 1) % 2];
+    x->device->ops->copy(x->stream, x->host_logits, from, (size_t)x->vocab * dtype_bytes(x->type));
+    TRY(x->device->ops->sync(x->stream, e));
+    dtype_convert(x->logits, F32, x->host_logits, x->type, (size_t)x->vocab);
+    x->position += count;
+    *logits = x->logits;
+done:
+    scratch_close(x, &s);
+    model_close(prompt);
+    return result;
+}

@@ -1,0 +1,98 @@
+// evaluate.c -- the mean loss over a validation set. Each micro-batch position is dealt to one
+// rank; the places that are left over in the last round hold ignored labels, so every sample counts
+// once whatever the number of ranks.
+#include "train/state.h"
+
+#include <stdlib.h>
+
+enum { IGNORED = -100 };
+
+typedef struct host_batch {
+    void *inputs, *labels;
+    size_t input_bytes, label_bytes; // of one sample
+} host_batch;
+
+static status read_batch(trainer *t, const host_batch *h, uint64_t first, err *e)
+{
+    status result = OK;
+    dataset *d = t->o.valid;
+    for (int64_t i = 0; i < t->o.micro_batch; i++) {
+        uint64_t sample = first + (uint64_t)i;
+        char *in = (char *)h->inputs + (size_t)i * h->input_bytes,
+             *out = (char *)h->labels + (size_t)i * h->label_bytes;
+        TRY(d->read(d, sample < d->samples ? sample : 0, in, out, e));
+        for (int64_t k = 0; sample >= d->samples && k < d->shape.labels; k++)
+            ((int32_t *)(void *)out)[k] = IGNORED;
+    }
+done:
+    return result;
+}
+
+static status run_batch(trainer *t, const host_batch *h, err *e)
+{
+    status result = OK;
+    const device_ops *ops = t->o.device->ops;
+    stream *on = t->stream[STREAM_COMPUTE];
+    size_t samples = (size_t)t->o.micro_batch;
+    const value *ids = t->eval->block[0].g->ids;
+    t->loads++;
+    int slot = (int)((t->loads - 1) % SLOTS);
+    ops->copy(on, t->features ? (void *)t->features : t->ids[slot], h->inputs,
+              samples * h->input_bytes);
+    ops->copy(on, t->labels[slot], h->labels, samples * h->label_bytes);
+    if (t->features) {
+        kernel_call c = {.kind = K_CONVERT};
+        c.u.convert = (convert_args){.count = value_rows(ids) * value_cols(ids),
+                                     .src = t->features,
+                                     .dst = t->ids[slot],
+                                     .src_type = F32,
+                                     .dst_type = ids->type};
+        device_launch(on, &c);
+    }
+    for (int b = 0; b < t->eval->blocks; b++) {
+        run_context x = trainer_context(t, t->eval, b);
+        graph_run_forward(&x);
+    }
+    TRY(ops->sync(on, e)); // the host's batch is written again next
+done:
+    return result;
+}
+
+status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e)
+{
+    status result = OK;
+    host_batch h = {0};
+    const device_ops *ops = t->o.device->ops;
+    stream *on = t->stream[STREAM_COMPUTE];
+    if (!t->o.valid) FAIL(E_USAGE, "data.valid: nothing to evaluate on");
+    const dataset *d = t->o.valid;
+    h.input_bytes = (size_t)d->shape.inputs * 4, h.label_bytes = (size_t)d->shape.labels * 4;
+    h.inputs = malloc((size_t)t->o.micro_batch * h.input_bytes);
+    h.labels = malloc((size_t)t->o.micro_batch * h.label_bytes);
+    if (!h.inputs || !h.labels) FAIL(E_IO, "no memory for a validation batch");
+    bool may_ignore = d->shape.label_type == I32;
+
+    uint64_t ranks = (uint64_t)mesh_data_ranks(&t->o.mesh),
+             rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->o.comm->rank);
+    uint64_t micro = (uint64_t)t->o.micro_batch, per_round = micro * ranks;
+    uint64_t rounds =
+        may_ignore ? (d->samples + per_round - 1) / per_round : d->samples / per_round;
+    if (max_batches > 0 && rounds > (uint64_t)max_batches) rounds = (uint64_t)max_batches;
+    if (rounds == 0)
+        FAIL(E_USAGE, "data.valid: %llu samples do not fill micro-batches of %llu on %llu ranks",
+             (unsigned long long)d->samples, (unsigned long long)micro, (unsigned long long)ranks);
+    trainer_reset_sums(t);
+    for (uint64_t r = 0; r < rounds; r++) {
+        TRY(read_batch(t, &h, r * per_round + rank * micro, e));
+        TRY(run_batch(t, &h, e));
+    }
+    TRY(comm_all_reduce(t->o.comm, t->sums, SUMS, F64, REDUCE_SUM, on, e));
+    ops->copy(on, t->host_sums, t->sums, SUMS * sizeof(double));
+    TRY(ops->sync(on, e));
+    *loss = t->host_sums[SUM_LOSS] / (t->host_sums[SUM_COUNT] > 0 ? t->host_sums[SUM_COUNT] : 1);
+    if (tokens) *tokens = t->host_sums[SUM_COUNT];
+done:
+    free(h.inputs);
+    free(h.labels);
+    return result;
+}

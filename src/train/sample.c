@@ -1,0 +1,69 @@
+// sample.c -- draws the next token from logits. Called by `trireme generate`; a pure function.
+#include "base/rng.h"
+#include "train/decoder.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct choice {
+    double weight;
+    int32_t id;
+} choice;
+
+static int by_weight(const void *a, const void *b)
+{
+    const choice *x = a, *y = b;
+    if (x->weight != y->weight) return x->weight < y->weight ? 1 : -1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int32_t most_likely(const float *logits, int64_t vocab)
+{
+    int32_t best = 0;
+    for (int64_t i = 1; i < vocab; i++)
+        if (logits[i] > logits[best]) best = (int32_t)i;
+    return best;
+}
+
+// How many of the choices, best first, are kept by top_k and then top_p; *total is their weight.
+static int64_t cut_tail(const choice *c, int64_t vocab, int64_t top_k, double top_p, double *total)
+{
+    int64_t kept = top_k > 0 && top_k < vocab ? top_k : vocab;
+    double sum = 0, part = 0;
+    for (int64_t i = 0; i < kept; i++) sum += c[i].weight;
+    *total = sum;
+    if (top_p <= 0 || top_p >= 1) return kept;
+    for (int64_t i = 0; i < kept; i++) {
+        part += c[i].weight;
+        if (part < top_p * sum) continue;
+        *total = part;
+        return i + 1;
+    }
+    return kept;
+}
+
+status sample_token(const float *logits, int64_t vocab, double temperature, int64_t top_k,
+                    double top_p, uint64_t seed, uint64_t position, int32_t *out, err *e)
+{
+    int32_t best = *out = most_likely(logits, vocab);
+    if (temperature <= 0) return OK;
+    choice *c = malloc((size_t)vocab * sizeof *c);
+    if (!c)
+        return err_set(e, E_IO, "no memory to sample from a vocabulary of %lld", (long long)vocab);
+    for (int64_t i = 0; i < vocab; i++)
+        c[i] = (choice){exp(((double)logits[i] - (double)logits[best]) / temperature), (int32_t)i};
+    qsort(c, (size_t)vocab, sizeof *c, by_weight);
+    double total;
+    int64_t kept = cut_tail(c, vocab, top_k, top_p, &total);
+    double at =
+        (double)rng_uniform(rng_word(rng_key_make(seed, RNG_SAMPLE, 0, 0), position)) * total;
+    *out = c[kept - 1].id;
+    for (int64_t i = 0; i < kept; i++) {
+        at -= c[i].weight;
+        if (at >= 0) continue;
+        *out = c[i].id;
+        break;
+    }
+    free(c);
+    return OK;
+}

@@ -1,0 +1,214 @@
+// trainer.c -- opens and closes a trainer: traces the model, makes plan and schedule, allocates,
+// fills the weights.
+#include "train/state.h"
+
+#include <stdlib.h>
+
+static status open_model(const trainer_options *o, graph_mode mode, model **out, err *e)
+{
+    return model_open(o->family, o->config, mode, o->precision, o->micro_batch, o->seq_len,
+                      o->recompute, out, e);
+}
+
+static status make_plan(const trainer_options *o, const model *m, const model *eval, plan **out,
+                        err *e)
+{
+    status result = OK;
+    plan_param *p = calloc((size_t)m->params, sizeof *p);
+    if (!p) FAIL(E_IO, "no memory for the plan");
+    for (int i = 0; i < m->params; i++)
+        p[i] = (plan_param){m->param[i].name, m->param[i].count, m->param[i].block,
+                            m->param[i].decl->dims > 1};
+    plan_options options = {.mesh = o->mesh,
+                            .policy = o->policy,
+                            .bucket_bytes = o->bucket_bytes,
+                            .state_tensors = optim_state_tensors(&o->optimizer),
+                            .compute = o->precision,
+                            .decay_all = o->optimizer.decay_all};
+    TRY(plan_make(&options, p, m->params, out, e));
+    trainer_count_bytes(o, m, eval, *out);
+done:
+    free(p);
+    return result;
+}
+
+static int micros_of(const trainer_options *o)
+{
+    return (int)(o->global_batch / mesh_data_ranks(&o->mesh) / o->micro_batch);
+}
+
+status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
+                    double *flops, err *e)
+{
+    status result = OK;
+    model *m = NULL;
+    TRY(open_model(o, GRAPH_TRAIN, &m, e));
+    TRY(make_plan(o, m, NULL, p, e));
+    TRY(schedule_flat(*p, m->blocks, micros_of(o), s, e));
+    *params = model_param_count(m);
+    *flops = model_flops(m) * micros_of(o);
+    // Names are the model's; the plan outlives it.
+    for (int i = 0; i < (*p)->rows; i++) (*p)->row[i].name = NULL;
+done:
+    model_close(m);
+    return result;
+}
+
+static status open_streams(trainer *t, err *e)
+{
+    status result = OK;
+    const device_ops *ops = t->o.device->ops;
+    for (int k = 0; k < STREAMS; k++)
+        TRY(ops->stream_open(t->o.device, (stream_kind)k, &t->stream[k], e));
+    for (int s = 0; s < SLOTS; s++) {
+        TRY(ops->event_open(t->o.device, &t->loaded[s], e));
+        TRY(ops->event_open(t->o.device, &t->consumed[s], e));
+    }
+    TRY(ops->event_open(t->o.device, &t->computed, e));
+    TRY(ops->event_open(t->o.device, &t->reduced, e));
+done:
+    return result;
+}
+
+static status fill_rope(trainer *t, err *e)
+{
+    status result = OK;
+    const graph *g = t->model->rope;
+    if (!g) return OK;
+    size_t bytes = (size_t)(g->rope_rows * g->rope_half) * 2 * sizeof(float);
+    float *host = malloc(bytes);
+    if (!host) FAIL(E_IO, "no memory for the rotary table (%zu bytes)", bytes);
+    rope_table_fill(g, host);
+    t->o.device->ops->copy(t->stream[STREAM_COMPUTE], t->rope, host, bytes);
+    TRY(t->o.device->ops->sync(t->stream[STREAM_COMPUTE], e));
+done:
+    free(host);
+    return result;
+}
+
+static void zero(trainer *t, void *at, size_t bytes)
+{
+    kernel_call c = {.kind = K_FILL};
+    if (!at) return;
+    c.u.fill = (fill_args){at, (int64_t)bytes};
+    device_launch(t->stream[STREAM_COMPUTE], &c);
+}
+
+// Rank 0 draws or reads every parameter; the others get it by broadcast.
+static status fill_weights(trainer *t, err *e)
+{
+    status result = OK;
+    float *host = NULL;
+    size_t flat = (size_t)t->plan->elements * sizeof(float);
+    for (int s = 0; s < STATE_PARTS; s++) zero(t, t->state[s], flat);
+    for (int p = 0; t->o.comm->rank == 0 && p < t->model->params; p++) {
+        free(host);
+        host = malloc((size_t)t->model->param[p].count * sizeof *host);
+        if (!host) FAIL(E_IO, "no memory for parameter %s", t->model->param[p].name);
+        if (t->o.weights)
+            TRY(param_load(t->model, p, t->o.weights, host, e));
+        else
+            param_init(t->model, p, t->o.seed, host);
+        TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
+    }
+    TRY(trainer_restore(t, 0, e));
+done:
+    free(host);
+    return result;
+}
+
+static status check_shapes(const trainer *t, const dataset *d, const char *which, err *e)
+{
+    const graph *first = t->model->block[0].g, *last = t->model->block[t->model->blocks - 1].g;
+    int64_t inputs = value_rows(first->ids) * value_cols(first->ids) / t->model->batch;
+    int64_t labels = last->labels->dim[0] / t->model->batch;
+    bool ids = first->ids->type == I32;
+    if ((d->shape.input_type == I32) != ids)
+        return err_set(e, E_USAGE, "%s: the data are %s, the model takes %s", which,
+                       ids ? "vectors" : "tokens", ids ? "tokens" : "vectors");
+    if (d->shape.inputs != inputs || d->shape.labels != labels)
+        return err_set(
+            e, E_USAGE,
+            "%s: a sample has %lld inputs and %lld labels, the model takes %lld and %lld", which,
+            (long long)d->shape.inputs, (long long)d->shape.labels, (long long)inputs,
+            (long long)labels);
+    if (d->shape.label_type != last->labels->type)
+        return err_set(e, E_USAGE, "%s: labels are %s, the loss takes %s", which,
+                       dtype_name(d->shape.label_type), dtype_name(last->labels->type));
+    return OK;
+}
+
+status trainer_open(const trainer_options *o, trainer **out, err *e)
+{
+    status result = OK;
+    trainer *t = calloc(1, sizeof *t);
+    if (!t) FAIL(E_IO, "no memory for the trainer");
+    t->o = *o;
+    TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
+    if (o->valid) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
+    if (o->train) TRY(check_shapes(t, o->train, "data.train", e));
+    if (o->valid) TRY(check_shapes(t, o->valid, "data.valid", e));
+    TRY(make_plan(o, t->model, t->eval, &t->plan, e));
+    t->micros = micros_of(o);
+    t->flops = model_flops(t->model);
+    TRY(schedule_flat(t->plan, t->model->blocks, t->micros, &t->schedule, e));
+    TRY(open_streams(t, e));
+    TRY(trainer_allocate(t, e));
+    TRY(fill_rope(t, e));
+    if (o->weights) TRY(param_check_unused(t->model, o->weights, e));
+    TRY(fill_weights(t, e));
+    *out = t;
+    t = NULL;
+done:
+    trainer_close(t);
+    return result;
+}
+
+void trainer_close(trainer *t)
+{
+    if (!t) return;
+    const device_ops *ops = t->o.device->ops;
+    for (int k = 0; k < STREAMS; k++) ops->stream_close(t->stream[k]);
+    for (int s = 0; s < SLOTS; s++) {
+        ops->event_close(t->loaded[s]);
+        ops->event_close(t->consumed[s]);
+    }
+    ops->event_close(t->computed);
+    ops->event_close(t->reduced);
+    trainer_free_memory(t);
+    schedule_clear(&t->schedule);
+    plan_free(t->plan);
+    model_close(t->model);
+    model_close(t->eval);
+    free(t);
+}
+
+uint64_t trainer_steps_done(const trainer *t)
+{
+    return t->steps_done;
+}
+
+const plan *trainer_get_plan(const trainer *t)
+{
+    return t->plan;
+}
+
+const schedule *trainer_get_schedule(const trainer *t)
+{
+    return &t->schedule;
+}
+
+const model *trainer_get_model(const trainer *t)
+{
+    return t->model;
+}
+
+double trainer_flops(const trainer *t)
+{
+    return t->flops * t->micros;
+}
+
+double trainer_data_wait_seconds(const trainer *t)
+{
+    return t->loader ? loader_waited_seconds(t->loader) : 0;
+}

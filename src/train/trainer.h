@@ -1,0 +1,95 @@
+// trainer.h -- the one trainer: model x mesh x plan x schedule, executed step by step on this rank.
+//
+// It takes what it trains on and with from its options and knows neither job files nor how ranks
+// were started. All memory is allocated in trainer_open; a step allocates nothing.
+#ifndef TRIREME_TRAIN_TRAINER_H
+#define TRIREME_TRAIN_TRAINER_H
+
+#include "comm/comm.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+#include "model/model.h"
+#include "optim/lr.h"
+#include "optim/optim.h"
+#include "parallel/schedule.h"
+
+typedef struct trainer trainer;
+
+// Everything is borrowed until trainer_close, but for `config`.
+typedef struct trainer_options {
+    device *device;
+    comm *comm; // the data-parallel group
+    const family_ops *family;
+    const void *config; // the family's
+    mesh mesh;
+    const policy *policy;
+    int64_t bucket_bytes;
+    recompute recompute;
+    dtype precision; // F32 or BF16: what weights and activations are computed in
+    int64_t micro_batch, global_batch;
+    int64_t seq_len; // 1 for samples that are not sequences
+    uint64_t seed;
+    uint64_t steps;
+    optim_config optimizer; // lr already scaled
+    lr_config lr;
+    double clip_grad_norm;
+    bool skip_nonfinite;    // leave a step with NaN or Inf out, instead of stopping
+    int64_t replicas_every; // compare the weights of all ranks every so many steps; 0 = never
+    dataset *train, *valid; // valid may be NULL
+    sample_order order;
+    const safetensors *weights; // initial weights; NULL: drawn from the seed
+} trainer_options;
+
+// The plan and the schedule of these options, without allocating or communicating (options->comm,
+// device, train, valid and weights are not used; sample shapes are the model's). Both are the
+// caller's.
+status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
+                    double *flops, err *e);
+
+// Allocates, draws or reads the weights on rank 0 and broadcasts them. Collective over o->comm.
+status trainer_open(const trainer_options *o, trainer **out, err *e);
+void trainer_close(trainer *t); // NULL allowed. Not collective
+
+typedef struct step_result {
+    uint64_t step; // finished optimizer steps, this one included
+    double loss, grad_norm, lr;
+    double tokens; // positions of the global batch
+    double seconds;
+    bool skipped, stop;
+} step_result;
+
+// One optimizer step. `stop` of any rank comes back as result.stop on all. E_NUMERIC, before the
+// update, names rank, step and tensor. Collective over the comm.
+status trainer_step(trainer *t, bool stop, step_result *out, err *e);
+
+// Mean loss over the validation set (at most max_batches micro-batches a rank; 0 = all of it),
+// weights untouched. *tokens (NULL allowed) receives the number of valid positions. Collective over
+// the comm.
+status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e);
+
+// All ranks hold the same weights, and on the first step no two read the same batch: E_NUMERIC /
+// E_USAGE otherwise. Called by trainer_step as options say. Collective over the comm.
+status trainer_check_replicas(trainer *t, err *e);
+
+uint64_t trainer_steps_done(const trainer *t);
+const plan *trainer_get_plan(const trainer *t);
+const schedule *trainer_get_schedule(const trainer *t);
+const model *trainer_get_model(const trainer *t);
+double trainer_flops(const trainer *t); // of this rank in one step
+double trainer_data_wait_seconds(const trainer *t);
+
+// ---- State in and out, for checkpoints. Parameters are whole and fp32 on the host.
+
+typedef enum state_part { STATE_WEIGHT, STATE_M, STATE_V, STATE_PARTS } state_part;
+bool trainer_has_state(const trainer *t, state_part part);
+// Elements of parameter p into out[count]. Waits for the device.
+status trainer_read_state(trainer *t, state_part part, int p, float *out, err *e);
+status trainer_write_state(trainer *t, state_part part, int p, const float *in, err *e);
+// After all writes: rank 0's state becomes every rank's and training goes on after `steps_done`
+// steps. Collective over the comm.
+status trainer_restore(trainer *t, uint64_t steps_done, err *e);
+// Gradient of parameter p as the last step reduced it (mean over valid positions, before clipping):
+// for tests and tools.
+status trainer_read_gradient(trainer *t, int p, float *out, err *e);
+
+#endif
