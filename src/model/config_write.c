@@ -4,6 +4,7 @@
 #include "model/config.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +12,9 @@
 static void add_real(text *t, double v)
 {
     char s[40];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(s, sizeof s, "%.*g", digits, v);
-        if (strtod(s, NULL) == v) break;
-    }
+    int digits = v >= 10 && v < 1e15 ? (int)log10(v) + 1 : 1; // 500000.0 rather than 5e+05
+    do snprintf(s, sizeof s, "%.*g", digits, v);
+    while (strtod(s, NULL) != v && digits++ < 17);
     text_addf(t, "%s%s", s, strpbrk(s, ".e") ? "" : ".0");
 }
 
@@ -120,11 +120,11 @@ static void write_llama(text *t, const model_config *c)
     put_int(t, "pretraining_tp", 1);
     put_real(t, "rms_norm_eps", c->norm_eps);
     put_rope(t, "rope_parameters", c, true);
-    // One that is not null would hide rope_parameters from version 5; with theta both agree.
+    // Version 5 takes rope_scaling when it is not null, and rope_theta from beside it.
     if (c->rope == ROPE_DEFAULT)
         text_add(t, ",\n  \"rope_scaling\": null");
     else
-        put_rope(t, "rope_scaling", c, true);
+        put_rope(t, "rope_scaling", c, false);
     put_real(t, "rope_theta", c->rope_theta);
 }
 
