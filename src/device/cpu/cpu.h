@@ -76,10 +76,16 @@ const char *cpu_level_name(cpu_level level); // "generic", …
 // for an unknown word or a level that the machine lacks.
 status cpu_level_choose(const char *isa, cpu_level *out, err *e);
 
-// Opens a context for the calling thread. threads 0 = all cores that this process may use. *bytes
-// is what it holds. E_USAGE as cpu_level_choose, E_FIT.
-status cpu_context_open(const device_options *options, cpu_context *out, size_t *bytes, err *e);
+// Opens a context for the calling thread. threads 0 = all cores that this process may use. E_USAGE
+// as cpu_level_choose, E_FIT. oneDNN is told the level of the first context of the process; its
+// products stay at that level for contexts opened later.
+status cpu_context_open(const device_options *options, cpu_context *out, err *e);
 void cpu_context_close(cpu_context *x); // a zeroed context is fine
+// The first failure of a kernel since the last call (a product that oneDNN refused), and clears it.
+status cpu_context_failure(const cpu_context *x, err *e);
+
+// The device of device_open("cpu"); errors as cpu_context_open.
+status cpu_device_open(const device_options *options, device **out, err *e);
 
 // C = op(A) op(B) through oneDNN: the K_MATMUL of every level.
 void cpu_matmul(const cpu_context *x, const void *args);

@@ -1,0 +1,163 @@
+// cpu_device.c -- the cpu back end of device.h: every piece of work runs at once, on the calling
+// thread and its OpenMP team, so that streams and events have nothing to wait for. Memory of both
+// kinds is host memory. Called through device_ops only.
+#define _GNU_SOURCE // MADV_HUGEPAGE
+#include "device/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
+
+typedef struct cpu_device {
+    device base;
+    cpu_context context;
+    cpu_kernels kernels;
+} cpu_device;
+
+typedef struct cpu_stream {
+    stream base;
+    err failure; // the first since the last sync; code OK when none
+} cpu_stream;
+
+static void cpu_close(device *d)
+{
+    cpu_context_close(&((cpu_device *)d)->context);
+    free(d);
+}
+
+static status cpu_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e)
+{
+    (void)d, (void)kind;
+    status result = OK;
+    bool huge = bytes >= HUGE_PAGE;
+    *out = NULL;
+    if (posix_memalign(out, huge ? HUGE_PAGE : ALIGNMENT, bytes ? bytes : ALIGNMENT) != 0)
+        FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
+    // Whole huge pages only, so that the last one does not cost more than was asked for. It is
+    // advice: a refusal costs only speed.
+    if (huge) madvise(*out, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+done:
+    return result;
+}
+
+static void cpu_release(device *d, memory_kind kind, void *p)
+{
+    (void)d, (void)kind;
+    free(p);
+}
+
+static status cpu_stream_open(device *d, stream_kind kind, stream **out, err *e)
+{
+    status result = OK;
+    cpu_stream *s = calloc(1, sizeof *s);
+    if (!s) FAIL(E_FIT, "out of memory for a stream");
+    s->base = (stream){.device = d, .kind = kind};
+    *out = &s->base;
+done:
+    return result;
+}
+
+static void cpu_stream_close(stream *s)
+{
+    free(s);
+}
+
+static status cpu_event_open(device *d, event **out, err *e)
+{
+    status result = OK;
+    event *v = calloc(1, sizeof *v);
+    if (!v) FAIL(E_FIT, "out of memory for an event");
+    v->device = d;
+    *out = v;
+done:
+    return result;
+}
+
+static void cpu_event_close(event *v)
+{
+    free(v);
+}
+
+// Whatever was issued has run already: there is nothing to record or to wait for.
+static void cpu_record(event *v, stream *s)
+{
+    (void)v, (void)s;
+}
+
+static void cpu_wait(stream *s, event *v)
+{
+    (void)s, (void)v;
+}
+
+static void cpu_event_sync(event *v)
+{
+    (void)v;
+}
+
+static status cpu_sync(stream *s, err *e)
+{
+    cpu_stream *own = (cpu_stream *)s;
+    status result = own->failure.code;
+    if (result == OK) return cpu_context_failure(&((cpu_device *)s->device)->context, e);
+    if (e) *e = own->failure;
+    own->failure.code = OK;
+    return result;
+}
+
+static void cpu_copy(stream *s, void *dst, const void *src, size_t bytes)
+{
+    (void)s;
+    if (bytes) memmove(dst, src, bytes);
+}
+
+static void cpu_launch(stream *s, const kernel_call *call)
+{
+    cpu_device *d = (cpu_device *)s->device;
+    d->kernels.run[call->kind](&d->context, &call->u);
+}
+
+static void cpu_call(stream *s, stream_fn fn, const void *arg, size_t arg_bytes)
+{
+    _Alignas(16) unsigned char copy[STREAM_ARG_BYTES];
+    if (arg_bytes) memcpy(copy, arg, arg_bytes);
+    cpu_stream *own = (cpu_stream *)s;
+    err failure = {0};
+    status code = fn(copy, &failure);
+    if (code == OK || own->failure.code != OK) return;
+    own->failure = failure;
+    own->failure.code = code;
+}
+
+static const device_ops cpu_ops = {
+    .name = "cpu",
+    .close = cpu_close,
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .stream_open = cpu_stream_open,
+    .stream_close = cpu_stream_close,
+    .event_open = cpu_event_open,
+    .event_close = cpu_event_close,
+    .record = cpu_record,
+    .wait = cpu_wait,
+    .event_sync = cpu_event_sync,
+    .sync = cpu_sync,
+    .copy = cpu_copy,
+    .launch = cpu_launch,
+    .call = cpu_call,
+};
+
+status cpu_device_open(const device_options *options, device **out, err *e)
+{
+    status result = OK;
+    cpu_device *d = calloc(1, sizeof *d);
+    if (!d) FAIL(E_FIT, "out of memory for a device");
+    d->base.ops = &cpu_ops;
+    TRY(cpu_context_open(options, &d->context, e));
+    cpu_kernels_fill(&d->kernels, d->context.level);
+    *out = &d->base;
+done:
+    if (result != OK) free(d);
+    return result;
+}

@@ -1,0 +1,131 @@
+// device.c -- opens a back end by name, and counts the memory that is asked of it. Called by
+// everyone who needs a device. Knows the names of back ends and nothing else of them.
+#include "device/device.h"
+
+#include "base/clock.h"
+#include "device/cpu/cpu.h"
+#include "device/kernels.h"
+
+#include <string.h>
+
+status device_open(const char *name, const device_options *options, device **out, err *e)
+{
+    status result = OK;
+    *out = NULL;
+    if (strcmp(name, "cpu") != 0) FAIL(E_USAGE, "device %s: valid is cpu", name);
+    TRY(cpu_device_open(options, out, e));
+done:
+    return result;
+}
+
+void device_close(device *d)
+{
+    if (d) d->ops->close(d);
+}
+
+status device_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e)
+{
+    status result = OK;
+    TRY(d->ops->alloc(d, kind, bytes, out, e));
+    d->allocations++;
+    d->bytes_now += bytes;
+    if (d->bytes_now > d->bytes_peak) d->bytes_peak = d->bytes_now;
+done:
+    return result;
+}
+
+void device_release(device *d, memory_kind kind, void *p, size_t bytes)
+{
+    if (!p) return;
+    d->ops->release(d, kind, p);
+    d->bytes_now -= bytes;
+}
+
+const char *kernel_name(kernel k)
+{
+    static const char *const names[KERNELS] = {
+        [K_MATMUL] = "matmul",
+        [K_BIAS_GRAD] = "bias_grad",
+        [K_EMBEDDING] = "embedding",
+        [K_EMBEDDING_GRAD] = "embedding_grad",
+        [K_NORM] = "norm",
+        [K_NORM_GRAD] = "norm_grad",
+        [K_ROPE] = "rope",
+        [K_ATTENTION] = "attention",
+        [K_ATTENTION_GRAD] = "attention_grad",
+        [K_ACTIVATION] = "activation",
+        [K_ACTIVATION_GRAD] = "activation_grad",
+        [K_GLU] = "glu",
+        [K_GLU_GRAD] = "glu_grad",
+        [K_ADD] = "add",
+        [K_DROPOUT] = "dropout",
+        [K_CROSS_ENTROPY] = "cross_entropy",
+        [K_SQUARE_ERROR] = "square_error",
+        [K_SUM_SQUARES] = "sum_squares",
+        [K_UPDATE] = "update",
+        [K_CONVERT] = "convert",
+        [K_FILL] = "fill",
+        [K_DIGEST] = "digest",
+    };
+    return k >= 0 && k < KERNELS ? names[k] : "unknown";
+}
+
+// A shape of a transformer's inner layer: large enough for full speed on one core.
+enum { RATE_ROWS = 768, RATE_COLS = 3072, RATE_DEPTH = 768 };
+
+static status best_rate(stream *s, const kernel_call *product, double seconds, double *out)
+{
+    status result = OK;
+    err *e = NULL;
+    const matmul_args *p = &product->u.matmul;
+    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
+    double end = clock_seconds() + seconds;
+    device_launch(s, product); // unmeasured: touches the memory, makes what is made once
+    TRY(s->device->ops->sync(s, e));
+    do {
+        double start = clock_seconds();
+        device_launch(s, product);
+        TRY(s->device->ops->sync(s, e));
+        double rate = flops / (clock_seconds() - start);
+        if (rate > *out) *out = rate;
+    } while (clock_seconds() < end);
+done:
+    return result;
+}
+
+double device_matmul_rate(device *d, dtype type, double seconds)
+{
+    status result = OK;
+    err *e = NULL;
+    double rate = 0;
+    stream *s = NULL;
+    void *a = NULL, *b = NULL, *c = NULL;
+    size_t element = dtype_bytes(type);
+    size_t a_bytes = element * RATE_ROWS * RATE_DEPTH, b_bytes = element * RATE_COLS * RATE_DEPTH;
+    TRY(d->ops->stream_open(d, STREAM_COMPUTE, &s, e));
+    TRY(d->ops->alloc(d, MEMORY_DEVICE, a_bytes, &a, e));
+    TRY(d->ops->alloc(d, MEMORY_DEVICE, b_bytes, &b, e));
+    TRY(d->ops->alloc(d, MEMORY_DEVICE, element * RATE_ROWS * RATE_COLS, &c, e));
+    device_launch(s, &(kernel_call){K_FILL, {.fill = {a, (int64_t)a_bytes}}});
+    device_launch(s, &(kernel_call){K_FILL, {.fill = {b, (int64_t)b_bytes}}});
+    kernel_call product = {K_MATMUL,
+                           {.matmul = {.m = RATE_ROWS,
+                                       .n = RATE_COLS,
+                                       .k = RATE_DEPTH,
+                                       .a = a,
+                                       .b = b,
+                                       .c = c,
+                                       .lda = RATE_DEPTH,
+                                       .ldb = RATE_DEPTH,
+                                       .ldc = RATE_COLS,
+                                       .type = type,
+                                       .c_type = type,
+                                       .trans_b = true}}};
+    TRY(best_rate(s, &product, seconds, &rate));
+done:
+    d->ops->release(d, MEMORY_DEVICE, c);
+    d->ops->release(d, MEMORY_DEVICE, b);
+    d->ops->release(d, MEMORY_DEVICE, a);
+    if (s) d->ops->stream_close(s);
+    return result == OK ? rate : 0;
+}
