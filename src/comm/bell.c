@@ -1,0 +1,68 @@
+// bell.c -- waiting for a number in shared memory: spin, yield, sleep.
+//
+// Called by the local communicator's rounds, channels and lanes. Knows nothing of processes or
+// threads: the futex is a shared one and works for both. A sleeper looks up every 20 ms whether the
+// world has failed, so that no failure needs to know who sleeps where.
+#include "comm/bell.h"
+
+#include "comm/shared.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SPINS = 4000, YIELDS = 200, SPINS_PER_CHECK = 128 };
+
+static inline void pause_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void bell_ring(bell *b, uint32_t value)
+{
+    // Sequentially consistent on both sides: either we see the sleeper, or it sees the new value.
+    atomic_exchange(&b->value, value);
+    if (atomic_load(&b->sleepers) != 0)
+        syscall(SYS_futex, &b->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool bell_sleep(bell *b, uint32_t seen, const world *w)
+{
+    const struct timespec limit = {0, 20 * 1000 * 1000};
+    bool changed = false;
+    atomic_fetch_add(&b->sleepers, 1);
+    while (!(changed = atomic_load(&b->value) != seen) && !world_has_failed(w))
+        syscall(SYS_futex, &b->value, FUTEX_WAIT, seen, &limit, NULL, 0);
+    atomic_fetch_sub(&b->sleepers, 1);
+    return changed;
+}
+
+bool bell_wait(bell *b, uint32_t seen, const world *w)
+{
+    if (bell_read(b) != seen) return true;
+    for (int i = 0; w->spin && i < SPINS; i++) {
+        if (bell_read(b) != seen) return true;
+        if (i % SPINS_PER_CHECK == 0 && world_has_failed(w)) break;
+        pause_core();
+    }
+    for (int i = 0; i < YIELDS; i++) {
+        if (bell_read(b) != seen) return true;
+        if (world_has_failed(w)) break;
+        sched_yield();
+    }
+    return bell_sleep(b, seen, w);
+}
+
+bool bell_wait_for(bell *b, uint32_t target, const world *w)
+{
+    uint32_t now;
+    while ((now = bell_read(b)) != target)
+        if (!bell_wait(b, now, w)) return false;
+    return true;
+}

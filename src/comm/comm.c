@@ -1,0 +1,116 @@
+// comm.c -- the calls of comm.h: what holds for every kind of communicator is checked here, the
+// rest goes through its table.
+//
+// Called by parallel/ and train/. Knows nothing of how ranks reach each other.
+#include "comm/comm.h"
+
+#include "comm/reduce.h"
+
+#include <stdint.h>
+
+void comm_close(comm *c)
+{
+    if (c) c->ops->close(c);
+}
+
+status comm_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
+{
+    return c->ops->alloc(c, d, bytes, out, e);
+}
+
+void comm_release(comm *c, device *d, void *p, size_t bytes)
+{
+    if (p) c->ops->release(c, d, p, bytes);
+}
+
+static status check_counts(const comm *c, const char *what, size_t count, dtype t, bool reduces,
+                           err *e)
+{
+    if (reduces && !reduce_supports(t))
+        return err_set(e, E_INTERNAL, "%s of %s: valid are fp32, bf16, fp16, fp64 and int64", what,
+                       dtype_name(t));
+    if (count > SIZE_MAX / dtype_bytes(t) / (size_t)c->size)
+        return err_set(e, E_INTERNAL, "%s of %zu %s on %d ranks does not fit in memory", what,
+                       count, dtype_name(t), c->size);
+    return OK;
+}
+
+static status check_peer(const comm *c, const char *what, int peer, bool may_be_self, err *e)
+{
+    if (peer < 0 || peer >= c->size || (peer == c->rank && !may_be_self))
+        return err_set(e, E_INTERNAL, "%s rank %d: this is rank %d of %d", what, peer, c->rank,
+                       c->size);
+    return OK;
+}
+
+status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, stream *on,
+                       err *e)
+{
+    status result = OK;
+    TRY(check_counts(c, "all_reduce", count, t, true, e));
+    TRY(c->ops->all_reduce(c, inout, count, t, op, on, e));
+done:
+    return result;
+}
+
+status comm_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
+                           reduce_op op, stream *on, err *e)
+{
+    status result = OK;
+    TRY(check_counts(c, "reduce_scatter", own_count, t, true, e));
+    TRY(c->ops->reduce_scatter(c, in, out, own_count, t, op, on, e));
+done:
+    return result;
+}
+
+status comm_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t, stream *on,
+                       err *e)
+{
+    status result = OK;
+    TRY(check_counts(c, "all_gather", own_count, t, false, e));
+    TRY(c->ops->all_gather(c, in, out, own_count, t, on, e));
+done:
+    return result;
+}
+
+status comm_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, err *e)
+{
+    status result = OK;
+    TRY(check_peer(c, "broadcast from", root, true, e));
+    TRY(c->ops->broadcast(c, inout, bytes, root, on, e));
+done:
+    return result;
+}
+
+status comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
+{
+    status result = OK;
+    TRY(check_peer(c, "send to", peer, false, e));
+    TRY(c->ops->send(c, buf, bytes, peer, on, e));
+done:
+    return result;
+}
+
+status comm_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e)
+{
+    status result = OK;
+    TRY(check_peer(c, "recv from", peer, false, e));
+    TRY(c->ops->recv(c, buf, bytes, peer, on, e));
+done:
+    return result;
+}
+
+status comm_barrier(comm *c, err *e)
+{
+    return c->ops->barrier(c, e);
+}
+
+void comm_abort(comm *c, const err *why)
+{
+    c->ops->abort(c, why);
+}
+
+status comm_split(comm *c, int color, int key, comm **out, err *e)
+{
+    return c->ops->split(c, color, key, out, e);
+}

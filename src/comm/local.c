@@ -1,0 +1,262 @@
+// local.c -- the communicator of ranks on one machine: opening, splitting, memory, and the way of a
+// call from its issue to its lane's turn on a stream.
+//
+// Reached through the comm table. The collectives themselves are in local_collective.c, messages in
+// local_message.c. Knows nothing of how ranks were started.
+#include "comm/local.h"
+
+#include "comm/reduce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const comm_ops local_ops;
+
+static local *local_of(comm *c)
+{
+    return (local *)c;
+}
+
+static status run_call(void *arg, err *e)
+{
+    status result = OK;
+    const call *k = arg;
+    const world *w = k->comm->world;
+    if (!bell_wait_for(&k->lane->done, k->ticket, w) || world_has_failed(w))
+        result = world_peer_error(w, e);
+    else if (k->kind == CALL_SEND)
+        result = local_run_send(k, e);
+    else if (k->kind == CALL_RECV)
+        result = local_run_recv(k, e);
+    else
+        result = local_run_collective(k, e);
+    bell_ring(&k->lane->done, k->ticket + 1);
+    return result;
+}
+
+static status issue(call k, lane *in, stream *on)
+{
+    k.lane = in;
+    k.ticket = in->issued++;
+    on->device->ops->call(on, run_call, &k, sizeof k);
+    return OK;
+}
+
+// For calls that block the host: takes its turn after everything issued before.
+static status run_now(call k, err *e)
+{
+    k.lane = &k.comm->collectives;
+    k.ticket = k.lane->issued++;
+    return run_call(&k, e);
+}
+
+static void local_close(comm *c)
+{
+    local *l = local_of(c);
+    local_leave(l);
+    group_leave(l->world, l->group);
+    free(l->sends);
+    free(l);
+}
+
+static status local_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
+{
+    status result = OK;
+    TRY(heap_take(local_of(c)->world, bytes, true, out, e));
+    d->bytes_now += bytes;
+    d->allocations++;
+    if (d->bytes_peak < d->bytes_now) d->bytes_peak = d->bytes_now;
+done:
+    return result;
+}
+
+static void local_release(comm *c, device *d, void *p, size_t bytes)
+{
+    heap_give(local_of(c)->world, p);
+    d->bytes_now -= bytes;
+}
+
+static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op,
+                               stream *on, err *e)
+{
+    (void)e;
+    local *l = local_of(c);
+    return issue((call){.comm = l,
+                        .kind = CALL_ALL_REDUCE,
+                        .type = t,
+                        .op = op,
+                        .in = inout,
+                        .out = inout,
+                        .count = count},
+                 &l->collectives, on);
+}
+
+static status local_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
+                                   reduce_op op, stream *on, err *e)
+{
+    (void)e;
+    local *l = local_of(c);
+    return issue((call){.comm = l,
+                        .kind = CALL_REDUCE_SCATTER,
+                        .type = t,
+                        .op = op,
+                        .in = in,
+                        .out = out,
+                        .count = own_count},
+                 &l->collectives, on);
+}
+
+static status local_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
+                               stream *on, err *e)
+{
+    (void)e;
+    local *l = local_of(c);
+    return issue((call){.comm = l,
+                        .kind = CALL_ALL_GATHER,
+                        .type = t,
+                        .in = in,
+                        .out = out,
+                        .count = own_count},
+                 &l->collectives, on);
+}
+
+static status local_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, err *e)
+{
+    (void)e;
+    local *l = local_of(c);
+    return issue((call){.comm = l,
+                        .kind = CALL_BROADCAST,
+                        .type = U8,
+                        .root = root,
+                        .in = inout,
+                        .out = inout,
+                        .count = bytes},
+                 &l->collectives, on);
+}
+
+static status local_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
+{
+    (void)e;
+    local *l = local_of(c);
+    return issue((call){.comm = l, .kind = CALL_SEND, .root = peer, .in = buf, .count = bytes},
+                 &l->sends[peer], on);
+}
+
+static status local_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e)
+{
+    (void)e;
+    local *l = local_of(c);
+    return issue((call){.comm = l, .kind = CALL_RECV, .root = peer, .out = buf, .count = bytes},
+                 &l->receives[peer], on);
+}
+
+static status local_barrier(comm *c, err *e)
+{
+    return run_now((call){.comm = local_of(c), .kind = CALL_BARRIER}, e);
+}
+
+static void local_abort(comm *c, const err *why)
+{
+    const local *l = local_of(c);
+    world_fail(l->world, l->world_rank, why);
+}
+
+// What each member tells the others in a split.
+typedef struct wish {
+    int color, key;
+} wish;
+
+// The ranks of `color` in the new order; returns how many, and this rank's place.
+static int new_members(const wish *wishes, int size, int rank, int *members, int *place)
+{
+    int count = 0;
+    for (int r = 0; r < size; r++) {
+        if (wishes[r].color != wishes[rank].color) continue;
+        int at = count++;
+        for (; at > 0 && wishes[members[at - 1]].key > wishes[r].key; at--)
+            members[at] = members[at - 1];
+        members[at] = r;
+    }
+    for (int i = 0; i < count; i++)
+        if (members[i] == rank) *place = i;
+    return count;
+}
+
+static status gather_now(local *l, const void *in, void *out, size_t bytes, err *e)
+{
+    return run_now(
+        (call){
+            .comm = l, .kind = CALL_ALL_GATHER, .type = U8, .in = in, .out = out, .count = bytes},
+        e);
+}
+
+static status local_split(comm *c, int color, int key, comm **out, err *e)
+{
+    status result = OK;
+    local *l = local_of(c);
+    wish wishes[WORLD_RANKS];
+    group *groups[WORLD_RANKS];
+    int members[WORLD_RANKS], world_ranks[WORLD_RANKS], place = 0;
+    group *mine = NULL;
+    const wish own = {color, key};
+    *out = NULL;
+    TRY(gather_now(l, &own, wishes, sizeof own, e));
+    const int size = new_members(wishes, c->size, c->rank, members, &place);
+    for (int i = 0; i < size; i++) world_ranks[i] = l->group->world_rank[members[i]];
+    // The first of each new group makes it and tells the others where it is.
+    if (place == 0 && size > 1) {
+        err why;
+        memset(&why, 0, sizeof why);
+        result = group_open(l->world, size, world_ranks, &mine, &why);
+        if (result != OK) {
+            local_abort(c, &why);
+            FAIL(result, "%s", why.text);
+        }
+    }
+    TRY(gather_now(l, &mine, groups, sizeof mine, e));
+    if (size == 1)
+        TRY(solo_comm_open(out, e));
+    else
+        TRY(local_comm_open(l->world, groups[members[0]], place, out, e));
+done:
+    return result;
+}
+
+static const comm_ops local_ops = {
+    .name = "local",
+    .close = local_close,
+    .alloc = local_alloc,
+    .release = local_release,
+    .all_reduce = local_all_reduce,
+    .reduce_scatter = local_reduce_scatter,
+    .all_gather = local_all_gather,
+    .broadcast = local_broadcast,
+    .send = local_send,
+    .recv = local_recv,
+    .barrier = local_barrier,
+    .abort = local_abort,
+    .split = local_split,
+};
+
+status local_comm_open(world *w, group *g, int rank, comm **out, err *e)
+{
+    status result = OK;
+    const size_t size = (size_t)g->size;
+    local *l = calloc(1, sizeof *l);
+    lane *lanes = calloc(2 * size, sizeof *lanes);
+    *out = NULL;
+    if (!l || !lanes) FAIL(E_FIT, "no memory for a communicator of %d ranks", g->size);
+    l->base = (comm){.ops = &local_ops, .rank = rank, .size = g->size};
+    l->world = w;
+    l->group = g;
+    l->world_rank = g->world_rank[rank];
+    l->sends = lanes;
+    l->receives = lanes + size;
+    *out = &l->base;
+done:
+    if (result != OK) {
+        free(lanes);
+        free(l);
+    }
+    return result;
+}

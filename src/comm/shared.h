@@ -1,0 +1,107 @@
+// shared.h -- the layout of what the ranks of one machine share: the world, its heap and the groups
+// (communicators) in it. All of it lies at the same address in every process, so plain pointers
+// work. Inside comm/ only.
+//
+// A group works in rounds. In a round every member posts a record and waits for the records of all
+// others. A member that posts round k+1 is done with everything of round k, so two records and two
+// staging halves per member, used in turn, are never overwritten too early:
+//   what a member stages before it posts round k is read by others between that post and their post
+//   of round k+1; it stages there again only before round k+2, when it has seen all posts of k+1.
+#ifndef TRIREME_COMM_SHARED_H
+#define TRIREME_COMM_SHARED_H
+
+#include "comm/bell.h"
+
+enum {
+    HEAP_EXTENTS = 1 << 15,
+    POST_DATA_BYTES = 32,
+    STAGE_BYTES = 256 << 10, // of one area; a member has two halves of two areas (in, result)
+    RING_BYTES = 2 << 20,    // a power of two
+};
+
+typedef struct extent {
+    size_t at, bytes; // offset in the arena
+} extent;
+
+typedef struct heap {
+    _Atomic int locked;
+    int used;
+    extent extents[HEAP_EXTENTS]; // sorted by `at`
+} heap;
+
+// What a member tells the others in one round. `kind` to `count` describe the call, and must be
+// equal on all members.
+typedef struct post {
+    _Alignas(64) bell bell; // value: the round
+    uint8_t kind, type, op, pad;
+    int32_t root;
+    uint64_t count;
+    void *at; // the buffer that others may read (and write, for all-reduce), or NULL
+    uint8_t data[POST_DATA_BYTES];
+} post;
+_Static_assert(sizeof(post) == 64, "a post is one cache line");
+
+typedef struct member {
+    post posts[2]; // by round & 1
+} member;
+
+// Messages from one member to another, in a ring of RING_BYTES. Byte counters modulo 2^32.
+typedef struct channel {
+    _Alignas(64) bell written; // by the sender
+    char *ring;                // set by the sender before its first message
+    _Alignas(64) bell taken;   // by the receiver
+} channel;
+
+typedef struct group {
+    _Atomic int members_left; // the last one to close releases the group
+    int size;
+    int world_rank[WORLD_RANKS];
+    member *members;   // [size]
+    channel *channels; // [size][size], from row to column
+    char *stages;      // [size] of 4 * STAGE_BYTES
+} group;
+
+struct world {
+    int ranks;
+    bool as_threads;
+    bool spin; // every rank can have a core of its own
+    char *arena;
+    size_t arena_bytes;
+    group *all;
+    _Atomic int stop;
+    _Atomic int claimed; // 0, or 2 + the rank whose failure is the first
+    _Atomic int failed;  // the record below may be read
+    int failed_rank;
+    err failure;
+    heap heap;
+};
+
+static inline bool world_has_failed(const world *w)
+{
+    return atomic_load_explicit(&w->failed, memory_order_acquire) != 0;
+}
+
+// E_PEER with the first failure's line.
+status world_peer_error(const world *w, err *e);
+
+// Page-aligned zeroed memory that all ranks see at the same address. `touch`: take the pages now,
+// so that running out is an error here and not a signal later. E_FIT when there is none left.
+// Any rank may release it.
+status heap_take(world *w, size_t bytes, bool touch, void **out, err *e);
+void heap_give(world *w, void *p); // NULL allowed
+
+// Can every rank address p? Always, when they are threads.
+static inline bool world_sees(const world *w, const void *p)
+{
+    const char *at = p;
+    return w->as_threads || (at >= w->arena && at < w->arena + w->arena_bytes);
+}
+
+status group_open(world *w, int size, const int *world_ranks, group **out, err *e);
+// One member leaves.
+void group_leave(world *w, group *g);
+
+// The communicator of member `rank` of g, which it leaves when closed.
+status local_comm_open(world *w, group *g, int rank, comm **out, err *e);
+
+#endif

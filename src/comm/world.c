@@ -1,0 +1,201 @@
+// world.c -- the shared control page: opening it before the fork, the first failure, the request to
+// stop, and the groups that communicators are made of.
+//
+// Called by the starting process (launch/) and once by each rank. Knows nothing of how ranks are
+// started or of any collective.
+#define _GNU_SOURCE // memfd_create, CPU_COUNT
+#include "comm/shared.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// Address space only: pages are taken when they are written. Shrinks until the limits of the
+// process (ulimit -v, -f) allow it.
+static status arena_map(world *w, err *e)
+{
+    status result = OK;
+    const size_t least = (size_t)256 << 20;
+    size_t bytes = 4 * (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes < (size_t)16 << 30) bytes = (size_t)16 << 30;
+    struct rlimit file_limit;
+    // Beyond it ftruncate would raise SIGXFSZ.
+    if (getrlimit(RLIMIT_FSIZE, &file_limit) == 0 && bytes > file_limit.rlim_cur)
+        bytes = (size_t)file_limit.rlim_cur & ~(size_t)0xffff;
+    void *at = MAP_FAILED;
+    int fd = memfd_create("trireme", MFD_CLOEXEC);
+    if (fd < 0) {
+        result = err_errno(e, "cannot create shared memory");
+        goto done;
+    }
+    while (bytes >= least && at == MAP_FAILED) {
+        if (ftruncate(fd, (off_t)bytes) == 0)
+            at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (at == MAP_FAILED) bytes /= 2;
+    }
+    if (at == MAP_FAILED) {
+        result =
+            err_errno(e, "cannot map %zu MiB of shared memory (see ulimit -v and -f)", least >> 20);
+        goto done;
+    }
+    madvise(at, bytes, MADV_DONTDUMP);
+    w->arena = at;
+    w->arena_bytes = bytes;
+done:
+    if (fd >= 0) close(fd);
+    return result;
+}
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    return (int)sysconf(_SC_NPROCESSORS_ONLN); // more cores than a cpu_set_t holds
+}
+
+status world_open(int ranks, bool as_threads, world **out, err *e)
+{
+    status result = OK;
+    world *w = MAP_FAILED;
+    *out = NULL;
+    if (ranks < 1 || ranks > WORLD_RANKS)
+        FAIL(E_USAGE, "%d ranks on one machine: valid are 1 to %d", ranks, WORLD_RANKS);
+    w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (w == MAP_FAILED) {
+        result = err_errno(e, "cannot map the ranks' control page");
+        goto done;
+    }
+    w->ranks = ranks;
+    w->as_threads = as_threads;
+    w->spin = ranks <= usable_cores();
+    if (ranks > 1) {
+        int everyone[WORLD_RANKS];
+        for (int r = 0; r < ranks; r++) everyone[r] = r;
+        TRY(arena_map(w, e));
+        TRY(group_open(w, ranks, everyone, &w->all, e));
+    }
+    *out = w;
+done:
+    if (result != OK && w != MAP_FAILED) world_close(w);
+    return result;
+}
+
+void world_close(world *w)
+{
+    if (!w) return;
+    if (w->arena) munmap(w->arena, w->arena_bytes);
+    munmap(w, sizeof *w);
+}
+
+status world_attach(world *w, int rank, device *d, comm **out, err *e)
+{
+    status result = OK;
+    *out = NULL;
+    if (w->ranks == 1) {
+        TRY(solo_comm_open(out, e));
+    } else {
+        if (!d->ops->call)
+            FAIL(E_USAGE,
+                 "device %s: ranks of one machine need a device whose memory the host "
+                 "can address, for example cpu",
+                 d->ops->name);
+        TRY(local_comm_open(w, w->all, rank, out, e));
+    }
+done:
+    return result;
+}
+
+// The claim comes first and the record after it, so that readers never see half a record.
+static bool failure_claim(world *w, int rank)
+{
+    int none = 0;
+    return atomic_compare_exchange_strong(&w->claimed, &none, rank + 2);
+}
+
+static void failure_publish(world *w, int rank)
+{
+    w->failed_rank = rank;
+    atomic_store_explicit(&w->failed, 1, memory_order_release);
+}
+
+bool world_fail(world *w, int rank, const err *why)
+{
+    if (!failure_claim(w, rank)) return false;
+    w->failure = *why;
+    if (rank >= 0) err_prefix(&w->failure, "rank %d: ", rank);
+    failure_publish(w, rank);
+    return true;
+}
+
+bool world_lost(world *w, int rank, pid_t pid, int wait_status)
+{
+    // A rank that died between its claim and its record cannot write any more.
+    bool ours =
+        failure_claim(w, rank) || (atomic_load(&w->claimed) == rank + 2 && !world_has_failed(w));
+    if (!ours) return false;
+    memset(&w->failure, 0, sizeof w->failure);
+    if (WIFSIGNALED(wait_status))
+        err_set(&w->failure, E_PEER, "rank %d (pid %d) was killed by signal %d (%s)", rank,
+                (int)pid, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    else
+        err_set(&w->failure, E_PEER,
+                "rank %d (pid %d) ended with exit code %d before its work was done", rank, (int)pid,
+                WEXITSTATUS(wait_status));
+    failure_publish(w, rank);
+    return true;
+}
+
+bool world_failure(const world *w, int *rank, err *out)
+{
+    if (!world_has_failed(w)) return false;
+    if (rank) *rank = w->failed_rank;
+    if (out) *out = w->failure;
+    return true;
+}
+
+status world_peer_error(const world *w, err *e)
+{
+    return err_set(e, E_PEER, "%s", w->failure.text);
+}
+
+void world_request_stop(world *w)
+{
+    atomic_store(&w->stop, 1);
+}
+
+bool world_stop_requested(const world *w)
+{
+    return atomic_load(&w->stop) != 0;
+}
+
+status group_open(world *w, int size, const int *world_ranks, group **out, err *e)
+{
+    status result = OK;
+    const size_t head = (sizeof(group) + 63) & ~(size_t)63;
+    const size_t members = (size_t)size * sizeof(member);
+    const size_t channels = (size_t)size * (size_t)size * sizeof(channel);
+    const size_t stages = (head + members + channels + 4095) & ~(size_t)4095;
+    void *at = NULL;
+    TRY(heap_take(w, stages + (size_t)size * 4 * STAGE_BYTES, false, &at, e));
+    group *g = at;
+    g->members_left = size;
+    g->size = size;
+    memcpy(g->world_rank, world_ranks, (size_t)size * sizeof *world_ranks);
+    g->members = (member *)((char *)at + head);
+    g->channels = (channel *)((char *)at + head + members);
+    g->stages = (char *)at + stages;
+    *out = g;
+done:
+    return result;
+}
+
+void group_leave(world *w, group *g)
+{
+    if (atomic_fetch_sub(&g->members_left, 1) != 1) return;
+    for (int i = 0; i < g->size * g->size; i++) heap_give(w, g->channels[i].ring);
+    heap_give(w, g);
+}

@@ -1,0 +1,43 @@
+// launch.c -- runs the ranks of one machine and names the first failure.
+//
+// Called by cmd/ and by libtrireme's own launcher. How ranks run is in processes.c and threads.c,
+// what they share in comm/world.c. Knows nothing of what a rank does.
+#include "launch/launch.h"
+
+#include "launch/crew.h"
+
+#include <string.h>
+
+status crew_run_rank(world *w, int rank, int ranks, rank_main fn, void *arg)
+{
+    err why;
+    memset(&why, 0, sizeof why);
+    const status result = fn(w, rank, ranks, arg, &why);
+    if (result != OK && result != E_INTERRUPTED) {
+        if (why.code == OK) err_set(&why, result, "failed and gave no reason");
+        world_fail(w, rank, &why);
+    }
+    return result;
+}
+
+status launch_ranks(const launch_options *o, rank_main fn, void *arg, int *first_rank, err *e)
+{
+    status result = OK;
+    world *w = NULL;
+    terminal t = {.fd = -1};
+    bool interrupted = false;
+    err why;
+    TRY(world_open(o->ranks, o->as_threads, &w, e));
+    TRY(terminal_open(&t, o->own_terminal, e));
+    TRY((o->as_threads ? crew_threads : crew_processes)(w, o->ranks, fn, arg, &t, &interrupted, e));
+    if (world_failure(w, first_rank, &why)) {
+        if (e) *e = why;
+        result = why.code;
+    } else if (interrupted) {
+        FAIL(E_INTERRUPTED, "stopped by signal %d (%s)", t.first, strsignal(t.first));
+    }
+done:
+    terminal_close(&t);
+    world_close(w);
+    return result;
+}

@@ -1,0 +1,47 @@
+// terminal.c -- SIGINT and SIGTERM as something to read, so that Ctrl-C stops a run in good order.
+//
+// Called by launch.c and the loops that watch ranks. The signals are blocked before ranks start, so
+// that no rank dies of them. Knows nothing of ranks but the world's two switches.
+#include "launch/crew.h"
+
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+status terminal_open(terminal *t, bool own_terminal, err *e)
+{
+    sigset_t set;
+    *t = (terminal){.fd = -1};
+    if (!own_terminal) return OK;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    t->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (t->fd < 0) return err_errno(e, "cannot watch for signals");
+    pthread_sigmask(SIG_BLOCK, &set, &t->before);
+    return OK;
+}
+
+void terminal_read(terminal *t, world *w)
+{
+    struct signalfd_siginfo signal_info;
+    while (t->fd >= 0 && read(t->fd, &signal_info, sizeof signal_info) == sizeof signal_info) {
+        if (++t->signals == 1) {
+            t->first = (int)signal_info.ssi_signo;
+            world_request_stop(w);
+        } else {
+            err why;
+            memset(&why, 0, sizeof why);
+            err_set(&why, E_PEER, "stopped by a second signal");
+            world_fail(w, -1, &why);
+        }
+    }
+}
+
+void terminal_close(terminal *t)
+{
+    if (t->fd < 0) return;
+    close(t->fd);
+    t->fd = -1;
+    pthread_sigmask(SIG_SETMASK, &t->before, NULL);
+}

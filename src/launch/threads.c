@@ -1,0 +1,88 @@
+// threads.c -- ranks as threads of this process.
+//
+// Called by launch.c. A thread cannot be killed: a rank that fails aborts the world, and the others
+// leave at their next use of a communicator. Knows nothing of what a rank does.
+#include "launch/crew.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { STACK_BYTES = 8 << 20 };
+
+typedef struct rank_thread {
+    pthread_t thread;
+    world *world;
+    int rank, ranks;
+    rank_main fn;
+    void *arg;
+    int ended; // eventfd
+    status result;
+} rank_thread;
+
+static void *rank_thread_main(void *arg)
+{
+    rank_thread *t = arg;
+    t->result = crew_run_rank(t->world, t->rank, t->ranks, t->fn, t->arg);
+    eventfd_write(t->ended, 1);
+    return NULL;
+}
+
+static status start_all(rank_thread *threads, int ranks, int *started, err *e)
+{
+    status result = OK;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    for (; *started < ranks; ++*started) {
+        rank_thread *t = &threads[*started];
+        errno = pthread_create(&t->thread, &attributes, rank_thread_main, t);
+        if (errno == 0) continue;
+        result = err_errno(e, "cannot start rank %d", *started);
+        break;
+    }
+    pthread_attr_destroy(&attributes);
+    return result;
+}
+
+static void see_to_the_end(int ended, int ranks, terminal *t, world *w)
+{
+    eventfd_t now = 0;
+    for (int left = ranks; left > 0; left -= (int)now) {
+        struct pollfd fds[2] = {{.fd = ended, .events = POLLIN}, {.fd = t->fd, .events = POLLIN}};
+        now = 0;
+        if (poll(fds, 2, -1) <= 0) continue;
+        if (fds[1].revents) terminal_read(t, w);
+        if (fds[0].revents && eventfd_read(ended, &now) != 0) now = 0;
+    }
+}
+
+status crew_threads(world *w, int ranks, rank_main fn, void *arg, terminal *t, bool *interrupted,
+                    err *e)
+{
+    status result = OK;
+    rank_thread threads[WORLD_RANKS];
+    int started = 0;
+    const int ended = eventfd(0, EFD_CLOEXEC);
+    if (ended < 0) return err_errno(e, "cannot watch ranks");
+    for (int r = 0; r < ranks; r++)
+        threads[r] = (rank_thread){
+            .world = w, .rank = r, .ranks = ranks, .fn = fn, .arg = arg, .ended = ended};
+    err why;
+    memset(&why, 0, sizeof why);
+    result = start_all(threads, ranks, &started, &why);
+    if (result != OK) {
+        world_fail(w, -1, &why);
+        err_set(e, result, "%s", why.text);
+    }
+    see_to_the_end(ended, started, t, w);
+    for (int r = 0; r < started; r++) {
+        pthread_join(threads[r].thread, NULL);
+        if (threads[r].result == E_INTERRUPTED) *interrupted = true;
+    }
+    close(ended);
+    return result;
+}

@@ -1,0 +1,317 @@
+// Every collective on 1 to 8 ranks, against plain loops, bit for bit.
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { PRIVATE, SHARED, MIXED, PLACES };
+
+static const size_t COUNTS[] = {0, 1, 3, 1000, 65537};
+static const dtype TYPES[] = {F32, BF16, F16, F64, I64};
+
+// Not exact in fp32 sums, so that another order of summation would show.
+static double value(int rank, size_t i)
+{
+    return (double)((i * 2654435761u + (size_t)rank * 40503u) % 2003u) / 7.0 - 100.0;
+}
+
+static void put(void *p, dtype t, size_t i, double x)
+{
+    const float f = (float)x;
+    switch (t) {
+    case F32:
+        ((float *)p)[i] = f;
+        break;
+    case BF16:
+        ((uint16_t *)p)[i] = float_to_bf16(f);
+        break;
+    case F16:
+        ((uint16_t *)p)[i] = float_to_fp16(f);
+        break;
+    case F64:
+        ((double *)p)[i] = x;
+        break;
+    default:
+        ((int64_t *)p)[i] = (int64_t)(x * 1e12);
+        break;
+    }
+}
+
+static double get(const void *p, dtype t, size_t i)
+{
+    switch (t) {
+    case F32:
+        return ((const float *)p)[i];
+    case BF16:
+        return bf16_to_float(((const uint16_t *)p)[i]);
+    case F16:
+        return fp16_to_float(((const uint16_t *)p)[i]);
+    default:
+        return ((const double *)p)[i];
+    }
+}
+
+// What rank `rank` contributes at i.
+static void fill(void *p, dtype t, int rank, size_t count)
+{
+    for (size_t i = 0; i < count; i++) put(p, t, i, value(rank, i));
+}
+
+// The reduction over `size` ranks at element `i`, into `out`.
+static void expect(void *out, dtype t, reduce_op op, int size, size_t i)
+{
+    uint64_t x = 0;
+    if (t == I64) {
+        int64_t acc = 0, y = 0;
+        for (int r = 0; r < size; r++) {
+            put(&y, t, 0, value(r, i));
+            const bool wins = op == REDUCE_MAX ? y > acc : y < acc;
+            acc = r == 0 ? y : op == REDUCE_SUM ? acc + y : wins ? y : acc;
+        }
+        memcpy(out, &acc, sizeof acc);
+        return;
+    }
+    double acc = 0;
+    for (int r = 0; r < size; r++) {
+        put(&x, t, 0, value(r, i));
+        const double y = get(&x, t, 0);
+        const bool wins = op == REDUCE_MAX ? y > acc : y < acc;
+        if (r == 0)
+            acc = y;
+        else if (op == REDUCE_SUM)
+            acc = t == F64 ? acc + y : (double)((float)acc + (float)y);
+        else
+            acc = wins ? y : acc;
+    }
+    put(out, t, 0, acc);
+}
+
+static bool in_shared(const seat *s, int place)
+{
+    return place == SHARED || (place == MIXED && s->comm->rank % 2 == 0);
+}
+
+static status buffer(const seat *s, int place, size_t bytes, void **out, err *e)
+{
+    if (in_shared(s, place)) return comm_alloc(s->comm, s->device, bytes, out, e);
+    *out = malloc(bytes + 1);
+    return *out ? OK : err_set(e, E_FIT, "no memory");
+}
+
+static void buffer_free(const seat *s, int place, void *p, size_t bytes)
+{
+    if (in_shared(s, place))
+        comm_release(s->comm, s->device, p, bytes);
+    else
+        free(p);
+}
+
+static status check(const seat *s, const char *what, const void *got, dtype t, reduce_op op,
+                    size_t first, size_t count, err *e)
+{
+    const size_t element = dtype_bytes(t);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t want = 0;
+        expect(&want, t, op, s->comm->size, first + i);
+        if (memcmp((const char *)got + i * element, &want, element) != 0)
+            return err_set(e, E_INTERNAL, "%s of %zu %s, op %d: element %zu differs", what, count,
+                           dtype_name(t), (int)op, i);
+    }
+    return OK;
+}
+
+static status one_all_reduce(const seat *s, int place, size_t count, dtype t, reduce_op op, err *e)
+{
+    status result = OK;
+    const size_t bytes = count * dtype_bytes(t);
+    void *x = NULL;
+    TRY(buffer(s, place, bytes, &x, e));
+    fill(x, t, s->comm->rank, count);
+    TRY(comm_all_reduce(s->comm, x, count, t, op, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    TRY(check(s, "all_reduce", x, t, op, 0, count, e));
+done:
+    buffer_free(s, place, x, bytes);
+    return result;
+}
+
+static status one_reduce_scatter(const seat *s, int place, size_t own, dtype t, reduce_op op,
+                                 bool in_place, err *e)
+{
+    status result = OK;
+    const size_t whole = own * (size_t)s->comm->size, bytes = whole * dtype_bytes(t);
+    const size_t first = own * (size_t)s->comm->rank;
+    void *in = NULL, *out = NULL;
+    TRY(buffer(s, place, bytes, &in, e));
+    TRY(buffer(s, PRIVATE, own * dtype_bytes(t), &out, e));
+    void *to = in_place ? (char *)in + first * dtype_bytes(t) : out;
+    fill(in, t, s->comm->rank, whole);
+    TRY(comm_reduce_scatter(s->comm, in, to, own, t, op, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    TRY(check(s, "reduce_scatter", to, t, op, first, own, e));
+done:
+    buffer_free(s, place, in, bytes);
+    free(out);
+    return result;
+}
+
+static status one_all_gather(const seat *s, int place, size_t own, dtype t, bool in_place, err *e)
+{
+    status result = OK;
+    const size_t part = own * dtype_bytes(t), bytes = part * (size_t)s->comm->size;
+    void *in = NULL, *out = NULL, *want = malloc(part + 1);
+    TRY(buffer(s, place, bytes, &out, e));
+    TRY(buffer(s, place, part, &in, e));
+    void *from = in_place ? (char *)out + part * (size_t)s->comm->rank : in;
+    fill(from, t, s->comm->rank, own);
+    TRY(comm_all_gather(s->comm, from, out, own, t, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    for (int r = 0; r < s->comm->size; r++) {
+        fill(want, t, r, own);
+        if (memcmp((char *)out + part * (size_t)r, want, part) != 0)
+            FAIL(E_INTERNAL, "all_gather of %zu: part %d differs", own, r);
+    }
+done:
+    buffer_free(s, place, in, part);
+    buffer_free(s, place, out, bytes);
+    free(want);
+    return result;
+}
+
+static status one_broadcast(const seat *s, int place, size_t count, int root, err *e)
+{
+    status result = OK;
+    void *x = NULL, *want = malloc(count * 4 + 1);
+    TRY(buffer(s, place, count * 4, &x, e));
+    fill(x, F32, s->comm->rank, count);
+    TRY(comm_broadcast(s->comm, x, count * 4, root, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    fill(want, F32, root, count);
+    if (memcmp(x, want, count * 4) != 0) FAIL(E_INTERNAL, "broadcast of %zu differs", count);
+done:
+    buffer_free(s, place, x, count * 4);
+    free(want);
+    return result;
+}
+
+static status everything(const seat *s, err *e)
+{
+    status result = OK;
+    for (int place = 0; place < PLACES; place++) {
+        for (size_t c = 0; c < sizeof COUNTS / sizeof *COUNTS; c++) {
+            const size_t n = COUNTS[c];
+            for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
+                const reduce_op op = (reduce_op)((c + t) % 3);
+                TRY(one_all_reduce(s, place, n, TYPES[t], REDUCE_SUM, e));
+                TRY(one_all_reduce(s, place, n, TYPES[t], op, e));
+                TRY(one_reduce_scatter(s, place, n / 3 + n % 3, TYPES[t], op, false, e));
+                TRY(one_reduce_scatter(s, place, n / 3, TYPES[t], REDUCE_SUM, true, e));
+            }
+            TRY(one_all_gather(s, place, n / 2, BF16, true, e));
+            TRY(one_all_gather(s, place, n, F32, false, e));
+            TRY(one_broadcast(s, place, n, s->comm->size - 1, e));
+            TRY(one_broadcast(s, place, n, 0, e));
+            TRY(comm_barrier(s->comm, e));
+        }
+    }
+done:
+    return result;
+}
+
+static void run(int ranks, bool as_threads, bool late)
+{
+    alarm(50);
+    crew k = {.ranks = ranks, .as_threads = as_threads, .late = late, .fn = everything};
+    assert_int_equal(crew_run(&k), 0);
+}
+
+static void test_solo(void **state)
+{
+    (void)state;
+    run(1, false, false);
+}
+
+static void test_processes(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 4; n++) run(n, false, false);
+}
+
+static void test_eight_processes_on_few_cores(void **state)
+{
+    (void)state;
+    run(8, false, false);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 4; n++) run(n, true, false);
+}
+
+static void test_late_streams(void **state)
+{
+    (void)state;
+    run(3, false, true);
+    run(2, true, true);
+}
+
+// Larger than the staging areas: several chunks, with an odd end.
+static status large(const seat *s, err *e)
+{
+    status result = OK;
+    for (int place = 0; place < PLACES; place++) {
+        TRY(one_all_reduce(s, place, 400001, F32, REDUCE_SUM, e));
+        TRY(one_reduce_scatter(s, place, 150001, BF16, REDUCE_SUM, true, e));
+        TRY(one_all_gather(s, place, 150001, F32, true, e));
+        TRY(one_broadcast(s, place, 300001, 1, e));
+    }
+done:
+    return result;
+}
+
+static void test_larger_than_staging(void **state)
+{
+    (void)state;
+    alarm(50);
+    crew k = {.ranks = 3, .fn = large};
+    assert_int_equal(crew_run(&k), 0);
+    k.as_threads = true;
+    assert_int_equal(crew_run(&k), 0);
+}
+
+static status nan_wins(const seat *s, err *e)
+{
+    status result = OK;
+    float x[4] = {1, 2, 3, 4};
+    if (s->comm->rank == 1) memcpy(&x[2], &(uint32_t){0x7fc00000u}, 4);
+    TRY(comm_all_reduce(s->comm, x, 4, F32, REDUCE_MAX, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    if (x[2] == x[2] || x[1] != 2) FAIL(E_INTERNAL, "the maximum hides a NaN");
+done:
+    return result;
+}
+
+static void test_a_nan_wins_every_maximum(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 3, .as_threads = true, .fn = nan_wins};
+    assert_int_equal(crew_run(&k), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_solo),
+        cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_eight_processes_on_few_cores),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_late_streams),
+        cmocka_unit_test(test_larger_than_staging),
+        cmocka_unit_test(test_a_nan_wins_every_maximum),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
