@@ -76,9 +76,9 @@ void param_init(const model *m, int p, uint64_t seed, float *out);
 // Reads parameter p from a HuggingFace folder's tensors (names with or without "transformer." /
 // "model." in front). E_USAGE names the tensor that is missing or has another shape.
 status param_load(const model *m, int p, const safetensors *from, float *out, err *e);
-// Every tensor of `from` that no parameter reads and that is not known to be harmless: E_USAGE with
-// its name.
-status param_check_unused(const model *m, const safetensors *from, err *e);
+// Every parameter has its tensors, of the right shapes, and every tensor is a parameter's or known
+// to be harmless: E_USAGE names the tensor otherwise. Reads no data.
+status param_check_all(const model *m, const safetensors *from, err *e);
 
 // The tensors of a HuggingFace folder: one per piece. names and list are owned by the caller
 // through param_files_clear.

@@ -60,6 +60,18 @@ static status check_shape(const tensor_info *t, const param *q, int64_t rows, bo
                    q->decl->dims == 2 ? (long long)want[1] : 0LL);
 }
 
+// The tensor of piece i of parameter p.
+static status find_piece(const model *m, int p, int i, const safetensors *from,
+                         const tensor_info **out, err *e)
+{
+    const param *q = &m->param[p];
+    char name[PARAM_NAME_BYTES];
+    param_name_expand(name, q->decl->piece[i].name, q->layer);
+    *out = find_tensor(from, name);
+    if (!*out) return err_set(e, E_USAGE, "tensor %s is missing", name);
+    return check_shape(*out, q, q->decl->piece[i].rows, q->decl->piece[i].transposed, e);
+}
+
 static void transpose(const float *in, int64_t rows, int64_t cols,
                       float *out) // in [rows, cols], out [cols, rows]
 {
@@ -78,17 +90,14 @@ status param_load(const model *m, int p, const safetensors *from, float *out, er
     const param *q = &m->param[p];
     float *stored = NULL;
     for (int i = 0; i < q->decl->pieces; i++) {
-        char name[PARAM_NAME_BYTES];
-        param_name_expand(name, q->decl->piece[i].name, q->layer);
         int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
-        const tensor_info *t = find_tensor(from, name);
-        if (!t) FAIL(E_USAGE, "tensor %s is missing", name);
-        TRY(check_shape(t, q, rows, q->decl->piece[i].transposed, e));
+        const tensor_info *t;
+        TRY(find_piece(m, p, i, from, &t, e));
         size_t count = (size_t)(rows * cols);
         if (q->decl->piece[i].transposed) {
             free(stored);
             stored = malloc(count * sizeof *stored);
-            if (!stored) FAIL(E_IO, "tensor %s: no memory for %zu elements", name, count);
+            if (!stored) FAIL(E_IO, "tensor %s: no memory for %zu elements", t->name, count);
             dtype_convert(stored, F32, t->data, t->type, count);
             transpose(stored, cols, rows, out);
         } else {
@@ -118,11 +127,16 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-status param_check_unused(const model *m, const safetensors *from, err *e)
+status param_check_all(const model *m, const safetensors *from, err *e)
 {
     // Masks and tables that old files hold beside the weights, and the copy of a tied output layer.
     static const char *const harmless[] = {".attn.bias", ".attn.masked_bias",
                                            ".rotary_emb.inv_freq"};
+    status result = OK;
+    const tensor_info *found;
+    for (int p = 0; p < m->params; p++)
+        for (int i = 0; i < m->param[p].decl->pieces; i++)
+            TRY(find_piece(m, p, i, from, &found, e));
     bool tied = m->param[0].last_block != m->param[0].block;
     for (size_t i = 0; i < safetensors_count(from); i++) {
         const tensor_info *t = safetensors_at(from, i);
@@ -130,10 +144,11 @@ status param_check_unused(const model *m, const safetensors *from, err *e)
         for (size_t k = 0; k < sizeof harmless / sizeof *harmless; k++)
             fine = fine || ends_with(t->name, harmless[k]);
         if (!fine && !is_read(m, from, t))
-            return err_set(e, E_USAGE, "tensor %s is not one of a %s model with this config.json",
-                           t->name, m->family->name);
+            FAIL(E_USAGE, "tensor %s is not one of a %s model with this config.json", t->name,
+                 m->family->name);
     }
-    return OK;
+done:
+    return result;
 }
 
 void param_files_make(const model *m, dtype type, param_files *out)

@@ -60,7 +60,7 @@ static status load_weights(decoder *x, const safetensors *from, err *e)
     status result = OK;
     float *host = NULL;
     void *low = NULL;
-    TRY(param_check_unused(x->one, from, e));
+    TRY(param_check_all(x->one, from, e));
     for (int p = 0; p < x->one->params; p++) {
         size_t count = (size_t)x->one->param[p].count;
         free(host);

@@ -155,7 +155,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     TRY(open_streams(t, e));
     TRY(trainer_allocate(t, e));
     TRY(fill_rope(t, e));
-    if (o->weights) TRY(param_check_unused(t->model, o->weights, e));
+    if (o->weights) TRY(param_check_all(t->model, o->weights, e));
     TRY(fill_weights(t, e));
     *out = t;
     t = NULL;

@@ -92,4 +92,20 @@ status trainer_restore(trainer *t, uint64_t steps_done, err *e);
 // for tests and tools.
 status trainer_read_gradient(trainer *t, int p, float *out, err *e);
 
+// ---- Checkpoints (save.c; the format is ckpt/'s)
+
+typedef struct trainer_save_options {
+    const char *out; // the run's folder
+    int64_t keep;
+    const char *config_json;      // of the model
+    const char *tokenizer_folder; // NULL for none
+} trainer_save_options;
+
+// Rank 0 writes; all return when it is durable. *folder (NULL allowed) is set on rank 0, owned by
+// the caller. Collective over the comm.
+status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e);
+// Goes on from a verified checkpoint: weights, optimizer state, step. E_USAGE when it is of another
+// model, optimizer, precision or seed. Collective over the comm.
+status trainer_resume(trainer *t, const char *folder, err *e);
+
 #endif

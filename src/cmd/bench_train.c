@@ -1,0 +1,167 @@
+// bench_train.c -- `trireme bench train`: speed and memory of whole steps on random tokens, with
+// the numbers that a comparison needs. Writes nothing to disk.
+#include "cmd/cmd.h"
+
+#include "base/clock.h"
+#include "launch/launch.h"
+#include "session/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: trireme bench train [JOB.yaml] [--key value ...] [--json]\n"
+    "\n"
+    "Runs train.steps steps of the job (default 10, after 2 that are not counted) on its data, or "
+    "on random tokens, and prints\n"
+    "the median step, tokens per second, memory per rank against the plan, and the share of the "
+    "time that the step's matrix\n"
+    "products alone would take at the measured rate. Every key of the job file is a flag.\n\n";
+
+enum { WARM_UP = 2 };
+
+// In memory that ranks share, whether they are threads or processes.
+typedef struct figures {
+    double step_s, first_step_s, flops, rate;
+    uint64_t plan_bytes, device_bytes, params;
+} figures;
+
+typedef struct request {
+    job *job;
+    inputs inputs;
+    bool json;
+    double began;
+} request;
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Bytes of a line of a file of /proc/self, in kB there; 0 when absent.
+static uint64_t proc_bytes(const char *path, const char *key)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), " %llu", &kib) == 1)
+            break;
+    if (f) fclose(f);
+    return kib * 1024;
+}
+
+static void print_figures(const request *q, const figures *f, uint64_t pss, uint64_t peak)
+{
+    const job *j = q->job;
+    double per_step = (double)(j->train.global_batch * j->data.seq_len);
+    double share = f->flops / f->rate / f->step_s;
+    if (q->json) {
+        printf("{\"tokens_per_s\":%.6g,\"step_ms_median\":%.6g,\"matmul_share\":%.4f,\"matmul_"
+               "flops_per_s\":%.6g,"
+               "\"pss_bytes_per_rank\":%llu,\"peak_bytes_per_rank\":%llu,\"plan_bytes_per_rank\":%"
+               "llu,\"device_bytes_per_rank\":%llu,"
+               "\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d}\n",
+               per_step / f->step_s, f->step_s * 1e3, share, f->rate, (unsigned long long)pss,
+               (unsigned long long)peak, (unsigned long long)f->plan_bytes,
+               (unsigned long long)f->device_bytes, f->first_step_s, (unsigned long long)f->params,
+               j->launch.ranks);
+    } else {
+        char a[24], b[24];
+        text_bytes(a, (double)pss);
+        text_bytes(b, (double)f->plan_bytes);
+        printf(
+            "%llu parameters on %d ranks: %.1f tokens/s, median step %.2f ms, first step %.3f s "
+            "after the start\n"
+            "matrix products at the measured %.1f GFLOP/s a rank would take %.0f %% of the step\n"
+            "memory per rank: %s (shared pages divided), plan %s\n",
+            (unsigned long long)f->params, j->launch.ranks, per_step / f->step_s, f->step_s * 1e3,
+            f->first_step_s, f->rate * 1e-9, share * 100, a, b);
+    }
+    fflush(stdout);
+}
+
+static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
+{
+    status result = OK;
+    const request *q = arg;
+    session s = {0};
+    figures f = {0};
+    (void)ranks;
+    int64_t steps = q->job->train.steps, counted = 0;
+    double *seconds = calloc((size_t)steps, sizeof *seconds);
+    if (!seconds) FAIL(E_IO, "no memory for %lld steps", (long long)steps);
+    TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
+    for (int64_t i = 0; i < steps; i++) {
+        step_result r;
+        TRY(trainer_step(s.trainer, false, &r, e));
+        if (i == 0) f.first_step_s = clock_seconds() - q->began;
+        if (i >= WARM_UP || steps <= WARM_UP) seconds[counted++] = r.seconds;
+    }
+    // While every rank holds its memory.
+    uint64_t pss = proc_bytes("/proc/self/smaps_rollup", "Pss:"),
+             peak = proc_bytes("/proc/self/status", "VmHWM:");
+    TRY(comm_barrier(s.comm, e));
+    f.rate = device_matmul_rate(s.device, q->job->train.precision, 1.0);
+    TRY(comm_barrier(s.comm, e));
+    qsort(seconds, (size_t)counted, sizeof *seconds, compare);
+    f.step_s = seconds[counted / 2];
+    f.flops = trainer_flops(s.trainer);
+    f.plan_bytes = plan_bytes(trainer_get_plan(s.trainer));
+    f.device_bytes = s.device->bytes_peak;
+    f.params = model_param_count(trainer_get_model(s.trainer));
+    if (rank == 0) print_figures(q, &f, pss, peak);
+done:
+    free(seconds);
+    session_close(&s);
+    return result;
+}
+
+// The job's keys as given, after defaults for what a bench need not say.
+static status open_job(request *q, int argc, char **argv, err *e)
+{
+    status result = OK;
+    static const char *const defaults[] = {"--data.train=mock", "--train.steps=10", "--train.out=.",
+                                           "--train.save_every=0", "--train.eval_every=0"};
+    enum { DEFAULTS = sizeof defaults / sizeof *defaults };
+    char **all = calloc((size_t)(argc + DEFAULTS), sizeof *all);
+    const char *path = argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
+    int n = 0;
+    if (!all) FAIL(E_IO, "no memory for the arguments");
+    for (int i = 0; i < DEFAULTS; i++) {
+        size_t key = (size_t)(strchr(defaults[i], '=') - defaults[i]);
+        bool given = false;
+        for (int k = 1; k < argc; k++) given = given || strncmp(argv[k], defaults[i], key) == 0;
+        if (!given && !(path && i == 0)) all[n++] = (char *)defaults[i];
+    }
+    for (int i = path ? 2 : 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            q->json = true;
+        else
+            all[n++] = argv[i];
+    }
+    TRY(job_open(path, n, all, &q->job, e));
+done:
+    free(all);
+    return result;
+}
+
+int cmd_bench_train(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    request q = {.began = clock_seconds()};
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return cmd_job_help(usage);
+    TRY(open_job(&q, argc, argv, e));
+    TRY(inputs_open(q.job, &q.inputs, e));
+    launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
+    TRY(launch_ranks(&o, rank_bench, &q, NULL, e));
+done:
+    inputs_close(&q.inputs);
+    job_close(q.job);
+    return result == OK ? 0 : cmd_fail(e);
+}

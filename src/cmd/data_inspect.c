@@ -1,0 +1,240 @@
+// `trireme data inspect`: what a token shard holds. Called by data.c.
+// It deliberately reads only: header facts, lengths, the first documents, the sidecar when present.
+#include "cmd/data.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "cmd/flags.h"
+#include "data/sidecar.h"
+#include "data/tokenizer.h"
+#include "data/tokens.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_TOKENS = 64, BINS = 33 };
+
+typedef struct inspect_flags {
+    const char *tokenizer;
+    int64_t documents;
+    bool json, help;
+} inspect_flags;
+
+#define AT(field) offsetof(inspect_flags, field)
+static const flag flags[] = {
+    {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
+     "a tokenizer.json to decode with (default: the one that P.json names)"},
+    {"--documents", FLAG_COUNT, AT(documents), "N", "shows the first N documents (default: 3)"},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "prints the facts as JSON"},
+    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+// Lengths of documents; bin b counts those of 2^(b-1) to 2^b - 1 tokens, bin 0 the empty ones.
+typedef struct lengths {
+    uint64_t shortest, longest, bin[BINS];
+} lengths;
+
+static lengths lengths_measure(const tokens *t)
+{
+    lengths l = {.shortest = tokens_documents(t) ? UINT64_MAX : 0};
+    for (uint64_t d = 0; d < tokens_documents(t); d++) {
+        uint64_t first, n;
+        tokens_document(t, d, &first, &n);
+        if (n < l.shortest) l.shortest = n;
+        if (n > l.longest) l.longest = n;
+        int b = n ? 64 - __builtin_clzll(n) : 0;
+        l.bin[b < BINS ? b : BINS - 1]++;
+    }
+    return l;
+}
+
+static void ids_measure(const tokens *t, int32_t *lowest, int32_t *highest)
+{
+    int32_t ids[4096];
+    *lowest = tokens_count(t) ? INT32_MAX : 0;
+    *highest = tokens_count(t) ? INT32_MIN : 0;
+    for (uint64_t at = 0; at < tokens_count(t); at += 4096) {
+        size_t n = tokens_count(t) - at < 4096 ? (size_t)(tokens_count(t) - at) : 4096;
+        tokens_read(t, at, n, ids);
+        for (size_t i = 0; i < n; i++) {
+            if (ids[i] < *lowest) *lowest = ids[i];
+            if (ids[i] > *highest) *highest = ids[i];
+        }
+    }
+}
+
+static void histogram_print(const lengths *l)
+{
+    enum { WIDTH = 40 };
+    uint64_t most = 1;
+    int last = 0;
+    for (int b = 0; b < BINS; b++) {
+        if (l->bin[b] > most) most = l->bin[b];
+        if (l->bin[b]) last = b;
+    }
+    bool begun = false;
+    for (int b = 0; b <= last; b++) {
+        begun = begun || l->bin[b];
+        if (!begun) continue;
+        uint64_t low = b ? (uint64_t)1 << (b - 1) : 0, high = b ? ((uint64_t)1 << b) - 1 : 0;
+        int full = (int)((double)l->bin[b] / (double)most * WIDTH + 0.5);
+        printf("  %10" PRIu64 " - %-10" PRIu64 " %10" PRIu64 " %.*s\n", low, high, l->bin[b], full,
+               "########################################");
+    }
+}
+
+// Bytes of a document's beginning as one printable line; a character cut in two is left out.
+static void excerpt_print(const char *at, size_t bytes)
+{
+    size_t valid = bytes;
+    text_is_utf8(at, bytes, &valid);
+    for (size_t i = 0; i < valid; i++) {
+        unsigned char c = (unsigned char)at[i];
+        if (c == '\n')
+            fputs("\\n", stdout);
+        else if (c == '\t')
+            fputs("\\t", stdout);
+        else if (c < 32 || c == 127)
+            printf("\\x%02x", c);
+        else
+            putchar(c);
+    }
+}
+
+static status documents_print(const tokens *t, const tokenizer *words, uint64_t count, err *e)
+{
+    status result = OK;
+    text decoded = {0};
+    for (uint64_t d = 0; d < count && d < tokens_documents(t); d++) {
+        int32_t ids[SHOWN_TOKENS];
+        uint64_t first, length;
+        tokens_document(t, d, &first, &length);
+        size_t n = length < SHOWN_TOKENS ? (size_t)length : SHOWN_TOKENS;
+        tokens_read(t, first, n, ids);
+        printf("document %" PRIu64 ", %" PRIu64 " tokens: ", d, length);
+        for (size_t i = 0; words && i < n; i++)
+            if (ids[i] < 0 || ids[i] >= tokenizer_vocab(words)) {
+                putchar('\n');
+                FAIL(E_USAGE,
+                     "%s.bin: token %" PRIu64 ": found id %" PRId32
+                     ", the tokenizer's vocabulary is %" PRId32,
+                     tokens_prefix(t), first + i, ids[i], tokenizer_vocab(words));
+            }
+        if (words) {
+            text_clear(&decoded);
+            tokenizer_decode(words, ids, n, false, &decoded);
+            excerpt_print(decoded.at ? decoded.at : "", decoded.bytes);
+        } else {
+            for (size_t i = 0; i < n; i++) printf("%s%" PRId32, i ? " " : "", ids[i]);
+        }
+        puts(n < length ? " ..." : "");
+    }
+done:
+    text_clear(&decoded);
+    return result;
+}
+
+static void facts_print(const tokens *t, uint64_t text_size)
+{
+    lengths l = lengths_measure(t);
+    int32_t lowest, highest;
+    ids_measure(t, &lowest, &highest);
+    uint64_t count = tokens_count(t), documents = tokens_documents(t);
+    char size[24];
+    printf("tokens      %" PRIu64 " (%s), ids %" PRId32 " to %" PRId32 "\n", count,
+           dtype_name(tokens_dtype(t)), lowest, highest);
+    printf("documents   %" PRIu64 " in %" PRIu64 " sequences\n", documents, tokens_sequences(t));
+    if (text_size) {
+        text_bytes(size, (double)text_size);
+        printf("text        %s, %.3f bytes a token\n", size, (double)text_size / (double)count);
+    }
+    printf("lengths     %" PRIu64 " to %" PRIu64 ", mean %.1f tokens a document\n", l.shortest,
+           l.longest, documents ? (double)count / (double)documents : 0);
+    histogram_print(&l);
+}
+
+static void facts_print_json(const tokens *t, uint64_t text_size)
+{
+    lengths l = lengths_measure(t);
+    int32_t lowest, highest;
+    ids_measure(t, &lowest, &highest);
+    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:I, s:[]}", "prefix",
+                             tokens_prefix(t), "tokens", (json_int_t)tokens_count(t), "documents",
+                             (json_int_t)tokens_documents(t), "sequences",
+                             (json_int_t)tokens_sequences(t), "dtype", dtype_name(tokens_dtype(t)),
+                             "lowest_id", (int)lowest, "highest_id", (int)highest, "text_bytes",
+                             (json_int_t)text_size, "shortest", (json_int_t)l.shortest, "longest",
+                             (json_int_t)l.longest, "documents_by_length_log2");
+    json_t *bins = json_object_get(root, "documents_by_length_log2");
+    for (int b = 0; b < BINS; b++) json_array_append_new(bins, json_integer((json_int_t)l.bin[b]));
+    json_dumpf(root, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(root);
+}
+
+// The tokenizer that was asked for, or the sidecar's when its file is still there; else NULL.
+static status tokenizer_find(const inspect_flags *f, const tokens *t, tokenizer **out, err *e)
+{
+    status result = OK;
+    sidecar s = {0};
+    bool found = false;
+    char *path = NULL;
+    TRY(sidecar_read(tokens_prefix(t), &s, &found, e));
+    if (f->tokenizer)
+        path = file_is_directory(f->tokenizer) ? file_join(f->tokenizer, "tokenizer.json")
+                                               : text_copy(f->tokenizer);
+    else if (s.tokenizer && file_exists(s.tokenizer))
+        path = text_copy(s.tokenizer);
+    if (path) TRY(tokenizer_load(path, out, e));
+done:
+    free(path);
+    sidecar_clear(&s);
+    return result;
+}
+
+static status inspect(const inspect_flags *f, const char *prefix, err *e)
+{
+    status result = OK;
+    tokens *t = NULL;
+    tokenizer *words = NULL;
+    uint64_t text_size = 0;
+    TRY(tokens_open(prefix, &t, e));
+    TRY(tokens_text_bytes(t, &text_size, e));
+    if (f->json) {
+        facts_print_json(t, text_size);
+        goto done;
+    }
+    if (f->documents) TRY(tokenizer_find(f, t, &words, e));
+    facts_print(t, text_size);
+    TRY(documents_print(t, words, (uint64_t)f->documents, e));
+done:
+    tokenizer_close(words);
+    tokens_close(t);
+    return result;
+}
+
+int data_inspect(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    inspect_flags f = {.documents = 3};
+    flag_texts prefixes = {0};
+    TRY(flags_parse(flags, FLAGS, argc, argv, &f, &prefixes, e));
+    if (f.help) {
+        puts("usage: trireme data inspect P [flags]\n\nTells what the token shard P.bin, P.idx "
+             "holds.\n");
+        flags_help(flags, FLAGS, stdout);
+        puts("\nExit codes: 0 done, 2 bad usage or a broken shard.");
+        goto done;
+    }
+    if (prefixes.count != 1)
+        FAIL(E_USAGE, "data inspect: found %zu shards, valid is one prefix P", prefixes.count);
+    TRY(inspect(&f, prefixes.at[0], e));
+done:
+    flag_texts_clear(&prefixes);
+    return result == OK ? 0 : cmd_fail(e);
+}

@@ -1,0 +1,281 @@
+// `trireme data prepare`: flags, progress and the result's lines. Called by data.c.
+// It deliberately does not know how texts become tokens (data/prepare.c).
+//
+// Once files are being written, the signals that end a program are held back and asked for between
+// rounds, so that an interrupted run leaves nothing behind. Before that they end it as usual.
+#include "cmd/data.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "cmd/flags.h"
+#include "data/prepare.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct prepare_flags {
+    flag_texts input, json_keys;
+    const char *output_prefix, *separator, *tokenizer, *pattern, *save_tokenizer;
+    const char *tokenizer_type, *tokenizer_model, *lang;
+    int64_t train_bpe, seed, workers, partitions, log_interval;
+    double valid_fraction;
+    bool append_eod, megatron_names, json, quiet, help;
+    bool split_sentences, keep_newlines, keep_order, find_workers;
+} prepare_flags;
+
+#define AT(field) offsetof(prepare_flags, field)
+static const flag flags[] = {
+    {"--input", FLAG_TEXTS, AT(input), "FILE", "text, *.jsonl, *.gz of both, or folders of them"},
+    {"--output-prefix", FLAG_TEXT, AT(output_prefix), "P", "writes P.bin, P.idx and P.json"},
+    {"--json-keys", FLAG_TEXTS, AT(json_keys), "KEY",
+     "where JSONL has its text (default: text); several give P_KEY_document"},
+    {"--document-separator", FLAG_TEXT, AT(separator), "S",
+     "splits text files into documents; \\n, \\t and \\\\ are understood"},
+    {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE", "a tokenizer.json, or a folder with one"},
+    {"--train-bpe", FLAG_COUNT, AT(train_bpe), "VOCAB", "or train one with this vocabulary"},
+    {"--pattern", FLAG_TEXT, AT(pattern), "NAME",
+     "how the trained one cuts words: gpt2 (default) or llama3"},
+    {"--save-tokenizer", FLAG_TEXT, AT(save_tokenizer), "FILE",
+     "where the trained one goes (default: P.tokenizer.json)"},
+    {"--append-eod", FLAG_SWITCH, AT(append_eod), NULL,
+     "ends every document with the end-of-text token"},
+    {"--valid-fraction", FLAG_NUMBER, AT(valid_fraction), "F",
+     "share of whole documents that go to P_valid (default: 0)"},
+    {"--seed", FLAG_COUNT, AT(seed), "N", "of that choice (default: 0)"},
+    {"--workers", FLAG_COUNT, AT(workers), "N", "threads (default: 0, all)"},
+    {"--log-interval", FLAG_COUNT, AT(log_interval), "N",
+     "a line on stderr every N documents, about"},
+    {"--megatron-names", FLAG_SWITCH, AT(megatron_names), NULL,
+     "writes P_KEY_document.bin and .idx"},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "prints the result as JSON"},
+    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "no progress bar"},
+    {"--tokenizer-type", FLAG_TEXT, AT(tokenizer_type), "T",
+     "Megatron's; HuggingFaceTokenizer. Implies --megatron-names"},
+    {"--tokenizer-model", FLAG_TEXT, AT(tokenizer_model), "FILE", "Megatron's for --tokenizer"},
+    {"--partitions", FLAG_COUNT, AT(partitions), "N", "Megatron's; 1"},
+    {"--keep-sequential-samples", FLAG_SWITCH, AT(keep_order), NULL, "Megatron's; always so"},
+    {"--keep-newlines", FLAG_SWITCH, AT(keep_newlines), NULL, "Megatron's; always so"},
+    {"--lang", FLAG_TEXT, AT(lang), "NAME", "Megatron's for --split-sentences; no effect without"},
+    {"--split-sentences", FLAG_SWITCH, AT(split_sentences), NULL, "Megatron's; not supported"},
+    {"--find-optimal-num-workers", FLAG_SWITCH, AT(find_workers), NULL,
+     "Megatron's; not supported"},
+    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+typedef struct bar {
+    bool shown, held; // draws on a terminal; signals are held back
+    double last;
+} bar;
+
+static void signals_hold(void)
+{
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+}
+
+static bool signals_wait(void *arg)
+{
+    (void)arg;
+    sigset_t waiting;
+    return sigpending(&waiting) == 0 &&
+           (sigismember(&waiting, SIGINT) == 1 || sigismember(&waiting, SIGTERM) == 1 ||
+            sigismember(&waiting, SIGHUP) == 1);
+}
+
+static void bar_draw(void *arg, const char *what, double done)
+{
+    enum { WIDTH = 40 };
+    bar *b = arg;
+    if (!b->held && strcmp(what, "encoding") == 0) {
+        signals_hold();
+        b->held = true;
+    }
+    double now = clock_seconds();
+    if (!b->shown || (now - b->last < 0.1 && done < 1)) return;
+    b->last = now;
+    int full = (int)(done * WIDTH);
+    fprintf(stderr, "\r\033[K%-20s [%.*s%*s] %3.0f %%", what, full,
+            "########################################", WIDTH - full, "", done * 100);
+}
+
+static void bar_clear(const bar *b)
+{
+    if (b->shown) fputs("\r\033[K", stderr);
+}
+
+static void log_line(void *arg, uint64_t documents, uint64_t bytes)
+{
+    (void)arg;
+    char size[24];
+    text_bytes(size, (double)bytes);
+    fprintf(stderr, "processed %" PRIu64 " documents (%s)\n", documents, size);
+}
+
+static char *separator_unescape(const char *s)
+{
+    text out = {0};
+    text_add(&out, "");
+    for (; *s; s++) {
+        char c = *s;
+        if (c == '\\' && s[1] && strchr("ntr\\", s[1])) {
+            s++;
+            c = *s == 'n' ? '\n' : *s == 't' ? '\t' : *s == 'r' ? '\r' : '\\';
+        }
+        text_add_bytes(&out, &c, 1);
+    }
+    return out.at;
+}
+
+// A folder stands for the tokenizer.json in it. Owned by the caller.
+static char *tokenizer_path(const char *given)
+{
+    if (!given) return NULL;
+    return file_is_directory(given) ? file_join(given, "tokenizer.json") : text_copy(given);
+}
+
+// The flags that must have a certain value, or none.
+static status flags_check(const prepare_flags *f, err *e)
+{
+    if (f->tokenizer_type && strcmp(f->tokenizer_type, "HuggingFaceTokenizer") != 0)
+        return err_set(e, E_USAGE, "--tokenizer-type: found %s, valid is HuggingFaceTokenizer",
+                       f->tokenizer_type);
+    if (f->tokenizer && f->tokenizer_model)
+        return err_set(e, E_USAGE, "--tokenizer and --tokenizer-model: found both, valid is one");
+    if (f->pattern && strcmp(f->pattern, "gpt2") != 0 && strcmp(f->pattern, "llama3") != 0)
+        return err_set(e, E_USAGE, "--pattern: found %s, valid are gpt2 and llama3", f->pattern);
+    if (f->pattern && !f->train_bpe)
+        return err_set(e, E_USAGE, "--pattern: goes with --train-bpe only");
+    if (f->partitions != 1)
+        return err_set(e, E_USAGE,
+                       "--partitions: found %" PRId64 ", valid is 1 (all threads share one input)",
+                       f->partitions);
+    if (f->split_sentences)
+        return err_set(e, E_USAGE, "--split-sentences: is not supported, documents stay whole");
+    if (f->find_workers)
+        return err_set(e, E_USAGE,
+                       "--find-optimal-num-workers: is not supported; --workers 0 "
+                       "takes all processors");
+    if (f->train_bpe > INT32_MAX)
+        return err_set(e, E_USAGE, "--train-bpe: found %" PRId64 ", valid is at most %d",
+                       f->train_bpe, INT32_MAX);
+    if (f->workers > INT32_MAX)
+        return err_set(e, E_USAGE, "--workers: found %" PRId64 ", valid is at most 256",
+                       f->workers);
+    return OK;
+}
+
+static prepare_options options_from(const prepare_flags *f, bar *b)
+{
+    return (prepare_options){
+        .inputs = f->input.at,
+        .input_count = f->input.count,
+        .output_prefix = f->output_prefix,
+        .json_keys = f->json_keys.at,
+        .json_key_count = f->json_keys.count,
+        .train_bpe = (int32_t)f->train_bpe,
+        .pattern = f->pattern && strcmp(f->pattern, "llama3") == 0 ? PATTERN_LLAMA3 : PATTERN_GPT2,
+        .save_tokenizer = f->save_tokenizer,
+        .append_eod = f->append_eod,
+        .megatron_names = f->megatron_names || f->tokenizer_type,
+        .valid_fraction = f->valid_fraction,
+        .seed = (uint64_t)f->seed,
+        .workers = (int)f->workers,
+        .progress = bar_draw,
+        .progress_arg = b,
+        .stopped = signals_wait,
+        .log = log_line,
+        .log_interval = (uint64_t)f->log_interval,
+    };
+}
+
+static void line_print(const char *prefix, const char *suffix, uint64_t documents, uint64_t tokens,
+                       uint64_t bytes)
+{
+    char size[24];
+    text_bytes(size, (double)bytes);
+    printf("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token\n",
+           prefix, suffix, documents, tokens, size, tokens ? (double)bytes / (double)tokens : 0);
+}
+
+static void result_print(const prepare_flags *f, const prepare_result *r, double seconds)
+{
+    if (f->json) {
+        json_t *root =
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "output_prefix",
+                      f->output_prefix, "documents", (json_int_t)r->documents, "tokens",
+                      (json_int_t)r->tokens, "text_bytes", (json_int_t)r->bytes, "valid_documents",
+                      (json_int_t)r->valid_documents, "valid_tokens", (json_int_t)r->valid_tokens,
+                      "valid_text_bytes", (json_int_t)r->valid_bytes, "empty_documents",
+                      (json_int_t)r->empty_documents, "vocab", (int)r->vocab, "seconds", seconds);
+        json_dumpf(root, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(root);
+        return;
+    }
+    line_print(f->output_prefix, "", r->documents, r->tokens, r->bytes);
+    if (r->valid_documents)
+        line_print(f->output_prefix, "_valid", r->valid_documents, r->valid_tokens, r->valid_bytes);
+    else if (f->valid_fraction > 0)
+        printf("no document fell to %s_valid: there are few, another --seed may choose some\n",
+               f->output_prefix);
+    if (r->empty_documents) printf("%" PRIu64 " empty documents skipped\n", r->empty_documents);
+    printf("vocabulary %" PRId32 ", %.1f s\n", r->vocab, seconds);
+}
+
+static void help_print(void)
+{
+    fputs(
+        "usage: trireme data prepare --input FILE... --output-prefix P (--tokenizer FILE | "
+        "--train-bpe VOCAB) [flags]\n"
+        "\n"
+        "Turns plain text (one document a file) and JSONL (one document a line) into Megatron "
+        "token "
+        "shards.\nAll files appear at the end, or none. Links inside folders are not followed.\n\n",
+        stdout);
+    flags_help(flags, FLAGS, stdout);
+    fputs("\nExit codes: 0 done, 1 the system refused (disk full), 2 bad usage or input, 130 "
+          "interrupted.\n",
+          stdout);
+}
+
+int data_prepare(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    prepare_flags f = {.partitions = 1};
+    prepare_result r;
+    bar b = {0};
+    char *separator = NULL, *tokens_by = NULL;
+    double began = clock_seconds();
+    TRY(flags_parse(flags, FLAGS, argc, argv, &f, NULL, e));
+    if (f.help) {
+        help_print();
+        goto done;
+    }
+    TRY(flags_check(&f, e));
+    b.shown = !f.quiet && isatty(STDERR_FILENO);
+    prepare_options o = options_from(&f, &b);
+    o.document_separator = separator = f.separator ? separator_unescape(f.separator) : NULL;
+    o.tokenizer = tokens_by = tokenizer_path(f.tokenizer ? f.tokenizer : f.tokenizer_model);
+    result = prepare_run(&o, &r, e);
+    bar_clear(&b);
+    if (result == OK) result_print(&f, &r, clock_seconds() - began);
+done:
+    free(separator);
+    free(tokens_by);
+    flag_texts_clear(&f.input);
+    flag_texts_clear(&f.json_keys);
+    return result == OK ? 0 : cmd_fail(e);
+}

@@ -1,0 +1,134 @@
+// start.c -- from the command line to a run that may begin: everything is checked before the run's
+// directory is touched. Called by cmd_train in the starting process.
+#include "cmd/run.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "ckpt/ckpt.h"
+#include "data/sidecar.h"
+#include "data/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A run's directory holds one job. What may differ when it goes on is the job file's own business.
+static status check_directory(const start *s, bool *goes_on, err *e)
+{
+    status result = OK;
+    const job *j = s->job;
+    char *old = file_join(j->train.out, "job.yaml");
+    *goes_on = false;
+    if (!file_exists(old)) goto done;
+    if (j->resume == RESUME_NEVER) goto done;
+    TRY(job_check_same_run(j, old, e));
+    *goes_on = true;
+done:
+    free(old);
+    return result;
+}
+
+static status find_checkpoint(start *s, bool goes_on, err *e)
+{
+    status result = OK;
+    text warnings = {0};
+    const job *j = s->job;
+    ckpt *c = NULL;
+    if (j->resume == RESUME_FROM) {
+        TRY(ckpt_verify(j->resume_from, e));
+        s->resume = text_copy(j->resume_from);
+    } else if (goes_on) {
+        TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
+        if (warnings.bytes) fprintf(stderr, "trireme: %s\n", warnings.at);
+    }
+    if (s->resume) {
+        int64_t step;
+        TRY(ckpt_open(s->resume, &c, e));
+        TRY(ckpt_int(c, "step", &step, e));
+        s->resume_step = (uint64_t)step;
+    }
+done:
+    ckpt_close(c);
+    text_clear(&warnings);
+    return result;
+}
+
+// Checkpoints carry the tokenizer: that of the model's folder, or the one that the data was made
+// with.
+static status settle_tokenizer(start *s, err *e)
+{
+    status result = OK;
+    sidecar side = {0};
+    tokenizer *t = NULL;
+    bool found = false;
+    const job *j = s->job;
+    char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    if (own && file_exists(own)) {
+        s->inputs.tokenizer_folder = text_copy(j->model.path);
+        goto done;
+    }
+    if (s->inputs.train->shape.input_type != I32 || strcmp(j->data.train[0].path, "mock") == 0)
+        goto done;
+    TRY(sidecar_read(j->data.train[0].path, &side, &found, e));
+    if (!found || !side.tokenizer || !file_exists(side.tokenizer)) goto done;
+    s->inputs.tokenizer_folder = file_join(j->train.out, "tokenizer");
+    TRY(tokenizer_load(side.tokenizer, &t, e));
+    TRY(file_make_directories(s->inputs.tokenizer_folder, e));
+    TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
+done:
+    tokenizer_close(t);
+    sidecar_clear(&side);
+    free(own);
+    return result;
+}
+
+static status claim_directory(start *s, err *e)
+{
+    status result = OK;
+    text yaml = {0};
+    char *path = file_join(s->job->train.out, "job.yaml");
+    TRY(file_make_directories(s->job->train.out, e));
+    TRY(settle_tokenizer(s, e));
+    job_write_yaml(s->job, &yaml);
+    TRY(file_replace(path, yaml.at, yaml.bytes, e));
+    s->log_path = file_join(s->job->train.out, "log.jsonl");
+    s->opened = true;
+done:
+    text_clear(&yaml);
+    free(path);
+    return result;
+}
+
+status start_open(start *s, int argc, char **argv, err *e)
+{
+    status result = OK;
+    bool goes_on;
+    const char *path = argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
+    int skip = path ? 2 : 1;
+    TRY(job_open(path, argc - skip, argv + skip, &s->job, e));
+    TRY(inputs_open(s->job, &s->inputs, e));
+    TRY(check_directory(s, &goes_on, e));
+    TRY(find_checkpoint(s, goes_on, e));
+    TRY(claim_directory(s, e));
+done:
+    return result;
+}
+
+void start_log_error(const start *s, int rank, const err *why)
+{
+    log_file *l = NULL;
+    if (!s->opened || why->code == E_INTERRUPTED || why->code == E_USAGE) return;
+    // A log that cannot be written must not hide the error that is about to be printed.
+    if (log_open(s->log_path, true, &l, NULL) == OK &&
+        log_error(l, -1, rank, why->text, NULL) == OK)
+        (void)log_end(l, -1, "failed", (float)(clock_seconds() - s->began), NULL);
+    log_close(l);
+}
+
+void start_close(start *s)
+{
+    inputs_close(&s->inputs);
+    free(s->resume);
+    free(s->log_path);
+    job_close(s->job);
+}

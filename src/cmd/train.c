@@ -1,0 +1,72 @@
+// train.c -- `trireme train`: opens the job, starts its ranks, and on each of them walks from step
+// to step.
+//
+// What a rank does between two steps (log, progress, evaluation, saving) is here; what a step does
+// is in train/step.c.
+#include "cmd/cmd.h"
+#include "cmd/run.h"
+
+#include "base/clock.h"
+#include "launch/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: trireme train JOB.yaml [--key value ...] [--resume auto|never|DIR] [--quiet]\n"
+    "\n"
+    "Starts the job's ranks on this machine and trains. Every key of the job file can be given by "
+    "its dotted path,\n"
+    "e.g. --train.steps 100 --launch.ranks 2; the command line wins over the file.\n\n";
+
+static status train_steps(run *r, err *e)
+{
+    status result = OK;
+    trainer *t = r->session.trainer;
+    bool stop = false;
+    while (!stop && trainer_steps_done(t) < (uint64_t)r->job->train.steps) {
+        step_result s;
+        TRY(trainer_step(t, world_stop_requested(r->world), &s, e));
+        TRY(run_report_step(r, &s, e));
+        stop = s.stop;
+        TRY(run_after_step(r, &s, e));
+    }
+    TRY(run_finish(r, stop, e));
+    if (stop)
+        FAIL(E_INTERRUPTED, "interrupted after step %llu",
+             (unsigned long long)trainer_steps_done(t));
+done:
+    return result;
+}
+
+static status rank_train(world *w, int rank, int ranks, void *arg, err *e)
+{
+    status result = OK;
+    const start *s = arg;
+    run r = {0};
+    TRY(run_open(&r, s, w, rank, ranks, e));
+    TRY(train_steps(&r, e));
+done:
+    run_close(&r);
+    return result;
+}
+
+int cmd_train(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    start s = {0};
+    int first_rank = -1;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return cmd_job_help(usage);
+    s.began = clock_seconds();
+    TRY(start_open(&s, argc, argv, e));
+    launch_options o = {
+        .ranks = s.job->launch.ranks, .as_threads = s.job->launch.as_threads, .own_terminal = true};
+    TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));
+done:
+    if (result != OK) start_log_error(&s, first_rank, e);
+    start_close(&s);
+    return result == OK ? 0 : cmd_fail(e);
+}

@@ -1,0 +1,68 @@
+// session.c -- one rank of a job: device, communicator, trainer. See session.h.
+#include "session/session.h"
+
+#include "parallel/policy.h"
+
+#include <string.h>
+
+static recompute recompute_of(const char *word)
+{
+    return strcmp(word, "full") == 0        ? RECOMPUTE_FULL
+           : strcmp(word, "selective") == 0 ? RECOMPUTE_SELECTIVE
+                                            : RECOMPUTE_NONE;
+}
+
+status session_options(const job *j, const inputs *in, int ranks, trainer_options *out, err *e)
+{
+    status result = OK;
+    int axes[AXES] = {1, 1, 1, 1, 1};
+    axes[AXIS_DP_REPLICATE] = ranks;
+    *out = (trainer_options){.family = family_find(j->model.config.family),
+                             .config = &j->model.config,
+                             .policy = policy_find(j->parallel.dp),
+                             .bucket_bytes = j->parallel.bucket_bytes,
+                             .recompute = recompute_of(j->parallel.recompute),
+                             .precision = j->train.precision,
+                             .micro_batch = j->train.micro_batch,
+                             .global_batch = j->train.global_batch,
+                             .seq_len = j->model.config.family == FAMILY_MLP ? 1 : j->data.seq_len,
+                             .seed = j->train.seed,
+                             .steps = (uint64_t)j->train.steps,
+                             .optimizer = j->optimizer,
+                             .lr = j->lr,
+                             .clip_grad_norm = j->train.clip_grad_norm,
+                             .skip_nonfinite = j->checks.nonfinite == NONFINITE_SKIP,
+                             .replicas_every = j->checks.replicas_every,
+                             .train = in->train,
+                             .valid = in->valid,
+                             .order = j->data.order,
+                             .weights = in->weights};
+    out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, ranks);
+    TRY(mesh_make(axes, ranks, &out->mesh, e));
+done:
+    return result;
+}
+
+status session_open(const job *j, const inputs *in, world *w, int rank, session *out, err *e)
+{
+    status result = OK;
+    trainer_options o;
+    device_options d = {.threads = j->launch.threads_per_rank};
+    *out = (session){0};
+    TRY(device_open(j->launch.device, &d, &out->device, e));
+    TRY(world_attach(w, rank, out->device, &out->comm, e));
+    TRY(session_options(j, in, out->comm->size, &o, e));
+    o.device = out->device;
+    o.comm = out->comm;
+    TRY(trainer_open(&o, &out->trainer, e));
+done:
+    return result;
+}
+
+void session_close(session *s)
+{
+    trainer_close(s->trainer);
+    comm_close(s->comm);
+    device_close(s->device);
+    *s = (session){0};
+}

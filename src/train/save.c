@@ -1,0 +1,221 @@
+// save.c -- a trainer's state as the tensors of a checkpoint, and back. Weights go into the
+// HuggingFace folder in the type that the model computes in; what that cannot hold (moments, fp32
+// masters beside bf16) goes into the state.
+#include "base/dtype.h"
+#include "ckpt/ckpt.h"
+#include "train/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// One tensor of the state file: a part of the state of one parameter.
+typedef struct state_tensor {
+    char name[PARAM_NAME_BYTES + 16];
+    state_part part;
+    int param;
+} state_tensor;
+
+typedef struct saver {
+    trainer *t;
+    param_files files;
+    state_tensor *state;
+    tensor_info *state_info;
+    size_t states;
+    float *whole, *piece; // of the parameter at hand
+    char *bytes;          // of the tensor at hand, as stored
+} saver;
+
+static const char *part_name(state_part part)
+{
+    static const char *const name[STATE_PARTS] = {"weight", "m", "v"};
+    return name[part];
+}
+
+// Fp32 weights are in the HuggingFace folder already.
+static bool is_stored(const trainer *t, state_part part)
+{
+    return t->state[part] && (part != STATE_WEIGHT || t->low != t->weights);
+}
+
+static status state_list(saver *s, err *e)
+{
+    const trainer *t = s->t;
+    size_t most = (size_t)t->model->params * STATE_PARTS;
+    s->state = calloc(most, sizeof *s->state);
+    s->state_info = calloc(most, sizeof *s->state_info);
+    if (!s->state || !s->state_info)
+        return err_set(e, E_IO, "no memory for the list of %zu tensors", most);
+    for (int part = 0; part < STATE_PARTS; part++)
+        for (int p = 0; is_stored(t, (state_part)part) && p < t->model->params; p++) {
+            state_tensor *x = &s->state[s->states];
+            const param_decl *d = t->model->param[p].decl;
+            snprintf(x->name, sizeof x->name, "%s.%s", part_name((state_part)part),
+                     t->model->param[p].name);
+            x->part = (state_part)part, x->param = p;
+            s->state_info[s->states++] =
+                (tensor_info){.name = x->name,
+                              .type = F32,
+                              .known_type = true,
+                              .dims = d->dims,
+                              .dim = {d->dim[0], d->dim[1]},
+                              .bytes = (uint64_t)t->model->param[p].count * sizeof(float)};
+        }
+    return OK;
+}
+
+static status weight_bytes(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
+{
+    status result = OK;
+    saver *s = arg;
+    const param_file *f = &s->files.file[i];
+    const tensor_info *info = &s->files.info[i];
+    if (offset == 0) {
+        TRY(trainer_read_state(s->t, STATE_WEIGHT, f->param, s->whole, e));
+        param_file_extract(s->t->model, f, s->whole, s->piece);
+        dtype_convert(s->bytes, info->type, s->piece, F32,
+                      (size_t)(info->bytes / dtype_bytes(info->type)));
+    }
+    memcpy(out, s->bytes + offset, bytes);
+done:
+    return result;
+}
+
+static status state_bytes(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
+{
+    status result = OK;
+    saver *s = arg;
+    if (offset == 0)
+        TRY(trainer_read_state(s->t, s->state[i].part, s->state[i].param, s->whole, e));
+    memcpy(out, (char *)s->whole + offset, bytes);
+done:
+    return result;
+}
+
+static char *facts_json(const trainer *t)
+{
+    text json = {0};
+    uint64_t samples = t->steps_done * (uint64_t)t->o.global_batch;
+    text_addf(&json,
+              "{\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"seed\":%" PRIu64
+              ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d}",
+              samples, samples * (uint64_t)t->o.seq_len, t->o.seed,
+              optim_rule_of(&t->o.optimizer)->name, dtype_name(t->o.precision), t->o.comm->size);
+    return json.at;
+}
+
+static status saver_open(saver *s, trainer *t, err *e)
+{
+    status result = OK;
+    int64_t most = 0;
+    *s = (saver){.t = t};
+    for (int p = 0; p < t->model->params; p++)
+        if (t->model->param[p].count > most) most = t->model->param[p].count;
+    param_files_make(t->model, t->o.precision, &s->files);
+    TRY(state_list(s, e));
+    s->whole = malloc((size_t)most * sizeof(float));
+    s->piece = malloc((size_t)most * sizeof(float));
+    s->bytes = malloc((size_t)most * sizeof(float));
+    if (!s->whole || !s->piece || !s->bytes)
+        FAIL(E_IO, "no memory to stage a tensor of %" PRId64 " elements", most);
+done:
+    return result;
+}
+
+static void saver_close(saver *s)
+{
+    param_files_clear(&s->files);
+    free(s->state);
+    free(s->state_info);
+    free(s->whole);
+    free(s->piece);
+    free(s->bytes);
+}
+
+static status save_here(trainer *t, const trainer_save_options *o, char **folder, err *e)
+{
+    status result = OK;
+    saver s = {0};
+    char *facts = facts_json(t);
+    TRY(saver_open(&s, t, e));
+    ckpt_save_options c = {.out = o->out,
+                           .step = (int64_t)t->steps_done,
+                           .keep = o->keep,
+                           .weights = {s.files.info, (size_t)s.files.count, weight_bytes, &s},
+                           .state = {s.state_info, s.states, state_bytes, &s},
+                           .config_json = o->config_json,
+                           .state_json = facts,
+                           .tokenizer_folder = o->tokenizer_folder};
+    TRY(ckpt_save(&c, folder, e));
+done:
+    saver_close(&s);
+    free(facts);
+    return result;
+}
+
+status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e)
+{
+    status result = OK;
+    if (t->o.comm->rank == 0) TRY(save_here(t, o, folder, e));
+    TRY(comm_barrier(t->o.comm, e));
+done:
+    return result;
+}
+
+static status check_facts(const trainer *t, const ckpt *c, err *e)
+{
+    status result = OK;
+    const char *optimizer, *precision;
+    int64_t seed;
+    TRY(ckpt_text(c, "optimizer", &optimizer, e));
+    TRY(ckpt_text(c, "precision", &precision, e));
+    TRY(ckpt_int(c, "seed", &seed, e));
+    if (strcmp(optimizer, optim_rule_of(&t->o.optimizer)->name) != 0)
+        FAIL(E_USAGE, "%s: saved with optimizer %s, the job has %s", c->folder, optimizer,
+             optim_rule_of(&t->o.optimizer)->name);
+    if (strcmp(precision, dtype_name(t->o.precision)) != 0)
+        FAIL(E_USAGE, "%s: saved with precision %s, the job has %s", c->folder, precision,
+             dtype_name(t->o.precision));
+    if ((uint64_t)seed != t->o.seed)
+        FAIL(E_USAGE, "%s: saved with seed %" PRId64 ", the job has %" PRIu64, c->folder, seed,
+             t->o.seed);
+done:
+    return result;
+}
+
+static status load_state(trainer *t, const ckpt *c, err *e)
+{
+    status result = OK;
+    saver s = {0};
+    TRY(saver_open(&s, t, e));
+    for (int p = 0; t->low == t->weights && p < t->model->params; p++) {
+        TRY(param_load(t->model, p, c->weights, s.whole, e));
+        TRY(trainer_write_state(t, STATE_WEIGHT, p, s.whole, e));
+    }
+    for (size_t i = 0; i < s.states; i++) {
+        const tensor_info *x = safetensors_find(c->state, s.state[i].name);
+        if (!x || x->type != F32 || x->bytes != s.state_info[i].bytes)
+            FAIL(E_USAGE, "%s: state tensor %s is %s", c->folder, s.state[i].name,
+                 x ? "of another shape" : "missing");
+        memcpy(s.whole, x->data, x->bytes);
+        TRY(trainer_write_state(t, s.state[i].part, s.state[i].param, s.whole, e));
+    }
+done:
+    saver_close(&s);
+    return result;
+}
+
+status trainer_resume(trainer *t, const char *folder, err *e)
+{
+    status result = OK;
+    ckpt *c = NULL;
+    int64_t step;
+    TRY(ckpt_open(folder, &c, e));
+    TRY(ckpt_int(c, "step", &step, e));
+    TRY(check_facts(t, c, e));
+    if (t->o.comm->rank == 0) TRY(load_state(t, c, e));
+    TRY(trainer_restore(t, (uint64_t)step, e));
+done:
+    ckpt_close(c);
+    return result;
+}
