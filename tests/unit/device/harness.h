@@ -1,0 +1,51 @@
+// harness.h -- what the device tests share: random numbers, a context, and calls of one kernel.
+#ifndef TRIREME_TESTS_DEVICE_HARNESS_H
+#define TRIREME_TESTS_DEVICE_HARNESS_H
+
+#include "base/rng.h"
+#include "device/cpu/cpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A context of `threads` at the level that TRIREME_CPU says; fails the test when there is none.
+static inline cpu_context harness_open(int threads)
+{
+    cpu_context x;
+    err e = {0};
+    if (cpu_context_open(&(device_options){.threads = threads}, &x, &e) != OK)
+        fail_msg("%s", e.text);
+    return x;
+}
+
+// `count` floats of about a standard normal distribution. The caller frees.
+static inline float *harness_random(int64_t count, uint64_t seed)
+{
+    float *x = malloc(sizeof(float) * (size_t)(count > 0 ? count : 1));
+    rng_key key = rng_key_make(seed, RNG_MOCK, 0, 0);
+    for (int64_t i = 0; i < count; i++) x[i] = rng_normal(key, (uint64_t)i);
+    return x;
+}
+
+static inline float *harness_zeros(int64_t count)
+{
+    return calloc((size_t)(count > 0 ? count : 1), sizeof(float));
+}
+
+// The same numbers rounded to bf16. The caller frees.
+static inline uint16_t *harness_bf16(const float *x, int64_t count)
+{
+    uint16_t *y = malloc(2 * (size_t)(count > 0 ? count : 1));
+    for (int64_t i = 0; i < count; i++) y[i] = float_to_bf16(x[i]);
+    return y;
+}
+
+#endif

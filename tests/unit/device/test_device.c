@@ -1,0 +1,146 @@
+// test_device.c -- opening a cpu device, its levels, its memory counts, and how a failure in a
+// stream reaches the next sync.
+#include "unit/device/harness.h"
+
+static device *open_cpu(void)
+{
+    device *d = NULL;
+    err e = {0};
+    if (device_open("cpu", &(device_options){.threads = 2}, &d, &e) != OK) fail_msg("%s", e.text);
+    return d;
+}
+
+static void unknown_names_are_refused(void **state)
+{
+    (void)state;
+    device *d = NULL;
+    err e = {0};
+    assert_int_equal(device_open("tpu", NULL, &d, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "tpu"));
+    assert_null(d);
+    assert_int_equal(device_open("cpu", &(device_options){.isa = "sse9"}, &d, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "sse9"));
+    assert_non_null(strstr(e.text, "avx512"));
+    assert_int_equal(device_open("cpu", &(device_options){.threads = -1}, &d, &e), E_USAGE);
+    assert_null(d);
+}
+
+static void the_environment_forces_a_level(void **state)
+{
+    (void)state;
+    char kept[32] = "";
+    if (getenv("TRIREME_CPU")) snprintf(kept, sizeof kept, "%s", getenv("TRIREME_CPU"));
+    cpu_level level;
+    err e = {0};
+    setenv("TRIREME_CPU", "generic", 1);
+    assert_int_equal(cpu_level_choose(NULL, &level, &e), OK);
+    assert_int_equal(level, CPU_GENERIC);
+    setenv("TRIREME_CPU", "fast", 1);
+    assert_int_equal(cpu_level_choose("auto", &level, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "TRIREME_CPU=fast"));
+    assert_int_equal(cpu_level_choose("generic", &level, &e), OK); // the option goes first
+    cpu_features features;
+    cpu_features_read(&features);
+    if (features.best < CPU_AMX) {
+        assert_int_equal(cpu_level_choose("amx", &level, &e), E_USAGE);
+        assert_non_null(strstr(e.text, cpu_level_name(features.best)));
+    }
+    if (*kept) setenv("TRIREME_CPU", kept, 1);
+    if (!*kept) unsetenv("TRIREME_CPU");
+}
+
+static void memory_is_aligned_and_counted(void **state)
+{
+    (void)state;
+    device *d = open_cpu();
+    void *small = NULL, *big = NULL;
+    assert_int_equal(device_alloc(d, MEMORY_DEVICE, 100, &small, NULL), OK);
+    assert_int_equal(device_alloc(d, MEMORY_HOST, 5 << 20, &big, NULL), OK);
+    assert_int_equal((uintptr_t)small % 64, 0);
+    assert_int_equal((uintptr_t)big % 64, 0);
+    memset(big, 1, 5 << 20);
+    assert_int_equal(d->bytes_now, 100 + (5 << 20));
+    device_release(d, MEMORY_HOST, big, 5 << 20);
+    assert_int_equal(d->bytes_now, 100);
+    assert_int_equal(d->bytes_peak, 100 + (5 << 20));
+    assert_int_equal(d->allocations, 2);
+    device_release(d, MEMORY_DEVICE, small, 100);
+    err e = {0};
+    assert_int_equal(device_alloc(d, MEMORY_DEVICE, (size_t)1 << 60, &big, &e), E_FIT);
+    assert_int_equal(d->bytes_now, 0);
+    device_close(d);
+    device_close(NULL);
+}
+
+static status add_one(void *arg, err *e)
+{
+    (void)e;
+    int *at;
+    memcpy(&at, arg, sizeof at);
+    ++*at;
+    return OK;
+}
+
+static status refuse(void *arg, err *e)
+{
+    return err_set(e, E_PEER, "rank %d is lost", *(int *)arg);
+}
+
+static void a_failure_is_kept_for_the_next_sync(void **state)
+{
+    (void)state;
+    device *d = open_cpu();
+    stream *s = NULL;
+    err e = {0};
+    assert_int_equal(d->ops->stream_open(d, STREAM_COMM, &s, &e), OK);
+    int count = 0, *at = &count, first = 3, second = 4;
+    d->ops->call(s, refuse, &first, sizeof first);
+    d->ops->call(s, refuse, &second, sizeof second);
+    d->ops->call(s, add_one, &at, sizeof at);
+    assert_int_equal(d->ops->sync(s, &e), E_PEER);
+    assert_string_equal(e.text, "rank 3 is lost");
+    assert_int_equal(d->ops->sync(s, &e), OK);
+    assert_int_equal(count, 1);
+    d->ops->stream_close(s);
+    d->ops->stream_close(NULL);
+    device_close(d);
+}
+
+static void the_rate_of_products_is_measured_and_leaves_no_memory(void **state)
+{
+    (void)state;
+    device *d = open_cpu();
+    assert_true(device_matmul_rate(d, F32, 0) > 1e8);
+    assert_true(device_matmul_rate(d, BF16, 0) > 1e8);
+    assert_int_equal(d->bytes_peak, 0);
+    assert_int_equal(d->allocations, 0);
+    device_close(d);
+}
+
+static void every_kernel_has_a_name_and_a_form(void **state)
+{
+    (void)state;
+    cpu_features features;
+    cpu_features_read(&features);
+    for (cpu_level level = 0; level <= features.best; level++) {
+        cpu_kernels k;
+        cpu_kernels_fill(&k, level);
+        for (kernel kind = 0; kind < KERNELS; kind++) {
+            assert_non_null(k.run[kind]);
+            assert_string_not_equal(kernel_name(kind), "unknown");
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(the_environment_forces_a_level),
+        cmocka_unit_test(memory_is_aligned_and_counted),
+        cmocka_unit_test(a_failure_is_kept_for_the_next_sync),
+        cmocka_unit_test(the_rate_of_products_is_measured_and_leaves_no_memory),
+        cmocka_unit_test(every_kernel_has_a_name_and_a_form),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

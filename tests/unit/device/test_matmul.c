@@ -1,0 +1,203 @@
+// test_matmul.c -- the products of the cpu device against the plain-C reference: every storage
+// order, strides, bias, accumulation, tiny and empty sizes, fp32 and both ways of bf16.
+#include "device/cpu/cpu_products.h"
+#include "unit/device/harness.h"
+
+typedef struct sizes {
+    int64_t m, n, k;
+} sizes;
+
+static const sizes shapes[] = {{1, 1, 1},    {3, 5, 7},      {1, 96, 64},   {64, 1, 40},
+                               {17, 33, 65}, {16, 16, 0},    {0, 4, 4},     {4, 0, 4},
+                               {40, 48, 33}, {2, 780, 1030}, {780, 2, 1030}};
+
+// The operands of one product in both types, with room for a stride longer than a row.
+typedef struct operands {
+    float *a, *b, *c, *bias;
+    uint16_t *a16, *b16, *c16, *bias16;
+    int64_t count_a, count_b, count_c;
+} operands;
+
+enum { PAD = 3 };
+
+static operands operands_make(const matmul_args *p)
+{
+    operands o = {.count_a = (p->trans_a ? p->k : p->m) * p->lda,
+                  .count_b = (p->trans_b ? p->n : p->k) * p->ldb,
+                  .count_c = p->m * p->ldc};
+    o.a = harness_random(o.count_a, 1), o.b = harness_random(o.count_b, 2);
+    o.c = harness_random(o.count_c, 3), o.bias = harness_random(p->n, 4);
+    o.a16 = harness_bf16(o.a, o.count_a), o.b16 = harness_bf16(o.b, o.count_b);
+    o.c16 = harness_bf16(o.c, o.count_c), o.bias16 = harness_bf16(o.bias, p->n);
+    return o;
+}
+
+static void operands_free(operands *o)
+{
+    free(o->a), free(o->b), free(o->c), free(o->bias);
+    free(o->a16), free(o->b16), free(o->c16), free(o->bias16);
+}
+
+// Runs `fast` and the reference on equal inputs; every element of C, those between the rows
+// included, must agree within rounding.
+static void assert_product(const cpu_context *x, cpu_kernel fast, matmul_args p, bool bias)
+{
+    operands o = operands_make(&p), r = operands_make(&p);
+    bool wide = p.type == F32;
+    p.a = wide ? (void *)o.a : o.a16, p.b = wide ? (void *)o.b : o.b16;
+    if (bias) p.bias = wide ? (void *)o.bias : o.bias16;
+    matmul_args reference = p;
+    p.c = p.c_type == F32 ? (void *)o.c : o.c16;
+    reference.c = p.c_type == F32 ? (void *)r.c : r.c16;
+    cpu_kernels kernels;
+    ref_kernels_fill(&kernels);
+    fast(x, &p);
+    kernels.run[K_MATMUL](x, &reference);
+    err e = {0};
+    if (cpu_context_failure(x, &e) != OK) fail_msg("%s", e.text);
+    double part = p.c_type == F32 ? 4e-6 : 1e-2, size = 1 + sqrt((double)p.k);
+    for (int64_t i = 0; i < o.count_c; i++) {
+        double got = p.c_type == F32 ? o.c[i] : bf16_to_float(o.c16[i]);
+        double want = p.c_type == F32 ? r.c[i] : bf16_to_float(r.c16[i]);
+        if (!(fabs(got - want) <= part * (size + fabs(want))))
+            fail_msg("%ldx%ldx%ld %s%s element %ld is %.8g, not %.8g", (long)p.m, (long)p.n,
+                     (long)p.k, p.trans_a ? "T" : "N", p.trans_b ? "T" : "N", (long)i, got, want);
+    }
+    operands_free(&o);
+    operands_free(&r);
+}
+
+// All storage orders of all shapes, with and without bias and accumulation, dense and strided.
+static void check_all(cpu_kernel fast, dtype type, dtype c_type, int threads)
+{
+    cpu_context x = harness_open(threads);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        bool large = shapes[i].m * shapes[i].n * shapes[i].k > 1000000; // the reference is slow
+        for (int flags = large ? 28 : 0; flags < 32; flags++) {
+            matmul_args p = {.m = shapes[i].m,
+                             .n = shapes[i].n,
+                             .k = shapes[i].k,
+                             .type = type,
+                             .c_type = c_type,
+                             .trans_a = flags & 1,
+                             .trans_b = flags & 2,
+                             .accumulate = flags & 4};
+            int64_t pad = flags & 16 ? PAD : 0;
+            p.lda = (p.trans_a ? p.m : p.k) + pad;
+            p.ldb = (p.trans_b ? p.k : p.n) + pad;
+            p.ldc = p.n + pad;
+            assert_product(&x, fast, p, flags & 8);
+        }
+    }
+    cpu_context_close(&x);
+}
+
+static void fp32_products_equal_the_reference(void **state)
+{
+    (void)state;
+    check_all(cpu_matmul, F32, F32, 1);
+    check_all(cpu_matmul, F32, F32, 3);
+}
+
+static void bf16_products_equal_the_reference(void **state)
+{
+    (void)state;
+    check_all(cpu_matmul, BF16, BF16, 1);
+    check_all(cpu_matmul, BF16, F32, 2);
+}
+
+static void widen(const cpu_context *x, const void *args)
+{
+    const matmul_args *p = args;
+    if (p->m > 0 && p->n > 0) cpu_product_widen(x, p);
+}
+
+static void widened_bf16_products_equal_the_reference(void **state)
+{
+    (void)state;
+    check_all(widen, BF16, BF16, 2);
+    check_all(widen, BF16, F32, 1);
+}
+
+static void a_product_repeats_bit_for_bit(void **state)
+{
+    (void)state;
+    cpu_context x = harness_open(2);
+    for (dtype type = F32; type <= BF16; type++) {
+        matmul_args p = {.m = 130,
+                         .n = 257,
+                         .k = 300,
+                         .lda = 130,
+                         .ldb = 300,
+                         .ldc = 257,
+                         .type = type,
+                         .c_type = F32,
+                         .trans_a = true,
+                         .trans_b = true};
+        operands o = operands_make(&p);
+        float *again = harness_zeros(o.count_c);
+        p.a = type == F32 ? (void *)o.a : o.a16, p.b = type == F32 ? (void *)o.b : o.b16;
+        p.c = o.c;
+        cpu_matmul(&x, &p);
+        p.c = again;
+        cpu_matmul(&x, &p);
+        assert_memory_equal(o.c, again, sizeof(float) * (size_t)o.count_c);
+        free(again);
+        operands_free(&o);
+    }
+    cpu_context_close(&x);
+}
+
+static void a_shape_is_prepared_once(void **state)
+{
+    (void)state;
+    cpu_context x = harness_open(1);
+    matmul_args p = {
+        .m = 20, .n = 30, .k = 40, .lda = 40, .ldb = 30, .ldc = 30, .type = BF16, .c_type = BF16};
+    operands o = operands_make(&p);
+    p.a = o.a16, p.b = o.b16, p.c = o.c16;
+    for (int repeat = 0; repeat < 5; repeat++) {
+        for (int64_t m = 1; m <= 20; m++) {
+            p.m = m;
+            cpu_matmul(&x, &p);
+        }
+    }
+    assert_int_equal(x.products->used, x.products->bf16_instructions ? 20 : 0);
+    operands_free(&o);
+    cpu_context_close(&x);
+}
+
+static void a_refused_product_is_reported_once(void **state)
+{
+    (void)state;
+    cpu_context x = harness_open(1);
+    float one[4] = {1, 1, 1, 1};
+    matmul_args p = {.m = 2,
+                     .n = 2,
+                     .k = 2,
+                     .a = one,
+                     .b = one,
+                     .c = one,
+                     .lda = 1,
+                     .ldb = 2,
+                     .ldc = 2}; // a stride shorter than its row
+    cpu_matmul(&x, &p);
+    err e = {0};
+    assert_int_equal(cpu_context_failure(&x, &e), E_INTERNAL);
+    assert_non_null(strstr(e.text, "m=2 n=2 k=2"));
+    assert_int_equal(cpu_context_failure(&x, &e), OK);
+    cpu_context_close(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp32_products_equal_the_reference),
+        cmocka_unit_test(bf16_products_equal_the_reference),
+        cmocka_unit_test(widened_bf16_products_equal_the_reference),
+        cmocka_unit_test(a_product_repeats_bit_for_bit),
+        cmocka_unit_test(a_shape_is_prepared_once),
+        cmocka_unit_test(a_refused_product_is_reported_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
