@@ -6,9 +6,9 @@
 #include "base/text.h"
 
 #include <jansson.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // The folder part of a path with its slash, as a length.
 static size_t folder_length(const char *path)
@@ -23,8 +23,11 @@ static char *tokenizer_stored(const char *tokenizer, const char *prefix)
     size_t folder = folder_length(prefix);
     if (folder_length(tokenizer) == folder && memcmp(tokenizer, prefix, folder) == 0)
         return text_copy(tokenizer + folder);
-    char *absolute = realpath(tokenizer, NULL);
-    return absolute ? absolute : text_copy(tokenizer);
+    char *here = tokenizer[0] == '/' ? NULL : getcwd(NULL, 0);
+    if (!here) return text_copy(tokenizer);
+    char *absolute = file_join(here, tokenizer);
+    free(here);
+    return absolute;
 }
 
 status sidecar_write(const char *path, const char *prefix, const sidecar *s, err *e)
