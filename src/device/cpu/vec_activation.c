@@ -1,0 +1,179 @@
+// vec_activation.c -- activations and gated activations with their gradients, element by element.
+#include "device/cpu/vec.h"
+#include "device/cpu/vec_math.h"
+
+enum { ACTIVATION_GRAIN = 4096 }; // elements worth a thread
+
+static const float gelu_cubic = 0.044715f;
+static const float two_root_two_over_pi = 1.5957691216f; // 2 sqrt(2/pi)
+
+// y = f(x) and, when asked for, *slope = f'(x). GELU by tanh is x times the logistic function of
+// 2u, u the argument of the tanh.
+VEC_INLINE vf activate(activation act, vf x, vf *slope)
+{
+    vf one = v_set(1), left;
+    switch (act) {
+    case ACT_GELU: {
+        vf below = v_normal(x, &left);
+        if (slope) *slope = below + x * left;
+        return x * below;
+    }
+    case ACT_GELU_TANH: {
+        vf square = x * x;
+        vf s =
+            v_logistic(v_set(two_root_two_over_pi) * (x + v_set(gelu_cubic) * square * x), &left);
+        vf inner = v_set(two_root_two_over_pi) * (one + v_set(3 * gelu_cubic) * square);
+        if (slope) *slope = s + x * s * left * inner;
+        return x * s;
+    }
+    case ACT_RELU: {
+        vmask positive = v_less(v_zero(), x);
+        vf flat = x * v_zero(); // keeps NaN
+        if (slope) *slope = v_pick(positive, one, flat);
+        return v_pick(positive, x, flat);
+    }
+    case ACT_SILU: {
+        vf s = v_logistic(x, &left);
+        if (slope) *slope = s * (one + x * left);
+        return x * s;
+    }
+    default: { // ACT_TANH
+        vf t = v_tanh(x);
+        if (slope) *slope = one - t * t;
+        return t;
+    }
+    }
+}
+
+// Expands to one call per function and type, each with constants.
+#define BY_ACTIVATION(act, type, CALL)                                                             \
+    do {                                                                                           \
+        if ((act) == ACT_GELU) CALL(ACT_GELU, type);                                               \
+        if ((act) == ACT_GELU_TANH) CALL(ACT_GELU_TANH, type);                                     \
+        if ((act) == ACT_RELU) CALL(ACT_RELU, type);                                               \
+        if ((act) == ACT_SILU) CALL(ACT_SILU, type);                                               \
+        if ((act) == ACT_TANH) CALL(ACT_TANH, type);                                               \
+    } while (0)
+#define BY_KIND(act, type, CALL)                                                                   \
+    do {                                                                                           \
+        if ((type) == F32) BY_ACTIVATION(act, F32, CALL);                                          \
+        if ((type) == BF16) BY_ACTIVATION(act, BF16, CALL);                                        \
+    } while (0)
+
+VEC_INLINE void forward(const activation_args *p, int64_t first, int64_t last, activation act,
+                        dtype type)
+{
+#define FORWARD(i, n) v_store_n(p->y, i, n, type, activate(act, v_load_n(p->x, i, n, type), NULL))
+    V_EACH(i, first, last, FORWARD);
+#undef FORWARD
+}
+
+VEC_INLINE void backward(const activation_args *p, int64_t first, int64_t last, activation act,
+                         dtype type)
+{
+#define BACKWARD(i, n)                                                                             \
+    do {                                                                                           \
+        vf slope;                                                                                  \
+        activate(act, v_load_n(p->x, i, n, type), &slope);                                         \
+        v_store_n(p->y, i, n, type, slope *v_load_n(p->dy, i, n, type));                           \
+    } while (0)
+    V_EACH(i, first, last, BACKWARD);
+#undef BACKWARD
+}
+
+static void forward_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                         int thread)
+{
+    (void)x, (void)thread;
+    const activation_args *p = args;
+#define CALL(act, type) forward(p, first, last, act, type)
+    BY_KIND(p->act, p->type, CALL);
+#undef CALL
+}
+
+static void backward_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                          int thread)
+{
+    (void)x, (void)thread;
+    const activation_args *p = args;
+#define CALL(act, type) backward(p, first, last, act, type)
+    BY_KIND(p->act, p->type, CALL);
+#undef CALL
+}
+
+void VEC(activation)(const cpu_context *x, const void *args)
+{
+    const activation_args *p = args;
+    VEC(share)(x, p, p->count, ACTIVATION_GRAIN, forward_part);
+}
+
+void VEC(activation_grad)(const cpu_context *x, const void *args)
+{
+    const activation_args *p = args;
+    VEC(share)(x, p, p->count, ACTIVATION_GRAIN, backward_part);
+}
+
+VEC_INLINE void glu_rows(const glu_args *p, int64_t first, int64_t last, activation act, dtype type)
+{
+    for (int64_t r = first; r < last; r++) {
+        const void *gate = vec_at(p->x, 2 * r * p->cols, type);
+        const void *up = vec_at(gate, p->cols, type);
+        void *y = vec_at(p->y, r * p->cols, type);
+#define GLU(c, n)                                                                                  \
+    v_store_n(y, c, n, type,                                                                       \
+              activate(act, v_load_n(gate, c, n, type), NULL) * v_load_n(up, c, n, type))
+        V_EACH(c, 0, p->cols, GLU);
+#undef GLU
+    }
+}
+
+VEC_INLINE void glu_grad_rows(const glu_args *p, int64_t first, int64_t last, activation act,
+                              dtype type)
+{
+    for (int64_t r = first; r < last; r++) {
+        const void *gate = vec_at(p->x, 2 * r * p->cols, type), *up = vec_at(gate, p->cols, type);
+        void *d_gate = vec_at(p->y, 2 * r * p->cols, type), *d_up = vec_at(d_gate, p->cols, type);
+        const void *dy = vec_at(p->dy, r * p->cols, type);
+#define GLU_GRAD(c, n)                                                                             \
+    do {                                                                                           \
+        vf slope, d = v_load_n(dy, c, n, type), u = v_load_n(up, c, n, type);                      \
+        vf f = activate(act, v_load_n(gate, c, n, type), &slope);                                  \
+        v_store_n(d_gate, c, n, type, d *u *slope);                                                \
+        v_store_n(d_up, c, n, type, d *f);                                                         \
+    } while (0)
+        V_EACH(c, 0, p->cols, GLU_GRAD);
+#undef GLU_GRAD
+    }
+}
+
+static void glu_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                     int thread)
+{
+    (void)x, (void)thread;
+    const glu_args *p = args;
+#define CALL(act, type) glu_rows(p, first, last, act, type)
+    BY_KIND(p->act, p->type, CALL);
+#undef CALL
+}
+
+static void glu_grad_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                          int thread)
+{
+    (void)x, (void)thread;
+    const glu_args *p = args;
+#define CALL(act, type) glu_grad_rows(p, first, last, act, type)
+    BY_KIND(p->act, p->type, CALL);
+#undef CALL
+}
+
+void VEC(glu)(const cpu_context *x, const void *args)
+{
+    const glu_args *p = args;
+    VEC(share)(x, p, p->rows, 1 + ACTIVATION_GRAIN / (1 + p->cols), glu_part);
+}
+
+void VEC(glu_grad)(const cpu_context *x, const void *args)
+{
+    const glu_args *p = args;
+    VEC(share)(x, p, p->rows, 1 + ACTIVATION_GRAIN / (1 + p->cols), glu_grad_part);
+}

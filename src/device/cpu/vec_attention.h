@@ -1,0 +1,53 @@
+// vec_attention.h -- what the fused attention kernels share: the sizes of their tiles, which keys a
+// query sees, and the dropout of one row of a tile.
+#ifndef TRIREME_DEVICE_CPU_VEC_ATTENTION_H
+#define TRIREME_DEVICE_CPU_VEC_ATTENTION_H
+
+#include "device/cpu/vec_tile.h"
+
+#include <math.h>
+
+enum {
+    TILE_QUERIES = 64, // rows of a tile of scores
+    TILE_KEYS = 64,    // and its columns
+    TILE_STRIP = 12,   // rows of the pieces in which a tile on the causal diagonal is done
+    TILE_WORDS = TILE_KEYS + 4 * VL + 4,
+    DECODE_QUERIES = 4, // up to so many queries are done one by one, by dot products
+};
+
+// The few-query form of VEC(attention).
+void VEC(attention_decode)(const cpu_context *x, const void *args);
+
+// How many keys query t sees, from key 0.
+static inline int64_t keys_seen(const attention_args *p, int64_t t)
+{
+    if (!p->causal) return p->tk;
+    int64_t seen = t + 1 + p->tk - p->tq;
+    return seen < 0 ? 0 : seen;
+}
+
+// How many of the keys from k0 on, of `keys`, query t sees.
+static inline int64_t keys_seen_in(const attention_args *p, int64_t t, int64_t k0, int64_t keys)
+{
+    int64_t n = keys_seen(p, t) - k0;
+    return n < 0 ? 0 : min64(n, keys);
+}
+
+// Writes to keep[0 … n-1], n <= TILE_KEYS rounded up to VL, what dropout multiplies the
+// probabilities of keys k0 … by: 0 or 1/(1-p).
+static inline void dropout_row(const attention_args *p, int64_t b, int64_t h, int64_t t, int64_t k0,
+                               int64_t n, float *keep)
+{
+    uint32_t room[TILE_WORDS];
+    uint64_t row = p->row0 + (uint64_t)(b * p->tq + t);
+    uint64_t at = (row * (uint64_t)p->heads + (uint64_t)h) * p->drop_stride + (uint64_t)k0;
+    const uint32_t *words = VEC(random)(p->key, at, n, room);
+    vf scale = v_set(1 / (1 - p->dropout)), limit = v_set(p->dropout);
+    for (int64_t c = 0; c < n; c += VL) {
+        vi bits = (vi)((vu) * (const vi_any *)(words + c) >> 8);
+        vmask dropped = v_less(v_from_int(bits) * v_set(0x1p-24f), limit);
+        v_store(keep, c, F32, v_pick(dropped, v_zero(), scale));
+    }
+}
+
+#endif

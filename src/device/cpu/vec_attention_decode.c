@@ -1,0 +1,176 @@
+// vec_attention_decode.c -- attention of one or a few queries, as in generating text: bound by
+// reading the keys and values once, so it uses dot products straight from where they are, without
+// packing. Called by VEC(attention). One thread does one head of keys with all the query heads that
+// read it.
+#include "device/cpu/ref.h"
+#include "device/cpu/vec_attention.h"
+#include "device/cpu/vec_math.h"
+
+enum { DECODE_KEYS = 256 }; // keys that go by at a time
+
+// The queries that read one head of keys: state of query i at [i], rows of `width` floats.
+typedef struct decode {
+    const attention_args *p;
+    int64_t b, kv, width;
+    float *q, *o; // [queries, width], q scaled
+    float *s;     // [DECODE_KEYS]
+    double *sum;  // [queries]
+    float *top;   // [queries]
+} decode;
+
+VEC_INLINE float dot(const float *a, const void *b, int64_t n, dtype type)
+{
+    vf sum = v_zero();
+#define DOT(c, lanes) sum += v_load(a, c, F32) * v_load_n(b, c, lanes, type)
+    V_EACH(c, 0, n, DOT);
+#undef DOT
+    return v_sum(sum);
+}
+
+// o += sum over j of weight[j] * v[j].
+VEC_INLINE void gather(float *o, const float *weight, const void *v, int64_t stride, int64_t keys,
+                       int64_t n, dtype type)
+{
+    int64_t c = 0;
+    for (; c + 4 * VL <= n; c += 4 * VL) {
+        vf sum[4];
+        for (int i = 0; i < 4; i++) sum[i] = v_load(o, c + i * VL, F32);
+        for (int64_t j = 0; j < keys; j++)
+            for (int i = 0; i < 4; i++)
+                sum[i] += v_set(weight[j]) * v_load(v, j * stride + c + i * VL, type);
+        for (int i = 0; i < 4; i++) v_store(o, c + i * VL, F32, sum[i]);
+    }
+    for (; c < n; c += VL) {
+        vf sum = v_load(o, c, F32);
+        for (int64_t j = 0; j < keys; j++)
+            sum += v_set(weight[j]) * v_load_n(v, j * stride + c, min64(n - c, VL), type);
+        v_store(o, c, F32, sum);
+    }
+}
+
+// Scores in d->s[0 … keys-1] to probabilities under the running maximum of query i.
+static void soften(decode *d, int64_t i, int64_t keys)
+{
+    vf tops = v_set(d->top[i]);
+    for (int64_t j = 0; j < keys; j += VL)
+        tops = v_max(tops, v_pick(v_first_lanes(keys - j), v_load(d->s, j, F32), tops));
+    float top = v_top(tops);
+    float fade = v_exp_negative(v_set(d->top[i] - top))[0];
+    if (d->top[i] > -INFINITY && fade != 1) {
+        d->sum[i] *= fade;
+        for (int64_t c = 0; c < d->width; c++) d->o[i * d->width + c] *= fade;
+    }
+    d->top[i] = top;
+    vf sum = v_zero();
+    for (int64_t j = 0; j < keys; j += VL) {
+        vf e = v_keep(v_first_lanes(keys - j), v_exp_negative(v_load(d->s, j, F32) - v_set(top)));
+        sum += e;
+        v_store(d->s, j, F32, e);
+    }
+    d->sum[i] += v_sum(sum);
+}
+
+static void drop(const decode *d, int64_t h, int64_t t, int64_t k0, int64_t keys)
+{
+    for (int64_t at = 0; at < keys; at += TILE_KEYS) {
+        float keep[TILE_KEYS];
+        dropout_row(d->p, d->b, h, t, k0 + at, TILE_KEYS, keep);
+        for (int64_t c = 0; c < TILE_KEYS; c += VL)
+            v_store(d->s, at + c, F32, v_load(d->s, at + c, F32) * v_load(keep, c, F32));
+    }
+}
+
+// Query t of head h against keys k0 … k0+keys-1; its state is number i.
+VEC_INLINE void decode_keys(decode *d, int64_t i, int64_t h, int64_t t, int64_t k0, int64_t keys,
+                            dtype type)
+{
+    const attention_args *p = d->p;
+    const void *k = vec_at(p->k, d->b * p->k_batch + d->kv * p->head_dim + k0 * p->k_stride, type);
+    const void *v = vec_at(p->v, d->b * p->v_batch + d->kv * p->head_dim + k0 * p->v_stride, type);
+    for (int64_t j = 0; j < keys; j++)
+        d->s[j] = dot(d->q + i * d->width, vec_at(k, j * p->k_stride, type), p->head_dim, type);
+    soften(d, i, keys);
+    if (p->dropout > 0) drop(d, h, t, k0, keys);
+    gather(d->o + i * d->width, d->s, v, p->v_stride, keys, p->head_dim, type);
+}
+
+static void decode_layout(decode *d, float *at)
+{
+    const attention_args *p = d->p;
+    int64_t queries = p->heads / p->kv_heads * p->tq;
+    d->width = round_up(p->head_dim, VL);
+    d->sum = (double *)at;
+    d->q = at + 2 * round_up(queries, VL);
+    d->o = d->q + queries * d->width;
+    d->s = d->o + queries * d->width;
+    d->top = d->s + DECODE_KEYS;
+}
+
+static size_t decode_bytes(const attention_args *p)
+{
+    int64_t queries = p->heads / p->kv_heads * p->tq;
+    int64_t floats = 2 * queries * round_up(p->head_dim, VL) + DECODE_KEYS + 4 * queries + 4 * VL;
+    return sizeof(float) * (size_t)floats;
+}
+
+// Packs the queries (into) or writes the results (out of) the state of one head of keys.
+static void decode_start(decode *d)
+{
+    const attention_args *p = d->p;
+    int64_t group = p->heads / p->kv_heads;
+    for (int64_t i = 0; i < group * p->tq; i++) {
+        int64_t h = d->kv * group + i / p->tq, row = d->b * p->tq + i % p->tq;
+        const void *q = vec_at(p->q, row * p->q_stride + h * p->head_dim, p->type);
+        VEC(tile_pack)(d->q + i * d->width, d->width, q, 0, 1, p->head_dim, p->scale, p->type);
+        memset(d->o + i * d->width, 0, sizeof(float) * (size_t)d->width);
+        d->sum[i] = 0;
+        d->top[i] = -INFINITY;
+    }
+}
+
+static void decode_finish(const decode *d)
+{
+    const attention_args *p = d->p;
+    int64_t group = p->heads / p->kv_heads;
+    for (int64_t i = 0; i < group * p->tq; i++) {
+        int64_t h = d->kv * group + i / p->tq, t = i % p->tq;
+        void *o = vec_at(p->o, (d->b * p->tq + t) * p->o_stride + h * p->head_dim, p->type);
+        p->lse[(d->b * p->heads + h) * p->tq + t] = (float)(d->top[i] + log(d->sum[i]));
+        VEC(tile_unpack)
+        (o, 0, d->o + i * d->width, d->width, 1, p->head_dim, (float)(1 / d->sum[i]), p->type);
+    }
+}
+
+static void decode_heads(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                         int thread)
+{
+    const attention_args *p = args;
+    int64_t group = p->heads / p->kv_heads;
+    decode d = {.p = p};
+    decode_layout(&d, cpu_scratch(x, thread));
+    for (int64_t task = first; task < last; task++) {
+        d.b = task / p->kv_heads;
+        d.kv = task % p->kv_heads;
+        decode_start(&d);
+        for (int64_t k0 = 0; k0 < p->tk; k0 += DECODE_KEYS) {
+            for (int64_t i = 0; i < group * p->tq; i++) {
+                int64_t h = d.kv * group + i / p->tq, t = i % p->tq;
+                int64_t keys = keys_seen_in(p, t, k0, min64(DECODE_KEYS, p->tk - k0));
+                if (keys == 0) continue;
+                if (p->type == F32) decode_keys(&d, i, h, t, k0, keys, F32);
+                if (p->type == BF16) decode_keys(&d, i, h, t, k0, keys, BF16);
+            }
+        }
+        decode_finish(&d);
+    }
+}
+
+void VEC(attention_decode)(const cpu_context *x, const void *args)
+{
+    const attention_args *p = args;
+    if (decode_bytes(p) > CPU_SCRATCH_BYTES) {
+        ref_attention(x, p); // thousands of query heads on one head of keys: no fast form
+    } else {
+        VEC(share)(x, p, p->batch * p->kv_heads, 1, decode_heads);
+    }
+}

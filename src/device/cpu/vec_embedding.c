@@ -1,0 +1,86 @@
+// vec_embedding.c -- token and position embeddings. The gradient adds rows in row order, so it is
+// shared over the team by columns, never by rows.
+#include "device/cpu/vec.h"
+
+enum { COLUMN_GRAIN = 128 }; // columns worth a thread; whole cache lines
+
+VEC_INLINE void embed_rows(const embedding_args *p, int64_t first, int64_t last, dtype type)
+{
+    vf scale = v_set(p->scale);
+    for (int64_t r = first; r < last; r++) {
+        const void *token = vec_at(p->tokens, (int64_t)p->ids[r] * p->cols, type);
+        const void *position = vec_at(p->positions, (p->pos0 + r % p->seq) * p->cols, type);
+        void *y = vec_at(p->y, r * p->cols, type);
+#define BOTH(c, n)                                                                                 \
+    v_store_n(y, c, n, type, scale *v_load_n(token, c, n, type) + v_load_n(position, c, n, type))
+#define TOKEN(c, n) v_store_n(y, c, n, type, scale *v_load_n(token, c, n, type))
+        if (p->positions) {
+            V_EACH(c, 0, p->cols, BOTH);
+        } else {
+            V_EACH(c, 0, p->cols, TOKEN);
+        }
+#undef BOTH
+#undef TOKEN
+    }
+}
+
+static void embedding_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                           int thread)
+{
+    (void)x, (void)thread;
+    const embedding_args *p = args;
+    if (p->type == F32) embed_rows(p, first, last, F32);
+    if (p->type == BF16) embed_rows(p, first, last, BF16);
+}
+
+void VEC(embedding)(const cpu_context *x, const void *args)
+{
+    const embedding_args *p = args;
+    VEC(share)(x, p, p->rows, 16, embedding_part);
+}
+
+static void zero_columns(float *x, int64_t rows, int64_t cols, int64_t first, int64_t last)
+{
+    for (int64_t r = 0; r < rows; r++)
+        memset(x + r * cols + first, 0, sizeof(float) * (size_t)(last - first));
+}
+
+VEC_INLINE void add_columns(const embedding_grad_args *p, int64_t first, int64_t last, dtype type)
+{
+    vf scale = v_set(p->scale);
+    for (int64_t r = 0; r < p->rows; r++) {
+        const void *dy = vec_at(p->dy, r * p->cols, type);
+        if (p->d_tokens) {
+            float *to = p->d_tokens + (int64_t)p->ids[r] * p->cols;
+#define ADD(c, n)                                                                                  \
+    v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + scale * v_load_n(dy, c, n, type))
+            V_EACH(c, first, last, ADD);
+#undef ADD
+        }
+        if (p->d_positions) {
+            float *to = p->d_positions + r % p->seq * p->cols;
+#define ADD(c, n) v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + v_load_n(dy, c, n, type))
+            V_EACH(c, first, last, ADD);
+#undef ADD
+        }
+    }
+}
+
+static void embedding_grad_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                                int thread)
+{
+    (void)x, (void)thread;
+    const embedding_grad_args *p = args;
+    if (p->d_tokens && !p->accumulate_tokens)
+        zero_columns(p->d_tokens, p->vocab, p->cols, first, last);
+    if (p->d_positions && !p->accumulate_positions)
+        zero_columns(p->d_positions, p->max_seq, p->cols, first, last);
+    if (p->type == F32) add_columns(p, first, last, F32);
+    if (p->type == BF16) add_columns(p, first, last, BF16);
+}
+
+void VEC(embedding_grad)(const cpu_context *x, const void *args)
+{
+    const embedding_grad_args *p = args;
+    VEC(share)(x, p, p->cols, COLUMN_GRAIN, embedding_grad_part);
+}

@@ -1,0 +1,94 @@
+// vec_kernels.c -- the table of the fast kernels of one level of instructions, how their work is
+// shared over the team, and random numbers on vectors. Called by cpu_kernels_fill. K_MATMUL is not
+// here: it goes to oneDNN.
+#include "device/cpu/vec.h"
+
+#include <omp.h>
+
+void VEC(kernels_fill)(cpu_kernels *k)
+{
+    cpu_kernel *run = k->run;
+    run[K_BIAS_GRAD] = VEC(bias_grad);
+    run[K_EMBEDDING] = VEC(embedding);
+    run[K_EMBEDDING_GRAD] = VEC(embedding_grad);
+    run[K_NORM] = VEC(norm);
+    run[K_NORM_GRAD] = VEC(norm_grad);
+    run[K_ROPE] = VEC(rope);
+    run[K_ATTENTION] = VEC(attention);
+    run[K_ATTENTION_GRAD] = VEC(attention_grad);
+    run[K_ACTIVATION] = VEC(activation);
+    run[K_ACTIVATION_GRAD] = VEC(activation_grad);
+    run[K_GLU] = VEC(glu);
+    run[K_GLU_GRAD] = VEC(glu_grad);
+    run[K_ADD] = VEC(add);
+    run[K_DROPOUT] = VEC(dropout);
+    run[K_CROSS_ENTROPY] = VEC(cross_entropy);
+    run[K_SQUARE_ERROR] = VEC(square_error);
+    run[K_SUM_SQUARES] = VEC(sum_squares);
+    run[K_UPDATE] = VEC(update);
+    run[K_CONVERT] = VEC(convert);
+    run[K_FILL] = VEC(fill);
+    run[K_DIGEST] = VEC(digest);
+}
+
+void VEC(share)(const cpu_context *x, const void *args, int64_t count, int64_t grain, vec_part part)
+{
+    int64_t grains = (count + grain - 1) / grain;
+    int threads = grains < x->threads ? (int)grains : x->threads;
+    if (count <= 0) return;
+    if (threads <= 1) {
+        part(x, args, 0, count, 0);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    {
+        // The team may be smaller than asked for.
+        int thread = omp_get_thread_num(), team = omp_get_num_threads();
+        int64_t first = grains * thread / team * grain;
+        int64_t last = min64(grains * (thread + 1) / team * grain, count);
+        if (first < last) part(x, args, first, last, thread);
+    }
+}
+
+// Both halves of the 64-bit products of a and the constant m.
+VEC_INLINE void multiply(vu a, uint32_t m, vu *low, vu *high)
+{
+    vi by = v_set_int((int32_t)m);
+    vq even = (vq)V_OP(mul_epu32)((vi)a, by), odd = (vq)V_OP(mul_epu32)((vi)((vq)a >> 32), by);
+    const vq lower = (vq){} + 0xffffffffu;
+    *low = (vu)((even & lower) | (odd << 32));
+    *high = (vu)((even >> 32) | (odd & ~lower));
+}
+
+// rng_philox for the counters first … first+VL-1: out[4 l + w] is word w of counter l.
+VEC_INLINE void philox(rng_key key, uint64_t first, uint32_t *out)
+{
+    uint32_t low[VL], high[VL];
+    for (int l = 0; l < VL; l++) {
+        low[l] = (uint32_t)(first + (uint64_t)l);
+        high[l] = (uint32_t)((first + (uint64_t)l) >> 32);
+    }
+    vu c[4] = {(vu) * (vi_any *)low, (vu) * (vi_any *)high};
+    uint32_t k0 = key.k[0], k1 = key.k[1];
+    for (int round = 0; round < 10; round++) {
+        vu low0, high0, low1, high1;
+        multiply(c[0], 0xD2511F53u, &low0, &high0);
+        multiply(c[2], 0xCD9E8D57u, &low1, &high1);
+        c[0] = high1 ^ c[1] ^ k0;
+        c[2] = high0 ^ c[3] ^ k1;
+        c[1] = low1;
+        c[3] = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    for (int l = 0; l < VL; l++)
+        for (int w = 0; w < 4; w++) out[4 * l + w] = c[w][l];
+}
+
+const uint32_t *VEC(random)(rng_key key, uint64_t index0, int64_t n, uint32_t *room)
+{
+    int64_t skip = (int64_t)(index0 % 4);
+    for (int64_t at = 0; at < n + skip; at += 4 * VL)
+        philox(key, index0 / 4 + (uint64_t)at / 4, room + at);
+    return room + skip;
+}

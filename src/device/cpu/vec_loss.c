@@ -1,0 +1,122 @@
+// vec_loss.c -- cross-entropy with its gradient in place of the logits. A row is read once for the
+// log-sum-exp, block by block under a running maximum, and once more for the gradient. The losses
+// of the rows are added in row order. Who divides by the number of valid tokens is not known here.
+#include "device/cpu/vec.h"
+#include "device/cpu/vec_math.h"
+
+#include <math.h>
+
+enum {
+    LOSS_BLOCK = 1024,  // logits that stay near while maximum and sum are taken
+    LOSS_GRAIN = 16384, // logits worth a thread
+    LOSS_ROWS = CPU_SHARED_BYTES / sizeof(double), // rows whose losses fit the shared memory
+};
+
+// Some rows of a call, and where their losses go.
+typedef struct loss_rows {
+    const cross_entropy_args *p;
+    int64_t row0;
+    double *losses;
+} loss_rows;
+
+VEC_INLINE float block_top(const void *row, int64_t first, int64_t last, float scale, dtype type)
+{
+    vf s = v_set(scale), top[2] = {v_set(-INFINITY), v_set(-INFINITY)};
+    int64_t c = first;
+    for (; c + 2 * VL <= last; c += 2 * VL) {
+        top[0] = v_max(top[0], v_load(row, c, type) * s);
+        top[1] = v_max(top[1], v_load(row, c + VL, type) * s);
+    }
+    for (; c < last; c += VL) {
+        int64_t n = min64(last - c, VL);
+        vf x = v_load_n(row, c, n, type) * s;
+        top[0] = v_max(top[0], v_pick(v_first_lanes(n), x, top[0]));
+    }
+    return v_top(v_max(top[0], top[1]));
+}
+
+VEC_INLINE float block_sum(const void *row, int64_t first, int64_t last, float scale, float top,
+                           dtype type)
+{
+    vf s = v_set(scale), t = v_set(top), sum[2] = {v_zero(), v_zero()};
+    int64_t c = first;
+    for (; c + 2 * VL <= last; c += 2 * VL) {
+        sum[0] += v_exp_negative(v_load(row, c, type) * s - t);
+        sum[1] += v_exp_negative(v_load(row, c + VL, type) * s - t);
+    }
+    for (; c < last; c += VL) {
+        int64_t n = min64(last - c, VL);
+        vf e = v_exp_negative(v_load_n(row, c, n, type) * s - t);
+        sum[0] += v_keep(v_first_lanes(n), e);
+    }
+    return v_sum(sum[0] + sum[1]);
+}
+
+VEC_INLINE double row_lse(const void *row, int64_t cols, float scale, dtype type)
+{
+    double sum = 0;
+    float top = -INFINITY;
+    for (int64_t c = 0; c < cols; c += LOSS_BLOCK) {
+        int64_t to = min64(c + LOSS_BLOCK, cols);
+        float here = block_top(row, c, to, scale, type);
+        if (here > top) {
+            sum *= exp((double)top - here);
+            top = here;
+        }
+        sum += block_sum(row, c, to, scale, top, type);
+    }
+    return top + log(sum);
+}
+
+VEC_INLINE void row_grad(void *row, int64_t cols, float scale, double lse, int32_t label,
+                         dtype type)
+{
+    double at_label = scale * (exp((double)scale * v_load_n(row, label, 1, type)[0] - lse) - 1);
+    vf s = v_set(scale), l = v_set((float)lse);
+#define GRAD(c, n) v_store_n(row, c, n, type, s *v_exp_negative(v_load_n(row, c, n, type) * s - l))
+    V_EACH(c, 0, cols, GRAD);
+#undef GRAD
+    v_store_n(row, label, 1, type, v_set((float)at_label));
+}
+
+VEC_INLINE double loss_row(const cross_entropy_args *p, int64_t r, dtype type)
+{
+    void *row = vec_at(p->logits, r * p->cols, type);
+    int32_t label = p->labels[r];
+    if (label == p->ignore) {
+        if (p->gradient) memset(row, 0, (size_t)p->cols * (type == F32 ? 4 : 2));
+        return 0;
+    }
+    double lse = row_lse(row, p->cols, p->scale, type);
+    double loss = lse - (double)p->scale * v_load_n(row, label, 1, type)[0];
+    if (p->gradient) row_grad(row, p->cols, p->scale, lse, label, type);
+    return loss;
+}
+
+static void loss_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                      int thread)
+{
+    (void)x, (void)thread;
+    const loss_rows *w = args;
+    for (int64_t r = first; r < last; r++) {
+        if (w->p->type == F32) w->losses[r] = loss_row(w->p, w->row0 + r, F32);
+        if (w->p->type == BF16) w->losses[r] = loss_row(w->p, w->row0 + r, BF16);
+    }
+}
+
+void VEC(cross_entropy)(const cpu_context *x, const void *args)
+{
+    const cross_entropy_args *p = args;
+    loss_rows w = {.p = p, .losses = (double *)x->shared};
+    double loss = 0, count = 0;
+    for (; w.row0 < p->rows; w.row0 += LOSS_ROWS) {
+        int64_t rows = min64(p->rows - w.row0, LOSS_ROWS);
+        VEC(share)(x, &w, rows, 1 + LOSS_GRAIN / (1 + p->cols), loss_part);
+        for (int64_t r = 0; r < rows; r++) {
+            loss += w.losses[r];
+            count += p->labels[w.row0 + r] != p->ignore;
+        }
+    }
+    *p->loss_sum += loss;
+    *p->count += count;
+}

@@ -1,0 +1,56 @@
+// vec_rope.c -- rotary position embedding in place. The cosines and sines of a row are taken apart
+// once and used for all its heads.
+#include "device/cpu/vec.h"
+
+// Lanes 0, 2, 4, … and 1, 3, 5, … of the pair a, b.
+VEC_INLINE void unzip(vf a, vf b, vf *even, vf *odd)
+{
+#if VEC_BYTES == 64
+    vi lanes = _mm512_slli_epi32(v_iota(), 1);
+    *even = _mm512_permutex2var_ps(a, lanes, b);
+    *odd = _mm512_permutex2var_ps(a, lanes | v_set_int(1), b);
+#else
+    __m256d first = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
+    __m256d second = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd));
+    *even = _mm256_castpd_ps(_mm256_permute4x64_pd(first, 0xd8));
+    *odd = _mm256_castpd_ps(_mm256_permute4x64_pd(second, 0xd8));
+#endif
+}
+
+VEC_INLINE void rotate_rows(const rope_args *p, int64_t first, int64_t last, dtype type)
+{
+    int64_t half = p->rot / 2;
+    for (int64_t r = first; r < last; r++) {
+        const float *angles = p->table + (p->pos0 + r % p->seq) * half * 2;
+#define ROTATE(i, n)                                                                               \
+    do {                                                                                           \
+        vf cosine, sine;                                                                           \
+        unzip(v_load_n(angles, 2 * i, 2 * (n), F32),                                               \
+              v_load_n(angles, 2 * i + VL, 2 * (n)-VL, F32), &cosine, &sine);                      \
+        if (p->inverse) sine = -sine;                                                              \
+        for (int64_t h = 0; h < p->heads; h++) {                                                   \
+            int64_t at = r * p->stride + h * p->head_dim + i;                                      \
+            vf low = v_load_n(p->x, at, n, type), high = v_load_n(p->x, at + half, n, type);       \
+            v_store_n(p->x, at, n, type, low *cosine - high * sine);                               \
+            v_store_n(p->x, at + half, n, type, high * cosine + low * sine);                       \
+        }                                                                                          \
+    } while (0)
+        V_EACH(i, 0, half, ROTATE);
+#undef ROTATE
+    }
+}
+
+static void rope_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                      int thread)
+{
+    (void)x, (void)thread;
+    const rope_args *p = args;
+    if (p->type == F32) rotate_rows(p, first, last, F32);
+    if (p->type == BF16) rotate_rows(p, first, last, BF16);
+}
+
+void VEC(rope)(const cpu_context *x, const void *args)
+{
+    const rope_args *p = args;
+    VEC(share)(x, p, p->rows, 16, rope_part);
+}

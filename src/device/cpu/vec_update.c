@@ -1,0 +1,120 @@
+// vec_update.c -- one optimizer step on a flat range. It is bound by memory: seven streams for
+// adamw, prefetched ahead, with ordinary stores (stores around the caches were measured at half the
+// speed). Divisions by c1 and c2 are taken out of the loop.
+#include "device/cpu/vec.h"
+
+#include <math.h>
+
+enum {
+    UPDATE_GRAIN = 16384, // elements worth a thread
+    LINE = 16,            // floats in a cache line
+    AHEAD = 256,          // floats between use and prefetch: 1 KB
+};
+
+// What the formulas need, spread over vectors once.
+typedef struct update_terms {
+    vf grad_scale, decay, lr, step, beta1, rest1, beta2, rest2, root, eps;
+} update_terms;
+
+static update_terms terms_of(const update_args *p)
+{
+    bool scaled = p->rule == UPDATE_ADAMW || p->rule == UPDATE_ADAM;
+    bool apart = p->rule == UPDATE_ADAMW || p->rule == UPDATE_LION; // decay apart from the gradient
+    return (update_terms){
+        .grad_scale = v_set(p->grad_scale),
+        .decay = v_set(apart ? p->lr * p->weight_decay : p->weight_decay),
+        .lr = v_set(p->lr),
+        .step = v_set(scaled ? p->lr / p->c1 : 0),
+        .beta1 = v_set(p->beta1),
+        .rest1 = v_set(1 - p->beta1),
+        .beta2 = v_set(p->beta2),
+        .rest2 = v_set(1 - p->beta2),
+        .root = v_set(scaled ? 1 / sqrtf(p->c2) : 0),
+        .eps = v_set(p->eps),
+    };
+}
+
+// The new weights of n <= VL elements from i on; m and v are updated.
+VEC_INLINE vf update_lanes(const update_args *p, const update_terms *t, int64_t i, int64_t n,
+                           update_rule rule)
+{
+    vf w = v_load_n(p->w, i, n, F32), g = v_load_n(p->g, i, n, F32) * t->grad_scale;
+    if (rule == UPDATE_SGD) {
+        g += t->decay * w;
+        if (p->m) {
+            if (!p->first) g += t->beta1 * v_load_n(p->m, i, n, F32);
+            v_store_n(p->m, i, n, F32, g);
+        }
+        return w - t->lr * g;
+    }
+    if (rule == UPDATE_ADAM) {
+        g += t->decay * w;
+    } else {
+        w -= t->decay * w;
+    }
+    vf m = v_load_n(p->m, i, n, F32), mixed = t->beta1 * m + t->rest1 * g;
+    if (rule == UPDATE_LION) {
+        vf down = v_pick(v_less(v_zero(), mixed), t->lr, v_zero());
+        vf up = v_pick(v_less(mixed, v_zero()), t->lr, v_zero());
+        v_store_n(p->m, i, n, F32, t->beta2 * m + t->rest2 * g);
+        return w - down + up;
+    }
+    vf v = t->beta2 * v_load_n(p->v, i, n, F32) + t->rest2 * g * g;
+    v_store_n(p->m, i, n, F32, mixed);
+    v_store_n(p->v, i, n, F32, v);
+    return w - t->step * mixed / (v_sqrt(v) * t->root + t->eps);
+}
+
+VEC_INLINE void prefetch_line(const update_args *p, int64_t i)
+{
+    __builtin_prefetch(p->w + i + AHEAD, 1);
+    __builtin_prefetch(p->g + i + AHEAD, 0);
+    if (p->m) __builtin_prefetch(p->m + i + AHEAD, 1);
+    if (p->v) __builtin_prefetch(p->v + i + AHEAD, 1);
+}
+
+VEC_INLINE void update_range(const update_args *p, int64_t first, int64_t last, update_rule rule,
+                             bool low, dtype low_type)
+{
+    update_terms t = terms_of(p);
+#define UPDATE(i, n)                                                                               \
+    do {                                                                                           \
+        vf updated = update_lanes(p, &t, i, n, rule);                                              \
+        v_store_n(p->w, i, n, F32, updated);                                                       \
+        if (low) v_store_n(p->low, i, n, low_type, updated);                                       \
+    } while (0)
+    int64_t line = first;
+    for (; line + LINE <= last; line += LINE) {
+        prefetch_line(p, line);
+#pragma GCC unroll 2
+        for (int64_t i = line; i < line + LINE; i += VL) UPDATE(i, VL);
+    }
+    V_EACH(i, line, last, UPDATE);
+#undef UPDATE
+}
+
+VEC_INLINE void update_rule_range(const update_args *p, int64_t first, int64_t last,
+                                  update_rule rule)
+{
+    if (!p->low) update_range(p, first, last, rule, false, F32);
+    if (p->low && p->low_type == F32) update_range(p, first, last, rule, true, F32);
+    if (p->low && p->low_type == BF16) update_range(p, first, last, rule, true, BF16);
+    if (p->low && p->low_type == F16) update_range(p, first, last, rule, true, F16);
+}
+
+static void update_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                        int thread)
+{
+    (void)x, (void)thread;
+    const update_args *p = args;
+    if (p->rule == UPDATE_ADAMW) update_rule_range(p, first, last, UPDATE_ADAMW);
+    if (p->rule == UPDATE_ADAM) update_rule_range(p, first, last, UPDATE_ADAM);
+    if (p->rule == UPDATE_SGD) update_rule_range(p, first, last, UPDATE_SGD);
+    if (p->rule == UPDATE_LION) update_rule_range(p, first, last, UPDATE_LION);
+}
+
+void VEC(update)(const cpu_context *x, const void *args)
+{
+    const update_args *p = args;
+    VEC(share)(x, p, p->count, UPDATE_GRAIN, update_part);
+}

@@ -1,0 +1,158 @@
+// Fused attention equals the reference, forward and backward, for every shape, type and level, and
+// has the same bits for every number of threads.
+#include "vec_check.h"
+
+typedef struct attention_shape {
+    int64_t batch, tq, tk, heads, kv_heads, head_dim;
+    bool causal;
+    float dropout;
+    dtype type;
+} attention_shape;
+
+static const char *shape_text(const attention_shape *s)
+{
+    static char text[160];
+    snprintf(text, sizeof text, "B=%ld Tq=%ld Tk=%ld H=%ld KV=%ld D=%ld %s dropout %g %s",
+             (long)s->batch, (long)s->tq, (long)s->tk, (long)s->heads, (long)s->kv_heads,
+             (long)s->head_dim, s->causal ? "causal" : "full", s->dropout, dtype_name(s->type));
+    return text;
+}
+
+// q, k and v lie in one array, as a model has them; o has a gap between rows.
+static attention_args describe_inputs(space *s, const attention_shape *h)
+{
+    int64_t d = h->head_dim, row = (h->heads + 2 * h->kv_heads) * d + 3;
+    int64_t tokens = h->batch * (h->tk > h->tq ? h->tk : h->tq);
+    unsigned char *qkv = space_random(s, tokens * row, h->type, 1, NULL);
+    size_t size = dtype_bytes(h->type);
+    return (attention_args){
+        .batch = h->batch,
+        .tq = h->tq,
+        .tk = h->tk,
+        .heads = h->heads,
+        .kv_heads = h->kv_heads,
+        .head_dim = d,
+        .q_stride = row,
+        .k_stride = row,
+        .v_stride = row,
+        .o_stride = h->heads * d + 1,
+        .k_batch = h->tk * row,
+        .v_batch = h->tk * row,
+        .q = qkv,
+        .k = qkv + size * (size_t)(h->heads * d),
+        .v = qkv + size * (size_t)((h->heads + h->kv_heads) * d),
+        .scale = 1 / sqrtf((float)d),
+        .dropout = h->dropout,
+        .key = rng_key_make(3, RNG_DROPOUT, 0, 0),
+        .row0 = 5,
+        .drop_stride = (uint64_t)h->tk + 1,
+        .causal = h->causal,
+        .type = h->type,
+    };
+}
+
+static kernel_call describe_forward(space *s, const void *shape)
+{
+    const attention_shape *h = shape;
+    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, h)};
+    attention_args *p = &call.u.attention;
+    p->o = space_random(s, p->batch * p->tq * p->o_stride, p->type, 1, "o");
+    p->lse = space_random(s, p->batch * p->heads * p->tq, F32, 1, "lse");
+    return call;
+}
+
+static kernel_call describe_backward(space *s, const void *shape)
+{
+    const attention_shape *h = shape;
+    kernel_call call = {.kind = K_ATTENTION_GRAD};
+    attention_grad_args *g = &call.u.attention_grad;
+    attention_args *p = &g->fwd;
+    *p = describe_inputs(s, h);
+    p->o = space_random(s, p->batch * p->tq * p->o_stride, p->type, 1, NULL);
+    p->lse = space_random(s, p->batch * p->heads * p->tq, F32, 1, NULL);
+    cpu_kernels fast;
+    cpu_kernels_fill(&fast, s->reference->level);
+    fast.run[K_ATTENTION](s->reference, p);
+    g->d_o = space_random(s, p->batch * p->tq * p->o_stride, p->type, 1, NULL);
+    unsigned char *grads = space_random(s, p->batch * p->tq * p->q_stride, p->type, 1, "dqkv");
+    g->dq = grads;
+    g->dk = grads + ((const unsigned char *)p->k - (const unsigned char *)p->q);
+    g->dv = grads + ((const unsigned char *)p->v - (const unsigned char *)p->q);
+    g->delta = space_random(s, p->batch * p->heads * p->tq, F32, 1, "delta");
+    return call;
+}
+
+static void check_both_types(attention_shape shape, describe_fn describe)
+{
+    for (int half = 0; half < 2; half++) {
+        shape.type = half ? BF16 : F32;
+        check_kernel(describe, &shape, shape_text(&shape));
+    }
+}
+
+static const attention_shape shapes[] = {
+    {2, 1, 1, 2, 2, 8, true, 0, F32},      {1, 5, 5, 4, 2, 16, true, 0, F32},
+    {2, 17, 17, 2, 1, 24, false, 0, F32},  {1, 64, 64, 2, 2, 64, true, 0, F32},
+    {1, 100, 100, 4, 1, 40, true, 0, F32}, {1, 65, 65, 1, 1, 80, false, 0, F32},
+    {1, 257, 257, 1, 1, 32, true, 0, F32}, {1, 70, 70, 2, 1, 128, true, 0, F32},
+    {1, 33, 33, 2, 2, 7, true, 0, F32},    {1, 130, 130, 2, 1, 20, false, 0, F32},
+};
+
+static void forward_equals_the_reference(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_both_types(shapes[i], describe_forward);
+}
+
+static void forward_with_earlier_keys_equals_the_reference(void **state)
+{
+    (void)state;
+    const attention_shape cases[] = {
+        {2, 1, 300, 4, 2, 64, true, 0, F32},  {1, 3, 257, 4, 1, 40, true, 0, F32},
+        {1, 1, 5, 2, 2, 8, false, 0, F32},    {1, 12, 200, 2, 1, 16, true, 0, F32},
+        {1, 70, 140, 2, 2, 24, true, 0, F32}, {1, 2, 70, 2, 1, 7, true, 0.25f, F32},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_both_types(cases[i], describe_forward);
+}
+
+static void backward_equals_the_reference(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_both_types(shapes[i], describe_backward);
+}
+
+static void dropout_keeps_what_the_reference_keeps(void **state)
+{
+    (void)state;
+    const attention_shape cases[] = {
+        {2, 70, 70, 2, 1, 16, true, 0.1f, F32},
+        {1, 33, 33, 2, 2, 8, false, 0.5f, F32},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_both_types(cases[i], describe_forward);
+        check_both_types(cases[i], describe_backward);
+    }
+}
+
+// So many heads share one that the sums of dq do not fit: two sweeps.
+static void backward_in_two_sweeps_equals_the_reference(void **state)
+{
+    (void)state;
+    const attention_shape shape = {1, 66, 66, 1030, 1, 12, true, 0, BF16};
+    check_kernel(describe_backward, &shape, shape_text(&shape));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forward_equals_the_reference),
+        cmocka_unit_test(forward_with_earlier_keys_equals_the_reference),
+        cmocka_unit_test(backward_equals_the_reference),
+        cmocka_unit_test(dropout_keeps_what_the_reference_keeps),
+        cmocka_unit_test(backward_in_two_sweeps_equals_the_reference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

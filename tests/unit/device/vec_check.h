@@ -1,0 +1,177 @@
+// vec_check.h -- compares every fast form of a kernel with the plain-C reference. A test describes
+// one call by a function that takes its arrays from a `space`; the call is then made once by the
+// reference and, at every level of this machine, with one and with two threads, each time on fresh
+// copies. Arrays start at odd addresses and are fenced, so that a write outside is seen.
+#ifndef TRIREME_TESTS_DEVICE_VEC_CHECK_H
+#define TRIREME_TESTS_DEVICE_VEC_CHECK_H
+
+#include "harness.h"
+
+// The one table of tolerances: how far a fast form may be from the reference, relative to the size
+// of the element plus the root mean square of its array. F32 outputs; BF16 outputs may differ by
+// the rounding of one last bit, in every kernel.
+static const double vec_tolerance_f32[KERNELS] = {
+    [K_BIAS_GRAD] = 2e-6,
+    [K_EMBEDDING] = 2e-7,
+    [K_EMBEDDING_GRAD] = 2e-6,
+    [K_NORM] = 2e-6,
+    [K_NORM_GRAD] = 5e-6,
+    [K_ROPE] = 5e-7,
+    [K_ATTENTION] = 5e-6,
+    [K_ATTENTION_GRAD] = 1e-5,
+    [K_ACTIVATION] = 5e-7,
+    [K_ACTIVATION_GRAD] = 1e-6,
+    [K_GLU] = 5e-7,
+    [K_GLU_GRAD] = 1e-6,
+    [K_ADD] = 2e-7,
+    [K_DROPOUT] = 1e-7,
+    [K_CROSS_ENTROPY] = 2e-6,
+    [K_SQUARE_ERROR] = 2e-7,
+    [K_UPDATE] = 1e-6,
+    [K_CONVERT] = 0,
+    [K_FILL] = 0,
+};
+static const double vec_tolerance_half = 0.0079; // 2^-7: one last bit of a BF16 number
+static const double vec_tolerance_f64 = 2e-7;    // sums that kernels give in F64
+
+enum { SPACE_ARRAYS = 16, FENCE = 64, FENCE_BYTE = 0xa5 };
+
+typedef struct space_array {
+    unsigned char *memory, *data;
+    int64_t count;
+    dtype type;
+    bool output;
+    const char *name;
+} space_array;
+
+typedef struct space {
+    space_array array[SPACE_ARRAYS];
+    int used;
+    const cpu_context *reference; // for arrays that another kernel makes
+} space;
+
+// One call over arrays of `s`; `shape` is the test's own description.
+typedef kernel_call (*describe_fn)(space *s, const void *shape);
+
+static inline void *space_array_of(space *s, int64_t count, dtype type, const char *name)
+{
+    assert_true(s->used < SPACE_ARRAYS);
+    size_t bytes = dtype_bytes(type) * (size_t)count;
+    space_array *a = &s->array[s->used++];
+    *a = (space_array){.count = count, .type = type, .output = name != NULL, .name = name};
+    a->memory = malloc(bytes + dtype_bytes(type) + 2 * FENCE);
+    assert_non_null(a->memory);
+    memset(a->memory, FENCE_BYTE, bytes + dtype_bytes(type) + 2 * FENCE);
+    a->data = a->memory + FENCE + dtype_bytes(type);
+    return a->data;
+}
+
+// An array of about standard normal numbers, times `scale`; with a name it is an output that is
+// compared.
+static inline void *space_random(space *s, int64_t count, dtype type, float scale, const char *name)
+{
+    void *data = space_array_of(s, count, type, name);
+    float *numbers = harness_random(count, (uint64_t)s->used);
+    for (int64_t i = 0; i < count; i++) numbers[i] *= scale;
+    dtype_convert(data, type, numbers, F32, (size_t)count);
+    free(numbers);
+    return data;
+}
+
+// Whole numbers in [0, below).
+static inline int32_t *space_ids(space *s, int64_t count, int32_t below)
+{
+    int32_t *ids = space_array_of(s, count, I32, NULL);
+    rng_key key = rng_key_make(7, RNG_MOCK, 0, 0);
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = (int32_t)(rng_word(key, (uint64_t)i) % (uint32_t)below);
+    return ids;
+}
+
+static inline void space_free(space *s)
+{
+    for (int i = 0; i < s->used; i++) {
+        const space_array *a = &s->array[i];
+        const unsigned char *end = a->data + dtype_bytes(a->type) * (size_t)a->count;
+        for (int j = 0; j < FENCE; j++)
+            if (end[j] != FENCE_BYTE || a->data[-1 - j] != FENCE_BYTE)
+                fail_msg("array %d (%s) was written outside", i, a->name ? a->name : "input");
+        free(a->memory);
+    }
+    s->used = 0;
+}
+
+static inline double space_element(const space_array *a, int64_t i)
+{
+    double value;
+    if (a->type == I64) return 0; // compared as bits
+    dtype_convert(&value, F64, a->data + dtype_bytes(a->type) * (size_t)i, a->type, 1);
+    return value;
+}
+
+static inline void compare_arrays(kernel k, const space_array *want, const space_array *have,
+                                  const char *what)
+{
+    double square = 0;
+    if (want->type == I64) {
+        if (memcmp(want->data, have->data, 8 * (size_t)want->count) != 0)
+            fail_msg("%s %s: %s differs", kernel_name(k), what, want->name);
+        return;
+    }
+    for (int64_t i = 0; i < want->count; i++) square += pow(space_element(want, i), 2);
+    double typical = want->count > 0 ? sqrt(square / (double)want->count) : 0;
+    double tolerance = want->type == F32   ? vec_tolerance_f32[k]
+                       : want->type == F64 ? vec_tolerance_f64
+                                           : vec_tolerance_half;
+    for (int64_t i = 0; i < want->count; i++) {
+        double w = space_element(want, i), h = space_element(have, i);
+        if (fabs(w - h) <= tolerance * (fabs(w) + typical)) continue;
+        fail_msg("%s %s: %s[%ld of %ld] is %.9g, reference %.9g (off by %.2g, allowed %.2g)",
+                 kernel_name(k), what, want->name, (long)i, (long)want->count, h, w,
+                 fabs(w - h) / (fabs(w) + typical), tolerance);
+    }
+}
+
+static inline void run_on(cpu_context *x, kernel_call *call, cpu_level level)
+{
+    cpu_kernels table;
+    cpu_kernels_fill(&table, level);
+    if (level == CPU_GENERIC) ref_kernels_fill(&table);
+    table.run[call->kind](x, &call->u);
+}
+
+// Makes the call in every form and fails unless all agree.
+static inline void check_kernel(describe_fn describe, const void *shape, const char *what)
+{
+    static const char *const level_words[] = {"generic", "avx2", "avx512", "amx"};
+    cpu_features features;
+    cpu_features_read(&features);
+    cpu_context one = harness_open(1), two = harness_open(2);
+    space want = {.reference = &one};
+    kernel_call call = describe(&want, shape);
+    run_on(&one, &call, CPU_GENERIC);
+    for (cpu_level level = CPU_AVX2; level <= features.best && level <= CPU_AVX512; level++) {
+        space first = {.reference = &one}, second = {.reference = &one};
+        char text[256];
+        snprintf(text, sizeof text, "%s %s", level_words[level], what);
+        call = describe(&first, shape);
+        run_on(&one, &call, level);
+        call = describe(&second, shape);
+        run_on(&two, &call, level);
+        for (int i = 0; i < want.used; i++) {
+            const space_array *a = &first.array[i], *b = &second.array[i];
+            if (!a->output) continue;
+            compare_arrays(call.kind, &want.array[i], a, text);
+            if (memcmp(a->data, b->data, dtype_bytes(a->type) * (size_t)a->count) != 0)
+                fail_msg("%s %s: %s differs between 1 and 2 threads", kernel_name(call.kind), text,
+                         a->name);
+        }
+        space_free(&first);
+        space_free(&second);
+    }
+    space_free(&want);
+    cpu_context_close(&one);
+    cpu_context_close(&two);
+}
+
+#endif
