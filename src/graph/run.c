@@ -13,8 +13,6 @@ void *run_at(const run_context *x, const value *v)
     if (v->place == PLACE_CACHE)
         offset = v->offset * (size_t)x->cache_rows +
                  (size_t)(x->pos0 * value_cols(v->root)) * dtype_bytes(v->type);
-    return x->base[PLACE_CACHE] +
-           (size_t)x->pos0 * (size_t)value_cols(v->root) * dtype_bytes(v->type);
     return x->base[v->place] + offset;
 }
 
