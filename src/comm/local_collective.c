@@ -69,20 +69,19 @@ static status meet(local *l, err *e)
 
 static const char *describe(char out[96], const post *p)
 {
-    static const char *const names[] = {"nothing",    "leaves the group", "barrier",
-                                        "all_reduce", "reduce_scatter",   "all_gather",
-                                        "broadcast"};
-    const char *name = names[p->kind];
-    if (p->kind == CALL_LEAVE || p->kind == CALL_BARRIER)
-        snprintf(out, 96, "%s", name);
+    const char *type = dtype_name((dtype)p->type), *op = reduce_op_name((reduce_op)p->op);
+    const unsigned long long count = p->count;
+    if (p->kind == CALL_LEAVE)
+        snprintf(out, 96, "leaves the group");
+    else if (p->kind == CALL_BARRIER)
+        snprintf(out, 96, "calls barrier");
     else if (p->kind == CALL_BROADCAST)
-        snprintf(out, 96, "broadcast of %llu bytes from %d", (unsigned long long)p->count, p->root);
+        snprintf(out, 96, "calls broadcast of %llu bytes from %d", count, p->root);
     else if (p->kind == CALL_ALL_GATHER)
-        snprintf(out, 96, "%s of %llu %s", name, (unsigned long long)p->count,
-                 dtype_name((dtype)p->type));
+        snprintf(out, 96, "calls all_gather of %llu %s", count, type);
     else
-        snprintf(out, 96, "%s of %llu %s (%s)", name, (unsigned long long)p->count,
-                 dtype_name((dtype)p->type), reduce_op_name((reduce_op)p->op));
+        snprintf(out, 96, "calls %s of %llu %s (%s)",
+                 p->kind == CALL_ALL_REDUCE ? "all_reduce" : "reduce_scatter", count, type, op);
     return out;
 }
 
@@ -97,10 +96,9 @@ static status check_same_call(local *l, err *e)
         if (memcmp((const char *)first + from, (const char *)p + from, bytes) == 0) continue;
         err why;
         memset(&why, 0, sizeof why);
-        err_set(&why, E_INTERNAL, "rank %d calls %s while rank %d calls %s",
-                l->group->world_rank[0], describe(a, first), l->group->world_rank[r],
-                describe(b, p));
-        world_fail(l->world, l->world_rank, &why);
+        err_set(&why, E_INTERNAL, "rank %d %s while rank %d %s", l->group->world_rank[0],
+                describe(a, first), l->group->world_rank[r], describe(b, p));
+        world_fail(l->world, -1, &why); // which of the two is wrong, nobody can tell
         return err_set(e, E_INTERNAL, "%s", why.text);
     }
     return OK;

@@ -116,7 +116,7 @@ static status refuse_length(const call *k, const message *m, err *e)
     memset(&why, 0, sizeof why);
     err_set(&why, E_INTERNAL, "rank %d sends %llu bytes while rank %d receives %zu", from,
             (unsigned long long)m->bytes, l->world_rank, k->count);
-    world_fail(l->world, l->world_rank, &why);
+    world_fail(l->world, -1, &why); // which of the two is wrong, nobody can tell
     return err_set(e, E_INTERNAL, "%s", why.text);
 }
 

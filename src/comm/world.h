@@ -27,14 +27,14 @@ status world_attach(world *w, int rank, device *d, comm **out, err *e);
 
 // The first failure of the run. world_fail keeps the first caller's record and aborts every
 // communicator of the world: pending and later calls on every rank return E_PEER within about 20
-// ms. Rank -1 is the starting process. Returns false when another was first.
+// ms. Rank -1: the starting process, or no rank alone. Returns false when another was first.
 bool world_fail(world *w, int rank, const err *why);
 // The same, by the starting process, for a rank whose process has ended before its work was done;
 // wait_status is waitpid's.
 bool world_lost(world *w, int rank, pid_t pid, int wait_status);
 // The first failure: true and filled (rank and out may be NULL) when there is one. out->code is
 // that of the failing rank; out->text is the whole line: "rank 1: …", "rank 1 (pid 7) was killed by
-// signal 9 (Killed)", or without a rank when it was the starting process (*rank -1).
+// signal 9 (Killed)", or without a rank (*rank -1).
 bool world_failure(const world *w, int *rank, err *out);
 
 // A request to stop in good order (Ctrl-C): the ranks read it once a step and agree on the step.

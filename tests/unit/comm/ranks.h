@@ -1,175 +1,12 @@
-// ranks.h -- for the communicator's tests: ranks as forked processes or threads, without launch/,
-// and a device whose streams run work at once, or late on a thread of their own.
+// ranks.h -- for the communicator's tests: ranks as forked processes or threads, without launch/.
 #ifndef TESTS_COMM_RANKS_H
 #define TESTS_COMM_RANKS_H
 
 #include "comm/world.h"
+#include "streams.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-enum { QUEUE = 256 };
-
-typedef struct test_stream {
-    stream base;
-    bool late;
-    status failed;
-    err why;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int issued, started, ended;
-    bool closing;
-    struct {
-        stream_fn fn;
-        char arg[STREAM_ARG_BYTES];
-    } work[QUEUE];
-} test_stream;
-
-static void test_stream_run(test_stream *s, int i)
-{
-    err why;
-    memset(&why, 0, sizeof why);
-    const status result = s->work[i].fn(s->work[i].arg, &why);
-    if (result == OK || s->failed != OK) return;
-    s->failed = result;
-    s->why = why;
-}
-
-static void *test_stream_main(void *arg)
-{
-    test_stream *s = arg;
-    unsigned random = 12345u + (unsigned)s->base.kind;
-    pthread_mutex_lock(&s->lock);
-    while (!s->closing || s->started < s->issued) {
-        if (s->started == s->issued) {
-            pthread_cond_wait(&s->changed, &s->lock);
-            continue;
-        }
-        const int i = s->started++ % QUEUE;
-        pthread_mutex_unlock(&s->lock);
-        usleep((unsigned)rand_r(&random) % 200);
-        test_stream_run(s, i);
-        pthread_mutex_lock(&s->lock);
-        s->ended++;
-        pthread_cond_broadcast(&s->changed);
-    }
-    pthread_mutex_unlock(&s->lock);
-    return NULL;
-}
-
-static void test_call(stream *on, stream_fn fn, const void *arg, size_t arg_bytes)
-{
-    test_stream *s = (test_stream *)on;
-    pthread_mutex_lock(&s->lock);
-    while (s->issued - s->ended == QUEUE) pthread_cond_wait(&s->changed, &s->lock);
-    const int i = s->issued % QUEUE;
-    s->work[i].fn = fn;
-    memcpy(s->work[i].arg, arg, arg_bytes);
-    s->issued++;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    if (!s->late) {
-        test_stream_run(s, i);
-        s->ended++;
-    }
-}
-
-static status test_sync(stream *on, err *e)
-{
-    test_stream *s = (test_stream *)on;
-    pthread_mutex_lock(&s->lock);
-    while (s->ended < s->issued) pthread_cond_wait(&s->changed, &s->lock);
-    const status result = s->failed;
-    if (result != OK && e) *e = s->why;
-    s->failed = OK;
-    pthread_mutex_unlock(&s->lock);
-    return result;
-}
-
-static status test_stream_open(device *d, stream_kind kind, bool late, stream **out)
-{
-    test_stream *s = calloc(1, sizeof *s);
-    if (!s) return E_FIT;
-    s->base = (stream){.device = d, .kind = kind};
-    s->late = late;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
-    if (late) pthread_create(&s->thread, NULL, test_stream_main, s);
-    *out = &s->base;
-    return OK;
-}
-
-static status test_stream_open_now(device *d, stream_kind kind, stream **out, err *e)
-{
-    (void)e;
-    return test_stream_open(d, kind, false, out);
-}
-
-static status test_stream_open_late(device *d, stream_kind kind, stream **out, err *e)
-{
-    (void)e;
-    return test_stream_open(d, kind, true, out);
-}
-
-static void test_stream_close(stream *on)
-{
-    test_stream *s = (test_stream *)on;
-    pthread_mutex_lock(&s->lock);
-    s->closing = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    if (s->late) pthread_join(s->thread, NULL);
-    pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->changed);
-    free(s);
-}
-
-static void test_copy(stream *on, void *dst, const void *src, size_t bytes)
-{
-    (void)on;
-    memmove(dst, src, bytes);
-}
-
-static status test_memory(device *d, memory_kind kind, size_t bytes, void **out, err *e)
-{
-    (void)d, (void)kind;
-    *out = aligned_alloc(64, (bytes + 64) & ~(size_t)63);
-    return *out ? OK : err_set(e, E_FIT, "no memory");
-}
-
-static void test_memory_release(device *d, memory_kind kind, void *p)
-{
-    (void)d, (void)kind;
-    free(p);
-}
-
-static const device_ops test_device_ops = {
-    .name = "test",
-    .alloc = test_memory,
-    .release = test_memory_release,
-    .stream_open = test_stream_open_now,
-    .stream_close = test_stream_close,
-    .sync = test_sync,
-    .copy = test_copy,
-    .call = test_call,
-};
-
-static const device_ops test_late_device_ops = {
-    .name = "test-late",
-    .alloc = test_memory,
-    .release = test_memory_release,
-    .stream_open = test_stream_open_late,
-    .stream_close = test_stream_close,
-    .sync = test_sync,
-    .copy = test_copy,
-    .call = test_call,
-};
 
 typedef struct seat {
     comm *comm;
@@ -216,7 +53,7 @@ static void *crew_rank_main(void *arg)
 }
 
 // Runs k->fn on every rank; fills k->results, and k->errors for threads. A process that was killed
-// has result -signal. Returns how many ranks did not return OK.
+// has result 128 + signal. Returns how many ranks did not return OK.
 static int crew_run(crew *k)
 {
     pthread_t threads[WORLD_RANKS];
@@ -247,7 +84,8 @@ static int crew_run(crew *k)
         } else {
             const pid_t pid = wait(&how);
             for (r = 0; pids[r] != pid;) r++;
-            k->results[r] = WIFEXITED(how) ? (status)WEXITSTATUS(how) : (status)-WTERMSIG(how);
+            k->results[r] =
+                WIFEXITED(how) ? (status)WEXITSTATUS(how) : (status)(128 + WTERMSIG(how));
             if (WIFSIGNALED(how)) world_lost(k->world, r, pid, how);
         }
         bad += k->results[r] != OK;

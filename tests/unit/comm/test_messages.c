@@ -1,0 +1,188 @@
+// Messages between two ranks: order, sizes beyond the ring, both directions at once, late streams.
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1 << 20 };
+
+static void fill(unsigned char *p, size_t bytes, unsigned seed)
+{
+    for (size_t i = 0; i < bytes; i++) p[i] = (unsigned char)((i * 131u + seed * 29u) >> 3);
+}
+
+static status expect(const unsigned char *p, size_t bytes, unsigned seed, err *e)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (p[i] != (unsigned char)((i * 131u + seed * 29u) >> 3))
+            return err_set(e, E_INTERNAL, "byte %zu of %zu differs", i, bytes);
+    return OK;
+}
+
+// Odd sizes from nothing to several rings, from private and from shared memory, around a circle.
+static status circle(const seat *s, err *e)
+{
+    status result = OK;
+    const size_t sizes[] = {0, 1, 17, 4096, 65537, MIB, MIB + 1, 5 * MIB + 3};
+    const int size = s->comm->size, rank = s->comm->rank;
+    const int next = (rank + 1) % size, last = (rank + size - 1) % size;
+    const size_t most = 5 * MIB + 3;
+    void *shared = NULL;
+    unsigned char *in = malloc(most), *out = malloc(most);
+    TRY(comm_alloc(s->comm, s->device, most, &shared, e));
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        const size_t bytes = sizes[i / 2];
+        unsigned char *from = i % 2 ? shared : out;
+        fill(from, bytes, (unsigned)rank + (unsigned)i);
+        // Ranks of even number send first, so that the circle closes without a thread.
+        for (int turn = 0; turn < 2; turn++) {
+            if (turn == rank % 2)
+                TRY(comm_send(s->comm, from, bytes, next, s->stream, e));
+            else
+                TRY(comm_recv(s->comm, in, bytes, last, s->stream, e));
+        }
+        TRY(s->device->ops->sync(s->stream, e));
+        TRY(expect(in, bytes, (unsigned)last + (unsigned)i, e));
+    }
+done:
+    comm_release(s->comm, s->device, shared, most);
+    free(in);
+    free(out);
+    return result;
+}
+
+// Up to 1 MiB may be sent by everyone before anyone receives; many small ones as well.
+static status all_send_first(const seat *s, err *e)
+{
+    status result = OK;
+    const int peer = 1 - s->comm->rank;
+    unsigned char *in = malloc(MIB), *out = malloc(MIB);
+    for (int round = 0; round < 5; round++) {
+        fill(out, MIB, (unsigned)s->comm->rank);
+        TRY(comm_send(s->comm, out, MIB, peer, s->stream, e));
+        TRY(comm_recv(s->comm, in, MIB, peer, s->stream, e));
+        TRY(expect(in, MIB, (unsigned)peer, e));
+        for (unsigned i = 0; i < 1000; i++)
+            TRY(comm_send(s->comm, &i, sizeof i, peer, s->stream, e));
+        for (unsigned i = 0; i < 1000; i++) {
+            unsigned got = 0;
+            TRY(comm_recv(s->comm, &got, sizeof got, peer, s->stream, e));
+            if (got != i) FAIL(E_INTERNAL, "message %u came as %u", i, got);
+        }
+        TRY(s->device->ops->sync(s->stream, e));
+    }
+done:
+    free(in);
+    free(out);
+    return result;
+}
+
+// Both directions larger than the ring, each on its own stream: neither waits for the other.
+static status both_ways_at_once(const seat *s, err *e)
+{
+    status result = OK;
+    const size_t bytes = 6 * MIB;
+    const int peer = 1 - s->comm->rank;
+    stream *other = NULL;
+    float sums[2] = {1, 2};
+    unsigned char *in = malloc(bytes), *out = malloc(bytes);
+    fill(out, bytes, (unsigned)s->comm->rank);
+    TRY(s->device->ops->stream_open(s->device, STREAM_COPY, &other, e));
+    TRY(comm_send(s->comm, out, bytes, peer, s->stream, e));
+    TRY(comm_recv(s->comm, in, bytes, peer, other, e));
+    TRY(comm_all_reduce(s->comm, &sums[0], 1, F32, REDUCE_SUM, other, e));
+    TRY(comm_all_reduce(s->comm, &sums[1], 1, F32, REDUCE_SUM, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    TRY(s->device->ops->sync(other, e));
+    TRY(expect(in, bytes, (unsigned)peer, e));
+    if (sums[0] != 2 || sums[1] != 4) FAIL(E_INTERNAL, "the streams' all-reduces were mixed");
+done:
+    if (other) s->device->ops->stream_close(other);
+    free(in);
+    free(out);
+    return result;
+}
+
+static void run(int ranks, rank_fn fn, bool late)
+{
+    alarm(50);
+    crew k = {.ranks = ranks, .late = late, .fn = fn};
+    assert_int_equal(crew_run(&k), 0);
+    k.as_threads = true;
+    assert_int_equal(crew_run(&k), 0);
+}
+
+static void test_sizes_around_a_circle(void **state)
+{
+    (void)state;
+    run(2, circle, false);
+    run(4, circle, true);
+}
+
+static void test_a_mebibyte_waits_for_its_receiver(void **state)
+{
+    (void)state;
+    run(2, all_send_first, false);
+}
+
+static void test_streams_send_both_ways_at_once(void **state)
+{
+    (void)state;
+    run(2, both_ways_at_once, true);
+}
+
+static status wrong_length(const seat *s, err *e)
+{
+    char text[64] = {0};
+    if (s->comm->rank == 0)
+        comm_send(s->comm, text, 10, 1, s->stream, e);
+    else
+        comm_recv(s->comm, text, 12, 0, s->stream, e);
+    status result = s->device->ops->sync(s->stream, e);
+    return result == OK ? comm_barrier(s->comm, e) : result;
+}
+
+static void test_a_wrong_length_is_named(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .as_threads = true, .fn = wrong_length};
+    assert_int_equal(crew_run(&k), 2);
+    assert_int_equal(k.results[1], E_INTERNAL);
+    assert_string_equal(k.errors[1].text, "rank 0 sends 10 bytes while rank 1 receives 12");
+    assert_int_equal(k.results[0], E_PEER);
+}
+
+static status refused(const seat *s, err *e)
+{
+    char x = 0;
+    const int rank = s->comm->rank, size = s->comm->size;
+    if (comm_send(s->comm, &x, 1, rank, s->stream, e) != E_INTERNAL) return E_USAGE;
+    if (comm_recv(s->comm, &x, 1, size, s->stream, e) != E_INTERNAL) return E_USAGE;
+    if (comm_broadcast(s->comm, &x, 1, -1, s->stream, e) != E_INTERNAL) return E_USAGE;
+    if (comm_all_reduce(s->comm, &x, 1, U8, REDUCE_SUM, s->stream, e) != E_INTERNAL) return E_USAGE;
+    return OK;
+}
+
+static void test_impossible_calls_are_refused(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .as_threads = true, .fn = refused};
+    assert_int_equal(crew_run(&k), 0);
+    k.ranks = 1;
+    assert_int_equal(crew_run(&k), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes_around_a_circle),
+        cmocka_unit_test(test_a_mebibyte_waits_for_its_receiver),
+        cmocka_unit_test(test_streams_send_both_ways_at_once),
+        cmocka_unit_test(test_a_wrong_length_is_named),
+        cmocka_unit_test(test_impossible_calls_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

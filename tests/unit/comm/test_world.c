@@ -1,0 +1,329 @@
+// What ranks share beyond the collectives: splits, memory, and failures that have names.
+#include "base/clock.h"
+#include "ranks.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static int run(crew *k)
+{
+    alarm(50);
+    return crew_run(k);
+}
+
+static status sum(const seat *s, comm *c, float mine, float *out, err *e)
+{
+    *out = mine;
+    status result = comm_all_reduce(c, out, 1, F32, REDUCE_SUM, s->stream, e);
+    return result == OK ? s->device->ops->sync(s->stream, e) : result;
+}
+
+// A mesh of 2 x 3, and a group in reverse order.
+static status splits(const seat *s, err *e)
+{
+    status result = OK;
+    comm *row = NULL, *column = NULL, *reversed = NULL, *alone = NULL;
+    const int rank = s->comm->rank;
+    float x = 0;
+    TRY(comm_split(s->comm, rank / 3, rank, &row, e));
+    TRY(comm_split(s->comm, rank % 3, rank, &column, e));
+    TRY(comm_split(row, 7, -rank, &reversed, e));
+    TRY(comm_split(s->comm, rank, 0, &alone, e));
+    if (row->size != 3 || row->rank != rank % 3 || column->size != 2 || column->rank != rank / 3)
+        FAIL(E_INTERNAL, "wrong places in the mesh");
+    if (reversed->size != 3 || reversed->rank != 2 - rank % 3 || alone->size != 1)
+        FAIL(E_INTERNAL, "wrong order in the reversed group");
+    for (int i = 0; i < 200; i++) {
+        TRY(sum(s, row, (float)rank, &x, e));
+        if (x != (rank < 3 ? 3 : 12)) FAIL(E_INTERNAL, "row: %g", (double)x);
+        TRY(sum(s, column, (float)rank, &x, e));
+        if (x != (float)(2 * (rank % 3) + 3)) FAIL(E_INTERNAL, "column: %g", (double)x);
+        TRY(sum(s, s->comm, (float)rank, &x, e));
+        if (x != 15) FAIL(E_INTERNAL, "all: %g", (double)x);
+    }
+    TRY(sum(s, alone, 5, &x, e));
+    if (x != 5) FAIL(E_INTERNAL, "alone: %g", (double)x);
+done:
+    comm_close(row);
+    comm_close(column);
+    comm_close(reversed);
+    comm_close(alone);
+    return result;
+}
+
+static void test_splits_form_a_mesh(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 6, .fn = splits};
+    assert_int_equal(run(&k), 0);
+    k.as_threads = true;
+    k.late = true;
+    assert_int_equal(run(&k), 0);
+}
+
+// Thousands of groups and buffers, one after the other: their memory comes back, and it is zero.
+static status churn(const seat *s, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < 300; i++) {
+        comm *c = NULL;
+        void *a = NULL, *b = NULL;
+        const size_t bytes = (size_t)(i % 7 + 1) * 50000;
+        result = comm_split(s->comm, 0, 0, &c, e);
+        if (result == OK) result = comm_alloc(s->comm, s->device, bytes, &a, e);
+        if (result == OK) result = comm_alloc(s->comm, s->device, 64, &b, e);
+        if (result == OK && s->device->bytes_now != bytes + 64) result = E_USAGE;
+        for (size_t j = 0; result == OK && j < bytes; j++)
+            if (((char *)a)[j] != 0) result = err_set(e, E_INTERNAL, "memory is not zero");
+        if (a) memset(a, 1, bytes);
+        comm_release(s->comm, s->device, a, bytes);
+        comm_release(s->comm, s->device, b, 64);
+        comm_close(c);
+        if (result != OK) break;
+    }
+    return result;
+}
+
+static void test_memory_comes_back_as_zeros(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .fn = churn};
+    assert_int_equal(run(&k), 0);
+}
+
+static status too_much(const seat *s, err *e)
+{
+    void *p = NULL;
+    if (comm_alloc(s->comm, s->device, (size_t)1 << 60, &p, e) != E_FIT || p) return E_USAGE;
+    return comm_barrier(s->comm, e);
+}
+
+static void test_too_much_memory_does_not_fit(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .fn = too_much};
+    assert_int_equal(run(&k), 0);
+}
+
+static status different_calls(const seat *s, err *e)
+{
+    float x[8] = {0};
+    if (s->comm->rank == 0)
+        comm_all_reduce(s->comm, x, 8, F32, REDUCE_SUM, s->stream, e);
+    else
+        comm_all_gather(s->comm, x, x, 1, BF16, s->stream, e);
+    return s->device->ops->sync(s->stream, e);
+}
+
+static void test_different_calls_are_named(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .as_threads = true, .fn = different_calls};
+    assert_int_equal(run(&k), 2);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(k.results[r], E_INTERNAL);
+        assert_string_equal(k.errors[r].text, "rank 0 calls all_reduce of 8 fp32 (sum) while "
+                                              "rank 1 calls all_gather of 1 bf16");
+    }
+}
+
+static status different_counts(const seat *s, err *e)
+{
+    float x[8] = {0};
+    comm_all_reduce(s->comm, x, s->comm->rank == 2 ? 7 : 8, F32, REDUCE_MAX, s->stream, e);
+    return s->device->ops->sync(s->stream, e);
+}
+
+static void test_different_counts_are_named(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 3, .as_threads = true, .fn = different_counts};
+    assert_int_equal(run(&k), 3);
+    assert_string_equal(k.errors[2].text, "rank 0 calls all_reduce of 8 fp32 (max) while rank 2 "
+                                          "calls all_reduce of 7 fp32 (max)");
+}
+
+static status one_leaves(const seat *s, err *e)
+{
+    return s->comm->rank == 0 ? OK : comm_barrier(s->comm, e);
+}
+
+static void test_waiting_for_a_rank_that_left_is_an_error(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .as_threads = true, .fn = one_leaves};
+    assert_int_equal(run(&k), 1);
+    assert_string_equal(k.errors[1].text, "rank 0 leaves the group while rank 1 calls barrier");
+}
+
+// Rank 1 aborts while the others wait: in a collective, in a recv, and later at the next call.
+static status abort_one(const seat *s, err *e)
+{
+    char x = 0;
+    comm *pair = NULL;
+    err why = {0};
+    status result = comm_split(s->comm, s->comm->rank / 2, 0, &pair, e);
+    if (result != OK) return result;
+    if (s->comm->rank == 1) {
+        usleep(30000);
+        err_set(&why, E_IO, "disk full");
+        comm_abort(pair, &why);
+        err_set(&why, E_IO, "a later failure");
+        comm_abort(s->comm, &why);
+    } else if (s->comm->rank == 2) {
+        comm_recv(pair, &x, 1, 1, s->stream, e);
+        result = s->device->ops->sync(s->stream, e);
+    }
+    if (result == OK) result = comm_barrier(s->comm, e);
+    comm_close(pair);
+    return result;
+}
+
+static void test_an_abort_reaches_everyone_with_its_text(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 4, .as_threads = true, .fn = abort_one};
+    const double start = clock_seconds();
+    assert_int_equal(run(&k), 4);
+    assert_true(clock_seconds() - start < 1);
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(k.results[r], E_PEER);
+        assert_string_equal(k.errors[r].text, "rank 1: disk full");
+    }
+}
+
+static void *kill_soon(void *arg)
+{
+    (void)arg;
+    usleep(50000);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static status killed_in_all_reduce(const seat *s, err *e)
+{
+    status result = OK;
+    pthread_t killer;
+    const size_t count = 100000;
+    float *x = calloc(count, sizeof *x);
+    if (s->comm->rank == 1) pthread_create(&killer, NULL, kill_soon, NULL);
+    while (result == OK) {
+        result = comm_all_reduce(s->comm, x, count, F32, REDUCE_MAX, s->stream, e);
+        if (result == OK) result = s->device->ops->sync(s->stream, e);
+    }
+    free(x);
+    const bool named = strncmp(e->text, "rank 1 (pid ", 12) == 0 &&
+                       strstr(e->text, ") was killed by signal 9 (Killed)");
+    return named ? result : E_INTERNAL;
+}
+
+static void test_a_killed_rank_is_named_within_a_second(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 4, .fn = killed_in_all_reduce};
+    const double start = clock_seconds();
+    assert_int_equal(run(&k), 4);
+    assert_true(clock_seconds() - start < 1);
+    assert_int_equal(k.results[0], E_PEER);
+    assert_int_equal(k.results[1], 128 + SIGKILL);
+    assert_int_equal(k.results[2], E_PEER);
+    assert_int_equal(k.results[3], E_PEER);
+}
+
+static void test_bad_numbers_of_ranks_are_refused(void **state)
+{
+    (void)state;
+    world *w = NULL;
+    err e;
+    assert_int_equal(world_open(0, false, &w, &e), E_USAGE);
+    assert_int_equal(world_open(257, true, &w, &e), E_USAGE);
+    assert_string_equal(e.text, "257 ranks on one machine: valid are 1 to 256");
+    assert_null(w);
+}
+
+static void test_a_device_that_the_host_cannot_address_is_refused(void **state)
+{
+    (void)state;
+    const device_ops far = {.name = "far"};
+    device d = {.ops = &far};
+    world *w = NULL;
+    comm *c = NULL;
+    err e;
+    assert_int_equal(world_open(2, true, &w, &e), OK);
+    assert_int_equal(world_attach(w, 0, &d, &c, &e), E_USAGE);
+    assert_null(c);
+    world_close(w);
+}
+
+static void test_the_first_failure_and_a_stop_are_kept(void **state)
+{
+    (void)state;
+    world *w = NULL;
+    err e, why = {0};
+    int rank = 0;
+    assert_int_equal(world_open(3, false, &w, &e), OK);
+    assert_false(world_failure(w, &rank, &e));
+    assert_false(world_stop_requested(w));
+    world_request_stop(w);
+    assert_true(world_stop_requested(w));
+    err_set(&why, E_NUMERIC, "NaN in the loss");
+    assert_true(world_fail(w, 2, &why));
+    assert_false(world_fail(w, 1, &why));
+    assert_false(world_lost(w, 2, 77, 9));
+    assert_true(world_failure(w, &rank, &e));
+    assert_int_equal(rank, 2);
+    assert_int_equal(e.code, E_NUMERIC);
+    assert_string_equal(e.text, "rank 2: NaN in the loss");
+    world_close(w);
+}
+
+static int count_shm(void)
+{
+    int n = 0;
+    DIR *d = opendir("/dev/shm");
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    return n;
+}
+
+static status names_nothing(const seat *s, err *e)
+{
+    void *p = NULL;
+    const int before = *(const int *)s->arg;
+    status result = comm_alloc(s->comm, s->device, 1 << 20, &p, e);
+    if (result == OK && count_shm() > before) result = err_set(e, E_INTERNAL, "a name appeared");
+    comm_release(s->comm, s->device, p, 1 << 20);
+    return result;
+}
+
+static void test_nothing_has_a_name_in_dev_shm(void **state)
+{
+    (void)state;
+    int before = count_shm();
+    crew k = {.ranks = 2, .fn = names_nothing, .arg = &before};
+    assert_int_equal(run(&k), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_splits_form_a_mesh),
+        cmocka_unit_test(test_memory_comes_back_as_zeros),
+        cmocka_unit_test(test_too_much_memory_does_not_fit),
+        cmocka_unit_test(test_different_calls_are_named),
+        cmocka_unit_test(test_different_counts_are_named),
+        cmocka_unit_test(test_waiting_for_a_rank_that_left_is_an_error),
+        cmocka_unit_test(test_an_abort_reaches_everyone_with_its_text),
+        cmocka_unit_test(test_a_killed_rank_is_named_within_a_second),
+        cmocka_unit_test(test_bad_numbers_of_ranks_are_refused),
+        cmocka_unit_test(test_a_device_that_the_host_cannot_address_is_refused),
+        cmocka_unit_test(test_the_first_failure_and_a_stop_are_kept),
+        cmocka_unit_test(test_nothing_has_a_name_in_dev_shm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
