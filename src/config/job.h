@@ -30,6 +30,7 @@ typedef struct job {
         size_t trains, valids;
         int64_t seq_len;
         sample_order order;
+        uint64_t mock_samples; // how many samples `mock` has
     } data;
     struct {
         int64_t steps;  // resolved from steps, epochs or tokens by job_resolve_steps
@@ -50,6 +51,7 @@ typedef struct job {
         int64_t bucket_bytes;
         char *unused_parameters;
         char *recompute;
+        char *offload_path; // NULL: none given
     } parallel;
     struct {
         int64_t budget; // bytes; 0 = auto
@@ -72,24 +74,27 @@ typedef struct job {
 } job;
 
 // Reads JOB.yaml, applies `--key value`, `--key=value` and flags (--resume, --quiet) in args,
-// checks every value by itself and against the others, reads model.path/config.json and tokenizer
-// facts. path NULL: only args. E_USAGE with one line "file:line: key: found …, valid …, did you
-// mean …". Nothing on disk is changed.
+// checks every value by itself and against the others, reads model.path/config.json. path NULL:
+// only args. Paths become absolute. E_USAGE with one line "file:line: key: found …; valid: …; did
+// you mean …?". Nothing on disk is changed.
 status job_open(const char *path, int argc, char *const *argv, job **out, err *e);
 void job_close(job *j); // NULL allowed
 
 // The batch rule: global_batch = micro_batch * accumulation * ranks. micro_batch auto: largest
-// divisor of global_batch/ranks that is <= limit. E_USAGE lists the nearest valid global batches
-// and the valid numbers of ranks.
+// divisor of global_batch/ranks that is <= micro_limit (0: no limit). E_USAGE lists the nearest
+// valid global batches and the valid numbers of ranks. A given micro_batch is checked by job_open.
 status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
 // steps from epochs or tokens, once the number of samples is known; fills lr.total_steps.
 status job_resolve_steps(job *j, uint64_t samples, err *e);
 
-void job_write_yaml(const job *j,
-                    text *out); // complete: `trireme train out/job.yaml` repeats the run
-void job_explain(const job *j, bool json,
-                 text *out); // every effective value and its origin: default | file:line | command
-                             // line | config.json
+// Complete: `trireme train out/job.yaml` repeats the run from any folder, and writing what was read
+// back gives the same bytes.
+void job_write_yaml(const job *j, text *out);
+// Every effective value and its origin: default | default (auto) | file:line | command line |
+// config.json. json: an object of {"value", "origin"} by dotted path.
+void job_explain(const job *j, bool json, text *out);
+// Every key of the job file with its default, what is valid, and what it does.
+void job_help(text *out);
 // Compares with the job.yaml of an earlier run in the same `out`: E_USAGE lists the keys that
 // differ and may not (train.steps, cadences, launch, parallel, memory, checks may).
 status job_check_same_run(const job *j, const char *old_yaml_path, err *e);

@@ -1,0 +1,208 @@
+// format.c -- values of struct job as text: for explain, job.yaml, help and error messages. Every
+// form reads back through values.c to the same value.
+#include "config/values.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const void *place_of(const job *j, const job_key *k)
+{
+    return (const char *)j + k->at;
+}
+
+void value_number(double value, text *out)
+{
+    char s[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, value);
+        if (strtod(s, NULL) == value) break;
+    }
+    // 1e-05 is a word to YAML 1.1; 1.0e-05 is a number to everybody.
+    const char *power = strchr(s, 'e');
+    if (power && !strchr(s, '.'))
+        text_addf(out, "%.*s.0%s", (int)(power - s), s, power);
+    else
+        text_add(out, s);
+}
+
+static int64_t whole_of(const job *j, const job_key *k)
+{
+    int64_t value;
+    if (k->type == KEY_INT) return *(const int *)place_of(j, k);
+    memcpy(&value, place_of(j, k), sizeof value);
+    return value;
+}
+
+static bool is_special(const job *j, const job_key *k)
+{
+    double value = k->type == KEY_NUMBER ? *(const double *)place_of(j, k) : (double)whole_of(j, k);
+    return value == k->special_value;
+}
+
+bool value_is_set(const job *j, const job_key *k)
+{
+    if (!(k->flags & KEY_OPTIONAL)) return true;
+    switch (k->type) {
+    case KEY_PATH:
+        return *(char *const *)place_of(j, k) != NULL;
+    case KEY_PARTS:
+        return *(data_part *const *)place_of(j, k) != NULL;
+    default:
+        return !is_special(j, k);
+    }
+}
+
+static void format_unit(int64_t value, int64_t unit, const char *with, const char *without,
+                        text *out)
+{
+    if (value % unit == 0)
+        text_addf(out, "%lld%s", (long long)(value / unit), with);
+    else
+        text_addf(out, "%lld%s", (long long)value, without);
+}
+
+static void format_parts(const job *j, const job_key *k, text *out)
+{
+    const data_part *parts = *(data_part *const *)place_of(j, k);
+    size_t count = *(const size_t *)((const char *)j + k->count_at);
+    bool weighted = false;
+    for (size_t i = 0; i < count; i++) weighted = weighted || parts[i].weight != 1;
+    bool bare = count == 1 && !weighted;
+    text_add(out, bare ? "" : "[");
+    for (size_t i = 0; i < count; i++) {
+        text_add(out, i ? ", " : "");
+        text_add(out, weighted ? "{path: " : "");
+        node_quote(parts[i].path, out);
+        if (!weighted) continue;
+        text_add(out, ", weight: ");
+        value_number(parts[i].weight, out);
+        text_add(out, "}");
+    }
+    text_add(out, bare ? "" : "]");
+}
+
+static void format_word(const job *j, const job_key *k, text *out)
+{
+    unsigned value;
+    if (k->type == KEY_BOOL) {
+        text_add(out, k->words[*(const bool *)place_of(j, k)]);
+    } else if (k->type == KEY_ENUM) {
+        memcpy(&value, place_of(j, k), sizeof value);
+        text_add(out, k->words[value]);
+    } else {
+        text_add(out, *(char *const *)place_of(j, k));
+    }
+}
+
+static void format_betas(const double *beta, text *out)
+{
+    text_add(out, "[");
+    value_number(beta[0], out);
+    text_add(out, ", ");
+    value_number(beta[1], out);
+    text_add(out, "]");
+}
+
+void value_format(const job *j, const job_key *k, text *out)
+{
+    bool has_number = k->type <= KEY_NUMBER;
+    if (k->at == KEY_UNSTORED) {
+        text_add(out, k->fallback);
+        return;
+    }
+    if (k->special && has_number && is_special(j, k)) {
+        text_add(out, k->special);
+        return;
+    }
+    switch (k->type) {
+    case KEY_COUNT:
+    case KEY_INT:
+        text_addf(out, "%lld", (long long)whole_of(j, k));
+        break;
+    case KEY_BYTES:
+        format_unit(whole_of(j, k), 1 << 20, "Mi", "", out);
+        break;
+    case KEY_DURATION:
+        format_unit(whole_of(j, k), 1000, "s", "ms", out);
+        break;
+    case KEY_NUMBER:
+        value_number(*(const double *)place_of(j, k), out);
+        break;
+    case KEY_PATH:
+        node_quote(*(char *const *)place_of(j, k), out);
+        break;
+    case KEY_PARTS:
+        format_parts(j, k, out);
+        break;
+    case KEY_BETAS:
+        format_betas(place_of(j, k), out);
+        break;
+    default:
+        format_word(j, k, out);
+    }
+}
+
+void value_free(job *j, const job_key *k)
+{
+    if (k->at == KEY_UNSTORED) return;
+    if (k->type == KEY_WORD || k->type == KEY_PATH) {
+        char **s = (char **)((char *)j + k->at);
+        free(*s);
+        *s = NULL;
+    } else if (k->type == KEY_PARTS) {
+        data_part **parts = (data_part **)((char *)j + k->at);
+        size_t *count = (size_t *)((char *)j + k->count_at);
+        for (size_t i = 0; i < *count; i++) free((char *)(*parts)[i].path);
+        free(*parts);
+        *parts = NULL;
+        *count = 0;
+    }
+}
+
+static void describe_range(const job_key *k, const char *what, text *out)
+{
+    text_add(out, what);
+    if (k->flags & KEY_POSITIVE) {
+        text_add(out, " > ");
+        value_number(k->low, out);
+    } else if (k->high > 1e12) {
+        text_add(out, " >= ");
+        value_number(k->low, out);
+    } else {
+        text_add(out, " from ");
+        text_addf(out, "%.15g to %.15g", k->low, k->high);
+    }
+}
+
+void value_describe_valid(const job_key *k, text *out)
+{
+    if (k->special) text_addf(out, "%s, or ", k->special);
+    switch (k->type) {
+    case KEY_COUNT:
+    case KEY_INT:
+    case KEY_BYTES:
+        describe_range(k, "a whole number", out);
+        break;
+    case KEY_DURATION:
+        text_add(out, "a duration such as 30s or 500ms, 0 for off");
+        break;
+    case KEY_NUMBER:
+        describe_range(k, "a number", out);
+        break;
+    case KEY_PATH:
+        text_add(out, "a path");
+        break;
+    case KEY_PARTS:
+        text_add(out, "a path, mock, or a list of paths or {path, weight}");
+        break;
+    case KEY_BETAS:
+        text_add(out, "two numbers from 0 to below 1, as [0.9, 0.95]");
+        break;
+    case KEY_LATER:
+        text_add(out, k->only);
+        break;
+    default:
+        for (int i = 0; k->words[i]; i++) text_addf(out, i ? ", %s" : "%s", k->words[i]);
+    }
+}

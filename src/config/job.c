@@ -1,0 +1,135 @@
+// job.c -- makes a job: defaults, then the file, then the command line, then the checks. Called by
+// every command that takes a job file. Does not know how values are spelled (values.c) nor which
+// keys there are (job_keys.c).
+#include "config/job.h"
+
+#include "config/private.h"
+#include "config/values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOCK_SAMPLES = 65536 };
+
+static status set_row(job *j, const char *path, err *e)
+{
+    const setting *s = settings_of(j->values, path);
+    const job_key *k = key_find(path);
+    status result = OK;
+    node *fallback = NULL;
+    if (s->value) {
+        result = value_set(j, k, s->value, e);
+        if (result != OK) setting_prefix(j->values, s, e);
+    } else if (k->fallback) {
+        fallback = node_scalar(k->fallback, 0);
+        result = value_set(j, k, fallback, e);
+    }
+    node_free(fallback);
+    return result;
+}
+
+// runs/NAME of the job file.
+static void set_default_out(job *j)
+{
+    const char *file = j->values->file ? j->values->file : "job";
+    const char *slash = strrchr(file, '/');
+    text out = {0};
+    const char *name = slash ? slash + 1 : file;
+    const char *dot = strrchr(name, '.');
+    size_t bytes = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    text_add(&out, "runs/");
+    text_add_bytes(&out, name, bytes);
+    free(j->train.out);
+    j->train.out = value_absolute(out.at);
+    text_clear(&out);
+}
+
+static void set_optimizer_defaults(job *j)
+{
+    const optim_rule *r = optim_rule_of(&j->optimizer);
+    j->optimizer.beta1 = r->beta1;
+    j->optimizer.beta2 = r->beta2;
+    j->optimizer.eps = r->eps;
+    j->optimizer.weight_decay = r->weight_decay;
+}
+
+// Every row from its setting or its fallback. The optimizer's name comes first: it brings defaults.
+static status set_all(job *j, err *e)
+{
+    status result = OK;
+    lr_defaults(&j->lr);
+    TRY(set_row(j, "optimizer.name", e));
+    set_optimizer_defaults(j);
+    set_default_out(j);
+    for (int i = 0; i < JOB_KEY_COUNT; i++) TRY(set_row(j, JOB_KEYS[i].path, e));
+    if (!j->train.steps && j->train.epochs == 0 && !j->train.tokens) j->train.steps = 1000;
+    if (strcmp(j->launch.device, "auto") == 0) {
+        free(j->launch.device);
+        j->launch.device = text_copy("cpu");
+    }
+done:
+    return result;
+}
+
+static status job_start(const char *file, job **out, err *e)
+{
+    job *j = calloc(1, sizeof *j);
+    if (!j) return err_set(e, E_IO, "out of memory");
+    j->values = settings_new(file);
+    j->data.mock_samples = MOCK_SAMPLES;
+    *out = j;
+    return OK;
+}
+
+status job_new(const char *file, job **out, err *e)
+{
+    status result = OK;
+    job *j = NULL;
+    TRY(job_start(file, &j, e));
+    TRY(set_all(j, e));
+    *out = j;
+    j = NULL;
+done:
+    job_close(j);
+    return result;
+}
+
+static void set_resume(job *j, const char *word)
+{
+    if (!word || strcmp(word, "auto") == 0) {
+        j->resume = RESUME_AUTO;
+    } else if (strcmp(word, "never") == 0) {
+        j->resume = RESUME_NEVER;
+    } else {
+        j->resume = RESUME_FROM;
+        j->resume_from = value_absolute(word);
+    }
+}
+
+status job_open(const char *path, int argc, char *const *argv, job **out, err *e)
+{
+    status result = OK;
+    job *j = NULL;
+    const char *resume = NULL;
+    TRY(job_start(path, &j, e));
+    if (path) TRY(settings_read_file(j->values, e));
+    TRY(settings_read_args(j->values, argc, argv, &resume, &j->quiet, e));
+    TRY(set_all(j, e));
+    TRY(job_read_model(j, e));
+    TRY(job_check(j, e));
+    set_resume(j, resume);
+    *out = j;
+    j = NULL;
+done:
+    job_close(j);
+    return result;
+}
+
+void job_close(job *j)
+{
+    if (!j) return;
+    for (int i = 0; i < JOB_KEY_COUNT; i++) value_free(j, &JOB_KEYS[i]);
+    settings_free(j->values);
+    free(j->resume_from);
+    free(j);
+}

@@ -1,0 +1,129 @@
+// job_check.c -- keys that must agree with each other, and what follows from all of them. Called at
+// the end of job_open. Every refusal names one key, where it was given, and what would be valid.
+#define _GNU_SOURCE // sched_getaffinity
+#include "config/private.h"
+
+#include <sched.h>
+#include <string.h>
+
+// E_USAGE with the place of a key in front. A format, because every caller has one.
+#define REFUSE(path, ...)                                                                          \
+    do {                                                                                           \
+        result = err_set(e, E_USAGE, __VA_ARGS__);                                                 \
+        setting_prefix(j->values, settings_of(j->values, path), e);                                \
+        goto done;                                                                                 \
+    } while (0)
+
+static bool given(const job *j, const char *path)
+{
+    return setting_is_given(settings_of(j->values, path));
+}
+
+static const char *const LENGTHS[] = {"train.steps", "train.epochs", "train.tokens"};
+
+// One of steps, epochs and tokens; the command line's wins over the file's.
+static status check_length(job *j, err *e)
+{
+    status result = OK;
+    const char *chosen = NULL;
+    setting_origin strongest = ORIGIN_DEFAULT;
+    for (int i = 0; i < 3; i++) {
+        const setting *s = settings_of(j->values, LENGTHS[i]);
+        if (s->from > strongest) strongest = s->from;
+    }
+    for (int i = 0; i < 3; i++) {
+        setting *s = &j->values->rows[key_index(LENGTHS[i])];
+        if (!setting_is_given(s)) continue;
+        if (s->from == strongest && chosen)
+            REFUSE(LENGTHS[i],
+                   "%s is given too; valid: one of train.steps, train.epochs and "
+                   "train.tokens",
+                   chosen);
+        if (s->from == strongest)
+            chosen = LENGTHS[i];
+        else
+            setting_drop(s);
+    }
+    if (!given(j, "train.epochs")) j->train.epochs = 0;
+    if (!given(j, "train.tokens")) j->train.tokens = 0;
+    if (chosen && !given(j, "train.steps")) j->train.steps = 0;
+    if (j->train.tokens && j->model.config.family == FAMILY_MLP)
+        REFUSE("train.tokens", "mlp reads vectors, not tokens; valid: train.steps or train.epochs");
+done:
+    return result;
+}
+
+// Parameters of another optimizer or schedule would be ignored: say so instead.
+static status check_applies(const job *j, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < JOB_KEY_COUNT; i++) {
+        const job_key *k = &JOB_KEYS[i];
+        if (!given(j, k->path) || key_applies(k, j)) continue;
+        if (k->schedules)
+            REFUSE(k->path, "not a parameter of the schedule %s (lr_schedule.name)",
+                   lr_label(j->lr.name));
+        if (k->rules)
+            REFUSE(k->path, "not a parameter of the optimizer %s (optimizer.name)",
+                   optim_rule_of(&j->optimizer)->name);
+    }
+    if (j->lr.name == LR_ONE_CYCLE && !given(j, "lr_schedule.cycle_min_lr"))
+        REFUSE("lr_schedule.cycle_min_lr", "not given; OneCycle needs it");
+    if (j->lr.name == LR_ONE_CYCLE && !given(j, "lr_schedule.cycle_max_lr"))
+        REFUSE("lr_schedule.cycle_max_lr", "not given; OneCycle needs it");
+done:
+    return result;
+}
+
+static status check_data(job *j, err *e)
+{
+    status result = OK;
+    const model_config *c = &j->model.config;
+    if (!j->data.trains)
+        REFUSE("data.train",
+               "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
+               "or a list of {path, weight}");
+    bool too_long = c->family != FAMILY_MLP && j->data.seq_len > c->max_seq;
+    if (too_long && !given(j, "data.seq_len"))
+        j->data.seq_len = c->max_seq;
+    else if (too_long)
+        REFUSE("data.seq_len", "found %lld; valid: up to the model's max_seq, which is %lld",
+               (long long)j->data.seq_len, (long long)c->max_seq);
+done:
+    return result;
+}
+
+static int cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int count = CPU_COUNT(&set);
+    return count > 0 ? count : 1;
+}
+
+static status resolve_launch(job *j, err *e)
+{
+    status result = OK;
+    int all = cores(), threads = j->launch.threads_per_rank;
+    if (j->train.micro_batch > j->train.global_batch)
+        REFUSE("train.micro_batch", "found %lld; valid: at most train.global_batch, which is %lld",
+               (long long)j->train.micro_batch, (long long)j->train.global_batch);
+    if (!j->launch.ranks) j->launch.ranks = batch_auto_ranks(j, threads > 1 ? all / threads : all);
+    if (!threads) j->launch.threads_per_rank = all / j->launch.ranks;
+    if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;
+    result = batch_check(j, j->launch.ranks, e);
+    if (result != OK) setting_place(j->values, settings_of(j->values, "train.global_batch"), e);
+done:
+    return result;
+}
+
+status job_check(job *j, err *e)
+{
+    status result = OK;
+    TRY(check_length(j, e));
+    TRY(check_applies(j, e));
+    TRY(check_data(j, e));
+    TRY(resolve_launch(j, e));
+done:
+    return result;
+}

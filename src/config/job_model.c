@@ -1,0 +1,318 @@
+// job_model.c -- the model section: a folder's config.json, or a family and its fields. Called by
+// job_open, and by explain for the fields' values. Fields are set and checked by model/config.h;
+// this file knows only their own names, to list them.
+#include "config/private.h"
+
+#include "base/file.h"
+#include "config/values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPT2 = 1 << FAMILY_GPT2, LLAMA = 1 << FAMILY_LLAMA, MLP = 1 << FAMILY_MLP };
+
+typedef enum field_type {
+    FIELD_COUNT,
+    FIELD_TOKEN, // -1: null
+    FIELD_EOS,
+    FIELD_NUMBER,
+    FIELD_FLAG,
+    FIELD_ACTIVATION,
+    FIELD_ROPE,
+    FIELD_LOSS,
+} field_type;
+
+#define AT(member) offsetof(model_config, member)
+static const struct {
+    const char *name;
+    unsigned families;
+    field_type type;
+    size_t at;
+} FIELDS[] = {
+    {"features", MLP, FIELD_COUNT, AT(features)},
+    {"layers", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers)},
+    {"hidden", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(hidden)},
+    {"heads", GPT2 | LLAMA, FIELD_COUNT, AT(heads)},
+    {"kv_heads", LLAMA, FIELD_COUNT, AT(kv_heads)},
+    {"head_dim", LLAMA, FIELD_COUNT, AT(head_dim)},
+    {"ffn", GPT2 | LLAMA, FIELD_COUNT, AT(ffn)},
+    {"vocab", GPT2 | LLAMA, FIELD_COUNT, AT(vocab)},
+    {"classes", MLP, FIELD_COUNT, AT(vocab)},
+    {"max_seq", GPT2 | LLAMA, FIELD_COUNT, AT(max_seq)},
+    {"activation", GPT2 | LLAMA | MLP, FIELD_ACTIVATION, AT(act)},
+    {"loss", MLP, FIELD_LOSS, AT(loss)},
+    {"norm_eps", GPT2 | LLAMA, FIELD_NUMBER, AT(norm_eps)},
+    {"init_std", GPT2 | LLAMA, FIELD_NUMBER, AT(init_std)},
+    {"tie_embeddings", GPT2 | LLAMA, FIELD_FLAG, AT(tie_embeddings)},
+    {"attention_bias", LLAMA, FIELD_FLAG, AT(attention_bias)},
+    {"mlp_bias", LLAMA, FIELD_FLAG, AT(mlp_bias)},
+    {"scale_attention", GPT2, FIELD_FLAG, AT(scale_attention)},
+    {"scale_by_layer", GPT2, FIELD_FLAG, AT(scale_by_layer)},
+    {"drop_embed", GPT2, FIELD_NUMBER, AT(drop_embed)},
+    {"drop_attention", GPT2 | LLAMA, FIELD_NUMBER, AT(drop_attention)},
+    {"drop_residual", GPT2, FIELD_NUMBER, AT(drop_residual)},
+    {"rope", LLAMA, FIELD_ROPE, AT(rope)},
+    {"rope_theta", LLAMA, FIELD_NUMBER, AT(rope_theta)},
+    {"rope_factor", LLAMA, FIELD_NUMBER, AT(rope_factor)},
+    {"rope_low", LLAMA, FIELD_NUMBER, AT(rope_low)},
+    {"rope_high", LLAMA, FIELD_NUMBER, AT(rope_high)},
+    {"rope_original", LLAMA, FIELD_COUNT, AT(rope_original)},
+    {"bos", GPT2 | LLAMA, FIELD_TOKEN, AT(bos)},
+    {"eos", GPT2 | LLAMA, FIELD_EOS, AT(eos)},
+    {"pad", GPT2 | LLAMA, FIELD_TOKEN, AT(pad)},
+};
+enum { FIELDS_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
+
+static void format_token(int64_t token, text *out)
+{
+    if (token < 0)
+        text_add(out, "null");
+    else
+        text_addf(out, "%lld", (long long)token);
+}
+
+static void format_field(const model_config *c, int i, text *out)
+{
+    static const char *const ropes[] = {"default", "linear", "llama3"};
+    const char *at = (const char *)c + FIELDS[i].at;
+    switch (FIELDS[i].type) {
+    case FIELD_COUNT:
+        text_addf(out, "%lld", (long long)*(const int64_t *)at);
+        break;
+    case FIELD_TOKEN:
+        format_token(*(const int64_t *)at, out);
+        break;
+    case FIELD_EOS:
+        text_add(out, c->more_eos_count ? "[" : "");
+        format_token(c->eos, out);
+        for (int k = 0; k < c->more_eos_count; k++) {
+            text_add(out, ", ");
+            format_token(c->more_eos[k], out);
+        }
+        text_add(out, c->more_eos_count ? "]" : "");
+        break;
+    case FIELD_NUMBER:
+        value_number(*(const double *)at, out);
+        break;
+    case FIELD_FLAG:
+        text_add(out, *(const bool *)at ? "true" : "false");
+        break;
+    case FIELD_ACTIVATION:
+        text_add(out, activation_label(c->act));
+        break;
+    case FIELD_ROPE:
+        text_add(out, ropes[c->rope]);
+        break;
+    case FIELD_LOSS:
+        text_add(out, c->loss == LOSS_MSE ? "mse" : "cross_entropy");
+        break;
+    }
+}
+
+void model_fields_help(text *out)
+{
+    for (int i = 0; i < FIELDS_COUNT; i++) {
+        text_addf(out, "  model.%-30s", FIELDS[i].name);
+        const char *before = "";
+        for (int f = 0; f < FAMILIES; f++) {
+            model_config c;
+            if (!(FIELDS[i].families >> f & 1u)) continue;
+            model_config_defaults((family)f, &c);
+            text_addf(out, "%s%s: ", before, family_name((family)f));
+            bool later =
+                FIELDS[i].type == FIELD_COUNT && *(int64_t *)((char *)&c + FIELDS[i].at) == 0;
+            if (later)
+                text_add(out, FIELDS[i].families == MLP ? "must be given" : "from the others");
+            else
+                format_field(&c, i, out);
+            before = ", ";
+        }
+        text_add(out, "\n");
+    }
+}
+
+// Which of FIELDS a model.* setting sets, whatever name it uses: found by setting it in two
+// configurations that differ in every byte, because afterwards they agree where it has written.
+static uint64_t fields_set_by(const job *j, const setting *s)
+{
+    model_config a, b;
+    uint64_t set = 0;
+    memset(&a, 0, sizeof a);
+    memset(&b, 1, sizeof b);
+    a.family = b.family = j->model.config.family;
+    json_t *value = node_json(s->value);
+    const char *name = s->path + strlen("model.");
+    bool good = model_config_set(&a, name, value, NULL) == OK &&
+                model_config_set(&b, name, value, NULL) == OK;
+    for (int i = 0; good && i < FIELDS_COUNT; i++)
+        if ((FIELDS[i].families >> a.family & 1u) &&
+            ((char *)&a)[FIELDS[i].at] == ((char *)&b)[FIELDS[i].at])
+            set |= UINT64_C(1) << i;
+    json_decref(value);
+    return set;
+}
+
+bool model_field_at(const job *j, int index, const char **name, text *value, text *from)
+{
+    int i = 0;
+    for (; i < FIELDS_COUNT; i++)
+        if ((FIELDS[i].families >> j->model.config.family & 1u) && index-- == 0) break;
+    if (i == FIELDS_COUNT) return false;
+    *name = FIELDS[i].name;
+    format_field(&j->model.config, i, value);
+    const setting *said = NULL;
+    for (int k = 0; k < j->values->models; k++)
+        if (setting_is_given(&j->values->model[k]) &&
+            (fields_set_by(j, &j->values->model[k]) >> i & 1u))
+            said = &j->values->model[k];
+    if (said)
+        setting_describe(j->values, said, from);
+    else
+        text_add(from, j->model.path ? "config.json" : "default");
+    return true;
+}
+
+// One name for a field and HuggingFace's name for the same in one file: which one is meant?
+static status check_synonyms(const job *j, int k, err *e)
+{
+    const setting *all = j->values->model;
+    uint64_t mine = fields_set_by(j, &all[k]);
+    for (int i = 0; i < k; i++) {
+        if (!setting_is_given(&all[i]) || all[i].from != all[k].from ||
+            !(fields_set_by(j, &all[i]) & mine))
+            continue;
+        err_set(e, E_USAGE, "sets what %s has set already", all[i].path);
+        setting_prefix(j->values, &all[k], e);
+        return E_USAGE;
+    }
+    return OK;
+}
+
+static status read_fields(job *j, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < j->values->models; i++) {
+        const setting *s = &j->values->model[i];
+        if (!setting_is_given(s)) continue;
+        json_t *value = node_json(s->value);
+        result = model_config_set(&j->model.config, s->path + strlen("model."), value, e);
+        json_decref(value);
+        if (result != OK) {
+            err_prefix(e, "model.");
+            setting_place(j->values, s, e);
+            goto done;
+        }
+        TRY(check_synonyms(j, i, e));
+    }
+done:
+    return result;
+}
+
+// "hidden: found …" gets the line of model.hidden, or else that of the family.
+static void place_finish_error(const job *j, const setting *family_given, err *e)
+{
+    if (!e) return;
+    const setting *blamed = family_given;
+    size_t bytes = strcspn(e->text, ":");
+    for (int i = 0; i < j->values->models; i++) {
+        const char *name = j->values->model[i].path + strlen("model.");
+        if (setting_is_given(&j->values->model[i]) && strlen(name) == bytes &&
+            strncmp(name, e->text, bytes) == 0)
+            blamed = &j->values->model[i];
+    }
+    err_prefix(e, "model.");
+    setting_place(j->values, blamed, e);
+}
+
+static status read_family(job *j, err *e)
+{
+    status result = OK;
+    const setting *family_given = settings_of(j->values, "model.family");
+    const setting *init = settings_of(j->values, "model.init");
+    if (strcmp(j->model.init, "checkpoint") == 0) {
+        err_set(e, E_USAGE, "found checkpoint; it needs model.path, a folder with weights");
+        setting_prefix(j->values, init, e);
+        return E_USAGE;
+    }
+    model_config_defaults(j->model.config.family, &j->model.config);
+    TRY(read_fields(j, e));
+    result = model_config_finish(&j->model.config, e);
+    if (result != OK) place_finish_error(j, family_given, e);
+done:
+    return result;
+}
+
+static bool folder_has(const char *folder, const char *name)
+{
+    char *path = file_join(folder, name);
+    bool has = file_exists(path);
+    free(path);
+    return has;
+}
+
+static status read_folder(job *j, err *e)
+{
+    const setting *path = settings_of(j->values, "model.path");
+    const setting *init = settings_of(j->values, "model.init");
+    const setting *blamed = path;
+    bool weights = folder_has(j->model.path, "model.safetensors") ||
+                   folder_has(j->model.path, "model.safetensors.index.json");
+    status result = OK;
+    for (int i = 0; i < j->values->models; i++) {
+        if (!setting_is_given(&j->values->model[i])) continue;
+        blamed = &j->values->model[i];
+        FAIL(E_USAGE, "model.path is given, and its config.json says what the model is; valid: one "
+                      "of the two");
+    }
+    if (!file_is_directory(j->model.path))
+        FAIL(E_USAGE,
+             "found %s, which is not a folder; valid: a HuggingFace folder on this "
+             "machine",
+             j->model.path);
+    TRY(model_config_read(j->model.path, &j->model.config, e));
+    if (strcmp(j->model.init, "checkpoint") == 0 && !weights) {
+        blamed = init;
+        FAIL(E_USAGE,
+             "found checkpoint, but %s holds no model.safetensors and no "
+             "model.safetensors.index.json",
+             j->model.path);
+    }
+    j->model.has_weights = weights && strcmp(j->model.init, "random") != 0;
+done:
+    if (result != OK) setting_prefix(j->values, blamed, e);
+    return result;
+}
+
+// A folder on the command line replaces the file's family, and the reverse.
+static void let_command_line_choose(job *j, setting *path, setting *family_given)
+{
+    job_values *v = j->values;
+    if (path->from == ORIGIN_COMMAND_LINE && family_given->from == ORIGIN_FILE) {
+        setting_drop(family_given);
+        for (int i = 0; i < v->models; i++)
+            if (v->model[i].from == ORIGIN_FILE) setting_drop(&v->model[i]);
+    } else if (path->from == ORIGIN_FILE && family_given->from == ORIGIN_COMMAND_LINE) {
+        setting_drop(path);
+        free(j->model.path);
+        j->model.path = NULL;
+    }
+}
+
+status job_read_model(job *j, err *e)
+{
+    setting *path = &j->values->rows[key_index("model.path")];
+    setting *family_given = &j->values->rows[key_index("model.family")];
+    let_command_line_choose(j, path, family_given);
+    if (path->value && family_given->value) {
+        err_set(e, E_USAGE, "model.path is given too; valid: one of the two");
+        setting_prefix(j->values, family_given, e);
+        return E_USAGE;
+    }
+    if (path->value) return read_folder(j, e);
+    if (family_given->value) return read_family(j, e);
+    return err_set(
+        e, E_USAGE,
+        "%s%smodel: not given; valid: model.path: a HuggingFace folder, or model.family: "
+        "gpt2, llama or mlp",
+        j->values->file ? j->values->file : "", j->values->file ? ": " : "");
+}

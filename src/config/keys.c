@@ -1,0 +1,119 @@
+// keys.c -- questions to the table of keys: which row, which section, what may have been meant.
+// Called by settings, values and explain. Does not know values.
+#include "config/keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int key_index(const char *path)
+{
+    for (int i = 0; i < JOB_KEY_COUNT; i++)
+        if (strcmp(JOB_KEYS[i].path, path) == 0) return i;
+    return -1;
+}
+
+const job_key *key_find(const char *path)
+{
+    int i = key_index(path);
+    return i < 0 ? NULL : &JOB_KEYS[i];
+}
+
+static bool is_below(const char *path, const char *section)
+{
+    size_t n = strlen(section);
+    return strncmp(path, section, n) == 0 && path[n] == '.';
+}
+
+bool key_is_section(const char *path)
+{
+    for (int i = 0; i < JOB_KEY_COUNT; i++)
+        if (is_below(JOB_KEYS[i].path, path)) return true;
+    return false;
+}
+
+bool key_is_model_field(const char *path)
+{
+    return is_below(path, "model") && !key_find(path);
+}
+
+bool key_applies(const job_key *k, const job *j)
+{
+    if (k->schedules && !(k->schedules >> j->lr.name & 1u)) return false;
+    if (k->rules && !(k->rules >> j->optimizer.rule & 1u)) return false;
+    if (strcmp(k->path, "model.family") == 0) return !j->model.path;
+    if (strcmp(k->path, "train.steps") == 0) return j->train.epochs == 0 && j->train.tokens == 0;
+    return true;
+}
+
+static const char *last_word(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+// The section of a path, "" at the top; owned by the caller.
+static char *section_of(const char *path)
+{
+    char *section = text_copy(path);
+    char *dot = strrchr(section, '.');
+    *(dot ? dot : section) = 0;
+    return section;
+}
+
+// The row that is meant by `path`: by its last word among the section's keys, then among all keys,
+// then by the whole path.
+static const char *nearest_path(const char *path, const char *section)
+{
+    const char **words = calloc(3 * (size_t)JOB_KEY_COUNT, sizeof *words);
+    const char **paths = words + JOB_KEY_COUNT, **all = paths + JOB_KEY_COUNT;
+    if (!words) abort();
+    const char *found = NULL;
+    for (int inside = 1; inside >= 0 && !found; inside--) {
+        size_t n = 0;
+        for (int i = 0; i < JOB_KEY_COUNT; i++) {
+            if (inside && !is_below(JOB_KEYS[i].path, section)) continue;
+            paths[n] = JOB_KEYS[i].path;
+            words[n++] = last_word(JOB_KEYS[i].path);
+        }
+        const char *word = text_nearest(last_word(path), words, n);
+        for (size_t i = 0; word && i < n && !found; i++)
+            if (words[i] == word) found = paths[i];
+    }
+    for (int i = 0; i < JOB_KEY_COUNT; i++) all[i] = JOB_KEYS[i].path;
+    if (!found) found = text_nearest(path, all, (size_t)JOB_KEY_COUNT);
+    free(words);
+    return found;
+}
+
+void key_list(const char *section, text *out)
+{
+    size_t skip = *section ? strlen(section) + 1 : 0;
+    const char *before = "";
+    size_t before_bytes = 0;
+    bool first = true;
+    for (int i = 0; i < JOB_KEY_COUNT; i++) {
+        if (*section && !is_below(JOB_KEYS[i].path, section)) continue;
+        const char *word = JOB_KEYS[i].path + skip;
+        size_t bytes = strcspn(word, ".");
+        if (bytes == before_bytes && memcmp(word, before, bytes) == 0) continue;
+        text_add(out, first ? "" : ", ");
+        text_add_bytes(out, word, bytes);
+        before = word, before_bytes = bytes, first = false;
+    }
+}
+
+void key_suggest(const char *path, text *out)
+{
+    char *section = section_of(path);
+    const char *top[] = {"model",    "data",   "train",  "optimizer", "lr_schedule",
+                         "parallel", "memory", "launch", "checks"};
+    const char *near = *section ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
+    if (!near) near = nearest_path(path, section);
+    if (near) {
+        text_addf(out, "; did you mean %s?", near);
+    } else {
+        text_add(out, "; valid: ");
+        key_list(key_is_section(section) ? section : "", out);
+    }
+    free(section);
+}

@@ -1,0 +1,140 @@
+// node.c -- the tree of node.h as text and as JSON. Called by everything in config/; reading is in
+// yaml.c. Does not know what a key means.
+#include "config/node.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+node *node_scalar(const char *s, int line)
+{
+    node *n = calloc(1, sizeof *n);
+    if (!n) abort();
+    n->kind = NODE_SCALAR;
+    n->scalar = text_copy(s);
+    n->line = line;
+    return n;
+}
+
+node *node_list(int line)
+{
+    node *n = calloc(1, sizeof *n);
+    if (!n) abort();
+    n->kind = NODE_LIST;
+    n->line = line;
+    return n;
+}
+
+void node_append(node *parent, node *child)
+{
+    if (parent->last)
+        parent->last->next = child;
+    else
+        parent->first = child;
+    parent->last = child;
+}
+
+void node_free(node *n)
+{
+    while (n) {
+        node *next = n->next;
+        node_free(n->first);
+        free(n->key);
+        free(n->scalar);
+        free(n);
+        n = next;
+    }
+}
+
+bool node_is_null(const node *n)
+{
+    return n->kind == NODE_SCALAR && !n->quoted &&
+           (!n->scalar[0] || strcmp(n->scalar, "~") == 0 || strcasecmp(n->scalar, "null") == 0);
+}
+
+const node *node_entry(const node *map, const char *key)
+{
+    for (const node *n = map->first; n; n = n->next)
+        if (n->key && strcmp(n->key, key) == 0) return n;
+    return NULL;
+}
+
+// A plain scalar that no YAML reader takes for anything but this string.
+static bool is_plain(const char *s)
+{
+    bool flag;
+    if (!isalpha((unsigned char)s[0]) && s[0] != '/') return false;
+    for (const char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("_./-", *p)) return false;
+    return !text_to_bool(s, &flag) && strcasecmp(s, "null") && strcasecmp(s, "y") &&
+           strcasecmp(s, "n");
+}
+
+void node_quote(const char *s, text *out)
+{
+    if (is_plain(s)) {
+        text_add(out, s);
+        return;
+    }
+    text_add(out, "\"");
+    for (const char *p = s; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\')
+            text_addf(out, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            text_addf(out, "\\x%02x", c);
+        else
+            text_add_bytes(out, p, 1);
+    }
+    text_add(out, "\"");
+}
+
+void node_text(const node *n, text *out)
+{
+    static const char *const brackets[] = {[NODE_LIST] = "[]", [NODE_MAP] = "{}"};
+    if (n->kind == NODE_SCALAR) {
+        if (n->quoted)
+            node_quote(n->scalar, out);
+        else
+            text_add(out, n->scalar);
+        return;
+    }
+    text_add_bytes(out, brackets[n->kind], 1);
+    for (const node *c = n->first; c; c = c->next) {
+        if (c->key) {
+            node_quote(c->key, out);
+            text_add(out, ": ");
+        }
+        node_text(c, out);
+        if (c->next) text_add(out, ", ");
+    }
+    text_add_bytes(out, brackets[n->kind] + 1, 1);
+}
+
+static json_t *scalar_json(const node *n)
+{
+    int64_t count;
+    double number;
+    bool flag;
+    if (n->quoted) return json_string(n->scalar);
+    if (node_is_null(n)) return json_null();
+    if (text_to_count(n->scalar, &count)) return json_integer(count);
+    if (text_to_double(n->scalar, &number)) return json_real(number);
+    if (text_to_bool(n->scalar, &flag)) return json_boolean(flag);
+    return json_string(n->scalar);
+}
+
+json_t *node_json(const node *n)
+{
+    if (n->kind == NODE_SCALAR) return scalar_json(n);
+    json_t *all = n->kind == NODE_LIST ? json_array() : json_object();
+    for (const node *c = n->first; c; c = c->next) {
+        if (n->kind == NODE_LIST)
+            json_array_append_new(all, node_json(c));
+        else
+            json_object_set_new(all, c->key, node_json(c));
+    }
+    return all;
+}

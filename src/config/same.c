@@ -1,0 +1,106 @@
+// same.c -- may this job go on with that run? Compares the job with the job.yaml that an earlier
+// run wrote. Called before a run resumes. Compares text: both sides were written by explain.c.
+#include "config/private.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct leaf {
+    char *path, *value;
+} leaf;
+
+typedef struct leaves {
+    leaf *at;
+    size_t count;
+} leaves;
+
+static void flatten(const node *map, const char *section, leaves *all)
+{
+    for (const node *c = map->first; c; c = c->next) {
+        text path = {0}, value = {0};
+        text_addf(&path, "%s%s%s", section, *section ? "." : "", c->key ? c->key : "");
+        if (key_is_section(path.at) && c->kind == NODE_MAP) {
+            flatten(c, path.at, all);
+            text_clear(&path);
+            continue;
+        }
+        node_text(c, &value);
+        all->at = realloc(all->at, (all->count + 1) * sizeof *all->at);
+        if (!all->at) abort();
+        all->at[all->count++] = (leaf){path.at, value.at};
+    }
+}
+
+static void leaves_free(leaves *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        free(all->at[i].path);
+        free(all->at[i].value);
+    }
+    free(all->at);
+}
+
+// A key that an older version did not know had what is its default now.
+static const char *value_in(const leaves *all, const char *path)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->at[i].path, path) == 0) return all->at[i].value;
+    const job_key *k = key_find(path);
+    return k && k->fallback ? k->fallback : "none";
+}
+
+static bool may_change(const char *path)
+{
+    const job_key *k = key_find(path);
+    return k ? k->flags & KEY_MAY_CHANGE : !key_is_model_field(path);
+}
+
+static void list_differences(const leaves *there, const leaves *here, bool there_only, text *out)
+{
+    const leaves *walked = there_only ? there : here;
+    for (size_t i = 0; i < walked->count; i++) {
+        const char *path = walked->at[i].path;
+        const char *a = value_in(there, path), *b = value_in(here, path);
+        if (may_change(path) || strcmp(a, b) == 0) continue;
+        // What both sides have was listed in the walk over this side.
+        bool both = false;
+        for (size_t k = 0; there_only && k < here->count; k++)
+            both = both || strcmp(here->at[k].path, path) == 0;
+        if (!both)
+            text_addf(out, "%s%s (%.80s there, %.80s here)", out->bytes ? ", " : "", path, a, b);
+    }
+}
+
+status job_check_same_run(const job *j, const char *old_yaml_path, err *e)
+{
+    status result = OK;
+    char *content = NULL;
+    size_t bytes;
+    node *old_tree = NULL, *new_tree = NULL;
+    leaves there = {0}, here = {0};
+    text now = {0}, different = {0};
+    TRY(file_read(old_yaml_path, &content, &bytes, e));
+    TRY(node_parse(old_yaml_path, content, bytes, &old_tree, e));
+    job_write_yaml(j, &now);
+    TRY(node_parse("job", now.at, now.bytes, &new_tree, e));
+    flatten(old_tree, "", &there);
+    flatten(new_tree, "", &here);
+    list_differences(&there, &here, false, &different);
+    list_differences(&there, &here, true, &different);
+    if (different.bytes)
+        FAIL(E_USAGE,
+             "%s is of another job: %s; valid: the same values, another train.out, or --resume "
+             "never in an empty one",
+             old_yaml_path, different.at);
+done:
+    leaves_free(&there);
+    leaves_free(&here);
+    node_free(old_tree);
+    node_free(new_tree);
+    text_clear(&now);
+    text_clear(&different);
+    free(content);
+    return result;
+}

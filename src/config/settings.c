@@ -1,0 +1,278 @@
+// settings.c -- gathers what the job file and the command line say about each key. Called by job.c.
+// Knows which keys there are and refuses others; does not know what values mean.
+#include "config/settings.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+job_values *settings_new(const char *file)
+{
+    job_values *v = calloc(1, sizeof *v);
+    if (!v) abort();
+    v->rows = calloc((size_t)JOB_KEY_COUNT, sizeof *v->rows);
+    if (!v->rows) abort();
+    for (int i = 0; i < JOB_KEY_COUNT; i++) v->rows[i].path = text_copy(JOB_KEYS[i].path);
+    if (file) v->file = text_copy(file);
+    return v;
+}
+
+void settings_free(job_values *v)
+{
+    if (!v) return;
+    for (int i = 0; i < JOB_KEY_COUNT; i++) free(v->rows[i].path);
+    for (int i = 0; i < v->models; i++) free(v->model[i].path);
+    for (int i = 0; i < v->trees_count; i++) node_free(v->trees[i]);
+    free(v->rows);
+    free(v->model);
+    free(v->trees);
+    free(v->file);
+    free(v);
+}
+
+const setting *settings_of(const job_values *v, const char *path)
+{
+    return &v->rows[key_index(path)];
+}
+
+bool setting_is_given(const setting *s)
+{
+    return s->value != NULL;
+}
+
+bool setting_is_auto(const setting *s)
+{
+    return !s->value || (s->value->kind == NODE_SCALAR && strcmp(s->value->scalar, "auto") == 0);
+}
+
+void setting_drop(setting *s)
+{
+    s->value = NULL;
+    s->from = ORIGIN_DEFAULT;
+    s->line = 0;
+}
+
+void setting_place(const job_values *v, const setting *s, err *e)
+{
+    if (s->from == ORIGIN_FILE)
+        err_prefix(e, "%s:%d: ", v->file, s->line);
+    else if (s->from == ORIGIN_COMMAND_LINE)
+        err_prefix(e, "--");
+    else if (v->file)
+        err_prefix(e, "%s: ", v->file);
+}
+
+void setting_prefix(const job_values *v, const setting *s, err *e)
+{
+    err_prefix(e, "%s: ", s->path);
+    setting_place(v, s, e);
+}
+
+void setting_describe(const job_values *v, const setting *s, text *out)
+{
+    if (s->from == ORIGIN_FILE)
+        text_addf(out, "%s:%d", v->file, s->line);
+    else
+        text_add(out, s->from == ORIGIN_COMMAND_LINE ? "command line" : "default");
+}
+
+static void keep_tree(job_values *v, node *tree)
+{
+    v->trees = realloc(v->trees, (size_t)(v->trees_count + 1) * sizeof *v->trees);
+    if (!v->trees) abort();
+    v->trees[v->trees_count++] = tree;
+}
+
+// The setting of a path: a row's, or a model field's, new if need be. NULL: no such key.
+static setting *find_setting(job_values *v, const char *path)
+{
+    int row = key_index(path);
+    if (row >= 0) return &v->rows[row];
+    if (!key_is_model_field(path)) return NULL;
+    for (int i = 0; i < v->models; i++)
+        if (strcmp(v->model[i].path, path) == 0) return &v->model[i];
+    v->model = realloc(v->model, (size_t)(v->models + 1) * sizeof *v->model);
+    if (!v->model) abort();
+    v->model[v->models] = (setting){.path = text_copy(path)};
+    return &v->model[v->models++];
+}
+
+static status set_value(const job_values *v, setting *s, const node *n, setting_origin from, err *e)
+{
+    if (from == ORIGIN_FILE && s->from == ORIGIN_FILE)
+        return err_set(e, E_USAGE, "%s:%d: %s: given twice; the first is in line %d", v->file,
+                       n->line, s->path, s->line);
+    s->value = n;
+    s->from = from;
+    s->line = n->line;
+    return OK;
+}
+
+static status unknown_key(const job_values *v, const char *path, const node *n, setting_origin from,
+                          err *e)
+{
+    text hint = {0};
+    key_suggest(path, &hint);
+    if (from == ORIGIN_FILE)
+        err_set(e, E_USAGE, "%s:%d: %s: unknown key%s", v->file, n->line, path, hint.at);
+    else
+        err_set(e, E_USAGE, "--%s: unknown option%s", path, hint.at);
+    text_clear(&hint);
+    return E_USAGE;
+}
+
+static status not_a_section(const job_values *v, const char *path, const node *n,
+                            setting_origin from, err *e)
+{
+    text found = {0}, below = {0};
+    node_text(n, &found);
+    key_list(path, &below);
+    setting where = {.path = (char *)path, .from = from, .line = n->line};
+    err_set(e, E_USAGE, "found %.200s; valid: a section of %s", found.at, below.at);
+    setting_prefix(v, &where, e);
+    text_clear(&found);
+    text_clear(&below);
+    return E_USAGE;
+}
+
+// Takes a value of the tree: of a key, or of a section and all below. Sections nest two deep.
+static status take(job_values *v, const char *path, const node *n, setting_origin from, err *e)
+{
+    status result = OK;
+    text below = {0};
+    if (!key_is_section(path)) {
+        setting *s = find_setting(v, path);
+        return s ? set_value(v, s, n, from, e) : unknown_key(v, path, n, from, e);
+    }
+    if (node_is_null(n)) return OK;
+    if (n->kind != NODE_MAP) return not_a_section(v, path, n, from, e);
+    for (const node *c = n->first; c; c = c->next) {
+        text_clear(&below);
+        text_addf(&below, "%s.%s", path, c->key);
+        TRY(take(v, below.at, c, from, e));
+    }
+done:
+    text_clear(&below);
+    return result;
+}
+
+status settings_read_file(job_values *v, err *e)
+{
+    status result = OK;
+    char *content = NULL;
+    size_t bytes;
+    node *root = NULL;
+    TRY(file_read(v->file, &content, &bytes, e));
+    TRY(node_parse(v->file, content, bytes, &root, e));
+    keep_tree(v, root);
+    if (root->kind != NODE_MAP)
+        FAIL(E_USAGE, "%s:%d: found a %s; valid: sections of keys, as train: {steps: 1000}",
+             v->file, root->line, root->kind == NODE_LIST ? "list" : "word");
+    for (const node *c = root->first; c; c = c->next) TRY(take(v, c->key, c, ORIGIN_FILE, e));
+done:
+    free(content);
+    return result;
+}
+
+// "a,b" as a list; borrowed by nobody yet.
+static node *split_list(const char *s)
+{
+    node *list = node_list(0);
+    for (;;) {
+        size_t bytes = strcspn(s, ",");
+        text one = {0};
+        text_add_bytes(&one, s, bytes);
+        node_append(list, node_scalar(one.at, 0));
+        text_clear(&one);
+        if (!s[bytes]) return list;
+        s += bytes + 1;
+    }
+}
+
+static status value_node(const char *path, const char *value, node **out, err *e)
+{
+    const job_key *k = key_find(path);
+    bool lists = k && (k->type == KEY_PARTS || k->type == KEY_BETAS);
+    text name = {0};
+    status result = OK;
+    if (value[0] == '[' || value[0] == '{') {
+        text_addf(&name, "--%s", path);
+        result = node_parse(name.at, value, strlen(value), out, e);
+    } else if (lists && strchr(value, ',')) {
+        *out = split_list(value);
+    } else {
+        *out = node_scalar(value, 0);
+    }
+    text_clear(&name);
+    return result;
+}
+
+// Does the option take no value: it is a yes-or-no key and the next argument is an option.
+static bool stands_alone(const char *path, const char *next)
+{
+    const job_key *k = key_find(path);
+    return k && k->type == KEY_BOOL && (!next || strncmp(next, "--", 2) == 0);
+}
+
+static status read_option(job_values *v, const char *path, const char *value, err *e)
+{
+    status result = OK;
+    node *n = NULL;
+    size_t at;
+    if (!text_is_utf8(value, strlen(value), &at))
+        FAIL(E_USAGE, "--%s: the value is not UTF-8 at byte %zu", path, at);
+    TRY(value_node(path, value, &n, e));
+    keep_tree(v, n);
+    TRY(take(v, path, n, ORIGIN_COMMAND_LINE, e));
+done:
+    return result;
+}
+
+// The value that argv[*i] has after '=' or as the next argument, which *i then moves to.
+static status find_value(const job_values *v, const char *path, const char *equals, int argc,
+                         char *const *argv, int *i, const char **out, err *e)
+{
+    const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    if (equals) {
+        *out = equals + 1;
+    } else if (stands_alone(path, next)) {
+        *out = "true";
+    } else if (next && strncmp(next, "--", 2) != 0) {
+        *out = next;
+        (*i)++;
+    } else {
+        node none = {.kind = NODE_SCALAR};
+        bool known = strcmp(path, "resume") == 0 || key_find(path) || key_is_section(path) ||
+                     key_is_model_field(path);
+        if (!known) return unknown_key(v, path, &none, ORIGIN_COMMAND_LINE, e);
+        return err_set(e, E_USAGE, "--%s: needs a value", path);
+    }
+    return OK;
+}
+
+status settings_read_args(job_values *v, int argc, char *const *argv, const char **resume,
+                          bool *quiet, err *e)
+{
+    status result = OK;
+    text path = {0};
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0 || !argv[i][2])
+            FAIL(E_USAGE, "found argument %.200s; valid: --key value or --key=value", argv[i]);
+        const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
+        text_clear(&path);
+        text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));
+        if (strcmp(path.at, "quiet") == 0 && !equals) {
+            *quiet = true;
+            continue;
+        }
+        TRY(find_value(v, path.at, equals, argc, argv, &i, &value, e));
+        if (strcmp(path.at, "resume") == 0)
+            *resume = value;
+        else
+            TRY(read_option(v, path.at, value, e));
+    }
+done:
+    text_clear(&path);
+    return result;
+}

@@ -1,0 +1,50 @@
+// settings.h -- what the user said, key by key, before it is understood: nodes and where they came
+// from. Private to config/.
+#ifndef TRIREME_CONFIG_SETTINGS_H
+#define TRIREME_CONFIG_SETTINGS_H
+
+#include "config/keys.h"
+#include "config/node.h"
+
+typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_COMMAND_LINE } setting_origin;
+
+typedef struct setting {
+    char *path;
+    const node *value; // borrowed from a tree; NULL: not given
+    setting_origin from;
+    int line; // of the file
+} setting;
+
+// struct job's private part.
+struct job_values {
+    char *file;     // as the user named it; NULL: no file
+    setting *rows;  // one for each row of JOB_KEYS
+    setting *model; // model.* fields that are no rows, in the order of reading
+    int models;
+    node **trees;
+    int trees_count;
+};
+
+typedef struct job_values job_values;
+
+job_values *settings_new(const char *file);
+void settings_free(job_values *v); // NULL allowed
+
+// Reads the file / the arguments on top of what is there. --resume and --quiet go into *resume
+// (borrowed from args) and *quiet.
+status settings_read_file(job_values *v, err *e);
+status settings_read_args(job_values *v, int argc, char *const *argv, const char **resume,
+                          bool *quiet, err *e);
+
+const setting *settings_of(const job_values *v, const char *path); // a row's; path must be one
+bool setting_is_given(const setting *s);
+bool setting_is_auto(const setting *s); // not given, or the word auto
+void setting_drop(setting *s);
+// Puts where a setting stands and its key before the text of *e.
+void setting_prefix(const job_values *v, const setting *s, err *e);
+// The same without the key: "file:line: " or "--".
+void setting_place(const job_values *v, const setting *s, err *e);
+// "default", "job.yaml:3", "command line"
+void setting_describe(const job_values *v, const setting *s, text *out);
+
+#endif

@@ -1,0 +1,268 @@
+// values.c -- reads one value of one key by the key's type. Called by job.c for every row of the
+// table; formatting is in format.c. Does not know where a value came from, nor other keys.
+#include "config/values.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+char *value_absolute(const char *path)
+{
+    const char *home = getenv("HOME");
+    if (path[0] == '/') return text_copy(path);
+    if (strncmp(path, "~/", 2) == 0 && home) return file_join(home, path + 2);
+    while (strncmp(path, "./", 2) == 0) path += 2;
+    char *here = getcwd(NULL, 0);
+    if (!here) return text_copy(path);
+    char *whole = strcmp(path, ".") == 0 ? text_copy(here) : file_join(here, path);
+    free(here);
+    return whole;
+}
+
+// "found …; valid: …" with a guess when one of `words` is near.
+static status refuse(const job_key *k, const node *n, err *e)
+{
+    text found = {0}, valid = {0};
+    const char *near = NULL;
+    if (node_is_null(n))
+        text_add(&found, "nothing");
+    else
+        node_text(n, &found);
+    value_describe_valid(k, &valid);
+    if (k->words && n->kind == NODE_SCALAR) {
+        size_t count = 0;
+        while (k->words[count]) count++;
+        near = text_nearest(n->scalar, k->words, count);
+    }
+    err_set(e, E_USAGE, "found %.200s; valid: %s%s%s%s", found.at, valid.at,
+            near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    text_clear(&found);
+    text_clear(&valid);
+    return E_USAGE;
+}
+
+static bool same_word(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++) {
+        char x = *a == '-' ? '_' : *a, y = *b == '-' ? '_' : *b;
+        if (strncasecmp(&x, &y, 1) != 0) return false;
+    }
+    return *a == *b;
+}
+
+// `word` must be one of those that this version supports ("a|b|c").
+static status check_only(const job_key *k, const char *word, const node *n, err *e)
+{
+    if (!k->only) return OK;
+    text list = {0}, found = {0};
+    bool allowed = false;
+    for (const char *at = k->only; *at;) {
+        size_t bytes = strcspn(at, "|");
+        allowed = allowed || (strlen(word) == bytes && strncmp(at, word, bytes) == 0);
+        if (list.bytes) text_add(&list, at[bytes] ? ", " : " and ");
+        text_add_bytes(&list, at, bytes);
+        at += bytes + (at[bytes] == '|');
+    }
+    if (!allowed) {
+        node_text(n, &found);
+        bool alias = n->kind == NODE_SCALAR && !same_word(n->scalar, word);
+        err_set(e, E_USAGE, "found %.200s%s%s%s; this version supports %s", found.at,
+                alias ? " (" : "", alias ? word : "", alias ? ")" : "", list.at);
+    }
+    text_clear(&list);
+    text_clear(&found);
+    return allowed ? OK : E_USAGE;
+}
+
+// Index of the word that `s` is or stands for, or -1.
+static int find_word(const job_key *k, const char *s)
+{
+    for (int i = 0; k->words[i]; i++)
+        if (same_word(k->words[i], s)) return i;
+    for (int a = 0; k->also && k->also[a][0]; a++) {
+        if (!same_word(k->also[a][0], s)) continue;
+        for (int i = 0; k->words[i]; i++)
+            if (strcmp(k->words[i], k->also[a][1]) == 0) return i;
+    }
+    bool flag;
+    if (k->type == KEY_BOOL && strcmp(k->words[0], "false") == 0 && text_to_bool(s, &flag))
+        return flag;
+    return -1;
+}
+
+static status set_word(void *at, const job_key *k, const node *n, err *e)
+{
+    status result = OK;
+    int i = find_word(k, n->scalar);
+    if (i < 0) return refuse(k, n, e);
+    TRY(check_only(k, k->words[i], n, e));
+    if (!at) return OK;
+    if (k->type == KEY_BOOL) {
+        *(bool *)at = i == 1;
+    } else if (k->type == KEY_ENUM) {
+        unsigned value = (unsigned)i;
+        memcpy(at, &value, sizeof value);
+    } else {
+        free(*(char **)at);
+        *(char **)at = text_copy(k->words[i]);
+    }
+done:
+    return result;
+}
+
+static bool in_range(const job_key *k, double value)
+{
+    if (value < k->low || value > k->high) return false;
+    return !(k->flags & KEY_POSITIVE) || value > k->low;
+}
+
+static void store_whole(void *at, const job_key *k, int64_t value)
+{
+    if (!at) return;
+    if (k->type == KEY_INT)
+        *(int *)at = (int)value;
+    else
+        memcpy(at, &value, sizeof value);
+}
+
+static status set_whole(void *at, const job_key *k, const node *n, err *e)
+{
+    status result = OK;
+    int64_t value;
+    char word[32];
+    bool good = k->type == KEY_DURATION ? text_to_duration_ms(n->scalar, &value)
+                                        : text_to_count(n->scalar, &value);
+    if (!good || !in_range(k, (double)value)) return refuse(k, n, e);
+    snprintf(word, sizeof word, "%lld", (long long)value);
+    TRY(check_only(k, word, n, e));
+    store_whole(at, k, value);
+done:
+    return result;
+}
+
+static status set_special(void *at, const job_key *k)
+{
+    if (k->type == KEY_NUMBER)
+        *(double *)at = k->special_value;
+    else
+        store_whole(at, k, (int64_t)k->special_value);
+    return OK;
+}
+
+static status set_path(char **at, const job_key *k, const node *n, err *e)
+{
+    if (!n->scalar[0]) return refuse(k, n, e);
+    free(*at);
+    *at = value_absolute(n->scalar);
+    return OK;
+}
+
+static status set_betas(double *at, const job_key *k, const node *n, err *e)
+{
+    const node *first = n->kind == NODE_LIST ? n->first : NULL;
+    const node *pair[2] = {first, first ? first->next : NULL};
+    if (!pair[0] || !pair[1] || pair[1]->next) return refuse(k, n, e);
+    double beta[2];
+    for (int i = 0; i < 2; i++)
+        if (pair[i]->kind != NODE_SCALAR || !text_to_double(pair[i]->scalar, &beta[i]) ||
+            beta[i] < 0 || beta[i] >= 1)
+            return refuse(k, n, e);
+    memcpy(at, beta, sizeof beta);
+    return OK;
+}
+
+// One part of data.train: a path, or {path, weight}.
+static status read_part(const job_key *k, const node *n, data_part *out, err *e)
+{
+    const node *path = n, *weight = NULL;
+    out->weight = 1;
+    if (n->kind == NODE_MAP) {
+        path = node_entry(n, "path");
+        weight = node_entry(n, "weight");
+        for (const node *c = n->first; c; c = c->next)
+            if (c != path && c != weight)
+                return err_set(e, E_USAGE, "found key %s; valid: path, weight", c->key);
+    }
+    if (!path || path->kind != NODE_SCALAR || node_is_null(path) || !path->scalar[0])
+        return refuse(k, n, e);
+    if (weight && (weight->kind != NODE_SCALAR || !text_to_double(weight->scalar, &out->weight) ||
+                   out->weight <= 0))
+        return err_set(e, E_USAGE, "found weight %.60s; valid: a number > 0",
+                       weight->scalar ? weight->scalar : "that is no number");
+    bool mock = strcmp(path->scalar, "mock") == 0 && !path->quoted;
+    out->path = mock ? text_copy("mock") : value_absolute(path->scalar);
+    return OK;
+}
+
+static status set_parts(job *j, const job_key *k, const node *n, err *e)
+{
+    status result = OK;
+    const node *first = n->kind == NODE_LIST ? n->first : n;
+    size_t count = 0;
+    data_part *parts = NULL;
+    if (!first) return refuse(k, n, e);
+    for (const node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL) count++;
+    parts = calloc(count, sizeof *parts);
+    if (!parts) FAIL(E_IO, "out of memory");
+    const node *c = first;
+    for (size_t i = 0; i < count; i++, c = c->next) {
+        TRY(read_part(k, c, &parts[i], e));
+        if (count > 1 && strcmp(parts[i].path, "mock") == 0)
+            FAIL(E_USAGE, "found mock among other parts; valid: mock alone");
+    }
+    value_free(j, k);
+    *(data_part **)((char *)j + k->at) = parts;
+    *(size_t *)((char *)j + k->count_at) = count;
+    return OK;
+done:
+    for (size_t i = 0; parts && i < count; i++) free((char *)parts[i].path);
+    free(parts);
+    return result;
+}
+
+static status set_number(double *at, const job_key *k, const node *n, err *e)
+{
+    double value;
+    if (!text_to_double(n->scalar, &value) || !in_range(k, value)) return refuse(k, n, e);
+    *at = value;
+    return OK;
+}
+
+static status set_later(const job_key *k, const node *n, err *e)
+{
+    text t = {0};
+    node_text(n, &t);
+    status result = node_is_null(n) ? refuse(k, n, e) : check_only(k, t.at, n, e);
+    text_clear(&t);
+    return result;
+}
+
+status value_set(job *j, const job_key *k, const node *n, err *e)
+{
+    void *at = k->at == KEY_UNSTORED ? NULL : (char *)j + k->at;
+    if (k->type == KEY_PARTS) return set_parts(j, k, n, e);
+    if (k->type == KEY_BETAS) return set_betas(at, k, n, e);
+    if (k->type == KEY_LATER) return set_later(k, n, e);
+    if (n->kind != NODE_SCALAR) return refuse(k, n, e);
+    bool nothing = node_is_null(n);
+    if (k->special && same_word(k->special, nothing ? "null" : n->scalar))
+        return set_special(at, k);
+    if (nothing) return refuse(k, n, e);
+    switch (k->type) {
+    case KEY_COUNT:
+    case KEY_INT:
+    case KEY_BYTES:
+    case KEY_DURATION:
+        return set_whole(at, k, n, e);
+    case KEY_NUMBER:
+        return set_number(at, k, n, e);
+    case KEY_PATH:
+        return set_path(at, k, n, e);
+    default:
+        return set_word(at, k, n, e);
+    }
+}

@@ -1,0 +1,20 @@
+// values.h -- one value of one key: from a node into struct job, and back to text. Private to
+// config/.
+#ifndef TRIREME_CONFIG_VALUES_H
+#define TRIREME_CONFIG_VALUES_H
+
+#include "config/keys.h"
+#include "config/node.h"
+
+// Checks `n` and stores it. E_USAGE "found …; valid: …": the caller puts file, line and key before.
+status value_set(job *j, const job_key *k, const node *n, err *e);
+// Appends the value as flow YAML, in the one form that reads back to the same value.
+void value_format(const job *j, const job_key *k, text *out);
+// Is there a value? False for keys that are optional and not given.
+bool value_is_set(const job *j, const job_key *k);
+void value_free(job *j, const job_key *k);
+void value_describe_valid(const job_key *k, text *out);
+void value_number(double value, text *out); // the shortest form that reads back to the same bits
+char *value_absolute(const char *path);     // owned by the caller
+
+#endif

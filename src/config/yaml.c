@@ -1,0 +1,160 @@
+// yaml.c -- reads YAML into the tree of node.h through libyaml's events, because only events carry
+// line numbers. Called by settings.c for job files and for bracketed command-line values. Does not
+// know keys. Aliases are refused: a job file says each thing where it stands.
+#include "config/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+enum { DEPTH_MAX = 16 };
+
+typedef struct builder {
+    const char *name;
+    node *root;
+    node *open[DEPTH_MAX]; // the maps and lists that are being filled, outermost first
+    char *key[DEPTH_MAX];  // of a map: the key that waits for its value
+    int key_line[DEPTH_MAX];
+    int depth;
+    int documents;
+} builder;
+
+static int line_of(yaml_mark_t at)
+{
+    return (int)at.line + 1;
+}
+
+static int column_of(yaml_mark_t at)
+{
+    return (int)at.column + 1;
+}
+
+static status parser_error(const builder *b, const yaml_parser_t *p, err *e)
+{
+    const char *problem = p->problem ? p->problem : "cannot be read";
+    if (p->error == YAML_MEMORY_ERROR) return err_set(e, E_IO, "%s: out of memory", b->name);
+    if (p->error == YAML_READER_ERROR)
+        return err_set(e, E_USAGE, "%s: broken YAML: %s at byte %zu", b->name, problem,
+                       p->problem_offset);
+    return err_set(e, E_USAGE, "%s:%d:%d: broken YAML: %s%s%s", b->name, line_of(p->problem_mark),
+                   column_of(p->problem_mark), problem, p->context ? " " : "",
+                   p->context ? p->context : "");
+}
+
+// Hangs a finished or just opened value where it belongs. Takes `n`.
+static status place(builder *b, node *n, err *e)
+{
+    status result = OK;
+    if (b->depth == 0) {
+        b->root = n;
+        return OK;
+    }
+    node *parent = b->open[b->depth - 1];
+    if (parent->kind == NODE_MAP) {
+        const node *earlier = node_entry(parent, b->key[b->depth - 1]);
+        n->key = b->key[b->depth - 1];
+        n->line = b->key_line[b->depth - 1];
+        b->key[b->depth - 1] = NULL;
+        if (earlier)
+            FAIL(E_USAGE, "%s:%d: key %s is given twice; the first is in line %d", b->name, n->line,
+                 n->key, earlier->line);
+    }
+    node_append(parent, n);
+    n = NULL;
+done:
+    node_free(n);
+    return result;
+}
+
+static status begin(builder *b, node_kind kind, yaml_mark_t at, err *e)
+{
+    status result = OK;
+    if (b->depth == DEPTH_MAX)
+        FAIL(E_USAGE, "%s:%d:%d: more than %d levels of nesting", b->name, line_of(at),
+             column_of(at), DEPTH_MAX);
+    if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1])
+        FAIL(E_USAGE, "%s:%d:%d: a key must be a word, not a %s", b->name, line_of(at),
+             column_of(at), kind == NODE_MAP ? "section" : "list");
+    node *n = node_list(line_of(at));
+    n->kind = kind;
+    TRY(place(b, n, e));
+    b->open[b->depth++] = n;
+done:
+    return result;
+}
+
+static status scalar(builder *b, const yaml_event_t *event, err *e)
+{
+    const char *s = (const char *)event->data.scalar.value;
+    yaml_mark_t at = event->start_mark;
+    if (strlen(s) != event->data.scalar.length)
+        return err_set(e, E_USAGE, "%s:%d:%d: a zero byte in text", b->name, line_of(at),
+                       column_of(at));
+    if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1]) {
+        b->key[b->depth - 1] = text_copy(s);
+        b->key_line[b->depth - 1] = line_of(at);
+        return OK;
+    }
+    node *n = node_scalar(s, line_of(at));
+    n->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    return place(b, n, e);
+}
+
+static status take_event(builder *b, const yaml_event_t *event, err *e)
+{
+    yaml_mark_t at = event->start_mark;
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        if (b->documents++ == 0) return OK;
+        return err_set(e, E_USAGE, "%s:%d: a second document begins here; a job file is one",
+                       b->name, line_of(at));
+    case YAML_ALIAS_EVENT:
+        return err_set(e, E_USAGE, "%s:%d:%d: alias *%s: aliases are not supported", b->name,
+                       line_of(at), column_of(at), (const char *)event->data.alias.anchor);
+    case YAML_SCALAR_EVENT:
+        return scalar(b, event, e);
+    case YAML_SEQUENCE_START_EVENT:
+        return begin(b, NODE_LIST, at, e);
+    case YAML_MAPPING_START_EVENT:
+        return begin(b, NODE_MAP, at, e);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        b->depth--;
+        return OK;
+    default:
+        return OK;
+    }
+}
+
+status node_parse(const char *name, const char *s, size_t bytes, node **out, err *e)
+{
+    status result = OK;
+    builder b = {.name = name};
+    yaml_parser_t parser;
+    bool ended = false;
+    if (!yaml_parser_initialize(&parser)) return err_set(e, E_IO, "%s: out of memory", name);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)s, bytes);
+    while (!ended) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event)) {
+            result = parser_error(&b, &parser, e);
+            goto done;
+        }
+        ended = event.type == YAML_STREAM_END_EVENT;
+        result = take_event(&b, &event, e);
+        yaml_event_delete(&event);
+        if (result != OK) goto done;
+    }
+    if (!b.root || node_is_null(b.root)) {
+        node_free(b.root);
+        b.root = node_list(1);
+        b.root->kind = NODE_MAP;
+    }
+    *out = b.root;
+    b.root = NULL;
+done:
+    for (int i = 0; i < DEPTH_MAX; i++) free(b.key[i]);
+    node_free(b.root);
+    yaml_parser_delete(&parser);
+    return result;
+}

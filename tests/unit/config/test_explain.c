@@ -1,0 +1,230 @@
+// A job as text: what explain prints, job.yaml that reads back, help, and the comparison before a
+// run goes on.
+#include "config/keys.h"
+#include "config/node.h"
+#include "job_fixture.h"
+
+static text yaml_of(const job *j)
+{
+    text t = {0};
+    job_write_yaml(j, &t);
+    return t;
+}
+
+static void assert_round_trip(const char *yaml, const char *args)
+{
+    job *first = good_job(yaml, args);
+    text once = yaml_of(first);
+    job *second = good_job(once.at, "");
+    text twice = yaml_of(second);
+    assert_string_equal(once.at, twice.at);
+    // The struct is equal too, but for pointers.
+    assert_memory_equal(&first->model.config, &second->model.config, sizeof first->model.config);
+    assert_memory_equal(&first->optimizer, &second->optimizer, sizeof first->optimizer);
+    assert_memory_equal(&first->lr, &second->lr, sizeof first->lr);
+    assert_memory_equal(&first->checks, &second->checks, sizeof first->checks);
+    assert_int_equal(first->launch.ranks, second->launch.ranks);
+    assert_string_equal(first->train.out, second->train.out);
+    assert_int_equal(first->data.trains, second->data.trains);
+    for (size_t i = 0; i < first->data.trains; i++)
+        assert_string_equal(first->data.train[i].path, second->data.train[i].path);
+    text_clear(&once);
+    text_clear(&twice);
+    job_close(first);
+    job_close(second);
+}
+
+static void job_yaml_reads_back_to_the_same_job(void **state)
+{
+    (void)state;
+    assert_round_trip(SMALL, "");
+    assert_round_trip(NULL, "--model.family|llama|--data.train|mock|--train.epochs|0.3");
+    assert_round_trip(SMALL, "--train.tokens|1e6|--checks.watchdog|1.5s|--memory.budget|1000001");
+    assert_round_trip(SMALL, "--optimizer.name|sgd|--optimizer.momentum|0.123456789012345678");
+    assert_round_trip(SMALL, "--optimizer.name|lion|--optimizer.lr|1e-05");
+    assert_round_trip(MODEL "data:\n  train:\n  - {path: 'a b: \"c\" # \\ \xc3\xa9', weight: 0.1}\n"
+                            "  - {path: yes, weight: 3}\n  valid: mock\n",
+                      "--train.out|x\ty|--parallel.offload.path|off");
+    assert_round_trip(SMALL "lr_schedule: {name: OneCycle, cycle_min_lr: 1e-5, cycle_max_lr: 1e-3}",
+                      "");
+    assert_round_trip(SMALL "lr_schedule: {name: WarmupLR, warmup_max_lr: 0.5}", "");
+    assert_round_trip(
+        "model: {family: mlp, features: 10, classes: 1, loss: mse, activation: tanh}\n"
+        "data: {train: x.safetensors}\n",
+        "--data.valid|a,b");
+    assert_round_trip(
+        "model:\n  family: llama\n  hidden: 64\n  heads: 4\n  vocab: 300\n  eos: [1, 2, 3]\n"
+        "  rope_scaling: {rope_type: llama3, factor: 8, low_freq_factor: 1, "
+        "high_freq_factor: 4, original_max_position_embeddings: 128}\n"
+        "data: {train: mock}\n",
+        "");
+}
+
+static void every_lr_schedule_reads_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LR_NAMES; i++) {
+        text args = {0};
+        text_addf(&args, "--lr_schedule.name|%s", lr_label((lr_name)i));
+        if (i == LR_ONE_CYCLE)
+            text_add(&args, "|--lr_schedule.cycle_min_lr|0|--lr_schedule.cycle_max_lr|1");
+        assert_round_trip(SMALL, args.at);
+        text_clear(&args);
+    }
+}
+
+static void a_solved_batch_is_written(void **state)
+{
+    (void)state;
+    job *j = good_job(SMALL, "--launch.ranks|2");
+    assert_int_equal(job_solve_batch(j, 2, 8, NULL), OK);
+    text t = yaml_of(j);
+    assert_non_null(strstr(t.at, "  micro_batch: 8\n"));
+    assert_non_null(strstr(t.at, "  ranks: 2\n  threads_per_rank: auto\n"));
+    text_clear(&t);
+    job_close(j);
+}
+
+static void explain_tells_values_and_origins(void **state)
+{
+    (void)state;
+    job *j = good_job(SMALL "train:\n  seed: 5\n", "--optimizer.lr|1e-3|--model.n_embd|64");
+    text t = {0};
+    job_explain(j, true, &t);
+    json_t *root = json_loads(t.at, 0, NULL);
+    static const struct {
+        const char *path, *value, *origin;
+    } expected[] = {
+        {"train.seed", "5", "job.yaml:4"},
+        {"train.steps", "1000", "default"},
+        {"train.out", "\"", "default"},
+        {"optimizer.lr", "0.001", "command line"},
+        {"optimizer.betas", "[0.9,0.95]", "default"},
+        {"model.layers", "2", "job.yaml:1"},
+        {"model.hidden", "64", "command line"},
+        {"model.ffn", "256", "default"},
+        {"model.tie_embeddings", "true", "default"},
+        {"data.train", "\"mock\"", "job.yaml:2"},
+        {"launch.device", "\"cpu\"", "default (auto)"},
+        {"train.micro_batch", "\"auto\"", "default"},
+        {"parallel.tp", "1", "default"},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        const json_t *entry = json_object_get(root, expected[i].path);
+        assert_non_null(entry);
+        char *value = json_dumps(json_object_get(entry, "value"),
+                                 JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12));
+        assert_memory_equal(value, expected[i].value, strlen(expected[i].value));
+        assert_string_equal(json_string_value(json_object_get(entry, "origin")),
+                            expected[i].origin);
+        free(value);
+    }
+    json_decref(root);
+    text_clear(&t);
+    job_explain(j, false, &t);
+    assert_non_null(strstr(t.at, "\ntrain.seed "));
+    assert_non_null(strstr(t.at, " job.yaml:4\n"));
+    text_clear(&t);
+    job_close(j);
+}
+
+static void a_folders_fields_come_from_config_json(void **state)
+{
+    (void)state;
+    assert_int_equal(file_make_directories("m", NULL), OK);
+    put_file("m/config.json",
+             "{\"model_type\": \"llama\", \"hidden_size\": 32, \"num_attention_heads\": 2}");
+    job *j = good_job("model: {path: m}\ndata: {train: mock}\n", "");
+    text t = {0};
+    job_explain(j, true, &t);
+    json_t *root = json_loads(t.at, 0, NULL), *hidden = json_object_get(root, "model.hidden");
+    assert_int_equal(json_integer_value(json_object_get(hidden, "value")), 32);
+    assert_string_equal(json_string_value(json_object_get(hidden, "origin")), "config.json");
+    json_decref(root);
+    text_clear(&t);
+    t = yaml_of(j);
+    assert_null(strstr(t.at, "hidden"));
+    text_clear(&t);
+    job_close(j);
+    assert_round_trip("model: {path: m}\ndata: {train: mock}\n", "");
+}
+
+static void help_lists_every_key(void **state)
+{
+    (void)state;
+    text t = {0};
+    job_help(&t);
+    for (int i = 0; i < JOB_KEY_COUNT; i++) {
+        assert_non_null(strstr(t.at, JOB_KEYS[i].path));
+        assert_true(JOB_KEYS[i].help && *JOB_KEYS[i].help);
+    }
+    assert_non_null(strstr(t.at, "model.rope_theta"));
+    text_clear(&t);
+}
+
+static void words_of_the_table_are_those_of_their_owners(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LR_NAMES; i++)
+        assert_string_equal(key_find("lr_schedule.name")->words[i], lr_label((lr_name)i));
+    for (int i = 0; i < UPDATE_RULES; i++)
+        assert_int_equal(optim_find(key_find("optimizer.name")->words[i])->rule, i);
+    for (int i = 0; i < FAMILIES; i++)
+        assert_string_equal(key_find("model.family")->words[i], family_name((family)i));
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(key_find("train.precision")->words[i], dtype_name((dtype)i));
+}
+
+static void check_same(const char *yaml, const char *args, const char *complaint)
+{
+    job *j = good_job(yaml, args);
+    err e = {0};
+    status s = job_check_same_run(j, "old.yaml", &e);
+    if (complaint) {
+        assert_int_equal(s, E_USAGE);
+        if (!strstr(e.text, complaint)) fail_msg("%s", e.text);
+    } else if (s != OK) {
+        fail_msg("%s", e.text);
+    }
+    job_close(j);
+}
+
+static void a_run_goes_on_only_with_its_own_job(void **state)
+{
+    (void)state;
+    job *j = good_job(SMALL "train: {steps: 100}\n", "--launch.ranks|2");
+    text t = yaml_of(j);
+    put_file("old.yaml", t.at);
+    text_clear(&t);
+    job_close(j);
+    check_same(SMALL "train: {steps: 100}\n", "", NULL);
+    check_same(SMALL,
+               "--train.steps|200|--launch.ranks|1|--train.save_every|3|--parallel.recompute|full|"
+               "--memory.budget|1Gi|--checks.watchdog|0|--data.valid|v",
+               NULL);
+    check_same(SMALL, "--train.epochs|2|--train.micro_batch|2", NULL);
+    check_same(SMALL, "--train.global_batch|32|--data.seq_len|8",
+               "old.yaml is of another job: data.seq_len (64 there, 8 here), train.global_batch "
+               "(64 there, 32 here);");
+    check_same(SMALL, "--model.hidden|64", "model.hidden (32 there, 64 here)");
+    check_same(SMALL, "--train.seed|1", "train.seed (0 there, 1 here)");
+    check_same(SMALL, "--optimizer.name|sgd", "optimizer.name (adamw there, sgd here)");
+    check_same(SMALL, "--data.train|x", "data.train (mock there, ");
+    put_file("old.yaml", "a: [");
+    check_same(SMALL, "", "old.yaml:");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(job_yaml_reads_back_to_the_same_job),
+        cmocka_unit_test(every_lr_schedule_reads_back),
+        cmocka_unit_test(a_solved_batch_is_written),
+        cmocka_unit_test(explain_tells_values_and_origins),
+        cmocka_unit_test(a_folders_fields_come_from_config_json),
+        cmocka_unit_test(help_lists_every_key),
+        cmocka_unit_test(words_of_the_table_are_those_of_their_owners),
+        cmocka_unit_test(a_run_goes_on_only_with_its_own_job),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}

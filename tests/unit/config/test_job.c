@@ -1,0 +1,229 @@
+// What a job holds after the file, the command line and the defaults.
+#include "job_fixture.h"
+
+static void everything_but_model_and_data_has_a_default(void **state)
+{
+    (void)state;
+    job *j = good_job(NULL, "--model.family|gpt2|--data.train|mock");
+    assert_int_equal(j->model.config.layers, 12);
+    assert_false(j->model.has_weights);
+    assert_int_equal(j->data.trains, 1);
+    assert_string_equal(j->data.train[0].path, "mock");
+    assert_true(j->data.mock_samples > 0);
+    assert_int_equal(j->data.valids, 0);
+    assert_int_equal(j->data.seq_len, 1024);
+    assert_int_equal(j->data.order, ORDER_SHUFFLE);
+    assert_int_equal(j->train.steps, 1000);
+    assert_int_equal(j->train.global_batch, 64);
+    assert_int_equal(j->train.micro_batch, 0);
+    assert_int_equal(j->train.precision, F32);
+    assert_true(j->train.clip_grad_norm == 1);
+    assert_int_equal(j->optimizer.rule, UPDATE_ADAMW);
+    assert_true(j->optimizer.lr == 3e-4 && j->optimizer.beta2 == 0.95);
+    assert_true(j->optimizer.eps == 1e-8 && j->optimizer.weight_decay == 0.1);
+    assert_int_equal(j->lr.name, LR_COSINE);
+    assert_int_equal(j->lr.warmup_steps, 100);
+    assert_string_equal(j->parallel.dp, "ddp");
+    assert_int_equal(j->parallel.bucket_bytes, 25 << 20);
+    assert_string_equal(j->parallel.recompute, "none");
+    assert_true(j->launch.ranks >= 1 && j->launch.threads_per_rank >= 1);
+    assert_string_equal(j->launch.device, "cpu");
+    assert_int_equal(j->checks.watchdog_ms, 600000);
+    assert_int_equal(j->resume, RESUME_AUTO);
+    assert_false(j->quiet);
+    job_close(j);
+}
+
+static void the_documents_own_example_is_understood(void **state)
+{
+    (void)state;
+    job *j = good_job(
+        "model:\n  init: auto\n  family: llama\n  hidden: 64\n  num_hidden_layers: 2\n  heads: 4\n"
+        "  kv_heads: 2\n  ffn: 96\n  vocab: 1k\n  max_seq: 1024\n  rope_theta: 5e5\n"
+        "data:\n  train: [{path: a/b, weight: 2}, /c]\n  valid: v\n  seq_len: 1024\n  order: "
+        "torch\n"
+        "train:\n  steps: 1000\n  global_batch: 64\n  micro_batch: 4\n  seed: 7\n"
+        "  precision: bf16\n  reduce_dtype: fp32\n  clip_grad_norm: 0.5\n  eval_every: 0\n"
+        "  save_every: 1k\n  keep: 0\n  out: runs/x\n"
+        "optimizer: {name: adamw, lr: 3e-4, betas: [0.9, 0.99], eps: 1e-7, weight_decay: 0.2,\n"
+        "            lr_scaling: sqrt, decay: all}\n"
+        "lr_schedule: {name: wsd, warmup_steps: 10, min_ratio: 0.2, decay_steps: 50}\n"
+        "parallel:\n  dp: NO_SHARD\n  dp_shard: auto\n  dp_replicate: 1\n  tp: 1\n"
+        "  sequence_parallel: false\n  pp: 1\n  pp_schedule: 1f1b\n  virtual_stages: 1\n"
+        "  split: auto\n  reshard_after_forward: true\n  recompute: selective\n"
+        "  offload: {weights: device, gradients: device, optimizer: device, path: /off}\n"
+        "  bucket_bytes: 1Mi\n  hook: none\n  unused_parameters: zero\n"
+        "memory: {budget: 2Gi, fit: false}\n"
+        "launch: {ranks: 4, threads_per_rank: 2, as: threads, device: cpu}\n"
+        "checks: {replicas_every: 10, nonfinite: skip, watchdog: 500ms, desync: off}\n",
+        "");
+    assert_int_equal(j->model.config.family, FAMILY_LLAMA);
+    assert_int_equal(j->model.config.layers, 2);
+    assert_int_equal(j->model.config.vocab, 1000);
+    assert_int_equal(j->model.config.head_dim, 16);
+    assert_true(j->model.config.rope_theta == 5e5);
+    assert_int_equal(j->data.trains, 2);
+    assert_true(j->data.train[0].weight == 2 && j->data.train[1].weight == 1);
+    assert_string_equal(j->data.train[1].path, "/c");
+    assert_int_equal(j->data.train[0].path[0], '/');
+    assert_int_equal(j->data.order, ORDER_TORCH);
+    assert_int_equal(j->train.precision, BF16);
+    assert_int_equal(j->train.save_every, 1000);
+    assert_true(j->optimizer.decay_all && j->optimizer.beta2 == 0.99 && j->optimizer.eps == 1e-7);
+    assert_int_equal(j->scaling, LR_SCALE_SQRT);
+    assert_int_equal(j->lr.name, LR_WSD);
+    assert_int_equal(j->lr.decay_steps, 50);
+    assert_string_equal(j->parallel.dp, "ddp");
+    assert_string_equal(j->parallel.offload_path, "/off");
+    assert_int_equal(j->parallel.bucket_bytes, 1 << 20);
+    assert_string_equal(j->parallel.unused_parameters, "zero");
+    assert_true(j->memory.budget == INT64_C(2) << 30);
+    assert_true(j->launch.ranks == 4 && j->launch.threads_per_rank == 2 && j->launch.as_threads);
+    assert_int_equal(j->checks.nonfinite, NONFINITE_SKIP);
+    assert_int_equal(j->checks.watchdog_ms, 500);
+    job_close(j);
+}
+
+static void the_command_line_wins(void **state)
+{
+    (void)state;
+    job *j = good_job(SMALL "train: {steps: 5, seed: 1}\n",
+                      "--train.steps=7|--train.seed|2|--train.seed|3|--launch.as=threads|"
+                      "--optimizer|{name: sgd, lr: 1e-2, momentum: 0.8}|--quiet|--resume|never");
+    assert_int_equal(j->train.steps, 7);
+    assert_int_equal(j->train.seed, 3);
+    assert_true(j->launch.as_threads && j->quiet);
+    assert_int_equal(j->optimizer.rule, UPDATE_SGD);
+    assert_true(j->optimizer.beta1 == 0.8 && j->optimizer.lr == 1e-2);
+    assert_true(j->optimizer.weight_decay == 0);
+    assert_int_equal(j->resume, RESUME_NEVER);
+    job_close(j);
+    j = good_job(SMALL "train: {steps: 5}\n",
+                 "--train.epochs|2|--resume=/some/where|--memory.fit=off");
+    assert_true(j->train.epochs == 2 && j->train.steps == 0);
+    assert_int_equal(j->resume, RESUME_FROM);
+    assert_string_equal(j->resume_from, "/some/where");
+    job_close(j);
+    j = good_job(SMALL, "--optimizer.betas|0.5,0.6|--data.train|a,b");
+    assert_true(j->optimizer.beta1 == 0.5 && j->optimizer.beta2 == 0.6);
+    assert_int_equal(j->data.trains, 2);
+    job_close(j);
+}
+
+static void words_of_other_systems_are_understood(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"DDP",   "NO_SHARD",         "no-shard",
+                                        "dp",    "MirroredStrategy", "MultiWorkerMirroredStrategy",
+                                        "stage0"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        text args = {0};
+        text_addf(&args, "--parallel.dp|%s", words[i]);
+        job *j = good_job(SMALL, args.at);
+        assert_string_equal(j->parallel.dp, "ddp");
+        job_close(j);
+        text_clear(&args);
+    }
+    job *j = good_job(SMALL "lr_schedule: {name: WarmupDecayLR, warmup_num_steps: 20, "
+                            "warmup_type: linear, warmup_max_lr: null, total_num_steps: 100}\n",
+                      "--optimizer.name|AdamW");
+    assert_int_equal(j->lr.name, LR_WARMUP_DECAY);
+    assert_true(j->lr.warmup_linear && j->lr.warmup_max_lr < 0);
+    assert_int_equal(j->lr.total_num_steps, 100);
+    job_close(j);
+}
+
+static void a_model_folder_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(file_make_directories("m", NULL), OK);
+    put_file("m/config.json",
+             "{\"model_type\": \"gpt2\", \"n_embd\": 32, \"n_head\": 2, \"n_layer\": 1, "
+             "\"n_positions\": 16, \"vocab_size\": 50}");
+    job *j = good_job("model: {path: m}\ndata: {train: mock}\n", "");
+    assert_int_equal(j->model.config.hidden, 32);
+    assert_int_equal(j->data.seq_len, 16); // the default, as far as the model goes
+    assert_false(j->model.has_weights);
+    assert_int_equal(j->model.path[0], '/');
+    job_close(j);
+    text line = {0};
+    char *here = getcwd(NULL, 0);
+    text_addf(&line,
+              "job.yaml:1: model.init: found checkpoint, but %s/m holds no model.safetensors "
+              "and no model.safetensors.index.json",
+              here);
+    assert_refused("model: {path: m, init: checkpoint}\ndata: {train: mock}\n", "", line.at);
+    put_file("m/model.safetensors", "");
+    j = good_job("model: {path: m}\ndata: {train: mock}\n", "");
+    assert_true(j->model.has_weights);
+    job_close(j);
+    j = good_job("model: {path: ./m}\ndata: {train: mock}\n", "--model.init|random");
+    assert_false(j->model.has_weights);
+    job_close(j);
+    // A folder on the command line replaces the file's family, and the reverse.
+    j = good_job(SMALL, "--model.path|m");
+    assert_int_equal(j->model.config.vocab, 50);
+    job_close(j);
+    j = good_job("model: {path: m}\ndata: {train: mock}\n", "--model.family|llama");
+    assert_null(j->model.path);
+    assert_int_equal(j->model.config.layers, 32);
+    job_close(j);
+    text_clear(&line);
+    free(here);
+}
+
+static void batches_are_split_and_steps_are_counted(void **state)
+{
+    (void)state;
+    job *j = good_job(SMALL "train: {global_batch: 24}", "--launch.ranks|2");
+    assert_int_equal(job_solve_batch(j, 2, 5, NULL), OK);
+    assert_int_equal(j->train.micro_batch, 4);
+    err e;
+    assert_int_equal(job_solve_batch(j, 5, 0, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "5 ranks x micro_batch 4"));
+    j->train.micro_batch = 0;
+    assert_int_equal(job_solve_batch(j, 3, 0, NULL), OK);
+    assert_int_equal(j->train.micro_batch, 8);
+    assert_int_equal(job_resolve_steps(j, 1000, NULL), OK);
+    assert_int_equal(j->train.steps, 1000);
+    assert_int_equal(j->lr.total_steps, 1000);
+    job_close(j);
+    j = good_job(SMALL "train: {global_batch: 10, epochs: 0.1}", "--launch.ranks|1");
+    assert_int_equal(job_resolve_steps(j, 1000, NULL), OK);
+    assert_int_equal(j->train.steps, 10);
+    assert_int_equal(job_resolve_steps(j, 1001, NULL), OK);
+    assert_int_equal(j->train.steps, 11);
+    assert_int_equal(job_resolve_steps(j, 1, NULL), OK);
+    assert_int_equal(j->train.steps, 1);
+    job_close(j);
+    j = good_job(SMALL "train: {global_batch: 4, tokens: 10k}\ndata.seq_len: 64",
+                 "--launch.ranks|1");
+    assert_int_equal(job_resolve_steps(j, 1, NULL), OK);
+    assert_int_equal(j->train.steps, 40);
+    job_close(j);
+}
+
+static void auto_ranks_divide_the_batch(void **state)
+{
+    (void)state;
+    job *j = good_job(SMALL "train: {global_batch: 7, micro_batch: 7}", "");
+    assert_int_equal(j->launch.ranks, 1);
+    job_close(j);
+    j = good_job(SMALL "train: {global_batch: 3600}", "");
+    assert_int_equal(3600 % j->launch.ranks, 0);
+    job_close(j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_but_model_and_data_has_a_default),
+        cmocka_unit_test(the_documents_own_example_is_understood),
+        cmocka_unit_test(the_command_line_wins),
+        cmocka_unit_test(words_of_other_systems_are_understood),
+        cmocka_unit_test(a_model_folder_is_read),
+        cmocka_unit_test(batches_are_split_and_steps_are_counted),
+        cmocka_unit_test(auto_ranks_divide_the_batch),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
