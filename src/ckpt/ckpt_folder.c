@@ -1,0 +1,176 @@
+// ckpt_folder.c -- the folder of a run's checkpoints: which there are, how a finished one takes its
+// place, and how old ones leave it. Every change of what is visible is one rename of a folder that
+// is whole, so that a kill between any two lines leaves only whole checkpoints under visible names.
+//
+// Called by ckpt_save.c and ckpt.c. Does not look into checkpoints.
+#include "base/file.h"
+#include "ckpt/ckpt_files.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REPLACED  ".replaced"
+#define TEMPORARY ".tmp-"
+
+void ckpt_entry_name(char out[CKPT_NAME_BYTES], int64_t step)
+{
+    snprintf(out, CKPT_NAME_BYTES, "step-%08" PRId64, step);
+}
+
+// Is this the name of a checkpoint?
+static bool entry_parse(const char *name, ckpt_entry *out)
+{
+    if (strncmp(name, "step-", 5) || !isdigit((unsigned char)name[5])) return false;
+    if (strlen(name) >= CKPT_NAME_BYTES) return false;
+    char *end;
+    errno = 0;
+    out->step = strtoll(name + 5, &end, 10);
+    out->replaced = strcmp(end, REPLACED) == 0;
+    snprintf(out->name, sizeof out->name, "%s", name);
+    return errno == 0 && (*end == 0 || out->replaced);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const ckpt_entry *x = a, *y = b;
+    if (x->step != y->step) return x->step > y->step ? -1 : 1;
+    return (int)x->replaced - (int)y->replaced;
+}
+
+status ckpt_list(const char *checkpoints, ckpt_entry **out, size_t *count, err *e)
+{
+    status result = OK;
+    ckpt_entry *list = NULL, one;
+    size_t n = 0;
+    struct dirent *d;
+    DIR *dir = opendir(checkpoints);
+    if (!dir) {
+        result = err_errno(e, "cannot list the folder %s", checkpoints);
+        goto done;
+    }
+    while ((d = readdir(dir))) {
+        if (!entry_parse(d->d_name, &one)) continue;
+        ckpt_entry *grown = realloc(list, (n + 1) * sizeof *grown);
+        if (!grown) FAIL(E_IO, "%s: no memory to list it", checkpoints);
+        list = grown;
+        list[n++] = one;
+    }
+    if (n) qsort(list, n, sizeof *list, newest_first);
+    *out = list;
+    *count = n;
+    list = NULL;
+done:
+    free(list);
+    if (dir) closedir(dir);
+    return result;
+}
+
+// Removes a checkpoint: out of sight first, by one rename.
+static status discard(const char *checkpoints, const char *name, err *e)
+{
+    status result = OK;
+    char hidden[2 * CKPT_NAME_BYTES];
+    snprintf(hidden, sizeof hidden, TEMPORARY "old-%s-%ld", name, (long)getpid());
+    char *from = file_join(checkpoints, name), *to = file_join(checkpoints, hidden);
+    TRY(file_remove_tree(to, e));
+    TRY(file_rename(from, to, e));
+    TRY(file_remove_tree(to, e));
+done:
+    free(from);
+    free(to);
+    return result;
+}
+
+status ckpt_point_latest(const char *checkpoints, int64_t step, err *e)
+{
+    status result = OK;
+    char name[CKPT_NAME_BYTES], hidden[CKPT_NAME_BYTES];
+    ckpt_entry_name(name, step);
+    snprintf(hidden, sizeof hidden, TEMPORARY "latest-%ld", (long)getpid());
+    char *from = file_join(checkpoints, hidden), *to = file_join(checkpoints, "latest");
+    TRY(file_remove_tree(from, e));
+    if (symlink(name, from) != 0) {
+        result = err_errno(e, "cannot make the link %s", from);
+        goto done;
+    }
+    TRY(file_rename(from, to, e));
+done:
+    free(from);
+    free(to);
+    return result;
+}
+
+status ckpt_publish(const char *checkpoints, const char *temporary, int64_t step, err *e)
+{
+    status result = OK;
+    char name[CKPT_NAME_BYTES], aside[CKPT_NAME_BYTES + sizeof REPLACED];
+    ckpt_entry_name(name, step);
+    snprintf(aside, sizeof aside, "%s" REPLACED, name);
+    char *place = file_join(checkpoints, name), *old = file_join(checkpoints, aside);
+    if (file_exists(place)) {
+        // A folder cannot be renamed over another; for a moment the old one has the other name.
+        if (file_exists(old)) TRY(discard(checkpoints, aside, e));
+        TRY(file_rename(place, old, e));
+    }
+    TRY(file_rename(temporary, place, e));
+done:
+    free(place);
+    free(old);
+    return result;
+}
+
+status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, err *e)
+{
+    status result = OK;
+    ckpt_entry *list = NULL;
+    size_t count = 0;
+    TRY(ckpt_list(checkpoints, &list, &count, e));
+    int64_t kept = 1; // the one of `step`
+    for (size_t i = 0; i < count; i++) {
+        bool shadowed = i > 0 && list[i - 1].step == list[i].step;
+        if (list[i].step == step && !shadowed) continue;
+        if (!shadowed && (keep == 0 || kept < keep))
+            kept++;
+        else
+            TRY(discard(checkpoints, list[i].name, e));
+    }
+done:
+    free(list);
+    return result;
+}
+
+// Is this something unfinished, of a process that is gone (or of this one, which has ended it)?
+static bool is_left_over(const char *name)
+{
+    const char *dash = strrchr(name, '-');
+    if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) || !dash) return false;
+    long pid = strtol(dash + 1, NULL, 10);
+    return pid <= 0 || pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+}
+
+status ckpt_sweep(const char *checkpoints, err *e)
+{
+    status result = OK;
+    struct dirent *d;
+    DIR *dir = opendir(checkpoints);
+    if (!dir) {
+        result = err_errno(e, "cannot list the folder %s", checkpoints);
+        goto done;
+    }
+    while ((d = readdir(dir))) {
+        if (!is_left_over(d->d_name)) continue;
+        char *path = file_join(checkpoints, d->d_name);
+        result = file_remove_tree(path, e);
+        free(path);
+        if (result != OK) goto done;
+    }
+done:
+    if (dir) closedir(dir);
+    return result;
+}

@@ -1,0 +1,135 @@
+// ckpt_manifest.c -- which files make a checkpoint, how long they are and what they hash to: the
+// proof that a folder is whole. Written last in a save, checked before anything is loaded. Does not
+// know what is in the files.
+#include "base/file.h"
+#include "ckpt/ckpt_files.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+status json_open(const char *path, json_t **out, err *e)
+{
+    status result = OK;
+    char *content = NULL;
+    size_t bytes;
+    json_error_t problem;
+    TRY(file_read(path, &content, &bytes, e));
+    json_t *root = json_loadb(content, bytes, JSON_REJECT_DUPLICATES, &problem);
+    if (!root) FAIL(E_USAGE, "%s:%d:%d: not valid JSON", path, problem.line, problem.column);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        FAIL(E_USAGE, "%s: not a JSON object", path);
+    }
+    *out = root;
+done:
+    free(content);
+    return result;
+}
+
+status manifest_add(json_t *files, const char *folder, const char *path, uint64_t hash, err *e)
+{
+    status result = OK;
+    char hex[24], *full = file_join(folder, path);
+    struct stat info;
+    if (stat(full, &info) != 0) {
+        result = err_errno(e, "cannot look at %s", full);
+        goto done;
+    }
+    snprintf(hex, sizeof hex, "%016" PRIx64, hash);
+    json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "path", path, "bytes",
+                                           (json_int_t)info.st_size, "xxh3_64", hex));
+done:
+    free(full);
+    return result;
+}
+
+status manifest_write(const json_t *files, const char *folder, int64_t step, err *e)
+{
+    status result = OK;
+    char *path = file_join(folder, CKPT_MANIFEST);
+    json_t *root = json_pack("{s:s, s:i, s:I, s:O}", "format", "trireme checkpoint", "version", 1,
+                             "step", (json_int_t)step, "files", files);
+    char *json = json_dumps(root, JSON_INDENT(1));
+    if (!json) FAIL(E_IO, "%s: no memory for it", path);
+    TRY(file_replace(path, json, strlen(json), e));
+done:
+    free(json);
+    json_decref(root);
+    free(path);
+    return result;
+}
+
+// A path of a manifest stays inside its folder.
+static bool is_inside(const char *path)
+{
+    return path[0] && path[0] != '/' && !strstr(path, "..");
+}
+
+static status verify_file(const char *folder, const json_t *entry, err *e)
+{
+    status result = OK;
+    char *full = NULL, hex[24];
+    file_map map = {0};
+    const char *path = json_string_value(json_object_get(entry, "path"));
+    const char *hash = json_string_value(json_object_get(entry, "xxh3_64"));
+    const json_t *bytes = json_object_get(entry, "bytes");
+    if (!path || !hash || !json_is_integer(bytes) || !is_inside(path))
+        FAIL(E_USAGE, "%s/%s: an entry is not {path, bytes, xxh3_64}", folder, CKPT_MANIFEST);
+    full = file_join(folder, path);
+    TRY(file_map_open(full, &map, e));
+    if (map.bytes != (uint64_t)json_integer_value(bytes))
+        FAIL(E_USAGE, "%s: %zu bytes long, but it was saved with %" JSON_INTEGER_FORMAT, full,
+             map.bytes, json_integer_value(bytes));
+    snprintf(hex, sizeof hex, "%016" PRIx64, (uint64_t)XXH3_64bits(map.at, map.bytes));
+    if (strcmp(hex, hash))
+        FAIL(E_USAGE, "%s: its checksum is %s, but it was saved with %s", full, hex, hash);
+done:
+    file_unmap(&map);
+    free(full);
+    return result;
+}
+
+static bool lists(const json_t *files, const char *path)
+{
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        const char *one = json_string_value(json_object_get(json_array_get(files, i), "path"));
+        if (one && strcmp(one, path) == 0) return true;
+    }
+    return false;
+}
+
+// The files without which nothing can be resumed are in the list.
+static status check_complete(const char *folder, const json_t *files, err *e)
+{
+    status result = OK;
+    static const char *const NEEDED[] = {"config.json", CKPT_STATE_JSON, CKPT_STATE_TENSORS};
+    for (size_t i = 0; i < sizeof NEEDED / sizeof NEEDED[0]; i++)
+        if (!lists(files, NEEDED[i]))
+            FAIL(E_USAGE, "%s/%s: does not list %s", folder, CKPT_MANIFEST, NEEDED[i]);
+    if (!lists(files, "model.safetensors") && !lists(files, "model.safetensors.index.json"))
+        FAIL(E_USAGE, "%s/%s: does not list model.safetensors or its index", folder, CKPT_MANIFEST);
+done:
+    return result;
+}
+
+status ckpt_verify(const char *folder, err *e)
+{
+    status result = OK;
+    json_t *root = NULL;
+    char *path = file_join(folder, CKPT_MANIFEST);
+    TRY(json_open(path, &root, e));
+    const json_t *version = json_object_get(root, "version");
+    if (json_integer_value(version) != 1)
+        FAIL(E_USAGE, "%s: version: valid is 1 (saved by another version of Trireme?)", path);
+    const json_t *files = json_object_get(root, "files");
+    TRY(check_complete(folder, files, e));
+    for (size_t i = 0; i < json_array_size(files); i++)
+        TRY(verify_file(folder, json_array_get(files, i), e));
+done:
+    json_decref(root);
+    free(path);
+    return result;
+}

@@ -1,0 +1,227 @@
+// ckpt_save.c -- writing a checkpoint: all files into a temporary folder, durable, with a manifest;
+// then ckpt_folder.c gives it its place.
+//
+// Called by the trainer on one rank. Does not know what the tensors are or who holds them: it asks
+// its sources.
+#include "base/file.h"
+#include "ckpt/ckpt_files.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+// A save under way.
+typedef struct save {
+    const ckpt_save_options *o;
+    char *folder; // the temporary one
+    json_t *files;
+    json_t *values; // state.json
+} save;
+
+static status put_file(save *s, const char *name, const void *data, size_t bytes, err *e)
+{
+    status result = OK;
+    file_writer *w = NULL;
+    char *path = file_join(s->folder, name);
+    TRY(file_create(path, &w, e));
+    TRY(file_write(w, data, bytes, e));
+    file_writer *full = w;
+    w = NULL;
+    TRY(file_finish(full, e));
+    TRY(manifest_add(s->files, s->folder, name, XXH3_64bits(data, bytes), e));
+done:
+    file_abandon(w);
+    free(path);
+    return result;
+}
+
+static status put_json(save *s, const char *name, const json_t *value, err *e)
+{
+    status result = OK;
+    char *json = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    if (!json) FAIL(E_IO, "%s: no memory for it", name);
+    TRY(put_file(s, name, json, strlen(json), e));
+done:
+    free(json);
+    return result;
+}
+
+// A run of a list of tensors: one shard.
+typedef struct shard {
+    const ckpt_tensors *all;
+    size_t first, count;
+} shard;
+
+static status read_shard(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
+{
+    const shard *s = arg;
+    return s->all->read(s->all->arg, s->first + i, offset, out, bytes, e);
+}
+
+static status put_tensors(save *s, const char *name, shard part, err *e)
+{
+    status result = OK;
+    uint64_t hash;
+    char *path = file_join(s->folder, name);
+    TRY(safetensors_write(path, part.all->info + part.first, part.count, read_shard, &part, &hash,
+                          e));
+    TRY(manifest_add(s->files, s->folder, name, hash, e));
+done:
+    free(path);
+    return result;
+}
+
+// Where the shard that begins at `first` ends: as many tensors as fit, at least one.
+static size_t shard_end(const ckpt_tensors *t, size_t first, uint64_t limit)
+{
+    uint64_t bytes = 0;
+    size_t end = first;
+    while (end < t->count && (end == first || bytes + t->info[end].bytes <= limit))
+        bytes += t->info[end++].bytes;
+    return end;
+}
+
+static status put_index(save *s, json_t *map, uint64_t total, err *e)
+{
+    json_t *index =
+        json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
+    status result = put_json(s, "model.safetensors.index.json", index, e);
+    json_decref(index);
+    return result;
+}
+
+static status put_weights(save *s, err *e)
+{
+    status result = OK;
+    const ckpt_tensors *t = &s->o->weights;
+    uint64_t limit = s->o->shard_bytes ? s->o->shard_bytes : CKPT_SHARD_BYTES, total = 0;
+    json_t *map = json_object();
+    size_t shards = 0, number = 0;
+    for (size_t i = 0; i < t->count; i = shard_end(t, i, limit)) shards++;
+    if (shards <= 1) {
+        TRY(put_tensors(s, "model.safetensors", (shard){t, 0, t->count}, e));
+        goto done;
+    }
+    for (size_t i = 0, end; i < t->count; i = end) {
+        char name[64];
+        end = shard_end(t, i, limit);
+        snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", ++number, shards);
+        TRY(put_tensors(s, name, (shard){t, i, end - i}, e));
+        for (size_t k = i; k < end; k++) {
+            json_object_set_new(map, t->info[k].name, json_string(name));
+            total += t->info[k].bytes;
+        }
+    }
+    TRY(put_index(s, map, total, e));
+done:
+    json_decref(map);
+    return result;
+}
+
+static status copy_tokenizer(save *s, err *e)
+{
+    status result = OK;
+    static const char *const NAMES[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer.model",
+                                        "chat_template.jinja",
+                                        "generation_config.json"};
+    char *path = NULL;
+    file_map map = {0};
+    for (size_t i = 0; s->o->tokenizer_folder && i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        path = file_join(s->o->tokenizer_folder, NAMES[i]);
+        if (file_exists(path)) {
+            TRY(file_map_open(path, &map, e));
+            TRY(put_file(s, NAMES[i], map.at, map.bytes, e));
+            file_unmap(&map);
+        }
+        free(path);
+        path = NULL;
+    }
+done:
+    file_unmap(&map);
+    free(path);
+    return result;
+}
+
+static status make_folder(const char *path, err *e)
+{
+    return mkdir(path, 0777) == 0 ? OK : err_errno(e, "cannot make the folder %s", path);
+}
+
+static status put_everything(save *s, err *e)
+{
+    status result = OK;
+    const ckpt_save_options *o = s->o;
+    char *inner = file_join(s->folder, "trireme");
+    TRY(file_remove_tree(s->folder, e));
+    TRY(make_folder(s->folder, e));
+    TRY(make_folder(inner, e));
+    TRY(put_file(s, "config.json", o->config_json, strlen(o->config_json), e));
+    TRY(copy_tokenizer(s, e));
+    TRY(put_weights(s, e));
+    TRY(put_tensors(s, CKPT_STATE_TENSORS, (shard){&o->state, 0, o->state.count}, e));
+    TRY(put_json(s, CKPT_STATE_JSON, s->values, e));
+    TRY(manifest_write(s->files, s->folder, o->step, e));
+    TRY(file_sync_directory(inner, e));
+    TRY(file_sync_directory(s->folder, e));
+done:
+    free(inner);
+    return result;
+}
+
+static status read_values(save *s, err *e)
+{
+    status result = OK;
+    json_error_t problem;
+    s->values = json_loads(s->o->state_json, JSON_REJECT_DUPLICATES, &problem);
+    if (!json_is_object(s->values))
+        FAIL(E_INTERNAL, "the state of step %" PRId64 " is not a JSON object", s->o->step);
+    json_object_set_new(s->values, "step", json_integer(s->o->step));
+done:
+    return result;
+}
+
+status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
+{
+    status result = OK;
+    bool published = false;
+    char name[CKPT_NAME_BYTES], hidden[2 * CKPT_NAME_BYTES];
+    char *checkpoints = file_join(o->out, "checkpoints");
+    ckpt_entry_name(name, o->step);
+    snprintf(hidden, sizeof hidden, ".tmp-%s-%ld", name, (long)getpid());
+    save s = {.o = o, .folder = file_join(checkpoints, hidden), .files = json_array()};
+    TRY(read_values(&s, e));
+    TRY(file_make_directories(checkpoints, e));
+    TRY(ckpt_sweep(checkpoints, e));
+    TRY(put_everything(&s, e));
+    TRY(ckpt_publish(checkpoints, s.folder, o->step, e));
+    published = true;
+    TRY(ckpt_point_latest(checkpoints, o->step, e));
+    TRY(ckpt_prune(checkpoints, o->step, o->keep, e));
+    if (folder) *folder = file_join(checkpoints, name);
+done:
+    if (result != OK) {
+        if (published)
+            err_prefix(e,
+                       "the checkpoint of step %" PRId64
+                       " is saved, but its folder could not be put in order: ",
+                       o->step);
+        else
+            err_prefix(
+                e, "the checkpoint of step %" PRId64 " is not saved, older ones stay: ", o->step);
+        file_remove_tree(s.folder, NULL);
+    }
+    json_decref(s.files);
+    json_decref(s.values);
+    free(s.folder);
+    free(checkpoints);
+    return result;
+}

@@ -1,0 +1,323 @@
+// Checkpoints: what is saved is what is opened; broken ones are noticed and passed over; old ones
+// go, in the order that was promised.
+#include "ckpt_fixture.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static void save_good(int64_t step, int64_t mark, int64_t keep)
+{
+    err e = {0};
+    if (fixture_save(step, mark, keep, 0, NULL, NULL, &e) != OK) fail_msg("%s", e.text);
+}
+
+static bool present(const char *name)
+{
+    char *path = inside(name);
+    bool is_there = file_exists(path);
+    free(path);
+    return is_there;
+}
+
+static void put(const char *name, const char *content)
+{
+    char *path = inside(name);
+    assert_int_equal(file_replace(path, content, strlen(content), NULL), OK);
+    free(path);
+}
+
+// Entries of checkpoints/ beside "." and "..".
+static int count_entries(void)
+{
+    char *path = inside("checkpoints");
+    DIR *dir = opendir(path);
+    int n = -2;
+    while (readdir(dir)) n++;
+    closedir(dir);
+    free(path);
+    return n;
+}
+
+static void expect_newest(const char *name, const char *warning)
+{
+    err e = {0};
+    text warnings = {0};
+    char *folder = NULL;
+    if (ckpt_newest(out_folder, &folder, &warnings, &e) != OK) fail_msg("%s", e.text);
+    assert_non_null(folder);
+    assert_string_equal(strrchr(folder, '/') + 1, name);
+    if (warning)
+        assert_non_null(strstr(warnings.at, warning));
+    else
+        assert_null(warnings.at);
+    text_clear(&warnings);
+    free(folder);
+}
+
+static void what_is_saved_is_what_is_opened(void **state)
+{
+    (void)state;
+    err e = {0};
+    char *folder = NULL;
+    if (fixture_save(500, 3, 2, 0, NULL, &folder, &e) != OK) fail_msg("%s", e.text);
+    assert_string_equal(strrchr(folder, '/') + 1, "step-00000500");
+    check_checkpoint(folder, 500, 3);
+    free(folder);
+    assert_true(present("checkpoints/step-00000500/config.json"));
+    assert_true(present("checkpoints/step-00000500/model.safetensors"));
+    assert_true(present("checkpoints/step-00000500/trireme/manifest.json"));
+    assert_true(present("checkpoints/latest/config.json"));
+    assert_int_equal(count_entries(), 2);
+    expect_newest("step-00000500", NULL);
+}
+
+static void weights_above_the_limit_are_written_as_shards(void **state)
+{
+    (void)state;
+    err e = {0};
+    char *folder = NULL;
+    if (fixture_save(7, 3, 0, 600, NULL, &folder, &e) != OK) fail_msg("%s", e.text);
+    check_checkpoint(folder, 7, 3);
+    free(folder);
+    assert_true(present("checkpoints/step-00000007/model-00001-of-00002.safetensors"));
+    assert_true(present("checkpoints/step-00000007/model-00002-of-00002.safetensors"));
+    assert_true(present("checkpoints/step-00000007/model.safetensors.index.json"));
+    assert_false(present("checkpoints/step-00000007/model.safetensors"));
+    // a tensor above the limit has a shard of its own
+    if (fixture_save(8, 4, 0, 1, NULL, &folder, &e) != OK) fail_msg("%s", e.text);
+    check_checkpoint(folder, 8, 4);
+    free(folder);
+    assert_true(present("checkpoints/step-00000008/model-00003-of-00003.safetensors"));
+}
+
+static void the_tokenizer_goes_with_the_weights(void **state)
+{
+    (void)state;
+    char *from = inside("tok");
+    assert_int_equal(mkdir(from, 0777), 0);
+    put("tok/tokenizer.json", "{}");
+    put("tok/chat_template.jinja", "");
+    put("tok/notes.txt", "not ours");
+    err e = {0};
+    char *folder = NULL;
+    if (fixture_save(1, 1, 0, 0, from, &folder, &e) != OK) fail_msg("%s", e.text);
+    check_checkpoint(folder, 1, 1);
+    free(folder);
+    free(from);
+    assert_true(present("checkpoints/step-00000001/tokenizer.json"));
+    assert_true(present("checkpoints/step-00000001/chat_template.jinja"));
+    assert_false(present("checkpoints/step-00000001/notes.txt"));
+}
+
+static void a_run_without_checkpoints_has_none(void **state)
+{
+    (void)state;
+    char *folder = (char *)1;
+    assert_int_equal(ckpt_newest(out_folder, &folder, NULL, NULL), OK);
+    assert_null(folder);
+    char *path = inside("checkpoints/.tmp-step-00000001-1");
+    assert_int_equal(file_make_directories(path, NULL), OK);
+    free(path);
+    assert_int_equal(ckpt_newest(out_folder, &folder, NULL, NULL), OK);
+    assert_null(folder);
+}
+
+static void only_the_newest_are_kept(void **state)
+{
+    (void)state;
+    for (int64_t step = 1; step <= 5; step++) save_good(step * 10, step, 2);
+    assert_true(present("checkpoints/step-00000050") && present("checkpoints/step-00000040"));
+    assert_int_equal(count_entries(), 3);
+    save_good(60, 6, 0);
+    assert_int_equal(count_entries(), 4); // 0 keeps all
+    save_good(70, 7, 1);
+    assert_int_equal(count_entries(), 2);
+    expect_newest("step-00000070", NULL);
+}
+
+static void a_checkpoint_saved_again_is_replaced(void **state)
+{
+    (void)state;
+    save_good(10, 1, 0);
+    save_good(10, 2, 0);
+    assert_int_equal(count_entries(), 2);
+    char *path = inside("checkpoints/step-00000010");
+    check_checkpoint(path, 10, 2);
+    free(path);
+}
+
+static void latest_decides_when_an_older_step_was_resumed(void **state)
+{
+    (void)state;
+    save_good(10, 1, 0);
+    save_good(30, 3, 0);
+    save_good(20, 2, 0); // a run that went on from step 10
+    expect_newest("step-00000020", NULL);
+}
+
+static void a_lost_link_falls_back_to_the_highest_step(void **state)
+{
+    (void)state;
+    save_good(10, 1, 0);
+    save_good(20, 2, 0);
+    char *path = inside("checkpoints/latest");
+    assert_int_equal(unlink(path), 0);
+    expect_newest("step-00000020", NULL);
+    assert_int_equal(symlink("step-00000099", path), 0);
+    expect_newest("step-00000020", NULL);
+    free(path);
+}
+
+static void flip_byte(const char *name, long at)
+{
+    char *path = inside(name);
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    fseek(f, at, SEEK_SET);
+    int c = fgetc(f);
+    fseek(f, at, SEEK_SET);
+    fputc(c ^ 0x10, f);
+    fclose(f);
+    free(path);
+}
+
+static void a_broken_newest_is_passed_over_with_its_reason(void **state)
+{
+    (void)state;
+    save_good(10, 1, 0);
+    save_good(20, 2, 0);
+    flip_byte("checkpoints/step-00000020/model.safetensors", 700);
+    expect_newest("step-00000010", "step-00000020/model.safetensors: its checksum is");
+    flip_byte("checkpoints/step-00000020/model.safetensors", 700);
+    expect_newest("step-00000020", NULL);
+    char *path = inside("checkpoints/step-00000020/trireme/state.safetensors");
+    assert_int_equal(truncate(path, 1000), 0);
+    expect_newest("step-00000010", "state.safetensors: 1000 bytes long, but it was saved with");
+    assert_int_equal(unlink(path), 0);
+    expect_newest("step-00000010", "state.safetensors");
+    free(path);
+    flip_byte("checkpoints/step-00000010/config.json", 3);
+    err e = {0};
+    char *folder = NULL;
+    assert_int_equal(ckpt_newest(out_folder, &folder, NULL, &e), E_USAGE);
+    assert_null(folder);
+    assert_non_null(strstr(e.text, "none of 2 checkpoints is valid"));
+}
+
+static void refuse_manifest(const char *json, const char *because)
+{
+    err e = {0};
+    char *folder = inside("checkpoints/step-00000010");
+    put("checkpoints/step-00000010/trireme/manifest.json", json);
+    assert_int_equal(ckpt_verify(folder, &e), E_USAGE);
+    if (!strstr(e.text, because)) fail_msg("\"%s\" does not say \"%s\"", e.text, because);
+    free(folder);
+}
+
+static void a_broken_manifest_is_refused(void **state)
+{
+    (void)state;
+    save_good(10, 1, 0);
+    refuse_manifest("", "not valid JSON");
+    refuse_manifest("[]", "not a JSON object");
+    refuse_manifest("{\"version\": 2}", "version");
+    refuse_manifest("{\"version\": 1}", "does not list config.json");
+    refuse_manifest("{\"version\": 1, \"files\": [{\"path\": \"config.json\"},"
+                    "{\"path\":\"trireme/state.json\"},{\"path\":\"trireme/state.safetensors\"}]}",
+                    "does not list model.safetensors");
+    refuse_manifest("{\"version\": 1, \"files\": [{\"path\": \"config.json\"},"
+                    "{\"path\":\"trireme/state.json\"},{\"path\":\"trireme/state.safetensors\"},"
+                    "{\"path\":\"model.safetensors\"}]}",
+                    "an entry is not");
+    refuse_manifest(
+        "{\"version\": 1, \"files\": [{\"path\": \"../../x\", \"bytes\": 1, \"xxh3_64\":"
+        "\"0\"}, {\"path\": \"config.json\"},"
+        "{\"path\":\"trireme/state.json\"},{\"path\":\"trireme/state.safetensors\"},"
+        "{\"path\":\"model.safetensors\"}]}",
+        "an entry is not");
+}
+
+static void what_is_no_checkpoint_is_not_opened(void **state)
+{
+    (void)state;
+    err e = {0};
+    ckpt *c = NULL;
+    assert_int_equal(ckpt_open(out_folder, &c, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "not a checkpoint of Trireme"));
+    assert_int_equal(ckpt_verify("/nonexistent", &e), E_USAGE);
+    assert_non_null(strstr(e.text, "/nonexistent/trireme/manifest.json"));
+}
+
+static void absent_values_are_named(void **state)
+{
+    (void)state;
+    err e = {0};
+    ckpt *c = NULL;
+    int64_t value;
+    const char *word;
+    save_good(10, 1, 0);
+    char *path = inside("checkpoints/step-00000010");
+    assert_int_equal(ckpt_open(path, &c, &e), OK);
+    assert_int_equal(ckpt_int(c, "nothing", &value, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "trireme/state.json: nothing: missing"));
+    assert_int_equal(ckpt_int(c, "job", &value, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "job: of another type"));
+    assert_int_equal(ckpt_text(c, "job", &word, &e), OK);
+    assert_string_equal(word, "x");
+    ckpt_close(c);
+    free(path);
+}
+
+static void only_leftovers_of_the_dead_are_swept(void **state)
+{
+    (void)state;
+    char name[64];
+    char *dead = inside("checkpoints/.tmp-step-00000001-999999999");
+    snprintf(name, sizeof name, "checkpoints/.tmp-step-00000001-%ld", (long)getppid());
+    char *alive = inside(name);
+    assert_int_equal(file_make_directories(dead, NULL), OK);
+    assert_int_equal(file_make_directories(alive, NULL), OK);
+    save_good(10, 1, 0);
+    assert_false(file_exists(dead));
+    assert_true(file_exists(alive));
+    free(dead);
+    free(alive);
+}
+
+static void state_that_is_no_object_is_an_error(void **state)
+{
+    (void)state;
+    int64_t mark = 1;
+    err e = {0};
+    ckpt_save_options o = {.out = out_folder,
+                           .step = 1,
+                           .weights = {FIXTURE_WEIGHTS, 3, fixture_read, &mark},
+                           .config_json = "{}",
+                           .state_json = "[1]"};
+    assert_int_equal(ckpt_save(&o, NULL, &e), E_INTERNAL);
+    o.state_json = "{}"; // no state tensors: plain sgd
+    assert_int_equal(ckpt_save(&o, NULL, &e), OK);
+    expect_newest("step-00000001", NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(what_is_saved_is_what_is_opened),
+        IN_FOLDER(weights_above_the_limit_are_written_as_shards),
+        IN_FOLDER(the_tokenizer_goes_with_the_weights),
+        IN_FOLDER(a_run_without_checkpoints_has_none),
+        IN_FOLDER(only_the_newest_are_kept),
+        IN_FOLDER(a_checkpoint_saved_again_is_replaced),
+        IN_FOLDER(latest_decides_when_an_older_step_was_resumed),
+        IN_FOLDER(a_lost_link_falls_back_to_the_highest_step),
+        IN_FOLDER(a_broken_newest_is_passed_over_with_its_reason),
+        IN_FOLDER(a_broken_manifest_is_refused),
+        IN_FOLDER(what_is_no_checkpoint_is_not_opened),
+        IN_FOLDER(absent_values_are_named),
+        IN_FOLDER(only_leftovers_of_the_dead_are_swept),
+        IN_FOLDER(state_that_is_no_object_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
