@@ -47,8 +47,26 @@ typedef struct space_array {
 typedef struct space {
     space_array array[SPACE_ARRAYS];
     int used;
-    const cpu_context *reference; // for arrays that another kernel makes
 } space;
+
+// The contexts of a test program, opened and closed by its group.
+static cpu_context vec_one, vec_two;
+
+static inline int vec_open(void **state)
+{
+    (void)state;
+    vec_one = harness_open(1);
+    vec_two = harness_open(2);
+    return 0;
+}
+
+static inline int vec_close(void **state)
+{
+    (void)state;
+    cpu_context_close(&vec_one);
+    cpu_context_close(&vec_two);
+    return 0;
+}
 
 // One call over arrays of `s`; `shape` is the test's own description.
 typedef kernel_call (*describe_fn)(space *s, const void *shape);
@@ -146,18 +164,17 @@ static inline void check_kernel(describe_fn describe, const void *shape, const c
     static const char *const level_words[] = {"generic", "avx2", "avx512", "amx"};
     cpu_features features;
     cpu_features_read(&features);
-    cpu_context one = harness_open(1), two = harness_open(2);
-    space want = {.reference = &one};
+    space want = {.used = 0};
     kernel_call call = describe(&want, shape);
-    run_on(&one, &call, CPU_GENERIC);
+    run_on(&vec_one, &call, CPU_GENERIC);
     for (cpu_level level = CPU_AVX2; level <= features.best && level <= CPU_AVX512; level++) {
-        space first = {.reference = &one}, second = {.reference = &one};
+        space first = {.used = 0}, second = {.used = 0};
         char text[256];
         snprintf(text, sizeof text, "%s %s", level_words[level], what);
         call = describe(&first, shape);
-        run_on(&one, &call, level);
+        run_on(&vec_one, &call, level);
         call = describe(&second, shape);
-        run_on(&two, &call, level);
+        run_on(&vec_two, &call, level);
         for (int i = 0; i < want.used; i++) {
             const space_array *a = &first.array[i], *b = &second.array[i];
             if (!a->output) continue;
@@ -170,8 +187,6 @@ static inline void check_kernel(describe_fn describe, const void *shape, const c
         space_free(&second);
     }
     space_free(&want);
-    cpu_context_close(&one);
-    cpu_context_close(&two);
 }
 
 #endif
