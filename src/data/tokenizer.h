@@ -16,17 +16,24 @@ typedef struct tokenizer_work tokenizer_work;
 
 typedef enum split_pattern { PATTERN_GPT2, PATTERN_LLAMA3 } split_pattern;
 
-// Reads a tokenizer.json (interfaces: added and special tokens, ignore_merges, ByteLevel with or
-// without its own regex, Split with a PCRE2 pattern, Digits, NFC normaliser refused or supported
-// but never ignored). E_USAGE names file and field of what is not supported.
+// Reads a tokenizer.json: added and special tokens, ignore_merges, ByteLevel with or without its
+// own regex, Split with a pattern, Digits. Normalisers (NFC, …) are refused. E_USAGE names file and
+// field of what is broken or not supported.
 status tokenizer_load(const char *path, tokenizer **out, err *e);
 void tokenizer_close(tokenizer *t); // NULL allowed
+// The file byte for byte as it was loaded, or as a trained tokenizer writes it.
 status tokenizer_save(const tokenizer *t, const char *path, err *e);
+// tokenizer.json and tokenizer_config.json in an existing folder, as transformers opens them. The
+// settings (tokenizer_config.json, special_tokens_map.json, chat_template.jinja) that lay beside a
+// loaded tokenizer.json are written again as they were.
+status tokenizer_save_folder(const tokenizer *t, const char *folder, err *e);
 
-int32_t tokenizer_vocab(const tokenizer *t);                 // ids are in [0, vocab)
-int32_t tokenizer_id(const tokenizer *t, const char *token); // -1 when there is none
-int32_t tokenizer_end_of_text(
-    const tokenizer *t); // "<|endoftext|>", "<|end_of_text|>", "</s>", …; -1 when none
+int32_t tokenizer_vocab(const tokenizer *t); // ids are in [0, vocab)
+// `token` as the vocabulary spells it (a blank is U+0120); -1 when there is none.
+int32_t tokenizer_id(const tokenizer *t, const char *token);
+// eos_token of a tokenizer_config.json beside the file, else "<|endoftext|>", "<|end_of_text|>",
+// "</s>", …; -1 when none.
+int32_t tokenizer_end_of_text(const tokenizer *t);
 
 status tokenizer_work_open(const tokenizer *t, tokenizer_work **out, err *e);
 void tokenizer_work_close(tokenizer_work *w); // NULL allowed

@@ -1,0 +1,20 @@
+// bpe_learn.h -- learns merges from counted words.
+#ifndef TRIREME_DATA_BPE_LEARN_H
+#define TRIREME_DATA_BPE_LEARN_H
+
+#include "data/bpe_count.h"
+
+typedef struct bpe_learned {
+    bpe_strings names; // the spelling of each id: special tokens, bytes, merges
+    uint64_t *merges;  // pairs (bpe_pair_key) in the order of their rank; none twice
+    size_t merge_count, merge_room;
+} bpe_learned;
+
+void bpe_learned_close(bpe_learned *l);
+
+// `out->names` comes with the special tokens and the 256 bytes. Merges are added until there are
+// `vocab` names or no pair is left.
+status bpe_learn(const bpe_words *words, size_t vocab, tokenizer_progress progress,
+                 void *progress_arg, bpe_learned *out, err *e);
+
+#endif

@@ -1,0 +1,87 @@
+// tokenizer.c -- what an open tokenizer answers without work space: ids, names, bytes of ids, and
+// its files. Called by commands, data preparation and checkpoints. Building one is
+// tokenizer_load.c's and tokenizer_train.c's, encoding is tokenizer_encode.c's.
+#include "base/file.h"
+#include "data/tokenizer_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int32_t tokenizer_vocab(const tokenizer *t)
+{
+    return t->vocab;
+}
+
+int32_t tokenizer_id(const tokenizer *t, const char *token)
+{
+    int64_t number = bpe_strings_find(&t->names, token, strlen(token));
+    return number < 0 ? -1 : t->name_ids[number];
+}
+
+static const char *end_of_text_name(const tokenizer *t)
+{
+    static const char *const usual[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>",
+                                        "<|eos|>"};
+    if (t->end_of_text && tokenizer_id(t, t->end_of_text) >= 0) return t->end_of_text;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (tokenizer_id(t, usual[i]) >= 0) return usual[i];
+    }
+    return NULL;
+}
+
+int32_t tokenizer_end_of_text(const tokenizer *t)
+{
+    const char *name = end_of_text_name(t);
+    return name ? tokenizer_id(t, name) : -1;
+}
+
+void tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool skip_special,
+                      text *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] < 0 || ids[i] >= t->vocab) continue;
+        const token_entry *entry = &t->entries[ids[i]];
+        if (!entry->name || (skip_special && entry->special)) continue;
+        text_add_bytes(out, t->decoded.at + entry->at, entry->bytes);
+    }
+}
+
+status tokenizer_save(const tokenizer *t, const char *path, err *e)
+{
+    return file_replace(path, t->json, t->json_bytes, e);
+}
+
+// The settings that transformers needs to open a tokenizer that was trained here.
+static char *new_settings(const tokenizer *t)
+{
+    const char *end = end_of_text_name(t);
+    json_t *root = json_pack("{s:s, s:b, s:s*}", "tokenizer_class", "PreTrainedTokenizerFast",
+                             "clean_up_tokenization_spaces", 0, "eos_token", end);
+    char *dumped = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    return dumped;
+}
+
+status tokenizer_save_folder(const tokenizer *t, const char *folder, err *e)
+{
+    status result = OK;
+    char *path = file_join(folder, "tokenizer.json"), *settings = NULL;
+    TRY(tokenizer_save(t, path, e));
+    for (int i = 0; i < TOKEN_FILES; i++) {
+        const char *content = t->files[i].content;
+        size_t bytes = t->files[i].bytes;
+        if (!content && i == TOKEN_FILE_CONFIG) {
+            content = settings = new_settings(t);
+            if (!settings) FAIL(E_IO, "out of memory");
+            bytes = strlen(settings);
+        }
+        if (!content) continue;
+        free(path);
+        path = file_join(folder, token_file_names[i]);
+        TRY(file_replace(path, content, bytes, e));
+    }
+done:
+    free(path);
+    free(settings);
+    return result;
+}

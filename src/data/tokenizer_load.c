@@ -1,0 +1,170 @@
+// tokenizer_load.c -- opens a tokenizer from tokenizer.json, and the settings that lie beside it.
+// Called by commands and data preparation; tokenizer_train.c builds its result through the same
+// door, so that what is saved is what is used. The model itself is tokenizer_model.c's.
+#include "base/file.h"
+#include "data/tokenizer_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const token_file_names[TOKEN_FILES] = {
+    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+
+void tokenizer_close(tokenizer *t)
+{
+    if (!t) return;
+    free(t->entries);
+    bpe_strings_close(&t->names);
+    free(t->name_ids);
+    text_clear(&t->decoded);
+    bpe_pairs_close(&t->merges);
+    splitter_close(t->split);
+    added_set_close(t->raw);
+    added_set_close(t->normalized);
+    free(t->json);
+    for (int i = 0; i < TOKEN_FILES; i++) free(t->files[i].content);
+    free(t->end_of_text);
+    free(t);
+}
+
+static const char *type_of(const json_t *object)
+{
+    const char *type = json_string_value(json_object_get(object, "type"));
+    return type ? type : "no type";
+}
+
+// A normaliser changes the text, hence the ids: there must be none.
+static status check_normalizer(const json_t *normalizer, err *e)
+{
+    const json_t *list = json_object_get(normalizer, "normalizers");
+    if (!normalizer || json_is_null(normalizer) ||
+        (json_is_array(list) && json_array_size(list) == 0))
+        return OK;
+    const char *type = type_of(json_array_size(list) ? json_array_get(list, 0) : normalizer);
+    return err_set(e, E_USAGE, "normalizer is %s, which is not supported; only null is", type);
+}
+
+static status check_decoder(const json_t *decoder, err *e)
+{
+    if (!decoder || json_is_null(decoder) || strcmp(type_of(decoder), "ByteLevel") == 0) return OK;
+    return err_set(e, E_USAGE,
+                   "decoder is %s, which is not supported; valid are ByteLevel and null",
+                   type_of(decoder));
+}
+
+static status read_root(tokenizer *t, const json_t *root, err *e)
+{
+    status result = OK;
+    if (!json_is_object(root))
+        FAIL(E_USAGE, "this is no tokenizer: the file must be a JSON object");
+    const json_t *model = json_object_get(root, "model");
+    // First what says most about a file of another kind.
+    if (json_is_true(json_object_get(model, "byte_fallback")))
+        TRY(tokenizer_read_model(t, model, e));
+    TRY(check_normalizer(json_object_get(root, "normalizer"), e));
+    TRY(splitter_open(json_object_get(root, "pre_tokenizer"), &t->split, e));
+    TRY(check_decoder(json_object_get(root, "decoder"), e));
+    TRY(tokenizer_read_model(t, model, e));
+    TRY(tokenizer_read_added(t, json_object_get(root, "added_tokens"), e));
+done:
+    return result;
+}
+
+// An error is one line, also when a token that it quotes has line ends.
+static void flatten(err *e)
+{
+    for (char *c = e ? e->text : ""; *c; c++) {
+        if ((unsigned char)*c < ' ') *c = ' ';
+    }
+}
+
+status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e)
+{
+    status result = OK;
+    json_error_t broken;
+    json_t *root = NULL;
+    tokenizer *t = calloc(1, sizeof *t);
+    if (!t) FAIL(E_IO, "out of memory");
+    root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &broken);
+    if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
+    TRY(read_root(t, root, e));
+    t->json = malloc(bytes + 1);
+    if (!t->json) FAIL(E_IO, "out of memory");
+    memcpy(t->json, json, bytes);
+    t->json[bytes] = 0;
+    t->json_bytes = bytes;
+    *out = t;
+    t = NULL;
+done:
+    if (result != OK) flatten(e);
+    json_decref(root);
+    tokenizer_close(t);
+    return result;
+}
+
+// eos_token of the settings: text, or an object with the text in `content`.
+static status read_settings(tokenizer *t, err *e)
+{
+    status result = OK;
+    const token_file *config = &t->files[TOKEN_FILE_CONFIG];
+    json_error_t broken;
+    json_t *root = NULL;
+    if (!config->content) goto done;
+    root = json_loadb(config->content, config->bytes, 0, &broken);
+    if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
+    const json_t *end = json_object_get(root, "eos_token");
+    const char *name =
+        json_string_value(json_is_object(end) ? json_object_get(end, "content") : end);
+    if (name) t->end_of_text = text_copy(name);
+done:
+    json_decref(root);
+    return result;
+}
+
+// Only a file called tokenizer.json is part of a model's folder.
+static status read_neighbours(tokenizer *t, const char *path, err *e)
+{
+    status result = OK;
+    text folder = {0};
+    char *neighbour = NULL;
+    const char *slash = strrchr(path, '/');
+    if (strcmp(slash ? slash + 1 : path, "tokenizer.json") != 0) goto done;
+    text_add_bytes(&folder, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+    for (int i = 0; i < TOKEN_FILES; i++) {
+        free(neighbour);
+        neighbour = file_join(folder.at, token_file_names[i]);
+        if (!file_exists(neighbour)) continue;
+        TRY(file_read(neighbour, &t->files[i].content, &t->files[i].bytes, e));
+        if (i != TOKEN_FILE_CONFIG) continue;
+        result = read_settings(t, e);
+        if (result != OK) {
+            err_prefix(e, "%s: ", neighbour);
+            goto done;
+        }
+    }
+done:
+    free(neighbour);
+    text_clear(&folder);
+    return result;
+}
+
+status tokenizer_load(const char *path, tokenizer **out, err *e)
+{
+    status result = OK;
+    char *json = NULL;
+    size_t bytes;
+    tokenizer *t = NULL;
+    TRY(file_read(path, &json, &bytes, e));
+    result = tokenizer_parse(json, bytes, &t, e);
+    if (result != OK) {
+        err_prefix(e, "%s: ", path);
+        goto done;
+    }
+    TRY(read_neighbours(t, path, e));
+    *out = t;
+    t = NULL;
+done:
+    free(json);
+    tokenizer_close(t);
+    return result;
+}
