@@ -7,14 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOCK_SAMPLES = 1 << 20 };
-
 static status open_data(const job *j, const data_part *parts, size_t count, const char *key,
                         dataset **out, err *e)
 {
     const model_config *c = &j->model.config;
     status s = dataset_open(parts, count, j->data.seq_len, (int32_t)c->vocab, j->train.seed,
-                            MOCK_SAMPLES, out, e);
+                            (uint64_t)j->data.mock_samples, out, e);
     if (s != OK) {
         err_prefix(e, "%s: ", key);
         return s;
