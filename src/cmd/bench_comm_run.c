@@ -1,0 +1,348 @@
+// bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fill, time, check, and
+// rank 0's rows in the format of nccl-tests.
+//
+// Called by bench_comm.c through launch_ranks. Runs on the cpu device, whose memory it may read.
+#include "cmd/bench_comm.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct bench_rank {
+    const bench_request *q;
+    device *device;
+    stream *stream;
+    comm *comm;
+    char *send, *recv; // one behind the other in one allocation
+    void *memory;
+    size_t memory_bytes;
+} bench_rank;
+
+// The sizes of one row.
+typedef struct row {
+    size_t count;      // the count that the call takes
+    size_t in, out;    // elements of the buffers
+    size_t bytes;      // as nccl-tests counts them
+    size_t own_offset; // of this rank's part of the larger buffer, elements
+} row;
+
+static row row_of(const bench_rank *b, int64_t bytes)
+{
+    const size_t element = dtype_bytes(b->q->type), ranks = (size_t)b->comm->size;
+    row r = {.count = (size_t)bytes / element};
+    if (b->q->what == BENCH_ALL_GATHER || b->q->what == BENCH_REDUCE_SCATTER) {
+        // Parts start at multiples of 16 bytes.
+        r.count = r.count / ranks & ~(16 / element - 1);
+        r.own_offset = r.count * (size_t)b->comm->rank;
+        r.in = b->q->what == BENCH_ALL_GATHER ? r.count : r.count * ranks;
+        r.out = b->q->what == BENCH_ALL_GATHER ? r.count * ranks : r.count;
+    } else {
+        r.in = r.out = r.count;
+    }
+    r.bytes = (r.in > r.out ? r.in : r.out) * element;
+    return r;
+}
+
+// Small whole numbers: exact in every type, but their sums need not be.
+static void put(void *p, dtype t, size_t i, double x)
+{
+    if (t == F32)
+        ((float *)p)[i] = (float)x;
+    else if (t == BF16)
+        ((uint16_t *)p)[i] = float_to_bf16((float)x);
+    else if (t == F16)
+        ((uint16_t *)p)[i] = float_to_fp16((float)x);
+    else if (t == F64)
+        ((double *)p)[i] = x;
+    else
+        ((int64_t *)p)[i] = (int64_t)x;
+}
+
+static double value(int rank, size_t i)
+{
+    return (double)((i * 7 + (size_t)rank * 3) % 16);
+}
+
+static double reduced(const bench_rank *b, size_t i)
+{
+    double acc = value(0, i);
+    for (int r = 1; r < b->comm->size; r++) {
+        const double x = value(r, i);
+        if (b->q->op == REDUCE_SUM)
+            acc += x;
+        else if (b->q->op == REDUCE_MAX ? x > acc : x < acc)
+            acc = x;
+    }
+    return acc;
+}
+
+// What element i of the result must be.
+static double expected(const bench_rank *b, const row *r, size_t i)
+{
+    const int rank = b->comm->rank, size = b->comm->size;
+    switch (b->q->what) {
+    case BENCH_ALL_REDUCE:
+        return reduced(b, i);
+    case BENCH_REDUCE_SCATTER:
+        return reduced(b, r->own_offset + i);
+    case BENCH_ALL_GATHER:
+        return value((int)(i / r->count), i % r->count);
+    case BENCH_BROADCAST:
+        return value(b->q->root, i);
+    default:
+        return value((rank + size - 1) % size, i);
+    }
+}
+
+// Where the call's data lie, out-of-place or in-place.
+static void buffers(const bench_rank *b, const row *r, bool in_place, char **in, char **out)
+{
+    const size_t own = r->own_offset * dtype_bytes(b->q->type);
+    *in = b->send;
+    *out = b->recv;
+    if (!in_place) return;
+    *in = b->q->what == BENCH_ALL_GATHER ? b->recv + own : b->recv;
+    *out = b->q->what == BENCH_REDUCE_SCATTER ? b->recv + own : b->recv;
+}
+
+static status exchange(const bench_rank *b, const char *in, char *out, size_t bytes, err *e)
+{
+    status result = OK;
+    const int rank = b->comm->rank, size = b->comm->size;
+    // Even ranks send first: a call may block, and long messages wait for their receiver.
+    for (int turn = 0; turn < 2; turn++) {
+        if (turn == rank % 2)
+            TRY(comm_send(b->comm, in, bytes, (rank + 1) % size, b->stream, e));
+        else
+            TRY(comm_recv(b->comm, out, bytes, (rank + size - 1) % size, b->stream, e));
+    }
+done:
+    return result;
+}
+
+// Out-of-place, all_reduce and broadcast copy first: theirs are calls in place.
+static status call_once(const bench_rank *b, const row *r, const char *in, char *out, err *e)
+{
+    const bench_request *q = b->q;
+    const size_t bytes = r->count * dtype_bytes(q->type);
+    const bool copies =
+        q->what == BENCH_ALL_REDUCE || (q->what == BENCH_BROADCAST && b->comm->rank == q->root);
+    if (copies && in != out && bytes) b->device->ops->copy(b->stream, out, in, bytes);
+    switch (q->what) {
+    case BENCH_ALL_REDUCE:
+        return comm_all_reduce(b->comm, out, r->count, q->type, q->op, b->stream, e);
+    case BENCH_REDUCE_SCATTER:
+        return comm_reduce_scatter(b->comm, in, out, r->count, q->type, q->op, b->stream, e);
+    case BENCH_ALL_GATHER:
+        return comm_all_gather(b->comm, in, out, r->count, q->type, b->stream, e);
+    case BENCH_BROADCAST:
+        return comm_broadcast(b->comm, out, bytes, q->root, b->stream, e);
+    default:
+        return exchange(b, in, out, bytes, e);
+    }
+}
+
+static status time_calls(const bench_rank *b, const row *r, bool in_place, int count, double *out,
+                         err *e)
+{
+    status result = OK;
+    char *in = NULL, *to = NULL;
+    buffers(b, r, in_place, &in, &to);
+    TRY(comm_barrier(b->comm, e));
+    const double start = clock_seconds();
+    for (int i = 0; i < count; i++) TRY(call_once(b, r, in, to, e));
+    TRY(b->device->ops->sync(b->stream, e));
+    *out = clock_seconds() - start;
+done:
+    return result;
+}
+
+static status count_wrong(const bench_rank *b, const row *r, bool in_place, uint64_t *out, err *e)
+{
+    status result = OK;
+    const size_t element = dtype_bytes(b->q->type);
+    char *in = NULL, *to = NULL;
+    double seconds = 0;
+    buffers(b, r, in_place, &in, &to);
+    memset(to, 0xff, r->out * element);
+    for (size_t i = 0; i < r->in; i++) put(in, b->q->type, i, value(b->comm->rank, i));
+    TRY(time_calls(b, r, in_place, 1, &seconds, e));
+    *out = 0;
+    for (size_t i = 0; i < r->out; i++) {
+        uint64_t want = 0;
+        put(&want, b->q->type, 0, expected(b, r, i));
+        *out += memcmp(to + i * element, &want, element) != 0;
+    }
+done:
+    return result;
+}
+
+static double average_seconds(const bench_request *q, int in_place)
+{
+    double least = 1e300, most = 0, sum = 0;
+    for (int r = 0; r < q->ranks; r++) {
+        const double s = q->board->ranks[r].seconds[in_place];
+        sum += s;
+        if (s < least) least = s;
+        if (s > most) most = s;
+    }
+    return q->average == AVERAGE_RANK_0 ? q->board->ranks[0].seconds[in_place]
+           : q->average == AVERAGE_MIN  ? least
+           : q->average == AVERAGE_MAX  ? most
+                                        : sum / q->ranks;
+}
+
+// Two decimals, fewer where they would not fit the column.
+static const char *fit(char out[32], double x, int width)
+{
+    int decimals = 2;
+    do snprintf(out, 32, "%.*f", decimals, x);
+    while ((int)strlen(out) > width && decimals-- > 0);
+    return out;
+}
+
+static double bus_factor(const bench_request *q)
+{
+    const double n = q->ranks;
+    if (q->what == BENCH_ALL_REDUCE) return 2 * (n - 1) / n;
+    if (q->what == BENCH_ALL_GATHER || q->what == BENCH_REDUCE_SCATTER) return (n - 1) / n;
+    return 1;
+}
+
+static void print_half(const bench_request *q, const row *r, int in_place)
+{
+    char time[32], algorithm[32], bus[32];
+    if (in_place && q->what == BENCH_SENDRECV) {
+        printf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
+        return;
+    }
+    uint64_t wrong = 0;
+    for (int i = 0; i < q->ranks; i++) wrong += q->board->ranks[i].wrong[in_place];
+    const double seconds = average_seconds(q, in_place), rate = (double)r->bytes / seconds * 1e-9;
+    q->board->wrong += wrong;
+    q->board->bandwidth_sum += rate * bus_factor(q);
+    q->board->bandwidths++;
+    printf("  %7s  %6s  %6s", fit(time, seconds * 1e6, 7), fit(algorithm, rate, 6),
+           fit(bus, rate * bus_factor(q), 6));
+    if (q->check)
+        printf("  %6g", (double)wrong);
+    else
+        printf("  %6s", "N/A");
+}
+
+static void print_row(const bench_request *q, const row *r)
+{
+    static const char *const types[DTYPES] = {
+        [F32] = "float", [BF16] = "bfloat16", [F16] = "half", [F64] = "double", [I64] = "int64"};
+    static const char *const ops[] = {
+        [REDUCE_SUM] = "sum", [REDUCE_MAX] = "max", [REDUCE_MIN] = "min"};
+    const bool reduces = q->what == BENCH_ALL_REDUCE || q->what == BENCH_REDUCE_SCATTER;
+    printf("%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, types[q->type],
+           reduces ? ops[q->op] : "none", q->what == BENCH_BROADCAST ? q->root : -1);
+    print_half(q, r, 0);
+    print_half(q, r, 1);
+    printf("\n");
+    fflush(stdout);
+}
+
+static status run_size(const bench_rank *b, int64_t bytes, err *e)
+{
+    status result = OK;
+    const bench_request *q = b->q;
+    const row r = row_of(b, bytes);
+    rank_figures *mine = &q->board->ranks[b->comm->rank];
+    const int halves = q->what == BENCH_SENDRECV ? 1 : 2;
+    for (int half = 0; half < halves; half++) {
+        double seconds = 0;
+        TRY(time_calls(b, &r, half, q->iterations * q->aggregate, &seconds, e));
+        mine->seconds[half] = seconds / q->iterations / q->aggregate;
+        if (q->check) TRY(count_wrong(b, &r, half, &mine->wrong[half], e));
+    }
+    TRY(comm_barrier(b->comm, e));
+    if (b->comm->rank == 0) print_row(q, &r);
+    TRY(comm_barrier(b->comm, e));
+done:
+    return result;
+}
+
+static status run_sizes(const bench_rank *b, err *e)
+{
+    status result = OK;
+    const bench_request *q = b->q;
+    const row most = row_of(b, q->most), least = row_of(b, q->least);
+    double seconds = 0;
+    TRY(time_calls(b, &most, true, q->what == BENCH_SENDRECV ? 0 : q->warm_up, &seconds, e));
+    TRY(time_calls(b, &most, false, q->warm_up, &seconds, e));
+    TRY(time_calls(b, &least, false, q->warm_up, &seconds, e));
+    for (int64_t bytes = q->least; bytes <= q->most;
+         bytes = q->factor ? bytes * q->factor : bytes + q->step)
+        TRY(run_size(b, bytes, e));
+done:
+    return result;
+}
+
+static status open_rank(bench_rank *b, world *w, int rank, err *e)
+{
+    status result = OK;
+    const device_options options = {.threads = 1};
+    const size_t each = ((size_t)b->q->most + 63) & ~(size_t)63;
+    TRY(device_open("cpu", &options, &b->device, e));
+    TRY(b->device->ops->stream_open(b->device, STREAM_COMM, &b->stream, e));
+    TRY(world_attach(w, rank, b->device, &b->comm, e));
+    b->memory_bytes = 2 * each + 64;
+    if (b->q->private_memory)
+        TRY(device_alloc(b->device, MEMORY_DEVICE, b->memory_bytes, &b->memory, e));
+    else
+        TRY(comm_alloc(b->comm, b->device, b->memory_bytes, &b->memory, e));
+    memset(b->memory, 0, b->memory_bytes);
+    b->send = b->memory;
+    b->recv = b->send + each;
+done:
+    return result;
+}
+
+static void close_rank(bench_rank *b)
+{
+    if (b->q->private_memory)
+        device_release(b->device, MEMORY_DEVICE, b->memory, b->memory_bytes);
+    else if (b->comm)
+        comm_release(b->comm, b->device, b->memory, b->memory_bytes);
+    comm_close(b->comm);
+    if (b->stream) b->device->ops->stream_close(b->stream);
+    device_close(b->device);
+}
+
+// Rank 0's lines before the rows.
+static void print_titles(const bench_request *q)
+{
+    char host[64] = "localhost";
+    gethostname(host, sizeof host - 1);
+    printf("#\n# Using devices\n");
+    for (int r = 0; r < q->ranks; r++)
+        printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] CPU\n", r, 0,
+               (int)q->board->ranks[r].pid, host, 0, 0, 0, 0);
+    printf("#\n# %10s  %12s  %8s  %6s  %6s  %23s %7s  %23s\n", "", "", "", "", "", "out-of-place",
+           "", "in-place");
+    printf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s\n", "size", "count",
+           "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+           "#wrong");
+    printf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s\n", "(B)", "(elements)",
+           "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)");
+}
+
+status bench_comm_run(world *w, int rank, int ranks, void *request, err *e)
+{
+    (void)ranks;
+    status result = OK;
+    bench_rank b = {.q = request};
+    b.q->board->ranks[rank].pid = getpid();
+    TRY(open_rank(&b, w, rank, e));
+    TRY(comm_barrier(b.comm, e));
+    if (rank == 0) print_titles(b.q);
+    TRY(run_sizes(&b, e));
+done:
+    close_rank(&b);
+    return result;
+}
