@@ -19,7 +19,7 @@
 static status arena_map(world *w, err *e)
 {
     status result = OK;
-    const size_t least = (size_t)256 << 20;
+    const size_t least = (size_t)64 << 20;
     size_t bytes = 4 * (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (bytes < (size_t)16 << 30) bytes = (size_t)16 << 30;
     struct rlimit file_limit;
@@ -37,11 +37,9 @@ static status arena_map(world *w, err *e)
             at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (at == MAP_FAILED) bytes /= 2;
     }
-    if (at == MAP_FAILED) {
-        result =
-            err_errno(e, "cannot map %zu MiB of shared memory (see ulimit -v and -f)", least >> 20);
-        goto done;
-    }
+    if (at == MAP_FAILED)
+        FAIL(E_IO, "cannot map %zu MiB of shared memory: see the limits that ulimit -v and -f show",
+             least >> 20);
     madvise(at, bytes, MADV_DONTDUMP);
     w->arena = at;
     w->arena_bytes = bytes;
