@@ -34,8 +34,10 @@ static status run_call(void *arg, err *e)
     return result;
 }
 
-static status issue(call k, lane *in, stream *on)
+// After a failure nothing is issued any more: who does not synchronise often learns of it here.
+static status issue(call k, lane *in, stream *on, err *e)
 {
+    if (world_has_failed(k.comm->world)) return world_peer_error(k.comm->world, e);
     k.lane = in;
     k.ticket = in->issued++;
     on->device->ops->call(on, run_call, &k, sizeof k);
@@ -79,7 +81,6 @@ static void local_release(comm *c, device *d, void *p, size_t bytes)
 static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op,
                                stream *on, err *e)
 {
-    (void)e;
     local *l = local_of(c);
     return issue((call){.comm = l,
                         .kind = CALL_ALL_REDUCE,
@@ -88,13 +89,12 @@ static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, redu
                         .in = inout,
                         .out = inout,
                         .count = count},
-                 &l->collectives, on);
+                 &l->collectives, on, e);
 }
 
 static status local_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
                                    reduce_op op, stream *on, err *e)
 {
-    (void)e;
     local *l = local_of(c);
     return issue((call){.comm = l,
                         .kind = CALL_REDUCE_SCATTER,
@@ -103,13 +103,12 @@ static status local_reduce_scatter(comm *c, const void *in, void *out, size_t ow
                         .in = in,
                         .out = out,
                         .count = own_count},
-                 &l->collectives, on);
+                 &l->collectives, on, e);
 }
 
 static status local_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
                                stream *on, err *e)
 {
-    (void)e;
     local *l = local_of(c);
     return issue((call){.comm = l,
                         .kind = CALL_ALL_GATHER,
@@ -117,12 +116,11 @@ static status local_all_gather(comm *c, const void *in, void *out, size_t own_co
                         .in = in,
                         .out = out,
                         .count = own_count},
-                 &l->collectives, on);
+                 &l->collectives, on, e);
 }
 
 static status local_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, err *e)
 {
-    (void)e;
     local *l = local_of(c);
     return issue((call){.comm = l,
                         .kind = CALL_BROADCAST,
@@ -131,23 +129,21 @@ static status local_broadcast(comm *c, void *inout, size_t bytes, int root, stre
                         .in = inout,
                         .out = inout,
                         .count = bytes},
-                 &l->collectives, on);
+                 &l->collectives, on, e);
 }
 
 static status local_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
 {
-    (void)e;
     local *l = local_of(c);
     return issue((call){.comm = l, .kind = CALL_SEND, .root = peer, .in = buf, .count = bytes},
-                 &l->sends[peer], on);
+                 &l->sends[peer], on, e);
 }
 
 static status local_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e)
 {
-    (void)e;
     local *l = local_of(c);
     return issue((call){.comm = l, .kind = CALL_RECV, .root = peer, .out = buf, .count = bytes},
-                 &l->receives[peer], on);
+                 &l->receives[peer], on, e);
 }
 
 static status local_barrier(comm *c, err *e)
