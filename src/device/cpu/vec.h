@@ -199,9 +199,9 @@ VEC_INLINE vd v_high_double(vf x)
 VEC_INLINE vi v_bf16_bits(vf x)
 {
     vu u = (vu)x;
-    vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    vf kept = v_pick(v_not_number(x), (vf)((u >> 16) | 0x40u), (vf)rounded);
-    return (vi)kept;
+    vu rounded = u + 0x7fffu + ((u >> 16) & 1u);
+    vu kept = (vu)v_pick(v_not_number(x), (vf)(u | 0x400000u), (vf)rounded);
+    return (vi)(kept >> 16);
 }
 
 VEC_INLINE vf v_unpack(V_HALF h, dtype type)
@@ -299,6 +299,15 @@ static inline void *vec_at(const void *p, int64_t i, dtype type)
 // Items [first, last) of a kernel's work, on one thread of the team.
 typedef void (*vec_part)(const cpu_context *x, const void *args, int64_t first, int64_t last,
                          int thread);
+
+// Elements of cheap work that are worth waking a thread.
+enum { VEC_WORTH = 8192 };
+
+// How many items of `cost` elements each are worth a thread.
+static inline int64_t vec_grain(int64_t cost)
+{
+    return 1 + VEC_WORTH / (1 + cost);
+}
 
 // Splits [0, count) over the team at multiples of `grain`; no more threads than grains. The result
 // must not depend on the split.

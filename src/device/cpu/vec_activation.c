@@ -2,8 +2,6 @@
 #include "device/cpu/vec.h"
 #include "device/cpu/vec_math.h"
 
-enum { ACTIVATION_GRAIN = 4096 }; // elements worth a thread
-
 static const float gelu_cubic = 0.044715f;
 static const float two_root_two_over_pi = 1.5957691216f; // 2 sqrt(2/pi)
 
@@ -104,13 +102,13 @@ static void backward_part(const cpu_context *x, const void *args, int64_t first,
 void VEC(activation)(const cpu_context *x, const void *args)
 {
     const activation_args *p = args;
-    VEC(share)(x, p, p->count, ACTIVATION_GRAIN, forward_part);
+    VEC(share)(x, p, p->count, VEC_WORTH, forward_part);
 }
 
 void VEC(activation_grad)(const cpu_context *x, const void *args)
 {
     const activation_args *p = args;
-    VEC(share)(x, p, p->count, ACTIVATION_GRAIN, backward_part);
+    VEC(share)(x, p, p->count, VEC_WORTH, backward_part);
 }
 
 VEC_INLINE void glu_rows(const glu_args *p, int64_t first, int64_t last, activation act, dtype type)
@@ -169,11 +167,11 @@ static void glu_grad_part(const cpu_context *x, const void *args, int64_t first,
 void VEC(glu)(const cpu_context *x, const void *args)
 {
     const glu_args *p = args;
-    VEC(share)(x, p, p->rows, 1 + ACTIVATION_GRAIN / (1 + p->cols), glu_part);
+    VEC(share)(x, p, p->rows, vec_grain(p->cols), glu_part);
 }
 
 void VEC(glu_grad)(const cpu_context *x, const void *args)
 {
     const glu_args *p = args;
-    VEC(share)(x, p, p->rows, 1 + ACTIVATION_GRAIN / (1 + p->cols), glu_grad_part);
+    VEC(share)(x, p, p->rows, vec_grain(p->cols), glu_grad_part);
 }

@@ -193,6 +193,7 @@ void VEC(attention)(const cpu_context *x, const void *args)
     } else if (sizeof(float) * forward_floats(round_up(p->head_dim, VL)) > CPU_SCRATCH_BYTES) {
         ref_attention(x, p); // heads wider than about 1500: no fast form
     } else {
-        VEC(share)(x, p, p->batch * p->heads * query_blocks(p), 1, forward_blocks);
+        int64_t grain = vec_grain(p->tq * p->tk * p->head_dim / 16);
+        VEC(share)(x, p, p->batch * p->heads * query_blocks(p), grain, forward_blocks);
     }
 }

@@ -171,6 +171,6 @@ void VEC(attention_decode)(const cpu_context *x, const void *args)
     if (decode_bytes(p) > CPU_SCRATCH_BYTES) {
         ref_attention(x, p); // thousands of query heads on one head of keys: no fast form
     } else {
-        VEC(share)(x, p, p->batch * p->kv_heads, 1, decode_heads);
+        VEC(share)(x, p, p->batch * p->kv_heads, vec_grain(p->tk * p->head_dim / 2), decode_heads);
     }
 }

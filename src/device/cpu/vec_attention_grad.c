@@ -311,6 +311,7 @@ void VEC(attention_grad)(const cpu_context *x, const void *args)
     if (sizeof(float) * (size_t)backward_floats(round_up(p->head_dim, VL)) > CPU_SCRATCH_BYTES) {
         ref_attention_grad(x, g); // heads wider than about 2000: no fast form
     } else {
-        VEC(share)(x, g, p->batch * p->kv_heads, 1, backward_heads);
+        int64_t grain = vec_grain(p->tq * p->tk * p->head_dim / 16);
+        VEC(share)(x, g, p->batch * p->kv_heads, grain, backward_heads);
     }
 }

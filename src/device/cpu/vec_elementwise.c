@@ -6,13 +6,13 @@ enum {
     BATCH = 1024,  // elements whose random words are drawn at a time
 };
 
-VEC_INLINE void add_range(const add_args *p, int64_t first, int64_t last, dtype type)
+VEC_INLINE void add_range(const add_args *p, int64_t first, int64_t last, dtype type, dtype wide)
 {
     vf alpha = v_set(p->alpha), beta = v_set(p->beta);
 #define SUM(i, n)                                                                                  \
-    v_store_n(p->y, i, n, type,                                                                    \
-              alpha *v_load_n(p->a, i, n, type) + beta * v_load_n(p->b, i, n, type))
-#define SCALE(i, n) v_store_n(p->y, i, n, type, alpha *v_load_n(p->a, i, n, type))
+    v_store_n(p->y, i, n, wide,                                                                    \
+              alpha *v_load_n(p->a, i, n, wide) + beta * v_load_n(p->b, i, n, type))
+#define SCALE(i, n) v_store_n(p->y, i, n, wide, alpha *v_load_n(p->a, i, n, wide))
     if (p->b) {
         V_EACH(i, first, last, SUM);
     } else {
@@ -27,8 +27,9 @@ static void add_part(const cpu_context *x, const void *args, int64_t first, int6
 {
     (void)x, (void)thread;
     const add_args *p = args;
-    if (p->type == F32) add_range(p, first, last, F32);
-    if (p->type == BF16) add_range(p, first, last, BF16);
+    if (p->type == F32) add_range(p, first, last, F32, F32);
+    if (p->type == BF16 && !p->wide) add_range(p, first, last, BF16, BF16);
+    if (p->type == BF16 && p->wide) add_range(p, first, last, BF16, F32);
 }
 
 void VEC(add)(const cpu_context *x, const void *args)

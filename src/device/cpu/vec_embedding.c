@@ -2,18 +2,19 @@
 // shared over the team by columns, never by rows.
 #include "device/cpu/vec.h"
 
-enum { COLUMN_GRAIN = 128 }; // columns worth a thread; whole cache lines
+enum { COLUMN_STEP = 128 }; // the team shares columns in steps of whole cache lines
 
-VEC_INLINE void embed_rows(const embedding_args *p, int64_t first, int64_t last, dtype type)
+VEC_INLINE void embed_rows(const embedding_args *p, int64_t first, int64_t last, dtype type,
+                           dtype wide)
 {
     vf scale = v_set(p->scale);
     for (int64_t r = first; r < last; r++) {
         const void *token = vec_at(p->tokens, (int64_t)p->ids[r] * p->cols, type);
         const void *position = vec_at(p->positions, (p->pos0 + r % p->seq) * p->cols, type);
-        void *y = vec_at(p->y, r * p->cols, type);
+        void *y = vec_at(p->y, r * p->cols, wide);
 #define BOTH(c, n)                                                                                 \
-    v_store_n(y, c, n, type, scale *v_load_n(token, c, n, type) + v_load_n(position, c, n, type))
-#define TOKEN(c, n) v_store_n(y, c, n, type, scale *v_load_n(token, c, n, type))
+    v_store_n(y, c, n, wide, scale *v_load_n(token, c, n, type) + v_load_n(position, c, n, type))
+#define TOKEN(c, n) v_store_n(y, c, n, wide, scale *v_load_n(token, c, n, type))
         if (p->positions) {
             V_EACH(c, 0, p->cols, BOTH);
         } else {
@@ -29,14 +30,15 @@ static void embedding_part(const cpu_context *x, const void *args, int64_t first
 {
     (void)x, (void)thread;
     const embedding_args *p = args;
-    if (p->type == F32) embed_rows(p, first, last, F32);
-    if (p->type == BF16) embed_rows(p, first, last, BF16);
+    if (p->type == F32) embed_rows(p, first, last, F32, F32);
+    if (p->type == BF16 && !p->wide) embed_rows(p, first, last, BF16, BF16);
+    if (p->type == BF16 && p->wide) embed_rows(p, first, last, BF16, F32);
 }
 
 void VEC(embedding)(const cpu_context *x, const void *args)
 {
     const embedding_args *p = args;
-    VEC(share)(x, p, p->rows, 16, embedding_part);
+    VEC(share)(x, p, p->rows, vec_grain(p->cols), embedding_part);
 }
 
 static void zero_columns(float *x, int64_t rows, int64_t cols, int64_t first, int64_t last)
@@ -75,12 +77,16 @@ static void embedding_grad_part(const cpu_context *x, const void *args, int64_t 
         zero_columns(p->d_tokens, p->vocab, p->cols, first, last);
     if (p->d_positions && !p->accumulate_positions)
         zero_columns(p->d_positions, p->max_seq, p->cols, first, last);
-    if (p->type == F32) add_columns(p, first, last, F32);
-    if (p->type == BF16) add_columns(p, first, last, BF16);
+    // dy is all that it reads in the type of activations.
+    if (wide_type(p->type, p->wide) == F32)
+        add_columns(p, first, last, F32);
+    else
+        add_columns(p, first, last, BF16);
 }
 
 void VEC(embedding_grad)(const cpu_context *x, const void *args)
 {
     const embedding_grad_args *p = args;
-    VEC(share)(x, p, p->cols, COLUMN_GRAIN, embedding_grad_part);
+    int64_t grain = round_up(vec_grain(p->rows), COLUMN_STEP);
+    VEC(share)(x, p, p->cols, grain, embedding_grad_part);
 }

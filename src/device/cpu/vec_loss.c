@@ -7,8 +7,7 @@
 #include <math.h>
 
 enum {
-    LOSS_BLOCK = 1024,  // logits that stay near while maximum and sum are taken
-    LOSS_GRAIN = 16384, // logits worth a thread
+    LOSS_BLOCK = 1024, // logits that stay near while maximum and sum are taken
     LOSS_ROWS = CPU_SHARED_BYTES / sizeof(double), // rows whose losses fit the shared memory
 };
 
@@ -111,7 +110,7 @@ void VEC(cross_entropy)(const cpu_context *x, const void *args)
     double loss = 0, count = 0;
     for (; w.row0 < p->rows; w.row0 += LOSS_ROWS) {
         int64_t rows = min64(p->rows - w.row0, LOSS_ROWS);
-        VEC(share)(x, &w, rows, 1 + LOSS_GRAIN / (1 + p->cols), loss_part);
+        VEC(share)(x, &w, rows, vec_grain(p->cols), loss_part);
         for (int64_t r = 0; r < rows; r++) {
             loss += w.losses[r];
             count += p->labels[w.row0 + r] != p->ignore;

@@ -1,6 +1,6 @@
 // vec_math.h -- exponential, hyperbolic tangent and the normal distribution on vectors of floats,
 // included by the vec_*.c that need them. Errors are relative to the exact value and were measured
-// over the whole range by tests/unit/device/test_vec_math.c. NaN in, NaN out.
+// over the whole range by tests/unit/device/test_vec_math_*.c. NaN in, NaN out.
 #ifndef TRIREME_DEVICE_CPU_VEC_MATH_H
 #define TRIREME_DEVICE_CPU_VEC_MATH_H
 
@@ -84,7 +84,7 @@ VEC_INLINE vf v_tanh(vf x)
     return v_pick(v_less(size, v_set(0.6f)), small, large);
 }
 
-// The normal distribution: P(X < x) with 4e-7 for |x| < 3 (and x^2 ulp below), and its density in
+// The normal distribution: P(X < x) with 8e-7 for x > -3 (x^2 ulp below), and its density in
 // *density. 0.5 erfc(u / sqrt 2) exp(u^2 / 2) is t q(t) with t = 1 / (1 + 0.3 u), q minimax.
 VEC_INLINE vf v_normal(vf x, vf *density)
 {

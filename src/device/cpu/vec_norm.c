@@ -37,19 +37,20 @@ VEC_INLINE float row_spread(const void *x, int64_t cols, float mean, dtype type)
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-VEC_INLINE void norm_rows(const norm_args *p, int64_t first, int64_t last, bool bias, dtype type)
+VEC_INLINE void norm_rows(const norm_args *p, int64_t first, int64_t last, bool bias, dtype type,
+                          dtype wide)
 {
     for (int64_t r = first; r < last; r++) {
-        const void *x = vec_at(p->x, r * p->cols, type);
+        const void *x = vec_at(p->x, r * p->cols, wide);
         void *y = vec_at(p->y, r * p->cols, type);
-        float mean = p->is_rms ? 0 : row_sum(x, p->cols, type) / (float)p->cols;
-        float rstd = 1 / sqrtf(row_spread(x, p->cols, mean, type) / (float)p->cols + p->eps);
+        float mean = p->is_rms ? 0 : row_sum(x, p->cols, wide) / (float)p->cols;
+        float rstd = 1 / sqrtf(row_spread(x, p->cols, mean, wide) / (float)p->cols + p->eps);
         if (!p->is_rms) p->mean[r] = mean;
         p->rstd[r] = rstd;
         vf m = v_set(mean), s = v_set(rstd);
 #define NORM(c, n)                                                                                 \
     do {                                                                                           \
-        vf v = (v_load_n(x, c, n, type) - m) * s * v_load_n(p->gain, c, n, type);                  \
+        vf v = (v_load_n(x, c, n, wide) - m) * s * v_load_n(p->gain, c, n, type);                  \
         if (bias) v += v_load_n(p->bias, c, n, type);                                              \
         v_store_n(y, c, n, type, v);                                                               \
     } while (0)
@@ -63,16 +64,19 @@ static void norm_part(const cpu_context *x, const void *args, int64_t first, int
 {
     (void)x, (void)thread;
     const norm_args *p = args;
-    if (p->type == F32 && p->bias) norm_rows(p, first, last, true, F32);
-    if (p->type == F32 && !p->bias) norm_rows(p, first, last, false, F32);
-    if (p->type == BF16 && p->bias) norm_rows(p, first, last, true, BF16);
-    if (p->type == BF16 && !p->bias) norm_rows(p, first, last, false, BF16);
+    bool wide = p->type == BF16 && p->wide, low = p->type == BF16 && !p->wide;
+    if (p->type == F32 && p->bias) norm_rows(p, first, last, true, F32, F32);
+    if (p->type == F32 && !p->bias) norm_rows(p, first, last, false, F32, F32);
+    if (low && p->bias) norm_rows(p, first, last, true, BF16, BF16);
+    if (low && !p->bias) norm_rows(p, first, last, false, BF16, BF16);
+    if (wide && p->bias) norm_rows(p, first, last, true, BF16, F32);
+    if (wide && !p->bias) norm_rows(p, first, last, false, BF16, F32);
 }
 
 void VEC(norm)(const cpu_context *x, const void *args)
 {
     const norm_args *p = args;
-    VEC(share)(x, p, p->rows, 8, norm_part);
+    VEC(share)(x, p, p->rows, vec_grain(p->cols), norm_part);
 }
 
 // What the gradient of a row needs besides its elements: the mean of g = dy * gain, and of g times
@@ -81,17 +85,17 @@ typedef struct row_stats {
     float mean, rstd, g, g_hat;
 } row_stats;
 
-VEC_INLINE row_stats stats_of(const norm_grad_args *p, int64_t r, dtype type)
+VEC_INLINE row_stats stats_of(const norm_grad_args *p, int64_t r, dtype type, dtype wide)
 {
     row_stats s = {.mean = p->is_rms ? 0 : p->mean[r], .rstd = p->rstd[r]};
-    const void *x = vec_at(p->x, r * p->cols, type), *dy = vec_at(p->dy, r * p->cols, type);
+    const void *x = vec_at(p->x, r * p->cols, wide), *dy = vec_at(p->dy, r * p->cols, type);
     vf sum[2] = {v_zero(), v_zero()}, along[2] = {v_zero(), v_zero()};
     vf m = v_set(s.mean), scale = v_set(s.rstd);
 #define STATS(i, c, n)                                                                             \
     do {                                                                                           \
         vf g = v_load_n(dy, c, n, type) * v_load_n(p->gain, c, n, type);                           \
         sum[i] += g;                                                                               \
-        along[i] += g * ((v_load_n(x, c, n, type) - m) * scale);                                   \
+        along[i] += g * ((v_load_n(x, c, n, wide) - m) * scale);                                   \
     } while (0)
     int64_t c = 0;
     for (; c + 2 * VL <= p->cols; c += 2 * VL) {
@@ -108,17 +112,17 @@ VEC_INLINE row_stats stats_of(const norm_grad_args *p, int64_t r, dtype type)
 // dx of `rows` <= NORM_ROWS rows from r on, for lanes c … c+n-1; their sums are added to dgain and
 // dbias.
 VEC_INLINE void grad_lanes(const norm_grad_args *p, const row_stats *s, int64_t r, int rows,
-                           int64_t c, int64_t n, float *dgain, float *dbias, dtype type)
+                           int64_t c, int64_t n, float *dgain, float *dbias, dtype type, dtype wide)
 {
     vf gain = v_load_n(p->gain, c, n, type), sum = v_load_n(dgain, c, n, F32), bias = v_zero();
     if (dbias) bias = v_load_n(dbias, c, n, F32);
     for (int i = 0; i < rows; i++) {
         int64_t at = (r + i) * p->cols + c;
         vf dy = v_load_n(p->dy, at, n, type);
-        vf hat = (v_load_n(p->x, at, n, type) - v_set(s[i].mean)) * v_set(s[i].rstd);
+        vf hat = (v_load_n(p->x, at, n, wide) - v_set(s[i].mean)) * v_set(s[i].rstd);
         vf dx = v_set(s[i].rstd) * (dy * gain - v_set(s[i].g) - hat * v_set(s[i].g_hat));
-        if (p->accumulate_dx) dx += v_load_n(p->dx, at, n, type);
-        v_store_n(p->dx, at, n, type, dx);
+        if (p->accumulate_dx) dx += v_load_n(p->dx, at, n, wide);
+        v_store_n(p->dx, at, n, wide, dx);
         sum += dy * hat;
         bias += dy;
     }
@@ -127,18 +131,18 @@ VEC_INLINE void grad_lanes(const norm_grad_args *p, const row_stats *s, int64_t 
 }
 
 VEC_INLINE void grad_rows(const norm_grad_args *p, int64_t first, int64_t last, float *dgain,
-                          float *dbias, dtype type)
+                          float *dbias, dtype type, dtype wide)
 {
     for (int64_t r = first; r < last; r += NORM_ROWS) {
         int rows = (int)min64(NORM_ROWS, last - r);
         row_stats s[NORM_ROWS];
-        for (int i = 0; i < rows; i++) s[i] = stats_of(p, r + i, type);
+        for (int i = 0; i < rows; i++) s[i] = stats_of(p, r + i, type, wide);
 #define LANES(c, n)                                                                                \
     do {                                                                                           \
         if (rows == NORM_ROWS) {                                                                   \
-            grad_lanes(p, s, r, NORM_ROWS, c, n, dgain, dbias, type);                              \
+            grad_lanes(p, s, r, NORM_ROWS, c, n, dgain, dbias, type, wide);                        \
         } else {                                                                                   \
-            grad_lanes(p, s, r, rows, c, n, dgain, dbias, type);                                   \
+            grad_lanes(p, s, r, rows, c, n, dgain, dbias, type, wide);                             \
         }                                                                                          \
     } while (0)
         V_EACH(c, 0, p->cols, LANES);
@@ -150,7 +154,8 @@ VEC_INLINE void grad_rows(const norm_grad_args *p, int64_t first, int64_t last, 
 static int64_t chunk_rows(const norm_grad_args *p)
 {
     int64_t rows = (p->rows + NORM_CHUNKS - 1) / NORM_CHUNKS;
-    return round_up(rows < 16 ? 16 : rows, NORM_ROWS);
+    int64_t least = 16 + VEC_WORTH / (1 + p->cols);
+    return round_up(rows < least ? least : rows, NORM_ROWS);
 }
 
 static int64_t chunk_count(const norm_grad_args *p)
@@ -168,8 +173,9 @@ static void grad_chunks(const cpu_context *x, const void *args, int64_t first, i
         memset(dgain, 0, 2 * sizeof(float) * (size_t)p->cols);
         int64_t from = i * chunk_rows(p), to = min64(from + chunk_rows(p), p->rows);
         if (!p->dbias) dbias = NULL;
-        if (p->type == F32) grad_rows(p, from, to, dgain, dbias, F32);
-        if (p->type == BF16) grad_rows(p, from, to, dgain, dbias, BF16);
+        if (p->type == F32) grad_rows(p, from, to, dgain, dbias, F32, F32);
+        if (p->type == BF16 && !p->wide) grad_rows(p, from, to, dgain, dbias, BF16, BF16);
+        if (p->type == BF16 && p->wide) grad_rows(p, from, to, dgain, dbias, BF16, F32);
     }
 }
 

@@ -6,7 +6,7 @@
 enum {
     BLOCK_ELEMENTS = 1 << 16,
     BLOCKS = CPU_SHARED_BYTES / sizeof(double), // at most: one double each in shared memory
-    COLUMN_GRAIN = 128,                         // columns worth a thread; whole cache lines
+    COLUMN_STEP = 128,                          // the team shares columns in whole cache lines
     BIAS_ROWS = 8,                              // rows added at a time
     DIGEST_GRAIN = 1 << 16,                     // words worth a thread
 };
@@ -48,7 +48,7 @@ static void bias_part(const cpu_context *x, const void *args, int64_t first, int
 void VEC(bias_grad)(const cpu_context *x, const void *args)
 {
     const bias_grad_args *p = args;
-    VEC(share)(x, p, p->cols, COLUMN_GRAIN, bias_part);
+    VEC(share)(x, p, p->cols, round_up(vec_grain(p->rows), COLUMN_STEP), bias_part);
 }
 
 // Elements of a block: the count alone decides.

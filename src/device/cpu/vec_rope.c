@@ -52,5 +52,5 @@ static void rope_part(const cpu_context *x, const void *args, int64_t first, int
 void VEC(rope)(const cpu_context *x, const void *args)
 {
     const rope_args *p = args;
-    VEC(share)(x, p, p->rows, 16, rope_part);
+    VEC(share)(x, p, p->rows, vec_grain(p->heads * p->rot), rope_part);
 }
