@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// `wide` (with type BF16): the residual stream that the kernel reads or writes is F32, as each
+// field's comment says, while everything else is of `type`.
 typedef enum kernel {
     K_MATMUL,
     K_BIAS_GRAD,
@@ -83,6 +85,7 @@ typedef struct embedding_args {
     void *y;               // [rows, C]
     float scale;
     dtype type;
+    bool wide; // y is F32
 } embedding_args;
 
 // d_tokens[ids[r],:] += scale * dy[r,:];  d_positions[r % seq,:] (+)= dy[r,:], summed over rows in
@@ -96,6 +99,7 @@ typedef struct embedding_grad_args {
     float scale;
     dtype type;
     bool accumulate_tokens, accumulate_positions;
+    bool wide; // dy is F32
 } embedding_grad_args;
 
 // Layer norm (bias or mean given) or RMS norm (is_rms) over the last dim.
@@ -111,6 +115,7 @@ typedef struct norm_args {
     float eps;
     bool is_rms;
     dtype type;
+    bool wide; // x is F32
 } norm_args;
 
 // dx (+)= …; dgain, dbias (+)= …  dx may alias dy when accumulate_dx is false.
@@ -122,6 +127,7 @@ typedef struct norm_grad_args {
     float *dgain, *dbias; // dbias NULL for none
     bool is_rms, accumulate_dx, accumulate_dgain, accumulate_dbias;
     dtype type;
+    bool wide; // x and dx are F32
 } norm_grad_args;
 
 // Rotary position embedding, in place, rotate-half layout: for each row r, head h < heads and
@@ -191,6 +197,7 @@ typedef struct add_args {
     void *y;
     float alpha, beta;
     dtype type;
+    bool wide; // a and y are F32
 } add_args;
 
 // y[i] = keep(i) ? x[i] / (1-p) : 0 with keep(i) = rng_uniform(rng_word(key, index0 + i)) >= p.
@@ -314,6 +321,12 @@ typedef struct kernel_call {
         digest_args digest;
     } u;
 } kernel_call;
+
+// The type of what `wide` speaks of.
+static inline dtype wide_type(dtype type, bool wide)
+{
+    return wide ? F32 : type;
+}
 
 const char *kernel_name(kernel k); // "matmul", …
 

@@ -118,6 +118,13 @@ value *build_input(graph *g, int64_t cols)
     return g->input;
 }
 
+value *build_stream(graph *g, int64_t cols)
+{
+    value *x = build_input(g, cols);
+    x->type = F32;
+    return x;
+}
+
 value *build_ids(graph *g)
 {
     g->ids = graph_value(g, "ids", I32, 1, (int64_t[]){g->batch * g->seq});

@@ -54,6 +54,7 @@ typedef enum op {
     OP_GLU,
     OP_ADD,
     OP_DROPOUT,
+    OP_CONVERT,
     OP_LINEAR_CROSS_ENTROPY,
     OP_LINEAR_SQUARE_ERROR,
     OP_EMBEDDING_GRAD,
@@ -153,7 +154,7 @@ typedef struct node_list {
 
 struct graph {
     graph_mode mode;
-    dtype type;         // of activations and compute weights
+    dtype type;         // of activations and compute weights; the residual stream is F32
     int64_t batch, seq; // rows of every activation are batch * seq
     err trouble;        // the first misuse of a build function
 
@@ -185,7 +186,9 @@ void graph_close(graph *g); // NULL allowed
 // and returned by graph_finish, so that a forward pass reads without checks.
 
 value *build_input(graph *g, int64_t cols); // [batch*seq, cols] from the block before
-value *build_ids(graph *g);                 // [batch*seq] token ids (I32)
+value *build_stream(graph *g,
+                    int64_t cols); // the same for a residual stream: F32 whatever g->type is
+value *build_ids(graph *g);        // [batch*seq] token ids (I32)
 value *
 build_features(graph *g,
                int64_t cols); // [batch*seq, cols] of the data itself (F32 on the host's side)
@@ -200,7 +203,8 @@ void build_transposed(graph *g, value *param); // stored [cols, rows] in files (
 // The parameter is a concatenation of `rows` rows of tensor `name`, then of the next piece.
 void build_piece(graph *g, value *param, const char *name, int64_t rows);
 
-// y[r,:] = scale * tokens[ids[r],:] + positions[r % seq,:]      positions NULL for none
+// y[r,:] = scale * tokens[ids[r],:] + positions[r % seq,:]      positions NULL for none; y is a
+// stream (F32)
 value *build_embedding(graph *g, value *ids, value *tokens, value *positions, double scale);
 // y = x w^T + bias      x [rows, in], w [out, in], bias [out] or NULL
 value *build_linear(graph *g, value *x, value *w, value *bias);
@@ -214,6 +218,7 @@ value *build_attention(graph *g, value *qkv, int64_t heads, int64_t kv_heads, in
                        double scale, double dropout);
 value *build_activation(graph *g, value *x, activation act);
 value *build_glu(graph *g, value *gate_up, activation act); // [rows, 2F] -> [rows, F]
+// y has a's type: a stream (F32) takes what a half-block adds to it in the compute type.
 value *build_add(graph *g, value *a, value *b, double alpha, double beta);
 value *build_dropout(graph *g, value *x,
                      double p); // x itself when p is 0 or the graph does not train
@@ -230,6 +235,8 @@ status graph_finish(graph *g, recompute keep, err *e);
 
 // ---- For the files of this folder.
 
+// x in the compute type: itself, or converted from a stream.
+value *graph_as_compute(graph *g, value *x);
 node *graph_node(graph *g, op kind);
 value *graph_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 value *graph_like(graph *g, const char *name, const value *v);

@@ -13,6 +13,7 @@ const op_info *op_find(op kind)
         [OP_GLU] = &op_glu,
         [OP_ADD] = &op_add,
         [OP_DROPOUT] = &op_dropout,
+        [OP_CONVERT] = &op_convert,
         [OP_LINEAR_CROSS_ENTROPY] = &op_linear_cross_entropy,
         [OP_LINEAR_SQUARE_ERROR] = &op_linear_square_error,
         [OP_EMBEDDING_GRAD] = &op_embedding_grad,

@@ -34,7 +34,7 @@ node *grad_node(graph *g, op kind, const node *n);
 
 extern const op_info op_embedding, op_embedding_grad, op_linear, op_linear_grad_input,
     op_linear_grad_weight, op_norm, op_norm_grad, op_rope, op_attention, op_attention_grad,
-    op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout,
+    op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout, op_convert,
     op_linear_cross_entropy, op_linear_square_error;
 
 #endif

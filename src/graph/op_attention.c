@@ -69,6 +69,8 @@ value *build_attention(graph *g, value *qkv, int64_t heads, int64_t kv_heads, in
             g, "attention: %lld heads, %lld key-value heads of %lld need %lld columns, found %lld",
             (long long)heads, (long long)kv_heads, (long long)head_dim, (long long)cols,
             (long long)value_cols(qkv));
+    if (qkv->type != g->type)
+        graph_misuse(g, "attention: queries, keys and values must come from a linear layer");
     if (g->mode == GRAPH_DECODE && g->batch != 1)
         graph_misuse(g, "attention: decoding takes one sequence at a time");
     node *n = graph_node(g, OP_ATTENTION);

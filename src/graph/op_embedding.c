@@ -13,7 +13,7 @@ value *build_embedding(graph *g, value *ids, value *tokens, value *positions, do
     n->in[0] = ids, n->in[1] = tokens, n->in[2] = positions;
     n->attr.u.scale = (float)scale;
     n->out[0] =
-        graph_value(g, "embedding", g->type, 2, (int64_t[]){g->batch * g->seq, value_cols(tokens)});
+        graph_value(g, "embedding", F32, 2, (int64_t[]){g->batch * g->seq, value_cols(tokens)});
     n->out[0]->producer = n;
     return n->out[0];
 }
@@ -30,7 +30,8 @@ static void embedding_run(const run_context *x, const node *n)
                                      .positions = run_at(x, n->in[2]),
                                      .y = run_at(x, n->out[0]),
                                      .scale = n->attr.u.scale,
-                                     .type = n->out[0]->type};
+                                     .wide = n->in[1]->type != F32,
+                                     .type = n->in[1]->type};
     device_launch(x->on, &c);
 }
 
@@ -55,7 +56,8 @@ static void embedding_grad_run(const run_context *x, const node *n)
                                .ids = run_at(x, n->in[1]),
                                .dy = run_at(x, dy),
                                .scale = n->attr.u.scale,
-                               .type = dy->type};
+                               .wide = n->in[2]->type != F32,
+                               .type = n->in[2]->type};
     a->d_tokens = run_grad(x, n->param[0], &a->accumulate_tokens);
     if (n->param[1] >= 0) a->d_positions = run_grad(x, n->param[1], &a->accumulate_positions);
     device_launch(x->on, &c);

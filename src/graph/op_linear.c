@@ -8,6 +8,7 @@ value *build_linear(graph *g, value *x, value *w, value *bias)
         graph_misuse(g, "linear: x has %lld columns, the weight is [%lld, %lld], the bias has %lld",
                      (long long)value_cols(x), (long long)w->dim[0], (long long)value_cols(w),
                      (long long)(bias ? bias->dim[0] : 0));
+    x = graph_as_compute(g, x);
     node *n = graph_node(g, OP_LINEAR);
     n->in[0] = x, n->in[1] = w, n->in[2] = bias;
     n->out[0] = graph_value(g, "linear", g->type, 2, (int64_t[]){value_rows(x), w->dim[0]});

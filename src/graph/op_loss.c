@@ -16,6 +16,7 @@ static void loss_node(graph *g, op kind, value *x, value *w, value *bias, dtype 
         g->logits = build_linear(g, build_last_row(g, x), w, bias);
         return;
     }
+    x = graph_as_compute(g, x);
     if (value_cols(x) != value_cols(w))
         graph_misuse(g, "loss: %lld columns, the weight has %lld", (long long)value_cols(x),
                      (long long)value_cols(w));

@@ -12,7 +12,7 @@ static value *build_norm(graph *g, value *x, value *gain, value *bias, double ep
     n->in[0] = x, n->in[1] = gain, n->in[2] = bias;
     n->attr.u.norm.eps = (float)eps;
     n->attr.u.norm.is_rms = is_rms;
-    n->out[0] = graph_like(g, "norm", x);
+    n->out[0] = graph_value(g, "norm", g->type, x->dims, x->dim);
     n->out[1] = graph_value(g, "rstd", F32, 1, (int64_t[]){value_rows(x)});
     n->out[2] = is_rms ? NULL : graph_value(g, "mean", F32, 1, (int64_t[]){value_rows(x)});
     for (int i = 0; i < 3; i++)
@@ -43,7 +43,8 @@ static void norm_run(const run_context *x, const node *n)
                            .mean = run_at(x, n->out[2]),
                            .eps = n->attr.u.norm.eps,
                            .is_rms = n->attr.u.norm.is_rms,
-                           .type = n->in[0]->type};
+                           .wide = n->in[0]->type != n->out[0]->type,
+                           .type = n->out[0]->type};
     device_launch(x->on, &c);
 }
 
@@ -78,7 +79,8 @@ static void norm_grad_run(const run_context *x, const node *n)
                           .dx = run_at(x, dx),
                           .is_rms = n->attr.u.norm.is_rms,
                           .accumulate_dx = sum != NULL,
-                          .type = dx->type};
+                          .wide = dx->type != n->in[0]->type,
+                          .type = n->in[0]->type};
     a->dgain = run_grad(x, n->param[0], &a->accumulate_dgain);
     if (n->param[1] >= 0) a->dbias = run_grad(x, n->param[1], &a->accumulate_dbias);
     device_launch(x->on, &c);

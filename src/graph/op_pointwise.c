@@ -1,4 +1,4 @@
-// op_pointwise.c -- activations, gated activations (Shazeer 2020), sums and dropout.
+// op_pointwise.c -- activations, gated activations (Shazeer 2020), sums, dropout and conversions.
 #include "graph/op.h"
 
 value *build_activation(graph *g, value *x, activation act)
@@ -91,7 +91,10 @@ static void glu_grad_run(const run_context *x, const node *n)
 
 value *build_add(graph *g, value *a, value *b, double alpha, double beta)
 {
-    if (value_bytes(a) != value_bytes(b)) graph_misuse(g, "add: operands of different sizes");
+    if (value_rows(a) != value_rows(b) || value_cols(a) != value_cols(b))
+        graph_misuse(g, "add: operands of different sizes");
+    if (a->type != b->type && a->type != F32)
+        graph_misuse(g, "add: the residual stream must be the first operand");
     node *n = graph_node(g, OP_ADD);
     n->in[0] = a, n->in[1] = b;
     n->attr.u.add.alpha = (float)alpha, n->attr.u.add.beta = (float)beta;
@@ -109,8 +112,20 @@ static void add_run(const run_context *x, const node *n)
                          .y = run_at(x, n->out[0]),
                          .alpha = n->attr.u.add.alpha,
                          .beta = n->attr.u.add.beta,
-                         .type = n->in[0]->type};
+                         .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
+                         .wide = n->in[1] && n->in[0]->type != n->in[1]->type};
     device_launch(x->on, &c);
+}
+
+// dy in the type of what it is the gradient of.
+static value *grad_convert(graph *g, const node *n, value *dy, dtype type)
+{
+    if (dy->type == type) return dy;
+    node *d = grad_node(g, OP_CONVERT, n);
+    d->in[0] = dy;
+    d->out[0] = graph_value(g, "converted gradient", type, dy->dims, dy->dim);
+    d->out[0]->producer = d;
+    return d->out[0];
 }
 
 static value *add_scaled(graph *g, const node *n, value *dy, float by)
@@ -130,7 +145,36 @@ static void add_derive(graph *g, node *n)
     for (int i = 0; i < 2; i++)
         if (grad_wanted(n->in[i]))
             grad_give(g, n->in[i],
-                      add_scaled(g, n, dy, i == 0 ? n->attr.u.add.alpha : n->attr.u.add.beta));
+                      grad_convert(
+                          g, n,
+                          add_scaled(g, n, dy, i == 0 ? n->attr.u.add.alpha : n->attr.u.add.beta),
+                          n->in[i]->type));
+}
+
+value *graph_as_compute(graph *g, value *x)
+{
+    if (x->type == g->type) return x;
+    node *n = graph_node(g, OP_CONVERT);
+    n->in[0] = x;
+    n->out[0] = graph_value(g, "converted", g->type, x->dims, x->dim);
+    n->out[0]->producer = n;
+    return n->out[0];
+}
+
+static void convert_run(const run_context *x, const node *n)
+{
+    kernel_call c = {.kind = K_CONVERT};
+    c.u.convert = (convert_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
+                                 .src = run_at(x, n->in[0]),
+                                 .dst = run_at(x, n->out[0]),
+                                 .src_type = n->in[0]->type,
+                                 .dst_type = n->out[0]->type};
+    device_launch(x->on, &c);
+}
+
+static void convert_derive(graph *g, node *n)
+{
+    grad_give(g, n->in[0], grad_convert(g, n, n->out[0]->grad, n->in[0]->type));
 }
 
 value *build_dropout(graph *g, value *x, double p)
@@ -184,6 +228,11 @@ const op_info op_add = {.name = "add",
                         .must_alias = -1,
                         .may_alias = 3,
                         .recompute = 3};
+const op_info op_convert = {.name = "convert",
+                            .derive = convert_derive,
+                            .run = convert_run,
+                            .must_alias = -1,
+                            .recompute = 1};
 const op_info op_dropout = {.name = "dropout",
                             .derive = dropout_derive,
                             .run = dropout_run,

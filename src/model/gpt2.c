@@ -66,7 +66,7 @@ static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
     double residual_std = c->init_std / sqrt(2.0 * (double)c->layers);
     double scale = (c->scale_attention ? 1 / sqrt((double)c->head_dim) : 1) /
                    (c->scale_by_layer ? layer + 1 : 1);
-    value *x = build_input(g, c->hidden);
+    value *x = build_stream(g, c->hidden);
 
     value *h = norm(g, x, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias", c);
     h = conv1d(g, h, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias",
@@ -87,7 +87,7 @@ static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
 
 static void gpt2_head(graph *g, const model_config *c)
 {
-    value *x = build_input(g, c->hidden);
+    value *x = build_stream(g, c->hidden);
     x = norm(g, x, "transformer.ln_f.weight", "transformer.ln_f.bias", c);
     value *w;
     if (c->tie_embeddings) {

@@ -106,7 +106,7 @@ static value *project(graph *g, value *x, const char *weight, const char *bias, 
 
 static void llama_layer_trace(graph *g, const model_config *c)
 {
-    value *x = build_input(g, c->hidden);
+    value *x = build_stream(g, c->hidden);
 
     value *h = norm(g, x, "model.layers.{}.input_layernorm.weight", c);
     h = rope(g, qkv(g, h, c), c);
@@ -138,7 +138,7 @@ static void llama_trace(graph *g, const void *config, int block)
         build_output(
             g, build_embedding(g, ids, token_table(g, "model.embed_tokens.weight", c), NULL, 1));
     } else if (block == c->layers + 1) {
-        value *x = norm(g, build_input(g, c->hidden), "model.norm.weight", c);
+        value *x = norm(g, build_stream(g, c->hidden), "model.norm.weight", c);
         const char *name = c->tie_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
         build_linear_cross_entropy(g, x, token_table(g, name, c), NULL, 1);
     } else {

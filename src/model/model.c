@@ -64,7 +64,8 @@ static status check_chain(const model *m, err *e)
 {
     for (int i = 0; i + 1 < m->blocks; i++) {
         const graph *a = m->block[i].g, *b = m->block[i + 1].g;
-        if (!a->output || !b->input || value_cols(a->output) != value_cols(b->input))
+        if (!a->output || !b->input || value_cols(a->output) != value_cols(b->input) ||
+            a->output->type != b->input->type)
             return err_set(e, E_USAGE, "model graph: block %d does not give what block %d takes", i,
                            i + 1);
     }

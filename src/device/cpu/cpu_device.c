@@ -33,7 +33,8 @@ static status cpu_alloc(device *d, memory_kind kind, size_t bytes, void **out, e
     status result = OK;
     bool huge = bytes >= HUGE_PAGE;
     *out = NULL;
-    if (posix_memalign(out, huge ? HUGE_PAGE : ALIGNMENT, bytes ? bytes : ALIGNMENT) != 0)
+    if (bytes > SIZE_MAX / 2 ||
+        posix_memalign(out, huge ? HUGE_PAGE : ALIGNMENT, bytes ? bytes : ALIGNMENT) != 0)
         FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
     // Whole huge pages only, so that the last one does not cost more than was asked for. It is
     // advice: a refusal costs only speed.

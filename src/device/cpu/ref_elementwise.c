@@ -7,10 +7,11 @@ void ref_add(const cpu_context *x, const void *args)
 {
     (void)x;
     const add_args *p = args;
+    dtype wide = wide_type(p->type, p->wide);
     for (int64_t i = 0; i < p->count; i++) {
-        float y = p->alpha * ref_load(p->a, i, p->type);
+        float y = p->alpha * ref_load(p->a, i, wide);
         if (p->b) y += p->beta * ref_load(p->b, i, p->type);
-        ref_store(p->y, i, p->type, y);
+        ref_store(p->y, i, wide, y);
     }
 }
 

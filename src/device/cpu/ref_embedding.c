@@ -14,7 +14,7 @@ void ref_embedding(const cpu_context *x, const void *args)
         for (int64_t c = 0; c < p->cols; c++) {
             float y = p->scale * ref_load(p->tokens, token + c, p->type);
             if (p->positions) y += ref_load(p->positions, position + c, p->type);
-            ref_store(p->y, r * p->cols + c, p->type, y);
+            ref_store(p->y, r * p->cols + c, wide_type(p->type, p->wide), y);
         }
     }
 }
@@ -29,7 +29,7 @@ void ref_embedding_grad(const cpu_context *x, const void *args)
         memset(p->d_positions, 0, row_bytes * (size_t)p->max_seq);
     for (int64_t r = 0; r < p->rows; r++) {
         for (int64_t c = 0; c < p->cols; c++) {
-            float dy = ref_load(p->dy, r * p->cols + c, p->type);
+            float dy = ref_load(p->dy, r * p->cols + c, wide_type(p->type, p->wide));
             if (p->d_tokens) p->d_tokens[(int64_t)p->ids[r] * p->cols + c] += p->scale * dy;
             if (p->d_positions) p->d_positions[r % p->seq * p->cols + c] += dy;
         }

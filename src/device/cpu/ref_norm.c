@@ -7,22 +7,23 @@ void ref_norm(const cpu_context *x, const void *args)
 {
     (void)x;
     const norm_args *p = args;
+    dtype wide = wide_type(p->type, p->wide);
     for (int64_t r = 0; r < p->rows; r++) {
-        const void *row = ref_at(p->x, r * p->cols, p->type);
+        const void *row = ref_at(p->x, r * p->cols, wide);
         double mean = 0, square = 0;
         if (!p->is_rms) {
-            for (int64_t c = 0; c < p->cols; c++) mean += ref_load(row, c, p->type);
+            for (int64_t c = 0; c < p->cols; c++) mean += ref_load(row, c, wide);
             mean /= (double)p->cols;
             p->mean[r] = (float)mean;
         }
         for (int64_t c = 0; c < p->cols; c++) {
-            double d = ref_load(row, c, p->type) - mean;
+            double d = ref_load(row, c, wide) - mean;
             square += d * d;
         }
         double rstd = 1 / sqrt(square / (double)p->cols + p->eps);
         p->rstd[r] = (float)rstd;
         for (int64_t c = 0; c < p->cols; c++) {
-            double y = (ref_load(row, c, p->type) - mean) * rstd * ref_load(p->gain, c, p->type);
+            double y = (ref_load(row, c, wide) - mean) * rstd * ref_load(p->gain, c, p->type);
             if (p->bias) y += ref_load(p->bias, c, p->type);
             ref_store(p->y, r * p->cols + c, p->type, (float)y);
         }
@@ -33,7 +34,7 @@ void ref_norm(const cpu_context *x, const void *args)
 static double norm_hat(const norm_grad_args *p, int64_t r, int64_t c)
 {
     double mean = p->is_rms ? 0 : p->mean[r];
-    return (ref_load(p->x, r * p->cols + c, p->type) - mean) * p->rstd[r];
+    return (ref_load(p->x, r * p->cols + c, wide_type(p->type, p->wide)) - mean) * p->rstd[r];
 }
 
 // Sums over rows; before dx is written, because dx may be dy.
@@ -55,6 +56,7 @@ void ref_norm_grad(const cpu_context *x, const void *args)
 {
     (void)x;
     const norm_grad_args *p = args;
+    dtype wide = wide_type(p->type, p->wide);
     norm_grad_parameters(p);
     for (int64_t r = 0; r < p->rows; r++) {
         double sum = 0, along = 0;
@@ -70,8 +72,8 @@ void ref_norm_grad(const cpu_context *x, const void *args)
             int64_t i = r * p->cols + c;
             double g = (double)ref_load(p->dy, i, p->type) * ref_load(p->gain, c, p->type);
             double dx = p->rstd[r] * (g - mean - norm_hat(p, r, c) * along);
-            if (p->accumulate_dx) dx += ref_load(p->dx, i, p->type);
-            ref_store(p->dx, i, p->type, (float)dx);
+            if (p->accumulate_dx) dx += ref_load(p->dx, i, wide);
+            ref_store(p->dx, i, wide, (float)dx);
         }
     }
 }
