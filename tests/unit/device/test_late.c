@@ -177,8 +177,8 @@ static void a_blocked_call_holds_no_other_stream_up(void **state)
         void *result = NULL;
         pthread_join(threads[i], &result);
         assert_non_null(result);
-        pthread_barrier_destroy(&crossing[i]);
     }
+    for (int i = 0; i < 2; i++) pthread_barrier_destroy(&crossing[i]);
 }
 
 // Many kernels over three streams, ordered by events alone, give what the cpu device gives.
