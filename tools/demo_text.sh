@@ -2,7 +2,7 @@
 # Writes the demo's prose: Jane Austen's six novels (4 MB, 269 documents) out of Debian's package
 # r-cran-janeaustenr. One document per chapter, a form feed between two documents, one line per
 # paragraph.
-#   bench/demo_text.sh OUT.txt
+#   tools/demo_text.sh OUT.txt
 # The package is data for R but nothing of R is needed: an installed copy is read, and otherwise the
 # package is fetched (1.6 MB, needs no root) and unpacked beside OUT.txt. Needs perl.
 set -eu
@@ -14,13 +14,18 @@ if [ -e "/$data" ]; then
     data=/$data
 else
     folder=$(cd "$(dirname "$out")" && pwd)/$package
+    mkdir -p "$folder"
+    download() {
+        (cd "$folder" && apt-get -q -o APT::Sandbox::User=root download "$package" && dpkg-deb -x "$package"_*.deb .) \
+            >"$folder/apt.log" 2>&1 </dev/null
+    }
     if [ ! -e "$folder/$data" ]; then
-        mkdir -p "$folder"
-        (cd "$folder" && apt-get -q -o APT::Sandbox::User=root download "$package" >/dev/null && dpkg-deb -x "$package"_*.deb .) || {
-            echo "demo_text.sh: cannot fetch Debian's package $package (is apt's list up to date?" \
-                "apt-get update)" >&2
+        echo "demo_text.sh: fetching Debian's package $package (the prose)" >&2
+        if ! download && ! { [ "$(id -u)" = 0 ] && apt-get -q update >/dev/null && download; }; then
+            cat "$folder/apt.log" >&2
+            echo "demo_text.sh: cannot fetch Debian's package $package; apt-get update, or apt-get install $package" >&2
             exit 1
-        }
+        fi
     fi
     data=$folder/$data
 fi

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Every C file is as clang-format 14 would leave it. Exit code 77 (skipped) where that is not
+# installed: other versions disagree about details.
+#   check_format.sh ROOT
+set -eu
+. "$(dirname "$0")/control.sh"
+
+formatter=clang-format-14
+if ! command -v $formatter >/dev/null; then
+    echo "$0: skipped, $formatter is not installed"
+    exit 77
+fi
+
+check() {
+    (cd "$1" && find src include tests examples -name '*.[ch]' 2>/dev/null | xargs $formatter --dry-run -Werror)
+}
+
+mkdir -p "$scratch/tree/src/base"
+cp "$root/.clang-format" "$scratch/tree/"
+printf 'int f(void)\n{\n    return 1;\n}\n' >"$scratch/tree/src/base/a.c"
+control_passes "$scratch/tree"
+printf 'int f(void) {\n  return 1; }\n' >"$scratch/tree/src/base/a.c"
+control_fails "$scratch/tree" 'clang-format-violations'
+
+control_verdict "every C file is formatted"

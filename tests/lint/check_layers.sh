@@ -1,0 +1,60 @@
+#!/bin/sh
+# A folder includes only lower tiers and its own headers (ARCHITECTURE.md); device/cpu/ is seen by
+# device/ alone; trireme.h by api/ alone. Libraries that are not Trireme's are not judged.
+#   check_layers.sh ROOT
+set -eu
+. "$(dirname "$0")/control.sh"
+
+check() {
+    (cd "$1" && find src -name '*.[ch]' | sort | xargs grep -Hn '^ *# *include *"') | awk '
+        BEGIN {
+            n = split("base 0 device 1 comm 2 store 2 graph 2 parallel 3 model 4 optim 4 data 4 " \
+                      "ckpt 4 train 5 config 5 session 6 launch 6 monitor 6 cmd 7 api 7", word, " ")
+            for (i = 1; i < n; i += 2) tier[word[i]] = word[i + 1]
+        }
+        {
+            split($0, part, ":")
+            split(part[1], path, "/")
+            from = path[2]
+            match($0, /"[^"]*"/)
+            name = substr($0, RSTART + 1, RLENGTH - 2)
+            where = part[1] ":" part[2] ": "
+            to = name
+            sub(/\/.*/, "", to)
+        }
+        !(from in tier) { say("folder " from " has no tier here"); next }
+        name == "trireme.h" { if (from != "api") say("trireme.h is for users; only api/ includes it"); next }
+        !(to in tier) || to == name { say("include \"" name "\": valid is \"folder/file.h\""); next }
+        from == to { next }
+        name ~ /^device\/cpu\// { say("include \"" name "\": device/cpu/ is seen by device/ alone"); next }
+        tier[to] >= tier[from] {
+            say("include \"" name "\": " to " is of tier " tier[to] ", " from " is of tier " tier[from])
+        }
+        function say(what) { print where what; bad = 1 }
+        END { exit bad }
+    '
+}
+
+# tree NAME FILE INCLUDED: one file with one include.
+tree() {
+    mkdir -p "$(dirname "$scratch/$1/src/$2")"
+    printf '#include "%s"\n#include <stdio.h>\n' "$3" >"$scratch/$1/src/$2"
+}
+
+tree up optim/clip.c train/trainer.h
+control_fails "$scratch/up" 'train is of tier 5, optim is of tier 4'
+tree sideways data/loader.c ckpt/ckpt.h
+control_fails "$scratch/sideways" 'src/data/loader.c:1:'
+tree inside graph/run.c device/cpu/ref.h
+control_fails "$scratch/inside" 'seen by device/ alone'
+tree new planner/cost.c base/err.h
+control_fails "$scratch/new" 'has no tier'
+tree bare comm/comm.c comm.h
+control_fails "$scratch/bare" 'valid is "folder/file.h"'
+tree public train/step.c trireme.h
+control_fails "$scratch/public" 'only api/'
+tree good train/step.c parallel/bucket.h
+tree good device/cpu/ref_norm.c device/cpu/ref.h
+control_passes "$scratch/good"
+
+control_verdict "every folder includes lower tiers and its own headers only"

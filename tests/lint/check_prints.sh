@@ -1,0 +1,34 @@
+#!/bin/sh
+# Only src/cmd/ and src/monitor/ print, and only src/cmd/ ends the process (launch/processes.c ends
+# the children that it has forked, with _exit).
+#   check_prints.sh ROOT
+set -eu
+. "$(dirname "$0")/control.sh"
+
+check() {
+    (cd "$1" && find src -name '*.[ch]' | sort | xargs awk '
+        { code = $0; sub(/\/\/.*/, "", code) }
+        FILENAME ~ /^src\/(cmd|monitor)\// { next }
+        code ~ /(^|[^A-Za-z0-9_])(printf|vprintf|puts|putchar|perror)\(/ ||
+        code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/ { say("prints") }
+        code ~ /(^|[^A-Za-z0-9_])(exit|quick_exit|_Exit)\(/ { say("ends the process") }
+        code ~ /(^|[^A-Za-z0-9_])_exit\(/ && FILENAME != "src/launch/processes.c" { say("ends the process") }
+        function say(what) { print FILENAME ":" FNR ": " what ": " $0; bad = 1 }
+        END { exit bad }')
+}
+
+mkdir -p "$scratch/tree/src/optim" "$scratch/tree/src/cmd"
+file=$scratch/tree/src/optim/a.c
+printf '// never printf(x), never exit(1)\nint a(char *b) { return snprintf(b, 2, "x"); }\n' >"$file"
+printf 'int main(void) { printf("x"); exit(1); }\n' >"$scratch/tree/src/cmd/main.c"
+control_passes "$scratch/tree"
+printf '    printf("x");\n' >"$file"
+control_fails "$scratch/tree" 'a.c:1: prints'
+printf '    fprintf(stderr, "x");\n' >"$file"
+control_fails "$scratch/tree" 'a.c:1: prints'
+printf '    if (x) exit(1);\n' >"$file"
+control_fails "$scratch/tree" 'ends the process'
+printf '    _exit(1);\n' >"$file"
+control_fails "$scratch/tree" 'ends the process'
+
+control_verdict "only cmd/ and monitor/ print, only cmd/ exits"

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Files of at most 500 lines, functions of at most 60. A function that must be longer says why in a
+# line `// LONG: reason` within it; a file likewise in its first 12 lines. Exemptions are counted.
+#   check_sizes.sh ROOT
+set -eu
+. "$(dirname "$0")/control.sh"
+
+# Relies on clang-format's shape, which check_format.sh enforces: a function's "{" and "}" stand alone
+# at the start of a line.
+check() {
+    (cd "$1" && find src include tests examples -name '*.[ch]' 2>/dev/null | sort) | (
+        cd "$1" && xargs awk -v most_exempt="$most_exempt" '
+        FNR == 1 { end_file(); file = FILENAME; long_file = 0; inside = 0 }
+        FNR <= 12 && /^\/\/ LONG: ./ { long_file = 1; exempt++ }
+        /^\{$/ { inside = 1; start = FNR; long = 0 }
+        inside && /^ +\/\/ LONG: ./ { long = 1; exempt++ }
+        /^}/ {
+            if (inside && FNR - start - 1 > 60 && !long)
+                say(file ":" start ": a function of " FNR - start - 1 " lines; valid is at most 60")
+            inside = 0
+        }
+        { lines = FNR }
+        function end_file() {
+            if (file != "" && lines > 500 && !long_file)
+                say(file ": " lines " lines; valid is at most 500")
+        }
+        function say(what) { print what; bad = 1 }
+        END {
+            end_file()
+            if (exempt > most_exempt) say(exempt " exemptions; valid are at most " most_exempt)
+            exit bad
+        }'
+    )
+}
+
+most_exempt=1
+mkdir -p "$scratch/tree/src/base"
+# body LINES [FIRST LINE]: a function of that many lines.
+body() {
+    printf 'int f(void)\n{\n%s' "${2-}"
+    awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) print "    x();" }'
+    printf '}\n'
+}
+body 60 >"$scratch/tree/src/base/a.c"
+control_passes "$scratch/tree"
+body 61 >"$scratch/tree/src/base/a.c"
+control_fails "$scratch/tree" 'a function of 61 lines'
+body 61 '    // LONG: one table
+' >"$scratch/tree/src/base/a.c"
+control_passes "$scratch/tree"
+cp "$scratch/tree/src/base/a.c" "$scratch/tree/src/base/b.c"
+control_fails "$scratch/tree" '2 exemptions'
+rm "$scratch/tree/src/base/b.c"
+awk 'BEGIN { for (i = 0; i < 501; i++) print "// text" }' >"$scratch/tree/src/base/a.c"
+control_fails "$scratch/tree" '501 lines'
+
+most_exempt=4
+control_verdict "files and functions have their size"
