@@ -1,8 +1,9 @@
 // comm.h -- a group of ranks and its collectives, as a table of functions.
 //
 // Every collective is issued to a stream and returns at once; its end is known when that stream is
-// synchronised, or by an event. A failure while it runs is returned by that sync. Every rank of the
-// group issues the same collectives with the same counts, types and operations in the same order.
+// synchronised, or by an event. A failure while it runs is returned by that sync; after a failure
+// later calls may fail at once. Every rank of the group issues the same collectives with the same
+// counts, types and operations in the same order; where they differ, E_INTERNAL names both calls.
 // Summation runs over ranks 0, 1, 2, … in this order, in F32 for BF16 and F16 data, so that the
 // result is bit-identical on every rank and does not depend on timing.
 //
