@@ -14,9 +14,9 @@ typedef struct bench {
 int cmd_bench(int argc, char **argv)
 {
     static const bench benches[] = {
-        {"train", cmd_bench_train},         
-         
-              
+        {"train", cmd_bench_train},         {"all_reduce", cmd_bench_comm},
+        {"reduce_scatter", cmd_bench_comm}, {"all_gather", cmd_bench_comm},
+        {"broadcast", cmd_bench_comm},      {"sendrecv", cmd_bench_comm},
     };
     enum { BENCHES = sizeof benches / sizeof *benches };
     const char *names[BENCHES];
