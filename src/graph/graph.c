@@ -198,6 +198,18 @@ int64_t loss_chunk_rows(const graph *g, int64_t vocab)
     return (even + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+bool graph_gives_gradient(const graph *g, int p)
+{
+    for (int i = 0; i < g->backward.count; i++)
+        if (g->backward.at[i]->param[0] == p || g->backward.at[i]->param[1] == p) return true;
+    for (int i = 0; i < g->forward.count; i++) {
+        const node *n = g->forward.at[i];
+        if (!op_find(n->op)->is_loss) continue; // takes its gradients in the forward
+        if (n->in[1]->param == p || (n->in[2] && n->in[2]->param == p)) return true;
+    }
+    return false;
+}
+
 static status check_pieces(const graph *g, err *e)
 {
     for (int i = 0; i < g->params; i++) {

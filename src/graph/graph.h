@@ -233,6 +233,9 @@ void build_linear_square_error(graph *g, value *x, value *w, value *bias);
 // cannot be laid out.
 status graph_finish(graph *g, recompute keep, err *e);
 
+// Does parameter p get a gradient? (Of a finished GRAPH_TRAIN graph.)
+bool graph_gives_gradient(const graph *g, int p);
+
 // ---- For the files of this folder.
 
 // x in the compute type: itself, or converted from a stream.

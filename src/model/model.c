@@ -125,6 +125,21 @@ uint64_t model_param_count(const model *m)
     return sum;
 }
 
+static bool has_gradient(const model *m, int p)
+{
+    for (int b = m->param[p].block; b <= m->param[p].last_block; b++)
+        for (int i = 0; i < m->block[b].g->params; i++)
+            if (m->block[b].param[i] == p && graph_gives_gradient(m->block[b].g, i)) return true;
+    return false;
+}
+
+const char *model_unused_param(const model *m)
+{
+    for (int p = 0; p < m->params; p++)
+        if (!has_gradient(m, p)) return m->param[p].name;
+    return NULL;
+}
+
 double model_flops(const model *m)
 {
     double sum = 0;

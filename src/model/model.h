@@ -64,6 +64,8 @@ status model_open(const family_ops *f, const void *config, graph_mode mode, dtyp
 void model_close(model *m); // NULL allowed
 
 uint64_t model_param_count(const model *m);
+// The first parameter that no block gives a gradient, or NULL.
+const char *model_unused_param(const model *m);
 double model_flops(const model *m); // forward and backward of one micro-batch
 
 // "model.layers.{}.x" of layer 3 is "model.layers.3.x".

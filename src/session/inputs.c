@@ -1,27 +1,75 @@
 // inputs.c -- what a job reads, opened and checked before anything starts; and the sizes that
 // follow from it: batch, steps, memory. See session.h.
 #include "base/file.h"
+#include "session/checked.h"
 #include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static status open_data(const job *j, const data_part *parts, size_t count, const char *key,
-                        dataset **out, err *e)
+// The model's tables: an id of the data must be below these. INT32_MAX where there is no table.
+typedef struct id_limits {
+    int32_t inputs, labels;
+} id_limits;
+
+static void lower(int32_t *limit, int64_t rows)
 {
-    const model_config *c = &j->model.config;
-    status s = dataset_open(parts, count, j->data.seq_len, (int32_t)c->vocab, j->train.seed,
+    if (rows < *limit) *limit = (int32_t)rows;
+}
+
+static id_limits limits_of(const model *m)
+{
+    id_limits l = {INT32_MAX, INT32_MAX};
+    for (int b = 0; b < m->blocks; b++)
+        for (int i = 0; i < m->block[b].g->forward.count; i++) {
+            const node *n = m->block[b].g->forward.at[i];
+            if (n->op == OP_EMBEDDING) lower(&l.inputs, n->in[1]->dim[0]);
+            if (n->op == OP_LINEAR_CROSS_ENTROPY) lower(&l.labels, n->in[1]->dim[0]);
+        }
+    return l;
+}
+
+// Traces the model once, for what does not depend on the data, and checks the weights against it.
+static status open_model(const job *j, inputs *in, id_limits *limits, err *e)
+{
+    status result = OK;
+    model *m = NULL;
+    TRY(model_open(in->family, in->config, GRAPH_EVAL, F32, 1, 1, RECOMPUTE_NONE, &m, e));
+    *limits = limits_of(m);
+    if (!j->model.has_weights) goto done;
+    TRY(safetensors_open_folder(j->model.path, &in->weights, e));
+    result = param_check_all(m, in->weights, e);
+    if (result != OK) err_prefix(e, "%s: ", j->model.path);
+done:
+    model_close(m);
+    return result;
+}
+
+static status open_data(const job *j, const data_part *parts, size_t count, const char *key,
+                        dataset *own, id_limits limits, dataset **out, err *e)
+{
+    int32_t vocab = limits.inputs < limits.labels ? limits.inputs : limits.labels;
+    if (own) return checked_dataset_open(own, key, limits.inputs, limits.labels, out, e);
+    status s = dataset_open(parts, count, j->data.seq_len, vocab, j->train.seed,
                             (uint64_t)j->data.mock_samples, out, e);
-    if (s != OK) {
-        err_prefix(e, "%s: ", key);
-        return s;
-    }
-    bool classes = (*out)->shape.input_type != I32 && (*out)->shape.label_type == I32;
-    if (classes && (*out)->max_id >= c->vocab)
-        return err_set(e, E_USAGE, "%s: a sample has class %d, the model has %lld classes", key,
-                       (*out)->max_id, (long long)c->vocab);
-    return OK;
+    if (s != OK) err_prefix(e, "%s: ", key);
+    return s;
+}
+
+static status open_all_data(const job *j, const own_inputs *own, inputs *in, id_limits limits,
+                            err *e)
+{
+    status result = OK;
+    TRY(open_data(j, j->data.train, j->data.trains, "data.train", own->train, limits, &in->train,
+                  e));
+    if (own->valid || j->data.valids > 0)
+        TRY(open_data(j, j->data.valid, j->data.valids, "data.valid", own->valid, limits,
+                      &in->valid, e));
+    bool sequences = own->train || in->train->shape.input_type == I32;
+    in->seq_len = sequences ? j->data.seq_len : 1;
+done:
+    return result;
 }
 
 // Bytes that this job may use on each rank.
@@ -96,36 +144,28 @@ done:
     return result;
 }
 
-status inputs_open(job *j, inputs *out, err *e)
+status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
 {
     status result = OK;
     int ranks = j->launch.ranks;
-    *out = (inputs){0};
     bool choose = j->train.micro_batch == 0;
+    id_limits limits;
+    *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
+                    .config = own->family ? own->config : &j->model.config};
     TRY(job_solve_batch(j, ranks, INT64_MAX, e));
-    TRY(open_data(j, j->data.train, j->data.trains, "data.train", &out->train, e));
-    if (j->data.valids > 0)
-        TRY(open_data(j, j->data.valid, j->data.valids, "data.valid", &out->valid, e));
+    TRY(open_model(j, out, &limits, e));
+    TRY(open_all_data(j, own, out, limits, e));
     TRY(job_resolve_steps(j, out->train->samples, e));
-    if (j->model.has_weights) {
-        TRY(safetensors_open_folder(j->model.path, &out->weights, e));
-        trainer_options o;
-        model *m = NULL;
-        TRY(session_options(j, out, ranks, &o, e));
-        TRY(model_open(o.family, o.config, GRAPH_EVAL, F32, 1, o.seq_len, RECOMPUTE_NONE, &m, e));
-        status s = param_check_all(m, out->weights, e);
-        model_close(m);
-        if (s != OK) {
-            err_prefix(e, "%s: ", j->model.path);
-            result = s;
-            goto done;
-        }
-    }
     if (choose) TRY(choose_micro_batch(j, out, ranks, e));
     TRY(check_fit(j, out, ranks, e));
 done:
     if (result != OK) inputs_close(out);
     return result;
+}
+
+status inputs_open(job *j, inputs *out, err *e)
+{
+    return inputs_open_own(j, &(own_inputs){.family = NULL}, out, e);
 }
 
 void inputs_close(inputs *in)

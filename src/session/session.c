@@ -3,6 +3,7 @@
 
 #include "parallel/policy.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static recompute recompute_of(const char *word)
@@ -17,20 +18,21 @@ status session_options(const job *j, const inputs *in, int ranks, trainer_option
     status result = OK;
     int axes[AXES] = {1, 1, 1, 1, 1};
     axes[AXIS_DP_REPLICATE] = ranks;
-    *out = (trainer_options){.family = family_find(j->model.config.family),
-                             .config = &j->model.config,
+    *out = (trainer_options){.family = in->family,
+                             .config = in->config,
                              .policy = policy_find(j->parallel.dp),
                              .bucket_bytes = j->parallel.bucket_bytes,
                              .recompute = recompute_of(j->parallel.recompute),
                              .precision = j->train.precision,
                              .micro_batch = j->train.micro_batch,
                              .global_batch = j->train.global_batch,
-                             .seq_len = j->model.config.family == FAMILY_MLP ? 1 : j->data.seq_len,
+                             .seq_len = in->seq_len,
                              .seed = j->train.seed,
                              .steps = (uint64_t)j->train.steps,
                              .optimizer = j->optimizer,
                              .lr = j->lr,
                              .clip_grad_norm = j->train.clip_grad_norm,
+                             .zero_unused = strcmp(j->parallel.unused_parameters, "zero") == 0,
                              .skip_nonfinite = j->checks.nonfinite == NONFINITE_SKIP,
                              .replicas_every = j->checks.replicas_every,
                              .train = in->train,
@@ -57,6 +59,29 @@ status session_open(const job *j, const inputs *in, world *w, int rank, session 
     TRY(trainer_open(&o, &out->trainer, e));
 done:
     return result;
+}
+
+status session_save(const session *s, const job *j, const inputs *in, const char *config_json,
+                    char **folder, err *e)
+{
+    status result = OK;
+    char *made = NULL;
+    if (!config_json)
+        config_json = made = model_config_write(
+            &j->model.config, j->train.precision == F32 ? "float32" : "bfloat16");
+    trainer_save_options o = {.out = j->train.out,
+                              .keep = j->train.keep,
+                              .config_json = config_json,
+                              .tokenizer_folder = in->tokenizer_folder};
+    TRY(trainer_save(s->trainer, &o, folder, e));
+done:
+    free(made);
+    return result;
+}
+
+void session_abort(session *s, const err *why)
+{
+    if (s->comm) comm_abort(s->comm, why);
 }
 
 void session_close(session *s)

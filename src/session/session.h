@@ -7,8 +7,19 @@
 #include "config/job.h"
 #include "train/trainer.h"
 
+// What a program brings itself (job->own says so): NULL where the job names it. Borrowed until
+// inputs_close.
+typedef struct own_inputs {
+    const family_ops *family;
+    const void *config;
+    dataset *train, *valid; // read by several threads and ranks at once
+} own_inputs;
+
 // What a job reads, opened once before any rank starts and shared by them (mapped files).
 typedef struct inputs {
+    const family_ops *family;
+    const void *config;     // the family's; borrowed from the job or the program
+    int64_t seq_len;        // positions of a sample
     dataset *train, *valid; // valid NULL when the job has none
     safetensors *weights;   // NULL when they are drawn
     char *tokenizer_folder; // whose tokenizer files a checkpoint copies; NULL for none
@@ -18,10 +29,16 @@ typedef struct inputs {
 // plan fits in memory. E_USAGE or E_FIT; nothing on disk is changed and no thread is left. Fills
 // j's resolved fields.
 status inputs_open(job *j, inputs *out, err *e);
+// The same where the program brings its model or its data. Every id that its data give is checked
+// against the model's tables when it is read.
+status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e);
 void inputs_close(inputs *in);
 
 // The trainer's options for this job, without device and communicator: enough for trainer_plan.
 status session_options(const job *j, const inputs *in, int ranks, trainer_options *out, err *e);
+
+// What `trireme explain` prints: values and origins, plan, schedule. json: one object.
+status session_explain(const job *j, const inputs *in, bool json, text *out, err *e);
 
 typedef struct session {
     device *device;
@@ -31,6 +48,14 @@ typedef struct session {
 
 // One rank's part. Collective over the world.
 status session_open(const job *j, const inputs *in, world *w, int rank, session *out, err *e);
+// A checkpoint of the run in train.out; `config_json` (NULL: made from the job's model) becomes its
+// config.json. *folder (NULL allowed) is set on rank 0, owned by the caller. Collective over the
+// world.
+status session_save(const session *s, const job *j, const inputs *in, const char *config_json,
+                    char **folder, err *e);
+// Before session_close of a rank that failed: the others learn why before they learn that it has
+// left.
+void session_abort(session *s, const err *why);
 void session_close(session *s); // safe on a zeroed one
 
 #endif

@@ -12,7 +12,7 @@ typedef struct host_batch {
     size_t input_bytes, label_bytes; // of one sample
 } host_batch;
 
-static status read_batch(trainer *t, const host_batch *h, uint64_t first, err *e)
+static status read_batch(trainer *t, const host_batch *h, uint64_t first, uint64_t samples, err *e)
 {
     status result = OK;
     dataset *d = t->o.valid;
@@ -20,8 +20,8 @@ static status read_batch(trainer *t, const host_batch *h, uint64_t first, err *e
         uint64_t sample = first + (uint64_t)i;
         char *in = (char *)h->inputs + (size_t)i * h->input_bytes,
              *out = (char *)h->labels + (size_t)i * h->label_bytes;
-        TRY(d->read(d, sample < d->samples ? sample : 0, in, out, e));
-        for (int64_t k = 0; sample >= d->samples && k < d->shape.labels; k++)
+        TRY(d->read(d, sample < samples ? sample : 0, in, out, e));
+        for (int64_t k = 0; sample >= samples && k < d->shape.labels; k++)
             ((int32_t *)(void *)out)[k] = IGNORED;
     }
 done:
@@ -58,6 +58,14 @@ done:
     return result;
 }
 
+// How many samples `batches` global batches are: a number that no mesh and no micro-batch changes.
+static uint64_t samples_of(const trainer *t, int64_t batches)
+{
+    uint64_t all = t->o.valid->samples, global = (uint64_t)t->o.global_batch;
+    bool limits = batches > 0 && (uint64_t)batches <= all / global;
+    return limits ? (uint64_t)batches * global : all;
+}
+
 status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e)
 {
     status result = OK;
@@ -75,15 +83,14 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
     uint64_t ranks = (uint64_t)mesh_data_ranks(&t->o.mesh),
              rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->o.comm->rank);
     uint64_t micro = (uint64_t)t->o.micro_batch, per_round = micro * ranks;
-    uint64_t rounds =
-        may_ignore ? (d->samples + per_round - 1) / per_round : d->samples / per_round;
-    if (max_batches > 0 && rounds > (uint64_t)max_batches) rounds = (uint64_t)max_batches;
+    uint64_t samples = samples_of(t, max_batches);
+    uint64_t rounds = may_ignore ? (samples + per_round - 1) / per_round : samples / per_round;
     if (rounds == 0)
         FAIL(E_USAGE, "data.valid: %llu samples do not fill micro-batches of %llu on %llu ranks",
-             (unsigned long long)d->samples, (unsigned long long)micro, (unsigned long long)ranks);
+             (unsigned long long)samples, (unsigned long long)micro, (unsigned long long)ranks);
     trainer_reset_sums(t);
     for (uint64_t r = 0; r < rounds; r++) {
-        TRY(read_batch(t, &h, r * per_round + rank * micro, e));
+        TRY(read_batch(t, &h, r * per_round + rank * micro, samples, e));
         TRY(run_batch(t, &h, e));
     }
     TRY(comm_all_reduce(t->o.comm, t->sums, SUMS, F64, REDUCE_SUM, on, e));

@@ -135,7 +135,9 @@ static void update_range(trainer *t, int first, int last)
     const plan_row *a = &t->plan->row[first], *b = &t->plan->row[last - 1];
     kernel_call c = {.kind = K_UPDATE};
     optim_config config = t->o.optimizer;
-    config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, (int64_t)t->steps_done);
+    // A schedule that cycles momentum means Adam's first beta; SGD's momentum stays.
+    if (t->state[STATE_V])
+        config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, (int64_t)t->steps_done);
     optim_fill(&config, t->steps_done + 1, lr_at(&t->o.lr, config.lr, (int64_t)t->steps_done),
                t->agreed.scale, a->decays, &c.u.update);
     c.u.update.count = b->first + b->count - a->first;

@@ -32,6 +32,37 @@ done:
     return result;
 }
 
+static status check_shapes(const model *m, const dataset *d, const char *which, err *e)
+{
+    if (!d) return OK;
+    const graph *first = m->block[0].g, *last = m->block[m->blocks - 1].g;
+    int64_t inputs = value_rows(first->ids) * value_cols(first->ids) / m->batch;
+    int64_t labels = last->labels->dim[0] / m->batch;
+    bool ids = first->ids->type == I32;
+    if ((d->shape.input_type == I32) != ids)
+        return err_set(e, E_USAGE, "%s: the data are %s, the model takes %s", which,
+                       ids ? "vectors" : "tokens", ids ? "tokens" : "vectors");
+    if (d->shape.inputs != inputs || d->shape.labels != labels)
+        return err_set(
+            e, E_USAGE,
+            "%s: a sample has %lld inputs and %lld labels, the model takes %lld and %lld", which,
+            (long long)d->shape.inputs, (long long)d->shape.labels, (long long)inputs,
+            (long long)labels);
+    if (d->shape.label_type != last->labels->type)
+        return err_set(e, E_USAGE, "%s: labels are %s, the loss takes %s", which,
+                       dtype_name(d->shape.label_type), dtype_name(last->labels->type));
+    return OK;
+}
+
+static status check_data(const trainer_options *o, const model *m, err *e)
+{
+    status result = OK;
+    TRY(check_shapes(m, o->train, "data.train", e));
+    TRY(check_shapes(m, o->valid, "data.valid", e));
+done:
+    return result;
+}
+
 static int micros_of(const trainer_options *o)
 {
     return (int)(o->global_batch / mesh_data_ranks(&o->mesh) / o->micro_batch);
@@ -43,6 +74,7 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
     status result = OK;
     model *m = NULL;
     TRY(open_model(o, GRAPH_TRAIN, &m, e));
+    TRY(check_data(o, m, e));
     TRY(make_plan(o, m, NULL, p, e));
     TRY(schedule_flat(*p, m->blocks, micros_of(o), s, e));
     *params = model_param_count(m);
@@ -117,27 +149,6 @@ done:
     return result;
 }
 
-static status check_shapes(const trainer *t, const dataset *d, const char *which, err *e)
-{
-    const graph *first = t->model->block[0].g, *last = t->model->block[t->model->blocks - 1].g;
-    int64_t inputs = value_rows(first->ids) * value_cols(first->ids) / t->model->batch;
-    int64_t labels = last->labels->dim[0] / t->model->batch;
-    bool ids = first->ids->type == I32;
-    if ((d->shape.input_type == I32) != ids)
-        return err_set(e, E_USAGE, "%s: the data are %s, the model takes %s", which,
-                       ids ? "vectors" : "tokens", ids ? "tokens" : "vectors");
-    if (d->shape.inputs != inputs || d->shape.labels != labels)
-        return err_set(
-            e, E_USAGE,
-            "%s: a sample has %lld inputs and %lld labels, the model takes %lld and %lld", which,
-            (long long)d->shape.inputs, (long long)d->shape.labels, (long long)inputs,
-            (long long)labels);
-    if (d->shape.label_type != last->labels->type)
-        return err_set(e, E_USAGE, "%s: labels are %s, the loss takes %s", which,
-                       dtype_name(d->shape.label_type), dtype_name(last->labels->type));
-    return OK;
-}
-
 status trainer_open(const trainer_options *o, trainer **out, err *e)
 {
     status result = OK;
@@ -146,9 +157,14 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     t->o = *o;
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
     if (o->valid) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
-    if (o->train) TRY(check_shapes(t, o->train, "data.train", e));
-    if (o->valid) TRY(check_shapes(t, o->valid, "data.valid", e));
+    TRY(check_data(o, t->model, e));
     TRY(make_plan(o, t->model, t->eval, &t->plan, e));
+    const char *unused = model_unused_param(t->model);
+    if (unused && !o->zero_unused)
+        FAIL(E_USAGE,
+             "parameter %s is not used: it gets no gradient; parallel.unused_parameters: zero "
+             "allows it",
+             unused);
     t->micros = micros_of(o);
     t->flops = model_flops(t->model);
     TRY(schedule_flat(t->plan, t->model->blocks, t->micros, &t->schedule, e));

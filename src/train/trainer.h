@@ -33,6 +33,7 @@ typedef struct trainer_options {
     optim_config optimizer; // lr already scaled
     lr_config lr;
     double clip_grad_norm;
+    bool zero_unused; // a parameter that no loss depends on has gradient zero; else it is an error
     bool skip_nonfinite;    // leave a step with NaN or Inf out, instead of stopping
     int64_t replicas_every; // compare the weights of all ranks every so many steps; 0 = never
     dataset *train, *valid; // valid may be NULL
@@ -41,8 +42,8 @@ typedef struct trainer_options {
 } trainer_options;
 
 // The plan and the schedule of these options, without allocating or communicating (options->comm,
-// device, train, valid and weights are not used; sample shapes are the model's). Both are the
-// caller's.
+// device and weights are not used; train and valid may be NULL, else E_USAGE says that their
+// samples are not what the model takes). Both are the caller's.
 status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
                     double *flops, err *e);
 
@@ -62,8 +63,8 @@ typedef struct step_result {
 // update, names rank, step and tensor. Collective over the comm.
 status trainer_step(trainer *t, bool stop, step_result *out, err *e);
 
-// Mean loss over the validation set (at most max_batches micro-batches a rank; 0 = all of it),
-// weights untouched. *tokens (NULL allowed) receives the number of valid positions. Collective over
+// Mean loss over the validation set (its first max_batches global batches; 0 = all of it), weights
+// untouched. *tokens (NULL allowed) receives the number of valid positions. Collective over
 // the comm.
 status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e);
 
