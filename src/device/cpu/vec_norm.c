@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { NORM_CHUNKS = 32, NORM_ROWS = 4 }; // chunks of rows at most; rows done together
+enum { NORM_CHUNKS = 32, NORM_ROWS = 2 }; // chunks of rows at most; rows done together
 
 VEC_INLINE float row_sum(const void *x, int64_t cols, dtype type)
 {
@@ -139,7 +139,7 @@ VEC_INLINE void grad_rows(const norm_grad_args *p, int64_t first, int64_t last, 
         for (int i = 0; i < rows; i++) s[i] = stats_of(p, r + i, type, wide);
 #define LANES(c, n)                                                                                \
     do {                                                                                           \
-        if (rows == NORM_ROWS) {                                                                   \
+        if (rows == NORM_ROWS && (n) == VL) {                                                      \
             grad_lanes(p, s, r, NORM_ROWS, c, n, dgain, dbias, type, wide);                        \
         } else {                                                                                   \
             grad_lanes(p, s, r, rows, c, n, dgain, dbias, type, wide);                             \

@@ -9,6 +9,7 @@ enum {
     UPDATE_GRAIN = 16384, // elements worth a thread
     LINE = 16,            // floats in a cache line
     AHEAD = 256,          // floats between use and prefetch: 1 KB
+    FLUSH_INPUTS = 0x40,  // control bit: operands below the normal range count as 0
 };
 
 // What the formulas need, spread over vectors once.
@@ -102,15 +103,20 @@ VEC_INLINE void update_rule_range(const update_args *p, int64_t first, int64_t l
     if (p->low && p->low_type == F16) update_range(p, first, last, rule, true, F16);
 }
 
+// Moments that die out (of tokens that never occur) would end as numbers below the normal range and
+// stay there, and each costs some processors a hundred cycles: they become 0.
 static void update_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
                         int thread)
 {
     (void)x, (void)thread;
     const update_args *p = args;
+    unsigned control = _mm_getcsr();
+    _mm_setcsr(control | _MM_FLUSH_ZERO_ON | FLUSH_INPUTS);
     if (p->rule == UPDATE_ADAMW) update_rule_range(p, first, last, UPDATE_ADAMW);
     if (p->rule == UPDATE_ADAM) update_rule_range(p, first, last, UPDATE_ADAM);
     if (p->rule == UPDATE_SGD) update_rule_range(p, first, last, UPDATE_SGD);
     if (p->rule == UPDATE_LION) update_rule_range(p, first, last, UPDATE_LION);
+    _mm_setcsr(control);
 }
 
 void VEC(update)(const cpu_context *x, const void *args)
