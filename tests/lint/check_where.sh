@@ -1,32 +1,36 @@
 #!/bin/sh
-# Every entry `file: function` of ARCHITECTURE.md's "Where is …?" table exists: the file under src/
-# (or where it says), and in it the definition of the function. The same holds for the five hops.
+# Every place `file: function` that ARCHITECTURE.md and docs/ name exists: the file under src/ (or where it
+# says), and in it the definition of the function or the table.
 #   check_where.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
 
-# The entries, one "file function" a line: `optim/clip.c: clip_gradients`.
+# The entries, one "document file function" a line: `optim/clip.c: clip_gradients`.
 entries() {
-    grep -o '`[A-Za-z0-9_/]*\.[ch]: [A-Za-z0-9_, ]*`' "$1/ARCHITECTURE.md" | tr -d '`' |
-        awk -F ': ' '{ n = split($2, name, ", "); for (i = 1; i <= n; i++) print $1, name[i] }'
+    (cd "$1" && grep -o '`[A-Za-z0-9_/]*\.[ch]: [A-Za-z0-9_, ]*`' ARCHITECTURE.md docs/*.md) | tr -d '`' |
+        sed 's/:/ /' | awk '{
+            gsub(/,/, "")
+            sub(/:$/, "", $2)
+            for (i = 3; i <= NF; i++) print $1, $2, $i
+        }'
 }
 
-# A definition starts its line: a type before the name, no ";" at the end of the line.
+# A definition starts its line: a type before the name, and no ";" at the end, or a table's "= {".
 is_defined() {
-    grep -Eq "^[A-Za-z][A-Za-z0-9_ *]*[ *]$2(\(|\[)[^;]*$" "$1"
+    grep -Eq "^[A-Za-z][A-Za-z0-9_ *]*[ *]$2(\([^;]*\$|\[[^]]*\] = )" "$1"
 }
 
 check() {
     bad=0
     entries "$1" >"$scratch/entries"
-    while read -r file function; do
+    while read -r document file function; do
         path=$1/src/$file
         [ -e "$path" ] || path=$1/$file
         if [ ! -e "$path" ]; then
-            echo "ARCHITECTURE.md: $file: there is no such file under src/"
+            echo "$document: $file: there is no such file under src/"
             bad=1
         elif ! is_defined "$path" "$function"; then
-            echo "ARCHITECTURE.md: $file: $function is not defined there"
+            echo "$document: $file: $function is not defined there"
             bad=1
         fi
     done <"$scratch/entries"
@@ -38,7 +42,8 @@ check() {
     return $bad
 }
 
-mkdir -p "$scratch/tree/src/optim"
+mkdir -p "$scratch/tree/src/optim" "$scratch/tree/docs"
+echo 'Clip in `optim/clip.c: clip`.' >"$scratch/tree/docs/good.md"
 printf 'static int late(int x);\nint clip(int x)\n{\n    return late(x);\n}\n' >"$scratch/tree/src/optim/clip.c"
 least=1
 where() {
@@ -53,6 +58,7 @@ control_fails "$scratch/tree" 'clap is not defined'
 where '`optim/clip.c: late`'
 control_fails "$scratch/tree" 'late is not defined'
 where 'nothing'
+least=2
 control_fails "$scratch/tree" 'fewer than'
 
 least=30
