@@ -17,31 +17,11 @@ static status explain(job *j, bool json, err *e)
     status result = OK;
     text out = {0};
     inputs in = {0};
-    trainer_options o;
-    plan *p = NULL;
-    schedule s = {0};
-    uint64_t params;
-    double flops;
     TRY(inputs_open(j, &in, e));
-    TRY(session_options(j, &in, j->launch.ranks, &o, e));
-    TRY(trainer_plan(&o, &p, &s, &params, &flops, e));
-    if (json) text_add(&out, "{\"job\":");
-    job_explain(j, json, &out);
-    if (json)
-        text_addf(&out, ",\"params\":%llu,\"flops_per_rank_and_step\":%.17g,\"plan\":",
-                  (unsigned long long)params, flops);
-    else
-        text_addf(&out, "\nmodel: %llu parameters; %.4g FLOP per rank and step\n",
-                  (unsigned long long)params, flops);
-    plan_print(p, json, &out);
-    text_add(&out, json ? ",\"schedule\":" : "\n");
-    schedule_print(&s, json, &out);
-    text_add(&out, json ? "}\n" : "");
+    TRY(session_explain(j, &in, json, &out, e));
     fwrite(out.at, 1, out.bytes, stdout);
 done:
     text_clear(&out);
-    plan_free(p);
-    schedule_clear(&s);
     inputs_close(&in);
     return result;
 }

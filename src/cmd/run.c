@@ -88,16 +88,10 @@ done:
 static status save(run *r, err *e)
 {
     status result = OK;
-    char *folder = NULL,
-         *config = model_config_write(&r->job->model.config,
-                                      r->job->train.precision == F32 ? "float32" : "bfloat16");
+    char *folder = NULL;
     double begin = clock_seconds();
-    trainer_save_options o = {.out = r->job->train.out,
-                              .keep = r->job->train.keep,
-                              .config_json = config,
-                              .tokenizer_folder = r->start->inputs.tokenizer_folder};
     uint64_t step = trainer_steps_done(r->session.trainer);
-    TRY(trainer_save(r->session.trainer, &o, &folder, e));
+    TRY(session_save(&r->session, r->job, &r->start->inputs, NULL, &folder, e));
     r->saved_step = step;
     r->has_saved = true;
     if (r->rank > 0) goto done;
@@ -108,7 +102,6 @@ static status save(run *r, err *e)
     progress_note(&r->progress, "saved %s", folder);
 done:
     free(folder);
-    free(config);
     return result;
 }
 

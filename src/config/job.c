@@ -108,10 +108,17 @@ static void set_resume(job *j, const char *word)
 
 status job_open(const char *path, int argc, char *const *argv, job **out, err *e)
 {
+    return job_open_own(path, argc, argv, &(job_own){.model = false}, out, e);
+}
+
+status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
+                    err *e)
+{
     status result = OK;
     job *j = NULL;
     const char *resume = NULL;
     TRY(job_start(path, &j, e));
+    j->own = *own;
     if (path) TRY(settings_read_file(j->values, e));
     TRY(settings_read_args(j->values, argc, argv, &resume, &j->quiet, e));
     TRY(set_all(j, e));
@@ -120,6 +127,21 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
     set_resume(j, resume);
     *out = j;
     j = NULL;
+done:
+    job_close(j);
+    return result;
+}
+
+status job_check_settings(const char *path, int argc, char *const *argv, err *e)
+{
+    status result = OK;
+    job *j = NULL;
+    const char *resume = NULL;
+    bool quiet = false;
+    TRY(job_start(path, &j, e));
+    if (path) TRY(settings_read_file(j->values, e));
+    TRY(settings_read_args(j->values, argc, argv, &resume, &quiet, e));
+    TRY(set_all(j, e));
 done:
     job_close(j);
     return result;

@@ -18,11 +18,19 @@
 typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
 typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
 
+// What a program that uses the library brings itself. The job must not name it, too.
+typedef struct job_own {
+    bool model, train, valid;
+    int64_t positions; // of a sample of its training data; 1 for samples that are not sequences
+} job_own;
+
 typedef struct job {
+    job_own own; // all false: everything comes from the job
     struct {
         char *path;          // NULL when a family is given
         char *init;          // auto | random | checkpoint
-        model_config config; // resolved: from path/config.json, or the family's keys
+        model_config config; // resolved: from path/config.json, or the family's keys; not used when
+                             // the model is the program's own
         bool has_weights;    // path holds safetensors and init does not say random
     } model;
     struct {
@@ -78,7 +86,14 @@ typedef struct job {
 // only args. Paths become absolute. E_USAGE with one line "file:line: key: found …; valid: …; did
 // you mean …?". Nothing on disk is changed.
 status job_open(const char *path, int argc, char *const *argv, job **out, err *e);
+// The same for a program that brings a part of the job itself: that part need not be named, and it
+// is an error to name it.
+status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
+                    err *e);
 void job_close(job *j); // NULL allowed
+// Checks each key of the file (NULL: none) and of the arguments by itself, not against the others:
+// what can be said while a job is still being put together.
+status job_check_settings(const char *path, int argc, char *const *argv, err *e);
 
 // The batch rule: global_batch = micro_batch * accumulation * ranks. micro_batch auto: largest
 // divisor of global_batch/ranks that is <= micro_limit (0: no limit). E_USAGE lists the nearest

@@ -47,7 +47,7 @@ static status check_length(job *j, err *e)
     if (!given(j, "train.epochs")) j->train.epochs = 0;
     if (!given(j, "train.tokens")) j->train.tokens = 0;
     if (chosen && !given(j, "train.steps")) j->train.steps = 0;
-    if (j->train.tokens && j->model.config.family == FAMILY_MLP)
+    if (j->train.tokens && !j->own.model && j->model.config.family == FAMILY_MLP)
         REFUSE("train.tokens", "mlp reads vectors, not tokens; valid: train.steps or train.epochs");
 done:
     return result;
@@ -75,16 +75,34 @@ done:
     return result;
 }
 
+// Data that the program brings take the place of the keys about them.
+static status check_own_data(job *j, err *e)
+{
+    status result = OK;
+    const char *const OWN = "given, but the program brings these data; valid: one of the two";
+    if (j->own.train && j->data.trains) REFUSE("data.train", "%s", OWN);
+    if (j->own.valid && j->data.valids) REFUSE("data.valid", "%s", OWN);
+    if (!j->own.train) goto done;
+    if (given(j, "data.seq_len") && j->data.seq_len != j->own.positions)
+        REFUSE("data.seq_len", "found %lld; a sample of the program's data has %lld positions",
+               (long long)j->data.seq_len, (long long)j->own.positions);
+    j->data.seq_len = j->own.positions;
+done:
+    return result;
+}
+
 static status check_data(job *j, err *e)
 {
     status result = OK;
     const model_config *c = &j->model.config;
-    if (!j->data.trains)
+    TRY(check_own_data(j, e));
+    if (!j->own.train && !j->data.trains)
         REFUSE("data.train",
                "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
                "or a list of {path, weight}");
+    if (j->own.model) goto done; // it says so itself, when it is traced
     bool too_long = c->family != FAMILY_MLP && j->data.seq_len > c->max_seq;
-    if (too_long && !given(j, "data.seq_len"))
+    if (too_long && !given(j, "data.seq_len") && !j->own.train)
         j->data.seq_len = c->max_seq;
     else if (too_long)
         REFUSE("data.seq_len", "found %lld; valid: up to the model's max_seq, which is %lld",

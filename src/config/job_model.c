@@ -154,7 +154,7 @@ static uint64_t fields_set_by(const job *j, const setting *s)
 
 bool model_field_at(const job *j, int index, const char **name, text *value, text *from)
 {
-    int i = 0;
+    int i = j->own.model ? FIELDS_COUNT : 0;
     for (; i < FIELDS_COUNT; i++)
         if ((FIELDS[i].families >> j->model.config.family & 1u) && index-- == 0) break;
     if (i == FIELDS_COUNT) return false;
@@ -298,8 +298,25 @@ static void let_command_line_choose(job *j, setting *path, setting *family_given
     }
 }
 
+// A program's own model: nothing is left to say about it.
+static status refuse_settings(const job *j, err *e)
+{
+    const setting *said = NULL;
+    static const char *const rows[] = {"model.path", "model.init", "model.family"};
+    for (int i = 0; i < j->values->models && !said; i++)
+        if (setting_is_given(&j->values->model[i])) said = &j->values->model[i];
+    for (int i = 0; i < 3 && !said; i++)
+        if (setting_is_given(settings_of(j->values, rows[i])))
+            said = settings_of(j->values, rows[i]);
+    if (!said) return OK;
+    err_set(e, E_USAGE, "given, but the program brings a model of its own; valid: one of the two");
+    setting_prefix(j->values, said, e);
+    return E_USAGE;
+}
+
 status job_read_model(job *j, err *e)
 {
+    if (j->own.model) return refuse_settings(j, e);
     setting *path = &j->values->rows[key_index("model.path")];
     setting *family_given = &j->values->rows[key_index("model.family")];
     let_command_line_choose(j, path, family_given);

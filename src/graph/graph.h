@@ -222,6 +222,8 @@ value *build_glu(graph *g, value *gate_up, activation act); // [rows, 2F] -> [ro
 value *build_add(graph *g, value *a, value *b, double alpha, double beta);
 value *build_dropout(graph *g, value *x,
                      double p); // x itself when p is 0 or the graph does not train
+// x as a stream (F32): x itself when it is one.
+value *build_widen(graph *g, value *x);
 // The last row of each sequence [batch, cols], in the memory of x; batch must be 1.
 value *build_last_row(graph *g, value *x);
 // The loss of logits = scale * (x w^T + bias) against labels; ends the last block. In a

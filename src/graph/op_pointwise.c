@@ -151,14 +151,24 @@ static void add_derive(graph *g, node *n)
                           n->in[i]->type));
 }
 
-value *graph_as_compute(graph *g, value *x)
+static value *build_convert(graph *g, value *x, dtype type)
 {
-    if (x->type == g->type) return x;
+    if (x->type == type) return x;
     node *n = graph_node(g, OP_CONVERT);
     n->in[0] = x;
-    n->out[0] = graph_value(g, "converted", g->type, x->dims, x->dim);
+    n->out[0] = graph_value(g, "converted", type, x->dims, x->dim);
     n->out[0]->producer = n;
     return n->out[0];
+}
+
+value *graph_as_compute(graph *g, value *x)
+{
+    return build_convert(g, x, g->type);
+}
+
+value *build_widen(graph *g, value *x)
+{
+    return build_convert(g, x, F32);
 }
 
 static void convert_run(const run_context *x, const node *n)

@@ -75,6 +75,19 @@ static status check_chain(const model *m, err *e)
     return OK;
 }
 
+// One rotary table serves all blocks.
+static status take_rope(model *m, const graph *g, err *e)
+{
+    const graph *known = m->rope;
+    if (!g->rope_frequency) return OK;
+    if (known && (known->rope_rows != g->rope_rows || known->rope_half != g->rope_half ||
+                  memcmp(known->rope_frequency, g->rope_frequency,
+                         (size_t)g->rope_half * sizeof *g->rope_frequency) != 0))
+        return err_set(e, E_USAGE, "model graph: two blocks rotate by different tables");
+    m->rope = g;
+    return OK;
+}
+
 status model_open(const family_ops *f, const void *config, graph_mode mode, dtype type,
                   int64_t batch, int64_t seq, recompute keep, model **out, err *e)
 {
@@ -95,7 +108,7 @@ status model_open(const family_ops *f, const void *config, graph_mode mode, dtyp
             graph *g = m->block[i].g = m->graph[m->graphs++] = graph_open(mode, type, batch, seq);
             f->trace(g, config, i);
             TRY(graph_finish(g, keep, e));
-            if (g->rope_frequency) m->rope = g;
+            TRY(take_rope(m, g, e));
         }
         TRY(collect(m, i, e));
     }

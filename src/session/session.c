@@ -67,8 +67,8 @@ status session_save(const session *s, const job *j, const inputs *in, const char
     status result = OK;
     char *made = NULL;
     if (!config_json)
-        config_json = made = model_config_write(
-            &j->model.config, j->train.precision == F32 ? "float32" : "bfloat16");
+        config_json = made = model_config_write(&j->model.config,
+                                                j->train.precision == F32 ? "float32" : "bfloat16");
     trainer_save_options o = {.out = j->train.out,
                               .keep = j->train.keep,
                               .config_json = config_json,
