@@ -5,6 +5,7 @@
 // world has failed, so that no failure needs to know who sleeps where.
 #include "comm/bell.h"
 
+#include "base/clock.h"
 #include "comm/shared.h"
 
 #include <limits.h>
@@ -37,10 +38,13 @@ void bell_ring(bell *b, uint32_t value)
 static bool bell_sleep(bell *b, uint32_t seen, const world *w)
 {
     const struct timespec limit = {0, 20 * 1000 * 1000};
+    const int64_t watchdog_ns = atomic_load(&w->watchdog_ms) * 1000000, since = clock_ns();
     bool changed = false;
     atomic_fetch_add(&b->sleepers, 1);
-    while (!(changed = atomic_load(&b->value) != seen) && !world_has_failed(w))
+    while (!(changed = atomic_load(&b->value) != seen) && !world_has_failed(w)) {
+        if (watchdog_ns > 0 && clock_ns() - since > watchdog_ns) break;
         syscall(SYS_futex, &b->value, FUTEX_WAIT, seen, &limit, NULL, 0);
+    }
     atomic_fetch_sub(&b->sleepers, 1);
     return changed;
 }

@@ -21,9 +21,9 @@ static status run_call(void *arg, err *e)
 {
     status result = OK;
     const call *k = arg;
-    const world *w = k->comm->world;
+    world *w = k->comm->world;
     if (!bell_wait_for(&k->lane->done, k->ticket, w) || world_has_failed(w))
-        result = world_peer_error(w, e);
+        result = world_wait_error(w, k->comm->world_rank, "the end of its own earlier call", e);
     else if (k->kind == CALL_SEND)
         result = local_run_send(k, e);
     else if (k->kind == CALL_RECV)

@@ -62,7 +62,9 @@ static status meet(local *l, err *e)
     bell_ring(&mine->bell, ++l->round);
     for (int i = 1; i < l->base.size; i++) {
         post *p = post_of(l, (l->base.rank + i) % l->base.size);
-        if (!bell_wait_for(&p->bell, l->round, l->world)) return world_peer_error(l->world, e);
+        if (bell_wait_for(&p->bell, l->round, l->world)) continue;
+        int awaited = (l->base.rank + i) % l->base.size;
+        return world_wait_error(l->world, l->group->world_rank[awaited], "a collective", e);
     }
     return OK;
 }

@@ -38,6 +38,16 @@ static uint32_t padded(size_t bytes)
     return (uint32_t)((bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1));
 }
 
+// The other end of this call's channel did not come.
+static status absent(const local *l, const channel *c, err *e)
+{
+    const group *g = l->group;
+    const ptrdiff_t at = c - g->channels;
+    const int from = (int)(at / g->size), to = (int)(at % g->size);
+    return world_wait_error(l->world, g->world_rank[from == l->base.rank ? to : from],
+                            "its end of a message", e);
+}
+
 static status ring_put(local *l, channel *c, const void *data, size_t bytes, err *e)
 {
     uint32_t written = bell_read(&c->written);
@@ -45,7 +55,7 @@ static status ring_put(local *l, channel *c, const void *data, size_t bytes, err
         const uint32_t taken = bell_read(&c->taken);
         const size_t now = piece(bytes - done, written, RING_BYTES - (written - taken));
         if (now == 0) {
-            if (!bell_wait(&c->taken, taken, l->world)) return world_peer_error(l->world, e);
+            if (!bell_wait(&c->taken, taken, l->world)) return absent(l, c, e);
             continue;
         }
         memcpy(c->ring + (written & (RING_BYTES - 1)), (const char *)data + done, now);
@@ -63,7 +73,7 @@ static status ring_take(local *l, channel *c, void *data, size_t bytes, err *e)
         const uint32_t written = bell_read(&c->written);
         const size_t now = piece(bytes - done, taken, written - taken);
         if (now == 0) {
-            if (!bell_wait(&c->written, written, l->world)) return world_peer_error(l->world, e);
+            if (!bell_wait(&c->written, written, l->world)) return absent(l, c, e);
             continue;
         }
         memcpy((char *)data + done, c->ring + (taken & (RING_BYTES - 1)), now);
@@ -89,8 +99,7 @@ status local_run_send(const call *k, err *e)
     TRY(ring_put(l, c, &m, sizeof m, e));
     if (direct) {
         // The receiver takes the header only after it has copied the bytes.
-        if (!bell_wait_for(&c->taken, bell_read(&c->written), l->world))
-            result = world_peer_error(l->world, e);
+        if (!bell_wait_for(&c->taken, bell_read(&c->written), l->world)) result = absent(l, c, e);
     } else {
         TRY(ring_put(l, c, k->in, k->count, e));
     }
@@ -103,7 +112,7 @@ static status next_message(local *l, channel *c, message *m, err *e)
 {
     const uint32_t taken = bell_read(&c->taken);
     while (bell_read(&c->written) == taken)
-        if (!bell_wait(&c->written, taken, l->world)) return world_peer_error(l->world, e);
+        if (!bell_wait(&c->written, taken, l->world)) return absent(l, c, e);
     memcpy(m, c->ring + (taken & (RING_BYTES - 1)), sizeof *m);
     return OK;
 }

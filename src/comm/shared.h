@@ -69,8 +69,9 @@ struct world {
     size_t arena_bytes;
     group *all;
     _Atomic int stop;
-    _Atomic int claimed; // 0, or 2 + the rank whose failure is the first
-    _Atomic int failed;  // the record below may be read
+    _Atomic int64_t watchdog_ms; // 0 = none
+    _Atomic int claimed;         // 0, or 2 + the rank whose failure is the first
+    _Atomic int failed;          // the record below may be read
     int failed_rank;
     err failure;
     heap heap;
@@ -83,6 +84,10 @@ static inline bool world_has_failed(const world *w)
 
 // E_PEER with the first failure's line.
 status world_peer_error(const world *w, err *e);
+// After a wait that ended without what it waited for: the first failure, or that the watchdog's
+// time is over, which then becomes the first failure. `call` is what rank `awaited` did not come
+// to.
+status world_wait_error(world *w, int awaited, const char *call, err *e);
 
 // Page-aligned zeroed memory that all ranks see at the same address. `touch`: take the pages now,
 // so that running out is an error here and not a signal later. E_FIT when there is none left.

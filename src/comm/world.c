@@ -160,6 +160,23 @@ status world_peer_error(const world *w, err *e)
     return err_set(e, E_PEER, "%s", w->failure.text);
 }
 
+void world_set_watchdog(world *w, int64_t milliseconds)
+{
+    atomic_store(&w->watchdog_ms, milliseconds);
+}
+
+status world_wait_error(world *w, int awaited, const char *call, err *e)
+{
+    err why = {0};
+    if (world_has_failed(w)) return world_peer_error(w, e);
+    err_set(
+        &why, E_PEER,
+        "Watchdog caught collective operation timeout: rank %d did not come to %s within %.3g s",
+        awaited, call, (double)atomic_load(&w->watchdog_ms) * 1e-3);
+    world_fail(w, -1, &why); // the others wait for the same rank, or are it
+    return err_set(e, E_PEER, "%s", why.text);
+}
+
 void world_request_stop(world *w)
 {
     atomic_store(&w->stop, 1);

@@ -37,6 +37,11 @@ bool world_lost(world *w, int rank, pid_t pid, int wait_status);
 // signal 9 (Killed)", or without a rank (*rank -1).
 bool world_failure(const world *w, int *rank, err *out);
 
+// How long a rank waits for another one in a collective or for a message before it takes the run
+// down and names that rank; 0 = for ever. Called by every rank with the same value before its first
+// collective.
+void world_set_watchdog(world *w, int64_t milliseconds);
+
 // A request to stop in good order (Ctrl-C): the ranks read it once a step and agree on the step.
 // Async-signal-safe.
 void world_request_stop(world *w);

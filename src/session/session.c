@@ -53,6 +53,7 @@ status session_open(const job *j, const inputs *in, world *w, int rank, session 
     *out = (session){0};
     TRY(device_open(j->launch.device, &d, &out->device, e));
     TRY(world_attach(w, rank, out->device, &out->comm, e));
+    world_set_watchdog(w, j->checks.watchdog_ms);
     TRY(session_options(j, in, out->comm->size, &o, e));
     o.device = out->device;
     o.comm = out->comm;

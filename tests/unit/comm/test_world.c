@@ -282,6 +282,26 @@ static void test_the_first_failure_and_a_stop_are_kept(void **state)
     world_close(w);
 }
 
+static status comes_late(const seat *s, err *e)
+{
+    const struct timespec second = {1, 0};
+    world_set_watchdog(s->world, 100);
+    if (s->comm->rank == 1) nanosleep(&second, NULL);
+    return comm_barrier(s->comm, e);
+}
+
+static void test_a_rank_that_does_not_come_is_named_by_the_watchdog(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 3, .as_threads = true, .fn = comes_late};
+    assert_int_equal(run(&k), 3);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(k.results[r], E_PEER);
+        assert_non_null(strstr(
+            k.errors[r].text, "Watchdog caught collective operation timeout: rank 1 did not come"));
+    }
+}
+
 static int count_shm(void)
 {
     int n = 0;
@@ -323,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_bad_numbers_of_ranks_are_refused),
         cmocka_unit_test(test_a_device_that_the_host_cannot_address_is_refused),
         cmocka_unit_test(test_the_first_failure_and_a_stop_are_kept),
+        cmocka_unit_test(test_a_rank_that_does_not_come_is_named_by_the_watchdog),
         cmocka_unit_test(test_nothing_has_a_name_in_dev_shm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
