@@ -38,7 +38,13 @@ def shape_flags(a):
 
 
 def trireme_command(a):
-    return [a.trireme, "bench", "train"] + shape_flags(a) + ["--json"]
+    """The same GPT-2 without dropout, in the job file's own keys."""
+    keys = {"model.family": "gpt2", "model.layers": a.layers, "model.hidden": a.hidden, "model.heads": a.heads,
+            "model.vocab": a.vocab, "model.max_seq": a.seq, "model.drop_embed": 0, "model.drop_attention": 0,
+            "model.drop_residual": 0, "data.seq_len": a.seq, "train.micro_batch": a.micro,
+            "train.global_batch": a.micro * a.ranks, "train.steps": a.steps, "train.precision": a.dtype,
+            "launch.ranks": a.ranks, "launch.threads_per_rank": a.threads}
+    return [a.trireme, "bench", "train"] + [f"--{key}={value}" for key, value in keys.items()] + ["--json"]
 
 
 def peer_command(a):
