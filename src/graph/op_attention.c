@@ -16,6 +16,9 @@ value *build_rope(graph *g, value *x, int64_t heads, int64_t head_dim, int64_t r
     if (heads * head_dim > value_cols(x) || 2 * half > head_dim)
         graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
                      (long long)head_dim, (long long)value_cols(x));
+    if (g->mode != GRAPH_DECODE && g->seq > rows)
+        graph_misuse(g, "rope: %lld tokens, but %lld positions", (long long)g->seq,
+                     (long long)rows);
     if (g->rope_frequency && (g->rope_half != half || memcmp(g->rope_frequency, frequency,
                                                              (size_t)half * sizeof *frequency)))
         graph_misuse(g, "rope: two different tables in one block");

@@ -70,6 +70,7 @@ static status check_chain(const model *m, err *e)
                            i + 1);
     }
     const graph *last = m->block[m->blocks - 1].g;
+    if (m->params == 0) return err_set(e, E_USAGE, "model graph: the model has no parameters");
     if (!last->labels && !last->logits)
         return err_set(e, E_USAGE, "model graph: the last block has no loss");
     return OK;
@@ -129,6 +130,25 @@ void model_close(model *m)
     free(m->graph);
     free(m->param);
     free(m);
+}
+
+static void lower(int32_t *limit, int64_t rows)
+{
+    if (rows < *limit) *limit = (int32_t)rows;
+}
+
+model_limits model_get_limits(const model *m)
+{
+    model_limits l = {INT32_MAX, INT32_MAX, INT32_MAX};
+    for (int k = 0; k < m->graphs; k++)
+        for (int i = 0; i < m->graph[k]->forward.count; i++) {
+            const node *n = m->graph[k]->forward.at[i];
+            if (n->op == OP_EMBEDDING) lower(&l.tokens, n->in[1]->dim[0]);
+            if (n->op == OP_EMBEDDING && n->in[2]) lower(&l.positions, n->in[2]->dim[0]);
+            if (n->op == OP_LINEAR_CROSS_ENTROPY) lower(&l.classes, n->in[1]->dim[0]);
+        }
+    if (m->rope) lower(&l.positions, m->rope->rope_rows);
+    return l;
 }
 
 uint64_t model_param_count(const model *m)

@@ -63,6 +63,13 @@ status model_open(const family_ops *f, const void *config, graph_mode mode, dtyp
                   int64_t batch, int64_t seq, recompute keep, model **out, err *e);
 void model_close(model *m); // NULL allowed
 
+// What the model's tables bound: ids of tokens are below `tokens`, class labels below `classes`,
+// and a sequence has at most `positions`. INT32_MAX where there is no table.
+typedef struct model_limits {
+    int32_t tokens, classes, positions;
+} model_limits;
+model_limits model_get_limits(const model *m);
+
 uint64_t model_param_count(const model *m);
 // The first parameter that no block gives a gradient, or NULL.
 const char *model_unused_param(const model *m);

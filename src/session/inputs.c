@@ -8,35 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The model's tables: an id of the data must be below these. INT32_MAX where there is no table.
-typedef struct id_limits {
-    int32_t inputs, labels;
-} id_limits;
-
-static void lower(int32_t *limit, int64_t rows)
-{
-    if (rows < *limit) *limit = (int32_t)rows;
-}
-
-static id_limits limits_of(const model *m)
-{
-    id_limits l = {INT32_MAX, INT32_MAX};
-    for (int b = 0; b < m->blocks; b++)
-        for (int i = 0; i < m->block[b].g->forward.count; i++) {
-            const node *n = m->block[b].g->forward.at[i];
-            if (n->op == OP_EMBEDDING) lower(&l.inputs, n->in[1]->dim[0]);
-            if (n->op == OP_LINEAR_CROSS_ENTROPY) lower(&l.labels, n->in[1]->dim[0]);
-        }
-    return l;
-}
-
 // Traces the model once, for what does not depend on the data, and checks the weights against it.
-static status open_model(const job *j, inputs *in, id_limits *limits, err *e)
+static status open_model(const job *j, inputs *in, model_limits *limits, err *e)
 {
     status result = OK;
     model *m = NULL;
     TRY(model_open(in->family, in->config, GRAPH_EVAL, F32, 1, 1, RECOMPUTE_NONE, &m, e));
-    *limits = limits_of(m);
+    *limits = model_get_limits(m);
     if (!j->model.has_weights) goto done;
     TRY(safetensors_open_folder(j->model.path, &in->weights, e));
     result = param_check_all(m, in->weights, e);
@@ -47,17 +25,17 @@ done:
 }
 
 static status open_data(const job *j, const data_part *parts, size_t count, const char *key,
-                        dataset *own, id_limits limits, dataset **out, err *e)
+                        dataset *own, model_limits limits, dataset **out, err *e)
 {
-    int32_t vocab = limits.inputs < limits.labels ? limits.inputs : limits.labels;
-    if (own) return checked_dataset_open(own, key, limits.inputs, limits.labels, out, e);
+    int32_t vocab = limits.tokens < limits.classes ? limits.tokens : limits.classes;
+    if (own) return checked_dataset_open(own, key, limits.tokens, limits.classes, out, e);
     status s = dataset_open(parts, count, j->data.seq_len, vocab, j->train.seed,
                             (uint64_t)j->data.mock_samples, out, e);
     if (s != OK) err_prefix(e, "%s: ", key);
     return s;
 }
 
-static status open_all_data(const job *j, const own_inputs *own, inputs *in, id_limits limits,
+static status open_all_data(const job *j, const own_inputs *own, inputs *in, model_limits limits,
                             err *e)
 {
     status result = OK;
@@ -149,7 +127,7 @@ status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
     status result = OK;
     int ranks = j->launch.ranks;
     bool choose = j->train.micro_batch == 0;
-    id_limits limits;
+    model_limits limits;
     *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
                     .config = own->family ? own->config : &j->model.config};
     TRY(job_solve_batch(j, ranks, INT64_MAX, e));

@@ -13,6 +13,7 @@ struct decoder {
     const void *config;
     dtype type;
     int64_t max_tokens, position, vocab;
+    int32_t ids_below; // rows of the table that ids index
     stream *stream;
     model *one;    // seq 1
     void **weight; // per parameter
@@ -143,8 +144,14 @@ status decoder_open(device *d, const family_ops *f, const void *config, dtype pr
     TRY(d->ops->stream_open(d, STREAM_COMPUTE, &x->stream, e));
     TRY(model_open(f, config, GRAPH_DECODE, precision, 1, 1, RECOMPUTE_NONE, &x->one, e));
     const graph *last = x->one->block[x->one->blocks - 1].g;
-    if (!last->logits) FAIL(E_USAGE, "a %s model does not generate tokens", f->name);
+    const model_limits limits = model_get_limits(x->one);
+    if (!last->logits || limits.tokens == INT32_MAX)
+        FAIL(E_USAGE, "a %s model does not generate tokens", f->name);
+    if (max_tokens < 1 || max_tokens > limits.positions)
+        FAIL(E_USAGE, "room for %lld tokens is asked for; valid: 1 to %d, the model's positions",
+             (long long)max_tokens, limits.positions);
     x->vocab = value_cols(last->logits);
+    x->ids_below = limits.tokens;
     x->weight = zeroed((size_t)x->one->params, sizeof(void *));
     x->cache_at = zeroed((size_t)x->one->blocks, sizeof(size_t));
     x->block_weight = zeroed((size_t)x->one->blocks, sizeof(void **));
@@ -228,9 +235,9 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
         FAIL(E_USAGE, "%lld tokens do not fit: there is room for %lld",
              (long long)(x->position + count), (long long)x->max_tokens);
     for (int64_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= x->vocab)
-            FAIL(E_USAGE, "token id %d is not in the model's vocabulary of %lld", ids[i],
-                 (long long)x->vocab);
+        if (ids[i] < 0 || ids[i] >= x->ids_below)
+            FAIL(E_USAGE, "token id %d is not in the model's vocabulary of %d", ids[i],
+                 x->ids_below);
     if (count > 1) {
         TRY(model_open(x->family, x->config, GRAPH_DECODE, x->type, 1, count, RECOMPUTE_NONE,
                        &prompt, e));
