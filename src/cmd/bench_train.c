@@ -116,6 +116,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     if (rank == 0) print_figures(q, &f, pss, peak);
 done:
     free(seconds);
+    if (result != OK) session_abort(&s, e);
     session_close(&s);
     return result;
 }

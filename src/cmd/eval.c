@@ -52,6 +52,7 @@ static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
     TRY(trainer_evaluate(s.trainer, q->job->train.eval_batches, &loss, &positions, e));
     if (rank == 0) print_result(q, loss, positions);
 done:
+    if (result != OK) session_abort(&s, e);
     session_close(&s);
     return result;
 }

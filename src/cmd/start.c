@@ -20,9 +20,8 @@ static status check_directory(const start *s, bool *goes_on, err *e)
     char *old = file_join(j->train.out, "job.yaml");
     *goes_on = false;
     if (!file_exists(old)) goto done;
-    if (j->resume == RESUME_NEVER) goto done;
     TRY(job_check_same_run(j, old, e));
-    *goes_on = true;
+    *goes_on = j->resume != RESUME_NEVER;
 done:
     free(old);
     return result;
@@ -35,7 +34,11 @@ static status find_checkpoint(start *s, bool goes_on, err *e)
     const job *j = s->job;
     ckpt *c = NULL;
     if (j->resume == RESUME_FROM) {
-        TRY(ckpt_verify(j->resume_from, e));
+        result = ckpt_verify(j->resume_from, e);
+        if (result != OK) {
+            err_prefix(e, "--resume: ");
+            goto done;
+        }
         s->resume = text_copy(j->resume_from);
     } else if (goes_on) {
         TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
@@ -54,15 +57,15 @@ done:
 }
 
 // Checkpoints carry the tokenizer: that of the model's folder, or the one that the data was made
-// with.
-static status settle_tokenizer(start *s, err *e)
+// with, which *made is then, to be written into the run's directory.
+static status find_tokenizer(start *s, tokenizer **made, err *e)
 {
     status result = OK;
     sidecar side = {0};
-    tokenizer *t = NULL;
     bool found = false;
     const job *j = s->job;
     char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    *made = NULL;
     if (own && file_exists(own)) {
         s->inputs.tokenizer_folder = text_copy(j->model.path);
         goto done;
@@ -71,31 +74,43 @@ static status settle_tokenizer(start *s, err *e)
         goto done;
     TRY(sidecar_read(j->data.train[0].path, &side, &found, e));
     if (!found || !side.tokenizer || !file_exists(side.tokenizer)) goto done;
+    TRY(tokenizer_load(side.tokenizer, made, e));
     s->inputs.tokenizer_folder = file_join(j->train.out, "tokenizer");
-    TRY(tokenizer_load(side.tokenizer, &t, e));
-    TRY(file_make_directories(s->inputs.tokenizer_folder, e));
-    TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
 done:
-    tokenizer_close(t);
     sidecar_clear(&side);
     free(own);
+    return result;
+}
+
+static status write_directory(const start *s, const tokenizer *t, err *e)
+{
+    status result = OK;
+    text yaml = {0};
+    char *path = file_join(s->job->train.out, "job.yaml");
+    TRY(file_make_directories(t ? s->inputs.tokenizer_folder : s->job->train.out, e));
+    if (t) TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
+    job_write_yaml(s->job, &yaml);
+    TRY(file_replace(path, yaml.at, yaml.bytes, e));
+done:
+    if (result != OK) {
+        err_prefix(e, "train.out: ");
+        result = e->code = E_USAGE; // nothing was started
+    }
+    text_clear(&yaml);
+    free(path);
     return result;
 }
 
 static status claim_directory(start *s, err *e)
 {
     status result = OK;
-    text yaml = {0};
-    char *path = file_join(s->job->train.out, "job.yaml");
-    TRY(file_make_directories(s->job->train.out, e));
-    TRY(settle_tokenizer(s, e));
-    job_write_yaml(s->job, &yaml);
-    TRY(file_replace(path, yaml.at, yaml.bytes, e));
+    tokenizer *t = NULL;
+    TRY(find_tokenizer(s, &t, e));
+    TRY(write_directory(s, t, e));
     s->log_path = file_join(s->job->train.out, "log.jsonl");
     s->opened = true;
 done:
-    text_clear(&yaml);
-    free(path);
+    tokenizer_close(t);
     return result;
 }
 

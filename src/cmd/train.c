@@ -48,6 +48,7 @@ static status rank_train(world *w, int rank, int ranks, void *arg, err *e)
     TRY(run_open(&r, s, w, rank, ranks, e));
     TRY(train_steps(&r, e));
 done:
+    if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
     run_close(&r);
     return result;
 }

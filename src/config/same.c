@@ -90,9 +90,7 @@ status job_check_same_run(const job *j, const char *old_yaml_path, err *e)
     list_differences(&there, &here, false, &different);
     list_differences(&there, &here, true, &different);
     if (different.bytes)
-        FAIL(E_USAGE,
-             "%s is of another job: %s; valid: the same values, another train.out, or --resume "
-             "never in an empty one",
+        FAIL(E_USAGE, "%s is of another job: %s; valid: the same values, or another train.out",
              old_yaml_path, different.at);
 done:
     leaves_free(&there);
