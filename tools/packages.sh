@@ -2,8 +2,9 @@
 # ./test and ./demo. Knows Debian 12's names; installs nothing that is not in the lists here.
 
 # Compiler and tools, then the libraries of CMakeLists.txt, in its order, then what the tests link.
+# libdnnl-dev's CMake file asks for OpenCL, which the package only recommends.
 BUILD_PACKAGES="build-essential cmake ninja-build pkg-config
-libdnnl-dev libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
+libdnnl-dev ocl-icd-opencl-dev libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
 libcmocka-dev"
 
 # The words of $1 that are not installed, on one line.
@@ -27,14 +28,14 @@ packages_as_root() {
 
 packages_install() {
     packages_as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@"
+        apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@" 2>&1
 }
 
 # Makes sure that the packages of $1 are installed. Says what it installs; without the rights to,
 # says what is missing and ends the script with exit code 2.
 packages_require() {
     if ! command -v dpkg-query >/dev/null; then
-        echo "$0: no dpkg here, so packages are not checked; needed is what these hold: "$1
+        echo "$0: no dpkg here, so packages are not checked; needed is what these hold:" $1
         return
     fi
     missing=$(packages_missing "$1")
@@ -46,12 +47,12 @@ packages_require() {
     fi
     echo "$0: installing Debian's packages $missing"
     # shellcheck disable=SC2086 # a list of words
-    packages_install $missing >/dev/null 2>&1 && return
-    echo "$0: apt-get update first, as apt's list is missing or old"
-    packages_as_root apt-get -q update >/dev/null
+    said=$(packages_install $missing) && return
+    echo "$0: that failed; again after apt-get update, in case that apt's list is missing or old"
     # shellcheck disable=SC2086
-    packages_install $missing || {
+    if ! said=$(packages_as_root apt-get -q update 2>&1 && packages_install $missing); then
+        echo "$said" | tail -n 20 >&2
         echo "$0: apt-get could not install $missing" >&2
         exit 1
-    }
+    fi
 }
