@@ -1,6 +1,12 @@
-// cpu_matmul.c -- the K_MATMUL of the cpu device: fp32 products by oneDNN's sgemm, and which way a
-// bf16 product takes. Called through the kernel table. Which way is a fixed rule of the CPU level
-// (measured, see cpu_features.c), never a timing.
+// cpu_matmul.c -- the K_MATMUL of the cpu device: which way a product takes. Called through the
+// kernel table. The choice is a fixed rule of the CPU level and the shape, never a timing.
+//
+//   bf16 instructions that beat fp32 (cpu_features.c)   oneDNN's bf16 products
+//   AVX2 and above                                      vec_product.c: within 2 % of oneDNN's
+//   sgemm,
+//                                                       whose bits depend on the number of threads,
+//                                                       and which allocates in every call
+//   a few rows of fp32 (a token's step), and below AVX2  oneDNN's sgemm
 #include "device/cpu/cpu_products.h"
 
 #include <omp.h>
@@ -42,12 +48,18 @@ static void begin_rows(const cpu_context *x, const matmul_args *p)
     }
 }
 
+// Fewer rows than this are not worth packing B for.
+enum { FEW_ROWS = 6 };
+
 void cpu_matmul(const cpu_context *x, const void *args)
 {
     matmul_args p = *(const matmul_args *)args;
     if (p.m <= 0 || p.n <= 0) return;
+    bool packed = x->level >= CPU_AVX2 && p.k > 0 && (p.m >= FEW_ROWS || p.type == BF16);
     if (p.type == BF16 && x->products->bf16_instructions && p.k > 0) {
         cpu_product_bf16(x, &p);
+    } else if (packed) {
+        (x->level >= CPU_AVX512 ? vec_product_avx512 : vec_product_avx2)(x, &p);
     } else if (p.type == BF16) {
         cpu_product_widen(x, &p);
     } else {

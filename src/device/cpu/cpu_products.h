@@ -8,8 +8,7 @@
 
 #include <dnnl.h>
 
-// Sides of the fp32 panels of a widened product: three of them (A, B, C) stay in a core's share of
-// L3, and are large enough for oneDNN to pack and block them well.
+// Sides of the fp32 panels of a widened product: large enough for oneDNN to block them well.
 enum { WIDEN_ROWS = 768, WIDEN_COLS = 768, WIDEN_DEPTH = 1024 };
 
 struct bf16_product;
@@ -32,8 +31,11 @@ void cpu_products_close(cpu_products *p); // NULL allowed
 // Keeps the first failure for cpu_context_failure.
 void cpu_products_fail(cpu_products *p, dnnl_status_t code, const matmul_args *args);
 
-// C = op(A) op(B) (+ C) in fp32 on the team. No bias; type and c_type are not looked at.
+// C = op(A) op(B) (+ C) in fp32 on the team, by oneDNN. No bias; type and c_type are not looked at.
 void cpu_product_f32(const cpu_context *x, const matmul_args *args);
+// C = op(A) op(B) (+ bias) (+ C), any types; k > 0. Same results with any number of threads.
+void vec_product_avx2(const cpu_context *x, const matmul_args *args);
+void vec_product_avx512(const cpu_context *x, const matmul_args *args);
 void cpu_product_bf16(const cpu_context *x, const matmul_args *args);
 void cpu_product_widen(const cpu_context *x, const matmul_args *args);
 void cpu_bf16_cache_free(cpu_products *p);

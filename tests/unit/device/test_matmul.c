@@ -119,6 +119,25 @@ static void widened_bf16_products_equal_the_reference(void **state)
     check_all(widen, BF16, F32, 1);
 }
 
+static void packed(const cpu_context *x, const void *args)
+{
+    const matmul_args *p = args;
+    if (p->m <= 0 || p->n <= 0) return;
+    if (p->k <= 0 || x->level < CPU_AVX2) {
+        cpu_matmul(x, args);
+    } else {
+        (x->level >= CPU_AVX512 ? vec_product_avx512 : vec_product_avx2)(x, p);
+    }
+}
+
+static void packed_products_of_all_types_equal_the_reference(void **state)
+{
+    (void)state;
+    check_all(packed, F32, F32, 2);
+    check_all(packed, BF16, BF16, 3);
+    check_all(packed, BF16, F32, 1);
+}
+
 static void a_product_repeats_bit_for_bit(void **state)
 {
     (void)state;
@@ -146,6 +165,41 @@ static void a_product_repeats_bit_for_bit(void **state)
         operands_free(&o);
     }
     cpu_context_close(&x);
+}
+
+// The team must not show in the result: not by splitting k, nor by other blocks.
+static void products_do_not_depend_on_the_number_of_threads(void **state)
+{
+    (void)state;
+    static const sizes cut[] = {{64, 64, 900}, {7, 1030, 50}, {800, 20, 390}, {130, 257, 300}};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        for (int flags = 0; flags < 8; flags++) {
+            matmul_args p = {.m = cut[i].m,
+                             .n = cut[i].n,
+                             .k = cut[i].k,
+                             .type = F32,
+                             .c_type = F32,
+                             .trans_a = flags & 1,
+                             .trans_b = flags & 2,
+                             .accumulate = flags & 4};
+            p.lda = p.trans_a ? p.m : p.k, p.ldb = p.trans_b ? p.k : p.n, p.ldc = p.n;
+            operands o = operands_make(&p);
+            p.a = o.a, p.b = o.b, p.bias = o.bias;
+            float *first = NULL;
+            for (int threads = 1; threads <= 3; threads++) {
+                cpu_context x = harness_open(threads);
+                float *c = harness_random(o.count_c, 3);
+                p.c = c;
+                if (x.level >= CPU_AVX2) cpu_matmul(&x, &p);
+                if (first) assert_memory_equal(first, c, sizeof(float) * (size_t)o.count_c);
+                if (first) free(c);
+                if (!first) first = c;
+                cpu_context_close(&x);
+            }
+            free(first);
+            operands_free(&o);
+        }
+    }
 }
 
 static void a_shape_is_prepared_once(void **state)
@@ -195,7 +249,9 @@ int main(void)
         cmocka_unit_test(fp32_products_equal_the_reference),
         cmocka_unit_test(bf16_products_equal_the_reference),
         cmocka_unit_test(widened_bf16_products_equal_the_reference),
+        cmocka_unit_test(packed_products_of_all_types_equal_the_reference),
         cmocka_unit_test(a_product_repeats_bit_for_bit),
+        cmocka_unit_test(products_do_not_depend_on_the_number_of_threads),
         cmocka_unit_test(a_shape_is_prepared_once),
         cmocka_unit_test(a_refused_product_is_reported_once),
     };
