@@ -105,5 +105,7 @@ void param_files_make(const model *m, dtype type, param_files *out);
 void param_files_clear(param_files *f);
 // Piece f out of the whole parameter (fp32, host): out[rows * cols] fp32 in the file's order.
 void param_file_extract(const model *m, const param_file *f, const float *whole, float *out);
+// The reverse: piece f of the whole parameter from in[rows * cols].
+void param_file_insert(const model *m, const param_file *f, const float *in, float *whole);
 
 #endif

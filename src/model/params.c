@@ -196,3 +196,14 @@ void param_file_extract(const model *m, const param_file *f, const float *whole,
     else
         memcpy(out, from, (size_t)(rows * cols) * sizeof *out);
 }
+
+void param_file_insert(const model *m, const param_file *f, const float *in, float *whole)
+{
+    const param *q = &m->param[f->param];
+    int64_t rows = q->decl->piece[f->piece].rows, cols = cols_of(q);
+    float *to = whole + f->first_row * cols;
+    if (q->decl->piece[f->piece].transposed)
+        transpose(in, cols, rows, to);
+    else
+        memcpy(to, in, (size_t)(rows * cols) * sizeof *to);
+}

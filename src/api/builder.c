@@ -1,0 +1,258 @@
+// builder.c -- the functions that a program's model family is written with: graph.h's, with every
+// argument looked at first, because a program's mistakes must become errors and not crashes. A
+// value is the graph's; only its type has another name outside.
+#include "api/api.h"
+
+#include <math.h>
+#include <string.h>
+
+static value *inner(trm_value *x)
+{
+    return (value *)x;
+}
+
+static trm_value *outer(value *x)
+{
+    return (trm_value *)x;
+}
+
+static bool is_broken(const trm_builder *b)
+{
+    return b->g->trouble.code != OK;
+}
+
+// Is x what a block computes with: a value of the block before, of the data, or of an op?
+static bool is_computed(trm_builder *b, trm_value *x, const char *call)
+{
+    const value *v = inner(x);
+    if (!v)
+        graph_misuse(b->g, "%s: an argument is NULL", call);
+    else if (v->param >= 0)
+        graph_misuse(b->g, "%s: a parameter stands where a computed value must", call);
+    else if (v->type == I32)
+        graph_misuse(b->g, "%s: token ids go into trm_embedding only", call);
+    return !is_broken(b);
+}
+
+// Is w a parameter of `dims` dimensions?
+static bool is_weight(trm_builder *b, trm_value *w, int dims, const char *call, const char *name)
+{
+    const value *v = inner(w);
+    if (!v || v->param < 0)
+        graph_misuse(b->g, "%s: %s must be a parameter", call, name);
+    else if (dims && v->dims != dims)
+        graph_misuse(b->g, "%s: %s must be a %s", call, name,
+                     dims == 1 ? "vector" : "matrix [rows, cols]");
+    return !is_broken(b);
+}
+
+static bool is_positive(trm_builder *b, int64_t number, const char *call, const char *name)
+{
+    if (number <= 0) graph_misuse(b->g, "%s: %s is %lld", call, name, (long long)number);
+    return !is_broken(b);
+}
+
+static bool is_finite(trm_builder *b, double number, const char *call, const char *name)
+{
+    if (!isfinite(number)) graph_misuse(b->g, "%s: %s is %g", call, name, number);
+    return !is_broken(b);
+}
+
+static bool is_first(trm_builder *b, const void *earlier, const char *call)
+{
+    if (earlier) graph_misuse(b->g, "%s: called twice in a block", call);
+    return !is_broken(b);
+}
+
+trm_value *trm_ids(trm_builder *b)
+{
+    return is_first(b, b->g->ids, "trm_ids") ? outer(build_ids(b->g)) : NULL;
+}
+
+trm_value *trm_features(trm_builder *b, int64_t cols)
+{
+    const char *call = "trm_features";
+    bool fine = is_first(b, b->g->ids, call) && is_positive(b, cols, call, "cols");
+    return fine ? outer(build_features(b->g, cols)) : NULL;
+}
+
+// Blocks hand over fp32 whatever they compute in, so that any may follow any.
+trm_value *trm_input(trm_builder *b, int64_t cols)
+{
+    const char *call = "trm_input";
+    bool fine = is_first(b, b->g->input, call) && is_positive(b, cols, call, "cols");
+    return fine ? outer(build_stream(b->g, cols)) : NULL;
+}
+
+void trm_output(trm_builder *b, trm_value *x)
+{
+    const char *call = "trm_output";
+    if (is_first(b, b->g->output, call) && is_computed(b, x, call))
+        build_output(b->g, build_widen(b->g, inner(x)));
+}
+
+trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t cols, trm_init init,
+                      double std)
+{
+    static const init_kind kinds[] = {
+        [TRM_NORMAL] = INIT_NORMAL, [TRM_ONES] = INIT_ONES, [TRM_ZEROS] = INIT_ZEROS};
+    enum { LONGEST = PARAM_NAME_BYTES - 1 };
+    if (!name || !name[0] || strlen(name) > LONGEST)
+        graph_misuse(b->g, "trm_weight: a name must have 1 to %d bytes", LONGEST);
+    else if (rows <= 0 || cols < 0)
+        graph_misuse(b->g, "%s: found [%lld, %lld]; valid: rows of at least 1, cols 0 for a vector",
+                     name, (long long)rows, (long long)cols);
+    else if ((unsigned)init > TRM_ZEROS || !isfinite(std) || std < 0)
+        graph_misuse(b->g, "%s: valid are TRM_NORMAL with a deviation, TRM_ONES and TRM_ZEROS",
+                     name);
+    if (is_broken(b)) return NULL;
+    return outer(build_weight(b->g, name, rows, cols, kinds[init], std));
+}
+
+void trm_stored_transposed(trm_builder *b, trm_value *w)
+{
+    if (is_weight(b, w, 2, "trm_stored_transposed", "w")) build_transposed(b->g, inner(w));
+}
+
+void trm_stored_rows(trm_builder *b, trm_value *w, const char *name, int64_t rows)
+{
+    const char *call = "trm_stored_rows";
+    if (!name || !name[0] || strlen(name) >= PARAM_NAME_BYTES)
+        graph_misuse(b->g, "%s: a name must have 1 to %d bytes", call, PARAM_NAME_BYTES - 1);
+    if (is_weight(b, w, 0, call, "w") && is_positive(b, rows, call, "rows"))
+        build_piece(b->g, inner(w), name, rows);
+}
+
+trm_value *trm_embedding(trm_builder *b, trm_value *ids, trm_value *tokens, trm_value *positions)
+{
+    const char *call = "trm_embedding";
+    if (!ids || inner(ids)->type != I32)
+        graph_misuse(b->g, "%s: ids must be those of trm_ids", call);
+    bool fine = is_weight(b, tokens, 2, call, "tokens") &&
+                (!positions || is_weight(b, positions, 2, call, "positions"));
+    return fine ? outer(build_embedding(b->g, inner(ids), inner(tokens), inner(positions), 1))
+                : NULL;
+}
+
+static bool is_layer(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias, const char *call)
+{
+    return is_computed(b, x, call) && is_weight(b, w, 2, call, "w") &&
+           (!bias || is_weight(b, bias, 1, call, "bias"));
+}
+
+trm_value *trm_linear(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias)
+{
+    bool fine = is_layer(b, x, w, bias, "trm_linear");
+    return fine ? outer(build_linear(b->g, inner(x), inner(w), inner(bias))) : NULL;
+}
+
+static bool is_norm(trm_builder *b, trm_value *x, trm_value *gain, double eps, const char *call)
+{
+    return is_computed(b, x, call) && is_weight(b, gain, 1, call, "gain") &&
+           is_finite(b, eps, call, "eps");
+}
+
+trm_value *trm_layer_norm(trm_builder *b, trm_value *x, trm_value *gain, trm_value *bias,
+                          double eps)
+{
+    const char *call = "trm_layer_norm";
+    bool fine = is_norm(b, x, gain, eps, call) && (!bias || is_weight(b, bias, 1, call, "bias"));
+    if (fine && bias && inner(bias)->dim[0] != inner(gain)->dim[0])
+        graph_misuse(b->g, "%s: gain and bias differ in length", call);
+    if (!fine || is_broken(b)) return NULL;
+    return outer(build_layer_norm(b->g, inner(x), inner(gain), inner(bias), eps));
+}
+
+trm_value *trm_rms_norm(trm_builder *b, trm_value *x, trm_value *gain, double eps)
+{
+    bool fine = is_norm(b, x, gain, eps, "trm_rms_norm");
+    return fine ? outer(build_rms_norm(b->g, inner(x), inner(gain), eps)) : NULL;
+}
+
+trm_value *trm_rope(trm_builder *b, trm_value *x, int64_t heads, int64_t head_dim,
+                    int64_t positions, const double *frequency, int64_t half)
+{
+    const char *call = "trm_rope";
+    if (!frequency) graph_misuse(b->g, "%s: frequency is NULL", call);
+    bool fine = is_computed(b, x, call) && is_positive(b, heads, call, "heads") &&
+                is_positive(b, head_dim, call, "head_dim") && is_positive(b, half, call, "half") &&
+                is_positive(b, positions, call, "positions");
+    if (!fine) return NULL;
+    return outer(build_rope(b->g, inner(x), heads, head_dim, positions, frequency, half));
+}
+
+trm_value *trm_attention(trm_builder *b, trm_value *qkv, int64_t heads, int64_t kv_heads,
+                         int64_t head_dim, double scale, double dropout)
+{
+    const char *call = "trm_attention";
+    if (!(dropout >= 0 && dropout < 1))
+        graph_misuse(b->g, "%s: dropout is %g; valid: 0 to less than 1", call, dropout);
+    bool fine = is_computed(b, qkv, call) && is_positive(b, heads, call, "heads") &&
+                is_positive(b, kv_heads, call, "kv_heads") &&
+                is_positive(b, head_dim, call, "head_dim") && is_finite(b, scale, call, "scale");
+    if (!fine) return NULL;
+    return outer(build_attention(b->g, inner(qkv), heads, kv_heads, head_dim, scale, dropout));
+}
+
+// The kernels' number of an activation; ACTIVATIONS after a misuse.
+static activation act_of(trm_builder *b, trm_act act, const char *call)
+{
+    static const activation table[] = {[TRM_GELU] = ACT_GELU,
+                                       [TRM_GELU_TANH] = ACT_GELU_TANH,
+                                       [TRM_RELU] = ACT_RELU,
+                                       [TRM_SILU] = ACT_SILU,
+                                       [TRM_TANH] = ACT_TANH};
+    if ((unsigned)act <= TRM_TANH) return table[act];
+    graph_misuse(b->g, "%s: %d is no trm_act", call, (int)act);
+    return ACTIVATIONS;
+}
+
+trm_value *trm_activation(trm_builder *b, trm_value *x, trm_act act)
+{
+    const activation a = act_of(b, act, "trm_activation");
+    return is_computed(b, x, "trm_activation") ? outer(build_activation(b->g, inner(x), a)) : NULL;
+}
+
+trm_value *trm_glu(trm_builder *b, trm_value *x, trm_act act)
+{
+    const activation a = act_of(b, act, "trm_glu");
+    return is_computed(b, x, "trm_glu") ? outer(build_glu(b->g, inner(x), a)) : NULL;
+}
+
+// The residual stream, which is wider in bf16, comes first inside; a program need not know.
+trm_value *trm_add(trm_builder *b, trm_value *x, trm_value *y)
+{
+    if (!is_computed(b, x, "trm_add") || !is_computed(b, y, "trm_add")) return NULL;
+    value *wide = inner(x), *other = inner(y);
+    if (wide->type != F32 && other->type == F32) wide = inner(y), other = inner(x);
+    return outer(build_add(b->g, wide, other, 1, 1));
+}
+
+trm_value *trm_dropout(trm_builder *b, trm_value *x, double p)
+{
+    if (!(p >= 0 && p < 1)) graph_misuse(b->g, "trm_dropout: p is %g; valid: 0 to less than 1", p);
+    return is_computed(b, x, "trm_dropout") ? outer(build_dropout(b->g, inner(x), p)) : NULL;
+}
+
+static bool is_loss(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias, const char *call)
+{
+    const void *earlier = b->has_loss ? b : NULL;
+    if (!is_first(b, earlier, call) || !is_layer(b, x, w, bias, call)) return false;
+    if (bias && inner(bias)->dim[0] != inner(w)->dim[0])
+        graph_misuse(b->g, "%s: w has %lld rows, the bias %lld", call, (long long)inner(w)->dim[0],
+                     (long long)inner(bias)->dim[0]);
+    b->has_loss = true;
+    return !is_broken(b);
+}
+
+void trm_cross_entropy(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias)
+{
+    if (is_loss(b, x, w, bias, "trm_cross_entropy"))
+        build_linear_cross_entropy(b->g, inner(x), inner(w), inner(bias), 1);
+}
+
+void trm_square_error(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias)
+{
+    if (is_loss(b, x, w, bias, "trm_square_error"))
+        build_linear_square_error(b->g, inner(x), inner(w), inner(bias));
+}

@@ -1,0 +1,150 @@
+// decoder.c -- text from a model folder: the decoder of train/ with its device and its weights, and
+// a tokenizer with its work area, as one handle each.
+#include "api/api.h"
+
+#include "data/tokenizer.h"
+#include "train/decoder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct trm_decoder {
+    model_config known; // of a family that Trireme knows
+    own_model own;      // or of the program's
+    device *device;
+    safetensors *weights;
+    decoder *inner;
+    const float *logits; // of what follows the sequence; NULL: nothing was fed
+};
+
+static status open_decoder(const char *folder, const trm_family *of, const void *config,
+                           int64_t max_tokens, trm_decoder **out, err *e)
+{
+    status result = OK;
+    const device_options options = {.threads = 0};
+    trm_decoder *d = calloc(1, sizeof *d);
+    if (!d) FAIL(E_IO, "out of memory");
+    if (of)
+        TRY(own_model_make(&d->own, of, config, e));
+    else
+        TRY(model_config_read(folder, &d->known, e));
+    TRY(safetensors_open_folder(folder, &d->weights, e));
+    TRY(device_open("cpu", &options, &d->device, e));
+    result = decoder_open(d->device, of ? &d->own.ops : family_find(d->known.family),
+                          of ? (const void *)&d->own : &d->known, F32, d->weights, max_tokens,
+                          &d->inner, e);
+    if (result != OK) {
+        err_prefix(e, "%s: ", folder);
+        goto done;
+    }
+    *out = d;
+    d = NULL;
+done:
+    trm_decoder_close(d);
+    return result;
+}
+
+trm_status trm_decoder_open(const char *folder, const trm_family *of, const void *config,
+                            int64_t max_tokens, trm_decoder **out, trm_error *error)
+{
+    err e = {.code = OK};
+    *out = NULL;
+    return api_give(open_decoder(folder, of, config, max_tokens, out, &e), &e, error);
+}
+
+void trm_decoder_close(trm_decoder *d)
+{
+    if (!d) return;
+    decoder_close(d->inner);
+    device_close(d->device);
+    safetensors_close(d->weights);
+    free(d);
+}
+
+trm_status trm_decoder_feed(trm_decoder *d, const int32_t *ids, int64_t count, const float **logits,
+                            trm_error *error)
+{
+    err e = {.code = OK};
+    status result = decoder_feed(d->inner, ids, count, &d->logits, &e);
+    if (result == OK && logits) *logits = d->logits;
+    return api_give(result, &e, error);
+}
+
+trm_status trm_decoder_sample(trm_decoder *d, double temperature, int64_t top_k, double top_p,
+                              uint64_t seed, int32_t *id, trm_error *error)
+{
+    err e = {.code = OK};
+    status result;
+    if (!d->logits)
+        result = err_set(&e, E_USAGE, "trm_decoder_sample: nothing was fed to go on from");
+    else
+        result = sample_token(d->logits, decoder_vocab(d->inner), temperature, top_k, top_p, seed,
+                              (uint64_t)decoder_position(d->inner), id, &e);
+    return api_give(result, &e, error);
+}
+
+int64_t trm_decoder_vocab(const trm_decoder *d)
+{
+    return decoder_vocab(d->inner);
+}
+
+void trm_decoder_rewind(trm_decoder *d)
+{
+    decoder_rewind(d->inner);
+    d->logits = NULL;
+}
+
+struct trm_tokenizer {
+    tokenizer *inner;
+    tokenizer_work *work;
+    text decoded;
+};
+
+static status open_tokenizer(const char *path, trm_tokenizer **out, err *e)
+{
+    status result = OK;
+    trm_tokenizer *t = calloc(1, sizeof *t);
+    if (!t) FAIL(E_IO, "out of memory");
+    TRY(tokenizer_load(path, &t->inner, e));
+    TRY(tokenizer_work_open(t->inner, &t->work, e));
+    *out = t;
+    t = NULL;
+done:
+    trm_tokenizer_close(t);
+    return result;
+}
+
+trm_status trm_tokenizer_open(const char *path, trm_tokenizer **out, trm_error *error)
+{
+    err e = {.code = OK};
+    *out = NULL;
+    return api_give(open_tokenizer(path, out, &e), &e, error);
+}
+
+void trm_tokenizer_close(trm_tokenizer *t)
+{
+    if (!t) return;
+    tokenizer_work_close(t->work);
+    tokenizer_close(t->inner);
+    text_clear(&t->decoded);
+    free(t);
+}
+
+trm_status trm_tokenizer_encode(trm_tokenizer *t, const char *at, size_t bytes, const int32_t **ids,
+                                size_t *count, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(tokenizer_encode(t->work, at, bytes, ids, count, &e), &e, error);
+}
+
+const char *trm_tokenizer_decode(trm_tokenizer *t, const int32_t *ids, size_t count)
+{
+    text_clear(&t->decoded);
+    tokenizer_decode(t->inner, ids, count, true, &t->decoded);
+    return t->decoded.at ? t->decoded.at : "";
+}
+
+int32_t trm_tokenizer_end(const trm_tokenizer *t)
+{
+    return tokenizer_end_of_text(t->inner);
+}

@@ -1,0 +1,174 @@
+// job.c -- a job as a program puts it together: a file, settings like those of the command line,
+// and what the program brings itself. It is read as a whole each time it is run or explained, so
+// that keys are compared with each other only when all of them are there.
+#include "api/api.h"
+
+#include "base/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static status open_job(const char *path, trm_job **out, err *e)
+{
+    status result = OK;
+    trm_job *j = calloc(1, sizeof *j);
+    if (!j) FAIL(E_IO, "out of memory");
+    if (path) j->path = text_copy(path);
+    TRY(job_check_settings(path, 0, NULL, e));
+    *out = j;
+    j = NULL;
+done:
+    trm_job_close(j);
+    return result;
+}
+
+trm_status trm_job_open(const char *path, trm_job **out, trm_error *error)
+{
+    err e = {.code = OK};
+    *out = NULL;
+    return api_give(open_job(path, out, &e), &e, error);
+}
+
+void trm_job_close(trm_job *j)
+{
+    if (!j) return;
+    for (int i = 0; i < j->count; i++) free(j->args[i]);
+    free(j->args);
+    free(j->path);
+    free(j->config_json);
+    text_clear(&j->explained);
+    free(j);
+}
+
+static status set(trm_job *j, const char *key, const char *to, err *e)
+{
+    status result = OK;
+    text arg = {0};
+    if (!key || !to) FAIL(E_USAGE, "%s: a key and a value are needed", key ? key : "NULL");
+    // Those of the command line that are no keys.
+    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0)
+        FAIL(E_USAGE, "%s: a flag of `trireme train`, not a key", key);
+    text_addf(&arg, "--%s=%s", key, to);
+    TRY(job_check_settings(NULL, 1, &arg.at, e));
+    char **args = realloc(j->args, (size_t)(j->count + 1) * sizeof *args);
+    if (!args) FAIL(E_IO, "out of memory");
+    j->args = args;
+    j->args[j->count++] = arg.at;
+    arg = (text){0};
+done:
+    text_clear(&arg);
+    return result;
+}
+
+trm_status trm_job_set(trm_job *j, const char *key, const char *to, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(set(j, key, to, &e), &e, error);
+}
+
+trm_status trm_job_use_data(trm_job *j, trm_part part, const trm_dataset *data, trm_error *error)
+{
+    err e = {.code = OK};
+    const bool train = part == TRM_TRAIN;
+    status result = own_data_make(train ? &j->train : &j->valid, data, &e);
+    if (result == OK && train) j->has_train = true;
+    if (result == OK && !train) j->has_valid = true;
+    return api_give(result, &e, error);
+}
+
+static status check_json(const char *config_json, err *e)
+{
+    json_error_t problem;
+    json_t *parsed = json_loads(config_json, JSON_REJECT_DUPLICATES, &problem);
+    bool fine = json_is_object(parsed);
+    json_decref(parsed);
+    if (fine) return OK;
+    return err_set(e, E_USAGE, "model: config_json is not a JSON object%s%s",
+                   problem.text[0] ? ": " : "", problem.text);
+}
+
+// {"model_type": "name"}
+static char *least_json(const char *name)
+{
+    json_t *o = json_pack("{s:s}", "model_type", name);
+    char *s = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
+    json_decref(o);
+    return s;
+}
+
+static status use_model(trm_job *j, const trm_family *of, const void *config,
+                        const char *config_json, err *e)
+{
+    status result = OK;
+    if (config_json) TRY(check_json(config_json, e));
+    TRY(own_model_make(&j->model, of, config, e));
+    free(j->config_json);
+    j->config_json = config_json ? text_copy(config_json) : least_json(of->name);
+    if (!j->config_json) FAIL(E_USAGE, "model: the family's name is not UTF-8");
+    j->has_model = true;
+done:
+    return result;
+}
+
+trm_status trm_job_use_model(trm_job *j, const trm_family *of, const void *config,
+                             const char *config_json, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(use_model(j, of, config, config_json, &e), &e, error);
+}
+
+// Checkpoints carry the tokenizer of the model that the job starts from.
+static void find_tokenizer(ready *r)
+{
+    const char *folder = r->job->model.path;
+    char *path = folder ? file_join(folder, "tokenizer.json") : NULL;
+    if (path && file_exists(path)) r->inputs.tokenizer_folder = text_copy(folder);
+    free(path);
+}
+
+status job_ready(trm_job *j, ready *out, err *e)
+{
+    status result = OK;
+    const job_own own = {.model = j->has_model,
+                         .train = j->has_train,
+                         .valid = j->has_valid,
+                         .positions = j->train.of.positions};
+    const own_inputs in = {.family = j->has_model ? &j->model.ops : NULL,
+                           .config = &j->model,
+                           .train = j->has_train ? &j->train.base : NULL,
+                           .valid = j->has_valid ? &j->valid.base : NULL};
+    *out = (ready){.job = NULL};
+    TRY(job_open_own(j->path, j->count, j->args, &own, &out->job, e));
+    TRY(inputs_open_own(out->job, &in, &out->inputs, e));
+    find_tokenizer(out);
+done:
+    if (result != OK) ready_close(out);
+    return result;
+}
+
+void ready_close(ready *r)
+{
+    inputs_close(&r->inputs);
+    job_close(r->job);
+    *r = (ready){.job = NULL};
+}
+
+static status explain(trm_job *j, err *e)
+{
+    status result = OK;
+    ready r;
+    TRY(job_ready(j, &r, e));
+    text_clear(&j->explained);
+    result = session_explain(r.job, &r.inputs, false, &j->explained, e);
+    ready_close(&r);
+done:
+    return result;
+}
+
+trm_status trm_job_explain(trm_job *j, const char **out, trm_error *error)
+{
+    err e = {.code = OK};
+    status result = explain(j, &e);
+    *out = result == OK ? j->explained.at : NULL;
+    return api_give(result, &e, error);
+}

@@ -1,0 +1,146 @@
+// run.c -- trm_run: from a complete job to ranks that each have a trainer, and what a rank's
+// function does with it. Weights by name are in tensors.c.
+#include "api/api.h"
+
+#include "ckpt/ckpt.h"
+#include "launch/launch.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct request {
+    ready ready;
+    const char *config_json; // NULL: of the job's model
+    trm_rank_main fn;
+    void *arg;
+} request;
+
+static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
+{
+    status result = OK;
+    const request *q = arg;
+    trm_error why = {.code = TRM_OK};
+    trm_trainer t = {.ready = &q->ready, .config_json = q->config_json, .world = w, .rank = rank};
+    (void)ranks;
+    TRY(session_open(q->ready.job, &q->ready.inputs, w, rank, &t.session, e));
+    param_files_make(trainer_get_model(t.session.trainer), F32, &t.files);
+    TRY(api_take(q->fn(&t, q->arg, &why), &why, e));
+done:
+    if (result != OK && result != E_INTERRUPTED) session_abort(&t.session, e);
+    param_files_clear(&t.files);
+    session_close(&t.session);
+    return result;
+}
+
+// A forked rank has none of the threads that its libraries believe to have: it would wait for them
+// forever.
+static status check_alone(err *e)
+{
+    int threads = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d))
+        if (entry->d_name[0] != '.') threads++;
+    if (d) closedir(d);
+    if (threads <= 1) return OK;
+    return err_set(e, E_USAGE,
+                   "launch.as: processes cannot be forked from a process that has %d threads; "
+                   "valid: threads, or trm_run before other threads are started",
+                   threads);
+}
+
+static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
+{
+    status result = OK;
+    request q = {.config_json = j->config_json, .fn = fn, .arg = arg};
+    if (!fn) FAIL(E_USAGE, "trm_run: the ranks have nothing to do: its function is NULL");
+    TRY(job_ready(j, &q.ready, e));
+    if (!q.ready.job->launch.as_threads) TRY(check_alone(e));
+    const launch_options o = {.ranks = q.ready.job->launch.ranks,
+                              .as_threads = q.ready.job->launch.as_threads};
+    TRY(launch_ranks(&o, run_rank, &q, NULL, e));
+done:
+    if (result == E_INTERRUPTED) err_set(e, result, "a rank ended the run early");
+    ready_close(&q.ready);
+    return result;
+}
+
+trm_status trm_run(trm_job *j, trm_rank_main fn, void *arg, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(run(j, fn, arg, &e), &e, error);
+}
+
+int trm_trainer_rank(const trm_trainer *t)
+{
+    return t->rank;
+}
+
+int trm_trainer_ranks(const trm_trainer *t)
+{
+    return t->session.comm->size;
+}
+
+uint64_t trm_trainer_steps_left(const trm_trainer *t)
+{
+    const uint64_t steps = (uint64_t)t->ready->job->train.steps,
+                   done = trainer_steps_done(t->session.trainer);
+    return t->stopped || done >= steps ? 0 : steps - done;
+}
+
+trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error)
+{
+    err e = {.code = OK};
+    step_result s;
+    status result = trainer_step(t->session.trainer, world_stop_requested(t->world), &s, &e);
+    if (result != OK) return api_give(result, &e, error);
+    t->stopped = t->stopped || s.stop;
+    if (out)
+        *out = (trm_step){.step = s.step,
+                          .steps = (uint64_t)t->ready->job->train.steps,
+                          .loss = s.loss,
+                          .grad_norm = s.grad_norm,
+                          .lr = s.lr,
+                          .positions = s.tokens,
+                          .seconds = s.seconds,
+                          .skipped = s.skipped};
+    return TRM_OK;
+}
+
+void trm_trainer_stop(trm_trainer *t)
+{
+    world_request_stop(t->world);
+}
+
+trm_status trm_trainer_evaluate(trm_trainer *t, int64_t batches, double *loss, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(trainer_evaluate(t->session.trainer, batches, loss, NULL, &e), &e, error);
+}
+
+trm_status trm_trainer_save(trm_trainer *t, trm_error *error)
+{
+    err e = {.code = OK};
+    const ready *r = t->ready;
+    return api_give(session_save(&t->session, r->job, &r->inputs, t->config_json, NULL, &e), &e,
+                    error);
+}
+
+static status resume(trm_trainer *t, const char *folder, err *e)
+{
+    status result = OK;
+    char *newest = NULL;
+    // One rank reads all bytes of a folder that is named; what it finds ends the run for all.
+    if (folder && t->rank == 0) TRY(ckpt_verify(folder, e));
+    if (!folder) TRY(ckpt_newest(t->ready->job->train.out, &newest, NULL, e));
+    if (folder || newest) TRY(trainer_resume(t->session.trainer, folder ? folder : newest, e));
+done:
+    free(newest);
+    return result;
+}
+
+trm_status trm_trainer_resume(trm_trainer *t, const char *folder, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(resume(t, folder, &e), &e, error);
+}

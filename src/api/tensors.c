@@ -1,0 +1,75 @@
+// tensors.c -- a trainer's weights, tensor by tensor under the names that they have in
+// model.safetensors, out to the program and in again.
+#include "api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool trm_trainer_tensor(const trm_trainer *t, int index, trm_tensor *out)
+{
+    if (index < 0 || index >= t->files.count) return false;
+    const tensor_info *i = &t->files.info[index];
+    *out = (trm_tensor){.name = i->name, .rows = i->dim[0], .cols = i->dims == 2 ? i->dim[1] : 0};
+    return true;
+}
+
+// The tensor, and room for the whole parameter that it is a piece of.
+static status find(const trm_trainer *t, const char *name, size_t count, const param_file **file,
+                   float **whole, err *e)
+{
+    for (int i = 0; i < t->files.count; i++) {
+        const param_file *f = &t->files.file[i];
+        const size_t has = (size_t)t->files.info[i].bytes / sizeof(float);
+        if (strcmp(f->name, name) != 0) continue;
+        if (count != has)
+            return err_set(e, E_USAGE, "tensor %s has %zu elements, not %zu", name, has, count);
+        const int64_t all = trainer_get_model(t->session.trainer)->param[f->param].count;
+        *whole = malloc((size_t)all * sizeof **whole);
+        *file = f;
+        return *whole ? OK : err_set(e, E_IO, "no memory for tensor %s", name);
+    }
+    return err_set(e, E_USAGE, "the model has no tensor %s", name);
+}
+
+static status read_tensor(trm_trainer *t, const char *name, float *out, size_t count, err *e)
+{
+    status result = OK;
+    const param_file *f;
+    float *whole = NULL;
+    TRY(find(t, name, count, &f, &whole, e));
+    TRY(trainer_read_state(t->session.trainer, STATE_WEIGHT, f->param, whole, e));
+    param_file_extract(trainer_get_model(t->session.trainer), f, whole, out);
+done:
+    free(whole);
+    return result;
+}
+
+trm_status trm_trainer_read(trm_trainer *t, const char *name, float *out, size_t count,
+                            trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(read_tensor(t, name, out, count, &e), &e, error);
+}
+
+static status write_tensor(trm_trainer *t, const char *name, const float *in, size_t count, err *e)
+{
+    status result = OK;
+    trainer *x = t->session.trainer;
+    const param_file *f;
+    float *whole = NULL;
+    TRY(find(t, name, count, &f, &whole, e));
+    TRY(trainer_read_state(x, STATE_WEIGHT, f->param, whole, e));
+    param_file_insert(trainer_get_model(x), f, in, whole);
+    TRY(trainer_write_state(x, STATE_WEIGHT, f->param, whole, e));
+    TRY(trainer_restore(x, trainer_steps_done(x), e));
+done:
+    free(whole);
+    return result;
+}
+
+trm_status trm_trainer_write(trm_trainer *t, const char *name, const float *in, size_t count,
+                             trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(write_tensor(t, name, in, count, &e), &e, error);
+}
