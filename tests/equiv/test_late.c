@@ -62,7 +62,8 @@ static uint64_t weights_digest(trainer *t)
 static void run_steps(golden *g, dtype precision, outcome *out)
 {
     trainer *t = NULL;
-    trainer_options o = golden_options(g, UPDATE_ADAMW, precision, 1);
+    trainer_options o =
+        golden_options(g, UPDATE_ADAMW, precision, g->config.family == FAMILY_MLP ? 4 : 1);
     o.replicas_every = 1;
     if (trainer_open(&o, &t, NULL) != OK) out->failed = true;
     for (int s = 0; s < STEPS && !out->failed; s++) {
@@ -131,11 +132,11 @@ static void test_late_streams_give_the_same_bits(void **state)
 static void test_a_missing_wait_is_noticed(void **state)
 {
     (void)state;
-    outcome want = run_alone("gpt2_new", F32, -1, -1);
+    outcome want = run_alone("mlp_values", F32, -1, -1);
     int noticed = 0;
     for (int w = 0; w < want.waits; w++) {
-        outcome first = run_alone("gpt2_new", F32, LATE_OTHERS_FIRST, w);
-        outcome last = run_alone("gpt2_new", F32, LATE_OTHERS_LAST, w);
+        outcome first = run_alone("mlp_values", F32, LATE_OTHERS_FIRST, w);
+        outcome last = run_alone("mlp_values", F32, LATE_OTHERS_LAST, w);
         bool same_first = !first.failed && first.digest == want.digest &&
                           !memcmp(first.loss, want.loss, sizeof want.loss);
         bool same_last = !last.failed && last.digest == want.digest &&
