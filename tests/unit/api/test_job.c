@@ -1,0 +1,139 @@
+// A job that a program puts together: what is refused at once, and what when it is complete.
+#include "unit/api/fixture.h"
+
+static void keys_are_checked_when_they_are_set(void **state)
+{
+    (void)state;
+    trm_job *job = new_job();
+    REFUSE(trm_job_set(job, "train.stepz", "4", &error));
+    HAS("train.stepz");
+    HAS("did you mean");
+    REFUSE(trm_job_set(job, "train.steps", "-4", &error));
+    HAS("train.steps");
+    REFUSE(trm_job_set(job, "resume", "auto", &error));
+    HAS("resume");
+    REFUSE(trm_job_set(job, NULL, "auto", &error));
+    // The job is as before: it still runs four steps.
+    const char *text;
+    SET(job, "model.family", "mlp", "model.features", "3", "model.classes", "2", "model.hidden",
+        "4", "model.layers", "2", "data.train", "none.safetensors");
+    REFUSE(trm_job_explain(job, &text, &error));
+    HAS("none.safetensors");
+    trm_job_close(job);
+}
+
+static void an_error_may_be_of_no_interest(void **state)
+{
+    (void)state;
+    trm_job *job = NULL;
+    assert_int_equal(trm_job_open("absent.yaml", &job, NULL), TRM_USAGE);
+    assert_null(job);
+    trm_job_close(job);
+    REFUSE(trm_job_open("absent.yaml", &job, &error));
+    HAS("absent.yaml");
+    assert_int_equal(error.code, TRM_USAGE);
+    assert_string_equal(trm_version(), "0.1.0");
+}
+
+static void a_job_file_is_read_at_once(void **state)
+{
+    (void)state;
+    trm_job *job = NULL;
+    const char bad[] = "train:\n  stepz: 3\n";
+    assert_int_equal(file_replace("bad.yaml", bad, sizeof bad - 1, NULL), OK);
+    REFUSE(trm_job_open("bad.yaml", &job, &error));
+    HAS("bad.yaml:2: train.stepz");
+}
+
+static void explain_tells_values_plan_and_schedule(void **state)
+{
+    (void)state;
+    trm_job *job = new_gpt2();
+    const char *text = NULL;
+    ACCEPT(trm_job_explain(job, &text, &error));
+    assert_non_null(strstr(text, "train.steps"));
+    assert_non_null(strstr(text, "FLOP per rank and step"));
+    assert_non_null(strstr(text, "REDUCE"));
+    trm_job_close(job);
+}
+
+static void what_the_program_brings_is_not_named_too(void **state)
+{
+    (void)state;
+    const char *text;
+    trm_job *job = new_gpt2();
+    SET(job, "data.train", "mock");
+    REFUSE(trm_job_explain(job, &text, &error));
+    HAS("data.train: given, but the program brings");
+    trm_job_close(job);
+    job = new_gpt2();
+    SET(job, "data.seq_len", "5");
+    REFUSE(trm_job_explain(job, &text, &error));
+    HAS("data.seq_len");
+    HAS("8 positions");
+    trm_job_close(job);
+}
+
+static void impossible_data_are_refused(void **state)
+{
+    (void)state;
+    trm_job *job = new_job();
+    trm_dataset d = counting;
+    d.samples = 0;
+    REFUSE(trm_job_use_data(job, TRM_TRAIN, &d, &error));
+    HAS("samples");
+    d = counting, d.positions = -1;
+    REFUSE(trm_job_use_data(job, TRM_TRAIN, &d, &error));
+    HAS("positions is -1");
+    d = counting, d.features = INT64_MAX;
+    REFUSE(trm_job_use_data(job, TRM_TRAIN, &d, &error));
+    HAS("features");
+    d = counting, d.read = NULL;
+    REFUSE(trm_job_use_data(job, TRM_TRAIN, &d, &error));
+    HAS("read is NULL");
+    trm_job_close(job);
+}
+
+static void data_that_do_not_fit_the_model_are_refused(void **state)
+{
+    (void)state;
+    const char *text;
+    trm_job *job = new_gpt2();
+    trm_dataset d = counting;
+    d.positions = 17; // max_seq is 16
+    ACCEPT(trm_job_use_data(job, TRM_TRAIN, &d, &error));
+    REFUSE(trm_job_explain(job, &text, &error));
+    HAS("17");
+    d = counting, d.features = 3;
+    ACCEPT(trm_job_use_data(job, TRM_TRAIN, &d, &error));
+    REFUSE(trm_job_explain(job, &text, &error));
+    HAS("the data are vectors, the model takes tokens");
+    trm_job_close(job);
+}
+
+static void a_job_that_needs_too_much_memory_says_so(void **state)
+{
+    (void)state;
+    const char *text;
+    trm_job *job = new_gpt2();
+    SET(job, "memory.budget", "1Mi");
+    assert_int_equal(trm_job_explain(job, &text, &error), TRM_TOO_LARGE);
+    HAS("memory.budget is 1.00 MiB");
+    trm_job_close(job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(keys_are_checked_when_they_are_set, enter_folder,
+                                        leave_folder),
+        cmocka_unit_test_setup_teardown(an_error_may_be_of_no_interest, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(a_job_file_is_read_at_once, enter_folder, leave_folder),
+        cmocka_unit_test(explain_tells_values_plan_and_schedule),
+        cmocka_unit_test(what_the_program_brings_is_not_named_too),
+        cmocka_unit_test(impossible_data_are_refused),
+        cmocka_unit_test(data_that_do_not_fit_the_model_are_refused),
+        cmocka_unit_test(a_job_that_needs_too_much_memory_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
