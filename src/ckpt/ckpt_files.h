@@ -39,6 +39,8 @@ status ckpt_point_latest(const char *checkpoints, int64_t step, err *e);
 // Removes replaced ones and all but `keep` (0 = all stay) checkpoints; the one of `step` stays
 // always.
 status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, err *e);
+// Marks a temporary folder as being written, until *lock is closed or its process is gone.
+status ckpt_lock(const char *folder, int *lock, err *e);
 // Removes what processes that are gone left unfinished.
 status ckpt_sweep(const char *checkpoints, err *e);
 

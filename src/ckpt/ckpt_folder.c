@@ -9,10 +9,11 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define REPLACED  ".replaced"
@@ -145,13 +146,32 @@ done:
     return result;
 }
 
-// Is this something unfinished, of a process that is gone (or of this one, which has ended it)?
-static bool is_left_over(const char *name)
+// A descriptor that holds the folder's lock, or -1 and errno: EWOULDBLOCK when another has it.
+static int lock_folder(const char *path)
 {
-    const char *dash = strrchr(name, '-');
-    if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) || !dash) return false;
-    long pid = strtol(dash + 1, NULL, 10);
-    return pid <= 0 || pid == getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    // A file system without locks has no other writer to tell from.
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return fd;
+    close(fd);
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
+status ckpt_lock(const char *folder, int *lock, err *e)
+{
+    *lock = lock_folder(folder);
+    return *lock < 0 ? err_errno(e, "cannot lock the folder %s", folder) : OK;
+}
+
+// Is this something unfinished whose process is gone? The kernel gives up the lock of a dead one; a
+// process number could be a zombie's or have come back.
+static bool is_left_over(const char *path, const char *name)
+{
+    if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) != 0) return false;
+    int lock = lock_folder(path);
+    if (lock < 0) return errno != EWOULDBLOCK;
+    close(lock);
+    return true;
 }
 
 status ckpt_sweep(const char *checkpoints, err *e)
@@ -164,9 +184,8 @@ status ckpt_sweep(const char *checkpoints, err *e)
         goto done;
     }
     while ((d = readdir(dir))) {
-        if (!is_left_over(d->d_name)) continue;
         char *path = file_join(checkpoints, d->d_name);
-        result = file_remove_tree(path, e);
+        if (is_left_over(path, d->d_name)) result = file_remove_tree(path, e);
         free(path);
         if (result != OK) goto done;
     }

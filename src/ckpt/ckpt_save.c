@@ -19,6 +19,7 @@ typedef struct save {
     char *folder; // the temporary one
     json_t *files;
     json_t *values; // state.json
+    int lock;       // of the folder, while it is written
 } save;
 
 static status put_file(save *s, const char *name, const void *data, size_t bytes, err *e)
@@ -163,6 +164,7 @@ static status put_everything(save *s, err *e)
     char *inner = file_join(s->folder, "trireme");
     TRY(file_remove_tree(s->folder, e));
     TRY(make_folder(s->folder, e));
+    TRY(ckpt_lock(s->folder, &s->lock, e));
     TRY(make_folder(inner, e));
     TRY(put_file(s, "config.json", o->config_json, strlen(o->config_json), e));
     TRY(copy_tokenizer(s, e));
@@ -197,7 +199,7 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     char *checkpoints = file_join(o->out, "checkpoints");
     ckpt_entry_name(name, o->step);
     snprintf(hidden, sizeof hidden, ".tmp-%s-%ld", name, (long)getpid());
-    save s = {.o = o, .folder = file_join(checkpoints, hidden), .files = json_array()};
+    save s = {.o = o, .folder = file_join(checkpoints, hidden), .files = json_array(), .lock = -1};
     TRY(read_values(&s, e));
     TRY(file_make_directories(checkpoints, e));
     TRY(ckpt_sweep(checkpoints, e));
@@ -219,6 +221,7 @@ done:
                 e, "the checkpoint of step %" PRId64 " is not saved, older ones stay: ", o->step);
         file_remove_tree(s.folder, NULL);
     }
+    if (s.lock >= 0) close(s.lock);
     json_decref(s.files);
     json_decref(s.values);
     free(s.folder);

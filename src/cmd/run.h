@@ -15,6 +15,7 @@ typedef struct start {
     uint64_t resume_step;
     char *log_path;
     double began; // clock_seconds when the program started
+    int lock;     // descriptor that holds the folder's lock, -1: none
     bool opened;  // the run's directory is ours to write in
 } start;
 

@@ -8,9 +8,37 @@
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+// A folder that cannot be written in is a bad value of its key: nothing was started.
+static status of_out(status result, err *e)
+{
+    if (result == OK) return OK;
+    err_prefix(e, "train.out: ");
+    return e->code = E_USAGE;
+}
+
+// One run writes into a folder at a time. The ranks of a run that was killed need a moment to go.
+static status lock_directory(start *s, err *e)
+{
+    enum { TRIES = 100, WAIT_US = 20000 };
+    const char *out = s->job->train.out;
+    if (s->lock >= 0) return OK;
+    s->lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->lock < 0) return err_errno(e, "cannot open the folder %s", out);
+    for (int i = 0; i < TRIES; i++) {
+        // A file system without locks cannot tell.
+        if (flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return OK;
+        usleep(WAIT_US);
+    }
+    return err_set(e, E_USAGE, "%s: another run is writing into it", out);
+}
 
 // A run's directory holds one job. What may differ when it goes on is the job file's own business.
 static status check_directory(const start *s, bool *goes_on, err *e)
@@ -25,6 +53,12 @@ static status check_directory(const start *s, bool *goes_on, err *e)
 done:
     free(old);
     return result;
+}
+
+static void print_warnings(const char *lines)
+{
+    for (const char *at = lines; at && *at; at += strcspn(at, "\n") + 1)
+        fprintf(stderr, "trireme: %.*s\n", (int)strcspn(at, "\n"), at);
 }
 
 static status find_checkpoint(start *s, bool goes_on, err *e)
@@ -42,7 +76,7 @@ static status find_checkpoint(start *s, bool goes_on, err *e)
         s->resume = text_copy(j->resume_from);
     } else if (goes_on) {
         TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
-        if (warnings.bytes) fprintf(stderr, "trireme: %s\n", warnings.at);
+        print_warnings(warnings.at);
     }
     if (s->resume) {
         int64_t step;
@@ -82,20 +116,18 @@ done:
     return result;
 }
 
-static status write_directory(const start *s, const tokenizer *t, err *e)
+static status write_directory(start *s, const tokenizer *t, err *e)
 {
     status result = OK;
     text yaml = {0};
     char *path = file_join(s->job->train.out, "job.yaml");
-    TRY(file_make_directories(t ? s->inputs.tokenizer_folder : s->job->train.out, e));
+    TRY(file_make_directories(s->job->train.out, e));
+    TRY(lock_directory(s, e));
+    if (t) TRY(file_make_directories(s->inputs.tokenizer_folder, e));
     if (t) TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
     job_write_yaml(s->job, &yaml);
     TRY(file_replace(path, yaml.at, yaml.bytes, e));
 done:
-    if (result != OK) {
-        err_prefix(e, "train.out: ");
-        result = e->code = E_USAGE; // nothing was started
-    }
     text_clear(&yaml);
     free(path);
     return result;
@@ -106,7 +138,7 @@ static status claim_directory(start *s, err *e)
     status result = OK;
     tokenizer *t = NULL;
     TRY(find_tokenizer(s, &t, e));
-    TRY(write_directory(s, t, e));
+    TRY(of_out(write_directory(s, t, e), e));
     s->log_path = file_join(s->job->train.out, "log.jsonl");
     s->opened = true;
 done:
@@ -122,6 +154,7 @@ status start_open(start *s, int argc, char **argv, err *e)
     int skip = path ? 2 : 1;
     TRY(job_open(path, argc - skip, argv + skip, &s->job, e));
     TRY(inputs_open(s->job, &s->inputs, e));
+    if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
     TRY(check_directory(s, &goes_on, e));
     TRY(find_checkpoint(s, goes_on, e));
     TRY(claim_directory(s, e));
@@ -142,6 +175,7 @@ void start_log_error(const start *s, int rank, const err *why)
 
 void start_close(start *s)
 {
+    if (s->lock >= 0) close(s->lock);
     inputs_close(&s->inputs);
     free(s->resume);
     free(s->log_path);

@@ -57,7 +57,7 @@ int cmd_train(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    start s = {0};
+    start s = {.lock = -1};
     int first_rank = -1;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return cmd_job_help(usage);

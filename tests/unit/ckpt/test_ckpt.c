@@ -3,7 +3,9 @@
 #include "ckpt_fixture.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 static void save_good(int64_t step, int64_t mark, int64_t keep)
@@ -269,7 +271,7 @@ static void absent_values_are_named(void **state)
     free(path);
 }
 
-static void only_leftovers_of_the_dead_are_swept(void **state)
+static void only_leftovers_that_nobody_writes_are_swept(void **state)
 {
     (void)state;
     char name[64];
@@ -278,9 +280,14 @@ static void only_leftovers_of_the_dead_are_swept(void **state)
     char *alive = inside(name);
     assert_int_equal(file_make_directories(dead, NULL), OK);
     assert_int_equal(file_make_directories(alive, NULL), OK);
+    const int lock = open(alive, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
     save_good(10, 1, 0);
     assert_false(file_exists(dead));
     assert_true(file_exists(alive));
+    close(lock);
+    save_good(20, 2, 0);
+    assert_false(file_exists(alive));
     free(dead);
     free(alive);
 }
@@ -316,7 +323,7 @@ int main(void)
         IN_FOLDER(a_broken_manifest_is_refused),
         IN_FOLDER(what_is_no_checkpoint_is_not_opened),
         IN_FOLDER(absent_values_are_named),
-        IN_FOLDER(only_leftovers_of_the_dead_are_swept),
+        IN_FOLDER(only_leftovers_that_nobody_writes_are_swept),
         IN_FOLDER(state_that_is_no_object_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
