@@ -101,7 +101,14 @@ static status check_data(job *j, err *e)
                "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
                "or a list of {path, weight}");
     if (j->own.model) goto done; // it says so itself, when it is traced
-    bool too_long = c->family != FAMILY_MLP && j->data.seq_len > c->max_seq;
+    if (c->family == FAMILY_MLP) {
+        if (given(j, "data.seq_len") && j->data.seq_len != 1)
+            REFUSE("data.seq_len", "found %lld; mlp reads vectors, valid: 1",
+                   (long long)j->data.seq_len);
+        j->data.seq_len = 1;
+        goto done;
+    }
+    bool too_long = j->data.seq_len > c->max_seq;
     if (too_long && !given(j, "data.seq_len") && !j->own.train)
         j->data.seq_len = c->max_seq;
     else if (too_long)

@@ -15,7 +15,7 @@
     {                                                                                              \
         __VA_ARGS__, NULL                                                                          \
     }
-#define FROM(bound)   .low = (bound), .high = 9e18
+#define FROM(bound)   .low = (bound), .high = 1e308 // no bound but the type's
 #define AUTO          .special = "auto", .special_value = 0
 #define DS(name)      .schedules = 1u << (name)
 #define DS_WARMUP     .schedules = 1u << LR_WARMUP | 1u << LR_WARMUP_DECAY

@@ -8,11 +8,21 @@
 
 #include <string.h>
 
+status device_check(const char *name, const device_options *options, err *e)
+{
+    status result = OK;
+    cpu_level level;
+    if (strcmp(name, "cpu") != 0) FAIL(E_USAGE, "device %s: valid is cpu", name);
+    TRY(cpu_level_choose(options ? options->isa : NULL, &level, e));
+done:
+    return result;
+}
+
 status device_open(const char *name, const device_options *options, device **out, err *e)
 {
     status result = OK;
     *out = NULL;
-    if (strcmp(name, "cpu") != 0) FAIL(E_USAGE, "device %s: valid is cpu", name);
+    TRY(device_check(name, options, e));
     TRY(cpu_device_open(options, out, e));
 done:
     return result;

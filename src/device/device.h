@@ -89,6 +89,8 @@ typedef struct device_options {
 // Opens a device by name ("cpu"). E_USAGE for a name or isa that is unknown or not on this machine.
 // Must be called on the thread that will issue its work.
 status device_open(const char *name, const device_options *options, device **out, err *e);
+// Would device_open take these options on this machine? Starts no thread: for a process that forks.
+status device_check(const char *name, const device_options *options, err *e);
 void device_close(device *d); // NULL allowed
 
 // Counting wrappers over the table; all code above calls these.

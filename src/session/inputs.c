@@ -130,6 +130,7 @@ status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
     model_limits limits;
     *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
                     .config = own->family ? own->config : &j->model.config};
+    TRY(device_check(j->launch.device, &(device_options){0}, e));
     TRY(job_solve_batch(j, ranks, INT64_MAX, e));
     TRY(open_model(j, out, &limits, e));
     TRY(open_all_data(j, own, out, limits, e));

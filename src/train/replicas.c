@@ -1,10 +1,10 @@
 // replicas.c -- are the replicas equal, and are their data different? A digest of each rank's
-// weights and the hash of its first batch are gathered and compared.
+// weights and the hash of its first step's batches are gathered and compared.
 #include "train/state.h"
 
 #include <inttypes.h>
 
-// Two words per rank: the digest of its weights, the hash of its first batch.
+// Two words per rank: the digest of its weights, the hash of its batches of step 1.
 static status gather(trainer *t, err *e)
 {
     status result = OK;
@@ -34,7 +34,8 @@ static status compare_first_batches(const trainer *t, err *e)
             if (t->host_digest[2 * r + 1] == t->host_digest[2 * q + 1])
                 return err_set(
                     e, E_USAGE,
-                    "ranks %d and %d read identical data in step 1; every rank must have its own",
+                    "ranks %d and %d read identical data in step 1; every rank must have its own "
+                    "(where samples do repeat: checks.replicas_every 0)",
                     q, r);
     return OK;
 }

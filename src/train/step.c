@@ -77,8 +77,7 @@ static status run_load(trainer *t, const instr *x, err *e)
     release_batch(t);
     TRY(loader_next(t->loader, t->steps_done, x->micro, &t->batch, e));
     t->batch_held = true;
-    if (!t->loaded_any) t->first_hash = t->batch.hash;
-    t->loaded_any = true;
+    if (t->steps_done == 0) t->first_hash = t->first_hash * 31 + t->batch.hash;
     copy_batch(t, (int)(t->loads++ % SLOTS));
 done:
     return result;
