@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 
 #include "ckpt/ckpt.h"
+#include "cmd/flags.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,28 +41,38 @@ done:
     return result;
 }
 
+typedef struct request {
+    bool json, help;
+} request;
+
+static const flag flags[] = {
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "show: only the state, as JSON"},
+    {"--help", FLAG_SWITCH, offsetof(request, help), NULL, "this text"},
+};
+
 int cmd_checkpoint(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    const char *rest[2], *json = NULL, *help = NULL;
-    int count;
-    const cmd_flag flags[] = {{"json", &json, true}, {"help", &help, true}};
-    TRY(cmd_flags(argc, argv, flags, 2, rest, 2, &count, e));
-    if (help) {
-        fputs(usage, stdout);
-        return 0;
+    request r = {0};
+    flag_texts words = {0};
+    TRY(flags_parse(flags, 2, argc, argv, &r, &words, e));
+    if (r.help) {
+        puts(usage);
+        flags_help(flags, 2, stdout);
+        goto done;
     }
-    if (count != 2)
+    if (words.count != 2)
         FAIL(E_USAGE, "checkpoint: give show or verify, and a folder; `trireme checkpoint --help`");
-    if (strcmp(rest[0], "show") == 0) {
-        TRY(show(rest[1], json != NULL, e));
-    } else if (strcmp(rest[0], "verify") == 0) {
-        TRY(ckpt_verify(rest[1], e));
-        printf("%s: every file is there and has its checksum\n", rest[1]);
+    if (strcmp(words.at[0], "show") == 0) {
+        TRY(show(words.at[1], r.json, e));
+    } else if (strcmp(words.at[0], "verify") == 0) {
+        TRY(ckpt_verify(words.at[1], e));
+        printf("%s: every file is there and has its checksum\n", words.at[1]);
     } else {
-        FAIL(E_USAGE, "checkpoint: found '%s'; valid: show, verify", rest[0]);
+        FAIL(E_USAGE, "checkpoint: found '%s'; valid: show, verify", words.at[0]);
     }
 done:
+    flag_texts_clear(&words);
     return result == OK ? 0 : cmd_fail(e);
 }

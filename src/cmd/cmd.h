@@ -25,16 +25,4 @@ int cmd_fail(const err *e);
 // Prints `usage` and the keys of the job file; 0.
 int cmd_job_help(const char *usage);
 
-// A flag of a command: "--name VALUE" or "--name=VALUE", or "--name" alone when it is a switch.
-typedef struct cmd_flag {
-    const char *name;   // without the dashes
-    const char **value; // set to the argument, or to "" for a switch
-    bool is_switch;
-} cmd_flag;
-
-// Sets flags from argv[1…]; what is no flag goes to `rest` (at most rest_max). E_USAGE names an
-// unknown flag, with a did-you-mean, or one without its value.
-status cmd_flags(int argc, char **argv, const cmd_flag *flags, int count, const char **rest,
-                 int rest_max, int *rest_count, err *e);
-
 #endif

@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 
 #include "base/file.h"
+#include "cmd/flags.h"
 #include "monitor/curve.h"
 
 #include <stdio.h>
@@ -33,20 +34,31 @@ done:
     return result;
 }
 
+typedef struct request {
+    const char *output;
+    bool help;
+} request;
+
+static const flag flags[] = {
+    {"--output", FLAG_TEXT, offsetof(request, output), "FILE.png", "default: RUN/loss.png"},
+    {"--help", FLAG_SWITCH, offsetof(request, help), NULL, "this text"},
+};
+
 int cmd_curve(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    const char *rest[1], *output = NULL, *help = NULL;
-    int count;
-    const cmd_flag flags[] = {{"output", &output, false}, {"help", &help, true}};
-    TRY(cmd_flags(argc, argv, flags, 2, rest, 1, &count, e));
-    if (help) {
-        fputs(usage, stdout);
-        return 0;
+    request r = {0};
+    flag_texts words = {0};
+    TRY(flags_parse(flags, 2, argc, argv, &r, &words, e));
+    if (r.help) {
+        puts(usage);
+        flags_help(flags, 2, stdout);
+        goto done;
     }
-    if (count != 1) FAIL(E_USAGE, "curve: give the folder of a run; `trireme curve --help`");
-    TRY(draw(rest[0], output, e));
+    if (words.count != 1) FAIL(E_USAGE, "curve: give the folder of a run; `trireme curve --help`");
+    TRY(draw(words.at[0], r.output, e));
 done:
+    flag_texts_clear(&words);
     return result == OK ? 0 : cmd_fail(e);
 }

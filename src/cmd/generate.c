@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 
 #include "base/file.h"
+#include "cmd/flags.h"
 #include "data/tokenizer.h"
 #include "train/decoder.h"
 
@@ -9,59 +10,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: trireme generate --model DIR --prompt TEXT [--tokens N] [--temperature T] [--top-k K] "
-    "[--top-p P] [--seed S]\n"
-    "                        [--threads N] [--precision fp32|bf16] [--json]\n"
-    "\n"
-    "Continues TEXT with the model in DIR (a HuggingFace folder with tokenizer.json, such as a "
-    "checkpoint of a run).\n"
-    "  --tokens N        at most N new tokens (default 100); ends earlier at the end-of-text "
-    "token\n"
-    "  --temperature T   0 = always the most likely token; default 0.8\n"
-    "  --top-k K         only the K most likely tokens; default 0 = all\n"
-    "  --top-p P         only the most likely tokens that make up P of the probability; default 1\n"
-    "  --seed S          the same seed gives the same text; default 0\n"
-    "  --threads N       default: all cores\n";
-
 typedef struct request {
-    const char *model, *prompt, *tokens, *temperature, *top_k, *top_p, *seed, *threads, *precision,
-        *json, *help;
-} request;
-
-typedef struct settings {
+    const char *model, *prompt, *precision;
     int64_t tokens, top_k, seed, threads;
     double temperature, top_p;
-    dtype precision;
-} settings;
+    bool json, help;
+    dtype type;
+} request;
 
-static status number(const char *flag, const char *s, int64_t least, int64_t *out, err *e)
-{
-    if (!s || (text_to_count(s, out) && *out >= least)) return OK;
-    return err_set(e, E_USAGE, "generate: --%s: found '%s'; valid: a whole number of at least %lld",
-                   flag, s, (long long)least);
-}
+#define AT(field) offsetof(request, field)
+static const flag flags[] = {
+    {"--model", FLAG_TEXT, AT(model), "DIR",
+     "a HuggingFace folder with tokenizer.json, such as a checkpoint of a run"},
+    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "what the text begins with"},
+    {"--tokens", FLAG_COUNT, AT(tokens), "N",
+     "at most N new tokens (default: 100); ends earlier at the end-of-text token"},
+    {"--temperature", FLAG_NUMBER, AT(temperature), "T",
+     "0 = always the most likely token (default: 0.8)"},
+    {"--top-k", FLAG_COUNT, AT(top_k), "K", "only the K most likely tokens (default: 0 = all)"},
+    {"--top-p", FLAG_NUMBER, AT(top_p), "P",
+     "only the most likely tokens that make up P of the probability (default: 1)"},
+    {"--seed", FLAG_COUNT, AT(seed), "S", "the same seed gives the same text (default: 0)"},
+    {"--threads", FLAG_COUNT, AT(threads), "N", "threads that compute (default: all cores)"},
+    {"--precision", FLAG_TEXT, AT(precision), "P", "fp32 (default) or bf16"},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "prints {\"prompt\", \"text\"}"},
+    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
 
-static status real(const char *flag, const char *s, double most, double *out, err *e)
-{
-    if (!s || (text_to_double(s, out) && *out >= 0 && *out <= most)) return OK;
-    return err_set(e, E_USAGE, "generate: --%s: found '%s'; valid: 0 to %g", flag, s, most);
-}
-
-static status settle(const request *r, settings *s, err *e)
+static status settle(request *r, err *e)
 {
     status result = OK;
-    *s = (settings){.tokens = 100, .temperature = 0.8, .top_p = 1, .precision = F32};
     if (!r->model) FAIL(E_USAGE, "generate: --model DIR is missing");
     if (!r->prompt) FAIL(E_USAGE, "generate: --prompt TEXT is missing");
-    TRY(number("tokens", r->tokens, 1, &s->tokens, e));
-    TRY(number("top-k", r->top_k, 0, &s->top_k, e));
-    TRY(number("seed", r->seed, 0, &s->seed, e));
-    TRY(number("threads", r->threads, 1, &s->threads, e));
-    TRY(real("temperature", r->temperature, 100, &s->temperature, e));
-    TRY(real("top-p", r->top_p, 1, &s->top_p, e));
+    if (r->tokens < 1) FAIL(E_USAGE, "generate: --tokens: found 0; valid: 1 or more");
+    if (!(r->temperature >= 0 && r->temperature <= 100))
+        FAIL(E_USAGE, "generate: --temperature: found %g; valid: 0 to 100", r->temperature);
+    if (!(r->top_p >= 0 && r->top_p <= 1))
+        FAIL(E_USAGE, "generate: --top-p: found %g; valid: 0 to 1", r->top_p);
     if (r->precision && strcmp(r->precision, "bf16") == 0)
-        s->precision = BF16;
+        r->type = BF16;
     else if (r->precision && strcmp(r->precision, "fp32") != 0)
         FAIL(E_USAGE, "generate: --precision: found '%s'; valid: fp32, bf16", r->precision);
 done:
@@ -69,7 +57,7 @@ done:
 }
 
 // Draws tokens after the prompt's until the end of text, the model's length or the request's.
-static status continue_text(decoder *d, const tokenizer *t, const settings *s, const float *logits,
+static status continue_text(decoder *d, const tokenizer *t, const request *s, const float *logits,
                             int64_t room, text *out, err *e)
 {
     status result = OK;
@@ -86,7 +74,7 @@ done:
     return result;
 }
 
-static status generate(const request *r, const settings *s, text *out, err *e)
+static status generate(const request *r, text *out, err *e)
 {
     status result = OK;
     model_config c;
@@ -99,7 +87,7 @@ static status generate(const request *r, const settings *s, text *out, err *e)
     size_t count;
     const float *logits;
     char *path = file_join(r->model, "tokenizer.json");
-    device_options options = {.threads = (int)s->threads};
+    device_options options = {.threads = (int)r->threads};
     TRY(model_config_read(r->model, &c, e));
     TRY(tokenizer_load(path, &t, e));
     TRY(tokenizer_work_open(t, &work, e));
@@ -110,11 +98,11 @@ static status generate(const request *r, const settings *s, text *out, err *e)
              (long long)c.max_seq);
     TRY(safetensors_open_folder(r->model, &weights, e));
     TRY(device_open("cpu", &options, &d, e));
-    int64_t room = (int64_t)count + s->tokens < c.max_seq ? (int64_t)count + s->tokens : c.max_seq;
-    TRY(decoder_open(d, family_find(c.family), &c, s->precision, weights, room, &x, e));
+    int64_t room = (int64_t)count + r->tokens < c.max_seq ? (int64_t)count + r->tokens : c.max_seq;
+    TRY(decoder_open(d, family_find(c.family), &c, r->type, weights, room, &x, e));
     TRY(decoder_feed(x, ids, (int64_t)count, &logits, e));
     text_add(out, r->prompt);
-    TRY(continue_text(x, t, s, logits, room, out, e));
+    TRY(continue_text(x, t, r, logits, room, out, e));
 done:
     decoder_close(x);
     device_close(d);
@@ -142,30 +130,16 @@ int cmd_generate(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request r = {0};
-    settings s;
+    request r = {.tokens = 100, .temperature = 0.8, .top_p = 1};
     text out = {0};
-    int rest;
-    const cmd_flag flags[] = {
-        {"model", &r.model, false},
-        {"prompt", &r.prompt, false},
-        {"tokens", &r.tokens, false},
-        {"top-k", &r.top_k, false},
-        {"top-p", &r.top_p, false},
-        {"temperature", &r.temperature, false},
-        {"seed", &r.seed, false},
-        {"threads", &r.threads, false},
-        {"precision", &r.precision, false},
-        {"json", &r.json, true},
-        {"help", &r.help, true},
-    };
-    TRY(cmd_flags(argc, argv, flags, sizeof flags / sizeof *flags, NULL, 0, &rest, e));
+    TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
     if (r.help) {
-        fputs(usage, stdout);
+        puts("usage: trireme generate --model DIR --prompt TEXT [flags]\n");
+        flags_help(flags, FLAGS, stdout);
         return 0;
     }
-    TRY(settle(&r, &s, e));
-    TRY(generate(&r, &s, &out, e));
+    TRY(settle(&r, e));
+    TRY(generate(&r, &out, e));
     if (r.json)
         print_json(r.prompt, &out);
     else
