@@ -1,8 +1,8 @@
 #!/bin/sh
-# Every command in the documents works: the ```sh blocks of README.md, CONTRIBUTING.md and docs/*.md are
-# run, a document's blocks one after the other in a folder of its own that holds what a clean checkout
-# holds of documents and examples, with `trireme` in build/ and on PATH. A block after a line
-# <!-- not run: reason --> is not run.
+# Every command in the documents works: the ```sh blocks of README.md, CONTRIBUTING.md, docs/ and examples/
+# are run, a document's blocks one after the other in a folder of its own that holds what a clean
+# checkout holds of documents, examples and the public header, with program and library in build/ and
+# the program on PATH. A block after a line <!-- not run: reason --> is not run.
 #   check_docs.sh ROOT BUILD_FOLDER
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -22,9 +22,8 @@ run_document() {
     folder=$scratch/run/$2
     rm -rf "$folder"
     mkdir -p "$folder/build"
-    (cd "$1" && for one in *.md LICENSE docs examples; do [ ! -e "$one" ] || cp -R "$one" "$folder/"; done)
-    [ -e "$folder/examples" ] || mkdir "$folder/examples"
-    ln -s "$build/trireme" "$folder/build/trireme"
+    (cd "$1" && for one in *.md LICENSE docs examples include; do [ ! -e "$one" ] || cp -R "$one" "$folder/"; done)
+    ln -s "$build/trireme" "$build"/libtrireme.* "$folder/build/"
     commands "$1/$2" >"$folder/commands.sh"
     [ -s "$folder/commands.sh" ] || return 0
     if ! (cd "$folder" && PATH="$folder/build:$PATH" timeout 100 sh -eux commands.sh) \
@@ -37,7 +36,7 @@ run_document() {
 
 check() {
     bad=0
-    for document in $(cd "$1" && ls README.md CONTRIBUTING.md docs/*.md 2>/dev/null); do
+    for document in $(cd "$1" && ls README.md CONTRIBUTING.md docs/*.md examples/*.md 2>/dev/null); do
         run_document "$1" "$document" || bad=1
     done
     return $bad

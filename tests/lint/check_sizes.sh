@@ -1,5 +1,5 @@
 #!/bin/sh
-# Files of at most 500 lines, functions of at most 60. A function that must be longer says why in a
+# Files of at most 500 lines (tests, whose cases are tables: 600), functions of at most 60. A function that must be longer says why in a
 # line `// LONG: reason` within it; a file likewise in its first 12 lines. Exemptions are counted.
 #   check_sizes.sh ROOT
 set -eu
@@ -20,9 +20,10 @@ check() {
             inside = 0
         }
         { lines = FNR }
-        function end_file() {
-            if (file != "" && lines > 500 && !long_file)
-                say(file ": " lines " lines; valid is at most 500")
+        function end_file(most) {
+            most = file ~ /^tests\// ? 600 : 500
+            if (file != "" && lines > most && !long_file)
+                say(file ": " lines " lines; valid is at most " most)
         }
         function say(what) { print what; bad = 1 }
         END {
