@@ -54,10 +54,10 @@ struct trainer {
     loader *loader;
     batch batch; // the one in use
     bool batch_held;
-    uint64_t loads; // batches loaded so far; slot = loads % SLOTS
+    uint64_t loads;      // batches loaded so far; slot = loads % SLOTS
     uint64_t first_hash; // of all batches of step 1
-    char *dout;     // gradient of the output of the block that is next in backward
-    int dout_spare; // which spare it lies in, or -1
+    char *dout;          // gradient of the output of the block that is next in backward
+    int dout_spare;      // which spare it lies in, or -1
     clip_result agreed;
     uint64_t steps_done;
     bool stop;

@@ -1,0 +1,121 @@
+# However a run is ended, no process and nothing in /dev/shm stays, the message names the cause, and the run
+# goes on where its last checkpoint was, bit for bit.
+. "$(dirname "$0")/lib.sh" "$1"
+make_data
+make_job 'family: gpt2, layers: 2, hidden: 32, heads: 2, vocab: 320, max_seq: 16'
+ls -A /dev/shm >shm.before
+endless=1000000000
+
+# Starts a run that will not end by itself, in a process group of its own as a terminal would; waits for a
+# step. Sets $starter and $ranks.
+start() { # LAST-STEP-TO-WAIT-FOR ARGUMENTS...
+    local step=$1
+    shift
+    rm -f started.log
+    set -m
+    "$trireme" train job.yaml --quiet --train.steps $endless "$@" >stdout 2>stderr </dev/null &
+    starter=$!
+    set +m
+    wait_for_line "\"event\":\"step\",\"step\":$step," out/log.jsonl
+    ranks=$(children_of $starter)
+}
+
+end() { # EXIT-CODE: the run is over within two seconds, all of it
+    local begin=$(now_ms) processes="$starter $ranks"
+    { wait $starter; } 2>/dev/null
+    code=$?
+    expect_exit "$1"
+    expect_gone 2000 $processes
+    [ $(($(now_ms) - begin)) -lt 2000 ] || fail "the end took $(($(now_ms) - begin)) ms"
+    ls -A /dev/shm >shm.after
+    expect_same shm.before shm.after
+}
+
+# The run in `out` goes on to its next multiple of 10 steps and is then the same as one never stopped.
+expect_continues() {
+    local from goal
+    from=$(sed 's/.*-0*//' <<<"$(readlink out/checkpoints/latest)")
+    goal=$((from + 10))
+    train --train.save_every $goal --train.steps $goal
+    expect_line "\"resumed_from\":$from" out/log.jsonl
+    train --train.save_every $goal --train.steps $goal --train.out "straight-$goal"
+    losses "straight-$goal" >straight.losses
+    expect_none 'other losses' "$(losses out | grep -vxFf straight.losses)"
+    expect_same_checkpoint "straight-$goal" out
+}
+
+# ---- A rank is killed: of two, then of four, the first and the last
+for victim in '2 1' '2 2' '4 3'; do
+    set -- $victim
+    rm -rf out
+    start 25 --launch.ranks $1 --train.global_batch 4 --train.save_every 10
+    [ "$(wc -w <<<"$ranks")" = "$1" ] || fail "found ranks '$ranks', expected $1"
+    pid=$(tr ' ' '\n' <<<$ranks | sed -n "$2p")
+    kill -9 $pid
+    end 1
+    expect_lines 1 stderr
+    expect_line "^trireme: rank [0-3] \(pid $pid\) was killed by signal 9 \(Killed\)$"
+    expect_line "^\{\"event\":\"error\",\"rank\":[0-3],\"text\":\"rank [0-3] \(pid $pid\) was killed" out/log.jsonl
+    expect_line '^\{"event":"end","reason":"failed"' out/log.jsonl
+    [ "$1" = 2 ] && expect_continues
+done
+
+# ---- The starting process is killed: its ranks go with it
+rm -rf out
+start 25 --train.save_every 10
+kill -9 $starter
+end 137
+expect_continues
+
+# ---- Ctrl-C: the step is finished, the run saved, and resumable; as processes and as threads
+for as in processes threads; do
+    rm -rf out
+    start 25 --train.save_every 1000000 --launch.as $as
+    kill -INT -- -$starter
+    end 130
+    expect_lines 1 stderr
+    expect_line 'interrupted|stopped by signal 2'
+    expect_line '^\{"event":"end","step":[0-9]+,"reason":"interrupted"' out/log.jsonl
+    ok "$trireme" checkpoint verify out/checkpoints/latest
+    last=$(losses out | tail -n 1 | cut -d ' ' -f 1)
+    [ "$(readlink out/checkpoints/latest)" = "$(printf 'step-%08d' "$last")" ] || fail "saved $(readlink out/checkpoints/latest) after step $last"
+    expect_continues
+done
+rm -rf out
+start 5 --train.save_every 0
+kill -TERM $starter
+end 130
+ok "$trireme" checkpoint verify out/checkpoints/latest
+
+# ---- Two runs in one folder: the second is refused, the first goes on
+rm -rf out
+start 5 --train.save_every 0
+run "$trireme" train job.yaml --train.steps $endless
+expect_exit 2
+expect_lines 1 stderr
+expect_line 'train.out: .*/out: another run is writing into it'
+kill -INT $starter
+end 130
+
+# ---- Killed at random moments of a run that saves after every step: what is visible is always whole
+rm -rf out
+for round in 1 2 3 4 5 6 7 8 9 10; do
+    rm -f out/log.jsonl
+    set -m
+    "$trireme" train job.yaml --quiet --train.steps $endless --train.save_every 1 >stdout 2>stderr </dev/null &
+    starter=$!
+    set +m
+    wait_for_line '"event":"save"' out/log.jsonl
+    sleep 0.$(printf %03d $((RANDOM % 200)))
+    ranks=$(children_of $starter)
+    if [ $((round % 2)) = 0 ]; then kill -9 $starter; else kill -9 $(head -n 1 <<<"${ranks:-$starter}"); fi
+    { wait $starter; } 2>/dev/null
+    expect_gone 2000 $starter $ranks
+    expect_no_line 'broken' stderr
+    for checkpoint in out/checkpoints/step-*; do
+        [ -e "$checkpoint" ] && ok "$trireme" checkpoint verify "$checkpoint"
+    done
+done
+expect_continues
+expect_none 'left over' "$(find out/checkpoints -name '.tmp*')"
+finish

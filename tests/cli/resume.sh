@@ -1,0 +1,90 @@
+# A run that stops and goes on is bit-identical with one that never stopped; what resumes from where.
+. "$(dirname "$0")/lib.sh" "$1"
+make_data
+make_job 'family: gpt2, layers: 1, hidden: 16, heads: 2, vocab: 320, max_seq: 16'
+
+# ---- 8 steps against 4 and 4 more, with dropout, a schedule and a validation set
+for precision in fp32 bf16; do
+    common="--train.precision $precision --train.save_every 4 --train.eval_every 4 --lr_schedule.name wsd --lr_schedule.decay_steps 2"
+    train $common --train.out straight-$precision
+    cp -r straight-$precision stopped-$precision
+    rm -r stopped-$precision/checkpoints/step-00000008
+    sed -i '/"event":"step","step":5/,$d' stopped-$precision/log.jsonl
+    train $common --train.out stopped-$precision
+    expect_line '"event":"start".*"resumed_from":4' stopped-$precision/log.jsonl
+    expect_steps stopped-$precision 8
+    expect_same_losses straight-$precision stopped-$precision
+    expect_same_checkpoint straight-$precision stopped-$precision
+    grep '"event":"eval"' straight-$precision/log.jsonl >straight.evals
+    grep '"event":"eval"' stopped-$precision/log.jsonl >stopped.evals
+    expect_same straight.evals stopped.evals
+done
+
+# ---- The number of steps grows on the command line
+train --train.save_every 4 --train.steps 4 --train.out grown
+train --train.save_every 4 --train.steps 8 --train.out grown
+train --train.save_every 4 --train.steps 8 --train.out whole
+expect_steps grown 8
+expect_same_losses whole grown
+expect_same_checkpoint whole grown
+
+# ---- A run that is done does nothing more, and says so in its log
+cp -r whole again
+train --train.save_every 4 --train.out again
+expect_same_losses whole again
+expect_same_checkpoint whole again
+
+# ---- Another number of ranks, threads for processes, another micro-batch: the same global batch
+for change in '--launch.ranks 1' '--launch.ranks 4' '--launch.as threads' '--train.micro_batch 2'; do
+    rm -rf moved
+    train --train.save_every 4 --train.steps 4 --train.out moved
+    train --train.save_every 4 --train.steps 8 --train.out moved $change
+    expect_line '"resumed_from":4' moved/log.jsonl
+    expect_near_losses whole moved 1e-5
+done
+
+# ---- --resume never begins again, --resume DIR goes on from there
+cp -r whole begun
+train --train.save_every 4 --train.out begun --resume never
+expect_no_line resumed_from begun/log.jsonl
+expect_steps begun 8
+expect_same_losses whole begun
+expect_same_checkpoint whole begun
+train --train.save_every 4 --train.out elsewhere --resume whole/checkpoints/step-00000004
+expect_line '"resumed_from":4' elsewhere/log.jsonl
+expect_steps elsewhere 4
+[ "$(losses elsewhere)" = "$(losses whole | tail -n 4)" ] || fail 'a run resumed elsewhere has other losses'
+expect_same_checkpoint whole elsewhere
+run "$trireme" train job.yaml --train.out foreign --resume whole/checkpoints/step-00000004 --train.precision bf16
+expect_exit 2
+expect_line 'saved with precision fp32, the job has bf16'
+run "$trireme" train job.yaml --train.out foreign --resume whole/checkpoints/step-00000004 --model.hidden 32
+expect_exit 2
+
+# ---- A broken newest checkpoint is passed over with a warning
+broken() { # WHAT COMMAND...: breaks broken/checkpoints/step-00000008
+    rm -rf broken
+    cp -r whole broken
+    "${@:2}"
+    run "$trireme" checkpoint verify broken/checkpoints/step-00000008
+    [ "$code" != 0 ] || fail "verify does not see $1"
+    ok "$trireme" train job.yaml --quiet --train.save_every 4 --train.out broken
+    expect_line 'step-00000008 is broken and passed over'
+    expect_line '"resumed_from":4' broken/log.jsonl
+    expect_same_checkpoint whole broken
+    ok "$trireme" checkpoint verify broken/checkpoints/step-00000008
+}
+newest=broken/checkpoints/step-00000008
+broken 'cut weights' truncate -s -8 $newest/model.safetensors
+broken 'a changed byte' patch $newest/trireme/state.safetensors 5000 '\x77\x66'
+broken 'a missing file' rm $newest/trireme/state.json
+broken 'a cut manifest' truncate -s 40 $newest/trireme/manifest.json
+broken 'an empty config' truncate -s 0 $newest/config.json
+
+rm -rf broken
+cp -r whole broken
+truncate -s 100 broken/checkpoints/step-*/model.safetensors
+run "$trireme" train job.yaml --train.out broken
+expect_exit 2
+expect_line 'none of 2 checkpoints is valid'
+finish
