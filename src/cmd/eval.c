@@ -127,8 +127,7 @@ int cmd_eval(int argc, char **argv)
         q.inputs.train = NULL;
     }
     TRY(text_size(&q, e));
-    launch_options o = {
-        .ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads, .own_terminal = true};
+    launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
     TRY(launch_ranks(&o, rank_eval, &q, NULL, e));
 done:
     inputs_close(&q.inputs);

@@ -187,18 +187,21 @@ another 'is of another job: optimizer.lr' --optimizer.lr 0.1 --resume never
 rm -rf out before
 
 # ---- Disk full while saving: the older checkpoint stays valid and the run goes on from it.
-full_disk() { # WORDS...: trains with files limited to 64 KiB; the optimizer's state takes 70
+limited() { # KIBIBYTES COMMAND...: no file may grow beyond that
+    local most=$1
+    shift
     (
         trap '' XFSZ
-        ulimit -f 64
-        exec "$trireme" train job.yaml --quiet --launch.ranks 1 --train.save_every 2 "$@"
+        ulimit -f "$most"
+        exec "$@"
     ) >stdout 2>stderr </dev/null
     code=$?
+    expect_exit 1
+    expect_lines 1 stderr
 }
 train --launch.ranks 1 --train.save_every 2 --train.steps 2
-full_disk --train.steps 4
-expect_exit 1
-expect_lines 1 stderr
+# The optimizer's state takes 70 KiB.
+limited 64 "$trireme" train job.yaml --quiet --launch.ranks 1 --train.save_every 2 --train.steps 4
 expect_line 'rank 0: the checkpoint of step 4 is not saved, older ones stay: .*File too large'
 [ "$(ls -A out/checkpoints | tr '\n' ' ')" = 'latest step-00000002 ' ] || fail "a failed save left $(ls -A out/checkpoints)"
 expect_line '^{"event":"error".*"rank":0.*File too large' out/log.jsonl
@@ -208,6 +211,16 @@ train --launch.ranks 1 --train.save_every 2 --train.steps 4
 train --launch.ranks 1 --train.save_every 4 --train.steps 4 --train.out straight
 expect_same_losses out straight
 expect_same_checkpoint out straight
+
+# The same for the log, and for token shards, of which none stays.
+limited 16 "$trireme" train job.yaml --quiet --launch.ranks 1 --train.steps 500 --train.out logged
+expect_line 'rank 0: .*logged/log.jsonl: cannot write: File too large'
+expect_json_lines logged/log.jsonl
+for most in 1 4; do
+    limited $most "$trireme" data prepare --input text.jsonl --output-prefix new --tokenizer toy.tokenizer.json --quiet
+    expect_line 'new.*File too large'
+    for f in new*; do expect_no_file "$f"; done
+done
 
 # The same on a file system that is really full, where one can be mounted.
 mkdir small

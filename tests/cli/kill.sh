@@ -87,6 +87,21 @@ kill -TERM $starter
 end 130
 ok "$trireme" checkpoint verify out/checkpoints/latest
 
+# ---- A second Ctrl-C does not wait for a rank that hangs; a watchdog does not wait for ever either
+rm -rf out
+start 5 --train.save_every 0
+kill -STOP $(head -n 1 <<<"$ranks")
+kill -INT -- -$starter
+sleep 0.1
+kill -INT -- -$starter
+end 1
+expect_line 'stopped by a second signal'
+rm -rf out
+start 5 --train.save_every 0 --checks.watchdog 300ms
+kill -STOP $(tail -n 1 <<<"$ranks")
+end 1
+expect_line 'rank [01] did not come to a collective within'
+
 # ---- Two runs in one folder: the second is refused, the first goes on
 rm -rf out
 start 5 --train.save_every 0

@@ -62,6 +62,22 @@ expect_same() {
     cmp -s "$1" "$2" || fail "$1 and $2 differ"
 }
 
+# Every line of a file is one JSON object whose braces and quotes close. awk, because nothing else is here.
+expect_json_lines() { # FILE
+    awk '{
+        depth = 0; quoted = 0; n = length($0)
+        for (i = 1; i <= n; i++) {
+            c = substr($0, i, 1)
+            if (quoted) { if (c == "\\") i++; else if (c == "\"") quoted = 0; continue }
+            if (c == "\"") quoted = 1
+            if (c == "{" || c == "[") depth++
+            if (c == "}" || c == "]") depth--
+            if (depth == 0 && i < n) exit 1
+        }
+        if (quoted || depth || $0 !~ /^{.*}$/ || $0 ~ /[:,] *(nan|inf|-nan|-inf|,|})/) exit 1
+    }' "$1" || fail "$1 is not a JSON object a line: $(head -c 300 "$1")"
+}
+
 # The command must succeed.
 ok() {
     run "$@"
