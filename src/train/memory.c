@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static size_t larger(size_t a, size_t b)
 {
@@ -77,15 +76,17 @@ static loader_options loader_of(const trainer_options *o, dataset *d, int rank, 
                             .depth = READ_AHEAD};
 }
 
-// Memory that the process has now: code, libraries, stacks; what a trainer is built on top of.
-static uint64_t resident_bytes(void)
+// Memory that the process has now, pages that it shares divided by how many share them: code,
+// libraries, stacks; what a trainer is built on top of.
+static uint64_t process_bytes(void)
 {
-    unsigned long long pages = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f) return 0;
-    if (fscanf(f, "%llu %llu", &pages, &resident) != 2) resident = 0;
-    fclose(f);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    char line[128];
+    unsigned long long kib = 0;
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "Pss: %llu kB", &kib) == 1) break;
+    if (f) fclose(f);
+    return kib * 1024;
 }
 
 void trainer_count_bytes(const trainer_options *o, const model *m, const model *eval, plan *p)
@@ -98,7 +99,7 @@ void trainer_count_bytes(const trainer_options *o, const model *m, const model *
     p->bytes[BYTES_DATA] = SLOTS * (n.ids + n.labels) + feature_bytes(o, m) + loader_host_bytes(&l);
     p->bytes[BYTES_KERNELS] = rope_bytes(m) + (2 * SUMS + 2 * 2) * sizeof(double);
     if (o->device) p->bytes[BYTES_KERNELS] += o->device->bytes_now;
-    p->bytes[BYTES_RUNTIME] = resident_bytes();
+    p->bytes[BYTES_RUNTIME] = process_bytes();
 }
 
 static status take(trainer *t, memory_kind kind, size_t bytes, void *out, err *e)

@@ -79,6 +79,8 @@ status cpu_level_choose(const char *isa, cpu_level *out, err *e);
 // Opens a context for the calling thread. threads 0 = all cores that this process may use. E_USAGE
 // as cpu_level_choose, E_FIT. oneDNN is told the level of the first context of the process; its
 // products stay at that level for contexts opened later.
+// Bytes of scratch memory that a context with so many threads has, its team's part included.
+size_t cpu_scratch_bytes(int threads);
 status cpu_context_open(const device_options *options, cpu_context *out, err *e);
 void cpu_context_close(cpu_context *x); // a zeroed context is fine
 // The first failure of a kernel since the last call (a product that oneDNN refused), and clears it.

@@ -85,7 +85,7 @@ void cpu_products_close(cpu_products *p)
     free(p);
 }
 
-static size_t scratch_bytes(int threads)
+size_t cpu_scratch_bytes(int threads)
 {
     return (size_t)threads * CPU_SCRATCH_BYTES + CPU_SHARED_BYTES;
 }
@@ -98,7 +98,7 @@ status cpu_context_open(const device_options *options, cpu_context *out, err *e)
     if (threads < 0) FAIL(E_USAGE, "threads=%d: valid are 0 (all cores) and above", threads);
     TRY(cpu_level_choose(options ? options->isa : NULL, &out->level, e));
     out->threads = threads ? threads : usable_cores();
-    out->scratch = cpu_pages_map(scratch_bytes(out->threads));
+    out->scratch = cpu_pages_map(cpu_scratch_bytes(out->threads));
     if (!out->scratch) FAIL(E_FIT, "out of memory for the scratch of %d threads", out->threads);
     out->shared = out->scratch + (size_t)out->threads * CPU_SCRATCH_BYTES;
     TRY(cpu_products_open(out->level, &out->products, e));
@@ -110,7 +110,7 @@ done:
 void cpu_context_close(cpu_context *x)
 {
     cpu_products_close(x->products);
-    if (x->scratch) cpu_pages_unmap(x->scratch, scratch_bytes(x->threads));
+    if (x->scratch) cpu_pages_unmap(x->scratch, cpu_scratch_bytes(x->threads));
     *x = (cpu_context){0};
 }
 
