@@ -4,12 +4,14 @@
 status session_explain(const job *j, const inputs *in, bool json, text *out, err *e)
 {
     status result = OK;
-    trainer_options o;
+    trainer_options o = {0};
+    device_options d = {.threads = j->launch.threads_per_rank};
     plan *p = NULL;
     schedule s = {0};
     uint64_t params;
     double flops;
     TRY(session_options(j, in, j->launch.ranks, &o, e));
+    TRY(device_open(j->launch.device, &d, &o.device, e)); // its scratch memory is part of the plan
     TRY(trainer_plan(&o, &p, &s, &params, &flops, e));
     if (json) text_add(out, "{\"job\":");
     job_explain(j, json, out);
@@ -24,6 +26,7 @@ status session_explain(const job *j, const inputs *in, bool json, text *out, err
     schedule_print(&s, json, out);
     text_add(out, json ? "}\n" : "");
 done:
+    device_close(o.device);
     plan_free(p);
     schedule_clear(&s);
     return result;
