@@ -9,9 +9,9 @@
 
 static const char TEXT[] =
     "A trireme had three banks of oars on either side. One hundred and seventy rowers pulled as "
-    "one, and a flute gave the stroke. The upper bank saw the sea, the lower two only heard it. ";
+    "one, and a flute gave the stroke. ";
 
-enum { LENGTH = sizeof TEXT - 1, POSITIONS = 48, PROMPT = 16, ANSWER = POSITIONS - PROMPT };
+enum { LENGTH = sizeof TEXT - 1, POSITIONS = 32, PROMPT = 16, ANSWER = POSITIONS - PROMPT };
 
 // Sample k: POSITIONS bytes from byte k on, round and round, and for each of them the one that
 // follows it. A byte is its own token id.
@@ -46,8 +46,8 @@ static trm_status train(trm_trainer *t, void *arg, trm_error *error)
 
 static const char *const settings[][2] = {
     {"model.family", "gpt2"}, {"model.vocab", "128"},       {"model.layers", "2"},
-    {"model.hidden", "64"},   {"model.heads", "4"},         {"model.max_seq", "48"},
-    {"train.steps", "400"},   {"train.global_batch", "16"}, {"train.out", "run"},
+    {"model.hidden", "48"},   {"model.heads", "4"},         {"model.max_seq", "32"},
+    {"train.steps", "300"},   {"train.global_batch", "16"}, {"train.out", "run"},
     {"optimizer.lr", "1e-2"}, {"launch.ranks", "2"},
 };
 
