@@ -3,9 +3,9 @@
 //
 //   1 errors   2 a job   3 your own data   4 your own model   5 training   6 text from a model
 //
-// A job says everything that a job file says (`trireme help train` lists the keys). trm_run starts
-// its ranks, and each of them calls your function with a trainer. What a rank may not do alone is
-// marked *Collective*: every rank calls it, in the same order, with the same arguments.
+// A job says everything that a job file says (`trireme train --help` lists the keys). trm_run
+// starts its ranks, and each of them calls your function with a trainer. What a rank may not do
+// alone is marked *Collective*: every rank calls it, in the same order, with the same arguments.
 //
 // Functions that can fail return a trm_status and fill a trm_error (NULL allowed) when they do.
 // They print nothing and never end the process. A NULL handle is a mistake that is not caught.
@@ -222,8 +222,9 @@ TRM_API trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *er
 // step. Any rank may ask, at any time, also in a signal handler.
 TRM_API void trm_trainer_stop(trm_trainer *t);
 
-// Mean loss over the validation data: their first `batches` global batches, 0 = all. Changes
-// nothing. *Collective over all ranks.*
+// Mean loss over the validation data: their first `batches` global batches, 0 = all. Of data with
+// targets, samples that do not fill a micro-batch on every rank are left out. Changes nothing.
+// *Collective over all ranks.*
 TRM_API trm_status trm_trainer_evaluate(trm_trainer *t, int64_t batches, double *loss,
                                         trm_error *error);
 

@@ -33,6 +33,13 @@ done:
     return result;
 }
 
+// Threads of a process that has started none.
+#ifdef __SANITIZE_THREAD__
+enum { ALONE = 2 }; // the sanitizer has one of its own
+#else
+enum { ALONE = 1 };
+#endif
+
 // A forked rank has none of the threads that its libraries believe to have: it would wait for them
 // forever.
 static status check_alone(err *e)
@@ -42,7 +49,7 @@ static status check_alone(err *e)
     for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d))
         if (entry->d_name[0] != '.') threads++;
     if (d) closedir(d);
-    if (threads <= 1) return OK;
+    if (threads <= ALONE) return OK;
     return err_set(e, E_USAGE,
                    "launch.as: processes cannot be forked from a process that has %d threads; "
                    "valid: threads, or trm_run before other threads are started",
