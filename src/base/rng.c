@@ -29,11 +29,33 @@ uint32_t rng_word(rng_key key, uint64_t index)
     return words[index % 4];
 }
 
-float rng_normal(rng_key key, uint64_t index)
+// Box-Muller on one counter's four words: a pair from each half.
+static void four_normals(rng_key key, uint64_t counter, float out[4])
 {
     uint32_t words[4];
-    rng_philox(key, index, words);
-    // (0, 1], so that the logarithm is finite.
-    float u = (float)((words[0] >> 8) + 1) * 0x1p-24f;
-    return sqrtf(-2.0f * logf(u)) * cosf(6.2831853f * rng_uniform(words[1]));
+    rng_philox(key, counter, words);
+    for (int i = 0; i < 4; i += 2) {
+        // (0, 1], so that the logarithm is finite.
+        float u = (float)((words[i] >> 8) + 1) * 0x1p-24f;
+        float radius = sqrtf(-2.0f * logf(u)), angle = 6.2831853f * rng_uniform(words[i + 1]);
+        out[i] = radius * cosf(angle);
+        out[i + 1] = radius * sinf(angle);
+    }
+}
+
+float rng_normal(rng_key key, uint64_t index)
+{
+    float four[4];
+    four_normals(key, index / 4, four);
+    return four[index % 4];
+}
+
+void rng_normals(rng_key key, uint64_t first, size_t count, float *out)
+{
+    float four[4];
+    for (size_t i = 0; i < count; i++) {
+        uint64_t index = first + i;
+        if (i == 0 || index % 4 == 0) four_normals(key, index / 4, four);
+        out[i] = four[index % 4];
+    }
 }

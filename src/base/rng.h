@@ -7,6 +7,7 @@
 #ifndef TRIREME_BASE_RNG_H
 #define TRIREME_BASE_RNG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct rng_key {
@@ -46,7 +47,9 @@ static inline float rng_uniform(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-// Standard normal number of element `index` (Box-Muller on two words of the element's own counter).
+// Standard normal number of element `index` (Box-Muller; four elements share a counter's words).
 float rng_normal(rng_key key, uint64_t index);
+// The same for elements first … first+count-1.
+void rng_normals(rng_key key, uint64_t first, size_t count, float *out);
 
 #endif

@@ -80,8 +80,8 @@ void param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int laye
 
 // ---- Parameters on the host (params.c)
 
-// Draws elements of parameter p into out[count], by seed, number and element alone.
-void param_init(const model *m, int p, uint64_t seed, float *out);
+// Draws elements first … first+count-1 of parameter p, by seed, number and element alone.
+void param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count, float *out);
 // Reads parameter p from a HuggingFace folder's tensors (names with or without "transformer." /
 // "model." in front). E_USAGE names the tensor that is missing or has another shape.
 status param_load(const model *m, int p, const safetensors *from, float *out, err *e);

@@ -7,17 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void param_init(const model *m, int p, uint64_t seed, float *out)
+void param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count, float *out)
 {
-    const param *q = &m->param[p];
-    rng_key key = rng_key_make(seed, RNG_INIT, (uint64_t)p, 0);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < q->count; i++) {
-        if (q->decl->init == INIT_NORMAL)
-            out[i] = q->decl->std * rng_normal(key, (uint64_t)i);
-        else
-            out[i] = q->decl->init == INIT_ONES ? 1 : 0;
-    }
+    const param_decl *d = m->param[p].decl;
+    if (d->init == INIT_NORMAL)
+        rng_normals(rng_key_make(seed, RNG_INIT, (uint64_t)p, 0), (uint64_t)first, (size_t)count,
+                    out);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = d->init == INIT_NORMAL ? d->std * out[i] : d->init == INIT_ONES;
 }
 
 // Bare models (GPT2Model, LlamaModel) write their tensors without the prefix of the language model
@@ -76,7 +73,6 @@ static void transpose(const float *in, int64_t rows, int64_t cols,
                       float *out) // in [rows, cols], out [cols, rows]
 {
     enum { TILE = 32 };
-#pragma omp parallel for schedule(static)
     for (int64_t r0 = 0; r0 < rows; r0 += TILE)
         for (int64_t c0 = 0; c0 < cols; c0 += TILE)
             for (int64_t r = r0; r < rows && r < r0 + TILE; r++)

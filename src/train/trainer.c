@@ -126,26 +126,60 @@ static void zero(trainer *t, void *at, size_t bytes)
     device_launch(t->stream[STREAM_COMPUTE], &c);
 }
 
-// Rank 0 draws or reads every parameter; the others get it by broadcast.
-static status fill_weights(trainer *t, err *e)
+static status read_weights(trainer *t, err *e)
 {
     status result = OK;
     float *host = NULL;
-    size_t flat = (size_t)t->plan->elements * sizeof(float);
-    for (int s = 0; s < STATE_PARTS; s++) zero(t, t->state[s], flat);
     for (int p = 0; t->o.comm->rank == 0 && p < t->model->params; p++) {
         free(host);
         host = malloc((size_t)t->model->param[p].count * sizeof *host);
         if (!host) FAIL(E_IO, "no memory for parameter %s", t->model->param[p].name);
-        if (t->o.weights)
-            TRY(param_load(t->model, p, t->o.weights, host, e));
-        else
-            param_init(t->model, p, t->o.seed, host);
+        TRY(param_load(t->model, p, t->o.weights, host, e));
         TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
     }
-    TRY(trainer_restore(t, 0, e));
 done:
     free(host);
+    return result;
+}
+
+// Each rank draws its part of the flat array, then everybody gets all parts.
+static status draw_weights(trainer *t, err *e)
+{
+    enum { CHUNK = 1 << 18 };
+    status result = OK;
+    stream *on = t->stream[STREAM_COMPUTE];
+    int64_t own = t->plan->elements / t->o.comm->size, begin = own * t->o.comm->rank,
+            end = begin + own;
+    float *host = malloc(CHUNK * sizeof *host);
+    if (!host) FAIL(E_IO, "no memory to draw weights");
+    for (int p = 0; p < t->plan->rows; p++) {
+        const plan_row *r = &t->plan->row[p];
+        int64_t from = r->first > begin ? r->first : begin;
+        int64_t to = r->first + r->count < end ? r->first + r->count : end;
+        for (int64_t at = from; at < to; at += CHUNK) {
+            int64_t count = to - at < CHUNK ? to - at : CHUNK;
+            param_init(t->model, p, t->o.seed, at - r->first, count, host);
+            t->o.device->ops->copy(on, t->weights + at, host, (size_t)count * sizeof *host);
+            TRY(t->o.device->ops->sync(on, e));
+        }
+    }
+    TRY(comm_all_gather(t->o.comm, t->weights + begin, t->weights, (size_t)own, F32, on, e));
+done:
+    free(host);
+    return result;
+}
+
+static status fill_weights(trainer *t, err *e)
+{
+    status result = OK;
+    size_t flat = (size_t)t->plan->elements * sizeof(float);
+    for (int s = 0; s < STATE_PARTS; s++) zero(t, t->state[s], flat);
+    if (t->o.weights)
+        TRY(read_weights(t, e));
+    else
+        TRY(draw_weights(t, e));
+    TRY(trainer_restore(t, 0, e));
+done:
     return result;
 }
 
