@@ -91,74 +91,87 @@ static void launch_cross_entropy(const run_context *x, const node *n, int64_t at
     device_launch(x->on, &c);
 }
 
+// One chunk of rows: where its pieces lie.
+typedef struct chunk {
+    int64_t at, rows;
+    void *x, *logits, *dx; // dx NULL when not training
+} chunk;
+
+static void chunk_forward(const run_context *x, const node *n, const chunk *k)
+{
+    const value *w = n->in[1];
+    int64_t c = value_cols(w), v = w->dim[0];
+    kernel_call m = {.kind = K_MATMUL};
+    m.u.matmul = (matmul_args){.m = k->rows,
+                               .n = v,
+                               .k = c,
+                               .a = k->x,
+                               .lda = c,
+                               .b = run_at(x, w),
+                               .ldb = c,
+                               .trans_b = true,
+                               .c = k->logits,
+                               .ldc = v,
+                               .bias = run_at(x, n->in[2]),
+                               .type = w->type,
+                               .c_type = n->out[1]->type};
+    device_launch(x->on, &m);
+    if (n->op == OP_LINEAR_SQUARE_ERROR)
+        launch_square_error(x, n, k->at, k->rows, k->logits);
+    else
+        launch_cross_entropy(x, n, k->at, k->rows, k->logits);
+}
+
+// The logits are their own gradient by now.
+static void chunk_backward(const run_context *x, const node *n, const chunk *k)
+{
+    const value *w = n->in[1], *bias = n->in[2];
+    int64_t c = value_cols(w), v = w->dim[0];
+    kernel_call m = {.kind = K_MATMUL};
+    m.u.matmul = (matmul_args){.m = k->rows,
+                               .n = c,
+                               .k = v,
+                               .a = k->logits,
+                               .lda = v,
+                               .b = run_at(x, w),
+                               .ldb = c,
+                               .c = k->dx,
+                               .ldc = c,
+                               .type = w->type,
+                               .c_type = n->out[0]->type};
+    device_launch(x->on, &m);
+    m.u.matmul = (matmul_args){.m = v,
+                               .n = c,
+                               .k = k->rows,
+                               .a = k->logits,
+                               .lda = v,
+                               .trans_a = true,
+                               .b = k->x,
+                               .ldb = c,
+                               .ldc = c,
+                               .type = w->type,
+                               .c_type = F32};
+    m.u.matmul.c = run_grad(x, w->param, &m.u.matmul.accumulate);
+    device_launch(x->on, &m);
+    if (!bias) return;
+    kernel_call b = {.kind = K_BIAS_GRAD};
+    b.u.bias_grad =
+        (bias_grad_args){.rows = k->rows, .cols = v, .dy = k->logits, .type = n->out[1]->type};
+    b.u.bias_grad.db = run_grad(x, bias->param, &b.u.bias_grad.accumulate);
+    device_launch(x->on, &b);
+}
+
 static void loss_run(const run_context *x, const node *n)
 {
-    const value *in = n->in[0], *w = n->in[1];
-    int64_t total = value_rows(in), c = value_cols(in), v = w->dim[0], chunk = n->out[1]->dim[0];
-    size_t item = dtype_bytes(in->type);
-    bool train = n->out[0] != NULL, add_w = false, add_b = false;
-    float *dw = train ? run_grad(x, w->param, &add_w) : NULL;
-    float *db = train && n->in[2] ? run_grad(x, n->in[2]->param, &add_b) : NULL;
-    char *logits = run_at(x, n->out[1]);
-    for (int64_t at = 0; at < total; at += chunk) {
-        int64_t rows = total - at < chunk ? total - at : chunk;
-        char *x_at = (char *)run_at(x, in) + (size_t)(at * c) * item;
-        kernel_call m = {.kind = K_MATMUL};
-        m.u.matmul = (matmul_args){.m = rows,
-                                   .n = v,
-                                   .k = c,
-                                   .a = x_at,
-                                   .lda = c,
-                                   .b = run_at(x, w),
-                                   .ldb = c,
-                                   .trans_b = true,
-                                   .c = logits,
-                                   .ldc = v,
-                                   .bias = run_at(x, n->in[2]),
-                                   .type = w->type,
-                                   .c_type = n->out[1]->type};
-        device_launch(x->on, &m);
-        if (n->op == OP_LINEAR_SQUARE_ERROR)
-            launch_square_error(x, n, at, rows, logits);
-        else
-            launch_cross_entropy(x, n, at, rows, logits);
-        if (!train) continue;
-        char *dx = (char *)run_at(x, n->out[0]) + (size_t)(at * c) * item;
-        m.u.matmul = (matmul_args){.m = rows,
-                                   .n = c,
-                                   .k = v,
-                                   .a = logits,
-                                   .lda = v,
-                                   .b = run_at(x, w),
-                                   .ldb = c,
-                                   .c = dx,
-                                   .ldc = c,
-                                   .type = w->type,
-                                   .c_type = in->type};
-        device_launch(x->on, &m);
-        m.u.matmul = (matmul_args){.m = v,
-                                   .n = c,
-                                   .k = rows,
-                                   .a = logits,
-                                   .lda = v,
-                                   .trans_a = true,
-                                   .b = x_at,
-                                   .ldb = c,
-                                   .c = dw,
-                                   .ldc = c,
-                                   .type = w->type,
-                                   .c_type = F32,
-                                   .accumulate = add_w || at > 0};
-        device_launch(x->on, &m);
-        if (!db) continue;
-        kernel_call b = {.kind = K_BIAS_GRAD};
-        b.u.bias_grad = (bias_grad_args){.rows = rows,
-                                         .cols = v,
-                                         .dy = logits,
-                                         .db = db,
-                                         .type = n->out[1]->type,
-                                         .accumulate = add_b || at > 0};
-        device_launch(x->on, &b);
+    int64_t total = value_rows(n->in[0]), most = n->out[1]->dim[0];
+    size_t row = (size_t)value_cols(n->in[0]) * dtype_bytes(n->in[0]->type);
+    for (int64_t at = 0; at < total; at += most) {
+        chunk k = {.at = at, .rows = total - at < most ? total - at : most};
+        k.x = (char *)run_at(x, n->in[0]) + (size_t)at * row;
+        k.logits = run_at(x, n->out[1]);
+        if (n->out[0]) k.dx = (char *)run_at(x, n->out[0]) + (size_t)at * row;
+        chunk_forward(x, n, &k);
+        if (n->out[0]) chunk_backward(x, n, &k);
     }
 }
 
