@@ -1,6 +1,6 @@
 // vec_kernels.c -- the table of the fast kernels of one level of instructions, how their work is
 // shared over the team, and random numbers on vectors. Called by cpu_kernels_fill. K_MATMUL is not
-// here: it goes to oneDNN.
+// here: cpu_matmul.c chooses among vec_product.c and oneDNN.
 #include "device/cpu/vec.h"
 
 #include <omp.h>
