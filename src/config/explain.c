@@ -177,7 +177,7 @@ static void help_row(const job *j, const job_key *k, text *out)
     else
         value_format(j, k, &value);
     value_describe_valid(k, &valid);
-    text_addf(out, "  %-36s%-12s%s\n", k->path, value.at, k->help);
+    text_addf(out, "  %-38s%-12s%s\n", k->path, value.at, k->help);
     text_addf(out, "  %48svalid: %s\n", "", valid.at);
     if (k->only && strcmp(k->only, valid.at) != 0) {
         text_addf(out, "  %48sthis version: ", "");

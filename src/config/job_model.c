@@ -109,6 +109,14 @@ static void format_field(const model_config *c, int i, text *out)
     }
 }
 
+// The family's sizes as HuggingFace has them, but no token ids: a vocabulary of one's own has other
+// ones there.
+static void family_defaults(family f, model_config *c)
+{
+    model_config_defaults(f, c);
+    c->bos = c->eos = -1;
+}
+
 void model_fields_help(text *out)
 {
     for (int i = 0; i < FIELDS_COUNT; i++) {
@@ -117,7 +125,7 @@ void model_fields_help(text *out)
         for (int f = 0; f < FAMILIES; f++) {
             model_config c;
             if (!(FIELDS[i].families >> f & 1u)) continue;
-            model_config_defaults((family)f, &c);
+            family_defaults((family)f, &c);
             text_addf(out, "%s%s: ", before, family_name((family)f));
             bool later =
                 FIELDS[i].type == FIELD_COUNT && *(int64_t *)((char *)&c + FIELDS[i].at) == 0;
@@ -234,7 +242,7 @@ static status read_family(job *j, err *e)
         setting_prefix(j->values, init, e);
         return E_USAGE;
     }
-    model_config_defaults(j->model.config.family, &j->model.config);
+    family_defaults(j->model.config.family, &j->model.config);
     TRY(read_fields(j, e));
     result = model_config_finish(&j->model.config, e);
     if (result != OK) place_finish_error(j, family_given, e);
