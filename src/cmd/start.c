@@ -57,8 +57,11 @@ done:
 
 static void print_warnings(const char *lines)
 {
-    for (const char *at = lines; at && *at; at += strcspn(at, "\n") + 1)
-        fprintf(stderr, "trireme: %.*s\n", (int)strcspn(at, "\n"), at);
+    while (lines && *lines) {
+        size_t length = strcspn(lines, "\n");
+        fprintf(stderr, "trireme: %.*s\n", (int)length, lines);
+        lines += length + (lines[length] == '\n');
+    }
 }
 
 static status find_checkpoint(start *s, bool goes_on, err *e)
