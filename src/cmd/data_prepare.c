@@ -37,7 +37,7 @@ static const flag flags[] = {
     {"--json-keys", FLAG_TEXTS, AT(json_keys), "KEY",
      "where JSONL has its text (default: text); several give P_KEY_document"},
     {"--document-separator", FLAG_TEXT, AT(separator), "S",
-     "splits text files into documents; \\n, \\t and \\\\ are understood"},
+     "splits text files into documents; \\n, \\t, \\r, \\f and \\\\ are understood"},
     {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE", "a tokenizer.json, or a folder with one"},
     {"--train-bpe", FLAG_COUNT, AT(train_bpe), "VOCAB", "or train one with this vocabulary"},
     {"--pattern", FLAG_TEXT, AT(pattern), "NAME",
@@ -128,10 +128,12 @@ static char *separator_unescape(const char *s)
     text out = {0};
     text_add(&out, "");
     for (; *s; s++) {
+        static const char written[] = "ntrf\\", meant[] = "\n\t\r\f\\";
         char c = *s;
-        if (c == '\\' && s[1] && strchr("ntr\\", s[1])) {
+        const char *known = c == '\\' && s[1] ? strchr(written, s[1]) : NULL;
+        if (known) {
             s++;
-            c = *s == 'n' ? '\n' : *s == 't' ? '\t' : *s == 'r' ? '\r' : '\\';
+            c = meant[known - written];
         }
         text_add_bytes(&out, &c, 1);
     }
