@@ -21,7 +21,7 @@ int cmd_bench(int argc, char **argv)
     enum { BENCHES = sizeof benches / sizeof *benches };
     const char *names[BENCHES];
     err e = {0};
-    bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    bool help = cmd_wants_help(argc, argv);
     for (int i = 0; i < BENCHES; i++) {
         names[i] = benches[i].name;
         if (help)

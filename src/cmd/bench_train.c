@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "launch/launch.h"
 #include "session/session.h"
 
@@ -22,7 +23,7 @@ static const char usage[] =
 
 enum { WARM_UP = 2 };
 
-// In memory that ranks share, whether they are threads or processes.
+// What one rank measured.
 typedef struct figures {
     double step_s, first_step_s, flops, rate;
     uint64_t plan_bytes, device_bytes, params;
@@ -39,19 +40,6 @@ static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
-}
-
-// Bytes of a line of a file of /proc/self, in kB there; 0 when absent.
-static uint64_t proc_bytes(const char *path, const char *key)
-{
-    char line[256];
-    unsigned long long kib = 0;
-    FILE *f = fopen(path, "r");
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), " %llu", &kib) == 1)
-            break;
-    if (f) fclose(f);
-    return kib * 1024;
 }
 
 static void print_figures(const request *q, const figures *f, uint64_t pss, uint64_t peak)
@@ -102,8 +90,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
         if (i >= WARM_UP || steps <= WARM_UP) seconds[counted++] = r.seconds;
     }
     // While every rank holds its memory.
-    uint64_t pss = proc_bytes("/proc/self/smaps_rollup", "Pss:"),
-             peak = proc_bytes("/proc/self/status", "VmHWM:");
+    uint64_t pss = proc_own_bytes(), peak = proc_bytes("/proc/self/status", "VmHWM:");
     TRY(comm_barrier(s.comm, e));
     f.rate = device_matmul_rate(s.device, q->job->train.precision, 1.0);
     TRY(comm_barrier(s.comm, e));
@@ -129,7 +116,7 @@ static status open_job(request *q, int argc, char **argv, err *e)
                                            "--train.save_every=0", "--train.eval_every=0"};
     enum { DEFAULTS = sizeof defaults / sizeof *defaults };
     char **all = calloc((size_t)(argc + DEFAULTS), sizeof *all);
-    const char *path = argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
+    const char *path = cmd_job_path(argc, argv);
     int n = 0;
     if (!all) FAIL(E_IO, "no memory for the arguments");
     for (int i = 0; i < DEFAULTS; i++) {
@@ -155,8 +142,7 @@ int cmd_bench_train(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     request q = {.began = clock_seconds()};
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return cmd_job_help(usage);
+    if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
     TRY(open_job(&q, argc, argv, e));
     TRY(inputs_open(q.job, &q.inputs, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};

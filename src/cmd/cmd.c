@@ -1,4 +1,4 @@
-// cmd.c -- failures and help, as every command has them.
+// cmd.c -- failures, help and the job's arguments, as every command has them.
 #include "cmd/cmd.h"
 
 #include "base/text.h"
@@ -12,6 +12,23 @@ int cmd_fail(const err *e)
     fflush(stdout);
     fprintf(stderr, "trireme: %s\n", e->text);
     return status_exit_code(e->code);
+}
+
+bool cmd_wants_help(int argc, char **argv)
+{
+    return argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+}
+
+const char *cmd_job_path(int argc, char **argv)
+{
+    return argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
+}
+
+status cmd_open_job(int argc, char **argv, struct job **out, err *e)
+{
+    const char *path = cmd_job_path(argc, argv);
+    int skip = path ? 2 : 1;
+    return job_open(path, argc - skip, argv + skip, out, e);
 }
 
 int cmd_job_help(const char *usage)

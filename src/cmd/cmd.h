@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+struct job;
+
 #define TRIREME_VERSION "0.1.0"
 
 // Each runs one command and returns the process's exit code; argv[0] is the command's name.
@@ -22,6 +24,12 @@ int cmd_bench_comm(int argc, char **argv); // argv[0] is the collective
 
 // Prints "trireme: <text>" to stderr and returns the status's exit code.
 int cmd_fail(const err *e);
+// Is the first argument --help or -h?
+bool cmd_wants_help(int argc, char **argv);
+// The first argument, when it is no flag: the job file. NULL otherwise.
+const char *cmd_job_path(int argc, char **argv);
+// The job of "[JOB.yaml] [--key value ...]"; errors as job_open. Owned by the caller.
+status cmd_open_job(int argc, char **argv, struct job **out, err *e);
 // Prints `usage` and the keys of the job file; 0.
 int cmd_job_help(const char *usage);
 

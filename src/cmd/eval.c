@@ -114,12 +114,9 @@ int cmd_eval(int argc, char **argv)
     request q = {0};
     const char *folder = NULL;
     argc = take_flags(argc, argv, &q.json, &folder);
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return cmd_job_help(usage);
-    const char *path = argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
-    int skip = path ? 2 : 1;
+    if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
     if (!folder) FAIL(E_USAGE, "eval: --model DIR is missing");
-    TRY(job_open(path, argc - skip, argv + skip, &q.job, e));
+    TRY(cmd_open_job(argc, argv, &q.job, e));
     TRY(open_model(&q, folder, e));
     TRY(inputs_open(q.job, &q.inputs, e));
     if (!q.inputs.valid) {

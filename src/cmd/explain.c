@@ -47,11 +47,8 @@ int cmd_explain(int argc, char **argv)
     err error = {0}, *e = &error;
     job *j = NULL;
     bool json = take_json(&argc, argv);
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return cmd_job_help(usage);
-    const char *path = argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
-    int skip = path ? 2 : 1;
-    TRY(job_open(path, argc - skip, argv + skip, &j, e));
+    if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
+    TRY(cmd_open_job(argc, argv, &j, e));
     TRY(explain(j, json, e));
 done:
     job_close(j);

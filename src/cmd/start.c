@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "ckpt/ckpt.h"
+#include "cmd/cmd.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
 
@@ -153,9 +154,7 @@ status start_open(start *s, int argc, char **argv, err *e)
 {
     status result = OK;
     bool goes_on;
-    const char *path = argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
-    int skip = path ? 2 : 1;
-    TRY(job_open(path, argc - skip, argv + skip, &s->job, e));
+    TRY(cmd_open_job(argc, argv, &s->job, e));
     TRY(inputs_open(s->job, &s->inputs, e));
     if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
     TRY(check_directory(s, &goes_on, e));

@@ -59,8 +59,7 @@ int cmd_train(int argc, char **argv)
     err error = {0}, *e = &error;
     start s = {.lock = -1};
     int first_rank = -1;
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return cmd_job_help(usage);
+    if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
     s.began = clock_seconds();
     TRY(start_open(&s, argc, argv, e));
     launch_options o = {

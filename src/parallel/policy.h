@@ -13,9 +13,7 @@ typedef struct policy {
     placement weight, gradient, optimizer;
 } policy;
 
-// By Trireme's name or an alias of another system; NULL when unknown.
-const policy *policy_find(const char *word);
-// The words that policy_find knows, for messages.
-const char *const *policy_words(size_t *count);
+// By Trireme's own name; NULL when unknown. Other systems' words for it are config/'s to translate.
+const policy *policy_find(const char *name);
 
 #endif

@@ -1,6 +1,7 @@
 // inputs.c -- what a job reads, opened and checked before anything starts; and the sizes that
 // follow from it: batch, steps, memory. See session.h.
 #include "base/file.h"
+#include "base/proc.h"
 #include "session/checked.h"
 #include "session/session.h"
 
@@ -54,13 +55,7 @@ done:
 static uint64_t memory_budget(const job *j, int ranks)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
-    unsigned long long kib = 0;
-    char line[128];
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-    if (f) fclose(f);
-    return kib * 1024 / (uint64_t)ranks;
+    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)ranks;
 }
 
 static status plan_total(const job *j, const inputs *in, int ranks, text *breakdown,

@@ -31,29 +31,14 @@ done:
 static status run_batch(trainer *t, const host_batch *h, err *e)
 {
     status result = OK;
-    const device_ops *ops = t->o.device->ops;
     stream *on = t->stream[STREAM_COMPUTE];
-    size_t samples = (size_t)t->o.micro_batch;
-    const value *ids = t->eval->block[0].g->ids;
-    t->loads++;
-    int slot = (int)((t->loads - 1) % SLOTS);
-    ops->copy(on, t->features ? (void *)t->features : t->ids[slot], h->inputs,
-              samples * h->input_bytes);
-    ops->copy(on, t->labels[slot], h->labels, samples * h->label_bytes);
-    if (t->features) {
-        kernel_call c = {.kind = K_CONVERT};
-        c.u.convert = (convert_args){.count = value_rows(ids) * value_cols(ids),
-                                     .src = t->features,
-                                     .dst = t->ids[slot],
-                                     .src_type = F32,
-                                     .dst_type = ids->type};
-        device_launch(on, &c);
-    }
+    int slot = (int)(t->loads++ % SLOTS);
+    trainer_upload(t, on, slot, h->inputs, h->labels);
     for (int b = 0; b < t->eval->blocks; b++) {
         run_context x = trainer_context(t, t->eval, b);
         graph_run_forward(&x);
     }
-    TRY(ops->sync(on, e)); // the host's batch is written again next
+    TRY(t->o.device->ops->sync(on, e)); // the host's batch is written again next
 done:
     return result;
 }

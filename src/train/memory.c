@@ -1,7 +1,7 @@
 // memory.c -- allocates what the plan says, once, and counts it beforehand. Called by trainer.c.
+#include "base/proc.h"
 #include "train/state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static size_t larger(size_t a, size_t b)
@@ -76,19 +76,6 @@ static loader_options loader_of(const trainer_options *o, dataset *d, int rank, 
                             .depth = READ_AHEAD};
 }
 
-// Memory that the process has now, pages that it shares divided by how many share them: code,
-// libraries, stacks; what a trainer is built on top of.
-static uint64_t process_bytes(void)
-{
-    char line[128];
-    unsigned long long kib = 0;
-    FILE *f = fopen("/proc/self/smaps_rollup", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "Pss: %llu kB", &kib) == 1) break;
-    if (f) fclose(f);
-    return kib * 1024;
-}
-
 void trainer_count_bytes(const trainer_options *o, const model *m, const model *eval, plan *p)
 {
     needs n = needs_of_both(m, eval);
@@ -99,7 +86,8 @@ void trainer_count_bytes(const trainer_options *o, const model *m, const model *
     p->bytes[BYTES_DATA] = SLOTS * (n.ids + n.labels) + feature_bytes(o, m) + loader_host_bytes(&l);
     p->bytes[BYTES_KERNELS] = rope_bytes(m) + (2 * SUMS + 2 * 2) * sizeof(double);
     if (o->device) p->bytes[BYTES_KERNELS] += o->device->bytes_now;
-    p->bytes[BYTES_RUNTIME] = process_bytes();
+    // Code, libraries, stacks: what a trainer is built on top of.
+    p->bytes[BYTES_RUNTIME] = proc_own_bytes();
 }
 
 static status take(trainer *t, memory_kind kind, size_t bytes, void *out, err *e)

@@ -69,6 +69,8 @@ void trainer_free_memory(trainer *t);
 void trainer_count_bytes(const trainer_options *o, const model *m, const model *eval, plan *p);
 
 // step.c
+// Copies a micro-batch from the host into slot `slot`, in the type that the model computes in.
+void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const void *labels);
 run_context trainer_context(trainer *t, const model *m, int block);
 status trainer_run_micro(trainer *t, int micro, err *e); // forward and backward only
 void trainer_reset_sums(trainer *t);

@@ -48,25 +48,29 @@ static void release_batch(trainer *t)
     t->batch_held = false;
 }
 
+void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const void *labels)
+{
+    const value *ids = t->model->block[0].g->ids;
+    int64_t count = value_rows(ids) * value_cols(ids);
+    // Ids and fp32 features have elements of one size.
+    ops(t)->copy(on, t->features ? (void *)t->features : t->ids[slot], inputs, (size_t)count * 4);
+    ops(t)->copy(on, t->labels[slot], labels,
+                 value_bytes(t->model->block[t->model->blocks - 1].g->labels));
+    if (!t->features) return;
+    kernel_call c = {.kind = K_CONVERT};
+    c.u.convert = (convert_args){.count = count,
+                                 .src = t->features,
+                                 .dst = t->ids[slot],
+                                 .src_type = F32,
+                                 .dst_type = ids->type};
+    device_launch(on, &c);
+}
+
 static void copy_batch(trainer *t, int slot)
 {
     stream *copy = t->stream[STREAM_COPY], *compute = t->stream[STREAM_COMPUTE];
-    const value *ids = t->model->block[0].g->ids,
-                *labels = t->model->block[t->model->blocks - 1].g->labels;
-    size_t count = (size_t)(value_rows(ids) * value_cols(ids));
     ops(t)->wait(copy, t->consumed[slot]);
-    ops(t)->copy(copy, t->features ? (void *)t->features : t->ids[slot], t->batch.inputs,
-                 count * 4);
-    ops(t)->copy(copy, t->labels[slot], t->batch.labels, value_bytes(labels));
-    if (t->features) {
-        kernel_call c = {.kind = K_CONVERT};
-        c.u.convert = (convert_args){.count = (int64_t)count,
-                                     .src = t->features,
-                                     .dst = t->ids[slot],
-                                     .src_type = F32,
-                                     .dst_type = ids->type};
-        device_launch(copy, &c);
-    }
+    trainer_upload(t, copy, slot, t->batch.inputs, t->batch.labels);
     ops(t)->record(t->loaded[slot], copy);
     ops(t)->wait(compute, t->loaded[slot]);
 }

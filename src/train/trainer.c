@@ -243,11 +243,6 @@ const plan *trainer_get_plan(const trainer *t)
     return t->plan;
 }
 
-const schedule *trainer_get_schedule(const trainer *t)
-{
-    return &t->schedule;
-}
-
 const model *trainer_get_model(const trainer *t)
 {
     return t->model;
@@ -256,9 +251,4 @@ const model *trainer_get_model(const trainer *t)
 double trainer_flops(const trainer *t)
 {
     return t->flops * t->micros;
-}
-
-double trainer_data_wait_seconds(const trainer *t)
-{
-    return t->loader ? loader_waited_seconds(t->loader) : 0;
 }

@@ -74,15 +74,12 @@ status trainer_check_replicas(trainer *t, err *e);
 
 uint64_t trainer_steps_done(const trainer *t);
 const plan *trainer_get_plan(const trainer *t);
-const schedule *trainer_get_schedule(const trainer *t);
 const model *trainer_get_model(const trainer *t);
 double trainer_flops(const trainer *t); // of this rank in one step
-double trainer_data_wait_seconds(const trainer *t);
 
 // ---- State in and out, for checkpoints. Parameters are whole and fp32 on the host.
 
 typedef enum state_part { STATE_WEIGHT, STATE_M, STATE_V, STATE_PARTS } state_part;
-bool trainer_has_state(const trainer *t, state_part part);
 // Elements of parameter p into out[count]. Waits for the device.
 status trainer_read_state(trainer *t, state_part part, int p, float *out, err *e);
 status trainer_write_state(trainer *t, state_part part, int p, const float *in, err *e);

@@ -4,11 +4,6 @@
 
 #include <stdlib.h>
 
-bool trainer_has_state(const trainer *t, state_part part)
-{
-    return t->state[part] != NULL;
-}
-
 status trainer_read_state(trainer *t, state_part part, int p, float *out, err *e)
 {
     const plan_row *r = &t->plan->row[p];

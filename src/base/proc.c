@@ -1,0 +1,23 @@
+// proc.c -- reads figures of memory from /proc. Called by the planner's budget, the plan and the
+// bench.
+#include "base/proc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint64_t proc_bytes(const char *path, const char *key)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), " %llu", &kib) == 1)
+            break;
+    if (f) fclose(f);
+    return kib * 1024;
+}
+
+uint64_t proc_own_bytes(void)
+{
+    return proc_bytes("/proc/self/smaps_rollup", "Pss:");
+}
