@@ -11,8 +11,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-enum { FLAT_BYTES = 1024, LINE = 64 };
+enum { FLAT_BYTES = 1024, LINE = 64, LEAVER_MS = 500 };
 
 typedef struct range {
     size_t first, count; // elements
@@ -87,6 +88,15 @@ static const char *describe(char out[96], const post *p)
     return out;
 }
 
+// A rank that fails closes its communicators on its way out, and says why only then: who finds it
+// gone gives it this long, so that the cause is named and not its consequence.
+static bool leaver_failed(const world *w)
+{
+    const struct timespec tick = {0, 1000 * 1000};
+    for (int i = 0; i < LEAVER_MS && !world_has_failed(w); i++) nanosleep(&tick, NULL);
+    return world_has_failed(w);
+}
+
 // Ranks whose calls differ would compute nonsense: the first pair is named on every rank.
 static status check_same_call(local *l, err *e)
 {
@@ -96,6 +106,8 @@ static status check_same_call(local *l, err *e)
         const post *p = post_of(l, r);
         char a[96], b[96];
         if (memcmp((const char *)first + from, (const char *)p + from, bytes) == 0) continue;
+        if ((first->kind == CALL_LEAVE || p->kind == CALL_LEAVE) && leaver_failed(l->world))
+            return world_peer_error(l->world, e);
         err why;
         memset(&why, 0, sizeof why);
         err_set(&why, E_INTERNAL, "rank %d %s while rank %d %s", l->group->world_rank[0],
