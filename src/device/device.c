@@ -70,12 +70,14 @@ const char *kernel_name(kernel k)
         [K_ADD] = "add",
         [K_DROPOUT] = "dropout",
         [K_CROSS_ENTROPY] = "cross_entropy",
+        [K_CROSS_ENTROPY_STATS] = "cross_entropy_stats",
         [K_SQUARE_ERROR] = "square_error",
         [K_SUM_SQUARES] = "sum_squares",
         [K_UPDATE] = "update",
         [K_CONVERT] = "convert",
         [K_FILL] = "fill",
         [K_DIGEST] = "digest",
+        [K_ORTHOGONALIZE] = "orthogonalize",
     };
     return k >= 0 && k < KERNELS ? names[k] : "unknown";
 }

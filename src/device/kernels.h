@@ -36,12 +36,14 @@ typedef enum kernel {
     K_ADD,
     K_DROPOUT,
     K_CROSS_ENTROPY,
+    K_CROSS_ENTROPY_STATS,
     K_SQUARE_ERROR,
     K_SUM_SQUARES,
     K_UPDATE,
     K_CONVERT,
     K_FILL,
     K_DIGEST,
+    K_ORTHOGONALIZE,
     KERNELS
 } kernel;
 
@@ -76,10 +78,13 @@ typedef struct bias_grad_args {
     bool accumulate;
 } bias_grad_args;
 
-// y[r,:] = scale * tokens[table[r]] + positions[pos0 + r % seq]   for r in 0 … rows-1.
+// y[r,:] = scale * tokens[ids[r] - first] + positions[pos0 + r % seq]   for r in 0 … rows-1. With
+// `vocab` the table holds rows first … first+vocab-1 of the whole one only, and an id outside adds
+// nothing for its token; vocab 0 means no limit: every id is in the table.
 typedef struct embedding_args {
     int64_t rows, seq, cols, pos0;
-    const int32_t *ids;    // [rows], each in [0, vocab)
+    int64_t first, vocab;
+    const int32_t *ids;    // [rows]
     const void *tokens;    // [vocab, C]
     const void *positions; // [>= pos0+seq, C]; NULL for none
     void *y;               // [rows, C]
@@ -88,11 +93,12 @@ typedef struct embedding_args {
     bool wide; // y is F32
 } embedding_args;
 
-// d_tokens[ids[r],:] += scale * dy[r,:];  d_positions[r % seq,:] (+)= dy[r,:], summed over rows in
-// row order. With accumulate false the whole of d_tokens [vocab, C] (d_positions [max_seq, C]) is
-// zeroed first. With d_tokens NULL (d_positions NULL) that half is left out.
+// d_tokens[ids[r] - first,:] += scale * dy[r,:];  d_positions[r % seq,:] (+)= dy[r,:], summed over
+// rows in row order. The token's half leaves out ids outside first … first+vocab-1. With accumulate
+// false the whole of d_tokens [vocab, C] (d_positions [max_seq, C]) is zeroed first. With d_tokens
+// NULL (d_positions NULL) that half is left out.
 typedef struct embedding_grad_args {
-    int64_t rows, seq, cols, vocab, max_seq;
+    int64_t rows, seq, cols, first, vocab, max_seq;
     const int32_t *ids;
     const void *dy;
     float *d_tokens, *d_positions;
@@ -147,8 +153,9 @@ typedef struct rope_args {
 // t + Tk - Tq when causal. Batch b's keys start k_batch (v_batch) elements after batch b-1's; q and
 // o are dense in B. lse: [B, H, Tq] F32, natural log of the sum of exponentials of scaled scores.
 // Never stores Tq x Tk. Dropout keeps the probability of (row q, head h, key j) when
-// rng_uniform(rng_word(key, ((row0 + b*Tq + q) * H + h) * drop_stride + j)) >= p and scales it by
-// 1/(1-p); row0 is the logical row of the first query.
+// rng_uniform(rng_word(key, ((row0 + b*Tq + q) * A + head0 + h) * drop_stride + j)) >= p and scales
+// it by 1/(1-p); row0 is the logical row of the first query, head0 the logical head of the first
+// head here, and A = all_heads (0: H) the number of heads of the whole layer.
 typedef struct attention_args {
     int64_t batch, tq, tk, heads, kv_heads, head_dim;
     int64_t q_stride, k_stride, v_stride, o_stride, k_batch, v_batch;
@@ -158,6 +165,7 @@ typedef struct attention_args {
     float scale, dropout;
     rng_key key;
     uint64_t row0, drop_stride;
+    int64_t head0, all_heads;
     bool causal;
     dtype type;
 } attention_args;
@@ -214,27 +222,47 @@ typedef struct dropout_args {
 
 // Per row: loss = logsumexp(s*x) - s*x[label] with s = scale. Rows whose label is `ignore` add
 // nothing and get zero gradient. *loss_sum += sum of losses (F64), *count += rows that are not
-// ignored (F64). With `gradient`, logits are replaced by s * (softmax(s*x) - onehot(label)) (not
-// divided by anything).
+// ignored (F64); each may be NULL. With `gradient`, logits are replaced by grad_scale * s *
+// (softmax(s*x) - onehot(label)) (not divided by anything); grad_scale 0 means 1.
+// Column 0 of the logits is entry `first` of the vocabulary. Without `stats` the columns are the
+// whole vocabulary, every label that is not ignored among them. With `stats`, what
+// K_CROSS_ENTROPY_STATS gave for each of `parts` parts of the vocabulary, a row's logsumexp and
+// label logit are taken from there, the parts in order, and the columns may be any part.
 typedef struct cross_entropy_args {
-    int64_t rows, cols;
+    int64_t rows, cols, first;
     void *logits; // [rows, V]
     const int32_t *labels;
+    const float *stats; // [parts, rows, 3], NULL for none
+    int parts;
     double *loss_sum, *count; // device scalars
-    float scale;
+    float scale, grad_scale;
     int32_t ignore;
     bool gradient;
     dtype type;
 } cross_entropy_args;
 
-// Mean-squared-error pieces: *loss_sum += sum (x-y)^2, *count += count; dx = 2 (x-y) when dx is not
-// NULL. target is F32. dx may alias x.
+// Per row of a part of the vocabulary, columns `first` … first+cols-1 of it: stats[r,:] = maximum
+// of s*x; sum of exp(s*x - maximum); s*x[label] if the label is here, else 0. A row whose label is
+// `ignore` gets three zeros. cols 0 gives (-Inf, 0, 0).
+typedef struct cross_entropy_stats_args {
+    int64_t rows, cols, first;
+    const void *logits; // [rows, V]
+    const int32_t *labels;
+    float *stats; // [rows, 3]
+    float scale;
+    int32_t ignore;
+    dtype type;
+} cross_entropy_stats_args;
+
+// Mean-squared-error pieces: *loss_sum += sum (x-y)^2, *total += count (each may be NULL); dx =
+// grad_scale * 2 (x-y) when dx is not NULL, grad_scale 0 meaning 1. target is F32. dx may alias x.
 typedef struct square_error_args {
     int64_t count;
     const void *x;
     const float *target;
     void *dx;
     double *loss_sum, *total;
+    float grad_scale;
     dtype type;
 } square_error_args;
 
@@ -296,6 +324,16 @@ typedef struct digest_args {
     uint64_t *digest;
 } digest_args;
 
+// Makes the columns of x [rows, cols] orthonormal, in place, by modified Gram-Schmidt: for each
+// column in order: divide it by (its norm + eps), then take its part out of every later column.
+// Sums run in double. A column that depends on those before it ends as rounding noise of no
+// meaning, one of zeros as zeros where eps > 0.
+typedef struct orthogonalize_args {
+    int64_t rows, cols;
+    float *x;
+    float eps;
+} orthogonalize_args;
+
 typedef struct kernel_call {
     kernel kind;
     union {
@@ -313,12 +351,14 @@ typedef struct kernel_call {
         add_args add;
         dropout_args dropout;
         cross_entropy_args cross_entropy;
+        cross_entropy_stats_args cross_entropy_stats;
         square_error_args square_error;
         sum_squares_args sum_squares;
         update_args update;
         convert_args convert;
         fill_args fill;
         digest_args digest;
+        orthogonalize_args orthogonalize;
     } u;
 } kernel_call;
 
@@ -326,6 +366,12 @@ typedef struct kernel_call {
 static inline dtype wide_type(dtype type, bool wide)
 {
     return wide ? F32 : type;
+}
+
+// The factor that a gradient's `grad_scale` stands for.
+static inline float grad_factor(float grad_scale)
+{
+    return grad_scale == 0 ? 1 : grad_scale;
 }
 
 const char *kernel_name(kernel k); // "matmul", …

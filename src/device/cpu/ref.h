@@ -31,6 +31,14 @@ static inline const void *ref_at(const void *p, int64_t i, dtype type)
 double ref_activate(activation act, double x);
 double ref_activate_slope(activation act, double x);
 
+// What a row's loss and gradient need of the whole vocabulary.
+typedef struct row_total {
+    double lse, label; // log-sum-exp of the scaled logits; the label's scaled logit
+} row_total;
+
+// Row r's, from p->stats, the parts in order. Every form uses this one.
+row_total ref_total_of_parts(const cross_entropy_args *p, int64_t r);
+
 void ref_matmul(const cpu_context *x, const void *args);
 void ref_bias_grad(const cpu_context *x, const void *args);
 void ref_embedding(const cpu_context *x, const void *args);
@@ -47,11 +55,13 @@ void ref_glu_grad(const cpu_context *x, const void *args);
 void ref_add(const cpu_context *x, const void *args);
 void ref_dropout(const cpu_context *x, const void *args);
 void ref_cross_entropy(const cpu_context *x, const void *args);
+void ref_cross_entropy_stats(const cpu_context *x, const void *args);
 void ref_square_error(const cpu_context *x, const void *args);
 void ref_sum_squares(const cpu_context *x, const void *args);
 void ref_update(const cpu_context *x, const void *args);
 void ref_convert(const cpu_context *x, const void *args);
 void ref_fill(const cpu_context *x, const void *args);
 void ref_digest(const cpu_context *x, const void *args);
+void ref_orthogonalize(const cpu_context *x, const void *args);
 
 #endif

@@ -18,6 +18,7 @@ static query query_at(const attention_args *p, int64_t b, int64_t h, int64_t t)
 {
     int64_t row = b * p->tq + t, kv = h / (p->heads / p->kv_heads);
     int64_t seen = p->causal ? t + p->tk - p->tq + 1 : p->tk;
+    uint64_t heads = (uint64_t)(p->all_heads ? p->all_heads : p->heads);
     return (query){
         .q = row * p->q_stride + h * p->head_dim,
         .o = row * p->o_stride + h * p->head_dim,
@@ -25,7 +26,7 @@ static query query_at(const attention_args *p, int64_t b, int64_t h, int64_t t)
         .k = b * p->k_batch + kv * p->head_dim,
         .v = b * p->v_batch + kv * p->head_dim,
         .keys = seen > 0 ? seen : 0,
-        .drop = ((p->row0 + (uint64_t)row) * (uint64_t)p->heads + (uint64_t)h) * p->drop_stride,
+        .drop = ((p->row0 + (uint64_t)row) * heads + (uint64_t)(p->head0 + h)) * p->drop_stride,
     };
 }
 

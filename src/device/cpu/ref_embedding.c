@@ -1,5 +1,6 @@
 // ref_embedding.c -- token and position embeddings in plain C. Rows are added in row order, so that
-// repeated ids give the same bits on every run. Ids are trusted: the loader has checked them.
+// repeated ids give the same bits on every run. Ids are trusted: the loader has checked them; those
+// that are not in this part of the table are another rank's.
 #include "device/cpu/ref.h"
 
 #include <string.h>
@@ -9,10 +10,11 @@ void ref_embedding(const cpu_context *x, const void *args)
     (void)x;
     const embedding_args *p = args;
     for (int64_t r = 0; r < p->rows; r++) {
-        int64_t token = (int64_t)p->ids[r] * p->cols;
+        int64_t id = p->ids[r] - p->first;
+        bool here = p->vocab == 0 || (id >= 0 && id < p->vocab);
         int64_t position = (p->pos0 + r % p->seq) * p->cols;
         for (int64_t c = 0; c < p->cols; c++) {
-            float y = p->scale * ref_load(p->tokens, token + c, p->type);
+            float y = here ? p->scale * ref_load(p->tokens, id * p->cols + c, p->type) : 0;
             if (p->positions) y += ref_load(p->positions, position + c, p->type);
             ref_store(p->y, r * p->cols + c, wide_type(p->type, p->wide), y);
         }
@@ -28,9 +30,11 @@ void ref_embedding_grad(const cpu_context *x, const void *args)
     if (p->d_positions && !p->accumulate_positions)
         memset(p->d_positions, 0, row_bytes * (size_t)p->max_seq);
     for (int64_t r = 0; r < p->rows; r++) {
+        int64_t id = p->ids[r] - p->first;
+        bool here = p->d_tokens && id >= 0 && id < p->vocab;
         for (int64_t c = 0; c < p->cols; c++) {
             float dy = ref_load(p->dy, r * p->cols + c, wide_type(p->type, p->wide));
-            if (p->d_tokens) p->d_tokens[(int64_t)p->ids[r] * p->cols + c] += p->scale * dy;
+            if (here) p->d_tokens[id * p->cols + c] += p->scale * dy;
             if (p->d_positions) p->d_positions[r % p->seq * p->cols + c] += dy;
         }
     }

@@ -22,11 +22,13 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_ADD] = ref_add,
                            [K_DROPOUT] = ref_dropout,
                            [K_CROSS_ENTROPY] = ref_cross_entropy,
+                           [K_CROSS_ENTROPY_STATS] = ref_cross_entropy_stats,
                            [K_SQUARE_ERROR] = ref_square_error,
                            [K_SUM_SQUARES] = ref_sum_squares,
                            [K_UPDATE] = ref_update,
                            [K_CONVERT] = ref_convert,
                            [K_FILL] = ref_fill,
                            [K_DIGEST] = ref_digest,
+                           [K_ORTHOGONALIZE] = ref_orthogonalize,
                        }};
 }

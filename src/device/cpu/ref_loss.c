@@ -1,55 +1,98 @@
 // ref_loss.c -- cross-entropy and squared error with their gradients, in plain C. The gradient
 // replaces the logits: probabilities are never stored beside them. Who divides by the number of
-// valid tokens, and when, is not known here.
+// valid tokens, and when, is not known here, nor how the parts of a vocabulary came together.
 #include "device/cpu/ref.h"
 
 #include <math.h>
 
-static double row_lse(const cross_entropy_args *p, const void *row)
+static double row_top(const void *row, int64_t cols, double scale, dtype type)
 {
-    double top = -INFINITY, sum = 0;
-    for (int64_t c = 0; c < p->cols; c++)
-        top = fmax(top, (double)p->scale * ref_load(row, c, p->type));
-    for (int64_t c = 0; c < p->cols; c++)
-        sum += exp((double)p->scale * ref_load(row, c, p->type) - top);
-    return top + log(sum);
+    double top = -INFINITY;
+    for (int64_t c = 0; c < cols; c++) top = fmax(top, scale * ref_load(row, c, type));
+    return top;
+}
+
+static double row_sum(const void *row, int64_t cols, double scale, double top, dtype type)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < cols; c++) sum += exp(scale * ref_load(row, c, type) - top);
+    return sum;
+}
+
+row_total ref_total_of_parts(const cross_entropy_args *p, int64_t r)
+{
+    double top = -INFINITY, sum = 0, label = 0;
+    for (int i = 0; i < p->parts; i++) {
+        const float *part = p->stats + (i * p->rows + r) * 3;
+        top = fmax(top, part[0]);
+    }
+    for (int i = 0; i < p->parts; i++) {
+        const float *part = p->stats + (i * p->rows + r) * 3;
+        sum += part[1] * exp(part[0] - top);
+        label += part[2];
+    }
+    return (row_total){top + log(sum), label};
+}
+
+static row_total total_of_row(const cross_entropy_args *p, const void *row, int64_t label)
+{
+    double top = row_top(row, p->cols, p->scale, p->type);
+    double sum = row_sum(row, p->cols, p->scale, top, p->type);
+    return (row_total){top + log(sum), (double)p->scale * ref_load(row, label, p->type)};
 }
 
 void ref_cross_entropy(const cpu_context *x, const void *args)
 {
     (void)x;
     const cross_entropy_args *p = args;
-    double loss = 0, count = 0;
+    double loss = 0, count = 0, s = p->scale, factor = s * grad_factor(p->grad_scale);
     for (int64_t r = 0; r < p->rows; r++) {
         void *row = (void *)ref_at(p->logits, r * p->cols, p->type);
-        int32_t label = p->labels[r];
-        bool valid = label != p->ignore;
-        double lse = 0;
+        int64_t label = p->labels[r] - p->first;
+        bool valid = p->labels[r] != p->ignore;
+        row_total total = {0};
         if (valid) {
-            lse = row_lse(p, row);
-            loss += lse - (double)p->scale * ref_load(row, label, p->type);
+            total = p->stats ? ref_total_of_parts(p, r) : total_of_row(p, row, label);
+            loss += total.lse - total.label;
             count += 1;
         }
         for (int64_t c = 0; c < p->cols && p->gradient; c++) {
-            double s = p->scale, g = 0;
-            if (valid) g = s * (exp(s * ref_load(row, c, p->type) - lse) - (c == label));
+            double probability = valid ? exp(s * ref_load(row, c, p->type) - total.lse) : 0;
+            double g = valid ? factor * (probability - (c == label)) : 0;
             ref_store(row, c, p->type, (float)g);
         }
     }
-    *p->loss_sum += loss;
-    *p->count += count;
+    if (p->loss_sum) *p->loss_sum += loss;
+    if (p->count) *p->count += count;
+}
+
+void ref_cross_entropy_stats(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const cross_entropy_stats_args *p = args;
+    for (int64_t r = 0; r < p->rows; r++) {
+        const void *row = ref_at(p->logits, r * p->cols, p->type);
+        int64_t label = p->labels[r] - p->first;
+        float *out = p->stats + 3 * r;
+        out[0] = out[1] = out[2] = 0;
+        if (p->labels[r] == p->ignore) continue;
+        // The sum is relative to the maximum as it is stored.
+        out[0] = (float)row_top(row, p->cols, p->scale, p->type);
+        out[1] = (float)row_sum(row, p->cols, p->scale, out[0], p->type);
+        if (label >= 0 && label < p->cols) out[2] = p->scale * ref_load(row, label, p->type);
+    }
 }
 
 void ref_square_error(const cpu_context *x, const void *args)
 {
     (void)x;
     const square_error_args *p = args;
-    double sum = 0;
+    double sum = 0, factor = 2 * (double)grad_factor(p->grad_scale);
     for (int64_t i = 0; i < p->count; i++) {
         double d = (double)ref_load(p->x, i, p->type) - p->target[i];
         sum += d * d;
-        if (p->dx) ref_store(p->dx, i, p->type, (float)(2 * d));
+        if (p->dx) ref_store(p->dx, i, p->type, (float)(factor * d));
     }
-    *p->loss_sum += sum;
-    *p->total += (double)p->count;
+    if (p->loss_sum) *p->loss_sum += sum;
+    if (p->total) *p->total += (double)p->count;
 }

@@ -335,11 +335,13 @@ void VEC(glu_grad)(const cpu_context *x, const void *args);
 void VEC(add)(const cpu_context *x, const void *args);
 void VEC(dropout)(const cpu_context *x, const void *args);
 void VEC(cross_entropy)(const cpu_context *x, const void *args);
+void VEC(cross_entropy_stats)(const cpu_context *x, const void *args);
 void VEC(square_error)(const cpu_context *x, const void *args);
 void VEC(sum_squares)(const cpu_context *x, const void *args);
 void VEC(update)(const cpu_context *x, const void *args);
 void VEC(convert)(const cpu_context *x, const void *args);
 void VEC(fill)(const cpu_context *x, const void *args);
 void VEC(digest)(const cpu_context *x, const void *args);
+void VEC(orthogonalize)(const cpu_context *x, const void *args);
 
 #endif

@@ -40,7 +40,8 @@ static inline void dropout_row(const attention_args *p, int64_t b, int64_t h, in
 {
     uint32_t room[TILE_WORDS];
     uint64_t row = p->row0 + (uint64_t)(b * p->tq + t);
-    uint64_t at = (row * (uint64_t)p->heads + (uint64_t)h) * p->drop_stride + (uint64_t)k0;
+    uint64_t heads = (uint64_t)(p->all_heads ? p->all_heads : p->heads);
+    uint64_t at = (row * heads + (uint64_t)(p->head0 + h)) * p->drop_stride + (uint64_t)k0;
     const uint32_t *words = VEC(random)(p->key, at, n, room);
     vf scale = v_set(1 / (1 - p->dropout)), limit = v_set(p->dropout);
     for (int64_t c = 0; c < n; c += VL) {

@@ -9,19 +9,27 @@ VEC_INLINE void embed_rows(const embedding_args *p, int64_t first, int64_t last,
 {
     vf scale = v_set(p->scale);
     for (int64_t r = first; r < last; r++) {
-        const void *token = vec_at(p->tokens, (int64_t)p->ids[r] * p->cols, type);
+        int64_t id = p->ids[r] - p->first;
+        bool here = p->vocab == 0 || (id >= 0 && id < p->vocab);
+        const void *token = vec_at(p->tokens, here ? id * p->cols : 0, type);
         const void *position = vec_at(p->positions, (p->pos0 + r % p->seq) * p->cols, type);
         void *y = vec_at(p->y, r * p->cols, wide);
 #define BOTH(c, n)                                                                                 \
     v_store_n(y, c, n, wide, scale *v_load_n(token, c, n, type) + v_load_n(position, c, n, type))
-#define TOKEN(c, n) v_store_n(y, c, n, wide, scale *v_load_n(token, c, n, type))
-        if (p->positions) {
+#define TOKEN(c, n)    v_store_n(y, c, n, wide, scale *v_load_n(token, c, n, type))
+#define POSITION(c, n) v_store_n(y, c, n, wide, v_load_n(position, c, n, type))
+        if (here && p->positions) {
             V_EACH(c, 0, p->cols, BOTH);
-        } else {
+        } else if (here) {
             V_EACH(c, 0, p->cols, TOKEN);
+        } else if (p->positions) {
+            V_EACH(c, 0, p->cols, POSITION);
+        } else {
+            memset(y, 0, (size_t)p->cols * (wide == F32 ? 4 : 2));
         }
 #undef BOTH
 #undef TOKEN
+#undef POSITION
     }
 }
 
@@ -52,8 +60,9 @@ VEC_INLINE void add_columns(const embedding_grad_args *p, int64_t first, int64_t
     vf scale = v_set(p->scale);
     for (int64_t r = 0; r < p->rows; r++) {
         const void *dy = vec_at(p->dy, r * p->cols, type);
-        if (p->d_tokens) {
-            float *to = p->d_tokens + (int64_t)p->ids[r] * p->cols;
+        int64_t id = p->ids[r] - p->first;
+        if (p->d_tokens && id >= 0 && id < p->vocab) {
+            float *to = p->d_tokens + id * p->cols;
 #define ADD(c, n)                                                                                  \
     v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + scale * v_load_n(dy, c, n, type))
             V_EACH(c, first, last, ADD);

@@ -23,12 +23,14 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_ADD] = VEC(add);
     run[K_DROPOUT] = VEC(dropout);
     run[K_CROSS_ENTROPY] = VEC(cross_entropy);
+    run[K_CROSS_ENTROPY_STATS] = VEC(cross_entropy_stats);
     run[K_SQUARE_ERROR] = VEC(square_error);
     run[K_SUM_SQUARES] = VEC(sum_squares);
     run[K_UPDATE] = VEC(update);
     run[K_CONVERT] = VEC(convert);
     run[K_FILL] = VEC(fill);
     run[K_DIGEST] = VEC(digest);
+    run[K_ORTHOGONALIZE] = VEC(orthogonalize);
 }
 
 void VEC(share)(const cpu_context *x, const void *args, int64_t count, int64_t grain, vec_part part)

@@ -1,6 +1,8 @@
 // vec_loss.c -- cross-entropy with its gradient in place of the logits. A row is read once for the
 // log-sum-exp, block by block under a running maximum, and once more for the gradient. The losses
-// of the rows are added in row order. Who divides by the number of valid tokens is not known here.
+// of the rows are added in row order. Who divides by the number of valid tokens is not known here,
+// nor how the parts of a vocabulary came together.
+#include "device/cpu/ref.h"
 #include "device/cpu/vec.h"
 #include "device/cpu/vec_math.h"
 
@@ -51,7 +53,13 @@ VEC_INLINE float block_sum(const void *row, int64_t first, int64_t last, float s
     return v_sum(sum[0] + sum[1]);
 }
 
-VEC_INLINE double row_lse(const void *row, int64_t cols, float scale, dtype type)
+// Maximum of scale * x over a row, and the sum of exponentials relative to it.
+typedef struct row_stats {
+    float top;
+    double sum;
+} row_stats;
+
+VEC_INLINE row_stats stats_of_row(const void *row, int64_t cols, float scale, dtype type)
 {
     double sum = 0;
     float top = -INFINITY;
@@ -64,32 +72,46 @@ VEC_INLINE double row_lse(const void *row, int64_t cols, float scale, dtype type
         }
         sum += block_sum(row, c, to, scale, top, type);
     }
-    return top + log(sum);
+    return (row_stats){top, sum};
 }
 
-VEC_INLINE void row_grad(void *row, int64_t cols, float scale, double lse, int32_t label,
+VEC_INLINE float logit(const void *row, int64_t column, dtype type)
+{
+    return v_load_n(row, column, 1, type)[0];
+}
+
+// `label` counts from the first column here.
+VEC_INLINE void row_grad(const cross_entropy_args *p, void *row, int64_t label, double lse,
                          dtype type)
 {
-    double at_label = scale * (exp((double)scale * v_load_n(row, label, 1, type)[0] - lse) - 1);
-    vf s = v_set(scale), l = v_set((float)lse);
-#define GRAD(c, n) v_store_n(row, c, n, type, s *v_exp_negative(v_load_n(row, c, n, type) * s - l))
-    V_EACH(c, 0, cols, GRAD);
+    double scale = p->scale, factor = scale * grad_factor(p->grad_scale), at_label = 0;
+    bool here = label >= 0 && label < p->cols;
+    if (here) at_label = factor * (exp(scale * logit(row, label, type) - lse) - 1);
+    vf s = v_set(p->scale), f = v_set((float)factor), l = v_set((float)lse);
+#define GRAD(c, n) v_store_n(row, c, n, type, f *v_exp_negative(v_load_n(row, c, n, type) * s - l))
+    V_EACH(c, 0, p->cols, GRAD);
 #undef GRAD
-    v_store_n(row, label, 1, type, v_set((float)at_label));
+    if (here) v_store_n(row, label, 1, type, v_set((float)at_label));
 }
 
 VEC_INLINE double loss_row(const cross_entropy_args *p, int64_t r, dtype type)
 {
     void *row = vec_at(p->logits, r * p->cols, type);
-    int32_t label = p->labels[r];
-    if (label == p->ignore) {
+    int64_t label = p->labels[r] - p->first;
+    if (p->labels[r] == p->ignore) {
         if (p->gradient) memset(row, 0, (size_t)p->cols * (type == F32 ? 4 : 2));
         return 0;
     }
-    double lse = row_lse(row, p->cols, p->scale, type);
-    double loss = lse - (double)p->scale * v_load_n(row, label, 1, type)[0];
-    if (p->gradient) row_grad(row, p->cols, p->scale, lse, label, type);
-    return loss;
+    row_total total;
+    if (p->stats) {
+        total = ref_total_of_parts(p, r);
+    } else {
+        row_stats stats = stats_of_row(row, p->cols, p->scale, type);
+        total.lse = stats.top + log(stats.sum);
+        total.label = (double)p->scale * logit(row, label, type);
+    }
+    if (p->gradient) row_grad(p, row, label, total.lse, type);
+    return total.lse - total.label;
 }
 
 static void loss_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
@@ -116,6 +138,37 @@ void VEC(cross_entropy)(const cpu_context *x, const void *args)
             count += p->labels[w.row0 + r] != p->ignore;
         }
     }
-    *p->loss_sum += loss;
-    *p->count += count;
+    if (p->loss_sum) *p->loss_sum += loss;
+    if (p->count) *p->count += count;
+}
+
+VEC_INLINE void stats_rows(const cross_entropy_stats_args *p, int64_t first, int64_t last,
+                           dtype type)
+{
+    for (int64_t r = first; r < last; r++) {
+        const void *row = vec_at(p->logits, r * p->cols, type);
+        int64_t label = p->labels[r] - p->first;
+        float *out = p->stats + 3 * r;
+        out[0] = out[1] = out[2] = 0;
+        if (p->labels[r] == p->ignore) continue;
+        row_stats stats = stats_of_row(row, p->cols, p->scale, type);
+        out[0] = stats.top;
+        out[1] = (float)stats.sum;
+        if (label >= 0 && label < p->cols) out[2] = p->scale * logit(row, label, type);
+    }
+}
+
+static void stats_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                       int thread)
+{
+    (void)x, (void)thread;
+    const cross_entropy_stats_args *p = args;
+    if (p->type == F32) stats_rows(p, first, last, F32);
+    if (p->type == BF16) stats_rows(p, first, last, BF16);
+}
+
+void VEC(cross_entropy_stats)(const cpu_context *x, const void *args)
+{
+    const cross_entropy_stats_args *p = args;
+    VEC(share)(x, p, p->rows, vec_grain(p->cols), stats_part);
 }

@@ -111,11 +111,12 @@ void VEC(sum_squares)(const cpu_context *x, const void *args)
 VEC_INLINE double range_error(const square_error_args *p, int64_t first, int64_t last, dtype type)
 {
     vd sum[2] = {};
+    vf factor = v_set(2 * grad_factor(p->grad_scale));
 #define ERROR(i, n)                                                                                \
     do {                                                                                           \
         vf d = v_load_n(p->x, i, n, type) - v_load_n(p->target, i, n, F32);                        \
         add_square(sum, d);                                                                        \
-        if (p->dx) v_store_n(p->dx, i, n, type, d + d);                                            \
+        if (p->dx) v_store_n(p->dx, i, n, type, factor *d);                                        \
     } while (0)
     V_EACH(i, first, last, ERROR);
 #undef ERROR
@@ -139,8 +140,9 @@ static void error_part(const cpu_context *x, const void *args, int64_t first, in
 void VEC(square_error)(const cpu_context *x, const void *args)
 {
     const square_error_args *p = args;
-    *p->loss_sum += sum_blocks(x, p, p->count, error_part);
-    *p->total += (double)p->count;
+    double sum = sum_blocks(x, p, p->count, error_part);
+    if (p->loss_sum) *p->loss_sum += sum;
+    if (p->total) *p->total += (double)p->count;
 }
 
 VEC_INLINE vq mix64(vq z)
