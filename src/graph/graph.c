@@ -24,10 +24,11 @@ static void *grow(void *array, int count, int *room, size_t item)
     return p;
 }
 
-graph *graph_open(graph_mode mode, dtype type, int64_t batch, int64_t seq)
+graph *graph_open(const graph_options *o)
 {
     graph *g = make(sizeof *g);
-    g->mode = mode, g->type = type, g->batch = batch, g->seq = seq;
+    g->mode = o->mode, g->type = o->type, g->batch = o->batch, g->seq = o->seq;
+    g->cut = o->cut, g->halves = o->halves;
     return g;
 }
 

@@ -147,6 +147,21 @@ typedef enum recompute {
     RECOMPUTES
 } recompute;
 
+// How a graph is cut over the ranks of tensor parallelism; zeros: not at all. `sequence`: what lies
+// between two tensor-parallel regions is split by rows, too (Korthikanti et al. 2022).
+typedef struct graph_cut {
+    int ranks, rank;
+    bool sequence;
+} graph_cut;
+
+typedef struct graph_options {
+    graph_mode mode;
+    dtype type;         // of activations and compute weights
+    int64_t batch, seq; // sequences of a micro-batch and their tokens (seq 1 for other samples)
+    graph_cut cut;
+    bool halves; // the backward can be run in two halves
+} graph_options;
+
 typedef struct node_list {
     node **at;
     int count, room;
@@ -156,7 +171,9 @@ struct graph {
     graph_mode mode;
     dtype type;         // of activations and compute weights; the residual stream is F32
     int64_t batch, seq; // rows of every activation are batch * seq
-    err trouble;        // the first misuse of a build function
+    graph_cut cut;
+    bool halves;
+    err trouble; // the first misuse of a build function
 
     param_decl *param;
     int params, param_room;
@@ -178,8 +195,7 @@ struct graph {
     double forward_flops, backward_flops; // of matrix products and attention, one micro-batch
 };
 
-// `batch` sequences of `seq` tokens (seq 1 for samples that are not sequences).
-graph *graph_open(graph_mode mode, dtype type, int64_t batch, int64_t seq);
+graph *graph_open(const graph_options *o);
 void graph_close(graph *g); // NULL allowed
 
 // ---- What a model family calls. Values are borrowed from the graph. Misuse is kept in g->trouble

@@ -10,8 +10,8 @@ typedef struct op_info {
     // Appends gradient nodes to g->backward for forward node n, whose outputs' gradients are known,
     // and gives its inputs their gradients with grad_give. NULL for gradient ops.
     void (*derive)(graph *g, node *n);
-    // Launches the node's kernels.
-    void (*run)(const run_context *x, const node *n);
+    // Launches the node's kernels and collectives.
+    status (*run)(const run_context *x, const node *n, err *e);
     double (*flops)(const graph *g, const node *n); // NULL: not counted
     // Output 0 must (not only may) live in the memory of this input; -1 none.
     int must_alias;

@@ -36,8 +36,9 @@ value *build_rope(graph *g, value *x, int64_t heads, int64_t head_dim, int64_t r
     return n->out[0];
 }
 
-static void rope_run(const run_context *x, const node *n)
+static status rope_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_ROPE};
     c.u.rope = (rope_args){.rows = value_rows(n->out[0]),
                            .seq = x->g->seq,
@@ -51,6 +52,7 @@ static void rope_run(const run_context *x, const node *n)
                            .inverse = n->attr.u.rope.inverse,
                            .type = n->out[0]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void rope_derive(graph *g, node *n)
@@ -124,11 +126,13 @@ static attention_args attention_fill(const run_context *x, const node *n, const 
                             .type = qkv->type};
 }
 
-static void attention_run(const run_context *x, const node *n)
+static status attention_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_ATTENTION};
     c.u.attention = attention_fill(x, n, n->in[0], n->out[0], n->out[1]);
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void attention_derive(graph *g, node *n)
@@ -141,8 +145,9 @@ static void attention_derive(graph *g, node *n)
     grad_give(g, n->in[0], d->out[0]);
 }
 
-static void attention_grad_run(const run_context *x, const node *n)
+static status attention_grad_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_ATTENTION_GRAD};
     attention_grad_args *a = &c.u.attention_grad;
     a->fwd = attention_fill(x, n, n->in[1], n->in[2], n->in[3]);
@@ -154,6 +159,7 @@ static void attention_grad_run(const run_context *x, const node *n)
     a->dv = dq + (size_t)((a->fwd.heads + a->fwd.kv_heads) * a->fwd.head_dim) * item;
     a->delta = run_at(x, n->out[1]);
     device_launch(x->on, &c);
+    return OK;
 }
 
 // Products of queries with keys and of probabilities with values; half of each by causality.

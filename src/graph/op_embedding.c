@@ -18,8 +18,9 @@ value *build_embedding(graph *g, value *ids, value *tokens, value *positions, do
     return n->out[0];
 }
 
-static void embedding_run(const run_context *x, const node *n)
+static status embedding_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_EMBEDDING};
     c.u.embedding = (embedding_args){.rows = value_rows(n->out[0]),
                                      .seq = x->g->seq,
@@ -33,6 +34,7 @@ static void embedding_run(const run_context *x, const node *n)
                                      .wide = n->in[1]->type != F32,
                                      .type = n->in[1]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void embedding_derive(graph *g, node *n)
@@ -43,8 +45,9 @@ static void embedding_derive(graph *g, node *n)
     d->param[1] = n->in[2] ? n->in[2]->param : -1;
 }
 
-static void embedding_grad_run(const run_context *x, const node *n)
+static status embedding_grad_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     const value *dy = n->in[0];
     kernel_call c = {.kind = K_EMBEDDING_GRAD};
     embedding_grad_args *a = &c.u.embedding_grad;
@@ -61,6 +64,7 @@ static void embedding_grad_run(const run_context *x, const node *n)
     a->d_tokens = run_grad(x, n->param[0], &a->accumulate_tokens);
     if (n->param[1] >= 0) a->d_positions = run_grad(x, n->param[1], &a->accumulate_positions);
     device_launch(x->on, &c);
+    return OK;
 }
 
 const op_info op_embedding = {.name = "embedding",

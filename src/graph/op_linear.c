@@ -16,8 +16,9 @@ value *build_linear(graph *g, value *x, value *w, value *bias)
     return n->out[0];
 }
 
-static void linear_run(const run_context *x, const node *n)
+static status linear_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     const value *in = n->in[0], *w = n->in[1], *y = n->out[0];
     kernel_call c = {.kind = K_MATMUL};
     c.u.matmul = (matmul_args){.m = value_rows(in),
@@ -34,6 +35,7 @@ static void linear_run(const run_context *x, const node *n)
                                .type = w->type,
                                .c_type = y->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void linear_derive(graph *g, node *n)
@@ -54,8 +56,9 @@ static void linear_derive(graph *g, node *n)
     d->param[1] = bias ? bias->param : -1;
 }
 
-static void linear_grad_input_run(const run_context *x, const node *n)
+static status linear_grad_input_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     const value *dy = n->in[0], *w = n->in[1], *sum = n->in[2], *dx = n->out[0];
     if (sum && run_at(x, sum) != run_at(x, dx))
         x->on->device->ops->copy(x->on, run_at(x, dx), run_at(x, sum), value_bytes(dx));
@@ -73,10 +76,12 @@ static void linear_grad_input_run(const run_context *x, const node *n)
                                .c_type = dx->type,
                                .accumulate = sum != NULL};
     device_launch(x->on, &c);
+    return OK;
 }
 
-static void linear_grad_weight_run(const run_context *x, const node *n)
+static status linear_grad_weight_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     const value *dy = n->in[0], *in = n->in[1];
     bool accumulate;
     float *dw = run_grad(x, n->param[0], &accumulate);
@@ -95,7 +100,7 @@ static void linear_grad_weight_run(const run_context *x, const node *n)
                                .c_type = F32,
                                .accumulate = accumulate};
     device_launch(x->on, &c);
-    if (n->param[1] < 0) return;
+    if (n->param[1] < 0) return OK;
     float *db = run_grad(x, n->param[1], &accumulate);
     kernel_call b = {.kind = K_BIAS_GRAD};
     b.u.bias_grad = (bias_grad_args){.rows = value_rows(dy),
@@ -105,6 +110,7 @@ static void linear_grad_weight_run(const run_context *x, const node *n)
                                      .type = dy->type,
                                      .accumulate = accumulate};
     device_launch(x->on, &b);
+    return OK;
 }
 
 static double linear_flops(const graph *g, const node *n)

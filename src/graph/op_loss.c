@@ -161,8 +161,9 @@ static void chunk_backward(const run_context *x, const node *n, const chunk *k)
     device_launch(x->on, &b);
 }
 
-static void loss_run(const run_context *x, const node *n)
+static status loss_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     int64_t total = value_rows(n->in[0]), most = n->out[1]->dim[0];
     size_t row = (size_t)value_cols(n->in[0]) * dtype_bytes(n->in[0]->type);
     for (int64_t at = 0; at < total; at += most) {
@@ -173,6 +174,7 @@ static void loss_run(const run_context *x, const node *n)
         chunk_forward(x, n, &k);
         if (n->out[0]) chunk_backward(x, n, &k);
     }
+    return OK;
 }
 
 static double loss_flops(const graph *g, const node *n)

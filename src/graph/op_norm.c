@@ -30,8 +30,9 @@ value *build_rms_norm(graph *g, value *x, value *gain, double eps)
     return build_norm(g, x, gain, NULL, eps, true);
 }
 
-static void norm_run(const run_context *x, const node *n)
+static status norm_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_NORM};
     c.u.norm = (norm_args){.rows = value_rows(n->in[0]),
                            .cols = value_cols(n->in[0]),
@@ -46,6 +47,7 @@ static void norm_run(const run_context *x, const node *n)
                            .wide = n->in[0]->type != n->out[0]->type,
                            .type = n->out[0]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void norm_derive(graph *g, node *n)
@@ -62,8 +64,9 @@ static void norm_derive(graph *g, node *n)
     if (grad_wanted(x)) x->grad = d->out[0];
 }
 
-static void norm_grad_run(const run_context *x, const node *n)
+static status norm_grad_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     const value *dx = n->out[0], *sum = n->in[5];
     if (sum && run_at(x, sum) != run_at(x, dx))
         x->on->device->ops->copy(x->on, run_at(x, dx), run_at(x, sum), value_bytes(dx));
@@ -84,6 +87,7 @@ static void norm_grad_run(const run_context *x, const node *n)
     a->dgain = run_grad(x, n->param[0], &a->accumulate_dgain);
     if (n->param[1] >= 0) a->dbias = run_grad(x, n->param[1], &a->accumulate_dbias);
     device_launch(x->on, &c);
+    return OK;
 }
 
 const op_info op_norm = {

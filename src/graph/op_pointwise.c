@@ -11,8 +11,9 @@ value *build_activation(graph *g, value *x, activation act)
     return n->out[0];
 }
 
-static void activation_run(const run_context *x, const node *n)
+static status activation_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_ACTIVATION};
     c.u.activation = (activation_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
                                        .x = run_at(x, n->in[0]),
@@ -20,6 +21,7 @@ static void activation_run(const run_context *x, const node *n)
                                        .act = n->attr.u.act,
                                        .type = n->in[0]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void activation_derive(graph *g, node *n)
@@ -31,8 +33,9 @@ static void activation_derive(graph *g, node *n)
     grad_give(g, n->in[0], d->out[0]);
 }
 
-static void activation_grad_run(const run_context *x, const node *n)
+static status activation_grad_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_ACTIVATION_GRAD};
     c.u.activation = (activation_args){.count = value_rows(n->in[1]) * value_cols(n->in[1]),
                                        .dy = run_at(x, n->in[0]),
@@ -41,6 +44,7 @@ static void activation_grad_run(const run_context *x, const node *n)
                                        .act = n->attr.u.act,
                                        .type = n->in[1]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 value *build_glu(graph *g, value *x, activation act)
@@ -55,8 +59,9 @@ value *build_glu(graph *g, value *x, activation act)
     return n->out[0];
 }
 
-static void glu_run(const run_context *x, const node *n)
+static status glu_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_GLU};
     c.u.glu = (glu_args){.rows = value_rows(n->out[0]),
                          .cols = value_cols(n->out[0]),
@@ -65,6 +70,7 @@ static void glu_run(const run_context *x, const node *n)
                          .act = n->attr.u.act,
                          .type = n->in[0]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void glu_derive(graph *g, node *n)
@@ -76,8 +82,9 @@ static void glu_derive(graph *g, node *n)
     grad_give(g, n->in[0], d->out[0]);
 }
 
-static void glu_grad_run(const run_context *x, const node *n)
+static status glu_grad_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_GLU_GRAD};
     c.u.glu = (glu_args){.rows = value_rows(n->in[0]),
                          .cols = value_cols(n->in[0]),
@@ -87,6 +94,7 @@ static void glu_grad_run(const run_context *x, const node *n)
                          .act = n->attr.u.act,
                          .type = n->in[1]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 value *build_add(graph *g, value *a, value *b, double alpha, double beta)
@@ -103,8 +111,9 @@ value *build_add(graph *g, value *a, value *b, double alpha, double beta)
     return n->out[0];
 }
 
-static void add_run(const run_context *x, const node *n)
+static status add_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_ADD};
     c.u.add = (add_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
                          .a = run_at(x, n->in[0]),
@@ -115,6 +124,7 @@ static void add_run(const run_context *x, const node *n)
                          .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
                          .wide = n->in[1] && n->in[0]->type != n->in[1]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 // dy in the type of what it is the gradient of.
@@ -171,8 +181,9 @@ value *build_widen(graph *g, value *x)
     return build_convert(g, x, F32);
 }
 
-static void convert_run(const run_context *x, const node *n)
+static status convert_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_CONVERT};
     c.u.convert = (convert_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
                                  .src = run_at(x, n->in[0]),
@@ -180,6 +191,7 @@ static void convert_run(const run_context *x, const node *n)
                                  .src_type = n->in[0]->type,
                                  .dst_type = n->out[0]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void convert_derive(graph *g, node *n)
@@ -199,8 +211,9 @@ value *build_dropout(graph *g, value *x, double p)
     return n->out[0];
 }
 
-static void dropout_run(const run_context *x, const node *n)
+static status dropout_run(const run_context *x, const node *n, err *e)
 {
+    (void)e;
     kernel_call c = {.kind = K_DROPOUT};
     c.u.dropout = (dropout_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
                                  .x = run_at(x, n->in[0]),
@@ -210,6 +223,7 @@ static void dropout_run(const run_context *x, const node *n)
                                  .index0 = x->row0 * (uint64_t)value_cols(n->in[0]),
                                  .type = n->in[0]->type};
     device_launch(x->on, &c);
+    return OK;
 }
 
 static void dropout_derive(graph *g, node *n)

@@ -29,16 +29,22 @@ rng_key run_key(const run_context *x, const node *n)
                         (uint64_t)x->block << 16 | (uint64_t)n->number);
 }
 
-void graph_run_forward(const run_context *x)
+static status run_nodes(const run_context *x, const node_list *l, int first, int last, err *e)
 {
-    for (int i = 0; i < x->g->forward.count; i++)
-        op_find(x->g->forward.at[i]->op)->run(x, x->g->forward.at[i]);
+    status result = OK;
+    for (int i = first; i < last; i++) TRY(op_find(l->at[i]->op)->run(x, l->at[i], e));
+done:
+    return result;
 }
 
-void graph_run_backward(const run_context *x)
+status graph_run_forward(const run_context *x, err *e)
 {
-    for (int i = 0; i < x->g->backward.count; i++)
-        op_find(x->g->backward.at[i]->op)->run(x, x->g->backward.at[i]);
+    return run_nodes(x, &x->g->forward, 0, x->g->forward.count, e);
+}
+
+status graph_run_backward(const run_context *x, err *e)
+{
+    return run_nodes(x, &x->g->backward, 0, x->g->backward.count, e);
 }
 
 void rope_table_fill(const graph *g, float *out)

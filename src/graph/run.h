@@ -3,6 +3,7 @@
 #ifndef TRIREME_GRAPH_RUN_H
 #define TRIREME_GRAPH_RUN_H
 
+#include "comm/comm.h"
 #include "device/device.h"
 #include "graph/graph.h"
 
@@ -11,6 +12,7 @@
 typedef struct run_context {
     const graph *g;
     stream *on;
+    comm *tp;               // the ranks that the graph is cut over; NULL when it is not
     char *base[PLACES];     // INPUT … LABELS; PLACE_CACHE: the cache's first row
     void *const *weight;    // per parameter of the graph: compute weights
     float *const *gradient; // per parameter: fp32 accumulator
@@ -24,8 +26,14 @@ typedef struct run_context {
     int64_t pos0;        // GRAPH_DECODE: tokens already in the cache
 } run_context;
 
-void graph_run_forward(const run_context *x);
-void graph_run_backward(const run_context *x);
+// Collective over x->tp, in the same order on every rank. What the communicator refuses is
+// returned; what fails while the stream runs is returned by its sync.
+status graph_run_forward(const run_context *x, err *e);
+status graph_run_backward(const run_context *x, err *e);
+// The two halves of a graph that was opened with halves: the gradient of the input, then those of
+// the parameters. Both after another do what graph_run_backward does, bit for bit.
+status graph_run_backward_input(const run_context *x, err *e);
+status graph_run_backward_weight(const run_context *x, err *e);
 
 // For the op files: the address of a value in this run (NULL for NULL).
 void *run_at(const run_context *x, const value *v);

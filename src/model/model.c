@@ -42,6 +42,8 @@ static status collect(model *m, int block, err *e)
         const param_decl *d = &b->g->param[i];
         param p = {.decl = d,
                    .count = d->dim[0] * (d->dims == 2 ? d->dim[1] : 1),
+                   .part_rows = d->dim[0],
+                   .part_cols = d->dims == 2 ? d->dim[1] : 1,
                    .block = block,
                    .last_block = block,
                    .layer = b->layer};
@@ -89,13 +91,19 @@ static status take_rope(model *m, const graph *g, err *e)
     return OK;
 }
 
-status model_open(const family_ops *f, const void *config, graph_mode mode, dtype type,
-                  int64_t batch, int64_t seq, recompute keep, model **out, err *e)
+status model_open(const family_ops *f, const void *config, const model_options *o, model **out,
+                  err *e)
 {
     status result = OK;
     model *m = calloc(1, sizeof *m);
     if (!m) abort();
-    m->family = f, m->mode = mode, m->type = type, m->batch = batch, m->seq = seq;
+    m->family = f, m->mode = o->mode, m->type = o->type, m->batch = o->batch, m->seq = o->seq;
+    const graph_options options = {.mode = o->mode,
+                                   .type = o->type,
+                                   .batch = o->batch,
+                                   .seq = o->seq,
+                                   .cut = o->cut,
+                                   .halves = o->halves};
     m->blocks = f->blocks(config);
     m->block = calloc((size_t)m->blocks, sizeof *m->block);
     m->graph = calloc((size_t)m->blocks, sizeof *m->graph);
@@ -106,9 +114,9 @@ status model_open(const family_ops *f, const void *config, graph_mode mode, dtyp
             if (f->key(config, j) == key) m->block[i].g = m->block[j].g;
         m->block[i].layer = f->layer(config, i);
         if (!m->block[i].g) {
-            graph *g = m->block[i].g = m->graph[m->graphs++] = graph_open(mode, type, batch, seq);
+            graph *g = m->block[i].g = m->graph[m->graphs++] = graph_open(&options);
             f->trace(g, config, i);
-            TRY(graph_finish(g, keep, e));
+            TRY(graph_finish(g, o->keep, e));
             TRY(take_rope(m, g, e));
         }
         TRY(collect(m, i, e));

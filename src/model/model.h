@@ -31,10 +31,13 @@ const family_ops *family_find(family f);
 typedef struct param {
     char name[PARAM_NAME_BYTES];
     const param_decl *decl; // of the first block that declares it; borrowed from that block's graph
-    int64_t count;          // elements
-    int block;              // the first that uses it
-    int last_block;         // the last that uses it; another one when tied
-    int layer;              // what "{}" stands for in the names of its pieces
+    int64_t count;          // elements of the whole
+    int64_t part_rows, part_cols; // of this tensor-parallel rank's part; part_cols 1 for vectors
+    bool tp_split;                // each tensor-parallel rank has another part
+    bool tp_partial; // whole on each of them, but a rank's gradient is a summand of the gradient
+    int block;       // the first that uses it
+    int last_block;  // the last that uses it; another one when tied
+    int layer;       // what "{}" stands for in the names of its pieces
 } param;
 
 typedef struct model_block {
@@ -57,10 +60,19 @@ struct model {
     const graph *rope; // a graph that has the rotary table, or NULL
 };
 
-// Traces every block for micro-batches of batch x seq. `config` is the family's own (model_config
-// for ours) and need not outlive the call. E_USAGE names the misuse.
-status model_open(const family_ops *f, const void *config, graph_mode mode, dtype type,
-                  int64_t batch, int64_t seq, recompute keep, model **out, err *e);
+typedef struct model_options {
+    graph_mode mode;
+    dtype type;
+    int64_t batch, seq; // of a micro-batch
+    recompute keep;
+    graph_cut cut; // over the ranks of tensor parallelism; zeros: not at all
+    bool halves;   // the backward of a block can be run in two halves
+} model_options;
+
+// Traces every block. `config` is the family's own (model_config for ours) and need not outlive the
+// call. E_USAGE names the misuse, or what does not divide over the ranks of the cut.
+status model_open(const family_ops *f, const void *config, const model_options *o, model **out,
+                  err *e);
 void model_close(model *m); // NULL allowed
 
 // What the model's tables bound: ids of tokens are below `tokens`, class labels below `classes`,
@@ -82,6 +94,16 @@ void param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int laye
 
 // Draws elements first … first+count-1 of parameter p, by seed, number and element alone.
 void param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count, float *out);
+// The part of parameter p that one tensor-parallel rank has: part_rows x part_cols of it (cols 1
+// for vectors); all of it where the model is not cut or the parameter is not split.
+int64_t param_part_rows(const model *m, int p, int tp_rank);
+int64_t param_part_cols(const model *m, int p, int tp_rank);
+// Between the whole and a part, on the host, in fp32.
+void param_take_part(const model *m, int p, int tp_rank, const float *whole, float *part);
+void param_put_part(const model *m, int p, int tp_rank, const float *part, float *whole);
+// Draws elements first … first+count-1 of that part: those that param_init draws for the whole.
+void param_init_part(const model *m, int p, int tp_rank, uint64_t seed, int64_t first,
+                     int64_t count, float *out);
 // Reads parameter p from a HuggingFace folder's tensors (names with or without "transformer." /
 // "model." in front). E_USAGE names the tensor that is missing or has another shape.
 status param_load(const model *m, int p, const safetensors *from, float *out, err *e);

@@ -14,7 +14,8 @@ static status open_model(const job *j, inputs *in, model_limits *limits, err *e)
 {
     status result = OK;
     model *m = NULL;
-    TRY(model_open(in->family, in->config, GRAPH_EVAL, F32, 1, 1, RECOMPUTE_NONE, &m, e));
+    const model_options once = {.mode = GRAPH_EVAL, .type = F32, .batch = 1, .seq = 1};
+    TRY(model_open(in->family, in->config, &once, &m, e));
     *limits = model_get_limits(m);
     if (!j->model.has_weights) goto done;
     TRY(safetensors_open_folder(j->model.path, &in->weights, e));

@@ -134,6 +134,12 @@ static void bind_blocks(decoder *x)
     }
 }
 
+static status open_model(const decoder *x, int64_t seq, model **out, err *e)
+{
+    const model_options o = {.mode = GRAPH_DECODE, .type = x->type, .batch = 1, .seq = seq};
+    return model_open(x->family, x->config, &o, out, e);
+}
+
 status decoder_open(device *d, const family_ops *f, const void *config, dtype precision,
                     const safetensors *weights, int64_t max_tokens, decoder **out, err *e)
 {
@@ -142,7 +148,7 @@ status decoder_open(device *d, const family_ops *f, const void *config, dtype pr
     x->device = d, x->family = f, x->config = config, x->type = precision,
     x->max_tokens = max_tokens;
     TRY(d->ops->stream_open(d, STREAM_COMPUTE, &x->stream, e));
-    TRY(model_open(f, config, GRAPH_DECODE, precision, 1, 1, RECOMPUTE_NONE, &x->one, e));
+    TRY(open_model(x, 1, &x->one, e));
     const graph *last = x->one->block[x->one->blocks - 1].g;
     const model_limits limits = model_get_limits(x->one);
     if (!last->logits || limits.tokens == INT32_MAX)
@@ -205,8 +211,9 @@ void decoder_rewind(decoder *x)
     x->position = 0;
 }
 
-static void run_blocks(decoder *x, const model *m, const scratch *s)
+static status run_blocks(decoder *x, const model *m, const scratch *s, err *e)
 {
+    status result = OK;
     for (int b = 0; b < m->blocks; b++) {
         run_context c = {.g = m->block[b].g,
                          .on = x->stream,
@@ -220,8 +227,10 @@ static void run_blocks(decoder *x, const model *m, const scratch *s)
         c.base[PLACE_WORK] = s->work;
         c.base[PLACE_IDS] = x->ids + (size_t)x->position * sizeof(int32_t);
         c.base[PLACE_CACHE] = x->cache + x->cache_at[b];
-        graph_run_forward(&c);
+        TRY(graph_run_forward(&c, e));
     }
+done:
+    return result;
 }
 
 status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float **logits, err *e)
@@ -239,14 +248,13 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
             FAIL(E_USAGE, "token id %d is not in the model's vocabulary of %d", ids[i],
                  x->ids_below);
     if (count > 1) {
-        TRY(model_open(x->family, x->config, GRAPH_DECODE, x->type, 1, count, RECOMPUTE_NONE,
-                       &prompt, e));
+        TRY(open_model(x, count, &prompt, e));
         m = prompt;
     }
     TRY(scratch_open(x, m, &s, e));
     x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof(int32_t), ids,
                          (size_t)count * sizeof(int32_t));
-    run_blocks(x, m, &s);
+    TRY(run_blocks(x, m, &s, e));
     const char *from = s.boundary[(m->blocks - 1) % 2];
     x->device->ops->copy(x->stream, x->host_logits, from, (size_t)x->vocab * dtype_bytes(x->type));
     TRY(x->device->ops->sync(x->stream, e));

@@ -36,7 +36,7 @@ static status run_batch(trainer *t, const host_batch *h, err *e)
     trainer_upload(t, on, slot, h->inputs, h->labels);
     for (int b = 0; b < t->eval->blocks; b++) {
         run_context x = trainer_context(t, t->eval, b);
-        graph_run_forward(&x);
+        TRY(graph_run_forward(&x, e));
     }
     TRY(t->o.device->ops->sync(on, e)); // the host's batch is written again next
 done:

@@ -89,29 +89,31 @@ done:
 
 static status run_forward(trainer *t, const instr *x, err *e)
 {
-    (void)e;
+    status result = OK;
     run_context c = trainer_context(t, t->model, x->index);
-    graph_run_forward(&c);
+    TRY(graph_run_forward(&c, e));
     if (x->index == t->model->blocks - 1) t->dout = NULL, t->dout_spare = -1;
-    return OK;
+done:
+    return result;
 }
 
 static status run_backward(trainer *t, const instr *x, err *e)
 {
-    (void)e;
+    status result = OK;
     run_context c = trainer_context(t, t->model, x->index);
     const graph *g = c.g;
     int free_spare = t->dout_spare == 0 ? 1 : 0;
     c.base[PLACE_DOUT] = t->dout;
     c.base[PLACE_DIN] = t->spare[free_spare];
-    graph_run_backward(&c);
+    TRY(graph_run_backward(&c, e));
     if (!g->din_unused) {
         t->dout = run_at(&c, g->input->grad);
         if (t->dout == t->spare[free_spare]) t->dout_spare = free_spare;
     }
     if (x->index == 0)
         ops(t)->record(t->consumed[(t->loads - 1) % SLOTS], t->stream[STREAM_COMPUTE]);
-    return OK;
+done:
+    return result;
 }
 
 static status run_reduce(trainer *t, const instr *x, err *e)

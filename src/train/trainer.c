@@ -6,8 +6,12 @@
 
 static status open_model(const trainer_options *o, graph_mode mode, model **out, err *e)
 {
-    return model_open(o->family, o->config, mode, o->precision, o->micro_batch, o->seq_len,
-                      o->recompute, out, e);
+    const model_options options = {.mode = mode,
+                                   .type = o->precision,
+                                   .batch = o->micro_batch,
+                                   .seq = o->seq_len,
+                                   .keep = o->recompute};
+    return model_open(o->family, o->config, &options, out, e);
 }
 
 static status make_plan(const trainer_options *o, const model *m, const model *eval, plan **out,
