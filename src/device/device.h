@@ -97,9 +97,9 @@ void device_close(device *d); // NULL allowed
 status device_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e);
 void device_release(device *d, memory_kind kind, void *p, size_t bytes);
 
-// Floating-point operations a second (a multiply-add is two) of large products of `type` (F32 or
-// BF16) at the device's threads, measured for about `seconds`: the best of several products, at
-// least one. What a step could do at most. Its memory is not counted. 0 when the device fails.
+// Floating-point operations a second (a multiply-add is two) of large products of `type` (F32,
+// BF16 or F16) at the device's threads, measured for about `seconds`: the best of several products,
+// at least one. What a step could do at most. Its memory is not counted. 0 when the device fails.
 double device_matmul_rate(device *d, dtype type, double seconds);
 
 static inline void device_launch(stream *s, const struct kernel_call *c)

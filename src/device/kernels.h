@@ -4,9 +4,10 @@
 //
 // Conventions. All pointers are device memory unless they say host. Matrices are row-major and
 // dense unless a stride (in elements) is given. B batch, T tokens, C width, H heads, D head width,
-// V vocabulary, F inner width. `type` is the type of activations and compute weights: F32 or BF16;
-// arithmetic is fp32 inside every kernel. Gradients of parameters are F32 always, and `accumulate`
-// says whether to add to them (true) or overwrite. Results do not depend on the number of threads.
+// V vocabulary, F inner width. `type` is the type of activations and compute weights: F32, BF16 or
+// F16; arithmetic is fp32 inside every kernel, and what is written is rounded to nearest, ties to
+// even (F16: beyond 65504 to Inf). Gradients of parameters are F32 always, and `accumulate` says
+// whether to add to them (true) or overwrite. Results do not depend on the number of threads.
 #ifndef TRIREME_DEVICE_KERNELS_H
 #define TRIREME_DEVICE_KERNELS_H
 
@@ -17,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// `wide` (with type BF16): the residual stream that the kernel reads or writes is F32, as each
-// field's comment says, while everything else is of `type`.
+// `wide` (with type BF16 or F16): the residual stream that the kernel reads or writes is F32, as
+// each field's comment says, while everything else is of `type`.
 typedef enum kernel {
     K_MATMUL,
     K_BIAS_GRAD,
@@ -58,7 +59,7 @@ typedef enum activation {
 
 // C[M,N] = op(A) op(B) (+ bias) (+ C).  op(A): [M,K], op(B): [K,N].
 // trans_a: A is stored [K,M]; trans_b: B is stored [N,K]. lda, ldb, ldc: row strides as stored.
-// a, b and bias are of `type`; c is of `c_type` (F32, or BF16 when type is BF16).
+// a, b and bias are of `type`; c is of `c_type` (F32, or `type`).
 typedef struct matmul_args {
     int64_t m, n, k;
     const void *a, *b;
@@ -266,7 +267,7 @@ typedef struct square_error_args {
     dtype type;
 } square_error_args;
 
-// *sum += sum of squares in F64 (NaN or Inf when any element is). F32 or BF16 input.
+// *sum += sum of squares in F64 (NaN or Inf when any element is). F32, BF16 or F16 input.
 typedef struct sum_squares_args {
     int64_t count;
     const void *x;

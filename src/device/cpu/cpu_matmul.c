@@ -1,12 +1,11 @@
 // cpu_matmul.c -- the K_MATMUL of the cpu device: which way a product takes. Called through the
 // kernel table. The choice is a fixed rule of the CPU level and the shape, never a timing.
 //
-//   bf16 instructions that beat fp32 (cpu_features.c)   oneDNN's bf16 products
-//   AVX2 and above                                      vec_product.c: within 2 % of oneDNN's
-//   sgemm,
-//                                                       whose bits depend on the number of threads,
-//                                                       and which allocates in every call
-//   a few rows of fp32 (a token's step), and below AVX2  oneDNN's sgemm
+//   bf16 instructions that beat fp32 (cpu_features.c)  oneDNN's bf16 products
+//   AVX2 and above                                     vec_product.c: within 2 % of oneDNN's
+//                                                      sgemm, whose bits depend on the number of
+//                                                      threads, and which allocates in every call
+//   a few rows of fp32 (a token's step); below AVX2    oneDNN's sgemm; 16 bits widened before
 #include "device/cpu/cpu_products.h"
 
 #include <omp.h>
@@ -55,12 +54,12 @@ void cpu_matmul(const cpu_context *x, const void *args)
 {
     matmul_args p = *(const matmul_args *)args;
     if (p.m <= 0 || p.n <= 0) return;
-    bool packed = x->level >= CPU_AVX2 && p.k > 0 && (p.m >= FEW_ROWS || p.type == BF16);
+    bool packed = x->level >= CPU_AVX2 && p.k > 0 && (p.m >= FEW_ROWS || p.type != F32);
     if (p.type == BF16 && x->products->bf16_instructions && p.k > 0) {
         cpu_product_bf16(x, &p);
     } else if (packed) {
         (x->level >= CPU_AVX512 ? vec_product_avx512 : vec_product_avx2)(x, &p);
-    } else if (p.type == BF16) {
+    } else if (p.type != F32) {
         cpu_product_widen(x, &p);
     } else {
         if (p.bias || p.k <= 0) {

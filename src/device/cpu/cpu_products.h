@@ -1,6 +1,6 @@
 // cpu_products.h -- what the files of the matrix products share: cpu_matmul.c (the kernel, and
-// fp32) and the two ways of a bf16 product, cpu_bf16.c (by bf16 instructions) and cpu_widen.c (in
-// fp32).
+// fp32) and the two ways of a 16-bit product, cpu_bf16.c (by bf16 instructions) and cpu_widen.c
+// (in fp32).
 #ifndef TRIREME_DEVICE_CPU_CPU_PRODUCTS_H
 #define TRIREME_DEVICE_CPU_CPU_PRODUCTS_H
 

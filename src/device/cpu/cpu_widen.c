@@ -1,7 +1,8 @@
-// cpu_widen.c -- bf16 products on a CPU whose bf16 instructions are absent or slower than fp32:
+// cpu_widen.c -- products of BF16 or F16 where the CPU has no faster instructions than fp32's:
 // each panel of A and B is widened to fp32 in scratch memory just before it is multiplied, and C is
 // rounded once at the end. The panels are fixed, so results do not depend on the CPU's caches.
 #include "device/cpu/cpu_products.h"
+#include "device/cpu/ref.h"
 
 #include <string.h>
 
@@ -15,28 +16,28 @@ static int64_t at_most(int64_t limit, int64_t left)
 }
 
 // dst [rows, cols] dense <- src with a row stride.
-static void widen(const cpu_context *x, float *dst, const uint16_t *src, int64_t rows, int64_t cols,
-                  int64_t stride)
+static void widen(const cpu_context *x, float *dst, const uint16_t *src, dtype type, int64_t rows,
+                  int64_t cols, int64_t stride)
 {
 #pragma omp parallel for num_threads(rows *cols < 1 << 15 ? 1 : x->threads)
     for (int64_t i = 0; i < rows; i++)
-        dtype_convert(dst + i * cols, F32, src + i * stride, BF16, (size_t)cols);
+        dtype_convert(dst + i * cols, F32, src + i * stride, type, (size_t)cols);
 }
 
 // The fp32 home of the panel of C, holding bias (+ C), or nothing yet (returns false).
 static bool begin_panel(const matmul_args *p, const panel *at, float *c, int64_t ldc)
 {
     if (!p->bias && !p->accumulate) return false;
-    const uint16_t *bias = p->bias;
     for (int64_t i = 0; i < at->rows; i++) {
         float *row = c + i * ldc;
         if (!p->accumulate) {
             memset(row, 0, sizeof(float) * (size_t)at->cols);
-        } else if (p->c_type == BF16) {
+        } else if (p->c_type != F32) {
             const uint16_t *old = (const uint16_t *)p->c + (at->row + i) * p->ldc + at->col;
-            dtype_convert(row, F32, old, BF16, (size_t)at->cols);
+            dtype_convert(row, F32, old, p->c_type, (size_t)at->cols);
         }
-        for (int64_t j = 0; bias && j < at->cols; j++) row[j] += bf16_to_float(bias[at->col + j]);
+        for (int64_t j = 0; p->bias && j < at->cols; j++)
+            row[j] += ref_load(p->bias, at->col + j, p->type);
     }
     return true;
 }
@@ -50,14 +51,14 @@ static void add_depth(const cpu_context *x, const matmul_args *p, const panel *a
     f32->lda = p->trans_a ? at->rows : depth;
     f32->ldb = p->trans_b ? depth : at->cols;
     if (p->trans_a) {
-        widen(x, s->a, a + l * p->lda + at->row, depth, at->rows, p->lda);
+        widen(x, s->a, a + l * p->lda + at->row, p->type, depth, at->rows, p->lda);
     } else {
-        widen(x, s->a, a + at->row * p->lda + l, at->rows, depth, p->lda);
+        widen(x, s->a, a + at->row * p->lda + l, p->type, at->rows, depth, p->lda);
     }
     if (p->trans_b) {
-        widen(x, s->b, b + at->col * p->ldb + l, at->cols, depth, p->ldb);
+        widen(x, s->b, b + at->col * p->ldb + l, p->type, at->cols, depth, p->ldb);
     } else {
-        widen(x, s->b, b + l * p->ldb + at->col, depth, at->cols, p->ldb);
+        widen(x, s->b, b + l * p->ldb + at->col, p->type, depth, at->cols, p->ldb);
     }
     f32->k = depth;
     cpu_product_f32(x, f32);
@@ -66,7 +67,7 @@ static void add_depth(const cpu_context *x, const matmul_args *p, const panel *a
 static void multiply_panel(const cpu_context *x, const matmul_args *p, const panel *at)
 {
     cpu_products *s = x->products;
-    bool narrow = p->c_type == BF16;
+    bool narrow = p->c_type != F32;
     matmul_args f32 = *p;
     f32.m = at->rows, f32.n = at->cols, f32.a = s->a, f32.b = s->b;
     f32.c = narrow ? s->c : (float *)p->c + at->row * p->ldc + at->col;
@@ -82,7 +83,7 @@ static void multiply_panel(const cpu_context *x, const matmul_args *p, const pan
     }
     for (int64_t i = 0; narrow && i < at->rows; i++) {
         uint16_t *row = (uint16_t *)p->c + (at->row + i) * p->ldc + at->col;
-        dtype_convert(row, BF16, s->c + i * at->cols, F32, (size_t)at->cols);
+        dtype_convert(row, p->c_type, s->c + i * at->cols, F32, (size_t)at->cols);
     }
 }
 

@@ -294,6 +294,26 @@ static inline void *vec_at(const void *p, int64_t i, dtype type)
     return (unsigned char *)(uintptr_t)p + (type == F32 ? 4 : 2) * i;
 }
 
+// ---- the type of a call
+
+// CALL(type) with the constant that `type` is equal to.
+#define V_BY_TYPE(type, CALL)                                                                      \
+    do {                                                                                           \
+        if ((type) == F32) CALL(F32);                                                              \
+        if ((type) == BF16) CALL(BF16);                                                            \
+        if ((type) == F16) CALL(F16);                                                              \
+    } while (0)
+
+// CALL(type, wide_type) with constants.
+#define V_BY_WIDTH(type, wide, CALL)                                                               \
+    do {                                                                                           \
+        if ((type) == F32) CALL(F32, F32);                                                         \
+        if ((type) == BF16 && !(wide)) CALL(BF16, BF16);                                           \
+        if ((type) == BF16 && (wide)) CALL(BF16, F32);                                             \
+        if ((type) == F16 && !(wide)) CALL(F16, F16);                                              \
+        if ((type) == F16 && (wide)) CALL(F16, F32);                                               \
+    } while (0)
+
 // ---- the team
 
 // Items [first, last) of a kernel's work, on one thread of the team.

@@ -56,6 +56,7 @@ VEC_INLINE vf activate(activation act, vf x, vf *slope)
     do {                                                                                           \
         if ((type) == F32) BY_ACTIVATION(act, F32, CALL);                                          \
         if ((type) == BF16) BY_ACTIVATION(act, BF16, CALL);                                        \
+        if ((type) == F16) BY_ACTIVATION(act, F16, CALL);                                          \
     } while (0)
 
 VEC_INLINE void forward(const activation_args *p, int64_t first, int64_t last, activation act,

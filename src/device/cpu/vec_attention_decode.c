@@ -157,8 +157,9 @@ static void decode_heads(const cpu_context *x, const void *args, int64_t first, 
                 int64_t h = d.kv * group + i / p->tq, t = i % p->tq;
                 int64_t keys = keys_seen_in(p, t, k0, min64(DECODE_KEYS, p->tk - k0));
                 if (keys == 0) continue;
-                if (p->type == F32) decode_keys(&d, i, h, t, k0, keys, F32);
-                if (p->type == BF16) decode_keys(&d, i, h, t, k0, keys, BF16);
+#define CALL(type) decode_keys(&d, i, h, t, k0, keys, type)
+                V_BY_TYPE(p->type, CALL);
+#undef CALL
             }
         }
         decode_finish(&d);

@@ -293,8 +293,9 @@ static void backward_heads(const cpu_context *x, const void *args, int64_t first
         w.b = i / p->kv_heads;
         w.kv = i % p->kv_heads;
         for (w.h = w.kv * group; w.h < (w.kv + 1) * group; w.h++) {
-            if (p->type == F32) sum_delta(&w, F32);
-            if (p->type == BF16) sum_delta(&w, BF16);
+#define CALL(type) sum_delta(&w, type)
+            V_BY_TYPE(p->type, CALL);
+#undef CALL
             if (!one_sweep) sweep_queries(&w);
         }
         sweep_keys(&w, one_sweep ? SWEEP_ALL : SWEEP_KEYS);

@@ -27,9 +27,9 @@ static void add_part(const cpu_context *x, const void *args, int64_t first, int6
 {
     (void)x, (void)thread;
     const add_args *p = args;
-    if (p->type == F32) add_range(p, first, last, F32, F32);
-    if (p->type == BF16 && !p->wide) add_range(p, first, last, BF16, BF16);
-    if (p->type == BF16 && p->wide) add_range(p, first, last, BF16, F32);
+#define CALL(type, wide) add_range(p, first, last, type, wide)
+    V_BY_WIDTH(p->type, p->wide, CALL);
+#undef CALL
 }
 
 void VEC(add)(const cpu_context *x, const void *args)
@@ -62,8 +62,9 @@ static void dropout_part(const cpu_context *x, const void *args, int64_t first, 
 {
     (void)x, (void)thread;
     const dropout_args *p = args;
-    if (p->type == F32) dropout_range(p, first, last, F32);
-    if (p->type == BF16) dropout_range(p, first, last, BF16);
+#define CALL(type) dropout_range(p, first, last, type)
+    V_BY_TYPE(p->type, CALL);
+#undef CALL
 }
 
 void VEC(dropout)(const cpu_context *x, const void *args)

@@ -38,9 +38,9 @@ static void embedding_part(const cpu_context *x, const void *args, int64_t first
 {
     (void)x, (void)thread;
     const embedding_args *p = args;
-    if (p->type == F32) embed_rows(p, first, last, F32, F32);
-    if (p->type == BF16 && !p->wide) embed_rows(p, first, last, BF16, BF16);
-    if (p->type == BF16 && p->wide) embed_rows(p, first, last, BF16, F32);
+#define CALL(type, wide) embed_rows(p, first, last, type, wide)
+    V_BY_WIDTH(p->type, p->wide, CALL);
+#undef CALL
 }
 
 void VEC(embedding)(const cpu_context *x, const void *args)
@@ -86,11 +86,10 @@ static void embedding_grad_part(const cpu_context *x, const void *args, int64_t 
         zero_columns(p->d_tokens, p->vocab, p->cols, first, last);
     if (p->d_positions && !p->accumulate_positions)
         zero_columns(p->d_positions, p->max_seq, p->cols, first, last);
-    // dy is all that it reads in the type of activations.
-    if (wide_type(p->type, p->wide) == F32)
-        add_columns(p, first, last, F32);
-    else
-        add_columns(p, first, last, BF16);
+        // dy is all that it reads in the type of activations.
+#define CALL(type) add_columns(p, first, last, type)
+    V_BY_TYPE(wide_type(p->type, p->wide), CALL);
+#undef CALL
 }
 
 void VEC(embedding_grad)(const cpu_context *x, const void *args)

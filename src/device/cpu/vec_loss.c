@@ -120,8 +120,9 @@ static void loss_part(const cpu_context *x, const void *args, int64_t first, int
     (void)x, (void)thread;
     const loss_rows *w = args;
     for (int64_t r = first; r < last; r++) {
-        if (w->p->type == F32) w->losses[r] = loss_row(w->p, w->row0 + r, F32);
-        if (w->p->type == BF16) w->losses[r] = loss_row(w->p, w->row0 + r, BF16);
+#define CALL(type) w->losses[r] = loss_row(w->p, w->row0 + r, type)
+        V_BY_TYPE(w->p->type, CALL);
+#undef CALL
     }
 }
 
@@ -163,8 +164,9 @@ static void stats_part(const cpu_context *x, const void *args, int64_t first, in
 {
     (void)x, (void)thread;
     const cross_entropy_stats_args *p = args;
-    if (p->type == F32) stats_rows(p, first, last, F32);
-    if (p->type == BF16) stats_rows(p, first, last, BF16);
+#define CALL(type) stats_rows(p, first, last, type)
+    V_BY_TYPE(p->type, CALL);
+#undef CALL
 }
 
 void VEC(cross_entropy_stats)(const cpu_context *x, const void *args)

@@ -64,13 +64,14 @@ static void norm_part(const cpu_context *x, const void *args, int64_t first, int
 {
     (void)x, (void)thread;
     const norm_args *p = args;
-    bool wide = p->type == BF16 && p->wide, low = p->type == BF16 && !p->wide;
-    if (p->type == F32 && p->bias) norm_rows(p, first, last, true, F32, F32);
-    if (p->type == F32 && !p->bias) norm_rows(p, first, last, false, F32, F32);
-    if (low && p->bias) norm_rows(p, first, last, true, BF16, BF16);
-    if (low && !p->bias) norm_rows(p, first, last, false, BF16, BF16);
-    if (wide && p->bias) norm_rows(p, first, last, true, BF16, F32);
-    if (wide && !p->bias) norm_rows(p, first, last, false, BF16, F32);
+#define BIASED(type, wide) norm_rows(p, first, last, true, type, wide)
+#define PLAIN(type, wide)  norm_rows(p, first, last, false, type, wide)
+    if (p->bias)
+        V_BY_WIDTH(p->type, p->wide, BIASED);
+    else
+        V_BY_WIDTH(p->type, p->wide, PLAIN);
+#undef BIASED
+#undef PLAIN
 }
 
 void VEC(norm)(const cpu_context *x, const void *args)
@@ -173,9 +174,9 @@ static void grad_chunks(const cpu_context *x, const void *args, int64_t first, i
         memset(dgain, 0, 2 * sizeof(float) * (size_t)p->cols);
         int64_t from = i * chunk_rows(p), to = min64(from + chunk_rows(p), p->rows);
         if (!p->dbias) dbias = NULL;
-        if (p->type == F32) grad_rows(p, from, to, dgain, dbias, F32, F32);
-        if (p->type == BF16 && !p->wide) grad_rows(p, from, to, dgain, dbias, BF16, BF16);
-        if (p->type == BF16 && p->wide) grad_rows(p, from, to, dgain, dbias, BF16, F32);
+#define CALL(type, wide) grad_rows(p, from, to, dgain, dbias, type, wide)
+        V_BY_WIDTH(p->type, p->wide, CALL);
+#undef CALL
     }
 }
 

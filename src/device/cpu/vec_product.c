@@ -1,7 +1,7 @@
-// vec_product.c -- matrix products in fp32 from F32 or BF16 operands. Called by cpu_matmul.
+// vec_product.c -- matrix products in fp32 from F32, BF16 or F16 operands. Called by cpu_matmul.
 //
 // C is cut into blocks; for each, A and B pass by in slices of DEPTH, packed (and widened from
-// BF16) into scratch memory: B as panels as wide as a register block, A as strips of rows. An
+// 16 bits) into scratch memory: B as panels as wide as a register block, A as strips of rows. An
 // element's sum runs over k in one order, so results depend neither on threads nor on where a block
 // begins.
 #include "device/cpu/cpu_products.h"
@@ -25,7 +25,7 @@ typedef struct block {
     float *a;    // one strip of A: [rows, DEPTH], or [depth, STRIP] when A is stored transposed
     float *b;    // one slice of B: panels of [depth, PANEL]
     float *edge; // [STRIP, PANEL]: C's last panel, where its width is no multiple of a vector
-    float *c;    // [rows, BLOCK]: the fp32 home of a block of BF16
+    float *c;    // [rows, BLOCK]: the fp32 home of a block of a 16-bit C
 } block;
 
 static bool is_narrow(const block *k)
@@ -62,10 +62,11 @@ static bool begin(const block *k)
     int64_t stride;
     float *row = home(k, &stride);
     if (is_narrow(k) && p->accumulate)
-        VEC(tile_pack)(row, stride, block_of_c(k), p->ldc, k->rows, k->cols, 1, BF16);
+        VEC(tile_pack)(row, stride, block_of_c(k), p->ldc, k->rows, k->cols, 1, p->c_type);
     for (int64_t r = 0; p->bias && r < k->rows; r++, row += stride) {
-        if (p->type == F32) add_bias(row, p->bias, k->col, k->cols, p->accumulate, F32);
-        if (p->type == BF16) add_bias(row, p->bias, k->col, k->cols, p->accumulate, BF16);
+#define CALL(type) add_bias(row, p->bias, k->col, k->cols, p->accumulate, type)
+        V_BY_TYPE(p->type, CALL);
+#undef CALL
     }
     return p->accumulate || p->bias;
 }
@@ -99,8 +100,9 @@ static void pack_b(const block *k, int64_t l, int64_t depth)
             VEC(tile_pack_turned)(to, PANEL, from, p->ldb, cols, depth, p->type);
         }
     }
-    if (!p->trans_b && p->type == F32) pack_rows(k, l, depth, F32);
-    if (!p->trans_b && p->type == BF16) pack_rows(k, l, depth, BF16);
+#define CALL(type) pack_rows(k, l, depth, type)
+    if (!p->trans_b) V_BY_TYPE(p->type, CALL);
+#undef CALL
 }
 
 static void pack_a(const block *k, int64_t i, int64_t rows, int64_t l, int64_t depth)
@@ -156,7 +158,7 @@ static void multiply_block(const block *k)
         }
     }
     if (is_narrow(k))
-        VEC(tile_unpack)(block_of_c(k), p->ldc, k->c, BLOCK, k->rows, k->cols, 1, BF16);
+        VEC(tile_unpack)(block_of_c(k), p->ldc, k->c, BLOCK, k->rows, k->cols, 1, p->c_type);
 }
 
 // Share `part` of `parts` of n, at multiples of `grain`.

@@ -41,8 +41,9 @@ static void bias_part(const cpu_context *x, const void *args, int64_t first, int
 {
     (void)x, (void)thread;
     const bias_grad_args *p = args;
-    if (p->type == F32) bias_columns(p, first, last, F32);
-    if (p->type == BF16) bias_columns(p, first, last, BF16);
+#define CALL(type) bias_columns(p, first, last, type)
+    V_BY_TYPE(p->type, CALL);
+#undef CALL
 }
 
 void VEC(bias_grad)(const cpu_context *x, const void *args)
@@ -97,8 +98,9 @@ static void squares_part(const cpu_context *x, const void *args, int64_t first, 
     double *sums = (double *)x->shared;
     for (int64_t b = first; b < last; b++) {
         int64_t to = min64((b + 1) * size, p->count);
-        if (p->type == F32) sums[b] = range_squares(p->x, b * size, to, F32);
-        if (p->type == BF16) sums[b] = range_squares(p->x, b * size, to, BF16);
+#define CALL(type) sums[b] = range_squares(p->x, b * size, to, type)
+        V_BY_TYPE(p->type, CALL);
+#undef CALL
     }
 }
 
@@ -132,8 +134,9 @@ static void error_part(const cpu_context *x, const void *args, int64_t first, in
     double *sums = (double *)x->shared;
     for (int64_t b = first; b < last; b++) {
         int64_t to = min64((b + 1) * size, p->count);
-        if (p->type == F32) sums[b] = range_error(p, b * size, to, F32);
-        if (p->type == BF16) sums[b] = range_error(p, b * size, to, BF16);
+#define CALL(type) sums[b] = range_error(p, b * size, to, type)
+        V_BY_TYPE(p->type, CALL);
+#undef CALL
     }
 }
 

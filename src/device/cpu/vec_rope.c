@@ -45,8 +45,9 @@ static void rope_part(const cpu_context *x, const void *args, int64_t first, int
 {
     (void)x, (void)thread;
     const rope_args *p = args;
-    if (p->type == F32) rotate_rows(p, first, last, F32);
-    if (p->type == BF16) rotate_rows(p, first, last, BF16);
+#define CALL(type) rotate_rows(p, first, last, type)
+    V_BY_TYPE(p->type, CALL);
+#undef CALL
 }
 
 void VEC(rope)(const cpu_context *x, const void *args)

@@ -115,8 +115,9 @@ VEC_INLINE void pack(float *dst, int64_t width, const void *src, int64_t stride,
 void VEC(tile_pack)(float *dst, int64_t width, const void *src, int64_t stride, int64_t rows,
                     int64_t cols, float scale, dtype type)
 {
-    if (type == F32) pack(dst, width, src, stride, rows, cols, scale, F32);
-    if (type == BF16) pack(dst, width, src, stride, rows, cols, scale, BF16);
+#define CALL(type) pack(dst, width, src, stride, rows, cols, scale, type)
+    V_BY_TYPE(type, CALL);
+#undef CALL
 }
 
 // Lanes of a and b in turn: the low halves of both, and the high halves.
@@ -174,8 +175,9 @@ VEC_INLINE void pack_turned(float *dst, int64_t width, const void *src, int64_t 
 void VEC(tile_pack_turned)(float *dst, int64_t width, const void *src, int64_t stride, int64_t rows,
                            int64_t cols, dtype type)
 {
-    if (type == F32) pack_turned(dst, width, src, stride, rows, cols, F32);
-    if (type == BF16) pack_turned(dst, width, src, stride, rows, cols, BF16);
+#define CALL(type) pack_turned(dst, width, src, stride, rows, cols, type)
+    V_BY_TYPE(type, CALL);
+#undef CALL
 }
 
 VEC_INLINE void unpack(void *dst, int64_t stride, const float *src, int64_t width, int64_t rows,
@@ -192,6 +194,7 @@ VEC_INLINE void unpack(void *dst, int64_t stride, const float *src, int64_t widt
 void VEC(tile_unpack)(void *dst, int64_t stride, const float *src, int64_t width, int64_t rows,
                       int64_t cols, float scale, dtype type)
 {
-    if (type == F32) unpack(dst, stride, src, width, rows, cols, scale, F32);
-    if (type == BF16) unpack(dst, stride, src, width, rows, cols, scale, BF16);
+#define CALL(type) unpack(dst, stride, src, width, rows, cols, scale, type)
+    V_BY_TYPE(type, CALL);
+#undef CALL
 }

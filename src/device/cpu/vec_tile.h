@@ -1,6 +1,6 @@
 // vec_tile.h -- small dense fp32 matrices in scratch memory ("tiles"), the building blocks of fused
-// attention: products of tiles that stay in the nearest caches, and packing of strided F32 or BF16
-// rows into them. Rows of a tile are padded to a multiple of VL floats.
+// attention: products of tiles that stay in the nearest caches, and packing of strided rows of any
+// type into them. Rows of a tile are padded to a multiple of VL floats.
 #ifndef TRIREME_DEVICE_CPU_VEC_TILE_H
 #define TRIREME_DEVICE_CPU_VEC_TILE_H
 

@@ -45,11 +45,11 @@ static inline float *harness_zeros(int64_t count)
     return calloc((size_t)(count > 0 ? count : 1), sizeof(float));
 }
 
-// The same numbers rounded to bf16. The caller frees.
-static inline uint16_t *harness_bf16(const float *x, int64_t count)
+// The same numbers rounded to a 16-bit type. The caller frees.
+static inline uint16_t *harness_low(const float *x, int64_t count, dtype type)
 {
     uint16_t *y = malloc(2 * (size_t)(count > 0 ? count : 1));
-    for (int64_t i = 0; i < count; i++) y[i] = float_to_bf16(x[i]);
+    dtype_convert(y, type, x, F32, (size_t)count);
     return y;
 }
 

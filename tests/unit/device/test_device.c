@@ -115,6 +115,7 @@ static void the_rate_of_products_is_measured_and_leaves_no_memory(void **state)
     const size_t own = d->bytes_now;
     assert_true(device_matmul_rate(d, F32, 0) > 1e8);
     assert_true(device_matmul_rate(d, BF16, 0) > 1e8);
+    assert_true(device_matmul_rate(d, F16, 0) > 1e8);
     assert_int_equal(d->bytes_peak, own);
     assert_int_equal(d->allocations, 0);
     device_close(d);

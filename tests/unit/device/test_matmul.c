@@ -1,6 +1,7 @@
 // test_matmul.c -- the products of the cpu device against the plain-C reference: every storage
-// order, strides, bias, accumulation, tiny and empty sizes, fp32 and both ways of bf16.
+// order, strides, bias, accumulation, tiny and empty sizes, fp32, both ways of bf16, and fp16.
 #include "device/cpu/cpu_products.h"
+#include "device/cpu/ref.h"
 #include "unit/device/harness.h"
 
 typedef struct sizes {
@@ -11,7 +12,8 @@ static const sizes shapes[] = {{1, 1, 1},    {3, 5, 7},      {1, 96, 64},   {64,
                                {17, 33, 65}, {16, 16, 0},    {0, 4, 4},     {4, 0, 4},
                                {40, 48, 33}, {2, 780, 1030}, {780, 2, 1030}};
 
-// The operands of one product in both types, with room for a stride longer than a row.
+// The operands of one product in fp32 and in its 16-bit type (bf16 when it has none), with room for
+// a stride longer than a row.
 typedef struct operands {
     float *a, *b, *c, *bias;
     uint16_t *a16, *b16, *c16, *bias16;
@@ -27,8 +29,9 @@ static operands operands_make(const matmul_args *p)
                   .count_c = p->m * p->ldc};
     o.a = harness_random(o.count_a, 1), o.b = harness_random(o.count_b, 2);
     o.c = harness_random(o.count_c, 3), o.bias = harness_random(p->n, 4);
-    o.a16 = harness_bf16(o.a, o.count_a), o.b16 = harness_bf16(o.b, o.count_b);
-    o.c16 = harness_bf16(o.c, o.count_c), o.bias16 = harness_bf16(o.bias, p->n);
+    dtype low = p->type == F32 ? BF16 : p->type;
+    o.a16 = harness_low(o.a, o.count_a, low), o.b16 = harness_low(o.b, o.count_b, low);
+    o.c16 = harness_low(o.c, o.count_c, low), o.bias16 = harness_low(o.bias, p->n, low);
     return o;
 }
 
@@ -55,10 +58,12 @@ static void assert_product(const cpu_context *x, cpu_kernel fast, matmul_args p,
     kernels.run[K_MATMUL](x, &reference);
     err e = {0};
     if (cpu_context_failure(x, &e) != OK) fail_msg("%s", e.text);
-    double part = p.c_type == F32 ? 4e-6 : 1e-2, size = 1 + sqrt((double)p.k);
+    double part = p.c_type == F32    ? 4e-6
+                  : p.c_type == BF16 ? 1e-2
+                                     : 1.2e-3,
+           size = 1 + sqrt((double)p.k);
     for (int64_t i = 0; i < o.count_c; i++) {
-        double got = p.c_type == F32 ? o.c[i] : bf16_to_float(o.c16[i]);
-        double want = p.c_type == F32 ? r.c[i] : bf16_to_float(r.c16[i]);
+        double got = ref_load(p.c, i, p.c_type), want = ref_load(reference.c, i, p.c_type);
         if (!(fabs(got - want) <= part * (size + fabs(want))))
             fail_msg("%ldx%ldx%ld %s%s element %ld is %.8g, not %.8g", (long)p.m, (long)p.n,
                      (long)p.k, p.trans_a ? "T" : "N", p.trans_b ? "T" : "N", (long)i, got, want);
@@ -106,17 +111,26 @@ static void bf16_products_equal_the_reference(void **state)
     check_all(cpu_matmul, BF16, F32, 2);
 }
 
+static void fp16_products_equal_the_reference(void **state)
+{
+    (void)state;
+    check_all(cpu_matmul, F16, F16, 1);
+    check_all(cpu_matmul, F16, F32, 2);
+}
+
 static void widen(const cpu_context *x, const void *args)
 {
     const matmul_args *p = args;
     if (p->m > 0 && p->n > 0) cpu_product_widen(x, p);
 }
 
-static void widened_bf16_products_equal_the_reference(void **state)
+static void widened_products_equal_the_reference(void **state)
 {
     (void)state;
     check_all(widen, BF16, BF16, 2);
     check_all(widen, BF16, F32, 1);
+    check_all(widen, F16, F16, 2);
+    check_all(widen, F16, F32, 1);
 }
 
 static void packed(const cpu_context *x, const void *args)
@@ -136,13 +150,14 @@ static void packed_products_of_all_types_equal_the_reference(void **state)
     check_all(packed, F32, F32, 2);
     check_all(packed, BF16, BF16, 3);
     check_all(packed, BF16, F32, 1);
+    check_all(packed, F16, F16, 2);
 }
 
 static void a_product_repeats_bit_for_bit(void **state)
 {
     (void)state;
     cpu_context x = harness_open(2);
-    for (dtype type = F32; type <= BF16; type++) {
+    for (dtype type = F32; type <= F16; type++) {
         matmul_args p = {.m = 130,
                          .n = 257,
                          .k = 300,
@@ -248,7 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fp32_products_equal_the_reference),
         cmocka_unit_test(bf16_products_equal_the_reference),
-        cmocka_unit_test(widened_bf16_products_equal_the_reference),
+        cmocka_unit_test(fp16_products_equal_the_reference),
+        cmocka_unit_test(widened_products_equal_the_reference),
         cmocka_unit_test(packed_products_of_all_types_equal_the_reference),
         cmocka_unit_test(a_product_repeats_bit_for_bit),
         cmocka_unit_test(products_do_not_depend_on_the_number_of_threads),

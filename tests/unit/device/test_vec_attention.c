@@ -82,10 +82,10 @@ static kernel_call describe_backward(space *s, const void *shape)
     return call;
 }
 
-static void check_both_types(attention_shape shape, describe_fn describe)
+static void check_all_types(attention_shape shape, describe_fn describe)
 {
-    for (int half = 0; half < 2; half++) {
-        shape.type = half ? BF16 : F32;
+    for (dtype type = F32; type <= F16; type++) {
+        shape.type = type;
         check_kernel(describe, &shape, shape_text(&shape));
     }
 }
@@ -102,7 +102,7 @@ static void forward_equals_the_reference(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_both_types(shapes[i], describe_forward);
+        check_all_types(shapes[i], describe_forward);
 }
 
 static void forward_with_earlier_keys_equals_the_reference(void **state)
@@ -114,14 +114,14 @@ static void forward_with_earlier_keys_equals_the_reference(void **state)
         {1, 70, 140, 2, 2, 24, true, 0, F32}, {1, 2, 70, 2, 1, 7, true, 0.25f, F32},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_both_types(cases[i], describe_forward);
+        check_all_types(cases[i], describe_forward);
 }
 
 static void backward_equals_the_reference(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_both_types(shapes[i], describe_backward);
+        check_all_types(shapes[i], describe_backward);
 }
 
 static void dropout_keeps_what_the_reference_keeps(void **state)
@@ -132,8 +132,8 @@ static void dropout_keeps_what_the_reference_keeps(void **state)
         {1, 33, 33, 2, 2, 8, false, 0.5f, F32},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        check_both_types(cases[i], describe_forward);
-        check_both_types(cases[i], describe_backward);
+        check_all_types(cases[i], describe_forward);
+        check_all_types(cases[i], describe_backward);
     }
 }
 

@@ -12,12 +12,15 @@ static const int64_t sizes[][2] = {{1, 1},  {3, 7},   {17, 8},   {3, 33},
                                    {1, 64}, {17, 96}, {41, 768}, {130, 257}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-// Every size, both types, variants 0 … variants-1.
+static const dtype types[] = {F32, BF16, F16};
+enum { TYPES = sizeof types / sizeof *types };
+
+// Every size, every type, variants 0 … variants-1.
 static void check_all(describe_fn describe, int variants)
 {
     for (int i = 0; i < SIZES; i++) {
-        for (int v = 0; v < 2 * variants; v++) {
-            shape s = {sizes[i][0], sizes[i][1], v % 2 ? BF16 : F32, F32, v / 2};
+        for (int v = 0; v < TYPES * variants; v++) {
+            shape s = {sizes[i][0], sizes[i][1], types[v % TYPES], F32, v / TYPES};
             char text[96];
             snprintf(text, sizeof text, "[%ld, %ld] %s variant %d", (long)s.rows, (long)s.cols,
                      dtype_name(s.type), s.variant);
@@ -362,8 +365,8 @@ static void rope_equals_the_reference(void **state)
 {
     (void)state;
     for (int half = 1; half < 70; half += half < 20 ? 1 : 13) {
-        for (int v = 0; v < 2; v++) {
-            shape s = {40, 0, v ? BF16 : F32, F32, half};
+        for (int v = 0; v < TYPES; v++) {
+            shape s = {40, 0, types[v], F32, half};
             check_kernel(describe_rope, &s, dtype_name(s.type));
         }
     }
@@ -387,10 +390,9 @@ static void update_equals_the_reference_for_every_rule_and_copy(void **state)
 static void conversions_equal_the_reference(void **state)
 {
     (void)state;
-    const dtype types[] = {F32, BF16, F16};
     for (int i = 0; i < SIZES; i++) {
-        for (int v = 0; v < 9; v++) {
-            shape s = {sizes[i][0], sizes[i][1], types[v / 3], types[v % 3], 0};
+        for (int v = 0; v < TYPES * TYPES; v++) {
+            shape s = {sizes[i][0], sizes[i][1], types[v / TYPES], types[v % TYPES], 0};
             check_kernel(describe_convert, &s, dtype_name(s.other));
         }
     }

@@ -8,7 +8,7 @@
 #include "harness.h"
 
 // The one table of tolerances: how far a fast form may be from the reference, relative to the size
-// of the element plus the root mean square of its array. F32 outputs; BF16 outputs may differ by
+// of the element plus the root mean square of its array. F32 outputs; 16-bit outputs may differ by
 // the rounding of one last bit, in every kernel.
 static const double vec_tolerance_f32[KERNELS] = {
     [K_BIAS_GRAD] = 2e-6,
@@ -26,12 +26,15 @@ static const double vec_tolerance_f32[KERNELS] = {
     [K_ADD] = 2e-7,
     [K_DROPOUT] = 1e-7,
     [K_CROSS_ENTROPY] = 2e-6,
+    [K_CROSS_ENTROPY_STATS] = 2e-6,
     [K_SQUARE_ERROR] = 2e-7,
     [K_UPDATE] = 1e-6,
     [K_CONVERT] = 0,
     [K_FILL] = 0,
+    [K_ORTHOGONALIZE] = 1e-6,
 };
-static const double vec_tolerance_half = 0.0079; // 2^-7: one last bit of a BF16 number
+static const double vec_tolerance_bf16 = 0.0079; // 2^-7: one last bit
+static const double vec_tolerance_f16 = 0.00098; // 2^-10: one last bit
 static const double vec_tolerance_f64 = 2e-7;    // sums that kernels give in F64
 
 enum { SPACE_ARRAYS = 16, FENCE = 64, FENCE_BYTE = 0xa5 };
@@ -138,9 +141,10 @@ static inline void compare_arrays(kernel k, const space_array *want, const space
     }
     for (int64_t i = 0; i < want->count; i++) square += pow(space_element(want, i), 2);
     double typical = want->count > 0 ? sqrt(square / (double)want->count) : 0;
-    double tolerance = want->type == F32   ? vec_tolerance_f32[k]
-                       : want->type == F64 ? vec_tolerance_f64
-                                           : vec_tolerance_half;
+    double tolerance = want->type == F32    ? vec_tolerance_f32[k]
+                       : want->type == F64  ? vec_tolerance_f64
+                       : want->type == BF16 ? vec_tolerance_bf16
+                                            : vec_tolerance_f16;
     for (int64_t i = 0; i < want->count; i++) {
         double w = space_element(want, i), h = space_element(have, i);
         if (fabs(w - h) <= tolerance * (fabs(w) + typical)) continue;
