@@ -1,0 +1,430 @@
+// What tensor-parallel ranks compute from their parts of the vocabulary and of the heads is what
+// one rank computes from the whole, at every level of instructions.
+#include "device/cpu/ref.h"
+#include "unit/device/harness.h"
+
+static cpu_context context;
+static cpu_kernels kernels;
+
+static void run(kernel kind, const void *args)
+{
+    kernels.run[kind](&context, args);
+}
+
+// Runs a test once with the reference and once with the table of every level of this machine.
+static void at_every_level(void (*test)(void))
+{
+    cpu_features features;
+    cpu_features_read(&features);
+    for (cpu_level level = CPU_GENERIC; level <= features.best && level <= CPU_AVX512; level++) {
+        cpu_kernels_fill(&kernels, level);
+        if (level == CPU_GENERIC) ref_kernels_fill(&kernels);
+        test();
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    context = harness_open(2);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    cpu_context_close(&context);
+    return 0;
+}
+
+// Uneven cuts of a vocabulary of VOCAB: parts are cut[i] … cut[i+1]-1.
+enum { VOCAB = 1037, ROWS = 9, SEQ = 3, COLS = 37, IGNORE = -100 };
+
+static const int32_t labels[ROWS] = {0, 1036, 400, -100, 399, 401, 17, 1000, 700};
+static const int64_t cuts[][4] = {{0, 1037}, {0, 400, 1037}, {0, 3, 701, 1037}};
+enum { CUTS = sizeof cuts / sizeof *cuts };
+
+static bool near(double have, double want, double typical, dtype type)
+{
+    double tolerance = type == F32 ? 4e-6 : type == BF16 ? 0.0079 : 0.00098;
+    return fabs(have - want) <= tolerance * (fabs(want) + typical);
+}
+
+// ---- cross-entropy
+
+typedef struct entropy {
+    double loss, count;
+    void *gradient; // [ROWS, VOCAB]
+} entropy;
+
+static void *logits_of(dtype type, double scale)
+{
+    float *x = harness_random(ROWS * VOCAB, 1);
+    for (int64_t i = 0; i < ROWS * VOCAB; i++) x[i] *= (float)scale;
+    void *out = x;
+    if (type != F32) {
+        out = harness_low(x, ROWS * VOCAB, type);
+        free(x);
+    }
+    return out;
+}
+
+static entropy entropy_whole(dtype type, float grad_scale)
+{
+    entropy out = {.gradient = logits_of(type, 4)};
+    run(K_CROSS_ENTROPY, &(cross_entropy_args){.rows = ROWS,
+                                               .cols = VOCAB,
+                                               .logits = out.gradient,
+                                               .labels = labels,
+                                               .loss_sum = &out.loss,
+                                               .count = &out.count,
+                                               .scale = 0.7f,
+                                               .grad_scale = grad_scale,
+                                               .ignore = IGNORE,
+                                               .gradient = true,
+                                               .type = type});
+    return out;
+}
+
+// Columns first … last-1 of [ROWS, VOCAB], dense; back with `into`.
+static void copy_columns(void *part, void *whole, int64_t first, int64_t last, dtype type,
+                         bool into)
+{
+    size_t size = dtype_bytes(type), bytes = size * (size_t)(last - first);
+    for (size_t r = 0; r < ROWS; r++) {
+        char *row = (char *)whole + (r * VOCAB + (size_t)first) * size;
+        char *own = (char *)part + r * bytes;
+        memcpy(into ? row : own, into ? own : row, bytes);
+    }
+}
+
+// As ranks do: statistics of every part, gathered, then every part's gradient. Part 0 counts.
+static entropy entropy_of_parts(dtype type, const int64_t *cut, int parts, float grad_scale)
+{
+    entropy out = {.gradient = logits_of(type, 4)};
+    float stats[3 * ROWS * 3];
+    char *part = malloc(ROWS * VOCAB * 4);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < parts; i++) {
+            int64_t cols = cut[i + 1] - cut[i];
+            copy_columns(part, out.gradient, cut[i], cut[i + 1], type, false);
+            if (pass == 0) {
+                run(K_CROSS_ENTROPY_STATS,
+                    &(cross_entropy_stats_args){.rows = ROWS,
+                                                .cols = cols,
+                                                .first = cut[i],
+                                                .logits = part,
+                                                .labels = labels,
+                                                .stats = stats + 3 * ROWS * i,
+                                                .scale = 0.7f,
+                                                .ignore = IGNORE,
+                                                .type = type});
+                continue;
+            }
+            run(K_CROSS_ENTROPY, &(cross_entropy_args){.rows = ROWS,
+                                                       .cols = cols,
+                                                       .first = cut[i],
+                                                       .logits = part,
+                                                       .labels = labels,
+                                                       .stats = stats,
+                                                       .parts = parts,
+                                                       .loss_sum = i == 0 ? &out.loss : NULL,
+                                                       .count = i == 0 ? &out.count : NULL,
+                                                       .scale = 0.7f,
+                                                       .grad_scale = grad_scale,
+                                                       .ignore = IGNORE,
+                                                       .gradient = true,
+                                                       .type = type});
+            copy_columns(part, out.gradient, cut[i], cut[i + 1], type, true);
+        }
+    }
+    free(part);
+    return out;
+}
+
+static void check_entropy_of_parts(void)
+{
+    for (dtype type = F32; type <= F16; type++) {
+        entropy whole = entropy_whole(type, 0);
+        for (int parts = 1; parts <= CUTS; parts++) {
+            entropy have = entropy_of_parts(type, cuts[parts - 1], parts, 0);
+            assert_true(have.count == ROWS - 1 && whole.count == ROWS - 1);
+            assert_true(fabs(have.loss - whole.loss) <= 1e-6 * whole.loss);
+            for (int64_t i = 0; i < ROWS * VOCAB; i++) {
+                double h = ref_load(have.gradient, i, type), w = ref_load(whole.gradient, i, type);
+                if (!near(h, w, 1e-3, type))
+                    fail_msg("%d parts, %s, [%ld, %ld]: %.9g, whole %.9g", parts, dtype_name(type),
+                             (long)(i / VOCAB), (long)(i % VOCAB), h, w);
+            }
+            free(have.gradient);
+        }
+        free(whole.gradient);
+    }
+}
+
+static void cross_entropy_of_parts_of_the_vocabulary_is_that_of_the_whole(void **state)
+{
+    (void)state;
+    at_every_level(check_entropy_of_parts);
+}
+
+static void check_grad_scale(void)
+{
+    entropy plain = entropy_whole(F32, 0), once = entropy_whole(F32, 1);
+    entropy scaled = entropy_whole(F32, 1024);
+    entropy parts = entropy_of_parts(F32, cuts[1], 2, 0);
+    entropy scaled_parts = entropy_of_parts(F32, cuts[1], 2, 1024);
+    assert_memory_equal(plain.gradient, once.gradient, sizeof(float) * ROWS * VOCAB);
+    assert_true(plain.loss == scaled.loss && parts.loss == scaled_parts.loss);
+    for (int64_t i = 0; i < ROWS * VOCAB; i++) {
+        assert_true(((float *)scaled.gradient)[i] == 1024 * ((float *)plain.gradient)[i]);
+        assert_true(((float *)scaled_parts.gradient)[i] == 1024 * ((float *)parts.gradient)[i]);
+    }
+    free(plain.gradient), free(once.gradient), free(scaled.gradient);
+    free(parts.gradient), free(scaled_parts.gradient);
+    float x[2] = {3, -1}, target[2] = {1, 1}, dx[2];
+    run(K_SQUARE_ERROR,
+        &(square_error_args){.count = 2, .x = x, .target = target, .dx = dx, .grad_scale = 8});
+    assert_true(dx[0] == 32 && dx[1] == -32);
+}
+
+static void a_loss_scale_multiplies_the_gradient_and_not_the_loss(void **state)
+{
+    (void)state;
+    at_every_level(check_grad_scale);
+}
+
+// An infinite logit of any part must reach the loss of all.
+static void check_bad_logits(void)
+{
+    for (int i = 0; i < 3; i++) {
+        const float bad[3] = {NAN, INFINITY, 1};
+        float here[20] = {0}, stats[2][3], other[3] = {0};
+        double loss = 0;
+        const int32_t label = 21;
+        here[7] = bad[i];
+        cross_entropy_stats_args s = {.rows = 1, .cols = 20, .labels = &label, .scale = 1};
+        s.logits = here, s.stats = stats[0];
+        run(K_CROSS_ENTROPY_STATS, &s);
+        s.logits = other, s.stats = stats[1], s.first = 20, s.cols = 3;
+        run(K_CROSS_ENTROPY_STATS, &s);
+        run(K_CROSS_ENTROPY, &(cross_entropy_args){.rows = 1,
+                                                   .cols = 3,
+                                                   .first = 20,
+                                                   .logits = other,
+                                                   .labels = &label,
+                                                   .stats = stats[0],
+                                                   .parts = 2,
+                                                   .loss_sum = &loss,
+                                                   .scale = 1});
+        assert_true(isfinite(loss) == (i == 2));
+    }
+}
+
+static void a_bad_logit_of_one_part_is_seen_by_the_others(void **state)
+{
+    (void)state;
+    at_every_level(check_bad_logits);
+}
+
+// ---- embedding
+
+static const int32_t ids[ROWS] = {0, 1036, 400, 400, 399, 3, 2, 1000, 700};
+
+static void check_embedding_of_parts(void)
+{
+    float *tokens = harness_random(VOCAB * COLS, 1), *positions = harness_random(SEQ * COLS, 2);
+    float *whole = harness_zeros(ROWS * COLS), *part = harness_zeros(ROWS * COLS);
+    embedding_args p = {.rows = ROWS,
+                        .seq = SEQ,
+                        .cols = COLS,
+                        .ids = ids,
+                        .tokens = tokens,
+                        .positions = positions,
+                        .y = whole,
+                        .scale = 1.5f};
+    run(K_EMBEDDING, &p);
+    for (int parts = 1; parts <= CUTS; parts++) {
+        float *sum = harness_zeros(ROWS * COLS);
+        for (int i = 0; i < parts; i++) {
+            p.first = cuts[parts - 1][i], p.vocab = cuts[parts - 1][i + 1] - p.first;
+            p.tokens = tokens + p.first * COLS, p.y = part;
+            p.positions = i == 0 ? positions : NULL;
+            run(K_EMBEDDING, &p);
+            for (int64_t j = 0; j < ROWS * COLS; j++) sum[j] += part[j];
+        }
+        for (int64_t j = 0; j < ROWS * COLS; j++) assert_true(near(sum[j], whole[j], 0.1, F32));
+        free(sum);
+    }
+    free(tokens), free(positions), free(whole), free(part);
+}
+
+static void embeddings_of_parts_of_the_table_add_up_to_the_whole(void **state)
+{
+    (void)state;
+    at_every_level(check_embedding_of_parts);
+}
+
+static void check_embedding_grad_of_parts(void)
+{
+    float *dy = harness_random(ROWS * COLS, 3);
+    float *whole = harness_random(VOCAB * COLS, 4), *part = harness_random(VOCAB * COLS, 5);
+    embedding_grad_args p = {.rows = ROWS,
+                             .seq = SEQ,
+                             .cols = COLS,
+                             .vocab = VOCAB,
+                             .ids = ids,
+                             .dy = dy,
+                             .d_tokens = whole,
+                             .scale = 1.5f};
+    run(K_EMBEDDING_GRAD, &p);
+    for (int parts = 1; parts <= CUTS; parts++) {
+        for (int i = 0; i < parts; i++) {
+            p.first = cuts[parts - 1][i], p.vocab = cuts[parts - 1][i + 1] - p.first;
+            p.d_tokens = part + p.first * COLS;
+            run(K_EMBEDDING_GRAD, &p);
+        }
+        assert_memory_equal(part, whole, sizeof(float) * VOCAB * COLS);
+    }
+    free(dy), free(whole), free(part);
+}
+
+static void embedding_gradients_of_parts_are_rows_of_the_whole(void **state)
+{
+    (void)state;
+    at_every_level(check_embedding_grad_of_parts);
+}
+
+// ---- heads
+
+enum { BATCH = 2, HEADS = 5, DIM = 16, WIDTH = HEADS * DIM, MOST_TOKENS = 40 };
+enum { MOST = BATCH * MOST_TOKENS * WIDTH };
+
+typedef struct attended {
+    float o[MOST], lse[BATCH * HEADS * MOST_TOKENS], delta[BATCH * HEADS * MOST_TOKENS];
+    float dq[MOST], dk[MOST], dv[MOST];
+} attended;
+
+// Heads head0 … head0+heads-1 of arrays that hold all; lse and delta of these heads come first.
+static void attend(attended *out, int64_t tokens, int64_t head0, int64_t heads, int64_t all_heads)
+{
+    float *q = harness_random(MOST, 1), *k = harness_random(MOST, 2), *v = harness_random(MOST, 3);
+    float *d_o = harness_random(MOST, 4);
+    int64_t at = head0 * DIM;
+    attention_grad_args g = {.fwd = {.batch = BATCH,
+                                     .tq = tokens,
+                                     .tk = tokens,
+                                     .heads = heads,
+                                     .kv_heads = heads,
+                                     .head_dim = DIM,
+                                     .q_stride = WIDTH,
+                                     .k_stride = WIDTH,
+                                     .v_stride = WIDTH,
+                                     .o_stride = WIDTH,
+                                     .k_batch = tokens * WIDTH,
+                                     .v_batch = tokens * WIDTH,
+                                     .q = q + at,
+                                     .k = k + at,
+                                     .v = v + at,
+                                     .o = out->o + at,
+                                     .lse = out->lse,
+                                     .scale = 0.25f,
+                                     .dropout = 0.3f,
+                                     .key = rng_key_make(3, RNG_DROPOUT, 0, 0),
+                                     .row0 = 7,
+                                     .drop_stride = (uint64_t)tokens,
+                                     .head0 = all_heads ? head0 : 0,
+                                     .all_heads = all_heads,
+                                     .causal = true},
+                             .d_o = d_o + at,
+                             .dq = out->dq + at,
+                             .dk = out->dk + at,
+                             .dv = out->dv + at,
+                             .delta = out->delta};
+    run(K_ATTENTION, &g.fwd);
+    run(K_ATTENTION_GRAD, &g);
+    free(q), free(k), free(v), free(d_o);
+}
+
+static void check_heads(void)
+{
+    attended *whole = calloc(1, sizeof *whole), *parts = calloc(1, sizeof *parts);
+    const int64_t tokens[] = {1, 3, MOST_TOKENS}; // few queries are a form of their own
+    for (int i = 0; i < 3; i++) {
+        attend(whole, tokens[i], 0, HEADS, 0);
+        attend(parts, tokens[i], 0, 2, HEADS);
+        attend(parts, tokens[i], 2, 3, HEADS);
+        assert_memory_equal(whole->o, parts->o, sizeof whole->o);
+        assert_memory_equal(whole->dq, parts->dq, sizeof whole->dq);
+        assert_memory_equal(whole->dk, parts->dk, sizeof whole->dk);
+        assert_memory_equal(whole->dv, parts->dv, sizeof whole->dv);
+    }
+    attend(parts, MOST_TOKENS, 2, 3, 0); // without their place these heads draw other numbers
+    assert_memory_not_equal(whole->o, parts->o, sizeof whole->o);
+    free(whole), free(parts);
+}
+
+static void some_of_the_heads_drop_what_they_drop_among_all(void **state)
+{
+    (void)state;
+    at_every_level(check_heads);
+}
+
+// ---- nothing to do, and numbers too large for fp16
+
+static void check_nothing(void)
+{
+    double sum = 3;
+    for (dtype type = F32; type <= F16; type++) {
+        run(K_SUM_SQUARES, &(sum_squares_args){.sum = &sum, .type = type});
+        run(K_ADD, &(add_args){.alpha = 1, .beta = 1, .type = type});
+        run(K_CONVERT, &(convert_args){.src_type = F32, .dst_type = type});
+    }
+    run(K_FILL, &(fill_args){NULL, 0});
+    run(K_ORTHOGONALIZE, &(orthogonalize_args){.cols = 4});
+    run(K_ORTHOGONALIZE, &(orthogonalize_args){.rows = 4});
+    assert_true(sum == 3);
+}
+
+static void a_count_of_zero_does_nothing(void **state)
+{
+    (void)state;
+    at_every_level(check_nothing);
+}
+
+static void check_large(void)
+{
+    enum { COUNT = 21 }; // full vectors and a rest
+    float x[COUNT];
+    uint16_t low[COUNT];
+    double sum = 0;
+    for (int i = 0; i < COUNT; i++) x[i] = i % 2 ? -65520.0f : 65519.0f;
+    run(K_CONVERT, &(convert_args){COUNT, x, low, F32, F16});
+    for (int i = 0; i < COUNT; i++) assert_int_equal(low[i], i % 2 ? 0xfc00 : 0x7bff);
+    run(K_SUM_SQUARES, &(sum_squares_args){COUNT, low, &sum, F16});
+    assert_true(isinf(sum));
+    for (int i = 0; i < COUNT; i++) low[i] = float_to_fp16(300);
+    run(K_ADD, &(add_args){.count = COUNT, .a = low, .y = low, .alpha = 300, .type = F16});
+    for (int i = 0; i < COUNT; i++) assert_int_equal(low[i], 0x7c00);
+}
+
+static void what_fp16_cannot_hold_becomes_infinite(void **state)
+{
+    (void)state;
+    at_every_level(check_large);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cross_entropy_of_parts_of_the_vocabulary_is_that_of_the_whole),
+        cmocka_unit_test(a_loss_scale_multiplies_the_gradient_and_not_the_loss),
+        cmocka_unit_test(a_bad_logit_of_one_part_is_seen_by_the_others),
+        cmocka_unit_test(embeddings_of_parts_of_the_table_add_up_to_the_whole),
+        cmocka_unit_test(embedding_gradients_of_parts_are_rows_of_the_whole),
+        cmocka_unit_test(some_of_the_heads_drop_what_they_drop_among_all),
+        cmocka_unit_test(a_count_of_zero_does_nothing),
+        cmocka_unit_test(what_fp16_cannot_hold_becomes_infinite),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
