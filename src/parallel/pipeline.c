@@ -1,0 +1,231 @@
+// pipeline.c -- in which order a pipeline stage works through chunks and micro-batches, the idle
+// share that follows, and where a model is cut. Called by plan.c (the cut) and schedule.c (the
+// order); check.c proves the lists, simulate.c times them. Deliberately knows no blocks of a model,
+// no messages and no memory.
+#include "parallel/pipeline.h"
+
+#include <stdlib.h>
+
+// What a generator is asked for.
+typedef struct shape {
+    int stages, chunks, micros, stage;
+} shape;
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static void add(pipe_list *l, pipe_kind kind, int micro, int chunk)
+{
+    l->at[l->count++] = (pipe_op){kind, micro, chunk};
+}
+
+// One stage: nobody waits, so the activations of one micro-batch are all that is ever kept.
+static void make_alone(const shape *x, pipe_list *out)
+{
+    for (int m = 0; m < x->micros; m++) {
+        for (int c = 0; c < x->chunks; c++) add(out, PIPE_FORWARD, m, c);
+        for (int c = x->chunks - 1; c >= 0; c--) add(out, PIPE_BACKWARD, m, c);
+    }
+}
+
+// All forwards, then all backwards (Huang et al. 2019, "GPipe", §2.3).
+static void make_gpipe(const shape *x, pipe_list *out)
+{
+    for (int m = 0; m < x->micros; m++) add(out, PIPE_FORWARD, m, 0);
+    for (int m = 0; m < x->micros; m++) add(out, PIPE_BACKWARD, m, 0);
+}
+
+// As many forwards as there are stages behind this one, then one forward, one backward (Narayanan
+// et al. 2019, "PipeDream", §3.2; with a flush at the step's end).
+static void make_1f1b(const shape *x, pipe_list *out)
+{
+    int ahead = least(x->stages - x->stage - 1, x->micros);
+    for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
+    for (int m = 0; m < x->micros; m++) {
+        if (m + ahead < x->micros) add(out, PIPE_FORWARD, m + ahead, 0);
+        add(out, PIPE_BACKWARD, m, 0);
+    }
+}
+
+// The k-th pass of a stage: micro-batches go through in groups of as many as there are stages, a
+// group through chunk after chunk.
+static void add_interleaved(const shape *x, pipe_kind kind, int k, pipe_list *out)
+{
+    int group = x->stages * x->chunks, chunk = k % group / x->stages;
+    if (kind != PIPE_FORWARD) chunk = x->chunks - 1 - chunk;
+    add(out, kind, k / group * x->stages + k % x->stages, chunk);
+}
+
+// Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using
+// Megatron-LM", §2.2.
+static void make_interleaved(const shape *x, pipe_list *out)
+{
+    int passes = x->micros * x->chunks;
+    int ahead = (x->stages - x->stage - 1) * 2 + (x->chunks - 1) * x->stages;
+    ahead = least(ahead, passes);
+    for (int k = 0; k < ahead; k++) add_interleaved(x, PIPE_FORWARD, k, out);
+    for (int k = 0; k < passes; k++) {
+        if (k + ahead < passes) add_interleaved(x, PIPE_FORWARD, k + ahead, out);
+        add_interleaved(x, PIPE_BACKWARD, k, out);
+    }
+}
+
+// 1F1B with the backward in halves: the input half when 1F1B has its backward, the weight half as
+// many micro-batches later as there are stages before this one. So a stage keeps the activations of
+// at most `stages` micro-batches, which is 1F1B's peak, and has weight halves left to do while the
+// last input halves travel to the first stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism",
+// §2.1, ZB-H1).
+static void make_zb(const shape *x, pipe_list *out)
+{
+    int ahead = least(x->stages - x->stage - 1, x->micros), late = x->stage, done = 0;
+    for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
+    for (int m = 0; m < x->micros; m++) {
+        if (m + ahead < x->micros) add(out, PIPE_FORWARD, m + ahead, 0);
+        add(out, PIPE_BACKWARD_INPUT, m, 0);
+        if (m >= late) add(out, PIPE_BACKWARD_WEIGHT, done++, 0);
+    }
+    while (done < x->micros) add(out, PIPE_BACKWARD_WEIGHT, done++, 0);
+}
+
+typedef struct generator {
+    const char *name;
+    void (*make)(const shape *x, pipe_list *out);
+} generator;
+
+static const generator GENERATORS[PIPE_SCHEDULES] = {
+    [PIPE_GPIPE] = {"gpipe", make_gpipe},
+    [PIPE_1F1B] = {"1f1b", make_1f1b},
+    [PIPE_INTERLEAVED] = {"interleaved", make_interleaved},
+    [PIPE_ZB] = {"zb", make_zb},
+};
+
+const char *pipe_schedule_name(pipe_schedule s)
+{
+    return GENERATORS[s].name;
+}
+
+static status check_shape(pipe_schedule s, const shape *x, err *e)
+{
+    const char *name = pipe_schedule_name(s);
+    if (x->stages < 1 || x->micros < 1 || x->stage < 0 || x->stage >= x->stages)
+        return err_set(e, E_USAGE,
+                       "parallel.pp_schedule %s: stage %d of %d with %d micro-batches; valid: at "
+                       "least one of each, and a stage below their number",
+                       name, x->stage, x->stages, x->micros);
+    if (s != PIPE_INTERLEAVED && x->chunks != 1)
+        return err_set(e, E_USAGE,
+                       "parallel.pp_schedule %s: found parallel.virtual_stages %d; valid: 1, or "
+                       "pp_schedule interleaved",
+                       name, x->chunks);
+    if (s == PIPE_INTERLEAVED && x->chunks < 2)
+        return err_set(e, E_USAGE,
+                       "parallel.pp_schedule interleaved: found parallel.virtual_stages %d; "
+                       "valid: 2 or more, or pp_schedule 1f1b",
+                       x->chunks);
+    if (s == PIPE_INTERLEAVED && x->micros % x->stages != 0)
+        return err_set(e, E_USAGE,
+                       "parallel.pp_schedule interleaved: found %d micro-batches a step for %d "
+                       "stages; valid: a multiple of %d",
+                       x->micros, x->stages, x->stages);
+    return OK;
+}
+
+status pipeline_make(pipe_schedule s, int stages, int virtual_stages, int micros, int stage,
+                     pipe_list *out, err *e)
+{
+    status result = OK;
+    const shape x = {stages, virtual_stages, micros, stage};
+    *out = (pipe_list){0};
+    TRY(check_shape(s, &x, e));
+    size_t passes = (size_t)micros * (size_t)virtual_stages;
+    out->at = calloc(passes, 3 * sizeof *out->at); // at most a forward and two halves
+    if (!out->at) FAIL(E_IO, "no memory for the order of %zu passes of the pipeline", passes);
+    if (stages == 1)
+        make_alone(&x, out);
+    else
+        GENERATORS[s].make(&x, out);
+done:
+    return result;
+}
+
+void pipe_list_clear(pipe_list *l)
+{
+    free(l->at);
+    *l = (pipe_list){0};
+}
+
+double pipeline_bubble(pipe_schedule s, int stages, int virtual_stages, int micros)
+{
+    double p = stages, v = virtual_stages, m = micros;
+    if (stages == 1) return 0;
+    if (s == PIPE_INTERLEAVED) return (p - 1) / (v * m + p - 1);
+    if (s != PIPE_ZB) return (p - 1) / (m + p - 1);
+    // In units of a half: no stage can do better than wait for the first forward to reach the last
+    // stage. With fewer micro-batches than stages the first gradient is late by the difference.
+    double idle = p - 1 + most(stages - micros, 0);
+    return idle / (3 * m + idle);
+}
+
+// The tables of the dynamic programme: entry [parts][blocks] for the first `blocks` blocks.
+typedef struct split_tables {
+    double *sum;  // sum[i]: cost of the first i blocks
+    double *best; // of the parts so far
+    int *cut;     // where the last part begins
+    int blocks;
+} split_tables;
+
+// One pass over the tables. Without a limit, the cost of a division is its largest part; with one,
+// no part may exceed it and the cost is the sum of squares, which prefers even divisions among
+// those whose largest part is the same.
+static void split_pass(split_tables *t, int parts, const double *limit)
+{
+    int wide = t->blocks + 1;
+    for (int k = 1; k <= parts; k++) {
+        for (int n = k; n <= t->blocks - (parts - k); n++) {
+            double least_cost = -1;
+            for (int i = k - 1; i < n; i++) {
+                double before = t->best[(k - 1) * wide + i], part = t->sum[n] - t->sum[i];
+                if (before < 0 || (limit && part > *limit) || (k == 1 && i > 0)) continue;
+                double cost = limit ? before + part * part : (part > before ? part : before);
+                if (least_cost >= 0 && cost >= least_cost) continue;
+                least_cost = cost;
+                t->cut[k * wide + n] = i;
+            }
+            t->best[k * wide + n] = least_cost; // -1: no division keeps the limit
+        }
+    }
+}
+
+status pipeline_split(const double *cost, int blocks, int parts, int *first, err *e)
+{
+    status result = OK;
+    split_tables t = {.blocks = blocks};
+    if (parts < 1 || blocks < parts)
+        FAIL(E_USAGE,
+             "parallel.pp x parallel.virtual_stages: found %d parts for a model of %d blocks; "
+             "valid: 1 to %d",
+             parts, blocks, blocks);
+    size_t wide = (size_t)blocks + 1, entries = wide * ((size_t)parts + 1);
+    t.sum = calloc(wide, sizeof *t.sum);
+    t.best = calloc(entries, sizeof *t.best);
+    t.cut = calloc(entries, sizeof *t.cut);
+    if (!t.sum || !t.best || !t.cut) FAIL(E_IO, "no memory to divide %d blocks", blocks);
+    for (int b = 0; b < blocks; b++) t.sum[b + 1] = t.sum[b] + cost[b];
+    split_pass(&t, parts, NULL);
+    double limit = t.best[entries - 1];
+    split_pass(&t, parts, &limit);
+    first[parts] = blocks;
+    for (int k = parts; k > 0; k--) first[k - 1] = t.cut[(size_t)k * wide + (size_t)first[k]];
+done:
+    free(t.cut);
+    free(t.best);
+    free(t.sum);
+    return result;
+}

@@ -1,0 +1,52 @@
+// pipeline.h -- the order of micro-batches on each pipeline stage: GPipe (Huang et al. 2019), 1F1B
+// (Narayanan et al. 2019), interleaved 1F1B (Narayanan et al. 2021), zero-bubble ZB-H1 (Qi et al.
+// 2023). Generators of plain lists; schedule.c turns a stage's list into instructions.
+#ifndef TRIREME_PARALLEL_PIPELINE_H
+#define TRIREME_PARALLEL_PIPELINE_H
+
+#include "base/err.h"
+
+typedef enum pipe_kind {
+    PIPE_FORWARD,
+    PIPE_BACKWARD,        // both halves
+    PIPE_BACKWARD_INPUT,  // the gradient of the input,
+    PIPE_BACKWARD_WEIGHT, // … and later those of the weights
+} pipe_kind;
+
+// Chunk `chunk` (0 … virtual_stages-1) of the stage, for micro-batch `micro`.
+typedef struct pipe_op {
+    pipe_kind kind;
+    int micro, chunk;
+} pipe_op;
+
+typedef struct pipe_list {
+    pipe_op *at;
+    int count;
+} pipe_list;
+
+typedef enum pipe_schedule {
+    PIPE_GPIPE,
+    PIPE_1F1B,
+    PIPE_INTERLEAVED,
+    PIPE_ZB,
+    PIPE_SCHEDULES
+} pipe_schedule;
+
+const char *pipe_schedule_name(pipe_schedule s); // the job file's word
+// E_USAGE when the combination is impossible, naming parallel.pp_schedule, what was found and what
+// is valid. Chunk c of stage s is part c*stages + s of the model; virtual_stages is 1 but for
+// interleaved. Backward passes of a chunk run in the order of micro-batches under every schedule,
+// so that gradients are summed in one order.
+status pipeline_make(pipe_schedule s, int stages, int virtual_stages, int micros, int stage,
+                     pipe_list *out, err *e);
+void pipe_list_clear(pipe_list *l);
+// The share of a stage's time that is idle, in closed form: (p-1)/(m+p-1) for GPipe and 1F1B, less
+// by v for interleaved; zero-bubble with forward, input and weight halves of equal cost.
+double pipeline_bubble(pipe_schedule s, int stages, int virtual_stages, int micros);
+
+// Cuts `blocks` into `parts` runs of about equal cost: minimises the largest sum (exact, by dynamic
+// programming); first[parts+1] receives the borders. Every part gets at least one block: E_USAGE
+// when there are fewer blocks than parts.
+status pipeline_split(const double *cost, int blocks, int parts, int *first, err *e);
+
+#endif
