@@ -15,7 +15,8 @@ bool grad_wanted(const value *v)
 node *grad_node(graph *g, op kind, const node *n)
 {
     node *d = graph_node(g, kind);
-    g->forward.count--; // graph_node appends to the forward list; this one belongs to the other
+    // graph_node appends to the forward list; this one belongs to the other.
+    g->forward.count--, g->numbered--;
     d->attr = n->attr;
     d->number = n->number;
     node_list_add(&g->backward, d);

@@ -28,7 +28,8 @@ graph *graph_open(const graph_options *o)
 {
     graph *g = make(sizeof *g);
     g->mode = o->mode, g->type = o->type, g->batch = o->batch, g->seq = o->seq;
-    g->cut = o->cut, g->halves = o->halves;
+    g->cut = o->cut, g->halves = o->halves && o->mode == GRAPH_TRAIN;
+    if (g->cut.ranks <= 1) g->cut = (graph_cut){.ranks = 1};
     return g;
 }
 
@@ -71,7 +72,7 @@ node *graph_node(graph *g, op kind)
 {
     node *n = make(sizeof *n);
     n->op = kind;
-    n->number = g->forward.count;
+    n->number = g->numbered++;
     n->param[0] = n->param[1] = -1;
     node_list_add(&g->forward, n);
     return n;
@@ -92,7 +93,9 @@ value *graph_value(graph *g, const char *name, dtype type, int dims, const int64
 
 value *graph_like(graph *g, const char *name, const value *v)
 {
-    return graph_value(g, name, v->type, v->dims, v->dim);
+    value *new = graph_value(g, name, v->type, v->dims, v->dim);
+    new->cut = v->cut;
+    return new;
 }
 
 int64_t value_cols(const value *v)
@@ -114,7 +117,15 @@ size_t value_bytes(const value *v)
 
 value *build_input(graph *g, int64_t cols)
 {
-    g->input = graph_value(g, "input", g->type, 2, (int64_t[]){g->batch * g->seq, cols});
+    int64_t rows = g->batch * g->seq, part = rows;
+    if (g->cut.sequence) part = rows / g->cut.ranks;
+    if (g->cut.sequence && rows % g->cut.ranks)
+        graph_uncuttable(g,
+                         "with parallel.sequence_parallel the %lld tokens of a micro-batch must "
+                         "divide over parallel.tp %d",
+                         (long long)rows, g->cut.ranks);
+    g->input = graph_value(g, "input", g->type, 2, (int64_t[]){part, cols});
+    g->input->cut = g->cut.sequence ? CUT_ROWS : CUT_NONE;
     g->input->place = PLACE_INPUT;
     return g->input;
 }
@@ -143,6 +154,8 @@ value *build_features(graph *g, int64_t cols)
 void build_output(graph *g, value *x)
 {
     if (!x->producer) graph_misuse(g, "the output of a block must be computed by it");
+    if (x->cut != (g->cut.sequence ? CUT_ROWS : CUT_NONE))
+        graph_misuse(g, "the output of a block must have been summed over the ranks of a cut");
     g->output = x;
 }
 
@@ -151,8 +164,12 @@ value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, init
 {
     g->param = grow(g->param, g->params, &g->param_room, sizeof *g->param);
     param_decl *p = &g->param[g->params];
-    *p = (param_decl){
-        .dims = cols ? 2 : 1, .dim = {rows, cols}, .init = init, .std = (float)std, .pieces = 1};
+    *p = (param_decl){.dims = cols ? 2 : 1,
+                      .dim = {rows, cols},
+                      .init = init,
+                      .std = (float)std,
+                      .pieces = 1,
+                      .split = -1};
     snprintf(p->name, sizeof p->name, "%s", name);
     snprintf(p->piece[0].name, sizeof p->piece[0].name, "%s", name);
     p->piece[0].rows = rows;
@@ -161,12 +178,6 @@ value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, init
     v->param = g->params++;
     v->place = PLACE_PARAM;
     return v;
-}
-
-void build_roles(graph *g, value *param, role rows, role cols)
-{
-    g->param[param->param].roles[0] = rows;
-    g->param[param->param].roles[1] = cols;
 }
 
 void build_transposed(graph *g, value *param)
@@ -227,6 +238,7 @@ static status check_pieces(const graph *g, err *e)
 status graph_finish(graph *g, recompute keep, err *e)
 {
     status result = OK;
+    graph_check_cut(g);
     if (g->trouble.code != OK) {
         if (e) *e = g->trouble;
         return g->trouble.code;
@@ -239,6 +251,7 @@ status graph_finish(graph *g, recompute keep, err *e)
     if (g->mode == GRAPH_TRAIN) {
         TRY(graph_derive(g, e));
         graph_recompute(g, keep);
+        if (g->halves) graph_halve(g);
         for (int i = 0; i < g->backward.count; i++) {
             const op_info *o = op_find(g->backward.at[i]->op);
             if (o->flops && !g->backward.at[i]->recomputed)

@@ -6,7 +6,8 @@
 // values in memory, FLOPs and bytes. graph_run.h executes the two lists. Values are in
 // single-assignment form; a value owns no memory, it has a place.
 //
-// The graph knows nothing of ranks, of optimizers, or of which device will run it.
+// A graph may be one rank's part of a graph that is cut over the ranks of tensor parallelism: see
+// cut.c. It knows nothing of other ranks, of optimizers, or of which device will run it.
 #ifndef TRIREME_GRAPH_GRAPH_H
 #define TRIREME_GRAPH_GRAPH_H
 
@@ -27,8 +28,8 @@ enum {
 };
 
 // Where a value lives while a list runs. WORK is shared by all blocks, SAVED lasts from a block's
-// forward to its backward, INPUT … DIN are handed over between blocks, CACHE holds keys and values
-// of earlier tokens.
+// forward to its backward, HELD from one half of the backward to the other, INPUT … DIN are handed
+// over between blocks, CACHE holds keys and values of earlier tokens.
 typedef enum place {
     PLACE_NONE,
     PLACE_INPUT,
@@ -36,6 +37,7 @@ typedef enum place {
     PLACE_DOUT,
     PLACE_DIN,
     PLACE_SAVED,
+    PLACE_HELD,
     PLACE_WORK,
     PLACE_CACHE,
     PLACE_IDS,
@@ -55,6 +57,10 @@ typedef enum op {
     OP_ADD,
     OP_DROPOUT,
     OP_CONVERT,
+    OP_ENTER,
+    OP_LEAVE,
+    OP_GATHER,
+    OP_SCATTER,
     OP_LINEAR_CROSS_ENTROPY,
     OP_LINEAR_SQUARE_ERROR,
     OP_EMBEDDING_GRAD,
@@ -87,7 +93,16 @@ typedef struct param_decl {
         int64_t rows;    // of dim[0]
         bool transposed; // stored [dim[1], rows]
     } piece[PARAM_PIECES];
+    // dim is the whole's; these are set when the graph is cut.
+    int split;                     // the dimension of which each rank has a part, or -1
+    int sections;                  // of split 0: blocks of rows of which each gives its part,
+    int64_t section[PARAM_PIECES]; // and their rows; 0 sections: the pieces
+    bool grad_whole, grad_partial; // not split: a rank's gradient is the whole, or a summand
 } param_decl;
+
+// What a rank's value holds of the whole one: all of it, the columns of its part of the weight (its
+// heads, its part of the inner width), or its part of the rows.
+typedef enum value_cut { CUT_NONE, CUT_COLS, CUT_ROWS } value_cut;
 
 struct value {
     int id;
@@ -99,6 +114,8 @@ struct value {
     int param;      // index in graph->param, or -1
     value *grad;    // its gradient, once derived
     value *root;    // the value whose memory it shares; itself when its own
+    value_cut cut;
+    value *entered; // the same for a tensor-parallel region, once something asked for it
     size_t view;    // bytes from the root's start (a part of the root's rows)
     place place;    // of the root
     size_t offset;  // bytes from the place's start
@@ -112,7 +129,7 @@ typedef struct node_attr {
             bool is_rms;
         } norm;
         struct {
-            int64_t heads, kv_heads, head_dim;
+            int64_t heads, kv_heads, head_dim, all_heads; // all: of the whole layer
             float scale, dropout;
         } attention;
         struct {
@@ -124,7 +141,8 @@ typedef struct node_attr {
             float alpha, beta;
         } add;
         float dropout;
-        float scale; // embedding, cross entropy
+        float scale;     // embedding, cross entropy
+        bool other_bias; // linear: another rank's product adds the bias of their sum
     } u;
 } node_attr;
 
@@ -133,9 +151,10 @@ struct node {
     value *in[NODE_INPUTS]; // a slot may be NULL where the op says optional
     value *out[NODE_OUTPUTS];
     node_attr attr;
-    int number;      // of forward nodes, in order; keys random numbers. Of a gradient node: its
-                     // forward's
-    int param[2];    // gradient nodes: parameters whose gradients it adds to, or -1
+    int number;   // of forward nodes, in order; keys random numbers. -1 where only a cut graph has
+                  // the node, so that the others have the numbers of the whole one. Of a gradient
+                  // node: its forward's
+    int param[2]; // gradient nodes: parameters whose gradients it adds to, or -1
     bool recomputed; // a forward node run again in the backward list
 };
 
@@ -173,7 +192,9 @@ struct graph {
     int64_t batch, seq; // rows of every activation are batch * seq
     graph_cut cut;
     bool halves;
-    err trouble; // the first misuse of a build function
+    err trouble;     // the first misuse of a build function
+    bool uncuttable; // trouble says what does not divide over the ranks; by family_ops.name
+    int numbered;    // forward nodes that have a number
 
     param_decl *param;
     int params, param_room;
@@ -186,11 +207,14 @@ struct graph {
     value *logits;               // the last block of a GRAPH_DECODE graph
     bool din_in_place;           // the gradient of the input replaces that of the output
     bool din_unused;             // the block has no differentiable input
+    int input_half;              // with halves: how many nodes of `backward` are the first half
+    bool dout_held; // with halves: the second one, too, reads the gradient that was handed in
 
     int64_t rope_rows, rope_half;
     double *rope_frequency; // [rope_half] of the one rotary table that the block uses
 
     size_t input_bytes, output_bytes, saved_bytes, work_bytes;
+    size_t held_bytes;      // with halves; else 0
     size_t cache_row_bytes; // GRAPH_DECODE: bytes per token of the block's key-value cache
     double forward_flops, backward_flops; // of matrix products and attention, one micro-batch
 };
@@ -214,6 +238,8 @@ void build_output(graph *g, value *x); // what the next block reads
 // the same name.
 value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, init_kind init,
                     double std);
+// Which dimensions are cut over the ranks of tensor parallelism; right after build_weight. From
+// then on the value has the sizes of this rank's part, the declaration keeps the whole ones.
 void build_roles(graph *g, value *param, role rows, role cols);
 void build_transposed(graph *g, value *param); // stored [cols, rows] in files (GPT-2's Conv1D)
 // The parameter is a concatenation of `rows` rows of tensor `name`, then of the next piece.
@@ -256,6 +282,30 @@ bool graph_gives_gradient(const graph *g, int p);
 
 // ---- For the files of this folder.
 
+// ---- A graph that is cut (cut.c, op_cut.c)
+
+// Does each rank have a part of dimension `dim` of parameter w?
+bool graph_splits(const graph *g, const value *w, int dim);
+// How much of a whole of `count` rank `rank` has, and where it starts: equal parts, but a
+// vocabulary's last one may be shorter.
+int64_t graph_part(role r, int64_t count, int ranks, int rank, int64_t *first);
+// The row of the whole table that is row 0 of w.
+int64_t graph_first_row(const graph *g, const value *w);
+// x as every rank of a tensor-parallel region reads it; its gradient is the sum of theirs.
+value *graph_enter(graph *g, value *x);
+// The sum of what the ranks have of x; with `sequence`, each rank's rows of it.
+value *graph_leave(graph *g, value *x);
+// qkv or gate_up comes from a linear layer whose rows are such blocks: each is cut by itself.
+void graph_sections(graph *g, const value *x, const char *who, int count, const int64_t *rows);
+// How many of `whole` heads this rank has of x.
+int64_t graph_own_heads(const graph *g, const value *x, int64_t whole);
+// Notes whether this use gives parameter w its whole gradient or a summand; x is what it meets.
+void graph_note_use(graph *g, const value *w, const value *x);
+void graph_uncuttable(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// ": valid: 1, 2, 4": what divides `count`.
+const char *graph_divisors(int64_t count, char out[96]);
+void graph_check_cut(graph *g);
+
 // x in the compute type: itself, or converted from a stream.
 value *graph_as_compute(graph *g, value *x);
 node *graph_node(graph *g, op kind);
@@ -270,6 +320,7 @@ int64_t loss_chunk_rows(const graph *g, int64_t vocab);
 
 status graph_derive(graph *g, err *e);
 void graph_recompute(graph *g, recompute keep);
+void graph_halve(graph *g);
 status graph_layout(graph *g, err *e);
 
 #endif

@@ -87,6 +87,10 @@ static status share_memory(layout *l, bool backward, err *e)
         node *n = l->list->at[i];
         const op_info *o = op_find(n->op);
         value *out = n->out[0];
+        if (o->is_view) {
+            out->root = root_of(n->in[0]), out->view = n->in[0]->view;
+            continue;
+        }
         if (!out || out->root != out || (out->place == PLACE_OUTPUT && o->must_alias < 0)) continue;
         for (int k = 0; k < NODE_INPUTS; k++) {
             value *in = n->in[k];
@@ -135,6 +139,27 @@ static size_t place_span(const span *placed, int count, const span *s)
         }
     }
     return at;
+}
+
+// Read by the second half of the backward, made or handed in before it.
+static bool is_held(const layout *l, const value *root)
+{
+    int half = l->g->input_half;
+    return l->list == &l->g->backward && l->g->halves && root_last(l, root) >= half &&
+           (l->first[root->id] < half || root->place == PLACE_DOUT);
+}
+
+static void place_held(const layout *l)
+{
+    graph *g = l->g;
+    for (int i = 0; i < g->values; i++) {
+        value *v = g->value_at[i];
+        if (v->root != v || v->place != PLACE_NONE || l->first[i] < 0 || !is_held(l, v)) continue;
+        v->place = PLACE_HELD;
+        v->offset = g->held_bytes;
+        g->held_bytes += align_up(value_bytes(v));
+    }
+    g->dout_held = g->output && g->output->grad && is_held(l, g->output->grad);
 }
 
 // Places all WORK roots of the list; returns the size of the area.
@@ -239,6 +264,7 @@ status graph_layout(graph *g, err *e)
     lifetimes(&l);
     TRY(share_memory(&l, true, e));
     place_din(g);
+    place_held(&l);
     size_t backward = pack_work(&l);
     if (backward > g->work_bytes) g->work_bytes = backward;
 

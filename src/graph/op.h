@@ -20,6 +20,7 @@ typedef struct op_info {
     // May be run again in the backward list: 0 never, 1 at every setting (it costs less than the
     // memory), 2 from selective on, 3 only under full.
     int recompute;
+    bool is_view; // output 0 is input 0, under another name
     bool is_loss; // ends the graph: it needs no gradient from above
 } op_info;
 
@@ -35,6 +36,6 @@ node *grad_node(graph *g, op kind, const node *n);
 extern const op_info op_embedding, op_embedding_grad, op_linear, op_linear_grad_input,
     op_linear_grad_weight, op_norm, op_norm_grad, op_rope, op_attention, op_attention_grad,
     op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout, op_convert,
-    op_linear_cross_entropy, op_linear_square_error;
+    op_enter, op_leave, op_gather, op_scatter, op_linear_cross_entropy, op_linear_square_error;
 
 #endif

@@ -13,6 +13,8 @@
 value *build_rope(graph *g, value *x, int64_t heads, int64_t head_dim, int64_t rows,
                   const double *frequency, int64_t half)
 {
+    heads = graph_own_heads(g, x, heads);
+    if (x->cut == CUT_ROWS) graph_misuse(g, "rope: each rank of the cut has rows of its own");
     if (heads * head_dim > value_cols(x) || 2 * half > head_dim)
         graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
                      (long long)head_dim, (long long)value_cols(x));
@@ -65,10 +67,27 @@ static void rope_derive(graph *g, node *n)
     grad_give(g, n->in[0], d->out[0]);
 }
 
+static void check_heads(graph *g, const value *qkv, int64_t heads, int64_t kv_heads)
+{
+    char valid[96];
+    if (qkv->cut == CUT_ROWS)
+        graph_misuse(g, "attention: each rank of the cut has rows of its own");
+    if (qkv->cut != CUT_COLS || kv_heads <= 0 || kv_heads % g->cut.ranks == 0) return;
+    bool shared = kv_heads != heads;
+    graph_uncuttable(g, "%lld %s do not divide over parallel.tp %d; valid: %s", (long long)kv_heads,
+                     shared ? "key-value heads" : "heads", g->cut.ranks,
+                     graph_divisors(kv_heads, valid));
+}
+
 value *build_attention(graph *g, value *qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
                        double scale, double dropout)
 {
+    int64_t all = heads;
+    check_heads(g, qkv, heads, kv_heads);
+    heads = graph_own_heads(g, qkv, heads), kv_heads = graph_own_heads(g, qkv, kv_heads);
     int64_t cols = (heads + 2 * kv_heads) * head_dim;
+    graph_sections(g, qkv, "attention: queries, keys and values", 3,
+                   (int64_t[]){heads * head_dim, kv_heads * head_dim, kv_heads * head_dim});
     if (heads <= 0 || kv_heads <= 0 || heads % kv_heads || value_cols(qkv) != cols)
         graph_misuse(
             g, "attention: %lld heads, %lld key-value heads of %lld need %lld columns, found %lld",
@@ -82,12 +101,14 @@ value *build_attention(graph *g, value *qkv, int64_t heads, int64_t kv_heads, in
     n->in[0] = qkv;
     n->attr.u.attention.heads = heads, n->attr.u.attention.kv_heads = kv_heads,
     n->attr.u.attention.head_dim = head_dim;
+    n->attr.u.attention.all_heads = all;
     n->attr.u.attention.scale = (float)scale;
     n->attr.u.attention.dropout = g->mode == GRAPH_TRAIN ? (float)dropout : 0;
     n->out[0] =
         graph_value(g, "attention", g->type, 2, (int64_t[]){value_rows(qkv), heads * head_dim});
     n->out[1] = graph_value(g, "lse", F32, 3, (int64_t[]){g->batch, heads, g->seq});
     n->out[0]->producer = n->out[1]->producer = n;
+    n->out[0]->cut = qkv->cut;
     return n->out[0];
 }
 
@@ -122,6 +143,8 @@ static attention_args attention_fill(const run_context *x, const node *n, const 
                             .key = run_key(x, n),
                             .row0 = x->row0,
                             .drop_stride = (uint64_t)x->g->seq,
+                            .head0 = qkv->cut == CUT_COLS ? x->g->cut.rank * h : 0,
+                            .all_heads = n->attr.u.attention.all_heads,
                             .causal = true,
                             .type = qkv->type};
 }

@@ -9,30 +9,40 @@ value *build_embedding(graph *g, value *ids, value *tokens, value *positions, do
     if (positions && g->mode != GRAPH_DECODE && g->seq > positions->dim[0])
         graph_misuse(g, "embedding: %lld tokens, but %lld positions", (long long)g->seq,
                      (long long)positions->dim[0]);
+    bool cut = graph_splits(g, tokens, 0);
+    if (g->cut.sequence && !cut)
+        graph_uncuttable(g, "parallel.sequence_parallel needs a token table that is split");
+    if (positions) graph_note_use(g, positions, ids);
+    graph_note_use(g, tokens, ids);
     node *n = graph_node(g, OP_EMBEDDING);
     n->in[0] = ids, n->in[1] = tokens, n->in[2] = positions;
     n->attr.u.scale = (float)scale;
     n->out[0] =
         graph_value(g, "embedding", F32, 2, (int64_t[]){g->batch * g->seq, value_cols(tokens)});
     n->out[0]->producer = n;
-    return n->out[0];
+    return cut ? graph_leave(g, n->out[0]) : n->out[0];
 }
 
 static status embedding_run(const run_context *x, const node *n, err *e)
 {
     (void)e;
+    // The sum over the ranks has the positions once.
+    const value *tokens = n->in[1];
+    bool cut = graph_splits(x->g, tokens, 0), adds = !cut || x->g->cut.rank == 0;
     kernel_call c = {.kind = K_EMBEDDING};
     c.u.embedding = (embedding_args){.rows = value_rows(n->out[0]),
                                      .seq = x->g->seq,
                                      .cols = value_cols(n->out[0]),
                                      .pos0 = x->pos0,
+                                     .first = graph_first_row(x->g, tokens),
+                                     .vocab = cut ? tokens->dim[0] : 0,
                                      .ids = run_at(x, n->in[0]),
-                                     .tokens = run_at(x, n->in[1]),
-                                     .positions = run_at(x, n->in[2]),
+                                     .tokens = run_at(x, tokens),
+                                     .positions = adds ? run_at(x, n->in[2]) : NULL,
                                      .y = run_at(x, n->out[0]),
                                      .scale = n->attr.u.scale,
-                                     .wide = n->in[1]->type != F32,
-                                     .type = n->in[1]->type};
+                                     .wide = tokens->type != F32,
+                                     .type = tokens->type};
     device_launch(x->on, &c);
     return OK;
 }
@@ -54,6 +64,7 @@ static status embedding_grad_run(const run_context *x, const node *n, err *e)
     *a = (embedding_grad_args){.rows = value_rows(dy),
                                .seq = x->g->seq,
                                .cols = value_cols(dy),
+                               .first = graph_first_row(x->g, n->in[2]),
                                .vocab = n->in[2]->dim[0],
                                .max_seq = n->in[3] ? n->in[3]->dim[0] : 0,
                                .ids = run_at(x, n->in[1]),

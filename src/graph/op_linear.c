@@ -8,12 +8,21 @@ value *build_linear(graph *g, value *x, value *w, value *bias)
         graph_misuse(g, "linear: x has %lld columns, the weight is [%lld, %lld], the bias has %lld",
                      (long long)value_cols(x), (long long)w->dim[0], (long long)value_cols(w),
                      (long long)(bias ? bias->dim[0] : 0));
+    bool rows = graph_splits(g, w, 0), cols = graph_splits(g, w, 1);
+    if ((x->cut == CUT_COLS) != cols)
+        graph_misuse(g, "linear: %s of the weight must be cut as the columns of x are",
+                     cols ? "no columns" : "the columns");
     x = graph_as_compute(g, x);
+    if (rows) x = graph_enter(g, x);
     node *n = graph_node(g, OP_LINEAR);
     n->in[0] = x, n->in[1] = w, n->in[2] = bias;
     n->out[0] = graph_value(g, "linear", g->type, 2, (int64_t[]){value_rows(x), w->dim[0]});
     n->out[0]->producer = n;
-    return n->out[0];
+    n->out[0]->cut = rows ? CUT_COLS : cols ? CUT_NONE : x->cut;
+    n->attr.u.other_bias = cols && g->cut.rank != 0;
+    graph_note_use(g, w, x);
+    if (bias) graph_note_use(g, bias, n->out[0]);
+    return cols ? graph_leave(g, n->out[0]) : n->out[0];
 }
 
 static status linear_run(const run_context *x, const node *n, err *e)
@@ -31,7 +40,7 @@ static status linear_run(const run_context *x, const node *n, err *e)
                                .trans_b = true,
                                .c = run_at(x, y),
                                .ldc = value_cols(y),
-                               .bias = run_at(x, n->in[2]),
+                               .bias = n->attr.u.other_bias ? NULL : run_at(x, n->in[2]),
                                .type = w->type,
                                .c_type = y->type};
     device_launch(x->on, &c);

@@ -2,12 +2,28 @@
 // logits nor their probabilities exist for all positions at once. While training, a chunk's
 // gradients (of x, the weight and the bias) are taken as soon as its loss is: nothing has to be
 // kept for the backward but dx.
-//   x [rows, C]   w [V, C]   labels [rows]   out: dx [rows, C], scratch [chunk, V]
+//   x [rows, C]   w [V, C]   labels [rows]   out: dx [rows, C], scratch [chunk, V] and,
+//   where the vocabulary is split, [ranks, chunk, 3]
 // Losses and gradients are sums over rows; the step divides once by the number of valid rows of all
 // ranks and micro-batches.
 #include "graph/op.h"
 
 enum { IGNORED_LABEL = -100 };
+
+static void check_loss(graph *g, op kind, const value *x, const value *w, const value *bias)
+{
+    bool cut = graph_splits(g, w, 0);
+    if (value_cols(x) != value_cols(w) || (bias && bias->dim[0] != w->dim[0]))
+        graph_misuse(g, "loss: %lld columns, the weight is [%lld, %lld], the bias has %lld",
+                     (long long)value_cols(x), (long long)w->dim[0], (long long)value_cols(w),
+                     (long long)(bias ? bias->dim[0] : 0));
+    if (x->cut == CUT_COLS || graph_splits(g, w, 1))
+        graph_misuse(g, "loss: each rank of the cut has columns of its own");
+    if (kind == OP_LINEAR_SQUARE_ERROR && cut)
+        graph_misuse(g, "loss: squared error over a weight that is split");
+    if (g->cut.sequence && !cut)
+        graph_uncuttable(g, "parallel.sequence_parallel needs an output layer that is split");
+}
 
 static void loss_node(graph *g, op kind, value *x, value *w, value *bias, dtype label_type,
                       double scale)
@@ -16,10 +32,12 @@ static void loss_node(graph *g, op kind, value *x, value *w, value *bias, dtype 
         g->logits = build_linear(g, build_last_row(g, x), w, bias);
         return;
     }
+    bool cut = graph_splits(g, w, 0);
+    check_loss(g, kind, x, w, bias);
     x = graph_as_compute(g, x);
-    if (value_cols(x) != value_cols(w))
-        graph_misuse(g, "loss: %lld columns, the weight has %lld", (long long)value_cols(x),
-                     (long long)value_cols(w));
+    if (cut) x = graph_enter(g, x);
+    graph_note_use(g, w, x);
+    if (bias) graph_note_use(g, bias, x);
     int64_t rows = value_rows(x), labels = kind == OP_LINEAR_SQUARE_ERROR ? rows * w->dim[0] : rows;
     g->labels = graph_value(g, "labels", label_type, 1, (int64_t[]){labels});
     g->labels->place = PLACE_LABELS;
@@ -28,9 +46,13 @@ static void loss_node(graph *g, op kind, value *x, value *w, value *bias, dtype 
     n->attr.u.scale = (float)scale;
     // Output 0 exists only while training.
     n->out[0] = g->mode == GRAPH_TRAIN ? graph_like(g, "loss dx", x) : NULL;
-    n->out[1] =
-        graph_value(g, "logits", g->type, 2, (int64_t[]){loss_chunk_rows(g, w->dim[0]), w->dim[0]});
-    for (int i = 0; i < 2; i++)
+    // All ranks take the chunks of the first one, whose part of the vocabulary is the largest.
+    int64_t most = loss_chunk_rows(
+        g,
+        cut ? graph_part(ROLE_VOCAB, g->param[w->param].dim[0], g->cut.ranks, 0, NULL) : w->dim[0]);
+    n->out[1] = graph_value(g, "logits", g->type, 2, (int64_t[]){most, w->dim[0]});
+    if (cut) n->out[2] = graph_value(g, "statistics", F32, 3, (int64_t[]){g->cut.ranks, most, 3});
+    for (int i = 0; i < 3; i++)
         if (n->out[i]) n->out[i]->producer = n;
 }
 
@@ -59,6 +81,12 @@ static void loss_derive(graph *g, node *n)
     grad_give(g, n->in[0], n->out[0]);
 }
 
+// One rank counts for all that have the same rows.
+static bool counts(const run_context *x)
+{
+    return x->g->cut.rank == 0;
+}
+
 static void launch_square_error(const run_context *x, const node *n, int64_t at, int64_t rows,
                                 void *logits)
 {
@@ -68,10 +96,31 @@ static void launch_square_error(const run_context *x, const node *n, int64_t at,
                                            .x = logits,
                                            .target = (const float *)run_at(x, n->in[3]) + at * v,
                                            .dx = n->out[0] ? logits : NULL,
-                                           .loss_sum = x->loss_sum,
-                                           .total = x->loss_count,
+                                           .loss_sum = counts(x) ? x->loss_sum : NULL,
+                                           .total = counts(x) ? x->loss_count : NULL,
+                                           .grad_scale = x->grad_scale,
                                            .type = n->out[1]->type};
     device_launch(x->on, &c);
+}
+
+// What each rank knows of a row's logits, brought to all of them.
+static status share_statistics(const run_context *x, const node *n, int64_t at, int64_t rows,
+                               const void *logits, err *e)
+{
+    float *all = run_at(x, n->out[2]), *own = all + x->g->cut.rank * rows * 3;
+    kernel_call c = {.kind = K_CROSS_ENTROPY_STATS};
+    c.u.cross_entropy_stats =
+        (cross_entropy_stats_args){.rows = rows,
+                                   .cols = n->in[1]->dim[0],
+                                   .first = graph_first_row(x->g, n->in[1]),
+                                   .logits = logits,
+                                   .labels = (const int32_t *)run_at(x, n->in[3]) + at,
+                                   .stats = own,
+                                   .scale = n->attr.u.scale,
+                                   .ignore = IGNORED_LABEL,
+                                   .type = n->out[1]->type};
+    device_launch(x->on, &c);
+    return comm_all_gather(x->tp, own, all, (size_t)rows * 3, F32, x->on, e);
 }
 
 static void launch_cross_entropy(const run_context *x, const node *n, int64_t at, int64_t rows,
@@ -82,9 +131,13 @@ static void launch_cross_entropy(const run_context *x, const node *n, int64_t at
                                              .cols = n->in[1]->dim[0],
                                              .logits = logits,
                                              .labels = (const int32_t *)run_at(x, n->in[3]) + at,
-                                             .loss_sum = x->loss_sum,
-                                             .count = x->loss_count,
+                                             .first = graph_first_row(x->g, n->in[1]),
+                                             .stats = run_at(x, n->out[2]),
+                                             .parts = x->g->cut.ranks,
+                                             .loss_sum = counts(x) ? x->loss_sum : NULL,
+                                             .count = counts(x) ? x->loss_count : NULL,
                                              .scale = n->attr.u.scale,
+                                             .grad_scale = x->grad_scale,
                                              .ignore = IGNORED_LABEL,
                                              .gradient = n->out[0] != NULL,
                                              .type = n->out[1]->type};
@@ -97,8 +150,9 @@ typedef struct chunk {
     void *x, *logits, *dx; // dx NULL when not training
 } chunk;
 
-static void chunk_forward(const run_context *x, const node *n, const chunk *k)
+static status chunk_forward(const run_context *x, const node *n, const chunk *k, err *e)
 {
+    status result = OK;
     const value *w = n->in[1];
     int64_t c = value_cols(w), v = w->dim[0];
     kernel_call m = {.kind = K_MATMUL};
@@ -116,10 +170,13 @@ static void chunk_forward(const run_context *x, const node *n, const chunk *k)
                                .type = w->type,
                                .c_type = n->out[1]->type};
     device_launch(x->on, &m);
+    if (n->out[2]) TRY(share_statistics(x, n, k->at, k->rows, k->logits, e));
     if (n->op == OP_LINEAR_SQUARE_ERROR)
         launch_square_error(x, n, k->at, k->rows, k->logits);
     else
         launch_cross_entropy(x, n, k->at, k->rows, k->logits);
+done:
+    return result;
 }
 
 // The logits are their own gradient by now.
@@ -163,7 +220,7 @@ static void chunk_backward(const run_context *x, const node *n, const chunk *k)
 
 static status loss_run(const run_context *x, const node *n, err *e)
 {
-    (void)e;
+    status result = OK;
     int64_t total = value_rows(n->in[0]), most = n->out[1]->dim[0];
     size_t row = (size_t)value_cols(n->in[0]) * dtype_bytes(n->in[0]->type);
     for (int64_t at = 0; at < total; at += most) {
@@ -171,10 +228,11 @@ static status loss_run(const run_context *x, const node *n, err *e)
         k.x = (char *)run_at(x, n->in[0]) + (size_t)at * row;
         k.logits = run_at(x, n->out[1]);
         if (n->out[0]) k.dx = (char *)run_at(x, n->out[0]) + (size_t)at * row;
-        chunk_forward(x, n, &k);
+        TRY(chunk_forward(x, n, &k, e));
         if (n->out[0]) chunk_backward(x, n, &k);
     }
-    return OK;
+done:
+    return result;
 }
 
 static double loss_flops(const graph *g, const node *n)

@@ -8,6 +8,9 @@ static value *build_norm(graph *g, value *x, value *gain, value *bias, double ep
     if (gain->dim[0] != value_cols(x))
         graph_misuse(g, "norm: %lld columns, %lld gains", (long long)value_cols(x),
                      (long long)gain->dim[0]);
+    if (x->cut == CUT_COLS) graph_misuse(g, "norm: each rank of the cut has columns of its own");
+    graph_note_use(g, gain, x);
+    if (bias) graph_note_use(g, bias, x);
     node *n = graph_node(g, OP_NORM);
     n->in[0] = x, n->in[1] = gain, n->in[2] = bias;
     n->attr.u.norm.eps = (float)eps;
@@ -16,7 +19,7 @@ static value *build_norm(graph *g, value *x, value *gain, value *bias, double ep
     n->out[1] = graph_value(g, "rstd", F32, 1, (int64_t[]){value_rows(x)});
     n->out[2] = is_rms ? NULL : graph_value(g, "mean", F32, 1, (int64_t[]){value_rows(x)});
     for (int i = 0; i < 3; i++)
-        if (n->out[i]) n->out[i]->producer = n;
+        if (n->out[i]) n->out[i]->producer = n, n->out[i]->cut = x->cut;
     return n->out[0];
 }
 

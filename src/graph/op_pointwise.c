@@ -51,11 +51,13 @@ value *build_glu(graph *g, value *x, activation act)
 {
     if (value_cols(x) % 2)
         graph_misuse(g, "glu: %lld columns are not gate and up", (long long)value_cols(x));
+    graph_sections(g, x, "glu: gate and up", 2, (int64_t[]){value_cols(x) / 2, value_cols(x) / 2});
     node *n = graph_node(g, OP_GLU);
     n->in[0] = x;
     n->attr.u.act = act;
     n->out[0] = graph_value(g, "glu", x->type, 2, (int64_t[]){value_rows(x), value_cols(x) / 2});
     n->out[0]->producer = n;
+    n->out[0]->cut = x->cut;
     return n->out[0];
 }
 
@@ -99,7 +101,7 @@ static status glu_grad_run(const run_context *x, const node *n, err *e)
 
 value *build_add(graph *g, value *a, value *b, double alpha, double beta)
 {
-    if (value_rows(a) != value_rows(b) || value_cols(a) != value_cols(b))
+    if (value_rows(a) != value_rows(b) || value_cols(a) != value_cols(b) || a->cut != b->cut)
         graph_misuse(g, "add: operands of different sizes");
     if (a->type != b->type && a->type != F32)
         graph_misuse(g, "add: the residual stream must be the first operand");
@@ -134,6 +136,7 @@ static value *grad_convert(graph *g, const node *n, value *dy, dtype type)
     node *d = grad_node(g, OP_CONVERT, n);
     d->in[0] = dy;
     d->out[0] = graph_value(g, "converted gradient", type, dy->dims, dy->dim);
+    d->out[0]->cut = dy->cut;
     d->out[0]->producer = d;
     return d->out[0];
 }
@@ -167,6 +170,7 @@ static value *build_convert(graph *g, value *x, dtype type)
     node *n = graph_node(g, OP_CONVERT);
     n->in[0] = x;
     n->out[0] = graph_value(g, "converted", type, x->dims, x->dim);
+    n->out[0]->cut = x->cut;
     n->out[0]->producer = n;
     return n->out[0];
 }
@@ -203,6 +207,7 @@ value *build_dropout(graph *g, value *x, double p)
 {
     if (p == 0 || g->mode != GRAPH_TRAIN) return x;
     if (p < 0 || p >= 1) graph_misuse(g, "dropout: %g is not in [0, 1)", p);
+    if (x->cut == CUT_COLS) graph_misuse(g, "dropout: each rank of the cut has columns of its own");
     node *n = graph_node(g, OP_DROPOUT);
     n->in[0] = x;
     n->attr.u.dropout = (float)p;
@@ -220,7 +225,7 @@ static status dropout_run(const run_context *x, const node *n, err *e)
                                  .y = run_at(x, n->out[0]),
                                  .p = n->attr.u.dropout,
                                  .key = run_key(x, n),
-                                 .index0 = x->row0 * (uint64_t)value_cols(n->in[0]),
+                                 .index0 = run_row0(x, n->in[0]) * (uint64_t)value_cols(n->in[0]),
                                  .type = n->in[0]->type};
     device_launch(x->on, &c);
     return OK;

@@ -23,6 +23,12 @@ float *run_grad(const run_context *x, int p, bool *accumulate)
     return x->gradient[p];
 }
 
+uint64_t run_row0(const run_context *x, const value *v)
+{
+    uint64_t part = v->cut == CUT_ROWS ? (uint64_t)(x->g->cut.rank * value_rows(v)) : 0;
+    return x->row0 + part;
+}
+
 rng_key run_key(const run_context *x, const node *n)
 {
     return rng_key_make(x->seed, RNG_DROPOUT, x->step,
@@ -45,6 +51,16 @@ status graph_run_forward(const run_context *x, err *e)
 status graph_run_backward(const run_context *x, err *e)
 {
     return run_nodes(x, &x->g->backward, 0, x->g->backward.count, e);
+}
+
+status graph_run_backward_input(const run_context *x, err *e)
+{
+    return run_nodes(x, &x->g->backward, 0, x->g->input_half, e);
+}
+
+status graph_run_backward_weight(const run_context *x, err *e)
+{
+    return run_nodes(x, &x->g->backward, x->g->input_half, x->g->backward.count, e);
 }
 
 void rope_table_fill(const graph *g, float *out)

@@ -20,6 +20,7 @@ typedef struct run_context {
     const float *rope;      // [rope_rows, rope_half, 2]
     double *loss_sum, *loss_count;
     uint64_t seed, step; // key of dropout
+    float grad_scale;    // the loss' gradient is multiplied by it; 0 means 1
     int block;           // position in the model, key of dropout
     uint64_t row0;       // logical number of the first row in the step's stream of rows
     int64_t cache_rows;  // GRAPH_DECODE: tokens that the cache has room for
@@ -39,6 +40,8 @@ status graph_run_backward_weight(const run_context *x, err *e);
 void *run_at(const run_context *x, const value *v);
 // The gradient of parameter p; *accumulate says whether to add, and from now on it will.
 float *run_grad(const run_context *x, int p, bool *accumulate);
+// The logical number of v's first row.
+uint64_t run_row0(const run_context *x, const value *v);
 rng_key run_key(const run_context *x, const node *n);
 
 // cos and sin of the rotary table, on the host: [rows, half, 2], angles in fp32 as PyTorch computes

@@ -34,9 +34,9 @@ static value *norm(graph *g, value *x, const char *gain, const char *bias, const
 }
 
 static value *conv1d(graph *g, value *x, const char *weight, const char *bias, int64_t out,
-                     role rows, role cols, double std)
+                     int64_t in, role rows, role cols, double std)
 {
-    value *w = build_weight(g, weight, out, value_cols(x), INIT_NORMAL, std);
+    value *w = build_weight(g, weight, out, in, INIT_NORMAL, std);
     build_roles(g, w, rows, cols);
     build_transposed(g, w);
     value *b = build_weight(g, bias, out, 0, INIT_ZEROS, 0);
@@ -70,18 +70,18 @@ static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
 
     value *h = norm(g, x, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias", c);
     h = conv1d(g, h, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias",
-               3 * c->hidden, ROLE_HEADS, ROLE_EMBED, c->init_std);
+               3 * c->hidden, c->hidden, ROLE_HEADS, ROLE_EMBED, c->init_std);
     h = build_attention(g, h, c->heads, c->heads, c->head_dim, scale, c->drop_attention);
     h = conv1d(g, h, "transformer.h.{}.attn.c_proj.weight", "transformer.h.{}.attn.c_proj.bias",
-               c->hidden, ROLE_EMBED, ROLE_HEADS, residual_std);
+               c->hidden, c->hidden, ROLE_EMBED, ROLE_HEADS, residual_std);
     x = build_add(g, x, build_dropout(g, h, c->drop_residual), 1, 1);
 
     h = norm(g, x, "transformer.h.{}.ln_2.weight", "transformer.h.{}.ln_2.bias", c);
     h = conv1d(g, h, "transformer.h.{}.mlp.c_fc.weight", "transformer.h.{}.mlp.c_fc.bias", c->ffn,
-               ROLE_MLP, ROLE_EMBED, c->init_std);
+               c->hidden, ROLE_MLP, ROLE_EMBED, c->init_std);
     h = build_activation(g, h, c->act);
     h = conv1d(g, h, "transformer.h.{}.mlp.c_proj.weight", "transformer.h.{}.mlp.c_proj.bias",
-               c->hidden, ROLE_EMBED, ROLE_MLP, residual_std);
+               c->hidden, c->ffn, ROLE_EMBED, ROLE_MLP, residual_std);
     build_output(g, build_add(g, x, build_dropout(g, h, c->drop_residual), 1, 1));
 }
 

@@ -96,9 +96,9 @@ static value *gate_up(graph *g, value *x, const model_config *c)
 }
 
 static value *project(graph *g, value *x, const char *weight, const char *bias, bool has_bias,
-                      role cols, const model_config *c)
+                      int64_t in, role cols, const model_config *c)
 {
-    value *w = build_weight(g, weight, c->hidden, value_cols(x), INIT_NORMAL, c->init_std);
+    value *w = build_weight(g, weight, c->hidden, in, INIT_NORMAL, c->init_std);
     build_roles(g, w, ROLE_EMBED, cols);
     return build_linear(g, x, w,
                         has_bias ? build_weight(g, bias, c->hidden, 0, INIT_ZEROS, 0) : NULL);
@@ -113,13 +113,14 @@ static void llama_layer_trace(graph *g, const model_config *c)
     h = build_attention(g, h, c->heads, c->kv_heads, c->head_dim, 1 / sqrt((double)c->head_dim),
                         c->drop_attention);
     h = project(g, h, "model.layers.{}.self_attn.o_proj.weight",
-                "model.layers.{}.self_attn.o_proj.bias", c->attention_bias, ROLE_HEADS, c);
+                "model.layers.{}.self_attn.o_proj.bias", c->attention_bias, c->heads * c->head_dim,
+                ROLE_HEADS, c);
     x = build_add(g, x, h, 1, 1);
 
     h = norm(g, x, "model.layers.{}.post_attention_layernorm.weight", c);
     h = build_glu(g, gate_up(g, h, c), c->act);
     h = project(g, h, "model.layers.{}.mlp.down_proj.weight", "model.layers.{}.mlp.down_proj.bias",
-                c->mlp_bias, ROLE_MLP, c);
+                c->mlp_bias, c->ffn, ROLE_MLP, c);
     build_output(g, build_add(g, x, h, 1, 1));
 }
 

@@ -42,8 +42,6 @@ static status collect(model *m, int block, err *e)
         const param_decl *d = &b->g->param[i];
         param p = {.decl = d,
                    .count = d->dim[0] * (d->dims == 2 ? d->dim[1] : 1),
-                   .part_rows = d->dim[0],
-                   .part_cols = d->dims == 2 ? d->dim[1] : 1,
                    .block = block,
                    .last_block = block,
                    .layer = b->layer};
@@ -91,12 +89,61 @@ static status take_rope(model *m, const graph *g, err *e)
     return OK;
 }
 
+static status check_cut(const model *m, err *e)
+{
+    bool any = m->cut.ranks <= 1;
+    for (int k = 0; k < m->graphs; k++)
+        for (int i = 0; i < m->graph[k]->params; i++) any = any || m->graph[k]->param[i].split >= 0;
+    if (any) return OK;
+    return err_set(e, E_USAGE, "no parameter of %s can be split over parallel.tp %d; valid: 1",
+                   m->family->name, m->cut.ranks);
+}
+
+static status finish(model *m, graph *g, recompute keep, err *e)
+{
+    status result = OK;
+    TRY(graph_finish(g, keep, e));
+    TRY(take_rope(m, g, e));
+done:
+    if (result != OK && g->uncuttable) err_prefix(e, "%s: ", m->family->name);
+    return result;
+}
+
+// What a rank of the cut has of each parameter, and how it sums the gradient, over all blocks.
+static status settle_parts(model *m, err *e)
+{
+    for (int p = 0; p < m->params; p++) {
+        param *q = &m->param[p];
+        bool whole = false, partial = false;
+        for (int b = q->block; b <= q->last_block; b++)
+            for (int i = 0; i < m->block[b].g->params; i++) {
+                const param_decl *d = &m->block[b].g->param[i];
+                if (m->block[b].param[i] != p) continue;
+                if (d->split != q->decl->split)
+                    return err_set(e, E_USAGE, "model graph: %s is split in two ways", q->name);
+                whole = whole || d->grad_whole, partial = partial || d->grad_partial;
+            }
+        q->tp_split = q->decl->split >= 0;
+        q->tp_partial = !q->tp_split && partial;
+        q->part_rows = param_part_rows(m, p, m->cut.rank);
+        q->part_cols = param_part_cols(m, p, m->cut.rank);
+        if (q->tp_partial && whole)
+            return err_set(
+                e, E_USAGE,
+                "model graph: %s meets whole sequences and parts of them in a graph that "
+                "is cut",
+                q->name);
+    }
+    return OK;
+}
+
 status model_open(const family_ops *f, const void *config, const model_options *o, model **out,
                   err *e)
 {
     status result = OK;
     model *m = calloc(1, sizeof *m);
     if (!m) abort();
+    m->cut = o->cut, m->halves = o->halves;
     m->family = f, m->mode = o->mode, m->type = o->type, m->batch = o->batch, m->seq = o->seq;
     const graph_options options = {.mode = o->mode,
                                    .type = o->type,
@@ -116,11 +163,12 @@ status model_open(const family_ops *f, const void *config, const model_options *
         if (!m->block[i].g) {
             graph *g = m->block[i].g = m->graph[m->graphs++] = graph_open(&options);
             f->trace(g, config, i);
-            TRY(graph_finish(g, o->keep, e));
-            TRY(take_rope(m, g, e));
         }
-        TRY(collect(m, i, e));
     }
+    TRY(check_cut(m, e));
+    for (int i = 0; i < m->graphs; i++) TRY(finish(m, m->graph[i], o->keep, e));
+    for (int i = 0; i < m->blocks; i++) TRY(collect(m, i, e));
+    TRY(settle_parts(m, e));
     TRY(check_chain(m, e));
     *out = m;
     m = NULL;
@@ -145,15 +193,22 @@ static void lower(int32_t *limit, int64_t rows)
     if (rows < *limit) *limit = (int32_t)rows;
 }
 
+// Of the whole table: ids are not relative to a rank's part.
+static int64_t rows_of(const graph *g, const value *w)
+{
+    return g->param[w->param].dim[0];
+}
+
 model_limits model_get_limits(const model *m)
 {
     model_limits l = {INT32_MAX, INT32_MAX, INT32_MAX};
     for (int k = 0; k < m->graphs; k++)
         for (int i = 0; i < m->graph[k]->forward.count; i++) {
             const node *n = m->graph[k]->forward.at[i];
-            if (n->op == OP_EMBEDDING) lower(&l.tokens, n->in[1]->dim[0]);
-            if (n->op == OP_EMBEDDING && n->in[2]) lower(&l.positions, n->in[2]->dim[0]);
-            if (n->op == OP_LINEAR_CROSS_ENTROPY) lower(&l.classes, n->in[1]->dim[0]);
+            if (n->op == OP_EMBEDDING) lower(&l.tokens, rows_of(m->graph[k], n->in[1]));
+            if (n->op == OP_EMBEDDING && n->in[2])
+                lower(&l.positions, rows_of(m->graph[k], n->in[2]));
+            if (n->op == OP_LINEAR_CROSS_ENTROPY) lower(&l.classes, rows_of(m->graph[k], n->in[1]));
         }
     if (m->rope) lower(&l.positions, m->rope->rope_rows);
     return l;
@@ -184,7 +239,11 @@ const char *model_unused_param(const model *m)
 double model_flops(const model *m)
 {
     double sum = 0;
-    for (int i = 0; i < m->blocks; i++)
-        sum += m->block[i].g->forward_flops + m->block[i].g->backward_flops;
+    for (int i = 0; i < m->blocks; i++) sum += model_block_flops(m, i);
     return sum;
+}
+
+double model_block_flops(const model *m, int block)
+{
+    return m->block[block].g->forward_flops + m->block[block].g->backward_flops;
 }

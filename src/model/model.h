@@ -51,6 +51,8 @@ struct model {
     graph_mode mode;
     dtype type;
     int64_t batch, seq;
+    graph_cut cut;
+    bool halves;
     int blocks;
     model_block *block;
     int graphs;
@@ -85,7 +87,9 @@ model_limits model_get_limits(const model *m);
 uint64_t model_param_count(const model *m);
 // The first parameter that no block gives a gradient, or NULL.
 const char *model_unused_param(const model *m);
-double model_flops(const model *m); // forward and backward of one micro-batch
+// Forward and backward of one micro-batch, of this rank's part where the model is cut.
+double model_flops(const model *m);
+double model_block_flops(const model *m, int block);
 
 // "model.layers.{}.x" of layer 3 is "model.layers.3.x".
 void param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer);

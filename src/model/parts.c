@@ -1,35 +1,93 @@
 // parts.c -- parameters cut over the ranks of tensor parallelism, on the host: which elements of
 // the whole a rank's part holds. Called when weights are drawn or read, and when they are saved;
 // knows nothing of devices, nor of how a part is divided further.
+//
+// A part is a sequence of runs: elements that lie back to back both in it and in the whole. Split
+// rows give a run per block of rows that is cut by itself (queries, keys, values), split columns
+// one per row.
 #include "model/model.h"
+
+static int64_t whole_cols(const param *q)
+{
+    return q->decl->dims == 2 ? q->decl->dim[1] : 1;
+}
+
+static int64_t part_of(const model *m, const param_decl *d, int64_t count, int rank, int64_t *first)
+{
+    return graph_part(d->roles[d->split], count, m->cut.ranks, rank, first);
+}
 
 int64_t param_part_rows(const model *m, int p, int tp_rank)
 {
-    (void)tp_rank;
-    return m->param[p].decl->dim[0];
+    const param_decl *d = m->param[p].decl;
+    if (d->split != 0) return d->dim[0];
+    int64_t rows = 0;
+    for (int i = 0; i < d->sections; i++) rows += part_of(m, d, d->section[i], tp_rank, NULL);
+    return rows;
 }
 
 int64_t param_part_cols(const model *m, int p, int tp_rank)
 {
-    (void)tp_rank;
-    return m->param[p].decl->dims == 2 ? m->param[p].decl->dim[1] : 1;
+    const param *q = &m->param[p];
+    return q->decl->split == 1 ? part_of(m, q->decl, q->decl->dim[1], tp_rank, NULL)
+                               : whole_cols(q);
+}
+
+// The run that element `at` of the part lies in: from there on, how many elements, and where in the
+// whole.
+static int64_t run_at_element(const model *m, int p, int rank, int64_t at, int64_t *whole_at)
+{
+    const param *q = &m->param[p];
+    const param_decl *d = q->decl;
+    int64_t cols = whole_cols(q), first = 0;
+    *whole_at = at;
+    if (d->split < 0) return q->count - at;
+    if (d->split == 1) {
+        int64_t own = part_of(m, d, cols, rank, &first), row = at / own, col = at % own;
+        *whole_at = row * cols + first + col;
+        return own - col;
+    }
+    int64_t row = at / cols, begin = 0; // of the section, in the whole
+    for (int i = 0;; i++) {
+        int64_t own = part_of(m, d, d->section[i], rank, &first);
+        if (row < own) {
+            *whole_at = (begin + first + row) * cols + at % cols;
+            return (own - row) * cols - at % cols;
+        }
+        row -= own, begin += d->section[i];
+    }
+}
+
+static int64_t part_count(const model *m, int p, int rank)
+{
+    return param_part_rows(m, p, rank) * param_part_cols(m, p, rank);
 }
 
 void param_take_part(const model *m, int p, int tp_rank, const float *whole, float *part)
 {
-    (void)tp_rank;
-    memcpy(part, whole, (size_t)m->param[p].count * sizeof *part);
+    int64_t count = part_count(m, p, tp_rank), from;
+    for (int64_t at = 0, run; at < count; at += run) {
+        run = run_at_element(m, p, tp_rank, at, &from);
+        memcpy(part + at, whole + from, (size_t)run * sizeof *part);
+    }
 }
 
 void param_put_part(const model *m, int p, int tp_rank, const float *part, float *whole)
 {
-    (void)tp_rank;
-    memcpy(whole, part, (size_t)m->param[p].count * sizeof *part);
+    int64_t count = part_count(m, p, tp_rank), to;
+    for (int64_t at = 0, run; at < count; at += run) {
+        run = run_at_element(m, p, tp_rank, at, &to);
+        memcpy(whole + to, part + at, (size_t)run * sizeof *part);
+    }
 }
 
 void param_init_part(const model *m, int p, int tp_rank, uint64_t seed, int64_t first,
                      int64_t count, float *out)
 {
-    (void)tp_rank;
-    param_init(m, p, seed, first, count, out);
+    int64_t from;
+    for (int64_t at = 0, run; at < count; at += run) {
+        run = run_at_element(m, p, tp_rank, first + at, &from);
+        if (run > count - at) run = count - at;
+        param_init(m, p, seed, from, run, out + at);
+    }
 }

@@ -1,0 +1,365 @@
+// rig.h -- for tests: one forward and backward of a small model on each rank of tensor parallelism,
+// without a trainer. Weights are drawn whole and parts taken of them; the ranks' gradients are put
+// together to whole ones.
+#ifndef TRIREME_TESTS_RIG_H
+#define TRIREME_TESTS_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "comm/world.h"
+#include "graph/run.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { RIG_RANKS = 4, RIG_BLOCKS = 8, RIG_PARAMS = 64 };
+
+// How the backward is run.
+typedef enum rig_backward {
+    RIG_UNDIVIDED,
+    RIG_HALVES,         // of each block, one after the other
+    RIG_HALVES_DELAYED, // all first halves, then all second ones
+} rig_backward;
+
+typedef struct rig_options {
+    model_config config;
+    model_options model; // cut.ranks is set by `ranks`, cut.rank by the rig
+    int ranks;
+    rig_backward backward;
+    bool spoil_held, keep_taken; // negative controls: spoil what is held; take rank 0's parts only
+    uint64_t seed;
+    float grad_scale;
+} rig_options;
+
+// What one rank has, and afterwards what it found.
+typedef struct rig_rank {
+    const rig_options *o;
+    world *world;
+    int rank;
+    model *m;
+    device *device;
+    stream *on;
+    comm *tp;
+    void *memory[512];
+    size_t bytes[512];
+    int pieces;
+    void **weight[RIG_BLOCKS];
+    float **gradient[RIG_BLOCKS];
+    bool **touched[RIG_BLOCKS], touch[RIG_PARAMS];
+    float *grad[RIG_PARAMS];
+    char *output[RIG_BLOCKS], *saved[RIG_BLOCKS], *held[RIG_BLOCKS], *din[RIG_BLOCKS],
+        *dout[RIG_BLOCKS], *work;
+    size_t work_bytes;
+    float *rope;
+    int32_t *ids, *labels;
+    double *sums;
+    status result;
+    err error;
+} rig_rank;
+
+typedef struct rig_result {
+    double loss, count;
+    int params;
+    int64_t size[RIG_PARAMS];
+    float *grad[RIG_PARAMS]; // whole
+    char name[RIG_PARAMS][PARAM_NAME_BYTES];
+} rig_result;
+
+static void *rig_alloc(rig_rank *r, size_t bytes)
+{
+    void *p = NULL;
+    bytes += 64;
+    if (device_alloc(r->device, MEMORY_DEVICE, bytes, &p, &r->error) != OK) abort();
+    memset(p, 0xff, bytes); // NaN, so that nothing is read before it is written
+    r->memory[r->pieces] = p, r->bytes[r->pieces++] = bytes;
+    return p;
+}
+
+static float *rig_whole(const rig_rank *r, int p)
+{
+    const param *q = &r->m->param[p];
+    float *w = malloc((size_t)q->count * sizeof *w), shift = q->decl->init == INIT_ONES ? 1 : 0;
+    rng_normals(rng_key_make(7, RNG_INIT, (uint64_t)p, 0), 0, (size_t)q->count, w);
+    for (int64_t i = 0; i < q->count; i++) w[i] = shift + 0.15f * w[i];
+    return w;
+}
+
+static void rig_params(rig_rank *r)
+{
+    const model *m = r->m;
+    void *weight[RIG_PARAMS];
+    for (int p = 0; p < m->params; p++) {
+        size_t own = (size_t)(m->param[p].part_rows * m->param[p].part_cols);
+        int of = r->o->keep_taken ? 0 : r->rank;
+        float *whole = rig_whole(r, p), *part = malloc((size_t)m->param[p].count * sizeof *part);
+        param_take_part(m, p, of, whole, part);
+        weight[p] = rig_alloc(r, own * dtype_bytes(m->type));
+        dtype_convert(weight[p], m->type, part, F32, own);
+        r->grad[p] = rig_alloc(r, own * sizeof(float));
+        memset(r->grad[p], 0, own * sizeof(float));
+        free(whole);
+        free(part);
+    }
+    for (int b = 0; b < m->blocks; b++) {
+        size_t count = (size_t)m->block[b].g->params + 1;
+        r->weight[b] = calloc(count, sizeof(void *));
+        r->gradient[b] = calloc(count, sizeof(float *));
+        r->touched[b] = calloc(count, sizeof(bool *));
+        for (int i = 0; i < m->block[b].g->params; i++) {
+            int p = m->block[b].param[i];
+            r->weight[b][i] = weight[p], r->gradient[b][i] = r->grad[p];
+            r->touched[b][i] = &r->touch[p];
+        }
+    }
+}
+
+static void rig_memory(rig_rank *r)
+{
+    const model *m = r->m;
+    int64_t rows = m->batch * m->seq;
+    for (int b = 0; b < m->blocks; b++) {
+        const graph *g = m->block[b].g;
+        r->output[b] = rig_alloc(r, g->output_bytes);
+        r->saved[b] = rig_alloc(r, g->saved_bytes);
+        r->held[b] = rig_alloc(r, g->held_bytes);
+        r->din[b] = rig_alloc(r, g->input_bytes);
+        if (g->work_bytes > r->work_bytes) r->work_bytes = g->work_bytes;
+    }
+    r->work = rig_alloc(r, r->work_bytes);
+    r->ids = rig_alloc(r, (size_t)rows * 4), r->labels = rig_alloc(r, (size_t)rows * 4);
+    r->sums = rig_alloc(r, 2 * sizeof(double));
+    r->sums[0] = r->sums[1] = 0;
+    rng_key key = rng_key_make(3, RNG_MOCK, 0, 0);
+    for (int64_t i = 0; i < rows; i++) {
+        r->ids[i] = (int32_t)(rng_word(key, (uint64_t)i) % (uint32_t)r->o->config.vocab);
+        r->labels[i] =
+            (int32_t)(rng_word(key, (uint64_t)(rows + i)) % (uint32_t)r->o->config.vocab);
+        if (i % 7 == 3) r->labels[i] = -100;
+    }
+    if (!m->rope) return;
+    r->rope = rig_alloc(r, (size_t)(m->rope->rope_rows * m->rope->rope_half) * 2 * sizeof(float));
+    rope_table_fill(m->rope, r->rope);
+}
+
+static run_context rig_context(rig_rank *r, int b)
+{
+    run_context x = {.g = r->m->block[b].g,
+                     .on = r->on,
+                     .tp = r->m->cut.ranks > 1 ? r->tp : NULL,
+                     .weight = r->weight[b],
+                     .gradient = r->gradient[b],
+                     .touched = r->touched[b],
+                     .rope = r->rope,
+                     .loss_sum = &r->sums[0],
+                     .loss_count = &r->sums[1],
+                     .seed = r->o->seed,
+                     .step = 5,
+                     .grad_scale = r->o->grad_scale,
+                     .block = b,
+                     .row0 = 40};
+    x.base[PLACE_INPUT] = b > 0 ? r->output[b - 1] : NULL;
+    x.base[PLACE_OUTPUT] = r->output[b];
+    x.base[PLACE_SAVED] = r->saved[b];
+    x.base[PLACE_HELD] = r->held[b];
+    x.base[PLACE_WORK] = r->work;
+    x.base[PLACE_IDS] = (char *)r->ids;
+    x.base[PLACE_LABELS] = (char *)r->labels;
+    x.base[PLACE_DOUT] = r->dout[b];
+    x.base[PLACE_DIN] = r->din[b];
+    return x;
+}
+
+// Everything that may be written over between the two halves of block b is.
+static void rig_spoil(rig_rank *r, int b)
+{
+    const graph *g = r->m->block[b].g;
+    memset(r->work, 0xff, r->work_bytes);
+    if (g->output && !g->dout_held && !g->din_in_place)
+        memset(r->dout[b], 0xff, value_bytes(g->output->grad));
+    if (r->o->spoil_held) memset(r->held[b], 0xff, g->held_bytes);
+}
+
+static status rig_second(rig_rank *r, int b, err *e)
+{
+    run_context x = rig_context(r, b);
+    return graph_run_backward_weight(&x, e);
+}
+
+static status rig_run_backward(rig_rank *r, err *e)
+{
+    status result = OK;
+    for (int b = r->m->blocks - 1; b >= 0; b--) {
+        const graph *g = r->m->block[b].g;
+        run_context x = rig_context(r, b);
+        if (r->o->backward == RIG_UNDIVIDED)
+            TRY(graph_run_backward(&x, e));
+        else
+            TRY(graph_run_backward_input(&x, e));
+        if (b > 0) r->dout[b - 1] = run_at(&x, g->input->grad);
+        if (r->o->backward == RIG_UNDIVIDED) continue;
+        if (g->dout_held && g->din_in_place) FAIL(E_INTERNAL, "block %d takes what is held", b);
+        rig_spoil(r, b);
+        if (r->o->backward == RIG_HALVES) TRY(rig_second(r, b, e));
+    }
+    for (int b = r->m->blocks - 1; r->o->backward == RIG_HALVES_DELAYED && b >= 0; b--)
+        TRY(rig_second(r, b, e));
+done:
+    return result;
+}
+
+static status rig_run(rig_rank *r, err *e)
+{
+    status result = OK;
+    model_options o = r->o->model;
+    const device_options options = {.threads = 1};
+    o.cut.ranks = r->o->ranks, o.cut.rank = r->rank;
+    o.halves = r->o->backward != RIG_UNDIVIDED;
+    TRY(device_open("cpu", &options, &r->device, e));
+    TRY(world_attach(r->world, r->rank, r->device, &r->tp, e));
+    TRY(r->device->ops->stream_open(r->device, STREAM_COMPUTE, &r->on, e));
+    TRY(model_open(family_find(r->o->config.family), &r->o->config, &o, &r->m, e));
+    rig_params(r);
+    rig_memory(r);
+    for (int b = 0; b < r->m->blocks; b++) {
+        run_context x = rig_context(r, b);
+        TRY(graph_run_forward(&x, e));
+    }
+    if (o.mode == GRAPH_TRAIN) TRY(rig_run_backward(r, e));
+    TRY(r->device->ops->sync(r->on, e));
+done:
+    return result;
+}
+
+static void *rig_main(void *arg)
+{
+    rig_rank *r = arg;
+    r->result = rig_run(r, &r->error);
+    if (r->result != OK) world_fail(r->world, r->rank, &r->error);
+    return NULL;
+}
+
+static void rig_release(rig_rank *r)
+{
+    for (int i = 0; i < r->pieces; i++)
+        device_release(r->device, MEMORY_DEVICE, r->memory[i], r->bytes[i]);
+    for (int b = 0; b < RIG_BLOCKS; b++) {
+        free(r->weight[b]);
+        free(r->gradient[b]);
+        free(r->touched[b]);
+    }
+    if (r->on) r->device->ops->stream_close(r->on);
+    comm_close(r->tp);
+    model_close(r->m);
+    device_close(r->device);
+}
+
+// Gradients of the whole: parts side by side, summands summed, and of the rest every rank the same.
+static void rig_collect(const rig_rank *ranks, int count, rig_result *out)
+{
+    const model *m = ranks[0].m;
+    *out = (rig_result){.params = m->params};
+    for (int k = 0; k < count; k++) out->loss += ranks[k].sums[0], out->count += ranks[k].sums[1];
+    for (int p = 0; p < m->params && m->mode == GRAPH_TRAIN; p++) {
+        const param *q = &m->param[p];
+        float *whole = out->grad[p] = calloc((size_t)q->count, sizeof *whole);
+        out->size[p] = q->count;
+        snprintf(out->name[p], PARAM_NAME_BYTES, "%s", q->name);
+        for (int k = 0; k < count; k++) {
+            if (q->tp_split)
+                param_put_part(m, p, k, ranks[k].grad[p], whole);
+            else if (q->tp_partial)
+                for (int64_t i = 0; i < q->count; i++) whole[i] += ranks[k].grad[p][i];
+            else if (k == 0)
+                memcpy(whole, ranks[0].grad[p], (size_t)q->count * sizeof *whole);
+            else if (memcmp(whole, ranks[k].grad[p], (size_t)q->count * sizeof *whole) != 0)
+                fail_msg("%s: ranks 0 and %d differ", q->name, k);
+        }
+    }
+}
+
+static void rig_clear(rig_result *x)
+{
+    for (int p = 0; p < x->params; p++) free(x->grad[p]);
+}
+
+static void rig(const rig_options *o, rig_result *out)
+{
+    err e;
+    world *w;
+    rig_rank *ranks = calloc(RIG_RANKS, sizeof *ranks);
+    pthread_t threads[RIG_RANKS];
+    if (world_open(o->ranks, true, &w, &e) != OK) fail_msg("%s", e.text);
+    for (int k = 0; k < o->ranks; k++) {
+        ranks[k] = (rig_rank){.o = o, .world = w, .rank = k};
+        pthread_create(&threads[k], NULL, rig_main, &ranks[k]);
+    }
+    for (int k = 0; k < o->ranks; k++) pthread_join(threads[k], NULL);
+    for (int k = 0; k < o->ranks; k++)
+        if (ranks[k].result != OK) fail_msg("rank %d: %s", k, ranks[k].error.text);
+    rig_collect(ranks, o->ranks, out);
+    for (int k = 0; k < o->ranks; k++) rig_release(&ranks[k]);
+    world_close(w);
+    free(ranks);
+}
+
+// The largest difference of two gradients of one parameter, relative to the largest element; NaN
+// counts as 1e30.
+static double rig_distance(const rig_result *a, const rig_result *b, int p)
+{
+    double worst = 0, top = 0;
+    for (int64_t i = 0; i < a->size[p]; i++) {
+        double d = fabs((double)a->grad[p][i] - (double)b->grad[p][i]);
+        if (!(d < 1e30)) return 1e30;
+        worst = fmax(worst, d), top = fmax(top, fabs((double)a->grad[p][i]));
+    }
+    return top > 0 ? worst / top : worst;
+}
+
+// The worst of all parameters.
+static double rig_worst(const rig_result *a, const rig_result *b)
+{
+    double worst = 0;
+    for (int p = 0; p < a->params; p++) worst = fmax(worst, rig_distance(a, b, p));
+    return worst;
+}
+
+static inline bool rig_same_bits(const rig_result *a, const rig_result *b)
+{
+    bool same = a->loss == b->loss && a->count == b->count;
+    for (int p = 0; p < a->params; p++)
+        same = same && memcmp(a->grad[p], b->grad[p], (size_t)a->size[p] * sizeof(float)) == 0;
+    return same;
+}
+
+static inline rig_options rig_gpt2(void)
+{
+    rig_options o = {.ranks = 1, .seed = 11};
+    model_config_defaults(FAMILY_GPT2, &o.config);
+    o.config.layers = 2, o.config.hidden = 16, o.config.heads = 4, o.config.kv_heads = 4;
+    o.config.head_dim = 4, o.config.ffn = 24, o.config.vocab = 37, o.config.max_seq = 12;
+    o.config.drop_embed = o.config.drop_attention = o.config.drop_residual = 0.2;
+    o.model = (model_options){.mode = GRAPH_TRAIN, .type = F32, .batch = 4, .seq = 10};
+    return o;
+}
+
+static inline rig_options rig_llama(void)
+{
+    rig_options o = rig_gpt2();
+    model_config_defaults(FAMILY_LLAMA, &o.config);
+    o.config.layers = 2, o.config.hidden = 16, o.config.heads = 4, o.config.kv_heads = 2;
+    o.config.head_dim = 6, o.config.ffn = 22, o.config.vocab = 41, o.config.max_seq = 16;
+    o.config.drop_attention = 0.2;
+    o.config.attention_bias = o.config.mlp_bias = true;
+    return o;
+}
+
+#endif

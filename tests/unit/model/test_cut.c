@@ -1,0 +1,261 @@
+// test_cut.c -- models cut over the ranks of tensor parallelism against the whole model: loss and
+// every gradient.
+#include "rig.h"
+
+enum { CONFIGS = 3 };
+
+static rig_options config_of(int i)
+{
+    rig_options o = i == 0 ? rig_gpt2() : rig_llama();
+    if (i == 2) { // tied, and without biases
+        o.config.tie_embeddings = true;
+        o.config.attention_bias = o.config.mlp_bias = false;
+    }
+    return o;
+}
+
+static void check_equal(const char *what, const rig_result *whole, const rig_result *cut,
+                        double tolerance)
+{
+    if (!(fabs(whole->loss - cut->loss) <= tolerance * fabs(whole->loss)))
+        fail_msg("%s: loss %.9g, whole %.9g", what, cut->loss, whole->loss);
+    assert_true(whole->count == cut->count);
+    for (int p = 0; p < whole->params; p++) {
+        double d = rig_distance(whole, cut, p);
+        // Key biases have a true gradient of zero; what is left is rounding noise.
+        if (!(d <= tolerance) && !strstr(whole->name[p], "qkv.bias"))
+            fail_msg("%s: %s differs by %.3g", what, whole->name[p], d);
+    }
+}
+
+static void compare(rig_options o, int ranks, bool sequence, double tolerance)
+{
+    char what[96];
+    rig_result whole, cut;
+    rig(&o, &whole);
+    o.ranks = ranks, o.model.cut.sequence = sequence;
+    snprintf(what, sizeof what, "%s, %d ranks%s, recompute %d", family_name(o.config.family), ranks,
+             sequence ? ", sequence" : "", o.model.keep);
+    rig(&o, &cut);
+    check_equal(what, &whole, &cut, tolerance);
+    rig_clear(&whole);
+    rig_clear(&cut);
+}
+
+static void test_two_ranks_equal_one(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CONFIGS; i++)
+        for (int keep = 0; keep < RECOMPUTES; keep++) {
+            rig_options o = config_of(i);
+            o.model.keep = (recompute)keep;
+            compare(o, 2, false, 1e-5);
+        }
+}
+
+static void test_two_ranks_with_parts_of_the_rows_equal_one(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CONFIGS; i++)
+        for (int keep = 0; keep < RECOMPUTES; keep++) {
+            rig_options o = config_of(i);
+            o.model.keep = (recompute)keep;
+            compare(o, 2, true, 1e-5);
+        }
+}
+
+static void test_four_ranks_equal_one(void **state)
+{
+    (void)state;
+    compare(rig_gpt2(), 4, false, 1e-5);
+    compare(rig_gpt2(), 4, true, 1e-5);
+}
+
+static void test_half_precision_is_near(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (int f16 = 0; f16 < 2; f16++) {
+            rig_options o = config_of(i);
+            o.model.type = f16 ? F16 : BF16;
+            compare(o, 2, f16, f16 ? 1e-2 : 5e-2);
+        }
+}
+
+static void test_evaluation_has_the_same_loss(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CONFIGS; i++) {
+        rig_options o = config_of(i);
+        o.model.mode = GRAPH_EVAL;
+        compare(o, 2, false, 1e-6);
+        compare(o, 2, true, 1e-6);
+    }
+}
+
+// The masks are part of what is compared: others, or the parts of another rank, are seen.
+static void test_other_masks_and_other_parts_differ(void **state)
+{
+    (void)state;
+    rig_options o = rig_gpt2();
+    rig_result whole, cut;
+    rig(&o, &whole);
+    o.ranks = 2;
+    o.seed = 12;
+    rig(&o, &cut);
+    assert_true(rig_worst(&whole, &cut) > 1e-2);
+    rig_clear(&cut);
+    o.seed = 11, o.keep_taken = true;
+    rig(&o, &cut);
+    assert_true(rig_worst(&whole, &cut) > 1e-2);
+    rig_clear(&cut);
+    rig_clear(&whole);
+}
+
+static void test_the_scale_of_the_loss_is_the_gradients(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        rig_options o = rig_llama();
+        rig_result one, scaled;
+        o.ranks = ranks;
+        rig(&o, &one);
+        o.grad_scale = 1024;
+        rig(&o, &scaled);
+        assert_true(one.loss == scaled.loss);
+        for (int p = 0; p < one.params; p++)
+            for (int64_t i = 0; i < one.size[p]; i++) one.grad[p][i] *= 1024;
+        assert_true(rig_same_bits(&one, &scaled));
+        rig_clear(&one);
+        rig_clear(&scaled);
+    }
+}
+
+static model *open_cut(rig_options o, int ranks, int rank)
+{
+    model *m;
+    err e;
+    o.model.cut = (graph_cut){.ranks = ranks, .rank = rank};
+    if (model_open(family_find(o.config.family), &o.config, &o.model, &m, &e) != OK)
+        fail_msg("%s", e.text);
+    return m;
+}
+
+static void test_parts_are_of_the_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CONFIGS; i++) {
+        model *m = open_cut(config_of(i), 2, 1);
+        for (int p = 0; p < m->params; p++) {
+            size_t bytes = (size_t)m->param[p].count * sizeof(float);
+            float *whole = malloc(bytes), *part = malloc(bytes), *drawn = malloc(bytes),
+                  *back = calloc(1, bytes);
+            int64_t elements = 0;
+            param_init(m, p, 9, 0, m->param[p].count, whole);
+            for (int rank = 0; rank < 2; rank++) {
+                int64_t count = param_part_rows(m, p, rank) * param_part_cols(m, p, rank);
+                param_take_part(m, p, rank, whole, part);
+                for (int64_t at = 0; at < count; at += 5)
+                    param_init_part(m, p, rank, 9, at, count - at < 5 ? count - at : 5, drawn + at);
+                assert_memory_equal(part, drawn, (size_t)count * sizeof(float));
+                param_put_part(m, p, rank, part, back);
+                elements += count;
+            }
+            assert_memory_equal(whole, back, bytes);
+            assert_int_equal(elements,
+                             m->param[p].tp_split ? m->param[p].count : 2 * m->param[p].count);
+            assert_int_equal(m->param[p].part_rows, param_part_rows(m, p, 1));
+            free(whole);
+            free(part);
+            free(drawn);
+            free(back);
+        }
+        model_close(m);
+    }
+}
+
+// Rows of queries, keys and values are parts of their own.
+static void test_each_of_queries_keys_and_values_is_cut(void **state)
+{
+    (void)state;
+    model *m = open_cut(rig_gpt2(), 2, 0);
+    for (int p = 0; p < m->params; p++) {
+        if (strcmp(m->param[p].name, "transformer.h.0.attn.c_attn.bias") != 0) continue;
+        float whole[48], part[24];
+        for (int i = 0; i < 48; i++) whole[i] = (float)i;
+        param_take_part(m, p, 1, whole, part);
+        for (int i = 0; i < 24; i++) assert_true(part[i] == (float)(i / 8 * 16 + 8 + i % 8));
+    }
+    const model_limits limits = model_get_limits(m);
+    assert_int_equal(limits.tokens, 37);
+    assert_int_equal(limits.classes, 37);
+    assert_int_equal(limits.positions, 12);
+    model_close(m);
+}
+
+static void test_a_part_has_its_share_of_the_work(void **state)
+{
+    (void)state;
+    model *whole = open_cut(rig_llama(), 1, 0), *half = open_cut(rig_llama(), 2, 0);
+    double sum = 0;
+    assert_true(fabs(model_flops(half) / model_flops(whole) - 0.5) < 0.01);
+    for (int b = 0; b < whole->blocks; b++) sum += model_block_flops(whole, b);
+    assert_true(sum == model_flops(whole));
+    model_close(whole);
+    model_close(half);
+}
+
+static void refused(rig_options o, int ranks, const char *line)
+{
+    model *m;
+    err e = {0};
+    o.model.cut.ranks = ranks;
+    assert_int_equal(model_open(family_find(o.config.family), &o.config, &o.model, &m, &e),
+                     E_USAGE);
+    assert_string_equal(e.text, line);
+}
+
+static void test_what_does_not_divide_is_named(void **state)
+{
+    (void)state;
+    rig_options o = rig_llama();
+    refused(o, 4, "llama: 2 key-value heads do not divide over parallel.tp 4; valid: 1, 2");
+    refused(rig_gpt2(), 3, "gpt2: 4 heads do not divide over parallel.tp 3; valid: 1, 2, 4");
+    o.config.ffn = 21;
+    refused(o, 2,
+            "llama: an inner width of 21 does not divide over parallel.tp 2; valid: 1, 3, 7, 21");
+    o = rig_gpt2();
+    o.config.ffn = 21;
+    refused(o, 2,
+            "gpt2: an inner width of 21 does not divide over parallel.tp 2; valid: 1, 3, 7, 21");
+    o = rig_gpt2();
+    o.config.vocab = 5;
+    refused(o, 4, "gpt2: a vocabulary of 5 has no part for each of parallel.tp 4");
+    o = rig_gpt2();
+    o.model.cut.sequence = true, o.model.batch = 1, o.model.seq = 9;
+    refused(o, 2,
+            "gpt2: with parallel.sequence_parallel the 9 tokens of a micro-batch must divide over "
+            "parallel.tp 2");
+    o = rig_gpt2();
+    model_config_defaults(FAMILY_MLP, &o.config);
+    o.config.layers = 2, o.config.features = 8, o.config.hidden = 8, o.config.vocab = 4;
+    refused(o, 2, "no parameter of mlp can be split over parallel.tp 2; valid: 1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_ranks_equal_one),
+        cmocka_unit_test(test_two_ranks_with_parts_of_the_rows_equal_one),
+        cmocka_unit_test(test_four_ranks_equal_one),
+        cmocka_unit_test(test_half_precision_is_near),
+        cmocka_unit_test(test_evaluation_has_the_same_loss),
+        cmocka_unit_test(test_other_masks_and_other_parts_differ),
+        cmocka_unit_test(test_the_scale_of_the_loss_is_the_gradients),
+        cmocka_unit_test(test_parts_are_of_the_whole),
+        cmocka_unit_test(test_each_of_queries_keys_and_values_is_cut),
+        cmocka_unit_test(test_a_part_has_its_share_of_the_work),
+        cmocka_unit_test(test_what_does_not_divide_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
