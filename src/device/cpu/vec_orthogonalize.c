@@ -7,13 +7,16 @@
 
 #include <math.h>
 
-enum { SUMS = CPU_SHARED_BYTES / sizeof(double) };
+enum {
+    SUMS = CPU_SHARED_BYTES / sizeof(double),
+    ELEMENTS = 1 << 16, // of a block: a pass over fewer is not worth a thread
+};
 
 // One pass over all blocks: for column i of p.
 typedef struct pass {
     const orthogonalize_args *p;
     int64_t i, block; // rows of a block
-    double size;      // what the column is divided by
+    double inverse;   // what the column is multiplied by
     double *along;    // [cols]: what later columns have along column i
 } pass;
 
@@ -40,7 +43,7 @@ static void multiply_blocks(const cpu_context *x, const void *args, int64_t firs
         memset(sum, 0, sizeof(double) * (size_t)n);
         for (int64_t r = b * w->block; r < to; r++) {
             float *restrict row = w->p->x + r * n;
-            row[i] = (float)(row[i] / w->size);
+            row[i] = (float)(row[i] * w->inverse);
             double q = row[i];
             for (int64_t j = i + 1; j < n; j++) sum[j] += q * row[j];
         }
@@ -84,11 +87,12 @@ void VEC(orthogonalize)(const cpu_context *x, const void *args)
         return;
     }
     int64_t blocks = SUMS / p->cols, least = (p->rows + blocks - 1) / blocks;
-    int64_t block = vec_grain(p->cols) > least ? vec_grain(p->cols) : least;
+    int64_t block = 1 + ELEMENTS / p->cols;
+    if (block < least) block = least;
     pass w = {.p = p, .i = -1, .block = block, .along = cpu_scratch(x, 0)};
     VEC(share)(x, &w, block_count(&w), 1, subtract_blocks);
     for (w.i = 0; w.i < p->cols; w.i++) {
-        w.size = sqrt(sum_at(x, &w, 0)) + p->eps;
+        w.inverse = 1 / (sqrt(sum_at(x, &w, 0)) + p->eps);
         VEC(share)(x, &w, block_count(&w), 1, multiply_blocks);
         if (w.i + 1 == p->cols) break;
         for (int64_t j = w.i + 1; j < p->cols; j++) w.along[j] = sum_at(x, &w, j);
