@@ -67,7 +67,7 @@ void graph_sections(graph *g, const value *x, const char *who, int count, const 
     const node *n = x->producer;
     while (n && n->op == OP_ROPE) n = n->in[0]->producer;
     if (!n || n->op != OP_LINEAR) {
-        graph_misuse(g, "%s must come from one linear layer where it is split", who);
+        graph_misuse(g, "%s must come from one linear layer where they are split", who);
         return;
     }
     set_sections(g, n->in[1], count, rows);

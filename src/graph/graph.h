@@ -302,7 +302,7 @@ int64_t graph_own_heads(const graph *g, const value *x, int64_t whole);
 // Notes whether this use gives parameter w its whole gradient or a summand; x is what it meets.
 void graph_note_use(graph *g, const value *w, const value *x);
 void graph_uncuttable(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// ": valid: 1, 2, 4": what divides `count`.
+// What divides `count`: "1, 2, 4".
 const char *graph_divisors(int64_t count, char out[96]);
 void graph_check_cut(graph *g);
 

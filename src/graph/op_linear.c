@@ -10,8 +10,10 @@ value *build_linear(graph *g, value *x, value *w, value *bias)
                      (long long)(bias ? bias->dim[0] : 0));
     bool rows = graph_splits(g, w, 0), cols = graph_splits(g, w, 1);
     if ((x->cut == CUT_COLS) != cols)
-        graph_misuse(g, "linear: %s of the weight must be cut as the columns of x are",
-                     cols ? "no columns" : "the columns");
+        graph_misuse(g,
+                     "linear: the columns of %s are parts over the ranks of a cut, those of %s "
+                     "are not",
+                     cols ? "the weight" : "x", cols ? "x" : "the weight");
     x = graph_as_compute(g, x);
     if (rows) x = graph_enter(g, x);
     node *n = graph_node(g, OP_LINEAR);

@@ -32,7 +32,9 @@ typedef struct run_context {
 status graph_run_forward(const run_context *x, err *e);
 status graph_run_backward(const run_context *x, err *e);
 // The two halves of a graph that was opened with halves: the gradient of the input, then those of
-// the parameters. Both after another do what graph_run_backward does, bit for bit.
+// the parameters. One after the other they do what graph_run_backward does, bit for bit, whatever
+// runs in between. Until the second half has run, the block's INPUT, IDS, SAVED and HELD must stay
+// as they are, and DOUT where g->dout_held; WORK need not.
 status graph_run_backward_input(const run_context *x, err *e);
 status graph_run_backward_weight(const run_context *x, err *e);
 

@@ -1,0 +1,202 @@
+// test_build.c -- what the builders make of a graph that is cut or halved, and what they refuse,
+// for families other than Trireme's own.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "graph/graph.h"
+
+#include <string.h>
+
+static graph *open_graph(int ranks, bool sequence, bool halves)
+{
+    const graph_options o = {.mode = GRAPH_TRAIN,
+                             .type = F32,
+                             .batch = 2,
+                             .seq = 6,
+                             .cut = {.ranks = ranks, .rank = ranks - 1, .sequence = sequence},
+                             .halves = halves};
+    return graph_open(&o);
+}
+
+static value *weight(graph *g, int64_t out, int64_t in, role rows, role cols)
+{
+    value *w = build_weight(g, "w.{}", out, in, INIT_NORMAL, 0.02);
+    build_roles(g, w, rows, cols);
+    return w;
+}
+
+static void finish(graph *g)
+{
+    err e;
+    if (graph_finish(g, RECOMPUTE_NONE, &e) != OK) fail_msg("%s", e.text);
+}
+
+static void refused(graph *g, const char *line)
+{
+    err e = {0};
+    assert_int_equal(graph_finish(g, RECOMPUTE_NONE, &e), E_USAGE);
+    assert_string_equal(e.text, line);
+    graph_close(g);
+}
+
+static int count_of(const node_list *l, op kind)
+{
+    int count = 0;
+    for (int i = 0; i < l->count; i++) count += l->at[i]->op == kind;
+    return count;
+}
+
+static value *two_branches(graph *g, value *x)
+{
+    value *a = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    value *b = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    value *y = build_add(g, build_activation(g, a, ACT_SILU), b, 1, 1);
+    return build_linear(g, y, weight(g, 4, 8, ROLE_EMBED, ROLE_MLP), NULL);
+}
+
+static void test_a_region_of_two_branches_is_entered_once(void **state)
+{
+    (void)state;
+    for (int sequence = 0; sequence < 2; sequence++) {
+        graph *g = open_graph(2, sequence, false);
+        value *x = build_stream(g, 4);
+        build_output(g, build_add(g, x, two_branches(g, x), 1, 1));
+        finish(g);
+        assert_int_equal(value_rows(g->input), sequence ? 6 : 12);
+        assert_int_equal(count_of(&g->forward, OP_ENTER), !sequence);
+        assert_int_equal(count_of(&g->forward, OP_LEAVE), !sequence);
+        assert_int_equal(count_of(&g->forward, OP_GATHER), sequence);
+        assert_int_equal(count_of(&g->forward, OP_SCATTER), sequence);
+        assert_int_equal(count_of(&g->backward, OP_LEAVE), !sequence);
+        assert_int_equal(count_of(&g->backward, OP_SCATTER), sequence);
+        graph_close(g);
+    }
+}
+
+static void test_a_region_is_entered_without_a_copy(void **state)
+{
+    (void)state;
+    graph *g = open_graph(2, false, false);
+    value *x = build_stream(g, 4);
+    build_output(g, build_add(g, x, two_branches(g, x), 1, 1));
+    finish(g);
+    for (int i = 0; i < g->forward.count; i++) {
+        const node *n = g->forward.at[i];
+        if (n->op == OP_ENTER) assert_ptr_equal(n->out[0]->root, n->in[0]->root);
+        if (n->op == OP_LEAVE) assert_ptr_equal(n->out[0]->root, n->in[0]->root);
+    }
+    graph_close(g);
+}
+
+static void test_the_whole_graph_has_no_collectives(void **state)
+{
+    (void)state;
+    graph *g = open_graph(1, true, false);
+    value *x = build_stream(g, 4);
+    build_output(g, build_add(g, x, two_branches(g, x), 1, 1));
+    finish(g);
+    assert_int_equal(value_rows(g->input), 12);
+    for (int i = 0; i < g->forward.count; i++) assert_true(g->forward.at[i]->number == i);
+    assert_int_equal(count_of(&g->forward, OP_ENTER) + count_of(&g->forward, OP_GATHER), 0);
+    assert_int_equal(count_of(&g->backward, OP_LEAVE) + count_of(&g->backward, OP_SCATTER), 0);
+    graph_close(g);
+}
+
+// A weight without roles on rows that are parts gives each rank a summand of its gradient.
+static void test_uses_of_parameters_are_noted(void **state)
+{
+    (void)state;
+    for (int sequence = 0; sequence < 2; sequence++) {
+        graph *g = open_graph(2, sequence, false);
+        value *x = build_stream(g, 4);
+        value *h = build_linear(g, x, weight(g, 4, 4, ROLE_NONE, ROLE_EMBED), NULL);
+        build_output(g, build_add(g, x, two_branches(g, h), 1, 1));
+        finish(g);
+        assert_int_equal(g->param[0].split, -1);
+        assert_int_equal(g->param[0].grad_partial, sequence);
+        assert_int_equal(g->param[0].grad_whole, !sequence);
+        assert_int_equal(g->param[1].split, 0);
+        assert_int_equal(g->param[3].split, 1);
+        graph_close(g);
+    }
+}
+
+// The gradient handed in is that of the input and of a product of which the second half takes the
+// weight's: the input gets a copy.
+static void test_the_inputs_gradient_is_not_what_the_second_half_reads(void **state)
+{
+    (void)state;
+    graph *g = open_graph(1, false, true);
+    value *x = build_stream(g, 4), *f = build_features(g, 8);
+    value *h = build_linear(g, f, weight(g, 4, 8, ROLE_NONE, ROLE_NONE), NULL);
+    build_output(g, build_add(g, x, h, 1, 1));
+    finish(g);
+    assert_int_equal(g->input_half, 1);
+    assert_int_equal(g->backward.at[0]->op, OP_ADD);
+    assert_int_equal(g->backward.at[1]->op, OP_LINEAR_GRAD_WEIGHT);
+    assert_true(g->dout_held && !g->din_in_place);
+    assert_int_equal(g->input->grad->place, PLACE_DIN);
+    graph_close(g);
+}
+
+static void test_columns_of_a_part_are_not_taken_for_all(void **state)
+{
+    (void)state;
+    graph *g = open_graph(2, false, false);
+    value *x = build_stream(g, 4);
+    value *h = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    build_output(g, h);
+    refused(g, "model graph: the output of a block must have been summed over the ranks of a cut");
+
+    g = open_graph(2, false, false);
+    h = build_linear(g, build_stream(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    build_dropout(g, h, 0.1);
+    refused(g, "model graph: dropout: each rank of the cut has columns of its own");
+
+    g = open_graph(2, false, false);
+    h = build_linear(g, build_stream(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    build_rms_norm(g, h, build_weight(g, "gain", 4, 0, INIT_ONES, 0), 1e-5);
+    refused(g, "model graph: norm: each rank of the cut has columns of its own");
+
+    g = open_graph(2, false, false);
+    h = build_linear(g, build_stream(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    build_linear(g, h, weight(g, 4, 4, ROLE_NONE, ROLE_NONE), NULL);
+    refused(g, "model graph: linear: the columns of x are parts over the ranks of a cut, those of "
+               "the weight are not");
+
+    g = open_graph(2, false, false);
+    weight(g, 8, 8, ROLE_MLP, ROLE_HEADS);
+    refused(g, "model graph: w.{}: both dimensions would be split over the ranks");
+
+    g = open_graph(2, true, false);
+    build_attention(g, build_input(g, 12), 1, 1, 4, 1, 0);
+    refused(g, "model graph: attention: each rank of the cut has rows of its own");
+}
+
+static void test_gate_and_up_of_a_split_value_come_from_one_layer(void **state)
+{
+    (void)state;
+    graph *g = open_graph(2, false, false);
+    value *h = build_linear(g, build_stream(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    build_glu(g, build_activation(g, h, ACT_SILU), ACT_SILU);
+    refused(g,
+            "model graph: glu: gate and up must come from one linear layer where they are split");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_region_of_two_branches_is_entered_once),
+        cmocka_unit_test(test_a_region_is_entered_without_a_copy),
+        cmocka_unit_test(test_the_whole_graph_has_no_collectives),
+        cmocka_unit_test(test_uses_of_parameters_are_noted),
+        cmocka_unit_test(test_the_inputs_gradient_is_not_what_the_second_half_reads),
+        cmocka_unit_test(test_columns_of_a_part_are_not_taken_for_all),
+        cmocka_unit_test(test_gate_and_up_of_a_split_value_come_from_one_layer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
