@@ -20,6 +20,7 @@ typedef enum average { AVERAGE_RANK_0, AVERAGE_MEAN, AVERAGE_MIN, AVERAGE_MAX } 
 typedef struct rank_figures {
     double seconds[2];
     uint64_t wrong[2];
+    uint64_t sent; // messages so far
     pid_t pid;
 } rank_figures;
 

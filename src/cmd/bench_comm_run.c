@@ -118,6 +118,8 @@ static status exchange(const bench_rank *b, const char *in, char *out, size_t by
         else
             TRY(comm_recv(b->comm, out, bytes, (rank + size - 1) % size, b->stream, e));
     }
+    // The end of a call is when its buffers may be used again.
+    TRY(comm_send_wait(b->comm, (rank + 1) % size, ++b->q->board->ranks[rank].sent, b->stream, e));
 done:
     return result;
 }

@@ -2,7 +2,7 @@
 //
 // Called by the local communicator's rounds, channels and lanes. Knows nothing of processes or
 // threads: the futex is a shared one and works for both. A sleeper looks up every 20 ms whether the
-// world has failed, so that no failure needs to know who sleeps where.
+// world has failed or the bell's owner has left, so that nobody needs to know who sleeps where.
 #include "comm/bell.h"
 
 #include "base/clock.h"
@@ -35,13 +35,23 @@ void bell_ring(bell *b, uint32_t value)
         syscall(SYS_futex, &b->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static bool bell_sleep(bell *b, uint32_t seen, const world *w)
+// Once *left is seen, the number is as its owner left it.
+static bool has_left(const _Atomic int *left)
+{
+    return left && atomic_load(left) != 0;
+}
+
+static bool bell_sleep(bell *b, uint32_t seen, const _Atomic int *left, const world *w)
 {
     const struct timespec limit = {0, 20 * 1000 * 1000};
     const int64_t watchdog_ns = atomic_load(&w->watchdog_ms) * 1000000, since = clock_ns();
     bool changed = false;
     atomic_fetch_add(&b->sleepers, 1);
     while (!(changed = atomic_load(&b->value) != seen) && !world_has_failed(w)) {
+        if (has_left(left)) {
+            changed = atomic_load(&b->value) != seen;
+            break;
+        }
         if (watchdog_ns > 0 && clock_ns() - since > watchdog_ns) break;
         syscall(SYS_futex, &b->value, FUTEX_WAIT, seen, &limit, NULL, 0);
     }
@@ -49,7 +59,7 @@ static bool bell_sleep(bell *b, uint32_t seen, const world *w)
     return changed;
 }
 
-bool bell_wait(bell *b, uint32_t seen, const world *w)
+bool bell_wait(bell *b, uint32_t seen, const _Atomic int *left, const world *w)
 {
     if (bell_read(b) != seen) return true;
     for (int i = 0; w->spin && i < SPINS; i++) {
@@ -58,16 +68,16 @@ bool bell_wait(bell *b, uint32_t seen, const world *w)
     }
     for (int i = 0; i < YIELDS; i++) {
         if (bell_read(b) != seen) return true;
-        if (world_has_failed(w)) break;
+        if (has_left(left) || world_has_failed(w)) break;
         sched_yield();
     }
-    return bell_sleep(b, seen, w);
+    return bell_sleep(b, seen, left, w);
 }
 
 bool bell_wait_for(bell *b, uint32_t target, const world *w)
 {
     uint32_t now;
     while ((now = bell_read(b)) != target)
-        if (!bell_wait(b, now, w)) return false;
+        if (!bell_wait(b, now, NULL, w)) return false;
     return true;
 }

@@ -24,8 +24,8 @@ static inline uint32_t bell_read(const bell *b)
 }
 
 // Blocks while the number is `seen`. False when the world has failed, or its watchdog's time is
-// over, and the number has not changed.
-bool bell_wait(bell *b, uint32_t seen, const world *w);
+// over, or `*left` (NULL: none) has become true, and the number has not changed.
+bool bell_wait(bell *b, uint32_t seen, const _Atomic int *left, const world *w);
 
 // Blocks until the number is `target`. False when the world has failed and it is not.
 bool bell_wait_for(bell *b, uint32_t target, const world *w);

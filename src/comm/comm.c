@@ -100,6 +100,52 @@ done:
     return result;
 }
 
+status comm_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e)
+{
+    status result = OK;
+    TRY(check_peer(c, "send_wait for", peer, false, e));
+    TRY(c->ops->send_wait(c, peer, messages, on, e));
+done:
+    return result;
+}
+
+// Every element of every run has an owner, and the sizes can be counted.
+static status check_segments(const comm *c, const char *what, const comm_segment *s, int segments,
+                             err *e)
+{
+    const int64_t most = (int64_t)1 << 48; // elements; times any number of ranks it can be counted
+    for (int i = 0; i < segments; i++)
+        if (s[i].whole < 0 || s[i].own < 0 || s[i].count < 0 || s[i].chunk < 0 ||
+            s[i].count > most || s[i].chunk > most || s[i].chunk * c->size < s[i].count)
+            return err_set(e, E_INTERNAL,
+                           "%s: segment %d (%lld elements from %lld, own from %lld, %lld a rank) "
+                           "does not fit %d ranks",
+                           what, i, (long long)s[i].count, (long long)s[i].whole,
+                           (long long)s[i].own, (long long)s[i].chunk, c->size);
+    return OK;
+}
+
+status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, const void *own,
+                                void *whole, dtype t, stream *on, err *e)
+{
+    status result = OK;
+    TRY(check_segments(c, "all_gather", s, segments, e));
+    TRY(c->ops->all_gather_segments(c, s, segments, own, whole, t, on, e));
+done:
+    return result;
+}
+
+status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *whole,
+                                    void *own, dtype t, reduce_op op, stream *on, err *e)
+{
+    status result = OK;
+    TRY(check_counts(c, "reduce_scatter", 0, t, true, e));
+    TRY(check_segments(c, "reduce_scatter", s, segments, e));
+    TRY(c->ops->reduce_scatter_segments(c, s, segments, whole, own, t, op, on, e));
+done:
+    return result;
+}
+
 status comm_barrier(comm *c, err *e)
 {
     return c->ops->barrier(c, e);

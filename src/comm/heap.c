@@ -97,3 +97,20 @@ void heap_give(world *w, void *p)
     }
     heap_unlock(w);
 }
+
+status heap_alloc(world *w, device *d, size_t bytes, void **out, err *e)
+{
+    status result = OK;
+    TRY(heap_take(w, bytes, true, out, e));
+    d->bytes_now += bytes;
+    d->allocations++;
+    if (d->bytes_peak < d->bytes_now) d->bytes_peak = d->bytes_now;
+done:
+    return result;
+}
+
+void heap_release(world *w, device *d, void *p, size_t bytes)
+{
+    heap_give(w, p);
+    d->bytes_now -= bytes;
+}

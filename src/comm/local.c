@@ -1,8 +1,8 @@
 // local.c -- the communicator of ranks on one machine: opening, splitting, memory, and the way of a
 // call from its issue to its lane's turn on a stream.
 //
-// Reached through the comm table. The collectives themselves are in local_collective.c, messages in
-// local_message.c. Knows nothing of how ranks were started.
+// Reached through the comm table. The collectives themselves are in local_collective.c and
+// local_segments.c, messages in local_message.c. Knows nothing of how ranks were started.
 #include "comm/local.h"
 
 #include "comm/reduce.h"
@@ -28,10 +28,17 @@ static status run_call(void *arg, err *e)
         result = local_run_send(k, e);
     else if (k->kind == CALL_RECV)
         result = local_run_recv(k, e);
+    else if (k->kind == CALL_ALL_GATHER_SEGMENTS || k->kind == CALL_REDUCE_SCATTER_SEGMENTS)
+        result = local_run_segments(k, e);
     else
         result = local_run_collective(k, e);
     bell_ring(&k->lane->done, k->ticket + 1);
     return result;
+}
+
+static status run_send_wait(void *arg, err *e)
+{
+    return local_run_send_wait(arg, e);
 }
 
 // After a failure nothing is issued any more: who does not synchronise often learns of it here.
@@ -39,7 +46,7 @@ static status issue(call k, lane *in, stream *on, err *e)
 {
     if (world_has_failed(k.comm->world)) return world_peer_error(k.comm->world, e);
     k.lane = in;
-    k.ticket = in->issued++;
+    k.ticket = (uint32_t)in->issued++;
     on->device->ops->call(on, run_call, &k, sizeof k);
     return OK;
 }
@@ -48,7 +55,7 @@ static status issue(call k, lane *in, stream *on, err *e)
 static status run_now(call k, err *e)
 {
     k.lane = &k.comm->collectives;
-    k.ticket = k.lane->issued++;
+    k.ticket = (uint32_t)k.lane->issued++;
     return run_call(&k, e);
 }
 
@@ -63,19 +70,12 @@ static void local_close(comm *c)
 
 static status local_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
-    status result = OK;
-    TRY(heap_take(local_of(c)->world, bytes, true, out, e));
-    d->bytes_now += bytes;
-    d->allocations++;
-    if (d->bytes_peak < d->bytes_now) d->bytes_peak = d->bytes_now;
-done:
-    return result;
+    return heap_alloc(local_of(c)->world, d, bytes, out, e);
 }
 
 static void local_release(comm *c, device *d, void *p, size_t bytes)
 {
-    heap_give(local_of(c)->world, p);
-    d->bytes_now -= bytes;
+    heap_release(local_of(c)->world, d, p, bytes);
 }
 
 static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op,
@@ -146,6 +146,44 @@ static status local_recv(comm *c, void *buf, size_t bytes, int peer, stream *on,
                  &l->receives[peer], on, e);
 }
 
+static status local_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e)
+{
+    local *l = local_of(c);
+    const call k = {.comm = l, .root = peer, .count = messages};
+    if (world_has_failed(l->world)) return world_peer_error(l->world, e);
+    if (messages > l->sends[peer].issued)
+        return err_set(e, E_INTERNAL, "send_wait for %llu messages to rank %d: %llu were sent",
+                       (unsigned long long)messages, peer,
+                       (unsigned long long)l->sends[peer].issued);
+    on->device->ops->call(on, run_send_wait, &k, sizeof k);
+    return OK;
+}
+
+static status local_all_gather_segments(comm *c, const comm_segment *s, int segments,
+                                        const void *own, void *whole, dtype t, stream *on, err *e)
+{
+    status result = OK;
+    local *l = local_of(c);
+    call k;
+    TRY(local_gather_call(l, s, segments, own, whole, t, &k, e));
+    TRY(issue(k, &l->collectives, on, e));
+done:
+    return result;
+}
+
+static status local_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
+                                            const void *whole, void *own, dtype t, reduce_op op,
+                                            stream *on, err *e)
+{
+    status result = OK;
+    local *l = local_of(c);
+    call k;
+    TRY(local_scatter_call(l, s, segments, whole, own, t, op, &k, e));
+    TRY(issue(k, &l->collectives, on, e));
+done:
+    return result;
+}
+
 static status local_barrier(comm *c, err *e)
 {
     return run_now((call){.comm = local_of(c), .kind = CALL_BARRIER}, e);
@@ -211,7 +249,7 @@ static status local_split(comm *c, int color, int key, comm **out, err *e)
     }
     TRY(gather_now(l, &mine, groups, sizeof mine, e));
     if (size == 1)
-        TRY(solo_comm_open(out, e));
+        TRY(solo_comm_open_in(l->world, l->world_rank, out, e));
     else
         TRY(local_comm_open(l->world, groups[members[0]], place, out, e));
 done:
@@ -229,6 +267,9 @@ static const comm_ops local_ops = {
     .broadcast = local_broadcast,
     .send = local_send,
     .recv = local_recv,
+    .send_wait = local_send_wait,
+    .all_gather_segments = local_all_gather_segments,
+    .reduce_scatter_segments = local_reduce_scatter_segments,
     .barrier = local_barrier,
     .abort = local_abort,
     .split = local_split,

@@ -10,7 +10,7 @@
 #include "comm/shared.h"
 
 typedef struct lane {
-    uint32_t issued; // by the thread that issues work
+    uint64_t issued; // by the thread that issues work
     bell done;
 } lane;
 
@@ -30,6 +30,8 @@ typedef enum call_kind {
     CALL_ALL_REDUCE,
     CALL_REDUCE_SCATTER,
     CALL_ALL_GATHER,
+    CALL_ALL_GATHER_SEGMENTS,
+    CALL_REDUCE_SCATTER_SEGMENTS,
     CALL_BROADCAST,
     CALL_SEND,
     CALL_RECV,
@@ -45,15 +47,53 @@ typedef struct call {
     int root; // or the peer, in this group
     const void *in;
     void *out;
-    size_t count; // all-reduce: of the whole; reduce-scatter, all-gather: own; else: bytes
+    size_t count; // all-reduce, segments: of the whole; reduce-scatter, all-gather: own; else bytes
+    const comm_segment *segments;
+    int segment_count;
+    uint64_t hash; // of the segments
+    bool in_place; // this rank's parts lie in the whole
 } call;
+_Static_assert(sizeof(call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 
 // Each runs to its end on the calling thread. E_PEER when a rank was lost or aborted; E_INTERNAL
 // when the ranks' calls do not belong together.
 status local_run_collective(const call *k, err *e);
-// Tells the others that this rank takes part in nothing any more. Does not wait.
-void local_leave(local *l);
+status local_run_segments(const call *k, err *e);
 status local_run_send(const call *k, err *e);
 status local_run_recv(const call *k, err *e);
+// Waits for k->count messages to k->root; needs no turn in a lane.
+status local_run_send_wait(const call *k, err *e);
+
+// The calls of comm.h as the above runs them; E_INTERNAL when others cannot read what they have to.
+status local_gather_call(local *l, const comm_segment *s, int segments, const void *own,
+                         void *whole, dtype t, call *out, err *e);
+status local_scatter_call(local *l, const comm_segment *s, int segments, const void *whole,
+                          void *own, dtype t, reduce_op op, call *out, err *e);
+
+// ---- rounds (local_round.c; see shared.h)
+
+// The first round of a call; refuses calls that differ. `shared` is the buffer that others may work
+// on, if all see it; `shown` (NULL: none) are a few bytes that every other rank needs.
+status local_announce(const call *k, void *shared, const void *shown, size_t shown_bytes, err *e);
+// Opens the next round with this rank's post, and waits for all others'.
+status local_meet(local *l, err *e);
+// Tells the others that this rank takes part in nothing any more. Does not wait.
+void local_leave(local *l);
+
+static inline post *local_post(const local *l, int rank)
+{
+    return &l->group->members[rank].posts[l->round & 1];
+}
+
+// A member's staging area of a round: what others need before they compute (in), or after.
+static inline char *local_stage(const local *l, int rank, uint32_t round)
+{
+    return l->group->stages + ((size_t)rank * 4 + (round & 1)) * STAGE_BYTES;
+}
+
+static inline char *local_result(const local *l, int rank, uint32_t round)
+{
+    return local_stage(l, rank, round) + 2 * STAGE_BYTES;
+}
 
 #endif

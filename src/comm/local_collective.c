@@ -8,12 +8,10 @@
 #include "comm/local.h"
 #include "comm/reduce.h"
 
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-enum { FLAT_BYTES = 1024, LINE = 64, LEAVER_MS = 500 };
+enum { FLAT_BYTES = 1024, LINE = 64 };
+_Static_assert((int)WORLD_RANKS <= (int)REDUCE_SOURCES, "every rank can be a source");
 
 typedef struct range {
     size_t first, count; // elements
@@ -35,123 +33,16 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static post *post_of(const local *l, int rank)
-{
-    return &l->group->members[rank].posts[l->round & 1];
-}
-
-static post *next_post(const local *l)
-{
-    return &l->group->members[l->base.rank].posts[(l->round + 1) & 1];
-}
-
-// A member's staging area of a round: what others need before they compute (in), or after.
-static char *stage_of(const local *l, int rank, uint32_t round)
-{
-    return l->group->stages + ((size_t)rank * 4 + (round & 1)) * STAGE_BYTES;
-}
-
-static char *result_of(const local *l, int rank, uint32_t round)
-{
-    return stage_of(l, rank, round) + 2 * STAGE_BYTES;
-}
-
-// Opens the next round with this rank's post, and waits for all others'.
-static status meet(local *l, err *e)
-{
-    post *mine = next_post(l);
-    bell_ring(&mine->bell, ++l->round);
-    for (int i = 1; i < l->base.size; i++) {
-        post *p = post_of(l, (l->base.rank + i) % l->base.size);
-        if (bell_wait_for(&p->bell, l->round, l->world)) continue;
-        int awaited = (l->base.rank + i) % l->base.size;
-        return world_wait_error(l->world, l->group->world_rank[awaited], "a collective", e);
-    }
-    return OK;
-}
-
-static const char *describe(char out[96], const post *p)
-{
-    const char *type = dtype_name((dtype)p->type), *op = reduce_op_name((reduce_op)p->op);
-    const unsigned long long count = p->count;
-    if (p->kind == CALL_LEAVE)
-        snprintf(out, 96, "leaves the group");
-    else if (p->kind == CALL_BARRIER)
-        snprintf(out, 96, "calls barrier");
-    else if (p->kind == CALL_BROADCAST)
-        snprintf(out, 96, "calls broadcast of %llu bytes from %d", count, p->root);
-    else if (p->kind == CALL_ALL_GATHER)
-        snprintf(out, 96, "calls all_gather of %llu %s", count, type);
-    else
-        snprintf(out, 96, "calls %s of %llu %s (%s)",
-                 p->kind == CALL_ALL_REDUCE ? "all_reduce" : "reduce_scatter", count, type, op);
-    return out;
-}
-
-// A rank that fails closes its communicators on its way out, and says why only then: who finds it
-// gone gives it this long, so that the cause is named and not its consequence.
-static bool leaver_failed(const world *w)
-{
-    const struct timespec tick = {0, 1000 * 1000};
-    for (int i = 0; i < LEAVER_MS && !world_has_failed(w); i++) nanosleep(&tick, NULL);
-    return world_has_failed(w);
-}
-
-// Ranks whose calls differ would compute nonsense: the first pair is named on every rank.
-static status check_same_call(local *l, err *e)
-{
-    const size_t from = offsetof(post, kind), bytes = offsetof(post, at) - offsetof(post, kind);
-    const post *first = post_of(l, 0);
-    for (int r = 1; r < l->base.size; r++) {
-        const post *p = post_of(l, r);
-        char a[96], b[96];
-        if (memcmp((const char *)first + from, (const char *)p + from, bytes) == 0) continue;
-        if ((first->kind == CALL_LEAVE || p->kind == CALL_LEAVE) && leaver_failed(l->world))
-            return world_peer_error(l->world, e);
-        err why;
-        memset(&why, 0, sizeof why);
-        err_set(&why, E_INTERNAL, "rank %d %s while rank %d %s", l->group->world_rank[0],
-                describe(a, first), l->group->world_rank[r], describe(b, p));
-        world_fail(l->world, -1, &why); // which of the two is wrong, nobody can tell
-        return err_set(e, E_INTERNAL, "%s", why.text);
-    }
-    return OK;
-}
-
-// The first round of a call. `shared` is the buffer that others may work on, if all see it;
-// `shown` (NULL: none) are a few bytes that every other rank needs.
-static status announce(const call *k, void *shared, const void *shown, size_t shown_bytes, err *e)
-{
-    status result = OK;
-    local *l = k->comm;
-    post *p = next_post(l);
-    p->kind = (uint8_t)k->kind;
-    p->type = (uint8_t)k->type;
-    p->op = (uint8_t)k->op;
-    p->pad = 0;
-    p->root = k->root;
-    p->count = k->count;
-    p->at = world_sees(l->world, shared) ? shared : NULL;
-    if (shown_bytes)
-        memcpy(shown_bytes <= POST_DATA_BYTES ? (char *)p->data
-                                              : stage_of(l, l->base.rank, l->round + 1),
-               shown, shown_bytes);
-    TRY(meet(l, e));
-    TRY(check_same_call(l, e));
-done:
-    return result;
-}
-
 static const char *shown_by(const local *l, int rank, size_t bytes)
 {
-    return bytes <= POST_DATA_BYTES ? (const char *)post_of(l, rank)->data
-                                    : stage_of(l, rank, l->round);
+    return bytes <= POST_DATA_BYTES ? (const char *)local_post(l, rank)->data
+                                    : local_stage(l, rank, l->round);
 }
 
 static bool all_shared(const local *l)
 {
     for (int r = 0; r < l->base.size; r++)
-        if (!post_of(l, r)->at) return false;
+        if (!local_post(l, r)->at) return false;
     return true;
 }
 
@@ -168,10 +59,11 @@ static status all_reduce_direct(const call *k, err *e)
     const size_t element = dtype_bytes(k->type);
     const range own = part_of(k->count, element, l->base.rank, l->base.size);
     void *at[WORLD_RANKS];
-    for (int r = 0; r < l->base.size; r++) at[r] = (char *)post_of(l, r)->at + own.first * element;
+    for (int r = 0; r < l->base.size; r++)
+        at[r] = (char *)local_post(l, r)->at + own.first * element;
     reduce_arrays(at, l->base.size, (const void *const *)at, l->base.size, own.count, k->type,
                   k->op);
-    return meet(l, e);
+    return local_meet(l, e);
 }
 
 // One chunk: own part of all ranks' staged copies, into the own buffer and for the others to fetch.
@@ -183,8 +75,8 @@ static void all_reduce_own_part(const call *k, size_t first, size_t count)
     char *mine = (char *)k->out + (first + own.first) * element;
     const void *from[WORLD_RANKS];
     for (int r = 0; r < l->base.size; r++)
-        from[r] = r == l->base.rank ? mine : stage_of(l, r, l->round) + own.first * element;
-    void *to[2] = {mine, result_of(l, l->base.rank, l->round) + own.first * element};
+        from[r] = r == l->base.rank ? mine : local_stage(l, r, l->round) + own.first * element;
+    void *to[2] = {mine, local_result(l, l->base.rank, l->round) + own.first * element};
     reduce_arrays(to, 2, from, l->base.size, own.count, k->type, k->op);
 }
 
@@ -199,9 +91,9 @@ static void all_reduce_other_parts(const call *k, size_t first, size_t count, bo
         char *mine = (char *)k->out + (first + part.first) * element;
         const size_t at = part.first * element, bytes = part.count * element;
         if (fetch)
-            copy_bytes(mine, result_of(l, r, l->round - 1) + at, bytes);
+            copy_bytes(mine, local_result(l, r, l->round - 1) + at, bytes);
         else
-            copy_bytes(stage_of(l, l->base.rank, l->round + 1) + at, mine, bytes);
+            copy_bytes(local_stage(l, l->base.rank, l->round + 1) + at, mine, bytes);
     }
 }
 
@@ -214,7 +106,7 @@ static status all_reduce_staged(const call *k, err *e)
     for (size_t first = 0; first < k->count || before; first += chunk) {
         const size_t count = first < k->count ? least(chunk, k->count - first) : 0;
         all_reduce_other_parts(k, first, count, false);
-        TRY(meet(k->comm, e));
+        TRY(local_meet(k->comm, e));
         all_reduce_own_part(k, first, count);
         if (before) all_reduce_other_parts(k, first - chunk, before, true);
         before = count;
@@ -229,10 +121,10 @@ static status all_reduce(const call *k, err *e)
     local *l = k->comm;
     const size_t bytes = k->count * dtype_bytes(k->type);
     if (bytes > FLAT_BYTES) {
-        TRY(announce(k, k->out, NULL, 0, e));
+        TRY(local_announce(k, k->out, NULL, 0, e));
         return all_shared(l) ? all_reduce_direct(k, e) : all_reduce_staged(k, e);
     }
-    TRY(announce(k, NULL, k->in, bytes, e));
+    TRY(local_announce(k, NULL, k->in, bytes, e));
     const void *from[WORLD_RANKS];
     for (int r = 0; r < l->base.size; r++) from[r] = shown_by(l, r, bytes);
     void *to[1] = {k->out};
@@ -255,13 +147,13 @@ static status reduce_scatter_staged(const call *k, err *e)
         const size_t count = least(chunk, k->count - first), at = first * element;
         for (int r = 0; r < size; r++)
             if (r != rank)
-                memcpy(stage_of(l, rank, l->round + 1) + (size_t)r * chunk * element,
+                memcpy(local_stage(l, rank, l->round + 1) + (size_t)r * chunk * element,
                        in + (size_t)r * whole + at, count * element);
-        TRY(meet(l, e));
+        TRY(local_meet(l, e));
         const void *from[WORLD_RANKS];
         for (int r = 0; r < size; r++)
             from[r] = r == rank ? in + (size_t)rank * whole + at
-                                : stage_of(l, r, l->round) + (size_t)rank * chunk * element;
+                                : local_stage(l, r, l->round) + (size_t)rank * chunk * element;
         void *to[1] = {(char *)k->out + at};
         reduce_arrays(to, 1, from, size, count, k->type, k->op);
     }
@@ -278,12 +170,12 @@ static status reduce_scatter(const call *k, err *e)
     const bool flat = bytes <= FLAT_BYTES;
     const void *from[WORLD_RANKS];
     void *to[1] = {k->out};
-    TRY(announce(k, flat ? NULL : (void *)(uintptr_t)k->in, k->in, flat ? bytes : 0, e));
+    TRY(local_announce(k, flat ? NULL : (void *)(uintptr_t)k->in, k->in, flat ? bytes : 0, e));
     if (!flat && !all_shared(l)) return reduce_scatter_staged(k, e);
     for (int r = 0; r < l->base.size; r++)
-        from[r] = flat ? shown_by(l, r, bytes) + mine : (const char *)post_of(l, r)->at + mine;
+        from[r] = flat ? shown_by(l, r, bytes) + mine : (const char *)local_post(l, r)->at + mine;
     reduce_arrays(to, 1, from, l->base.size, k->count, k->type, k->op);
-    if (!flat) TRY(meet(l, e));
+    if (!flat) TRY(local_meet(l, e));
 done:
     return result;
 }
@@ -299,11 +191,11 @@ static status all_gather_staged(const call *k, err *e)
     copy_bytes((char *)k->out + (size_t)rank * own, k->in, own);
     for (size_t at = 0; at < own; at += STAGE_BYTES) {
         const size_t bytes = least(STAGE_BYTES, own - at);
-        memcpy(stage_of(l, rank, l->round + 1), (const char *)k->in + at, bytes);
-        TRY(meet(l, e));
+        memcpy(local_stage(l, rank, l->round + 1), (const char *)k->in + at, bytes);
+        TRY(local_meet(l, e));
         for (int i = 1; i < size; i++) {
             const int r = (rank + i) % size;
-            memcpy((char *)k->out + (size_t)r * own + at, stage_of(l, r, l->round), bytes);
+            memcpy((char *)k->out + (size_t)r * own + at, local_stage(l, r, l->round), bytes);
         }
     }
 done:
@@ -316,16 +208,16 @@ static status all_gather(const call *k, err *e)
     local *l = k->comm;
     const size_t own = k->count * dtype_bytes(k->type);
     const bool flat = own <= FLAT_BYTES;
-    TRY(announce(k, flat ? NULL : (void *)(uintptr_t)k->in, k->in, flat ? own : 0, e));
+    TRY(local_announce(k, flat ? NULL : (void *)(uintptr_t)k->in, k->in, flat ? own : 0, e));
     if (!flat && !all_shared(l)) return all_gather_staged(k, e);
     for (int i = 0; i < l->base.size; i++) {
         const int r = (l->base.rank + i) % l->base.size;
         const void *from = r == l->base.rank ? k->in
                            : flat            ? shown_by(l, r, own)
-                                             : post_of(l, r)->at;
+                                             : local_post(l, r)->at;
         copy_bytes((char *)k->out + (size_t)r * own, from, own);
     }
-    if (!flat) TRY(meet(l, e));
+    if (!flat) TRY(local_meet(l, e));
 done:
     return result;
 }
@@ -339,9 +231,9 @@ static status broadcast_staged(const call *k, err *e)
     const bool is_root = l->base.rank == k->root;
     for (size_t at = 0; at < k->count; at += STAGE_BYTES) {
         const size_t bytes = least(STAGE_BYTES, k->count - at);
-        if (is_root) memcpy(stage_of(l, k->root, l->round + 1), (const char *)k->in + at, bytes);
-        TRY(meet(l, e));
-        if (!is_root) memcpy((char *)k->out + at, stage_of(l, k->root, l->round), bytes);
+        if (is_root) memcpy(local_stage(l, k->root, l->round + 1), (const char *)k->in + at, bytes);
+        TRY(local_meet(l, e));
+        if (!is_root) memcpy((char *)k->out + at, local_stage(l, k->root, l->round), bytes);
     }
 done:
     return result;
@@ -352,22 +244,14 @@ static status broadcast(const call *k, err *e)
     status result = OK;
     local *l = k->comm;
     const bool is_root = l->base.rank == k->root, flat = k->count <= FLAT_BYTES;
-    TRY(announce(k, is_root && !flat ? k->out : NULL, k->in, is_root && flat ? k->count : 0, e));
-    const void *from = flat ? shown_by(l, k->root, k->count) : post_of(l, k->root)->at;
+    TRY(local_announce(k, is_root && !flat ? k->out : NULL, k->in, is_root && flat ? k->count : 0,
+                       e));
+    const void *from = flat ? shown_by(l, k->root, k->count) : local_post(l, k->root)->at;
     if (!from) return broadcast_staged(k, e);
     if (!is_root) copy_bytes(k->out, from, k->count);
-    if (!flat) TRY(meet(l, e));
+    if (!flat) TRY(local_meet(l, e));
 done:
     return result;
-}
-
-void local_leave(local *l)
-{
-    post *p = next_post(l);
-    if (world_has_failed(l->world)) return;
-    p->kind = CALL_LEAVE;
-    p->at = NULL;
-    bell_ring(&p->bell, l->round + 1);
 }
 
 status local_run_collective(const call *k, err *e)
@@ -382,6 +266,6 @@ status local_run_collective(const call *k, err *e)
     case CALL_BROADCAST:
         return broadcast(k, e);
     default:
-        return announce(k, NULL, NULL, 0, e);
+        return local_announce(k, NULL, NULL, 0, e);
     }
 }

@@ -1,14 +1,14 @@
 // local_message.c -- send and recv between two ranks of one machine: a ring of bytes per direction.
 //
 // Run by a stream through local.c. A message is a header and its bytes, which wait in the ring
-// while they fit and flow through it when they do not; a long message from memory that both ranks
-// see is only a header, and the receiver copies it from where it lies. Knows nothing of
-// collectives.
+// while they fit and flow through it when they do not. A message from memory of comm_alloc, and a
+// long one between threads, is only a header, and the receiver copies it from where it lies; the
+// sender waits for that with the latter only. Knows nothing of collectives.
 #include "comm/local.h"
 
 #include <string.h>
 
-enum { PIECE_BYTES = 64 << 10, EAGER_BYTES = 1 << 20, ALIGN = 16 };
+enum { PIECE_BYTES = 64 << 10, EAGER_BYTES = 1 << 20, ALIGN = 16, ANNOUNCED = 64 };
 
 typedef struct message {
     uint64_t bytes;
@@ -38,24 +38,58 @@ static uint32_t padded(size_t bytes)
     return (uint32_t)((bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1));
 }
 
-// The other end of this call's channel did not come.
+// The other member of this call's channel; `sends`: this one writes to it.
+static int other_end(const local *l, const channel *c, bool *sends)
+{
+    const ptrdiff_t at = c - l->group->channels;
+    const int from = (int)(at / l->base.size), to = (int)(at % l->base.size);
+    *sends = from == l->base.rank;
+    return *sends ? to : from;
+}
+
+// Why a wait for the other end ended without what it waited for.
 static status absent(const local *l, const channel *c, err *e)
 {
-    const group *g = l->group;
-    const ptrdiff_t at = c - g->channels;
-    const int from = (int)(at / g->size), to = (int)(at % g->size);
-    return world_wait_error(l->world, g->world_rank[from == l->base.rank ? to : from],
-                            "its end of a message", e);
+    bool sends;
+    const int other = other_end(l, c, &sends), other_rank = l->group->world_rank[other];
+    if (world_has_failed(l->world) || !atomic_load(&l->group->members[other].left) ||
+        world_leaver_failed(l->world))
+        return world_wait_error(l->world, other_rank, "its end of a message", e);
+    err why;
+    memset(&why, 0, sizeof why);
+    err_set(&why, E_INTERNAL, "rank %d left the group while rank %d waits %s", other_rank,
+            l->world_rank, sends ? "for it to receive" : "to receive from it");
+    world_fail(l->world, -1, &why); // which of the two is wrong, nobody can tell
+    return err_set(e, E_INTERNAL, "%s", why.text);
+}
+
+// Waits while a number of the channel that the other end changes is `seen`.
+static status wait_change(const local *l, const channel *c, bell *b, uint32_t seen, err *e)
+{
+    bool sends;
+    const int other = other_end(l, c, &sends);
+    return bell_wait(b, seen, &l->group->members[other].left, l->world) ? OK : absent(l, c, e);
+}
+
+// Waits until a counter that the other end advances is `target` or beyond.
+static status wait_counter(const local *l, const channel *c, bell *b, uint32_t target, err *e)
+{
+    status result = OK;
+    uint32_t now;
+    while ((int32_t)((now = bell_read(b)) - target) < 0) TRY(wait_change(l, c, b, now, e));
+done:
+    return result;
 }
 
 static status ring_put(local *l, channel *c, const void *data, size_t bytes, err *e)
 {
+    status result = OK;
     uint32_t written = bell_read(&c->written);
     for (size_t done = 0; done < bytes;) {
         const uint32_t taken = bell_read(&c->taken);
         const size_t now = piece(bytes - done, written, RING_BYTES - (written - taken));
         if (now == 0) {
-            if (!bell_wait(&c->taken, taken, l->world)) return absent(l, c, e);
+            TRY(wait_change(l, c, &c->taken, taken, e));
             continue;
         }
         memcpy(c->ring + (written & (RING_BYTES - 1)), (const char *)data + done, now);
@@ -63,17 +97,19 @@ static status ring_put(local *l, channel *c, const void *data, size_t bytes, err
         written += padded(now);
         bell_ring(&c->written, written);
     }
-    return OK;
+done:
+    return result;
 }
 
 static status ring_take(local *l, channel *c, void *data, size_t bytes, err *e)
 {
+    status result = OK;
     uint32_t taken = bell_read(&c->taken);
     for (size_t done = 0; done < bytes;) {
         const uint32_t written = bell_read(&c->written);
         const size_t now = piece(bytes - done, taken, written - taken);
         if (now == 0) {
-            if (!bell_wait(&c->written, written, l->world)) return absent(l, c, e);
+            TRY(wait_change(l, c, &c->written, written, e));
             continue;
         }
         memcpy((char *)data + done, c->ring + (taken & (RING_BYTES - 1)), now);
@@ -81,7 +117,8 @@ static status ring_take(local *l, channel *c, void *data, size_t bytes, err *e)
         taken += padded(now);
         bell_ring(&c->taken, taken);
     }
-    return OK;
+done:
+    return result;
 }
 
 status local_run_send(const call *k, err *e)
@@ -94,27 +131,37 @@ status local_run_send(const call *k, err *e)
         TRY(heap_take(l->world, RING_BYTES, false, &ring, e));
         c->ring = ring;
     }
-    const bool direct = k->count > EAGER_BYTES && world_sees(l->world, k->in);
+    const bool stays = k->count > 0 && world_holds(l->world, k->in);
+    const bool direct = stays || (k->count > EAGER_BYTES && world_sees(l->world, k->in));
     const message m = {k->count, direct ? k->in : NULL};
-    TRY(ring_put(l, c, &m, sizeof m, e));
     if (direct) {
-        // The receiver takes the header only after it has copied the bytes.
-        if (!bell_wait_for(&c->taken, bell_read(&c->written), l->world)) result = absent(l, c, e);
-    } else {
-        TRY(ring_put(l, c, k->in, k->count, e));
+        TRY(wait_counter(l, c, &c->fetched, c->announced + 1 - ANNOUNCED, e));
+        c->announced++;
     }
+    TRY(ring_put(l, c, &m, sizeof m, e));
+    if (!direct)
+        TRY(ring_put(l, c, k->in, k->count, e));
+    else if (!stays)
+        TRY(wait_counter(l, c, &c->fetched, c->announced, e));
 done:
     return result;
+}
+
+status local_run_send_wait(const call *k, err *e)
+{
+    channel *c = channel_between(k->comm, k->comm->base.rank, k->root);
+    return wait_counter(k->comm, c, &c->received, (uint32_t)k->count, e);
 }
 
 // Waits for the next message's header, and leaves it in the ring.
 static status next_message(local *l, channel *c, message *m, err *e)
 {
+    status result = OK;
     const uint32_t taken = bell_read(&c->taken);
-    while (bell_read(&c->written) == taken)
-        if (!bell_wait(&c->written, taken, l->world)) return absent(l, c, e);
+    while (bell_read(&c->written) == taken) TRY(wait_change(l, c, &c->written, taken, e));
     memcpy(m, c->ring + (taken & (RING_BYTES - 1)), sizeof *m);
-    return OK;
+done:
+    return result;
 }
 
 static status refuse_length(const call *k, const message *m, err *e)
@@ -139,7 +186,11 @@ status local_run_recv(const call *k, err *e)
     if (m.bytes != k->count) return refuse_length(k, &m, e);
     if (m.at) memcpy(k->out, m.at, k->count);
     bell_ring(&c->taken, bell_read(&c->taken) + (uint32_t)sizeof m);
-    if (!m.at) TRY(ring_take(l, c, k->out, k->count, e));
+    if (m.at)
+        bell_ring(&c->fetched, bell_read(&c->fetched) + 1);
+    else
+        TRY(ring_take(l, c, k->out, k->count, e));
+    bell_ring(&c->received, bell_read(&c->received) + 1);
 done:
     return result;
 }

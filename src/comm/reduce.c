@@ -1,13 +1,22 @@
-// reduce.c -- reductions of several arrays, one block of the first-level cache at a time.
+// reduce.c -- reductions of several arrays, one piece of the first-level cache at a time.
 //
 // Called by the local communicator. Plain loops, compiled for three CPU levels, which give the same
-// bits: there are additions and comparisons only, nothing to contract. Knows nothing of ranks or
-// shared memory.
+// bits: there are additions and comparisons only, nothing to contract. The tree of sums is walked
+// as a binary counter: source i joins as many finished sums as i has ones at its end, and each
+// finished sum has a room of its own. Knows nothing of ranks or shared memory.
 #include "comm/reduce.h"
 
 #include <string.h>
 
-enum { BLOCK = 1024 };
+enum { ROOM_BYTES = 4096, ROOMS = 9 };
+_Static_assert(REDUCE_SOURCES <= 1 << (ROOMS - 1),
+               "a source finds at most ROOMS - 1 sums before it");
+
+typedef union room {
+    float f[ROOM_BYTES / sizeof(float)];
+    double d[ROOM_BYTES / sizeof(double)];
+    int64_t i[ROOM_BYTES / sizeof(int64_t)];
+} room;
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -21,94 +30,114 @@ const char *reduce_op_name(reduce_op op)
     return op == REDUCE_SUM ? "sum" : op == REDUCE_MAX ? "max" : "min";
 }
 
-// `from` as floats: where they lie, or widened into `room`.
-INLINE const float *as_floats(float *room, const char *from, size_t n, dtype t)
+// `from` as floats: where they lie, or widened into `r`.
+INLINE const float *load_floats(room *r, const void *from, size_t n, dtype t)
 {
-    if (t == F32) return (const float *)from;
+    if (t == F32) return from;
     if (t == BF16)
-        for (size_t i = 0; i < n; i++) room[i] = bf16_to_float(((const uint16_t *)from)[i]);
+        for (size_t i = 0; i < n; i++) r->f[i] = bf16_to_float(((const uint16_t *)from)[i]);
     else
-        dtype_convert(room, F32, from, F16, n);
-    return room;
+        dtype_convert(r->f, F32, from, F16, n);
+    return r->f;
 }
 
 // The reverse, for reading.
-INLINE const void *from_floats(uint16_t *room, const float *x, size_t n, dtype t)
+INLINE const void *store_floats(uint16_t *to, const float *x, size_t n, dtype t)
 {
     if (t == F32) return x;
     if (t == BF16)
-        for (size_t i = 0; i < n; i++) room[i] = float_to_bf16(x[i]);
+        for (size_t i = 0; i < n; i++) to[i] = float_to_bf16(x[i]);
     else
-        dtype_convert(room, F16, x, F32, n);
-    return room;
+        dtype_convert(to, F16, x, F32, n);
+    return to;
 }
 
-// x enters when it wins, and when it is NaN; a NaN that is in stays, for no comparison takes it
-// out.
-#define DEFINE_COMBINE(name, type)                                                                 \
-    INLINE void name(type *restrict acc, const type *restrict x, size_t n, reduce_op op)           \
+// to[i] = x[i] op y[i]; `to` may be x. y wins a comparison when it is NaN; a NaN in x stays, for no
+// comparison takes it out.
+#define EACH(expression) _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++) to[i] = (expression)
+#define DEFINE_COMBINE(name, type, sum, wins_max, wins_min)                                        \
+    INLINE void name(type *to, const type *x, const type *y, size_t n, reduce_op op)               \
     {                                                                                              \
         if (op == REDUCE_SUM)                                                                      \
-            for (size_t i = 0; i < n; i++) acc[i] += x[i];                                         \
+            EACH(sum);                                                                             \
         else if (op == REDUCE_MAX)                                                                 \
-            for (size_t i = 0; i < n; i++) acc[i] = x[i] > acc[i] || x[i] != x[i] ? x[i] : acc[i]; \
+            EACH((wins_max) ? y[i] : x[i]);                                                        \
         else                                                                                       \
-            for (size_t i = 0; i < n; i++) acc[i] = x[i] < acc[i] || x[i] != x[i] ? x[i] : acc[i]; \
+            EACH((wins_min) ? y[i] : x[i]);                                                        \
     }
-DEFINE_COMBINE(combine_floats, float)
-DEFINE_COMBINE(combine_doubles, double)
+DEFINE_COMBINE(combine_floats, float, x[i] + y[i], y[i] > x[i] || y[i] != y[i],
+               y[i] < x[i] || y[i] != y[i])
+DEFINE_COMBINE(combine_doubles, double, x[i] + y[i], y[i] > x[i] || y[i] != y[i],
+               y[i] < x[i] || y[i] != y[i])
 // Summed unsigned, because a sum may wrap around.
-INLINE void combine_integers(int64_t *restrict acc, const int64_t *restrict x, size_t n,
-                             reduce_op op)
+DEFINE_COMBINE(combine_integers, int64_t, (int64_t)((uint64_t)x[i] + (uint64_t)y[i]), y[i] > x[i],
+               y[i] < x[i])
+
+// The reduction of n elements from byte `at` of every source, in rooms[0] or where a lone source
+// lies. `sums` holds the finished sums from left to right; that of place k lies in rooms[k].
+#define DEFINE_TREE(name, type, field, combine, load)                                              \
+    INLINE const type *name(room *rooms, const void *const *srcs, int src_count, size_t at,        \
+                            size_t n, dtype t, reduce_op op)                                       \
+    {                                                                                              \
+        const type *sums[ROOMS];                                                                   \
+        int held = 0;                                                                              \
+        for (int s = 0; s < src_count; s++) {                                                      \
+            const type *x = load(&rooms[held], (const char *)srcs[s] + at, n, t);                  \
+            for (int ones = s; ones & 1; ones >>= 1) {                                             \
+                held--;                                                                            \
+                combine(rooms[held].field, sums[held], x, n, op);                                  \
+                x = rooms[held].field;                                                             \
+            }                                                                                      \
+            sums[held++] = x;                                                                      \
+        }                                                                                          \
+        for (; held > 1; held--) {                                                                 \
+            combine(rooms[held - 2].field, sums[held - 2], sums[held - 1], n, op);                 \
+            sums[held - 2] = rooms[held - 2].field;                                                \
+        }                                                                                          \
+        return sums[0];                                                                            \
+    }
+#define LOAD_IN_PLACE(room, from, n, t) ((void)(room), (void)(t), (const void *)(from))
+DEFINE_TREE(tree_floats, float, f, combine_floats, load_floats)
+DEFINE_TREE(tree_doubles, double, d, combine_doubles, LOAD_IN_PLACE)
+DEFINE_TREE(tree_integers, int64_t, i, combine_integers, LOAD_IN_PLACE)
+
+INLINE void put(void *const *dsts, int dst_count, size_t at, const void *from, size_t bytes)
 {
-    if (op == REDUCE_SUM)
-        for (size_t i = 0; i < n; i++) acc[i] = (int64_t)((uint64_t)acc[i] + (uint64_t)x[i]);
-    else if (op == REDUCE_MAX)
-        for (size_t i = 0; i < n; i++) acc[i] = x[i] > acc[i] ? x[i] : acc[i];
-    else
-        for (size_t i = 0; i < n; i++) acc[i] = x[i] < acc[i] ? x[i] : acc[i];
+    for (int d = 0; d < dst_count; d++)
+        if ((char *)dsts[d] + at != from) memcpy((char *)dsts[d] + at, from, bytes);
 }
 
-INLINE void block_floats(void *const *dsts, int dst_count, const void *const *srcs, int src_count,
-                         size_t first, size_t n, dtype t, reduce_op op)
+INLINE void piece_floats(room *rooms, void *const *dsts, int dst_count, const void *const *srcs,
+                         int src_count, size_t first, size_t n, dtype t, reduce_op op)
 {
     const size_t element = t == F32 ? 4 : 2, at = first * element;
-    float acc[BLOCK], room[BLOCK];
-    uint16_t packed[BLOCK];
-    memcpy(acc, as_floats(room, (const char *)srcs[0] + at, n, t), n * sizeof *acc);
-    for (int s = 1; s < src_count; s++)
-        combine_floats(acc, as_floats(room, (const char *)srcs[s] + at, n, t), n, op);
-    const void *out = from_floats(packed, acc, n, t);
-    for (int d = 0; d < dst_count; d++) memcpy((char *)dsts[d] + at, out, n * element);
+    uint16_t packed[ROOM_BYTES / sizeof(float)];
+    const float *x = tree_floats(rooms, srcs, src_count, at, n, t, op);
+    put(dsts, dst_count, at, store_floats(packed, x, n, t), n * element);
 }
 
-#define DEFINE_BLOCK_64(name, type, combine)                                                       \
-    INLINE void name(void *const *dsts, int dst_count, const void *const *srcs, int src_count,     \
-                     size_t first, size_t n, dtype t, reduce_op op)                                \
+#define DEFINE_PIECE_64(name, tree)                                                                \
+    INLINE void name(room *rooms, void *const *dsts, int dst_count, const void *const *srcs,       \
+                     int src_count, size_t first, size_t n, dtype t, reduce_op op)                 \
     {                                                                                              \
-        (void)t;                                                                                   \
-        const size_t at = first * sizeof(type), bytes = n * sizeof(type);                          \
-        type acc[BLOCK];                                                                           \
-        memcpy(acc, (const char *)srcs[0] + at, bytes);                                            \
-        for (int s = 1; s < src_count; s++)                                                        \
-            combine(acc, (const type *)((const char *)srcs[s] + at), n, op);                       \
-        for (int d = 0; d < dst_count; d++) memcpy((char *)dsts[d] + at, acc, bytes);              \
+        const size_t at = first * 8;                                                               \
+        put(dsts, dst_count, at, tree(rooms, srcs, src_count, at, n, t, op), n * 8);               \
     }
-DEFINE_BLOCK_64(block_doubles, double, combine_doubles)
-DEFINE_BLOCK_64(block_integers, int64_t, combine_integers)
+DEFINE_PIECE_64(piece_doubles, tree_doubles)
+DEFINE_PIECE_64(piece_integers, tree_integers)
 
-#define BLOCKS(block, t, op)                                                                       \
-    for (size_t i = 0; i < count; i += BLOCK)                                                      \
-    block(dsts, dst_count, srcs, src_count, i, count - i < BLOCK ? count - i : BLOCK, t, op)
+#define PIECES(piece, most, t, op)                                                                 \
+    for (size_t i = 0; i < count; i += most)                                                       \
+    piece(rooms, dsts, dst_count, srcs, src_count, i, count - i < most ? count - i : most, t, op)
 
-#define BLOCKS_BY_OP(block, t)                                                                     \
+#define PIECES_BY_OP(piece, most, t)                                                               \
     do {                                                                                           \
         if (op == REDUCE_SUM)                                                                      \
-            BLOCKS(block, t, REDUCE_SUM);                                                          \
+            PIECES(piece, most, t, REDUCE_SUM);                                                    \
         else if (op == REDUCE_MAX)                                                                 \
-            BLOCKS(block, t, REDUCE_MAX);                                                          \
+            PIECES(piece, most, t, REDUCE_MAX);                                                    \
         else                                                                                       \
-            BLOCKS(block, t, REDUCE_MIN);                                                          \
+            PIECES(piece, most, t, REDUCE_MIN);                                                    \
     } while (0)
 
 // The levels differ in their target attribute only.
@@ -116,16 +145,18 @@ DEFINE_BLOCK_64(block_integers, int64_t, combine_integers)
     static void name(void *const *dsts, int dst_count, const void *const *srcs, int src_count,     \
                      size_t count, dtype t, reduce_op op)                                          \
     {                                                                                              \
+        const size_t floats = ROOM_BYTES / sizeof(float), words = ROOM_BYTES / 8;                  \
+        room rooms[ROOMS];                                                                         \
         if (t == F32)                                                                              \
-            BLOCKS_BY_OP(block_floats, F32);                                                       \
+            PIECES_BY_OP(piece_floats, floats, F32);                                               \
         else if (t == BF16)                                                                        \
-            BLOCKS_BY_OP(block_floats, BF16);                                                      \
+            PIECES_BY_OP(piece_floats, floats, BF16);                                              \
         else if (t == F16)                                                                         \
-            BLOCKS_BY_OP(block_floats, F16);                                                       \
+            PIECES_BY_OP(piece_floats, floats, F16);                                               \
         else if (t == F64)                                                                         \
-            BLOCKS_BY_OP(block_doubles, F64);                                                      \
+            PIECES_BY_OP(piece_doubles, words, F64);                                               \
         else                                                                                       \
-            BLOCKS_BY_OP(block_integers, I64);                                                     \
+            PIECES_BY_OP(piece_integers, words, I64);                                              \
     }
 
 DEFINE_LEVEL(reduce_generic)

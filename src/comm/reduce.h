@@ -1,8 +1,9 @@
 // reduce.h -- the arithmetic of reductions: many arrays into one result.
 //
-// out[i] = src[0][i] op src[1][i] op … op src[n-1][i], in this order, with F32 accumulation for
-// F32, BF16 and F16; each element by itself, so the result does not depend on how a buffer was cut
-// or on the CPU. MAX and MIN of anything and a NaN is NaN.
+// sum(lo, hi) = sum(lo, mid) + sum(mid, hi) over sources lo … hi-1, where mid - lo is the largest
+// power of two below hi - lo; each element by itself, so the result does not depend on how a buffer
+// was cut or on the CPU. F32, BF16 and F16 are accumulated in F32 and rounded once. MAX and MIN go
+// through the same tree; with a NaN they are NaN.
 #ifndef TRIREME_COMM_REDUCE_H
 #define TRIREME_COMM_REDUCE_H
 
@@ -10,10 +11,13 @@
 
 #include <stdbool.h>
 
+enum { REDUCE_SOURCES = 256 };
+
 bool reduce_supports(dtype t);
 
-// Writes the result to each of `dsts`. A destination may be one of the sources (the same address),
-// and must not overlap any in another way. Buffers need the alignment of their element only.
+// Writes the result of 1 to REDUCE_SOURCES arrays to each of `dsts`. A destination may be one of
+// the sources (the same address), and must not overlap any in another way. Buffers need the
+// alignment of their element only.
 void reduce_arrays(void *const *dsts, int dst_count, const void *const *srcs, int src_count,
                    size_t count, dtype t, reduce_op op);
 

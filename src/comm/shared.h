@@ -14,7 +14,7 @@
 
 enum {
     HEAP_EXTENTS = 1 << 15,
-    POST_DATA_BYTES = 32,
+    POST_DATA_BYTES = 24,
     STAGE_BYTES = 256 << 10, // of one area; a member has two halves of two areas (in, result)
     RING_BYTES = 2 << 20,    // a power of two
 };
@@ -29,27 +29,31 @@ typedef struct heap {
     extent extents[HEAP_EXTENTS]; // sorted by `at`
 } heap;
 
-// What a member tells the others in one round. `kind` to `count` describe the call, and must be
+// What a member tells the others in one round. `kind` to `hash` describe the call, and must be
 // equal on all members.
 typedef struct post {
     _Alignas(64) bell bell; // value: the round
-    uint8_t kind, type, op, pad;
-    int32_t root;
+    uint8_t kind, type, op, in_place;
+    int32_t root; // of broadcast; or how many segments
     uint64_t count;
-    void *at; // the buffer that others may read (and write, for all-reduce), or NULL
+    uint64_t hash; // of the segments
+    void *at;      // the buffer that others may read (and write, for all-reduce), or NULL
     uint8_t data[POST_DATA_BYTES];
 } post;
 _Static_assert(sizeof(post) == 64, "a post is one cache line");
 
 typedef struct member {
-    post posts[2]; // by round & 1
+    post posts[2];    // by round & 1
+    _Atomic int left; // it sends and receives nothing any more
 } member;
 
-// Messages from one member to another, in a ring of RING_BYTES. Byte counters modulo 2^32.
+// Messages from one member to another, in a ring of RING_BYTES. All counters are modulo 2^32.
 typedef struct channel {
-    _Alignas(64) bell written; // by the sender
+    _Alignas(64) bell written; // bytes, by the sender
     char *ring;                // set by the sender before its first message
-    _Alignas(64) bell taken;   // by the receiver
+    uint32_t announced;        // messages of which the ring holds the place only; by the sender
+    _Alignas(64) bell taken;   // bytes, by the receiver
+    bell received, fetched;    // messages: all, and those that were announced; by the receiver
 } channel;
 
 typedef struct group {
@@ -95,12 +99,27 @@ status world_wait_error(world *w, int awaited, const char *call, err *e);
 status heap_take(world *w, size_t bytes, bool touch, void **out, err *e);
 void heap_give(world *w, void *p); // NULL allowed
 
+// heap_take and heap_give for a communicator's buffers: pages are taken at once, and counted in d.
+status heap_alloc(world *w, device *d, size_t bytes, void **out, err *e);
+void heap_release(world *w, device *d, void *p, size_t bytes);
+
+// Is p memory of comm_alloc?
+static inline bool world_holds(const world *w, const void *p)
+{
+    const char *at = p;
+    return at >= w->arena && at < w->arena + w->arena_bytes;
+}
+
 // Can every rank address p? Always, when they are threads.
 static inline bool world_sees(const world *w, const void *p)
 {
-    const char *at = p;
-    return w->as_threads || (at >= w->arena && at < w->arena + w->arena_bytes);
+    return w->as_threads || world_holds(w, p);
 }
+
+// For who finds a rank gone: a rank that fails closes its communicators on its way out, and says
+// why only then. Waits for that half a second at most; true when there is a first failure, so that
+// the cause is named and not its consequence.
+bool world_leaver_failed(const world *w);
 
 status group_open(world *w, int size, const int *world_ranks, group **out, err *e);
 // One member leaves.
@@ -108,5 +127,9 @@ void group_leave(world *w, group *g);
 
 // The communicator of member `rank` of g, which it leaves when closed.
 status local_comm_open(world *w, group *g, int rank, comm **out, err *e);
+
+// The communicator of one rank among others: solo, with this world's memory and failures. NULL: of
+// one rank that is alone.
+status solo_comm_open_in(world *w, int world_rank, comm **out, err *e);
 
 #endif

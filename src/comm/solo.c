@@ -1,16 +1,17 @@
 // solo.c -- the communicator of one rank: size one is a size, not a case.
 //
 // Reached through the comm table. Collectives in place are nothing, the others are copies in stream
-// order. Knows nothing of other ranks; after an abort every call fails, as on many ranks.
-#include "comm/comm.h"
-#include "device/device.h"
+// order; after an abort every call fails, as on many ranks. A rank that was split off from others
+// keeps their memory and their failures: what it allocates may serve any communicator of its world.
+#include "comm/shared.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct solo {
     comm base;
+    world *world; // NULL: there are no other ranks
+    int world_rank;
     bool aborted;
     err why;
 } solo;
@@ -18,6 +19,7 @@ typedef struct solo {
 static status solo_check(const comm *c, err *e)
 {
     const solo *s = (const solo *)c;
+    if (s->world && world_has_failed(s->world)) return world_peer_error(s->world, e);
     return s->aborted ? err_set(e, E_PEER, "%s", s->why.text) : OK;
 }
 
@@ -41,10 +43,11 @@ static status run_zero_fill(void *arg, err *e)
 
 static status solo_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
-    (void)c;
     status result = OK;
     stream *s = NULL;
+    world *w = ((const solo *)c)->world;
     *out = NULL;
+    if (w) return heap_alloc(w, d, bytes, out, e);
     if (!d->ops->call) FAIL(E_USAGE, "device %s: its memory cannot be cleared here", d->ops->name);
     TRY(device_alloc(d, MEMORY_DEVICE, bytes, out, e));
     TRY(d->ops->stream_open(d, STREAM_COMM, &s, e));
@@ -62,8 +65,11 @@ done:
 
 static void solo_release(comm *c, device *d, void *p, size_t bytes)
 {
-    (void)c;
-    device_release(d, MEMORY_DEVICE, p, bytes);
+    world *w = ((const solo *)c)->world;
+    if (w)
+        heap_release(w, d, p, bytes);
+    else
+        device_release(d, MEMORY_DEVICE, p, bytes);
 }
 
 static status solo_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, stream *on,
@@ -112,6 +118,39 @@ static status solo_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, 
     return err_set(e, E_INTERNAL, "recv from rank %d: there is one rank", peer);
 }
 
+static status solo_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e)
+{
+    (void)c, (void)messages, (void)on;
+    return err_set(e, E_INTERNAL, "send_wait for rank %d: there is one rank", peer);
+}
+
+// The one rank's part of a run is all of it.
+static status solo_all_gather_segments(comm *c, const comm_segment *s, int segments,
+                                       const void *own, void *whole, dtype t, stream *on, err *e)
+{
+    const size_t element = dtype_bytes(t);
+    status result = solo_check(c, e);
+    for (int i = 0; own && result == OK && i < segments; i++)
+        result = solo_copy(c, (const char *)own + (size_t)s[i].own * element,
+                           (char *)whole + (size_t)s[i].whole * element,
+                           (size_t)s[i].count * element, on, e);
+    return result;
+}
+
+static status solo_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
+                                           const void *whole, void *own, dtype t, reduce_op op,
+                                           stream *on, err *e)
+{
+    (void)op;
+    const size_t element = dtype_bytes(t);
+    status result = solo_check(c, e);
+    for (int i = 0; own && result == OK && i < segments; i++)
+        result = solo_copy(c, (const char *)whole + (size_t)s[i].whole * element,
+                           (char *)own + (size_t)s[i].own * element, (size_t)s[i].count * element,
+                           on, e);
+    return result;
+}
+
 static status solo_barrier(comm *c, err *e)
 {
     return solo_check(c, e);
@@ -120,6 +159,7 @@ static status solo_barrier(comm *c, err *e)
 static void solo_abort(comm *c, const err *why)
 {
     solo *s = (solo *)c;
+    if (s->world) world_fail(s->world, s->world_rank, why);
     if (s->aborted) return;
     s->why = *why;
     s->aborted = true;
@@ -128,9 +168,10 @@ static void solo_abort(comm *c, const err *why)
 static status solo_split(comm *c, int color, int key, comm **out, err *e)
 {
     (void)color, (void)key;
+    const solo *s = (const solo *)c;
     *out = NULL;
     status result = solo_check(c, e);
-    return result == OK ? solo_comm_open(out, e) : result;
+    return result == OK ? solo_comm_open_in(s->world, s->world_rank, out, e) : result;
 }
 
 static const comm_ops solo_ops = {
@@ -144,17 +185,27 @@ static const comm_ops solo_ops = {
     .broadcast = solo_broadcast,
     .send = solo_send,
     .recv = solo_recv,
+    .send_wait = solo_send_wait,
+    .all_gather_segments = solo_all_gather_segments,
+    .reduce_scatter_segments = solo_reduce_scatter_segments,
     .barrier = solo_barrier,
     .abort = solo_abort,
     .split = solo_split,
 };
 
-status solo_comm_open(comm **out, err *e)
+status solo_comm_open_in(world *w, int world_rank, comm **out, err *e)
 {
     solo *s = calloc(1, sizeof *s);
     *out = NULL;
     if (!s) return err_set(e, E_FIT, "no memory for a communicator");
     s->base = (comm){.ops = &solo_ops, .rank = 0, .size = 1};
+    s->world = w;
+    s->world_rank = world_rank;
     *out = &s->base;
     return OK;
+}
+
+status solo_comm_open(comm **out, err *e)
+{
+    return solo_comm_open_in(NULL, 0, out, e);
 }

@@ -12,7 +12,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LEAVER_MS = 500 };
 
 // Address space only: pages are taken when they are written. Shrinks until the limits of the
 // process (ulimit -v, -f) allow it.
@@ -175,6 +178,13 @@ status world_wait_error(world *w, int awaited, const char *call, err *e)
         awaited, call, (double)atomic_load(&w->watchdog_ms) * 1e-3);
     world_fail(w, -1, &why); // the others wait for the same rank, or are it
     return err_set(e, E_PEER, "%s", why.text);
+}
+
+bool world_leaver_failed(const world *w)
+{
+    const struct timespec tick = {0, 1000 * 1000};
+    for (int i = 0; i < LEAVER_MS && !world_has_failed(w); i++) nanosleep(&tick, NULL);
+    return world_has_failed(w);
 }
 
 void world_request_stop(world *w)

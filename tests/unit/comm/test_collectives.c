@@ -60,33 +60,46 @@ static void fill(void *p, dtype t, int rank, size_t count)
     for (size_t i = 0; i < count; i++) put(p, t, i, value(rank, i));
 }
 
+// Where comm.h cuts a range of ranks: after the largest power of two below its length.
+static int middle(int low, int high)
+{
+    int half = 1;
+    while (half * 2 < high - low) half *= 2;
+    return low + half;
+}
+
+static int64_t expect_integer(reduce_op op, int low, int high, size_t i)
+{
+    if (high - low == 1) {
+        int64_t x = 0;
+        put(&x, I64, 0, value(low, i));
+        return x;
+    }
+    const int64_t x = expect_integer(op, low, middle(low, high), i);
+    const int64_t y = expect_integer(op, middle(low, high), high, i);
+    return op == REDUCE_SUM ? x + y : (op == REDUCE_MAX ? y > x : y < x) ? y : x;
+}
+
+static double expect_real(dtype t, reduce_op op, int low, int high, size_t i)
+{
+    if (high - low == 1) {
+        uint64_t x = 0;
+        put(&x, t, 0, value(low, i));
+        return get(&x, t, 0);
+    }
+    const double x = expect_real(t, op, low, middle(low, high), i);
+    const double y = expect_real(t, op, middle(low, high), high, i);
+    if (op == REDUCE_SUM) return t == F64 ? x + y : (double)((float)x + (float)y);
+    return (op == REDUCE_MAX ? y > x : y < x) ? y : x;
+}
+
 // The reduction over `size` ranks at element `i`, into `out`.
 static void expect(void *out, dtype t, reduce_op op, int size, size_t i)
 {
-    uint64_t x = 0;
-    if (t == I64) {
-        int64_t acc = 0, y = 0;
-        for (int r = 0; r < size; r++) {
-            put(&y, t, 0, value(r, i));
-            const bool wins = op == REDUCE_MAX ? y > acc : y < acc;
-            acc = r == 0 ? y : op == REDUCE_SUM ? acc + y : wins ? y : acc;
-        }
-        memcpy(out, &acc, sizeof acc);
-        return;
-    }
-    double acc = 0;
-    for (int r = 0; r < size; r++) {
-        put(&x, t, 0, value(r, i));
-        const double y = get(&x, t, 0);
-        const bool wins = op == REDUCE_MAX ? y > acc : y < acc;
-        if (r == 0)
-            acc = y;
-        else if (op == REDUCE_SUM)
-            acc = t == F64 ? acc + y : (double)((float)acc + (float)y);
-        else
-            acc = wins ? y : acc;
-    }
-    put(out, t, 0, acc);
+    if (t == I64)
+        *(int64_t *)out = expect_integer(op, 0, size, i);
+    else
+        put(out, t, 0, expect_real(t, op, 0, size, i));
 }
 
 static bool in_shared(const seat *s, int place)

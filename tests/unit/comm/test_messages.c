@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include <cmocka.h>
@@ -44,6 +45,7 @@ static status circle(const seat *s, err *e)
             else
                 TRY(comm_recv(s->comm, in, bytes, last, s->stream, e));
         }
+        TRY(comm_send_wait(s->comm, next, i + 1, s->stream, e));
         TRY(s->device->ops->sync(s->stream, e));
         TRY(expect(in, bytes, (unsigned)last + (unsigned)i, e));
     }
@@ -134,6 +136,194 @@ static void test_streams_send_both_ways_at_once(void **state)
     run(2, both_ways_at_once, true);
 }
 
+enum { ANNOUNCED = 64 };
+
+// Both send from shared memory, more than the ring would hold, before either receives.
+static status announce_first(const seat *s, err *e)
+{
+    status result = OK;
+    const size_t each = MIB / 16 + 5;
+    const int peer = 1 - s->comm->rank;
+    unsigned char *in = malloc(each);
+    void *memory = NULL;
+    TRY(comm_alloc(s->comm, s->device, ANNOUNCED * each, &memory, e));
+    unsigned char *out = memory;
+    for (uint64_t round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < ANNOUNCED; i++)
+            fill(out + i * each, each - i, i + (unsigned)s->comm->rank + (unsigned)round);
+        for (unsigned i = 0; i < ANNOUNCED; i++)
+            TRY(comm_send(s->comm, out + i * each, each - i, peer, s->stream, e));
+        for (unsigned i = 0; i < ANNOUNCED; i++) {
+            TRY(comm_recv(s->comm, in, each - i, peer, s->stream, e));
+            TRY(s->device->ops->sync(s->stream, e));
+            TRY(expect(in, each - i, i + (unsigned)peer + (unsigned)round, e));
+        }
+        TRY(comm_send_wait(s->comm, peer, (round + 1) * ANNOUNCED, s->stream, e));
+        TRY(s->device->ops->sync(s->stream, e));
+    }
+done:
+    comm_release(s->comm, s->device, memory, ANNOUNCED * each);
+    free(in);
+    return result;
+}
+
+static void test_both_sides_announce_before_either_receives(void **state)
+{
+    (void)state;
+    run(2, announce_first, false);
+    run(2, announce_first, true);
+}
+
+// Rank 0 sends one more than may be under way, private ones between them; rank 1 comes late.
+static status one_too_many(const seat *s, err *e)
+{
+    status result = OK;
+    void *memory = NULL;
+    char mail = 0;
+    _Atomic int *receives = s->arg;
+    TRY(comm_alloc(s->comm, s->device, 64, &memory, e));
+    for (int i = 0; i <= ANNOUNCED; i++) {
+        if (s->comm->rank == 1 && i == 0) {
+            usleep(50000);
+            atomic_store(receives, 1);
+        }
+        for (int private = 0; private < 2; private ++)
+            TRY(s->comm->rank == 0
+                    ? comm_send(s->comm, private ? &mail : (char *)memory, 1, 1, s->stream, e)
+                    : comm_recv(s->comm, &mail, 1, 0, s->stream, e));
+        TRY(s->device->ops->sync(s->stream, e));
+        if (s->comm->rank == 0 && atomic_load(receives) != (i == ANNOUNCED))
+            FAIL(E_INTERNAL, "send %d %s", i, i == ANNOUNCED ? "did not wait" : "waited");
+    }
+    TRY(comm_barrier(s->comm, e));
+done:
+    comm_release(s->comm, s->device, memory, 64);
+    return result;
+}
+
+static void test_the_sixty_fifth_announcement_waits(void **state)
+{
+    (void)state;
+    _Atomic int receives = 0;
+    crew k = {.ranks = 2, .as_threads = true, .fn = one_too_many, .arg = &receives};
+    assert_int_equal(crew_run(&k), 0);
+}
+
+// After send_wait the buffer is the sender's again; the order of announced and copied ones holds.
+static status reuse(const seat *s, err *e)
+{
+    status result = OK;
+    void *memory = NULL;
+    TRY(comm_alloc(s->comm, s->device, sizeof(uint64_t), &memory, e));
+    uint64_t *shared = memory;
+    for (uint64_t i = 0; i < 3000; i += 2) {
+        uint64_t a = i + 1, b = 0;
+        if (s->comm->rank == 0) {
+            *shared = i;
+            TRY(comm_send(s->comm, shared, sizeof a, 1, s->stream, e));
+            TRY(comm_send(s->comm, &a, sizeof a, 1, s->stream, e));
+            TRY(comm_send_wait(s->comm, 1, i + 1, s->stream, e));
+        } else {
+            TRY(comm_recv(s->comm, &b, sizeof b, 0, s->stream, e));
+            TRY(comm_recv(s->comm, &a, sizeof a, 0, s->stream, e));
+            TRY(s->device->ops->sync(s->stream, e));
+            if (b != i || a != i + 1) FAIL(E_INTERNAL, "message %u is wrong", (unsigned)i);
+        }
+        TRY(s->device->ops->sync(s->stream, e));
+    }
+    if (s->comm->rank == 0 && comm_send_wait(s->comm, 1, 3001, s->stream, e) != E_INTERNAL)
+        return E_USAGE;
+done:
+    comm_release(s->comm, s->device, memory, sizeof(uint64_t));
+    return result;
+}
+
+static void test_a_sent_buffer_is_free_after_send_wait(void **state)
+{
+    (void)state;
+    run(2, reuse, false);
+}
+
+// Rank 0 leaves while rank 1 waits for it in the way that `arg` says.
+static status waits_for_who_left(const seat *s, err *e)
+{
+    status result = OK;
+    void *memory = NULL;
+    char x = 0;
+    const int way = *(const int *)s->arg;
+    TRY(comm_alloc(s->comm, s->device, 64, &memory, e));
+    if (s->comm->rank == 1) {
+        usleep(10000);
+        if (way == 0) TRY(comm_recv(s->comm, &x, 1, 0, s->stream, e));
+        if (way > 0) TRY(comm_send(s->comm, memory, 1, 0, s->stream, e));
+        if (way > 0) TRY(comm_send_wait(s->comm, 0, 1, s->stream, e));
+        TRY(s->device->ops->sync(s->stream, e));
+    }
+done:
+    comm_release(s->comm, s->device, memory, 64);
+    return result;
+}
+
+static void test_a_message_from_a_rank_that_left_is_an_error(void **state)
+{
+    (void)state;
+    const char *const lines[] = {"rank 0 left the group while rank 1 waits to receive from it",
+                                 "rank 0 left the group while rank 1 waits for it to receive"};
+    for (int way = 0; way < 2; way++) {
+        crew k = {.ranks = 2, .as_threads = true, .fn = waits_for_who_left, .arg = &way};
+        alarm(50);
+        assert_int_equal(crew_run(&k), 1);
+        assert_int_equal(k.results[1], E_INTERNAL);
+        assert_string_equal(k.errors[1].text, lines[way]);
+    }
+}
+
+// Rank 0 closes first and says why only then: rank 1 must hear the cause.
+static status leaves_and_fails(const seat *s, err *e)
+{
+    comm *pair = NULL;
+    char x = 0;
+    status result = comm_split(s->comm, 0, 0, &pair, e);
+    if (result == OK && s->comm->rank == 1) {
+        comm_recv(pair, &x, 1, 0, s->stream, e);
+        result = s->device->ops->sync(s->stream, e);
+    }
+    comm_close(pair);
+    if (s->comm->rank == 1) return result;
+    usleep(60000);
+    return err_set(e, E_IO, "disk full");
+}
+
+static void test_who_waits_for_a_leaver_hears_why_it_failed(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .as_threads = true, .fn = leaves_and_fails};
+    assert_int_equal(crew_run(&k), 2);
+    assert_int_equal(k.results[1], E_PEER);
+    assert_string_equal(k.errors[1].text, "rank 0: disk full");
+}
+
+// What was sent before the sender left still arrives.
+static status leaves_after_sending(const seat *s, err *e)
+{
+    status result = OK;
+    char x = 7;
+    if (s->comm->rank == 0) return comm_send(s->comm, &x, 1, 1, s->stream, e);
+    usleep(30000);
+    x = 0;
+    TRY(comm_recv(s->comm, &x, 1, 0, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    if (x != 7) FAIL(E_INTERNAL, "the last message is lost");
+done:
+    return result;
+}
+
+static void test_the_last_message_of_a_leaver_arrives(void **state)
+{
+    (void)state;
+    run(2, leaves_after_sending, false);
+}
+
 static status wrong_length(const seat *s, err *e)
 {
     char text[64] = {0};
@@ -181,6 +371,12 @@ int main(void)
         cmocka_unit_test(test_sizes_around_a_circle),
         cmocka_unit_test(test_a_mebibyte_waits_for_its_receiver),
         cmocka_unit_test(test_streams_send_both_ways_at_once),
+        cmocka_unit_test(test_both_sides_announce_before_either_receives),
+        cmocka_unit_test(test_the_sixty_fifth_announcement_waits),
+        cmocka_unit_test(test_a_sent_buffer_is_free_after_send_wait),
+        cmocka_unit_test(test_a_message_from_a_rank_that_left_is_an_error),
+        cmocka_unit_test(test_who_waits_for_a_leaver_hears_why_it_failed),
+        cmocka_unit_test(test_the_last_message_of_a_leaver_arrives),
         cmocka_unit_test(test_a_wrong_length_is_named),
         cmocka_unit_test(test_impossible_calls_are_refused),
     };

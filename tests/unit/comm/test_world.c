@@ -96,6 +96,64 @@ static void test_memory_comes_back_as_zeros(void **state)
     assert_int_equal(run(&k), 0);
 }
 
+// Each rank asks for what it needs, also from a group of one, whose memory the others see too.
+static status different_sizes(const seat *s, err *e)
+{
+    status result = OK;
+    const int rank = s->comm->rank;
+    const size_t bytes = 100000 * (size_t)(rank + 1);
+    void *p = NULL, *q = NULL;
+    comm *alone = NULL;
+    TRY(comm_split(s->comm, rank, 0, &alone, e));
+    if (rank != 1) TRY(comm_alloc(s->comm, s->device, bytes, &p, e));
+    if (p) memset(p, rank, bytes);
+    TRY(comm_alloc(alone, s->device, bytes, &q, e));
+    *(float *)q = 1;
+    const comm_segment run = {.count = 3, .chunk = 1};
+    TRY(comm_reduce_scatter_segments(s->comm, &run, 1, q, NULL, F32, REDUCE_SUM, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    if (rank == 0 && *(float *)q != 3) FAIL(E_INTERNAL, "the sum is %g", (double)*(float *)q);
+    for (size_t i = 0; p && i < bytes; i++)
+        if (((char *)p)[i] != rank) FAIL(E_INTERNAL, "memory of two ranks overlaps");
+done:
+    comm_release(s->comm, s->device, p, bytes);
+    comm_release(alone, s->device, q, bytes);
+    comm_close(alone);
+    return result;
+}
+
+static void test_ranks_allocate_different_sizes(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 3, .fn = different_sizes};
+    assert_int_equal(run(&k), 0);
+    k.as_threads = true;
+    assert_int_equal(run(&k), 0);
+}
+
+// A failure of a group of one is a failure of its world.
+static status aborts_alone(const seat *s, err *e)
+{
+    comm *alone = NULL;
+    err why = {0};
+    status result = comm_split(s->comm, s->comm->rank, 0, &alone, e);
+    if (result == OK && s->comm->rank == 1) {
+        err_set(&why, E_IO, "disk full");
+        comm_abort(alone, &why);
+    }
+    if (result == OK) result = comm_barrier(s->comm, e);
+    comm_close(alone);
+    return result;
+}
+
+static void test_an_abort_of_a_group_of_one_reaches_everyone(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .as_threads = true, .fn = aborts_alone};
+    assert_int_equal(run(&k), 2);
+    assert_string_equal(k.errors[0].text, "rank 1: disk full");
+}
+
 static status too_much(const seat *s, err *e)
 {
     void *p = NULL;
@@ -334,6 +392,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_splits_form_a_mesh),
         cmocka_unit_test(test_memory_comes_back_as_zeros),
+        cmocka_unit_test(test_ranks_allocate_different_sizes),
+        cmocka_unit_test(test_an_abort_of_a_group_of_one_reaches_everyone),
         cmocka_unit_test(test_too_much_memory_does_not_fit),
         cmocka_unit_test(test_different_calls_are_named),
         cmocka_unit_test(test_different_counts_are_named),

@@ -1,0 +1,158 @@
+// What the counting communicator counts, on one rank and on several, and that it changes nothing.
+#include "comm/trace.h"
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static status expect(const comm *c, trace_kind k, uint64_t calls, double bytes, err *e)
+{
+    const trace_counts *n = trace_comm_counts(c);
+    if (n->kind[k].calls == calls && n->kind[k].bytes == bytes) return OK;
+    return err_set(e, E_INTERNAL, "%s: %d calls and %g bytes, not %d and %g", trace_kind_name(k),
+                   (int)n->kind[k].calls, n->kind[k].bytes, (int)calls, bytes);
+}
+
+static status collectives(const seat *s, comm *c, void *x, err *e)
+{
+    status result = OK;
+    const double n = c->size;
+    float *a = x, *b = a + 1024;
+    for (int i = 0; i < 512; i++) a[i] = 1;
+    TRY(comm_all_reduce(c, a, 512, F32, REDUCE_SUM, s->stream, e));
+    TRY(comm_all_reduce(c, b, 64, BF16, REDUCE_SUM, s->stream, e));
+    TRY(comm_reduce_scatter(c, a, b, 16, F32, REDUCE_SUM, s->stream, e));
+    TRY(comm_all_gather(c, a, b, 16, F64, s->stream, e));
+    TRY(comm_broadcast(c, b, 4000, 0, s->stream, e));
+    TRY(comm_barrier(c, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    if (a[511] != (float)n) FAIL(E_INTERNAL, "the sum is %g", (double)a[511]);
+    TRY(expect(c, TRACE_ALL_REDUCE, 2, 2 * (n - 1) / n * (2048 + 128), e));
+    TRY(expect(c, TRACE_REDUCE_SCATTER, 1, (n - 1) / n * (16 * n * 4), e));
+    TRY(expect(c, TRACE_ALL_GATHER, 1, (n - 1) / n * (16 * n * 8), e));
+    TRY(expect(c, TRACE_BROADCAST, 1, (n - 1) / n * 4000, e));
+    TRY(expect(c, TRACE_SEND, 0, 0, e));
+done:
+    return result;
+}
+
+// Ten elements on four ranks: 3, 3, 3, 1. And three on four: 1, 1, 1, 0.
+static status segments(const seat *s, comm *c, void *x, err *e)
+{
+    status result = OK;
+    const int64_t size = c->size;
+    const comm_segment runs[] = {{.count = 10, .chunk = (10 + size - 1) / size},
+                                 {.whole = 10, .count = 3, .chunk = (3 + size - 1) / size}};
+    double own = 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t first;
+        own += (double)comm_segment_part(&runs[i], c->rank, &first);
+    }
+    if (size == 4 && own != (c->rank == 3 ? 1 : 4)) FAIL(E_INTERNAL, "%g elements are owned", own);
+    trace_comm_reset(c);
+    TRY(comm_reduce_scatter_segments(c, runs, 2, x, NULL, BF16, REDUCE_SUM, s->stream, e));
+    TRY(comm_all_gather_segments(c, runs, 2, NULL, x, F32, s->stream, e));
+    TRY(comm_all_gather_segments(c, runs, 2, NULL, x, F32, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    TRY(expect(c, TRACE_REDUCE_SCATTER, 1, (13 - own) * 2, e));
+    TRY(expect(c, TRACE_ALL_GATHER, 2, 2 * (13 - own) * 4, e));
+    TRY(expect(c, TRACE_ALL_REDUCE, 0, 0, e));
+done:
+    return result;
+}
+
+static status messages(const seat *s, comm *c, void *x, err *e)
+{
+    status result = OK;
+    const int next = (c->rank + 1) % c->size, last = (c->rank + c->size - 1) % c->size;
+    char got[100];
+    if (c->size == 1) return OK;
+    TRY(comm_send(c, x, 100, next, s->stream, e));
+    TRY(comm_recv(c, got, 100, last, s->stream, e));
+    TRY(comm_send_wait(c, next, 1, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    TRY(expect(c, TRACE_SEND, 1, 100, e));
+    TRY(expect(c, TRACE_RECV, 1, 100, e));
+done:
+    return result;
+}
+
+static status counted(const seat *s, err *e)
+{
+    status result = OK;
+    comm *c = NULL, *half = NULL;
+    void *x = NULL;
+    if (trace_comm_counts(s->comm)) FAIL(E_INTERNAL, "what does not count has counts");
+    TRY(comm_split(s->comm, 0, -s->comm->rank, &half, e));
+    TRY(trace_comm_open(half, &c, e));
+    half = NULL;
+    if (c->rank != s->comm->size - 1 - s->comm->rank || c->size != s->comm->size)
+        FAIL(E_INTERNAL, "rank %d of %d", c->rank, c->size);
+    TRY(comm_alloc(c, s->device, 16384, &x, e));
+    TRY(collectives(s, c, x, e));
+    TRY(segments(s, c, x, e));
+    TRY(messages(s, c, x, e));
+    // A call that is refused moves nothing.
+    if (comm_all_reduce(c, x, 8, U8, REDUCE_SUM, s->stream, NULL) != E_INTERNAL) return E_USAGE;
+    TRY(expect(c, TRACE_ALL_REDUCE, 0, 0, e));
+    // A part counts for itself.
+    TRY(comm_split(c, c->rank / 2, 0, &half, e));
+    TRY(comm_all_reduce(half, x, 8, F32, REDUCE_SUM, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    TRY(expect(half, TRACE_ALL_REDUCE, 1, half->size == 2 ? 32 : 0, e));
+    TRY(expect(c, TRACE_ALL_REDUCE, 0, 0, e));
+done:
+    if (c) comm_release(c, s->device, x, 16384);
+    comm_close(half);
+    comm_close(c);
+    return result;
+}
+
+static void test_calls_and_bytes_are_counted(void **state)
+{
+    (void)state;
+    const int sizes[] = {1, 2, 4};
+    for (int i = 0; i < 3; i++) {
+        alarm(50);
+        crew k = {.ranks = sizes[i], .fn = counted};
+        assert_int_equal(crew_run(&k), 0);
+        k.as_threads = true;
+        k.late = true;
+        assert_int_equal(crew_run(&k), 0);
+    }
+}
+
+static status aborted(const seat *s, err *e)
+{
+    comm *part = NULL, *c = NULL;
+    err why = {0};
+    status result = comm_split(s->comm, 0, 0, &part, e);
+    if (result == OK) result = trace_comm_open(part, &c, e);
+    if (result == OK && c->rank == 1) {
+        err_set(&why, E_IO, "disk full");
+        comm_abort(c, &why);
+    }
+    if (result == OK) result = comm_barrier(c, e);
+    comm_close(c ? c : part);
+    return result;
+}
+
+static void test_an_abort_passes_through(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .as_threads = true, .fn = aborted};
+    assert_int_equal(crew_run(&k), 2);
+    assert_string_equal(k.errors[0].text, "rank 1: disk full");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_and_bytes_are_counted),
+        cmocka_unit_test(test_an_abort_passes_through),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
