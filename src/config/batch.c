@@ -1,6 +1,6 @@
-// batch.c -- the batch rule: global_batch = micro_batch * accumulation * ranks; and the number of
-// steps of a run. Called by job_open for what is known then, and by the trainer once ranks, memory
-// and data are. Does not know what fits: its caller gives the limit.
+// batch.c -- the batch rule: global_batch = micro_batch * accumulation * data-parallel ranks; and
+// the number of steps of a run. Called by job_open for what is known then, and by who starts a run
+// once ranks, memory and data are. Does not know what fits: its caller gives the limit.
 #include "config/private.h"
 
 #include "comm/world.h"
@@ -13,68 +13,101 @@ static int64_t min_of(int64_t a, int64_t b)
 }
 
 // The sequences that one forward pass of all ranks takes at least.
-static int64_t unit_of(const job *j, int ranks)
+static int64_t unit_of(const job *j, int64_t data_ranks)
 {
-    return ranks * (j->train.micro_batch ? j->train.micro_batch : 1);
+    return data_ranks * (j->train.micro_batch ? j->train.micro_batch : 1);
 }
 
 int batch_auto_ranks(const job *j, int cores)
 {
-    int most = (int)min_of(cores, WORLD_RANKS);
-    for (int ranks = most; ranks > 1; ranks--)
-        if (j->train.global_batch % unit_of(j, ranks) == 0) return ranks;
-    return 1;
+    int least = (int)min_of(mesh_least_ranks(j), WORLD_RANKS);
+    int most = (int)min_of(cores, WORLD_RANKS), model = j->parallel.pp * j->parallel.tp;
+    if (j->parallel.dp_shard) return least;
+    for (int ranks = most / least * least; ranks > least; ranks -= least)
+        if (j->train.global_batch % unit_of(j, ranks / model) == 0) return ranks;
+    return least;
 }
 
 enum { LISTED = 12 };
 
-// The divisors of `number`, the LISTED smallest.
-static void list_divisors(int64_t number, text *out)
+// The LISTED smallest divisors of `number` that are multiples of `of`, each times `by`.
+static void list_divisors(int64_t number, int64_t of, int64_t by, text *out)
 {
     int listed = 0;
-    for (int64_t d = 1; d <= min_of(number, 4096) && listed <= LISTED; d++) {
+    for (int64_t d = of; d <= min_of(number, 4096) && listed <= LISTED; d += of) {
         if (number % d) continue;
         if (listed == LISTED)
             text_add(out, ", …");
         else
-            text_addf(out, listed ? ", %lld" : "%lld", (long long)d);
+            text_addf(out, listed ? ", %lld" : "%lld", (long long)(d * by));
         listed++;
     }
 }
 
-status batch_check(const job *j, int ranks, err *e)
+// "; valid launch.ranks for 10: 1, 2, 5, 10", or what else can be changed; nothing where there is
+// nothing.
+static void describe_others(const job *j, const mesh *m, text *out)
 {
-    int64_t batch = j->train.global_batch, unit = unit_of(j, ranks), below = batch / unit * unit;
-    text others = {0}, nearest = {0}, with = {0};
-    if (batch % unit == 0) return OK;
-    int64_t micro = j->train.micro_batch ? j->train.micro_batch : 1;
+    int64_t batch = j->train.global_batch, micro = unit_of(j, 1);
+    int model = m->ranks / mesh_data_ranks(m);
     bool divides = batch % micro == 0;
-    text_addf(&others, "valid %s for %lld: ", divides ? "launch.ranks" : "train.micro_batch",
-              (long long)batch);
-    list_divisors(divides ? batch / micro : batch, &others);
+    text list = {0};
+    if (!divides)
+        list_divisors(batch, 1, 1, &list);
+    else if (!j->parallel.dp_shard)
+        list_divisors(batch / micro, j->parallel.dp_replicate, model, &list);
+    if (list.bytes)
+        text_addf(out, "; valid %s for %lld: %s", divides ? "launch.ranks" : "train.micro_batch",
+                  (long long)batch, list.at);
+    text_clear(&list);
+}
+
+static status refuse(const job *j, const mesh *m, err *e)
+{
+    int data = mesh_data_ranks(m);
+    int64_t batch = j->train.global_batch, unit = unit_of(j, data), below = batch / unit * unit;
+    text others = {0}, nearest = {0}, with = {0};
+    describe_others(j, m, &others);
     if (below) text_addf(&nearest, "%lld and ", (long long)below);
     text_addf(&nearest, "%lld", (long long)(below + unit));
     if (j->train.micro_batch)
         text_addf(&with, " x micro_batch %lld = %lld", (long long)j->train.micro_batch,
                   (long long)unit);
     err_set(e, E_USAGE,
-            "train.global_batch: found %lld, not a multiple of %d rank%s%s; nearest valid: %s; %s",
-            (long long)batch, ranks, ranks == 1 ? "" : "s", with.at ? with.at : "", nearest.at,
-            others.at);
+            "train.global_batch: found %lld, not a multiple of %d %srank%s%s; nearest valid: %s%s",
+            (long long)batch, data, data == m->ranks ? "" : "data-parallel ", data == 1 ? "" : "s",
+            with.at ? with.at : "", nearest.at, others.at ? others.at : "");
     text_clear(&others);
     text_clear(&nearest);
     text_clear(&with);
     return E_USAGE;
 }
 
+status batch_check(const job *j, const mesh *m, err *e)
+{
+    int64_t unit = unit_of(j, mesh_data_ranks(m));
+    return j->train.global_batch % unit == 0 ? OK : refuse(j, m, e);
+}
+
+// Does the pipeline run well with so many micro-batches: it is filled, and interleaved ones come in
+// groups of pp.
+static bool fills_pipeline(const job *j, int64_t micros)
+{
+    int pp = j->parallel.pp;
+    if (pp > 1 && j->parallel.schedule == PIPE_INTERLEAVED && micros % pp) return false;
+    return pp == 1 || micros >= 2 * pp;
+}
+
 status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e)
 {
     status result = OK;
-    TRY(batch_check(j, ranks, e));
+    mesh m;
+    TRY(job_solve_mesh(j, ranks, &m, e));
+    TRY(batch_check(j, &m, e));
     if (j->train.micro_batch) goto done;
-    int64_t share = j->train.global_batch / ranks;
+    int64_t share = j->train.global_batch / mesh_data_ranks(&m);
     int64_t micro = micro_limit > 0 ? min_of(share, micro_limit) : share;
-    while (share % micro) micro--;
+    while (micro > 1 && (share % micro || !fills_pipeline(j, share / micro))) micro--;
     j->train.micro_batch = micro;
 done:
     return result;

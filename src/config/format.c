@@ -104,6 +104,24 @@ static void format_betas(const double *beta, text *out)
     text_add(out, "]");
 }
 
+static void format_policies(const policies *p, text *out)
+{
+    bool one = strcmp(p->outer.name, "ddp") == 0;
+    if (one)
+        text_add(out, p->inner.name);
+    else
+        text_addf(out, "[%s, %s]", p->outer.name, p->inner.name);
+}
+
+static void format_sizes(const job *j, const job_key *k, text *out)
+{
+    const int *sizes = *(int *const *)place_of(j, k);
+    size_t count = *(const size_t *)((const char *)j + k->count_at);
+    text_add(out, count ? "[" : k->special);
+    for (size_t i = 0; i < count; i++) text_addf(out, i ? ", %d" : "%d", sizes[i]);
+    text_add(out, count ? "]" : "");
+}
+
 void value_format(const job *j, const job_key *k, text *out)
 {
     bool has_number = k->type <= KEY_NUMBER;
@@ -138,6 +156,12 @@ void value_format(const job *j, const job_key *k, text *out)
     case KEY_BETAS:
         format_betas(place_of(j, k), out);
         break;
+    case KEY_POLICIES:
+        format_policies(place_of(j, k), out);
+        break;
+    case KEY_SIZES:
+        format_sizes(j, k, out);
+        break;
     default:
         format_word(j, k, out);
     }
@@ -157,6 +181,11 @@ void value_free(job *j, const job_key *k)
         free(*parts);
         *parts = NULL;
         *count = 0;
+    } else if (k->type == KEY_SIZES) {
+        int **sizes = (int **)((char *)j + k->at);
+        free(*sizes);
+        *sizes = NULL;
+        *(size_t *)((char *)j + k->count_at) = 0;
     }
 }
 
@@ -199,10 +228,11 @@ void value_describe_valid(const job_key *k, text *out)
     case KEY_BETAS:
         text_add(out, "two numbers from 0 to below 1, as [0.9, 0.95]");
         break;
-    case KEY_LATER:
-        text_add(out, k->only);
+    case KEY_SIZES:
+        text_add(out, "a list of whole numbers, as [6, 6]");
         break;
     default:
         for (int i = 0; k->words[i]; i++) text_addf(out, i ? ", %s" : "%s", k->words[i]);
+        if (k->type == KEY_POLICIES) text_add(out, ", or two of them as [OUTER, INNER]");
     }
 }

@@ -58,6 +58,7 @@ static status set_all(job *j, err *e)
 {
     status result = OK;
     lr_defaults(&j->lr);
+    scaler_defaults(&j->train.fp16);
     TRY(set_row(j, "optimizer.name", e));
     set_optimizer_defaults(j);
     set_default_out(j);
@@ -152,6 +153,7 @@ void job_close(job *j)
     if (!j) return;
     for (int i = 0; i < JOB_KEY_COUNT; i++) value_free(j, &JOB_KEYS[i]);
     settings_free(j->values);
+    free(j->parallel.blocks);
     free(j->resume_from);
     free(j);
 }

@@ -14,6 +14,8 @@
 #include "model/config.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
+#include "optim/scaler.h"
+#include "parallel/plan.h"
 
 typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
 typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
@@ -47,6 +49,7 @@ typedef struct job {
         int64_t global_batch, micro_batch; // micro_batch 0 = auto until job_solve_batch
         uint64_t seed;
         dtype precision, reduce_dtype;
+        scaler_options fp16; // read where precision is F16
         double clip_grad_norm;
         int64_t eval_every, eval_batches, save_every, keep;
         char *out;
@@ -55,17 +58,32 @@ typedef struct job {
     lr_scaling scaling;
     lr_config lr;
     struct {
-        char *dp;
-        int64_t bucket_bytes;
-        char *unused_parameters;
+        policies dp;      // one word in the file: over dp_shard, and ddp over dp_replicate
+        int dp_shard;     // 0 = auto: what the others leave (job_solve_mesh)
+        int dp_replicate; // as it was given; the mesh may have more
+        int tp, pp;
+        bool sequence_parallel; // never without tp
+        pipe_schedule schedule; // of no effect where pp is 1, and so is virtual_stages
+        int virtual_stages;
+        int *split; // layers of each part of the pipeline, pp x virtual_stages of them; NULL = auto
+        size_t splits;
+        int *blocks; // the same in blocks of the model: with embedding and head
+        bool reshard_after_forward;
         char *recompute;
-        char *offload_path; // NULL: none given
+        memory_tier tier[TIERED];
+        char *offload_path; // an existing folder where a tier is the file's; NULL: none given
+        int64_t offload_block_bytes, offload_depth;
+        int64_t bucket_bytes;
+        hook_options hook;
+        bool no_sync;
+        char *unused_parameters;
     } parallel;
     struct {
         int64_t budget; // bytes; 0 = auto
+        bool fit;       // change the strategy until it fits
     } memory;
     struct {
-        int ranks;            // resolved: auto = the cores that this process may use
+        int ranks;            // resolved: auto = one a core, or as many as the mesh needs
         int threads_per_rank; // resolved: auto = cores / ranks, at least 1
         bool as_threads;
         char *device;
@@ -95,9 +113,16 @@ void job_close(job *j); // NULL allowed
 // what can be said while a job is still being put together.
 status job_check_settings(const char *path, int argc, char *const *argv, err *e);
 
-// The batch rule: global_batch = micro_batch * accumulation * ranks. micro_batch auto: largest
-// divisor of global_batch/ranks that is <= micro_limit (0: no limit). E_USAGE lists the nearest
-// valid global batches and the valid numbers of ranks. A given micro_batch is checked by job_open.
+// The mesh of `ranks` ranks. dp_shard auto takes what the other axes leave; where nothing is ever
+// sharded on it (ddp) those ranks are replicas instead. E_USAGE names launch.ranks, what the sizes
+// make, and the nearest valid numbers. That of launch.ranks is checked by job_open.
+status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
+
+// The batch rule: global_batch = micro_batch * accumulation * data-parallel ranks. micro_batch
+// auto: the largest divisor of a data-parallel rank's share that is <= micro_limit (0: no limit),
+// and with a pipeline leaves at least 2 pp micro-batches, as far as there are so many. E_USAGE
+// lists the nearest valid global batches and the valid numbers of ranks. A given micro_batch is
+// checked by job_open.
 status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
 // steps from epochs or tokens, once the number of samples is known; fills lr.total_steps.
 status job_resolve_steps(job *j, uint64_t samples, err *e);

@@ -6,14 +6,6 @@
 #include <sched.h>
 #include <string.h>
 
-// E_USAGE with the place of a key in front. A format, because every caller has one.
-#define REFUSE(path, ...)                                                                          \
-    do {                                                                                           \
-        result = err_set(e, E_USAGE, __VA_ARGS__);                                                 \
-        setting_prefix(j->values, settings_of(j->values, path), e);                                \
-        goto done;                                                                                 \
-    } while (0)
-
 static bool given(const job *j, const char *path)
 {
     return setting_is_given(settings_of(j->values, path));
@@ -66,6 +58,12 @@ static status check_applies(const job *j, err *e)
         if (k->rules)
             REFUSE(k->path, "not a parameter of the optimizer %s (optimizer.name)",
                    optim_rule_of(&j->optimizer)->name);
+        if (k->hooks)
+            REFUSE(k->path, "not a parameter of the hook %s (parallel.hook.name)",
+                   key_find("parallel.hook.name")->words[j->parallel.hook.kind]);
+        if (k->precisions)
+            REFUSE(k->path, "not a parameter of the precision %s (train.precision); valid: fp16",
+                   dtype_name(j->train.precision));
     }
     if (j->lr.name == LR_ONE_CYCLE && !given(j, "lr_schedule.cycle_min_lr"))
         REFUSE("lr_schedule.cycle_min_lr", "not given; OneCycle needs it");
@@ -130,14 +128,20 @@ static status resolve_launch(job *j, err *e)
 {
     status result = OK;
     int all = cores(), threads = j->launch.threads_per_rank;
+    mesh m;
     if (j->train.micro_batch > j->train.global_batch)
         REFUSE("train.micro_batch", "found %lld; valid: at most train.global_batch, which is %lld",
                (long long)j->train.micro_batch, (long long)j->train.global_batch);
     if (!j->launch.ranks) j->launch.ranks = batch_auto_ranks(j, threads > 1 ? all / threads : all);
     if (!threads) j->launch.threads_per_rank = all / j->launch.ranks;
     if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;
-    result = batch_check(j, j->launch.ranks, e);
+    result = job_solve_mesh(j, j->launch.ranks, &m, e);
+    if (result != OK) setting_place(j->values, settings_of(j->values, "launch.ranks"), e);
+    if (result != OK) goto done;
+    result = batch_check(j, &m, e);
     if (result != OK) setting_place(j->values, settings_of(j->values, "train.global_batch"), e);
+    if (result != OK) goto done;
+    TRY(job_check_micros(j, &m, e));
 done:
     return result;
 }
@@ -148,6 +152,7 @@ status job_check(job *j, err *e)
     TRY(check_length(j, e));
     TRY(check_applies(j, e));
     TRY(check_data(j, e));
+    TRY(job_check_parallel(j, e));
     TRY(resolve_launch(j, e));
 done:
     return result;

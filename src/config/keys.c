@@ -36,10 +36,20 @@ bool key_is_model_field(const char *path)
     return is_below(path, "model") && !key_find(path);
 }
 
+const job_key *key_of_section(const char *path)
+{
+    for (int i = 0; i < JOB_KEY_COUNT; i++)
+        if (JOB_KEYS[i].flags & KEY_OF_SECTION && is_below(JOB_KEYS[i].path, path))
+            return &JOB_KEYS[i];
+    return NULL;
+}
+
 bool key_applies(const job_key *k, const job *j)
 {
     if (k->schedules && !(k->schedules >> j->lr.name & 1u)) return false;
     if (k->rules && !(k->rules >> j->optimizer.rule & 1u)) return false;
+    if (k->hooks && !(k->hooks >> j->parallel.hook.kind & 1u)) return false;
+    if (k->precisions && !(k->precisions >> j->train.precision & 1u)) return false;
     if (strncmp(k->path, "model.", 6) == 0 && j->own.model) return false;
     if (strcmp(k->path, "model.family") == 0) return !j->model.path;
     if (strcmp(k->path, "train.steps") == 0) return j->train.epochs == 0 && j->train.tokens == 0;

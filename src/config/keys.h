@@ -19,16 +19,18 @@ typedef enum key_type {
     KEY_PATH,     // char *, absolute
     KEY_PARTS,    // data_part * and size_t
     KEY_BETAS,    // two doubles
-    KEY_LATER,    // a scalar, list or map that no version reads yet: nothing but `only`
+    KEY_POLICIES, // policies: one of words, or two of them, outer and inner
+    KEY_SIZES,    // int * and size_t, or auto
 } key_type;
 
 enum { KEY_UNSTORED = -1 }; // `at` of keys whose one supported value is not in struct job
 
 typedef enum key_flag {
-    KEY_MAY_CHANGE = 1, // may differ when a run is resumed
-    KEY_KEEP_AUTO = 2,  // written as auto when it was auto: it does not change results
-    KEY_POSITIVE = 4,   // numbers: above `low`, not equal
-    KEY_OPTIONAL = 8,   // not written when it holds special_value or NULL
+    KEY_MAY_CHANGE = 1,  // may differ when a run is resumed
+    KEY_KEEP_AUTO = 2,   // written as auto when it was auto: it does not change results
+    KEY_POSITIVE = 4,    // numbers: above `low`, not equal
+    KEY_OPTIONAL = 8,    // not written when it holds special_value or NULL
+    KEY_OF_SECTION = 16, // a bare word given to its section is its value
 } key_flag;
 
 typedef struct job_key {
@@ -36,7 +38,7 @@ typedef struct job_key {
     const char *help;
     key_type type;
     unsigned flags;
-    int at, count_at;             // offsets in struct job; count_at of KEY_PARTS
+    int at, count_at;             // offsets in struct job; count_at of KEY_PARTS and KEY_SIZES
     const char *fallback;         // the default as text; NULL: what the struct was prepared with
     const char *const *words;     // NULL-terminated
     const char *const (*also)[2]; // other systems' words and ours, ended by NULL
@@ -44,18 +46,21 @@ typedef struct job_key {
     double low, high;             // inclusive
     const char *special;          // a word for special_value: auto, null
     double special_value;
-    unsigned schedules; // lr_schedule parameters: bits of the lr_names that have it; 0 = any
-    unsigned rules;     // optimizer parameters: bits of the update_rules that have it; 0 = any
+    unsigned schedules;  // lr_schedule parameters: bits of the lr_names that have it; 0 = any
+    unsigned rules;      // optimizer parameters: bits of the update_rules that have it; 0 = any
+    unsigned hooks;      // hook parameters: bits of the hook_kinds that have it; 0 = any
+    unsigned precisions; // bits of the dtypes of train.precision that read it; 0 = any
 } job_key;
 
 extern const job_key JOB_KEYS[];
 extern const int JOB_KEY_COUNT;
 
 // The rows that code names by itself.
-const job_key *key_find(const char *path); // NULL when there is none
-int key_index(const char *path);           // -1 when there is none
-bool key_is_section(const char *path);     // "train", "parallel.offload"
-bool key_is_model_field(const char *path); // "model.layers": read by model/, not by the table
+const job_key *key_find(const char *path);       // NULL when there is none
+int key_index(const char *path);                 // -1 when there is none
+bool key_is_section(const char *path);           // "train", "parallel.offload"
+bool key_is_model_field(const char *path);       // "model.layers": read by model/, not by the table
+const job_key *key_of_section(const char *path); // that a bare word is the value of; NULL: none
 bool key_applies(const job_key *k, const job *j); // to this optimizer, schedule and model
 // Appends the words that may follow `section` ("" for the top), each once.
 void key_list(const char *section, text *out);

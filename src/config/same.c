@@ -26,6 +26,8 @@ static void flatten(const node *map, const char *section, leaves *all)
             text_clear(&path);
             continue;
         }
+        const job_key *bare = key_of_section(path.at);
+        if (bare) text_add(&path, bare->path + path.bytes);
         node_text(c, &value);
         all->at = realloc(all->at, (all->count + 1) * sizeof *all->at);
         if (!all->at) abort();

@@ -75,6 +75,7 @@ void setting_describe(const job_values *v, const setting *s, text *out)
         text_addf(out, "%s:%d", v->file, s->line);
     else
         text_add(out, s->from == ORIGIN_COMMAND_LINE ? "command line" : "default");
+    if (s->note) text_addf(out, " (%s)", s->note);
 }
 
 static void keep_tree(job_values *v, node *tree)
@@ -145,6 +146,8 @@ static status take(job_values *v, const char *path, const node *n, setting_origi
         setting *s = find_setting(v, path);
         return s ? set_value(v, s, n, from, e) : unknown_key(v, path, n, from, e);
     }
+    const job_key *bare = key_of_section(path);
+    if (bare && n->kind == NODE_SCALAR && !node_is_null(n)) return take(v, bare->path, n, from, e);
     if (node_is_null(n)) return OK;
     if (n->kind != NODE_MAP) return not_a_section(v, path, n, from, e);
     for (const node *c = n->first; c; c = c->next) {
@@ -193,7 +196,8 @@ static node *split_list(const char *s)
 static status value_node(const char *path, const char *value, node **out, err *e)
 {
     const job_key *k = key_find(path);
-    bool lists = k && (k->type == KEY_PARTS || k->type == KEY_BETAS);
+    bool lists = k && (k->type == KEY_PARTS || k->type == KEY_BETAS || k->type == KEY_POLICIES ||
+                       k->type == KEY_SIZES);
     text name = {0};
     status result = OK;
     if (value[0] == '[' || value[0] == '{') {

@@ -12,7 +12,8 @@ typedef struct setting {
     char *path;
     const node *value; // borrowed from a tree; NULL: not given
     setting_origin from;
-    int line; // of the file
+    int line;         // of the file
+    const char *note; // what was made of it, when that is not what was said; a literal, or NULL
 } setting;
 
 // struct job's private part.
@@ -44,7 +45,7 @@ void setting_drop(setting *s);
 void setting_prefix(const job_values *v, const setting *s, err *e);
 // The same without the key: "file:line: " or "--".
 void setting_place(const job_values *v, const setting *s, err *e);
-// "default", "job.yaml:3", "command line"
+// "default", "job.yaml:3", "command line", and the note in brackets
 void setting_describe(const job_values *v, const setting *s, text *out);
 
 #endif

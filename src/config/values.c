@@ -45,7 +45,7 @@ static status refuse(const job_key *k, const node *n, err *e)
     return E_USAGE;
 }
 
-static bool same_word(const char *a, const char *b)
+bool value_same_word(const char *a, const char *b)
 {
     for (; *a && *b; a++, b++) {
         char x = *a == '-' ? '_' : *a, y = *b == '-' ? '_' : *b;
@@ -69,7 +69,7 @@ static status check_only(const job_key *k, const char *word, const node *n, err 
     }
     if (!allowed) {
         node_text(n, &found);
-        bool alias = n->kind == NODE_SCALAR && !same_word(n->scalar, word);
+        bool alias = n->kind == NODE_SCALAR && !value_same_word(n->scalar, word);
         err_set(e, E_USAGE, "found %.200s%s%s%s; this version supports %s", found.at,
                 alias ? " (" : "", alias ? word : "", alias ? ")" : "", list.at);
     }
@@ -82,9 +82,9 @@ static status check_only(const job_key *k, const char *word, const node *n, err 
 static int find_word(const job_key *k, const char *s)
 {
     for (int i = 0; k->words[i]; i++)
-        if (same_word(k->words[i], s)) return i;
+        if (value_same_word(k->words[i], s)) return i;
     for (int a = 0; k->also && k->also[a][0]; a++) {
-        if (!same_word(k->also[a][0], s)) continue;
+        if (!value_same_word(k->also[a][0], s)) continue;
         for (int i = 0; k->words[i]; i++)
             if (strcmp(k->words[i], k->also[a][1]) == 0) return i;
     }
@@ -129,12 +129,26 @@ static void store_whole(void *at, const job_key *k, int64_t value)
         memcpy(at, &value, sizeof value);
 }
 
+// Sizes may end in B: 25MiB, 25MB.
+static bool read_bytes(const char *s, int64_t *out)
+{
+    char bare[32];
+    size_t length = strlen(s);
+    bool unit = length > 1 && length < sizeof bare && s[length - 1] == 'B' &&
+                strchr("kKMGTi", s[length - 2]);
+    if (!unit) return text_to_count(s, out);
+    memcpy(bare, s, length);
+    bare[length - 1] = 0;
+    return text_to_count(bare, out);
+}
+
 static status set_whole(void *at, const job_key *k, const node *n, err *e)
 {
     status result = OK;
     int64_t value;
     char word[32];
     bool good = k->type == KEY_DURATION ? text_to_duration_ms(n->scalar, &value)
+                : k->type == KEY_BYTES  ? read_bytes(n->scalar, &value)
                                         : text_to_count(n->scalar, &value);
     if (!good || !in_range(k, (double)value)) return refuse(k, n, e);
     snprintf(word, sizeof word, "%lld", (long long)value);
@@ -232,13 +246,55 @@ static status set_number(double *at, const job_key *k, const node *n, err *e)
     return OK;
 }
 
-static status set_later(const job_key *k, const node *n, err *e)
+static status read_policy(const job_key *k, const node *n, policy *out, err *e)
 {
-    text t = {0};
-    node_text(n, &t);
-    status result = node_is_null(n) ? refuse(k, n, e) : check_only(k, t.at, n, e);
-    text_clear(&t);
+    int i = n->kind == NODE_SCALAR && !node_is_null(n) ? find_word(k, n->scalar) : -1;
+    if (i < 0) return refuse(k, n, e);
+    *out = *policy_find(k->words[i]);
+    return OK;
+}
+
+// One word, or a list of two.
+static status set_policies(policies *at, const job_key *k, const node *n, err *e)
+{
+    status result = OK;
+    const node *first = n->kind == NODE_LIST ? n->first : n;
+    policies both = {.outer = *policy_find("ddp")};
+    const node *second = n->kind == NODE_LIST && first ? first->next : NULL;
+    if (!first || (second && second->next)) return refuse(k, n, e);
+    if (second) TRY(read_policy(k, first, &both.outer, e));
+    TRY(read_policy(k, second ? second : first, &both.inner, e));
+    *at = both;
+done:
     return result;
+}
+
+// auto, or a list of whole numbers.
+static status set_sizes(job *j, const job_key *k, const node *n, err *e)
+{
+    const node *first = n->kind == NODE_LIST ? n->first : n;
+    size_t count = 0;
+    int64_t size;
+    if (n->kind == NODE_SCALAR && !node_is_null(n) && value_same_word(n->scalar, k->special)) {
+        value_free(j, k);
+        return OK;
+    }
+    for (const node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL, count++)
+        if (c->kind != NODE_SCALAR || !text_to_count(c->scalar, &size) ||
+            !in_range(k, (double)size))
+            return refuse(k, n, e);
+    if (!count) return refuse(k, n, e);
+    int *sizes = calloc(count, sizeof *sizes);
+    if (!sizes) return err_set(e, E_IO, "out of memory");
+    const node *c = first;
+    for (size_t i = 0; i < count; i++, c = c->next) {
+        text_to_count(c->scalar, &size);
+        sizes[i] = (int)size;
+    }
+    value_free(j, k);
+    *(int **)((char *)j + k->at) = sizes;
+    *(size_t *)((char *)j + k->count_at) = count;
+    return OK;
 }
 
 status value_set(job *j, const job_key *k, const node *n, err *e)
@@ -246,10 +302,11 @@ status value_set(job *j, const job_key *k, const node *n, err *e)
     void *at = k->at == KEY_UNSTORED ? NULL : (char *)j + k->at;
     if (k->type == KEY_PARTS) return set_parts(j, k, n, e);
     if (k->type == KEY_BETAS) return set_betas(at, k, n, e);
-    if (k->type == KEY_LATER) return set_later(k, n, e);
+    if (k->type == KEY_POLICIES) return set_policies(at, k, n, e);
+    if (k->type == KEY_SIZES) return set_sizes(j, k, n, e);
     if (n->kind != NODE_SCALAR) return refuse(k, n, e);
     bool nothing = node_is_null(n);
-    if (k->special && same_word(k->special, nothing ? "null" : n->scalar))
+    if (k->special && value_same_word(k->special, nothing ? "null" : n->scalar))
         return set_special(at, k);
     if (nothing) return refuse(k, n, e);
     switch (k->type) {

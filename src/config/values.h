@@ -8,6 +8,8 @@
 
 // Checks `n` and stores it. E_USAGE "found …; valid: …": the caller puts file, line and key before.
 status value_set(job *j, const job_key *k, const node *n, err *e);
+// Case, and '-' against '_', do not matter.
+bool value_same_word(const char *a, const char *b);
 // Appends the value as flow YAML, in the one form that reads back to the same value.
 void value_format(const job *j, const job_key *k, text *out);
 // Is there a value? False for keys that are optional and not given.

@@ -84,17 +84,17 @@ done:
     return result;
 }
 
-// The largest micro-batch that divides a rank's share of the global batch and fits.
+// The largest micro-batch that fits, of those that the batch rule allows.
 static status choose_micro_batch(job *j, const inputs *in, int ranks, err *e)
 {
     status result = OK;
-    int64_t own = j->train.global_batch / ranks;
-    for (int64_t micro = own; micro >= 1; micro--) {
+    for (;;) {
         uint64_t bytes;
-        if (own % micro) continue;
-        j->train.micro_batch = micro;
         TRY(plan_total(j, in, ranks, NULL, &bytes, e));
-        if (bytes <= memory_budget(j, ranks)) break;
+        if (bytes <= memory_budget(j, ranks) || j->train.micro_batch == 1) break;
+        int64_t limit = j->train.micro_batch - 1;
+        j->train.micro_batch = 0;
+        TRY(job_solve_batch(j, ranks, limit, e));
     }
 done:
     return result;

@@ -1,8 +1,6 @@
 // session.c -- one rank of a job: device, communicator, trainer. See session.h.
 #include "session/session.h"
 
-#include "parallel/policy.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,17 +11,35 @@ static recompute recompute_of(const char *word)
                                             : RECOMPUTE_NONE;
 }
 
+// Where and how everything lies and travels.
+static void set_strategy(const job *j, trainer_options *out)
+{
+    bool pipeline = j->parallel.pp > 1;
+    out->policies = j->parallel.dp;
+    out->no_sync = j->parallel.no_sync;
+    out->reshard = j->parallel.reshard_after_forward;
+    out->sequence_parallel = j->parallel.sequence_parallel;
+    out->pipeline = pipeline ? j->parallel.schedule : PIPE_1F1B;
+    out->virtual_stages = pipeline ? j->parallel.virtual_stages : 1;
+    out->split = pipeline ? j->parallel.blocks : NULL;
+    out->bucket_bytes = j->parallel.bucket_bytes;
+    out->hook = j->parallel.hook;
+    out->reduce = j->train.reduce_dtype;
+    memcpy(out->tier, j->parallel.tier, sizeof out->tier);
+    out->tier_path = j->parallel.offload_path;
+    out->tier_block_bytes = j->parallel.offload_block_bytes;
+    out->tier_depth = j->parallel.offload_depth;
+    out->recompute = recompute_of(j->parallel.recompute);
+    out->zero_unused = strcmp(j->parallel.unused_parameters, "zero") == 0;
+}
+
 status session_options(const job *j, const inputs *in, int ranks, trainer_options *out, err *e)
 {
     status result = OK;
-    int axes[AXES] = {1, 1, 1, 1, 1};
-    axes[AXIS_DP_REPLICATE] = ranks;
     *out = (trainer_options){.family = in->family,
                              .config = in->config,
-                             .policy = policy_find(j->parallel.dp),
-                             .bucket_bytes = j->parallel.bucket_bytes,
-                             .recompute = recompute_of(j->parallel.recompute),
                              .precision = j->train.precision,
+                             .scaler = j->train.fp16,
                              .micro_batch = j->train.micro_batch,
                              .global_batch = j->train.global_batch,
                              .seq_len = in->seq_len,
@@ -32,15 +48,15 @@ status session_options(const job *j, const inputs *in, int ranks, trainer_option
                              .optimizer = j->optimizer,
                              .lr = j->lr,
                              .clip_grad_norm = j->train.clip_grad_norm,
-                             .zero_unused = strcmp(j->parallel.unused_parameters, "zero") == 0,
                              .skip_nonfinite = j->checks.nonfinite == NONFINITE_SKIP,
                              .replicas_every = j->checks.replicas_every,
                              .train = in->train,
                              .valid = in->valid,
                              .order = j->data.order,
                              .weights = in->weights};
-    out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, ranks);
-    TRY(mesh_make(axes, ranks, &out->mesh, e));
+    set_strategy(j, out);
+    TRY(job_solve_mesh(j, ranks, &out->mesh, e));
+    out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
 done:
     return result;
 }
@@ -66,10 +82,10 @@ status session_save(const session *s, const job *j, const inputs *in, const char
                     char **folder, err *e)
 {
     status result = OK;
+    static const char *const words[] = {[F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
     char *made = NULL;
     if (!config_json)
-        config_json = made = model_config_write(&j->model.config,
-                                                j->train.precision == F32 ? "float32" : "bfloat16");
+        config_json = made = model_config_write(&j->model.config, words[j->train.precision]);
     trainer_save_options o = {.out = j->train.out,
                               .keep = j->train.keep,
                               .config_json = config_json,

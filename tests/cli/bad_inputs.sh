@@ -36,7 +36,28 @@ bad_key '^trireme: --optimizer.lr: found nan; valid' --optimizer.lr nan
 bad_key '^trireme: --optimizer.betas: found \[0.9, 2\]; valid' --optimizer.betas 0.9,2
 bad_key 'optimizer.momentum: not a parameter of the optimizer adamw' --optimizer.momentum 0.9
 bad_key '^trireme: --parallel.dp: found zero4; valid: .*did you mean' --parallel.dp zero4
-bad_key '^trireme: --parallel.dp: found zero3; this version supports ddp' --parallel.dp zero3
+bad_key '^trireme: --parallel.dp: zero3 over dp_replicate shards weights, zero1 over dp_shard does not; valid' --parallel.dp zero3,zero1
+bad_key '^trireme: --parallel.dp: found HYBRID_SHARD, which keeps several copies.*dp_replicate 2 or more' --parallel.dp HYBRID_SHARD
+bad_key '^trireme: --parallel.tp: found 0; valid' --parallel.tp 0
+bad_key '^trireme: job.yaml:6: launch.ranks: found 2, not a multiple of tp 4; nearest valid: 4$' --parallel.tp 4
+bad_key '^trireme: --launch.ranks: found 6, not a multiple of pp 2 x tp 2 = 4; nearest valid: 4 and 8$' --launch.ranks 6 --parallel.tp 2 --parallel.pp 2
+bad_key '^trireme: job.yaml:6: launch.ranks: found 2, not the product of dp_shard 3; valid: 3$' --parallel.dp_shard 3
+bad_key '^trireme: --train.global_batch: found 3, not a multiple of 2 data-parallel ranks.*nearest valid: 2 and 4; valid launch.ranks for 3: 2, 6$' --train.global_batch 3 --parallel.tp 2 --launch.ranks 4
+bad_key '^trireme: --parallel.virtual_stages: found 2, but parallel.pp_schedule is 1f1b' --parallel.virtual_stages 2
+bad_key '^trireme: --parallel.pp_schedule: found interleaved with parallel.virtual_stages 1' --parallel.pp 2 --parallel.pp_schedule interleaved
+bad_key '^trireme: --parallel.pp_schedule: found zb2; valid: gpipe, 1f1b, interleaved, zb; did you mean zb' --parallel.pp_schedule zb2
+bad_key '^trireme: --parallel.split: found 1 numbers; valid: 2, for pp 2' --parallel.pp 2 --parallel.split 1
+bad_key '^trireme: --parallel.split: found 2 layers in all; the model has 1$' --parallel.pp 2 --parallel.split 1,1
+bad_key '^trireme: --parallel.reshard_after_forward: found 4; valid: false, true' --parallel.reshard_after_forward 4
+bad_key '^trireme: --parallel.offload.optimizer: found file; it needs parallel.offload.path' --parallel.offload.optimizer file
+bad_key '^trireme: --parallel.offload.path: found /nowhere, which is not a folder' --parallel.offload '{optimizer: file, path: /nowhere}'
+bad_key '^trireme: --parallel.offload.block_bytes: found 5000; valid: a multiple of 4Ki' --parallel.offload.block_bytes 5000
+bad_key '^trireme: --parallel.hook.name: found powersdg; valid: .*did you mean powersgd' --parallel.hook powersdg
+bad_key '^trireme: --parallel.hook.rank: not a parameter of the hook none' --parallel.hook.rank 2
+bad_key '^trireme: --parallel.hook.start_step: found 1; valid: 2 or more' --parallel.hook '{name: powersgd, start_step: 1}'
+bad_key '^trireme: --train.fp16.hysteresis: not a parameter of the precision fp32' --train.fp16.hysteresis 3
+bad_key '^trireme: --train.fp16.min_loss_scale: found 8; valid: at most 2\^2' --train.precision fp16 --train.fp16 '{min_loss_scale: 8, initial_scale_power: 2}'
+bad_key '^trireme: --launch.device: found cuda; this version supports auto and cpu' --launch.device cuda
 bad_key '^trireme: --launch.ranks: found 0; valid' --launch.ranks 0
 bad_key '^trireme: --launch.ranks: found 100000; valid' --launch.ranks 100000
 bad_key '^trireme: --train.global_batch: found 5, not a multiple of 2 ranks.*nearest valid: 4 and 6.*launch.ranks for 5: 1, 5$' --train.global_batch 5

@@ -23,6 +23,10 @@ static void assert_round_trip(const char *yaml, const char *args)
     assert_memory_equal(&first->optimizer, &second->optimizer, sizeof first->optimizer);
     assert_memory_equal(&first->lr, &second->lr, sizeof first->lr);
     assert_memory_equal(&first->checks, &second->checks, sizeof first->checks);
+    assert_memory_equal(&first->parallel.dp, &second->parallel.dp, sizeof first->parallel.dp);
+    assert_memory_equal(&first->parallel.hook, &second->parallel.hook, sizeof first->parallel.hook);
+    assert_memory_equal(&first->parallel.tier, &second->parallel.tier, sizeof first->parallel.tier);
+    assert_int_equal(first->parallel.splits, second->parallel.splits);
     assert_int_equal(first->launch.ranks, second->launch.ranks);
     assert_string_equal(first->train.out, second->train.out);
     assert_int_equal(first->data.trains, second->data.trains);
@@ -45,6 +49,19 @@ static void job_yaml_reads_back_to_the_same_job(void **state)
     assert_round_trip(MODEL "data:\n  train:\n  - {path: 'a b: \"c\" # \\ \xc3\xa9', weight: 0.1}\n"
                             "  - {path: yes, weight: 3}\n  valid: mock\n",
                       "--train.out|x\ty|--parallel.offload.path|off");
+    assert_round_trip(SMALL "parallel: {dp: [zero1, FULL_SHARD], dp_replicate: 2, dp_shard: 2,\n"
+                            "  tp: 2, sequence_parallel: on, no_sync: off, bucket_bytes: 1000,\n"
+                            "  reshard_after_forward: off, recompute: selective,\n"
+                            "  offload: {weights: host, gradients: device, optimizer: file,\n"
+                            "            path: ., block_bytes: 64Ki, depth: 32},\n"
+                            "  hook: {name: powersgd, rank: 4, start_step: 10, epsilon: 1e-8}}\n"
+                            "memory: {budget: 1Gi, fit: true}\n",
+                      "");
+    assert_round_trip(SMALL,
+                      "--parallel.pp|2|--parallel.pp_schedule|interleaved|"
+                      "--parallel.virtual_stages|2|--model.layers|8|--parallel.split|2,2,2,2");
+    assert_round_trip(SMALL, "--train.precision|fp16|--train.fp16|{hysteresis: 3, loss_scale: 128}|"
+                             "--train.reduce_dtype|fp16|--parallel.hook|bf16");
     assert_round_trip(SMALL "lr_schedule: {name: OneCycle, cycle_min_lr: 1e-5, cycle_max_lr: 1e-3}",
                       "");
     assert_round_trip(SMALL "lr_schedule: {name: WarmupLR, warmup_max_lr: 0.5}", "");
@@ -88,7 +105,9 @@ static void a_solved_batch_is_written(void **state)
 static void explain_tells_values_and_origins(void **state)
 {
     (void)state;
-    job *j = good_job(SMALL "train:\n  seed: 5\n", "--optimizer.lr|1e-3|--model.n_embd|64");
+    job *j = good_job(SMALL "train:\n  seed: 5\n",
+                      "--optimizer.lr|1e-3|--model.n_embd|64|--parallel.hook|bf16|"
+                      "--parallel.sequence_parallel");
     text t = {0};
     job_explain(j, true, &t);
     json_t *root = json_loads(t.at, 0, NULL);
@@ -108,6 +127,9 @@ static void explain_tells_values_and_origins(void **state)
         {"launch.device", "\"cpu\"", "default (auto)"},
         {"train.micro_batch", "\"auto\"", "default"},
         {"parallel.tp", "1", "default"},
+        {"parallel.dp_shard", "\"auto\"", "default"},
+        {"parallel.hook.name", "\"bf16\"", "command line"},
+        {"parallel.sequence_parallel", "false", "command line (off: parallel.tp is 1)"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         const json_t *entry = json_object_get(root, expected[i].path);
@@ -173,6 +195,16 @@ static void words_of_the_table_are_those_of_their_owners(void **state)
         assert_string_equal(key_find("model.family")->words[i], family_name((family)i));
     for (int i = 0; i < 3; i++)
         assert_string_equal(key_find("train.precision")->words[i], dtype_name((dtype)i));
+    for (int i = 0; i < PIPE_SCHEDULES; i++)
+        assert_string_equal(key_find("parallel.pp_schedule")->words[i],
+                            pipe_schedule_name((pipe_schedule)i));
+    for (int i = 0; i < TIERS; i++)
+        assert_string_equal(key_find("parallel.offload.weights")->words[i],
+                            tier_name((memory_tier)i));
+    const job_key *dp = key_find("parallel.dp");
+    for (size_t i = 0; policy_at(i) || dp->words[i]; i++)
+        assert_string_equal(dp->words[i], policy_at(i)->name);
+    for (size_t i = 0; dp->also[i][0]; i++) assert_non_null(policy_find(dp->also[i][1]));
 }
 
 static void check_same(const char *yaml, const char *args, const char *complaint)
@@ -203,6 +235,10 @@ static void a_run_goes_on_only_with_its_own_job(void **state)
                "--memory.budget|1Gi|--checks.watchdog|0|--data.valid|v",
                NULL);
     check_same(SMALL, "--train.epochs|2|--train.micro_batch|2", NULL);
+    check_same(SMALL "parallel: {dp: zero3, tp: 2, pp: 2, hook: powersgd, split: [1, 1]}\n",
+               "--parallel.offload.weights|host|--parallel.no_sync|off|--memory.fit|on", NULL);
+    check_same(SMALL, "--train.precision|fp16", "train.precision (fp32 there, fp16 here)");
+    check_same(SMALL, "--train.reduce_dtype|bf16", "train.reduce_dtype (fp32 there, bf16 here)");
     check_same(SMALL, "--train.global_batch|32|--data.seq_len|8",
                "old.yaml is of another job: data.seq_len (64 there, 8 here), train.global_batch "
                "(64 there, 32 here);");
@@ -210,6 +246,20 @@ static void a_run_goes_on_only_with_its_own_job(void **state)
     check_same(SMALL, "--train.seed|1", "train.seed (0 there, 1 here)");
     check_same(SMALL, "--optimizer.name|sgd", "optimizer.name (adamw there, sgd here)");
     check_same(SMALL, "--data.train|x", "data.train (mock there, ");
+    // An older version's hook had no parameters.
+    put_file("old.yaml", SMALL "train: {steps: 100}\nparallel: {hook: none}\n");
+    j = good_job(SMALL, "");
+    err e = {0};
+    assert_int_equal(job_check_same_run(j, "old.yaml", &e), E_USAGE);
+    assert_null(strstr(e.text, "parallel"));
+    job_close(j);
+    j = good_job(SMALL, "--train.precision|fp16");
+    t = yaml_of(j);
+    put_file("old.yaml", t.at);
+    text_clear(&t);
+    job_close(j);
+    check_same(SMALL, "--train.precision|fp16|--train.fp16.hysteresis|3",
+               "train.fp16.hysteresis (2 there, 3 here)");
     put_file("old.yaml", "a: [");
     check_same(SMALL, "", "old.yaml:");
 }

@@ -23,7 +23,7 @@ static void everything_but_model_and_data_has_a_default(void **state)
     assert_true(j->optimizer.eps == 1e-8 && j->optimizer.weight_decay == 0.1);
     assert_int_equal(j->lr.name, LR_COSINE);
     assert_int_equal(j->lr.warmup_steps, 100);
-    assert_string_equal(j->parallel.dp, "ddp");
+    assert_string_equal(j->parallel.dp.inner.name, "ddp");
     assert_int_equal(j->parallel.bucket_bytes, 25 << 20);
     assert_string_equal(j->parallel.recompute, "none");
     assert_true(j->launch.ranks >= 1 && j->launch.threads_per_rank >= 1);
@@ -73,7 +73,7 @@ static void the_documents_own_example_is_understood(void **state)
     assert_int_equal(j->scaling, LR_SCALE_SQRT);
     assert_int_equal(j->lr.name, LR_WSD);
     assert_int_equal(j->lr.decay_steps, 50);
-    assert_string_equal(j->parallel.dp, "ddp");
+    assert_string_equal(j->parallel.dp.inner.name, "ddp");
     assert_string_equal(j->parallel.offload_path, "/off");
     assert_int_equal(j->parallel.bucket_bytes, 1 << 20);
     assert_string_equal(j->parallel.unused_parameters, "zero");
@@ -120,7 +120,7 @@ static void words_of_other_systems_are_understood(void **state)
         text args = {0};
         text_addf(&args, "--parallel.dp|%s", words[i]);
         job *j = good_job(SMALL, args.at);
-        assert_string_equal(j->parallel.dp, "ddp");
+        assert_string_equal(j->parallel.dp.inner.name, "ddp");
         job_close(j);
         text_clear(&args);
     }

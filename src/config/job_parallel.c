@@ -1,0 +1,164 @@
+// job_parallel.c -- keys of parallel: that must agree with each other and with the model. Called by
+// job_check. Does not know what the plan or the graph cannot do: they say so themselves.
+#include "config/private.h"
+
+#include "base/file.h"
+#include "config/values.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Is the value a word (or one of a list) that asks for both data-parallel axes?
+static bool is_hybrid(const node *n)
+{
+    const node *c = n->kind == NODE_LIST ? n->first : n;
+    for (; c; c = n->kind == NODE_LIST ? c->next : NULL)
+        if (c->kind == NODE_SCALAR && (value_same_word(c->scalar, "HYBRID_SHARD") ||
+                                       value_same_word(c->scalar, "HYBRID_SHARD_ZERO2") ||
+                                       value_same_word(c->scalar, "_HYBRID_SHARD_ZERO2")))
+            return true;
+    return false;
+}
+
+static status check_policies(const job *j, err *e)
+{
+    status result = OK;
+    const setting *s = settings_of(j->values, "parallel.dp");
+    text found = {0};
+    result = policies_check(&j->parallel.dp, e);
+    if (result != OK) setting_place(j->values, s, e);
+    if (result != OK) goto done;
+    if (!setting_is_given(s) || !is_hybrid(s->value) || j->parallel.dp_replicate > 1) goto done;
+    node_text(s->value, &found);
+    REFUSE("parallel.dp",
+           "found %.60s, which keeps several copies of the shards; valid: with "
+           "parallel.dp_replicate 2 or more, their number",
+           found.at);
+done:
+    text_clear(&found);
+    return result;
+}
+
+static status check_stages(job *j, err *e)
+{
+    status result = OK;
+    bool interleaved = j->parallel.schedule == PIPE_INTERLEAVED;
+    int virtual = j->parallel.virtual_stages;
+    if (virtual > 1 && !interleaved)
+        REFUSE("parallel.virtual_stages",
+               "found %d, but parallel.pp_schedule is %s; valid: 1, or interleaved", virtual,
+               key_find("parallel.pp_schedule")->words[j->parallel.schedule]);
+    if (j->parallel.pp > 1 && interleaved && virtual == 1)
+        REFUSE("parallel.pp_schedule",
+               "found interleaved with parallel.virtual_stages 1; valid: with 2 or more");
+    if (j->parallel.sequence_parallel && j->parallel.tp == 1) {
+        j->parallel.sequence_parallel = false;
+        j->values->rows[key_index("parallel.sequence_parallel")].note = "off: parallel.tp is 1";
+    }
+done:
+    return result;
+}
+
+// What people count are layers. Embedding and head, blocks of their own but in the mlp family, go
+// with the first and the last part.
+static status check_split(job *j, err *e)
+{
+    status result = OK;
+    const model_config *c = &j->model.config;
+    int64_t sum = 0;
+    int parts = j->parallel.pp > 1 ? j->parallel.pp * j->parallel.virtual_stages : 1;
+    if (!j->parallel.splits) goto done;
+    if ((int)j->parallel.splits != parts)
+        REFUSE("parallel.split", "found %zu numbers; valid: %d, for pp %d x virtual_stages %d",
+               j->parallel.splits, parts, j->parallel.pp,
+               j->parallel.pp > 1 ? j->parallel.virtual_stages : 1);
+    j->parallel.blocks = calloc(j->parallel.splits, sizeof *j->parallel.blocks);
+    if (!j->parallel.blocks) FAIL(E_IO, "out of memory");
+    for (size_t i = 0; i < j->parallel.splits; i++)
+        sum += j->parallel.blocks[i] = j->parallel.split[i];
+    if (j->own.model) goto done; // its blocks are counted as they are, when it is traced
+    if (sum != c->layers)
+        REFUSE("parallel.split", "found %lld layers in all; the model has %lld", (long long)sum,
+               (long long)c->layers);
+    if (c->family == FAMILY_MLP) goto done;
+    j->parallel.blocks[0]++;
+    j->parallel.blocks[parts - 1]++;
+done:
+    return result;
+}
+
+static status check_offload(const job *j, err *e)
+{
+    status result = OK;
+    static const char *const keys[TIERED] = {
+        "parallel.offload.weights", "parallel.offload.gradients", "parallel.offload.optimizer"};
+    const char *path = j->parallel.offload_path;
+    for (int t = 0; t < TIERED; t++) {
+        if (j->parallel.tier[t] != TIER_FILE) continue;
+        if (!path) REFUSE(keys[t], "found file; it needs parallel.offload.path, a folder");
+        if (!file_is_directory(path))
+            REFUSE("parallel.offload.path",
+                   "found %s, which is not a folder; valid: an existing folder of this machine",
+                   path);
+    }
+    if (j->parallel.offload_block_bytes % 4096)
+        REFUSE("parallel.offload.block_bytes", "found %lld; valid: a multiple of 4Ki",
+               (long long)j->parallel.offload_block_bytes);
+done:
+    return result;
+}
+
+static status check_hook(const job *j, err *e)
+{
+    status result = OK;
+    const hook_options *h = &j->parallel.hook;
+    bool keeps = h->error_feedback || h->warm_start;
+    if (h->kind == HOOK_POWERSGD && keeps && h->start_step < 2)
+        REFUSE("parallel.hook.start_step",
+               "found %lld; valid: 2 or more, or any with error_feedback and warm_start false",
+               (long long)h->start_step);
+done:
+    return result;
+}
+
+static status check_scaler(const job *j, err *e)
+{
+    status result = OK;
+    const scaler_options *s = &j->train.fp16;
+    if (j->train.precision == F16 && s->loss_scale == 0 &&
+        s->min_scale > ldexp(1, s->initial_power))
+        REFUSE("train.fp16.min_loss_scale",
+               "found %g; valid: at most 2^%d (train.fp16.initial_scale_power)", s->min_scale,
+               s->initial_power);
+done:
+    return result;
+}
+
+status job_check_parallel(job *j, err *e)
+{
+    status result = OK;
+    TRY(check_policies(j, e));
+    TRY(check_stages(j, e));
+    TRY(check_split(j, e));
+    TRY(check_offload(j, e));
+    TRY(check_hook(j, e));
+    TRY(check_scaler(j, e));
+done:
+    return result;
+}
+
+status job_check_micros(const job *j, const mesh *m, err *e)
+{
+    status result = OK;
+    int data = mesh_data_ranks(m), pp = j->parallel.pp;
+    int64_t micro = j->train.micro_batch ? j->train.micro_batch : 1;
+    int64_t micros = j->train.global_batch / data / micro;
+    if (pp > 1 && j->parallel.schedule == PIPE_INTERLEAVED && micros % pp)
+        REFUSE("parallel.pp_schedule",
+               "found interleaved with %lld micro-batches in a step (global_batch %lld / %d "
+               "data-parallel ranks / micro_batch %lld); valid: a multiple of pp %d",
+               (long long)micros, (long long)j->train.global_batch, data, (long long)micro, pp);
+done:
+    return result;
+}
