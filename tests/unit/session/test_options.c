@@ -1,0 +1,101 @@
+// What a job says arrives in the trainer's options: strategy, mesh, learning rate, scaler.
+#include "session/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { ARGS_MAX = 12 };
+
+// `arg` ends with NULL. The options borrow from the job.
+static job *options_of(const char *const *arg, int ranks, trainer_options *out)
+{
+    static const char *const model[] = {"--model.family=gpt2", "--model.layers=4",
+                                        "--data.train=mock", "--train.micro_batch=1"};
+    char *argv[ARGS_MAX];
+    int argc = 0;
+    job *j = NULL;
+    inputs in = {.seq_len = 8};
+    err e = {.code = OK};
+    for (size_t i = 0; i < sizeof model / sizeof model[0]; i++) argv[argc++] = (char *)model[i];
+    for (; *arg; arg++) argv[argc++] = (char *)*arg;
+    if (job_open(NULL, argc, argv, &j, &e) != OK) fail_msg("%s", e.text);
+    in.family = family_find(j->model.config.family);
+    in.config = &j->model.config;
+    if (session_options(j, &in, ranks, out, &e) != OK) fail_msg("%s", e.text);
+    return j;
+}
+
+static void a_strategy_arrives_whole(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {
+        "--parallel={dp: [zero1, zero3], dp_replicate: 2, tp: 2, pp: 2, sequence_parallel: on,"
+        " pp_schedule: interleaved, virtual_stages: 2, split: [1, 1, 1, 1], bucket_bytes: 1Ki,"
+        " reshard_after_forward: off, recompute: full, no_sync: off, unused_parameters: zero,"
+        " offload: {weights: host, optimizer: file, path: /tmp, block_bytes: 8Ki, depth: 3},"
+        " hook: {name: powersgd, rank: 3}}",
+        "--train.precision=fp16", "--train.reduce_dtype=bf16", "--train.fp16.hysteresis=7", NULL};
+    trainer_options o;
+    job *j = options_of(arg, 16, &o);
+    assert_string_equal(o.policies.outer.name, "zero1");
+    assert_string_equal(o.policies.inner.name, "zero3");
+    static const int size[AXES] = {2, 2, 2, 1, 2};
+    for (int a = 0; a < AXES; a++) assert_int_equal(o.mesh.size[a], size[a]);
+    assert_true(!o.no_sync && o.reshard == 0 && o.sequence_parallel && o.zero_unused);
+    assert_true(o.pipeline == PIPE_INTERLEAVED && o.virtual_stages == 2);
+    static const int blocks[] = {2, 1, 1, 2}; // with embedding and head
+    int all = 0;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(o.split[i], blocks[i]);
+        all += o.split[i];
+    }
+    assert_int_equal(all, o.family->blocks(o.config));
+    assert_int_equal(o.bucket_bytes, 1024);
+    assert_true(o.hook.kind == HOOK_POWERSGD && o.hook.rank == 3 && o.hook.start_step == 1000);
+    assert_true(o.precision == F16 && o.reduce == BF16 && o.scaler.hysteresis == 7);
+    assert_int_equal(o.tier[TIERED_WEIGHTS], TIER_HOST);
+    assert_int_equal(o.tier[TIERED_GRADIENTS], TIER_DEVICE);
+    assert_int_equal(o.tier[TIERED_OPTIMIZER], TIER_FILE);
+    assert_string_equal(o.tier_path, "/tmp");
+    assert_true(o.tier_block_bytes == 8192 && o.tier_depth == 3);
+    assert_int_equal(o.recompute, RECOMPUTE_FULL);
+    assert_int_equal(o.rank, 0);
+    job_close(j);
+}
+
+static void without_a_pipeline_its_keys_have_no_effect(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {
+        "--parallel={pp_schedule: interleaved, virtual_stages: 2, split: [4]}", NULL};
+    trainer_options o;
+    job *j = options_of(arg, 2, &o);
+    assert_true(o.pipeline == PIPE_1F1B && o.virtual_stages == 1 && !o.split);
+    assert_true(o.no_sync && o.reshard == 1 && !o.zero_unused);
+    job_close(j);
+}
+
+static void the_rate_is_scaled_by_data_parallel_ranks(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--optimizer={lr: 0.5, lr_scaling: linear}",
+                                      "--parallel.tp=2", "--parallel.pp=2", NULL};
+    trainer_options o;
+    job *j = options_of(arg, 8, &o);
+    assert_true(o.optimizer.lr == 1);
+    job_close(j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_strategy_arrives_whole),
+        cmocka_unit_test(without_a_pipeline_its_keys_have_no_effect),
+        cmocka_unit_test(the_rate_is_scaled_by_data_parallel_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
