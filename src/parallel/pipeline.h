@@ -6,6 +6,8 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
+
 typedef enum pipe_kind {
     PIPE_FORWARD,
     PIPE_BACKWARD,        // both halves
@@ -32,6 +34,11 @@ typedef enum pipe_schedule {
     PIPE_SCHEDULES
 } pipe_schedule;
 
+// Does it run the backward of a stage in two halves?
+static inline bool pipe_schedule_halves(pipe_schedule s)
+{
+    return s == PIPE_ZB;
+}
 const char *pipe_schedule_name(pipe_schedule s); // the job file's word
 // E_USAGE when the combination is impossible, naming parallel.pp_schedule, what was found and what
 // is valid. Chunk c of stage s is part c*stages + s of the model; virtual_stages is 1 but for
@@ -40,8 +47,10 @@ const char *pipe_schedule_name(pipe_schedule s); // the job file's word
 status pipeline_make(pipe_schedule s, int stages, int virtual_stages, int micros, int stage,
                      pipe_list *out, err *e);
 void pipe_list_clear(pipe_list *l);
-// The share of a stage's time that is idle, in closed form: (p-1)/(m+p-1) for GPipe and 1F1B, less
-// by v for interleaved; zero-bubble with forward, input and weight halves of equal cost.
+// The share of a step in which a stage is idle, in closed form, when chunks cost the same and
+// messages nothing. GPipe and 1F1B: (p-1)/(m+p-1); interleaved: (p-1)/(vm+p-1); zero-bubble, when
+// forward, input half and weight half cost the same: (p-1)/(3m+p-1), and with m < p micro-batches
+// p-m more on both sides, as the first gradient is late by these.
 double pipeline_bubble(pipe_schedule s, int stages, int virtual_stages, int micros);
 
 // Cuts `blocks` into `parts` runs of about equal cost: minimises the largest sum (exact, by dynamic
