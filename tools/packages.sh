@@ -5,7 +5,7 @@
 # libdnnl-dev's CMake file asks for OpenCL, which the package only recommends.
 BUILD_PACKAGES="build-essential cmake ninja-build pkg-config
 libdnnl-dev ocl-icd-opencl-dev libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
-libcmocka-dev"
+liburing-dev libcmocka-dev"
 
 # The words of $1 that are not installed, on one line.
 packages_missing() {

@@ -20,6 +20,7 @@ int cmd_checkpoint(int argc, char **argv);
 int cmd_curve(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_bench_train(int argc, char **argv);
+int cmd_bench_tier(int argc, char **argv);
 int cmd_bench_comm(int argc, char **argv); // argv[0] is the collective
 
 // Prints "trireme: <text>" to stderr and returns the status's exit code.

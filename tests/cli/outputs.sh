@@ -24,7 +24,7 @@ ok "$trireme" data inspect toy --json
 expect_json_lines stdout
 
 # ---- Help, version, no arguments
-for command in '' train explain data 'data prepare' 'data inspect' generate eval checkpoint curve bench 'bench train'; do
+for command in '' train explain data 'data prepare' 'data inspect' generate eval checkpoint curve bench 'bench train' 'bench tier'; do
     ok "$trireme" $command --help
     expect_line '^(usage: )?trireme' stdout
     expect_lines 0 stderr

@@ -1,0 +1,150 @@
+// bench_tier.c -- `trireme bench tier`: how fast the file tier of offload writes and reads a
+// folder's disk. Two requests are under way at a time, as in a step that works on one half while
+// the other travels. What is read is checked. Leaves nothing behind.
+//
+// Called by bench.c. It deliberately does not know trainers.
+#include "cmd/cmd.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/flags.h"
+#include "store/tier.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char usage[] =
+    "usage: trireme bench tier --path DIR [--bytes N] [--block N] [--depth N] [--json]\n"
+    "\n"
+    "Writes a file of N bytes in DIR from front to back, then reads it, the way that offload to "
+    "file\n"
+    "does, and prints GB/s (1e9 bytes) of both. The file is gone afterwards.\n"
+    "\n";
+
+enum { REQUEST = 32 << 20, HALVES = 2 };
+
+typedef struct request {
+    const char *path;
+    int64_t bytes, block, depth;
+    bool json, help;
+} request;
+
+static const flag flags[] = {
+    {"--path", FLAG_TEXT, offsetof(request, path), "DIR", "folder on the disk to measure"},
+    {"--bytes", FLAG_COUNT, offsetof(request, bytes), "N", "of the file (1Gi)"},
+    {"--block", FLAG_COUNT, offsetof(request, block), "N", "bytes moved at once (1Mi)"},
+    {"--depth", FLAG_COUNT, offsetof(request, depth), "N", "blocks moved at the same time (8)"},
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "one line of JSON"},
+    {"--help", FLAG_SWITCH, offsetof(request, help), NULL, "this text"},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+// Each page tells its place in the file.
+static uint64_t stamp(uint64_t offset)
+{
+    return (offset + 1) * 0x9e3779b97f4a7c15u;
+}
+
+static void fill(char *at, uint64_t offset, size_t bytes)
+{
+    for (size_t k = 0; k < bytes; k += TIER_ALIGN) *(uint64_t *)(at + k) = stamp(offset + k);
+}
+
+static status check(const char *at, uint64_t offset, size_t bytes, err *e)
+{
+    for (size_t k = 0; k < bytes; k += TIER_ALIGN)
+        if (*(const uint64_t *)(at + k) != stamp(offset + k))
+            return err_set(e, E_IO, "bench tier: the page at %llu is not what was written there",
+                           (unsigned long long)(offset + k));
+    return OK;
+}
+
+// The whole file once; *seconds until the last byte.
+static status pass(tier *t, const request *q, bool write, char *memory, double *seconds, err *e)
+{
+    status result = OK;
+    tier_ticket tickets[HALVES] = {0};
+    const uint64_t bytes = (uint64_t)q->bytes, count = (bytes + REQUEST - 1) / REQUEST;
+    const double began = clock_seconds();
+    for (uint64_t i = 0; i < count + HALVES; i++) {
+        char *half = memory + i % HALVES * REQUEST;
+        if (i >= HALVES) {
+            const uint64_t before = (i - HALVES) * REQUEST;
+            TRY(tier_wait(t, tickets[i % HALVES], e));
+            if (!write)
+                TRY(check(half, before, bytes - before < REQUEST ? bytes - before : REQUEST, e));
+        }
+        if (i >= count) continue;
+        const uint64_t offset = i * REQUEST;
+        const size_t part = bytes - offset < REQUEST ? bytes - offset : REQUEST;
+        if (write) {
+            fill(half, offset, part);
+            TRY(tier_write(t, offset, half, part, &tickets[i % HALVES], e));
+        } else {
+            TRY(tier_read(t, offset, half, part, &tickets[i % HALVES], e));
+        }
+    }
+    *seconds = clock_seconds() - began;
+done:
+    return result;
+}
+
+static status measure(const request *q, err *e)
+{
+    status result = OK;
+    tier *t = NULL;
+    double write_s = 0, read_s = 0;
+    char *memory = aligned_alloc(TIER_ALIGN, HALVES * REQUEST);
+    const tier_options o = {.folder = q->path,
+                            .name = "bench tier",
+                            .bytes = (uint64_t)q->bytes,
+                            .block_bytes = (size_t)q->block,
+                            .depth = (int)q->depth};
+    if (!memory) FAIL(E_IO, "bench tier: no memory for its buffers");
+    TRY(tier_open(&o, &t, e));
+    const char *note = tier_note(t);
+    if (note) fprintf(stderr, "trireme: %s\n", note);
+    for (size_t k = 0; k < HALVES * REQUEST; k += TIER_ALIGN) memory[k] = 1; // the page is there
+    TRY(pass(t, q, true, memory, &write_s, e));
+    TRY(pass(t, q, false, memory, &read_s, e));
+    const double bytes = (double)q->bytes;
+    if (q->json) {
+        printf("{\"write_gb_per_s\":%.4g,\"read_gb_per_s\":%.4g,\"bytes\":%lld,\"block_bytes\":%"
+               "lld,\"depth\":%lld,\"best_way\":%s}\n",
+               bytes * 1e-9 / write_s, bytes * 1e-9 / read_s, (long long)q->bytes,
+               (long long)q->block, (long long)q->depth, note ? "false" : "true");
+    } else {
+        char size[24], block[24];
+        text_bytes(size, bytes);
+        text_bytes(block, (double)q->block);
+        printf("%s in blocks of %s, %lld at a time: write %.3f GB/s, read %.3f GB/s\n", size, block,
+               (long long)q->depth, bytes * 1e-9 / write_s, bytes * 1e-9 / read_s);
+    }
+done:
+    tier_close(t);
+    free(memory);
+    return result;
+}
+
+int cmd_bench_tier(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    request q = {.bytes = 1 << 30, .block = 1 << 20, .depth = 8};
+    TRY(flags_parse(flags, FLAGS, argc, argv, &q, NULL, e));
+    if (q.help) {
+        fputs(usage, stdout);
+        flags_help(flags, FLAGS, stdout);
+        goto done;
+    }
+    if (!q.path) FAIL(E_USAGE, "bench tier: give --path, a folder on the disk to measure");
+    if (q.bytes == 0 || q.bytes % TIER_ALIGN)
+        FAIL(E_USAGE, "bench tier: --bytes: found %lld; valid are multiples of %d",
+             (long long)q.bytes, TIER_ALIGN);
+    if (q.block == 0 || q.depth == 0 || q.depth > INT32_MAX)
+        FAIL(E_USAGE, "bench tier: found --block %lld, --depth %lld; valid are numbers from 1 on",
+             (long long)q.block, (long long)q.depth);
+    TRY(measure(&q, e));
+done:
+    return result == OK ? 0 : cmd_fail(e);
+}

@@ -1,0 +1,121 @@
+// tier_threads.c -- the engine of a tier for systems without io_uring: a few threads that call
+// pread and pwrite. Called by tier.c through tier_engine_ops. It deliberately does not know
+// requests, retries or errors of the disk: those come back as numbers.
+#define _GNU_SOURCE
+#include "store/tier_private.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { WORKERS = 8 };
+
+typedef struct threads {
+    tier_engine base;
+    int fd;
+    unsigned depth;
+    pthread_mutex_t lock; // of all below
+    pthread_cond_t work, finished;
+    tier_io *todo; // a ring of `depth`
+    unsigned todo_first, todo_count;
+    tier_done *done;
+    unsigned done_count;
+    bool stop;
+    unsigned workers;
+    pthread_t worker[WORKERS];
+} threads;
+
+static void *work(void *arg)
+{
+    threads *p = arg;
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        while (!p->todo_count && !p->stop) pthread_cond_wait(&p->work, &p->lock);
+        if (!p->todo_count) break;
+        const tier_io io = p->todo[p->todo_first];
+        p->todo_first = (p->todo_first + 1) % p->depth;
+        p->todo_count--;
+        pthread_mutex_unlock(&p->lock);
+        const ssize_t moved = io.write ? pwrite(p->fd, io.at, io.bytes, (off_t)io.offset)
+                                       : pread(p->fd, io.at, io.bytes, (off_t)io.offset);
+        const int why = errno;
+        pthread_mutex_lock(&p->lock);
+        p->done[p->done_count++] = (tier_done){io.slot, moved < 0 ? -why : moved};
+        pthread_cond_signal(&p->finished);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static void threads_push(tier_engine *g, const tier_io *io)
+{
+    threads *p = (threads *)g;
+    pthread_mutex_lock(&p->lock);
+    p->todo[(p->todo_first + p->todo_count++) % p->depth] = *io;
+    pthread_cond_signal(&p->work);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static status threads_turn(tier_engine *g, bool wait, tier_done *done, unsigned *count, err *e)
+{
+    threads *p = (threads *)g;
+    (void)e;
+    pthread_mutex_lock(&p->lock);
+    while (wait && !p->done_count) pthread_cond_wait(&p->finished, &p->lock);
+    *count = p->done_count;
+    for (unsigned i = 0; i < *count; i++) done[i] = p->done[i];
+    p->done_count = 0;
+    pthread_mutex_unlock(&p->lock);
+    return OK;
+}
+
+static void threads_close(tier_engine *g)
+{
+    threads *p = (threads *)g;
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_cond_broadcast(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    for (unsigned i = 0; i < p->workers; i++) pthread_join(p->worker[i], NULL);
+    pthread_cond_destroy(&p->finished);
+    pthread_cond_destroy(&p->work);
+    pthread_mutex_destroy(&p->lock);
+    free(p->done);
+    free(p->todo);
+    free(p);
+}
+
+// Signals stay with the threads that expect them.
+static void start_workers(threads *p, unsigned count)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (p->workers < count && pthread_create(&p->worker[p->workers], NULL, work, p) == 0)
+        p->workers++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
+{
+    static const tier_engine_ops ops = {threads_push, threads_turn, threads_close};
+    threads *p = calloc(1, sizeof *p);
+    if (!p) return err_set(e, E_IO, "out of memory");
+    p->base = (tier_engine){&ops, sizeof *p + depth * (sizeof *p->todo + sizeof *p->done)};
+    p->fd = fd;
+    p->depth = depth;
+    p->todo = calloc(depth, sizeof *p->todo);
+    p->done = calloc(depth, sizeof *p->done);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->finished, NULL);
+    if (p->todo && p->done) start_workers(p, depth < WORKERS ? depth : WORKERS);
+    if (!p->workers) {
+        threads_close(&p->base);
+        return err_set(e, E_IO, "no memory or no threads for reading and writing a file");
+    }
+    *out = &p->base;
+    return OK;
+}

@@ -1,0 +1,87 @@
+// tier_uring.c -- the engine of a tier that hands blocks to the kernel by io_uring. Called by
+// tier.c through tier_engine_ops. It deliberately does not know requests, retries or errors of the
+// disk: those come back as numbers.
+#include "store/tier_private.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct uring {
+    tier_engine base;
+    struct io_uring ring;
+    int fd;
+} uring;
+
+static void uring_push(tier_engine *g, const tier_io *io)
+{
+    uring *u = (uring *)g;
+    // Never NULL: the ring has an entry for each of the depth blocks.
+    struct io_uring_sqe *entry = io_uring_get_sqe(&u->ring);
+    if (io->write)
+        io_uring_prep_write(entry, u->fd, io->at, (unsigned)io->bytes, io->offset);
+    else
+        io_uring_prep_read(entry, u->fd, io->at, (unsigned)io->bytes, io->offset);
+    io_uring_sqe_set_data64(entry, io->slot);
+}
+
+static status uring_turn(tier_engine *g, bool wait, tier_done *done, unsigned *count, err *e)
+{
+    uring *u = (uring *)g;
+    int rc;
+    do rc = wait ? io_uring_submit_and_wait(&u->ring, 1) : io_uring_submit(&u->ring);
+    while (rc == -EINTR);
+    *count = 0;
+    // Busy and again: the kernel takes the rest with the next turn.
+    if (rc < 0 && rc != -EAGAIN && rc != -EBUSY) {
+        errno = -rc;
+        return err_errno(e, "io_uring");
+    }
+    unsigned head;
+    struct io_uring_cqe *entry;
+    io_uring_for_each_cqe(&u->ring, head, entry)
+    {
+        done[*count].slot = (unsigned)io_uring_cqe_get_data64(entry);
+        done[(*count)++].moved = entry->res;
+    }
+    io_uring_cq_advance(&u->ring, *count);
+    return OK;
+}
+
+static void uring_close(tier_engine *g)
+{
+    uring *u = (uring *)g;
+    io_uring_queue_exit(&u->ring);
+    free(u);
+}
+
+// Kernels before 5.6 have rings, but not the two plain operations.
+static bool knows_operations(struct io_uring *ring)
+{
+    struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
+    const bool knows = probe && io_uring_opcode_supported(probe, IORING_OP_READ) &&
+                       io_uring_opcode_supported(probe, IORING_OP_WRITE);
+    io_uring_free_probe(probe);
+    return knows;
+}
+
+status tier_uring_open(int fd, unsigned depth, tier_engine **out, err *e)
+{
+    static const tier_engine_ops ops = {uring_push, uring_turn, uring_close};
+    uring *u = calloc(1, sizeof *u);
+    int rc = u ? io_uring_queue_init(depth, &u->ring, 0) : -ENOMEM;
+    if (rc == 0 && !knows_operations(&u->ring)) {
+        io_uring_queue_exit(&u->ring);
+        rc = -EOPNOTSUPP;
+    }
+    if (rc != 0) {
+        free(u);
+        return err_set(e, E_IO, "%s", strerror(-rc));
+    }
+    u->base = (tier_engine){&ops, sizeof *u + u->ring.sq.ring_sz + u->ring.cq.ring_sz +
+                                      u->ring.sq.ring_entries * sizeof(struct io_uring_sqe)};
+    u->fd = fd;
+    *out = &u->base;
+    return OK;
+}
