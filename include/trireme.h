@@ -245,8 +245,8 @@ typedef struct trm_tensor {
 // Tensor number `index` of the model; false when there are not so many.
 TRM_API bool trm_trainer_tensor(const trm_trainer *t, int index, trm_tensor *out);
 // Copies a tensor's fp32 values, `count` elements in the order of the file. TRM_USAGE for an
-// unknown name or a count that is not its size. Writing takes rank 0's values for all. Reading is
-// not collective; writing is: *Collective over all ranks.*
+// unknown name or a count that is not its size. Writing takes rank 0's values for all.
+// *Collective over all ranks*, because each of them may hold a part.
 TRM_API trm_status trm_trainer_read(trm_trainer *t, const char *name, float *out, size_t count,
                                     trm_error *error);
 TRM_API trm_status trm_trainer_write(trm_trainer *t, const char *name, const float *in,

@@ -31,6 +31,20 @@ static status find(const trm_trainer *t, const char *name, size_t count, const p
     return err_set(e, E_USAGE, "the model has no tensor %s", name);
 }
 
+// Rank 0's numbers become every rank's.
+static status share(trm_trainer *t, float *values, size_t count, err *e)
+{
+    status result = OK;
+    stream *on = NULL;
+    const session *s = &t->session;
+    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &on, e));
+    TRY(comm_broadcast(s->comm, values, count * sizeof *values, 0, on, e));
+    TRY(s->device->ops->sync(on, e));
+done:
+    s->device->ops->stream_close(on);
+    return result;
+}
+
 static status read_tensor(trm_trainer *t, const char *name, float *out, size_t count, err *e)
 {
     status result = OK;
@@ -38,7 +52,9 @@ static status read_tensor(trm_trainer *t, const char *name, float *out, size_t c
     float *whole = NULL;
     TRY(find(t, name, count, &f, &whole, e));
     TRY(trainer_read_state(t->session.trainer, STATE_WEIGHT, f->param, whole, e));
-    param_file_extract(trainer_get_model(t->session.trainer), f, whole, out);
+    if (t->session.comm->rank == 0)
+        param_file_extract(trainer_get_model(t->session.trainer), f, whole, out);
+    TRY(share(t, out, count, e));
 done:
     free(whole);
     return result;
@@ -59,7 +75,8 @@ static status write_tensor(trm_trainer *t, const char *name, const float *in, si
     float *whole = NULL;
     TRY(find(t, name, count, &f, &whole, e));
     TRY(trainer_read_state(x, STATE_WEIGHT, f->param, whole, e));
-    param_file_insert(trainer_get_model(x), f, in, whole);
+    if (t->session.comm->rank == 0) param_file_insert(trainer_get_model(x), f, in, whole);
+    TRY(share(t, whole, (size_t)trainer_get_model(x)->param[f->param].count, e));
     TRY(trainer_write_state(x, STATE_WEIGHT, f->param, whole, e));
     TRY(trainer_restore(x, trainer_steps_done(x), e));
 done:

@@ -17,11 +17,13 @@ static status log_the_start(run *r, err *e)
 {
     const job *j = r->job;
     const plan *p = trainer_get_plan(r->session.trainer);
+    text strategy = {0};
     monitor_axis axes[AXES];
-    for (int a = 0; a < AXES; a++) axes[a] = (monitor_axis){axis_name((axis)a), p->mesh.size[a]};
+    plan_print_policy(p, &strategy);
+    for (int a = 0; a < AXES; a++) axes[a] = (monitor_axis){axis_name((axis)a), p->o.mesh.size[a]};
     monitor_start s = {.version = TRIREME_VERSION,
                        .model = family_name(j->model.config.family),
-                       .policy = p->policy->name,
+                       .policy = strategy.at,
                        .precision = dtype_name(j->train.precision),
                        .device = j->launch.device,
                        .as = j->launch.as_threads ? "threads" : "processes",
@@ -34,7 +36,9 @@ static status log_the_start(run *r, err *e)
                        .steps = j->train.steps,
                        .tokens_per_step = j->train.global_batch * j->data.seq_len,
                        .resumed_from = r->start->resume ? (int64_t)r->start->resume_step : -1};
-    return log_start(r->log, &s, e);
+    status result = log_start(r->log, &s, e);
+    text_clear(&strategy);
+    return result;
 }
 
 status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
@@ -95,9 +99,10 @@ static status save(run *r, err *e)
     r->saved_step = step;
     r->has_saved = true;
     if (r->rank > 0) goto done;
-    const plan *p = trainer_get_plan(r->session.trainer);
-    int64_t bytes = (int64_t)(p->bytes[BYTES_WEIGHTS] + p->bytes[BYTES_LOW_WEIGHTS] +
-                              p->bytes[BYTES_OPTIMIZER]);
+    const plan_options *p = &trainer_get_plan(r->session.trainer)->o;
+    const size_t each =
+        dtype_bytes(p->compute) + sizeof(float) * (size_t)(p->state_tensors + (p->compute != F32));
+    int64_t bytes = (int64_t)(model_param_count(trainer_get_model(r->session.trainer)) * each);
     TRY(log_save(r->log, (int64_t)step, folder, bytes, (float)(clock_seconds() - begin), e));
     progress_note(&r->progress, "saved %s", folder);
 done:

@@ -7,7 +7,8 @@
 #include "comm/comm.h"
 #include "parallel/plan.h"
 
-// F64 sums in device memory; LOSS and COUNT are added to by the loss kernels.
+// F64 sums in device memory; LOSS and COUNT are added to by the loss kernels, SQUARES as buckets
+// are reduced.
 typedef enum clip_sum { SUM_LOSS, SUM_COUNT, SUM_SQUARES, SUM_STOP, SUMS } clip_sum;
 
 typedef struct clip_result {
@@ -19,11 +20,15 @@ typedef struct clip_result {
     bool stop;
 } clip_result;
 
-// Sums the squares of this rank's own part of every reduced bucket (a copy that others hold too is
-// counted once), adds `stop`, reduces, and waits for the result. `sums`, `host`: SUMS doubles of
-// device and host memory. Clips to max_norm as torch.nn.utils.clip_grad_norm_ does; 0 = off.
-// Collective over c.
-status clip_gradients(const plan *p, const float *gradients, comm *c, stream *on, double *sums,
-                      double *host, bool stop, double max_norm, clip_result *out, err *e);
+// Several ranks hold the same reduced gradients where they are whole: each of them sums the squares
+// of its share of them, `index` of `of`, so that the norm has them once.
+void clip_share(const plan *p, int *index, int *of);
+
+// Adds `stop` to this rank's sums, reduces them, and waits for the result. `sums`, `host`: SUMS
+// doubles of device and host memory. The gradients are `factor` times what they stand for (fp16's
+// loss scale; 1 else). Clips to max_norm as torch.nn.utils.clip_grad_norm_ does; 0 = off.
+// Collective over c, all ranks.
+status clip_agree(comm *c, stream *on, double *sums, double *host, bool stop, double max_norm,
+                  double factor, clip_result *out, err *e);
 
 #endif

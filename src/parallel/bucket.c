@@ -1,37 +1,45 @@
 // bucket.c -- moves a bucket from one placement to another. See bucket.h.
 #include "parallel/bucket.h"
 
-static status move(transition how, const bucket_range *b, char *at, dtype t, comm *c, stream *on,
-                   err *e)
+static status sum_parts(const comm_segment *s, int rows, void *at, dtype t, comm *c, stream *on,
+                        err *e)
 {
-    size_t own = (size_t)b->count / (size_t)c->size;
-    char *part = at + own * (size_t)c->rank * dtype_bytes(t);
-    switch (how) {
+    status result = OK;
+    TRY(comm_reduce_scatter_segments(c, s, rows, at, NULL, t, REDUCE_SUM, on, e));
+    TRY(comm_all_gather_segments(c, s, rows, NULL, at, t, on, e));
+done:
+    return result;
+}
+
+static status move(const plan_move *x, const bucket_range *b, int64_t count, const void *own,
+                   void *at, dtype t, comm *c, stream *on, err *e)
+{
+    const comm_segment *s = x->segment ? x->segment + b->first_row : NULL;
+    switch (x->how) {
     case MOVE_NOTHING:
     case MOVE_TAKE_PART:
         return OK;
     case MOVE_ALL_REDUCE:
-        return comm_all_reduce(c, at, (size_t)b->count, t, REDUCE_SUM, on, e);
+        if (!s) return comm_all_reduce(c, at, (size_t)count, t, REDUCE_SUM, on, e);
+        return sum_parts(s, b->rows, at, t, c, on, e);
     case MOVE_REDUCE_SCATTER:
-        return comm_reduce_scatter(c, at, part, own, t, REDUCE_SUM, on, e);
+        return comm_reduce_scatter_segments(c, s, b->rows, at, NULL, t, REDUCE_SUM, on, e);
     case MOVE_ALL_GATHER:
-        return comm_all_gather(c, part, at, own, t, on, e);
+        return comm_all_gather_segments(c, s, b->rows, own, at, t, on, e);
     case MOVE_ILLEGAL:
         break;
     }
     return err_set(e, E_INTERNAL, "no collective makes this move of placements");
 }
 
-status bucket_reduce(const plan *p, int b, float *gradients, comm *c, stream *on, err *e)
+status bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at, dtype t,
+                   comm *const *along, stream *on, err *e)
 {
+    status result = OK;
     const bucket_range *r = &p->bucket[b];
-    return move(placement_move(p->policy->gradient, p->policy->optimizer), r,
-                (char *)(gradients + r->first), F32, c, on, e);
-}
-
-status bucket_publish(const plan *p, int b, void *weights, dtype type, comm *c, stream *on, err *e)
-{
-    const bucket_range *r = &p->bucket[b];
-    char *at = (char *)weights + (size_t)r->first * dtype_bytes(type);
-    return move(placement_move(p->policy->optimizer, p->policy->weight), r, at, type, c, on, e);
+    for (int i = 0; i < m->count; i++)
+        TRY(move(&m->at[i], r, r->count[m->array], i == 0 ? own : NULL, at, t, along[m->at[i].axis],
+                 on, e));
+done:
+    return result;
 }

@@ -1,18 +1,16 @@
-// bucket.h -- the flat arrays that gradients are reduced in. Which collective a bucket needs is
-// looked up in the table of placements and never decided here: this file does not know the name of
-// any strategy.
+// bucket.h -- the buckets that weights and gradients travel in. Which collectives a move needs, on
+// which axes, stands in the plan (plan_moves.c): this file does not know the name of any strategy.
 #ifndef TRIREME_PARALLEL_BUCKET_H
 #define TRIREME_PARALLEL_BUCKET_H
 
 #include "comm/comm.h"
 #include "parallel/plan.h"
 
-// Takes bucket b's gradients (fp32, flat, of the whole plan) from how they are accumulated to how
-// the optimizer needs them. Collective over c (the data-parallel group).
-status bucket_reduce(const plan *p, int b, float *gradients, comm *c, stream *on, err *e);
-
-// Takes bucket b's weights from how the optimizer leaves them to how they are kept. Collective over
-// c.
-status bucket_publish(const plan *p, int b, void *weights, dtype type, comm *c, stream *on, err *e);
+// Carries out `m` for bucket b, whose elements of type t start at `at`, laid out as an array of
+// level m->array. own NULL: everything in place; else the first move (a gather) takes this rank's
+// parts from there, laid out as an array of the level that it starts from. Collective over the axes
+// of the moves; along[] has a communicator for each axis.
+status bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at, dtype t,
+                   comm *const *along, stream *on, err *e);
 
 #endif

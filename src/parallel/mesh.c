@@ -31,6 +31,13 @@ int mesh_at(const mesh *m, int rank, axis a)
     return rank % m->size[a];
 }
 
+int mesh_rank(const mesh *m, const int at[AXES])
+{
+    int rank = 0;
+    for (int a = 0; a < AXES; a++) rank = rank * m->size[a] + at[a];
+    return rank;
+}
+
 int mesh_data_rank(const mesh *m, int rank)
 {
     return mesh_at(m, rank, AXIS_DP_REPLICATE) * m->size[AXIS_DP_SHARD] +

@@ -18,6 +18,8 @@ const char *axis_name(axis a); // "pp", "dp_replicate", …
 status mesh_make(const int size[AXES], int ranks, mesh *out, err *e);
 // Where `rank` is on an axis.
 int mesh_at(const mesh *m, int rank, axis a);
+// The rank at these coordinates.
+int mesh_rank(const mesh *m, const int at[AXES]);
 // Which data-parallel part of the global batch is this rank's, and of how many.
 int mesh_data_rank(const mesh *m, int rank);
 int mesh_data_ranks(const mesh *m);

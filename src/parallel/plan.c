@@ -1,67 +1,349 @@
-// plan.c -- lays parameters out in buckets and counts bytes. See plan.h.
-#include "parallel/plan.h"
+// plan.c -- lays parameters out in buckets and arrays of every level, and counts their bytes. See
+// plan.h. Which collective takes what where is in plan_moves.c.
+#include "parallel/plan_private.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_BUCKET_BYTES = 1 << 20 }; // DDP's: the first reduction starts early
 
 static int64_t round_up(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
 }
 
-// Closes the bucket that ends with row `last`.
-static void close_bucket(plan *p, int last)
+static int64_t ceil_div(int64_t n, int64_t by)
 {
-    bucket_range *b = &p->bucket[p->buckets++];
-    int64_t end = p->row[last].first + p->row[last].count;
-    b->count = round_up(end - b->first, (int64_t)p->mesh.ranks * BUCKET_ALIGN);
-    p->elements = b->first + b->count;
+    return (n + by - 1) / by;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+// Part `at` of `parts` of rows first … first+rows-1, as torch.chunk cuts.
+static span chunk_of(span of, int64_t parts, int64_t at)
+{
+    int64_t each = ceil_div(of.count, parts), begin = least(each * at, of.count);
+    return (span){of.first + begin, least(each, of.count - begin)};
+}
+
+span plan_span(const plan *p, const plan_row *r, level l, const int at[AXES])
+{
+    span s = {0, r->rows};
+    if (l & LEVEL_INNER) s = chunk_of(s, p->o.mesh.size[AXIS_DP_SHARD], at[AXIS_DP_SHARD]);
+    if (l & LEVEL_OUTER) s = chunk_of(s, p->o.mesh.size[AXIS_DP_REPLICATE], at[AXIS_DP_REPLICATE]);
+    return (span){s.first * r->cols, s.count * r->cols};
+}
+
+// Room for any rank's part.
+static int64_t capacity(const plan *p, const plan_row *r, level l)
+{
+    int64_t rows = r->rows;
+    if (l & LEVEL_INNER) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_SHARD]);
+    if (l & LEVEL_OUTER) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_REPLICATE]);
+    return rows * r->cols;
+}
+
+int plan_part_of(const plan *p, int block)
+{
+    int k = 0;
+    while (k + 1 < p->parts && block >= p->part[k + 1]) k++;
+    return k;
+}
+
+bool plan_has_block(const plan *p, int block)
+{
+    return plan_stage_of(p, block) == p->at[AXIS_PP];
+}
+
+bool plan_block_uses(const plan *p, int block, int bucket)
+{
+    return p->uses[block * p->rows + bucket];
+}
+
+bool plan_ties_stages(const plan *p)
+{
+    for (int i = 0; i < p->rows; i++)
+        if (p->row[i].tied) return true;
+    return false;
+}
+
+static level level_of(placement outer, placement inner)
+{
+    return (level)((inner == SHARDED ? LEVEL_INNER : 0) | (outer == SHARDED ? LEVEL_OUTER : 0));
+}
+
+static status check_tiers(const plan *p, err *e)
+{
+    const plan_options *o = &p->o;
+    if (o->tier[TIERED_WEIGHTS] == TIER_FILE && p->weight != p->optimizer)
+        return err_set(e, E_USAGE,
+                       "parallel.offload.weights: file needs weights that are sharded as the "
+                       "optimizer's state is; valid: parallel.dp zero3, or device");
+    if (o->tier[TIERED_GRADIENTS] == TIER_FILE && o->micros > 1 && !o->no_sync)
+        return err_set(e, E_USAGE,
+                       "parallel.offload.gradients: file cannot be added to in every micro-batch; "
+                       "valid: parallel.no_sync true, one micro-batch a step, or device");
+    if (o->tier[TIERED_GRADIENTS] == TIER_FILE && p->gradient != LEVEL_WHOLE &&
+        p->gradient != p->optimizer)
+        return err_set(
+            e, E_USAGE,
+            "parallel.offload.gradients: file needs gradients that are whole, or sharded "
+            "as the optimizer's state is; valid: one word for both axes, or device");
+    return OK;
+}
+
+static void choose_levels(plan *p)
+{
+    const plan_options *o = &p->o;
+    p->policy = o->micros > 1 && o->no_sync ? policies_no_sync(o->policies) : o->policies;
+    // An axis of one rank cuts nothing, whatever its word says.
+    const policy whole = {"", WHOLE, PARTIAL, WHOLE};
+    policy outer = o->mesh.size[AXIS_DP_REPLICATE] > 1 ? p->policy.outer : whole,
+           inner = o->mesh.size[AXIS_DP_SHARD] > 1 ? p->policy.inner : whole;
+    p->weight = level_of(outer.weight, inner.weight);
+    p->gradient = level_of(outer.gradient, inner.gradient);
+    p->optimizer = level_of(outer.optimizer, inner.optimizer);
+    p->weight_slots = p->weight != LEVEL_WHOLE || o->tier[TIERED_WEIGHTS] == TIER_FILE;
+    p->gradient_slots = p->gradient != LEVEL_WHOLE || o->tier[TIERED_GRADIENTS] == TIER_FILE;
+}
+
+// `split` may leave out the first and the last block (embedding and loss).
+static status take_split(plan *p, err *e)
+{
+    int sum = 0, blocks = p->o.blocks;
+    for (int k = 0; k < p->parts; k++) sum += p->o.split[k];
+    if (sum != blocks && sum != blocks - 2)
+        return err_set(
+            e, E_USAGE,
+            "parallel.split: %d blocks in all; valid: %d, or %d without the first and the "
+            "last block",
+            sum, blocks, blocks - 2);
+    for (int k = 0; k < p->parts; k++) p->part[k + 1] = p->part[k] + p->o.split[k];
+    if (sum == blocks) return OK;
+    for (int k = 1; k < p->parts; k++) p->part[k]++;
+    p->part[p->parts] = blocks;
+    return OK;
+}
+
+static status cut_stages(plan *p, err *e)
+{
+    p->parts = p->o.mesh.size[AXIS_PP] * (p->o.virtual_stages > 0 ? p->o.virtual_stages : 1);
+    p->part = calloc((size_t)p->parts + 1, sizeof *p->part);
+    if (!p->part) return err_set(e, E_IO, "no memory for the plan");
+    if (p->parts == 1) {
+        p->part[1] = p->o.blocks;
+        return OK;
+    }
+    if (p->o.split) return take_split(p, e);
+    return pipeline_split(p->o.cost, p->o.blocks, p->parts, p->part, e);
+}
+
+// The first and the last stage that use parameter i, and the first and last block that do here.
+typedef struct users {
+    int first_stage, last_stage, first_block, last_block;
+} users;
+
+static users users_of(const plan *p, int i)
+{
+    users u = {-1, -1, -1, -1};
+    for (int b = 0; b < p->o.blocks; b++) {
+        if (!p->o.uses[i * p->o.blocks + b]) continue;
+        int stage = plan_stage_of(p, b);
+        if (u.first_stage < 0 || stage < u.first_stage) u.first_stage = stage;
+        if (stage > u.last_stage) u.last_stage = stage;
+        if (stage != p->at[AXIS_PP]) continue;
+        if (u.first_block < 0) u.first_block = b;
+        u.last_block = b;
+    }
+    return u;
+}
+
+static status fill_row(plan *p, int i, const plan_param *q, err *e)
+{
+    plan_row *r = &p->row[i];
+    const users u = users_of(p, i);
+    const int here = p->at[AXIS_PP], end = p->o.mesh.size[AXIS_PP] - 1;
+    *r = (plan_row){.name = q->name,
+                    .rows = q->rows,
+                    .cols = q->cols,
+                    .count = q->rows * q->cols,
+                    .bucket = -1,
+                    .stage = u.first_stage,
+                    .twin = -1,
+                    .block = u.first_block,
+                    .last_block = u.last_block,
+                    .decays = q->is_matrix || p->o.decay_all,
+                    .tp_partial = q->tp_partial,
+                    .tied = u.first_stage != u.last_stage};
+    bool between = false;
+    for (int b = 0; b < p->o.blocks; b++) {
+        int stage = plan_stage_of(p, b);
+        between = between || (p->o.uses[i * p->o.blocks + b] && stage > 0 && stage < end);
+    }
+    if (r->tied && between)
+        return err_set(
+            e, E_USAGE,
+            "parameter %s is shared by blocks on stages %d to %d; valid: on one stage, or on "
+            "the first and the last",
+            q->name, u.first_stage, u.last_stage);
+    r->counted = (q->tp_split || p->at[AXIS_TP] == 0) && (!r->tied || here == u.first_stage);
+    if (u.first_block >= 0) p->order[p->here++] = i;
+    return OK;
+}
+
+// By first block on this stage; parameters come in the order of their first block of all.
+static void sort_rows(plan *p)
+{
+    for (int i = 1; i < p->here; i++)
+        for (int k = i; k > 0 && p->row[p->order[k]].block < p->row[p->order[k - 1]].block; k--) {
+            int swap = p->order[k];
+            p->order[k] = p->order[k - 1];
+            p->order[k - 1] = swap;
+        }
+}
+
+// Buckets are closed from the back, in the order in which gradients are ready: a small one first,
+// then at the cap. Where weights are gathered a bucket is one block, so that two are whole at most.
+static void cut_buckets(plan *p)
+{
+    int64_t bytes = 0;
+    int64_t limit = least(FIRST_BUCKET_BYTES, p->o.bucket_bytes);
+    char *starts = calloc((size_t)p->here + 1, 1);
+    if (!starts) abort();
+    for (int i = p->here - 1; i >= 0; i--) {
+        bytes += 4 * p->row[p->order[i]].count;
+        bool block_starts = i == 0 || p->row[p->order[i - 1]].block != p->row[p->order[i]].block;
+        if (!block_starts || (i > 0 && bytes < limit && !p->weight_slots)) continue;
+        starts[i] = 1;
+        bytes = 0;
+        limit = p->o.bucket_bytes;
+    }
+    for (int i = 0; i < p->here; i++) {
+        plan_row *r = &p->row[p->order[i]];
+        if (starts[i])
+            p->bucket[p->buckets++] = (bucket_range){.first_row = i, .first_block = r->block};
+        bucket_range *b = &p->bucket[p->buckets - 1];
+        b->rows++;
+        b->last_block = r->block;
+        r->bucket = p->buckets - 1;
+    }
+    free(starts);
+}
+
+static void mark_uses(plan *p)
+{
+    for (int i = 0; i < p->here; i++) {
+        const int row = p->order[i];
+        for (int b = 0; b < p->o.blocks; b++)
+            if (p->o.uses[row * p->o.blocks + b] && plan_has_block(p, b))
+                p->uses[b * p->rows + p->row[row].bucket] = true;
+    }
+}
+
+static void lay_out(plan *p, level l)
+{
+    bool in_file = false;
+    for (int t = 0; t < TIERED; t++) in_file = in_file || p->o.tier[t] == TIER_FILE;
+    int64_t at = 0;
+    for (int k = 0; k < p->buckets; k++) {
+        bucket_range *b = &p->bucket[k];
+        b->first[l] = at;
+        for (int i = 0; i < b->rows; i++) {
+            plan_row *r = &p->row[p->order[b->first_row + i]];
+            r->at[l] = at;
+            at = round_up(at + capacity(p, r, l), BUCKET_ALIGN);
+        }
+        at = round_up(at, in_file ? FILE_ALIGN : BUCKET_ALIGN);
+        b->count[l] = at - b->first[l];
+    }
+    p->elements[l] = at;
+}
+
+// Two uses of one parameter, summed over micro-batches each for itself: the sum of both is then the
+// same as that of two stages.
+static void place_twins(plan *p)
+{
+    for (int i = 0; i < p->here && p->o.no_sync && p->o.micros > 1; i++) {
+        plan_row *r = &p->row[p->order[i]];
+        if (r->block == r->last_block) continue;
+        r->twin = p->twins;
+        p->twins = round_up(p->twins + r->count, BUCKET_ALIGN);
+    }
+}
+
+static void count_state(plan *p, tiered what, category c, int64_t bytes)
+{
+    if (p->o.tier[what] == TIER_FILE)
+        p->tier_bytes[TIER_FILE] += (uint64_t)bytes;
+    else
+        p->bytes[c] += (uint64_t)bytes;
+    if (p->o.tier[what] == TIER_HOST) p->tier_bytes[TIER_HOST] += (uint64_t)bytes;
+}
+
+static void count_bytes(plan *p)
+{
+    const plan_options *o = &p->o;
+    const int64_t states = p->elements[p->optimizer];
+    count_state(p, TIERED_WEIGHTS, BYTES_WEIGHTS,
+                p->elements[p->weight] * (int64_t)dtype_bytes(o->compute));
+    if (o->compute != F32) count_state(p, TIERED_OPTIMIZER, BYTES_MASTER, 4 * states);
+    count_state(p, TIERED_GRADIENTS, BYTES_GRADIENTS, 4 * p->elements[p->gradient]);
+    p->bytes[BYTES_GRADIENTS] += (uint64_t)(4 * p->twins);
+    count_state(p, TIERED_OPTIMIZER, BYTES_OPTIMIZER, 4 * states * o->state_tensors);
+}
+
+static status make(plan *p, const plan_param *params, err *e)
+{
+    status result = OK;
+    TRY(policies_check(&p->o.policies, e));
+    choose_levels(p);
+    TRY(check_tiers(p, e));
+    TRY(cut_stages(p, e));
+    for (int i = 0; i < p->rows; i++) TRY(fill_row(p, i, &params[i], e));
+    sort_rows(p);
+    cut_buckets(p);
+    mark_uses(p);
+    for (int l = 0; l < LEVELS; l++) lay_out(p, (level)l);
+    place_twins(p);
+    TRY(plan_make_moves(p, e));
+    count_bytes(p);
+done:
+    return result;
 }
 
 status plan_make(const plan_options *o, const plan_param *params, int count, plan **out, err *e)
 {
+    status result = OK;
     plan *p = calloc(1, sizeof *p);
-    if (!p) return err_set(e, E_IO, "no memory for the plan");
-    p->mesh = o->mesh, p->policy = o->policy, p->state_tensors = o->state_tensors,
-    p->compute = o->compute;
+    if (!p) FAIL(E_IO, "no memory for the plan");
+    p->o = *o;
     p->rows = count;
-    p->row = calloc((size_t)count, sizeof *p->row);
-    p->bucket = calloc((size_t)count, sizeof *p->bucket);
-    if (!p->row || !p->bucket) {
-        plan_free(p);
-        return err_set(e, E_IO, "no memory for the plan");
-    }
-    int64_t limit = o->bucket_bytes / 4;
-    for (int i = 0, start = 0; i < count; i++) {
-        bool new_block = i > 0 && params[i].block != params[i - 1].block;
-        if (new_block && p->elements - p->bucket[p->buckets].first >= limit) {
-            close_bucket(p, i - 1);
-            start = i;
-        }
-        bucket_range *b = &p->bucket[p->buckets];
-        if (i == start) *b = (bucket_range){.first = p->elements, .first_block = params[i].block};
-        b->last_block = params[i].block;
-        p->row[i] = (plan_row){.name = params[i].name,
-                               .first = p->elements,
-                               .count = params[i].count,
-                               .bucket = p->buckets,
-                               .decays = params[i].is_matrix || o->decay_all};
-        p->elements = round_up(p->elements + params[i].count, BUCKET_ALIGN);
-    }
-    close_bucket(p, count - 1);
-    uint64_t n = (uint64_t)p->elements;
-    p->bytes[BYTES_WEIGHTS] = 4 * n;
-    p->bytes[BYTES_LOW_WEIGHTS] = o->compute == F32 ? 0 : n * dtype_bytes(o->compute);
-    p->bytes[BYTES_GRADIENTS] = 4 * n;
-    p->bytes[BYTES_OPTIMIZER] = 4 * n * (uint64_t)o->state_tensors;
+    for (int a = 0; a < AXES; a++) p->at[a] = mesh_at(&o->mesh, o->rank, (axis)a);
+    p->row = calloc((size_t)count + 1, sizeof *p->row);
+    p->order = calloc((size_t)count + 1, sizeof *p->order);
+    p->bucket = calloc((size_t)count + 1, sizeof *p->bucket);
+    p->uses = calloc((size_t)(count + 1) * (size_t)o->blocks, sizeof *p->uses);
+    if (!p->row || !p->order || !p->bucket || !p->uses) FAIL(E_IO, "no memory for the plan");
+    TRY(make(p, params, e));
+    p->o.split = NULL, p->o.cost = NULL, p->o.uses = NULL; // the caller's
     *out = p;
-    return OK;
+    p = NULL;
+done:
+    plan_free(p);
+    return result;
 }
 
 void plan_free(plan *p)
 {
     if (!p) return;
+    plan_free_moves(p);
+    free(p->part);
     free(p->row);
+    free(p->order);
+    free(p->uses);
     free(p->bucket);
     free(p);
 }
@@ -71,48 +353,4 @@ uint64_t plan_bytes(const plan *p)
     uint64_t sum = 0;
     for (int c = 0; c < CATEGORIES; c++) sum += p->bytes[c];
     return sum;
-}
-
-const char *category_name(category c)
-{
-    static const char *const name[CATEGORIES] = {"weights",   "low_weights", "gradients",
-                                                 "optimizer", "activations", "work",
-                                                 "data",      "kernels",     "runtime"};
-    return name[c];
-}
-
-static void print_json(const plan *p, text *out)
-{
-    text_addf(out, "{\"policy\":\"%s\",\"word\":\"%c%c%c\",\"buckets\":%d,\"bytes_per_rank\":{",
-              p->policy->name, placement_letter(p->policy->weight),
-              placement_letter(p->policy->gradient), placement_letter(p->policy->optimizer),
-              p->buckets);
-    for (int c = 0; c < CATEGORIES; c++)
-        text_addf(out, "\"%s\":%" PRIu64 ",", category_name((category)c), p->bytes[c]);
-    text_addf(out, "\"total\":%" PRIu64 "}}", plan_bytes(p));
-}
-
-void plan_print(const plan *p, bool json, text *out)
-{
-    if (json) {
-        print_json(p, out);
-        return;
-    }
-    text_addf(out, "plan: policy %s, word %c%c%c (weight, gradient, optimizer state); mesh",
-              p->policy->name, placement_letter(p->policy->weight),
-              placement_letter(p->policy->gradient), placement_letter(p->policy->optimizer));
-    for (int a = 0; a < AXES; a++) text_addf(out, " %s=%d", axis_name((axis)a), p->mesh.size[a]);
-    text_addf(out, "\n  per micro-batch: %s; per step: gradient %s, weight %s\n",
-              transition_name(placement_move(p->policy->weight, WHOLE)),
-              transition_name(placement_move(p->policy->gradient, p->policy->optimizer)),
-              transition_name(placement_move(p->policy->optimizer, p->policy->weight)));
-    text_addf(out, "  %d parameters, %d buckets\n  bytes per rank:\n", p->rows, p->buckets);
-    char size[24];
-    for (int c = 0; c < CATEGORIES; c++) {
-        text_bytes(size, (double)p->bytes[c]);
-        text_addf(out, "    %-12s %16" PRIu64 "  %s\n", category_name((category)c), p->bytes[c],
-                  size);
-    }
-    text_bytes(size, (double)plan_bytes(p));
-    text_addf(out, "    %-12s %16" PRIu64 "  %s\n", "total", plan_bytes(p), size);
 }

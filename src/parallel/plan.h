@@ -1,47 +1,93 @@
-// plan.h -- what lives where: a row for every parameter, the buckets that are reduced together, and
-// the exact bytes of every category on this rank. Built once by a pure function before step 0;
-// printed by `trireme explain`.
+// plan.h -- what lives where: a row for every parameter, the buckets that travel together, which
+// moves take them from one placement to another, and the exact bytes of every category on this
+// rank. Built once by a pure function before step 0; printed by `trireme explain`.
 //
 // Weights, gradients and optimizer state each lie in one flat array, parameters in the order of
-// blocks and at the same offset in all of them. A bucket is the range of one or more whole blocks,
-// padded so that every rank's part of it is equal.
+// blocks. How much of a parameter an array holds is its *level*: all of it, or this rank's part on
+// one or both data-parallel axes, cut along dim 0 as torch.chunk and FSDP2 cut. Nothing is padded
+// but the starts. A bucket is a run of whole blocks; where weights or gradients are not kept whole,
+// a bucket is whole for a while in a slot, laid out as in the whole array.
 #ifndef TRIREME_PARALLEL_PLAN_H
 #define TRIREME_PARALLEL_PLAN_H
 
 #include "base/dtype.h"
 #include "base/text.h"
+#include "comm/comm.h"
 #include "parallel/mesh.h"
+#include "parallel/pipeline.h"
 #include "parallel/policy.h"
 
 #include <stdbool.h>
 
-// What the plan must know of a parameter (model/ gives it).
+// Which axes a parameter is cut on: bit 0 inner (dp_shard), bit 1 outer (dp_replicate).
+typedef enum level { LEVEL_WHOLE, LEVEL_INNER, LEVEL_OUTER, LEVEL_BOTH, LEVELS } level;
+
+typedef enum memory_tier { TIER_DEVICE, TIER_HOST, TIER_FILE, TIERS } memory_tier;
+typedef enum tiered { TIERED_WEIGHTS, TIERED_GRADIENTS, TIERED_OPTIMIZER, TIERED } tiered;
+
+typedef enum hook_kind { HOOK_NONE, HOOK_FP16, HOOK_BF16, HOOK_POWERSGD, HOOKS } hook_kind;
+
+// Compression of the gradient reduction (interfaces §5.2).
+typedef struct hook_options {
+    hook_kind kind;
+    int64_t rank, start_step; // PowerSGD: of the approximation; plain sums before that step
+    double min_compression_rate, epsilon;
+    bool error_feedback, warm_start;
+} hook_options;
+
+// What the plan must know of a parameter (model/ gives it), of this tensor-parallel rank.
 typedef struct plan_param {
     const char *name;
-    int64_t count;
-    int block;      // whose backward is the last to add to its gradient
-    bool is_matrix; // two or more dimensions
+    int64_t rows, cols; // of this tensor-parallel part; cols 1 for a vector
+    bool is_matrix;     // two or more dimensions
+    bool tp_split;      // every tensor-parallel rank has its part
+    bool tp_partial;    // whole on each, but their gradients are summands
 } plan_param;
 
 typedef struct plan_row {
-    const char *name;     // borrowed
-    int64_t first, count; // elements in the flat arrays
-    int bucket;
+    const char *name;          // borrowed
+    int64_t rows, cols, count; // of this tensor-parallel part
+    int bucket;                // -1: on another stage
+    int stage;                 // the first that has it
+    int64_t at[LEVELS];        // first element in an array of that level
+    int64_t twin;              // in the array of second gradients; -1: none
+    int block, last_block;     // on this stage, the first and the last that use it
     bool decays;
+    bool counted;    // this rank counts it in the gradient norm
+    bool tp_partial; // gradients are summed over tp first
+    bool tied;       // the first and the last stage both have it
 } plan_row;
 
 typedef struct bucket_range {
-    int64_t first, count; // count is a multiple of ranks * BUCKET_ALIGN
-    int first_block, last_block;
+    int first_row, rows;                  // in plan->order
+    int64_t first[LEVELS], count[LEVELS]; // elements
+    int first_block, last_block;          // that declare its parameters
 } bucket_range;
 
-enum { BUCKET_ALIGN = 16 };
+// One step from a placement to another, on one axis, of every row: `segment` is by place in
+// plan->order.
+typedef struct plan_move {
+    axis axis;
+    transition how;
+    level from, to;        // what is held before and after
+    comm_segment *segment; // offsets count from the bucket's start; NULL: the bucket is one run
+} plan_move;
+
+enum { PLAN_MOVES = 2 };
+typedef struct plan_moves {
+    int count;
+    plan_move at[PLAN_MOVES];
+    level array; // of the array (or slot) that they work in, in place
+} plan_moves;
+
+enum { BUCKET_ALIGN = 16, FILE_ALIGN = 2048 }; // elements; a page of the smallest type
 
 typedef enum category {
-    BYTES_WEIGHTS,     // fp32 master weights
-    BYTES_LOW_WEIGHTS, // the copy that is computed in, when it has another type
+    BYTES_WEIGHTS, // in the type that is computed in
+    BYTES_MASTER,  // fp32 copies of weights of another type
     BYTES_GRADIENTS,
     BYTES_OPTIMIZER,
+    BYTES_BUFFERS,     // gathered weights, gradients before their reduction, compression, tiers
     BYTES_ACTIVATIONS, // kept from forward to backward, and handed between blocks
     BYTES_WORK,        // values that die within one block
     BYTES_DATA,        // batches on the device and read ahead on the host
@@ -50,33 +96,82 @@ typedef enum category {
     CATEGORIES
 } category;
 
-typedef struct plan {
-    mesh mesh;
-    const policy *policy;
-    int rows, buckets;
-    plan_row *row;
-    bucket_range *bucket;
-    int64_t elements; // of each flat array
-    int state_tensors;
-    dtype compute;
-    uint64_t bytes[CATEGORIES];
-} plan;
-
 typedef struct plan_options {
     mesh mesh;
-    const policy *policy;
+    int rank; // whose plan
+    policies policies;
+    bool no_sync;         // gradients of several micro-batches are summed before they are reduced
+    int reshard;          // 1: weights are released after forward, 0: kept for backward
     int64_t bucket_bytes; // of fp32 gradients
     int state_tensors;    // optimizer state, fp32 numbers per weight
-    dtype compute;
+    dtype compute, reduce;
+    hook_options hook;
+    memory_tier tier[TIERED];
     bool decay_all;
+    int micros; // of a step, on each data-parallel rank
+    pipe_schedule pipeline;
+    int virtual_stages;
+    const int *split;   // blocks of each part, pp x virtual_stages of them; NULL: by cost
+    const double *cost; // per block
+    int blocks;
+    const bool *uses; // [parameters, blocks]: does the block use the parameter?
 } plan_options;
 
-// `params` in the order of blocks (of first use). Fills everything but the bytes of activations,
-// work, data and below.
+typedef struct plan {
+    plan_options o;                    // without split, cost and uses
+    int at[AXES];                      // this rank's coordinates
+    policies policy;                   // as it is in effect
+    level weight, gradient, optimizer; // of the three arrays
+    bool weight_slots;                 // weights are whole only while they are used
+    bool gradient_slots;               // gradients likewise
+    int parts, *part;                  // part k of the model is blocks part[k] … part[k+1]-1
+    int rows, buckets;
+    plan_row *row; // by parameter
+    int *order;    // the rows of this stage, as they lie in the arrays
+    int here;      // so many
+    bool *uses;    // [blocks, rows]: does the block use the bucket?
+    bucket_range *bucket;
+    int64_t elements[LEVELS]; // of each flat array
+    int64_t twins;            // elements of the array of second gradients
+    plan_moves gather;  // weights: as kept -> whole (the first move takes parts from the array)
+    plan_moves micro;   // gradients: summands -> as kept, every micro-batch
+    plan_moves step;    // … -> as the optimizer needs them
+    plan_moves publish; // weights: as the optimizer leaves them -> as kept
+    plan_moves spread;  // fp32 weights: cut over all data-parallel ranks -> as kept
+    uint64_t bytes[CATEGORIES];
+    uint64_t tier_bytes[TIERS]; // state beyond the device, by where it is
+} plan;
+
+// Elements of a row, relative to its whole.
+typedef struct span {
+    int64_t first, count;
+} span;
+
+// `params` in the order of blocks (of first use). Fills everything but the bytes of buffers,
+// activations, work, data and below. E_USAGE where the options exclude each other.
 status plan_make(const plan_options *o, const plan_param *params, int count, plan **out, err *e);
 void plan_free(plan *p); // NULL allowed
+
+// What the rank at coordinates `at` holds of a row at a level (torch.chunk along dim 0, inner axis
+// first).
+span plan_span(const plan *p, const plan_row *r, level l, const int at[AXES]);
+// Which part of the model block b belongs to, on which stage, and which of its chunks that is.
+int plan_part_of(const plan *p, int block);
+static inline int plan_stage_of(const plan *p, int block)
+{
+    return plan_part_of(p, block) % p->o.mesh.size[AXIS_PP];
+}
+// Is block b on this rank's stage?
+bool plan_has_block(const plan *p, int block);
+// Does block b use a parameter of this bucket?
+bool plan_block_uses(const plan *p, int block, int bucket);
+// Are weights shared by the first and the last stage?
+bool plan_ties_stages(const plan *p);
 uint64_t plan_bytes(const plan *p);
 const char *category_name(category c);
+const char *tier_name(memory_tier t);
+const char *tiered_name(tiered t);
+void plan_print_policy(const plan *p, text *out); // "zero2", "ddp x zero3"
 void plan_print(const plan *p, bool json, text *out);
 
 #endif

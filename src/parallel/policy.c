@@ -1,12 +1,51 @@
-// policy.c -- the table of policies. See policy.h.
+// policy.c -- the words. See policy.h.
 #include "parallel/policy.h"
 
 #include <string.h>
 
+static const policy POLICIES[] = {
+    {"ddp", WHOLE, PARTIAL, WHOLE},
+    {"zero1", WHOLE, PARTIAL, SHARDED},
+    {"zero2", WHOLE, SHARDED, SHARDED},
+    {"zero3", SHARDED, SHARDED, SHARDED},
+    {"fsdp_no_sync", SHARDED, PARTIAL, SHARDED}, // zero3 that never reduces before the step's end
+};
+
+const policy *policy_at(size_t i)
+{
+    return i < sizeof POLICIES / sizeof *POLICIES ? &POLICIES[i] : NULL;
+}
+
 const policy *policy_find(const char *name)
 {
-    static const policy table[] = {{"ddp", WHOLE, PARTIAL, WHOLE}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(name, table[i].name) == 0) return &table[i];
+    for (size_t i = 0; policy_at(i); i++)
+        if (strcmp(POLICIES[i].name, name) == 0) return &POLICIES[i];
     return NULL;
+}
+
+static bool ever_shards(const policy *p)
+{
+    return p->weight == SHARDED || p->gradient == SHARDED || p->optimizer == SHARDED;
+}
+
+status policies_check(const policies *p, err *e)
+{
+    const placement outer[] = {p->outer.weight, p->outer.gradient, p->outer.optimizer},
+                    inner[] = {p->inner.weight, p->inner.gradient, p->inner.optimizer};
+    static const char *const state[] = {"weights", "gradients", "optimizer state"};
+    if (!ever_shards(&p->inner)) return OK;
+    for (int i = 0; i < 3; i++)
+        if (outer[i] == SHARDED && inner[i] != SHARDED)
+            return err_set(
+                e, E_USAGE,
+                "parallel.dp: %s over dp_replicate shards %s, %s over dp_shard does not; "
+                "valid: shard them on dp_shard too, or nothing there (ddp)",
+                p->outer.name, state[i], p->inner.name);
+    return OK;
+}
+
+policies policies_no_sync(policies p)
+{
+    p.outer.gradient = p.inner.gradient = PARTIAL;
+    return p;
 }

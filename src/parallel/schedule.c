@@ -1,77 +1,366 @@
-// schedule.c -- builds and prints the instruction list. See schedule.h.
-#include "parallel/schedule.h"
+// schedule.c -- turns a stage's list of forward and backward passes into instructions: data,
+// weights and gradients are brought when a block needs them, kept while it does, and given away as
+// soon as they may be. See schedule.h. Called by the trainer, the planner and the simulator's
+// users.
+//
+// First the stage's passes become *visits* of single blocks; then each visit is preceded by what it
+// needs (its gradient from the next stage, its buckets) and by the gathers of the visit after it,
+// and followed by what it makes possible.
+#include "parallel/schedule_private.h"
 
 #include <stdlib.h>
 
-static void add(schedule *s, instr_kind kind, int micro, int index)
+static instr *add(builder *b, instr x)
 {
-    s->at[s->count++] = (instr){kind, micro, index};
+    schedule *s = b->s;
+    if (s->count == s->room) {
+        s->room = s->room ? 2 * s->room : 256;
+        s->at = realloc(s->at, (size_t)s->room * sizeof *s->at);
+        if (!s->at) abort();
+    }
+    s->at[s->count] = x;
+    return &s->at[s->count++];
 }
 
-status schedule_flat(const plan *p, int blocks, int micros, schedule *out, err *e)
+// ---- Slots of varying size
+
+// The free slot that has to grow least for so many elements.
+static int slot_take(slot_sizes *s, bool **busy, int64_t elements)
 {
-    size_t most = (size_t)micros * (size_t)(2 * blocks + 1) + (size_t)(3 * p->buckets) + 1;
-    *out = (schedule){.at = calloc(most, sizeof(instr))};
-    if (!out->at) return err_set(e, E_IO, "no memory for a schedule of %zu instructions", most);
-    for (int m = 0; m < micros; m++) {
-        add(out, LOAD, m, 0);
-        for (int b = 0; b < blocks; b++) add(out, FORWARD, m, b);
-        for (int b = blocks - 1; b >= 0; b--) {
-            add(out, BACKWARD, m, b);
-            for (int k = 0; m == micros - 1 && k < p->buckets; k++)
-                if (p->bucket[k].first_block == b) add(out, REDUCE, m, k);
+    int best = -1;
+    for (int i = 0; i < s->count; i++)
+        if (!(*busy)[i] &&
+            (best < 0 || llabs(s->elements[i] - elements) < llabs(s->elements[best] - elements)))
+            best = i;
+    if (best < 0) {
+        best = s->count++;
+        s->elements = realloc(s->elements, (size_t)s->count * sizeof *s->elements);
+        *busy = realloc(*busy, (size_t)s->count * sizeof **busy);
+        if (!s->elements || !*busy) abort();
+        s->elements[best] = 0;
+    }
+    if (s->elements[best] < elements) s->elements[best] = elements;
+    (*busy)[best] = true;
+    return best;
+}
+
+// ---- Weights
+
+static bool needs(const builder *b, int at, int bucket)
+{
+    return at < b->visits && plan_block_uses(b->p, b->visit[at].block, bucket);
+}
+
+// State slots are used in turn: the oldest is free again first.
+static int state_turn(builder *b, tiered what, int64_t elements)
+{
+    slot_sizes *s = &b->s->state[what];
+    if (!s->elements) {
+        s->count = STATE_SLOTS;
+        s->elements = calloc(STATE_SLOTS, sizeof *s->elements);
+        if (!s->elements) abort();
+    }
+    int slot = b->turn[what]++ % STATE_SLOTS;
+    if (s->elements[slot] < elements) s->elements[slot] = elements;
+    return slot;
+}
+
+static bool in_file(const builder *b, tiered what)
+{
+    return b->p->o.tier[what] == TIER_FILE;
+}
+
+static void fetch_weights(builder *b, int at)
+{
+    for (int k = 0; in_file(b, TIERED_WEIGHTS) && k < b->p->buckets; k++) {
+        if (!needs(b, at, k) || b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
+        b->fetched[k] = state_turn(b, TIERED_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
+        add(b, (instr){.kind = FETCH, .index = k, .slot = b->fetched[k], .what = TIERED_WEIGHTS});
+    }
+}
+
+static void gather(builder *b, int at)
+{
+    const plan *p = b->p;
+    for (int k = 0; p->weight_slots && k < p->buckets; k++) {
+        if (!needs(b, at, k) || b->weight_slot[k] >= 0) continue;
+        b->weight_slot[k] =
+            slot_take(&b->s->weights, &b->weight_busy, p->bucket[k].count[LEVEL_WHOLE]);
+        add(b, (instr){.kind = GATHER, .index = k, .slot = b->weight_slot[k]});
+        b->fetched[k] = -1;
+    }
+}
+
+// Is the bucket wanted again before anything else would be gathered in its place? With reshard 0 it
+// is kept from a forward to the next backward.
+static bool keeps(const builder *b, int at, int bucket)
+{
+    if (needs(b, at + 1, bucket)) return true;
+    if (b->p->o.reshard || b->what == PASS_EVAL) return false;
+    for (int i = at + 1; i < b->visits; i++)
+        if (needs(b, i, bucket)) return b->visit[i].kind != PIPE_FORWARD;
+    return false;
+}
+
+static void release(builder *b, int at)
+{
+    for (int k = 0; b->p->weight_slots && k < b->p->buckets; k++) {
+        int slot = b->weight_slot[k];
+        if (slot < 0 || keeps(b, at, k)) continue;
+        add(b, (instr){.kind = RELEASE, .index = k, .slot = slot});
+        b->weight_busy[slot] = false;
+        b->weight_slot[k] = -1;
+    }
+}
+
+// ---- Gradients
+
+static bool gives_weight_gradients(const visit *v)
+{
+    return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_WEIGHT;
+}
+
+static void claim_gradients(builder *b, const visit *v)
+{
+    const plan *p = b->p;
+    for (int k = 0; p->gradient_slots && k < p->buckets; k++) {
+        if (!plan_block_uses(p, v->block, k) || b->gradient_slot[k] >= 0) continue;
+        int slot = slot_take(&b->s->gradients, &b->gradient_busy, p->bucket[k].count[LEVEL_WHOLE]);
+        b->gradient_slot[k] = slot;
+        // Sums over micro-batches go on where the file has them.
+        bool goes_on = p->gradient == LEVEL_WHOLE && v->micro > 0;
+        add(b, (instr){.kind = goes_on ? FETCH : CLAIM,
+                       .index = k,
+                       .micro = v->micro,
+                       .slot = slot,
+                       .whole = true,
+                       .what = TIERED_GRADIENTS});
+    }
+}
+
+static void give_gradient_slot(builder *b, int bucket)
+{
+    if (b->gradient_slot[bucket] >= 0) b->gradient_busy[b->gradient_slot[bucket]] = false;
+    b->gradient_slot[bucket] = -1;
+}
+
+// A reduced bucket, of the step's last micro-batch or of one before.
+static void reduce(builder *b, int bucket, int micro, bool last)
+{
+    const plan *p = b->p;
+    add(b, (instr){.kind = REDUCE,
+                   .index = bucket,
+                   .micro = micro,
+                   .slot = b->gradient_slot[bucket],
+                   .state = {-1, -1, -1},
+                   .last = last});
+    if (in_file(b, TIERED_GRADIENTS)) {
+        int slot = state_turn(b, TIERED_GRADIENTS, p->bucket[bucket].count[p->optimizer]);
+        b->s->at[b->s->count - 1].state[TIERED_GRADIENTS] = slot;
+        add(b, (instr){.kind = FLUSH, .index = bucket, .slot = slot, .what = TIERED_GRADIENTS});
+    }
+    give_gradient_slot(b, bucket);
+}
+
+static bool has_tied(const plan *p, int bucket)
+{
+    for (int i = 0; i < p->bucket[bucket].rows; i++)
+        if (p->row[p->order[p->bucket[bucket].first_row + i]].tied) return true;
+    return false;
+}
+
+// Does a later visit of this micro-batch add to the bucket's gradients?
+static bool more_to_come(const builder *b, int at, int bucket)
+{
+    for (int i = at + 1; i < b->visits; i++)
+        if (b->visit[i].micro == b->visit[at].micro && gives_weight_gradients(&b->visit[i]) &&
+            plan_block_uses(b->p, b->visit[i].block, bucket))
+            return true;
+    return false;
+}
+
+// Buckets whose gradients of this micro-batch are complete: reduced when that is due, kept in the
+// file when the sum goes on there. What two stages share waits for TIE at the end.
+static void end_gradients(builder *b, int at)
+{
+    const plan *p = b->p;
+    const visit *v = &b->visit[at];
+    const bool last = v->micro == p->o.micros - 1, due = last || p->gradient != LEVEL_WHOLE;
+    for (int k = 0; gives_weight_gradients(v) && k < p->buckets; k++) {
+        if (!plan_block_uses(p, v->block, k) || more_to_come(b, at, k)) continue;
+        if (due && !(last && has_tied(p, k))) {
+            reduce(b, k, v->micro, last);
+        } else if (!due && p->gradient_slots) {
+            add(b, (instr){.kind = FLUSH,
+                           .index = k,
+                           .slot = b->gradient_slot[k],
+                           .whole = true,
+                           .what = TIERED_GRADIENTS});
+            give_gradient_slot(b, k);
         }
     }
-    add(out, CLIP, 0, 0);
-    for (int k = 0; k < p->buckets; k++) {
-        add(out, UPDATE, 0, k);
-        add(out, PUBLISH, 0, k);
+}
+
+// ---- One visit
+
+static void receive(builder *b, const visit *v)
+{
+    const plan *p = b->p;
+    const int part = plan_part_of(p, v->block), pp = p->o.mesh.size[AXIS_PP];
+    if (v->kind == PIPE_FORWARD && v->block == p->part[part] && part > 0)
+        add(b, (instr){.kind = RECV_ACT,
+                       .micro = v->micro,
+                       .index = v->block,
+                       .slot = v->act,
+                       .peer = (part - 1) % pp});
+    bool takes = v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
+    if (takes && v->block == p->part[part + 1] - 1 && part + 1 < p->parts)
+        add(b, (instr){.kind = RECV_GRAD,
+                       .micro = v->micro,
+                       .index = v->block,
+                       .slot = v->act,
+                       .held = v->held,
+                       .peer = (part + 1) % pp});
+}
+
+static void send(builder *b, const visit *v)
+{
+    const plan *p = b->p;
+    const int part = plan_part_of(p, v->block), pp = p->o.mesh.size[AXIS_PP];
+    if (v->kind == PIPE_FORWARD && v->block == p->part[part + 1] - 1 && part + 1 < p->parts)
+        add(b, (instr){.kind = SEND_ACT,
+                       .micro = v->micro,
+                       .index = v->block,
+                       .slot = v->act,
+                       .peer = (part + 1) % pp});
+    bool gives = v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
+    if (gives && v->block == p->part[part] && part > 0)
+        add(b, (instr){.kind = SEND_GRAD,
+                       .micro = v->micro,
+                       .index = v->block,
+                       .slot = v->act,
+                       .held = v->held,
+                       .peer = (part - 1) % pp});
+}
+
+// Batches come and go in the order of micro-batches, so that they take slots in turn. An evaluation
+// brings its own.
+static void load(builder *b, const visit *v)
+{
+    const bool reads = v->block == 0 || v->block == b->p->o.blocks - 1;
+    if (!reads || v->kind != PIPE_FORWARD || v->micro < b->loaded || b->what == PASS_EVAL) return;
+    b->loaded = v->micro + 1;
+    if (b->loaded - b->done > b->s->batch_slots) b->s->batch_slots = b->loaded - b->done;
+    add(b, (instr){.kind = LOAD, .micro = v->micro});
+}
+
+// The batch is done with after the first block's last pass; where that block is elsewhere, after
+// the loss.
+static void end_batch(builder *b, const visit *v)
+{
+    const bool first_here = plan_has_block(b->p, 0);
+    if (first_here ? v->block == 0 && gives_weight_gradients(v)
+                   : v->block == b->p->o.blocks - 1 && v->kind == PIPE_FORWARD)
+        b->done = v->micro + 1;
+}
+
+static instr_kind kind_of(const visit *v)
+{
+    static const instr_kind kind[] = {[PIPE_FORWARD] = FORWARD,
+                                      [PIPE_BACKWARD] = BACKWARD,
+                                      [PIPE_BACKWARD_INPUT] = BACKWARD_INPUT,
+                                      [PIPE_BACKWARD_WEIGHT] = BACKWARD_WEIGHT};
+    return kind[v->kind];
+}
+
+static void add_visit(builder *b, int at)
+{
+    const visit *v = &b->visit[at];
+    load(b, v);
+    receive(b, v);
+    fetch_weights(b, at);
+    gather(b, at);
+    fetch_weights(b, at + 2);
+    gather(b, at + 1);
+    if (gives_weight_gradients(v)) claim_gradients(b, v);
+    add(b, (instr){.kind = kind_of(v),
+                   .micro = v->micro,
+                   .index = v->block,
+                   .slot = v->act,
+                   .held = v->held});
+    release(b, at);
+    send(b, v);
+    end_gradients(b, at);
+    end_batch(b, v);
+}
+
+// ---- The end of a step
+
+static void tie(builder *b)
+{
+    for (int k = 0; k < b->p->buckets; k++) {
+        if (!has_tied(b->p, k)) continue;
+        add(b, (instr){.kind = TIE, .index = k, .slot = b->gradient_slot[k]});
+        reduce(b, k, b->p->o.micros - 1, true);
     }
-    return OK;
+}
+
+static int fetch_state(builder *b, tiered what, int bucket)
+{
+    const plan *p = b->p;
+    if (!in_file(b, what) || bucket >= p->buckets) return -1;
+    // What is to be written only needs a place.
+    bool reads = what != TIERED_WEIGHTS || p->o.compute == F32;
+    int slot = state_turn(b, what, p->bucket[bucket].count[p->optimizer]);
+    if (reads) add(b, (instr){.kind = FETCH, .index = bucket, .slot = slot, .what = what});
+    return slot;
+}
+
+static void update(builder *b)
+{
+    int slot[2][TIERED];
+    for (int t = 0; t < TIERED; t++) slot[0][t] = fetch_state(b, (tiered)t, 0);
+    for (int k = 0; k < b->p->buckets; k++) {
+        const int *now = slot[k & 1];
+        for (int t = 0; t < TIERED; t++) slot[~k & 1][t] = fetch_state(b, (tiered)t, k + 1);
+        instr *x = add(b, (instr){.kind = UPDATE, .index = k});
+        for (int t = 0; t < TIERED; t++) x->state[t] = now[t];
+        for (int t = 0; t < TIERED; t++)
+            if (now[t] >= 0 && t != TIERED_GRADIENTS)
+                add(b, (instr){.kind = FLUSH, .index = k, .slot = now[t], .what = (tiered)t});
+        add(b, (instr){.kind = PUBLISH, .index = k});
+    }
+}
+
+status schedule_make(const plan *p, pass what, schedule *out, err *e)
+{
+    status result = OK;
+    builder b = {.p = p, .s = out, .what = what};
+    *out = (schedule){.at = NULL};
+    TRY(builder_open(&b, e));
+    for (int i = 0; i < b.visits; i++) add_visit(&b, i);
+    if (what == PASS_TRAIN) {
+        tie(&b);
+        add(&b, (instr){.kind = CLIP});
+        update(&b);
+    }
+    // One more than is used at once, so that the next is copied while this one is computed on.
+    out->batch_slots++;
+    for (int i = 0; i < out->count; i++)
+        if (out->at[i].kind == LOAD) out->at[i].slot = out->at[i].micro % out->batch_slots;
+done:
+    builder_close(&b);
+    if (result != OK) schedule_clear(out);
+    return result;
 }
 
 void schedule_clear(schedule *s)
 {
     free(s->at);
+    free(s->act_slots);
+    free(s->held_slots);
+    free(s->weights.elements);
+    free(s->gradients.elements);
+    for (int t = 0; t < TIERED; t++) free(s->state[t].elements);
     *s = (schedule){0};
-}
-
-const char *instr_name(instr_kind k)
-{
-    static const char *const name[INSTRS] = {"LOAD", "FORWARD", "BACKWARD", "REDUCE",
-                                             "CLIP", "UPDATE",  "PUBLISH"};
-    return name[k];
-}
-
-static void print_one(const instr *x, text *out)
-{
-    switch (x->kind) {
-    case LOAD:
-        text_addf(out, "LOAD micro %d", x->micro);
-        break;
-    case FORWARD:
-    case BACKWARD:
-        text_addf(out, "%s micro %d block %d", instr_name(x->kind), x->micro, x->index);
-        break;
-    case REDUCE:
-    case UPDATE:
-    case PUBLISH:
-        text_addf(out, "%s bucket %d", instr_name(x->kind), x->index);
-        break;
-    case CLIP:
-    case INSTRS:
-        text_addf(out, "%s", instr_name(x->kind));
-        break;
-    }
-}
-
-void schedule_print(const schedule *s, bool json, text *out)
-{
-    text_addf(out, json ? "[" : "schedule: %d instructions a step\n", s->count);
-    for (int i = 0; i < s->count; i++) {
-        text_add(out, json ? (i ? ",\"" : "\"") : "  ");
-        print_one(&s->at[i], out);
-        text_add(out, json ? "\"" : "\n");
-    }
-    if (json) text_add(out, "]");
 }

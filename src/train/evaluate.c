@@ -28,17 +28,18 @@ done:
     return result;
 }
 
+static bool reads_data(const trainer *t)
+{
+    return plan_has_block(t->plan, 0) || plan_has_block(t->plan, t->model->blocks - 1);
+}
+
 static status run_batch(trainer *t, const host_batch *h, err *e)
 {
     status result = OK;
-    stream *on = t->stream[STREAM_COMPUTE];
-    int slot = (int)(t->loads++ % SLOTS);
-    trainer_upload(t, on, slot, h->inputs, h->labels);
-    for (int b = 0; b < t->eval->blocks; b++) {
-        run_context x = trainer_context(t, t->eval, b);
-        TRY(graph_run_forward(&x, e));
-    }
-    TRY(t->o.device->ops->sync(on, e)); // the host's batch is written again next
+    if (reads_data(t)) trainer_upload(t, t->stream[STREAM_COMPUTE], 0, h->inputs, h->labels);
+    TRY(trainer_run(t, &t->forward, t->eval, e));
+    // The host's batch is written again next.
+    for (int k = 0; k < STREAMS; k++) TRY(t->o.device->ops->sync(t->stream[k], e));
 done:
     return result;
 }
@@ -66,7 +67,7 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
     bool may_ignore = d->shape.label_type == I32;
 
     uint64_t ranks = (uint64_t)mesh_data_ranks(&t->o.mesh),
-             rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->o.comm->rank);
+             rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
     uint64_t micro = (uint64_t)t->o.micro_batch, per_round = micro * ranks;
     uint64_t samples = samples_of(t, max_batches);
     uint64_t rounds = may_ignore ? (samples + per_round - 1) / per_round : samples / per_round;
@@ -75,7 +76,7 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
              (unsigned long long)samples, (unsigned long long)micro, (unsigned long long)ranks);
     trainer_reset_sums(t);
     for (uint64_t r = 0; r < rounds; r++) {
-        TRY(read_batch(t, &h, r * per_round + rank * micro, samples, e));
+        if (reads_data(t)) TRY(read_batch(t, &h, r * per_round + rank * micro, samples, e));
         TRY(run_batch(t, &h, e));
     }
     TRY(comm_all_reduce(t->o.comm, t->sums, SUMS, F64, REDUCE_SUM, on, e));

@@ -1,57 +1,263 @@
-// memory.c -- allocates what the plan says, once, and counts it beforehand. Called by trainer.c.
+// memory.c -- every piece of memory of a trainer, in one list that is walked twice: once to count
+// bytes into the plan, before anything starts, and once to allocate. So the plan says exactly what
+// is allocated. Called by trainer.c.
 #include "base/proc.h"
 #include "train/state.h"
 
 #include <stdlib.h>
+
+enum { READ_AHEAD = 4 };
+
+// Where a piece of memory comes from. SHARED: other ranks read it.
+typedef enum source { FROM_DEVICE, FROM_HOST, FROM_SHARED } source;
 
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
-// What one micro-batch needs, for a model that trains or that evaluates.
-typedef struct needs {
-    size_t boundaries, saved, work, spare, ids, labels;
-} needs;
-
-static needs needs_of(const model *m)
+static size_t align_up(size_t n)
 {
-    needs n = {0};
-    for (int b = 0; b < m->blocks; b++) {
-        const graph *g = m->block[b].g;
-        n.boundaries += g->output_bytes;
-        n.saved += g->saved_bytes;
-        n.work = larger(n.work, g->work_bytes);
-        n.spare = larger(n.spare, g->output_bytes);
-        if (g->ids) n.ids = value_bytes(g->ids);
-        if (g->labels) n.labels = value_bytes(g->labels);
+    return (n + 63) / 64 * 64;
+}
+
+// Tables of the trainer's own are small and made before step 0.
+static void *table(size_t count, size_t item)
+{
+    void *p = calloc(count + 1, item);
+    if (!p) abort();
+    return p;
+}
+
+static status take(trainer *t, category c, source from, size_t bytes, void *out, err *e)
+{
+    status result = OK;
+    void *p = NULL;
+    if (bytes == 0) return OK;
+    if (t->counting) {
+        t->plan->bytes[c] += bytes;
+        return OK;
     }
-    return n;
+    if (t->owned_count == MEMORIES)
+        FAIL(E_INTERNAL, "a trainer owns more than %d pieces of memory", MEMORIES);
+    if (from == FROM_SHARED)
+        TRY(comm_alloc(t->o.comm, t->o.device, bytes, &p, e));
+    else
+        TRY(device_alloc(t->o.device, from == FROM_HOST ? MEMORY_HOST : MEMORY_DEVICE, bytes, &p,
+                         e));
+    t->owned[t->owned_count++] =
+        (owned_memory){.kind = from == FROM_HOST ? MEMORY_HOST : MEMORY_DEVICE,
+                       .shared = from == FROM_SHARED,
+                       .bytes = bytes,
+                       .at = p};
+    memcpy(out, &p, sizeof p);
+done:
+    return result;
 }
 
-static needs needs_of_both(const model *m, const model *eval)
+size_t trainer_weight_bytes(const trainer *t)
 {
-    needs n = needs_of(m);
-    if (eval) n.work = larger(n.work, needs_of(eval).work);
-    return n;
+    return dtype_bytes(t->o.precision);
 }
 
-static bool converts_features(const trainer_options *o, const model *m)
+// ---- Weights, gradients, optimizer state
+
+static bool in_memory(const trainer *t, tiered what)
 {
-    return o->precision != F32 && m->block[0].g->ids && m->block[0].g->ids->type != I32;
+    return t->plan->o.tier[what] != TIER_FILE;
 }
 
-static size_t feature_bytes(const trainer_options *o, const model *m)
+// The plan has counted the arrays already.
+static status take_array(trainer *t, category c, source from, size_t bytes, void *out, err *e)
 {
-    return converts_features(o, m)
-               ? (size_t)(value_rows(m->block[0].g->ids) * value_cols(m->block[0].g->ids)) *
-                     sizeof(float)
-               : 0;
+    return t->counting ? OK : take(t, c, from, bytes, out, e);
+}
+
+static status take_arrays(trainer *t, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const optim_rule *rule = optim_rule_of(&t->o.optimizer);
+    const size_t states = (size_t)p->elements[p->optimizer] * sizeof(float);
+    if (in_memory(t, TIERED_WEIGHTS))
+        TRY(take_array(t, BYTES_WEIGHTS, FROM_SHARED,
+                       (size_t)p->elements[p->weight] * trainer_weight_bytes(t), &t->weights, e));
+    if (in_memory(t, TIERED_GRADIENTS))
+        TRY(take_array(t, BYTES_GRADIENTS, FROM_SHARED,
+                       (size_t)p->elements[p->gradient] * sizeof(float), &t->gradients, e));
+    TRY(take_array(t, BYTES_GRADIENTS, FROM_DEVICE, (size_t)p->twins * sizeof(float), &t->twins,
+                   e));
+    if (!in_memory(t, TIERED_OPTIMIZER)) goto done;
+    if (t->o.precision != F32) TRY(take_array(t, BYTES_MASTER, FROM_SHARED, states, &t->master, e));
+    if (rule->has_m) TRY(take_array(t, BYTES_OPTIMIZER, FROM_SHARED, states, &t->moment[0], e));
+    if (rule->has_v) TRY(take_array(t, BYTES_OPTIMIZER, FROM_SHARED, states, &t->moment[1], e));
+done:
+    return result;
+}
+
+// ---- Slots
+
+static status take_slots(trainer *t, const slot_sizes *train, const slot_sizes *eval, size_t item,
+                         bucket_slot *out, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < train->count || i < eval->count; i++) {
+        int64_t elements = i < train->count ? train->elements[i] : 0;
+        if (i < eval->count && eval->elements[i] > elements) elements = eval->elements[i];
+        TRY(take(t, BYTES_BUFFERS, FROM_SHARED, (size_t)elements * item, &out[i].at, e));
+        if (t->counting) continue;
+        TRY(t->o.device->ops->event_open(t->o.device, &out[i].filled, e));
+        TRY(t->o.device->ops->event_open(t->o.device, &out[i].freed, e));
+    }
+done:
+    return result;
+}
+
+static size_t state_item(const trainer *t, tiered what)
+{
+    if (what == TIERED_WEIGHTS) return trainer_weight_bytes(t);
+    if (what == TIERED_GRADIENTS) return sizeof(float);
+    return sizeof(float) * (size_t)(t->plan->o.state_tensors + (t->o.precision != F32));
+}
+
+static int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static status take_all_slots(trainer *t, err *e)
+{
+    status result = OK;
+    const schedule *s = &t->schedule, *f = &t->forward;
+    if (!t->counting) {
+        t->weight_slot =
+            table((size_t)most(s->weights.count, f->weights.count), sizeof(bucket_slot));
+        t->gradient_slot = table((size_t)s->gradients.count, sizeof(bucket_slot));
+        for (int k = 0; k < TIERED; k++)
+            t->state_slot[k] =
+                table((size_t)most(s->state[k].count, f->state[k].count), sizeof(bucket_slot));
+        t->weight_of = table((size_t)t->plan->buckets, sizeof(int));
+        t->gradient_of = table((size_t)t->plan->buckets, sizeof(int));
+    }
+    TRY(take_slots(t, &s->weights, &f->weights, trainer_weight_bytes(t), t->weight_slot, e));
+    TRY(take_slots(t, &s->gradients, &(slot_sizes){0}, sizeof(float), t->gradient_slot, e));
+    for (int k = 0; k < TIERED; k++)
+        TRY(take_slots(t, &s->state[k], &f->state[k], state_item(t, (tiered)k), t->state_slot[k],
+                       e));
+done:
+    return result;
+}
+
+// ---- Activations
+
+// Places of the blocks of one chunk within its slots.
+static void place_chunk(trainer *t, int number, int part)
+{
+    chunk *c = &t->chunk[number];
+    const plan *p = t->plan;
+    c->first = p->part[part], c->last = p->part[part + 1];
+    c->act_bytes = c->held_bytes = 0;
+    for (int b = c->first; b < c->last; b++) {
+        const graph *g = t->model->block[b].g;
+        block_place *x = &t->place[b];
+        if (b > c->first) x->input = t->place[b - 1].output;
+        if (b == c->first && b > 0) {
+            x->input = c->act_bytes;
+            c->act_bytes += align_up(g->input_bytes);
+        }
+        x->output = c->act_bytes;
+        c->act_bytes += align_up(g->output_bytes);
+        x->saved = c->act_bytes;
+        c->act_bytes += align_up(g->saved_bytes);
+        x->held = c->held_bytes;
+        c->held_bytes += align_up(g->held_bytes);
+        x->dout = c->held_bytes;
+        c->held_bytes += align_up(g->output_bytes);
+    }
+}
+
+static status take_chunks(trainer *t, err *e)
+{
+    status result = OK;
+    const int stages = t->plan->o.mesh.size[AXIS_PP], chunks = t->plan->parts / stages;
+    int held = 0;
+    // Neighbouring stages read what is sent straight from here; tensor-parallel ranks sum in place.
+    const bool reads = stages > 1 || t->plan->o.mesh.size[AXIS_TP] > 1;
+    const source from = reads ? FROM_SHARED : FROM_DEVICE;
+    for (int k = 0; k < chunks; k++) {
+        chunk *c = &t->chunk[k];
+        place_chunk(t, k, k * stages + t->plan->at[AXIS_PP]);
+        TRY(take(t, BYTES_ACTIVATIONS, from, (size_t)t->schedule.act_slots[k] * c->act_bytes,
+                 &c->act, e));
+        TRY(take(t, BYTES_ACTIVATIONS, from, (size_t)t->schedule.held_slots[k] * c->held_bytes,
+                 &c->held, e));
+        if (t->schedule.held_slots[k] > held) held = t->schedule.held_slots[k];
+        if (!t->counting) c->sent = table((size_t)t->schedule.act_slots[k], sizeof *c->sent);
+    }
+    if (!t->counting) t->dout_at = table((size_t)(held * t->model->blocks), sizeof *t->dout_at);
+done:
+    return result;
+}
+
+static size_t work_bytes(const trainer *t)
+{
+    size_t bytes = 0;
+    for (int b = 0; b < t->model->blocks; b++) {
+        if (!plan_has_block(t->plan, b)) continue;
+        bytes = larger(bytes, t->model->block[b].g->work_bytes);
+        if (t->eval) bytes = larger(bytes, t->eval->block[b].g->work_bytes);
+    }
+    return bytes;
+}
+
+// The largest gradient that is handed from a block here to another.
+static size_t spare_bytes(const trainer *t)
+{
+    size_t bytes = 0;
+    for (int b = 0; b < t->model->blocks; b++) {
+        if (!plan_has_block(t->plan, b)) continue;
+        bytes = larger(bytes, t->model->block[b].g->output_bytes);
+        bytes = larger(bytes, t->model->block[b].g->input_bytes);
+    }
+    return align_up(bytes);
+}
+
+static status take_work(trainer *t, err *e)
+{
+    status result = OK;
+    const int stages = t->plan->o.mesh.size[AXIS_PP];
+    const source from = stages > 1 || t->plan->o.mesh.size[AXIS_TP] > 1 ? FROM_SHARED : FROM_DEVICE;
+    // Between stages gradients wait for their receiver, so that there are more of them.
+    t->spares = stages > 1 ? SPARES : 2;
+    TRY(take(t, BYTES_WORK, from, work_bytes(t), &t->work, e));
+    for (int i = 0; i < t->spares; i++)
+        TRY(take(t, BYTES_WORK, from, spare_bytes(t), &t->spare[i], e));
+done:
+    return result;
+}
+
+// ---- Data
+
+static bool converts_features(const trainer *t)
+{
+    const value *ids = t->model->block[0].g->ids;
+    return t->o.precision != F32 && ids && ids->type != I32;
+}
+
+static size_t feature_bytes(const trainer *t)
+{
+    const value *ids = t->model->block[0].g->ids;
+    return converts_features(t) ? (size_t)(value_rows(ids) * value_cols(ids)) * sizeof(float) : 0;
 }
 
 static size_t rope_bytes(const model *m)
 {
     return m->rope ? (size_t)(m->rope->rope_rows * m->rope->rope_half) * 2 * sizeof(float) : 0;
+}
+
+static bool reads_data(const trainer *t)
+{
+    return plan_has_block(t->plan, 0) || plan_has_block(t->plan, t->model->blocks - 1);
 }
 
 static sample_shape shape_of(const model *m)
@@ -63,105 +269,27 @@ static sample_shape shape_of(const model *m)
                           .label_type = last->labels->type};
 }
 
-enum { READ_AHEAD = 4 };
-
-static loader_options loader_of(const trainer_options *o, dataset *d, int rank, int ranks)
+static loader_options loader_of(const trainer *t, dataset *d, int rank, int ranks)
 {
     return (loader_options){.data = d,
-                            .global_batch = (uint64_t)o->global_batch,
-                            .micro_batch = o->micro_batch,
-                            .own_batch = o->global_batch / ranks,
+                            .global_batch = (uint64_t)t->o.global_batch,
+                            .micro_batch = t->o.micro_batch,
+                            .own_batch = t->o.global_batch / ranks,
                             .rank = rank,
                             .ranks = ranks,
                             .depth = READ_AHEAD};
 }
 
-void trainer_count_bytes(const trainer_options *o, const model *m, const model *eval, plan *p)
-{
-    needs n = needs_of_both(m, eval);
-    dataset shape = {.shape = shape_of(m)};
-    loader_options l = loader_of(o, &shape, 0, mesh_data_ranks(&o->mesh));
-    p->bytes[BYTES_ACTIVATIONS] = n.boundaries + n.saved;
-    p->bytes[BYTES_WORK] = n.work + 2 * n.spare;
-    p->bytes[BYTES_DATA] = SLOTS * (n.ids + n.labels) + feature_bytes(o, m) + loader_host_bytes(&l);
-    p->bytes[BYTES_KERNELS] = rope_bytes(m) + (2 * SUMS + 2 * 2) * sizeof(double);
-    if (o->device) p->bytes[BYTES_KERNELS] += o->device->bytes_now;
-    // Code, libraries, stacks: what a trainer is built on top of.
-    p->bytes[BYTES_RUNTIME] = proc_own_bytes();
-}
-
-static status take(trainer *t, memory_kind kind, size_t bytes, void *out, err *e)
-{
-    status result = OK;
-    void *p = NULL;
-    if (bytes == 0) return OK;
-    if (t->owned_count == MEMORIES)
-        FAIL(E_INTERNAL, "a trainer owns more than %d pieces of memory", MEMORIES);
-    TRY(device_alloc(t->o.device, kind, bytes, &p, e));
-    t->owned[t->owned_count++] = (memory){kind, bytes, p};
-    memcpy(out, &p, sizeof p);
-done:
-    return result;
-}
-
-static status take_state(trainer *t, err *e)
-{
-    status result = OK;
-    size_t flat = (size_t)t->plan->elements * sizeof(float);
-    const optim_rule *rule = optim_rule_of(&t->o.optimizer);
-    void *gradients = NULL;
-    TRY(take(t, MEMORY_DEVICE, flat, &t->weights, e));
-    t->state[STATE_WEIGHT] = t->weights;
-    t->low = t->weights;
-    if (t->o.precision != F32)
-        TRY(take(t, MEMORY_DEVICE, (size_t)t->plan->elements * dtype_bytes(t->o.precision), &t->low,
-                 e));
-    if (rule->has_m) TRY(take(t, MEMORY_DEVICE, flat, &t->state[STATE_M], e));
-    if (rule->has_v) TRY(take(t, MEMORY_DEVICE, flat, &t->state[STATE_V], e));
-    TRY(comm_alloc(t->o.comm, t->o.device, flat, &gradients, e));
-    t->gradients = gradients;
-done:
-    return result;
-}
-
-static status take_activations(trainer *t, err *e)
-{
-    status result = OK;
-    needs n = needs_of_both(t->model, t->eval);
-    char *boundaries = NULL, *saved = NULL, *spare = NULL;
-    TRY(take(t, MEMORY_DEVICE, n.boundaries, &boundaries, e));
-    TRY(take(t, MEMORY_DEVICE, n.saved, &saved, e));
-    TRY(take(t, MEMORY_DEVICE, n.work, &t->work, e));
-    TRY(take(t, MEMORY_DEVICE, 2 * n.spare, &spare, e));
-    t->spare[0] = spare;
-    t->spare[1] = spare ? spare + n.spare : NULL;
-    for (int b = 0; b < t->model->blocks; b++) {
-        t->boundary[b] = boundaries;
-        t->saved[b] = saved;
-        boundaries += t->model->block[b].g->output_bytes;
-        saved += t->model->block[b].g->saved_bytes;
-    }
-    for (int s = 0; s < SLOTS; s++) {
-        TRY(take(t, MEMORY_DEVICE, n.ids, &t->ids[s], e));
-        TRY(take(t, MEMORY_DEVICE, n.labels, &t->labels[s], e));
-    }
-    TRY(take(t, MEMORY_DEVICE, feature_bytes(&t->o, t->model), &t->features, e));
-    TRY(take(t, MEMORY_DEVICE, rope_bytes(t->model), &t->rope, e));
-    TRY(take(t, MEMORY_DEVICE, SUMS * sizeof(double), &t->sums, e));
-    TRY(take(t, MEMORY_HOST, SUMS * sizeof(double), &t->host_sums, e));
-    TRY(take(t, MEMORY_DEVICE, 2 * sizeof(uint64_t) * (size_t)t->o.comm->size, &t->digest, e));
-    TRY(take(t, MEMORY_HOST, 2 * sizeof(uint64_t) * (size_t)t->o.comm->size, &t->host_digest, e));
-done:
-    return result;
-}
-
 static status take_loader(trainer *t, err *e)
 {
     status result = OK;
-    int rank = mesh_data_rank(&t->o.mesh, t->o.comm->rank), ranks = mesh_data_ranks(&t->o.mesh);
-    loader_options l = loader_of(&t->o, t->o.train, rank, ranks);
-    if (!t->o.train) return OK;
-    TRY(take(t, MEMORY_HOST, loader_host_bytes(&l), &t->host_batch, e));
+    const mesh *m = &t->plan->o.mesh;
+    const int rank = mesh_data_rank(m, t->plan->o.rank), ranks = mesh_data_ranks(m);
+    dataset shape = {.shape = shape_of(t->model)};
+    if (!reads_data(t) || (!t->counting && !t->o.train)) return OK;
+    loader_options l = loader_of(t, t->counting ? &shape : t->o.train, rank, ranks);
+    TRY(take(t, BYTES_DATA, FROM_HOST, loader_host_bytes(&l), &t->host_batch, e));
+    if (t->counting) return OK;
     TRY(sampler_open(t->o.order, t->o.train->samples, t->o.seed, rank, ranks, &t->sampler, e));
     l.order = t->sampler;
     l.host = t->host_batch;
@@ -170,69 +298,123 @@ done:
     return result;
 }
 
-static void *pointers(size_t count)
+static status take_batches(trainer *t, err *e)
 {
-    void *p = calloc(count + 1, sizeof(void *));
-    if (!p) abort();
-    return p;
+    status result = OK;
+    const graph *first = t->model->block[0].g, *last = t->model->block[t->model->blocks - 1].g;
+    const int slots = t->schedule.batch_slots;
+    if (!t->counting) {
+        t->ids = table((size_t)slots, sizeof *t->ids);
+        t->labels = table((size_t)slots, sizeof *t->labels);
+        t->loaded = table((size_t)slots, sizeof *t->loaded);
+        t->consumed = table((size_t)slots, sizeof *t->consumed);
+    }
+    for (int i = 0; i < slots && reads_data(t); i++) {
+        void *ids = NULL, *labels = NULL;
+        TRY(take(t, BYTES_DATA, FROM_DEVICE, value_bytes(first->ids), &ids, e));
+        TRY(take(t, BYTES_DATA, FROM_DEVICE, value_bytes(last->labels), &labels, e));
+        if (t->counting) continue;
+        t->ids[i] = ids, t->labels[i] = labels;
+        TRY(t->o.device->ops->event_open(t->o.device, &t->loaded[i], e));
+        TRY(t->o.device->ops->event_open(t->o.device, &t->consumed[i], e));
+    }
+    TRY(take(t, BYTES_DATA, FROM_DEVICE, feature_bytes(t), &t->features, e));
+    TRY(take_loader(t, e));
+done:
+    return result;
 }
 
-// Where each block's graph finds its parameters in the flat arrays.
-static void bind_parameters(trainer *t)
+static status take_small(trainer *t, err *e)
 {
-    const model *m = t->model;
-    for (int b = 0; b < m->blocks; b++) {
-        int count = m->block[b].g->params;
-        t->block_weight[b] = pointers((size_t)count);
-        t->block_gradient[b] = pointers((size_t)count);
-        t->block_touched[b] = pointers((size_t)count);
-        for (int i = 0; i < count; i++) {
-            int p = m->block[b].param[i];
-            int64_t first = t->plan->row[p].first;
-            t->block_weight[b][i] = (char *)t->low + (size_t)first * dtype_bytes(t->o.precision);
-            t->block_gradient[b][i] = t->gradients + first;
-            t->block_touched[b][i] = &t->touched[p];
-        }
-    }
+    status result = OK;
+    const size_t digests = 2 * sizeof(uint64_t) * (size_t)t->plan->o.mesh.ranks;
+    TRY(take(t, BYTES_KERNELS, FROM_DEVICE, rope_bytes(t->model), &t->rope, e));
+    TRY(take(t, BYTES_KERNELS, FROM_DEVICE, SUMS * sizeof(double), &t->sums, e));
+    TRY(take(t, BYTES_KERNELS, FROM_HOST, SUMS * sizeof(double), &t->host_sums, e));
+    TRY(take(t, BYTES_KERNELS, FROM_DEVICE, digests, &t->digest, e));
+    TRY(take(t, BYTES_KERNELS, FROM_HOST, digests, &t->host_digest, e));
+done:
+    return result;
+}
+
+// Filled for a block at a time, so that they hold as many as a block has.
+static void make_tables(trainer *t)
+{
+    size_t params = (size_t)t->model->params;
+    t->run_weight = table(params, sizeof *t->run_weight);
+    t->run_gradient = table(params, sizeof *t->run_gradient);
+    t->run_touched = table(params, sizeof *t->run_touched);
+    t->touched = table(params, sizeof *t->touched);
+    t->twin_touched = table(params, sizeof *t->twin_touched);
+    t->acts_sent = table((size_t)t->plan->o.mesh.size[AXIS_PP], sizeof(uint64_t));
+    t->grads_sent = table((size_t)t->plan->o.mesh.size[AXIS_PP], sizeof(uint64_t));
+}
+
+static void count_rest(trainer *t)
+{
+    t->plan->bytes[BYTES_BUFFERS] += compress_bytes(t->plan);
+    if (t->o.device) t->plan->bytes[BYTES_KERNELS] += t->o.device->bytes_now;
+    // Code, libraries, stacks: what a trainer is built on top of.
+    t->plan->bytes[BYTES_RUNTIME] = proc_own_bytes();
 }
 
 status trainer_allocate(trainer *t, err *e)
 {
     status result = OK;
-    size_t blocks = (size_t)t->model->blocks;
-    t->boundary = pointers(blocks);
-    t->saved = pointers(blocks);
-    t->block_weight = pointers(blocks);
-    t->block_gradient = pointers(blocks);
-    t->block_touched = pointers(blocks);
-    t->touched = calloc((size_t)t->model->params, sizeof(bool));
-    if (!t->touched) abort();
-    TRY(take_state(t, e));
-    TRY(take_activations(t, e));
-    TRY(take_loader(t, e));
-    bind_parameters(t);
+    t->chunk = table((size_t)(t->plan->parts / t->plan->o.mesh.size[AXIS_PP]), sizeof *t->chunk);
+    t->place = table((size_t)t->model->blocks, sizeof *t->place);
+    if (!t->counting) make_tables(t);
+    TRY(take_arrays(t, e));
+    TRY(take_all_slots(t, e));
+    TRY(take_chunks(t, e));
+    TRY(take_work(t, e));
+    TRY(take_batches(t, e));
+    TRY(take_small(t, e));
+    if (t->counting) count_rest(t);
 done:
     return result;
 }
 
+static void close_slots(trainer *t, bucket_slot *s, int count)
+{
+    for (int i = 0; s && i < count; i++) {
+        t->o.device->ops->event_close(s[i].filled);
+        t->o.device->ops->event_close(s[i].freed);
+    }
+    free(s);
+}
+
+static void free_tables(trainer *t)
+{
+    void *all[] = {t->chunk,       t->place,      t->dout_at,     t->ids,
+                   t->labels,      t->loaded,     t->consumed,    t->weight_of,
+                   t->gradient_of, t->run_weight, t->touched,     t->run_gradient,
+                   t->acts_sent,   t->grads_sent, t->run_touched, t->twin_touched};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
 void trainer_free_memory(trainer *t)
 {
+    const device_ops *ops = t->counting ? NULL : t->o.device->ops;
     loader_close(t->loader);
     sampler_close(t->sampler);
-    if (t->gradients)
-        comm_release(t->o.comm, t->o.device, t->gradients,
-                     (size_t)t->plan->elements * sizeof(float));
-    for (int i = t->owned_count - 1; i >= 0; i--)
-        device_release(t->o.device, t->owned[i].kind, t->owned[i].at, t->owned[i].bytes);
-    for (int b = 0; t->model && t->block_weight && b < t->model->blocks; b++) {
-        free(t->block_weight[b]);
-        free(t->block_gradient[b]);
-        free(t->block_touched[b]);
+    for (int i = 0; ops && t->loaded && i < t->schedule.batch_slots; i++) {
+        ops->event_close(t->loaded[i]);
+        ops->event_close(t->consumed[i]);
     }
-    free(t->block_weight);
-    free(t->block_gradient);
-    free(t->block_touched);
-    free(t->boundary);
-    free(t->saved);
-    free(t->touched);
+    close_slots(t, t->weight_slot, most(t->schedule.weights.count, t->forward.weights.count));
+    close_slots(t, t->gradient_slot, t->schedule.gradients.count);
+    for (int k = 0; k < TIERED; k++)
+        close_slots(t, t->state_slot[k],
+                    most(t->schedule.state[k].count, t->forward.state[k].count));
+    for (int i = t->owned_count - 1; i >= 0; i--) {
+        owned_memory *m = &t->owned[i];
+        if (m->shared)
+            comm_release(t->o.comm, t->o.device, m->at, m->bytes);
+        else
+            device_release(t->o.device, m->kind, m->at, m->bytes);
+    }
+    for (int k = 0; t->plan && t->chunk && k < t->plan->parts / t->plan->o.mesh.size[AXIS_PP]; k++)
+        free(t->chunk[k].sent);
+    free_tables(t);
 }

@@ -1,18 +1,19 @@
 // nonfinite.c -- a step met NaN or Inf: whose is it, and in which tensor? The normal path pays
 // nothing for the answer: the micro-batches are a pure function of the step and the weights are not
-// yet touched, so each rank computes its own gradients once more, alone, and looks.
+// yet touched, so the step is repeated up to its end without reducing gradients, and each rank
+// looks at its own where they would have been reduced.
 #include "train/state.h"
 
 #include <math.h>
 
-static status sum_of(trainer *t, const plan_row *r, double *out, err *e)
+static status sum_of(trainer *t, const float *at, int64_t count, double *out, err *e)
 {
     status result = OK;
     stream *on = t->stream[STREAM_COMPUTE];
     kernel_call zero = {.kind = K_FILL}, sum = {.kind = K_SUM_SQUARES};
     zero.u.fill = (fill_args){&t->sums[SUM_SQUARES], sizeof(double)};
-    sum.u.sum_squares = (sum_squares_args){
-        .count = r->count, .x = t->gradients + r->first, .sum = &t->sums[SUM_SQUARES], .type = F32};
+    sum.u.sum_squares =
+        (sum_squares_args){.count = count, .x = at, .sum = &t->sums[SUM_SQUARES], .type = F32};
     device_launch(on, &zero);
     device_launch(on, &sum);
     t->o.device->ops->copy(on, &t->host_sums[SUM_SQUARES], &t->sums[SUM_SQUARES], sizeof(double));
@@ -22,23 +23,40 @@ done:
     return result;
 }
 
+status trainer_inspect(trainer *t, int bucket, const float *at, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[bucket];
+    for (int i = 0; i < b->rows; i++) {
+        const int row = p->order[b->first_row + i];
+        const plan_row *r = &p->row[row];
+        double sum = 0, twin = 0;
+        if (t->touched[row])
+            TRY(sum_of(t, at + (r->at[LEVEL_WHOLE] - b->first[LEVEL_WHOLE]), r->count, &sum, e));
+        if (r->twin >= 0 && t->twin_touched[row])
+            TRY(sum_of(t, t->twins + r->twin, r->count, &twin, e));
+        if (!isfinite(sum + twin) && (t->bad_row < 0 || row < t->bad_row)) t->bad_row = row;
+    }
+done:
+    return result;
+}
+
 // The first parameter whose own gradient is not finite; -1 when all are. *loss is this rank's
 // summed loss.
 static status find_own(trainer *t, int *bad, double *loss, err *e)
 {
     status result = OK;
-    *bad = -1;
+    t->inspecting = true;
+    t->bad_row = -1;
     trainer_reset_sums(t);
-    for (int m = 0; m < t->micros; m++) TRY(trainer_run_micro(t, m, e));
+    TRY(trainer_run(t, &t->schedule, t->model, e));
     t->o.device->ops->copy(t->stream[STREAM_COMPUTE], t->host_sums, t->sums, SUMS * sizeof(double));
     TRY(t->o.device->ops->sync(t->stream[STREAM_COMPUTE], e));
     *loss = t->host_sums[SUM_LOSS];
-    for (int i = 0; i < t->plan->rows && *bad < 0; i++) {
-        double sum;
-        TRY(sum_of(t, &t->plan->row[i], &sum, e));
-        if (!isfinite(sum)) *bad = i;
-    }
+    *bad = t->bad_row;
 done:
+    t->inspecting = false;
     return result;
 }
 

@@ -28,25 +28,25 @@ typedef struct saver {
 
 static const char *part_name(state_part part)
 {
-    static const char *const name[STATE_PARTS] = {"weight", "m", "v"};
+    static const char *const name[] = {"weight", "m", "v"};
     return name[part];
 }
 
 // Fp32 weights are in the HuggingFace folder already.
 static bool is_stored(const trainer *t, state_part part)
 {
-    return t->state[part] && (part != STATE_WEIGHT || t->low != t->weights);
+    return part == STATE_WEIGHT ? t->o.precision != F32 : trainer_has_state(t, part);
 }
 
 static status state_list(saver *s, err *e)
 {
     const trainer *t = s->t;
-    size_t most = (size_t)t->model->params * STATE_PARTS;
+    size_t most = (size_t)t->model->params * STATE_GRADIENT;
     s->state = calloc(most, sizeof *s->state);
     s->state_info = calloc(most, sizeof *s->state_info);
     if (!s->state || !s->state_info)
         return err_set(e, E_IO, "no memory for the list of %zu tensors", most);
-    for (int part = 0; part < STATE_PARTS; part++)
+    for (int part = 0; part < STATE_GRADIENT; part++)
         for (int p = 0; is_stored(t, (state_part)part) && p < t->model->params; p++) {
             state_tensor *x = &s->state[s->states];
             const param_decl *d = t->model->param[p].decl;
@@ -71,7 +71,7 @@ static status weight_bytes(void *arg, size_t i, uint64_t offset, void *out, size
     const param_file *f = &s->files.file[i];
     const tensor_info *info = &s->files.info[i];
     if (offset == 0) {
-        TRY(trainer_read_state(s->t, STATE_WEIGHT, f->param, s->whole, e));
+        TRY(trainer_ask_state(s->t, STATE_WEIGHT, f->param, s->whole, e));
         param_file_extract(s->t->model, f, s->whole, s->piece);
         dtype_convert(s->bytes, info->type, s->piece, F32,
                       (size_t)(info->bytes / dtype_bytes(info->type)));
@@ -85,8 +85,7 @@ static status state_bytes(void *arg, size_t i, uint64_t offset, void *out, size_
 {
     status result = OK;
     saver *s = arg;
-    if (offset == 0)
-        TRY(trainer_read_state(s->t, s->state[i].part, s->state[i].param, s->whole, e));
+    if (offset == 0) TRY(trainer_ask_state(s->t, s->state[i].part, s->state[i].param, s->whole, e));
     memcpy(out, (char *)s->whole + offset, bytes);
 done:
     return result;
@@ -98,9 +97,16 @@ static char *facts_json(const trainer *t)
     uint64_t samples = t->steps_done * (uint64_t)t->o.global_batch;
     text_addf(&json,
               "{\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"seed\":%" PRIu64
-              ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d}",
+              ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d",
               samples, samples * (uint64_t)t->o.seq_len, t->o.seed,
               optim_rule_of(&t->o.optimizer)->name, dtype_name(t->o.precision), t->o.comm->size);
+    if (t->o.precision == F16)
+        text_addf(&json,
+                  ",\"loss_scale\":%.17g,\"scaler_iteration\":%" PRId64
+                  ",\"scaler_last_overflow\":%" PRId64 ",\"scaler_hysteresis\":%" PRId64,
+                  t->scaler.scale, t->scaler.iteration, t->scaler.last_overflow,
+                  t->scaler.hysteresis);
+    text_add(&json, "}");
     return json.at;
 }
 
@@ -156,7 +162,13 @@ done:
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e)
 {
     status result = OK;
-    if (t->o.comm->rank == 0) TRY(save_here(t, o, folder, e));
+    if (t->o.comm->rank == 0) {
+        TRY(save_here(t, o, folder, e));
+        TRY(trainer_ask_none(t, e));
+    } else {
+        TRY(trainer_serve(t, e));
+    }
+    TRY(trainer_close_windows(t, e));
     TRY(comm_barrier(t->o.comm, e));
 done:
     return result;
@@ -188,7 +200,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
     status result = OK;
     saver s = {0};
     TRY(saver_open(&s, t, e));
-    for (int p = 0; t->low == t->weights && p < t->model->params; p++) {
+    for (int p = 0; t->o.precision == F32 && p < t->model->params; p++) {
         TRY(param_load(t->model, p, c->weights, s.whole, e));
         TRY(trainer_write_state(t, STATE_WEIGHT, p, s.whole, e));
     }
@@ -205,6 +217,18 @@ done:
     return result;
 }
 
+static status load_scaler(trainer *t, const ckpt *c, err *e)
+{
+    status result = OK;
+    scaler *s = &t->scaler;
+    TRY(ckpt_real(c, "loss_scale", &s->scale, e));
+    TRY(ckpt_int(c, "scaler_iteration", &s->iteration, e));
+    TRY(ckpt_int(c, "scaler_last_overflow", &s->last_overflow, e));
+    TRY(ckpt_int(c, "scaler_hysteresis", &s->hysteresis, e));
+done:
+    return result;
+}
+
 status trainer_resume(trainer *t, const char *folder, err *e)
 {
     status result = OK;
@@ -213,7 +237,8 @@ status trainer_resume(trainer *t, const char *folder, err *e)
     TRY(ckpt_open(folder, &c, e));
     TRY(ckpt_int(c, "step", &step, e));
     TRY(check_facts(t, c, e));
-    if (t->o.comm->rank == 0) TRY(load_state(t, c, e));
+    TRY(load_state(t, c, e));
+    if (t->o.precision == F16) TRY(load_scaler(t, c, e));
     TRY(trainer_restore(t, (uint64_t)step, e));
 done:
     ckpt_close(c);

@@ -5,38 +5,87 @@
 #include "data/loader.h"
 #include "graph/run.h"
 #include "optim/clip.h"
+#include "parallel/compress.h"
+#include "store/tier.h"
 #include "train/trainer.h"
 
-enum { SLOTS = 2 }; // batches on the device: one computed on, one being copied
-
-// A piece of device memory that the trainer owns.
-typedef struct memory {
+// A piece of memory that the trainer owns. `shared`: other ranks read it (comm_alloc).
+typedef struct owned_memory {
     memory_kind kind;
+    bool shared;
     size_t bytes;
     void *at;
-} memory;
+} owned_memory;
 
-enum { MEMORIES = 24 };
+enum { MEMORIES = 512, SPARES = 4 };
+
+// Activations of one of this stage's chunks, for every micro-batch that is in flight.
+typedef struct chunk {
+    int first, last;              // blocks first … last-1
+    size_t act_bytes, held_bytes; // of one slot
+    char *act, *held;
+    uint64_t *sent; // by act slot: number of the message that reads its output; 0: none
+} chunk;
+
+// Where a block's values lie within a slot of its chunk.
+typedef struct block_place {
+    size_t input, output, saved; // in the act slot
+    size_t held, dout;           // in the held slot
+} block_place;
+
+// A slot for a bucket, with the events that order its uses.
+typedef struct bucket_slot {
+    char *at;
+    event *filled, *freed;
+    tier_ticket ticket; // of the request that is under way; 0: none
+} bucket_slot;
+
+// The bucket of a file that is looked at while no step runs.
+typedef struct window {
+    bool open, dirty;
+    int bucket;
+} window;
 
 struct trainer {
     trainer_options o;
     plan *plan;
-    schedule schedule;
-    model *model, *eval; // eval NULL without a validation set
-    double flops;        // of one micro-batch
+    schedule schedule, forward; // of a training step; of an evaluation's micro-batch
+    model *model, *eval;        // eval NULL without a validation set
+    const model *running;       // the one that the list at hand is for
+    double flops;               // of this rank's blocks, one micro-batch
     int micros;
+    bool counting; // only counts bytes into the plan
 
+    comm *axis[AXES], *grads, *tie, *data; // data: both data-parallel axes
     stream *stream[STREAMS];
-    event *loaded[SLOTS], *consumed[SLOTS], *computed, *reduced;
+    event **loaded, **consumed; // by batch slot
+    event *computed, *reduced, *arrived;
 
-    memory owned[MEMORIES];
+    owned_memory owned[MEMORIES];
     int owned_count;
-    float *weights, *gradients, *state[STATE_PARTS]; // state[STATE_WEIGHT] is weights
-    void *low;             // weights as computed in; `weights` itself when fp32
-    char **boundary;       // output of each block but the last
-    char **saved;          // of each block
-    char *work, *spare[2]; // spare: gradients handed between blocks
-    char *ids[SLOTS], *labels[SLOTS];
+    char *weights;    // in the type that is computed in, as kept; NULL when in a file
+    float *master;    // fp32 weights beside them; NULL when they are fp32
+    float *moment[2]; // m and v, or NULL
+    float *gradients, *twins;
+    bucket_slot *weight_slot, *gradient_slot, *state_slot[TIERED];
+    int *weight_of, *gradient_of; // by bucket: the slot that it is in, -1 none
+    tier *tier[TIERED];
+    window window[TIERED];
+    compressor *compressor; // NULL: gradients travel as they are
+    char *note;
+
+    chunk *chunk;
+    block_place *place; // by block
+    char **dout_at;     // [held slots, blocks] where each block's incoming gradient was
+    char *work;
+    char *spare[SPARES]; // gradients handed between blocks and stages
+    uint64_t spare_sent[SPARES];
+    int spares, spare_turn, spare_peer[SPARES];
+    char *dout;     // gradient of the output of the block that is next in backward
+    int dout_spare; // which spare it lies in, or -1
+    uint64_t *acts_sent, *grads_sent; // messages so far, by stage
+    uint64_t states_sent;             // to rank 0, of parts of the state
+    char **ids, **labels;             // by batch slot
     float
         *features; // fp32 vectors before their conversion, when the model computes in another type
     float *rope;
@@ -44,39 +93,82 @@ struct trainer {
     void *host_batch;
     uint64_t *digest, *host_digest;
 
-    // Per block, per parameter of its graph.
-    void ***block_weight;
-    float ***block_gradient;
-    bool ***block_touched;
-    bool *touched; // per parameter
+    // Filled for one block at a time.
+    void **run_weight;
+    float **run_gradient;
+    bool **run_touched;
+    bool *touched, *twin_touched; // per parameter
 
     sampler *sampler;
     loader *loader;
     batch batch; // the one in use
     bool batch_held;
-    uint64_t loads;      // batches loaded so far; slot = loads % SLOTS
+    int held_slot;       // whose copy is under way
     uint64_t first_hash; // of all batches of step 1
-    char *dout;          // gradient of the output of the block that is next in backward
-    int dout_spare;      // which spare it lies in, or -1
     clip_result agreed;
+    scaler scaler;
     uint64_t steps_done;
     bool stop;
+    bool inspecting; // a step is repeated to find the tensor with the NaN
+    int bad_row;
+    double seconds[INSTRS];
 };
 
 // memory.c
+// Allocates everything, or with t->counting adds it to the plan's bytes.
 status trainer_allocate(trainer *t, err *e);
 void trainer_free_memory(trainer *t);
-void trainer_count_bytes(const trainer_options *o, const model *m, const model *eval, plan *p);
+size_t trainer_weight_bytes(const trainer *t); // of one element
 
 // step.c
-// Copies a micro-batch from the host into slot `slot`, in the type that the model computes in.
-void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const void *labels);
-run_context trainer_context(trainer *t, const model *m, int block);
-status trainer_run_micro(trainer *t, int micro, err *e); // forward and backward only
+typedef status (*run_fn)(trainer *t, const instr *x, err *e);
+status trainer_run(trainer *t, const schedule *s, const model *m, err *e);
 void trainer_reset_sums(trainer *t);
-size_t trainer_input_item(const trainer *t);
+
+// step_blocks.c: LOAD, FORWARD, BACKWARD…, messages between stages
+void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const void *labels);
+status run_load(trainer *t, const instr *x, err *e);
+status run_forward(trainer *t, const instr *x, err *e);
+status run_backward(trainer *t, const instr *x, err *e);
+status run_recv_act(trainer *t, const instr *x, err *e);
+status run_send_act(trainer *t, const instr *x, err *e);
+status run_recv_grad(trainer *t, const instr *x, err *e);
+status run_send_grad(trainer *t, const instr *x, err *e);
+
+// step_state.c: weights, gradients and optimizer state between their placements and tiers
+status run_fetch(trainer *t, const instr *x, err *e);
+status run_flush(trainer *t, const instr *x, err *e);
+status run_gather(trainer *t, const instr *x, err *e);
+status run_release(trainer *t, const instr *x, err *e);
+status run_claim(trainer *t, const instr *x, err *e);
+status run_tie(trainer *t, const instr *x, err *e);
+status run_reduce(trainer *t, const instr *x, err *e);
+status run_publish(trainer *t, const instr *x, err *e);
+// Waits, on `on`, until what is being read into a state slot is there.
+status trainer_await_slot(trainer *t, tiered what, int slot, stream *on, err *e);
+// Where bucket b's state lies in the tier's file.
+uint64_t trainer_file_at(const trainer *t, tiered what, int bucket);
+size_t trainer_file_bytes(const trainer *t, tiered what, int bucket);
+
+// step_update.c
+// What the loss' gradient is multiplied by, so that fp16 can hold what follows from it; 1 else.
+double trainer_gradient_scale(const trainer *t);
+// A run of rows that lie back to back in every array of the update, and are treated alike.
+typedef struct row_run {
+    int first, last; // of plan->order, last exclusive
+} row_run;
+bool trainer_next_run(const trainer *t, int bucket, row_run *run); // run->last: where to go on
+void trainer_add_squares(trainer *t, int bucket, const float *at, level array, stream *on);
+status run_clip(trainer *t, const instr *x, err *e);
+status run_update(trainer *t, const instr *x, err *e);
+
+// transfer.c
+status trainer_fill_weights(trainer *t, err *e);
+bool trainer_has_state(const trainer *t, state_part part);
+status trainer_close_windows(trainer *t, err *e);
 
 // nonfinite.c
+status trainer_inspect(trainer *t, int bucket, const float *at, err *e);
 status trainer_name_nonfinite(trainer *t, err *e);
 
 #endif

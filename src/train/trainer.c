@@ -1,4 +1,4 @@
-// trainer.c -- opens and closes a trainer: traces the model, makes plan and schedule, allocates,
+// trainer.c -- opens and closes a trainer: traces the model, makes plan and schedules, allocates,
 // fills the weights.
 #include "train/state.h"
 
@@ -6,33 +6,78 @@
 
 static status open_model(const trainer_options *o, graph_mode mode, model **out, err *e)
 {
-    const model_options options = {.mode = mode,
-                                   .type = o->precision,
-                                   .batch = o->micro_batch,
-                                   .seq = o->seq_len,
-                                   .keep = o->recompute};
-    return model_open(o->family, o->config, &options, out, e);
+    const int tp = o->mesh.size[AXIS_TP];
+    const model_options m = {.mode = mode,
+                             .type = o->precision,
+                             .batch = o->micro_batch,
+                             .seq = o->seq_len,
+                             .keep = o->recompute,
+                             .cut = {.ranks = tp,
+                                     .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
+                                     .sequence = o->sequence_parallel && tp > 1},
+                             .halves = mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
+                                       pipe_schedule_halves(o->pipeline)};
+    return model_open(o->family, o->config, &m, out, e);
 }
 
-static status make_plan(const trainer_options *o, const model *m, const model *eval, plan **out,
-                        err *e)
+static int micros_of(const trainer_options *o)
+{
+    return (int)(o->global_batch / mesh_data_ranks(&o->mesh) / o->micro_batch);
+}
+
+// ---- The plan
+
+static plan_options plan_options_of(const trainer_options *o, const model *m)
+{
+    plan_options p = {.mesh = o->mesh,
+                      .rank = o->rank,
+                      .policies = o->policies,
+                      .no_sync = o->no_sync,
+                      .reshard = o->reshard,
+                      .bucket_bytes = o->bucket_bytes,
+                      .state_tensors = optim_state_tensors(&o->optimizer),
+                      .compute = o->precision,
+                      .reduce = o->reduce,
+                      .hook = o->hook,
+                      .decay_all = o->optimizer.decay_all,
+                      .micros = micros_of(o),
+                      .pipeline = o->pipeline,
+                      .virtual_stages = o->virtual_stages,
+                      .split = o->split,
+                      .blocks = m->blocks};
+    memcpy(p.tier, o->tier, sizeof p.tier);
+    return p;
+}
+
+static status make_plan(const trainer_options *o, const model *m, plan **out, err *e)
 {
     status result = OK;
+    plan_options options = plan_options_of(o, m);
     plan_param *p = calloc((size_t)m->params, sizeof *p);
-    if (!p) FAIL(E_IO, "no memory for the plan");
-    for (int i = 0; i < m->params; i++)
-        p[i] = (plan_param){m->param[i].name, m->param[i].count, m->param[i].block,
-                            m->param[i].decl->dims > 1};
-    plan_options options = {.mesh = o->mesh,
-                            .policy = o->policy,
-                            .bucket_bytes = o->bucket_bytes,
-                            .state_tensors = optim_state_tensors(&o->optimizer),
-                            .compute = o->precision,
-                            .decay_all = o->optimizer.decay_all};
+    double *cost = calloc((size_t)m->blocks, sizeof *cost);
+    bool *uses = calloc((size_t)m->params * (size_t)m->blocks, sizeof *uses);
+    if (!p || !cost || !uses) FAIL(E_IO, "no memory for the plan");
+    for (int i = 0; i < m->params; i++) {
+        const param *q = &m->param[i];
+        p[i] = (plan_param){.name = q->name,
+                            .rows = q->part_rows,
+                            .cols = q->part_cols,
+                            .is_matrix = q->decl->dims > 1,
+                            .tp_split = q->tp_split,
+                            .tp_partial = q->tp_partial};
+    }
+    for (int b = 0; b < m->blocks; b++) {
+        cost[b] = model_block_flops(m, b);
+        for (int i = 0; i < m->block[b].g->params; i++)
+            uses[m->block[b].param[i] * m->blocks + b] = true;
+    }
+    options.cost = cost;
+    options.uses = uses;
     TRY(plan_make(&options, p, m->params, out, e));
-    trainer_count_bytes(o, m, eval, *out);
 done:
     free(p);
+    free(cost);
+    free(uses);
     return result;
 }
 
@@ -58,37 +103,61 @@ static status check_shapes(const model *m, const dataset *d, const char *which, 
     return OK;
 }
 
-static status check_data(const trainer_options *o, const model *m, err *e)
+// Models, plan, schedules: everything that a rank knows before it allocates.
+static status prepare(trainer *t, const trainer_options *o, err *e)
 {
     status result = OK;
-    TRY(check_shapes(m, o->train, "data.train", e));
-    TRY(check_shapes(m, o->valid, "data.valid", e));
+    t->o = *o;
+    t->micros = micros_of(o);
+    TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
+    if (o->valid) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
+    TRY(check_shapes(t->model, o->train, "data.train", e));
+    TRY(check_shapes(t->model, o->valid, "data.valid", e));
+    TRY(make_plan(o, t->model, &t->plan, e));
+    TRY(schedule_make(t->plan, PASS_TRAIN, &t->schedule, e));
+    if (t->eval) TRY(schedule_make(t->plan, PASS_EVAL, &t->forward, e));
+    t->counting = true;
+    TRY(trainer_allocate(t, e));
+    t->counting = false;
+    for (int b = 0; b < t->model->blocks; b++)
+        if (plan_has_block(t->plan, b)) t->flops += model_block_flops(t->model, b);
 done:
     return result;
 }
 
-static int micros_of(const trainer_options *o)
+static void forget(trainer *t)
 {
-    return (int)(o->global_batch / mesh_data_ranks(&o->mesh) / o->micro_batch);
+    trainer_free_memory(t);
+    schedule_clear(&t->schedule);
+    schedule_clear(&t->forward);
+    plan_free(t->plan);
+    model_close(t->model);
+    model_close(t->eval);
+    free(t->note);
+    free(t);
 }
 
 status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
                     double *flops, err *e)
 {
     status result = OK;
-    model *m = NULL;
-    TRY(open_model(o, GRAPH_TRAIN, &m, e));
-    TRY(check_data(o, m, e));
-    TRY(make_plan(o, m, NULL, p, e));
-    TRY(schedule_flat(*p, m->blocks, micros_of(o), s, e));
-    *params = model_param_count(m);
-    *flops = model_flops(m) * micros_of(o);
+    trainer *t = calloc(1, sizeof *t);
+    if (!t) return err_set(e, E_IO, "no memory for the plan");
+    TRY(prepare(t, o, e));
+    *params = model_param_count(t->model);
+    *flops = t->flops * t->micros;
+    *p = t->plan, *s = t->schedule;
+    t->plan = NULL;
+    t->schedule = (schedule){.at = NULL};
     // Names are the model's; the plan outlives it.
     for (int i = 0; i < (*p)->rows; i++) (*p)->row[i].name = NULL;
 done:
-    model_close(m);
+    t->counting = true; // nothing was opened on the device
+    forget(t);
     return result;
 }
+
+// ---- Opening
 
 static status open_streams(trainer *t, err *e)
 {
@@ -96,14 +165,81 @@ static status open_streams(trainer *t, err *e)
     const device_ops *ops = t->o.device->ops;
     for (int k = 0; k < STREAMS; k++)
         TRY(ops->stream_open(t->o.device, (stream_kind)k, &t->stream[k], e));
-    for (int s = 0; s < SLOTS; s++) {
-        TRY(ops->event_open(t->o.device, &t->loaded[s], e));
-        TRY(ops->event_open(t->o.device, &t->consumed[s], e));
-    }
     TRY(ops->event_open(t->o.device, &t->computed, e));
     TRY(ops->event_open(t->o.device, &t->reduced, e));
+    TRY(ops->event_open(t->o.device, &t->arrived, e));
 done:
     return result;
+}
+
+// The ranks that differ from this one on axis a alone.
+static int line_of(const trainer *t, axis a)
+{
+    int at[AXES];
+    memcpy(at, t->plan->at, sizeof at);
+    at[a] = 0;
+    return mesh_rank(&t->plan->o.mesh, at);
+}
+
+// Every rank splits in the same order, whether it needs the group or not.
+static status open_groups(trainer *t, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const int *size = p->o.mesh.size, *at = p->at;
+    for (int a = 0; a < AXES; a++)
+        if (size[a] > 1) TRY(comm_split(t->o.comm, line_of(t, (axis)a), at[a], &t->axis[a], e));
+    if (size[AXIS_PP] > 1)
+        TRY(comm_split(t->o.comm, line_of(t, AXIS_PP), at[AXIS_PP], &t->grads, e));
+    if (plan_ties_stages(p)) {
+        bool shares = at[AXIS_PP] == 0 || at[AXIS_PP] == size[AXIS_PP] - 1;
+        int color = shares ? line_of(t, AXIS_PP) : p->o.mesh.ranks + p->o.rank;
+        TRY(comm_split(t->o.comm, color, at[AXIS_PP], &t->tie, e));
+    }
+    if (mesh_data_ranks(&p->o.mesh) > 1)
+        TRY(comm_split(t->o.comm, at[AXIS_PP] * size[AXIS_TP] + at[AXIS_TP],
+                       mesh_data_rank(&p->o.mesh, p->o.rank), &t->data, e));
+done:
+    return result;
+}
+
+static status open_tiers(trainer *t, err *e)
+{
+    status result = OK;
+    text note = {0};
+    for (int k = 0; k < TIERED; k++) {
+        if (t->plan->o.tier[k] == TIER_HOST)
+            text_addf(&note, "%s%s on host: on cpu ranks that is the device's own memory",
+                      note.bytes ? "; " : "", tiered_name((tiered)k));
+        if (t->plan->o.tier[k] != TIER_FILE) continue;
+        const tier_options o = {.folder = t->o.tier_path,
+                                .name = tiered_name((tiered)k),
+                                .bytes = trainer_file_at(t, (tiered)k, t->plan->buckets),
+                                .block_bytes = (size_t)t->o.tier_block_bytes,
+                                .depth = (int)t->o.tier_depth};
+        TRY(tier_open(&o, &t->tier[k], e));
+        if (tier_note(t->tier[k]))
+            text_addf(&note, "%s%s", note.bytes ? "; " : "", tier_note(t->tier[k]));
+    }
+    t->note = note.at;
+    note = (text){0};
+done:
+    text_clear(&note);
+    return result;
+}
+
+static status open_compressor(trainer *t, err *e)
+{
+    const compress_options o = {.plan = t->plan,
+                                .device = t->o.device,
+                                .comm = t->o.comm,
+                                .along = t->axis,
+                                .data = t->data,
+                                // About the mean over all positions, as PyTorch's hooks see it.
+                                .scale = 1.0 / (double)(t->o.global_batch * t->o.seq_len),
+                                .seed = t->o.seed};
+    if (!t->data) return OK;
+    return compress_open(&o, &t->compressor, e);
 }
 
 static status fill_rope(trainer *t, err *e)
@@ -122,95 +258,30 @@ done:
     return result;
 }
 
-static void zero(trainer *t, void *at, size_t bytes)
-{
-    kernel_call c = {.kind = K_FILL};
-    if (!at) return;
-    c.u.fill = (fill_args){at, (int64_t)bytes};
-    device_launch(t->stream[STREAM_COMPUTE], &c);
-}
-
-static status read_weights(trainer *t, err *e)
-{
-    status result = OK;
-    float *host = NULL;
-    for (int p = 0; t->o.comm->rank == 0 && p < t->model->params; p++) {
-        free(host);
-        host = malloc((size_t)t->model->param[p].count * sizeof *host);
-        if (!host) FAIL(E_IO, "no memory for parameter %s", t->model->param[p].name);
-        TRY(param_load(t->model, p, t->o.weights, host, e));
-        TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
-    }
-done:
-    free(host);
-    return result;
-}
-
-// Each rank draws its part of the flat array, then everybody gets all parts.
-static status draw_weights(trainer *t, err *e)
-{
-    enum { CHUNK = 1 << 18 };
-    status result = OK;
-    stream *on = t->stream[STREAM_COMPUTE];
-    int64_t own = t->plan->elements / t->o.comm->size, begin = own * t->o.comm->rank,
-            end = begin + own;
-    float *host = malloc(CHUNK * sizeof *host);
-    if (!host) FAIL(E_IO, "no memory to draw weights");
-    for (int p = 0; p < t->plan->rows; p++) {
-        const plan_row *r = &t->plan->row[p];
-        int64_t from = r->first > begin ? r->first : begin;
-        int64_t to = r->first + r->count < end ? r->first + r->count : end;
-        for (int64_t at = from; at < to; at += CHUNK) {
-            int64_t count = to - at < CHUNK ? to - at : CHUNK;
-            param_init(t->model, p, t->o.seed, at - r->first, count, host);
-            t->o.device->ops->copy(on, t->weights + at, host, (size_t)count * sizeof *host);
-            TRY(t->o.device->ops->sync(on, e));
-        }
-    }
-    TRY(comm_all_gather(t->o.comm, t->weights + begin, t->weights, (size_t)own, F32, on, e));
-done:
-    free(host);
-    return result;
-}
-
-static status fill_weights(trainer *t, err *e)
-{
-    status result = OK;
-    size_t flat = (size_t)t->plan->elements * sizeof(float);
-    for (int s = 0; s < STATE_PARTS; s++) zero(t, t->state[s], flat);
-    if (t->o.weights)
-        TRY(read_weights(t, e));
-    else
-        TRY(draw_weights(t, e));
-    TRY(trainer_restore(t, 0, e));
-done:
-    return result;
-}
-
 status trainer_open(const trainer_options *o, trainer **out, err *e)
 {
     status result = OK;
+    trainer_options mine = *o;
     trainer *t = calloc(1, sizeof *t);
     if (!t) FAIL(E_IO, "no memory for the trainer");
-    t->o = *o;
-    TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
-    if (o->valid) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
-    TRY(check_data(o, t->model, e));
-    TRY(make_plan(o, t->model, t->eval, &t->plan, e));
+    mine.rank = o->comm->rank;
+    t->o = mine;
+    TRY(prepare(t, &mine, e));
     const char *unused = model_unused_param(t->model);
     if (unused && !o->zero_unused)
         FAIL(E_USAGE,
              "parameter %s is not used: it gets no gradient; parallel.unused_parameters: zero "
              "allows it",
              unused);
-    t->micros = micros_of(o);
-    t->flops = model_flops(t->model);
-    TRY(schedule_flat(t->plan, t->model->blocks, t->micros, &t->schedule, e));
     TRY(open_streams(t, e));
+    TRY(open_groups(t, e));
+    TRY(open_tiers(t, e));
     TRY(trainer_allocate(t, e));
+    TRY(open_compressor(t, e));
+    scaler_open(&t->scaler, &o->scaler, o->precision == F16);
     TRY(fill_rope(t, e));
     if (o->weights) TRY(param_check_all(t->model, o->weights, e));
-    TRY(fill_weights(t, e));
+    TRY(trainer_fill_weights(t, e));
     *out = t;
     t = NULL;
 done:
@@ -223,18 +294,15 @@ void trainer_close(trainer *t)
     if (!t) return;
     const device_ops *ops = t->o.device->ops;
     for (int k = 0; k < STREAMS; k++) ops->stream_close(t->stream[k]);
-    for (int s = 0; s < SLOTS; s++) {
-        ops->event_close(t->loaded[s]);
-        ops->event_close(t->consumed[s]);
-    }
     ops->event_close(t->computed);
     ops->event_close(t->reduced);
-    trainer_free_memory(t);
-    schedule_clear(&t->schedule);
-    plan_free(t->plan);
-    model_close(t->model);
-    model_close(t->eval);
-    free(t);
+    ops->event_close(t->arrived);
+    compress_close(t->compressor);
+    for (int k = 0; k < TIERED; k++) tier_close(t->tier[k]);
+    comm *groups[] = {t->grads, t->tie, t->data};
+    for (int a = 0; a < AXES; a++) comm_close(t->axis[a]);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) comm_close(groups[i]);
+    forget(t);
 }
 
 uint64_t trainer_steps_done(const trainer *t)
@@ -255,4 +323,19 @@ const model *trainer_get_model(const trainer *t)
 double trainer_flops(const trainer *t)
 {
     return t->flops * t->micros;
+}
+
+double trainer_loss_scale(const trainer *t)
+{
+    return t->scaler.scale;
+}
+
+const char *trainer_note(const trainer *t)
+{
+    return t->note;
+}
+
+const double *trainer_seconds(const trainer *t)
+{
+    return t->seconds;
 }

@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
+#include "optim/scaler.h"
 #include "parallel/schedule.h"
 
 typedef struct trainer trainer;
@@ -18,14 +19,27 @@ typedef struct trainer trainer;
 // Everything is borrowed until trainer_close, but for `config`.
 typedef struct trainer_options {
     device *device;
-    comm *comm; // the data-parallel group
+    comm *comm; // all ranks
+    int rank;   // in it; what trainer_plan plans for
     const family_ops *family;
     const void *config; // the family's
     mesh mesh;
-    const policy *policy;
+    policies policies;
+    bool no_sync; // reduce once a step, not once a micro-batch
+    int reshard;  // 1: release gathered weights after forward; 0: keep them for backward
+    bool sequence_parallel;
+    pipe_schedule pipeline;
+    int virtual_stages;
+    const int *split; // blocks per part of the pipeline; NULL: balanced by cost
     int64_t bucket_bytes;
+    hook_options hook;
+    dtype reduce; // of gradient sums between ranks
+    memory_tier tier[TIERED];
+    const char *tier_path;                // folder of the file tier
+    int64_t tier_block_bytes, tier_depth; // of one request, and requests in flight
     recompute recompute;
-    dtype precision; // F32 or BF16: what weights and activations are computed in
+    dtype precision;       // what weights and activations are computed in
+    scaler_options scaler; // of F16
     int64_t micro_batch, global_batch;
     int64_t seq_len; // 1 for samples that are not sequences
     uint64_t seed;
@@ -41,13 +55,13 @@ typedef struct trainer_options {
     const safetensors *weights; // initial weights; NULL: drawn from the seed
 } trainer_options;
 
-// The plan and the schedule of these options, without allocating or communicating (options->comm,
-// device and weights are not used; train and valid may be NULL, else E_USAGE says that their
-// samples are not what the model takes). Both are the caller's.
+// The plan and the schedule that rank o->rank would have, without allocating or communicating
+// (options->comm, device and weights are not used; train and valid may be NULL, else E_USAGE says
+// that their samples are not what the model takes). Both are the caller's.
 status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
                     double *flops, err *e);
 
-// Allocates, draws or reads the weights on rank 0 and broadcasts them. Collective over o->comm.
+// Allocates, and draws or reads the weights, each rank its own part. Collective over o->comm.
 status trainer_open(const trainer_options *o, trainer **out, err *e);
 void trainer_close(trainer *t); // NULL allowed. Not collective
 
@@ -68,27 +82,39 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e);
 // the comm.
 status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e);
 
-// All ranks hold the same weights, and on the first step no two read the same batch: E_NUMERIC /
-// E_USAGE otherwise. Called by trainer_step as options say. Collective over the comm.
+// Ranks that hold the same part of the weights hold the same values, and on the first step no two
+// read the same batch: E_NUMERIC / E_USAGE otherwise. Called by trainer_step as options say.
+// Collective over the comm.
 status trainer_check_replicas(trainer *t, err *e);
 
 uint64_t trainer_steps_done(const trainer *t);
 const plan *trainer_get_plan(const trainer *t);
 const model *trainer_get_model(const trainer *t);
 double trainer_flops(const trainer *t); // of this rank in one step
+double trainer_loss_scale(const trainer *t);
+// One line that must be said aloud (a slower way of the file tier, a tier that is no other memory),
+// or NULL.
+const char *trainer_note(const trainer *t);
+// Seconds of the last step by kind of instruction, on the host's clock.
+const double *trainer_seconds(const trainer *t);
 
 // ---- State in and out, for checkpoints. Parameters are whole and fp32 on the host.
 
-typedef enum state_part { STATE_WEIGHT, STATE_M, STATE_V, STATE_PARTS } state_part;
-// Elements of parameter p into out[count]. Waits for the device.
+typedef enum state_part { STATE_WEIGHT, STATE_M, STATE_V, STATE_GRADIENT, STATE_PARTS } state_part;
+
+// Elements of parameter p, put together from all ranks' parts, into out[count] of rank 0 (NULL
+// elsewhere). STATE_GRADIENT: as the last step reduced it (mean over valid positions, before
+// clipping). Waits for the device. Collective over the comm.
 status trainer_read_state(trainer *t, state_part part, int p, float *out, err *e);
+// This rank's part of the whole parameter `in`; every rank writes the same.
 status trainer_write_state(trainer *t, state_part part, int p, const float *in, err *e);
-// After all writes: rank 0's state becomes every rank's and training goes on after `steps_done`
-// steps. Collective over the comm.
+// After all writes: training goes on after `steps_done` steps. Collective over the comm.
 status trainer_restore(trainer *t, uint64_t steps_done, err *e);
-// Gradient of parameter p as the last step reduced it (mean over valid positions, before clipping):
-// for tests and tools.
-status trainer_read_gradient(trainer *t, int p, float *out, err *e);
+// What ranks other than 0 do while rank 0 asks for states one by one (trainer_ask_state, and at the
+// end trainer_ask_none), in an order that only it knows. Collective over the comm.
+status trainer_serve(trainer *t, err *e);
+status trainer_ask_state(trainer *t, state_part part, int p, float *out, err *e);
+status trainer_ask_none(trainer *t, err *e);
 
 // ---- Checkpoints (save.c; the format is ckpt/'s)
 

@@ -1,34 +1,381 @@
-// transfer.c -- weights and optimizer state between the device and the host, and equal on all
-// ranks.
+// transfer.c -- weights, optimizer state and gradients between this rank's parts and whole
+// parameters on the host: for checkpoints, initial weights and tools. Which ranks hold what of a
+// parameter follows from the plan, so that rank 0 knows whom to expect.
+#include "parallel/bucket.h"
 #include "train/state.h"
 
 #include <stdlib.h>
 
+static const device_ops *ops(const trainer *t)
+{
+    return t->o.device->ops;
+}
+
+// A part of the state as an array: what kind it is of, its level, and which parts of rows count.
+typedef struct holding {
+    tiered what;
+    level array, parts;
+    int number; // of the optimizer's arrays in a file
+    char *at;   // NULL in a file
+} holding;
+
+static holding holding_of(const trainer *t, state_part part)
+{
+    const plan *p = t->plan;
+    const bool has_master = t->o.precision != F32;
+    if (part == STATE_WEIGHT && !has_master)
+        return (holding){TIERED_WEIGHTS, p->weight, p->weight, 0, t->weights};
+    if (part == STATE_WEIGHT)
+        return (holding){TIERED_OPTIMIZER, p->optimizer, p->optimizer, 0, (char *)t->master};
+    if (part == STATE_GRADIENT) {
+        level array = p->o.tier[TIERED_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
+        return (holding){TIERED_GRADIENTS, array, p->optimizer, 0, (char *)t->gradients};
+    }
+    const bool is_v = part == STATE_V, has_m = optim_rule_of(&t->o.optimizer)->has_m;
+    return (holding){TIERED_OPTIMIZER, p->optimizer, p->optimizer,
+                     has_master + (is_v && has_m ? 1 : 0), (char *)t->moment[is_v]};
+}
+
+bool trainer_has_state(const trainer *t, state_part part)
+{
+    const optim_rule *rule = optim_rule_of(&t->o.optimizer);
+    return part == STATE_M ? rule->has_m : part == STATE_V ? rule->has_v : true;
+}
+
+// ---- Buckets in files, one at a time in state slot 0
+
+static status window_move(trainer *t, tiered what, bool write, err *e)
+{
+    status result = OK;
+    window *w = &t->window[what];
+    bucket_slot *s = &t->state_slot[what][0];
+    const level l = what == TIERED_WEIGHTS ? t->plan->weight : t->plan->optimizer;
+    size_t bytes = trainer_file_bytes(t, what, w->bucket);
+    if (what == TIERED_GRADIENTS)
+        bytes = (size_t)t->plan->bucket[w->bucket].count[l] * sizeof(float);
+    TRY((write ? tier_write(t->tier[what], trainer_file_at(t, what, w->bucket), s->at, bytes,
+                            &s->ticket, e)
+               : tier_read(t->tier[what], trainer_file_at(t, what, w->bucket), s->at, bytes,
+                           &s->ticket, e)));
+    TRY(tier_wait(t->tier[what], s->ticket, e));
+done:
+    return result;
+}
+
+status trainer_close_windows(trainer *t, err *e)
+{
+    status result = OK;
+    for (int k = 0; k < TIERED; k++) {
+        if (t->window[k].open && t->window[k].dirty) TRY(window_move(t, (tiered)k, true, e));
+        t->window[k] = (window){.bucket = 0};
+    }
+done:
+    return result;
+}
+
+static status window_show(trainer *t, tiered what, int bucket, bool will_write, char **at, err *e)
+{
+    status result = OK;
+    window *w = &t->window[what];
+    bucket_slot *s = &t->state_slot[what][0];
+    if (!w->open || w->bucket != bucket) {
+        if (w->open && w->dirty) TRY(window_move(t, what, true, e));
+        if (s->ticket) TRY(tier_wait(t->tier[what], s->ticket, e));
+        *w = (window){.open = true, .bucket = bucket};
+        TRY(window_move(t, what, false, e));
+    }
+    w->dirty = w->dirty || will_write;
+    *at = s->at;
+done:
+    return result;
+}
+
+// Where this rank's part of row r is.
+static status find_part(trainer *t, const holding *h, const plan_row *r, bool will_write,
+                        float **at, span *s, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[r->bucket];
+    *s = plan_span(p, r, h->parts, p->at);
+    int64_t within = s->first - plan_span(p, r, h->array, p->at).first;
+    char *base = h->at;
+    if (p->o.tier[h->what] == TIER_FILE) {
+        TRY(window_show(t, h->what, r->bucket, will_write, &base, e));
+        within += r->at[h->array] - b->first[h->array] + h->number * b->count[h->array];
+    } else {
+        within += r->at[h->array];
+    }
+    *at = (float *)(void *)base + within;
+done:
+    return result;
+}
+
+// ---- Reading: every holder sends, rank 0 puts together
+
+// Is the rank at these coordinates the one that speaks for its part of the row?
+static bool speaks(const trainer *t, const plan_row *r, int p, level parts, const int at[AXES])
+{
+    return at[AXIS_PP] == r->stage && (t->model->param[p].tp_split || at[AXIS_TP] == 0) &&
+           ((parts & LEVEL_INNER) || at[AXIS_DP_SHARD] == 0) &&
+           ((parts & LEVEL_OUTER) || at[AXIS_DP_REPLICATE] == 0);
+}
+
+static status send_part(trainer *t, const holding *h, const plan_row *r, err *e)
+{
+    status result = OK;
+    stream *on = t->stream[STREAM_COMPUTE];
+    float *at;
+    span s;
+    TRY(find_part(t, h, r, false, &at, &s, e));
+    TRY(comm_send(t->o.comm, at, (size_t)s.count * sizeof *at, 0, on, e));
+    // It may be written again, or be another bucket, from now on.
+    TRY(comm_send_wait(t->o.comm, 0, ++t->states_sent, on, e));
+    TRY(ops(t)->sync(on, e));
+done:
+    return result;
+}
+
+// One rank's part, into the tensor-parallel part that it belongs to.
+static status take_part(trainer *t, const holding *h, const plan_row *r, const plan_row *theirs,
+                        int rank, float *part, err *e)
+{
+    status result = OK;
+    stream *on = t->stream[STREAM_COMPUTE];
+    int at[AXES];
+    for (int a = 0; a < AXES; a++) at[a] = mesh_at(&t->plan->o.mesh, rank, (axis)a);
+    span s = plan_span(t->plan, theirs, h->parts, at);
+    if (rank == 0) {
+        float *own;
+        TRY(find_part(t, h, r, false, &own, &s, e));
+        ops(t)->copy(on, part + s.first, own, (size_t)s.count * sizeof *own);
+    } else {
+        TRY(comm_recv(t->o.comm, part + s.first, (size_t)s.count * sizeof *part, rank, on, e));
+    }
+    TRY(ops(t)->sync(on, e));
+done:
+    return result;
+}
+
+static status put_together(trainer *t, const holding *h, int p, float *out, err *e)
+{
+    status result = OK;
+    const plan_row *r = &t->plan->row[p];
+    const mesh *m = &t->plan->o.mesh;
+    const size_t bytes = (size_t)t->model->param[p].count * sizeof(float);
+    float *part = NULL;
+    void *room = NULL;
+    TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, &room, e));
+    part = room;
+    for (int tp = 0; tp < m->size[AXIS_TP]; tp++) {
+        plan_row theirs = *r;
+        theirs.rows = param_part_rows(t->model, p, tp);
+        theirs.cols = param_part_cols(t->model, p, tp);
+        bool any = false;
+        for (int rank = 0; rank < m->ranks; rank++) {
+            int at[AXES];
+            for (int a = 0; a < AXES; a++) at[a] = mesh_at(m, rank, (axis)a);
+            if (at[AXIS_TP] != tp || !speaks(t, r, p, h->parts, at)) continue;
+            TRY(take_part(t, h, r, &theirs, rank, part, e));
+            any = true;
+        }
+        if (any) param_put_part(t->model, p, tp, part, out);
+    }
+done:
+    if (room) device_release(t->o.device, MEMORY_HOST, room, bytes);
+    return result;
+}
+
 status trainer_read_state(trainer *t, state_part part, int p, float *out, err *e)
 {
+    status result = OK;
+    const holding h = holding_of(t, part);
     const plan_row *r = &t->plan->row[p];
-    stream *on = t->stream[STREAM_COMPUTE];
-    t->o.device->ops->copy(on, out, t->state[part] + r->first, (size_t)r->count * sizeof(float));
-    return t->o.device->ops->sync(on, e);
+    if (t->o.comm->rank > 0) {
+        if (speaks(t, r, p, h.parts, t->plan->at)) TRY(send_part(t, &h, r, e));
+        goto done;
+    }
+    TRY(put_together(t, &h, p, out, e));
+    if (part != STATE_GRADIENT) goto done;
+    const double by = (t->agreed.count > 0 ? t->agreed.count : 1) * trainer_gradient_scale(t);
+    for (int64_t i = 0; i < t->model->param[p].count; i++) out[i] = (float)(out[i] / by);
+done:
+    return result;
 }
+
+// ---- Reading on request
+
+enum { ASK_END = -1 };
+
+static status exchange(trainer *t, int64_t question[2], err *e)
+{
+    status result = OK;
+    stream *on = t->stream[STREAM_COMPUTE];
+    memcpy(t->host_digest, question, 2 * sizeof *question);
+    ops(t)->copy(on, t->digest, t->host_digest, 2 * sizeof *question);
+    TRY(comm_broadcast(t->o.comm, t->digest, 2 * sizeof *question, 0, on, e));
+    ops(t)->copy(on, t->host_digest, t->digest, 2 * sizeof *question);
+    TRY(ops(t)->sync(on, e));
+    memcpy(question, t->host_digest, 2 * sizeof *question);
+done:
+    return result;
+}
+
+status trainer_ask_state(trainer *t, state_part part, int p, float *out, err *e)
+{
+    status result = OK;
+    int64_t question[2] = {part, p};
+    TRY(exchange(t, question, e));
+    TRY(trainer_read_state(t, part, p, out, e));
+done:
+    return result;
+}
+
+status trainer_ask_none(trainer *t, err *e)
+{
+    int64_t question[2] = {ASK_END, 0};
+    return exchange(t, question, e);
+}
+
+status trainer_serve(trainer *t, err *e)
+{
+    status result = OK;
+    int64_t question[2] = {0, 0};
+    for (;;) {
+        TRY(exchange(t, question, e));
+        if (question[0] == ASK_END) break;
+        TRY(trainer_read_state(t, (state_part)question[0], (int)question[1], NULL, e));
+    }
+done:
+    return result;
+}
+
+// ---- Writing
 
 status trainer_write_state(trainer *t, state_part part, int p, const float *in, err *e)
 {
+    status result = OK;
+    const holding h = holding_of(t, part);
     const plan_row *r = &t->plan->row[p];
     stream *on = t->stream[STREAM_COMPUTE];
-    t->o.device->ops->copy(on, t->state[part] + r->first, in, (size_t)r->count * sizeof(float));
-    return t->o.device->ops->sync(on, e);
+    float *mine = NULL, *at;
+    span s;
+    if (r->bucket < 0) return OK;
+    mine = malloc((size_t)r->count * sizeof *mine + 1);
+    if (!mine) FAIL(E_IO, "no memory for a part of %s", t->model->param[p].name);
+    param_take_part(t->model, p, t->plan->at[AXIS_TP], in, mine);
+    TRY(find_part(t, &h, r, true, &at, &s, e));
+    ops(t)->copy(on, at, mine + s.first, (size_t)s.count * sizeof *at);
+    TRY(ops(t)->sync(on, e));
+done:
+    free(mine);
+    return result;
 }
 
-status trainer_read_gradient(trainer *t, int p, float *out, err *e)
+// ---- Initial weights
+
+static status read_weights(trainer *t, err *e)
+{
+    status result = OK;
+    float *host = NULL;
+    for (int p = 0; p < t->model->params; p++) {
+        if (t->plan->row[p].bucket < 0) continue;
+        free(host);
+        host = malloc((size_t)t->model->param[p].count * sizeof *host);
+        if (!host) FAIL(E_IO, "no memory for parameter %s", t->model->param[p].name);
+        TRY(param_load(t->model, p, t->o.weights, host, e));
+        TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
+    }
+done:
+    free(host);
+    return result;
+}
+
+// Elements of row r, drawn into place.
+static status draw_span(trainer *t, const holding *h, int p, span want, float *host, int64_t room,
+                        err *e)
 {
     status result = OK;
     const plan_row *r = &t->plan->row[p];
     stream *on = t->stream[STREAM_COMPUTE];
-    t->o.device->ops->copy(on, out, t->gradients + r->first, (size_t)r->count * sizeof(float));
-    TRY(t->o.device->ops->sync(on, e));
-    double count = t->agreed.count > 0 ? t->agreed.count : 1;
-    for (int64_t i = 0; i < r->count; i++) out[i] = (float)(out[i] / count);
+    float *at;
+    span s;
+    TRY(find_part(t, h, r, true, &at, &s, e));
+    for (int64_t i = want.first; i < want.first + want.count; i += room) {
+        int64_t left = want.first + want.count - i, count = left < room ? left : room;
+        param_init_part(t->model, p, t->plan->at[AXIS_TP], t->o.seed, i, count, host);
+        ops(t)->copy(on, at + (i - s.first), host, (size_t)count * sizeof *host);
+        TRY(ops(t)->sync(on, e));
+    }
+done:
+    return result;
+}
+
+// Each rank draws its share, then the shares of what is kept whole are gathered. In a file nothing
+// is whole long enough for that: everybody draws all that it keeps.
+static status draw_weights(trainer *t, err *e)
+{
+    enum { CHUNK = 1 << 18 };
+    status result = OK;
+    const plan *p = t->plan;
+    const holding h = holding_of(t, STATE_WEIGHT);
+    const bool shares = h.at && h.parts != LEVEL_OUTER; // whose parts are not cut further
+    const level share = shares ? LEVEL_BOTH : h.parts;
+    float *host = malloc(CHUNK * sizeof *host);
+    if (!host) FAIL(E_IO, "no memory to draw weights");
+    for (int i = 0; i < p->here; i++) {
+        const plan_row *r = &p->row[p->order[i]];
+        TRY(draw_span(t, &h, p->order[i], plan_span(p, r, share, p->at), host, CHUNK, e));
+    }
+    for (int b = 0; shares && b < p->buckets; b++)
+        TRY(bucket_move(p, &p->spread, b, NULL,
+                        h.at + (size_t)p->bucket[b].first[h.array] * sizeof(float), F32, t->axis,
+                        t->stream[STREAM_COMPUTE], e));
+done:
+    free(host);
+    return result;
+}
+
+status trainer_fill_weights(trainer *t, err *e)
+{
+    status result = OK;
+    TRY((t->o.weights ? read_weights : draw_weights)(t, e));
+    TRY(trainer_restore(t, 0, e));
+done:
+    return result;
+}
+
+// The compute weights of this rank's parts follow from the fp32 ones.
+static status convert_bucket(trainer *t, int bucket, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[bucket];
+    const holding master = holding_of(t, STATE_WEIGHT);
+    for (int i = 0; i < b->rows; i++) {
+        const plan_row *r = &p->row[p->order[b->first_row + i]];
+        float *from;
+        char *to = t->weights;
+        span s;
+        TRY(find_part(t, &master, r, false, &from, &s, e));
+        int64_t at = r->at[p->weight] + s.first - plan_span(p, r, p->weight, p->at).first;
+        if (!to) {
+            TRY(window_show(t, TIERED_WEIGHTS, bucket, true, &to, e));
+            at -= b->first[p->weight];
+        }
+        kernel_call c = {.kind = K_CONVERT};
+        c.u.convert = (convert_args){.count = s.count,
+                                     .src = from,
+                                     .dst = to + (size_t)at * trainer_weight_bytes(t),
+                                     .src_type = F32,
+                                     .dst_type = t->o.precision};
+        if (s.count > 0) device_launch(t->stream[STREAM_COMPUTE], &c);
+    }
+    TRY(ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+    if (t->weights && p->publish.count > 0)
+        TRY(bucket_move(p, &p->publish, bucket, NULL,
+                        t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t),
+                        t->o.precision, t->axis, t->stream[STREAM_COMPUTE], e));
 done:
     return result;
 }
@@ -36,22 +383,11 @@ done:
 status trainer_restore(trainer *t, uint64_t steps_done, err *e)
 {
     status result = OK;
-    stream *on = t->stream[STREAM_COMPUTE];
-    size_t flat = (size_t)t->plan->elements * sizeof(float);
-    // Fresh moments are zero on every rank already.
-    int parts = steps_done > 0 ? STATE_PARTS : 1;
-    for (int s = 0; s < parts; s++)
-        if (t->state[s]) TRY(comm_broadcast(t->o.comm, t->state[s], flat, 0, on, e));
-    if (t->low != t->weights) {
-        kernel_call c = {.kind = K_CONVERT};
-        c.u.convert = (convert_args){.count = t->plan->elements,
-                                     .src = t->weights,
-                                     .dst = t->low,
-                                     .src_type = F32,
-                                     .dst_type = t->o.precision};
-        device_launch(on, &c);
-    }
-    TRY(t->o.device->ops->sync(on, e));
+    for (int b = 0; t->o.precision != F32 && b < t->plan->buckets; b++)
+        TRY(convert_bucket(t, b, e));
+    TRY(trainer_close_windows(t, e));
+    TRY(ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+    TRY(comm_barrier(t->o.comm, e));
     t->steps_done = steps_done;
 done:
     return result;

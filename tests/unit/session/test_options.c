@@ -13,14 +13,14 @@ enum { ARGS_MAX = 12 };
 // `arg` ends with NULL. The options borrow from the job.
 static job *options_of(const char *const *arg, int ranks, trainer_options *out)
 {
-    static const char *const model[] = {"--model.family=gpt2", "--model.layers=4",
+    static const char *const fixed[] = {"--model.family=gpt2", "--model.layers=4",
                                         "--data.train=mock", "--train.micro_batch=1"};
     char *argv[ARGS_MAX];
     int argc = 0;
     job *j = NULL;
     inputs in = {.seq_len = 8};
     err e = {.code = OK};
-    for (size_t i = 0; i < sizeof model / sizeof model[0]; i++) argv[argc++] = (char *)model[i];
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) argv[argc++] = (char *)fixed[i];
     for (; *arg; arg++) argv[argc++] = (char *)*arg;
     if (job_open(NULL, argc, argv, &j, &e) != OK) fail_msg("%s", e.text);
     in.family = family_find(j->model.config.family);

@@ -20,7 +20,7 @@ static void compare_all(const golden *g, trainer *t, reading what, const char *p
         float *whole = malloc((size_t)count * sizeof *whole),
               *piece = malloc((size_t)size * sizeof *piece);
         if (what == READ_GRADIENT)
-            CHECK(trainer_read_gradient(t, f->param, whole, e));
+            CHECK(trainer_read_state(t, STATE_GRADIENT, f->param, whole, e));
         else
             CHECK(trainer_read_state(t, STATE_WEIGHT, f->param, whole, e));
         param_file_extract(m, f, whole, piece);

@@ -1,0 +1,255 @@
+// draw.c -- pictures of a simulated pipeline, as text and as SVG. Called by `trireme explain`.
+// Deliberately knows nothing of how times came about, and no files: it adds to a text.
+#include "parallel/draw.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+// A chunk's pass: its blocks one after the other.
+typedef struct bar {
+    instr_kind kind;
+    int micro, chunk, first_block, last_block;
+    double start, end;
+} bar;
+
+static bool is_pass(instr_kind k)
+{
+    return k == FORWARD || k == BACKWARD || k == BACKWARD_INPUT || k == BACKWARD_WEIGHT;
+}
+
+static int stages_of(const pipeline_picture *x)
+{
+    return x->times->stages;
+}
+
+static int chunks_of(const pipeline_picture *x)
+{
+    return x->plan_of_stage[0]->parts / stages_of(x);
+}
+
+static bool belongs(const bar *b, const instr *y, int chunk)
+{
+    return y->kind == b->kind && y->micro == b->micro && chunk == b->chunk;
+}
+
+// The first bar of the stage's list from instruction *at on, which goes on to what follows it.
+static bool next_bar(const pipeline_picture *x, int stage, int *at, bar *out)
+{
+    const schedule *s = x->of_stage[stage];
+    const plan *p = x->plan_of_stage[stage];
+    bool found = false;
+    for (; *at < s->count; ++*at) {
+        const instr *y = &s->at[*at];
+        if (!is_pass(y->kind)) continue;
+        const sim_span *t = &x->times->at[stage][*at];
+        const int chunk = plan_part_of(p, y->index) / stages_of(x);
+        if (found && !belongs(out, y, chunk)) return true;
+        if (!found) *out = (bar){y->kind, y->micro, chunk, y->index, y->index, t->start, t->end};
+        if (y->index < out->first_block) out->first_block = y->index;
+        if (y->index > out->last_block) out->last_block = y->index;
+        out->end = t->end;
+        found = true;
+    }
+    return found;
+}
+
+// Of all bars: how many, their mean and shortest length, and where the last ends.
+typedef struct extent {
+    int bars;
+    double mean, shortest, end;
+} extent;
+
+static extent measure(const pipeline_picture *x)
+{
+    extent all = {.shortest = INFINITY};
+    bar b;
+    for (int i = 0; i < stages_of(x); i++)
+        for (int at = 0; next_bar(x, i, &at, &b);) {
+            all.bars++;
+            all.mean += b.end - b.start;
+            all.shortest = fmin(all.shortest, b.end - b.start);
+            all.end = fmax(all.end, b.end);
+        }
+    if (all.bars) all.mean /= all.bars;
+    // Much shorter ones, as a part of nothing but an embedding, do not set the scale.
+    all.shortest = fmax(all.shortest, all.mean / 4);
+    return all;
+}
+
+static void add_caption(const pipeline_picture *x, text *out)
+{
+    const plan_options *o = &x->plan_of_stage[0]->o;
+    const int chunks = chunks_of(x);
+    text_addf(out, "%s, %d stages", pipe_schedule_name(o->pipeline), stages_of(x));
+    if (chunks > 1) text_addf(out, " of %d chunks", chunks);
+    text_addf(out, ", %d micro-batches: idle %.1f %% in closed form, %.1f %% simulated", o->micros,
+              100 * pipeline_bubble(o->pipeline, stages_of(x), chunks, o->micros),
+              100 * x->times->idle_share);
+}
+
+// ---- Text
+
+enum { LABEL = 11 }; // columns before the drawing
+
+static const char CUT[] = " // ";
+
+static char letter(const bar *b)
+{
+    char c = b->kind == FORWARD ? 'F' : b->kind == BACKWARD_WEIGHT ? 'W' : 'B';
+    return b->chunk & 1 ? (char)tolower(c) : c;
+}
+
+static void add_row(const pipeline_picture *x, int stage, double per_second, int wide, text *row)
+{
+    bar b;
+    for (int i = 0; i < wide; i++) text_add(row, ".");
+    for (int at = 0; next_bar(x, stage, &at, &b);) {
+        int from = (int)lround(b.start * per_second), to = (int)lround(b.end * per_second);
+        for (int i = from; i < to && i < wide; i++)
+            row->at[i] = i == from ? letter(&b) : i == from + 1 ? (char)('0' + b.micro % 10) : '-';
+    }
+}
+
+void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
+{
+    const extent all = measure(x);
+    const int room = columns - LABEL;
+    // Two columns for the shortest pass; one, if that shows all; or two and the middle left out.
+    const double units = all.bars ? all.end / all.shortest : 0;
+    double per_unit = 2 * units > room && units <= room ? 1 : 2;
+    const int wide = (int)lround(units * per_unit), half = (room - (int)strlen(CUT)) / 2;
+    for (int i = 0; i < stages_of(x); i++) {
+        text row = {0};
+        add_row(x, i, all.bars ? per_unit / all.shortest : 0, wide, &row);
+        text_addf(out, "stage %-4d ", i);
+        if (wide <= room)
+            text_add_bytes(out, row.at, row.bytes);
+        else
+            text_addf(out, "%.*s%s%s", half, row.at, CUT, row.at + wide - half);
+        text_add(out, "\n");
+        text_clear(&row);
+    }
+    add_caption(x, out);
+    text_add(out, "\n");
+}
+
+// ---- SVG
+
+enum { LEFT = 72, TOP = 40, ROW = 30, BAR = 26, FOOT = 44, NARROW = 640, WIDE = 6000 };
+
+typedef struct paint {
+    instr_kind kind;
+    const char *name;
+    int red, green, blue;
+} paint;
+
+static const paint PAINTS[] = {
+    {FORWARD, "forward", 62, 118, 200},
+    {BACKWARD, "backward", 46, 150, 92},
+    {BACKWARD_INPUT, "backward, input half", 46, 150, 92},
+    {BACKWARD_WEIGHT, "backward, weight half", 214, 140, 40},
+};
+enum { PAINTED = sizeof PAINTS / sizeof *PAINTS };
+
+static const paint *paint_of(instr_kind k)
+{
+    int i = 0;
+    while (PAINTS[i].kind != k) i++;
+    return &PAINTS[i];
+}
+
+// Later chunks are paler: 0 is the paint itself, 1 would be white.
+static double paleness(int chunk, int chunks)
+{
+    return chunks > 1 ? 0.6 * chunk / (chunks - 1) : 0;
+}
+
+static void add_fill(const paint *p, int chunk, int chunks, text *out)
+{
+    const double pale = paleness(chunk, chunks);
+    text_addf(out, "fill=\"#%02x%02x%02x\"", p->red + (int)(pale * (255 - p->red)),
+              p->green + (int)(pale * (255 - p->green)), p->blue + (int)(pale * (255 - p->blue)));
+}
+
+static void add_bar(const bar *b, int chunks, double left, double wide, double top, text *out)
+{
+    const paint *p = paint_of(b->kind);
+    text_addf(out, "<rect class=\"op\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" ", left,
+              top, wide, BAR);
+    add_fill(p, b->chunk, chunks, out);
+    text_addf(out, "><title>%s, micro-batch %d, chunk %d, blocks %d to %d</title></rect>\n",
+              p->name, b->micro, b->chunk, b->first_block, b->last_block);
+    const bool two = b->micro > 9, three = b->micro > 99;
+    if (wide >= 9 + 6 * two + 6 * three)
+        text_addf(out, "<text class=\"micro%s\" x=\"%.2f\" y=\"%.0f\">%d</text>\n",
+                  paleness(b->chunk, chunks) > 0.3 ? " dark" : "", left + wide / 2,
+                  top + BAR / 2 + 4, b->micro);
+}
+
+// What is in the picture, so that the legend has nothing else.
+static bool shows(const pipeline_picture *x, instr_kind k)
+{
+    bar b;
+    for (int i = 0; i < stages_of(x); i++)
+        for (int at = 0; next_bar(x, i, &at, &b);)
+            if (b.kind == k) return true;
+    return false;
+}
+
+static void add_legend(const pipeline_picture *x, int top, text *out)
+{
+    const int chunks = chunks_of(x);
+    int left = LEFT;
+    for (int i = 0; i < PAINTED; i++) {
+        if (!shows(x, PAINTS[i].kind)) continue;
+        for (int c = 0; c < chunks; c++) {
+            text_addf(out, "<rect class=\"key\" x=\"%d\" y=\"%d\" width=\"12\" height=\"14\" ",
+                      left, top);
+            add_fill(&PAINTS[i], c, chunks, out);
+            text_add(out, "/>\n");
+            left += 13;
+        }
+        text_addf(out, "<text x=\"%d\" y=\"%d\">%s%s</text>\n", left + 4, top + 11, PAINTS[i].name,
+                  chunks > 1 ? ", by chunk" : "");
+        left += 30 + 7 * (int)strlen(PAINTS[i].name) + (chunks > 1 ? 60 : 0);
+    }
+}
+
+static void add_head(const pipeline_picture *x, int wide, int high, text *out)
+{
+    text_addf(out,
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+              "viewBox=\"0 0 %d %d\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n"
+              "<style>.op{stroke:#fff;stroke-width:.75}.micro{fill:#fff;text-anchor:middle;"
+              "font-size:11px;pointer-events:none}.dark,text:not(.micro){fill:#222}</style>\n"
+              "<rect class=\"paper\" width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<title>",
+              wide, high, wide, high, wide, high);
+    add_caption(x, out);
+    text_addf(out, "</title>\n<text x=\"%d\" y=\"24\" font-size=\"14\">", LEFT);
+    add_caption(x, out);
+    text_add(out, "</text>\n");
+}
+
+void pipeline_draw_svg(const pipeline_picture *x, text *out)
+{
+    const extent all = measure(x);
+    const int stages = stages_of(x), rows = TOP + stages * ROW;
+    const double units = all.bars ? all.end / all.shortest : 0;
+    const double plot = fmin(fmax(16 * units, NARROW), WIDE); // 16: room for a number
+    const double scale = all.end > 0 ? plot / all.end : 0;
+    add_head(x, LEFT + (int)plot + 16, rows + FOOT, out);
+    for (int i = 0; i < stages; i++) {
+        bar b;
+        const int top = TOP + i * ROW;
+        text_addf(out, "<text x=\"12\" y=\"%d\">stage %d</text>\n", top + BAR / 2 + 4, i);
+        text_addf(out,
+                  "<rect class=\"idle\" x=\"%d\" y=\"%d\" width=\"%.2f\" height=\"%d\" "
+                  "fill=\"#eee\"/>\n",
+                  LEFT, top, plot, BAR);
+        for (int at = 0; next_bar(x, i, &at, &b);)
+            add_bar(&b, chunks_of(x), LEFT + b.start * scale, (b.end - b.start) * scale, top, out);
+    }
+    add_legend(x, rows + 14, out);
+    text_add(out, "</svg>\n");
+}

@@ -1,0 +1,109 @@
+// plan_print.c -- a plan in words: `trireme explain` and refusals of jobs that do not fit.
+#include "parallel/plan_private.h"
+
+#include <inttypes.h>
+
+const char *category_name(category c)
+{
+    static const char *const name[CATEGORIES] = {"weights", "master",      "gradients", "optimizer",
+                                                 "buffers", "activations", "work",      "data",
+                                                 "kernels", "runtime"};
+    return name[c];
+}
+
+const char *tier_name(memory_tier t)
+{
+    static const char *const name[TIERS] = {"device", "host", "file"};
+    return name[t];
+}
+
+const char *tiered_name(tiered t)
+{
+    static const char *const name[TIERED] = {"weights", "gradients", "optimizer"};
+    return name[t];
+}
+
+// "WPW" or, with two axes in use, "WPW x SSS" (dp_replicate x dp_shard).
+static void print_words(const plan *p, text *out)
+{
+    const policy *const word[2] = {&p->policy.outer, &p->policy.inner};
+    const axis of[2] = {AXIS_DP_REPLICATE, AXIS_DP_SHARD};
+    bool both = p->o.mesh.size[of[0]] > 1 && p->o.mesh.size[of[1]] > 1;
+    int only = p->o.mesh.size[of[0]] > 1 ? 0 : 1;
+    for (int i = 0; i < 2; i++)
+        if (both || i == only)
+            text_addf(out, "%s%c%c%c", both && i ? " x " : "", placement_letter(word[i]->weight),
+                      placement_letter(word[i]->gradient), placement_letter(word[i]->optimizer));
+}
+
+void plan_print_policy(const plan *p, text *out)
+{
+    const char *outer = p->o.policies.outer.name, *inner = p->o.policies.inner.name;
+    if (p->o.mesh.size[AXIS_DP_REPLICATE] > 1 && p->o.mesh.size[AXIS_DP_SHARD] > 1)
+        text_addf(out, "%s x %s", outer, inner);
+    else
+        text_add(out, p->o.mesh.size[AXIS_DP_REPLICATE] > 1 ? outer : inner);
+}
+
+static void print_moves(const plan *p, const char *what, const plan_moves *m, text *out)
+{
+    (void)p;
+    text_addf(out, "%s ", what);
+    for (int i = 0; i < m->count; i++)
+        text_addf(out, "%s%s over %s", i ? ", " : "", transition_name(m->at[i].how),
+                  axis_name(m->at[i].axis));
+    if (m->count == 0) text_add(out, "nothing");
+}
+
+static void print_json(const plan *p, text *out)
+{
+    text_add(out, "{\"policy\":\"");
+    plan_print_policy(p, out);
+    text_add(out, "\",\"word\":\"");
+    print_words(p, out);
+    text_add(out, "\",\"mesh\":{");
+    for (int a = 0; a < AXES; a++)
+        text_addf(out, "%s\"%s\":%d", a ? "," : "", axis_name((axis)a), p->o.mesh.size[a]);
+    text_addf(out, "},\"buckets\":%d,\"parameters_here\":%d,\"tiers\":{", p->buckets, p->here);
+    for (int t = 0; t < TIERED; t++)
+        text_addf(out, "%s\"%s\":\"%s\"", t ? "," : "", tiered_name((tiered)t),
+                  tier_name(p->o.tier[t]));
+    text_addf(out, "},\"file_bytes\":%" PRIu64 ",\"bytes_per_rank\":{", p->tier_bytes[TIER_FILE]);
+    for (int c = 0; c < CATEGORIES; c++)
+        text_addf(out, "\"%s\":%" PRIu64 ",", category_name((category)c), p->bytes[c]);
+    text_addf(out, "\"total\":%" PRIu64 "}}", plan_bytes(p));
+}
+
+static void print_bytes(const char *name, uint64_t bytes, text *out)
+{
+    char size[24];
+    text_bytes(size, (double)bytes);
+    text_addf(out, "    %-12s %16" PRIu64 "  %s\n", name, bytes, size);
+}
+
+void plan_print(const plan *p, bool json, text *out)
+{
+    if (json) {
+        print_json(p, out);
+        return;
+    }
+    text_add(out, "plan: policy ");
+    plan_print_policy(p, out);
+    text_add(out, ", word ");
+    print_words(p, out);
+    text_add(out, " (weight, gradient, optimizer state); mesh");
+    for (int a = 0; a < AXES; a++) text_addf(out, " %s=%d", axis_name((axis)a), p->o.mesh.size[a]);
+    print_moves(p, "\n  per use: weights", &p->gather, out);
+    print_moves(p, "\n  per micro-batch: gradients", &p->micro, out);
+    print_moves(p, "\n  per step: gradients", &p->step, out);
+    print_moves(p, "; weights", &p->publish, out);
+    text_addf(out, "\n  tiers:");
+    for (int t = 0; t < TIERED; t++)
+        text_addf(out, " %s %s%s", tiered_name((tiered)t), tier_name(p->o.tier[t]),
+                  p->o.tier[t] == TIER_HOST ? " (on cpu ranks the device's own memory)" : "");
+    text_addf(out, "\n  %d parameters, %d here, in %d buckets\n  bytes per rank:\n", p->rows,
+              p->here, p->buckets);
+    for (int c = 0; c < CATEGORIES; c++) print_bytes(category_name((category)c), p->bytes[c], out);
+    print_bytes("total", plan_bytes(p), out);
+    if (p->tier_bytes[TIER_FILE]) print_bytes("file", p->tier_bytes[TIER_FILE], out);
+}

@@ -1,0 +1,10 @@
+// plan_private.h -- shared by the files that make a plan.
+#ifndef TRIREME_PARALLEL_PLAN_PRIVATE_H
+#define TRIREME_PARALLEL_PLAN_PRIVATE_H
+
+#include "parallel/plan.h"
+
+status plan_make_moves(plan *p, err *e);
+void plan_free_moves(plan *p);
+
+#endif

@@ -1,0 +1,315 @@
+// simulate.c -- gives every instruction of every stage a start and an end: the latest of what it
+// waits for, and its seconds later. Called by `trireme explain`, the planner and draw.c's users.
+// Deliberately knows no machine: what takes how long is the caller's function.
+#include "parallel/simulate.h"
+
+#include "device/device.h"
+#include "parallel/walk.h"
+
+#include <stdlib.h>
+
+// When things of a stage are there, or free again. All begin with 0.
+typedef struct clocks {
+    double stream[STREAMS];
+    double clipped;
+    double *bucket;              // [buckets] gradients reduced, weights updated, state fetched
+    double *gathered;            // [buckets]
+    double *weights, *gradients; // [slots] free
+    double *state[TIERED];       // [slots] free
+    double *batch;               // [slots] free
+    double **act;                // [chunks][slots] free
+    double *loaded;              // [micros]
+    double *received[2];         // [micros, blocks] activations, gradients
+    int *batch_slot;             // [micros]
+    int *fetched;                // [buckets] slot of weights
+} clocks;
+
+typedef struct simulation {
+    const schedule *const *of_stage;
+    const plan *const *plan_of_stage;
+    const sim_costs *costs;
+    sim_result *out;
+    clocks *of; // [stages]
+} simulation;
+
+double sim_block_seconds(const void *blocks, int stage, const instr *x)
+{
+    const sim_blocks *b = blocks;
+    (void)stage;
+    switch (x->kind) {
+    case FORWARD:
+        return b->forward[x->index];
+    case BACKWARD:
+        return b->backward_input[x->index] + b->backward_weight[x->index];
+    case BACKWARD_INPUT:
+        return b->backward_input[x->index];
+    case BACKWARD_WEIGHT:
+        return b->backward_weight[x->index];
+    default:
+        return 0;
+    }
+}
+
+static bool is_pass(instr_kind k)
+{
+    return k == FORWARD || k == BACKWARD || k == BACKWARD_INPUT || k == BACKWARD_WEIGHT;
+}
+
+static stream_kind stream_of(const simulation *x, instr_kind k)
+{
+    if (!x->costs->overlap || is_pass(k) || k == UPDATE || k == RELEASE || k == CLAIM)
+        return STREAM_COMPUTE;
+    return k == LOAD || k == FETCH || k == FLUSH ? STREAM_COPY : STREAM_COMM;
+}
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void delay(double *t, double until)
+{
+    if (until > *t) *t = until;
+}
+
+static size_t pair(const plan *p, const instr *x)
+{
+    return (size_t)x->micro * (size_t)p->o.blocks + (size_t)x->index;
+}
+
+static double *act_slot(const clocks *c, const plan *p, const instr *x)
+{
+    return &c->act[plan_part_of(p, x->index) / p->o.mesh.size[AXIS_PP]][x->slot];
+}
+
+// ---- What an instruction waits for, besides its own stream
+
+static double ready_pass(const clocks *c, const plan *p, const instr *x)
+{
+    double t = c->received[x->kind != FORWARD][pair(p, x)];
+    if (x->kind == FORWARD) delay(&t, c->loaded[x->micro]);
+    for (int k = 0; p->weight_slots && k < p->buckets; k++)
+        if (plan_block_uses(p, x->index, k)) delay(&t, c->gathered[k]);
+    return t;
+}
+
+static double ready_update(const clocks *c, const instr *x)
+{
+    double t = later(c->clipped, c->bucket[x->index]);
+    for (int i = 0; i < TIERED; i++)
+        if (x->state[i] >= 0) delay(&t, c->state[i][x->state[i]]);
+    return t;
+}
+
+static double ready_at(const clocks *c, const plan *p, const instr *x)
+{
+    const double computed = c->stream[STREAM_COMPUTE]; // all that comes before it in the list
+    switch (x->kind) {
+    case LOAD:
+        return c->batch[x->slot];
+    case FETCH:
+        return x->whole ? c->gradients[x->slot] : c->state[x->what][x->slot];
+    case GATHER:
+        return later(c->weights[x->slot], c->bucket[x->index]);
+    case CLAIM:
+        return c->gradients[x->slot];
+    case RECV_ACT:
+        return *act_slot(c, p, x);
+    case UPDATE:
+        return ready_update(c, x);
+    case TIE:
+    case REDUCE:
+    case PUBLISH:
+    case FLUSH:
+        return later(computed, c->bucket[x->index]);
+    case SEND_ACT:
+    case SEND_GRAD:
+    case CLIP:
+        return computed;
+    default:
+        return is_pass(x->kind) ? ready_pass(c, p, x) : 0;
+    }
+}
+
+// ---- What has its time with an instruction's end
+
+static void end_pass(const clocks *c, const plan *p, const instr *x, double end)
+{
+    delay(act_slot(c, p, x), end);
+    if (x->index == 0 || x->index == p->o.blocks - 1)
+        delay(&c->batch[c->batch_slot[x->micro]], end);
+}
+
+static void end_bucket(clocks *c, const instr *x, double end)
+{
+    switch (x->kind) {
+    case FETCH:
+    case FLUSH:
+        delay(x->whole ? &c->gradients[x->slot] : &c->state[x->what][x->slot], end);
+        if (x->kind == FETCH) delay(&c->bucket[x->index], end);
+        if (x->kind == FETCH && x->what == TIERED_WEIGHTS) c->fetched[x->index] = x->slot;
+        break;
+    case GATHER:
+        c->gathered[x->index] = end;
+        if (c->fetched[x->index] >= 0) delay(&c->state[TIERED_WEIGHTS][c->fetched[x->index]], end);
+        c->fetched[x->index] = -1;
+        break;
+    case RELEASE:
+        delay(&c->weights[x->slot], end);
+        break;
+    default: // TIE, REDUCE, UPDATE, PUBLISH
+        c->bucket[x->index] = end;
+        if ((x->kind == TIE || x->kind == REDUCE) && x->slot >= 0)
+            delay(&c->gradients[x->slot], end);
+        for (int i = 0; (x->kind == REDUCE || x->kind == UPDATE) && i < TIERED; i++)
+            if (x->state[i] >= 0) delay(&c->state[i][x->state[i]], end);
+        break;
+    }
+}
+
+static void end_at(clocks *c, const plan *p, const instr *x, double end)
+{
+    switch (x->kind) {
+    case LOAD:
+        c->loaded[x->micro] = end;
+        c->batch_slot[x->micro] = x->slot;
+        break;
+    case RECV_ACT:
+    case RECV_GRAD:
+        c->received[x->kind == RECV_GRAD][pair(p, x)] = end;
+        break;
+    case SEND_ACT:
+    case SEND_GRAD:
+        delay(act_slot(c, p, x), end);
+        break;
+    case CLIP:
+        c->clipped = end;
+        break;
+    case CLAIM:
+        break;
+    default:
+        if (is_pass(x->kind))
+            end_pass(c, p, x, end);
+        else
+            end_bucket(c, x, end);
+    }
+}
+
+static status time_step(void *given, const walk_step *s, err *e)
+{
+    const simulation *x = given;
+    double start = 0, seconds = 0;
+    (void)e;
+    for (int i = 0; i < s->count; i++) {
+        const int stage = s->at[i].stage;
+        const instr *y = &x->of_stage[stage]->at[s->at[i].number];
+        const clocks *c = &x->of[stage];
+        delay(&start, c->stream[stream_of(x, y->kind)]);
+        delay(&start, ready_at(c, x->plan_of_stage[stage], y));
+        if (y->kind == RECV_ACT || y->kind == RECV_GRAD)
+            delay(&start, x->out->at[s->sent.stage][s->sent.number].end);
+        delay(&seconds, x->costs->seconds(x->costs->given, stage, y));
+    }
+    for (int i = 0; i < s->count; i++) {
+        const int stage = s->at[i].stage;
+        const instr *y = &x->of_stage[stage]->at[s->at[i].number];
+        x->out->at[stage][s->at[i].number] = (sim_span){start, start + seconds};
+        x->of[stage].stream[stream_of(x, y->kind)] = start + seconds;
+        end_at(&x->of[stage], x->plan_of_stage[stage], y, start + seconds);
+        if (is_pass(y->kind) || y->kind == UPDATE) x->out->busy[stage] += seconds;
+        delay(&x->out->seconds, start + seconds);
+    }
+    return OK;
+}
+
+// ---- Memory
+
+static bool open_doubles(double **out, size_t count)
+{
+    *out = calloc(count + 1, sizeof **out);
+    return *out != NULL;
+}
+
+static bool open_clocks(clocks *c, const plan *p, const schedule *s)
+{
+    const size_t buckets = (size_t)p->buckets, micros = (size_t)p->o.micros;
+    const size_t pairs = micros * (size_t)p->o.blocks;
+    const int chunks = p->parts / p->o.mesh.size[AXIS_PP];
+    bool good = open_doubles(&c->bucket, buckets) && open_doubles(&c->gathered, buckets) &&
+                open_doubles(&c->weights, (size_t)s->weights.count) &&
+                open_doubles(&c->gradients, (size_t)s->gradients.count) &&
+                open_doubles(&c->batch, (size_t)s->batch_slots) &&
+                open_doubles(&c->loaded, micros) && open_doubles(&c->received[0], pairs) &&
+                open_doubles(&c->received[1], pairs);
+    for (int t = 0; good && t < TIERED; t++)
+        good = open_doubles(&c->state[t], (size_t)s->state[t].count);
+    c->act = calloc((size_t)chunks, sizeof *c->act);
+    for (int i = 0; good && c->act && i < chunks; i++)
+        good = open_doubles(&c->act[i], (size_t)s->act_slots[i]);
+    c->batch_slot = calloc(micros + 1, sizeof *c->batch_slot);
+    c->fetched = malloc((buckets + 1) * sizeof *c->fetched);
+    for (size_t k = 0; c->fetched && k < buckets; k++) c->fetched[k] = -1;
+    return good && c->act && c->batch_slot && c->fetched;
+}
+
+static void close_clocks(clocks *c, const plan *p)
+{
+    double *const one[] = {c->bucket, c->gathered, c->weights,     c->gradients,
+                           c->batch,  c->loaded,   c->received[0], c->received[1]};
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++) free(one[i]);
+    for (int t = 0; t < TIERED; t++) free(c->state[t]);
+    for (int i = 0; c->act && i < p->parts / p->o.mesh.size[AXIS_PP]; i++) free(c->act[i]);
+    free(c->act);
+    free(c->batch_slot);
+    free(c->fetched);
+}
+
+static status open_result(sim_result *r, const schedule *const *of_stage, int stages, err *e)
+{
+    *r = (sim_result){.stages = stages};
+    bool good = open_doubles(&r->busy, (size_t)stages) && open_doubles(&r->idle, (size_t)stages);
+    r->at = calloc((size_t)stages, sizeof *r->at);
+    good = good && r->at;
+    for (int i = 0; good && i < stages; i++) {
+        r->at[i] = calloc((size_t)of_stage[i]->count + 1, sizeof **r->at);
+        good = r->at[i] != NULL;
+    }
+    return good ? OK : err_set(e, E_IO, "no memory to simulate %d stages", stages);
+}
+
+void sim_result_clear(sim_result *r)
+{
+    for (int i = 0; r->at && i < r->stages; i++) free(r->at[i]);
+    free(r->at);
+    free(r->busy);
+    free(r->idle);
+    *r = (sim_result){0};
+}
+
+static void sum_up(sim_result *r)
+{
+    double idle = 0;
+    for (int i = 0; i < r->stages; i++) {
+        r->idle[i] = r->seconds - r->busy[i];
+        idle += r->idle[i];
+    }
+    r->idle_share = r->seconds > 0 ? idle / (r->seconds * r->stages) : 0;
+}
+
+status schedule_simulate(const schedule *const *of_stage, const plan *const *plan_of_stage,
+                         int stages, const sim_costs *c, sim_result *out, err *e)
+{
+    status result = OK;
+    simulation x = {of_stage, plan_of_stage, c, out, calloc((size_t)stages, sizeof(clocks))};
+    TRY(open_result(out, of_stage, stages, e));
+    if (!x.of) FAIL(E_IO, "no memory to simulate %d stages", stages);
+    for (int i = 0; i < stages; i++)
+        if (!open_clocks(&x.of[i], plan_of_stage[i], of_stage[i]))
+            FAIL(E_IO, "no memory to simulate %d stages", stages);
+    TRY(schedule_walk(of_stage, stages, time_step, &x, e));
+    sum_up(out);
+done:
+    for (int i = 0; x.of && i < stages; i++) close_clocks(&x.of[i], plan_of_stage[i]);
+    free(x.of);
+    return result;
+}

@@ -1,0 +1,315 @@
+// step_blocks.c -- instructions that compute: batches in, blocks forward and backward, and what
+// pipeline stages send each other. Called through the table in step.c.
+//
+// A stage sends straight from where it computed and does not wait; before such memory is written
+// again, it waits until the message has been read.
+#include "train/state.h"
+
+static const device_ops *ops(const trainer *t)
+{
+    return t->o.device->ops;
+}
+
+// Work issued to `later` from now on starts after what `before` has now.
+static void order(trainer *t, event *v, stream *before, stream *later)
+{
+    ops(t)->record(v, before);
+    ops(t)->wait(later, v);
+}
+
+// ---- Batches
+
+// The batch before the current one has left the host's memory once its copy is done.
+static void release_batch(trainer *t)
+{
+    if (!t->batch_held) return;
+    ops(t)->event_sync(t->loaded[t->held_slot]);
+    loader_release(t->loader);
+    t->batch_held = false;
+}
+
+void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const void *labels)
+{
+    const value *ids = t->model->block[0].g->ids;
+    int64_t count = value_rows(ids) * value_cols(ids);
+    // Ids and fp32 features have elements of one size.
+    ops(t)->copy(on, t->features ? (void *)t->features : t->ids[slot], inputs, (size_t)count * 4);
+    ops(t)->copy(on, t->labels[slot], labels,
+                 value_bytes(t->model->block[t->model->blocks - 1].g->labels));
+    if (!t->features) return;
+    kernel_call c = {.kind = K_CONVERT};
+    c.u.convert = (convert_args){.count = count,
+                                 .src = t->features,
+                                 .dst = t->ids[slot],
+                                 .src_type = F32,
+                                 .dst_type = ids->type};
+    device_launch(on, &c);
+}
+
+status run_load(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    stream *copy = t->stream[STREAM_COPY];
+    release_batch(t);
+    TRY(loader_next(t->loader, t->steps_done, x->micro, &t->batch, e));
+    t->batch_held = true;
+    t->held_slot = x->slot;
+    if (t->steps_done == 0 && !t->inspecting) t->first_hash = t->first_hash * 31 + t->batch.hash;
+    ops(t)->wait(copy, t->consumed[x->slot]);
+    trainer_upload(t, copy, x->slot, t->batch.inputs, t->batch.labels);
+    ops(t)->record(t->loaded[x->slot], copy);
+    ops(t)->wait(t->stream[STREAM_COMPUTE], t->loaded[x->slot]);
+done:
+    return result;
+}
+
+// ---- Where a block finds everything
+
+static chunk *chunk_of(const trainer *t, int block)
+{
+    return &t->chunk[plan_part_of(t->plan, block) / t->plan->o.mesh.size[AXIS_PP]];
+}
+
+static void bind_parameter(trainer *t, int i, int block, int p)
+{
+    const plan_row *r = &t->plan->row[p];
+    const int64_t within = r->at[LEVEL_WHOLE] - t->plan->bucket[r->bucket].first[LEVEL_WHOLE];
+    const bool twin = r->twin >= 0 && block == r->last_block;
+    const int ws = t->weight_of[r->bucket], gs = t->gradient_of[r->bucket];
+    char *weights = t->plan->weight_slots ? (ws < 0 ? NULL : t->weight_slot[ws].at) : t->weights;
+    char *gradients =
+        t->plan->gradient_slots ? (gs < 0 ? NULL : t->gradient_slot[gs].at) : (char *)t->gradients;
+    int64_t weight_at = t->plan->weight_slots ? within : r->at[LEVEL_WHOLE];
+    int64_t gradient_at = t->plan->gradient_slots ? within : r->at[LEVEL_WHOLE];
+    t->run_weight[i] = weights ? weights + (size_t)weight_at * trainer_weight_bytes(t) : NULL;
+    t->run_gradient[i] = twin        ? t->twins + r->twin
+                         : gradients ? (float *)(void *)gradients + gradient_at
+                                     : NULL;
+    t->run_touched[i] = twin ? &t->twin_touched[p] : &t->touched[p];
+}
+
+// Logical number of a micro-batch's first row, which keys its random numbers on every stage.
+static uint64_t first_row(const trainer *t, int micro)
+{
+    const uint64_t own = (uint64_t)(t->micros * t->o.micro_batch),
+                   rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
+    const uint64_t sample = t->steps_done * (uint64_t)t->o.global_batch + rank * own +
+                            (uint64_t)(micro * t->o.micro_batch);
+    return sample * (uint64_t)t->o.seq_len;
+}
+
+// The compute stream waits for the buckets that this block reads or adds to.
+static void await_buckets(trainer *t, int block)
+{
+    for (int k = 0; k < t->plan->buckets; k++) {
+        if (!plan_block_uses(t->plan, block, k)) continue;
+        if (t->weight_of[k] >= 0)
+            ops(t)->wait(t->stream[STREAM_COMPUTE], t->weight_slot[t->weight_of[k]].filled);
+        if (t->gradient_of[k] >= 0)
+            ops(t)->wait(t->stream[STREAM_COMPUTE], t->gradient_slot[t->gradient_of[k]].filled);
+    }
+}
+
+static run_context context(trainer *t, const instr *x)
+{
+    const model *m = t->running;
+    const model_block *b = &m->block[x->index];
+    const block_place *lies = &t->place[x->index];
+    const chunk *c = chunk_of(t, x->index);
+    char *act = c->act + (size_t)x->slot * c->act_bytes;
+    const int batch_at = x->micro % t->schedule.batch_slots;
+    await_buckets(t, x->index);
+    for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
+    run_context r = {.g = b->g,
+                     .on = t->stream[STREAM_COMPUTE],
+                     .tp = t->axis[AXIS_TP],
+                     .weight = t->run_weight,
+                     .gradient = t->run_gradient,
+                     .touched = t->run_touched,
+                     .rope = t->rope,
+                     .loss_sum = &t->sums[SUM_LOSS],
+                     .loss_count = &t->sums[SUM_COUNT],
+                     .grad_scale = (float)trainer_gradient_scale(t),
+                     .seed = t->o.seed,
+                     .step = t->steps_done,
+                     .block = x->index,
+                     .row0 = first_row(t, x->micro)};
+    r.base[PLACE_INPUT] = act + lies->input;
+    r.base[PLACE_OUTPUT] = act + lies->output;
+    r.base[PLACE_SAVED] = act + lies->saved;
+    r.base[PLACE_WORK] = t->work;
+    r.base[PLACE_IDS] = t->ids[batch_at];
+    r.base[PLACE_LABELS] = t->labels[batch_at];
+    if (x->held >= 0 && c->held)
+        r.base[PLACE_HELD] = c->held + (size_t)x->held * c->held_bytes + lies->held;
+    return r;
+}
+
+status run_forward(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    chunk *c = chunk_of(t, x->index);
+    if (x->index == c->last - 1 && c->sent[x->slot] > 0) { // what is there may still be on its way
+        const int part = plan_part_of(t->plan, x->index), stages = t->plan->o.mesh.size[AXIS_PP];
+        TRY(comm_send_wait(t->axis[AXIS_PP], (part + 1) % stages, c->sent[x->slot],
+                           t->stream[STREAM_COMPUTE], e));
+        c->sent[x->slot] = 0;
+    }
+    run_context r = context(t, x);
+    TRY(graph_run_forward(&r, e));
+    // Without the first block here, nobody needs the batch after the loss.
+    if (x->index == t->model->blocks - 1 && !plan_has_block(t->plan, 0))
+        ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots], t->stream[STREAM_COMPUTE]);
+done:
+    return result;
+}
+
+// ---- Gradients between blocks
+
+// A spare that the gradient at hand is not in and that nobody is still reading.
+static status take_spare(trainer *t, int *out, err *e)
+{
+    status result = OK;
+    int i = ++t->spare_turn % t->spares;
+    if (i == t->dout_spare) i = ++t->spare_turn % t->spares;
+    if (t->spare_sent[i] > 0)
+        TRY(comm_send_wait(t->grads, t->spare_peer[i], t->spare_sent[i], t->stream[STREAM_COMPUTE],
+                           e));
+    t->spare_sent[i] = 0;
+    *out = i;
+done:
+    return result;
+}
+
+static char **dout_of(trainer *t, const instr *x)
+{
+    return &t->dout_at[x->held * t->model->blocks + x->index];
+}
+
+// Backward in one piece: gradients go from spare to spare.
+static status backward_whole(trainer *t, run_context *r, const instr *x, err *e)
+{
+    status result = OK;
+    int to;
+    if (x->index == t->model->blocks - 1) t->dout = NULL, t->dout_spare = -1;
+    TRY(take_spare(t, &to, e));
+    r->base[PLACE_DOUT] = t->dout;
+    r->base[PLACE_DIN] = t->spare[to];
+    TRY(graph_run_backward(r, e));
+    if (!r->g->din_unused) {
+        t->dout = run_at(r, r->g->input->grad);
+        if (t->dout == t->spare[to]) t->dout_spare = to;
+    }
+done:
+    return result;
+}
+
+// The first half: what the second will read stays in the held slot until then.
+static status backward_input(trainer *t, run_context *r, const instr *x, err *e)
+{
+    status result = OK;
+    const chunk *c = chunk_of(t, x->index);
+    int to = -1;
+    if (x->index == t->model->blocks - 1) t->dout = NULL, t->dout_spare = -1;
+    *dout_of(t, x) = t->dout;
+    r->base[PLACE_DOUT] = t->dout;
+    if (x->index > c->first)
+        r->base[PLACE_DIN] =
+            c->held + (size_t)x->held * c->held_bytes + t->place[x->index - 1].dout;
+    else
+        TRY(take_spare(t, &to, e));
+    if (to >= 0) r->base[PLACE_DIN] = t->spare[to];
+    TRY(graph_run_backward_input(r, e));
+    if (r->g->din_unused) goto done;
+    t->dout = run_at(r, r->g->input->grad);
+    t->dout_spare = to >= 0 && t->dout == t->spare[to] ? to : -1;
+done:
+    return result;
+}
+
+static status backward_weight(trainer *t, run_context *r, const instr *x, err *e)
+{
+    r->base[PLACE_DOUT] = *dout_of(t, x);
+    return graph_run_backward_weight(r, e);
+}
+
+status run_backward(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    run_context r = context(t, x);
+    if (x->kind == BACKWARD)
+        TRY(backward_whole(t, &r, x, e));
+    else if (x->kind == BACKWARD_INPUT)
+        TRY(backward_input(t, &r, x, e));
+    else
+        TRY(backward_weight(t, &r, x, e));
+    if (x->index == 0 && x->kind != BACKWARD_INPUT)
+        ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots], t->stream[STREAM_COMPUTE]);
+done:
+    return result;
+}
+
+// ---- Messages between stages
+
+status run_recv_act(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    const chunk *c = chunk_of(t, x->index);
+    const graph *g = t->running->block[x->index].g;
+    char *to = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].input;
+    order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    TRY(comm_recv(t->axis[AXIS_PP], to, value_bytes(g->input), x->peer, t->stream[STREAM_COMM], e));
+    order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
+done:
+    return result;
+}
+
+status run_send_act(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    chunk *c = chunk_of(t, x->index);
+    const graph *g = t->running->block[x->index].g;
+    const char *from = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].output;
+    order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    TRY(comm_send(t->axis[AXIS_PP], from, value_bytes(g->output), x->peer, t->stream[STREAM_COMM],
+                  e));
+    c->sent[x->slot] = ++t->acts_sent[x->peer];
+done:
+    return result;
+}
+
+status run_recv_grad(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    const chunk *c = chunk_of(t, x->index);
+    t->dout_spare = -1;
+    if (x->held >= 0)
+        t->dout = c->held + (size_t)x->held * c->held_bytes + t->place[x->index].dout;
+    else {
+        TRY(take_spare(t, &t->dout_spare, e));
+        t->dout = t->spare[t->dout_spare];
+    }
+    order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    TRY(comm_recv(t->grads, t->dout, value_bytes(t->model->block[x->index].g->output), x->peer,
+                  t->stream[STREAM_COMM], e));
+    order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
+done:
+    return result;
+}
+
+status run_send_grad(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    const size_t bytes = value_bytes(t->model->block[x->index].g->input);
+    if (t->dout_spare < 0) { // in a held slot, which will be written again too soon
+        TRY(take_spare(t, &t->dout_spare, e));
+        ops(t)->copy(t->stream[STREAM_COMPUTE], t->spare[t->dout_spare], t->dout, bytes);
+        t->dout = t->spare[t->dout_spare];
+    }
+    order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    TRY(comm_send(t->grads, t->dout, bytes, x->peer, t->stream[STREAM_COMM], e));
+    t->spare_peer[t->dout_spare] = x->peer;
+    t->spare_sent[t->dout_spare] = ++t->grads_sent[x->peer];
+done:
+    return result;
+}

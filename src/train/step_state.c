@@ -1,0 +1,358 @@
+// step_state.c -- instructions that move weights, gradients and optimizer state: between the
+// placements of the plan and between memory and files. Called through the table in step.c. What is
+// moved where stands in the plan; no strategy has a name here.
+#include "parallel/bucket.h"
+#include "train/state.h"
+
+#include <stddef.h>
+
+static const device_ops *ops(const trainer *t)
+{
+    return t->o.device->ops;
+}
+
+static void order(trainer *t, event *v, stream *before, stream *later)
+{
+    ops(t)->record(v, before);
+    ops(t)->wait(later, v);
+}
+
+static bool in_file(const trainer *t, tiered what)
+{
+    return t->plan->o.tier[what] == TIER_FILE;
+}
+
+// ---- Files. Requests are issued on the copy stream, and waited for there too, when they are due.
+
+typedef struct request {
+    trainer *t;
+    bucket_slot *s;
+    tiered what;
+    bool write;
+    uint64_t offset;
+    size_t bytes;
+} request;
+
+static status start_request(void *arg, err *e)
+{
+    status result = OK;
+    const request *r = arg;
+    tier *file = r->t->tier[r->what];
+    if (r->s->ticket) TRY(tier_wait(file, r->s->ticket, e));
+    if (r->write)
+        TRY(tier_write(file, r->offset, r->s->at, r->bytes, &r->s->ticket, e));
+    else
+        TRY(tier_read(file, r->offset, r->s->at, r->bytes, &r->s->ticket, e));
+done:
+    return result;
+}
+
+static status end_request(void *arg, err *e)
+{
+    const request *r = arg;
+    return r->s->ticket ? tier_wait(r->t->tier[r->what], r->s->ticket, e) : OK;
+}
+
+static size_t state_bytes(const trainer *t, tiered what)
+{
+    if (what == TIERED_WEIGHTS) return trainer_weight_bytes(t);
+    if (what == TIERED_GRADIENTS) return sizeof(float);
+    return sizeof(float) * (size_t)(t->plan->o.state_tensors + (t->o.precision != F32));
+}
+
+// The level at which a bucket lies in the file.
+static level file_level(const trainer *t, tiered what)
+{
+    if (what == TIERED_WEIGHTS) return t->plan->weight;
+    return what == TIERED_GRADIENTS ? t->plan->gradient : t->plan->optimizer;
+}
+
+uint64_t trainer_file_at(const trainer *t, tiered what, int bucket)
+{
+    const int64_t first = bucket < t->plan->buckets
+                              ? t->plan->bucket[bucket].first[file_level(t, what)]
+                              : t->plan->elements[file_level(t, what)];
+    return (uint64_t)first * state_bytes(t, what);
+}
+
+size_t trainer_file_bytes(const trainer *t, tiered what, int bucket)
+{
+    return (size_t)(trainer_file_at(t, what, bucket + 1) - trainer_file_at(t, what, bucket));
+}
+
+static bucket_slot *slot_of(trainer *t, const instr *x)
+{
+    return x->whole ? &t->gradient_slot[x->slot] : &t->state_slot[x->what][x->slot];
+}
+
+static request request_of(trainer *t, const instr *x, bool write)
+{
+    const plan *p = t->plan;
+    size_t bytes = trainer_file_bytes(t, x->what, x->index);
+    // What is left of a sum over micro-batches is this rank's part.
+    if (x->what == TIERED_GRADIENTS && !x->whole)
+        bytes = (size_t)p->bucket[x->index].count[p->optimizer] * sizeof(float);
+    return (request){.t = t,
+                     .s = slot_of(t, x),
+                     .what = x->what,
+                     .write = write,
+                     .offset = trainer_file_at(t, x->what, x->index),
+                     .bytes = bytes};
+}
+
+status run_fetch(trainer *t, const instr *x, err *e)
+{
+    (void)e;
+    const request r = request_of(t, x, false);
+    stream *copy = t->stream[STREAM_COPY];
+    ops(t)->wait(copy, r.s->freed);
+    ops(t)->call(copy, start_request, &r, sizeof r);
+    if (!x->whole) return OK;
+    // Sums over micro-batches go on in a gradient slot.
+    ops(t)->call(copy, end_request, &r, sizeof r);
+    ops(t)->record(r.s->filled, copy);
+    t->gradient_of[x->index] = x->slot;
+    return OK;
+}
+
+status run_flush(trainer *t, const instr *x, err *e)
+{
+    (void)e;
+    const request r = request_of(t, x, true);
+    stream *copy = t->stream[STREAM_COPY];
+    order(t, t->computed, t->stream[STREAM_COMPUTE], copy);
+    order(t, t->reduced, t->stream[STREAM_COMM], copy);
+    ops(t)->call(copy, start_request, &r, sizeof r);
+    if (x->whole) { // the slot is another bucket's next
+        ops(t)->call(copy, end_request, &r, sizeof r);
+        t->gradient_of[x->index] = -1;
+    }
+    ops(t)->record(r.s->freed, copy);
+    return OK;
+}
+
+status trainer_await_slot(trainer *t, tiered what, int number, stream *on, err *e)
+{
+    (void)e;
+    bucket_slot *s = &t->state_slot[what][number];
+    const request r = {.t = t, .s = s, .what = what};
+    ops(t)->call(t->stream[STREAM_COPY], end_request, &r, sizeof r);
+    ops(t)->record(s->filled, t->stream[STREAM_COPY]);
+    ops(t)->wait(on, s->filled);
+    return OK;
+}
+
+// ---- Weights
+
+// The state slot that bucket `bucket`'s weights were fetched into.
+static int fetched_slot(const instr *gather)
+{
+    const instr *x = gather;
+    while (x->kind != FETCH || x->what != TIERED_WEIGHTS || x->index != gather->index) x--;
+    return x->slot;
+}
+
+status run_gather(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[x->index];
+    stream *on = t->stream[STREAM_COMM];
+    bucket_slot *to = &t->weight_slot[x->slot];
+    const size_t item = trainer_weight_bytes(t);
+    const char *own = t->weights ? t->weights + (size_t)b->first[p->weight] * item : NULL;
+    int from = -1;
+    ops(t)->wait(on, to->freed);
+    order(t, t->computed, t->stream[STREAM_COMPUTE], on);
+    if (in_file(t, TIERED_WEIGHTS)) {
+        from = fetched_slot(x);
+        TRY(trainer_await_slot(t, TIERED_WEIGHTS, from, on, e));
+        own = t->state_slot[TIERED_WEIGHTS][from].at;
+    }
+    if (p->gather.count > 0)
+        TRY(bucket_move(p, &p->gather, x->index, own, to->at, t->o.precision, t->axis, on, e));
+    else
+        ops(t)->copy(on, to->at, own, (size_t)b->count[LEVEL_WHOLE] * item);
+    if (from >= 0) ops(t)->record(t->state_slot[TIERED_WEIGHTS][from].freed, on);
+    ops(t)->record(to->filled, on);
+    t->weight_of[x->index] = x->slot;
+done:
+    return result;
+}
+
+status run_release(trainer *t, const instr *x, err *e)
+{
+    (void)e;
+    ops(t)->record(t->weight_slot[x->slot].freed, t->stream[STREAM_COMPUTE]);
+    t->weight_of[x->index] = -1;
+    return OK;
+}
+
+status run_publish(trainer *t, const instr *x, err *e)
+{
+    const plan *p = t->plan;
+    if (p->publish.count == 0) return OK;
+    char *at = t->weights + (size_t)p->bucket[x->index].first[p->weight] * trainer_weight_bytes(t);
+    return bucket_move(p, &p->publish, x->index, NULL, at, t->o.precision, t->axis,
+                       t->stream[STREAM_COMPUTE], e);
+}
+
+// ---- Gradients
+
+status run_claim(trainer *t, const instr *x, err *e)
+{
+    (void)e;
+    const bucket_range *b = &t->plan->bucket[x->index];
+    bucket_slot *s = &t->gradient_slot[x->slot];
+    ops(t)->wait(t->stream[STREAM_COMPUTE], s->freed);
+    ops(t)->record(s->filled, t->stream[STREAM_COMPUTE]);
+    t->gradient_of[x->index] = x->slot;
+    for (int i = 0; i < b->rows; i++) t->touched[t->plan->order[b->first_row + i]] = false;
+    return OK;
+}
+
+// Bucket b's gradients as they are summed up on this rank, whole.
+static float *gathered_gradients(trainer *t, int bucket, int slot_number)
+{
+    if (slot_number >= 0) return (float *)(void *)t->gradient_slot[slot_number].at;
+    return t->gradients + t->plan->bucket[bucket].first[LEVEL_WHOLE];
+}
+
+// Where row r lies in a bucket that starts at `at`, laid out as an array of that level.
+static float *row_at(const plan *p, const plan_row *r, float *at, level array)
+{
+    return at + (r->at[array] - p->bucket[r->bucket].first[array]);
+}
+
+static void launch_add(stream *on, float *to, const float *from, int64_t count)
+{
+    kernel_call c = {.kind = K_ADD};
+    c.u.add =
+        (add_args){.count = count, .a = to, .b = from, .y = to, .alpha = 1, .beta = 1, .type = F32};
+    device_launch(on, &c);
+}
+
+// The sums of one rank: rows without a gradient are zero, second gradients are added, and what
+// tensor-parallel ranks have summands of is summed.
+static status complete(trainer *t, const instr *x, float *at, stream *on, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[x->index];
+    for (int i = 0; i < b->rows; i++) {
+        const int row = p->order[b->first_row + i];
+        const plan_row *r = &p->row[row];
+        float *g = row_at(p, r, at, LEVEL_WHOLE);
+        if (!t->touched[row]) {
+            kernel_call c = {.kind = K_FILL};
+            c.u.fill = (fill_args){g, r->count * (int64_t)sizeof *g};
+            device_launch(on, &c);
+        }
+        if (r->twin >= 0 && x->last && t->twin_touched[row])
+            launch_add(on, g, t->twins + r->twin, r->count);
+        if (r->tp_partial)
+            TRY(comm_all_reduce(t->axis[AXIS_TP], g, (size_t)r->count, F32, REDUCE_SUM, on, e));
+    }
+done:
+    return result;
+}
+
+static status sum_over_ranks(trainer *t, const plan_moves *m, int bucket, float *at, err *e)
+{
+    stream *on = t->stream[STREAM_COMM];
+    if (m->count == 0) return OK;
+    if (t->compressor) return compress_move(t->compressor, m, bucket, at, t->steps_done, on, e);
+    return bucket_move(t->plan, m, bucket, NULL, at, F32, t->axis, on, e);
+}
+
+// This rank's parts out of a slot, into the array of gradients as they are kept (or a state slot).
+static void keep_parts(trainer *t, const instr *x, float *from, float *to, level want)
+{
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[x->index];
+    stream *on = t->stream[STREAM_COMM];
+    for (int i = 0; i < b->rows; i++) {
+        const plan_row *r = &p->row[p->order[b->first_row + i]];
+        const span s = plan_span(p, r, want, p->at);
+        float *own = row_at(p, r, to, want);
+        const float *part = row_at(p, r, from, LEVEL_WHOLE) + s.first;
+        if (s.count == 0) continue;
+        if (x->micro > 0 && p->gradient != LEVEL_WHOLE)
+            launch_add(on, own, part, s.count);
+        else
+            ops(t)->copy(on, own, part, (size_t)s.count * sizeof *own);
+    }
+}
+
+// From a slot: summed over ranks, then kept as this rank's parts.
+static status reduce_slot(trainer *t, const instr *x, float *at, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const int file = in_file(t, TIERED_GRADIENTS) ? x->state[TIERED_GRADIENTS] : -1;
+    float *to;
+    TRY(sum_over_ranks(t, &p->micro, x->index, at, e));
+    if (p->gradient == LEVEL_WHOLE) TRY(sum_over_ranks(t, &p->step, x->index, at, e));
+    if (file >= 0) {
+        bucket_slot *s = &t->state_slot[TIERED_GRADIENTS][file];
+        TRY(trainer_await_slot(t, TIERED_GRADIENTS, file, t->stream[STREAM_COMM], e));
+        to = (float *)(void *)s->at;
+        keep_parts(t, x, at, to, p->optimizer);
+        trainer_add_squares(t, x->index, to, p->optimizer, t->stream[STREAM_COMM]);
+    } else {
+        to = t->gradients + p->bucket[x->index].first[p->gradient];
+        keep_parts(t, x, at, to, p->gradient);
+        if (x->last && p->gradient != LEVEL_WHOLE)
+            TRY(sum_over_ranks(t, &p->step, x->index, to, e));
+        if (x->last) trainer_add_squares(t, x->index, to, p->gradient, t->stream[STREAM_COMM]);
+    }
+    ops(t)->record(t->gradient_slot[x->slot].freed, t->stream[STREAM_COMM]);
+    t->gradient_of[x->index] = -1;
+done:
+    return result;
+}
+
+status run_reduce(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    stream *on = t->stream[STREAM_COMM];
+    float *at = gathered_gradients(t, x->index, x->slot);
+    order(t, t->computed, t->stream[STREAM_COMPUTE], on);
+    if (t->inspecting) {
+        if (x->slot >= 0) t->gradient_of[x->index] = -1;
+        return trainer_inspect(t, x->index, at, e);
+    }
+    TRY(complete(t, x, at, on, e));
+    if (x->slot >= 0) {
+        TRY(reduce_slot(t, x, at, e));
+    } else {
+        TRY(sum_over_ranks(t, &p->step, x->index, at, e));
+        trainer_add_squares(t, x->index, at, LEVEL_WHOLE, on);
+    }
+done:
+    return result;
+}
+
+// Weights that two stages have: what both computed is the gradient. Kept whole or in a slot by now.
+status run_tie(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[x->index];
+    stream *on = t->stream[STREAM_COMM];
+    const bool parts = x->slot < 0 && p->gradient != LEVEL_WHOLE;
+    const level l = parts ? p->gradient : LEVEL_WHOLE;
+    float *at = parts ? t->gradients + b->first[l] : gathered_gradients(t, x->index, x->slot);
+    if (t->inspecting) return OK;
+    order(t, t->computed, t->stream[STREAM_COMPUTE], on);
+    for (int i = 0; i < b->rows; i++) {
+        const plan_row *r = &p->row[p->order[b->first_row + i]];
+        const span s = plan_span(p, r, l, p->at);
+        if (r->tied)
+            TRY(comm_all_reduce(t->tie, row_at(p, r, at, l), (size_t)s.count, F32, REDUCE_SUM, on,
+                                e));
+    }
+done:
+    return result;
+}

@@ -1,0 +1,176 @@
+// step_update.c -- the end of a step: what all ranks agree on, and the update of this rank's part.
+// Called through the table in step.c.
+#include "train/state.h"
+
+#include <math.h>
+
+static const device_ops *ops(const trainer *t)
+{
+    return t->o.device->ops;
+}
+
+// The array that the gradients of a bucket are in when they are reduced.
+static level gradient_array(const plan *p)
+{
+    return p->o.tier[TIERED_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
+}
+
+// Do this rank's parts lie back to back in every array of the update?
+static bool parts_touch(const plan *p)
+{
+    return gradient_array(p) == p->optimizer && p->weight == p->optimizer;
+}
+
+bool trainer_next_run(const trainer *t, int bucket, row_run *run)
+{
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[bucket];
+    const int end = b->first_row + b->rows;
+    run->first = run->last;
+    if (run->first >= end) return false;
+    const plan_row *a = &p->row[p->order[run->first]];
+    for (run->last = run->first + 1; run->last < end && parts_touch(p); run->last++) {
+        const plan_row *r = &p->row[p->order[run->last]];
+        if (r->decays != a->decays || r->counted != a->counted) break;
+    }
+    return true;
+}
+
+// First element of this rank's part of row r, relative to its bucket in an array of that level.
+static int64_t part_at(const plan *p, const plan_row *r, level array)
+{
+    return r->at[array] - p->bucket[r->bucket].first[array] +
+           plan_span(p, r, p->optimizer, p->at).first - plan_span(p, r, array, p->at).first;
+}
+
+// A run's elements: from its first row's part to the end of its last one's. Runs of several rows
+// exist only where parts touch.
+static int64_t run_count(const plan *p, const row_run *run)
+{
+    const plan_row *a = &p->row[p->order[run->first]], *b = &p->row[p->order[run->last - 1]];
+    return b->at[p->optimizer] - a->at[p->optimizer] + plan_span(p, b, p->optimizer, p->at).count;
+}
+
+void trainer_add_squares(trainer *t, int bucket, const float *at, level array, stream *on)
+{
+    const plan *p = t->plan;
+    row_run run = {.last = p->bucket[bucket].first_row};
+    int index, of;
+    clip_share(p, &index, &of);
+    while (trainer_next_run(t, bucket, &run)) {
+        const plan_row *r = &p->row[p->order[run.first]];
+        const int64_t count = run_count(p, &run), from = count * index / of,
+                      to = count * (index + 1) / of;
+        if (!r->counted || from == to) continue;
+        kernel_call k = {.kind = K_SUM_SQUARES};
+        k.u.sum_squares = (sum_squares_args){.count = to - from,
+                                             .x = at + part_at(p, r, array) + from,
+                                             .sum = &t->sums[SUM_SQUARES],
+                                             .type = F32};
+        device_launch(on, &k);
+    }
+}
+
+// A power of two, so that nothing is rounded: the loss scale over about as many positions as the
+// rank's gradients are sums of.
+double trainer_gradient_scale(const trainer *t)
+{
+    if (t->o.precision != F16) return 1;
+    const double positions = (double)(t->o.micro_batch * t->o.seq_len * t->micros);
+    return t->scaler.scale / exp2(ceil(log2(positions)));
+}
+
+status run_clip(trainer *t, const instr *x, err *e)
+{
+    (void)x;
+    // The sums of the loss come from the compute stream, those of the gradients follow the
+    // reductions.
+    ops(t)->record(t->computed, t->stream[STREAM_COMPUTE]);
+    ops(t)->wait(t->stream[STREAM_COMM], t->computed);
+    return clip_agree(t->o.comm, t->stream[STREAM_COMM], t->sums, t->host_sums, t->stop,
+                      t->o.clip_grad_norm, trainer_gradient_scale(t), &t->agreed, e);
+}
+
+// Where the arrays of a bucket's update begin.
+typedef struct places {
+    char *weights, *low;
+    float *master, *moment[2], *gradients;
+} places;
+
+static float *next_part(float **from, size_t count, bool wanted)
+{
+    float *at = *from;
+    if (!wanted) return NULL;
+    *from += count;
+    return at;
+}
+
+static status find_places(trainer *t, const instr *x, places *out, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[x->index];
+    const optim_rule *rule = optim_rule_of(&t->o.optimizer);
+    const int64_t state = b->first[p->optimizer];
+    stream *on = t->stream[STREAM_COMPUTE];
+    for (int k = 0; k < TIERED; k++)
+        if (x->state[k] >= 0) TRY(trainer_await_slot(t, (tiered)k, x->state[k], on, e));
+    out->weights = x->state[TIERED_WEIGHTS] >= 0
+                       ? t->state_slot[TIERED_WEIGHTS][x->state[TIERED_WEIGHTS]].at
+                       : t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t);
+    out->gradients = x->state[TIERED_GRADIENTS] >= 0
+                         ? (void *)t->state_slot[TIERED_GRADIENTS][x->state[TIERED_GRADIENTS]].at
+                         : t->gradients + b->first[p->gradient];
+    if (x->state[TIERED_OPTIMIZER] >= 0) {
+        float *at = (void *)t->state_slot[TIERED_OPTIMIZER][x->state[TIERED_OPTIMIZER]].at;
+        const size_t count = (size_t)b->count[p->optimizer];
+        out->master = next_part(&at, count, t->o.precision != F32);
+        out->moment[0] = next_part(&at, count, rule->has_m);
+        out->moment[1] = next_part(&at, count, rule->has_v);
+        goto done;
+    }
+    out->master = t->master ? t->master + state : NULL;
+    for (int i = 0; i < 2; i++) out->moment[i] = t->moment[i] ? t->moment[i] + state : NULL;
+done:
+    return result;
+}
+
+static void update_run(trainer *t, const row_run *run, const places *at)
+{
+    const plan *p = t->plan;
+    const plan_row *r = &p->row[p->order[run->first]];
+    kernel_call c = {.kind = K_UPDATE};
+    update_args *u = &c.u.update;
+    optim_config config = t->o.optimizer;
+    // A schedule that cycles momentum means Adam's first beta; SGD's momentum stays.
+    if (at->moment[1])
+        config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, (int64_t)t->steps_done);
+    optim_fill(&config, t->steps_done + 1, lr_at(&t->o.lr, config.lr, (int64_t)t->steps_done),
+               t->agreed.scale, r->decays, u);
+    const int64_t state = part_at(p, r, p->optimizer), weight = part_at(p, r, p->weight);
+    char *weights = at->weights + (size_t)weight * trainer_weight_bytes(t);
+    u->count = run_count(p, run);
+    u->w = at->master ? at->master + state : (float *)(void *)weights;
+    u->g = at->gradients + part_at(p, r, gradient_array(p));
+    u->m = at->moment[0] ? at->moment[0] + state : NULL;
+    u->v = at->moment[1] ? at->moment[1] + state : NULL;
+    u->low = at->master ? weights : NULL;
+    u->low_type = t->o.precision;
+    if (u->count > 0) device_launch(t->stream[STREAM_COMPUTE], &c);
+}
+
+status run_update(trainer *t, const instr *x, err *e)
+{
+    status result = OK;
+    places at = {NULL};
+    ops(t)->record(t->reduced, t->stream[STREAM_COMM]);
+    ops(t)->wait(t->stream[STREAM_COMPUTE], t->reduced);
+    TRY(find_places(t, x, &at, e));
+    row_run run = {.last = t->plan->bucket[x->index].first_row};
+    while (trainer_next_run(t, x->index, &run)) update_run(t, &run, &at);
+    for (int k = 0; k < TIERED; k++)
+        if (x->state[k] >= 0)
+            ops(t)->record(t->state_slot[k][x->state[k]].freed, t->stream[STREAM_COMPUTE]);
+done:
+    return result;
+}
