@@ -15,7 +15,14 @@ typedef struct rng_key {
 } rng_key;
 
 // What a stream of random numbers is for; part of the key, so that no two uses share draws.
-typedef enum rng_use { RNG_INIT = 1, RNG_DROPOUT, RNG_SHUFFLE, RNG_SAMPLE, RNG_MOCK } rng_use;
+typedef enum rng_use {
+    RNG_INIT = 1,
+    RNG_DROPOUT,
+    RNG_SHUFFLE,
+    RNG_SAMPLE,
+    RNG_MOCK,
+    RNG_POWERSGD
+} rng_use;
 
 // Mixes seed, use and two further words (a parameter's index, a step, …) into a key.
 rng_key rng_key_make(uint64_t seed, rng_use use, uint64_t a, uint64_t b);

@@ -1,0 +1,276 @@
+// summing.h -- for the tests of what sums gradients over ranks: a small model's plan on every rank
+// of a mesh, ranks as threads, and steps of known gradients through compress_move as a trainer
+// makes them.
+#ifndef TRIREME_TESTS_PARALLEL_SUMMING_H
+#define TRIREME_TESTS_PARALLEL_SUMMING_H
+
+#include "base/rng.h"
+#include "comm/world.h"
+#include "parallel/compress.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SUM_RANKS = 8, SUM_PARAMS = 4, SUM_ELEMENTS = 10 * 8 + 16 * 5 + 4 * 4 + 9, SUM_STEPS = 8 };
+
+// Rows, columns; two buckets.
+static const int64_t SUM_SHAPE[SUM_PARAMS][2] = {{10, 8}, {16, 5}, {4, 4}, {9, 1}};
+static const char *const SUM_NAME[SUM_PARAMS] = {"a", "b", "c", "d"};
+
+// Fills the gradient, or summand, of a rank: all parameters, one after the other.
+typedef void (*summand_fn)(uint64_t step, int data_rank, float *out);
+
+typedef struct summing {
+    int replicate, shard;      // ranks; 0: 1
+    const char *outer, *inner; // policies; NULL: ddp
+    int micros;                // 0: 1; each has the summand of the step
+    bool no_sync;
+    dtype reduce;
+    hook_options hook;
+    double scale; // 0: 1
+    summand_fn summand;
+    int steps;
+    int restart; // before this step; 0: never
+    // What is found:
+    float sum[SUM_RANKS][SUM_STEPS][SUM_ELEMENTS]; // of each rank, where it is right
+    bool own[SUM_RANKS][SUM_ELEMENTS];             // is it to be right?
+    uint64_t counted, allocated;                   // bytes, on rank 0
+    bool was_opened;
+} summing;
+
+// One rank's end.
+typedef struct summer {
+    summing *x;
+    world *world;
+    int rank;
+    plan *plan;
+    device *device;
+    stream *on;
+    comm *all, *data, *along[AXES];
+    compressor *compressor;
+    float *whole, *kept; // a slot for all buckets; gradients as they are kept
+    size_t bytes;        // that the device took for itself
+    status result;
+    err e;
+} summer;
+
+static void random_summand(uint64_t step, int data_rank, float *out)
+{
+    rng_normals(rng_key_make(7, RNG_MOCK, step, (uint64_t)data_rank), 0, SUM_ELEMENTS, out);
+}
+
+// Where a parameter starts among all elements.
+static int64_t sum_first(int param)
+{
+    int64_t at = 0;
+    for (int i = 0; i < param; i++) at += SUM_SHAPE[i][0] * SUM_SHAPE[i][1];
+    return at;
+}
+
+static status summer_plan(summer *s, err *e)
+{
+    const summing *x = s->x;
+    plan_param params[SUM_PARAMS];
+    const bool uses[SUM_PARAMS * 2] = {true, false, true, false, false, true, false, true};
+    const double cost[2] = {1, 1};
+    const int size[AXES] = {1, x->replicate ? x->replicate : 1, x->shard ? x->shard : 1, 1, 1};
+    for (int i = 0; i < SUM_PARAMS; i++)
+        params[i] = (plan_param){.name = SUM_NAME[i],
+                                 .rows = SUM_SHAPE[i][0],
+                                 .cols = SUM_SHAPE[i][1],
+                                 .is_matrix = SUM_SHAPE[i][1] > 1};
+    plan_options o = {.rank = s->rank,
+                      .policies = {*policy_find(x->outer ? x->outer : "ddp"),
+                                   *policy_find(x->inner ? x->inner : "ddp")},
+                      .no_sync = x->no_sync,
+                      .reshard = 1,
+                      .bucket_bytes = 1,
+                      .state_tensors = 2,
+                      .compute = F32,
+                      .reduce = x->reduce,
+                      .hook = x->hook,
+                      .micros = x->micros ? x->micros : 1,
+                      .virtual_stages = 1,
+                      .cost = cost,
+                      .blocks = 2,
+                      .uses = uses};
+    status result = mesh_make(size, size[1] * size[2], &o.mesh, e);
+    return result == OK ? plan_make(&o, params, SUM_PARAMS, &s->plan, e) : result;
+}
+
+static status summer_open(summer *s, err *e)
+{
+    status result = OK;
+    const plan *p;
+    const device_options options = {.threads = 1};
+    TRY(summer_plan(s, e));
+    p = s->plan;
+    TRY(device_open("cpu", &options, &s->device, e));
+    s->bytes = s->device->bytes_now;
+    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &s->on, e));
+    TRY(world_attach(s->world, s->rank, s->device, &s->all, e));
+    TRY(comm_split(s->all, 0, s->rank, &s->data, e));
+    TRY(comm_split(s->all, p->at[AXIS_DP_REPLICATE], s->rank, &s->along[AXIS_DP_SHARD], e));
+    TRY(comm_split(s->all, p->at[AXIS_DP_SHARD], s->rank, &s->along[AXIS_DP_REPLICATE], e));
+    const size_t whole = 4 * (size_t)p->elements[LEVEL_WHOLE],
+                 kept = 4 * (size_t)p->elements[p->gradient];
+    TRY(comm_alloc(s->all, s->device, whole, (void **)&s->whole, e));
+    TRY(comm_alloc(s->all, s->device, kept, (void **)&s->kept, e));
+    const size_t before = s->device->bytes_now;
+    const compress_options o = {.plan = p,
+                                .device = s->device,
+                                .comm = s->all,
+                                .along = s->along,
+                                .data = s->data,
+                                .scale = s->x->scale != 0 ? s->x->scale : 1,
+                                .seed = 11};
+    TRY(compress_open(&o, &s->compressor, e));
+    if (s->rank > 0) return OK;
+    s->x->counted = compress_bytes(p);
+    s->x->allocated = s->device->bytes_now - before;
+    s->x->was_opened = s->compressor != NULL;
+done:
+    return result;
+}
+
+static status summer_move(summer *s, const plan_moves *m, int b, float *at, uint64_t step, err *e)
+{
+    if (m->count == 0) return OK;
+    if (s->compressor) return compress_move(s->compressor, m, b, at, step, s->on, e);
+    return bucket_move(s->plan, m, b, NULL, at, F32, s->along, s->on, e);
+}
+
+// This rank's part of a row at a level: where it lies in the row, and in an array of that level.
+static float *part_in(const summer *s, float *array, level l, int row, span *part)
+{
+    const plan_row *r = &s->plan->row[row];
+    *part = plan_span(s->plan, r, l, s->plan->at);
+    return array + r->at[l];
+}
+
+// One micro-batch: its summands into the slot, summed, and this rank's parts added to those kept.
+static status summer_micro(summer *s, uint64_t step, int micro, err *e)
+{
+    status result = OK;
+    const plan *p = s->plan;
+    float g[SUM_ELEMENTS];
+    s->x->summand(step, mesh_data_rank(&p->o.mesh, s->rank), g);
+    for (int i = 0; i < SUM_PARAMS; i++)
+        memcpy(s->whole + p->row[i].at[LEVEL_WHOLE], g + sum_first(i), 4 * (size_t)p->row[i].count);
+    for (int b = p->buckets - 1; b >= 0; b--)
+        TRY(summer_move(s, &p->micro, b, s->whole + p->bucket[b].first[LEVEL_WHOLE], step, e));
+    for (int i = 0; i < SUM_PARAMS; i++) {
+        span part;
+        float *to = part_in(s, s->kept, p->gradient, i, &part);
+        const float *from = s->whole + p->row[i].at[LEVEL_WHOLE] + part.first;
+        for (int64_t k = 0; k < part.count; k++) to[k] = micro ? to[k] + from[k] : from[k];
+    }
+done:
+    return result;
+}
+
+static status summer_step(summer *s, uint64_t step, err *e)
+{
+    status result = OK;
+    const plan *p = s->plan;
+    if (s->x->restart && step == (uint64_t)s->x->restart) compress_restart(s->compressor);
+    for (int m = 0; m < p->o.micros; m++) TRY(summer_micro(s, step, m, e));
+    for (int b = p->buckets - 1; b >= 0; b--)
+        TRY(summer_move(s, &p->step, b, s->kept + p->bucket[b].first[p->gradient], step, e));
+    TRY(s->device->ops->sync(s->on, e));
+    for (int i = 0; i < SUM_PARAMS; i++) {
+        span held;
+        const float *from = part_in(s, s->kept, p->gradient, i, &held);
+        const span part = plan_span(p, &p->row[i], p->optimizer, p->at);
+        const int64_t at = sum_first(i) + part.first;
+        memcpy(s->x->sum[s->rank][step] + at, from + (part.first - held.first),
+               4 * (size_t)part.count);
+        for (int64_t k = 0; k < part.count; k++) s->x->own[s->rank][at + k] = true;
+    }
+done:
+    return result;
+}
+
+static void *summer_main(void *arg)
+{
+    summer *s = arg;
+    err *e = &s->e;
+    status result = OK;
+    TRY(summer_open(s, e));
+    for (int i = 0; i < s->x->steps; i++) TRY(summer_step(s, (uint64_t)i, e));
+done:
+    if (result != OK) world_fail(s->world, s->rank, e);
+    if (s->on) s->device->ops->stream_close(s->on);
+    compress_close(s->compressor);
+    if (s->whole) comm_release(s->all, s->device, s->whole, 4 * (size_t)s->plan->elements[0]);
+    if (s->kept)
+        comm_release(s->all, s->device, s->kept, 4 * (size_t)s->plan->elements[s->plan->gradient]);
+    for (int a = 0; a < AXES; a++) comm_close(s->along[a]);
+    comm_close(s->data);
+    comm_close(s->all);
+    if (result == OK && s->device->bytes_now != s->bytes)
+        result =
+            err_set(e, E_INTERNAL, "%zu bytes are still counted", s->device->bytes_now - s->bytes);
+    device_close(s->device);
+    plan_free(s->plan);
+    s->result = result;
+    return NULL;
+}
+
+static int sum_ranks(const summing *x)
+{
+    return (x->replicate ? x->replicate : 1) * (x->shard ? x->shard : 1);
+}
+
+// Runs x's steps on all its ranks, and fills what is found.
+static void sum_run(summing *x)
+{
+    const int ranks = sum_ranks(x);
+    pthread_t threads[SUM_RANKS];
+    summer s[SUM_RANKS];
+    world *w = NULL;
+    err e = {0};
+    memset(s, 0, sizeof s);
+    if (!x->summand) x->summand = random_summand;
+    if (world_open(ranks, true, &w, &e) != OK) fail_msg("%s", e.text);
+    for (int r = 0; r < ranks; r++) {
+        s[r].x = x, s[r].world = w, s[r].rank = r;
+        pthread_create(&threads[r], NULL, summer_main, &s[r]);
+    }
+    for (int r = 0; r < ranks; r++) pthread_join(threads[r], NULL);
+    world_close(w);
+    for (int r = 0; r < ranks; r++)
+        if (s[r].result != OK && s[r].result != E_PEER) fail_msg("rank %d: %s", r, s[r].e.text);
+}
+
+static summing *sum_new(summing x)
+{
+    summing *out = malloc(sizeof *out);
+    assert_non_null(out);
+    *out = x;
+    sum_run(out);
+    return out;
+}
+
+// Every element that a rank is to have is that of x's rank 0, a plan that keeps it all: bit for
+// bit.
+static void expect_same_bits(const summing *found, const summing *whole)
+{
+    for (int r = 0; r < sum_ranks(found); r++)
+        for (int t = 0; t < found->steps; t++)
+            for (int k = 0; k < SUM_ELEMENTS; k++)
+                if (found->own[r][k] &&
+                    memcmp(&found->sum[r][t][k], &whole->sum[0][t][k], sizeof(float)) != 0)
+                    fail_msg("rank %d, step %d, element %d: %.9g; valid: %.9g", r, t, k,
+                             (double)found->sum[r][t][k], (double)whole->sum[0][t][k]);
+}
+
+#endif
