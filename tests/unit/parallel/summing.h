@@ -167,6 +167,7 @@ static status summer_micro(summer *s, uint64_t step, int micro, err *e)
         memcpy(s->whole + p->row[i].at[LEVEL_WHOLE], g + sum_first(i), 4 * (size_t)p->row[i].count);
     for (int b = p->buckets - 1; b >= 0; b--)
         TRY(summer_move(s, &p->micro, b, s->whole + p->bucket[b].first[LEVEL_WHOLE], step, e));
+    TRY(s->device->ops->sync(s->on, e));
     for (int i = 0; i < SUM_PARAMS; i++) {
         span part;
         float *to = part_in(s, s->kept, p->gradient, i, &part);
