@@ -8,10 +8,11 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cmd/flags.h"
+#include "device/device.h"
 #include "store/tier.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 static const char usage[] =
     "usage: trireme bench tier --path DIR [--bytes N] [--block N] [--depth N] [--json]\n"
@@ -39,24 +40,30 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// Each page tells its place in the file.
+// The head of each block tells its place in the file. No more, since it is the disk that is timed.
 static uint64_t stamp(uint64_t offset)
 {
     return (offset + 1) * 0x9e3779b97f4a7c15u;
 }
 
-static void fill(char *at, uint64_t offset, size_t bytes)
+static void fill(char *at, uint64_t offset, size_t bytes, size_t block)
 {
-    for (size_t k = 0; k < bytes; k += TIER_ALIGN) *(uint64_t *)(at + k) = stamp(offset + k);
+    for (size_t k = 0; k < bytes; k += block) *(uint64_t *)(at + k) = stamp(offset + k);
 }
 
-static status check(const char *at, uint64_t offset, size_t bytes, err *e)
+static status check(const char *at, uint64_t offset, size_t bytes, size_t block, err *e)
 {
-    for (size_t k = 0; k < bytes; k += TIER_ALIGN)
+    for (size_t k = 0; k < bytes; k += block)
         if (*(const uint64_t *)(at + k) != stamp(offset + k))
-            return err_set(e, E_IO, "bench tier: the page at %llu is not what was written there",
+            return err_set(e, E_IO, "bench tier: the block at %llu is not what was written there",
                            (unsigned long long)(offset + k));
     return OK;
+}
+
+static size_t part(const request *q, uint64_t offset)
+{
+    const uint64_t left = (uint64_t)q->bytes - offset;
+    return left < REQUEST ? (size_t)left : REQUEST;
 }
 
 // The whole file once; *seconds until the last byte.
@@ -64,24 +71,21 @@ static status pass(tier *t, const request *q, bool write, char *memory, double *
 {
     status result = OK;
     tier_ticket tickets[HALVES] = {0};
-    const uint64_t bytes = (uint64_t)q->bytes, count = (bytes + REQUEST - 1) / REQUEST;
+    const uint64_t count = ((uint64_t)q->bytes + REQUEST - 1) / REQUEST;
     const double began = clock_seconds();
     for (uint64_t i = 0; i < count + HALVES; i++) {
         char *half = memory + i % HALVES * REQUEST;
-        if (i >= HALVES) {
-            const uint64_t before = (i - HALVES) * REQUEST;
+        const uint64_t offset = i * REQUEST, before = offset - HALVES * REQUEST;
+        if (i >= HALVES && i - HALVES < count) {
             TRY(tier_wait(t, tickets[i % HALVES], e));
-            if (!write)
-                TRY(check(half, before, bytes - before < REQUEST ? bytes - before : REQUEST, e));
+            if (!write) TRY(check(half, before, part(q, before), (size_t)q->block, e));
         }
         if (i >= count) continue;
-        const uint64_t offset = i * REQUEST;
-        const size_t part = bytes - offset < REQUEST ? bytes - offset : REQUEST;
         if (write) {
-            fill(half, offset, part);
-            TRY(tier_write(t, offset, half, part, &tickets[i % HALVES], e));
+            fill(half, offset, part(q, offset), (size_t)q->block);
+            TRY(tier_write(t, offset, half, part(q, offset), &tickets[i % HALVES], e));
         } else {
-            TRY(tier_read(t, offset, half, part, &tickets[i % HALVES], e));
+            TRY(tier_read(t, offset, half, part(q, offset), &tickets[i % HALVES], e));
         }
     }
     *seconds = clock_seconds() - began;
@@ -94,17 +98,20 @@ static status measure(const request *q, err *e)
     status result = OK;
     tier *t = NULL;
     double write_s = 0, read_s = 0;
-    char *memory = aligned_alloc(TIER_ALIGN, HALVES * REQUEST);
+    device *d = NULL;
+    void *memory = NULL;
+    const device_options one_thread = {.threads = 1};
     const tier_options o = {.folder = q->path,
                             .name = "bench tier",
                             .bytes = (uint64_t)q->bytes,
                             .block_bytes = (size_t)q->block,
                             .depth = (int)q->depth};
-    if (!memory) FAIL(E_IO, "bench tier: no memory for its buffers");
+    TRY(device_open("cpu", &one_thread, &d, e));
+    TRY(device_alloc(d, MEMORY_HOST, HALVES * REQUEST, &memory, e)); // huge pages, as a trainer's
     TRY(tier_open(&o, &t, e));
     const char *note = tier_note(t);
     if (note) fprintf(stderr, "trireme: %s\n", note);
-    for (size_t k = 0; k < HALVES * REQUEST; k += TIER_ALIGN) memory[k] = 1; // the page is there
+    memset(memory, 1, HALVES * REQUEST); // the pages are there
     TRY(pass(t, q, true, memory, &write_s, e));
     TRY(pass(t, q, false, memory, &read_s, e));
     const double bytes = (double)q->bytes;
@@ -122,7 +129,8 @@ static status measure(const request *q, err *e)
     }
 done:
     tier_close(t);
-    free(memory);
+    if (memory) device_release(d, MEMORY_HOST, memory, HALVES * REQUEST);
+    device_close(d);
     return result;
 }
 
