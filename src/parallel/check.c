@@ -4,60 +4,9 @@
 // built: it trusts no order that schedule.c intends.
 #include "parallel/check.h"
 
-#include "parallel/walk.h"
+#include "parallel/check_private.h"
 
 #include <stdlib.h>
-
-// What has happened to a block of a micro-batch.
-enum { RECEIVED = 1, RAN = 2, GOT_GRADIENT = 4, RAN_INPUT = 8, RAN_WEIGHT = 16 };
-// … and to a bucket.
-enum { TIED = 1, REDUCED = 2, UPDATED = 4, PUBLISHED = 8 };
-
-// Slots of a chunk, or of the whole stage, and who is in them: -1 nobody.
-typedef struct keepers {
-    int count;
-    int *who;
-    int *left; // blocks that are still to leave; of state: 1 until it is written to the file
-} keepers;
-
-typedef struct list_check {
-    const schedule *const *of_stage;
-    const schedule *s;
-    const plan *p;
-    place at;
-    unsigned char *did;         // [micros, blocks]
-    unsigned char *bucket;      // [buckets]
-    keepers *act, *held;        // [chunks]: micro-batches
-    keepers batch;              // micro-batches
-    keepers weights, gradients; // buckets
-    keepers state[TIERED];      // buckets
-    int chunks, clips;
-} list_check;
-
-// At the instruction that is looked at, which must be reachable through `c`.
-#define REFUSE(...) return walk_refuse(c->of_stage, c->at, e, __VA_ARGS__)
-
-static bool keepers_open(keepers *k, int count)
-{
-    *k = (keepers){.count = count};
-    k->who = malloc(((size_t)count + 1) * sizeof *k->who);
-    k->left = calloc((size_t)count + 1, sizeof *k->left);
-    for (int i = 0; k->who && i < count; i++) k->who[i] = -1;
-    return k->who && k->left;
-}
-
-static void keepers_close(keepers *k)
-{
-    free(k->who);
-    free(k->left);
-}
-
-static int keepers_find(const keepers *k, int who)
-{
-    for (int i = 0; i < k->count; i++)
-        if (k->who[i] == who) return i;
-    return -1;
-}
 
 static int stages_of(const list_check *c)
 {
@@ -69,131 +18,9 @@ static unsigned char *did(const list_check *c, int micro, int block)
     return &c->did[micro * c->p->o.blocks + block];
 }
 
-static status check_slot(const list_check *c, int slot, int count, const char *what, err *e)
-{
-    if (slot < 0 || slot >= count) REFUSE("found %s slot %d; valid: below %d", what, slot, count);
-    return OK;
-}
-
-// ---- Slots of activations, and of what lies between the halves of a backward
-
-// One more block of `micro` has something in the slot.
-static status enter(const list_check *c, keepers *k, int slot, int micro, const char *what, err *e)
-{
-    status result = OK;
-    TRY(check_slot(c, slot, k->count, what, e));
-    if (k->who[slot] >= 0 && k->who[slot] != micro)
-        REFUSE("%s slot %d still has micro %d", what, slot, k->who[slot]);
-    k->who[slot] = micro;
-    k->left[slot]++;
-done:
-    return result;
-}
-
-static status check_there(const list_check *c, const keepers *k, int slot, int micro,
-                          const char *what, err *e)
-{
-    status result = OK;
-    TRY(check_slot(c, slot, k->count, what, e));
-    if (k->who[slot] != micro) REFUSE("%s slot %d does not have micro %d", what, slot, micro);
-done:
-    return result;
-}
-
-static void leave(keepers *k, int slot)
-{
-    if (--k->left[slot] == 0) k->who[slot] = -1;
-}
-
 static int chunk_of(const list_check *c, const instr *x)
 {
     return plan_part_of(c->p, x->index) / stages_of(c);
-}
-
-// ---- Slots of buckets
-
-static status take_bucket(const list_check *c, keepers *k, const instr *x, const char *what, err *e)
-{
-    status result = OK;
-    TRY(check_slot(c, x->slot, k->count, what, e));
-    if (k->who[x->slot] >= 0)
-        REFUSE("%s slot %d still has bucket %d", what, x->slot, k->who[x->slot]);
-    if (keepers_find(k, x->index) >= 0)
-        REFUSE("bucket %d is in %s slot %d already", x->index, what, keepers_find(k, x->index));
-    k->who[x->slot] = x->index;
-done:
-    return result;
-}
-
-static status check_bucket_there(const list_check *c, const keepers *k, const instr *x,
-                                 const char *what, err *e)
-{
-    status result = OK;
-    TRY(check_slot(c, x->slot, k->count, what, e));
-    if (k->who[x->slot] != x->index)
-        REFUSE("%s slot %d does not have bucket %d", what, x->slot, x->index);
-done:
-    return result;
-}
-
-// ---- Slots between a file and their use
-
-// The slot's state is another now, to be written to the file or as it is there.
-static status put_state(list_check *c, tiered what, int slot, int bucket, bool to_write, err *e)
-{
-    status result = OK;
-    keepers *k = &c->state[what];
-    TRY(check_slot(c, slot, k->count, "state", e));
-    if (k->left[slot] && (k->who[slot] != bucket || !to_write))
-        REFUSE("%s slot %d still has those of bucket %d to be written", tiered_name(what), slot,
-               k->who[slot]);
-    k->who[slot] = bucket;
-    k->left[slot] = to_write;
-done:
-    return result;
-}
-
-static status check_state(const list_check *c, tiered what, int slot, int bucket, err *e)
-{
-    status result = OK;
-    const keepers *k = &c->state[what];
-    TRY(check_slot(c, slot, k->count, "state", e));
-    if (k->who[slot] != bucket)
-        REFUSE("%s slot %d does not have bucket %d", tiered_name(what), slot, bucket);
-done:
-    return result;
-}
-
-// An update reads all of its state, but for weights that are rounded from what the optimizer keeps.
-static status check_update_state(list_check *c, const instr *x, err *e)
-{
-    status result = OK;
-    for (int t = 0; t < TIERED; t++) {
-        if (x->state[t] < 0) continue;
-        if (t != TIERED_WEIGHTS || c->p->o.compute == F32)
-            TRY(check_state(c, (tiered)t, x->state[t], x->index, e));
-        if (t != TIERED_GRADIENTS) TRY(put_state(c, (tiered)t, x->state[t], x->index, true, e));
-    }
-done:
-    return result;
-}
-
-static status check_travel(list_check *c, const instr *x, err *e)
-{
-    status result = OK;
-    if (x->whole && x->kind == FETCH) return take_bucket(c, &c->gradients, x, "gradient", e);
-    if (x->whole) {
-        TRY(check_bucket_there(c, &c->gradients, x, "gradient", e));
-        c->gradients.who[x->slot] = -1;
-        return OK;
-    }
-    if (x->what < 0 || x->what >= TIERED)
-        REFUSE("found state %d; valid: below %d", x->what, TIERED);
-    if (x->kind == FETCH) return put_state(c, x->what, x->slot, x->index, false, e);
-    TRY(check_state(c, x->what, x->slot, x->index, e));
-    c->state[x->what].left[x->slot] = 0;
-done:
-    return result;
 }
 
 // ---- One instruction
@@ -215,10 +42,23 @@ static status check_weights(const list_check *c, const instr *x, err *e)
     return OK;
 }
 
+// An evaluation's batch is there before its list begins.
 static status check_batch(const list_check *c, const instr *x, err *e)
 {
-    if (keepers_find(&c->batch, x->micro) < 0)
+    if (c->trains && keepers_find(&c->batch, x->micro) < 0)
         REFUSE("the batch of micro %d is not loaded", x->micro);
+    return OK;
+}
+
+// Passes that add to gradients: the loss does in its forward, norms in the first half of backward.
+static status check_gradients(const list_check *c, const instr *x, err *e)
+{
+    for (int k = 0; k < c->p->buckets; k++) {
+        if (!plan_block_uses(c->p, x->index, k)) continue;
+        if (c->bucket[k] & REDUCED) REFUSE("bucket %d was reduced for the last time before", k);
+        if (c->p->gradient_slots && keepers_find(&c->gradients, k) < 0)
+            REFUSE("the gradients of bucket %d have no slot", k);
+    }
     return OK;
 }
 
@@ -233,8 +73,9 @@ static status check_forward(list_check *c, const instr *x, err *e)
     if (b > 0 && !(*now & RECEIVED) && !(*did(c, x->micro, b - 1) & RAN))
         REFUSE("its input is not there: block %d has not run and nothing was received", b - 1);
     TRY(check_weights(c, x, e));
-    TRY(enter(c, act, x->slot, x->micro, "activation", e));
-    if (*now & RECEIVED) leave(act, x->slot); // the input is the block's from now on
+    TRY(check_enter(c, act, x->slot, x->micro, "activation", e));
+    if (c->trains && b == last) TRY(check_gradients(c, x, e));
+    if (*now & RECEIVED) check_leave(act, x->slot); // the input is the block's from now on
     *now |= RAN;
 done:
     return result;
@@ -251,10 +92,11 @@ static status check_backward_input(list_check *c, const instr *x, err *e)
         REFUSE("the gradient of its output is not there: block %d has not run backward and nothing "
                "was received",
                b + 1);
+    TRY(check_gradients(c, x, e));
     TRY(check_weights(c, x, e));
     TRY(check_there(c, &c->act[chunk_of(c, x)], x->slot, x->micro, "activation", e));
     if (x->kind == BACKWARD_INPUT)
-        TRY(enter(c, &c->held[chunk_of(c, x)], x->held, x->micro, "held", e));
+        TRY(check_enter(c, &c->held[chunk_of(c, x)], x->held, x->micro, "held", e));
     *now |= RAN_INPUT;
 done:
     return result;
@@ -268,18 +110,13 @@ static status check_backward_weight(list_check *c, const instr *x, err *e)
     if (!(*now & RAN_INPUT)) REFUSE("the gradient of its input has not been taken");
     if (*now & RAN_WEIGHT) REFUSE("it ran before");
     if (x->index == 0) TRY(check_batch(c, x, e));
-    for (int k = 0; k < c->p->buckets; k++) {
-        if (!plan_block_uses(c->p, x->index, k)) continue;
-        if (c->bucket[k] & REDUCED) REFUSE("bucket %d was reduced for the last time before", k);
-        if (c->p->gradient_slots && keepers_find(&c->gradients, k) < 0)
-            REFUSE("the gradients of bucket %d have no slot", k);
-    }
+    TRY(check_gradients(c, x, e));
     TRY(check_weights(c, x, e));
     TRY(check_there(c, act, x->slot, x->micro, "activation", e));
-    leave(act, x->slot);
+    check_leave(act, x->slot);
     if (x->kind == BACKWARD_WEIGHT) {
         TRY(check_there(c, held, x->held, x->micro, "held", e));
-        leave(held, x->held);
+        check_leave(held, x->held);
     }
     *now |= RAN_WEIGHT;
 done:
@@ -291,7 +128,7 @@ static status check_message(list_check *c, const instr *x, err *e)
     status result = OK;
     unsigned char *now = did(c, x->micro, x->index);
     if (x->kind == RECV_ACT) {
-        TRY(enter(c, &c->act[chunk_of(c, x)], x->slot, x->micro, "activation", e));
+        TRY(check_enter(c, &c->act[chunk_of(c, x)], x->slot, x->micro, "activation", e));
         *now |= RECEIVED;
     }
     if (x->kind == RECV_GRAD) *now |= GOT_GRADIENT;
@@ -329,22 +166,26 @@ static bool is_tied(const plan *p, int bucket)
     return false;
 }
 
+// Where they are kept in parts, a slot has what is to be added to them; then none does.
 static status check_reduce(list_check *c, const instr *x, err *e)
 {
     status result = OK;
-    if (c->bucket[x->index] & REDUCED)
-        REFUSE("bucket %d was reduced for the last time before", x->index);
-    if (c->p->gradient_slots) TRY(check_bucket_there(c, &c->gradients, x, "gradient", e));
+    unsigned char *now = &c->bucket[x->index];
+    if (*now & REDUCED) REFUSE("bucket %d was reduced for the last time before", x->index);
+    if (c->p->gradient_slots && (x->slot >= 0 || !(*now & KEPT)))
+        TRY(check_bucket_there(c, &c->gradients, x, "gradient", e));
+    if (x->slot < 0 && keepers_find(&c->gradients, x->index) >= 0)
+        REFUSE("gradient slot %d has more of bucket %d", keepers_find(&c->gradients, x->index),
+               x->index);
     if (x->kind == TIE) {
-        c->bucket[x->index] |= TIED;
+        *now |= TIED;
         return OK;
     }
-    if (x->last && is_tied(c->p, x->index) && !(c->bucket[x->index] & TIED))
-        REFUSE("its TIE has not run");
-    if (c->p->gradient_slots) c->gradients.who[x->slot] = -1;
+    if (x->last && is_tied(c->p, x->index) && !(*now & TIED)) REFUSE("its TIE has not run");
+    if (c->p->gradient_slots && x->slot >= 0) c->gradients.who[x->slot] = -1;
     if (x->state[TIERED_GRADIENTS] >= 0)
-        TRY(put_state(c, TIERED_GRADIENTS, x->state[TIERED_GRADIENTS], x->index, true, e));
-    if (x->last) c->bucket[x->index] |= REDUCED;
+        TRY(check_put_state(c, TIERED_GRADIENTS, x->state[TIERED_GRADIENTS], x->index, true, e));
+    *now |= x->last ? REDUCED : KEPT;
 done:
     return result;
 }
@@ -371,6 +212,17 @@ done:
     return result;
 }
 
+// Weights that are in a file are gathered from the slot that they were fetched into, once.
+static status check_gather(list_check *c, const instr *x, err *e)
+{
+    if (c->p->o.tier[TIERED_WEIGHTS] == TIER_FILE) {
+        const int slot = keepers_find(&c->state[TIERED_WEIGHTS], x->index);
+        if (slot < 0) REFUSE("its weights are not fetched");
+        c->state[TIERED_WEIGHTS].who[slot] = -1;
+    }
+    return check_take_bucket(c, &c->weights, x, "weight", e);
+}
+
 static status check_bucket(list_check *c, const instr *x, err *e)
 {
     status result = OK;
@@ -378,10 +230,8 @@ static status check_bucket(list_check *c, const instr *x, err *e)
         REFUSE("found bucket %d; valid: below %d", x->index, c->p->buckets);
     switch (x->kind) {
     case GATHER:
-        if (c->p->o.tier[TIERED_WEIGHTS] == TIER_FILE &&
-            keepers_find(&c->state[TIERED_WEIGHTS], x->index) < 0)
-            REFUSE("its weights are not fetched");
-        return take_bucket(c, &c->weights, x, "weight", e);
+        TRY(check_gather(c, x, e));
+        break;
     case RELEASE:
         TRY(check_bucket_there(c, &c->weights, x, "weight", e));
         c->weights.who[x->slot] = -1;
@@ -390,7 +240,7 @@ static status check_bucket(list_check *c, const instr *x, err *e)
     case FLUSH:
         return check_travel(c, x, e);
     case CLAIM:
-        return take_bucket(c, &c->gradients, x, "gradient", e);
+        return check_take_bucket(c, &c->gradients, x, "gradient", e);
     case TIE:
     case REDUCE:
         return check_reduce(c, x, e);
@@ -434,7 +284,7 @@ static bool trains(const schedule *s)
 // Nothing was left out, and nothing is left behind.
 static status check_complete(const list_check *c, err *e)
 {
-    const bool train = trains(c->s);
+    const bool train = c->trains;
     const int micros = train ? c->p->o.micros : 1, want = train ? RAN_WEIGHT : RAN;
     for (int m = 0; m < micros; m++)
         for (int b = 0; b < c->p->o.blocks; b++)
@@ -495,7 +345,11 @@ static void close_check(list_check *c)
 static status check_list(const schedule *const *of_stage, const plan *p, int stage, err *e)
 {
     status result = OK;
-    list_check c = {.of_stage = of_stage, .s = of_stage[stage], .p = p, .at = {.stage = stage}};
+    list_check c = {.of_stage = of_stage,
+                    .s = of_stage[stage],
+                    .p = p,
+                    .at = {.stage = stage},
+                    .trains = trains(of_stage[stage])};
     TRY(open_check(&c, e));
     for (; c.at.number < c.s->count; c.at.number++) TRY(check_one(&c, &c.s->at[c.at.number], e));
     TRY(check_complete(&c, e));

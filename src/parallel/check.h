@@ -13,8 +13,8 @@
 // Within a list: a block has its input, weights, batch and gradient when it runs, each once for
 // every micro-batch; activations are not overwritten before their backward, nor gradients or
 // gathered weights while they are needed; every bucket is reduced for the last time once, after its
-// last gradient, then follow CLIP, its UPDATE and its PUBLISH. State that travels to and from a
-// file is not followed.
+// last gradient, after TIE where two stages share it; then follow CLIP, its UPDATE and its PUBLISH;
+// state is fetched from its file before it is read, and written back.
 //
 // E_INTERNAL naming stage, instruction (its number from 0, and its text) and what is wrong.
 status schedule_check(const schedule *const *of_stage, const plan *const *plan_of_stage, int stages,

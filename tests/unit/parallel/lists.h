@@ -1,0 +1,98 @@
+// lists.h -- the plans and lists of all stages of a small model, for the tests of check.c,
+// simulate.c and draw.c: every block has one matrix; optionally the last shares the first's.
+#ifndef TRIREME_TESTS_PARALLEL_LISTS_H
+#define TRIREME_TESTS_PARALLEL_LISTS_H
+
+#include "parallel/schedule.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LISTS_STAGES = 8, LISTS_BLOCKS = 64 };
+
+typedef struct lists_of {
+    pipe_schedule order;
+    int stages, chunks, micros;
+    int blocks;         // 0: as many as there are parts
+    const char *policy; // on dp_shard; NULL: ddp
+    int dp_shard;       // 0: 1
+    bool tied, no_sync, evaluate;
+    bool files; // state is in files; then no_sync is needed
+} lists_of;
+
+#define LISTS(o, p, v, m, ...)                                                                     \
+    (lists_of)                                                                                     \
+    {                                                                                              \
+        .order = (o), .stages = (p), .chunks = (v), .micros = (m), __VA_ARGS__                     \
+    }
+
+typedef struct lists {
+    int stages;
+    plan *plan[LISTS_STAGES];
+    schedule list[LISTS_STAGES];
+    const plan *plan_of[LISTS_STAGES];
+    const schedule *of[LISTS_STAGES];
+    bool uses[(LISTS_BLOCKS + 1) * LISTS_BLOCKS];
+} lists;
+
+static void lists_open(lists *l, const lists_of *x)
+{
+    static const char *const names[] = {"weight"};
+    plan_param params[LISTS_BLOCKS];
+    double cost[LISTS_BLOCKS];
+    err e = {0};
+    const int parts = x->stages * x->chunks, blocks = x->blocks ? x->blocks : parts;
+    const int count = blocks - x->tied;
+    const int size[AXES] = {x->stages, 1, x->dp_shard ? x->dp_shard : 1, 1, 1};
+    *l = (lists){.stages = x->stages};
+    for (int b = 0; b < blocks; b++) {
+        cost[b] = 1;
+        if (b < count)
+            params[b] = (plan_param){.name = names[0], .rows = 8, .cols = 4, .is_matrix = true};
+        l->uses[(b < count ? b : 0) * blocks + b] = true;
+    }
+    plan_options o = {
+        .policies = {*policy_find("ddp"), *policy_find(x->policy ? x->policy : "ddp")},
+        .no_sync = x->no_sync,
+        .reshard = 1,
+        .bucket_bytes = 1,
+        .state_tensors = 2,
+        .compute = F32,
+        .reduce = F32,
+        .micros = x->micros,
+        .pipeline = x->order,
+        .virtual_stages = x->chunks,
+        .cost = cost,
+        .blocks = blocks,
+        .uses = l->uses};
+    // Weights go there only where they are sharded as the optimizer's state is.
+    const bool alike = o.policies.inner.weight == o.policies.inner.optimizer;
+    for (int t = alike ? 0 : TIERED_WEIGHTS + 1; x->files && t < TIERED; t++) o.tier[t] = TIER_FILE;
+    if (mesh_make(size, size[AXIS_PP] * size[AXIS_DP_SHARD], &o.mesh, &e) != OK)
+        fail_msg("%s", e.text);
+    for (int i = 0; i < x->stages; i++) {
+        o.rank = mesh_rank(&o.mesh, (const int[AXES]){i});
+        if (plan_make(&o, params, count, &l->plan[i], &e) != OK ||
+            schedule_make(l->plan[i], x->evaluate ? PASS_EVAL : PASS_TRAIN, &l->list[i], &e) != OK)
+            fail_msg("%s", e.text);
+        l->plan_of[i] = l->plan[i];
+        l->of[i] = &l->list[i];
+    }
+}
+
+static void lists_close(lists *l)
+{
+    for (int i = 0; i < l->stages; i++) {
+        schedule_clear(&l->list[i]);
+        plan_free(l->plan[i]);
+    }
+}
+
+#endif

@@ -1,0 +1,151 @@
+// test_draw.c -- pictures show every pass once, where and when it runs, and the idle share.
+#include "parallel/draw.h"
+
+#include "unit/parallel/lists.h"
+
+static void draw(const lists_of *x, int columns, text *out)
+{
+    double seconds[LISTS_BLOCKS];
+    lists l;
+    sim_result r;
+    err e = {0};
+    for (int i = 0; i < LISTS_BLOCKS; i++) seconds[i] = 1;
+    const sim_blocks blocks = {seconds, seconds, seconds};
+    const sim_costs c = {sim_block_seconds, &blocks, true};
+    lists_open(&l, x);
+    if (schedule_simulate(l.of, l.plan_of, l.stages, &c, &r, &e) != OK) fail_msg("%s", e.text);
+    const pipeline_picture picture = {l.of, l.plan_of, &r};
+    if (columns)
+        pipeline_draw_text(&picture, columns, out);
+    else
+        pipeline_draw_svg(&picture, out);
+    sim_result_clear(&r);
+    lists_close(&l);
+}
+
+static void expect_text(const lists_of *x, int columns, const char *expected)
+{
+    text t = {0};
+    draw(x, columns, &t);
+    assert_string_equal(t.at, expected);
+    text_clear(&t);
+}
+
+static void test_text_shows_passes_on_a_common_clock(void **state)
+{
+    (void)state;
+    expect_text(&LISTS(PIPE_1F1B, 2, 1, 3), 100,
+                "stage 0    F0F1....B0--F2B1--..B2--\n"
+                "stage 1    ..F0B0--F1B1--F2B2--....\n"
+                "1f1b, 2 stages, 3 micro-batches: idle 25.0 % in closed form, 25.0 % simulated\n");
+    expect_text(&LISTS(PIPE_ZB, 2, 1, 3), 100,
+                "stage 0    F0F1..B0W0F2B1W1B2W2\n"
+                "stage 1    ..F0B0F1B1W0F2B2W1W2\n"
+                "zb, 2 stages, 3 micro-batches: idle 10.0 % in closed form, 10.0 % simulated\n");
+}
+
+static void test_blocks_of_a_chunk_are_one_pass_and_odd_chunks_are_lower_case(void **state)
+{
+    (void)state;
+    expect_text(&LISTS(PIPE_INTERLEAVED, 2, 2, 2, .blocks = 8), 100,
+                "stage 0    F0F1f0f1....b0--..b1--B0--B1--\n"
+                "stage 1    ..F0F1f0b0--f1b1--B0--B1--....\n"
+                "interleaved, 2 stages of 2 chunks, 2 micro-batches: idle 20.0 % in closed form, "
+                "20.0 % simulated\n");
+}
+
+static void test_text_keeps_to_its_columns(void **state)
+{
+    (void)state;
+    for (int columns = 40; columns <= 120; columns += 13)
+        for (int m = 1; m < 60; m += 3) {
+            text t = {0};
+            draw(&LISTS(PIPE_1F1B, 4, 1, m), columns, &t);
+            const char *line = t.at;
+            size_t first = strcspn(line, "\n");
+            for (int i = 0; i < 4; i++) {
+                size_t length = strcspn(line, "\n");
+                assert_true(length == first && length <= (size_t)columns);
+                line += length + 1;
+            }
+            text_clear(&t);
+        }
+}
+
+static void test_what_is_too_long_is_left_out_of_the_middle(void **state)
+{
+    (void)state;
+    expect_text(&LISTS(PIPE_1F1B, 2, 1, 30), 51,
+                "stage 0    F0F1....B0--F2B1-- // F8B7--F9B8--..B9--\n"
+                "stage 1    ..F0B0--F1B1--F2B2 // --F8B8--F9B9--....\n"
+                "1f1b, 2 stages, 30 micro-batches: idle 3.2 % in closed form, 3.2 % simulated\n");
+}
+
+static int count(const char *in, const char *what)
+{
+    int n = 0;
+    for (; (in = strstr(in, what)); in += strlen(what)) n++;
+    return n;
+}
+
+static void test_svg_has_a_rect_for_every_pass(void **state)
+{
+    (void)state;
+    static const lists_of cases[] = {
+        LISTS(PIPE_GPIPE, 4, 1, 6, .blocks = 9), LISTS(PIPE_1F1B, 4, 1, 12, .blocks = 9),
+        LISTS(PIPE_INTERLEAVED, 4, 3, 8, .blocks = 24), LISTS(PIPE_ZB, 3, 1, 7)};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const lists_of *x = &cases[i];
+        const int each = x->order == PIPE_ZB ? 3 : 2,
+                  ops = each * x->stages * x->chunks * x->micros;
+        text t = {0};
+        draw(x, 0, &t);
+        assert_int_equal(count(t.at, "<rect class=\"op\""), ops);
+        assert_int_equal(count(t.at, "<rect class=\"idle\""), x->stages);
+        assert_int_equal(count(t.at, "<rect class=\"key\""), each * x->chunks);
+        assert_int_equal(count(t.at, "<rect"), ops + x->stages + each * x->chunks + 1);
+        assert_int_equal(count(t.at, "<title>"), ops + 1);
+        assert_int_equal(count(t.at, "<title>forward, "), x->stages * x->chunks * x->micros);
+        assert_non_null(strstr(t.at, "% simulated</title>"));
+        text_clear(&t);
+    }
+}
+
+// Every element that is opened is closed, in turn.
+static void test_svg_is_well_formed(void **state)
+{
+    (void)state;
+    const char *open[8];
+    size_t depth = 0;
+    text t = {0};
+    draw(&LISTS(PIPE_INTERLEAVED, 2, 2, 4), 0, &t);
+    for (const char *at = t.at; (at = strchr(at, '<')); at++) {
+        const char *end = strchr(at, '>');
+        assert_non_null(end);
+        assert_null(memchr(at + 1, '<', (size_t)(end - at - 1)));
+        if (at[1] == '/') {
+            assert_true(depth > 0);
+            assert_memory_equal(at + 2, open[--depth], (size_t)(end - at - 2));
+        } else if (end[-1] != '/') {
+            assert_true(depth < 8);
+            open[depth++] = at + 1;
+        }
+    }
+    assert_int_equal(depth, 0);
+    assert_null(strchr(t.at, '&'));
+    assert_memory_equal(t.at, "<svg xmlns=", 11);
+    text_clear(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_shows_passes_on_a_common_clock),
+        cmocka_unit_test(test_blocks_of_a_chunk_are_one_pass_and_odd_chunks_are_lower_case),
+        cmocka_unit_test(test_text_keeps_to_its_columns),
+        cmocka_unit_test(test_what_is_too_long_is_left_out_of_the_middle),
+        cmocka_unit_test(test_svg_has_a_rect_for_every_pass),
+        cmocka_unit_test(test_svg_is_well_formed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
