@@ -51,16 +51,24 @@ static bool needs(const builder *b, int at, int bucket)
     return at < b->visits && plan_block_uses(b->p, b->visit[at].block, bucket);
 }
 
-// State slots are used in turn: the oldest is free again first.
+// State slots are used in turn, the oldest is free again first, but for those whose weights are
+// still to be gathered.
 static int state_turn(builder *b, tiered what, int64_t elements)
 {
     slot_sizes *s = &b->s->state[what];
-    if (!s->elements) {
-        s->count = STATE_SLOTS;
-        s->elements = calloc(STATE_SLOTS, sizeof *s->elements);
-        if (!s->elements) abort();
+    int slot = -1;
+    for (int i = 0; i < s->count && slot < 0 && s->count >= STATE_SLOTS; i++) {
+        const int next = ++b->turn[what] % s->count;
+        if (!b->state_busy[what][next]) slot = next;
     }
-    int slot = b->turn[what]++ % STATE_SLOTS;
+    if (slot < 0) {
+        slot = s->count++;
+        s->elements = realloc(s->elements, (size_t)s->count * sizeof *s->elements);
+        b->state_busy[what] = realloc(b->state_busy[what], (size_t)s->count * sizeof(bool));
+        if (!s->elements || !b->state_busy[what]) abort();
+        s->elements[slot] = 0;
+        b->state_busy[what][slot] = false;
+    }
     if (s->elements[slot] < elements) s->elements[slot] = elements;
     return slot;
 }
@@ -87,6 +95,7 @@ static void gather(builder *b, int at)
         b->weight_slot[k] =
             slot_take(&b->s->weights, &b->weight_busy, p->bucket[k].count[LEVEL_WHOLE]);
         add(b, (instr){.kind = GATHER, .index = k, .slot = b->weight_slot[k]});
+        if (b->fetched[k] >= 0) b->state_busy[TIERED_WEIGHTS][b->fetched[k]] = false;
         b->fetched[k] = -1;
     }
 }
@@ -120,10 +129,16 @@ static bool gives_weight_gradients(const visit *v)
     return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_WEIGHT;
 }
 
+// The loss takes its gradients in the forward; norms theirs in the first half of a backward.
+static bool touches_gradients(const builder *b, const visit *v)
+{
+    return b->what == PASS_TRAIN && (v->kind != PIPE_FORWARD || v->block == b->p->o.blocks - 1);
+}
+
 static void claim_gradients(builder *b, const visit *v)
 {
     const plan *p = b->p;
-    for (int k = 0; p->gradient_slots && k < p->buckets; k++) {
+    for (int k = 0; p->gradient_slots && touches_gradients(b, v) && k < p->buckets; k++) {
         if (!plan_block_uses(p, v->block, k) || b->gradient_slot[k] >= 0) continue;
         int slot = slot_take(&b->s->gradients, &b->gradient_busy, p->bucket[k].count[LEVEL_WHOLE]);
         b->gradient_slot[k] = slot;
@@ -280,9 +295,10 @@ static void add_visit(builder *b, int at)
     receive(b, v);
     fetch_weights(b, at);
     gather(b, at);
+    fetch_weights(b, at + 1); // before the first visit; later it has been fetched
     fetch_weights(b, at + 2);
     gather(b, at + 1);
-    if (gives_weight_gradients(v)) claim_gradients(b, v);
+    claim_gradients(b, v);
     add(b, (instr){.kind = kind_of(v),
                    .micro = v->micro,
                    .index = v->block,
@@ -296,12 +312,18 @@ static void add_visit(builder *b, int at)
 
 // ---- The end of a step
 
+// What two stages have summands of is summed before it is reduced; where it was reduced after every
+// micro-batch, what is kept of it.
 static void tie(builder *b)
 {
-    for (int k = 0; k < b->p->buckets; k++) {
-        if (!has_tied(b->p, k)) continue;
+    const plan *p = b->p;
+    const int last = p->o.micros - 1;
+    for (int k = 0; k < p->buckets; k++) {
+        if (!has_tied(p, k)) continue;
+        const bool in_parts = p->gradient != LEVEL_WHOLE && last > 0;
+        if (in_parts) reduce(b, k, last, false);
         add(b, (instr){.kind = TIE, .index = k, .slot = b->gradient_slot[k]});
-        reduce(b, k, b->p->o.micros - 1, true);
+        reduce(b, k, last, true);
     }
 }
 
@@ -332,6 +354,15 @@ static void update(builder *b)
     }
 }
 
+// Any bucket may be brought into any state slot, also between steps.
+static void even_out(slot_sizes *s)
+{
+    int64_t most = 0;
+    for (int i = 0; i < s->count; i++)
+        if (s->elements[i] > most) most = s->elements[i];
+    for (int i = 0; i < s->count; i++) s->elements[i] = most;
+}
+
 status schedule_make(const plan *p, pass what, schedule *out, err *e)
 {
     status result = OK;
@@ -344,6 +375,7 @@ status schedule_make(const plan *p, pass what, schedule *out, err *e)
         add(&b, (instr){.kind = CLIP});
         update(&b);
     }
+    for (int t = 0; t < TIERED; t++) even_out(&out->state[t]);
     // One more than is used at once, so that the next is copied while this one is computed on.
     out->batch_slots++;
     for (int i = 0; i < out->count; i++)

@@ -21,7 +21,8 @@ typedef struct builder {
     int visits;
     int *weight_slot, *gradient_slot, *fetched; // by bucket, -1: none
     bool *weight_busy, *gradient_busy;          // by slot
-    int loaded, done;                           // batches so far
+    bool *state_busy[TIERED];
+    int loaded, done; // batches so far
     int turn[TIERED];
 } builder;
 

@@ -134,4 +134,5 @@ void builder_close(builder *b)
     free(b->fetched);
     free(b->weight_busy);
     free(b->gradient_busy);
+    for (int t = 0; t < TIERED; t++) free(b->state_busy[t]);
 }

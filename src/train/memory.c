@@ -104,8 +104,12 @@ static status take_slots(trainer *t, const slot_sizes *train, const slot_sizes *
     for (int i = 0; i < train->count || i < eval->count; i++) {
         int64_t elements = i < train->count ? train->elements[i] : 0;
         if (i < eval->count && eval->elements[i] > elements) elements = eval->elements[i];
-        TRY(take(t, BYTES_BUFFERS, FROM_SHARED, (size_t)elements * item, &out[i].at, e));
+        // Files are read and written from whole pages.
+        const size_t more = t->plan->tier_bytes[TIER_FILE] > 0 ? TIER_ALIGN : 0;
+        char *at = NULL;
+        TRY(take(t, BYTES_BUFFERS, FROM_SHARED, (size_t)elements * item + more, &at, e));
         if (t->counting) continue;
+        out[i].at = more ? at + (-(uintptr_t)at & (TIER_ALIGN - 1)) : at;
         TRY(t->o.device->ops->event_open(t->o.device, &out[i].filled, e));
         TRY(t->o.device->ops->event_open(t->o.device, &out[i].freed, e));
     }
@@ -136,6 +140,8 @@ static status take_all_slots(trainer *t, err *e)
         for (int k = 0; k < TIERED; k++)
             t->state_slot[k] =
                 table((size_t)most(s->state[k].count, f->state[k].count), sizeof(bucket_slot));
+        for (int k = 0; k < TIERED; k++)
+            t->flushed[k] = table((size_t)t->plan->buckets, sizeof(tier_ticket));
         t->weight_of = table((size_t)t->plan->buckets, sizeof(int));
         t->gradient_of = table((size_t)t->plan->buckets, sizeof(int));
     }

@@ -70,6 +70,7 @@ struct trainer {
     bucket_slot *weight_slot, *gradient_slot, *state_slot[TIERED];
     int *weight_of, *gradient_of; // by bucket: the slot that it is in, -1 none
     tier *tier[TIERED];
+    tier_ticket *flushed[TIERED]; // by bucket: the request that wrote it last
     window window[TIERED];
     compressor *compressor; // NULL: gradients travel as they are
     char *note;

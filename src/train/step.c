@@ -72,6 +72,15 @@ static status check_replicas(trainer *t, err *e)
     return due ? trainer_check_replicas(t, e) : OK;
 }
 
+static status scale_loss(trainer *t, err *e)
+{
+    const double before = t->scaler.scale;
+    const status result = scaler_update(&t->scaler, !t->agreed.finite, e);
+    // What compression carries from step to step is in units of the loss scale.
+    if (t->scaler.scale != before) compress_restart(t->compressor);
+    return result;
+}
+
 status trainer_step(trainer *t, bool stop, step_result *out, err *e)
 {
     status result = OK;
@@ -88,7 +97,8 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e)
                          .tokens = (double)(t->o.global_batch * t->o.seq_len),
                          .skipped = !t->agreed.finite,
                          .stop = t->agreed.stop};
-    if (t->o.precision == F16) TRY(scaler_update(&t->scaler, !t->agreed.finite, e));
+    if (!t->agreed.finite) compress_restart(t->compressor); // it must not keep a NaN
+    if (t->o.precision == F16) TRY(scale_loss(t, e));
     t->steps_done++;
     TRY(check_replicas(t, e));
     out->seconds = clock_seconds() - start;

@@ -29,6 +29,7 @@ typedef struct request {
     bucket_slot *s;
     tiered what;
     bool write;
+    int bucket;
     uint64_t offset;
     size_t bytes;
 } request;
@@ -38,11 +39,14 @@ static status start_request(void *arg, err *e)
     status result = OK;
     const request *r = arg;
     tier *file = r->t->tier[r->what];
+    tier_ticket *flushed = &r->t->flushed[r->what][r->bucket];
     if (r->s->ticket) TRY(tier_wait(file, r->s->ticket, e));
+    if (*flushed) TRY(tier_wait(file, *flushed, e)); // from another slot, perhaps
     if (r->write)
         TRY(tier_write(file, r->offset, r->s->at, r->bytes, &r->s->ticket, e));
     else
         TRY(tier_read(file, r->offset, r->s->at, r->bytes, &r->s->ticket, e));
+    *flushed = r->write ? r->s->ticket : 0;
 done:
     return result;
 }
@@ -96,6 +100,7 @@ static request request_of(trainer *t, const instr *x, bool write)
                      .s = slot_of(t, x),
                      .what = x->what,
                      .write = write,
+                     .bucket = x->index,
                      .offset = trainer_file_at(t, x->what, x->index),
                      .bytes = bytes};
 }
@@ -211,11 +216,12 @@ status run_claim(trainer *t, const instr *x, err *e)
     return OK;
 }
 
-// Bucket b's gradients as they are summed up on this rank, whole.
-static float *gathered_gradients(trainer *t, int bucket, int slot_number)
+// Bucket b's gradients as they are summed up on this rank: whole, or parts that are to be summed
+// on.
+static float *gradients_of(trainer *t, int bucket, int slot_number)
 {
     if (slot_number >= 0) return (float *)(void *)t->gradient_slot[slot_number].at;
-    return t->gradients + t->plan->bucket[bucket].first[LEVEL_WHOLE];
+    return t->gradients + t->plan->bucket[bucket].first[t->plan->gradient];
 }
 
 // Where row r lies in a bucket that starts at `at`, laid out as an array of that level.
@@ -317,18 +323,18 @@ status run_reduce(trainer *t, const instr *x, err *e)
     status result = OK;
     const plan *p = t->plan;
     stream *on = t->stream[STREAM_COMM];
-    float *at = gathered_gradients(t, x->index, x->slot);
+    float *at = gradients_of(t, x->index, x->slot);
     order(t, t->computed, t->stream[STREAM_COMPUTE], on);
     if (t->inspecting) {
         if (x->slot >= 0) t->gradient_of[x->index] = -1;
         return trainer_inspect(t, x->index, at, e);
     }
-    TRY(complete(t, x, at, on, e));
+    if (x->slot >= 0 || p->gradient == LEVEL_WHOLE) TRY(complete(t, x, at, on, e));
     if (x->slot >= 0) {
         TRY(reduce_slot(t, x, at, e));
     } else {
         TRY(sum_over_ranks(t, &p->step, x->index, at, e));
-        trainer_add_squares(t, x->index, at, LEVEL_WHOLE, on);
+        trainer_add_squares(t, x->index, at, p->gradient, on);
     }
 done:
     return result;
@@ -341,9 +347,8 @@ status run_tie(trainer *t, const instr *x, err *e)
     const plan *p = t->plan;
     const bucket_range *b = &p->bucket[x->index];
     stream *on = t->stream[STREAM_COMM];
-    const bool parts = x->slot < 0 && p->gradient != LEVEL_WHOLE;
-    const level l = parts ? p->gradient : LEVEL_WHOLE;
-    float *at = parts ? t->gradients + b->first[l] : gathered_gradients(t, x->index, x->slot);
+    const level l = x->slot < 0 ? p->gradient : LEVEL_WHOLE;
+    float *at = gradients_of(t, x->index, x->slot);
     if (t->inspecting) return OK;
     order(t, t->computed, t->stream[STREAM_COMPUTE], on);
     for (int i = 0; i < b->rows; i++) {

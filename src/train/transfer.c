@@ -81,6 +81,7 @@ static status window_show(trainer *t, tiered what, int bucket, bool will_write, 
     if (!w->open || w->bucket != bucket) {
         if (w->open && w->dirty) TRY(window_move(t, what, true, e));
         if (s->ticket) TRY(tier_wait(t->tier[what], s->ticket, e));
+        if (t->flushed[what][bucket]) TRY(tier_wait(t->tier[what], t->flushed[what][bucket], e));
         *w = (window){.open = true, .bucket = bucket};
         TRY(window_move(t, what, false, e));
     }
