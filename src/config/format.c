@@ -87,6 +87,12 @@ static void format_word(const job *j, const job_key *k, text *out)
     unsigned value;
     if (k->type == KEY_BOOL) {
         text_add(out, k->words[*(const bool *)place_of(j, k)]);
+    } else if (k->type == KEY_SWITCH) {
+        const int number = *(const int *)place_of(j, k);
+        if (number < 2)
+            text_add(out, k->words[number]);
+        else
+            text_addf(out, "%d", number);
     } else if (k->type == KEY_ENUM) {
         memcpy(&value, place_of(j, k), sizeof value);
         text_add(out, k->words[value]);
@@ -230,6 +236,10 @@ void value_describe_valid(const job_key *k, text *out)
         break;
     case KEY_SIZES:
         text_add(out, "a list of whole numbers, as [6, 6]");
+        break;
+    case KEY_SWITCH:
+        text_addf(out, "%s, %s, or ", k->words[0], k->words[1]);
+        describe_range(k, "a whole number", out);
         break;
     default:
         for (int i = 0; k->words[i]; i++) text_addf(out, i ? ", %s" : "%s", k->words[i]);

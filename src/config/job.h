@@ -68,7 +68,7 @@ typedef struct job {
         int *split; // layers of each part of the pipeline, pp x virtual_stages of them; NULL = auto
         size_t splits;
         int *blocks; // the same in blocks of the model: with embedding and head
-        bool reshard_after_forward;
+        int reshard_after_forward; // 0 no, 1 yes, K: to parts among K neighbours
         char *recompute;
         memory_tier tier[TIERED];
         char *offload_path; // an existing folder where a tier is the file's; NULL: none given

@@ -14,6 +14,7 @@ typedef enum key_type {
     KEY_DURATION, // int64_t, milliseconds
     KEY_NUMBER,   // double
     KEY_BOOL,     // bool: words[0] is false, words[1] true
+    KEY_SWITCH,   // int: words[0] is 0, words[1] is 1, or a whole number
     KEY_ENUM,     // an enum whose values are the indices of words
     KEY_WORD,     // char *, one of words
     KEY_PATH,     // char *, absolute

@@ -89,7 +89,8 @@ static int find_word(const job_key *k, const char *s)
             if (strcmp(k->words[i], k->also[a][1]) == 0) return i;
     }
     bool flag;
-    if (k->type == KEY_BOOL && strcmp(k->words[0], "false") == 0 && text_to_bool(s, &flag))
+    if ((k->type == KEY_BOOL || k->type == KEY_SWITCH) && strcmp(k->words[0], "false") == 0 &&
+        text_to_bool(s, &flag))
         return flag;
     return -1;
 }
@@ -123,7 +124,7 @@ static bool in_range(const job_key *k, double value)
 static void store_whole(void *at, const job_key *k, int64_t value)
 {
     if (!at) return;
-    if (k->type == KEY_INT)
+    if (k->type == KEY_INT || k->type == KEY_SWITCH)
         *(int *)at = (int)value;
     else
         memcpy(at, &value, sizeof value);
@@ -319,6 +320,10 @@ status value_set(job *j, const job_key *k, const node *n, err *e)
         return set_number(at, k, n, e);
     case KEY_PATH:
         return set_path(at, k, n, e);
+    case KEY_SWITCH:
+        if (find_word(k, n->scalar) < 0) return set_whole(at, k, n, e);
+        store_whole(at, k, find_word(k, n->scalar));
+        return OK;
     default:
         return set_word(at, k, n, e);
     }

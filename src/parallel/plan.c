@@ -32,6 +32,8 @@ static span chunk_of(span of, int64_t parts, int64_t at)
 span plan_span(const plan *p, const plan_row *r, level l, const int at[AXES])
 {
     span s = {0, r->rows};
+    if (l == LEVEL_GROUP && p->keeps_parts)
+        s = chunk_of(s, p->o.reshard, at[AXIS_DP_SHARD] % p->o.reshard);
     if (l & LEVEL_INNER) s = chunk_of(s, p->o.mesh.size[AXIS_DP_SHARD], at[AXIS_DP_SHARD]);
     if (l & LEVEL_OUTER) s = chunk_of(s, p->o.mesh.size[AXIS_DP_REPLICATE], at[AXIS_DP_REPLICATE]);
     return (span){s.first * r->cols, s.count * r->cols};
@@ -41,6 +43,7 @@ span plan_span(const plan *p, const plan_row *r, level l, const int at[AXES])
 static int64_t capacity(const plan *p, const plan_row *r, level l)
 {
     int64_t rows = r->rows;
+    if (l == LEVEL_GROUP && p->keeps_parts) rows = ceil_div(rows, p->o.reshard);
     if (l & LEVEL_INNER) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_SHARD]);
     if (l & LEVEL_OUTER) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_REPLICATE]);
     return rows * r->cols;
@@ -95,6 +98,19 @@ static status check_tiers(const plan *p, err *e)
     return OK;
 }
 
+static status check_reshard(plan *p, err *e)
+{
+    const int k = p->o.reshard, shards = p->o.mesh.size[AXIS_DP_SHARD];
+    if (k < 2 || !(p->weight & LEVEL_INNER)) return OK;
+    if (shards % k)
+        return err_set(e, E_USAGE,
+                       "parallel.reshard_after_forward: %d neighbours do not divide %d ranks on "
+                       "dp_shard; valid: true, false, or a divisor",
+                       k, shards);
+    p->keeps_parts = k < shards; // all of them is what they keep anyway
+    return OK;
+}
+
 static void choose_levels(plan *p)
 {
     const plan_options *o = &p->o;
@@ -130,7 +146,8 @@ static status take_split(plan *p, err *e)
 
 static status cut_stages(plan *p, err *e)
 {
-    p->parts = p->o.mesh.size[AXIS_PP] * (p->o.virtual_stages > 0 ? p->o.virtual_stages : 1);
+    const int stages = p->o.mesh.size[AXIS_PP];
+    p->parts = stages > 1 && p->o.virtual_stages > 1 ? stages * p->o.virtual_stages : stages;
     p->part = calloc((size_t)p->parts + 1, sizeof *p->part);
     if (!p->part) return err_set(e, E_IO, "no memory for the plan");
     if (p->parts == 1) {
@@ -289,6 +306,8 @@ static void count_bytes(plan *p)
     const int64_t states = p->elements[p->optimizer];
     count_state(p, TIERED_WEIGHTS, BYTES_WEIGHTS,
                 p->elements[p->weight] * (int64_t)dtype_bytes(o->compute));
+    if (p->keeps_parts)
+        p->bytes[BYTES_WEIGHTS] += (uint64_t)p->elements[LEVEL_GROUP] * dtype_bytes(o->compute);
     if (o->compute != F32) count_state(p, TIERED_OPTIMIZER, BYTES_MASTER, 4 * states);
     count_state(p, TIERED_GRADIENTS, BYTES_GRADIENTS, 4 * p->elements[p->gradient]);
     p->bytes[BYTES_GRADIENTS] += (uint64_t)(4 * p->twins);
@@ -301,6 +320,7 @@ static status make(plan *p, const plan_param *params, err *e)
     TRY(policies_check(&p->o.policies, e));
     choose_levels(p);
     TRY(check_tiers(p, e));
+    TRY(check_reshard(p, e));
     TRY(cut_stages(p, e));
     for (int i = 0; i < p->rows; i++) TRY(fill_row(p, i, &params[i], e));
     sort_rows(p);

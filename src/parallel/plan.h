@@ -20,7 +20,9 @@
 #include <stdbool.h>
 
 // Which axes a parameter is cut on: bit 0 inner (dp_shard), bit 1 outer (dp_replicate).
-typedef enum level { LEVEL_WHOLE, LEVEL_INNER, LEVEL_OUTER, LEVEL_BOTH, LEVELS } level;
+// GROUP: over small groups of neighbours on the inner axis, where weights are kept between forward
+// and backward (reshard_after_forward: K).
+typedef enum level { LEVEL_WHOLE, LEVEL_INNER, LEVEL_OUTER, LEVEL_BOTH, LEVEL_GROUP, LEVELS } level;
 
 typedef enum memory_tier { TIER_DEVICE, TIER_HOST, TIER_FILE, TIERS } memory_tier;
 typedef enum tiered { TIERED_WEIGHTS, TIERED_GRADIENTS, TIERED_OPTIMIZER, TIERED } tiered;
@@ -64,10 +66,12 @@ typedef struct bucket_range {
     int first_block, last_block;          // that declare its parameters
 } bucket_range;
 
+enum { AXIS_GROUP = AXES, GROUPS }; // the small groups, beside the axes of the mesh
+
 // One step from a placement to another, on one axis, of every row: `segment` is by place in
 // plan->order.
 typedef struct plan_move {
-    axis axis;
+    int axis; // or AXIS_GROUP
     transition how;
     level from, to;        // what is held before and after
     comm_segment *segment; // offsets count from the bucket's start; NULL: the bucket is one run
@@ -100,8 +104,8 @@ typedef struct plan_options {
     mesh mesh;
     int rank; // whose plan
     policies policies;
-    bool no_sync;         // gradients of several micro-batches are summed before they are reduced
-    int reshard;          // 1: weights are released after forward, 0: kept for backward
+    bool no_sync; // gradients of several micro-batches are summed before they are reduced
+    int reshard;  // 1: weights are released after forward, 0: kept for backward, K: parts among K
     int64_t bucket_bytes; // of fp32 gradients
     int state_tensors;    // optimizer state, fp32 numbers per weight
     dtype compute, reduce;
@@ -124,6 +128,7 @@ typedef struct plan {
     level weight, gradient, optimizer; // of the three arrays
     bool weight_slots;                 // weights are whole only while they are used
     bool gradient_slots;               // gradients likewise
+    bool keeps_parts;                  // of weights, among neighbours, from forward to backward
     int parts, *part;                  // part k of the model is blocks part[k] … part[k+1]-1
     int rows, buckets;
     plan_row *row; // by parameter
@@ -133,11 +138,12 @@ typedef struct plan {
     bucket_range *bucket;
     int64_t elements[LEVELS]; // of each flat array
     int64_t twins;            // elements of the array of second gradients
-    plan_moves gather;  // weights: as kept -> whole (the first move takes parts from the array)
-    plan_moves micro;   // gradients: summands -> as kept, every micro-batch
-    plan_moves step;    // … -> as the optimizer needs them
-    plan_moves publish; // weights: as the optimizer leaves them -> as kept
-    plan_moves spread;  // fp32 weights: cut over all data-parallel ranks -> as kept
+    plan_moves gather;   // weights: as kept -> whole (the first move takes parts from the array)
+    plan_moves regather; // weights: as kept from forward to backward -> whole
+    plan_moves micro;    // gradients: summands -> as kept, every micro-batch
+    plan_moves step;     // … -> as the optimizer needs them
+    plan_moves publish;  // weights: as the optimizer leaves them -> as kept
+    plan_moves spread;   // fp32 weights: cut over all data-parallel ranks -> as kept
     uint64_t bytes[CATEGORIES];
     uint64_t tier_bytes[TIERS]; // state beyond the device, by where it is
 } plan;

@@ -30,11 +30,11 @@ static comm_segment segment_of(const plan *p, const plan_row *r, level array, le
                           .chunk = ceil_div(whole.count / r->cols, parts) * r->cols};
 }
 
-static comm_segment *segments(const plan *p, level array, level own, level from, axis a)
+static comm_segment *segments(const plan *p, level array, level own, level from, int parts)
 {
     comm_segment *s = calloc((size_t)p->here + 1, sizeof *s);
     for (int i = 0; s && i < p->here; i++)
-        s[i] = segment_of(p, &p->row[p->order[i]], array, own, from, p->o.mesh.size[a]);
+        s[i] = segment_of(p, &p->row[p->order[i]], array, own, from, parts);
     return s;
 }
 
@@ -49,7 +49,7 @@ static status add(plan *p, plan_moves *m, axis a, transition how, level from, le
     // A sum of all of an array's bucket is one run; of a part of it, many.
     if (how == MOVE_ALL_REDUCE && from == m->array) return OK;
     level cut = how == MOVE_ALL_GATHER ? to : from;
-    x->segment = segments(p, m->array, how == MOVE_ALL_GATHER ? from : to, cut, a);
+    x->segment = segments(p, m->array, how == MOVE_ALL_GATHER ? from : to, cut, p->o.mesh.size[a]);
     return x->segment ? OK : err_set(e, E_IO, "no memory for the plan");
 }
 
@@ -83,6 +83,18 @@ done:
     return result;
 }
 
+static status regather_move(plan *p, err *e)
+{
+    plan_move *x = &p->regather.at[0];
+    p->regather.array = LEVEL_WHOLE; // a slot
+    if (!p->keeps_parts) return OK;
+    *x = (plan_move){
+        .axis = AXIS_GROUP, .how = MOVE_ALL_GATHER, .from = LEVEL_GROUP, .to = LEVEL_WHOLE};
+    x->segment = segments(p, LEVEL_WHOLE, LEVEL_GROUP, LEVEL_WHOLE, p->o.reshard);
+    p->regather.count = 1;
+    return x->segment ? OK : err_set(e, E_IO, "no memory for the plan");
+}
+
 status plan_make_moves(plan *p, err *e)
 {
     status result = OK;
@@ -99,6 +111,7 @@ status plan_make_moves(plan *p, err *e)
     const placement cut[2] = {SHARDED, SHARDED};
     p->spread.array = has_master ? p->optimizer : p->weight;
     TRY(gather_moves(p, &p->gather, p->weight, weight, whole, e));
+    TRY(regather_move(p, e));
     TRY(sum_moves(p, &p->micro, LEVEL_WHOLE, summand, gradient, e));
     TRY(sum_moves(p, &p->step, p->gradient, gradient, optimizer, e));
     TRY(gather_moves(p, &p->publish, p->optimizer, optimizer, weight, e));
@@ -110,7 +123,7 @@ done:
 
 void plan_free_moves(plan *p)
 {
-    plan_moves *all[] = {&p->gather, &p->micro, &p->step, &p->publish, &p->spread};
+    plan_moves *all[] = {&p->gather, &p->regather, &p->micro, &p->step, &p->publish, &p->spread};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int k = 0; k < all[i]->count; k++) free(all[i]->at[k].segment);
 }

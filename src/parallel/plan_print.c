@@ -51,7 +51,7 @@ static void print_moves(const plan *p, const char *what, const plan_moves *m, te
     text_addf(out, "%s ", what);
     for (int i = 0; i < m->count; i++)
         text_addf(out, "%s%s over %s", i ? ", " : "", transition_name(m->at[i].how),
-                  axis_name(m->at[i].axis));
+                  m->at[i].axis == AXIS_GROUP ? "neighbours" : axis_name((axis)m->at[i].axis));
     if (m->count == 0) text_add(out, "nothing");
 }
 

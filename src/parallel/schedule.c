@@ -82,6 +82,7 @@ static void fetch_weights(builder *b, int at)
 {
     for (int k = 0; in_file(b, TIERED_WEIGHTS) && k < b->p->buckets; k++) {
         if (!needs(b, at, k) || b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
+        if (b->kept[k] && b->visit[at].kind != PIPE_FORWARD) continue;
         b->fetched[k] = state_turn(b, TIERED_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
         add(b, (instr){.kind = FETCH, .index = k, .slot = b->fetched[k], .what = TIERED_WEIGHTS});
     }
@@ -94,7 +95,10 @@ static void gather(builder *b, int at)
         if (!needs(b, at, k) || b->weight_slot[k] >= 0) continue;
         b->weight_slot[k] =
             slot_take(&b->s->weights, &b->weight_busy, p->bucket[k].count[LEVEL_WHOLE]);
-        add(b, (instr){.kind = GATHER, .index = k, .slot = b->weight_slot[k]});
+        add(b, (instr){.kind = GATHER,
+                       .index = k,
+                       .slot = b->weight_slot[k],
+                       .kept = b->kept[k] && b->visit[at].kind != PIPE_FORWARD});
         if (b->fetched[k] >= 0) b->state_busy[TIERED_WEIGHTS][b->fetched[k]] = false;
         b->fetched[k] = -1;
     }
@@ -116,6 +120,10 @@ static void release(builder *b, int at)
     for (int k = 0; b->p->weight_slots && k < b->p->buckets; k++) {
         int slot = b->weight_slot[k];
         if (slot < 0 || keeps(b, at, k)) continue;
+        if (b->p->keeps_parts && b->what == PASS_TRAIN && !b->kept[k]) {
+            add(b, (instr){.kind = KEEP, .index = k, .slot = slot});
+            b->kept[k] = true;
+        }
         add(b, (instr){.kind = RELEASE, .index = k, .slot = slot});
         b->weight_busy[slot] = false;
         b->weight_slot[k] = -1;

@@ -16,6 +16,7 @@ typedef enum instr_kind {
     FETCH,           // file to state slot `slot`: `what` of bucket `index`; gradients that are
                      // summed over micro-batches: to gradient slot `slot`
     GATHER,          // weights of bucket `index`, whole, into weight slot `slot`
+    KEEP,            // this rank's part of the weights of bucket `index`, for backward
     RELEASE,         // weight slot `slot`, of bucket `index`, is free again
     CLAIM,           // gradient slot `slot` is for bucket `index` from now on
     RECV_ACT,        // the input of block `index` from stage `peer`, for act slot `slot`
@@ -43,6 +44,7 @@ typedef struct instr {
     int held;          // FORWARD … : slot between the two halves of backward; -1: not halved
     int peer;          // pp coordinate
     int state[TIERED]; // UPDATE, and REDUCE for gradients: state slots; -1: not in a file
+    bool kept;         // GATHER: from the parts of KEEP
     bool last;         // REDUCE: the step's last of this bucket
     bool whole;        // FETCH, FLUSH: gradients in a gradient slot, not a part in a state slot
     tiered what;

@@ -4,10 +4,10 @@
 const char *instr_name(instr_kind k)
 {
     static const char *const name[INSTRS] = {
-        "LOAD",           "FETCH",           "GATHER",    "RELEASE",   "CLAIM",
-        "RECV_ACT",       "FORWARD",         "SEND_ACT",  "RECV_GRAD", "BACKWARD",
-        "BACKWARD_INPUT", "BACKWARD_WEIGHT", "SEND_GRAD", "TIE",       "REDUCE",
-        "CLIP",           "UPDATE",          "PUBLISH",   "FLUSH"};
+        "LOAD",     "FETCH",          "GATHER",          "KEEP",      "RELEASE",
+        "CLAIM",    "RECV_ACT",       "FORWARD",         "SEND_ACT",  "RECV_GRAD",
+        "BACKWARD", "BACKWARD_INPUT", "BACKWARD_WEIGHT", "SEND_GRAD", "TIE",
+        "REDUCE",   "CLIP",           "UPDATE",          "PUBLISH",   "FLUSH"};
     return name[k];
 }
 
@@ -36,7 +36,12 @@ void instr_print(const instr *x, text *out)
     case FLUSH:
         text_addf(out, " %s of bucket %d", tiered_name(x->what), x->index);
         break;
+    case KEEP:
+        text_addf(out, " part of bucket %d", x->index);
+        break;
     case GATHER:
+        text_addf(out, " bucket %d slot %d%s", x->index, x->slot, x->kept ? " from KEEP" : "");
+        break;
     case RELEASE:
     case CLAIM:
         text_addf(out, " bucket %d slot %d", x->index, x->slot);

@@ -20,6 +20,7 @@ typedef struct builder {
     visit *visit;
     int visits;
     int *weight_slot, *gradient_slot, *fetched; // by bucket, -1: none
+    bool *kept;                                 // by bucket: its parts are among neighbours
     bool *weight_busy, *gradient_busy;          // by slot
     bool *state_busy[TIERED];
     int loaded, done; // batches so far

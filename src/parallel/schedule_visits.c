@@ -108,8 +108,9 @@ status builder_open(builder *b, err *e)
     b->weight_slot = minus_ones(b->p->buckets);
     b->gradient_slot = minus_ones(b->p->buckets);
     b->fetched = minus_ones(b->p->buckets);
+    b->kept = calloc((size_t)b->p->buckets + 1, sizeof *b->kept);
     if (!act || !held || !b->s->act_slots || !b->s->held_slots || !b->weight_slot ||
-        !b->gradient_slot || !b->fetched)
+        !b->gradient_slot || !b->fetched || !b->kept)
         FAIL(E_IO, "no memory for a schedule");
     for (int c = 0; c < chunks; c++) {
         TRY(pool_open(&act[c], micros, e));
@@ -132,6 +133,7 @@ void builder_close(builder *b)
     free(b->weight_slot);
     free(b->gradient_slot);
     free(b->fetched);
+    free(b->kept);
     free(b->weight_busy);
     free(b->gradient_busy);
     for (int t = 0; t < TIERED; t++) free(b->state_busy[t]);

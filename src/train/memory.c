@@ -82,6 +82,9 @@ static status take_arrays(trainer *t, err *e)
     if (in_memory(t, TIERED_WEIGHTS))
         TRY(take_array(t, BYTES_WEIGHTS, FROM_SHARED,
                        (size_t)p->elements[p->weight] * trainer_weight_bytes(t), &t->weights, e));
+    if (p->keeps_parts)
+        TRY(take_array(t, BYTES_WEIGHTS, FROM_SHARED,
+                       (size_t)p->elements[LEVEL_GROUP] * trainer_weight_bytes(t), &t->kept, e));
     if (in_memory(t, TIERED_GRADIENTS))
         TRY(take_array(t, BYTES_GRADIENTS, FROM_SHARED,
                        (size_t)p->elements[p->gradient] * sizeof(float), &t->gradients, e));

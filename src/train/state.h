@@ -56,7 +56,7 @@ struct trainer {
     int micros;
     bool counting; // only counts bytes into the plan
 
-    comm *axis[AXES], *grads, *tie, *data; // data: both data-parallel axes
+    comm *axis[GROUPS], *grads, *tie, *data; // data: both data-parallel axes
     stream *stream[STREAMS];
     event **loaded, **consumed; // by batch slot
     event *computed, *reduced, *arrived;
@@ -64,6 +64,7 @@ struct trainer {
     owned_memory owned[MEMORIES];
     int owned_count;
     char *weights;    // in the type that is computed in, as kept; NULL when in a file
+    char *kept;       // parts of them from forward to backward, or NULL
     float *master;    // fp32 weights beside them; NULL when they are fp32
     float *moment[2]; // m and v, or NULL
     float *gradients, *twins;
@@ -140,6 +141,7 @@ status run_send_grad(trainer *t, const instr *x, err *e);
 status run_fetch(trainer *t, const instr *x, err *e);
 status run_flush(trainer *t, const instr *x, err *e);
 status run_gather(trainer *t, const instr *x, err *e);
+status run_keep(trainer *t, const instr *x, err *e);
 status run_release(trainer *t, const instr *x, err *e);
 status run_claim(trainer *t, const instr *x, err *e);
 status run_tie(trainer *t, const instr *x, err *e);

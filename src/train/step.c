@@ -12,6 +12,7 @@ static const run_fn RUN[INSTRS] = {
     [LOAD] = run_load,
     [FETCH] = run_fetch,
     [GATHER] = run_gather,
+    [KEEP] = run_keep,
     [RELEASE] = run_release,
     [CLAIM] = run_claim,
     [RECV_ACT] = run_recv_act,

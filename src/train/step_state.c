@@ -157,6 +157,37 @@ static int fetched_slot(const instr *gather)
     return x->slot;
 }
 
+// From the small group: the parts that KEEP has put aside.
+static status gather_kept(trainer *t, const instr *x, bucket_slot *to, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    stream *on = t->stream[STREAM_COMM];
+    const size_t at = (size_t)p->bucket[x->index].first[LEVEL_GROUP];
+    TRY(bucket_move(p, &p->regather, x->index, t->kept + at * trainer_weight_bytes(t), to->at,
+                    t->o.precision, t->axis, on, e));
+    ops(t)->record(to->filled, on);
+    t->weight_of[x->index] = x->slot;
+done:
+    return result;
+}
+
+status run_keep(trainer *t, const instr *x, err *e)
+{
+    (void)e;
+    const plan *p = t->plan;
+    const bucket_range *b = &p->bucket[x->index];
+    const size_t item = trainer_weight_bytes(t);
+    for (int i = 0; i < b->rows; i++) {
+        const plan_row *r = &p->row[p->order[b->first_row + i]];
+        const span s = plan_span(p, r, LEVEL_GROUP, p->at);
+        const int64_t from = r->at[LEVEL_WHOLE] - b->first[LEVEL_WHOLE] + s.first;
+        ops(t)->copy(t->stream[STREAM_COMPUTE], t->kept + (size_t)r->at[LEVEL_GROUP] * item,
+                     t->weight_slot[x->slot].at + (size_t)from * item, (size_t)s.count * item);
+    }
+    return OK;
+}
+
 status run_gather(trainer *t, const instr *x, err *e)
 {
     status result = OK;
@@ -169,6 +200,7 @@ status run_gather(trainer *t, const instr *x, err *e)
     int from = -1;
     ops(t)->wait(on, to->freed);
     order(t, t->computed, t->stream[STREAM_COMPUTE], on);
+    if (x->kept) return gather_kept(t, x, to, e);
     if (in_file(t, TIERED_WEIGHTS)) {
         from = fetched_slot(x);
         TRY(trainer_await_slot(t, TIERED_WEIGHTS, from, on, e));

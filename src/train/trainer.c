@@ -189,6 +189,10 @@ static status open_groups(trainer *t, err *e)
     const int *size = p->o.mesh.size, *at = p->at;
     for (int a = 0; a < AXES; a++)
         if (size[a] > 1) TRY(comm_split(t->o.comm, line_of(t, (axis)a), at[a], &t->axis[a], e));
+    if (p->keeps_parts)
+        TRY(comm_split(t->o.comm,
+                       p->o.rank - at[AXIS_DP_SHARD] % p->o.reshard * size[AXIS_CP] * size[AXIS_TP],
+                       at[AXIS_DP_SHARD], &t->axis[AXIS_GROUP], e));
     if (size[AXIS_PP] > 1)
         TRY(comm_split(t->o.comm, line_of(t, AXIS_PP), at[AXIS_PP], &t->grads, e));
     if (plan_ties_stages(p)) {
@@ -300,7 +304,7 @@ void trainer_close(trainer *t)
     compress_close(t->compressor);
     for (int k = 0; k < TIERED; k++) tier_close(t->tier[k]);
     comm *groups[] = {t->grads, t->tie, t->data};
-    for (int a = 0; a < AXES; a++) comm_close(t->axis[a]);
+    for (int a = 0; a < GROUPS; a++) comm_close(t->axis[a]);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) comm_close(groups[i]);
     forget(t);
 }

@@ -76,7 +76,7 @@ static void every_key_is_stored(void **state)
     assert_true(j->parallel.tp == 2 && j->parallel.pp == 2 && j->parallel.sequence_parallel);
     assert_int_equal(j->parallel.schedule, PIPE_ZB);
     assert_int_equal(j->parallel.splits, 2);
-    assert_false(j->parallel.reshard_after_forward);
+    assert_int_equal(j->parallel.reshard_after_forward, 0);
     assert_int_equal(j->parallel.tier[TIERED_WEIGHTS], TIER_HOST);
     assert_int_equal(j->parallel.tier[TIERED_GRADIENTS], TIER_HOST);
     assert_int_equal(j->parallel.tier[TIERED_OPTIMIZER], TIER_FILE);
@@ -317,8 +317,9 @@ static void keys_that_exclude_each_other_are_refused(void **state)
         {SMALL "parallel: {split: []}", "",
          "job.yaml:3: parallel.split: found []; valid: auto, or a list of whole numbers, as [6, "
          "6]"},
-        {SMALL "parallel: {reshard_after_forward: 4}", "",
-         "job.yaml:3: parallel.reshard_after_forward: found 4; valid: false, true"},
+        {SMALL "parallel: {reshard_after_forward: -4}", "",
+         "job.yaml:3: parallel.reshard_after_forward: found -4; valid: false, true, or a whole number "
+         "from 2 to 256"},
         {SMALL "parallel: {hook: powersgd}", "--parallel.hook.start_step|1",
          "--parallel.hook.start_step: found 1; valid: 2 or more, or any with error_feedback and "
          "warm_start false"},
