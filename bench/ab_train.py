@@ -6,6 +6,8 @@ same weather on a shared machine. Prints each round, the medians and their ratio
       --seq 256 --micro 2 --ranks 2 --threads 1 --rounds 3
 
 PYTHON has torch and transformers. --ranks 1 --threads 2 compares one process with two threads.
+--dp is Trireme's policy; --peer fsdp2 takes PyTorch's FSDP2 instead of DDP, --peer trireme takes
+Trireme itself under ddp.
 """
 import argparse
 import json
@@ -25,6 +27,8 @@ def arguments():
     for name, default in zip(SHAPE, [12, 768, 12, 50257, 256, 2, 10, 2, 1]):
         p.add_argument("--" + name, type=int, default=default)
     p.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
+    p.add_argument("--dp", default="ddp", help="parallel.dp of Trireme")
+    p.add_argument("--peer", choices=["ddp", "fsdp2", "trireme"], default="ddp")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--limit-s", type=int, default=600, help="of one command")
     p.add_argument("--trireme", default=os.path.join(HERE, "..", "build", "trireme"))
@@ -37,19 +41,22 @@ def shape_flags(a):
     return [word for name in SHAPE for word in ("--" + name, str(getattr(a, name)))]
 
 
-def trireme_command(a):
+def trireme_command(a, dp):
     """The same GPT-2 without dropout, in the job file's own keys."""
     keys = {"model.family": "gpt2", "model.layers": a.layers, "model.hidden": a.hidden, "model.heads": a.heads,
             "model.vocab": a.vocab, "model.max_seq": a.seq, "model.drop_embed": 0, "model.drop_attention": 0,
             "model.drop_residual": 0, "data.seq_len": a.seq, "train.micro_batch": a.micro,
             "train.global_batch": a.micro * a.ranks, "train.steps": a.steps, "train.precision": a.dtype,
-            "launch.ranks": a.ranks, "launch.threads_per_rank": a.threads}
+            "parallel.dp": dp, "launch.ranks": a.ranks, "launch.threads_per_rank": a.threads}
     return [a.trireme, "bench", "train"] + [f"--{key}={value}" for key, value in keys.items()] + ["--json"]
 
 
 def peer_command(a):
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(a.ranks)] if a.ranks > 1 else []
-    return [os.environ.get("PYTHON", sys.executable)] + launcher + [os.path.join(HERE, "peer_ddp.py")] + shape_flags(a)
+    if a.peer == "trireme":
+        return trireme_command(a, "ddp")
+    script = [os.path.join(HERE, "peer_ddp.py"), "--strategy", a.peer]
+    return [os.environ.get("PYTHON", sys.executable)] + launcher + script + shape_flags(a)
 
 
 def run(command, a):
@@ -126,7 +133,7 @@ def show(out):
 
 def main():
     a = arguments()
-    commands = {"trireme": trireme_command(a), "peer": peer_command(a)}
+    commands = {"trireme": trireme_command(a, a.dp), "peer": peer_command(a)}
     if a.only:
         commands = {a.only: commands[a.only]}
     sides = {name: [] for name in commands}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The peer of `trireme bench train`: the same model and batch in PyTorch, DDP over gloo on CPUs.
+"""The peer of `trireme bench train`: the same model and batch in PyTorch, DDP or FSDP2 over gloo on
+CPUs (--strategy fsdp2: fully_shard on every layer and on the root, with its defaults).
 
 One process with threads:   python bench/peer_ddp.py --ranks 1 --threads 2
 Ranks:                      python -m torch.distributed.run --nproc_per_node 2 bench/peer_ddp.py --ranks 2
@@ -20,6 +21,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -37,6 +39,7 @@ def arguments():
     p.add_argument("--warmup", type=int, default=2)
     p.add_argument("--ranks", type=int, default=1)
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--strategy", choices=["ddp", "fsdp2"], default="ddp")
     p.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
     return p.parse_args()
 
@@ -73,6 +76,14 @@ def make_model(a):
     return GPT2LMHeadModel(config)
 
 
+def distribute(a, model):
+    if a.strategy == "ddp":
+        return DistributedDataParallel(model, gradient_as_bucket_view=True)
+    for layer in model.transformer.h:
+        fully_shard(layer)
+    return fully_shard(model)
+
+
 def train_step(a, model, optimizer, ids):
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=a.dtype == "bf16"):
         logits = model(input_ids=ids[:, :-1]).logits
@@ -96,7 +107,7 @@ def main():
     model = make_model(a)
     parameters = sum(p.numel() for p in model.parameters())
     if a.ranks > 1:
-        model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+        model = distribute(a, model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     random = torch.Generator().manual_seed(rank)
     times, first_step_s, loss = [], 0.0, 0.0
