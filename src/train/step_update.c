@@ -30,7 +30,12 @@ bool trainer_next_run(const trainer *t, int bucket, row_run *run)
     if (run->first >= end) return false;
     const plan_row *a = &p->row[p->order[run->first]];
     for (run->last = run->first + 1; run->last < end && parts_touch(p); run->last++) {
-        const plan_row *r = &p->row[p->order[run->last]];
+        const plan_row *r = &p->row[p->order[run->last]],
+                       *before = &p->row[p->order[run->last - 1]];
+        const int64_t end_before =
+            before->at[p->optimizer] + plan_span(p, before, p->optimizer, p->at).count;
+        // Between rows of a state slot lies what another bucket left there.
+        if (r->at[p->optimizer] != end_before) break;
         if (r->decays != a->decays || r->counted != a->counted) break;
     }
     return true;
