@@ -370,9 +370,13 @@ static void count_rest(trainer *t)
 status trainer_allocate(trainer *t, err *e)
 {
     status result = OK;
-    t->chunk = table((size_t)(t->plan->parts / t->plan->o.mesh.size[AXIS_PP]), sizeof *t->chunk);
-    t->place = table((size_t)t->model->blocks, sizeof *t->place);
-    if (!t->counting) make_tables(t);
+    if (t->counting) {
+        t->chunk =
+            table((size_t)(t->plan->parts / t->plan->o.mesh.size[AXIS_PP]), sizeof *t->chunk);
+        t->place = table((size_t)t->model->blocks, sizeof *t->place);
+    } else {
+        make_tables(t);
+    }
     TRY(take_arrays(t, e));
     TRY(take_all_slots(t, e));
     TRY(take_chunks(t, e));
@@ -395,10 +399,10 @@ static void close_slots(trainer *t, bucket_slot *s, int count)
 
 static void free_tables(trainer *t)
 {
-    void *all[] = {t->chunk,       t->place,      t->dout_at,     t->ids,
-                   t->labels,      t->loaded,     t->consumed,    t->weight_of,
-                   t->gradient_of, t->run_weight, t->touched,     t->run_gradient,
-                   t->acts_sent,   t->grads_sent, t->run_touched, t->twin_touched};
+    void *all[] = {t->chunk,        t->place,        t->dout_at,    t->ids,         t->labels,
+                   t->loaded,       t->consumed,     t->weight_of,  t->gradient_of, t->run_weight,
+                   t->touched,      t->run_gradient, t->acts_sent,  t->grads_sent,  t->run_touched,
+                   t->twin_touched, t->flushed[0],   t->flushed[1], t->flushed[2]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
