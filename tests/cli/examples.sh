@@ -1,0 +1,78 @@
+# examples.sh -- one job file per strategy in examples/: each runs as it stands, in the mesh and under the
+# policy that it is there to show, and computes what DDP computes on as many data-parallel ranks: the same
+# bits, or within 1e-5 where sums have another order: with tensor parallelism, and where the gradients of tied
+# embeddings come from two stages while one rank with one micro-batch adds the second row by row.
+. "${0%/*}/lib.sh" "$1"
+examples=${0%/*}/../../examples
+mkdir nvme
+
+# What plain data parallelism gives on 4, 2 and 1 ranks; the last with one micro-batch.
+ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp4
+ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp2 --launch.ranks 2
+ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp1 --launch.ranks 1 --train.micro_batch 16
+[ "$(losses dp4)" != "$(losses dp2)" ] || fail "sums over 4 and over 2 ranks ought to differ in their last bits"
+
+# NAME POLICY PP DP_REPLICATE DP_SHARD TP, and what its losses are like
+table="
+ddp             ddp   1 4 1 1 same dp4
+zero1           zero1 1 1 4 1 same dp4
+zero2           zero2 1 1 4 1 same dp4
+zero3           zero3 1 1 4 1 same dp4
+fsdp_full       zero3 1 1 4 1 same dp4
+fsdp_grad_op    zero2 1 1 4 1 same dp4
+hsdp            ddp.x.zero3 1 2 2 1 same dp4
+cpu_offload     zero3 1 1 4 1 same dp4
+nvme_offload    zero3 1 1 4 1 same dp4
+layer_placement ddp   2 1 1 1 near dp1
+tp              ddp   1 2 1 2 near dp2
+tp_sequence     ddp   1 2 1 2 near dp2
+pp              ddp   2 2 1 1 same dp2
+pp_interleaved  ddp   2 2 1 1 same dp2
+pp_zero_bubble  ddp   2 2 1 1 same dp2
+3d              zero1 2 1 2 2 near dp2
+powersgd        ddp   1 4 1 1 powersgd dp4
+fp16            zero2 1 1 4 1 fp16 dp4
+"
+
+# Every line has a finite number.
+expect_finite() {
+    losses "$1" | awk '$2 !~ /^[0-9.]+(e-?[0-9]+)?$/ { bad = 1 } END { exit bad || NR == 0 }' ||
+        fail "a loss of $1 is not finite: $(losses "$1")"
+}
+
+expect_like() { # HOW RUN REFERENCE
+    case $1 in
+    same) expect_same_losses "$2" "$3" ;;
+    near) expect_near_losses "$2" "$3" 1e-5 ;;
+    fp16)
+        expect_near_losses "$2" "$3" 1e-3
+        [ "$(losses "$2")" != "$(losses "$3")" ] || fail "fp16 computes as fp32 does"
+        ;;
+    powersgd) # plain sums in steps 1 and 2, so that the third loss is the last equal one
+        [ "$(losses "$2" | head -n 3)" = "$(losses "$3" | head -n 3)" ] || fail "plain sums differ"
+        [ "$(losses "$2")" != "$(losses "$3")" ] || fail "nothing was compressed"
+        expect_near_losses "$2" "$3" 1e-2
+        ;;
+    esac
+}
+
+while read -r name policy pp replicate shard tp how reference; do
+    [ -n "$name" ] || continue
+    ok "$trireme" train "$examples/$name.yaml" --quiet
+    out=runs/$name
+    expect_line "\"mesh\":\{\"pp\":$pp,\"dp_replicate\":$replicate,\"dp_shard\":$shard,\"cp\":1,\"tp\":$tp\}" $out/log.jsonl
+    expect_line "\"policy\":\"$policy\"" $out/log.jsonl
+    expect_steps $out 8
+    expect_finite $out
+    expect_like "$how" $out "$reference"
+done <<END
+$table
+END
+
+# None is forgotten, here or in the folder's page.
+for file in "$examples"/*.yaml; do
+    name=$(basename "$file" .yaml)
+    grep -q "\`$name.yaml\`" "$examples/README.md" || fail "examples/README.md does not list $name.yaml"
+    [ "$name" = demo ] || grep -q "^$name " <<<"$table" || fail "$name.yaml has no line here"
+done
+finish
