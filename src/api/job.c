@@ -159,7 +159,7 @@ static status explain(trm_job *j, err *e)
     ready r;
     TRY(job_ready(j, &r, e));
     text_clear(&j->explained);
-    result = session_explain(r.job, &r.inputs, false, &j->explained, e);
+    result = session_explain(r.job, &r.inputs, &(explain_options){.rank = 0}, &j->explained, e);
     ready_close(&r);
 done:
     return result;

@@ -212,15 +212,27 @@ done:
     return result;
 }
 
-// Weights that are in a file are gathered from the slot that they were fetched into, once.
+// Weights that are in a file are gathered from the slot that they were fetched into, once; or from
+// the parts that neighbours have.
 static status check_gather(list_check *c, const instr *x, err *e)
 {
-    if (c->p->o.tier[TIERED_WEIGHTS] == TIER_FILE) {
+    if (x->kept && !(c->bucket[x->index] & ASIDE)) REFUSE("its KEEP has not run");
+    if (!x->kept && c->p->o.tier[TIERED_WEIGHTS] == TIER_FILE) {
         const int slot = keepers_find(&c->state[TIERED_WEIGHTS], x->index);
         if (slot < 0) REFUSE("its weights are not fetched");
         c->state[TIERED_WEIGHTS].who[slot] = -1;
     }
     return check_take_bucket(c, &c->weights, x, "weight", e);
+}
+
+static status check_keep(list_check *c, const instr *x, err *e)
+{
+    status result = OK;
+    if (!c->p->keeps_parts) REFUSE("no weights are kept among neighbours");
+    TRY(check_bucket_there(c, &c->weights, x, "weight", e));
+    c->bucket[x->index] |= ASIDE;
+done:
+    return result;
 }
 
 static status check_bucket(list_check *c, const instr *x, err *e)
@@ -230,8 +242,9 @@ static status check_bucket(list_check *c, const instr *x, err *e)
         REFUSE("found bucket %d; valid: below %d", x->index, c->p->buckets);
     switch (x->kind) {
     case GATHER:
-        TRY(check_gather(c, x, e));
-        break;
+        return check_gather(c, x, e);
+    case KEEP:
+        return check_keep(c, x, e);
     case RELEASE:
         TRY(check_bucket_there(c, &c->weights, x, "weight", e));
         c->weights.who[x->slot] = -1;

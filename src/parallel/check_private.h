@@ -6,8 +6,8 @@
 
 // What has happened to a block of a micro-batch.
 enum { RECEIVED = 1, RAN = 2, GOT_GRADIENT = 4, RAN_INPUT = 8, RAN_WEIGHT = 16 };
-// … and to a bucket.
-enum { KEPT = 1, TIED = 2, REDUCED = 4, UPDATED = 8, PUBLISHED = 16 };
+// … and to a bucket. KEPT: its gradients in parts; ASIDE: its weights by KEEP.
+enum { KEPT = 1, TIED = 2, REDUCED = 4, UPDATED = 8, PUBLISHED = 16, ASIDE = 32 };
 
 // Slots of a chunk, or of the whole stage, and who is in them: -1 nobody.
 typedef struct keepers {

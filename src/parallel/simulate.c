@@ -57,7 +57,7 @@ static bool is_pass(instr_kind k)
 
 static stream_kind stream_of(const simulation *x, instr_kind k)
 {
-    if (!x->costs->overlap || is_pass(k) || k == UPDATE || k == RELEASE || k == CLAIM)
+    if (!x->costs->overlap || is_pass(k) || k == UPDATE || k == KEEP || k == RELEASE || k == CLAIM)
         return STREAM_COMPUTE;
     return k == LOAD || k == FETCH || k == FLUSH ? STREAM_COPY : STREAM_COMM;
 }

@@ -133,6 +133,7 @@ status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
     TRY(job_resolve_steps(j, out->train->samples, e));
     if (choose) TRY(choose_micro_batch(j, out, ranks, e));
     TRY(check_fit(j, out, ranks, e));
+    TRY(session_prove(j, out, ranks, e));
 done:
     if (result != OK) inputs_close(out);
     return result;

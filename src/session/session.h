@@ -37,8 +37,20 @@ void inputs_close(inputs *in);
 // The trainer's options for this job, without device and communicator: enough for trainer_plan.
 status session_options(const job *j, const inputs *in, int ranks, trainer_options *out, err *e);
 
-// What `trireme explain` prints: values and origins, plan, schedule. json: one object.
-status session_explain(const job *j, const inputs *in, bool json, text *out, err *e);
+// Plans and lists of all pipeline stages, as the ranks would have them, are right and come to their
+// end: E_INTERNAL otherwise, with the text of schedule_check. Part of inputs_open.
+status session_prove(const job *j, const inputs *in, int ranks, err *e);
+
+typedef struct explain_options {
+    bool json; // one object
+    int rank;  // whose plan and schedule; below the job's ranks
+    bool even; // the pipeline's picture as if its parts took the same, not by their FLOPs
+    text *svg; // receives the picture of a pipeline; NULL: not drawn
+} explain_options;
+
+// What `trireme explain` prints: values and origins, a picture of the pipeline where there is one,
+// plan and schedule.
+status session_explain(const job *j, const inputs *in, const explain_options *x, text *out, err *e);
 
 typedef struct session {
     device *device;
