@@ -57,6 +57,7 @@ struct trainer {
     bool counting; // only counts bytes into the plan
 
     comm *axis[GROUPS], *grads, *tie, *data; // data: both data-parallel axes
+    comm *agree; // all ranks, a pipeline's stages next to each other; NULL: o.comm
     stream *stream[STREAMS];
     event **loaded, **consumed; // by batch slot
     event *computed, *reduced, *arrived;

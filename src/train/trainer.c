@@ -203,6 +203,14 @@ static status open_groups(trainer *t, err *e)
     if (mesh_data_ranks(&p->o.mesh) > 1)
         TRY(comm_split(t->o.comm, at[AXIS_PP] * size[AXIS_TP] + at[AXIS_TP],
                        mesh_data_rank(&p->o.mesh, p->o.rank), &t->data, e));
+    // Sums over all ranks group the data-parallel parts as without a pipeline: its stages are
+    // neighbours.
+    const int stages = size[AXIS_PP] * size[AXIS_TP];
+    if (t->data && size[AXIS_PP] > 1)
+        TRY(comm_split(t->o.comm, 0,
+                       mesh_data_rank(&p->o.mesh, p->o.rank) * stages +
+                           at[AXIS_PP] * size[AXIS_TP] + at[AXIS_TP],
+                       &t->agree, e));
 done:
     return result;
 }
@@ -303,7 +311,7 @@ void trainer_close(trainer *t)
     ops->event_close(t->arrived);
     compress_close(t->compressor);
     for (int k = 0; k < TIERED; k++) tier_close(t->tier[k]);
-    comm *groups[] = {t->grads, t->tie, t->data};
+    comm *groups[] = {t->grads, t->tie, t->data, t->agree};
     for (int a = 0; a < GROUPS; a++) comm_close(t->axis[a]);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) comm_close(groups[i]);
     forget(t);
