@@ -35,7 +35,8 @@ static status log_the_start(run *r, err *e)
                        .plan_bytes_per_rank = (int64_t)plan_bytes(p),
                        .steps = j->train.steps,
                        .tokens_per_step = j->train.global_batch * j->data.seq_len,
-                       .resumed_from = r->start->resume ? (int64_t)r->start->resume_step : -1};
+                       .resumed_from = r->start->resume ? (int64_t)r->start->resume_step : -1,
+                       .note = trainer_note(r->session.trainer)};
     status result = log_start(r->log, &s, e);
     text_clear(&strategy);
     return result;
@@ -53,6 +54,9 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     if (rank > 0) return OK;
     TRY(log_open(s->log_path, s->resume != NULL, &r->log, e));
     TRY(log_the_start(r, e));
+    // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
+    const char *note = trainer_note(r->session.trainer);
+    if (note) fprintf(stderr, "trireme: %s\n", note);
     if (s->resume) progress_note(&r->progress, "goes on from %s", s->resume);
 done:
     return result;

@@ -178,6 +178,7 @@ status log_start(log_file *l, const monitor_start *s, err *e)
     add_count(&t, "steps", s->steps);
     add_count(&t, "tokens_per_step", s->tokens_per_step);
     add_count(&t, "resumed_from", s->resumed_from);
+    add_string(&t, "note", s->note);
     return end_line(l, &t, e);
 }
 

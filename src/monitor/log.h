@@ -21,7 +21,8 @@ typedef struct monitor_axis {
 // The start event. Strings that are NULL and numbers that are negative are left out.
 typedef struct monitor_start {
     const char *version, *model, *policy, *precision, *device;
-    const char *as; // "processes" | "threads"
+    const char *as;   // "processes" | "threads"
+    const char *note; // what the user was warned of
     const monitor_axis *mesh;
     int axes;
     int ranks, threads_per_rank;

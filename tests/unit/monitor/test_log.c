@@ -120,7 +120,8 @@ static void every_event_is_an_object_on_a_line_of_its_own(void **state)
                            .threads_per_rank = -1,
                            .params = 124439808,
                            .plan_bytes_per_rank = 5000000000,
-                           .resumed_from = -1};
+                           .resumed_from = -1,
+                           .note = "a slower way"};
     log_file *l = opened(false);
     json_t *line;
 
@@ -141,6 +142,7 @@ static void every_event_is_an_object_on_a_line_of_its_own(void **state)
     assert_true(number(line, "params") == 124439808 && number(line, "ranks") == 2);
     assert_null(json_object_get(line, "resumed_from"));
     assert_null(json_object_get(line, "model"));
+    assert_string_equal(json_string_value(json_object_get(line, "note")), "a slower way");
     json_decref(line);
     line = line_at(3);
     assert_string_equal(json_string_value(json_object_get(line, "text")),

@@ -1,0 +1,101 @@
+# explain.sh -- what `trireme explain` tells before anything runs: plan and list of any rank, the
+# picture of a pipeline with its idle share. And what a run says aloud of where its state lives.
+. "$(dirname "$0")/lib.sh" "$1"
+
+gpt2='family: gpt2, layers: 4, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'
+make_data
+make_job "$gpt2"
+sed -i 's/global_batch: 4/global_batch: 16/; s/micro_batch: 1/micro_batch: 2/' job.yaml
+explain() {
+    ok "$trireme" explain job.yaml "$@"
+    expect_lines 0 stderr
+}
+
+# ---- Without a pipeline there is no picture
+explain
+expect_line '^rank 0 of 2, dp_(shard|replicate) 0$' stdout
+expect_no_line '^pipeline|^stage' stdout
+explain --json
+expect_no_line '"pipeline":' stdout
+refused 2 '^trireme: --svg: there is no pipeline to draw; valid: with parallel.pp 2 or more$' \
+    "$trireme" explain job.yaml --svg out.svg
+expect_no_file out.svg
+
+# ---- Ranks: each has its own list
+explain --parallel.pp 2 --parallel.split '[2, 2]' --rank 0
+expect_line '^rank 0 of 2, pp 0$' stdout
+expect_line '^  SEND_ACT micro 0 block 2 to stage 1$' stdout
+expect_no_line '^  RECV_ACT' stdout
+explain --parallel.pp 2 --parallel.split '[2, 2]' --rank=1
+expect_line '^rank 1 of 2, pp 1$' stdout
+expect_line '^  RECV_ACT micro 0 block 3 from stage 0$' stdout
+expect_no_line '^  SEND_ACT' stdout
+for bad in 2 -1 one 1.5; do
+    refused 2 "^trireme: --rank: found $bad; valid: 0 to 1\$" "$trireme" explain job.yaml --rank "$bad"
+done
+
+# ---- The picture: with parts that take the same, the simulated idle share is the closed form's
+idle() { # SCHEDULE SHARE...: in percent
+    expect_line "^$1.*: idle $2 % in closed form, ${3:-$2} % simulated\$" stdout
+}
+pipeline() {
+    explain --parallel.pp 2 --train.global_batch 8 --train.micro_batch 1 --parallel.split '[2, 2]' "$@"
+}
+pipeline --even
+idle '1f1b, 2 stages, 8 micro-batches' 11.1
+expect_line '^pipeline: parts blocks 0-2 on stage 0, blocks 3-5 on stage 1$' stdout
+expect_line '^stage 0    F0F1....B0--F2B1--F3B2--' stdout
+expect_line '^stage 1    ..F0B0--F1B1--F2B2--' stdout
+pipeline --even --parallel.pp_schedule gpipe
+idle gpipe 11.1
+pipeline --even --parallel.pp_schedule interleaved --parallel.virtual_stages 2 --parallel.split '[1, 1, 1, 1]'
+idle 'interleaved, 2 stages of 2 chunks, 8 micro-batches' 5.9
+pipeline --even --parallel.pp_schedule zb
+idle zb 4.0
+# By FLOPs, a last part with the loss takes longer, and the others wait for it.
+pipeline --parallel.split '[1, 3]'
+idle 1f1b 11.1 '[2-9][0-9].[0-9]'
+
+# ---- For programs
+pipeline --json --rank 1 --even
+tr -d '\n' <stdout >explained
+expect_json_lines explained
+expect_line '"rank":1,' explained
+expect_line '"pipeline":\{"schedule":"1f1b","stages":2,"virtual_stages":1,"micro_batches":8,"idle_closed_form":0.111111111,"idle_simulated":0.11111111[01]' explained
+
+# ---- As a drawing: a rect for each of 2 stages' 16 passes, and for each of 3 kinds of zero-bubble
+pipeline --svg p.svg
+[ "$(grep -c '<rect class="op"' p.svg)" = 32 ] || fail "p.svg has $(grep -c '<rect class="op"' p.svg) passes"
+expect_line '^<svg ' p.svg
+expect_line '^</svg>$' p.svg
+pipeline --svg=zb.svg --parallel.pp_schedule zb
+[ "$(grep -c '<rect class="op"' zb.svg)" = 48 ] || fail "zb.svg has $(grep -c '<rect class="op"' zb.svg) passes"
+run "$trireme" explain job.yaml --parallel.pp 2 --svg nowhere/p.svg
+expect_exit 1
+expect_line '^trireme: .*nowhere/p.svg' stderr
+expect_lines 1 stderr
+
+# ---- Nothing was started or written but the drawings
+expect_no_file out
+
+# ---- What a run says aloud: once, also when it is quiet, and in its log
+note='optimizer on host: on cpu ranks that is the device.s own memory'
+train --train.steps 2 --parallel.offload.optimizer host
+expect_lines 1 stderr
+expect_line "^trireme: $note\$" stderr
+expect_line "^\{\"event\":\"start\",.*\"note\":\"$note\"\}\$" out/log.jsonl
+train --train.steps 2 --train.out plain
+expect_lines 0 stderr
+expect_no_line '"note"' plain/log.jsonl
+# A file tier has something to say only where the file system or the kernel refuses the best way.
+mkdir tier
+train --train.steps 2 --train.out filed --parallel.offload '{optimizer: file, path: tier}'
+if [ -s stderr ]; then
+    expect_lines 1 stderr
+    expect_line '"note":".*instead of' filed/log.jsonl
+else
+    expect_no_line '"note"' filed/log.jsonl
+fi
+expect_same_losses plain filed
+
+finish
