@@ -18,7 +18,7 @@ struct compressor {
     plan_moves micro, step; // PowerSGD: the plan's, of the rows that it does not take
 };
 
-static dtype type_of(const plan *p)
+dtype compress_type(const plan *p)
 {
     if (p->o.hook.kind == HOOK_FP16) return F16;
     return p->o.hook.kind == HOOK_BF16 ? BF16 : p->o.reduce;
@@ -27,7 +27,7 @@ static dtype type_of(const plan *p)
 static bool is_wanted(const plan *p)
 {
     const bool sums = p->micro.count > 0 || p->step.count > 0;
-    return sums && (p->o.hook.kind == HOOK_POWERSGD || type_of(p) != F32);
+    return sums && (p->o.hook.kind == HOOK_POWERSGD || compress_type(p) != F32);
 }
 
 // A bucket's factors of either side are never more than its elements.
@@ -35,11 +35,11 @@ static uint64_t low_bytes(const plan *p)
 {
     const plan_moves *m[2] = {&p->micro, &p->step};
     int64_t most = 0;
-    if (type_of(p) == F32) return 0;
+    if (compress_type(p) == F32) return 0;
     for (int i = 0; i < 2; i++)
         for (int b = 0; b < p->buckets && m[i]->count > 0; b++)
             if (p->bucket[b].count[m[i]->array] > most) most = p->bucket[b].count[m[i]->array];
-    return (uint64_t)most * dtype_bytes(type_of(p));
+    return (uint64_t)most * dtype_bytes(compress_type(p));
 }
 
 uint64_t compress_bytes(const plan *p)
@@ -101,12 +101,12 @@ status compress_open(const compress_options *o, compressor **out, err *e)
     compressor *c = NULL;
     *out = NULL;
     if (!is_wanted(p)) return OK;
-    if (type_of(p) == F16 && !(o->scale > 0))
+    if (compress_type(p) == F16 && !(o->scale > 0))
         FAIL(E_INTERNAL, "fp16 gradients: scale %g; valid: more than 0", o->scale);
     c = calloc(1, sizeof *c);
     if (!c) FAIL(E_IO, "no memory for compression");
     c->o = *o;
-    c->type = type_of(p);
+    c->type = compress_type(p);
     c->before = c->type == F16 ? (float)o->scale : 1;
     c->after = c->type == F16 ? (float)(1 / o->scale) : 1;
     if (low_bytes(p)) TRY(comm_alloc(o->comm, o->device, low_bytes(p), &low, e));

@@ -24,6 +24,8 @@ typedef struct compress_options {
     uint64_t seed;      // of PowerSGD's first factors; the same on every rank
 } compress_options;
 
+// The type that gradients travel in.
+dtype compress_type(const plan *p);
 // Bytes that compress_open will allocate.
 uint64_t compress_bytes(const plan *p);
 // *out is NULL where the plan wants no compression, or has nothing to sum over ranks.

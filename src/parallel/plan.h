@@ -67,6 +67,14 @@ typedef struct bucket_range {
 } bucket_range;
 
 enum { AXIS_GROUP = AXES, GROUPS }; // the small groups, beside the axes of the mesh
+// What a rank sends over: an axis of the mesh, or one of these.
+enum {
+    LINK_NEIGHBOURS = AXIS_GROUP,
+    LINK_TIE,  // the first and the last stage
+    LINK_DATA, // both data-parallel axes at once
+    LINK_ALL,  // all ranks
+    LINKS
+};
 
 // One step from a placement to another, on one axis, of every row: `segment` is by place in
 // plan->order.
@@ -143,9 +151,9 @@ typedef struct plan {
     plan_moves micro;    // gradients: summands -> as kept, every micro-batch
     plan_moves step;     // … -> as the optimizer needs them
     plan_moves publish;  // weights: as the optimizer leaves them -> as kept
-    plan_moves spread;   // fp32 weights: cut over all data-parallel ranks -> as kept
     uint64_t bytes[CATEGORIES];
     uint64_t tier_bytes[TIERS]; // state beyond the device, by where it is
+    double moved[LINKS];        // bytes that this rank sends in a step (traffic.h)
 } plan;
 
 // Elements of a row, relative to its whole.

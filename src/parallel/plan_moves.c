@@ -107,23 +107,18 @@ status plan_make_moves(plan *p, err *e)
     p->micro.array = LEVEL_WHOLE;  // a slot
     p->step.array = p->gradient;
     p->publish.array = p->weight;
-    const bool has_master = p->o.compute != F32;
-    const placement cut[2] = {SHARDED, SHARDED};
-    p->spread.array = has_master ? p->optimizer : p->weight;
     TRY(gather_moves(p, &p->gather, p->weight, weight, whole, e));
     TRY(regather_move(p, e));
     TRY(sum_moves(p, &p->micro, LEVEL_WHOLE, summand, gradient, e));
     TRY(sum_moves(p, &p->step, p->gradient, gradient, optimizer, e));
     TRY(gather_moves(p, &p->publish, p->optimizer, optimizer, weight, e));
-    if (p->spread.array != LEVEL_OUTER)
-        TRY(gather_moves(p, &p->spread, LEVEL_BOTH, cut, has_master ? optimizer : weight, e));
 done:
     return result;
 }
 
 void plan_free_moves(plan *p)
 {
-    plan_moves *all[] = {&p->gather, &p->regather, &p->micro, &p->step, &p->publish, &p->spread};
+    plan_moves *all[] = {&p->gather, &p->regather, &p->micro, &p->step, &p->publish};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int k = 0; k < all[i]->count; k++) free(all[i]->at[k].segment);
 }

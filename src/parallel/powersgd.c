@@ -60,6 +60,11 @@ bool powersgd_takes(const plan *p, const plan_row *r)
     return packed * p->o.hook.min_compression_rate < (double)r->count;
 }
 
+int64_t powersgd_factor_elements(const plan *p, const plan_row *r)
+{
+    return powersgd_takes(p, r) ? (r->rows + r->cols) * rank_of(p, r) : 0;
+}
+
 // Where everything lies. `matrices` and `buckets` are NULL where only the sizes are asked for.
 static sizes lay_out(const plan *p, matrix *matrices, factored_bucket *buckets)
 {

@@ -25,6 +25,8 @@ typedef struct powersgd_factors {
 // Is this row's gradient worth it? (n + m) r min_compression_rate < n m, r the least of n, m and
 // the hook's rank; never a vector. False with another hook.
 bool powersgd_takes(const plan *p, const plan_row *r);
+// Elements of both of its factors; 0 where it is not taken.
+int64_t powersgd_factor_elements(const plan *p, const plan_row *r);
 
 // Bytes that powersgd_open will allocate.
 uint64_t powersgd_bytes(const plan *p);

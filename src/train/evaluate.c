@@ -36,6 +36,7 @@ static bool reads_data(const trainer *t)
 static status run_batch(trainer *t, const host_batch *h, err *e)
 {
     status result = OK;
+    t->blank[0] = 0;
     if (reads_data(t)) trainer_upload(t, t->stream[STREAM_COMPUTE], 0, h->inputs, h->labels);
     TRY(trainer_run(t, &t->forward, t->eval, e));
     // The host's batch is written again next.

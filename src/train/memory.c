@@ -79,8 +79,10 @@ static status take_arrays(trainer *t, err *e)
     const plan *p = t->plan;
     const optim_rule *rule = optim_rule_of(&t->o.optimizer);
     const size_t states = (size_t)p->elements[p->optimizer] * sizeof(float);
+    // Weights that never travel during a step are this rank's own business.
+    const bool travel = p->gather.count > 0 || p->publish.count > 0;
     if (in_memory(t, TIERED_WEIGHTS))
-        TRY(take_array(t, BYTES_WEIGHTS, FROM_SHARED,
+        TRY(take_array(t, BYTES_WEIGHTS, travel ? FROM_SHARED : FROM_DEVICE,
                        (size_t)p->elements[p->weight] * trainer_weight_bytes(t), &t->weights, e));
     if (p->keeps_parts)
         TRY(take_array(t, BYTES_WEIGHTS, FROM_SHARED,
@@ -91,9 +93,9 @@ static status take_arrays(trainer *t, err *e)
     TRY(take_array(t, BYTES_GRADIENTS, FROM_DEVICE, (size_t)p->twins * sizeof(float), &t->twins,
                    e));
     if (!in_memory(t, TIERED_OPTIMIZER)) goto done;
-    if (t->o.precision != F32) TRY(take_array(t, BYTES_MASTER, FROM_SHARED, states, &t->master, e));
-    if (rule->has_m) TRY(take_array(t, BYTES_OPTIMIZER, FROM_SHARED, states, &t->moment[0], e));
-    if (rule->has_v) TRY(take_array(t, BYTES_OPTIMIZER, FROM_SHARED, states, &t->moment[1], e));
+    if (t->o.precision != F32) TRY(take_array(t, BYTES_MASTER, FROM_DEVICE, states, &t->master, e));
+    if (rule->has_m) TRY(take_array(t, BYTES_OPTIMIZER, FROM_DEVICE, states, &t->moment[0], e));
+    if (rule->has_v) TRY(take_array(t, BYTES_OPTIMIZER, FROM_DEVICE, states, &t->moment[1], e));
 done:
     return result;
 }
@@ -299,7 +301,8 @@ static status take_loader(trainer *t, err *e)
     loader_options l = loader_of(t, t->counting ? &shape : t->o.train, rank, ranks);
     TRY(take(t, BYTES_DATA, FROM_HOST, loader_host_bytes(&l), &t->host_batch, e));
     if (t->counting) return OK;
-    TRY(sampler_open(t->o.order, t->o.train->samples, t->o.seed, rank, ranks, &t->sampler, e));
+    if (!t->o.train->read_own)
+        TRY(sampler_open(t->o.order, t->o.train->samples, t->o.seed, rank, ranks, &t->sampler, e));
     l.order = t->sampler;
     l.host = t->host_batch;
     TRY(loader_open(&l, &t->loader, e));
@@ -317,6 +320,7 @@ static status take_batches(trainer *t, err *e)
         t->labels = table((size_t)slots, sizeof *t->labels);
         t->loaded = table((size_t)slots, sizeof *t->loaded);
         t->consumed = table((size_t)slots, sizeof *t->consumed);
+        t->blank = table((size_t)slots, sizeof *t->blank);
     }
     for (int i = 0; i < slots && reads_data(t); i++) {
         void *ids = NULL, *labels = NULL;
@@ -402,7 +406,7 @@ static void free_tables(trainer *t)
     void *all[] = {t->chunk,        t->place,        t->dout_at,    t->ids,         t->labels,
                    t->loaded,       t->consumed,     t->weight_of,  t->gradient_of, t->run_weight,
                    t->touched,      t->run_gradient, t->acts_sent,  t->grads_sent,  t->run_touched,
-                   t->twin_touched, t->flushed[0],   t->flushed[1], t->flushed[2]};
+                   t->twin_touched, t->flushed[0],   t->flushed[1], t->flushed[2],  t->blank};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 

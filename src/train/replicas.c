@@ -49,8 +49,9 @@ static bool must_differ(const trainer *t, int a, int b)
 
 static status compare_first_batches(const trainer *t, err *e)
 {
+    const dataset *d = t->o.train;
     // With fewer samples than a step takes, ranks must share some.
-    if (t->steps_done != 1 || !t->o.train || t->o.train->samples < (uint64_t)t->o.global_batch)
+    if (t->steps_done != 1 || !d || (!d->read_own && d->samples < (uint64_t)t->o.global_batch))
         return OK;
     for (int r = 1; r < t->o.comm->size; r++)
         for (int q = 0; q < r; q++)

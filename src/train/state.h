@@ -89,6 +89,8 @@ struct trainer {
     uint64_t *acts_sent, *grads_sent; // messages so far, by stage
     uint64_t states_sent;             // to rank 0, of parts of the state
     char **ids, **labels;             // by batch slot
+    int64_t *blank;                   // by batch slot: how many samples are missing in it
+    int64_t samples; // of this step that this rank answers for: of all that read the same, one
     float
         *features; // fp32 vectors before their conversion, when the model computes in another type
     float *rope;
@@ -122,6 +124,9 @@ struct trainer {
 status trainer_allocate(trainer *t, err *e);
 void trainer_free_memory(trainer *t);
 size_t trainer_weight_bytes(const trainer *t); // of one element
+
+// traffic.c
+status trainer_count_traffic(trainer *t, err *e); // into the plan
 
 // step.c
 typedef status (*run_fn)(trainer *t, const instr *x, err *e);

@@ -57,6 +57,7 @@ status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
         const instr *x = &s->at[i];
         if (t->inspecting && x->kind == CLIP) break;
         TRY(run_one(t, x, e));
+        if (x->kind == CLIP && t->agreed.samples == 0) break; // nothing to learn from
         if (x->kind == CLIP && !t->agreed.finite) {
             if (!t->o.skip_nonfinite && t->o.precision != F16) TRY(trainer_name_nonfinite(t, e));
             break; // the update is left out
@@ -87,22 +88,26 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e)
     status result = OK;
     double start = clock_seconds();
     t->stop = stop;
+    t->samples = 0;
     memset(t->seconds, 0, sizeof t->seconds);
     trainer_reset_sums(t);
     TRY(trainer_run(t, &t->schedule, t->model, e));
     for (int k = 0; k < STREAMS; k++) TRY(t->o.device->ops->sync(t->stream[k], e));
-    *out = (step_result){.step = t->steps_done + 1,
+    const bool exhausted = t->agreed.samples == 0;
+    *out = (step_result){.step = t->steps_done + (exhausted ? 0 : 1),
                          .loss = t->agreed.loss,
                          .grad_norm = t->agreed.norm,
                          .lr = lr_at(&t->o.lr, t->o.optimizer.lr, (int64_t)t->steps_done),
-                         .tokens = (double)(t->o.global_batch * t->o.seq_len),
+                         .tokens = t->agreed.samples * (double)t->o.seq_len,
                          .skipped = !t->agreed.finite,
-                         .stop = t->agreed.stop};
+                         .stop = t->agreed.stop,
+                         .exhausted = exhausted};
+    if (exhausted) goto done;
     if (!t->agreed.finite) compress_restart(t->compressor); // it must not keep a NaN
     if (t->o.precision == F16) TRY(scale_loss(t, e));
     t->steps_done++;
     TRY(check_replicas(t, e));
-    out->seconds = clock_seconds() - start;
 done:
+    if (result == OK) out->seconds = clock_seconds() - start;
     return result;
 }

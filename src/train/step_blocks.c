@@ -46,6 +46,12 @@ void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const 
     device_launch(on, &c);
 }
 
+// Several stages and tensor-parallel ranks read the same batches; one of them counts.
+static bool answers_for_batches(const trainer *t)
+{
+    return plan_has_block(t->plan, 0) && mesh_at(&t->o.mesh, t->plan->o.rank, AXIS_TP) == 0;
+}
+
 status run_load(trainer *t, const instr *x, err *e)
 {
     status result = OK;
@@ -55,6 +61,8 @@ status run_load(trainer *t, const instr *x, err *e)
     t->batch_held = true;
     t->held_slot = x->slot;
     if (t->steps_done == 0 && !t->inspecting) t->first_hash = t->first_hash * 31 + t->batch.hash;
+    if (answers_for_batches(t) && !t->inspecting) t->samples += t->batch.samples;
+    t->blank[x->slot] = t->o.micro_batch - t->batch.samples;
     ops(t)->wait(copy, t->consumed[x->slot]);
     trainer_upload(t, copy, x->slot, t->batch.inputs, t->batch.labels);
     ops(t)->record(t->loaded[x->slot], copy);
@@ -129,6 +137,7 @@ static run_context context(trainer *t, const instr *x)
                      .rope = t->rope,
                      .loss_sum = &t->sums[SUM_LOSS],
                      .loss_count = &t->sums[SUM_COUNT],
+                     .blank_rows = t->blank[batch_at] * t->o.seq_len,
                      .grad_scale = (float)trainer_gradient_scale(t),
                      .seed = t->o.seed,
                      .step = t->steps_done,

@@ -93,8 +93,8 @@ status run_clip(trainer *t, const instr *x, err *e)
     ops(t)->record(t->computed, t->stream[STREAM_COMPUTE]);
     ops(t)->wait(t->stream[STREAM_COMM], t->computed);
     return clip_agree(t->agree ? t->agree : t->o.comm, t->stream[STREAM_COMM], t->sums,
-                      t->host_sums, t->stop, t->o.clip_grad_norm, trainer_gradient_scale(t),
-                      &t->agreed, e);
+                      t->host_sums, t->stop, (double)t->samples, t->o.clip_grad_norm,
+                      trainer_gradient_scale(t), &t->agreed, e);
 }
 
 // Where the arrays of a bucket's update begin.

@@ -119,6 +119,7 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     t->counting = true;
     TRY(trainer_allocate(t, e));
     t->counting = false;
+    TRY(trainer_count_traffic(t, e));
     for (int b = 0; b < t->model->blocks; b++)
         if (plan_has_block(t->plan, b)) t->flops += model_block_flops(t->model, b);
 done:

@@ -68,9 +68,10 @@ void trainer_close(trainer *t); // NULL allowed. Not collective
 typedef struct step_result {
     uint64_t step; // finished optimizer steps, this one included
     double loss, grad_norm, lr;
-    double tokens; // positions of the global batch
+    double tokens; // positions of the global batch: less than that where ranks ran out of data
     double seconds;
     bool skipped, stop;
+    bool exhausted; // no rank had data: nothing was done, and `step` is the last one that was
 } step_result;
 
 // One optimizer step. `stop` of any rank comes back as result.stop on all. E_NUMERIC, before the
@@ -92,6 +93,9 @@ const plan *trainer_get_plan(const trainer *t);
 const model *trainer_get_model(const trainer *t);
 double trainer_flops(const trainer *t); // of this rank in one step
 double trainer_loss_scale(const trainer *t);
+// Adds what this rank has sent so far to moved[LINKS] (parallel/plan.h), where options->comm counts
+// (comm/trace.h); its own counts are those of all ranks.
+void trainer_add_traffic(const trainer *t, double *moved);
 // One line that must be said aloud (a slower way of the file tier, a tier that is no other memory),
 // or NULL.
 const char *trainer_note(const trainer *t);

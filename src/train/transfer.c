@@ -1,8 +1,7 @@
 // transfer.c -- weights, optimizer state and gradients between this rank's parts and whole
 // parameters on the host: for checkpoints, initial weights and tools. Which ranks hold what of a
 // parameter follows from the plan, so that rank 0 knows whom to expect.
-#include "parallel/bucket.h"
-#include "train/state.h"
+#include "train/holding.h"
 
 #include <stdlib.h>
 
@@ -11,15 +10,7 @@ static const device_ops *ops(const trainer *t)
     return t->o.device->ops;
 }
 
-// A part of the state as an array: what kind it is of, its level, and which parts of rows count.
-typedef struct holding {
-    tiered what;
-    level array, parts;
-    int number; // of the optimizer's arrays in a file
-    char *at;   // NULL in a file
-} holding;
-
-static holding holding_of(const trainer *t, state_part part)
+holding holding_of(const trainer *t, state_part part)
 {
     const plan *p = t->plan;
     const bool has_master = t->o.precision != F32;
@@ -73,7 +64,7 @@ done:
     return result;
 }
 
-static status window_show(trainer *t, tiered what, int bucket, bool will_write, char **at, err *e)
+status trainer_show_bucket(trainer *t, tiered what, int bucket, bool will_write, char **at, err *e)
 {
     status result = OK;
     window *w = &t->window[what];
@@ -91,9 +82,8 @@ done:
     return result;
 }
 
-// Where this rank's part of row r is.
-static status find_part(trainer *t, const holding *h, const plan_row *r, bool will_write,
-                        float **at, span *s, err *e)
+status holding_find(trainer *t, const holding *h, const plan_row *r, bool will_write, float **at,
+                    span *s, err *e)
 {
     status result = OK;
     const plan *p = t->plan;
@@ -102,7 +92,7 @@ static status find_part(trainer *t, const holding *h, const plan_row *r, bool wi
     int64_t within = s->first - plan_span(p, r, h->array, p->at).first;
     char *base = h->at;
     if (p->o.tier[h->what] == TIER_FILE) {
-        TRY(window_show(t, h->what, r->bucket, will_write, &base, e));
+        TRY(trainer_show_bucket(t, h->what, r->bucket, will_write, &base, e));
         within += r->at[h->array] - b->first[h->array] + h->number * b->count[h->array];
     } else {
         within += r->at[h->array];
@@ -128,7 +118,7 @@ static status send_part(trainer *t, const holding *h, const plan_row *r, err *e)
     stream *on = t->stream[STREAM_COMPUTE];
     float *at;
     span s;
-    TRY(find_part(t, h, r, false, &at, &s, e));
+    TRY(holding_find(t, h, r, false, &at, &s, e));
     TRY(comm_send(t->o.comm, at, (size_t)s.count * sizeof *at, 0, on, e));
     // It may be written again, or be another bucket, from now on.
     TRY(comm_send_wait(t->o.comm, 0, ++t->states_sent, on, e));
@@ -148,7 +138,7 @@ static status take_part(trainer *t, const holding *h, const plan_row *r, const p
     span s = plan_span(t->plan, theirs, h->parts, at);
     if (rank == 0) {
         float *own;
-        TRY(find_part(t, h, r, false, &own, &s, e));
+        TRY(holding_find(t, h, r, false, &own, &s, e));
         ops(t)->copy(on, part + s.first, own, (size_t)s.count * sizeof *own);
     } else {
         TRY(comm_recv(t->o.comm, part + s.first, (size_t)s.count * sizeof *part, rank, on, e));
@@ -265,131 +255,10 @@ status trainer_write_state(trainer *t, state_part part, int p, const float *in, 
     mine = malloc((size_t)r->count * sizeof *mine + 1);
     if (!mine) FAIL(E_IO, "no memory for a part of %s", t->model->param[p].name);
     param_take_part(t->model, p, t->plan->at[AXIS_TP], in, mine);
-    TRY(find_part(t, &h, r, true, &at, &s, e));
+    TRY(holding_find(t, &h, r, true, &at, &s, e));
     ops(t)->copy(on, at, mine + s.first, (size_t)s.count * sizeof *at);
     TRY(ops(t)->sync(on, e));
 done:
     free(mine);
-    return result;
-}
-
-// ---- Initial weights
-
-static status read_weights(trainer *t, err *e)
-{
-    status result = OK;
-    float *host = NULL;
-    for (int p = 0; p < t->model->params; p++) {
-        if (t->plan->row[p].bucket < 0) continue;
-        free(host);
-        host = malloc((size_t)t->model->param[p].count * sizeof *host);
-        if (!host) FAIL(E_IO, "no memory for parameter %s", t->model->param[p].name);
-        TRY(param_load(t->model, p, t->o.weights, host, e));
-        TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
-    }
-done:
-    free(host);
-    return result;
-}
-
-// Elements of row r, drawn into place.
-static status draw_span(trainer *t, const holding *h, int p, span want, float *host, int64_t room,
-                        err *e)
-{
-    status result = OK;
-    const plan_row *r = &t->plan->row[p];
-    stream *on = t->stream[STREAM_COMPUTE];
-    float *at;
-    span s;
-    TRY(find_part(t, h, r, true, &at, &s, e));
-    for (int64_t i = want.first; i < want.first + want.count; i += room) {
-        int64_t left = want.first + want.count - i, count = left < room ? left : room;
-        param_init_part(t->model, p, t->plan->at[AXIS_TP], t->o.seed, i, count, host);
-        ops(t)->copy(on, at + (i - s.first), host, (size_t)count * sizeof *host);
-        TRY(ops(t)->sync(on, e));
-    }
-done:
-    return result;
-}
-
-// Each rank draws its share, then the shares of what is kept whole are gathered. In a file nothing
-// is whole long enough for that: everybody draws all that it keeps.
-static status draw_weights(trainer *t, err *e)
-{
-    enum { CHUNK = 1 << 18 };
-    status result = OK;
-    const plan *p = t->plan;
-    const holding h = holding_of(t, STATE_WEIGHT);
-    const bool shares = h.at && h.parts != LEVEL_OUTER; // whose parts are not cut further
-    const level share = shares ? LEVEL_BOTH : h.parts;
-    float *host = malloc(CHUNK * sizeof *host);
-    if (!host) FAIL(E_IO, "no memory to draw weights");
-    for (int i = 0; i < p->here; i++) {
-        const plan_row *r = &p->row[p->order[i]];
-        TRY(draw_span(t, &h, p->order[i], plan_span(p, r, share, p->at), host, CHUNK, e));
-    }
-    for (int b = 0; shares && b < p->buckets; b++)
-        TRY(bucket_move(p, &p->spread, b, NULL,
-                        h.at + (size_t)p->bucket[b].first[h.array] * sizeof(float), F32, t->axis,
-                        t->stream[STREAM_COMPUTE], e));
-done:
-    free(host);
-    return result;
-}
-
-status trainer_fill_weights(trainer *t, err *e)
-{
-    status result = OK;
-    TRY((t->o.weights ? read_weights : draw_weights)(t, e));
-    TRY(trainer_restore(t, 0, e));
-done:
-    return result;
-}
-
-// The compute weights of this rank's parts follow from the fp32 ones.
-static status convert_bucket(trainer *t, int bucket, err *e)
-{
-    status result = OK;
-    const plan *p = t->plan;
-    const bucket_range *b = &p->bucket[bucket];
-    const holding master = holding_of(t, STATE_WEIGHT);
-    for (int i = 0; i < b->rows; i++) {
-        const plan_row *r = &p->row[p->order[b->first_row + i]];
-        float *from;
-        char *to = t->weights;
-        span s;
-        TRY(find_part(t, &master, r, false, &from, &s, e));
-        int64_t at = r->at[p->weight] + s.first - plan_span(p, r, p->weight, p->at).first;
-        if (!to) {
-            TRY(window_show(t, TIERED_WEIGHTS, bucket, true, &to, e));
-            at -= b->first[p->weight];
-        }
-        kernel_call c = {.kind = K_CONVERT};
-        c.u.convert = (convert_args){.count = s.count,
-                                     .src = from,
-                                     .dst = to + (size_t)at * trainer_weight_bytes(t),
-                                     .src_type = F32,
-                                     .dst_type = t->o.precision};
-        if (s.count > 0) device_launch(t->stream[STREAM_COMPUTE], &c);
-    }
-    TRY(ops(t)->sync(t->stream[STREAM_COMPUTE], e));
-    if (t->weights && p->publish.count > 0)
-        TRY(bucket_move(p, &p->publish, bucket, NULL,
-                        t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t),
-                        t->o.precision, t->axis, t->stream[STREAM_COMPUTE], e));
-done:
-    return result;
-}
-
-status trainer_restore(trainer *t, uint64_t steps_done, err *e)
-{
-    status result = OK;
-    for (int b = 0; t->o.precision != F32 && b < t->plan->buckets; b++)
-        TRY(convert_bucket(t, b, e));
-    TRY(trainer_close_windows(t, e));
-    TRY(ops(t)->sync(t->stream[STREAM_COMPUTE], e));
-    TRY(comm_barrier(t->o.comm, e));
-    t->steps_done = steps_done;
-done:
     return result;
 }

@@ -1,0 +1,49 @@
+// traffic.c -- the bytes that this rank sends: in a step, as its plan and its blocks say, and so
+// far, as communicators that count have seen. Called by trainer.c and by whoever compares both.
+#include "parallel/traffic.h"
+
+#include "comm/trace.h"
+#include "train/state.h"
+
+#include <stdlib.h>
+
+static block_traffic traffic_of(const graph *g)
+{
+    const node_list *back = &g->backward;
+    return (block_traffic){.input = g->input ? (double)value_bytes(g->input) : 0,
+                           .output = g->output ? (double)value_bytes(g->output) : 0,
+                           .forward = graph_sent_bytes(g, &g->forward, 0, g->forward.count),
+                           .backward = graph_sent_bytes(g, back, 0, back->count),
+                           .backward_input = graph_sent_bytes(g, back, 0, g->input_half),
+                           .backward_weight =
+                               graph_sent_bytes(g, back, g->input_half, back->count)};
+}
+
+status trainer_count_traffic(trainer *t, err *e)
+{
+    block_traffic *b = calloc((size_t)t->model->blocks, sizeof *b);
+    if (!b) return err_set(e, E_IO, "no memory for the plan");
+    for (int i = 0; i < t->model->blocks; i++) b[i] = traffic_of(t->model->block[i].g);
+    traffic_count(t->plan, &t->schedule, b, SUMS * sizeof(double));
+    free(b);
+    return OK;
+}
+
+// Messages count where they are sent.
+static double sent(const comm *c)
+{
+    const trace_counts *n = c ? trace_comm_counts(c) : NULL;
+    double bytes = 0;
+    for (int k = 0; n && k < TRACE_KINDS; k++)
+        if (k != TRACE_RECV) bytes += n->kind[k].bytes;
+    return bytes;
+}
+
+void trainer_add_traffic(const trainer *t, double *moved)
+{
+    for (int a = 0; a < GROUPS; a++) moved[a] += sent(t->axis[a]);
+    moved[AXIS_PP] += sent(t->grads);
+    moved[LINK_TIE] += sent(t->tie);
+    moved[LINK_DATA] += sent(t->data);
+    moved[LINK_ALL] += sent(t->o.comm) + sent(t->agree);
+}
