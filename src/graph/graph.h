@@ -280,6 +280,10 @@ status graph_finish(graph *g, recompute keep, err *e);
 // Does parameter p get a gradient? (Of a finished GRAPH_TRAIN graph.)
 bool graph_gives_gradient(const graph *g, int p);
 
+// Bytes that this rank of a cut graph sends to the others while nodes first … last-1 of one of its
+// lists run, by the formulas of a ring.
+double graph_sent_bytes(const graph *g, const node_list *l, int first, int last);
+
 // ---- For the files of this folder.
 
 // ---- A graph that is cut (cut.c, op_cut.c)

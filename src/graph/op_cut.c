@@ -88,6 +88,30 @@ static status scatter_run(const run_context *x, const node *n, err *e)
                                REDUCE_SUM, x->on, e);
 }
 
+static double node_sent(const graph *g, const node *n)
+{
+    const double others = g->cut.ranks - 1, ranks = g->cut.ranks;
+    switch (n->op) {
+    case OP_LEAVE:
+        return 2 * others / ranks * (double)value_bytes(n->out[0]);
+    case OP_GATHER:
+        return others * (double)value_bytes(n->in[0]);
+    case OP_SCATTER:
+        return others * (double)value_bytes(n->out[0]);
+    case OP_LINEAR_CROSS_ENTROPY: // three fp32 numbers of every row
+        return n->out[2] ? others * 12 * (double)value_rows(n->in[0]) : 0;
+    default:
+        return 0;
+    }
+}
+
+double graph_sent_bytes(const graph *g, const node_list *l, int first, int last)
+{
+    double bytes = 0;
+    for (int i = first; i < last && g->cut.ranks > 1; i++) bytes += node_sent(g, l->at[i]);
+    return bytes;
+}
+
 static void derive_by(graph *g, node *n, op kind)
 {
     node *d = grad_node(g, kind, n);

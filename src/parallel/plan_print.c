@@ -1,5 +1,6 @@
 // plan_print.c -- a plan in words: `trireme explain` and refusals of jobs that do not fit.
 #include "parallel/plan_private.h"
+#include "parallel/traffic.h"
 
 #include <inttypes.h>
 
@@ -71,7 +72,9 @@ static void print_json(const plan *p, text *out)
     text_addf(out, "},\"file_bytes\":%" PRIu64 ",\"bytes_per_rank\":{", p->tier_bytes[TIER_FILE]);
     for (int c = 0; c < CATEGORIES; c++)
         text_addf(out, "\"%s\":%" PRIu64 ",", category_name((category)c), p->bytes[c]);
-    text_addf(out, "\"total\":%" PRIu64 "}}", plan_bytes(p));
+    text_addf(out, "\"total\":%" PRIu64 "},\"sent_per_step\":{", plan_bytes(p));
+    for (int k = 0; k < LINKS; k++) text_addf(out, "\"%s\":%.0f,", link_name(k), p->moved[k]);
+    text_addf(out, "\"total\":%.0f}}", traffic_total(p));
 }
 
 static void print_bytes(const char *name, uint64_t bytes, text *out)
@@ -79,6 +82,19 @@ static void print_bytes(const char *name, uint64_t bytes, text *out)
     char size[24];
     text_bytes(size, (double)bytes);
     text_addf(out, "    %-12s %16" PRIu64 "  %s\n", name, bytes, size);
+}
+
+static void print_traffic(const plan *p, text *out)
+{
+    char size[24];
+    text_bytes(size, traffic_total(p));
+    text_addf(out, "  sent per step: %s", size);
+    for (int k = 0; k < LINKS; k++) {
+        if (p->moved[k] == 0) continue;
+        text_bytes(size, p->moved[k]);
+        text_addf(out, ", %s over %s", size, link_name(k));
+    }
+    text_add(out, "\n");
 }
 
 void plan_print(const plan *p, bool json, text *out)
@@ -106,4 +122,5 @@ void plan_print(const plan *p, bool json, text *out)
     for (int c = 0; c < CATEGORIES; c++) print_bytes(category_name((category)c), p->bytes[c], out);
     print_bytes("total", plan_bytes(p), out);
     if (p->tier_bytes[TIER_FILE]) print_bytes("file", p->tier_bytes[TIER_FILE], out);
+    print_traffic(p, out);
 }

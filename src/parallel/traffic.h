@@ -1,0 +1,29 @@
+// traffic.h -- the bytes that a rank sends in one training step, by link, from its plan and its
+// list of instructions alone: what `trireme plan` prints beside the bytes of memory, and what a
+// communicator that counts (comm/trace.h) must show.
+//
+// Collectives count as by the formulas of a ring of n ranks: all-reduce 2(n-1)/n of the payload,
+// reduce-scatter and all-gather the whole less the rank's own part; a message counts where it is
+// sent. What repeats more rarely than every step (comparing replicas, evaluation, saving) is left
+// out.
+#ifndef TRIREME_PARALLEL_TRAFFIC_H
+#define TRIREME_PARALLEL_TRAFFIC_H
+
+#include "parallel/schedule.h"
+
+// What a block sends by itself, bytes of one micro-batch. The halves of backward are 0 where it is
+// not halved.
+typedef struct block_traffic {
+    double input, output;                                      // handed to a neighbouring stage
+    double forward, backward, backward_input, backward_weight; // over tp
+} block_traffic;
+
+// Fills p->moved. `blocks` has a row for every block of the model (those of other stages are not
+// read); `agreed` is the payload of CLIP's all-reduce.
+void traffic_count(plan *p, const schedule *s, const block_traffic *blocks, double agreed);
+
+// "tp", "neighbours", …
+const char *link_name(int link);
+double traffic_total(const plan *p);
+
+#endif
