@@ -85,6 +85,7 @@ status run_report_step(run *r, const step_result *s, err *e)
                       .seconds = (float)s->seconds,
                       .tokens_per_s = (float)(s->tokens / s->seconds),
                       .share = (float)share_of_rate(r, s),
+                      .loss_scale = s->loss_scale,
                       .skipped = s->skipped,
                       .unit = r->job->model.config.family == FAMILY_MLP ? "samples" : NULL};
     TRY(log_step(r->log, &m, e));

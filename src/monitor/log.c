@@ -196,6 +196,7 @@ status log_step(log_file *l, const monitor_step *s, err *e)
     add_float(&t, "tokens_per_s", s->tokens_per_s);
     if (!isnan(s->share)) add_float(&t, "matmul_share", s->share);
     text_addf(&t, ",\"skipped\":%s", s->skipped ? "true" : "false");
+    if (s->loss_scale > 0) text_addf(&t, ",\"loss_scale\":%.17g", s->loss_scale);
     return end_line(l, &t, e);
 }
 

@@ -42,7 +42,8 @@ typedef struct monitor_step {
     float tokens_per_s;
     float share; // of the measured matmul rate, 1 = all of it; NaN when not known
     bool skipped;
-    const char *unit; // what `tokens` counts on the progress line; NULL = "tok"
+    double loss_scale; // of fp16, during this step; 0: none
+    const char *unit;  // what `tokens` counts on the progress line; NULL = "tok"
 } monitor_step;
 
 // Opens `path` for writing. Without `append` an old file is emptied. With it the file goes on: a

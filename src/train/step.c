@@ -99,6 +99,7 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e)
                          .grad_norm = t->agreed.norm,
                          .lr = lr_at(&t->o.lr, t->o.optimizer.lr, (int64_t)t->steps_done),
                          .tokens = t->agreed.samples * (double)t->o.seq_len,
+                         .loss_scale = t->o.precision == F16 ? t->scaler.scale : 0,
                          .skipped = !t->agreed.finite,
                          .stop = t->agreed.stop,
                          .exhausted = exhausted};

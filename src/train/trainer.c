@@ -225,6 +225,11 @@ static status open_tiers(trainer *t, err *e)
             text_addf(&note, "%s%s on host: on cpu ranks that is the device's own memory",
                       note.bytes ? "; " : "", tiered_name((tiered)k));
         if (t->plan->o.tier[k] != TIER_FILE) continue;
+        if (!t->o.device->ops->call)
+            FAIL(E_USAGE,
+                 "parallel.offload.%s: file needs a device whose memory the host can address; "
+                 "valid on %s: device",
+                 tiered_name((tiered)k), t->o.device->ops->name);
         const tier_options o = {.folder = t->o.tier_path,
                                 .name = tiered_name((tiered)k),
                                 .bytes = trainer_file_at(t, (tiered)k, t->plan->buckets),
@@ -336,11 +341,6 @@ const model *trainer_get_model(const trainer *t)
 double trainer_flops(const trainer *t)
 {
     return t->flops * t->micros;
-}
-
-double trainer_loss_scale(const trainer *t)
-{
-    return t->scaler.scale;
 }
 
 const char *trainer_note(const trainer *t)

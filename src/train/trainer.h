@@ -70,6 +70,7 @@ typedef struct step_result {
     double loss, grad_norm, lr;
     double tokens; // positions of the global batch: less than that where ranks ran out of data
     double seconds;
+    double loss_scale; // of fp16; 0: none
     bool skipped, stop;
     bool exhausted; // no rank had data: nothing was done, and `step` is the last one that was
 } step_result;
@@ -92,7 +93,6 @@ uint64_t trainer_steps_done(const trainer *t);
 const plan *trainer_get_plan(const trainer *t);
 const model *trainer_get_model(const trainer *t);
 double trainer_flops(const trainer *t); // of this rank in one step
-double trainer_loss_scale(const trainer *t);
 // Adds what this rank has sent so far to moved[LINKS] (parallel/plan.h), where options->comm counts
 // (comm/trace.h); its own counts are those of all ranks.
 void trainer_add_traffic(const trainer *t, double *moved);
