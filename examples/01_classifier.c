@@ -65,8 +65,13 @@ static const char *const settings[][2] = {
 static trm_status run(trm_job *job, outcome *o, trm_error *error)
 {
     static uint64_t train_noise = 0, valid_noise = 1000000; // points that training never sees
-    const trm_dataset points = {4096, 1, 2, 0, read_point, &train_noise};
-    const trm_dataset unseen = {512, 1, 2, 0, read_point, &valid_noise};
+    const trm_dataset points = {.samples = 4096,
+                                .positions = 1,
+                                .features = 2,
+                                .read = read_point,
+                                .context = &train_noise};
+    const trm_dataset unseen = {
+        .samples = 512, .positions = 1, .features = 2, .read = read_point, .context = &valid_noise};
     trm_status status = TRM_OK;
     for (size_t i = 0; status == TRM_OK && i < sizeof settings / sizeof *settings; i++)
         status = trm_job_set(job, settings[i][0], settings[i][1], error);

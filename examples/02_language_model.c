@@ -53,7 +53,7 @@ static const char *const settings[][2] = {
 
 static trm_status train_and_save(trm_error *error)
 {
-    const trm_dataset bytes = {LENGTH, POSITIONS, 0, 0, read_bytes, NULL};
+    const trm_dataset bytes = {.samples = LENGTH, .positions = POSITIONS, .read = read_bytes};
     trm_job *job = NULL;
     trm_status status = trm_job_open(NULL, &job, error);
     for (size_t i = 0; status == TRM_OK && i < sizeof settings / sizeof *settings; i++)

@@ -2,7 +2,8 @@
 // trained to compute a function of eight numbers. Two ranks, as processes.
 //
 // Shows: a forward pass written with the builder (backward, memory and cost are derived from it),
-// blocks that share a graph, a regression, a checkpoint that training goes on from.
+// blocks that share a graph, a regression, a checkpoint that training goes on from, roles of
+// parameters for tensor parallelism.
 #include <trireme.h>
 
 #include <math.h>
@@ -27,9 +28,13 @@ static int mixer_key(const void *config, int block)
     return block == 0 ? 0 : block == last ? 2 : 1;
 }
 
-static trm_value *matrix(trm_builder *b, const char *name, int64_t out, int64_t in)
+// The inner width is what tensor-parallel ranks may divide among them.
+static trm_value *matrix(trm_builder *b, const char *name, int64_t out, trm_role rows, int64_t in,
+                         trm_role cols)
 {
-    return trm_weight(b, name, out, in, TRM_NORMAL, 1 / sqrt((double)in));
+    trm_value *w = trm_weight(b, name, out, in, TRM_NORMAL, 1 / sqrt((double)in));
+    trm_roles(b, w, rows, cols);
+    return w;
 }
 
 static void mixer_trace(trm_builder *b, const void *config, int block)
@@ -37,20 +42,23 @@ static void mixer_trace(trm_builder *b, const void *config, int block)
     const mixer *m = config;
     if (block == 0) {
         trm_value *x = trm_features(b, INPUTS);
-        trm_output(b, trm_linear(b, x, matrix(b, "embed", m->width, INPUTS), NULL));
+        trm_output(b, trm_linear(b, x, matrix(b, "embed", m->width, TRM_EMBED, INPUTS, TRM_NO_ROLE),
+                                 NULL));
     } else if (block <= m->layers) {
         // x + down(silu(gate) * up), where [gate | up] is one linear layer of the normed x.
         trm_value *x = trm_input(b, m->width);
         trm_value *gain = trm_weight(b, "mix.{}.norm", m->width, 0, TRM_ONES, 0);
         trm_value *h = trm_rms_norm(b, x, gain, 1e-6);
-        h = trm_linear(b, h, matrix(b, "mix.{}.gate_up", 2 * m->inner, m->width), NULL);
-        h = trm_glu(b, h, TRM_SILU);
-        h = trm_linear(b, h, matrix(b, "mix.{}.down", m->width, m->inner), NULL);
+        trm_value *up = matrix(b, "mix.{}.gate_up", 2 * m->inner, TRM_MLP, m->width, TRM_EMBED);
+        trm_value *down = matrix(b, "mix.{}.down", m->width, TRM_EMBED, m->inner, TRM_MLP);
+        h = trm_glu(b, trm_linear(b, h, up, NULL), TRM_SILU);
+        h = trm_linear(b, h, down, NULL);
         trm_output(b, trm_add(b, x, h));
     } else {
         trm_value *x = trm_input(b, m->width);
         x = trm_rms_norm(b, x, trm_weight(b, "last.norm", m->width, 0, TRM_ONES, 0), 1e-6);
-        trm_square_error(b, x, matrix(b, "last.weight", TARGETS, m->width), NULL);
+        trm_square_error(b, x, matrix(b, "last.weight", TARGETS, TRM_NO_ROLE, m->width, TRM_EMBED),
+                         NULL);
     }
 }
 
@@ -92,8 +100,14 @@ static trm_status run(trm_job *job, trm_error *error)
     static const mixer shape = {.layers = 3, .width = 32, .inner = 64};
     const trm_family family = {"mixer", mixer_blocks, mixer_key, NULL, mixer_trace};
     static uint64_t begin[] = {0, 65536};
-    const trm_dataset samples = {65536, 1, INPUTS, TARGETS, read_sample, &begin[0]};
-    const trm_dataset unseen = {1024, 1, INPUTS, TARGETS, read_sample, &begin[1]};
+    const trm_dataset samples = {.samples = 65536,
+                                 .positions = 1,
+                                 .features = INPUTS,
+                                 .targets = TARGETS,
+                                 .read = read_sample,
+                                 .context = &begin[0]};
+    trm_dataset unseen = samples;
+    unseen.samples = 1024, unseen.context = &begin[1];
     double aim[2] = {0.2, 0.02};
     trm_status status = trm_job_use_model(job, &family, &shape, NULL, error);
     if (status == TRM_OK) status = trm_job_use_data(job, TRM_TRAIN, &samples, error);
@@ -101,7 +115,9 @@ static trm_status run(trm_job *job, trm_error *error)
     for (size_t i = 0; status == TRM_OK && i < sizeof settings / sizeof *settings; i++)
         status = trm_job_set(job, settings[i][0], settings[i][1], error);
     if (status == TRM_OK) status = trm_run(job, train, &aim[0], error);
-    // The same job with more steps goes on from the checkpoint.
+    // The same job with more steps goes on from the checkpoint, which has no layout: now both ranks
+    // work on the same batch, each with half of every inner width.
+    if (status == TRM_OK) status = trm_job_set(job, "parallel.tp", "2", error);
     if (status == TRM_OK) status = trm_job_set(job, "train.steps", "600", error);
     if (status == TRM_OK) status = trm_run(job, train, &aim[1], error);
     return status;

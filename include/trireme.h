@@ -37,6 +37,7 @@ typedef enum trm_status {
     TRM_FAILED = 1,       // the run failed: a file, a lost rank, NaN or Inf
     TRM_USAGE = 2,        // a wrong argument, key or input; nothing was started or changed
     TRM_TOO_LARGE = 3,    // does not fit in memory
+    TRM_END = 4,          // only from read_own, below: there is no such sample
     TRM_INTERRUPTED = 130 // a rank's function ended early, in good order
 } trm_status;
 
@@ -68,6 +69,9 @@ TRM_API void trm_job_close(trm_job *job); // NULL allowed
 // or a value that it cannot have, and the job is as before. Whether keys agree with each other is
 // checked when the job is complete, by trm_job_explain and trm_run.
 //
+// Mesh, policy and memory are keys, too, and all that a program brings itself runs under any of
+// them: "parallel.dp", "zero3"; "parallel.tp", "2"; "parallel.offload.optimizer", "file".
+//
 // What a program does by its own calls has no effect as a key: train.eval_every, train.save_every,
 // train.eval_batches. Ranks are processes unless launch.as is "threads".
 TRM_API trm_status trm_job_set(trm_job *job, const char *key, const char *value, trm_error *error);
@@ -81,7 +85,7 @@ TRM_API trm_status trm_job_explain(trm_job *job, const char **text, trm_error *e
 // Numbered samples, instead of the files of data.train or data.valid. A sample has `positions`
 // positions: the tokens of a sequence, or 1 when it is a lone vector.
 typedef struct trm_dataset {
-    uint64_t samples;  // an epoch's length
+    uint64_t samples;  // an epoch's length; 0 with read_own
     int64_t positions; // of a sample
     int64_t features;  // fp32 numbers a position; 0: each position is a token id
     int64_t targets;   // fp32 targets a position; 0: a class or token id, -100 = ignored
@@ -92,7 +96,18 @@ typedef struct trm_dataset {
     // threads at once. Ids are checked against the model's vocabulary and classes.
     trm_status (*read)(void *context, uint64_t sample, void *inputs, void *labels,
                        trm_error *error);
-    void *context; // handed to read
+    void *context; // handed to read and read_own
+    // Or, instead of read, training data that each data-parallel rank has for itself, without an
+    // order by seed and without epochs: sample `index` of rank 0 <= rank < ranks. Ranks are counted
+    // along data parallelism: those that share a batch (tensor parallelism, a pipeline's stages)
+    // have the same number and must read the same. Indices are asked for in order from 0 on, or
+    // from where a resumed run goes on. TRM_END: the rank has no such sample, nor any later one.
+    //
+    // Ranks may end at different times and none waits for another: one without data goes on taking
+    // part, with positions that count for nothing. Loss and gradients are always the means over
+    // the samples that there were. When the data of all ranks have ended, so has the run.
+    trm_status (*read_own)(void *context, int rank, int ranks, uint64_t index, void *inputs,
+                           void *labels, trm_error *error);
 } trm_dataset;
 
 typedef enum trm_part { TRM_TRAIN, TRM_VALID } trm_part;
@@ -143,6 +158,22 @@ typedef enum trm_init { TRM_NORMAL, TRM_ONES, TRM_ZEROS } trm_init;
 // the standard deviation of TRM_NORMAL.
 TRM_API trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t cols,
                               trm_init init, double std);
+
+// What a dimension of a parameter is. VOCAB, HEADS and MLP are split over the ranks of tensor
+// parallelism (parallel.tp), which must divide heads and inner widths.
+typedef enum trm_role {
+    TRM_NO_ROLE,
+    TRM_VOCAB, // token ids: of an embedding's table, of the weight of trm_cross_entropy
+    TRM_EMBED, // the width between blocks
+    TRM_HEADS, // queries, keys and values of trm_attention, or its result
+    TRM_MLP    // an inner width
+} trm_role;
+
+// The roles of parameter w, right after its trm_weight; a vector's cols: TRM_NO_ROLE. Without this
+// call every rank has all of w. Sizes are always those of the whole model. A layer [MLP, EMBED]
+// gives each rank its columns of the result, which activations, trm_glu and trm_attention work on;
+// the layer [EMBED, MLP] after them sums over the ranks. At most one of both may be split.
+TRM_API void trm_roles(trm_builder *b, trm_value *w, trm_role rows, trm_role cols);
 // How files hold parameter w, where it differs: as its transpose; or as several tensors, `rows`
 // rows of it in each, in the order of the calls (at most 3).
 TRM_API void trm_stored_transposed(trm_builder *b, trm_value *w);
@@ -201,18 +232,23 @@ TRM_API trm_status trm_run(trm_job *job, trm_rank_main fn, void *arg, trm_error 
 
 TRM_API int trm_trainer_rank(const trm_trainer *t);  // this rank: 0 to trm_trainer_ranks - 1
 TRM_API int trm_trainer_ranks(const trm_trainer *t); // how many there are
+// One line for the user about what was asked for and could not quite be had (a file system that
+// refuses O_DIRECT, a tier that is no other memory on this device), or NULL. The trainer's.
+TRM_API const char *trm_trainer_note(const trm_trainer *t);
 
 typedef struct trm_step {
     uint64_t step, steps; // optimizer steps finished, this one included; of how many
     double loss;          // mean over the global batch, before the update
     double grad_norm;     // global, before clipping
     double lr;            // learning rate of this step
-    double positions;     // tokens (or vectors) of the global batch
+    double positions;     // tokens (or vectors) of the global batch; fewer after a TRM_END
     double seconds;
-    bool skipped; // no update, because of NaN or Inf (checks.nonfinite: skip)
+    bool skipped;   // no update, because of NaN or Inf (checks.nonfinite: skip)
+    bool exhausted; // no rank had data (read_own): nothing was done, `step` is the last one before
 } trm_step;
 
-// Steps that the job has left: 0 after train.steps, or when a stop was asked for. Equal on all
+// Steps that the job has left: 0 after train.steps, when a stop was asked for, or when the data of
+// all ranks have ended. Equal on all
 // ranks: `while (trm_trainer_steps_left(t) > 0)` is a training loop.
 TRM_API uint64_t trm_trainer_steps_left(const trm_trainer *t);
 // One optimizer step. *out may be NULL. TRM_FAILED, before the update, when loss or gradients are

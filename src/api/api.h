@@ -20,7 +20,7 @@ typedef struct own_data {
     trm_dataset of;
 } own_data;
 
-status own_data_make(own_data *d, const trm_dataset *of, err *e);
+status own_data_make(own_data *d, const trm_dataset *of, bool train, err *e);
 
 // ---- A program's own model (own_model.c)
 
@@ -69,7 +69,7 @@ struct trm_trainer {
     int rank;
     session session;
     param_files files; // the model's tensors
-    bool stopped;      // all ranks have agreed to
+    bool stopped;      // all ranks have agreed to, or no rank has data any more
 };
 
 #endif

@@ -109,6 +109,34 @@ trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t co
     return outer(build_weight(b->g, name, rows, cols, kinds[init], std));
 }
 
+// Has an op taken w already, with the sizes that it had?
+static bool is_taken(const trm_builder *b, const value *w)
+{
+    for (int i = 0; i < b->g->forward.count; i++)
+        for (int k = 0; k < NODE_INPUTS; k++)
+            if (b->g->forward.at[i]->in[k] == w) return true;
+    return false;
+}
+
+void trm_roles(trm_builder *b, trm_value *w, trm_role rows, trm_role cols)
+{
+    static const role table[] = {[TRM_NO_ROLE] = ROLE_NONE,
+                                 [TRM_VOCAB] = ROLE_VOCAB,
+                                 [TRM_EMBED] = ROLE_EMBED,
+                                 [TRM_HEADS] = ROLE_HEADS,
+                                 [TRM_MLP] = ROLE_MLP};
+    const char *call = "trm_roles";
+    if ((unsigned)rows > TRM_MLP || (unsigned)cols > TRM_MLP)
+        graph_misuse(b->g, "%s: %d, %d are no trm_role", call, (int)rows, (int)cols);
+    if (is_broken(b) || !is_weight(b, w, 0, call, "w")) return;
+    if (inner(w)->dims == 1 && cols != TRM_NO_ROLE)
+        graph_misuse(b->g, "%s: a vector has no cols; valid: TRM_NO_ROLE", call);
+    else if (is_taken(b, inner(w)))
+        graph_misuse(b->g, "%s: the parameter is in use; valid: right after trm_weight", call);
+    else
+        build_roles(b->g, inner(w), table[rows], table[cols]);
+}
+
 void trm_stored_transposed(trm_builder *b, trm_value *w)
 {
     if (is_weight(b, w, 2, "trm_stored_transposed", "w")) build_transposed(b->g, inner(w));

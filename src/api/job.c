@@ -70,7 +70,7 @@ trm_status trm_job_use_data(trm_job *j, trm_part part, const trm_dataset *data, 
 {
     err e = {.code = OK};
     const bool train = part == TRM_TRAIN;
-    status result = own_data_make(train ? &j->train : &j->valid, data, &e);
+    status result = own_data_make(train ? &j->train : &j->valid, data, train, &e);
     if (result == OK && train) j->has_train = true;
     if (result == OK && !train) j->has_valid = true;
     return api_give(result, &e, error);

@@ -9,7 +9,21 @@ static status own_read(dataset *d, uint64_t sample, void *in, void *labels, err 
 {
     const trm_dataset *of = &((own_data *)d)->of;
     trm_error why = {.code = TRM_OK};
-    return api_take(of->read(of->context, sample, in, labels, &why), &why, e);
+    const trm_status s = of->read(of->context, sample, in, labels, &why);
+    if (s == TRM_END)
+        return err_set(e, E_USAGE,
+                       "TRM_END, but numbered samples do not end; valid: from read_own");
+    return api_take(s, &why, e);
+}
+
+static status own_read_own(dataset *d, int rank, int ranks, uint64_t index, void *in, void *labels,
+                           bool *ended, err *e)
+{
+    const trm_dataset *of = &((own_data *)d)->of;
+    trm_error why = {.code = TRM_OK};
+    const trm_status s = of->read_own(of->context, rank, ranks, index, in, labels, &why);
+    *ended = s == TRM_END;
+    return *ended ? OK : api_take(s, &why, e);
 }
 
 // The program owns what it reads from.
@@ -26,14 +40,29 @@ static status check_size(const char *what, int64_t found, int64_t least, err *e)
                    least, MOST);
 }
 
-status own_data_make(own_data *d, const trm_dataset *of, err *e)
+// Exactly one way to read, and a number of samples only where it means something.
+static status check_reading(const trm_dataset *of, bool train, err *e)
+{
+    if (of->read_own && !train)
+        return err_set(e, E_USAGE, "data: read_own is for training; valid: read");
+    if (of->read_own && (of->read || of->samples > 0))
+        return err_set(e, E_USAGE,
+                       "data: read_own stands instead of %s; valid: read NULL, samples 0",
+                       of->read ? "read" : "numbered samples");
+    if (of->read_own) return OK;
+    if (of->samples == 0) return err_set(e, E_USAGE, "data: samples is 0; valid: 1 or more");
+    if (!of->read)
+        return err_set(e, E_USAGE, "data: read is NULL; valid: the function that reads a sample");
+    return OK;
+}
+
+status own_data_make(own_data *d, const trm_dataset *of, bool train, err *e)
 {
     status result = OK;
     TRY(check_size("positions", of->positions, 1, e));
     TRY(check_size("features", of->features, 0, e));
     TRY(check_size("targets", of->targets, 0, e));
-    if (of->samples == 0) FAIL(E_USAGE, "data: samples is 0; valid: 1 or more");
-    if (!of->read) FAIL(E_USAGE, "data: read is NULL; valid: the function that reads a sample");
+    TRY(check_reading(of, train, e));
     const bool ids = of->features == 0, classes = of->targets == 0;
     *d = (own_data){.base = {.shape = {.inputs = of->positions * (ids ? 1 : of->features),
                                        .input_type = ids ? I32 : F32,
@@ -42,6 +71,7 @@ status own_data_make(own_data *d, const trm_dataset *of, err *e)
                              .samples = of->samples,
                              .max_id = -1,
                              .read = own_read,
+                             .read_own = of->read_own ? own_read_own : NULL,
                              .close = own_close},
                     .of = *of};
 done:

@@ -88,6 +88,11 @@ int trm_trainer_ranks(const trm_trainer *t)
     return t->session.comm->size;
 }
 
+const char *trm_trainer_note(const trm_trainer *t)
+{
+    return trainer_note(t->session.trainer);
+}
+
 uint64_t trm_trainer_steps_left(const trm_trainer *t)
 {
     const uint64_t steps = (uint64_t)t->ready->job->train.steps,
@@ -101,7 +106,7 @@ trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error)
     step_result s;
     status result = trainer_step(t->session.trainer, world_stop_requested(t->world), &s, &e);
     if (result != OK) return api_give(result, &e, error);
-    t->stopped = t->stopped || s.stop;
+    t->stopped = t->stopped || s.stop || s.exhausted;
     if (out)
         *out = (trm_step){.step = s.step,
                           .steps = (uint64_t)t->ready->job->train.steps,
@@ -110,7 +115,8 @@ trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error)
                           .lr = s.lr,
                           .positions = s.tokens,
                           .seconds = s.seconds,
-                          .skipped = s.skipped};
+                          .skipped = s.skipped,
+                          .exhausted = s.exhausted};
     return TRM_OK;
 }
 

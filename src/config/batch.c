@@ -117,6 +117,9 @@ status job_resolve_steps(job *j, uint64_t samples, err *e)
 {
     status result = OK;
     double batch = (double)j->train.global_batch, steps = (double)j->train.steps;
+    if (j->train.epochs > 0 && samples == 0)
+        FAIL(E_USAGE, "train.epochs: data of each rank's own have no epochs; valid: train.steps, "
+                      "train.tokens");
     if (j->train.epochs > 0) steps = j->train.epochs * (double)samples / batch;
     if (j->train.tokens) steps = (double)j->train.tokens / (batch * (double)j->data.seq_len);
     // The last bits of 0.1 * 10 must not cost a step.

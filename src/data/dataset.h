@@ -27,9 +27,14 @@ typedef struct sample_shape {
 
 struct dataset {
     sample_shape shape;
-    uint64_t samples; // an epoch's length
+    uint64_t samples; // an epoch's length; 0 with read_own
     int32_t max_id;   // vectors: classes - 1; tokens: -1 when not known
     status (*read)(dataset *d, uint64_t sample, void *inputs, void *labels, err *e); // thread-safe
+    // Or NULL. Instead of `read`, with `samples` 0: data that every data-parallel rank has for
+    // itself, sample `index` (0, 1, 2 …) of rank `rank` of `ranks`. *ended comes in false; set,
+    // this rank has no such sample and none after it. Thread-safe.
+    status (*read_own)(dataset *d, int rank, int ranks, uint64_t index, void *inputs, void *labels,
+                       bool *ended, err *e);
     void (*close)(dataset *d);
 };
 

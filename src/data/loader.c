@@ -2,6 +2,9 @@
 // Called by the step. It deliberately does not know epochs or shards: the sampler names a sample,
 // the dataset reads it.
 //
+// Data of the ranks' own may end on one rank before they do on others. From there on its batches
+// are blank, so that it goes on taking part in what ranks do together and adds nothing to it.
+//
 // Batches have one number, step * micros + micro. The ring holds, from its head on, the batches
 // lent out, then those ready, which are numbered next, next + 1, …; the thread fills the slot after
 // them. Being asked for another number than `next` drops what is ready and starts there; a slot
@@ -14,9 +17,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, IGNORED = -100 };
 
 struct loader {
     loader_options o;
@@ -27,6 +31,7 @@ struct loader {
     batch *slot;      // [depth]
     pthread_t thread;
     bool thread_runs;
+    uint64_t end; // the thread's: first sample that this rank's own data do not have, once known
 
     pthread_mutex_t lock; // of all below
     pthread_cond_t wake_thread, wake_caller;
@@ -60,27 +65,65 @@ size_t loader_host_bytes(const loader_options *o)
     return (size_t)o->depth * (padded(input_bytes(o)) + padded(label_bytes(o)));
 }
 
+// Own sample `i` of a step; *ended: there is none.
+static status sample_read(loader *l, uint64_t step, uint64_t i, void *inputs, void *labels,
+                          bool *ended, err *e)
+{
+    const loader_options *o = &l->o;
+    dataset *d = o->data;
+    uint64_t index = step * (uint64_t)o->own_batch + i;
+    *ended = false;
+    if (!d->read_own)
+        return d->read(d, sampler_at(o->order, step, o->global_batch, i), inputs, labels, e);
+    if (index < l->end) {
+        status s = d->read_own(d, o->rank, o->ranks, index, inputs, labels, ended, e);
+        if (s != OK || !*ended) return s;
+        l->end = index;
+    }
+    *ended = true;
+    return OK;
+}
+
+// What is left of a batch from sample `from` on.
+static void blank(const loader *l, int64_t from, uint8_t *inputs, uint8_t *labels)
+{
+    const sample_shape *s = &l->o.data->shape;
+    const int64_t samples = l->o.micro_batch - from;
+    const size_t input_row = (size_t)s->inputs * dtype_bytes(s->input_type),
+                 label_row = (size_t)s->labels * dtype_bytes(s->label_type);
+    memset(inputs + (size_t)from * input_row, 0, (size_t)samples * input_row);
+    memset(labels + (size_t)from * label_row, 0, (size_t)samples * label_row);
+    int32_t *ids = (int32_t *)(void *)(labels + (size_t)from * label_row);
+    for (int64_t k = 0; s->label_type == I32 && k < samples * s->labels; k++) ids[k] = IGNORED;
+}
+
 // Reads batch `number` into a slot. Touches nothing that the lock protects.
-static status batch_read(const loader *l, uint64_t number, int slot, batch *out, err *e)
+static status batch_read(loader *l, uint64_t number, int slot, batch *out, err *e)
 {
     status result = OK;
     const loader_options *o = &l->o;
+    int64_t samples = 0;
+    bool ended = false;
     uint64_t step = number / l->micros, micro = number % l->micros;
     uint64_t own_first = micro * (uint64_t)o->micro_batch;
     uint8_t *inputs = l->memory + (size_t)slot * l->slot_bytes;
     uint8_t *labels = inputs + padded(l->input_bytes);
     size_t input_row = l->input_bytes / (size_t)o->micro_batch;
     size_t label_row = l->label_bytes / (size_t)o->micro_batch;
-    for (uint64_t i = 0; i < (uint64_t)o->micro_batch; i++) {
-        uint64_t sample = sampler_at(o->order, step, o->global_batch, own_first + i);
-        TRY(o->data->read(o->data, sample, inputs + i * input_row, labels + i * label_row, e));
+    for (; samples < o->micro_batch; samples++) {
+        size_t i = (size_t)samples;
+        TRY(sample_read(l, step, own_first + i, inputs + i * input_row, labels + i * label_row,
+                        &ended, e));
+        if (ended) break;
     }
+    if (ended) blank(l, samples, inputs, labels);
     XXH64_hash_t hash = XXH3_64bits(inputs, l->input_bytes);
     *out = (batch){
         .inputs = inputs,
         .labels = labels,
         .first = step * o->global_batch + (uint64_t)o->rank * (uint64_t)o->own_batch + own_first,
-        .hash = XXH3_64bits_withSeed(labels, l->label_bytes, hash),
+        .samples = samples,
+        .hash = samples > 0 ? XXH3_64bits_withSeed(labels, l->label_bytes, hash) : 0,
     };
 done:
     return result;
@@ -159,6 +202,7 @@ status loader_open(const loader_options *o, loader **out, err *e)
     l->label_bytes = label_bytes(o);
     l->slot_bytes = padded(l->input_bytes) + padded(l->label_bytes);
     l->micros = (uint64_t)(o->own_batch / o->micro_batch);
+    l->end = UINT64_MAX;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->wake_thread, NULL);
     pthread_cond_init(&l->wake_caller, NULL);

@@ -14,7 +14,7 @@ typedef struct loader loader;
 
 typedef struct loader_options {
     dataset *data;  // borrowed
-    sampler *order; // borrowed; used by the loader's thread only from now on
+    sampler *order; // borrowed; used by the loader's thread only from now on; NULL with read_own
     uint64_t global_batch;
     int64_t micro_batch,
         own_batch; // samples a forward pass; samples a step on this rank (a multiple of it)
@@ -27,9 +27,12 @@ typedef struct loader_options {
 typedef struct batch {
     const void *inputs; // [micro_batch, shape.inputs]
     const void *labels; // [micro_batch, shape.labels]
+    int64_t samples;    // less than micro_batch where this rank's own data have ended; the others
+                        // are blank: inputs and targets 0, label ids -100
     uint64_t first; // logical number in the global stream of its first sample: step*G + rank*own +
                     // micro*micro_batch
-    uint64_t hash;  // XXH3 of inputs and labels, for the check that no two ranks read the same data
+    uint64_t hash; // XXH3 of inputs and labels, for the check that no two ranks read the same data;
+                   // 0 without any sample
 } batch;
 
 size_t loader_host_bytes(const loader_options *o);

@@ -90,9 +90,15 @@ static bool counts(const run_context *x)
 static void launch_square_error(const run_context *x, const node *n, int64_t at, int64_t rows,
                                 void *logits)
 {
-    int64_t v = n->in[1]->dim[0];
-    kernel_call c = {.kind = K_SQUARE_ERROR};
-    c.u.square_error = (square_error_args){.count = rows * v,
+    int64_t v = n->in[1]->dim[0], filled = value_rows(n->in[0]) - x->blank_rows - at;
+    filled = filled < 0 ? 0 : filled > rows ? rows : filled;
+    kernel_call c = {.kind = K_FILL};
+    c.u.fill = (fill_args){(char *)logits + filled * v * (int64_t)dtype_bytes(n->out[1]->type),
+                           (rows - filled) * v * (int64_t)dtype_bytes(n->out[1]->type)};
+    if (filled < rows) device_launch(x->on, &c);
+    if (filled == 0) return;
+    c = (kernel_call){.kind = K_SQUARE_ERROR};
+    c.u.square_error = (square_error_args){.count = filled * v,
                                            .x = logits,
                                            .target = (const float *)run_at(x, n->in[3]) + at * v,
                                            .dx = n->out[0] ? logits : NULL,

@@ -19,6 +19,7 @@ typedef struct run_context {
     bool *const *touched;   // per parameter: has this step written its gradient yet? Set by the run
     const float *rope;      // [rope_rows, rope_half, 2]
     double *loss_sum, *loss_count;
+    int64_t blank_rows;  // how many of the last rows hold no sample: no squared error counts there
     uint64_t seed, step; // key of dropout
     float grad_scale;    // the loss' gradient is multiplied by it; 0 means 1
     int block;           // position in the model, key of dropout

@@ -19,13 +19,14 @@ void clip_share(const plan *p, int *index, int *of)
     }
 }
 
-status clip_agree(comm *c, stream *on, double *sums, double *host, bool stop, double max_norm,
-                  double factor, clip_result *out, err *e)
+status clip_agree(comm *c, stream *on, double *sums, double *host, bool stop, double samples,
+                  double max_norm, double factor, clip_result *out, err *e)
 {
     status result = OK;
     const device_ops *d = on->device->ops;
     host[SUM_STOP] = stop ? 1 : 0;
-    d->copy(on, &sums[SUM_STOP], &host[SUM_STOP], sizeof(double));
+    host[SUM_SAMPLES] = samples;
+    d->copy(on, &sums[SUM_STOP], &host[SUM_STOP], 2 * sizeof(double));
     TRY(comm_all_reduce(c, sums, SUMS, F64, REDUCE_SUM, on, e));
     d->copy(on, host, sums, SUMS * sizeof(double));
     TRY(d->sync(on, e));
@@ -35,6 +36,7 @@ status clip_agree(comm *c, stream *on, double *sums, double *host, bool stop, do
     *out = (clip_result){.loss = host[SUM_LOSS] / count,
                          .count = host[SUM_COUNT],
                          .norm = sqrt(host[SUM_SQUARES]) / count / factor,
+                         .samples = host[SUM_SAMPLES],
                          .scale = 1 / count / factor,
                          .stop = host[SUM_STOP] > 0};
     out->finite = isfinite(out->loss) && isfinite(out->norm);

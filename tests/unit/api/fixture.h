@@ -72,7 +72,7 @@ static inline trm_status read_tokens(void *context, uint64_t sample, void *input
     return TRM_OK;
 }
 
-static const trm_dataset counting = {64, POSITIONS, 0, 0, read_tokens, NULL};
+static const trm_dataset counting = {.samples = 64, .positions = POSITIONS, .read = read_tokens};
 
 static inline trm_job *new_gpt2(void)
 {

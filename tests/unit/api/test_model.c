@@ -55,7 +55,8 @@ static trm_status read_vectors(void *context, uint64_t sample, void *inputs, voi
     return TRM_OK;
 }
 
-static const trm_dataset vectors = {64, 1, INPUTS, 0, read_vectors, NULL};
+static const trm_dataset vectors = {
+    .samples = 64, .positions = 1, .features = INPUTS, .read = read_vectors};
 
 static trm_status explain(broken c)
 {

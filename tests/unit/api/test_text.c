@@ -148,7 +148,7 @@ static trm_status read_vectors(void *context, uint64_t sample, void *inputs, voi
 static void a_model_of_vectors_does_not_continue_text(void **state)
 {
     (void)state;
-    const trm_dataset d = {64, 1, 1, 0, read_vectors, NULL};
+    const trm_dataset d = {.samples = 64, .positions = 1, .features = 1, .read = read_vectors};
     trm_decoder *decoder = NULL;
     trm_job *job = new_job();
     SET(job, "train.out", "mlp", "train.steps", "100", "model.family", "mlp", "model.features", "1",
