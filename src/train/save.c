@@ -97,9 +97,10 @@ static char *facts_json(const trainer *t)
     uint64_t samples = t->steps_done * (uint64_t)t->o.global_batch;
     text_addf(&json,
               "{\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"seed\":%" PRIu64
-              ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d",
+              ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d,\"skipped\":%" PRIu64,
               samples, samples * (uint64_t)t->o.seq_len, t->o.seed,
-              optim_rule_of(&t->o.optimizer)->name, dtype_name(t->o.precision), t->o.comm->size);
+              optim_rule_of(&t->o.optimizer)->name, dtype_name(t->o.precision), t->o.comm->size,
+              t->skipped);
     if (t->o.precision == F16)
         text_addf(&json,
                   ",\"loss_scale\":%.17g,\"scaler_iteration\":%" PRId64
@@ -233,13 +234,15 @@ status trainer_resume(trainer *t, const char *folder, err *e)
 {
     status result = OK;
     ckpt *c = NULL;
-    int64_t step;
+    int64_t step, skipped;
     TRY(ckpt_open(folder, &c, e));
     TRY(ckpt_int(c, "step", &step, e));
+    TRY(ckpt_int(c, "skipped", &skipped, e));
     TRY(check_facts(t, c, e));
     TRY(load_state(t, c, e));
     if (t->o.precision == F16) TRY(load_scaler(t, c, e));
     TRY(trainer_restore(t, (uint64_t)step, e));
+    t->skipped = (uint64_t)skipped;
 done:
     ckpt_close(c);
     return result;

@@ -112,7 +112,7 @@ struct trainer {
     uint64_t first_hash; // of all batches of step 1
     clip_result agreed;
     scaler scaler;
-    uint64_t steps_done;
+    uint64_t steps_done, skipped; // of the steps, so many without an update
     bool stop;
     bool inspecting; // a step is repeated to find the tensor with the NaN
     int bad_row;
@@ -160,6 +160,12 @@ uint64_t trainer_file_at(const trainer *t, tiered what, int bucket);
 size_t trainer_file_bytes(const trainer *t, tiered what, int bucket);
 
 // step_update.c
+// Updates so far: a skipped step moves neither the learning rate nor Adam's bias correction, as in
+// DeepSpeed.
+static inline int64_t trainer_updates(const trainer *t)
+{
+    return (int64_t)(t->steps_done - t->skipped);
+}
 // What the loss' gradient is multiplied by, so that fp16 can hold what follows from it; 1 else.
 double trainer_gradient_scale(const trainer *t);
 // A run of rows that lie back to back in every array of the update, and are treated alike.

@@ -97,7 +97,7 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e)
     *out = (step_result){.step = t->steps_done + (exhausted ? 0 : 1),
                          .loss = t->agreed.loss,
                          .grad_norm = t->agreed.norm,
-                         .lr = lr_at(&t->o.lr, t->o.optimizer.lr, (int64_t)t->steps_done),
+                         .lr = lr_at(&t->o.lr, t->o.optimizer.lr, trainer_updates(t)),
                          .tokens = t->agreed.samples * (double)t->o.seq_len,
                          .loss_scale = t->o.precision == F16 ? t->scaler.scale : 0,
                          .skipped = !t->agreed.finite,
@@ -107,6 +107,7 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e)
     if (!t->agreed.finite) compress_restart(t->compressor); // it must not keep a NaN
     if (t->o.precision == F16) TRY(scale_loss(t, e));
     t->steps_done++;
+    if (!t->agreed.finite) t->skipped++;
     TRY(check_replicas(t, e));
 done:
     if (result == OK) out->seconds = clock_seconds() - start;

@@ -149,10 +149,9 @@ static void update_run(trainer *t, const row_run *run, const places *at)
     update_args *u = &c.u.update;
     optim_config config = t->o.optimizer;
     // A schedule that cycles momentum means Adam's first beta; SGD's momentum stays.
-    if (at->moment[1])
-        config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, (int64_t)t->steps_done);
-    optim_fill(&config, t->steps_done + 1, lr_at(&t->o.lr, config.lr, (int64_t)t->steps_done),
-               t->agreed.scale, r->decays, u);
+    if (at->moment[1]) config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, trainer_updates(t));
+    optim_fill(&config, (uint64_t)trainer_updates(t) + 1,
+               lr_at(&t->o.lr, config.lr, trainer_updates(t)), t->agreed.scale, r->decays, u);
     const int64_t state = part_at(p, r, p->optimizer), weight = part_at(p, r, p->weight);
     char *weights = at->weights + (size_t)weight * trainer_weight_bytes(t);
     u->count = run_count(p, run);
