@@ -17,7 +17,7 @@ int cmd_bench(int argc, char **argv)
         {"train", cmd_bench_train},         {"all_reduce", cmd_bench_comm},
         {"reduce_scatter", cmd_bench_comm}, {"all_gather", cmd_bench_comm},
         {"broadcast", cmd_bench_comm},      {"sendrecv", cmd_bench_comm},
-        {"tier", cmd_bench_tier},
+        {"tier", cmd_bench_tier},           {"pipeline", cmd_bench_pipeline},
     };
     enum { BENCHES = sizeof benches / sizeof *benches };
     const char *names[BENCHES];
@@ -34,7 +34,7 @@ int cmd_bench(int argc, char **argv)
     const char *near = argc > 1 ? text_nearest(argv[1], names, BENCHES) : NULL;
     err_set(&e, E_USAGE,
             "bench: found '%s'; valid: train, all_reduce, reduce_scatter, all_gather, broadcast, "
-            "sendrecv, tier%s%s%s",
+            "sendrecv, tier, pipeline%s%s%s",
             argc > 1 ? argv[1] : "", near ? "; did you mean " : "", near ? near : "",
             near ? "?" : "");
     return cmd_fail(&e);

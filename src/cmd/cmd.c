@@ -24,6 +24,15 @@ const char *cmd_job_path(int argc, char **argv)
     return argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
 }
 
+const char *cmd_take_value(const char *name, int argc, char **argv, int *i)
+{
+    const size_t bytes = strlen(name);
+    if (strncmp(argv[*i], name, bytes) != 0) return NULL;
+    if (argv[*i][bytes] == '=') return argv[*i] + bytes + 1;
+    if (argv[*i][bytes]) return NULL;
+    return *i + 1 < argc ? argv[++*i] : "";
+}
+
 status cmd_open_job(int argc, char **argv, struct job **out, err *e)
 {
     const char *path = cmd_job_path(argc, argv);

@@ -33,7 +33,8 @@ static status check_request(request *q, const job *j, err *e)
     status result = OK;
     int64_t rank = 0;
     if (q->rank && (!text_to_count(q->rank, &rank) || rank < 0 || rank >= j->launch.ranks))
-        FAIL(E_USAGE, "--rank: found %s; valid: 0 to %d", q->rank, j->launch.ranks - 1);
+        FAIL(E_USAGE, "--rank: found '%s'; valid: 0 to %d", q->rank, j->launch.ranks - 1);
+    if (q->svg && !*q->svg) FAIL(E_USAGE, "--svg: needs the name of a file");
     if (q->svg && j->parallel.pp == 1)
         FAIL(E_USAGE, "--svg: there is no pipeline to draw; valid: with parallel.pp 2 or more");
     q->o.rank = (int)rank;
@@ -59,16 +60,6 @@ done:
     return result;
 }
 
-// argv[*i] is "--name VALUE" or "--name=VALUE": the value, with *i at its last word. NULL: it is
-// not. A flag without a value is left to the job's keys, which say so.
-static const char *take_value(const char *name, int argc, char **argv, int *i)
-{
-    const size_t bytes = strlen(name);
-    if (strncmp(argv[*i], name, bytes) != 0) return NULL;
-    if (argv[*i][bytes] == '=') return argv[*i] + bytes + 1;
-    return argv[*i][bytes] == '\0' && *i + 1 < argc ? argv[++*i] : NULL;
-}
-
 // Takes the command's own flags out of the arguments; all others are the job's.
 static int take_flags(int argc, char **argv, request *q)
 {
@@ -79,9 +70,9 @@ static int take_flags(int argc, char **argv, request *q)
             q->o.json = true;
         else if (strcmp(argv[i], "--even") == 0)
             q->o.even = true;
-        else if ((given = take_value("--rank", argc, argv, &i)))
+        else if ((given = cmd_take_value("--rank", argc, argv, &i)))
             q->rank = given;
-        else if ((given = take_value("--svg", argc, argv, &i)))
+        else if ((given = cmd_take_value("--svg", argc, argv, &i)))
             q->svg = given;
         else
             argv[n++] = argv[i];

@@ -20,6 +20,8 @@ expect_no_line '"pipeline":' stdout
 refused 2 '^trireme: --svg: there is no pipeline to draw; valid: with parallel.pp 2 or more$' \
     "$trireme" explain job.yaml --svg out.svg
 expect_no_file out.svg
+refused 2 '^trireme: --svg: needs the name of a file$' "$trireme" explain job.yaml --parallel.pp 2 --svg
+refused 2 "^trireme: --rank: found ''; valid: 0 to 1\$" "$trireme" explain job.yaml --rank
 
 # ---- Ranks: each has its own list
 explain --parallel.pp 2 --parallel.split '[2, 2]' --rank 0
@@ -30,8 +32,8 @@ explain --parallel.pp 2 --parallel.split '[2, 2]' --rank=1
 expect_line '^rank 1 of 2, pp 1$' stdout
 expect_line '^  RECV_ACT micro 0 block 3 from stage 0$' stdout
 expect_no_line '^  SEND_ACT' stdout
-for bad in 2 -1 one 1.5; do
-    refused 2 "^trireme: --rank: found $bad; valid: 0 to 1\$" "$trireme" explain job.yaml --rank "$bad"
+for bad in 2 -1 one 1.5 ''; do
+    refused 2 "^trireme: --rank: found '$bad'; valid: 0 to 1\$" "$trireme" explain job.yaml --rank "$bad"
 done
 
 # ---- The picture: with parts that take the same, the simulated idle share is the closed form's
@@ -76,6 +78,31 @@ expect_line '^trireme: .*nowhere/p.svg' stderr
 expect_lines 1 stderr
 
 # ---- Nothing was started or written but the drawings
+expect_no_file out
+
+# ---- The same lists, run: the table has every schedule with every number of micro-batches
+bench() {
+    run "$trireme" bench pipeline job.yaml --train.micro_batch 1 --rounds 1 --train.steps 1 "$@"
+}
+bench --micros 2,4
+expect_exit 0
+expect_lines 0 stderr
+expect_lines 9 stdout
+expect_line '^interleaved +2 +4 +11.1 % ' stdout
+expect_line '^zb +2 +2 +14.3 % ' stdout
+bench --micros 4 --json
+expect_exit 0
+tr -d '\n' <stdout | sed 's/^\[\(.*\)\]$/{"all":[\1]}/' >figures
+expect_json_lines figures
+[ "$(grep -o '"run":0\.[0-9]*' figures | wc -l)" = 4 ] || fail "figures are $(cat figures)"
+bench --micros 4,
+expect_exit 0
+for bad in 0 4,x 1,2,3,4,5,6,7,8,9; do
+    refused 2 "^trireme: --micros: found '$bad'; valid: up to 8 numbers as 4,8,16\$" "$trireme" bench pipeline --micros "$bad"
+done
+refused 2 '^trireme: --rounds: found .0.; valid: 1 to 1000$' "$trireme" bench pipeline --rounds 0
+refused 2 '^trireme: bench pipeline: found parallel.pp 1; valid: 2 or more$' "$trireme" bench pipeline --parallel.pp 1
+refused 2 'interleaved.* 3 micro-batches' "$trireme" bench pipeline --micros 3
 expect_no_file out
 
 # ---- What a run says aloud: once, also when it is quiet, and in its log
