@@ -1,0 +1,228 @@
+// matrix.c -- the table of matrix.h: dimensions, values, legal points, references. Called by the
+// tests of equivalence. Knows nothing of how a point is run.
+#include "equiv/matrix.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_VALUES = 8, LAYERS = 6 };
+
+static const struct {
+    const char *name, *value[MOST_VALUES];
+} DIM[DIMS] = {
+    [DIM_MODEL] = {"model", {"gpt2", "llama", "llama_tied"}},
+    [DIM_REPLICATE] = {"replicate", {"1", "2", "3", "4", "5", "6", "7", "8"}},
+    [DIM_SHARD] = {"shard", {"1", "2", "3", "4", "5", "6", "7", "8"}},
+    [DIM_PP] = {"pp", {"1", "2", "4"}},
+    [DIM_TP] = {"tp", {"1", "2", "2sp"}},
+    [DIM_OUTER] = {"outer", {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"}},
+    [DIM_INNER] = {"inner", {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"}},
+    [DIM_SCHEDULE] = {"schedule", {"1f1b", "gpipe", "interleaved", "zb"}},
+    [DIM_MICROS] = {"micros", {"4", "1", "3", "8"}},
+    [DIM_NO_SYNC] = {"no_sync", {"true", "false"}},
+    [DIM_RESHARD] = {"reshard", {"1", "0"}},
+    [DIM_RECOMPUTE] = {"recompute", {"none", "selective", "full"}},
+    [DIM_TIER] = {"file", {"-", "o", "og", "ogw", "g", "w", "og_host"}},
+    [DIM_PRECISION] = {"precision", {"fp32", "bf16", "fp16"}},
+};
+
+const char *matrix_dim(dim d)
+{
+    return DIM[d].name;
+}
+
+int matrix_values(dim d)
+{
+    int n = 0;
+    while (n < MOST_VALUES && DIM[d].value[n]) n++;
+    return n;
+}
+
+const char *matrix_value(dim d, int v)
+{
+    return DIM[d].value[v];
+}
+
+void matrix_print(const point *p, char out[MATRIX_NAME])
+{
+    int at = 0;
+    for (int d = 0; d < DIMS; d++)
+        at += snprintf(out + at, (size_t)(MATRIX_NAME - at), "%s%s=%s", d ? "," : "", DIM[d].name,
+                       DIM[d].value[p->v[d]]);
+}
+
+static bool parse_one(const char *from, size_t bytes, point *out)
+{
+    for (int d = 0; d < DIMS; d++)
+        for (int v = 0; v < matrix_values((dim)d); v++) {
+            char name[64];
+            const int n = snprintf(name, sizeof name, "%s=%s", DIM[d].name, DIM[d].value[v]);
+            if ((size_t)n != bytes || strncmp(name, from, bytes) != 0) continue;
+            out->v[d] = v;
+            return true;
+        }
+    return false;
+}
+
+bool matrix_parse(const char *name, point *out)
+{
+    *out = (point){{0}};
+    while (*name) {
+        const size_t bytes = strcspn(name, ",");
+        if (!parse_one(name, bytes, out)) return false;
+        name += bytes + (name[bytes] == ',');
+    }
+    return true;
+}
+
+int matrix_ranks(const point *p)
+{
+    trainer_options o;
+    matrix_options(p, &o);
+    return o.mesh.ranks;
+}
+
+// ---- From values to the trainer's words
+
+static const int MICROS[] = {4, 1, 3, 8};
+
+static void set_tiers(const point *p, memory_tier tier[TIERED])
+{
+    const char *word = DIM[DIM_TIER].value[p->v[DIM_TIER]];
+    const memory_tier away = strstr(word, "host") ? TIER_HOST : TIER_FILE;
+    const size_t letters = strcspn(word, "_");
+    tier[TIERED_WEIGHTS] = memchr(word, 'w', letters) ? away : TIER_DEVICE;
+    tier[TIERED_GRADIENTS] = memchr(word, 'g', letters) ? away : TIER_DEVICE;
+    tier[TIERED_OPTIMIZER] = memchr(word, 'o', letters) ? away : TIER_DEVICE;
+}
+
+void matrix_options(const point *p, trainer_options *o)
+{
+    static const int pp[] = {1, 2, 4};
+    static const dtype precision[] = {F32, BF16, F16};
+    static const pipe_schedule order[] = {PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZB};
+    const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
+    *o = (trainer_options){
+        .policies = {*policy_at((size_t)p->v[DIM_OUTER]), *policy_at((size_t)p->v[DIM_INNER])},
+        .no_sync = p->v[DIM_NO_SYNC] == 0,
+        .reshard = p->v[DIM_RESHARD] == 0,
+        .sequence_parallel = p->v[DIM_TP] == 2,
+        .pipeline = order[p->v[DIM_SCHEDULE]],
+        .virtual_stages = order[p->v[DIM_SCHEDULE]] == PIPE_INTERLEAVED ? 2 : 1,
+        .recompute = (recompute)p->v[DIM_RECOMPUTE],
+        .precision = precision[p->v[DIM_PRECISION]],
+        .micro_batch = 1,
+        .global_batch = (int64_t)replicate * shard * MICROS[p->v[DIM_MICROS]]};
+    set_tiers(p, o->tier);
+    for (int a = 0; a < AXES; a++) o->mesh.size[a] = 1;
+    o->mesh.size[AXIS_DP_REPLICATE] = replicate;
+    o->mesh.size[AXIS_DP_SHARD] = shard;
+    o->mesh.size[AXIS_PP] = pp[p->v[DIM_PP]];
+    o->mesh.size[AXIS_TP] = p->v[DIM_TP] ? 2 : 1;
+    o->mesh.ranks = replicate * shard * o->mesh.size[AXIS_PP] * o->mesh.size[AXIS_TP];
+}
+
+// ---- Which points there are
+
+// What the plan says of a model of the same blocks, with hardly any parameters.
+static bool plan_allows(const trainer_options *o)
+{
+    enum { BLOCKS = LAYERS + 2 };
+    plan *made = NULL;
+    plan_param row[BLOCKS];
+    double cost[BLOCKS];
+    bool uses[BLOCKS][BLOCKS] = {{false}};
+    for (int b = 0; b < BLOCKS; b++) {
+        row[b] = (plan_param){.name = "", .rows = 8, .cols = 1};
+        cost[b] = 1;
+        uses[b][b] = true;
+    }
+    plan_options options = {.mesh = o->mesh,
+                            .policies = o->policies,
+                            .no_sync = o->no_sync,
+                            .reshard = o->reshard,
+                            .bucket_bytes = 64,
+                            .state_tensors = 2,
+                            .compute = o->precision,
+                            .micros = (int)(o->global_batch / mesh_data_ranks(&o->mesh)),
+                            .pipeline = o->pipeline,
+                            .virtual_stages = o->virtual_stages,
+                            .cost = cost,
+                            .blocks = BLOCKS,
+                            .uses = &uses[0][0]};
+    memcpy(options.tier, o->tier, sizeof options.tier);
+    pipe_list list = {NULL, 0};
+    bool allowed = plan_make(&options, row, BLOCKS, &made, NULL) == OK &&
+                   pipeline_make(o->pipeline, o->mesh.size[AXIS_PP], o->virtual_stages,
+                                 options.micros, 0, &list, NULL) == OK;
+    pipe_list_clear(&list);
+    plan_free(made);
+    return allowed;
+}
+
+static bool keeps_parts_of_weights(const point *p)
+{
+    return (p->v[DIM_REPLICATE] > 0 && policy_at((size_t)p->v[DIM_OUTER])->weight == SHARDED) ||
+           (p->v[DIM_SHARD] > 0 && policy_at((size_t)p->v[DIM_INNER])->weight == SHARDED);
+}
+
+bool matrix_legal(const point *p)
+{
+    trainer_options o;
+    matrix_options(p, &o);
+    if (o.mesh.ranks > MATRIX_RANKS) return false;
+    if (p->v[DIM_REPLICATE] == 0 && p->v[DIM_OUTER] > 0) return false;
+    if (p->v[DIM_SHARD] == 0 && p->v[DIM_INNER] > 0) return false;
+    if (p->v[DIM_PP] == 0 && p->v[DIM_SCHEDULE] > 0) return false;
+    if (MICROS[p->v[DIM_MICROS]] == 1 && p->v[DIM_NO_SYNC] > 0) return false;
+    const bool gathers = keeps_parts_of_weights(p) || o.tier[TIERED_WEIGHTS] == TIER_FILE;
+    if (!gathers && p->v[DIM_RESHARD] > 0) return false;
+    return plan_allows(&o);
+}
+
+// ---- What is equal to what
+
+static bool is_power_of_two(int n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+nearness matrix_nearness(const point *p)
+{
+    const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
+    // Sums over groups of ranks that are then summed are one flat sum over all only in pairs.
+    if (replicate > 1 && shard > 1 && !is_power_of_two(shard)) return MATRIX_CLOSE;
+    // Where a step has one micro-batch, one stage adds the rows of a shared table to what the loss
+    // left there one by one, two stages add their sum.
+    if (p->v[DIM_MODEL] != 1 && p->v[DIM_PP] > 0 && MICROS[p->v[DIM_MICROS]] == 1)
+        return MATRIX_CLOSE;
+    // Sums over ranks first and micro-batches then, instead of the other way round.
+    return p->v[DIM_NO_SYNC] > 0 ? MATRIX_CLOSE : MATRIX_EXACT;
+}
+
+// Weights of 16 bits differ by a unit in the last place where their fp32 masters hardly do.
+double matrix_tolerance(const point *p)
+{
+    return p->v[DIM_PRECISION] == 0 ? 1e-5 : 1e-3;
+}
+
+point matrix_reference(const point *p)
+{
+    point r = {{0}};
+    const dim kept[] = {DIM_MODEL, DIM_TP, DIM_MICROS, DIM_PRECISION};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) r.v[kept[i]] = p->v[kept[i]];
+    r.v[DIM_REPLICATE] = (p->v[DIM_REPLICATE] + 1) * (p->v[DIM_SHARD] + 1) - 1;
+    return r;
+}
+
+point matrix_one_rank(const point *p, int64_t *micro_batch)
+{
+    trainer_options o;
+    matrix_options(p, &o);
+    *micro_batch = o.global_batch;
+    point one = {{0}};
+    one.v[DIM_MODEL] = p->v[DIM_MODEL];
+    one.v[DIM_PRECISION] = p->v[DIM_PRECISION];
+    one.v[DIM_MICROS] = 1; // its number: one micro-batch
+    return one;
+}

@@ -1,0 +1,256 @@
+// matrix_pool.c -- processes for points of the matrix. See matrix_pool.h. Called by the tests of
+// equivalence and the nightly command. Knows nothing of what a point means.
+#include "equiv/matrix_pool.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_JOBS = 64, MOST_KEPT = 4096 };
+
+// One run in a process; its outcome is in memory that both see.
+typedef struct run {
+    pid_t pid;
+    double since;
+    outcome *out;
+    int number; // of the trial or the kept outcome
+} run;
+
+// What others are compared with.
+typedef struct kept {
+    point point;
+    int64_t micro_batch;
+    outcome *out;
+} kept;
+
+typedef struct pool {
+    const pool_options *o;
+    kept kept[MOST_KEPT];
+    int count;
+} pool;
+
+static outcome *shared_outcome(void)
+{
+    void *p =
+        mmap(NULL, sizeof(outcome), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) abort();
+    return p;
+}
+
+const char *pool_folder(void)
+{
+    return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : P_tmpdir;
+}
+
+// ---- One process
+
+static void start(run *r, const point *p, const matrix_run *how)
+{
+    // Until the run has ended well it has failed.
+    *r->out = (outcome){.result = E_INTERNAL};
+    snprintf(r->out->error, sizeof r->out->error, "ended without an outcome");
+    r->since = clock_seconds();
+    fflush(NULL);
+    r->pid = fork();
+    if (r->pid < 0) abort();
+    if (r->pid > 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    outcome *mine = malloc(sizeof *mine);
+    if (!mine) _exit(1);
+    matrix_execute(p, how, mine);
+    *r->out = *mine;
+    _exit(0);
+}
+
+// Has it ended, by itself or by its time?
+static bool ended(run *r, double limit_s)
+{
+    int how = 0;
+    if (clock_seconds() - r->since > limit_s) {
+        kill(r->pid, SIGKILL);
+        waitpid(r->pid, &how, 0);
+        r->out->result = E_INTERNAL;
+        snprintf(r->out->error, sizeof r->out->error, "still running after %.0f s", limit_s);
+    } else {
+        if (waitpid(r->pid, &how, WNOHANG) != r->pid) return false;
+        if (WIFSIGNALED(how)) {
+            r->out->result = E_INTERNAL;
+            snprintf(r->out->error, sizeof r->out->error, "killed by signal %d", WTERMSIG(how));
+        }
+    }
+    r->pid = 0;
+    return true;
+}
+
+void pool_run_one(const point *p, const matrix_run *how, double limit_s, outcome *out)
+{
+    run r = {.out = shared_outcome()};
+    start(&r, p, how);
+    while (!ended(&r, limit_s)) usleep(500);
+    *out = *r.out;
+    munmap(r.out, sizeof *r.out);
+}
+
+// ---- Many processes. `next` starts run number i; `take` looks at its end.
+
+typedef struct work {
+    int count;
+    void (*next)(void *arg, int i, run *r);
+    void (*take)(void *arg, int i, run *r);
+    void *arg;
+} work;
+
+static void run_work(const pool_options *o, const work *w)
+{
+    run at[MOST_JOBS] = {{0}};
+    const int jobs = o->jobs < MOST_JOBS ? o->jobs : MOST_JOBS;
+    for (int begun = 0, done = 0; done < w->count;) {
+        bool moved = false;
+        for (int k = 0; k < jobs; k++) {
+            if (at[k].pid == 0 && begun < w->count) {
+                at[k].number = begun++;
+                w->next(w->arg, at[k].number, &at[k]);
+                moved = true;
+            } else if (at[k].pid > 0 && ended(&at[k], o->limit_s)) {
+                w->take(w->arg, at[k].number, &at[k]);
+                done++;
+                moved = true;
+            }
+        }
+        if (!moved) usleep(500);
+    }
+    for (int k = 0; k < jobs; k++)
+        if (at[k].out) munmap(at[k].out, sizeof *at[k].out);
+}
+
+static matrix_run how_of(const pool_options *o)
+{
+    return (matrix_run){.folder = o->folder, .patience_ms = (int64_t)(o->limit_s * 500)};
+}
+
+// ---- References
+
+static const outcome *keep(pool *l, const point *p, int64_t micro_batch)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->kept[i].micro_batch == micro_batch && !memcmp(&l->kept[i].point, p, sizeof *p))
+            return l->kept[i].out;
+    if (l->count == MOST_KEPT) abort();
+    l->kept[l->count] = (kept){*p, micro_batch, shared_outcome()};
+    return l->kept[l->count++].out;
+}
+
+// One rank's outcome is a reference's reference in fp32.
+static const outcome *one_rank(pool *l, const point *p)
+{
+    int64_t micro_batch;
+    const point one = matrix_one_rank(p, &micro_batch);
+    return keep(l, &one, micro_batch);
+}
+
+static const outcome *reference(pool *l, const point *p)
+{
+    const point r = matrix_reference(p);
+    return keep(l, &r, 0);
+}
+
+static void next_kept(void *arg, int i, run *r)
+{
+    pool *l = arg;
+    matrix_run how = how_of(l->o);
+    how.micro_batch = l->kept[i].micro_batch;
+    if (r->out) munmap(r->out, sizeof *r->out);
+    r->out = shared_outcome();
+    start(r, &l->kept[i].point, &how);
+}
+
+static void take_kept(void *arg, int i, run *r)
+{
+    *((pool *)arg)->kept[i].out = *r->out;
+}
+
+// ---- Trials
+
+typedef struct trials {
+    pool *l;
+    trial *at;
+    int count, done, failed;
+} trials;
+
+static void next_trial(void *arg, int i, run *r)
+{
+    trials *t = arg;
+    matrix_run how = how_of(t->l->o);
+    how.late = t->at[i].late;
+    how.late_order = t->at[i].late_order;
+    if (!r->out) r->out = shared_outcome();
+    start(r, &t->at[i].point, &how);
+}
+
+static bool is_close(const difference *d, double tolerance)
+{
+    return d->loss <= tolerance && d->weights <= tolerance;
+}
+
+static void judge(pool *l, trial *t, const outcome *out)
+{
+    const outcome *want = reference(l, &t->point);
+    t->passed = false;
+    if (out->result != OK) {
+        snprintf(t->why, sizeof t->why, "%s", out->error);
+        return;
+    }
+    if (want->result != OK) {
+        snprintf(t->why, sizeof t->why, "its reference failed: %s", want->error);
+        return;
+    }
+    t->difference = matrix_compare(out, want);
+    const bool exact = matrix_nearness(&t->point) == MATRIX_EXACT;
+    t->passed = exact ? t->difference.same : is_close(&t->difference, matrix_tolerance(&t->point));
+    if (!t->passed)
+        snprintf(t->why, sizeof t->why, "not %s its reference: losses by %.3g, weights by %.3g",
+                 exact ? "the bits of" : "near enough to", t->difference.loss,
+                 t->difference.weights);
+    if (!t->passed || t->point.v[DIM_PRECISION] > 0) return;
+    const difference d = matrix_compare(want, one_rank(l, &t->point));
+    t->passed = is_close(&d, matrix_tolerance(&t->point));
+    if (!t->passed)
+        snprintf(t->why, sizeof t->why,
+                 "its reference is not near enough to one rank: losses by %.3g, weights by %.3g",
+                 d.loss, d.weights);
+}
+
+static void take_trial(void *arg, int i, run *r)
+{
+    trials *t = arg;
+    trial *x = &t->at[i];
+    x->seconds = clock_seconds() - r->since;
+    judge(t->l, x, r->out);
+    t->done++;
+    t->failed += !x->passed;
+    if (t->l->o->progress) t->l->o->progress(t->l->o->arg, t->done, t->count, t->failed);
+}
+
+int pool_run(const pool_options *o, trial *at, int count)
+{
+    pool *l = calloc(1, sizeof *l);
+    if (!l) abort();
+    l->o = o;
+    for (int i = 0; i < count; i++) {
+        reference(l, &at[i].point);
+        if (at[i].point.v[DIM_PRECISION] == 0) one_rank(l, &at[i].point);
+    }
+    run_work(o, &(work){l->count, next_kept, take_kept, l});
+    trials t = {.l = l, .at = at, .count = count};
+    run_work(o, &(work){count, next_trial, take_trial, &t});
+    for (int i = 0; i < l->count; i++) munmap(l->kept[i].out, sizeof *l->kept[i].out);
+    free(l);
+    return t.failed;
+}

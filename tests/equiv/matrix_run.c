@@ -1,0 +1,219 @@
+// matrix_run.c -- runs one point of the matrix: a thread for every rank, each with its own device,
+// on mock data. Called by the tests of equivalence through matrix.h. Knows nothing of what the
+// outcome should be.
+#include "equiv/matrix.h"
+
+#include "comm/world.h"
+#include "data/dataset.h"
+#include "late/late_device.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAYERS = 6, HIDDEN = 24, VOCAB = 67, LENGTH = 8, SEED = 11 };
+
+typedef struct setup {
+    world *world;
+    const point *point;
+    const matrix_run *how;
+    const model_config *config;
+    dataset *data;
+    trainer_options options;
+    outcome *out;
+    pthread_mutex_t lock;
+} setup;
+
+typedef struct rank_arg {
+    setup *s;
+    int rank;
+    pthread_t thread;
+} rank_arg;
+
+static status make_config(const point *p, model_config *c, err *e)
+{
+    const family f = p->v[DIM_MODEL] == 0 ? FAMILY_GPT2 : FAMILY_LLAMA;
+    model_config_defaults(f, c);
+    c->layers = LAYERS;
+    c->hidden = HIDDEN;
+    c->heads = 4;
+    c->kv_heads = f == FAMILY_LLAMA ? 2 : 4;
+    c->head_dim = HIDDEN / 4;
+    c->ffn = 40;
+    c->vocab = VOCAB;
+    c->max_seq = LENGTH;
+    c->init_std = 0.1;
+    c->tie_embeddings = p->v[DIM_MODEL] != 1;
+    if (f == FAMILY_GPT2) c->drop_embed = c->drop_attention = c->drop_residual = 0.1;
+    return model_config_finish(c, e);
+}
+
+static void fill_options(const setup *s, trainer_options *o)
+{
+    matrix_options(s->point, o);
+    o->family = family_find(s->config->family);
+    o->config = s->config;
+    o->bucket_bytes = 8 << 10; // several blocks' or one's
+    o->tier_path = s->how->folder;
+    if (s->how->micro_batch > 0) o->micro_batch = o->global_batch = s->how->micro_batch;
+    o->seq_len = LENGTH;
+    o->seed = SEED;
+    o->steps = MATRIX_STEPS;
+    // Adam divides by the root of the second moment: an epsilon far below a gradient that is zero
+    // but for rounding (that of a key's bias) would make a step of full size of it.
+    o->optimizer = (optim_config){.rule = UPDATE_ADAMW,
+                                  .lr = 5e-3,
+                                  .beta1 = 0.9,
+                                  .beta2 = 0.95,
+                                  .eps = 1e-4,
+                                  .weight_decay = 0.1};
+    lr_defaults(&o->lr);
+    o->lr.name = LR_COSINE;
+    o->lr.warmup_steps = 2;
+    o->lr.total_steps = MATRIX_STEPS;
+    o->clip_grad_norm = 0.5;
+    scaler_defaults(&o->scaler);
+    o->scaler.initial_power = 10;
+    o->replicas_every = 3;
+    o->train = s->data;
+}
+
+// ---- One rank
+
+static status read_weights(trainer *t, outcome *out, err *e)
+{
+    status result = OK;
+    const model *m = trainer_get_model(t);
+    int64_t at = 0;
+    for (int p = 0; p < m->params; p++) {
+        const int64_t count = m->param[p].count;
+        if (at + count > MATRIX_WEIGHTS)
+            FAIL(E_INTERNAL, "the matrix has no room for the weights of this model");
+        TRY(trainer_read_state(t, STATE_WEIGHT, p, out ? out->weight + at : NULL, e));
+        at += count;
+    }
+    if (out) out->weights = at;
+done:
+    return result;
+}
+
+static status run_steps(trainer *t, int steps, outcome *out, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < steps; i++) {
+        step_result r = {0};
+        TRY(trainer_step(t, false, &r, e));
+        if (out) out->loss[i] = r.loss, out->norm[i] = r.grad_norm;
+    }
+    TRY(read_weights(t, out, e));
+done:
+    return result;
+}
+
+static status open_device(const matrix_run *how, device **out, err *e)
+{
+    const device_options o = {.threads = 1};
+    if (how->late) return late_device_open((late_order)how->late_order, &o, out, e);
+    return device_open("cpu", &o, out, e);
+}
+
+static status run_rank(setup *s, int rank, err *e)
+{
+    status result = OK;
+    const matrix_run *how = s->how;
+    trainer_options o = s->options;
+    trainer *t = NULL;
+    o.device = NULL, o.comm = NULL;
+    TRY(open_device(how, &o.device, e));
+    TRY(world_attach(s->world, rank, o.device, &o.comm, e));
+    if (how->opened) how->opened(o.device, rank);
+    TRY(trainer_open(&o, &t, e));
+    TRY(run_steps(t, how->steps ? how->steps : MATRIX_STEPS, rank == 0 ? s->out : NULL, e));
+    TRY(comm_barrier(o.comm, e));
+done:
+    // Nobody waits for a rank that has failed, nor for what it has not sent.
+    if (result != OK && o.comm) comm_abort(o.comm, e);
+    trainer_close(t);
+    if (how->closing && o.device) how->closing(o.device, rank);
+    comm_close(o.comm);
+    device_close(o.device);
+    return result;
+}
+
+static void *rank_thread(void *arg)
+{
+    rank_arg *a = arg;
+    setup *s = a->s;
+    err why = {0};
+    const status got = run_rank(s, a->rank, &why);
+    if (got == OK) return NULL;
+    pthread_mutex_lock(&s->lock);
+    // What only follows from another rank's failure is no cause.
+    if (s->out->result == OK || (s->out->result == E_PEER && got != E_PEER)) {
+        s->out->result = got;
+        snprintf(s->out->error, sizeof s->out->error, "rank %d: %.200s", a->rank, why.text);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+// ---- All of them
+
+static status run_all(setup *s, int ranks, err *e)
+{
+    status result = OK;
+    rank_arg arg[MATRIX_RANKS];
+    TRY(world_open(ranks, true, &s->world, e));
+    world_set_watchdog(s->world, s->how->patience_ms);
+    for (int r = 0; r < ranks; r++) {
+        arg[r] = (rank_arg){.s = s, .rank = r};
+        if (pthread_create(&arg[r].thread, NULL, rank_thread, &arg[r]) != 0) abort();
+    }
+    for (int r = 0; r < ranks; r++) pthread_join(arg[r].thread, NULL);
+done:
+    world_close(s->world);
+    return result;
+}
+
+void matrix_execute(const point *p, const matrix_run *how, outcome *out)
+{
+    status result = OK;
+    err why = {0}, *e = &why;
+    model_config config;
+    setup s = {.point = p, .how = how, .config = &config, .out = out};
+    *out = (outcome){.result = OK};
+    pthread_mutex_init(&s.lock, NULL);
+    TRY(make_config(p, &config, e));
+    TRY(dataset_open(&(data_part){.path = "mock", .weight = 1}, 1, LENGTH, VOCAB, SEED, 1000,
+                     &s.data, e));
+    fill_options(&s, &s.options);
+    TRY(run_all(&s, s.options.mesh.ranks, e));
+done:
+    if (result != OK) {
+        out->result = result;
+        snprintf(out->error, sizeof out->error, "%.200s", why.text);
+    }
+    dataset_close(s.data);
+    pthread_mutex_destroy(&s.lock);
+}
+
+// ---- Two outcomes
+
+difference matrix_compare(const outcome *a, const outcome *b)
+{
+    difference d = {.same = a->weights == b->weights && !memcmp(a->loss, b->loss, sizeof a->loss) &&
+                            !memcmp(a->weight, b->weight, (size_t)a->weights * sizeof(float))};
+    double apart = 0, size = 0;
+    for (int i = 0; i < MATRIX_STEPS; i++) {
+        const double off = fabs(a->loss[i] - b->loss[i]) / (fabs(b->loss[i]) + 1e-30);
+        if (!(off <= d.loss)) d.loss = off; // a NaN is the largest of all
+    }
+    for (int64_t i = 0; i < b->weights; i++) {
+        const double x = (double)a->weight[i] - (double)b->weight[i];
+        apart += x * x;
+        size += (double)b->weight[i] * (double)b->weight[i];
+    }
+    d.weights = a->weights == b->weights ? sqrt(apart) / (sqrt(size) + 1e-30) : INFINITY;
+    return d;
+}

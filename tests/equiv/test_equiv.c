@@ -1,0 +1,150 @@
+// test_equiv.c -- one computation, however it is spread: points of the matrix that cover every pair
+// of values, each against its reference. The whole matrix is run by `./test --nightly`.
+#include "equiv/matrix_cover.h"
+#include "equiv/matrix_pool.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { LIMIT_S = 300, SAMPLE = 24, COVER = false };
+#else
+enum { LIMIT_S = 60, SAMPLE = 300, COVER = true };
+#endif
+
+static points chosen(void)
+{
+    points l = {NULL, 0, 0};
+    if (COVER) matrix_cover(&l);
+    matrix_sample(&l, SAMPLE, 1);
+    return l;
+}
+
+static void check_all(const points *l, bool late, int order)
+{
+    char name[MATRIX_NAME];
+    trial *t = calloc((size_t)l->count, sizeof *t);
+    const pool_options o = {.jobs = 2, .limit_s = LIMIT_S, .folder = pool_folder()};
+    assert_non_null(t);
+    for (int i = 0; i < l->count; i++)
+        t[i] = (trial){.point = l->at[i], .late = late, .late_order = order};
+    const int failed = pool_run(&o, t, l->count);
+    double seconds = 0;
+    for (int i = 0; i < l->count; i++) {
+        seconds += t[i].seconds;
+        matrix_print(&t[i].point, name);
+        if (!t[i].passed) print_error("%s: %s\n", name, t[i].why);
+    }
+    print_message("%d ways of training, %d not as they should be, %.3f s each\n", l->count, failed,
+                  seconds / l->count);
+    free(t);
+    assert_int_equal(failed, 0);
+}
+
+static void test_every_way_of_training_computes_the_same(void **state)
+{
+    (void)state;
+    points l = chosen();
+    check_all(&l, false, 0);
+    points_clear(&l);
+}
+
+// What many more random points have, the covering ones have too.
+static void test_every_legal_pair_of_values_is_covered(void **state)
+{
+    (void)state;
+    points cover = {NULL, 0, 0}, many = {NULL, 0, 0};
+    int missing;
+    matrix_cover(&cover);
+    matrix_sample(&many, 2000, 9);
+    matrix_core(&many);
+    const int pairs = matrix_pairs(&many, &cover, &missing);
+    print_message("%d points cover %d pairs of values\n", cover.count, pairs);
+    assert_true(pairs > 1000);
+    assert_int_equal(missing, 0);
+    points_clear(&cover);
+    points_clear(&many);
+}
+
+static void test_a_point_has_a_name(void **state)
+{
+    (void)state;
+    points l = {NULL, 0, 0};
+    char name[MATRIX_NAME];
+    point p;
+    matrix_sample(&l, 100, 3);
+    for (int i = 0; i < l.count; i++) {
+        matrix_print(&l.at[i], name);
+        assert_true(matrix_parse(name, &p));
+        assert_memory_equal(&p, &l.at[i], sizeof p);
+    }
+    assert_false(matrix_parse("tp=3", &p));
+    assert_true(matrix_parse("replicate=2,shard=2,outer=zero1,inner=ddp", &p));
+    assert_true(matrix_legal(&p));
+    assert_true(matrix_parse("replicate=2,shard=2,outer=zero3,inner=zero1", &p));
+    assert_false(matrix_legal(&p));
+    points_clear(&l);
+}
+
+// 25 pairs of words, 7 of them illegal (design: in every state, if the outer axis is sharded, ...).
+static void test_eighteen_policy_pairs_are_legal(void **state)
+{
+    (void)state;
+    int legal = 0;
+    for (int outer = 0; outer < 5; outer++)
+        for (int inner = 0; inner < 5; inner++) {
+            const point p = {
+                {[DIM_REPLICATE] = 1, [DIM_SHARD] = 1, [DIM_OUTER] = outer, [DIM_INNER] = inner}};
+            legal += matrix_legal(&p);
+        }
+    assert_int_equal(legal, 18);
+}
+
+// A point whose run is still going after its time is named, and the others are run.
+static void test_what_hangs_is_named(void **state)
+{
+    (void)state;
+    trial t[2] = {{.point = {{0}}}, {.point = {{[DIM_SHARD] = 1, [DIM_INNER] = 3}}}};
+    const pool_options o = {.jobs = 1, .limit_s = 1e-9, .folder = pool_folder()};
+    assert_int_equal(pool_run(&o, t, 2), 2);
+    assert_non_null(strstr(t[1].why, "still running"));
+}
+
+static void test_a_difference_is_seen(void **state)
+{
+    (void)state;
+    static outcome a, b;
+    const matrix_run how = {.folder = pool_folder()};
+    const point p = {{[DIM_SHARD] = 1, [DIM_INNER] = 3}};
+    matrix_execute(&p, &how, &a);
+    assert_int_equal(a.result, OK);
+    b = a;
+    assert_true(matrix_compare(&b, &a).same);
+    b.weight[b.weights - 1] *= 1.0001f;
+    assert_false(matrix_compare(&b, &a).same);
+    assert_true(matrix_compare(&b, &a).weights > 0);
+    b = a;
+    b.loss[MATRIX_STEPS - 1] += 1e-4;
+    assert_true(matrix_compare(&b, &a).loss > 1e-5);
+    assert_true(a.loss[MATRIX_STEPS - 1] != a.loss[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_point_has_a_name),
+        cmocka_unit_test(test_eighteen_policy_pairs_are_legal),
+        cmocka_unit_test(test_every_legal_pair_of_values_is_covered),
+        cmocka_unit_test(test_a_difference_is_seen),
+        cmocka_unit_test(test_what_hangs_is_named),
+        cmocka_unit_test(test_every_way_of_training_computes_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+// test_equiv_controls.c -- the equivalence suite notices what it is there for: one thing at a time
+// is broken (by the linker's --wrap, or on the device), and the point that stands for it must not
+// come out as it should. Every cell of the table of placements that is used, every axis, every
+// exception of the design, every kind of message.
+#include "equiv/matrix_pool.h"
+
+#include "device/kernels.h"
+#include "parallel/bucket.h"
+#include "train/state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum fault_kind {
+    NOTHING,
+    CELL,     // placement_move(from, to) says `becomes`
+    AXIS,     // no collective along `axis`
+    SKIP,     // instruction `skip` does nothing
+    TP_SUM,   // gradients that tensor-parallel ranks have summands of are not summed
+    TWIN,     // second gradients are not added
+    MESSAGE,  // zeros are sent instead of what was computed
+    ONE_SLOT, // a prefetch overwrites the weights in use: they are released too early
+    TOUCHED,  // what was in a claimed slot before is added to
+} fault_kind;
+
+typedef struct fault {
+    const char *name, *point;
+    fault_kind kind;
+    placement from, to;
+    transition becomes;
+    int axis;
+    instr_kind skip;
+} fault;
+
+static const fault *broken; // what is broken now; NULL: nothing
+
+static bool is(fault_kind kind)
+{
+    return broken && broken->kind == kind;
+}
+
+// ---- Seams
+
+transition __real_placement_move(placement from, placement to);
+transition __wrap_placement_move(placement from, placement to);
+transition __wrap_placement_move(placement from, placement to)
+{
+    if (is(CELL) && from == broken->from && to == broken->to) return broken->becomes;
+    return __real_placement_move(from, to);
+}
+
+status __real_bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at,
+                          dtype t, comm *const *along, stream *on, err *e);
+status __wrap_bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at,
+                          dtype t, comm *const *along, stream *on, err *e);
+status __wrap_bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at,
+                          dtype t, comm *const *along, stream *on, err *e)
+{
+    plan_moves some = {.array = m->array};
+    for (int i = 0; i < m->count; i++)
+        if (!is(AXIS) || m->at[i].axis != broken->axis) some.at[some.count++] = m->at[i];
+    return __real_bucket_move(p, &some, b, own, at, t, along, on, e);
+}
+
+status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+                              stream *on, err *e);
+status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+                              stream *on, err *e);
+status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+                              stream *on, err *e)
+{
+    if (is(TP_SUM) && t == F32 && on->kind == STREAM_COMM) return OK;
+    return __real_comm_all_reduce(c, inout, count, t, how, on, e);
+}
+
+status __real_comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e);
+status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e);
+status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
+{
+    static const char zeros[1 << 16];
+    if (is(MESSAGE) && on->kind == STREAM_COMM && bytes <= sizeof zeros) buf = zeros;
+    return __real_comm_send(c, buf, bytes, peer, on, e);
+}
+
+status __real_schedule_make(const plan *p, pass what, schedule *out, err *e);
+status __wrap_schedule_make(const plan *p, pass what, schedule *out, err *e);
+status __wrap_schedule_make(const plan *p, pass what, schedule *out, err *e)
+{
+    const status result = __real_schedule_make(p, what, out, e);
+    if (!is(ONE_SLOT) || result != OK) return result;
+    for (int i = 1; i < out->weights.count; i++)
+        if (out->weights.elements[i] > out->weights.elements[0])
+            out->weights.elements[0] = out->weights.elements[i];
+    for (int i = 0; i < out->count; i++)
+        if (out->at[i].kind == GATHER || out->at[i].kind == RELEASE) out->at[i].slot = 0;
+    return OK;
+}
+
+#define SKIPPABLE(name)                                                                            \
+    status __real_##name(trainer *t, const instr *x, err *e);                                      \
+    status __wrap_##name(trainer *t, const instr *x, err *e);                                      \
+    status __wrap_##name(trainer *t, const instr *x, err *e)                                       \
+    {                                                                                              \
+        return is(SKIP) && broken->skip == x->kind ? OK : __real_##name(t, x, e);                  \
+    }
+SKIPPABLE(run_tie)
+SKIPPABLE(run_fetch)
+SKIPPABLE(run_flush)
+SKIPPABLE(run_publish)
+SKIPPABLE(run_send_grad)
+SKIPPABLE(run_send_act)
+SKIPPABLE(run_update)
+
+status __real_run_claim(trainer *t, const instr *x, err *e);
+status __wrap_run_claim(trainer *t, const instr *x, err *e);
+status __wrap_run_claim(trainer *t, const instr *x, err *e)
+{
+    const status result = __real_run_claim(t, x, e);
+    const bucket_range *b = &t->plan->bucket[x->index];
+    for (int i = 0; is(TOUCHED) && i < b->rows; i++)
+        t->touched[t->plan->order[b->first_row + i]] = true;
+    return result;
+}
+
+// On the communication stream of a trainer without slots, sums are those of second gradients.
+typedef struct deaf {
+    device_ops ops;
+    const device_ops *real;
+} deaf;
+
+static void launch_but_sums(stream *s, const kernel_call *c)
+{
+    const deaf *d = (const deaf *)s->device->ops;
+    if (c->kind == K_ADD && s->kind == STREAM_COMM) return;
+    d->real->launch(s, c);
+}
+
+static void opened(device *d, int rank)
+{
+    (void)rank;
+    if (!is(TWIN)) return;
+    deaf *mine = malloc(sizeof *mine);
+    if (!mine) abort();
+    *mine = (deaf){.ops = *d->ops, .real = d->ops};
+    mine->ops.launch = launch_but_sums;
+    d->ops = &mine->ops;
+}
+
+static void closing(device *d, int rank)
+{
+    (void)rank;
+    if (!is(TWIN)) return;
+    deaf *mine = (deaf *)(uintptr_t)d->ops;
+    d->ops = mine->real;
+    free(mine);
+}
+
+// ---- What is broken, and where it must be noticed
+
+#define R2                   "replicate=2,outer="
+#define S2                   "shard=2,inner="
+#define IS(have, want, does) .kind = CELL, .from = have, .to = want, .becomes = does
+#define RS(outer, inner)     "replicate=2,shard=2,outer=" outer ",inner=" inner
+
+static const fault FAULTS[] = {
+    {"PARTIAL->WHOLE does nothing", R2 "ddp", IS(PARTIAL, WHOLE, MOVE_NOTHING)},
+    {"PARTIAL->WHOLE does nothing", S2 "ddp", IS(PARTIAL, WHOLE, MOVE_NOTHING)},
+    {"PARTIAL->SHARDED does nothing", R2 "zero1", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
+    {"PARTIAL->SHARDED does nothing", S2 "zero1", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
+    {"PARTIAL->SHARDED does nothing", S2 "zero2", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
+    {"PARTIAL->SHARDED does nothing", S2 "zero2,no_sync=false", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
+    {"PARTIAL->SHARDED does nothing", S2 "zero3", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
+    {"PARTIAL->SHARDED does nothing", R2 "zero3,micros=1", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
+    {"SHARDED->WHOLE does nothing", R2 "zero1", IS(SHARDED, WHOLE, MOVE_NOTHING)},
+    {"SHARDED->WHOLE does nothing", S2 "zero2", IS(SHARDED, WHOLE, MOVE_NOTHING)},
+    {"SHARDED->WHOLE does nothing", S2 "zero3", IS(SHARDED, WHOLE, MOVE_NOTHING)},
+    {"SHARDED->WHOLE does nothing", S2 "fsdp_no_sync", IS(SHARDED, WHOLE, MOVE_NOTHING)},
+    {"WHOLE->WHOLE sums", S2 "ddp", IS(WHOLE, WHOLE, MOVE_ALL_REDUCE)},
+    {"PARTIAL->PARTIAL sums", S2 "ddp,file=g", IS(PARTIAL, PARTIAL, MOVE_ALL_REDUCE)},
+    {"SHARDED->SHARDED sums", S2 "zero3,micros=1", IS(SHARDED, SHARDED, MOVE_ALL_REDUCE)},
+    {"nothing moves on dp_replicate", RS("ddp", "zero3"), .kind = AXIS, .axis = AXIS_DP_REPLICATE},
+    {"nothing moves on dp_shard", RS("ddp", "zero3"), .kind = AXIS, .axis = AXIS_DP_SHARD},
+    {"nothing moves on dp_replicate", RS("zero1", "zero2"), .kind = AXIS,
+     .axis = AXIS_DP_REPLICATE},
+    {"nothing moves on dp_shard", RS("zero1", "zero2"), .kind = AXIS, .axis = AXIS_DP_SHARD},
+    {"nothing moves on dp_replicate", RS("zero3", "zero3"), .kind = AXIS,
+     .axis = AXIS_DP_REPLICATE},
+    {"nothing moves on dp_shard", RS("zero3", "ddp"), .kind = AXIS, .axis = AXIS_DP_SHARD},
+    {"gradients of tied weights are not summed", "pp=2", .kind = SKIP, .skip = TIE},
+    {"gradients of tied weights are not summed", "pp=2," S2 "zero3", .kind = SKIP, .skip = TIE},
+    {"summands of tensor-parallel ranks are not summed", "tp=2sp", .kind = TP_SUM},
+    {"second gradients are not added", "model=gpt2", .kind = TWIN},
+    {"second gradients are not added", "model=llama_tied,recompute=full", .kind = TWIN},
+    {"gradients are not sent", "pp=2", .kind = SKIP, .skip = SEND_GRAD},
+    {"gradients are not sent", "pp=2,schedule=zb", .kind = SKIP, .skip = SEND_GRAD},
+    {"activations are not sent", "pp=2,schedule=interleaved", .kind = SKIP, .skip = SEND_ACT},
+    {"zeros are sent", "pp=2", .kind = MESSAGE},
+    {"zeros are sent", "pp=2,schedule=zb", .kind = MESSAGE},
+    {"weights are released too early", S2 "zero3", .kind = ONE_SLOT},
+    {"weights are released too early", RS("ddp", "zero3"), .kind = ONE_SLOT},
+    {"what a slot held before is added to", S2 "zero2,no_sync=false", .kind = TOUCHED},
+    {"what a slot held before is added to", S2 "zero3,micros=1", .kind = TOUCHED},
+    {"state is not fetched", S2 "zero1,file=o", .kind = SKIP, .skip = FETCH},
+    {"state is not written", S2 "zero1,file=o", .kind = SKIP, .skip = FLUSH},
+    {"weights are not fetched", S2 "zero3,file=w", .kind = SKIP, .skip = FETCH},
+    {"weights are not written", S2 "zero3,file=w", .kind = SKIP, .skip = FLUSH},
+    {"gradients are not written", "file=g", .kind = SKIP, .skip = FLUSH},
+    {"weights are not published", S2 "zero1", .kind = SKIP, .skip = PUBLISH},
+    {"weights are not updated", "model=llama", .kind = SKIP, .skip = UPDATE},
+};
+
+static outcome *run_point(const char *name, const fault *f)
+{
+    const matrix_run how = {
+        .folder = pool_folder(), .patience_ms = 1500, .opened = opened, .closing = closing};
+    outcome *out = malloc(sizeof *out);
+    point p;
+    assert_non_null(out);
+    if (!matrix_parse(name, &p) || !matrix_legal(&p)) fail_msg("%s is no point", name);
+    broken = f;
+    pool_run_one(&p, &how, 120, out);
+    broken = NULL;
+    return out;
+}
+
+static void test_what_is_broken_is_noticed(void **state)
+{
+    (void)state;
+    int missed = 0, errors = 0;
+    const int count = (int)(sizeof FAULTS / sizeof *FAULTS);
+    for (int i = 0; i < count; i++) {
+        outcome *good = run_point(FAULTS[i].point, NULL),
+                *bad = run_point(FAULTS[i].point, &FAULTS[i]);
+        if (good->result != OK) fail_msg("%s: %s", FAULTS[i].point, good->error);
+        const bool noticed = bad->result != OK || !matrix_compare(bad, good).same;
+        errors += bad->result != OK;
+        missed += !noticed;
+        if (!noticed) print_error("%s (%s): not noticed\n", FAULTS[i].name, FAULTS[i].point);
+        free(good);
+        free(bad);
+    }
+    print_message("%d of %d faults are noticed, %d of them as an error of the run\n",
+                  count - missed, count, errors);
+    assert_int_equal(missed, 0);
+}
+
+// A rank that waits for a message which never comes is told for whom it waits.
+static void test_a_missing_message_names_the_rank(void **state)
+{
+    (void)state;
+    const fault f = {"gradients are not sent", "pp=2", .kind = SKIP, .skip = SEND_GRAD};
+    outcome *out = run_point(f.point, &f);
+    assert_int_equal(out->result, E_PEER);
+    assert_non_null(strstr(out->error, "rank 1"));
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_broken_is_noticed),
+        cmocka_unit_test(test_a_missing_message_names_the_rank),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
