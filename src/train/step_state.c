@@ -336,6 +336,8 @@ static status reduce_slot(trainer *t, const instr *x, float *at, err *e)
         TRY(trainer_await_slot(t, TIERED_GRADIENTS, file, t->stream[STREAM_COMM], e));
         to = (float *)(void *)s->at;
         keep_parts(t, x, at, to, p->optimizer);
+        // Parts on one axis may yet be summands on the other.
+        if (p->gradient != LEVEL_WHOLE) TRY(sum_over_ranks(t, &p->step, x->index, to, e));
         trainer_add_squares(t, x->index, to, p->optimizer, t->stream[STREAM_COMM]);
     } else {
         to = t->gradients + p->bucket[x->index].first[p->gradient];

@@ -103,7 +103,12 @@ static bool take_arguments(suite *s, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (take_switch(s, argv[i])) continue;
-        if (!take_value(s, argv[i], i + 1 < argc ? argv[i + 1] : NULL)) return false;
+        const char *value_of = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!take_value(s, argv[i], value_of)) {
+            fprintf(stderr, "%s %s: unknown, out of range, or no legal point\n", argv[i],
+                    value_of ? value_of : "");
+            return false;
+        }
         i++;
     }
     if (s->chosen) return true;
