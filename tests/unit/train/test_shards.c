@@ -1,0 +1,236 @@
+// test_shards.c -- what each rank holds under zero3 after some steps, against what PyTorch's FSDP2
+// holds after the same steps (tests/golden/make_fsdp2.py): weights, m and v of every parameter, cut
+// over 2, 3 and 4 ranks, unevenly, some with nothing.
+//
+// A parameter that is one tensor in both is compared rank by rank, its shape exactly. Llama's
+// query, key and value (and gate and up) are one parameter here and several in PyTorch, and so are
+// cut elsewhere: their shards are put together in their order, and this rank's rows of that
+// compared.
+#include "golden.h"
+
+#include "comm/world.h"
+#include "train/state.h"
+
+#include <pthread.h>
+
+enum { STEPS = 3, BATCH = 12, MOST_RANKS = 4, PIECES = 3 };
+
+static const char *const PART[STATE_GRADIENT] = {"weight", "m", "v"};
+
+typedef struct run {
+    const char *model;
+    int ranks;
+    world *world;
+    // Of all ranks, under the lock: parameters compared, of them by shape, and without a row.
+    pthread_mutex_t lock;
+    int compared, shaped, empty;
+    char problem[400]; // the first
+} run;
+
+static void say(run *r, const char *line)
+{
+    pthread_mutex_lock(&r->lock);
+    if (!r->problem[0]) snprintf(r->problem, sizeof r->problem, "%.390s", line);
+    pthread_mutex_unlock(&r->lock);
+}
+
+// ---- What PyTorch holds
+
+static const tensor_info *shard_of(const golden *g, int ranks, int rank, state_part part,
+                                   const char *name)
+{
+    char key[200];
+    snprintf(key, sizeof key, "%d.%d.%s.%s", ranks, rank, PART[part], name);
+    return golden_tensor(g, key);
+}
+
+// Its pieces' shards, one after the other: the whole parameter as it lies here.
+static void put_together(const golden *g, int ranks, state_part part, const param_file *piece,
+                         int pieces, float *whole)
+{
+    for (int i = 0; i < pieces; i++)
+        for (int rank = 0; rank < ranks; rank++) {
+            const tensor_info *t = shard_of(g, ranks, rank, part, piece[i].name);
+            memcpy(whole, t->data, t->bytes);
+            whole += t->bytes / sizeof *whole;
+        }
+}
+
+// ---- What this rank holds
+
+typedef struct held {
+    const float *at;
+    span span; // of the whole
+} held;
+
+static held held_part(const trainer *t, state_part part, const plan_row *r)
+{
+    const plan *p = t->plan;
+    const level l = part == STATE_WEIGHT ? p->weight : p->optimizer;
+    const float *array =
+        part == STATE_WEIGHT ? (const float *)(const void *)t->weights : t->moment[part == STATE_V];
+    return (held){array + r->at[l], plan_span(p, r, l, p->at)};
+}
+
+// Gradients of keys' biases are zero but for rounding, of which Adam makes steps of full size.
+static bool is_noise(const char *name, const plan_row *r, int64_t element)
+{
+    return strstr(name, "c_attn.bias") && element >= r->count / 3 && element < 2 * r->count / 3;
+}
+
+static double error_of(const held *h, const char *name, const plan_row *r, const float *whole)
+{
+    double apart = 0, size = 0;
+    for (int64_t i = 0; i < h->span.count; i++) {
+        const double want = whole[h->span.first + i];
+        if (is_noise(name, r, h->span.first + i)) continue;
+        apart += (h->at[i] - want) * (h->at[i] - want);
+        size += want * want;
+    }
+    return sqrt(apart) / (sqrt(size) + 1e-30);
+}
+
+static void compare_shape(run *r, const plan_row *row, const held *h, const tensor_info *want,
+                          const char *name, int rank)
+{
+    char line[400];
+    const int64_t rows = h->span.count / row->cols;
+    if (want->dim[0] == rows && (want->dims == 1 || want->dim[1] == row->cols)) return;
+    snprintf(line, sizeof line, "rank %d of %d has %lld rows of %s, FSDP2 has %lld", rank, r->ranks,
+             (long long)rows, name, (long long)want->dim[0]);
+    say(r, line);
+}
+
+static void compare_param(run *r, const golden *g, const trainer *t, int p, state_part part,
+                          const param_file *piece, int pieces)
+{
+    const plan_row *row = &t->plan->row[p];
+    const int rank = t->o.comm->rank;
+    float *whole = malloc((size_t)row->count * sizeof *whole);
+    const held h = held_part(t, part, row);
+    put_together(g, r->ranks, part, piece, pieces, whole);
+    const double off = error_of(&h, piece->name, row, whole);
+    const double allowed = part == STATE_WEIGHT ? 1e-5 : 1e-4;
+    if (!(off <= allowed)) {
+        char line[400];
+        snprintf(line, sizeof line, "%s of %s on rank %d of %d: relative error %.3g, allowed %.3g",
+                 PART[part], piece->name, rank, r->ranks, off, allowed);
+        say(r, line);
+    }
+    if (pieces == 1)
+        compare_shape(r, row, &h, shard_of(g, r->ranks, rank, part, piece->name), piece->name,
+                      rank);
+    pthread_mutex_lock(&r->lock);
+    r->compared++, r->shaped += pieces == 1, r->empty += h.span.count == 0;
+    pthread_mutex_unlock(&r->lock);
+    free(whole);
+}
+
+static void compare_all(run *r, const golden *g, const trainer *t)
+{
+    param_files files;
+    param_files_make(t->model, F32, &files);
+    for (int i = 0, end; i < files.count; i = end) {
+        for (end = i + 1; end < files.count && files.file[end].param == files.file[i].param;) end++;
+        assert_true(end - i <= PIECES);
+        for (int part = 0; part < STATE_GRADIENT; part++)
+            compare_param(r, g, t, files.file[i].param, (state_part)part, &files.file[i], end - i);
+    }
+    param_files_clear(&files);
+}
+
+// ---- Ranks
+
+static status train(run *r, golden *g, trainer *t, err *e)
+{
+    status result = OK;
+    const float *loss = golden_tensor(g, "losses")->data, *norm = golden_tensor(g, "norms")->data;
+    for (int i = 0; i < STEPS; i++) {
+        step_result s;
+        TRY(trainer_step(t, false, &s, e));
+        if (!(fabs(s.loss - loss[i]) <= 1e-5 * loss[i]))
+            FAIL(E_NUMERIC, "loss of step %d: %.9g, FSDP2 has %.9g", i + 1, s.loss, loss[i]);
+        if (!(fabs(s.grad_norm - norm[i]) <= 1e-4 * norm[i]))
+            FAIL(E_NUMERIC, "norm of step %d: %.9g, FSDP2 has %.9g", i + 1, s.grad_norm, norm[i]);
+    }
+    compare_all(r, g, t);
+done:
+    return result;
+}
+
+typedef struct member {
+    run *r;
+    int rank;
+} member;
+
+static void *work(void *arg)
+{
+    const member *m = arg;
+    golden g = {0};
+    trainer *t = NULL;
+    err why = {0}, *e = &why;
+    status result = OK;
+    golden_open(&g, m->r->model, 1);
+    comm_close(g.comm);
+    g.comm = NULL;
+    TRY(world_attach(m->r->world, m->rank, g.device, &g.comm, e));
+    trainer_options o = golden_options(&g, UPDATE_ADAMW, F32, 1);
+    o.mesh.size[AXIS_DP_REPLICATE] = 1;
+    o.mesh.size[AXIS_DP_SHARD] = m->r->ranks;
+    o.policies.inner = *policy_find("zero3");
+    o.global_batch = BATCH;
+    o.bucket_bytes = 2 << 10; // several
+    TRY(trainer_open(&o, &t, e));
+    TRY(train(m->r, &g, t, e));
+done:
+    if (result != OK) say(m->r, why.text);
+    if (result != OK && g.comm) comm_abort(g.comm, e);
+    trainer_close(t);
+    golden_close(&g);
+    return NULL;
+}
+
+// Returns how many parts of parameters had no row.
+static int compare_with_fsdp2(const char *folder, int ranks)
+{
+    run r = {.model = folder, .ranks = ranks, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t thread[MOST_RANKS];
+    member arg[MOST_RANKS];
+    CHECK(world_open(ranks, true, &r.world, e));
+    for (int i = 0; i < ranks; i++) {
+        arg[i] = (member){&r, i};
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &arg[i]), 0);
+    }
+    for (int i = 0; i < ranks; i++) pthread_join(thread[i], NULL);
+    world_close(r.world);
+    if (r.problem[0]) fail_msg("%s on %d ranks: %s", folder, ranks, r.problem);
+    print_message("%s on %d ranks: %d shards, %d of them by shape, %d empty\n", folder, ranks,
+                  r.compared, r.shaped, r.empty);
+    assert_true(r.shaped > 0 && r.compared >= 3 * ranks);
+    return r.empty;
+}
+
+static void test_gpt2_is_cut_as_fsdp2_cuts_it(void **state)
+{
+    (void)state;
+    compare_with_fsdp2("../fsdp2/gpt2", 2);
+    compare_with_fsdp2("../fsdp2/gpt2", 3);
+    assert_true(compare_with_fsdp2("../fsdp2/gpt2", 4) > 0);
+}
+
+static void test_llama_is_cut_as_fsdp2_cuts_it(void **state)
+{
+    (void)state;
+    compare_with_fsdp2("../fsdp2/llama", 2);
+    compare_with_fsdp2("../fsdp2/llama", 3);
+    assert_true(compare_with_fsdp2("../fsdp2/llama", 4) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt2_is_cut_as_fsdp2_cuts_it),
+        cmocka_unit_test(test_llama_is_cut_as_fsdp2_cuts_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
