@@ -1,0 +1,113 @@
+// planned.h -- plans of small models on any mesh, for the tests of plan.c and plan_moves.c.
+#ifndef TRIREME_TESTS_PARALLEL_PLANNED_H
+#define TRIREME_TESTS_PARALLEL_PLANNED_H
+
+#include "parallel/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PLANNED_PARAMS = 16, PLANNED_BLOCKS = 16 };
+
+// rows x cols (0: a vector), used by block `block` and, where it is not 0, by block `also`.
+typedef struct planned_param {
+    int64_t rows, cols;
+    int block, also;
+    bool tp_split, tp_partial;
+} planned_param;
+
+// Zeros are: one rank, ddp, fp32, one micro-batch, two numbers of optimizer state a weight, buckets
+// of one element, all blocks cost the same, nothing in a file.
+typedef struct planned {
+    int replicate, shard, pp, tp, rank;
+    const char *outer, *inner;
+    planned_param param[PLANNED_PARAMS];
+    int params, blocks;
+    int64_t bucket_bytes;
+    int micros, reshard, chunks;
+    bool no_sync;
+    memory_tier tier[TIERED];
+    dtype compute;
+    const int *split;
+    double cost[PLANNED_BLOCKS];
+} planned;
+
+static int at_least_1(int n)
+{
+    return n ? n : 1;
+}
+
+static status planned_make(const planned *x, plan **out, err *e)
+{
+    static const char *const names[PLANNED_PARAMS] = {"a", "b", "c", "d", "e", "f", "g", "h",
+                                                      "i", "j", "k", "l", "m", "n", "o", "p"};
+    plan_param params[PLANNED_PARAMS] = {{0}};
+    bool uses[PLANNED_PARAMS * PLANNED_BLOCKS] = {false};
+    double cost[PLANNED_BLOCKS];
+    const int size[AXES] = {at_least_1(x->pp), at_least_1(x->replicate), at_least_1(x->shard), 1,
+                            at_least_1(x->tp)};
+    plan_options o = {
+        .rank = x->rank,
+        .policies = {*policy_find(x->outer ? x->outer : "ddp"),
+                     *policy_find(x->inner ? x->inner : "ddp")},
+        .no_sync = x->no_sync,
+        .reshard = x->reshard,
+        .bucket_bytes = x->bucket_bytes ? x->bucket_bytes : 4,
+        .state_tensors = 2,
+        .compute = x->compute,
+        .reduce = F32,
+        .micros = at_least_1(x->micros),
+        .pipeline = x->chunks > 1 ? PIPE_INTERLEAVED : PIPE_1F1B,
+        .virtual_stages = at_least_1(x->chunks),
+        .split = x->split,
+        .cost = cost,
+        .blocks = x->blocks,
+        .uses = uses,
+    };
+    memcpy(o.tier, x->tier, sizeof o.tier);
+    for (int b = 0; b < x->blocks; b++) cost[b] = x->cost[b] > 0 ? x->cost[b] : 1;
+    for (int i = 0; i < x->params; i++) {
+        const planned_param *q = &x->param[i];
+        params[i] = (plan_param){.name = names[i],
+                                 .rows = q->rows,
+                                 .cols = q->cols ? q->cols : 1,
+                                 .is_matrix = q->cols > 0,
+                                 .tp_split = q->tp_split,
+                                 .tp_partial = q->tp_partial};
+        uses[i * x->blocks + q->block] = true;
+        if (q->also) uses[i * x->blocks + q->also] = true;
+    }
+    const int ranks = size[0] * size[1] * size[2] * size[4];
+    if (mesh_make(size, ranks, &o.mesh, e) != OK) return E_USAGE;
+    return plan_make(&o, params, x->params, out, e);
+}
+
+static plan *planned_open(const planned *x)
+{
+    plan *p = NULL;
+    err e = {0};
+    if (planned_make(x, &p, &e) != OK) fail_msg("%s", e.text);
+    return p;
+}
+
+// A model of `blocks` blocks that have a matrix of rows x cols each.
+static __attribute__((unused)) planned planned_blocks(int blocks, int64_t rows, int64_t cols)
+{
+    planned x = {.params = blocks, .blocks = blocks};
+    for (int b = 0; b < blocks; b++) x.param[b] = (planned_param){rows, cols, b, 0, false, false};
+    return x;
+}
+
+// Outer word, inner word, and what a test expects of the pair: all 18 legal ones.
+typedef struct planned_pair {
+    const char *outer, *inner, *expected;
+} planned_pair;
+
+#endif

@@ -1,0 +1,85 @@
+// test_mesh.c -- coordinates of ranks: tp fastest, every rank has its own, sizes must multiply.
+#include "parallel/mesh.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static mesh open_mesh(int pp, int replicate, int shard, int tp)
+{
+    const int size[AXES] = {pp, replicate, shard, 1, tp};
+    mesh m;
+    err e = {0};
+    if (mesh_make(size, pp * replicate * shard * tp, &m, &e) != OK) fail_msg("%s", e.text);
+    return m;
+}
+
+static void test_neighbours_differ_in_tp_first_and_in_pp_last(void **state)
+{
+    (void)state;
+    static const axis order[] = {AXIS_TP, AXIS_DP_SHARD, AXIS_DP_REPLICATE, AXIS_PP};
+    const mesh m = open_mesh(2, 2, 2, 2);
+    for (int i = 0; i < 4; i++)
+        for (int rank = 0; rank < 16; rank++)
+            assert_int_equal(mesh_at(&m, rank, order[i]), rank >> i & 1);
+}
+
+static void test_coordinates_and_ranks_are_each_others_inverse(void **state)
+{
+    (void)state;
+    for (int code = 0; code < 81; code++) {
+        const mesh m =
+            open_mesh(1 + code % 3, 1 + code / 3 % 3, 1 + code / 9 % 3, 1 + code / 27 % 3);
+        for (int rank = 0; rank < m.ranks; rank++) {
+            int at[AXES];
+            for (int a = 0; a < AXES; a++) {
+                at[a] = mesh_at(&m, rank, (axis)a);
+                assert_in_range(at[a], 0, m.size[a] - 1);
+            }
+            assert_int_equal(mesh_rank(&m, at), rank);
+        }
+    }
+}
+
+static void test_data_ranks_are_both_data_parallel_axes(void **state)
+{
+    (void)state;
+    const mesh m = open_mesh(2, 2, 3, 2);
+    int seen[6] = {0};
+    assert_int_equal(mesh_data_ranks(&m), 6);
+    for (int rank = 0; rank < m.ranks; rank++) {
+        const int data = mesh_data_rank(&m, rank);
+        assert_int_equal(data, mesh_at(&m, rank, AXIS_DP_REPLICATE) * 3 +
+                                   mesh_at(&m, rank, AXIS_DP_SHARD));
+        seen[data]++;
+    }
+    // Every part of the batch is read by as many ranks as stages and tensor-parallel parts are.
+    for (int i = 0; i < 6; i++) assert_int_equal(seen[i], 4);
+}
+
+static void test_sizes_that_do_not_make_the_ranks_are_refused(void **state)
+{
+    (void)state;
+    mesh m;
+    err e = {0};
+    assert_int_equal(mesh_make((const int[AXES]){2, 1, 3, 1, 2}, 8, &m, &e), E_USAGE);
+    assert_string_equal(
+        e.text, "pp 2 x dp_replicate 1 x dp_shard 3 x cp 1 x tp 2 make 12 ranks; there are 8");
+    assert_int_equal(mesh_make((const int[AXES]){1, 1, 0, 1, 1}, 0, &m, &e), E_USAGE);
+    assert_string_equal(e.text, "parallel.dp_shard: found 0; valid: 1 or more");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_neighbours_differ_in_tp_first_and_in_pp_last),
+        cmocka_unit_test(test_coordinates_and_ranks_are_each_others_inverse),
+        cmocka_unit_test(test_data_ranks_are_both_data_parallel_axes),
+        cmocka_unit_test(test_sizes_that_do_not_make_the_ranks_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,505 @@
+// test_plan.c -- what lies where: buckets, levels, parts, offsets, stages, shared parameters,
+// bytes; and what a plan refuses.
+#include "unit/parallel/planned.h"
+
+// ---- Buckets
+
+static void expect_buckets(const planned *x, const char *expected)
+{
+    plan *p = planned_open(x);
+    text t = {0};
+    for (int k = 0; k < p->buckets; k++) {
+        const bucket_range *b = &p->bucket[k];
+        text_addf(&t, "%s", k ? " |" : "");
+        for (int i = 0; i < b->rows; i++)
+            text_addf(&t, "%s%s", i || k ? " " : "", p->row[p->order[b->first_row + i]].name);
+        assert_int_equal(b->first_block, p->row[p->order[b->first_row]].block);
+        assert_int_equal(b->last_block, p->row[p->order[b->first_row + b->rows - 1]].block);
+    }
+    assert_string_equal(t.at, expected);
+    text_clear(&t);
+    plan_free(p);
+}
+
+static void test_buckets_are_a_small_first_one_then_up_to_the_cap(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(6, 1024, 256); // 1 MiB of gradients a block
+    x.bucket_bytes = 3 << 20;
+    expect_buckets(&x, "a b | c d e | f");
+    x.bucket_bytes = 100 << 20;
+    expect_buckets(&x, "a b c d e | f");
+    x.bucket_bytes = 1 << 20;
+    expect_buckets(&x, "a | b | c | d | e | f");
+    x.bucket_bytes = 1; // smaller than the small one
+    expect_buckets(&x, "a | b | c | d | e | f");
+    x.param[5].rows = 8; // the small one takes what it needs to be 1 MiB
+    x.bucket_bytes = 3 << 20;
+    expect_buckets(&x, "a | b c d | e f");
+}
+
+static void test_a_bucket_is_whole_blocks(void **state)
+{
+    (void)state;
+    planned x = {.params = 5, .blocks = 3};
+    x.param[0] = (planned_param){8, 4, .block = 0};
+    x.param[1] = (planned_param){8, 0, .block = 0};
+    x.param[2] = (planned_param){8, 4, .block = 1};
+    x.param[3] = (planned_param){8, 0, .block = 1};
+    x.param[4] = (planned_param){8, 4, .block = 2};
+    expect_buckets(&x, "a b | c d | e");
+}
+
+static void test_gathered_weights_travel_block_by_block(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(4, 8, 4);
+    x.bucket_bytes = 100 << 20;
+    x.shard = 2;
+    expect_buckets(&x, "a b c d");
+    x.inner = "zero2"; // gradients in slots, weights whole
+    expect_buckets(&x, "a b c d");
+    x.inner = "zero3";
+    expect_buckets(&x, "a | b | c | d");
+    x.inner = "zero1";
+    x.tier[TIERED_OPTIMIZER] = TIER_FILE;
+    expect_buckets(&x, "a b c d");
+    x.shard = 1;
+    x.tier[TIERED_WEIGHTS] = TIER_FILE;
+    expect_buckets(&x, "a | b | c | d");
+}
+
+// ---- Levels
+
+static char level_letter(level l)
+{
+    return "WIOBG"[l]; // whole, inner, outer, both, group
+}
+
+static void expect_levels(const planned *x, const char *expected)
+{
+    plan *p = planned_open(x);
+    const char word[] = {level_letter(p->weight), level_letter(p->gradient),
+                         level_letter(p->optimizer), '\0'};
+    if (strcmp(word, expected))
+        fail_msg("%s over %s: %s, expected %s", x->outer, x->inner, word, expected);
+    assert_int_equal(p->weight_slots, p->weight != LEVEL_WHOLE);
+    assert_int_equal(p->gradient_slots, p->gradient != LEVEL_WHOLE);
+    plan_free(p);
+}
+
+static void test_levels_follow_from_both_words(void **state)
+{
+    (void)state;
+    static const planned_pair pairs[] = {{"ddp", "ddp", "WWW"},
+                                         {"ddp", "zero1", "WWI"},
+                                         {"ddp", "zero2", "WII"},
+                                         {"ddp", "zero3", "III"},
+                                         {"ddp", "fsdp_no_sync", "IWI"},
+                                         {"zero1", "ddp", "WWO"},
+                                         {"zero1", "zero1", "WWB"},
+                                         {"zero1", "zero2", "WIB"},
+                                         {"zero1", "zero3", "IIB"},
+                                         {"zero1", "fsdp_no_sync", "IWB"},
+                                         {"zero2", "ddp", "WOO"},
+                                         {"zero2", "zero2", "WBB"},
+                                         {"zero2", "zero3", "IBB"},
+                                         {"zero3", "ddp", "OOO"},
+                                         {"zero3", "zero3", "BBB"},
+                                         {"fsdp_no_sync", "ddp", "OWO"},
+                                         {"fsdp_no_sync", "zero3", "BIB"},
+                                         {"fsdp_no_sync", "fsdp_no_sync", "BWB"}};
+    for (size_t i = 0; i < 18; i++) {
+        planned x = planned_blocks(2, 8, 4);
+        x.replicate = x.shard = 2;
+        x.outer = pairs[i].outer, x.inner = pairs[i].inner;
+        expect_levels(&x, pairs[i].expected);
+        // Summed over micro-batches first, gradients are whole; reduced after each, they are not.
+        char summed[] = {pairs[i].expected[0], 'W', pairs[i].expected[2], '\0'};
+        x.micros = 2;
+        expect_levels(&x, pairs[i].expected);
+        x.no_sync = true;
+        expect_levels(&x, summed);
+        x.micros = 1;
+        expect_levels(&x, pairs[i].expected);
+    }
+}
+
+static void test_an_axis_of_one_rank_cuts_nothing(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(2, 8, 4);
+    x.outer = x.inner = "zero3";
+    expect_levels(&x, "WWW");
+    x.shard = 2;
+    expect_levels(&x, "III");
+    x.shard = 1, x.replicate = 2;
+    expect_levels(&x, "OOO");
+}
+
+// ---- Parts
+
+static void expect_parts(planned x, int64_t rows, level l, const char *expected)
+{
+    text t = {0};
+    x.params = x.blocks = 1;
+    x.param[0] = (planned_param){rows, 4, .block = 0};
+    const int ranks = at_least_1(x.replicate) * at_least_1(x.shard);
+    for (x.rank = 0; x.rank < ranks; x.rank++) {
+        plan *p = planned_open(&x);
+        const span s = plan_span(p, &p->row[0], l, p->at);
+        assert_int_equal(s.first % 4, 0);
+        assert_int_equal(s.count % 4, 0);
+        text_addf(&t, "%s%d+%d", x.rank ? " " : "", (int)s.first / 4, (int)s.count / 4);
+        plan_free(p);
+    }
+    assert_string_equal(t.at, expected);
+    text_clear(&t);
+}
+
+static void test_parts_are_cut_as_torch_chunk_cuts(void **state)
+{
+    (void)state;
+    const planned four = {.shard = 4, .inner = "zero3"};
+    expect_parts(four, 8, LEVEL_INNER, "0+2 2+2 4+2 6+2");
+    expect_parts(four, 10, LEVEL_INNER, "0+3 3+3 6+3 9+1");
+    expect_parts(four, 5, LEVEL_INNER, "0+2 2+2 4+1 5+0"); // the last has nothing
+    expect_parts(four, 1, LEVEL_INNER, "0+1 1+0 1+0 1+0");
+    expect_parts(four, 10, LEVEL_WHOLE, "0+10 0+10 0+10 0+10");
+    expect_parts((planned){.replicate = 4, .outer = "zero3"}, 10, LEVEL_OUTER, "0+3 3+3 6+3 9+1");
+}
+
+static void test_parts_of_parts_are_cut_from_the_inner_part(void **state)
+{
+    (void)state;
+    const planned x = {.replicate = 2, .shard = 2, .outer = "zero3", .inner = "zero3"};
+    // dp_shard is the faster axis: rank 1 is the inner axis' second.
+    expect_parts(x, 10, LEVEL_BOTH, "0+3 5+3 3+2 8+2");
+    expect_parts(x, 10, LEVEL_INNER, "0+5 5+5 0+5 5+5");
+    expect_parts(x, 10, LEVEL_OUTER, "0+5 0+5 5+5 5+5");
+    expect_parts(x, 3, LEVEL_BOTH, "0+1 2+1 1+1 3+0");
+}
+
+static void test_neighbours_keep_parts_of_their_group(void **state)
+{
+    (void)state;
+    planned x = {.shard = 4, .inner = "zero3", .reshard = 2};
+    expect_parts(x, 10, LEVEL_GROUP, "0+5 5+5 0+5 5+5");
+    x.params = x.blocks = 1, x.param[0] = (planned_param){16, 4, .block = 0};
+    plan *p = planned_open(&x);
+    assert_true(p->keeps_parts);
+    assert_int_equal(p->bytes[BYTES_WEIGHTS], 4 * (16 + 32)); // a fourth, and a half
+    plan_free(p);
+    static const int others[] = {0, 1, 4}; // kept whole, released, and parts that they have anyway
+    for (int i = 0; i < 3; i++) {
+        x.reshard = others[i];
+        p = planned_open(&x);
+        assert_false(p->keeps_parts);
+        plan_free(p);
+    }
+}
+
+// ---- Offsets
+
+static void test_a_parameter_lies_at_the_same_offset_on_every_rank(void **state)
+{
+    (void)state;
+    planned x = {.params = 4, .blocks = 3, .replicate = 2, .shard = 3, .inner = "zero3"};
+    x.outer = "zero3";
+    x.param[0] = (planned_param){7, 5, .block = 0};
+    x.param[1] = (planned_param){11, 0, .block = 0};
+    x.param[2] = (planned_param){1, 9, .block = 1};
+    x.param[3] = (planned_param){4, 4, .block = 2};
+    plan *first = planned_open(&x);
+    for (x.rank = 1; x.rank < 6; x.rank++) {
+        plan *p = planned_open(&x);
+        for (int l = 0; l < LEVEL_GROUP; l++) {
+            assert_int_equal(p->elements[l], first->elements[l]);
+            for (int i = 0; i < p->rows; i++)
+                assert_int_equal(p->row[i].at[l], first->row[i].at[l]);
+        }
+        plan_free(p);
+    }
+    plan_free(first);
+}
+
+static void expect_packed(const plan *p, level l, int64_t bucket_align)
+{
+    int64_t at = 0;
+    for (int k = 0; k < p->buckets; k++) {
+        const bucket_range *b = &p->bucket[k];
+        assert_int_equal(b->first[l], at);
+        assert_int_equal(at % bucket_align, 0);
+        for (int i = 0; i < b->rows; i++) {
+            const plan_row *r = &p->row[p->order[b->first_row + i]];
+            assert_true(r->at[l] >= at && r->at[l] < at + BUCKET_ALIGN);
+            assert_int_equal(r->at[l] % BUCKET_ALIGN, 0);
+            at = r->at[l] + plan_span(p, r, l, p->at).count;
+        }
+        assert_true(b->first[l] + b->count[l] >= at);
+        at = b->first[l] + b->count[l];
+    }
+    assert_int_equal(p->elements[l], at);
+}
+
+static void test_arrays_are_packed_but_for_the_alignment_of_starts(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(5, 7, 3);
+    x.shard = 2, x.inner = "zero3";
+    plan *p = planned_open(&x);
+    expect_packed(p, LEVEL_WHOLE, BUCKET_ALIGN);
+    expect_packed(p, LEVEL_INNER, BUCKET_ALIGN);
+    plan_free(p);
+    x.tier[TIERED_OPTIMIZER] = TIER_FILE; // whole pages
+    p = planned_open(&x);
+    expect_packed(p, LEVEL_WHOLE, FILE_ALIGN);
+    expect_packed(p, LEVEL_INNER, FILE_ALIGN);
+    plan_free(p);
+}
+
+// ---- Stages
+
+static void expect_stages(const planned *x, const char *expected)
+{
+    plan *p = planned_open(x);
+    text t = {0};
+    for (int k = 0; k < p->parts; k++)
+        text_addf(&t, "%s%d-%d", k ? " " : "", p->part[k], p->part[k + 1] - 1);
+    assert_string_equal(t.at, expected);
+    for (int b = 0; b < x->blocks; b++) {
+        const int part = plan_part_of(p, b);
+        assert_true(p->part[part] <= b && b < p->part[part + 1]);
+        assert_int_equal(plan_stage_of(p, b), part % p->o.mesh.size[AXIS_PP]);
+        assert_int_equal(plan_has_block(p, b), plan_stage_of(p, b) == p->at[AXIS_PP]);
+    }
+    text_clear(&t);
+    plan_free(p);
+}
+
+static void test_stages_are_as_given_or_balanced(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(6, 8, 4);
+    expect_stages(&x, "0-5");
+    x.pp = 2;
+    expect_stages(&x, "0-2 3-5");
+    x.cost[4] = 3, x.cost[5] = 2;
+    expect_stages(&x, "0-3 4-5");
+    x.split = (const int[]){1, 5};
+    expect_stages(&x, "0-0 1-5");
+    x.split = (const int[]){1, 3}; // without the first and the last block
+    expect_stages(&x, "0-1 2-5");
+    x.pp = 3, x.rank = 1;
+    x.split = NULL, x.cost[5] = 1;
+    expect_stages(&x, "0-1 2-3 4-5");
+    x.pp = 2, x.chunks = 3; // chunk c of stage s is part 2c + s
+    x.split = (const int[]){1, 1, 1, 1, 1, 1};
+    expect_stages(&x, "0-0 1-1 2-2 3-3 4-4 5-5");
+}
+
+static void test_a_stage_has_the_parameters_of_its_blocks(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(4, 8, 4);
+    x.pp = 2, x.rank = 1;
+    expect_buckets(&x, "c | d");
+    plan *p = planned_open(&x);
+    assert_int_equal(p->here, 2);
+    assert_int_equal(p->row[0].bucket, -1);
+    assert_int_equal(p->row[0].stage, 0);
+    assert_int_equal(p->row[3].stage, 1);
+    assert_int_equal(p->elements[LEVEL_WHOLE], 64);
+    assert_true(plan_block_uses(p, 2, 0) && plan_block_uses(p, 3, 1));
+    assert_false(plan_block_uses(p, 3, 0) || plan_block_uses(p, 0, 0));
+    assert_false(plan_ties_stages(p));
+    plan_free(p);
+}
+
+// ---- Shared parameters
+
+static void test_the_first_and_the_last_stage_may_share(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(4, 8, 4);
+    x.param[0].also = 3;
+    x.pp = 2;
+    for (x.rank = 0; x.rank < 2; x.rank++) {
+        plan *p = planned_open(&x);
+        const plan_row *r = &p->row[0];
+        assert_true(r->tied && plan_ties_stages(p));
+        assert_true(r->bucket >= 0);
+        assert_int_equal(r->counted, x.rank == 0); // in the norm, once
+        assert_int_equal(r->block, x.rank == 0 ? 0 : 3);
+        assert_int_equal(r->twin, -1);
+        assert_false(p->row[2].tied);
+        plan_free(p);
+    }
+    x.rank = 1;
+    expect_buckets(&x, "c | a d"); // where this stage first uses it
+}
+
+static void test_two_uses_on_a_stage_are_summed_apart_over_micro_batches(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(4, 8, 4);
+    x.param[1].also = 3;
+    x.micros = 2;
+    plan *p = planned_open(&x); // reduced after each micro-batch: no need
+    assert_int_equal(p->twins, 0);
+    plan_free(p);
+    x.no_sync = true;
+    p = planned_open(&x);
+    assert_int_equal(p->row[1].twin, 0);
+    assert_int_equal(p->row[0].twin, -1);
+    assert_int_equal(p->twins, 32);
+    assert_int_equal(p->bytes[BYTES_GRADIENTS], 4 * (4 * 32 + 32));
+    assert_true(plan_block_uses(p, 1, 1) && plan_block_uses(p, 3, 1));
+    assert_false(plan_block_uses(p, 2, 1));
+    plan_free(p);
+}
+
+static void test_the_norm_counts_every_parameter_once_over_tensor_parallel_ranks(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(3, 8, 4);
+    x.tp = 2;
+    x.param[0].tp_split = true;
+    x.param[1].tp_partial = true;
+    for (x.rank = 0; x.rank < 2; x.rank++) {
+        plan *p = planned_open(&x);
+        assert_true(p->row[0].counted);
+        assert_int_equal(p->row[1].counted, x.rank == 0);
+        assert_int_equal(p->row[2].counted, x.rank == 0);
+        assert_true(p->row[1].tp_partial && !p->row[2].tp_partial);
+        plan_free(p);
+    }
+}
+
+// ---- Bytes
+
+static void expect_bytes(const planned *x, uint64_t weights, uint64_t master, uint64_t gradients,
+                         uint64_t optimizer, uint64_t file)
+{
+    plan *p = planned_open(x);
+    assert_int_equal(p->bytes[BYTES_WEIGHTS], weights);
+    assert_int_equal(p->bytes[BYTES_MASTER], master);
+    assert_int_equal(p->bytes[BYTES_GRADIENTS], gradients);
+    assert_int_equal(p->bytes[BYTES_OPTIMIZER], optimizer);
+    assert_int_equal(p->tier_bytes[TIER_FILE], file);
+    assert_int_equal(plan_bytes(p), weights + master + gradients + optimizer);
+    plan_free(p);
+}
+
+static void test_state_bytes_are_the_formulas_of_each_policy(void **state)
+{
+    (void)state;
+    enum { N = 4 * 64 * 128 }; // a fourth of a block is a page of the file
+    planned x = planned_blocks(4, 64, 128);
+    x.shard = 4;
+    expect_bytes(&x, 4 * N, 0, 4 * N, 8 * N, 0);
+    x.compute = BF16;
+    expect_bytes(&x, 2 * N, 4 * N, 4 * N, 8 * N, 0);
+    x.inner = "zero1";
+    expect_bytes(&x, 2 * N, N, 4 * N, 2 * N, 0);
+    x.inner = "zero2";
+    expect_bytes(&x, 2 * N, N, N, 2 * N, 0);
+    x.inner = "zero3";
+    expect_bytes(&x, N / 2, N, N, 2 * N, 0);
+    x.tier[TIERED_OPTIMIZER] = TIER_FILE; // with it the master copy
+    expect_bytes(&x, N / 2, 0, N, 0, 3 * N);
+    x.tier[TIERED_GRADIENTS] = x.tier[TIERED_WEIGHTS] = TIER_FILE;
+    expect_bytes(&x, 0, 0, 0, 0, 4 * N + N / 2);
+}
+
+static void test_the_host_tier_is_the_devices_own_memory(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(1, 64, 64);
+    x.tier[TIERED_OPTIMIZER] = TIER_HOST;
+    plan *p = planned_open(&x);
+    assert_int_equal(p->bytes[BYTES_OPTIMIZER], 8 * 64 * 64);
+    assert_int_equal(p->tier_bytes[TIER_HOST], 8 * 64 * 64);
+    assert_int_equal(p->tier_bytes[TIER_FILE], 0);
+    plan_free(p);
+}
+
+// ---- Refusals
+
+static void expect_refused(const planned *x, const char *says)
+{
+    plan *p = NULL;
+    err e = {0};
+    assert_int_equal(planned_make(x, &p, &e), E_USAGE);
+    assert_string_equal(e.text, says);
+    assert_null(p);
+}
+
+static void test_what_excludes_each_other_is_refused_in_one_line(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(6, 8, 4);
+    x.replicate = x.shard = 2;
+    x.outer = "zero3", x.inner = "zero1";
+    expect_refused(&x, "parallel.dp: zero3 over dp_replicate shards weights, zero1 over dp_shard "
+                       "does not; valid: shard them on dp_shard too, or nothing there (ddp)");
+    x.outer = "ddp";
+    x.tier[TIERED_WEIGHTS] = TIER_FILE;
+    expect_refused(&x, "parallel.offload.weights: file needs weights that are sharded as the "
+                       "optimizer's state is; valid: parallel.dp zero3, or device");
+    x.tier[TIERED_WEIGHTS] = TIER_DEVICE, x.tier[TIERED_GRADIENTS] = TIER_FILE;
+    x.micros = 2;
+    expect_refused(&x, "parallel.offload.gradients: file cannot be added to in every micro-batch; "
+                       "valid: parallel.no_sync true, one micro-batch a step, or device");
+    x.micros = 1, x.outer = "zero1", x.inner = "zero2";
+    expect_refused(&x, "parallel.offload.gradients: file needs gradients that are whole, or "
+                       "sharded as the optimizer's state is; valid: one word for both axes, or "
+                       "device");
+    x = planned_blocks(6, 8, 4);
+    x.shard = 4, x.inner = "zero3", x.reshard = 3;
+    expect_refused(&x, "parallel.reshard_after_forward: 3 neighbours do not divide 4 ranks on "
+                       "dp_shard; valid: true, false, or a divisor");
+}
+
+static void test_stages_that_cannot_be_cut_are_refused_in_one_line(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(6, 8, 4);
+    x.pp = 2;
+    x.split = (const int[]){2, 3};
+    expect_refused(&x, "parallel.split: 5 blocks in all; valid: 6, or 4 without the first and the "
+                       "last block");
+    x.split = NULL, x.pp = 7;
+    expect_refused(&x, "parallel.pp x parallel.virtual_stages: found 7 parts for a model of 6 "
+                       "blocks; valid: 1 to 6");
+    x.pp = 3;
+    x.param[0].also = 2;
+    expect_refused(&x, "parameter a is shared by blocks on stages 0 to 1; valid: on one stage, or "
+                       "on the first and the last");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_buckets_are_a_small_first_one_then_up_to_the_cap),
+        cmocka_unit_test(test_a_bucket_is_whole_blocks),
+        cmocka_unit_test(test_gathered_weights_travel_block_by_block),
+        cmocka_unit_test(test_levels_follow_from_both_words),
+        cmocka_unit_test(test_an_axis_of_one_rank_cuts_nothing),
+        cmocka_unit_test(test_parts_are_cut_as_torch_chunk_cuts),
+        cmocka_unit_test(test_parts_of_parts_are_cut_from_the_inner_part),
+        cmocka_unit_test(test_neighbours_keep_parts_of_their_group),
+        cmocka_unit_test(test_a_parameter_lies_at_the_same_offset_on_every_rank),
+        cmocka_unit_test(test_arrays_are_packed_but_for_the_alignment_of_starts),
+        cmocka_unit_test(test_stages_are_as_given_or_balanced),
+        cmocka_unit_test(test_a_stage_has_the_parameters_of_its_blocks),
+        cmocka_unit_test(test_the_first_and_the_last_stage_may_share),
+        cmocka_unit_test(test_two_uses_on_a_stage_are_summed_apart_over_micro_batches),
+        cmocka_unit_test(test_the_norm_counts_every_parameter_once_over_tensor_parallel_ranks),
+        cmocka_unit_test(test_state_bytes_are_the_formulas_of_each_policy),
+        cmocka_unit_test(test_the_host_tier_is_the_devices_own_memory),
+        cmocka_unit_test(test_what_excludes_each_other_is_refused_in_one_line),
+        cmocka_unit_test(test_stages_that_cannot_be_cut_are_refused_in_one_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+// test_policy.c -- the words, and which of their pairs may stand on two axes.
+#include "parallel/policy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_a_word_says_how_three_states_are_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *word;
+    } cases[] = {{"ddp", "WPW"},
+                 {"zero1", "WPS"},
+                 {"zero2", "WSS"},
+                 {"zero3", "SSS"},
+                 {"fsdp_no_sync", "SPS"}};
+    for (size_t i = 0; i < 5; i++) {
+        const policy *p = policy_find(cases[i].name);
+        assert_non_null(p);
+        assert_ptr_equal(p, policy_at(i));
+        const char word[] = {placement_letter(p->weight), placement_letter(p->gradient),
+                             placement_letter(p->optimizer), '\0'};
+        assert_string_equal(word, cases[i].word);
+    }
+    assert_null(policy_at(5));
+}
+
+static void test_other_systems_words_are_not_known_here(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"", "fsdp", "FULL_SHARD", "DDP", "zero", "zero4", "3"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) assert_null(policy_find(others[i]));
+}
+
+// Outer (dp_replicate) by row, inner (dp_shard) by column; '-' is refused.
+static const char *const NAMES[] = {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"};
+static const char *const LEGAL[] = {
+    "+++++", // ddp
+    "+++++", // zero1
+    "+-++-", // zero2: gradients of zero1 and fsdp_no_sync are not sharded inside
+    "+--+-", // zero3: and weights of zero2 are not
+    "+--++", // fsdp_no_sync
+};
+
+static policies pair_of(int outer, int inner)
+{
+    return (policies){*policy_find(NAMES[outer]), *policy_find(NAMES[inner])};
+}
+
+static void test_18_of_25_pairs_are_legal(void **state)
+{
+    (void)state;
+    int legal = 0;
+    for (int o = 0; o < 5; o++)
+        for (int i = 0; i < 5; i++) {
+            const policies p = pair_of(o, i);
+            err e = {0};
+            const status s = policies_check(&p, &e);
+            if ((s == OK) != (LEGAL[o][i] == '+'))
+                fail_msg("%s over %s: %s", NAMES[o], NAMES[i], s == OK ? "legal" : e.text);
+            assert_true(s == OK || s == E_USAGE);
+            legal += s == OK;
+        }
+    assert_int_equal(legal, 18);
+}
+
+static void expect_refused(int outer, int inner, const char *says)
+{
+    const policies p = pair_of(outer, inner);
+    err e = {0};
+    assert_int_equal(policies_check(&p, &e), E_USAGE);
+    assert_string_equal(e.text, says);
+}
+
+static void test_a_refusal_names_the_pair_and_the_state(void **state)
+{
+    (void)state;
+    expect_refused(2, 1,
+                   "parallel.dp: zero2 over dp_replicate shards gradients, zero1 over dp_shard "
+                   "does not; valid: shard them on dp_shard too, or nothing there (ddp)");
+    expect_refused(3, 2,
+                   "parallel.dp: zero3 over dp_replicate shards weights, zero2 over dp_shard does "
+                   "not; valid: shard them on dp_shard too, or nothing there (ddp)");
+    // The rule itself, where no word has it: optimizer state.
+    const policies p = {{"outer", WHOLE, PARTIAL, SHARDED}, {"inner", WHOLE, SHARDED, WHOLE}};
+    err e = {0};
+    assert_int_equal(policies_check(&p, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "shards optimizer state"));
+}
+
+static void test_no_sync_keeps_gradients_as_whole_summands(void **state)
+{
+    (void)state;
+    for (int o = 0; o < 5; o++)
+        for (int i = 0; i < 5; i++) {
+            const policies was = pair_of(o, i), now = policies_no_sync(was);
+            assert_int_equal(now.outer.gradient, PARTIAL);
+            assert_int_equal(now.inner.gradient, PARTIAL);
+            assert_int_equal(now.inner.weight, was.inner.weight);
+            assert_int_equal(now.outer.optimizer, was.outer.optimizer);
+        }
+}
+
+static void test_the_table_of_placements_is_the_designs(void **state)
+{
+    (void)state;
+    static const transition table[PLACEMENTS][PLACEMENTS] = {
+        {MOVE_NOTHING, MOVE_ILLEGAL, MOVE_TAKE_PART},
+        {MOVE_ALL_REDUCE, MOVE_NOTHING, MOVE_REDUCE_SCATTER},
+        {MOVE_ALL_GATHER, MOVE_ILLEGAL, MOVE_NOTHING}};
+    for (int from = 0; from < PLACEMENTS; from++)
+        for (int to = 0; to < PLACEMENTS; to++)
+            assert_int_equal(placement_move((placement)from, (placement)to), table[from][to]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_word_says_how_three_states_are_kept),
+        cmocka_unit_test(test_other_systems_words_are_not_known_here),
+        cmocka_unit_test(test_18_of_25_pairs_are_legal),
+        cmocka_unit_test(test_a_refusal_names_the_pair_and_the_state),
+        cmocka_unit_test(test_no_sync_keeps_gradients_as_whole_summands),
+        cmocka_unit_test(test_the_table_of_placements_is_the_designs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
