@@ -13,6 +13,7 @@ struct job;
 // Each runs one command and returns the process's exit code; argv[0] is the command's name.
 int cmd_train(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_generate(int argc, char **argv);
 int cmd_eval(int argc, char **argv);

@@ -16,6 +16,7 @@ static const command commands[] = {
     {"train", cmd_train, "train a model: trireme train JOB.yaml [--key value ...]"},
     {"explain", cmd_explain,
      "every effective value of a job and its origin, the plan, the schedule"},
+    {"plan", cmd_plan, "memory and traffic of a job under every strategy, and what fits"},
     {"data", cmd_data, "text to token shards: trireme data prepare | inspect"},
     {"generate", cmd_generate, "sample text from a model folder"},
     {"eval", cmd_eval, "loss and perplexity of a model folder on a job's validation set"},

@@ -17,7 +17,10 @@ static status log_the_start(run *r, err *e)
 {
     const job *j = r->job;
     const plan *p = trainer_get_plan(r->session.trainer);
-    text strategy = {0};
+    text strategy = {0}, note = {0};
+    const char *notes[] = {r->start->inputs.fit, trainer_note(r->session.trainer)};
+    for (int i = 0; i < 2; i++)
+        if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
     monitor_axis axes[AXES];
     plan_print_policy(p, &strategy);
     for (int a = 0; a < AXES; a++) axes[a] = (monitor_axis){axis_name((axis)a), p->o.mesh.size[a]};
@@ -36,9 +39,10 @@ static status log_the_start(run *r, err *e)
                        .steps = j->train.steps,
                        .tokens_per_step = j->train.global_batch * j->data.seq_len,
                        .resumed_from = r->start->resume ? (int64_t)r->start->resume_step : -1,
-                       .note = trainer_note(r->session.trainer)};
+                       .note = note.at};
     status result = log_start(r->log, &s, e);
     text_clear(&strategy);
+    text_clear(&note);
     return result;
 }
 
@@ -56,6 +60,7 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     TRY(log_the_start(r, e));
     // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
     const char *note = trainer_note(r->session.trainer);
+    if (s->inputs.fit) fprintf(stderr, "trireme: %s\n", s->inputs.fit);
     if (note) fprintf(stderr, "trireme: %s\n", note);
     if (s->resume) progress_note(&r->progress, "goes on from %s", s->resume);
 done:

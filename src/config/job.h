@@ -67,7 +67,7 @@ typedef struct job {
         int virtual_stages;
         int *split; // layers of each part of the pipeline, pp x virtual_stages of them; NULL = auto
         size_t splits;
-        int *blocks; // the same in blocks of the model: with embedding and head
+        int *blocks;               // the same in blocks of the model: with embedding and head
         int reshard_after_forward; // 0 no, 1 yes, K: to parts among K neighbours
         char *recompute;
         memory_tier tier[TIERED];
@@ -126,6 +126,12 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
 status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
 // steps from epochs or tokens, once the number of samples is known; fills lr.total_steps.
 status job_resolve_steps(job *j, uint64_t samples, err *e);
+
+// `changed` is a plain copy of j with other values in some keys. What differs, as arguments:
+// "--train.micro_batch 2 --parallel.dp zero2"; nothing where nothing does.
+void job_describe_changes(const job *j, const job *changed, text *out);
+// Makes them j's own; explain names `who` (a literal) as their origin.
+status job_take_changes(job *j, const job *changed, const char *who, err *e);
 
 // Complete: `trireme train out/job.yaml` repeats the run from any folder, and writing what was read
 // back gives the same bytes.

@@ -73,6 +73,7 @@ static status check_split(job *j, err *e)
         REFUSE("parallel.split", "found %zu numbers; valid: %d, for pp %d x virtual_stages %d",
                j->parallel.splits, parts, j->parallel.pp,
                j->parallel.pp > 1 ? j->parallel.virtual_stages : 1);
+    free(j->parallel.blocks); // of an earlier check
     j->parallel.blocks = calloc(j->parallel.splits, sizeof *j->parallel.blocks);
     if (!j->parallel.blocks) FAIL(E_IO, "out of memory");
     for (size_t i = 0; i < j->parallel.splits; i++)

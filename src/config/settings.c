@@ -73,6 +73,8 @@ void setting_describe(const job_values *v, const setting *s, text *out)
 {
     if (s->from == ORIGIN_FILE)
         text_addf(out, "%s:%d", v->file, s->line);
+    else if (s->from == ORIGIN_OTHER)
+        text_add(out, s->who);
     else
         text_add(out, s->from == ORIGIN_COMMAND_LINE ? "command line" : "default");
     if (s->note) text_addf(out, " (%s)", s->note);
@@ -278,5 +280,16 @@ status settings_read_args(job_values *v, int argc, char *const *argv, const char
     }
 done:
     text_clear(&path);
+    return result;
+}
+
+status settings_change(job_values *v, const char *path, const char *value, const char *who, err *e)
+{
+    status result = OK;
+    setting *s = &v->rows[key_index(path)];
+    TRY(read_option(v, path, value, e));
+    s->from = ORIGIN_OTHER;
+    s->who = who;
+done:
     return result;
 }

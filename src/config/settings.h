@@ -6,13 +6,19 @@
 #include "config/keys.h"
 #include "config/node.h"
 
-typedef enum setting_origin { ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_COMMAND_LINE } setting_origin;
+typedef enum setting_origin {
+    ORIGIN_DEFAULT,
+    ORIGIN_FILE,
+    ORIGIN_COMMAND_LINE,
+    ORIGIN_OTHER
+} setting_origin;
 
 typedef struct setting {
     char *path;
     const node *value; // borrowed from a tree; NULL: not given
     setting_origin from;
     int line;         // of the file
+    const char *who;  // ORIGIN_OTHER: who says so; a literal
     const char *note; // what was made of it, when that is not what was said; a literal, or NULL
 } setting;
 
@@ -36,6 +42,9 @@ void settings_free(job_values *v); // NULL allowed
 status settings_read_file(job_values *v, err *e);
 status settings_read_args(job_values *v, int argc, char *const *argv, const char **resume,
                           bool *quiet, err *e);
+
+// A row's value, as it would be given on the command line, on top of what is there.
+status settings_change(job_values *v, const char *path, const char *value, const char *who, err *e);
 
 const setting *settings_of(const job_values *v, const char *path); // a row's; path must be one
 bool setting_is_given(const setting *s);

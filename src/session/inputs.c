@@ -1,8 +1,8 @@
 // inputs.c -- what a job reads, opened and checked before anything starts; and the sizes that
-// follow from it: batch, steps, memory. See session.h.
+// follow from it: batch, steps, memory (fit.c). See session.h.
 #include "base/file.h"
-#include "base/proc.h"
 #include "session/checked.h"
+#include "session/fit.h"
 #include "session/session.h"
 
 #include <stdio.h>
@@ -52,88 +52,40 @@ done:
     return result;
 }
 
-// Bytes that this job may use on each rank.
-static uint64_t memory_budget(const job *j, int ranks)
-{
-    if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
-    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)ranks;
-}
-
-static status plan_total(const job *j, const inputs *in, int ranks, text *breakdown,
-                         uint64_t *bytes, err *e)
+// Everything but memory and schedule. A micro-batch that is left open is the largest there is.
+static status open_all(job *j, const own_inputs *own, inputs *out, err *e)
 {
     status result = OK;
-    trainer_options o;
-    plan *p = NULL;
-    schedule s = {0};
-    uint64_t params;
-    double flops;
-    TRY(session_options(j, in, ranks, &o, e));
-    TRY(trainer_plan(&o, &p, &s, &params, &flops, e));
-    *bytes = plan_bytes(p);
-    for (int c = 0; breakdown && c < CATEGORIES; c++) {
-        char size[24];
-        text_bytes(size, (double)p->bytes[c]);
-        if (p->bytes[c] > 0)
-            text_addf(breakdown, "%s%s %s", breakdown->bytes ? ", " : "",
-                      category_name((category)c), size);
-    }
+    model_limits limits;
+    *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
+                    .config = own->family ? own->config : &j->model.config};
+    TRY(device_check(j->launch.device, &(device_options){0}, e));
+    TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));
+    TRY(open_model(j, out, &limits, e));
+    TRY(open_all_data(j, own, out, limits, e));
+    TRY(job_resolve_steps(j, out->train->samples, e));
 done:
-    plan_free(p);
-    schedule_clear(&s);
-    return result;
-}
-
-// The largest micro-batch that fits, of those that the batch rule allows.
-static status choose_micro_batch(job *j, const inputs *in, int ranks, err *e)
-{
-    status result = OK;
-    for (;;) {
-        uint64_t bytes;
-        TRY(plan_total(j, in, ranks, NULL, &bytes, e));
-        if (bytes <= memory_budget(j, ranks) || j->train.micro_batch == 1) break;
-        int64_t limit = j->train.micro_batch - 1;
-        j->train.micro_batch = 0;
-        TRY(job_solve_batch(j, ranks, limit, e));
-    }
-done:
-    return result;
-}
-
-static status check_fit(job *j, const inputs *in, int ranks, err *e)
-{
-    status result = OK;
-    text breakdown = {0};
-    uint64_t bytes, budget = memory_budget(j, ranks);
-    char need[24], have[24];
-    TRY(plan_total(j, in, ranks, &breakdown, &bytes, e));
-    text_bytes(need, (double)bytes);
-    text_bytes(have, (double)budget);
-    if (bytes > budget)
-        FAIL(E_FIT, "the job needs %s on each of %d ranks (%s); memory.budget is %s%s", need, ranks,
-             breakdown.at, have,
-             j->train.micro_batch > 1 ? "; a smaller train.micro_batch needs less" : "");
-done:
-    text_clear(&breakdown);
     return result;
 }
 
 status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
 {
     status result = OK;
-    int ranks = j->launch.ranks;
-    bool choose = j->train.micro_batch == 0;
-    model_limits limits;
-    *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
-                    .config = own->family ? own->config : &j->model.config};
-    TRY(device_check(j->launch.device, &(device_options){0}, e));
-    TRY(job_solve_batch(j, ranks, INT64_MAX, e));
-    TRY(open_model(j, out, &limits, e));
-    TRY(open_all_data(j, own, out, limits, e));
-    TRY(job_resolve_steps(j, out->train->samples, e));
-    if (choose) TRY(choose_micro_batch(j, out, ranks, e));
-    TRY(check_fit(j, out, ranks, e));
-    TRY(session_prove(j, out, ranks, e));
+    const bool choose = j->train.micro_batch == 0;
+    TRY(open_all(j, own, out, e));
+    TRY(fit_job(j, out, choose, &out->fit, e));
+    TRY(session_prove(j, out, j->launch.ranks, e));
+done:
+    if (result != OK) inputs_close(out);
+    return result;
+}
+
+status inputs_open_to_plan(job *j, inputs *out, err *e)
+{
+    status result = OK;
+    const bool choose = j->train.micro_batch == 0;
+    TRY(open_all(j, &(own_inputs){.family = NULL}, out, e));
+    if (choose) TRY(fit_micro_batch(j, out, e));
 done:
     if (result != OK) inputs_close(out);
     return result;
@@ -150,5 +102,6 @@ void inputs_close(inputs *in)
     dataset_close(in->valid);
     safetensors_close(in->weights);
     free(in->tokenizer_folder);
+    free(in->fit);
     *in = (inputs){0};
 }

@@ -23,6 +23,7 @@ typedef struct inputs {
     dataset *train, *valid; // valid NULL when the job has none
     safetensors *weights;   // NULL when they are drawn
     char *tokenizer_folder; // whose tokenizer files a checkpoint copies; NULL for none
+    char *fit;              // what memory.fit changed, in one line to be said aloud; NULL: nothing
 } inputs;
 
 // Opens data sets and weights, solves the batch rule and the number of steps, and checks that the
@@ -32,6 +33,8 @@ status inputs_open(job *j, inputs *out, err *e);
 // The same where the program brings its model or its data. Every id that its data give is checked
 // against the model's tables when it is read.
 status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e);
+// The same for who only wants to know what the job would need: it may be far too large.
+status inputs_open_to_plan(job *j, inputs *out, err *e);
 void inputs_close(inputs *in);
 
 // The trainer's options for this job, without device and communicator: enough for trainer_plan.
@@ -51,6 +54,10 @@ typedef struct explain_options {
 // What `trireme explain` prints: values and origins, a picture of the pipeline where there is one,
 // plan and schedule.
 status session_explain(const job *j, const inputs *in, const explain_options *x, text *out, err *e);
+
+// What `trireme plan` prints: memory of the largest rank and bytes sent in a step, as the job is
+// and under other strategies.
+status session_plan(const job *j, const inputs *in, bool json, text *out, err *e);
 
 typedef struct session {
     device *device;

@@ -1,0 +1,59 @@
+// change.c -- a job whose values somebody changed on purpose (memory.fit): what differs, as the
+// command line would say it, and how the changes become the job's own with their origin. Called by
+// session/. Does not know why.
+#include "config/private.h"
+#include "config/values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// The value as it would be given on the command line: lists as a,b.
+static void add_argument(const job *j, const job_key *k, text *out)
+{
+    text value = {0};
+    value_format(j, k, &value);
+    for (const char *c = value.at; c && *c; c++)
+        if (!strchr("[] ", *c)) text_add_bytes(out, c, 1);
+    text_clear(&value);
+}
+
+static bool differs(const job *a, const job *b, const job_key *k)
+{
+    text left = {0}, right = {0};
+    if (k->at == KEY_UNSTORED || value_is_set(a, k) != value_is_set(b, k)) return false;
+    if (!value_is_set(a, k)) return false;
+    value_format(a, k, &left);
+    value_format(b, k, &right);
+    bool result = strcmp(left.at, right.at) != 0;
+    text_clear(&left);
+    text_clear(&right);
+    return result;
+}
+
+void job_describe_changes(const job *j, const job *changed, text *out)
+{
+    for (int i = 0; i < JOB_KEY_COUNT; i++) {
+        const job_key *k = &JOB_KEYS[i];
+        if (!differs(j, changed, k)) continue;
+        text_addf(out, "%s--%s ", out->bytes ? " " : "", k->path);
+        add_argument(changed, k, out);
+    }
+}
+
+status job_take_changes(job *j, const job *changed, const char *who, err *e)
+{
+    status result = OK;
+    text arguments = {0};
+    for (int i = 0; i < JOB_KEY_COUNT; i++) {
+        const job_key *k = &JOB_KEYS[i];
+        if (!differs(j, changed, k)) continue;
+        text_clear(&arguments);
+        add_argument(changed, k, &arguments);
+        TRY(settings_change(j->values, k->path, arguments.at, who, e));
+        TRY(value_set(j, k, settings_of(j->values, k->path)->value, e));
+    }
+    TRY(job_check_parallel(j, e));
+done:
+    text_clear(&arguments);
+    return result;
+}

@@ -1,0 +1,39 @@
+// need.h -- what a job needs of memory on its ranks, before anything starts: the plan of every rank
+// that can differ from another one, of which the largest counts.
+#ifndef TRIREME_SESSION_NEED_H
+#define TRIREME_SESSION_NEED_H
+
+#include "session/session.h"
+
+// Of the rank that needs most.
+typedef struct need {
+    int rank, ranks;
+    int at[AXES], size[AXES]; // where it is
+    bool alike;               // every rank needs as much
+    uint64_t bytes[CATEGORIES], total;
+    uint64_t file;       // state in files, beside them
+    double moved[LINKS]; // bytes that it sends in a step
+    uint64_t params;     // of the whole model
+} need;
+
+// What a rank has before it has anything of the job: a device like the ranks', with its scratch
+// memory, and the program itself as it was when this was opened.
+typedef struct need_base {
+    device *device;
+    uint64_t runtime;
+} need_base;
+
+status need_base_open(const job *j, need_base *out, err *e);
+void need_base_close(need_base *b); // safe on a zeroed one
+
+// Ranks that differ in their data-parallel coordinates alone are alike; stages and tensor-parallel
+// ranks are not. E_USAGE where the job's keys exclude each other.
+status need_of(const job *j, const inputs *in, int ranks, const need_base *base, need *out, err *e);
+// Bytes that this job may use on each rank.
+uint64_t need_budget(const job *j, int ranks);
+// "weights 1.2 MiB, gradients 1.2 MiB, …", what is not zero.
+void need_print(const need *n, text *out);
+// "on each of 8 ranks", "on rank 5 (pp 1, tp 1), the largest of 8"
+void need_print_ranks(const need *n, text *out);
+
+#endif
