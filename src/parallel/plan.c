@@ -115,6 +115,9 @@ static void choose_levels(plan *p)
 {
     const plan_options *o = &p->o;
     p->policy = o->micros > 1 && o->no_sync ? policies_no_sync(o->policies) : o->policies;
+    // Neighbours are summed before distant ranks are, also where only these keep parts.
+    if (o->micros == 1 && p->policy.outer.gradient == SHARDED && p->policy.inner.optimizer == WHOLE)
+        p->policy.inner.gradient = WHOLE;
     // An axis of one rank cuts nothing, whatever its word says.
     const policy whole = {"", WHOLE, PARTIAL, WHOLE};
     policy outer = o->mesh.size[AXIS_DP_REPLICATE] > 1 ? p->policy.outer : whole,

@@ -53,10 +53,10 @@ static const planned_pair PAIRS[] = {
      "gather in W: G s I>W; micro in W: S s W>I; step in I: S r I>B; publish in I: G r B>I"},
     {"zero1", "fsdp_no_sync",
      "gather in W: G s I>W; step in W: S s W>I, S r I>B; publish in I: G r B>I"},
-    {"zero2", "ddp", "micro in W: S r W>O; step in O: A s O>O; publish in W: G r O>W"},
+    {"zero2", "ddp", "micro in W: A s W>W, S r W>O; publish in W: G r O>W"},
     {"zero2", "zero2", "micro in W: S s W>I, S r I>B; publish in W: G r B>I, G s I>W"},
     {"zero2", "zero3", "gather in W: G s I>W; micro in W: S s W>I, S r I>B; publish in I: G r B>I"},
-    {"zero3", "ddp", "gather in W: G r O>W; micro in W: S r W>O; step in O: A s O>O"},
+    {"zero3", "ddp", "gather in W: G r O>W; micro in W: A s W>W, S r W>O"},
     {"zero3", "zero3", "gather in W: G r B>I, G s I>W; micro in W: S s W>I, S r I>B"},
     {"fsdp_no_sync", "ddp", "gather in W: G r O>W; step in W: A s W>W, S r W>O"},
     {"fsdp_no_sync", "zero3",
@@ -98,6 +98,19 @@ static void test_no_sync_leaves_all_sums_to_the_steps_end(void **state)
     expect_moves(&x, "step in W: S s W>I; publish in W: G s I>W");
     x.inner = "zero3";
     expect_moves(&x, "gather in W: G s I>W; step in W: S s W>I");
+}
+
+// With one micro-batch neighbours come first; with several, what only one axis cuts is summed over
+// the other once a step.
+static void test_a_second_sum_is_left_to_the_steps_end(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(2, 8, 4);
+    x.replicate = x.shard = 2, x.micros = 4;
+    x.outer = "zero2", x.inner = "ddp";
+    expect_moves(&x, "micro in W: S r W>O; step in O: A s O>O; publish in W: G r O>W");
+    x.outer = "ddp", x.inner = "zero2";
+    expect_moves(&x, "micro in W: S s W>I; step in I: A r I>I; publish in W: G s I>W");
 }
 
 static void test_backward_gathers_among_neighbours(void **state)
@@ -325,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_every_legal_pair_has_its_collectives),
         cmocka_unit_test(test_an_axis_of_one_rank_needs_none),
         cmocka_unit_test(test_no_sync_leaves_all_sums_to_the_steps_end),
+        cmocka_unit_test(test_a_second_sum_is_left_to_the_steps_end),
         cmocka_unit_test(test_backward_gathers_among_neighbours),
         cmocka_unit_test(test_they_bring_every_element_to_its_place),
     };
