@@ -1,0 +1,419 @@
+// test_reshard.c -- checkpoints know nothing of ranks: saved under any mesh and policy, gone on
+// from under any other. Whatever layout saves, weights and moments are read back bit for bit, and
+// the next step has the loss, and with the same sums the weights, of the run that never stopped.
+//
+// With --all every layout goes on from every other's checkpoint (nightly); without, each from a
+// few.
+#include "../unit/train/golden.h"
+
+#include "base/file.h"
+#include "comm/world.h"
+#include "model/config.h"
+#include "train/state.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { MOST_RANKS = 8, LENGTH = 8, VOCAB = 67, BATCH = 8, STEPS = 4, SEED = 5 };
+
+typedef struct layout {
+    const char *name;
+    int pp, replicate, shard, tp;
+    const char *outer, *inner;
+    pipe_schedule order;
+    int chunks;
+    bool sequence;
+    const char *file; // what lies in files: o, g, w
+} layout;
+
+static const layout LAYOUTS[] = {
+    {"one rank", 1, 1, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
+    {"ddp 2", 1, 2, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
+    {"ddp 4", 1, 4, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
+    {"ddp 8", 1, 8, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
+    {"zero1 2", 1, 1, 2, 1, "ddp", "zero1", PIPE_1F1B, 1, false, ""},
+    {"zero1 4", 1, 4, 1, 1, "zero1", "ddp", PIPE_1F1B, 1, false, ""},
+    {"zero1 8", 1, 1, 8, 1, "ddp", "zero1", PIPE_1F1B, 1, false, ""},
+    {"zero2 2", 1, 2, 1, 1, "zero2", "ddp", PIPE_1F1B, 1, false, ""},
+    {"zero2 4", 1, 1, 4, 1, "ddp", "zero2", PIPE_1F1B, 1, false, ""},
+    {"zero2 8", 1, 1, 8, 1, "ddp", "zero2", PIPE_1F1B, 1, false, ""},
+    {"zero3 2", 1, 1, 2, 1, "ddp", "zero3", PIPE_1F1B, 1, false, ""},
+    {"zero3 4", 1, 1, 4, 1, "ddp", "zero3", PIPE_1F1B, 1, false, ""},
+    {"zero3 8", 1, 1, 8, 1, "ddp", "zero3", PIPE_1F1B, 1, false, ""},
+    {"hsdp 2x2", 1, 2, 2, 1, "ddp", "zero3", PIPE_1F1B, 1, false, ""},
+    {"hsdp 2x4", 1, 2, 4, 1, "ddp", "zero3", PIPE_1F1B, 1, false, ""},
+    {"zero1 x zero3 2x2", 1, 2, 2, 1, "zero1", "zero3", PIPE_1F1B, 1, false, ""},
+    {"zero3 x zero3 2x4", 1, 2, 4, 1, "zero3", "zero3", PIPE_1F1B, 1, false, ""},
+    {"tp 2", 1, 1, 1, 2, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
+    {"tp 2 sequence", 1, 1, 1, 2, "ddp", "ddp", PIPE_1F1B, 1, true, ""},
+    {"tp 2 zero3 2", 1, 1, 2, 2, "ddp", "zero3", PIPE_1F1B, 1, false, ""},
+    {"tp 2 sequence zero1 4", 1, 1, 4, 2, "ddp", "zero1", PIPE_1F1B, 1, true, ""},
+    {"pp 2", 2, 1, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
+    {"pp 4", 4, 1, 1, 1, "ddp", "ddp", PIPE_GPIPE, 1, false, ""},
+    {"pp 2 interleaved", 2, 1, 1, 1, "ddp", "ddp", PIPE_INTERLEAVED, 2, false, ""},
+    {"pp 2 zero3 4", 2, 1, 4, 1, "ddp", "zero3", PIPE_ZB, 1, false, ""},
+    {"3d zero1", 2, 1, 2, 2, "ddp", "zero1", PIPE_1F1B, 1, false, ""},
+    {"3d zero3 sequence", 2, 1, 2, 2, "ddp", "zero3", PIPE_1F1B, 1, true, ""},
+    {"file o", 1, 1, 2, 1, "ddp", "zero1", PIPE_1F1B, 1, false, "o"},
+    {"file og", 1, 1, 4, 1, "ddp", "zero2", PIPE_1F1B, 1, false, "og"},
+    {"file ogw", 1, 1, 2, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogw"},
+    {"file ogw hsdp", 1, 2, 2, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogw"},
+    {"file ogw pp 2", 2, 1, 2, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogw"},
+};
+enum { COUNT = sizeof LAYOUTS / sizeof *LAYOUTS };
+
+typedef enum kind { GPT2_TIED, LLAMA_GROUPED } kind;
+
+// What a trainer is made of at one moment.
+typedef struct moment {
+    int64_t count;
+    float *part[STATE_GRADIENT]; // weights, m, v; parameters one after the other
+    scaler scaler;
+    uint64_t skipped;
+    double loss;  // of the next step
+    float *after; // weights after that
+    char *folder; // the checkpoint
+} moment;
+
+// One run of one layout; `from` NULL: trains STEPS and saves, else goes on from there.
+typedef struct run {
+    const layout *l;
+    model_config config;
+    dtype precision;
+    dataset *data;
+    world *world;
+    const char *scratch;
+    const moment *from;
+    moment *out;
+    status result[MOST_RANKS];
+    err why[MOST_RANKS];
+} run;
+
+static bool everything; // --all
+
+static int layout_ranks(const layout *l)
+{
+    return l->pp * l->replicate * l->shard * l->tp;
+}
+
+static bool same_sums(const layout *a, const layout *b)
+{
+    return a->replicate * a->shard == b->replicate * b->shard && a->tp == b->tp &&
+           a->sequence == b->sequence;
+}
+
+static status make_config(kind k, model_config *c)
+{
+    const family f = k == GPT2_TIED ? FAMILY_GPT2 : FAMILY_LLAMA;
+    model_config_defaults(f, c);
+    c->layers = 4;
+    c->hidden = 20;
+    c->heads = 4;
+    c->kv_heads = k == GPT2_TIED ? 4 : 2;
+    c->head_dim = k == GPT2_TIED ? 5 : 6;
+    c->ffn = 26;
+    c->vocab = VOCAB;
+    c->max_seq = LENGTH;
+    c->init_std = 0.1;
+    c->tie_embeddings = k == GPT2_TIED;
+    if (k == GPT2_TIED) c->drop_embed = c->drop_attention = c->drop_residual = 0.1;
+    return model_config_finish(c, NULL);
+}
+
+static trainer_options make_options(const run *r, device *d, comm *c)
+{
+    const layout *l = r->l;
+    trainer_options o = {
+        .device = d,
+        .comm = c,
+        .family = family_find(r->config.family),
+        .config = &r->config,
+        .mesh = {.size = {l->pp, l->replicate, l->shard, 1, l->tp}, .ranks = layout_ranks(l)},
+        .policies = {*policy_find(l->outer), *policy_find(l->inner)},
+        .no_sync = true,
+        .reshard = 1,
+        .sequence_parallel = l->sequence,
+        .pipeline = l->order,
+        .virtual_stages = l->chunks,
+        .bucket_bytes = 8 << 10,
+        .tier_path = r->scratch,
+        .tier_block_bytes = 64 << 10,
+        .tier_depth = 4,
+        .precision = r->precision,
+        .micro_batch = 1,
+        .global_batch = BATCH,
+        .seq_len = LENGTH,
+        .seed = SEED,
+        .steps = STEPS + 1,
+        // An epsilon far above the rounding of gradients that are zero (those of keys' biases).
+        .optimizer = {UPDATE_ADAMW, 5e-3, 0.9, 0.95, 1e-4, 0.1},
+        .clip_grad_norm = 0.5,
+        .replicas_every = 1,
+        .train = r->data};
+    if (strchr(l->file, 'o')) o.tier[TIERED_OPTIMIZER] = TIER_FILE;
+    if (strchr(l->file, 'g')) o.tier[TIERED_GRADIENTS] = TIER_FILE;
+    if (strchr(l->file, 'w')) o.tier[TIERED_WEIGHTS] = TIER_FILE;
+    lr_defaults(&o.lr);
+    o.lr.name = LR_COSINE;
+    o.lr.warmup_steps = 2;
+    o.lr.total_steps = STEPS + 1;
+    scaler_defaults(&o.scaler);
+    o.scaler.initial_power = 21; // overflows at first
+    o.scaler.hysteresis = 1;
+    o.scaler.window = 2; // moves after the save too
+    return o;
+}
+
+// ---- One rank
+
+// Every parameter's part of the state, to rank 0.
+static status read_part(trainer *t, state_part part, float **out, int64_t *count, err *e)
+{
+    status result = OK;
+    const model *m = trainer_get_model(t);
+    const bool mine = t->o.comm->rank == 0;
+    int64_t at = 0;
+    *count = 0;
+    for (int p = 0; p < m->params; p++) *count += m->param[p].count;
+    if (mine && !*out) *out = malloc((size_t)*count * sizeof(float));
+    for (int p = 0; p < m->params; at += m->param[p++].count)
+        TRY(trainer_read_state(t, part, p, mine ? *out + at : NULL, e));
+done:
+    return result;
+}
+
+static status save(run *r, trainer *t, err *e)
+{
+    char *json = model_config_write(&r->config, "float32"), *folder = NULL;
+    char out[256];
+    snprintf(out, sizeof out, "%s/%d", r->scratch, (int)(r->l - LAYOUTS));
+    const trainer_save_options o = {.out = out, .config_json = json};
+    const status result = trainer_save(t, &o, &folder, e);
+    if (t->o.comm->rank == 0) r->out->folder = folder;
+    free(json);
+    return result;
+}
+
+static status go(run *r, trainer *t, err *e)
+{
+    status result = OK;
+    step_result s = {0};
+    int64_t count;
+    float *none = NULL;
+    const bool mine = t->o.comm->rank == 0;
+    for (int i = 0; !r->from && i < STEPS; i++) TRY(trainer_step(t, false, &s, e));
+    if (r->from)
+        TRY(trainer_resume(t, r->from->folder, e));
+    else
+        TRY(save(r, t, e));
+    if (trainer_steps_done(t) != STEPS) FAIL(E_INTERNAL, "not after step %d", STEPS);
+    for (int part = 0; part < STATE_GRADIENT; part++)
+        TRY(read_part(t, (state_part)part, mine ? &r->out->part[part] : &none, &count, e));
+    if (mine) r->out->scaler = t->scaler, r->out->skipped = t->skipped;
+    TRY(trainer_step(t, false, &s, e));
+    TRY(read_part(t, STATE_WEIGHT, mine ? &r->out->after : &none, &count, e));
+    if (mine) r->out->count = count, r->out->loss = s.loss;
+done:
+    return result;
+}
+
+typedef struct member {
+    run *r;
+    int rank;
+} member;
+
+static void *work(void *arg)
+{
+    run *r = ((member *)arg)->r;
+    const int rank = ((member *)arg)->rank;
+    status result = OK;
+    err *e = &r->why[rank];
+    trainer *t = NULL;
+    device *d = NULL;
+    comm *c = NULL;
+    const device_options threads = {.threads = 1};
+    TRY(device_open("cpu", &threads, &d, e));
+    TRY(world_attach(r->world, rank, d, &c, e));
+    const trainer_options o = make_options(r, d, c);
+    TRY(trainer_open(&o, &t, e));
+    TRY(go(r, t, e));
+done:
+    if (result != OK && c) comm_abort(c, e);
+    trainer_close(t);
+    comm_close(c);
+    device_close(d);
+    r->result[rank] = result;
+    return NULL;
+}
+
+static void run_ranks(run *r, const layout *l, const moment *from, moment *out)
+{
+    pthread_t thread[MOST_RANKS];
+    member arg[MOST_RANKS];
+    r->l = l, r->from = from, r->out = out;
+    CHECK(world_open(layout_ranks(l), true, &r->world, e));
+    for (int i = 0; i < layout_ranks(l); i++) {
+        arg[i] = (member){r, i};
+        assert_int_equal(pthread_create(&thread[i], NULL, work, &arg[i]), 0);
+    }
+    for (int i = 0; i < layout_ranks(l); i++) pthread_join(thread[i], NULL);
+    world_close(r->world);
+    for (int i = 0; i < layout_ranks(l); i++)
+        if (r->result[i] != OK && r->result[i] != E_PEER)
+            fail_msg("%s: rank %d: %s", l->name, i, r->why[i].text);
+    for (int i = 0; i < layout_ranks(l); i++)
+        if (r->result[i] != OK) fail_msg("%s: rank %d: %s", l->name, i, r->why[i].text);
+}
+
+static void forget(moment *m)
+{
+    for (int part = 0; part < STATE_GRADIENT; part++) free(m->part[part]);
+    free(m->after);
+    free(m->folder);
+    *m = (moment){0};
+}
+
+// ---- What must be equal
+
+static void expect_bits(const float *a, const float *b, int64_t count, const char *what,
+                        const layout *from, const layout *to)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a) != 0)
+            fail_msg("%s, then %s: element %lld of the %s is %.9g, then %.9g", from->name, to->name,
+                     (long long)i, what, (double)a[i], (double)b[i]);
+}
+
+static void expect_state(const moment *a, const moment *b, const layout *from, const layout *to)
+{
+    static const char *const name[] = {"weights", "first moments", "second moments"};
+    assert_true(a->count == b->count);
+    for (int part = 0; part < STATE_GRADIENT; part++)
+        expect_bits(a->part[part], b->part[part], a->count, name[part], from, to);
+    if (memcmp(&a->scaler, &b->scaler, sizeof a->scaler) != 0 || a->skipped != b->skipped)
+        fail_msg("%s, then %s: the loss scale's state differs", from->name, to->name);
+}
+
+static void expect_next(const run *r, const moment *a, const moment *b, const layout *from,
+                        const layout *to)
+{
+    const bool same = same_sums(from, to);
+    // Sums of parts are rounded to 16 bits before they are added.
+    const double allowed = r->precision == F32 || (from->tp == to->tp) ? 1e-6 : 5e-3;
+    if (same ? a->loss != b->loss : !(fabs(a->loss - b->loss) <= allowed * fabs(a->loss)))
+        fail_msg("%s, then %s: the next loss is %.17g, then %.17g", from->name, to->name, a->loss,
+                 b->loss);
+    if (same) expect_bits(a->after, b->after, a->count, "next weights", from, to);
+}
+
+// The files of layouts with the same sums are the same bytes.
+static void expect_files(const moment *a, const moment *b, const layout *from, const layout *to)
+{
+    static const char *const file[] = {"model.safetensors", "trireme/state.safetensors",
+                                       "config.json"};
+    for (int i = 0; i < 3; i++) {
+        char *path[] = {file_join(a->folder, file[i]), file_join(b->folder, file[i])};
+        file_map map[2] = {{0}};
+        for (int k = 0; k < 2; k++) CHECK(file_map_open(path[k], &map[k], e));
+        if (map[0].bytes != map[1].bytes || memcmp(map[0].at, map[1].at, map[0].bytes) != 0)
+            fail_msg("%s and %s save another %s", from->name, to->name, file[i]);
+        for (int k = 0; k < 2; k++) file_unmap(&map[k]), free(path[k]);
+    }
+}
+
+// ---- All of them
+
+static int save_all(run *r, moment saved[COUNT])
+{
+    int files = 0;
+    for (int a = 0; a < COUNT; a++) {
+        run_ranks(r, &LAYOUTS[a], NULL, &saved[a]);
+        for (int b = 0; b < a; b++) {
+            if (!same_sums(&LAYOUTS[a], &LAYOUTS[b])) continue;
+            expect_files(&saved[b], &saved[a], &LAYOUTS[b], &LAYOUTS[a]);
+            files++;
+            break;
+        }
+    }
+    return files;
+}
+
+// Each layout from every other and itself; or from one far from it in the list, another for each
+// `turn`, so that all that save are gone on from.
+static void go_on(kind k, dtype precision, int turn)
+{
+    char scratch[] = "/tmp/trireme-reshard.XXXXXX";
+    moment saved[COUNT] = {{0}};
+    run r = {.precision = precision, .scratch = scratch};
+    assert_non_null(mkdtemp(scratch));
+    assert_int_equal(make_config(k, &r.config), OK);
+    CHECK(dataset_open(&(data_part){.path = "mock", .weight = 1}, 1, LENGTH, VOCAB, SEED, 1000,
+                       &r.data, e));
+    const int files = save_all(&r, saved);
+    if (precision == F16) assert_true(saved[0].skipped > 0);
+    int pairs = 0;
+    for (int b = 0; b < COUNT; b++)
+        for (int i = 0; i < (everything ? COUNT : 1); i++, pairs++) {
+            const int a = (b + 5 * turn + 3 + i) % COUNT;
+            moment got = {0};
+            run_ranks(&r, &LAYOUTS[b], &saved[a], &got);
+            expect_state(&saved[a], &got, &LAYOUTS[a], &LAYOUTS[b]);
+            expect_next(&r, &saved[a], &got, &LAYOUTS[a], &LAYOUTS[b]);
+            forget(&got);
+        }
+    print_message("%d layouts saved, %d of them as another one's files, %d pairs\n", COUNT, files,
+                  pairs);
+    for (int a = 0; a < COUNT; a++) forget(&saved[a]);
+    dataset_close(r.data);
+    CHECK(file_remove_tree(scratch, e));
+}
+
+static void gpt2_goes_on_under_any_layout_in_fp32(void **state)
+{
+    (void)state;
+    go_on(GPT2_TIED, F32, 0);
+}
+
+static void gpt2_goes_on_under_any_layout_in_bf16(void **state)
+{
+    (void)state;
+    go_on(GPT2_TIED, BF16, 1);
+}
+
+static void gpt2_goes_on_under_any_layout_in_fp16(void **state)
+{
+    (void)state;
+    go_on(GPT2_TIED, F16, 2);
+}
+
+static void llama_goes_on_under_any_layout_in_fp32(void **state)
+{
+    (void)state;
+    go_on(LLAMA_GROUPED, F32, 3);
+}
+
+static void llama_goes_on_under_any_layout_in_bf16(void **state)
+{
+    (void)state;
+    go_on(LLAMA_GROUPED, BF16, 4);
+}
+
+static void llama_goes_on_under_any_layout_in_fp16(void **state)
+{
+    (void)state;
+    go_on(LLAMA_GROUPED, F16, 5);
+}
+
+int main(int count, char **word)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt2_goes_on_under_any_layout_in_fp32),
+        cmocka_unit_test(gpt2_goes_on_under_any_layout_in_bf16),
+        cmocka_unit_test(gpt2_goes_on_under_any_layout_in_fp16),
+        cmocka_unit_test(llama_goes_on_under_any_layout_in_fp32),
+        cmocka_unit_test(llama_goes_on_under_any_layout_in_bf16),
+        cmocka_unit_test(llama_goes_on_under_any_layout_in_fp16),
+    };
+    everything = count > 1 && strcmp(word[1], "--all") == 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
