@@ -84,6 +84,7 @@ static void fetch_weights(builder *b, int at)
         if (!needs(b, at, k) || b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
         if (b->kept[k] && b->visit[at].kind != PIPE_FORWARD) continue;
         b->fetched[k] = state_turn(b, TIERED_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
+        b->state_busy[TIERED_WEIGHTS][b->fetched[k]] = true;
         add(b, (instr){.kind = FETCH, .index = k, .slot = b->fetched[k], .what = TIERED_WEIGHTS});
     }
 }
