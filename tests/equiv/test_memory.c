@@ -2,7 +2,7 @@
 //
 // malloc and its kin are wrapped by the linker (--wrap), which catches every call from Trireme's
 // own code; what the libraries below do inside a call is theirs.
-#include "../unit/train/golden.h"
+#include "crew.h"
 
 enum { STEPS = 4, WARM_UP = 1 };
 
@@ -140,12 +140,116 @@ static void test_memory_is_what_the_plan_says(void **state)
         }
 }
 
+// ---- Several ranks, under every strategy
+
+typedef struct observed {
+    uint64_t used[CREW_MOST], planned[CREW_MOST], device_allocations[CREW_MOST];
+    long before, after; // of the whole program, while no rank is outside a step
+} observed;
+
+// Barriers hold all ranks together, so that nobody's opening or closing is counted.
+static status observe(crew *all, int rank, golden *g, trainer *t, err *e)
+{
+    status result = OK;
+    observed *o = all->given;
+    const plan *p = trainer_get_plan(t);
+    step_result r;
+    o->planned[rank] = plan_bytes(p) - p->bytes[BYTES_RUNTIME];
+    TRY(trainer_step(t, false, &r, e));
+    TRY(trainer_step(t, false, &r, e));
+    pthread_barrier_wait(&all->barrier);
+    if (rank == 0) o->before = counted();
+    uint64_t before = g->device->allocations;
+    pthread_barrier_wait(&all->barrier);
+    for (int s = 0; s < 2; s++) TRY(trainer_step(t, false, &r, e));
+    pthread_barrier_wait(&all->barrier);
+    if (rank == 0) o->after = counted();
+    pthread_barrier_wait(&all->barrier);
+    o->device_allocations[rank] = g->device->allocations - before;
+    o->used[rank] = g->device->bytes_peak;
+done:
+    return result;
+}
+
+static void check_strategy(const char *name, const strategy *s)
+{
+    observed o = {0};
+    crew_run(name, s, false, observe, &o);
+    for (int r = 0; r < crew_ranks(s); r++) {
+        if (o.used[r] != o.planned[r])
+            fail_msg("%s: rank %d used %llu bytes, %llu were planned", name, r,
+                     (unsigned long long)o.used[r], (unsigned long long)o.planned[r]);
+        if (o.device_allocations[r] > 0)
+            fail_msg("%s: rank %d allocated device memory in a step", name, r);
+    }
+    if (o.after != o.before) fail_msg("%s: %ld allocations in two steps", name, o.after - o.before);
+}
+
+typedef struct named_strategy {
+    const char *name;
+    strategy s;
+} named_strategy;
+
+static const named_strategy strategies[] = {
+    {"ddp on 3", {.replicate = 3, .global = 6}},
+    {"zero1", {.shard = 2, .inner = "zero1"}},
+    {"zero2, every micro-batch", {.shard = 2, .inner = "zero2", .sync = true}},
+    {"zero2, no_sync", {.shard = 4, .inner = "zero2"}},
+    {"zero3", {.shard = 2, .inner = "zero3", .sync = true, .evaluates = true}},
+    {"zero3, no_sync", {.shard = 3, .inner = "zero3", .global = 6}},
+    {"zero3, weights kept", {.shard = 2, .inner = "zero3", .reshard = -1, .sync = true}},
+    {"zero3, parts among 2", {.shard = 4, .inner = "zero3", .reshard = 2, .sync = true}},
+    {"hybrid", {.replicate = 2, .shard = 2, .inner = "zero3", .sync = true}},
+    {"zero3 x zero3",
+     {.replicate = 2, .shard = 2, .outer = "zero3", .inner = "zero3", .sync = true}},
+    {"zero2, bf16", {.shard = 2, .inner = "zero2", .precision = BF16, .sync = true}},
+    {"zero3, fp16", {.shard = 2, .inner = "zero3", .precision = F16, .sync = true}},
+    {"zero1, bf16, reduced in bf16",
+     {.shard = 2, .inner = "zero1", .precision = BF16, .reduce = BF16}},
+    {"the bf16 hook", {.replicate = 2, .hook = HOOK_BF16}},
+    {"PowerSGD", {.replicate = 2, .hook = HOOK_POWERSGD}},
+    {"PowerSGD, zero3", {.shard = 2, .inner = "zero3", .hook = HOOK_POWERSGD, .sync = true}},
+    {"tp", {.tp = 2, .evaluates = true}},
+    {"tp, 4, bf16", {.tp = 4, .precision = BF16}},
+    {"sequence parallel, recomputed",
+     {.tp = 2, .sequence = true, .micro = 2, .keep = RECOMPUTE_SELECTIVE}},
+    {"a llama, tp, zero3", {.model = "llama_llama3", .tp = 2, .shard = 2, .inner = "zero3"}},
+    {"gpipe", {.pp = 2, .order = PIPE_GPIPE, .evaluates = true}},
+    {"1f1b on 4", {.pp = 4, .order = PIPE_1F1B}},
+    {"1f1b, bf16, recomputed",
+     {.pp = 2, .order = PIPE_1F1B, .precision = BF16, .keep = RECOMPUTE_FULL}},
+    {"interleaved", {.pp = 2, .order = PIPE_INTERLEAVED, .chunks = 2}},
+    {"zero-bubble", {.pp = 2, .order = PIPE_ZB}},
+    {"zero-bubble, zero2", {.pp = 2, .order = PIPE_ZB, .shard = 2, .inner = "zero2"}},
+    {"pipeline of zero3", {.pp = 2, .shard = 2, .inner = "zero3", .sync = true}},
+    {"3d", {.pp = 2, .shard = 2, .tp = 2, .inner = "zero3", .micro = 2}},
+    {"on the host", {.shard = 2, .inner = "zero2", .gradients = TIER_HOST, .optimizer = TIER_HOST}},
+    {"optimizer in a file", {.optimizer = TIER_FILE}},
+    {"gradients and optimizer in files",
+     {.shard = 2, .inner = "zero2", .gradients = TIER_FILE, .optimizer = TIER_FILE}},
+    {"all in files, bf16",
+     {.shard = 2,
+      .inner = "zero3",
+      .precision = BF16,
+      .weights = TIER_FILE,
+      .gradients = TIER_FILE,
+      .optimizer = TIER_FILE}},
+};
+
+static void test_every_rank_of_every_strategy_uses_what_its_plan_says(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++)
+        check_strategy(strategies[i].name, &strategies[i].s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_counter_counts),
         cmocka_unit_test(test_a_step_allocates_nothing),
         cmocka_unit_test(test_memory_is_what_the_plan_says),
+        cmocka_unit_test(test_every_rank_of_every_strategy_uses_what_its_plan_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
