@@ -19,9 +19,24 @@ enum { LIMIT_S = 300, SAMPLE = 24, COVER = false };
 enum { LIMIT_S = 60, SAMPLE = 300, COVER = true };
 #endif
 
+// Points that were not as they should be once, each for another reason.
+static const char *const ONCE_WRONG[] = {
+    "file=g", // another bucket's gradients counted in the norm
+    "model=llama,shard=2,inner=zero3,file=ogw",
+    "replicate=3,outer=zero1,pp=2,schedule=zb",                  // the loss summed stage by stage
+    "replicate=2,shard=2,outer=ddp,inner=zero3,micros=1,file=g", // no sum over dp_replicate
+    "replicate=2,shard=2,outer=zero3,inner=ddp,micros=1",        // dp_replicate summed first
+};
+
 static points chosen(void)
 {
     points l = {NULL, 0, 0};
+    point p;
+    for (size_t i = 0; i < sizeof ONCE_WRONG / sizeof *ONCE_WRONG; i++) {
+        if (!matrix_parse(ONCE_WRONG[i], &p) || !matrix_legal(&p))
+            fail_msg("%s is no point", ONCE_WRONG[i]);
+        points_add(&l, &p);
+    }
     if (COVER) matrix_cover(&l);
     matrix_sample(&l, SAMPLE, 1);
     return l;
