@@ -24,7 +24,8 @@ typedef struct lists_of {
     const char *policy; // on dp_shard; NULL: ddp
     int dp_shard;       // 0: 1
     bool tied, no_sync, evaluate;
-    bool files; // state is in files; then no_sync is needed
+    bool files;  // state is in files; then no_sync is needed
+    int reshard; // 0: weights are released after forward, -1: kept whole, K: among K ranks
 } lists_of;
 
 #define LISTS(o, p, v, m, ...)                                                                     \
@@ -61,7 +62,9 @@ static void lists_open(lists *l, const lists_of *x)
     plan_options o = {
         .policies = {*policy_find("ddp"), *policy_find(x->policy ? x->policy : "ddp")},
         .no_sync = x->no_sync,
-        .reshard = 1,
+        .reshard = x->reshard == 0  ? 1
+                   : x->reshard < 0 ? 0
+                                    : x->reshard,
         .bucket_bytes = 1,
         .state_tensors = 2,
         .compute = F32,

@@ -28,6 +28,13 @@ static void expect_variants_proved(lists_of x)
             x.no_sync = x.files || bits & 1;
             x.evaluate = bits & 8;
             expect_proved(&x);
+            if (i < 3) continue;
+            lists_of parts = x; // weights kept in parts, or whole, for backward
+            parts.dp_shard = 4, parts.reshard = 2;
+            expect_proved(&parts);
+            x.reshard = -1;
+            expect_proved(&x);
+            x.reshard = 0;
         }
 }
 
@@ -337,6 +344,88 @@ static void test_a_step_ends_in_order(void **state)
                  "stage 0, instruction # (REDUCE bucket 0): its TIE has not run");
 }
 
+// Weights and state in files, in parts among neighbours, and gradients in slots, of one stage.
+static const lists_of FILES = LISTS(PIPE_1F1B, 1, 1, 2, .policy = "zero3", .dp_shard = 2,
+                                    .blocks = 3, .no_sync = true, .files = true);
+static const lists_of NEIGHBOURS =
+    LISTS(PIPE_1F1B, 1, 1, 2, .policy = "zero3", .dp_shard = 4, .blocks = 3, .reshard = 2);
+
+static void test_what_is_in_files_or_slots_is_brought_before_its_use(void **state)
+{
+    (void)state;
+    expect_found(&FILES, 0, drop(FETCH, 0, 0),
+                 "stage 0, instruction # (GATHER bucket 0 slot 0): its weights are not fetched");
+    expect_found(&FILES, 0, set_slot(FETCH, 0, 2, 1),
+                 "stage 0, instruction # (GATHER bucket 1 slot 1): its weights are not fetched");
+    expect_found(&FILES, 0, drop(CLAIM, 0, 2),
+                 "stage 0, instruction # (FORWARD micro 0 block 2): the gradients of bucket 2 have "
+                 "no slot");
+    expect_found(&FILES, 0, drop(FETCH, 1, 2),
+                 "stage 0, instruction # (FORWARD micro 1 block 2): the gradients of bucket 2 have "
+                 "no slot");
+    expect_found(&FILES, 0, swap(CLAIM, 0, 2, FORWARD, 0, 2),
+                 "stage 0, instruction # (FORWARD micro 0 block 2): the gradients of bucket 2 have "
+                 "no slot");
+    expect_found(&NEIGHBOURS, 0, drop(KEEP, 0, 1),
+                 "stage 0, instruction # (GATHER bucket 1 slot 1 from KEEP): its KEEP has not run");
+    expect_found(&NEIGHBOURS, 0, swap(KEEP, 0, 1, RELEASE, 0, 1),
+                 "stage 0, instruction # (KEEP part of bucket 1): weight slot 1 does not have "
+                 "bucket 1");
+    expect_found(&SHARDS, 0, twice(RELEASE, 0, 1),
+                 "stage 0, instruction # (RELEASE bucket 1 slot 1): weight slot 1 does not have "
+                 "bucket 1");
+}
+
+// The state of one bucket between its FETCH and its UPDATE.
+static void expect_state_found(tiered what, instr_kind kind, int bucket, int slot, const char *says)
+{
+    lists l;
+    err e = {0};
+    lists_open(&l, &FILES);
+    schedule *s = &l.list[0];
+    int i = find(s, (target){CLIP, 0, 0});
+    while (s->at[i].kind != kind || s->at[i].index != bucket ||
+           (kind != UPDATE && s->at[i].what != what))
+        i++;
+    if (kind == UPDATE)
+        s->at[i].state[what] = slot;
+    else
+        s->at[i].slot = slot;
+    assert_int_equal(schedule_check(l.of, l.plan_of, 1, &e), E_INTERNAL);
+    drop_numbers(e.text);
+    assert_string_equal(e.text, says);
+    lists_close(&l);
+}
+
+static void test_fetched_state_is_there_until_its_update(void **state)
+{
+    (void)state;
+    lists l;
+    lists_open(&l, &FILES);
+    const schedule *s = &l.list[0];
+    const int first = s->at[find(s, (target){UPDATE, 0, 0})].state[TIERED_OPTIMIZER];
+    const int second = s->at[find(s, (target){UPDATE, 0, 1})].state[TIERED_OPTIMIZER];
+    lists_close(&l);
+    char says[160];
+    snprintf(says, sizeof says,
+             "stage 0, instruction # (UPDATE bucket 0): optimizer slot %d does not have bucket 0",
+             first);
+    // The next bucket's is read into the place of this one's; that is used which is not there.
+    expect_state_found(TIERED_OPTIMIZER, FETCH, 1, first, says);
+    snprintf(says, sizeof says,
+             "stage 0, instruction # (UPDATE bucket 0): optimizer slot %d does not have bucket 0",
+             second);
+    expect_state_found(TIERED_OPTIMIZER, UPDATE, 0, second, says);
+    expect_state_found(TIERED_OPTIMIZER, FETCH, 1, 7,
+                       "stage 0, instruction # (FETCH optimizer of bucket 1): found state slot 7; "
+                       "valid: below 3");
+    snprintf(says, sizeof says,
+             "stage 0, instruction # (FLUSH optimizer of bucket 0): optimizer slot %d does not "
+             "have bucket 0",
+             second);
+    expect_state_found(TIERED_OPTIMIZER, FLUSH, 0, second, says);
+}
+
 static void test_only_the_ends_of_the_pipeline_share_weights(void **state)
 {
     (void)state;
@@ -376,6 +465,8 @@ int main(void)
         cmocka_unit_test(test_what_is_not_there_is_not_used),
         cmocka_unit_test(test_slots_are_not_taken_from_those_who_need_them),
         cmocka_unit_test(test_a_step_ends_in_order),
+        cmocka_unit_test(test_what_is_in_files_or_slots_is_brought_before_its_use),
+        cmocka_unit_test(test_fetched_state_is_there_until_its_update),
         cmocka_unit_test(test_only_the_ends_of_the_pipeline_share_weights),
         cmocka_unit_test(test_instructions_are_numbered_from_0),
     };

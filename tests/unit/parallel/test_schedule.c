@@ -1,0 +1,357 @@
+// test_schedule.c -- the list of a step: whole ones beside golden text for every policy, tier and
+// pipeline; and of larger models what makes a list a good one (check.c says whether it is right).
+#include "base/file.h"
+#include "unit/parallel/lists.h"
+
+#define ALONE(m, ...) LISTS(PIPE_1F1B, 1, 1, (m), __VA_ARGS__)
+
+// ---- Golden text
+
+// The lines after "== name" up to the next.
+static char *golden(const char *name)
+{
+    char *all = NULL, head[64];
+    size_t bytes;
+    err e = {0};
+    if (file_read(TESTS_DIR "/golden/schedules.txt", &all, &bytes, &e) != OK)
+        fail_msg("%s", e.text);
+    snprintf(head, sizeof head, "== %s\n", name);
+    char *from = strstr(all, head);
+    if (!from) fail_msg("schedules.txt has no %s", name);
+    from += strlen(head);
+    char *end = strstr(from, "== ");
+    const size_t length = end ? (size_t)(end - from) : strlen(from);
+    memmove(all, from, length);
+    all[length] = '\0';
+    return all;
+}
+
+static void expect_golden(const char *name, const lists_of *x)
+{
+    lists l;
+    text t = {0};
+    char *expected = golden(name);
+    lists_open(&l, x);
+    for (int i = 0; i < l.stages; i++) {
+        if (l.stages > 1) text_addf(&t, "stage %d\n", i);
+        for (int k = 0; k < l.list[i].count; k++) {
+            instr_print(&l.list[i].at[k], &t);
+            text_add(&t, "\n");
+        }
+    }
+    if (strcmp(t.at, expected)) fail_msg("%s is\n%sexpected\n%s", name, t.at, expected);
+    text_clear(&t);
+    free(expected);
+    lists_close(&l);
+}
+
+static void test_lists_of_policies(void **state)
+{
+    (void)state;
+    lists_of x = ALONE(2, .blocks = 2, .dp_shard = 2);
+    expect_golden("ddp", &x);
+    x.no_sync = true;
+    expect_golden("ddp", &x);
+    x.policy = "zero1";
+    expect_golden("ddp", &x);
+    x.policy = "zero2";
+    expect_golden("ddp", &x); // the sum over micro-batches is whole
+    x.no_sync = false;
+    expect_golden("zero2", &x);
+    x.policy = "zero3", x.blocks = 3;
+    expect_golden("zero3", &x);
+    x.no_sync = true;
+    expect_golden("zero3 no_sync", &x);
+    x.reshard = -1, x.micros = 1;
+    expect_golden("zero3 kept", &x);
+    x.reshard = 2, x.dp_shard = 4;
+    expect_golden("zero3 among 2", &x);
+    x.evaluate = true;
+    expect_golden("zero3 evaluate", &x);
+}
+
+static void test_lists_of_files(void **state)
+{
+    (void)state;
+    expect_golden("zero1 files", &ALONE(2, .blocks = 2, .dp_shard = 2, .no_sync = true,
+                                        .files = true, .policy = "zero1"));
+    expect_golden("zero3 files", &ALONE(2, .blocks = 3, .dp_shard = 2, .no_sync = true,
+                                        .files = true, .policy = "zero3"));
+}
+
+static void test_lists_of_pipelines(void **state)
+{
+    (void)state;
+    expect_golden("gpipe", &LISTS(PIPE_GPIPE, 2, 1, 2));
+    expect_golden("1f1b", &LISTS(PIPE_1F1B, 2, 1, 2));
+    expect_golden("interleaved", &LISTS(PIPE_INTERLEAVED, 2, 2, 2));
+    expect_golden("zb", &LISTS(PIPE_ZB, 2, 1, 2));
+    expect_golden("1f1b tied", &LISTS(PIPE_1F1B, 2, 1, 2, .tied = true, .blocks = 4));
+    expect_golden("1f1b zero2 tied", &LISTS(PIPE_1F1B, 2, 1, 2, .tied = true, .blocks = 3,
+                                            .policy = "zero2", .dp_shard = 2));
+}
+
+// ---- Larger models
+
+static bool is_pass(const instr *x)
+{
+    return x->kind == FORWARD || x->kind == BACKWARD || x->kind == BACKWARD_INPUT ||
+           x->kind == BACKWARD_WEIGHT;
+}
+
+typedef void look(const plan *p, const schedule *s, const lists_of *x);
+
+static void look_at(const lists_of *x, look *at)
+{
+    lists l;
+    lists_open(&l, x);
+    for (int i = 0; i < l.stages; i++) at(l.plan_of[i], l.of[i], x);
+    lists_close(&l);
+}
+
+// zero3 of 12 blocks, alone and under every pipeline.
+static void look_at_all(lists_of x, look *at)
+{
+    x.policy = x.policy ? x.policy : "zero3";
+    x.dp_shard = 2, x.micros = 4, x.blocks = 12;
+    for (int s = 0; s < PIPE_SCHEDULES; s++) {
+        x.order = (pipe_schedule)s;
+        x.chunks = s == PIPE_INTERLEAVED ? 2 : 1;
+        x.stages = s == PIPE_INTERLEAVED ? 2 : 1;
+        look_at(&x, at);
+        x.stages = 4;
+        look_at(&x, at);
+    }
+}
+
+static void two_at_most(const plan *p, const schedule *s, const lists_of *x)
+{
+    int now = 0;
+    (void)p;
+    (void)x;
+    assert_true(s->weights.count <= 2);
+    for (int i = 0; i < s->count; i++) {
+        now += (s->at[i].kind == GATHER) - (s->at[i].kind == RELEASE);
+        assert_in_range(now, 0, 2);
+    }
+    assert_int_equal(now, 0);
+}
+
+static void test_two_blocks_are_whole_at_most(void **state)
+{
+    (void)state;
+    look_at_all((lists_of){.no_sync = true}, two_at_most);
+    look_at_all((lists_of){.no_sync = false}, two_at_most);
+    look_at_all((lists_of){.evaluate = true}, two_at_most);
+    look_at_all((lists_of){.reshard = 2, .no_sync = true}, two_at_most);
+}
+
+// Passes between instruction `at` and the next that uses the bucket.
+static int passes_before_use(const plan *p, const schedule *s, int at)
+{
+    int passes = 0;
+    for (int i = at + 1; i < s->count; i++) {
+        if (!is_pass(&s->at[i])) continue;
+        if (plan_block_uses(p, s->at[i].index, s->at[at].index)) return passes;
+        passes++;
+    }
+    fail_msg("instruction %d is never used", at);
+    return 0;
+}
+
+static void gathers_are_early(const plan *p, const schedule *s, const lists_of *x)
+{
+    bool first = true;
+    (void)x;
+    for (int i = 0; i < s->count; i++) {
+        if (s->at[i].kind != GATHER) continue;
+        assert_int_equal(passes_before_use(p, s, i), first ? 0 : 1);
+        first = false;
+    }
+}
+
+static void test_weights_are_gathered_while_the_block_before_runs(void **state)
+{
+    (void)state;
+    look_at_all((lists_of){.no_sync = true}, gathers_are_early);
+    look_at_all((lists_of){.evaluate = true}, gathers_are_early);
+}
+
+static void gathers_in_forward_only(const plan *p, const schedule *s, const lists_of *x)
+{
+    (void)x;
+    for (int i = 0; i < s->count; i++) {
+        if (s->at[i].kind != GATHER) continue;
+        int k = i + 1;
+        while (!is_pass(&s->at[k]) || !plan_block_uses(p, s->at[k].index, s->at[i].index)) k++;
+        assert_int_equal(s->at[k].kind, FORWARD);
+    }
+}
+
+static void test_without_reshard_backward_gathers_nothing(void **state)
+{
+    (void)state;
+    look_at(&ALONE(4, .blocks = 12, .dp_shard = 2, .policy = "zero3", .reshard = -1),
+            gathers_in_forward_only);
+}
+
+// ---- Gradients
+
+static int count_reduces(const schedule *s, int bucket)
+{
+    int count = 0;
+    for (int i = 0; i < s->count; i++) count += s->at[i].kind == REDUCE && s->at[i].index == bucket;
+    return count;
+}
+
+static void reduces_at_the_end(const plan *p, const schedule *s, const lists_of *x)
+{
+    for (int k = 0; k < p->buckets; k++) assert_int_equal(count_reduces(s, k), 1);
+    for (int i = 0; i < s->count; i++)
+        if (s->at[i].kind == REDUCE) assert_true(s->at[i].last && s->at[i].micro == x->micros - 1);
+}
+
+static void reduces_every_time(const plan *p, const schedule *s, const lists_of *x)
+{
+    for (int k = 0; k < p->buckets; k++) assert_int_equal(count_reduces(s, k), x->micros);
+    for (int i = 0; i < s->count; i++)
+        if (s->at[i].kind == REDUCE)
+            assert_int_equal(s->at[i].last, s->at[i].micro == x->micros - 1);
+}
+
+static void test_no_sync_reduces_after_the_last_micro_batch_only(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ddp", "zero1", "zero2", "zero3"};
+    for (int i = 0; i < 4; i++) {
+        look_at_all((lists_of){.policy = names[i], .no_sync = true}, reduces_at_the_end);
+        look_at_all((lists_of){.policy = names[i]},
+                    i < 2 ? reduces_at_the_end : reduces_every_time);
+    }
+}
+
+// Nothing but what gives memory back and a message stands between.
+static void reduces_at_once(const plan *p, const schedule *s, const lists_of *x)
+{
+    (void)x;
+    for (int i = 0; i < s->count; i++) {
+        if (s->at[i].kind != REDUCE) continue;
+        int k = i - 1;
+        while (!is_pass(&s->at[k])) {
+            const instr_kind kind = s->at[k--].kind;
+            assert_true(kind == RELEASE || kind == KEEP || kind == SEND_GRAD || kind == REDUCE);
+        }
+        assert_true(plan_block_uses(p, s->at[k].index, s->at[i].index));
+        assert_int_equal(s->at[k].micro, s->at[i].micro);
+        assert_true(s->at[k].kind == BACKWARD || s->at[k].kind == BACKWARD_WEIGHT);
+    }
+}
+
+static void test_a_bucket_is_reduced_right_after_its_last_gradient(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ddp", "zero1", "zero2", "zero3"};
+    for (int i = 0; i < 4; i++) {
+        look_at_all((lists_of){.policy = names[i]}, reduces_at_once);
+        look_at_all((lists_of){.policy = names[i], .no_sync = true}, reduces_at_once);
+    }
+}
+
+// ---- Files
+
+static int find_fetch(const schedule *s, tiered what, int bucket, int from)
+{
+    for (int i = from; i < s->count; i++)
+        if (s->at[i].kind == FETCH && s->at[i].what == what && s->at[i].index == bucket) return i;
+    fail_msg("no FETCH of %s of bucket %d", tiered_name(what), bucket);
+    return -1;
+}
+
+static void state_is_double_buffered(const plan *p, const schedule *s, const lists_of *x)
+{
+    int clip = 0, before = 0;
+    (void)x;
+    while (s->at[clip].kind != CLIP) clip++;
+    before = clip;
+    for (int i = clip; i < s->count; i++) {
+        const int bucket = s->at[i].index;
+        if (s->at[i].kind != UPDATE) continue;
+        assert_int_equal(s->state[TIERED_OPTIMIZER].count, 3); // one read, one in use, one written
+        if (bucket + 1 < p->buckets) {
+            const int next = find_fetch(s, TIERED_OPTIMIZER, bucket + 1, clip);
+            assert_in_range(next, before + 1, i - 1);
+            assert_int_not_equal(s->at[next].slot, s->at[i].state[TIERED_OPTIMIZER]);
+        }
+        before = i;
+    }
+}
+
+static void test_the_next_buckets_state_is_read_before_this_one_is_updated(void **state)
+{
+    (void)state;
+    look_at_all((lists_of){.policy = "zero1", .no_sync = true, .files = true},
+                state_is_double_buffered);
+    look_at_all((lists_of){.no_sync = true, .files = true}, state_is_double_buffered);
+}
+
+// The first two are read at the list's start, when there is nothing to do meanwhile. And between
+// two uses by a chunk of one block there is but one pass, which has both places.
+static void weights_are_read_early(const plan *p, const schedule *s, const lists_of *x)
+{
+    int seen = 0, passes = 0, at[LISTS_BLOCKS] = {0};
+    if (2 * p->parts > x->blocks) return;
+    for (int i = 0; i < s->count && s->at[i].kind != CLIP; i++) {
+        const instr *y = &s->at[i];
+        passes += is_pass(y);
+        if (y->kind == FETCH && y->what == TIERED_WEIGHTS) at[y->index] = passes;
+        if (y->kind == GATHER && ++seen > 2) assert_true(passes > at[y->index]);
+    }
+}
+
+static void test_weights_are_read_while_the_block_before_the_gather_runs(void **state)
+{
+    (void)state;
+    look_at_all((lists_of){.no_sync = true, .files = true}, weights_are_read_early);
+    look_at_all((lists_of){.evaluate = true, .no_sync = true, .files = true},
+                weights_are_read_early);
+}
+
+// ---- Memory
+
+static void test_activations_of_as_many_micro_batches_live_as_the_pipeline_needs(void **state)
+{
+    (void)state;
+    lists l;
+    for (int s = 0; s < PIPE_SCHEDULES; s++) {
+        if (s == PIPE_INTERLEAVED) continue;
+        lists_open(&l, &LISTS((pipe_schedule)s, 4, 1, 8));
+        for (int i = 0; i < 4; i++) {
+            const int needed = s == PIPE_GPIPE ? 8 : s == PIPE_1F1B ? 4 - i : 4;
+            assert_int_equal(l.list[i].act_slots[0], needed);
+            assert_int_equal(l.list[i].held_slots[0], s == PIPE_ZB ? i + 1 : 0);
+        }
+        lists_close(&l);
+    }
+    lists_open(&l, &ALONE(8, .blocks = 3)); // nobody waits
+    assert_int_equal(l.list[0].act_slots[0], 1);
+    assert_int_equal(l.list[0].batch_slots, 2); // one computed on, one copied
+    lists_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists_of_policies),
+        cmocka_unit_test(test_lists_of_files),
+        cmocka_unit_test(test_lists_of_pipelines),
+        cmocka_unit_test(test_two_blocks_are_whole_at_most),
+        cmocka_unit_test(test_weights_are_gathered_while_the_block_before_runs),
+        cmocka_unit_test(test_without_reshard_backward_gathers_nothing),
+        cmocka_unit_test(test_no_sync_reduces_after_the_last_micro_batch_only),
+        cmocka_unit_test(test_a_bucket_is_reduced_right_after_its_last_gradient),
+        cmocka_unit_test(test_the_next_buckets_state_is_read_before_this_one_is_updated),
+        cmocka_unit_test(test_weights_are_read_while_the_block_before_the_gather_runs),
+        cmocka_unit_test(test_activations_of_as_many_micro_batches_live_as_the_pipeline_needs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
