@@ -1,0 +1,57 @@
+# plan.sh -- `trireme plan`, refusals of jobs that do not fit, and memory.fit.
+. "$(dirname "$0")/lib.sh" "$1"
+
+# 70B parameters on 64 ranks, on a machine that could not hold one of them.
+cat >large.yaml <<END
+model: {family: llama, layers: 80, hidden: 8192, heads: 64, kv_heads: 8, ffn: 28672, vocab: 128256, max_seq: 8192}
+data: {train: mock, seq_len: 4096}
+train: {steps: 10, global_batch: 64, micro_batch: 1, precision: bf16}
+parallel: {pp: 4, tp: 8}
+launch: {ranks: 64}
+memory: {budget: 80Gi}
+END
+ok "$trireme" plan large.yaml
+expect_line '^model: 70553706496 parameters, 282 GB in fp32; training takes 4 to 8 times that' stdout
+expect_line '^state: 18 bytes per parameter \(weights 2, gradients 4, optimizer 12\), 1270 GB in all' stdout
+for row in 'as the job is' ddp zero1 zero2 zero3 none selective full 'zero3, optimizer in a file' 'and weights'; do
+    expect_line "^[* ] $row .* (yes|no) " stdout
+done
+expect_no_line 'hybrid' stdout
+ok "$trireme" plan large.yaml --parallel.pp 1 --parallel.dp_replicate 2
+expect_line '^  hybrid zero3 .* no ' stdout
+expect_line '^does not fit' stdout
+
+# Whole weights, gradients and state of one rank of 64, to the byte: 18 a parameter.
+ok "$trireme" plan large.yaml --parallel.pp 1 --parallel.tp 1 --json
+expect_json_lines stdout
+expect_line '"fits":false,"first_fit":\{"fits":true,"changes":"--parallel.dp zero3' stdout
+expect_line '"weights":141107412992,"master":282214825984,"gradients":282214825984,"optimizer":564429651968,' stdout
+
+make_data
+make_job
+ok "$trireme" plan job.yaml
+expect_line '^\* as the job is ' stdout
+expect_no_file out
+refused 2 'layrs' "$trireme" plan job.yaml --model.layrs 3
+ok "$trireme" plan --help
+
+# ---- A budget between two micro-batches
+make_job 'family: gpt2, layers: 4, hidden: 64, heads: 2, vocab: 320, max_seq: 64, drop_embed: 0, drop_attention: 0, drop_residual: 0'
+sed -i 's/seq_len: 16/seq_len: 64/; s/global_batch: 4, micro_batch: 1/global_batch: 64, micro_batch: 32/' job.yaml
+ok "$trireme" plan job.yaml --json
+all=$(sed 's/.*"first_fit":[^}]*"bytes":\([0-9]*\),.*/\1/' stdout)
+budget=$((all - (1 << 20)))
+refused 3 'on each of 2 ranks \(weights .*the first change that fits: --train.micro_batch 16 needs .*memory.fit true makes it' \
+    "$trireme" train job.yaml --memory.budget $budget
+ok "$trireme" train job.yaml --memory.budget $budget --memory.fit --train.steps 2
+expect_line '^trireme: memory.fit: the job needs .* of .*; --train.micro_batch 16 needs '
+expect_line '"event":"start".*"note":"memory.fit: .*--train.micro_batch 16' out/log.jsonl
+expect_line '^  micro_batch: 16$' out/job.yaml
+ok "$trireme" explain job.yaml --memory.budget $budget --memory.fit
+expect_line '^train.micro_batch +16 +memory.fit$' stdout
+# What it made of the job goes on as it is.
+ok "$trireme" train out/job.yaml --train.steps 3
+expect_no_line 'memory.fit'
+expect_steps out 3
+
+finish

@@ -1,0 +1,271 @@
+// Jobs that do not fit: refused with the change that would, or changed; every step of the ladder is
+// what its plan says.
+#include "session/ladder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ARGS_MAX = 24 };
+
+// Wide and shallow beside its vocabulary, so that every step of the ladder helps.
+static const char *const fixed[] = {
+    "--model={family: gpt2, layers: 6, hidden: 64, heads: 2, vocab: 64, max_seq: 64}",
+    "--data.train=mock", "--data.seq_len=64",
+    "--train={steps: 1, global_batch: 16, micro_batch: 4}",
+    "--launch={ranks: 2, threads_per_rank: 1}"};
+
+static job *job_of(const char *const *arg)
+{
+    char *argv[ARGS_MAX];
+    int argc = 0;
+    job *j = NULL;
+    err e = {.code = OK};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[argc++] = (char *)fixed[i];
+    for (; arg && *arg; arg++) argv[argc++] = (char *)*arg;
+    if (job_open(NULL, argc, argv, &j, &e) != OK) fail_msg("%s", e.text);
+    return j;
+}
+
+static need need_now(const job *j, const inputs *in)
+{
+    need n;
+    need_base base;
+    err e = {.code = OK};
+    if (need_base_open(j, &base, &e) != OK || need_of(j, in, j->launch.ranks, &base, &n, &e) != OK)
+        fail_msg("%s", e.text);
+    need_base_close(&base);
+    return n;
+}
+
+static ladder climb(const job *j, const inputs *in, uint64_t budget)
+{
+    ladder l;
+    need_base base;
+    err e = {.code = OK};
+    if (need_base_open(j, &base, &e) != OK ||
+        ladder_climb(j, in, j->launch.ranks, budget, &base, &l, &e) != OK)
+        fail_msg("%s", e.text);
+    need_base_close(&base);
+    return l;
+}
+
+static inputs open_to_plan(job *j)
+{
+    inputs in;
+    err e = {.code = OK};
+    if (inputs_open_to_plan(j, &in, &e) != OK) fail_msg("%s", e.text);
+    return in;
+}
+
+// From budget to budget, each a byte too small for the step before.
+static void every_step_saves_bytes_down_to_the_last(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--parallel.offload.path=/tmp", NULL};
+    job *j = job_of(arg);
+    inputs in = open_to_plan(j);
+    uint64_t last = need_now(j, &in).total;
+    text all = {0};
+    ladder l = {.fits = true};
+    for (int steps = 0; steps < 20; steps++) {
+        l = climb(j, &in, last - 1);
+        if (!l.fits) break;
+        assert_true(l.need.total < last);
+        const need again = need_now(&l.changed, &in);
+        assert_true(again.total - again.bytes[BYTES_RUNTIME] ==
+                    l.need.total - l.need.bytes[BYTES_RUNTIME]);
+        last = l.need.total;
+        text_clear(&all);
+        ladder_print(j, &l, &all);
+    }
+    assert_non_null(strstr(all.at, "--train.micro_batch 1"));
+    assert_non_null(strstr(all.at, "--parallel.dp zero3"));
+    assert_non_null(strstr(all.at, "--parallel.recompute full"));
+    assert_non_null(strstr(all.at, "--parallel.offload.optimizer file"));
+    assert_false(l.fits || l.wants_path);
+    text_clear(&all);
+    inputs_close(&in);
+    job_close(j);
+}
+
+static void the_first_step_is_the_largest_batch_that_fits(void **state)
+{
+    (void)state;
+    job *j = job_of(NULL);
+    inputs in = open_to_plan(j);
+    job two = *j;
+    two.train.micro_batch = 2;
+    const uint64_t budget = need_now(&two, &in).total + 4096 * 64;
+    assert_true(need_now(j, &in).total > budget);
+    ladder l = climb(j, &in, budget);
+    text said = {0};
+    job_describe_changes(j, &l.changed, &said);
+    assert_string_equal(said.at, "--train.micro_batch 2");
+    text_clear(&said);
+    inputs_close(&in);
+    job_close(j);
+}
+
+// Gradients are only cut while several micro-batches are summed if each is reduced.
+static void a_policy_that_cuts_gradients_reduces_every_micro_batch(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--train.micro_batch=1", "--train.precision=bf16",
+                                      "--parallel.recompute=full", NULL};
+    job *j = job_of(arg);
+    inputs in = open_to_plan(j);
+    ladder l = climb(j, &in, need_now(j, &in).total - 1);
+    assert_true(l.fits);
+    assert_string_equal(l.changed.parallel.dp.inner.name, "zero2");
+    assert_false(l.changed.parallel.no_sync);
+    inputs_close(&in);
+    job_close(j);
+}
+
+static void without_a_folder_a_step_to_files_says_so(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--launch.ranks=1", NULL};
+    job *j = job_of(arg);
+    inputs in = open_to_plan(j);
+    ladder l = climb(j, &in, 1);
+    text said = {0};
+    assert_false(l.fits);
+    assert_true(l.wants_path);
+    ladder_print(j, &l, &said);
+    assert_non_null(strstr(said.at, "--parallel.offload.path FOLDER"));
+    text_clear(&said);
+    inputs_close(&in);
+    job_close(j);
+}
+
+// Stages differ: embedding and head have a table each, and earlier ones keep more micro-batches.
+static void the_largest_rank_decides_and_is_named(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--parallel.pp=2", "--parallel.tp=2", "--launch.ranks=4",
+                                      "--model.vocab=513", NULL};
+    job *j = job_of(arg);
+    inputs in = open_to_plan(j);
+    const need n = need_now(j, &in);
+    uint64_t most = 0;
+    text who = {0};
+    for (int r = 0; r < 4; r++) {
+        trainer_options o;
+        plan *p = NULL;
+        schedule s;
+        uint64_t params;
+        double flops;
+        err refused = {.code = OK};
+        if (session_options(j, &in, 4, &o, &refused) != OK) fail_msg("%s", refused.text);
+        o.rank = r;
+        if (trainer_plan(&o, &p, &s, &params, &flops, &refused) != OK) fail_msg("%s", refused.text);
+        const uint64_t own = plan_bytes(p) - p->bytes[BYTES_RUNTIME];
+        if (own > most) most = own;
+        plan_free(p);
+        schedule_clear(&s);
+    }
+    assert_false(n.alike);
+    need_base base; // with the scratch memory of the device
+    err e = {.code = OK};
+    assert_int_equal(need_base_open(j, &base, &e), OK);
+    assert_true(n.total - n.bytes[BYTES_RUNTIME] == most + base.device->bytes_now);
+    need_base_close(&base);
+    need_print_ranks(&n, &who);
+    assert_non_null(strstr(who.at, "on rank 0 (pp 0, tp 0), the largest of 4"));
+    text_clear(&who);
+    inputs_close(&in);
+    job_close(j);
+}
+
+static void a_job_too_large_is_refused_with_its_bytes_and_a_change(void **state)
+{
+    (void)state;
+    job *probe = job_of(NULL);
+    inputs in = open_to_plan(probe);
+    char budget[64];
+    snprintf(budget, sizeof budget, "--memory.budget=%llu",
+             (unsigned long long)need_now(probe, &in).total - (1 << 20));
+    inputs_close(&in);
+    job_close(probe);
+    const char *const arg[] = {budget, NULL};
+    job *j = job_of(arg);
+    err e = {.code = OK};
+    assert_int_equal(inputs_open(j, &in, &e), E_FIT);
+    assert_non_null(strstr(e.text, "on each of 2 ranks (weights "));
+    assert_non_null(strstr(e.text, "the first change that fits: --train.micro_batch 2 needs "));
+    job_close(j);
+}
+
+static void memory_fit_takes_the_change_over_with_its_origin(void **state)
+{
+    (void)state;
+    job *probe = job_of(NULL);
+    inputs in = open_to_plan(probe);
+    char budget[64];
+    snprintf(budget, sizeof budget, "--memory.budget=%llu",
+             (unsigned long long)need_now(probe, &in).total - (1 << 20));
+    inputs_close(&in);
+    job_close(probe);
+    const char *const arg[] = {budget, "--memory.fit=true", NULL};
+    job *j = job_of(arg);
+    err e = {.code = OK};
+    text yaml = {0}, told = {0};
+    if (inputs_open(j, &in, &e) != OK) fail_msg("%s", e.text);
+    assert_int_equal(j->train.micro_batch, 2);
+    assert_non_null(strstr(in.fit, "memory.fit: the job needs "));
+    assert_non_null(strstr(in.fit, "--train.micro_batch 2 needs "));
+    job_write_yaml(j, &yaml);
+    assert_non_null(strstr(yaml.at, "micro_batch: 2\n"));
+    job_explain(j, true, &told);
+    const char *key = strstr(told.at, "\"train.micro_batch\"");
+    assert_non_null(key);
+    assert_non_null(strstr(key, "\"origin\": \"memory.fit\""));
+    text_clear(&yaml);
+    text_clear(&told);
+    inputs_close(&in);
+    job_close(j);
+}
+
+static void more_ranks_are_named_where_they_would_help(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--parallel.dp=zero3", "--train.micro_batch=1",
+                                      "--parallel.recompute=full", NULL};
+    job *j = job_of(arg);
+    inputs in = open_to_plan(j);
+    const need now = need_now(j, &in);
+    need_base base;
+    err e = {.code = OK};
+    int more = 0;
+    assert_int_equal(need_base_open(j, &base, &e), OK);
+    assert_int_equal(ladder_ranks(j, &in, 2, now.total - 1, &base, &more, &e), OK);
+    assert_int_equal(more, 4);
+    assert_int_equal(ladder_ranks(j, &in, 2, 1, &base, &more, &e), OK);
+    assert_int_equal(more, 0);
+    need_base_close(&base);
+    inputs_close(&in);
+    job_close(j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_step_saves_bytes_down_to_the_last),
+        cmocka_unit_test(the_first_step_is_the_largest_batch_that_fits),
+        cmocka_unit_test(a_policy_that_cuts_gradients_reduces_every_micro_batch),
+        cmocka_unit_test(without_a_folder_a_step_to_files_says_so),
+        cmocka_unit_test(the_largest_rank_decides_and_is_named),
+        cmocka_unit_test(a_job_too_large_is_refused_with_its_bytes_and_a_change),
+        cmocka_unit_test(memory_fit_takes_the_change_over_with_its_origin),
+        cmocka_unit_test(more_ranks_are_named_where_they_would_help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
