@@ -112,18 +112,28 @@ expect_line 'train.out: .*/out: another run is writing into it'
 kill -INT $starter
 end 130
 
-# ---- Killed at random moments of a run that saves after every step: what is visible is always whole
+# ---- Killed at random moments of a run that saves after every step: what is visible is always whole, also
+# where the ranks that are killed have parts of it
 rm -rf out
-for round in 1 2 3 4 5 6 7 8 9 10; do
+for round in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    case $((round % 3)) in
+    0) how= ;;
+    1) how='--parallel.dp zero3' ;;
+    2) how='--parallel.pp 2 --launch.ranks 4' ;;
+    esac
     rm -f out/log.jsonl
     set -m
-    "$trireme" train job.yaml --quiet --train.steps $endless --train.save_every 1 >stdout 2>stderr </dev/null &
+    "$trireme" train job.yaml --quiet --train.steps $endless --train.save_every 1 $how >stdout 2>stderr </dev/null &
     starter=$!
     set +m
     wait_for_line '"event":"save"' out/log.jsonl
     sleep 0.$(printf %03d $((RANDOM % 200)))
     ranks=$(children_of $starter)
-    if [ $((round % 2)) = 0 ]; then kill -9 $starter; else kill -9 $(head -n 1 <<<"${ranks:-$starter}"); fi
+    case $((round % 4)) in
+    0 | 2) kill -9 $starter ;;
+    1) kill -9 $(head -n 1 <<<"${ranks:-$starter}") ;;
+    3) kill -9 $(tail -n 1 <<<"${ranks:-$starter}") ;;
+    esac
     { wait $starter; } 2>/dev/null
     expect_gone 2000 $starter $ranks
     expect_no_line 'broken' stderr
