@@ -89,12 +89,11 @@ static trm_status weights(trm_trainer *t, void *arg, trm_error *e)
     return trm_trainer_step(t, NULL, e);
 }
 
-static void tensors_are_read_and_written_by_name(void **state)
+static void read_and_write(const char *key, const char *value, const char *precision)
 {
-    (void)state;
     notes *n = notes_open();
     trm_job *job = new_gpt2();
-    SET(job, "launch.as", "processes");
+    SET(job, "launch.as", "processes", "train.precision", precision, key, value);
     ACCEPT(trm_run(job, weights, n, &error));
     for (int i = 0; i < 8; i++) {
         assert_true(n->first[i] == (float)i);
@@ -102,6 +101,24 @@ static void tensors_are_read_and_written_by_name(void **state)
     }
     assert_string_equal(n->error.text, "the model has no tensor nothing");
     trm_job_close(job);
+}
+
+static void tensors_are_read_and_written_by_name(void **state)
+{
+    (void)state;
+    read_and_write("parallel.dp", "ddp", "fp32");
+    read_and_write("parallel.dp", "ddp", "bf16");
+}
+
+static void tensors_in_parts_are_read_and_written_whole(void **state)
+{
+    (void)state;
+    read_and_write("parallel.dp", "zero1", "bf16");
+    read_and_write("parallel.dp", "zero3", "fp32");
+    read_and_write("parallel.dp", "zero3", "bf16");
+    read_and_write("parallel.tp", "2", "fp32");
+    read_and_write("parallel.pp", "2", "fp32");
+    read_and_write("parallel.pp", "2", "bf16");
 }
 
 static trm_status stop_after_two(trm_trainer *t, void *arg, trm_error *e)
@@ -229,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_are_not_forked_beside_threads),
         cmocka_unit_test(tensors_are_read_and_written_by_name),
+        cmocka_unit_test(tensors_in_parts_are_read_and_written_whole),
         cmocka_unit_test(a_rank_that_gives_up_ends_the_run_and_is_named),
         cmocka_unit_test(threads_and_processes_give_the_same_bits),
         cmocka_unit_test(a_checkpoint_is_gone_on_from_bit_for_bit),
