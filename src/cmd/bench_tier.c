@@ -19,7 +19,10 @@ static const char usage[] =
     "\n"
     "Writes a file of N bytes in DIR from front to back, then reads it, the way that offload to "
     "file\n"
-    "does, and prints GB/s (1e9 bytes) of both. The file is gone afterwards.\n"
+    "does, and prints GB/s (1e9 bytes) of both and what share of a core the tier's thread took. "
+    "The "
+    "file\n"
+    "is gone afterwards.\n"
     "\n";
 
 enum { REQUEST = 32 << 20, HALVES = 2 };
@@ -114,18 +117,22 @@ static status measure(const request *q, err *e)
     memset(memory, 1, HALVES * REQUEST); // the pages are there
     TRY(pass(t, q, true, memory, &write_s, e));
     TRY(pass(t, q, false, memory, &read_s, e));
-    const double bytes = (double)q->bytes;
+    tier_counters c;
+    tier_count(t, &c);
+    const double bytes = (double)q->bytes, cpu = c.seconds_cpu / (write_s + read_s);
     if (q->json) {
         printf("{\"write_gb_per_s\":%.4g,\"read_gb_per_s\":%.4g,\"bytes\":%lld,\"block_bytes\":%"
-               "lld,\"depth\":%lld,\"best_way\":%s}\n",
+               "lld,\"depth\":%lld,\"cpu_share\":%.4g,\"best_way\":%s}\n",
                bytes * 1e-9 / write_s, bytes * 1e-9 / read_s, (long long)q->bytes,
-               (long long)q->block, (long long)q->depth, note ? "false" : "true");
+               (long long)q->block, (long long)q->depth, cpu, note ? "false" : "true");
     } else {
         char size[24], block[24];
         text_bytes(size, bytes);
         text_bytes(block, (double)q->block);
-        printf("%s in blocks of %s, %lld at a time: write %.3f GB/s, read %.3f GB/s\n", size, block,
-               (long long)q->depth, bytes * 1e-9 / write_s, bytes * 1e-9 / read_s);
+        printf("%s in blocks of %s, %lld at a time: write %.3f GB/s, read %.3f GB/s; the tier's "
+               "thread took %.1f %% of a core\n",
+               size, block, (long long)q->depth, bytes * 1e-9 / write_s, bytes * 1e-9 / read_s,
+               cpu * 100);
     }
 done:
     tier_close(t);

@@ -1,14 +1,12 @@
-// tier.c -- the file tier: requests cut into blocks, of which `depth` are with an engine at a time;
-// what comes back short goes out again. Called by whoever keeps state of a rank outside of memory.
-// It deliberately does not know what the bytes are, nor how an engine moves them.
+// tier.c -- the file tier: opens it, takes requests and waits for them. Called by whoever keeps
+// state of a rank outside of memory. It deliberately does not know what the bytes are, nor how they
+// are moved: a thread of the tier's own serves the queue (tier_service.c).
 #include "store/tier.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "store/tier_private.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,40 +16,6 @@ enum {
     DEFAULT_REQUESTS = 64,
     DEPTH_MOST = 1024,
     BLOCK_MOST = 1 << 30, // the kernel moves no more than 2 GiB at once
-    TRIES = 1000,         // in a row that moved nothing
-};
-
-typedef struct request {
-    tier_ticket ticket;
-    char *at;
-    uint64_t offset;
-    size_t uncut; // bytes that were in no block yet
-    size_t left;  // bytes that are not finished
-    bool write;
-} request;
-
-typedef struct slot {
-    tier_io io; // what is left of the block
-    request *of;
-    int tries;
-} slot;
-
-struct tier {
-    pthread_mutex_t lock;
-    tier_engine *engine;
-    int fd;
-    unsigned depth, requests;
-    size_t block_bytes;
-    uint64_t bytes;
-    tier_ticket last, feeding; // the newest; the oldest that is not wholly cut
-    request *queue;            // of ticket t: [t % requests]
-    slot *slots;
-    unsigned *free, free_count; // slots in nobody's hands
-    tier_done *done;
-    tier_counters counters;
-    err failure; // the first; code OK while there is none
-    char *what;  // name and folder, for messages
-    char *note;  // NULL: there is nothing to say
 };
 
 static status fail_call(const tier *t, err *e)
@@ -60,90 +24,20 @@ static status fail_call(const tier *t, err *e)
     return t->failure.code;
 }
 
-// Hands blocks out until there are no more, or `depth` are on their way.
-static void feed(tier *t)
+// Of a request that may have been forgotten by now.
+static bool is_open(const tier *t, const request *r, tier_ticket ticket)
 {
-    while (t->free_count && t->feeding <= t->last && t->failure.code == OK) {
-        request *r = &t->queue[t->feeding % t->requests];
-        const size_t bytes = r->uncut < t->block_bytes ? r->uncut : t->block_bytes;
-        if (bytes) {
-            const unsigned i = t->free[--t->free_count];
-            t->slots[i] = (slot){{r->at, bytes, r->offset, i, r->write}, r, 0};
-            t->engine->ops->push(t->engine, &t->slots[i].io);
-            r->at += bytes;
-            r->offset += bytes;
-            r->uncut -= bytes;
-        }
-        if (!r->uncut) t->feeding++;
-    }
+    return r->ticket == ticket && (r->left || t->feeding <= ticket);
 }
 
-static void fail_block(tier *t, const slot *s, int why)
-{
-    if (t->failure.code != OK) return;
-    errno = why;
-    err_errno(&t->failure, "%s: cannot %s %zu bytes at %llu", t->what,
-              s->io.write ? "write" : "read", s->io.bytes, (unsigned long long)s->io.offset);
-}
-
-// A block came back: whole, in part, or failed.
-static void take_back(tier *t, const tier_done *d)
-{
-    slot *s = &t->slots[d->slot];
-    // Cancelled: the thread that started it has ended.
-    const bool again = d->moved == -EINTR || d->moved == -EAGAIN || d->moved == -ECANCELED;
-    size_t moved = d->moved > 0 ? (size_t)d->moved : 0;
-    if (moved < s->io.bytes) moved -= moved % TIER_ALIGN; // O_DIRECT can go on from there
-    s->tries = moved ? 0 : s->tries + 1;
-    s->of->left -= moved;
-    s->io.at = (char *)s->io.at + moved;
-    s->io.offset += moved;
-    s->io.bytes -= moved;
-    *(s->io.write ? &t->counters.bytes_written : &t->counters.bytes_read) += moved;
-    if (d->moved < 0 && !again)
-        fail_block(t, s, (int)-d->moved);
-    else if (s->tries > TRIES || (d->moved == 0 && !s->io.write))
-        fail_block(t, s, EIO);
-    if (s->io.bytes && t->failure.code == OK)
-        t->engine->ops->push(t->engine, &s->io);
-    else
-        t->free[t->free_count++] = d->slot;
-}
-
-// One round with the engine; *count blocks came back. With `wait`, at least one is on its way.
-static status turn(tier *t, bool wait, unsigned *count)
-{
-    err why = {0};
-    *count = 0;
-    const status result = t->engine->ops->turn(t->engine, wait, t->done, count, &why);
-    if (result != OK && t->failure.code == OK) {
-        t->failure = why;
-        err_prefix(&t->failure, "%s: ", t->what);
-    }
-    for (unsigned i = 0; result == OK && i < *count; i++) take_back(t, &t->done[i]);
-    return result;
-}
-
-// Gives the engine what it can take, without waiting. Not in a loop: blocks that the page cache has
-// come back at once, and a call that starts a request would move all of it.
-static void start(tier *t)
-{
-    unsigned count = 0;
-    turn(t, false, &count);
-    feed(t);
-    turn(t, false, &count);
-}
-
-// The lock is held, so that the request's place in the queue is not given away.
-static void wait_for(tier *t, const request *r)
+// The thread does not need the caller: it is only waited for.
+static void wait_for(tier *t, const request *r, tier_ticket ticket)
 {
     const int64_t began = clock_ns();
-    unsigned count = 0;
-    while (r->left && t->failure.code == OK) {
-        feed(t);
-        turn(t, true, &count);
+    while (is_open(t, r, ticket) && t->failure.code == OK) {
+        t->waiting = true;
+        pthread_cond_wait(&t->finished, &t->lock);
     }
-    start(t); // what this wait has freed is not idle until the next call
     t->counters.seconds_waited += (double)(clock_ns() - began) * 1e-9;
 }
 
@@ -160,14 +54,14 @@ static status submit(tier *t, bool write, uint64_t offset, void *at, size_t byte
     status result = OK;
     pthread_mutex_lock(&t->lock);
     request *r = &t->queue[(t->last + 1) % t->requests];
-    if (r->left) wait_for(t, r);
+    if (is_open(t, r, r->ticket)) wait_for(t, r, r->ticket);
     if (t->failure.code != OK) {
         result = fail_call(t, e);
         goto done;
     }
     *r = (request){++t->last, at, offset, bytes, bytes, write};
     *out = t->last;
-    start(t);
+    pthread_cond_signal(&t->work);
 done:
     pthread_mutex_unlock(&t->lock);
     return result;
@@ -192,7 +86,7 @@ status tier_wait(tier *t, tier_ticket ticket, err *e)
         FAIL(E_INTERNAL, "%s: a wait for ticket %llu of %llu", t->what, (unsigned long long)ticket,
              (unsigned long long)t->last);
     const request *r = &t->queue[ticket % t->requests];
-    if (r->ticket == ticket && r->left) wait_for(t, r);
+    if (is_open(t, r, ticket)) wait_for(t, r, ticket);
     if (t->failure.code != OK) result = fail_call(t, e);
 done:
     pthread_mutex_unlock(&t->lock);
@@ -203,6 +97,11 @@ void tier_count(tier *t, tier_counters *out)
 {
     pthread_mutex_lock(&t->lock);
     *out = t->counters;
+    if (t->moving_since) out->seconds_moving += (double)(clock_ns() - t->moving_since) * 1e-9;
+    clockid_t clock;
+    struct timespec used = {0};
+    if (pthread_getcpuclockid(t->thread, &clock) == 0) clock_gettime(clock, &used);
+    out->seconds_cpu = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -287,8 +186,11 @@ status tier_open(const tier_options *o, tier **out, err *e)
     if (!t) FAIL(E_IO, "%s: out of memory", o->name);
     t->fd = -1;
     pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->work, NULL);
+    pthread_cond_init(&t->finished, NULL);
     TRY(allocate(t, o, e));
     TRY(open_engine(t, o, e));
+    TRY(tier_serve_start(t, e));
     *out = t;
 done:
     if (result != OK) tier_close(t);
@@ -298,16 +200,11 @@ done:
 void tier_close(tier *t)
 {
     if (!t) return;
-    if (t->engine) {
-        pthread_mutex_lock(&t->lock);
-        t->feeding = t->last + 1;
-        unsigned count = 0;
-        while (t->free_count < t->depth && turn(t, true, &count) == OK) {
-        }
-        pthread_mutex_unlock(&t->lock);
-        t->engine->ops->close(t->engine);
-    }
+    tier_serve_stop(t);
+    if (t->engine) t->engine->ops->close(t->engine);
     if (t->fd >= 0) close(t->fd);
+    pthread_cond_destroy(&t->finished);
+    pthread_cond_destroy(&t->work);
     pthread_mutex_destroy(&t->lock);
     free(t->done);
     free(t->free);

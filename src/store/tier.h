@@ -7,10 +7,14 @@
 // between the file and the caller's memory without a copy (O_DIRECT, io_uring); where the system
 // refuses one of them there is another way, and tier_note says so.
 //
+// A thread of the tier's own, started at open, moves what is asked for: a request that was started
+// finishes without any help. It sleeps while nothing finishes.
+//
 // Memory in huge pages (device_alloc from 2 MiB on) moves up to twice as fast as in small ones,
 // because the kernel pins each page.
 //
-// One thread uses a tier at a time, not always the same one. Not across fork.
+// One thread calls a tier at a time, not always the same one. Not across fork: a child has no such
+// thread.
 #ifndef TRIREME_STORE_TIER_H
 #define TRIREME_STORE_TIER_H
 
@@ -41,6 +45,8 @@ typedef struct tier_options {
 typedef struct tier_counters {
     uint64_t bytes_read, bytes_written; // of blocks that are finished
     double seconds_waited;              // in tier_wait, and for room in the queue
+    double seconds_moving;              // while a block was on its way
+    double seconds_cpu;                 // that the tier's thread has worked
 } tier_counters;
 
 typedef uint64_t tier_ticket; // of a request; they count up from 1
@@ -60,13 +66,11 @@ void tier_close(tier *t);
 // the caller to print aloud; NULL when it does. Borrowed from the tier.
 const char *tier_note(const tier *t);
 
-// Starts a request and returns. It is cut into blocks; the first of them are on their way at once,
-// the rest follow when anybody waits or starts another request, so a large request that is to run
-// beside other work wants a thread (a stream's) that waits for it. Requests are taken up in their
-// order. Where `requests` of them are unfinished, the call waits for the oldest.
-// The memory is the caller's and stays untouched by him until tier_wait has returned OK, or
-// tier_close. Ranges of unfinished requests must not overlap where one of them is a write: nothing
-// orders them. E_INTERNAL: misaligned, or outside of the file.
+// Starts a request and returns; it goes on beside whatever the caller does. Requests are taken up
+// in their order, each cut into blocks. Where `requests` of them are unfinished, the call waits for
+// the oldest. The memory is the caller's and stays untouched by him until tier_wait has returned
+// OK, or tier_close. Ranges of unfinished requests must not overlap where one of them is a write:
+// nothing orders them. E_INTERNAL: misaligned, or outside of the file.
 status tier_read(tier *t, uint64_t offset, void *to, size_t bytes, tier_ticket *out, err *e);
 status tier_write(tier *t, uint64_t offset, const void *from, size_t bytes, tier_ticket *out,
                   err *e);

@@ -1,12 +1,10 @@
 // tier_threads.c -- the engine of a tier for systems without io_uring: a few threads that call
-// pread and pwrite. Called by tier.c through tier_engine_ops. It deliberately does not know
+// pread and pwrite. Called by tier_service.c through tier_engine_ops. It deliberately does not know
 // requests, retries or errors of the disk: those come back as numbers.
 #define _GNU_SOURCE
 #include "store/tier_private.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -49,6 +47,12 @@ static void *work(void *arg)
     return NULL;
 }
 
+static status threads_begin(tier_engine *g, err *e)
+{
+    (void)g, (void)e;
+    return OK;
+}
+
 static void threads_push(tier_engine *g, const tier_io *io)
 {
     threads *p = (threads *)g;
@@ -58,12 +62,12 @@ static void threads_push(tier_engine *g, const tier_io *io)
     pthread_mutex_unlock(&p->lock);
 }
 
-static status threads_turn(tier_engine *g, bool wait, tier_done *done, unsigned *count, err *e)
+static status threads_turn(tier_engine *g, unsigned want, tier_done *done, unsigned *count, err *e)
 {
     threads *p = (threads *)g;
     (void)e;
     pthread_mutex_lock(&p->lock);
-    while (wait && !p->done_count) pthread_cond_wait(&p->finished, &p->lock);
+    while (p->done_count < want) pthread_cond_wait(&p->finished, &p->lock);
     *count = p->done_count;
     for (unsigned i = 0; i < *count; i++) done[i] = p->done[i];
     p->done_count = 0;
@@ -87,20 +91,9 @@ static void threads_close(tier_engine *g)
     free(p);
 }
 
-// Signals stay with the threads that expect them.
-static void start_workers(threads *p, unsigned count)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (p->workers < count && pthread_create(&p->worker[p->workers], NULL, work, p) == 0)
-        p->workers++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
 {
-    static const tier_engine_ops ops = {threads_push, threads_turn, threads_close};
+    static const tier_engine_ops ops = {threads_begin, threads_push, threads_turn, threads_close};
     threads *p = calloc(1, sizeof *p);
     if (!p) return err_set(e, E_IO, "out of memory");
     p->base = (tier_engine){&ops, sizeof *p + depth * (sizeof *p->todo + sizeof *p->done)};
@@ -111,7 +104,9 @@ status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->finished, NULL);
-    if (p->todo && p->done) start_workers(p, depth < WORKERS ? depth : WORKERS);
+    const unsigned most = p->todo && p->done ? (depth < WORKERS ? depth : WORKERS) : 0;
+    while (p->workers < most && tier_thread_create(&p->worker[p->workers], work, p) == 0)
+        p->workers++;
     if (!p->workers) {
         threads_close(&p->base);
         return err_set(e, E_IO, "no memory or no threads for reading and writing a file");

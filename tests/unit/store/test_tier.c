@@ -1,5 +1,5 @@
 // The file tier keeps what it is given: all ways of I/O, sizes around its borders, many requests at
-// once, waits in any order, threads that take turns.
+// once, waits in any order, threads that take turns, nobody that waits.
 #include "base/clock.h"
 #include "tier_fixture.h"
 
@@ -154,6 +154,64 @@ static void threads_take_turns(void **state)
     }
 }
 
+// More blocks than are moved at once, and nobody helps: counting does not.
+static void a_request_finishes_while_nobody_waits(void **state)
+{
+    (void)state;
+    enum { BYTES = 256 * BLOCK };
+    for (int i = 0; i < WAY_COUNT; i++) {
+        tier *t = open_tier(
+            (tier_options){.bytes = BYTES, .block_bytes = BLOCK, .depth = 2, .avoid = WAYS[i]});
+        char *memory = aligned(BYTES);
+        tier_ticket x;
+        tier_counters c = {0};
+        fill(memory, 0, BYTES, 9);
+        CHECK(tier_write(t, 0, memory, BYTES, &x, why));
+        CHECK(tier_wait(t, x, why));
+        memset(memory, 0, BYTES);
+        tier_count(t, &c);
+        const double waited = c.seconds_waited, deadline = clock_seconds() + 30;
+        CHECK(tier_read(t, 0, memory, BYTES, &x, why));
+        while (c.bytes_read < BYTES && clock_seconds() < deadline) {
+            usleep(20000);
+            tier_count(t, &c);
+        }
+        assert_int_equal(c.bytes_read, BYTES);
+        CHECK(tier_wait(t, x, why));
+        check(memory, 0, BYTES, 9);
+        tier_count(t, &c);
+        assert_true(c.seconds_waited - waited < 0.02);
+        assert_true(c.seconds_moving > 0 && c.seconds_cpu > 0);
+        const double moved = c.seconds_moving; // it stands still while nothing is asked for
+        usleep(20000);
+        tier_count(t, &c);
+        assert_true(c.seconds_moving == moved);
+        tier_close(t);
+        free(memory);
+    }
+}
+
+// Empty requests have their turn among the others and take no block.
+static void empty_requests_finish(void **state)
+{
+    (void)state;
+    for (int i = 0; i < WAY_COUNT; i++) {
+        tier *t = open_tier((tier_options){.bytes = 8 * BLOCK, .requests = 2, .avoid = WAYS[i]});
+        char *memory = aligned(8 * BLOCK);
+        tier_ticket x = 0;
+        memset(memory, 3, 8 * BLOCK);
+        for (int k = 0; k < 12; k++)
+            CHECK(tier_write(t, 0, memory, k % 3 == 1 ? 8 * BLOCK : 0, &x, why));
+        CHECK(tier_wait(t, x, why));
+        CHECK(tier_wait(t, x - 1, why));
+        tier_counters c;
+        tier_count(t, &c);
+        assert_int_equal(c.bytes_written, 4 * 8 * BLOCK);
+        tier_close(t);
+        free(memory);
+    }
+}
+
 static void each_way_that_is_not_the_best_is_said(void **state)
 {
     (void)state;
@@ -222,6 +280,8 @@ int main(void)
         cmocka_unit_test(what_was_never_written_is_zero),
         cmocka_unit_test(a_close_waits_for_what_is_under_way),
         cmocka_unit_test(threads_take_turns),
+        cmocka_unit_test(a_request_finishes_while_nobody_waits),
+        cmocka_unit_test(empty_requests_finish),
         cmocka_unit_test(each_way_that_is_not_the_best_is_said),
         cmocka_unit_test(a_misaligned_request_is_refused),
         cmocka_unit_test(bad_options_are_refused),
