@@ -185,17 +185,20 @@ static size_t pack_work(layout *l)
     return most;
 }
 
-// Forward values that the backward list reads, and what the last block hands from one to the other.
+static void save(graph *g, value *v)
+{
+    if (!v || !v->producer || v->producer->recomputed) return;
+    for (int f = 0; f < g->forward.count; f++)
+        if (g->forward.at[f] == v->producer && v->place == PLACE_NONE) v->place = PLACE_SAVED;
+}
+
+// Forward values that the backward list reads, and the gradient of the input where it is the loss
+// itself that takes it: then the block before reads it.
 static void mark_saved(graph *g)
 {
     for (int i = 0; i < g->backward.count; i++)
-        for (int k = 0; k < NODE_INPUTS; k++) {
-            value *v = g->backward.at[i]->in[k];
-            if (!v || !v->producer || v->producer->recomputed) continue;
-            for (int f = 0; f < g->forward.count; f++)
-                if (g->forward.at[f] == v->producer && v->place == PLACE_NONE)
-                    v->place = PLACE_SAVED;
-        }
+        for (int k = 0; k < NODE_INPUTS; k++) save(g, g->backward.at[i]->in[k]);
+    if (g->input) save(g, g->input->grad);
 }
 
 static void place_saved(graph *g)

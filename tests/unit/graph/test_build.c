@@ -143,6 +143,20 @@ static void test_the_inputs_gradient_is_not_what_the_second_half_reads(void **st
     graph_close(g);
 }
 
+// The loss takes its gradients in the forward; whatever runs before the backward of the block
+// before must leave them alone.
+static void test_the_gradient_of_a_loss_right_at_the_input_is_kept(void **state)
+{
+    (void)state;
+    graph *g = open_graph(1, false, false);
+    value *x = build_stream(g, 4);
+    build_linear_cross_entropy(g, x, weight(g, 8, 4, ROLE_NONE, ROLE_NONE), NULL, 1);
+    finish(g);
+    assert_int_equal(g->input->grad->place, PLACE_SAVED);
+    assert_true(g->saved_bytes >= 12 * 4 * sizeof(float));
+    graph_close(g);
+}
+
 static void test_columns_of_a_part_are_not_taken_for_all(void **state)
 {
     (void)state;
@@ -195,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_the_whole_graph_has_no_collectives),
         cmocka_unit_test(test_uses_of_parameters_are_noted),
         cmocka_unit_test(test_the_inputs_gradient_is_not_what_the_second_half_reads),
+        cmocka_unit_test(test_the_gradient_of_a_loss_right_at_the_input_is_kept),
         cmocka_unit_test(test_columns_of_a_part_are_not_taken_for_all),
         cmocka_unit_test(test_gate_and_up_of_a_split_value_come_from_one_layer),
     };
