@@ -170,9 +170,10 @@ typedef enum trm_role {
 } trm_role;
 
 // The roles of parameter w, right after its trm_weight; a vector's cols: TRM_NO_ROLE. Without this
-// call every rank has all of w. Sizes are always those of the whole model. A layer [MLP, EMBED]
-// gives each rank its columns of the result, which activations, trm_glu and trm_attention work on;
-// the layer [EMBED, MLP] after them sums over the ranks. At most one of both may be split.
+// call every rank has all of w; a model without any such call cannot have parallel.tp. Sizes are
+// always those of the whole model. A layer [MLP, EMBED] gives each rank its columns of the result,
+// which activations, trm_glu and trm_attention work on; the layer [EMBED, MLP] after them sums over
+// the ranks. At most one of both may be split.
 TRM_API void trm_roles(trm_builder *b, trm_value *w, trm_role rows, trm_role cols);
 // How files hold parameter w, where it differs: as its transpose; or as several tensors, `rows`
 // rows of it in each, in the order of the calls (at most 3).

@@ -57,7 +57,7 @@ static status checked_read_own(dataset *d, int rank, int ranks, uint64_t index, 
     const checked *c = (const checked *)d;
     status result = c->of->read_own(c->of, rank, ranks, index, inputs, labels, ended, e);
     if (result != OK)
-        err_prefix(e, "%s: own sample %" PRIu64 ": ", c->key, index);
+        err_prefix(e, "%s: sample %" PRIu64 ": ", c->key, index);
     else if (!*ended)
         result = check_ids(c, index, inputs, labels, e);
     return result;

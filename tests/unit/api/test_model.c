@@ -94,6 +94,12 @@ MISUSE(ids_late, trm_ids(b))
 MISUSE(input_again, trm_input(b, WIDTH))
 MISUSE(early_loss, trm_cross_entropy(b, x, weight(b, "w", CLASSES, WIDTH), NULL))
 MISUSE(unused_result, trm_activation(b, x, TRM_RELU))
+MISUSE(late_roles, trm_value *w = weight(b, "w", WIDTH, WIDTH); trm_linear(b, x, w, NULL);
+       trm_roles(b, w, TRM_MLP, TRM_EMBED))
+MISUSE(roles_of_a_value, trm_roles(b, x, TRM_MLP, TRM_EMBED))
+MISUSE(roles_of_a_vector,
+       trm_roles(b, trm_weight(b, "w", WIDTH, 0, TRM_ONES, 0), TRM_MLP, TRM_EMBED))
+MISUSE(no_such_role, trm_roles(b, weight(b, "w", WIDTH, WIDTH), (trm_role)9, TRM_EMBED))
 MISUSE(many_pieces, trm_value *w = weight(b, "w", 4, WIDTH); trm_stored_rows(b, w, "v", 3);
        trm_linear(b, x, w, NULL))
 
@@ -117,6 +123,10 @@ static void misuse_in_a_block_is_named(void **state)
         {wrong_heads, "attention: 2 heads"},
         {no_frequency, "trm_rope: frequency is NULL"},
         {short_rope, "trm_rope: positions is 0"},
+        {late_roles, "trm_roles: the parameter is in use; valid: right after trm_weight"},
+        {roles_of_a_value, "trm_roles: w must be a parameter"},
+        {roles_of_a_vector, "trm_roles: a vector has no cols"},
+        {no_such_role, "trm_roles: 9, 2 are no trm_role"},
         {ids_late, "are for the first block"},
         {input_again, "trm_input: called twice"},
         {early_loss, "a loss is for the last block"},
@@ -181,9 +191,116 @@ static void a_family_is_whole(void **state)
     trm_job_close(job);
 }
 
+// ---- Roles: the same model over two ranks of tensor parallelism
+
+// Up to an inner width and down again, with roles; `config` is what the inner width's are.
+static void split_trace(trm_builder *b, const void *config, int block)
+{
+    const trm_role inner = *(const trm_role *)config;
+    if (block != 1) {
+        static const broken whole = {.middle = NULL};
+        trace(b, &whole, block);
+        return;
+    }
+    trm_value *x = trm_input(b, WIDTH);
+    trm_value *up = weight(b, "up", 2 * WIDTH, WIDTH);
+    trm_roles(b, up, inner, TRM_EMBED);
+    trm_value *bias = trm_weight(b, "up.bias", 2 * WIDTH, 0, TRM_NORMAL, 0.1);
+    trm_roles(b, bias, inner, TRM_NO_ROLE);
+    trm_value *down = weight(b, "down", WIDTH, 2 * WIDTH);
+    trm_roles(b, down, TRM_EMBED, inner);
+    trm_value *h = trm_activation(b, trm_linear(b, x, up, bias), TRM_GELU);
+    trm_output(b, trm_add(b, x, trm_linear(b, h, down, NULL)));
+}
+
+enum { STEPS = 4, WEIGHTS = 512 };
+
+typedef struct learned {
+    double loss[STEPS];
+    float weight[WEIGHTS];
+    size_t weights;
+} learned;
+
+static trm_status learn(trm_trainer *t, void *arg, trm_error *e)
+{
+    learned mine = {.weights = 0};
+    trm_step s;
+    trm_tensor w;
+    trm_status how = TRM_OK;
+    while (how == TRM_OK && trm_trainer_steps_left(t) > 0) {
+        how = trm_trainer_step(t, &s, e);
+        if (how == TRM_OK) mine.loss[s.step - 1] = s.loss;
+    }
+    for (int i = 0; how == TRM_OK && trm_trainer_tensor(t, i, &w); i++) {
+        const size_t count = (size_t)(w.rows * (w.cols ? w.cols : 1));
+        how = trm_trainer_read(t, w.name, mine.weight + mine.weights, count, e);
+        mine.weights += count;
+    }
+    if (how == TRM_OK && trm_trainer_note(t)) how = trm_fail(e, TRM_FAILED, "nothing is to note");
+    if (trm_trainer_rank(t) == 0) *(learned *)arg = mine;
+    return how;
+}
+
+static void run_split(trm_role inner, const char *tp, learned *out)
+{
+    const trm_family split = {.name = "split", .blocks = three_blocks, .trace = split_trace};
+    trm_job *job = new_job();
+    ACCEPT(trm_job_use_data(job, TRM_TRAIN, &vectors, &error));
+    ACCEPT(trm_job_use_model(job, &split, &inner, NULL, &error));
+    SET(job, "parallel.tp", tp, "launch.ranks", tp, "optimizer.name", "sgd", "optimizer.lr", "0.1",
+        "lr_schedule.name", "constant");
+    ACCEPT(trm_run(job, learn, out, &error));
+    trm_job_close(job);
+}
+
+static void assert_near(double a, double b, double most)
+{
+    if (!(a - b <= most && b - a <= most)) fail_msg("%.9g and %.9g", a, b);
+}
+
+static void a_program_s_model_splits_by_its_roles(void **state)
+{
+    (void)state;
+    learned one, two;
+    run_split(TRM_MLP, "1", &one);
+    run_split(TRM_MLP, "2", &two);
+    assert_true(one.loss[0] > 0 && one.loss[STEPS - 1] != one.loss[0]);
+    for (int i = 0; i < STEPS; i++) assert_near(one.loss[i], two.loss[i], 1e-5);
+    assert_int_equal(one.weights, WIDTH * INPUTS + 2 * WIDTH * (2 * WIDTH + 1) + CLASSES * WIDTH);
+    assert_int_equal(two.weights, one.weights);
+    for (size_t i = 0; i < one.weights; i++) assert_near(one.weight[i], two.weight[i], 1e-6);
+    assert_memory_not_equal(&one, &two, sizeof one); // sums in another order
+}
+
+static trm_status explain_split(trm_role inner, const char *tp)
+{
+    const char *text;
+    const trm_family split = {.name = "split", .blocks = three_blocks, .trace = split_trace};
+    trm_job *job = new_job();
+    ACCEPT(trm_job_use_data(job, TRM_TRAIN, &vectors, &error));
+    ACCEPT(trm_job_use_model(job, &split, &inner, NULL, &error));
+    SET(job, "parallel.tp", tp, "launch.ranks", tp);
+    trm_status s = trm_job_explain(job, &text, &error);
+    trm_job_close(job);
+    return s;
+}
+
+static void what_cannot_be_split_is_named(void **state)
+{
+    (void)state;
+    ACCEPT(explain_split(TRM_MLP, "4"));
+    ACCEPT(explain_split(TRM_NO_ROLE, "1"));
+    REFUSE(explain_split(TRM_NO_ROLE, "2"));
+    HAS("no parameter of split can be split over parallel.tp 2");
+    REFUSE(explain_split(TRM_MLP, "3"));
+    HAS("an inner width of 16 does not divide over parallel.tp 3; valid: 1, 2, 4, 8, 16");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_s_model_splits_by_its_roles),
+        cmocka_unit_test(what_cannot_be_split_is_named),
         cmocka_unit_test(misuse_in_a_block_is_named),
         cmocka_unit_test(blocks_that_do_not_fit_together_are_named),
         cmocka_unit_test(a_family_is_whole),
