@@ -86,14 +86,14 @@ int matrix_ranks(const point *p)
 
 static const int MICROS[] = {4, 1, 3, 8};
 
-static void set_tiers(const point *p, memory_tier tier[TIERED])
+static void set_tiers(const point *p, memory_tier out[TIERED])
 {
     const char *word = DIM[DIM_TIER].value[p->v[DIM_TIER]];
     const memory_tier away = strstr(word, "host") ? TIER_HOST : TIER_FILE;
     const size_t letters = strcspn(word, "_");
-    tier[TIERED_WEIGHTS] = memchr(word, 'w', letters) ? away : TIER_DEVICE;
-    tier[TIERED_GRADIENTS] = memchr(word, 'g', letters) ? away : TIER_DEVICE;
-    tier[TIERED_OPTIMIZER] = memchr(word, 'o', letters) ? away : TIER_DEVICE;
+    out[TIERED_WEIGHTS] = memchr(word, 'w', letters) ? away : TIER_DEVICE;
+    out[TIERED_GRADIENTS] = memchr(word, 'g', letters) ? away : TIER_DEVICE;
+    out[TIERED_OPTIMIZER] = memchr(word, 'o', letters) ? away : TIER_DEVICE;
 }
 
 void matrix_options(const point *p, trainer_options *o)
