@@ -27,6 +27,8 @@ enum { WARM_UP = 2 };
 typedef struct figures {
     double step_s, first_step_s, flops, rate;
     uint64_t plan_bytes, device_bytes, params;
+    double update_s;     // of a step: the update and what it moves
+    tier_counters tiers; // of a step, this rank's
 } figures;
 
 typedef struct request {
@@ -52,11 +54,15 @@ static void print_figures(const request *q, const figures *f, uint64_t pss, uint
                "flops_per_s\":%.6g,"
                "\"pss_bytes_per_rank\":%llu,\"peak_bytes_per_rank\":%llu,\"plan_bytes_per_rank\":%"
                "llu,\"device_bytes_per_rank\":%llu,"
-               "\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d}\n",
+               "\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d,\"update_ms\":%.6g,\"tier\":{"
+               "\"bytes_read\":%llu,\"bytes_written\":%llu,\"waited_ms\":%.6g,\"moving_ms\":%.6g,"
+               "\"cpu_ms\":%.6g}}\n",
                per_step / f->step_s, f->step_s * 1e3, share, f->rate, (unsigned long long)pss,
                (unsigned long long)peak, (unsigned long long)f->plan_bytes,
                (unsigned long long)f->device_bytes, f->first_step_s, (unsigned long long)f->params,
-               j->launch.ranks);
+               j->launch.ranks, f->update_s * 1e3, (unsigned long long)f->tiers.bytes_read,
+               (unsigned long long)f->tiers.bytes_written, f->tiers.seconds_waited * 1e3,
+               f->tiers.seconds_moving * 1e3, f->tiers.seconds_cpu * 1e3);
     } else {
         char a[24], b[24];
         text_bytes(a, (double)pss);
@@ -72,6 +78,25 @@ static void print_figures(const request *q, const figures *f, uint64_t pss, uint
     fflush(stdout);
 }
 
+// What files did between two looks, per step.
+static tier_counters per_step(const tier_counters *before, const tier_counters *after,
+                              int64_t steps)
+{
+    const double n = (double)steps;
+    return (tier_counters){.bytes_read = (after->bytes_read - before->bytes_read) / (uint64_t)steps,
+                           .bytes_written =
+                               (after->bytes_written - before->bytes_written) / (uint64_t)steps,
+                           .seconds_waited = (after->seconds_waited - before->seconds_waited) / n,
+                           .seconds_moving = (after->seconds_moving - before->seconds_moving) / n,
+                           .seconds_cpu = (after->seconds_cpu - before->seconds_cpu) / n};
+}
+
+static double update_seconds(const trainer *t)
+{
+    const double *s = trainer_seconds(t);
+    return s[FETCH] + s[UPDATE] + s[PUBLISH] + s[FLUSH];
+}
+
 static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
@@ -83,12 +108,19 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     double *seconds = calloc((size_t)steps, sizeof *seconds);
     if (!seconds) FAIL(E_IO, "no memory for %lld steps", (long long)steps);
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
+    tier_counters before = {0}, after = {0};
     for (int64_t i = 0; i < steps; i++) {
         step_result r;
+        if (i == (steps > WARM_UP ? WARM_UP : 0)) trainer_add_tiers(s.trainer, &before);
         TRY(trainer_step(s.trainer, false, &r, e));
         if (i == 0) f.first_step_s = clock_seconds() - q->began;
-        if (i >= WARM_UP || steps <= WARM_UP) seconds[counted++] = r.seconds;
+        if (i < WARM_UP && steps > WARM_UP) continue;
+        seconds[counted++] = r.seconds;
+        f.update_s += update_seconds(s.trainer);
     }
+    trainer_add_tiers(s.trainer, &after);
+    f.tiers = per_step(&before, &after, counted);
+    f.update_s /= (double)counted;
     // While every rank holds its memory.
     uint64_t pss = proc_own_bytes(), peak = proc_bytes("/proc/self/status", "VmHWM:");
     TRY(comm_barrier(s.comm, e));

@@ -1,5 +1,6 @@
 // traffic.c -- the bytes that this rank sends: in a step, as its plan and its blocks say, and so
-// far, as communicators that count have seen. Called by trainer.c and by whoever compares both.
+// far, as communicators that count have seen; and those that went to files and back. Called by
+// trainer.c and by whoever compares both.
 #include "parallel/traffic.h"
 
 #include "comm/trace.h"
@@ -46,4 +47,18 @@ void trainer_add_traffic(const trainer *t, double *moved)
     moved[LINK_TIE] += sent(t->tie);
     moved[LINK_DATA] += sent(t->data);
     moved[LINK_ALL] += sent(t->o.comm) + sent(t->agree);
+}
+
+void trainer_add_tiers(const trainer *t, tier_counters *to)
+{
+    for (int k = 0; k < TIERED; k++) {
+        tier_counters c = {0};
+        if (!t->tier[k]) continue;
+        tier_count(t->tier[k], &c);
+        to->bytes_read += c.bytes_read;
+        to->bytes_written += c.bytes_written;
+        to->seconds_waited += c.seconds_waited;
+        to->seconds_moving += c.seconds_moving;
+        to->seconds_cpu += c.seconds_cpu;
+    }
 }

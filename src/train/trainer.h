@@ -13,6 +13,7 @@
 #include "optim/optim.h"
 #include "optim/scaler.h"
 #include "parallel/schedule.h"
+#include "store/tier.h"
 
 typedef struct trainer trainer;
 
@@ -96,6 +97,8 @@ double trainer_flops(const trainer *t); // of this rank in one step
 // Adds what this rank has sent so far to moved[LINKS] (parallel/plan.h), where options->comm counts
 // (comm/trace.h); its own counts are those of all ranks.
 void trainer_add_traffic(const trainer *t, double *moved);
+// Adds what this rank's files have done since they were opened (store/tier.h).
+void trainer_add_tiers(const trainer *t, tier_counters *to);
 // One line that must be said aloud (a slower way of the file tier, a tier that is no other memory),
 // or NULL.
 const char *trainer_note(const trainer *t);
