@@ -11,7 +11,7 @@ static status choose(job *j, const inputs *in, const need_base *base, err *e)
     for (;;) {
         need n;
         TRY(need_of(j, in, ranks, base, &n, e));
-        if (n.total <= need_budget(j, ranks) || j->train.micro_batch == 1) break;
+        if (n.total <= base->budget || j->train.micro_batch == 1) break;
         int64_t limit = j->train.micro_batch - 1;
         j->train.micro_batch = 0;
         TRY(job_solve_batch(j, ranks, limit, e));
@@ -23,7 +23,7 @@ done:
 status fit_micro_batch(job *j, const inputs *in, err *e)
 {
     status result = OK;
-    need_base base = {NULL, 0};
+    need_base base = {NULL, 0, 0};
     TRY(need_base_open(j, &base, e));
     TRY(choose(j, in, &base, e));
 done:
@@ -36,12 +36,11 @@ static status refuse(const job *j, const inputs *in, const need *n, const ladder
 {
     status result = OK;
     const int ranks = j->launch.ranks;
-    const uint64_t budget = need_budget(j, ranks);
     text line = {0};
     char size[24], have[24];
     int more = 0;
     text_bytes(size, (double)n->total);
-    text_bytes(have, (double)budget);
+    text_bytes(have, (double)base->budget);
     text_addf(&line, "the job needs %s ", size);
     need_print_ranks(n, &line);
     text_add(&line, " (");
@@ -50,7 +49,7 @@ static status refuse(const job *j, const inputs *in, const need *n, const ladder
               l->fits ? "the first change that fits" : "no change fits, the least");
     ladder_print(j, l, &line);
     if (!l->fits) {
-        TRY(ladder_ranks(&l->changed, in, ranks, budget, base, &more, e));
+        TRY(ladder_ranks(&l->changed, in, ranks, base->budget, base, &more, e));
         if (more > 0) text_addf(&line, "; under zero3 it would fit on %d ranks", more);
     } else if (!l->wants_path) {
         text_add(&line, " (memory.fit true makes it)");
@@ -61,13 +60,14 @@ done:
     return result;
 }
 
-static status change(job *j, const ladder *l, const need *before, char **said, err *e)
+static status change(job *j, const ladder *l, const need *before, uint64_t budget, char **said,
+                     err *e)
 {
     status result = OK;
     text line = {0};
     char size[24], have[24];
     text_bytes(size, (double)before->total);
-    text_bytes(have, (double)need_budget(j, j->launch.ranks));
+    text_bytes(have, (double)budget);
     text_addf(&line, "memory.fit: the job needs %s of %s; ", size, have);
     ladder_print(j, l, &line);
     TRY(job_take_changes(j, &l->changed, "memory.fit", e));
@@ -80,17 +80,17 @@ done:
 status fit_job(job *j, const inputs *in, bool choose_batch, char **said, err *e)
 {
     status result = OK;
-    need_base base = {NULL, 0};
+    need_base base = {NULL, 0, 0};
     const int ranks = j->launch.ranks;
     need n;
     ladder l;
     TRY(need_base_open(j, &base, e));
     if (choose_batch) TRY(choose(j, in, &base, e));
     TRY(need_of(j, in, ranks, &base, &n, e));
-    if (n.total <= need_budget(j, ranks)) goto done;
-    TRY(ladder_climb(j, in, ranks, need_budget(j, ranks), &base, &l, e));
+    if (n.total <= base.budget) goto done;
+    TRY(ladder_climb(j, in, ranks, base.budget, &base, &l, e));
     if (j->memory.fit && l.fits && !l.wants_path)
-        TRY(change(j, &l, &n, said, e));
+        TRY(change(j, &l, &n, base.budget, said, e));
     else
         TRY(refuse(j, in, &n, &l, &base, e));
 done:

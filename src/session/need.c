@@ -6,23 +6,24 @@
 
 #include <string.h>
 
-uint64_t need_budget(const job *j, int ranks)
+// Bytes that this job may use on each rank.
+static uint64_t budget_of(const job *j)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
-    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)ranks;
+    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)j->launch.ranks;
 }
 
 status need_base_open(const job *j, need_base *out, err *e)
 {
     const device_options d = {.threads = j->launch.threads_per_rank};
-    *out = (need_base){.runtime = proc_own_bytes()};
+    *out = (need_base){.runtime = proc_own_bytes(), .budget = budget_of(j)};
     return device_open(j->launch.device, &d, &out->device, e);
 }
 
 void need_base_close(need_base *b)
 {
     device_close(b->device);
-    *b = (need_base){NULL, 0};
+    *b = (need_base){NULL, 0, 0};
 }
 
 static void take_plan(need *n, const plan *p, uint64_t params)

@@ -17,10 +17,10 @@ typedef struct need {
 } need;
 
 // What a rank has before it has anything of the job: a device like the ranks', with its scratch
-// memory, and the program itself as it was when this was opened.
+// memory, and the program itself; and what it may use in all. As they were when this was opened.
 typedef struct need_base {
     device *device;
-    uint64_t runtime;
+    uint64_t runtime, budget;
 } need_base;
 
 status need_base_open(const job *j, need_base *out, err *e);
@@ -29,8 +29,6 @@ void need_base_close(need_base *b); // safe on a zeroed one
 // Ranks that differ in their data-parallel coordinates alone are alike; stages and tensor-parallel
 // ranks are not. E_USAGE where the job's keys exclude each other.
 status need_of(const job *j, const inputs *in, int ranks, const need_base *base, need *out, err *e);
-// Bytes that this job may use on each rank.
-uint64_t need_budget(const job *j, int ranks);
 // "weights 1.2 MiB, gradients 1.2 MiB, …", what is not zero.
 void need_print(const need *n, text *out);
 // "on each of 8 ranks", "on rank 5 (pp 1, tp 1), the largest of 8"

@@ -252,10 +252,10 @@ status session_plan(const job *j, const inputs *in, bool json, text *out, err *e
     status result = OK;
     table t = {.j = j, .in = in, .ranks = j->launch.ranks};
     ladder l;
-    t.budget = need_budget(j, t.ranks);
     t.row = calloc(ROWS, sizeof *t.row);
     if (!t.row) FAIL(E_IO, "no memory for the table");
     TRY(need_base_open(j, &t.base, e));
+    t.budget = t.base.budget;
     TRY(fill(&t, e));
     if (t.row[0].refused.code != OK) FAIL(E_USAGE, "%s", t.row[0].refused.text);
     TRY(ladder_climb(j, in, t.ranks, t.budget, &t.base, &l, e));
