@@ -53,6 +53,7 @@ status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
 {
     status result = OK;
     t->running = m;
+    TRY(trainer_close_windows(t, e)); // they show what the list changes, in a slot that it uses
     for (int i = 0; i < s->count; i++) {
         const instr *x = &s->at[i];
         if (t->inspecting && x->kind == CLIP) break;

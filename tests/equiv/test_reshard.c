@@ -209,10 +209,15 @@ static status go(run *r, trainer *t, err *e)
     if (trainer_steps_done(t) != STEPS) FAIL(E_INTERNAL, "not after step %d", STEPS);
     for (int part = 0; part < STATE_GRADIENT; part++)
         TRY(read_part(t, (state_part)part, mine ? &r->out->part[part] : &none, &count, e));
+    // Ends where the reading after the step begins, which must see the step.
+    TRY(trainer_read_state(t, STATE_WEIGHT, 0, mine ? r->out->part[STATE_WEIGHT] : NULL, e));
     if (mine) r->out->scaler = t->scaler, r->out->skipped = t->skipped;
     TRY(trainer_step(t, false, &s, e));
     TRY(read_part(t, STATE_WEIGHT, mine ? &r->out->after : &none, &count, e));
     if (mine) r->out->count = count, r->out->loss = s.loss;
+    const size_t first = (size_t)trainer_get_model(t)->param[0].count * sizeof(float);
+    if (mine && !s.skipped && !memcmp(r->out->after, r->out->part[STATE_WEIGHT], first))
+        FAIL(E_INTERNAL, "what is read after a step is what was before");
 done:
     return result;
 }
