@@ -35,6 +35,7 @@ def arguments():
     p.add_argument("--steps", type=int, default=6, help="of which 2 are not counted")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--budget-share", type=float, default=0.75, help="memory.budget over the state's 16 bytes a parameter")
+    p.add_argument("--budget-vocab", type=int, default=8192, help="of the large model: slots hold its largest tensor many times")
     p.add_argument("--only", choices=["speed", "budget"])
     p.add_argument("--limit-s", type=int, default=600, help="of one command")
     p.add_argument("--trireme", default=os.path.join(HERE, "..", "build", "trireme"))
@@ -101,10 +102,11 @@ def speed(a, folder):
 def budget(a, folder):
     """True when the claim holds."""
     layers, hidden, _, vocab = SIZES[a.size]
+    vocab = min(vocab, a.budget_vocab)
     params = (vocab + a.seq + 2) * hidden + layers * (12 * hidden * hidden + 13 * hidden)
     state = 16 * params // a.ranks  # weight, gradient, two moments
     limit = int(a.budget_share * state)
-    keys = {**keys_of(a), "train.micro_batch": 1, "train.global_batch": a.ranks, "memory.budget": limit}
+    keys = {**keys_of(a), "model.vocab": vocab, "train.micro_batch": 1, "train.global_batch": a.ranks, "memory.budget": limit}
     code, _, said = run(a, keys)
     print(f"{params / 1e6:.1f} M parameters, state {state / 1e6:.0f} MB a rank, memory.budget {limit / 1e6:.0f} MB")
     print(f"as it stands: exit code {code} ({said.strip()[-200:]})")
