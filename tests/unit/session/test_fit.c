@@ -64,6 +64,16 @@ static inputs open_to_plan(job *j)
     return in;
 }
 
+// Between what micro-batches of 4 and of 2 need: the program itself may grow meanwhile.
+static uint64_t budget_between(const job *j, const inputs *in)
+{
+    job two = *j;
+    two.train.micro_batch = 2;
+    const uint64_t more = need_now(j, in).total, less = need_now(&two, in).total;
+    assert_true(more > less);
+    return less + (more - less) / 2;
+}
+
 // From budget to budget, each a byte too small for the step before.
 static void every_step_saves_bytes_down_to_the_last(void **state)
 {
@@ -100,11 +110,7 @@ static void the_first_step_is_the_largest_batch_that_fits(void **state)
     (void)state;
     job *j = job_of(NULL);
     inputs in = open_to_plan(j);
-    job two = *j;
-    two.train.micro_batch = 2;
-    const uint64_t budget = need_now(&two, &in).total + 4096 * 64;
-    assert_true(need_now(j, &in).total > budget);
-    ladder l = climb(j, &in, budget);
+    ladder l = climb(j, &in, budget_between(j, &in));
     text said = {0};
     job_describe_changes(j, &l.changed, &said);
     assert_string_equal(said.at, "--train.micro_batch 2");
@@ -192,7 +198,7 @@ static void a_job_too_large_is_refused_with_its_bytes_and_a_change(void **state)
     inputs in = open_to_plan(probe);
     char budget[64];
     snprintf(budget, sizeof budget, "--memory.budget=%llu",
-             (unsigned long long)need_now(probe, &in).total - (1 << 20));
+             (unsigned long long)budget_between(probe, &in));
     inputs_close(&in);
     job_close(probe);
     const char *const arg[] = {budget, NULL};
@@ -211,7 +217,7 @@ static void memory_fit_takes_the_change_over_with_its_origin(void **state)
     inputs in = open_to_plan(probe);
     char budget[64];
     snprintf(budget, sizeof budget, "--memory.budget=%llu",
-             (unsigned long long)need_now(probe, &in).total - (1 << 20));
+             (unsigned long long)budget_between(probe, &in));
     inputs_close(&in);
     job_close(probe);
     const char *const arg[] = {budget, "--memory.fit=true", NULL};
