@@ -217,6 +217,41 @@ static void the_hash_tells_data_apart(void **state)
     sampler_close(s);
 }
 
+// Rank 1's own data are 17 samples: a step and five more.
+static status own_read(dataset *d, int rank, int ranks, uint64_t index, void *inputs, void *labels,
+                       bool *ended, err *e)
+{
+    assert_true(rank == RANK && ranks == 2);
+    *ended = index >= 17;
+    return *ended ? OK : probe_read(d, index, inputs, labels, e);
+}
+
+static void blank_samples_follow_the_end_of_a_ranks_own_data(void **state)
+{
+    (void)state;
+    err e = {0};
+    loader *l = NULL;
+    batch b;
+    static const int64_t samples[2 * MICROS] = {4, 4, 4, 4, 1, 0};
+    probe p = probe_make();
+    p.base.samples = 0, p.base.read = NULL, p.base.read_own = own_read;
+    loader_options o = options(&p, NULL, 3);
+    assert_int_equal(loader_open(&o, &l, &e), OK);
+    for (int round = 0; round < 2; round++) // the second: after a jump back
+        for (int k = 0; k < 2 * MICROS; k++) {
+            next_ok(l, (uint64_t)(k / MICROS), k % MICROS, &b);
+            const int32_t *in = b.inputs, *labels = b.labels;
+            assert_int_equal(b.samples, samples[k]);
+            assert_int_equal(b.hash != 0, samples[k] > 0);
+            for (int i = 0; i < MICRO; i++) {
+                assert_int_equal(in[3 * i], i < samples[k] ? (k * MICRO + i) * 10 : 0);
+                assert_int_equal(labels[2 * i], i < samples[k] ? (k * MICRO + i) * 100 : -100);
+            }
+            loader_release(l);
+        }
+    loader_close(l);
+}
+
 static void memory_can_be_lent(void **state)
 {
     (void)state;
@@ -268,6 +303,7 @@ int main(void)
         cmocka_unit_test(reading_ahead_stops_at_the_depth),
         cmocka_unit_test(an_error_of_the_thread_comes_back_from_next),
         cmocka_unit_test(the_hash_tells_data_apart),
+        cmocka_unit_test(blank_samples_follow_the_end_of_a_ranks_own_data),
         cmocka_unit_test(memory_can_be_lent),
         cmocka_unit_test(impossible_batches_are_refused),
     };
