@@ -51,26 +51,41 @@ static bool needs(const builder *b, int at, int bucket)
     return at < b->visits && plan_block_uses(b->p, b->visit[at].block, bucket);
 }
 
-// State slots are used in turn, the oldest is free again first, but for those whose weights are
-// still to be gathered.
+// May this state slot be filled? Not while its weights are still to be gathered, nor while it is
+// one of the last that were, which may be on their way from or to the file.
+static bool state_free(const builder *b, tiered what, int slot)
+{
+    return !b->state_busy[what][slot] && b->turn[what] - b->state_used[what][slot] >= STATE_SLOTS;
+}
+
+static int state_grow(builder *b, tiered what)
+{
+    slot_sizes *s = &b->s->state[what];
+    const size_t count = (size_t)++s->count;
+    s->elements = realloc(s->elements, count * sizeof *s->elements);
+    b->state_busy[what] = realloc(b->state_busy[what], count * sizeof **b->state_busy);
+    b->state_used[what] = realloc(b->state_used[what], count * sizeof **b->state_used);
+    if (!s->elements || !b->state_busy[what] || !b->state_used[what]) abort();
+    s->elements[count - 1] = 0;
+    b->state_busy[what][count - 1] = false;
+    return s->count - 1;
+}
+
+// The state slot for so many elements: of those that are free the one that has to grow least, so
+// that one large bucket costs one large slot.
 static int state_turn(builder *b, tiered what, int64_t elements)
 {
     slot_sizes *s = &b->s->state[what];
-    int slot = -1;
-    for (int i = 0; i < s->count && slot < 0 && s->count >= STATE_SLOTS; i++) {
-        const int next = ++b->turn[what] % s->count;
-        if (!b->state_busy[what][next]) slot = next;
-    }
-    if (slot < 0) {
-        slot = s->count++;
-        s->elements = realloc(s->elements, (size_t)s->count * sizeof *s->elements);
-        b->state_busy[what] = realloc(b->state_busy[what], (size_t)s->count * sizeof(bool));
-        if (!s->elements || !b->state_busy[what]) abort();
-        s->elements[slot] = 0;
-        b->state_busy[what][slot] = false;
-    }
-    if (s->elements[slot] < elements) s->elements[slot] = elements;
-    return slot;
+    int best = -1;
+    b->turn[what]++;
+    for (int i = 0; i < s->count; i++)
+        if (state_free(b, what, i) &&
+            (best < 0 || llabs(s->elements[i] - elements) < llabs(s->elements[best] - elements)))
+            best = i;
+    if (best < 0) best = state_grow(b, what);
+    if (s->elements[best] < elements) s->elements[best] = elements;
+    b->state_used[what][best] = b->turn[what];
+    return best;
 }
 
 static bool in_file(const builder *b, tiered what)
@@ -363,13 +378,11 @@ static void update(builder *b)
     }
 }
 
-// Any bucket may be brought into any state slot, also between steps.
-static void even_out(slot_sizes *s)
+// Between steps any bucket is brought into the first state slot.
+static void widen_first(slot_sizes *s)
 {
-    int64_t most = 0;
-    for (int i = 0; i < s->count; i++)
-        if (s->elements[i] > most) most = s->elements[i];
-    for (int i = 0; i < s->count; i++) s->elements[i] = most;
+    for (int i = 1; i < s->count; i++)
+        if (s->elements[i] > s->elements[0]) s->elements[0] = s->elements[i];
 }
 
 status schedule_make(const plan *p, pass what, schedule *out, err *e)
@@ -384,7 +397,7 @@ status schedule_make(const plan *p, pass what, schedule *out, err *e)
         add(&b, (instr){.kind = CLIP});
         update(&b);
     }
-    for (int t = 0; t < TIERED; t++) even_out(&out->state[t]);
+    for (int t = 0; t < TIERED; t++) widen_first(&out->state[t]);
     // One more than is used at once, so that the next is copied while this one is computed on.
     out->batch_slots++;
     for (int i = 0; i < out->count; i++)

@@ -23,7 +23,8 @@ typedef struct builder {
     bool *kept;                                 // by bucket: its parts are among neighbours
     bool *weight_busy, *gradient_busy;          // by slot
     bool *state_busy[TIERED];
-    int loaded, done; // batches so far
+    int *state_used[TIERED]; // by slot: the turn that filled it last
+    int loaded, done;        // batches so far
     int turn[TIERED];
 } builder;
 

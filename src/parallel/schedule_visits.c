@@ -136,5 +136,8 @@ void builder_close(builder *b)
     free(b->kept);
     free(b->weight_busy);
     free(b->gradient_busy);
-    for (int t = 0; t < TIERED; t++) free(b->state_busy[t]);
+    for (int t = 0; t < TIERED; t++) {
+        free(b->state_busy[t]);
+        free(b->state_used[t]);
+    }
 }
