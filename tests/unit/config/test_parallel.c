@@ -318,7 +318,8 @@ static void keys_that_exclude_each_other_are_refused(void **state)
          "job.yaml:3: parallel.split: found []; valid: auto, or a list of whole numbers, as [6, "
          "6]"},
         {SMALL "parallel: {reshard_after_forward: -4}", "",
-         "job.yaml:3: parallel.reshard_after_forward: found -4; valid: false, true, or a whole number "
+         "job.yaml:3: parallel.reshard_after_forward: found -4; valid: false, true, or a whole "
+         "number "
          "from 2 to 256"},
         {SMALL "parallel: {hook: powersgd}", "--parallel.hook.start_step|1",
          "--parallel.hook.start_step: found 1; valid: 2 or more, or any with error_feedback and "
