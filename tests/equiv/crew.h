@@ -58,8 +58,8 @@ static inline trainer_options crew_options(golden *g, const strategy *s, const c
     o.recompute = s->keep;
     o.reduce = s->reduce;
     o.hook = (hook_options){.kind = s->hook, .rank = 2, .min_compression_rate = 1.5};
-    const memory_tier tier[TIERED] = {s->weights, s->gradients, s->optimizer};
-    memcpy(o.tier, tier, sizeof tier);
+    const memory_tier tiers[TIERED] = {s->weights, s->gradients, s->optimizer};
+    memcpy(o.tier, tiers, sizeof tiers);
     o.tier_path = folder;
     o.tier_block_bytes = 64 << 10;
     o.tier_depth = 4;
