@@ -70,9 +70,9 @@ typedef struct moment {
     float *part[STATE_GRADIENT]; // weights, m, v; parameters one after the other
     scaler scaler;
     uint64_t skipped;
-    double loss;  // of the next step
-    float *after; // weights after that
-    char *folder; // the checkpoint
+    double loss;             // of the next step
+    float *after, *gradient; // weights after that, and what it reduced
+    char *folder;            // the checkpoint
 } moment;
 
 // One run of one layout; `from` NULL: trains STEPS and saves, else goes on from there.
@@ -214,6 +214,7 @@ static status go(run *r, trainer *t, err *e)
     if (mine) r->out->scaler = t->scaler, r->out->skipped = t->skipped;
     TRY(trainer_step(t, false, &s, e));
     TRY(read_part(t, STATE_WEIGHT, mine ? &r->out->after : &none, &count, e));
+    TRY(read_part(t, STATE_GRADIENT, mine ? &r->out->gradient : &none, &count, e));
     if (mine) r->out->count = count, r->out->loss = s.loss;
     const size_t first = (size_t)trainer_get_model(t)->param[0].count * sizeof(float);
     if (mine && !s.skipped && !memcmp(r->out->after, r->out->part[STATE_WEIGHT], first))
@@ -274,6 +275,7 @@ static void forget(moment *m)
 {
     for (int part = 0; part < STATE_GRADIENT; part++) free(m->part[part]);
     free(m->after);
+    free(m->gradient);
     free(m->folder);
     *m = (moment){0};
 }
@@ -308,7 +310,9 @@ static void expect_next(const run *r, const moment *a, const moment *b, const la
     if (same ? a->loss != b->loss : !(fabs(a->loss - b->loss) <= allowed * fabs(a->loss)))
         fail_msg("%s, then %s: the next loss is %.17g, then %.17g", from->name, to->name, a->loss,
                  b->loss);
-    if (same) expect_bits(a->after, b->after, a->count, "next weights", from, to);
+    if (!same) return;
+    expect_bits(a->after, b->after, a->count, "next weights", from, to);
+    expect_bits(a->gradient, b->gradient, a->count, "next gradients", from, to);
 }
 
 // The files of layouts with the same sums are the same bytes.
