@@ -111,6 +111,7 @@ struct trainer {
     int held_slot;       // whose copy is under way
     uint64_t first_hash; // of all batches of step 1
     clip_result agreed;
+    double agreed_scale; // of the gradients that it is about; 0: none yet
     scaler scaler;
     uint64_t steps_done, skipped; // of the steps, so many without an update
     bool stop;

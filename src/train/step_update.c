@@ -92,9 +92,10 @@ status run_clip(trainer *t, const instr *x, err *e)
     // reductions.
     ops(t)->record(t->computed, t->stream[STREAM_COMPUTE]);
     ops(t)->wait(t->stream[STREAM_COMM], t->computed);
+    t->agreed_scale = trainer_gradient_scale(t);
     return clip_agree(t->agree ? t->agree : t->o.comm, t->stream[STREAM_COMM], t->sums,
                       t->host_sums, t->stop, (double)t->samples, t->o.clip_grad_norm,
-                      trainer_gradient_scale(t), &t->agreed, e);
+                      t->agreed_scale, &t->agreed, e);
 }
 
 // Where the arrays of a bucket's update begin.

@@ -188,7 +188,7 @@ status trainer_read_state(trainer *t, state_part part, int p, float *out, err *e
     }
     TRY(put_together(t, &h, p, out, e));
     if (part != STATE_GRADIENT) goto done;
-    const double by = (t->agreed.count > 0 ? t->agreed.count : 1) * trainer_gradient_scale(t);
+    const double by = t->agreed.count > 0 ? t->agreed.count * t->agreed_scale : 1;
     for (int64_t i = 0; i < t->model->param[p].count; i++) out[i] = (float)(out[i] / by);
 done:
     return result;

@@ -194,6 +194,17 @@ static status save(run *r, trainer *t, err *e)
     return result;
 }
 
+// The gradients that are read are those whose norm the step has told.
+static status check_norm(const run *r, const step_result *s, err *e)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->out->count; i++)
+        sum += (double)r->out->gradient[i] * (double)r->out->gradient[i];
+    if (s->skipped || fabs(sqrt(sum) - s->grad_norm) <= 1e-5 * s->grad_norm) return OK;
+    return err_set(e, E_INTERNAL, "gradients of norm %g are read as of %g", s->grad_norm,
+                   sqrt(sum));
+}
+
 static status go(run *r, trainer *t, err *e)
 {
     status result = OK;
@@ -216,6 +227,7 @@ static status go(run *r, trainer *t, err *e)
     TRY(read_part(t, STATE_WEIGHT, mine ? &r->out->after : &none, &count, e));
     TRY(read_part(t, STATE_GRADIENT, mine ? &r->out->gradient : &none, &count, e));
     if (mine) r->out->count = count, r->out->loss = s.loss;
+    if (mine) TRY(check_norm(r, &s, e));
     const size_t first = (size_t)trainer_get_model(t)->param[0].count * sizeof(float);
     if (mine && !s.skipped && !memcmp(r->out->after, r->out->part[STATE_WEIGHT], first))
         FAIL(E_INTERNAL, "what is read after a step is what was before");
