@@ -225,18 +225,27 @@ static void sort_rows(plan *p)
         }
 }
 
+static bool uses_files(const plan *p)
+{
+    for (int t = 0; t < TIERED; t++)
+        if (p->o.tier[t] == TIER_FILE) return true;
+    return false;
+}
+
 // Buckets are closed from the back, in the order in which gradients are ready: a small one first,
-// then at the cap. Where weights are gathered a bucket is one block, so that two are whole at most.
+// then at the cap. Where weights are gathered or state is in files a bucket is one block, so that
+// slots are small.
 static void cut_buckets(plan *p)
 {
     int64_t bytes = 0;
     int64_t limit = least(FIRST_BUCKET_BYTES, p->o.bucket_bytes);
+    const bool one_block = p->weight_slots || uses_files(p);
     char *starts = calloc((size_t)p->here + 1, 1);
     if (!starts) abort();
     for (int i = p->here - 1; i >= 0; i--) {
         bytes += 4 * p->row[p->order[i]].count;
         bool block_starts = i == 0 || p->row[p->order[i - 1]].block != p->row[p->order[i]].block;
-        if (!block_starts || (i > 0 && bytes < limit && !p->weight_slots)) continue;
+        if (!block_starts || (i > 0 && bytes < limit && !one_block)) continue;
         starts[i] = 1;
         bytes = 0;
         limit = p->o.bucket_bytes;
@@ -265,8 +274,6 @@ static void mark_uses(plan *p)
 
 static void lay_out(plan *p, level l)
 {
-    bool in_file = false;
-    for (int t = 0; t < TIERED; t++) in_file = in_file || p->o.tier[t] == TIER_FILE;
     int64_t at = 0;
     for (int k = 0; k < p->buckets; k++) {
         bucket_range *b = &p->bucket[k];
@@ -276,7 +283,7 @@ static void lay_out(plan *p, level l)
             r->at[l] = at;
             at = round_up(at + capacity(p, r, l), BUCKET_ALIGN);
         }
-        at = round_up(at, in_file ? FILE_ALIGN : BUCKET_ALIGN);
+        at = round_up(at, uses_files(p) ? FILE_ALIGN : BUCKET_ALIGN);
         b->count[l] = at - b->first[l];
     }
     p->elements[l] = at;

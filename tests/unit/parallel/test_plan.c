@@ -50,7 +50,7 @@ static void test_a_bucket_is_whole_blocks(void **state)
     expect_buckets(&x, "a b | c d | e");
 }
 
-static void test_gathered_weights_travel_block_by_block(void **state)
+static void test_gathered_weights_and_files_go_block_by_block(void **state)
 {
     (void)state;
     planned x = planned_blocks(4, 8, 4);
@@ -62,10 +62,8 @@ static void test_gathered_weights_travel_block_by_block(void **state)
     x.inner = "zero3";
     expect_buckets(&x, "a | b | c | d");
     x.inner = "zero1";
-    x.tier[TIERED_OPTIMIZER] = TIER_FILE;
     expect_buckets(&x, "a b c d");
-    x.shard = 1;
-    x.tier[TIERED_WEIGHTS] = TIER_FILE;
+    x.tier[TIERED_OPTIMIZER] = TIER_FILE;
     expect_buckets(&x, "a | b | c | d");
 }
 
@@ -483,7 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_buckets_are_a_small_first_one_then_up_to_the_cap),
         cmocka_unit_test(test_a_bucket_is_whole_blocks),
-        cmocka_unit_test(test_gathered_weights_travel_block_by_block),
+        cmocka_unit_test(test_gathered_weights_and_files_go_block_by_block),
         cmocka_unit_test(test_levels_follow_from_both_words),
         cmocka_unit_test(test_an_axis_of_one_rank_cuts_nothing),
         cmocka_unit_test(test_parts_are_cut_as_torch_chunk_cuts),
