@@ -94,10 +94,10 @@ typedef struct embedding_args {
     bool wide; // y is F32
 } embedding_args;
 
-// d_tokens[ids[r] - first,:] += scale * dy[r,:];  d_positions[r % seq,:] (+)= dy[r,:], summed over
-// rows in row order. The token's half leaves out ids outside first … first+vocab-1. With accumulate
-// false the whole of d_tokens [vocab, C] (d_positions [max_seq, C]) is zeroed first. With d_tokens
-// NULL (d_positions NULL) that half is left out.
+// d_tokens[id - first,:] += the sum of scale * dy[r,:] over the rows r with ids[r] == id, in row
+// order; d_positions[r % seq,:] (+)= dy[r,:], row by row. The token's half leaves out ids outside
+// first … first+vocab-1. With accumulate false the whole of d_tokens [vocab, C] (d_positions
+// [max_seq, C]) is zeroed first. With d_tokens NULL (d_positions NULL) that half is left out.
 typedef struct embedding_grad_args {
     int64_t rows, seq, cols, first, vocab, max_seq;
     const int32_t *ids;

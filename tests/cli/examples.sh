@@ -1,7 +1,6 @@
 # examples.sh -- one job file per strategy in examples/: each runs as it stands, in the mesh and under the
 # policy that it is there to show, and computes what DDP computes on as many data-parallel ranks: the same
-# bits, or within 1e-5 where sums have another order: with tensor parallelism, and where the gradients of tied
-# embeddings come from two stages while one rank with one micro-batch adds the second row by row.
+# bits, or within 1e-5 where sums have another order: with tensor parallelism.
 . "${0%/*}/lib.sh" "$1"
 examples=${0%/*}/../../examples
 mkdir nvme
@@ -23,7 +22,7 @@ fsdp_grad_op    zero2 1 1 4 1 same dp4
 hsdp            ddp.x.zero3 1 2 2 1 same dp4
 cpu_offload     zero3 1 1 4 1 same dp4
 nvme_offload    zero3 1 1 4 1 same dp4
-layer_placement ddp   2 1 1 1 near dp1
+layer_placement ddp   2 1 1 1 same dp1
 tp              ddp   1 2 1 2 near dp2
 tp_sequence     ddp   1 2 1 2 near dp2
 pp              ddp   2 2 1 1 same dp2

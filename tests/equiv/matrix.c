@@ -192,10 +192,6 @@ nearness matrix_nearness(const point *p)
     const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
     // Sums over groups of ranks that are then summed are one flat sum over all only in pairs.
     if (replicate > 1 && shard > 1 && !is_power_of_two(shard)) return MATRIX_CLOSE;
-    // Where a step has one micro-batch, one stage adds the rows of a shared table to what the loss
-    // left there one by one, two stages add their sum.
-    if (p->v[DIM_MODEL] != 1 && p->v[DIM_PP] > 0 && MICROS[p->v[DIM_MICROS]] == 1)
-        return MATRIX_CLOSE;
     // Sums over ranks first and micro-batches then, instead of the other way round.
     return p->v[DIM_NO_SYNC] > 0 ? MATRIX_CLOSE : MATRIX_EXACT;
 }

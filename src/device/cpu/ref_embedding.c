@@ -1,5 +1,6 @@
-// ref_embedding.c -- token and position embeddings in plain C. Rows are added in row order, so that
-// repeated ids give the same bits on every run. Ids are trusted: the loader has checked them; those
+// ref_embedding.c -- token and position embeddings in plain C. The rows of an id are summed in row
+// order and then added to what is there, so that the bits are those of a sum kept apart. Ids are
+// trusted: the loader has checked them; those
 // that are not in this part of the table are another rank's.
 #include "device/cpu/ref.h"
 
@@ -21,6 +22,28 @@ void ref_embedding(const cpu_context *x, const void *args)
     }
 }
 
+// Is row r the first with its id, and is that in this part of the table?
+static bool is_first(const embedding_grad_args *p, int64_t r)
+{
+    const int64_t id = p->ids[r] - p->first;
+    for (int64_t q = 0; q < r; q++)
+        if (p->ids[q] == p->ids[r]) return false;
+    return id >= 0 && id < p->vocab;
+}
+
+// Adds the sum of all rows with the id of row r, which is the first of them.
+static void add_id(const embedding_grad_args *p, int64_t r)
+{
+    float *to = p->d_tokens + (p->ids[r] - p->first) * p->cols;
+    for (int64_t c = 0; c < p->cols; c++) {
+        float sum = 0;
+        for (int64_t q = r; q < p->rows; q++)
+            if (p->ids[q] == p->ids[r])
+                sum += p->scale * ref_load(p->dy, q * p->cols + c, wide_type(p->type, p->wide));
+        to[c] += sum;
+    }
+}
+
 void ref_embedding_grad(const cpu_context *x, const void *args)
 {
     (void)x;
@@ -30,12 +53,9 @@ void ref_embedding_grad(const cpu_context *x, const void *args)
     if (p->d_positions && !p->accumulate_positions)
         memset(p->d_positions, 0, row_bytes * (size_t)p->max_seq);
     for (int64_t r = 0; r < p->rows; r++) {
-        int64_t id = p->ids[r] - p->first;
-        bool here = p->d_tokens && id >= 0 && id < p->vocab;
-        for (int64_t c = 0; c < p->cols; c++) {
-            float dy = ref_load(p->dy, r * p->cols + c, wide_type(p->type, p->wide));
-            if (here) p->d_tokens[id * p->cols + c] += p->scale * dy;
-            if (p->d_positions) p->d_positions[r % p->seq * p->cols + c] += dy;
-        }
+        if (p->d_tokens && is_first(p, r)) add_id(p, r);
+        for (int64_t c = 0; p->d_positions && c < p->cols; c++)
+            p->d_positions[r % p->seq * p->cols + c] +=
+                ref_load(p->dy, r * p->cols + c, wide_type(p->type, p->wide));
     }
 }

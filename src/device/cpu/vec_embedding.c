@@ -1,7 +1,8 @@
-// vec_embedding.c -- token and position embeddings. The gradient adds rows in row order, so it is
-// shared over the team by columns, never by rows.
+// vec_embedding.c -- token and position embeddings. The gradient sums the rows of an id in row
+// order and then adds the sum, so it is shared over the team by columns, never by rows.
 #include "device/cpu/vec.h"
 
+enum { SUM_COLUMNS = 512 }; // of the rows of one id, summed at once
 enum { COLUMN_STEP = 128 }; // the team shares columns in steps of whole cache lines
 
 VEC_INLINE void embed_rows(const embedding_args *p, int64_t first, int64_t last, dtype type,
@@ -55,19 +56,45 @@ static void zero_columns(float *x, int64_t rows, int64_t cols, int64_t first, in
         memset(x + r * cols + first, 0, sizeof(float) * (size_t)(last - first));
 }
 
+// Is row r the first with its id, and is that in this part of the table?
+static bool is_first(const embedding_grad_args *p, int64_t r)
+{
+    const int32_t id = p->ids[r];
+    if (id < p->first || id >= p->first + p->vocab) return false;
+    for (int64_t q = r - 1; q >= 0; q--) // what comes again, often does so soon
+        if (p->ids[q] == id) return false;
+    return true;
+}
+
+// Adds the sum of all rows with the id of row r, which is the first of them.
+VEC_INLINE void add_id(const embedding_grad_args *p, int64_t r, int64_t first, int64_t last,
+                       dtype type)
+{
+    float sum[SUM_COLUMNS];
+    vf scale = v_set(p->scale);
+    float *to = p->d_tokens + (p->ids[r] - p->first) * p->cols + first;
+    const int64_t count = last - first;
+    memset(sum, 0, sizeof(float) * (size_t)count);
+    for (int64_t q = r; q < p->rows; q++) {
+        if (p->ids[q] != p->ids[r]) continue;
+        const void *dy = vec_at(p->dy, q * p->cols + first, type);
+#define ADD(c, n)                                                                                  \
+    v_store_n(sum, c, n, F32, v_load_n(sum, c, n, F32) + scale * v_load_n(dy, c, n, type))
+        V_EACH(c, 0, count, ADD);
+#undef ADD
+    }
+#define ADD(c, n) v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + v_load_n(sum, c, n, F32))
+    V_EACH(c, 0, count, ADD);
+#undef ADD
+}
+
 VEC_INLINE void add_columns(const embedding_grad_args *p, int64_t first, int64_t last, dtype type)
 {
-    vf scale = v_set(p->scale);
     for (int64_t r = 0; r < p->rows; r++) {
         const void *dy = vec_at(p->dy, r * p->cols, type);
-        int64_t id = p->ids[r] - p->first;
-        if (p->d_tokens && id >= 0 && id < p->vocab) {
-            float *to = p->d_tokens + id * p->cols;
-#define ADD(c, n)                                                                                  \
-    v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + scale * v_load_n(dy, c, n, type))
-            V_EACH(c, first, last, ADD);
-#undef ADD
-        }
+        const int64_t end = p->d_tokens && is_first(p, r) ? last : first;
+        for (int64_t at = first; at < end; at += SUM_COLUMNS)
+            add_id(p, r, at, at + SUM_COLUMNS < end ? at + SUM_COLUMNS : end, type);
         if (p->d_positions) {
             float *to = p->d_positions + r % p->seq * p->cols;
 #define ADD(c, n) v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + v_load_n(dy, c, n, type))
