@@ -11,6 +11,16 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_THREAD__
+// oneDNN is not instrumented: the locks of its cache of products are invisible, what it compares
+// and allocates is not.
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "called_from_lib:libdnnl.so\n";
+}
+#endif
+
 enum { CREW_MOST = 8 };
 
 // Zeros mean: one rank, ddp, fp32, everything on the device.
