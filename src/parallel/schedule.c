@@ -114,6 +114,7 @@ static void gather(builder *b, int at)
         add(b, (instr){.kind = GATHER,
                        .index = k,
                        .slot = b->weight_slot[k],
+                       .state = {b->fetched[k], -1, -1},
                        .kept = b->kept[k] && b->visit[at].kind != PIPE_FORWARD});
         if (b->fetched[k] >= 0) b->state_busy[TIERED_WEIGHTS][b->fetched[k]] = false;
         b->fetched[k] = -1;

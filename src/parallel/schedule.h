@@ -43,10 +43,11 @@ typedef struct instr {
     int slot;          // of the kind's buffers; -1: none is needed
     int held;          // FORWARD … : slot between the two halves of backward; -1: not halved
     int peer;          // pp coordinate
-    int state[TIERED]; // UPDATE, and REDUCE for gradients: state slots; -1: not in a file
-    bool kept;         // GATHER: from the parts of KEEP
-    bool last;         // REDUCE: the step's last of this bucket
-    bool whole;        // FETCH, FLUSH: gradients in a gradient slot, not a part in a state slot
+    int state[TIERED]; // UPDATE, GATHER for weights, REDUCE for gradients: state slots; -1: not in
+                       // a file
+    bool kept;  // GATHER: from the parts of KEEP
+    bool last;  // REDUCE: the step's last of this bucket
+    bool whole; // FETCH, FLUSH: gradients in a gradient slot, not a part in a state slot
     tiered what;
 } instr;
 

@@ -149,14 +149,6 @@ status trainer_await_slot(trainer *t, tiered what, int number, stream *on, err *
 
 // ---- Weights
 
-// The state slot that bucket `bucket`'s weights were fetched into.
-static int fetched_slot(const instr *gather)
-{
-    const instr *x = gather;
-    while (x->kind != FETCH || x->what != TIERED_WEIGHTS || x->index != gather->index) x--;
-    return x->slot;
-}
-
 // From the small group: the parts that KEEP has put aside.
 static status gather_kept(trainer *t, const instr *x, bucket_slot *to, err *e)
 {
@@ -202,7 +194,7 @@ status run_gather(trainer *t, const instr *x, err *e)
     order(t, t->computed, t->stream[STREAM_COMPUTE], on);
     if (x->kept) return gather_kept(t, x, to, e);
     if (in_file(t, TIERED_WEIGHTS)) {
-        from = fetched_slot(x);
+        from = x->state[TIERED_WEIGHTS];
         TRY(trainer_await_slot(t, TIERED_WEIGHTS, from, on, e));
         own = t->state_slot[TIERED_WEIGHTS][from].at;
     }

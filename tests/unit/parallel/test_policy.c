@@ -31,6 +31,19 @@ static void test_a_word_says_how_three_states_are_kept(void **state)
     assert_null(policy_at(5));
 }
 
+// Gradients start as summands, an update needs what it updates whole or in its part, and nothing is
+// gathered that the update leaves elsewhere: other words have no moves.
+static void test_every_word_is_one_that_can_be_carried_out(void **state)
+{
+    (void)state;
+    for (size_t i = 0; policy_at(i); i++) {
+        const policy *p = policy_at(i);
+        assert_true(p->gradient == PARTIAL || p->gradient == SHARDED);
+        assert_true(p->weight != PARTIAL && p->optimizer != PARTIAL);
+        if (p->weight == SHARDED || p->gradient == SHARDED) assert_int_equal(p->optimizer, SHARDED);
+    }
+}
+
 static void test_other_systems_words_are_not_known_here(void **state)
 {
     (void)state;
@@ -123,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_word_says_how_three_states_are_kept),
+        cmocka_unit_test(test_every_word_is_one_that_can_be_carried_out),
         cmocka_unit_test(test_other_systems_words_are_not_known_here),
         cmocka_unit_test(test_18_of_25_pairs_are_legal),
         cmocka_unit_test(test_a_refusal_names_the_pair_and_the_state),
