@@ -122,13 +122,6 @@ done:
     return result;
 }
 
-static size_t state_item(const trainer *t, tiered what)
-{
-    if (what == TIERED_WEIGHTS) return trainer_weight_bytes(t);
-    if (what == TIERED_GRADIENTS) return sizeof(float);
-    return sizeof(float) * (size_t)(t->plan->o.state_tensors + (t->o.precision != F32));
-}
-
 static int most(int a, int b)
 {
     return a > b ? a : b;
@@ -153,8 +146,8 @@ static status take_all_slots(trainer *t, err *e)
     TRY(take_slots(t, &s->weights, &f->weights, trainer_weight_bytes(t), t->weight_slot, e));
     TRY(take_slots(t, &s->gradients, &(slot_sizes){0}, sizeof(float), t->gradient_slot, e));
     for (int k = 0; k < TIERED; k++)
-        TRY(take_slots(t, &s->state[k], &f->state[k], state_item(t, (tiered)k), t->state_slot[k],
-                       e));
+        TRY(take_slots(t, &s->state[k], &f->state[k], trainer_state_bytes(t, (tiered)k),
+                       t->state_slot[k], e));
 done:
     return result;
 }

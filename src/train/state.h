@@ -156,6 +156,8 @@ status run_reduce(trainer *t, const instr *x, err *e);
 status run_publish(trainer *t, const instr *x, err *e);
 // Waits, on `on`, until what is being read into a state slot is there.
 status trainer_await_slot(trainer *t, tiered what, int slot, stream *on, err *e);
+// Bytes of an element of what lies in files: for the optimizer, of all its arrays together.
+size_t trainer_state_bytes(const trainer *t, tiered what);
 // Where bucket b's state lies in the tier's file.
 uint64_t trainer_file_at(const trainer *t, tiered what, int bucket);
 size_t trainer_file_bytes(const trainer *t, tiered what, int bucket);

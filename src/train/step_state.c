@@ -57,7 +57,7 @@ static status end_request(void *arg, err *e)
     return r->s->ticket ? tier_wait(r->t->tier[r->what], r->s->ticket, e) : OK;
 }
 
-static size_t state_bytes(const trainer *t, tiered what)
+size_t trainer_state_bytes(const trainer *t, tiered what)
 {
     if (what == TIERED_WEIGHTS) return trainer_weight_bytes(t);
     if (what == TIERED_GRADIENTS) return sizeof(float);
@@ -76,7 +76,7 @@ uint64_t trainer_file_at(const trainer *t, tiered what, int bucket)
     const int64_t first = bucket < t->plan->buckets
                               ? t->plan->bucket[bucket].first[file_level(t, what)]
                               : t->plan->elements[file_level(t, what)];
-    return (uint64_t)first * state_bytes(t, what);
+    return (uint64_t)first * trainer_state_bytes(t, what);
 }
 
 size_t trainer_file_bytes(const trainer *t, tiered what, int bucket)
