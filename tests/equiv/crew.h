@@ -14,10 +14,10 @@
 #ifdef __SANITIZE_THREAD__
 // oneDNN is not instrumented: the locks of its cache of products are invisible, what it compares
 // and allocates is not.
-const char *__tsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-    return "called_from_lib:libdnnl.so\n";
+    return "race:libdnnl.so\n";
 }
 #endif
 

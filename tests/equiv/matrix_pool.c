@@ -38,7 +38,7 @@ typedef struct pool {
 
 #ifdef __SANITIZE_THREAD__
 // A race ends its run, which has no outcome then.
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "halt_on_error=1";
