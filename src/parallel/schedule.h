@@ -45,9 +45,9 @@ typedef struct instr {
     int peer;          // pp coordinate
     int state[TIERED]; // UPDATE, GATHER for weights, REDUCE for gradients: state slots; -1: not in
                        // a file
-    bool kept;  // GATHER: from the parts of KEEP
-    bool last;  // REDUCE: the step's last of this bucket
-    bool whole; // FETCH, FLUSH: gradients in a gradient slot, not a part in a state slot
+    bool kept;         // GATHER: from the parts of KEEP
+    bool last;         // REDUCE: the step's last of this bucket
+    bool whole;        // FETCH, FLUSH: gradients in a gradient slot, not a part in a state slot
     tiered what;
 } instr;
 
