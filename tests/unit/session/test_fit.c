@@ -78,7 +78,8 @@ static uint64_t budget_between(const job *j, const inputs *in)
 static void every_step_saves_bytes_down_to_the_last(void **state)
 {
     (void)state;
-    static const char *const arg[] = {"--parallel.offload.path=/tmp", NULL};
+    // Large enough that every step saves more than what the program itself takes may vary.
+    static const char *const arg[] = {"--parallel.offload.path=/tmp", "--model.hidden=512", NULL};
     job *j = job_of(arg);
     inputs in = open_to_plan(j);
     uint64_t last = need_now(j, &in).total;
