@@ -28,16 +28,12 @@ done:
     return result;
 }
 
-static bool reads_data(const trainer *t)
-{
-    return plan_has_block(t->plan, 0) || plan_has_block(t->plan, t->model->blocks - 1);
-}
-
 static status run_batch(trainer *t, const host_batch *h, err *e)
 {
     status result = OK;
     t->blank[0] = 0;
-    if (reads_data(t)) trainer_upload(t, t->stream[STREAM_COMPUTE], 0, h->inputs, h->labels);
+    if (trainer_reads_data(t))
+        trainer_upload(t, t->stream[STREAM_COMPUTE], 0, h->inputs, h->labels);
     TRY(trainer_run(t, &t->forward, t->eval, e));
     // The host's batch is written again next.
     for (int k = 0; k < STREAMS; k++) TRY(t->o.device->ops->sync(t->stream[k], e));
@@ -77,7 +73,7 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
              (unsigned long long)samples, (unsigned long long)micro, (unsigned long long)ranks);
     trainer_reset_sums(t);
     for (uint64_t r = 0; r < rounds; r++) {
-        if (reads_data(t)) TRY(read_batch(t, &h, r * per_round + rank * micro, samples, e));
+        if (trainer_reads_data(t)) TRY(read_batch(t, &h, r * per_round + rank * micro, samples, e));
         TRY(run_batch(t, &h, e));
     }
     TRY(comm_all_reduce(t->o.comm, t->sums, SUMS, F64, REDUCE_SUM, on, e));

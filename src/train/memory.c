@@ -259,11 +259,6 @@ static size_t rope_bytes(const model *m)
     return m->rope ? (size_t)(m->rope->rope_rows * m->rope->rope_half) * 2 * sizeof(float) : 0;
 }
 
-static bool reads_data(const trainer *t)
-{
-    return plan_has_block(t->plan, 0) || plan_has_block(t->plan, t->model->blocks - 1);
-}
-
 static sample_shape shape_of(const model *m)
 {
     const graph *first = m->block[0].g, *last = m->block[m->blocks - 1].g;
@@ -290,7 +285,7 @@ static status take_loader(trainer *t, err *e)
     const mesh *m = &t->plan->o.mesh;
     const int rank = mesh_data_rank(m, t->plan->o.rank), ranks = mesh_data_ranks(m);
     dataset shape = {.shape = shape_of(t->model)};
-    if (!reads_data(t) || (!t->counting && !t->o.train)) return OK;
+    if (!trainer_reads_data(t) || (!t->counting && !t->o.train)) return OK;
     loader_options l = loader_of(t, t->counting ? &shape : t->o.train, rank, ranks);
     TRY(take(t, BYTES_DATA, FROM_HOST, loader_host_bytes(&l), &t->host_batch, e));
     if (t->counting) return OK;
@@ -315,7 +310,7 @@ static status take_batches(trainer *t, err *e)
         t->consumed = table((size_t)slots, sizeof *t->consumed);
         t->blank = table((size_t)slots, sizeof *t->blank);
     }
-    for (int i = 0; i < slots && reads_data(t); i++) {
+    for (int i = 0; i < slots && trainer_reads_data(t); i++) {
         void *ids = NULL, *labels = NULL;
         TRY(take(t, BYTES_DATA, FROM_DEVICE, value_bytes(first->ids), &ids, e));
         TRY(take(t, BYTES_DATA, FROM_DEVICE, value_bytes(last->labels), &labels, e));

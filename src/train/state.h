@@ -120,6 +120,30 @@ struct trainer {
     double seconds[INSTRS];
 };
 
+static inline const device_ops *trainer_ops(const trainer *t)
+{
+    return t->o.device->ops;
+}
+
+// Work issued to `later` from now on starts after what `before` has now.
+static inline void trainer_order(const trainer *t, event *v, stream *before, stream *later)
+{
+    trainer_ops(t)->record(v, before);
+    trainer_ops(t)->wait(later, v);
+}
+
+// Only stages with the first or the last block read batches.
+static inline bool trainer_reads_data(const trainer *t)
+{
+    return plan_has_block(t->plan, 0) || plan_has_block(t->plan, t->model->blocks - 1);
+}
+
+// The array that gradients are in once they are reduced; from a file, their parts alone come back.
+static inline level trainer_gradient_array(const plan *p)
+{
+    return p->o.tier[TIERED_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
+}
+
 // memory.c
 // Allocates everything, or with t->counting adds it to the plan's bytes.
 status trainer_allocate(trainer *t, err *e);

@@ -5,25 +5,13 @@
 // again, it waits until the message has been read.
 #include "train/state.h"
 
-static const device_ops *ops(const trainer *t)
-{
-    return t->o.device->ops;
-}
-
-// Work issued to `later` from now on starts after what `before` has now.
-static void order(trainer *t, event *v, stream *before, stream *later)
-{
-    ops(t)->record(v, before);
-    ops(t)->wait(later, v);
-}
-
 // ---- Batches
 
 // The batch before the current one has left the host's memory once its copy is done.
 static void release_batch(trainer *t)
 {
     if (!t->batch_held) return;
-    ops(t)->event_sync(t->loaded[t->held_slot]);
+    trainer_ops(t)->event_sync(t->loaded[t->held_slot]);
     loader_release(t->loader);
     t->batch_held = false;
 }
@@ -33,9 +21,10 @@ void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const 
     const value *ids = t->model->block[0].g->ids;
     int64_t count = value_rows(ids) * value_cols(ids);
     // Ids and fp32 features have elements of one size.
-    ops(t)->copy(on, t->features ? (void *)t->features : t->ids[slot], inputs, (size_t)count * 4);
-    ops(t)->copy(on, t->labels[slot], labels,
-                 value_bytes(t->model->block[t->model->blocks - 1].g->labels));
+    trainer_ops(t)->copy(on, t->features ? (void *)t->features : t->ids[slot], inputs,
+                         (size_t)count * 4);
+    trainer_ops(t)->copy(on, t->labels[slot], labels,
+                         value_bytes(t->model->block[t->model->blocks - 1].g->labels));
     if (!t->features) return;
     kernel_call c = {.kind = K_CONVERT};
     c.u.convert = (convert_args){.count = count,
@@ -63,10 +52,10 @@ status run_load(trainer *t, const instr *x, err *e)
     if (t->steps_done == 0 && !t->inspecting) t->first_hash = t->first_hash * 31 + t->batch.hash;
     if (answers_for_batches(t) && !t->inspecting) t->samples += t->batch.samples;
     t->blank[x->slot] = t->o.micro_batch - t->batch.samples;
-    ops(t)->wait(copy, t->consumed[x->slot]);
+    trainer_ops(t)->wait(copy, t->consumed[x->slot]);
     trainer_upload(t, copy, x->slot, t->batch.inputs, t->batch.labels);
-    ops(t)->record(t->loaded[x->slot], copy);
-    ops(t)->wait(t->stream[STREAM_COMPUTE], t->loaded[x->slot]);
+    trainer_ops(t)->record(t->loaded[x->slot], copy);
+    trainer_ops(t)->wait(t->stream[STREAM_COMPUTE], t->loaded[x->slot]);
 done:
     return result;
 }
@@ -112,9 +101,10 @@ static void await_buckets(trainer *t, int block)
     for (int k = 0; k < t->plan->buckets; k++) {
         if (!plan_block_uses(t->plan, block, k)) continue;
         if (t->weight_of[k] >= 0)
-            ops(t)->wait(t->stream[STREAM_COMPUTE], t->weight_slot[t->weight_of[k]].filled);
+            trainer_ops(t)->wait(t->stream[STREAM_COMPUTE], t->weight_slot[t->weight_of[k]].filled);
         if (t->gradient_of[k] >= 0)
-            ops(t)->wait(t->stream[STREAM_COMPUTE], t->gradient_slot[t->gradient_of[k]].filled);
+            trainer_ops(t)->wait(t->stream[STREAM_COMPUTE],
+                                 t->gradient_slot[t->gradient_of[k]].filled);
     }
 }
 
@@ -168,7 +158,8 @@ status run_forward(trainer *t, const instr *x, err *e)
     TRY(graph_run_forward(&r, e));
     // Without the first block here, nobody needs the batch after the loss.
     if (x->index == t->model->blocks - 1 && !plan_has_block(t->plan, 0))
-        ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots], t->stream[STREAM_COMPUTE]);
+        trainer_ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots],
+                               t->stream[STREAM_COMPUTE]);
 done:
     return result;
 }
@@ -253,7 +244,8 @@ status run_backward(trainer *t, const instr *x, err *e)
     else
         TRY(backward_weight(t, &r, x, e));
     if (x->index == 0 && x->kind != BACKWARD_INPUT)
-        ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots], t->stream[STREAM_COMPUTE]);
+        trainer_ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots],
+                               t->stream[STREAM_COMPUTE]);
 done:
     return result;
 }
@@ -266,9 +258,9 @@ status run_recv_act(trainer *t, const instr *x, err *e)
     const chunk *c = chunk_of(t, x->index);
     const graph *g = t->running->block[x->index].g;
     char *to = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].input;
-    order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
     TRY(comm_recv(t->axis[AXIS_PP], to, value_bytes(g->input), x->peer, t->stream[STREAM_COMM], e));
-    order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
+    trainer_order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
 done:
     return result;
 }
@@ -279,7 +271,7 @@ status run_send_act(trainer *t, const instr *x, err *e)
     chunk *c = chunk_of(t, x->index);
     const graph *g = t->running->block[x->index].g;
     const char *from = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].output;
-    order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
     TRY(comm_send(t->axis[AXIS_PP], from, value_bytes(g->output), x->peer, t->stream[STREAM_COMM],
                   e));
     c->sent[x->slot] = ++t->acts_sent[x->peer];
@@ -298,10 +290,10 @@ status run_recv_grad(trainer *t, const instr *x, err *e)
         TRY(take_spare(t, &t->dout_spare, e));
         t->dout = t->spare[t->dout_spare];
     }
-    order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
     TRY(comm_recv(t->grads, t->dout, value_bytes(t->model->block[x->index].g->output), x->peer,
                   t->stream[STREAM_COMM], e));
-    order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
+    trainer_order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
 done:
     return result;
 }
@@ -312,10 +304,10 @@ status run_send_grad(trainer *t, const instr *x, err *e)
     const size_t bytes = value_bytes(t->model->block[x->index].g->input);
     if (t->dout_spare < 0) { // in a held slot, which will be written again too soon
         TRY(take_spare(t, &t->dout_spare, e));
-        ops(t)->copy(t->stream[STREAM_COMPUTE], t->spare[t->dout_spare], t->dout, bytes);
+        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], t->spare[t->dout_spare], t->dout, bytes);
         t->dout = t->spare[t->dout_spare];
     }
-    order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
     TRY(comm_send(t->grads, t->dout, bytes, x->peer, t->stream[STREAM_COMM], e));
     t->spare_peer[t->dout_spare] = x->peer;
     t->spare_sent[t->dout_spare] = ++t->grads_sent[x->peer];

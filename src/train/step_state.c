@@ -6,17 +6,6 @@
 
 #include <stddef.h>
 
-static const device_ops *ops(const trainer *t)
-{
-    return t->o.device->ops;
-}
-
-static void order(trainer *t, event *v, stream *before, stream *later)
-{
-    ops(t)->record(v, before);
-    ops(t)->wait(later, v);
-}
-
 static bool in_file(const trainer *t, tiered what)
 {
     return t->plan->o.tier[what] == TIER_FILE;
@@ -110,12 +99,12 @@ status run_fetch(trainer *t, const instr *x, err *e)
     (void)e;
     const request r = request_of(t, x, false);
     stream *copy = t->stream[STREAM_COPY];
-    ops(t)->wait(copy, r.s->freed);
-    ops(t)->call(copy, start_request, &r, sizeof r);
+    trainer_ops(t)->wait(copy, r.s->freed);
+    trainer_ops(t)->call(copy, start_request, &r, sizeof r);
     if (!x->whole) return OK;
     // Sums over micro-batches go on in a gradient slot.
-    ops(t)->call(copy, end_request, &r, sizeof r);
-    ops(t)->record(r.s->filled, copy);
+    trainer_ops(t)->call(copy, end_request, &r, sizeof r);
+    trainer_ops(t)->record(r.s->filled, copy);
     t->gradient_of[x->index] = x->slot;
     return OK;
 }
@@ -125,14 +114,14 @@ status run_flush(trainer *t, const instr *x, err *e)
     (void)e;
     const request r = request_of(t, x, true);
     stream *copy = t->stream[STREAM_COPY];
-    order(t, t->computed, t->stream[STREAM_COMPUTE], copy);
-    order(t, t->reduced, t->stream[STREAM_COMM], copy);
-    ops(t)->call(copy, start_request, &r, sizeof r);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], copy);
+    trainer_order(t, t->reduced, t->stream[STREAM_COMM], copy);
+    trainer_ops(t)->call(copy, start_request, &r, sizeof r);
     if (x->whole) { // the slot is another bucket's next
-        ops(t)->call(copy, end_request, &r, sizeof r);
+        trainer_ops(t)->call(copy, end_request, &r, sizeof r);
         t->gradient_of[x->index] = -1;
     }
-    ops(t)->record(r.s->freed, copy);
+    trainer_ops(t)->record(r.s->freed, copy);
     return OK;
 }
 
@@ -141,9 +130,9 @@ status trainer_await_slot(trainer *t, tiered what, int number, stream *on, err *
     (void)e;
     bucket_slot *s = &t->state_slot[what][number];
     const request r = {.t = t, .s = s, .what = what};
-    ops(t)->call(t->stream[STREAM_COPY], end_request, &r, sizeof r);
-    ops(t)->record(s->filled, t->stream[STREAM_COPY]);
-    ops(t)->wait(on, s->filled);
+    trainer_ops(t)->call(t->stream[STREAM_COPY], end_request, &r, sizeof r);
+    trainer_ops(t)->record(s->filled, t->stream[STREAM_COPY]);
+    trainer_ops(t)->wait(on, s->filled);
     return OK;
 }
 
@@ -158,7 +147,7 @@ static status gather_kept(trainer *t, const instr *x, bucket_slot *to, err *e)
     const size_t at = (size_t)p->bucket[x->index].first[LEVEL_GROUP];
     TRY(bucket_move(p, &p->regather, x->index, t->kept + at * trainer_weight_bytes(t), to->at,
                     t->o.precision, t->axis, on, e));
-    ops(t)->record(to->filled, on);
+    trainer_ops(t)->record(to->filled, on);
     t->weight_of[x->index] = x->slot;
 done:
     return result;
@@ -174,8 +163,9 @@ status run_keep(trainer *t, const instr *x, err *e)
         const plan_row *r = &p->row[p->order[b->first_row + i]];
         const span s = plan_span(p, r, LEVEL_GROUP, p->at);
         const int64_t from = r->at[LEVEL_WHOLE] - b->first[LEVEL_WHOLE] + s.first;
-        ops(t)->copy(t->stream[STREAM_COMPUTE], t->kept + (size_t)r->at[LEVEL_GROUP] * item,
-                     t->weight_slot[x->slot].at + (size_t)from * item, (size_t)s.count * item);
+        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], t->kept + (size_t)r->at[LEVEL_GROUP] * item,
+                             t->weight_slot[x->slot].at + (size_t)from * item,
+                             (size_t)s.count * item);
     }
     return OK;
 }
@@ -190,8 +180,8 @@ status run_gather(trainer *t, const instr *x, err *e)
     const size_t item = trainer_weight_bytes(t);
     const char *own = t->weights ? t->weights + (size_t)b->first[p->weight] * item : NULL;
     int from = -1;
-    ops(t)->wait(on, to->freed);
-    order(t, t->computed, t->stream[STREAM_COMPUTE], on);
+    trainer_ops(t)->wait(on, to->freed);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], on);
     if (x->kept) return gather_kept(t, x, to, e);
     if (in_file(t, TIERED_WEIGHTS)) {
         from = x->state[TIERED_WEIGHTS];
@@ -201,9 +191,9 @@ status run_gather(trainer *t, const instr *x, err *e)
     if (p->gather.count > 0)
         TRY(bucket_move(p, &p->gather, x->index, own, to->at, t->o.precision, t->axis, on, e));
     else
-        ops(t)->copy(on, to->at, own, (size_t)b->count[LEVEL_WHOLE] * item);
-    if (from >= 0) ops(t)->record(t->state_slot[TIERED_WEIGHTS][from].freed, on);
-    ops(t)->record(to->filled, on);
+        trainer_ops(t)->copy(on, to->at, own, (size_t)b->count[LEVEL_WHOLE] * item);
+    if (from >= 0) trainer_ops(t)->record(t->state_slot[TIERED_WEIGHTS][from].freed, on);
+    trainer_ops(t)->record(to->filled, on);
     t->weight_of[x->index] = x->slot;
 done:
     return result;
@@ -212,7 +202,7 @@ done:
 status run_release(trainer *t, const instr *x, err *e)
 {
     (void)e;
-    ops(t)->record(t->weight_slot[x->slot].freed, t->stream[STREAM_COMPUTE]);
+    trainer_ops(t)->record(t->weight_slot[x->slot].freed, t->stream[STREAM_COMPUTE]);
     t->weight_of[x->index] = -1;
     return OK;
 }
@@ -233,8 +223,8 @@ status run_claim(trainer *t, const instr *x, err *e)
     (void)e;
     const bucket_range *b = &t->plan->bucket[x->index];
     bucket_slot *s = &t->gradient_slot[x->slot];
-    ops(t)->wait(t->stream[STREAM_COMPUTE], s->freed);
-    ops(t)->record(s->filled, t->stream[STREAM_COMPUTE]);
+    trainer_ops(t)->wait(t->stream[STREAM_COMPUTE], s->freed);
+    trainer_ops(t)->record(s->filled, t->stream[STREAM_COMPUTE]);
     t->gradient_of[x->index] = x->slot;
     for (int i = 0; i < b->rows; i++) t->touched[t->plan->order[b->first_row + i]] = false;
     return OK;
@@ -310,7 +300,7 @@ static void keep_parts(trainer *t, const instr *x, float *from, float *to, level
         if (x->micro > 0 && p->gradient != LEVEL_WHOLE)
             launch_add(on, own, part, s.count);
         else
-            ops(t)->copy(on, own, part, (size_t)s.count * sizeof *own);
+            trainer_ops(t)->copy(on, own, part, (size_t)s.count * sizeof *own);
     }
 }
 
@@ -338,7 +328,7 @@ static status reduce_slot(trainer *t, const instr *x, float *at, err *e)
             TRY(sum_over_ranks(t, &p->step, x->index, to, e));
         if (x->last) trainer_add_squares(t, x->index, to, p->gradient, t->stream[STREAM_COMM]);
     }
-    ops(t)->record(t->gradient_slot[x->slot].freed, t->stream[STREAM_COMM]);
+    trainer_ops(t)->record(t->gradient_slot[x->slot].freed, t->stream[STREAM_COMM]);
     t->gradient_of[x->index] = -1;
 done:
     return result;
@@ -350,7 +340,7 @@ status run_reduce(trainer *t, const instr *x, err *e)
     const plan *p = t->plan;
     stream *on = t->stream[STREAM_COMM];
     float *at = gradients_of(t, x->index, x->slot);
-    order(t, t->computed, t->stream[STREAM_COMPUTE], on);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], on);
     if (t->inspecting) {
         if (x->slot >= 0) t->gradient_of[x->index] = -1;
         return trainer_inspect(t, x->index, at, e);
@@ -376,7 +366,7 @@ status run_tie(trainer *t, const instr *x, err *e)
     const level l = x->slot < 0 ? p->gradient : LEVEL_WHOLE;
     float *at = gradients_of(t, x->index, x->slot);
     if (t->inspecting) return OK;
-    order(t, t->computed, t->stream[STREAM_COMPUTE], on);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], on);
     for (int i = 0; i < b->rows; i++) {
         const plan_row *r = &p->row[p->order[b->first_row + i]];
         const span s = plan_span(p, r, l, p->at);

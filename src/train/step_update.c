@@ -4,21 +4,10 @@
 
 #include <math.h>
 
-static const device_ops *ops(const trainer *t)
-{
-    return t->o.device->ops;
-}
-
-// The array that the gradients of a bucket are in when they are reduced.
-static level gradient_array(const plan *p)
-{
-    return p->o.tier[TIERED_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
-}
-
 // Do this rank's parts lie back to back in every array of the update?
 static bool parts_touch(const plan *p)
 {
-    return gradient_array(p) == p->optimizer && p->weight == p->optimizer;
+    return trainer_gradient_array(p) == p->optimizer && p->weight == p->optimizer;
 }
 
 bool trainer_next_run(const trainer *t, int bucket, row_run *run)
@@ -90,8 +79,7 @@ status run_clip(trainer *t, const instr *x, err *e)
     (void)x;
     // The sums of the loss come from the compute stream, those of the gradients follow the
     // reductions.
-    ops(t)->record(t->computed, t->stream[STREAM_COMPUTE]);
-    ops(t)->wait(t->stream[STREAM_COMM], t->computed);
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
     t->agreed_scale = trainer_gradient_scale(t);
     return clip_agree(t->agree ? t->agree : t->o.comm, t->stream[STREAM_COMM], t->sums,
                       t->host_sums, t->stop, (double)t->samples, t->o.clip_grad_norm,
@@ -157,7 +145,7 @@ static void update_run(trainer *t, const row_run *run, const places *at)
     char *weights = at->weights + (size_t)weight * trainer_weight_bytes(t);
     u->count = run_count(p, run);
     u->w = at->master ? at->master + state : (float *)(void *)weights;
-    u->g = at->gradients + part_at(p, r, gradient_array(p));
+    u->g = at->gradients + part_at(p, r, trainer_gradient_array(p));
     u->m = at->moment[0] ? at->moment[0] + state : NULL;
     u->v = at->moment[1] ? at->moment[1] + state : NULL;
     u->low = at->master ? weights : NULL;
@@ -169,14 +157,13 @@ status run_update(trainer *t, const instr *x, err *e)
 {
     status result = OK;
     places at = {NULL};
-    ops(t)->record(t->reduced, t->stream[STREAM_COMM]);
-    ops(t)->wait(t->stream[STREAM_COMPUTE], t->reduced);
+    trainer_order(t, t->reduced, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
     TRY(find_places(t, x, &at, e));
     row_run run = {.last = t->plan->bucket[x->index].first_row};
     while (trainer_next_run(t, x->index, &run)) update_run(t, &run, &at);
     for (int k = 0; k < TIERED; k++)
         if (x->state[k] >= 0)
-            ops(t)->record(t->state_slot[k][x->state[k]].freed, t->stream[STREAM_COMPUTE]);
+            trainer_ops(t)->record(t->state_slot[k][x->state[k]].freed, t->stream[STREAM_COMPUTE]);
 done:
     return result;
 }

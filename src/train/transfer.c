@@ -5,11 +5,6 @@
 
 #include <stdlib.h>
 
-static const device_ops *ops(const trainer *t)
-{
-    return t->o.device->ops;
-}
-
 holding holding_of(const trainer *t, state_part part)
 {
     const plan *p = t->plan;
@@ -19,8 +14,8 @@ holding holding_of(const trainer *t, state_part part)
     if (part == STATE_WEIGHT)
         return (holding){TIERED_OPTIMIZER, p->optimizer, p->optimizer, 0, (char *)t->master};
     if (part == STATE_GRADIENT) {
-        level array = p->o.tier[TIERED_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
-        return (holding){TIERED_GRADIENTS, array, p->optimizer, 0, (char *)t->gradients};
+        return (holding){TIERED_GRADIENTS, trainer_gradient_array(p), p->optimizer, 0,
+                         (char *)t->gradients};
     }
     const bool is_v = part == STATE_V, has_m = optim_rule_of(&t->o.optimizer)->has_m;
     return (holding){TIERED_OPTIMIZER, p->optimizer, p->optimizer,
@@ -122,7 +117,7 @@ static status send_part(trainer *t, const holding *h, const plan_row *r, err *e)
     TRY(comm_send(t->o.comm, at, (size_t)s.count * sizeof *at, 0, on, e));
     // It may be written again, or be another bucket, from now on.
     TRY(comm_send_wait(t->o.comm, 0, ++t->states_sent, on, e));
-    TRY(ops(t)->sync(on, e));
+    TRY(trainer_ops(t)->sync(on, e));
 done:
     return result;
 }
@@ -139,11 +134,11 @@ static status take_part(trainer *t, const holding *h, const plan_row *r, const p
     if (rank == 0) {
         float *own;
         TRY(holding_find(t, h, r, false, &own, &s, e));
-        ops(t)->copy(on, part + s.first, own, (size_t)s.count * sizeof *own);
+        trainer_ops(t)->copy(on, part + s.first, own, (size_t)s.count * sizeof *own);
     } else {
         TRY(comm_recv(t->o.comm, part + s.first, (size_t)s.count * sizeof *part, rank, on, e));
     }
-    TRY(ops(t)->sync(on, e));
+    TRY(trainer_ops(t)->sync(on, e));
 done:
     return result;
 }
@@ -203,10 +198,10 @@ static status exchange(trainer *t, int64_t question[2], err *e)
     status result = OK;
     stream *on = t->stream[STREAM_COMPUTE];
     memcpy(t->host_digest, question, 2 * sizeof *question);
-    ops(t)->copy(on, t->digest, t->host_digest, 2 * sizeof *question);
+    trainer_ops(t)->copy(on, t->digest, t->host_digest, 2 * sizeof *question);
     TRY(comm_broadcast(t->o.comm, t->digest, 2 * sizeof *question, 0, on, e));
-    ops(t)->copy(on, t->host_digest, t->digest, 2 * sizeof *question);
-    TRY(ops(t)->sync(on, e));
+    trainer_ops(t)->copy(on, t->host_digest, t->digest, 2 * sizeof *question);
+    TRY(trainer_ops(t)->sync(on, e));
     memcpy(question, t->host_digest, 2 * sizeof *question);
 done:
     return result;
@@ -256,8 +251,8 @@ status trainer_write_state(trainer *t, state_part part, int p, const float *in, 
     if (!mine) FAIL(E_IO, "no memory for a part of %s", t->model->param[p].name);
     param_take_part(t->model, p, t->plan->at[AXIS_TP], in, mine);
     TRY(holding_find(t, &h, r, true, &at, &s, e));
-    ops(t)->copy(on, at, mine + s.first, (size_t)s.count * sizeof *at);
-    TRY(ops(t)->sync(on, e));
+    trainer_ops(t)->copy(on, at, mine + s.first, (size_t)s.count * sizeof *at);
+    TRY(trainer_ops(t)->sync(on, e));
 done:
     free(mine);
     return result;

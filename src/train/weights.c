@@ -6,11 +6,6 @@
 
 #include <stdlib.h>
 
-static const device_ops *ops(const trainer *t)
-{
-    return t->o.device->ops;
-}
-
 static status read_weights(trainer *t, err *e)
 {
     status result = OK;
@@ -41,8 +36,8 @@ static status draw_span(trainer *t, const holding *h, int p, span want, float *h
     for (int64_t i = want.first; i < want.first + want.count; i += room) {
         int64_t left = want.first + want.count - i, count = left < room ? left : room;
         param_init_part(t->model, p, t->plan->at[AXIS_TP], t->o.seed, i, count, host);
-        ops(t)->copy(on, at + (i - s.first), host, (size_t)count * sizeof *host);
-        TRY(ops(t)->sync(on, e));
+        trainer_ops(t)->copy(on, at + (i - s.first), host, (size_t)count * sizeof *host);
+        TRY(trainer_ops(t)->sync(on, e));
     }
 done:
     return result;
@@ -144,7 +139,7 @@ static status convert_bucket(trainer *t, int bucket, err *e)
                                      .dst_type = t->o.precision};
         if (s.count > 0) device_launch(t->stream[STREAM_COMPUTE], &c);
     }
-    TRY(ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
     if (t->weights && p->publish.count > 0)
         TRY(bucket_move(p, &p->publish, bucket, NULL,
                         t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t),
@@ -159,7 +154,7 @@ status trainer_restore(trainer *t, uint64_t steps_done, err *e)
     for (int b = 0; t->o.precision != F32 && b < t->plan->buckets; b++)
         TRY(convert_bucket(t, b, e));
     TRY(trainer_close_windows(t, e));
-    TRY(ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
     TRY(comm_barrier(t->o.comm, e));
     t->steps_done = steps_done;
 done:
