@@ -2,7 +2,7 @@
 #include "cmd/cmd.h"
 
 #include "base/file.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
 #include "data/tokenizer.h"
 #include "train/decoder.h"
 
@@ -14,27 +14,30 @@ typedef struct request {
     const char *model, *prompt, *precision;
     int64_t tokens, top_k, seed, threads;
     double temperature, top_p;
-    bool json, help;
+    bool json;
     dtype type;
 } request;
 
 #define AT(field) offsetof(request, field)
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
-     "a HuggingFace folder with tokenizer.json, such as a checkpoint of a run"},
-    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "what the text begins with"},
+     "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run."},
+    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "Sets what the text begins with."},
     {"--tokens", FLAG_COUNT, AT(tokens), "N",
-     "at most N new tokens (default: 100); ends earlier at the end-of-text token"},
+     "Draws at most this many tokens (default: 100); the text ends earlier at its end token."},
     {"--temperature", FLAG_NUMBER, AT(temperature), "T",
-     "0 = always the most likely token (default: 0.8)"},
-    {"--top-k", FLAG_COUNT, AT(top_k), "K", "only the K most likely tokens (default: 0 = all)"},
+     "Divides the logits by this; 0 always takes the most likely token (default: 0.8)."},
+    {"--top-k", FLAG_COUNT, AT(top_k), "K",
+     "Draws among this many most likely tokens; 0 takes all (default: 0)."},
     {"--top-p", FLAG_NUMBER, AT(top_p), "P",
-     "only the most likely tokens that make up P of the probability (default: 1)"},
-    {"--seed", FLAG_COUNT, AT(seed), "S", "the same seed gives the same text (default: 0)"},
-    {"--threads", FLAG_COUNT, AT(threads), "N", "threads that compute (default: all cores)"},
-    {"--precision", FLAG_TEXT, AT(precision), "P", "fp32 (default) or bf16"},
-    {"--json", FLAG_SWITCH, AT(json), NULL, "prints {\"prompt\", \"text\"}"},
-    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+     "Draws among the most likely tokens that make up this probability (default: 1)."},
+    {"--seed", FLAG_COUNT, AT(seed), "S",
+     "Seeds the draws; the same seed gives the same text (default: 0)."},
+    {"--threads", FLAG_COUNT, AT(threads), "N",
+     "Sets the number of threads that compute (default: all cores)."},
+    {"--precision", FLAG_TEXT, AT(precision), "fp32|bf16",
+     "Sets the number format of computation (default: fp32)."},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -126,18 +129,13 @@ static void print_json(const char *prompt, text *out)
     json_decref(j);
 }
 
-int cmd_generate(int argc, char **argv)
+static int cmd_generate(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request r = {.tokens = 100, .temperature = 0.8, .top_p = 1};
     text out = {0};
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
-    if (r.help) {
-        puts("usage: trireme generate --model DIR --prompt TEXT [flags]\n");
-        flags_help(flags, FLAGS, stdout);
-        return 0;
-    }
     TRY(settle(&r, e));
     TRY(generate(&r, &out, e));
     if (r.json)
@@ -148,3 +146,12 @@ done:
     text_clear(&out);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_generate = {
+    .name = "generate",
+    .run = cmd_generate,
+    .usage = "--model DIR --prompt TEXT [flags]",
+    .help = "Samples text from a model folder.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};
