@@ -149,7 +149,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.offload.weights", "memory that they live in", KEY_ENUM, AT(parallel.tier[TIERED_WEIGHTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},
     {"parallel.offload.gradients", "memory that they live in", KEY_ENUM, AT(parallel.tier[TIERED_GRADIENTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},
     {"parallel.offload.optimizer", "memory that its state lives in", KEY_ENUM, AT(parallel.tier[TIERED_OPTIMIZER]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},
-    {"parallel.offload.path", "folder of the file tier", KEY_PATH, AT(parallel.offload_path), .flags = KEY_MAY_CHANGE | KEY_OPTIONAL},
+    {"parallel.offload.path", "folder of the file tier; it is created where it does not exist", KEY_PATH, AT(parallel.offload_path), .flags = KEY_MAY_CHANGE | KEY_OPTIONAL},
     {"parallel.offload.block_bytes", "file tier: of one request, a multiple of 4Ki", KEY_BYTES, AT(parallel.offload_block_bytes), .flags = KEY_MAY_CHANGE, .fallback = "1Mi", .low = 4096, .high = 1 << 30},
     {"parallel.offload.depth", "file tier: requests in flight", KEY_COUNT, AT(parallel.offload_depth), .flags = KEY_MAY_CHANGE, .fallback = "8", .low = 1, .high = 1024},
     {"parallel.bucket_bytes", "gradients that are reduced at once", KEY_BYTES, AT(parallel.bucket_bytes), .flags = KEY_MAY_CHANGE, .fallback = "25Mi", FROM(1)},
