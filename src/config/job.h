@@ -71,7 +71,7 @@ typedef struct job {
         int reshard_after_forward; // 0 no, 1 yes, K: to parts among K neighbours
         char *recompute;
         memory_tier tier[TIERED];
-        char *offload_path; // an existing folder where a tier is the file's; NULL: none given
+        char *offload_path; // a folder that the ranks create if needed; NULL: none given
         int64_t offload_block_bytes, offload_depth;
         int64_t bucket_bytes;
         hook_options hook;

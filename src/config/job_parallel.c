@@ -98,10 +98,12 @@ static status check_offload(const job *j, err *e)
     for (int t = 0; t < TIERED; t++) {
         if (j->parallel.tier[t] != TIER_FILE) continue;
         if (!path) REFUSE(keys[t], "found file; it needs parallel.offload.path, a folder");
-        if (!file_is_directory(path))
-            REFUSE("parallel.offload.path",
-                   "found %s, which is not a folder; valid: an existing folder of this machine",
-                   path);
+        if (!file_could_be_directory(path))
+            REFUSE(
+                "parallel.offload.path",
+                "found %s, which is not a folder and cannot be made one; valid: a folder of this "
+                "machine, which is created where it does not exist",
+                path);
     }
     if (j->parallel.offload_block_bytes % 4096)
         REFUSE("parallel.offload.block_bytes", "found %lld; valid: a multiple of 4Ki",

@@ -347,9 +347,12 @@ static void offload_and_fp16_are_checked(void **state)
         {SMALL "parallel:\n  offload: {weights: file}", "",
          "job.yaml:4: parallel.offload.weights: found file; it needs parallel.offload.path, a "
          "folder"},
-        {SMALL "parallel: {offload: {optimizer: file, path: /nowhere}}", "",
-         "job.yaml:3: parallel.offload.path: found /nowhere, which is not a folder; valid: an "
-         "existing folder of this machine"},
+        {SMALL "parallel: {offload: {optimizer: file, path: /dev/null}}", "",
+         "job.yaml:3: parallel.offload.path: found /dev/null, which is not a folder and cannot be "
+         "made one; valid: a folder of this machine, which is created where it does not exist"},
+        {SMALL "parallel: {offload: {optimizer: file, path: /dev/null/a/b}}", "",
+         "job.yaml:3: parallel.offload.path: found /dev/null/a/b, which is not a folder and cannot "
+         "be made one; valid: a folder of this machine, which is created where it does not exist"},
         {SMALL, "--parallel.offload.weights|disk",
          "--parallel.offload.weights: found disk; valid: device, host, file"},
         {SMALL, "--parallel.offload.block_bytes|5000",
