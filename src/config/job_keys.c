@@ -160,7 +160,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.hook.error_feedback", "powersgd: what one step loses is added in the next", KEY_BOOL, AT(parallel.hook.error_feedback), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, POWERSGD},
     {"parallel.hook.warm_start", "powersgd: start from the last step's factors", KEY_BOOL, AT(parallel.hook.warm_start), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, POWERSGD},
     {"parallel.hook.epsilon", "powersgd: added when columns are made orthogonal", KEY_NUMBER, AT(parallel.hook.epsilon), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0), POWERSGD},
-    {"parallel.no_sync", "sum the gradients of several micro-batches before they are reduced; false: reduce each", KEY_BOOL, AT(parallel.no_sync), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE},
+    {"parallel.no_sync", "sum the gradients of several micro-batches before they are reduced; false: reduce each; auto: false for zero2 and zero3", KEY_ENUM, AT(parallel.no_sync), .flags = KEY_MAY_CHANGE, .fallback = "auto", WORDS("false", "true", "auto")},
     {"parallel.unused_parameters", "parameters without a gradient: an error, or a gradient of zero", KEY_WORD, AT(parallel.unused_parameters), .flags = KEY_MAY_CHANGE, .fallback = "error", WORDS("error", "zero")},
 
     {"memory.budget", "bytes of a rank; auto: the device's own", KEY_BYTES, AT(memory.budget), .flags = KEY_MAY_CHANGE, .fallback = "auto", FROM(1), AUTO},

@@ -86,7 +86,7 @@ static void every_key_is_stored(void **state)
     assert_true(h->kind == HOOK_POWERSGD && h->rank == 2 && h->start_step == 0);
     assert_true(h->min_compression_rate == 1.5 && h->epsilon == 1e-6);
     assert_true(!h->error_feedback && !h->warm_start);
-    assert_false(j->parallel.no_sync);
+    assert_int_equal(j->parallel.no_sync, NO_SYNC_FALSE);
     assert_true(j->memory.fit);
     assert_int_equal(j->launch.ranks, 16); // as many as the mesh needs
     job_close(j);
@@ -102,7 +102,7 @@ static void the_defaults_are_those_of_the_systems_they_come_from(void **state)
     const hook_options *h = &j->parallel.hook;
     assert_true(h->rank == 1 && h->start_step == 1000 && h->min_compression_rate == 2);
     assert_true(h->error_feedback && h->warm_start && h->epsilon == 0);
-    assert_true(j->parallel.no_sync && j->parallel.reshard_after_forward);
+    assert_true(j->parallel.no_sync == NO_SYNC_AUTO && j->parallel.reshard_after_forward);
     assert_int_equal(j->parallel.dp_shard, 0);
     assert_int_equal(j->parallel.schedule, PIPE_1F1B);
     assert_null(j->parallel.split);
