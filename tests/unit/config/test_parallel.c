@@ -217,16 +217,17 @@ static void the_batch_is_split_over_data_parallel_ranks(void **state)
     static const refusal all[] = {
         {SMALL "parallel: {tp: 2}\ntrain: {global_batch: 9}", "--launch.ranks|4",
          "job.yaml:4: train.global_batch: found 9, not a multiple of 2 data-parallel ranks; "
-         "nearest valid: 8 and 10; valid launch.ranks for 9: 2, 6, 18"},
+         "nearest valid: 8 and 10; valid launch.ranks for 9: 2, 6, 18" BATCH_RULE},
         {SMALL "parallel: {dp: 3, dp_replicate: 2}", "--launch.ranks|4|--train.global_batch|6",
          "--train.global_batch: found 6, not a multiple of 4 ranks; nearest valid: 4 and 8; valid "
-         "launch.ranks for 6: 2, 6"},
+         "launch.ranks for 6: 2, 6" BATCH_RULE},
         {SMALL "parallel: {dp: 3, dp_shard: 4}", "--train.global_batch|6",
-         "--train.global_batch: found 6, not a multiple of 4 ranks; nearest valid: 4 and 8"},
+         "--train.global_batch: found 6, not a multiple of 4 ranks; nearest valid: 4 and "
+         "8" BATCH_RULE},
         {SMALL "parallel: {pp: 2, dp_replicate: 2}", "--train.micro_batch|3|--launch.ranks|4",
          "job.yaml: train.global_batch: found 64, not a multiple of 2 data-parallel ranks x "
          "micro_batch 3 = 6; nearest valid: 60 and 66; valid train.micro_batch for 64: 1, 2, 4, 8, "
-         "16, 32, 64"},
+         "16, 32, 64" BATCH_RULE},
     };
     CHECK(all);
 }
