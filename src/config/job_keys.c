@@ -160,7 +160,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.hook.error_feedback", "Adds what compression lost in one step to the gradients of the next.", KEY_BOOL, AT(parallel.hook.error_feedback), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, POWERSGD},
     {"parallel.hook.warm_start", "Starts PowerSGD from the factors of the last step.", KEY_BOOL, AT(parallel.hook.warm_start), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, POWERSGD},
     {"parallel.hook.epsilon", "Adds this to the norms with which PowerSGD makes columns orthogonal.", KEY_NUMBER, AT(parallel.hook.epsilon), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0), POWERSGD},
-    {"parallel.no_sync", "Sums the gradients of all micro-batches on each rank before ranks reduce them; false reduces after each micro-batch.", KEY_BOOL, AT(parallel.no_sync), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE},
+    {"parallel.no_sync", "Sums the gradients of all micro-batches on each rank before ranks reduce them; false reduces after each micro-batch; auto is false for zero2 and zero3 and true for other strategies.", KEY_ENUM, AT(parallel.no_sync), .flags = KEY_MAY_CHANGE, .fallback = "auto", WORDS("false", "true", "auto")},
     {"parallel.unused_parameters", "Chooses what happens when a parameter gets no gradient: an error, or a gradient of zero.", KEY_WORD, AT(parallel.unused_parameters), .flags = KEY_MAY_CHANGE, .fallback = "error", WORDS("error", "zero")},
 
     {"memory.budget", "Limits the memory of a rank; auto takes what the device has.", KEY_BYTES, .unit = "bytes", AT(memory.budget), .flags = KEY_MAY_CHANGE, .fallback = "auto", FROM(1), AUTO},

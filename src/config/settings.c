@@ -218,7 +218,8 @@ static status value_node(const char *path, const char *value, node **out, err *e
 static bool stands_alone(const char *path, const char *next)
 {
     const job_key *k = key_find(path);
-    return k && k->type == KEY_BOOL && (!next || strncmp(next, "--", 2) == 0);
+    const bool flag = k && (k->type == KEY_BOOL || (k->type == KEY_ENUM && key_is_flag(k)));
+    return flag && (!next || strncmp(next, "--", 2) == 0);
 }
 
 static status read_option(job_values *v, const char *path, const char *value, err *e)

@@ -89,9 +89,7 @@ static int find_word(const job_key *k, const char *s)
             if (strcmp(k->words[i], k->also[a][1]) == 0) return i;
     }
     bool flag;
-    if ((k->type == KEY_BOOL || k->type == KEY_SWITCH) && strcmp(k->words[0], "false") == 0 &&
-        text_to_bool(s, &flag))
-        return flag;
+    if (key_is_flag(k) && text_to_bool(s, &flag)) return flag;
     return -1;
 }
 

@@ -134,7 +134,7 @@ rm -rf out
 for round in 1 2 3 4 5 6 7 8 9 10 11 12; do
     case $((round % 3)) in
     0) how= ;;
-    1) how='--parallel.dp zero3' ;;
+    1) how='--parallel.dp zero3 --parallel.no_sync true' ;;
     2) how='--parallel.pp 2 --launch.ranks 4' ;;
     esac
     rm -f out/log.jsonl
