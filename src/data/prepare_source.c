@@ -6,6 +6,7 @@
 #define _GNU_SOURCE // memmem
 #include "data/prepare_source.h"
 
+#include "base/json.h"
 #include "data/prepare_files.h"
 
 #include <inttypes.h>
@@ -223,8 +224,7 @@ static status line_parse(const record *r, const char *bytes, const char *const *
                          record_texts *out, err *e)
 {
     json_error_t why;
-    json_t *root =
-        json_loadb(bytes + r->first, r->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
+    json_t *root = json_load_python(bytes + r->first, r->bytes, JSON_ALLOW_NUL, &why);
     out->json = root;
     if (!root)
         return err_set(e, E_USAGE, "%s:%" PRIu64 ": broken JSON at column %d: %s", r->path, r->line,

@@ -2,6 +2,7 @@
 // Called by commands and data preparation; tokenizer_train.c builds its result through the same
 // door, so that what is saved is what is used. The model itself is tokenizer_model.c's.
 #include "base/file.h"
+#include "base/json.h"
 #include "data/tokenizer_private.h"
 
 #include <stdlib.h>
@@ -85,7 +86,7 @@ status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e)
     json_t *root = NULL;
     tokenizer *t = calloc(1, sizeof *t);
     if (!t) FAIL(E_IO, "out of memory");
-    root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &broken);
+    root = json_load_python(json, bytes, JSON_REJECT_DUPLICATES, &broken);
     if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
     TRY(read_root(t, root, e));
     t->json = malloc(bytes + 1);
@@ -110,7 +111,7 @@ static status read_settings(tokenizer *t, err *e)
     json_error_t broken;
     json_t *root = NULL;
     if (!config->content) goto done;
-    root = json_loadb(config->content, config->bytes, 0, &broken);
+    root = json_load_python(config->content, config->bytes, 0, &broken);
     if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
     const json_t *end = json_object_get(root, "eos_token");
     const char *name =

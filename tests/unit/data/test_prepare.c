@@ -97,11 +97,12 @@ static void assert_same_file(void **state, const char *a, const char *b)
     free(y);
 }
 
-static const char lines[] = "{\"text\": \"The first document.\", \"id\": 12345678901234567890}\n"
-                            "\n"
-                            "{\"id\": 2, \"text\": \"\"}\r\n"
-                            "{\"text\": \"second\\n\\u00e9\\ud83d\\ude00 line\"}\n"
-                            "{\"text\": \"third, without a newline after it\"}";
+static const char lines[] =
+    "{\"text\": \"The first document.\", \"id\": 12345678901234567890, \"x\": [NaN, -1e999]}\n"
+    "\n"
+    "{\"id\": 2, \"text\": \"\"}\r\n"
+    "{\"text\": \"second\\n\\u00e9\\ud83d\\ude00 line\"}\n"
+    "{\"text\": \"third, without a newline after it\"}";
 
 static void jsonl_comes_back_in_order(void **state)
 {
