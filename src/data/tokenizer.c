@@ -29,6 +29,11 @@ static const char *end_of_text_name(const tokenizer *t)
     return NULL;
 }
 
+bool tokenizer_adds_special_tokens(const tokenizer *t)
+{
+    return t->before.count + t->after.count > 0;
+}
+
 int32_t tokenizer_end_of_text(const tokenizer *t)
 {
     const char *name = end_of_text_name(t);

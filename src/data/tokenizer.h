@@ -42,6 +42,14 @@ void tokenizer_work_close(tokenizer_work *w); // NULL allowed
 // HuggingFace. No post-processor (BOS) is applied.
 status tokenizer_encode(tokenizer_work *w, const char *text, size_t bytes, const int32_t **ids,
                         size_t *count, err *e);
+// The same with the ids that the post-processor puts around a text, as HuggingFace's
+// tokenizer(text) and its add_special_tokens do.
+status tokenizer_encode_with_special_tokens(tokenizer_work *w, const char *text, size_t bytes,
+                                            const int32_t **ids, size_t *count, err *e);
+bool tokenizer_adds_special_tokens(const tokenizer *t); // has it a post-processor that adds ids?
+// Of what decides the ids of a text: vocabulary, merges, pre-tokenizer, added tokens. The layout of
+// the file, settings and post-processor do not change it.
+uint64_t tokenizer_hash(const tokenizer *t);
 // Bytes of ids, appended to `out` (may end inside a UTF-8 character). Special tokens are skipped
 // when skip_special.
 void tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool skip_special,

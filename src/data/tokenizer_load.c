@@ -67,6 +67,8 @@ static status read_root(tokenizer *t, const json_t *root, err *e)
     TRY(check_decoder(json_object_get(root, "decoder"), e));
     TRY(tokenizer_read_model(t, model, e));
     TRY(tokenizer_read_added(t, json_object_get(root, "added_tokens"), e));
+    TRY(tokenizer_read_post(t, json_object_get(root, "post_processor"), e));
+    tokenizer_set_hash(t, root);
 done:
     return result;
 }
