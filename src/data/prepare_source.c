@@ -51,14 +51,14 @@ status byte_buffer_add(byte_buffer *b, const void *from, size_t bytes, err *e)
     return OK;
 }
 
-status source_open(const char *const *inputs, size_t count, const char *separator, source **out,
-                   err *e)
+status source_open(const char *const *inputs, size_t count, const prepare_filter *filter,
+                   const char *separator, source **out, err *e)
 {
     status result = OK;
     source *s = calloc(1, sizeof *s);
     if (!s) return err_set(e, E_IO, "out of memory");
     s->separator = separator;
-    for (size_t i = 0; i < count; i++) TRY(file_list_add(&s->files, inputs[i], e));
+    for (size_t i = 0; i < count; i++) TRY(file_list_add(&s->files, inputs[i], filter, e));
     *out = s;
     s = NULL;
 done:

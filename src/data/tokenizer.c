@@ -56,6 +56,17 @@ status tokenizer_save(const tokenizer *t, const char *path, err *e)
     return file_replace(path, t->json, t->json_bytes, e);
 }
 
+const char *tokenizer_file_name(int i)
+{
+    return i == 0 ? "tokenizer.json" : token_file_names[i - 1];
+}
+
+const char *tokenizer_file(const tokenizer *t, int i, size_t *bytes)
+{
+    *bytes = i == 0 ? t->json_bytes : t->files[i - 1].bytes;
+    return i == 0 ? t->json : t->files[i - 1].content;
+}
+
 // The settings that transformers needs to open a tokenizer that was trained here.
 static char *new_settings(const tokenizer *t)
 {

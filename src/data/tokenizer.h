@@ -23,6 +23,12 @@ status tokenizer_load(const char *path, tokenizer **out, err *e);
 void tokenizer_close(tokenizer *t); // NULL allowed
 // The file byte for byte as it was loaded, or as a trained tokenizer writes it.
 status tokenizer_save(const tokenizer *t, const char *path, err *e);
+// The files of a tokenizer: tokenizer.json, and the settings that lay beside it. Of a tokenizer
+// called P.tokenizer.json these are P.tokenizer_config.json and so on.
+enum { TOKENIZER_FILES = 4 };
+const char *tokenizer_file_name(int i);
+// The content of file i, as it was loaded; borrowed. NULL: this tokenizer has no such file.
+const char *tokenizer_file(const tokenizer *t, int i, size_t *bytes);
 // tokenizer.json and tokenizer_config.json in an existing folder, as transformers opens them. The
 // settings (tokenizer_config.json, special_tokens_map.json, chat_template.jinja) that lay beside a
 // loaded tokenizer.json are written again as they were.

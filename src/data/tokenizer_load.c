@@ -124,30 +124,31 @@ done:
     return result;
 }
 
-// Only a file called tokenizer.json is part of a model's folder.
+// A file called tokenizer.json is part of a model's folder, and P.tokenizer.json of the shards P.
 static status read_neighbours(tokenizer *t, const char *path, err *e)
 {
     status result = OK;
-    text folder = {0};
-    char *neighbour = NULL;
-    const char *slash = strrchr(path, '/');
-    if (strcmp(slash ? slash + 1 : path, "tokenizer.json") != 0) goto done;
-    text_add_bytes(&folder, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+    text neighbour = {0};
+    const char *own = tokenizer_file_name(0);
+    size_t bytes = strlen(path), start = bytes - strlen(own);
+    if (bytes < strlen(own) || strcmp(path + start, own) != 0 ||
+        (start > 0 && path[start - 1] != '/' && path[start - 1] != '.'))
+        goto done;
     for (int i = 0; i < TOKEN_FILES; i++) {
-        free(neighbour);
-        neighbour = file_join(folder.at, token_file_names[i]);
-        if (!file_exists(neighbour)) continue;
-        TRY(file_read(neighbour, &t->files[i].content, &t->files[i].bytes, e));
+        text_clear(&neighbour);
+        text_add_bytes(&neighbour, path, start);
+        text_add(&neighbour, token_file_names[i]);
+        if (!file_exists(neighbour.at)) continue;
+        TRY(file_read(neighbour.at, &t->files[i].content, &t->files[i].bytes, e));
         if (i != TOKEN_FILE_CONFIG) continue;
         result = read_settings(t, e);
         if (result != OK) {
-            err_prefix(e, "%s: ", neighbour);
+            err_prefix(e, "%s: ", neighbour.at);
             goto done;
         }
     }
 done:
-    free(neighbour);
-    text_clear(&folder);
+    text_clear(&neighbour);
     return result;
 }
 

@@ -23,7 +23,7 @@ typedef struct token_file {
     char *content; // NULL: there was none
     size_t bytes;
 } token_file;
-enum { TOKEN_FILE_CONFIG, TOKEN_FILES = 3 };
+enum { TOKEN_FILE_CONFIG, TOKEN_FILES = TOKENIZER_FILES - 1 };
 extern const char *const token_file_names[TOKEN_FILES];
 
 // Ids that stand on one side of every text.
