@@ -94,7 +94,7 @@ static status generate(const request *r, text *out, err *e)
     TRY(model_config_read(r->model, &c, e));
     TRY(tokenizer_load(path, &t, e));
     TRY(tokenizer_work_open(t, &work, e));
-    TRY(tokenizer_encode(work, r->prompt, strlen(r->prompt), &ids, &count, e));
+    TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
     if (count == 0) FAIL(E_USAGE, "generate: --prompt: the prompt is empty");
     if ((int64_t)count >= c.max_seq)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
