@@ -44,14 +44,16 @@ static void test_sampling_follows_temperature_and_cuts(void **state)
     const float logits[4] = {1, 3, 2, -50};
     int counts[4] = {0};
     int32_t id;
-    CHECK(sample_token(logits, 4, 0, 0, 1, 1, 1, &id, e));
+    const sample_options best = {.top_p = 1, .seed = 1}, all = {1, 1, 0, 7, 0},
+                         first = {1, 1, 1, 7, 0}, most = {1, 0.9, 0, 7, 0};
+    CHECK(sample_token(logits, 4, &best, 1, &id, e));
     assert_int_equal(id, 1);
     for (uint64_t i = 0; i < 4000; i++) {
-        CHECK(sample_token(logits, 4, 1, 0, 1, 7, i, &id, e));
+        CHECK(sample_token(logits, 4, &all, i, &id, e));
         counts[id]++;
-        CHECK(sample_token(logits, 4, 1, 1, 1, 7, i, &id, e));
+        CHECK(sample_token(logits, 4, &first, i, &id, e));
         assert_int_equal(id, 1);
-        CHECK(sample_token(logits, 4, 1, 0, 0.9, 7, i, &id, e));
+        CHECK(sample_token(logits, 4, &most, i, &id, e));
         assert_true(id == 1 || id == 2);
     }
     // softmax(1, 3, 2) = 0.090, 0.665, 0.245
