@@ -59,17 +59,20 @@ done:
     return result;
 }
 
-// Draws tokens after the prompt's until the end of text, the model's length or the request's.
+// Draws tokens after the prompt's until the end of text, the request's number, or as many tokens in
+// all as there is room for; *full then.
 static status continue_text(decoder *d, const tokenizer *t, const request *s, const float *logits,
-                            int64_t room, text *out, err *e)
+                            int64_t room, text *out, bool *full, err *e)
 {
     status result = OK;
+    *full = false;
     for (int64_t i = 0; i < s->tokens; i++) {
         int32_t id;
         TRY(sample_token(logits, decoder_vocab(d), s->temperature, s->top_k, s->top_p,
                          (uint64_t)s->seed, (uint64_t)decoder_position(d), &id, e));
         if (id == tokenizer_end_of_text(t)) break;
         tokenizer_decode(t, &id, 1, true, out);
+        *full = decoder_position(d) == room && i + 1 < s->tokens;
         if (decoder_position(d) == room) break;
         TRY(decoder_feed(d, &id, 1, &logits, e));
     }
@@ -77,7 +80,9 @@ done:
     return result;
 }
 
-static status generate(const request *r, text *out, err *e)
+// *limit: the model's length in tokens, when the text ends there and not where the request says;
+// else 0.
+static status generate(const request *r, text *out, int64_t *limit, err *e)
 {
     status result = OK;
     model_config c;
@@ -105,7 +110,9 @@ static status generate(const request *r, text *out, err *e)
     TRY(decoder_open(d, family_find(c.family), &c, r->type, weights, room, &x, e));
     TRY(decoder_feed(x, ids, (int64_t)count, &logits, e));
     text_add(out, r->prompt);
-    TRY(continue_text(x, t, r, logits, room, out, e));
+    bool full;
+    TRY(continue_text(x, t, r, logits, room, out, &full, e));
+    *limit = full ? c.max_seq : 0;
 done:
     decoder_close(x);
     device_close(d);
@@ -116,7 +123,7 @@ done:
     return result;
 }
 
-static void print_json(const char *prompt, text *out)
+static void print_json(const char *prompt, text *out, int64_t limit)
 {
     json_t *j = json_object();
     // A sample may end inside a character: what cannot be JSON text is left out.
@@ -124,6 +131,7 @@ static void print_json(const char *prompt, text *out)
     if (!text_is_utf8(out->at, bytes, &bytes)) out->at[bytes] = 0;
     json_object_set_new(j, "prompt", json_string(prompt));
     json_object_set_new(j, "text", json_string(out->at));
+    json_object_set_new(j, "stopped_at_model_length", json_boolean(limit));
     json_dumpf(j, stdout, 0);
     putchar('\n');
     json_decref(j);
@@ -135,13 +143,17 @@ static int cmd_generate(int argc, char **argv)
     err error = {0}, *e = &error;
     request r = {.tokens = 100, .temperature = 0.8, .top_p = 1};
     text out = {0};
+    int64_t limit = 0;
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
     TRY(settle(&r, e));
-    TRY(generate(&r, &out, e));
+    TRY(generate(&r, &out, &limit, e));
     if (r.json)
-        print_json(r.prompt, &out);
+        print_json(r.prompt, &out, limit);
     else
         printf("%s\n", out.at ? out.at : "");
+    if (limit)
+        fprintf(stderr, "trireme: the text ends at the model's length of %lld tokens\n",
+                (long long)limit);
 done:
     text_clear(&out);
     return result == OK ? 0 : cmd_fail(e);
