@@ -9,13 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// A path need not be UTF-8, JSON must be.
-static json_t *json_of_path(const char *path)
-{
-    json_t *whole = json_string(path);
-    return whole ? whole : json_string("(not UTF-8)");
-}
-
 static void show_tensors(const char *what, const safetensors *s)
 {
     for (size_t i = 0; s && i < safetensors_count(s); i++) {
@@ -84,8 +77,8 @@ done:
 
 static void print_verdict(const char *folder, const err *e, bool whole)
 {
-    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_path(folder), "whole", whole);
-    if (!whole) json_object_set_new(j, "error", json_of_path(e->text));
+    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_text(folder), "whole", whole);
+    if (!whole) json_object_set_new(j, "error", json_of_text(e->text));
     json_dumpf(j, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(j);

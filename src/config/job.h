@@ -25,6 +25,7 @@ typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_actio
 // What a program that uses the library brings itself. The job must not name it, too.
 typedef struct job_own {
     bool model, train, valid;
+    bool by_calls;     // its keys are set by calls: errors name them without the "--" of a flag
     int64_t positions; // of a sample of its training data; 1 for samples that are not sequences
 } job_own;
 
@@ -98,6 +99,7 @@ typedef struct job {
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
     bool quiet;
+    text warnings;             // lines for the user about values that have no effect; owned
     struct job_values *values; // private to config/: text, origin and line of every key
 } job;
 
@@ -112,7 +114,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
                     err *e);
 void job_close(job *j); // NULL allowed
 // Checks each key of the file (NULL: none) and of the arguments by itself, not against the others:
-// what can be said while a job is still being put together.
+// what can be said while a program is still putting its job together.
 status job_check_settings(const char *path, int argc, char *const *argv, err *e);
 
 // The mesh of `ranks` ranks. dp_shard auto takes what the other axes leave; where nothing is ever

@@ -54,6 +54,9 @@ static status check_stages(job *j, err *e)
                "found interleaved with parallel.virtual_stages 1; valid: with 2 or more");
     if (j->parallel.sequence_parallel && j->parallel.tp == 1) {
         j->parallel.sequence_parallel = false;
+        text_add(&j->warnings,
+                 "parallel.sequence_parallel has no effect, because parallel.tp is 1; "
+                 "valid: with parallel.tp 2 or more\n");
         j->values->rows[key_index("parallel.sequence_parallel")].note = "off: parallel.tp is 1";
     }
 done:

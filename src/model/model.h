@@ -86,8 +86,9 @@ typedef struct model_limits {
 model_limits model_get_limits(const model *m);
 
 uint64_t model_param_count(const model *m);
-// The first parameter that no block gives a gradient, or NULL.
-const char *model_unused_param(const model *m);
+// How many parameters no block gives a gradient. Appends their names, "a, b and 7 more" where they
+// would not fit a line.
+int model_unused_params(const model *m, text *names);
 // Forward and backward of one micro-batch, of this rank's part where the model is cut.
 double model_flops(const model *m);
 double model_block_flops(const model *m, int block);

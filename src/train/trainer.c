@@ -298,6 +298,21 @@ done:
     return result;
 }
 
+static status check_unused(const model *m, err *e)
+{
+    status result = OK;
+    text names = {0};
+    const int count = model_unused_params(m, &names);
+    if (count)
+        FAIL(E_USAGE,
+             "%d parameter%s no gradient: %s; valid: parallel.unused_parameters zero, or a loss "
+             "that depends on %s",
+             count, count == 1 ? " gets" : "s get", names.at, count == 1 ? "it" : "them");
+done:
+    text_clear(&names);
+    return result;
+}
+
 status trainer_open(const trainer_options *o, trainer **out, err *e)
 {
     status result = OK;
@@ -307,12 +322,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     mine.rank = o->comm->rank;
     t->o = mine;
     TRY(prepare(t, &mine, e));
-    const char *unused = model_unused_param(t->model);
-    if (unused && !o->zero_unused)
-        FAIL(E_USAGE,
-             "parameter %s is not used: it gets no gradient; parallel.unused_parameters: zero "
-             "allows it",
-             unused);
+    if (!o->zero_unused) TRY(check_unused(t->model, e));
     TRY(open_streams(t, e));
     TRY(open_groups(t, e));
     TRY(open_tiers(t, e));

@@ -314,12 +314,10 @@ static void keys_that_exclude_each_other_are_refused(void **state)
          "job.yaml:3: parallel.split: found 3 layers in all; the model has 2"},
         {SMALL "parallel: {split: [0, 2]}", "",
          "job.yaml:3: parallel.split: found [0, 2]; valid: auto, or a list of whole numbers from 1 "
-         "to 1048576, as "
-         "[6, 6]"},
+         "to 1048576, as [6, 6]"},
         {SMALL "parallel: {split: []}", "",
          "job.yaml:3: parallel.split: found []; valid: auto, or a list of whole numbers from 1 to "
-         "1048576, as [6, "
-         "6]"},
+         "1048576, as [6, 6]"},
         {SMALL "parallel: {reshard_after_forward: -4}", "",
          "job.yaml:3: parallel.reshard_after_forward: found -4; valid: false, true, or a whole "
          "number "
