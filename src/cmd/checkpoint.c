@@ -1,6 +1,7 @@
 // checkpoint.c -- `trireme checkpoint show | verify`: what is in a checkpoint, and is all of it
 // there.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "ckpt/ckpt.h"
 #include "cmd/flags.h"
@@ -20,9 +21,11 @@ static void show_tensors(const char *what, const safetensors *s)
 {
     for (size_t i = 0; s && i < safetensors_count(s); i++) {
         const tensor_info *t = safetensors_at(s, i);
-        printf("%-8s %-56s %-5s [", what, t->name, t->known_type ? dtype_name(t->type) : "?");
-        for (int k = 0; k < t->dims; k++) printf("%s%" PRId64, k ? ", " : "", t->dim[k]);
-        printf("]\n");
+        text shape = {0};
+        for (int k = 0; k < t->dims; k++) text_addf(&shape, "%s%" PRId64, k ? ", " : "", t->dim[k]);
+        console_line("%-8s %-56s %-5s [%s]", what, t->name,
+                     t->known_type ? dtype_name(t->type) : "?", shape.at ? shape.at : "");
+        text_clear(&shape);
     }
 }
 
@@ -68,7 +71,7 @@ int cmd_checkpoint(int argc, char **argv)
         TRY(show(words.at[1], r.json, e));
     } else if (strcmp(words.at[0], "verify") == 0) {
         TRY(ckpt_verify(words.at[1], e));
-        printf("%s: every file is there and has its checksum\n", words.at[1]);
+        console_line("%s: every file is there and has its checksum", words.at[1]);
     } else {
         FAIL(E_USAGE, "checkpoint: found '%s'; valid: show, verify", words.at[0]);
     }

@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 
 #include "base/text.h"
+#include "cmd/console.h"
 #include "config/job.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 int cmd_fail(const err *e)
 {
     fflush(stdout);
-    fprintf(stderr, "trireme: %s\n", e->text);
+    console_say("%s", e->text);
     return status_exit_code(e->code);
 }
 

@@ -1,6 +1,7 @@
 // curve.c -- `trireme curve`: the loss curve of a run as a picture and as a line of block
 // characters.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
 #include "cmd/flags.h"
@@ -24,8 +25,9 @@ static status draw(const char *folder, const char *output, err *e)
     TRY(curve_read(log, &c, e));
     TRY(curve_draw_png(&c, png, 0, 0, e));
     curve_sparkline(&c.train, 60, &line);
-    printf("%s  loss %.4f to %.4f\n%s\n", line.at ? line.at : "", c.train.loss[0],
-           c.train.loss[c.train.count - 1], png);
+    printf("%s  loss %.4f to %.4f\n", line.at ? line.at : "", c.train.loss[0],
+           c.train.loss[c.train.count - 1]);
+    console_line("%s", png);
 done:
     curve_clear(&c);
     text_clear(&line);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 #include "cmd/flags.h"
 #include "data/prepare.h"
 
@@ -207,8 +208,9 @@ static void line_print(const char *prefix, const char *suffix, uint64_t document
 {
     char size[24];
     text_bytes(size, (double)bytes);
-    printf("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token\n",
-           prefix, suffix, documents, tokens, size, tokens ? (double)bytes / (double)tokens : 0);
+    console_line("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token",
+                 prefix, suffix, documents, tokens, size,
+                 tokens ? (double)bytes / (double)tokens : 0);
 }
 
 static void result_print(const prepare_flags *f, const prepare_result *r, double seconds)
@@ -230,8 +232,8 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
     if (r->valid_documents)
         line_print(f->output_prefix, "_valid", r->valid_documents, r->valid_tokens, r->valid_bytes);
     else if (f->valid_fraction > 0)
-        printf("no document fell to %s_valid: there are few, another --seed may choose some\n",
-               f->output_prefix);
+        console_line("no document fell to %s_valid: there are few, another --seed may choose some",
+                     f->output_prefix);
     if (r->empty_documents) printf("%" PRIu64 " empty documents skipped\n", r->empty_documents);
     printf("vocabulary %" PRId32 ", %.1f s\n", r->vocab, seconds);
 }

@@ -1,6 +1,7 @@
 // eval.c -- `trireme eval`: loss, perplexity and bits per byte of a model folder on a job's
 // validation set.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "data/tokens.h"
 #include "launch/launch.h"
@@ -25,7 +26,7 @@ typedef struct request {
     uint64_t text_bytes, text_tokens; // 0 when not known
 } request;
 
-static void print_result(const request *q, double loss, double positions)
+static status print_result(const request *q, double loss, double positions, err *e)
 {
     double bits =
         q->text_bytes ? loss * (double)q->text_tokens / (double)q->text_bytes / log(2) : NAN;
@@ -38,7 +39,7 @@ static void print_result(const request *q, double loss, double positions)
         if (q->text_bytes) printf("  bits per byte %.4f", bits);
         printf("\n");
     }
-    fflush(stdout);
+    return console_flush(e);
 }
 
 static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
@@ -50,7 +51,7 @@ static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     TRY(trainer_evaluate(s.trainer, q->job->train.eval_batches, &loss, &positions, e));
-    if (rank == 0) print_result(q, loss, positions);
+    if (rank == 0) TRY(print_result(q, loss, positions, e));
 done:
     if (result != OK) session_abort(&s, e);
     session_close(&s);

@@ -1,5 +1,6 @@
 // generate.c -- `trireme generate`: samples text from a model folder.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
 #include "cmd/flags.h"
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct request {
     const char *model, *prompt, *precision;
@@ -126,6 +128,16 @@ static void print_json(const char *prompt, text *out)
     json_decref(j);
 }
 
+// A file or a program gets the bytes that the model chose; on a terminal they must do no harm.
+static void print_text(const text *out)
+{
+    if (isatty(STDOUT_FILENO))
+        console_print(out->at, out->bytes);
+    else
+        fwrite(out->at, 1, out->bytes, stdout);
+    putchar('\n');
+}
+
 int cmd_generate(int argc, char **argv)
 {
     status result = OK;
@@ -143,7 +155,7 @@ int cmd_generate(int argc, char **argv)
     if (r.json)
         print_json(r.prompt, &out);
     else
-        printf("%s\n", out.at ? out.at : "");
+        print_text(&out);
 done:
     text_clear(&out);
     return result == OK ? 0 : cmd_fail(e);

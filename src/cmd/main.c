@@ -1,5 +1,6 @@
 // main.c -- the program: finds the command and runs it. One row per command.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/text.h"
 
@@ -40,7 +41,7 @@ static int help(FILE *out)
     return out == stdout ? 0 : 2;
 }
 
-int main(int argc, char **argv)
+static int call(int argc, char **argv)
 {
     if (argc < 2) return help(stderr);
     const char *word = argv[1];
@@ -56,7 +57,13 @@ int main(int argc, char **argv)
         if (strcmp(word, names[i]) == 0) return commands[i].run(argc - 1, argv + 1);
     }
     const char *near = text_nearest(word, names, COMMANDS);
-    fprintf(stderr, "trireme: there is no command '%s'%s%s%s; `trireme help` lists them\n", word,
-            near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
+    console_say("there is no command '%s'%s%s%s; `trireme help` lists them", word,
+                near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    console_open();
+    return console_close(call(argc, argv));
 }

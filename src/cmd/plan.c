@@ -1,5 +1,6 @@
 // plan.c -- `trireme plan`: memory and traffic of a job under every strategy, before anything runs.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "session/session.h"
 
@@ -43,7 +44,7 @@ int cmd_plan(int argc, char **argv)
     TRY(cmd_open_job(argc, argv, &j, e));
     TRY(inputs_open_to_plan(j, &in, e));
     TRY(session_plan(j, &in, json, &out, e));
-    fwrite(out.at, 1, out.bytes, stdout);
+    console_print(out.at, out.bytes);
 done:
     text_clear(&out);
     inputs_close(&in);

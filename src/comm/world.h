@@ -2,9 +2,8 @@
 // request to stop, and the memory that all of them see. The starting process opens it, starts the
 // ranks (launch/), and each rank attaches.
 //
-// Processes inherit it through fork: the control page is anonymous shared memory and the rest is a
-// memfd mapped at one address everywhere, so nothing ever has a name in /dev/shm and nothing is
-// left behind after any end.
+// Processes inherit it through fork: all of it is anonymous shared memory, mapped at one address
+// everywhere, so nothing ever has a name in /dev/shm and nothing is left behind after any end.
 #ifndef TRIREME_COMM_WORLD_H
 #define TRIREME_COMM_WORLD_H
 

@@ -32,9 +32,9 @@ static status check_policies(const job *j, err *e)
     if (!setting_is_given(s) || !is_hybrid(s->value) || j->parallel.dp_replicate > 1) goto done;
     node_text(s->value, &found);
     REFUSE("parallel.dp",
-           "found %.60s, which keeps several copies of the shards; valid: with "
+           "found %.*s, which keeps several copies of the shards; valid: with "
            "parallel.dp_replicate 2 or more, their number",
-           found.at);
+           TEXT_CUT(found.at, 60));
 done:
     text_clear(&found);
     return result;
