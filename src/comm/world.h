@@ -37,7 +37,8 @@ bool world_lost(world *w, int rank, pid_t pid, int wait_status);
 bool world_failure(const world *w, int *rank, err *out);
 
 // How long a rank waits for another one in a collective or for a message before it takes the run
-// down and names that rank; 0 = for ever. Called by every rank with the same value before its first
+// down and names that rank; 0 = for ever. Time in which the waiting process was stopped does not
+// count. Called by every rank with the same value before its first
 // collective.
 void world_set_watchdog(world *w, int64_t milliseconds);
 
