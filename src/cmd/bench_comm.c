@@ -249,6 +249,7 @@ int cmd_bench_comm(int argc, char **argv)
         printf("%s", usage);
         return 0;
     }
+    TRY(launcher_check(e));
     q.board =
         mmap(NULL, sizeof *q.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (q.board == MAP_FAILED) {

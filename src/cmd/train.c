@@ -61,6 +61,7 @@ int cmd_train(int argc, char **argv)
     int first_rank = -1;
     if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
     s.began = clock_seconds();
+    TRY(launcher_check(e)); // before a folder that all would write into is touched
     TRY(start_open(&s, argc, argv, e));
     launch_options o = {
         .ranks = s.job->launch.ranks, .as_threads = s.job->launch.as_threads, .own_terminal = true};

@@ -26,6 +26,12 @@ static status check_policies(const job *j, err *e)
     status result = OK;
     const setting *s = settings_of(j->values, "parallel.dp");
     text found = {0};
+    if (setting_is_given(s) && s->value->kind == NODE_SCALAR &&
+        value_same_word(s->value->scalar, "MultiWorkerMirroredStrategy"))
+        REFUSE("parallel.dp",
+               "found MultiWorkerMirroredStrategy, whose workers are processes that were started "
+               "one by one; this version starts all ranks itself, on one machine; valid: "
+               "MirroredStrategy, with launch.ranks");
     result = policies_check(&j->parallel.dp, e);
     if (result != OK) setting_place(j->values, s, e);
     if (result != OK) goto done;
