@@ -90,17 +90,10 @@ static void excerpt_print(const char *at, size_t bytes)
 {
     size_t valid = bytes;
     text_is_utf8(at, bytes, &valid);
-    for (size_t i = 0; i < valid; i++) {
-        unsigned char c = (unsigned char)at[i];
-        if (c == '\n')
-            fputs("\\n", stdout);
-        else if (c == '\t')
-            fputs("\\t", stdout);
-        else if (c < 32 || c == 127)
-            printf("\\x%02x", c);
-        else
-            putchar(c);
-    }
+    text line = {0};
+    text_add_printable(&line, at, valid, "");
+    fwrite(line.at, 1, line.bytes, stdout);
+    text_clear(&line);
 }
 
 static status documents_print(const tokens *t, const tokenizer *words, uint64_t count, err *e)

@@ -1,5 +1,6 @@
 // generate.c -- `trireme generate`: samples text from a model folder, and prints it as it comes.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
 #include "cmd/command.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct request {
     const char *model, *prompt, *prompt_file, *precision;
@@ -142,9 +144,12 @@ typedef struct writer {
 static status print(const writer *w, const text *shown, err *e)
 {
     if (w->json || shown->bytes == 0) return OK;
-    if (fwrite(shown->at, 1, shown->bytes, stdout) == shown->bytes && fflush(stdout) == 0)
-        return OK;
-    return err_errno(e, "stdout: cannot write");
+    // A file or a program gets the bytes that the model chose; on a terminal they must do no harm.
+    if (isatty(STDOUT_FILENO))
+        console_print(shown->at, shown->bytes);
+    else
+        fwrite(shown->at, 1, shown->bytes, stdout);
+    return console_flush(e);
 }
 
 // Moves what may be shown from `shown` to the reader.
@@ -314,9 +319,10 @@ static status print_json(const char *prompt, json_t *samples, err *e)
     json_object_set_new(j, "prompt", json_string(prompt));
     json_object_set(j, "text", json_object_get(json_array_get(samples, 0), "text"));
     json_object_set(j, "samples", samples);
-    bool fine = json_dumpf(j, stdout, 0) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
+    json_dumpf(j, stdout, 0);
+    putchar('\n');
     json_decref(j);
-    return fine ? OK : err_errno(e, "stdout: cannot write");
+    return console_flush(e);
 }
 
 static int cmd_generate(int argc, char **argv)

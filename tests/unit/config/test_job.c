@@ -125,9 +125,8 @@ static void the_command_line_wins(void **state)
 static void words_of_other_systems_are_understood(void **state)
 {
     (void)state;
-    static const char *const words[] = {"DDP",   "NO_SHARD",         "no-shard",
-                                        "dp",    "MirroredStrategy", "MultiWorkerMirroredStrategy",
-                                        "stage0"};
+    static const char *const words[] = {"DDP", "NO_SHARD",         "no-shard",
+                                        "dp",  "MirroredStrategy", "stage0"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         text args = {0};
         text_addf(&args, "--parallel.dp|%s", words[i]);
