@@ -1,6 +1,7 @@
 // checkpoint.c -- `trireme checkpoint show | verify`: what is in a checkpoint, and is all of it
 // there.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "ckpt/ckpt.h"
 #include "cmd/command.h"
@@ -13,9 +14,11 @@ static void show_tensors(const char *what, const safetensors *s)
 {
     for (size_t i = 0; s && i < safetensors_count(s); i++) {
         const tensor_info *t = safetensors_at(s, i);
-        printf("%-8s %-56s %-5s [", what, t->name, t->known_type ? dtype_name(t->type) : "?");
-        for (int k = 0; k < t->dims; k++) printf("%s%" PRId64, k ? ", " : "", t->dim[k]);
-        printf("]\n");
+        text shape = {0};
+        for (int k = 0; k < t->dims; k++) text_addf(&shape, "%s%" PRId64, k ? ", " : "", t->dim[k]);
+        console_line("%-8s %-56s %-5s [%s]", what, t->name,
+                     t->known_type ? dtype_name(t->type) : "?", shape.at ? shape.at : "");
+        text_clear(&shape);
     }
 }
 
@@ -95,7 +98,7 @@ static int cmd_verify(int argc, char **argv)
     if (r.json)
         print_verdict(folder, e, result == OK);
     else if (result == OK)
-        printf("%s: every file is there and has its checksum\n", folder);
+        console_line("%s: every file is there and has its checksum", folder);
 done:
     return result == OK ? 0 : cmd_fail(e);
 }

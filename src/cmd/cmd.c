@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 
 #include "base/text.h"
+#include "cmd/console.h"
 #include "config/job.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 int cmd_fail(const err *e)
 {
     fflush(stdout);
-    fprintf(stderr, "trireme: %s\n", e->text);
+    console_say("%s", e->text);
     return status_exit_code(e->code);
 }
 
@@ -35,7 +36,7 @@ void cmd_warn(const char *lines)
 {
     while (lines && *lines) {
         const size_t bytes = strcspn(lines, "\n");
-        fprintf(stderr, "trireme: warning: %.*s\n", (int)bytes, lines);
+        console_say("warning: %.*s", (int)bytes, lines);
         lines += bytes + (lines[bytes] == '\n');
     }
 }

@@ -140,7 +140,7 @@ static status not_a_section(const job_values *v, const char *path, const node *n
     node_text(n, &found);
     key_list(path, &below);
     setting where = {.path = (char *)path, .from = from, .line = n->line};
-    err_set(e, E_USAGE, "found %.200s; valid: a section of %s", found.at, below.at);
+    err_set(e, E_USAGE, "found %.*s; valid: a section of %s", TEXT_CUT(found.at, 200), below.at);
     setting_prefix(v, &where, e);
     text_clear(&found);
     text_clear(&below);
@@ -227,7 +227,8 @@ static status value_node(const job_values *v, const char *path, const char *valu
 static bool stands_alone(const char *path, const char *next)
 {
     const job_key *k = key_find(path);
-    return k && k->type == KEY_BOOL && (!next || strncmp(next, "--", 2) == 0);
+    const bool flag = k && (k->type == KEY_BOOL || (k->type == KEY_ENUM && key_is_flag(k)));
+    return flag && (!next || strncmp(next, "--", 2) == 0);
 }
 
 static status read_option(job_values *v, const char *path, const char *value, err *e)
@@ -273,7 +274,8 @@ status settings_read_args(job_values *v, int argc, char *const *argv, const char
     text path = {0};
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "--", 2) != 0 || !argv[i][2])
-            FAIL(E_USAGE, "found argument %.200s; valid: --key value or --key=value", argv[i]);
+            FAIL(E_USAGE, "found argument %.*s; valid: --key value or --key=value",
+                 TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
         text_clear(&path);
         text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));

@@ -1,5 +1,6 @@
 // trainer.c -- opens and closes a trainer: traces the model, makes plan and schedules, allocates,
 // fills the weights.
+#include "base/file.h"
 #include "train/state.h"
 
 #include <stdlib.h>
@@ -110,7 +111,7 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     t->o = *o;
     t->micros = micros_of(o);
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
-    if (o->valid) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
+    if (o->valid || o->predicts) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
     TRY(check_shapes(t->model, o->train, "data.train", e));
     TRY(check_shapes(t->model, o->valid, "data.valid", e));
     TRY(make_plan(o, t->model, &t->plan, e));
@@ -216,10 +217,31 @@ done:
     return result;
 }
 
+// The folder of the file tier, made if there is none. Rank 0 goes first, because its notes are
+// those that are printed.
+static status make_tier_folder(trainer *t, text *note, err *e)
+{
+    status result = OK;
+    bool files = false;
+    const char *path = t->o.tier_path;
+    for (int k = 0; k < TIERED; k++) files = files || t->plan->o.tier[k] == TIER_FILE;
+    if (!files) return OK;
+    if (t->o.comm->rank == 0 && !file_is_directory(path)) {
+        TRY(file_make_directories(path, e));
+        text_addf(note, "parallel.offload.path: created the folder %s", path);
+    }
+    TRY(comm_barrier(t->o.comm, e));
+    TRY(file_make_directories(path, e)); // of another machine
+done:
+    if (result != OK) err_prefix(e, "parallel.offload.path: ");
+    return result;
+}
+
 static status open_tiers(trainer *t, err *e)
 {
     status result = OK;
     text note = {0};
+    TRY(make_tier_folder(t, &note, e));
     for (int k = 0; k < TIERED; k++) {
         if (t->plan->o.tier[k] == TIER_HOST)
             text_addf(&note, "%s%s on host: on cpu ranks that is the device's own memory",

@@ -30,12 +30,12 @@ expect_json_lines stdout
 # ---- A text that ends at the model's length, and one that does not
 ok "$trireme" generate --model "$keep/checkpoints/latest" --prompt 'the sea' --tokens 5000 --seed 1
 expect_lines 1 stderr
-expect_line "^trireme: the text ends at the model's length of 16 tokens$"
+expect_line '^trireme: ended after [0-9]+ tokens: the model takes at most 16 tokens$'
 ok "$trireme" generate --model "$keep/checkpoints/latest" --prompt 'the sea' --tokens 5000 --seed 1 --json
-expect_line '"stopped_at_model_length": true' stdout
+expect_line '"reason": "model_length"' stdout
 ok "$trireme" generate --model "$keep/checkpoints/latest" --prompt 'the sea' --tokens 2 --seed 1 --json
 expect_lines 0 stderr
-expect_line '"stopped_at_model_length": false' stdout
+expect_line '"reason": "tokens"' stdout
 
 # ---- curve
 ok "$trireme" curve "$keep"
