@@ -340,12 +340,54 @@ static void test_the_first_failure_and_a_stop_are_kept(void **state)
     world_close(w);
 }
 
+static void say_step(uint64_t what, char *out, size_t room)
+{
+    snprintf(out, room, "step %d", (int)what);
+}
+
+static void shows_step(const seat *s, uint64_t step)
+{
+    activity *a = world_activity(s->world, s->comm->rank);
+    atomic_store(&a->describe, say_step);
+    activity_set(a, step);
+}
+
+// Until the others have given up.
+static void stay_away(const seat *s)
+{
+    const struct timespec tick = {0, 10 * 1000 * 1000};
+    for (int i = 0; i < 3000 && !world_failure(s->world, NULL, NULL); i++) nanosleep(&tick, NULL);
+}
+
 static status comes_late(const seat *s, err *e)
 {
-    const struct timespec second = {1, 0};
     world_set_watchdog(s->world, 100);
-    if (s->comm->rank == 1) nanosleep(&second, NULL);
+    if (s->comm->rank == 1) stay_away(s);
     return comm_barrier(s->comm, e);
+}
+
+// The others wait in step 7; rank 1 is still in step 6.
+static status comes_late_to_a_group(const seat *s, err *e)
+{
+    comm_set_label(s->comm, "dp_shard");
+    world_set_watchdog(s->world, 200);
+    shows_step(s, s->comm->rank == 1 ? 6 : 7);
+    if (s->comm->rank == 1) stay_away(s);
+    float x[3] = {1, 2, 3};
+    status result = comm_all_reduce(s->comm, x, 3, F32, REDUCE_SUM, s->stream, e);
+    return result == OK ? s->device->ops->sync(s->stream, e) : result;
+}
+
+static status sends_nothing(const seat *s, err *e)
+{
+    comm_set_label(s->comm, "pp");
+    world_set_watchdog(s->world, 200);
+    shows_step(s, s->comm->rank == 1 ? 6 : 7);
+    if (s->comm->rank == 1) stay_away(s);
+    float x = 0;
+    if (s->comm->rank != 0) return comm_barrier(s->comm, e);
+    status result = comm_recv(s->comm, &x, sizeof x, 1, s->stream, e);
+    return result == OK ? s->device->ops->sync(s->stream, e) : result;
 }
 
 static void test_a_rank_that_does_not_come_is_named_by_the_watchdog(void **state)
@@ -358,6 +400,21 @@ static void test_a_rank_that_does_not_come_is_named_by_the_watchdog(void **state
         assert_non_null(strstr(
             k.errors[r].text, "Watchdog caught collective operation timeout: rank 1 did not come"));
     }
+}
+
+static void test_the_watchdog_says_where_both_ranks_are(void **state)
+{
+    (void)state;
+    crew k = {.ranks = 2, .as_threads = true, .fn = comes_late_to_a_group};
+    assert_int_equal(run(&k), 2);
+    assert_string_equal(k.errors[0].text,
+                        "Watchdog caught collective operation timeout: rank 1 did not come to "
+                        "all_reduce over dp_shard (step 7) within 0.2 s; it is in step 6");
+    crew m = {.ranks = 2, .as_threads = true, .fn = sends_nothing};
+    assert_int_equal(run(&m), 2);
+    assert_string_equal(m.errors[0].text,
+                        "Watchdog caught collective operation timeout: rank 1 did not come to "
+                        "send to rank 0 over pp (step 7) within 0.2 s; it is in step 6");
 }
 
 static int count_shm(void)
@@ -404,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_a_device_that_the_host_cannot_address_is_refused),
         cmocka_unit_test(test_the_first_failure_and_a_stop_are_kept),
         cmocka_unit_test(test_a_rank_that_does_not_come_is_named_by_the_watchdog),
+        cmocka_unit_test(test_the_watchdog_says_where_both_ranks_are),
         cmocka_unit_test(test_nothing_has_a_name_in_dev_shm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
