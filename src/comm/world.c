@@ -118,7 +118,7 @@ bool world_fail(world *w, int rank, const err *why)
     return true;
 }
 
-bool world_lost(world *w, int rank, pid_t pid, int wait_status)
+bool world_lost(world *w, int rank, pid_t pid, int wait_status, const char *why)
 {
     // A rank that died between its claim and its record cannot write any more.
     bool ours =
@@ -126,8 +126,9 @@ bool world_lost(world *w, int rank, pid_t pid, int wait_status)
     if (!ours) return false;
     memset(&w->failure, 0, sizeof w->failure);
     if (WIFSIGNALED(wait_status))
-        err_set(&w->failure, E_PEER, "rank %d (pid %d) was killed by signal %d (%s)", rank,
-                (int)pid, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        err_set(&w->failure, E_PEER, "rank %d (pid %d) was killed by signal %d (%s)%s%s", rank,
+                (int)pid, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)), why ? ": " : "",
+                why ? why : "");
     else
         err_set(&w->failure, E_PEER,
                 "rank %d (pid %d) ended with exit code %d before its work was done", rank, (int)pid,

@@ -30,8 +30,8 @@ status world_attach(world *w, int rank, device *d, comm **out, err *e);
 // ms. Rank -1: the starting process, or no rank alone. Returns false when another was first.
 bool world_fail(world *w, int rank, const err *why);
 // The same, by the starting process, for a rank whose process has ended before its work was done;
-// wait_status is waitpid's.
-bool world_lost(world *w, int rank, pid_t pid, int wait_status);
+// wait_status is waitpid's, `why` (NULL: not known) a line that says more.
+bool world_lost(world *w, int rank, pid_t pid, int wait_status, const char *why);
 // The first failure: true and filled (rank and out may be NULL) when there is one. out->code is
 // that of the failing rank; out->text is the whole line: "rank 1: …", "rank 1 (pid 7) was killed by
 // signal 9 (Killed)", or without a rank (*rank -1).

@@ -332,7 +332,7 @@ static void test_the_first_failure_and_a_stop_are_kept(void **state)
     err_set(&why, E_NUMERIC, "NaN in the loss");
     assert_true(world_fail(w, 2, &why));
     assert_false(world_fail(w, 1, &why));
-    assert_false(world_lost(w, 2, 77, 9));
+    assert_false(world_lost(w, 2, 77, 9, NULL));
     assert_true(world_failure(w, &rank, &e));
     assert_int_equal(rank, 2);
     assert_int_equal(e.code, E_NUMERIC);
