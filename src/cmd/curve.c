@@ -3,16 +3,11 @@
 #include "cmd/cmd.h"
 
 #include "base/file.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
 #include "monitor/curve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static const char usage[] = "usage: trireme curve RUN [--output FILE.png]\n"
-                            "\n"
-                            "Reads RUN/log.jsonl, draws RUN/loss.png (or FILE.png) and prints a "
-                            "sparkline of the training loss.\n";
 
 static status draw(const char *folder, const char *output, err *e)
 {
@@ -36,29 +31,34 @@ done:
 
 typedef struct request {
     const char *output;
-    bool help;
 } request;
 
 static const flag flags[] = {
-    {"--output", FLAG_TEXT, offsetof(request, output), "FILE.png", "default: RUN/loss.png"},
-    {"--help", FLAG_SWITCH, offsetof(request, help), NULL, "this text"},
+    {"--output", FLAG_TEXT, offsetof(request, output), "FILE.png",
+     "Writes the picture here (default: RUN/loss.png)."},
 };
+enum { FLAGS = sizeof flags / sizeof *flags };
 
-int cmd_curve(int argc, char **argv)
+static int cmd_curve(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request r = {0};
     flag_texts words = {0};
-    TRY(flags_parse(flags, 2, argc, argv, &r, &words, e));
-    if (r.help) {
-        puts(usage);
-        flags_help(flags, 2, stdout);
-        goto done;
-    }
+    TRY(flags_parse(flags, FLAGS, argc, argv, &r, &words, e));
     if (words.count != 1) FAIL(E_USAGE, "curve: give the folder of a run; `trireme curve --help`");
     TRY(draw(words.at[0], r.output, e));
 done:
     flag_texts_clear(&words);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_curve = {
+    .name = "curve",
+    .run = cmd_curve,
+    .usage = "RUN [--output FILE.png]",
+    .help = "Draws the loss curve of a run.",
+    .about = "Reads RUN/log.jsonl, draws RUN/loss.png and prints a line of block characters.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

@@ -2,7 +2,7 @@
 #include "cmd/cmd.h"
 
 #include "base/file.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
 #include "data/tokenizer.h"
 #include "train/completion.h"
 #include "train/decoder.h"
@@ -12,18 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "usage: trireme generate --model DIR --prompt TEXT [flags]\n"
-                            "\n"
-                            "Continues a text, and prints prompt and continuation as tokens come. "
-                            "A line on stderr says why\n"
-                            "each sample ended.\n\n";
-
 typedef struct request {
     const char *model, *prompt, *prompt_file, *precision;
     int64_t tokens, top_k, seed, threads, samples;
     double temperature, top_p;
     flag_texts stop;
-    bool json, quiet, help;
+    bool json, quiet;
     dtype type;
     text from_file; // the prompt, when it is no argument
 } request;
@@ -31,28 +25,34 @@ typedef struct request {
 #define AT(field) offsetof(request, field)
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
-     "a HuggingFace folder with tokenizer.json, such as a checkpoint of a run"},
-    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "what the text begins with; - reads stdin"},
+     "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run."},
+    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT",
+     "Sets what the text begins with; - reads it from stdin, without its last line break."},
     {"--prompt-file", FLAG_TEXT, AT(prompt_file), "FILE",
-     "reads the prompt from a file, without its last line break"},
+     "Reads the prompt from a file, without its last line break."},
     {"--tokens", FLAG_COUNT, AT(tokens), "N",
-     "at most N new tokens (default: 100); ends earlier at the end-of-text token"},
+     "Draws at most this many tokens (default: 100); the text ends earlier at its end token."},
     {"--samples", FLAG_COUNT, AT(samples), "N",
-     "continues the prompt N times (default: 1); sample k of a seed is always the same text"},
+     "Continues the prompt this many times (default: 1); sample k of a seed is always the same "
+     "text."},
     {"--stop", FLAG_TEXTS, AT(stop), "TEXT",
-     "ends a sample before this text; may be given several times"},
+     "Ends a sample before this text, which is not printed; may be given several times."},
     {"--temperature", FLAG_NUMBER, AT(temperature), "T",
-     "0 = always the most likely token (default: 0.8)"},
-    {"--top-k", FLAG_COUNT, AT(top_k), "K", "only the K most likely tokens (default: 0 = all)"},
+     "Divides the logits by this; 0 always takes the most likely token (default: 0.8)."},
+    {"--top-k", FLAG_COUNT, AT(top_k), "K",
+     "Draws among this many most likely tokens; 0 takes all (default: 0)."},
     {"--top-p", FLAG_NUMBER, AT(top_p), "P",
-     "only the most likely tokens that make up P of the probability (default: 1)"},
-    {"--seed", FLAG_COUNT, AT(seed), "S", "the same seed gives the same text (default: 0)"},
-    {"--threads", FLAG_COUNT, AT(threads), "N", "threads that compute (default: all cores)"},
-    {"--precision", FLAG_TEXT, AT(precision), "P", "fp32 (default) or bf16"},
+     "Draws among the most likely tokens that make up this probability (default: 1)."},
+    {"--seed", FLAG_COUNT, AT(seed), "S",
+     "Seeds the draws; the same seed gives the same text (default: 0)."},
+    {"--threads", FLAG_COUNT, AT(threads), "N",
+     "Sets the number of threads that compute (default: all cores)."},
+    {"--precision", FLAG_TEXT, AT(precision), "fp32|bf16",
+     "Sets the number format of computation (default: fp32)."},
     {"--json", FLAG_SWITCH, AT(json), NULL,
-     "prints one object at the end: prompt, and text, ids, tokens and reason of each sample"},
-    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "does not say why samples ended"},
-    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+     "Prints one JSON object at the end: the prompt, and of each sample its text, ids, number of "
+     "tokens, and the reason of its end."},
+    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not print why samples ended."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20 };
 
@@ -322,18 +322,13 @@ static status print_json(const char *prompt, json_t *samples, err *e)
     return fine ? OK : err_errno(e, "stdout: cannot write");
 }
 
-int cmd_generate(int argc, char **argv)
+static int cmd_generate(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request r = {.tokens = 100, .temperature = 0.8, .top_p = 1, .samples = 1};
     json_t *samples = NULL;
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
-    if (r.help) {
-        fputs(usage, stdout);
-        flags_help(flags, FLAGS, stdout);
-        return 0;
-    }
     TRY(settle(&r, e));
     TRY(read_prompt(&r, e));
     if (r.json) samples = json_array();
@@ -345,3 +340,12 @@ done:
     text_clear(&r.from_file);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_generate = {
+    .name = "generate",
+    .run = cmd_generate,
+    .usage = "--model DIR --prompt TEXT [flags]",
+    .help = "Samples text from a model folder.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

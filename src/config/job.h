@@ -139,8 +139,31 @@ void job_write_yaml(const job *j, text *out);
 // Every effective value and its origin: default | default (auto) | file:line | command line |
 // config.json. json: an object of {"value", "origin"} by dotted path.
 void job_explain(const job *j, bool json, text *out);
+
+// A key as help tells it. Strings are borrowed from the table of keys.
+typedef struct key_help {
+    const char *path, *help;  // dotted; a sentence that says what the key does
+    const char *type, *unit;  // "whole number"; "tokens", or NULL
+    text fallback, valid;     // the default, "-" when there is none; what may stand there
+    text read_with, also;     // other keys that must say so for this one to be read; other names of
+                              // the key or of its values; empty: none
+    const char *const *words; // valid words, ended by NULL; NULL: none
+    const char *special;      // another valid word: auto, null; NULL: none
+    bool may_change;          // when a run goes on
+} key_help;
+
+// Calls visit for every key, in order; the texts live until it returns.
+void job_help_each(void (*visit)(const key_help *k, void *arg), void *arg);
 // Every key of the job file with its default, what is valid, and what it does.
 void job_help(text *out);
+// The same of one key, with all that is known of it, or of the keys of a section. E_USAGE: there is
+// none of that name, did you mean …
+status job_help_topic(const char *word, text *out, err *e);
+// The name under which `word`, a key or a section, is known to help: itself, or that of a model's
+// field by HuggingFace's name. NULL: there is none.
+const char *job_help_find(const char *word);
+// A key's value in this job and where it came from. False: the job does not read the key.
+bool job_find_value(const job *j, const char *path, text *value, text *from);
 // Compares with the job.yaml of an earlier run in the same `out`: E_USAGE lists the keys that
 // differ and may not (train.steps, cadences, launch, parallel, memory, checks may).
 status job_check_same_run(const job *j, const char *old_yaml_path, err *e);

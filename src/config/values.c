@@ -208,7 +208,7 @@ static status read_part(const job_key *k, const node *n, data_part *out, err *e)
                    out->weight <= 0))
         return err_set(e, E_USAGE, "found weight %.60s; valid: a number > 0",
                        weight->scalar ? weight->scalar : "that is no number");
-    bool mock = strcmp(path->scalar, "mock") == 0 && !path->quoted;
+    bool mock = strcmp(path->scalar, "mock") == 0; // shards of that name are ./mock
     out->path = mock ? text_copy("mock") : value_absolute(path->scalar);
     return OK;
 }

@@ -16,16 +16,16 @@ bad_key() { # EXPECTED-LINE ARGUMENTS...
 
 # ---- The command line
 refused 2 "no command 'trian', did you mean 'train'" "$trireme" trian job.yaml
-refused 2 'model: not given' "$trireme" train
+refused 2 'model: not given' "$trireme" train --train.steps 3
 bad_key '^trireme: --frobnicate: unknown' --frobnicate 3
 bad_key '^trireme: --train.step: unknown option; did you mean train.steps\?' --train.step 3
 bad_key 'argument extra' extra
 bad_key '^trireme: --train.steps: needs a value' --train.steps
-for command in eval generate checkpoint curve bench; do
-    refused 2 . "$trireme" "$command" --frobnicate
+for command in eval generate 'checkpoint show' curve bench 'bench tier'; do
+    refused 2 . "$trireme" $command --frobnicate
 done
 refused 2 'unknown flag, did you mean --pattern\?' "$trireme" data prepare --patern gpt2
-refused 2 "found 'inspekt'.*did you mean inspect" "$trireme" data inspekt toy
+refused 2 "no command 'data inspekt', did you mean 'inspect'" "$trireme" data inspekt toy
 
 # ---- Keys and their values
 bad_key '^trireme: --train.steps: found -3; valid' --train.steps -3

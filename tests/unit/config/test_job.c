@@ -34,6 +34,18 @@ static void everything_but_model_and_data_has_a_default(void **state)
     job_close(j);
 }
 
+static void quotes_do_not_turn_mock_into_a_path(void **state)
+{
+    (void)state;
+    job *j = good_job("model: {family: gpt2}\ndata: {train: \"mock\", valid: 'mock'}\n", "");
+    assert_string_equal(j->data.train[0].path, "mock");
+    assert_string_equal(j->data.valid[0].path, "mock");
+    job_close(j);
+    j = good_job("model: {family: gpt2}\ndata: {train: ./mock}\n", "");
+    assert_string_not_equal(j->data.train[0].path, "mock");
+    job_close(j);
+}
+
 static void the_documents_own_example_is_understood(void **state)
 {
     (void)state;
@@ -218,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_but_model_and_data_has_a_default),
+        cmocka_unit_test(quotes_do_not_turn_mock_into_a_path),
         cmocka_unit_test(the_documents_own_example_is_understood),
         cmocka_unit_test(the_command_line_wins),
         cmocka_unit_test(words_of_other_systems_are_understood),
