@@ -139,7 +139,8 @@ status job_ready(trm_job *j, ready *out, err *e)
     const own_inputs in = {.family = j->has_model ? &j->model.ops : NULL,
                            .config = &j->model,
                            .train = j->has_train ? &j->train.base : NULL,
-                           .valid = j->has_valid ? &j->valid.base : NULL};
+                           .valid = j->has_valid ? &j->valid.base : NULL,
+                           .predicts = true};
     *out = (ready){.job = NULL};
     TRY(job_open_own(j->path, j->count, j->args, &own, &out->job, e));
     TRY(inputs_open_own(out->job, &in, &out->inputs, e));

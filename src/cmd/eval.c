@@ -77,22 +77,6 @@ done:
     return result;
 }
 
-static status open_model(request *q, const char *folder, err *e)
-{
-    status result = OK;
-    model_config c;
-    TRY(model_config_read(folder, &c, e));
-    if (c.family != q->job->model.config.family)
-        FAIL(E_USAGE, "%s: a %s model, the job's is %s", folder, family_name(c.family),
-             family_name(q->job->model.config.family));
-    q->job->model.config = c;
-    free(q->job->model.path);
-    q->job->model.path = text_copy(folder);
-    q->job->model.has_weights = true;
-done:
-    return result;
-}
-
 static int cmd_eval(int argc, char **argv)
 {
     status result = OK;
@@ -101,7 +85,7 @@ static int cmd_eval(int argc, char **argv)
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     if (!q.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
     TRY(cmd_open_job(argc, argv, &q.job, e));
-    TRY(open_model(&q, q.folder, e));
+    TRY(cmd_use_model(q.job, q.folder, e));
     TRY(inputs_open(q.job, &q.inputs, e));
     if (!q.inputs.valid) {
         q.inputs.valid = q.inputs.train;

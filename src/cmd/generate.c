@@ -28,15 +28,17 @@ typedef struct request {
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
      "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run."},
-    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "Sets what the text begins with; - reads stdin."},
+    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT",
+     "Sets what the text begins with; - reads it from stdin, without its last line break."},
     {"--prompt-file", FLAG_TEXT, AT(prompt_file), "FILE",
      "Reads the prompt from a file, without its last line break."},
     {"--tokens", FLAG_COUNT, AT(tokens), "N",
      "Draws at most this many tokens (default: 100); the text ends earlier at its end token."},
     {"--samples", FLAG_COUNT, AT(samples), "N",
-     "Continues the prompt N times (default: 1); sample k of a seed is always the same text."},
+     "Continues the prompt this many times (default: 1); sample k of a seed is always the same "
+     "text."},
     {"--stop", FLAG_TEXTS, AT(stop), "TEXT",
-     "Ends a sample before this text; it may be given several times."},
+     "Ends a sample before this text, which is not printed; may be given several times."},
     {"--temperature", FLAG_NUMBER, AT(temperature), "T",
      "Divides the logits by this; 0 always takes the most likely token (default: 0.8)."},
     {"--top-k", FLAG_COUNT, AT(top_k), "K",
@@ -50,8 +52,9 @@ static const flag flags[] = {
     {"--precision", FLAG_TEXT, AT(precision), "fp32|bf16",
      "Sets the number format of computation (default: fp32)."},
     {"--json", FLAG_SWITCH, AT(json), NULL,
-     "Prints one JSON object at the end: prompt, and text, ids, tokens and reason of each sample."},
-    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not say why samples ended."},
+     "Prints one JSON object at the end: the prompt, and of each sample its text, ids, number of "
+     "tokens, and the reason of its end."},
+    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not print why samples ended."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20 };
 

@@ -51,6 +51,7 @@ status session_options(const job *j, const inputs *in, int ranks, trainer_option
                              .replicas_every = j->checks.replicas_every,
                              .train = in->train,
                              .valid = in->valid,
+                             .predicts = in->predicts,
                              .order = j->data.order,
                              .weights = in->weights};
     set_strategy(j, out);
