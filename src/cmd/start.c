@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
-#include "data/sidecar.h"
 #include "data/tokenizer.h"
 
 #include <errno.h>
@@ -56,11 +55,11 @@ done:
     return result;
 }
 
-static void print_warnings(const char *lines)
+static void print_warnings(const char *label, const char *lines)
 {
     while (lines && *lines) {
         size_t length = strcspn(lines, "\n");
-        fprintf(stderr, "trireme: %.*s\n", (int)length, lines);
+        fprintf(stderr, "trireme: %s%.*s\n", label, (int)length, lines);
         lines += length + (lines[length] == '\n');
     }
 }
@@ -80,7 +79,7 @@ static status find_checkpoint(start *s, bool goes_on, err *e)
         s->resume = text_copy(j->resume_from);
     } else if (goes_on) {
         TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
-        print_warnings(warnings.at);
+        print_warnings("", warnings.at);
     }
     if (s->resume) {
         int64_t step;
@@ -99,8 +98,6 @@ done:
 static status find_tokenizer(start *s, tokenizer **made, err *e)
 {
     status result = OK;
-    sidecar side = {0};
-    bool found = false;
     const job *j = s->job;
     char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
     *made = NULL;
@@ -108,14 +105,10 @@ static status find_tokenizer(start *s, tokenizer **made, err *e)
         s->inputs.tokenizer_folder = text_copy(j->model.path);
         goto done;
     }
-    if (s->inputs.train->shape.input_type != I32 || strcmp(j->data.train[0].path, "mock") == 0)
-        goto done;
-    TRY(sidecar_read(j->data.train[0].path, &side, &found, e));
-    if (!found || !side.tokenizer || !file_exists(side.tokenizer)) goto done;
-    TRY(tokenizer_load(side.tokenizer, made, e));
+    if (!s->inputs.data_tokenizer) goto done;
+    TRY(tokenizer_load(s->inputs.data_tokenizer, made, e));
     s->inputs.tokenizer_folder = file_join(j->train.out, "tokenizer");
 done:
-    sidecar_clear(&side);
     free(own);
     return result;
 }
@@ -156,6 +149,7 @@ status start_open(start *s, int argc, char **argv, err *e)
     bool goes_on;
     TRY(cmd_open_job(argc, argv, &s->job, e));
     TRY(inputs_open(s->job, &s->inputs, e));
+    print_warnings("warning: ", s->inputs.warnings.at);
     if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
     TRY(check_directory(s, &goes_on, e));
     TRY(find_checkpoint(s, goes_on, e));
