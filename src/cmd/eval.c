@@ -1,5 +1,5 @@
-// eval.c -- `trireme eval`: loss, perplexity and bits per byte of a model folder on a job's
-// validation set.
+// eval.c -- `trireme eval`: loss of a model folder on a job's validation set; of text also
+// perplexity and bits per byte.
 #include "cmd/cmd.h"
 
 #include "data/tokens.h"
@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "usage: trireme eval JOB.yaml --model DIR [--key value ...] [--json]\n"
-                            "\n"
-                            "Evaluates the model in DIR on data.valid of the job (on data.train "
-                            "when it has none), on the job's ranks.\n"
-                            "Prints loss (mean over tokens, nats), perplexity, and bits per byte "
-                            "when the shard knows its text's size.\n\n";
+static const char usage[] =
+    "usage: trireme eval JOB.yaml --model DIR [--key value ...] [--json]\n"
+    "\n"
+    "Evaluates the model in DIR on data.valid of the job (on data.train "
+    "when it has none), on the job's ranks.\n"
+    "Prints loss (mean over tokens, nats), perplexity, and bits per byte "
+    "when the shard knows its text's size.\nOf vectors it prints loss (mean "
+    "over samples, or over regression targets) and samples.\n\n";
 
 typedef struct request {
     job *job;
@@ -24,6 +26,15 @@ typedef struct request {
     bool json;
     uint64_t text_bytes, text_tokens; // 0 when not known
 } request;
+
+// positions: labels that count.
+static void print_vectors(const request *q, double loss, double positions)
+{
+    const char *format =
+        q->json ? "{\"loss\":%.17g,\"samples\":%.0f}\n" : "loss %.4f  samples %.0f\n";
+    printf(format, loss, positions / (double)q->inputs.valid->shape.labels);
+    fflush(stdout);
+}
 
 static void print_result(const request *q, double loss, double positions)
 {
@@ -50,7 +61,11 @@ static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     TRY(trainer_evaluate(s.trainer, q->job->train.eval_batches, &loss, &positions, e));
-    if (rank == 0) print_result(q, loss, positions);
+    if (rank > 0) goto done;
+    if (q->inputs.valid->shape.input_type == I32)
+        print_result(q, loss, positions);
+    else
+        print_vectors(q, loss, positions);
 done:
     if (result != OK) session_abort(&s, e);
     session_close(&s);
