@@ -108,4 +108,13 @@ expect_line '^1 invalid documents skipped, the first: texts/bad.txt: byte 5' std
 # ---- More samples in a step than there are
 train --data.train skip --data.seq_len 2 --train.global_batch 64 --train.steps 1
 expect_line '^trireme: warning: data.train has [0-9]+ samples, and a step takes train.global_batch = 64 of them: every step is [0-9.]+ epochs'
+
+# ---- Ids of nanoGPT and llm.c, which have no index
+for i in $(seq 40); do printf '\x05\x00\x06\x00\x00\x00'; done >nano.bin
+refused 2 'nano.bin may hold plain ids as nanoGPT writes them .*data prepare --from-tokens' "$trireme" train job.yaml --data.train nano.bin
+ok "$trireme" data prepare --from-tokens nano.bin --output-prefix nano-shard --eod 0
+expect_line '^nano-shard: 40 documents, 120 tokens, ids up to 6$' stdout
+train --data.train nano-shard --train.steps 1
+refused 2 'from-tokens: goes with --output-prefix' "$trireme" data prepare --from-tokens nano.bin --output-prefix x --append-eod
+refused 2 'go with --from-tokens only' "$trireme" data prepare --input text.jsonl --train-bpe 300 --output-prefix x --eod 3
 finish
