@@ -75,7 +75,7 @@ const job_key JOB_KEYS[] = {
     {"data.train", "token shards PREFIX.bin/.idx, a *.safetensors file (mlp), mock, or a list of {path, weight}", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "the same, for evaluation", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
     {"data.seq_len", "tokens of a sequence, at most model.max_seq", KEY_COUNT, AT(data.seq_len), .fallback = "1024", .low = 1, .high = 1 << 24},
-    {"data.tokenizer_mismatch", "what to do when shards were made with another tokenizer than each other or than the model's", KEY_BOOL, AT(data.allow_tokenizer_mismatch), .flags = KEY_MAY_CHANGE, .fallback = "error", WORDS("error", "allow")},
+    {"data.tokenizer_mismatch", "Says what happens when shards were made with another tokenizer than each other or than the model has.", KEY_BOOL, AT(data.allow_tokenizer_mismatch), .flags = KEY_MAY_CHANGE, .fallback = "error", WORDS("error", "allow")},
     {"data.order", "order of samples: by seed and epoch, as stored, or DistributedSampler's", KEY_ENUM, AT(data.order), .fallback = "shuffle", WORDS("shuffle", "sequential", "torch")},
 
     {"train.steps", "optimizer steps; or epochs, or tokens: one of the three", KEY_COUNT, AT(train.steps), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE, .low = 1, .high = 1e15},
