@@ -131,7 +131,8 @@ static void find_tokenizer(ready *r)
 status job_ready(trm_job *j, ready *out, err *e)
 {
     status result = OK;
-    const job_own own = {.model = j->has_model,
+    const job_own own = {.by_calls = true,
+                         .model = j->has_model,
                          .train = j->has_train,
                          .valid = j->has_valid,
                          .positions = j->train.of.positions};

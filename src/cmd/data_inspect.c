@@ -1,11 +1,9 @@
-// `trireme data inspect`: what a token shard holds. Called by data.c.
+// `trireme data inspect`: what a token shard holds.
 // It deliberately reads only: header facts, lengths, the first documents, the sidecar when present.
-#include "cmd/data.h"
-
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
 #include "data/tokens.h"
@@ -20,16 +18,16 @@ enum { SHOWN_TOKENS = 64, BINS = 33 };
 typedef struct inspect_flags {
     const char *tokenizer;
     int64_t documents;
-    bool json, help;
+    bool json;
 } inspect_flags;
 
 #define AT(field) offsetof(inspect_flags, field)
 static const flag flags[] = {
     {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
-     "a tokenizer.json to decode with (default: the one that P.json names)"},
-    {"--documents", FLAG_COUNT, AT(documents), "N", "shows the first N documents (default: 3)"},
-    {"--json", FLAG_SWITCH, AT(json), NULL, "prints the facts as JSON"},
-    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+     "Names a tokenizer.json to decode with (default: the one that P.json names)."},
+    {"--documents", FLAG_COUNT, AT(documents), "N",
+     "Shows this many first documents (default: 3)."},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -243,20 +241,13 @@ done:
     return result;
 }
 
-int data_inspect(int argc, char **argv)
+static int data_inspect(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     inspect_flags f = {.documents = 3};
     flag_texts prefixes = {0};
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, &prefixes, e));
-    if (f.help) {
-        puts("usage: trireme data inspect P [flags]\n\nTells what the token shard P.bin, P.idx "
-             "holds.\n");
-        flags_help(flags, FLAGS, stdout);
-        puts("\nExit codes: 0 done, 2 bad usage or a broken shard.");
-        goto done;
-    }
     if (prefixes.count != 1)
         FAIL(E_USAGE, "data inspect: found %zu shards, valid is one prefix P", prefixes.count);
     TRY(inspect(&f, prefixes.at[0], e));
@@ -264,3 +255,12 @@ done:
     flag_texts_clear(&prefixes);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_data_inspect = {
+    .name = "inspect",
+    .run = data_inspect,
+    .usage = "P [flags]",
+    .help = "Shows what the token shard P.bin, P.idx holds.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

@@ -1,15 +1,13 @@
-// `trireme data prepare`: flags, progress and the result's lines. Called by data.c.
+// `trireme data prepare`: flags, progress and the result's lines.
 // It deliberately does not know how texts become tokens (data/prepare.c).
 //
 // Once files are being written, the signals that end a program are held back and asked for between
 // rounds, so that an interrupted run leaves nothing behind. Before that they end it as usual.
-#include "cmd/data.h"
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
 #include "data/prepare.h"
 #include "data/tokens_raw.h"
 
@@ -29,29 +27,33 @@ typedef struct prepare_flags {
     const char *from_tokens, *dtype;
     int64_t eod;
     double valid_fraction;
-    bool append_eod, add_special_tokens, skip_invalid, megatron_names, json, quiet, help;
+    bool append_eod, add_special_tokens, skip_invalid, megatron_names, json, quiet;
     bool split_sentences, keep_newlines, keep_order, find_workers;
 } prepare_flags;
 
 #define AT(field) offsetof(prepare_flags, field)
 static const flag flags[] = {
-    {"--input", FLAG_TEXTS, AT(input), "FILE", "text, *.jsonl, *.gz of both, or folders of them"},
+    {"--input", FLAG_TEXTS, AT(input), "FILE",
+     "Names text files, *.jsonl, *.gz of both, or folders of them."},
     {"--include", FLAG_TEXTS, AT(include), "GLOB",
      "Takes only the files of folders that match, such as '*.txt' or 'docs/*.md'."},
     {"--exclude", FLAG_TEXTS, AT(exclude), "GLOB", "Leaves out the files and folders that match."},
     {"--skip-invalid", FLAG_SWITCH, AT(skip_invalid), NULL,
      "Skips and counts documents that are not UTF-8 or not JSON, instead of stopping."},
     {"--output-prefix", FLAG_TEXT, AT(output_prefix), "P",
-     "writes P.bin, P.idx, P.json and P.tokenizer.json"},
+     "Names the shards: P.bin, P.idx, P.json and P.tokenizer.json are written."},
     {"--json-keys", FLAG_TEXTS, AT(json_keys), "KEY",
-     "where JSONL has its text (default: text); several give P_KEY_document"},
+     "Names the keys of JSONL that hold text (default: text); several give P_KEY_document."},
     {"--document-separator", FLAG_TEXT, AT(separator), "S",
-     "splits text files into documents; \\n, \\t, \\r, \\f and \\\\ are understood"},
-    {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE", "a tokenizer.json, or a folder with one"},
-    {"--train-bpe", FLAG_COUNT, AT(train_bpe), "VOCAB", "or train one with this vocabulary"},
-    {"--pattern", FLAG_TEXT, AT(pattern), "NAME",
-     "how the trained one cuts words: gpt2 (default) or llama3"},
-    {"--save-tokenizer", FLAG_TEXT, AT(save_tokenizer), "FILE", "writes the trained one here, too"},
+     "Splits text files into documents at S, in which \\n, \\t, \\r, \\f and \\\\ are understood."},
+    {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
+     "Names a tokenizer.json, or a folder with one."},
+    {"--train-bpe", FLAG_COUNT, AT(train_bpe), "VOCAB",
+     "Trains a byte-level BPE tokenizer with this vocabulary instead."},
+    {"--pattern", FLAG_TEXT, AT(pattern), "gpt2|llama3",
+     "Chooses how the trained tokenizer cuts words (default: gpt2)."},
+    {"--save-tokenizer", FLAG_TEXT, AT(save_tokenizer), "FILE",
+     "Writes the trained tokenizer here, too."},
     {"--from-tokens", FLAG_TEXT, AT(from_tokens), "FILE",
      "Converts a .bin file of llm.c or nanoGPT, instead of --input."},
     {"--dtype", FLAG_TEXT, AT(dtype), "uint16|uint32",
@@ -59,30 +61,35 @@ static const flag flags[] = {
     {"--eod", FLAG_COUNT, AT(eod), "ID",
      "Sets the id in it that ends a document, such as 50256 of GPT-2."},
     {"--append-eod", FLAG_SWITCH, AT(append_eod), NULL,
-     "ends every document with the end-of-text token"},
+     "Ends every document with the end-of-text token."},
     {"--add-special-tokens", FLAG_SWITCH, AT(add_special_tokens), NULL,
      "Adds what the tokenizer's post-processor adds to a text (BOS, EOS)."},
     {"--valid-fraction", FLAG_NUMBER, AT(valid_fraction), "F",
-     "share of whole documents that go to P_valid (default: 0)"},
-    {"--seed", FLAG_COUNT, AT(seed), "N", "of that choice (default: 0)"},
-    {"--workers", FLAG_COUNT, AT(workers), "N", "threads (default: 0, all)"},
+     "Puts this share of whole documents into P_valid (default: 0)."},
+    {"--seed", FLAG_COUNT, AT(seed), "N", "Seeds the choice of those documents (default: 0)."},
+    {"--workers", FLAG_COUNT, AT(workers), "N",
+     "Sets the number of threads; 0 takes all cores (default: 0)."},
     {"--log-interval", FLAG_COUNT, AT(log_interval), "N",
-     "a line on stderr every N documents, about"},
+     "Prints a line on stderr about every N documents."},
     {"--megatron-names", FLAG_SWITCH, AT(megatron_names), NULL,
-     "writes P_KEY_document.bin and .idx"},
-    {"--json", FLAG_SWITCH, AT(json), NULL, "prints the result as JSON"},
-    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "no progress bar"},
+     "Writes P_KEY_document.bin and .idx."},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
+    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Draws no progress bar."},
     {"--tokenizer-type", FLAG_TEXT, AT(tokenizer_type), "T",
-     "Megatron's; HuggingFaceTokenizer. Implies --megatron-names"},
-    {"--tokenizer-model", FLAG_TEXT, AT(tokenizer_model), "FILE", "Megatron's for --tokenizer"},
-    {"--partitions", FLAG_COUNT, AT(partitions), "N", "Megatron's; 1"},
-    {"--keep-sequential-samples", FLAG_SWITCH, AT(keep_order), NULL, "Megatron's; always so"},
-    {"--keep-newlines", FLAG_SWITCH, AT(keep_newlines), NULL, "Megatron's; always so"},
-    {"--lang", FLAG_TEXT, AT(lang), "NAME", "Megatron's for --split-sentences; no effect without"},
-    {"--split-sentences", FLAG_SWITCH, AT(split_sentences), NULL, "Megatron's; not supported"},
+     "Takes Megatron's word HuggingFaceTokenizer, and implies --megatron-names."},
+    {"--tokenizer-model", FLAG_TEXT, AT(tokenizer_model), "FILE",
+     "Does the same as --tokenizer, by Megatron's name."},
+    {"--partitions", FLAG_COUNT, AT(partitions), "N", "Takes Megatron's flag, which must be 1."},
+    {"--keep-sequential-samples", FLAG_SWITCH, AT(keep_order), NULL,
+     "Takes Megatron's flag; the order is always kept."},
+    {"--keep-newlines", FLAG_SWITCH, AT(keep_newlines), NULL,
+     "Takes Megatron's flag; line breaks are always kept."},
+    {"--lang", FLAG_TEXT, AT(lang), "NAME",
+     "Takes Megatron's flag, which has no effect without --split-sentences."},
+    {"--split-sentences", FLAG_SWITCH, AT(split_sentences), NULL,
+     "Is Megatron's flag, and not supported."},
     {"--find-optimal-num-workers", FLAG_SWITCH, AT(find_workers), NULL,
-     "Megatron's; not supported"},
-    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+     "Is Megatron's flag, and not supported."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -296,24 +303,7 @@ done:
     return result;
 }
 
-static void help_print(void)
-{
-    fputs(
-        "usage: trireme data prepare --input FILE... --output-prefix P (--tokenizer FILE | "
-        "--train-bpe VOCAB) [flags]\n"
-        "       trireme data prepare --from-tokens FILE --output-prefix P [--eod ID]\n"
-        "\n"
-        "Turns plain text (one document a file) and JSONL (one document a line) into Megatron "
-        "token "
-        "shards.\nAll files appear at the end, or none. Links inside folders are not followed.\n\n",
-        stdout);
-    flags_help(flags, FLAGS, stdout);
-    fputs("\nExit codes: 0 done, 1 the system refused (disk full), 2 bad usage or input, 130 "
-          "interrupted.\n",
-          stdout);
-}
-
-int data_prepare(int argc, char **argv)
+static int data_prepare(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
@@ -323,10 +313,6 @@ int data_prepare(int argc, char **argv)
     char *separator = NULL, *tokens_by = NULL;
     double began = clock_seconds();
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, NULL, e));
-    if (f.help) {
-        help_print();
-        goto done;
-    }
     TRY(flags_check(&f, e));
     if (f.from_tokens) {
         TRY(convert(&f, e));
@@ -348,3 +334,16 @@ done:
     flag_texts_clear(&f.exclude);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_data_prepare = {
+    .name = "prepare",
+    .run = data_prepare,
+    .usage = "--input FILE... --output-prefix P (--tokenizer FILE | --train-bpe VOCAB) [flags]\n"
+             "--from-tokens FILE --output-prefix P [--dtype T] [--eod ID]",
+    .help = "Turns text and JSONL into token shards.",
+    .about = "Plain text is one document a file, JSONL one document a line; the shards are "
+             "Megatron's. All files appear at the end, or none. Links inside folders are not "
+             "followed. --from-tokens takes token ids instead of text.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

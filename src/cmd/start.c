@@ -55,11 +55,11 @@ done:
     return result;
 }
 
-static void print_warnings(const char *label, const char *lines)
+static void print_warnings(const char *lines)
 {
     while (lines && *lines) {
         size_t length = strcspn(lines, "\n");
-        fprintf(stderr, "trireme: %s%.*s\n", label, (int)length, lines);
+        fprintf(stderr, "trireme: %.*s\n", (int)length, lines);
         lines += length + (lines[length] == '\n');
     }
 }
@@ -79,7 +79,7 @@ static status find_checkpoint(start *s, bool goes_on, err *e)
         s->resume = text_copy(j->resume_from);
     } else if (goes_on) {
         TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
-        print_warnings("", warnings.at);
+        print_warnings(warnings.at);
     }
     if (s->resume) {
         int64_t step;
@@ -149,7 +149,7 @@ status start_open(start *s, int argc, char **argv, err *e)
     bool goes_on;
     TRY(cmd_open_job(argc, argv, &s->job, e));
     TRY(inputs_open(s->job, &s->inputs, e));
-    print_warnings("warning: ", s->inputs.warnings.at);
+    cmd_warn(s->inputs.warnings.at);
     if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
     TRY(check_directory(s, &goes_on, e));
     TRY(find_checkpoint(s, goes_on, e));
