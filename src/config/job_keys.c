@@ -82,7 +82,7 @@ const job_key JOB_KEYS[] = {
     {"train.tokens", "tokens to train on", KEY_COUNT, AT(train.tokens), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE, FROM(1)},
     {"train.global_batch", "sequences of an optimizer step over all ranks", KEY_COUNT, AT(train.global_batch), .fallback = "64", .low = 1, .high = 1 << 30},
     {"train.micro_batch", "sequences of a rank and forward pass; auto: the largest that fits", KEY_COUNT, AT(train.micro_batch), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 30, AUTO},
-    {"train.seed", "of initial weights, dropout and data order", KEY_COUNT, AT(train.seed), .fallback = "0", FROM(0)},
+    {"train.seed", "of initial weights, dropout and data order", KEY_COUNT, AT(train.seed), .fallback = "0", .low = 0, .high = 0x1p63},
     {"train.precision", "of computing; master weights are fp32", KEY_ENUM, AT(train.precision), .fallback = "fp32", .words = PRECISIONS},
     {"train.reduce_dtype", "of gradient sums between ranks", KEY_ENUM, AT(train.reduce_dtype), .fallback = "fp32", .words = PRECISIONS},
     {"train.fp16.loss_scale", "of precision fp16; 0: dynamic, by the keys below", KEY_NUMBER, AT(train.fp16.loss_scale), .low = 0, .high = 1e38, FP16},
