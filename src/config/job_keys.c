@@ -2,8 +2,6 @@
 // written. Called through keys.h by the rest of config/. Does not know values.
 #include "config/keys.h"
 
-#include "comm/world.h"
-
 #include <stddef.h>
 #include <string.h>
 
@@ -25,7 +23,7 @@
 #define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
 #define POWERSGD      .hooks = 1u << HOOK_POWERSGD
 #define FP16          .precisions = 1u << F16
-#define RANKS         .low = 1, .high = WORLD_RANKS
+#define RANKS         .low = 1, .high = MESH_RANKS
 
 static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};
@@ -144,7 +142,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.pp_schedule", "order of micro-batches in the pipeline", KEY_ENUM, AT(parallel.schedule), .flags = KEY_MAY_CHANGE, .fallback = "1f1b", WORDS("gpipe", "1f1b", "interleaved", "zb")},
     {"parallel.virtual_stages", "interleaved: parts of the model on each pipeline rank", KEY_INT, AT(parallel.virtual_stages), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.split", "layers of each part of the pipeline, as [6, 6]; auto: balanced by cost", KEY_SIZES, AT(parallel.split), .count_at = (int)offsetof(job, parallel.splits), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 20, AUTO},
-    {"parallel.reshard_after_forward", "zero3: release gathered weights between forward and backward; K: keep parts among K neighbours", KEY_SWITCH, AT(parallel.reshard_after_forward), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, .low = 2, .high = WORLD_RANKS},
+    {"parallel.reshard_after_forward", "zero3: release gathered weights between forward and backward; K: keep parts among K neighbours", KEY_SWITCH, AT(parallel.reshard_after_forward), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, .low = 2, .high = MESH_RANKS},
     {"parallel.recompute", "activations computed again in backward instead of kept", KEY_WORD, AT(parallel.recompute), .flags = KEY_MAY_CHANGE, .fallback = "none", WORDS("none", "selective", "full")},
     {"parallel.offload.weights", "memory that they live in", KEY_ENUM, AT(parallel.tier[TIERED_WEIGHTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},
     {"parallel.offload.gradients", "memory that they live in", KEY_ENUM, AT(parallel.tier[TIERED_GRADIENTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},

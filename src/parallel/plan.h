@@ -108,8 +108,8 @@ typedef enum category {
     BYTES_ACTIVATIONS, // kept from forward to backward, and handed between blocks
     BYTES_WORK,        // values that die within one block
     BYTES_DATA,        // batches on the device and read ahead on the host
-    BYTES_KERNELS,     // scratch memory of the device's kernels
-    BYTES_RUNTIME,     // the program itself: code, libraries, stacks
+    BYTES_KERNELS,     // tables and sums of the trainer's kernels
+    BYTES_RUNTIME,     // measured, not planned: code, libraries, stacks, scratch of the device
     CATEGORIES
 } category;
 

@@ -3,8 +3,6 @@
 // its plan to say.
 #include "session/ladder.h"
 
-#include "comm/world.h"
-
 #include <string.h>
 
 static bool sums_several(const job *j, const mesh *m)
@@ -198,7 +196,7 @@ status ladder_ranks(const job *changed, const inputs *in, int ranks, uint64_t bu
 {
     status result = OK;
     *out = 0;
-    for (int times = 2; ranks * times <= WORLD_RANKS && !*out; times *= 2) {
+    for (int times = 2; ranks * times <= MESH_RANKS && !*out; times *= 2) {
         job more = *changed;
         need n;
         err refused = {0};

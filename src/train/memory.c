@@ -375,9 +375,10 @@ static void make_tables(trainer *t)
 static void count_rest(trainer *t)
 {
     t->plan->bytes[BYTES_BUFFERS] += compress_bytes(t->plan);
-    if (t->o.device) t->plan->bytes[BYTES_KERNELS] += t->o.device->bytes_now;
-    // Code, libraries, stacks: what a trainer is built on top of.
-    t->plan->bytes[BYTES_RUNTIME] = proc_own_bytes();
+    // What a trainer is built on top of: the one figure that is measured, so that all others are
+    // the same wherever a job is planned.
+    t->plan->bytes[BYTES_RUNTIME] =
+        proc_own_bytes() + (t->o.device ? t->o.device->bytes_scratch : 0);
 }
 
 status trainer_allocate(trainer *t, err *e)
