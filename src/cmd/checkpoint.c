@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char usage[] = "usage: trireme checkpoint show DIR [--json]\n"
@@ -14,7 +15,9 @@ static const char usage[] = "usage: trireme checkpoint show DIR [--json]\n"
                             "\n"
                             "show lists the tensors of a checkpoint and the state that it resumes "
                             "from; verify reads every file and compares\n"
-                            "size and checksum with the manifest.\n";
+                            "size and checksum with the manifest. DIR is a checkpoint, or the "
+                            "folder of a run, of which it is the "
+                            "newest.\n";
 
 static void show_tensors(const char *what, const safetensors *s)
 {
@@ -30,7 +33,9 @@ static status show(const char *folder, bool json, err *e)
 {
     status result = OK;
     ckpt *c = NULL;
-    TRY(ckpt_open(folder, &c, e));
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    TRY(ckpt_open(found, &c, e));
     json_dumpf(c->values, stdout, json ? JSON_COMPACT : JSON_INDENT(2));
     putchar('\n');
     if (json) goto done;
@@ -38,6 +43,24 @@ static status show(const char *folder, bool json, err *e)
     show_tensors("state", c->state);
 done:
     ckpt_close(c);
+    free(found);
+    return result;
+}
+
+// Of a run, its newest checkpoint must be whole: to pass over a broken one would hide it.
+static status verify(const char *folder, err *e)
+{
+    status result = OK;
+    text warnings = {0};
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, &warnings, e));
+    if (warnings.bytes)
+        FAIL(E_USAGE, "%s: %.*s", folder, (int)strcspn(warnings.at, "\n"), warnings.at);
+    TRY(ckpt_verify(found, e));
+    printf("%s: every file is there and has its checksum\n", found);
+done:
+    text_clear(&warnings);
+    free(found);
     return result;
 }
 
@@ -67,8 +90,7 @@ int cmd_checkpoint(int argc, char **argv)
     if (strcmp(words.at[0], "show") == 0) {
         TRY(show(words.at[1], r.json, e));
     } else if (strcmp(words.at[0], "verify") == 0) {
-        TRY(ckpt_verify(words.at[1], e));
-        printf("%s: every file is there and has its checksum\n", words.at[1]);
+        TRY(verify(words.at[1], e));
     } else {
         FAIL(E_USAGE, "checkpoint: found '%s'; valid: show, verify", words.at[0]);
     }

@@ -2,6 +2,7 @@
 // validation set.
 #include "cmd/cmd.h"
 
+#include "ckpt/ckpt.h"
 #include "data/tokens.h"
 #include "launch/launch.h"
 #include "session/session.h"
@@ -95,15 +96,19 @@ static status open_model(request *q, const char *folder, err *e)
 {
     status result = OK;
     model_config c;
-    TRY(model_config_read(folder, &c, e));
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    TRY(model_config_read(found, &c, e));
     if (c.family != q->job->model.config.family)
-        FAIL(E_USAGE, "%s: a %s model, the job's is %s", folder, family_name(c.family),
+        FAIL(E_USAGE, "%s: a %s model, the job's is %s", found, family_name(c.family),
              family_name(q->job->model.config.family));
     q->job->model.config = c;
     free(q->job->model.path);
-    q->job->model.path = text_copy(folder);
+    q->job->model.path = found;
     q->job->model.has_weights = true;
+    found = NULL;
 done:
+    free(found);
     return result;
 }
 

@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 
 #include "base/file.h"
+#include "ckpt/ckpt.h"
 #include "cmd/flags.h"
 #include "data/tokenizer.h"
 #include "train/decoder.h"
@@ -74,7 +75,7 @@ done:
     return result;
 }
 
-static status generate(const request *r, text *out, err *e)
+static status generate_from(const request *r, const char *folder, text *out, err *e)
 {
     status result = OK;
     model_config c;
@@ -86,9 +87,9 @@ static status generate(const request *r, text *out, err *e)
     const int32_t *ids;
     size_t count;
     const float *logits;
-    char *path = file_join(r->model, "tokenizer.json");
+    char *path = file_join(folder, "tokenizer.json");
     device_options options = {.threads = (int)r->threads};
-    TRY(model_config_read(r->model, &c, e));
+    TRY(model_config_read(folder, &c, e));
     TRY(tokenizer_load(path, &t, e));
     TRY(tokenizer_work_open(t, &work, e));
     TRY(tokenizer_encode(work, r->prompt, strlen(r->prompt), &ids, &count, e));
@@ -96,7 +97,7 @@ static status generate(const request *r, text *out, err *e)
     if ((int64_t)count >= c.max_seq)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
              (long long)c.max_seq);
-    TRY(safetensors_open_folder(r->model, &weights, e));
+    TRY(safetensors_open_folder(folder, &weights, e));
     TRY(device_open("cpu", &options, &d, e));
     int64_t room = (int64_t)count + r->tokens < c.max_seq ? (int64_t)count + r->tokens : c.max_seq;
     TRY(decoder_open(d, family_find(c.family), &c, r->type, weights, room, &x, e));
@@ -110,6 +111,17 @@ done:
     tokenizer_work_close(work);
     tokenizer_close(t);
     free(path);
+    return result;
+}
+
+static status generate(const request *r, text *out, err *e)
+{
+    status result = OK;
+    char *folder = NULL;
+    TRY(ckpt_locate(r->model, &folder, NULL, e));
+    TRY(generate_from(r, folder, out, e));
+done:
+    free(folder);
     return result;
 }
 

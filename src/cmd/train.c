@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: trireme train JOB.yaml [--key value ...] [--resume auto|never|DIR] [--quiet]\n"
+    "usage: trireme train JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] "
+    "[--quiet]\n"
     "\n"
     "Starts the job's ranks on this machine and trains. Every key of the job file can be given by "
     "its dotted path,\n"
@@ -62,6 +63,10 @@ int cmd_train(int argc, char **argv)
     if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
     s.began = clock_seconds();
     TRY(start_open(&s, argc, argv, e));
+    if (s.is_done) {
+        start_print_done(&s);
+        goto done;
+    }
     launch_options o = {
         .ranks = s.job->launch.ranks, .as_threads = s.job->launch.as_threads, .own_terminal = true};
     TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));

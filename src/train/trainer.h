@@ -135,8 +135,9 @@ typedef struct trainer_save_options {
 // Rank 0 writes; all return when it is durable. *folder (NULL allowed) is set on rank 0, owned by
 // the caller. Collective over the comm.
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e);
-// Goes on from a verified checkpoint: weights, optimizer state, step. E_USAGE when it is of another
-// model, optimizer, precision or seed. Collective over the comm.
+// Goes on from a verified checkpoint that this job may go on from (session_check_resume): weights,
+// optimizer state, step. E_USAGE when a tensor is missing or of another shape. Collective over the
+// comm.
 status trainer_resume(trainer *t, const char *folder, err *e);
 
 #endif

@@ -34,7 +34,7 @@ end() { # EXIT-CODE [MILLISECONDS]: the run is over within two seconds, or so ma
 # The run in `out` goes on to its next multiple of 10 steps and is then the same as one never stopped.
 expect_continues() {
     local from goal
-    from=$(sed 's/.*-0*//' <<<"$(readlink out/checkpoints/latest)")
+    from=$(newest_step out)
     goal=$((from + 10))
     train --train.save_every $goal --train.steps $goal
     expect_line "\"resumed_from\":$from" out/log.jsonl
