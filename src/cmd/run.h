@@ -16,9 +16,10 @@ typedef struct start {
     bool is_own;  // `resume` is a checkpoint of train.out: its history goes on
     bool is_done; // the checkpoint has all of the job's steps; nothing was changed
     char *log_path;
-    double began; // clock_seconds when the program started
-    int lock;     // descriptor that holds the folder's lock, -1: none
-    bool opened;  // the run's directory is ours to write in
+    double began;      // clock_seconds when the program started
+    int lock;          // descriptor that holds the folder's lock, -1: none
+    bool counts_links; // its file system counts names: a folder without any was removed
+    bool opened;       // the run's directory is ours to write in
 } start;
 
 // Reads the job, checks all inputs, decides what to resume from, and only then writes to the run's

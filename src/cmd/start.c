@@ -32,9 +32,11 @@ static status lock_directory(start *s, err *e)
 {
     enum { TRIES = 100, WAIT_US = 20000 };
     const char *out = s->job->train.out;
+    struct stat info;
     if (s->lock >= 0) return OK;
     s->lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->lock < 0) return err_errno(e, "cannot open the folder %s", out);
+    s->counts_links = fstat(s->lock, &info) == 0 && info.st_nlink > 0;
     for (int i = 0; i < TRIES; i++) {
         // A file system without locks cannot tell.
         if (flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return OK;
@@ -212,8 +214,8 @@ void start_print_done(const start *s)
 status start_check_folder(const start *s, err *e)
 {
     struct stat info;
-    bool gone =
-        fstat(s->lock, &info) != 0 || info.st_nlink == 0 || !file_is_directory(s->job->train.out);
+    bool gone = !file_is_directory(s->job->train.out) ||
+                (s->counts_links && fstat(s->lock, &info) == 0 && info.st_nlink == 0);
     if (!gone) return OK;
     return err_set(e, E_IO, "train.out: %s was removed during the run", s->job->train.out);
 }
