@@ -126,7 +126,7 @@ status trainer_ask_none(trainer *t, err *e);
 // ---- Checkpoints (save.c; the format is ckpt/'s)
 
 typedef struct trainer_save_options {
-    const char *out; // the run's folder
+    const char *out; // the run's folder, which exists
     int64_t keep;
     const char *config_json;      // of the model
     const char *tokenizer_folder; // NULL for none
