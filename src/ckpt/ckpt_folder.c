@@ -90,9 +90,10 @@ done:
 status ckpt_point_latest(const char *checkpoints, const char *name, err *e)
 {
     status result = OK;
-    char hidden[CKPT_NAME_BYTES];
+    char hidden[CKPT_NAME_BYTES], now[CKPT_NAME_BYTES] = "";
     snprintf(hidden, sizeof hidden, TEMPORARY "latest-%ld", (long)getpid());
     char *from = file_join(checkpoints, hidden), *to = file_join(checkpoints, "latest");
+    if (readlink(to, now, sizeof now - 1) > 0 && strcmp(now, name) == 0) goto done;
     TRY(file_remove_tree(from, e));
     if (symlink(name, from) != 0) {
         result = err_errno(e, "cannot make the link %s", from);

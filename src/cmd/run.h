@@ -14,7 +14,7 @@ typedef struct start {
     char *resume; // checkpoint folder to resume from, or NULL
     uint64_t resume_step;
     bool is_own;  // `resume` is a checkpoint of train.out: its history goes on
-    bool is_done; // the checkpoint has all of the job's steps; nothing was changed
+    bool is_done; // the checkpoint has all of the job's steps: nothing is left to do
     char *log_path;
     double began;      // clock_seconds when the program started
     int lock;          // descriptor that holds the folder's lock, -1: none

@@ -193,7 +193,10 @@ status start_open(start *s, int argc, char **argv, err *e)
     TRY(check_directory(s, e));
     TRY(find_checkpoint(s, e));
     s->is_done = s->resume && s->resume_step >= (uint64_t)s->job->train.steps;
-    if (!s->is_done) TRY(claim_directory(s, e));
+    if (!s->is_done)
+        TRY(claim_directory(s, e));
+    else if (s->job->resume == RESUME_AUTO) // a kill in the last save may have left `latest` behind
+        TRY(of_out(folder_go_on(s->job->train.out, s->resume, NULL, e), e));
 done:
     return result;
 }

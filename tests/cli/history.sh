@@ -39,6 +39,16 @@ expect_line '^resuming from .*/out/checkpoints/step-00000006$'
 [ "$(readlink out/checkpoints/latest)" = step-00000008 ] || fail "latest is $(readlink out/checkpoints/latest)"
 expect_same_checkpoint whole out
 
+fresh
+ln -sfn step-00000006 out/checkpoints/latest # also of a run that is done
+train
+expect_line 'already at step 8 of 8; raise train.steps$'
+[ "$(readlink out/checkpoints/latest)" = step-00000008 ] || fail "latest is $(readlink out/checkpoints/latest)"
+# and not by who names an older one
+train --resume out/checkpoints/step-00000004 --train.steps 4
+expect_line 'step-00000004: already at step 4 of 4; raise train.steps$'
+expect_entries out/checkpoints 'latest step-00000002 step-00000004 step-00000006 step-00000008'
+
 # ---- Going back: the later checkpoints are kept beside, and the next run does not return to them
 fresh
 ok "$trireme" train job.yaml --resume out/checkpoints/step-00000004 --train.steps 5 --train.save_every 0
