@@ -60,6 +60,9 @@ static status check_stages(job *j, err *e)
                "found interleaved with parallel.virtual_stages 1; valid: with 2 or more");
     if (j->parallel.sequence_parallel && j->parallel.tp == 1) {
         j->parallel.sequence_parallel = false;
+        text_add(&j->warnings,
+                 "parallel.sequence_parallel has no effect, because parallel.tp is 1; "
+                 "valid: with parallel.tp 2 or more\n");
         j->values->rows[key_index("parallel.sequence_parallel")].note = "off: parallel.tp is 1";
     }
 done:
@@ -104,10 +107,12 @@ static status check_offload(const job *j, err *e)
     for (int t = 0; t < TIERED; t++) {
         if (j->parallel.tier[t] != TIER_FILE) continue;
         if (!path) REFUSE(keys[t], "found file; it needs parallel.offload.path, a folder");
-        if (!file_is_directory(path))
-            REFUSE("parallel.offload.path",
-                   "found %s, which is not a folder; valid: an existing folder of this machine",
-                   path);
+        if (!file_could_be_directory(path))
+            REFUSE(
+                "parallel.offload.path",
+                "found %s, which is not a folder and cannot be made one; valid: a folder of this "
+                "machine, which is created where it does not exist",
+                path);
     }
     if (j->parallel.offload_block_bytes % 4096)
         REFUSE("parallel.offload.block_bytes", "found %lld; valid: a multiple of 4Ki",

@@ -89,9 +89,7 @@ static int find_word(const job_key *k, const char *s)
             if (strcmp(k->words[i], k->also[a][1]) == 0) return i;
     }
     bool flag;
-    if ((k->type == KEY_BOOL || k->type == KEY_SWITCH) && strcmp(k->words[0], "false") == 0 &&
-        text_to_bool(s, &flag))
-        return flag;
+    if (key_is_flag(k) && text_to_bool(s, &flag)) return flag;
     return -1;
 }
 
@@ -208,7 +206,7 @@ static status read_part(const job_key *k, const node *n, data_part *out, err *e)
                    out->weight <= 0))
         return err_set(e, E_USAGE, "found weight %.*s; valid: a number > 0",
                        TEXT_CUT(weight->scalar ? weight->scalar : "that is no number", 60));
-    bool mock = strcmp(path->scalar, "mock") == 0 && !path->quoted;
+    bool mock = strcmp(path->scalar, "mock") == 0; // shards of that name are ./mock
     out->path = mock ? text_copy("mock") : value_absolute(path->scalar);
     return OK;
 }

@@ -58,7 +58,8 @@ static status open_all(job *j, const own_inputs *own, inputs *out, err *e)
     status result = OK;
     model_limits limits;
     *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
-                    .config = own->family ? own->config : &j->model.config};
+                    .config = own->family ? own->config : &j->model.config,
+                    .predicts = own->predicts};
     TRY(device_check(j->launch.device, &(device_options){0}, e));
     TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));
     TRY(open_model(j, out, &limits, e));

@@ -13,6 +13,7 @@ typedef struct own_inputs {
     const family_ops *family;
     const void *config;
     dataset *train, *valid; // read by several threads and ranks at once
+    bool predicts;          // memory is planned for trainer_predict, too
 } own_inputs;
 
 // What a job reads, opened once before any rank starts and shared by them (mapped files).
@@ -22,6 +23,7 @@ typedef struct inputs {
     int64_t seq_len;        // positions of a sample
     dataset *train, *valid; // valid NULL when the job has none
     safetensors *weights;   // NULL when they are drawn
+    bool predicts;          // as own_inputs says
     char *tokenizer_folder; // whose tokenizer files a checkpoint copies; NULL for none
     char *fit;              // what memory.fit changed, in one line to be said aloud; NULL: nothing
 } inputs;

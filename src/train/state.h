@@ -117,6 +117,7 @@ struct trainer {
     bool stop;
     bool inspecting; // a step is repeated to find the tensor with the NaN
     int bad_row;
+    const run_outputs *outputs; // who wants predictions instead of the loss; NULL: nobody
     double seconds[INSTRS];
 };
 
