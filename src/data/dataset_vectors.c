@@ -75,7 +75,7 @@ static status vectors_read(dataset *d, uint64_t sample, void *inputs, void *labe
         *(float *)labels = float_at(v->y, sample);
     else
         *(int32_t *)labels = (int32_t)integer_at(v->y, sample);
-    return OK;
+    return safetensors_check_whole(v->file, e);
 }
 
 static void vectors_close(dataset *d)
