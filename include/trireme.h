@@ -8,8 +8,11 @@
 // alone is marked *Collective*: every rank calls it, in the same order, with the same arguments.
 //
 // Functions that can fail return a trm_status and fill a trm_error (NULL allowed) when they do.
-// They print nothing and never end the process. A NULL handle is a mistake that is not caught.
-// Handles are used by one thread at a time, which is the one that opened them.
+// They print nothing and never end the process, and change none of its signal handlers: a program
+// that limits the size of files ignores SIGXFSZ, so that a write fails instead; and a data file
+// that another program cuts off while it is in use raises SIGBUS in ranks that are threads (ranks
+// that are processes end, and the error of trm_run names the file). A NULL handle is a mistake that
+// is not caught. Handles are used by one thread at a time, which is the one that opened them.
 #ifndef TRIREME_H
 #define TRIREME_H
 
@@ -223,7 +226,9 @@ typedef trm_status (*trm_rank_main)(trm_trainer *t, void *arg, trm_error *error)
 
 // Checks the whole job, its data, model and memory; then starts launch.ranks ranks, opens a trainer
 // on each (equal weights everywhere) and calls fn with it; returns when all ranks have
-// ended. The error is the first failing rank's: "rank 1: …". May be called again.
+// ended. The error is the first failing rank's: "rank 1: …". May be called again. TRM_USAGE when
+// the environment says that another launcher (torchrun, mpirun, srun) has started several
+// processes.
 //
 // Ranks that are processes (the default) are forked from the caller: they see `arg` as it is now,
 // and nothing that they write in memory comes back. It is TRM_USAGE when the process has other

@@ -200,31 +200,23 @@ done:
     return result;
 }
 
-// As JSON writes it: a stop string may be a line break.
-static void say_stop(const char *found)
-{
-    json_t *word = json_string(found);
-    char *quoted = json_dumps(word, JSON_ENCODE_ANY);
-    fprintf(stderr, "stop string %s\n", quoted ? quoted : "");
-    free(quoted);
-    json_decref(word);
-}
-
 static void say_reason(const writer *w, uint64_t number, size_t tokens, reason why,
                        const completion *c)
 {
+    text line = {0};
     if (w->r->quiet || w->json) return;
-    fprintf(stderr, "trireme: ");
-    if (w->r->samples > 1) fprintf(stderr, "sample %llu: ", (unsigned long long)number + 1);
-    fprintf(stderr, "ended after %zu token%s: ", tokens, tokens == 1 ? "" : "s");
+    if (w->r->samples > 1) text_addf(&line, "sample %llu: ", (unsigned long long)number + 1);
+    text_addf(&line, "ended after %zu token%s: ", tokens, tokens == 1 ? "" : "s");
     if (why == END_OF_TEXT)
-        fprintf(stderr, "end of text\n");
+        text_add(&line, "end of text");
     else if (why == STOP_STRING)
-        say_stop(c->found);
+        text_addf(&line, "stop string \"%s\"", c->found);
     else if (why == MODEL_LENGTH)
-        fprintf(stderr, "the model takes at most %lld tokens\n", (long long)w->max_seq);
+        text_addf(&line, "the model takes at most %lld tokens", (long long)w->max_seq);
     else
-        fprintf(stderr, "--tokens %lld\n", (long long)w->r->tokens);
+        text_addf(&line, "--tokens %lld", (long long)w->r->tokens);
+    console_say("%s", line.at);
+    text_clear(&line);
 }
 
 static status one_sample(const writer *w, const float *logits, uint64_t number, err *e)

@@ -2,6 +2,8 @@
 // against the labels where these are classes. Called by predict.c on rank 0. See predict.h.
 #include "cmd/predict.h"
 
+#include "base/text.h"
+#include "cmd/console.h"
 #include "store/npy.h"
 
 #include <errno.h>
@@ -200,8 +202,7 @@ static status print_summary(const predict_writer *w, err *e)
                     (unsigned long long)w->labels);
         fprintf(to, "\n");
     }
-    if (fflush(to) == 0 || to == stderr) return OK;
-    return err_errno(e, "stdout: cannot write");
+    return to == stderr ? OK : console_flush(e);
 }
 
 status predict_write_end(predict_writer *w, err *e)
@@ -212,9 +213,8 @@ status predict_write_end(predict_writer *w, err *e)
         w->file = NULL;
         TRY(file_finish(file, e));
         TRY(file_rename(w->beside, w->path, e));
-    } else if (fflush(stdout) != 0) {
-        result = err_errno(e, "stdout: cannot write");
-        goto done;
+    } else {
+        TRY(console_flush(e));
     }
     TRY(print_summary(w, e));
 done:

@@ -364,9 +364,9 @@ static status check_replaced(job *j, err *e)
         node_text(s->value, &found);
         if (there.bytes) {
             result = err_set(e, E_USAGE,
-                             "found %.60s, but config.json of --model.path %s; valid: the same, or "
+                             "found %.*s, but config.json of --model.path %s; valid: the same, or "
                              "a job file without it",
-                             found.at, there.at);
+                             TEXT_CUT(found.at, 60), there.at);
             setting_prefix(j->values, s, e);
         }
         setting_drop(s);
