@@ -62,6 +62,11 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     const char *note = trainer_note(r->session.trainer);
     if (s->inputs.fit) fprintf(stderr, "trireme: %s\n", s->inputs.fit);
     if (note) fprintf(stderr, "trireme: %s\n", note);
+    if (s->job->launch.threads_asked)
+        fprintf(stderr,
+                "trireme: warning: launch.threads_per_rank is %d, more than the cores that this "
+                "process may use; each rank uses %d\n",
+                s->job->launch.threads_asked, s->job->launch.threads_per_rank);
     if (s->resume) progress_note(&r->progress, "goes on from %s", s->resume);
 done:
     return result;

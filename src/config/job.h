@@ -84,7 +84,8 @@ typedef struct job {
     } memory;
     struct {
         int ranks;            // resolved: auto = one a core, or as many as the mesh needs
-        int threads_per_rank; // resolved: auto = cores / ranks, at least 1
+        int threads_per_rank; // resolved: auto = cores / ranks, at least 1; never more than cores
+        int threads_asked;    // where more were asked for than there are cores; 0 where not
         bool as_threads;
         char *device;
     } launch;

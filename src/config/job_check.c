@@ -135,6 +135,8 @@ static status resolve_launch(job *j, err *e)
     if (!j->launch.ranks) j->launch.ranks = batch_auto_ranks(j, threads > 1 ? all / threads : all);
     if (!threads) j->launch.threads_per_rank = all / j->launch.ranks;
     if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;
+    j->launch.threads_asked = threads > all ? threads : 0;
+    if (threads > all) j->launch.threads_per_rank = all; // more would only wait for each other
     result = job_solve_mesh(j, j->launch.ranks, &m, e);
     if (result != OK) setting_place(j->values, settings_of(j->values, "launch.ranks"), e);
     if (result != OK) goto done;

@@ -167,7 +167,7 @@ const job_key JOB_KEYS[] = {
     {"memory.fit", "change the strategy until it fits", KEY_BOOL, AT(memory.fit), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
 
     {"launch.ranks", "ranks to start; auto: one a core, as far as mesh and batch divide", KEY_INT, AT(launch.ranks), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},
-    {"launch.threads_per_rank", "auto: cores over ranks", KEY_INT, AT(launch.threads_per_rank), .flags = KEY_MAY_CHANGE | KEY_KEEP_AUTO, .fallback = "auto", .low = 1, .high = 1024, AUTO},
+    {"launch.threads_per_rank", "auto: cores over ranks; at most the cores that the process may use", KEY_INT, AT(launch.threads_per_rank), .flags = KEY_MAY_CHANGE | KEY_KEEP_AUTO, .fallback = "auto", .low = 1, .high = 1024, AUTO},
     {"launch.as", "what a rank is", KEY_BOOL, AT(launch.as_threads), .flags = KEY_MAY_CHANGE, .fallback = "processes", WORDS("processes", "threads")},
     {"launch.device", "what ranks compute on", KEY_WORD, AT(launch.device), .flags = KEY_MAY_CHANGE, .fallback = "auto", WORDS("auto", "cpu", "cuda"), .only = "auto|cpu"},
 
