@@ -89,7 +89,7 @@ typedef struct job {
     } memory;
     struct {
         int ranks;            // resolved: auto = one a core, or as many as the mesh needs
-        int threads_per_rank; // resolved: auto = cores / ranks, at least 1
+        int threads_per_rank; // resolved: auto = cores / ranks, at least 1; never more than cores
         bool as_threads;
         char *device;
     } launch;
