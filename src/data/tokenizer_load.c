@@ -134,7 +134,8 @@ static status read_neighbours(tokenizer *t, const char *path, err *e)
         free(neighbour);
         neighbour = file_join(folder.at, token_file_names[i]);
         if (!file_exists(neighbour)) continue;
-        TRY(file_read(neighbour, &t->files[i].content, &t->files[i].bytes, e));
+        TRY(file_read_small(neighbour, FILE_MOST_TABLE, &t->files[i].content, &t->files[i].bytes,
+                            e));
         if (i != TOKEN_FILE_CONFIG) continue;
         result = read_settings(t, e);
         if (result != OK) {
@@ -154,7 +155,7 @@ status tokenizer_load(const char *path, tokenizer **out, err *e)
     char *json = NULL;
     size_t bytes;
     tokenizer *t = NULL;
-    TRY(file_read(path, &json, &bytes, e));
+    TRY(file_read_small(path, FILE_MOST_TABLE, &json, &bytes, e));
     result = tokenizer_parse(json, bytes, &t, e);
     if (result != OK) {
         err_prefix(e, "%s: ", path);
