@@ -176,7 +176,7 @@ status settings_read_file(job_values *v, err *e)
     char *content = NULL;
     size_t bytes;
     node *root = NULL;
-    TRY(file_read(v->file, &content, &bytes, e));
+    TRY(file_read_small(v->file, FILE_MOST_CONFIG, &content, &bytes, e));
     TRY(node_parse(v->file, content, bytes, &root, e));
     keep_tree(v, root);
     if (root->kind != NODE_MAP)
