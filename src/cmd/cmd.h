@@ -18,4 +18,6 @@ const char *cmd_job_path(int argc, char **argv);
 json_t *json_of_text(const char *s);
 // The job of "[JOB.yaml] [--key value ...]"; errors as job_open. Owned by the caller.
 status cmd_open_job(int argc, char **argv, struct job **out, err *e);
+// The job's model becomes that of a folder, weights included; E_USAGE when it is of another family.
+status cmd_use_model(struct job *j, const char *folder, err *e);
 #endif
