@@ -124,6 +124,22 @@ status file_make_directories(const char *path, err *e)
     return result;
 }
 
+bool file_could_be_directory(const char *path)
+{
+    if (file_exists(path)) return file_is_directory(path);
+    char *folder = text_copy(path);
+    size_t length = strlen(folder);
+    while (length > 0 && !file_exists(folder)) {
+        while (length > 0 && folder[length - 1] != '/') length--;
+        while (length > 1 && folder[length - 1] == '/') length--;
+        folder[length] = 0;
+    }
+    const char *nearest = length ? folder : ".";
+    const bool can = file_is_directory(nearest) && access(nearest, W_OK | X_OK) == 0;
+    free(folder);
+    return can;
+}
+
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
 {
     (void)info, (void)kind, (void)where;

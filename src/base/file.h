@@ -24,6 +24,9 @@ status file_read(const char *path, char **out, size_t *bytes, err *e);
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 status file_make_directories(const char *path, err *e); // like mkdir -p
+// Is it a folder, or could file_make_directories make it now: what exists of the path is a folder
+// that can be written?
+bool file_could_be_directory(const char *path);
 status file_remove_tree(const char *path, err *e); // like rm -r; fine when absent; follows no links
 char *file_join(const char *folder, const char *name); // owned by the caller
 

@@ -2,6 +2,7 @@
 // the numbers that a comparison needs. Writes nothing to disk.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
 #include "base/proc.h"
@@ -72,7 +73,6 @@ static void print_figures(const request *q, const figures *f, uint64_t pss, uint
             (unsigned long long)f->params, j->launch.ranks, per_step / f->step_s, f->step_s * 1e3,
             f->first_step_s, f->rate * 1e-9, share * 100, a, b);
     }
-    fflush(stdout);
 }
 
 // What files did between two looks, per step.
@@ -130,6 +130,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     f.device_bytes = s.device->bytes_peak;
     f.params = model_param_count(trainer_get_model(s.trainer));
     if (rank == 0) print_figures(q, &f, pss, peak);
+    if (rank == 0) TRY(console_flush(e));
 done:
     free(seconds);
     if (result != OK) session_abort(&s, e);

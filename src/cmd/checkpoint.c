@@ -1,6 +1,7 @@
 // checkpoint.c -- `trireme checkpoint show | verify`: what is in a checkpoint, and is all of it
 // there.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "ckpt/ckpt.h"
 #include "cmd/command.h"
@@ -9,20 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-// A path need not be UTF-8, JSON must be.
-static json_t *json_of_path(const char *path)
-{
-    json_t *whole = json_string(path);
-    return whole ? whole : json_string("(not UTF-8)");
-}
-
 static void show_tensors(const char *what, const safetensors *s)
 {
     for (size_t i = 0; s && i < safetensors_count(s); i++) {
         const tensor_info *t = safetensors_at(s, i);
-        printf("%-8s %-56s %-5s [", what, t->name, t->known_type ? dtype_name(t->type) : "?");
-        for (int k = 0; k < t->dims; k++) printf("%s%" PRId64, k ? ", " : "", t->dim[k]);
-        printf("]\n");
+        text shape = {0};
+        for (int k = 0; k < t->dims; k++) text_addf(&shape, "%s%" PRId64, k ? ", " : "", t->dim[k]);
+        console_line("%-8s %-56s %-5s [%s]", what, t->name,
+                     t->known_type ? dtype_name(t->type) : "?", shape.at ? shape.at : "");
+        text_clear(&shape);
     }
 }
 
@@ -84,8 +80,8 @@ done:
 
 static void print_verdict(const char *folder, const err *e, bool whole)
 {
-    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_path(folder), "whole", whole);
-    if (!whole) json_object_set_new(j, "error", json_of_path(e->text));
+    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_text(folder), "whole", whole);
+    if (!whole) json_object_set_new(j, "error", json_of_text(e->text));
     json_dumpf(j, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(j);
@@ -102,7 +98,7 @@ static int cmd_verify(int argc, char **argv)
     if (r.json)
         print_verdict(folder, e, result == OK);
     else if (result == OK)
-        printf("%s: every file is there and has its checksum\n", folder);
+        console_line("%s: every file is there and has its checksum", folder);
 done:
     return result == OK ? 0 : cmd_fail(e);
 }

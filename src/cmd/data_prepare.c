@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 #include "data/prepare.h"
 
 #include <inttypes.h>
@@ -19,12 +20,12 @@
 #include <unistd.h>
 
 typedef struct prepare_flags {
-    flag_texts input, json_keys;
+    flag_texts input, json_keys, include, exclude;
     const char *output_prefix, *separator, *tokenizer, *pattern, *save_tokenizer;
     const char *tokenizer_type, *tokenizer_model, *lang;
     int64_t train_bpe, seed, workers, partitions, log_interval;
     double valid_fraction;
-    bool append_eod, megatron_names, json, quiet;
+    bool append_eod, add_special_tokens, skip_invalid, megatron_names, json, quiet;
     bool split_sentences, keep_newlines, keep_order, find_workers;
 } prepare_flags;
 
@@ -32,8 +33,13 @@ typedef struct prepare_flags {
 static const flag flags[] = {
     {"--input", FLAG_TEXTS, AT(input), "FILE",
      "Names text files, *.jsonl, *.gz of both, or folders of them."},
+    {"--include", FLAG_TEXTS, AT(include), "GLOB",
+     "Takes only files of folders that match, such as '*.txt' or 'docs/*.md'."},
+    {"--exclude", FLAG_TEXTS, AT(exclude), "GLOB", "Leaves out files and folders that match."},
+    {"--skip-invalid", FLAG_SWITCH, AT(skip_invalid), NULL,
+     "Skips and counts documents that are not UTF-8 or not JSON, instead of stopping."},
     {"--output-prefix", FLAG_TEXT, AT(output_prefix), "P",
-     "Names the shards: P.bin, P.idx and P.json are written."},
+     "Names the shards: P.bin, P.idx, P.json and P.tokenizer.json are written."},
     {"--json-keys", FLAG_TEXTS, AT(json_keys), "KEY",
      "Names the keys of JSONL that hold text (default: text); several give P_KEY_document."},
     {"--document-separator", FLAG_TEXT, AT(separator), "S",
@@ -45,9 +51,11 @@ static const flag flags[] = {
     {"--pattern", FLAG_TEXT, AT(pattern), "gpt2|llama3",
      "Chooses how the trained tokenizer cuts words (default: gpt2)."},
     {"--save-tokenizer", FLAG_TEXT, AT(save_tokenizer), "FILE",
-     "Writes the trained tokenizer here (default: P.tokenizer.json)."},
+     "Writes the trained tokenizer here, too."},
     {"--append-eod", FLAG_SWITCH, AT(append_eod), NULL,
      "Ends every document with the end-of-text token."},
+    {"--add-special-tokens", FLAG_SWITCH, AT(add_special_tokens), NULL,
+     "Adds what the tokenizer's post-processor adds to a text (BOS, EOS)."},
     {"--valid-fraction", FLAG_NUMBER, AT(valid_fraction), "F",
      "Puts this share of whole documents into P_valid (default: 0)."},
     {"--seed", FLAG_COUNT, AT(seed), "N", "Seeds the choice of those documents (default: 0)."},
@@ -190,6 +198,11 @@ static prepare_options options_from(const prepare_flags *f, bar *b)
     return (prepare_options){
         .inputs = f->input.at,
         .input_count = f->input.count,
+        .filter = {.include = f->include.at,
+                   .includes = f->include.count,
+                   .exclude = f->exclude.at,
+                   .excludes = f->exclude.count},
+        .skip_invalid = f->skip_invalid,
         .output_prefix = f->output_prefix,
         .json_keys = f->json_keys.at,
         .json_key_count = f->json_keys.count,
@@ -197,6 +210,7 @@ static prepare_options options_from(const prepare_flags *f, bar *b)
         .pattern = f->pattern && strcmp(f->pattern, "llama3") == 0 ? PATTERN_LLAMA3 : PATTERN_GPT2,
         .save_tokenizer = f->save_tokenizer,
         .append_eod = f->append_eod,
+        .add_special_tokens = f->add_special_tokens,
         .megatron_names = f->megatron_names || f->tokenizer_type,
         .valid_fraction = f->valid_fraction,
         .seed = (uint64_t)f->seed,
@@ -214,20 +228,22 @@ static void line_print(const char *prefix, const char *suffix, uint64_t document
 {
     char size[24];
     text_bytes(size, (double)bytes);
-    printf("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token\n",
-           prefix, suffix, documents, tokens, size, tokens ? (double)bytes / (double)tokens : 0);
+    console_line("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token",
+                 prefix, suffix, documents, tokens, size,
+                 tokens ? (double)bytes / (double)tokens : 0);
 }
 
 static void result_print(const prepare_flags *f, const prepare_result *r, double seconds)
 {
     if (f->json) {
         json_t *root =
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "output_prefix",
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "output_prefix",
                       f->output_prefix, "documents", (json_int_t)r->documents, "tokens",
                       (json_int_t)r->tokens, "text_bytes", (json_int_t)r->bytes, "valid_documents",
                       (json_int_t)r->valid_documents, "valid_tokens", (json_int_t)r->valid_tokens,
                       "valid_text_bytes", (json_int_t)r->valid_bytes, "empty_documents",
-                      (json_int_t)r->empty_documents, "vocab", (int)r->vocab, "seconds", seconds);
+                      (json_int_t)r->empty_documents, "invalid_records",
+                      (json_int_t)r->invalid_records, "vocab", (int)r->vocab, "seconds", seconds);
         json_dumpf(root, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(root);
@@ -237,9 +253,15 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
     if (r->valid_documents)
         line_print(f->output_prefix, "_valid", r->valid_documents, r->valid_tokens, r->valid_bytes);
     else if (f->valid_fraction > 0)
-        printf("no document fell to %s_valid: there are few, another --seed may choose some\n",
-               f->output_prefix);
+        console_line("no document fell to %s_valid: there are few, another --seed may choose some",
+                     f->output_prefix);
     if (r->empty_documents) printf("%" PRIu64 " empty documents skipped\n", r->empty_documents);
+    if (r->invalid_records)
+        printf("%" PRIu64 " invalid documents skipped, the first: %s\n", r->invalid_records,
+               r->first_invalid.text);
+    if (r->has_special_tokens && !f->add_special_tokens)
+        printf("the tokenizer's post-processor adds special tokens; they were not added "
+               "(--add-special-tokens adds them)\n");
     printf("vocabulary %" PRId32 ", %.1f s\n", r->vocab, seconds);
 }
 
@@ -266,6 +288,8 @@ done:
     free(tokens_by);
     flag_texts_clear(&f.input);
     flag_texts_clear(&f.json_keys);
+    flag_texts_clear(&f.include);
+    flag_texts_clear(&f.exclude);
     return result == OK ? 0 : cmd_fail(e);
 }
 

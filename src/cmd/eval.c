@@ -2,6 +2,7 @@
 // validation set.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "data/tokens.h"
 #include "launch/launch.h"
@@ -27,7 +28,7 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-static void print_result(const request *q, double loss, double positions)
+static status print_result(const request *q, double loss, double positions, err *e)
 {
     double bits =
         q->text_bytes ? loss * (double)q->text_tokens / (double)q->text_bytes / log(2) : NAN;
@@ -40,7 +41,7 @@ static void print_result(const request *q, double loss, double positions)
         if (q->text_bytes) printf("  bits per byte %.4f", bits);
         printf("\n");
     }
-    fflush(stdout);
+    return console_flush(e);
 }
 
 static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
@@ -52,7 +53,7 @@ static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     TRY(trainer_evaluate(s.trainer, q->job->train.eval_batches, &loss, &positions, e));
-    if (rank == 0) print_result(q, loss, positions);
+    if (rank == 0) TRY(print_result(q, loss, positions, e));
 done:
     if (result != OK) session_abort(&s, e);
     session_close(&s);

@@ -1,5 +1,6 @@
 // generate.c -- `trireme generate`: samples text from a model folder, and prints it as it comes.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
 #include "cmd/command.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct request {
     const char *model, *prompt, *prompt_file, *precision;
@@ -145,9 +147,12 @@ typedef struct writer {
 static status print(const writer *w, const text *shown, err *e)
 {
     if (w->json || shown->bytes == 0) return OK;
-    if (fwrite(shown->at, 1, shown->bytes, stdout) == shown->bytes && fflush(stdout) == 0)
-        return OK;
-    return err_errno(e, "stdout: cannot write");
+    // A file or a program gets the bytes that the model chose; on a terminal they must do no harm.
+    if (isatty(STDOUT_FILENO))
+        console_print(shown->at, shown->bytes);
+    else
+        fwrite(shown->at, 1, shown->bytes, stdout);
+    return console_flush(e);
 }
 
 // Moves what may be shown from `shown` to the reader.
@@ -194,31 +199,40 @@ done:
     return result;
 }
 
-// As JSON writes it: a stop string may be a line break.
-static void say_stop(const char *found)
+static void add_reason(const writer *w, reason why, const completion *c, text *line)
 {
-    json_t *word = json_string(found);
-    char *quoted = json_dumps(word, JSON_ENCODE_ANY);
-    fprintf(stderr, "stop string %s\n", quoted ? quoted : "");
-    free(quoted);
-    json_decref(word);
+    json_t *stop;
+    char *quoted;
+    switch (why) {
+    case END_OF_TEXT:
+        text_add(line, "end of text");
+        break;
+    case STOP_STRING: // as JSON writes it: it may be a line break
+        stop = json_string(c->found);
+        quoted = json_dumps(stop, JSON_ENCODE_ANY);
+        text_addf(line, "stop string %s", quoted ? quoted : "");
+        free(quoted);
+        json_decref(stop);
+        break;
+    case MODEL_LENGTH:
+        text_addf(line, "the model takes at most %lld tokens", (long long)w->max_seq);
+        break;
+    case TOKENS:
+        text_addf(line, "--tokens %lld", (long long)w->r->tokens);
+        break;
+    }
 }
 
 static void say_reason(const writer *w, uint64_t number, size_t tokens, reason why,
                        const completion *c)
 {
+    text line = {0};
     if (w->r->quiet || w->json) return;
-    fprintf(stderr, "trireme: ");
-    if (w->r->samples > 1) fprintf(stderr, "sample %llu: ", (unsigned long long)number + 1);
-    fprintf(stderr, "ended after %zu token%s: ", tokens, tokens == 1 ? "" : "s");
-    if (why == END_OF_TEXT)
-        fprintf(stderr, "end of text\n");
-    else if (why == STOP_STRING)
-        say_stop(c->found);
-    else if (why == MODEL_LENGTH)
-        fprintf(stderr, "the model takes at most %lld tokens\n", (long long)w->max_seq);
-    else
-        fprintf(stderr, "--tokens %lld\n", (long long)w->r->tokens);
+    if (w->r->samples > 1) text_addf(&line, "sample %llu: ", (unsigned long long)number + 1);
+    text_addf(&line, "ended after %zu token%s: ", tokens, tokens == 1 ? "" : "s");
+    add_reason(w, why, c, &line);
+    console_say("%s", line.at);
+    text_clear(&line);
 }
 
 static status one_sample(const writer *w, const float *logits, uint64_t number, err *e)
@@ -289,7 +303,7 @@ static status generate(const request *r, json_t *samples, err *e)
     TRY(model_config_read(r->model, &c, e));
     TRY(tokenizer_load(path, &t, e));
     TRY(tokenizer_work_open(t, &work, e));
-    TRY(tokenizer_encode(work, r->prompt, strlen(r->prompt), &ids, &count, e));
+    TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
     if (count == 0) FAIL(E_USAGE, "generate: --prompt: the prompt is empty");
     if ((int64_t)count >= c.max_seq)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
@@ -317,9 +331,10 @@ static status print_json(const char *prompt, json_t *samples, err *e)
     json_object_set_new(j, "prompt", json_string(prompt));
     json_object_set(j, "text", json_object_get(json_array_get(samples, 0), "text"));
     json_object_set(j, "samples", samples);
-    bool fine = json_dumpf(j, stdout, 0) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
+    json_dumpf(j, stdout, 0);
+    putchar('\n');
     json_decref(j);
-    return fine ? OK : err_errno(e, "stdout: cannot write");
+    return console_flush(e);
 }
 
 static int cmd_generate(int argc, char **argv)
@@ -346,6 +361,8 @@ const command command_generate = {
     .run = cmd_generate,
     .usage = "--model DIR --prompt TEXT [flags]",
     .help = "Samples text from a model folder.",
+    .about = "Prints prompt and continuation as tokens come. A line on stderr says why each sample "
+             "ended.",
     .flags = flags,
     .flag_count = FLAGS,
 };

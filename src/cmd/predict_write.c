@@ -2,9 +2,9 @@
 // against the labels where these are classes. Called by predict.c on rank 0. See predict.h.
 #include "cmd/predict.h"
 
+#include "cmd/console.h"
 #include "store/npy.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +31,7 @@ void predict_write_close(predict_writer *w, bool complete)
 static status put(predict_writer *w, const void *bytes, size_t count, err *e)
 {
     if (w->file) return file_write(w->file, bytes, count, e);
-    if (fwrite(bytes, 1, count, stdout) == count) return OK;
-    return err_errno(e, "stdout: cannot write");
+    return fwrite(bytes, 1, count, stdout) == count ? OK : console_flush(e);
 }
 
 status predict_write_head(predict_writer *w, const predict_options *o, const predict_shape *shape,
@@ -184,24 +183,28 @@ done:
 static status print_summary(const predict_writer *w, err *e)
 {
     static const char *const names[] = {"logits", "classes", "vectors"};
-    FILE *to = w->path ? stdout : stderr;
     const double share = (double)w->right / (double)(w->labels ? w->labels : 1);
+    text line = {0};
     if (w->json) {
-        fprintf(to, "{\"samples\":%lld,\"positions\":%lld,\"what\":\"%s\"", (long long)w->written,
-                (long long)w->shape.positions, names[w->o.what]);
+        text_addf(&line, "{\"samples\":%lld,\"positions\":%lld,\"what\":\"%s\"",
+                  (long long)w->written, (long long)w->shape.positions, names[w->o.what]);
         if (w->labels)
-            fprintf(to, ",\"accuracy\":%.17g,\"right\":%llu,\"labels\":%llu", share,
-                    (unsigned long long)w->right, (unsigned long long)w->labels);
-        fprintf(to, "}\n");
+            text_addf(&line, ",\"accuracy\":%.17g,\"right\":%llu,\"labels\":%llu", share,
+                      (unsigned long long)w->right, (unsigned long long)w->labels);
+        text_add(&line, "}");
     } else {
-        fprintf(to, "%lld samples", (long long)w->written);
+        text_addf(&line, "%lld samples", (long long)w->written);
         if (w->labels)
-            fprintf(to, "  accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
-                    (unsigned long long)w->labels);
-        fprintf(to, "\n");
+            text_addf(&line, ", accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
+                      (unsigned long long)w->labels);
     }
-    if (fflush(to) == 0 || to == stderr) return OK;
-    return err_errno(e, "stdout: cannot write");
+    // Where predictions are on stdout, it must not stand among them.
+    if (w->path)
+        console_line("%s", line.at);
+    else
+        console_say("%s", line.at);
+    text_clear(&line);
+    return console_flush(e);
 }
 
 status predict_write_end(predict_writer *w, err *e)
@@ -212,9 +215,8 @@ status predict_write_end(predict_writer *w, err *e)
         w->file = NULL;
         TRY(file_finish(file, e));
         TRY(file_rename(w->beside, w->path, e));
-    } else if (fflush(stdout) != 0) {
-        result = err_errno(e, "stdout: cannot write");
-        goto done;
+    } else {
+        TRY(console_flush(e));
     }
     TRY(print_summary(w, e));
 done:

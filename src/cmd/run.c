@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 #include "data/tokens.h"
 #include "monitor/curve.h"
 
@@ -60,8 +61,8 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     TRY(log_the_start(r, e));
     // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
     const char *note = trainer_note(r->session.trainer);
-    if (s->inputs.fit) fprintf(stderr, "trireme: %s\n", s->inputs.fit);
-    if (note) fprintf(stderr, "trireme: %s\n", note);
+    if (s->inputs.fit) console_say("%s", s->inputs.fit);
+    if (note) console_say("%s", note);
     if (s->resume) progress_note(&r->progress, "goes on from %s", s->resume);
 done:
     return result;

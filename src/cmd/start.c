@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
 
@@ -60,7 +61,7 @@ static void print_warnings(const char *lines)
 {
     while (lines && *lines) {
         size_t length = strcspn(lines, "\n");
-        fprintf(stderr, "trireme: %.*s\n", (int)length, lines);
+        console_say("%.*s", (int)length, lines);
         lines += length + (lines[length] == '\n');
     }
 }

@@ -54,6 +54,7 @@ static int cmd_train(int argc, char **argv)
     start s = {.lock = -1};
     int first_rank = -1;
     s.began = clock_seconds();
+    TRY(launcher_check(e)); // before a folder that all would write into is touched
     TRY(start_open(&s, argc, argv, e));
     launch_options o = {
         .ranks = s.job->launch.ranks, .as_threads = s.job->launch.as_threads, .own_terminal = true};

@@ -3,52 +3,38 @@
 //
 // Called by the starting process (launch/) and once by each rank. Knows nothing of how ranks are
 // started or of any collective.
-#define _GNU_SOURCE // memfd_create, CPU_COUNT
+#define _GNU_SOURCE // CPU_COUNT
 #include "comm/shared.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LEAVER_MS = 500 };
 
-// Address space only: pages are taken when they are written. Shrinks until the limits of the
-// process (ulimit -v, -f) allow it.
+// Address space only: pages are taken when they are written. Shrinks until the limit of the process
+// (ulimit -v) allows it. Anonymous, so that a limit of file size does not count.
 static status arena_map(world *w, err *e)
 {
-    status result = OK;
     const size_t least = (size_t)64 << 20;
     size_t bytes = 4 * (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (bytes < (size_t)16 << 30) bytes = (size_t)16 << 30;
-    struct rlimit file_limit;
-    // Beyond it ftruncate would raise SIGXFSZ.
-    if (getrlimit(RLIMIT_FSIZE, &file_limit) == 0 && bytes > file_limit.rlim_cur)
-        bytes = (size_t)file_limit.rlim_cur & ~(size_t)0xffff;
-    void *at = MAP_FAILED;
-    int fd = memfd_create("trireme", MFD_CLOEXEC);
-    if (fd < 0) {
-        result = err_errno(e, "cannot create shared memory");
-        goto done;
+    for (; bytes >= least; bytes /= 2) {
+        void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED) continue;
+        madvise(at, bytes, MADV_DONTDUMP);
+        w->arena = at;
+        w->arena_bytes = bytes;
+        return OK;
     }
-    while (bytes >= least && at == MAP_FAILED) {
-        if (ftruncate(fd, (off_t)bytes) == 0)
-            at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-        if (at == MAP_FAILED) bytes /= 2;
-    }
-    if (at == MAP_FAILED)
-        FAIL(E_IO, "cannot map %zu MiB of shared memory: see the limits that ulimit -v and -f show",
-             least >> 20);
-    madvise(at, bytes, MADV_DONTDUMP);
-    w->arena = at;
-    w->arena_bytes = bytes;
-done:
-    if (fd >= 0) close(fd);
-    return result;
+    return err_set(e, E_IO,
+                   "cannot map %zu MiB of shared memory: see the limit that ulimit -v shows",
+                   least >> 20);
 }
 
 static int usable_cores(void)

@@ -2,9 +2,8 @@
 // request to stop, and the memory that all of them see. The starting process opens it, starts the
 // ranks (launch/), and each rank attaches.
 //
-// Processes inherit it through fork: the control page is anonymous shared memory and the rest is a
-// memfd mapped at one address everywhere, so nothing ever has a name in /dev/shm and nothing is
-// left behind after any end.
+// Processes inherit it through fork: all of it is anonymous shared memory, mapped at one address
+// everywhere, so nothing ever has a name in /dev/shm and nothing is left behind after any end.
 #ifndef TRIREME_COMM_WORLD_H
 #define TRIREME_COMM_WORLD_H
 
@@ -38,7 +37,8 @@ bool world_lost(world *w, int rank, pid_t pid, int wait_status);
 bool world_failure(const world *w, int *rank, err *out);
 
 // How long a rank waits for another one in a collective or for a message before it takes the run
-// down and names that rank; 0 = for ever. Called by every rank with the same value before its first
+// down and names that rank; 0 = for ever. Time in which the waiting process was stopped does not
+// count. Called by every rank with the same value before its first
 // collective.
 void world_set_watchdog(world *w, int64_t milliseconds);
 

@@ -42,12 +42,24 @@ static void add_model_fields(const job *j, lines *all)
     }
 }
 
+// The value in effect: parallel.no_sync auto follows from policy and mesh.
+static void format_effective(const job *j, const job_key *k, text *out)
+{
+    mesh m;
+    const bool follows =
+        strcmp(k->path, "parallel.no_sync") == 0 && j->parallel.no_sync == NO_SYNC_AUTO;
+    if (follows && job_solve_mesh(j, j->launch.ranks, &m, NULL) == OK)
+        text_add(out, k->words[job_sums_locally(j, &m)]);
+    else
+        value_format(j, k, out);
+}
+
 static void add_row(const job *j, const job_key *k, lines *all)
 {
     const setting *s = settings_of(j->values, k->path);
     text path = {0}, value = {0}, from = {0};
     text_add(&path, k->path);
-    value_format(j, k, &value);
+    format_effective(j, k, &value);
     setting_describe(j->values, s, &from);
     bool can_be_auto = k->special ? strcmp(k->special, "auto") == 0
                                   : k->fallback && strcmp(k->fallback, "auto") == 0;

@@ -18,11 +18,14 @@
 #include "parallel/plan.h"
 
 typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
+// auto: as the policy asks (job_sums_locally).
+typedef enum no_sync_mode { NO_SYNC_FALSE, NO_SYNC_TRUE, NO_SYNC_AUTO } no_sync_mode;
 typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
 
 // What a program that uses the library brings itself. The job must not name it, too.
 typedef struct job_own {
     bool model, train, valid;
+    bool by_calls;     // its keys are set by calls: errors name them without the "--" of a flag
     int64_t positions; // of a sample of its training data; 1 for samples that are not sequences
 } job_own;
 
@@ -71,11 +74,11 @@ typedef struct job {
         int reshard_after_forward; // 0 no, 1 yes, K: to parts among K neighbours
         char *recompute;
         memory_tier tier[TIERED];
-        char *offload_path; // an existing folder where a tier is the file's; NULL: none given
+        char *offload_path; // a folder that the ranks create if needed; NULL: none given
         int64_t offload_block_bytes, offload_depth;
         int64_t bucket_bytes;
         hook_options hook;
-        bool no_sync;
+        no_sync_mode no_sync;
         char *unused_parameters;
     } parallel;
     struct {
@@ -96,6 +99,7 @@ typedef struct job {
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
     bool quiet;
+    text warnings;             // lines for the user about values that have no effect; owned
     struct job_values *values; // private to config/: text, origin and line of every key
 } job;
 
@@ -110,13 +114,18 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
                     err *e);
 void job_close(job *j); // NULL allowed
 // Checks each key of the file (NULL: none) and of the arguments by itself, not against the others:
-// what can be said while a job is still being put together.
+// what can be said while a program is still putting its job together.
 status job_check_settings(const char *path, int argc, char *const *argv, err *e);
 
 // The mesh of `ranks` ranks. dp_shard auto takes what the other axes leave; where nothing is ever
 // sharded on it (ddp) those ranks are replicas instead. E_USAGE names launch.ranks, what the sizes
 // make, and the nearest valid numbers. That of launch.ranks is checked by job_open.
 status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
+
+// Does each rank sum the gradients of its micro-batches before they are reduced, on this mesh? What
+// parallel.no_sync says; auto: yes, but for policies that shard gradients on an axis of several
+// ranks. Gradients in a file can only be reduced once a step, so that auto is yes there.
+bool job_sums_locally(const job *j, const mesh *m);
 
 // The batch rule: global_batch = micro_batch * accumulation * data-parallel ranks. micro_batch
 // auto: the largest divisor of a data-parallel rank's share that is <= micro_limit (0: no limit),

@@ -149,7 +149,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.offload.weights", "Chooses the memory that holds the weights between uses.", KEY_ENUM, AT(parallel.tier[TIERED_WEIGHTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},
     {"parallel.offload.gradients", "Chooses the memory that holds the gradients between uses.", KEY_ENUM, AT(parallel.tier[TIERED_GRADIENTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},
     {"parallel.offload.optimizer", "Chooses the memory that holds the optimizer state between uses.", KEY_ENUM, AT(parallel.tier[TIERED_OPTIMIZER]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},
-    {"parallel.offload.path", "Names the folder for what is offloaded to files.", KEY_PATH, AT(parallel.offload_path), .flags = KEY_MAY_CHANGE | KEY_OPTIONAL},
+    {"parallel.offload.path", "Names the folder for what is offloaded to files; Trireme creates it where it does not exist.", KEY_PATH, AT(parallel.offload_path), .flags = KEY_MAY_CHANGE | KEY_OPTIONAL},
     {"parallel.offload.block_bytes", "Sets the size of one request to a file, a multiple of 4Ki.", KEY_BYTES, .unit = "bytes", AT(parallel.offload_block_bytes), .flags = KEY_MAY_CHANGE, .fallback = "1Mi", .low = 4096, .high = 1 << 30},
     {"parallel.offload.depth", "Sets how many requests to a file are in flight.", KEY_COUNT, .unit = "requests", AT(parallel.offload_depth), .flags = KEY_MAY_CHANGE, .fallback = "8", .low = 1, .high = 1024},
     {"parallel.bucket_bytes", "Sets the size of a gradient bucket, which is reduced at once.", KEY_BYTES, .unit = "bytes", AT(parallel.bucket_bytes), .flags = KEY_MAY_CHANGE, .fallback = "25Mi", FROM(1)},
@@ -160,7 +160,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.hook.error_feedback", "Adds what compression lost in one step to the gradients of the next.", KEY_BOOL, AT(parallel.hook.error_feedback), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, POWERSGD},
     {"parallel.hook.warm_start", "Starts PowerSGD from the factors of the last step.", KEY_BOOL, AT(parallel.hook.warm_start), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, POWERSGD},
     {"parallel.hook.epsilon", "Adds this to the norms with which PowerSGD makes columns orthogonal.", KEY_NUMBER, AT(parallel.hook.epsilon), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0), POWERSGD},
-    {"parallel.no_sync", "Sums the gradients of all micro-batches on each rank before ranks reduce them; false reduces after each micro-batch.", KEY_BOOL, AT(parallel.no_sync), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE},
+    {"parallel.no_sync", "Sums the gradients of all micro-batches on each rank before ranks reduce them; false reduces after each micro-batch; auto is false for zero2 and zero3 and true for other strategies.", KEY_ENUM, AT(parallel.no_sync), .flags = KEY_MAY_CHANGE, .fallback = "auto", WORDS("false", "true", "auto")},
     {"parallel.unused_parameters", "Chooses what happens when a parameter gets no gradient: an error, or a gradient of zero.", KEY_WORD, AT(parallel.unused_parameters), .flags = KEY_MAY_CHANGE, .fallback = "error", WORDS("error", "zero")},
 
     {"memory.budget", "Limits the memory of a rank; auto takes what the device has.", KEY_BYTES, .unit = "bytes", AT(memory.budget), .flags = KEY_MAY_CHANGE, .fallback = "auto", FROM(1), AUTO},

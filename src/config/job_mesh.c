@@ -73,3 +73,10 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e)
     }
     return mesh_make(size, ranks, out, e);
 }
+
+bool job_sums_locally(const job *j, const mesh *m)
+{
+    if (j->parallel.no_sync != NO_SYNC_AUTO) return j->parallel.no_sync == NO_SYNC_TRUE;
+    if (j->parallel.tier[TIERED_GRADIENTS] == TIER_FILE) return true;
+    return !policies_shard_gradients(&j->parallel.dp, m);
+}

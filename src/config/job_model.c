@@ -267,7 +267,46 @@ static bool folder_has(const char *folder, const char *name)
     return has;
 }
 
-static status read_folder(job *j, err *e)
+// A folder on the command line takes the place of the file's family. Sizes beside that must be the
+// folder's, or else the user would train another model than the file says. They are dropped.
+static status check_replaced(job *j, err *e)
+{
+    status result = OK;
+    const model_config *c = &j->model.config;
+    for (int k = 0; k < j->values->models && result == OK; k++) {
+        setting *s = &j->values->model[k];
+        if (!setting_is_given(s) || s->from != ORIGIN_FILE) continue;
+        model_config mine = *c;
+        text found = {0}, there = {0};
+        json_t *value = node_json(s->value);
+        const uint64_t fields = fields_set_by(j, s);
+        if (model_config_set(&mine, s->path + strlen("model."), value, NULL) != OK)
+            text_addf(&there, "has no such field in %s models", family_name(c->family));
+        for (int i = 0; i < FIELDS_COUNT && !there.bytes; i++) {
+            text a = {0}, b = {0};
+            if (fields >> i & 1u) format_field(&mine, i, &a);
+            if (fields >> i & 1u) format_field(c, i, &b);
+            if (a.bytes && strcmp(a.at, b.at) != 0) text_addf(&there, "says %s", b.at);
+            text_clear(&a);
+            text_clear(&b);
+        }
+        node_text(s->value, &found);
+        if (there.bytes) {
+            result = err_set(e, E_USAGE,
+                             "found %.60s, but config.json of --model.path %s; valid: the same, or "
+                             "a job file without it",
+                             found.at, there.at);
+            setting_prefix(j->values, s, e);
+        }
+        setting_drop(s);
+        json_decref(value);
+        text_clear(&found);
+        text_clear(&there);
+    }
+    return result;
+}
+
+static status read_folder(job *j, bool replaces, err *e)
 {
     const setting *path = settings_of(j->values, "model.path");
     const setting *init = settings_of(j->values, "model.init");
@@ -277,6 +316,7 @@ static status read_folder(job *j, err *e)
     status result = OK;
     for (int i = 0; i < j->values->models; i++) {
         if (!setting_is_given(&j->values->model[i])) continue;
+        if (replaces && j->values->model[i].from == ORIGIN_FILE) continue;
         blamed = &j->values->model[i];
         FAIL(E_USAGE, "model.path is given, and its config.json says what the model is; valid: one "
                       "of the two");
@@ -297,22 +337,22 @@ static status read_folder(job *j, err *e)
     j->model.has_weights = weights && strcmp(j->model.init, "random") != 0;
 done:
     if (result != OK) setting_prefix(j->values, blamed, e);
-    return result;
+    return result == OK && replaces ? check_replaced(j, e) : result;
 }
 
-// A folder on the command line replaces the file's family, and the reverse.
-static void let_command_line_choose(job *j, setting *path, setting *family_given)
+// A folder on the command line replaces the file's family (true), and the reverse.
+static bool let_command_line_choose(job *j, setting *path, setting *family_given)
 {
-    job_values *v = j->values;
     if (path->from == ORIGIN_COMMAND_LINE && family_given->from == ORIGIN_FILE) {
         setting_drop(family_given);
-        for (int i = 0; i < v->models; i++)
-            if (v->model[i].from == ORIGIN_FILE) setting_drop(&v->model[i]);
-    } else if (path->from == ORIGIN_FILE && family_given->from == ORIGIN_COMMAND_LINE) {
+        return true;
+    }
+    if (path->from == ORIGIN_FILE && family_given->from == ORIGIN_COMMAND_LINE) {
         setting_drop(path);
         free(j->model.path);
         j->model.path = NULL;
     }
+    return false;
 }
 
 // A program's own model: nothing is left to say about it.
@@ -336,13 +376,13 @@ status job_read_model(job *j, err *e)
     if (j->own.model) return refuse_settings(j, e);
     setting *path = &j->values->rows[key_index("model.path")];
     setting *family_given = &j->values->rows[key_index("model.family")];
-    let_command_line_choose(j, path, family_given);
+    const bool replaces = let_command_line_choose(j, path, family_given);
     if (path->value && family_given->value) {
         err_set(e, E_USAGE, "model.path is given too; valid: one of the two");
         setting_prefix(j->values, family_given, e);
         return E_USAGE;
     }
-    if (path->value) return read_folder(j, e);
+    if (path->value) return read_folder(j, replaces, e);
     if (family_given->value) return read_family(j, e);
     return err_set(
         e, E_USAGE,

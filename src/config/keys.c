@@ -44,6 +44,11 @@ const job_key *key_of_section(const char *path)
     return NULL;
 }
 
+bool key_is_flag(const job_key *k)
+{
+    return k->words && strcmp(k->words[0], "false") == 0;
+}
+
 bool key_applies(const job_key *k, const job *j)
 {
     if (k->schedules && !(k->schedules >> j->lr.name & 1u)) return false;

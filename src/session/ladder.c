@@ -45,7 +45,7 @@ static bool to_full(job *j, int ranks)
 }
 
 // `word` over dp_shard; over dp_replicate, too, where that is all there is. Gradients of several
-// micro-batches stay whole unless each is reduced.
+// micro-batches stay whole unless each is reduced, as auto does.
 static bool to_policy(job *j, int ranks, const char *word)
 {
     mesh m;
@@ -53,7 +53,8 @@ static bool to_policy(job *j, int ranks, const char *word)
     j->parallel.dp.inner = *p;
     if (mesh_of(j, ranks, &m) != OK || mesh_data_ranks(&m) == 1) return false;
     if (m.size[AXIS_DP_SHARD] == 1) j->parallel.dp.outer = *p;
-    if (sums_several(j, &m)) j->parallel.no_sync = false;
+    if (sums_several(j, &m) && j->parallel.no_sync == NO_SYNC_TRUE)
+        j->parallel.no_sync = NO_SYNC_FALSE;
     return true;
 }
 
@@ -99,12 +100,17 @@ static bool to_optimizer_file(job *j, int ranks)
     return to_tier(j, TIERED_OPTIMIZER, TIER_FILE);
 }
 
-// A file cannot be added to by every micro-batch.
+// A file cannot be added to by every micro-batch; auto knows that.
+static void sum_locally(job *j)
+{
+    if (j->parallel.no_sync == NO_SYNC_FALSE) j->parallel.no_sync = NO_SYNC_TRUE;
+}
+
 static bool to_gradients_file(job *j, int ranks)
 {
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
-    if (sums_several(j, &m)) j->parallel.no_sync = true;
+    if (sums_several(j, &m)) sum_locally(j);
     return to_tier(j, TIERED_GRADIENTS, TIER_FILE);
 }
 
@@ -114,8 +120,7 @@ static bool to_weights_file(job *j, int ranks)
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
     if (mesh_data_ranks(&m) > 1) to_zero3(j, ranks);
-    if (sums_several(j, &m) && j->parallel.tier[TIERED_GRADIENTS] == TIER_FILE)
-        j->parallel.no_sync = true;
+    if (sums_several(j, &m) && j->parallel.tier[TIERED_GRADIENTS] == TIER_FILE) sum_locally(j);
     return to_tier(j, TIERED_WEIGHTS, TIER_FILE);
 }
 
@@ -216,6 +221,9 @@ void ladder_print(const job *j, const ladder *l, text *out)
     job_describe_changes(j, &l->changed, &changes);
     text_bytes(size, (double)l->need.total);
     text_addf(out, "%s%s needs %s", changes.at ? changes.at : "as it is",
-              l->wants_path ? " --parallel.offload.path FOLDER" : "", size);
+              !l->wants_path    ? ""
+              : j->own.by_calls ? " parallel.offload.path FOLDER"
+                                : " --parallel.offload.path FOLDER",
+              size);
     text_clear(&changes);
 }

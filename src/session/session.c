@@ -16,7 +16,6 @@ static void set_strategy(const job *j, trainer_options *out)
 {
     bool pipeline = j->parallel.pp > 1;
     out->policies = j->parallel.dp;
-    out->no_sync = j->parallel.no_sync;
     out->reshard = j->parallel.reshard_after_forward;
     out->sequence_parallel = j->parallel.sequence_parallel;
     out->pipeline = pipeline ? j->parallel.schedule : PIPE_1F1B;
@@ -57,6 +56,7 @@ status session_options(const job *j, const inputs *in, int ranks, trainer_option
                              .weights = in->weights};
     set_strategy(j, out);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
+    out->no_sync = job_sums_locally(j, &out->mesh);
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
 done:
     return result;

@@ -61,6 +61,16 @@ static table_row *add_policy(table *t, const char *name, const char *outer, cons
     return r;
 }
 
+// Where sharded gradients are reduced after each micro-batch, the row that sums them first, and the
+// reverse.
+static void add_other_order(table *t, const char *word)
+{
+    const bool sums = t->j->parallel.no_sync == NO_SYNC_TRUE;
+    char name[48];
+    snprintf(name, sizeof name, "%s, no_sync %s", word, sums ? "false" : "true");
+    add_policy(t, name, NULL, word)->changed.parallel.no_sync = sums ? NO_SYNC_FALSE : NO_SYNC_TRUE;
+}
+
 static status add_policies(table *t, err *e)
 {
     status result = OK;
@@ -68,10 +78,7 @@ static status add_policies(table *t, err *e)
     bool several;
     TRY(several_micros(t->j, t->ranks, &several, e));
     for (int i = 0; i < 4; i++) add_policy(t, words[i], NULL, words[i]);
-    if (several && t->j->parallel.no_sync) {
-        add_policy(t, "zero2, no_sync false", NULL, "zero2")->changed.parallel.no_sync = false;
-        add_policy(t, "zero3, no_sync false", NULL, "zero3")->changed.parallel.no_sync = false;
-    }
+    for (int i = 2; several && i < 4; i++) add_other_order(t, words[i]);
     if (t->j->parallel.dp_replicate > 1) {
         add_policy(t, "hybrid zero2", "ddp", "zero2");
         add_policy(t, "hybrid zero3", "ddp", "zero3");

@@ -1,5 +1,6 @@
 // trainer.c -- opens and closes a trainer: traces the model, makes plan and schedules, allocates,
 // fills the weights.
+#include "base/file.h"
 #include "train/state.h"
 
 #include <stdlib.h>
@@ -216,10 +217,31 @@ done:
     return result;
 }
 
+// The folder of the file tier, made if there is none. Rank 0 goes first, because its notes are
+// those that are printed.
+static status make_tier_folder(trainer *t, text *note, err *e)
+{
+    status result = OK;
+    bool files = false;
+    const char *path = t->o.tier_path;
+    for (int k = 0; k < TIERED; k++) files = files || t->plan->o.tier[k] == TIER_FILE;
+    if (!files) return OK;
+    if (t->o.comm->rank == 0 && !file_is_directory(path)) {
+        TRY(file_make_directories(path, e));
+        text_addf(note, "parallel.offload.path: created the folder %s", path);
+    }
+    TRY(comm_barrier(t->o.comm, e));
+    TRY(file_make_directories(path, e)); // of another machine
+done:
+    if (result != OK) err_prefix(e, "parallel.offload.path: ");
+    return result;
+}
+
 static status open_tiers(trainer *t, err *e)
 {
     status result = OK;
     text note = {0};
+    TRY(make_tier_folder(t, &note, e));
     for (int k = 0; k < TIERED; k++) {
         if (t->plan->o.tier[k] == TIER_HOST)
             text_addf(&note, "%s%s on host: on cpu ranks that is the device's own memory",
@@ -276,6 +298,21 @@ done:
     return result;
 }
 
+static status check_unused(const model *m, err *e)
+{
+    status result = OK;
+    text names = {0};
+    const int count = model_unused_params(m, &names);
+    if (count)
+        FAIL(E_USAGE,
+             "%d parameter%s no gradient: %s; valid: parallel.unused_parameters zero, or a loss "
+             "that depends on %s",
+             count, count == 1 ? " gets" : "s get", names.at, count == 1 ? "it" : "them");
+done:
+    text_clear(&names);
+    return result;
+}
+
 status trainer_open(const trainer_options *o, trainer **out, err *e)
 {
     status result = OK;
@@ -285,12 +322,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     mine.rank = o->comm->rank;
     t->o = mine;
     TRY(prepare(t, &mine, e));
-    const char *unused = model_unused_param(t->model);
-    if (unused && !o->zero_unused)
-        FAIL(E_USAGE,
-             "parameter %s is not used: it gets no gradient; parallel.unused_parameters: zero "
-             "allows it",
-             unused);
+    if (!o->zero_unused) TRY(check_unused(t->model, e));
     TRY(open_streams(t, e));
     TRY(open_groups(t, e));
     TRY(open_tiers(t, e));

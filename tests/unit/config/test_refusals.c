@@ -184,16 +184,17 @@ static void a_batch_that_cannot_be_split_gets_the_nearest_that_can(void **state)
     static const refusal all[] = {
         {SMALL "train: {global_batch: 10}", "--launch.ranks|4",
          "job.yaml:3: train.global_batch: found 10, not a multiple of 4 ranks; nearest valid: 8 "
-         "and 12; valid launch.ranks for 10: 1, 2, 5, 10"},
+         "and 12; valid launch.ranks for 10: 1, 2, 5, 10" BATCH_RULE},
         {SMALL, "--launch.ranks|4|--train.global_batch|2",
          "--train.global_batch: found 2, not a multiple of 4 ranks; nearest valid: 4; valid "
-         "launch.ranks for 2: 1, 2"},
+         "launch.ranks for 2: 1, 2" BATCH_RULE},
         {SMALL, "--launch.ranks|4|--train.micro_batch|6",
          "job.yaml: train.global_batch: found 64, not a multiple of 4 ranks x micro_batch 6 = 24; "
-         "nearest valid: 48 and 72; valid train.micro_batch for 64: 1, 2, 4, 8, 16, 32, 64"},
+         "nearest valid: 48 and 72; valid train.micro_batch for 64: 1, 2, 4, 8, 16, 32, "
+         "64" BATCH_RULE},
         {SMALL "train: {global_batch: 12, micro_batch: 2}", "--launch.ranks|4",
          "job.yaml:3: train.global_batch: found 12, not a multiple of 4 ranks x micro_batch 2 = 8; "
-         "nearest valid: 8 and 16; valid launch.ranks for 12: 1, 2, 3, 6"},
+         "nearest valid: 8 and 16; valid launch.ranks for 12: 1, 2, 3, 6" BATCH_RULE},
     };
     CHECK(all);
 }

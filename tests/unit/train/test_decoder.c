@@ -110,6 +110,7 @@ static const family_ops two_family = {
 
 typedef struct drawn {
     const model *m;
+    stream *on;
     param_files files;
 } drawn;
 
@@ -118,11 +119,11 @@ static status draw(void *arg, size_t i, uint64_t offset, void *out, size_t bytes
     const drawn *d = arg;
     (void)e;
     param_init(d->m, d->files.file[i].param, 5, (int64_t)(offset / sizeof(float)),
-               (int64_t)(bytes / sizeof(float)), out);
+               (int64_t)(bytes / sizeof(float)), d->on, out);
     return OK;
 }
 
-static safetensors *two_weights(void)
+static safetensors *two_weights(device *v)
 {
     const model_options o = {.mode = GRAPH_DECODE, .type = F32, .batch = 1, .seq = 1};
     char path[] = "/tmp/trireme-test-XXXXXX";
@@ -132,10 +133,12 @@ static safetensors *two_weights(void)
     close(mkstemp(path));
     CHECK(model_open(&two_family, NULL, &o, &m, e));
     d.m = m;
+    CHECK(v->ops->stream_open(v, STREAM_COMPUTE, &d.on, e));
     param_files_make(m, F32, &d.files);
     CHECK(safetensors_write(path, d.files.info, (size_t)d.files.count, draw, &d, NULL, e));
     CHECK(safetensors_open(path, &s, e));
     unlink(path);
+    v->ops->stream_close(d.on);
     param_files_clear(&d.files);
     model_close(m);
     return s;
@@ -162,9 +165,9 @@ static void test_every_part_of_the_cache_is_found_again(void **state)
 {
     (void)state;
     device *v;
-    safetensors *weights = two_weights();
     float whole[VOCAB], pieces[VOCAB];
     CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
+    safetensors *weights = two_weights(v);
     feed_pieces(v, weights, TOKENS, TOKENS, whole);
     for (int64_t piece = 1; piece < TOKENS; piece++)
         for (int64_t room = TOKENS; room <= TOKENS + 3; room += 3) {
@@ -183,10 +186,10 @@ static void test_a_sequence_goes_on_from_where_it_was_taken_back_to(void **state
     (void)state;
     device *v;
     decoder *d;
-    safetensors *weights = two_weights();
     float first[VOCAB];
     const float *logits;
     CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
+    safetensors *weights = two_weights(v);
     CHECK(decoder_open(v, &two_family, NULL, F32, weights, TOKENS, &d, e));
     CHECK(decoder_feed(d, TEXT, 4, &logits, e));
     CHECK(decoder_feed(d, TEXT + 4, 1, &logits, e));
