@@ -8,8 +8,6 @@
 
 struct job;
 
-#define TRIREME_VERSION "0.1.0"
-
 // Prints "trireme: <text>" to stderr and returns the status's exit code.
 int cmd_fail(const err *e);
 // Prints "trireme: warning: <line>" to stderr for each line; NULL: none.

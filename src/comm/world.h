@@ -9,6 +9,7 @@
 
 #include "comm/comm.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -29,8 +30,8 @@ status world_attach(world *w, int rank, device *d, comm **out, err *e);
 // ms. Rank -1: the starting process, or no rank alone. Returns false when another was first.
 bool world_fail(world *w, int rank, const err *why);
 // The same, by the starting process, for a rank whose process has ended before its work was done;
-// wait_status is waitpid's.
-bool world_lost(world *w, int rank, pid_t pid, int wait_status);
+// wait_status is waitpid's, `why` (NULL: not known) a line that says more.
+bool world_lost(world *w, int rank, pid_t pid, int wait_status, const char *why);
 // The first failure: true and filled (rank and out may be NULL) when there is one. out->code is
 // that of the failing rank; out->text is the whole line: "rank 1: …", "rank 1 (pid 7) was killed by
 // signal 9 (Killed)", or without a rank (*rank -1).
@@ -41,6 +42,22 @@ bool world_failure(const world *w, int *rank, err *out);
 // count. Called by every rank with the same value before its first
 // collective.
 void world_set_watchdog(world *w, int64_t milliseconds);
+
+// What a rank is doing at the moment: the rank writes it, and whoever has waited too long for that
+// rank reads it. `what` means what `describe` makes of it; 0: nothing is known.
+typedef struct activity {
+    _Alignas(64) _Atomic uint64_t what;
+    // Writes a few words, such as "FORWARD micro 0 block 2", into out[room]. Called on any rank.
+    void (*_Atomic describe)(uint64_t what, char *out, size_t room);
+} activity;
+
+activity *world_activity(world *w, int rank); // lives as long as the world
+
+// By the rank itself. One store: cheap enough for every instruction.
+static inline void activity_set(activity *a, uint64_t what)
+{
+    atomic_store_explicit(&a->what, what, memory_order_relaxed);
+}
 
 // A request to stop in good order (Ctrl-C): the ranks read it once a step and agree on the step.
 // Async-signal-safe.

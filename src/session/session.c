@@ -74,6 +74,7 @@ status session_open(const job *j, const inputs *in, world *w, int rank, session 
     TRY(session_options(j, in, out->comm->size, &o, e));
     o.device = out->device;
     o.comm = out->comm;
+    o.activity = world_activity(w, rank);
     TRY(trainer_open(&o, &out->trainer, e));
 done:
     return result;

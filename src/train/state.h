@@ -154,6 +154,15 @@ size_t trainer_weight_bytes(const trainer *t); // of one element
 // traffic.c
 status trainer_count_traffic(trainer *t, err *e); // into the plan
 
+// activity.c
+// *x as one number that is not 0, and its words as schedule_print has them, "REDUCE bucket 3". Of
+// numbers too large for their bits, the largest that fits is left.
+uint64_t activity_pack(const instr *x);
+void activity_describe(uint64_t what, char *out, size_t room);
+void trainer_open_activity(trainer *t);
+// This rank is at *x now; NULL: in no step.
+void trainer_show_activity(trainer *t, const instr *x);
+
 // step.c
 typedef status (*run_fn)(trainer *t, const instr *x, err *e);
 status trainer_run(trainer *t, const schedule *s, const model *m, err *e);

@@ -237,6 +237,18 @@ done:
     return result;
 }
 
+// The names are those of the mesh's axes, as torch.distributed names process groups.
+static void label_groups(trainer *t)
+{
+    for (int a = 0; a < AXES; a++) comm_set_label(t->axis[a], axis_name((axis)a));
+    comm_set_label(t->axis[AXIS_GROUP], "the post-forward group");
+    comm_set_label(t->grads, "pp");
+    comm_set_label(t->tie, "the first and the last stage");
+    comm_set_label(t->data, "dp");
+    comm_set_label(t->agree, "all ranks");
+    comm_set_label(t->o.comm, "all ranks");
+}
+
 static status open_tiers(trainer *t, err *e)
 {
     status result = OK;
@@ -325,6 +337,8 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     if (!o->zero_unused) TRY(check_unused(t->model, e));
     TRY(open_streams(t, e));
     TRY(open_groups(t, e));
+    label_groups(t);
+    trainer_open_activity(t);
     TRY(open_tiers(t, e));
     TRY(trainer_allocate(t, e));
     TRY(open_compressor(t, e));

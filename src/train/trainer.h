@@ -6,6 +6,7 @@
 #define TRIREME_TRAIN_TRAINER_H
 
 #include "comm/comm.h"
+#include "comm/world.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "model/model.h"
@@ -20,8 +21,9 @@ typedef struct trainer trainer;
 // Everything is borrowed until trainer_close, but for `config`.
 typedef struct trainer_options {
     device *device;
-    comm *comm; // all ranks
-    int rank;   // in it; what trainer_plan plans for
+    comm *comm;         // all ranks
+    activity *activity; // of this rank, kept up to date; NULL: nobody reads it
+    int rank;           // in it; what trainer_plan plans for
     const family_ops *family;
     const void *config; // the family's
     mesh mesh;
