@@ -41,9 +41,9 @@ struct trm_builder {
 // ---- A job (job.c)
 
 struct trm_job {
-    char *path;  // NULL: no file
-    char **args; // --key=value
-    int count;
+    char *path;     // NULL: no file
+    job_call *call; // what was said of keys, in order
+    int calls;
     bool has_model, has_train, has_valid;
     own_model model;
     own_data train, valid;
