@@ -127,9 +127,13 @@ static status evaluate(run *r, err *e)
     double loss;
     TRY(trainer_evaluate(r->session.trainer, r->job->train.eval_batches, &loss, NULL, e));
     if (r->rank > 0) return OK;
-    TRY(log_eval(r->log, (int64_t)trainer_steps_done(r->session.trainer), loss, exp(loss), e));
-    progress_note(&r->progress, "step %llu  validation loss %.4f  perplexity %.2f",
-                  (unsigned long long)trainer_steps_done(r->session.trainer), loss, exp(loss));
+    bool text_data = r->start->inputs.valid->shape.input_type == I32; // vectors have no perplexity
+    uint64_t step = trainer_steps_done(r->session.trainer);
+    TRY(log_eval(r->log, (int64_t)step, loss, text_data ? exp(loss) : NAN, e));
+    char perplexity[40] = "";
+    if (text_data) snprintf(perplexity, sizeof perplexity, "  perplexity %.2f", exp(loss));
+    progress_note(&r->progress, "step %llu  validation loss %.4f%s", (unsigned long long)step, loss,
+                  perplexity);
 done:
     return result;
 }

@@ -7,7 +7,6 @@
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
-#include "data/sidecar.h"
 #include "data/tokenizer.h"
 
 #include <errno.h>
@@ -100,8 +99,6 @@ done:
 static status find_tokenizer(start *s, tokenizer **made, err *e)
 {
     status result = OK;
-    sidecar side = {0};
-    bool found = false;
     const job *j = s->job;
     char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
     *made = NULL;
@@ -109,14 +106,10 @@ static status find_tokenizer(start *s, tokenizer **made, err *e)
         s->inputs.tokenizer_folder = text_copy(j->model.path);
         goto done;
     }
-    if (s->inputs.train->shape.input_type != I32 || strcmp(j->data.train[0].path, "mock") == 0)
-        goto done;
-    TRY(sidecar_read(j->data.train[0].path, &side, &found, e));
-    if (!found || !side.tokenizer || !file_exists(side.tokenizer)) goto done;
-    TRY(tokenizer_load(side.tokenizer, made, e));
+    if (!s->inputs.data_tokenizer) goto done;
+    TRY(tokenizer_load(s->inputs.data_tokenizer, made, e));
     s->inputs.tokenizer_folder = file_join(j->train.out, "tokenizer");
 done:
-    sidecar_clear(&side);
     free(own);
     return result;
 }
@@ -157,6 +150,7 @@ status start_open(start *s, int argc, char **argv, err *e)
     bool goes_on;
     TRY(cmd_open_job(argc, argv, &s->job, e));
     TRY(inputs_open(s->job, &s->inputs, e));
+    cmd_warn(s->inputs.warnings.at);
     if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
     TRY(check_directory(s, &goes_on, e));
     TRY(find_checkpoint(s, goes_on, e));

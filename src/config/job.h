@@ -44,6 +44,7 @@ typedef struct job {
         char *init;          // auto | random | checkpoint
         model_config config; // resolved: from path/config.json, or the family's keys; not used when
                              // the model is the program's own
+        bool eos_of_data;    // config.eos is what ends the documents of data.train
         bool has_weights;    // path holds safetensors and init does not say random
     } model;
     struct {
@@ -51,6 +52,7 @@ typedef struct job {
         size_t trains, valids;
         int64_t seq_len;
         sample_order order;
+        bool allow_tokenizer_mismatch;
         uint64_t mock_samples; // how many samples `mock` has
     } data;
     struct {
@@ -143,6 +145,10 @@ bool job_sums_locally(const job *j, const mesh *m);
 status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
 // steps from epochs or tokens, once the number of samples is known; fills lr.total_steps.
 status job_resolve_steps(job *j, uint64_t samples, err *e);
+
+// The id that ends the documents of data.train becomes the end token of a model that is given by
+// its family, unless the job names one itself.
+void job_set_end_token(job *j, int64_t id);
 
 // `changed` is a plain copy of j with other values in some keys. What differs, as arguments:
 // "--train.micro_batch 2 --parallel.dp zero2"; nothing where nothing does.

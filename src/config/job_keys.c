@@ -75,6 +75,7 @@ const job_key JOB_KEYS[] = {
     {"data.train", "Names the training data: token shards PREFIX.bin and PREFIX.idx, a *.safetensors file (mlp), mock for random tokens, or a list of {path, weight}.", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "Names the validation data, in the same forms as data.train.", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
     {"data.seq_len", "Sets the length of a training sequence, at most model.max_seq.", KEY_COUNT, .unit = "tokens", AT(data.seq_len), .fallback = "1024", .low = 1, .high = 1 << 24},
+    {"data.tokenizer_mismatch", "Says what happens when shards were made with another tokenizer than each other or than the model has.", KEY_BOOL, AT(data.allow_tokenizer_mismatch), .flags = KEY_MAY_CHANGE, .fallback = "error", WORDS("error", "allow")},
     {"data.order", "Chooses the order of samples: shuffled by seed and epoch, sequential as stored, or that of PyTorch's DistributedSampler.", KEY_ENUM, AT(data.order), .fallback = "shuffle", WORDS("shuffle", "sequential", "torch")},
 
     {"train.steps", "Trains for this many optimizer steps; give one of train.steps, train.epochs and train.tokens.", KEY_COUNT, .unit = "optimizer steps", AT(train.steps), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE, .low = 1, .high = 1e15},

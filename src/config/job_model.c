@@ -184,9 +184,26 @@ bool model_field_at(const job *j, int index, const char **name, text *value, tex
             said = &j->values->model[k];
     if (said)
         setting_describe(j->values, said, from);
+    else if (FIELDS[i].type == FIELD_EOS && j->model.eos_of_data)
+        text_add(from, "data.train");
     else
         text_add(from, j->model.path ? "config.json" : "default");
     return true;
+}
+
+void job_set_end_token(job *j, int64_t id)
+{
+    int eos = 0;
+    while (FIELDS[eos].type != FIELD_EOS) eos++;
+    if (j->own.model || j->model.path || !(FIELDS[eos].families >> j->model.config.family & 1u) ||
+        id >= j->model.config.vocab)
+        return;
+    for (int k = 0; k < j->values->models; k++)
+        if (setting_is_given(&j->values->model[k]) &&
+            (fields_set_by(j, &j->values->model[k]) >> eos & 1u))
+            return;
+    j->model.config.eos = id;
+    j->model.eos_of_data = true;
 }
 
 // One name for a field and HuggingFace's name for the same in one file: which one is meant?

@@ -25,6 +25,8 @@ typedef struct inputs {
     safetensors *weights;   // NULL when they are drawn
     bool predicts;          // as own_inputs says
     char *tokenizer_folder; // whose tokenizer files a checkpoint copies; NULL for none
+    char *data_tokenizer;   // tokenizer.json that data.train was made with; NULL: not known
+    text warnings;          // of the data, a line each
     char *fit;              // what memory.fit changed, in one line to be said aloud; NULL: nothing
 } inputs;
 
