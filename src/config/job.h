@@ -132,6 +132,10 @@ status job_check_settings(const char *path, const job_call *call, err *e);
 // make, and the nearest valid numbers. That of launch.ranks is checked by job_open.
 status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
 
+// Can this machine start launch.ranks ranks? A mesh to be planned may have more (MESH_RANKS).
+// E_USAGE.
+status job_check_local(const job *j, err *e);
+
 // Does each rank sum the gradients of its micro-batches before they are reduced, on this mesh? What
 // parallel.no_sync says; auto: yes, but for policies that shard gradients on an axis of several
 // ranks. Gradients in a file can only be reduced once a step, so that auto is yes there.

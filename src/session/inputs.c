@@ -85,7 +85,7 @@ done:
     return result;
 }
 
-status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
+static status open_ready(job *j, const own_inputs *own, inputs *out, err *e)
 {
     status result = OK;
     const bool choose = j->train.micro_batch == 0;
@@ -95,6 +95,21 @@ status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
 done:
     if (result != OK) inputs_close(out);
     return result;
+}
+
+status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
+{
+    status result = OK;
+    *out = (inputs){.family = NULL};
+    TRY(job_check_local(j, e));
+    TRY(open_ready(j, own, out, e));
+done:
+    return result;
+}
+
+status inputs_open_to_explain(job *j, inputs *out, err *e)
+{
+    return open_ready(j, &(own_inputs){.family = NULL}, out, e);
 }
 
 status inputs_open_to_plan(job *j, inputs *out, err *e)

@@ -37,6 +37,8 @@ status inputs_open(job *j, inputs *out, err *e);
 // The same where the program brings its model or its data. Every id that its data give is checked
 // against the model's tables when it is read.
 status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e);
+// The same as inputs_open for a job that need not run here: of any number of ranks.
+status inputs_open_to_explain(job *j, inputs *out, err *e);
 // The same for who only wants to know what the job would need: it may be far too large.
 status inputs_open_to_plan(job *j, inputs *out, err *e);
 void inputs_close(inputs *in);
