@@ -228,7 +228,8 @@ typedef trm_status (*trm_rank_main)(trm_trainer *t, void *arg, trm_error *error)
 
 // Checks the whole job, its data, model and memory; then starts launch.ranks ranks, opens a trainer
 // on each (equal weights everywhere) and calls fn with it; returns when all ranks have
-// ended. The error is the first failing rank's: "rank 1: …". May be called again.
+// ended. The error is the first failing rank's: "rank 1: …". May be called again. From its first
+// step or checkpoint on a run writes train.out/log.jsonl, the log that `trireme train` writes.
 //
 // Ranks that are processes (the default) are forked from the caller: they see `arg` as it is now,
 // and nothing that they write in memory comes back. It is TRM_USAGE when the process has other
