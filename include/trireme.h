@@ -8,8 +8,11 @@
 // alone is marked *Collective*: every rank calls it, in the same order, with the same arguments.
 //
 // Functions that can fail return a trm_status and fill a trm_error (NULL allowed) when they do.
-// They print nothing and never end the process. A NULL handle is a mistake that is not caught.
-// Handles are used by one thread at a time, which is the one that opened them.
+// They print nothing and never end the process, and change none of its signal handlers: a program
+// that limits the size of files ignores SIGXFSZ, so that a write fails instead; and a data file
+// that another program cuts off while it is in use raises SIGBUS in ranks that are threads (ranks
+// that are processes end, and the error of trm_run names the file). A NULL handle is a mistake that
+// is not caught. Handles are used by one thread at a time, which is the one that opened them.
 #ifndef TRIREME_H
 #define TRIREME_H
 
@@ -228,8 +231,10 @@ typedef trm_status (*trm_rank_main)(trm_trainer *t, void *arg, trm_error *error)
 
 // Checks the whole job, its data, model and memory; then starts launch.ranks ranks, opens a trainer
 // on each (equal weights everywhere) and calls fn with it; returns when all ranks have
-// ended. The error is the first failing rank's: "rank 1: …". May be called again. From its first
-// step or checkpoint on a run writes train.out/log.jsonl, the log that `trireme train` writes.
+// ended. The error is the first failing rank's: "rank 1: …". May be called again. TRM_USAGE when
+// the environment says that another launcher (torchrun, mpirun, srun) has started several
+// processes. From its first step or checkpoint on a run writes train.out/log.jsonl, the log that
+// `trireme train` writes.
 //
 // Ranks that are processes (the default) are forked from the caller: they see `arg` as it is now,
 // and nothing that they write in memory comes back. It is TRM_USAGE when the process has other
@@ -298,10 +303,14 @@ TRM_API trm_status trm_trainer_predict(trm_trainer *t, trm_prediction what, bool
 
 // Writes checkpoint train.out/checkpoints/step-NNNNNNNN, a HuggingFace folder that
 // checkpoints/latest then names; durable and complete, or not there at all. train.keep applies.
-// *Collective over all ranks.*
+// What an earlier run left in train.out is kept beside (log-1.jsonl, checkpoints-1, …) when the
+// first checkpoint is written of a run that did not resume from there. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_save(trm_trainer *t, trm_error *error);
-// Goes on from a checkpoint, bit for bit: weights, optimizer, step, data. folder NULL: the newest
-// valid one of train.out; without any, nothing happens. *Collective over all ranks.*
+// Goes on from a checkpoint, bit for bit: weights, optimizer, step, data. `folder` is a checkpoint,
+// or the folder of a run, of which it is the newest valid one; NULL: train.out, and without any
+// checkpoint there nothing happens. TRM_USAGE names the folder and the keys when it was saved by
+// another model, optimizer, precision, seed, batch or sequence length. After an older checkpoint of
+// train.out the first step moves all later ones to checkpoints-1. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_resume(trm_trainer *t, const char *folder, trm_error *error);
 
 // A tensor of the model under its name in model.safetensors.

@@ -81,13 +81,16 @@ struct trm_trainer {
     int rank;
     session session;
     param_files files; // the model's tensors
+    char *from;        // rank 0: the checkpoint of train.out that was resumed from, or NULL
+    bool owns_folder;  // rank 0: what an earlier run left in train.out is out of this one's way
     run_log log;
     bool stopped; // all ranks have agreed to, or no rank has data any more
 };
 
 // ---- The log (log.c). Failures are of the file.
 
-// Opens the log with its start event, once: before the first step and the first checkpoint.
+// Called before every step and checkpoint. The first one after the trainer's opening or its
+// resuming makes train.out this run's and begins the log, with its start event.
 status api_log_open(trm_trainer *t, err *e);
 status api_log_step(trm_trainer *t, const step_result *s, err *e);
 status api_log_eval(trm_trainer *t, double loss, err *e);

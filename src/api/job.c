@@ -63,7 +63,7 @@ static status set(trm_job *j, const char *key, const char *to, err *e)
     if (!key || !to)
         return err_set(e, E_USAGE, "%s: a key and a value are needed", key ? key : "NULL");
     // Those of the command line that are no keys.
-    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0)
+    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
         return err_set(e, E_USAGE, "%s: a flag of `trireme train`, not a key", key);
     text_addf(&arg, "--%s=%s", key, to);
     return add_call(j, false, arg.at, e);

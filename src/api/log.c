@@ -5,18 +5,32 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "session/folder.h"
 #include "session/record.h"
 
 #include <stdlib.h>
 
 static status open_file(const job *j, log_file **out, err *e)
 {
-    status result = OK;
     char *path = file_join(j->train.out, "log.jsonl");
-    TRY(file_make_directories(j->train.out, e));
-    TRY(log_open(path, true, out, e));
-done:
+    const status result = log_open(path, out, e);
     free(path);
+    return result;
+}
+
+// Before this run changes train.out: the history in it goes on from where the run did, or an
+// earlier run is kept beside.
+static status own_folder(trm_trainer *t, err *e)
+{
+    status result = OK;
+    const char *out = t->ready->job->train.out;
+    api_log_close(t); // it may be kept beside, too
+    if (t->from)
+        TRY(folder_go_on(out, t->from, NULL, e));
+    else
+        TRY(folder_begin(out, false, NULL, e));
+    t->owns_folder = true;
+done:
     return result;
 }
 
@@ -24,13 +38,15 @@ status api_log_open(trm_trainer *t, err *e)
 {
     status result = OK;
     const ready *r = t->ready;
-    if (t->rank > 0 || t->log.file) return OK;
+    if (t->rank > 0 || t->owns_folder) return OK;
+    TRY(own_folder(t, e));
     TRY(open_file(r->job, &t->log.file, e));
     *t->log.is_open = true;
     TRY(session_log_start(&t->session, r->job, &r->inputs, TRIREME_VERSION, t->log.resumed,
                           t->log.file, e));
     if (t->log.has_eval)
         TRY(session_log_eval(&t->session, &r->inputs, t->log.eval_loss, t->log.file, e));
+    t->log.has_eval = false;
 done:
     return result;
 }
@@ -44,9 +60,9 @@ status api_log_step(trm_trainer *t, const step_result *s, err *e)
 
 status api_log_eval(trm_trainer *t, double loss, err *e)
 {
-    t->log.has_eval = true;
+    t->log.has_eval = !t->log.file || !t->owns_folder;
     t->log.eval_loss = loss;
-    if (!t->log.file) return OK;
+    if (t->log.has_eval) return OK;
     return session_log_eval(&t->session, &t->ready->inputs, loss, t->log.file, e);
 }
 

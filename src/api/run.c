@@ -36,6 +36,7 @@ done:
     api_log_close(&t);
     if (result != OK && result != E_INTERRUPTED) session_abort(&t.session, e);
     param_files_clear(&t.files);
+    free(t.from);
     session_close(&t.session);
     return result;
 }
@@ -193,14 +194,30 @@ trm_status trm_trainer_save(trm_trainer *t, trm_error *error)
 static status resume(trm_trainer *t, const char *folder, err *e)
 {
     status result = OK;
-    char *newest = NULL;
+    char *found = NULL;
+    uint64_t step;
+    const ready *r = t->ready;
+    const char *out = r->job->train.out;
+    if (folder)
+        TRY(ckpt_locate(folder, &found, NULL, e));
+    else
+        TRY(ckpt_newest(out, &found, NULL, e));
+    if (!found) goto done;
     // One rank reads all bytes of a folder that is named; what it finds ends the run for all.
-    if (folder && t->rank == 0) TRY(ckpt_verify(folder, e));
-    if (!folder) TRY(ckpt_newest(t->ready->job->train.out, &newest, NULL, e));
-    if (folder || newest) TRY(trainer_resume(t->session.trainer, folder ? folder : newest, e));
-    if (folder || newest) t->log.resumed = (int64_t)trainer_steps_done(t->session.trainer);
+    if (folder && t->rank == 0) TRY(ckpt_verify(found, e));
+    TRY(session_check_resume(r->job, &r->inputs, t->config_json, found, &step, e));
+    TRY(trainer_resume(t->session.trainer, found, e));
+    t->log.resumed = (int64_t)step;
+    t->log.has_eval = false;
+    if (t->rank > 0) goto done;
+    free(t->from);
+    t->from = NULL;
+    t->owns_folder = false;
+    if (!ckpt_is_of(out, found)) goto done;
+    t->from = found;
+    found = NULL;
 done:
-    free(newest);
+    free(found);
     return result;
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
 #include "data/tokens.h"
@@ -150,10 +151,13 @@ static void facts_print(const tokens *t, uint64_t text_size)
 
 static void sidecar_print(const sidecar *s)
 {
-    printf("tokenizer   %s%s, vocabulary %" PRId32, s->tokenizer ? s->tokenizer : "not recorded",
-           s->tokenizer && !file_exists(s->tokenizer) ? " (missing)" : "", s->vocab);
-    if (s->tokenizer_hash) printf(", hash %016" PRIx64, s->tokenizer_hash);
-    putchar('\n');
+    text hash = {0};
+    if (s->tokenizer_hash) text_addf(&hash, ", hash %016" PRIx64, s->tokenizer_hash);
+    console_line("tokenizer   %s%s, vocabulary %" PRId32 "%s",
+                 s->tokenizer ? s->tokenizer : "not recorded",
+                 s->tokenizer && !file_exists(s->tokenizer) ? " (missing)" : "", s->vocab,
+                 hash.at ? hash.at : "");
+    text_clear(&hash);
     if (s->append_eod && s->eod >= 0)
         printf("end         every document ends with id %" PRId32 "\n", s->eod);
     if (s->add_special_tokens) puts("special     the tokenizer's special tokens were added");

@@ -268,8 +268,8 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
                      f->output_prefix);
     if (r->empty_documents) printf("%" PRIu64 " empty documents skipped\n", r->empty_documents);
     if (r->invalid_records)
-        printf("%" PRIu64 " invalid documents skipped, the first: %s\n", r->invalid_records,
-               r->first_invalid.text);
+        console_line("%" PRIu64 " invalid documents skipped, the first: %s", r->invalid_records,
+                     r->first_invalid.text);
     if (r->has_special_tokens && !f->add_special_tokens)
         printf("the tokenizer's post-processor adds special tokens; they were not added "
                "(--add-special-tokens adds them)\n");

@@ -5,6 +5,7 @@
 #include "cmd/command.h"
 
 #include "base/file.h"
+#include "base/text.h"
 #include "launch/launch.h"
 
 #include <stdio.h>
@@ -62,7 +63,8 @@ static status choose(const char *name, const char *given, const char *const *wor
         *out = i;
         goto done;
     }
-    if (given) FAIL(E_USAGE, "predict: %s: found '%.200s'; valid: %s", name, given, valid.at);
+    if (given)
+        FAIL(E_USAGE, "predict: %s: found '%.*s'; valid: %s", name, TEXT_CUT(given, 200), valid.at);
 done:
     text_clear(&valid);
     return result;

@@ -2,6 +2,7 @@
 // against the labels where these are classes. Called by predict.c on rank 0. See predict.h.
 #include "cmd/predict.h"
 
+#include "base/text.h"
 #include "cmd/console.h"
 #include "store/npy.h"
 

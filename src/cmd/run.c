@@ -25,14 +25,14 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     r->saved_step = s->resume_step;
     r->has_saved = s->resume != NULL;
     if (rank > 0) return OK;
-    TRY(log_open(s->log_path, s->resume != NULL, &r->log, e));
+    TRY(log_open(s->log_path, &r->log, e));
     TRY(session_log_start(&r->session, s->job, &s->inputs, TRIREME_VERSION,
                           s->resume ? (int64_t)s->resume_step : -1, r->log, e));
     // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
     const char *note = trainer_note(r->session.trainer);
     if (s->inputs.fit) console_say("%s", s->inputs.fit);
     if (note) console_say("%s", note);
-    if (s->resume) progress_note(&r->progress, "goes on from %s", s->resume);
+    if (s->resume) progress_note(&r->progress, "resuming from %s", s->resume);
 done:
     return result;
 }
@@ -51,6 +51,7 @@ status run_report_step(run *r, const step_result *s, err *e)
         trainer_steps_done(r->session.trainer) == r->start->resume_step + RATE_AT_STEP)
         r->matmul_rate = device_matmul_rate(r->session.device, r->job->train.precision, 0.05);
     if (r->rank > 0) return OK;
+    TRY(start_check_folder(r->start, e));
     monitor_step m = session_step(r->job, &r->start->inputs, s);
     m.share = (float)share_of_rate(r, s);
     TRY(log_step(r->log, &m, e));

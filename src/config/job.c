@@ -118,13 +118,12 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
 static status read_calls(job *j, const job_call *call, int calls, err *e)
 {
     status result = OK;
-    const char *resume = NULL;
-    bool quiet = false;
+    setting_flags flags = {.resume = NULL};
     for (int i = 0; i < calls; i++)
         if (call[i].is_yaml)
             TRY(settings_read_yaml(j->values, call[i].text, e));
         else
-            TRY(settings_read_args(j->values, 1, &call[i].text, &resume, &quiet, e));
+            TRY(settings_read_args(j->values, 1, &call[i].text, &flags, e));
 done:
     return result;
 }
@@ -134,15 +133,17 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
 {
     status result = OK;
     job *j = NULL;
-    const char *resume = NULL;
+    setting_flags flags = {.resume = NULL};
     TRY(job_start(path, own, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
-    TRY(settings_read_args(j->values, argc, argv, &resume, &j->quiet, e));
+    TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(read_calls(j, own->call, own->calls, e));
     TRY(set_all(j, e));
     TRY(job_read_model(j, e));
     TRY(job_check(j, e));
-    set_resume(j, resume);
+    set_resume(j, flags.resume);
+    j->quiet = flags.quiet;
+    j->overwrite = flags.overwrite;
     *out = j;
     j = NULL;
 done:

@@ -43,6 +43,13 @@ status inputs_open_to_explain(job *j, inputs *out, err *e);
 status inputs_open_to_plan(job *j, inputs *out, err *e);
 void inputs_close(inputs *in);
 
+// May a run of this job go on from the checkpoint `folder`, which has been verified? Its model,
+// optimizer, precision, seed, batch and sequence length must be the job's. `config_json`: of a
+// program's own model, else NULL. *step: finished steps. E_USAGE names the folder and the keys that
+// differ.
+status session_check_resume(const job *j, const inputs *in, const char *config_json,
+                            const char *folder, uint64_t *step, err *e);
+
 // The trainer's options for this job, without device and communicator: enough for trainer_plan.
 status session_options(const job *j, const inputs *in, int ranks, trainer_options *out, err *e);
 

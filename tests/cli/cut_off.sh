@@ -32,6 +32,14 @@ start --launch.as threads
 end "^trireme: [^ ]*/toy.bin$cut_off"
 cp toy.kept toy.bin
 
+# Within its last page a file reads as zeros where it was cut off: noticed as well, and not trained on.
+for as in processes threads; do
+    start --launch.as $as
+    truncate -s -2 toy.bin
+    end '^trireme: rank [01]: [^ ]*/toy.bin: the file was cut off while it was in use: [0-9]+ of its [0-9]+ bytes are left$'
+    cp toy.kept toy.bin
+done
+
 # Also under a name with a line break, and of a safetensors file.
 make_job 'family: mlp, features: 4, hidden: 8, layers: 1, classes: 3'
 sed -i 's/, *seq_len: 16//; s/train: toy, valid: toy_valid/train: points.safetensors/' job.yaml
@@ -39,6 +47,10 @@ make_points
 start
 : >points.safetensors
 end "^trireme: rank [01] .*: [^ ]*/points.safetensors$cut_off"
+make_points
+start --launch.as threads
+truncate -s -2 points.safetensors
+end '^trireme: rank [01]: [^ ]*/points.safetensors: the file was cut off'
 make_points 'odd
 name.safetensors'
 start --data.train 'odd

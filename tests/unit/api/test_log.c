@@ -99,6 +99,21 @@ static void a_resumed_run_goes_on_in_its_log(void **state)
     free(log);
 }
 
+static void a_new_run_keeps_the_earlier_log_beside(void **state)
+{
+    (void)state;
+    free(run("threads", "twice", "2", (plan_of_test){.save = true}, TRM_OK));
+    char *log = run("threads", "twice", "1", (plan_of_test){.save = false}, TRM_OK), *at = log;
+    EXPECT(at, "start", "\"steps\":1");
+    EXPECT(at, "step", "\"step\":1,");
+    EXPECT(at, "end", "\"reason\":\"done\"");
+    assert_string_equal(at, "");
+    free(log);
+    assert_int_equal(file_read("twice/log-1.jsonl", &log, NULL, NULL), OK);
+    assert_non_null(strstr(log, "\"event\":\"save\""));
+    free(log);
+}
+
 static void how_a_run_ended_is_logged(void **state)
 {
     (void)state;
@@ -141,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_those_of_the_program),
         cmocka_unit_test(a_resumed_run_goes_on_in_its_log),
+        cmocka_unit_test(a_new_run_keeps_the_earlier_log_beside),
         cmocka_unit_test(how_a_run_ended_is_logged),
         cmocka_unit_test(the_log_begins_with_the_first_step),
     };
