@@ -11,7 +11,7 @@ mutant_tests() {
     src/ckpt/*) echo '^unit/ckpt' ;;
     *) echo "^unit/$(echo "$1" | cut -d / -f 2)" ;;
     esac
-    echo '^(unit/(train|parallel|session|api)|equiv/test_(late|memory|traffic|equiv_controls))'
+    echo '^(unit/(train|parallel|session|api/test_)|equiv/test_(late|memory|traffic|equiv_controls))'
     echo '^(equiv/test_(equiv|equiv_late|reshard)$|cli/(equal|resume|reshard|outputs|explain|plan|kill|nonfinite|offload)$)'
 }
 

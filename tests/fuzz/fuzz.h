@@ -31,7 +31,8 @@ void fuzz_end(void); // removes the scratch folder
 const char *fuzz_path(const char *name);
 void fuzz_put(const char *name, const void *bytes, size_t count); // writes that file
 
-// The error of a refused input is one line of text and a fault of the input or of the system.
+// The error of a refused input has a text and is a fault of the input or of the system. What it
+// repeats of the input is escaped where it is printed, not here.
 void fuzz_refused(status s, const err *e);
 
 // Ends the program as a crash would, after a line that says what does not hold.
