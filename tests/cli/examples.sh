@@ -3,7 +3,6 @@
 # bits, or within 1e-5 where sums have another order: with tensor parallelism.
 . "${0%/*}/lib.sh" "$1"
 examples=${0%/*}/../../examples
-mkdir nvme
 
 # What plain data parallelism gives on 4, 2 and 1 ranks; the last with one micro-batch.
 ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp4
