@@ -80,10 +80,12 @@ trm_status trm_decoder_sample(trm_decoder *d, double temperature, int64_t top_k,
 {
     err e = {.code = OK};
     status result;
+    const sample_options o = {
+        .temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = seed};
     if (!d->logits)
         result = err_set(&e, E_USAGE, "trm_decoder_sample: nothing was fed to go on from");
     else
-        result = sample_token(d->logits, decoder_vocab(d->inner), temperature, top_k, top_p, seed,
+        result = sample_token(d->logits, decoder_vocab(d->inner), &o,
                               (uint64_t)decoder_position(d->inner), id, &e);
     return api_give(result, &e, error);
 }
@@ -95,7 +97,7 @@ int64_t trm_decoder_vocab(const trm_decoder *d)
 
 void trm_decoder_rewind(trm_decoder *d)
 {
-    decoder_rewind(d->inner);
+    decoder_rewind(d->inner, 0);
     d->logits = NULL;
 }
 

@@ -4,6 +4,7 @@
 #include "api/api.h"
 
 #include "base/file.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,8 @@ trm_status trm_job_use_data(trm_job *j, trm_part part, const trm_dataset *data, 
 static status check_json(const char *config_json, err *e)
 {
     json_error_t problem;
-    json_t *parsed = json_loads(config_json, JSON_REJECT_DUPLICATES, &problem);
+    json_t *parsed =
+        json_load_python(config_json, strlen(config_json), JSON_REJECT_DUPLICATES, &problem);
     bool fine = json_is_object(parsed);
     json_decref(parsed);
     if (fine) return OK;
@@ -129,14 +131,16 @@ static void find_tokenizer(ready *r)
 status job_ready(trm_job *j, ready *out, err *e)
 {
     status result = OK;
-    const job_own own = {.model = j->has_model,
+    const job_own own = {.by_calls = true,
+                         .model = j->has_model,
                          .train = j->has_train,
                          .valid = j->has_valid,
                          .positions = j->train.of.positions};
     const own_inputs in = {.family = j->has_model ? &j->model.ops : NULL,
                            .config = &j->model,
                            .train = j->has_train ? &j->train.base : NULL,
-                           .valid = j->has_valid ? &j->valid.base : NULL};
+                           .valid = j->has_valid ? &j->valid.base : NULL,
+                           .predicts = true};
     *out = (ready){.job = NULL};
     TRY(job_open_own(j->path, j->count, j->args, &own, &out->job, e));
     TRY(inputs_open_own(out->job, &in, &out->inputs, e));

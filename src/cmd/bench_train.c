@@ -1,6 +1,8 @@
 // bench_train.c -- `trireme bench train`: speed and memory of whole steps on random tokens, with
 // the numbers that a comparison needs. Writes nothing to disk.
 #include "cmd/cmd.h"
+#include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
 #include "base/proc.h"
@@ -12,21 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: trireme bench train [JOB.yaml] [--key value ...] [--json]\n"
-    "\n"
-    "Runs train.steps steps of the job (default 10, after 2 that are not counted) on its data, or "
-    "on random tokens, and prints\n"
-    "the median step, tokens per second, memory per rank against the plan, and the share of the "
-    "time that the step's matrix\n"
-    "products alone would take at the measured rate. Every key of the job file is a flag.\n\n";
-
 enum { WARM_UP = 2 };
 
 // What one rank measured.
 typedef struct figures {
     double step_s, first_step_s, flops, rate;
-    uint64_t plan_bytes, device_bytes, params;
+    uint64_t plan_bytes, runtime_bytes, device_bytes, params;
     double update_s;     // of a step: the update and what it moves
     tier_counters tiers; // of a step, this rank's
 } figures;
@@ -37,6 +30,11 @@ typedef struct request {
     bool json;
     double began;
 } request;
+
+static const flag flags[] = {
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints one JSON object."},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
 
 static int compare(const void *a, const void *b)
 {
@@ -53,29 +51,30 @@ static void print_figures(const request *q, const figures *f, uint64_t pss, uint
         printf("{\"tokens_per_s\":%.6g,\"step_ms_median\":%.6g,\"matmul_share\":%.4f,\"matmul_"
                "flops_per_s\":%.6g,"
                "\"pss_bytes_per_rank\":%llu,\"peak_bytes_per_rank\":%llu,\"plan_bytes_per_rank\":%"
-               "llu,\"device_bytes_per_rank\":%llu,"
+               "llu,\"runtime_bytes_per_rank\":%llu,\"device_bytes_per_rank\":%llu,"
                "\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d,\"update_ms\":%.6g,\"tier\":{"
                "\"bytes_read\":%llu,\"bytes_written\":%llu,\"waited_ms\":%.6g,\"moving_ms\":%.6g,"
                "\"cpu_ms\":%.6g}}\n",
                per_step / f->step_s, f->step_s * 1e3, share, f->rate, (unsigned long long)pss,
                (unsigned long long)peak, (unsigned long long)f->plan_bytes,
-               (unsigned long long)f->device_bytes, f->first_step_s, (unsigned long long)f->params,
-               j->launch.ranks, f->update_s * 1e3, (unsigned long long)f->tiers.bytes_read,
-               (unsigned long long)f->tiers.bytes_written, f->tiers.seconds_waited * 1e3,
-               f->tiers.seconds_moving * 1e3, f->tiers.seconds_cpu * 1e3);
+               (unsigned long long)f->runtime_bytes, (unsigned long long)f->device_bytes,
+               f->first_step_s, (unsigned long long)f->params, j->launch.ranks, f->update_s * 1e3,
+               (unsigned long long)f->tiers.bytes_read, (unsigned long long)f->tiers.bytes_written,
+               f->tiers.seconds_waited * 1e3, f->tiers.seconds_moving * 1e3,
+               f->tiers.seconds_cpu * 1e3);
     } else {
-        char a[24], b[24];
+        char a[24], b[24], c[24];
         text_bytes(a, (double)pss);
         text_bytes(b, (double)f->plan_bytes);
+        text_bytes(c, (double)f->runtime_bytes);
         printf(
             "%llu parameters on %d ranks: %.1f tokens/s, median step %.2f ms, first step %.3f s "
             "after the start\n"
             "matrix products at the measured %.1f GFLOP/s a rank would take %.0f %% of the step\n"
-            "memory per rank: %s (shared pages divided), plan %s\n",
+            "memory per rank: %s (shared pages divided), plan %s, of which runtime %s\n",
             (unsigned long long)f->params, j->launch.ranks, per_step / f->step_s, f->step_s * 1e3,
-            f->first_step_s, f->rate * 1e-9, share * 100, a, b);
+            f->first_step_s, f->rate * 1e-9, share * 100, a, b, c);
     }
-    fflush(stdout);
 }
 
 // What files did between two looks, per step.
@@ -130,9 +129,11 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     f.step_s = seconds[counted / 2];
     f.flops = trainer_flops(s.trainer);
     f.plan_bytes = plan_bytes(trainer_get_plan(s.trainer));
+    f.runtime_bytes = trainer_get_plan(s.trainer)->bytes[BYTES_RUNTIME];
     f.device_bytes = s.device->bytes_peak;
     f.params = model_param_count(trainer_get_model(s.trainer));
     if (rank == 0) print_figures(q, &f, pss, peak);
+    if (rank == 0) TRY(console_flush(e));
 done:
     free(seconds);
     if (result != OK) session_abort(&s, e);
@@ -157,24 +158,19 @@ static status open_job(request *q, int argc, char **argv, err *e)
         for (int k = 1; k < argc; k++) given = given || strncmp(argv[k], defaults[i], key) == 0;
         if (!given && !(path && i == 0)) all[n++] = (char *)defaults[i];
     }
-    for (int i = path ? 2 : 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            q->json = true;
-        else
-            all[n++] = argv[i];
-    }
+    for (int i = path ? 2 : 1; i < argc; i++) all[n++] = argv[i];
     TRY(job_open(path, n, all, &q->job, e));
 done:
     free(all);
     return result;
 }
 
-int cmd_bench_train(int argc, char **argv)
+static int cmd_bench_train(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request q = {.began = clock_seconds()};
-    if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
+    TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(open_job(&q, argc, argv, e));
     TRY(inputs_open(q.job, &q.inputs, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
@@ -184,3 +180,17 @@ done:
     job_close(q.job);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_bench_train = {
+    .name = "train",
+    .run = cmd_bench_train,
+    .usage = "[JOB.yaml] [--key value ...] [--json]",
+    .help = "Measures speed and memory of whole steps.",
+    .about = "Runs train.steps steps of the job (default 10, after 2 that are not counted) on its "
+             "data, or on random tokens, and prints the median step, tokens per second, memory per "
+             "rank against the plan, and the share of the time that the step's matrix products "
+             "alone would take at the measured rate.",
+    .flags = flags,
+    .flag_count = FLAGS,
+    .takes_job = true,
+};

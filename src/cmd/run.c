@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 #include "data/tokens.h"
 #include "monitor/curve.h"
 
@@ -60,8 +61,8 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     TRY(log_the_start(r, e));
     // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
     const char *note = trainer_note(r->session.trainer);
-    if (s->inputs.fit) fprintf(stderr, "trireme: %s\n", s->inputs.fit);
-    if (note) fprintf(stderr, "trireme: %s\n", note);
+    if (s->inputs.fit) console_say("%s", s->inputs.fit);
+    if (note) console_say("%s", note);
     if (s->resume) progress_note(&r->progress, "resuming from %s", s->resume);
 done:
     return result;
@@ -127,9 +128,13 @@ static status evaluate(run *r, err *e)
     double loss;
     TRY(trainer_evaluate(r->session.trainer, r->job->train.eval_batches, &loss, NULL, e));
     if (r->rank > 0) return OK;
-    TRY(log_eval(r->log, (int64_t)trainer_steps_done(r->session.trainer), loss, exp(loss), e));
-    progress_note(&r->progress, "step %llu  validation loss %.4f  perplexity %.2f",
-                  (unsigned long long)trainer_steps_done(r->session.trainer), loss, exp(loss));
+    bool text_data = r->start->inputs.valid->shape.input_type == I32; // vectors have no perplexity
+    uint64_t step = trainer_steps_done(r->session.trainer);
+    TRY(log_eval(r->log, (int64_t)step, loss, text_data ? exp(loss) : NAN, e));
+    char perplexity[40] = "";
+    if (text_data) snprintf(perplexity, sizeof perplexity, "  perplexity %.2f", exp(loss));
+    progress_note(&r->progress, "step %llu  validation loss %.4f%s", (unsigned long long)step, loss,
+                  perplexity);
 done:
     return result;
 }

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
-#include "data/sidecar.h"
+#include "cmd/console.h"
 #include "data/tokenizer.h"
 #include "session/folder.h"
 
@@ -82,7 +82,7 @@ static void print_warnings(const char *lines)
 {
     while (lines && *lines) {
         size_t length = strcspn(lines, "\n");
-        fprintf(stderr, "trireme: %.*s\n", (int)length, lines);
+        console_say("%.*s", (int)length, lines);
         lines += length + (lines[length] == '\n');
     }
 }
@@ -127,8 +127,6 @@ done:
 static status find_tokenizer(start *s, tokenizer **made, err *e)
 {
     status result = OK;
-    sidecar side = {0};
-    bool found = false;
     const job *j = s->job;
     char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
     *made = NULL;
@@ -136,14 +134,10 @@ static status find_tokenizer(start *s, tokenizer **made, err *e)
         s->inputs.tokenizer_folder = text_copy(j->model.path);
         goto done;
     }
-    if (s->inputs.train->shape.input_type != I32 || strcmp(j->data.train[0].path, "mock") == 0)
-        goto done;
-    TRY(sidecar_read(j->data.train[0].path, &side, &found, e));
-    if (!found || !side.tokenizer || !file_exists(side.tokenizer)) goto done;
-    TRY(tokenizer_load(side.tokenizer, made, e));
+    if (!s->inputs.data_tokenizer) goto done;
+    TRY(tokenizer_load(s->inputs.data_tokenizer, made, e));
     s->inputs.tokenizer_folder = file_join(j->train.out, "tokenizer");
 done:
-    sidecar_clear(&side);
     free(own);
     return result;
 }
@@ -194,6 +188,7 @@ status start_open(start *s, int argc, char **argv, err *e)
     status result = OK;
     TRY(cmd_open_job(argc, argv, &s->job, e));
     TRY(inputs_open(s->job, &s->inputs, e));
+    cmd_warn(s->inputs.warnings.at);
     if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
     TRY(check_directory(s, e));
     TRY(find_checkpoint(s, e));

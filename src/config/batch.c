@@ -20,7 +20,7 @@ static int64_t unit_of(const job *j, int64_t data_ranks)
 
 int batch_auto_ranks(const job *j, int cores)
 {
-    int least = (int)min_of(mesh_least_ranks(j), WORLD_RANKS);
+    int least = (int)min_of(mesh_least_ranks(j), MESH_RANKS);
     int most = (int)min_of(cores, WORLD_RANKS), model = j->parallel.pp * j->parallel.tp;
     if (j->parallel.dp_shard) return least;
     for (int ranks = most / least * least; ranks > least; ranks -= least)
@@ -62,6 +62,11 @@ static void describe_others(const job *j, const mesh *m, text *out)
     text_clear(&list);
 }
 
+// The rule in our keys and in DeepSpeed's, whose users know the other names.
+static const char RULE[] =
+    "; train.global_batch = micro_batch x accumulation x data-parallel ranks (DeepSpeed: "
+    "train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x world_size)";
+
 static status refuse(const job *j, const mesh *m, err *e)
 {
     int data = mesh_data_ranks(m);
@@ -73,10 +78,11 @@ static status refuse(const job *j, const mesh *m, err *e)
     if (j->train.micro_batch)
         text_addf(&with, " x micro_batch %lld = %lld", (long long)j->train.micro_batch,
                   (long long)unit);
-    err_set(e, E_USAGE,
-            "train.global_batch: found %lld, not a multiple of %d %srank%s%s; nearest valid: %s%s",
-            (long long)batch, data, data == m->ranks ? "" : "data-parallel ", data == 1 ? "" : "s",
-            with.at ? with.at : "", nearest.at, others.at ? others.at : "");
+    err_set(
+        e, E_USAGE,
+        "train.global_batch: found %lld, not a multiple of %d %srank%s%s; nearest valid: %s%s%s",
+        (long long)batch, data, data == m->ranks ? "" : "data-parallel ", data == 1 ? "" : "s",
+        with.at ? with.at : "", nearest.at, others.at ? others.at : "", RULE);
     text_clear(&others);
     text_clear(&nearest);
     text_clear(&with);
@@ -98,6 +104,18 @@ static bool fills_pipeline(const job *j, int64_t micros)
     return pp == 1 || micros >= 2 * pp;
 }
 
+// The largest divisor of `share` that is at most `limit` and fills the pipeline, else 1; found by
+// the smaller one of each pair of divisors.
+static int64_t largest_micro(const job *j, int64_t share, int64_t limit)
+{
+    int64_t micros = (share + limit - 1) / limit;
+    for (; micros <= share / micros; micros++)
+        if (share % micros == 0 && fills_pipeline(j, micros)) return share / micros;
+    for (int64_t micro = share / micros; micro > 1; micro--)
+        if (share % micro == 0 && fills_pipeline(j, share / micro)) return micro;
+    return 1;
+}
+
 status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e)
 {
     status result = OK;
@@ -106,9 +124,8 @@ status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e)
     TRY(batch_check(j, &m, e));
     if (j->train.micro_batch) goto done;
     int64_t share = j->train.global_batch / mesh_data_ranks(&m);
-    int64_t micro = micro_limit > 0 ? min_of(share, micro_limit) : share;
-    while (micro > 1 && (share % micro || !fills_pipeline(j, share / micro))) micro--;
-    j->train.micro_batch = micro;
+    j->train.micro_batch =
+        largest_micro(j, share, micro_limit > 0 ? min_of(share, micro_limit) : share);
 done:
     return result;
 }

@@ -72,11 +72,13 @@ done:
     return result;
 }
 
-static status job_start(const char *file, job **out, err *e)
+static status job_start(const char *file, const job_own *own, job **out, err *e)
 {
     job *j = calloc(1, sizeof *j);
     if (!j) return err_set(e, E_IO, "out of memory");
     j->values = settings_new(file);
+    j->values->by_calls = own->by_calls;
+    j->own = *own;
     j->data.mock_samples = MOCK_SAMPLES;
     *out = j;
     return OK;
@@ -86,7 +88,7 @@ status job_new(const char *file, job **out, err *e)
 {
     status result = OK;
     job *j = NULL;
-    TRY(job_start(file, &j, e));
+    TRY(job_start(file, &(job_own){.model = false}, &j, e));
     TRY(set_all(j, e));
     *out = j;
     j = NULL;
@@ -118,8 +120,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     status result = OK;
     job *j = NULL;
     setting_flags flags = {.resume = NULL};
-    TRY(job_start(path, &j, e));
-    j->own = *own;
+    TRY(job_start(path, own, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(set_all(j, e));
@@ -140,7 +141,7 @@ status job_check_settings(const char *path, int argc, char *const *argv, err *e)
     status result = OK;
     job *j = NULL;
     setting_flags flags = {.resume = NULL};
-    TRY(job_start(path, &j, e));
+    TRY(job_start(path, &(job_own){.by_calls = true}, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(set_all(j, e));
@@ -156,5 +157,6 @@ void job_close(job *j)
     settings_free(j->values);
     free(j->parallel.blocks);
     free(j->resume_from);
+    text_clear(&j->warnings);
     free(j);
 }

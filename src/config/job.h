@@ -18,11 +18,14 @@
 #include "parallel/plan.h"
 
 typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
+// auto: as the policy asks (job_sums_locally).
+typedef enum no_sync_mode { NO_SYNC_FALSE, NO_SYNC_TRUE, NO_SYNC_AUTO } no_sync_mode;
 typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
 
 // What a program that uses the library brings itself. The job must not name it, too.
 typedef struct job_own {
     bool model, train, valid;
+    bool by_calls;     // its keys are set by calls: errors name them without the "--" of a flag
     int64_t positions; // of a sample of its training data; 1 for samples that are not sequences
 } job_own;
 
@@ -33,6 +36,7 @@ typedef struct job {
         char *init;          // auto | random | checkpoint
         model_config config; // resolved: from path/config.json, or the family's keys; not used when
                              // the model is the program's own
+        bool eos_of_data;    // config.eos is what ends the documents of data.train
         bool has_weights;    // path holds safetensors and init does not say random
     } model;
     struct {
@@ -40,6 +44,7 @@ typedef struct job {
         size_t trains, valids;
         int64_t seq_len;
         sample_order order;
+        bool allow_tokenizer_mismatch;
         uint64_t mock_samples; // how many samples `mock` has
     } data;
     struct {
@@ -71,11 +76,11 @@ typedef struct job {
         int reshard_after_forward; // 0 no, 1 yes, K: to parts among K neighbours
         char *recompute;
         memory_tier tier[TIERED];
-        char *offload_path; // an existing folder where a tier is the file's; NULL: none given
+        char *offload_path; // a folder that the ranks create if needed; NULL: none given
         int64_t offload_block_bytes, offload_depth;
         int64_t bucket_bytes;
         hook_options hook;
-        bool no_sync;
+        no_sync_mode no_sync;
         char *unused_parameters;
     } parallel;
     struct {
@@ -96,6 +101,7 @@ typedef struct job {
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
     bool quiet, overwrite;     // --quiet, --overwrite
+    text warnings;             // lines for the user about values that have no effect; owned
     struct job_values *values; // private to config/: text, origin and line of every key
 } job;
 
@@ -110,13 +116,22 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
                     err *e);
 void job_close(job *j); // NULL allowed
 // Checks each key of the file (NULL: none) and of the arguments by itself, not against the others:
-// what can be said while a job is still being put together.
+// what can be said while a program is still putting its job together.
 status job_check_settings(const char *path, int argc, char *const *argv, err *e);
 
 // The mesh of `ranks` ranks. dp_shard auto takes what the other axes leave; where nothing is ever
 // sharded on it (ddp) those ranks are replicas instead. E_USAGE names launch.ranks, what the sizes
 // make, and the nearest valid numbers. That of launch.ranks is checked by job_open.
 status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
+
+// Can this machine start launch.ranks ranks? A mesh to be planned may have more (MESH_RANKS).
+// E_USAGE.
+status job_check_local(const job *j, err *e);
+
+// Does each rank sum the gradients of its micro-batches before they are reduced, on this mesh? What
+// parallel.no_sync says; auto: yes, but for policies that shard gradients on an axis of several
+// ranks. Gradients in a file can only be reduced once a step, so that auto is yes there.
+bool job_sums_locally(const job *j, const mesh *m);
 
 // The batch rule: global_batch = micro_batch * accumulation * data-parallel ranks. micro_batch
 // auto: the largest divisor of a data-parallel rank's share that is <= micro_limit (0: no limit),
@@ -126,6 +141,10 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
 status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
 // steps from epochs or tokens, once the number of samples is known; fills lr.total_steps.
 status job_resolve_steps(job *j, uint64_t samples, err *e);
+
+// The id that ends the documents of data.train becomes the end token of a model that is given by
+// its family, unless the job names one itself.
+void job_set_end_token(job *j, int64_t id);
 
 // `changed` is a plain copy of j with other values in some keys. What differs, as arguments:
 // "--train.micro_batch 2 --parallel.dp zero2"; nothing where nothing does.
@@ -139,8 +158,31 @@ void job_write_yaml(const job *j, text *out);
 // Every effective value and its origin: default | default (auto) | file:line | command line |
 // config.json. json: an object of {"value", "origin"} by dotted path.
 void job_explain(const job *j, bool json, text *out);
+
+// A key as help tells it. Strings are borrowed from the table of keys.
+typedef struct key_help {
+    const char *path, *help;  // dotted; a sentence that says what the key does
+    const char *type, *unit;  // "whole number"; "tokens", or NULL
+    text fallback, valid;     // the default, "-" when there is none; what may stand there
+    text read_with, also;     // other keys that must say so for this one to be read; other names of
+                              // the key or of its values; empty: none
+    const char *const *words; // valid words, ended by NULL; NULL: none
+    const char *special;      // another valid word: auto, null; NULL: none
+    bool may_change;          // when a run goes on
+} key_help;
+
+// Calls visit for every key, in order; the texts live until it returns.
+void job_help_each(void (*visit)(const key_help *k, void *arg), void *arg);
 // Every key of the job file with its default, what is valid, and what it does.
 void job_help(text *out);
+// The same of one key, with all that is known of it, or of the keys of a section. E_USAGE: there is
+// none of that name, did you mean …
+status job_help_topic(const char *word, text *out, err *e);
+// The name under which `word`, a key or a section, is known to help: itself, or that of a model's
+// field by HuggingFace's name. NULL: there is none.
+const char *job_help_find(const char *word);
+// A key's value in this job and where it came from. False: the job does not read the key.
+bool job_find_value(const job *j, const char *path, text *value, text *from);
 // Compares with the job.yaml of an earlier run in the same `out`. *different receives the keys that
 // differ and may not (train.steps, cadences, launch, parallel, memory, checks may) with both
 // values; nothing where the job is the same. E_USAGE when the file is not one.

@@ -36,10 +36,11 @@ typedef enum key_flag {
 
 typedef struct job_key {
     const char *path;
-    const char *help;
+    const char *help; // a sentence: what the key does
     key_type type;
     unsigned flags;
     int at, count_at;             // offsets in struct job; count_at of KEY_PARTS and KEY_SIZES
+    const char *unit;             // of its numbers; NULL: they have none
     const char *fallback;         // the default as text; NULL: what the struct was prepared with
     const char *const *words;     // NULL-terminated
     const char *const (*also)[2]; // other systems' words and ours, ended by NULL
@@ -62,6 +63,8 @@ int key_index(const char *path);                 // -1 when there is none
 bool key_is_section(const char *path);           // "train", "parallel.offload"
 bool key_is_model_field(const char *path);       // "model.layers": read by model/, not by the table
 const job_key *key_of_section(const char *path); // that a bare word is the value of; NULL: none
+double key_most(const job_key *k);               // the largest valid number
+bool key_is_flag(const job_key *k); // its first words are false and true, however they are spelled
 bool key_applies(const job_key *k, const job *j); // to this optimizer, schedule and model
 // Appends the words that may follow `section` ("" for the top), each once.
 void key_list(const char *section, text *out);

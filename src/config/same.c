@@ -3,6 +3,7 @@
 #include "config/private.h"
 
 #include "base/file.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,8 @@ static void list_differences(const leaves *there, const leaves *here, bool there
         for (size_t k = 0; there_only && k < here->count; k++)
             both = both || strcmp(here->at[k].path, path) == 0;
         if (!both)
-            text_addf(out, "%s%s (%.80s there, %.80s here)", out->bytes ? ", " : "", path, a, b);
+            text_addf(out, "%s%s (%.*s there, %.*s here)", out->bytes ? ", " : "", path,
+                      TEXT_CUT(a, 80), TEXT_CUT(b, 80));
     }
 }
 

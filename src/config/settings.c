@@ -53,12 +53,17 @@ void setting_drop(setting *s)
     s->line = 0;
 }
 
+static const char *dashes(const job_values *v)
+{
+    return v->by_calls ? "" : "--";
+}
+
 void setting_place(const job_values *v, const setting *s, err *e)
 {
     if (s->from == ORIGIN_FILE)
         err_prefix(e, "%s:%d: ", v->file, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
-        err_prefix(e, "--");
+        err_prefix(e, "%s", dashes(v));
     else if (v->file)
         err_prefix(e, "%s: ", v->file);
 }
@@ -76,7 +81,9 @@ void setting_describe(const job_values *v, const setting *s, text *out)
     else if (s->from == ORIGIN_OTHER)
         text_add(out, s->who);
     else
-        text_add(out, s->from == ORIGIN_COMMAND_LINE ? "command line" : "default");
+        text_add(out, s->from != ORIGIN_COMMAND_LINE ? "default"
+                      : v->by_calls                  ? "program"
+                                                     : "command line");
     if (s->note) text_addf(out, " (%s)", s->note);
 }
 
@@ -120,7 +127,8 @@ static status unknown_key(const job_values *v, const char *path, const node *n, 
     if (from == ORIGIN_FILE)
         err_set(e, E_USAGE, "%s:%d: %s: unknown key%s", v->file, n->line, path, hint.at);
     else
-        err_set(e, E_USAGE, "--%s: unknown option%s", path, hint.at);
+        err_set(e, E_USAGE, "%s%s: unknown %s%s", dashes(v), path, v->by_calls ? "key" : "option",
+                hint.at);
     text_clear(&hint);
     return E_USAGE;
 }
@@ -132,7 +140,7 @@ static status not_a_section(const job_values *v, const char *path, const node *n
     node_text(n, &found);
     key_list(path, &below);
     setting where = {.path = (char *)path, .from = from, .line = n->line};
-    err_set(e, E_USAGE, "found %.200s; valid: a section of %s", found.at, below.at);
+    err_set(e, E_USAGE, "found %.*s; valid: a section of %s", TEXT_CUT(found.at, 200), below.at);
     setting_prefix(v, &where, e);
     text_clear(&found);
     text_clear(&below);
@@ -195,7 +203,8 @@ static node *split_list(const char *s)
     }
 }
 
-static status value_node(const char *path, const char *value, node **out, err *e)
+static status value_node(const job_values *v, const char *path, const char *value, node **out,
+                         err *e)
 {
     const job_key *k = key_find(path);
     bool lists = k && (k->type == KEY_PARTS || k->type == KEY_BETAS || k->type == KEY_POLICIES ||
@@ -203,7 +212,7 @@ static status value_node(const char *path, const char *value, node **out, err *e
     text name = {0};
     status result = OK;
     if (value[0] == '[' || value[0] == '{') {
-        text_addf(&name, "--%s", path);
+        text_addf(&name, "%s%s", dashes(v), path);
         result = node_parse(name.at, value, strlen(value), out, e);
     } else if (lists && strchr(value, ',')) {
         *out = split_list(value);
@@ -218,7 +227,8 @@ static status value_node(const char *path, const char *value, node **out, err *e
 static bool stands_alone(const char *path, const char *next)
 {
     const job_key *k = key_find(path);
-    return k && k->type == KEY_BOOL && (!next || strncmp(next, "--", 2) == 0);
+    const bool flag = k && (k->type == KEY_BOOL || (k->type == KEY_ENUM && key_is_flag(k)));
+    return flag && (!next || strncmp(next, "--", 2) == 0);
 }
 
 static status read_option(job_values *v, const char *path, const char *value, err *e)
@@ -227,8 +237,8 @@ static status read_option(job_values *v, const char *path, const char *value, er
     node *n = NULL;
     size_t at;
     if (!text_is_utf8(value, strlen(value), &at))
-        FAIL(E_USAGE, "--%s: the value is not UTF-8 at byte %zu", path, at);
-    TRY(value_node(path, value, &n, e));
+        FAIL(E_USAGE, "%s%s: the value is not UTF-8 at byte %zu", dashes(v), path, at);
+    TRY(value_node(v, path, value, &n, e));
     keep_tree(v, n);
     TRY(take(v, path, n, ORIGIN_COMMAND_LINE, e));
 done:
@@ -252,7 +262,7 @@ static status find_value(const job_values *v, const char *path, const char *equa
         bool known = strcmp(path, "resume") == 0 || key_find(path) || key_is_section(path) ||
                      key_is_model_field(path);
         if (!known) return unknown_key(v, path, &none, ORIGIN_COMMAND_LINE, e);
-        return err_set(e, E_USAGE, "--%s: needs a value", path);
+        return err_set(e, E_USAGE, "%s%s: needs a value", dashes(v), path);
     }
     return OK;
 }
@@ -270,7 +280,8 @@ status settings_read_args(job_values *v, int argc, char *const *argv, setting_fl
     text path = {0};
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "--", 2) != 0 || !argv[i][2])
-            FAIL(E_USAGE, "found argument %.200s; valid: --key value or --key=value", argv[i]);
+            FAIL(E_USAGE, "found argument %.*s; valid: --key value or --key=value",
+                 TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
         text_clear(&path);
         text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));

@@ -25,6 +25,7 @@ typedef struct setting {
 // struct job's private part.
 struct job_values {
     char *file;     // as the user named it; NULL: no file
+    bool by_calls;  // what the command line would say, a program said: keys are named without "--"
     setting *rows;  // one for each row of JOB_KEYS
     setting *model; // model.* fields that are no rows, in the order of reading
     int models;
@@ -56,7 +57,7 @@ bool setting_is_auto(const setting *s); // not given, or the word auto
 void setting_drop(setting *s);
 // Puts where a setting stands and its key before the text of *e.
 void setting_prefix(const job_values *v, const setting *s, err *e);
-// The same without the key: "file:line: " or "--".
+// The same without the key: "file:line: " or "--". What a program said needs no place.
 void setting_place(const job_values *v, const setting *s, err *e);
 // "default", "job.yaml:3", "command line", and the note in brackets
 void setting_describe(const job_values *v, const setting *s, text *out);

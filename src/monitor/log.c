@@ -207,7 +207,7 @@ status log_eval(log_file *l, int64_t step, double loss, double perplexity, err *
     begin(&t, "eval");
     add_count(&t, "step", step);
     add_double(&t, "loss", loss);
-    add_double(&t, "perplexity", perplexity);
+    if (!isnan(perplexity)) add_double(&t, "perplexity", perplexity);
     return end_line(l, &t, e);
 }
 

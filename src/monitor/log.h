@@ -55,6 +55,7 @@ status log_open(const char *path, log_file **out, err *e);
 // E_IO names the file.
 status log_start(log_file *l, const monitor_start *s, err *e);
 status log_step(log_file *l, const monitor_step *s, err *e);
+// perplexity NAN: data that have none (vectors), and the line no such key.
 status log_eval(log_file *l, int64_t step, double loss, double perplexity, err *e);
 status log_save(log_file *l, int64_t step, const char *path, int64_t bytes, float seconds, err *e);
 // `rank` < 0: not known whose it was.

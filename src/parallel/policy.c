@@ -44,6 +44,12 @@ status policies_check(const policies *p, err *e)
     return OK;
 }
 
+bool policies_shard_gradients(const policies *p, const mesh *m)
+{
+    return (p->outer.gradient == SHARDED && m->size[AXIS_DP_REPLICATE] > 1) ||
+           (p->inner.gradient == SHARDED && m->size[AXIS_DP_SHARD] > 1);
+}
+
 policies policies_no_sync(policies p)
 {
     p.outer.gradient = p.inner.gradient = PARTIAL;

@@ -6,6 +6,7 @@
 #define TRIREME_PARALLEL_POLICY_H
 
 #include "base/err.h"
+#include "parallel/mesh.h"
 #include "parallel/placement.h"
 
 #include <stdbool.h>
@@ -28,6 +29,8 @@ const policy *policy_at(size_t i);
 // In every state, if the outer axis is sharded so is the inner one, unless the inner axis never
 // shards: then parts of parts are nested one way only. E_USAGE names the pair and the state.
 status policies_check(const policies *p, err *e);
+// Does any of them keep gradients sharded, on an axis of several ranks?
+bool policies_shard_gradients(const policies *p, const mesh *m);
 // While gradients of several micro-batches are summed locally (no_sync), they are whole summands.
 policies policies_no_sync(policies p);
 

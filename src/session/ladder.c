@@ -3,8 +3,6 @@
 // its plan to say.
 #include "session/ladder.h"
 
-#include "comm/world.h"
-
 #include <string.h>
 
 static bool sums_several(const job *j, const mesh *m)
@@ -45,7 +43,7 @@ static bool to_full(job *j, int ranks)
 }
 
 // `word` over dp_shard; over dp_replicate, too, where that is all there is. Gradients of several
-// micro-batches stay whole unless each is reduced.
+// micro-batches stay whole unless each is reduced, as auto does.
 static bool to_policy(job *j, int ranks, const char *word)
 {
     mesh m;
@@ -53,7 +51,8 @@ static bool to_policy(job *j, int ranks, const char *word)
     j->parallel.dp.inner = *p;
     if (mesh_of(j, ranks, &m) != OK || mesh_data_ranks(&m) == 1) return false;
     if (m.size[AXIS_DP_SHARD] == 1) j->parallel.dp.outer = *p;
-    if (sums_several(j, &m)) j->parallel.no_sync = false;
+    if (sums_several(j, &m) && j->parallel.no_sync == NO_SYNC_TRUE)
+        j->parallel.no_sync = NO_SYNC_FALSE;
     return true;
 }
 
@@ -99,12 +98,17 @@ static bool to_optimizer_file(job *j, int ranks)
     return to_tier(j, TIERED_OPTIMIZER, TIER_FILE);
 }
 
-// A file cannot be added to by every micro-batch.
+// A file cannot be added to by every micro-batch; auto knows that.
+static void sum_locally(job *j)
+{
+    if (j->parallel.no_sync == NO_SYNC_FALSE) j->parallel.no_sync = NO_SYNC_TRUE;
+}
+
 static bool to_gradients_file(job *j, int ranks)
 {
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
-    if (sums_several(j, &m)) j->parallel.no_sync = true;
+    if (sums_several(j, &m)) sum_locally(j);
     return to_tier(j, TIERED_GRADIENTS, TIER_FILE);
 }
 
@@ -114,8 +118,7 @@ static bool to_weights_file(job *j, int ranks)
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
     if (mesh_data_ranks(&m) > 1) to_zero3(j, ranks);
-    if (sums_several(j, &m) && j->parallel.tier[TIERED_GRADIENTS] == TIER_FILE)
-        j->parallel.no_sync = true;
+    if (sums_several(j, &m) && j->parallel.tier[TIERED_GRADIENTS] == TIER_FILE) sum_locally(j);
     return to_tier(j, TIERED_WEIGHTS, TIER_FILE);
 }
 
@@ -141,7 +144,7 @@ static status try(climber *c, const job *next, err *e)
     err refused = {0};
     need n;
     status result = need_of(next, c->in, c->ranks, c->base, &n, &refused);
-    if (result == E_USAGE) return OK;
+    if (result == E_USAGE || result == E_FIT) return OK;
     if (result != OK) {
         if (e) *e = refused;
         return result;
@@ -193,7 +196,7 @@ status ladder_ranks(const job *changed, const inputs *in, int ranks, uint64_t bu
 {
     status result = OK;
     *out = 0;
-    for (int times = 2; ranks * times <= WORLD_RANKS && !*out; times *= 2) {
+    for (int times = 2; ranks * times <= MESH_RANKS && !*out; times *= 2) {
         job more = *changed;
         need n;
         err refused = {0};
@@ -201,7 +204,7 @@ status ladder_ranks(const job *changed, const inputs *in, int ranks, uint64_t bu
         if (more.parallel.dp_shard > 0) more.parallel.dp_shard *= times;
         if (!to_zero3(&more, ranks * times)) continue;
         result = need_of(&more, in, ranks * times, base, &n, &refused);
-        if (result != OK && result != E_USAGE) FAIL(result, "%s", refused.text);
+        if (result != OK && result != E_USAGE && result != E_FIT) FAIL(result, "%s", refused.text);
         if (result == OK && n.total <= budget) *out = ranks * times;
         result = OK;
     }
@@ -216,6 +219,9 @@ void ladder_print(const job *j, const ladder *l, text *out)
     job_describe_changes(j, &l->changed, &changes);
     text_bytes(size, (double)l->need.total);
     text_addf(out, "%s%s needs %s", changes.at ? changes.at : "as it is",
-              l->wants_path ? " --parallel.offload.path FOLDER" : "", size);
+              !l->wants_path    ? ""
+              : j->own.by_calls ? " parallel.offload.path FOLDER"
+                                : " --parallel.offload.path FOLDER",
+              size);
     text_clear(&changes);
 }

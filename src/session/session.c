@@ -16,7 +16,6 @@ static void set_strategy(const job *j, trainer_options *out)
 {
     bool pipeline = j->parallel.pp > 1;
     out->policies = j->parallel.dp;
-    out->no_sync = j->parallel.no_sync;
     out->reshard = j->parallel.reshard_after_forward;
     out->sequence_parallel = j->parallel.sequence_parallel;
     out->pipeline = pipeline ? j->parallel.schedule : PIPE_1F1B;
@@ -52,10 +51,12 @@ status session_options(const job *j, const inputs *in, int ranks, trainer_option
                              .replicas_every = j->checks.replicas_every,
                              .train = in->train,
                              .valid = in->valid,
+                             .predicts = in->predicts,
                              .order = j->data.order,
                              .weights = in->weights};
     set_strategy(j, out);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
+    out->no_sync = job_sums_locally(j, &out->mesh);
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
 done:
     return result;
@@ -73,6 +74,7 @@ status session_open(const job *j, const inputs *in, world *w, int rank, session 
     TRY(session_options(j, in, out->comm->size, &o, e));
     o.device = out->device;
     o.comm = out->comm;
+    o.activity = world_activity(w, rank);
     TRY(trainer_open(&o, &out->trainer, e));
 done:
     return result;

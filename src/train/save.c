@@ -192,6 +192,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
         memcpy(s.whole, x->data, x->bytes);
         TRY(trainer_write_state(t, s.state[i].part, s.state[i].param, s.whole, e));
     }
+    TRY(safetensors_check_whole(c->state, e));
 done:
     saver_close(&s);
     return result;

@@ -16,16 +16,16 @@ bad_key() { # EXPECTED-LINE ARGUMENTS...
 
 # ---- The command line
 refused 2 "no command 'trian', did you mean 'train'" "$trireme" trian job.yaml
-refused 2 'model: not given' "$trireme" train
+refused 2 'model: not given' "$trireme" train --train.steps 3
 bad_key '^trireme: --frobnicate: unknown' --frobnicate 3
 bad_key '^trireme: --train.step: unknown option; did you mean train.steps\?' --train.step 3
 bad_key 'argument extra' extra
 bad_key '^trireme: --train.steps: needs a value' --train.steps
-for command in eval generate checkpoint curve bench; do
-    refused 2 . "$trireme" "$command" --frobnicate
+for command in eval generate 'checkpoint show' curve bench 'bench tier'; do
+    refused 2 . "$trireme" $command --frobnicate
 done
 refused 2 'unknown flag, did you mean --pattern\?' "$trireme" data prepare --patern gpt2
-refused 2 "found 'inspekt'.*did you mean inspect" "$trireme" data inspekt toy
+refused 2 "no command 'data inspekt', did you mean 'inspect'" "$trireme" data inspekt toy
 
 # ---- Keys and their values
 bad_key '^trireme: --train.steps: found -3; valid' --train.steps -3
@@ -42,7 +42,7 @@ bad_key '^trireme: --parallel.tp: found 0; valid' --parallel.tp 0
 bad_key '^trireme: job.yaml:6: launch.ranks: found 2, not a multiple of tp 4; nearest valid: 4$' --parallel.tp 4
 bad_key '^trireme: --launch.ranks: found 6, not a multiple of pp 2 x tp 2 = 4; nearest valid: 4 and 8$' --launch.ranks 6 --parallel.tp 2 --parallel.pp 2
 bad_key '^trireme: job.yaml:6: launch.ranks: found 2, not the product of dp_shard 3; valid: 3$' --parallel.dp_shard 3
-bad_key '^trireme: --train.global_batch: found 3, not a multiple of 2 data-parallel ranks.*nearest valid: 2 and 4; valid launch.ranks for 3: 2, 6$' --train.global_batch 3 --parallel.tp 2 --launch.ranks 4
+bad_key '^trireme: --train.global_batch: found 3, not a multiple of 2 data-parallel ranks.*nearest valid: 2 and 4; valid launch.ranks for 3: 2, 6; train.global_batch = micro_batch x accumulation x data-parallel ranks \(DeepSpeed: train_batch_size = .* x world_size\)$' --train.global_batch 3 --parallel.tp 2 --launch.ranks 4
 bad_key '^trireme: --parallel.virtual_stages: found 2, but parallel.pp_schedule is 1f1b' --parallel.virtual_stages 2
 bad_key '^trireme: --parallel.pp_schedule: found interleaved with parallel.virtual_stages 1' --parallel.pp 2 --parallel.pp_schedule interleaved
 bad_key '^trireme: --parallel.pp_schedule: found zb2; valid: gpipe, 1f1b, interleaved, zb; did you mean zb' --parallel.pp_schedule zb2
@@ -51,7 +51,7 @@ bad_key '^trireme: --parallel.split: found 2 layers in all; the model has 1$' --
 bad_key '^trireme: --parallel.reshard_after_forward: found maybe; valid: false, true, or a whole' --parallel.reshard_after_forward maybe
 bad_key '^trireme: parallel.reshard_after_forward: 4 neighbours do not divide 2 ranks on dp_shard' --parallel.reshard_after_forward 4 --parallel.dp zero3 --launch.ranks 2
 bad_key '^trireme: --parallel.offload.optimizer: found file; it needs parallel.offload.path' --parallel.offload.optimizer file
-bad_key '^trireme: --parallel.offload.path: found /nowhere, which is not a folder' --parallel.offload '{optimizer: file, path: /nowhere}'
+bad_key '^trireme: --parallel.offload.path: found /dev/null/tier, which is not a folder and cannot be made one' --parallel.offload '{optimizer: file, path: /dev/null/tier}'
 bad_key '^trireme: --parallel.offload.block_bytes: found 5000; valid: a multiple of 4Ki' --parallel.offload.block_bytes 5000
 bad_key '^trireme: --parallel.hook.name: found powersdg; valid: .*did you mean powersgd' --parallel.hook powersdg
 bad_key '^trireme: --parallel.hook.rank: not a parameter of the hook none' --parallel.hook.rank 2
@@ -61,7 +61,7 @@ bad_key '^trireme: --train.fp16.min_loss_scale: found 8; valid: at most 2\^2' --
 bad_key '^trireme: --launch.device: found cuda; this version supports auto and cpu' --launch.device cuda
 bad_key '^trireme: --launch.ranks: found 0; valid' --launch.ranks 0
 bad_key '^trireme: --launch.ranks: found 100000; valid' --launch.ranks 100000
-bad_key '^trireme: --train.global_batch: found 5, not a multiple of 2 ranks.*nearest valid: 4 and 6.*launch.ranks for 5: 1, 5$' --train.global_batch 5
+bad_key '^trireme: --train.global_batch: found 5, not a multiple of 2 ranks.*nearest valid: 4 and 6.*launch.ranks for 5: 1, 5;' --train.global_batch 5
 bad_key 'job.yaml:3: train.global_batch: found 4, not a multiple of 3 ranks' --launch.ranks 3
 bad_key '^trireme: --train.micro_batch: found 8; valid: at most train.global_batch' --train.micro_batch 8
 bad_key '^trireme: --data.seq_len: found 17; valid: up to the model.s max_seq, which is 16' --data.seq_len 17

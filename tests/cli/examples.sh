@@ -1,26 +1,29 @@
 # examples.sh -- one job file per strategy in examples/: each runs as it stands, in the mesh and under the
-# policy that it is there to show, and computes what DDP computes on as many data-parallel ranks: the same
-# bits, or within 1e-5 where sums have another order: with tensor parallelism.
+# policy that it is there to show, and computes what DDP computes on as many data-parallel ranks with the
+# same parallel.no_sync: the same bits, or within 1e-5 where sums have another order: with tensor parallelism.
 . "${0%/*}/lib.sh" "$1"
 examples=${0%/*}/../../examples
 mkdir nvme
 
-# What plain data parallelism gives on 4, 2 and 1 ranks; the last with one micro-batch.
+# What plain data parallelism gives on 4, 2 and 1 ranks; the last with one micro-batch. each4: where sharded
+# gradients are reduced after every micro-batch, as no_sync auto does.
 ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp4
+ok "$trireme" train "$examples/zero2.yaml" --quiet --train.out each4 --parallel.no_sync false
 ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp2 --launch.ranks 2
 ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp1 --launch.ranks 1 --train.micro_batch 16
 [ "$(losses dp4)" != "$(losses dp2)" ] || fail "sums over 4 and over 2 ranks ought to differ in their last bits"
+[ "$(losses dp4)" != "$(losses each4)" ] || fail "the order of sums ought to show in the last bits"
 
 # NAME POLICY PP DP_REPLICATE DP_SHARD TP, and what its losses are like
 table="
 ddp             ddp   1 4 1 1 same dp4
 zero1           zero1 1 1 4 1 same dp4
-zero2           zero2 1 1 4 1 same dp4
-zero3           zero3 1 1 4 1 same dp4
-fsdp_full       zero3 1 1 4 1 same dp4
-fsdp_grad_op    zero2 1 1 4 1 same dp4
-hsdp            ddp.x.zero3 1 2 2 1 same dp4
-cpu_offload     zero3 1 1 4 1 same dp4
+zero2           zero2 1 1 4 1 each each4
+zero3           zero3 1 1 4 1 each each4
+fsdp_full       zero3 1 1 4 1 each each4
+fsdp_grad_op    zero2 1 1 4 1 each each4
+hsdp            ddp.x.zero3 1 2 2 1 halves each4
+cpu_offload     zero3 1 1 4 1 each each4
 nvme_offload    zero3 1 1 4 1 same dp4
 layer_placement ddp   2 1 1 1 same dp1
 tp              ddp   1 2 1 2 near dp2
@@ -30,7 +33,7 @@ pp_interleaved  ddp   2 2 1 1 same dp2
 pp_zero_bubble  ddp   2 2 1 1 same dp2
 3d              zero1 2 1 2 2 near dp2
 powersgd        ddp   1 4 1 1 powersgd dp4
-fp16            zero2 1 1 4 1 fp16 dp4
+fp16            zero2 1 1 4 1 fp16 each4
 "
 
 # Every line has a finite number.
@@ -42,6 +45,11 @@ expect_finite() {
 expect_like() { # HOW RUN REFERENCE
     case $1 in
     same) expect_same_losses "$2" "$3" ;;
+    each | halves) # halves: of the ranks are summed after each micro-batch, the rest at the step's end
+        if [ "$1" = each ]; then expect_same_losses "$2" "$3"; else expect_near_losses "$2" "$3" 1e-5; fi
+        ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-summed" --parallel.no_sync true
+        expect_same_losses "$2-summed" dp4
+        ;;
     near) expect_near_losses "$2" "$3" 1e-5 ;;
     fp16)
         expect_near_losses "$2" "$3" 1e-3

@@ -354,6 +354,7 @@ void VEC(glu)(const cpu_context *x, const void *args);
 void VEC(glu_grad)(const cpu_context *x, const void *args);
 void VEC(add)(const cpu_context *x, const void *args);
 void VEC(dropout)(const cpu_context *x, const void *args);
+void VEC(init)(const cpu_context *x, const void *args);
 void VEC(cross_entropy)(const cpu_context *x, const void *args);
 void VEC(cross_entropy_stats)(const cpu_context *x, const void *args);
 void VEC(square_error)(const cpu_context *x, const void *args);

@@ -22,6 +22,7 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_GLU_GRAD] = VEC(glu_grad);
     run[K_ADD] = VEC(add);
     run[K_DROPOUT] = VEC(dropout);
+    run[K_INIT] = VEC(init);
     run[K_CROSS_ENTROPY] = VEC(cross_entropy);
     run[K_CROSS_ENTROPY_STATS] = VEC(cross_entropy_stats);
     run[K_SQUARE_ERROR] = VEC(square_error);

@@ -22,6 +22,36 @@ static void keys_are_checked_when_they_are_set(void **state)
     trm_job_close(job);
 }
 
+// Keys that a program sets are no flags: errors name them as they were given.
+static void keys_are_named_without_dashes(void **state)
+{
+    (void)state;
+    trm_job *job = new_gpt2();
+    const char *text;
+    REFUSE(trm_job_set(job, "train.stepz", "4", &error));
+    HAS("train.stepz: unknown key; did you mean train.steps?");
+    assert_int_equal(strncmp(error.text, "train.stepz", 11), 0);
+    REFUSE(trm_job_set(job, "train.steps", "-4", &error));
+    assert_int_equal(strncmp(error.text, "train.steps: found -4; valid: a whole number", 44), 0);
+    REFUSE(trm_job_set(job, "data.train", "{path: 3", &error));
+    assert_null(strstr(error.text, "--"));
+    REFUSE(trm_job_set(job, "optimizer.name", "\xff", &error));
+    assert_null(strstr(error.text, "--"));
+    SET(job, "train.global_batch", "7");
+    REFUSE(trm_job_explain(job, &text, &error));
+    HAS("train.global_batch: found 7");
+    assert_null(strstr(error.text, "--"));
+    SET(job, "train.global_batch", "8", "memory.budget", "9Mi");
+    assert_int_equal(trm_job_explain(job, &text, &error), TRM_TOO_LARGE);
+    HAS("memory.budget is 9.00 MiB");
+    assert_null(strstr(error.text, "--"));
+    SET(job, "memory.budget", "auto", "optimizer.lr", "1e-3");
+    ACCEPT(trm_job_explain(job, &text, &error));
+    assert_non_null(strstr(text, " program\n"));
+    assert_null(strstr(text, "command line"));
+    trm_job_close(job);
+}
+
 static void an_error_may_be_of_no_interest(void **state)
 {
     (void)state;
@@ -127,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(keys_are_checked_when_they_are_set, enter_folder,
                                         leave_folder),
+        cmocka_unit_test_setup_teardown(keys_are_named_without_dashes, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(an_error_may_be_of_no_interest, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(a_job_file_is_read_at_once, enter_folder, leave_folder),
         cmocka_unit_test(explain_tells_values_plan_and_schedule),

@@ -39,6 +39,12 @@ static inline void put_file(const char *name, const char *content)
     assert_int_equal(file_replace(name, content, strlen(content), NULL), OK);
 }
 
+// How a refused batch ends.
+#define BATCH_RULE                                                                                 \
+    "; train.global_batch = micro_batch x accumulation x data-parallel ranks (DeepSpeed: "         \
+    "train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x "           \
+    "world_size)"
+
 enum { ARGS_MAX = 12 };
 
 // Arguments are words separated by '|'.

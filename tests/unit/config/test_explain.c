@@ -42,6 +42,7 @@ static void job_yaml_reads_back_to_the_same_job(void **state)
     (void)state;
     assert_round_trip(SMALL, "");
     assert_round_trip(NULL, "--model.family|llama|--data.train|mock|--train.epochs|0.3");
+    assert_round_trip(NULL, "--model.family|llama|--data.train|./mock");
     assert_round_trip(SMALL, "--train.tokens|1e6|--checks.watchdog|1.5s|--memory.budget|1000001");
     assert_round_trip(SMALL, "--optimizer.name|sgd|--optimizer.momentum|0.123456789012345678");
     assert_round_trip(SMALL, "--optimizer.name|lion|--optimizer.lr|1e-05");

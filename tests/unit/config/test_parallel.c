@@ -86,7 +86,7 @@ static void every_key_is_stored(void **state)
     assert_true(h->kind == HOOK_POWERSGD && h->rank == 2 && h->start_step == 0);
     assert_true(h->min_compression_rate == 1.5 && h->epsilon == 1e-6);
     assert_true(!h->error_feedback && !h->warm_start);
-    assert_false(j->parallel.no_sync);
+    assert_int_equal(j->parallel.no_sync, NO_SYNC_FALSE);
     assert_true(j->memory.fit);
     assert_int_equal(j->launch.ranks, 16); // as many as the mesh needs
     job_close(j);
@@ -102,7 +102,7 @@ static void the_defaults_are_those_of_the_systems_they_come_from(void **state)
     const hook_options *h = &j->parallel.hook;
     assert_true(h->rank == 1 && h->start_step == 1000 && h->min_compression_rate == 2);
     assert_true(h->error_feedback && h->warm_start && h->epsilon == 0);
-    assert_true(j->parallel.no_sync && j->parallel.reshard_after_forward);
+    assert_true(j->parallel.no_sync == NO_SYNC_AUTO && j->parallel.reshard_after_forward);
     assert_int_equal(j->parallel.dp_shard, 0);
     assert_int_equal(j->parallel.schedule, PIPE_1F1B);
     assert_null(j->parallel.split);
@@ -217,16 +217,17 @@ static void the_batch_is_split_over_data_parallel_ranks(void **state)
     static const refusal all[] = {
         {SMALL "parallel: {tp: 2}\ntrain: {global_batch: 9}", "--launch.ranks|4",
          "job.yaml:4: train.global_batch: found 9, not a multiple of 2 data-parallel ranks; "
-         "nearest valid: 8 and 10; valid launch.ranks for 9: 2, 6, 18"},
+         "nearest valid: 8 and 10; valid launch.ranks for 9: 2, 6, 18" BATCH_RULE},
         {SMALL "parallel: {dp: 3, dp_replicate: 2}", "--launch.ranks|4|--train.global_batch|6",
          "--train.global_batch: found 6, not a multiple of 4 ranks; nearest valid: 4 and 8; valid "
-         "launch.ranks for 6: 2, 6"},
+         "launch.ranks for 6: 2, 6" BATCH_RULE},
         {SMALL "parallel: {dp: 3, dp_shard: 4}", "--train.global_batch|6",
-         "--train.global_batch: found 6, not a multiple of 4 ranks; nearest valid: 4 and 8"},
+         "--train.global_batch: found 6, not a multiple of 4 ranks; nearest valid: 4 and "
+         "8" BATCH_RULE},
         {SMALL "parallel: {pp: 2, dp_replicate: 2}", "--train.micro_batch|3|--launch.ranks|4",
          "job.yaml: train.global_batch: found 64, not a multiple of 2 data-parallel ranks x "
          "micro_batch 3 = 6; nearest valid: 60 and 66; valid train.micro_batch for 64: 1, 2, 4, 8, "
-         "16, 32, 64"},
+         "16, 32, 64" BATCH_RULE},
     };
     CHECK(all);
 }
@@ -312,11 +313,11 @@ static void keys_that_exclude_each_other_are_refused(void **state)
         {SMALL "parallel: {pp: 2, split: [2, 1]}", "",
          "job.yaml:3: parallel.split: found 3 layers in all; the model has 2"},
         {SMALL "parallel: {split: [0, 2]}", "",
-         "job.yaml:3: parallel.split: found [0, 2]; valid: auto, or a list of whole numbers, as "
-         "[6, 6]"},
+         "job.yaml:3: parallel.split: found [0, 2]; valid: auto, or a list of whole numbers from 1 "
+         "to 1048576, as [6, 6]"},
         {SMALL "parallel: {split: []}", "",
-         "job.yaml:3: parallel.split: found []; valid: auto, or a list of whole numbers, as [6, "
-         "6]"},
+         "job.yaml:3: parallel.split: found []; valid: auto, or a list of whole numbers from 1 to "
+         "1048576, as [6, 6]"},
         {SMALL "parallel: {reshard_after_forward: -4}", "",
          "job.yaml:3: parallel.reshard_after_forward: found -4; valid: false, true, or a whole "
          "number "
@@ -345,9 +346,12 @@ static void offload_and_fp16_are_checked(void **state)
         {SMALL "parallel:\n  offload: {weights: file}", "",
          "job.yaml:4: parallel.offload.weights: found file; it needs parallel.offload.path, a "
          "folder"},
-        {SMALL "parallel: {offload: {optimizer: file, path: /nowhere}}", "",
-         "job.yaml:3: parallel.offload.path: found /nowhere, which is not a folder; valid: an "
-         "existing folder of this machine"},
+        {SMALL "parallel: {offload: {optimizer: file, path: /dev/null}}", "",
+         "job.yaml:3: parallel.offload.path: found /dev/null, which is not a folder and cannot be "
+         "made one; valid: a folder of this machine, which is created where it does not exist"},
+        {SMALL "parallel: {offload: {optimizer: file, path: /dev/null/a/b}}", "",
+         "job.yaml:3: parallel.offload.path: found /dev/null/a/b, which is not a folder and cannot "
+         "be made one; valid: a folder of this machine, which is created where it does not exist"},
         {SMALL, "--parallel.offload.weights|disk",
          "--parallel.offload.weights: found disk; valid: device, host, file"},
         {SMALL, "--parallel.offload.block_bytes|5000",
@@ -359,7 +363,7 @@ static void offload_and_fp16_are_checked(void **state)
          "job.yaml:3: train.fp16.min_loss_scale: found 8; valid: at most 2^2 "
          "(train.fp16.initial_scale_power)"},
         {SMALL "train: {precision: fp16, fp16: {min_loss_scale: 0}}", "",
-         "job.yaml:3: train.fp16.min_loss_scale: found 0; valid: a number > 0"},
+         "job.yaml:3: train.fp16.min_loss_scale: found 0; valid: a number > 0, at most 1.0e+38"},
     };
     CHECK(all);
 }
@@ -380,10 +384,11 @@ static void sizes_may_end_in_b(void **state)
         assert_int_equal(j->parallel.bucket_bytes, all[i].bytes);
         job_close(j);
     }
-    assert_refused(SMALL, "--parallel.bucket_bytes|25B",
-                   "--parallel.bucket_bytes: found 25B; valid: a whole number >= 1");
+    assert_refused(
+        SMALL, "--parallel.bucket_bytes|25B",
+        "--parallel.bucket_bytes: found 25B; valid: a whole number from 1 to 9223372036854775807");
     assert_refused(SMALL, "--train.steps|1kB",
-                   "--train.steps: found 1kB; valid: a whole number >= 1");
+                   "--train.steps: found 1kB; valid: a whole number from 1 to 1000000000000000");
 }
 
 static void what_has_no_effect_is_no_error(void **state)
