@@ -47,7 +47,7 @@ static status set(trm_job *j, const char *key, const char *to, err *e)
     text arg = {0};
     if (!key || !to) FAIL(E_USAGE, "%s: a key and a value are needed", key ? key : "NULL");
     // Those of the command line that are no keys.
-    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0)
+    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
         FAIL(E_USAGE, "%s: a flag of `trireme train`, not a key", key);
     text_addf(&arg, "--%s=%s", key, to);
     TRY(job_check_settings(NULL, 1, &arg.at, e));

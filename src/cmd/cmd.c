@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 
 #include "base/text.h"
+#include "ckpt/ckpt.h"
 #include "cmd/console.h"
 #include "config/job.h"
 
@@ -59,14 +60,18 @@ status cmd_use_model(struct job *j, const char *folder, err *e)
 {
     status result = OK;
     model_config c;
-    TRY(model_config_read(folder, &c, e));
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    TRY(model_config_read(found, &c, e));
     if (c.family != j->model.config.family)
-        FAIL(E_USAGE, "%s: a %s model, the job's is %s", folder, family_name(c.family),
+        FAIL(E_USAGE, "%s: a %s model, the job's is %s", found, family_name(c.family),
              family_name(j->model.config.family));
     j->model.config = c;
     free(j->model.path);
-    j->model.path = text_copy(folder);
+    j->model.path = found;
+    found = NULL;
     j->model.has_weights = true;
 done:
+    free(found);
     return result;
 }

@@ -10,6 +10,7 @@
 #include "cmd/command.h"
 #include "cmd/console.h"
 #include "data/prepare.h"
+#include "data/tokens_raw.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -24,6 +25,8 @@ typedef struct prepare_flags {
     const char *output_prefix, *separator, *tokenizer, *pattern, *save_tokenizer;
     const char *tokenizer_type, *tokenizer_model, *lang;
     int64_t train_bpe, seed, workers, partitions, log_interval;
+    const char *from_tokens, *dtype;
+    int64_t eod;
     double valid_fraction;
     bool append_eod, add_special_tokens, skip_invalid, megatron_names, json, quiet;
     bool split_sentences, keep_newlines, keep_order, find_workers;
@@ -34,8 +37,8 @@ static const flag flags[] = {
     {"--input", FLAG_TEXTS, AT(input), "FILE",
      "Names text files, *.jsonl, *.gz of both, or folders of them."},
     {"--include", FLAG_TEXTS, AT(include), "GLOB",
-     "Takes only files of folders that match, such as '*.txt' or 'docs/*.md'."},
-    {"--exclude", FLAG_TEXTS, AT(exclude), "GLOB", "Leaves out files and folders that match."},
+     "Takes only the files of folders that match, such as '*.txt' or 'docs/*.md'."},
+    {"--exclude", FLAG_TEXTS, AT(exclude), "GLOB", "Leaves out the files and folders that match."},
     {"--skip-invalid", FLAG_SWITCH, AT(skip_invalid), NULL,
      "Skips and counts documents that are not UTF-8 or not JSON, instead of stopping."},
     {"--output-prefix", FLAG_TEXT, AT(output_prefix), "P",
@@ -52,6 +55,12 @@ static const flag flags[] = {
      "Chooses how the trained tokenizer cuts words (default: gpt2)."},
     {"--save-tokenizer", FLAG_TEXT, AT(save_tokenizer), "FILE",
      "Writes the trained tokenizer here, too."},
+    {"--from-tokens", FLAG_TEXT, AT(from_tokens), "FILE",
+     "Converts a .bin file of llm.c or nanoGPT, instead of --input."},
+    {"--dtype", FLAG_TEXT, AT(dtype), "uint16|uint32",
+     "Sets the type of its ids (default: as llm.c's header says, else uint16)."},
+    {"--eod", FLAG_COUNT, AT(eod), "ID",
+     "Sets the id in it that ends a document, such as 50256 of GPT-2."},
     {"--append-eod", FLAG_SWITCH, AT(append_eod), NULL,
      "Ends every document with the end-of-text token."},
     {"--add-special-tokens", FLAG_SWITCH, AT(add_special_tokens), NULL,
@@ -187,6 +196,8 @@ static status flags_check(const prepare_flags *f, err *e)
     if (f->train_bpe > INT32_MAX)
         return err_set(e, E_USAGE, "--train-bpe: found %" PRId64 ", valid is at most %d",
                        f->train_bpe, INT32_MAX);
+    if (!f->from_tokens && (f->dtype || f->eod >= 0))
+        return err_set(e, E_USAGE, "--dtype and --eod: go with --from-tokens only");
     if (f->workers > INT32_MAX)
         return err_set(e, E_USAGE, "--workers: found %" PRId64 ", valid is at most 256",
                        f->workers);
@@ -265,17 +276,50 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
     printf("vocabulary %" PRId32 ", %.1f s\n", r->vocab, seconds);
 }
 
+// --from-tokens: ids become a shard; nothing about texts applies.
+static status convert(const prepare_flags *f, err *e)
+{
+    status result = OK;
+    raw_result r;
+    raw_options o = {.path = f->from_tokens,
+                     .output_prefix = f->output_prefix,
+                     .eod = f->eod,
+                     .stopped = signals_wait};
+    if (f->input.count || f->tokenizer || f->tokenizer_model || f->train_bpe || f->append_eod ||
+        f->valid_fraction > 0)
+        FAIL(E_USAGE, "--from-tokens: goes with --output-prefix, --dtype, --eod and --json only");
+    if (!f->output_prefix || !*f->output_prefix)
+        FAIL(E_USAGE, "--output-prefix: missing, valid is the path of the shards");
+    if (f->dtype && strcmp(f->dtype, "uint16") != 0 && strcmp(f->dtype, "uint32") != 0)
+        FAIL(E_USAGE, "--dtype: found %s, valid are uint16 and uint32", f->dtype);
+    if (f->dtype) o.id_bytes = strcmp(f->dtype, "uint16") == 0 ? 2 : 4;
+    signals_hold();
+    TRY(raw_tokens_convert(&o, &r, e));
+    if (f->json)
+        printf("{\"tokens\":%" PRIu64 ",\"documents\":%" PRIu64 ",\"highest_id\":%" PRId32 "}\n",
+               r.tokens, r.documents, r.highest);
+    else
+        printf("%s: %" PRIu64 " documents, %" PRIu64 " tokens, ids up to %" PRId32 "%s\n",
+               f->output_prefix, r.documents, r.tokens, r.highest, r.llm_c ? ", from llm.c" : "");
+done:
+    return result;
+}
+
 static int data_prepare(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    prepare_flags f = {.partitions = 1};
+    prepare_flags f = {.partitions = 1, .eod = -1};
     prepare_result r;
     bar b = {0};
     char *separator = NULL, *tokens_by = NULL;
     double began = clock_seconds();
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, NULL, e));
     TRY(flags_check(&f, e));
+    if (f.from_tokens) {
+        TRY(convert(&f, e));
+        goto done;
+    }
     b.shown = !f.quiet && isatty(STDERR_FILENO);
     prepare_options o = options_from(&f, &b);
     o.document_separator = separator = f.separator ? separator_unescape(f.separator) : NULL;
@@ -296,11 +340,12 @@ done:
 const command command_data_prepare = {
     .name = "prepare",
     .run = data_prepare,
-    .usage = "--input FILE... --output-prefix P (--tokenizer FILE | --train-bpe VOCAB) [flags]",
+    .usage = "--input FILE... --output-prefix P (--tokenizer FILE | --train-bpe VOCAB) [flags]\n"
+             "--from-tokens FILE --output-prefix P [--dtype T] [--eod ID]",
     .help = "Turns text and JSONL into token shards.",
     .about = "Plain text is one document a file, JSONL one document a line; the shards are "
              "Megatron's. All files appear at the end, or none. Links inside folders are not "
-             "followed.",
+             "followed. --from-tokens takes token ids instead of text.",
     .flags = flags,
     .flag_count = FLAGS,
 };

@@ -1,5 +1,5 @@
-// eval.c -- `trireme eval`: loss, perplexity and bits per byte of a model folder on a job's
-// validation set.
+// eval.c -- `trireme eval`: loss of a model folder on a job's validation set; of text also
+// perplexity and bits per byte.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
@@ -28,7 +28,15 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-static status print_result(const request *q, double loss, double positions, err *e)
+// positions: labels that count.
+static void print_vectors(const request *q, double loss, double positions)
+{
+    const char *format =
+        q->json ? "{\"loss\":%.17g,\"samples\":%.0f}\n" : "loss %.4f  samples %.0f\n";
+    printf(format, loss, positions / (double)q->inputs.valid->shape.labels);
+}
+
+static void print_text(const request *q, double loss, double positions)
 {
     double bits =
         q->text_bytes ? loss * (double)q->text_tokens / (double)q->text_bytes / log(2) : NAN;
@@ -41,7 +49,6 @@ static status print_result(const request *q, double loss, double positions, err 
         if (q->text_bytes) printf("  bits per byte %.4f", bits);
         printf("\n");
     }
-    return console_flush(e);
 }
 
 static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
@@ -53,7 +60,12 @@ static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     TRY(trainer_evaluate(s.trainer, q->job->train.eval_batches, &loss, &positions, e));
-    if (rank == 0) TRY(print_result(q, loss, positions, e));
+    if (rank > 0) goto done;
+    if (q->inputs.valid->shape.input_type == I32)
+        print_text(q, loss, positions);
+    else
+        print_vectors(q, loss, positions);
+    TRY(console_flush(e));
 done:
     if (result != OK) session_abort(&s, e);
     session_close(&s);
@@ -87,6 +99,7 @@ static int cmd_eval(int argc, char **argv)
     TRY(cmd_open_job(argc, argv, &q.job, e));
     TRY(cmd_use_model(q.job, q.folder, e));
     TRY(inputs_open(q.job, &q.inputs, e));
+    cmd_warn(q.inputs.warnings.at);
     if (!q.inputs.valid) {
         q.inputs.valid = q.inputs.train;
         q.inputs.train = NULL;
@@ -108,7 +121,9 @@ const command command_eval = {
     .about =
         "Takes data.valid of the job (data.train when it has none), on the job's ranks. Prints "
         "the loss (mean over tokens, in nats), the perplexity, and bits per byte when the "
-        "shard knows the size of its text.",
+        "shard knows the size of its text; of vectors it prints the loss (mean over samples, or "
+        "over "
+        "regression targets) and the number of samples.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

@@ -44,7 +44,7 @@ static status explain(job *j, request *q, err *e)
     status result = OK;
     text out = {0}, picture = {0};
     inputs in = {0};
-    TRY(inputs_open(j, &in, e));
+    TRY(inputs_open_to_explain(j, &in, e));
     TRY(check_request(q, j, e));
     if (q->svg) q->o.svg = &picture;
     TRY(session_explain(j, &in, &q->o, &out, e));

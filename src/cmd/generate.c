@@ -3,6 +3,7 @@
 #include "cmd/console.h"
 
 #include "base/file.h"
+#include "ckpt/ckpt.h"
 #include "cmd/command.h"
 #include "data/tokenizer.h"
 #include "train/completion.h"
@@ -270,7 +271,7 @@ done:
     return result;
 }
 
-static status generate(const request *r, json_t *samples, err *e)
+static status generate_from(const request *r, const char *folder, json_t *samples, err *e)
 {
     status result = OK;
     model_config c;
@@ -281,9 +282,9 @@ static status generate(const request *r, json_t *samples, err *e)
     decoder *x = NULL;
     const int32_t *ids;
     size_t count;
-    char *path = file_join(r->model, "tokenizer.json");
+    char *path = file_join(folder, "tokenizer.json");
     device_options options = {.threads = (int)r->threads};
-    TRY(model_config_read(r->model, &c, e));
+    TRY(model_config_read(folder, &c, e));
     TRY(tokenizer_load(path, &t, e));
     TRY(tokenizer_work_open(t, &work, e));
     TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
@@ -291,7 +292,7 @@ static status generate(const request *r, json_t *samples, err *e)
     if ((int64_t)count >= c.max_seq)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
              (long long)c.max_seq);
-    TRY(safetensors_open_folder(r->model, &weights, e));
+    TRY(safetensors_open_folder(folder, &weights, e));
     TRY(device_open("cpu", &options, &d, e));
     int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
     TRY(decoder_open(d, family_find(c.family), &c, r->type, weights, room, &x, e));
@@ -304,6 +305,17 @@ done:
     tokenizer_work_close(work);
     tokenizer_close(t);
     free(path);
+    return result;
+}
+
+static status generate(const request *r, json_t *samples, err *e)
+{
+    status result = OK;
+    char *folder = NULL;
+    TRY(ckpt_locate(r->model, &folder, NULL, e));
+    TRY(generate_from(r, folder, samples, e));
+done:
+    free(folder);
     return result;
 }
 

@@ -57,13 +57,13 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     r->saved_step = s->resume_step;
     r->has_saved = s->resume != NULL;
     if (rank > 0) return OK;
-    TRY(log_open(s->log_path, s->resume != NULL, &r->log, e));
+    TRY(log_open(s->log_path, &r->log, e));
     TRY(log_the_start(r, e));
     // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
     const char *note = trainer_note(r->session.trainer);
     if (s->inputs.fit) console_say("%s", s->inputs.fit);
     if (note) console_say("%s", note);
-    if (s->resume) progress_note(&r->progress, "goes on from %s", s->resume);
+    if (s->resume) progress_note(&r->progress, "resuming from %s", s->resume);
 done:
     return result;
 }
@@ -82,6 +82,7 @@ status run_report_step(run *r, const step_result *s, err *e)
         trainer_steps_done(r->session.trainer) == r->start->resume_step + RATE_AT_STEP)
         r->matmul_rate = device_matmul_rate(r->session.device, r->job->train.precision, 0.05);
     if (r->rank > 0) return OK;
+    TRY(start_check_folder(r->start, e));
     monitor_step m = {.step = (int64_t)s->step,
                       .steps = r->job->train.steps,
                       .loss = s->loss,
@@ -127,9 +128,13 @@ static status evaluate(run *r, err *e)
     double loss;
     TRY(trainer_evaluate(r->session.trainer, r->job->train.eval_batches, &loss, NULL, e));
     if (r->rank > 0) return OK;
-    TRY(log_eval(r->log, (int64_t)trainer_steps_done(r->session.trainer), loss, exp(loss), e));
-    progress_note(&r->progress, "step %llu  validation loss %.4f  perplexity %.2f",
-                  (unsigned long long)trainer_steps_done(r->session.trainer), loss, exp(loss));
+    bool text_data = r->start->inputs.valid->shape.input_type == I32; // vectors have no perplexity
+    uint64_t step = trainer_steps_done(r->session.trainer);
+    TRY(log_eval(r->log, (int64_t)step, loss, text_data ? exp(loss) : NAN, e));
+    char perplexity[40] = "";
+    if (text_data) snprintf(perplexity, sizeof perplexity, "  perplexity %.2f", exp(loss));
+    progress_note(&r->progress, "step %llu  validation loss %.4f%s", (unsigned long long)step, loss,
+                  perplexity);
 done:
     return result;
 }

@@ -4,6 +4,7 @@
 #include "config/private.h"
 
 #include "base/file.h"
+#include "ckpt/ckpt.h"
 #include "config/values.h"
 
 #include <stdlib.h>
@@ -111,6 +112,47 @@ static void format_field(const model_config *c, int i, text *out)
     }
 }
 
+// Does this field make the same weights another model? Rope's parameters only where its kind has
+// them: config.json holds no others.
+static bool is_of_model(const model_config *c, int i)
+{
+    const size_t at = FIELDS[i].at;
+    if (FIELDS[i].type == FIELD_TOKEN || FIELDS[i].type == FIELD_EOS) return false;
+    if (at == AT(drop_embed) || at == AT(drop_attention) || at == AT(drop_residual) ||
+        at == AT(init_std))
+        return false;
+    if (at == AT(rope_factor)) return c->rope != ROPE_DEFAULT;
+    if (at == AT(rope_low) || at == AT(rope_high) || at == AT(rope_original))
+        return c->rope == ROPE_LLAMA3;
+    return true;
+}
+
+static void add_difference(const char *key, const char *there, const char *here, text *out)
+{
+    if (strcmp(there, here) != 0)
+        text_addf(out, "%s%s (%s there, %s here)", out->bytes ? ", " : "", key, there, here);
+}
+
+status job_compare_model(const job *j, const char *folder, text *different, err *e)
+{
+    status result = OK;
+    model_config there;
+    const model_config *here = &j->model.config;
+    TRY(model_config_read(folder, &there, e));
+    add_difference("model.family", family_name(there.family), family_name(here->family), different);
+    for (int i = 0; there.family == here->family && i < FIELDS_COUNT; i++) {
+        text a = {0}, b = {0};
+        if (!(FIELDS[i].families >> here->family & 1u) || !is_of_model(here, i)) continue;
+        format_field(&there, i, &a);
+        format_field(here, i, &b);
+        add_difference(FIELDS[i].path, a.at, b.at, different);
+        text_clear(&a);
+        text_clear(&b);
+    }
+done:
+    return result;
+}
+
 // The family's sizes as HuggingFace has them, but no token ids: a vocabulary of one's own has other
 // ones there.
 static void family_defaults(family f, model_config *c)
@@ -184,9 +226,26 @@ bool model_field_at(const job *j, int index, const char **name, text *value, tex
             said = &j->values->model[k];
     if (said)
         setting_describe(j->values, said, from);
+    else if (FIELDS[i].type == FIELD_EOS && j->model.eos_of_data)
+        text_add(from, "data.train");
     else
         text_add(from, j->model.path ? "config.json" : "default");
     return true;
+}
+
+void job_set_end_token(job *j, int64_t id)
+{
+    int eos = 0;
+    while (FIELDS[eos].type != FIELD_EOS) eos++;
+    if (j->own.model || j->model.path || !(FIELDS[eos].families >> j->model.config.family & 1u) ||
+        id >= j->model.config.vocab)
+        return;
+    for (int k = 0; k < j->values->models; k++)
+        if (setting_is_given(&j->values->model[k]) &&
+            (fields_set_by(j, &j->values->model[k]) >> eos & 1u))
+            return;
+    j->model.config.eos = id;
+    j->model.eos_of_data = true;
 }
 
 // One name for a field and HuggingFace's name for the same in one file: which one is meant?
@@ -267,6 +326,18 @@ static bool folder_has(const char *folder, const char *name)
     return has;
 }
 
+// The folder of a run stands for its newest checkpoint.
+static status find_checkpoint(job *j, err *e)
+{
+    status result = OK;
+    char *found = NULL;
+    TRY(ckpt_locate(j->model.path, &found, NULL, e));
+    free(j->model.path);
+    j->model.path = found;
+done:
+    return result;
+}
+
 // A folder on the command line takes the place of the file's family. Sizes beside that must be the
 // folder's, or else the user would train another model than the file says. They are dropped.
 static status check_replaced(job *j, err *e)
@@ -311,8 +382,6 @@ static status read_folder(job *j, bool replaces, err *e)
     const setting *path = settings_of(j->values, "model.path");
     const setting *init = settings_of(j->values, "model.init");
     const setting *blamed = path;
-    bool weights = folder_has(j->model.path, "model.safetensors") ||
-                   folder_has(j->model.path, "model.safetensors.index.json");
     status result = OK;
     for (int i = 0; i < j->values->models; i++) {
         if (!setting_is_given(&j->values->model[i])) continue;
@@ -326,7 +395,10 @@ static status read_folder(job *j, bool replaces, err *e)
              "found %s, which is not a folder; valid: a HuggingFace folder on this "
              "machine",
              j->model.path);
+    TRY(find_checkpoint(j, e));
     TRY(model_config_read(j->model.path, &j->model.config, e));
+    bool weights = folder_has(j->model.path, "model.safetensors") ||
+                   folder_has(j->model.path, "model.safetensors.index.json");
     if (strcmp(j->model.init, "checkpoint") == 0 && !weights) {
         blamed = init;
         FAIL(E_USAGE,

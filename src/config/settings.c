@@ -267,8 +267,14 @@ static status find_value(const job_values *v, const char *path, const char *equa
     return OK;
 }
 
-status settings_read_args(job_values *v, int argc, char *const *argv, const char **resume,
-                          bool *quiet, err *e)
+// --quiet and --overwrite: the switch of that name, NULL for any other word.
+static bool *find_switch(setting_flags *flags, const char *name)
+{
+    if (strcmp(name, "quiet") == 0) return &flags->quiet;
+    return strcmp(name, "overwrite") == 0 ? &flags->overwrite : NULL;
+}
+
+status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e)
 {
     status result = OK;
     text path = {0};
@@ -279,13 +285,15 @@ status settings_read_args(job_values *v, int argc, char *const *argv, const char
         const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
         text_clear(&path);
         text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));
-        if (strcmp(path.at, "quiet") == 0 && !equals) {
-            *quiet = true;
+        bool *flag = find_switch(flags, path.at);
+        if (flag && equals) FAIL(E_USAGE, "--%s: takes no value", path.at);
+        if (flag) {
+            *flag = true;
             continue;
         }
         TRY(find_value(v, path.at, equals, argc, argv, &i, &value, e));
         if (strcmp(path.at, "resume") == 0)
-            *resume = value;
+            flags->resume = value;
         else
             TRY(read_option(v, path.at, value, e));
     }

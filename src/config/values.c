@@ -115,7 +115,7 @@ done:
 
 static bool in_range(const job_key *k, double value)
 {
-    if (value < k->low || value > k->high) return false;
+    if (value < k->low || value > key_most(k)) return false;
     return !(k->flags & KEY_POSITIVE) || value > k->low;
 }
 
@@ -149,6 +149,8 @@ static status set_whole(void *at, const job_key *k, const node *n, err *e)
     bool good = k->type == KEY_DURATION ? text_to_duration_ms(n->scalar, &value)
                 : k->type == KEY_BYTES  ? read_bytes(n->scalar, &value)
                                         : text_to_count(n->scalar, &value);
+    if (good && k->high > key_most(k) && (double)value > key_most(k))
+        return err_set(e, E_USAGE, "found %.200s; valid: at most %.0f", n->scalar, key_most(k));
     if (!good || !in_range(k, (double)value)) return refuse(k, n, e);
     snprintf(word, sizeof word, "%lld", (long long)value);
     TRY(check_only(k, word, n, e));

@@ -17,7 +17,7 @@ typedef struct owned_memory {
     void *at;
 } owned_memory;
 
-enum { MEMORIES = 512, SPARES = 4 };
+enum { SPARES = 4 };
 
 // Activations of one of this stage's chunks, for every micro-batch that is in flight.
 typedef struct chunk {
@@ -62,8 +62,8 @@ struct trainer {
     event **loaded, **consumed; // by batch slot
     event *computed, *reduced, *arrived;
 
-    owned_memory owned[MEMORIES];
-    int owned_count;
+    owned_memory *owned;
+    int owned_count, owned_room;
     char *weights;    // in the type that is computed in, as kept; NULL when in a file
     char *kept;       // parts of them from forward to backward, or NULL
     float *master;    // fp32 weights beside them; NULL when they are fp32

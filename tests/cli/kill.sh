@@ -48,7 +48,7 @@ end() { # EXIT-CODE: the run is over by itself, all of it
 # The run in `out` goes on to its next multiple of 10 steps and is then the same as one never stopped.
 expect_continues() {
     local from goal
-    from=$(sed 's/.*-0*//' <<<"$(readlink out/checkpoints/latest)")
+    from=$(newest_step out)
     goal=$((from + 10))
     train --train.save_every $goal --train.steps $goal
     expect_line "\"resumed_from\":$from" out/log.jsonl
