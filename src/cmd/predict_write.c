@@ -34,7 +34,7 @@ static status put(predict_writer *w, const void *bytes, size_t count, err *e)
 {
     if (w->file) return file_write(w->file, bytes, count, e);
     if (fwrite(bytes, 1, count, stdout) == count) return OK;
-    return err_errno(e, "stdout: cannot write");
+    return console_flush(e);
 }
 
 status predict_write_head(predict_writer *w, const predict_options *o, const predict_shape *shape,
