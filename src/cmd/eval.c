@@ -28,12 +28,15 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// positions: labels that count.
-static void print_vectors(const request *q, double loss, double positions)
+// positions: labels that count. accuracy NAN: they are no classes.
+static void print_vectors(const request *q, double loss, double accuracy, double positions)
 {
-    const char *format =
-        q->json ? "{\"loss\":%.17g,\"samples\":%.0f}\n" : "loss %.4f  samples %.0f\n";
-    printf(format, loss, positions / (double)q->inputs.valid->shape.labels);
+    char share[64] = "";
+    if (!isnan(accuracy))
+        snprintf(share, sizeof share, q->json ? ",\"accuracy\":%.17g" : "  accuracy %.4f",
+                 accuracy);
+    printf(q->json ? "{\"loss\":%.17g%s,\"samples\":%.0f}\n" : "loss %.4f%s  samples %.0f\n", loss,
+           share, positions / (double)q->inputs.valid->shape.labels);
 }
 
 static void print_text(const request *q, double loss, double positions)
@@ -60,11 +63,17 @@ static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     TRY(trainer_evaluate(s.trainer, q->job->train.eval_batches, &loss, &positions, e));
+    double accuracy = NAN;
+    if (trainer_has_accuracy(s.trainer)) {
+        uint64_t right, labels;
+        TRY(trainer_accuracy(s.trainer, q->job->train.eval_batches, &right, &labels, e));
+        if (labels) accuracy = (double)right / (double)labels;
+    }
     if (rank > 0) goto done;
     if (q->inputs.valid->shape.input_type == I32)
         print_text(q, loss, positions);
     else
-        print_vectors(q, loss, positions);
+        print_vectors(q, loss, accuracy, positions);
     TRY(console_flush(e));
 done:
     if (result != OK) session_abort(&s, e);
@@ -123,7 +132,7 @@ const command command_eval = {
         "the loss (mean over tokens, in nats), the perplexity, and bits per byte when the "
         "shard knows the size of its text; of vectors it prints the loss (mean over samples, or "
         "over "
-        "regression targets) and the number of samples.",
+        "regression targets), the accuracy where labels are classes, and the number of samples.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

@@ -45,6 +45,7 @@ static status explain(job *j, request *q, err *e)
     text out = {0}, picture = {0};
     inputs in = {0};
     TRY(inputs_open_to_explain(j, &in, e));
+    cmd_warn(in.warnings.at);
     TRY(check_request(q, j, e));
     if (q->svg) q->o.svg = &picture;
     TRY(session_explain(j, &in, &q->o, &out, e));

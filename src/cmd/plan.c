@@ -27,6 +27,7 @@ static int cmd_plan(int argc, char **argv)
     TRY(flags_take(flags, FLAGS, &argc, argv, &r, e));
     TRY(cmd_open_job(argc, argv, &j, e));
     TRY(inputs_open_to_plan(j, &in, e));
+    cmd_warn(in.warnings.at);
     TRY(session_plan(j, &in, r.json, &out, e));
     console_print(out.at, out.bytes);
 done:

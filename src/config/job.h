@@ -151,7 +151,7 @@ status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
 status job_resolve_steps(job *j, uint64_t samples, err *e);
 
 // The id that ends the documents of data.train becomes the end token of a model that is given by
-// its family, unless the job names one itself.
+// its family, unless the job names one itself, or an earlier call did.
 void job_set_end_token(job *j, int64_t id);
 
 // `changed` is a plain copy of j with other values in some keys. What differs, as arguments:

@@ -237,8 +237,8 @@ void job_set_end_token(job *j, int64_t id)
 {
     int eos = 0;
     while (FIELDS[eos].type != FIELD_EOS) eos++;
-    if (j->own.model || j->model.path || !(FIELDS[eos].families >> j->model.config.family & 1u) ||
-        id >= j->model.config.vocab)
+    if (j->own.model || j->model.path || j->model.eos_of_data ||
+        !(FIELDS[eos].families >> j->model.config.family & 1u) || id >= j->model.config.vocab)
         return;
     for (int k = 0; k < j->values->models; k++)
         if (setting_is_given(&j->values->model[k]) &&

@@ -113,7 +113,7 @@ static status read_settings(tokenizer *t, err *e)
     json_error_t broken;
     json_t *root = NULL;
     if (!config->content) goto done;
-    root = json_load_python(config->content, config->bytes, 0, &broken);
+    root = json_load_python(config->content, config->bytes, JSON_ALLOW_NUL, &broken);
     if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
     const json_t *end = json_object_get(root, "eos_token");
     const char *name =

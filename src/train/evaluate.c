@@ -49,8 +49,7 @@ done:
     return result;
 }
 
-// How many samples `batches` global batches are: a number that no mesh and no micro-batch changes.
-static uint64_t samples_of(const trainer *t, int64_t batches)
+uint64_t trainer_evaluated_samples(const trainer *t, int64_t batches)
 {
     uint64_t all = t->o.valid->samples, global = (uint64_t)t->o.global_batch;
     bool limits = batches > 0 && (uint64_t)batches <= all / global;
@@ -72,7 +71,7 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
     uint64_t ranks = (uint64_t)mesh_data_ranks(&t->o.mesh),
              rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
     uint64_t micro = (uint64_t)t->o.micro_batch, per_round = micro * ranks;
-    uint64_t samples = samples_of(t, max_batches);
+    uint64_t samples = trainer_evaluated_samples(t, max_batches);
     trainer_reset_sums(t);
     for (uint64_t at = 0; at < samples; at += per_round) {
         uint64_t first = at + rank * micro, left = first < samples ? samples - first : 0;

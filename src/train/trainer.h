@@ -87,6 +87,9 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e);
 // untouched. *tokens (NULL allowed) receives the number of valid positions. Collective over
 // the comm.
 status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e);
+// How many samples of data.valid an evaluation of `max_batches` global batches (0: all) takes: a
+// number that no mesh and no micro-batch changes.
+uint64_t trainer_evaluated_samples(const trainer *t, int64_t max_batches);
 
 // What is predicted for each position of a sample.
 typedef enum prediction {
@@ -117,6 +120,12 @@ int64_t trainer_predict_batch(const trainer *t);
 // E_USAGE names a token that is not in the vocabulary. Collective over the comm.
 status trainer_predict(trainer *t, const predict_options *o, const void *inputs, int64_t samples,
                        void *out, err *e);
+
+// Whether data.valid has one class as the label of each sample …
+bool trainer_has_accuracy(const trainer *t);
+// … and for how many of the labels that count it is the predicted one, over the samples of an
+// evaluation. The same on every rank. Collective over the comm.
+status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64_t *labels, err *e);
 
 // Ranks that hold the same part of the weights hold the same values, and on the first step no two
 // read the same batch: E_NUMERIC / E_USAGE otherwise. Called by trainer_step as options say.

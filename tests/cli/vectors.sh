@@ -21,7 +21,7 @@ END
 }
 evaluate() { # RANKS MICRO-BATCH SAMPLES: the line of all is the same
     ok "$trireme" eval job.yaml --model out/checkpoints/latest --launch.ranks "$1" --train.micro_batch "$2"
-    expect_line "^loss [0-9.]+  samples $3\$" stdout
+    expect_line "^loss [0-9.]+$accuracy  samples $3\$" stdout
     [ -s expected ] || cp stdout expected
     expect_same stdout expected
 }
@@ -33,6 +33,7 @@ for kind in values points; do
         points) vectors_job 'features: 4, classes: 3' points.safetensors ;;
     esac
     samples=$([ $kind = values ] && echo 20 || echo 48)
+    accuracy=$([ $kind = values ] || echo '  accuracy [01].[0-9]{4}')
     ok "$trireme" train job.yaml
     expect_line 'step 4 .*validation loss [0-9.]+$'
     expect_no_line perplexity
@@ -41,7 +42,7 @@ for kind in values points; do
     expect_json_lines out/log.jsonl
     for shape in '1 12' '2 6' '2 3' '3 4' '3 1'; do evaluate $shape "$samples"; done
     ok "$trireme" eval job.yaml --model out/checkpoints/latest --json
-    expect_line "^\{\"loss\":[0-9.e+-]+,\"samples\":$samples\}\$" stdout
+    expect_line "^\{\"loss\":[0-9.e+-]+(,\"accuracy\":[0-9.e+-]+)?,\"samples\":$samples\}\$" stdout
 done
 
 refused 2 'a sample has 3 inputs and 2 labels, the model takes 3 and 1' "$trireme" train job.yaml \

@@ -187,7 +187,8 @@ static void a_folder_of_shards_is_one_object(void **state)
     (void)state;
     write_one("m-1.safetensors", "a");
     write_one("m-2.safetensors", "b");
-    write_index("{\"metadata\":{\"total_size\":32},\"weight_map\":{\"b\":\"m-2.safetensors\","
+    write_index("{\"metadata\":{\"total_size\":99999999999999999999},\"weight_map\":{\"b\":\"m-2."
+                "safetensors\","
                 "\"a\":\"m-1.safetensors\"}}");
     err e = {0};
     safetensors *s = NULL;

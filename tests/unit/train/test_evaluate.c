@@ -71,12 +71,45 @@ static void padding_rows_of_tokens_do_not_count(void **state)
     check("gpt2_new", (int64_t[]){3}, 1, 7);
 }
 
+// Labels that are the predicted classes themselves, two wrong ones and an ignored one.
+static void accuracy_counts_the_labels_that_are_predicted(void **state)
+{
+    (void)state;
+    golden g = {.device = NULL};
+    trainer *t = NULL;
+    enum { SAMPLES = 13 };
+    int32_t labels[SAMPLES];
+    float inputs[SAMPLES * 7];
+    const predict_options classes = {.what = PREDICT_CLASSES};
+    golden_open(&g, "mlp_classes", 1);
+    golden_data data = g.data;
+    data.base.samples = SAMPLES;
+    trainer_options o = golden_options(&g, UPDATE_SGD, F32, 4);
+    o.valid = &data.base;
+    CHECK(trainer_open(&o, &t, e));
+    assert_true(trainer_has_accuracy(t));
+    for (int i = 0; i < SAMPLES; i++)
+        memcpy(inputs + i * 7, g.data.inputs + i * g.data.input_row, 7 * sizeof *inputs);
+    CHECK(trainer_predict(t, &classes, inputs, SAMPLES, labels, e));
+    labels[3] = (labels[3] + 1) % 5;
+    labels[12] = (labels[12] + 1) % 5;
+    labels[7] = -100;
+    data.labels = (const char *)labels;
+    uint64_t right, count;
+    CHECK(trainer_accuracy(t, 0, &right, &count, e));
+    assert_int_equal(count, SAMPLES - 1);
+    assert_int_equal(right, SAMPLES - 3);
+    trainer_close(t);
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(padding_rows_of_vectors_with_targets_do_not_count),
         cmocka_unit_test(padding_rows_of_vectors_with_classes_do_not_count),
         cmocka_unit_test(padding_rows_of_tokens_do_not_count),
+        cmocka_unit_test(accuracy_counts_the_labels_that_are_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

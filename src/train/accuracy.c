@@ -1,0 +1,41 @@
+// accuracy.c -- how often the predicted class is the label, over the samples that an evaluation
+// takes. Called by commands. Every rank reads all samples, as predictions are made for all of them.
+#include "train/state.h"
+
+#include <stdlib.h>
+
+enum { IGNORED = -100 };
+
+bool trainer_has_accuracy(const trainer *t)
+{
+    const dataset *d = t->o.valid;
+    return d && d->shape.input_type == F32 && d->shape.label_type == I32 && d->shape.labels == 1;
+}
+
+status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64_t *labels, err *e)
+{
+    status result = OK;
+    dataset *d = t->o.valid;
+    const predict_options o = {.what = PREDICT_CLASSES};
+    const uint64_t samples = trainer_evaluated_samples(t, max_batches),
+                   round = (uint64_t)trainer_predict_batch(t);
+    const size_t row = (size_t)d->shape.inputs * sizeof(float);
+    char *inputs = malloc(round * row);
+    int32_t *want = malloc(round * sizeof *want), *got = malloc(round * sizeof *got);
+    *right = *labels = 0;
+    if (!inputs || !want || !got) FAIL(E_IO, "no memory for a batch of %zu bytes", round * row);
+    for (uint64_t at = 0; at < samples; at += round) {
+        const uint64_t count = samples - at < round ? samples - at : round;
+        for (uint64_t i = 0; i < count; i++) TRY(d->read(d, at + i, inputs + i * row, want + i, e));
+        TRY(trainer_predict(t, &o, inputs, (int64_t)count, got, e));
+        for (uint64_t i = 0; i < count; i++) {
+            *labels += want[i] != IGNORED;
+            *right += want[i] != IGNORED && got[i] == want[i];
+        }
+    }
+done:
+    free(inputs);
+    free(want);
+    free(got);
+    return result;
+}
