@@ -157,8 +157,7 @@ static status write_directory(start *s, const tokenizer *t, err *e)
         TRY(folder_go_on(j->train.out, s->resume, &kept, e));
     else
         TRY(folder_begin(j->train.out, j->overwrite, &kept, e));
-    if (kept.bytes && !j->quiet)
-        fprintf(stderr, "trireme: kept in %s: %s\n", j->train.out, kept.at);
+    if (kept.bytes && !j->quiet) console_say("kept in %s: %s", j->train.out, kept.at);
     if (t) TRY(file_make_directories(s->inputs.tokenizer_folder, e));
     if (t) TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
     job_write_yaml(j, &yaml);
@@ -205,8 +204,8 @@ void start_print_done(const start *s)
 {
     const job *j = s->job;
     const char *length = j->train.epochs > 0 ? "epochs" : j->train.tokens > 0 ? "tokens" : "steps";
-    fprintf(stderr, "trireme: %s: already at step %llu of %lld; raise train.%s\n", s->resume,
-            (unsigned long long)s->resume_step, (long long)j->train.steps, length);
+    console_say("%s: already at step %llu of %lld; raise train.%s", s->resume,
+                (unsigned long long)s->resume_step, (long long)j->train.steps, length);
 }
 
 status start_check_folder(const start *s, err *e)

@@ -42,6 +42,10 @@ run "$trireme" train job.yaml --train.save_every 4 --train.out "run$evil"
 expect_exit 0
 expect_line 'saved .*/runx?.*\\x1b\]0;title'
 expect_clean stderr
+run "$trireme" train job.yaml --train.save_every 4 --train.out "run$evil"
+expect_exit 0
+expect_line '\\x1b\]0;title.*already at step 8 of 8'
+expect_clean stderr
 run "$trireme" curve "run$evil"
 expect_exit 0
 tail -n 1 stdout >last

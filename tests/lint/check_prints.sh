@@ -9,6 +9,7 @@ check() {
     (cd "$1" && find src -name '*.[ch]' | sort | xargs awk '
         { code = $0; sub(/\/\/.*/, "", code) }
         code ~ /%[-0-9]*\.[0-9]+s/ { say("cuts at a byte (TEXT_CUT cuts at a character)") }
+        code ~ /fprintf\(stderr, "trireme/ { say("prints text as it comes (console_say escapes it)") }
         FILENAME ~ /^src\/(cmd|monitor)\// { next }
         code ~ /(^|[^A-Za-z0-9_])(printf|vprintf|puts|putchar|perror)\(/ ||
         code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/ { say("prints") }
@@ -32,6 +33,9 @@ control_fails "$scratch/tree" 'ends the process'
 printf '    _exit(1);\n' >"$file"
 control_fails "$scratch/tree" 'ends the process'
 
+printf '    fprintf(stderr, "trireme: %%s", x);\n' >"$scratch/tree/src/cmd/b.c"
+control_fails "$scratch/tree" 'b.c:1: prints text as it comes'
+rm "$scratch/tree/src/cmd/b.c"
 printf '    snprintf(b, 2, "%%.1s", "x");\n' >"$file"
 control_fails "$scratch/tree" 'cuts at a byte'
 
