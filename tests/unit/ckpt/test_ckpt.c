@@ -217,11 +217,11 @@ static void a_changed_manifest_is_refused(void **state)
     assert_int_equal(file_replace(path, json, bytes, NULL), OK);
     assert_int_equal(ckpt_verify(folder, &e), OK);
     for (size_t i = 0; i < bytes; i++) {
-        json[i] ^= 1;
-        assert_int_equal(file_replace(path, json, bytes, NULL), OK);
+        flip_byte("checkpoints/step-00000010/trireme/manifest.json", (long)i);
         if (ckpt_verify(folder, &e) == OK) fail_msg("byte %zu of %s", i, json);
-        json[i] ^= 1;
+        flip_byte("checkpoints/step-00000010/trireme/manifest.json", (long)i);
     }
+    assert_int_equal(ckpt_verify(folder, &e), OK);
     free(json);
     free(path);
     free(folder);
