@@ -2,6 +2,7 @@
 // a tokenizer with its work area, as one handle each.
 #include "api/api.h"
 
+#include "ckpt/ckpt.h"
 #include "data/tokenizer.h"
 #include "train/decoder.h"
 
@@ -22,8 +23,11 @@ static status open_decoder(const char *folder, const trm_family *of, const void 
 {
     status result = OK;
     const device_options options = {.threads = 0};
+    char *found = NULL;
     trm_decoder *d = calloc(1, sizeof *d);
     if (!d) FAIL(E_IO, "out of memory");
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    folder = found;
     if (of)
         TRY(own_model_make(&d->own, of, config, e));
     else
@@ -41,6 +45,7 @@ static status open_decoder(const char *folder, const trm_family *of, const void 
     d = NULL;
 done:
     trm_decoder_close(d);
+    free(found);
     return result;
 }
 
@@ -75,10 +80,12 @@ trm_status trm_decoder_sample(trm_decoder *d, double temperature, int64_t top_k,
 {
     err e = {.code = OK};
     status result;
+    const sample_options o = {
+        .temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = seed};
     if (!d->logits)
         result = err_set(&e, E_USAGE, "trm_decoder_sample: nothing was fed to go on from");
     else
-        result = sample_token(d->logits, decoder_vocab(d->inner), temperature, top_k, top_p, seed,
+        result = sample_token(d->logits, decoder_vocab(d->inner), &o,
                               (uint64_t)decoder_position(d->inner), id, &e);
     return api_give(result, &e, error);
 }
@@ -90,7 +97,7 @@ int64_t trm_decoder_vocab(const trm_decoder *d)
 
 void trm_decoder_rewind(trm_decoder *d)
 {
-    decoder_rewind(d->inner);
+    decoder_rewind(d->inner, 0);
     d->logits = NULL;
 }
 

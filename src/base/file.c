@@ -74,8 +74,8 @@ status file_map_open(const char *path, file_map *out, err *e)
             result = err_errno(e, "cannot map %s", path);
             goto done;
         }
-        out->at = at;
-        out->bytes = bytes;
+        *out = (file_map){.at = at, .bytes = bytes, .fd = fd};
+        fd = -1;
     }
 done:
     if (fd >= 0) close(fd);
@@ -85,7 +85,19 @@ done:
 void file_unmap(file_map *m)
 {
     if (m->at) munmap((void *)m->at, m->bytes);
+    if (m->at) close(m->fd);
     *m = (file_map){0};
+}
+
+status file_map_check(const file_map *m, const char *path, err *e)
+{
+    struct stat info;
+    if (!m->at) return OK;
+    if (fstat(m->fd, &info) != 0) return err_errno(e, "cannot look at %s", path);
+    if ((uint64_t)info.st_size >= m->bytes) return OK;
+    return err_set(e, E_IO,
+                   "%s: the file was cut off while it was in use: %lld of its %zu bytes are left",
+                   path, (long long)info.st_size, m->bytes);
 }
 
 static status check_limit(const char *path, uint64_t has, uint64_t most, err *e)
@@ -163,6 +175,22 @@ status file_make_directories(const char *path, err *e)
     }
     free(copy);
     return result;
+}
+
+bool file_could_be_directory(const char *path)
+{
+    if (file_exists(path)) return file_is_directory(path);
+    char *folder = text_copy(path);
+    size_t length = strlen(folder);
+    while (length > 0 && !file_exists(folder)) {
+        while (length > 0 && folder[length - 1] != '/') length--;
+        while (length > 1 && folder[length - 1] == '/') length--;
+        folder[length] = 0;
+    }
+    const char *nearest = length ? folder : ".";
+    const bool can = file_is_directory(nearest) && access(nearest, W_OK | X_OK) == 0;
+    free(folder);
+    return can;
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)

@@ -22,10 +22,14 @@ status file_open_input(const char *path, int *fd, uint64_t *bytes, err *e);
 typedef struct file_map {
     const uint8_t *at;
     size_t bytes;
+    int fd; // where at is not NULL
 } file_map;
 
 status file_map_open(const char *path, file_map *out, err *e); // E_USAGE when it cannot be opened
 void file_unmap(file_map *m);
+// E_IO, naming `path`, when the file has become shorter since. Called after what was read is in use
+// for good: within its last page a file that was cut off reads as zeros, beyond it as SIGBUS.
+status file_map_check(const file_map *m, const char *path, err *e);
 
 // The whole file, zero-terminated, owned by the caller (free). *bytes may be NULL.
 status file_read(const char *path, char **out, size_t *bytes, err *e);
@@ -35,6 +39,9 @@ status file_read_small(const char *path, uint64_t most, char **out, size_t *byte
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 status file_make_directories(const char *path, err *e); // like mkdir -p
+// Is it a folder, or could file_make_directories make it now: what exists of the path is a folder
+// that can be written?
+bool file_could_be_directory(const char *path);
 status file_remove_tree(const char *path, err *e); // like rm -r; fine when absent; follows no links
 char *file_join(const char *folder, const char *name); // owned by the caller
 

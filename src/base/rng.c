@@ -53,9 +53,12 @@ float rng_normal(rng_key key, uint64_t index)
 void rng_normals(rng_key key, uint64_t first, size_t count, float *out)
 {
     float four[4];
-    for (size_t i = 0; i < count; i++) {
-        uint64_t index = first + i;
-        if (i == 0 || index % 4 == 0) four_normals(key, index / 4, four);
-        out[i] = four[index % 4];
+    for (size_t i = 0; i < count;) {
+        const uint64_t index = first + i;
+        const size_t skip = (size_t)(index % 4), left = count - i;
+        const size_t take = left < 4 - skip ? left : 4 - skip;
+        four_normals(key, index / 4, four);
+        for (size_t k = 0; k < take; k++) out[i + k] = four[skip + k];
+        i += take;
     }
 }

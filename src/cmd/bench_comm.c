@@ -2,13 +2,13 @@
 // the flags and the frame of the output are those of nccl-tests, so that scripts written for it
 // work.
 //
-// Called by bench.c. The measuring loop is in bench_comm_run.c.
+// The measuring loop is in bench_comm_run.c.
 #include "cmd/bench_comm.h"
 
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 #include "launch/launch.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,55 +17,50 @@
 const char *const bench_names[BENCH_COLLECTIVES] = {"all_reduce", "reduce_scatter", "all_gather",
                                                     "broadcast", "sendrecv"};
 
-static const char usage[] =
-    "usage: trireme bench all_reduce|reduce_scatter|all_gather|broadcast|sendrecv [flags]\n"
-    "\n"
-    "Times a collective between ranks of this machine and checks its result. Flags and output are\n"
-    "those of nccl-tests; time includes the copy where a call in place is measured out-of-place.\n"
-    "\n"
-    "  -b, --minbytes SIZE      smallest size (32M); K, M and G are powers of 1024\n"
-    "  -e, --maxbytes SIZE      largest size (32M)\n"
-    "  -i, --stepbytes SIZE     add this from row to row (1M)\n"
-    "  -f, --stepfactor N       or multiply by this\n"
-    "  -n, --iters N            timed calls per row (20)\n"
-    "  -w, --warmup_iters N     calls before (1)\n"
-    "  -m, --agg_iters N        calls per iteration (1)\n"
-    "  -c, --check 0|1          compare the result, bit for bit (1)\n"
-    "  -a, --average 0|1|2|3    time of rank 0, mean, min, max (1)\n"
-    "  -o, --op OP              sum, max or min (sum)\n"
-    "  -d, --datatype TYPE      float, half, bfloat16, double or int64 (float)\n"
-    "  -r, --root RANK          of broadcast (0)\n"
-    "  -t, --nthreads N  -g, --ngpus N   N ranks; given both, their product\n"
-    "      --ranks N            number of ranks (2)\n"
-    "      --as WAY             processes or threads (processes)\n"
-    "      --memory KIND        shared (zero-copy) or private (shared)\n"
-    "\n"
-    "Exit codes: 0 done, 1 a rank failed or a result was wrong, 2 bad usage.\n";
+// What the command line says, as it says it; NULL: nothing.
+typedef struct given {
+    const char *least, *most, *step, *factor, *iterations, *warm_up, *aggregate, *check, *average,
+        *op, *type, *root, *threads, *devices, *ranks, *as, *memory;
+    bool json;
+} given;
 
-enum { FLAG_RANKS = 256, FLAG_AS, FLAG_MEMORY };
-
-static const struct option flags[] = {{"minbytes", 1, NULL, 'b'},
-                                      {"maxbytes", 1, NULL, 'e'},
-                                      {"stepbytes", 1, NULL, 'i'},
-                                      {"stepfactor", 1, NULL, 'f'},
-                                      {"iters", 1, NULL, 'n'},
-                                      {"warmup_iters", 1, NULL, 'w'},
-                                      {"agg_iters", 1, NULL, 'm'},
-                                      {"check", 1, NULL, 'c'},
-                                      {"average", 1, NULL, 'a'},
-                                      {"op", 1, NULL, 'o'},
-                                      {"datatype", 1, NULL, 'd'},
-                                      {"root", 1, NULL, 'r'},
-                                      {"nthreads", 1, NULL, 't'},
-                                      {"ngpus", 1, NULL, 'g'},
-                                      {"ranks", 1, NULL, FLAG_RANKS},
-                                      {"as", 1, NULL, FLAG_AS},
-                                      {"memory", 1, NULL, FLAG_MEMORY},
-                                      {"help", 0, NULL, 'h'},
-                                      {NULL, 0, NULL, 0}};
+#define AT(field) offsetof(given, field)
+static const flag flags[] = {
+    {"-b, --minbytes", FLAG_TEXT, AT(least), "SIZE",
+     "Sets the smallest size (default: 32M); K, M and G are powers of 1024."},
+    {"-e, --maxbytes", FLAG_TEXT, AT(most), "SIZE", "Sets the largest size (default: 32M)."},
+    {"-i, --stepbytes", FLAG_TEXT, AT(step), "SIZE",
+     "Adds this to the size from row to row (default: 1M)."},
+    {"-f, --stepfactor", FLAG_TEXT, AT(factor), "N",
+     "Multiplies the size by this from row to row, instead of adding."},
+    {"-n, --iters", FLAG_TEXT, AT(iterations), "N",
+     "Sets the number of timed iterations of a row (default: 20)."},
+    {"-w, --warmup_iters", FLAG_TEXT, AT(warm_up), "N",
+     "Sets the number of iterations before those (default: 1)."},
+    {"-m, --agg_iters", FLAG_TEXT, AT(aggregate), "N",
+     "Sets the number of calls in an iteration (default: 1)."},
+    {"-c, --check", FLAG_TEXT, AT(check), "0|1", "Compares the result, bit for bit (default: 1)."},
+    {"-a, --average", FLAG_TEXT, AT(average), "0|1|2|3",
+     "Takes the time of rank 0, or the mean, least or greatest of all ranks (default: 1)."},
+    {"-o, --op", FLAG_TEXT, AT(op), "sum|max|min", "Chooses the reduction (default: sum)."},
+    {"-d, --datatype", FLAG_TEXT, AT(type), "float|half|bfloat16|double|int64",
+     "Chooses the number format (default: float)."},
+    {"-r, --root", FLAG_TEXT, AT(root), "RANK", "Chooses the root of broadcast (default: 0)."},
+    {"-t, --nthreads", FLAG_TEXT, AT(threads), "N",
+     "Sets the number of ranks; with --ngpus, their product."},
+    {"-g, --ngpus", FLAG_TEXT, AT(devices), "N",
+     "Sets the number of ranks; with --nthreads, their product."},
+    {"--ranks", FLAG_TEXT, AT(ranks), "N", "Sets the number of ranks (default: 2)."},
+    {"--as", FLAG_TEXT, AT(as), "processes|threads",
+     "Chooses what a rank is (default: processes)."},
+    {"--memory", FLAG_TEXT, AT(memory), "shared|private",
+     "Chooses the memory of the buffers; shared needs no copies (default: shared)."},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
 
 // "128M": powers of 1024, as nccl-tests has them. Whole numbers from `least` on.
-static status parse_number(const char *flag, const char *s, int64_t least, int64_t *out, err *e)
+static status parse_number(const char *name, const char *s, int64_t least, int64_t *out, err *e)
 {
     char *end = NULL;
     const double x = strtod(s, &end);
@@ -80,23 +75,23 @@ static status parse_number(const char *flag, const char *s, int64_t least, int64
         return err_set(e, E_USAGE,
                        "bench: %s: found '%s'; valid is a whole number from %lld on, "
                        "with K, M or G",
-                       flag, s, (long long)least);
+                       name, s, (long long)least);
     *out = (int64_t)value;
     return OK;
 }
 
-static status parse_int(const char *flag, const char *s, int least, int most, int *out, err *e)
+static status parse_int(const char *name, const char *s, int least, int most, int *out, err *e)
 {
     int64_t x = 0;
-    status result = parse_number(flag, s, least, &x, e);
+    status result = parse_number(name, s, least, &x, e);
     if (result == OK && x > most)
-        return err_set(e, E_USAGE, "bench: %s: found %s; valid are %d to %d", flag, s, least, most);
+        return err_set(e, E_USAGE, "bench: %s: found %s; valid are %d to %d", name, s, least, most);
     *out = (int)x;
     return result;
 }
 
 // The place of `s` in `words` (space-separated).
-static status parse_word(const char *flag, const char *s, const char *words, int *out, err *e)
+static status parse_word(const char *name, const char *s, const char *words, int *out, err *e)
 {
     const size_t length = strlen(s);
     *out = 0;
@@ -105,69 +100,51 @@ static status parse_word(const char *flag, const char *s, const char *words, int
         if (n == length && strncmp(w, s, n) == 0) return OK;
         w += n + (w[n] == ' ');
     }
-    return err_set(e, E_USAGE, "bench: %s: found '%s'; valid are %s", flag, s, words);
+    return err_set(e, E_USAGE, "bench: %s: found '%s'; valid are %s", name, s, words);
 }
 
 typedef struct rank_flags {
     int ranks, threads, devices; // 0: not given
 } rank_flags;
 
-static status parse_flag(int flag, const char *s, bench_request *q, rank_flags *r, err *e)
+static status read_numbers(const given *g, bench_request *q, rank_flags *r, err *e)
+{
+    status result = OK;
+    if (g->least) TRY(parse_number("-b", g->least, 1, &q->least, e));
+    if (g->most) TRY(parse_number("-e", g->most, 1, &q->most, e));
+    if (g->step) TRY(parse_number("-i", g->step, 1, &q->step, e));
+    if (g->factor) TRY(parse_number("-f", g->factor, 2, &q->factor, e));
+    if (g->iterations) TRY(parse_int("-n", g->iterations, 1, 1 << 30, &q->iterations, e));
+    if (g->warm_up) TRY(parse_int("-w", g->warm_up, 0, 1 << 30, &q->warm_up, e));
+    if (g->aggregate) TRY(parse_int("-m", g->aggregate, 1, 1 << 20, &q->aggregate, e));
+    if (g->root) TRY(parse_int("-r", g->root, 0, WORLD_RANKS - 1, &q->root, e));
+    if (g->threads) TRY(parse_int("-t", g->threads, 1, WORLD_RANKS, &r->threads, e));
+    if (g->devices) TRY(parse_int("-g", g->devices, 1, WORLD_RANKS, &r->devices, e));
+    if (g->ranks) TRY(parse_int("--ranks", g->ranks, 1, WORLD_RANKS, &r->ranks, e));
+done:
+    return result;
+}
+
+static status read_words(const given *g, bench_request *q, err *e)
 {
     static const dtype types[] = {F32, F16, BF16, F64, I64};
     static const reduce_op ops[] = {REDUCE_SUM, REDUCE_MAX, REDUCE_MIN};
-    int word = 0;
     status result = OK;
-    switch (flag) {
-    case 'b':
-        return parse_number("-b", s, 1, &q->least, e);
-    case 'e':
-        return parse_number("-e", s, 1, &q->most, e);
-    case 'i':
-        return parse_number("-i", s, 1, &q->step, e);
-    case 'f':
-        return parse_number("-f", s, 2, &q->factor, e);
-    case 'n':
-        return parse_int("-n", s, 1, 1 << 30, &q->iterations, e);
-    case 'w':
-        return parse_int("-w", s, 0, 1 << 30, &q->warm_up, e);
-    case 'm':
-        return parse_int("-m", s, 1, 1 << 20, &q->aggregate, e);
-    case 'r':
-        return parse_int("-r", s, 0, WORLD_RANKS - 1, &q->root, e);
-    case 't':
-        return parse_int("-t", s, 1, WORLD_RANKS, &r->threads, e);
-    case 'g':
-        return parse_int("-g", s, 1, WORLD_RANKS, &r->devices, e);
-    case FLAG_RANKS:
-        return parse_int("--ranks", s, 1, WORLD_RANKS, &r->ranks, e);
-    case 'c':
-        result = parse_int("-c", s, 0, 1, &word, e);
-        q->check = word;
-        break;
-    case 'a':
-        result = parse_int("-a", s, 0, 3, &word, e);
-        q->average = (average)word;
-        break;
-    case 'o':
-        result = parse_word("-o", s, "sum max min", &word, e);
-        if (result == OK) q->op = ops[word];
-        break;
-    case 'd':
-        result = parse_word("-d", s, "float half bfloat16 double int64", &word, e);
-        if (result == OK) q->type = types[word];
-        break;
-    case FLAG_AS:
-        result = parse_word("--as", s, "processes threads", &word, e);
-        q->as_threads = word;
-        break;
-    case FLAG_MEMORY:
-        result = parse_word("--memory", s, "shared private", &word, e);
-        q->private_memory = word;
-        break;
-    default:
-        break;
-    }
+    int check = q->check, average_of = q->average, op = 0, type = 0, as = 0, memory = 0;
+    if (g->check) TRY(parse_int("-c", g->check, 0, 1, &check, e));
+    if (g->average) TRY(parse_int("-a", g->average, 0, 3, &average_of, e));
+    if (g->op) TRY(parse_word("-o", g->op, "sum max min", &op, e));
+    if (g->type) TRY(parse_word("-d", g->type, "float half bfloat16 double int64", &type, e));
+    if (g->as) TRY(parse_word("--as", g->as, "processes threads", &as, e));
+    if (g->memory) TRY(parse_word("--memory", g->memory, "shared private", &memory, e));
+    q->check = check;
+    q->average = (average)average_of;
+    q->op = ops[op];
+    q->type = types[type];
+    q->as_threads = as;
+    q->private_memory = memory;
+    q->json = g->json;
+done:
     return result;
 }
 
@@ -187,30 +164,29 @@ static status check_request(bench_request *q, const rank_flags *r, err *e)
     return OK;
 }
 
-static status parse_flags(int argc, char **argv, bench_request *q, bool *help, err *e)
+static status parse_flags(int argc, char **argv, bench_request *q, err *e)
 {
     status result = OK;
+    given g = {0};
     rank_flags ranks = {0};
-    int flag = 0;
-    *help = false;
-    opterr = 0;
-    optind = 1;
-    while ((flag = getopt_long(argc, argv, ":b:e:i:f:n:w:m:c:a:o:d:r:t:g:h", flags, NULL)) != -1) {
-        if (flag == ':') FAIL(E_USAGE, "bench: %s needs a value", argv[optind - 1]);
-        if (flag == '?')
-            FAIL(E_USAGE, "bench: unknown flag %s; `trireme bench %s --help` lists them",
-                 argv[optind - 1], argv[0]);
-        if (flag == 'h') *help = true;
-        TRY(parse_flag(flag, optarg, q, &ranks, e));
-    }
-    if (optind < argc) FAIL(E_USAGE, "bench: unexpected argument %s", argv[optind]);
+    TRY(flags_parse(flags, FLAGS, argc, argv, &g, NULL, e));
+    TRY(read_numbers(&g, q, &ranks, e));
+    TRY(read_words(&g, q, e));
     TRY(check_request(q, &ranks, e));
 done:
+    if (result != OK && strncmp(e->text, "bench: ", 7) != 0) err_prefix(e, "bench: ");
     return result;
 }
 
 static void print_head(const bench_request *q)
 {
+    if (q->json) {
+        printf("{\"collective\":\"%s\",\"ranks\":%d,\"as\":\"%s\",\"memory\":\"%s\",\"iters\":%d,"
+               "\"rows\":[",
+               bench_names[q->what], q->ranks, q->as_threads ? "threads" : "processes",
+               q->private_memory ? "private" : "shared", q->iterations);
+        return;
+    }
     printf("# trireme version %s (output as of nccl-tests)\n", TRIREME_VERSION);
     printf("# Collective test starting: %s_perf\n", bench_names[q->what]);
     printf("# nThread %d nGpus %d minBytes %lld maxBytes %lld step: %lld(%s) warmup iters: %d "
@@ -223,18 +199,26 @@ static void print_head(const bench_request *q)
 static void print_foot(const bench_request *q)
 {
     const bench_board *b = q->board;
+    const double mean = b->bandwidth_sum / (b->bandwidths ? b->bandwidths : 1);
+    if (q->json) {
+        printf("],\"wrong\":");
+        if (q->check)
+            printf("%llu", (unsigned long long)b->wrong);
+        else
+            printf("null");
+        printf(",\"bus_gb_per_s\":%.6g}\n", mean);
+        return;
+    }
     printf("# Out of bounds values : %llu %s\n", (unsigned long long)b->wrong,
            b->wrong ? "FAILED" : "OK");
-    printf("# Avg bus bandwidth    : %g \n#\n",
-           b->bandwidth_sum / (b->bandwidths ? b->bandwidths : 1));
+    printf("# Avg bus bandwidth    : %g \n#\n", mean);
     printf("# Collective test concluded: %s_perf\n", bench_names[q->what]);
 }
 
-int cmd_bench_comm(int argc, char **argv)
+static int cmd_bench_comm(int argc, char **argv)
 {
     status result = OK;
     err failure = {0}, *e = &failure;
-    bool help = false;
     bench_request q = {.least = 32 << 20,
                        .most = 32 << 20,
                        .step = 1 << 20,
@@ -244,11 +228,8 @@ int cmd_bench_comm(int argc, char **argv)
                        .check = true,
                        .average = AVERAGE_MEAN};
     while (q.what < BENCH_SENDRECV && strcmp(argv[0], bench_names[q.what]) != 0) q.what++;
-    TRY(parse_flags(argc, argv, &q, &help, e));
-    if (help) {
-        printf("%s", usage);
-        return 0;
-    }
+    TRY(parse_flags(argc, argv, &q, e));
+    TRY(launcher_check(e));
     q.board =
         mmap(NULL, sizeof *q.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (q.board == MAP_FAILED) {
@@ -265,3 +246,24 @@ int cmd_bench_comm(int argc, char **argv)
 done:
     return result == OK ? 0 : cmd_fail(e);
 }
+
+#define COLLECTIVE(word, sentence)                                                                 \
+    const command command_bench_##word = {                                                         \
+        .name = #word,                                                                             \
+        .run = cmd_bench_comm,                                                                     \
+        .usage = "[flags]",                                                                        \
+        .help = (sentence),                                                                        \
+        .about =                                                                                   \
+            "Times the collective between ranks of this machine and checks its result. Flags "     \
+            "and output are those of nccl-tests; the time includes the copy where a call in "      \
+            "place is measured out-of-place. The exit code is 1 when a rank failed or a "          \
+            "result was wrong.",                                                                   \
+        .flags = flags,                                                                            \
+        .flag_count = FLAGS,                                                                       \
+    }
+
+COLLECTIVE(all_reduce, "Measures sums (or extremes) that every rank receives.");
+COLLECTIVE(reduce_scatter, "Measures sums of which every rank receives its shard.");
+COLLECTIVE(all_gather, "Measures gathering the shards of all ranks on every rank.");
+COLLECTIVE(broadcast, "Measures one rank sending to all others.");
+COLLECTIVE(sendrecv, "Measures every rank sending to the next.");

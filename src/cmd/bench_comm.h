@@ -36,7 +36,7 @@ typedef struct bench_request {
     collective what;
     int64_t least, most, step, factor; // bytes; factor 0: step
     int iterations, warm_up, aggregate;
-    bool check, as_threads, private_memory;
+    bool check, as_threads, private_memory, json;
     dtype type;
     reduce_op op;
     int root, ranks;

@@ -3,6 +3,7 @@
 //
 // Called by bench_comm.c through launch_ranks. Runs on the cpu device, whose memory it may read.
 #include "cmd/bench_comm.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
 
@@ -213,25 +214,54 @@ static double bus_factor(const bench_request *q)
     return 1;
 }
 
+// The figures of one half of a row, which also go into the totals.
+static double take_half(const bench_request *q, const row *r, int in_place, double *rate,
+                        uint64_t *wrong)
+{
+    const double seconds = average_seconds(q, in_place);
+    *wrong = 0;
+    for (int i = 0; i < q->ranks; i++) *wrong += q->board->ranks[i].wrong[in_place];
+    *rate = (double)r->bytes / seconds * 1e-9;
+    q->board->wrong += *wrong;
+    q->board->bandwidth_sum += *rate * bus_factor(q);
+    q->board->bandwidths++;
+    return seconds;
+}
+
 static void print_half(const bench_request *q, const row *r, int in_place)
 {
     char time[32], algorithm[32], bus[32];
+    uint64_t wrong;
+    double rate;
     if (in_place && q->what == BENCH_SENDRECV) {
         printf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
         return;
     }
-    uint64_t wrong = 0;
-    for (int i = 0; i < q->ranks; i++) wrong += q->board->ranks[i].wrong[in_place];
-    const double seconds = average_seconds(q, in_place), rate = (double)r->bytes / seconds * 1e-9;
-    q->board->wrong += wrong;
-    q->board->bandwidth_sum += rate * bus_factor(q);
-    q->board->bandwidths++;
+    const double seconds = take_half(q, r, in_place, &rate, &wrong);
     printf("  %7s  %6s  %6s", fit(time, seconds * 1e6, 7), fit(algorithm, rate, 6),
            fit(bus, rate * bus_factor(q), 6));
     if (q->check)
         printf("  %6g", (double)wrong);
     else
         printf("  %6s", "N/A");
+}
+
+static void print_half_json(const bench_request *q, const row *r, int in_place)
+{
+    uint64_t wrong;
+    double rate;
+    printf(",\"%s\":", in_place ? "in_place" : "out_of_place");
+    if (in_place && q->what == BENCH_SENDRECV) {
+        printf("null");
+        return;
+    }
+    const double seconds = take_half(q, r, in_place, &rate, &wrong);
+    printf("{\"us\":%.6g,\"algorithm_gb_per_s\":%.6g,\"bus_gb_per_s\":%.6g,\"wrong\":",
+           seconds * 1e6, rate, rate * bus_factor(q));
+    if (q->check)
+        printf("%llu}", (unsigned long long)wrong);
+    else
+        printf("null}");
 }
 
 static void print_row(const bench_request *q, const row *r)
@@ -241,12 +271,20 @@ static void print_row(const bench_request *q, const row *r)
     static const char *const ops[] = {
         [REDUCE_SUM] = "sum", [REDUCE_MAX] = "max", [REDUCE_MIN] = "min"};
     const bool reduces = q->what == BENCH_ALL_REDUCE || q->what == BENCH_REDUCE_SCATTER;
-    printf("%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, types[q->type],
-           reduces ? ops[q->op] : "none", q->what == BENCH_BROADCAST ? q->root : -1);
-    print_half(q, r, 0);
-    print_half(q, r, 1);
-    printf("\n");
-    fflush(stdout);
+    const char *const op = reduces ? ops[q->op] : "none";
+    const int root = q->what == BENCH_BROADCAST ? q->root : -1;
+    if (q->json) {
+        printf("%s{\"bytes\":%zu,\"count\":%zu,\"type\":\"%s\",\"op\":\"%s\",\"root\":%d",
+               q->board->bandwidths ? ",\n" : "", r->bytes, r->count, types[q->type], op, root);
+        print_half_json(q, r, 0);
+        print_half_json(q, r, 1);
+        printf("}");
+    } else {
+        printf("%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, types[q->type], op, root);
+        print_half(q, r, 0);
+        print_half(q, r, 1);
+        printf("\n");
+    }
 }
 
 static status run_size(const bench_rank *b, int64_t bytes, err *e)
@@ -263,7 +301,10 @@ static status run_size(const bench_rank *b, int64_t bytes, err *e)
         if (q->check) TRY(count_wrong(b, &r, half, &mine->wrong[half], e));
     }
     TRY(comm_barrier(b->comm, e));
-    if (b->comm->rank == 0) print_row(q, &r);
+    if (b->comm->rank == 0) {
+        print_row(q, &r);
+        TRY(console_flush(e));
+    }
     TRY(comm_barrier(b->comm, e));
 done:
     return result;
@@ -342,7 +383,7 @@ status bench_comm_run(world *w, int rank, int ranks, void *request, err *e)
     b.q->board->ranks[rank].pid = getpid();
     TRY(open_rank(&b, w, rank, e));
     TRY(comm_barrier(b.comm, e));
-    if (rank == 0) print_titles(b.q);
+    if (rank == 0 && !b.q->json) print_titles(b.q);
     TRY(run_sizes(&b, e));
 done:
     close_rank(&b);

@@ -1,6 +1,7 @@
 // bench_pipeline.c -- `trireme bench pipeline`: the share of time in which pipeline stages are
 // idle: in closed form, as simulated, and as it is when the same lists run. Writes nothing to disk.
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 
 #include "launch/launch.h"
 #include "session/session.h"
@@ -10,26 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-static const char usage[] =
-    "usage: trireme bench pipeline [JOB.yaml] [--key value ...] [--micros LIST] [--rounds N] "
-    "[--json]\n"
-    "\n"
-    "Runs the job (default: a small gpt2 on 2 ranks of one thread) under every pipeline schedule "
-    "with as many micro-batches\n"
-    "as LIST says, schedules in turn, N rounds of train.steps steps each (default 3 of 5, after "
-    "2 that are not counted), and\n"
-    "prints the share of time in which stages are idle:\n"
-    "\n"
-    "  closed form   parts of the model take the same, messages nothing\n"
-    "  by FLOPs      simulated: a block takes its FLOPs\n"
-    "  by passes     simulated: a block takes what its stage's blocks took in the run\n"
-    "  run           from a step's start to the agreement on its norm, waiting for messages and "
-    "for that; the median step\n"
-    "\n"
-    "  --micros LIST  micro-batches of a step (4,8,16)\n"
-    "  --rounds N     (3)\n"
-    "  --json         an array with an object for each line\n\n";
 
 enum { WARM_UP = 2, MICROS = 8 };
 
@@ -47,7 +28,7 @@ typedef struct setup {
 typedef struct request {
     int count; // of the job's arguments
     char **args;
-    const char *path;
+    const char *path, *list;
     int micros[MICROS], sizes;
     int64_t rounds;
     bool json;
@@ -56,6 +37,15 @@ typedef struct request {
     const setup *now;
     double (*board)[INSTRS]; // [ranks * steps], shared with the ranks
 } request;
+
+static const flag flags[] = {
+    {"--micros", FLAG_TEXT, offsetof(request, list), "LIST",
+     "Sets the numbers of micro-batches of a step (default: 4,8,16)."},
+    {"--rounds", FLAG_COUNT, offsetof(request, rounds), "N",
+     "Sets how often the schedules run in turn (default: 3)."},
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints a JSON array."},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
 
 // ---- A run
 
@@ -177,7 +167,6 @@ static status print_all(const request *q, err *e)
                "by FLOPs", "by passes", "run");
     for (int i = 0; i < q->setups; i++) TRY(print_setup(q, &q->all[i], e));
     if (q->json) printf("]\n");
-    fflush(stdout);
 done:
     return result;
 }
@@ -320,35 +309,22 @@ static status read_micros(const char *list, request *q, err *e)
 static status read_arguments(request *q, int argc, char **argv, err *e)
 {
     status result = OK;
-    q->path = cmd_job_path(argc, argv);
     q->rounds = 3;
-    TRY(read_micros("4,8,16", q, e));
-    for (int i = q->path ? 2 : 1; i < argc; i++) {
-        const char *given;
-        if (strcmp(argv[i], "--json") == 0) {
-            q->json = true;
-        } else if ((given = cmd_take_value("--micros", argc, argv, &i))) {
-            TRY(read_micros(given, q, e));
-        } else if ((given = cmd_take_value("--rounds", argc, argv, &i))) {
-            if (!text_to_count(given, &q->rounds) || q->rounds < 1 || q->rounds > 1000)
-                FAIL(E_USAGE, "--rounds: found '%s'; valid: 1 to 1000", given);
-        } else {
-            q->args[q->count++] = argv[i];
-        }
-    }
+    TRY(flags_take(flags, FLAGS, &argc, argv, q, e));
+    TRY(read_micros(q->list ? q->list : "4,8,16", q, e));
+    if (q->rounds < 1 || q->rounds > 1000)
+        FAIL(E_USAGE, "--rounds: found %lld; valid: 1 to 1000", (long long)q->rounds);
+    q->path = cmd_job_path(argc, argv);
+    for (int i = q->path ? 2 : 1; i < argc; i++) q->args[q->count++] = argv[i];
 done:
     return result;
 }
 
-int cmd_bench_pipeline(int argc, char **argv)
+static int cmd_bench_pipeline(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request q = {.args = calloc((size_t)argc + 1, sizeof *q.args)};
-    if (cmd_wants_help(argc, argv)) {
-        free(q.args);
-        return cmd_job_help(usage);
-    }
     if (!q.args) FAIL(E_IO, "no memory for the arguments");
     TRY(read_arguments(&q, argc, argv, e));
     TRY(open_all(&q, e));
@@ -359,3 +335,23 @@ done:
     free(q.args);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_bench_pipeline = {
+    .name = "pipeline",
+    .run = cmd_bench_pipeline,
+    .usage = "[JOB.yaml] [--key value ...] [--micros LIST] [--rounds N] [--json]",
+    .help = "Measures the bubble of pipeline schedules: the share of time in which stages wait.",
+    .about =
+        "Runs the job (default: a small gpt2 on 2 ranks of one thread) under every pipeline "
+        "schedule with as many micro-batches as LIST says, schedules in turn, N rounds of "
+        "train.steps steps each (default 5, after 2 that are not counted), and prints the share of "
+        "time in which stages are idle:\n"
+        "\"closed form\" counts every model chunk as equally long and messages as nothing;\n"
+        "\"by FLOPs\" is simulated, and a block takes its FLOPs;\n"
+        "\"by passes\" is simulated, and a block takes what its stage's blocks took in the run;\n"
+        "\"run\" is measured from a step's start to the agreement on its norm, as waiting for "
+        "messages and for that, in the median step.",
+    .flags = flags,
+    .flag_count = FLAGS,
+    .takes_job = true,
+};

@@ -2,44 +2,36 @@
 // folder's disk. Two requests are under way at a time, as in a step that works on one half while
 // the other travels. What is read is checked. Leaves nothing behind.
 //
-// Called by bench.c. It deliberately does not know trainers.
+// It deliberately does not know trainers.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
 #include "device/device.h"
 #include "store/tier.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: trireme bench tier --path DIR [--bytes N] [--block N] [--depth N] [--json]\n"
-    "\n"
-    "Writes a file of N bytes in DIR from front to back, then reads it, the way that offload to "
-    "file\n"
-    "does, and prints GB/s (1e9 bytes) of both and what share of a core the tier's thread took. "
-    "The "
-    "file\n"
-    "is gone afterwards.\n"
-    "\n";
-
 enum { REQUEST = 32 << 20, HALVES = 2 };
 
 typedef struct request {
     const char *path;
     int64_t bytes, block, depth;
-    bool json, help;
+    bool json;
 } request;
 
 static const flag flags[] = {
-    {"--path", FLAG_TEXT, offsetof(request, path), "DIR", "folder on the disk to measure"},
-    {"--bytes", FLAG_COUNT, offsetof(request, bytes), "N", "of the file (1Gi)"},
-    {"--block", FLAG_COUNT, offsetof(request, block), "N", "bytes moved at once (1Mi)"},
-    {"--depth", FLAG_COUNT, offsetof(request, depth), "N", "blocks moved at the same time (8)"},
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "one line of JSON"},
-    {"--help", FLAG_SWITCH, offsetof(request, help), NULL, "this text"},
+    {"--path", FLAG_TEXT, offsetof(request, path), "DIR", "Names a folder on the disk to measure."},
+    {"--bytes", FLAG_COUNT, offsetof(request, bytes), "N",
+     "Sets the size of the file, in bytes (default: 1Gi)."},
+    {"--block", FLAG_COUNT, offsetof(request, block), "N",
+     "Sets how many bytes are moved at once (default: 1Mi)."},
+    {"--depth", FLAG_COUNT, offsetof(request, depth), "N",
+     "Sets how many blocks are moved at the same time (default: 8)."},
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -113,7 +105,7 @@ static status measure(const request *q, err *e)
     TRY(device_alloc(d, MEMORY_HOST, HALVES * REQUEST, &memory, e)); // huge pages, as a trainer's
     TRY(tier_open(&o, &t, e));
     const char *note = tier_note(t);
-    if (note) fprintf(stderr, "trireme: %s\n", note);
+    if (note) console_say("%s", note);
     memset(memory, 1, HALVES * REQUEST); // the pages are there
     TRY(pass(t, q, true, memory, &write_s, e));
     TRY(pass(t, q, false, memory, &read_s, e));
@@ -141,17 +133,12 @@ done:
     return result;
 }
 
-int cmd_bench_tier(int argc, char **argv)
+static int cmd_bench_tier(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request q = {.bytes = 1 << 30, .block = 1 << 20, .depth = 8};
     TRY(flags_parse(flags, FLAGS, argc, argv, &q, NULL, e));
-    if (q.help) {
-        fputs(usage, stdout);
-        flags_help(flags, FLAGS, stdout);
-        goto done;
-    }
     if (!q.path) FAIL(E_USAGE, "bench tier: give --path, a folder on the disk to measure");
     if (q.bytes == 0 || q.bytes % TIER_ALIGN)
         FAIL(E_USAGE, "bench tier: --bytes: found %lld; valid are multiples of %d",
@@ -163,3 +150,15 @@ int cmd_bench_tier(int argc, char **argv)
 done:
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_bench_tier = {
+    .name = "tier",
+    .run = cmd_bench_tier,
+    .usage = "--path DIR [--bytes N] [--block N] [--depth N] [--json]",
+    .help = "Measures how fast offload to files writes and reads a disk.",
+    .about = "Writes a file in DIR from front to back, then reads it, the way that offload to file "
+             "does, and prints GB/s (1e9 bytes) of both and what share of a core that took. The "
+             "file is gone afterwards.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

@@ -1,6 +1,8 @@
 // bench_train.c -- `trireme bench train`: speed and memory of whole steps on random tokens, with
 // the numbers that a comparison needs. Writes nothing to disk.
 #include "cmd/cmd.h"
+#include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
 #include "base/proc.h"
@@ -11,15 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char usage[] =
-    "usage: trireme bench train [JOB.yaml] [--key value ...] [--json]\n"
-    "\n"
-    "Runs train.steps steps of the job (default 10, after 2 that are not counted) on its data, or "
-    "on random tokens, and prints\n"
-    "the median step, tokens per second, memory per rank against the plan, and the share of the "
-    "time that the step's matrix\n"
-    "products alone would take at the measured rate. Every key of the job file is a flag.\n\n";
 
 enum { WARM_UP = 2 };
 
@@ -37,6 +30,11 @@ typedef struct request {
     bool json;
     double began;
 } request;
+
+static const flag flags[] = {
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints one JSON object."},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
 
 static int compare(const void *a, const void *b)
 {
@@ -77,7 +75,6 @@ static void print_figures(const request *q, const figures *f, uint64_t pss, uint
             (unsigned long long)f->params, j->launch.ranks, per_step / f->step_s, f->step_s * 1e3,
             f->first_step_s, f->rate * 1e-9, share * 100, a, b, c);
     }
-    fflush(stdout);
 }
 
 // What files did between two looks, per step.
@@ -136,6 +133,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     f.device_bytes = s.device->bytes_peak;
     f.params = model_param_count(trainer_get_model(s.trainer));
     if (rank == 0) print_figures(q, &f, pss, peak);
+    if (rank == 0) TRY(console_flush(e));
 done:
     free(seconds);
     if (result != OK) session_abort(&s, e);
@@ -160,24 +158,19 @@ static status open_job(request *q, int argc, char **argv, err *e)
         for (int k = 1; k < argc; k++) given = given || strncmp(argv[k], defaults[i], key) == 0;
         if (!given && !(path && i == 0)) all[n++] = (char *)defaults[i];
     }
-    for (int i = path ? 2 : 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            q->json = true;
-        else
-            all[n++] = argv[i];
-    }
+    for (int i = path ? 2 : 1; i < argc; i++) all[n++] = argv[i];
     TRY(job_open(path, n, all, &q->job, e));
 done:
     free(all);
     return result;
 }
 
-int cmd_bench_train(int argc, char **argv)
+static int cmd_bench_train(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request q = {.began = clock_seconds()};
-    if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
+    TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(open_job(&q, argc, argv, e));
     TRY(inputs_open(q.job, &q.inputs, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
@@ -187,3 +180,17 @@ done:
     job_close(q.job);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_bench_train = {
+    .name = "train",
+    .run = cmd_bench_train,
+    .usage = "[JOB.yaml] [--key value ...] [--json]",
+    .help = "Measures speed and memory of whole steps.",
+    .about = "Runs train.steps steps of the job (default 10, after 2 that are not counted) on its "
+             "data, or on random tokens, and prints the median step, tokens per second, memory per "
+             "rank against the plan, and the share of the time that the step's matrix products "
+             "alone would take at the measured rate.",
+    .flags = flags,
+    .flag_count = FLAGS,
+    .takes_job = true,
+};

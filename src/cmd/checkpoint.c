@@ -1,28 +1,25 @@
 // checkpoint.c -- `trireme checkpoint show | verify`: what is in a checkpoint, and is all of it
 // there.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "ckpt/ckpt.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-static const char usage[] = "usage: trireme checkpoint show DIR [--json]\n"
-                            "       trireme checkpoint verify DIR\n"
-                            "\n"
-                            "show lists the tensors of a checkpoint and the state that it resumes "
-                            "from; verify reads every file and compares\n"
-                            "size and checksum with the manifest.\n";
 
 static void show_tensors(const char *what, const safetensors *s)
 {
     for (size_t i = 0; s && i < safetensors_count(s); i++) {
         const tensor_info *t = safetensors_at(s, i);
-        printf("%-8s %-56s %-5s [", what, t->name, t->known_type ? dtype_name(t->type) : "?");
-        for (int k = 0; k < t->dims; k++) printf("%s%" PRId64, k ? ", " : "", t->dim[k]);
-        printf("]\n");
+        text shape = {0};
+        for (int k = 0; k < t->dims; k++) text_addf(&shape, "%s%" PRId64, k ? ", " : "", t->dim[k]);
+        console_line("%-8s %-56s %-5s [%s]", what, t->name,
+                     t->known_type ? dtype_name(t->type) : "?", shape.at ? shape.at : "");
+        text_clear(&shape);
     }
 }
 
@@ -30,7 +27,9 @@ static status show(const char *folder, bool json, err *e)
 {
     status result = OK;
     ckpt *c = NULL;
-    TRY(ckpt_open(folder, &c, e));
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    TRY(ckpt_open(found, &c, e));
     json_dumpf(c->values, stdout, json ? JSON_COMPACT : JSON_INDENT(2));
     putchar('\n');
     if (json) goto done;
@@ -38,41 +37,125 @@ static status show(const char *folder, bool json, err *e)
     show_tensors("state", c->state);
 done:
     ckpt_close(c);
+    free(found);
+    return result;
+}
+
+// Of a run, its newest checkpoint must be whole: to pass over a broken one would hide it. *found
+// (owned by the caller) is the checkpoint that was read.
+static status verify(const char *folder, char **found, err *e)
+{
+    status result = OK;
+    text warnings = {0};
+    TRY(ckpt_locate(folder, found, &warnings, e));
+    if (warnings.bytes)
+        FAIL(E_USAGE, "%s: %.*s", folder, (int)strcspn(warnings.at, "\n"), warnings.at);
+    TRY(ckpt_verify(*found, e));
+done:
+    text_clear(&warnings);
     return result;
 }
 
 typedef struct request {
-    bool json, help;
+    bool json;
 } request;
 
-static const flag flags[] = {
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "show: only the state, as JSON"},
-    {"--help", FLAG_SWITCH, offsetof(request, help), NULL, "this text"},
+static const flag show_flags[] = {
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL,
+     "Prints one JSON object: the state, without the tensors."},
+};
+static const flag verify_flags[] = {
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL,
+     "Prints one JSON object, also of a checkpoint that is not whole."},
 };
 
-int cmd_checkpoint(int argc, char **argv)
+// The folder that a command names, and its flags.
+static status take_folder(const flag *flags, int argc, char **argv, request *r, const char **out,
+                          err *e)
+{
+    status result = OK;
+    flag_texts words = {0};
+    TRY(flags_parse(flags, 1, argc, argv, r, &words, e));
+    if (words.count != 1)
+        FAIL(E_USAGE, "checkpoint %s: found %zu folders; valid: one, of a checkpoint or a run",
+             argv[0], words.count);
+    *out = words.at[0];
+done:
+    flag_texts_clear(&words);
+    return result;
+}
+
+static int cmd_show(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request r = {0};
-    flag_texts words = {0};
-    TRY(flags_parse(flags, 2, argc, argv, &r, &words, e));
-    if (r.help) {
-        puts(usage);
-        flags_help(flags, 2, stdout);
-        goto done;
-    }
-    if (words.count != 2)
-        FAIL(E_USAGE, "checkpoint: give show or verify, and a folder; `trireme checkpoint --help`");
-    if (strcmp(words.at[0], "show") == 0) {
-        TRY(show(words.at[1], r.json, e));
-    } else if (strcmp(words.at[0], "verify") == 0) {
-        TRY(ckpt_verify(words.at[1], e));
-        printf("%s: every file is there and has its checksum\n", words.at[1]);
-    } else {
-        FAIL(E_USAGE, "checkpoint: found '%s'; valid: show, verify", words.at[0]);
-    }
+    const char *folder = NULL;
+    TRY(take_folder(show_flags, argc, argv, &r, &folder, e));
+    TRY(show(folder, r.json, e));
 done:
-    flag_texts_clear(&words);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+static void print_verdict(const char *folder, const err *e, bool whole)
+{
+    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_text(folder), "whole", whole);
+    if (!whole) json_object_set_new(j, "error", json_of_text(e->text));
+    json_dumpf(j, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(j);
+}
+
+static int cmd_verify(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    request r = {0};
+    const char *folder = NULL;
+    char *found = NULL;
+    TRY(take_folder(verify_flags, argc, argv, &r, &folder, e));
+    result = verify(folder, &found, e);
+    if (r.json)
+        print_verdict(found ? found : folder, e, result == OK);
+    else if (result == OK)
+        console_line("%s: every file is there and has its checksum", found);
+done:
+    free(found);
+    return result == OK ? 0 : cmd_fail(e);
+}
+
+static const command show_row = {
+    .name = "show",
+    .run = cmd_show,
+    .usage = "DIR [--json]",
+    .help = "Lists the tensors of a checkpoint and the state that a run resumes from.",
+    .about = "DIR is a checkpoint, or the folder of a run, of which it is the newest.",
+    .flags = show_flags,
+    .flag_count = 1,
+};
+static const command verify_row = {
+    .name = "verify",
+    .run = cmd_verify,
+    .usage = "DIR [--json]",
+    .help = "Reads every file of a checkpoint and compares size and checksum with the manifest.",
+    .about = "DIR is a checkpoint, or the folder of a run, of which it is the newest.",
+    .flags = verify_flags,
+    .flag_count = 1,
+};
+static const command export_row = {
+    .name = "export",
+    .help = "Writes a checkpoint in another system's format.",
+    .planned = true,
+};
+static const command import_row = {
+    .name = "import",
+    .help = "Reads a checkpoint of another system.",
+    .planned = true,
+};
+static const command *const PARTS[] = {&show_row, &verify_row, &export_row, &import_row, NULL};
+
+const command command_checkpoint = {
+    .name = "checkpoint",
+    .help = "Shows and verifies checkpoints.",
+    .parts = PARTS,
+};

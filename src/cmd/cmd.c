@@ -1,22 +1,20 @@
-// cmd.c -- failures, help and the job's arguments, as every command has them.
+// cmd.c -- failures and the job's arguments, as every command has them.
 #include "cmd/cmd.h"
 
 #include "base/text.h"
+#include "ckpt/ckpt.h"
+#include "cmd/console.h"
 #include "config/job.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int cmd_fail(const err *e)
 {
     fflush(stdout);
-    fprintf(stderr, "trireme: %s\n", e->text);
+    console_say("%s", e->text);
     return status_exit_code(e->code);
-}
-
-bool cmd_wants_help(int argc, char **argv)
-{
-    return argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
 }
 
 const char *cmd_job_path(int argc, char **argv)
@@ -24,27 +22,56 @@ const char *cmd_job_path(int argc, char **argv)
     return argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
 }
 
-const char *cmd_take_value(const char *name, int argc, char **argv, int *i)
-{
-    const size_t bytes = strlen(name);
-    if (strncmp(argv[*i], name, bytes) != 0) return NULL;
-    if (argv[*i][bytes] == '=') return argv[*i] + bytes + 1;
-    if (argv[*i][bytes]) return NULL;
-    return *i + 1 < argc ? argv[++*i] : "";
-}
-
 status cmd_open_job(int argc, char **argv, struct job **out, err *e)
 {
     const char *path = cmd_job_path(argc, argv);
     int skip = path ? 2 : 1;
-    return job_open(path, argc - skip, argv + skip, out, e);
+    if (argc < 2)
+        return err_set(e, E_USAGE, "%s: the job file is missing: trireme %s JOB.yaml", argv[0],
+                       argv[0]);
+    const status result = job_open(path, argc - skip, argv + skip, out, e);
+    if (result == OK) cmd_warn((*out)->warnings.at);
+    return result;
 }
 
-int cmd_job_help(const char *usage)
+void cmd_warn(const char *lines)
 {
-    text t = {0};
-    job_help(&t);
-    printf("%s%s", usage, t.at ? t.at : "");
-    text_clear(&t);
-    return 0;
+    while (lines && *lines) {
+        const size_t bytes = strcspn(lines, "\n");
+        console_say("warning: %.*s", (int)bytes, lines);
+        lines += bytes + (lines[bytes] == '\n');
+    }
+}
+
+json_t *json_of_text(const char *s)
+{
+    text kept = {0};
+    text_add(&kept, "");
+    for (size_t good; *s; s += good + (s[good] != 0)) {
+        if (text_is_utf8(s, strlen(s), &good)) good = strlen(s);
+        text_add_bytes(&kept, s, good);
+    }
+    json_t *j = json_string(kept.at);
+    text_clear(&kept);
+    return j;
+}
+
+status cmd_use_model(struct job *j, const char *folder, err *e)
+{
+    status result = OK;
+    model_config c;
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    TRY(model_config_read(found, &c, e));
+    if (c.family != j->model.config.family)
+        FAIL(E_USAGE, "%s: a %s model, the job's is %s", found, family_name(c.family),
+             family_name(j->model.config.family));
+    j->model.config = c;
+    free(j->model.path);
+    j->model.path = found;
+    found = NULL;
+    j->model.has_weights = true;
+done:
+    free(found);
+    return result;
 }

@@ -1,34 +1,61 @@
 // curve.c -- `trireme curve`: the loss curve of a run as a picture and as a line of block
 // characters.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
 #include "monitor/curve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char usage[] = "usage: trireme curve RUN [--output FILE.png]\n"
-                            "\n"
-                            "Reads RUN/log.jsonl, draws RUN/loss.png (or FILE.png) and prints a "
-                            "sparkline of the training loss.\n";
+static json_t *json_of_line(const curve_line *l)
+{
+    json_t *steps = json_array(), *losses = json_array();
+    for (size_t i = 0; i < l->count; i++) {
+        json_array_append_new(steps, json_integer((json_int_t)l->step[i]));
+        json_array_append_new(losses, json_real(l->loss[i]));
+    }
+    return json_pack("{s:o, s:o}", "step", steps, "loss", losses);
+}
 
-static status draw(const char *folder, const char *output, err *e)
+static void print_json(const curve *c, const char *log, const char *png)
+{
+    json_t *j =
+        json_pack("{s:o, s:o, s:o, s:o}", "log", json_of_text(log), "picture", json_of_text(png),
+                  "train", json_of_line(&c->train), "valid", json_of_line(&c->valid));
+    json_dumpf(j, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(j);
+}
+
+static void print_text(const curve *c, const char *log, const char *png)
+{
+    text line = {0};
+    curve_sparkline(&c->train, 60, &line);
+    printf("%s  loss %.4f to %.4f\n", line.at ? line.at : "", c->train.loss[0],
+           c->train.loss[c->train.count - 1]);
+    console_line("read %s, drew %s", log, png);
+    text_clear(&line);
+}
+
+static status draw(const char *folder, const char *output, bool json, err *e)
 {
     status result = OK;
     curve c = {0};
-    text line = {0};
     char *log = file_join(folder, "log.jsonl"), *own = file_join(folder, "loss.png");
     const char *png = output ? output : own;
     TRY(curve_read(log, &c, e));
+    if (c.train.count == 0)
+        FAIL(E_USAGE, "%s: no losses to draw; valid: the log of a run with a finished step", log);
     TRY(curve_draw_png(&c, png, 0, 0, e));
-    curve_sparkline(&c.train, 60, &line);
-    printf("%s  loss %.4f to %.4f\n%s\n", line.at ? line.at : "", c.train.loss[0],
-           c.train.loss[c.train.count - 1], png);
+    if (json)
+        print_json(&c, log, png);
+    else
+        print_text(&c, log, png);
 done:
     curve_clear(&c);
-    text_clear(&line);
     free(log);
     free(own);
     return result;
@@ -36,29 +63,37 @@ done:
 
 typedef struct request {
     const char *output;
-    bool help;
+    bool json;
 } request;
 
 static const flag flags[] = {
-    {"--output", FLAG_TEXT, offsetof(request, output), "FILE.png", "default: RUN/loss.png"},
-    {"--help", FLAG_SWITCH, offsetof(request, help), NULL, "this text"},
+    {"--output", FLAG_TEXT, offsetof(request, output), "FILE.png",
+     "Writes the picture here (default: RUN/loss.png)."},
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL,
+     "Prints one JSON object with every step and loss."},
 };
+enum { FLAGS = sizeof flags / sizeof *flags };
 
-int cmd_curve(int argc, char **argv)
+static int cmd_curve(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request r = {0};
     flag_texts words = {0};
-    TRY(flags_parse(flags, 2, argc, argv, &r, &words, e));
-    if (r.help) {
-        puts(usage);
-        flags_help(flags, 2, stdout);
-        goto done;
-    }
-    if (words.count != 1) FAIL(E_USAGE, "curve: give the folder of a run; `trireme curve --help`");
-    TRY(draw(words.at[0], r.output, e));
+    TRY(flags_parse(flags, FLAGS, argc, argv, &r, &words, e));
+    if (words.count != 1) FAIL(E_USAGE, "curve: give the folder of a run");
+    TRY(draw(words.at[0], r.output, r.json, e));
 done:
     flag_texts_clear(&words);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_curve = {
+    .name = "curve",
+    .run = cmd_curve,
+    .usage = "RUN [--output FILE.png] [--json]",
+    .help = "Draws the loss curve of a run.",
+    .about = "Reads RUN/log.jsonl, draws RUN/loss.png and prints a line of block characters.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

@@ -1,11 +1,10 @@
-// `trireme data inspect`: what a token shard holds. Called by data.c.
+// `trireme data inspect`: what a token shard holds.
 // It deliberately reads only: header facts, lengths, the first documents, the sidecar when present.
-#include "cmd/data.h"
-
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
+#include "cmd/console.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
 #include "data/tokens.h"
@@ -20,16 +19,16 @@ enum { SHOWN_TOKENS = 64, BINS = 33 };
 typedef struct inspect_flags {
     const char *tokenizer;
     int64_t documents;
-    bool json, help;
+    bool json;
 } inspect_flags;
 
 #define AT(field) offsetof(inspect_flags, field)
 static const flag flags[] = {
     {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
-     "a tokenizer.json to decode with (default: the one that P.json names)"},
-    {"--documents", FLAG_COUNT, AT(documents), "N", "shows the first N documents (default: 3)"},
-    {"--json", FLAG_SWITCH, AT(json), NULL, "prints the facts as JSON"},
-    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+     "Names a tokenizer.json to decode with (default: the one that P.json names)."},
+    {"--documents", FLAG_COUNT, AT(documents), "N",
+     "Shows this many first documents (default: 3)."},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -92,17 +91,10 @@ static void excerpt_print(const char *at, size_t bytes)
 {
     size_t valid = bytes;
     text_is_utf8(at, bytes, &valid);
-    for (size_t i = 0; i < valid; i++) {
-        unsigned char c = (unsigned char)at[i];
-        if (c == '\n')
-            fputs("\\n", stdout);
-        else if (c == '\t')
-            fputs("\\t", stdout);
-        else if (c < 32 || c == 127)
-            printf("\\x%02x", c);
-        else
-            putchar(c);
-    }
+    text line = {0};
+    text_add_printable(&line, at, valid, "");
+    fwrite(line.at, 1, line.bytes, stdout);
+    text_clear(&line);
 }
 
 static status documents_print(const tokens *t, const tokenizer *words, uint64_t count, err *e)
@@ -157,7 +149,34 @@ static void facts_print(const tokens *t, uint64_t text_size)
     histogram_print(&l);
 }
 
-static void facts_print_json(const tokens *t, uint64_t text_size)
+static void sidecar_print(const sidecar *s)
+{
+    text hash = {0};
+    if (s->tokenizer_hash) text_addf(&hash, ", hash %016" PRIx64, s->tokenizer_hash);
+    console_line("tokenizer   %s%s, vocabulary %" PRId32 "%s",
+                 s->tokenizer ? s->tokenizer : "not recorded",
+                 s->tokenizer && !file_exists(s->tokenizer) ? " (missing)" : "", s->vocab,
+                 hash.at ? hash.at : "");
+    text_clear(&hash);
+    if (s->append_eod && s->eod >= 0)
+        printf("end         every document ends with id %" PRId32 "\n", s->eod);
+    if (s->add_special_tokens) puts("special     the tokenizer's special tokens were added");
+}
+
+static void sidecar_add_json(const sidecar *s, json_t *root)
+{
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, s->tokenizer_hash);
+    json_object_set_new(root, "tokenizer", s->tokenizer ? json_string(s->tokenizer) : json_null());
+    json_object_set_new(root, "tokenizer_found",
+                        json_boolean(s->tokenizer && file_exists(s->tokenizer)));
+    json_object_set_new(root, "tokenizer_hash",
+                        s->tokenizer_hash ? json_string(hash) : json_null());
+    json_object_set_new(root, "eod", s->eod >= 0 ? json_integer(s->eod) : json_null());
+    json_object_set_new(root, "add_special_tokens", json_boolean(s->add_special_tokens));
+}
+
+static void facts_print_json(const tokens *t, uint64_t text_size, const sidecar *s)
 {
     lengths l = lengths_measure(t);
     int32_t lowest, highest;
@@ -171,28 +190,25 @@ static void facts_print_json(const tokens *t, uint64_t text_size)
                              (json_int_t)l.longest, "documents_by_length_log2");
     json_t *bins = json_object_get(root, "documents_by_length_log2");
     for (int b = 0; b < BINS; b++) json_array_append_new(bins, json_integer((json_int_t)l.bin[b]));
+    sidecar_add_json(s, root);
     json_dumpf(root, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(root);
 }
 
 // The tokenizer that was asked for, or the sidecar's when its file is still there; else NULL.
-static status tokenizer_find(const inspect_flags *f, const tokens *t, tokenizer **out, err *e)
+static status tokenizer_find(const inspect_flags *f, const sidecar *s, tokenizer **out, err *e)
 {
     status result = OK;
-    sidecar s = {0};
-    bool found = false;
     char *path = NULL;
-    TRY(sidecar_read(tokens_prefix(t), &s, &found, e));
     if (f->tokenizer)
         path = file_is_directory(f->tokenizer) ? file_join(f->tokenizer, "tokenizer.json")
                                                : text_copy(f->tokenizer);
-    else if (s.tokenizer && file_exists(s.tokenizer))
-        path = text_copy(s.tokenizer);
+    else if (s->tokenizer && file_exists(s->tokenizer))
+        path = text_copy(s->tokenizer);
     if (path) TRY(tokenizer_load(path, out, e));
 done:
     free(path);
-    sidecar_clear(&s);
     return result;
 }
 
@@ -202,35 +218,33 @@ static status inspect(const inspect_flags *f, const char *prefix, err *e)
     tokens *t = NULL;
     tokenizer *words = NULL;
     uint64_t text_size = 0;
+    sidecar s = {.eod = -1};
+    bool found = false;
     TRY(tokens_open(prefix, &t, e));
     TRY(tokens_text_bytes(t, &text_size, e));
+    TRY(sidecar_read(prefix, &s, &found, e));
     if (f->json) {
-        facts_print_json(t, text_size);
+        facts_print_json(t, text_size, &s);
         goto done;
     }
-    if (f->documents) TRY(tokenizer_find(f, t, &words, e));
+    if (f->documents) TRY(tokenizer_find(f, &s, &words, e));
     facts_print(t, text_size);
+    if (found) sidecar_print(&s);
     TRY(documents_print(t, words, (uint64_t)f->documents, e));
 done:
+    sidecar_clear(&s);
     tokenizer_close(words);
     tokens_close(t);
     return result;
 }
 
-int data_inspect(int argc, char **argv)
+static int data_inspect(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     inspect_flags f = {.documents = 3};
     flag_texts prefixes = {0};
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, &prefixes, e));
-    if (f.help) {
-        puts("usage: trireme data inspect P [flags]\n\nTells what the token shard P.bin, P.idx "
-             "holds.\n");
-        flags_help(flags, FLAGS, stdout);
-        puts("\nExit codes: 0 done, 2 bad usage or a broken shard.");
-        goto done;
-    }
     if (prefixes.count != 1)
         FAIL(E_USAGE, "data inspect: found %zu shards, valid is one prefix P", prefixes.count);
     TRY(inspect(&f, prefixes.at[0], e));
@@ -238,3 +252,12 @@ done:
     flag_texts_clear(&prefixes);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_data_inspect = {
+    .name = "inspect",
+    .run = data_inspect,
+    .usage = "P [flags]",
+    .help = "Shows what the token shard P.bin, P.idx holds.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

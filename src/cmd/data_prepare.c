@@ -1,16 +1,16 @@
-// `trireme data prepare`: flags, progress and the result's lines. Called by data.c.
+// `trireme data prepare`: flags, progress and the result's lines.
 // It deliberately does not know how texts become tokens (data/prepare.c).
 //
 // Once files are being written, the signals that end a program are held back and asked for between
 // rounds, so that an interrupted run leaves nothing behind. Before that they end it as usual.
-#include "cmd/data.h"
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "cmd/flags.h"
+#include "cmd/command.h"
+#include "cmd/console.h"
 #include "data/prepare.h"
+#include "data/tokens_raw.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -21,52 +21,76 @@
 #include <unistd.h>
 
 typedef struct prepare_flags {
-    flag_texts input, json_keys;
+    flag_texts input, json_keys, include, exclude;
     const char *output_prefix, *separator, *tokenizer, *pattern, *save_tokenizer;
     const char *tokenizer_type, *tokenizer_model, *lang;
     int64_t train_bpe, seed, workers, partitions, log_interval;
+    const char *from_tokens, *dtype;
+    int64_t eod;
     double valid_fraction;
-    bool append_eod, megatron_names, json, quiet, help;
+    bool append_eod, add_special_tokens, skip_invalid, megatron_names, json, quiet;
     bool split_sentences, keep_newlines, keep_order, find_workers;
 } prepare_flags;
 
 #define AT(field) offsetof(prepare_flags, field)
 static const flag flags[] = {
-    {"--input", FLAG_TEXTS, AT(input), "FILE", "text, *.jsonl, *.gz of both, or folders of them"},
-    {"--output-prefix", FLAG_TEXT, AT(output_prefix), "P", "writes P.bin, P.idx and P.json"},
+    {"--input", FLAG_TEXTS, AT(input), "FILE",
+     "Names text files, *.jsonl, *.gz of both, or folders of them."},
+    {"--include", FLAG_TEXTS, AT(include), "GLOB",
+     "Takes only the files of folders that match, such as '*.txt' or 'docs/*.md'."},
+    {"--exclude", FLAG_TEXTS, AT(exclude), "GLOB", "Leaves out the files and folders that match."},
+    {"--skip-invalid", FLAG_SWITCH, AT(skip_invalid), NULL,
+     "Skips and counts documents that are not UTF-8 or not JSON, instead of stopping."},
+    {"--output-prefix", FLAG_TEXT, AT(output_prefix), "P",
+     "Names the shards: P.bin, P.idx, P.json and P.tokenizer.json are written."},
     {"--json-keys", FLAG_TEXTS, AT(json_keys), "KEY",
-     "where JSONL has its text (default: text); several give P_KEY_document"},
+     "Names the keys of JSONL that hold text (default: text); several give P_KEY_document."},
     {"--document-separator", FLAG_TEXT, AT(separator), "S",
-     "splits text files into documents; \\n, \\t, \\r, \\f and \\\\ are understood"},
-    {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE", "a tokenizer.json, or a folder with one"},
-    {"--train-bpe", FLAG_COUNT, AT(train_bpe), "VOCAB", "or train one with this vocabulary"},
-    {"--pattern", FLAG_TEXT, AT(pattern), "NAME",
-     "how the trained one cuts words: gpt2 (default) or llama3"},
+     "Splits text files into documents at S, in which \\n, \\t, \\r, \\f and \\\\ are understood."},
+    {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
+     "Names a tokenizer.json, or a folder with one."},
+    {"--train-bpe", FLAG_COUNT, AT(train_bpe), "VOCAB",
+     "Trains a byte-level BPE tokenizer with this vocabulary instead."},
+    {"--pattern", FLAG_TEXT, AT(pattern), "gpt2|llama3",
+     "Chooses how the trained tokenizer cuts words (default: gpt2)."},
     {"--save-tokenizer", FLAG_TEXT, AT(save_tokenizer), "FILE",
-     "where the trained one goes (default: P.tokenizer.json)"},
+     "Writes the trained tokenizer here, too."},
+    {"--from-tokens", FLAG_TEXT, AT(from_tokens), "FILE",
+     "Converts a .bin file of llm.c or nanoGPT, instead of --input."},
+    {"--dtype", FLAG_TEXT, AT(dtype), "uint16|uint32",
+     "Sets the type of its ids (default: as llm.c's header says, else uint16)."},
+    {"--eod", FLAG_COUNT, AT(eod), "ID",
+     "Sets the id in it that ends a document, such as 50256 of GPT-2."},
     {"--append-eod", FLAG_SWITCH, AT(append_eod), NULL,
-     "ends every document with the end-of-text token"},
+     "Ends every document with the end-of-text token."},
+    {"--add-special-tokens", FLAG_SWITCH, AT(add_special_tokens), NULL,
+     "Adds what the tokenizer's post-processor adds to a text (BOS, EOS)."},
     {"--valid-fraction", FLAG_NUMBER, AT(valid_fraction), "F",
-     "share of whole documents that go to P_valid (default: 0)"},
-    {"--seed", FLAG_COUNT, AT(seed), "N", "of that choice (default: 0)"},
-    {"--workers", FLAG_COUNT, AT(workers), "N", "threads (default: 0, all)"},
+     "Puts this share of whole documents into P_valid (default: 0)."},
+    {"--seed", FLAG_COUNT, AT(seed), "N", "Seeds the choice of those documents (default: 0)."},
+    {"--workers", FLAG_COUNT, AT(workers), "N",
+     "Sets the number of threads; 0 takes all cores (default: 0)."},
     {"--log-interval", FLAG_COUNT, AT(log_interval), "N",
-     "a line on stderr every N documents, about"},
+     "Prints a line on stderr about every N documents."},
     {"--megatron-names", FLAG_SWITCH, AT(megatron_names), NULL,
-     "writes P_KEY_document.bin and .idx"},
-    {"--json", FLAG_SWITCH, AT(json), NULL, "prints the result as JSON"},
-    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "no progress bar"},
+     "Writes P_KEY_document.bin and .idx."},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
+    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Draws no progress bar."},
     {"--tokenizer-type", FLAG_TEXT, AT(tokenizer_type), "T",
-     "Megatron's; HuggingFaceTokenizer. Implies --megatron-names"},
-    {"--tokenizer-model", FLAG_TEXT, AT(tokenizer_model), "FILE", "Megatron's for --tokenizer"},
-    {"--partitions", FLAG_COUNT, AT(partitions), "N", "Megatron's; 1"},
-    {"--keep-sequential-samples", FLAG_SWITCH, AT(keep_order), NULL, "Megatron's; always so"},
-    {"--keep-newlines", FLAG_SWITCH, AT(keep_newlines), NULL, "Megatron's; always so"},
-    {"--lang", FLAG_TEXT, AT(lang), "NAME", "Megatron's for --split-sentences; no effect without"},
-    {"--split-sentences", FLAG_SWITCH, AT(split_sentences), NULL, "Megatron's; not supported"},
+     "Takes Megatron's word HuggingFaceTokenizer, and implies --megatron-names."},
+    {"--tokenizer-model", FLAG_TEXT, AT(tokenizer_model), "FILE",
+     "Does the same as --tokenizer, by Megatron's name."},
+    {"--partitions", FLAG_COUNT, AT(partitions), "N", "Takes Megatron's flag, which must be 1."},
+    {"--keep-sequential-samples", FLAG_SWITCH, AT(keep_order), NULL,
+     "Takes Megatron's flag; the order is always kept."},
+    {"--keep-newlines", FLAG_SWITCH, AT(keep_newlines), NULL,
+     "Takes Megatron's flag; line breaks are always kept."},
+    {"--lang", FLAG_TEXT, AT(lang), "NAME",
+     "Takes Megatron's flag, which has no effect without --split-sentences."},
+    {"--split-sentences", FLAG_SWITCH, AT(split_sentences), NULL,
+     "Is Megatron's flag, and not supported."},
     {"--find-optimal-num-workers", FLAG_SWITCH, AT(find_workers), NULL,
-     "Megatron's; not supported"},
-    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+     "Is Megatron's flag, and not supported."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -172,6 +196,8 @@ static status flags_check(const prepare_flags *f, err *e)
     if (f->train_bpe > INT32_MAX)
         return err_set(e, E_USAGE, "--train-bpe: found %" PRId64 ", valid is at most %d",
                        f->train_bpe, INT32_MAX);
+    if (!f->from_tokens && (f->dtype || f->eod >= 0))
+        return err_set(e, E_USAGE, "--dtype and --eod: go with --from-tokens only");
     if (f->workers > INT32_MAX)
         return err_set(e, E_USAGE, "--workers: found %" PRId64 ", valid is at most 256",
                        f->workers);
@@ -183,6 +209,11 @@ static prepare_options options_from(const prepare_flags *f, bar *b)
     return (prepare_options){
         .inputs = f->input.at,
         .input_count = f->input.count,
+        .filter = {.include = f->include.at,
+                   .includes = f->include.count,
+                   .exclude = f->exclude.at,
+                   .excludes = f->exclude.count},
+        .skip_invalid = f->skip_invalid,
         .output_prefix = f->output_prefix,
         .json_keys = f->json_keys.at,
         .json_key_count = f->json_keys.count,
@@ -190,6 +221,7 @@ static prepare_options options_from(const prepare_flags *f, bar *b)
         .pattern = f->pattern && strcmp(f->pattern, "llama3") == 0 ? PATTERN_LLAMA3 : PATTERN_GPT2,
         .save_tokenizer = f->save_tokenizer,
         .append_eod = f->append_eod,
+        .add_special_tokens = f->add_special_tokens,
         .megatron_names = f->megatron_names || f->tokenizer_type,
         .valid_fraction = f->valid_fraction,
         .seed = (uint64_t)f->seed,
@@ -207,20 +239,22 @@ static void line_print(const char *prefix, const char *suffix, uint64_t document
 {
     char size[24];
     text_bytes(size, (double)bytes);
-    printf("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token\n",
-           prefix, suffix, documents, tokens, size, tokens ? (double)bytes / (double)tokens : 0);
+    console_line("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token",
+                 prefix, suffix, documents, tokens, size,
+                 tokens ? (double)bytes / (double)tokens : 0);
 }
 
 static void result_print(const prepare_flags *f, const prepare_result *r, double seconds)
 {
     if (f->json) {
         json_t *root =
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "output_prefix",
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "output_prefix",
                       f->output_prefix, "documents", (json_int_t)r->documents, "tokens",
                       (json_int_t)r->tokens, "text_bytes", (json_int_t)r->bytes, "valid_documents",
                       (json_int_t)r->valid_documents, "valid_tokens", (json_int_t)r->valid_tokens,
                       "valid_text_bytes", (json_int_t)r->valid_bytes, "empty_documents",
-                      (json_int_t)r->empty_documents, "vocab", (int)r->vocab, "seconds", seconds);
+                      (json_int_t)r->empty_documents, "invalid_records",
+                      (json_int_t)r->invalid_records, "vocab", (int)r->vocab, "seconds", seconds);
         json_dumpf(root, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(root);
@@ -230,43 +264,62 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
     if (r->valid_documents)
         line_print(f->output_prefix, "_valid", r->valid_documents, r->valid_tokens, r->valid_bytes);
     else if (f->valid_fraction > 0)
-        printf("no document fell to %s_valid: there are few, another --seed may choose some\n",
-               f->output_prefix);
+        console_line("no document fell to %s_valid: there are few, another --seed may choose some",
+                     f->output_prefix);
     if (r->empty_documents) printf("%" PRIu64 " empty documents skipped\n", r->empty_documents);
+    if (r->invalid_records)
+        console_line("%" PRIu64 " invalid documents skipped, the first: %s", r->invalid_records,
+                     r->first_invalid.text);
+    if (r->has_special_tokens && !f->add_special_tokens)
+        printf("the tokenizer's post-processor adds special tokens; they were not added "
+               "(--add-special-tokens adds them)\n");
     printf("vocabulary %" PRId32 ", %.1f s\n", r->vocab, seconds);
 }
 
-static void help_print(void)
+// --from-tokens: ids become a shard; nothing about texts applies.
+static status convert(const prepare_flags *f, err *e)
 {
-    fputs(
-        "usage: trireme data prepare --input FILE... --output-prefix P (--tokenizer FILE | "
-        "--train-bpe VOCAB) [flags]\n"
-        "\n"
-        "Turns plain text (one document a file) and JSONL (one document a line) into Megatron "
-        "token "
-        "shards.\nAll files appear at the end, or none. Links inside folders are not followed.\n\n",
-        stdout);
-    flags_help(flags, FLAGS, stdout);
-    fputs("\nExit codes: 0 done, 1 the system refused (disk full), 2 bad usage or input, 130 "
-          "interrupted.\n",
-          stdout);
+    status result = OK;
+    raw_result r;
+    raw_options o = {.path = f->from_tokens,
+                     .output_prefix = f->output_prefix,
+                     .eod = f->eod,
+                     .stopped = signals_wait};
+    if (f->input.count || f->tokenizer || f->tokenizer_model || f->train_bpe || f->append_eod ||
+        f->valid_fraction > 0)
+        FAIL(E_USAGE, "--from-tokens: goes with --output-prefix, --dtype, --eod and --json only");
+    if (!f->output_prefix || !*f->output_prefix)
+        FAIL(E_USAGE, "--output-prefix: missing, valid is the path of the shards");
+    if (f->dtype && strcmp(f->dtype, "uint16") != 0 && strcmp(f->dtype, "uint32") != 0)
+        FAIL(E_USAGE, "--dtype: found %s, valid are uint16 and uint32", f->dtype);
+    if (f->dtype) o.id_bytes = strcmp(f->dtype, "uint16") == 0 ? 2 : 4;
+    signals_hold();
+    TRY(raw_tokens_convert(&o, &r, e));
+    if (f->json)
+        printf("{\"tokens\":%" PRIu64 ",\"documents\":%" PRIu64 ",\"highest_id\":%" PRId32 "}\n",
+               r.tokens, r.documents, r.highest);
+    else
+        printf("%s: %" PRIu64 " documents, %" PRIu64 " tokens, ids up to %" PRId32 "%s\n",
+               f->output_prefix, r.documents, r.tokens, r.highest, r.llm_c ? ", from llm.c" : "");
+done:
+    return result;
 }
 
-int data_prepare(int argc, char **argv)
+static int data_prepare(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    prepare_flags f = {.partitions = 1};
+    prepare_flags f = {.partitions = 1, .eod = -1};
     prepare_result r;
     bar b = {0};
     char *separator = NULL, *tokens_by = NULL;
     double began = clock_seconds();
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, NULL, e));
-    if (f.help) {
-        help_print();
+    TRY(flags_check(&f, e));
+    if (f.from_tokens) {
+        TRY(convert(&f, e));
         goto done;
     }
-    TRY(flags_check(&f, e));
     b.shown = !f.quiet && isatty(STDERR_FILENO);
     prepare_options o = options_from(&f, &b);
     o.document_separator = separator = f.separator ? separator_unescape(f.separator) : NULL;
@@ -279,5 +332,20 @@ done:
     free(tokens_by);
     flag_texts_clear(&f.input);
     flag_texts_clear(&f.json_keys);
+    flag_texts_clear(&f.include);
+    flag_texts_clear(&f.exclude);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_data_prepare = {
+    .name = "prepare",
+    .run = data_prepare,
+    .usage = "--input FILE... --output-prefix P (--tokenizer FILE | --train-bpe VOCAB) [flags]\n"
+             "--from-tokens FILE --output-prefix P [--dtype T] [--eod ID]",
+    .help = "Turns text and JSONL into token shards.",
+    .about = "Plain text is one document a file, JSONL one document a line; the shards are "
+             "Megatron's. All files appear at the end, or none. Links inside folders are not "
+             "followed. --from-tokens takes token ids instead of text.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

@@ -1,6 +1,8 @@
-// eval.c -- `trireme eval`: loss, perplexity and bits per byte of a model folder on a job's
-// validation set.
+// eval.c -- `trireme eval`: loss of a model folder on a job's validation set; of text also
+// perplexity and bits per byte.
 #include "cmd/cmd.h"
+#include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "data/tokens.h"
 #include "launch/launch.h"
@@ -11,21 +13,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] = "usage: trireme eval JOB.yaml --model DIR [--key value ...] [--json]\n"
-                            "\n"
-                            "Evaluates the model in DIR on data.valid of the job (on data.train "
-                            "when it has none), on the job's ranks.\n"
-                            "Prints loss (mean over tokens, nats), perplexity, and bits per byte "
-                            "when the shard knows its text's size.\n\n";
-
 typedef struct request {
     job *job;
     inputs inputs;
     bool json;
+    const char *folder;               // of the model
     uint64_t text_bytes, text_tokens; // 0 when not known
 } request;
 
-static void print_result(const request *q, double loss, double positions)
+static const flag flags[] = {
+    {"--model", FLAG_TEXT, offsetof(request, folder), "DIR",
+     "Names the HuggingFace folder of the model, such as a checkpoint."},
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints one JSON object."},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+// positions: labels that count.
+static void print_vectors(const request *q, double loss, double positions)
+{
+    const char *format =
+        q->json ? "{\"loss\":%.17g,\"samples\":%.0f}\n" : "loss %.4f  samples %.0f\n";
+    printf(format, loss, positions / (double)q->inputs.valid->shape.labels);
+}
+
+static void print_text(const request *q, double loss, double positions)
 {
     double bits =
         q->text_bytes ? loss * (double)q->text_tokens / (double)q->text_bytes / log(2) : NAN;
@@ -38,7 +49,6 @@ static void print_result(const request *q, double loss, double positions)
         if (q->text_bytes) printf("  bits per byte %.4f", bits);
         printf("\n");
     }
-    fflush(stdout);
 }
 
 static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
@@ -50,7 +60,12 @@ static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     TRY(trainer_evaluate(s.trainer, q->job->train.eval_batches, &loss, &positions, e));
-    if (rank == 0) print_result(q, loss, positions);
+    if (rank > 0) goto done;
+    if (q->inputs.valid->shape.input_type == I32)
+        print_text(q, loss, positions);
+    else
+        print_vectors(q, loss, positions);
+    TRY(console_flush(e));
 done:
     if (result != OK) session_abort(&s, e);
     session_close(&s);
@@ -74,51 +89,17 @@ done:
     return result;
 }
 
-// Takes --json and --model DIR out of the arguments; all others are the job's.
-static int take_flags(int argc, char **argv, bool *json, const char **folder)
-{
-    int n = 0;
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            *json = true;
-        else if (strncmp(argv[i], "--model=", 8) == 0)
-            *folder = argv[i] + 8;
-        else if (strcmp(argv[i], "--model") == 0 && i + 1 < argc)
-            *folder = argv[++i];
-        else
-            argv[n++] = argv[i];
-    }
-    return n;
-}
-
-static status open_model(request *q, const char *folder, err *e)
-{
-    status result = OK;
-    model_config c;
-    TRY(model_config_read(folder, &c, e));
-    if (c.family != q->job->model.config.family)
-        FAIL(E_USAGE, "%s: a %s model, the job's is %s", folder, family_name(c.family),
-             family_name(q->job->model.config.family));
-    q->job->model.config = c;
-    free(q->job->model.path);
-    q->job->model.path = text_copy(folder);
-    q->job->model.has_weights = true;
-done:
-    return result;
-}
-
-int cmd_eval(int argc, char **argv)
+static int cmd_eval(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     request q = {0};
-    const char *folder = NULL;
-    argc = take_flags(argc, argv, &q.json, &folder);
-    if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
-    if (!folder) FAIL(E_USAGE, "eval: --model DIR is missing");
+    TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
+    if (!q.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
     TRY(cmd_open_job(argc, argv, &q.job, e));
-    TRY(open_model(&q, folder, e));
+    TRY(cmd_use_model(q.job, q.folder, e));
     TRY(inputs_open(q.job, &q.inputs, e));
+    cmd_warn(q.inputs.warnings.at);
     if (!q.inputs.valid) {
         q.inputs.valid = q.inputs.train;
         q.inputs.train = NULL;
@@ -131,3 +112,19 @@ done:
     job_close(q.job);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_eval = {
+    .name = "eval",
+    .run = cmd_eval,
+    .usage = "JOB.yaml --model DIR [--key value ...] [--json]",
+    .help = "Evaluates a model folder on a job's validation data.",
+    .about =
+        "Takes data.valid of the job (data.train when it has none), on the job's ranks. Prints "
+        "the loss (mean over tokens, in nats), the perplexity, and bits per byte when the "
+        "shard knows the size of its text; of vectors it prints the loss (mean over samples, or "
+        "over "
+        "regression targets) and the number of samples.",
+    .flags = flags,
+    .flag_count = FLAGS,
+    .takes_job = true,
+};

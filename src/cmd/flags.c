@@ -3,6 +3,7 @@
 #include "cmd/flags.h"
 
 #include "base/text.h"
+#include "cmd/help.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,20 +31,35 @@ static bool same_name(const char *given, size_t bytes, const char *name)
     return true;
 }
 
-static const flag *flag_find(const flag *flags, size_t count, const char *given, size_t bytes)
+static bool has_letter(const flag *f)
 {
-    for (size_t i = 0; i < count; i++)
-        if (same_name(given, bytes, flags[i].name)) return &flags[i];
+    return f->name[1] != '-';
+}
+
+const char *flag_long_name(const flag *f)
+{
+    return f->name + (has_letter(f) ? strlen("-x, ") : 0);
+}
+
+const flag *flag_find(const flag *flags, size_t count, const char *word)
+{
+    if (word[0] != '-' || !word[1]) return NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (word[1] != '-' && has_letter(&flags[i]) && flags[i].name[1] == word[1])
+            return &flags[i];
+        if (word[1] == '-' && same_name(word, strcspn(word, "="), flag_long_name(&flags[i])))
+            return &flags[i];
+    }
     return NULL;
 }
 
-static status unknown(const flag *flags, size_t count, const char *given, size_t bytes, err *e)
+static status unknown(const flag *flags, size_t count, const char *given, err *e)
 {
     const char *names[128];
     size_t n = count < 128 ? count : 128;
-    for (size_t i = 0; i < n; i++) names[i] = flags[i].name;
+    for (size_t i = 0; i < n; i++) names[i] = flag_long_name(&flags[i]);
     char word[128];
-    snprintf(word, sizeof word, "%.*s", (int)bytes, given);
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(given, "="), given);
     const char *near = text_nearest(word, names, n);
     if (near) return err_set(e, E_USAGE, "%s: unknown flag, did you mean %s?", word, near);
     return err_set(e, E_USAGE, "%s: unknown flag, --help lists those that are valid", word);
@@ -59,10 +75,11 @@ static status value_set(const flag *f, const char *word, void *at, err *e)
         return texts_add(at, word, e);
     case FLAG_COUNT:
         if (text_to_count(word, at) && *(int64_t *)at >= 0) return OK;
-        return err_set(e, E_USAGE, "%s: found %s, valid is a whole number >= 0", f->name, word);
+        return err_set(e, E_USAGE, "%s: found %s, valid is a whole number from 0 to %lld",
+                       flag_long_name(f), word, (long long)INT64_MAX);
     default:
         if (text_to_double(word, at)) return OK;
-        return err_set(e, E_USAGE, "%s: found %s, valid is a number", f->name, word);
+        return err_set(e, E_USAGE, "%s: found %s, valid is a number", flag_long_name(f), word);
     }
 }
 
@@ -71,26 +88,36 @@ static bool is_flag(const char *word)
     return strncmp(word, "--", 2) == 0 && word[2];
 }
 
-// One flag and its values from argv[*i] on; *i ends at its last word.
+// One flag and its values from argv[*i] on; *i ends at its last word. values NULL: only past it.
 static status flag_take(const flag *f, int argc, char **argv, int *i, void *values, err *e)
 {
     status result = OK;
-    void *at = (char *)values + f->offset;
-    const char *equals = strchr(argv[*i], '=');
+    union {
+        const char *word;
+        int64_t count;
+        double number;
+        bool on;
+    } unused;
+    flag_texts texts = {0};
+    void *nowhere = f->kind == FLAG_TEXTS ? (void *)&texts : (void *)&unused;
+    void *at = values ? (char *)values + f->offset : nowhere;
+    const bool letter = argv[*i][1] != '-';
+    const char *given = letter ? argv[*i] + 2 : strchr(argv[*i], '=');
     if (f->kind == FLAG_SWITCH) {
-        if (equals) FAIL(E_USAGE, "%s: takes no value", f->name);
+        if (given && *given) FAIL(E_USAGE, "%s: takes no value", flag_long_name(f));
         *(bool *)at = true;
         goto done;
     }
-    if (equals) {
-        TRY(value_set(f, equals + 1, at, e));
+    if (given && (*given || !letter)) {
+        TRY(value_set(f, given + (letter ? 0 : 1), at, e));
         goto done;
     }
     if (*i + 1 >= argc || is_flag(argv[*i + 1]))
-        FAIL(E_USAGE, "%s: needs a value (%s)", f->name, f->value);
+        FAIL(E_USAGE, "%s: needs a value (%s)", flag_long_name(f), f->value);
     do TRY(value_set(f, argv[++*i], at, e));
     while (f->kind == FLAG_TEXTS && *i + 1 < argc && !is_flag(argv[*i + 1]));
 done:
+    flag_texts_clear(&texts);
     return result;
 }
 
@@ -99,20 +126,34 @@ status flags_parse(const flag *flags, size_t count, int argc, char **argv, void 
 {
     status result = OK;
     for (int i = 1; i < argc; i++) {
-        const char *word = strcmp(argv[i], "-h") == 0 ? "--help" : argv[i];
-        if (!is_flag(word)) {
-            if (!rest) FAIL(E_USAGE, "%s: not a flag, --help lists those that are valid", word);
-            TRY(texts_add(rest, word, e));
-            continue;
-        }
-        size_t bytes = strcspn(word, "=");
-        const flag *f = flag_find(flags, count, word, bytes);
-        if (!f) {
-            result = unknown(flags, count, word, bytes, e);
+        const flag *f = flag_find(flags, count, argv[i]);
+        if (!f && is_flag(argv[i])) {
+            result = unknown(flags, count, argv[i], e);
             goto done;
         }
-        TRY(flag_take(f, argc, argv, &i, values, e));
+        if (f) {
+            TRY(flag_take(f, argc, argv, &i, values, e));
+        } else {
+            if (!rest) FAIL(E_USAGE, "%s: not a flag, --help lists those that are valid", argv[i]);
+            TRY(texts_add(rest, argv[i], e));
+        }
     }
+done:
+    return result;
+}
+
+status flags_take(const flag *flags, size_t count, int *argc, char **argv, void *values, err *e)
+{
+    status result = OK;
+    int kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        const flag *f = flag_find(flags, count, argv[i]);
+        if (f)
+            TRY(flag_take(f, *argc, argv, &i, values, e));
+        else
+            argv[kept++] = argv[i];
+    }
+    *argc = kept;
 done:
     return result;
 }
@@ -120,9 +161,8 @@ done:
 void flags_help(const flag *flags, size_t count, FILE *out)
 {
     for (size_t i = 0; i < count; i++) {
-        char left[64];
-        snprintf(left, sizeof left, "%s%s%s%s", flags[i].name, flags[i].value ? " " : "",
-                 flags[i].value ? flags[i].value : "", flags[i].kind == FLAG_TEXTS ? "..." : "");
-        fprintf(out, "  %-32s %s\n", left, flags[i].help);
+        fprintf(out, "  %s%s%s%s\n", flags[i].name, flags[i].value ? " " : "",
+                flags[i].value ? flags[i].value : "", flags[i].kind == FLAG_TEXTS ? "..." : "");
+        help_wrap(flags[i].help, 8, out);
     }
 }

@@ -1,53 +1,82 @@
-// generate.c -- `trireme generate`: samples text from a model folder.
+// generate.c -- `trireme generate`: samples text from a model folder, and prints it as it comes.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
-#include "cmd/flags.h"
+#include "ckpt/ckpt.h"
+#include "cmd/command.h"
 #include "data/tokenizer.h"
+#include "train/completion.h"
 #include "train/decoder.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct request {
-    const char *model, *prompt, *precision;
-    int64_t tokens, top_k, seed, threads;
+    const char *model, *prompt, *prompt_file, *precision;
+    int64_t tokens, top_k, seed, threads, samples;
     double temperature, top_p;
-    bool json, help;
+    flag_texts stop;
+    bool json, quiet;
     dtype type;
+    text from_file; // the prompt, when it is no argument
 } request;
 
 #define AT(field) offsetof(request, field)
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
-     "a HuggingFace folder with tokenizer.json, such as a checkpoint of a run"},
-    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "what the text begins with"},
+     "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run."},
+    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT",
+     "Sets what the text begins with; - reads it from stdin, without its last line break."},
+    {"--prompt-file", FLAG_TEXT, AT(prompt_file), "FILE",
+     "Reads the prompt from a file, without its last line break."},
     {"--tokens", FLAG_COUNT, AT(tokens), "N",
-     "at most N new tokens (default: 100); ends earlier at the end-of-text token"},
+     "Draws at most this many tokens (default: 100); the text ends earlier at its end token."},
+    {"--samples", FLAG_COUNT, AT(samples), "N",
+     "Continues the prompt this many times (default: 1); sample k of a seed is always the same "
+     "text."},
+    {"--stop", FLAG_TEXTS, AT(stop), "TEXT",
+     "Ends a sample before this text, which is not printed; may be given several times."},
     {"--temperature", FLAG_NUMBER, AT(temperature), "T",
-     "0 = always the most likely token (default: 0.8)"},
-    {"--top-k", FLAG_COUNT, AT(top_k), "K", "only the K most likely tokens (default: 0 = all)"},
+     "Divides the logits by this; 0 always takes the most likely token (default: 0.8)."},
+    {"--top-k", FLAG_COUNT, AT(top_k), "K",
+     "Draws among this many most likely tokens; 0 takes all (default: 0)."},
     {"--top-p", FLAG_NUMBER, AT(top_p), "P",
-     "only the most likely tokens that make up P of the probability (default: 1)"},
-    {"--seed", FLAG_COUNT, AT(seed), "S", "the same seed gives the same text (default: 0)"},
-    {"--threads", FLAG_COUNT, AT(threads), "N", "threads that compute (default: all cores)"},
-    {"--precision", FLAG_TEXT, AT(precision), "P", "fp32 (default) or bf16"},
-    {"--json", FLAG_SWITCH, AT(json), NULL, "prints {\"prompt\", \"text\"}"},
-    {"--help", FLAG_SWITCH, AT(help), NULL, "this text"},
+     "Draws among the most likely tokens that make up this probability (default: 1)."},
+    {"--seed", FLAG_COUNT, AT(seed), "S",
+     "Seeds the draws; the same seed gives the same text (default: 0)."},
+    {"--threads", FLAG_COUNT, AT(threads), "N",
+     "Sets the number of threads that compute (default: all cores)."},
+    {"--precision", FLAG_TEXT, AT(precision), "fp32|bf16",
+     "Sets the number format of computation (default: fp32)."},
+    {"--json", FLAG_SWITCH, AT(json), NULL,
+     "Prints one JSON object at the end: the prompt, and of each sample its text, ids, number of "
+     "tokens, and the reason of its end."},
+    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not print why samples ended."},
 };
-enum { FLAGS = sizeof flags / sizeof *flags };
+enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20, MOST_THREADS = 1024 };
 
 static status settle(request *r, err *e)
 {
     status result = OK;
     if (!r->model) FAIL(E_USAGE, "generate: --model DIR is missing");
-    if (!r->prompt) FAIL(E_USAGE, "generate: --prompt TEXT is missing");
+    if (!r->prompt && !r->prompt_file) FAIL(E_USAGE, "generate: --prompt TEXT is missing");
+    if (r->prompt && r->prompt_file)
+        FAIL(E_USAGE, "generate: found --prompt and --prompt-file; valid: one of them");
     if (r->tokens < 1) FAIL(E_USAGE, "generate: --tokens: found 0; valid: 1 or more");
+    if (r->samples < 1) FAIL(E_USAGE, "generate: --samples: found 0; valid: 1 or more");
+    for (size_t i = 0; i < r->stop.count; i++)
+        if (!r->stop.at[i][0]) FAIL(E_USAGE, "generate: --stop: the text is empty");
     if (!(r->temperature >= 0 && r->temperature <= 100))
         FAIL(E_USAGE, "generate: --temperature: found %g; valid: 0 to 100", r->temperature);
     if (!(r->top_p >= 0 && r->top_p <= 1))
         FAIL(E_USAGE, "generate: --top-p: found %g; valid: 0 to 1", r->top_p);
+    if (r->threads > MOST_THREADS)
+        FAIL(E_USAGE, "generate: --threads: found %lld; valid: 0 (all cores) to %d",
+             (long long)r->threads, MOST_THREADS);
     if (r->precision && strcmp(r->precision, "bf16") == 0)
         r->type = BF16;
     else if (r->precision && strcmp(r->precision, "fp32") != 0)
@@ -56,25 +85,196 @@ done:
     return result;
 }
 
-// Draws tokens after the prompt's until the end of text, the model's length or the request's.
-static status continue_text(decoder *d, const tokenizer *t, const request *s, const float *logits,
-                            int64_t room, text *out, err *e)
+// ---- The prompt
+
+static status read_all(FILE *f, const char *name, text *out, err *e)
+{
+    char piece[1 << 16];
+    size_t n;
+    errno = 0;
+    while ((n = fread(piece, 1, sizeof piece, f)) > 0) {
+        text_add_bytes(out, piece, n);
+        if (out->bytes > PROMPT_BYTES)
+            return err_set(e, E_USAGE, "generate: %s has more than %d bytes", name, PROMPT_BYTES);
+    }
+    return ferror(f) ? err_errno(e, "generate: %s: cannot read", name) : OK;
+}
+
+// Prompts of several lines come from editors and pipes, which end them with a line break.
+static status read_prompt(request *r, err *e)
 {
     status result = OK;
-    for (int64_t i = 0; i < s->tokens; i++) {
-        int32_t id;
-        TRY(sample_token(logits, decoder_vocab(d), s->temperature, s->top_k, s->top_p,
-                         (uint64_t)s->seed, (uint64_t)decoder_position(d), &id, e));
-        if (id == tokenizer_end_of_text(t)) break;
-        tokenizer_decode(t, &id, 1, true, out);
-        if (decoder_position(d) == room) break;
-        TRY(decoder_feed(d, &id, 1, &logits, e));
+    FILE *f = NULL;
+    text *t = &r->from_file;
+    if (r->prompt && strcmp(r->prompt, "-") != 0) return OK;
+    if (r->prompt_file) {
+        if (file_is_directory(r->prompt_file))
+            FAIL(E_USAGE, "generate: --prompt-file: %s is a folder", r->prompt_file);
+        f = fopen(r->prompt_file, "rb");
+        if (!f) {
+            err_errno(e, "generate: --prompt-file: cannot open %s", r->prompt_file);
+            result = e->code = E_USAGE;
+            goto done;
+        }
+        TRY(read_all(f, r->prompt_file, t, e));
+    } else {
+        TRY(read_all(stdin, "stdin", t, e));
     }
+    if (t->bytes && t->at[t->bytes - 1] == '\n') t->at[--t->bytes] = 0;
+    if (t->bytes && memchr(t->at, 0, t->bytes))
+        FAIL(E_USAGE, "generate: the prompt has a zero byte; valid: text in UTF-8");
+    r->prompt = t->at ? t->at : "";
 done:
+    if (f) fclose(f);
     return result;
 }
 
-static status generate(const request *r, text *out, err *e)
+// ---- The samples
+
+// Why a sample ended.
+typedef enum reason { END_OF_TEXT, STOP_STRING, MODEL_LENGTH, TOKENS } reason;
+static const char *const REASONS[] = {
+    [END_OF_TEXT] = "end_of_text",
+    [STOP_STRING] = "stop_string",
+    [MODEL_LENGTH] = "model_length",
+    [TOKENS] = "tokens",
+};
+
+typedef struct writer {
+    const request *r;
+    const tokenizer *t;
+    decoder *d;
+    int64_t room, max_seq;
+    json_t *json; // the array of samples; NULL: text is printed as it comes
+} writer;
+
+static status print(const writer *w, const text *shown, err *e)
+{
+    if (w->json || shown->bytes == 0) return OK;
+    // A file or a program gets the bytes that the model chose; on a terminal they must do no harm.
+    if (isatty(STDOUT_FILENO))
+        console_print(shown->at, shown->bytes);
+    else
+        fwrite(shown->at, 1, shown->bytes, stdout);
+    return console_flush(e);
+}
+
+// Moves what may be shown from `shown` to the reader.
+static status show(const writer *w, text *shown, text *all, err *e)
+{
+    status result = print(w, shown, e);
+    if (shown->bytes) text_add_bytes(all, shown->at, shown->bytes);
+    text_clear(shown);
+    return result;
+}
+
+static status draw_tokens(const writer *w, const float *logits, uint64_t number, completion *c,
+                          json_t *ids, text *all, reason *why, err *e)
+{
+    status result = OK;
+    text token = {0}, shown = {0};
+    const request *r = w->r;
+    const sample_options o = {r->temperature, r->top_p, r->top_k, (uint64_t)r->seed, number};
+    *why = TOKENS;
+    for (int64_t i = 0; i < r->tokens; i++) {
+        int32_t id;
+        TRY(sample_token(logits, decoder_vocab(w->d), &o, (uint64_t)decoder_position(w->d), &id,
+                         e));
+        *why = END_OF_TEXT;
+        if (id == tokenizer_end_of_text(w->t)) break;
+        json_array_append_new(ids, json_integer(id));
+        text_clear(&token);
+        tokenizer_decode(w->t, &id, 1, true, &token);
+        completion_add(c, token.at, token.bytes, &shown);
+        TRY(show(w, &shown, all, e));
+        *why = STOP_STRING;
+        if (c->found) break;
+        *why = TOKENS;
+        if (i + 1 == r->tokens) break;
+        *why = MODEL_LENGTH;
+        if (decoder_position(w->d) == w->room) break;
+        TRY(decoder_feed(w->d, &id, 1, &logits, e));
+    }
+    completion_end(c, &shown);
+    TRY(show(w, &shown, all, e));
+done:
+    text_clear(&token);
+    text_clear(&shown);
+    return result;
+}
+
+static void say_reason(const writer *w, uint64_t number, size_t tokens, reason why,
+                       const completion *c)
+{
+    text line = {0};
+    if (w->r->quiet || w->json) return;
+    if (w->r->samples > 1) text_addf(&line, "sample %llu: ", (unsigned long long)number + 1);
+    text_addf(&line, "ended after %zu token%s: ", tokens, tokens == 1 ? "" : "s");
+    if (why == END_OF_TEXT)
+        text_add(&line, "end of text");
+    else if (why == STOP_STRING)
+        text_addf(&line, "stop string \"%s\"", c->found);
+    else if (why == MODEL_LENGTH)
+        text_addf(&line, "the model takes at most %lld tokens", (long long)w->max_seq);
+    else
+        text_addf(&line, "--tokens %lld", (long long)w->r->tokens);
+    console_say("%s", line.at);
+    text_clear(&line);
+}
+
+static status one_sample(const writer *w, const float *logits, uint64_t number, err *e)
+{
+    status result = OK;
+    completion c = {.stop = w->r->stop.at, .stops = w->r->stop.count};
+    text all = {0};
+    reason why;
+    json_t *ids = json_array();
+    if (w->r->samples > 1)
+        text_addf(&all, "--- sample %llu of %lld ---\n", (unsigned long long)number + 1,
+                  (long long)w->r->samples);
+    if (!w->json) text_add(&all, w->r->prompt);
+    TRY(print(w, &all, e));
+    text_clear(&all);
+    text_add(&all, w->r->prompt);
+    TRY(draw_tokens(w, logits, number, &c, ids, &all, &why, e));
+    TRY(print(w, &(text){.at = (char[]){"\n"}, .bytes = 1}, e));
+    say_reason(w, number, json_array_size(ids), why, &c);
+    if (w->json) {
+        json_t *one = json_object();
+        json_object_set_new(one, "text", json_stringn(all.at, all.bytes));
+        json_object_set_new(one, "tokens", json_integer((json_int_t)json_array_size(ids)));
+        json_object_set_new(one, "reason", json_string(REASONS[why]));
+        if (c.found) json_object_set_new(one, "stop", json_string(c.found));
+        json_object_set(one, "ids", ids);
+        json_array_append_new(w->json, one);
+    }
+done:
+    json_decref(ids);
+    completion_clear(&c);
+    text_clear(&all);
+    return result;
+}
+
+// Every sample goes on from the one pass over the prompt.
+static status all_samples(const writer *w, const int32_t *ids, int64_t count, err *e)
+{
+    status result = OK;
+    const float *logits;
+    const size_t bytes = (size_t)decoder_vocab(w->d) * sizeof *logits;
+    float *first = malloc(bytes);
+    if (!first) FAIL(E_IO, "generate: out of memory");
+    TRY(decoder_feed(w->d, ids, count, &logits, e));
+    memcpy(first, logits, bytes);
+    for (int64_t k = 0; k < w->r->samples; k++) {
+        decoder_rewind(w->d, count);
+        TRY(one_sample(w, first, (uint64_t)k, e));
+    }
+done:
+    free(first);
+    return result;
+}
+
+static status generate_from(const request *r, const char *folder, json_t *samples, err *e)
 {
     status result = OK;
     model_config c;
@@ -85,24 +285,22 @@ static status generate(const request *r, text *out, err *e)
     decoder *x = NULL;
     const int32_t *ids;
     size_t count;
-    const float *logits;
-    char *path = file_join(r->model, "tokenizer.json");
+    char *path = file_join(folder, "tokenizer.json");
     device_options options = {.threads = (int)r->threads};
-    TRY(model_config_read(r->model, &c, e));
+    TRY(model_config_read(folder, &c, e));
     TRY(tokenizer_load(path, &t, e));
     TRY(tokenizer_work_open(t, &work, e));
-    TRY(tokenizer_encode(work, r->prompt, strlen(r->prompt), &ids, &count, e));
+    TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
     if (count == 0) FAIL(E_USAGE, "generate: --prompt: the prompt is empty");
     if ((int64_t)count >= c.max_seq)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
              (long long)c.max_seq);
-    TRY(safetensors_open_folder(r->model, &weights, e));
+    TRY(safetensors_open_folder(folder, &weights, e));
     TRY(device_open("cpu", &options, &d, e));
-    int64_t room = (int64_t)count + r->tokens < c.max_seq ? (int64_t)count + r->tokens : c.max_seq;
+    int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
     TRY(decoder_open(d, family_find(c.family), &c, r->type, weights, room, &x, e));
-    TRY(decoder_feed(x, ids, (int64_t)count, &logits, e));
-    text_add(out, r->prompt);
-    TRY(continue_text(x, t, r, logits, room, out, e));
+    const writer w = {.r = r, .t = t, .d = x, .room = room, .max_seq = c.max_seq, .json = samples};
+    TRY(all_samples(&w, ids, (int64_t)count, e));
 done:
     decoder_close(x);
     device_close(d);
@@ -113,38 +311,56 @@ done:
     return result;
 }
 
-static void print_json(const char *prompt, text *out)
+static status generate(const request *r, json_t *samples, err *e)
+{
+    status result = OK;
+    char *folder = NULL;
+    TRY(ckpt_locate(r->model, &folder, NULL, e));
+    TRY(generate_from(r, folder, samples, e));
+done:
+    free(folder);
+    return result;
+}
+
+// `text` is the first sample's.
+static status print_json(const char *prompt, json_t *samples, err *e)
 {
     json_t *j = json_object();
-    // A sample may end inside a character: what cannot be JSON text is left out.
-    size_t bytes = out->bytes;
-    if (!text_is_utf8(out->at, bytes, &bytes)) out->at[bytes] = 0;
     json_object_set_new(j, "prompt", json_string(prompt));
-    json_object_set_new(j, "text", json_string(out->at));
+    json_object_set(j, "text", json_object_get(json_array_get(samples, 0), "text"));
+    json_object_set(j, "samples", samples);
     json_dumpf(j, stdout, 0);
     putchar('\n');
     json_decref(j);
+    return console_flush(e);
 }
 
-int cmd_generate(int argc, char **argv)
+static int cmd_generate(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request r = {.tokens = 100, .temperature = 0.8, .top_p = 1};
-    text out = {0};
+    request r = {.tokens = 100, .temperature = 0.8, .top_p = 1, .samples = 1};
+    json_t *samples = NULL;
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
-    if (r.help) {
-        puts("usage: trireme generate --model DIR --prompt TEXT [flags]\n");
-        flags_help(flags, FLAGS, stdout);
-        return 0;
-    }
     TRY(settle(&r, e));
-    TRY(generate(&r, &out, e));
-    if (r.json)
-        print_json(r.prompt, &out);
-    else
-        printf("%s\n", out.at ? out.at : "");
+    TRY(read_prompt(&r, e));
+    if (r.json) samples = json_array();
+    TRY(generate(&r, samples, e));
+    if (r.json) TRY(print_json(r.prompt, samples, e));
 done:
-    text_clear(&out);
+    json_decref(samples);
+    flag_texts_clear(&r.stop);
+    text_clear(&r.from_file);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+const command command_generate = {
+    .name = "generate",
+    .run = cmd_generate,
+    .usage = "--model DIR --prompt TEXT [flags]",
+    .help = "Samples text from a model folder.",
+    .about = "Prints prompt and continuation as tokens come. A line on stderr says why each sample "
+             "ended.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

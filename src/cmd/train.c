@@ -4,6 +4,7 @@
 // What a rank does between two steps (log, progress, evaluation, saving) is here; what a step does
 // is in train/step.c.
 #include "cmd/cmd.h"
+#include "cmd/command.h"
 #include "cmd/run.h"
 
 #include "base/clock.h"
@@ -12,13 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char usage[] =
-    "usage: trireme train JOB.yaml [--key value ...] [--resume auto|never|DIR] [--quiet]\n"
-    "\n"
-    "Starts the job's ranks on this machine and trains. Every key of the job file can be given by "
-    "its dotted path,\n"
-    "e.g. --train.steps 100 --launch.ranks 2; the command line wins over the file.\n\n";
 
 static status train_steps(run *r, err *e)
 {
@@ -53,15 +47,19 @@ done:
     return result;
 }
 
-int cmd_train(int argc, char **argv)
+static int cmd_train(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
     start s = {.lock = -1};
     int first_rank = -1;
-    if (cmd_wants_help(argc, argv)) return cmd_job_help(usage);
     s.began = clock_seconds();
+    TRY(launcher_check(e)); // before a folder that all would write into is touched
     TRY(start_open(&s, argc, argv, e));
+    if (s.is_done) {
+        start_print_done(&s);
+        goto done;
+    }
     launch_options o = {
         .ranks = s.job->launch.ranks, .as_threads = s.job->launch.as_threads, .own_terminal = true};
     TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));
@@ -70,3 +68,28 @@ done:
     start_close(&s);
     return result == OK ? 0 : cmd_fail(e);
 }
+
+// Both are read with the job's keys (config/job.c: job_open).
+static const flag flags[] = {
+    {"--resume", FLAG_TEXT, 0, "auto|never|DIR",
+     "Chooses the checkpoint to resume from: the newest valid one in train.out (auto, the "
+     "default), "
+     "none, or that in DIR."},
+    {"--overwrite", FLAG_SWITCH, 0, NULL,
+     "Removes the run that is in train.out, and starts a new one there."},
+    {"--quiet", FLAG_SWITCH, 0, NULL, "Prints no progress."},
+};
+
+const command command_train = {
+    .name = "train",
+    .run = cmd_train,
+    .usage = "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] [--quiet]",
+    .help = "Trains a model as a job file says.",
+    .about =
+        "Starts the job's ranks on this machine. Every key of the job file can be given by its "
+        "dotted path, as --train.steps 100 --launch.ranks 2; the command line wins over the "
+        "file.",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .takes_job = true,
+};

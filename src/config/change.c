@@ -35,7 +35,7 @@ void job_describe_changes(const job *j, const job *changed, text *out)
     for (int i = 0; i < JOB_KEY_COUNT; i++) {
         const job_key *k = &JOB_KEYS[i];
         if (!differs(j, changed, k)) continue;
-        text_addf(out, "%s--%s ", out->bytes ? " " : "", k->path);
+        text_addf(out, "%s%s%s ", out->bytes ? " " : "", j->own.by_calls ? "" : "--", k->path);
         add_argument(changed, k, out);
     }
 }

@@ -1,5 +1,5 @@
-// explain.c -- a job as text: with origins for people and programs, as the job.yaml of a run, and
-// the list of all keys. Called by explain, help and the trainer. Changes nothing.
+// explain.c -- a job as text: with origins for people and programs, and as the job.yaml of a run.
+// Called by explain, help and the trainer. Changes nothing.
 #include "config/private.h"
 #include "config/values.h"
 
@@ -177,47 +177,16 @@ void job_write_yaml(const job *j, text *out)
     lines_free(&all);
 }
 
-static void help_row(const job *j, const job_key *k, text *out)
+bool job_find_value(const job *j, const char *path, text *value, text *from)
 {
-    text value = {0}, valid = {0};
-    bool runs = strcmp(k->path, "train.out") == 0;
-    bool is_model = strcmp(k->path, "model.family") == 0;
-    if (runs)
-        text_add(&value, "runs/NAME");
-    else if (is_model || !value_is_set(j, k))
-        text_add(&value, "-");
-    else
-        value_format(j, k, &value);
-    value_describe_valid(k, &valid);
-    text_addf(out, "  %-38s%-12s%s\n", k->path, value.at, k->help);
-    text_addf(out, "  %48svalid: %s\n", "", valid.at);
-    if (k->only && strcmp(k->only, valid.at) != 0) {
-        text_addf(out, "  %48sthis version: ", "");
-        for (const char *c = k->only; *c; c++)
-            if (*c == '|')
-                text_add(out, ", ");
-            else
-                text_add_bytes(out, c, 1);
-        text_add(out, "\n");
+    lines all = lines_of(j);
+    bool found = false;
+    for (size_t i = 0; i < all.count && !found; i++) {
+        found = strcmp(all.at[i].path, path) == 0;
+        if (!found) continue;
+        text_add(value, all.at[i].value);
+        text_add(from, all.at[i].from);
     }
-    text_clear(&value);
-    text_clear(&valid);
-}
-
-void job_help(text *out)
-{
-    job *j = NULL;
-    if (job_new(NULL, &j, NULL) != OK) return;
-    text_add(out, "Keys of the job file; on the command line: --key value or --key=value.\n");
-    const char *section = "";
-    for (int i = 0; i < JOB_KEY_COUNT; i++) {
-        const job_key *k = &JOB_KEYS[i];
-        size_t bytes = strcspn(k->path, ".");
-        if (strncmp(section, k->path, bytes + 1) != 0)
-            text_addf(out, "\n%.*s\n", (int)bytes, k->path);
-        section = k->path;
-        help_row(j, k, out);
-        if (strcmp(k->path, "model.family") == 0) model_fields_help(out);
-    }
-    job_close(j);
+    lines_free(&all);
+    return found;
 }

@@ -195,19 +195,20 @@ void value_free(job *j, const job_key *k)
     }
 }
 
-static void describe_range(const job_key *k, const char *what, text *out)
+static void describe_whole(const job_key *k, text *out)
 {
-    text_add(out, what);
-    if (k->flags & KEY_POSITIVE) {
-        text_add(out, " > ");
-        value_number(k->low, out);
-    } else if (k->high > 1e12) {
-        text_add(out, " >= ");
-        value_number(k->low, out);
-    } else {
-        text_add(out, " from ");
-        text_addf(out, "%.15g to %.15g", k->low, k->high);
-    }
+    const long long high = k->high < 9.2e18 ? (long long)k->high : INT64_MAX;
+    text_addf(out, "a whole number from %lld to %lld", (long long)k->low, high);
+}
+
+static void describe_number(const job_key *k, text *out)
+{
+    const bool above = k->flags & KEY_POSITIVE, bounded = k->high < 1e308;
+    text_add(out, above ? "a number > " : bounded ? "a number from " : "a number >= ");
+    value_number(k->low, out);
+    if (!bounded) return;
+    text_add(out, above ? ", at most " : " to ");
+    value_number(k->high, out);
 }
 
 void value_describe_valid(const job_key *k, text *out)
@@ -217,13 +218,13 @@ void value_describe_valid(const job_key *k, text *out)
     case KEY_COUNT:
     case KEY_INT:
     case KEY_BYTES:
-        describe_range(k, "a whole number", out);
+        describe_whole(k, out);
         break;
     case KEY_DURATION:
-        text_add(out, "a duration such as 30s or 500ms, 0 for off");
+        text_addf(out, "a duration such as 30s or 500ms, at most %.0fs, 0 for off", k->high * 1e-3);
         break;
     case KEY_NUMBER:
-        describe_range(k, "a number", out);
+        describe_number(k, out);
         break;
     case KEY_PATH:
         text_add(out, "a path");
@@ -235,11 +236,11 @@ void value_describe_valid(const job_key *k, text *out)
         text_add(out, "two numbers from 0 to below 1, as [0.9, 0.95]");
         break;
     case KEY_SIZES:
-        text_add(out, "a list of whole numbers, as [6, 6]");
+        text_addf(out, "a list of whole numbers from %.0f to %.0f, as [6, 6]", k->low, k->high);
         break;
     case KEY_SWITCH:
         text_addf(out, "%s, %s, or ", k->words[0], k->words[1]);
-        describe_range(k, "a whole number", out);
+        describe_whole(k, out);
         break;
     default:
         for (int i = 0; k->words[i]; i++) text_addf(out, i ? ", %s" : "%s", k->words[i]);

@@ -72,11 +72,13 @@ done:
     return result;
 }
 
-static status job_start(const char *file, job **out, err *e)
+static status job_start(const char *file, const job_own *own, job **out, err *e)
 {
     job *j = calloc(1, sizeof *j);
     if (!j) return err_set(e, E_IO, "out of memory");
     j->values = settings_new(file);
+    j->values->by_calls = own->by_calls;
+    j->own = *own;
     j->data.mock_samples = MOCK_SAMPLES;
     *out = j;
     return OK;
@@ -86,7 +88,7 @@ status job_new(const char *file, job **out, err *e)
 {
     status result = OK;
     job *j = NULL;
-    TRY(job_start(file, &j, e));
+    TRY(job_start(file, &(job_own){.model = false}, &j, e));
     TRY(set_all(j, e));
     *out = j;
     j = NULL;
@@ -112,20 +114,36 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
     return job_open_own(path, argc, argv, &(job_own){.model = false}, out, e);
 }
 
+// Each wins over those before.
+static status read_calls(job *j, const job_call *call, int calls, err *e)
+{
+    status result = OK;
+    setting_flags flags = {.resume = NULL};
+    for (int i = 0; i < calls; i++)
+        if (call[i].is_yaml)
+            TRY(settings_read_yaml(j->values, call[i].text, e));
+        else
+            TRY(settings_read_args(j->values, 1, &call[i].text, &flags, e));
+done:
+    return result;
+}
+
 status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
                     err *e)
 {
     status result = OK;
     job *j = NULL;
-    const char *resume = NULL;
-    TRY(job_start(path, &j, e));
-    j->own = *own;
+    setting_flags flags = {.resume = NULL};
+    TRY(job_start(path, own, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
-    TRY(settings_read_args(j->values, argc, argv, &resume, &j->quiet, e));
+    TRY(settings_read_args(j->values, argc, argv, &flags, e));
+    TRY(read_calls(j, own->call, own->calls, e));
     TRY(set_all(j, e));
     TRY(job_read_model(j, e));
     TRY(job_check(j, e));
-    set_resume(j, resume);
+    set_resume(j, flags.resume);
+    j->quiet = flags.quiet;
+    j->overwrite = flags.overwrite;
     *out = j;
     j = NULL;
 done:
@@ -133,15 +151,13 @@ done:
     return result;
 }
 
-status job_check_settings(const char *path, int argc, char *const *argv, err *e)
+status job_check_settings(const char *path, const job_call *call, err *e)
 {
     status result = OK;
     job *j = NULL;
-    const char *resume = NULL;
-    bool quiet = false;
-    TRY(job_start(path, &j, e));
+    TRY(job_start(path, &(job_own){.by_calls = true}, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
-    TRY(settings_read_args(j->values, argc, argv, &resume, &quiet, e));
+    if (call) TRY(read_calls(j, call, 1, e));
     TRY(set_all(j, e));
 done:
     job_close(j);
@@ -155,5 +171,6 @@ void job_close(job *j)
     settings_free(j->values);
     free(j->parallel.blocks);
     free(j->resume_from);
+    text_clear(&j->warnings);
     free(j);
 }

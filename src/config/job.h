@@ -22,9 +22,18 @@ typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
 typedef enum no_sync_mode { NO_SYNC_FALSE, NO_SYNC_TRUE, NO_SYNC_AUTO } no_sync_mode;
 typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
 
+// What a call of a program says of keys: "--key=value", or YAML as a job file has it.
+typedef struct job_call {
+    bool is_yaml;
+    char *text;
+} job_call;
+
 // What a program that uses the library brings itself. The job must not name it, too.
 typedef struct job_own {
     bool model, train, valid;
+    bool by_calls;        // its keys are set by calls: errors name them without the "--" of a flag
+    const job_call *call; // what it says of keys, in order; it wins over file and arguments
+    int calls;
     int64_t positions; // of a sample of its training data; 1 for samples that are not sequences
 } job_own;
 
@@ -35,6 +44,7 @@ typedef struct job {
         char *init;          // auto | random | checkpoint
         model_config config; // resolved: from path/config.json, or the family's keys; not used when
                              // the model is the program's own
+        bool eos_of_data;    // config.eos is what ends the documents of data.train
         bool has_weights;    // path holds safetensors and init does not say random
     } model;
     struct {
@@ -42,6 +52,7 @@ typedef struct job {
         size_t trains, valids;
         int64_t seq_len;
         sample_order order;
+        bool allow_tokenizer_mismatch;
         uint64_t mock_samples; // how many samples `mock` has
     } data;
     struct {
@@ -73,7 +84,7 @@ typedef struct job {
         int reshard_after_forward; // 0 no, 1 yes, K: to parts among K neighbours
         char *recompute;
         memory_tier tier[TIERED];
-        char *offload_path; // an existing folder where a tier is the file's; NULL: none given
+        char *offload_path; // a folder that the ranks create if needed; NULL: none given
         int64_t offload_block_bytes, offload_depth;
         int64_t bucket_bytes;
         hook_options hook;
@@ -86,7 +97,7 @@ typedef struct job {
     } memory;
     struct {
         int ranks;            // resolved: auto = one a core, or as many as the mesh needs
-        int threads_per_rank; // resolved: auto = cores / ranks, at least 1
+        int threads_per_rank; // resolved: auto = cores / ranks, at least 1; never more than cores
         bool as_threads;
         char *device;
     } launch;
@@ -97,23 +108,24 @@ typedef struct job {
     } checks;
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
-    bool quiet;
+    bool quiet, overwrite;     // --quiet, --overwrite
+    text warnings;             // lines for the user about values that have no effect; owned
     struct job_values *values; // private to config/: text, origin and line of every key
 } job;
 
-// Reads JOB.yaml, applies `--key value`, `--key=value` and flags (--resume, --quiet) in args,
-// checks every value by itself and against the others, reads model.path/config.json. path NULL:
-// only args. Paths become absolute. E_USAGE with one line "file:line: key: found …; valid: …; did
-// you mean …?". Nothing on disk is changed.
+// Reads JOB.yaml, applies `--key value`, `--key=value` and flags (--resume, --quiet, --overwrite)
+// in args, checks every value by itself and against the others, reads model.path/config.json. path
+// NULL: only args. Paths become absolute. E_USAGE with one line "file:line: key: found …; valid: …;
+// did you mean …?". Nothing on disk is changed.
 status job_open(const char *path, int argc, char *const *argv, job **out, err *e);
 // The same for a program that brings a part of the job itself: that part need not be named, and it
 // is an error to name it.
 status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
                     err *e);
 void job_close(job *j); // NULL allowed
-// Checks each key of the file (NULL: none) and of the arguments by itself, not against the others:
-// what can be said while a job is still being put together.
-status job_check_settings(const char *path, int argc, char *const *argv, err *e);
+// Checks each key of the file (NULL: none) and of one call (NULL: none) by itself, not against the
+// others: what can be said while a program is still putting its job together.
+status job_check_settings(const char *path, const job_call *call, err *e);
 
 // The mesh of `ranks` ranks. dp_shard auto takes what the other axes leave; where nothing is ever
 // sharded on it (ddp) those ranks are replicas instead. E_USAGE names launch.ranks, what the sizes
@@ -138,6 +150,10 @@ status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
 // steps from epochs or tokens, once the number of samples is known; fills lr.total_steps.
 status job_resolve_steps(job *j, uint64_t samples, err *e);
 
+// The id that ends the documents of data.train becomes the end token of a model that is given by
+// its family, unless the job names one itself.
+void job_set_end_token(job *j, int64_t id);
+
 // `changed` is a plain copy of j with other values in some keys. What differs, as arguments:
 // "--train.micro_batch 2 --parallel.dp zero2"; nothing where nothing does.
 void job_describe_changes(const job *j, const job *changed, text *out);
@@ -150,10 +166,37 @@ void job_write_yaml(const job *j, text *out);
 // Every effective value and its origin: default | default (auto) | file:line | command line |
 // config.json. json: an object of {"value", "origin"} by dotted path.
 void job_explain(const job *j, bool json, text *out);
+
+// A key as help tells it. Strings are borrowed from the table of keys.
+typedef struct key_help {
+    const char *path, *help;  // dotted; a sentence that says what the key does
+    const char *type, *unit;  // "whole number"; "tokens", or NULL
+    text fallback, valid;     // the default, "-" when there is none; what may stand there
+    text read_with, also;     // other keys that must say so for this one to be read; other names of
+                              // the key or of its values; empty: none
+    const char *const *words; // valid words, ended by NULL; NULL: none
+    const char *special;      // another valid word: auto, null; NULL: none
+    bool may_change;          // when a run goes on
+} key_help;
+
+// Calls visit for every key, in order; the texts live until it returns.
+void job_help_each(void (*visit)(const key_help *k, void *arg), void *arg);
 // Every key of the job file with its default, what is valid, and what it does.
 void job_help(text *out);
-// Compares with the job.yaml of an earlier run in the same `out`: E_USAGE lists the keys that
-// differ and may not (train.steps, cadences, launch, parallel, memory, checks may).
-status job_check_same_run(const job *j, const char *old_yaml_path, err *e);
+// The same of one key, with all that is known of it, or of the keys of a section. E_USAGE: there is
+// none of that name, did you mean …
+status job_help_topic(const char *word, text *out, err *e);
+// The name under which `word`, a key or a section, is known to help: itself, or that of a model's
+// field by HuggingFace's name. NULL: there is none.
+const char *job_help_find(const char *word);
+// A key's value in this job and where it came from. False: the job does not read the key.
+bool job_find_value(const job *j, const char *path, text *value, text *from);
+// Compares with the job.yaml of an earlier run in the same `out`. *different receives the keys that
+// differ and may not (train.steps, cadences, launch, parallel, memory, checks may) with both
+// values; nothing where the job is the same. E_USAGE when the file is not one.
+status job_compare_run(const job *j, const char *old_yaml_path, text *different, err *e);
+// The same of the model: appends the fields of folder's config.json that make it another model than
+// the job's. Dropout, initialisation and token ids do not. E_USAGE when it is no model folder.
+status job_compare_model(const job *j, const char *folder, text *different, err *e);
 
 #endif

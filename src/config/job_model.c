@@ -4,6 +4,7 @@
 #include "config/private.h"
 
 #include "base/file.h"
+#include "ckpt/ckpt.h"
 #include "config/values.h"
 
 #include <stdlib.h>
@@ -23,44 +24,46 @@ typedef enum field_type {
 } field_type;
 
 #define AT(member) offsetof(model_config, member)
+// clang-format off
 static const struct {
-    const char *name;
+    const char *path, *help; // "model." and its own name
     unsigned families;
     field_type type;
     size_t at;
 } FIELDS[] = {
-    {"features", MLP, FIELD_COUNT, AT(features)},
-    {"layers", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers)},
-    {"hidden", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(hidden)},
-    {"heads", GPT2 | LLAMA, FIELD_COUNT, AT(heads)},
-    {"kv_heads", LLAMA, FIELD_COUNT, AT(kv_heads)},
-    {"head_dim", LLAMA, FIELD_COUNT, AT(head_dim)},
-    {"ffn", GPT2 | LLAMA, FIELD_COUNT, AT(ffn)},
-    {"vocab", GPT2 | LLAMA, FIELD_COUNT, AT(vocab)},
-    {"classes", MLP, FIELD_COUNT, AT(vocab)},
-    {"max_seq", GPT2 | LLAMA, FIELD_COUNT, AT(max_seq)},
-    {"activation", GPT2 | LLAMA | MLP, FIELD_ACTIVATION, AT(act)},
-    {"loss", MLP, FIELD_LOSS, AT(loss)},
-    {"norm_eps", GPT2 | LLAMA, FIELD_NUMBER, AT(norm_eps)},
-    {"init_std", GPT2 | LLAMA, FIELD_NUMBER, AT(init_std)},
-    {"tie_embeddings", GPT2 | LLAMA, FIELD_FLAG, AT(tie_embeddings)},
-    {"attention_bias", LLAMA, FIELD_FLAG, AT(attention_bias)},
-    {"mlp_bias", LLAMA, FIELD_FLAG, AT(mlp_bias)},
-    {"scale_attention", GPT2, FIELD_FLAG, AT(scale_attention)},
-    {"scale_by_layer", GPT2, FIELD_FLAG, AT(scale_by_layer)},
-    {"drop_embed", GPT2, FIELD_NUMBER, AT(drop_embed)},
-    {"drop_attention", GPT2 | LLAMA, FIELD_NUMBER, AT(drop_attention)},
-    {"drop_residual", GPT2, FIELD_NUMBER, AT(drop_residual)},
-    {"rope", LLAMA, FIELD_ROPE, AT(rope)},
-    {"rope_theta", LLAMA, FIELD_NUMBER, AT(rope_theta)},
-    {"rope_factor", LLAMA, FIELD_NUMBER, AT(rope_factor)},
-    {"rope_low", LLAMA, FIELD_NUMBER, AT(rope_low)},
-    {"rope_high", LLAMA, FIELD_NUMBER, AT(rope_high)},
-    {"rope_original", LLAMA, FIELD_COUNT, AT(rope_original)},
-    {"bos", GPT2 | LLAMA, FIELD_TOKEN, AT(bos)},
-    {"eos", GPT2 | LLAMA, FIELD_EOS, AT(eos)},
-    {"pad", GPT2 | LLAMA, FIELD_TOKEN, AT(pad)},
+    {"model.features", "Sets how many features an input vector has.", MLP, FIELD_COUNT, AT(features)},
+    {"model.layers", "Sets the number of layers.", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers)},
+    {"model.hidden", "Sets the width of the model (its hidden size).", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(hidden)},
+    {"model.heads", "Sets the number of attention heads.", GPT2 | LLAMA, FIELD_COUNT, AT(heads)},
+    {"model.kv_heads", "Sets the number of key and value heads; the default is model.heads.", LLAMA, FIELD_COUNT, AT(kv_heads)},
+    {"model.head_dim", "Sets the width of an attention head; the default is model.hidden over model.heads.", LLAMA, FIELD_COUNT, AT(head_dim)},
+    {"model.ffn", "Sets the width of the feed-forward layers; the default of gpt2 is 4 times model.hidden.", GPT2 | LLAMA, FIELD_COUNT, AT(ffn)},
+    {"model.vocab", "Sets the number of tokens in the vocabulary.", GPT2 | LLAMA, FIELD_COUNT, AT(vocab)},
+    {"model.classes", "Sets the number of classes, or of targets with loss mse.", MLP, FIELD_COUNT, AT(vocab)},
+    {"model.max_seq", "Sets the longest sequence that the model takes, in tokens.", GPT2 | LLAMA, FIELD_COUNT, AT(max_seq)},
+    {"model.activation", "Chooses the activation function of the feed-forward layers.", GPT2 | LLAMA | MLP, FIELD_ACTIVATION, AT(act)},
+    {"model.loss", "Chooses the loss: cross_entropy for classes, mse for regression.", MLP, FIELD_LOSS, AT(loss)},
+    {"model.norm_eps", "Adds this to the variance in normalization layers.", GPT2 | LLAMA, FIELD_NUMBER, AT(norm_eps)},
+    {"model.init_std", "Sets the standard deviation of random initial weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(init_std)},
+    {"model.tie_embeddings", "Shares one weight between the token embedding and the output layer.", GPT2 | LLAMA, FIELD_FLAG, AT(tie_embeddings)},
+    {"model.attention_bias", "Gives the projections of attention a bias.", LLAMA, FIELD_FLAG, AT(attention_bias)},
+    {"model.mlp_bias", "Gives the projections of the feed-forward layers a bias.", LLAMA, FIELD_FLAG, AT(mlp_bias)},
+    {"model.scale_attention", "Divides attention scores by the square root of the head's width.", GPT2, FIELD_FLAG, AT(scale_attention)},
+    {"model.scale_by_layer", "Divides attention scores also by the number of the layer.", GPT2, FIELD_FLAG, AT(scale_by_layer)},
+    {"model.drop_embed", "Sets the dropout probability of embeddings.", GPT2, FIELD_NUMBER, AT(drop_embed)},
+    {"model.drop_attention", "Sets the dropout probability of attention weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(drop_attention)},
+    {"model.drop_residual", "Sets the dropout probability of what a layer adds to the residual.", GPT2, FIELD_NUMBER, AT(drop_residual)},
+    {"model.rope", "Chooses how rotary position embeddings are scaled.", LLAMA, FIELD_ROPE, AT(rope)},
+    {"model.rope_theta", "Sets the base of the rotary frequencies.", LLAMA, FIELD_NUMBER, AT(rope_theta)},
+    {"model.rope_factor", "Sets the factor by which positions are scaled.", LLAMA, FIELD_NUMBER, AT(rope_factor)},
+    {"model.rope_low", "Sets the low frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope_low)},
+    {"model.rope_high", "Sets the high frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope_high)},
+    {"model.rope_original", "Sets the sequence length that llama3's scaling starts from; the default is model.max_seq.", LLAMA, FIELD_COUNT, AT(rope_original)},
+    {"model.bos", "Sets the id of the token that a text begins with.", GPT2 | LLAMA, FIELD_TOKEN, AT(bos)},
+    {"model.eos", "Sets the id of the token that a text ends with, or a list of such ids.", GPT2 | LLAMA, FIELD_EOS, AT(eos)},
+    {"model.pad", "Sets the id of the token that fills sequences up.", GPT2 | LLAMA, FIELD_TOKEN, AT(pad)},
 };
+// clang-format on
 enum { FIELDS_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
 
 static void format_token(int64_t token, text *out)
@@ -109,6 +112,47 @@ static void format_field(const model_config *c, int i, text *out)
     }
 }
 
+// Does this field make the same weights another model? Rope's parameters only where its kind has
+// them: config.json holds no others.
+static bool is_of_model(const model_config *c, int i)
+{
+    const size_t at = FIELDS[i].at;
+    if (FIELDS[i].type == FIELD_TOKEN || FIELDS[i].type == FIELD_EOS) return false;
+    if (at == AT(drop_embed) || at == AT(drop_attention) || at == AT(drop_residual) ||
+        at == AT(init_std))
+        return false;
+    if (at == AT(rope_factor)) return c->rope != ROPE_DEFAULT;
+    if (at == AT(rope_low) || at == AT(rope_high) || at == AT(rope_original))
+        return c->rope == ROPE_LLAMA3;
+    return true;
+}
+
+static void add_difference(const char *key, const char *there, const char *here, text *out)
+{
+    if (strcmp(there, here) != 0)
+        text_addf(out, "%s%s (%s there, %s here)", out->bytes ? ", " : "", key, there, here);
+}
+
+status job_compare_model(const job *j, const char *folder, text *different, err *e)
+{
+    status result = OK;
+    model_config there;
+    const model_config *here = &j->model.config;
+    TRY(model_config_read(folder, &there, e));
+    add_difference("model.family", family_name(there.family), family_name(here->family), different);
+    for (int i = 0; there.family == here->family && i < FIELDS_COUNT; i++) {
+        text a = {0}, b = {0};
+        if (!(FIELDS[i].families >> here->family & 1u) || !is_of_model(here, i)) continue;
+        format_field(&there, i, &a);
+        format_field(here, i, &b);
+        add_difference(FIELDS[i].path, a.at, b.at, different);
+        text_clear(&a);
+        text_clear(&b);
+    }
+done:
+    return result;
+}
+
 // The family's sizes as HuggingFace has them, but no token ids: a vocabulary of one's own has other
 // ones there.
 static void family_defaults(family f, model_config *c)
@@ -117,26 +161,33 @@ static void family_defaults(family f, model_config *c)
     c->bos = c->eos = -1;
 }
 
-void model_fields_help(text *out)
+static const char *field_name(int i)
 {
-    for (int i = 0; i < FIELDS_COUNT; i++) {
-        text_addf(out, "  model.%-30s", FIELDS[i].name);
-        const char *before = "";
-        for (int f = 0; f < FAMILIES; f++) {
-            model_config c;
-            if (!(FIELDS[i].families >> f & 1u)) continue;
-            family_defaults((family)f, &c);
-            text_addf(out, "%s%s: ", before, family_name((family)f));
-            bool later =
-                FIELDS[i].type == FIELD_COUNT && *(int64_t *)((char *)&c + FIELDS[i].at) == 0;
-            if (later)
-                text_add(out, FIELDS[i].families == MLP ? "must be given" : "from the others");
-            else
-                format_field(&c, i, out);
-            before = ", ";
-        }
-        text_add(out, "\n");
+    return FIELDS[i].path + strlen("model.");
+}
+
+bool model_field_help(int index, key_help *out)
+{
+    const int i = index;
+    if (i >= FIELDS_COUNT) return false;
+    out->path = FIELDS[i].path;
+    out->help = FIELDS[i].help;
+    for (int f = 0; f < FAMILIES; f++) {
+        model_config c;
+        if (!(FIELDS[i].families >> f & 1u)) continue;
+        family_defaults((family)f, &c);
+        text_addf(&out->fallback, "%s%s: ", out->fallback.bytes ? ", " : "",
+                  family_name((family)f));
+        bool later = FIELDS[i].type == FIELD_COUNT && *(int64_t *)((char *)&c + FIELDS[i].at) == 0;
+        if (later)
+            text_add(&out->fallback, FIELDS[i].families == MLP ? "none" : "from the others");
+        else
+            format_field(&c, i, &out->fallback);
     }
+    model_config_describe(field_name(i), &out->valid);
+    for (int k = 0; model_config_synonym(field_name(i), k); k++)
+        text_addf(&out->also, "%smodel.%s", k ? ", " : "", model_config_synonym(field_name(i), k));
+    return true;
 }
 
 // Which of FIELDS a model.* setting sets, whatever name it uses: found by setting it in two
@@ -166,7 +217,7 @@ bool model_field_at(const job *j, int index, const char **name, text *value, tex
     for (; i < FIELDS_COUNT; i++)
         if ((FIELDS[i].families >> j->model.config.family & 1u) && index-- == 0) break;
     if (i == FIELDS_COUNT) return false;
-    *name = FIELDS[i].name;
+    *name = field_name(i);
     format_field(&j->model.config, i, value);
     const setting *said = NULL;
     for (int k = 0; k < j->values->models; k++)
@@ -175,9 +226,26 @@ bool model_field_at(const job *j, int index, const char **name, text *value, tex
             said = &j->values->model[k];
     if (said)
         setting_describe(j->values, said, from);
+    else if (FIELDS[i].type == FIELD_EOS && j->model.eos_of_data)
+        text_add(from, "data.train");
     else
         text_add(from, j->model.path ? "config.json" : "default");
     return true;
+}
+
+void job_set_end_token(job *j, int64_t id)
+{
+    int eos = 0;
+    while (FIELDS[eos].type != FIELD_EOS) eos++;
+    if (j->own.model || j->model.path || !(FIELDS[eos].families >> j->model.config.family & 1u) ||
+        id >= j->model.config.vocab)
+        return;
+    for (int k = 0; k < j->values->models; k++)
+        if (setting_is_given(&j->values->model[k]) &&
+            (fields_set_by(j, &j->values->model[k]) >> eos & 1u))
+            return;
+    j->model.config.eos = id;
+    j->model.eos_of_data = true;
 }
 
 // One name for a field and HuggingFace's name for the same in one file: which one is meant?
@@ -258,16 +326,66 @@ static bool folder_has(const char *folder, const char *name)
     return has;
 }
 
-static status read_folder(job *j, err *e)
+// The folder of a run stands for its newest checkpoint.
+static status find_checkpoint(job *j, err *e)
+{
+    status result = OK;
+    char *found = NULL;
+    TRY(ckpt_locate(j->model.path, &found, NULL, e));
+    free(j->model.path);
+    j->model.path = found;
+done:
+    return result;
+}
+
+// A folder on the command line takes the place of the file's family. Sizes beside that must be the
+// folder's, or else the user would train another model than the file says. They are dropped.
+static status check_replaced(job *j, err *e)
+{
+    status result = OK;
+    const model_config *c = &j->model.config;
+    for (int k = 0; k < j->values->models && result == OK; k++) {
+        setting *s = &j->values->model[k];
+        if (!setting_is_given(s) || s->from != ORIGIN_FILE) continue;
+        model_config mine = *c;
+        text found = {0}, there = {0};
+        json_t *value = node_json(s->value);
+        const uint64_t fields = fields_set_by(j, s);
+        if (model_config_set(&mine, s->path + strlen("model."), value, NULL) != OK)
+            text_addf(&there, "has no such field in %s models", family_name(c->family));
+        for (int i = 0; i < FIELDS_COUNT && !there.bytes; i++) {
+            text a = {0}, b = {0};
+            if (fields >> i & 1u) format_field(&mine, i, &a);
+            if (fields >> i & 1u) format_field(c, i, &b);
+            if (a.bytes && strcmp(a.at, b.at) != 0) text_addf(&there, "says %s", b.at);
+            text_clear(&a);
+            text_clear(&b);
+        }
+        node_text(s->value, &found);
+        if (there.bytes) {
+            result = err_set(e, E_USAGE,
+                             "found %.*s, but config.json of --model.path %s; valid: the same, or "
+                             "a job file without it",
+                             TEXT_CUT(found.at, 60), there.at);
+            setting_prefix(j->values, s, e);
+        }
+        setting_drop(s);
+        json_decref(value);
+        text_clear(&found);
+        text_clear(&there);
+    }
+    return result;
+}
+
+static status read_folder(job *j, bool replaces, err *e)
 {
     const setting *path = settings_of(j->values, "model.path");
     const setting *init = settings_of(j->values, "model.init");
     const setting *blamed = path;
-    bool weights = folder_has(j->model.path, "model.safetensors") ||
-                   folder_has(j->model.path, "model.safetensors.index.json");
     status result = OK;
     for (int i = 0; i < j->values->models; i++) {
         if (!setting_is_given(&j->values->model[i])) continue;
+        if (replaces && j->values->model[i].from == ORIGIN_FILE) continue;
         blamed = &j->values->model[i];
         FAIL(E_USAGE, "model.path is given, and its config.json says what the model is; valid: one "
                       "of the two");
@@ -277,7 +395,10 @@ static status read_folder(job *j, err *e)
              "found %s, which is not a folder; valid: a HuggingFace folder on this "
              "machine",
              j->model.path);
+    TRY(find_checkpoint(j, e));
     TRY(model_config_read(j->model.path, &j->model.config, e));
+    bool weights = folder_has(j->model.path, "model.safetensors") ||
+                   folder_has(j->model.path, "model.safetensors.index.json");
     if (strcmp(j->model.init, "checkpoint") == 0 && !weights) {
         blamed = init;
         FAIL(E_USAGE,
@@ -288,22 +409,22 @@ static status read_folder(job *j, err *e)
     j->model.has_weights = weights && strcmp(j->model.init, "random") != 0;
 done:
     if (result != OK) setting_prefix(j->values, blamed, e);
-    return result;
+    return result == OK && replaces ? check_replaced(j, e) : result;
 }
 
-// A folder on the command line replaces the file's family, and the reverse.
-static void let_command_line_choose(job *j, setting *path, setting *family_given)
+// A folder on the command line replaces the file's family (true), and the reverse.
+static bool let_command_line_choose(job *j, setting *path, setting *family_given)
 {
-    job_values *v = j->values;
     if (path->from == ORIGIN_COMMAND_LINE && family_given->from == ORIGIN_FILE) {
         setting_drop(family_given);
-        for (int i = 0; i < v->models; i++)
-            if (v->model[i].from == ORIGIN_FILE) setting_drop(&v->model[i]);
-    } else if (path->from == ORIGIN_FILE && family_given->from == ORIGIN_COMMAND_LINE) {
+        return true;
+    }
+    if (path->from == ORIGIN_FILE && family_given->from == ORIGIN_COMMAND_LINE) {
         setting_drop(path);
         free(j->model.path);
         j->model.path = NULL;
     }
+    return false;
 }
 
 // A program's own model: nothing is left to say about it.
@@ -327,13 +448,13 @@ status job_read_model(job *j, err *e)
     if (j->own.model) return refuse_settings(j, e);
     setting *path = &j->values->rows[key_index("model.path")];
     setting *family_given = &j->values->rows[key_index("model.family")];
-    let_command_line_choose(j, path, family_given);
+    const bool replaces = let_command_line_choose(j, path, family_given);
     if (path->value && family_given->value) {
         err_set(e, E_USAGE, "model.path is given too; valid: one of the two");
         setting_prefix(j->values, family_given, e);
         return E_USAGE;
     }
-    if (path->value) return read_folder(j, e);
+    if (path->value) return read_folder(j, replaces, e);
     if (family_given->value) return read_family(j, e);
     return err_set(
         e, E_USAGE,

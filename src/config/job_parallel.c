@@ -26,15 +26,21 @@ static status check_policies(const job *j, err *e)
     status result = OK;
     const setting *s = settings_of(j->values, "parallel.dp");
     text found = {0};
+    if (setting_is_given(s) && s->value->kind == NODE_SCALAR &&
+        value_same_word(s->value->scalar, "MultiWorkerMirroredStrategy"))
+        REFUSE("parallel.dp",
+               "found MultiWorkerMirroredStrategy, whose workers are processes that were started "
+               "one by one; this version starts all ranks itself, on one machine; valid: "
+               "MirroredStrategy, with launch.ranks");
     result = policies_check(&j->parallel.dp, e);
     if (result != OK) setting_place(j->values, s, e);
     if (result != OK) goto done;
     if (!setting_is_given(s) || !is_hybrid(s->value) || j->parallel.dp_replicate > 1) goto done;
     node_text(s->value, &found);
     REFUSE("parallel.dp",
-           "found %.60s, which keeps several copies of the shards; valid: with "
+           "found %.*s, which keeps several copies of the shards; valid: with "
            "parallel.dp_replicate 2 or more, their number",
-           found.at);
+           TEXT_CUT(found.at, 60));
 done:
     text_clear(&found);
     return result;
@@ -54,6 +60,9 @@ static status check_stages(job *j, err *e)
                "found interleaved with parallel.virtual_stages 1; valid: with 2 or more");
     if (j->parallel.sequence_parallel && j->parallel.tp == 1) {
         j->parallel.sequence_parallel = false;
+        text_add(&j->warnings,
+                 "parallel.sequence_parallel has no effect, because parallel.tp is 1; "
+                 "valid: with parallel.tp 2 or more\n");
         j->values->rows[key_index("parallel.sequence_parallel")].note = "off: parallel.tp is 1";
     }
 done:
@@ -98,10 +107,12 @@ static status check_offload(const job *j, err *e)
     for (int t = 0; t < TIERED; t++) {
         if (j->parallel.tier[t] != TIER_FILE) continue;
         if (!path) REFUSE(keys[t], "found file; it needs parallel.offload.path, a folder");
-        if (!file_is_directory(path))
-            REFUSE("parallel.offload.path",
-                   "found %s, which is not a folder; valid: an existing folder of this machine",
-                   path);
+        if (!file_could_be_directory(path))
+            REFUSE(
+                "parallel.offload.path",
+                "found %s, which is not a folder and cannot be made one; valid: a folder of this "
+                "machine, which is created where it does not exist",
+                path);
     }
     if (j->parallel.offload_block_bytes % 4096)
         REFUSE("parallel.offload.block_bytes", "found %lld; valid: a multiple of 4Ki",

@@ -36,10 +36,11 @@ typedef enum key_flag {
 
 typedef struct job_key {
     const char *path;
-    const char *help;
+    const char *help; // a sentence: what the key does
     key_type type;
     unsigned flags;
     int at, count_at;             // offsets in struct job; count_at of KEY_PARTS and KEY_SIZES
+    const char *unit;             // of its numbers; NULL: they have none
     const char *fallback;         // the default as text; NULL: what the struct was prepared with
     const char *const *words;     // NULL-terminated
     const char *const (*also)[2]; // other systems' words and ours, ended by NULL

@@ -38,7 +38,8 @@ status batch_check(const job *j, const mesh *m, err *e);
 // The model's fields under Trireme's own names, one by one from index 0. False after the last.
 // `from` receives where the value came from; value is flow YAML.
 bool model_field_at(const job *j, int index, const char **name, text *value, text *from);
-// The fields with their defaults in each family, for help.
-void model_fields_help(text *out);
+// A field as help tells it, with its default in each family, one by one from index 0. False after
+// the last. The texts of *out are added to.
+bool model_field_help(int index, key_help *out);
 
 #endif

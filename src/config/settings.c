@@ -51,14 +51,24 @@ void setting_drop(setting *s)
     s->value = NULL;
     s->from = ORIGIN_DEFAULT;
     s->line = 0;
+    s->yaml = 0;
+}
+
+static const char YAML_NAME[] = "yaml";
+
+static const char *dashes(const job_values *v)
+{
+    return v->by_calls ? "" : "--";
 }
 
 void setting_place(const job_values *v, const setting *s, err *e)
 {
     if (s->from == ORIGIN_FILE)
         err_prefix(e, "%s:%d: ", v->file, s->line);
+    else if (s->yaml)
+        err_prefix(e, "%s:%d: ", YAML_NAME, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
-        err_prefix(e, "--");
+        err_prefix(e, "%s", dashes(v));
     else if (v->file)
         err_prefix(e, "%s: ", v->file);
 }
@@ -73,10 +83,14 @@ void setting_describe(const job_values *v, const setting *s, text *out)
 {
     if (s->from == ORIGIN_FILE)
         text_addf(out, "%s:%d", v->file, s->line);
+    else if (s->yaml)
+        text_addf(out, "%s:%d", YAML_NAME, s->line);
     else if (s->from == ORIGIN_OTHER)
         text_add(out, s->who);
     else
-        text_add(out, s->from == ORIGIN_COMMAND_LINE ? "command line" : "default");
+        text_add(out, s->from != ORIGIN_COMMAND_LINE ? "default"
+                      : v->by_calls                  ? "program"
+                                                     : "command line");
     if (s->note) text_addf(out, " (%s)", s->note);
 }
 
@@ -101,26 +115,38 @@ static setting *find_setting(job_values *v, const char *path)
     return &v->model[v->models++];
 }
 
+// A value that is being read, before it is a setting's.
+static setting said(const job_values *v, const char *path, const node *n, setting_origin from)
+{
+    return (setting){.path = (char *)path, .from = from, .line = n->line, .yaml = v->reading};
+}
+
 static status set_value(const job_values *v, setting *s, const node *n, setting_origin from, err *e)
 {
-    if (from == ORIGIN_FILE && s->from == ORIGIN_FILE)
-        return err_set(e, E_USAGE, "%s:%d: %s: given twice; the first is in line %d", v->file,
-                       n->line, s->path, s->line);
+    const setting now = said(v, s->path, n, from);
+    const bool same_text =
+        from == ORIGIN_FILE ? s->from == ORIGIN_FILE : now.yaml && now.yaml == s->yaml;
+    if (same_text) {
+        err_set(e, E_USAGE, "given twice; the first is in line %d", s->line);
+        setting_prefix(v, &now, e);
+        return E_USAGE;
+    }
     s->value = n;
     s->from = from;
     s->line = n->line;
+    s->yaml = now.yaml;
     return OK;
 }
 
 static status unknown_key(const job_values *v, const char *path, const node *n, setting_origin from,
                           err *e)
 {
+    const setting now = said(v, path, n, from);
+    const bool key = from == ORIGIN_FILE || v->by_calls;
     text hint = {0};
     key_suggest(path, &hint);
-    if (from == ORIGIN_FILE)
-        err_set(e, E_USAGE, "%s:%d: %s: unknown key%s", v->file, n->line, path, hint.at);
-    else
-        err_set(e, E_USAGE, "--%s: unknown option%s", path, hint.at);
+    err_set(e, E_USAGE, "unknown %s%s", key ? "key" : "option", hint.at);
+    setting_prefix(v, &now, e);
     text_clear(&hint);
     return E_USAGE;
 }
@@ -131,9 +157,9 @@ static status not_a_section(const job_values *v, const char *path, const node *n
     text found = {0}, below = {0};
     node_text(n, &found);
     key_list(path, &below);
-    setting where = {.path = (char *)path, .from = from, .line = n->line};
-    err_set(e, E_USAGE, "found %.200s; valid: a section of %s", found.at, below.at);
-    setting_prefix(v, &where, e);
+    const setting now = said(v, path, n, from);
+    err_set(e, E_USAGE, "found %.*s; valid: a section of %s", TEXT_CUT(found.at, 200), below.at);
+    setting_prefix(v, &now, e);
     text_clear(&found);
     text_clear(&below);
     return E_USAGE;
@@ -162,21 +188,39 @@ done:
     return result;
 }
 
+// The tree of a whole text, a map of sections and keys.
+static status take_text(job_values *v, const char *name, const char *content, size_t bytes,
+                        setting_origin from, err *e)
+{
+    status result = OK;
+    node *root = NULL;
+    TRY(node_parse(name, content, bytes, &root, e));
+    keep_tree(v, root);
+    if (root->kind != NODE_MAP)
+        FAIL(E_USAGE, "%s:%d: found a %s; valid: sections of keys, as train: {steps: 1000}", name,
+             root->line, root->kind == NODE_LIST ? "list" : "word");
+    for (const node *c = root->first; c; c = c->next) TRY(take(v, c->key, c, from, e));
+done:
+    return result;
+}
+
 status settings_read_file(job_values *v, err *e)
 {
     status result = OK;
     char *content = NULL;
     size_t bytes;
-    node *root = NULL;
     TRY(file_read_small(v->file, FILE_MOST_CONFIG, &content, &bytes, e));
-    TRY(node_parse(v->file, content, bytes, &root, e));
-    keep_tree(v, root);
-    if (root->kind != NODE_MAP)
-        FAIL(E_USAGE, "%s:%d: found a %s; valid: sections of keys, as train: {steps: 1000}",
-             v->file, root->line, root->kind == NODE_LIST ? "list" : "word");
-    for (const node *c = root->first; c; c = c->next) TRY(take(v, c->key, c, ORIGIN_FILE, e));
+    TRY(take_text(v, v->file, content, bytes, ORIGIN_FILE, e));
 done:
     free(content);
+    return result;
+}
+
+status settings_read_yaml(job_values *v, const char *yaml, err *e)
+{
+    v->reading = ++v->yamls;
+    const status result = take_text(v, YAML_NAME, yaml, strlen(yaml), ORIGIN_COMMAND_LINE, e);
+    v->reading = 0;
     return result;
 }
 
@@ -195,7 +239,8 @@ static node *split_list(const char *s)
     }
 }
 
-static status value_node(const char *path, const char *value, node **out, err *e)
+static status value_node(const job_values *v, const char *path, const char *value, node **out,
+                         err *e)
 {
     const job_key *k = key_find(path);
     bool lists = k && (k->type == KEY_PARTS || k->type == KEY_BETAS || k->type == KEY_POLICIES ||
@@ -203,7 +248,7 @@ static status value_node(const char *path, const char *value, node **out, err *e
     text name = {0};
     status result = OK;
     if (value[0] == '[' || value[0] == '{') {
-        text_addf(&name, "--%s", path);
+        text_addf(&name, "%s%s", dashes(v), path);
         result = node_parse(name.at, value, strlen(value), out, e);
     } else if (lists && strchr(value, ',')) {
         *out = split_list(value);
@@ -228,8 +273,8 @@ static status read_option(job_values *v, const char *path, const char *value, er
     node *n = NULL;
     size_t at;
     if (!text_is_utf8(value, strlen(value), &at))
-        FAIL(E_USAGE, "--%s: the value is not UTF-8 at byte %zu", path, at);
-    TRY(value_node(path, value, &n, e));
+        FAIL(E_USAGE, "%s%s: the value is not UTF-8 at byte %zu", dashes(v), path, at);
+    TRY(value_node(v, path, value, &n, e));
     keep_tree(v, n);
     TRY(take(v, path, n, ORIGIN_COMMAND_LINE, e));
 done:
@@ -253,29 +298,38 @@ static status find_value(const job_values *v, const char *path, const char *equa
         bool known = strcmp(path, "resume") == 0 || key_find(path) || key_is_section(path) ||
                      key_is_model_field(path);
         if (!known) return unknown_key(v, path, &none, ORIGIN_COMMAND_LINE, e);
-        return err_set(e, E_USAGE, "--%s: needs a value", path);
+        return err_set(e, E_USAGE, "%s%s: needs a value", dashes(v), path);
     }
     return OK;
 }
 
-status settings_read_args(job_values *v, int argc, char *const *argv, const char **resume,
-                          bool *quiet, err *e)
+// --quiet and --overwrite: the switch of that name, NULL for any other word.
+static bool *find_switch(setting_flags *flags, const char *name)
+{
+    if (strcmp(name, "quiet") == 0) return &flags->quiet;
+    return strcmp(name, "overwrite") == 0 ? &flags->overwrite : NULL;
+}
+
+status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e)
 {
     status result = OK;
     text path = {0};
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "--", 2) != 0 || !argv[i][2])
-            FAIL(E_USAGE, "found argument %.200s; valid: --key value or --key=value", argv[i]);
+            FAIL(E_USAGE, "found argument %.*s; valid: --key value or --key=value",
+                 TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
         text_clear(&path);
         text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));
-        if (strcmp(path.at, "quiet") == 0 && !equals) {
-            *quiet = true;
+        bool *flag = find_switch(flags, path.at);
+        if (flag && equals) FAIL(E_USAGE, "--%s: takes no value", path.at);
+        if (flag) {
+            *flag = true;
             continue;
         }
         TRY(find_value(v, path.at, equals, argc, argv, &i, &value, e));
         if (strcmp(path.at, "resume") == 0)
-            *resume = value;
+            flags->resume = value;
         else
             TRY(read_option(v, path.at, value, e));
     }

@@ -5,8 +5,9 @@
 //            its weight most (greedy, deterministic, as Megatron's BlendedDataset); as many samples
 //            as all shards together, a shard of too few begins again
 //   mock     tokens drawn from (seed, sample number)
-//   vectors  a safetensors file with x [samples, features] (F32, F16, BF16, F64) and y [samples]:
-//            integers (I32, I64, U8) are classes, -100 ignored; floats are regression targets
+//   vectors  a safetensors file with x [samples, features] (F32, F16, BF16, F64) and y: integers
+//            [samples] (I32, I64, U8) are classes, -100 ignored; floats [samples] or [samples,
+//            targets] are regression targets
 #ifndef TRIREME_DATA_DATASET_H
 #define TRIREME_DATA_DATASET_H
 
@@ -21,7 +22,7 @@ typedef struct dataset dataset;
 typedef struct sample_shape {
     int64_t inputs;   // elements a sample: L token ids (I32), or features (F32)
     dtype input_type; // I32 or F32
-    int64_t labels;   // L label ids (I32), or 1
+    int64_t labels;   // L label ids (I32), 1 class (I32), or regression targets (F32)
     dtype label_type; // I32 (class or token id, -100 ignored) or F32 (regression target)
 } sample_shape;
 

@@ -1,6 +1,7 @@
-// Vectors: a safetensors file with x [samples, features] and y [samples], for classifiers and
-// regression. Called through dataset_open. Rows are converted from the mapped file as they are
-// read, so the data is never held twice. It deliberately does not know the model's outputs.
+// Vectors: a safetensors file with x [samples, features] and y [samples] or [samples, targets], for
+// classifiers and regression. Called through dataset_open. Rows are converted from the mapped file
+// as they are read, so the data is never held twice. It deliberately does not know the model's
+// outputs.
 #include "data/dataset_kinds.h"
 
 #include "store/safetensors.h"
@@ -71,11 +72,13 @@ static status vectors_read(dataset *d, uint64_t sample, void *inputs, void *labe
     uint64_t features = (uint64_t)d->shape.inputs;
     float *in = inputs;
     for (uint64_t f = 0; f < features; f++) in[f] = float_at(v->x, sample * features + f);
+    const uint64_t targets = (uint64_t)d->shape.labels;
     if (d->shape.label_type == F32)
-        *(float *)labels = float_at(v->y, sample);
+        for (uint64_t k = 0; k < targets; k++)
+            ((float *)labels)[k] = float_at(v->y, sample * targets + k);
     else
         *(int32_t *)labels = (int32_t)integer_at(v->y, sample);
-    return OK;
+    return safetensors_check_whole(v->file, e);
 }
 
 static void vectors_close(dataset *d)
@@ -85,26 +88,23 @@ static void vectors_close(dataset *d)
     free(v);
 }
 
-static status tensor_get(const vectors *v, const char *path, const char *name, int dims,
+static status tensor_get(const vectors *v, const char *path, const char *name,
                          const tensor_info **out, err *e)
 {
-    const tensor_info *t = safetensors_find(v->file, name);
-    if (!t)
-        return err_set(e, E_USAGE,
-                       "%s: no tensor %s, valid is x [samples, features] and y [samples]", path,
-                       name);
-    if (t->dims != dims)
-        return err_set(e, E_USAGE, "%s: %s: found %d dimensions, valid is %d", path, name, t->dims,
-                       dims);
-    *out = t;
-    return OK;
+    *out = safetensors_find(v->file, name);
+    if (*out) return OK;
+    return err_set(e, E_USAGE,
+                   "%s: no tensor %s, valid is x [samples, features] and y [samples], or y "
+                   "[samples, targets]",
+                   path, name);
 }
 
 static status shapes_check(vectors *v, const char *path, err *e)
 {
     status result = OK;
-    TRY(tensor_get(v, path, "x", 2, &v->x, e));
-    TRY(tensor_get(v, path, "y", 1, &v->y, e));
+    TRY(tensor_get(v, path, "x", &v->x, e));
+    TRY(tensor_get(v, path, "y", &v->y, e));
+    if (v->x->dims != 2) FAIL(E_USAGE, "%s: x: found %d dimensions, valid is 2", path, v->x->dims);
     if (!v->x->known_type || !is_float(v->x->type))
         FAIL(E_USAGE, "%s: x: found dtype %s, valid are F32, F16, BF16 and F64", path,
              v->x->known_type ? dtype_name(v->x->type) : "of another kind");
@@ -114,6 +114,12 @@ static status shapes_check(vectors *v, const char *path, err *e)
              "%s: y: found dtype %s, valid are I32, I64, U8 (classes) and F32, F16, BF16, F64 "
              "(targets)",
              path, v->y->known_type ? dtype_name(y) : "of another kind");
+    if (v->y->dims != 1 && !(v->y->dims == 2 && is_float(y)))
+        FAIL(E_USAGE,
+             "%s: y: found %d dimensions, valid is 1, or of regression targets (F32, F16, BF16, "
+             "F64) "
+             "2",
+             path, v->y->dims);
     if (v->x->dim[0] != v->y->dim[0])
         FAIL(E_USAGE, "%s: x has %" PRId64 " samples and y %" PRId64 ", they must be equal", path,
              v->x->dim[0], v->y->dim[0]);
@@ -121,6 +127,8 @@ static status shapes_check(vectors *v, const char *path, err *e)
         FAIL(E_USAGE,
              "%s: x: found shape [%" PRId64 ", %" PRId64 "], valid is 1 or more in both dimensions",
              path, v->x->dim[0], v->x->dim[1]);
+    if (v->y->dims == 2 && v->y->dim[1] < 1)
+        FAIL(E_USAGE, "%s: y: found no target, valid is 1 or more", path);
 done:
     return result;
 }
@@ -163,7 +171,7 @@ status dataset_open_vectors(const char *path, int32_t vocab, dataset **out, err 
     v->base = (dataset){
         .shape = {.inputs = v->x->dim[1],
                   .input_type = F32,
-                  .labels = 1,
+                  .labels = v->y->dims == 2 ? v->y->dim[1] : 1,
                   .label_type = regression ? F32 : I32},
         .samples = (uint64_t)v->x->dim[0],
         .max_id = -1,

@@ -103,7 +103,13 @@ static status corpus_read(const prepare_options *o, source *from, corpus *c, err
         TRY(source_next(from, &raw, &r, &more, e));
         if (!more) break;
         if (prepare_is_valid(o, r.number)) continue;
-        TRY(record_parse(&r, raw.at, o->json_keys, o->json_key_count, &texts, e));
+        result = record_parse(&r, raw.at, o->json_keys, o->json_key_count, &texts, e);
+        if (result == E_USAGE && o->skip_invalid) { // encoding counts it
+            record_release(&texts);
+            result = OK;
+            continue;
+        }
+        if (result != OK) goto done;
         for (size_t k = 0; k < o->json_key_count; k++) TRY(corpus_add(c, &texts.text[k], e));
         record_release(&texts);
         double done = source_done(from);
@@ -168,19 +174,12 @@ status prepare_run(const prepare_options *given, prepare_result *out, err *e)
     source *from = NULL;
     tokenizer *t = NULL;
     output *to = NULL;
-    char *beside = NULL;
     int32_t eod = -1;
     *out = (prepare_result){0};
     if (o.json_key_count == 0) o.json_keys = text_key, o.json_key_count = 1;
     TRY(options_check(&o, e));
-    TRY(source_open(o.inputs, o.input_count, o.document_separator, &from, e));
-    text path = {0};
-    text_addf(&path, "%s.tokenizer.json", o.output_prefix);
-    beside = path.at;
-    const char *tokenizer_path = o.tokenizer        ? o.tokenizer
-                                 : o.save_tokenizer ? o.save_tokenizer
-                                                    : beside;
-    TRY(output_open(&o, from, tokenizer_path, &to, e));
+    TRY(source_open(o.inputs, o.input_count, &o.filter, o.document_separator, &from, e));
+    TRY(output_open(&o, from, &to, e));
     if (o.tokenizer)
         TRY(tokenizer_load(o.tokenizer, &t, e));
     else
@@ -188,12 +187,12 @@ status prepare_run(const prepare_options *given, prepare_result *out, err *e)
     TRY(end_find(&o, t, &eod, e));
     if (o.progress) o.progress(o.progress_arg, "encoding", 0);
     out->vocab = tokenizer_vocab(t);
-    TRY(output_begin(to, out->vocab, e));
+    out->has_special_tokens = tokenizer_adds_special_tokens(t);
+    TRY(output_begin(to, t, eod, e));
     TRY(encode_all(&o, from, t, eod, to, out, e));
-    TRY(output_publish(to, o.tokenizer ? NULL : t, out, e));
+    TRY(output_publish(to, t, out, e));
 done:
     output_close(to);
-    free(beside);
     tokenizer_close(t);
     source_close(from);
     return result;

@@ -46,7 +46,10 @@ static status text_encode(const encode_round *round, tokenizer_work *work, slot 
     size_t count = 0, extra = round->eod >= 0;
     s->bytes[key] = from->bytes;
     if (from->bytes == 0) return OK;
-    status result = tokenizer_encode(work, from->at, from->bytes, &ids, &count, e);
+    status result =
+        round->o->add_special_tokens
+            ? tokenizer_encode_with_special_tokens(work, from->at, from->bytes, &ids, &count, e)
+            : tokenizer_encode(work, from->at, from->bytes, &ids, &count, e);
     if (result != OK) {
         if (s->r.json)
             err_prefix(e, "%s:%llu: ", s->r.path, (unsigned long long)s->r.line);
@@ -74,6 +77,11 @@ done:
     return result;
 }
 
+static bool may_skip(const prepare_options *o, const err *failure)
+{
+    return o->skip_invalid && failure->code == E_USAGE;
+}
+
 static void round_work(void *arg, int member)
 {
     encode_round *round = arg;
@@ -88,6 +96,7 @@ static void round_work(void *arg, int member)
             *s->failure = failure;
         else
             s->bytes[0] = 1; // without ids: round_write takes it for what it is
+        if (may_skip(round->o, &failure)) continue;
         // Records after a failed one are not needed; those before it are already claimed.
         atomic_store(&round->next, round->count);
         return;
@@ -114,6 +123,10 @@ static status round_write(encode_round *round, output *to, prepare_result *out, 
     status result = OK;
     for (size_t i = 0; i < round->count; i++) {
         slot *s = &round->slots[i];
+        if (s->failure && may_skip(round->o, s->failure)) {
+            if (out->invalid_records++ == 0) out->first_invalid = *s->failure;
+            continue;
+        }
         if (s->failure) {
             if (e) *e = *s->failure;
             result = s->failure->code;

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,7 +48,17 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static status folder_add(file_list *l, const char *folder, err *e)
+static bool matches(const char *const *patterns, size_t count, const char *below)
+{
+    const char *slash = strrchr(below, '/'), *name = slash ? slash + 1 : below;
+    for (size_t i = 0; i < count; i++)
+        if (fnmatch(patterns[i], strchr(patterns[i], '/') ? below : name, 0) == 0) return true;
+    return false;
+}
+
+// root: how many bytes of a path are the folder that was named, its slash included.
+static status folder_add(file_list *l, const char *folder, size_t root, const prepare_filter *f,
+                         err *e)
 {
     status result = OK;
     struct dirent **entries = NULL;
@@ -63,8 +74,12 @@ static status folder_add(file_list *l, const char *folder, err *e)
             result = usage_errno(path, e);
             goto done;
         }
-        if (S_ISDIR(s.st_mode)) TRY(folder_add(l, path, e));
-        if (S_ISREG(s.st_mode)) TRY(list_append(l, path, (uint64_t)s.st_size, e));
+        const char *below = path + root;
+        bool excluded = matches(f->exclude, f->excludes, below);
+        bool included = f->includes == 0 || matches(f->include, f->includes, below);
+        if (S_ISDIR(s.st_mode) && !excluded) TRY(folder_add(l, path, root, f, e));
+        if (S_ISREG(s.st_mode) && included && !excluded)
+            TRY(list_append(l, path, (uint64_t)s.st_size, e));
         free(path);
         path = NULL;
     }
@@ -75,7 +90,7 @@ done:
     return result;
 }
 
-status file_list_add(file_list *l, const char *path, err *e)
+status file_list_add(file_list *l, const char *path, const prepare_filter *filter, err *e)
 {
     status result = OK;
     struct stat s;
@@ -87,8 +102,12 @@ status file_list_add(file_list *l, const char *path, err *e)
         return list_append(l, path, (uint64_t)s.st_size, e);
     }
     size_t before = l->count;
-    TRY(folder_add(l, path, e));
-    if (l->count == before) FAIL(E_USAGE, "%s: no regular file in this folder", path);
+    size_t root = strlen(path) + (path[strlen(path) - 1] != '/');
+    TRY(folder_add(l, path, root, filter, e));
+    if (l->count == before)
+        FAIL(E_USAGE, "%s: no regular file in this folder%s", path,
+             filter->includes + filter->excludes ? " that --include and --exclude let through"
+                                                 : "");
 done:
     return result;
 }

@@ -2,10 +2,7 @@
 #ifndef TRIREME_DATA_PREPARE_FILES_H
 #define TRIREME_DATA_PREPARE_FILES_H
 
-#include "base/err.h"
-
-#include <stdbool.h>
-#include <stdint.h>
+#include "data/prepare.h"
 
 typedef struct file_list {
     char **path; // owned
@@ -14,8 +11,9 @@ typedef struct file_list {
     uint64_t bytes; // all sizes
 } file_list;
 
-// Appends `path`, or the regular files below it in byte order of names.
-status file_list_add(file_list *l, const char *path, err *e);
+// Appends `path`, or the regular files below it that the filter lets through, in byte order of
+// names.
+status file_list_add(file_list *l, const char *path, const prepare_filter *filter, err *e);
 void file_list_clear(file_list *l);
 
 // One file read from front to back; *.gz is uncompressed, and refused when it is not gzip data.

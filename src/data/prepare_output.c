@@ -22,11 +22,17 @@ typedef struct shard {
     sidecar facts;
 } shard;
 
+// A file of the tokenizer, which all shards share.
+typedef struct loose_file {
+    char *path, *temporary;
+    bool written; // under the temporary name
+} loose_file;
+
 struct output {
     const prepare_options *o;
     int32_t vocab;
-    char *tokenizer, *tokenizer_temporary; // where it is, or will be; NULL when loaded
-    char *folder, *folder_made;            // of the outputs; the first that had to be made, or NULL
+    loose_file file[TOKENIZER_FILES + 1]; // beside the shards; the last: --save-tokenizer, or none
+    char *folder, *folder_made;           // of the outputs; the first that had to be made, or NULL
     bool published;
     size_t keys;
     shard shard[SPLITS][PREPARE_KEYS_MAX];
@@ -46,9 +52,18 @@ static char *temporary_make(const char *path)
     return t.at;
 }
 
-static void names_make(output *w, const char *tokenizer_path)
+static void names_make(output *w)
 {
     const prepare_options *o = w->o;
+    for (int i = 0; i <= TOKENIZER_FILES; i++) {
+        text path = {0};
+        if (i < TOKENIZER_FILES)
+            text_addf(&path, "%s.%s", o->output_prefix, tokenizer_file_name(i));
+        else if (o->save_tokenizer && strcmp(o->save_tokenizer, w->file[0].path) != 0)
+            text_add(&path, o->save_tokenizer);
+        if (!path.at) continue;
+        w->file[i] = (loose_file){.path = path.at, .temporary = temporary_make(path.at)};
+    }
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
             shard *s = &w->shard[split][k];
@@ -59,8 +74,9 @@ static void names_make(output *w, const char *tokenizer_path)
             s->prefix = prefix.at;
             s->json = path_make(prefix.at, ".json");
             s->json_temporary = temporary_make(s->json);
-            s->facts =
-                (sidecar){.append_eod = o->append_eod, .tokenizer = text_copy(tokenizer_path)};
+            s->facts = (sidecar){.append_eod = o->append_eod,
+                                 .add_special_tokens = o->add_special_tokens,
+                                 .tokenizer = text_copy(w->file[0].path)};
         }
 }
 
@@ -118,9 +134,9 @@ static status outputs_check(const output *w, const source *inputs, err *e)
         }
     }
     TRY(folder_check(w->o->output_prefix, true, e));
-    if (!w->tokenizer) goto done;
-    TRY(output_path_check(w->tokenizer, inputs, e));
-    TRY(folder_check(w->tokenizer, !w->o->save_tokenizer, e));
+    for (int i = 0; i <= TOKENIZER_FILES; i++)
+        if (w->file[i].path) TRY(output_path_check(w->file[i].path, inputs, e));
+    if (w->file[TOKENIZER_FILES].path) TRY(folder_check(w->file[TOKENIZER_FILES].path, false, e));
 done:
     return result;
 }
@@ -147,19 +163,14 @@ done:
     return result;
 }
 
-status output_open(const prepare_options *o, const source *inputs, const char *tokenizer_path,
-                   output **out, err *e)
+status output_open(const prepare_options *o, const source *inputs, output **out, err *e)
 {
     status result = OK;
     output *w = calloc(1, sizeof *w);
     if (!w) return err_set(e, E_IO, "out of memory");
     w->o = o;
     w->keys = o->json_key_count;
-    if (!o->tokenizer) {
-        w->tokenizer = text_copy(tokenizer_path);
-        w->tokenizer_temporary = temporary_make(tokenizer_path);
-    }
-    names_make(w, tokenizer_path);
+    names_make(w);
     TRY(outputs_check(w, inputs, e));
     *out = w;
     w = NULL;
@@ -168,14 +179,20 @@ done:
     return result;
 }
 
-status output_begin(output *w, int32_t vocab, err *e)
+status output_begin(output *w, const tokenizer *t, int32_t eod, err *e)
 {
     status result = OK;
-    w->vocab = vocab;
+    w->vocab = tokenizer_vocab(t);
     TRY(folder_make(w, e));
+    for (size_t i = 0; i < SPLITS * w->keys; i++) {
+        sidecar *facts = &w->shard[i / w->keys][i % w->keys].facts;
+        facts->vocab = w->vocab;
+        facts->eod = eod;
+        facts->tokenizer_hash = tokenizer_hash(t);
+    }
     for (size_t k = 0; k < w->keys; k++) {
         shard *s = &w->shard[TRAIN][k];
-        TRY(tokens_writer_open(s->prefix, vocab, &s->w, e));
+        TRY(tokens_writer_open(s->prefix, w->vocab, &s->w, e));
     }
 done:
     return result;
@@ -212,7 +229,22 @@ static status shards_check(const output *w, err *e)
     return OK;
 }
 
-static status seal_all(output *w, const tokenizer *trained, prepare_result *out, err *e)
+static status tokenizer_write(output *w, const tokenizer *t, err *e)
+{
+    status result = OK;
+    for (int i = 0; i <= TOKENIZER_FILES; i++) {
+        loose_file *f = &w->file[i];
+        size_t bytes;
+        const char *content = tokenizer_file(t, i % TOKENIZER_FILES, &bytes);
+        if (!f->path || !content) continue;
+        TRY(file_replace(f->temporary, content, bytes, e));
+        f->written = true;
+    }
+done:
+    return result;
+}
+
+static status seal_all(output *w, const tokenizer *t, prepare_result *out, err *e)
 {
     status result = OK;
     for (int split = 0; split < SPLITS; split++)
@@ -220,15 +252,14 @@ static status seal_all(output *w, const tokenizer *trained, prepare_result *out,
             shard *s = &w->shard[split][k];
             if (!s->w) continue;
             TRY(tokens_writer_seal(s->w, e));
-            s->facts.vocab = w->vocab;
             s->facts.tokens = tokens_writer_count(s->w);
             s->facts.documents = tokens_writer_documents(s->w);
-            TRY(sidecar_write(s->json_temporary, s->prefix, &s->facts, e));
+            TRY(sidecar_write(s->json_temporary, &s->facts, e));
             *(split == VALID ? &out->valid_documents : &out->documents) += s->facts.documents;
             *(split == VALID ? &out->valid_tokens : &out->tokens) += s->facts.tokens;
             *(split == VALID ? &out->valid_bytes : &out->bytes) += s->facts.text_bytes;
         }
-    if (trained) TRY(tokenizer_save(trained, w->tokenizer_temporary, e));
+    TRY(tokenizer_write(w, t, e));
 done:
     return result;
 }
@@ -248,15 +279,18 @@ static void old_remove(const output *w)
                 free(path);
             }
         }
+    for (int i = 0; i < TOKENIZER_FILES; i++) // settings that are not this tokenizer's
+        if (!w->file[i].written) unlink(w->file[i].path);
 }
 
-status output_publish(output *w, const tokenizer *trained, prepare_result *result_out, err *e)
+status output_publish(output *w, const tokenizer *t, prepare_result *result_out, err *e)
 {
     status result = OK;
     TRY(shards_check(w, e));
-    TRY(seal_all(w, trained, result_out, e));
+    TRY(seal_all(w, t, result_out, e));
     old_remove(w);
-    if (trained) TRY(file_rename(w->tokenizer_temporary, w->tokenizer, e));
+    for (int i = 0; i <= TOKENIZER_FILES; i++)
+        if (w->file[i].written) TRY(file_rename(w->file[i].temporary, w->file[i].path, e));
     for (int split = SPLITS - 1; split >= 0; split--)
         for (size_t k = 0; k < w->keys; k++) {
             shard *s = &w->shard[split][k];
@@ -294,10 +328,12 @@ void output_close(output *w)
             free(s->json_temporary);
             sidecar_clear(&s->facts);
         }
-    if (w->tokenizer_temporary) unlink(w->tokenizer_temporary);
+    for (int i = 0; i <= TOKENIZER_FILES; i++) {
+        if (w->file[i].temporary) unlink(w->file[i].temporary);
+        free(w->file[i].path);
+        free(w->file[i].temporary);
+    }
     if (!w->published) folders_unmake(w);
-    free(w->tokenizer);
-    free(w->tokenizer_temporary);
     free(w->folder);
     free(w->folder_made);
     free(w);

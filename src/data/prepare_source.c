@@ -6,6 +6,7 @@
 #define _GNU_SOURCE // memmem
 #include "data/prepare_source.h"
 
+#include "base/json.h"
 #include "data/prepare_files.h"
 
 #include <inttypes.h>
@@ -50,14 +51,14 @@ status byte_buffer_add(byte_buffer *b, const void *from, size_t bytes, err *e)
     return OK;
 }
 
-status source_open(const char *const *inputs, size_t count, const char *separator, source **out,
-                   err *e)
+status source_open(const char *const *inputs, size_t count, const prepare_filter *filter,
+                   const char *separator, source **out, err *e)
 {
     status result = OK;
     source *s = calloc(1, sizeof *s);
     if (!s) return err_set(e, E_IO, "out of memory");
     s->separator = separator;
-    for (size_t i = 0; i < count; i++) TRY(file_list_add(&s->files, inputs[i], e));
+    for (size_t i = 0; i < count; i++) TRY(file_list_add(&s->files, inputs[i], filter, e));
     *out = s;
     s = NULL;
 done:
@@ -223,8 +224,7 @@ static status line_parse(const record *r, const char *bytes, const char *const *
                          record_texts *out, err *e)
 {
     json_error_t why;
-    json_t *root =
-        json_loadb(bytes + r->first, r->bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
+    json_t *root = json_load_python(bytes + r->first, r->bytes, JSON_ALLOW_NUL, &why);
     out->json = root;
     if (!root)
         return err_set(e, E_USAGE, "%s:%" PRIu64 ": broken JSON at column %d: %s", r->path, r->line,

@@ -24,8 +24,8 @@ typedef struct record {
 
 typedef struct source source;
 // Finds all files. E_USAGE when an input does not exist or a folder holds none.
-status source_open(const char *const *inputs, size_t count, const char *separator, source **out,
-                   err *e);
+status source_open(const char *const *inputs, size_t count, const prepare_filter *filter,
+                   const char *separator, source **out, err *e);
 void source_close(source *s); // NULL allowed
 size_t source_files(const source *s);
 const char *source_file(const source *s, size_t i);

@@ -5,10 +5,10 @@
 #include "base/file.h"
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 // The folder part of a path with its slash, as a length.
 static size_t folder_length(const char *path)
@@ -17,32 +17,21 @@ static size_t folder_length(const char *path)
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-// What to store for a tokenizer's path, owned by the caller.
-static char *tokenizer_stored(const char *tokenizer, const char *prefix)
-{
-    size_t folder = folder_length(prefix);
-    if (folder_length(tokenizer) == folder && memcmp(tokenizer, prefix, folder) == 0)
-        return text_copy(tokenizer + folder);
-    char *here = tokenizer[0] == '/' ? NULL : getcwd(NULL, 0);
-    if (!here) return text_copy(tokenizer);
-    char *absolute = file_join(here, tokenizer);
-    free(here);
-    return absolute;
-}
-
-status sidecar_write(const char *path, const char *prefix, const sidecar *s, err *e)
+status sidecar_write(const char *path, const sidecar *s, err *e)
 {
     status result = OK;
-    char *stored = NULL, *dump = NULL;
+    char *dump = NULL;
     file_writer *w = NULL;
-    json_t *root =
-        json_pack("{s:I, s:I, s:I, s:i, s:b}", "tokens", (json_int_t)s->tokens, "documents",
-                  (json_int_t)s->documents, "text_bytes", (json_int_t)s->text_bytes, "vocab",
-                  (int)s->vocab, "append_eod", (int)s->append_eod);
+    json_t *root = json_pack("{s:I, s:I, s:I, s:i, s:b, s:b}", "tokens", (json_int_t)s->tokens,
+                             "documents", (json_int_t)s->documents, "text_bytes",
+                             (json_int_t)s->text_bytes, "vocab", (int)s->vocab, "append_eod",
+                             (int)s->append_eod, "add_special_tokens", (int)s->add_special_tokens);
+    if (s->eod >= 0) json_object_set_new(root, "eod", json_integer(s->eod));
+    if (s->tokenizer_hash)
+        json_object_set_new(root, "tokenizer_hash", json_sprintf("%016" PRIx64, s->tokenizer_hash));
     if (s->tokenizer) {
-        stored = tokenizer_stored(s->tokenizer, prefix);
         // A file name that is not UTF-8 cannot be written as JSON; the field is then left out.
-        json_t *name = json_string(stored);
+        json_t *name = json_string(s->tokenizer + folder_length(s->tokenizer));
         if (name) json_object_set_new(root, "tokenizer", name);
     }
     dump = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
@@ -56,7 +45,6 @@ status sidecar_write(const char *path, const char *prefix, const sidecar *s, err
 done:
     file_abandon(w);
     free(dump);
-    free(stored);
     json_decref(root);
     return result;
 }
@@ -72,15 +60,38 @@ static status count_get(const json_t *root, const char *path, const char *key, u
     return OK;
 }
 
-status sidecar_read(const char *prefix, sidecar *out, bool *found, err *e)
+// What earlier versions did not write.
+static status later_fields(const json_t *root, const char *path, sidecar *s, err *e)
+{
+    const json_t *eod = json_object_get(root, "eod"),
+                 *hash = json_object_get(root, "tokenizer_hash");
+    const char *digits = json_string_value(hash);
+    char *end = NULL;
+    s->append_eod = json_is_true(json_object_get(root, "append_eod"));
+    s->add_special_tokens = json_is_true(json_object_get(root, "add_special_tokens"));
+    s->eod = eod ? (int32_t)json_integer_value(eod) : -1;
+    if (eod && (!json_is_integer(eod) || json_integer_value(eod) < 0 ||
+                json_integer_value(eod) >= s->vocab))
+        return err_set(e, E_USAGE, "%s: eod: valid is a token id below vocab, which is %d", path,
+                       (int)s->vocab);
+    if (digits) s->tokenizer_hash = strtoull(digits, &end, 16);
+    if (hash && (!digits || strlen(digits) != 16 || *end))
+        return err_set(e, E_USAGE, "%s: tokenizer_hash: valid are 16 hexadecimal digits", path);
+    return OK;
+}
+
+status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
 {
     status result = OK;
     json_t *root = NULL;
     char *raw = NULL;
     size_t bytes = 0;
     text path = {0};
-    sidecar s = {0};
-    text_addf(&path, "%s.json", prefix);
+    sidecar s = {.eod = -1};
+    size_t n = strlen(given);
+    if (n > 4 && (strcmp(given + n - 4, ".bin") == 0 || strcmp(given + n - 4, ".idx") == 0)) n -= 4;
+    text_add_bytes(&path, given, n);
+    text_add(&path, ".json");
     *found = file_exists(path.at);
     if (!*found) goto done;
     TRY(file_read_small(path.at, FILE_MOST_CONFIG, &raw, &bytes, e));
@@ -98,11 +109,11 @@ status sidecar_read(const char *prefix, sidecar *out, bool *found, err *e)
         FAIL(E_USAGE, "%s: vocab: found %llu, valid is at most %d", path.at,
              (unsigned long long)vocab, INT32_MAX);
     s.vocab = (int32_t)vocab;
-    s.append_eod = json_is_true(json_object_get(root, "append_eod"));
+    TRY(later_fields(root, path.at, &s, e));
     const char *name = json_string_value(json_object_get(root, "tokenizer"));
     if (name) {
         text full = {0};
-        if (name[0] != '/') text_add_bytes(&full, prefix, folder_length(prefix));
+        if (name[0] != '/') text_add_bytes(&full, given, folder_length(given));
         text_add(&full, name);
         s.tokenizer = full.at;
     }

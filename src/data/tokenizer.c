@@ -29,6 +29,11 @@ static const char *end_of_text_name(const tokenizer *t)
     return NULL;
 }
 
+bool tokenizer_adds_special_tokens(const tokenizer *t)
+{
+    return t->before.count + t->after.count > 0;
+}
+
 int32_t tokenizer_end_of_text(const tokenizer *t)
 {
     const char *name = end_of_text_name(t);
@@ -49,6 +54,17 @@ void tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool
 status tokenizer_save(const tokenizer *t, const char *path, err *e)
 {
     return file_replace(path, t->json, t->json_bytes, e);
+}
+
+const char *tokenizer_file_name(int i)
+{
+    return i == 0 ? "tokenizer.json" : token_file_names[i - 1];
+}
+
+const char *tokenizer_file(const tokenizer *t, int i, size_t *bytes)
+{
+    *bytes = i == 0 ? t->json_bytes : t->files[i - 1].bytes;
+    return i == 0 ? t->json : t->files[i - 1].content;
 }
 
 // The settings that transformers needs to open a tokenizer that was trained here.

@@ -23,6 +23,12 @@ status tokenizer_load(const char *path, tokenizer **out, err *e);
 void tokenizer_close(tokenizer *t); // NULL allowed
 // The file byte for byte as it was loaded, or as a trained tokenizer writes it.
 status tokenizer_save(const tokenizer *t, const char *path, err *e);
+// The files of a tokenizer: tokenizer.json, and the settings that lay beside it. Of a tokenizer
+// called P.tokenizer.json these are P.tokenizer_config.json and so on.
+enum { TOKENIZER_FILES = 4 };
+const char *tokenizer_file_name(int i);
+// The content of file i, as it was loaded; borrowed. NULL: this tokenizer has no such file.
+const char *tokenizer_file(const tokenizer *t, int i, size_t *bytes);
 // tokenizer.json and tokenizer_config.json in an existing folder, as transformers opens them. The
 // settings (tokenizer_config.json, special_tokens_map.json, chat_template.jinja) that lay beside a
 // loaded tokenizer.json are written again as they were.
@@ -42,6 +48,14 @@ void tokenizer_work_close(tokenizer_work *w); // NULL allowed
 // HuggingFace. No post-processor (BOS) is applied.
 status tokenizer_encode(tokenizer_work *w, const char *text, size_t bytes, const int32_t **ids,
                         size_t *count, err *e);
+// The same with the ids that the post-processor puts around a text, as HuggingFace's
+// tokenizer(text) and its add_special_tokens do.
+status tokenizer_encode_with_special_tokens(tokenizer_work *w, const char *text, size_t bytes,
+                                            const int32_t **ids, size_t *count, err *e);
+bool tokenizer_adds_special_tokens(const tokenizer *t); // has it a post-processor that adds ids?
+// Of what decides the ids of a text: vocabulary, merges, pre-tokenizer, added tokens. The layout of
+// the file, settings and post-processor do not change it.
+uint64_t tokenizer_hash(const tokenizer *t);
 // Bytes of ids, appended to `out` (may end inside a UTF-8 character). Special tokens are skipped
 // when skip_special.
 void tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool skip_special,

@@ -171,8 +171,9 @@ static status take_first(void *arg, int32_t id, const char *at, size_t bytes, er
                    : added_set_run(w->tokenizer->normalized, at, bytes, take_last, w, e);
 }
 
-status tokenizer_encode(tokenizer_work *w, const char *at, size_t bytes, const int32_t **ids,
-                        size_t *count, err *e)
+static status encode_between(tokenizer_work *w, const special_ids *before, const special_ids *after,
+                             const char *at, size_t bytes, const int32_t **ids, size_t *count,
+                             err *e)
 {
     status result = OK;
     size_t bad;
@@ -180,9 +181,25 @@ status tokenizer_encode(tokenizer_work *w, const char *at, size_t bytes, const i
         FAIL(E_USAGE, "the text is not valid UTF-8 at byte %zu", bad);
     w->ids.count = 0;
     TRY(ids_room(&w->ids, 1, e)); // so that *ids is never NULL
+    for (size_t i = 0; i < before->count; i++) TRY(take_id(w, before->id[i], e));
     TRY(added_set_run(w->tokenizer->raw, at, bytes, take_first, w, e));
+    for (size_t i = 0; i < after->count; i++) TRY(take_id(w, after->id[i], e));
     *ids = w->ids.at;
     *count = w->ids.count;
 done:
     return result;
+}
+
+status tokenizer_encode(tokenizer_work *w, const char *at, size_t bytes, const int32_t **ids,
+                        size_t *count, err *e)
+{
+    static const special_ids none = {.count = 0};
+    return encode_between(w, &none, &none, at, bytes, ids, count, e);
+}
+
+status tokenizer_encode_with_special_tokens(tokenizer_work *w, const char *at, size_t bytes,
+                                            const int32_t **ids, size_t *count, err *e)
+{
+    const tokenizer *t = w->tokenizer;
+    return encode_between(w, &t->before, &t->after, at, bytes, ids, count, e);
 }

@@ -2,6 +2,7 @@
 // Called by commands and data preparation; tokenizer_train.c builds its result through the same
 // door, so that what is saved is what is used. The model itself is tokenizer_model.c's.
 #include "base/file.h"
+#include "base/json.h"
 #include "data/tokenizer_private.h"
 
 #include <stdlib.h>
@@ -66,6 +67,8 @@ static status read_root(tokenizer *t, const json_t *root, err *e)
     TRY(check_decoder(json_object_get(root, "decoder"), e));
     TRY(tokenizer_read_model(t, model, e));
     TRY(tokenizer_read_added(t, json_object_get(root, "added_tokens"), e));
+    TRY(tokenizer_read_post(t, json_object_get(root, "post_processor"), e));
+    tokenizer_set_hash(t, root);
 done:
     return result;
 }
@@ -85,7 +88,7 @@ status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e)
     json_t *root = NULL;
     tokenizer *t = calloc(1, sizeof *t);
     if (!t) FAIL(E_IO, "out of memory");
-    root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &broken);
+    root = json_load_python(json, bytes, JSON_REJECT_DUPLICATES, &broken);
     if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
     TRY(read_root(t, root, e));
     t->json = malloc(bytes + 1);
@@ -110,7 +113,7 @@ static status read_settings(tokenizer *t, err *e)
     json_error_t broken;
     json_t *root = NULL;
     if (!config->content) goto done;
-    root = json_loadb(config->content, config->bytes, 0, &broken);
+    root = json_load_python(config->content, config->bytes, 0, &broken);
     if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
     const json_t *end = json_object_get(root, "eos_token");
     const char *name =
@@ -121,31 +124,32 @@ done:
     return result;
 }
 
-// Only a file called tokenizer.json is part of a model's folder.
+// A file called tokenizer.json is part of a model's folder, and P.tokenizer.json of the shards P.
 static status read_neighbours(tokenizer *t, const char *path, err *e)
 {
     status result = OK;
-    text folder = {0};
-    char *neighbour = NULL;
-    const char *slash = strrchr(path, '/');
-    if (strcmp(slash ? slash + 1 : path, "tokenizer.json") != 0) goto done;
-    text_add_bytes(&folder, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+    text neighbour = {0};
+    const char *own = tokenizer_file_name(0);
+    size_t bytes = strlen(path), start = bytes - strlen(own);
+    if (bytes < strlen(own) || strcmp(path + start, own) != 0 ||
+        (start > 0 && path[start - 1] != '/' && path[start - 1] != '.'))
+        goto done;
     for (int i = 0; i < TOKEN_FILES; i++) {
-        free(neighbour);
-        neighbour = file_join(folder.at, token_file_names[i]);
-        if (!file_exists(neighbour)) continue;
-        TRY(file_read_small(neighbour, FILE_MOST_TABLE, &t->files[i].content, &t->files[i].bytes,
+        text_clear(&neighbour);
+        text_add_bytes(&neighbour, path, start);
+        text_add(&neighbour, token_file_names[i]);
+        if (!file_exists(neighbour.at)) continue;
+        TRY(file_read_small(neighbour.at, FILE_MOST_TABLE, &t->files[i].content, &t->files[i].bytes,
                             e));
         if (i != TOKEN_FILE_CONFIG) continue;
         result = read_settings(t, e);
         if (result != OK) {
-            err_prefix(e, "%s: ", neighbour);
+            err_prefix(e, "%s: ", neighbour.at);
             goto done;
         }
     }
 done:
-    free(neighbour);
-    text_clear(&folder);
+    text_clear(&neighbour);
     return result;
 }
 

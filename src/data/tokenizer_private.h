@@ -23,8 +23,15 @@ typedef struct token_file {
     char *content; // NULL: there was none
     size_t bytes;
 } token_file;
-enum { TOKEN_FILE_CONFIG, TOKEN_FILES = 3 };
+enum { TOKEN_FILE_CONFIG, TOKEN_FILES = TOKENIZER_FILES - 1 };
 extern const char *const token_file_names[TOKEN_FILES];
+
+// Ids that stand on one side of every text.
+enum { SPECIAL_IDS = 32 };
+typedef struct special_ids {
+    int32_t id[SPECIAL_IDS];
+    size_t count;
+} special_ids;
 
 struct tokenizer {
     int32_t vocab;
@@ -41,7 +48,9 @@ struct tokenizer {
     bool whole_words;     // a word that is in the vocabulary is taken without merging
     splitter *split;
     added_set *raw, *normalized; // looked for first, and in what is left
-    char *json;                  // the file, byte for byte
+    special_ids before, after;   // of the post-processor
+    uint64_t hash;
+    char *json; // the file, byte for byte
     size_t json_bytes;
     token_file files[TOKEN_FILES];
     char *end_of_text; // what the settings call eos_token; NULL when they do not
@@ -50,8 +59,11 @@ struct tokenizer {
 // Builds a tokenizer from the text of a tokenizer.json, which is copied. E_USAGE names the field.
 status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e);
 
-// The parts of tokenizer_parse: the vocabulary and the merges; the added tokens.
+// The parts of tokenizer_parse: the vocabulary and the merges; the added tokens; what stands around
+// a text; the hash, when all others have been read.
 status tokenizer_read_model(tokenizer *t, const json_t *model, err *e);
 status tokenizer_read_added(tokenizer *t, const json_t *added, err *e);
+status tokenizer_read_post(tokenizer *t, const json_t *post, err *e);
+void tokenizer_set_hash(tokenizer *t, const json_t *root);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { STAGES = 16 };
 
@@ -23,7 +24,8 @@ typedef struct stage {
 struct splitter {
     stage stages[STAGES];
     size_t count;
-    bool ends; // a ByteLevel was read
+    bool ends;     // a ByteLevel was read
+    uint64_t hash; // of the stages so far
 };
 
 struct splitter_work {
@@ -45,6 +47,11 @@ void splitter_close(splitter *s)
     free(s);
 }
 
+uint64_t splitter_hash(const splitter *s)
+{
+    return s->hash;
+}
+
 static status add_stage(splitter *s, const char *field, const char *source, err *e)
 {
     if (s->count == STAGES) return err_set(e, E_USAGE, "%s: more than %d steps", field, STAGES);
@@ -57,6 +64,8 @@ static status add_stage(splitter *s, const char *field, const char *source, err 
         }
     }
     s->count++;
+    s->hash = XXH3_64bits_withSeed(source ? source : "", source ? strlen(source) : 0,
+                                   s->hash + 1 + !source);
     return OK;
 }
 

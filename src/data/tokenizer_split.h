@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct splitter splitter;           // immutable: shared by threads
 typedef struct splitter_work splitter_work; // one per thread
@@ -13,7 +14,8 @@ typedef struct splitter_work splitter_work; // one per thread
 // Reads the field pre_tokenizer of a tokenizer.json. E_USAGE names the field that is broken or not
 // supported.
 status splitter_open(const json_t *pre_tokenizer, splitter **out, err *e);
-void splitter_close(splitter *s); // NULL allowed
+void splitter_close(splitter *s);          // NULL allowed
+uint64_t splitter_hash(const splitter *s); // equal for equal steps, however the field spells them
 status splitter_work_open(const splitter *s, splitter_work **out, err *e);
 void splitter_work_close(splitter_work *w); // NULL allowed
 

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "data/sidecar.h"
 #include "data/team.h"
+#include "data/tokens_raw.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -187,7 +188,11 @@ status tokens_open(const char *prefix, tokens **out, err *e)
     tokens *t = calloc(1, sizeof *t);
     if (!t) FAIL(E_IO, "%s: out of memory", prefix);
     paths_make(t, prefix);
-    TRY(file_map_open(t->idx_path, &t->idx, e));
+    result = file_map_open(t->idx_path, &t->idx, e);
+    if (result != OK) {
+        if (!file_exists(t->idx_path)) raw_tokens_hint(t->bin_path, e);
+        goto done;
+    }
     TRY(file_map_open(t->bin_path, &t->bin, e));
     TRY(header_check(t, e));
     TRY(sequences_check(t, e));
@@ -269,6 +274,11 @@ void tokens_read(const tokens *t, uint64_t first, size_t count, int32_t *out)
             out[i] = ids[i] < 0 || ids[i] > INT32_MAX ? -1 : (int32_t)ids[i];
     }
     }
+}
+
+status tokens_check_whole(const tokens *t, err *e)
+{
+    return file_map_check(&t->bin, t->bin_path, e);
 }
 
 typedef struct check {

@@ -69,6 +69,7 @@ const char *kernel_name(kernel k)
         [K_GLU_GRAD] = "glu_grad",
         [K_ADD] = "add",
         [K_DROPOUT] = "dropout",
+        [K_INIT] = "init",
         [K_CROSS_ENTROPY] = "cross_entropy",
         [K_CROSS_ENTROPY_STATS] = "cross_entropy_stats",
         [K_SQUARE_ERROR] = "square_error",

@@ -27,7 +27,9 @@ typedef struct event event;
 typedef enum stream_kind { STREAM_COMPUTE, STREAM_COMM, STREAM_COPY, STREAMS } stream_kind;
 
 // Where memory lives. HOST is readable by the host and fast to copy from (pinned on a GPU).
-typedef enum memory_kind { MEMORY_DEVICE, MEMORY_HOST } memory_kind;
+// MEMORY_ZEROED is device memory that starts as zeros. Where the system hands out such pages,
+// nobody has to write them before they are used.
+typedef enum memory_kind { MEMORY_DEVICE, MEMORY_HOST, MEMORY_ZEROED } memory_kind;
 
 // A host function run in stream order on a device whose memory the host can address. It may block
 // (a collective does). A failure is kept by the stream and returned by its next sync. `arg` is a
@@ -38,7 +40,8 @@ typedef struct device_ops {
     const char *name;
     void (*close)(device *d);
 
-    // `bytes` of memory, 64-byte aligned, contents undefined. E_FIT when there is none left.
+    // `bytes` of memory, 64-byte aligned, contents undefined but for MEMORY_ZEROED. E_FIT when
+    // there is none left. It is released as the kind that it was allocated as.
     status (*alloc)(device *d, memory_kind kind, size_t bytes, void **out, err *e);
     void (*release)(device *d, memory_kind kind, void *p); // NULL allowed
 

@@ -36,6 +36,7 @@ typedef enum kernel {
     K_GLU_GRAD,
     K_ADD,
     K_DROPOUT,
+    K_INIT,
     K_CROSS_ENTROPY,
     K_CROSS_ENTROPY_STATS,
     K_SQUARE_ERROR,
@@ -221,6 +222,18 @@ typedef struct dropout_args {
     dtype type;
 } dropout_args;
 
+// Initial values of elements index0 … index0+count-1 of a parameter: y[i] = std times the standard
+// normal number of element index0+i of `key` (rng_normal, the same bits on every device) where
+// `normal`, else `constant`.
+typedef struct init_args {
+    int64_t count;
+    float *y;
+    rng_key key;
+    uint64_t index0;
+    float std, constant;
+    bool normal;
+} init_args;
+
 // Per row: loss = logsumexp(s*x) - s*x[label] with s = scale. Rows whose label is `ignore` add
 // nothing and get zero gradient. *loss_sum += sum of losses (F64), *count += rows that are not
 // ignored (F64); each may be NULL. With `gradient`, logits are replaced by grad_scale * s *
@@ -351,6 +364,7 @@ typedef struct kernel_call {
         glu_args glu;               // K_GLU, K_GLU_GRAD
         add_args add;
         dropout_args dropout;
+        init_args init;
         cross_entropy_args cross_entropy;
         cross_entropy_stats_args cross_entropy_stats;
         square_error_args square_error;

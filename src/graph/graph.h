@@ -277,6 +277,16 @@ void build_linear_square_error(graph *g, value *x, value *w, value *bias);
 // cannot be laid out.
 status graph_finish(graph *g, recompute keep, err *e);
 
+// What the loss is of, of the whole model where the graph is cut: how many logits or predictions a
+// position has, and how many columns the last linear layer reads.
+typedef struct loss_shape {
+    int64_t outputs, inputs;
+    bool classes;       // outputs are logits of classes; else predictions of targets
+    bool outputs_split; // over the ranks of the cut, as graph_part says
+} loss_shape;
+// False when the graph ends in no loss.
+bool graph_loss_shape(const graph *g, loss_shape *out);
+
 // Does parameter p get a gradient? (Of a finished GRAPH_TRAIN graph.)
 bool graph_gives_gradient(const graph *g, int p);
 

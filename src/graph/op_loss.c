@@ -159,9 +159,8 @@ typedef struct chunk {
     void *x, *logits, *dx; // dx NULL when not training
 } chunk;
 
-static status chunk_forward(const run_context *x, const node *n, const chunk *k, err *e)
+static void launch_logits(const run_context *x, const node *n, const chunk *k)
 {
-    status result = OK;
     const value *w = n->in[1];
     int64_t c = value_cols(w), v = w->dim[0];
     kernel_call m = {.kind = K_MATMUL};
@@ -179,6 +178,12 @@ static status chunk_forward(const run_context *x, const node *n, const chunk *k,
                                .type = w->type,
                                .c_type = n->out[1]->type};
     device_launch(x->on, &m);
+}
+
+static status chunk_forward(const run_context *x, const node *n, const chunk *k, err *e)
+{
+    status result = OK;
+    launch_logits(x, n, k);
     if (n->out[2]) TRY(share_statistics(x, n, k->at, k->rows, k->logits, e));
     if (n->op == OP_LINEAR_SQUARE_ERROR)
         launch_square_error(x, n, k->at, k->rows, k->logits);
@@ -186,6 +191,25 @@ static status chunk_forward(const run_context *x, const node *n, const chunk *k,
         launch_cross_entropy(x, n, k->at, k->rows, k->logits);
 done:
     return result;
+}
+
+// What is predicted, instead of how wrong it is.
+static status chunk_give(const run_context *x, const node *n, const chunk *k, err *e)
+{
+    const bool vectors = x->outputs->vectors;
+    const value *w = n->in[1], *of = vectors ? n->in[0] : n->out[1];
+    output_rows r = {.first = k->at,
+                     .rows = k->rows,
+                     .cols = value_cols(of),
+                     .type = of->type,
+                     .at = vectors ? k->x : k->logits,
+                     .scale = 1};
+    if (!vectors) {
+        launch_logits(x, n, k);
+        r.first_col = graph_splits(x->g, w, 0) ? graph_first_row(x->g, w) : 0;
+        r.scale = n->op == OP_LINEAR_CROSS_ENTROPY ? n->attr.u.scale : 1;
+    }
+    return x->outputs->take(x->outputs->arg, &r, e);
 }
 
 // The logits are their own gradient by now.
@@ -237,11 +261,25 @@ static status loss_run(const run_context *x, const node *n, err *e)
         k.x = (char *)run_at(x, n->in[0]) + (size_t)at * row;
         k.logits = run_at(x, n->out[1]);
         if (n->out[0]) k.dx = (char *)run_at(x, n->out[0]) + (size_t)at * row;
-        TRY(chunk_forward(x, n, &k, e));
+        if (x->outputs)
+            TRY(chunk_give(x, n, &k, e));
+        else
+            TRY(chunk_forward(x, n, &k, e));
         if (n->out[0]) chunk_backward(x, n, &k);
     }
 done:
     return result;
+}
+
+bool graph_loss_shape(const graph *g, loss_shape *out)
+{
+    const node *n = g->forward.count ? g->forward.at[g->forward.count - 1] : NULL;
+    if (!n || !op_find(n->op)->is_loss) return false;
+    *out = (loss_shape){.outputs = g->param[n->in[1]->param].dim[0],
+                        .inputs = value_cols(n->in[0]),
+                        .classes = n->op == OP_LINEAR_CROSS_ENTROPY,
+                        .outputs_split = graph_splits(g, n->in[1], 0)};
+    return true;
 }
 
 static double loss_flops(const graph *g, const node *n)

@@ -7,6 +7,24 @@
 #include "device/device.h"
 #include "graph/graph.h"
 
+// Rows of what a model computes, in device memory.
+typedef struct output_rows {
+    int64_t first, rows;     // of the micro-batch
+    int64_t first_col, cols; // of all columns: a rank of a cut vocabulary has its part
+    dtype type;
+    const void *at; // [rows, cols]; valid until `take` returns
+    float scale;    // to be multiplied with
+} output_rows;
+
+// Who wants the model's outputs instead of its loss (GRAPH_EVAL): the logits (under squared error
+// the predictions), or with `vectors` what the last linear layer reads. `take` is called once for
+// each chunk of rows, when it has been issued to the stream; it may wait for it.
+typedef struct run_outputs {
+    bool vectors;
+    status (*take)(void *arg, const output_rows *r, err *e);
+    void *arg;
+} run_outputs;
+
 // Everything that differs from one run of a block to the next. All pointers are device memory,
 // borrowed until the stream has passed the run.
 typedef struct run_context {
@@ -24,8 +42,9 @@ typedef struct run_context {
     float grad_scale;    // the loss' gradient is multiplied by it; 0 means 1
     int block;           // position in the model, key of dropout
     uint64_t row0;       // logical number of the first row in the step's stream of rows
-    int64_t cache_rows;  // GRAPH_DECODE: tokens that the cache has room for
-    int64_t pos0;        // GRAPH_DECODE: tokens already in the cache
+    const run_outputs *outputs; // NULL: the loss is computed
+    int64_t cache_rows;         // GRAPH_DECODE: tokens that the cache has room for
+    int64_t pos0;               // GRAPH_DECODE: tokens already in the cache
 } run_context;
 
 // Collective over x->tp, in the same order on every rank. What the communicator refuses is

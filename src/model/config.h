@@ -52,6 +52,10 @@ void model_config_defaults(family f, model_config *c);
 // E_USAGE "field: found …, valid …": unknown field of this family (with did-you-mean), wrong type,
 // value out of range or not supported.
 status model_config_set(model_config *c, const char *field, const json_t *value, err *e);
+// What a field may be set to, as it follows "valid are"; false: there is no such field.
+bool model_config_describe(const char *word, text *out);
+// The other names of a field, one by one from index 0; NULL after the last.
+const char *model_config_synonym(const char *word, int index);
 // Sets what follows from the rest (kv_heads = heads, head_dim = hidden/heads, ffn = 4*hidden for
 // gpt2, rope_original = max_seq, token ids outside the vocabulary to -1) and checks every relation
 // (heads divide hidden, kv_heads divide heads, head_dim even for rope, products that overflow).

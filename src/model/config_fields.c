@@ -137,10 +137,82 @@ const char *config_show(const json_t *value, char out[SHOWN_BYTES])
     return out;
 }
 
-static status refuse(const field *f, const json_t *value, const char *valid, err *e)
+static const char *const ROPE_WORDS[] = {"default", "linear", "llama3"};
+static const char *const LOSS_WORDS[] = {"cross_entropy", "mse"};
+
+static void add_words(const char *const *words, int count, text *out)
+{
+    for (int i = 0; i < count; i++) text_addf(out, "%s%s", i ? ", " : "", words[i]);
+}
+
+// What a field may be, as it follows "valid are".
+static void field_describe(const field *f, text *out)
+{
+    switch (f->type) {
+    case COUNT:
+        text_addf(out, "whole numbers from %.0f to %.0f", f->low, f->high);
+        break;
+    case REAL:
+        text_addf(out, "numbers from %g to %g", f->low, f->high);
+        break;
+    case FLAG:
+        text_add(out, "true and false");
+        break;
+    case TOKEN:
+        text_addf(out, "token ids up to %d, or null", INT32_MAX);
+        break;
+    case TOKENS:
+        text_addf(out, "a token id up to %d, lists of 1 to 16 of them, or null", INT32_MAX);
+        break;
+    case ACTIVATE:
+        text_add(out, "gelu, gelu_new, gelu_pytorch_tanh, relu, silu and tanh");
+        break;
+    case LOSS:
+        add_words(LOSS_WORDS, 2, out);
+        break;
+    case ROPE:
+        add_words(ROPE_WORDS, 3, out);
+        break;
+    case ROPES:
+        text_add(out, "an object as in config.json");
+        break;
+    }
+    if (f->type <= REAL && f->traits & NULLABLE) text_add(out, ", or null");
+}
+
+static status refuse(const field *f, const json_t *value, err *e)
 {
     char shown[SHOWN_BYTES];
-    return err_set(e, E_USAGE, "%s: found %s, valid %s", f->word, config_show(value, shown), valid);
+    text valid = {0};
+    field_describe(f, &valid);
+    const status result = err_set(e, E_USAGE, "%s: found %s, valid are %s", f->word,
+                                  config_show(value, shown), valid.at);
+    text_clear(&valid);
+    return result;
+}
+
+bool model_config_describe(const char *word, text *out)
+{
+    const field *f = NULL;
+    for (int i = 0; i < FIELD_COUNT && !f; i++)
+        if (strcmp(FIELDS[i].word, word) == 0) f = &FIELDS[i];
+    if (f) field_describe(f, out);
+    return f;
+}
+
+const char *model_config_synonym(const char *word, int index)
+{
+    const field *f = NULL;
+    for (int i = 0; i < FIELD_COUNT && !f; i++)
+        if (strcmp(FIELDS[i].word, word) == 0) f = &FIELDS[i];
+    for (int i = 0; f && i < FIELD_COUNT; i++) {
+        const field *g = &FIELDS[i];
+        bool again = false;
+        for (int k = 0; k < i; k++) again = again || strcmp(FIELDS[k].word, g->word) == 0;
+        if (again || g->type != f->type || g->at != f->at || strcmp(g->word, word) == 0) continue;
+        if (index-- == 0) return g->word;
+    }
+    return NULL;
 }
 
 static status unknown_field(const model_config *c, const char *word, err *e)
@@ -156,21 +228,17 @@ static status unknown_field(const model_config *c, const char *word, err *e)
 
 static status set_number(const field *f, void *at, const json_t *value, err *e)
 {
-    char valid[96];
     bool is_null = json_is_null(value) && (f->traits & NULLABLE);
     if (f->type == COUNT) {
         json_int_t v = is_null ? 0 : json_integer_value(value);
-        snprintf(valid, sizeof valid, "are whole numbers from %g to %.0f%s", f->low, f->high,
-                 f->traits & NULLABLE ? ", or null" : "");
         if (!is_null && (!json_is_integer(value) || v < f->low || v > f->high))
-            return refuse(f, value, valid, e);
+            return refuse(f, value, e);
         *(int64_t *)at = v;
         return OK;
     }
     double v = is_null ? 0 : json_number_value(value);
-    snprintf(valid, sizeof valid, "are numbers from %g to %g", f->low, f->high);
     if (!is_null && (!json_is_number(value) || !(v >= f->low && v <= f->high)))
-        return refuse(f, value, valid, e);
+        return refuse(f, value, e);
     *(double *)at = v;
     return OK;
 }
@@ -179,7 +247,7 @@ static status set_token(const field *f, int64_t *at, const json_t *value, err *e
 {
     json_int_t v = json_is_null(value) ? -1 : json_integer_value(value);
     if ((!json_is_null(value) && !json_is_integer(value)) || v < -1 || v > INT32_MAX)
-        return refuse(f, value, "are token ids, or null", e);
+        return refuse(f, value, e);
     *at = v;
     return OK;
 }
@@ -191,8 +259,7 @@ static status set_tokens(const field *f, model_config *c, const json_t *value, e
     c->more_eos_count = 0;
     if (!json_is_array(value)) return set_token(f, &c->eos, value, e);
     size_t count = json_array_size(value);
-    if (count == 0 || count > MORE_EOS + 1)
-        return refuse(f, value, "are a token id, lists of 1 to 16 of them, or null", e);
+    if (count == 0 || count > MORE_EOS + 1) return refuse(f, value, e);
     TRY(set_token(f, &c->eos, json_array_get(value, 0), e));
     for (size_t i = 1; i < count; i++)
         TRY(set_token(f, &c->more_eos[c->more_eos_count++], json_array_get(value, i), e));
@@ -205,22 +272,13 @@ static status set_word(const field *f, int *at, const json_t *value, const char 
                        int count, err *e)
 {
     const char *word = json_string_value(value);
-    text valid = {0};
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         if (word && strcmp(word, words[i]) == 0) {
             *at = i;
-            text_clear(&valid);
             return OK;
         }
-        text_addf(&valid, "%s%s", i ? ", " : "are ", words[i]);
-    }
-    status result = refuse(f, value, valid.at, e);
-    text_clear(&valid);
-    return result;
+    return refuse(f, value, e);
 }
-
-static const char *const ROPE_WORDS[] = {"default", "linear", "llama3"};
-static const char *const LOSS_WORDS[] = {"cross_entropy", "mse"};
 
 status model_config_set(model_config *c, const char *word, const json_t *value, err *e)
 {
@@ -234,7 +292,7 @@ status model_config_set(model_config *c, const char *word, const json_t *value, 
     case REAL:
         return set_number(f, at, value, e);
     case FLAG:
-        if (!json_is_boolean(value)) return refuse(f, value, "are true and false", e);
+        if (!json_is_boolean(value)) return refuse(f, value, e);
         *(bool *)at = json_is_true(value);
         return OK;
     case TOKEN:
@@ -243,8 +301,7 @@ status model_config_set(model_config *c, const char *word, const json_t *value, 
         return set_tokens(f, c, value, e);
     case ACTIVATE:
         if (!json_is_string(value) || !activation_find(json_string_value(value), &c->act))
-            return refuse(f, value, "are gelu, gelu_new, gelu_pytorch_tanh, relu, silu and tanh",
-                          e);
+            return refuse(f, value, e);
         return OK;
     case LOSS:
         result = set_word(f, &choice, value, LOSS_WORDS, 2, e);

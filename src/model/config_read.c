@@ -3,6 +3,7 @@
 //
 // Called by the job and by generate, eval and export. Does not know what the weights are called.
 #include "base/file.h"
+#include "base/json.h"
 #include "model/config_fields.h"
 
 #include <math.h>
@@ -161,7 +162,7 @@ status model_config_read(const char *folder, model_config *c, err *e)
     json_t *root = NULL;
     json_error_t problem;
     TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
-    root = json_loadb(content, bytes, JSON_REJECT_DUPLICATES, &problem);
+    root = json_load_python(content, bytes, JSON_REJECT_DUPLICATES, &problem);
     if (!root)
         FAIL(E_USAGE, "%s:%d:%d: not valid JSON: %s", path, problem.line, problem.column,
              problem.text);

@@ -292,11 +292,19 @@ static bool has_gradient(const model *m, int p)
     return false;
 }
 
-const char *model_unused_param(const model *m)
+int model_unused_params(const model *m, text *names)
 {
-    for (int p = 0; p < m->params; p++)
-        if (!has_gradient(m, p)) return m->param[p].name;
-    return NULL;
+    enum { LINE_BYTES = 500 };
+    int count = 0, named = 0;
+    for (int p = 0; p < m->params; p++) {
+        if (has_gradient(m, p)) continue;
+        count++;
+        if (count > named + 1 || names->bytes + strlen(m->param[p].name) > LINE_BYTES) continue;
+        text_addf(names, "%s%s", named ? ", " : "", m->param[p].name);
+        named++;
+    }
+    if (count > named) text_addf(names, " and %d more", count - named);
+    return count;
 }
 
 double model_flops(const model *m)

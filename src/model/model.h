@@ -7,6 +7,7 @@
 #ifndef TRIREME_MODEL_MODEL_H
 #define TRIREME_MODEL_MODEL_H
 
+#include "device/device.h"
 #include "graph/graph.h"
 #include "model/config.h"
 #include "store/safetensors.h"
@@ -87,8 +88,9 @@ typedef struct model_limits {
 model_limits model_get_limits(const model *m);
 
 uint64_t model_param_count(const model *m);
-// The first parameter that no block gives a gradient, or NULL.
-const char *model_unused_param(const model *m);
+// How many parameters no block gives a gradient. Appends their names, "a, b and 7 more" where they
+// would not fit a line.
+int model_unused_params(const model *m, text *names);
 // Forward and backward of one micro-batch, of this rank's part where the model is cut.
 double model_flops(const model *m);
 double model_block_flops(const model *m, int block);
@@ -96,10 +98,12 @@ double model_block_flops(const model *m, int block);
 // "model.layers.{}.x" of layer 3 is "model.layers.3.x".
 void param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer);
 
-// ---- Parameters on the host (params.c)
+// ---- Parameters (params.c): drawn on the device, else on the host
 
-// Draws elements first … first+count-1 of parameter p, by seed, number and element alone.
-void param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count, float *out);
+// Draws elements first … first+count-1 of parameter p into device memory, by seed, number and
+// element alone.
+void param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count, stream *on,
+                float *out);
 // The part of parameter p that one tensor-parallel rank has: part_rows x part_cols of it (cols 1
 // for vectors); all of it where the model is not cut or the parameter is not split.
 int64_t param_part_rows(const model *m, int p, int tp_rank);
@@ -109,7 +113,7 @@ void param_take_part(const model *m, int p, int tp_rank, const float *whole, flo
 void param_put_part(const model *m, int p, int tp_rank, const float *part, float *whole);
 // Draws elements first … first+count-1 of that part: those that param_init draws for the whole.
 void param_init_part(const model *m, int p, int tp_rank, uint64_t seed, int64_t first,
-                     int64_t count, float *out);
+                     int64_t count, stream *on, float *out);
 // Reads parameter p from a HuggingFace folder's tensors (names with or without "transformer." /
 // "model." in front). E_USAGE names the tensor that is missing or has another shape.
 status param_load(const model *m, int p, const safetensors *from, float *out, err *e);

@@ -1,20 +1,25 @@
-// params.c -- parameters between the host's memory and HuggingFace's files: initial values, pieces,
-// transposes. Called when a run starts and when it saves; knows nothing of devices or of who holds
-// which part.
+// params.c -- initial values of parameters, drawn on the device; and parameters between the host's
+// memory and HuggingFace's files: pieces, transposes. Called when a run starts and when it saves;
+// knows nothing of who holds which part.
 #include "base/rng.h"
 #include "model/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-void param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count, float *out)
+void param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count, stream *on,
+                float *out)
 {
     const param_decl *d = m->param[p].decl;
-    if (d->init == INIT_NORMAL)
-        rng_normals(rng_key_make(seed, RNG_INIT, (uint64_t)p, 0), (uint64_t)first, (size_t)count,
-                    out);
-    for (int64_t i = 0; i < count; i++)
-        out[i] = d->init == INIT_NORMAL ? d->std * out[i] : d->init == INIT_ONES;
+    kernel_call c = {.kind = K_INIT};
+    c.u.init = (init_args){.count = count,
+                           .y = out,
+                           .key = rng_key_make(seed, RNG_INIT, (uint64_t)p, 0),
+                           .index0 = (uint64_t)first,
+                           .std = d->std,
+                           .constant = d->init == INIT_ONES,
+                           .normal = d->init == INIT_NORMAL};
+    device_launch(on, &c);
 }
 
 // Bare models (GPT2Model, LlamaModel) write their tensors without the prefix of the language model
@@ -101,6 +106,7 @@ status param_load(const model *m, int p, const safetensors *from, float *out, er
         }
         out += count;
     }
+    TRY(safetensors_check_whole(from, e));
 done:
     free(stored);
     return result;

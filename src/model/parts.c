@@ -82,12 +82,12 @@ void param_put_part(const model *m, int p, int tp_rank, const float *part, float
 }
 
 void param_init_part(const model *m, int p, int tp_rank, uint64_t seed, int64_t first,
-                     int64_t count, float *out)
+                     int64_t count, stream *on, float *out)
 {
     int64_t from;
     for (int64_t at = 0, run; at < count; at += run) {
         run = run_at_element(m, p, tp_rank, first + at, &from);
         if (run > count - at) run = count - at;
-        param_init(m, p, seed, from, run, out + at);
+        param_init(m, p, seed, from, run, on, out + at);
     }
 }

@@ -4,6 +4,7 @@
 #include "session/checked.h"
 #include "session/fit.h"
 #include "session/session.h"
+#include "session/tokenizers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,17 +53,33 @@ done:
     return result;
 }
 
+// A batch that holds a sample several times is seldom meant.
+static void warn_of_epochs(const job *j, inputs *in)
+{
+    uint64_t samples = in->train->samples, batch = (uint64_t)j->train.global_batch;
+    if (samples == 0 || samples >= batch)
+        return; // 0: each rank's own data, whose number is not known
+    text_addf(&in->warnings,
+              "data.train has %llu samples, and a step takes train.global_batch = %llu of them: "
+              "every step is %.1f epochs\n",
+              (unsigned long long)samples, (unsigned long long)batch,
+              (double)batch / (double)samples);
+}
+
 // Everything but memory and schedule. A micro-batch that is left open is the largest there is.
 static status open_all(job *j, const own_inputs *own, inputs *out, err *e)
 {
     status result = OK;
     model_limits limits;
     *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
-                    .config = own->family ? own->config : &j->model.config};
+                    .config = own->family ? own->config : &j->model.config,
+                    .predicts = own->predicts};
     TRY(device_check(j->launch.device, &(device_options){0}, e));
     TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));
     TRY(open_model(j, out, &limits, e));
     TRY(open_all_data(j, own, out, limits, e));
+    TRY(inputs_check_tokenizers(j, out, e));
+    warn_of_epochs(j, out);
     TRY(job_resolve_steps(j, out->train->samples, e));
 done:
     return result;
@@ -117,6 +134,8 @@ void inputs_close(inputs *in)
     dataset_close(in->valid);
     safetensors_close(in->weights);
     free(in->tokenizer_folder);
+    free(in->data_tokenizer);
+    text_clear(&in->warnings);
     free(in->fit);
     *in = (inputs){0};
 }

@@ -228,6 +228,9 @@ void ladder_print(const job *j, const ladder *l, text *out)
     job_describe_changes(j, &l->changed, &changes);
     text_bytes(size, (double)l->need.total);
     text_addf(out, "%s%s needs %s", changes.at ? changes.at : "as it is",
-              l->wants_path ? " --parallel.offload.path FOLDER" : "", size);
+              !l->wants_path    ? ""
+              : j->own.by_calls ? " parallel.offload.path FOLDER"
+                                : " --parallel.offload.path FOLDER",
+              size);
     text_clear(&changes);
 }

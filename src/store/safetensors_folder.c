@@ -2,6 +2,7 @@
 // that model.safetensors.index.json lists ({"weight_map": {tensor: file}}).
 //
 // Called by whoever loads a model or a checkpoint. Does not know which tensors a model needs.
+#include "base/json.h"
 #include "store/safetensors_file.h"
 
 #include <stdlib.h>
@@ -73,7 +74,7 @@ static status open_index(const char *folder, const char *index_path, safetensors
     TRY(file_read_small(index_path, FILE_MOST_TABLE, &text, &bytes, e));
     json_error_t problem;
     char label[LABEL_BYTES];
-    root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
+    root = json_load_python(text, bytes, JSON_REJECT_DUPLICATES, &problem);
     if (!root)
         FAIL(E_USAGE, "%s:%d: %s", index_path, problem.line,
              safetensors_label(problem.text, label));

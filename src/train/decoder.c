@@ -206,9 +206,9 @@ int64_t decoder_position(const decoder *x)
     return x->position;
 }
 
-void decoder_rewind(decoder *x)
+void decoder_rewind(decoder *x, int64_t keep)
 {
-    x->position = 0;
+    if (keep < x->position) x->position = keep;
 }
 
 static status run_blocks(decoder *x, const model *m, const scratch *s, err *e)

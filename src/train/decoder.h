@@ -17,16 +17,25 @@ void decoder_close(decoder *x); // NULL allowed
 
 int64_t decoder_vocab(const decoder *x);
 int64_t decoder_position(const decoder *x); // tokens fed so far
-void decoder_rewind(decoder *x);            // forgets all tokens
+// Forgets all tokens but the first `keep` of those that were fed.
+void decoder_rewind(decoder *x, int64_t keep);
 
 // Feeds `count` tokens and gives the logits [vocab] (fp32, owned by the decoder until the next
 // call) of what follows the last. E_USAGE when they do not fit in max_tokens or an id is out of
 // range.
 status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float **logits, err *e);
 
-// Draws a token: temperature 0 takes the most likely; top_k and top_p (0 and 1 = off) cut the tail
-// first. A pure function of logits, seed and position.
-status sample_token(const float *logits, int64_t vocab, double temperature, int64_t top_k,
-                    double top_p, uint64_t seed, uint64_t position, int32_t *out, err *e);
+// How a token is drawn: temperature 0 takes the most likely; top_k and top_p (0 and 1 = off) cut
+// the tail first. Every (seed, stream) has random numbers of its own: the samples of one prompt are
+// the streams 0, 1, 2 … of one seed.
+typedef struct sample_options {
+    double temperature, top_p;
+    int64_t top_k;
+    uint64_t seed, stream;
+} sample_options;
+
+// Draws a token. A pure function of logits, options and position.
+status sample_token(const float *logits, int64_t vocab, const sample_options *o, uint64_t position,
+                    int32_t *out, err *e);
 
 #endif

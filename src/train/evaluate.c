@@ -1,9 +1,10 @@
 // evaluate.c -- the mean loss over a validation set. Each micro-batch position is dealt to one
-// rank; the places that are left over in the last round hold ignored labels, so every sample counts
-// once whatever the number of ranks.
+// rank; the places that are left over in the last round are padding rows, which do not count, so
+// every sample counts once whatever the number of ranks.
 #include "train/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { IGNORED = -100 };
 
@@ -12,31 +13,38 @@ typedef struct host_batch {
     size_t input_bytes, label_bytes; // of one sample
 } host_batch;
 
-static status read_batch(trainer *t, const host_batch *h, uint64_t first, uint64_t samples, err *e)
+// Reads `count` samples; the other rows are padding. A cross-entropy passes over ignored labels, a
+// squared error over the rows that t->blank names.
+static status read_batch(trainer *t, const host_batch *h, uint64_t first, int64_t count, err *e)
 {
     status result = OK;
     dataset *d = t->o.valid;
     for (int64_t i = 0; i < t->o.micro_batch; i++) {
-        uint64_t sample = first + (uint64_t)i;
         char *in = (char *)h->inputs + (size_t)i * h->input_bytes,
              *out = (char *)h->labels + (size_t)i * h->label_bytes;
-        TRY(d->read(d, sample < samples ? sample : 0, in, out, e));
-        for (int64_t k = 0; sample >= samples && k < d->shape.labels; k++)
+        if (i < count) {
+            TRY(d->read(d, first + (uint64_t)i, in, out, e));
+            continue;
+        }
+        memset(in, 0, h->input_bytes);
+        memset(out, 0, h->label_bytes);
+        for (int64_t k = 0; d->shape.label_type == I32 && k < d->shape.labels; k++)
             ((int32_t *)(void *)out)[k] = IGNORED;
     }
 done:
     return result;
 }
 
-static status run_batch(trainer *t, const host_batch *h, err *e)
+static status run_batch(trainer *t, const host_batch *h, int64_t count, err *e)
 {
     status result = OK;
-    t->blank[0] = 0;
+    t->blank[0] = t->o.micro_batch - count;
     if (trainer_reads_data(t))
         trainer_upload(t, t->stream[STREAM_COMPUTE], 0, h->inputs, h->labels);
     TRY(trainer_run(t, &t->forward, t->eval, e));
     // The host's batch is written again next.
     for (int k = 0; k < STREAMS; k++) TRY(t->o.device->ops->sync(t->stream[k], e));
+    trainer_show_activity(t, NULL);
 done:
     return result;
 }
@@ -61,20 +69,16 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
     h.inputs = malloc((size_t)t->o.micro_batch * h.input_bytes);
     h.labels = malloc((size_t)t->o.micro_batch * h.label_bytes);
     if (!h.inputs || !h.labels) FAIL(E_IO, "no memory for a validation batch");
-    bool may_ignore = d->shape.label_type == I32;
-
     uint64_t ranks = (uint64_t)mesh_data_ranks(&t->o.mesh),
              rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
     uint64_t micro = (uint64_t)t->o.micro_batch, per_round = micro * ranks;
     uint64_t samples = samples_of(t, max_batches);
-    uint64_t rounds = may_ignore ? (samples + per_round - 1) / per_round : samples / per_round;
-    if (rounds == 0)
-        FAIL(E_USAGE, "data.valid: %llu samples do not fill micro-batches of %llu on %llu ranks",
-             (unsigned long long)samples, (unsigned long long)micro, (unsigned long long)ranks);
     trainer_reset_sums(t);
-    for (uint64_t r = 0; r < rounds; r++) {
-        if (trainer_reads_data(t)) TRY(read_batch(t, &h, r * per_round + rank * micro, samples, e));
-        TRY(run_batch(t, &h, e));
+    for (uint64_t at = 0; at < samples; at += per_round) {
+        uint64_t first = at + rank * micro, left = first < samples ? samples - first : 0;
+        int64_t count = (int64_t)(left < micro ? left : micro);
+        if (trainer_reads_data(t)) TRY(read_batch(t, &h, first, count, e));
+        TRY(run_batch(t, &h, count, e));
     }
     TRY(comm_all_reduce(t->o.comm, t->sums, SUMS, F64, REDUCE_SUM, on, e));
     ops->copy(on, t->host_sums, t->sums, SUMS * sizeof(double));

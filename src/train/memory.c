@@ -10,7 +10,7 @@
 enum { READ_AHEAD = 4 };
 
 // Where a piece of memory comes from. SHARED: other ranks read it.
-typedef enum source { FROM_DEVICE, FROM_HOST, FROM_SHARED } source;
+typedef enum source { FROM_DEVICE, FROM_HOST, FROM_ZEROED, FROM_SHARED } source;
 
 static size_t larger(size_t a, size_t b)
 {
@@ -34,6 +34,11 @@ static void *table(size_t count, size_t item)
     void *p = calloc(count + 1, item);
     if (!p) abort();
     return p;
+}
+
+static memory_kind kind_of(source from)
+{
+    return from == FROM_HOST ? MEMORY_HOST : from == FROM_ZEROED ? MEMORY_ZEROED : MEMORY_DEVICE;
 }
 
 static status make_room(trainer *t, err *e)
@@ -60,13 +65,9 @@ static status take(trainer *t, category c, source from, size_t bytes, void *out,
     if (from == FROM_SHARED)
         TRY(comm_alloc(t->o.comm, t->o.device, bytes, &p, e));
     else
-        TRY(device_alloc(t->o.device, from == FROM_HOST ? MEMORY_HOST : MEMORY_DEVICE, bytes, &p,
-                         e));
-    t->owned[t->owned_count++] =
-        (owned_memory){.kind = from == FROM_HOST ? MEMORY_HOST : MEMORY_DEVICE,
-                       .shared = from == FROM_SHARED,
-                       .bytes = bytes,
-                       .at = p};
+        TRY(device_alloc(t->o.device, kind_of(from), bytes, &p, e));
+    t->owned[t->owned_count++] = (owned_memory){
+        .kind = kind_of(from), .shared = from == FROM_SHARED, .bytes = bytes, .at = p};
     memcpy(out, &p, sizeof p);
 done:
     return result;
@@ -110,9 +111,9 @@ static status take_arrays(trainer *t, err *e)
     TRY(take_array(t, BYTES_GRADIENTS, FROM_DEVICE, (size_t)p->twins * sizeof(float), &t->twins,
                    e));
     if (!in_memory(t, TIERED_OPTIMIZER)) goto done;
-    if (t->o.precision != F32) TRY(take_array(t, BYTES_MASTER, FROM_DEVICE, states, &t->master, e));
-    if (rule->has_m) TRY(take_array(t, BYTES_OPTIMIZER, FROM_DEVICE, states, &t->moment[0], e));
-    if (rule->has_v) TRY(take_array(t, BYTES_OPTIMIZER, FROM_DEVICE, states, &t->moment[1], e));
+    if (t->o.precision != F32) TRY(take_array(t, BYTES_MASTER, FROM_ZEROED, states, &t->master, e));
+    if (rule->has_m) TRY(take_array(t, BYTES_OPTIMIZER, FROM_ZEROED, states, &t->moment[0], e));
+    if (rule->has_v) TRY(take_array(t, BYTES_OPTIMIZER, FROM_ZEROED, states, &t->moment[1], e));
 done:
     return result;
 }

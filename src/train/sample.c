@@ -42,21 +42,23 @@ static int64_t cut_tail(const choice *c, int64_t vocab, int64_t top_k, double to
     return kept;
 }
 
-status sample_token(const float *logits, int64_t vocab, double temperature, int64_t top_k,
-                    double top_p, uint64_t seed, uint64_t position, int32_t *out, err *e)
+status sample_token(const float *logits, int64_t vocab, const sample_options *o, uint64_t position,
+                    int32_t *out, err *e)
 {
     int32_t best = *out = most_likely(logits, vocab);
-    if (temperature <= 0) return OK;
+    if (o->temperature <= 0) return OK;
     choice *c = malloc((size_t)vocab * sizeof *c);
     if (!c)
         return err_set(e, E_IO, "no memory to sample from a vocabulary of %lld", (long long)vocab);
     for (int64_t i = 0; i < vocab; i++)
-        c[i] = (choice){exp(((double)logits[i] - (double)logits[best]) / temperature), (int32_t)i};
+        c[i] =
+            (choice){exp(((double)logits[i] - (double)logits[best]) / o->temperature), (int32_t)i};
     qsort(c, (size_t)vocab, sizeof *c, by_weight);
     double total;
-    int64_t kept = cut_tail(c, vocab, top_k, top_p, &total);
+    int64_t kept = cut_tail(c, vocab, o->top_k, o->top_p, &total);
     double at =
-        (double)rng_uniform(rng_word(rng_key_make(seed, RNG_SAMPLE, 0, 0), position)) * total;
+        (double)rng_uniform(rng_word(rng_key_make(o->seed, RNG_SAMPLE, o->stream, 0), position)) *
+        total;
     *out = c[kept - 1].id;
     for (int64_t i = 0; i < kept; i++) {
         at -= c[i].weight;

@@ -117,6 +117,7 @@ struct trainer {
     bool stop;
     bool inspecting; // a step is repeated to find the tensor with the NaN
     int bad_row;
+    const run_outputs *outputs; // who wants predictions instead of the loss; NULL: nobody
     double seconds[INSTRS];
 };
 
@@ -152,6 +153,15 @@ size_t trainer_weight_bytes(const trainer *t); // of one element
 
 // traffic.c
 status trainer_count_traffic(trainer *t, err *e); // into the plan
+
+// activity.c
+// *x as one number that is not 0, and its words as schedule_print has them, "REDUCE bucket 3". Of
+// numbers too large for their bits, the largest that fits is left.
+uint64_t activity_pack(const instr *x);
+void activity_describe(uint64_t what, char *out, size_t room);
+void trainer_open_activity(trainer *t);
+// This rank is at *x now; NULL: in no step.
+void trainer_show_activity(trainer *t, const instr *x);
 
 // step.c
 typedef status (*run_fn)(trainer *t, const instr *x, err *e);

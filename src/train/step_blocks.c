@@ -130,6 +130,7 @@ static run_context context(trainer *t, const instr *x)
                      .loss_count = &t->sums[SUM_COUNT],
                      .blank_rows = t->blank[batch_at] * t->o.seq_len,
                      .grad_scale = (float)trainer_gradient_scale(t),
+                     .outputs = t->outputs,
                      .seed = t->o.seed,
                      .step = t->steps_done,
                      .block = x->index,

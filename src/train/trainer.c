@@ -1,5 +1,6 @@
 // trainer.c -- opens and closes a trainer: traces the model, makes plan and schedules, allocates,
 // fills the weights.
+#include "base/file.h"
 #include "base/size.h"
 #include "train/state.h"
 
@@ -113,7 +114,7 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     t->o = *o;
     t->micros = micros_of(o);
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
-    if (o->valid) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
+    if (o->valid || o->predicts) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
     TRY(check_shapes(t->model, o->train, "data.train", e));
     TRY(check_shapes(t->model, o->valid, "data.valid", e));
     TRY(make_plan(o, t->model, &t->plan, e));
@@ -222,10 +223,43 @@ done:
     return result;
 }
 
+// The folder of the file tier, made if there is none. Rank 0 goes first, because its notes are
+// those that are printed.
+static status make_tier_folder(trainer *t, text *note, err *e)
+{
+    status result = OK;
+    bool files = false;
+    const char *path = t->o.tier_path;
+    for (int k = 0; k < TIERED; k++) files = files || t->plan->o.tier[k] == TIER_FILE;
+    if (!files) return OK;
+    if (t->o.comm->rank == 0 && !file_is_directory(path)) {
+        TRY(file_make_directories(path, e));
+        text_addf(note, "parallel.offload.path: created the folder %s", path);
+    }
+    TRY(comm_barrier(t->o.comm, e));
+    TRY(file_make_directories(path, e)); // of another machine
+done:
+    if (result != OK) err_prefix(e, "parallel.offload.path: ");
+    return result;
+}
+
+// The names are those of the mesh's axes, as torch.distributed names process groups.
+static void label_groups(trainer *t)
+{
+    for (int a = 0; a < AXES; a++) comm_set_label(t->axis[a], axis_name((axis)a));
+    comm_set_label(t->axis[AXIS_GROUP], "the post-forward group");
+    comm_set_label(t->grads, "pp");
+    comm_set_label(t->tie, "the first and the last stage");
+    comm_set_label(t->data, "dp");
+    comm_set_label(t->agree, "all ranks");
+    comm_set_label(t->o.comm, "all ranks");
+}
+
 static status open_tiers(trainer *t, err *e)
 {
     status result = OK;
     text note = {0};
+    TRY(make_tier_folder(t, &note, e));
     for (int k = 0; k < TIERED; k++) {
         if (t->plan->o.tier[k] == TIER_HOST)
             text_addf(&note, "%s%s on host: on cpu ranks that is the device's own memory",
@@ -282,6 +316,21 @@ done:
     return result;
 }
 
+static status check_unused(const model *m, err *e)
+{
+    status result = OK;
+    text names = {0};
+    const int count = model_unused_params(m, &names);
+    if (count)
+        FAIL(E_USAGE,
+             "%d parameter%s no gradient: %s; valid: parallel.unused_parameters zero, or a loss "
+             "that depends on %s",
+             count, count == 1 ? " gets" : "s get", names.at, count == 1 ? "it" : "them");
+done:
+    text_clear(&names);
+    return result;
+}
+
 status trainer_open(const trainer_options *o, trainer **out, err *e)
 {
     status result = OK;
@@ -291,14 +340,11 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     mine.rank = o->comm->rank;
     t->o = mine;
     TRY(prepare(t, &mine, e));
-    const char *unused = model_unused_param(t->model);
-    if (unused && !o->zero_unused)
-        FAIL(E_USAGE,
-             "parameter %s is not used: it gets no gradient; parallel.unused_parameters: zero "
-             "allows it",
-             unused);
+    if (!o->zero_unused) TRY(check_unused(t->model, e));
     TRY(open_streams(t, e));
     TRY(open_groups(t, e));
+    label_groups(t);
+    trainer_open_activity(t);
     TRY(open_tiers(t, e));
     TRY(trainer_allocate(t, e));
     TRY(open_compressor(t, e));

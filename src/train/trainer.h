@@ -6,6 +6,7 @@
 #define TRIREME_TRAIN_TRAINER_H
 
 #include "comm/comm.h"
+#include "comm/world.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "model/model.h"
@@ -20,8 +21,9 @@ typedef struct trainer trainer;
 // Everything is borrowed until trainer_close, but for `config`.
 typedef struct trainer_options {
     device *device;
-    comm *comm; // all ranks
-    int rank;   // in it; what trainer_plan plans for
+    comm *comm;         // all ranks
+    activity *activity; // of this rank, kept up to date; NULL: nobody reads it
+    int rank;           // in it; what trainer_plan plans for
     const family_ops *family;
     const void *config; // the family's
     mesh mesh;
@@ -52,6 +54,7 @@ typedef struct trainer_options {
     bool skip_nonfinite;    // leave a step with NaN or Inf out, instead of stopping
     int64_t replicas_every; // compare the weights of all ranks every so many steps; 0 = never
     dataset *train, *valid; // valid may be NULL
+    bool predicts;          // trainer_predict will be called; with `valid` it always may be
     sample_order order;
     const safetensors *weights; // initial weights; NULL: drawn from the seed
 } trainer_options;
@@ -84,6 +87,36 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e);
 // untouched. *tokens (NULL allowed) receives the number of valid positions. Collective over
 // the comm.
 status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e);
+
+// What is predicted for each position of a sample.
+typedef enum prediction {
+    PREDICT_LOGITS,  // of the classes or tokens; not under squared error
+    PREDICT_CLASSES, // the one with the largest logit, of equal ones the first; -1: all are NaN
+    PREDICT_VECTORS, // under squared error the predicted targets, else what the last layer reads
+    PREDICTIONS
+} prediction;
+
+typedef struct predict_options {
+    prediction what;
+    bool last; // of the last position of each sample alone
+} predict_options;
+
+// The outputs of a sample: [positions, cols] F32, or [positions] I32 for classes (cols 1).
+typedef struct predict_shape {
+    int64_t positions, cols;
+    dtype type;
+} predict_shape;
+
+// E_USAGE for logits and classes of a model that has none.
+status trainer_predict_shape(const trainer *t, const predict_options *o, predict_shape *out,
+                             err *e);
+// How many samples one pass over all ranks takes.
+int64_t trainer_predict_batch(const trainer *t);
+// Predictions for `samples` samples whose inputs lie one after the other, the same on every rank;
+// *out receives them in the same order (NULL where a rank does not want them). Changes nothing.
+// E_USAGE names a token that is not in the vocabulary. Collective over the comm.
+status trainer_predict(trainer *t, const predict_options *o, const void *inputs, int64_t samples,
+                       void *out, err *e);
 
 // Ranks that hold the same part of the weights hold the same values, and on the first step no two
 // read the same batch: E_NUMERIC / E_USAGE otherwise. Called by trainer_step as options say.
@@ -126,7 +159,7 @@ status trainer_ask_none(trainer *t, err *e);
 // ---- Checkpoints (save.c; the format is ckpt/'s)
 
 typedef struct trainer_save_options {
-    const char *out; // the run's folder
+    const char *out; // the run's folder, which exists
     int64_t keep;
     const char *config_json;      // of the model
     const char *tokenizer_folder; // NULL for none
@@ -135,8 +168,9 @@ typedef struct trainer_save_options {
 // Rank 0 writes; all return when it is durable. *folder (NULL allowed) is set on rank 0, owned by
 // the caller. Collective over the comm.
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e);
-// Goes on from a verified checkpoint: weights, optimizer state, step. E_USAGE when it is of another
-// model, optimizer, precision or seed. Collective over the comm.
+// Goes on from a verified checkpoint that this job may go on from (session_check_resume): weights,
+// optimizer state, step. E_USAGE when a tensor is missing or of another shape. Collective over the
+// comm.
 status trainer_resume(trainer *t, const char *folder, err *e);
 
 #endif

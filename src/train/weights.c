@@ -24,21 +24,16 @@ done:
 }
 
 // Elements of row r, drawn into place.
-static status draw_span(trainer *t, const holding *h, int p, span want, float *host, int64_t room,
-                        err *e)
+static status draw_span(trainer *t, const holding *h, int p, span want, err *e)
 {
     status result = OK;
-    const plan_row *r = &t->plan->row[p];
-    stream *on = t->stream[STREAM_COMPUTE];
     float *at;
     span s;
-    TRY(holding_find(t, h, r, true, &at, &s, e));
-    for (int64_t i = want.first; i < want.first + want.count; i += room) {
-        int64_t left = want.first + want.count - i, count = left < room ? left : room;
-        param_init_part(t->model, p, t->plan->at[AXIS_TP], t->o.seed, i, count, host);
-        trainer_ops(t)->copy(on, at + (i - s.first), host, (size_t)count * sizeof *host);
-        TRY(trainer_ops(t)->sync(on, e));
-    }
+    TRY(holding_find(t, h, &t->plan->row[p], true, &at, &s, e));
+    param_init_part(t->model, p, t->plan->at[AXIS_TP], t->o.seed, want.first, want.count,
+                    t->stream[STREAM_COMPUTE], at + (want.first - s.first));
+    // Where it is in a file, the next row may be of another bucket.
+    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
 done:
     return result;
 }
@@ -67,46 +62,35 @@ static span within(const trainer *t, const holding *h, const plan_row *r, int64_
 
 static status draw_weights(trainer *t, err *e)
 {
-    enum { CHUNK = 1 << 18 };
     status result = OK;
     const plan *p = t->plan;
     const holding h = holding_of(t, STATE_WEIGHT);
     int64_t from, to;
     const bool share = draws_share(t, &h, &from, &to);
-    float *host = malloc(CHUNK * sizeof *host), *all = (float *)(void *)h.at;
-    if (!host) FAIL(E_IO, "no memory to draw weights");
+    float *all = (float *)(void *)h.at;
     for (int i = 0; i < p->here; i++)
-        TRY(draw_span(t, &h, p->order[i], within(t, &h, &p->row[p->order[i]], from, to), host,
-                      CHUNK, e));
+        TRY(draw_span(t, &h, p->order[i], within(t, &h, &p->row[p->order[i]], from, to), e));
     if (share)
         TRY(comm_all_gather(t->data, all + from, all, (size_t)(to - from), F32,
                             t->stream[STREAM_COMPUTE], e));
 done:
-    free(host);
     return result;
 }
 
-static void zero(trainer *t, void *at, int64_t bytes)
+// Also between rows, which nobody reads but digests. Master weights and the optimizer's state start
+// as zeros.
+static void zero_weights(trainer *t)
 {
     kernel_call c = {.kind = K_FILL};
-    c.u.fill = (fill_args){at, bytes};
-    if (at) device_launch(t->stream[STREAM_COMPUTE], &c);
-}
-
-// Also between rows, which nobody reads but digests.
-static void zero_arrays(trainer *t)
-{
-    const plan *p = t->plan;
-    const int64_t states = p->elements[p->optimizer] * (int64_t)sizeof(float);
-    zero(t, t->weights, p->elements[p->weight] * (int64_t)trainer_weight_bytes(t));
-    zero(t, t->master, states);
-    for (int i = 0; i < 2; i++) zero(t, t->moment[i], states);
+    c.u.fill = (fill_args){t->weights,
+                           t->plan->elements[t->plan->weight] * (int64_t)trainer_weight_bytes(t)};
+    if (t->weights) device_launch(t->stream[STREAM_COMPUTE], &c);
 }
 
 status trainer_fill_weights(trainer *t, err *e)
 {
     status result = OK;
-    zero_arrays(t);
+    zero_weights(t);
     TRY((t->o.weights ? read_weights : draw_weights)(t, e));
     TRY(trainer_restore(t, 0, e));
 done:

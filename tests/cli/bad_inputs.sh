@@ -16,16 +16,16 @@ bad_key() { # EXPECTED-LINE ARGUMENTS...
 
 # ---- The command line
 refused 2 "no command 'trian', did you mean 'train'" "$trireme" trian job.yaml
-refused 2 'model: not given' "$trireme" train
+refused 2 'model: not given' "$trireme" train --train.steps 3
 bad_key '^trireme: --frobnicate: unknown' --frobnicate 3
 bad_key '^trireme: --train.step: unknown option; did you mean train.steps\?' --train.step 3
 bad_key 'argument extra' extra
 bad_key '^trireme: --train.steps: needs a value' --train.steps
-for command in eval generate checkpoint curve bench; do
-    refused 2 . "$trireme" "$command" --frobnicate
+for command in eval generate 'checkpoint show' curve bench 'bench tier'; do
+    refused 2 . "$trireme" $command --frobnicate
 done
 refused 2 'unknown flag, did you mean --pattern\?' "$trireme" data prepare --patern gpt2
-refused 2 "found 'inspekt'.*did you mean inspect" "$trireme" data inspekt toy
+refused 2 "no command 'data inspekt', did you mean 'inspect'" "$trireme" data inspekt toy
 
 # ---- Keys and their values
 bad_key '^trireme: --train.steps: found -3; valid' --train.steps -3
@@ -51,7 +51,7 @@ bad_key '^trireme: --parallel.split: found 2 layers in all; the model has 1$' --
 bad_key '^trireme: --parallel.reshard_after_forward: found maybe; valid: false, true, or a whole' --parallel.reshard_after_forward maybe
 bad_key '^trireme: parallel.reshard_after_forward: 4 neighbours do not divide 2 ranks on dp_shard' --parallel.reshard_after_forward 4 --parallel.dp zero3 --launch.ranks 2
 bad_key '^trireme: --parallel.offload.optimizer: found file; it needs parallel.offload.path' --parallel.offload.optimizer file
-bad_key '^trireme: --parallel.offload.path: found /nowhere, which is not a folder' --parallel.offload '{optimizer: file, path: /nowhere}'
+bad_key '^trireme: --parallel.offload.path: found /dev/null/tier, which is not a folder and cannot be made one' --parallel.offload '{optimizer: file, path: /dev/null/tier}'
 bad_key '^trireme: --parallel.offload.block_bytes: found 5000; valid: a multiple of 4Ki' --parallel.offload.block_bytes 5000
 bad_key '^trireme: --parallel.hook.name: found powersdg; valid: .*did you mean powersgd' --parallel.hook powersdg
 bad_key '^trireme: --parallel.hook.rank: not a parameter of the hook none' --parallel.hook.rank 2

@@ -20,8 +20,9 @@ expect_no_line '"pipeline":' stdout
 refused 2 '^trireme: --svg: there is no pipeline to draw; valid: with parallel.pp 2 or more$' \
     "$trireme" explain job.yaml --svg out.svg
 expect_no_file out.svg
-refused 2 '^trireme: --svg: needs the name of a file$' "$trireme" explain job.yaml --parallel.pp 2 --svg
-refused 2 "^trireme: --rank: found ''; valid: 0 to 1\$" "$trireme" explain job.yaml --rank
+refused 2 '^trireme: --svg: needs a value \(FILE\)$' "$trireme" explain job.yaml --parallel.pp 2 --svg
+refused 2 '^trireme: --rank: needs a value \(R\)$' "$trireme" explain job.yaml --rank
+refused 2 "^trireme: --rank: found ''; valid: 0 to 1\$" "$trireme" explain job.yaml --rank=
 
 # ---- Ranks: each has its own list
 explain --parallel.pp 2 --parallel.split '[2, 2]' --rank 0
@@ -100,7 +101,7 @@ expect_exit 0
 for bad in 0 4,x 1,2,3,4,5,6,7,8,9; do
     refused 2 "^trireme: --micros: found '$bad'; valid: up to 8 numbers as 4,8,16\$" "$trireme" bench pipeline --micros "$bad"
 done
-refused 2 '^trireme: --rounds: found .0.; valid: 1 to 1000$' "$trireme" bench pipeline --rounds 0
+refused 2 '^trireme: --rounds: found 0; valid: 1 to 1000$' "$trireme" bench pipeline --rounds 0
 refused 2 '^trireme: bench pipeline: found parallel.pp 1; valid: 2 or more$' "$trireme" bench pipeline --parallel.pp 1
 refused 2 'interleaved.* 3 micro-batches' "$trireme" bench pipeline --micros 3
 expect_no_file out

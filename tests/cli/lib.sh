@@ -23,7 +23,7 @@ finish() {
 
 # Runs a command; afterwards its exit code is $code, its output lies in `stdout` and `stderr`.
 run() {
-    timeout 60 "$@" >stdout 2>stderr </dev/null
+    timeout 240 "$@" >stdout 2>stderr </dev/null
     code=$?
 }
 
@@ -175,6 +175,11 @@ expect_same_checkpoint() {
     done
 }
 
+# The step of a run's newest checkpoint. The link `latest` may be older: a kill comes before it is set, too.
+newest_step() { # RUN
+    ls "$1/checkpoints" | sed -n 's/^step-0*\([0-9]\)/\1/p' | sed 's/\.replaced$//' | sort -n | tail -n 1
+}
+
 # ---- Bytes
 
 le64() { # NUMBER as 8 bytes
@@ -219,12 +224,12 @@ children_of() {
     done
 }
 
-# Waits until a file has a line that matches.
+# Waits until a file has a line that matches. No test is about how long: the machine may be busy.
 wait_for_line() { # REGEX FILE
-    local deadline=$(($(now_ms) + 20000))
+    local deadline=$(($(now_ms) + 200000))
     until grep -Eq -- "$1" "$2" 2>/dev/null; do
         [ "$(now_ms)" -lt "$deadline" ] || {
-            fail "$2 has no line '$1' after 20 s"
+            fail "$2 has no line '$1' after 200 s"
             return
         }
         sleep 0.02

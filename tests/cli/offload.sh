@@ -1,10 +1,9 @@
 # offload.sh -- a model whose state is larger than memory.budget: refused as it stands, with exit code 3 and
 # nothing left behind; with weights, gradients and optimizer state in files it trains, computes the same
-# bits, stays below the budget in memory, and leaves no file.
+# bits, stays below the budget in memory, and leaves no file in the folder that it creates.
 . "${0%/*}/lib.sh" "$1"
 budget=120000000 # the state: 16 bytes for each of 12.7 million parameters, 203 MB
 files="--parallel.offload.weights file --parallel.offload.gradients file --parallel.offload.optimizer file --parallel.offload.path tier"
-mkdir tier
 cat >job.yaml <<END
 model: {family: gpt2, layers: 16, hidden: 256, heads: 4, vocab: 64, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0}
 data: {train: mock, seq_len: 16}
@@ -17,6 +16,7 @@ END
 refused 3 'memory.budget' "$trireme" train job.yaml --quiet --memory.budget $budget
 train --train.out plain
 train --train.out filed --memory.budget $budget $files
+expect_line '^trireme: parallel.offload.path: created the folder .*/tier(;|$)'
 expect_steps filed 3
 expect_same_losses plain filed
 expect_none "files left in the tier's folder" "$(ls -A tier)"

@@ -74,7 +74,7 @@ expect_same_losses out quiet
 # ---- job.yaml repeats the run
 mkdir elsewhere
 cp out/job.yaml elsewhere/
-(cd elsewhere && timeout 60 "$trireme" train job.yaml --quiet --train.out "$scratch/repeated") || fail 'job.yaml does not run'
+(cd elsewhere && timeout 240 "$trireme" train job.yaml --quiet --train.out "$scratch/repeated") || fail 'job.yaml does not run'
 expect_same_losses out repeated
 expect_same_checkpoint out repeated
 diff <(grep -v '^ *out:' out/job.yaml) <(grep -v '^ *out:' repeated/job.yaml) >difference || fail "job.yaml changes: $(cat difference)"

@@ -91,6 +91,42 @@ def added(vocab, *tokens):
     return out
 
 
+def template(*pieces):
+    """TemplateProcessing whose single form has these pieces; "$A" is the text."""
+    single = [{"Sequence": {"id": "A", "type_id": 0}} if p == "$A" else {"SpecialToken": {"id": p, "type_id": 0}}
+              for p in pieces]
+    known = {"<|endoftext|>": [0], "<|pad|>": [1], "<both>": [1, 0, 2]}
+    tokens = {p: {"id": p, "ids": known[p], "tokens": [p] * len(known[p])} for p in pieces if p != "$A"}
+    return {"type": "TemplateProcessing", "single": single, "pair": single + [
+        {"Sequence": {"id": "B", "type_id": 1}}], "special_tokens": tokens}
+
+
+def post_processors():
+    """name, the field post_processor."""
+    offsets = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}
+    both = lambda kind: {"type": kind, "sep": ["<|pad|>", 1], "cls": ["<|endoftext|>", 0]}
+    yield "none", None
+    yield "ByteLevel", offsets
+    yield "begin", template("<|endoftext|>", "$A")
+    yield "begin and end", template("<|endoftext|>", "$A", "<|pad|>", "<|pad|>")
+    yield "end of several ids", template("$A", "<both>")
+    yield "as Llama 3", {"type": "Sequence", "processors": [offsets, template("<|endoftext|>", "$A")]}
+    yield "offsets last, nested", {"type": "Sequence", "processors": [
+        {"type": "Sequence", "processors": [template("<both>", "$A", "<|pad|>")]}, offsets]}
+    yield "BertProcessing", both("BertProcessing")
+    yield "RobertaProcessing", {**both("RobertaProcessing"), "trim_offsets": True, "add_prefix_space": False}
+
+
+def post_processor_cases(base):
+    texts = ["", "a", "The sea, don't", "<|endoftext|>x", "  \n"]
+    out = []
+    for name, post in post_processors():
+        tokenizer = Tokenizer.from_str(json.dumps({**base, "post_processor": post}))
+        pairs = [[t, tokenizer.encode(t).ids, tokenizer.encode(t, add_special_tokens=False).ids] for t in texts]
+        out.append({"name": name, "post_processor": post, "cases": pairs})
+    return out
+
+
 def variants(vocab):
     """name, base, top-level fields to set, fields of the model to set, tokens to drop, merges kept."""
     specials = [(s, "s") for s in SPECIAL]
@@ -167,6 +203,7 @@ def main():
     write("gpt2.json", gpt2)
     write("llama3.json", llama3)
     write("cases.json", cases)
+    write("post_processors.json", post_processor_cases(llama3))
 
 
 def check(folder):

@@ -328,13 +328,13 @@ static void late_event_close(event *v)
 // The size goes in front of the block, so that it can be poisoned when it is given back.
 static status late_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e)
 {
-    (void)d, (void)kind;
+    (void)d;
     status result = OK;
     unsigned char *at =
         bytes < SIZE_MAX / 2 ? aligned_alloc(64, 64 + (bytes + 63) / 64 * 64) : NULL;
     if (!at) FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
     memcpy(at, &bytes, sizeof bytes);
-    memset(at + 64, POISON, bytes);
+    memset(at + 64, kind == MEMORY_ZEROED ? 0 : POISON, bytes);
     *out = at + 64;
 done:
     return result;

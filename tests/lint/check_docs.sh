@@ -26,7 +26,7 @@ run_document() {
     ln -s "$build/trireme" "$build"/libtrireme.* "$folder/build/"
     commands "$1/$2" >"$folder/commands.sh"
     [ -s "$folder/commands.sh" ] || return 0
-    if ! (cd "$folder" && PATH="$folder/build:$PATH" timeout 100 sh -eux commands.sh) \
+    if ! (cd "$folder" && PATH="$folder/build:$PATH" timeout 400 sh -eux commands.sh) \
         >"$folder.log" 2>&1 </dev/null; then
         tail -n 15 "$folder.log"
         echo "$2: a command in it failed"

@@ -27,15 +27,30 @@ static void cpu_close(device *d)
     free(d);
 }
 
+// An aligned address within a block of calloc's, which for a large block are pages that the kernel
+// has not filled yet. The block's own address is right in front.
+static void *alloc_zeroed(size_t alignment, size_t bytes)
+{
+    char *block = calloc(1, bytes + alignment + sizeof block);
+    if (!block) return NULL;
+    char *at = block + sizeof block;
+    at += -(uintptr_t)at & (alignment - 1);
+    memcpy(at - sizeof block, &block, sizeof block);
+    return at;
+}
+
 static status cpu_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e)
 {
-    (void)d, (void)kind;
+    (void)d;
     status result = OK;
-    bool huge = bytes >= HUGE_PAGE;
+    const bool huge = bytes >= HUGE_PAGE, possible = bytes <= SIZE_MAX / 2;
+    const size_t alignment = huge ? HUGE_PAGE : ALIGNMENT;
     *out = NULL;
-    if (bytes > SIZE_MAX / 2 ||
-        posix_memalign(out, huge ? HUGE_PAGE : ALIGNMENT, bytes ? bytes : ALIGNMENT) != 0)
-        FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
+    if (possible && kind == MEMORY_ZEROED) *out = alloc_zeroed(alignment, bytes);
+    if (possible && kind != MEMORY_ZEROED &&
+        posix_memalign(out, alignment, bytes ? bytes : ALIGNMENT) != 0)
+        *out = NULL;
+    if (!*out) FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
     // Whole huge pages only, so that the last one does not cost more than was asked for. It is
     // advice: a refusal costs only speed.
     if (huge) madvise(*out, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
@@ -45,7 +60,8 @@ done:
 
 static void cpu_release(device *d, memory_kind kind, void *p)
 {
-    (void)d, (void)kind;
+    (void)d;
+    if (p && kind == MEMORY_ZEROED) memcpy(&p, (char *)p - sizeof p, sizeof p);
     free(p);
 }
 

@@ -54,6 +54,7 @@ void ref_glu(const cpu_context *x, const void *args);
 void ref_glu_grad(const cpu_context *x, const void *args);
 void ref_add(const cpu_context *x, const void *args);
 void ref_dropout(const cpu_context *x, const void *args);
+void ref_init(const cpu_context *x, const void *args);
 void ref_cross_entropy(const cpu_context *x, const void *args);
 void ref_cross_entropy_stats(const cpu_context *x, const void *args);
 void ref_square_error(const cpu_context *x, const void *args);

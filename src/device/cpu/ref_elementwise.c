@@ -1,4 +1,5 @@
-// ref_elementwise.c -- sums of two tensors, dropout, conversion and zeroing, in plain C.
+// ref_elementwise.c -- sums of two tensors, dropout, initial values, conversion and zeroing, in
+// plain C.
 #include "device/cpu/ref.h"
 
 #include <string.h>
@@ -24,6 +25,14 @@ void ref_dropout(const cpu_context *x, const void *args)
         bool keep = rng_uniform(rng_word(p->key, p->index0 + (uint64_t)i)) >= p->p;
         ref_store(p->y, i, p->type, keep ? ref_load(p->x, i, p->type) * scale : 0);
     }
+}
+
+void ref_init(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const init_args *p = args;
+    if (p->normal) rng_normals(p->key, p->index0, (size_t)p->count, p->y);
+    for (int64_t i = 0; i < p->count; i++) p->y[i] = p->normal ? p->std * p->y[i] : p->constant;
 }
 
 void ref_convert(const cpu_context *x, const void *args)

@@ -21,6 +21,7 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_GLU_GRAD] = ref_glu_grad,
                            [K_ADD] = ref_add,
                            [K_DROPOUT] = ref_dropout,
+                           [K_INIT] = ref_init,
                            [K_CROSS_ENTROPY] = ref_cross_entropy,
                            [K_CROSS_ENTROPY_STATS] = ref_cross_entropy_stats,
                            [K_SQUARE_ERROR] = ref_square_error,

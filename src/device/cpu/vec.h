@@ -316,7 +316,7 @@ static inline void *vec_at(const void *p, int64_t i, dtype type)
 
 // ---- the team
 
-// Items [first, last) of a kernel's work, on one thread of the team.
+// Items [first, last) of a kernel's work, on one thread of the team, which may be given several.
 typedef void (*vec_part)(const cpu_context *x, const void *args, int64_t first, int64_t last,
                          int thread);
 
@@ -354,6 +354,7 @@ void VEC(glu)(const cpu_context *x, const void *args);
 void VEC(glu_grad)(const cpu_context *x, const void *args);
 void VEC(add)(const cpu_context *x, const void *args);
 void VEC(dropout)(const cpu_context *x, const void *args);
+void VEC(init)(const cpu_context *x, const void *args);
 void VEC(cross_entropy)(const cpu_context *x, const void *args);
 void VEC(cross_entropy_stats)(const cpu_context *x, const void *args);
 void VEC(square_error)(const cpu_context *x, const void *args);

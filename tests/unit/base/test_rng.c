@@ -64,6 +64,35 @@ static void normal_numbers_have_mean_0_variance_1_and_finite_tails(void **state)
     assert_true(fabs((double)beyond / N - 0.05) < 0.003);
 }
 
+// Runs are repeated by their seed: these numbers never change. The last bits are the C library's.
+static void normal_numbers_are_those_of_every_version(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t index;
+        float value;
+    } known[] = {{0, -0x1.320542p+0f},         {1, 0x1.8c94c2p-1f},  {2, -0x1.21f328p+0f},
+                 {3, -0x1.d8a1c2p-3f},         {4, -0x1.c17f4ep-1f}, {1000003, 0x1.16ecap-1f},
+                 {17179869189, 0x1.fe90dap+0f}};
+    const rng_key key = rng_key_make(1234, RNG_INIT, 7, 0);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_true(fabsf(rng_normal(key, known[i].index) - known[i].value) <= 4e-7f);
+}
+
+static void a_range_of_normal_numbers_may_begin_and_end_anywhere(void **state)
+{
+    (void)state;
+    const rng_key key = rng_key_make(3, RNG_INIT, 0, 0);
+    for (uint64_t first = 0; first < 9; first++)
+        for (size_t count = 0; count < 12; count++) {
+            float out[13];
+            out[count] = 99;
+            rng_normals(key, first, count, out);
+            for (size_t i = 0; i < count; i++) assert_true(out[i] == rng_normal(key, first + i));
+            assert_true(out[count] == 99);
+        }
+}
+
 static void uniform_numbers_stay_below_1(void **state)
 {
     (void)state;
@@ -78,6 +107,8 @@ int main(void)
         cmocka_unit_test(an_element_has_its_word_in_any_order),
         cmocka_unit_test(keys_differ_in_every_argument),
         cmocka_unit_test(normal_numbers_have_mean_0_variance_1_and_finite_tails),
+        cmocka_unit_test(normal_numbers_are_those_of_every_version),
+        cmocka_unit_test(a_range_of_normal_numbers_may_begin_and_end_anywhere),
         cmocka_unit_test(uniform_numbers_stay_below_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ static int crew_run(crew *k)
         if (k->as_threads) {
             pthread_create(&threads[r], NULL, crew_rank_main, &ranks[r]);
         } else if ((pids[r] = fork()) == 0) {
-            alarm(50);
+            alarm(200);
             crew_rank_main(&ranks[r]);
             if (k->results[r] == E_INTERNAL) fprintf(stderr, "rank %d: %s\n", r, k->errors[r].text);
             fflush(NULL);
@@ -86,7 +86,7 @@ static int crew_run(crew *k)
             for (r = 0; pids[r] != pid;) r++;
             k->results[r] =
                 WIFEXITED(how) ? (status)WEXITSTATUS(how) : (status)(128 + WTERMSIG(how));
-            if (WIFSIGNALED(how)) world_lost(k->world, r, pid, how);
+            if (WIFSIGNALED(how)) world_lost(k->world, r, pid, how, NULL);
         }
         bad += k->results[r] != OK;
         if (k->as_threads && k->results[r] == E_INTERNAL)

@@ -237,7 +237,7 @@ done:
 
 static void run(int ranks, bool as_threads, bool late)
 {
-    alarm(50);
+    alarm(200);
     crew k = {.ranks = ranks, .as_threads = as_threads, .late = late, .fn = everything};
     assert_int_equal(crew_run(&k), 0);
 }
@@ -290,7 +290,7 @@ done:
 static void test_larger_than_staging(void **state)
 {
     (void)state;
-    alarm(50);
+    alarm(200);
     crew k = {.ranks = 3, .fn = large};
     assert_int_equal(crew_run(&k), 0);
     k.as_threads = true;

@@ -110,7 +110,7 @@ done:
 
 static void run(int ranks, rank_fn fn, bool late)
 {
-    alarm(50);
+    alarm(200);
     crew k = {.ranks = ranks, .late = late, .fn = fn};
     assert_int_equal(crew_run(&k), 0);
     k.as_threads = true;
@@ -278,7 +278,7 @@ static void test_a_message_from_a_rank_that_left_is_an_error(void **state)
                                  "rank 0 left the group while rank 1 waits for it to receive"};
     for (int way = 0; way < 2; way++) {
         crew k = {.ranks = 2, .as_threads = true, .fn = waits_for_who_left, .arg = &way};
-        alarm(50);
+        alarm(200);
         assert_int_equal(crew_run(&k), 1);
         assert_int_equal(k.results[1], E_INTERNAL);
         assert_string_equal(k.errors[1].text, lines[way]);

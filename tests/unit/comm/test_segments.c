@@ -158,7 +158,7 @@ done:
 
 static void run(int ranks, bool late)
 {
-    alarm(50);
+    alarm(200);
     crew k = {.ranks = ranks, .late = late, .fn = everything};
     assert_int_equal(crew_run(&k), 0);
     k.as_threads = true;

@@ -116,7 +116,7 @@ static void test_calls_and_bytes_are_counted(void **state)
     (void)state;
     const int sizes[] = {1, 2, 4};
     for (int i = 0; i < 3; i++) {
-        alarm(50);
+        alarm(200);
         crew k = {.ranks = sizes[i], .fn = counted};
         assert_int_equal(crew_run(&k), 0);
         k.as_threads = true;

@@ -100,7 +100,7 @@ static void test_a_nested_sum_has_the_bits_of_a_flat_one(void **state)
     const shape shapes[] = {{2, 2}, {4, 2}, {2, 4}, {3, 2}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         shape m = shapes[i];
-        alarm(50);
+        alarm(200);
         crew k = {.ranks = m.outer * m.inner, .fn = nested_equals_flat, .arg = &m};
         assert_int_equal(crew_run(&k), 0);
     }
@@ -128,7 +128,7 @@ static status three_inside(const seat *s, err *e)
 static void test_groups_of_three_have_other_bits(void **state)
 {
     (void)state;
-    alarm(50);
+    alarm(200);
     crew k = {.ranks = 6, .fn = three_inside};
     assert_int_equal(crew_run(&k), 0);
 }

@@ -34,6 +34,18 @@ static void everything_but_model_and_data_has_a_default(void **state)
     job_close(j);
 }
 
+static void quotes_do_not_turn_mock_into_a_path(void **state)
+{
+    (void)state;
+    job *j = good_job("model: {family: gpt2}\ndata: {train: \"mock\", valid: 'mock'}\n", "");
+    assert_string_equal(j->data.train[0].path, "mock");
+    assert_string_equal(j->data.valid[0].path, "mock");
+    job_close(j);
+    j = good_job("model: {family: gpt2}\ndata: {train: ./mock}\n", "");
+    assert_string_not_equal(j->data.train[0].path, "mock");
+    job_close(j);
+}
+
 static void the_documents_own_example_is_understood(void **state)
 {
     (void)state;
@@ -87,12 +99,13 @@ static void the_documents_own_example_is_understood(void **state)
 static void the_command_line_wins(void **state)
 {
     (void)state;
-    job *j = good_job(SMALL "train: {steps: 5, seed: 1}\n",
-                      "--train.steps=7|--train.seed|2|--train.seed|3|--launch.as=threads|"
-                      "--optimizer|{name: sgd, lr: 1e-2, momentum: 0.8}|--quiet|--resume|never");
+    job *j = good_job(
+        SMALL "train: {steps: 5, seed: 1}\n",
+        "--train.steps=7|--train.seed|2|--train.seed|3|--launch.as=threads|"
+        "--optimizer|{name: sgd, lr: 1e-2, momentum: 0.8}|--quiet|--overwrite|--resume|never");
     assert_int_equal(j->train.steps, 7);
     assert_int_equal(j->train.seed, 3);
-    assert_true(j->launch.as_threads && j->quiet);
+    assert_true(j->launch.as_threads && j->quiet && j->overwrite);
     assert_int_equal(j->optimizer.rule, UPDATE_SGD);
     assert_true(j->optimizer.beta1 == 0.8 && j->optimizer.lr == 1e-2);
     assert_true(j->optimizer.weight_decay == 0);
@@ -101,6 +114,7 @@ static void the_command_line_wins(void **state)
     j = good_job(SMALL "train: {steps: 5}\n",
                  "--train.epochs|2|--resume=/some/where|--memory.fit=off");
     assert_true(j->train.epochs == 2 && j->train.steps == 0);
+    assert_false(j->quiet || j->overwrite);
     assert_int_equal(j->resume, RESUME_FROM);
     assert_string_equal(j->resume_from, "/some/where");
     job_close(j);
@@ -113,9 +127,8 @@ static void the_command_line_wins(void **state)
 static void words_of_other_systems_are_understood(void **state)
 {
     (void)state;
-    static const char *const words[] = {"DDP",   "NO_SHARD",         "no-shard",
-                                        "dp",    "MirroredStrategy", "MultiWorkerMirroredStrategy",
-                                        "stage0"};
+    static const char *const words[] = {"DDP", "NO_SHARD",         "no-shard",
+                                        "dp",  "MirroredStrategy", "stage0"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         text args = {0};
         text_addf(&args, "--parallel.dp|%s", words[i]);
@@ -160,10 +173,16 @@ static void a_model_folder_is_read(void **state)
     j = good_job("model: {path: ./m}\ndata: {train: mock}\n", "--model.init|random");
     assert_false(j->model.has_weights);
     job_close(j);
-    // A folder on the command line replaces the file's family, and the reverse.
-    j = good_job(SMALL, "--model.path|m");
+    // A folder on the command line replaces the file's family, whose sizes must be the folder's,
+    // and the reverse.
+    j = good_job("model: {family: gpt2, hidden_size: 32, vocab: 50}\ndata: {train: mock}\n",
+                 "--model.path|m");
     assert_int_equal(j->model.config.vocab, 50);
+    assert_int_equal(j->model.config.layers, 1);
     job_close(j);
+    assert_refused("model: {family: gpt2, vocab: 51}\ndata: {train: mock}\n", "--model.path|m",
+                   "job.yaml:1: model.vocab: found 51, but config.json of --model.path says 50; "
+                   "valid: the same, or a job file without it");
     j = good_job("model: {path: m}\ndata: {train: mock}\n", "--model.family|llama");
     assert_null(j->model.path);
     assert_int_equal(j->model.config.layers, 32);
@@ -218,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_but_model_and_data_has_a_default),
+        cmocka_unit_test(quotes_do_not_turn_mock_into_a_path),
         cmocka_unit_test(the_documents_own_example_is_understood),
         cmocka_unit_test(the_command_line_wins),
         cmocka_unit_test(words_of_other_systems_are_understood),

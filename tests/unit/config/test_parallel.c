@@ -313,11 +313,11 @@ static void keys_that_exclude_each_other_are_refused(void **state)
         {SMALL "parallel: {pp: 2, split: [2, 1]}", "",
          "job.yaml:3: parallel.split: found 3 layers in all; the model has 2"},
         {SMALL "parallel: {split: [0, 2]}", "",
-         "job.yaml:3: parallel.split: found [0, 2]; valid: auto, or a list of whole numbers, as "
-         "[6, 6]"},
+         "job.yaml:3: parallel.split: found [0, 2]; valid: auto, or a list of whole numbers from 1 "
+         "to 1048576, as [6, 6]"},
         {SMALL "parallel: {split: []}", "",
-         "job.yaml:3: parallel.split: found []; valid: auto, or a list of whole numbers, as [6, "
-         "6]"},
+         "job.yaml:3: parallel.split: found []; valid: auto, or a list of whole numbers from 1 to "
+         "1048576, as [6, 6]"},
         {SMALL "parallel: {reshard_after_forward: -4}", "",
          "job.yaml:3: parallel.reshard_after_forward: found -4; valid: false, true, or a whole "
          "number "
@@ -346,9 +346,12 @@ static void offload_and_fp16_are_checked(void **state)
         {SMALL "parallel:\n  offload: {weights: file}", "",
          "job.yaml:4: parallel.offload.weights: found file; it needs parallel.offload.path, a "
          "folder"},
-        {SMALL "parallel: {offload: {optimizer: file, path: /nowhere}}", "",
-         "job.yaml:3: parallel.offload.path: found /nowhere, which is not a folder; valid: an "
-         "existing folder of this machine"},
+        {SMALL "parallel: {offload: {optimizer: file, path: /dev/null}}", "",
+         "job.yaml:3: parallel.offload.path: found /dev/null, which is not a folder and cannot be "
+         "made one; valid: a folder of this machine, which is created where it does not exist"},
+        {SMALL "parallel: {offload: {optimizer: file, path: /dev/null/a/b}}", "",
+         "job.yaml:3: parallel.offload.path: found /dev/null/a/b, which is not a folder and cannot "
+         "be made one; valid: a folder of this machine, which is created where it does not exist"},
         {SMALL, "--parallel.offload.weights|disk",
          "--parallel.offload.weights: found disk; valid: device, host, file"},
         {SMALL, "--parallel.offload.block_bytes|5000",
@@ -360,7 +363,7 @@ static void offload_and_fp16_are_checked(void **state)
          "job.yaml:3: train.fp16.min_loss_scale: found 8; valid: at most 2^2 "
          "(train.fp16.initial_scale_power)"},
         {SMALL "train: {precision: fp16, fp16: {min_loss_scale: 0}}", "",
-         "job.yaml:3: train.fp16.min_loss_scale: found 0; valid: a number > 0"},
+         "job.yaml:3: train.fp16.min_loss_scale: found 0; valid: a number > 0, at most 1.0e+38"},
     };
     CHECK(all);
 }
@@ -381,10 +384,11 @@ static void sizes_may_end_in_b(void **state)
         assert_int_equal(j->parallel.bucket_bytes, all[i].bytes);
         job_close(j);
     }
-    assert_refused(SMALL, "--parallel.bucket_bytes|25B",
-                   "--parallel.bucket_bytes: found 25B; valid: a whole number >= 1");
+    assert_refused(
+        SMALL, "--parallel.bucket_bytes|25B",
+        "--parallel.bucket_bytes: found 25B; valid: a whole number from 1 to 9223372036854775807");
     assert_refused(SMALL, "--train.steps|1kB",
-                   "--train.steps: found 1kB; valid: a whole number >= 1");
+                   "--train.steps: found 1kB; valid: a whole number from 1 to 1000000000000000");
 }
 
 static void what_has_no_effect_is_no_error(void **state)

@@ -252,6 +252,30 @@ static void float_targets_are_for_regression(void **state)
     dataset_close(d);
 }
 
+static void a_sample_may_have_several_targets(void **state)
+{
+    const float xs[2] = {1, 2}, ys[6] = {0.25f, -7, 3, 4, 5, 6};
+    const dtype types[] = {F32, BF16, F64};
+    for (int i = 0; i < 3; i++) {
+        err e = {0};
+        dataset *d = NULL;
+        uint8_t stored[48];
+        float in, targets[3];
+        dtype_convert(stored, types[i], ys, F32, 6);
+        data_part part = {.path = vectors_make(state, tensor("x", F32, 2, 1), xs,
+                                               tensor("y", types[i], 2, 3), stored)};
+        assert_int_equal(dataset_open(&part, 1, 0, 3, 0, 0, &d, &e), OK);
+        assert_int_equal(d->shape.labels, 3);
+        assert_int_equal(d->shape.label_type, F32);
+        assert_int_equal(d->samples, 2);
+        for (uint64_t k = 0; k < 2; k++) {
+            assert_int_equal(d->read(d, k, &in, targets, &e), OK);
+            assert_memory_equal(targets, ys + 3 * k, sizeof targets);
+        }
+        dataset_close(d);
+    }
+}
+
 static void refuse_vectors(void **state, tensor_info x, const void *xs, tensor_info y,
                            const void *ys, const char *says)
 {
@@ -277,6 +301,9 @@ static void wrong_vectors_are_refused_one_by_one(void **state)
     refuse_vectors(state, x, xs, tensor("labels", I64, 2, 0), ys, "no tensor y");
     refuse_vectors(state, tensor("x", F32, 4, 0), xs, y, ys, "x: found 1 dimensions, valid is 2");
     refuse_vectors(state, x, xs, tensor("y", I64, 2, 1), ys, "y: found 2 dimensions, valid is 1");
+    tensor_info empty = tensor("y", F32, 2, 0);
+    empty.dims = 2, empty.bytes = 0;
+    refuse_vectors(state, x, xs, empty, xs, "y: found no target");
     refuse_vectors(state, tensor("x", I32, 2, 2), xs, y, ys, "x: found dtype int32, valid are F32");
     refuse_vectors(state, x, xs, tensor("y", U16, 2, 0), ys, "y: found dtype uint16");
     refuse_vectors(state, tensor("x", F32, 1, 4), xs, y, ys, "x has 1 samples and y 2");
@@ -305,6 +332,7 @@ int main(void)
         cmocka_unit_test(mock_depends_on_seed_and_sample_only),
         SCRATCH_TEST(vectors_of_every_type_are_read),
         SCRATCH_TEST(float_targets_are_for_regression),
+        SCRATCH_TEST(a_sample_may_have_several_targets),
         SCRATCH_TEST(wrong_vectors_are_refused_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

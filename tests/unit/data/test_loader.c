@@ -155,7 +155,7 @@ static void reading_ahead_stops_at_the_depth(void **state)
     loader *l = NULL;
     loader_options o = options(&p, s, 3);
     assert_int_equal(loader_open(&o, &l, &e), OK);
-    for (int i = 0; i < 1000 && atomic_load(&p.reads) < 3 * MICRO; i++)
+    for (int i = 0; i < 100000 && atomic_load(&p.reads) < 3 * MICRO; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     assert_int_equal(atomic_load(&p.reads), 3 * MICRO);

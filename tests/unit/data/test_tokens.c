@@ -294,22 +294,40 @@ static void text_bytes_come_from_the_sidecar(void **state)
     assert_int_equal(tokens_text_bytes(t, &bytes, &e), OK);
     assert_int_equal(bytes, 0);
 
-    sidecar s = {.tokens = 6, .documents = 2, .text_bytes = 31, .vocab = 10, .append_eod = true};
+    sidecar s = {.tokens = 6,
+                 .documents = 2,
+                 .text_bytes = 31,
+                 .vocab = 10,
+                 .append_eod = true,
+                 .eod = 3,
+                 .add_special_tokens = true,
+                 .tokenizer_hash = 0xFEDCBA9876543210};
     char *tokenizer = text_copy(in_folder(state, "t.json"));
     s.tokenizer = tokenizer;
-    assert_int_equal(sidecar_write(json, prefix, &s, &e), OK);
+    assert_int_equal(sidecar_write(json, &s, &e), OK);
     assert_int_equal(tokens_text_bytes(t, &bytes, &e), OK);
     assert_int_equal(bytes, 31);
     sidecar back = {0};
     bool found = false;
     assert_int_equal(sidecar_read(prefix, &back, &found, &e), OK);
     assert_true(found && back.append_eod && back.vocab == 10);
+    assert_true(back.eod == 3 && back.add_special_tokens);
+    assert_true(back.tokenizer_hash == 0xFEDCBA9876543210);
     assert_string_equal(back.tokenizer, tokenizer);
+    sidecar_clear(&back);
+    assert_int_equal(sidecar_read(in_folder(state, "p.bin"), &back, &found, &e), OK);
+    assert_true(found);
+    sidecar_clear(&back);
+    put_text(json, "{\"tokens\": 6, \"documents\": 2, \"text_bytes\": 31, \"vocab\": 10, "
+                   "\"append_eod\": true, \"tokenizer\": \"/elsewhere/t.json\"}");
+    assert_int_equal(sidecar_read(prefix, &back, &found, &e), OK); // of an earlier version
+    assert_true(back.append_eod && back.eod == -1 && back.tokenizer_hash == 0);
+    assert_string_equal(back.tokenizer, "/elsewhere/t.json");
     sidecar_clear(&back);
     free(tokenizer);
 
     s = (sidecar){.tokens = 7, .documents = 2, .vocab = 10};
-    assert_int_equal(sidecar_write(json, prefix, &s, &e), OK);
+    assert_int_equal(sidecar_write(json, &s, &e), OK);
     assert_int_equal(tokens_text_bytes(t, &bytes, &e), E_USAGE);
     assert_says(&e, "p.json: tokens and documents: found 7 and 2, but the shard beside it has 6");
     put_text(json, "{\"tokens\": -1}");

@@ -74,6 +74,31 @@ static void memory_is_aligned_and_counted(void **state)
     device_close(NULL);
 }
 
+// Also where such a block was used and given back before.
+static void zeroed_memory_is_zero_aligned_and_counted(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 100, 4096, 3 << 20};
+    device *d = open_cpu();
+    const size_t own = d->bytes_now;
+    for (int i = 0; i < 8; i++) {
+        const size_t bytes = sizes[i % 4];
+        void *p = NULL;
+        assert_int_equal(device_alloc(d, MEMORY_ZEROED, bytes, &p, NULL), OK);
+        assert_int_equal((uintptr_t)p % 64, 0);
+        assert_int_equal(d->bytes_now, own + bytes);
+        const unsigned char *at = p;
+        for (size_t b = 0; b < bytes; b++) assert_int_equal(at[b], 0);
+        memset(p, 7, bytes);
+        device_release(d, MEMORY_ZEROED, p, bytes);
+        assert_int_equal(d->bytes_now, own);
+    }
+    void *never = NULL;
+    assert_int_equal(device_alloc(d, MEMORY_ZEROED, SIZE_MAX - 64, &never, NULL), E_FIT);
+    device_release(d, MEMORY_ZEROED, NULL, 0);
+    device_close(d);
+}
+
 static status add_one(void *arg, err *e)
 {
     (void)e;
@@ -142,6 +167,7 @@ int main(void)
         cmocka_unit_test(unknown_names_are_refused),
         cmocka_unit_test(the_environment_forces_a_level),
         cmocka_unit_test(memory_is_aligned_and_counted),
+        cmocka_unit_test(zeroed_memory_is_zero_aligned_and_counted),
         cmocka_unit_test(a_failure_is_kept_for_the_next_sync),
         cmocka_unit_test(the_rate_of_products_is_measured_and_leaves_no_memory),
         cmocka_unit_test(every_kernel_has_a_name_and_a_form),

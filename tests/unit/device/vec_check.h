@@ -25,6 +25,7 @@ static const double vec_tolerance_f32[KERNELS] = {
     [K_GLU_GRAD] = 1e-6,
     [K_ADD] = 2e-7,
     [K_DROPOUT] = 1e-7,
+    [K_INIT] = 0,
     [K_CROSS_ENTROPY] = 2e-6,
     [K_CROSS_ENTROPY_STATS] = 2e-6,
     [K_SQUARE_ERROR] = 2e-7,

@@ -56,7 +56,9 @@ static void an_almost_empty_file_means_the_defaults_of_huggingface(void **state)
 {
     (void)state;
     model_config c;
-    read_good("{\"model_type\": \"gpt2\"}", &c);
+    read_good("{\"model_type\": \"gpt2\", \"model_max_length\": 1000000000000000019884624838656, "
+              "\"scale\": NaN, \"limits\": [1e999, -Infinity]}",
+              &c);
     assert_int_equal(c.family, FAMILY_GPT2);
     assert_int_equal(c.layers, 12);
     assert_int_equal(c.hidden, 768);
@@ -194,6 +196,15 @@ static void what_would_change_arithmetic_is_refused_by_name(void **state)
     refuse("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\","
            "\"partial_rotary_factor\":0.25}}",
            "partial_rotary_factor");
+}
+
+static void numbers_that_python_writes_are_refused_where_they_are_asked_for(void **state)
+{
+    (void)state;
+    refuse("{\"model_type\": \"gpt2\", \"n_embd\": 1000000000000000019884624838656}",
+           "n_embd: found");
+    refuse("{\"model_type\": \"gpt2\", \"layer_norm_epsilon\": NaN}",
+           "layer_norm_epsilon: found \"NaN\"");
 }
 
 static void broken_files_and_values_are_refused(void **state)
@@ -353,6 +364,7 @@ int main(void)
         cmocka_unit_test(every_field_of_llama_is_read),
         cmocka_unit_test(rope_is_read_as_versions_4_and_5_write_it),
         cmocka_unit_test(what_would_change_arithmetic_is_refused_by_name),
+        cmocka_unit_test(numbers_that_python_writes_are_refused_where_they_are_asked_for),
         cmocka_unit_test(broken_files_and_values_are_refused),
         cmocka_unit_test(fields_are_set_by_either_name),
         cmocka_unit_test(unknown_fields_are_refused_with_the_nearest),

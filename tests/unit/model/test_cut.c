@@ -144,6 +144,10 @@ static model *open_cut(rig_options o, int ranks, int rank)
 static void test_parts_are_of_the_whole(void **state)
 {
     (void)state;
+    device *d;
+    stream *on;
+    assert_int_equal(device_open("cpu", &(device_options){.threads = 1}, &d, NULL), OK);
+    assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, &on, NULL), OK);
     for (int i = 0; i < CONFIGS; i++) {
         model *m = open_cut(config_of(i), 2, 1);
         for (int p = 0; p < m->params; p++) {
@@ -151,12 +155,13 @@ static void test_parts_are_of_the_whole(void **state)
             float *whole = malloc(bytes), *part = malloc(bytes), *drawn = malloc(bytes),
                   *back = calloc(1, bytes);
             int64_t elements = 0;
-            param_init(m, p, 9, 0, m->param[p].count, whole);
+            param_init(m, p, 9, 0, m->param[p].count, on, whole);
             for (int rank = 0; rank < 2; rank++) {
                 int64_t count = param_part_rows(m, p, rank) * param_part_cols(m, p, rank);
                 param_take_part(m, p, rank, whole, part);
                 for (int64_t at = 0; at < count; at += 5)
-                    param_init_part(m, p, rank, 9, at, count - at < 5 ? count - at : 5, drawn + at);
+                    param_init_part(m, p, rank, 9, at, count - at < 5 ? count - at : 5, on,
+                                    drawn + at);
                 assert_memory_equal(part, drawn, (size_t)count * sizeof(float));
                 param_put_part(m, p, rank, part, back);
                 elements += count;
@@ -172,6 +177,8 @@ static void test_parts_are_of_the_whole(void **state)
         }
         model_close(m);
     }
+    d->ops->stream_close(on);
+    device_close(d);
 }
 
 // Rows of queries, keys and values are parts of their own.

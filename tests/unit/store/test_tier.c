@@ -170,7 +170,7 @@ static void a_request_finishes_while_nobody_waits(void **state)
         CHECK(tier_wait(t, x, why));
         memset(memory, 0, BYTES);
         tier_count(t, &c);
-        const double waited = c.seconds_waited, deadline = clock_seconds() + 30;
+        const double waited = c.seconds_waited, deadline = clock_seconds() + 200;
         CHECK(tier_read(t, 0, memory, BYTES, &x, why));
         while (c.bytes_read < BYTES && clock_seconds() < deadline) {
             usleep(20000);
@@ -180,7 +180,7 @@ static void a_request_finishes_while_nobody_waits(void **state)
         CHECK(tier_wait(t, x, why));
         check(memory, 0, BYTES, 9);
         tier_count(t, &c);
-        assert_true(c.seconds_waited - waited < 0.02);
+        assert_true(c.seconds_waited == waited);
         assert_true(c.seconds_moving > 0 && c.seconds_cpu > 0);
         const double moved = c.seconds_moving; // it stands still while nothing is asked for
         usleep(20000);

@@ -1,0 +1,138 @@
+// command.c -- from a command line to the row that it calls. Called by main. It knows how rows are
+// found and when help is asked for, and no command but by its row.
+#include "cmd/command.h"
+
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "cmd/help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TITLE_BYTES = 80 };
+
+const command *command_part(const command *of, const char *word)
+{
+    for (size_t i = 0; of->parts && of->parts[i]; i++) {
+        const char *name = of->parts[i]->name;
+        const size_t bytes = strcspn(name, " ");
+        if (strlen(word) == bytes && memcmp(word, name, bytes) == 0) return of->parts[i];
+    }
+    return NULL;
+}
+
+status command_unknown(const command *of, const char *title, const char *word, err *e)
+{
+    const char *names[64];
+    size_t count = 0;
+    while (count < 64 && of->parts && of->parts[count]) {
+        names[count] = of->parts[count]->name;
+        count++;
+    }
+    const char *near = text_nearest(word, names, count);
+    const bool top = of == &command_trireme;
+    const char *below = top ? "" : title + strlen("trireme ");
+    return err_set(e, E_USAGE,
+                   "there is no command '%s%s%.*s'%s%s%s; `trireme help%s%s` lists them", below,
+                   top ? "" : " ", TEXT_CUT(word, 100), near ? ", did you mean '" : "",
+                   near ? near : "", near ? "'" : "", top ? "" : " ", below);
+}
+
+static void visit_all(const command *of, const char *title,
+                      void (*visit)(const command *c, const char *title, void *arg), void *arg)
+{
+    for (size_t i = 0; of->parts[i]; i++) {
+        const command *c = of->parts[i];
+        text below = {0};
+        text_addf(&below, "%s%s%s", title, *title ? " " : "", c->name);
+        if (c->parts)
+            visit_all(c, below.at, visit, arg);
+        else
+            visit(c, below.at, arg);
+        text_clear(&below);
+    }
+}
+
+void command_each(const command *of, void (*visit)(const command *c, const char *title, void *arg),
+                  void *arg)
+{
+    visit_all(of, "", visit, arg);
+}
+
+static bool is_long_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strncmp(word, "--help=", 7) == 0;
+}
+
+// Where help is asked for, or 0. --help is never a value; -h is none either but of a flag of the
+// command that waits for one.
+static int help_index(const command *c, int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (is_long_help(argv[i]) || strcmp(argv[i], "-h") == 0) return i;
+        const flag *f = flag_find(c->flags, c->flag_count, argv[i]);
+        const bool waits = f && f->kind != FLAG_SWITCH && !strchr(argv[i], '=');
+        if (waits && i + 1 < argc && !is_long_help(argv[i + 1])) i++;
+    }
+    return 0;
+}
+
+// Help of a command, or of the one flag or key that is named after --help.
+static int call_help(const command *c, char title[TITLE_BYTES], int argc, char **argv, int at)
+{
+    err e = {0};
+    const char *topic = NULL;
+    int behind = at + 1;
+    if (strncmp(argv[at], "--help=", 7) == 0)
+        topic = argv[at] + 7;
+    else if (behind < argc && argv[behind][0] != '-')
+        topic = argv[behind++];
+    const command *part = topic ? command_part(c, topic) : NULL;
+    if (part) snprintf(title + strlen(title), TITLE_BYTES - strlen(title), " %s", part->name);
+    if (!topic || part) {
+        help_command(part ? part : c, title, stdout);
+        return 0;
+    }
+    // The other arguments are the job's, of which the key's value and its origin are told.
+    int rest = at;
+    while (behind < argc) argv[rest++] = argv[behind++];
+    return help_topic(c, title, topic, rest, argv, &e) == OK ? 0 : cmd_fail(&e);
+}
+
+static int refuse_planned(const char *title)
+{
+    err e = {0};
+    err_set(&e, E_USAGE, "%s is planned and not there yet; `trireme help` lists what is",
+            title + strlen("trireme "));
+    return cmd_fail(&e);
+}
+
+int command_call(int argc, char **argv)
+{
+    err e = {0};
+    const command *c = &command_trireme;
+    char title[TITLE_BYTES] = "trireme";
+    while (c->parts) {
+        if (argc < 2) {
+            help_command(c, title, stderr);
+            return 2;
+        }
+        const command *part = command_part(c, argv[1]);
+        if (!part && help_index(c, 2, argv)) return call_help(c, title, argc, argv, 1);
+        if (!part && c == &command_trireme && strcmp(argv[1], "--version") == 0) {
+            printf("trireme %s\n", TRIREME_VERSION);
+            return 0;
+        }
+        if (!part) {
+            command_unknown(c, title, argv[1], &e);
+            return cmd_fail(&e);
+        }
+        const size_t used = strlen(title);
+        snprintf(title + used, sizeof title - used, " %s", part->name);
+        c = part;
+        argc--, argv++;
+    }
+    const int help = help_index(c, argc, argv);
+    if (help) return call_help(c, title, argc, argv, help);
+    return c->planned ? refuse_planned(title) : c->run(argc, argv);
+}

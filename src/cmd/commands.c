@@ -1,0 +1,70 @@
+// commands.c -- the table of commands, in the order in which help lists them. Those that are
+// planned are named, so that nobody looks for them elsewhere.
+#include "cmd/command.h"
+
+#include <stddef.h>
+
+#define PLANNED(words, sentence)                                                                   \
+    &(const command)                                                                               \
+    {                                                                                              \
+        .name = (words), .help = (sentence), .planned = true                                       \
+    }
+
+static const command *const DATA[] = {&command_data_prepare, &command_data_inspect, NULL};
+
+const command command_data = {
+    .name = "data",
+    .help = "Makes token shards of text, and shows what is in them.",
+    .parts = DATA,
+};
+
+static const command *const BENCHES[] = {
+    &command_bench_train,
+    &command_bench_all_reduce,
+    &command_bench_reduce_scatter,
+    &command_bench_all_gather,
+    &command_bench_broadcast,
+    &command_bench_sendrecv,
+    &command_bench_tier,
+    &command_bench_pipeline,
+    PLANNED("scaling", "Measures speed on 1, 2, 4 and more ranks."),
+    PLANNED("kernels", "Measures the kernels of this machine."),
+    NULL,
+};
+
+const command command_bench = {
+    .name = "bench",
+    .help = "Measures training, collectives, disks and pipelines.",
+    .parts = BENCHES,
+};
+
+static const command *const COMMANDS[] = {
+    &command_train,
+    &command_explain,
+    &command_plan,
+    &command_data,
+    &command_generate,
+    &command_eval,
+    &command_predict,
+    &command_checkpoint,
+    &command_curve,
+    &command_bench,
+    &command_help,
+    &command_completion,
+    PLANNED("run", "Starts any program on several ranks, with torchrun's flags."),
+    PLANNED("torchrun", "Starts ranks as PyTorch's torchrun does."),
+    PLANNED("deepspeed", "Starts ranks as DeepSpeed's launcher does."),
+    PLANNED("accelerate launch", "Starts ranks as HuggingFace Accelerate does."),
+    PLANNED("ilab model train", "Trains as InstructLab's command does."),
+    PLANNED("doctor", "Checks machine and job before a run."),
+    PLANNED("env", "Prints the versions of everything that matters."),
+    PLANNED("topo", "Prints the links between devices."),
+    PLANNED("top", "Shows running jobs live."),
+    NULL,
+};
+
+const command command_trireme = {
+    .name = "trireme",
+    .help = "Trains neural networks on many devices.",
+    .parts = COMMANDS,
+};

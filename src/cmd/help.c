@@ -1,0 +1,254 @@
+// help.c -- help for people: of the program, of a command, of one flag or key. Called by command.c
+// and `trireme help`. Everything that it prints stands in the rows of commands and keys.
+#include "cmd/help.h"
+
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "cmd/console.h"
+#include "config/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 100, NAME_COLUMNS = 22 };
+
+void help_wrap(const char *sentences, int indent, FILE *out)
+{
+    int column = 0;
+    for (const char *at = sentences; *at;) {
+        const int bytes = (int)strcspn(at, " \n");
+        if (column && column + 1 + bytes > COLUMNS) {
+            fputc('\n', out);
+            column = 0;
+        }
+        if (!column)
+            column = fprintf(out, "%*s%.*s", indent, "", bytes, at);
+        else
+            column += fprintf(out, " %.*s", bytes, at);
+        at += bytes;
+        for (; *at == ' ' || *at == '\n'; at++)
+            if (*at == '\n') {
+                fputc('\n', out);
+                column = 0;
+            }
+    }
+    if (column) fputc('\n', out);
+}
+
+// Which half of the list is printed.
+typedef struct list {
+    FILE *out;
+    bool planned;
+} list;
+
+static void print_row(const command *c, const char *title, void *arg)
+{
+    const list *l = arg;
+    if (c->planned == l->planned) fprintf(l->out, "  %-*s%s\n", NAME_COLUMNS, title, c->help);
+}
+
+static void note_planned(const command *c, const char *title, void *arg)
+{
+    (void)title;
+    *(bool *)arg = *(bool *)arg || c->planned;
+}
+
+static void print_parts(const command *c, const char *title, FILE *out)
+{
+    bool any_planned = false;
+    const bool top = c == &command_trireme;
+    if (top)
+        fprintf(out, "trireme %s: %s\n\n", TRIREME_VERSION, c->help);
+    else
+        fprintf(out, "%s: %s\n\n", title, c->help);
+    fprintf(out, "usage: %s COMMAND [arguments]\n\n", title);
+    command_each(c, print_row, &(list){.out = out});
+    command_each(c, note_planned, &any_planned);
+    if (any_planned) {
+        fprintf(out, "\nPlanned, and not there yet:\n");
+        command_each(c, print_row, &(list){.out = out, .planned = true});
+    }
+    fprintf(out,
+            "\n`%s COMMAND --help` tells the rest, `trireme help KEY` explains a key of the job "
+            "file.\n",
+            title);
+    if (top)
+        fputs("Exit codes: 0 done, 1 the run failed, 2 bad usage or input, 3 does not fit in "
+              "memory,\n130 interrupted and saved.\n",
+              out);
+}
+
+static void print_usage(const command *c, const char *title, FILE *out)
+{
+    const char *at = c->usage ? c->usage : "";
+    const char *before = "usage:";
+    do {
+        const int bytes = (int)strcspn(at, "\n");
+        fprintf(out, "%s %s%s%.*s\n", before, title, bytes ? " " : "", bytes, at);
+        before = "      ";
+        at += bytes + (at[bytes] == '\n');
+    } while (*at);
+}
+
+static void print_keys(FILE *out)
+{
+    text t = {0};
+    job_help(&t);
+    fprintf(out, "\n%s", t.at ? t.at : "");
+    text_clear(&t);
+}
+
+void help_command(const command *c, const char *title, FILE *out)
+{
+    if (c->parts) {
+        print_parts(c, title, out);
+        return;
+    }
+    print_usage(c, title, out);
+    fputc('\n', out);
+    help_wrap(c->help, 0, out);
+    if (c->about) help_wrap(c->about, 0, out);
+    if (c->planned) fputs("It is planned, and not there yet.\n", out);
+    if (c->flag_count) {
+        fputc('\n', out);
+        flags_help(c->flags, c->flag_count, out);
+    }
+    if (c == &command_train)
+        print_keys(out);
+    else if (c->takes_job)
+        fprintf(out,
+                "\nEvery key of the job file is a flag, too: `trireme train --help` lists them, "
+                "`%s --help KEY` explains one.\n",
+                title);
+}
+
+// The key's value in the job that the arguments make, if there are any.
+static status print_here(const command *c, const char *path, int argc, char **argv, err *e)
+{
+    status result = OK;
+    job *j = NULL;
+    text value = {0}, from = {0};
+    if (!c->takes_job || argc < 2 || !path) goto done;
+    TRY(flags_take(c->flags, c->flag_count, &argc, argv, NULL, e));
+    TRY(cmd_open_job(argc, argv, &j, e));
+    if (job_find_value(j, path, &value, &from))
+        console_line("  %-10s %s (origin: %s)", "here", value.at, from.at);
+    else
+        printf("  %-10s not read by this job\n", "here");
+done:
+    text_clear(&value);
+    text_clear(&from);
+    job_close(j);
+    return result;
+}
+
+static const flag *find_topic_flag(const command *c, const char *word)
+{
+    text name = {0};
+    text_addf(&name, "%s%s", word[0] == '-' ? "" : "--", word);
+    const flag *f = flag_find(c->flags, c->flag_count, name.at);
+    text_clear(&name);
+    return f;
+}
+
+static status unknown_flag(const command *c, const char *title, const char *word, err *e)
+{
+    const char *names[128];
+    size_t count = 0;
+    for (; count < 128 && count < c->flag_count; count++)
+        names[count] = flag_long_name(&c->flags[count]) + 2;
+    const char *near = text_nearest(word, names, count);
+    return err_set(e, E_USAGE, "--help: %.*s: no flag of %s%s%s%s", TEXT_CUT(word, 100), title,
+                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+status help_topic(const command *c, const char *title, const char *word, int argc, char **argv,
+                  err *e)
+{
+    status result = OK;
+    text t = {0};
+    const flag *f = find_topic_flag(c, word);
+    if (f) {
+        flags_help(f, 1, stdout);
+        goto done;
+    }
+    if (!c->takes_job && !c->parts) {
+        result = unknown_flag(c, title, word, e);
+        goto done;
+    }
+    TRY(job_help_topic(word, &t, e));
+    fputs(t.at ? t.at : "", stdout);
+    TRY(print_here(c, job_help_find(word), argc, argv, e));
+done:
+    text_clear(&t);
+    return result;
+}
+
+// ---- trireme help
+
+typedef struct request {
+    bool man;
+} request;
+
+static const flag flags[] = {
+    {"--man", FLAG_SWITCH, offsetof(request, man), NULL,
+     "Prints the whole manual as a page for man (troff)."},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+// The row that the words call; *used of them. Words that call nothing are left.
+static const command *find_command(const flag_texts *words, char *title, size_t bytes, size_t *used)
+{
+    const command *c = &command_trireme;
+    snprintf(title, bytes, "trireme");
+    *used = 0;
+    while (*used < words->count && c->parts && command_part(c, words->at[*used])) {
+        c = command_part(c, words->at[(*used)++]);
+        const size_t length = strlen(title);
+        snprintf(title + length, bytes - length, " %s", c->name);
+        if (strchr(c->name, ' ')) *used = words->count; // all words of a planned command
+    }
+    return c;
+}
+
+static status help(const flag_texts *words, err *e)
+{
+    status result = OK;
+    char title[80];
+    size_t used;
+    const command *c = find_command(words, title, sizeof title, &used);
+    const char *left = used < words->count ? words->at[used] : NULL;
+    if (!left)
+        help_command(c, title, stdout);
+    else if (job_help_find(left) || strchr(left, '.') || !c->parts)
+        TRY(help_topic(c, title, left, 1, NULL, e));
+    else
+        result = command_unknown(c, title, left, e);
+done:
+    return result;
+}
+
+static int cmd_help(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    request r = {.man = false};
+    flag_texts words = {0};
+    TRY(flags_parse(flags, FLAGS, argc, argv, &r, &words, e));
+    if (r.man)
+        help_manual(stdout);
+    else
+        TRY(help(&words, e));
+done:
+    flag_texts_clear(&words);
+    return result == OK ? 0 : cmd_fail(e);
+}
+
+const command command_help = {
+    .name = "help",
+    .run = cmd_help,
+    .usage = "[COMMAND | KEY] [--man]",
+    .help = "Lists the commands, or explains one command or one key of the job file.",
+    .flags = flags,
+    .flag_count = FLAGS,
+};

@@ -1,0 +1,123 @@
+// manual.c -- trireme(1) as troff with the man macros, from the rows of commands and keys. Called
+// by `trireme help --man`. Writes no sentence that is not also in help, but the frame.
+#include "cmd/help.h"
+
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "config/job.h"
+
+#include <string.h>
+
+// Text as troff reads it back: no line of it is a request.
+static void put(FILE *out, const char *s)
+{
+    bool first = true;
+    for (; *s; s++) {
+        if (first && (*s == '.' || *s == '\'')) fputs("\\&", out);
+        first = *s == '\n';
+        if (*s == '-')
+            fputs("\\-", out);
+        else if (*s == '\\')
+            fputs("\\e", out);
+        else
+            fputc(*s, out);
+    }
+}
+
+static void put_flag(FILE *out, const flag *f)
+{
+    fputs(".TP\n\\fB", out);
+    put(out, f->name);
+    fputs("\\fR", out);
+    if (f->value) {
+        fputs(" \\fI", out);
+        put(out, f->value);
+        fputs(f->kind == FLAG_TEXTS ? "...\\fR" : "\\fR", out);
+    }
+    fputc('\n', out);
+    put(out, f->help);
+    fputc('\n', out);
+}
+
+static void put_command(const command *c, const char *title, void *arg)
+{
+    FILE *out = arg;
+    if (c->planned) return;
+    fputs(".SS trireme ", out);
+    put(out, title);
+    fputs("\n.nf\n", out);
+    const char *at = c->usage ? c->usage : "";
+    do {
+        const size_t bytes = strcspn(at, "\n");
+        text line = {0};
+        text_addf(&line, "trireme %s%s%.*s", title, bytes ? " " : "", (int)bytes, at);
+        put(out, line.at);
+        fputc('\n', out);
+        text_clear(&line);
+        at += bytes + (at[bytes] == '\n');
+    } while (*at);
+    fputs(".fi\n.PP\n", out);
+    put(out, c->help);
+    fputc('\n', out);
+    if (c->about) put(out, c->about);
+    if (c->about) fputc('\n', out);
+    if (c->takes_job) fputs("Every key of the job file is a flag, too.\n", out);
+    for (size_t i = 0; i < c->flag_count; i++) put_flag(out, &c->flags[i]);
+}
+
+static void put_planned(const command *c, const char *title, void *arg)
+{
+    FILE *out = arg;
+    if (!c->planned) return;
+    fputs(".TP\n\\fB", out);
+    put(out, title);
+    fputs("\\fR\n", out);
+    put(out, c->help);
+    fputc('\n', out);
+}
+
+static void put_key(const key_help *k, void *arg)
+{
+    FILE *out = arg;
+    fputs(".TP\n\\fB", out);
+    put(out, k->path);
+    fputs("\\fR (", out);
+    put(out, k->fallback.at);
+    fputs(")\n", out);
+    put(out, k->help);
+    fputs("\nValid: ", out);
+    put(out, k->valid.at);
+    if (k->unit) {
+        fputs(" (", out);
+        put(out, k->unit);
+        fputc(')', out);
+    }
+    fputs(".\n", out);
+}
+
+void help_manual(FILE *out)
+{
+    fprintf(out, ".TH TRIREME 1 \"\" \"trireme %s\" \"Trireme\"\n", TRIREME_VERSION);
+    fputs(".SH NAME\ntrireme \\- trains neural networks on many devices\n"
+          ".SH SYNOPSIS\n\\fBtrireme\\fR \\fICOMMAND\\fR [\\fIarguments\\fR]\n"
+          ".SH COMMANDS\n"
+          "\\fB\\-\\-help\\fR or \\fB\\-h\\fR anywhere on a command line prints help instead of "
+          "running the command.\n"
+          "\\fB\\-\\-help\\fR \\fIKEY\\fR explains one key of the job file, or one flag.\n",
+          out);
+    command_each(&command_trireme, put_command, out);
+    fputs(".SH PLANNED COMMANDS\nThese are not there yet.\n", out);
+    command_each(&command_trireme, put_planned, out);
+    fputs(".SH KEYS OF THE JOB FILE\n"
+          "Defaults stand in brackets. On the command line a key is \\fB\\-\\-key\\fR "
+          "\\fIvalue\\fR or\n\\fB\\-\\-key=\\fR\\fIvalue\\fR, which wins over the job file.\n",
+          out);
+    job_help_each(put_key, out);
+    fputs(".SH EXIT STATUS\n"
+          ".TP\n0\nThe command is done.\n.TP\n1\nThe run failed; one line says which rank and "
+          "why.\n"
+          ".TP\n2\nUsage, configuration or input is bad; nothing was started or changed.\n"
+          ".TP\n3\nThe job does not fit in memory.\n"
+          ".TP\n130\nThe run was interrupted, and saved.\n",
+          out);
+}

@@ -1,0 +1,213 @@
+// help.c -- the keys of the job file as help tells them. Called by help, completion and the manual,
+// which know no table. Does not know any job but one that holds every default.
+#include "config/private.h"
+#include "config/values.h"
+
+#include "base/text.h"
+#include "model/config.h"
+
+#include <string.h>
+
+static const char *const TYPES[] = {
+    [KEY_COUNT] = "whole number",
+    [KEY_INT] = "whole number",
+    [KEY_BYTES] = "size",
+    [KEY_DURATION] = "duration",
+    [KEY_NUMBER] = "number",
+    [KEY_BOOL] = "word",
+    [KEY_SWITCH] = "word or whole number",
+    [KEY_ENUM] = "word",
+    [KEY_WORD] = "word",
+    [KEY_PATH] = "path",
+    [KEY_PARTS] = "path or list",
+    [KEY_BETAS] = "list of two numbers",
+    [KEY_POLICIES] = "word or list of two words",
+    [KEY_SIZES] = "list of whole numbers",
+};
+
+// "optimizer.name adamw or adam": the words of `key` whose bits are set.
+static void add_choices(unsigned bits, const char *key, text *out)
+{
+    const char *const *words = key_find(key)->words;
+    if (!bits) return;
+    text_addf(out, "%s%s", out->bytes ? ", " : "", key);
+    const char *before = " ";
+    for (int i = 0; words[i]; i++) {
+        if (!(bits >> i & 1u)) continue;
+        text_addf(out, "%s%s", before, words[i]);
+        before = " or ";
+    }
+}
+
+static void add_only(const job_key *k, text *out)
+{
+    text_add(out, " (this version: ");
+    for (const char *c = k->only; *c; c++)
+        if (*c == '|')
+            text_add(out, ", ");
+        else
+            text_add_bytes(out, c, 1);
+    text_add(out, ")");
+}
+
+static void describe_row(const job *j, const job_key *k, key_help *out)
+{
+    out->path = k->path;
+    out->help = k->help;
+    out->type = TYPES[k->type];
+    out->unit = k->unit;
+    out->words = k->words;
+    out->special = k->special;
+    out->may_change = k->flags & KEY_MAY_CHANGE;
+    if (strcmp(k->path, "train.out") == 0)
+        text_add(&out->fallback, "runs/NAME");
+    else if (strcmp(k->path, "model.family") == 0 || !value_is_set(j, k))
+        text_add(&out->fallback, "-");
+    else
+        value_format(j, k, &out->fallback);
+    value_describe_valid(k, &out->valid);
+    if (k->only && strcmp(k->only, out->valid.at) != 0) add_only(k, &out->valid);
+    add_choices(k->rules, "optimizer.name", &out->read_with);
+    add_choices(k->schedules, "lr_schedule.name", &out->read_with);
+    add_choices(k->hooks, "parallel.hook.name", &out->read_with);
+    add_choices(k->precisions, "train.precision", &out->read_with);
+    for (int i = 0; k->also && k->also[i][0]; i++)
+        text_addf(&out->also, "%s%s = %s", i ? ", " : "", k->also[i][0], k->also[i][1]);
+}
+
+static void visit_and_clear(key_help *k, void (*visit)(const key_help *k, void *arg), void *arg)
+{
+    visit(k, arg);
+    text_clear(&k->fallback);
+    text_clear(&k->valid);
+    text_clear(&k->read_with);
+    text_clear(&k->also);
+}
+
+static void visit_fields(void (*visit)(const key_help *k, void *arg), void *arg)
+{
+    for (int i = 0;; i++) {
+        key_help k = {.type = "field of the model"};
+        if (!model_field_help(i, &k)) return;
+        visit_and_clear(&k, visit, arg);
+    }
+}
+
+void job_help_each(void (*visit)(const key_help *k, void *arg), void *arg)
+{
+    job *j = NULL;
+    if (job_new(NULL, &j, NULL) != OK) return;
+    for (int i = 0; i < JOB_KEY_COUNT; i++) {
+        key_help k = {.path = NULL};
+        describe_row(j, &JOB_KEYS[i], &k);
+        visit_and_clear(&k, visit, arg);
+        if (strcmp(JOB_KEYS[i].path, "model.family") == 0) visit_fields(visit, arg);
+    }
+    job_close(j);
+}
+
+// A list of keys in the making.
+typedef struct listing {
+    text *out;
+    char section[32];
+    const char *only; // this section, or NULL: all
+} listing;
+
+static bool is_in(const char *path, const char *section)
+{
+    const size_t bytes = strlen(section);
+    return strncmp(path, section, bytes) == 0 && path[bytes] == '.';
+}
+
+static void add_to_list(const key_help *k, void *arg)
+{
+    listing *l = arg;
+    const size_t bytes = strcspn(k->path, ".");
+    if (l->only && !is_in(k->path, l->only)) return;
+    if (strncmp(l->section, k->path, bytes) != 0 || l->section[bytes]) {
+        memcpy(l->section, k->path, bytes);
+        l->section[bytes] = 0;
+        text_addf(l->out, "\n%s\n", l->section);
+    }
+    text_addf(l->out, "  %-38s%-12s  valid: %s\n", k->path, k->fallback.at, k->valid.at);
+    text_addf(l->out, "      %s\n", k->help);
+}
+
+void job_help(text *out)
+{
+    listing l = {.out = out};
+    text_add(out,
+             "Keys of the job file, each with its default; on the command line: --key value or "
+             "--key=value.\n");
+    job_help_each(add_to_list, &l);
+}
+
+static void add_line(const char *name, const char *value, text *out)
+{
+    if (value && *value) text_addf(out, "  %-10s %s\n", name, value);
+}
+
+// One key in the making.
+typedef struct topic {
+    const char *path;
+    text *out;
+} topic;
+
+static void add_topic(const key_help *k, void *arg)
+{
+    const topic *t = arg;
+    if (strcmp(k->path, t->path) != 0) return;
+    text_addf(t->out, "%s\n  %s\n\n", k->path, k->help);
+    add_line("type", k->type, t->out);
+    add_line("unit", k->unit, t->out);
+    add_line("default", k->fallback.at, t->out);
+    add_line("valid", k->valid.at, t->out);
+    add_line("also", k->also.at, t->out);
+    add_line("read with", k->read_with.at, t->out);
+    if (!is_in(k->path, "model"))
+        add_line("resuming", k->may_change ? "may change" : "must stay as it was", t->out);
+    text_addf(t->out, "  %-10s --%s VALUE\n", "flag", k->path);
+}
+
+static bool find_field(const char *path, const char **own)
+{
+    for (int i = 0;; i++) {
+        key_help k = {.type = NULL};
+        bool found = false, more = model_field_help(i, &k);
+        if (more && strcmp(k.path, path) == 0) found = true;
+        const char *word = path + strlen("model.");
+        for (int s = 0; more && !found && model_config_synonym(word, s); s++)
+            found = strcmp(k.path + strlen("model."), model_config_synonym(word, s)) == 0;
+        text_clear(&k.fallback);
+        text_clear(&k.valid);
+        text_clear(&k.also);
+        if (found) *own = k.path;
+        if (found || !more) return found;
+    }
+}
+
+const char *job_help_find(const char *word)
+{
+    const char *own = NULL;
+    if (key_find(word)) return key_find(word)->path;
+    if (key_is_model_field(word) && find_field(word, &own)) return own;
+    return key_is_section(word) ? word : NULL;
+}
+
+status job_help_topic(const char *word, text *out, err *e)
+{
+    const char *path = job_help_find(word);
+    text hint = {0};
+    if (path && !key_is_section(path)) {
+        job_help_each(add_topic, &(topic){.path = path, .out = out});
+        return OK;
+    }
+    if (path) {
+        job_help_each(add_to_list, &(listing){.out = out, .only = path});
+        return OK;
+    }
+    key_suggest(word, &hint);
+    err_set(e, E_USAGE, "--help: %.*s: unknown key%s", TEXT_CUT(word, 100), hint.at ? hint.at : "");
+    text_clear(&hint);
+    return E_USAGE;
+}

@@ -1,0 +1,51 @@
+// vec_init.c -- initial values of parameters. The words of the counter-based generator and the
+// square roots are vectors; the logarithm, sine and cosine are the C library's, one at a time, so
+// that every level gives the bits of rng_normal.
+#include "device/cpu/vec.h"
+
+#include <math.h>
+
+enum {
+    GRAIN = 16384, // elements worth a thread; a multiple of the four that share a counter
+    BATCH = 1024,  // elements drawn at a time
+};
+
+// Normal numbers for the words of whole counters: n is a multiple of 4, at most BATCH + 4.
+VEC_INLINE void normals(const uint32_t *words, int64_t n, float *out)
+{
+    float radius[BATCH / 2 + 2], angle[BATCH / 2 + 2];
+    for (int64_t i = 0; i < n / 2; i++) {
+        radius[i] = (float)(int32_t)((words[2 * i] >> 8) + 1) * 0x1p-24f;
+        angle[i] = 6.2831853f * ((float)(int32_t)(words[2 * i + 1] >> 8) * 0x1p-24f);
+    }
+    for (int64_t i = 0; i < n / 2; i++) radius[i] = logf(radius[i]);
+    for (int64_t i = 0; i < n / 2; i++) radius[i] = sqrtf(-2.0f * radius[i]);
+    for (int64_t i = 0; i < n / 2; i++) {
+        out[2 * i] = radius[i] * cosf(angle[i]);
+        out[2 * i + 1] = radius[i] * sinf(angle[i]);
+    }
+}
+
+static void init_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                      int thread)
+{
+    (void)x, (void)thread;
+    const init_args *p = args;
+    uint32_t room[BATCH + 8 * VL];
+    float drawn[BATCH + 4];
+    for (int64_t at = first; at < last && p->normal; at += BATCH) {
+        const int64_t count = min64(BATCH, last - at);
+        // From the first element of the counter on.
+        const uint64_t index = p->index0 + (uint64_t)at;
+        const int64_t skip = (int64_t)(index % 4), all = round_up(skip + count, 4);
+        normals(VEC(random)(p->key, index - (uint64_t)skip, all, room), all, drawn);
+        for (int64_t i = 0; i < count; i++) p->y[at + i] = p->std * drawn[skip + i];
+    }
+    for (int64_t i = first; i < last && !p->normal; i++) p->y[i] = p->constant;
+}
+
+void VEC(init)(const cpu_context *x, const void *args)
+{
+    const init_args *p = args;
+    VEC(share)(x, p, p->count, GRAIN, init_part);
+}

@@ -1,0 +1,124 @@
+// tokenizers.c -- the tokenizer that a job's shards were made with, as their sidecars tell: is it
+// one, and the model's? Where is it, and which id ends a document? Called by inputs_open. Shards
+// without a sidecar (Megatron's own) say nothing, and nothing is asked of them.
+#include "session/tokenizers.h"
+
+#include "base/file.h"
+#include "data/sidecar.h"
+#include "data/tokenizer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The tokenizer that all shards are compared with.
+typedef struct reference {
+    bool known;    // false: nothing has a hash yet
+    text label;    // who has it
+    uint64_t hash; // 0: the model has one that Trireme cannot read, hence another than the shards'
+    char *why;     // that it cannot, owned
+} reference;
+
+// Only shards that are files have sidecars.
+static bool has_sidecar(const dataset *d, const data_part *part)
+{
+    return d->shape.input_type == I32 && strcmp(part->path, "mock") != 0;
+}
+
+// The model's own tokenizer, where its folder has one.
+static status read_model(const job *j, reference *r, err *e)
+{
+    status result = OK;
+    tokenizer *t = NULL;
+    err why = {.code = OK};
+    char *path = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    if (!path || !file_exists(path)) goto done;
+    r->known = true;
+    text_addf(&r->label, "the model's, %s", path);
+    status s = tokenizer_load(path, &t, &why);
+    if (s == E_USAGE)
+        r->why = text_copy(why.text);
+    else if (s != OK)
+        FAIL(s, "%s", why.text);
+    r->hash = t ? tokenizer_hash(t) : 0;
+done:
+    tokenizer_close(t);
+    free(path);
+    return result;
+}
+
+static status compare(const job *j, inputs *in, const char *key, const data_part *part,
+                      const sidecar *s, reference *r, err *e)
+{
+    text found = {0};
+    status result = OK;
+    if (!r->known) {
+        r->known = true;
+        r->hash = s->tokenizer_hash;
+        text_addf(&r->label, "that of %s", part->path);
+    }
+    if (r->hash == s->tokenizer_hash) return OK;
+    text_addf(&found, "%s: %s was made with another tokenizer (hash %016" PRIx64 ") than %s", key,
+              part->path, s->tokenizer_hash, r->label.at);
+    if (r->why)
+        text_addf(&found, ", which Trireme cannot read (%s)", r->why);
+    else
+        text_addf(&found, " (hash %016" PRIx64 ")", r->hash);
+    if (j->data.allow_tokenizer_mismatch)
+        text_addf(&in->warnings, "%s\n", found.at);
+    else
+        result = err_set(e, E_USAGE,
+                         "%s; valid: shards of one tokenizer, the model's where it has one, or "
+                         "data.tokenizer_mismatch: allow",
+                         found.at);
+    text_clear(&found);
+    return result;
+}
+
+// What a checkpoint can take from the shards that it is trained on.
+static void take_from(job *j, inputs *in, const data_part *part, const sidecar *s, text *missing)
+{
+    if (s->append_eod && s->eod >= 0) job_set_end_token(j, s->eod);
+    if (!s->tokenizer || in->data_tokenizer) return;
+    if (file_exists(s->tokenizer))
+        in->data_tokenizer = text_copy(s->tokenizer);
+    else if (!missing->bytes)
+        text_addf(missing,
+                  "data.train: the tokenizer of %s, %s, is missing; checkpoints will have no "
+                  "tokenizer\n",
+                  part->path, s->tokenizer);
+}
+
+status inputs_check_tokenizers(job *j, inputs *in, err *e)
+{
+    status result = OK;
+    sidecar s = {.eod = -1};
+    reference r = {.known = false};
+    text missing = {0};
+    size_t trains = j->own.train ? 0 : j->data.trains;
+    size_t valids = j->own.valid || !in->valid ? 0 : j->data.valids;
+    bool asked = false; // the model: only when there is something to compare
+    for (size_t i = 0; i < trains + valids; i++) {
+        bool train = i < trains, found = false;
+        const data_part *part = train ? &j->data.train[i] : &j->data.valid[i - trains];
+        if (!has_sidecar(train ? in->train : in->valid, part)) continue;
+        TRY(sidecar_read(part->path, &s, &found, e));
+        if (!found) continue;
+        if (s.tokenizer_hash && !asked) TRY(read_model(j, &r, e));
+        asked = asked || s.tokenizer_hash;
+        if (s.tokenizer_hash)
+            TRY(compare(j, in, train ? "data.train" : "data.valid", part, &s, &r, e));
+        if (train) take_from(j, in, part, &s, &missing);
+        sidecar_clear(&s);
+    }
+    char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    if (missing.bytes && !in->data_tokenizer && !(own && file_exists(own)))
+        text_add(&in->warnings, missing.at);
+    free(own);
+done:
+    sidecar_clear(&s);
+    text_clear(&missing);
+    text_clear(&r.label);
+    free(r.why);
+    return result;
+}

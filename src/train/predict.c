@@ -1,0 +1,274 @@
+// predict.c -- a model's outputs for given samples: logits, classes or vectors. Micro-batches are
+// dealt to the data-parallel ranks; the ranks of the last stage take what the last linear layer
+// reads or makes, chunk by chunk, and hand it to all. Called by `trireme predict` and
+// trm_trainer_predict. Does not know where samples come from.
+#include "train/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// The best class that one rank of a split vocabulary has found.
+typedef struct best {
+    float score;
+    int32_t id;
+} best;
+
+// One call: its options and the memory of one micro-batch.
+typedef struct work {
+    trainer *t;
+    predict_options o;
+    predict_shape shape;
+    loss_shape loss;
+    bool vectors; // what the last linear layer reads, which every tensor-parallel rank has whole …
+    bool split;   // … unlike what it makes, of which each may have columns
+    char *inputs, *labels; // of this rank's micro-batch
+    size_t input_bytes;    // of one sample
+    char *chunk;           // rows as the device has them
+    size_t chunk_bytes;
+    float *line;           // one of them
+    char *made, *received; // items of all positions of a micro-batch: by this rank, by another
+    best *found;
+} work;
+
+static const graph *last_graph(const trainer *t)
+{
+    return t->model->block[t->model->blocks - 1].g;
+}
+
+status trainer_predict_shape(const trainer *t, const predict_options *o, predict_shape *out, err *e)
+{
+    loss_shape l;
+    if (!graph_loss_shape(last_graph(t), &l))
+        return err_set(e, E_INTERNAL, "predict: the model ends in no loss");
+    if (!l.classes && o->what != PREDICT_VECTORS)
+        return err_set(e, E_USAGE,
+                       "predict: the model has no %s: its loss is squared error; valid: vectors",
+                       o->what == PREDICT_LOGITS ? "logits" : "classes");
+    const int64_t vector = l.classes ? l.inputs : l.outputs;
+    *out = (predict_shape){.positions = o->last ? 1 : t->o.seq_len,
+                           .cols = o->what == PREDICT_CLASSES  ? 1
+                                   : o->what == PREDICT_LOGITS ? l.outputs
+                                                               : vector,
+                           .type = o->what == PREDICT_CLASSES ? I32 : F32};
+    return OK;
+}
+
+int64_t trainer_predict_batch(const trainer *t)
+{
+    return t->o.micro_batch * mesh_data_ranks(&t->o.mesh);
+}
+
+// ---- What this rank makes
+
+// Columns of the outputs that rank `tp` of a tensor-parallel group has.
+static int64_t cols_of(const work *w, int tp, int64_t *first)
+{
+    *first = 0;
+    if (w->vectors) return w->loss.inputs;
+    if (!w->split) return w->loss.outputs;
+    return graph_part(ROLE_VOCAB, w->loss.outputs, w->t->o.mesh.size[AXIS_TP], tp, first);
+}
+
+// Bytes of a position's item: its columns, or the best class among them.
+static size_t item_bytes(const work *w, int tp)
+{
+    int64_t first;
+    return w->o.what == PREDICT_CLASSES ? sizeof(best)
+                                        : (size_t)cols_of(w, tp, &first) * sizeof(float);
+}
+
+static best best_of(const float *logits, int64_t count, int64_t first)
+{
+    best b = {-INFINITY, -1};
+    for (int64_t i = 0; i < count; i++)
+        if (logits[i] > b.score || (b.id < 0 && logits[i] == b.score))
+            b = (best){logits[i], (int32_t)(first + i)};
+    return b;
+}
+
+// A chunk of rows, brought to the host; of each position that is wanted, its item.
+static status take(void *arg, const output_rows *r, err *e)
+{
+    status result = OK;
+    work *w = arg;
+    trainer *t = w->t;
+    const size_t row = (size_t)r->cols * dtype_bytes(r->type), bytes = (size_t)r->rows * row;
+    const int64_t seq = t->o.seq_len;
+    if (bytes > w->chunk_bytes) {
+        free(w->chunk);
+        w->chunk_bytes = 0;
+        w->chunk = malloc(bytes);
+        if (!w->chunk) FAIL(E_IO, "predict: no memory for %zu bytes of outputs", bytes);
+        w->chunk_bytes = bytes;
+    }
+    trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], w->chunk, r->at, bytes);
+    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+    for (int64_t i = 0; i < r->rows; i++) {
+        const int64_t at = r->first + i, sample = at / seq, position = at % seq;
+        if (w->o.last && position != seq - 1) continue;
+        const int64_t to = w->o.last ? sample : at;
+        dtype_convert(w->line, F32, w->chunk + (size_t)i * row, r->type, (size_t)r->cols);
+        for (int64_t k = 0; r->scale != 1 && k < r->cols; k++) w->line[k] *= r->scale;
+        if (w->o.what == PREDICT_CLASSES) {
+            const best b = best_of(w->line, r->cols, r->first_col);
+            memcpy(w->made + (size_t)to * sizeof b, &b, sizeof b);
+        } else {
+            memcpy(w->made + (size_t)(to * r->cols) * sizeof(float), w->line,
+                   (size_t)r->cols * sizeof(float));
+        }
+    }
+done:
+    return result;
+}
+
+// This rank's micro-batch of the round that begins with sample `first`; places without a sample
+// repeat the last one.
+static status run_micro_batch(work *w, const char *inputs, int64_t first, int64_t samples, err *e)
+{
+    status result = OK;
+    trainer *t = w->t;
+    const int64_t micro = t->o.micro_batch,
+                  own = first + mesh_data_rank(&t->o.mesh, t->plan->o.rank) * micro;
+    for (int64_t i = 0; i < micro; i++) {
+        const int64_t sample = own + i < samples ? own + i : samples - 1;
+        memcpy(w->inputs + (size_t)i * w->input_bytes, inputs + (size_t)sample * w->input_bytes,
+               w->input_bytes);
+    }
+    t->blank[0] = 0;
+    if (trainer_reads_data(t))
+        trainer_upload(t, t->stream[STREAM_COMPUTE], 0, w->inputs, w->labels);
+    TRY(trainer_run(t, &t->forward, t->eval, e));
+    // The host's batch is written again next.
+    for (int k = 0; k < STREAMS; k++) TRY(trainer_ops(t)->sync(t->stream[k], e));
+    trainer_show_activity(t, NULL);
+done:
+    return result;
+}
+
+// ---- From the ranks that have it to all
+
+// The rank of the last stage that has part `tp` of what data-parallel rank `data` computes.
+static int rank_at(const trainer *t, int data, int tp)
+{
+    const mesh *m = &t->o.mesh;
+    const int stage = plan_stage_of(t->plan, t->model->blocks - 1);
+    int r = 0;
+    while (r < m->ranks - 1 && (mesh_data_rank(m, r) != data || mesh_at(m, r, AXIS_TP) != tp ||
+                                mesh_at(m, r, AXIS_PP) != stage))
+        r++;
+    return r;
+}
+
+// Puts the columns of part `tp` into `out`, or keeps the better class in `found`.
+static void merge(const work *w, int tp, const char *from, int64_t rows, float *out, best *found)
+{
+    int64_t first;
+    const int64_t cols = cols_of(w, tp, &first);
+    for (int64_t i = 0; i < rows; i++) {
+        best b;
+        if (w->o.what != PREDICT_CLASSES) {
+            memcpy(out + i * w->shape.cols + first, from + (size_t)(i * cols) * sizeof(float),
+                   (size_t)cols * sizeof(float));
+            continue;
+        }
+        memcpy(&b, from + (size_t)i * sizeof b, sizeof b);
+        if (tp == 0 || found[i].id < 0 || b.score > found[i].score) found[i] = b;
+    }
+}
+
+// What data-parallel rank `data` has made of its micro-batch, on every rank; `samples` of them
+// count.
+static status share(work *w, int data, int64_t samples, void *out, err *e)
+{
+    status result = OK;
+    trainer *t = w->t;
+    stream *on = t->stream[STREAM_COMM];
+    const int64_t rows = samples * w->shape.positions;
+    const int parts = w->split ? t->o.mesh.size[AXIS_TP] : 1;
+    for (int tp = 0; tp < parts; tp++) {
+        const int root = rank_at(t, data, tp);
+        char *items = root == t->plan->o.rank ? w->made : w->received;
+        TRY(comm_broadcast(t->o.comm, items, (size_t)rows * item_bytes(w, tp), root, on, e));
+        TRY(trainer_ops(t)->sync(on, e));
+        if (out) merge(w, tp, items, rows, out, w->found);
+    }
+    for (int64_t i = 0; out && w->o.what == PREDICT_CLASSES && i < rows; i++)
+        ((int32_t *)out)[i] = w->found[i].id;
+done:
+    return result;
+}
+
+// ---- The call
+
+static status check_tokens(const work *w, const void *inputs, int64_t samples, err *e)
+{
+    const graph *first = w->t->model->block[0].g;
+    const int32_t limit = model_get_limits(w->t->model).tokens, *ids = inputs;
+    const int64_t each = (int64_t)w->input_bytes / (int64_t)sizeof *ids;
+    for (int64_t i = 0; first->ids->type == I32 && i < samples * each; i++)
+        if (ids[i] < 0 || ids[i] >= limit)
+            return err_set(e, E_USAGE, "predict: sample %lld: token %lld is %d; valid: 0 to %d",
+                           (long long)(i / each), (long long)(i % each), ids[i], limit - 1);
+    return OK;
+}
+
+static status open_work(work *w, trainer *t, const predict_options *o, err *e)
+{
+    status result = OK;
+    const value *ids = t->model->block[0].g->ids, *labels = last_graph(t)->labels;
+    *w = (work){.t = t, .o = *o};
+    if (!t->eval) FAIL(E_INTERNAL, "predict: the trainer was not opened to predict");
+    TRY(trainer_predict_shape(t, o, &w->shape, e));
+    (void)graph_loss_shape(last_graph(t), &w->loss);
+    w->vectors = o->what == PREDICT_VECTORS && w->loss.classes;
+    w->split = w->loss.outputs_split && !w->vectors;
+    w->input_bytes = (size_t)(value_rows(ids) * value_cols(ids) / t->model->batch) * 4;
+    const size_t micro = (size_t)t->o.micro_batch, rows = micro * (size_t)w->shape.positions,
+                 cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
+    const size_t item = o->what == PREDICT_CLASSES ? sizeof(best) : cols * sizeof(float);
+    w->inputs = malloc(micro * w->input_bytes);
+    w->labels = calloc(1, value_bytes(labels));
+    w->line = malloc(cols * sizeof *w->line);
+    w->made = malloc(rows * item);
+    w->received = malloc(rows * item);
+    w->found = malloc(rows * sizeof *w->found);
+    if (!w->inputs || !w->labels || !w->line || !w->made || !w->received || !w->found)
+        FAIL(E_IO, "predict: no memory for outputs of %zu bytes", rows * item);
+done:
+    return result;
+}
+
+static void close_work(work *w)
+{
+    free(w->inputs);
+    free(w->labels);
+    free(w->chunk);
+    free(w->line);
+    free(w->made);
+    free(w->received);
+    free(w->found);
+}
+
+status trainer_predict(trainer *t, const predict_options *o, const void *inputs, int64_t samples,
+                       void *out, err *e)
+{
+    status result = OK;
+    work w;
+    TRY(open_work(&w, t, o, e));
+    TRY(check_tokens(&w, inputs, samples, e));
+    const run_outputs outputs = {.vectors = w.vectors, .take = take, .arg = &w};
+    const int64_t micro = t->o.micro_batch, round = trainer_predict_batch(t);
+    const size_t each = (size_t)(w.shape.positions * w.shape.cols) * 4;
+    t->outputs = &outputs;
+    trainer_reset_sums(t);
+    for (int64_t first = 0; first < samples; first += round) {
+        TRY(run_micro_batch(&w, inputs, first, samples, e));
+        for (int64_t at = first; at < samples && at < first + round; at += micro)
+            TRY(share(&w, (int)((at - first) / micro), micro < samples - at ? micro : samples - at,
+                      out ? (char *)out + (size_t)at * each : NULL, e));
+    }
+done:
+    t->outputs = NULL;
+    close_work(&w);
+    return result;
+}
