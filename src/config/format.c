@@ -197,7 +197,8 @@ void value_free(job *j, const job_key *k)
 
 static void describe_whole(const job_key *k, text *out)
 {
-    const long long high = k->high < 9.2e18 ? (long long)k->high : INT64_MAX;
+    const double most = key_most(k);
+    const long long high = most < 9.2e18 ? (long long)most : INT64_MAX;
     text_addf(out, "a whole number from %lld to %lld", (long long)k->low, high);
 }
 
@@ -221,7 +222,8 @@ void value_describe_valid(const job_key *k, text *out)
         describe_whole(k, out);
         break;
     case KEY_DURATION:
-        text_addf(out, "a duration such as 30s or 500ms, at most %.0fs, 0 for off", k->high * 1e-3);
+        text_addf(out, "a duration such as 30s or 500ms, at most %.0fs, 0 for off",
+                  key_most(k) * 1e-3);
         break;
     case KEY_NUMBER:
         describe_number(k, out);

@@ -123,7 +123,7 @@ expect_line 'nowhere.yaml'
 # ---- Large numbers: what is valid has an end
 refused 2 '^trireme: --train.steps: found 1e18; valid: a whole number from 1 to 1000000000000000$' "$trireme" train job.yaml --train.steps 1e18
 refused 2 '^trireme: --train.epochs: found 1e10; valid: a number > 0, at most 1.*$' "$trireme" train job.yaml --train.epochs 1e10
-refused 2 '^trireme: --train.tokens: found 1e19; valid: a whole number from 1 to 9223372036854775807$' "$trireme" train job.yaml --train.tokens 1e19
+refused 2 '^trireme: --train.tokens: found 1e19; valid: a whole number from 1 to 1000000000000000$' "$trireme" train job.yaml --train.tokens 1e19
 refused 2 '^trireme: --checks.watchdog: found 1e12s; valid: .*at most 1000000000s' "$trireme" train job.yaml --checks.watchdog 1e12s
 refused 2 '^trireme: --tokens: found 1e30, valid is a whole number from 0 to 9223372036854775807$' "$trireme" generate --tokens 1e30
 

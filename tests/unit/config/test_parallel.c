@@ -386,7 +386,7 @@ static void sizes_may_end_in_b(void **state)
     }
     assert_refused(
         SMALL, "--parallel.bucket_bytes|25B",
-        "--parallel.bucket_bytes: found 25B; valid: a whole number from 1 to 9223372036854775807");
+        "--parallel.bucket_bytes: found 25B; valid: a whole number from 1 to 1152921504606846976");
     assert_refused(SMALL, "--train.steps|1kB",
                    "--train.steps: found 1kB; valid: a whole number from 1 to 1000000000000000");
 }

@@ -103,7 +103,7 @@ static void impossible_values_are_refused(void **state)
         {SMALL, "--data.order|shufle",
          "--data.order: found shufle; valid: shuffle, sequential, torch; did you mean shuffle?"},
         {SMALL, "--parallel.bucket_bytes=0",
-         "--parallel.bucket_bytes: found 0; valid: a whole number from 1 to 9223372036854775807"},
+         "--parallel.bucket_bytes: found 0; valid: a whole number from 1 to 1152921504606846976"},
         {MODEL "data: {train: [{path: a, weight: -2}]}", "",
          "job.yaml:2: data.train: found weight -2; valid: a number > 0"},
         {MODEL "data: {train: []}", "",

@@ -194,6 +194,20 @@ static double best_by_trial(const double *cost, int blocks, int parts)
     return best;
 }
 
+// The least sum of squares of divisions of which no part exceeds the limit.
+static double squares_by_trial(const double *cost, int blocks, int parts, double limit)
+{
+    double sum = 0, best = INFINITY;
+    for (int n = 1; n <= blocks; n++) {
+        sum += cost[n - 1];
+        if (sum > limit) break;
+        if (parts == 1 && n < blocks) continue;
+        double rest = parts == 1 ? 0 : squares_by_trial(cost + n, blocks - n, parts - 1, limit);
+        best = fmin(best, sum * sum + rest);
+    }
+    return best;
+}
+
 static void test_a_model_is_cut_where_the_largest_part_is_smallest(void **state)
 {
     (void)state;
@@ -209,14 +223,16 @@ static void test_a_model_is_cut_where_the_largest_part_is_smallest(void **state)
             assert_int_equal(pipeline_split(cost, blocks, parts, first, NULL), OK);
             assert_int_equal(first[0], 0);
             assert_int_equal(first[parts], blocks);
-            double largest = 0;
+            double largest = 0, squares = 0;
             for (int k = 0; k < parts; k++) {
                 double sum = 0;
                 assert_true(first[k] < first[k + 1]);
                 for (int b = first[k]; b < first[k + 1]; b++) sum += cost[b];
                 largest = fmax(largest, sum);
+                squares += sum * sum;
             }
             assert_true(largest == best_by_trial(cost, blocks, parts));
+            assert_true(squares == squares_by_trial(cost, blocks, parts, largest));
         }
     }
 }

@@ -201,14 +201,15 @@ static void the_largest_rank_decides_and_is_named(void **state)
     job_close(j);
 }
 
-// The program itself counts once on each rank, whatever it is.
+// The program itself counts once on each rank, whatever it is, beside the scratch memory of the
+// device.
 static void what_the_program_takes_is_part_of_the_need(void **state)
 {
     (void)state;
     job *j = job_of(NULL);
     inputs in = open_to_plan(j);
     const need small = need_now(j, &in);
-    assert_true(small.bytes[BYTES_RUNTIME] == own_bytes);
+    assert_true(small.bytes[BYTES_RUNTIME] >= own_bytes);
     own_bytes += 12345;
     const need large = need_now(j, &in);
     assert_true(large.total == small.total + 12345);

@@ -69,7 +69,25 @@ static void check_result(status s, const err *e, const char *arg)
         fail_msg("%s: status %d, '%s'", arg, (int)s, e->text);
 }
 
-// Explained, planned or refused.
+// What `trireme plan` does: the job under every strategy, and what would make it fit.
+static void try_plan(const arguments *a, const char *arg)
+{
+    job *j = NULL;
+    inputs in = {0};
+    text out = {0};
+    err e = {.code = OK};
+    char *argv[ARGS];
+    for (int i = 0; i < a->count; i++) argv[i] = (char *)a->at[i];
+    status s = job_open(NULL, a->count, argv, &j, &e);
+    if (s == OK) s = inputs_open_to_plan(j, &in, &e);
+    if (s == OK) s = session_plan(j, &in, true, &out, &e);
+    check_result(s, &e, arg);
+    inputs_close(&in);
+    job_close(j);
+    text_clear(&out);
+}
+
+// Explained or refused.
 static void try_job(const arguments *a, const char *arg)
 {
     job *j = NULL;
@@ -166,10 +184,11 @@ static void sizes_that_are_each_allowed_may_be_too_many_together(void **state)
         {"--model.vocab=2147483647", "--model.hidden=4194304"},
         {"--model.max_seq=16777216", "--data.seq_len=16777216", "--train.global_batch=1073741824",
          "--train.micro_batch=536870912"},
-        {"--model.max_seq=16777216", "--data.seq_len=16777216", "--train.global_batch=1073741824"},
+        {"--model.max_seq=16777216", "--data.seq_len=16777216", "--train.global_batch=16384",
+         "--model.hidden=1024"},
         {"--train.global_batch=1073741824", "--train.micro_batch=1"},
-        {"--model.layers=10000", "--train.global_batch=2048", "--train.micro_batch=1"},
-        {"--model.layers=1000", "--data.seq_len=16", "--train.global_batch=1073741824",
+        {"--model.layers=1024", "--train.global_batch=16384", "--train.micro_batch=1"},
+        {"--model.layers=200", "--data.seq_len=16", "--train.global_batch=1073741824",
          "--train.micro_batch=536870912"},
         {"--launch.ranks=16384", "--train.global_batch=1073741824"},
         {"--launch.ranks=16384", "--parallel.pp=16384", "--train.global_batch=16384"},
@@ -178,6 +197,7 @@ static void sizes_that_are_each_allowed_may_be_too_many_together(void **state)
         arguments a = BASE(GPT2);
         for (int k = 0; k < 4 && all[i][k]; k++) add(&a, all[i][k]);
         try_job(&a, all[i][0]);
+        try_plan(&a, all[i][0]);
     }
 }
 
