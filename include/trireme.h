@@ -8,8 +8,11 @@
 // alone is marked *Collective*: every rank calls it, in the same order, with the same arguments.
 //
 // Functions that can fail return a trm_status and fill a trm_error (NULL allowed) when they do.
-// They print nothing and never end the process. A NULL handle is a mistake that is not caught.
-// Handles are used by one thread at a time, which is the one that opened them.
+// They print nothing and never end the process, and change none of its signal handlers: a program
+// that limits the size of files ignores SIGXFSZ, so that a write fails instead; and a data file
+// that another program cuts off while it is in use raises SIGBUS in ranks that are threads (ranks
+// that are processes end, and the error of trm_run names the file). A NULL handle is a mistake that
+// is not caught. Handles are used by one thread at a time, which is the one that opened them.
 #ifndef TRIREME_H
 #define TRIREME_H
 
@@ -223,7 +226,9 @@ typedef trm_status (*trm_rank_main)(trm_trainer *t, void *arg, trm_error *error)
 
 // Checks the whole job, its data, model and memory; then starts launch.ranks ranks, opens a trainer
 // on each (equal weights everywhere) and calls fn with it; returns when all ranks have
-// ended. The error is the first failing rank's: "rank 1: …". May be called again.
+// ended. The error is the first failing rank's: "rank 1: …". May be called again. TRM_USAGE when
+// the environment says that another launcher (torchrun, mpirun, srun) has started several
+// processes.
 //
 // Ranks that are processes (the default) are forked from the caller: they see `arg` as it is now,
 // and nothing that they write in memory comes back. It is TRM_USAGE when the process has other
@@ -265,12 +270,41 @@ TRM_API void trm_trainer_stop(trm_trainer *t);
 TRM_API trm_status trm_trainer_evaluate(trm_trainer *t, int64_t batches, double *loss,
                                         trm_error *error);
 
+// What is predicted for each position of a sample.
+typedef enum trm_prediction {
+    TRM_LOGITS,  // float: those of all classes or tokens; a model with squared error has none
+    TRM_CLASSES, // int32_t: the one with the largest logit, of equal ones the first; -1: all are
+                 // NaN
+    TRM_VECTORS  // float: with squared error the predicted targets; else the vector that the last
+                 // linear layer reads
+} trm_prediction;
+
+// How many numbers a position has: classes or tokens, 1, or the vector's width. 0: the model has no
+// such prediction.
+TRM_API int64_t trm_trainer_width(const trm_trainer *t, trm_prediction what);
+// Predictions for samples of the caller's own, whose inputs lie one after the other as
+// trm_dataset.read gives them: float [samples, positions, features], or int32_t [samples,
+// positions]. All ranks pass the same inputs and share the work. out[count], the caller's, receives
+//   [samples, positions, width], or with last_only, for the last position of each sample alone,
+//   [samples, width]
+// on every rank that does not pass NULL, in the order of the samples. count must be that product:
+// TRM_USAGE otherwise, for a token outside the vocabulary, and for what the model has not; nothing
+// is computed then. Dropout is off; weights and data order stay as they are. *Collective over all
+// ranks.*
+TRM_API trm_status trm_trainer_predict(trm_trainer *t, trm_prediction what, bool last_only,
+                                       const void *inputs, int64_t samples, void *out, size_t count,
+                                       trm_error *error);
+
 // Writes checkpoint train.out/checkpoints/step-NNNNNNNN, a HuggingFace folder that
 // checkpoints/latest then names; durable and complete, or not there at all. train.keep applies.
-// *Collective over all ranks.*
+// What an earlier run left in train.out is kept beside (log-1.jsonl, checkpoints-1, …) when the
+// first checkpoint is written of a run that did not resume from there. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_save(trm_trainer *t, trm_error *error);
-// Goes on from a checkpoint, bit for bit: weights, optimizer, step, data. folder NULL: the newest
-// valid one of train.out; without any, nothing happens. *Collective over all ranks.*
+// Goes on from a checkpoint, bit for bit: weights, optimizer, step, data. `folder` is a checkpoint,
+// or the folder of a run, of which it is the newest valid one; NULL: train.out, and without any
+// checkpoint there nothing happens. TRM_USAGE names the folder and the keys when it was saved by
+// another model, optimizer, precision, seed, batch or sequence length. After an older checkpoint of
+// train.out the first step moves all later ones to checkpoints-1. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_resume(trm_trainer *t, const char *folder, trm_error *error);
 
 // A tensor of the model under its name in model.safetensors.

@@ -69,6 +69,8 @@ struct trm_trainer {
     int rank;
     session session;
     param_files files; // the model's tensors
+    char *from;        // rank 0: the checkpoint of train.out that was resumed from, or NULL
+    bool owns_folder;  // rank 0: what an earlier run left in train.out is out of this one's way
     bool stopped;      // all ranks have agreed to, or no rank has data any more
 };
 

@@ -2,6 +2,7 @@
 // a tokenizer with its work area, as one handle each.
 #include "api/api.h"
 
+#include "ckpt/ckpt.h"
 #include "data/tokenizer.h"
 #include "train/decoder.h"
 
@@ -22,8 +23,11 @@ static status open_decoder(const char *folder, const trm_family *of, const void 
 {
     status result = OK;
     const device_options options = {.threads = 0};
+    char *found = NULL;
     trm_decoder *d = calloc(1, sizeof *d);
     if (!d) FAIL(E_IO, "out of memory");
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    folder = found;
     if (of)
         TRY(own_model_make(&d->own, of, config, e));
     else
@@ -41,6 +45,7 @@ static status open_decoder(const char *folder, const trm_family *of, const void 
     d = NULL;
 done:
     trm_decoder_close(d);
+    free(found);
     return result;
 }
 

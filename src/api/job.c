@@ -47,7 +47,7 @@ static status set(trm_job *j, const char *key, const char *to, err *e)
     text arg = {0};
     if (!key || !to) FAIL(E_USAGE, "%s: a key and a value are needed", key ? key : "NULL");
     // Those of the command line that are no keys.
-    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0)
+    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
         FAIL(E_USAGE, "%s: a flag of `trireme train`, not a key", key);
     text_addf(&arg, "--%s=%s", key, to);
     TRY(job_check_settings(NULL, 1, &arg.at, e));
@@ -139,7 +139,8 @@ status job_ready(trm_job *j, ready *out, err *e)
     const own_inputs in = {.family = j->has_model ? &j->model.ops : NULL,
                            .config = &j->model,
                            .train = j->has_train ? &j->train.base : NULL,
-                           .valid = j->has_valid ? &j->valid.base : NULL};
+                           .valid = j->has_valid ? &j->valid.base : NULL,
+                           .predicts = true};
     *out = (ready){.job = NULL};
     TRY(job_open_own(j->path, j->count, j->args, &own, &out->job, e));
     TRY(inputs_open_own(out->job, &in, &out->inputs, e));

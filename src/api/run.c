@@ -4,6 +4,7 @@
 
 #include "ckpt/ckpt.h"
 #include "launch/launch.h"
+#include "session/folder.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
 done:
     if (result != OK && result != E_INTERRUPTED) session_abort(&t.session, e);
     param_files_clear(&t.files);
+    free(t.from);
     session_close(&t.session);
     return result;
 }
@@ -100,11 +102,37 @@ uint64_t trm_trainer_steps_left(const trm_trainer *t)
     return t->stopped || done >= steps ? 0 : steps - done;
 }
 
+// Before this run changes train.out: the history in it goes on from where the run did, or an
+// earlier run is kept beside.
+static status own_folder(trm_trainer *t, err *e)
+{
+    status result = OK;
+    const char *out = t->ready->job->train.out;
+    if (t->rank > 0 || t->owns_folder) goto done;
+    if (t->from)
+        TRY(folder_go_on(out, t->from, NULL, e));
+    else
+        TRY(folder_begin(out, false, NULL, e));
+    t->owns_folder = true;
+done:
+    return result;
+}
+
+static status step(trm_trainer *t, step_result *s, err *e)
+{
+    status result = OK;
+    // Steps after an older checkpoint leave its successors behind, also when none of them is saved.
+    if (t->from) TRY(own_folder(t, e));
+    TRY(trainer_step(t->session.trainer, world_stop_requested(t->world), s, e));
+done:
+    return result;
+}
+
 trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error)
 {
     err e = {.code = OK};
     step_result s;
-    status result = trainer_step(t->session.trainer, world_stop_requested(t->world), &s, &e);
+    status result = step(t, &s, &e);
     if (result != OK) return api_give(result, &e, error);
     t->stopped = t->stopped || s.stop || s.exhausted;
     if (out)
@@ -131,24 +159,47 @@ trm_status trm_trainer_evaluate(trm_trainer *t, int64_t batches, double *loss, t
     return api_give(trainer_evaluate(t->session.trainer, batches, loss, NULL, &e), &e, error);
 }
 
+static status save(trm_trainer *t, err *e)
+{
+    status result = OK;
+    const ready *r = t->ready;
+    TRY(own_folder(t, e));
+    TRY(session_save(&t->session, r->job, &r->inputs, t->config_json, NULL, e));
+done:
+    return result;
+}
+
 trm_status trm_trainer_save(trm_trainer *t, trm_error *error)
 {
     err e = {.code = OK};
-    const ready *r = t->ready;
-    return api_give(session_save(&t->session, r->job, &r->inputs, t->config_json, NULL, &e), &e,
-                    error);
+    return api_give(save(t, &e), &e, error);
 }
 
 static status resume(trm_trainer *t, const char *folder, err *e)
 {
     status result = OK;
-    char *newest = NULL;
+    char *found = NULL;
+    uint64_t step;
+    const ready *r = t->ready;
+    const char *out = r->job->train.out;
+    if (folder)
+        TRY(ckpt_locate(folder, &found, NULL, e));
+    else
+        TRY(ckpt_newest(out, &found, NULL, e));
+    if (!found) goto done;
     // One rank reads all bytes of a folder that is named; what it finds ends the run for all.
-    if (folder && t->rank == 0) TRY(ckpt_verify(folder, e));
-    if (!folder) TRY(ckpt_newest(t->ready->job->train.out, &newest, NULL, e));
-    if (folder || newest) TRY(trainer_resume(t->session.trainer, folder ? folder : newest, e));
+    if (folder && t->rank == 0) TRY(ckpt_verify(found, e));
+    TRY(session_check_resume(r->job, &r->inputs, t->config_json, found, &step, e));
+    TRY(trainer_resume(t->session.trainer, found, e));
+    if (t->rank > 0) goto done;
+    free(t->from);
+    t->from = NULL;
+    t->owns_folder = false;
+    if (!ckpt_is_of(out, found)) goto done;
+    t->from = found;
+    found = NULL;
 done:
-    free(newest);
+    free(found);
     return result;
 }
 

@@ -3,17 +3,29 @@
 #define _GNU_SOURCE // strerror_r that returns the text
 #include "base/err.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+// A line of `length` bytes that did not fit is cut at a character, and says that it was.
+static void show_cut(char line[ERR_TEXT_BYTES], size_t length)
+{
+    static const char MORE[] = "...";
+    if (length < ERR_TEXT_BYTES) return;
+    line[ERR_TEXT_BYTES - sizeof MORE] = 0;
+    text_trim(line);
+    strcat(line, MORE);
+}
+
 // Formats into a buffer of its own first: the arguments may point into e->text.
-static void set_text(err *e, status code, const char *text)
+static void set_text(err *e, status code, const char *line)
 {
     e->code = code;
     e->depth = 0;
-    snprintf(e->text, sizeof e->text, "%s", text);
+    snprintf(e->text, sizeof e->text, "%s", line);
 }
 
 status err_set(err *e, status code, const char *format, ...)
@@ -22,8 +34,9 @@ status err_set(err *e, status code, const char *format, ...)
     char line[ERR_TEXT_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    const int length = vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    if (length > 0) show_cut(line, (size_t)length);
     set_text(e, code, line);
     return code;
 }
@@ -39,8 +52,9 @@ status err_errno(err *e, const char *format, ...)
     va_end(args);
     size_t used = length < 0 ? 0 : (size_t)length;
     if (used < sizeof line)
-        snprintf(line + used, sizeof line - used, ": %s",
-                 strerror_r(number, reason, sizeof reason));
+        used += (size_t)snprintf(line + used, sizeof line - used, ": %s",
+                                 strerror_r(number, reason, sizeof reason));
+    show_cut(line, used);
     set_text(e, E_IO, line);
     return E_IO;
 }
@@ -54,7 +68,9 @@ void err_prefix(err *e, const char *format, ...)
     int length = vsnprintf(line, sizeof line, format, args);
     va_end(args);
     size_t used = length < 0 ? 0 : (size_t)length;
-    if (used < sizeof line) snprintf(line + used, sizeof line - used, "%s", e->text);
+    if (used < sizeof line)
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s", e->text);
+    show_cut(line, used);
     memcpy(e->text, line, sizeof line);
 }
 

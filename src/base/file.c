@@ -49,8 +49,8 @@ status file_map_open(const char *path, file_map *out, err *e)
             result = err_errno(e, "cannot map %s", path);
             goto done;
         }
-        out->at = at;
-        out->bytes = (size_t)info.st_size;
+        *out = (file_map){.at = at, .bytes = (size_t)info.st_size, .fd = fd};
+        fd = -1;
     }
 done:
     if (fd >= 0) close(fd);
@@ -60,7 +60,19 @@ done:
 void file_unmap(file_map *m)
 {
     if (m->at) munmap((void *)m->at, m->bytes);
+    if (m->at) close(m->fd);
     *m = (file_map){0};
+}
+
+status file_map_check(const file_map *m, const char *path, err *e)
+{
+    struct stat info;
+    if (!m->at) return OK;
+    if (fstat(m->fd, &info) != 0) return err_errno(e, "cannot look at %s", path);
+    if ((uint64_t)info.st_size >= m->bytes) return OK;
+    return err_set(e, E_IO,
+                   "%s: the file was cut off while it was in use: %lld of its %zu bytes are left",
+                   path, (long long)info.st_size, m->bytes);
 }
 
 status file_read(const char *path, char **out, size_t *bytes, err *e)

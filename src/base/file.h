@@ -13,10 +13,14 @@
 typedef struct file_map {
     const uint8_t *at;
     size_t bytes;
+    int fd; // where at is not NULL
 } file_map;
 
 status file_map_open(const char *path, file_map *out, err *e); // E_USAGE when it cannot be opened
 void file_unmap(file_map *m);
+// E_IO, naming `path`, when the file has become shorter since. Called after what was read is in use
+// for good: within its last page a file that was cut off reads as zeros, beyond it as SIGBUS.
+status file_map_check(const file_map *m, const char *path, err *e);
 
 // The whole file, zero-terminated, owned by the caller (free). *bytes may be NULL.
 status file_read(const char *path, char **out, size_t *bytes, err *e);

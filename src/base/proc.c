@@ -1,5 +1,5 @@
-// proc.c -- reads figures of memory from /proc. Called by the planner's budget, the plan and the
-// bench.
+// proc.c -- reads figures of memory from /proc, called by the planner's budget, the plan and the
+// bench; and sets signal masks for threads that work in the background.
 #include "base/proc.h"
 
 #include <stdio.h>
@@ -20,4 +20,13 @@ uint64_t proc_bytes(const char *path, const char *key)
 uint64_t proc_own_bytes(void)
 {
     return proc_bytes("/proc/self/smaps_rollup", "Pss:");
+}
+
+void proc_block_signals(sigset_t *before)
+{
+    static const int own[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+    sigset_t all;
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&all, own[i]);
+    pthread_sigmask(SIG_SETMASK, &all, before);
 }

@@ -40,18 +40,24 @@ void text_add(text *t, const char *s)
     text_add_bytes(t, s, strlen(s));
 }
 
-void text_addf(text *t, const char *format, ...)
+void text_addv(text *t, const char *format, va_list args)
 {
-    va_list args, again;
-    va_start(args, format);
+    va_list again;
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
     if (length < 0) abort();
     text_reserve(t, (size_t)length);
     vsnprintf(t->at + t->bytes, (size_t)length + 1, format, again);
     va_end(again);
     t->bytes += (size_t)length;
+}
+
+void text_addf(text *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    text_addv(t, format, args);
+    va_end(args);
 }
 
 char *text_copy(const char *s)
@@ -170,4 +176,65 @@ bool text_is_utf8(const void *s, size_t bytes, size_t *bad_at)
         i += length;
     }
     return true;
+}
+
+// Does the well-formed character at s control a terminal, break a line, or turn the direction of
+// what follows?
+static bool is_control(const uint8_t *s, size_t length)
+{
+    if (length == 1) return s[0] < 0x20 || s[0] == 0x7f;
+    if (length == 2) return s[0] == 0xc2 && s[1] < 0xa0;   // U+0080 to U+009F
+    if (length != 3 || s[0] != 0xe2) return false;         //
+    if (s[1] == 0x80) return s[2] >= 0xa8 && s[2] <= 0xae; // U+2028 to U+202E
+    return s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9;   // U+2066 to U+2069
+}
+
+static void add_escaped(text *t, uint8_t byte)
+{
+    static const char letters[] = "\nn\tt\rr";
+    for (const char *p = letters; *p; p += 2)
+        if (byte == (uint8_t)p[0]) {
+            text_addf(t, "\\%c", p[1]);
+            return;
+        }
+    text_addf(t, "\\x%02x", byte);
+}
+
+void text_add_printable(text *t, const char *s, size_t bytes, const char *allowed)
+{
+    const uint8_t *at = (const uint8_t *)s;
+    text_add(t, "");
+    for (size_t i = 0, length; i < bytes; i += length) {
+        const size_t good = utf8_length(at + i, bytes - i);
+        length = good ? good : 1;
+        const bool kept = at[i] && strchr(allowed, at[i]);
+        if (good && (kept || !is_control(at + i, good)))
+            text_add_bytes(t, at + i, length);
+        else
+            for (size_t k = 0; k < length; k++) add_escaped(t, at[i + k]);
+    }
+}
+
+size_t text_cut(const char *s, size_t most)
+{
+    const uint8_t *at = (const uint8_t *)s;
+    const size_t bytes = strnlen(s, most + 1);
+    if (bytes <= most) return bytes;
+    for (size_t back = 0; back < 4 && back <= most; back++) {
+        const size_t start = most - back; // a character that begins here ends behind the cut
+        if ((at[start] & 0xc0) != 0x80) return start;
+    }
+    return most;
+}
+
+void text_trim(char *s)
+{
+    const size_t bytes = strlen(s);
+    for (size_t back = 1; back < 4 && back <= bytes; back++) {
+        const uint8_t *at = (const uint8_t *)s + bytes - back;
+        if ((*at & 0xc0) == 0x80) continue;
+        const size_t needs = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : *at >= 0xc2 ? 2 : 1;
+        if (needs > back) s[bytes - back] = 0;
+        return;
+    }
 }

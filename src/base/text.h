@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,6 +20,11 @@ void text_clear(text *t);
 void text_add(text *t, const char *s);
 void text_add_bytes(text *t, const void *s, size_t bytes);
 void text_addf(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_addv(text *t, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+// Adds text that may come from a file or a user as a terminal can show it without harm: control
+// characters (also those of Unicode) and line breaks but the bytes of `allowed` become \n, \t, \r
+// or \xNN, one for each byte, and so do bytes that are not UTF-8. All else stays as it is.
+void text_add_printable(text *t, const char *s, size_t bytes, const char *allowed);
 
 // A copy that the caller frees. Aborts when out of memory.
 char *text_copy(const char *s);
@@ -42,5 +48,13 @@ void text_bytes(char out[24], double bytes);
 // Is this well-formed UTF-8 (no surrogates, no overlong forms, <= U+10FFFF)? On failure *bad_at is
 // the offset of the first bad byte.
 bool text_is_utf8(const void *s, size_t bytes, size_t *bad_at);
+
+// How many bytes of s, at most `most`, end with a whole character. For messages of fixed size, and
+// as the precision of "%.*s". Where s is no UTF-8, bytes are characters.
+size_t text_cut(const char *s, size_t most);
+// The two arguments of a "%.*s" that is cut so.
+#define TEXT_CUT(s, most) (int)text_cut((s), (most)), (s)
+// Cuts off a character at the end of s that is not whole: s was cut by its size.
+void text_trim(char *s);
 
 #endif

@@ -10,33 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
-// The entry that `latest` names comes first.
-static void latest_first(const char *checkpoints, ckpt_entry *list, size_t count)
-{
-    char name[CKPT_NAME_BYTES], *path = file_join(checkpoints, "latest");
-    ssize_t length = readlink(path, name, sizeof name - 1);
-    free(path);
-    if (length < 0) return;
-    name[length] = 0;
-    for (size_t i = 1; i < count; i++) {
-        if (strcmp(list[i].name, name)) continue;
-        ckpt_entry found = list[i];
-        memmove(list + 1, list, i * sizeof *list);
-        list[0] = found;
-    }
-}
-
-status ckpt_newest(const char *out, char **folder, text *warnings, err *e)
+// The first valid entry of a folder of checkpoints, highest step first.
+static status newest_in(const char *checkpoints, char **folder, text *warnings, err *e)
 {
     status result = OK;
     ckpt_entry *list = NULL;
     size_t count = 0;
     err problem = {0};
-    char *checkpoints = file_join(out, "checkpoints");
     *folder = NULL;
-    if (!file_is_directory(checkpoints)) goto done;
     TRY(ckpt_list(checkpoints, &list, &count, e));
-    latest_first(checkpoints, list, count);
     for (size_t i = 0; i < count; i++) {
         char *path = file_join(checkpoints, list[i].name);
         if (ckpt_verify(path, &problem) == OK) {
@@ -52,7 +34,41 @@ status ckpt_newest(const char *out, char **folder, text *warnings, err *e)
              problem.text);
 done:
     free(list);
+    return result;
+}
+
+status ckpt_newest(const char *out, char **folder, text *warnings, err *e)
+{
+    status result = OK;
+    char *checkpoints = file_join(out, "checkpoints");
+    *folder = NULL;
+    if (file_is_directory(checkpoints)) result = newest_in(checkpoints, folder, warnings, e);
     free(checkpoints);
+    return result;
+}
+
+static bool has_inside(const char *folder, const char *name)
+{
+    char *path = file_join(folder, name);
+    bool has = file_exists(path);
+    free(path);
+    return has;
+}
+
+status ckpt_locate(const char *folder, char **checkpoint, text *warnings, err *e)
+{
+    status result = OK;
+    char *inner = file_join(folder, "checkpoints");
+    *checkpoint = NULL;
+    if (has_inside(folder, "config.json") || has_inside(folder, "trireme") ||
+        !file_is_directory(inner)) {
+        *checkpoint = text_copy(folder);
+        goto done;
+    }
+    TRY(newest_in(inner, checkpoint, warnings, e));
+    if (!*checkpoint) FAIL(E_USAGE, "%s: the run has no checkpoint yet", folder);
+done:
+    free(inner);
     return result;
 }
 

@@ -5,8 +5,13 @@
 //                                           shards with an index), the tokenizer's files
 //   OUT/checkpoints/step-00000500/trireme/  state.safetensors (optimizer, master weights),
 //                                           state.json (positions and the job's facts),
-//                                           manifest.json (size and XXH3-64 of every file)
-//   OUT/checkpoints/latest                  symbolic link to the newest
+//                                           manifest.json (size and XXH3-64 of every file, and of
+//                                           itself)
+//   OUT/checkpoints/latest                  symbolic link to the newest, for people and programs
+//
+// OUT/checkpoints holds one history: each checkpoint was reached from those below it. So the newest
+// is the valid one with the highest step, and no link or log has to say so. What keeps it so is
+// ckpt_go_on: a run that starts from a checkpoint first moves all later ones out of this folder.
 //
 // A checkpoint is written under .tmp-step-00000500-PID, made durable, and appears by one rename. A
 // kill or a power cut at any moment leaves the old ones, or the old ones and the new one. Tensors
@@ -44,19 +49,37 @@ typedef struct ckpt_save_options {
 } ckpt_save_options;
 
 // Saves, points `latest` to it, prunes, and removes what dead runs left unfinished. *folder (NULL
-// allowed) is the checkpoint's path, owned by the caller. Called on one rank. An existing
-// checkpoint of this step is replaced. On failure (E_IO: disk full …) one line says so, the
-// temporary folder is gone, and the older checkpoints are as they were.
+// allowed) is the checkpoint's path, owned by the caller. Called on one rank. `out` must exist: a
+// folder that was removed during the run is not made again. An existing checkpoint of this step is
+// replaced. On failure (E_IO: disk full …) one line says so, the temporary folder is gone, and the
+// older checkpoints are as they were.
 status ckpt_save(const ckpt_save_options *o, char **folder, err *e);
 
-// The newest valid checkpoint of a run: what `latest` names if that verifies, else the highest step
-// that does. *folder is owned by the caller; it is NULL (and the status OK) when the run has none
-// yet. Each broken one that was passed over adds a line to `warnings` (NULL allowed). E_USAGE when
-// there are some and all are broken.
+// The newest valid checkpoint of a run: the highest step that verifies. *folder is owned by the
+// caller; it is NULL (and the status OK) when the run has none yet. Each broken one that was passed
+// over adds a line to `warnings` (NULL allowed). E_USAGE when there are some and all are broken.
 status ckpt_newest(const char *out, char **folder, text *warnings, err *e);
 
-// Reads all of it: every file of the manifest is there, as long as it says and hashes to what it
-// says. E_USAGE names the file that is not.
+// Where a user may name a checkpoint or a run: *checkpoint is `folder` itself, or the newest valid
+// checkpoint when `folder` is the folder of a run. Owned by the caller. E_USAGE when the run has
+// none. A folder that is named itself is not verified.
+status ckpt_locate(const char *folder, char **checkpoint, text *warnings, err *e);
+
+// ---- History (ckpt_history.c)
+
+// Has this run's folder checkpoints, valid or not?
+bool ckpt_has_any(const char *out);
+// Is `folder` one of the checkpoints in out/checkpoints (whatever path or link leads there)?
+bool ckpt_is_of(const char *out, const char *folder);
+// The run in `out` goes on from `folder`, one of its own checkpoints (ckpt_is_of): all later ones,
+// and broken ones of the same step, move into the new folder `aside`, and `latest` names `folder`.
+// *moved says whether there were any. They move from the lowest step to the highest, so that a kill
+// at any moment leaves the newest checkpoint what it was or what it shall be.
+status ckpt_go_on(const char *out, const char *folder, const char *aside, bool *moved, err *e);
+
+// Reads all of it: the manifest and every file that it lists are there, as long as it says and hash
+// to what it says. E_USAGE names the file that is not. A manifest of version 1 has no checksum of
+// itself and is taken as it is.
 status ckpt_verify(const char *folder, err *e);
 
 // An open checkpoint; maps its tensors, so that the folder may be pruned meanwhile.

@@ -28,14 +28,16 @@ typedef struct ckpt_entry {
     bool replaced;
 } ckpt_entry;
 
+// Is this the name of a checkpoint?
+bool ckpt_entry_parse(const char *name, ckpt_entry *out);
 void ckpt_entry_name(char out[CKPT_NAME_BYTES], int64_t step);
 // All checkpoints, highest step first, a replaced one after its successor. Caller frees *out.
 status ckpt_list(const char *checkpoints, ckpt_entry **out, size_t *count, err *e);
 // Puts the finished folder `temporary` in the place of `step`. What was there before stays as
 // step-….replaced until ckpt_prune.
 status ckpt_publish(const char *checkpoints, const char *temporary, int64_t step, err *e);
-// Makes `latest` name `step`.
-status ckpt_point_latest(const char *checkpoints, int64_t step, err *e);
+// Makes `latest` name the entry `name`.
+status ckpt_point_latest(const char *checkpoints, const char *name, err *e);
 // Removes replaced ones and all but `keep` (0 = all stay) checkpoints; the one of `step` stays
 // always.
 status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, err *e);

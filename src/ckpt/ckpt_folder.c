@@ -2,7 +2,7 @@
 // place, and how old ones leave it. Every change of what is visible is one rename of a folder that
 // is whole, so that a kill between any two lines leaves only whole checkpoints under visible names.
 //
-// Called by ckpt_save.c and ckpt.c. Does not look into checkpoints.
+// Called by the rest of ckpt/. Does not look into checkpoints.
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
@@ -24,8 +24,7 @@ void ckpt_entry_name(char out[CKPT_NAME_BYTES], int64_t step)
     snprintf(out, CKPT_NAME_BYTES, "step-%08" PRId64, step);
 }
 
-// Is this the name of a checkpoint?
-static bool entry_parse(const char *name, ckpt_entry *out)
+bool ckpt_entry_parse(const char *name, ckpt_entry *out)
 {
     if (strncmp(name, "step-", 5) || !isdigit((unsigned char)name[5])) return false;
     if (strlen(name) >= CKPT_NAME_BYTES) return false;
@@ -56,7 +55,7 @@ status ckpt_list(const char *checkpoints, ckpt_entry **out, size_t *count, err *
         goto done;
     }
     while ((d = readdir(dir))) {
-        if (!entry_parse(d->d_name, &one)) continue;
+        if (!ckpt_entry_parse(d->d_name, &one)) continue;
         ckpt_entry *grown = realloc(list, (n + 1) * sizeof *grown);
         if (!grown) FAIL(E_IO, "%s: no memory to list it", checkpoints);
         list = grown;
@@ -88,13 +87,13 @@ done:
     return result;
 }
 
-status ckpt_point_latest(const char *checkpoints, int64_t step, err *e)
+status ckpt_point_latest(const char *checkpoints, const char *name, err *e)
 {
     status result = OK;
-    char name[CKPT_NAME_BYTES], hidden[CKPT_NAME_BYTES];
-    ckpt_entry_name(name, step);
+    char hidden[CKPT_NAME_BYTES], now[CKPT_NAME_BYTES] = "";
     snprintf(hidden, sizeof hidden, TEMPORARY "latest-%ld", (long)getpid());
     char *from = file_join(checkpoints, hidden), *to = file_join(checkpoints, "latest");
+    if (readlink(to, now, sizeof now - 1) > 0 && strcmp(now, name) == 0) goto done;
     TRY(file_remove_tree(from, e));
     if (symlink(name, from) != 0) {
         result = err_errno(e, "cannot make the link %s", from);

@@ -1,6 +1,9 @@
 // ckpt_manifest.c -- which files make a checkpoint, how long they are and what they hash to: the
 // proof that a folder is whole. Written last in a save, checked before anything is loaded. Does not
 // know what is in the files.
+//
+// The manifest's own checksum, OWN_HASH, is of the file's bytes as they are while the 16 digits of
+// that checksum are zeros: it can stand inside, and every byte counts. Version 1 had none.
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
@@ -46,14 +49,37 @@ done:
     return result;
 }
 
+#define OWN_HASH "manifest_xxh3_64"
+enum { VERSION = 2, DIGITS = 16 };
+
+// The digits of the manifest's own checksum; NULL when there are none.
+static char *own_digits(char *json)
+{
+    static const char before[] = "\"" OWN_HASH "\": \"";
+    char *at = strstr(json, before);
+    at = at ? at + sizeof before - 1 : NULL;
+    return at && strspn(at, "0123456789abcdef") == DIGITS ? at : NULL;
+}
+
+// Puts the checksum of `json` into *hex; the digits inside are zeros afterwards.
+static void own_hash(char *json, size_t bytes, char *digits, char hex[DIGITS + 1])
+{
+    memset(digits, '0', DIGITS);
+    snprintf(hex, DIGITS + 1, "%016" PRIx64, (uint64_t)XXH3_64bits(json, bytes));
+}
+
 status manifest_write(const json_t *files, const char *folder, int64_t step, err *e)
 {
     status result = OK;
-    char *path = file_join(folder, CKPT_MANIFEST);
-    json_t *root = json_pack("{s:s, s:i, s:I, s:O}", "format", "trireme checkpoint", "version", 1,
-                             "step", (json_int_t)step, "files", files);
+    char hex[DIGITS + 1], *path = file_join(folder, CKPT_MANIFEST);
+    json_t *root =
+        json_pack("{s:s, s:i, s:I, s:O, s:s}", "format", "trireme checkpoint", "version", VERSION,
+                  "step", (json_int_t)step, "files", files, OWN_HASH, "0000000000000000");
     char *json = json_dumps(root, JSON_INDENT(1));
-    if (!json) FAIL(E_IO, "%s: no memory for it", path);
+    char *digits = json ? own_digits(json) : NULL;
+    if (!digits) FAIL(E_IO, "%s: no memory for it", path);
+    own_hash(json, strlen(json), digits, hex);
+    memcpy(digits, hex, DIGITS);
     TRY(file_replace(path, json, strlen(json), e));
 done:
     free(json);
@@ -115,15 +141,38 @@ done:
     return result;
 }
 
+// The manifest's bytes are those that were saved.
+static status check_own_hash(const char *path, int64_t version, err *e)
+{
+    status result = OK;
+    char *json = NULL, saved[DIGITS + 1] = "", hex[DIGITS + 1];
+    size_t bytes;
+    TRY(file_read(path, &json, &bytes, e));
+    char *digits = own_digits(json);
+    if (!digits && version == 1) goto done;
+    if (!digits) FAIL(E_USAGE, "%s: it has lost its own checksum, %s", path, OWN_HASH);
+    memcpy(saved, digits, DIGITS);
+    own_hash(json, bytes, digits, hex);
+    if (strcmp(hex, saved))
+        FAIL(E_USAGE, "%s: its checksum is %s, but it was saved with %s", path, hex, saved);
+done:
+    free(json);
+    return result;
+}
+
 status ckpt_verify(const char *folder, err *e)
 {
     status result = OK;
     json_t *root = NULL;
     char *path = file_join(folder, CKPT_MANIFEST);
+    if (file_is_directory(folder) && !file_exists(path))
+        FAIL(E_USAGE, "%s: not a checkpoint of Trireme, it has no %s", folder, CKPT_MANIFEST);
     TRY(json_open(path, &root, e));
-    const json_t *version = json_object_get(root, "version");
-    if (json_integer_value(version) != 1)
-        FAIL(E_USAGE, "%s: version: valid is 1 (saved by another version of Trireme?)", path);
+    const int64_t version = json_integer_value(json_object_get(root, "version"));
+    if (version < 1 || version > VERSION)
+        FAIL(E_USAGE, "%s: version: valid are 1 and 2 (saved by another version of Trireme?)",
+             path);
+    TRY(check_own_hash(path, version, e));
     const json_t *files = json_object_get(root, "files");
     TRY(check_complete(folder, files, e));
     for (size_t i = 0; i < json_array_size(files); i++)

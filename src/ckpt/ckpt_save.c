@@ -191,6 +191,23 @@ done:
     return result;
 }
 
+static void blame(const ckpt_save_options *o, bool published, err *e)
+{
+    if (!file_is_directory(o->out))
+        err_set(e, E_IO,
+                "%s: the folder was removed during the run; the checkpoint of step %" PRId64
+                " is not saved",
+                o->out, o->step);
+    else if (published)
+        err_prefix(e,
+                   "the checkpoint of step %" PRId64
+                   " is saved, but its folder could not be put in order: ",
+                   o->step);
+    else
+        err_prefix(e,
+                   "the checkpoint of step %" PRId64 " is not saved, older ones stay: ", o->step);
+}
+
 status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
 {
     status result = OK;
@@ -201,24 +218,17 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     snprintf(hidden, sizeof hidden, ".tmp-%s-%ld", name, (long)getpid());
     save s = {.o = o, .folder = file_join(checkpoints, hidden), .files = json_array(), .lock = -1};
     TRY(read_values(&s, e));
-    TRY(file_make_directories(checkpoints, e));
+    if (!file_is_directory(checkpoints)) TRY(make_folder(checkpoints, e));
     TRY(ckpt_sweep(checkpoints, e));
     TRY(put_everything(&s, e));
     TRY(ckpt_publish(checkpoints, s.folder, o->step, e));
     published = true;
-    TRY(ckpt_point_latest(checkpoints, o->step, e));
+    TRY(ckpt_point_latest(checkpoints, name, e));
     TRY(ckpt_prune(checkpoints, o->step, o->keep, e));
     if (folder) *folder = file_join(checkpoints, name);
 done:
     if (result != OK) {
-        if (published)
-            err_prefix(e,
-                       "the checkpoint of step %" PRId64
-                       " is saved, but its folder could not be put in order: ",
-                       o->step);
-        else
-            err_prefix(
-                e, "the checkpoint of step %" PRId64 " is not saved, older ones stay: ", o->step);
+        blame(o, published, e);
         file_remove_tree(s.folder, NULL);
     }
     if (s.lock >= 0) close(s.lock);

@@ -229,6 +229,7 @@ static int cmd_bench_comm(int argc, char **argv)
                        .average = AVERAGE_MEAN};
     while (q.what < BENCH_SENDRECV && strcmp(argv[0], bench_names[q.what]) != 0) q.what++;
     TRY(parse_flags(argc, argv, &q, e));
+    TRY(launcher_check(e));
     q.board =
         mmap(NULL, sizeof *q.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (q.board == MAP_FAILED) {

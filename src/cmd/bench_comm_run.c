@@ -3,6 +3,7 @@
 //
 // Called by bench_comm.c through launch_ranks. Runs on the cpu device, whose memory it may read.
 #include "cmd/bench_comm.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
 
@@ -284,7 +285,6 @@ static void print_row(const bench_request *q, const row *r)
         print_half(q, r, 1);
         printf("\n");
     }
-    fflush(stdout);
 }
 
 static status run_size(const bench_rank *b, int64_t bytes, err *e)
@@ -301,7 +301,10 @@ static status run_size(const bench_rank *b, int64_t bytes, err *e)
         if (q->check) TRY(count_wrong(b, &r, half, &mine->wrong[half], e));
     }
     TRY(comm_barrier(b->comm, e));
-    if (b->comm->rank == 0) print_row(q, &r);
+    if (b->comm->rank == 0) {
+        print_row(q, &r);
+        TRY(console_flush(e));
+    }
     TRY(comm_barrier(b->comm, e));
 done:
     return result;

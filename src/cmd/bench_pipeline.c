@@ -167,7 +167,6 @@ static status print_all(const request *q, err *e)
                "by FLOPs", "by passes", "run");
     for (int i = 0; i < q->setups; i++) TRY(print_setup(q, &q->all[i], e));
     if (q->json) printf("]\n");
-    fflush(stdout);
 done:
     return result;
 }

@@ -4,6 +4,7 @@
 //
 // It deliberately does not know trainers.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -104,7 +105,7 @@ static status measure(const request *q, err *e)
     TRY(device_alloc(d, MEMORY_HOST, HALVES * REQUEST, &memory, e)); // huge pages, as a trainer's
     TRY(tier_open(&o, &t, e));
     const char *note = tier_note(t);
-    if (note) fprintf(stderr, "trireme: %s\n", note);
+    if (note) console_say("%s", note);
     memset(memory, 1, HALVES * REQUEST); // the pages are there
     TRY(pass(t, q, true, memory, &write_s, e));
     TRY(pass(t, q, false, memory, &read_s, e));

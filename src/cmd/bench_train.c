@@ -2,6 +2,7 @@
 // the numbers that a comparison needs. Writes nothing to disk.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
 #include "base/proc.h"
@@ -18,7 +19,7 @@ enum { WARM_UP = 2 };
 // What one rank measured.
 typedef struct figures {
     double step_s, first_step_s, flops, rate;
-    uint64_t plan_bytes, device_bytes, params;
+    uint64_t plan_bytes, runtime_bytes, device_bytes, params;
     double update_s;     // of a step: the update and what it moves
     tier_counters tiers; // of a step, this rank's
 } figures;
@@ -50,29 +51,30 @@ static void print_figures(const request *q, const figures *f, uint64_t pss, uint
         printf("{\"tokens_per_s\":%.6g,\"step_ms_median\":%.6g,\"matmul_share\":%.4f,\"matmul_"
                "flops_per_s\":%.6g,"
                "\"pss_bytes_per_rank\":%llu,\"peak_bytes_per_rank\":%llu,\"plan_bytes_per_rank\":%"
-               "llu,\"device_bytes_per_rank\":%llu,"
+               "llu,\"runtime_bytes_per_rank\":%llu,\"device_bytes_per_rank\":%llu,"
                "\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d,\"update_ms\":%.6g,\"tier\":{"
                "\"bytes_read\":%llu,\"bytes_written\":%llu,\"waited_ms\":%.6g,\"moving_ms\":%.6g,"
                "\"cpu_ms\":%.6g}}\n",
                per_step / f->step_s, f->step_s * 1e3, share, f->rate, (unsigned long long)pss,
                (unsigned long long)peak, (unsigned long long)f->plan_bytes,
-               (unsigned long long)f->device_bytes, f->first_step_s, (unsigned long long)f->params,
-               j->launch.ranks, f->update_s * 1e3, (unsigned long long)f->tiers.bytes_read,
-               (unsigned long long)f->tiers.bytes_written, f->tiers.seconds_waited * 1e3,
-               f->tiers.seconds_moving * 1e3, f->tiers.seconds_cpu * 1e3);
+               (unsigned long long)f->runtime_bytes, (unsigned long long)f->device_bytes,
+               f->first_step_s, (unsigned long long)f->params, j->launch.ranks, f->update_s * 1e3,
+               (unsigned long long)f->tiers.bytes_read, (unsigned long long)f->tiers.bytes_written,
+               f->tiers.seconds_waited * 1e3, f->tiers.seconds_moving * 1e3,
+               f->tiers.seconds_cpu * 1e3);
     } else {
-        char a[24], b[24];
+        char a[24], b[24], c[24];
         text_bytes(a, (double)pss);
         text_bytes(b, (double)f->plan_bytes);
+        text_bytes(c, (double)f->runtime_bytes);
         printf(
             "%llu parameters on %d ranks: %.1f tokens/s, median step %.2f ms, first step %.3f s "
             "after the start\n"
             "matrix products at the measured %.1f GFLOP/s a rank would take %.0f %% of the step\n"
-            "memory per rank: %s (shared pages divided), plan %s\n",
+            "memory per rank: %s (shared pages divided), plan %s, of which runtime %s\n",
             (unsigned long long)f->params, j->launch.ranks, per_step / f->step_s, f->step_s * 1e3,
-            f->first_step_s, f->rate * 1e-9, share * 100, a, b);
+            f->first_step_s, f->rate * 1e-9, share * 100, a, b, c);
     }
-    fflush(stdout);
 }
 
 // What files did between two looks, per step.
@@ -127,9 +129,11 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     f.step_s = seconds[counted / 2];
     f.flops = trainer_flops(s.trainer);
     f.plan_bytes = plan_bytes(trainer_get_plan(s.trainer));
+    f.runtime_bytes = trainer_get_plan(s.trainer)->bytes[BYTES_RUNTIME];
     f.device_bytes = s.device->bytes_peak;
     f.params = model_param_count(trainer_get_model(s.trainer));
     if (rank == 0) print_figures(q, &f, pss, peak);
+    if (rank == 0) TRY(console_flush(e));
 done:
     free(seconds);
     if (result != OK) session_abort(&s, e);

@@ -1,21 +1,25 @@
 // checkpoint.c -- `trireme checkpoint show | verify`: what is in a checkpoint, and is all of it
 // there.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "ckpt/ckpt.h"
 #include "cmd/command.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void show_tensors(const char *what, const safetensors *s)
 {
     for (size_t i = 0; s && i < safetensors_count(s); i++) {
         const tensor_info *t = safetensors_at(s, i);
-        printf("%-8s %-56s %-5s [", what, t->name, t->known_type ? dtype_name(t->type) : "?");
-        for (int k = 0; k < t->dims; k++) printf("%s%" PRId64, k ? ", " : "", t->dim[k]);
-        printf("]\n");
+        text shape = {0};
+        for (int k = 0; k < t->dims; k++) text_addf(&shape, "%s%" PRId64, k ? ", " : "", t->dim[k]);
+        console_line("%-8s %-56s %-5s [%s]", what, t->name,
+                     t->known_type ? dtype_name(t->type) : "?", shape.at ? shape.at : "");
+        text_clear(&shape);
     }
 }
 
@@ -23,7 +27,9 @@ static status show(const char *folder, bool json, err *e)
 {
     status result = OK;
     ckpt *c = NULL;
-    TRY(ckpt_open(folder, &c, e));
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    TRY(ckpt_open(found, &c, e));
     json_dumpf(c->values, stdout, json ? JSON_COMPACT : JSON_INDENT(2));
     putchar('\n');
     if (json) goto done;
@@ -31,6 +37,22 @@ static status show(const char *folder, bool json, err *e)
     show_tensors("state", c->state);
 done:
     ckpt_close(c);
+    free(found);
+    return result;
+}
+
+// Of a run, its newest checkpoint must be whole: to pass over a broken one would hide it. *found
+// (owned by the caller) is the checkpoint that was read.
+static status verify(const char *folder, char **found, err *e)
+{
+    status result = OK;
+    text warnings = {0};
+    TRY(ckpt_locate(folder, found, &warnings, e));
+    if (warnings.bytes)
+        FAIL(E_USAGE, "%s: %.*s", folder, (int)strcspn(warnings.at, "\n"), warnings.at);
+    TRY(ckpt_verify(*found, e));
+done:
+    text_clear(&warnings);
     return result;
 }
 
@@ -55,8 +77,8 @@ static status take_folder(const flag *flags, int argc, char **argv, request *r, 
     flag_texts words = {0};
     TRY(flags_parse(flags, 1, argc, argv, r, &words, e));
     if (words.count != 1)
-        FAIL(E_USAGE, "checkpoint %s: found %zu folders; valid: one, of a checkpoint", argv[0],
-             words.count);
+        FAIL(E_USAGE, "checkpoint %s: found %zu folders; valid: one, of a checkpoint or a run",
+             argv[0], words.count);
     *out = words.at[0];
 done:
     flag_texts_clear(&words);
@@ -90,13 +112,15 @@ static int cmd_verify(int argc, char **argv)
     err error = {0}, *e = &error;
     request r = {0};
     const char *folder = NULL;
+    char *found = NULL;
     TRY(take_folder(verify_flags, argc, argv, &r, &folder, e));
-    result = ckpt_verify(folder, e);
+    result = verify(folder, &found, e);
     if (r.json)
-        print_verdict(folder, e, result == OK);
+        print_verdict(found ? found : folder, e, result == OK);
     else if (result == OK)
-        printf("%s: every file is there and has its checksum\n", folder);
+        console_line("%s: every file is there and has its checksum", found);
 done:
+    free(found);
     return result == OK ? 0 : cmd_fail(e);
 }
 
@@ -105,6 +129,7 @@ static const command show_row = {
     .run = cmd_show,
     .usage = "DIR [--json]",
     .help = "Lists the tensors of a checkpoint and the state that a run resumes from.",
+    .about = "DIR is a checkpoint, or the folder of a run, of which it is the newest.",
     .flags = show_flags,
     .flag_count = 1,
 };
@@ -113,6 +138,7 @@ static const command verify_row = {
     .run = cmd_verify,
     .usage = "DIR [--json]",
     .help = "Reads every file of a checkpoint and compares size and checksum with the manifest.",
+    .about = "DIR is a checkpoint, or the folder of a run, of which it is the newest.",
     .flags = verify_flags,
     .flag_count = 1,
 };

@@ -2,15 +2,18 @@
 #include "cmd/cmd.h"
 
 #include "base/text.h"
+#include "ckpt/ckpt.h"
+#include "cmd/console.h"
 #include "config/job.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int cmd_fail(const err *e)
 {
     fflush(stdout);
-    fprintf(stderr, "trireme: %s\n", e->text);
+    console_say("%s", e->text);
     return status_exit_code(e->code);
 }
 
@@ -35,7 +38,7 @@ void cmd_warn(const char *lines)
 {
     while (lines && *lines) {
         const size_t bytes = strcspn(lines, "\n");
-        fprintf(stderr, "trireme: warning: %.*s\n", (int)bytes, lines);
+        console_say("warning: %.*s", (int)bytes, lines);
         lines += bytes + (lines[bytes] == '\n');
     }
 }
@@ -51,4 +54,24 @@ json_t *json_of_text(const char *s)
     json_t *j = json_string(kept.at);
     text_clear(&kept);
     return j;
+}
+
+status cmd_use_model(struct job *j, const char *folder, err *e)
+{
+    status result = OK;
+    model_config c;
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    TRY(model_config_read(found, &c, e));
+    if (c.family != j->model.config.family)
+        FAIL(E_USAGE, "%s: a %s model, the job's is %s", found, family_name(c.family),
+             family_name(j->model.config.family));
+    j->model.config = c;
+    free(j->model.path);
+    j->model.path = found;
+    found = NULL;
+    j->model.has_weights = true;
+done:
+    free(found);
+    return result;
 }

@@ -8,8 +8,6 @@
 
 struct job;
 
-#define TRIREME_VERSION "0.1.0"
-
 // Prints "trireme: <text>" to stderr and returns the status's exit code.
 int cmd_fail(const err *e);
 // Prints "trireme: warning: <line>" to stderr for each line; NULL: none.
@@ -20,4 +18,6 @@ const char *cmd_job_path(int argc, char **argv);
 json_t *json_of_text(const char *s);
 // The job of "[JOB.yaml] [--key value ...]"; errors as job_open. Owned by the caller.
 status cmd_open_job(int argc, char **argv, struct job **out, err *e);
+// The job's model becomes that of a folder, weights included; E_USAGE when it is of another family.
+status cmd_use_model(struct job *j, const char *folder, err *e);
 #endif

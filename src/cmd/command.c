@@ -33,9 +33,9 @@ status command_unknown(const command *of, const char *title, const char *word, e
     const bool top = of == &command_trireme;
     const char *below = top ? "" : title + strlen("trireme ");
     return err_set(e, E_USAGE,
-                   "there is no command '%s%s%.100s'%s%s%s; `trireme help%s%s` lists them", below,
-                   top ? "" : " ", word, near ? ", did you mean '" : "", near ? near : "",
-                   near ? "'" : "", top ? "" : " ", below);
+                   "there is no command '%s%s%.*s'%s%s%s; `trireme help%s%s` lists them", below,
+                   top ? "" : " ", TEXT_CUT(word, 100), near ? ", did you mean '" : "",
+                   near ? near : "", near ? "'" : "", top ? "" : " ", below);
 }
 
 static void visit_all(const command *of, const char *title,

@@ -159,7 +159,7 @@ static int cmd_completion(int argc, char **argv)
     else if (strcmp(word, "words") == 0 && argc > 3 && strcmp(argv[2], "--") == 0)
         complete(argc - 3, argv + 3);
     else {
-        err_set(&e, E_USAGE, "completion: found '%.60s'; valid: bash, zsh", word);
+        err_set(&e, E_USAGE, "completion: found '%.*s'; valid: bash, zsh", TEXT_CUT(word, 60));
         return cmd_fail(&e);
     }
     return 0;

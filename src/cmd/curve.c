@@ -1,6 +1,7 @@
 // curve.c -- `trireme curve`: the loss curve of a run as a picture and as a line of block
 // characters.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
 #include "cmd/command.h"
@@ -33,8 +34,9 @@ static void print_text(const curve *c, const char *log, const char *png)
 {
     text line = {0};
     curve_sparkline(&c->train, 60, &line);
-    printf("%s  loss %.4f to %.4f\nread %s, drew %s\n", line.at ? line.at : "", c->train.loss[0],
-           c->train.loss[c->train.count - 1], log, png);
+    printf("%s  loss %.4f to %.4f\n", line.at ? line.at : "", c->train.loss[0],
+           c->train.loss[c->train.count - 1]);
+    console_line("read %s, drew %s", log, png);
     text_clear(&line);
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 #include "data/sidecar.h"
 #include "data/tokenizer.h"
 #include "data/tokens.h"
@@ -90,17 +91,10 @@ static void excerpt_print(const char *at, size_t bytes)
 {
     size_t valid = bytes;
     text_is_utf8(at, bytes, &valid);
-    for (size_t i = 0; i < valid; i++) {
-        unsigned char c = (unsigned char)at[i];
-        if (c == '\n')
-            fputs("\\n", stdout);
-        else if (c == '\t')
-            fputs("\\t", stdout);
-        else if (c < 32 || c == 127)
-            printf("\\x%02x", c);
-        else
-            putchar(c);
-    }
+    text line = {0};
+    text_add_printable(&line, at, valid, "");
+    fwrite(line.at, 1, line.bytes, stdout);
+    text_clear(&line);
 }
 
 static status documents_print(const tokens *t, const tokenizer *words, uint64_t count, err *e)
@@ -157,10 +151,13 @@ static void facts_print(const tokens *t, uint64_t text_size)
 
 static void sidecar_print(const sidecar *s)
 {
-    printf("tokenizer   %s%s, vocabulary %" PRId32, s->tokenizer ? s->tokenizer : "not recorded",
-           s->tokenizer && !file_exists(s->tokenizer) ? " (missing)" : "", s->vocab);
-    if (s->tokenizer_hash) printf(", hash %016" PRIx64, s->tokenizer_hash);
-    putchar('\n');
+    text hash = {0};
+    if (s->tokenizer_hash) text_addf(&hash, ", hash %016" PRIx64, s->tokenizer_hash);
+    console_line("tokenizer   %s%s, vocabulary %" PRId32 "%s",
+                 s->tokenizer ? s->tokenizer : "not recorded",
+                 s->tokenizer && !file_exists(s->tokenizer) ? " (missing)" : "", s->vocab,
+                 hash.at ? hash.at : "");
+    text_clear(&hash);
     if (s->append_eod && s->eod >= 0)
         printf("end         every document ends with id %" PRId32 "\n", s->eod);
     if (s->add_special_tokens) puts("special     the tokenizer's special tokens were added");

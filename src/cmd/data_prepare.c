@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 #include "data/prepare.h"
 #include "data/tokens_raw.h"
 
@@ -238,8 +239,9 @@ static void line_print(const char *prefix, const char *suffix, uint64_t document
 {
     char size[24];
     text_bytes(size, (double)bytes);
-    printf("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token\n",
-           prefix, suffix, documents, tokens, size, tokens ? (double)bytes / (double)tokens : 0);
+    console_line("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token",
+                 prefix, suffix, documents, tokens, size,
+                 tokens ? (double)bytes / (double)tokens : 0);
 }
 
 static void result_print(const prepare_flags *f, const prepare_result *r, double seconds)
@@ -262,12 +264,12 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
     if (r->valid_documents)
         line_print(f->output_prefix, "_valid", r->valid_documents, r->valid_tokens, r->valid_bytes);
     else if (f->valid_fraction > 0)
-        printf("no document fell to %s_valid: there are few, another --seed may choose some\n",
-               f->output_prefix);
+        console_line("no document fell to %s_valid: there are few, another --seed may choose some",
+                     f->output_prefix);
     if (r->empty_documents) printf("%" PRIu64 " empty documents skipped\n", r->empty_documents);
     if (r->invalid_records)
-        printf("%" PRIu64 " invalid documents skipped, the first: %s\n", r->invalid_records,
-               r->first_invalid.text);
+        console_line("%" PRIu64 " invalid documents skipped, the first: %s", r->invalid_records,
+                     r->first_invalid.text);
     if (r->has_special_tokens && !f->add_special_tokens)
         printf("the tokenizer's post-processor adds special tokens; they were not added "
                "(--add-special-tokens adds them)\n");

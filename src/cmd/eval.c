@@ -2,6 +2,7 @@
 // perplexity and bits per byte.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "data/tokens.h"
 #include "launch/launch.h"
@@ -36,10 +37,9 @@ static void print_vectors(const request *q, double loss, double accuracy, double
                  accuracy);
     printf(q->json ? "{\"loss\":%.17g%s,\"samples\":%.0f}\n" : "loss %.4f%s  samples %.0f\n", loss,
            share, positions / (double)q->inputs.valid->shape.labels);
-    fflush(stdout);
 }
 
-static void print_result(const request *q, double loss, double positions)
+static void print_text(const request *q, double loss, double positions)
 {
     double bits =
         q->text_bytes ? loss * (double)q->text_tokens / (double)q->text_bytes / log(2) : NAN;
@@ -52,7 +52,6 @@ static void print_result(const request *q, double loss, double positions)
         if (q->text_bytes) printf("  bits per byte %.4f", bits);
         printf("\n");
     }
-    fflush(stdout);
 }
 
 static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
@@ -72,9 +71,10 @@ static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
     }
     if (rank > 0) goto done;
     if (q->inputs.valid->shape.input_type == I32)
-        print_result(q, loss, positions);
+        print_text(q, loss, positions);
     else
         print_vectors(q, loss, accuracy, positions);
+    TRY(console_flush(e));
 done:
     if (result != OK) session_abort(&s, e);
     session_close(&s);
@@ -98,22 +98,6 @@ done:
     return result;
 }
 
-static status open_model(request *q, const char *folder, err *e)
-{
-    status result = OK;
-    model_config c;
-    TRY(model_config_read(folder, &c, e));
-    if (c.family != q->job->model.config.family)
-        FAIL(E_USAGE, "%s: a %s model, the job's is %s", folder, family_name(c.family),
-             family_name(q->job->model.config.family));
-    q->job->model.config = c;
-    free(q->job->model.path);
-    q->job->model.path = text_copy(folder);
-    q->job->model.has_weights = true;
-done:
-    return result;
-}
-
 static int cmd_eval(int argc, char **argv)
 {
     status result = OK;
@@ -122,7 +106,7 @@ static int cmd_eval(int argc, char **argv)
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     if (!q.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
     TRY(cmd_open_job(argc, argv, &q.job, e));
-    TRY(open_model(&q, q.folder, e));
+    TRY(cmd_use_model(q.job, q.folder, e));
     TRY(inputs_open(q.job, &q.inputs, e));
     cmd_warn(q.inputs.warnings.at);
     if (!q.inputs.valid) {

@@ -1,6 +1,7 @@
 // explain.c -- `trireme explain`: what a job would do, before anything runs.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
 #include "session/session.h"
@@ -43,13 +44,13 @@ static status explain(job *j, request *q, err *e)
     status result = OK;
     text out = {0}, picture = {0};
     inputs in = {0};
-    TRY(inputs_open(j, &in, e));
+    TRY(inputs_open_to_explain(j, &in, e));
     cmd_warn(in.warnings.at);
     TRY(check_request(q, j, e));
     if (q->svg) q->o.svg = &picture;
     TRY(session_explain(j, &in, &q->o, &out, e));
     if (q->svg) TRY(file_replace(q->svg, picture.at, picture.bytes, e));
-    fwrite(out.at, 1, out.bytes, stdout);
+    console_print(out.at, out.bytes);
 done:
     text_clear(&out);
     text_clear(&picture);

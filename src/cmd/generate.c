@@ -1,7 +1,9 @@
 // generate.c -- `trireme generate`: samples text from a model folder, and prints it as it comes.
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 
 #include "base/file.h"
+#include "ckpt/ckpt.h"
 #include "cmd/command.h"
 #include "data/tokenizer.h"
 #include "train/completion.h"
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct request {
     const char *model, *prompt, *prompt_file, *precision;
@@ -26,15 +29,17 @@ typedef struct request {
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
      "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run."},
-    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "Sets what the text begins with; - reads stdin."},
+    {"--prompt", FLAG_TEXT, AT(prompt), "TEXT",
+     "Sets what the text begins with; - reads it from stdin, without its last line break."},
     {"--prompt-file", FLAG_TEXT, AT(prompt_file), "FILE",
      "Reads the prompt from a file, without its last line break."},
     {"--tokens", FLAG_COUNT, AT(tokens), "N",
      "Draws at most this many tokens (default: 100); the text ends earlier at its end token."},
     {"--samples", FLAG_COUNT, AT(samples), "N",
-     "Continues the prompt N times (default: 1); sample k of a seed is always the same text."},
+     "Continues the prompt this many times (default: 1); sample k of a seed is always the same "
+     "text."},
     {"--stop", FLAG_TEXTS, AT(stop), "TEXT",
-     "Ends a sample before this text; it may be given several times."},
+     "Ends a sample before this text, which is not printed; may be given several times."},
     {"--temperature", FLAG_NUMBER, AT(temperature), "T",
      "Divides the logits by this; 0 always takes the most likely token (default: 0.8)."},
     {"--top-k", FLAG_COUNT, AT(top_k), "K",
@@ -48,8 +53,9 @@ static const flag flags[] = {
     {"--precision", FLAG_TEXT, AT(precision), "fp32|bf16",
      "Sets the number format of computation (default: fp32)."},
     {"--json", FLAG_SWITCH, AT(json), NULL,
-     "Prints one JSON object at the end: prompt, and text, ids, tokens and reason of each sample."},
-    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not say why samples ended."},
+     "Prints one JSON object at the end: the prompt, and of each sample its text, ids, number of "
+     "tokens, and the reason of its end."},
+    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not print why samples ended."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20 };
 
@@ -142,9 +148,12 @@ typedef struct writer {
 static status print(const writer *w, const text *shown, err *e)
 {
     if (w->json || shown->bytes == 0) return OK;
-    if (fwrite(shown->at, 1, shown->bytes, stdout) == shown->bytes && fflush(stdout) == 0)
-        return OK;
-    return err_errno(e, "stdout: cannot write");
+    // A file or a program gets the bytes that the model chose; on a terminal they must do no harm.
+    if (isatty(STDOUT_FILENO))
+        console_print(shown->at, shown->bytes);
+    else
+        fwrite(shown->at, 1, shown->bytes, stdout);
+    return console_flush(e);
 }
 
 // Moves what may be shown from `shown` to the reader.
@@ -191,31 +200,23 @@ done:
     return result;
 }
 
-// As JSON writes it: a stop string may be a line break.
-static void say_stop(const char *found)
-{
-    json_t *word = json_string(found);
-    char *quoted = json_dumps(word, JSON_ENCODE_ANY);
-    fprintf(stderr, "stop string %s\n", quoted ? quoted : "");
-    free(quoted);
-    json_decref(word);
-}
-
 static void say_reason(const writer *w, uint64_t number, size_t tokens, reason why,
                        const completion *c)
 {
+    text line = {0};
     if (w->r->quiet || w->json) return;
-    fprintf(stderr, "trireme: ");
-    if (w->r->samples > 1) fprintf(stderr, "sample %llu: ", (unsigned long long)number + 1);
-    fprintf(stderr, "ended after %zu token%s: ", tokens, tokens == 1 ? "" : "s");
+    if (w->r->samples > 1) text_addf(&line, "sample %llu: ", (unsigned long long)number + 1);
+    text_addf(&line, "ended after %zu token%s: ", tokens, tokens == 1 ? "" : "s");
     if (why == END_OF_TEXT)
-        fprintf(stderr, "end of text\n");
+        text_add(&line, "end of text");
     else if (why == STOP_STRING)
-        say_stop(c->found);
+        text_addf(&line, "stop string \"%s\"", c->found);
     else if (why == MODEL_LENGTH)
-        fprintf(stderr, "the model takes at most %lld tokens\n", (long long)w->max_seq);
+        text_addf(&line, "the model takes at most %lld tokens", (long long)w->max_seq);
     else
-        fprintf(stderr, "--tokens %lld\n", (long long)w->r->tokens);
+        text_addf(&line, "--tokens %lld", (long long)w->r->tokens);
+    console_say("%s", line.at);
+    text_clear(&line);
 }
 
 static status one_sample(const writer *w, const float *logits, uint64_t number, err *e)
@@ -270,7 +271,7 @@ done:
     return result;
 }
 
-static status generate(const request *r, json_t *samples, err *e)
+static status generate_from(const request *r, const char *folder, json_t *samples, err *e)
 {
     status result = OK;
     model_config c;
@@ -281,9 +282,9 @@ static status generate(const request *r, json_t *samples, err *e)
     decoder *x = NULL;
     const int32_t *ids;
     size_t count;
-    char *path = file_join(r->model, "tokenizer.json");
+    char *path = file_join(folder, "tokenizer.json");
     device_options options = {.threads = (int)r->threads};
-    TRY(model_config_read(r->model, &c, e));
+    TRY(model_config_read(folder, &c, e));
     TRY(tokenizer_load(path, &t, e));
     TRY(tokenizer_work_open(t, &work, e));
     TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
@@ -291,7 +292,7 @@ static status generate(const request *r, json_t *samples, err *e)
     if ((int64_t)count >= c.max_seq)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
              (long long)c.max_seq);
-    TRY(safetensors_open_folder(r->model, &weights, e));
+    TRY(safetensors_open_folder(folder, &weights, e));
     TRY(device_open("cpu", &options, &d, e));
     int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
     TRY(decoder_open(d, family_find(c.family), &c, r->type, weights, room, &x, e));
@@ -307,6 +308,17 @@ done:
     return result;
 }
 
+static status generate(const request *r, json_t *samples, err *e)
+{
+    status result = OK;
+    char *folder = NULL;
+    TRY(ckpt_locate(r->model, &folder, NULL, e));
+    TRY(generate_from(r, folder, samples, e));
+done:
+    free(folder);
+    return result;
+}
+
 // `text` is the first sample's.
 static status print_json(const char *prompt, json_t *samples, err *e)
 {
@@ -314,9 +326,10 @@ static status print_json(const char *prompt, json_t *samples, err *e)
     json_object_set_new(j, "prompt", json_string(prompt));
     json_object_set(j, "text", json_object_get(json_array_get(samples, 0), "text"));
     json_object_set(j, "samples", samples);
-    bool fine = json_dumpf(j, stdout, 0) == 0 && putchar('\n') != EOF && fflush(stdout) == 0;
+    json_dumpf(j, stdout, 0);
+    putchar('\n');
     json_decref(j);
-    return fine ? OK : err_errno(e, "stdout: cannot write");
+    return console_flush(e);
 }
 
 static int cmd_generate(int argc, char **argv)

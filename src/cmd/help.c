@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 #include "config/job.h"
 
 #include <stdlib.h>
@@ -131,7 +132,7 @@ static status print_here(const command *c, const char *path, int argc, char **ar
     TRY(flags_take(c->flags, c->flag_count, &argc, argv, NULL, e));
     TRY(cmd_open_job(argc, argv, &j, e));
     if (job_find_value(j, path, &value, &from))
-        printf("  %-10s %s (origin: %s)\n", "here", value.at, from.at);
+        console_line("  %-10s %s (origin: %s)", "here", value.at, from.at);
     else
         printf("  %-10s not read by this job\n", "here");
 done:
@@ -157,7 +158,7 @@ static status unknown_flag(const command *c, const char *title, const char *word
     for (; count < 128 && count < c->flag_count; count++)
         names[count] = flag_long_name(&c->flags[count]) + 2;
     const char *near = text_nearest(word, names, count);
-    return err_set(e, E_USAGE, "--help: %.100s: no flag of %s%s%s%s", word, title,
+    return err_set(e, E_USAGE, "--help: %.*s: no flag of %s%s%s%s", TEXT_CUT(word, 100), title,
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 

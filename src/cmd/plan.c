@@ -1,6 +1,7 @@
 // plan.c -- `trireme plan`: memory and traffic of a job under every strategy, before anything runs.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/console.h"
 
 #include "session/session.h"
 
@@ -28,7 +29,7 @@ static int cmd_plan(int argc, char **argv)
     TRY(inputs_open_to_plan(j, &in, e));
     cmd_warn(in.warnings.at);
     TRY(session_plan(j, &in, r.json, &out, e));
-    fwrite(out.at, 1, out.bytes, stdout);
+    console_print(out.at, out.bytes);
 done:
     text_clear(&out);
     inputs_close(&in);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 #include "data/tokens.h"
 #include "monitor/curve.h"
 
@@ -56,13 +57,13 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     r->saved_step = s->resume_step;
     r->has_saved = s->resume != NULL;
     if (rank > 0) return OK;
-    TRY(log_open(s->log_path, s->resume != NULL, &r->log, e));
+    TRY(log_open(s->log_path, &r->log, e));
     TRY(log_the_start(r, e));
     // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
     const char *note = trainer_note(r->session.trainer);
-    if (s->inputs.fit) fprintf(stderr, "trireme: %s\n", s->inputs.fit);
-    if (note) fprintf(stderr, "trireme: %s\n", note);
-    if (s->resume) progress_note(&r->progress, "goes on from %s", s->resume);
+    if (s->inputs.fit) console_say("%s", s->inputs.fit);
+    if (note) console_say("%s", note);
+    if (s->resume) progress_note(&r->progress, "resuming from %s", s->resume);
 done:
     return result;
 }
@@ -81,6 +82,7 @@ status run_report_step(run *r, const step_result *s, err *e)
         trainer_steps_done(r->session.trainer) == r->start->resume_step + RATE_AT_STEP)
         r->matmul_rate = device_matmul_rate(r->session.device, r->job->train.precision, 0.05);
     if (r->rank > 0) return OK;
+    TRY(start_check_folder(r->start, e));
     monitor_step m = {.step = (int64_t)s->step,
                       .steps = r->job->train.steps,
                       .loss = s->loss,

@@ -11,17 +11,24 @@
 typedef struct start {
     job *job;
     inputs inputs;
-    char *resume; // checkpoint folder to go on from, or NULL
+    char *resume; // checkpoint folder to resume from, or NULL
     uint64_t resume_step;
+    bool is_own;  // `resume` is a checkpoint of train.out: its history goes on
+    bool is_done; // the checkpoint has all of the job's steps: nothing is left to do
     char *log_path;
-    double began; // clock_seconds when the program started
-    int lock;     // descriptor that holds the folder's lock, -1: none
-    bool opened;  // the run's directory is ours to write in
+    double began;      // clock_seconds when the program started
+    int lock;          // descriptor that holds the folder's lock, -1: none
+    bool counts_links; // its file system counts names: a folder without any was removed
+    bool opened;       // the run's directory is ours to write in
 } start;
 
 // Reads the job, checks all inputs, decides what to resume from, and only then writes to the run's
 // directory.
 status start_open(start *s, int argc, char **argv, err *e);
+// What a run that is done says.
+void start_print_done(const start *s);
+// E_IO when the run's folder is no longer there: what is written now would be lost.
+status start_check_folder(const start *s, err *e);
 void start_log_error(const start *s, int rank, const err *why); // the error event of log.jsonl
 void start_close(start *s);
 

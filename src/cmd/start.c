@@ -6,7 +6,9 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
+#include "cmd/console.h"
 #include "data/tokenizer.h"
+#include "session/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // A folder that cannot be written in is a bad value of its key: nothing was started.
@@ -29,9 +32,11 @@ static status lock_directory(start *s, err *e)
 {
     enum { TRIES = 100, WAIT_US = 20000 };
     const char *out = s->job->train.out;
+    struct stat info;
     if (s->lock >= 0) return OK;
     s->lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (s->lock < 0) return err_errno(e, "cannot open the folder %s", out);
+    s->counts_links = fstat(s->lock, &info) == 0 && info.st_nlink > 0;
     for (int i = 0; i < TRIES; i++) {
         // A file system without locks cannot tell.
         if (flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return OK;
@@ -40,17 +45,35 @@ static status lock_directory(start *s, err *e)
     return err_set(e, E_USAGE, "%s: another run is writing into it", out);
 }
 
-// A run's directory holds one job. What may differ when it goes on is the job file's own business.
-static status check_directory(const start *s, bool *goes_on, err *e)
+// A folder holds one job's run; what may differ when it goes on is the job file's own business. A
+// run that is resumed from elsewhere or begins anew there may be no other's either: --overwrite
+// says that it may.
+static status check_directory(const start *s, err *e)
 {
     status result = OK;
     const job *j = s->job;
-    char *old = file_join(j->train.out, "job.yaml");
-    *goes_on = false;
-    if (!file_exists(old)) goto done;
-    TRY(job_check_same_run(j, old, e));
-    *goes_on = j->resume != RESUME_NEVER;
+    const char *out = j->train.out;
+    text different = {0};
+    char *old = file_join(out, "job.yaml");
+    const bool has_checkpoints = ckpt_has_any(out);
+    const char *go_on =
+        has_checkpoints ? "--resume DIR --train.out NEW to go on from a checkpoint, " : "";
+    if (j->overwrite) goto done;
+    if (file_exists(old)) {
+        TRY(job_compare_run(j, old, &different, e));
+        if (different.bytes)
+            FAIL(E_USAGE,
+                 "%s is of another job: %s; valid: the same values, %sanother train.out, or "
+                 "--overwrite to remove that run",
+                 old, different.at, go_on);
+    } else if (has_checkpoints) {
+        FAIL(E_USAGE,
+             "train.out: %s holds checkpoints, but no job.yaml that says whose they are; valid: "
+             "%sanother train.out, or --overwrite to remove them",
+             out, go_on);
+    }
 done:
+    text_clear(&different);
     free(old);
     return result;
 }
@@ -59,36 +82,42 @@ static void print_warnings(const char *lines)
 {
     while (lines && *lines) {
         size_t length = strcspn(lines, "\n");
-        fprintf(stderr, "trireme: %.*s\n", (int)length, lines);
+        console_say("%.*s", (int)length, lines);
         lines += length + (lines[length] == '\n');
     }
 }
 
-static status find_checkpoint(start *s, bool goes_on, err *e)
+// --resume DIR, which may be a run's folder or a checkpoint.
+static status find_named(start *s, text *warnings, err *e)
+{
+    status result = OK;
+    const job *j = s->job;
+    TRY(ckpt_locate(j->resume_from, &s->resume, warnings, e));
+    TRY(ckpt_verify(s->resume, e));
+    s->is_own = ckpt_is_of(j->train.out, s->resume);
+    if (j->overwrite && s->is_own)
+        FAIL(E_USAGE, "%s is of the run that --overwrite removes; valid: one of the two",
+             s->resume);
+done:
+    return result;
+}
+
+static status find_checkpoint(start *s, err *e)
 {
     status result = OK;
     text warnings = {0};
     const job *j = s->job;
-    ckpt *c = NULL;
     if (j->resume == RESUME_FROM) {
-        result = ckpt_verify(j->resume_from, e);
-        if (result != OK) {
-            err_prefix(e, "--resume: ");
-            goto done;
-        }
-        s->resume = text_copy(j->resume_from);
-    } else if (goes_on) {
+        result = find_named(s, &warnings, e);
+    } else if (j->resume == RESUME_AUTO && !j->overwrite) {
         TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
-        print_warnings(warnings.at);
+        s->is_own = s->resume != NULL;
     }
-    if (s->resume) {
-        int64_t step;
-        TRY(ckpt_open(s->resume, &c, e));
-        TRY(ckpt_int(c, "step", &step, e));
-        s->resume_step = (uint64_t)step;
-    }
+    print_warnings(warnings.at);
+    if (result == OK && s->resume)
+        result = session_check_resume(j, &s->inputs, NULL, s->resume, &s->resume_step, e);
+    if (result != OK && j->resume == RESUME_FROM) err_prefix(e, "--resume: ");
 done:
-    ckpt_close(c);
     text_clear(&warnings);
     return result;
 }
@@ -116,16 +145,27 @@ done:
 static status write_directory(start *s, const tokenizer *t, err *e)
 {
     status result = OK;
-    text yaml = {0};
-    char *path = file_join(s->job->train.out, "job.yaml");
-    TRY(file_make_directories(s->job->train.out, e));
+    text yaml = {0}, kept = {0};
+    const job *j = s->job;
+    char *path = file_join(j->train.out, "job.yaml");
+    const bool is_new = s->lock < 0;
+    TRY(file_make_directories(j->train.out, e));
     TRY(lock_directory(s, e));
+    if (is_new && file_exists(path))
+        FAIL(E_USAGE, "%s: another run has begun in it meanwhile", j->train.out);
+    if (s->is_own)
+        TRY(folder_go_on(j->train.out, s->resume, &kept, e));
+    else
+        TRY(folder_begin(j->train.out, j->overwrite, &kept, e));
+    if (kept.bytes && !j->quiet)
+        fprintf(stderr, "trireme: kept in %s: %s\n", j->train.out, kept.at);
     if (t) TRY(file_make_directories(s->inputs.tokenizer_folder, e));
     if (t) TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
-    job_write_yaml(s->job, &yaml);
+    job_write_yaml(j, &yaml);
     TRY(file_replace(path, yaml.at, yaml.bytes, e));
 done:
     text_clear(&yaml);
+    text_clear(&kept);
     free(path);
     return result;
 }
@@ -146,16 +186,36 @@ done:
 status start_open(start *s, int argc, char **argv, err *e)
 {
     status result = OK;
-    bool goes_on;
     TRY(cmd_open_job(argc, argv, &s->job, e));
     TRY(inputs_open(s->job, &s->inputs, e));
     cmd_warn(s->inputs.warnings.at);
     if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
-    TRY(check_directory(s, &goes_on, e));
-    TRY(find_checkpoint(s, goes_on, e));
-    TRY(claim_directory(s, e));
+    TRY(check_directory(s, e));
+    TRY(find_checkpoint(s, e));
+    s->is_done = s->resume && s->resume_step >= (uint64_t)s->job->train.steps;
+    if (!s->is_done)
+        TRY(claim_directory(s, e));
+    else if (s->job->resume == RESUME_AUTO) // a kill in the last save may have left `latest` behind
+        TRY(of_out(folder_go_on(s->job->train.out, s->resume, NULL, e), e));
 done:
     return result;
+}
+
+void start_print_done(const start *s)
+{
+    const job *j = s->job;
+    const char *length = j->train.epochs > 0 ? "epochs" : j->train.tokens > 0 ? "tokens" : "steps";
+    fprintf(stderr, "trireme: %s: already at step %llu of %lld; raise train.%s\n", s->resume,
+            (unsigned long long)s->resume_step, (long long)j->train.steps, length);
+}
+
+status start_check_folder(const start *s, err *e)
+{
+    struct stat info;
+    bool gone = !file_is_directory(s->job->train.out) ||
+                (s->counts_links && fstat(s->lock, &info) == 0 && info.st_nlink == 0);
+    if (!gone) return OK;
+    return err_set(e, E_IO, "train.out: %s was removed during the run", s->job->train.out);
 }
 
 void start_log_error(const start *s, int rank, const err *why)
@@ -163,8 +223,7 @@ void start_log_error(const start *s, int rank, const err *why)
     log_file *l = NULL;
     if (!s->opened || why->code == E_INTERRUPTED || why->code == E_USAGE) return;
     // A log that cannot be written must not hide the error that is about to be printed.
-    if (log_open(s->log_path, true, &l, NULL) == OK &&
-        log_error(l, -1, rank, why->text, NULL) == OK)
+    if (log_open(s->log_path, &l, NULL) == OK && log_error(l, -1, rank, why->text, NULL) == OK)
         (void)log_end(l, -1, "failed", (float)(clock_seconds() - s->began), NULL);
     log_close(l);
 }

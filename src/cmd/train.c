@@ -54,7 +54,12 @@ static int cmd_train(int argc, char **argv)
     start s = {.lock = -1};
     int first_rank = -1;
     s.began = clock_seconds();
+    TRY(launcher_check(e)); // before a folder that all would write into is touched
     TRY(start_open(&s, argc, argv, e));
+    if (s.is_done) {
+        start_print_done(&s);
+        goto done;
+    }
     launch_options o = {
         .ranks = s.job->launch.ranks, .as_threads = s.job->launch.as_threads, .own_terminal = true};
     TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));
@@ -70,13 +75,15 @@ static const flag flags[] = {
      "Chooses the checkpoint to resume from: the newest valid one in train.out (auto, the "
      "default), "
      "none, or that in DIR."},
+    {"--overwrite", FLAG_SWITCH, 0, NULL,
+     "Removes the run that is in train.out, and starts a new one there."},
     {"--quiet", FLAG_SWITCH, 0, NULL, "Prints no progress."},
 };
 
 const command command_train = {
     .name = "train",
     .run = cmd_train,
-    .usage = "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--quiet]",
+    .usage = "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] [--quiet]",
     .help = "Trains a model as a job file says.",
     .about =
         "Starts the job's ranks on this machine. Every key of the job file can be given by its "

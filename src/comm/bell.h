@@ -23,8 +23,9 @@ static inline uint32_t bell_read(const bell *b)
     return atomic_load_explicit(&b->value, memory_order_acquire);
 }
 
-// Blocks while the number is `seen`. False when the world has failed, or its watchdog's time is
-// over, or `*left` (NULL: none) has become true, and the number has not changed.
+// Blocks while the number is `seen`. False when the world has failed, or its watchdog's time
+// (while this process ran) is over, or `*left` (NULL: none) has become true, and the number has not
+// changed.
 bool bell_wait(bell *b, uint32_t seen, const _Atomic int *left, const world *w);
 
 // Blocks until the number is `target`. False when the world has failed and it is not.

@@ -13,6 +13,13 @@ void comm_close(comm *c)
     if (c) c->ops->close(c);
 }
 
+void comm_set_label(comm *c, const char *label)
+{
+    if (!c) return;
+    c->label = label;
+    if (c->ops->set_label) c->ops->set_label(c, label);
+}
+
 status comm_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
     return c->ops->alloc(c, d, bytes, out, e);

@@ -66,11 +66,13 @@ typedef struct comm_ops {
     status (*barrier)(comm *c, err *e);
     void (*abort)(comm *c, const err *why);
     status (*split)(comm *c, int color, int key, comm **out, err *e);
+    void (*set_label)(comm *c, const char *label); // NULL: the label of the base is all there is
 } comm_ops;
 
 struct comm {
     const comm_ops *ops;
     int rank, size;
+    const char *label; // which ranks these are, for messages; NULL: not said
 };
 
 void comm_close(comm *c); // NULL allowed. Not collective: safe after a failure.
@@ -129,6 +131,9 @@ status comm_barrier(comm *c, err *e);
 void comm_abort(comm *c, const err *why);
 // New groups of the ranks with equal color, ordered by key then rank. Collective over c.
 status comm_split(comm *c, int color, int key, comm **out, err *e);
+
+// Says which ranks c joins ("dp_shard"), for messages. Borrowed. Not collective; c NULL is allowed.
+void comm_set_label(comm *c, const char *label);
 
 status solo_comm_open(comm **out, err *e);
 

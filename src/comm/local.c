@@ -17,21 +17,44 @@ static local *local_of(comm *c)
     return (local *)c;
 }
 
+status local_wait_error(const call *k, int awaited, const char *to, err *e)
+{
+    const local *l = k->comm;
+    const wait_place at = {.waiting = l->world_rank,
+                           .awaited = l->group->world_rank[awaited],
+                           .what = k->what,
+                           .call = to,
+                           .label = l->base.label};
+    return world_wait_error(l->world, &at, e);
+}
+
+static uint64_t activity_of(const local *l)
+{
+    return atomic_load_explicit(&world_activity(l->world, l->world_rank)->what,
+                                memory_order_relaxed);
+}
+
+static status run_collective(const call *k, err *e)
+{
+    k->comm->running = k;
+    return k->kind == CALL_ALL_GATHER_SEGMENTS || k->kind == CALL_REDUCE_SCATTER_SEGMENTS
+               ? local_run_segments(k, e)
+               : local_run_collective(k, e);
+}
+
 static status run_call(void *arg, err *e)
 {
     status result = OK;
     const call *k = arg;
     world *w = k->comm->world;
     if (!bell_wait_for(&k->lane->done, k->ticket, w) || world_has_failed(w))
-        result = world_wait_error(w, k->comm->world_rank, "the end of its own earlier call", e);
+        result = local_wait_error(k, k->comm->base.rank, "the end of its own earlier call", e);
     else if (k->kind == CALL_SEND)
         result = local_run_send(k, e);
     else if (k->kind == CALL_RECV)
         result = local_run_recv(k, e);
-    else if (k->kind == CALL_ALL_GATHER_SEGMENTS || k->kind == CALL_REDUCE_SCATTER_SEGMENTS)
-        result = local_run_segments(k, e);
     else
-        result = local_run_collective(k, e);
+        result = run_collective(k, e);
     bell_ring(&k->lane->done, k->ticket + 1);
     return result;
 }
@@ -47,6 +70,7 @@ static status issue(call k, lane *in, stream *on, err *e)
     if (world_has_failed(k.comm->world)) return world_peer_error(k.comm->world, e);
     k.lane = in;
     k.ticket = (uint32_t)in->issued++;
+    k.what = activity_of(k.comm);
     on->device->ops->call(on, run_call, &k, sizeof k);
     return OK;
 }
@@ -56,6 +80,7 @@ static status run_now(call k, err *e)
 {
     k.lane = &k.comm->collectives;
     k.ticket = (uint32_t)k.lane->issued++;
+    k.what = activity_of(k.comm);
     return run_call(&k, e);
 }
 
@@ -149,7 +174,7 @@ static status local_recv(comm *c, void *buf, size_t bytes, int peer, stream *on,
 static status local_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e)
 {
     local *l = local_of(c);
-    const call k = {.comm = l, .root = peer, .count = messages};
+    const call k = {.comm = l, .root = peer, .count = messages, .what = activity_of(l)};
     if (world_has_failed(l->world)) return world_peer_error(l->world, e);
     if (messages > l->sends[peer].issued)
         return err_set(e, E_INTERNAL, "send_wait for %llu messages to rank %d: %llu were sent",

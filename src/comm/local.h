@@ -19,7 +19,8 @@ typedef struct local {
     world *world;
     group *group;
     int world_rank;
-    uint32_t round; // of the latest round; only the running collective touches it
+    uint32_t round;             // of the latest round; only the running collective touches it
+    const struct call *running; // that collective
     lane collectives;
     lane *sends, *receives; // [size]
 } local;
@@ -52,8 +53,13 @@ typedef struct call {
     int segment_count;
     uint64_t hash; // of the segments
     bool in_place; // this rank's parts lie in the whole
+    uint64_t what; // this rank's activity at the issue
 } call;
 _Static_assert(sizeof(call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
+
+// Why a wait for rank `awaited` of the group has failed: world_wait_error. `to` is what it did not
+// come to.
+status local_wait_error(const call *k, int awaited, const char *to, err *e);
 
 // Each runs to its end on the calling thread. E_PEER when a rank was lost or aborted; E_INTERNAL
 // when the ranks' calls do not belong together.

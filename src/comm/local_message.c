@@ -6,6 +6,7 @@
 // sender waits for that with the latter only. Knows nothing of collectives.
 #include "comm/local.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 64 << 10, EAGER_BYTES = 1 << 20, ALIGN = 16, ANNOUNCED = 64 };
@@ -48,13 +49,17 @@ static int other_end(const local *l, const channel *c, bool *sends)
 }
 
 // Why a wait for the other end ended without what it waited for.
-static status absent(const local *l, const channel *c, err *e)
+static status absent(const call *k, const channel *c, err *e)
 {
+    const local *l = k->comm;
+    char to[64];
     bool sends;
     const int other = other_end(l, c, &sends), other_rank = l->group->world_rank[other];
     if (world_has_failed(l->world) || !atomic_load(&l->group->members[other].left) ||
-        world_leaver_failed(l->world))
-        return world_wait_error(l->world, other_rank, "its end of a message", e);
+        world_leaver_failed(l->world)) {
+        snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d", l->world_rank);
+        return local_wait_error(k, other, to, e);
+    }
     err why;
     memset(&why, 0, sizeof why);
     err_set(&why, E_INTERNAL, "rank %d left the group while rank %d waits %s", other_rank,
@@ -64,24 +69,25 @@ static status absent(const local *l, const channel *c, err *e)
 }
 
 // Waits while a number of the channel that the other end changes is `seen`.
-static status wait_change(const local *l, const channel *c, bell *b, uint32_t seen, err *e)
+static status wait_change(const call *k, const channel *c, bell *b, uint32_t seen, err *e)
 {
+    const local *l = k->comm;
     bool sends;
     const int other = other_end(l, c, &sends);
-    return bell_wait(b, seen, &l->group->members[other].left, l->world) ? OK : absent(l, c, e);
+    return bell_wait(b, seen, &l->group->members[other].left, l->world) ? OK : absent(k, c, e);
 }
 
 // Waits until a counter that the other end advances is `target` or beyond.
-static status wait_counter(const local *l, const channel *c, bell *b, uint32_t target, err *e)
+static status wait_counter(const call *k, const channel *c, bell *b, uint32_t target, err *e)
 {
     status result = OK;
     uint32_t now;
-    while ((int32_t)((now = bell_read(b)) - target) < 0) TRY(wait_change(l, c, b, now, e));
+    while ((int32_t)((now = bell_read(b)) - target) < 0) TRY(wait_change(k, c, b, now, e));
 done:
     return result;
 }
 
-static status ring_put(local *l, channel *c, const void *data, size_t bytes, err *e)
+static status ring_put(const call *k, channel *c, const void *data, size_t bytes, err *e)
 {
     status result = OK;
     uint32_t written = bell_read(&c->written);
@@ -89,7 +95,7 @@ static status ring_put(local *l, channel *c, const void *data, size_t bytes, err
         const uint32_t taken = bell_read(&c->taken);
         const size_t now = piece(bytes - done, written, RING_BYTES - (written - taken));
         if (now == 0) {
-            TRY(wait_change(l, c, &c->taken, taken, e));
+            TRY(wait_change(k, c, &c->taken, taken, e));
             continue;
         }
         memcpy(c->ring + (written & (RING_BYTES - 1)), (const char *)data + done, now);
@@ -101,7 +107,7 @@ done:
     return result;
 }
 
-static status ring_take(local *l, channel *c, void *data, size_t bytes, err *e)
+static status ring_take(const call *k, channel *c, void *data, size_t bytes, err *e)
 {
     status result = OK;
     uint32_t taken = bell_read(&c->taken);
@@ -109,7 +115,7 @@ static status ring_take(local *l, channel *c, void *data, size_t bytes, err *e)
         const uint32_t written = bell_read(&c->written);
         const size_t now = piece(bytes - done, taken, written - taken);
         if (now == 0) {
-            TRY(wait_change(l, c, &c->written, written, e));
+            TRY(wait_change(k, c, &c->written, written, e));
             continue;
         }
         memcpy((char *)data + done, c->ring + (taken & (RING_BYTES - 1)), now);
@@ -135,14 +141,14 @@ status local_run_send(const call *k, err *e)
     const bool direct = stays || (k->count > EAGER_BYTES && world_sees(l->world, k->in));
     const message m = {k->count, direct ? k->in : NULL};
     if (direct) {
-        TRY(wait_counter(l, c, &c->fetched, c->announced + 1 - ANNOUNCED, e));
+        TRY(wait_counter(k, c, &c->fetched, c->announced + 1 - ANNOUNCED, e));
         c->announced++;
     }
-    TRY(ring_put(l, c, &m, sizeof m, e));
+    TRY(ring_put(k, c, &m, sizeof m, e));
     if (!direct)
-        TRY(ring_put(l, c, k->in, k->count, e));
+        TRY(ring_put(k, c, k->in, k->count, e));
     else if (!stays)
-        TRY(wait_counter(l, c, &c->fetched, c->announced, e));
+        TRY(wait_counter(k, c, &c->fetched, c->announced, e));
 done:
     return result;
 }
@@ -150,15 +156,15 @@ done:
 status local_run_send_wait(const call *k, err *e)
 {
     channel *c = channel_between(k->comm, k->comm->base.rank, k->root);
-    return wait_counter(k->comm, c, &c->received, (uint32_t)k->count, e);
+    return wait_counter(k, c, &c->received, (uint32_t)k->count, e);
 }
 
 // Waits for the next message's header, and leaves it in the ring.
-static status next_message(local *l, channel *c, message *m, err *e)
+static status next_message(const call *k, channel *c, message *m, err *e)
 {
     status result = OK;
     const uint32_t taken = bell_read(&c->taken);
-    while (bell_read(&c->written) == taken) TRY(wait_change(l, c, &c->written, taken, e));
+    while (bell_read(&c->written) == taken) TRY(wait_change(k, c, &c->written, taken, e));
     memcpy(m, c->ring + (taken & (RING_BYTES - 1)), sizeof *m);
 done:
     return result;
@@ -182,14 +188,14 @@ status local_run_recv(const call *k, err *e)
     local *l = k->comm;
     channel *c = channel_between(l, k->root, l->base.rank);
     message m;
-    TRY(next_message(l, c, &m, e));
+    TRY(next_message(k, c, &m, e));
     if (m.bytes != k->count) return refuse_length(k, &m, e);
     if (m.at) memcpy(k->out, m.at, k->count);
     bell_ring(&c->taken, bell_read(&c->taken) + (uint32_t)sizeof m);
     if (m.at)
         bell_ring(&c->fetched, bell_read(&c->fetched) + 1);
     else
-        TRY(ring_take(l, c, k->out, k->count, e));
+        TRY(ring_take(k, c, k->out, k->count, e));
     bell_ring(&c->received, bell_read(&c->received) + 1);
 done:
     return result;

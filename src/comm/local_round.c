@@ -19,12 +19,21 @@ static post *next_post(const local *l)
 
 status local_meet(local *l, err *e)
 {
+    static const char *const names[] = {
+        [CALL_BARRIER] = "barrier",
+        [CALL_ALL_REDUCE] = "all_reduce",
+        [CALL_REDUCE_SCATTER] = "reduce_scatter",
+        [CALL_ALL_GATHER] = "all_gather",
+        [CALL_ALL_GATHER_SEGMENTS] = "all_gather",
+        [CALL_REDUCE_SCATTER_SEGMENTS] = "reduce_scatter",
+        [CALL_BROADCAST] = "broadcast",
+    };
     post *mine = next_post(l);
     bell_ring(&mine->bell, ++l->round);
     for (int i = 1; i < l->base.size; i++) {
         const int awaited = (l->base.rank + i) % l->base.size;
         if (bell_wait_for(&local_post(l, awaited)->bell, l->round, l->world)) continue;
-        return world_wait_error(l->world, l->group->world_rank[awaited], "a collective", e);
+        return local_wait_error(l->running, awaited, names[l->running->kind], e);
     }
     return OK;
 }

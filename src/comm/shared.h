@@ -78,6 +78,7 @@ struct world {
     _Atomic int failed;          // the record below may be read
     int failed_rank;
     err failure;
+    activity activities[WORLD_RANKS];
     heap heap;
 };
 
@@ -88,10 +89,17 @@ static inline bool world_has_failed(const world *w)
 
 // E_PEER with the first failure's line.
 status world_peer_error(const world *w, err *e);
+// A rank that waits for another one in a call.
+typedef struct wait_place {
+    int waiting, awaited; // world ranks
+    uint64_t what;        // the waiting rank's activity when it issued the call
+    const char *call;     // what rank `awaited` did not come to
+    const char *label;    // of the group; NULL: none
+} wait_place;
+
 // After a wait that ended without what it waited for: the first failure, or that the watchdog's
-// time is over, which then becomes the first failure. `call` is what rank `awaited` did not come
-// to.
-status world_wait_error(world *w, int awaited, const char *call, err *e);
+// time is over, which then becomes the first failure.
+status world_wait_error(world *w, const wait_place *at, err *e);
 
 // Page-aligned zeroed memory that all ranks see at the same address. `touch`: take the pages now,
 // so that running out is an error here and not a signal later. E_FIT when there is none left.

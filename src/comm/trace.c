@@ -144,6 +144,11 @@ done:
     return result;
 }
 
+static void trace_set_label(comm *c, const char *label)
+{
+    comm_set_label(inner_of(c), label);
+}
+
 static const comm_ops trace_ops = {
     .name = "trace",
     .close = trace_close,
@@ -161,6 +166,7 @@ static const comm_ops trace_ops = {
     .barrier = trace_barrier,
     .abort = trace_abort,
     .split = trace_split,
+    .set_label = trace_set_label,
 };
 
 status trace_comm_open(comm *inner, comm **out, err *e)

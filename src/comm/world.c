@@ -3,52 +3,38 @@
 //
 // Called by the starting process (launch/) and once by each rank. Knows nothing of how ranks are
 // started or of any collective.
-#define _GNU_SOURCE // memfd_create, CPU_COUNT
+#define _GNU_SOURCE // CPU_COUNT
 #include "comm/shared.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LEAVER_MS = 500 };
 
-// Address space only: pages are taken when they are written. Shrinks until the limits of the
-// process (ulimit -v, -f) allow it.
+// Address space only: pages are taken when they are written. Shrinks until the limit of the process
+// (ulimit -v) allows it. Anonymous, so that a limit of file size does not count.
 static status arena_map(world *w, err *e)
 {
-    status result = OK;
     const size_t least = (size_t)64 << 20;
     size_t bytes = 4 * (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (bytes < (size_t)16 << 30) bytes = (size_t)16 << 30;
-    struct rlimit file_limit;
-    // Beyond it ftruncate would raise SIGXFSZ.
-    if (getrlimit(RLIMIT_FSIZE, &file_limit) == 0 && bytes > file_limit.rlim_cur)
-        bytes = (size_t)file_limit.rlim_cur & ~(size_t)0xffff;
-    void *at = MAP_FAILED;
-    int fd = memfd_create("trireme", MFD_CLOEXEC);
-    if (fd < 0) {
-        result = err_errno(e, "cannot create shared memory");
-        goto done;
+    for (; bytes >= least; bytes /= 2) {
+        void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED) continue;
+        madvise(at, bytes, MADV_DONTDUMP);
+        w->arena = at;
+        w->arena_bytes = bytes;
+        return OK;
     }
-    while (bytes >= least && at == MAP_FAILED) {
-        if (ftruncate(fd, (off_t)bytes) == 0)
-            at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-        if (at == MAP_FAILED) bytes /= 2;
-    }
-    if (at == MAP_FAILED)
-        FAIL(E_IO, "cannot map %zu MiB of shared memory: see the limits that ulimit -v and -f show",
-             least >> 20);
-    madvise(at, bytes, MADV_DONTDUMP);
-    w->arena = at;
-    w->arena_bytes = bytes;
-done:
-    if (fd >= 0) close(fd);
-    return result;
+    return err_set(e, E_IO,
+                   "cannot map %zu MiB of shared memory: see the limit that ulimit -v shows",
+                   least >> 20);
 }
 
 static int usable_cores(void)
@@ -132,7 +118,7 @@ bool world_fail(world *w, int rank, const err *why)
     return true;
 }
 
-bool world_lost(world *w, int rank, pid_t pid, int wait_status)
+bool world_lost(world *w, int rank, pid_t pid, int wait_status, const char *why)
 {
     // A rank that died between its claim and its record cannot write any more.
     bool ours =
@@ -140,8 +126,9 @@ bool world_lost(world *w, int rank, pid_t pid, int wait_status)
     if (!ours) return false;
     memset(&w->failure, 0, sizeof w->failure);
     if (WIFSIGNALED(wait_status))
-        err_set(&w->failure, E_PEER, "rank %d (pid %d) was killed by signal %d (%s)", rank,
-                (int)pid, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        err_set(&w->failure, E_PEER, "rank %d (pid %d) was killed by signal %d (%s)%s%s", rank,
+                (int)pid, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)), why ? ": " : "",
+                why ? why : "");
     else
         err_set(&w->failure, E_PEER,
                 "rank %d (pid %d) ended with exit code %d before its work was done", rank, (int)pid,
@@ -168,14 +155,37 @@ void world_set_watchdog(world *w, int64_t milliseconds)
     atomic_store(&w->watchdog_ms, milliseconds);
 }
 
-status world_wait_error(world *w, int awaited, const char *call, err *e)
+activity *world_activity(world *w, int rank)
+{
+    return &w->activities[rank];
+}
+
+enum { ACTIVITY_BYTES = 96 };
+
+// Is it known what `rank` does in the activity `what`?
+static bool describe_activity(world *w, int rank, uint64_t what, char out[ACTIVITY_BYTES])
+{
+    void (*describe)(uint64_t, char *, size_t) = atomic_load(&w->activities[rank].describe);
+    if (!describe || !what) return false;
+    describe(what, out, ACTIVITY_BYTES);
+    return true;
+}
+
+status world_wait_error(world *w, const wait_place *at, err *e)
 {
     err why = {0};
+    char waits[ACTIVITY_BYTES], is[ACTIVITY_BYTES];
     if (world_has_failed(w)) return world_peer_error(w, e);
-    err_set(
-        &why, E_PEER,
-        "Watchdog caught collective operation timeout: rank %d did not come to %s within %.3g s",
-        awaited, call, (double)atomic_load(&w->watchdog_ms) * 1e-3);
+    const uint64_t now = atomic_load(&w->activities[at->awaited].what);
+    const bool knows_waits = describe_activity(w, at->waiting, at->what, waits);
+    const bool knows_is = describe_activity(w, at->awaited, now, is);
+    err_set(&why, E_PEER,
+            "Watchdog caught collective operation timeout: rank %d did not come to %s%s%s%s%s%s "
+            "within %.3g s%s%s",
+            at->awaited, at->call, at->label ? " over " : "", at->label ? at->label : "",
+            knows_waits ? " (" : "", knows_waits ? waits : "", knows_waits ? ")" : "",
+            (double)atomic_load(&w->watchdog_ms) * 1e-3, knows_is ? "; it is in " : "",
+            knows_is ? is : "");
     world_fail(w, -1, &why); // the others wait for the same rank, or are it
     return err_set(e, E_PEER, "%s", why.text);
 }

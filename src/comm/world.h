@@ -2,14 +2,14 @@
 // request to stop, and the memory that all of them see. The starting process opens it, starts the
 // ranks (launch/), and each rank attaches.
 //
-// Processes inherit it through fork: the control page is anonymous shared memory and the rest is a
-// memfd mapped at one address everywhere, so nothing ever has a name in /dev/shm and nothing is
-// left behind after any end.
+// Processes inherit it through fork: all of it is anonymous shared memory, mapped at one address
+// everywhere, so nothing ever has a name in /dev/shm and nothing is left behind after any end.
 #ifndef TRIREME_COMM_WORLD_H
 #define TRIREME_COMM_WORLD_H
 
 #include "comm/comm.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -30,17 +30,34 @@ status world_attach(world *w, int rank, device *d, comm **out, err *e);
 // ms. Rank -1: the starting process, or no rank alone. Returns false when another was first.
 bool world_fail(world *w, int rank, const err *why);
 // The same, by the starting process, for a rank whose process has ended before its work was done;
-// wait_status is waitpid's.
-bool world_lost(world *w, int rank, pid_t pid, int wait_status);
+// wait_status is waitpid's, `why` (NULL: not known) a line that says more.
+bool world_lost(world *w, int rank, pid_t pid, int wait_status, const char *why);
 // The first failure: true and filled (rank and out may be NULL) when there is one. out->code is
 // that of the failing rank; out->text is the whole line: "rank 1: …", "rank 1 (pid 7) was killed by
 // signal 9 (Killed)", or without a rank (*rank -1).
 bool world_failure(const world *w, int *rank, err *out);
 
 // How long a rank waits for another one in a collective or for a message before it takes the run
-// down and names that rank; 0 = for ever. Called by every rank with the same value before its first
+// down and names that rank; 0 = for ever. Time in which the waiting process was stopped does not
+// count. Called by every rank with the same value before its first
 // collective.
 void world_set_watchdog(world *w, int64_t milliseconds);
+
+// What a rank is doing at the moment: the rank writes it, and whoever has waited too long for that
+// rank reads it. `what` means what `describe` makes of it; 0: nothing is known.
+typedef struct activity {
+    _Alignas(64) _Atomic uint64_t what;
+    // Writes a few words, such as "FORWARD micro 0 block 2", into out[room]. Called on any rank.
+    void (*_Atomic describe)(uint64_t what, char *out, size_t room);
+} activity;
+
+activity *world_activity(world *w, int rank); // lives as long as the world
+
+// By the rank itself. One store: cheap enough for every instruction.
+static inline void activity_set(activity *a, uint64_t what)
+{
+    atomic_store_explicit(&a->what, what, memory_order_relaxed);
+}
 
 // A request to stop in good order (Ctrl-C): the ranks read it once a step and agree on the step.
 // Async-signal-safe.

@@ -20,7 +20,7 @@ static int64_t unit_of(const job *j, int64_t data_ranks)
 
 int batch_auto_ranks(const job *j, int cores)
 {
-    int least = (int)min_of(mesh_least_ranks(j), WORLD_RANKS);
+    int least = (int)min_of(mesh_least_ranks(j), MESH_RANKS);
     int most = (int)min_of(cores, WORLD_RANKS), model = j->parallel.pp * j->parallel.tp;
     if (j->parallel.dp_shard) return least;
     for (int ranks = most / least * least; ranks > least; ranks -= least)

@@ -3,6 +3,7 @@
 #include "config/private.h"
 #include "config/values.h"
 
+#include "base/text.h"
 #include "model/config.h"
 
 #include <string.h>
@@ -206,7 +207,7 @@ status job_help_topic(const char *word, text *out, err *e)
         return OK;
     }
     key_suggest(word, &hint);
-    err_set(e, E_USAGE, "--help: %.100s: unknown key%s", word, hint.at ? hint.at : "");
+    err_set(e, E_USAGE, "--help: %.*s: unknown key%s", TEXT_CUT(word, 100), hint.at ? hint.at : "");
     text_clear(&hint);
     return E_USAGE;
 }

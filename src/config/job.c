@@ -119,14 +119,16 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
 {
     status result = OK;
     job *j = NULL;
-    const char *resume = NULL;
+    setting_flags flags = {.resume = NULL};
     TRY(job_start(path, own, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
-    TRY(settings_read_args(j->values, argc, argv, &resume, &j->quiet, e));
+    TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(set_all(j, e));
     TRY(job_read_model(j, e));
     TRY(job_check(j, e));
-    set_resume(j, resume);
+    set_resume(j, flags.resume);
+    j->quiet = flags.quiet;
+    j->overwrite = flags.overwrite;
     *out = j;
     j = NULL;
 done:
@@ -138,11 +140,10 @@ status job_check_settings(const char *path, int argc, char *const *argv, err *e)
 {
     status result = OK;
     job *j = NULL;
-    const char *resume = NULL;
-    bool quiet = false;
+    setting_flags flags = {.resume = NULL};
     TRY(job_start(path, &(job_own){.by_calls = true}, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
-    TRY(settings_read_args(j->values, argc, argv, &resume, &quiet, e));
+    TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(set_all(j, e));
 done:
     job_close(j);

@@ -100,15 +100,15 @@ typedef struct job {
     } checks;
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
-    bool quiet;
+    bool quiet, overwrite;     // --quiet, --overwrite
     text warnings;             // lines for the user about values that have no effect; owned
     struct job_values *values; // private to config/: text, origin and line of every key
 } job;
 
-// Reads JOB.yaml, applies `--key value`, `--key=value` and flags (--resume, --quiet) in args,
-// checks every value by itself and against the others, reads model.path/config.json. path NULL:
-// only args. Paths become absolute. E_USAGE with one line "file:line: key: found …; valid: …; did
-// you mean …?". Nothing on disk is changed.
+// Reads JOB.yaml, applies `--key value`, `--key=value` and flags (--resume, --quiet, --overwrite)
+// in args, checks every value by itself and against the others, reads model.path/config.json. path
+// NULL: only args. Paths become absolute. E_USAGE with one line "file:line: key: found …; valid: …;
+// did you mean …?". Nothing on disk is changed.
 status job_open(const char *path, int argc, char *const *argv, job **out, err *e);
 // The same for a program that brings a part of the job itself: that part need not be named, and it
 // is an error to name it.
@@ -123,6 +123,10 @@ status job_check_settings(const char *path, int argc, char *const *argv, err *e)
 // sharded on it (ddp) those ranks are replicas instead. E_USAGE names launch.ranks, what the sizes
 // make, and the nearest valid numbers. That of launch.ranks is checked by job_open.
 status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
+
+// Can this machine start launch.ranks ranks? A mesh to be planned may have more (MESH_RANKS).
+// E_USAGE.
+status job_check_local(const job *j, err *e);
 
 // Does each rank sum the gradients of its micro-batches before they are reduced, on this mesh? What
 // parallel.no_sync says; auto: yes, but for policies that shard gradients on an axis of several
@@ -179,8 +183,12 @@ status job_help_topic(const char *word, text *out, err *e);
 const char *job_help_find(const char *word);
 // A key's value in this job and where it came from. False: the job does not read the key.
 bool job_find_value(const job *j, const char *path, text *value, text *from);
-// Compares with the job.yaml of an earlier run in the same `out`: E_USAGE lists the keys that
-// differ and may not (train.steps, cadences, launch, parallel, memory, checks may).
-status job_check_same_run(const job *j, const char *old_yaml_path, err *e);
+// Compares with the job.yaml of an earlier run in the same `out`. *different receives the keys that
+// differ and may not (train.steps, cadences, launch, parallel, memory, checks may) with both
+// values; nothing where the job is the same. E_USAGE when the file is not one.
+status job_compare_run(const job *j, const char *old_yaml_path, text *different, err *e);
+// The same of the model: appends the fields of folder's config.json that make it another model than
+// the job's. Dropout, initialisation and token ids do not. E_USAGE when it is no model folder.
+status job_compare_model(const job *j, const char *folder, text *different, err *e);
 
 #endif

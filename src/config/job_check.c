@@ -116,6 +116,29 @@ done:
     return result;
 }
 
+// The folder that a relative path starts in may have any bytes; job.yaml can hold UTF-8 only.
+static status check_paths(const job *j, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < JOB_KEY_COUNT; i++) {
+        const job_key *k = &JOB_KEYS[i];
+        size_t at;
+        if (k->type == KEY_PATH) {
+            const char *path = *(char *const *)((const char *)j + k->at);
+            if (path && !text_is_utf8(path, strlen(path), &at))
+                REFUSE(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", at);
+        } else if (k->type == KEY_PARTS) {
+            const data_part *part = *(data_part *const *)((const char *)j + k->at);
+            size_t count = *(const size_t *)((const char *)j + k->count_at);
+            for (size_t p = 0; p < count; p++)
+                if (!text_is_utf8(part[p].path, strlen(part[p].path), &at))
+                    REFUSE(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", at);
+        }
+    }
+done:
+    return result;
+}
+
 static int cores(void)
 {
     cpu_set_t set;
@@ -151,6 +174,7 @@ status job_check(job *j, err *e)
     status result = OK;
     TRY(check_length(j, e));
     TRY(check_applies(j, e));
+    TRY(check_paths(j, e));
     TRY(check_data(j, e));
     TRY(job_check_parallel(j, e));
     TRY(resolve_launch(j, e));

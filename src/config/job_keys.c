@@ -2,8 +2,6 @@
 // written. Called through keys.h by the rest of config/. Does not know values.
 #include "config/keys.h"
 
-#include "comm/world.h"
-
 #include <stddef.h>
 #include <string.h>
 
@@ -25,7 +23,7 @@
 #define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
 #define POWERSGD      .hooks = 1u << HOOK_POWERSGD
 #define FP16          .precisions = 1u << F16
-#define RANKS         .low = 1, .high = WORLD_RANKS
+#define RANKS         .low = 1, .high = MESH_RANKS
 
 static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};
@@ -83,7 +81,7 @@ const job_key JOB_KEYS[] = {
     {"train.tokens", "Trains on this many tokens.", KEY_COUNT, .unit = "tokens", AT(train.tokens), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE, FROM(1)},
     {"train.global_batch", "Sets how many sequences an optimizer step takes, over all ranks.", KEY_COUNT, .unit = "sequences", AT(train.global_batch), .fallback = "64", .low = 1, .high = 1 << 30},
     {"train.micro_batch", "Sets how many sequences a rank takes in one forward pass; auto takes the most that fit.", KEY_COUNT, .unit = "sequences", AT(train.micro_batch), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 30, AUTO},
-    {"train.seed", "Seeds initial weights, dropout and the order of samples.", KEY_COUNT, AT(train.seed), .fallback = "0", FROM(0)},
+    {"train.seed", "Seeds initial weights, dropout and the order of samples.", KEY_COUNT, AT(train.seed), .fallback = "0", .low = 0, .high = 0x1p63},
     {"train.precision", "Sets the number format of activations and compute weights; master weights stay fp32.", KEY_ENUM, AT(train.precision), .fallback = "fp32", .words = PRECISIONS},
     {"train.reduce_dtype", "Sets the number format in which ranks sum gradients.", KEY_ENUM, AT(train.reduce_dtype), .fallback = "fp32", .words = PRECISIONS},
     {"train.fp16.loss_scale", "Sets a fixed loss scale for precision fp16; 0 scales dynamically, by the other keys of train.fp16.", KEY_NUMBER, AT(train.fp16.loss_scale), .low = 0, .high = 1e38, FP16},
@@ -145,7 +143,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.pp_schedule", "Chooses the order of micro-batches in the pipeline.", KEY_ENUM, AT(parallel.schedule), .flags = KEY_MAY_CHANGE, .fallback = "1f1b", WORDS("gpipe", "1f1b", "interleaved", "zb")},
     {"parallel.virtual_stages", "Sets how many model chunks each pipeline rank has under the interleaved schedule.", KEY_INT, .unit = "model chunks", AT(parallel.virtual_stages), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.split", "Sets the number of layers of each model chunk; auto balances the chunks by FLOPs.", KEY_SIZES, .unit = "layers", AT(parallel.split), .count_at = (int)offsetof(job, parallel.splits), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 20, AUTO},
-    {"parallel.reshard_after_forward", "Frees unsharded weights between forward and backward (zero3); a number K keeps them sharded among K ranks instead.", KEY_SWITCH, .unit = "ranks", AT(parallel.reshard_after_forward), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, .low = 2, .high = WORLD_RANKS},
+    {"parallel.reshard_after_forward", "Frees unsharded weights between forward and backward (zero3); a number K keeps them sharded among K ranks instead.", KEY_SWITCH, .unit = "ranks", AT(parallel.reshard_after_forward), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, .low = 2, .high = MESH_RANKS},
     {"parallel.recompute", "Chooses which activations backward computes again instead of having them saved.", KEY_WORD, AT(parallel.recompute), .flags = KEY_MAY_CHANGE, .fallback = "none", WORDS("none", "selective", "full")},
     {"parallel.offload.weights", "Chooses the memory that holds the weights between uses.", KEY_ENUM, AT(parallel.tier[TIERED_WEIGHTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},
     {"parallel.offload.gradients", "Chooses the memory that holds the gradients between uses.", KEY_ENUM, AT(parallel.tier[TIERED_GRADIENTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = TIER_WORDS},

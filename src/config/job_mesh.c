@@ -37,17 +37,28 @@ static status refuse(const job *j, int ranks, err *e)
     bool fixed = j->parallel.dp_shard > 0;
     text sizes = {0}, valid = {0};
     describe_least(j, &sizes);
-    if (least > WORLD_RANKS)
-        text_addf(&valid, "sizes of which the product is at most %d", WORLD_RANKS);
-    else if (fixed || !below || below + least > WORLD_RANKS)
+    if (least > MESH_RANKS)
+        text_addf(&valid, "sizes of which the product is at most %d", MESH_RANKS);
+    else if (fixed || !below || below + least > MESH_RANKS)
         text_addf(&valid, "%lld", (long long)(fixed || !below ? least : below));
     else
         text_addf(&valid, "%lld and %lld", (long long)below, (long long)(below + least));
     err_set(e, E_USAGE, "launch.ranks: found %d, not %s %s; %s: %s", ranks,
             fixed ? "the product of" : "a multiple of", sizes.at,
-            fixed || least > WORLD_RANKS ? "valid" : "nearest valid", valid.at);
+            fixed || least > MESH_RANKS ? "valid" : "nearest valid", valid.at);
     text_clear(&sizes);
     text_clear(&valid);
+    return E_USAGE;
+}
+
+status job_check_local(const job *j, err *e)
+{
+    if (j->launch.ranks <= WORLD_RANKS) return OK;
+    err_set(e, E_USAGE,
+            "launch.ranks: found %d; valid to run on this machine: 1 to %d (trireme plan and "
+            "explain take up to %d)",
+            j->launch.ranks, WORLD_RANKS, MESH_RANKS);
+    setting_place(j->values, settings_of(j->values, "launch.ranks"), e);
     return E_USAGE;
 }
 
@@ -55,7 +66,7 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e)
 {
     int64_t least = mesh_least_ranks(j);
     bool fixed = j->parallel.dp_shard > 0;
-    if (least > WORLD_RANKS || (fixed ? ranks != least : ranks % least != 0))
+    if (least > MESH_RANKS || (fixed ? ranks != least : ranks % least != 0))
         return refuse(j, ranks, e);
     int rest = ranks / (int)least;
     int size[AXES] = {[AXIS_PP] = j->parallel.pp,

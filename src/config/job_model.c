@@ -4,6 +4,7 @@
 #include "config/private.h"
 
 #include "base/file.h"
+#include "ckpt/ckpt.h"
 #include "config/values.h"
 
 #include <stdlib.h>
@@ -109,6 +110,47 @@ static void format_field(const model_config *c, int i, text *out)
         text_add(out, c->loss == LOSS_MSE ? "mse" : "cross_entropy");
         break;
     }
+}
+
+// Does this field make the same weights another model? Rope's parameters only where its kind has
+// them: config.json holds no others.
+static bool is_of_model(const model_config *c, int i)
+{
+    const size_t at = FIELDS[i].at;
+    if (FIELDS[i].type == FIELD_TOKEN || FIELDS[i].type == FIELD_EOS) return false;
+    if (at == AT(drop_embed) || at == AT(drop_attention) || at == AT(drop_residual) ||
+        at == AT(init_std))
+        return false;
+    if (at == AT(rope_factor)) return c->rope != ROPE_DEFAULT;
+    if (at == AT(rope_low) || at == AT(rope_high) || at == AT(rope_original))
+        return c->rope == ROPE_LLAMA3;
+    return true;
+}
+
+static void add_difference(const char *key, const char *there, const char *here, text *out)
+{
+    if (strcmp(there, here) != 0)
+        text_addf(out, "%s%s (%s there, %s here)", out->bytes ? ", " : "", key, there, here);
+}
+
+status job_compare_model(const job *j, const char *folder, text *different, err *e)
+{
+    status result = OK;
+    model_config there;
+    const model_config *here = &j->model.config;
+    TRY(model_config_read(folder, &there, e));
+    add_difference("model.family", family_name(there.family), family_name(here->family), different);
+    for (int i = 0; there.family == here->family && i < FIELDS_COUNT; i++) {
+        text a = {0}, b = {0};
+        if (!(FIELDS[i].families >> here->family & 1u) || !is_of_model(here, i)) continue;
+        format_field(&there, i, &a);
+        format_field(here, i, &b);
+        add_difference(FIELDS[i].path, a.at, b.at, different);
+        text_clear(&a);
+        text_clear(&b);
+    }
+done:
+    return result;
 }
 
 // The family's sizes as HuggingFace has them, but no token ids: a vocabulary of one's own has other
@@ -284,6 +326,18 @@ static bool folder_has(const char *folder, const char *name)
     return has;
 }
 
+// The folder of a run stands for its newest checkpoint.
+static status find_checkpoint(job *j, err *e)
+{
+    status result = OK;
+    char *found = NULL;
+    TRY(ckpt_locate(j->model.path, &found, NULL, e));
+    free(j->model.path);
+    j->model.path = found;
+done:
+    return result;
+}
+
 // A folder on the command line takes the place of the file's family. Sizes beside that must be the
 // folder's, or else the user would train another model than the file says. They are dropped.
 static status check_replaced(job *j, err *e)
@@ -310,9 +364,9 @@ static status check_replaced(job *j, err *e)
         node_text(s->value, &found);
         if (there.bytes) {
             result = err_set(e, E_USAGE,
-                             "found %.60s, but config.json of --model.path %s; valid: the same, or "
+                             "found %.*s, but config.json of --model.path %s; valid: the same, or "
                              "a job file without it",
-                             found.at, there.at);
+                             TEXT_CUT(found.at, 60), there.at);
             setting_prefix(j->values, s, e);
         }
         setting_drop(s);
@@ -328,8 +382,6 @@ static status read_folder(job *j, bool replaces, err *e)
     const setting *path = settings_of(j->values, "model.path");
     const setting *init = settings_of(j->values, "model.init");
     const setting *blamed = path;
-    bool weights = folder_has(j->model.path, "model.safetensors") ||
-                   folder_has(j->model.path, "model.safetensors.index.json");
     status result = OK;
     for (int i = 0; i < j->values->models; i++) {
         if (!setting_is_given(&j->values->model[i])) continue;
@@ -343,7 +395,10 @@ static status read_folder(job *j, bool replaces, err *e)
              "found %s, which is not a folder; valid: a HuggingFace folder on this "
              "machine",
              j->model.path);
+    TRY(find_checkpoint(j, e));
     TRY(model_config_read(j->model.path, &j->model.config, e));
+    bool weights = folder_has(j->model.path, "model.safetensors") ||
+                   folder_has(j->model.path, "model.safetensors.index.json");
     if (strcmp(j->model.init, "checkpoint") == 0 && !weights) {
         blamed = init;
         FAIL(E_USAGE,

@@ -26,15 +26,21 @@ static status check_policies(const job *j, err *e)
     status result = OK;
     const setting *s = settings_of(j->values, "parallel.dp");
     text found = {0};
+    if (setting_is_given(s) && s->value->kind == NODE_SCALAR &&
+        value_same_word(s->value->scalar, "MultiWorkerMirroredStrategy"))
+        REFUSE("parallel.dp",
+               "found MultiWorkerMirroredStrategy, whose workers are processes that were started "
+               "one by one; this version starts all ranks itself, on one machine; valid: "
+               "MirroredStrategy, with launch.ranks");
     result = policies_check(&j->parallel.dp, e);
     if (result != OK) setting_place(j->values, s, e);
     if (result != OK) goto done;
     if (!setting_is_given(s) || !is_hybrid(s->value) || j->parallel.dp_replicate > 1) goto done;
     node_text(s->value, &found);
     REFUSE("parallel.dp",
-           "found %.60s, which keeps several copies of the shards; valid: with "
+           "found %.*s, which keeps several copies of the shards; valid: with "
            "parallel.dp_replicate 2 or more, their number",
-           found.at);
+           TEXT_CUT(found.at, 60));
 done:
     text_clear(&found);
     return result;

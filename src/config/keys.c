@@ -44,6 +44,23 @@ const job_key *key_of_section(const char *path)
     return NULL;
 }
 
+// Rows without a bound of their own: counts whose products still fit 64 bits, bytes that no machine
+// has, and durations whose nanoseconds fit.
+double key_most(const job_key *k)
+{
+    if (k->high < 1e308) return k->high;
+    switch (k->type) {
+    case KEY_NUMBER:
+        return k->high;
+    case KEY_BYTES:
+        return 0x1p60;
+    case KEY_DURATION:
+        return 1e12;
+    default:
+        return 1e15;
+    }
+}
+
 bool key_is_flag(const job_key *k)
 {
     return k->words && strcmp(k->words[0], "false") == 0;

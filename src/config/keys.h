@@ -63,6 +63,7 @@ int key_index(const char *path);                 // -1 when there is none
 bool key_is_section(const char *path);           // "train", "parallel.offload"
 bool key_is_model_field(const char *path);       // "model.layers": read by model/, not by the table
 const job_key *key_of_section(const char *path); // that a bare word is the value of; NULL: none
+double key_most(const job_key *k);               // the largest valid number
 bool key_is_flag(const job_key *k); // its first words are false and true, however they are spelled
 bool key_applies(const job_key *k, const job *j); // to this optimizer, schedule and model
 // Appends the words that may follow `section` ("" for the top), each once.

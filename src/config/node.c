@@ -72,6 +72,26 @@ static bool is_plain(const char *s)
            strcasecmp(s, "n");
 }
 
+// The code point that begins at *p, which is moved behind it. Of bytes that are not UTF-8, some
+// number.
+static uint32_t take_code_point(const char **p)
+{
+    const unsigned char *s = (const unsigned char *)*p;
+    const int more = s[0] < 0xc0 ? 0 : s[0] < 0xe0 ? 1 : s[0] < 0xf0 ? 2 : 3;
+    uint32_t c = more ? s[0] & (0x3fu >> more) : s[0];
+    int i = 1;
+    for (; i <= more && (s[i] & 0xc0u) == 0x80; i++) c = c << 6 | (s[i] & 0x3fu);
+    *p += i;
+    return c;
+}
+
+// What YAML readers refuse, or take for a line break, when it stands in a text as it is.
+static bool needs_escape(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||
+           c == 0xfffe || c == 0xffff;
+}
+
 void node_quote(const char *s, text *out)
 {
     if (is_plain(s)) {
@@ -79,14 +99,15 @@ void node_quote(const char *s, text *out)
         return;
     }
     text_add(out, "\"");
-    for (const char *p = s; *p; p++) {
-        unsigned char c = (unsigned char)*p;
+    while (*s) {
+        const char *from = s;
+        uint32_t c = take_code_point(&s);
         if (c == '"' || c == '\\')
-            text_addf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            text_addf(out, "\\x%02x", c);
+            text_addf(out, "\\%c", (char)c);
+        else if (needs_escape(c))
+            text_addf(out, c < 0x100 ? "\\x%02x" : "\\u%04x", c);
         else
-            text_add_bytes(out, p, 1);
+            text_add_bytes(out, from, (size_t)(s - from));
     }
     text_add(out, "\"");
 }

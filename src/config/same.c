@@ -1,8 +1,9 @@
-// same.c -- may this job go on with that run? Compares the job with the job.yaml that an earlier
-// run wrote. Called before a run resumes. Compares text: both sides were written by explain.c.
+// same.c -- is this job that run's? Compares the job with the job.yaml that an earlier run wrote.
+// Called before a run resumes. Compares text: both sides were written by explain.c.
 #include "config/private.h"
 
 #include "base/file.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,36 +72,33 @@ static void list_differences(const leaves *there, const leaves *here, bool there
         for (size_t k = 0; there_only && k < here->count; k++)
             both = both || strcmp(here->at[k].path, path) == 0;
         if (!both)
-            text_addf(out, "%s%s (%.80s there, %.80s here)", out->bytes ? ", " : "", path, a, b);
+            text_addf(out, "%s%s (%.*s there, %.*s here)", out->bytes ? ", " : "", path,
+                      TEXT_CUT(a, 80), TEXT_CUT(b, 80));
     }
 }
 
-status job_check_same_run(const job *j, const char *old_yaml_path, err *e)
+status job_compare_run(const job *j, const char *old_yaml_path, text *different, err *e)
 {
     status result = OK;
     char *content = NULL;
     size_t bytes;
     node *old_tree = NULL, *new_tree = NULL;
     leaves there = {0}, here = {0};
-    text now = {0}, different = {0};
+    text now = {0};
     TRY(file_read(old_yaml_path, &content, &bytes, e));
     TRY(node_parse(old_yaml_path, content, bytes, &old_tree, e));
     job_write_yaml(j, &now);
     TRY(node_parse("job", now.at, now.bytes, &new_tree, e));
     flatten(old_tree, "", &there);
     flatten(new_tree, "", &here);
-    list_differences(&there, &here, false, &different);
-    list_differences(&there, &here, true, &different);
-    if (different.bytes)
-        FAIL(E_USAGE, "%s is of another job: %s; valid: the same values, or another train.out",
-             old_yaml_path, different.at);
+    list_differences(&there, &here, false, different);
+    list_differences(&there, &here, true, different);
 done:
     leaves_free(&there);
     leaves_free(&here);
     node_free(old_tree);
     node_free(new_tree);
     text_clear(&now);
-    text_clear(&different);
     free(content);
     return result;
 }

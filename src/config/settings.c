@@ -140,7 +140,7 @@ static status not_a_section(const job_values *v, const char *path, const node *n
     node_text(n, &found);
     key_list(path, &below);
     setting where = {.path = (char *)path, .from = from, .line = n->line};
-    err_set(e, E_USAGE, "found %.200s; valid: a section of %s", found.at, below.at);
+    err_set(e, E_USAGE, "found %.*s; valid: a section of %s", TEXT_CUT(found.at, 200), below.at);
     setting_prefix(v, &where, e);
     text_clear(&found);
     text_clear(&below);
@@ -267,24 +267,33 @@ static status find_value(const job_values *v, const char *path, const char *equa
     return OK;
 }
 
-status settings_read_args(job_values *v, int argc, char *const *argv, const char **resume,
-                          bool *quiet, err *e)
+// --quiet and --overwrite: the switch of that name, NULL for any other word.
+static bool *find_switch(setting_flags *flags, const char *name)
+{
+    if (strcmp(name, "quiet") == 0) return &flags->quiet;
+    return strcmp(name, "overwrite") == 0 ? &flags->overwrite : NULL;
+}
+
+status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e)
 {
     status result = OK;
     text path = {0};
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], "--", 2) != 0 || !argv[i][2])
-            FAIL(E_USAGE, "found argument %.200s; valid: --key value or --key=value", argv[i]);
+            FAIL(E_USAGE, "found argument %.*s; valid: --key value or --key=value",
+                 TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
         text_clear(&path);
         text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));
-        if (strcmp(path.at, "quiet") == 0 && !equals) {
-            *quiet = true;
+        bool *flag = find_switch(flags, path.at);
+        if (flag && equals) FAIL(E_USAGE, "--%s: takes no value", path.at);
+        if (flag) {
+            *flag = true;
             continue;
         }
         TRY(find_value(v, path.at, equals, argc, argv, &i, &value, e));
         if (strcmp(path.at, "resume") == 0)
-            *resume = value;
+            flags->resume = value;
         else
             TRY(read_option(v, path.at, value, e));
     }

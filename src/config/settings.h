@@ -38,11 +38,15 @@ typedef struct job_values job_values;
 job_values *settings_new(const char *file);
 void settings_free(job_values *v); // NULL allowed
 
-// Reads the file / the arguments on top of what is there. --resume and --quiet go into *resume
-// (borrowed from args) and *quiet.
+// Arguments that are no keys.
+typedef struct setting_flags {
+    const char *resume; // borrowed from args; NULL: not given
+    bool quiet, overwrite;
+} setting_flags;
+
+// Reads the file / the arguments on top of what is there.
 status settings_read_file(job_values *v, err *e);
-status settings_read_args(job_values *v, int argc, char *const *argv, const char **resume,
-                          bool *quiet, err *e);
+status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e);
 
 // A row's value, as it would be given on the command line, on top of what is there.
 status settings_change(job_values *v, const char *path, const char *value, const char *who, err *e);

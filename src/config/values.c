@@ -38,7 +38,7 @@ static status refuse(const job_key *k, const node *n, err *e)
         while (k->words[count]) count++;
         near = text_nearest(n->scalar, k->words, count);
     }
-    err_set(e, E_USAGE, "found %.200s; valid: %s%s%s%s", found.at, valid.at,
+    err_set(e, E_USAGE, "found %.*s; valid: %s%s%s%s", TEXT_CUT(found.at, 200), valid.at,
             near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     text_clear(&found);
     text_clear(&valid);
@@ -70,7 +70,7 @@ static status check_only(const job_key *k, const char *word, const node *n, err 
     if (!allowed) {
         node_text(n, &found);
         bool alias = n->kind == NODE_SCALAR && !value_same_word(n->scalar, word);
-        err_set(e, E_USAGE, "found %.200s%s%s%s; this version supports %s", found.at,
+        err_set(e, E_USAGE, "found %.*s%s%s%s; this version supports %s", TEXT_CUT(found.at, 200),
                 alias ? " (" : "", alias ? word : "", alias ? ")" : "", list.at);
     }
     text_clear(&list);
@@ -115,7 +115,7 @@ done:
 
 static bool in_range(const job_key *k, double value)
 {
-    if (value < k->low || value > k->high) return false;
+    if (value < k->low || value > key_most(k)) return false;
     return !(k->flags & KEY_POSITIVE) || value > k->low;
 }
 
@@ -149,6 +149,8 @@ static status set_whole(void *at, const job_key *k, const node *n, err *e)
     bool good = k->type == KEY_DURATION ? text_to_duration_ms(n->scalar, &value)
                 : k->type == KEY_BYTES  ? read_bytes(n->scalar, &value)
                                         : text_to_count(n->scalar, &value);
+    if (good && k->high > key_most(k) && (double)value > key_most(k))
+        return err_set(e, E_USAGE, "found %.200s; valid: at most %.0f", n->scalar, key_most(k));
     if (!good || !in_range(k, (double)value)) return refuse(k, n, e);
     snprintf(word, sizeof word, "%lld", (long long)value);
     TRY(check_only(k, word, n, e));
@@ -204,8 +206,8 @@ static status read_part(const job_key *k, const node *n, data_part *out, err *e)
         return refuse(k, n, e);
     if (weight && (weight->kind != NODE_SCALAR || !text_to_double(weight->scalar, &out->weight) ||
                    out->weight <= 0))
-        return err_set(e, E_USAGE, "found weight %.60s; valid: a number > 0",
-                       weight->scalar ? weight->scalar : "that is no number");
+        return err_set(e, E_USAGE, "found weight %.*s; valid: a number > 0",
+                       TEXT_CUT(weight->scalar ? weight->scalar : "that is no number", 60));
     bool mock = strcmp(path->scalar, "mock") == 0; // shards of that name are ./mock
     out->path = mock ? text_copy("mock") : value_absolute(path->scalar);
     return OK;

@@ -59,7 +59,7 @@ static status shards_read(dataset *d, uint64_t sample, void *inputs, void *label
     uint64_t length = (uint64_t)d->shape.inputs, first = nth % p->samples * length;
     tokens_read(p->t, first, length, inputs);
     tokens_read(p->t, first + 1, length, labels);
-    return OK;
+    return tokens_check_whole(p->t, e);
 }
 
 static status part_open(part *p, const data_part *from, double weights, int64_t seq_len,

@@ -78,7 +78,7 @@ static status vectors_read(dataset *d, uint64_t sample, void *inputs, void *labe
             ((float *)labels)[k] = float_at(v->y, sample * targets + k);
     else
         *(int32_t *)labels = (int32_t)integer_at(v->y, sample);
-    return OK;
+    return safetensors_check_whole(v->file, e);
 }
 
 static void vectors_close(dataset *d)

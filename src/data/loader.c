@@ -12,6 +12,7 @@
 #include "data/loader.h"
 
 #include "base/clock.h"
+#include "base/proc.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -180,9 +181,8 @@ static status options_check(const loader_options *o, err *e)
 // The thread takes no signals: those are for the thread that trains.
 static status thread_start(loader *l, err *e)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    proc_block_signals(&before);
     int refused = pthread_create(&l->thread, NULL, loader_main, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (refused) return err_set(e, E_IO, "loader: no thread for reading ahead (error %d)", refused);

@@ -1,6 +1,7 @@
 // tokenizer_model.c -- reads the field `model` of a tokenizer.json: vocabulary, merges, and what
 // happens to a byte that the vocabulary lacks. Called by tokenizer_load.c. What this encoder does
 // not do is refused by the field's name.
+#include "base/text.h"
 #include "data/bpe_bytes.h"
 #include "data/bpe_merge.h"
 #include "data/tokenizer_private.h"
@@ -52,11 +53,13 @@ static status read_vocab(tokenizer *t, const json_t *vocab, err *e)
     {
         json_int_t id = json_integer_value(value);
         if (!json_is_integer(value) || id < 0 || id >= IDS)
-            FAIL(E_USAGE, "model.vocab: the id of \"%.100s\" must be a whole number from 0 to %d",
-                 name, IDS - 1);
+            FAIL(E_USAGE, "model.vocab: the id of \"%.*s\" must be a whole number from 0 to %d",
+                 TEXT_CUT(name, 100), IDS - 1);
         if (id < t->vocab && t->entries[id].name)
-            FAIL(E_USAGE, "model.vocab: \"%.100s\" and \"%.100s\" have the same id %d", name,
-                 t->names.bytes + t->names.spans[t->entries[id].name - 1].at, (int)id);
+            FAIL(E_USAGE, "model.vocab: \"%.*s\" and \"%.*s\" have the same id %d",
+                 TEXT_CUT(name, 100),
+                 TEXT_CUT(t->names.bytes + t->names.spans[t->entries[id].name - 1].at, 100),
+                 (int)id);
         TRY(add_name(t, name, strlen(name), (int32_t)id, false, e));
     }
     t->model_names = t->names.count;
@@ -89,7 +92,7 @@ static status name_id(const tokenizer *t, size_t at, const char *name, size_t by
     int64_t number = bpe_strings_find(&t->names, name, bytes);
     if (number < 0) {
         return err_set(e, E_USAGE, "model.merges[%zu]: the token \"%.*s\" is not in model.vocab",
-                       at, bytes > 100 ? 100 : (int)bytes, name);
+                       at, bytes > 100 ? (int)text_cut(name, 100) : (int)bytes, name);
     }
     *id = t->name_ids[number];
     return OK;
@@ -138,8 +141,8 @@ static status read_bytes(tokenizer *t, const json_t *model, err *e)
         t->byte_id[byte] = number < 0 ? -1 : t->name_ids[number];
         if (number < 0 && unknown && t->unknown < 0)
             FAIL(E_USAGE,
-                 "model.unk_token \"%.100s\" is not in model.vocab, and neither is the byte %d",
-                 unknown, byte);
+                 "model.unk_token \"%.*s\" is not in model.vocab, and neither is the byte %d",
+                 TEXT_CUT(unknown, 100), byte);
     }
 done:
     return result;
@@ -205,15 +208,14 @@ static status claim_id(tokenizer *t, size_t at, const char *content, int32_t id,
     int32_t expected = id_at_huggingface(t, content, greatest);
     bool taken = id < t->vocab && t->entries[id].name;
     if (id != expected)
-        FAIL(E_USAGE,
-             "added_tokens[%zu].id of \"%.100s\" is %d; HuggingFace's tokenizers make it %d", at,
-             content, (int)id, (int)expected);
+        FAIL(E_USAGE, "added_tokens[%zu].id of \"%.*s\" is %d; HuggingFace's tokenizers make it %d",
+             at, TEXT_CUT(content, 100), (int)id, (int)expected);
     if (taken && t->entries[id].added)
-        FAIL(E_USAGE, "added_tokens[%zu]: \"%.100s\" is there twice", at, content);
+        FAIL(E_USAGE, "added_tokens[%zu]: \"%.*s\" is there twice", at, TEXT_CUT(content, 100));
     const bpe_span *name = taken ? &t->names.spans[t->entries[id].name - 1] : NULL;
     if (taken && strcmp(t->names.bytes + name->at, content) != 0)
-        FAIL(E_USAGE, "added_tokens[%zu]: the id %d of \"%.100s\" is that of \"%.100s\" already",
-             at, (int)id, content, t->names.bytes + name->at);
+        FAIL(E_USAGE, "added_tokens[%zu]: the id %d of \"%.*s\" is that of \"%.*s\" already", at,
+             (int)id, TEXT_CUT(content, 100), TEXT_CUT(t->names.bytes + name->at, 100));
     TRY(add_name(t, content, strlen(content), id, true, e));
 done:
     return result;
@@ -229,8 +231,8 @@ static status read_added_token(tokenizer *t, const json_t *token, size_t at, add
     if (!content || !*content)
         FAIL(E_USAGE, "added_tokens[%zu].content must be text that is not empty", at);
     if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= IDS)
-        FAIL(E_USAGE, "added_tokens[%zu].id of \"%.100s\" must be a whole number from 0 to %d", at,
-             content, IDS - 1);
+        FAIL(E_USAGE, "added_tokens[%zu].id of \"%.*s\" must be a whole number from 0 to %d", at,
+             TEXT_CUT(content, 100), IDS - 1);
     TRY(read_added_flag(token, at, "special", false, &special, e));
     TRY(read_added_flag(token, at, "normalized", !special, normalized, e));
     TRY(read_added_flag(token, at, "single_word", false, &out->single_word, e));

@@ -1,6 +1,7 @@
 // tokenizer_post.c -- reads the field `post_processor` of a tokenizer.json: which ids stand before
 // and after those of a text where special tokens are asked for. Called by tokenizer_load.c;
 // encoding puts them there. The pair form is not read: there is never a second text.
+#include "base/text.h"
 #include "data/tokenizer_private.h"
 
 #include <string.h>
@@ -52,8 +53,8 @@ static status read_template(tokenizer *t, const json_t *post, err *e)
                  i);
         const json_t *ids = json_object_get(json_object_get(known, name), "ids");
         if (!json_is_array(ids))
-            FAIL(E_USAGE, "%s[%zu]: \"%.100s\" is not in post_processor.special_tokens", field, i,
-                 name);
+            FAIL(E_USAGE, "%s[%zu]: \"%.*s\" is not in post_processor.special_tokens", field, i,
+                 TEXT_CUT(name, 100));
         for (size_t k = 0; k < json_array_size(ids); k++)
             TRY(add_id(&side[texts], t, field, json_array_get(ids, k), e));
     }
@@ -94,9 +95,9 @@ status tokenizer_read_post(tokenizer *t, const json_t *post, err *e)
             TRY(tokenizer_read_post(t, json_array_get(list, i), e));
     } else {
         FAIL(E_USAGE,
-             "post_processor.type is %.100s; valid are ByteLevel, TemplateProcessing, "
+             "post_processor.type is %.*s; valid are ByteLevel, TemplateProcessing, "
              "BertProcessing, RobertaProcessing and a Sequence of them",
-             type);
+             TEXT_CUT(type, 100));
     }
 done:
     return result;

@@ -276,6 +276,11 @@ void tokens_read(const tokens *t, uint64_t first, size_t count, int32_t *out)
     }
 }
 
+status tokens_check_whole(const tokens *t, err *e)
+{
+    return file_map_check(&t->bin, t->bin_path, e);
+}
+
 typedef struct check {
     const tokens *t;
     int32_t vocab;

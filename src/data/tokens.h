@@ -25,6 +25,8 @@ void tokens_document(const tokens *t, uint64_t d, uint64_t *first, uint64_t *len
 // Ids first … first+count-1 as int32 (the range must lie within tokens_count); what does not fit
 // int32 (int64 shards) reads as -1. Thread-safe.
 void tokens_read(const tokens *t, uint64_t first, size_t count, int32_t *out);
+// After reads: E_IO, naming the file, when it was cut off since it was opened.
+status tokens_check_whole(const tokens *t, err *e);
 // Checks that every id is below vocab; E_USAGE names file, position and id. Reads the whole .bin
 // (in parallel).
 status tokens_check(const tokens *t, int32_t vocab, err *e);

@@ -74,6 +74,7 @@ struct device {
     const device_ops *ops;
     size_t bytes_now; // of MEMORY_DEVICE and MEMORY_HOST together
     size_t bytes_peak;
+    size_t bytes_scratch; // of bytes_now, what its kernels work in: since it was opened
     uint64_t allocations; // calls of alloc so far; a test checks that a step makes none
 };
 struct stream {

@@ -1,6 +1,8 @@
 // graph.c -- building a graph: values, nodes, parameters. Called by the build_* functions (ops in
 // their own files) and by derive.c; knows nothing of what an op computes.
 #include "graph/graph.h"
+
+#include "base/size.h"
 #include "graph/op.h"
 
 #include <stdarg.h>
@@ -78,14 +80,34 @@ node *graph_node(graph *g, op kind)
     return n;
 }
 
+// Of one value; so that the sum of a graph's stays far below what 64 bits hold.
+static const uint64_t VALUE_BYTES = UINT64_C(1) << 48;
+
+// A value that no memory holds has sizes of 1 from now on, so that nothing is computed from its
+// own.
+static void check_value(graph *g, value *v)
+{
+    uint64_t bytes = dtype_bytes(v->type);
+    for (int i = 0; i < v->dims; i++) {
+        if (v->dim[i] <= 0)
+            graph_misuse(g, "%s has a dimension of %lld", v->name, (long long)v->dim[i]);
+        bytes = size_mul(bytes, v->dim[i] < 1 ? 1 : (uint64_t)v->dim[i]);
+    }
+    if (bytes <= VALUE_BYTES) return;
+    if (g->trouble.code == OK)
+        err_set(&g->trouble, E_FIT,
+                "%s of %lld x %lld elements is larger than 256 TiB; valid: smaller sizes of the "
+                "model, a smaller train.micro_batch or data.seq_len",
+                v->name, (long long)v->dim[0], (long long)(v->dims > 1 ? v->dim[1] : 1));
+    for (int i = 0; i < v->dims; i++) v->dim[i] = 1;
+}
+
 value *graph_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim)
 {
     value *v = make(sizeof *v);
     v->id = g->values, v->name = name, v->type = type, v->dims = dims, v->param = -1, v->root = v;
-    for (int i = 0; i < dims; i++) {
-        v->dim[i] = dim[i];
-        if (dim[i] <= 0) graph_misuse(g, "%s has a dimension of %lld", name, (long long)dim[i]);
-    }
+    for (int i = 0; i < dims; i++) v->dim[i] = dim[i];
+    check_value(g, v);
     g->value_at = grow(g->value_at, g->values, &g->value_room, sizeof(value *));
     g->value_at[g->values++] = v;
     return v;

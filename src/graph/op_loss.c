@@ -6,6 +6,7 @@
 //   where the vocabulary is split, [ranks, chunk, 3]
 // Losses and gradients are sums over rows; the step divides once by the number of valid rows of all
 // ranks and micro-batches.
+#include "base/size.h"
 #include "graph/op.h"
 
 enum { IGNORED_LABEL = -100 };
@@ -38,7 +39,9 @@ static void loss_node(graph *g, op kind, value *x, value *w, value *bias, dtype 
     if (cut) x = graph_enter(g, x);
     graph_note_use(g, w, x);
     if (bias) graph_note_use(g, bias, x);
-    int64_t rows = value_rows(x), labels = kind == OP_LINEAR_SQUARE_ERROR ? rows * w->dim[0] : rows;
+    int64_t rows = value_rows(x), labels = rows;
+    if (kind == OP_LINEAR_SQUARE_ERROR)
+        labels = (int64_t)size_mul((uint64_t)rows, (uint64_t)w->dim[0]);
     g->labels = graph_value(g, "labels", label_type, 1, (int64_t[]){labels});
     g->labels->place = PLACE_LABELS;
     node *n = graph_node(g, kind);

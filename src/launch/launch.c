@@ -27,6 +27,7 @@ status launch_ranks(const launch_options *o, rank_main fn, void *arg, int *first
     terminal t = {.fd = -1};
     bool interrupted = false;
     err why;
+    TRY(launcher_check(e));
     TRY(world_open(o->ranks, o->as_threads, &w, e));
     TRY(terminal_open(&t, o->own_terminal, e));
     TRY((o->as_threads ? crew_threads : crew_processes)(w, o->ranks, fn, arg, &t, &interrupted, e));

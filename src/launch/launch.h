@@ -19,6 +19,11 @@ typedef struct launch_options {
                        // aborts
 } launch_options;
 
+// E_USAGE, naming the variable, when the environment says that another launcher (torchrun, mpirun,
+// srun, ...) has started several processes such as this one. launch_ranks checks it, too; called
+// alone before anything is written.
+status launcher_check(err *e);
+
 // Runs `fn` on every rank and waits for all of them.
 //   OK             every rank returned OK
 //   E_INTERRUPTED  the ranks stopped in good order at a signal

@@ -5,7 +5,9 @@
 // themselves and are then killed. If this process dies, the kernel kills the ranks
 // (PR_SET_PDEATHSIG). Knows nothing of what a rank does.
 #include "base/clock.h"
+#include "base/maps.h"
 #include "launch/crew.h"
+#include "launch/fault.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -26,6 +28,7 @@ typedef struct crew {
     int ranks, alive;
     pid_t pids[WORLD_RANKS]; // 0: gone
     int pidfds[WORLD_RANKS];
+    int faults; // socket, see fault.h
     bool interrupted;
 } crew;
 
@@ -36,6 +39,8 @@ static _Noreturn void rank_process(crew *c, int rank, pid_t parent, rank_main fn
     if (getppid() != parent) _exit(1); // it died before the line above
     for (int r = 0; r < rank; r++) close(c->pidfds[r]);
     if (t->fd >= 0) close(t->fd);
+    if (c->faults >= 0) close(c->faults);
+    fault_install();
     const status result = crew_run_rank(c->world, rank, c->ranks, fn, arg);
     fflush(NULL);
     // Without the starting process's atexit handlers, which will run there.
@@ -61,6 +66,14 @@ static void kill_all(crew *c)
         if (c->pids[r]) kill(c->pids[r], SIGKILL);
 }
 
+static void note_lost(crew *c, int rank, int how)
+{
+    char why[MAPS_LINE_BYTES];
+    const bool told =
+        WIFSIGNALED(how) && WTERMSIG(how) == SIGBUS && fault_receive(c->faults, why, sizeof why);
+    world_lost(c->world, rank, c->pids[rank], how, told ? why : NULL);
+}
+
 // Takes note of a rank that has ended; a process that nobody waited for keeps its number.
 static void reap(crew *c, int rank)
 {
@@ -72,7 +85,7 @@ static void reap(crew *c, int rank)
     if (code == E_INTERRUPTED)
         c->interrupted = true;
     else if (code < OK || code > E_INTERNAL)
-        world_lost(c->world, rank, c->pids[rank], how);
+        note_lost(c, rank, how);
     if (c->pidfds[rank] >= 0) close(c->pidfds[rank]);
     c->pids[rank] = 0;
     c->alive--;
@@ -110,7 +123,7 @@ status crew_processes(world *w, int ranks, rank_main fn, void *arg, terminal *t,
                       err *e)
 {
     status result = OK;
-    crew c = {.world = w, .ranks = ranks};
+    crew c = {.world = w, .ranks = ranks, .faults = fault_listen()};
     fflush(NULL); // what is buffered belongs to this process alone
     for (int r = 0; r < ranks; r++) TRY(start_rank(&c, r, fn, arg, t, e));
     see_to_the_end(&c, t);
@@ -121,5 +134,6 @@ done:
         for (int r = 0; r < ranks; r++)
             if (c.pids[r]) reap(&c, r);
     }
+    if (c.faults >= 0) close(c.faults);
     return result;
 }

@@ -13,7 +13,7 @@ typedef enum family { FAMILY_GPT2, FAMILY_LLAMA, FAMILY_MLP, FAMILIES } family;
 typedef enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 } rope_kind;
 typedef enum loss_kind { LOSS_CROSS_ENTROPY, LOSS_MSE } loss_kind;
 
-enum { MORE_EOS = 15 };
+enum { MORE_EOS = 15, MODEL_LAYERS = 1 << 16, HEAD_DIM = 1 << 16 }; // the last two: at most
 
 typedef struct model_config {
     family family;

@@ -31,10 +31,11 @@ typedef struct field {
 } field;
 
 #define AT(member) offsetof(model_config, member)
-#define SIZE(word, families, traits, member)                                                       \
+#define SIZE_TO(high, word, families, traits, member)                                              \
     {                                                                                              \
-        word, families, traits, COUNT, AT(member), 1, INT32_MAX                                    \
+        word, families, traits, COUNT, AT(member), 1, high                                         \
     }
+#define SIZE(word, families, traits, member) SIZE_TO(INT32_MAX, word, families, traits, member)
 #define DROP(word, families, traits, member)                                                       \
     {                                                                                              \
         word, families, traits, REAL, AT(member), 0, 0.999999                                      \
@@ -45,10 +46,10 @@ typedef struct field {
     }
 
 static const field FIELDS[] = {
-    SIZE("layers", GPT2 | LLAMA, 0, layers),
-    SIZE("layers", MLP, OF_FILE, layers),
-    SIZE("n_layer", GPT2, OF_FILE, layers),
-    SIZE("num_hidden_layers", GPT2 | LLAMA, OF_FILE, layers),
+    SIZE_TO(MODEL_LAYERS, "layers", GPT2 | LLAMA, 0, layers),
+    SIZE_TO(MODEL_LAYERS, "layers", MLP, OF_FILE, layers),
+    SIZE_TO(MODEL_LAYERS, "n_layer", GPT2, OF_FILE, layers),
+    SIZE_TO(MODEL_LAYERS, "num_hidden_layers", GPT2 | LLAMA, OF_FILE, layers),
     SIZE("hidden", GPT2 | LLAMA, 0, hidden),
     SIZE("hidden", MLP, OF_FILE, hidden),
     SIZE("n_embd", GPT2, OF_FILE, hidden),
@@ -58,7 +59,7 @@ static const field FIELDS[] = {
     SIZE("num_attention_heads", GPT2 | LLAMA, OF_FILE, heads),
     SIZE("kv_heads", LLAMA, NULLABLE, kv_heads),
     SIZE("num_key_value_heads", LLAMA, OF_FILE | NULLABLE, kv_heads),
-    SIZE("head_dim", LLAMA, OF_FILE | NULLABLE, head_dim),
+    SIZE_TO(HEAD_DIM, "head_dim", LLAMA, OF_FILE | NULLABLE, head_dim),
     SIZE("ffn", GPT2, NULLABLE, ffn),
     SIZE("ffn", LLAMA, 0, ffn),
     SIZE("n_inner", GPT2, OF_FILE | NULLABLE, ffn),

@@ -2,6 +2,9 @@
 // planner; knows nothing of where parameters will live.
 #include "model/model.h"
 
+#include "base/lookup.h"
+#include "base/size.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,31 +28,64 @@ void param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int laye
                  hole + 2);
 }
 
-static int find_param(const model *m, const char *name)
+// What is found again while a model is opened.
+typedef struct opening {
+    model *m;
+    lookup graphs, params;
+    int *key;       // of each graph
+    int param_room; // of m->param
+} opening;
+
+typedef struct sought {
+    const opening *o;
+    int key;
+    const char *name;
+} sought;
+
+static bool is_graph(const void *given, int number)
 {
-    for (int i = 0; i < m->params; i++)
-        if (strcmp(m->param[i].name, name) == 0) return i;
-    return -1;
+    const sought *x = given;
+    return x->o->key[number] == x->key;
 }
 
-static status collect(model *m, int block, err *e)
+static bool is_param(const void *given, int number)
 {
+    const sought *x = given;
+    return strcmp(x->o->m->param[number].name, x->name) == 0;
+}
+
+static void add_param(opening *o, const param *p, uint64_t hash)
+{
+    model *m = o->m;
+    if (m->params == o->param_room) {
+        o->param_room = o->param_room ? 2 * o->param_room : 64;
+        m->param = realloc(m->param, (size_t)o->param_room * sizeof *m->param);
+        if (!m->param) abort();
+    }
+    lookup_add(&o->params, hash, m->params);
+    m->param[m->params++] = *p;
+}
+
+static status collect(opening *o, int block, err *e)
+{
+    model *m = o->m;
     model_block *b = &m->block[block];
     b->param = calloc((size_t)b->g->params + 1, sizeof(int));
-    m->param = realloc(m->param, (size_t)(m->params + b->g->params + 1) * sizeof(param));
-    if (!b->param || !m->param) abort();
+    if (!b->param) abort();
     for (int i = 0; i < b->g->params; i++) {
         const param_decl *d = &b->g->param[i];
+        // No larger than a value of a graph may be, which is checked by now.
         param p = {.decl = d,
                    .count = d->dim[0] * (d->dims == 2 ? d->dim[1] : 1),
                    .block = block,
                    .last_block = block,
                    .layer = b->layer};
         param_name_expand(p.name, d->name, b->layer);
-        int known = find_param(m, p.name);
+        const uint64_t hash = lookup_hash(p.name, strlen(p.name));
+        int known = lookup_find(&o->params, hash, is_param, &(sought){.o = o, .name = p.name});
         if (known < 0) {
-            known = m->params++;
-            m->param[known] = p;
+            known = m->params;
+            add_param(o, &p, hash);
         } else if (m->param[known].count != p.count || m->param[known].decl->dim[0] != d->dim[0]) {
             return err_set(e, E_USAGE, "model graph: %s is declared twice with different shapes",
                            p.name);
@@ -58,6 +94,14 @@ static status collect(model *m, int block, err *e)
         b->param[i] = known;
     }
     return OK;
+}
+
+static status check_count(const model *m, err *e)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < m->params; i++) count = size_add(count, (uint64_t)m->param[i].count);
+    if (count < UINT64_C(1) << 56) return OK;
+    return err_set(e, E_FIT, "the model has more than 2^56 parameters; valid: smaller sizes");
 }
 
 static status check_chain(const model *m, err *e)
@@ -137,11 +181,32 @@ static status settle_parts(model *m, err *e)
     return OK;
 }
 
+// Blocks of equal key have one graph.
+static void trace_blocks(opening *o, const void *config, const graph_options *options)
+{
+    model *m = o->m;
+    for (int i = 0; i < m->blocks; i++) {
+        const int key = m->family->key(config, i);
+        const uint64_t hash = lookup_hash(&key, sizeof key);
+        int known = lookup_find(&o->graphs, hash, is_graph, &(sought){.o = o, .key = key});
+        if (known < 0) {
+            known = m->graphs++;
+            o->key[known] = key;
+            lookup_add(&o->graphs, hash, known);
+            m->graph[known] = graph_open(options);
+            m->family->trace(m->graph[known], config, i);
+        }
+        m->block[i].g = m->graph[known];
+        m->block[i].layer = m->family->layer(config, i);
+    }
+}
+
 status model_open(const family_ops *f, const void *config, const model_options *o, model **out,
                   err *e)
 {
     status result = OK;
     model *m = calloc(1, sizeof *m);
+    opening x = {.m = m};
     if (!m) abort();
     m->cut = o->cut, m->halves = o->halves;
     m->family = f, m->mode = o->mode, m->type = o->type, m->batch = o->batch, m->seq = o->seq;
@@ -152,27 +217,25 @@ status model_open(const family_ops *f, const void *config, const model_options *
                                    .cut = o->cut,
                                    .halves = o->halves};
     m->blocks = f->blocks(config);
+    if (m->blocks < 1 || m->blocks > MODEL_BLOCKS)
+        FAIL(E_USAGE, "%s: found %d blocks; valid: 1 to %d", f->name, m->blocks, MODEL_BLOCKS);
     m->block = calloc((size_t)m->blocks, sizeof *m->block);
     m->graph = calloc((size_t)m->blocks, sizeof *m->graph);
-    if (!m->block || !m->graph) abort();
-    for (int i = 0; i < m->blocks; i++) {
-        int key = f->key(config, i);
-        for (int j = 0; j < i; j++)
-            if (f->key(config, j) == key) m->block[i].g = m->block[j].g;
-        m->block[i].layer = f->layer(config, i);
-        if (!m->block[i].g) {
-            graph *g = m->block[i].g = m->graph[m->graphs++] = graph_open(&options);
-            f->trace(g, config, i);
-        }
-    }
+    x.key = calloc((size_t)m->blocks, sizeof *x.key);
+    if (!m->block || !m->graph || !x.key) abort();
+    trace_blocks(&x, config, &options);
     TRY(check_cut(m, e));
     for (int i = 0; i < m->graphs; i++) TRY(finish(m, m->graph[i], o->keep, e));
-    for (int i = 0; i < m->blocks; i++) TRY(collect(m, i, e));
+    for (int i = 0; i < m->blocks; i++) TRY(collect(&x, i, e));
+    TRY(check_count(m, e));
     TRY(settle_parts(m, e));
     TRY(check_chain(m, e));
     *out = m;
     m = NULL;
 done:
+    lookup_clear(&x.graphs);
+    lookup_clear(&x.params);
+    free(x.key);
     model_close(m);
     return result;
 }

@@ -14,6 +14,8 @@
 
 typedef struct model model;
 
+enum { MODEL_BLOCKS = MODEL_LAYERS + 2 }; // at most
+
 typedef struct family_ops {
     const char *name;
     // How many blocks, and which of them have the same graph (equal keys).

@@ -106,6 +106,7 @@ status param_load(const model *m, int p, const safetensors *from, float *out, er
         }
         out += count;
     }
+    TRY(safetensors_check_whole(from, e));
 done:
     free(stored);
     return result;

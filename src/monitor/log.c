@@ -125,7 +125,7 @@ static status cut_half_line(int fd, const char *path, err *e)
     return result;
 }
 
-status log_open(const char *path, bool append, log_file **out, err *e)
+status log_open(const char *path, log_file **out, err *e)
 {
     status result = OK;
     log_file *l = calloc(1, sizeof *l);
@@ -133,12 +133,12 @@ status log_open(const char *path, bool append, log_file **out, err *e)
     *out = NULL;
     if (!l) return err_set(e, E_IO, "%s: out of memory", path);
     l->path = text_copy(path);
-    l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+    l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->fd < 0) {
         result = err_errno(e, "%s: cannot open", path);
         goto done;
     }
-    if (append) TRY(cut_half_line(l->fd, path, e));
+    TRY(cut_half_line(l->fd, path, e));
     *out = l;
     l = NULL;
 done:

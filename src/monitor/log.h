@@ -46,10 +46,10 @@ typedef struct monitor_step {
     const char *unit;  // what `tokens` counts on the progress line; NULL = "tok"
 } monitor_step;
 
-// Opens `path` for writing. Without `append` an old file is emptied. With it the file goes on: a
-// last line without its end, as a killed run leaves it, is cut off first and nothing else is
-// dropped, so that steps after the checkpoint stand twice and the later line counts. E_IO.
-status log_open(const char *path, bool append, log_file **out, err *e);
+// Opens `path` to write at its end; what it holds is never emptied. A last line without its end, as
+// a killed run leaves it, is cut off first and nothing else is dropped: steps after the checkpoint
+// that a run resumed from stand twice, and the later line counts. E_IO.
+status log_open(const char *path, log_file **out, err *e);
 
 // Each writes one whole line at once (one write call), so that a reader never sees half of it.
 // E_IO names the file.

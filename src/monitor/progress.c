@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -110,8 +111,18 @@ static int terminal_columns(const progress *p)
     return DEFAULT_COLUMNS;
 }
 
+// Whoever reads may have gone, or may not read at the moment (a stopped terminal, a full pipe):
+// then the line is lost. Waiting would hold up all ranks.
+static void send(progress *p, const text *lines)
+{
+    struct pollfd out = {.fd = fileno(p->out), .events = POLLOUT};
+    if (out.fd >= 0 && poll(&out, 1, 0) == 0) return;
+    if (fwrite(lines->at, 1, lines->bytes, p->out) != lines->bytes || fflush(p->out) != 0)
+        p->mode = PROGRESS_QUIET;
+}
+
 // One column stays free: a full last column makes some terminals go to the next line.
-static void show(progress *p, double now_s)
+static void add_line(progress *p, text *out, double now_s)
 {
     bool terminal = p->mode == PROGRESS_TERMINAL;
     int columns = terminal ? terminal_columns(p) - 1 : PLAIN_COLUMNS;
@@ -121,12 +132,19 @@ static void show(progress *p, double now_s)
     text line = {0};
 
     progress_format(&p->last, left_s, columns, &line);
-    fprintf(p->out, terminal ? "\r%s\033[K" : "%s\n", line.at);
-    fflush(p->out);
+    text_addf(out, terminal ? "\r%s\033[K" : "%s\n", line.at);
     text_clear(&line);
     p->on_line = terminal;
     p->has_pending = false;
     p->printed_s = now_s;
+}
+
+static void show(progress *p, double now_s)
+{
+    text line = {0};
+    add_line(p, &line, now_s);
+    send(p, &line);
+    text_clear(&line);
 }
 
 static bool is_due(const progress *p, double now_s)
@@ -154,28 +172,28 @@ void progress_step(progress *p, const monitor_step *s, double now_s)
 
 void progress_note(progress *p, const char *format, ...)
 {
+    text note = {0}, lines = {0};
     va_list args;
 
     if (p->mode == PROGRESS_QUIET) return;
-    if (p->on_line) fputs("\r\033[K", p->out);
     va_start(args, format);
-    vfprintf(p->out, format, args);
+    text_addv(&note, format, args);
     va_end(args);
-    fputc('\n', p->out);
-    if (p->on_line) {
-        show(p, p->printed_s);
-    } else {
-        fflush(p->out);
-    }
+    if (p->on_line) text_add(&lines, "\r\033[K");
+    text_add_printable(&lines, note.at, note.bytes, "");
+    text_add(&lines, "\n");
+    if (p->on_line) add_line(p, &lines, p->printed_s);
+    send(p, &lines);
+    text_clear(&note);
+    text_clear(&lines);
 }
 
 void progress_close(progress *p)
 {
+    const text end = {.at = (char[]){"\n"}, .bytes = 1};
+
     if (p->mode == PROGRESS_QUIET) return;
     if (p->has_pending) show(p, clock_seconds());
-    if (p->on_line) {
-        fputc('\n', p->out);
-        fflush(p->out);
-    }
+    if (p->on_line && p->mode != PROGRESS_QUIET) send(p, &end);
     p->on_line = false;
 }

@@ -118,7 +118,7 @@ static double cycle_height(const lr_config *c, int64_t it)
         if (c->cycle_second_stair_count >= 0) stairs = c->cycle_second_stair_count;
     }
     // Whole numbers, so that a stair begins exactly where it should.
-    if (stairs > 0) return (double)(part * stairs / whole) / (double)stairs;
+    if (stairs > 0) return (double)((__int128)part * stairs / whole) / (double)stairs;
     return (double)part / (double)whole;
 }
 

@@ -25,10 +25,15 @@ static int chunk_of(const list_check *c, const instr *x)
 
 // ---- One instruction
 
-static status check_pass_ranges(const list_check *c, const instr *x, err *e)
+static status check_micro(const list_check *c, const instr *x, err *e)
 {
     if (x->micro < 0 || x->micro >= c->p->o.micros)
         REFUSE("valid micro-batches: 0 to %d", c->p->o.micros - 1);
+    return OK;
+}
+
+static status check_block(const list_check *c, const instr *x, err *e)
+{
     if (x->index < 0 || x->index >= c->p->o.blocks || !plan_has_block(c->p, x->index))
         REFUSE("block %d is not on this stage", x->index);
     return OK;
@@ -36,9 +41,10 @@ static status check_pass_ranges(const list_check *c, const instr *x, err *e)
 
 static status check_weights(const list_check *c, const instr *x, err *e)
 {
-    for (int k = 0; c->p->weight_slots && k < c->p->buckets; k++)
-        if (plan_block_uses(c->p, x->index, k) && keepers_find(&c->weights, k) < 0)
-            REFUSE("the weights of bucket %d are not gathered", k);
+    const plan_buckets l = plan_buckets_of(c->p, x->index);
+    for (int i = 0; c->p->weight_slots && i < l.count; i++)
+        if (keepers_find(&c->weights, l.at[i]) < 0)
+            REFUSE("the weights of bucket %d are not gathered", l.at[i]);
     return OK;
 }
 
@@ -53,8 +59,9 @@ static status check_batch(const list_check *c, const instr *x, err *e)
 // Passes that add to gradients: the loss does in its forward, norms in the first half of backward.
 static status check_gradients(const list_check *c, const instr *x, err *e)
 {
-    for (int k = 0; k < c->p->buckets; k++) {
-        if (!plan_block_uses(c->p, x->index, k)) continue;
+    const plan_buckets l = plan_buckets_of(c->p, x->index);
+    for (int i = 0; i < l.count; i++) {
+        const int k = l.at[i];
         if (c->bucket[k] & REDUCED) REFUSE("bucket %d was reduced for the last time before", k);
         if (c->p->gradient_slots && keepers_find(&c->gradients, k) < 0)
             REFUSE("the gradients of bucket %d have no slot", k);
@@ -141,7 +148,8 @@ done:
 static status check_pass(list_check *c, const instr *x, err *e)
 {
     status result = OK;
-    TRY(check_pass_ranges(c, x, e));
+    TRY(check_micro(c, x, e));
+    TRY(check_block(c, x, e));
     if (x->kind == FORWARD) return check_forward(c, x, e);
     if (x->kind == BACKWARD || x->kind == BACKWARD_INPUT) TRY(check_backward_input(c, x, e));
     if (x->kind == BACKWARD || x->kind == BACKWARD_WEIGHT) TRY(check_backward_weight(c, x, e));
@@ -153,8 +161,9 @@ done:
 static status check_load(list_check *c, const instr *x, err *e)
 {
     status result = OK;
+    TRY(check_micro(c, x, e));
     TRY(check_slot(c, x->slot, c->batch.count, "batch", e));
-    c->batch.who[x->slot] = x->micro;
+    keepers_put(&c->batch, x->slot, x->micro);
 done:
     return result;
 }
@@ -323,10 +332,11 @@ static status check_complete(const list_check *c, err *e)
 static status open_check(list_check *c, err *e)
 {
     const schedule *s = c->s;
-    bool good = keepers_open(&c->batch, s->batch_slots) &
-                keepers_open(&c->weights, s->weights.count) &
-                keepers_open(&c->gradients, s->gradients.count);
-    for (int t = 0; t < TIERED; t++) good &= keepers_open(&c->state[t], s->state[t].count);
+    const int micros = c->p->o.micros, buckets = c->p->buckets;
+    bool good = keepers_open(&c->batch, s->batch_slots, micros) &
+                keepers_open(&c->weights, s->weights.count, buckets) &
+                keepers_open(&c->gradients, s->gradients.count, buckets);
+    for (int t = 0; t < TIERED; t++) good &= keepers_open(&c->state[t], s->state[t].count, buckets);
     c->chunks = c->p->parts / stages_of(c);
     c->did = calloc((size_t)c->p->o.micros * (size_t)c->p->o.blocks, 1);
     c->bucket = calloc((size_t)c->p->buckets + 1, 1);
@@ -334,8 +344,8 @@ static status open_check(list_check *c, err *e)
     c->held = calloc((size_t)c->chunks, sizeof *c->held);
     good = good && c->did && c->bucket && c->act && c->held;
     for (int i = 0; good && i < c->chunks; i++)
-        good =
-            keepers_open(&c->act[i], s->act_slots[i]) & keepers_open(&c->held[i], s->held_slots[i]);
+        good = keepers_open(&c->act[i], s->act_slots[i], micros) &
+               keepers_open(&c->held[i], s->held_slots[i], micros);
     return good ? OK : err_set(e, E_IO, "no memory to check a schedule");
 }
 

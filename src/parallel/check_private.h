@@ -14,6 +14,7 @@ typedef struct keepers {
     int count;
     int *who;
     int *left; // blocks that are still to leave; of state: 1 until it is written to the file
+    int *slot; // by who: the slot that it came to last, if it is still there
 } keepers;
 
 typedef struct list_check {
@@ -34,9 +35,10 @@ typedef struct list_check {
 // At the instruction that is looked at, which must be reachable through `c`.
 #define REFUSE(...) return walk_refuse(c->of_stage, c->at, e, __VA_ARGS__)
 
-bool keepers_open(keepers *k, int count); // false: no memory
+bool keepers_open(keepers *k, int count, int whos); // false: no memory
 void keepers_close(keepers *k);
 int keepers_find(const keepers *k, int who); // the slot, -1: in none
+void keepers_put(keepers *k, int slot, int who);
 
 // All E_INTERNAL for the instruction at c->at. `what` names the kind of slot.
 status check_slot(const list_check *c, int slot, int count, const char *what, err *e);

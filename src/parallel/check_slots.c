@@ -5,26 +5,34 @@
 
 #include <stdlib.h>
 
-bool keepers_open(keepers *k, int count)
+bool keepers_open(keepers *k, int count, int whos)
 {
     *k = (keepers){.count = count};
     k->who = malloc(((size_t)count + 1) * sizeof *k->who);
     k->left = calloc((size_t)count + 1, sizeof *k->left);
+    k->slot = malloc(((size_t)whos + 1) * sizeof *k->slot);
     for (int i = 0; k->who && i < count; i++) k->who[i] = -1;
-    return k->who && k->left;
+    for (int i = 0; k->slot && i < whos; i++) k->slot[i] = -1;
+    return k->who && k->left && k->slot;
 }
 
 void keepers_close(keepers *k)
 {
     free(k->who);
     free(k->left);
+    free(k->slot);
 }
 
 int keepers_find(const keepers *k, int who)
 {
-    for (int i = 0; i < k->count; i++)
-        if (k->who[i] == who) return i;
-    return -1;
+    const int slot = k->slot[who];
+    return slot >= 0 && k->who[slot] == who ? slot : -1;
+}
+
+void keepers_put(keepers *k, int slot, int who)
+{
+    k->who[slot] = who;
+    k->slot[who] = slot;
 }
 
 status check_slot(const list_check *c, int slot, int count, const char *what, err *e)
@@ -41,7 +49,7 @@ status check_enter(const list_check *c, keepers *k, int slot, int micro, const c
     TRY(check_slot(c, slot, k->count, what, e));
     if (k->who[slot] >= 0 && k->who[slot] != micro)
         REFUSE("%s slot %d still has micro %d", what, slot, k->who[slot]);
-    k->who[slot] = micro;
+    keepers_put(k, slot, micro);
     k->left[slot]++;
 done:
     return result;
@@ -72,7 +80,7 @@ status check_take_bucket(const list_check *c, keepers *k, const instr *x, const 
         REFUSE("%s slot %d still has bucket %d", what, x->slot, k->who[x->slot]);
     if (keepers_find(k, x->index) >= 0)
         REFUSE("bucket %d is in %s slot %d already", x->index, what, keepers_find(k, x->index));
-    k->who[x->slot] = x->index;
+    keepers_put(k, x->slot, x->index);
 done:
     return result;
 }
@@ -98,7 +106,7 @@ status check_put_state(list_check *c, tiered what, int slot, int bucket, bool to
     if (k->left[slot] && (k->who[slot] != bucket || !to_write))
         REFUSE("%s slot %d still has those of bucket %d to be written", tiered_name(what), slot,
                k->who[slot]);
-    k->who[slot] = bucket;
+    keepers_put(k, slot, bucket);
     k->left[slot] = to_write;
 done:
     return result;

@@ -8,6 +8,8 @@
 // Slowest to fastest: neighbours in rank differ in tp first, which keeps it on the fastest links.
 typedef enum axis { AXIS_PP, AXIS_DP_REPLICATE, AXIS_DP_SHARD, AXIS_CP, AXIS_TP, AXES } axis;
 
+enum { MESH_RANKS = 16384 }; // at most; a machine starts fewer (comm/world.h)
+
 typedef struct mesh {
     int size[AXES];
     int ranks; // the product

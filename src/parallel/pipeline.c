@@ -4,6 +4,7 @@
 // no messages and no memory.
 #include "parallel/pipeline.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 // What a generator is asked for.
@@ -173,59 +174,127 @@ double pipeline_bubble(pipe_schedule s, int stages, int virtual_stages, int micr
     return idle / (3 * m + idle);
 }
 
-// The tables of the dynamic programme: entry [parts][blocks] for the first `blocks` blocks.
-typedef struct split_tables {
-    double *sum;  // sum[i]: cost of the first i blocks
-    double *best; // of the parts so far
-    int *cut;     // where the last part begins
-    int blocks;
-} split_tables;
+// A dynamic programme over parts: `before` and `now` are the costs of dividing the first n blocks
+// into one part less and into this many, -1 where no division keeps the limit.
+typedef struct split {
+    double *sum; // sum[i]: cost of the first i blocks
+    double *before, *now;
+    int blocks, parts;
+    double limit; // of a part
+    int *cut;     // [parts+1][blocks+1] where the last part begins
+} split;
 
-// One pass over the tables. Without a limit, the cost of a division is its largest part; with one,
-// no part may exceed it and the cost is the sum of squares, which prefers even divisions among
-// those whose largest part is the same.
-static void split_pass(split_tables *t, int parts, const double *limit)
+static double part_cost(const split *t, int from, int to)
 {
-    int wide = t->blocks + 1;
-    for (int k = 1; k <= parts; k++) {
-        for (int n = k; n <= t->blocks - (parts - k); n++) {
-            double least_cost = -1;
-            for (int i = k - 1; i < n; i++) {
-                double before = t->best[(k - 1) * wide + i], part = t->sum[n] - t->sum[i];
-                if (before < 0 || (limit && part > *limit) || (k == 1 && i > 0)) continue;
-                double cost = limit ? before + part * part : (part > before ? part : before);
-                if (least_cost >= 0 && cost >= least_cost) continue;
-                least_cost = cost;
-                t->cut[k * wide + n] = i;
-            }
-            t->best[k * wide + n] = least_cost; // -1: no division keeps the limit
+    return t->sum[to] - t->sum[from];
+}
+
+// The last of the blocks that `k` of the parts can have.
+static int last_of(const split *t, int k)
+{
+    return t->blocks - (t->parts - k);
+}
+
+static void next_row(split *t)
+{
+    double *swap = t->before;
+    t->before = t->now;
+    t->now = swap;
+}
+
+// The least that the largest part can cost. More blocks in front cost more, and leave a smaller
+// last part: the best place is where both meet.
+static double least_largest(split *t)
+{
+    for (int n = 1; n <= t->blocks; n++) t->now[n] = part_cost(t, 0, n);
+    for (int k = 2; k <= t->parts; k++) {
+        next_row(t);
+        for (int n = k, i = k - 1; n <= last_of(t, k); n++) {
+            while (i < n - 1 && t->before[i] < part_cost(t, i, n)) i++;
+            double cost = fmax(t->before[i], part_cost(t, i, n));
+            if (i > k - 1) cost = fmin(cost, fmax(t->before[i - 1], part_cost(t, i - 1, n)));
+            t->now[n] = cost;
         }
+    }
+    return t->now[t->blocks];
+}
+
+// The best place for the last of k parts of n blocks, from `low` to `high`; -1: none keeps the
+// limit.
+static int best_cut(split *t, int k, int n, int low, int high)
+{
+    int *cut = &t->cut[(size_t)k * ((size_t)t->blocks + 1) + (size_t)n];
+    t->now[n] = -1;
+    for (int i = low; i <= least(high, n - 1); i++) {
+        const double part = part_cost(t, i, n);
+        if (t->before[i] < 0 || part > t->limit) continue;
+        const double cost = t->before[i] + part * part;
+        if (t->now[n] >= 0 && cost >= t->now[n]) continue;
+        t->now[n] = cost;
+        *cut = i;
+    }
+    return t->now[n] < 0 ? -1 : *cut;
+}
+
+// Costs for n from `from` to `to`, whose best places lie from `low` to `high`: the place of a
+// larger n is never in front of that of a smaller one. Where no place keeps the limit, none does
+// for a larger n.
+static void split_rows(split *t, int k, int from, int to, int low, int high)
+{
+    while (from <= to) {
+        const int middle = from + (to - from) / 2;
+        const int place = best_cut(t, k, middle, low, high);
+        if (place < 0) {
+            for (int n = middle; n <= to; n++) t->now[n] = -1;
+            to = middle - 1;
+        } else {
+            split_rows(t, k, from, middle - 1, low, place);
+            from = middle + 1;
+            low = place;
+        }
+    }
+}
+
+// The least sum of squares of parts that keep the limit: it prefers even divisions among those
+// whose largest part is the same.
+static void most_even(split *t)
+{
+    for (int n = 1; n <= t->blocks; n++) {
+        const double part = part_cost(t, 0, n);
+        t->now[n] = part > t->limit ? -1 : part * part;
+    }
+    for (int k = 2; k <= t->parts; k++) {
+        next_row(t);
+        split_rows(t, k, k, last_of(t, k), k - 1, last_of(t, k) - 1);
     }
 }
 
 status pipeline_split(const double *cost, int blocks, int parts, int *first, err *e)
 {
     status result = OK;
-    split_tables t = {.blocks = blocks};
+    split t = {.blocks = blocks, .parts = parts};
     if (parts < 1 || blocks < parts)
         FAIL(E_USAGE,
              "parallel.pp x parallel.virtual_stages: found %d parts for a model of %d blocks; "
              "valid: 1 to %d",
              parts, blocks, blocks);
-    size_t wide = (size_t)blocks + 1, entries = wide * ((size_t)parts + 1);
+    const size_t wide = (size_t)blocks + 1;
     t.sum = calloc(wide, sizeof *t.sum);
-    t.best = calloc(entries, sizeof *t.best);
-    t.cut = calloc(entries, sizeof *t.cut);
-    if (!t.sum || !t.best || !t.cut) FAIL(E_IO, "no memory to divide %d blocks", blocks);
+    t.before = calloc(wide, sizeof *t.before);
+    t.now = calloc(wide, sizeof *t.now);
+    t.cut = calloc(wide * ((size_t)parts + 1), sizeof *t.cut);
+    if (!t.sum || !t.before || !t.now || !t.cut)
+        FAIL(E_IO, "no memory to divide %d blocks", blocks);
     for (int b = 0; b < blocks; b++) t.sum[b + 1] = t.sum[b] + cost[b];
-    split_pass(&t, parts, NULL);
-    double limit = t.best[entries - 1];
-    split_pass(&t, parts, &limit);
+    t.limit = least_largest(&t);
+    most_even(&t);
     first[parts] = blocks;
-    for (int k = parts; k > 0; k--) first[k - 1] = t.cut[(size_t)k * wide + (size_t)first[k]];
+    first[0] = 0;
+    for (int k = parts; k > 1; k--) first[k - 1] = t.cut[(size_t)k * wide + (size_t)first[k]];
 done:
     free(t.cut);
-    free(t.best);
+    free(t.now);
+    free(t.before);
     free(t.sum);
     return result;
 }

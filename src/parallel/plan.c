@@ -2,6 +2,8 @@
 // plan.h. Which collective takes what where is in plan_moves.c.
 #include "parallel/plan_private.h"
 
+#include "base/size.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,13 +51,6 @@ static int64_t capacity(const plan *p, const plan_row *r, level l)
     return rows * r->cols;
 }
 
-int plan_part_of(const plan *p, int block)
-{
-    int k = 0;
-    while (k + 1 < p->parts && block >= p->part[k + 1]) k++;
-    return k;
-}
-
 bool plan_has_block(const plan *p, int block)
 {
     return plan_stage_of(p, block) == p->at[AXIS_PP];
@@ -63,7 +58,10 @@ bool plan_has_block(const plan *p, int block)
 
 bool plan_block_uses(const plan *p, int block, int bucket)
 {
-    return p->uses[block * p->rows + bucket];
+    const plan_buckets l = plan_buckets_of(p, block);
+    for (int i = 0; i < l.count; i++)
+        if (l.at[i] == bucket) return true;
+    return false;
 }
 
 bool plan_ties_stages(const plan *p)
@@ -147,7 +145,7 @@ static status take_split(plan *p, err *e)
     return OK;
 }
 
-static status cut_stages(plan *p, err *e)
+static status cut_parts(plan *p, err *e)
 {
     const int stages = p->o.mesh.size[AXIS_PP];
     p->parts = stages > 1 && p->o.virtual_stages > 1 ? stages * p->o.virtual_stages : stages;
@@ -161,31 +159,37 @@ static status cut_stages(plan *p, err *e)
     return pipeline_split(p->o.cost, p->o.blocks, p->parts, p->part, e);
 }
 
-// The first and the last stage that use parameter i, and the first and last block that do here.
-typedef struct users {
-    int first_stage, last_stage, first_block, last_block;
-} users;
-
-static users users_of(const plan *p, int i)
+static status cut_stages(plan *p, err *e)
 {
-    users u = {-1, -1, -1, -1};
-    for (int b = 0; b < p->o.blocks; b++) {
-        if (!p->o.uses[i * p->o.blocks + b]) continue;
-        int stage = plan_stage_of(p, b);
-        if (u.first_stage < 0 || stage < u.first_stage) u.first_stage = stage;
-        if (stage > u.last_stage) u.last_stage = stage;
-        if (stage != p->at[AXIS_PP]) continue;
-        if (u.first_block < 0) u.first_block = b;
-        u.last_block = b;
-    }
-    return u;
+    status result = OK;
+    TRY(cut_parts(p, e));
+    for (int k = 0; k < p->parts; k++)
+        for (int b = p->part[k]; b < p->part[k + 1]; b++) p->part_of[b] = k;
+done:
+    return result;
 }
 
-static status fill_row(plan *p, int i, const plan_param *q, err *e)
+// The first and the last stage that use parameter i, the first and last block that do here, and
+// whether a stage between the ends does.
+typedef struct users {
+    int first_stage, last_stage, first_block, last_block;
+    bool between;
+} users;
+
+static void add_user(const plan *p, users *u, int block)
+{
+    const int stage = plan_stage_of(p, block), end = p->o.mesh.size[AXIS_PP] - 1;
+    if (u->first_stage < 0 || stage < u->first_stage) u->first_stage = stage;
+    if (stage > u->last_stage) u->last_stage = stage;
+    u->between = u->between || (stage > 0 && stage < end);
+    if (stage != p->at[AXIS_PP]) return;
+    if (u->first_block < 0 || block < u->first_block) u->first_block = block;
+    if (block > u->last_block) u->last_block = block;
+}
+
+static status fill_row(plan *p, int i, const plan_param *q, users u, err *e)
 {
     plan_row *r = &p->row[i];
-    const users u = users_of(p, i);
-    const int here = p->at[AXIS_PP], end = p->o.mesh.size[AXIS_PP] - 1;
     *r = (plan_row){.name = q->name,
                     .rows = q->rows,
                     .cols = q->cols,
@@ -198,31 +202,52 @@ static status fill_row(plan *p, int i, const plan_param *q, err *e)
                     .decays = q->is_matrix || p->o.decay_all,
                     .tp_partial = q->tp_partial,
                     .tied = u.first_stage != u.last_stage};
-    bool between = false;
-    for (int b = 0; b < p->o.blocks; b++) {
-        int stage = plan_stage_of(p, b);
-        between = between || (p->o.uses[i * p->o.blocks + b] && stage > 0 && stage < end);
-    }
-    if (r->tied && between)
+    if (r->tied && u.between)
         return err_set(
             e, E_USAGE,
             "parameter %s is shared by blocks on stages %d to %d; valid: on one stage, or on "
             "the first and the last",
             q->name, u.first_stage, u.last_stage);
-    r->counted = (q->tp_split || p->at[AXIS_TP] == 0) && (!r->tied || here == u.first_stage);
+    r->counted =
+        (q->tp_split || p->at[AXIS_TP] == 0) && (!r->tied || p->at[AXIS_PP] == u.first_stage);
     if (u.first_block >= 0) p->order[p->here++] = i;
     return OK;
 }
 
-// By first block on this stage; parameters come in the order of their first block of all.
-static void sort_rows(plan *p)
+static status fill_rows(plan *p, const plan_param *params, err *e)
 {
-    for (int i = 1; i < p->here; i++)
-        for (int k = i; k > 0 && p->row[p->order[k]].block < p->row[p->order[k - 1]].block; k--) {
-            int swap = p->order[k];
-            p->order[k] = p->order[k - 1];
-            p->order[k - 1] = swap;
-        }
+    status result = OK;
+    users *u = calloc((size_t)p->rows + 1, sizeof *u);
+    if (!u) FAIL(E_IO, "no memory for the plan");
+    for (int i = 0; i < p->rows; i++) u[i] = (users){-1, -1, -1, -1, false};
+    for (int i = 0; i < p->o.uses; i++) add_user(p, &u[p->o.use[i].param], p->o.use[i].block);
+    for (int i = 0; i < p->rows; i++) TRY(fill_row(p, i, &params[i], u[i], e));
+done:
+    free(u);
+    return result;
+}
+
+typedef struct keyed_row {
+    int block, row;
+} keyed_row;
+
+static int compare_rows(const void *a, const void *b)
+{
+    const keyed_row *x = a, *y = b;
+    return x->block != y->block ? (x->block > y->block) - (x->block < y->block)
+                                : (x->row > y->row) - (x->row < y->row);
+}
+
+// By first block on this stage; parameters come in the order of their first block of all.
+static status sort_rows(plan *p, err *e)
+{
+    keyed_row *all = malloc(((size_t)p->here + 1) * sizeof *all);
+    if (!all) return err_set(e, E_IO, "no memory for the plan");
+    for (int i = 0; i < p->here; i++) all[i] = (keyed_row){p->row[p->order[i]].block, p->order[i]};
+    qsort(all, (size_t)p->here, sizeof *all, compare_rows);
+    for (int i = 0; i < p->here; i++) p->order[i] = all[i].row;
+    free(all);
+    return OK;
 }
 
 static bool uses_files(const plan *p)
@@ -262,14 +287,45 @@ static void cut_buckets(plan *p)
     free(starts);
 }
 
-static void mark_uses(plan *p)
+static int compare_ints(const void *a, const void *b)
 {
-    for (int i = 0; i < p->here; i++) {
-        const int row = p->order[i];
-        for (int b = 0; b < p->o.blocks; b++)
-            if (p->o.uses[row * p->o.blocks + b] && plan_has_block(p, b))
-                p->uses[b * p->rows + p->row[row].bucket] = true;
+    const int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+// One block's buckets in order, each once; returns how many.
+static int settle_buckets(int *at, int count)
+{
+    int kept = 0;
+    qsort(at, (size_t)count, sizeof *at, compare_ints);
+    for (int i = 0; i < count; i++)
+        if (kept == 0 || at[i] != at[kept - 1]) at[kept++] = at[i];
+    return kept;
+}
+
+static status mark_uses(plan *p, err *e)
+{
+    const int blocks = p->o.blocks;
+    int *fill = calloc((size_t)blocks + 1, sizeof *fill), kept = 0;
+    if (!fill) return err_set(e, E_IO, "no memory for the plan");
+    for (int i = 0; i < p->o.uses; i++)
+        if (plan_has_block(p, p->o.use[i].block)) p->first_use[p->o.use[i].block + 1]++;
+    for (int b = 0; b < blocks; b++) p->first_use[b + 1] += p->first_use[b];
+    for (int i = 0; i < p->o.uses; i++) {
+        const int b = p->o.use[i].block;
+        if (plan_has_block(p, b))
+            p->used_bucket[p->first_use[b] + fill[b]++] = p->row[p->o.use[i].param].bucket;
     }
+    for (int b = 0; b < blocks; b++) {
+        int *from = p->used_bucket + p->first_use[b];
+        const int count = settle_buckets(from, fill[b]);
+        memmove(p->used_bucket + kept, from, (size_t)count * sizeof *from);
+        p->first_use[b] = kept;
+        kept += count;
+    }
+    p->first_use[blocks] = kept;
+    free(fill);
+    return OK;
 }
 
 static void lay_out(plan *p, level l)
@@ -332,10 +388,10 @@ static status make(plan *p, const plan_param *params, err *e)
     TRY(check_tiers(p, e));
     TRY(check_reshard(p, e));
     TRY(cut_stages(p, e));
-    for (int i = 0; i < p->rows; i++) TRY(fill_row(p, i, &params[i], e));
-    sort_rows(p);
+    TRY(fill_rows(p, params, e));
+    TRY(sort_rows(p, e));
     cut_buckets(p);
-    mark_uses(p);
+    TRY(mark_uses(p, e));
     for (int l = 0; l < LEVELS; l++) lay_out(p, (level)l);
     place_twins(p);
     TRY(plan_make_moves(p, e));
@@ -355,10 +411,13 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     p->row = calloc((size_t)count + 1, sizeof *p->row);
     p->order = calloc((size_t)count + 1, sizeof *p->order);
     p->bucket = calloc((size_t)count + 1, sizeof *p->bucket);
-    p->uses = calloc((size_t)(count + 1) * (size_t)o->blocks, sizeof *p->uses);
-    if (!p->row || !p->order || !p->bucket || !p->uses) FAIL(E_IO, "no memory for the plan");
+    p->part_of = calloc((size_t)o->blocks + 1, sizeof *p->part_of);
+    p->first_use = calloc((size_t)o->blocks + 2, sizeof *p->first_use);
+    p->used_bucket = calloc((size_t)o->uses + 1, sizeof *p->used_bucket);
+    if (!p->row || !p->order || !p->bucket || !p->part_of || !p->first_use || !p->used_bucket)
+        FAIL(E_IO, "no memory for the plan");
     TRY(make(p, params, e));
-    p->o.split = NULL, p->o.cost = NULL, p->o.uses = NULL; // the caller's
+    p->o.split = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
     *out = p;
     p = NULL;
 done:
@@ -373,7 +432,9 @@ void plan_free(plan *p)
     free(p->part);
     free(p->row);
     free(p->order);
-    free(p->uses);
+    free(p->part_of);
+    free(p->first_use);
+    free(p->used_bucket);
     free(p->bucket);
     free(p);
 }
@@ -381,6 +442,6 @@ void plan_free(plan *p)
 uint64_t plan_bytes(const plan *p)
 {
     uint64_t sum = 0;
-    for (int c = 0; c < CATEGORIES; c++) sum += p->bytes[c];
+    for (int c = 0; c < CATEGORIES; c++) sum = size_add(sum, p->bytes[c]);
     return sum;
 }

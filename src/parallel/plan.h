@@ -46,6 +46,11 @@ typedef struct plan_param {
     bool tp_partial;    // whole on each, but their gradients are summands
 } plan_param;
 
+// Block `block` uses parameter `param`.
+typedef struct plan_use {
+    int param, block;
+} plan_use;
+
 typedef struct plan_row {
     const char *name;          // borrowed
     int64_t rows, cols, count; // of this tensor-parallel part
@@ -103,8 +108,8 @@ typedef enum category {
     BYTES_ACTIVATIONS, // kept from forward to backward, and handed between blocks
     BYTES_WORK,        // values that die within one block
     BYTES_DATA,        // batches on the device and read ahead on the host
-    BYTES_KERNELS,     // scratch memory of the device's kernels
-    BYTES_RUNTIME,     // the program itself: code, libraries, stacks
+    BYTES_KERNELS,     // tables and sums of the trainer's kernels
+    BYTES_RUNTIME,     // measured, not planned: code, libraries, stacks, scratch of the device
     CATEGORIES
 } category;
 
@@ -126,11 +131,12 @@ typedef struct plan_options {
     const int *split;   // blocks of each part, pp x virtual_stages of them; NULL: by cost
     const double *cost; // per block
     int blocks;
-    const bool *uses; // [parameters, blocks]: does the block use the parameter?
+    const plan_use *use; // which block uses which parameter, in any order
+    int uses;
 } plan_options;
 
 typedef struct plan {
-    plan_options o;                    // without split, cost and uses
+    plan_options o;                    // without split, cost and use
     int at[AXES];                      // this rank's coordinates
     policies policy;                   // as it is in effect
     level weight, gradient, optimizer; // of the three arrays
@@ -138,11 +144,13 @@ typedef struct plan {
     bool gradient_slots;               // gradients likewise
     bool keeps_parts;                  // of weights, among neighbours, from forward to backward
     int parts, *part;                  // part k of the model is blocks part[k] … part[k+1]-1
+    int *part_of;                      // [blocks]
     int rows, buckets;
-    plan_row *row; // by parameter
-    int *order;    // the rows of this stage, as they lie in the arrays
-    int here;      // so many
-    bool *uses;    // [blocks, rows]: does the block use the bucket?
+    plan_row *row;    // by parameter
+    int *order;       // the rows of this stage, as they lie in the arrays
+    int here;         // so many
+    int *first_use;   // [blocks+1]: which of used_bucket are a block's
+    int *used_bucket; // by block of this stage, in order: the buckets that it uses
     bucket_range *bucket;
     int64_t elements[LEVELS]; // of each flat array
     int64_t twins;            // elements of the array of second gradients
@@ -170,13 +178,26 @@ void plan_free(plan *p); // NULL allowed
 // first).
 span plan_span(const plan *p, const plan_row *r, level l, const int at[AXES]);
 // Which part of the model block b belongs to, on which stage, and which of its chunks that is.
-int plan_part_of(const plan *p, int block);
+static inline int plan_part_of(const plan *p, int block)
+{
+    return p->part_of[block];
+}
 static inline int plan_stage_of(const plan *p, int block)
 {
     return plan_part_of(p, block) % p->o.mesh.size[AXIS_PP];
 }
 // Is block b on this rank's stage?
 bool plan_has_block(const plan *p, int block);
+// The buckets of which a block of this stage uses a parameter, ascending; none of another stage's.
+typedef struct plan_buckets {
+    const int *at;
+    int count;
+} plan_buckets;
+static inline plan_buckets plan_buckets_of(const plan *p, int block)
+{
+    const int first = p->first_use[block];
+    return (plan_buckets){p->used_bucket + first, p->first_use[block + 1] - first};
+}
 // Does block b use a parameter of this bucket?
 bool plan_block_uses(const plan *p, int block, int bucket);
 // Are weights shared by the first and the last stage?

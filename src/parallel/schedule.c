@@ -22,33 +22,17 @@ static instr *add(builder *b, instr x)
     return &s->at[s->count++];
 }
 
-// ---- Slots of varying size
-
-// The free slot that has to grow least for so many elements.
-static int slot_take(slot_sizes *s, bool **busy, int64_t elements)
-{
-    int best = -1;
-    for (int i = 0; i < s->count; i++)
-        if (!(*busy)[i] &&
-            (best < 0 || llabs(s->elements[i] - elements) < llabs(s->elements[best] - elements)))
-            best = i;
-    if (best < 0) {
-        best = s->count++;
-        s->elements = realloc(s->elements, (size_t)s->count * sizeof *s->elements);
-        *busy = realloc(*busy, (size_t)s->count * sizeof **busy);
-        if (!s->elements || !*busy) abort();
-        s->elements[best] = 0;
-    }
-    if (s->elements[best] < elements) s->elements[best] = elements;
-    (*busy)[best] = true;
-    return best;
-}
-
 // ---- Weights
 
 static bool needs(const builder *b, int at, int bucket)
 {
     return at < b->visits && plan_block_uses(b->p, b->visit[at].block, bucket);
+}
+
+// The buckets of a visit's block; none after the last visit.
+static plan_buckets buckets_of(const builder *b, int at)
+{
+    return at < b->visits ? plan_buckets_of(b->p, b->visit[at].block) : (plan_buckets){NULL, 0};
 }
 
 // May this state slot be filled? Not while its weights are still to be gathered, nor while it is
@@ -95,8 +79,10 @@ static bool in_file(const builder *b, tiered what)
 
 static void fetch_weights(builder *b, int at)
 {
-    for (int k = 0; in_file(b, TIERED_WEIGHTS) && k < b->p->buckets; k++) {
-        if (!needs(b, at, k) || b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
+    const plan_buckets l = buckets_of(b, at);
+    for (int i = 0; in_file(b, TIERED_WEIGHTS) && i < l.count; i++) {
+        const int k = l.at[i];
+        if (b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
         if (b->kept[k] && b->visit[at].kind != PIPE_FORWARD) continue;
         b->fetched[k] = state_turn(b, TIERED_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
         b->state_busy[TIERED_WEIGHTS][b->fetched[k]] = true;
@@ -107,10 +93,11 @@ static void fetch_weights(builder *b, int at)
 static void gather(builder *b, int at)
 {
     const plan *p = b->p;
-    for (int k = 0; p->weight_slots && k < p->buckets; k++) {
-        if (!needs(b, at, k) || b->weight_slot[k] >= 0) continue;
-        b->weight_slot[k] =
-            slot_take(&b->s->weights, &b->weight_busy, p->bucket[k].count[LEVEL_WHOLE]);
+    const plan_buckets l = buckets_of(b, at);
+    for (int i = 0; p->weight_slots && i < l.count; i++) {
+        const int k = l.at[i];
+        if (b->weight_slot[k] >= 0) continue;
+        b->weight_slot[k] = slot_take(&b->weights, p->bucket[k].count[LEVEL_WHOLE]);
         add(b, (instr){.kind = GATHER,
                        .index = k,
                        .slot = b->weight_slot[k],
@@ -121,38 +108,33 @@ static void gather(builder *b, int at)
     }
 }
 
-// Is the bucket wanted again before anything else would be gathered in its place? With reshard 0 it
-// is kept from a forward to the next backward.
-static bool keeps(const builder *b, int at, int bucket)
+// Is the i-th bucket of the visit's block wanted again before anything else would be gathered in
+// its place? With reshard 0 it is kept from a forward to the next backward.
+static bool keeps(const builder *b, int at, int i)
 {
-    if (needs(b, at + 1, bucket)) return true;
+    if (needs(b, at + 1, buckets_of(b, at).at[i])) return true;
     if (b->p->o.reshard || b->what == PASS_EVAL) return false;
-    for (int i = at + 1; i < b->visits; i++)
-        if (needs(b, i, bucket)) return b->visit[i].kind != PIPE_FORWARD;
-    return false;
+    return b->after[b->first_after[at] + (size_t)i] & NEXT_IS_BACKWARD;
 }
 
+// Only what this visit used can have become superfluous by it.
 static void release(builder *b, int at)
 {
-    for (int k = 0; b->p->weight_slots && k < b->p->buckets; k++) {
-        int slot = b->weight_slot[k];
-        if (slot < 0 || keeps(b, at, k)) continue;
+    const plan_buckets l = buckets_of(b, at);
+    for (int i = 0; b->p->weight_slots && i < l.count; i++) {
+        const int k = l.at[i], slot = b->weight_slot[k];
+        if (slot < 0 || keeps(b, at, i)) continue;
         if (b->p->keeps_parts && b->what == PASS_TRAIN && !b->kept[k]) {
             add(b, (instr){.kind = KEEP, .index = k, .slot = slot});
             b->kept[k] = true;
         }
         add(b, (instr){.kind = RELEASE, .index = k, .slot = slot});
-        b->weight_busy[slot] = false;
+        slot_give(&b->weights, slot);
         b->weight_slot[k] = -1;
     }
 }
 
 // ---- Gradients
-
-static bool gives_weight_gradients(const visit *v)
-{
-    return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_WEIGHT;
-}
 
 // The loss takes its gradients in the forward; norms theirs in the first half of a backward.
 static bool touches_gradients(const builder *b, const visit *v)
@@ -163,9 +145,11 @@ static bool touches_gradients(const builder *b, const visit *v)
 static void claim_gradients(builder *b, const visit *v)
 {
     const plan *p = b->p;
-    for (int k = 0; p->gradient_slots && touches_gradients(b, v) && k < p->buckets; k++) {
-        if (!plan_block_uses(p, v->block, k) || b->gradient_slot[k] >= 0) continue;
-        int slot = slot_take(&b->s->gradients, &b->gradient_busy, p->bucket[k].count[LEVEL_WHOLE]);
+    const plan_buckets l = plan_buckets_of(p, v->block);
+    for (int i = 0; p->gradient_slots && touches_gradients(b, v) && i < l.count; i++) {
+        const int k = l.at[i];
+        if (b->gradient_slot[k] >= 0) continue;
+        int slot = slot_take(&b->gradients, p->bucket[k].count[LEVEL_WHOLE]);
         b->gradient_slot[k] = slot;
         // Sums over micro-batches go on where the file has them.
         bool goes_on = p->gradient == LEVEL_WHOLE && v->micro > 0;
@@ -180,7 +164,7 @@ static void claim_gradients(builder *b, const visit *v)
 
 static void give_gradient_slot(builder *b, int bucket)
 {
-    if (b->gradient_slot[bucket] >= 0) b->gradient_busy[b->gradient_slot[bucket]] = false;
+    if (b->gradient_slot[bucket] >= 0) slot_give(&b->gradients, b->gradient_slot[bucket]);
     b->gradient_slot[bucket] = -1;
 }
 
@@ -209,16 +193,6 @@ static bool has_tied(const plan *p, int bucket)
     return false;
 }
 
-// Does a later visit of this micro-batch add to the bucket's gradients?
-static bool more_to_come(const builder *b, int at, int bucket)
-{
-    for (int i = at + 1; i < b->visits; i++)
-        if (b->visit[i].micro == b->visit[at].micro && gives_weight_gradients(&b->visit[i]) &&
-            plan_block_uses(b->p, b->visit[i].block, bucket))
-            return true;
-    return false;
-}
-
 // Buckets whose gradients of this micro-batch are complete: reduced when that is due, kept in the
 // file when the sum goes on there. What two stages share waits for TIE at the end.
 static void end_gradients(builder *b, int at)
@@ -226,8 +200,10 @@ static void end_gradients(builder *b, int at)
     const plan *p = b->p;
     const visit *v = &b->visit[at];
     const bool last = v->micro == p->o.micros - 1, due = last || p->gradient != LEVEL_WHOLE;
-    for (int k = 0; gives_weight_gradients(v) && k < p->buckets; k++) {
-        if (!plan_block_uses(p, v->block, k) || more_to_come(b, at, k)) continue;
+    const plan_buckets l = buckets_of(b, at);
+    for (int i = 0; visit_ends_gradients(v) && i < l.count; i++) {
+        const int k = l.at[i];
+        if (b->after[b->first_after[at] + (size_t)i] & MORE_GRADIENTS) continue;
         if (due && !(last && has_tied(p, k))) {
             reduce(b, k, v->micro, last);
         } else if (!due && p->gradient_slots) {
@@ -299,7 +275,7 @@ static void load(builder *b, const visit *v)
 static void end_batch(builder *b, const visit *v)
 {
     const bool first_here = plan_has_block(b->p, 0);
-    if (first_here ? v->block == 0 && gives_weight_gradients(v)
+    if (first_here ? v->block == 0 && visit_ends_gradients(v)
                    : v->block == b->p->o.blocks - 1 && v->kind == PIPE_FORWARD)
         b->done = v->micro + 1;
 }
@@ -389,7 +365,11 @@ static void widen_first(slot_sizes *s)
 status schedule_make(const plan *p, pass what, schedule *out, err *e)
 {
     status result = OK;
-    builder b = {.p = p, .s = out, .what = what};
+    builder b = {.p = p,
+                 .s = out,
+                 .what = what,
+                 .weights = {.sizes = &out->weights},
+                 .gradients = {.sizes = &out->gradients}};
     *out = (schedule){.at = NULL};
     TRY(builder_open(&b, e));
     for (int i = 0; i < b.visits; i++) add_visit(&b, i);

@@ -13,6 +13,24 @@ typedef struct visit {
     int act, held; // slots of its chunk; held -1 where backward is not halved
 } visit;
 
+// Slots of varying size. Those that are free are in the order of their elements, then of their
+// numbers.
+typedef struct slot_pool {
+    slot_sizes *sizes;
+    int *free;
+    int frees, room;
+} slot_pool;
+
+// The free slot that has to grow least for so many elements, else a new one.
+int slot_take(slot_pool *p, int64_t elements);
+void slot_give(slot_pool *p, int slot);
+
+// What comes after a visit, for one of its block's buckets.
+enum {
+    NEXT_IS_BACKWARD = 1, // the next visit that needs it is no forward
+    MORE_GRADIENTS = 2    // a later visit of the same micro-batch adds to its gradients
+};
+
 typedef struct builder {
     const plan *p;
     schedule *s;
@@ -21,12 +39,20 @@ typedef struct builder {
     int visits;
     int *weight_slot, *gradient_slot, *fetched; // by bucket, -1: none
     bool *kept;                                 // by bucket: its parts are among neighbours
-    bool *weight_busy, *gradient_busy;          // by slot
+    slot_pool weights, gradients;
+    size_t *first_after; // [visits] where its block's buckets begin in
+    unsigned char *after;
     bool *state_busy[TIERED];
     int *state_used[TIERED]; // by slot: the turn that filled it last
     int loaded, done;        // batches so far
     int turn[TIERED];
 } builder;
+
+// Are the gradients of its block's weights complete for this micro-batch, but for other visits?
+static inline bool visit_ends_gradients(const visit *v)
+{
+    return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_WEIGHT;
+}
 
 // Makes the list of visits; the builder's tables are empty.
 status builder_open(builder *b, err *e);

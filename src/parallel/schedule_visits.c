@@ -2,13 +2,17 @@
 // that its activations are in. Called by schedule_make.
 #include "parallel/schedule_private.h"
 
+#include "base/size.h"
+
 #include <stdlib.h>
+#include <string.h>
 
 // Slots of the chunks: which micro-batch is in which.
 typedef struct pool {
     int *slot_of; // [micros] -1: in none
     bool *busy;   // [micros]
     int count;    // ever used at once
+    int first;    // all below it are busy
 } pool;
 
 static status pool_open(pool *p, int micros, err *e)
@@ -28,17 +32,78 @@ static void pool_close(pool *p)
 
 static void pool_take(pool *p, int micro)
 {
-    int i = 0;
+    int i = p->first;
     while (p->busy[i]) i++;
     p->busy[i] = true;
     p->slot_of[micro] = i;
+    p->first = i + 1;
     if (i >= p->count) p->count = i + 1;
 }
 
 static void pool_give(pool *p, int micro)
 {
-    p->busy[p->slot_of[micro]] = false;
+    const int i = p->slot_of[micro];
+    p->busy[i] = false;
+    if (i < p->first) p->first = i;
 }
+
+// ---- Slots of varying size
+
+// Where a free slot of so many elements and that number is, or would be.
+static int place_of(const slot_pool *p, int64_t elements, int slot)
+{
+    int low = 0, high = p->frees;
+    while (low < high) {
+        const int middle = low + (high - low) / 2, other = p->free[middle];
+        const int64_t its = p->sizes->elements[other];
+        if (its < elements || (its == elements && other < slot))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int take_new(slot_pool *p, int64_t elements)
+{
+    slot_sizes *s = p->sizes;
+    if (s->count == p->room) {
+        p->room = p->room ? 2 * p->room : 8;
+        s->elements = realloc(s->elements, (size_t)p->room * sizeof *s->elements);
+        p->free = realloc(p->free, (size_t)p->room * sizeof *p->free);
+        if (!s->elements || !p->free) abort();
+    }
+    s->elements[s->count] = elements;
+    return s->count++;
+}
+
+int slot_take(slot_pool *p, int64_t elements)
+{
+    int64_t *const has = p->sizes->elements;
+    const int above = place_of(p, elements, -1);
+    if (p->frees == 0) return take_new(p, elements);
+    int best = above;
+    if (above > 0) {
+        const int64_t below = has[p->free[above - 1]];
+        const int first = place_of(p, below, -1); // of those of that size
+        const int64_t lacks = elements - below,
+                      over = above < p->frees ? has[p->free[above]] - elements : INT64_MAX;
+        if (lacks < over || (lacks == over && p->free[first] < p->free[above])) best = first;
+    }
+    const int slot = p->free[best];
+    memmove(&p->free[best], &p->free[best + 1], (size_t)(--p->frees - best) * sizeof *p->free);
+    if (has[slot] < elements) has[slot] = elements;
+    return slot;
+}
+
+void slot_give(slot_pool *p, int slot)
+{
+    const int at = place_of(p, p->sizes->elements[slot], slot);
+    memmove(&p->free[at + 1], &p->free[at], (size_t)(p->frees++ - at) * sizeof *p->free);
+    p->free[at] = slot;
+}
+
+// ---- Visits
 
 static void visit_chunk(builder *b, const pipe_op *x, pool *act, pool *held)
 {
@@ -68,6 +133,31 @@ static status eval_list(const plan *p, int chunks, pipe_list *out, err *e)
     return OK;
 }
 
+static size_t count_visits(const plan *p, const pipe_list *l)
+{
+    const int stages = p->o.mesh.size[AXIS_PP];
+    size_t count = 0;
+    for (int i = 0; i < l->count; i++) {
+        const int part = l->at[i].chunk * stages + p->at[AXIS_PP];
+        count += (size_t)(p->part[part + 1] - p->part[part]);
+    }
+    return count;
+}
+
+// A list has about two instructions a visit; more would fill memory, and nobody means them.
+static status check_length(const plan *p, err *e)
+{
+    enum { MOST = 1 << 23 };
+    int here = 0;
+    for (int k = p->at[AXIS_PP]; k < p->parts; k += p->o.mesh.size[AXIS_PP])
+        here += p->part[k + 1] - p->part[k];
+    if (size_mul(2 * (uint64_t)here, (uint64_t)p->o.micros) <= MOST) return OK;
+    return err_set(e, E_USAGE,
+                   "train.global_batch: %d micro-batches of %d blocks are more than %d passes in a "
+                   "step; valid: a smaller train.global_batch or a larger train.micro_batch",
+                   p->o.micros, here, MOST);
+}
+
 static status make_visits(builder *b, pool *act, pool *held, err *e)
 {
     status result = OK;
@@ -78,7 +168,7 @@ static status make_visits(builder *b, pool *act, pool *held, err *e)
         TRY(eval_list(p, chunks, &l, e));
     else
         TRY(pipeline_make(p->o.pipeline, stages, chunks, p->o.micros, p->at[AXIS_PP], &l, e));
-    b->visit = calloc((size_t)l.count * (size_t)p->o.blocks + 1, sizeof *b->visit);
+    b->visit = calloc(count_visits(p, &l) + 1, sizeof *b->visit);
     if (!b->visit) FAIL(E_IO, "no memory for a schedule");
     for (int i = 0; i < l.count; i++)
         visit_chunk(b, &l.at[i], &act[l.at[i].chunk], &held[l.at[i].chunk]);
@@ -88,6 +178,42 @@ static status make_visits(builder *b, pool *act, pool *held, err *e)
     }
 done:
     pipe_list_clear(&l);
+    return result;
+}
+
+// What comes after every visit, from the last to the first.
+static status look_ahead(builder *b, err *e)
+{
+    status result = OK;
+    const plan *p = b->p;
+    const size_t buckets = (size_t)p->buckets;
+    size_t count = 0;
+    pipe_kind *next = malloc((buckets + 1) * sizeof *next); // that needs the bucket
+    bool *more = calloc(buckets * (size_t)p->o.micros + 1, sizeof *more);
+    b->first_after = calloc((size_t)b->visits + 1, sizeof *b->first_after);
+    if (!next || !more || !b->first_after) FAIL(E_IO, "no memory for a schedule");
+    for (int v = 0; v < b->visits; v++) {
+        b->first_after[v] = count;
+        count += (size_t)plan_buckets_of(p, b->visit[v].block).count;
+    }
+    b->after = calloc(count + 1, sizeof *b->after);
+    if (!b->after) FAIL(E_IO, "no memory for a schedule");
+    for (size_t k = 0; k < buckets; k++) next[k] = PIPE_FORWARD;
+    for (int at = b->visits - 1; at >= 0; at--) {
+        const visit *v = &b->visit[at];
+        const plan_buckets l = plan_buckets_of(p, v->block);
+        for (int i = 0; i < l.count; i++) {
+            bool *later = &more[(size_t)v->micro * buckets + (size_t)l.at[i]];
+            b->after[b->first_after[at] + (size_t)i] =
+                (unsigned char)((next[l.at[i]] != PIPE_FORWARD ? NEXT_IS_BACKWARD : 0) |
+                                (*later ? MORE_GRADIENTS : 0));
+            next[l.at[i]] = v->kind;
+            *later = *later || visit_ends_gradients(v);
+        }
+    }
+done:
+    free(next);
+    free(more);
     return result;
 }
 
@@ -102,6 +228,10 @@ status builder_open(builder *b, err *e)
 {
     status result = OK;
     const int chunks = b->p->parts / b->p->o.mesh.size[AXIS_PP], micros = b->p->o.micros;
+    if (b->what == PASS_TRAIN) {
+        result = check_length(b->p, e);
+        if (result != OK) return result;
+    }
     pool *act = calloc((size_t)chunks, sizeof *act), *held = calloc((size_t)chunks, sizeof *held);
     b->s->act_slots = calloc((size_t)chunks, sizeof(int));
     b->s->held_slots = calloc((size_t)chunks, sizeof(int));
@@ -117,6 +247,7 @@ status builder_open(builder *b, err *e)
         TRY(pool_open(&held[c], micros, e));
     }
     TRY(make_visits(b, act, held, e));
+    TRY(look_ahead(b, e));
 done:
     for (int c = 0; c < chunks; c++) {
         if (act) pool_close(&act[c]);
@@ -134,8 +265,10 @@ void builder_close(builder *b)
     free(b->gradient_slot);
     free(b->fetched);
     free(b->kept);
-    free(b->weight_busy);
-    free(b->gradient_busy);
+    free(b->weights.free);
+    free(b->gradients.free);
+    free(b->first_after);
+    free(b->after);
     for (int t = 0; t < TIERED; t++) {
         free(b->state_busy[t]);
         free(b->state_used[t]);

@@ -19,7 +19,7 @@ typedef struct clocks {
     double *batch;               // [slots] free
     double **act;                // [chunks][slots] free
     double *loaded;              // [micros]
-    double *received[2];         // [micros, blocks] activations, gradients
+    double *received[2];         // [micros, chunks] activations, gradients
     int *batch_slot;             // [micros]
     int *fetched;                // [buckets] slot of weights
 } clocks;
@@ -72,14 +72,21 @@ static void delay(double *t, double until)
     if (until > *t) *t = until;
 }
 
+static size_t chunk_of(const plan *p, const instr *x)
+{
+    return (size_t)(plan_part_of(p, x->index) / p->o.mesh.size[AXIS_PP]);
+}
+
+// What a chunk receives is for its first or its last block; those behind wait for that one anyway.
 static size_t pair(const plan *p, const instr *x)
 {
-    return (size_t)x->micro * (size_t)p->o.blocks + (size_t)x->index;
+    const int chunks = p->parts / p->o.mesh.size[AXIS_PP];
+    return (size_t)x->micro * (size_t)chunks + chunk_of(p, x);
 }
 
 static double *act_slot(const clocks *c, const plan *p, const instr *x)
 {
-    return &c->act[plan_part_of(p, x->index) / p->o.mesh.size[AXIS_PP]][x->slot];
+    return &c->act[chunk_of(p, x)][x->slot];
 }
 
 // ---- What an instruction waits for, besides its own stream
@@ -88,8 +95,8 @@ static double ready_pass(const clocks *c, const plan *p, const instr *x)
 {
     double t = c->received[x->kind != FORWARD][pair(p, x)];
     if (x->kind == FORWARD) delay(&t, c->loaded[x->micro]);
-    for (int k = 0; p->weight_slots && k < p->buckets; k++)
-        if (plan_block_uses(p, x->index, k)) delay(&t, c->gathered[k]);
+    const plan_buckets l = plan_buckets_of(p, x->index);
+    for (int i = 0; p->weight_slots && i < l.count; i++) delay(&t, c->gathered[l.at[i]]);
     return t;
 }
 
@@ -233,8 +240,8 @@ static bool open_doubles(double **out, size_t count)
 static bool open_clocks(clocks *c, const plan *p, const schedule *s)
 {
     const size_t buckets = (size_t)p->buckets, micros = (size_t)p->o.micros;
-    const size_t pairs = micros * (size_t)p->o.blocks;
     const int chunks = p->parts / p->o.mesh.size[AXIS_PP];
+    const size_t pairs = micros * (size_t)chunks;
     bool good = open_doubles(&c->bucket, buckets) && open_doubles(&c->gathered, buckets) &&
                 open_doubles(&c->weights, (size_t)s->weights.count) &&
                 open_doubles(&c->gradients, (size_t)s->gradients.count) &&

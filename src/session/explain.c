@@ -1,5 +1,5 @@
 // explain.c -- what a job would do, as text: `trireme explain` and trm_job_explain. See session.h.
-#include "session/session.h"
+#include "session/need.h"
 
 #include "parallel/draw.h"
 #include "session/stages.h"
@@ -70,15 +70,15 @@ status session_explain(const job *j, const inputs *in, const explain_options *x,
 {
     status result = OK;
     trainer_options o = {0};
-    device_options d = {.threads = j->launch.threads_per_rank};
+    need_base base = {NULL, 0, 0};
     plan *p = NULL;
     schedule s = {0};
     uint64_t params;
     double flops;
+    TRY(need_base_open(j, &base, e));
     TRY(session_options(j, in, j->launch.ranks, &o, e));
-    TRY(device_open(j->launch.device, &d, &o.device, e)); // its scratch memory is part of the plan
     o.rank = x->rank;
-    TRY(trainer_plan(&o, &p, &s, &params, &flops, e));
+    TRY(need_plan(&o, &base, &p, &s, &params, &flops, e));
     if (x->json) text_add(out, "{\"job\":");
     job_explain(j, x->json, out);
     if (x->json)
@@ -97,7 +97,7 @@ status session_explain(const job *j, const inputs *in, const explain_options *x,
     schedule_print(&s, x->json, out);
     text_add(out, x->json ? "}\n" : "");
 done:
-    device_close(o.device);
+    need_base_close(&base);
     plan_free(p);
     schedule_clear(&s);
     return result;

@@ -10,8 +10,9 @@ static status choose(job *j, const inputs *in, const need_base *base, err *e)
     const int ranks = j->launch.ranks;
     for (;;) {
         need n;
-        TRY(need_of(j, in, ranks, base, &n, e));
-        if (n.total <= base->budget || j->train.micro_batch == 1) break;
+        result = need_of(j, in, ranks, base, &n, e);
+        if (result != OK && (result != E_FIT || j->train.micro_batch == 1)) goto done;
+        if (result == OK && (n.total <= base->budget || j->train.micro_batch == 1)) break;
         int64_t limit = j->train.micro_batch - 1;
         j->train.micro_batch = 0;
         TRY(job_solve_batch(j, ranks, limit, e));

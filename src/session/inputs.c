@@ -72,7 +72,8 @@ static status open_all(job *j, const own_inputs *own, inputs *out, err *e)
     status result = OK;
     model_limits limits;
     *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
-                    .config = own->family ? own->config : &j->model.config};
+                    .config = own->family ? own->config : &j->model.config,
+                    .predicts = own->predicts};
     TRY(device_check(j->launch.device, &(device_options){0}, e));
     TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));
     TRY(open_model(j, out, &limits, e));
@@ -84,7 +85,7 @@ done:
     return result;
 }
 
-status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
+static status open_ready(job *j, const own_inputs *own, inputs *out, err *e)
 {
     status result = OK;
     const bool choose = j->train.micro_batch == 0;
@@ -94,6 +95,21 @@ status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
 done:
     if (result != OK) inputs_close(out);
     return result;
+}
+
+status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
+{
+    status result = OK;
+    *out = (inputs){.family = NULL};
+    TRY(job_check_local(j, e));
+    TRY(open_ready(j, own, out, e));
+done:
+    return result;
+}
+
+status inputs_open_to_explain(job *j, inputs *out, err *e)
+{
+    return open_ready(j, &(own_inputs){.family = NULL}, out, e);
 }
 
 status inputs_open_to_plan(job *j, inputs *out, err *e)

@@ -3,8 +3,6 @@
 // its plan to say.
 #include "session/ladder.h"
 
-#include "comm/world.h"
-
 #include <string.h>
 
 static bool sums_several(const job *j, const mesh *m)
@@ -146,7 +144,7 @@ static status try(climber *c, const job *next, err *e)
     err refused = {0};
     need n;
     status result = need_of(next, c->in, c->ranks, c->base, &n, &refused);
-    if (result == E_USAGE) return OK;
+    if (result == E_USAGE || result == E_FIT) return OK;
     if (result != OK) {
         if (e) *e = refused;
         return result;
@@ -198,7 +196,7 @@ status ladder_ranks(const job *changed, const inputs *in, int ranks, uint64_t bu
 {
     status result = OK;
     *out = 0;
-    for (int times = 2; ranks * times <= WORLD_RANKS && !*out; times *= 2) {
+    for (int times = 2; ranks * times <= MESH_RANKS && !*out; times *= 2) {
         job more = *changed;
         need n;
         err refused = {0};
@@ -206,7 +204,7 @@ status ladder_ranks(const job *changed, const inputs *in, int ranks, uint64_t bu
         if (more.parallel.dp_shard > 0) more.parallel.dp_shard *= times;
         if (!to_zero3(&more, ranks * times)) continue;
         result = need_of(&more, in, ranks * times, base, &n, &refused);
-        if (result != OK && result != E_USAGE) FAIL(result, "%s", refused.text);
+        if (result != OK && result != E_USAGE && result != E_FIT) FAIL(result, "%s", refused.text);
         if (result == OK && n.total <= budget) *out = ranks * times;
         result = OK;
     }

@@ -20,7 +20,7 @@ status ladder_climb(const job *j, const inputs *in, int ranks, uint64_t budget,
 // "--train.micro_batch 2 --parallel.dp zero2 needs 1.20 GiB"
 void ladder_print(const job *j, const ladder *l, text *out);
 // How many ranks, doubled from `ranks`, it takes until `changed` under zero3 needs at most
-// `budget`, each with as many sequences as now; 0: more than can be started.
+// `budget`, each with as many sequences as now; 0: more than a mesh has.
 status ladder_ranks(const job *changed, const inputs *in, int ranks, uint64_t budget,
                     const need_base *base, int *out, err *e);
 

@@ -6,18 +6,23 @@
 
 #include <string.h>
 
-// Bytes that this job may use on each rank.
+// Bytes that this job may use on each rank. More ranks than this machine starts run elsewhere.
 static uint64_t budget_of(const job *j)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
+    if (j->launch.ranks > WORLD_RANKS) return NEED_NO_BUDGET;
     return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)j->launch.ranks;
 }
 
 status need_base_open(const job *j, need_base *out, err *e)
 {
     const device_options d = {.threads = j->launch.threads_per_rank};
+    status result = OK;
     *out = (need_base){.runtime = proc_own_bytes(), .budget = budget_of(j)};
-    return device_open(j->launch.device, &d, &out->device, e);
+    TRY(device_open(j->launch.device, &d, &out->device, e));
+    out->runtime += out->device->bytes_scratch;
+done:
+    return result;
 }
 
 void need_base_close(need_base *b)
@@ -39,20 +44,65 @@ static void take_plan(need *n, const plan *p, uint64_t params)
     n->params = params;
 }
 
-static status add_rank(const trainer_options *o, const need_base *base, bool first, need *n, err *e)
+status need_plan(const trainer_options *o, const need_base *base, plan **out, schedule *s,
+                 uint64_t *params, double *flops, err *e)
 {
-    status result = OK;
-    plan *p = NULL;
+    trainer_options on = *o;
+    on.device = base->device;
+    status result = trainer_plan(&on, out, s, params, flops, e);
+    if (result == OK) (*out)->bytes[BYTES_RUNTIME] = base->runtime;
+    return result;
+}
+
+static status plan_rank(const trainer_options *o, const need_base *base, plan **out,
+                        uint64_t *params, err *e)
+{
     schedule s = {0};
-    uint64_t params;
     double flops;
-    TRY(trainer_plan(o, &p, &s, &params, &flops, e));
-    p->bytes[BYTES_RUNTIME] = base->runtime; // not what planning itself has taken since
+    status result = need_plan(o, base, out, &s, params, &flops, e);
+    schedule_clear(&s);
+    return result;
+}
+
+static void add_plan(need *n, const plan *p, uint64_t params)
+{
+    const bool first = n->ranks == 0;
     if (!first && plan_bytes(p) != n->total) n->alike = false;
     if (first || plan_bytes(p) > n->total) take_plan(n, p, params);
+}
+
+// Do both have parts of parameters of the same sizes?
+static bool same_parts(const plan *a, const plan *b)
+{
+    for (int i = 0; i < a->rows; i++)
+        if (a->row[i].rows != b->row[i].rows || a->row[i].cols != b->row[i].cols) return false;
+    return true;
+}
+
+// The tensor-parallel ranks of a stage. Their parts are equal but for the last ones of a
+// vocabulary, which may be shorter: where the last rank's are not, the ranks between need not be
+// looked at.
+static status add_stage(trainer_options *o, int pp, const need_base *base, need *n, err *e)
+{
+    status result = OK;
+    const int tps = o->mesh.size[AXIS_TP];
+    plan *first = NULL, *p = NULL;
+    uint64_t params;
+    bool same = true;
+    o->rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp});
+    TRY(plan_rank(o, base, &first, &params, e));
+    add_plan(n, first, params);
+    for (int tp = tps - 1; tp > 0 && (tp == tps - 1 || !same); tp--) {
+        o->rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp, [AXIS_TP] = tp});
+        TRY(plan_rank(o, base, &p, &params, e));
+        if (tp == tps - 1) same = same_parts(first, p);
+        add_plan(n, p, params);
+        plan_free(p);
+        p = NULL;
+    }
 done:
+    plan_free(first);
     plan_free(p);
-    schedule_clear(&s);
     return result;
 }
 
@@ -62,12 +112,7 @@ status need_of(const job *j, const inputs *in, int ranks, const need_base *base,
     trainer_options o = {0};
     *out = (need){.alike = true};
     TRY(session_options(j, in, ranks, &o, e));
-    o.device = base->device;
-    for (int pp = 0; pp < o.mesh.size[AXIS_PP]; pp++)
-        for (int tp = 0; tp < o.mesh.size[AXIS_TP]; tp++) {
-            o.rank = mesh_rank(&o.mesh, (const int[AXES]){[AXIS_PP] = pp, [AXIS_TP] = tp});
-            TRY(add_rank(&o, base, pp + tp == 0, out, e));
-        }
+    for (int pp = 0; pp < o.mesh.size[AXIS_PP]; pp++) TRY(add_stage(&o, pp, base, out, e));
 done:
     return result;
 }

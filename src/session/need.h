@@ -16,8 +16,11 @@ typedef struct need {
     uint64_t params;     // of the whole model
 } need;
 
-// What a rank has before it has anything of the job: a device like the ranks', with its scratch
-// memory, and the program itself; and what it may use in all. As they were when this was opened.
+#define NEED_NO_BUDGET UINT64_MAX // nothing is known of where the ranks will run
+
+// What a rank has before it has anything of the job: a device like the ranks'; the bytes of its
+// scratch memory and of the program itself; and what it may use in all. As they were when this was
+// opened, without what planning itself takes.
 typedef struct need_base {
     device *device;
     uint64_t runtime, budget;
@@ -26,6 +29,9 @@ typedef struct need_base {
 status need_base_open(const job *j, need_base *out, err *e);
 void need_base_close(need_base *b); // safe on a zeroed one
 
+// The plan of rank o->rank as trainer_plan makes it, on top of `base`.
+status need_plan(const trainer_options *o, const need_base *base, plan **out, schedule *s,
+                 uint64_t *params, double *flops, err *e);
 // Ranks that differ in their data-parallel coordinates alone are alike; stages and tensor-parallel
 // ranks are not. E_USAGE where the job's keys exclude each other.
 status need_of(const job *j, const inputs *in, int ranks, const need_base *base, need *out, err *e);

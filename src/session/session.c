@@ -51,6 +51,7 @@ status session_options(const job *j, const inputs *in, int ranks, trainer_option
                              .replicas_every = j->checks.replicas_every,
                              .train = in->train,
                              .valid = in->valid,
+                             .predicts = in->predicts,
                              .order = j->data.order,
                              .weights = in->weights};
     set_strategy(j, out);
@@ -73,6 +74,7 @@ status session_open(const job *j, const inputs *in, world *w, int rank, session 
     TRY(session_options(j, in, out->comm->size, &o, e));
     o.device = out->device;
     o.comm = out->comm;
+    o.activity = world_activity(w, rank);
     TRY(trainer_open(&o, &out->trainer, e));
 done:
     return result;

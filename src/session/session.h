@@ -13,6 +13,7 @@ typedef struct own_inputs {
     const family_ops *family;
     const void *config;
     dataset *train, *valid; // read by several threads and ranks at once
+    bool predicts;          // memory is planned for trainer_predict, too
 } own_inputs;
 
 // What a job reads, opened once before any rank starts and shared by them (mapped files).
@@ -22,6 +23,7 @@ typedef struct inputs {
     int64_t seq_len;        // positions of a sample
     dataset *train, *valid; // valid NULL when the job has none
     safetensors *weights;   // NULL when they are drawn
+    bool predicts;          // as own_inputs says
     char *tokenizer_folder; // whose tokenizer files a checkpoint copies; NULL for none
     char *data_tokenizer;   // tokenizer.json that data.train was made with; NULL: not known
     text warnings;          // of the data, a line each
@@ -35,9 +37,18 @@ status inputs_open(job *j, inputs *out, err *e);
 // The same where the program brings its model or its data. Every id that its data give is checked
 // against the model's tables when it is read.
 status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e);
+// The same as inputs_open for a job that need not run here: of any number of ranks.
+status inputs_open_to_explain(job *j, inputs *out, err *e);
 // The same for who only wants to know what the job would need: it may be far too large.
 status inputs_open_to_plan(job *j, inputs *out, err *e);
 void inputs_close(inputs *in);
+
+// May a run of this job go on from the checkpoint `folder`, which has been verified? Its model,
+// optimizer, precision, seed, batch and sequence length must be the job's. `config_json`: of a
+// program's own model, else NULL. *step: finished steps. E_USAGE names the folder and the keys that
+// differ.
+status session_check_resume(const job *j, const inputs *in, const char *config_json,
+                            const char *folder, uint64_t *step, err *e);
 
 // The trainer's options for this job, without device and communicator: enough for trainer_plan.
 status session_options(const job *j, const inputs *in, int ranks, trainer_options *out, err *e);

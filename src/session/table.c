@@ -164,6 +164,13 @@ static void print_size(double bytes, text *out)
     text_addf(out, "  %11s", bytes > 0 ? size : "-");
 }
 
+// Without a budget nobody can tell.
+static const char *fits_word(const table *t, uint64_t bytes, const char *unknown, const char *yes,
+                             const char *no)
+{
+    return t->budget == NEED_NO_BUDGET ? unknown : bytes <= t->budget ? yes : no;
+}
+
 static void print_row(const table *t, const table_row *r, text *out)
 {
     const need *n = &r->need;
@@ -174,10 +181,10 @@ static void print_row(const table *t, const table_row *r, text *out)
         return;
     }
     for (int c = 0; c <= BYTES_WORK; c++) print_size((double)n->bytes[c], out);
-    print_size((double)(n->bytes[BYTES_DATA] + n->bytes[BYTES_KERNELS] + n->bytes[BYTES_RUNTIME]),
-               out);
+    print_size((double)(n->bytes[BYTES_DATA] + n->bytes[BYTES_KERNELS]), out);
+    print_size((double)n->bytes[BYTES_RUNTIME], out);
     print_size((double)n->total, out);
-    text_addf(out, "  %-4s", n->total <= t->budget ? "yes" : "no");
+    text_addf(out, "  %-4s", fits_word(t, n->total, "-", "yes", "no"));
     print_size((double)n->file, out);
     for (int k = 0; k < LINKS; k++) sent += n->moved[k];
     print_size(sent, out);
@@ -190,26 +197,28 @@ static void print_table(const table *t, text *out)
     const need *n = &t->row[0].need;
     char size[24];
     const char *group = "";
+    const bool budget = t->budget != NEED_NO_BUDGET;
     print_model(t, out);
     text_bytes(size, (double)t->budget);
     text_addf(out, "job: %d ranks (", t->ranks);
     for (int a = 0; a < AXES; a++)
         text_addf(out, "%s%s %d", a ? ", " : "", axis_name((axis)a), n->size[a]);
     text_addf(out,
-              "), global batch %lld in micro-batches of %lld x %lld tokens, %s; budget %s a "
-              "rank\n\n  %-27s",
+              "), global batch %lld in micro-batches of %lld x %lld tokens, %s; %s%s%s\n\n  %-27s",
               (long long)t->j->train.global_batch, (long long)t->j->train.micro_batch,
-              (long long)t->in->seq_len, dtype_name(t->j->train.precision), size,
-              "bytes of the largest rank");
+              (long long)t->in->seq_len, dtype_name(t->j->train.precision),
+              budget ? "budget " : "no memory.budget, and more ranks than this machine starts",
+              budget ? size : "", budget ? " a rank" : "", "bytes of the largest rank");
     for (int c = 0; c <= BYTES_WORK; c++) text_addf(out, "  %11s", category_name((category)c));
-    text_addf(out, "  %11s  %11s  %-4s  %11s  %11s\n", "other", "total", "fits", "in files",
-              "sent a step");
+    text_addf(out, "  %11s  %11s  %11s  %-4s  %11s  %11s\n", "other", "runtime", "total", "fits",
+              "in files", "sent a step");
     for (int i = 0; i < t->rows; i++) {
         if (strcmp(group, t->row[i].group) != 0 && i > 0) text_addf(out, "%s\n", t->row[i].group);
         group = t->row[i].group;
         print_row(t, &t->row[i], out);
     }
-    text_add(out, "\n* as the job is; other: data, kernels, the program itself; sent a step: by "
+    text_add(out, "\n* as the job is; other: data, kernels; runtime: the program itself, as "
+                  "measured; sent a step: by "
                   "the formulas of a ring\n");
 }
 
@@ -225,7 +234,8 @@ static void print_json_row(const table *t, const table_row *r, text *out)
         return;
     }
     text_addf(out, "\"possible\":true,\"fits\":%s,\"rank\":%d,\"ranks_alike\":%s,\"bytes\":{",
-              n->total <= t->budget ? "true" : "false", n->rank, n->alike ? "true" : "false");
+              fits_word(t, n->total, "null", "true", "false"), n->rank,
+              n->alike ? "true" : "false");
     for (int c = 0; c < CATEGORIES; c++)
         text_addf(out, "\"%s\":%" PRIu64 ",", category_name((category)c), n->bytes[c]);
     text_addf(out, "\"total\":%" PRIu64 "},\"file_bytes\":%" PRIu64 ",\"sent_per_step\":{",
@@ -237,21 +247,27 @@ static void print_json_row(const table *t, const table_row *r, text *out)
 
 static void print_json(const table *t, const ladder *l, text *out)
 {
-    text changes = {0};
+    text changes = {0}, budget = {0};
     job_describe_changes(t->j, &l->changed, &changes);
+    if (t->budget == NEED_NO_BUDGET)
+        text_add(&budget, "null");
+    else
+        text_addf(&budget, "%" PRIu64, t->budget);
     text_addf(out,
-              "{\"params\":%" PRIu64 ",\"ranks\":%d,\"budget_bytes\":%" PRIu64
+              "{\"params\":%" PRIu64 ",\"ranks\":%d,\"budget_bytes\":%s"
               ",\"fits\":%s,\"first_fit\":{\"fits\":%s,\"changes\":\"%s\",\"bytes\":%" PRIu64
               ",\"needs_path\":%s},\"rows\":[",
-              t->row[0].need.params, t->ranks, t->budget,
-              t->row[0].need.total <= t->budget ? "true" : "false", l->fits ? "true" : "false",
-              changes.at ? changes.at : "", l->need.total, l->wants_path ? "true" : "false");
+              t->row[0].need.params, t->ranks, budget.at,
+              fits_word(t, t->row[0].need.total, "null", "true", "false"),
+              fits_word(t, l->need.total, "null", "true", "false"), changes.at ? changes.at : "",
+              l->need.total, l->wants_path ? "true" : "false");
     for (int i = 0; i < t->rows; i++) {
         text_add(out, i ? "," : "");
         print_json_row(t, &t->row[i], out);
     }
     text_add(out, "]}\n");
     text_clear(&changes);
+    text_clear(&budget);
 }
 
 status session_plan(const job *j, const inputs *in, bool json, text *out, err *e)

@@ -105,6 +105,15 @@ status safetensors_open(const char *path, safetensors **out, err *e)
     return safetensors_open_parts(&path, 1, out, e);
 }
 
+status safetensors_check_whole(const safetensors *s, err *e)
+{
+    status result = OK;
+    for (size_t i = 0; i < s->part_count; i++)
+        TRY(file_map_check(&s->parts[i].map, s->parts[i].path, e));
+done:
+    return result;
+}
+
 size_t safetensors_count(const safetensors *s)
 {
     return s->count;

@@ -32,6 +32,8 @@ status safetensors_open(const char *path, safetensors **out, err *e);
 // model.safetensors goes before the index, as in HuggingFace.
 status safetensors_open_folder(const char *folder, safetensors **out, err *e);
 void safetensors_close(safetensors *s); // NULL allowed
+// After data was read: E_IO, naming the file, when one was cut off since it was opened.
+status safetensors_check_whole(const safetensors *s, err *e);
 size_t safetensors_count(const safetensors *s);
 const tensor_info *safetensors_at(const safetensors *s, size_t i);
 const tensor_info *safetensors_find(const safetensors *s, const char *name); // NULL when absent

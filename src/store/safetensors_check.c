@@ -8,6 +8,8 @@
 // Called by the openers of safetensors.c. Does not know what the tensors are for.
 #include "store/safetensors_check.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,7 @@ const char *safetensors_label(const char *name, char out[LABEL_BYTES])
     for (; name[n] && n < LABEL_BYTES - 1; n++)
         out[n] = (unsigned char)name[n] < 32 ? '?' : name[n];
     out[n] = 0;
+    if (name[n]) text_trim(out);
     return out;
 }
 
@@ -77,10 +80,10 @@ static status read_header(safetensors_part *part, uint64_t *data_at, err *e)
     if (n > size - 8)
         FAIL(E_USAGE, "%s: header length %" PRIu64 ", but only %" PRIu64 " bytes follow (cut off?)",
              path, n, size - 8);
-    const char *text = (const char *)part->map.at + 8;
-    if (n < 2 || text[0] != '{') FAIL(E_USAGE, "%s: the header does not start with '{'", path);
+    const char *json = (const char *)part->map.at + 8;
+    if (n < 2 || json[0] != '{') FAIL(E_USAGE, "%s: the header does not start with '{'", path);
     json_error_t problem;
-    part->header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &problem);
+    part->header = json_loadb(json, n, JSON_REJECT_DUPLICATES, &problem);
     if (!part->header) {
         char label[LABEL_BYTES];
         FAIL(E_USAGE, "%s: header: %s", path, safetensors_label(problem.text, label));

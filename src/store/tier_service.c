@@ -5,6 +5,7 @@
 #include "store/tier_private.h"
 
 #include "base/clock.h"
+#include "base/proc.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -131,9 +132,8 @@ static void *serve(void *arg)
 
 int tier_thread_create(pthread_t *out, void *(*body)(void *), void *arg)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    proc_block_signals(&before);
     const int why = pthread_create(out, NULL, body, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return why;

@@ -44,6 +44,7 @@ static status run_batch(trainer *t, const host_batch *h, int64_t count, err *e)
     TRY(trainer_run(t, &t->forward, t->eval, e));
     // The host's batch is written again next.
     for (int k = 0; k < STREAMS; k++) TRY(t->o.device->ops->sync(t->stream[k], e));
+    trainer_show_activity(t, NULL);
 done:
     return result;
 }

@@ -2,6 +2,7 @@
 // bytes into the plan, before anything starts, and once to allocate. So the plan says exactly what
 // is allocated. Called by trainer.c.
 #include "base/proc.h"
+#include "base/size.h"
 #include "train/state.h"
 
 #include <stdlib.h>
@@ -18,7 +19,13 @@ static size_t larger(size_t a, size_t b)
 
 static size_t align_up(size_t n)
 {
-    return (n + 63) / 64 * 64;
+    return size_align(n, 64);
+}
+
+// Where what follows so many bytes at `at` begins.
+static size_t after(size_t at, size_t bytes)
+{
+    return size_add(at, align_up(bytes));
 }
 
 // Tables of the trainer's own are small and made before step 0.
@@ -34,17 +41,27 @@ static memory_kind kind_of(source from)
     return from == FROM_HOST ? MEMORY_HOST : from == FROM_ZEROED ? MEMORY_ZEROED : MEMORY_DEVICE;
 }
 
+static status make_room(trainer *t, err *e)
+{
+    if (t->owned_count < t->owned_room) return OK;
+    const int room = t->owned_room ? 2 * t->owned_room : 64;
+    owned_memory *grown = realloc(t->owned, (size_t)room * sizeof *grown);
+    if (!grown) return err_set(e, E_IO, "no memory for the trainer");
+    t->owned = grown;
+    t->owned_room = room;
+    return OK;
+}
+
 static status take(trainer *t, category c, source from, size_t bytes, void *out, err *e)
 {
     status result = OK;
     void *p = NULL;
     if (bytes == 0) return OK;
     if (t->counting) {
-        t->plan->bytes[c] += bytes;
+        t->plan->bytes[c] = size_add(t->plan->bytes[c], bytes);
         return OK;
     }
-    if (t->owned_count == MEMORIES)
-        FAIL(E_INTERNAL, "a trainer owns more than %d pieces of memory", MEMORIES);
+    TRY(make_room(t, e));
     if (from == FROM_SHARED)
         TRY(comm_alloc(t->o.comm, t->o.device, bytes, &p, e));
     else
@@ -113,7 +130,8 @@ static status take_slots(trainer *t, const slot_sizes *train, const slot_sizes *
         // Files are read and written from whole pages.
         const size_t more = t->plan->tier_bytes[TIER_FILE] > 0 ? TIER_ALIGN : 0;
         char *at = NULL;
-        TRY(take(t, BYTES_BUFFERS, FROM_SHARED, (size_t)elements * item + more, &at, e));
+        TRY(take(t, BYTES_BUFFERS, FROM_SHARED, size_add(size_mul((uint64_t)elements, item), more),
+                 &at, e));
         if (t->counting) continue;
         out[i].at = more ? at + (-(uintptr_t)at & (TIER_ALIGN - 1)) : at;
         TRY(t->o.device->ops->event_open(t->o.device, &out[i].filled, e));
@@ -168,16 +186,16 @@ static void place_chunk(trainer *t, int number, int part)
         if (b > c->first) x->input = t->place[b - 1].output;
         if (b == c->first && b > 0) {
             x->input = c->act_bytes;
-            c->act_bytes += align_up(g->input_bytes);
+            c->act_bytes = after(c->act_bytes, g->input_bytes);
         }
         x->output = c->act_bytes;
-        c->act_bytes += align_up(g->output_bytes);
+        c->act_bytes = after(c->act_bytes, g->output_bytes);
         x->saved = c->act_bytes;
-        c->act_bytes += align_up(g->saved_bytes);
+        c->act_bytes = after(c->act_bytes, g->saved_bytes);
         x->held = c->held_bytes;
-        c->held_bytes += align_up(g->held_bytes);
+        c->held_bytes = after(c->held_bytes, g->held_bytes);
         x->dout = c->held_bytes;
-        c->held_bytes += align_up(g->output_bytes);
+        c->held_bytes = after(c->held_bytes, g->output_bytes);
     }
 }
 
@@ -192,14 +210,15 @@ static status take_chunks(trainer *t, err *e)
     for (int k = 0; k < chunks; k++) {
         chunk *c = &t->chunk[k];
         place_chunk(t, k, k * stages + t->plan->at[AXIS_PP]);
-        TRY(take(t, BYTES_ACTIVATIONS, from, (size_t)t->schedule.act_slots[k] * c->act_bytes,
-                 &c->act, e));
-        TRY(take(t, BYTES_ACTIVATIONS, from, (size_t)t->schedule.held_slots[k] * c->held_bytes,
-                 &c->held, e));
+        TRY(take(t, BYTES_ACTIVATIONS, from,
+                 size_mul((uint64_t)t->schedule.act_slots[k], c->act_bytes), &c->act, e));
+        TRY(take(t, BYTES_ACTIVATIONS, from,
+                 size_mul((uint64_t)t->schedule.held_slots[k], c->held_bytes), &c->held, e));
         if (t->schedule.held_slots[k] > held) held = t->schedule.held_slots[k];
         if (!t->counting) c->sent = table((size_t)t->schedule.act_slots[k], sizeof *c->sent);
     }
-    if (!t->counting) t->dout_at = table((size_t)(held * t->model->blocks), sizeof *t->dout_at);
+    if (!t->counting)
+        t->dout_at = table((size_t)held * (size_t)t->model->blocks, sizeof *t->dout_at);
 done:
     return result;
 }
@@ -257,7 +276,9 @@ static size_t feature_bytes(const trainer *t)
 
 static size_t rope_bytes(const model *m)
 {
-    return m->rope ? (size_t)(m->rope->rope_rows * m->rope->rope_half) * 2 * sizeof(float) : 0;
+    return m->rope ? size_mul(2 * sizeof(float),
+                              size_mul((uint64_t)m->rope->rope_rows, (uint64_t)m->rope->rope_half))
+                   : 0;
 }
 
 static sample_shape shape_of(const model *m)
@@ -355,9 +376,10 @@ static void make_tables(trainer *t)
 static void count_rest(trainer *t)
 {
     t->plan->bytes[BYTES_BUFFERS] += compress_bytes(t->plan);
-    if (t->o.device) t->plan->bytes[BYTES_KERNELS] += t->o.device->bytes_now;
-    // Code, libraries, stacks: what a trainer is built on top of.
-    t->plan->bytes[BYTES_RUNTIME] = proc_own_bytes();
+    // What a trainer is built on top of: the one figure that is measured, so that all others are
+    // the same wherever a job is planned.
+    t->plan->bytes[BYTES_RUNTIME] =
+        proc_own_bytes() + (t->o.device ? t->o.device->bytes_scratch : 0);
 }
 
 status trainer_allocate(trainer *t, err *e)
@@ -420,6 +442,7 @@ void trainer_free_memory(trainer *t)
         else
             device_release(t->o.device, m->kind, m->at, m->bytes);
     }
+    free(t->owned);
     for (int k = 0; t->plan && t->chunk && k < t->plan->parts / t->plan->o.mesh.size[AXIS_PP]; k++)
         free(t->chunk[k].sent);
     free_tables(t);

@@ -175,27 +175,6 @@ done:
     return result;
 }
 
-static status check_facts(const trainer *t, const ckpt *c, err *e)
-{
-    status result = OK;
-    const char *optimizer, *precision;
-    int64_t seed;
-    TRY(ckpt_text(c, "optimizer", &optimizer, e));
-    TRY(ckpt_text(c, "precision", &precision, e));
-    TRY(ckpt_int(c, "seed", &seed, e));
-    if (strcmp(optimizer, optim_rule_of(&t->o.optimizer)->name) != 0)
-        FAIL(E_USAGE, "%s: saved with optimizer %s, the job has %s", c->folder, optimizer,
-             optim_rule_of(&t->o.optimizer)->name);
-    if (strcmp(precision, dtype_name(t->o.precision)) != 0)
-        FAIL(E_USAGE, "%s: saved with precision %s, the job has %s", c->folder, precision,
-             dtype_name(t->o.precision));
-    if ((uint64_t)seed != t->o.seed)
-        FAIL(E_USAGE, "%s: saved with seed %" PRId64 ", the job has %" PRIu64, c->folder, seed,
-             t->o.seed);
-done:
-    return result;
-}
-
 static status load_state(trainer *t, const ckpt *c, err *e)
 {
     status result = OK;
@@ -213,6 +192,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
         memcpy(s.whole, x->data, x->bytes);
         TRY(trainer_write_state(t, s.state[i].part, s.state[i].param, s.whole, e));
     }
+    TRY(safetensors_check_whole(c->state, e));
 done:
     saver_close(&s);
     return result;
@@ -238,7 +218,6 @@ status trainer_resume(trainer *t, const char *folder, err *e)
     TRY(ckpt_open(folder, &c, e));
     TRY(ckpt_int(c, "step", &step, e));
     TRY(ckpt_int(c, "skipped", &skipped, e));
-    TRY(check_facts(t, c, e));
     TRY(load_state(t, c, e));
     if (t->o.precision == F16) TRY(load_scaler(t, c, e));
     TRY(trainer_restore(t, (uint64_t)step, e));

@@ -17,7 +17,7 @@ typedef struct owned_memory {
     void *at;
 } owned_memory;
 
-enum { MEMORIES = 512, SPARES = 4 };
+enum { SPARES = 4 };
 
 // Activations of one of this stage's chunks, for every micro-batch that is in flight.
 typedef struct chunk {
@@ -62,8 +62,8 @@ struct trainer {
     event **loaded, **consumed; // by batch slot
     event *computed, *reduced, *arrived;
 
-    owned_memory owned[MEMORIES];
-    int owned_count;
+    owned_memory *owned;
+    int owned_count, owned_room;
     char *weights;    // in the type that is computed in, as kept; NULL when in a file
     char *kept;       // parts of them from forward to backward, or NULL
     float *master;    // fp32 weights beside them; NULL when they are fp32
@@ -153,6 +153,15 @@ size_t trainer_weight_bytes(const trainer *t); // of one element
 
 // traffic.c
 status trainer_count_traffic(trainer *t, err *e); // into the plan
+
+// activity.c
+// *x as one number that is not 0, and its words as schedule_print has them, "REDUCE bucket 3". Of
+// numbers too large for their bits, the largest that fits is left.
+uint64_t activity_pack(const instr *x);
+void activity_describe(uint64_t what, char *out, size_t room);
+void trainer_open_activity(trainer *t);
+// This rank is at *x now; NULL: in no step.
+void trainer_show_activity(trainer *t, const instr *x);
 
 // step.c
 typedef status (*run_fn)(trainer *t, const instr *x, err *e);

@@ -44,6 +44,7 @@ void trainer_reset_sums(trainer *t)
 static status run_one(trainer *t, const instr *x, err *e)
 {
     const double start = clock_seconds();
+    trainer_show_activity(t, x);
     const status result = RUN[x->kind](t, x, e);
     t->seconds[x->kind] += clock_seconds() - start;
     return result;
@@ -94,6 +95,7 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e)
     trainer_reset_sums(t);
     TRY(trainer_run(t, &t->schedule, t->model, e));
     for (int k = 0; k < STREAMS; k++) TRY(t->o.device->ops->sync(t->stream[k], e));
+    trainer_show_activity(t, NULL);
     const bool exhausted = t->agreed.samples == 0;
     *out = (step_result){.step = t->steps_done + (exhausted ? 0 : 1),
                          .loss = t->agreed.loss,

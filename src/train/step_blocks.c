@@ -98,8 +98,9 @@ static uint64_t first_row(const trainer *t, int micro)
 // The compute stream waits for the buckets that this block reads or adds to.
 static void await_buckets(trainer *t, int block)
 {
-    for (int k = 0; k < t->plan->buckets; k++) {
-        if (!plan_block_uses(t->plan, block, k)) continue;
+    const plan_buckets l = plan_buckets_of(t->plan, block);
+    for (int i = 0; i < l.count; i++) {
+        const int k = l.at[i];
         if (t->weight_of[k] >= 0)
             trainer_ops(t)->wait(t->stream[STREAM_COMPUTE], t->weight_slot[t->weight_of[k]].filled);
         if (t->gradient_of[k] >= 0)

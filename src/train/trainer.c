@@ -1,6 +1,7 @@
 // trainer.c -- opens and closes a trainer: traces the model, makes plan and schedules, allocates,
 // fills the weights.
 #include "base/file.h"
+#include "base/size.h"
 #include "train/state.h"
 
 #include <stdlib.h>
@@ -56,8 +57,10 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     plan_options options = plan_options_of(o, m);
     plan_param *p = calloc((size_t)m->params, sizeof *p);
     double *cost = calloc((size_t)m->blocks, sizeof *cost);
-    bool *uses = calloc((size_t)m->params * (size_t)m->blocks, sizeof *uses);
-    if (!p || !cost || !uses) FAIL(E_IO, "no memory for the plan");
+    int uses = 0;
+    for (int b = 0; b < m->blocks; b++) uses += m->block[b].g->params;
+    plan_use *use = calloc((size_t)uses + 1, sizeof *use);
+    if (!p || !cost || !use) FAIL(E_IO, "no memory for the plan");
     for (int i = 0; i < m->params; i++) {
         const param *q = &m->param[i];
         p[i] = (plan_param){.name = q->name,
@@ -70,15 +73,15 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     for (int b = 0; b < m->blocks; b++) {
         cost[b] = model_block_flops(m, b);
         for (int i = 0; i < m->block[b].g->params; i++)
-            uses[m->block[b].param[i] * m->blocks + b] = true;
+            use[options.uses++] = (plan_use){m->block[b].param[i], b};
     }
     options.cost = cost;
-    options.uses = uses;
+    options.use = use;
     TRY(plan_make(&options, p, m->params, out, e));
 done:
     free(p);
     free(cost);
-    free(uses);
+    free(use);
     return result;
 }
 
@@ -119,6 +122,9 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     if (t->eval) TRY(schedule_make(t->plan, PASS_EVAL, &t->forward, e));
     t->counting = true;
     TRY(trainer_allocate(t, e));
+    if (!size_fits(plan_bytes(t->plan)))
+        FAIL(E_FIT, "a rank needs more than 1 EiB; valid: smaller sizes of the model, a smaller "
+                    "train.micro_batch, train.global_batch or data.seq_len");
     t->counting = false;
     TRY(trainer_count_traffic(t, e));
     for (int b = 0; b < t->model->blocks; b++)
@@ -237,6 +243,18 @@ done:
     return result;
 }
 
+// The names are those of the mesh's axes, as torch.distributed names process groups.
+static void label_groups(trainer *t)
+{
+    for (int a = 0; a < AXES; a++) comm_set_label(t->axis[a], axis_name((axis)a));
+    comm_set_label(t->axis[AXIS_GROUP], "the post-forward group");
+    comm_set_label(t->grads, "pp");
+    comm_set_label(t->tie, "the first and the last stage");
+    comm_set_label(t->data, "dp");
+    comm_set_label(t->agree, "all ranks");
+    comm_set_label(t->o.comm, "all ranks");
+}
+
 static status open_tiers(trainer *t, err *e)
 {
     status result = OK;
@@ -325,6 +343,8 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     if (!o->zero_unused) TRY(check_unused(t->model, e));
     TRY(open_streams(t, e));
     TRY(open_groups(t, e));
+    label_groups(t);
+    trainer_open_activity(t);
     TRY(open_tiers(t, e));
     TRY(trainer_allocate(t, e));
     TRY(open_compressor(t, e));

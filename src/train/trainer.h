@@ -6,6 +6,7 @@
 #define TRIREME_TRAIN_TRAINER_H
 
 #include "comm/comm.h"
+#include "comm/world.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "model/model.h"
@@ -20,8 +21,9 @@ typedef struct trainer trainer;
 // Everything is borrowed until trainer_close, but for `config`.
 typedef struct trainer_options {
     device *device;
-    comm *comm; // all ranks
-    int rank;   // in it; what trainer_plan plans for
+    comm *comm;         // all ranks
+    activity *activity; // of this rank, kept up to date; NULL: nobody reads it
+    int rank;           // in it; what trainer_plan plans for
     const family_ops *family;
     const void *config; // the family's
     mesh mesh;
@@ -166,7 +168,7 @@ status trainer_ask_none(trainer *t, err *e);
 // ---- Checkpoints (save.c; the format is ckpt/'s)
 
 typedef struct trainer_save_options {
-    const char *out; // the run's folder
+    const char *out; // the run's folder, which exists
     int64_t keep;
     const char *config_json;      // of the model
     const char *tokenizer_folder; // NULL for none
@@ -175,8 +177,9 @@ typedef struct trainer_save_options {
 // Rank 0 writes; all return when it is durable. *folder (NULL allowed) is set on rank 0, owned by
 // the caller. Collective over the comm.
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e);
-// Goes on from a verified checkpoint: weights, optimizer state, step. E_USAGE when it is of another
-// model, optimizer, precision or seed. Collective over the comm.
+// Goes on from a verified checkpoint that this job may go on from (session_check_resume): weights,
+// optimizer state, step. E_USAGE when a tensor is missing or of another shape. Collective over the
+// comm.
 status trainer_resume(trainer *t, const char *folder, err *e);
 
 #endif

@@ -22,6 +22,7 @@ refused 2 '^trireme: --svg: there is no pipeline to draw; valid: with parallel.p
 expect_no_file out.svg
 refused 2 '^trireme: --svg: needs a value \(FILE\)$' "$trireme" explain job.yaml --parallel.pp 2 --svg
 refused 2 '^trireme: --rank: needs a value \(R\)$' "$trireme" explain job.yaml --rank
+refused 2 "^trireme: --rank: found ''; valid: 0 to 1\$" "$trireme" explain job.yaml --rank=
 
 # ---- Ranks: each has its own list
 explain --parallel.pp 2 --parallel.split '[2, 2]' --rank 0

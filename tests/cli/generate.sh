@@ -62,7 +62,7 @@ expect_line '"reason": "(model_length|end_of_text)"' stdout
 code=0
 "$trireme" generate --model $model --prompt 'the sea' --quiet >/dev/full 2>stderr || code=$?
 [ "$code" = 1 ] || fail "exit code $code with a full stdout"
-expect_line '^trireme: stdout: cannot write' stderr
+expect_line '^trireme: cannot write to standard output' stderr
 code=0
 "$trireme" generate --model $model --prompt 'the sea' --json >/dev/full 2>stderr || code=$?
 [ "$code" = 1 ] || fail "exit code $code with a full stdout and --json"

@@ -175,6 +175,11 @@ expect_same_checkpoint() {
     done
 }
 
+# The step of a run's newest checkpoint. The link `latest` may be older: a kill comes before it is set, too.
+newest_step() { # RUN
+    ls "$1/checkpoints" | sed -n 's/^step-0*\([0-9]\)/\1/p' | sed 's/\.replaced$//' | sort -n | tail -n 1
+}
+
 # ---- Bytes
 
 le64() { # NUMBER as 8 bytes

@@ -50,8 +50,8 @@ while read -r name like how; do
     expect_gone 5000 $starter $ranks
     [ "$last" = 0 ] || expect_line "\"resumed_from\":$last\b" journey/log.jsonl
     cat journey/log.jsonl >>journey.log
-    ok "$trireme" checkpoint verify journey/checkpoints/latest
-    last=$(readlink journey/checkpoints/latest | sed 's/.*-0*//')
+    ok "$trireme" checkpoint verify journey
+    last=$(newest_step journey)
 done <<<"$layouts"
 train --train.global_batch 8 --train.save_every "$((last + 3))" --train.steps "$((last + 3))" --train.out journey
 cp journey/log.jsonl journey.last

@@ -28,11 +28,15 @@ expect_steps grown 8
 expect_same_losses whole grown
 expect_same_checkpoint whole grown
 
-# ---- A run that is done does nothing more, and says so in its log
+# ---- A run that is done does nothing more, and says so; its log stays as it is
 cp -r whole again
 train --train.save_every 4 --train.out again
-expect_same_losses whole again
+expect_lines 1 stderr
+expect_line 'again/checkpoints/step-00000008: already at step 8 of 8; raise train.steps$'
+expect_same whole/log.jsonl again/log.jsonl
 expect_same_checkpoint whole again
+train --train.save_every 4 --train.out again --train.steps 4
+expect_line 'already at step 8 of 4; raise train.steps$'
 
 # ---- Another number of ranks, threads for processes, another micro-batch: the same global batch
 for change in '--launch.ranks 1' '--launch.ranks 4' '--launch.as threads' '--train.micro_batch 2'; do
@@ -57,7 +61,7 @@ expect_steps elsewhere 4
 expect_same_checkpoint whole elsewhere
 run "$trireme" train job.yaml --train.out foreign --resume whole/checkpoints/step-00000004 --train.precision bf16
 expect_exit 2
-expect_line 'saved with precision fp32, the job has bf16'
+expect_line 'train.precision \(fp32 there, bf16 here\)'
 run "$trireme" train job.yaml --train.out foreign --resume whole/checkpoints/step-00000004 --model.hidden 32
 expect_exit 2
 

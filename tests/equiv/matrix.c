@@ -131,11 +131,11 @@ static bool plan_allows(const trainer_options *o)
     plan *made = NULL;
     plan_param row[BLOCKS];
     double cost[BLOCKS];
-    bool uses[BLOCKS][BLOCKS] = {{false}};
+    plan_use use[BLOCKS];
     for (int b = 0; b < BLOCKS; b++) {
         row[b] = (plan_param){.name = "", .rows = 8, .cols = 1};
         cost[b] = 1;
-        uses[b][b] = true;
+        use[b] = (plan_use){b, b};
     }
     plan_options options = {.mesh = o->mesh,
                             .policies = o->policies,
@@ -149,7 +149,8 @@ static bool plan_allows(const trainer_options *o)
                             .virtual_stages = o->virtual_stages,
                             .cost = cost,
                             .blocks = BLOCKS,
-                            .uses = &uses[0][0]};
+                            .use = use,
+                            .uses = BLOCKS};
     memcpy(options.tier, o->tier, sizeof options.tier);
     pipe_list list = {NULL, 0};
     bool allowed = plan_make(&options, row, BLOCKS, &made, NULL) == OK &&

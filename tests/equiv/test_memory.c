@@ -120,7 +120,8 @@ static void check_plan(const char *name, dtype precision, recompute keep)
     o.recompute = keep;
     CHECK(trainer_open(&o, &t, e));
     const plan *p = trainer_get_plan(t);
-    uint64_t planned = plan_bytes(p) - p->bytes[BYTES_RUNTIME], used = g.device->bytes_peak;
+    uint64_t planned = plan_bytes(p) - p->bytes[BYTES_RUNTIME],
+             used = g.device->bytes_peak - g.device->bytes_scratch;
     if (used != planned)
         fail_msg("%s: %llu bytes used, %llu planned", name, (unsigned long long)used,
                  (unsigned long long)planned);
@@ -166,7 +167,7 @@ static status observe(crew *all, int rank, golden *g, trainer *t, err *e)
     if (rank == 0) o->after = counted();
     pthread_barrier_wait(&all->barrier);
     o->device_allocations[rank] = g->device->allocations - before;
-    o->used[rank] = g->device->bytes_peak;
+    o->used[rank] = g->device->bytes_peak - g->device->bytes_scratch;
 done:
     return result;
 }

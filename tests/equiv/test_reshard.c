@@ -184,12 +184,15 @@ done:
 
 static status save(run *r, trainer *t, err *e)
 {
+    status result = OK;
     char *json = model_config_write(&r->config, "float32"), *folder = NULL;
     char out[256];
     snprintf(out, sizeof out, "%s/%d", r->scratch, (int)(r->l - LAYOUTS));
     const trainer_save_options o = {.out = out, .config_json = json};
-    const status result = trainer_save(t, &o, &folder, e);
+    if (t->o.comm->rank == 0) TRY(file_make_directories(out, e));
+    TRY(trainer_save(t, &o, &folder, e));
     if (t->o.comm->rank == 0) r->out->folder = folder;
+done:
     free(json);
     return result;
 }

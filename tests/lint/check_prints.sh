@@ -1,6 +1,6 @@
 #!/bin/sh
 # Only src/cmd/ and src/monitor/ print, and only src/cmd/ ends the process (launch/processes.c ends
-# the children that it has forked, with _exit).
+# the children that it has forked, with _exit). No text is cut at a byte by a precision of "%s".
 #   check_prints.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -8,6 +8,7 @@ set -eu
 check() {
     (cd "$1" && find src -name '*.[ch]' | sort | xargs awk '
         { code = $0; sub(/\/\/.*/, "", code) }
+        code ~ /%[-0-9]*\.[0-9]+s/ { say("cuts at a byte (TEXT_CUT cuts at a character)") }
         FILENAME ~ /^src\/(cmd|monitor)\// { next }
         code ~ /(^|[^A-Za-z0-9_])(printf|vprintf|puts|putchar|perror)\(/ ||
         code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/ { say("prints") }
@@ -30,5 +31,8 @@ printf '    if (x) exit(1);\n' >"$file"
 control_fails "$scratch/tree" 'ends the process'
 printf '    _exit(1);\n' >"$file"
 control_fails "$scratch/tree" 'ends the process'
+
+printf '    snprintf(b, 2, "%%.1s", "x");\n' >"$file"
+control_fails "$scratch/tree" 'cuts at a byte'
 
 control_verdict "only cmd/ and monitor/ print, only cmd/ exits"

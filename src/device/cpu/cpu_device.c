@@ -173,7 +173,8 @@ status cpu_device_open(const device_options *options, device **out, err *e)
     d->base.ops = &cpu_ops;
     TRY(cpu_context_open(options, &d->context, e));
     cpu_kernels_fill(&d->kernels, d->context.level);
-    d->base.bytes_now = d->base.bytes_peak = cpu_scratch_bytes(d->context.threads);
+    d->base.bytes_scratch = d->base.bytes_now = d->base.bytes_peak =
+        cpu_scratch_bytes(d->context.threads);
     *out = &d->base;
 done:
     if (result != OK) free(d);

@@ -1,5 +1,6 @@
 // The error record: one line, a trail, the exit codes.
 #include "base/err.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -73,6 +74,26 @@ static void a_text_may_be_made_from_itself_and_is_cut_at_its_room(void **state)
     assert_int_equal(strlen(e.text), ERR_TEXT_BYTES - 1);
 }
 
+static void a_line_that_is_too_long_ends_at_a_character(void **state)
+{
+    (void)state;
+    char euros[3 * ERR_TEXT_BYTES + 1] = {0};
+    err e;
+    size_t bad;
+    for (size_t i = 0; i < ERR_TEXT_BYTES; i++) memcpy(euros + 3 * i, "\xe2\x82\xac", 3);
+    for (int shift = 0; shift < 3; shift++) {
+        err_set(&e, E_IO, "%.*s%s", shift, "ab", euros);
+        assert_true(text_is_utf8(e.text, strlen(e.text), &bad));
+        assert_string_equal(e.text + strlen(e.text) - 6, "\xe2\x82\xac...");
+        assert_in_range(strlen(e.text), ERR_TEXT_BYTES - 4, ERR_TEXT_BYTES - 1);
+        err_prefix(&e, "%.*s: ", shift, "ab");
+        assert_true(text_is_utf8(e.text, strlen(e.text), &bad));
+        errno = EIO;
+        err_errno(&e, "%.*s%s", shift, "ab", euros);
+        assert_true(text_is_utf8(e.text, strlen(e.text), &bad));
+    }
+}
+
 static void the_trail_keeps_the_deepest_frames(void **state)
 {
     (void)state;
@@ -103,6 +124,7 @@ int main(void)
         cmocka_unit_test(no_record_is_needed),
         cmocka_unit_test(errno_is_appended_and_prefixes_go_before),
         cmocka_unit_test(a_text_may_be_made_from_itself_and_is_cut_at_its_room),
+        cmocka_unit_test(a_line_that_is_too_long_ends_at_a_character),
         cmocka_unit_test(the_trail_keeps_the_deepest_frames),
         cmocka_unit_test(exit_codes_are_the_documented_ones),
     };

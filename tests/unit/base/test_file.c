@@ -181,6 +181,29 @@ static void abandoning_is_always_allowed(void **state)
     free(path);
 }
 
+static void a_map_knows_when_its_file_was_cut_off(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/test_file.XXXXXX";
+    file_map map, empty = {0};
+    err e = {0};
+    const int fd = mkstemp(path);
+    assert_int_equal(ftruncate(fd, 5000), 0);
+    assert_int_equal(file_map_open(path, &map, NULL), OK);
+    assert_int_equal(file_map_check(&map, path, &e), OK);
+    assert_int_equal(ftruncate(fd, 6000), 0); // longer is no harm
+    assert_int_equal(file_map_check(&map, path, &e), OK);
+    assert_int_equal(ftruncate(fd, 4999), 0);
+    assert_int_equal(file_map_check(&map, path, &e), E_IO);
+    assert_non_null(strstr(e.text, path));
+    assert_non_null(strstr(e.text, "4999 of its 5000 bytes are left"));
+    file_unmap(&map);
+    assert_int_equal(file_map_check(&empty, path, &e), OK);
+    file_unmap(&empty); // closes nothing
+    close(fd);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +215,7 @@ int main(void)
         cmocka_unit_test(folders_are_made_and_removed_with_what_is_in_them),
         cmocka_unit_test(join_does_not_double_slashes),
         cmocka_unit_test(abandoning_is_always_allowed),
+        cmocka_unit_test(a_map_knows_when_its_file_was_cut_off),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

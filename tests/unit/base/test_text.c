@@ -151,6 +151,51 @@ static void utf8_is_checked_to_the_byte(void **state)
     assert_false(text_is_utf8("\xff", 1, NULL));
 }
 
+static void expect_printable(const char *s, const char *allowed, const char *shown)
+{
+    text t = {0};
+    text_add_printable(&t, s, strlen(s), allowed);
+    assert_string_equal(t.at, shown);
+    text_clear(&t);
+}
+
+static void what_controls_a_terminal_is_escaped(void **state)
+{
+    (void)state;
+    expect_printable("", "", "");
+    expect_printable("plain, z\xc3\xbc \xe2\x82\xac \xf0\x9f\x8e\x89", "",
+                     "plain, z\xc3\xbc \xe2\x82\xac \xf0\x9f\x8e\x89");
+    expect_printable("a\x1b[31mb\r\n\t\x7f", "", "a\\x1b[31mb\\r\\n\\t\\x7f");
+    expect_printable("a\x1b\n\t\r", "\n\t", "a\\x1b\n\t\\r");
+    // U+009B starts a command of a terminal as ESC [ does; U+0085 and U+2028 break lines; U+202E
+    // turns the direction of writing.
+    expect_printable("\xc2\x9b\xc2\x85\xc2\xa0", "", "\\xc2\\x9b\\xc2\\x85\xc2\xa0");
+    expect_printable("\xe2\x80\xa8\xe2\x80\xae\xe2\x80\x93", "",
+                     "\\xe2\\x80\\xa8\\xe2\\x80\\xae\xe2\x80\x93");
+    expect_printable("caf\xe9 \x9b", "", "caf\\xe9 \\x9b"); // not UTF-8
+    text t = {0};
+    text_add_printable(&t, "a\0b", 3, "\n");
+    assert_string_equal(t.at, "a\\x00b");
+    text_clear(&t);
+}
+
+static void texts_are_cut_at_characters(void **state)
+{
+    (void)state;
+    static const char euros[] = "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac";
+    static const size_t kept[] = {0, 0, 0, 3, 3, 3, 6, 6, 6, 9, 9};
+    for (size_t most = 0; most < sizeof kept / sizeof *kept; most++) {
+        char line[16] = {0};
+        assert_int_equal(text_cut(euros, most), kept[most]);
+        memcpy(line, euros, most < 9 ? most : 9);
+        text_trim(line);
+        assert_int_equal(strlen(line), kept[most]);
+    }
+    assert_int_equal(text_cut("\xf0\x9f\x8e\x89", 3), 0);
+    assert_int_equal(text_cut("plain", 3), 3);
+    assert_int_equal(text_cut("\x80\x80\x80\x80\x80\x80", 5), 5); // no UTF-8: bytes
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +206,8 @@ int main(void)
         cmocka_unit_test(a_guess_is_near_or_not_made),
         cmocka_unit_test(sizes_are_shown_in_powers_of_1024),
         cmocka_unit_test(utf8_is_checked_to_the_byte),
+        cmocka_unit_test(what_controls_a_terminal_is_escaped),
+        cmocka_unit_test(texts_are_cut_at_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

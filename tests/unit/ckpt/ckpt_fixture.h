@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,9 +103,58 @@ static void check_checkpoint(const char *folder, int64_t step, int64_t mark)
     ckpt_close(c);
 }
 
-static char *inside(const char *name)
+static inline char *inside(const char *name)
 {
     return file_join(out_folder, name);
+}
+
+static inline void save_good(int64_t step, int64_t mark, int64_t keep)
+{
+    err e = {0};
+    if (fixture_save(step, mark, keep, 0, NULL, NULL, &e) != OK) fail_msg("%s", e.text);
+}
+
+static inline bool present(const char *name)
+{
+    char *path = inside(name);
+    bool is_there = file_exists(path);
+    free(path);
+    return is_there;
+}
+
+static inline void put(const char *name, const char *content)
+{
+    char *path = inside(name);
+    assert_int_equal(file_replace(path, content, strlen(content), NULL), OK);
+    free(path);
+}
+
+// Entries of checkpoints/ beside "." and "..".
+static inline int count_entries(void)
+{
+    char *path = inside("checkpoints");
+    DIR *dir = opendir(path);
+    int n = -2;
+    while (readdir(dir)) n++;
+    closedir(dir);
+    free(path);
+    return n;
+}
+
+static inline void expect_newest(const char *name, const char *warning)
+{
+    err e = {0};
+    text warnings = {0};
+    char *folder = NULL;
+    if (ckpt_newest(out_folder, &folder, &warnings, &e) != OK) fail_msg("%s", e.text);
+    assert_non_null(folder);
+    assert_string_equal(strrchr(folder, '/') + 1, name);
+    if (warning)
+        assert_non_null(strstr(warnings.at, warning));
+    else
+        assert_null(warnings.at);
+    text_clear(&warnings);
+    free(folder);
 }
 
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_out, remove_out)

@@ -2,60 +2,10 @@
 // go, in the order that was promised.
 #include "ckpt_fixture.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-
-static void save_good(int64_t step, int64_t mark, int64_t keep)
-{
-    err e = {0};
-    if (fixture_save(step, mark, keep, 0, NULL, NULL, &e) != OK) fail_msg("%s", e.text);
-}
-
-static bool present(const char *name)
-{
-    char *path = inside(name);
-    bool is_there = file_exists(path);
-    free(path);
-    return is_there;
-}
-
-static void put(const char *name, const char *content)
-{
-    char *path = inside(name);
-    assert_int_equal(file_replace(path, content, strlen(content), NULL), OK);
-    free(path);
-}
-
-// Entries of checkpoints/ beside "." and "..".
-static int count_entries(void)
-{
-    char *path = inside("checkpoints");
-    DIR *dir = opendir(path);
-    int n = -2;
-    while (readdir(dir)) n++;
-    closedir(dir);
-    free(path);
-    return n;
-}
-
-static void expect_newest(const char *name, const char *warning)
-{
-    err e = {0};
-    text warnings = {0};
-    char *folder = NULL;
-    if (ckpt_newest(out_folder, &folder, &warnings, &e) != OK) fail_msg("%s", e.text);
-    assert_non_null(folder);
-    assert_string_equal(strrchr(folder, '/') + 1, name);
-    if (warning)
-        assert_non_null(strstr(warnings.at, warning));
-    else
-        assert_null(warnings.at);
-    text_clear(&warnings);
-    free(folder);
-}
 
 static void what_is_saved_is_what_is_opened(void **state)
 {
@@ -149,16 +99,9 @@ static void a_checkpoint_saved_again_is_replaced(void **state)
     free(path);
 }
 
-static void latest_decides_when_an_older_step_was_resumed(void **state)
-{
-    (void)state;
-    save_good(10, 1, 0);
-    save_good(30, 3, 0);
-    save_good(20, 2, 0); // a run that went on from step 10
-    expect_newest("step-00000020", NULL);
-}
-
-static void a_lost_link_falls_back_to_the_highest_step(void **state)
+// The link is for people: a save may be killed before it is set, and what lies above the step that
+// a run resumed from is moved away by ckpt_go_on.
+static void the_highest_step_is_the_newest_whatever_the_link_says(void **state)
 {
     (void)state;
     save_good(10, 1, 0);
@@ -168,7 +111,20 @@ static void a_lost_link_falls_back_to_the_highest_step(void **state)
     expect_newest("step-00000020", NULL);
     assert_int_equal(symlink("step-00000099", path), 0);
     expect_newest("step-00000020", NULL);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("step-00000010", path), 0);
+    expect_newest("step-00000020", NULL);
     free(path);
+}
+
+static void a_removed_folder_is_not_made_again(void **state)
+{
+    (void)state;
+    err e = {0};
+    assert_int_equal(file_remove_tree(out_folder, NULL), OK);
+    assert_int_equal(fixture_save(10, 1, 0, 0, NULL, NULL, &e), E_IO);
+    assert_non_null(strstr(e.text, "the folder was removed during the run"));
+    assert_false(file_exists(out_folder));
 }
 
 static void flip_byte(const char *name, long at)
@@ -223,7 +179,8 @@ static void a_broken_manifest_is_refused(void **state)
     save_good(10, 1, 0);
     refuse_manifest("", "not valid JSON");
     refuse_manifest("[]", "not a JSON object");
-    refuse_manifest("{\"version\": 2}", "version");
+    refuse_manifest("{\"version\": 3}", "version");
+    refuse_manifest("{\"version\": 2}", "it has lost its own checksum");
     refuse_manifest("{\"version\": 1}", "does not list config.json");
     refuse_manifest("{\"version\": 1, \"files\": [{\"path\": \"config.json\"},"
                     "{\"path\":\"trireme/state.json\"},{\"path\":\"trireme/state.safetensors\"}]}",
@@ -238,6 +195,59 @@ static void a_broken_manifest_is_refused(void **state)
         "{\"path\":\"trireme/state.json\"},{\"path\":\"trireme/state.safetensors\"},"
         "{\"path\":\"model.safetensors\"}]}",
         "an entry is not");
+}
+
+// Every byte of the manifest, as it was saved, counts: also a step, a size or a name that would
+// still be valid.
+static void a_changed_manifest_is_refused(void **state)
+{
+    (void)state;
+    err e = {0};
+    char *json = NULL;
+    size_t bytes;
+    save_good(10, 1, 0);
+    char *folder = inside("checkpoints/step-00000010"),
+         *path = inside("checkpoints/step-00000010/trireme/manifest.json");
+    assert_int_equal(file_read(path, &json, &bytes, &e), OK);
+    char *step = strstr(json, "\"step\": 10");
+    assert_non_null(step);
+    step[9] = '7';
+    refuse_manifest(json, "manifest.json: its checksum is ");
+    step[9] = '0';
+    assert_int_equal(file_replace(path, json, bytes, NULL), OK);
+    assert_int_equal(ckpt_verify(folder, &e), OK);
+    for (size_t i = 0; i < bytes; i++) {
+        json[i] ^= 1;
+        assert_int_equal(file_replace(path, json, bytes, NULL), OK);
+        if (ckpt_verify(folder, &e) == OK) fail_msg("byte %zu of %s", i, json);
+        json[i] ^= 1;
+    }
+    free(json);
+    free(path);
+    free(folder);
+}
+
+// Checkpoints of earlier versions have a manifest without a checksum of its own.
+static void a_manifest_of_version_1_is_taken_as_it_is(void **state)
+{
+    (void)state;
+    err e = {0};
+    char *json = NULL;
+    save_good(10, 1, 0);
+    char *folder = inside("checkpoints/step-00000010"),
+         *path = inside("checkpoints/step-00000010/trireme/manifest.json");
+    assert_int_equal(file_read(path, &json, NULL, &e), OK);
+    char *version = strstr(json, "\"version\": 2"), *own = strstr(json, ",\n \"manifest_xxh3_64\"");
+    assert_non_null(version);
+    assert_non_null(own);
+    version[11] = '1';
+    strcpy(own, "}");
+    put("checkpoints/step-00000010/trireme/manifest.json", json);
+    if (ckpt_verify(folder, &e) != OK) fail_msg("%s", e.text);
+    expect_newest("step-00000010", NULL);
+    free(json);
+    free(path);
+    free(folder);
 }
 
 static void what_is_no_checkpoint_is_not_opened(void **state)
@@ -317,10 +327,12 @@ int main(void)
         IN_FOLDER(a_run_without_checkpoints_has_none),
         IN_FOLDER(only_the_newest_are_kept),
         IN_FOLDER(a_checkpoint_saved_again_is_replaced),
-        IN_FOLDER(latest_decides_when_an_older_step_was_resumed),
-        IN_FOLDER(a_lost_link_falls_back_to_the_highest_step),
+        IN_FOLDER(the_highest_step_is_the_newest_whatever_the_link_says),
+        IN_FOLDER(a_removed_folder_is_not_made_again),
         IN_FOLDER(a_broken_newest_is_passed_over_with_its_reason),
         IN_FOLDER(a_broken_manifest_is_refused),
+        IN_FOLDER(a_changed_manifest_is_refused),
+        IN_FOLDER(a_manifest_of_version_1_is_taken_as_it_is),
         IN_FOLDER(what_is_no_checkpoint_is_not_opened),
         IN_FOLDER(absent_values_are_named),
         IN_FOLDER(only_leftovers_that_nobody_writes_are_swept),

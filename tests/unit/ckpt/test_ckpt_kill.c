@@ -1,6 +1,6 @@
 // A save that is killed before any one of its system calls, or at any moment, leaves a valid
 // checkpoint; one whose disk is full before any one of them says so and leaves the old one. This
-// program's own write, fsync, … stand in front of the C library's and count.
+// program's own open, write, fsync, … stand in front of the C library's and count.
 #define _GNU_SOURCE
 #include "ckpt_fixture.h"
 
@@ -26,6 +26,17 @@ static bool trap_step(bool needs_room)
     if (!needs_room || !trap.full_at || trap.calls < trap.full_at) return false;
     errno = ENOSPC;
     return true;
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list more;
+    va_start(more, flags);
+    const mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    return trap_step((flags & O_CREAT) != 0)
+               ? -1
+               : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
 ssize_t write(int fd, const void *data, size_t bytes)
@@ -84,19 +95,21 @@ static bool killed_save(int64_t step, int64_t mark, int n)
     return true;
 }
 
-// Whatever has the name of a checkpoint is whole, also when it is on its way out.
-static void check_visible(int64_t step)
+// Whatever has the name of a checkpoint is whole, also when it is on its way out. Is there one?
+static bool check_visible(int64_t step)
 {
     char name[64];
     err e = {0};
     snprintf(name, sizeof name, "checkpoints/step-%08lld", (long long)step);
     char *path = inside(name);
-    if (file_exists(path) && ckpt_verify(path, &e) != OK) fail_msg("%s", e.text);
+    const bool is_there = file_exists(path);
+    if (is_there && ckpt_verify(path, &e) != OK) fail_msg("%s", e.text);
     free(path);
+    return is_there;
 }
 
-// The newest checkpoint is whole, and is the old or the new one. Returns its mark, 0 when there is
-// none.
+// The newest checkpoint is whole; it is the new one as soon as that is there, and the old one until
+// then. Returns its mark, 0 when there is none.
 static int64_t check_newest(int64_t old_step, int64_t old_mark, int64_t new_step, int64_t new_mark)
 {
     err e = {0};
@@ -104,7 +117,7 @@ static int64_t check_newest(int64_t old_step, int64_t old_mark, int64_t new_step
     char *folder = NULL;
     ckpt *c = NULL;
     check_visible(old_step);
-    check_visible(new_step);
+    const bool new_there = check_visible(new_step) && new_step != old_step;
     if (ckpt_newest(out_folder, &folder, &warnings, &e) != OK) fail_msg("%s", e.text);
     assert_null(warnings.at);
     if (!folder) return 0;
@@ -112,6 +125,7 @@ static int64_t check_newest(int64_t old_step, int64_t old_mark, int64_t new_step
     uint8_t first = *(const uint8_t *)safetensors_find(c->weights, "w.0")->data;
     ckpt_close(c);
     bool is_new = first == fixture_byte(new_mark, 0, 0);
+    assert_true(is_new || !new_there);
     check_checkpoint(folder, is_new ? new_step : old_step, is_new ? new_mark : old_mark);
     free(folder);
     return is_new ? new_mark : old_mark;
@@ -147,7 +161,9 @@ static void kill_everywhere(bool has_old, bool again)
         save_here(old, 1);
         assert_int_equal(check_newest(old, 1, step, 2), 1);
         assert_int_equal(links_of("checkpoints"), 3); // ".", ".." and one checkpoint
-        if (!has_old) assert_int_equal(file_remove_tree(out_folder, NULL), OK);
+        if (has_old) continue;
+        assert_int_equal(file_remove_tree(out_folder, NULL), OK);
+        assert_int_equal(file_make_directories(out_folder, NULL), OK);
     }
     assert_true(n > 20 && seen_old && seen_new);
 }
@@ -168,6 +184,72 @@ static void a_repeated_save_killed_anywhere_leaves_the_old_or_the_new_one(void *
 {
     (void)state;
     kill_everywhere(true, true);
+}
+
+// A child goes on from step 20 of 10 to 40 and is killed before call `n`; true when it ended.
+static bool killed_go_on(const char *aside, int n)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        bool moved;
+        char *folder = inside("checkpoints/step-00000020");
+        trap.calls = 0;
+        trap.kill_at = n;
+        _exit(ckpt_go_on(out_folder, folder, aside, &moved, NULL) == OK ? 0 : 1);
+    }
+    int how;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    return !WIFSIGNALED(how);
+}
+
+static int64_t newest_step(void)
+{
+    char *folder = NULL;
+    assert_int_equal(ckpt_newest(out_folder, &folder, NULL, NULL), OK);
+    assert_non_null(folder);
+    int64_t step = strtoll(strrchr(folder, '-') + 1, NULL, 10);
+    check_checkpoint(folder, step, step);
+    free(folder);
+    return step;
+}
+
+// In checkpoints/ or in one of the folders beside.
+static bool is_kept(int64_t step)
+{
+    bool kept = false;
+    static const char *const folders[] = {"checkpoints", "checkpoints-1", "checkpoints-2"};
+    for (int i = 0; i < 3; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s/step-%08lld", folders[i], (long long)step);
+        kept = kept || present(name);
+    }
+    return kept;
+}
+
+static void going_back_killed_anywhere_has_happened_or_not_and_loses_nothing(void **state)
+{
+    (void)state;
+    bool ended = false, seen_before = false, seen_after = false;
+    int n = 1;
+    for (; !ended; n++) {
+        for (int64_t step = 10; step <= 40; step += 10) save_good(step, step, 0);
+        char *first = inside("checkpoints-1"), *second = inside("checkpoints-2");
+        ended = killed_go_on(first, n);
+        const int64_t newest = newest_step();
+        assert_true(newest == 20 || newest == 40);
+        seen_before = seen_before || newest == 40;
+        seen_after = seen_after || newest == 20;
+        assert_true(!ended || newest == 20);
+        assert_true(killed_go_on(second, 0));
+        assert_int_equal(newest_step(), 20);
+        for (int64_t step = 10; step <= 40; step += 10) assert_true(is_kept(step));
+        free(first);
+        free(second);
+        assert_int_equal(file_remove_tree(out_folder, NULL), OK);
+        assert_int_equal(file_make_directories(out_folder, NULL), OK);
+    }
+    assert_true(n > 8 && seen_before && seen_after);
 }
 
 static void a_disk_full_at_any_call_says_so_and_leaves_the_old_one(void **state)
@@ -241,6 +323,7 @@ int main(void)
         IN_FOLDER(a_first_save_killed_anywhere_leaves_nothing_or_a_valid_one),
         IN_FOLDER(a_later_save_killed_anywhere_leaves_the_old_or_the_new_one),
         IN_FOLDER(a_repeated_save_killed_anywhere_leaves_the_old_or_the_new_one),
+        IN_FOLDER(going_back_killed_anywhere_has_happened_or_not_and_loses_nothing),
         IN_FOLDER(a_disk_full_at_any_call_says_so_and_leaves_the_old_one),
         IN_FOLDER(saves_killed_at_random_moments_leave_a_valid_one),
     };

@@ -86,7 +86,7 @@ static int crew_run(crew *k)
             for (r = 0; pids[r] != pid;) r++;
             k->results[r] =
                 WIFEXITED(how) ? (status)WEXITSTATUS(how) : (status)(128 + WTERMSIG(how));
-            if (WIFSIGNALED(how)) world_lost(k->world, r, pid, how);
+            if (WIFSIGNALED(how)) world_lost(k->world, r, pid, how, NULL);
         }
         bad += k->results[r] != OK;
         if (k->as_threads && k->results[r] == E_INTERNAL)

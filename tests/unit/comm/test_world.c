@@ -333,7 +333,7 @@ static void test_the_first_failure_and_a_stop_are_kept(void **state)
     err_set(&why, E_NUMERIC, "NaN in the loss");
     assert_true(world_fail(w, 2, &why));
     assert_false(world_fail(w, 1, &why));
-    assert_false(world_lost(w, 2, 77, 9));
+    assert_false(world_lost(w, 2, 77, 9, NULL));
     assert_true(world_failure(w, &rank, &e));
     assert_int_equal(rank, 2);
     assert_int_equal(e.code, E_NUMERIC);
@@ -341,20 +341,56 @@ static void test_the_first_failure_and_a_stop_are_kept(void **state)
     world_close(w);
 }
 
-// Rank 1 comes when the watchdog has spoken; the others run when it begins to look.
+static void say_step(uint64_t what, char *out, size_t room)
+{
+    snprintf(out, room, "step %d", (int)what);
+}
+
+static void shows_step(const seat *s, uint64_t step)
+{
+    activity *a = world_activity(s->world, s->comm->rank);
+    atomic_store(&a->describe, say_step);
+    activity_set(a, step);
+}
+
+// No watchdog looks before all ranks are here. Rank 1 then waits until it has spoken.
+static void keep_rank_1_away(const seat *s)
+{
+    atomic_int *here = s->arg;
+    atomic_fetch_add(here, 1);
+    while (atomic_load(here) < s->comm->size) usleep(1000);
+    while (s->comm->rank == 1 && !world_failure(s->world, NULL, NULL)) usleep(1000);
+}
+
 static status comes_late(const seat *s, err *e)
 {
-    int rank;
-    err why;
-    atomic_int *here = s->arg;
     world_set_watchdog(s->world, 1000);
-    if (s->comm->rank == 1) {
-        while (!world_failure(s->world, &rank, &why)) usleep(1000);
-    } else {
-        atomic_fetch_add(here, 1);
-        while (atomic_load(here) < 2) usleep(1000);
-    }
+    keep_rank_1_away(s);
     return comm_barrier(s->comm, e);
+}
+
+// The others wait in step 7; rank 1 is still in step 6.
+static status comes_late_to_a_group(const seat *s, err *e)
+{
+    comm_set_label(s->comm, "dp_shard");
+    world_set_watchdog(s->world, 200);
+    shows_step(s, s->comm->rank == 1 ? 6 : 7);
+    keep_rank_1_away(s);
+    float x[3] = {1, 2, 3};
+    status result = comm_all_reduce(s->comm, x, 3, F32, REDUCE_SUM, s->stream, e);
+    return result == OK ? s->device->ops->sync(s->stream, e) : result;
+}
+
+static status sends_nothing(const seat *s, err *e)
+{
+    comm_set_label(s->comm, "pp");
+    world_set_watchdog(s->world, 200);
+    shows_step(s, s->comm->rank == 1 ? 6 : 7);
+    keep_rank_1_away(s);
+    float x = 0;
+    if (s->comm->rank != 0) return comm_barrier(s->comm, e);
+    status result = comm_recv(s->comm, &x, sizeof x, 1, s->stream, e);
+    return result == OK ? s->device->ops->sync(s->stream, e) : result;
 }
 
 static void test_a_rank_that_does_not_come_is_named_by_the_watchdog(void **state)
@@ -368,6 +404,22 @@ static void test_a_rank_that_does_not_come_is_named_by_the_watchdog(void **state
         assert_non_null(strstr(
             k.errors[r].text, "Watchdog caught collective operation timeout: rank 1 did not come"));
     }
+}
+
+static void test_the_watchdog_says_where_both_ranks_are(void **state)
+{
+    (void)state;
+    atomic_int here = 0, also_here = 0;
+    crew k = {.ranks = 2, .as_threads = true, .fn = comes_late_to_a_group, .arg = &here};
+    assert_int_equal(run(&k), 2);
+    assert_string_equal(k.errors[0].text,
+                        "Watchdog caught collective operation timeout: rank 1 did not come to "
+                        "all_reduce over dp_shard (step 7) within 0.2 s; it is in step 6");
+    crew m = {.ranks = 2, .as_threads = true, .fn = sends_nothing, .arg = &also_here};
+    assert_int_equal(run(&m), 2);
+    assert_string_equal(m.errors[0].text,
+                        "Watchdog caught collective operation timeout: rank 1 did not come to "
+                        "send to rank 0 over pp (step 7) within 0.2 s; it is in step 6");
 }
 
 // Files of /dev/shm that have a name and that this process has open or mapped.
@@ -433,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_a_device_that_the_host_cannot_address_is_refused),
         cmocka_unit_test(test_the_first_failure_and_a_stop_are_kept),
         cmocka_unit_test(test_a_rank_that_does_not_come_is_named_by_the_watchdog),
+        cmocka_unit_test(test_the_watchdog_says_where_both_ranks_are),
         cmocka_unit_test(test_nothing_has_a_name_in_dev_shm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,4 @@
-// A job as text: what explain prints, job.yaml that reads back, help, and the comparison before a
-// run goes on.
+// A job as text: what explain prints, job.yaml that reads back, and help.
 #include "config/keys.h"
 #include "config/node.h"
 #include "job_fixture.h"
@@ -208,61 +207,44 @@ static void words_of_the_table_are_those_of_their_owners(void **state)
     for (size_t i = 0; dp->also[i][0]; i++) assert_non_null(policy_find(dp->also[i][1]));
 }
 
-static void check_same(const char *yaml, const char *args, const char *complaint)
-{
-    job *j = good_job(yaml, args);
-    err e = {0};
-    status s = job_check_same_run(j, "old.yaml", &e);
-    if (complaint) {
-        assert_int_equal(s, E_USAGE);
-        if (!strstr(e.text, complaint)) fail_msg("%s", e.text);
-    } else if (s != OK) {
-        fail_msg("%s", e.text);
-    }
-    job_close(j);
-}
-
-static void a_run_goes_on_only_with_its_own_job(void **state)
+// Every character that YAML readers treat in a way of their own, and the neighbours of those.
+static void a_path_of_any_characters_reads_back(void **state)
 {
     (void)state;
-    job *j = good_job(SMALL "train: {steps: 100}\n", "--launch.ranks|2");
-    text t = yaml_of(j);
-    put_file("old.yaml", t.at);
-    text_clear(&t);
-    job_close(j);
-    check_same(SMALL "train: {steps: 100}\n", "", NULL);
-    check_same(SMALL,
-               "--train.steps|200|--launch.ranks|1|--train.save_every|3|--parallel.recompute|full|"
-               "--memory.budget|1Gi|--checks.watchdog|0|--data.valid|v",
-               NULL);
-    check_same(SMALL, "--train.epochs|2|--train.micro_batch|2", NULL);
-    check_same(SMALL "parallel: {dp: zero3, tp: 2, pp: 2, hook: powersgd, split: [1, 1]}\n",
-               "--parallel.offload.weights|host|--parallel.no_sync|off|--memory.fit|on", NULL);
-    check_same(SMALL, "--train.precision|fp16", "train.precision (fp32 there, fp16 here)");
-    check_same(SMALL, "--train.reduce_dtype|bf16", "train.reduce_dtype (fp32 there, bf16 here)");
-    check_same(SMALL, "--train.global_batch|32|--data.seq_len|8",
-               "old.yaml is of another job: data.seq_len (64 there, 8 here), train.global_batch "
-               "(64 there, 32 here);");
-    check_same(SMALL, "--model.hidden|64", "model.hidden (32 there, 64 here)");
-    check_same(SMALL, "--train.seed|1", "train.seed (0 there, 1 here)");
-    check_same(SMALL, "--optimizer.name|sgd", "optimizer.name (adamw there, sgd here)");
-    check_same(SMALL, "--data.train|x", "data.train (mock there, ");
-    // An older version's hook had no parameters.
-    put_file("old.yaml", SMALL "train: {steps: 100}\nparallel: {hook: none}\n");
-    j = good_job(SMALL, "");
-    err e = {0};
-    assert_int_equal(job_check_same_run(j, "old.yaml", &e), E_USAGE);
-    assert_null(strstr(e.text, "parallel"));
-    job_close(j);
-    j = good_job(SMALL, "--train.precision|fp16");
-    t = yaml_of(j);
-    put_file("old.yaml", t.at);
-    text_clear(&t);
-    job_close(j);
-    check_same(SMALL, "--train.precision|fp16|--train.fp16.hysteresis|3",
-               "train.fp16.hysteresis (2 there, 3 here)");
-    put_file("old.yaml", "a: [");
-    check_same(SMALL, "", "old.yaml:");
+    static const uint32_t first_last[][2] = {
+        {1, 0x2f},        {0x5b, 0x60},       {0x7b, 0x120},
+        {0x2020, 0x2030}, {0xd7f0, 0xd7ff},   {0xe000, 0xe010},
+        {0xfe00, 0xffff}, {0x10000, 0x10010}, {0x10fff0, 0x10ffff}};
+    for (size_t range = 0; range < sizeof first_last / sizeof *first_last; range++)
+        for (uint32_t c = first_last[range][0]; c <= first_last[range][1]; c++) {
+            char word[8] = {'/', 'x'};
+            int n = 2;
+            if (c < 0x80) {
+                word[n++] = (char)c;
+            } else if (c < 0x800) {
+                word[n++] = (char)(0xc0 | c >> 6);
+            } else if (c < 0x10000) {
+                word[n++] = (char)(0xe0 | c >> 12);
+                word[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+            } else {
+                word[n++] = (char)(0xf0 | c >> 18);
+                word[n++] = (char)(0x80 | (c >> 12 & 0x3f));
+                word[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+            }
+            if (c >= 0x80) word[n++] = (char)(0x80 | (c & 0x3f));
+            word[n] = 'y';
+            text quoted = {0};
+            node *back = NULL;
+            err e = {0};
+            node_quote(word, &quoted);
+            if (node_parse("quoted", quoted.at, quoted.bytes, &back, &e) != OK)
+                fail_msg("U+%04X: %s", c, e.text);
+            if (strcmp(back->scalar, word) != 0) fail_msg("U+%04X: %s", c, quoted.at);
+            node_free(back);
+            text_clear(&quoted);
+        }
+    assert_round_trip(SMALL, "--train.out|a\xc2\x85"
+                             "b\xe2\x80\xa9 c\xef\xbb\xbf");
 }
 
 int main(void)
@@ -275,7 +257,7 @@ int main(void)
         cmocka_unit_test(a_folders_fields_come_from_config_json),
         cmocka_unit_test(help_lists_every_key),
         cmocka_unit_test(words_of_the_table_are_those_of_their_owners),
-        cmocka_unit_test(a_run_goes_on_only_with_its_own_job),
+        cmocka_unit_test(a_path_of_any_characters_reads_back),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

@@ -99,12 +99,13 @@ static void the_documents_own_example_is_understood(void **state)
 static void the_command_line_wins(void **state)
 {
     (void)state;
-    job *j = good_job(SMALL "train: {steps: 5, seed: 1}\n",
-                      "--train.steps=7|--train.seed|2|--train.seed|3|--launch.as=threads|"
-                      "--optimizer|{name: sgd, lr: 1e-2, momentum: 0.8}|--quiet|--resume|never");
+    job *j = good_job(
+        SMALL "train: {steps: 5, seed: 1}\n",
+        "--train.steps=7|--train.seed|2|--train.seed|3|--launch.as=threads|"
+        "--optimizer|{name: sgd, lr: 1e-2, momentum: 0.8}|--quiet|--overwrite|--resume|never");
     assert_int_equal(j->train.steps, 7);
     assert_int_equal(j->train.seed, 3);
-    assert_true(j->launch.as_threads && j->quiet);
+    assert_true(j->launch.as_threads && j->quiet && j->overwrite);
     assert_int_equal(j->optimizer.rule, UPDATE_SGD);
     assert_true(j->optimizer.beta1 == 0.8 && j->optimizer.lr == 1e-2);
     assert_true(j->optimizer.weight_decay == 0);
@@ -113,6 +114,7 @@ static void the_command_line_wins(void **state)
     j = good_job(SMALL "train: {steps: 5}\n",
                  "--train.epochs|2|--resume=/some/where|--memory.fit=off");
     assert_true(j->train.epochs == 2 && j->train.steps == 0);
+    assert_false(j->quiet || j->overwrite);
     assert_int_equal(j->resume, RESUME_FROM);
     assert_string_equal(j->resume_from, "/some/where");
     job_close(j);
@@ -125,9 +127,8 @@ static void the_command_line_wins(void **state)
 static void words_of_other_systems_are_understood(void **state)
 {
     (void)state;
-    static const char *const words[] = {"DDP",   "NO_SHARD",         "no-shard",
-                                        "dp",    "MirroredStrategy", "MultiWorkerMirroredStrategy",
-                                        "stage0"};
+    static const char *const words[] = {"DDP", "NO_SHARD",         "no-shard",
+                                        "dp",  "MirroredStrategy", "stage0"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         text args = {0};
         text_addf(&args, "--parallel.dp|%s", words[i]);

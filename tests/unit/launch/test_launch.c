@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -64,6 +66,26 @@ static void test_every_rank_runs_once(void **state)
             assert_int_equal(p->runs[r], o.ranks);
             assert_int_equal(p->pids[r] == getpid(), o.as_threads);
         }
+        page_close(p);
+    }
+}
+
+static void test_one_process_of_several_of_another_launcher_is_refused(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        page *p = page_open();
+        const launch_options o = {.ranks = 2, .as_threads = threads};
+        err e;
+        setenv("RANK", "1", 1);
+        setenv("WORLD_SIZE", "2", 1);
+        assert_int_equal(launch_ranks(&o, mark, p, NULL, &e), E_USAGE);
+        assert_non_null(strstr(e.text, "RANK=1 WORLD_SIZE=2"));
+        assert_int_equal(p->runs[0], 0);
+        setenv("WORLD_SIZE", "1", 1);
+        assert_int_equal(launch_ranks(&o, mark, p, NULL, &e), OK);
+        unsetenv("RANK");
+        unsetenv("WORLD_SIZE");
         page_close(p);
     }
 }
@@ -288,6 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_rank_runs_once),
+        cmocka_unit_test(test_one_process_of_several_of_another_launcher_is_refused),
         cmocka_unit_test(test_the_first_failure_is_returned_and_named),
         cmocka_unit_test(test_a_killed_rank_ends_all_at_once),
         cmocka_unit_test(test_a_rank_that_exits_by_itself_has_failed),

@@ -55,10 +55,10 @@ static double number(json_t *line, const char *key)
     return json_number_value(v);
 }
 
-static log_file *opened(bool append)
+static log_file *opened(void)
 {
     log_file *l;
-    assert_int_equal(log_open(path, append, &l, &e), OK);
+    assert_int_equal(log_open(path, &l, &e), OK);
     return l;
 }
 
@@ -73,7 +73,7 @@ static void a_step_reads_back_to_the_same_bits(void **state)
                       .seconds = 0.1f,
                       .tokens_per_s = 10240.33f,
                       .share = NAN};
-    log_file *l = opened(false);
+    log_file *l = opened();
     json_t *line;
 
     (void)state;
@@ -95,7 +95,7 @@ static void a_step_reads_back_to_the_same_bits(void **state)
 static void numbers_that_json_lacks_are_null_beside_their_text(void **state)
 {
     monitor_step s = {.step = 1, .loss = NAN, .grad_norm = INFINITY, .lr = -INFINITY};
-    log_file *l = opened(false);
+    log_file *l = opened();
     json_t *line;
 
     (void)state;
@@ -122,7 +122,7 @@ static void every_event_is_an_object_on_a_line_of_its_own(void **state)
                            .plan_bytes_per_rank = 5000000000,
                            .resumed_from = -1,
                            .note = "a slower way"};
-    log_file *l = opened(false);
+    log_file *l = opened();
     json_t *line;
 
     (void)state;
@@ -172,13 +172,13 @@ static void resuming_cuts_off_a_half_line_and_drops_nothing_else(void **state)
 
     (void)state;
     write_raw("{\"a\":1}\n{\"b\":2}\n{\"half");
-    log_close(opened(true));
+    log_close(opened());
     expect_raw("{\"a\":1}\n{\"b\":2}\n");
-    log_close(opened(true));
+    log_close(opened());
     expect_raw("{\"a\":1}\n{\"b\":2}\n");
 
     write_raw("{\"only half");
-    log_close(opened(true));
+    log_close(opened());
     expect_raw("");
 
     // Longer than one piece of the search.
@@ -186,16 +186,20 @@ static void resuming_cuts_off_a_half_line_and_drops_nothing_else(void **state)
     far[sizeof far - 1] = 0;
     memcpy(far, "{}\n", 3);
     write_raw(far);
-    log_close(opened(true));
+    log_close(opened());
     expect_raw("{}\n");
 }
 
-static void a_fresh_run_empties_the_file(void **state)
+static void what_is_there_is_never_emptied(void **state)
 {
+    log_file *l;
+
     (void)state;
     write_raw("{\"old\":1}\n");
-    log_close(opened(false));
-    expect_raw("");
+    l = opened();
+    assert_int_equal(log_eval(l, 3, 1.0, 2.0, &e), OK);
+    log_close(l);
+    expect_raw("{\"old\":1}\n{\"event\":\"eval\",\"step\":3,\"loss\":1,\"perplexity\":2}\n");
 }
 
 static void a_path_that_cannot_be_opened_is_named(void **state)
@@ -203,7 +207,7 @@ static void a_path_that_cannot_be_opened_is_named(void **state)
     log_file *l;
 
     (void)state;
-    assert_int_equal(log_open("/nowhere/log.jsonl", false, &l, &e), E_IO);
+    assert_int_equal(log_open("/nowhere/log.jsonl", &l, &e), E_IO);
     assert_null(l);
     assert_non_null(strstr(e.text, "/nowhere/log.jsonl"));
 }
@@ -213,7 +217,7 @@ static void a_full_disk_is_an_error_that_names_the_file(void **state)
     log_file *l;
 
     (void)state;
-    assert_int_equal(log_open("/dev/full", false, &l, &e), OK);
+    assert_int_equal(log_open("/dev/full", &l, &e), OK);
     assert_int_equal(log_eval(l, 1, 1.0, 1.0, &e), E_IO);
     assert_non_null(strstr(e.text, "/dev/full"));
     log_close(l);
@@ -222,13 +226,17 @@ static void a_full_disk_is_an_error_that_names_the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_reads_back_to_the_same_bits),
-        cmocka_unit_test(numbers_that_json_lacks_are_null_beside_their_text),
-        cmocka_unit_test(every_event_is_an_object_on_a_line_of_its_own),
-        cmocka_unit_test(resuming_cuts_off_a_half_line_and_drops_nothing_else),
-        cmocka_unit_test(a_fresh_run_empties_the_file),
-        cmocka_unit_test(a_path_that_cannot_be_opened_is_named),
-        cmocka_unit_test(a_full_disk_is_an_error_that_names_the_file),
+        cmocka_unit_test_setup_teardown(a_step_reads_back_to_the_same_bits, setup, teardown),
+        cmocka_unit_test_setup_teardown(numbers_that_json_lacks_are_null_beside_their_text, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(every_event_is_an_object_on_a_line_of_its_own, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(resuming_cuts_off_a_half_line_and_drops_nothing_else, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_there_is_never_emptied, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_path_that_cannot_be_opened_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk_is_an_error_that_names_the_file, setup,
+                                        teardown),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,12 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -178,6 +180,60 @@ static void a_stopped_run_shows_its_newest_step_at_the_end(void **state)
     free(out);
 }
 
+// A progress of a run of 30 steps into a pipe; returns what it is in the end.
+static progress run_into_pipe(int fd[2], const char *note)
+{
+    progress p;
+    FILE *f = fdopen(fd[1], "w");
+    monitor_step s = sample;
+    signal(SIGPIPE, SIG_IGN);
+    progress_open(&p, f, PROGRESS_PLAIN);
+    for (s.step = 1; s.step <= 30; s.step++) {
+        progress_step(&p, &s, p.started_s + (double)s.step * 100);
+        if (note) progress_note(&p, "%s", note);
+    }
+    progress_close(&p);
+    fclose(f);
+    return p;
+}
+
+static void a_reader_that_has_gone_makes_it_quiet(void **state)
+{
+    int fd[2];
+    (void)state;
+    assert_int_equal(pipe(fd), 0);
+    close(fd[0]);
+    assert_int_equal(run_into_pipe(fd, "saved").mode, PROGRESS_QUIET);
+}
+
+static void a_reader_that_does_not_read_holds_nothing_up(void **state)
+{
+    int fd[2];
+    char note[4000];
+    (void)state;
+    memset(note, 'n', sizeof note - 1);
+    note[sizeof note - 1] = 0;
+    assert_int_equal(pipe(fd), 0);
+    alarm(20);
+    assert_int_equal(run_into_pipe(fd, note).mode, PROGRESS_PLAIN);
+    close(fd[0]);
+}
+
+static void a_name_of_a_file_cannot_command_the_terminal(void **state)
+{
+    char *out = NULL;
+    size_t bytes;
+    progress p;
+    FILE *f = open_memstream(&out, &bytes);
+    (void)state;
+    progress_open(&p, f, PROGRESS_PLAIN);
+    progress_note(&p, "saved %s", "a\x1b[31m\nb");
+    progress_close(&p);
+    fclose(f);
+    assert_string_equal(out, "saved a\\x1b[31m\\nb\n");
+    free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +245,9 @@ int main(void)
         cmocka_unit_test(a_terminal_gets_one_line_rewritten),
         cmocka_unit_test(quiet_prints_nothing),
         cmocka_unit_test(a_stopped_run_shows_its_newest_step_at_the_end),
+        cmocka_unit_test(a_reader_that_has_gone_makes_it_quiet),
+        cmocka_unit_test(a_reader_that_does_not_read_holds_nothing_up),
+        cmocka_unit_test(a_name_of_a_file_cannot_command_the_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

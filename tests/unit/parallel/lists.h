@@ -40,7 +40,7 @@ typedef struct lists {
     schedule list[LISTS_STAGES];
     const plan *plan_of[LISTS_STAGES];
     const schedule *of[LISTS_STAGES];
-    bool uses[(LISTS_BLOCKS + 1) * LISTS_BLOCKS];
+    plan_use use[LISTS_BLOCKS];
 } lists;
 
 static void lists_open(lists *l, const lists_of *x)
@@ -57,7 +57,7 @@ static void lists_open(lists *l, const lists_of *x)
         cost[b] = 1;
         if (b < count)
             params[b] = (plan_param){.name = names[0], .rows = 8, .cols = 4, .is_matrix = true};
-        l->uses[(b < count ? b : 0) * blocks + b] = true;
+        l->use[b] = (plan_use){b < count ? b : 0, b};
     }
     plan_options o = {
         .policies = {*policy_find("ddp"), *policy_find(x->policy ? x->policy : "ddp")},
@@ -74,7 +74,8 @@ static void lists_open(lists *l, const lists_of *x)
         .virtual_stages = x->chunks,
         .cost = cost,
         .blocks = blocks,
-        .uses = l->uses};
+        .use = l->use,
+        .uses = blocks};
     // Weights go there only where they are sharded as the optimizer's state is.
     const bool alike = o.policies.inner.weight == o.policies.inner.optimizer;
     for (int t = alike ? 0 : TIERED_WEIGHTS + 1; x->files && t < TIERED; t++) o.tier[t] = TIER_FILE;

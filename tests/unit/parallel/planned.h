@@ -49,7 +49,7 @@ static status planned_make(const planned *x, plan **out, err *e)
     static const char *const names[PLANNED_PARAMS] = {"a", "b", "c", "d", "e", "f", "g", "h",
                                                       "i", "j", "k", "l", "m", "n", "o", "p"};
     plan_param params[PLANNED_PARAMS] = {{0}};
-    bool uses[PLANNED_PARAMS * PLANNED_BLOCKS] = {false};
+    plan_use use[2 * PLANNED_PARAMS];
     double cost[PLANNED_BLOCKS];
     const int size[AXES] = {at_least_1(x->pp), at_least_1(x->replicate), at_least_1(x->shard), 1,
                             at_least_1(x->tp)};
@@ -69,7 +69,7 @@ static status planned_make(const planned *x, plan **out, err *e)
         .split = x->split,
         .cost = cost,
         .blocks = x->blocks,
-        .uses = uses,
+        .use = use,
     };
     memcpy(o.tier, x->tier, sizeof o.tier);
     for (int b = 0; b < x->blocks; b++) cost[b] = x->cost[b] > 0 ? x->cost[b] : 1;
@@ -81,8 +81,8 @@ static status planned_make(const planned *x, plan **out, err *e)
                                  .is_matrix = q->cols > 0,
                                  .tp_split = q->tp_split,
                                  .tp_partial = q->tp_partial};
-        uses[i * x->blocks + q->block] = true;
-        if (q->also) uses[i * x->blocks + q->also] = true;
+        use[o.uses++] = (plan_use){i, q->block};
+        if (q->also && q->also != q->block) use[o.uses++] = (plan_use){i, q->also};
     }
     const int ranks = size[0] * size[1] * size[2] * size[4];
     if (mesh_make(size, ranks, &o.mesh, e) != OK) return E_USAGE;

@@ -79,7 +79,7 @@ static status summer_plan(summer *s, err *e)
 {
     const summing *x = s->x;
     plan_param params[SUM_PARAMS];
-    const bool uses[SUM_PARAMS * 2] = {true, false, true, false, false, true, false, true};
+    const plan_use use[SUM_PARAMS] = {{0, 0}, {1, 0}, {2, 1}, {3, 1}};
     const double cost[2] = {1, 1};
     const int size[AXES] = {1, x->replicate ? x->replicate : 1, x->shard ? x->shard : 1, 1, 1};
     for (int i = 0; i < SUM_PARAMS; i++)
@@ -101,7 +101,8 @@ static status summer_plan(summer *s, err *e)
                       .virtual_stages = 1,
                       .cost = cost,
                       .blocks = 2,
-                      .uses = uses};
+                      .use = use,
+                      .uses = SUM_PARAMS};
     status result = mesh_make(size, size[1] * size[2], &o.mesh, e);
     return result == OK ? plan_make(&o, params, SUM_PARAMS, &s->plan, e) : result;
 }

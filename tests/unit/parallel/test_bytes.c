@@ -17,7 +17,7 @@ enum { EACH = 12, PARAMS = 2 + LAYERS * EACH + 2 };
 
 typedef struct gpt2 {
     plan_param param[PARAMS];
-    bool uses[PARAMS * BLOCKS];
+    plan_use use[PARAMS + 1];
     double cost[BLOCKS];
     double elements;
 } gpt2;
@@ -27,7 +27,8 @@ static void add(gpt2 *m, int *at, int block, int64_t rows, int64_t cols)
     m->param[*at] = (plan_param){
         .name = "weight", .rows = rows, .cols = cols > 0 ? cols : 1, .is_matrix = cols > 0};
     m->elements += (double)(rows * (cols > 0 ? cols : 1));
-    m->uses[(*at)++ * BLOCKS + block] = true;
+    m->use[*at] = (plan_use){*at, block};
+    (*at)++;
 }
 
 static gpt2 *make_model(void)
@@ -40,7 +41,7 @@ static gpt2 *make_model(void)
     int at = 0;
     assert_non_null(m);
     add(m, &at, 0, VOCAB, HIDDEN);
-    m->uses[BLOCKS - 1] = true; // the output layer shares it
+    m->use[PARAMS] = (plan_use){0, BLOCKS - 1}; // the output layer shares it
     add(m, &at, 0, POSITIONS, HIDDEN);
     for (int layer = 0; layer < LAYERS; layer++)
         for (int i = 0; i < EACH; i++) add(m, &at, layer + 1, shape[i][0], shape[i][1]);
@@ -73,7 +74,8 @@ static state_bytes plan_of(const gpt2 *m, int replicate, int shard, const char *
                       .virtual_stages = 1,
                       .cost = m->cost,
                       .blocks = BLOCKS,
-                      .uses = m->uses};
+                      .use = m->use,
+                      .uses = PARAMS + 1};
     if (mesh_make(size, replicate * shard, &o.mesh, &e) != OK ||
         plan_make(&o, m->param, PARAMS, &p, &e) != OK)
         fail_msg("%s", e.text);

@@ -193,11 +193,7 @@ static void the_largest_rank_decides_and_is_named(void **state)
         schedule_clear(&s);
     }
     assert_false(n.alike);
-    need_base base; // with the scratch memory of the device
-    err e = {.code = OK};
-    assert_int_equal(need_base_open(j, &base, &e), OK);
-    assert_true(n.total - n.bytes[BYTES_RUNTIME] == most + base.device->bytes_now);
-    need_base_close(&base);
+    assert_true(n.total - n.bytes[BYTES_RUNTIME] == most);
     need_print_ranks(&n, &who);
     assert_non_null(strstr(who.at, "on rank 0 (pp 0, tp 0), the largest of 4"));
     text_clear(&who);

@@ -1,0 +1,53 @@
+// lookup.c -- an open hash table with linear probing, at most half full. Called where names or keys
+// of a model are found again. Deliberately knows no keys: it has hashes and numbers.
+#include "base/lookup.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+uint64_t lookup_hash(const void *key, size_t bytes)
+{
+    return XXH3_64bits(key, bytes);
+}
+
+int lookup_find(const lookup *l, uint64_t hash, lookup_is *is, const void *given)
+{
+    for (size_t i = hash; l->room; i++) {
+        const lookup_entry *e = &l->at[i & (l->room - 1)];
+        if (e->number < 0) return -1;
+        if (e->hash == hash && is(given, e->number)) return e->number;
+    }
+    return -1;
+}
+
+static void put(lookup *l, lookup_entry e)
+{
+    size_t i = e.hash;
+    while (l->at[i & (l->room - 1)].number >= 0) i++;
+    l->at[i & (l->room - 1)] = e;
+}
+
+static void grow(lookup *l)
+{
+    const lookup old = *l;
+    l->room = old.room ? 2 * old.room : 64;
+    l->at = malloc(l->room * sizeof *l->at);
+    if (!l->at) abort();
+    for (size_t i = 0; i < l->room; i++) l->at[i] = (lookup_entry){0, -1};
+    for (size_t i = 0; i < old.room; i++)
+        if (old.at[i].number >= 0) put(l, old.at[i]);
+    free(old.at);
+}
+
+void lookup_add(lookup *l, uint64_t hash, int number)
+{
+    if (2 * (l->count + 1) > l->room) grow(l);
+    put(l, (lookup_entry){hash, number});
+    l->count++;
+}
+
+void lookup_clear(lookup *l)
+{
+    free(l->at);
+    *l = (lookup){0};
+}

@@ -1,0 +1,36 @@
+// size.h -- products and sums of sizes that users choose. They never overflow: what is too large
+// becomes SIZE_TOO_LARGE and stays that in every sum and product with more, so that one look at the
+// end suffices (size_fits).
+#ifndef TRIREME_BASE_SIZE_H
+#define TRIREME_BASE_SIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIZE_TOO_LARGE ((uint64_t)INT64_MAX) // also as an int64_t
+#define SIZE_MOST      (UINT64_C(1) << 60)   // no machine has more bytes
+
+static inline uint64_t size_mul(uint64_t a, uint64_t b)
+{
+    uint64_t out;
+    return __builtin_mul_overflow(a, b, &out) || out > SIZE_TOO_LARGE ? SIZE_TOO_LARGE : out;
+}
+
+static inline uint64_t size_add(uint64_t a, uint64_t b)
+{
+    uint64_t out;
+    return __builtin_add_overflow(a, b, &out) || out > SIZE_TOO_LARGE ? SIZE_TOO_LARGE : out;
+}
+
+// The next multiple of `to`.
+static inline uint64_t size_align(uint64_t n, uint64_t to)
+{
+    return n > SIZE_TOO_LARGE - to ? SIZE_TOO_LARGE : (n + to - 1) / to * to;
+}
+
+static inline bool size_fits(uint64_t n)
+{
+    return n <= SIZE_MOST;
+}
+
+#endif

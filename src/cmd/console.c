@@ -1,0 +1,124 @@
+// console.c -- stdin, stdout and stderr as the program leaves and finds them. See console.h.
+//
+// Called by main around every command, and by whatever prints. Knows no command.
+#include "cmd/console.h"
+
+#include "base/maps.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// The lowest free number is the one that open gives, hence the order. What is written to a closed
+// stdout is lost and must fail as before; lost progress does not matter.
+static void fill_closed(void)
+{
+    static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", modes[fd]);
+}
+
+// A page of a mapped file is gone: the file was cut off under us. Only async-signal-safe calls.
+static void lost_page(int signal_number, siginfo_t *info, void *context)
+{
+    char line[MAPS_LINE_BYTES + 16] = "trireme: ";
+    (void)context;
+    if (maps_describe_lost(info->si_addr, line + strlen(line), MAPS_LINE_BYTES)) {
+        strcat(line, "\n");
+        (void)!write(STDERR_FILENO, line, strlen(line));
+        _exit(status_exit_code(E_IO));
+    }
+    signal(signal_number, SIG_DFL); // the access is repeated, and kills
+}
+
+void console_open(void)
+{
+    struct sigaction lost = {.sa_sigaction = lost_page, .sa_flags = SA_SIGINFO};
+    fill_closed();
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    sigemptyset(&lost.sa_mask);
+    sigaction(SIGBUS, &lost, NULL);
+}
+
+// The reason that an earlier flush met is gone; a pipe still knows that it has no reader.
+static bool reader_is_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return errno == EPIPE || (poll(&out, 1, 0) == 1 && out.revents & POLLERR);
+}
+
+static status cannot_write(err *e)
+{
+    if (errno == 0 && reader_is_gone()) errno = EPIPE;
+    if (errno == 0) return err_set(e, E_IO, "cannot write to standard output");
+    return err_errno(e, "cannot write to standard output");
+}
+
+status console_flush(err *e)
+{
+    errno = 0;
+    const bool flushed = fflush(stdout) == 0;
+    if (flushed) errno = 0;
+    return flushed && !ferror(stdout) ? OK : cannot_write(e);
+}
+
+int console_close(int code)
+{
+    err e = {0};
+    status result = console_flush(&e);
+    const bool gone = result != OK && reader_is_gone();
+    errno = 0;
+    if (fclose(stdout) != 0 && result == OK) result = cannot_write(&e);
+    if (result == OK || code != 0) return code;
+    if (gone) {
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
+    console_say("%s", e.text);
+    return status_exit_code(result);
+}
+
+// In one write, so that lines of several processes do not mix.
+static void print_line(FILE *out, const char *before, const char *format, va_list args)
+{
+    text plain = {0}, line = {0};
+    text_addv(&plain, format, args);
+    text_add(&line, before);
+    text_add_printable(&line, plain.at, plain.bytes, "");
+    text_add(&line, "\n");
+    fwrite(line.at, 1, line.bytes, out);
+    text_clear(&plain);
+    text_clear(&line);
+}
+
+void console_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line(stderr, "trireme: ", format, args);
+    va_end(args);
+}
+
+void console_line(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line(stdout, "", format, args);
+    va_end(args);
+}
+
+void console_print(const char *lines, size_t bytes)
+{
+    text safe = {0};
+    text_add_printable(&safe, lines, bytes, "\n\t");
+    fwrite(safe.at, 1, safe.bytes, stdout);
+    text_clear(&safe);
+}

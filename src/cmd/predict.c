@@ -1,0 +1,248 @@
+// predict.c -- `trireme predict`: what a model folder says of each sample of a data set. The job's
+// ranks compute, rank 0 writes. How it is written is in predict_write.c.
+#include "cmd/predict.h"
+#include "cmd/cmd.h"
+#include "cmd/command.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "launch/launch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct request {
+    job *job;
+    inputs inputs;
+    const char *folder, *data, *what, *positions, *output, *format;
+    bool json;
+    predict_options o;
+    bool chosen; // o.what was given
+    predict_writer writer;
+} request;
+
+static const flag flags[] = {
+    {"--model", FLAG_TEXT, offsetof(request, folder), "DIR",
+     "Names the HuggingFace folder of the model, such as a checkpoint."},
+    {"--data", FLAG_TEXT, offsetof(request, data), "PREFIX",
+     "Reads this data set instead of data.valid."},
+    {"--what", FLAG_TEXT, offsetof(request, what), "logits|classes|vectors",
+     "Chooses what is predicted (default: classes; vectors under squared error)."},
+    {"--positions", FLAG_TEXT, offsetof(request, positions), "all|last",
+     "Chooses the positions of a sequence (default: all)."},
+    {"--output", FLAG_TEXT, offsetof(request, output), "FILE",
+     "Writes to this file, which appears when it is complete (default: standard output)."},
+    {"--format", FLAG_TEXT, offsetof(request, format), "jsonl|npy",
+     "Chooses JSON lines or a NumPy array (default: npy for a file that ends in .npy, else "
+     "jsonl)."},
+    {"--json", FLAG_SWITCH, offsetof(request, json), NULL,
+     "Prints the summary as one JSON object; needs --output."},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
+
+// ---- The command line
+
+static bool ends_in(const char *s, const char *end)
+{
+    const size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+// Which of `words` a flag says, or 0 when it was not given.
+static status choose(const char *name, const char *given, const char *const *words, int count,
+                     int *out, err *e)
+{
+    text valid = {0};
+    status result = OK;
+    *out = 0;
+    for (int i = 0; given && i < count; i++) {
+        text_addf(&valid, "%s%s", i ? ", " : "", words[i]);
+        if (strcmp(given, words[i]) != 0) continue;
+        *out = i;
+        goto done;
+    }
+    if (given)
+        FAIL(E_USAGE, "predict: %s: found '%.*s'; valid: %s", name, TEXT_CUT(given, 200), valid.at);
+done:
+    text_clear(&valid);
+    return result;
+}
+
+static status settle(request *q, err *e)
+{
+    status result = OK;
+    static const char *const what[] = {"logits", "classes", "vectors"},
+                             *const positions[] = {"all", "last"},
+                             *const formats[] = {"jsonl", "npy"};
+    int kind, last, npy;
+    if (!q->folder) FAIL(E_USAGE, "predict: --model DIR is missing");
+    TRY(choose("--what", q->what, what, 3, &kind, e));
+    TRY(choose("--positions", q->positions, positions, 2, &last, e));
+    TRY(choose("--format", q->format, formats, 2, &npy, e));
+    q->chosen = q->what != NULL;
+    q->o = (predict_options){.what = (prediction)kind, .last = last == 1};
+    q->writer.npy = q->format ? npy == 1 : q->output && ends_in(q->output, ".npy");
+    q->writer.path = q->output;
+    q->writer.json = q->json;
+    if (!q->output && q->writer.npy) FAIL(E_USAGE, "predict: --format npy needs --output FILE");
+    if (!q->output && q->json) FAIL(E_USAGE, "predict: --json needs --output FILE");
+    if (q->output && file_is_directory(q->output))
+        FAIL(E_USAGE, "predict: --output: %s is a folder", q->output);
+done:
+    return result;
+}
+
+// The job of the arguments, with --data in the place of data.valid.
+static status open_job(request *q, int argc, char **argv, err *e)
+{
+    status result = OK;
+    text data = {0};
+    char **all = calloc((size_t)argc + 2, sizeof *all);
+    if (!all) FAIL(E_IO, "predict: out of memory");
+    memcpy(all, argv, (size_t)argc * sizeof *all);
+    if (q->data) {
+        text_addf(&data, "--data.valid=%s", q->data);
+        all[argc++] = data.at;
+    }
+    TRY(cmd_open_job(argc, all, &q->job, e));
+    TRY(cmd_use_model(q->job, q->folder, e));
+    TRY(inputs_open(q->job, &q->inputs, e));
+    if (!q->inputs.valid) {
+        q->inputs.valid = q->inputs.train;
+        q->inputs.train = NULL;
+    }
+done:
+    text_clear(&data);
+    free(all);
+    return result;
+}
+
+// ---- A rank
+
+typedef struct buffers {
+    char *inputs, *labels; // of the samples of a round
+    char *outputs;         // on rank 0
+    stream *on;
+} buffers;
+
+static status open_buffers(const session *s, const dataset *d, const predict_shape *shape, int rank,
+                           buffers *b, err *e)
+{
+    status result = OK;
+    const size_t samples = (size_t)trainer_predict_batch(s->trainer),
+                 output = samples * (size_t)(shape->positions * shape->cols) * 4;
+    b->inputs = malloc(samples * (size_t)d->shape.inputs * 4);
+    b->labels = malloc(samples * (size_t)d->shape.labels * 4);
+    if (rank == 0) b->outputs = malloc(output);
+    if (!b->inputs || !b->labels || (rank == 0 && !b->outputs))
+        FAIL(E_IO,
+             "predict: no memory for %zu samples of outputs (%zu bytes); a smaller "
+             "train.micro_batch or --positions last takes less",
+             samples, output);
+    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &b->on, e));
+done:
+    return result;
+}
+
+static void close_buffers(const session *s, buffers *b)
+{
+    if (b->on) s->device->ops->stream_close(b->on);
+    free(b->inputs);
+    free(b->labels);
+    free(b->outputs);
+}
+
+// Has any rank been asked to stop? All ranks agree.
+static status agree_to_stop(const session *s, const buffers *b, bool asked, bool *stop, err *e)
+{
+    status result = OK;
+    int64_t any = asked;
+    TRY(comm_all_reduce(s->comm, &any, 1, I64, REDUCE_MAX, b->on, e));
+    TRY(s->device->ops->sync(b->on, e));
+    *stop = any != 0;
+done:
+    return result;
+}
+
+static status predict_all(const request *q, world *w, int rank, const session *s,
+                          predict_writer *out, err *e)
+{
+    status result = OK;
+    buffers b = {0};
+    predict_options o = q->o;
+    predict_shape shape;
+    dataset *d = q->inputs.valid;
+    const int64_t batch = trainer_predict_batch(s->trainer), samples = (int64_t)d->samples;
+    if (!q->chosen) o.what = d->shape.label_type == I32 ? PREDICT_CLASSES : PREDICT_VECTORS;
+    TRY(trainer_predict_shape(s->trainer, &o, &shape, e));
+    TRY(open_buffers(s, d, &shape, rank, &b, e));
+    if (rank == 0) TRY(predict_write_head(out, &o, &shape, samples, e));
+    for (int64_t first = 0; first < samples; first += batch) {
+        const int64_t count = batch < samples - first ? batch : samples - first;
+        bool stop;
+        TRY(agree_to_stop(s, &b, world_stop_requested(w), &stop, e));
+        if (stop) FAIL(E_INTERRUPTED, "interrupted after %lld samples", (long long)first);
+        for (int64_t i = 0; i < count; i++)
+            TRY(d->read(d, (uint64_t)(first + i), b.inputs + i * d->shape.inputs * 4,
+                        b.labels + i * d->shape.labels * 4, e));
+        TRY(trainer_predict(s->trainer, &o, b.inputs, count, b.outputs, e));
+        if (rank == 0) TRY(predict_write(out, &d->shape, b.labels, b.outputs, count, e));
+    }
+    if (rank == 0) TRY(predict_write_end(out, e));
+done:
+    close_buffers(s, &b);
+    return result;
+}
+
+static status rank_predict(world *w, int rank, int ranks, void *arg, err *e)
+{
+    status result = OK;
+    request *q = arg;
+    session s = {0};
+    (void)ranks;
+    TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
+    TRY(predict_all(q, w, rank, &s, &q->writer, e));
+done:
+    if (result != OK && result != E_INTERRUPTED) session_abort(&s, e);
+    session_close(&s);
+    return result;
+}
+
+static int cmd_predict(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    request q = {0};
+    TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
+    TRY(settle(&q, e));
+    TRY(open_job(&q, argc, argv, e));
+    TRY(predict_write_open(&q.writer, e));
+    const launch_options o = {
+        .ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads, .own_terminal = true};
+    TRY(launch_ranks(&o, rank_predict, &q, NULL, e));
+done:
+    predict_write_close(&q.writer, result == OK);
+    inputs_close(&q.inputs);
+    job_close(q.job);
+    return result == OK ? 0 : cmd_fail(e);
+}
+
+const command command_predict = {
+    .name = "predict",
+    .run = cmd_predict,
+    .usage = "JOB.yaml --model DIR [--data PREFIX] [--what logits|classes|vectors] [--output FILE] "
+             "[--key value ...]",
+    .help = "Prints logits, classes or vectors for a data set.",
+    .about =
+        "Takes every sample of data.valid of the job (data.train when it has none) once, in the "
+        "order of the data set, on the job's ranks. Classes are those with the largest logit (for "
+        "a language model the most likely next token of each position); vectors are the predicted "
+        "targets of a model with squared error, else what the last linear layer reads. The "
+        "accuracy is printed where labels are classes. Memory is that of one micro-batch on each "
+        "rank and one round on rank 0.",
+    .flags = flags,
+    .flag_count = FLAGS,
+    .takes_job = true,
+};

@@ -1,0 +1,222 @@
+// predict_write.c -- predictions on their way out: one JSON object a sample, or one array; counted
+// against the labels where these are classes. Called by predict.c on rank 0. See predict.h.
+#include "cmd/predict.h"
+
+#include "base/text.h"
+#include "cmd/console.h"
+#include "store/npy.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+status predict_write_open(predict_writer *w, err *e)
+{
+    text beside = {0};
+    if (!w->path) return OK;
+    text_addf(&beside, "%s.tmp-%ld", w->path, (long)getpid());
+    w->beside = beside.at;
+    if (file_create(w->beside, &w->file, e) == OK) return OK;
+    err_prefix(e, "predict: --output: ");
+    return e->code = E_USAGE;
+}
+
+void predict_write_close(predict_writer *w, bool complete)
+{
+    file_abandon(w->file);
+    if (w->beside && !complete) unlink(w->beside);
+    free(w->beside);
+}
+
+static status put(predict_writer *w, const void *bytes, size_t count, err *e)
+{
+    if (w->file) return file_write(w->file, bytes, count, e);
+    if (fwrite(bytes, 1, count, stdout) == count) return OK;
+    return err_errno(e, "stdout: cannot write");
+}
+
+status predict_write_head(predict_writer *w, const predict_options *o, const predict_shape *shape,
+                          int64_t samples, err *e)
+{
+    status result = OK;
+    text head = {0};
+    int64_t dim[3] = {samples};
+    int dims = 1;
+    w->o = *o;
+    w->shape = *shape;
+    w->samples = samples;
+    if (!w->npy) return OK;
+    if (shape->positions > 1) dim[dims++] = shape->positions;
+    if (o->what != PREDICT_CLASSES) dim[dims++] = shape->cols;
+    TRY(npy_head(shape->type, dims, dim, &head, e));
+    TRY(put(w, head.at, head.bytes, e));
+done:
+    text_clear(&head);
+    return result;
+}
+
+// ---- Classes
+
+// The first of the largest; -1 when all are NaN.
+static int32_t class_of(const float *logits, int64_t count)
+{
+    int32_t best = -1;
+    for (int64_t i = 0; i < count; i++)
+        if (!isnan(logits[i]) && (best < 0 || logits[i] > logits[best])) best = (int32_t)i;
+    return best;
+}
+
+static int32_t predicted(const predict_writer *w, const void *outputs, int64_t row)
+{
+    if (w->o.what == PREDICT_CLASSES) return ((const int32_t *)outputs)[row];
+    return class_of((const float *)outputs + row * w->shape.cols, w->shape.cols);
+}
+
+// The label of the position that a row of the sample is about; -100: none counts.
+static int32_t label_of(const predict_writer *w, const sample_shape *of, const int32_t *labels,
+                        int64_t position)
+{
+    return labels[w->o.last ? of->labels - 1 : position];
+}
+
+static bool has_classes(const predict_writer *w, const sample_shape *of)
+{
+    return w->o.what != PREDICT_VECTORS && of->label_type == I32;
+}
+
+static void count_right(predict_writer *w, const sample_shape *of, const int32_t *labels,
+                        const void *outputs, int64_t first_row)
+{
+    for (int64_t i = 0; i < w->shape.positions; i++) {
+        const int32_t label = label_of(w, of, labels, i);
+        if (label < 0) continue;
+        w->labels++;
+        w->right += label == predicted(w, outputs, first_row + i);
+    }
+}
+
+// ---- JSON lines
+
+static void add_real(text *t, double v)
+{
+    if (isfinite(v))
+        text_addf(t, "%.9g", v);
+    else
+        text_add(t, "null");
+}
+
+static void add_row(text *t, const float *row, int64_t cols)
+{
+    text_add(t, "[");
+    for (int64_t k = 0; k < cols; k++) {
+        if (k) text_add(t, ",");
+        add_real(t, (double)row[k]);
+    }
+    text_add(t, "]");
+}
+
+// ,"name": a value, or a list of them where a sample has several positions
+static void add_ids(text *t, const predict_writer *w, const char *one, const char *many,
+                    const int32_t *ids)
+{
+    const bool list = w->shape.positions > 1;
+    text_addf(t, ",\"%s\":%s", list ? many : one, list ? "[" : "");
+    for (int64_t i = 0; i < w->shape.positions; i++) {
+        text_addf(t, "%s%d", i ? "," : "", ids[i]);
+    }
+    if (list) text_add(t, "]");
+}
+
+static void add_rows(text *t, const predict_writer *w, const char *name, const float *rows)
+{
+    const bool list = w->shape.positions > 1;
+    text_addf(t, ",\"%s\":%s", name, list ? "[" : "");
+    for (int64_t i = 0; i < w->shape.positions; i++) {
+        if (i) text_add(t, ",");
+        add_row(t, rows + i * w->shape.cols, w->shape.cols);
+    }
+    if (list) text_add(t, "]");
+}
+
+static status write_line(predict_writer *w, const sample_shape *of, const void *labels,
+                         const void *outputs, int64_t first_row, err *e)
+{
+    text t = {0};
+    int32_t *ids = malloc((size_t)w->shape.positions * sizeof *ids);
+    if (!ids) return err_set(e, E_IO, "predict: out of memory");
+    text_addf(&t, "{\"sample\":%lld", (long long)w->written);
+    if (has_classes(w, of)) {
+        for (int64_t i = 0; i < w->shape.positions; i++)
+            ids[i] = predicted(w, outputs, first_row + i);
+        add_ids(&t, w, "class", "classes", ids);
+        for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = label_of(w, of, labels, i);
+        add_ids(&t, w, "label", "labels", ids);
+    }
+    const float *rows = (const float *)outputs + first_row * w->shape.cols;
+    if (w->o.what == PREDICT_LOGITS) add_rows(&t, w, "logits", rows);
+    if (w->o.what == PREDICT_VECTORS)
+        add_rows(&t, w, w->shape.positions > 1 ? "vectors" : "vector", rows);
+    text_add(&t, "}\n");
+    const status result = put(w, t.at, t.bytes, e);
+    text_clear(&t);
+    free(ids);
+    return result;
+}
+
+// ---- All of them
+
+status predict_write(predict_writer *w, const sample_shape *of, const void *labels,
+                     const void *outputs, int64_t samples, err *e)
+{
+    status result = OK;
+    const size_t each = (size_t)(w->shape.positions * w->shape.cols) * 4;
+    for (int64_t i = 0; i < samples; i++) {
+        const int32_t *own = (const int32_t *)labels + i * of->labels;
+        if (has_classes(w, of)) count_right(w, of, own, outputs, i * w->shape.positions);
+        if (!w->npy) TRY(write_line(w, of, own, outputs, i * w->shape.positions, e));
+        w->written++;
+    }
+    if (w->npy) TRY(put(w, outputs, (size_t)samples * each, e));
+done:
+    return result;
+}
+
+static status print_summary(const predict_writer *w, err *e)
+{
+    static const char *const names[] = {"logits", "classes", "vectors"};
+    FILE *to = w->path ? stdout : stderr;
+    const double share = (double)w->right / (double)(w->labels ? w->labels : 1);
+    if (w->json) {
+        fprintf(to, "{\"samples\":%lld,\"positions\":%lld,\"what\":\"%s\"", (long long)w->written,
+                (long long)w->shape.positions, names[w->o.what]);
+        if (w->labels)
+            fprintf(to, ",\"accuracy\":%.17g,\"right\":%llu,\"labels\":%llu", share,
+                    (unsigned long long)w->right, (unsigned long long)w->labels);
+        fprintf(to, "}\n");
+    } else {
+        fprintf(to, "%lld samples", (long long)w->written);
+        if (w->labels)
+            fprintf(to, "  accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
+                    (unsigned long long)w->labels);
+        fprintf(to, "\n");
+    }
+    return to == stderr ? OK : console_flush(e);
+}
+
+status predict_write_end(predict_writer *w, err *e)
+{
+    status result = OK;
+    if (w->file) {
+        file_writer *file = w->file;
+        w->file = NULL;
+        TRY(file_finish(file, e));
+        TRY(file_rename(w->beside, w->path, e));
+    } else {
+        TRY(console_flush(e));
+    }
+    TRY(print_summary(w, e));
+done:
+    return result;
+}

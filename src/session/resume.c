@@ -1,0 +1,106 @@
+// resume.c -- may this job go on from that checkpoint? Asked before any rank starts, of the
+// checkpoint alone, which may come from any folder. See session.h.
+#include "session/session.h"
+
+#include "base/dtype.h"
+#include "base/file.h"
+#include "ckpt/ckpt.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_words(text *t, const char *key, const char *there, const char *here)
+{
+    if (strcmp(there, here) != 0)
+        text_addf(t, "%s%s (%s there, %s here)", t->bytes ? ", " : "", key, there, here);
+}
+
+static void add_counts(text *t, const char *key, uint64_t there, uint64_t here)
+{
+    if (there != here)
+        text_addf(t, "%s%s (%" PRIu64 " there, %" PRIu64 " here)", t->bytes ? ", " : "", key, there,
+                  here);
+}
+
+// What the state means: whose averages they are, in which type, which random numbers come next.
+static status compare_state(const job *j, const ckpt *c, text *differs, err *e)
+{
+    status result = OK;
+    const char *optimizer, *precision;
+    int64_t seed;
+    TRY(ckpt_text(c, "optimizer", &optimizer, e));
+    TRY(ckpt_text(c, "precision", &precision, e));
+    TRY(ckpt_int(c, "seed", &seed, e));
+    add_words(differs, "optimizer.name", optimizer, optim_rule_of(&j->optimizer)->name);
+    add_words(differs, "train.precision", precision, dtype_name(j->train.precision));
+    add_counts(differs, "train.seed", (uint64_t)seed, j->train.seed);
+done:
+    return result;
+}
+
+// Positions are counted in steps: another batch or length would read other samples than those that
+// follow.
+static status compare_positions(const job *j, const inputs *in, const ckpt *c, uint64_t *step,
+                                text *differs, err *e)
+{
+    status result = OK;
+    int64_t steps, samples, tokens;
+    TRY(ckpt_int(c, "step", &steps, e));
+    TRY(ckpt_int(c, "samples", &samples, e));
+    TRY(ckpt_int(c, "tokens", &tokens, e));
+    if (steps < 0 || samples < steps || tokens < samples)
+        FAIL(E_USAGE,
+             "%s: %" PRId64 " steps, %" PRId64 " samples and %" PRId64
+             " tokens cannot be of one run",
+             c->folder, steps, samples, tokens);
+    *step = (uint64_t)steps;
+    if (steps == 0) goto done;
+    add_counts(differs, "train.global_batch", (uint64_t)(samples / steps),
+               (uint64_t)j->train.global_batch);
+    add_counts(differs, "data.seq_len", (uint64_t)(tokens / samples), (uint64_t)in->seq_len);
+done:
+    return result;
+}
+
+// A program's own model: its config.json says what it is, but for the type of the weights.
+static status compare_own_model(const char *config_json, const char *folder, text *differs, err *e)
+{
+    status result = OK;
+    char *path = file_join(folder, "config.json"), *content = NULL;
+    json_t *here = json_loads(config_json, 0, NULL), *there = NULL;
+    TRY(file_read(path, &content, NULL, e));
+    there = json_loads(content, 0, NULL);
+    if (!there || !json_equal(there, here))
+        text_addf(differs, "%sconfig.json of the model", differs->bytes ? ", " : "");
+done:
+    json_decref(here);
+    json_decref(there);
+    free(content);
+    free(path);
+    return result;
+}
+
+status session_check_resume(const job *j, const inputs *in, const char *config_json,
+                            const char *folder, uint64_t *step, err *e)
+{
+    status result = OK;
+    ckpt *c = NULL;
+    text differs = {0};
+    TRY(ckpt_open(folder, &c, e));
+    if (j->own.model)
+        TRY(compare_own_model(config_json, folder, &differs, e));
+    else
+        TRY(job_compare_model(j, folder, &differs, e));
+    TRY(compare_state(j, c, &differs, e));
+    TRY(compare_positions(j, in, c, step, &differs, e));
+    if (differs.bytes)
+        FAIL(E_USAGE,
+             "%s was saved by a run with other values: %s; valid: the same values, or a new run "
+             "with its weights (model.path)",
+             folder, differs.at);
+done:
+    ckpt_close(c);
+    text_clear(&differs);
+    return result;
+}

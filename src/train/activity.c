@@ -1,0 +1,73 @@
+// activity.c -- which instruction of the schedule a rank is at, as one number that fits in memory
+// that all ranks see, and in words.
+//
+// Called by step.c for each instruction, and by whoever names a rank that does not come to a
+// collective. Knows nothing of where the number lies.
+#include "train/state.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+
+// What the words of an instruction need, from the lowest bit up.
+enum { KIND_BITS = 6, WHAT_BITS = 3, FLAG_BITS = 2, SLOT_BITS = 8 };
+enum { PEER_BITS = 9, INDEX_BITS = 16, MICRO_BITS = 20 };
+enum { BETWEEN_STEPS = INSTRS + 1 };
+
+static uint64_t put(uint64_t to, uint64_t n, int bits)
+{
+    const uint64_t most = ((uint64_t)1 << bits) - 1;
+    return to << bits | (n < most ? n : most);
+}
+
+static int take(uint64_t *from, int bits)
+{
+    const int n = (int)(*from & (((uint64_t)1 << bits) - 1));
+    *from >>= bits;
+    return n;
+}
+
+// One more than the kind: 0 says that nothing is known.
+uint64_t activity_pack(const instr *x)
+{
+    uint64_t n = put(0, (uint64_t)x->micro, MICRO_BITS);
+    n = put(n, (uint64_t)x->index, INDEX_BITS);
+    n = put(n, (uint64_t)x->peer, PEER_BITS);
+    n = put(n, (uint64_t)x->slot, SLOT_BITS);
+    n = put(n, (uint64_t)(x->kept | x->last << 1), FLAG_BITS);
+    n = put(n, (uint64_t)x->what, WHAT_BITS);
+    return put(n, (uint64_t)x->kind + 1, KIND_BITS);
+}
+
+void activity_describe(uint64_t what, char *out, size_t room)
+{
+    text t = {0};
+    instr x = {.kind = (instr_kind)(take(&what, KIND_BITS) - 1)};
+    if ((int)x.kind >= INSTRS) {
+        snprintf(out, room, "no step (it evaluates, saves or loads)");
+        return;
+    }
+    x.what = (tiered)take(&what, WHAT_BITS);
+    const int flags = take(&what, FLAG_BITS);
+    x.kept = flags & 1;
+    x.last = flags >> 1;
+    x.slot = take(&what, SLOT_BITS);
+    x.peer = take(&what, PEER_BITS);
+    x.index = take(&what, INDEX_BITS);
+    x.micro = take(&what, MICRO_BITS);
+    instr_print(&x, &t);
+    snprintf(out, room, "%s", t.at);
+    text_clear(&t);
+}
+
+void trainer_show_activity(trainer *t, const instr *x)
+{
+    if (t->o.activity) activity_set(t->o.activity, x ? activity_pack(x) : BETWEEN_STEPS);
+}
+
+void trainer_open_activity(trainer *t)
+{
+    if (!t->o.activity) return;
+    atomic_store(&t->o.activity->describe, activity_describe);
+    trainer_show_activity(t, NULL);
+}

@@ -1,0 +1,50 @@
+// Numbers are found by key, also where hashes are the same, and none where there is none.
+#include "base/lookup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { COUNT = 10000 };
+
+static bool is_same(const void *given, int number)
+{
+    return *(const int *)given == 3 * number;
+}
+
+static void every_number_is_found_by_its_key(void **state)
+{
+    (void)state;
+    lookup l = {0};
+    for (int n = 0; n < COUNT; n++) {
+        const int key = 3 * n;
+        assert_int_equal(lookup_find(&l, lookup_hash(&key, sizeof key), is_same, &key), -1);
+        lookup_add(&l, lookup_hash(&key, sizeof key), n);
+    }
+    for (int key = 0; key < 3 * COUNT; key++)
+        assert_int_equal(lookup_find(&l, lookup_hash(&key, sizeof key), is_same, &key),
+                         key % 3 ? -1 : key / 3);
+    lookup_clear(&l);
+}
+
+static void equal_hashes_are_told_apart(void **state)
+{
+    (void)state;
+    lookup l = {0};
+    for (int n = 0; n < 100; n++) lookup_add(&l, UINT64_MAX, n);
+    for (int key = 0; key < 300; key += 3)
+        assert_int_equal(lookup_find(&l, UINT64_MAX, is_same, &key), key / 3);
+    lookup_clear(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_number_is_found_by_its_key),
+        cmocka_unit_test(equal_hashes_are_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+// The head of a .npy file, byte for byte as numpy.save writes it.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "store/npy.h"
+
+#include <string.h>
+
+// As python3 -c 'import numpy; numpy.save("a.npy", numpy.zeros(SHAPE, TYPE))' writes them.
+static void check(dtype type, int dims, const int64_t *dim, const char *literal)
+{
+    text out = {0};
+    assert_int_equal(npy_head(type, dims, dim, &out, NULL), OK);
+    assert_int_equal(out.bytes % 64, 0);
+    assert_memory_equal(out.at, "\x93NUMPY\x01\x00", 8);
+    const size_t length = (size_t)(unsigned char)out.at[8] + 256 * (size_t)(unsigned char)out.at[9];
+    assert_int_equal(length, out.bytes - 10);
+    assert_memory_equal(out.at + 10, literal, strlen(literal));
+    for (size_t i = 10 + strlen(literal); i + 1 < out.bytes; i++) assert_int_equal(out.at[i], ' ');
+    assert_int_equal(out.at[out.bytes - 1], '\n');
+    text_clear(&out);
+}
+
+static void heads_are_numpys(void **state)
+{
+    (void)state;
+    check(F32, 3, (int64_t[]){2, 3, 4},
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4), }");
+    check(I32, 1, (int64_t[]){7}, "{'descr': '<i4', 'fortran_order': False, 'shape': (7,), }");
+    check(F64, 2, (int64_t[]){1000000000000, 1},
+          "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 1), }");
+    check(U8, 2, (int64_t[]){0, 5}, "{'descr': '|u1', 'fortran_order': False, 'shape': (0, 5), }");
+}
+
+static void types_that_numpy_lacks_are_refused(void **state)
+{
+    (void)state;
+    text out = {0};
+    assert_int_equal(npy_head(BF16, 1, (int64_t[]){7}, &out, NULL), E_INTERNAL);
+    assert_int_equal(out.bytes, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heads_are_numpys),
+        cmocka_unit_test(types_that_numpy_lacks_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
