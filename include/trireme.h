@@ -79,6 +79,11 @@ TRM_API void trm_job_close(trm_job *job); // NULL allowed
 // train.eval_batches. Ranks are processes unless launch.as is "threads".
 TRM_API trm_status trm_job_set(trm_job *job, const char *key, const char *value, trm_error *error);
 
+// Sets keys from a string of YAML, as a job file has them: "optimizer: {lr: 1e-3}", or many lines.
+// As trm_job_set in all else: the later call wins, and nothing changes on TRM_USAGE, which names
+// "yaml", line and key.
+TRM_API trm_status trm_job_set_yaml(trm_job *job, const char *yaml, trm_error *error);
+
 // What trm_run would do: every value and where it comes from, bytes per rank, the schedule of a
 // step. *text belongs to the job until it is explained again or closed. Same errors as trm_run.
 TRM_API trm_status trm_job_explain(trm_job *job, const char **text, trm_error *error);
@@ -228,7 +233,8 @@ typedef trm_status (*trm_rank_main)(trm_trainer *t, void *arg, trm_error *error)
 // on each (equal weights everywhere) and calls fn with it; returns when all ranks have
 // ended. The error is the first failing rank's: "rank 1: …". May be called again. TRM_USAGE when
 // the environment says that another launcher (torchrun, mpirun, srun) has started several
-// processes.
+// processes. From its first step or checkpoint on a run writes train.out/log.jsonl, the log that
+// `trireme train` writes.
 //
 // Ranks that are processes (the default) are forked from the caller: they see `arg` as it is now,
 // and nothing that they write in memory comes back. It is TRM_USAGE when the process has other

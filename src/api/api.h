@@ -3,6 +3,7 @@
 #ifndef TRIREME_API_API_H
 #define TRIREME_API_API_H
 
+#include "monitor/log.h"
 #include "session/session.h"
 #include "trireme.h"
 
@@ -41,9 +42,9 @@ struct trm_builder {
 // ---- A job (job.c)
 
 struct trm_job {
-    char *path;  // NULL: no file
-    char **args; // --key=value
-    int count;
+    char *path;     // NULL: no file
+    job_call *call; // what was said of keys, in order
+    int calls;
     bool has_model, has_train, has_valid;
     own_model model;
     own_data train, valid;
@@ -62,6 +63,17 @@ void ready_close(ready *r);
 
 // ---- A rank (run.c)
 
+// log.jsonl in train.out, on rank 0; of no effect on the others.
+typedef struct run_log {
+    log_file *file;   // NULL: nothing was written yet
+    bool *is_open;    // shared by all ranks and the process that starts them
+    double began;     // clock_seconds
+    bool interrupted; // a stop was asked for
+    int64_t resumed;  // finished steps of the checkpoint gone on from; -1: none
+    bool has_eval;    // an evaluation before the log was open, with its loss
+    double eval_loss;
+} run_log;
+
 struct trm_trainer {
     const ready *ready;
     const char *config_json;
@@ -71,7 +83,22 @@ struct trm_trainer {
     param_files files; // the model's tensors
     char *from;        // rank 0: the checkpoint of train.out that was resumed from, or NULL
     bool owns_folder;  // rank 0: what an earlier run left in train.out is out of this one's way
-    bool stopped;      // all ranks have agreed to, or no rank has data any more
+    run_log log;
+    bool stopped; // all ranks have agreed to, or no rank has data any more
 };
+
+// ---- The log (log.c). Failures are of the file.
+
+// Called before every step and checkpoint. The first one after the trainer's opening or its
+// resuming makes train.out this run's and begins the log, with its start event.
+status api_log_open(trm_trainer *t, err *e);
+status api_log_step(trm_trainer *t, const step_result *s, err *e);
+status api_log_eval(trm_trainer *t, double loss, err *e);
+status api_log_save(trm_trainer *t, const char *folder, double seconds, err *e);
+// The rank's function has returned.
+status api_log_end(trm_trainer *t, bool interrupted, err *e);
+void api_log_close(trm_trainer *t);
+// The run has failed: said by the process that started it.
+void api_log_error(const job *j, const run_log *l, int rank, const err *why);
 
 #endif

@@ -15,7 +15,7 @@ static status open_job(const char *path, trm_job **out, err *e)
     trm_job *j = calloc(1, sizeof *j);
     if (!j) FAIL(E_IO, "out of memory");
     if (path) j->path = text_copy(path);
-    TRY(job_check_settings(path, 0, NULL, e));
+    TRY(job_check_settings(path, NULL, e));
     *out = j;
     j = NULL;
 done:
@@ -33,38 +33,54 @@ trm_status trm_job_open(const char *path, trm_job **out, trm_error *error)
 void trm_job_close(trm_job *j)
 {
     if (!j) return;
-    for (int i = 0; i < j->count; i++) free(j->args[i]);
-    free(j->args);
+    for (int i = 0; i < j->calls; i++) free(j->call[i].text);
+    free(j->call);
     free(j->path);
     free(j->config_json);
     text_clear(&j->explained);
     free(j);
 }
 
-static status set(trm_job *j, const char *key, const char *to, err *e)
+// Takes `said`, whatever comes of it.
+static status add_call(trm_job *j, bool is_yaml, char *said, err *e)
 {
     status result = OK;
+    const job_call call = {.is_yaml = is_yaml, .text = said};
+    TRY(job_check_settings(NULL, &call, e));
+    job_call *all = realloc(j->call, (size_t)(j->calls + 1) * sizeof *all);
+    if (!all) FAIL(E_IO, "out of memory");
+    j->call = all;
+    j->call[j->calls++] = call;
+    said = NULL;
+done:
+    free(said);
+    return result;
+}
+
+static status set(trm_job *j, const char *key, const char *to, err *e)
+{
     text arg = {0};
-    if (!key || !to) FAIL(E_USAGE, "%s: a key and a value are needed", key ? key : "NULL");
+    if (!key || !to)
+        return err_set(e, E_USAGE, "%s: a key and a value are needed", key ? key : "NULL");
     // Those of the command line that are no keys.
     if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
-        FAIL(E_USAGE, "%s: a flag of `trireme train`, not a key", key);
+        return err_set(e, E_USAGE, "%s: a flag of `trireme train`, not a key", key);
     text_addf(&arg, "--%s=%s", key, to);
-    TRY(job_check_settings(NULL, 1, &arg.at, e));
-    char **args = realloc(j->args, (size_t)(j->count + 1) * sizeof *args);
-    if (!args) FAIL(E_IO, "out of memory");
-    j->args = args;
-    j->args[j->count++] = arg.at;
-    arg = (text){0};
-done:
-    text_clear(&arg);
-    return result;
+    return add_call(j, false, arg.at, e);
 }
 
 trm_status trm_job_set(trm_job *j, const char *key, const char *to, trm_error *error)
 {
     err e = {.code = OK};
     return api_give(set(j, key, to, &e), &e, error);
+}
+
+trm_status trm_job_set_yaml(trm_job *j, const char *yaml, trm_error *error)
+{
+    err e = {.code = OK};
+    status result = yaml ? add_call(j, true, text_copy(yaml), &e)
+                         : err_set(&e, E_USAGE, "trm_job_set_yaml: the text is NULL");
+    return api_give(result, &e, error);
 }
 
 trm_status trm_job_use_data(trm_job *j, trm_part part, const trm_dataset *data, trm_error *error)
@@ -132,6 +148,8 @@ status job_ready(trm_job *j, ready *out, err *e)
 {
     status result = OK;
     const job_own own = {.by_calls = true,
+                         .call = j->call,
+                         .calls = j->calls,
                          .model = j->has_model,
                          .train = j->has_train,
                          .valid = j->has_valid,
@@ -142,7 +160,7 @@ status job_ready(trm_job *j, ready *out, err *e)
                            .valid = j->has_valid ? &j->valid.base : NULL,
                            .predicts = true};
     *out = (ready){.job = NULL};
-    TRY(job_open_own(j->path, j->count, j->args, &own, &out->job, e));
+    TRY(job_open_own(j->path, 0, NULL, &own, &out->job, e));
     TRY(inputs_open_own(out->job, &in, &out->inputs, e));
     find_tokenizer(out);
 done:

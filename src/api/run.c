@@ -2,19 +2,21 @@
 // function does with it. Weights by name are in tensors.c.
 #include "api/api.h"
 
+#include "base/clock.h"
 #include "ckpt/ckpt.h"
 #include "launch/launch.h"
-#include "session/folder.h"
 
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef struct request {
     ready ready;
     const char *config_json; // NULL: of the job's model
     trm_rank_main fn;
     void *arg;
+    run_log log;
 } request;
 
 static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
@@ -22,12 +24,16 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
     status result = OK;
     const request *q = arg;
     trm_error why = {.code = TRM_OK};
-    trm_trainer t = {.ready = &q->ready, .config_json = q->config_json, .world = w, .rank = rank};
+    trm_trainer t = {
+        .ready = &q->ready, .config_json = q->config_json, .world = w, .rank = rank, .log = q->log};
     (void)ranks;
     TRY(session_open(q->ready.job, &q->ready.inputs, w, rank, &t.session, e));
     param_files_make(trainer_get_model(t.session.trainer), F32, &t.files);
     TRY(api_take(q->fn(&t, q->arg, &why), &why, e));
+    TRY(api_log_end(&t, t.log.interrupted, e));
 done:
+    if (result == E_INTERRUPTED) (void)api_log_end(&t, true, NULL);
+    api_log_close(&t);
     if (result != OK && result != E_INTERRUPTED) session_abort(&t.session, e);
     param_files_clear(&t.files);
     free(t.from);
@@ -58,17 +64,29 @@ static status check_alone(err *e)
                    threads);
 }
 
+// In memory that ranks share, whether they are threads or processes. NULL: there is none.
+static bool *shared_flag(void)
+{
+    void *p = mmap(NULL, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
 {
     status result = OK;
     request q = {.config_json = j->config_json, .fn = fn, .arg = arg};
+    int first_rank = -1;
     if (!fn) FAIL(E_USAGE, "trm_run: the ranks have nothing to do: its function is NULL");
     TRY(job_ready(j, &q.ready, e));
     if (!q.ready.job->launch.as_threads) TRY(check_alone(e));
     const launch_options o = {.ranks = q.ready.job->launch.ranks,
                               .as_threads = q.ready.job->launch.as_threads};
-    TRY(launch_ranks(&o, run_rank, &q, NULL, e));
+    q.log = (run_log){.is_open = shared_flag(), .began = clock_seconds(), .resumed = -1};
+    if (!q.log.is_open) FAIL(E_IO, "trm_run: out of memory");
+    TRY(launch_ranks(&o, run_rank, &q, &first_rank, e));
 done:
+    if (result != OK && q.log.is_open) api_log_error(q.ready.job, &q.log, first_rank, e);
+    if (q.log.is_open) munmap(q.log.is_open, sizeof *q.log.is_open);
     if (result == E_INTERRUPTED) err_set(e, result, "a rank ended the run early");
     ready_close(&q.ready);
     return result;
@@ -102,28 +120,13 @@ uint64_t trm_trainer_steps_left(const trm_trainer *t)
     return t->stopped || done >= steps ? 0 : steps - done;
 }
 
-// Before this run changes train.out: the history in it goes on from where the run did, or an
-// earlier run is kept beside.
-static status own_folder(trm_trainer *t, err *e)
-{
-    status result = OK;
-    const char *out = t->ready->job->train.out;
-    if (t->rank > 0 || t->owns_folder) goto done;
-    if (t->from)
-        TRY(folder_go_on(out, t->from, NULL, e));
-    else
-        TRY(folder_begin(out, false, NULL, e));
-    t->owns_folder = true;
-done:
-    return result;
-}
-
 static status step(trm_trainer *t, step_result *s, err *e)
 {
     status result = OK;
-    // Steps after an older checkpoint leave its successors behind, also when none of them is saved.
-    if (t->from) TRY(own_folder(t, e));
+    TRY(api_log_open(t, e));
     TRY(trainer_step(t->session.trainer, world_stop_requested(t->world), s, e));
+    t->log.interrupted = t->log.interrupted || s->stop;
+    if (!s->exhausted) TRY(api_log_step(t, s, e));
 done:
     return result;
 }
@@ -153,19 +156,32 @@ void trm_trainer_stop(trm_trainer *t)
     world_request_stop(t->world);
 }
 
+static status evaluate(trm_trainer *t, int64_t batches, double *loss, err *e)
+{
+    status result = OK;
+    TRY(trainer_evaluate(t->session.trainer, batches, loss, NULL, e));
+    TRY(api_log_eval(t, *loss, e));
+done:
+    return result;
+}
+
 trm_status trm_trainer_evaluate(trm_trainer *t, int64_t batches, double *loss, trm_error *error)
 {
     err e = {.code = OK};
-    return api_give(trainer_evaluate(t->session.trainer, batches, loss, NULL, &e), &e, error);
+    return api_give(evaluate(t, batches, loss, &e), &e, error);
 }
 
 static status save(trm_trainer *t, err *e)
 {
     status result = OK;
     const ready *r = t->ready;
-    TRY(own_folder(t, e));
-    TRY(session_save(&t->session, r->job, &r->inputs, t->config_json, NULL, e));
+    const double begin = clock_seconds();
+    char *folder = NULL;
+    TRY(api_log_open(t, e));
+    TRY(session_save(&t->session, r->job, &r->inputs, t->config_json, &folder, e));
+    TRY(api_log_save(t, folder, clock_seconds() - begin, e));
 done:
+    free(folder);
     return result;
 }
 
@@ -191,6 +207,8 @@ static status resume(trm_trainer *t, const char *folder, err *e)
     if (folder && t->rank == 0) TRY(ckpt_verify(found, e));
     TRY(session_check_resume(r->job, &r->inputs, t->config_json, found, &step, e));
     TRY(trainer_resume(t->session.trainer, found, e));
+    t->log.resumed = (int64_t)step;
+    t->log.has_eval = false;
     if (t->rank > 0) goto done;
     free(t->from);
     t->from = NULL;

@@ -15,41 +15,66 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static status open_for_reading(const char *path, int *out, struct stat *info, err *e)
+static const char *kind_of(mode_t mode)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        err_errno(e, "cannot open %s", path);
-        if (e) e->code = E_USAGE;
-        return E_USAGE;
+    return S_ISDIR(mode)    ? "a folder"
+           : S_ISFIFO(mode) ? "a pipe"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
+static status check_regular(const char *path, const struct stat *info, err *e)
+{
+    if (S_ISREG(info->st_mode)) return OK;
+    return err_set(e, E_USAGE, "cannot read %s: it is %s, not a file", path,
+                   kind_of(info->st_mode));
+}
+
+static status refuse_path(const char *path, err *e)
+{
+    err_errno(e, "cannot open %s", path);
+    if (e) e->code = E_USAGE;
+    return E_USAGE;
+}
+
+// Looks before it opens, because opening a device may do something; and opens without waiting, for
+// what has become a pipe meanwhile.
+status file_open_input(const char *path, int *out, uint64_t *bytes, err *e)
+{
+    status result = OK;
+    struct stat info;
+    int fd = -1;
+    if (stat(path, &info) != 0) return refuse_path(path, e);
+    TRY(check_regular(path, &info, e));
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return refuse_path(path, e);
+    if (fstat(fd, &info) != 0) {
+        result = err_errno(e, "cannot look at %s", path);
+        goto done;
     }
-    if (fstat(fd, info) != 0) {
-        status result = err_errno(e, "cannot look at %s", path);
-        close(fd);
-        return result;
-    }
-    if (S_ISDIR(info->st_mode)) {
-        close(fd);
-        return err_set(e, E_USAGE, "cannot read %s: it is a folder, not a file", path);
-    }
+    TRY(check_regular(path, &info, e));
     *out = fd;
-    return OK;
+    if (bytes) *bytes = (uint64_t)info.st_size;
+    fd = -1;
+done:
+    if (fd >= 0) close(fd);
+    return result;
 }
 
 status file_map_open(const char *path, file_map *out, err *e)
 {
     status result = OK;
     int fd = -1;
-    struct stat info;
+    uint64_t bytes = 0;
     *out = (file_map){0};
-    TRY(open_for_reading(path, &fd, &info, e));
-    if (info.st_size > 0) {
-        void *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    TRY(file_open_input(path, &fd, &bytes, e));
+    if (bytes > 0) {
+        void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
         if (at == MAP_FAILED) {
             result = err_errno(e, "cannot map %s", path);
             goto done;
         }
-        *out = (file_map){.at = at, .bytes = (size_t)info.st_size, .fd = fd};
+        *out = (file_map){.at = at, .bytes = bytes, .fd = fd};
         fd = -1;
     }
 done:
@@ -75,14 +100,29 @@ status file_map_check(const file_map *m, const char *path, err *e)
                    path, (long long)info.st_size, m->bytes);
 }
 
+static status check_limit(const char *path, uint64_t has, uint64_t most, err *e)
+{
+    char found[24], valid[24];
+    if (has <= most) return OK;
+    text_bytes(found, (double)has);
+    text_bytes(valid, (double)most);
+    return err_set(e, E_USAGE, "cannot read %s: it has %s; valid: at most %s", path, found, valid);
+}
+
 status file_read(const char *path, char **out, size_t *bytes, err *e)
+{
+    return file_read_small(path, FILE_MOST, out, bytes, e);
+}
+
+status file_read_small(const char *path, uint64_t most, char **out, size_t *bytes, err *e)
 {
     status result = OK;
     int fd = -1;
-    struct stat info;
+    uint64_t size;
     text content = {0};
     char *chunk = NULL;
-    TRY(open_for_reading(path, &fd, &info, e));
+    TRY(file_open_input(path, &fd, &size, e));
+    TRY(check_limit(path, size, most, e));
     chunk = malloc(1 << 16);
     if (!chunk) FAIL(E_IO, "out of memory while reading %s", path);
     text_add(&content, "");
@@ -95,6 +135,7 @@ status file_read(const char *path, char **out, size_t *bytes, err *e)
         }
         if (got == 0) break;
         text_add_bytes(&content, chunk, (size_t)got);
+        TRY(check_limit(path, content.bytes, most, e)); // it may grow, or not know its size
     }
     *out = content.at;
     if (bytes) *bytes = content.bytes;

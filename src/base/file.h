@@ -9,6 +9,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+// What a whole read takes at most; a larger file is not what it is said to be.
+#define FILE_MOST        (UINT64_C(4) << 30)
+#define FILE_MOST_CONFIG (UINT64_C(16) << 20) // job files, config.json and their like
+#define FILE_MOST_TABLE  (UINT64_C(1) << 30)  // tokenizers, indexes, manifests
+
+// Opens an input: E_USAGE for what is no regular file, without waiting for anything. The caller
+// closes *fd; `bytes` may be NULL.
+status file_open_input(const char *path, int *fd, uint64_t *bytes, err *e);
+
 // A file mapped read-only. `at` is NULL when `bytes` is 0. Owner calls file_unmap.
 typedef struct file_map {
     const uint8_t *at;
@@ -24,6 +33,8 @@ status file_map_check(const file_map *m, const char *path, err *e);
 
 // The whole file, zero-terminated, owned by the caller (free). *bytes may be NULL.
 status file_read(const char *path, char **out, size_t *bytes, err *e);
+// The same; E_USAGE for a file of more than `most` bytes.
+status file_read_small(const char *path, uint64_t most, char **out, size_t *bytes, err *e);
 
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);

@@ -19,7 +19,7 @@ status json_open(const char *path, json_t **out, err *e)
     char *content = NULL;
     size_t bytes;
     json_error_t problem;
-    TRY(file_read(path, &content, &bytes, e));
+    TRY(file_read_small(path, FILE_MOST_TABLE, &content, &bytes, e));
     json_t *root = json_loadb(content, bytes, JSON_REJECT_DUPLICATES, &problem);
     if (!root) FAIL(E_USAGE, "%s:%d:%d: not valid JSON", path, problem.line, problem.column);
     if (!json_is_object(root)) {

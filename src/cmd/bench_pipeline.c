@@ -340,7 +340,7 @@ const command command_bench_pipeline = {
     .name = "pipeline",
     .run = cmd_bench_pipeline,
     .usage = "[JOB.yaml] [--key value ...] [--micros LIST] [--rounds N] [--json]",
-    .help = "Measures the share of time in which pipeline stages are idle.",
+    .help = "Measures the bubble of pipeline schedules: the share of time in which stages wait.",
     .about =
         "Runs the job (default: a small gpt2 on 2 ranks of one thread) under every pipeline "
         "schedule with as many micro-batches as LIST says, schedules in turn, N rounds of "

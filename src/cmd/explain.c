@@ -79,8 +79,8 @@ const command command_explain = {
     .help = "Prints every effective value of a job and its origin, the plan and the schedule.",
     .about =
         "Shows the bytes of a rank by category and the schedule of one step; where the job has "
-        "a pipeline, also a picture of it, with the share of time in which its stages are "
-        "idle, in closed form and simulated. Starts nothing and changes nothing.",
+        "a pipeline, also a picture of it with its bubble (the share of time in which stages "
+        "wait), in closed form and simulated. Starts nothing and changes nothing.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

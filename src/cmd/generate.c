@@ -57,7 +57,7 @@ static const flag flags[] = {
      "tokens, and the reason of its end."},
     {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not print why samples ended."},
 };
-enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20 };
+enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20, MOST_THREADS = 1024 };
 
 static status settle(request *r, err *e)
 {
@@ -74,6 +74,9 @@ static status settle(request *r, err *e)
         FAIL(E_USAGE, "generate: --temperature: found %g; valid: 0 to 100", r->temperature);
     if (!(r->top_p >= 0 && r->top_p <= 1))
         FAIL(E_USAGE, "generate: --top-p: found %g; valid: 0 to 1", r->top_p);
+    if (r->threads > MOST_THREADS)
+        FAIL(E_USAGE, "generate: --threads: found %lld; valid: 0 (all cores) to %d",
+             (long long)r->threads, MOST_THREADS);
     if (r->precision && strcmp(r->precision, "bf16") == 0)
         r->type = BF16;
     else if (r->precision && strcmp(r->precision, "fp32") != 0)

@@ -109,6 +109,7 @@ static status open_job(request *q, int argc, char **argv, err *e)
     TRY(cmd_open_job(argc, all, &q->job, e));
     TRY(cmd_use_model(q->job, q->folder, e));
     TRY(inputs_open(q->job, &q->inputs, e));
+    cmd_warn(q->inputs.warnings.at);
     if (!q->inputs.valid) {
         q->inputs.valid = q->inputs.train;
         q->inputs.train = NULL;

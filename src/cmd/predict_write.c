@@ -6,7 +6,6 @@
 #include "cmd/console.h"
 #include "store/npy.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +32,7 @@ void predict_write_close(predict_writer *w, bool complete)
 static status put(predict_writer *w, const void *bytes, size_t count, err *e)
 {
     if (w->file) return file_write(w->file, bytes, count, e);
-    if (fwrite(bytes, 1, count, stdout) == count) return OK;
-    return err_errno(e, "stdout: cannot write");
+    return fwrite(bytes, 1, count, stdout) == count ? OK : console_flush(e);
 }
 
 status predict_write_head(predict_writer *w, const predict_options *o, const predict_shape *shape,
@@ -129,39 +127,51 @@ static void add_ids(text *t, const predict_writer *w, const char *one, const cha
     if (list) text_add(t, "]");
 }
 
-static void add_rows(text *t, const predict_writer *w, const char *name, const float *rows)
+// A sample of many positions is a long line: it is written row by row.
+static status add_rows(predict_writer *w, const char *name, const float *rows, text *t, err *e)
 {
+    status result = OK;
     const bool list = w->shape.positions > 1;
     text_addf(t, ",\"%s\":%s", name, list ? "[" : "");
     for (int64_t i = 0; i < w->shape.positions; i++) {
         if (i) text_add(t, ",");
         add_row(t, rows + i * w->shape.cols, w->shape.cols);
+        TRY(put(w, t->at, t->bytes, e));
+        text_clear(t);
     }
     if (list) text_add(t, "]");
+done:
+    return result;
+}
+
+static status add_classes(const predict_writer *w, const sample_shape *of, const int32_t *labels,
+                          const void *outputs, int64_t first_row, text *t, err *e)
+{
+    int32_t *ids = malloc((size_t)w->shape.positions * sizeof *ids);
+    if (!ids) return err_set(e, E_IO, "predict: out of memory");
+    for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = predicted(w, outputs, first_row + i);
+    add_ids(t, w, "class", "classes", ids);
+    for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = label_of(w, of, labels, i);
+    add_ids(t, w, "label", "labels", ids);
+    free(ids);
+    return OK;
 }
 
 static status write_line(predict_writer *w, const sample_shape *of, const void *labels,
                          const void *outputs, int64_t first_row, err *e)
 {
+    status result = OK;
     text t = {0};
-    int32_t *ids = malloc((size_t)w->shape.positions * sizeof *ids);
-    if (!ids) return err_set(e, E_IO, "predict: out of memory");
-    text_addf(&t, "{\"sample\":%lld", (long long)w->written);
-    if (has_classes(w, of)) {
-        for (int64_t i = 0; i < w->shape.positions; i++)
-            ids[i] = predicted(w, outputs, first_row + i);
-        add_ids(&t, w, "class", "classes", ids);
-        for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = label_of(w, of, labels, i);
-        add_ids(&t, w, "label", "labels", ids);
-    }
     const float *rows = (const float *)outputs + first_row * w->shape.cols;
-    if (w->o.what == PREDICT_LOGITS) add_rows(&t, w, "logits", rows);
+    text_addf(&t, "{\"sample\":%lld", (long long)w->written);
+    if (has_classes(w, of)) TRY(add_classes(w, of, labels, outputs, first_row, &t, e));
+    if (w->o.what == PREDICT_LOGITS) TRY(add_rows(w, "logits", rows, &t, e));
     if (w->o.what == PREDICT_VECTORS)
-        add_rows(&t, w, w->shape.positions > 1 ? "vectors" : "vector", rows);
+        TRY(add_rows(w, w->shape.positions > 1 ? "vectors" : "vector", rows, &t, e));
     text_add(&t, "}\n");
-    const status result = put(w, t.at, t.bytes, e);
+    TRY(put(w, t.at, t.bytes, e));
+done:
     text_clear(&t);
-    free(ids);
     return result;
 }
 
@@ -186,23 +196,28 @@ done:
 static status print_summary(const predict_writer *w, err *e)
 {
     static const char *const names[] = {"logits", "classes", "vectors"};
-    FILE *to = w->path ? stdout : stderr;
     const double share = (double)w->right / (double)(w->labels ? w->labels : 1);
+    text line = {0};
     if (w->json) {
-        fprintf(to, "{\"samples\":%lld,\"positions\":%lld,\"what\":\"%s\"", (long long)w->written,
-                (long long)w->shape.positions, names[w->o.what]);
+        text_addf(&line, "{\"samples\":%lld,\"positions\":%lld,\"what\":\"%s\"",
+                  (long long)w->written, (long long)w->shape.positions, names[w->o.what]);
         if (w->labels)
-            fprintf(to, ",\"accuracy\":%.17g,\"right\":%llu,\"labels\":%llu", share,
-                    (unsigned long long)w->right, (unsigned long long)w->labels);
-        fprintf(to, "}\n");
+            text_addf(&line, ",\"accuracy\":%.17g,\"right\":%llu,\"labels\":%llu", share,
+                      (unsigned long long)w->right, (unsigned long long)w->labels);
+        text_add(&line, "}");
     } else {
-        fprintf(to, "%lld samples", (long long)w->written);
+        text_addf(&line, "%lld samples", (long long)w->written);
         if (w->labels)
-            fprintf(to, "  accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
-                    (unsigned long long)w->labels);
-        fprintf(to, "\n");
+            text_addf(&line, ", accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
+                      (unsigned long long)w->labels);
     }
-    return to == stderr ? OK : console_flush(e);
+    // Where predictions are on stdout, it must not stand among them.
+    if (w->path)
+        console_line("%s", line.at);
+    else
+        console_say("%s", line.at);
+    text_clear(&line);
+    return console_flush(e);
 }
 
 status predict_write_end(predict_writer *w, err *e)

@@ -7,45 +7,13 @@
 #include "cmd/console.h"
 #include "data/tokens.h"
 #include "monitor/curve.h"
+#include "session/record.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static status log_the_start(run *r, err *e)
-{
-    const job *j = r->job;
-    const plan *p = trainer_get_plan(r->session.trainer);
-    text strategy = {0}, note = {0};
-    const char *notes[] = {r->start->inputs.fit, trainer_note(r->session.trainer)};
-    for (int i = 0; i < 2; i++)
-        if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
-    monitor_axis axes[AXES];
-    plan_print_policy(p, &strategy);
-    for (int a = 0; a < AXES; a++) axes[a] = (monitor_axis){axis_name((axis)a), p->o.mesh.size[a]};
-    monitor_start s = {.version = TRIREME_VERSION,
-                       .model = family_name(j->model.config.family),
-                       .policy = strategy.at,
-                       .precision = dtype_name(j->train.precision),
-                       .device = j->launch.device,
-                       .as = j->launch.as_threads ? "threads" : "processes",
-                       .mesh = axes,
-                       .axes = AXES,
-                       .ranks = r->ranks,
-                       .threads_per_rank = j->launch.threads_per_rank,
-                       .params = (int64_t)model_param_count(trainer_get_model(r->session.trainer)),
-                       .plan_bytes_per_rank = (int64_t)plan_bytes(p),
-                       .steps = j->train.steps,
-                       .tokens_per_step = j->train.global_batch * j->data.seq_len,
-                       .resumed_from = r->start->resume ? (int64_t)r->start->resume_step : -1,
-                       .note = note.at};
-    status result = log_start(r->log, &s, e);
-    text_clear(&strategy);
-    text_clear(&note);
-    return result;
-}
 
 status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
 {
@@ -58,7 +26,8 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     r->has_saved = s->resume != NULL;
     if (rank > 0) return OK;
     TRY(log_open(s->log_path, &r->log, e));
-    TRY(log_the_start(r, e));
+    TRY(session_log_start(&r->session, s->job, &s->inputs, TRIREME_VERSION,
+                          s->resume ? (int64_t)s->resume_step : -1, r->log, e));
     // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
     const char *note = trainer_note(r->session.trainer);
     if (s->inputs.fit) console_say("%s", s->inputs.fit);
@@ -83,18 +52,8 @@ status run_report_step(run *r, const step_result *s, err *e)
         r->matmul_rate = device_matmul_rate(r->session.device, r->job->train.precision, 0.05);
     if (r->rank > 0) return OK;
     TRY(start_check_folder(r->start, e));
-    monitor_step m = {.step = (int64_t)s->step,
-                      .steps = r->job->train.steps,
-                      .loss = s->loss,
-                      .grad_norm = s->grad_norm,
-                      .lr = s->lr,
-                      .tokens = (int64_t)s->tokens,
-                      .seconds = (float)s->seconds,
-                      .tokens_per_s = (float)(s->tokens / s->seconds),
-                      .share = (float)share_of_rate(r, s),
-                      .loss_scale = s->loss_scale,
-                      .skipped = s->skipped,
-                      .unit = r->job->model.config.family == FAMILY_MLP ? "samples" : NULL};
+    monitor_step m = session_step(r->job, &r->start->inputs, s);
+    m.share = (float)share_of_rate(r, s);
     TRY(log_step(r->log, &m, e));
     progress_step(&r->progress, &m, clock_seconds());
 done:
@@ -111,11 +70,7 @@ static status save(run *r, err *e)
     r->saved_step = step;
     r->has_saved = true;
     if (r->rank > 0) goto done;
-    const plan_options *p = &trainer_get_plan(r->session.trainer)->o;
-    const size_t each =
-        dtype_bytes(p->compute) + sizeof(float) * (size_t)(p->state_tensors + (p->compute != F32));
-    int64_t bytes = (int64_t)(model_param_count(trainer_get_model(r->session.trainer)) * each);
-    TRY(log_save(r->log, (int64_t)step, folder, bytes, (float)(clock_seconds() - begin), e));
+    TRY(session_log_save(&r->session, folder, clock_seconds() - begin, r->log, e));
     progress_note(&r->progress, "saved %s", folder);
 done:
     free(folder);
@@ -130,7 +85,7 @@ static status evaluate(run *r, err *e)
     if (r->rank > 0) return OK;
     bool text_data = r->start->inputs.valid->shape.input_type == I32; // vectors have no perplexity
     uint64_t step = trainer_steps_done(r->session.trainer);
-    TRY(log_eval(r->log, (int64_t)step, loss, text_data ? exp(loss) : NAN, e));
+    TRY(session_log_eval(&r->session, &r->start->inputs, loss, r->log, e));
     char perplexity[40] = "";
     if (text_data) snprintf(perplexity, sizeof perplexity, "  perplexity %.2f", exp(loss));
     progress_note(&r->progress, "step %llu  validation loss %.4f%s", (unsigned long long)step, loss,

@@ -114,6 +114,20 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
     return job_open_own(path, argc, argv, &(job_own){.model = false}, out, e);
 }
 
+// Each wins over those before.
+static status read_calls(job *j, const job_call *call, int calls, err *e)
+{
+    status result = OK;
+    setting_flags flags = {.resume = NULL};
+    for (int i = 0; i < calls; i++)
+        if (call[i].is_yaml)
+            TRY(settings_read_yaml(j->values, call[i].text, e));
+        else
+            TRY(settings_read_args(j->values, 1, &call[i].text, &flags, e));
+done:
+    return result;
+}
+
 status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
                     err *e)
 {
@@ -123,6 +137,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     TRY(job_start(path, own, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
+    TRY(read_calls(j, own->call, own->calls, e));
     TRY(set_all(j, e));
     TRY(job_read_model(j, e));
     TRY(job_check(j, e));
@@ -136,14 +151,13 @@ done:
     return result;
 }
 
-status job_check_settings(const char *path, int argc, char *const *argv, err *e)
+status job_check_settings(const char *path, const job_call *call, err *e)
 {
     status result = OK;
     job *j = NULL;
-    setting_flags flags = {.resume = NULL};
     TRY(job_start(path, &(job_own){.by_calls = true}, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
-    TRY(settings_read_args(j->values, argc, argv, &flags, e));
+    if (call) TRY(read_calls(j, call, 1, e));
     TRY(set_all(j, e));
 done:
     job_close(j);

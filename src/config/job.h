@@ -22,10 +22,18 @@ typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
 typedef enum no_sync_mode { NO_SYNC_FALSE, NO_SYNC_TRUE, NO_SYNC_AUTO } no_sync_mode;
 typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
 
+// What a call of a program says of keys: "--key=value", or YAML as a job file has it.
+typedef struct job_call {
+    bool is_yaml;
+    char *text;
+} job_call;
+
 // What a program that uses the library brings itself. The job must not name it, too.
 typedef struct job_own {
     bool model, train, valid;
-    bool by_calls;     // its keys are set by calls: errors name them without the "--" of a flag
+    bool by_calls;        // its keys are set by calls: errors name them without the "--" of a flag
+    const job_call *call; // what it says of keys, in order; it wins over file and arguments
+    int calls;
     int64_t positions; // of a sample of its training data; 1 for samples that are not sequences
 } job_own;
 
@@ -89,7 +97,7 @@ typedef struct job {
     } memory;
     struct {
         int ranks;            // resolved: auto = one a core, or as many as the mesh needs
-        int threads_per_rank; // resolved: auto = cores / ranks, at least 1
+        int threads_per_rank; // resolved: auto = cores / ranks, at least 1; never more than cores
         bool as_threads;
         char *device;
     } launch;
@@ -115,9 +123,9 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
 status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
                     err *e);
 void job_close(job *j); // NULL allowed
-// Checks each key of the file (NULL: none) and of the arguments by itself, not against the others:
-// what can be said while a program is still putting its job together.
-status job_check_settings(const char *path, int argc, char *const *argv, err *e);
+// Checks each key of the file (NULL: none) and of one call (NULL: none) by itself, not against the
+// others: what can be said while a program is still putting its job together.
+status job_check_settings(const char *path, const job_call *call, err *e);
 
 // The mesh of `ranks` ranks. dp_shard auto takes what the other axes leave; where nothing is ever
 // sharded on it (ddp) those ranks are replicas instead. E_USAGE names launch.ranks, what the sizes

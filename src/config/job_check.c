@@ -158,6 +158,14 @@ static status resolve_launch(job *j, err *e)
     if (!j->launch.ranks) j->launch.ranks = batch_auto_ranks(j, threads > 1 ? all / threads : all);
     if (!threads) j->launch.threads_per_rank = all / j->launch.ranks;
     if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;
+    if (threads > all) {
+        // More would only wait for each other.
+        text_addf(&j->warnings,
+                  "launch.threads_per_rank is %d, more than the cores that this process may use; "
+                  "each rank uses %d\n",
+                  threads, all);
+        j->launch.threads_per_rank = all;
+    }
     result = job_solve_mesh(j, j->launch.ranks, &m, e);
     if (result != OK) setting_place(j->values, settings_of(j->values, "launch.ranks"), e);
     if (result != OK) goto done;

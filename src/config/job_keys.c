@@ -166,7 +166,7 @@ const job_key JOB_KEYS[] = {
     {"memory.fit", "Changes the strategy until the job fits in memory.budget, and says what was changed.", KEY_BOOL, AT(memory.fit), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
 
     {"launch.ranks", "Starts this many ranks; auto starts one a core, as far as mesh and batch divide.", KEY_INT, .unit = "ranks", AT(launch.ranks), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},
-    {"launch.threads_per_rank", "Sets how many threads a rank computes with; auto shares the cores among the ranks.", KEY_INT, .unit = "threads", AT(launch.threads_per_rank), .flags = KEY_MAY_CHANGE | KEY_KEEP_AUTO, .fallback = "auto", .low = 1, .high = 1024, AUTO},
+    {"launch.threads_per_rank", "Sets how many threads a rank computes with; auto shares the cores among the ranks, and no rank gets more than the process may use.", KEY_INT, .unit = "threads", AT(launch.threads_per_rank), .flags = KEY_MAY_CHANGE | KEY_KEEP_AUTO, .fallback = "auto", .low = 1, .high = 1024, AUTO},
     {"launch.as", "Chooses whether a rank is a process or a thread.", KEY_BOOL, AT(launch.as_threads), .flags = KEY_MAY_CHANGE, .fallback = "processes", WORDS("processes", "threads")},
     {"launch.device", "Chooses the device that ranks compute on.", KEY_WORD, AT(launch.device), .flags = KEY_MAY_CHANGE, .fallback = "auto", WORDS("auto", "cpu", "cuda"), .only = "auto|cpu"},
 

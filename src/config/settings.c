@@ -51,7 +51,10 @@ void setting_drop(setting *s)
     s->value = NULL;
     s->from = ORIGIN_DEFAULT;
     s->line = 0;
+    s->yaml = 0;
 }
+
+static const char YAML_NAME[] = "yaml";
 
 static const char *dashes(const job_values *v)
 {
@@ -62,6 +65,8 @@ void setting_place(const job_values *v, const setting *s, err *e)
 {
     if (s->from == ORIGIN_FILE)
         err_prefix(e, "%s:%d: ", v->file, s->line);
+    else if (s->yaml)
+        err_prefix(e, "%s:%d: ", YAML_NAME, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
         err_prefix(e, "%s", dashes(v));
     else if (v->file)
@@ -78,6 +83,8 @@ void setting_describe(const job_values *v, const setting *s, text *out)
 {
     if (s->from == ORIGIN_FILE)
         text_addf(out, "%s:%d", v->file, s->line);
+    else if (s->yaml)
+        text_addf(out, "%s:%d", YAML_NAME, s->line);
     else if (s->from == ORIGIN_OTHER)
         text_add(out, s->who);
     else
@@ -108,27 +115,38 @@ static setting *find_setting(job_values *v, const char *path)
     return &v->model[v->models++];
 }
 
+// A value that is being read, before it is a setting's.
+static setting said(const job_values *v, const char *path, const node *n, setting_origin from)
+{
+    return (setting){.path = (char *)path, .from = from, .line = n->line, .yaml = v->reading};
+}
+
 static status set_value(const job_values *v, setting *s, const node *n, setting_origin from, err *e)
 {
-    if (from == ORIGIN_FILE && s->from == ORIGIN_FILE)
-        return err_set(e, E_USAGE, "%s:%d: %s: given twice; the first is in line %d", v->file,
-                       n->line, s->path, s->line);
+    const setting now = said(v, s->path, n, from);
+    const bool same_text =
+        from == ORIGIN_FILE ? s->from == ORIGIN_FILE : now.yaml && now.yaml == s->yaml;
+    if (same_text) {
+        err_set(e, E_USAGE, "given twice; the first is in line %d", s->line);
+        setting_prefix(v, &now, e);
+        return E_USAGE;
+    }
     s->value = n;
     s->from = from;
     s->line = n->line;
+    s->yaml = now.yaml;
     return OK;
 }
 
 static status unknown_key(const job_values *v, const char *path, const node *n, setting_origin from,
                           err *e)
 {
+    const setting now = said(v, path, n, from);
+    const bool key = from == ORIGIN_FILE || v->by_calls;
     text hint = {0};
     key_suggest(path, &hint);
-    if (from == ORIGIN_FILE)
-        err_set(e, E_USAGE, "%s:%d: %s: unknown key%s", v->file, n->line, path, hint.at);
-    else
-        err_set(e, E_USAGE, "%s%s: unknown %s%s", dashes(v), path, v->by_calls ? "key" : "option",
-                hint.at);
+    err_set(e, E_USAGE, "unknown %s%s", key ? "key" : "option", hint.at);
+    setting_prefix(v, &now, e);
     text_clear(&hint);
     return E_USAGE;
 }
@@ -139,9 +157,9 @@ static status not_a_section(const job_values *v, const char *path, const node *n
     text found = {0}, below = {0};
     node_text(n, &found);
     key_list(path, &below);
-    setting where = {.path = (char *)path, .from = from, .line = n->line};
+    const setting now = said(v, path, n, from);
     err_set(e, E_USAGE, "found %.*s; valid: a section of %s", TEXT_CUT(found.at, 200), below.at);
-    setting_prefix(v, &where, e);
+    setting_prefix(v, &now, e);
     text_clear(&found);
     text_clear(&below);
     return E_USAGE;
@@ -170,21 +188,39 @@ done:
     return result;
 }
 
+// The tree of a whole text, a map of sections and keys.
+static status take_text(job_values *v, const char *name, const char *content, size_t bytes,
+                        setting_origin from, err *e)
+{
+    status result = OK;
+    node *root = NULL;
+    TRY(node_parse(name, content, bytes, &root, e));
+    keep_tree(v, root);
+    if (root->kind != NODE_MAP)
+        FAIL(E_USAGE, "%s:%d: found a %s; valid: sections of keys, as train: {steps: 1000}", name,
+             root->line, root->kind == NODE_LIST ? "list" : "word");
+    for (const node *c = root->first; c; c = c->next) TRY(take(v, c->key, c, from, e));
+done:
+    return result;
+}
+
 status settings_read_file(job_values *v, err *e)
 {
     status result = OK;
     char *content = NULL;
     size_t bytes;
-    node *root = NULL;
-    TRY(file_read(v->file, &content, &bytes, e));
-    TRY(node_parse(v->file, content, bytes, &root, e));
-    keep_tree(v, root);
-    if (root->kind != NODE_MAP)
-        FAIL(E_USAGE, "%s:%d: found a %s; valid: sections of keys, as train: {steps: 1000}",
-             v->file, root->line, root->kind == NODE_LIST ? "list" : "word");
-    for (const node *c = root->first; c; c = c->next) TRY(take(v, c->key, c, ORIGIN_FILE, e));
+    TRY(file_read_small(v->file, FILE_MOST_CONFIG, &content, &bytes, e));
+    TRY(take_text(v, v->file, content, bytes, ORIGIN_FILE, e));
 done:
     free(content);
+    return result;
+}
+
+status settings_read_yaml(job_values *v, const char *yaml, err *e)
+{
+    v->reading = ++v->yamls;
+    const status result = take_text(v, YAML_NAME, yaml, strlen(yaml), ORIGIN_COMMAND_LINE, e);
+    v->reading = 0;
     return result;
 }
 

@@ -17,7 +17,8 @@ typedef struct setting {
     char *path;
     const node *value; // borrowed from a tree; NULL: not given
     setting_origin from;
-    int line;         // of the file
+    int line;         // of the file, or of the YAML
+    int yaml;         // ORIGIN_COMMAND_LINE: which of a program's YAML texts says it; 0: none
     const char *who;  // ORIGIN_OTHER: who says so; a literal
     const char *note; // what was made of it, when that is not what was said; a literal, or NULL
 } setting;
@@ -29,6 +30,8 @@ struct job_values {
     setting *rows;  // one for each row of JOB_KEYS
     setting *model; // model.* fields that are no rows, in the order of reading
     int models;
+    int yamls;   // a program's YAML texts so far …
+    int reading; // … and the number of the one that is being read; 0: none
     node **trees;
     int trees_count;
 };
@@ -47,6 +50,10 @@ typedef struct setting_flags {
 // Reads the file / the arguments on top of what is there.
 status settings_read_file(job_values *v, err *e);
 status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e);
+
+// YAML as a job file has it, in a program's memory, on top of what is there. It counts as what is
+// said on the command line; errors name it "yaml:LINE".
+status settings_read_yaml(job_values *v, const char *yaml, err *e);
 
 // A row's value, as it would be given on the command line, on top of what is there.
 status settings_change(job_values *v, const char *path, const char *value, const char *who, err *e);

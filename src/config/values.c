@@ -150,7 +150,8 @@ static status set_whole(void *at, const job_key *k, const node *n, err *e)
                 : k->type == KEY_BYTES  ? read_bytes(n->scalar, &value)
                                         : text_to_count(n->scalar, &value);
     if (good && k->high > key_most(k) && (double)value > key_most(k))
-        return err_set(e, E_USAGE, "found %.200s; valid: at most %.0f", n->scalar, key_most(k));
+        return err_set(e, E_USAGE, "found %.*s; valid: at most %.0f", TEXT_CUT(n->scalar, 200),
+                       key_most(k));
     if (!good || !in_range(k, (double)value)) return refuse(k, n, e);
     snprintf(word, sizeof word, "%lld", (long long)value);
     TRY(check_only(k, word, n, e));

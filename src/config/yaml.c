@@ -7,7 +7,7 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { DEPTH_MAX = 16 };
+enum { DEPTH_MAX = 16, KEYS_MAX = 1024 };
 
 typedef struct builder {
     const char *name;
@@ -15,6 +15,7 @@ typedef struct builder {
     node *open[DEPTH_MAX]; // the maps and lists that are being filled, outermost first
     char *key[DEPTH_MAX];  // of a map: the key that waits for its value
     int key_line[DEPTH_MAX];
+    int keys[DEPTH_MAX]; // of a map: so far
     int depth;
     int documents;
 } builder;
@@ -52,6 +53,9 @@ static status place(builder *b, node *n, err *e)
     node *parent = b->open[b->depth - 1];
     if (parent->kind == NODE_MAP) {
         const node *earlier = node_entry(parent, b->key[b->depth - 1]);
+        if (++b->keys[b->depth - 1] > KEYS_MAX)
+            FAIL(E_USAGE, "%s:%d: more than %d keys in one section", b->name,
+                 b->key_line[b->depth - 1], KEYS_MAX);
         n->key = b->key[b->depth - 1];
         n->line = b->key_line[b->depth - 1];
         b->key[b->depth - 1] = NULL;
@@ -78,6 +82,7 @@ static status begin(builder *b, node_kind kind, yaml_mark_t at, err *e)
     node *n = node_list(line_of(at));
     n->kind = kind;
     TRY(place(b, n, e));
+    b->keys[b->depth] = 0;
     b->open[b->depth++] = n;
 done:
     return result;

@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +95,12 @@ status file_list_add(file_list *l, const char *path, const prepare_filter *filte
     status result = OK;
     struct stat s;
     if (stat(path, &s) != 0) return usage_errno(path, e);
-    if (!S_ISDIR(s.st_mode)) return list_append(l, path, (uint64_t)s.st_size, e);
+    if (!S_ISDIR(s.st_mode)) {
+        int fd;
+        TRY(file_open_input(path, &fd, NULL, e)); // refused before anything is written
+        close(fd);
+        return list_append(l, path, (uint64_t)s.st_size, e);
+    }
     size_t before = l->count;
     size_t root = strlen(path) + (path[strlen(path) - 1] != '/');
     TRY(folder_add(l, path, root, filter, e));
@@ -129,11 +133,8 @@ status input_file_open(const char *path, input_file **out, err *e)
     input_file *f = calloc(1, sizeof *f);
     if (!f) return err_set(e, E_IO, "%s: out of memory", path);
     f->path = text_copy(path);
-    f->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (f->fd < 0) {
-        result = usage_errno(path, e);
-        goto done;
-    }
+    f->fd = -1;
+    TRY(file_open_input(path, &f->fd, NULL, e));
     if (path_has_suffix(path, ".gz")) {
         f->gz = gzdopen(f->fd, "rb");
         if (!f->gz) FAIL(E_IO, "%s: out of memory", path);

@@ -94,7 +94,7 @@ status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
     text_add(&path, ".json");
     *found = file_exists(path.at);
     if (!*found) goto done;
-    TRY(file_read(path.at, &raw, &bytes, e));
+    TRY(file_read_small(path.at, FILE_MOST_CONFIG, &raw, &bytes, e));
     json_error_t why;
     root = json_loadb(raw, bytes, JSON_REJECT_DUPLICATES, &why);
     if (!json_is_object(root))

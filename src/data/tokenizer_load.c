@@ -139,7 +139,8 @@ static status read_neighbours(tokenizer *t, const char *path, err *e)
         text_add_bytes(&neighbour, path, start);
         text_add(&neighbour, token_file_names[i]);
         if (!file_exists(neighbour.at)) continue;
-        TRY(file_read(neighbour.at, &t->files[i].content, &t->files[i].bytes, e));
+        TRY(file_read_small(neighbour.at, FILE_MOST_TABLE, &t->files[i].content, &t->files[i].bytes,
+                            e));
         if (i != TOKEN_FILE_CONFIG) continue;
         result = read_settings(t, e);
         if (result != OK) {
@@ -158,7 +159,7 @@ status tokenizer_load(const char *path, tokenizer **out, err *e)
     char *json = NULL;
     size_t bytes;
     tokenizer *t = NULL;
-    TRY(file_read(path, &json, &bytes, e));
+    TRY(file_read_small(path, FILE_MOST_TABLE, &json, &bytes, e));
     result = tokenizer_parse(json, bytes, &t, e);
     if (result != OK) {
         err_prefix(e, "%s: ", path);

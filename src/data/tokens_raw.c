@@ -166,8 +166,8 @@ void raw_tokens_hint(const char *bin_path, err *e)
                                              : "may hold plain ids as nanoGPT writes them (uint16)";
     memcpy(why, e->text, sizeof why);
     err_set(e, e->code,
-            "%.400s; %.250s %s: trireme data prepare --from-tokens FILE --output-prefix P makes a "
+            "%.*s; %.*s %s: trireme data prepare --from-tokens FILE --output-prefix P makes a "
             "shard of it",
-            why, bin_path, what);
+            TEXT_CUT(why, 400), TEXT_CUT(bin_path, 250), what);
     file_unmap(&map);
 }

@@ -161,7 +161,7 @@ status model_config_read(const char *folder, model_config *c, err *e)
     size_t bytes;
     json_t *root = NULL;
     json_error_t problem;
-    TRY(file_read(path, &content, &bytes, e));
+    TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
     root = json_load_python(content, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
     if (!root)
         FAIL(E_USAGE, "%s:%d:%d: not valid JSON: %s", path, problem.line, problem.column,

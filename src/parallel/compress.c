@@ -135,6 +135,11 @@ void compress_restart(compressor *c)
     if (c && c->factors) powersgd_restart(c->factors);
 }
 
+powersgd *compress_powersgd(compressor *c)
+{
+    return c ? c->factors : NULL;
+}
+
 // ---- The shorter type
 
 static void scale(float *at, int64_t count, float by, stream *on)

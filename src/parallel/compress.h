@@ -6,7 +6,7 @@
 // A shorter type is rounded to before each move of the plan and once by each sum. PowerSGD acts on
 // the first moves of a gradient that sum at all (every micro-batch's where there are such, else the
 // step's), over both data-parallel axes at once; what is left for later moves are the rows that it
-// does not take. Its factors and errors are not part of a checkpoint: a resumed run starts without.
+// does not take. Its factors and errors are part of a checkpoint.
 #ifndef TRIREME_PARALLEL_COMPRESS_H
 #define TRIREME_PARALLEL_COMPRESS_H
 
@@ -37,6 +37,9 @@ void compress_close(compressor *c); // NULL allowed
 // counts finished optimizer steps. Collective over the axes of the moves, and over `data`.
 status compress_move(compressor *c, const plan_moves *m, int b, float *at, uint64_t step,
                      stream *on, err *e);
+
+// PowerSGD's state, NULL with another hook; borrowed. NULL allowed.
+struct powersgd *compress_powersgd(compressor *c);
 
 // Forgets what PowerSGD has kept of earlier steps: for gradients that were not finite, or whose
 // scale has changed. Between steps, on every rank alike. NULL allowed.

@@ -163,6 +163,35 @@ void powersgd_restart(powersgd *s)
     for (int b = 0; b < s->plan->buckets; b++) s->bucket[b].carries = false;
 }
 
+// ---- What is carried
+
+bool powersgd_carries(const powersgd *s)
+{
+    for (int b = 0; b < s->plan->buckets; b++)
+        if (!s->bucket[b].carries) return false;
+    return s->plan->buckets > 0;
+}
+
+int64_t powersgd_part_elements(const plan *p, const plan_row *r, powersgd_part part)
+{
+    if (!powersgd_takes(p, r)) return 0;
+    if (part == POWERSGD_ERROR) return p->o.hook.error_feedback ? r->count : 0;
+    return p->o.hook.warm_start ? r->cols * rank_of(p, r) : 0;
+}
+
+float *powersgd_part_at(powersgd *s, int row, powersgd_part part)
+{
+    const matrix *x = s->matrix;
+    while (x->row != row) x++;
+    if (part == POWERSGD_ERROR) return s->errors + x->error;
+    return (part == POWERSGD_RIGHT ? s->q : s->first) + x->q;
+}
+
+void powersgd_resume(powersgd *s)
+{
+    for (int b = 0; b < s->plan->buckets; b++) s->bucket[b].carries = true;
+}
+
 // ---- Kernels
 
 static void add(stream *on, float *y, const float *a, const float *b, float beta, int64_t count)

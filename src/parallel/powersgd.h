@@ -35,6 +35,23 @@ status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd 
 void powersgd_close(powersgd *s);   // NULL allowed
 void powersgd_restart(powersgd *s); // see compress_restart
 
+// What is carried from step to step, by parameter: this rank's error; Q; and what Q started from.
+typedef enum powersgd_part {
+    POWERSGD_ERROR, // [rows, cols]; each data-parallel rank has its own
+    POWERSGD_RIGHT, // [cols, rank]; the same on all of them
+    POWERSGD_START, // likewise
+    POWERSGD_PARTS
+} powersgd_part;
+
+// Is anything carried: has a step been compressed since the last restart? The same on every rank.
+bool powersgd_carries(const powersgd *s);
+// Elements of a part of a row, 0 where the row is not taken or the hook carries no such part; and
+// where they lie on the device, for a row of this rank that has them.
+int64_t powersgd_part_elements(const plan *p, const plan_row *r, powersgd_part part);
+float *powersgd_part_at(powersgd *s, int row, powersgd_part part);
+// All parts of all rows have been filled: the next step goes on from them.
+void powersgd_resume(powersgd *s);
+
 // Bucket b, whole, at `at`: P. `step` only has to differ from step to step.
 powersgd_factors powersgd_left(powersgd *s, int b, const float *at, uint64_t step, stream *on);
 // After P has been summed over the ranks: Q.

@@ -7,16 +7,10 @@
 static status choose(job *j, const inputs *in, const need_base *base, err *e)
 {
     status result = OK;
-    const int ranks = j->launch.ranks;
-    for (;;) {
-        need n;
-        result = need_of(j, in, ranks, base, &n, e);
-        if (result != OK && (result != E_FIT || j->train.micro_batch == 1)) goto done;
-        if (result == OK && (n.total <= base->budget || j->train.micro_batch == 1)) break;
-        int64_t limit = j->train.micro_batch - 1;
-        j->train.micro_batch = 0;
-        TRY(job_solve_batch(j, ranks, limit, e));
-    }
+    const micro_search s = {j, in, j->launch.ranks, base->budget, base};
+    need_micro found;
+    TRY(need_largest_micro(&s, j->train.micro_batch, &found, e));
+    j->train.micro_batch = found.micro;
 done:
     return result;
 }

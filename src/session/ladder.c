@@ -138,7 +138,16 @@ typedef struct climber {
     ladder *at;
 } climber;
 
-// Goes on from `next` where that needs less. What the plan refuses is no step.
+// Goes on from `next` where that needs less.
+static void take_step(climber *c, const job *next, const need *n)
+{
+    if (n->total >= c->at->need.total) return;
+    c->at->changed = *next;
+    c->at->need = *n;
+    c->at->fits = n->total <= c->budget;
+}
+
+// What the plan refuses is no step.
 static status try(climber *c, const job *next, err *e)
 {
     err refused = {0};
@@ -149,24 +158,24 @@ static status try(climber *c, const job *next, err *e)
         if (e) *e = refused;
         return result;
     }
-    if (n.total >= c->at->need.total) return OK;
-    c->at->changed = *next;
-    c->at->need = n;
-    c->at->fits = n.total <= c->budget;
+    take_step(c, next, &n);
     return OK;
 }
 
-// Micro-batches of every legal size below, until one fits.
+// The largest micro-batch below that fits, else the smallest.
 static status shrink_batch(climber *c, err *e)
 {
     status result = OK;
     job next = c->at->changed;
-    while (!c->at->fits && next.train.micro_batch > 1) {
-        const int64_t limit = next.train.micro_batch - 1;
-        next.train.micro_batch = 0;
-        TRY(job_solve_batch(&next, c->ranks, limit, e));
-        TRY(try(c, &next, e));
-    }
+    const micro_search s = {&c->at->changed, c->in, c->ranks, c->budget, c->base};
+    need_micro found;
+    err refused = {.code = OK};
+    if (c->at->fits || next.train.micro_batch == 1) return OK;
+    result = need_largest_micro(&s, next.train.micro_batch - 1, &found, &refused);
+    if (result == E_USAGE || result == E_FIT) return OK;
+    if (result != OK) FAIL(result, "%s", refused.text);
+    next.train.micro_batch = found.micro;
+    take_step(c, &next, &found.need);
 done:
     return result;
 }

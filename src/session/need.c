@@ -4,6 +4,7 @@
 
 #include "base/proc.h"
 
+#include <math.h>
 #include <string.h>
 
 // Bytes that this job may use on each rank. More ranks than this machine starts run elsewhere.
@@ -114,6 +115,72 @@ status need_of(const job *j, const inputs *in, int ranks, const need_base *base,
     TRY(session_options(j, in, ranks, &o, e));
     for (int pp = 0; pp < o.mesh.size[AXIS_PP]; pp++) TRY(add_stage(&o, pp, base, out, e));
 done:
+    return result;
+}
+
+// ---- The largest micro-batch
+
+// What the largest legal micro-batch up to `limit` needs. More than any memory has: not fitting.
+// More passes than a step can have: not possible.
+static status need_up_to(const micro_search *s, int64_t limit, need_micro *out, err *e)
+{
+    status result = OK;
+    job next = *s->of;
+    err refused = {.code = OK};
+    *out = (need_micro){.micro = 1};
+    next.train.micro_batch = 0;
+    TRY(job_solve_batch(&next, s->ranks, limit, e));
+    out->micro = next.train.micro_batch;
+    result = need_of(&next, s->in, s->ranks, s->base, &out->need, &refused);
+    out->possible = result == OK || result == E_FIT;
+    out->fits = result == OK && out->need.total <= s->budget;
+    if (result == E_FIT) out->need.total = UINT64_MAX;
+    if (result == OK || result == E_FIT || result == E_USAGE) out->refused = refused, result = OK;
+    if (result != OK && e) *e = refused;
+done:
+    return result;
+}
+
+// Between `low`, which fits or makes too many passes, and `high`: halving the ratio, as legal sizes
+// are divisors.
+static status search_between(const micro_search *s, int64_t low, int64_t high, need_micro *best,
+                             err *e)
+{
+    status result = OK;
+    while (low < high) {
+        const int64_t mean = (int64_t)sqrt((double)low * (double)high);
+        const int64_t middle = mean > low ? mean : low + 1;
+        need_micro m;
+        TRY(need_up_to(s, middle, &m, e));
+        if (m.micro <= low || m.fits || !m.possible)
+            low = middle;
+        else
+            high = m.micro - 1;
+        if (m.fits && m.micro >= best->micro) *best = m;
+    }
+done:
+    return result;
+}
+
+status need_largest_micro(const micro_search *s, int64_t limit, need_micro *out, err *e)
+{
+    status result = OK;
+    need_micro least;
+    TRY(need_up_to(s, limit, out, e));
+    if (out->fits || out->micro == 1) goto done;
+    TRY(need_up_to(s, 1, &least, e));
+    if (!out->possible || (least.possible && !least.fits)) {
+        *out = least;
+        goto done;
+    }
+    const int64_t high = out->micro - 1;
+    *out = least;
+    TRY(search_between(s, 1, high, out, e));
+done:
+    if (result == OK && out->refused.code != OK && !out->fits) {
+        if (e) *e = out->refused;
+        result = out->refused.code;
+    }
     return result;
 }
 

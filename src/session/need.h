@@ -35,6 +35,24 @@ status need_plan(const trainer_options *o, const need_base *base, plan **out, sc
 // Ranks that differ in their data-parallel coordinates alone are alike; stages and tensor-parallel
 // ranks are not. E_USAGE where the job's keys exclude each other.
 status need_of(const job *j, const inputs *in, int ranks, const need_base *base, need *out, err *e);
+typedef struct micro_search {
+    const job *of; // but for its micro-batch
+    const inputs *in;
+    int ranks;
+    uint64_t budget;
+    const need_base *base;
+} micro_search;
+
+typedef struct need_micro {
+    int64_t micro;
+    need need;
+    bool fits, possible;
+    err refused; // why it is more than any memory has, or not possible
+} need_micro;
+
+// train.micro_batch: the largest up to `limit` that fits, of those that the batch rule allows; else
+// the smallest. E_FIT, E_USAGE where that one is more than any memory has, or not possible.
+status need_largest_micro(const micro_search *s, int64_t limit, need_micro *out, err *e);
 // "weights 1.2 MiB, gradients 1.2 MiB, …", what is not zero.
 void need_print(const need *n, text *out);
 // "on each of 8 ranks", "on rank 5 (pp 1, tp 1), the largest of 8"

@@ -71,7 +71,7 @@ static status open_index(const char *folder, const char *index_path, safetensors
     size_t bytes, count = 0;
     json_t *root = NULL;
     safetensors *s = NULL;
-    TRY(file_read(index_path, &text, &bytes, e));
+    TRY(file_read_small(index_path, FILE_MOST_TABLE, &text, &bytes, e));
     json_error_t problem;
     char label[LABEL_BYTES];
     root = json_load_python(text, bytes, JSON_REJECT_DUPLICATES, &problem);

@@ -140,6 +140,7 @@ static status run_micro_batch(work *w, const char *inputs, int64_t first, int64_
     TRY(trainer_run(t, &t->forward, t->eval, e));
     // The host's batch is written again next.
     for (int k = 0; k < STREAMS; k++) TRY(trainer_ops(t)->sync(t->stream[k], e));
+    trainer_show_activity(t, NULL);
 done:
     return result;
 }

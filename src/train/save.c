@@ -3,6 +3,7 @@
 // masters beside bf16) goes into the state.
 #include "base/dtype.h"
 #include "ckpt/ckpt.h"
+#include "train/factors.h"
 #include "train/state.h"
 
 #include <inttypes.h>
@@ -21,7 +22,8 @@ typedef struct saver {
     param_files files;
     state_tensor *state;
     tensor_info *state_info;
-    size_t states;
+    size_t states; // of parameters; the factors follow
+    factors factors;
     float *whole, *piece; // of the parameter at hand
     char *bytes;          // of the tensor at hand, as stored
 } saver;
@@ -64,6 +66,29 @@ static status state_list(saver *s, err *e)
     return OK;
 }
 
+// PowerSGD's tensors, where it has any, after those of parameters.
+static status factor_list(saver *s, err *e)
+{
+    status result = OK;
+    if (!factors_carried(s->t)) return OK;
+    TRY(factors_list(s->t, &s->factors, e));
+    tensor_info *info =
+        realloc(s->state_info, (s->states + (size_t)s->factors.count + 1) * sizeof *info);
+    if (!info) FAIL(E_IO, "no memory for the list of %d tensors", s->factors.count);
+    s->state_info = info;
+    for (int i = 0; i < s->factors.count; i++) {
+        const factor *f = &s->factors.at[i];
+        info[s->states + (size_t)i] = (tensor_info){.name = f->name,
+                                                    .type = F32,
+                                                    .known_type = true,
+                                                    .dims = 2,
+                                                    .dim = {f->rows, f->cols},
+                                                    .bytes = (uint64_t)(f->rows * f->cols) * 4};
+    }
+done:
+    return result;
+}
+
 static status weight_bytes(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
     status result = OK;
@@ -85,7 +110,10 @@ static status state_bytes(void *arg, size_t i, uint64_t offset, void *out, size_
 {
     status result = OK;
     saver *s = arg;
-    if (offset == 0) TRY(trainer_ask_state(s->t, s->state[i].part, s->state[i].param, s->whole, e));
+    if (offset == 0 && i < s->states)
+        TRY(trainer_ask_state(s->t, s->state[i].part, s->state[i].param, s->whole, e));
+    if (offset == 0 && i >= s->states)
+        TRY(trainer_ask_factor(s->t, &s->factors, (int)(i - s->states), s->whole, e));
     memcpy(out, (char *)s->whole + offset, bytes);
 done:
     return result;
@@ -120,6 +148,7 @@ static status saver_open(saver *s, trainer *t, err *e)
         if (t->model->param[p].count > most) most = t->model->param[p].count;
     param_files_make(t->model, t->o.precision, &s->files);
     TRY(state_list(s, e));
+    TRY(factor_list(s, e));
     s->whole = malloc((size_t)most * sizeof(float));
     s->piece = malloc((size_t)most * sizeof(float));
     s->bytes = malloc((size_t)most * sizeof(float));
@@ -134,6 +163,7 @@ static void saver_close(saver *s)
     param_files_clear(&s->files);
     free(s->state);
     free(s->state_info);
+    free(s->factors.at);
     free(s->whole);
     free(s->piece);
     free(s->bytes);
@@ -145,14 +175,15 @@ static status save_here(trainer *t, const trainer_save_options *o, char **folder
     saver s = {0};
     char *facts = facts_json(t);
     TRY(saver_open(&s, t, e));
-    ckpt_save_options c = {.out = o->out,
-                           .step = (int64_t)t->steps_done,
-                           .keep = o->keep,
-                           .weights = {s.files.info, (size_t)s.files.count, weight_bytes, &s},
-                           .state = {s.state_info, s.states, state_bytes, &s},
-                           .config_json = o->config_json,
-                           .state_json = facts,
-                           .tokenizer_folder = o->tokenizer_folder};
+    ckpt_save_options c = {
+        .out = o->out,
+        .step = (int64_t)t->steps_done,
+        .keep = o->keep,
+        .weights = {s.files.info, (size_t)s.files.count, weight_bytes, &s},
+        .state = {s.state_info, s.states + (size_t)s.factors.count, state_bytes, &s},
+        .config_json = o->config_json,
+        .state_json = facts,
+        .tokenizer_folder = o->tokenizer_folder};
     TRY(ckpt_save(&c, folder, e));
 done:
     saver_close(&s);
@@ -219,6 +250,7 @@ status trainer_resume(trainer *t, const char *folder, err *e)
     TRY(ckpt_int(c, "step", &step, e));
     TRY(ckpt_int(c, "skipped", &skipped, e));
     TRY(load_state(t, c, e));
+    TRY(factors_load(t, c->state, e));
     if (t->o.precision == F16) TRY(load_scaler(t, c, e));
     TRY(trainer_restore(t, (uint64_t)step, e));
     t->skipped = (uint64_t)skipped;

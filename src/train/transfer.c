@@ -1,6 +1,7 @@
 // transfer.c -- weights, optimizer state and gradients between this rank's parts and whole
 // parameters on the host: for checkpoints, initial weights and tools. Which ranks hold what of a
 // parameter follows from the plan, so that rank 0 knows whom to expect.
+#include "train/factors.h"
 #include "train/holding.h"
 
 #include <stdlib.h>
@@ -217,6 +218,16 @@ done:
     return result;
 }
 
+status trainer_ask_factor(trainer *t, const factors *all, int number, float *out, err *e)
+{
+    status result = OK;
+    int64_t question[2] = {STATE_PARTS, number};
+    TRY(exchange(t, question, e));
+    TRY(factor_read(t, &all->at[number], out, e));
+done:
+    return result;
+}
+
 status trainer_ask_none(trainer *t, err *e)
 {
     int64_t question[2] = {ASK_END, 0};
@@ -227,12 +238,18 @@ status trainer_serve(trainer *t, err *e)
 {
     status result = OK;
     int64_t question[2] = {0, 0};
+    factors all;
+    TRY(factors_list(t, &all, e));
     for (;;) {
         TRY(exchange(t, question, e));
         if (question[0] == ASK_END) break;
-        TRY(trainer_read_state(t, (state_part)question[0], (int)question[1], NULL, e));
+        if (question[0] == STATE_PARTS)
+            TRY(factor_read(t, &all.at[question[1]], NULL, e));
+        else
+            TRY(trainer_read_state(t, (state_part)question[0], (int)question[1], NULL, e));
     }
 done:
+    free(all.at);
     return result;
 }
 

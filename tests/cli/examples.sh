@@ -3,7 +3,6 @@
 # same parallel.no_sync: the same bits, or within 1e-5 where sums have another order: with tensor parallelism.
 . "${0%/*}/lib.sh" "$1"
 examples=${0%/*}/../../examples
-mkdir nvme
 
 # What plain data parallelism gives on 4, 2 and 1 ranks; the last with one micro-batch. each4: where sharded
 # gradients are reduced after every micro-batch, as no_sync auto does.

@@ -63,6 +63,7 @@ code=0
 "$trireme" generate --model $model --prompt 'the sea' --quiet >/dev/full 2>stderr || code=$?
 [ "$code" = 1 ] || fail "exit code $code with a full stdout"
 expect_line '^trireme: cannot write to standard output' stderr
+expect_lines 1 stderr # nothing was generated into the void
 code=0
 "$trireme" generate --model $model --prompt 'the sea' --json >/dev/full 2>stderr || code=$?
 [ "$code" = 1 ] || fail "exit code $code with a full stdout and --json"

@@ -105,11 +105,10 @@ ok "$trireme" checkpoint verify out/checkpoints/latest
 rm -rf out
 start 5 --train.save_every 0
 kill -STOP $(head -n 1 <<<"$ranks")
-# Two signals that come before the first one is seen are one, so more follow.
-while is_running $starter; do
-    kill -INT -- -$starter
-    sleep 0.1
-done
+kill -INT -- -$starter
+# Two signals of which the first is still pending are one.
+until grep -Eq '^ShdPnd:[[:space:]]*0+$' /proc/$starter/status 2>/dev/null || ! is_running $starter; do sleep 0.02; done
+kill -INT -- -$starter
 end 1
 expect_line 'stopped by a second signal'
 rm -rf out

@@ -37,6 +37,8 @@ ok "$trireme" generate --model "$keep/checkpoints/latest" --prompt 'the sea' --t
 expect_lines 0 stderr
 expect_line '"reason": "tokens"' stdout
 
+refused 2 '^trireme: generate: --threads: found 4294967297; valid: 0 \(all cores\) to 1024$' "$trireme" generate --model m --prompt x --threads 4294967297
+
 # ---- curve
 ok "$trireme" curve "$keep"
 expect_line "^read $keep/log.jsonl, drew $keep/loss.png$" stdout

@@ -59,6 +59,8 @@ folder=run/checkpoints/latest
 unwritten help
 unwritten --version
 unwritten train --help
+unwritten help train
+unwritten completion bash
 unwritten explain job.yaml
 unwritten explain job.yaml --json
 unwritten plan job.yaml

@@ -84,7 +84,7 @@ expect_same numbers expected
 ok "$trireme" predict job.yaml --model $model --what vectors --positions last --output vectors.npy
 [ "$(stat -c %s vectors.npy)" = $((128 + count * 16 * 4)) ] || fail "vectors.npy has $(stat -c %s vectors.npy) bytes"
 ok "$trireme" predict job.yaml --model $model --output lines.jsonl
-expect_line "^$count samples  accuracy" stdout
+expect_line "^$count samples, accuracy" stdout
 expect_in_order lines.jsonl "$count"
 
 # ---- Another data set, and what is refused
@@ -132,5 +132,5 @@ agrees logits
 expect_line '^\{"sample":0,"class":[0-2],"label":[0-2],"logits":\[[^]]*\]\}$' logits
 ok "$trireme" predict mlp.yaml --model mlp/checkpoints/latest --what vectors
 expect_line '^\{"sample":47,"vector":\[[^],]*(,[^],]*){7}\]\}$' stdout
-expect_line '^48 samples$' stderr
+expect_line '^trireme: 48 samples$' stderr
 finish

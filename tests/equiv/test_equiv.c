@@ -14,9 +14,9 @@
 #include <string.h>
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { LIMIT_S = 300, SAMPLE = 24, COVER = false };
+enum { LIMIT_S = 900, SAMPLE = 24, COVER = false };
 #else
-enum { LIMIT_S = 60, SAMPLE = 300, COVER = true };
+enum { LIMIT_S = 600, SAMPLE = 120, COVER = true };
 #endif
 
 // Points that were not as they should be once, each for another reason.

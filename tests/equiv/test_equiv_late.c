@@ -18,9 +18,9 @@
 #include <sys/mman.h>
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { LIMIT_S = 300, PATIENCE_MS = 60000, FEW = true, FLOOR = 5 };
+enum { LIMIT_S = 900, PATIENCE_MS = 60000, FEW = true, FLOOR = 5 };
 #else
-enum { LIMIT_S = 60, PATIENCE_MS = 5000, FEW = false, FLOOR = 17 };
+enum { LIMIT_S = 600, PATIENCE_MS = 5000, FEW = false, FLOOR = 17 };
 #endif
 
 static const char *const SAME[] = {
@@ -144,7 +144,8 @@ static outcome *run_without(const point *p, int order, site s)
                             .late = true,
                             .late_order = order,
                             .folder = pool_folder(),
-                            .patience_ms = PATIENCE_MS,
+                            // Whole, it may wait for its turn on the processor.
+                            .patience_ms = s.kind < 0 ? LIMIT_S * 500 : PATIENCE_MS,
                             .opened = opened,
                             .closing = closing};
     outcome *out = malloc(sizeof *out);

@@ -27,17 +27,19 @@ enum {
 };
 
 struct cpu_products;
+struct cpu_team;
 
 // Where kernels run: one per issuing thread (a rank, or a stream of the late device).
 typedef struct cpu_context {
-    int threads;            // of the team: `#pragma omp parallel num_threads(x->threads)`
+    int threads;            // of the team
+    struct cpu_team *team;  // cpu_team.h
     cpu_level level;        // of the table in use
     unsigned char *scratch; // threads x CPU_SCRATCH_BYTES, aligned to 4096, contents undefined
     unsigned char *shared;  // CPU_SHARED_BYTES, e.g. for partial sums of fixed blocks; likewise
     struct cpu_products *products; // state of cpu_matmul.c
 } cpu_context;
 
-// The scratch memory of one thread of the team (omp_get_thread_num()).
+// The scratch memory of one thread of the team.
 static inline void *cpu_scratch(const cpu_context *x, int thread)
 {
     return x->scratch + (size_t)thread * CPU_SCRATCH_BYTES;

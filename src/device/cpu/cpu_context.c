@@ -1,9 +1,10 @@
 // cpu_context.c -- opens what kernels run in: the level, the threads, scratch memory, and oneDNN.
 // Called by the cpu device and by the late device of the tests. Knows no stream.
-#define _GNU_SOURCE // sched_getaffinity, MAP_ANONYMOUS
+#define _GNU_SOURCE // MAP_ANONYMOUS
 #include "device/cpu/cpu_products.h"
+#include "device/cpu/cpu_team.h"
 
-#include <sched.h>
+#include <dnnl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -18,14 +19,6 @@ void *cpu_pages_map(size_t bytes)
 void cpu_pages_unmap(void *at, size_t bytes)
 {
     if (at) munmap(at, bytes);
-}
-
-static int usable_cores(void)
-{
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-    int count = CPU_COUNT(&cores);
-    return count > 0 ? count : 1;
 }
 
 static size_t panel_bytes(void)
@@ -46,9 +39,7 @@ static bool use_bf16_instructions(cpu_level level)
 {
     cpu_features features;
     cpu_features_read(&features);
-    bool offered = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
-                   dnnl_cpu_isa_avx512_core_bf16;
-    return offered && (level == CPU_AMX || (level == CPU_AVX512 && features.fast_bf16_dot));
+    return level == CPU_AMX || (level == CPU_AVX512 && features.fast_bf16_dot);
 }
 
 status cpu_products_open(cpu_level level, cpu_products **out, err *e)
@@ -62,9 +53,6 @@ status cpu_products_open(cpu_level level, cpu_products **out, err *e)
     if (!p->a) FAIL(E_FIT, "out of memory for the panels of a cpu device");
     p->b = p->a + (size_t)WIDEN_ROWS * WIDEN_DEPTH;
     p->c = p->b + (size_t)WIDEN_COLS * WIDEN_DEPTH;
-    if (dnnl_engine_create(&p->engine, dnnl_cpu, 0) != dnnl_success ||
-        dnnl_stream_create(&p->stream, p->engine, dnnl_stream_in_order) != dnnl_success)
-        FAIL(E_INTERNAL, "oneDNN has no CPU engine on this machine");
 done:
     if (result != OK) {
         cpu_products_close(p);
@@ -77,11 +65,7 @@ done:
 void cpu_products_close(cpu_products *p)
 {
     if (!p) return;
-    cpu_bf16_cache_free(p);
-    cpu_pages_unmap(p->scratch, p->scratch_bytes);
     cpu_pages_unmap(p->a, panel_bytes());
-    if (p->stream) dnnl_stream_destroy(p->stream);
-    if (p->engine) dnnl_engine_destroy(p->engine);
     free(p);
 }
 
@@ -97,11 +81,12 @@ status cpu_context_open(const device_options *options, cpu_context *out, err *e)
     int threads = options ? options->threads : 0;
     if (threads < 0) FAIL(E_USAGE, "threads=%d: valid are 0 (all cores) and above", threads);
     TRY(cpu_level_choose(options ? options->isa : NULL, &out->level, e));
-    out->threads = threads ? threads : usable_cores();
+    out->threads = threads ? threads : cpu_team_cores();
     out->scratch = cpu_pages_map(cpu_scratch_bytes(out->threads));
     if (!out->scratch) FAIL(E_FIT, "out of memory for the scratch of %d threads", out->threads);
     out->shared = out->scratch + (size_t)out->threads * CPU_SCRATCH_BYTES;
     TRY(cpu_products_open(out->level, &out->products, e));
+    TRY(cpu_team_open(out->threads, &out->team, e));
 done:
     if (result != OK) cpu_context_close(out);
     return result;
@@ -109,6 +94,7 @@ done:
 
 void cpu_context_close(cpu_context *x)
 {
+    cpu_team_close(x->team);
     cpu_products_close(x->products);
     if (x->scratch) cpu_pages_unmap(x->scratch, cpu_scratch_bytes(x->threads));
     *x = (cpu_context){0};

@@ -1,40 +1,72 @@
 // cpu_matmul.c -- the K_MATMUL of the cpu device: which way a product takes. Called through the
-// kernel table. The choice is a fixed rule of the CPU level and the shape, never a timing.
+// kernel table. The choice is a fixed rule of the CPU level and the shape, never a timing, and
+// never the number of threads.
 //
-//   bf16 instructions that beat fp32 (cpu_features.c)  oneDNN's bf16 products
-//   AVX2 and above                                     vec_product.c: within 2 % of oneDNN's
-//                                                      sgemm, whose bits depend on the number of
-//                                                      threads, and which allocates in every call
-//   a few rows of fp32 (a token's step); below AVX2    oneDNN's sgemm; 16 bits widened before
+//   AVX2 and above   a few rows (a token's step)          vec_few.c
+//                    bf16 by instructions that beat fp32  cpu_bf16.c (cpu_features.c says where)
+//                    all others                           vec_product.c
+//   below AVX2       oneDNN's sgemm; 16 bits are widened before (cpu_widen.c). Its order of sums
+//                    depends on its threads and on the shape: it gets fixed pieces of C and one
+//                    thread for each.
 #include "device/cpu/cpu_products.h"
+#include "device/cpu/cpu_team.h"
 
+#include <dnnl.h>
 #include <omp.h>
-#include <stdlib.h>
+#include <stdatomic.h>
 #include <string.h>
 
-void cpu_products_fail(cpu_products *p, dnnl_status_t code, const matmul_args *args)
+enum { PIECE = 256 }; // rows and columns of a piece of C that oneDNN computes
+
+// A product in fp32 and the first answer of oneDNN that is not success.
+typedef struct pieces {
+    const matmul_args *p;
+    int64_t down;
+    _Atomic int *code;
+} pieces;
+
+static int64_t at_most(int64_t limit, int64_t left)
 {
-    if (p->failure.code != OK) return;
-    err_set(&p->failure, code == dnnl_out_of_memory ? E_FIT : E_INTERNAL,
-            "oneDNN refused the product m=%ld n=%ld k=%ld of %s (status %d)", (long)args->m,
-            (long)args->n, (long)args->k, dtype_name(args->type), (int)code);
+    return left < limit ? left : limit;
+}
+
+static void multiply_piece(const void *arg, int64_t item, int thread)
+{
+    (void)thread;
+    const pieces *w = arg;
+    const matmul_args *p = w->p;
+    int64_t i = item % w->down * PIECE, j = item / w->down * PIECE;
+    const float *a = (const float *)p->a + (p->trans_a ? i : i * p->lda);
+    const float *b = (const float *)p->b + (p->trans_b ? j * p->ldb : j);
+    const int threads = omp_get_max_threads(); // of the program that we are part of
+    omp_set_num_threads(1);
+    dnnl_status_t code =
+        dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', at_most(PIECE, p->m - i),
+                   at_most(PIECE, p->n - j), p->k, 1, a, p->lda, b, p->ldb, p->accumulate ? 1 : 0,
+                   (float *)p->c + i * p->ldc + j, p->ldc);
+    omp_set_num_threads(threads);
+    if (code != dnnl_success) atomic_store(w->code, (int)code);
+}
+
+static void keep_failure(cpu_products *s, int code, const matmul_args *p)
+{
+    if (s->failure.code != OK) return;
+    err_set(&s->failure, code == dnnl_out_of_memory ? E_FIT : E_INTERNAL,
+            "oneDNN refused the product m=%ld n=%ld k=%ld of %s (status %d)", (long)p->m,
+            (long)p->n, (long)p->k, dtype_name(p->type), code);
 }
 
 void cpu_product_f32(const cpu_context *x, const matmul_args *p)
 {
-    omp_set_num_threads(x->threads); // oneDNN takes the calling thread's team
-    dnnl_status_t code =
-        dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', p->m, p->n, p->k, 1, p->a,
-                   p->lda, p->b, p->ldb, p->accumulate ? 1 : 0, p->c, p->ldc);
-    if (code != dnnl_success) cpu_products_fail(x->products, code, p);
+    _Atomic int code = dnnl_success;
+    pieces w = {p, (p->m + PIECE - 1) / PIECE, &code};
+    cpu_team_run(x->team, w.down * ((p->n + PIECE - 1) / PIECE), multiply_piece, &w);
+    if (code != dnnl_success) keep_failure(x->products, code, p);
 }
 
-// C = bias (+ C), or zero: what the product is then added to. sgemm knows no bias, and a pass
-// before it is cheaper than one after it, whose lines would have left the cache.
-static void begin_rows(const cpu_context *x, const matmul_args *p)
+// C = bias (+ C), or zero: what the product is then added to. sgemm knows no bias.
+static void begin_rows(const matmul_args *p)
 {
-    bool small = p->m * p->n < 1 << 15;
-#pragma omp parallel for num_threads(small ? 1 : x->threads)
     for (int64_t i = 0; i < p->m; i++) {
         float *row = (float *)p->c + i * p->ldc;
         const float *bias = p->bias;
@@ -47,25 +79,28 @@ static void begin_rows(const cpu_context *x, const matmul_args *p)
     }
 }
 
-// Fewer rows than this are not worth packing B for.
-enum { FEW_ROWS = 6 };
+static void multiply_by_onednn(const cpu_context *x, matmul_args p)
+{
+    if (p.bias || p.k <= 0) {
+        begin_rows(&p);
+        p.accumulate = true;
+    }
+    if (p.k > 0) cpu_product_f32(x, &p);
+}
 
 void cpu_matmul(const cpu_context *x, const void *args)
 {
-    matmul_args p = *(const matmul_args *)args;
-    if (p.m <= 0 || p.n <= 0) return;
-    bool packed = x->level >= CPU_AVX2 && p.k > 0 && (p.m >= FEW_ROWS || p.type != F32);
-    if (p.type == BF16 && x->products->bf16_instructions && p.k > 0) {
-        cpu_product_bf16(x, &p);
-    } else if (packed) {
-        (x->level >= CPU_AVX512 ? vec_product_avx512 : vec_product_avx2)(x, &p);
-    } else if (p.type != F32) {
-        cpu_product_widen(x, &p);
+    const matmul_args *p = args;
+    const bool wide = x->level >= CPU_AVX512, vectors = x->level >= CPU_AVX2 && p->k > 0;
+    if (p->m <= 0 || p->n <= 0) return;
+    if (vectors && (wide ? vec_product_few_avx512 : vec_product_few_avx2)(x, p)) return;
+    if (vectors && p->type == BF16 && x->products->bf16_instructions) {
+        cpu_product_bf16(x, p);
+    } else if (vectors) {
+        (wide ? vec_product_avx512 : vec_product_avx2)(x, p);
+    } else if (p->type != F32) {
+        cpu_product_widen(x, p);
     } else {
-        if (p.bias || p.k <= 0) {
-            begin_rows(x, &p);
-            p.accumulate = true;
-        }
-        if (p.k > 0) cpu_product_f32(x, &p);
+        multiply_by_onednn(x, *p);
     }
 }

@@ -2,6 +2,7 @@
 // each panel of A and B is widened to fp32 in scratch memory just before it is multiplied, and C is
 // rounded once at the end. The panels are fixed, so results do not depend on the CPU's caches.
 #include "device/cpu/cpu_products.h"
+#include "device/cpu/cpu_team.h"
 #include "device/cpu/ref.h"
 
 #include <string.h>
@@ -16,12 +17,29 @@ static int64_t at_most(int64_t limit, int64_t left)
 }
 
 // dst [rows, cols] dense <- src with a row stride.
+typedef struct widening {
+    float *dst;
+    const uint16_t *src;
+    dtype type;
+    int64_t rows, cols, stride;
+} widening;
+
+enum { ROWS_AT_ONCE = 64 };
+
+static void widen_rows(const void *arg, int64_t item, int thread)
+{
+    (void)thread;
+    const widening *w = arg;
+    int64_t first = item * ROWS_AT_ONCE, last = first + at_most(ROWS_AT_ONCE, w->rows - first);
+    for (int64_t i = first; i < last; i++)
+        dtype_convert(w->dst + i * w->cols, F32, w->src + i * w->stride, w->type, (size_t)w->cols);
+}
+
 static void widen(const cpu_context *x, float *dst, const uint16_t *src, dtype type, int64_t rows,
                   int64_t cols, int64_t stride)
 {
-#pragma omp parallel for num_threads(rows *cols < 1 << 15 ? 1 : x->threads)
-    for (int64_t i = 0; i < rows; i++)
-        dtype_convert(dst + i * cols, F32, src + i * stride, type, (size_t)cols);
+    widening w = {dst, src, type, rows, cols, stride};
+    cpu_team_run(x->team, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, widen_rows, &w);
 }
 
 // The fp32 home of the panel of C, holding bias (+ C), or nothing yet (returns false).

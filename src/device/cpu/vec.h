@@ -316,7 +316,7 @@ static inline void *vec_at(const void *p, int64_t i, dtype type)
 
 // ---- the team
 
-// Items [first, last) of a kernel's work, on one thread of the team.
+// Items [first, last) of a kernel's work, on one thread of the team, which may be given several.
 typedef void (*vec_part)(const cpu_context *x, const void *args, int64_t first, int64_t last,
                          int thread);
 

@@ -1,9 +1,8 @@
 // vec_kernels.c -- the table of the fast kernels of one level of instructions, how their work is
 // shared over the team, and random numbers on vectors. Called by cpu_kernels_fill. K_MATMUL is not
 // here: cpu_matmul.c chooses among vec_product.c and oneDNN.
+#include "device/cpu/cpu_team.h"
 #include "device/cpu/vec.h"
-
-#include <omp.h>
 
 void VEC(kernels_fill)(cpu_kernels *k)
 {
@@ -34,23 +33,33 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_ORTHOGONALIZE] = VEC(orthogonalize);
 }
 
+// A kernel's work: `count` items as grains, and those as pieces for the team.
+typedef struct shared_work {
+    const cpu_context *x;
+    const void *args;
+    int64_t count, grain, grains, pieces;
+    vec_part part;
+} shared_work;
+
+static void run_piece(const void *arg, int64_t piece, int thread)
+{
+    const shared_work *w = arg;
+    int64_t first = w->grains * piece / w->pieces * w->grain;
+    int64_t last = min64(w->grains * (piece + 1) / w->pieces * w->grain, w->count);
+    w->part(w->x, w->args, first, last, thread);
+}
+
 void VEC(share)(const cpu_context *x, const void *args, int64_t count, int64_t grain, vec_part part)
 {
+    enum { PIECES = 4 }; // for each thread: small enough to even out threads of unequal speed
     int64_t grains = (count + grain - 1) / grain;
-    int threads = grains < x->threads ? (int)grains : x->threads;
     if (count <= 0) return;
-    if (threads <= 1) {
+    if (grains == 1 || x->threads == 1) {
         part(x, args, 0, count, 0);
         return;
     }
-#pragma omp parallel num_threads(threads)
-    {
-        // The team may be smaller than asked for.
-        int thread = omp_get_thread_num(), team = omp_get_num_threads();
-        int64_t first = grains * thread / team * grain;
-        int64_t last = min64(grains * (thread + 1) / team * grain, count);
-        if (first < last) part(x, args, first, last, thread);
-    }
+    shared_work w = {x, args, count, grain, grains, min64(grains, PIECES * x->threads), part};
+    cpu_team_run(x->team, w.pieces, run_piece, &w);
 }
 
 // Both halves of the 64-bit products of a and the constant m.

@@ -5,14 +5,14 @@
 // element's sum runs over k in one order, so results depend neither on threads nor on where a block
 // begins.
 #include "device/cpu/cpu_products.h"
+#include "device/cpu/cpu_team.h"
 #include "device/cpu/vec_tile.h"
-
-#include <omp.h>
 
 enum {
     PANEL = VEC_BYTES == 64 ? 64 : 16, // columns of a register block of vec_tile.c
     DEPTH = 384,
     STRIP = 96,      // rows of A that are packed at a time
+    ROWS = 6,        // of a register block
     BLOCK = 768,     // rows and columns of a block of C
     MIN_COLS = 192,  // worth a thread of their own
     WORTH = 1 << 18, // multiply-adds that are worth waking a thread
@@ -162,39 +162,48 @@ static void multiply_block(const block *k)
 }
 
 // Share `part` of `parts` of n, at multiples of `grain`.
-static int64_t share_begin(int64_t n, int part, int parts, int64_t grain)
+static int64_t share_begin(int64_t n, int64_t part, int64_t parts, int64_t grain)
 {
     return min64(n, (n + grain - 1) / grain * part / parts * grain);
 }
 
-static void multiply_share(const cpu_context *x, const matmul_args *p, int thread, int team)
+// How C is cut into blocks: evenly, at whole register blocks.
+typedef struct grid {
+    const cpu_context *x;
+    const matmul_args *p;
+    int64_t down, across;
+} grid;
+
+static void multiply_item(const void *arg, int64_t item, int thread)
 {
-    int across = (int)min64(team, (p->n + MIN_COLS - 1) / MIN_COLS), down = team / across;
-    if (thread >= across * down) return;
-    int64_t row = share_begin(p->m, thread / across, down, 6);
-    int64_t last_row = share_begin(p->m, thread / across + 1, down, 6);
-    int64_t col = share_begin(p->n, thread % across, across, PANEL);
-    int64_t last_col = share_begin(p->n, thread % across + 1, across, PANEL);
-    float *a = cpu_scratch(x, thread), *b = a + STRIP * DEPTH, *edge = b + BLOCK * DEPTH;
+    const grid *g = arg;
+    const matmul_args *p = g->p;
+    int64_t i = item % g->down, j = item / g->down; // neighbours have columns of B in common
+    int64_t row = share_begin(p->m, i, g->down, ROWS), col = share_begin(p->n, j, g->across, PANEL);
+    int64_t last_row = share_begin(p->m, i + 1, g->down, ROWS);
+    int64_t last_col = share_begin(p->n, j + 1, g->across, PANEL);
+    if (last_row <= row || last_col <= col) return; // more threads than register blocks
+    float *a = cpu_scratch(g->x, thread), *b = a + STRIP * DEPTH, *edge = b + BLOCK * DEPTH;
     _Static_assert(4 * (STRIP * DEPTH + BLOCK * DEPTH + STRIP * PANEL + BLOCK * BLOCK) <=
                        CPU_SCRATCH_BYTES,
                    "the scratch memory of a thread holds a block");
-    for (int64_t j = col; j < last_col; j += BLOCK) {
-        for (int64_t i = row; i < last_row; i += BLOCK) {
-            multiply_block(&(block){p, i, min64(BLOCK, last_row - i), j, min64(BLOCK, last_col - j),
-                                    a, b, edge, edge + STRIP * PANEL});
-        }
-    }
+    multiply_block(
+        &(block){p, row, last_row - row, col, last_col - col, a, b, edge, edge + STRIP * PANEL});
+}
+
+// The least multiple of `parts` that cuts n into parts of at most BLOCK.
+static int64_t parts_of(int64_t n, int64_t grain, int64_t parts)
+{
+    int64_t least = ((n + grain - 1) / grain + BLOCK / grain - 1) / (BLOCK / grain);
+    return round_up(least, parts);
 }
 
 void VEC(product)(const cpu_context *x, const matmul_args *p)
 {
     const double work = (double)p->m * (double)p->n * (double)p->k;
-    int team = work < (double)x->threads * WORTH ? (int)(work / WORTH) : x->threads;
-    if (team <= 1) {
-        multiply_share(x, p, 0, 1);
-        return;
-    }
-#pragma omp parallel num_threads(team)
-    multiply_share(x, p, omp_get_thread_num(), omp_get_num_threads());
+    int64_t team = work < (double)x->threads * WORTH ? (int64_t)(work / WORTH) : x->threads;
+    if (team < 1) team = 1;
+    int64_t across = min64(team, (p->n + MIN_COLS - 1) / MIN_COLS), down = team / across;
+    grid g = {x, p, parts_of(p->m, ROWS, down), parts_of(p->n, PANEL, across)};
+    cpu_team_run(x->team, g.down * g.across, multiply_item, &g);
 }

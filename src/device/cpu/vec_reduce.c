@@ -190,7 +190,7 @@ static void digest_part(const cpu_context *x, const void *args, int64_t first, i
     for (; at < last; at += LANES) sum[0] += digest_words(p, at, min64(last - at, LANES));
     uint64_t total = 0;
     for (int l = 0; l < LANES; l++) total += sum[0][l] + sum[1][l];
-    ((uint64_t *)x->shared)[thread] = total;
+    ((uint64_t *)x->shared)[thread] += total;
 }
 
 void VEC(digest)(const cpu_context *x, const void *args)

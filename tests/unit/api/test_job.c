@@ -52,6 +52,50 @@ static void keys_are_named_without_dashes(void **state)
     trm_job_close(job);
 }
 
+// The same keys, errors and order as in a file, with the line of the text.
+static void keys_are_set_from_yaml(void **state)
+{
+    (void)state;
+    trm_job *job = new_gpt2();
+    const char *text;
+    SET(job, "optimizer.lr", "1");
+    ACCEPT(trm_job_set_yaml(job,
+                            "optimizer: {lr: 2e-3, betas: [0.8, 0.9]}\n"
+                            "train:\n"
+                            "  steps: 7  # of no use\n",
+                            &error));
+    ACCEPT(trm_job_set_yaml(job, "", &error));
+    SET(job, "train.steps", "9");
+    ACCEPT(trm_job_explain(job, &text, &error));
+    assert_non_null(strstr(text, "optimizer.lr"));
+    assert_non_null(strstr(strstr(text, "optimizer.lr "), "0.002"));
+    assert_non_null(strstr(strstr(text, "optimizer.betas "), "yaml:1"));
+    assert_non_null(strstr(strstr(text, "train.steps "), " 9 "));
+
+    REFUSE(trm_job_set_yaml(job, "train:\n  stepz: 3\n", &error));
+    assert_string_equal(error.text, "yaml:2: train.stepz: unknown key; did you mean train.steps?");
+    REFUSE(trm_job_set_yaml(job, "train: {steps: -3}", &error));
+    HAS("yaml:1: train.steps: found -3; valid: a whole number");
+    REFUSE(trm_job_set_yaml(job, "train: {steps: 3", &error));
+    HAS("yaml:");
+    HAS("broken YAML");
+    REFUSE(trm_job_set_yaml(job, "train: 3", &error));
+    HAS("yaml:1: train: found 3; valid: a section of");
+    REFUSE(trm_job_set_yaml(job, "- 3", &error));
+    HAS("yaml:1: found a list; valid: sections of keys");
+    REFUSE(trm_job_set_yaml(job, "parallel: {dp: ddp}\nparallel: {dp: zero1}", &error));
+    HAS("given twice");
+    REFUSE(trm_job_set_yaml(job, NULL, &error));
+    HAS("NULL");
+    // None of these has changed anything, and what is wrong only together is found at the end.
+    ACCEPT(trm_job_explain(job, &text, &error));
+    assert_non_null(strstr(strstr(text, "train.steps "), " 9 "));
+    ACCEPT(trm_job_set_yaml(job, "\noptimizer: {name: sgd}\n", &error));
+    REFUSE(trm_job_explain(job, &text, &error));
+    HAS("yaml:1: optimizer.betas: not a parameter of the optimizer sgd");
+    trm_job_close(job);
+}
+
 static void an_error_may_be_of_no_interest(void **state)
 {
     (void)state;
@@ -158,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(keys_are_checked_when_they_are_set, enter_folder,
                                         leave_folder),
         cmocka_unit_test_setup_teardown(keys_are_named_without_dashes, enter_folder, leave_folder),
+        cmocka_unit_test(keys_are_set_from_yaml),
         cmocka_unit_test_setup_teardown(an_error_may_be_of_no_interest, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(a_job_file_is_read_at_once, enter_folder, leave_folder),
         cmocka_unit_test(explain_tells_values_plan_and_schedule),

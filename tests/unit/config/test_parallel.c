@@ -184,10 +184,10 @@ static void a_mesh_that_does_not_fit_names_the_nearest_that_do(void **state)
         {SMALL, "--launch.ranks|2|--parallel.dp_shard|1",
          "--launch.ranks: found 2, not the product of dp_shard 1; valid: 1"},
         {SMALL "parallel: {tp: 256, pp: 256, dp_replicate: 256, dp_shard: 256}", "",
-         "job.yaml: launch.ranks: found 256, not the product of pp 256 x dp_replicate 256 x "
-         "dp_shard 256 x tp 256 = 4294967296; valid: sizes of which the product is at most 256"},
-        {SMALL "parallel: {tp: 300}", "",
-         "job.yaml:3: parallel.tp: found 300; valid: a whole number from 1 to 256"},
+         "job.yaml: launch.ranks: found 16384, not the product of pp 256 x dp_replicate 256 x "
+         "dp_shard 256 x tp 256 = 4294967296; valid: sizes of which the product is at most 16384"},
+        {SMALL "parallel: {tp: 300000}", "",
+         "job.yaml:3: parallel.tp: found 300000; valid: a whole number from 1 to 16384"},
     };
     CHECK(all);
 }
@@ -321,7 +321,7 @@ static void keys_that_exclude_each_other_are_refused(void **state)
         {SMALL "parallel: {reshard_after_forward: -4}", "",
          "job.yaml:3: parallel.reshard_after_forward: found -4; valid: false, true, or a whole "
          "number "
-         "from 2 to 256"},
+         "from 2 to 16384"},
         {SMALL "parallel: {hook: powersgd}", "--parallel.hook.start_step|1",
          "--parallel.hook.start_step: found 1; valid: 2 or more, or any with error_feedback and "
          "warm_start false"},

@@ -97,7 +97,7 @@ static void impossible_values_are_refused(void **state)
         {SMALL "lr_schedule: {min_ratio: 1.5}", "",
          "job.yaml:3: lr_schedule.min_ratio: found 1.5; valid: a number from 0 to 1"},
         {SMALL "launch: {ranks: 100000}", "",
-         "job.yaml:3: launch.ranks: found 100000; valid: auto, or a whole number from 1 to 256"},
+         "job.yaml:3: launch.ranks: found 100000; valid: auto, or a whole number from 1 to 16384"},
         {SMALL "data: {order: shufle}", "",
          "job.yaml:3: key data is given twice; the first is in line 2"},
         {SMALL, "--data.order|shufle",

@@ -217,25 +217,6 @@ static void products_do_not_depend_on_the_number_of_threads(void **state)
     }
 }
 
-static void a_shape_is_prepared_once(void **state)
-{
-    (void)state;
-    cpu_context x = harness_open(1);
-    matmul_args p = {
-        .m = 20, .n = 30, .k = 40, .lda = 40, .ldb = 30, .ldc = 30, .type = BF16, .c_type = BF16};
-    operands o = operands_make(&p);
-    p.a = o.a16, p.b = o.b16, p.c = o.c16;
-    for (int repeat = 0; repeat < 5; repeat++) {
-        for (int64_t m = 1; m <= 20; m++) {
-            p.m = m;
-            cpu_matmul(&x, &p);
-        }
-    }
-    assert_int_equal(x.products->used, x.products->bf16_instructions ? 20 : 0);
-    operands_free(&o);
-    cpu_context_close(&x);
-}
-
 static void a_refused_product_is_reported_once(void **state)
 {
     (void)state;
@@ -250,7 +231,7 @@ static void a_refused_product_is_reported_once(void **state)
                      .lda = 1,
                      .ldb = 2,
                      .ldc = 2}; // a stride shorter than its row
-    cpu_matmul(&x, &p);
+    cpu_product_f32(&x, &p);
     err e = {0};
     assert_int_equal(cpu_context_failure(&x, &e), E_INTERNAL);
     assert_non_null(strstr(e.text, "m=2 n=2 k=2"));
@@ -268,7 +249,6 @@ int main(void)
         cmocka_unit_test(packed_products_of_all_types_equal_the_reference),
         cmocka_unit_test(a_product_repeats_bit_for_bit),
         cmocka_unit_test(products_do_not_depend_on_the_number_of_threads),
-        cmocka_unit_test(a_shape_is_prepared_once),
         cmocka_unit_test(a_refused_product_is_reported_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

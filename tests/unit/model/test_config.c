@@ -234,9 +234,11 @@ static void broken_files_and_values_are_refused(void **state)
     refuse("{\"model_type\":\"llama\",\"num_key_value_heads\":3}", "kv_heads: found 3");
     refuse("{" LLAMA ",\"head_dim\":9}", "head_dim: found 9, valid are even");
     refuse("{" LLAMA ",\"rope_theta\":0}", "rope_theta: found 0");
-    refuse("{\"model_type\":\"llama\",\"num_hidden_layers\":2000000000,\"hidden_size\":"
+    refuse("{\"model_type\":\"llama\",\"num_hidden_layers\":60000,\"hidden_size\":"
            "2000000000,\"num_attention_heads\":1}",
            "parameters");
+    refuse("{\"model_type\":\"llama\",\"num_hidden_layers\":2000000000}",
+           "num_hidden_layers: found 2000000000, valid are whole numbers from 1 to 65536");
     refuse("{\"model_type\":\"trireme_mlp\",\"features\":3}", "classes: not given");
     refuse("{\"model_type\":\"trireme_mlp\",\"classes\":3}", "features: not given");
     refuse("{\"model_type\":\"trireme_mlp\",\"classes\":3,\"features\":2,\"loss\":\"hinge\"}",

@@ -1,0 +1,214 @@
+// vec_few.c -- matrix products of a few rows of A, as in generating text: bound by reading B once,
+// so B is used where it lies, without packing. Called by cpu_matmul.
+//
+// B stored transposed: dot products of its rows with those of A. Else: its rows, DEPTH at a time,
+// are added to rows of sums. Either way an element's sum has one order, given by k alone.
+#include "device/cpu/cpu_products.h"
+#include "device/cpu/cpu_team.h"
+#include "device/cpu/vec.h"
+
+enum {
+    ROWS = VEC_FEW_ROWS,
+    DEPTH = 16,      // rows of B that are added at a time
+    SUMS = 4096,     // of a strip of columns, over all rows of A: they stay in the nearest cache
+    GRAIN = 64,      // columns
+    WORTH = 1 << 16, // elements of B that are worth an item
+    NEAR = 1 << 18,  // elements of B that caches near a core hold
+    PIECES = 4,      // items for each thread
+};
+
+// A product with A as fp32, and how its columns are cut.
+typedef struct few {
+    const cpu_context *x;
+    const matmul_args *p;
+    float *a;       // [m, stride], zeros from k on
+    int64_t stride; // k rounded up to VL
+    int64_t items;
+    bool is_far; // B is larger than the caches near a core
+} few;
+
+// Rows of A, columns of B for dot products, and vectors of columns: as many sums as there are
+// registers for.
+#if VEC_BYTES == 64
+#define BY_ROWS(X)                                                                                 \
+    X(1, 8, 8) X(2, 8, 8) X(3, 6, 8) X(4, 6, 6) X(5, 4, 4) X(6, 4, 4) X(7, 3, 3) X(8, 3, 3)
+#else
+#define BY_ROWS(X)                                                                                 \
+    X(1, 8, 6) X(2, 6, 4) X(3, 4, 3) X(4, 3, 2) X(5, 2, 2) X(6, 2, 2) X(7, 1, 1) X(8, 1, 1)
+#endif
+
+// y[i, j] = the dot product of row i of A and column col+j, for `cols` columns.
+VEC_INLINE void dots(const few *f, int rows, int cols, int64_t col, float *y, int64_t width,
+                     dtype type)
+{
+    const matmul_args *p = f->p;
+    const float *a = f->a;
+    vf sum[ROWS][8];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++) sum[i][j] = v_zero();
+    }
+#define STEP(l, n)                                                                                 \
+    do {                                                                                           \
+        vf right[8];                                                                               \
+        _Pragma("GCC unroll 8") for (int j = 0; j < cols; j++) right[j] =                          \
+            v_load_n(p->b, (col + j) * p->ldb + l, n, type);                                       \
+        _Pragma("GCC unroll 8") for (int i = 0; i < rows; i++)                                     \
+        {                                                                                          \
+            vf left = v_load(a, i * f->stride + l, F32);                                           \
+            _Pragma("GCC unroll 8") for (int j = 0; j < cols; j++) sum[i][j] += left * right[j];   \
+        }                                                                                          \
+    } while (0)
+    V_EACH(l, 0, p->k, STEP);
+#undef STEP
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++) y[i * width + j] = v_sum(sum[i][j]);
+    }
+}
+
+// y[i, c] += A[i, l …] times rows l … l+depth-1 of B, for n columns from col+c on: whole vectors,
+// or less than one. What the next call for these columns reads is fetched ahead: rows are shorter
+// than the runs that a processor detects by itself.
+VEC_INLINE void add_depth(const few *f, int rows, int vectors, int64_t l, int64_t depth, int64_t at,
+                          int64_t n, float *y, int64_t width, dtype type)
+{
+    const matmul_args *p = f->p;
+    vf sum[ROWS][8];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) sum[i][j] = v_load(y, i * width + j * VL, F32);
+    }
+    for (int64_t d = l; d < l + depth; d++) {
+        vf right[8];
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) {
+            right[j] = v_load_n(p->b, d * p->ldb + at + j * VL, n, type);
+            if (f->is_far)
+                __builtin_prefetch(vec_at(p->b, (d + DEPTH) * p->ldb + at + j * VL, type));
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++) {
+            vf left = v_set(f->a[i * f->stride + d]);
+#pragma GCC unroll 8
+            for (int j = 0; j < vectors; j++) sum[i][j] += left * right[j];
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 8
+        for (int j = 0; j < vectors; j++) v_store(y, i * width + j * VL, F32, sum[i][j]);
+    }
+}
+
+VEC_INLINE void add_rows(const few *f, int rows, int vectors, int64_t l, int64_t depth, int64_t col,
+                         int64_t cols, float *y, int64_t width, dtype type)
+{
+    int64_t c = 0;
+    for (; c + vectors * VL <= cols; c += vectors * VL)
+        add_depth(f, rows, vectors, l, depth, col + c, VL, y + c, width, type);
+    for (; c + VL <= cols; c += VL)
+        add_depth(f, rows, 1, l, depth, col + c, VL, y + c, width, type);
+    if (c < cols) add_depth(f, rows, 1, l, depth, col + c, cols - c, y + c, width, type);
+}
+
+typedef void (*few_strip)(const few *f, int64_t col, int64_t cols, float *y, int64_t width);
+
+VEC_INLINE void strip(const few *f, int rows, int at_once, int vectors, int64_t col, int64_t cols,
+                      float *y, int64_t width, dtype type)
+{
+    if (f->p->trans_b) {
+        int64_t j = 0;
+        for (; j + at_once <= cols; j += at_once)
+            dots(f, rows, at_once, col + j, y + j, width, type);
+        for (; j < cols; j++) dots(f, rows, 1, col + j, y + j, width, type);
+        return;
+    }
+    memset(y, 0, sizeof(float) * (size_t)(rows * width));
+    for (int64_t l = 0; l < f->p->k; l += DEPTH)
+        add_rows(f, rows, vectors, l, min64(DEPTH, f->p->k - l), col, cols, y, width, type);
+}
+
+#define STRIP(rows, at_once, vectors)                                                              \
+    static void strip_##rows(const few *f, int64_t col, int64_t cols, float *y, int64_t width)     \
+    {                                                                                              \
+        if (f->p->type == F32) strip(f, rows, at_once, vectors, col, cols, y, width, F32);         \
+        if (f->p->type == BF16) strip(f, rows, at_once, vectors, col, cols, y, width, BF16);       \
+        if (f->p->type == F16) strip(f, rows, at_once, vectors, col, cols, y, width, F16);         \
+    }
+BY_ROWS(STRIP)
+#undef STRIP
+
+static const few_strip strips[ROWS] = {strip_1, strip_2, strip_3, strip_4,
+                                       strip_5, strip_6, strip_7, strip_8};
+
+VEC_INLINE void finish_row(const matmul_args *p, int64_t row, int64_t col, int64_t cols,
+                           const float *y, dtype type, dtype c_type)
+{
+    void *to = vec_at(p->c, row * p->ldc + col, c_type);
+#define FINISH(c, n)                                                                               \
+    do {                                                                                           \
+        vf sum = v_load(y, c, F32);                                                                \
+        if (p->bias) sum += v_load_n(p->bias, col + c, n, type);                                   \
+        if (p->accumulate) sum += v_load_n(to, c, n, c_type);                                      \
+        v_store_n(to, c, n, c_type, sum);                                                          \
+    } while (0)
+    V_EACH(c, 0, cols, FINISH);
+#undef FINISH
+}
+
+static void finish(const matmul_args *p, int64_t col, int64_t cols, const float *y, int64_t width)
+{
+    const bool narrow = p->c_type != F32;
+    for (int64_t i = 0; i < p->m; i++, y += width) {
+        if (p->type == F32) finish_row(p, i, col, cols, y, F32, F32);
+        if (p->type == BF16 && narrow) finish_row(p, i, col, cols, y, BF16, BF16);
+        if (p->type == BF16 && !narrow) finish_row(p, i, col, cols, y, BF16, F32);
+        if (p->type == F16 && narrow) finish_row(p, i, col, cols, y, F16, F16);
+        if (p->type == F16 && !narrow) finish_row(p, i, col, cols, y, F16, F32);
+    }
+}
+
+static void multiply_item(const void *arg, int64_t item, int thread)
+{
+    const few *f = arg;
+    const matmul_args *p = f->p;
+    const int64_t grains = (p->n + GRAIN - 1) / GRAIN, width = SUMS / p->m / GRAIN * GRAIN;
+    const int64_t first = grains * item / f->items * GRAIN;
+    const int64_t last = min64(grains * (item + 1) / f->items * GRAIN, p->n);
+    float *y = cpu_scratch(f->x, thread);
+    for (int64_t col = first; col < last; col += width) {
+        int64_t cols = min64(width, last - col);
+        strips[p->m - 1](f, col, cols, y, width);
+        finish(p, col, cols, y, width);
+    }
+}
+
+static void pack_a(const few *f)
+{
+    const matmul_args *p = f->p;
+    for (int64_t i = 0; i < p->m; i++) {
+        float *row = f->a + i * f->stride;
+        for (int64_t l = 0; l < f->stride; l++) row[l] = 0;
+        if (p->trans_a) {
+            for (int64_t l = 0; l < p->k; l++)
+                row[l] = v_load_n(p->a, l * p->lda + i, 1, p->type)[0];
+        } else {
+            dtype_convert(row, F32, vec_at(p->a, i * p->lda, p->type), p->type, (size_t)p->k);
+        }
+    }
+}
+
+bool VEC(product_few)(const cpu_context *x, const matmul_args *p)
+{
+    few f = {x, p, (float *)x->shared, round_up(p->k, VL), 1, p->n * p->k > NEAR};
+    if (p->m > ROWS || f.stride > (int64_t)(CPU_SHARED_BYTES / sizeof(float)) / p->m) return false;
+    int64_t grains = (p->n + GRAIN - 1) / GRAIN, worth = 1 + p->n * p->k / WORTH;
+    f.items = min64(min64(grains, worth), PIECES * x->threads);
+    pack_a(&f);
+    cpu_team_run(x->team, f.items, multiply_item, &f);
+    return true;
+}

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Writes the seed corpora of the fuzz targets into tests/fuzz/corpus/TARGET/: small files of every kind that a
+target reads. Those whose names begin with "good" must be accepted.
+
+    tests/fuzz/make_corpus.py
+"""
+import copy
+import gzip
+import json
+import os
+import struct
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def put(target, name, data):
+    folder = os.path.join(HERE, "corpus", target)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as f:
+        f.write(data.encode() if isinstance(data, str) else data)
+
+
+def text(data):
+    return json.dumps(data, indent=1) + "\n"
+
+
+# ---- Jobs
+put("job", "good-gpt2.yaml", """model: {family: gpt2, layers: 4, hidden: 32, heads: 4, vocab: 128, max_seq: 32}
+data: {train: mock, seq_len: 32}
+train: {steps: 8, global_batch: 16, micro_batch: 1, save_every: 0, eval_every: 0}
+optimizer: {lr: 3e-3}
+parallel: {tp: 2, pp: 2, dp_shard: 2, dp: zero1}
+launch: {ranks: 8}
+""")
+put("job", "good-llama.yaml", """model:
+  init: auto
+  family: llama
+  hidden: 64
+  num_hidden_layers: 2
+  heads: 4
+  kv_heads: 2
+  ffn: 96
+  vocab: 1k
+  max_seq: 1024
+  rope_theta: 5e5
+data:
+  train: [{path: a/b, weight: 2}, /c]
+  valid: v
+  seq_len: 1024
+  order: torch
+train:
+  steps: 1000
+  global_batch: 64
+  micro_batch: 4
+  seed: 7
+  precision: bf16
+  reduce_dtype: fp32
+  clip_grad_norm: 0.5
+  eval_every: 0
+  save_every: 1k
+  keep: 0
+  out: runs/x
+optimizer: {name: adamw, lr: 3e-4, betas: [0.9, 0.99], eps: 1e-7, weight_decay: 0.2,
+            lr_scaling: sqrt, decay: all}
+lr_schedule: {name: wsd, warmup_steps: 10, min_ratio: 0.2, decay_steps: 50}
+parallel:
+  dp: NO_SHARD
+  pp: 1
+  split: auto
+  reshard_after_forward: true
+  recompute: selective
+  offload: {weights: device, gradients: device, optimizer: device, path: /off}
+  bucket_bytes: 1Mi
+  hook: none
+  unused_parameters: zero
+memory: {budget: 2Gi, fit: false}
+launch: {ranks: 4, threads_per_rank: 2, as: threads, device: cpu}
+checks: {replicas_every: 10, nonfinite: skip, watchdog: 500ms, desync: off}
+""")
+put("job", "good-strategies.yaml", """# A comment.
+model: {family: gpt2, layers: 6, hidden: 32, heads: 4, vocab: 128, max_seq: 32, activation: gelu_new}
+data: {train: mock, seq_len: 32}
+train: {steps: 8, global_batch: 32, micro_batch: 1, precision: fp16, fp16: {initial_scale_power: 12}}
+lr_schedule: {name: WarmupDecayLR, warmup_num_steps: 2, warmup_type: linear, total_num_steps: 8}
+parallel: {dp: [zero1, zero3], dp_replicate: 2, dp_shard: 2, pp: 2, virtual_stages: 2, pp_schedule: interleaved,
+  split: [2, 2, 1, 1], reshard_after_forward: 2, no_sync: false,
+  hook: {name: powersgd, rank: 2, start_step: 4}}
+launch: {ranks: 8}
+""")
+put("job", "good-mlp.yaml", "model: {family: mlp, layers: 2, hidden: 8, features: 4, classes: 3}\ndata: {train: \"x.safetensors\"}\ntrain: {epochs: 2, global_batch: 4}\n")
+put("job", "anchors.yaml", "model: &m {family: gpt2}\ndata: *m\n<<: *m\ntrain: !!map {steps: 0x10}\n? complex\n: |\n  block\n  text\n")
+put("job", "empty.yaml", "")
+
+put("options", "good-plain", "--model.family\ngpt2\n--model.layers=2\n--model.hidden=32\n--model.heads=4\n--model.vocab=128\n--data.train=mock\n--train.steps=1e1\n--parallel.dp\nzero3\n--launch.ranks=2\n--quiet")
+put("options", "good-sections", "--model={family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn: 64, vocab: 100, max_seq: 64}\n--data={train: mock, seq_len: 8}\n--optimizer\n{name: lion, lr: 1e-4, betas: [0.9, 0.99]}\n--memory.budget=64Mi\n--checks.watchdog=1.5s\n--resume\nnever\n--parallel.split\n1,1\n--parallel.pp=2\n--launch.ranks=2")
+put("options", "wrong", "--model.layer=2\n--train.steps\n-5\nstray\n--\n---x\n--=\n--train.epochs=1e400")
+
+# ---- Models
+MODELS = os.path.join(HERE, "..", "golden", "models")
+for model in sorted(os.listdir(MODELS)):
+    with open(os.path.join(MODELS, model, "config.json")) as f:
+        put("config", "good-%s.json" % model, f.read())
+put("config", "bert.json", text({"model_type": "bert", "hidden_size": 3}))
+
+
+def safetensors(tensors, metadata=None):
+    header, data = {}, b""
+    if metadata:
+        header["__metadata__"] = metadata
+    for name, (dtype, shape, size) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + size]}
+        data += bytes(i % 7 for i in range(size))
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    return struct.pack("<Q", len(head)) + head + data
+
+
+put("safetensors", "good-weights", safetensors(
+    {"w": ("F32", [2, 3], 24), "b": ("BF16", [3], 6), "s": ("F16", [], 2), "e": ("F32", [0, 4], 0)}, {"format": "pt"}))
+put("safetensors", "good-vectors", safetensors({"x": ("F32", [3, 2], 24), "y": ("I64", [3], 24)}))
+put("safetensors", "good-targets", safetensors({"x": ("F64", [2, 2], 32), "y": ("F32", [2], 8)}))
+put("safetensors", "hole", safetensors({"w": ("F32", [2], 12)}))
+
+SHARD = "model-0000%d-of-00002.safetensors"
+put("folder", "good-index.json", text({"metadata": {"total_size": 56}, "weight_map": {
+    "a.weight": SHARD % 1, "a.bias": SHARD % 1, "b.weight": SHARD % 2, "b.bias": SHARD % 2}}))
+put("folder", "wrong.json", text({"weight_map": {"a.weight": SHARD % 2, "c": "../x", "d": "/dev/zero", "e": 5}}))
+
+
+# ---- Tokens
+def shards(code, size, lengths, borders, ids):
+    index = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(lengths), len(borders))
+    index += struct.pack("<%di" % len(lengths), *lengths)
+    offsets = [size * sum(lengths[:i]) for i in range(len(lengths))]
+    index += struct.pack("<%dq" % len(lengths), *offsets) + struct.pack("<%dq" % len(borders), *borders)
+    letter = {2: "H", 4: "i", 8: "q"}[size]
+    return struct.pack("<I", len(index)) + index + struct.pack("<%d%s" % (len(ids), letter), *ids)
+
+
+put("shards", "good-i32", shards(4, 4, [2, 3, 1], [0, 2, 3], [1, 2, 3, 4, 5, 6]))
+put("shards", "good-u16", shards(8, 2, [5, 0, 7], [0, 1, 2, 3], list(range(12))))
+put("shards", "good-i64", shards(5, 8, [9], [0, 1], list(range(9))))
+put("shards", "large-ids", shards(4, 4, [4], [0, 1], [1, 2000000000, -5, 999]))
+
+put("sidecar", "good-plain.json", text({"tokens": 5, "documents": 1, "text_bytes": 41, "vocab": 10, "append_eod": True,
+                                        "tokenizer": "t.tokenizer.json"}))
+put("sidecar", "others.json", text({"tokens": 6, "documents": 2, "text_bytes": -1, "vocab": 1e99, "append_eod": "x"}))
+
+for name in ("gpt2", "llama3"):
+    with open(os.path.join(HERE, "..", "golden", "tokenizer", name + ".json")) as f:
+        whole = json.load(f)
+    small = copy.deepcopy(whole)
+    merges = whole["model"]["merges"][:24]
+    pieces = [m if isinstance(m, list) else m.split(" ") for m in merges]
+    words = [t["content"] for t in whole["added_tokens"]]
+    words += [w for w in whole["model"]["vocab"] if len(w) == 1] + ["".join(p) for p in pieces]
+    small["model"]["vocab"] = {w: i for i, w in enumerate(dict.fromkeys(words))}
+    small["model"]["merges"] = merges
+    for t in small["added_tokens"]:
+        t["id"] = small["model"]["vocab"][t["content"]]
+    put("tokenizer", "good-%s.json" % name, json.dumps(small, ensure_ascii=name == "gpt2"))
+    small["model"]["merges"] = [" ".join(p) for p in pieces]
+    small["normalizer"] = {"type": "NFC"}
+    small["post_processor"] = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|pad|>", "type_id": 0}},
+                               {"Sequence": {"id": "A", "type_id": 0}}], "pair": [], "special_tokens": {
+                                   "<|pad|>": {"id": "<|pad|>", "ids": [1], "tokens": ["<|pad|>"]}}}
+    put("tokenizer", "more-%s.json" % name, json.dumps(small, ensure_ascii=False))
+
+# ---- Checkpoints: the name of the file, then what stands in it
+put("checkpoint", "good-state", "trireme/state.json\n" + text({"tokens": 12345678901, "lr": 0.1, "job": "x", "step": 7}))
+put("checkpoint", "good-config", "config.json\n" + text({"model_type": "gpt2", "n_layer": 2}))
+put("checkpoint", "manifest", "trireme/manifest.json\n" + text({"version": 1, "step": 7, "files": {
+    "config.json": {"bytes": 23, "xxh3_64": "0123456789abcdef"},
+    "../x": {"bytes": 0, "xxh3_64": "99"}, "model.safetensors": {"bytes": 5}}}))
+put("checkpoint", "good-weights", b"model.safetensors\n" + safetensors({"w": ("F32", [4], 16)}))
+put("checkpoint", "good-tensors", b"trireme/state.safetensors\n" + safetensors({"m.w": ("F32", [4], 16)}))
+
+# ---- Text: the name of the file, then what stands in it
+PROSE = "It was a truth that Elizabeth\nowned a ship.\n\nDon't sail, 1825! \u00e9\u2014\U0001f6a2\n"
+put("text", "good-prose", "t.txt\n" + PROSE)
+put("text", "good-lines", "t.jsonl\n" + "".join(json.dumps({"text": p, "id": i}) + "\n" for i, p in enumerate(PROSE.split("\n"))))
+put("text", "good-escapes", 't.json\n{"id": 1, "text": "a\\u0041\\ud83d\\udea2 \\n\\t"}\n\n{"text": ""}\n{"text": "b", "x": [1, {"text": 2}]}\n')
+put("text", "good-packed", b"t.txt.gz\n" + gzip.compress(PROSE.encode() * 3, mtime=0))
+put("text", "wrong", 't.jsonl\n{"text": 5}\n{"texts": "a"}\n{"text": "\\ud800"}\n{"text": "a"')

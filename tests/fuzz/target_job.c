@@ -1,0 +1,46 @@
+// A job file. What is accepted is written as job.yaml and explained as JSON, and reads again as the
+// same job.
+#include "fuzz.h"
+
+#include "base/text.h"
+#include "config/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check_accepted(const job *j)
+{
+    text yaml = {0}, again = {0}, told = {0};
+    job *second = NULL;
+    err e = {.code = OK};
+    job_write_yaml(j, &yaml);
+    job_explain(j, true, &told);
+    json_t *parsed = json_loads(told.at, 0, NULL);
+    FUZZ_CLAIM(parsed, "what explain says is no JSON: %.200s", told.at);
+    json_decref(parsed);
+    fuzz_put("again.yaml", yaml.at, yaml.bytes);
+    const status s = job_open(fuzz_path("again.yaml"), 0, NULL, &second, &e);
+    FUZZ_CLAIM(s == OK, "job.yaml of an accepted job is refused: %s", e.text);
+    job_write_yaml(second, &again);
+    FUZZ_CLAIM(strcmp(yaml.at, again.at) == 0, "job.yaml reads as another job");
+    job_close(second);
+    text_clear(&yaml);
+    text_clear(&again);
+    text_clear(&told);
+}
+
+static bool run(const uint8_t *input, size_t bytes)
+{
+    job *j = NULL;
+    err e = {.code = OK};
+    fuzz_put("job.yaml", input, bytes);
+    const status s = job_open(fuzz_path("job.yaml"), 0, NULL, &j, &e);
+    if (s == OK)
+        check_accepted(j);
+    else
+        fuzz_refused(s, &e);
+    job_close(j);
+    return s == OK;
+}
+
+const fuzz_target fuzz_this = {.run = run};

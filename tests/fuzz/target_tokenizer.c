@@ -1,0 +1,57 @@
+// tokenizer.json. What is accepted encodes and decodes any text, and reads again when written.
+#include "fuzz.h"
+
+#include "base/text.h"
+#include "data/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const TEXTS[] = {"", "The ship's mast, 1825!\n\n  It was a truth",
+                                    "\xc3\xa9\xe2\x80\x94\xf0\x9f\x9a\xa2 \t\r\n<|endoftext|>",
+                                    "don't 'S I'LL aaaaaaaaaaaaaaaa"};
+
+static void check_accepted(const tokenizer *t)
+{
+    tokenizer_work *w = NULL;
+    err e = {.code = OK};
+    FUZZ_CLAIM(tokenizer_work_open(t, &w, &e) == OK, "%s", e.text);
+    for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+        const int32_t *ids = NULL;
+        size_t count = 0;
+        text out = {0};
+        const status s = tokenizer_encode(w, TEXTS[i], strlen(TEXTS[i]), &ids, &count, &e);
+        if (s != OK) {
+            fuzz_refused(s, &e);
+            continue;
+        }
+        for (size_t k = 0; k < count; k++)
+            FUZZ_CLAIM(ids[k] >= 0 && ids[k] < tokenizer_vocab(t), "id %d", ids[k]);
+        tokenizer_decode(t, ids, count, true, &out);
+        text_clear(&out);
+    }
+    tokenizer_work_close(w);
+}
+
+static bool run(const uint8_t *input, size_t bytes)
+{
+    tokenizer *t = NULL, *again = NULL;
+    err e = {.code = OK};
+    fuzz_put("tokenizer.json", input, bytes);
+    status s = tokenizer_load(fuzz_path("tokenizer.json"), &t, &e);
+    if (s != OK) {
+        fuzz_refused(s, &e);
+        return false;
+    }
+    check_accepted(t);
+    s = tokenizer_save(t, fuzz_path("saved.json"), &e);
+    FUZZ_CLAIM(s == OK, "%s", e.text);
+    s = tokenizer_load(fuzz_path("saved.json"), &again, &e);
+    FUZZ_CLAIM(s == OK, "a saved tokenizer is refused: %s", e.text);
+    FUZZ_CLAIM(tokenizer_vocab(t) == tokenizer_vocab(again), "another vocabulary");
+    tokenizer_close(t);
+    tokenizer_close(again);
+    return true;
+}
+
+const fuzz_target fuzz_this = {.run = run};

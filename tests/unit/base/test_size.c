@@ -1,0 +1,40 @@
+// Sizes that are too large stay too large, whatever is added to them or multiplied with them.
+#include "base/size.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void what_fits_is_exact(void **state)
+{
+    (void)state;
+    assert_true(size_mul(1u << 30, 1u << 30) == UINT64_C(1) << 60);
+    assert_true(size_add(UINT64_C(1) << 60, 5) == (UINT64_C(1) << 60) + 5);
+    assert_true(size_align(0, 64) == 0 && size_align(1, 64) == 64 && size_align(64, 64) == 64);
+    assert_true(size_mul(SIZE_TOO_LARGE, 0) == 0 && size_fits(SIZE_MOST));
+}
+
+static void what_overflows_saturates(void **state)
+{
+    (void)state;
+    assert_true(size_mul(UINT64_C(1) << 32, UINT64_C(1) << 32) == SIZE_TOO_LARGE);
+    assert_true(size_mul(UINT64_C(1) << 32, UINT64_C(1) << 31) == SIZE_TOO_LARGE);
+    assert_true(size_add(SIZE_TOO_LARGE, SIZE_TOO_LARGE) == SIZE_TOO_LARGE);
+    assert_true(size_add(UINT64_MAX, UINT64_MAX) == SIZE_TOO_LARGE);
+    assert_true(size_align(SIZE_TOO_LARGE, 64) == SIZE_TOO_LARGE);
+    assert_true(size_align(SIZE_TOO_LARGE - 1, 4096) == SIZE_TOO_LARGE);
+    assert_false(size_fits(SIZE_TOO_LARGE) || size_fits(SIZE_MOST + 1));
+    assert_true((int64_t)SIZE_TOO_LARGE > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_fits_is_exact),
+        cmocka_unit_test(what_overflows_saturates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

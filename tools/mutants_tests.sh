@@ -1,0 +1,26 @@
+# mutants_tests.sh -- which tests should notice a change of a file, the quickest first. Sourced by mutants.sh.
+
+# Expressions of ctest, one a line; the next ones run where the earlier ones notice nothing.
+mutant_tests() {
+    case $1 in
+    src/train/*) echo '^unit/train' ;;
+    src/graph/*) echo '^unit/(graph|model|train)' ;;
+    src/parallel/*) echo '^unit/(parallel|session)' ;;
+    src/optim/*) echo '^unit/(optim|train)' ;;
+    src/comm/*) echo '^unit/(comm|launch)' ;;
+    src/ckpt/*) echo '^unit/ckpt' ;;
+    *) echo "^unit/$(echo "$1" | cut -d / -f 2)" ;;
+    esac
+    echo '^(unit/(train|parallel|session|api/test_)|equiv/test_(late|memory|traffic|equiv_controls))'
+    echo '^(equiv/test_(equiv|equiv_late|reshard)$|cli/(equal|resume|reshard|outputs|explain|plan|kill|nonfinite|offload)$)'
+}
+
+mutant_all() {
+    echo '^(unit|equiv)/|^cli/(equal|resume|reshard|outputs|explain|plan|kill|nonfinite|offload)$'
+}
+
+# The targets of ninja that these tests need.
+mutant_targets() {
+    ctest --test-dir "$work/build" -N -R "$1" | sed -n 's/.*: \(unit\|equiv\|cli\)\//\1\//p' |
+        sed 's/^cli.*/trireme/; s/^unit\/api\/\(header\|symbols\).*/trireme_shared/; s/\//_/g' | sort -u
+}
