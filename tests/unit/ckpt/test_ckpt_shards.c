@@ -1,0 +1,69 @@
+// Weights in several files: each as full as its limit allows, and nothing but what was given.
+#include "ckpt_fixture.h"
+
+// Files of weights that carry a number, of the checkpoint of step 1.
+static int count_files(void)
+{
+    int files = 0;
+    for (int n = 1; n < 4; n++)
+        for (int of = 1; of < 4; of++) {
+            char name[96];
+            snprintf(name, sizeof name, "checkpoints/step-00000001/model-%05d-of-%05d.safetensors",
+                     n, of);
+            char *path = inside(name);
+            files += file_exists(path);
+            free(path);
+        }
+    return files;
+}
+
+// The fixture has tensors of 400, 200 and 300 bytes.
+static void files_are_filled_up_to_their_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t limit;
+        int files; // 0: one, without a number
+    } cases[] = {{1, 3},   {400, 3}, {499, 3}, {500, 2}, {599, 2},
+                 {600, 2}, {899, 2}, {900, 0}, {0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *folder = NULL;
+        err e = {0};
+        if (fixture_save(1, 3, 0, cases[i].limit, NULL, &folder, &e) != OK) fail_msg("%s", e.text);
+        check_checkpoint(folder, 1, 3);
+        if (count_files() != cases[i].files)
+            fail_msg("%d files of at most %lu bytes", count_files(), (unsigned long)cases[i].limit);
+        free(folder);
+    }
+}
+
+static void what_stands_behind_the_list_is_not_saved(void **state)
+{
+    (void)state;
+    int64_t mark = 3;
+    char *folder = NULL;
+    safetensors *s = NULL;
+    err e = {0};
+    const ckpt_save_options o = {.out = out_folder,
+                                 .step = 1,
+                                 .shard_bytes = 500,
+                                 .weights = {FIXTURE_WEIGHTS, 2, fixture_read, &mark},
+                                 .state = {FIXTURE_STATE, 1, fixture_read, &mark},
+                                 .config_json = "{\"model_type\": \"gpt2\"}\n",
+                                 .state_json = "{}"};
+    if (ckpt_save(&o, &folder, &e) != OK) fail_msg("%s", e.text);
+    if (safetensors_open_folder(folder, &s, &e) != OK) fail_msg("%s", e.text);
+    check_tensors(s, FIXTURE_WEIGHTS, 2, mark);
+    assert_int_equal(count_files(), 2);
+    safetensors_close(s);
+    free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(files_are_filled_up_to_their_limit),
+        IN_FOLDER(what_stands_behind_the_list_is_not_saved),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
