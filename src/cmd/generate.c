@@ -87,45 +87,44 @@ done:
 
 // ---- The prompt
 
-static status read_all(FILE *f, const char *name, text *out, err *e)
+static status read_stdin(text *out, err *e)
 {
     char piece[1 << 16];
     size_t n;
     errno = 0;
-    while ((n = fread(piece, 1, sizeof piece, f)) > 0) {
+    while ((n = fread(piece, 1, sizeof piece, stdin)) > 0) {
         text_add_bytes(out, piece, n);
         if (out->bytes > PROMPT_BYTES)
-            return err_set(e, E_USAGE, "generate: %s has more than %d bytes", name, PROMPT_BYTES);
+            return err_set(e, E_USAGE, "generate: --prompt: stdin has more than %d bytes",
+                           PROMPT_BYTES);
     }
-    return ferror(f) ? err_errno(e, "generate: %s: cannot read", name) : OK;
+    return ferror(stdin) ? err_errno(e, "generate: --prompt: cannot read stdin") : OK;
 }
 
 // Prompts of several lines come from editors and pipes, which end them with a line break.
 static status read_prompt(request *r, err *e)
 {
     status result = OK;
-    FILE *f = NULL;
+    char *content = NULL;
+    size_t bytes;
     text *t = &r->from_file;
     if (r->prompt && strcmp(r->prompt, "-") != 0) return OK;
     if (r->prompt_file) {
-        if (file_is_directory(r->prompt_file))
-            FAIL(E_USAGE, "generate: --prompt-file: %s is a folder", r->prompt_file);
-        f = fopen(r->prompt_file, "rb");
-        if (!f) {
-            err_errno(e, "generate: --prompt-file: cannot open %s", r->prompt_file);
-            result = e->code = E_USAGE;
+        result = file_read_small(r->prompt_file, PROMPT_BYTES, &content, &bytes, e);
+        if (result != OK) {
+            err_prefix(e, "generate: --prompt-file: ");
             goto done;
         }
-        TRY(read_all(f, r->prompt_file, t, e));
+        text_add_bytes(t, content, bytes);
     } else {
-        TRY(read_all(stdin, "stdin", t, e));
+        TRY(read_stdin(t, e));
     }
     if (t->bytes && t->at[t->bytes - 1] == '\n') t->at[--t->bytes] = 0;
     if (t->bytes && memchr(t->at, 0, t->bytes))
         FAIL(E_USAGE, "generate: the prompt has a zero byte; valid: text in UTF-8");
     r->prompt = t->at ? t->at : "";
 done:
-    if (f) fclose(f);
+    free(content);
     return result;
 }
 

@@ -22,8 +22,14 @@ expect_lines 0 stderr
 expect_same piped argument
 refused 2 'one of them' "$trireme" generate --model $model --prompt x --prompt-file prompt.txt
 refused 2 'cannot open none.txt' "$trireme" generate --model $model --prompt-file none.txt
-refused 2 'is a folder' "$trireme" generate --model $model --prompt-file .
-refused 2 'more than 16777216 bytes' "$trireme" generate --model $model --prompt-file /dev/zero
+refused 2 'it is a folder, not a file' "$trireme" generate --model $model --prompt-file .
+refused 2 'it is a device, not a file' "$trireme" generate --model $model --prompt-file /dev/zero
+truncate -s 17M large.txt
+refused 2 'it has 17.00 MiB; valid: at most 16.00 MiB' "$trireme" generate --model $model --prompt-file large.txt
+code=0
+"$trireme" generate --model $model --prompt - </dev/zero >stdout 2>stderr || code=$?
+expect_exit 2
+expect_line 'stdin has more than 16777216 bytes'
 refused 2 'prompt is empty' "$trireme" generate --model $model --prompt -
 
 # ---- Samples: each is the same whatever else is drawn, and no two are alike
