@@ -303,8 +303,8 @@ TRM_API trm_status trm_trainer_predict(trm_trainer *t, trm_prediction what, bool
 
 // Writes checkpoint train.out/checkpoints/step-NNNNNNNN, a HuggingFace folder that
 // checkpoints/latest then names; durable and complete, or not there at all. train.keep applies.
-// What an earlier run left in train.out is kept beside (log-1.jsonl, checkpoints-1, …) when the
-// first checkpoint is written of a run that did not resume from there. *Collective over all ranks.*
+// What an earlier run left in train.out is kept beside (log-1.jsonl, checkpoints-1, …) at the first
+// step or checkpoint of a run that did not resume from there. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_save(trm_trainer *t, trm_error *error);
 // Goes on from a checkpoint, bit for bit: weights, optimizer, step, data. `folder` is a checkpoint,
 // or the folder of a run, of which it is the newest valid one; NULL: train.out, and without any

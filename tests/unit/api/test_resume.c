@@ -66,13 +66,14 @@ static void a_run_that_does_not_resume_keeps_the_earlier_one_beside(void **state
 {
     (void)state;
     go("anew", NULL, 2, true);
-    go("anew", NULL, 1, false); // it trains, so its log begins anew
-    assert_true(there("anew", "checkpoints-1/step-00000002"));
-    assert_true(there("anew", "log-1.jsonl"));
-    assert_false(there("anew", "checkpoints"));
+    go("anew", NULL, 0, false);
+    assert_true(there("anew", "checkpoints/step-00000002") && there("anew", "log.jsonl"));
+    // Its first step writes the log.
+    go("anew", NULL, 1, false);
+    assert_true(there("anew", "checkpoints-1/step-00000002") && there("anew", "log-1.jsonl"));
+    assert_false(there("anew", "checkpoints/step-00000002"));
     go("anew", NULL, 1, true);
-    assert_true(there("anew", "log-2.jsonl"));
-    assert_true(there("anew", "checkpoints/step-00000001"));
+    assert_true(there("anew", "checkpoints/step-00000001") && there("anew", "log-2.jsonl"));
     // From another folder: the same.
     assert_int_equal(go("anew", "anew/checkpoints-1/step-00000002", 1, true), 2);
     assert_true(there("anew", "checkpoints-3/step-00000001"));
