@@ -37,19 +37,32 @@ done:
     return result;
 }
 
-static double share_of_rate(const run *r, const step_result *s)
+// Is it time to measure what matrix products can do at most? Not before the first steps are seen,
+// and then now and again, for a machine that had other work before.
+static bool is_time_to_measure(const run *r)
 {
+    enum { FIRST = 3, TIMES = 4 };
+    uint64_t at = FIRST, step = trainer_steps_done(r->session.trainer) - r->start->resume_step;
+    while (at < step) at *= TIMES;
+    return at == step;
+}
+
+// The step's floating-point operations a second as a share of the most that products have been seen
+// to reach: those that were measured, and this run's own.
+static double share_of_rate(run *r, const step_result *s)
+{
+    const double rate = trainer_flops(r->session.trainer) / s->seconds;
     if (r->matmul_rate <= 0) return NAN;
-    return trainer_flops(r->session.trainer) / s->seconds / r->matmul_rate;
+    r->matmul_rate = fmax(r->matmul_rate, rate);
+    return rate / r->matmul_rate;
 }
 
 status run_report_step(run *r, const step_result *s, err *e)
 {
     status result = OK;
-    enum { RATE_AT_STEP = 3 }; // not before the first steps are seen
-    if (!r->job->quiet &&
-        trainer_steps_done(r->session.trainer) == r->start->resume_step + RATE_AT_STEP)
-        r->matmul_rate = device_matmul_rate(r->session.device, r->job->train.precision, 0.05);
+    if (!r->job->quiet && is_time_to_measure(r))
+        r->matmul_rate = fmax(r->matmul_rate,
+                              device_matmul_rate(r->session.device, r->job->train.precision, 0.05));
     if (r->rank > 0) return OK;
     TRY(start_check_folder(r->start, e));
     monitor_step m = session_step(r->job, &r->start->inputs, s);

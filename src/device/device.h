@@ -86,7 +86,8 @@ struct event {
 };
 
 typedef struct device_options {
-    int threads;     // of the team that runs kernels; 0 = all cores that this process may use
+    int threads; // of the team that runs kernels; 0 = all cores that this process may use, the most
+                 // too
     const char *isa; // cpu: NULL or "auto", or generic | avx2 | avx512 | amx
 } device_options;
 

@@ -63,7 +63,7 @@ static void fill_fields(const monitor_step *s, double left_s, fields f)
     format_rate(rate, sizeof rate, (double)s->tokens_per_s);
     snprintf(f[AT_RATE], FIELD_BYTES, "%s %s/s", rate, s->unit ? s->unit : "tok");
     if (isfinite(s->share))
-        snprintf(f[AT_SHARE], FIELD_BYTES, "%.0f %% of matmul rate", 100.0 * (double)s->share);
+        snprintf(f[AT_SHARE], FIELD_BYTES, "mfu %.0f %%", 100.0 * (double)s->share);
     if (left_s >= 0.0 && isfinite(left_s)) {
         format_duration(left, sizeof left, left_s);
         snprintf(f[AT_LEFT], FIELD_BYTES, "%s left", left);

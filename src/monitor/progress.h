@@ -29,7 +29,7 @@ typedef struct progress {
 
 // The line without its end, as many of its fields as fit `columns` (0 = all), the less telling ones
 // left out first:
-//   step 120/1000  loss 3.2145  lr 3.00e-04  |g| 0.91  12.3k tok/s  71 % of matmul rate  1m23s left
+//   step 120/1000  loss 3.2145  lr 3.00e-04  |g| 0.91  12.3k tok/s  mfu 71 %  1m23s left
 // left_s < 0: not known.
 void progress_format(const monitor_step *s, double left_s, int columns, text *out);
 

@@ -79,7 +79,8 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
         if (trainer_reads_data(t)) TRY(read_batch(t, &h, first, count, e));
         TRY(run_batch(t, &h, count, e));
     }
-    TRY(comm_all_reduce(t->o.comm, t->sums, SUMS, F64, REDUCE_SUM, on, e));
+    // As in a step: a pipeline's stages next to each other, of which one has the loss.
+    TRY(comm_all_reduce(t->agree ? t->agree : t->o.comm, t->sums, SUMS, F64, REDUCE_SUM, on, e));
     ops->copy(on, t->host_sums, t->sums, SUMS * sizeof(double));
     TRY(ops->sync(on, e));
     *loss = t->host_sums[SUM_LOSS] / (t->host_sums[SUM_COUNT] > 0 ? t->host_sums[SUM_COUNT] : 1);

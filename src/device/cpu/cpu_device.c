@@ -3,6 +3,7 @@
 // kinds is host memory. Called through device_ops only.
 #define _GNU_SOURCE // MADV_HUGEPAGE
 #include "device/cpu/cpu.h"
+#include "device/cpu/cpu_team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +172,9 @@ status cpu_device_open(const device_options *options, device **out, err *e)
     cpu_device *d = calloc(1, sizeof *d);
     if (!d) FAIL(E_FIT, "out of memory for a device");
     d->base.ops = &cpu_ops;
-    TRY(cpu_context_open(options, &d->context, e));
+    device_options o = options ? *options : (device_options){0};
+    if (o.threads > cpu_team_cores()) o.threads = cpu_team_cores();
+    TRY(cpu_context_open(&o, &d->context, e));
     cpu_kernels_fill(&d->kernels, d->context.level);
     d->base.bytes_scratch = d->base.bytes_now = d->base.bytes_peak =
         cpu_scratch_bytes(d->context.threads);

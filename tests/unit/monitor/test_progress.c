@@ -35,7 +35,7 @@ static void the_line_says_everything_where_there_is_room(void **state)
     (void)state;
     expect_line(&sample, 83.2, 0,
                 "step 120/1000  loss 3.2145  lr 3.00e-04  |g| 0.91  12.3k tok/s  "
-                "71 % of matmul rate  1m23s left");
+                "mfu 71 %  1m23s left");
 }
 
 static void fields_that_tell_less_go_first_on_a_narrow_terminal(void **state)

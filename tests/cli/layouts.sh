@@ -1,0 +1,23 @@
+# What a log promises bit for bit on one data-parallel size: losses and evaluation losses, whatever the
+# policy and the pipeline, also on a number of ranks that is no power of two.
+. "$(dirname "$0")/lib.sh" "$1"
+make_data
+make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'
+
+numbers() { # RUN: steps and evaluations with their losses
+    sed -n 's/^{"event":"\(step\|eval\)","step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2 \3/p' "$1/log.jsonl" >"$1.losses"
+}
+
+for ranks in 2 3 4; do
+    common="--train.steps 6 --train.global_batch 12 --train.eval_every 1 --train.eval_batches 0 --data.valid toy --launch.ranks $ranks"
+    train $common --train.out ddp-$ranks
+    numbers ddp-$ranks
+    expect_lines 12 ddp-$ranks.losses
+    train $common --train.out zero3-$ranks --parallel.dp zero3 --parallel.no_sync true
+    train $common --train.out pp-$ranks --launch.ranks $((2 * ranks)) --parallel.pp 2
+    for other in zero3 pp; do
+        numbers $other-$ranks
+        expect_same ddp-$ranks.losses $other-$ranks.losses
+    done
+done
+finish
