@@ -66,15 +66,18 @@ static void a_run_that_does_not_resume_keeps_the_earlier_one_beside(void **state
 {
     (void)state;
     go("anew", NULL, 2, true);
-    go("anew", NULL, 1, false);
+    go("anew", NULL, 0, false);
     assert_true(there("anew", "checkpoints/step-00000002"));
-    go("anew", NULL, 1, true);
+    go("anew", NULL, 1, false); // it has a log of its own
     assert_true(there("anew", "checkpoints-1/step-00000002"));
+    assert_true(there("anew", "log-1.jsonl"));
     assert_false(there("anew", "checkpoints/step-00000002"));
+    go("anew", NULL, 1, true);
+    assert_true(there("anew", "log-2.jsonl"));
     assert_true(there("anew", "checkpoints/step-00000001"));
     // From another folder: the same.
     assert_int_equal(go("anew", "anew/checkpoints-1/step-00000002", 1, true), 2);
-    assert_true(there("anew", "checkpoints-2/step-00000001"));
+    assert_true(there("anew", "checkpoints-3/step-00000001"));
     assert_false(there("anew", "checkpoints/step-00000001"));
 }
 
