@@ -44,6 +44,9 @@ status file_make_directories(const char *path, err *e); // like mkdir -p
 bool file_could_be_directory(const char *path);
 status file_remove_tree(const char *path, err *e); // like rm -r; fine when absent; follows no links
 char *file_join(const char *folder, const char *name); // owned by the caller
+// An absolute path as a user would write it: without the working folder where it lies below that.
+// Points into `path`.
+const char *file_shown(const char *path);
 
 // A file being written with its own buffer (1 MiB). Errors name the path.
 typedef struct file_writer file_writer;

@@ -32,7 +32,7 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     const char *note = trainer_note(r->session.trainer);
     if (s->inputs.fit) console_say("%s", s->inputs.fit);
     if (note) console_say("%s", note);
-    if (s->resume) progress_note(&r->progress, "resuming from %s", s->resume);
+    if (s->resume) progress_note(&r->progress, "resuming from %s", file_shown(s->resume));
 done:
     return result;
 }
@@ -84,7 +84,7 @@ static status save(run *r, err *e)
     r->has_saved = true;
     if (r->rank > 0) goto done;
     TRY(session_log_save(&r->session, folder, clock_seconds() - begin, r->log, e));
-    progress_note(&r->progress, "saved %s", folder);
+    progress_note(&r->progress, "saved %s", file_shown(folder));
 done:
     free(folder);
     return result;

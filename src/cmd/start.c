@@ -204,7 +204,7 @@ void start_print_done(const start *s)
 {
     const job *j = s->job;
     const char *length = j->train.epochs > 0 ? "epochs" : j->train.tokens > 0 ? "tokens" : "steps";
-    console_say("%s: already at step %llu of %lld; raise train.%s", s->resume,
+    console_say("%s: already at step %llu of %lld; raise train.%s", file_shown(s->resume),
                 (unsigned long long)s->resume_step, (long long)j->train.steps, length);
 }
 
