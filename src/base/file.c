@@ -213,3 +213,12 @@ char *file_join(const char *folder, const char *name)
     text_add(&t, name);
     return t.at;
 }
+
+const char *file_shown(const char *path)
+{
+    char *here = getcwd(NULL, 0);
+    const size_t bytes = here ? strlen(here) : 0;
+    const bool below = bytes > 1 && strncmp(path, here, bytes) == 0 && path[bytes] == '/';
+    free(here);
+    return below ? path + bytes + 1 : path;
+}

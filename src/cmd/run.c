@@ -3,6 +3,7 @@
 #include "cmd/run.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 #include "data/tokens.h"

@@ -24,6 +24,19 @@ static int make_folder(void **state)
     return mkdtemp(folder) ? 0 : -1;
 }
 
+static void a_path_is_shown_without_the_working_folder(void **state)
+{
+    (void)state;
+    char *here = getcwd(NULL, 0), *below = file_join(here, "run/x");
+    assert_string_equal(file_shown(below), "run/x");
+    assert_ptr_equal(file_shown(here), here);
+    below[strlen(here)] = '-'; // beside it, with the same beginning
+    assert_ptr_equal(file_shown(below), below);
+    assert_string_equal(file_shown("run/x"), "run/x");
+    free(below);
+    free(here);
+}
+
 static int remove_folder(void **state)
 {
     (void)state;
@@ -214,6 +227,7 @@ int main(void)
         cmocka_unit_test(replace_swaps_the_whole_content),
         cmocka_unit_test(folders_are_made_and_removed_with_what_is_in_them),
         cmocka_unit_test(join_does_not_double_slashes),
+        cmocka_unit_test(a_path_is_shown_without_the_working_folder),
         cmocka_unit_test(abandoning_is_always_allowed),
         cmocka_unit_test(a_map_knows_when_its_file_was_cut_off),
     };
