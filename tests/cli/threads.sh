@@ -35,4 +35,10 @@ ok taskset -c 0 "$trireme" train job.yaml --train.precision bf16 --launch.thread
 expect_line 'warning: launch.threads_per_rank is 2, more than the cores that this process may use; each rank uses 1'
 grep '"event":"step"' pinned/log.jsonl | sed 's/,"seconds.*//' >pinned.steps
 expect_same deep-1.steps pinned.steps
+
+# A short run's share of the matmul peak: known from the third step on, never above all of it.
+ok "$trireme" train job.yaml --launch.threads_per_rank 1 --train.steps 8 --train.out share
+sed -n 's/.*"matmul_share":\([^,}]*\).*/\1/p' share/log.jsonl >shares
+expect_lines 6 shares
+awk '!($1 > 0 && $1 <= 1) { exit 1 }' shares || fail "shares of the matmul peak: $(tr '\n' ' ' <shares)"
 finish
