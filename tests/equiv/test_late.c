@@ -132,6 +132,9 @@ static void test_late_streams_give_the_same_bits(void **state)
 static void test_a_missing_wait_is_noticed(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); // a missing wait is a race, which is what the sanitizer reports
+#endif
     outcome want = run_alone("mlp_values", F32, -1, -1);
     int noticed = 0;
     for (int w = 0; w < want.waits; w++) {
