@@ -2,10 +2,10 @@
 # ./test and ./demo. Knows Debian 12's names; installs nothing that is not in the lists here.
 
 # Compiler and tools, then the libraries of CMakeLists.txt, in its order, then what the tests link.
-# libdnnl-dev's CMake file asks for OpenCL, which the package only recommends.
+# CPack asks file(1) what is in a package. libdnnl-dev's CMake file asks for OpenCL, which the package only recommends.
 BUILD_PACKAGES="build-essential cmake ninja-build pkg-config
 libdnnl-dev ocl-icd-opencl-dev libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
-liburing-dev libcmocka-dev"
+liburing-dev libcmocka-dev file"
 
 # The words of $1 that are not installed, on one line.
 packages_missing() {
