@@ -34,13 +34,18 @@ status cmd_open_job(int argc, char **argv, struct job **out, err *e)
     return result;
 }
 
-void cmd_warn(const char *lines)
+void cmd_say_lines(const char *before, const char *lines)
 {
     while (lines && *lines) {
         const size_t bytes = strcspn(lines, "\n");
-        console_say("warning: %.*s", (int)bytes, lines);
+        console_say("%s%.*s", before, (int)bytes, lines);
         lines += bytes + (lines[bytes] == '\n');
     }
+}
+
+void cmd_warn(const char *lines)
+{
+    cmd_say_lines("warning: ", lines);
 }
 
 json_t *json_of_text(const char *s)

@@ -10,6 +10,8 @@ struct job;
 
 // Prints "trireme: <text>" to stderr and returns the status's exit code.
 int cmd_fail(const err *e);
+// Prints "trireme: <before><line>" to stderr for each line; NULL: none.
+void cmd_say_lines(const char *before, const char *lines);
 // Prints "trireme: warning: <line>" to stderr for each line; NULL: none.
 void cmd_warn(const char *lines);
 // The first argument, when it is no flag: the job file. NULL otherwise.

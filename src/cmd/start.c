@@ -78,15 +78,6 @@ done:
     return result;
 }
 
-static void print_warnings(const char *lines)
-{
-    while (lines && *lines) {
-        size_t length = strcspn(lines, "\n");
-        console_say("%.*s", (int)length, lines);
-        lines += length + (lines[length] == '\n');
-    }
-}
-
 // --resume DIR, which may be a run's folder or a checkpoint.
 static status find_named(start *s, text *warnings, err *e)
 {
@@ -113,7 +104,7 @@ static status find_checkpoint(start *s, err *e)
         TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
         s->is_own = s->resume != NULL;
     }
-    print_warnings(warnings.at);
+    cmd_say_lines("", warnings.at);
     if (result == OK && s->resume)
         result = session_check_resume(j, &s->inputs, NULL, s->resume, &s->resume_step, e);
     if (result != OK && j->resume == RESUME_FROM) err_prefix(e, "--resume: ");
