@@ -70,7 +70,7 @@ static void bench_attention(const bench *b, int64_t batch, int64_t t, int64_t d,
     int64_t heads = 12, row = 3 * heads * d;
     size_t size = dtype_bytes(type);
     unsigned char *qkv = array(batch * t * row, type), *grads = array(batch * t * row, type);
-    attention_args p = {
+    kernel_attention_args p = {
         .batch = batch,
         .tq = t,
         .tk = t,
@@ -92,7 +92,7 @@ static void bench_attention(const bench *b, int64_t batch, int64_t t, int64_t d,
         .causal = true,
         .type = type,
     };
-    attention_grad_args g = {
+    kernel_attention_grad_args g = {
         .fwd = p,
         .d_o = array(batch * t * heads * d, type),
         .dq = grads,
@@ -113,7 +113,7 @@ static void bench_decode(const bench *b, int64_t keys, dtype type)
 {
     int64_t heads = 12, d = 64, row = 2 * heads * d;
     unsigned char *kv = array(keys * row, type);
-    attention_args p = {
+    kernel_attention_args p = {
         .batch = 1,
         .tq = 1,
         .tk = keys,
@@ -143,7 +143,7 @@ static void bench_decode(const bench *b, int64_t keys, dtype type)
 static void bench_norm(const bench *b, int64_t rows, int64_t cols, dtype type)
 {
     int64_t count = rows * cols;
-    norm_args p = {.rows = rows,
+    kernel_norm_args p = {.rows = rows,
                    .cols = cols,
                    .eps = 1e-5f,
                    .type = type,
@@ -153,7 +153,7 @@ static void bench_norm(const bench *b, int64_t rows, int64_t cols, dtype type)
                    .y = array(count, type),
                    .mean = array(rows, F32),
                    .rstd = array(rows, F32)};
-    norm_grad_args g = {.rows = rows,
+    kernel_norm_grad_args g = {.rows = rows,
                         .cols = cols,
                         .type = type,
                         .x = p.x,
@@ -178,12 +178,12 @@ static void bench_activation(const bench *b, int64_t rows, int64_t cols, dtype t
 {
     static const char *const names[ACTIVATIONS] = {"gelu", "gelu_tanh", "relu", "silu", "tanh"};
     int64_t count = rows * cols;
-    activation_args p = {.count = count,
+    kernel_activation_args p = {.count = count,
                          .x = array(count, type),
                          .dy = array(count, type),
                          .y = array(count, type),
                          .type = type};
-    bias_grad_args bias = {.rows = rows,
+    kernel_bias_grad_args bias = {.rows = rows,
                            .cols = cols,
                            .dy = p.dy,
                            .db = array(cols, F32),
@@ -199,7 +199,7 @@ static void bench_activation(const bench *b, int64_t rows, int64_t cols, dtype t
     }
     snprintf(shape, sizeof shape, "[%ld, %ld]", (long)rows, (long)cols);
     report(b, shape, type, &(kernel_call){K_BIAS_GRAD, {.bias_grad = bias}}, (double)count, "G/s");
-    glu_args glu = {.rows = rows,
+    kernel_glu_args glu = {.rows = rows,
                     .cols = cols / 2,
                     .x = p.x,
                     .dy = p.dy,
@@ -209,9 +209,9 @@ static void bench_activation(const bench *b, int64_t rows, int64_t cols, dtype t
     snprintf(shape, sizeof shape, "silu [%ld, 2 x %ld]", (long)rows, (long)cols / 2);
     report(b, shape, type, &(kernel_call){K_GLU, {.glu = glu}}, (double)count / 2, "G/s");
     report(b, shape, type, &(kernel_call){K_GLU_GRAD, {.glu = glu}}, (double)count / 2, "G/s");
-    add_args add = {
+    kernel_add_args add = {
         .count = count, .a = p.x, .b = p.dy, .y = p.y, .alpha = 1, .beta = 1, .type = type};
-    dropout_args drop = {.count = count, .x = p.x, .y = p.y, .p = 0.1f, .type = type};
+    kernel_dropout_args drop = {.count = count, .x = p.x, .y = p.y, .p = 0.1f, .type = type};
     report(b, "", type, &(kernel_call){K_ADD, {.add = add}}, (double)count, "G/s");
     report(b, "", type, &(kernel_call){K_DROPOUT, {.dropout = drop}}, (double)count, "G/s");
     free((void *)p.x), free((void *)p.dy), free(p.y), free(bias.db);
@@ -221,7 +221,7 @@ static void bench_loss(const bench *b, int64_t rows, int64_t cols, dtype type)
 {
     double loss = 0, count = 0;
     int32_t *labels = calloc((size_t)rows, sizeof *labels);
-    cross_entropy_args p = {.rows = rows,
+    kernel_cross_entropy_args p = {.rows = rows,
                             .cols = cols,
                             .logits = array(rows * cols, type),
                             .labels = labels,
@@ -240,7 +240,7 @@ static void bench_loss(const bench *b, int64_t rows, int64_t cols, dtype type)
 
 static void bench_flat(const bench *b, int64_t count)
 {
-    update_args p = {.count = count,
+    kernel_update_args p = {.count = count,
                      .w = array(count, F32),
                      .m = array(count, F32),
                      .v = array(count, F32),
@@ -264,10 +264,10 @@ static void bench_flat(const bench *b, int64_t count)
            "G/s");
     double sum = 0;
     uint64_t digest = 0;
-    sum_squares_args squares = {.count = count, .x = p.g, .sum = &sum};
-    digest_args hash = {.bytes = 4 * count, .x = p.g, .digest = &digest};
-    convert_args convert = {.count = count, .src = p.g, .dst = p.low, .dst_type = BF16};
-    fill_args fill = {.dst = p.w, .bytes = 4 * count};
+    kernel_sum_squares_args squares = {.count = count, .x = p.g, .sum = &sum};
+    kernel_digest_args hash = {.bytes = 4 * count, .x = p.g, .digest = &digest};
+    kernel_convert_args convert = {.count = count, .src = p.g, .dst = p.low, .dst_type = BF16};
+    kernel_fill_args fill = {.dst = p.w, .bytes = 4 * count};
     report(b, "", F32, &(kernel_call){K_SUM_SQUARES, {.sum_squares = squares}}, (double)count,
            "G/s");
     report(b, "", F32, &(kernel_call){K_DIGEST, {.digest = hash}}, (double)count, "G/s");

@@ -27,7 +27,7 @@ status own_data_make(own_data *d, const trm_dataset *of, bool train, err *e);
 
 // The config of `ops` is the own_model itself, which must not move.
 typedef struct own_model {
-    family_ops ops;
+    model_family ops;
     trm_family of;
     const void *config;
 } own_model;
@@ -55,13 +55,13 @@ struct trm_job {
 // A job that is complete and checked, with its inputs open.
 typedef struct ready {
     job *job;
-    inputs inputs;
+    session_inputs inputs;
 } ready;
 
 status job_ready(trm_job *j, ready *out, err *e);
 void ready_close(ready *r);
 
-// ---- A rank (run.c)
+// ---- A rank (train.c)
 
 // log.jsonl in train.out, on rank 0; of no effect on the others.
 typedef struct run_log {
@@ -80,9 +80,9 @@ struct trm_trainer {
     world *world;
     int rank;
     session session;
-    param_files files; // the model's tensors
-    char *from;        // rank 0: the checkpoint of train.out that was resumed from, or NULL
-    bool owns_folder;  // rank 0: what an earlier run left in train.out is out of this one's way
+    model_param_files files; // the model's tensors
+    char *from;              // rank 0: the checkpoint of train.out that was resumed from, or NULL
+    bool owns_folder; // rank 0: what an earlier run left in train.out is out of this one's way
     run_log log;
     bool stopped; // all ranks have agreed to, or no rank has data any more
 };
@@ -92,7 +92,7 @@ struct trm_trainer {
 // Called before every step and checkpoint. The first one after the trainer's opening or its
 // resuming makes train.out this run's and begins the log, with its start event.
 status api_log_open(trm_trainer *t, err *e);
-status api_log_step(trm_trainer *t, const step_result *s, err *e);
+status api_log_step(trm_trainer *t, const trainer_step_result *s, err *e);
 status api_log_eval(trm_trainer *t, double loss, err *e);
 status api_log_save(trm_trainer *t, const char *folder, double seconds, err *e);
 // The rank's function has returned.

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-static value *inner(trm_value *x)
+static graph_value *inner(trm_value *x)
 {
-    return (value *)x;
+    return (graph_value *)x;
 }
 
-static trm_value *outer(value *x)
+static trm_value *outer(graph_value *x)
 {
     return (trm_value *)x;
 }
@@ -24,7 +24,7 @@ static bool is_broken(const trm_builder *b)
 // Is x what a block computes with: a value of the block before, of the data, or of an op?
 static bool is_computed(trm_builder *b, trm_value *x, const char *call)
 {
-    const value *v = inner(x);
+    const graph_value *v = inner(x);
     if (!v)
         graph_misuse(b->g, "%s: an argument is NULL", call);
     else if (v->param >= 0)
@@ -37,7 +37,7 @@ static bool is_computed(trm_builder *b, trm_value *x, const char *call)
 // Is w a parameter of `dims` dimensions?
 static bool is_weight(trm_builder *b, trm_value *w, int dims, const char *call, const char *name)
 {
-    const value *v = inner(w);
+    const graph_value *v = inner(w);
     if (!v || v->param < 0)
         graph_misuse(b->g, "%s: %s must be a parameter", call, name);
     else if (dims && v->dims != dims)
@@ -81,20 +81,20 @@ trm_value *trm_input(trm_builder *b, int64_t cols)
 {
     const char *call = "trm_input";
     bool fine = is_first(b, b->g->input, call) && is_positive(b, cols, call, "cols");
-    return fine ? outer(build_stream(b->g, cols)) : NULL;
+    return fine ? outer(build_residual(b->g, cols)) : NULL;
 }
 
 void trm_output(trm_builder *b, trm_value *x)
 {
     const char *call = "trm_output";
     if (is_first(b, b->g->output, call) && is_computed(b, x, call))
-        build_output(b->g, build_widen(b->g, inner(x)));
+        build_output(b->g, build_as_residual(b->g, inner(x)));
 }
 
 trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t cols, trm_init init,
                       double std)
 {
-    static const init_kind kinds[] = {
+    static const graph_init kinds[] = {
         [TRM_NORMAL] = INIT_NORMAL, [TRM_ONES] = INIT_ONES, [TRM_ZEROS] = INIT_ZEROS};
     enum { LONGEST = PARAM_NAME_BYTES - 1 };
     if (!name || !name[0] || strlen(name) > LONGEST)
@@ -110,21 +110,21 @@ trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t co
 }
 
 // Has an op taken w already, with the sizes that it had?
-static bool is_taken(const trm_builder *b, const value *w)
+static bool is_taken(const trm_builder *b, const graph_value *w)
 {
     for (int i = 0; i < b->g->forward.count; i++)
         for (int k = 0; k < NODE_INPUTS; k++)
-            if (b->g->forward.at[i]->in[k] == w) return true;
+            if (b->g->forward.node[i]->in[k] == w) return true;
     return false;
 }
 
 void trm_roles(trm_builder *b, trm_value *w, trm_role rows, trm_role cols)
 {
-    static const role table[] = {[TRM_NO_ROLE] = ROLE_NONE,
-                                 [TRM_VOCAB] = ROLE_VOCAB,
-                                 [TRM_EMBED] = ROLE_EMBED,
-                                 [TRM_HEADS] = ROLE_HEADS,
-                                 [TRM_MLP] = ROLE_MLP};
+    static const graph_role table[] = {[TRM_NO_ROLE] = ROLE_NONE,
+                                       [TRM_VOCAB] = ROLE_VOCAB,
+                                       [TRM_EMBED] = ROLE_EMBED,
+                                       [TRM_HEADS] = ROLE_HEADS,
+                                       [TRM_MLP] = ROLE_MLP};
     const char *call = "trm_roles";
     if ((unsigned)rows > TRM_MLP || (unsigned)cols > TRM_MLP)
         graph_misuse(b->g, "%s: %d, %d are no trm_role", call, (int)rows, (int)cols);
@@ -223,13 +223,13 @@ trm_value *trm_attention(trm_builder *b, trm_value *qkv, int64_t heads, int64_t 
 }
 
 // The kernels' number of an activation; ACTIVATIONS after a misuse.
-static activation act_of(trm_builder *b, trm_act act, const char *call)
+static kernel_activation act_of(trm_builder *b, trm_act act, const char *call)
 {
-    static const activation table[] = {[TRM_GELU] = ACT_GELU,
-                                       [TRM_GELU_TANH] = ACT_GELU_TANH,
-                                       [TRM_RELU] = ACT_RELU,
-                                       [TRM_SILU] = ACT_SILU,
-                                       [TRM_TANH] = ACT_TANH};
+    static const kernel_activation table[] = {[TRM_GELU] = ACT_GELU,
+                                              [TRM_GELU_TANH] = ACT_GELU_TANH,
+                                              [TRM_RELU] = ACT_RELU,
+                                              [TRM_SILU] = ACT_SILU,
+                                              [TRM_TANH] = ACT_TANH};
     if ((unsigned)act <= TRM_TANH) return table[act];
     graph_misuse(b->g, "%s: %d is no trm_act", call, (int)act);
     return ACTIVATIONS;
@@ -237,13 +237,13 @@ static activation act_of(trm_builder *b, trm_act act, const char *call)
 
 trm_value *trm_activation(trm_builder *b, trm_value *x, trm_act act)
 {
-    const activation a = act_of(b, act, "trm_activation");
+    const kernel_activation a = act_of(b, act, "trm_activation");
     return is_computed(b, x, "trm_activation") ? outer(build_activation(b->g, inner(x), a)) : NULL;
 }
 
 trm_value *trm_glu(trm_builder *b, trm_value *x, trm_act act)
 {
-    const activation a = act_of(b, act, "trm_glu");
+    const kernel_activation a = act_of(b, act, "trm_glu");
     return is_computed(b, x, "trm_glu") ? outer(build_glu(b->g, inner(x), a)) : NULL;
 }
 
@@ -251,7 +251,7 @@ trm_value *trm_glu(trm_builder *b, trm_value *x, trm_act act)
 trm_value *trm_add(trm_builder *b, trm_value *x, trm_value *y)
 {
     if (!is_computed(b, x, "trm_add") || !is_computed(b, y, "trm_add")) return NULL;
-    value *wide = inner(x), *other = inner(y);
+    graph_value *wide = inner(x), *other = inner(y);
     if (wide->type != F32 && other->type == F32) wide = inner(y), other = inner(x);
     return outer(build_add(b->g, wide, other, 1, 1));
 }

@@ -148,7 +148,7 @@ const char *trm_tokenizer_decode(trm_tokenizer *t, const int32_t *ids, size_t co
 {
     text_clear(&t->decoded);
     tokenizer_decode(t->inner, ids, count, true, &t->decoded);
-    return t->decoded.at ? t->decoded.at : "";
+    return t->decoded.chars ? t->decoded.chars : "";
 }
 
 int32_t trm_tokenizer_end(const trm_tokenizer *t)

@@ -66,7 +66,7 @@ static status set(trm_job *j, const char *key, const char *to, err *e)
     if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
         return err_set(e, E_USAGE, "%s: a flag of `trireme train`, not a key", key);
     text_addf(&arg, "--%s=%s", key, to);
-    return add_call(j, false, arg.at, e);
+    return add_call(j, false, arg.chars, e);
 }
 
 trm_status trm_job_set(trm_job *j, const char *key, const char *to, trm_error *error)
@@ -154,14 +154,14 @@ status job_ready(trm_job *j, ready *out, err *e)
                          .train = j->has_train,
                          .valid = j->has_valid,
                          .positions = j->train.of.positions};
-    const own_inputs in = {.family = j->has_model ? &j->model.ops : NULL,
-                           .config = &j->model,
-                           .train = j->has_train ? &j->train.base : NULL,
-                           .valid = j->has_valid ? &j->valid.base : NULL,
-                           .predicts = true};
+    const session_own_inputs in = {.family = j->has_model ? &j->model.ops : NULL,
+                                   .config = &j->model,
+                                   .train = j->has_train ? &j->train.base : NULL,
+                                   .valid = j->has_valid ? &j->valid.base : NULL,
+                                   .predicts = true};
     *out = (ready){.job = NULL};
     TRY(job_open_own(j->path, 0, NULL, &own, &out->job, e));
-    TRY(inputs_open_own(out->job, &in, &out->inputs, e));
+    TRY(session_inputs_open_own(out->job, &in, &out->inputs, e));
     find_tokenizer(out);
 done:
     if (result != OK) ready_close(out);
@@ -170,7 +170,7 @@ done:
 
 void ready_close(ready *r)
 {
-    inputs_close(&r->inputs);
+    session_inputs_close(&r->inputs);
     job_close(r->job);
     *r = (ready){.job = NULL};
 }
@@ -191,6 +191,6 @@ trm_status trm_job_explain(trm_job *j, const char **out, trm_error *error)
 {
     err e = {.code = OK};
     status result = explain(j, &e);
-    *out = result == OK ? j->explained.at : NULL;
+    *out = result == OK ? j->explained.chars : NULL;
     return api_give(result, &e, error);
 }

@@ -1,5 +1,5 @@
 // log.c -- log.jsonl of a program's own run: the events that the command train writes, too. Called
-// from run.c. It begins with the first step or checkpoint, so that a program that only evaluates or
+// from train.c. It begins with the first step or checkpoint, so that a program that only evaluates or
 // predicts leaves train.out as it is.
 #include "api/api.h"
 
@@ -51,7 +51,7 @@ done:
     return result;
 }
 
-status api_log_step(trm_trainer *t, const step_result *s, err *e)
+status api_log_step(trm_trainer *t, const trainer_step_result *s, err *e)
 {
     if (!t->log.file) return OK;
     const monitor_step m = session_step(t->ready->job, &t->ready->inputs, s);

@@ -5,7 +5,8 @@ _Static_assert((int)TRM_LOGITS == (int)PREDICT_LOGITS && (int)TRM_CLASSES == (in
                    (int)TRM_VECTORS == (int)PREDICT_VECTORS,
                "predictions have the same numbers inside and outside");
 
-static status shape_of(const trm_trainer *t, const predict_options *o, predict_shape *out, err *e)
+static status shape_of(const trm_trainer *t, const trainer_predict_options *o,
+                       trainer_prediction_shape *out, err *e)
 {
     if ((int)o->what < 0 || o->what >= PREDICTIONS)
         return err_set(e, E_USAGE,
@@ -16,16 +17,16 @@ static status shape_of(const trm_trainer *t, const predict_options *o, predict_s
 
 int64_t trm_trainer_width(const trm_trainer *t, trm_prediction what)
 {
-    const predict_options o = {.what = (prediction)what};
-    predict_shape s;
+    const trainer_predict_options o = {.what = (trainer_prediction)what};
+    trainer_prediction_shape s;
     return shape_of(t, &o, &s, NULL) == OK ? s.cols : 0;
 }
 
-static status predict(trm_trainer *t, const predict_options *o, const void *in, int64_t samples,
-                      void *out, size_t count, err *e)
+static status predict(trm_trainer *t, const trainer_predict_options *o, const void *in,
+                      int64_t samples, void *out, size_t count, err *e)
 {
     status result = OK;
-    predict_shape s;
+    trainer_prediction_shape s;
     TRY(shape_of(t, o, &s, e));
     const size_t each = (size_t)s.positions * (size_t)s.cols;
     if (samples < 0 || (size_t)samples > SIZE_MAX / sizeof(float) / each)
@@ -42,6 +43,6 @@ trm_status trm_trainer_predict(trm_trainer *t, trm_prediction what, bool last_on
                                int64_t samples, void *out, size_t count, trm_error *error)
 {
     err e = {.code = OK};
-    const predict_options o = {.what = (prediction)what, .last = last_only};
+    const trainer_predict_options o = {.what = (trainer_prediction)what, .last = last_only};
     return api_give(predict(t, &o, in, samples, out, count, &e), &e, error);
 }

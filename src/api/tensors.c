@@ -14,11 +14,11 @@ bool trm_trainer_tensor(const trm_trainer *t, int index, trm_tensor *out)
 }
 
 // The tensor, and room for the whole parameter that it is a piece of.
-static status find(const trm_trainer *t, const char *name, size_t count, const param_file **file,
-                   float **whole, err *e)
+static status find(const trm_trainer *t, const char *name, size_t count,
+                   const model_param_file **file, float **whole, err *e)
 {
     for (int i = 0; i < t->files.count; i++) {
-        const param_file *f = &t->files.file[i];
+        const model_param_file *f = &t->files.file[i];
         const size_t has = (size_t)t->files.info[i].bytes / sizeof(float);
         if (strcmp(f->name, name) != 0) continue;
         if (count != has)
@@ -35,7 +35,7 @@ static status find(const trm_trainer *t, const char *name, size_t count, const p
 static status share(trm_trainer *t, float *values, size_t count, err *e)
 {
     status result = OK;
-    stream *on = NULL;
+    device_stream *on = NULL;
     const session *s = &t->session;
     TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &on, e));
     TRY(comm_broadcast(s->comm, values, count * sizeof *values, 0, on, e));
@@ -48,12 +48,12 @@ done:
 static status read_tensor(trm_trainer *t, const char *name, float *out, size_t count, err *e)
 {
     status result = OK;
-    const param_file *f;
+    const model_param_file *f;
     float *whole = NULL;
     TRY(find(t, name, count, &f, &whole, e));
     TRY(trainer_read_state(t->session.trainer, STATE_WEIGHT, f->param, whole, e));
     if (t->session.comm->rank == 0)
-        param_file_extract(trainer_get_model(t->session.trainer), f, whole, out);
+        model_param_file_extract(trainer_get_model(t->session.trainer), f, whole, out);
     TRY(share(t, out, count, e));
 done:
     free(whole);
@@ -71,11 +71,11 @@ static status write_tensor(trm_trainer *t, const char *name, const float *in, si
 {
     status result = OK;
     trainer *x = t->session.trainer;
-    const param_file *f;
+    const model_param_file *f;
     float *whole = NULL;
     TRY(find(t, name, count, &f, &whole, e));
     TRY(trainer_read_state(x, STATE_WEIGHT, f->param, whole, e));
-    if (t->session.comm->rank == 0) param_file_insert(trainer_get_model(x), f, in, whole);
+    if (t->session.comm->rank == 0) model_param_file_insert(trainer_get_model(x), f, in, whole);
     TRY(share(t, whole, (size_t)trainer_get_model(x)->param[f->param].count, e));
     TRY(trainer_write_state(x, STATE_WEIGHT, f->param, whole, e));
     TRY(trainer_restore(x, trainer_steps_done(x), e));

@@ -137,7 +137,7 @@ status file_read_small(const char *path, uint64_t most, char **out, size_t *byte
         text_add_bytes(&content, chunk, (size_t)got);
         TRY(check_limit(path, content.bytes, most, e)); // it may grow, or not know its size
     }
-    *out = content.at;
+    *out = content.chars;
     if (bytes) *bytes = content.bytes;
     content = (text){0};
 done:
@@ -209,9 +209,9 @@ char *file_join(const char *folder, const char *name)
 {
     text t = {0};
     text_add(&t, folder);
-    if (t.bytes && t.at[t.bytes - 1] != '/') text_add(&t, "/");
+    if (t.bytes && t.chars[t.bytes - 1] != '/') text_add(&t, "/");
     text_add(&t, name);
-    return t.at;
+    return t.chars;
 }
 
 const char *file_shown(const char *path)

@@ -40,12 +40,12 @@ static bool add_number(text *out, const char *at, size_t bytes)
     char *end;
     bool changed = true, whole;
     text_add_bytes(&number, at, bytes);
-    whole = strspn(number.at + (number.at[0] == '-'), "0123456789") ==
-            bytes - (size_t)(number.at[0] == '-');
-    double real = strtod(number.at, &end);
+    whole = strspn(number.chars + (number.chars[0] == '-'), "0123456789") ==
+            bytes - (size_t)(number.chars[0] == '-');
+    double real = strtod(number.chars, &end);
     bool valid = *end == 0 && bytes > 0;
     errno = 0;
-    if (valid && whole) (void)strtoll(number.at, NULL, 10);
+    if (valid && whole) (void)strtoll(number.chars, NULL, 10);
     bool too_long = valid && whole && errno == ERANGE;
     if (valid && isinf(real)) {
         add_quoted(out, at, bytes);
@@ -97,7 +97,7 @@ json_t *json_load_python(const char *at, size_t bytes, size_t flags, json_error_
     if (root || (why != json_error_numeric_overflow && why != json_error_invalid_syntax))
         return root;
     if (rewrite(at, bytes, &rewritten))
-        root = json_loadb(rewritten.at, rewritten.bytes, flags, problem);
+        root = json_loadb(rewritten.chars, rewritten.bytes, flags, problem);
     text_clear(&rewritten);
     return root;
 }

@@ -15,24 +15,24 @@ static void text_reserve(text *t, size_t more)
     if (need <= t->room) return;
     size_t room = t->room ? t->room : 64;
     while (room < need) room *= 2;
-    char *at = realloc(t->at, room);
+    char *at = realloc(t->chars, room);
     if (!at) abort();
-    t->at = at;
+    t->chars = at;
     t->room = room;
 }
 
 void text_clear(text *t)
 {
-    free(t->at);
+    free(t->chars);
     *t = (text){0};
 }
 
 void text_add_bytes(text *t, const void *s, size_t bytes)
 {
     text_reserve(t, bytes);
-    if (bytes) memcpy(t->at + t->bytes, s, bytes);
+    if (bytes) memcpy(t->chars + t->bytes, s, bytes);
     t->bytes += bytes;
-    t->at[t->bytes] = 0;
+    t->chars[t->bytes] = 0;
 }
 
 void text_add(text *t, const char *s)
@@ -47,7 +47,7 @@ void text_addv(text *t, const char *format, va_list args)
     int length = vsnprintf(NULL, 0, format, args);
     if (length < 0) abort();
     text_reserve(t, (size_t)length);
-    vsnprintf(t->at + t->bytes, (size_t)length + 1, format, again);
+    vsnprintf(t->chars + t->bytes, (size_t)length + 1, format, again);
     va_end(again);
     t->bytes += (size_t)length;
 }

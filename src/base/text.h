@@ -11,7 +11,7 @@
 // A growing byte string, always zero-terminated once anything was added. Start with {0}.
 // Owner calls text_clear. Out of memory aborts the process: these strings are small.
 typedef struct text {
-    char *at;
+    char *chars;
     size_t bytes;
     size_t room;
 } text;

@@ -129,15 +129,15 @@ status file_replace(const char *path, const void *data, size_t bytes, err *e)
     file_writer *w = NULL;
     text beside = {0};
     text_addf(&beside, "%s.tmp-%ld", path, (long)getpid());
-    TRY(file_create(beside.at, &w, e));
+    TRY(file_create(beside.chars, &w, e));
     TRY(file_write(w, data, bytes, e));
     file_writer *full = w;
     w = NULL;
     TRY(file_finish(full, e));
-    TRY(file_rename(beside.at, path, e));
+    TRY(file_rename(beside.chars, path, e));
 done:
     file_abandon(w);
-    if (result != OK) unlink(beside.at);
+    if (result != OK) unlink(beside.chars);
     text_clear(&beside);
     return result;
 }

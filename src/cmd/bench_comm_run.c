@@ -14,7 +14,7 @@
 typedef struct bench_rank {
     const bench_request *q;
     device *device;
-    stream *stream;
+    device_stream *stream;
     comm *comm;
     char *send, *recv; // one behind the other in one allocation
     void *memory;

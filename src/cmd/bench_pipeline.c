@@ -17,8 +17,8 @@ enum { WARM_UP = 2, MICROS = 8 };
 // One schedule with one number of micro-batches.
 typedef struct setup {
     job *job;
-    inputs inputs;
-    stage_lists lists;
+    session_inputs inputs;
+    session_stages lists;
     double closed, by_flops;
     double *idle; // [rounds * steps]
     int counted;
@@ -58,7 +58,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     TRY(session_open(q->now->job, &q->now->inputs, w, rank, &s, e));
     for (int64_t i = -WARM_UP; i < steps; i++) {
-        step_result r;
+        trainer_step_result r;
         TRY(comm_barrier(s.comm, e));
         TRY(trainer_step(s.trainer, false, &r, e));
         if (i >= 0)
@@ -72,12 +72,14 @@ done:
 
 static bool is_waiting(int kind)
 {
-    return kind == RECV_ACT || kind == RECV_GRAD || kind == TIE || kind == CLIP;
+    return kind == RECV_ACT || kind == RECV_GRAD || kind == REDUCE_TIED_GRAD ||
+           kind == CLIP_GRAD_NORM;
 }
 
 static bool is_after(int kind)
 {
-    return kind == UPDATE || kind == PUBLISH || kind == FETCH || kind == FLUSH;
+    return kind == OPTIMIZER_STEP || kind == ALL_GATHER_UPDATED || kind == SWAP_IN ||
+           kind == SWAP_OUT;
 }
 
 static void take_figures(const request *q, setup *x)
@@ -115,7 +117,7 @@ done:
 
 // ---- Results
 
-static double pass_seconds(const void *given, int stage, const instr *x)
+static double pass_seconds(const void *given, int stage, const schedule_instr *x)
 {
     const setup *s = given;
     const schedule *l = &s->lists.train[stage];
@@ -123,7 +125,7 @@ static double pass_seconds(const void *given, int stage, const instr *x)
     if (x->kind != FORWARD && x->kind != BACKWARD && x->kind != BACKWARD_INPUT &&
         x->kind != BACKWARD_WEIGHT)
         return 0;
-    for (int i = 0; i < l->count; i++) count += l->at[i].kind == x->kind;
+    for (int i = 0; i < l->count; i++) count += l->instr[i].kind == x->kind;
     return s->seconds[stage * INSTRS + (int)x->kind] / count;
 }
 
@@ -137,25 +139,25 @@ static status print_setup(const request *q, setup *x, err *e)
 {
     status result = OK;
     const plan_options *p = &x->lists.plan[0]->o;
-    const sim_costs c = {.seconds = pass_seconds, .given = x, .overlap = true};
-    sim_result by_passes;
+    const simulate_costs c = {.seconds = pass_seconds, .given = x, .overlap = true};
+    simulate_result by_passes;
     TRY(schedule_simulate(x->lists.train_of, x->lists.plan_of, x->lists.count, &c, &by_passes, e));
     qsort(x->idle, (size_t)x->counted, sizeof *x->idle, compare);
     if (q->json)
         printf("%s{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,\"micro_batches\":%d,"
                "\"closed_form\":%.6g,\"by_flops\":%.6g,\"by_passes\":%.6g,\"run\":%.6g,"
                "\"run_least\":%.6g,\"run_most\":%.6g,\"steps\":%d}",
-               x == q->all ? "[" : ",\n", pipe_schedule_name(p->pipeline), x->lists.count,
-               x->lists.plan[0]->parts / x->lists.count, p->micros, x->closed, x->by_flops,
-               by_passes.idle_share, x->idle[x->counted / 2], x->idle[0], x->idle[x->counted - 1],
+               x == q->all ? "[" : ",\n", pipeline_schedule_name(p->pipeline), x->lists.count,
+               x->lists.plan[0]->chunks / x->lists.count, p->micros, x->closed, x->by_flops,
+               by_passes.bubble, x->idle[x->counted / 2], x->idle[0], x->idle[x->counted - 1],
                x->counted);
     else
         printf("%-12s %6d %6d %12.1f %% %8.1f %% %8.1f %% %8.1f %%   (%.1f to %.1f)\n",
-               pipe_schedule_name(p->pipeline), x->lists.count, p->micros, 100 * x->closed,
-               100 * x->by_flops, 100 * by_passes.idle_share, 100 * x->idle[x->counted / 2],
+               pipeline_schedule_name(p->pipeline), x->lists.count, p->micros, 100 * x->closed,
+               100 * x->by_flops, 100 * by_passes.bubble, 100 * x->idle[x->counted / 2],
                100 * x->idle[0], 100 * x->idle[x->counted - 1]);
 done:
-    sim_result_clear(&by_passes);
+    simulate_result_clear(&by_passes);
     return result;
 }
 
@@ -210,7 +212,7 @@ static status open_job(const request *q, const text *own, int owns, job **out, e
         if (!is_given(q->count, q->args, defaults[i]) && !(q->path && i == 2))
             all[n++] = (char *)defaults[i];
     for (int i = 0; i < q->count; i++) all[n++] = q->args[i];
-    for (int i = 0; i < owns; i++) all[n++] = own[i].at;
+    for (int i = 0; i < owns; i++) all[n++] = own[i].chars;
     const status result = job_open(q->path, n, all, out, e);
     free(all);
     return result;
@@ -230,29 +232,29 @@ done:
     return result;
 }
 
-static status open_setup(const request *q, pipe_schedule order, int micros, int64_t each, setup *x,
-                         err *e)
+static status open_setup(const request *q, pipeline_schedule order, int micros, int64_t each,
+                         setup *x, err *e)
 {
     status result = OK;
     text own[3] = {{0}};
     trainer_options o;
-    sim_result times = {.stages = 0};
+    simulate_result times = {.stages = 0};
     const int virtual = order == PIPE_INTERLEAVED ? 2 : 1;
-    text_addf(&own[0], "--parallel.pp_schedule=%s", pipe_schedule_name(order));
+    text_addf(&own[0], "--parallel.pp_schedule=%s", pipeline_schedule_name(order));
     text_addf(&own[1], "--parallel.virtual_stages=%d", virtual);
     text_addf(&own[2], "--train.global_batch=%lld", (long long)(each * micros));
     TRY(open_job(q, own, 3, &x->job, e));
-    TRY(inputs_open(x->job, &x->inputs, e));
+    TRY(session_inputs_open(x->job, &x->inputs, e));
     TRY(session_options(x->job, &x->inputs, x->job->launch.ranks, &o, e));
-    TRY(stage_lists_open(&o, &x->lists, e));
-    TRY(stage_lists_simulate(&x->lists, &o, false, &times, e));
-    x->by_flops = times.idle_share;
+    TRY(session_stages_open(&o, &x->lists, e));
+    TRY(session_stages_simulate(&x->lists, &o, false, &times, e));
+    x->by_flops = times.bubble;
     x->closed = pipeline_bubble(order, x->lists.count, virtual, micros);
     x->idle = calloc((size_t)(q->rounds * x->job->train.steps) + 1, sizeof *x->idle);
     x->seconds = calloc((size_t)x->lists.count, INSTRS * sizeof *x->seconds);
     if (!x->idle || !x->seconds) FAIL(E_IO, "no memory for the figures");
 done:
-    sim_result_clear(&times);
+    simulate_result_clear(&times);
     for (int i = 0; i < 3; i++) text_clear(&own[i]);
     return result;
 }
@@ -266,7 +268,7 @@ static status open_all(request *q, err *e)
     if (!q->all) FAIL(E_IO, "no memory for %d jobs", q->sizes * PIPE_SCHEDULES);
     for (int i = 0; i < q->sizes; i++)
         for (int s = 0; s < PIPE_SCHEDULES; s++)
-            TRY(open_setup(q, (pipe_schedule)s, q->micros[i], each, &q->all[q->setups++], e));
+            TRY(open_setup(q, (pipeline_schedule)s, q->micros[i], each, &q->all[q->setups++], e));
     const job *j = q->all[0].job;
     if (j->parallel.pp < 2) FAIL(E_USAGE, "bench pipeline: found parallel.pp 1; valid: 2 or more");
     q->board = mmap(NULL, (size_t)(j->launch.ranks * j->train.steps) * sizeof *q->board,
@@ -280,8 +282,8 @@ static void close_all(request *q)
 {
     for (int i = 0; i < q->setups; i++) {
         setup *x = &q->all[i];
-        stage_lists_close(&x->lists);
-        inputs_close(&x->inputs);
+        session_stages_close(&x->lists);
+        session_inputs_close(&x->inputs);
         job_close(x->job);
         free(x->idle);
         free(x->seconds);

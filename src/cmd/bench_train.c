@@ -26,7 +26,7 @@ typedef struct figures {
 
 typedef struct request {
     job *job;
-    inputs inputs;
+    session_inputs inputs;
     bool json;
     double began;
 } request;
@@ -92,7 +92,7 @@ static tier_counters per_step(const tier_counters *before, const tier_counters *
 static double update_seconds(const trainer *t)
 {
     const double *s = trainer_seconds(t);
-    return s[FETCH] + s[UPDATE] + s[PUBLISH] + s[FLUSH];
+    return s[SWAP_IN] + s[OPTIMIZER_STEP] + s[ALL_GATHER_UPDATED] + s[SWAP_OUT];
 }
 
 static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
@@ -108,7 +108,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     tier_counters before = {0}, after = {0};
     for (int64_t i = 0; i < steps; i++) {
-        step_result r;
+        trainer_step_result r;
         if (i == (steps > WARM_UP ? WARM_UP : 0)) trainer_add_tiers(s.trainer, &before);
         TRY(trainer_step(s.trainer, false, &r, e));
         if (i == 0) f.first_step_s = clock_seconds() - q->began;
@@ -172,11 +172,11 @@ static int cmd_bench_train(int argc, char **argv)
     request q = {.began = clock_seconds()};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(open_job(&q, argc, argv, e));
-    TRY(inputs_open(q.job, &q.inputs, e));
+    TRY(session_inputs_open(q.job, &q.inputs, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
     TRY(launch_ranks(&o, rank_bench, &q, NULL, e));
 done:
-    inputs_close(&q.inputs);
+    session_inputs_close(&q.inputs);
     job_close(q.job);
     return result == OK ? 0 : cmd_fail(e);
 }

@@ -18,7 +18,7 @@ static void show_tensors(const char *what, const safetensors *s)
         text shape = {0};
         for (int k = 0; k < t->dims; k++) text_addf(&shape, "%s%" PRId64, k ? ", " : "", t->dim[k]);
         console_line("%-8s %-56s %-5s [%s]", what, t->name,
-                     t->known_type ? dtype_name(t->type) : "?", shape.at ? shape.at : "");
+                     t->known_type ? dtype_name(t->type) : "?", shape.chars ? shape.chars : "");
         text_clear(&shape);
     }
 }
@@ -49,7 +49,7 @@ static status verify(const char *folder, char **found, err *e)
     text warnings = {0};
     TRY(ckpt_locate(folder, found, &warnings, e));
     if (warnings.bytes)
-        FAIL(E_USAGE, "%s: %.*s", folder, (int)strcspn(warnings.at, "\n"), warnings.at);
+        FAIL(E_USAGE, "%s: %.*s", folder, (int)strcspn(warnings.chars, "\n"), warnings.chars);
     TRY(ckpt_verify(*found, e));
 done:
     text_clear(&warnings);

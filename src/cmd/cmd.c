@@ -30,7 +30,7 @@ status cmd_open_job(int argc, char **argv, struct job **out, err *e)
         return err_set(e, E_USAGE, "%s: the job file is missing: trireme %s JOB.yaml", argv[0],
                        argv[0]);
     const status result = job_open(path, argc - skip, argv + skip, out, e);
-    if (result == OK) cmd_warn((*out)->warnings.at);
+    if (result == OK) cmd_warn((*out)->warnings.chars);
     return result;
 }
 
@@ -56,7 +56,7 @@ json_t *json_of_text(const char *s)
         if (text_is_utf8(s, strlen(s), &good)) good = strlen(s);
         text_add_bytes(&kept, s, good);
     }
-    json_t *j = json_string(kept.at);
+    json_t *j = json_string(kept.chars);
     text_clear(&kept);
     return j;
 }

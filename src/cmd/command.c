@@ -46,9 +46,9 @@ static void visit_all(const command *of, const char *title,
         text below = {0};
         text_addf(&below, "%s%s%s", title, *title ? " " : "", c->name);
         if (c->parts)
-            visit_all(c, below.at, visit, arg);
+            visit_all(c, below.chars, visit, arg);
         else
-            visit(c, below.at, arg);
+            visit(c, below.chars, arg);
         text_clear(&below);
     }
 }

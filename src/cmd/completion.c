@@ -37,7 +37,7 @@ static void offer(const char *typed, const char *before, const char *word)
 {
     text whole = {0};
     text_addf(&whole, "%s%s", before, word);
-    if (strncmp(whole.at, typed, strlen(typed)) == 0) puts(whole.at);
+    if (strncmp(whole.chars, typed, strlen(typed)) == 0) puts(whole.chars);
     text_clear(&whole);
 }
 
@@ -114,8 +114,8 @@ static void complete_argument(const command *c, int count, char **words)
     } else if (equals) {
         text name = {0}, whole = {0};
         text_add_bytes(&name, typed, (size_t)(equals - typed));
-        text_addf(&whole, "%s=", name.at);
-        offer_values(c, name.at, typed, whole.at);
+        text_addf(&whole, "%s=", name.chars);
+        offer_values(c, name.chars, typed, whole.chars);
         text_clear(&name);
         text_clear(&whole);
         return;

@@ -92,9 +92,9 @@ static void print_line(FILE *out, const char *before, const char *format, va_lis
     text plain = {0}, line = {0};
     text_addv(&plain, format, args);
     text_add(&line, before);
-    text_add_printable(&line, plain.at, plain.bytes, "");
+    text_add_printable(&line, plain.chars, plain.bytes, "");
     text_add(&line, "\n");
-    fwrite(line.at, 1, line.bytes, out);
+    fwrite(line.chars, 1, line.bytes, out);
     text_clear(&plain);
     text_clear(&line);
 }
@@ -119,6 +119,6 @@ void console_print(const char *lines, size_t bytes)
 {
     text safe = {0};
     text_add_printable(&safe, lines, bytes, "\n\t");
-    fwrite(safe.at, 1, safe.bytes, stdout);
+    fwrite(safe.chars, 1, safe.bytes, stdout);
     text_clear(&safe);
 }

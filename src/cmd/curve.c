@@ -34,7 +34,7 @@ static void print_text(const curve *c, const char *log, const char *png)
 {
     text line = {0};
     curve_sparkline(&c->train, 60, &line);
-    printf("%s  loss %.4f to %.4f\n", line.at ? line.at : "", c->train.loss[0],
+    printf("%s  loss %.4f to %.4f\n", line.chars ? line.chars : "", c->train.loss[0],
            c->train.loss[c->train.count - 1]);
     console_line("read %s, drew %s", log, png);
     text_clear(&line);

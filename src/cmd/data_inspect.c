@@ -93,7 +93,7 @@ static void excerpt_print(const char *at, size_t bytes)
     text_is_utf8(at, bytes, &valid);
     text line = {0};
     text_add_printable(&line, at, valid, "");
-    fwrite(line.at, 1, line.bytes, stdout);
+    fwrite(line.chars, 1, line.bytes, stdout);
     text_clear(&line);
 }
 
@@ -119,7 +119,7 @@ static status documents_print(const tokens *t, const tokenizer *words, uint64_t 
         if (words) {
             text_clear(&decoded);
             tokenizer_decode(words, ids, n, false, &decoded);
-            excerpt_print(decoded.at ? decoded.at : "", decoded.bytes);
+            excerpt_print(decoded.chars ? decoded.chars : "", decoded.bytes);
         } else {
             for (size_t i = 0; i < n; i++) printf("%s%" PRId32, i ? " " : "", ids[i]);
         }
@@ -156,7 +156,7 @@ static void sidecar_print(const sidecar *s)
     console_line("tokenizer   %s%s, vocabulary %" PRId32 "%s",
                  s->tokenizer ? s->tokenizer : "not recorded",
                  s->tokenizer && !file_exists(s->tokenizer) ? " (missing)" : "", s->vocab,
-                 hash.at ? hash.at : "");
+                 hash.chars ? hash.chars : "");
     text_clear(&hash);
     if (s->append_eod && s->eod >= 0)
         printf("end         every document ends with id %" PRId32 "\n", s->eod);

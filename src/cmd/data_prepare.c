@@ -161,7 +161,7 @@ static char *separator_unescape(const char *s)
         }
         text_add_bytes(&out, &c, 1);
     }
-    return out.at;
+    return out.chars;
 }
 
 // A folder stands for the tokenizer.json in it. Owned by the caller.

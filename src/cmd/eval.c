@@ -15,7 +15,7 @@
 
 typedef struct request {
     job *job;
-    inputs inputs;
+    session_inputs inputs;
     bool json;
     const char *folder;               // of the model
     uint64_t text_bytes, text_tokens; // 0 when not known
@@ -107,8 +107,8 @@ static int cmd_eval(int argc, char **argv)
     if (!q.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
     TRY(cmd_open_job(argc, argv, &q.job, e));
     TRY(cmd_use_model(q.job, q.folder, e));
-    TRY(inputs_open(q.job, &q.inputs, e));
-    cmd_warn(q.inputs.warnings.at);
+    TRY(session_inputs_open(q.job, &q.inputs, e));
+    cmd_warn(q.inputs.warnings.chars);
     if (!q.inputs.valid) {
         q.inputs.valid = q.inputs.train;
         q.inputs.train = NULL;
@@ -117,7 +117,7 @@ static int cmd_eval(int argc, char **argv)
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
     TRY(launch_ranks(&o, rank_eval, &q, NULL, e));
 done:
-    inputs_close(&q.inputs);
+    session_inputs_close(&q.inputs);
     job_close(q.job);
     return result == OK ? 0 : cmd_fail(e);
 }

@@ -43,18 +43,18 @@ static status explain(job *j, request *q, err *e)
 {
     status result = OK;
     text out = {0}, picture = {0};
-    inputs in = {0};
-    TRY(inputs_open_to_explain(j, &in, e));
-    cmd_warn(in.warnings.at);
+    session_inputs in = {0};
+    TRY(session_inputs_open_to_explain(j, &in, e));
+    cmd_warn(in.warnings.chars);
     TRY(check_request(q, j, e));
     if (q->svg) q->o.svg = &picture;
     TRY(session_explain(j, &in, &q->o, &out, e));
-    if (q->svg) TRY(file_replace(q->svg, picture.at, picture.bytes, e));
-    console_print(out.at, out.bytes);
+    if (q->svg) TRY(file_replace(q->svg, picture.chars, picture.bytes, e));
+    console_print(out.chars, out.bytes);
 done:
     text_clear(&out);
     text_clear(&picture);
-    inputs_close(&in);
+    session_inputs_close(&in);
     return result;
 }
 

@@ -119,10 +119,10 @@ static status read_prompt(request *r, err *e)
     } else {
         TRY(read_stdin(t, e));
     }
-    if (t->bytes && t->at[t->bytes - 1] == '\n') t->at[--t->bytes] = 0;
-    if (t->bytes && memchr(t->at, 0, t->bytes))
+    if (t->bytes && t->chars[t->bytes - 1] == '\n') t->chars[--t->bytes] = 0;
+    if (t->bytes && memchr(t->chars, 0, t->bytes))
         FAIL(E_USAGE, "generate: the prompt has a zero byte; valid: text in UTF-8");
-    r->prompt = t->at ? t->at : "";
+    r->prompt = t->chars ? t->chars : "";
 done:
     free(content);
     return result;
@@ -152,9 +152,9 @@ static status print(const writer *w, const text *shown, err *e)
     if (w->json || shown->bytes == 0) return OK;
     // A file or a program gets the bytes that the model chose; on a terminal they must do no harm.
     if (isatty(STDOUT_FILENO))
-        console_print(shown->at, shown->bytes);
+        console_print(shown->chars, shown->bytes);
     else
-        fwrite(shown->at, 1, shown->bytes, stdout);
+        fwrite(shown->chars, 1, shown->bytes, stdout);
     return console_flush(e);
 }
 
@@ -162,7 +162,7 @@ static status print(const writer *w, const text *shown, err *e)
 static status show(const writer *w, text *shown, text *all, err *e)
 {
     status result = print(w, shown, e);
-    if (shown->bytes) text_add_bytes(all, shown->at, shown->bytes);
+    if (shown->bytes) text_add_bytes(all, shown->chars, shown->bytes);
     text_clear(shown);
     return result;
 }
@@ -184,7 +184,7 @@ static status draw_tokens(const writer *w, const float *logits, uint64_t number,
         json_array_append_new(ids, json_integer(id));
         text_clear(&token);
         tokenizer_decode(w->t, &id, 1, true, &token);
-        completion_add(c, token.at, token.bytes, &shown);
+        completion_add(c, token.chars, token.bytes, &shown);
         TRY(show(w, &shown, all, e));
         *why = STOP_STRING;
         if (c->found) break;
@@ -217,7 +217,7 @@ static void say_reason(const writer *w, uint64_t number, size_t tokens, reason w
         text_addf(&line, "the model takes at most %lld tokens", (long long)w->max_seq);
     else
         text_addf(&line, "--tokens %lld", (long long)w->r->tokens);
-    console_say("%s", line.at);
+    console_say("%s", line.chars);
     text_clear(&line);
 }
 
@@ -236,11 +236,11 @@ static status one_sample(const writer *w, const float *logits, uint64_t number, 
     text_clear(&all);
     text_add(&all, w->r->prompt);
     TRY(draw_tokens(w, logits, number, &c, ids, &all, &why, e));
-    TRY(print(w, &(text){.at = (char[]){"\n"}, .bytes = 1}, e));
+    TRY(print(w, &(text){.chars = (char[]){"\n"}, .bytes = 1}, e));
     say_reason(w, number, json_array_size(ids), why, &c);
     if (w->json) {
         json_t *one = json_object();
-        json_object_set_new(one, "text", json_stringn(all.at, all.bytes));
+        json_object_set_new(one, "text", json_stringn(all.chars, all.bytes));
         json_object_set_new(one, "tokens", json_integer((json_int_t)json_array_size(ids)));
         json_object_set_new(one, "reason", json_string(REASONS[why]));
         if (c.found) json_object_set_new(one, "stop", json_string(c.found));

@@ -94,7 +94,7 @@ static void print_keys(FILE *out)
 {
     text t = {0};
     job_help(&t);
-    fprintf(out, "\n%s", t.at ? t.at : "");
+    fprintf(out, "\n%s", t.chars ? t.chars : "");
     text_clear(&t);
 }
 
@@ -132,7 +132,7 @@ static status print_here(const command *c, const char *path, int argc, char **ar
     TRY(flags_take(c->flags, c->flag_count, &argc, argv, NULL, e));
     TRY(cmd_open_job(argc, argv, &j, e));
     if (job_find_value(j, path, &value, &from))
-        console_line("  %-10s %s (origin: %s)", "here", value.at, from.at);
+        console_line("  %-10s %s (origin: %s)", "here", value.chars, from.chars);
     else
         printf("  %-10s not read by this job\n", "here");
 done:
@@ -146,7 +146,7 @@ static const flag *find_topic_flag(const command *c, const char *word)
 {
     text name = {0};
     text_addf(&name, "%s%s", word[0] == '-' ? "" : "--", word);
-    const flag *f = flag_find(c->flags, c->flag_count, name.at);
+    const flag *f = flag_find(c->flags, c->flag_count, name.chars);
     text_clear(&name);
     return f;
 }
@@ -177,7 +177,7 @@ status help_topic(const command *c, const char *title, const char *word, int arg
         goto done;
     }
     TRY(job_help_topic(word, &t, e));
-    fputs(t.at ? t.at : "", stdout);
+    fputs(t.chars ? t.chars : "", stdout);
     TRY(print_here(c, job_help_find(word), argc, argv, e));
 done:
     text_clear(&t);

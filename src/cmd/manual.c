@@ -51,7 +51,7 @@ static void put_command(const command *c, const char *title, void *arg)
         const size_t bytes = strcspn(at, "\n");
         text line = {0};
         text_addf(&line, "trireme %s%s%.*s", title, bytes ? " " : "", (int)bytes, at);
-        put(out, line.at);
+        put(out, line.chars);
         fputc('\n', out);
         text_clear(&line);
         at += bytes + (at[bytes] == '\n');
@@ -82,11 +82,11 @@ static void put_key(const key_help *k, void *arg)
     fputs(".TP\n\\fB", out);
     put(out, k->path);
     fputs("\\fR (", out);
-    put(out, k->fallback.at);
+    put(out, k->fallback.chars);
     fputs(")\n", out);
     put(out, k->help);
     fputs("\nValid: ", out);
-    put(out, k->valid.at);
+    put(out, k->valid.chars);
     if (k->unit) {
         fputs(" (", out);
         put(out, k->unit);

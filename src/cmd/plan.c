@@ -21,18 +21,18 @@ static int cmd_plan(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     job *j = NULL;
-    inputs in = {0};
+    session_inputs in = {0};
     text out = {0};
     request r = {.json = false};
     TRY(flags_take(flags, FLAGS, &argc, argv, &r, e));
     TRY(cmd_open_job(argc, argv, &j, e));
-    TRY(inputs_open_to_plan(j, &in, e));
-    cmd_warn(in.warnings.at);
+    TRY(session_inputs_open_to_plan(j, &in, e));
+    cmd_warn(in.warnings.chars);
     TRY(session_plan(j, &in, r.json, &out, e));
-    console_print(out.at, out.bytes);
+    console_print(out.chars, out.bytes);
 done:
     text_clear(&out);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
     return result == OK ? 0 : cmd_fail(e);
 }

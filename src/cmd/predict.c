@@ -15,10 +15,10 @@
 
 typedef struct request {
     job *job;
-    inputs inputs;
+    session_inputs inputs;
     const char *folder, *data, *what, *positions, *output, *format;
     bool json;
-    predict_options o;
+    trainer_predict_options o;
     bool chosen; // o.what was given
     predict_writer writer;
 } request;
@@ -64,7 +64,8 @@ static status choose(const char *name, const char *given, const char *const *wor
         goto done;
     }
     if (given)
-        FAIL(E_USAGE, "predict: %s: found '%.*s'; valid: %s", name, TEXT_CUT(given, 200), valid.at);
+        FAIL(E_USAGE, "predict: %s: found '%.*s'; valid: %s", name, TEXT_CUT(given, 200),
+             valid.chars);
 done:
     text_clear(&valid);
     return result;
@@ -82,7 +83,7 @@ static status settle(request *q, err *e)
     TRY(choose("--positions", q->positions, positions, 2, &last, e));
     TRY(choose("--format", q->format, formats, 2, &npy, e));
     q->chosen = q->what != NULL;
-    q->o = (predict_options){.what = (prediction)kind, .last = last == 1};
+    q->o = (trainer_predict_options){.what = (trainer_prediction)kind, .last = last == 1};
     q->writer.npy = q->format ? npy == 1 : q->output && ends_in(q->output, ".npy");
     q->writer.path = q->output;
     q->writer.json = q->json;
@@ -104,12 +105,12 @@ static status open_job(request *q, int argc, char **argv, err *e)
     memcpy(all, argv, (size_t)argc * sizeof *all);
     if (q->data) {
         text_addf(&data, "--data.valid=%s", q->data);
-        all[argc++] = data.at;
+        all[argc++] = data.chars;
     }
     TRY(cmd_open_job(argc, all, &q->job, e));
     TRY(cmd_use_model(q->job, q->folder, e));
-    TRY(inputs_open(q->job, &q->inputs, e));
-    cmd_warn(q->inputs.warnings.at);
+    TRY(session_inputs_open(q->job, &q->inputs, e));
+    cmd_warn(q->inputs.warnings.chars);
     if (!q->inputs.valid) {
         q->inputs.valid = q->inputs.train;
         q->inputs.train = NULL;
@@ -125,11 +126,11 @@ done:
 typedef struct buffers {
     char *inputs, *labels; // of the samples of a round
     char *outputs;         // on rank 0
-    stream *on;
+    device_stream *on;
 } buffers;
 
-static status open_buffers(const session *s, const dataset *d, const predict_shape *shape, int rank,
-                           buffers *b, err *e)
+static status open_buffers(const session *s, const dataset *d,
+                           const trainer_prediction_shape *shape, int rank, buffers *b, err *e)
 {
     status result = OK;
     const size_t samples = (size_t)trainer_predict_batch(s->trainer),
@@ -172,8 +173,8 @@ static status predict_all(const request *q, world *w, int rank, const session *s
 {
     status result = OK;
     buffers b = {0};
-    predict_options o = q->o;
-    predict_shape shape;
+    trainer_predict_options o = q->o;
+    trainer_prediction_shape shape;
     dataset *d = q->inputs.valid;
     const int64_t batch = trainer_predict_batch(s->trainer), samples = (int64_t)d->samples;
     if (!q->chosen) o.what = d->shape.label_type == I32 ? PREDICT_CLASSES : PREDICT_VECTORS;
@@ -225,7 +226,7 @@ static int cmd_predict(int argc, char **argv)
     TRY(launch_ranks(&o, rank_predict, &q, NULL, e));
 done:
     predict_write_close(&q.writer, result == OK);
-    inputs_close(&q.inputs);
+    session_inputs_close(&q.inputs);
     job_close(q.job);
     return result == OK ? 0 : cmd_fail(e);
 }

@@ -11,8 +11,8 @@ typedef struct predict_writer {
     bool npy, json;
     char *beside;      // what is written until it is complete
     file_writer *file; // NULL: standard output, or finished
-    predict_options o;
-    predict_shape shape;
+    trainer_predict_options o;
+    trainer_prediction_shape shape;
     int64_t samples, written;
     uint64_t labels, right; // classes that count, and those that were predicted
 } predict_writer;
@@ -22,9 +22,9 @@ typedef struct predict_writer {
 status predict_write_open(predict_writer *w, err *e);
 // On rank 0: what will come, samples in their order, and the end: the file gets its name, and the
 // summary is printed.
-status predict_write_head(predict_writer *w, const predict_options *o, const predict_shape *shape,
-                          int64_t samples, err *e);
-status predict_write(predict_writer *w, const sample_shape *of, const void *labels,
+status predict_write_head(predict_writer *w, const trainer_predict_options *o,
+                          const trainer_prediction_shape *shape, int64_t samples, err *e);
+status predict_write(predict_writer *w, const dataset_shape *of, const void *labels,
                      const void *outputs, int64_t samples, err *e);
 status predict_write_end(predict_writer *w, err *e);
 // In the starting process. A file that is not complete is removed.

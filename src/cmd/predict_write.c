@@ -16,7 +16,7 @@ status predict_write_open(predict_writer *w, err *e)
     text beside = {0};
     if (!w->path) return OK;
     text_addf(&beside, "%s.tmp-%ld", w->path, (long)getpid());
-    w->beside = beside.at;
+    w->beside = beside.chars;
     if (file_create(w->beside, &w->file, e) == OK) return OK;
     err_prefix(e, "predict: --output: ");
     return e->code = E_USAGE;
@@ -35,8 +35,8 @@ static status put(predict_writer *w, const void *bytes, size_t count, err *e)
     return fwrite(bytes, 1, count, stdout) == count ? OK : console_flush(e);
 }
 
-status predict_write_head(predict_writer *w, const predict_options *o, const predict_shape *shape,
-                          int64_t samples, err *e)
+status predict_write_head(predict_writer *w, const trainer_predict_options *o,
+                          const trainer_prediction_shape *shape, int64_t samples, err *e)
 {
     status result = OK;
     text head = {0};
@@ -49,7 +49,7 @@ status predict_write_head(predict_writer *w, const predict_options *o, const pre
     if (shape->positions > 1) dim[dims++] = shape->positions;
     if (o->what != PREDICT_CLASSES) dim[dims++] = shape->cols;
     TRY(npy_head(shape->type, dims, dim, &head, e));
-    TRY(put(w, head.at, head.bytes, e));
+    TRY(put(w, head.chars, head.bytes, e));
 done:
     text_clear(&head);
     return result;
@@ -73,18 +73,18 @@ static int32_t predicted(const predict_writer *w, const void *outputs, int64_t r
 }
 
 // The label of the position that a row of the sample is about; -100: none counts.
-static int32_t label_of(const predict_writer *w, const sample_shape *of, const int32_t *labels,
+static int32_t label_of(const predict_writer *w, const dataset_shape *of, const int32_t *labels,
                         int64_t position)
 {
     return labels[w->o.last ? of->labels - 1 : position];
 }
 
-static bool has_classes(const predict_writer *w, const sample_shape *of)
+static bool has_classes(const predict_writer *w, const dataset_shape *of)
 {
     return w->o.what != PREDICT_VECTORS && of->label_type == I32;
 }
 
-static void count_right(predict_writer *w, const sample_shape *of, const int32_t *labels,
+static void count_right(predict_writer *w, const dataset_shape *of, const int32_t *labels,
                         const void *outputs, int64_t first_row)
 {
     for (int64_t i = 0; i < w->shape.positions; i++) {
@@ -136,7 +136,7 @@ static status add_rows(predict_writer *w, const char *name, const float *rows, t
     for (int64_t i = 0; i < w->shape.positions; i++) {
         if (i) text_add(t, ",");
         add_row(t, rows + i * w->shape.cols, w->shape.cols);
-        TRY(put(w, t->at, t->bytes, e));
+        TRY(put(w, t->chars, t->bytes, e));
         text_clear(t);
     }
     if (list) text_add(t, "]");
@@ -144,7 +144,7 @@ done:
     return result;
 }
 
-static status add_classes(const predict_writer *w, const sample_shape *of, const int32_t *labels,
+static status add_classes(const predict_writer *w, const dataset_shape *of, const int32_t *labels,
                           const void *outputs, int64_t first_row, text *t, err *e)
 {
     int32_t *ids = malloc((size_t)w->shape.positions * sizeof *ids);
@@ -157,7 +157,7 @@ static status add_classes(const predict_writer *w, const sample_shape *of, const
     return OK;
 }
 
-static status write_line(predict_writer *w, const sample_shape *of, const void *labels,
+static status write_line(predict_writer *w, const dataset_shape *of, const void *labels,
                          const void *outputs, int64_t first_row, err *e)
 {
     status result = OK;
@@ -169,7 +169,7 @@ static status write_line(predict_writer *w, const sample_shape *of, const void *
     if (w->o.what == PREDICT_VECTORS)
         TRY(add_rows(w, w->shape.positions > 1 ? "vectors" : "vector", rows, &t, e));
     text_add(&t, "}\n");
-    TRY(put(w, t.at, t.bytes, e));
+    TRY(put(w, t.chars, t.bytes, e));
 done:
     text_clear(&t);
     return result;
@@ -177,7 +177,7 @@ done:
 
 // ---- All of them
 
-status predict_write(predict_writer *w, const sample_shape *of, const void *labels,
+status predict_write(predict_writer *w, const dataset_shape *of, const void *labels,
                      const void *outputs, int64_t samples, err *e)
 {
     status result = OK;
@@ -213,9 +213,9 @@ static status print_summary(const predict_writer *w, err *e)
     }
     // Where predictions are on stdout, it must not stand among them.
     if (w->path)
-        console_line("%s", line.at);
+        console_line("%s", line.chars);
     else
-        console_say("%s", line.at);
+        console_say("%s", line.chars);
     text_clear(&line);
     return console_flush(e);
 }

@@ -1,6 +1,6 @@
 // start.c -- from the command line to a run that may begin: everything is checked before the run's
-// directory is touched. Called by cmd_train in the starting process.
-#include "cmd/run.h"
+// directory is grad_written. Called by cmd_train in the starting process.
+#include "cmd/train_run.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -65,7 +65,7 @@ static status check_directory(const start *s, err *e)
             FAIL(E_USAGE,
                  "%s is of another job: %s; valid: the same values, %sanother train.out, or "
                  "--overwrite to remove that run",
-                 old, different.at, go_on);
+                 old, different.chars, go_on);
     } else if (has_checkpoints) {
         FAIL(E_USAGE,
              "train.out: %s holds checkpoints, but no job.yaml that says whose they are; valid: "
@@ -104,7 +104,7 @@ static status find_checkpoint(start *s, err *e)
         TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
         s->is_own = s->resume != NULL;
     }
-    cmd_say_lines("", warnings.at);
+    cmd_say_lines("", warnings.chars);
     if (result == OK && s->resume)
         result = session_check_resume(j, &s->inputs, NULL, s->resume, &s->resume_step, e);
     if (result != OK && j->resume == RESUME_FROM) err_prefix(e, "--resume: ");
@@ -148,11 +148,11 @@ static status write_directory(start *s, const tokenizer *t, err *e)
         TRY(folder_go_on(j->train.out, s->resume, &kept, e));
     else
         TRY(folder_begin(j->train.out, j->overwrite, &kept, e));
-    if (kept.bytes && !j->quiet) console_say("kept in %s: %s", j->train.out, kept.at);
+    if (kept.bytes && !j->quiet) console_say("kept in %s: %s", j->train.out, kept.chars);
     if (t) TRY(file_make_directories(s->inputs.tokenizer_folder, e));
     if (t) TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
     job_write_yaml(j, &yaml);
-    TRY(file_replace(path, yaml.at, yaml.bytes, e));
+    TRY(file_replace(path, yaml.chars, yaml.bytes, e));
 done:
     text_clear(&yaml);
     text_clear(&kept);
@@ -177,8 +177,8 @@ status start_open(start *s, int argc, char **argv, err *e)
 {
     status result = OK;
     TRY(cmd_open_job(argc, argv, &s->job, e));
-    TRY(inputs_open(s->job, &s->inputs, e));
-    cmd_warn(s->inputs.warnings.at);
+    TRY(session_inputs_open(s->job, &s->inputs, e));
+    cmd_warn(s->inputs.warnings.chars);
     if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
     TRY(check_directory(s, e));
     TRY(find_checkpoint(s, e));
@@ -221,7 +221,7 @@ void start_log_error(const start *s, int rank, const err *why)
 void start_close(start *s)
 {
     if (s->lock >= 0) close(s->lock);
-    inputs_close(&s->inputs);
+    session_inputs_close(&s->inputs);
     free(s->resume);
     free(s->log_path);
     job_close(s->job);

@@ -5,7 +5,7 @@
 // is in train/step.c.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
-#include "cmd/run.h"
+#include "cmd/train_run.h"
 
 #include "base/clock.h"
 #include "launch/launch.h"
@@ -20,7 +20,7 @@ static status train_steps(run *r, err *e)
     trainer *t = r->session.trainer;
     bool stop = false;
     while (!stop && trainer_steps_done(t) < (uint64_t)r->job->train.steps) {
-        step_result s;
+        trainer_step_result s;
         TRY(trainer_step(t, world_stop_requested(r->world), &s, e));
         TRY(run_report_step(r, &s, e));
         stop = s.stop;
@@ -54,7 +54,7 @@ static int cmd_train(int argc, char **argv)
     start s = {.lock = -1};
     int first_rank = -1;
     s.began = clock_seconds();
-    TRY(launcher_check(e)); // before a folder that all would write into is touched
+    TRY(launcher_check(e)); // before a folder that all would write into is grad_written
     TRY(start_open(&s, argc, argv, e));
     if (s.is_done) {
         start_print_done(&s);

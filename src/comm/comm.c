@@ -50,7 +50,7 @@ static status check_peer(const comm *c, const char *what, int peer, bool may_be_
     return OK;
 }
 
-status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, stream *on,
+status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, device_stream *on,
                        err *e)
 {
     status result = OK;
@@ -61,7 +61,7 @@ done:
 }
 
 status comm_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                           reduce_op op, stream *on, err *e)
+                           reduce_op op, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_counts(c, "reduce_scatter", own_count, t, true, e));
@@ -70,8 +70,8 @@ done:
     return result;
 }
 
-status comm_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t, stream *on,
-                       err *e)
+status comm_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
+                       device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_counts(c, "all_gather", own_count, t, false, e));
@@ -80,7 +80,7 @@ done:
     return result;
 }
 
-status comm_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, err *e)
+status comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_peer(c, "broadcast from", root, true, e));
@@ -89,7 +89,7 @@ done:
     return result;
 }
 
-status comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
+status comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_peer(c, "send to", peer, false, e));
@@ -98,7 +98,7 @@ done:
     return result;
 }
 
-status comm_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e)
+status comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_peer(c, "recv from", peer, false, e));
@@ -107,7 +107,7 @@ done:
     return result;
 }
 
-status comm_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e)
+status comm_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_peer(c, "send_wait for", peer, false, e));
@@ -122,18 +122,19 @@ static status check_segments(const comm *c, const char *what, const comm_segment
 {
     const int64_t most = (int64_t)1 << 48; // elements; times any number of ranks it can be counted
     for (int i = 0; i < segments; i++)
-        if (s[i].whole < 0 || s[i].own < 0 || s[i].count < 0 || s[i].chunk < 0 ||
-            s[i].count > most || s[i].chunk > most || s[i].chunk * c->size < s[i].count)
+        if (s[i].full_offset < 0 || s[i].shard_offset < 0 || s[i].count < 0 ||
+            s[i].shard_count < 0 || s[i].count > most || s[i].shard_count > most ||
+            s[i].shard_count * c->size < s[i].count)
             return err_set(e, E_INTERNAL,
                            "%s: segment %d (%lld elements from %lld, own from %lld, %lld a rank) "
                            "does not fit %d ranks",
-                           what, i, (long long)s[i].count, (long long)s[i].whole,
-                           (long long)s[i].own, (long long)s[i].chunk, c->size);
+                           what, i, (long long)s[i].count, (long long)s[i].full_offset,
+                           (long long)s[i].shard_offset, (long long)s[i].shard_count, c->size);
     return OK;
 }
 
 status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, const void *own,
-                                void *whole, dtype t, stream *on, err *e)
+                                void *whole, dtype t, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_segments(c, "all_gather", s, segments, e));
@@ -143,7 +144,7 @@ done:
 }
 
 status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *whole,
-                                    void *own, dtype t, reduce_op op, stream *on, err *e)
+                                    void *own, dtype t, reduce_op op, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_counts(c, "reduce_scatter", 0, t, true, e));

@@ -30,17 +30,17 @@ typedef enum reduce_op { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN } reduce_op;
 // A run of elements of which every rank owns a part, cut as torch.chunk cuts dim 0: rank r's part
 // is elements r*chunk … min((r+1)*chunk, count)-1 of the run; it may be empty.
 typedef struct comm_segment {
-    int64_t whole;        // the run's first element in the whole array
-    int64_t own;          // the first element of a rank's part in its own array; the same on all
-    int64_t count, chunk; // elements of the run, and of a part
+    int64_t full_offset;  // the run's first element in the whole array
+    int64_t shard_offset; // the first element of a rank's part in its own array; the same on all
+    int64_t count, shard_count; // elements of the run, and of a part
 } comm_segment;
 
 // How many elements of the run rank `rank` owns; `first` is the first of them, counted in the run.
-static inline int64_t comm_segment_part(const comm_segment *s, int rank, int64_t *first)
+static inline int64_t comm_segment_shard(const comm_segment *s, int rank, int64_t *first)
 {
-    const int64_t at = rank * s->chunk, left = s->count - at;
+    const int64_t at = rank * s->shard_count, left = s->count - at;
     *first = at < s->count ? at : s->count;
-    return left < 0 ? 0 : left < s->chunk ? left : s->chunk;
+    return left < 0 ? 0 : left < s->shard_count ? left : s->shard_count;
 }
 
 typedef struct comm_ops {
@@ -48,21 +48,21 @@ typedef struct comm_ops {
     void (*close)(comm *c);
     status (*alloc)(comm *c, device *d, size_t bytes, void **out, err *e);
     void (*release)(comm *c, device *d, void *p, size_t bytes);
-    status (*all_reduce)(comm *c, void *inout, size_t count, dtype t, reduce_op op, stream *on,
-                         err *e);
+    status (*all_reduce)(comm *c, void *inout, size_t count, dtype t, reduce_op op,
+                         device_stream *on, err *e);
     status (*reduce_scatter)(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                             reduce_op op, stream *on, err *e);
-    status (*all_gather)(comm *c, const void *in, void *out, size_t own_count, dtype t, stream *on,
-                         err *e);
-    status (*broadcast)(comm *c, void *inout, size_t bytes, int root, stream *on, err *e);
-    status (*send)(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e);
-    status (*recv)(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e);
-    status (*send_wait)(comm *c, int peer, uint64_t messages, stream *on, err *e);
+                             reduce_op op, device_stream *on, err *e);
+    status (*all_gather)(comm *c, const void *in, void *out, size_t own_count, dtype t,
+                         device_stream *on, err *e);
+    status (*broadcast)(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e);
+    status (*send)(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e);
+    status (*recv)(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
+    status (*send_wait)(comm *c, int peer, uint64_t messages, device_stream *on, err *e);
     status (*all_gather_segments)(comm *c, const comm_segment *s, int segments, const void *own,
-                                  void *whole, dtype t, stream *on, err *e);
+                                  void *whole, dtype t, device_stream *on, err *e);
     status (*reduce_scatter_segments)(comm *c, const comm_segment *s, int segments,
                                       const void *whole, void *own, dtype t, reduce_op op,
-                                      stream *on, err *e);
+                                      device_stream *on, err *e);
     status (*barrier)(comm *c, err *e);
     void (*abort)(comm *c, const err *why);
     status (*split)(comm *c, int color, int key, comm **out, err *e);
@@ -86,18 +86,18 @@ void comm_release(comm *c, device *d, void *p, size_t bytes);
 // inout[count] becomes the reduction over all ranks, on every rank. F32, BF16, F16, F64, I64 (I64:
 // all ops). Collective over c. E_PEER, at the stream's sync, when a rank was lost or aborted; inout
 // is then undefined.
-status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, stream *on,
+status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, device_stream *on,
                        err *e);
 // in[size * own_count] is reduced; rank r keeps part r in out[own_count] (may be in + r*own_count).
 // Collective over c.
 status comm_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                           reduce_op op, stream *on, err *e);
+                           reduce_op op, device_stream *on, err *e);
 // out[size * own_count] receives rank r's in[own_count] as part r (in may be out + rank*own_count).
 // Collective over c.
-status comm_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t, stream *on,
-                       err *e);
+status comm_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
+                       device_stream *on, err *e);
 // inout of `root` is copied to every rank. Collective over c.
-status comm_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, err *e);
+status comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e);
 
 // Both calls move the parts of many runs at once, whatever their sizes and without a copy between.
 // All ranks give the same list, and all give `own` or none does; `s` is borrowed until the stream
@@ -107,23 +107,23 @@ status comm_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, 
 // Every rank's parts become whole on every rank. Others read `own`. NULL: each rank's parts already
 // lie at their places in `whole`, and others read that.
 status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, const void *own,
-                                void *whole, dtype t, stream *on, err *e);
+                                void *whole, dtype t, device_stream *on, err *e);
 // The reductions of all ranks' wholes: each rank keeps its parts in `own`, or at their places in
 // `whole` (own NULL; the rest of `whole` is unchanged). Others read `whole`. A reduce_scatter and
 // an all_gather of the same list give the bits of an all_reduce.
 status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *whole,
-                                    void *own, dtype t, reduce_op op, stream *on, err *e);
+                                    void *own, dtype t, reduce_op op, device_stream *on, err *e);
 
 // Point to point, matched in order per pair. A send from memory of comm_alloc copies nothing and
 // does not wait for its receiver: it announces where the bytes lie, and the buffer must stay as it
 // is until comm_send_wait says so (up to 64 of one pair may be under way; the next send waits).
 // From other memory up to 1 MiB per direction is buffered; larger sends wait for their receiver.
-status comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e);
-status comm_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e);
+status comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e);
+status comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
 // In stream order: waits until the first `messages` messages that were ever sent to `peer` on this
 // communicator have been received; their buffers may be written or released then. E_INTERNAL when
 // fewer were sent.
-status comm_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e);
+status comm_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e);
 // Blocks the host until every rank is here. Collective over c.
 status comm_barrier(comm *c, err *e);
 // Makes every pending and later call on every rank fail with E_PEER and the text of `why`. First

@@ -47,7 +47,7 @@ static status run_call(void *arg, err *e)
     status result = OK;
     const call *k = arg;
     world *w = k->comm->world;
-    if (!bell_wait_for(&k->lane->done, k->ticket, w) || world_has_failed(w))
+    if (!doorbell_wait_for(&k->lane->done, k->ticket, w) || world_has_failed(w))
         result = local_wait_error(k, k->comm->base.rank, "the end of its own earlier call", e);
     else if (k->kind == CALL_SEND)
         result = local_run_send(k, e);
@@ -55,7 +55,7 @@ static status run_call(void *arg, err *e)
         result = local_run_recv(k, e);
     else
         result = run_collective(k, e);
-    bell_ring(&k->lane->done, k->ticket + 1);
+    doorbell_ring(&k->lane->done, k->ticket + 1);
     return result;
 }
 
@@ -65,7 +65,7 @@ static status run_send_wait(void *arg, err *e)
 }
 
 // After a failure nothing is issued any more: who does not synchronise often learns of it here.
-static status issue(call k, lane *in, stream *on, err *e)
+static status issue(call k, lane *in, device_stream *on, err *e)
 {
     if (world_has_failed(k.comm->world)) return world_peer_error(k.comm->world, e);
     k.lane = in;
@@ -104,7 +104,7 @@ static void local_release(comm *c, device *d, void *p, size_t bytes)
 }
 
 static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op,
-                               stream *on, err *e)
+                               device_stream *on, err *e)
 {
     local *l = local_of(c);
     return issue((call){.comm = l,
@@ -118,7 +118,7 @@ static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, redu
 }
 
 static status local_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                                   reduce_op op, stream *on, err *e)
+                                   reduce_op op, device_stream *on, err *e)
 {
     local *l = local_of(c);
     return issue((call){.comm = l,
@@ -132,7 +132,7 @@ static status local_reduce_scatter(comm *c, const void *in, void *out, size_t ow
 }
 
 static status local_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                               stream *on, err *e)
+                               device_stream *on, err *e)
 {
     local *l = local_of(c);
     return issue((call){.comm = l,
@@ -144,7 +144,8 @@ static status local_all_gather(comm *c, const void *in, void *out, size_t own_co
                  &l->collectives, on, e);
 }
 
-static status local_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, err *e)
+static status local_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
+                              err *e)
 {
     local *l = local_of(c);
     return issue((call){.comm = l,
@@ -157,21 +158,22 @@ static status local_broadcast(comm *c, void *inout, size_t bytes, int root, stre
                  &l->collectives, on, e);
 }
 
-static status local_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
+static status local_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
+                         err *e)
 {
     local *l = local_of(c);
     return issue((call){.comm = l, .kind = CALL_SEND, .root = peer, .in = buf, .count = bytes},
                  &l->sends[peer], on, e);
 }
 
-static status local_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e)
+static status local_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
     local *l = local_of(c);
     return issue((call){.comm = l, .kind = CALL_RECV, .root = peer, .out = buf, .count = bytes},
                  &l->receives[peer], on, e);
 }
 
-static status local_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e)
+static status local_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
 {
     local *l = local_of(c);
     const call k = {.comm = l, .root = peer, .count = messages, .what = activity_of(l)};
@@ -185,7 +187,8 @@ static status local_send_wait(comm *c, int peer, uint64_t messages, stream *on, 
 }
 
 static status local_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                        const void *own, void *whole, dtype t, stream *on, err *e)
+                                        const void *own, void *whole, dtype t, device_stream *on,
+                                        err *e)
 {
     status result = OK;
     local *l = local_of(c);
@@ -198,7 +201,7 @@ done:
 
 static status local_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
                                             const void *whole, void *own, dtype t, reduce_op op,
-                                            stream *on, err *e)
+                                            device_stream *on, err *e)
 {
     status result = OK;
     local *l = local_of(c);

@@ -11,7 +11,7 @@
 
 typedef struct lane {
     uint64_t issued; // by the thread that issues work
-    bell done;
+    doorbell done;
 } lane;
 
 typedef struct local {

@@ -69,20 +69,20 @@ static status absent(const call *k, const channel *c, err *e)
 }
 
 // Waits while a number of the channel that the other end changes is `seen`.
-static status wait_change(const call *k, const channel *c, bell *b, uint32_t seen, err *e)
+static status wait_change(const call *k, const channel *c, doorbell *b, uint32_t seen, err *e)
 {
     const local *l = k->comm;
     bool sends;
     const int other = other_end(l, c, &sends);
-    return bell_wait(b, seen, &l->group->members[other].left, l->world) ? OK : absent(k, c, e);
+    return doorbell_wait(b, seen, &l->group->members[other].left, l->world) ? OK : absent(k, c, e);
 }
 
 // Waits until a counter that the other end advances is `target` or beyond.
-static status wait_counter(const call *k, const channel *c, bell *b, uint32_t target, err *e)
+static status wait_counter(const call *k, const channel *c, doorbell *b, uint32_t target, err *e)
 {
     status result = OK;
     uint32_t now;
-    while ((int32_t)((now = bell_read(b)) - target) < 0) TRY(wait_change(k, c, b, now, e));
+    while ((int32_t)((now = doorbell_read(b)) - target) < 0) TRY(wait_change(k, c, b, now, e));
 done:
     return result;
 }
@@ -90,9 +90,9 @@ done:
 static status ring_put(const call *k, channel *c, const void *data, size_t bytes, err *e)
 {
     status result = OK;
-    uint32_t written = bell_read(&c->written);
+    uint32_t written = doorbell_read(&c->written);
     for (size_t done = 0; done < bytes;) {
-        const uint32_t taken = bell_read(&c->taken);
+        const uint32_t taken = doorbell_read(&c->taken);
         const size_t now = piece(bytes - done, written, RING_BYTES - (written - taken));
         if (now == 0) {
             TRY(wait_change(k, c, &c->taken, taken, e));
@@ -101,7 +101,7 @@ static status ring_put(const call *k, channel *c, const void *data, size_t bytes
         memcpy(c->ring + (written & (RING_BYTES - 1)), (const char *)data + done, now);
         done += now;
         written += padded(now);
-        bell_ring(&c->written, written);
+        doorbell_ring(&c->written, written);
     }
 done:
     return result;
@@ -110,9 +110,9 @@ done:
 static status ring_take(const call *k, channel *c, void *data, size_t bytes, err *e)
 {
     status result = OK;
-    uint32_t taken = bell_read(&c->taken);
+    uint32_t taken = doorbell_read(&c->taken);
     for (size_t done = 0; done < bytes;) {
-        const uint32_t written = bell_read(&c->written);
+        const uint32_t written = doorbell_read(&c->written);
         const size_t now = piece(bytes - done, taken, written - taken);
         if (now == 0) {
             TRY(wait_change(k, c, &c->written, written, e));
@@ -121,7 +121,7 @@ static status ring_take(const call *k, channel *c, void *data, size_t bytes, err
         memcpy((char *)data + done, c->ring + (taken & (RING_BYTES - 1)), now);
         done += now;
         taken += padded(now);
-        bell_ring(&c->taken, taken);
+        doorbell_ring(&c->taken, taken);
     }
 done:
     return result;
@@ -163,8 +163,8 @@ status local_run_send_wait(const call *k, err *e)
 static status next_message(const call *k, channel *c, message *m, err *e)
 {
     status result = OK;
-    const uint32_t taken = bell_read(&c->taken);
-    while (bell_read(&c->written) == taken) TRY(wait_change(k, c, &c->written, taken, e));
+    const uint32_t taken = doorbell_read(&c->taken);
+    while (doorbell_read(&c->written) == taken) TRY(wait_change(k, c, &c->written, taken, e));
     memcpy(m, c->ring + (taken & (RING_BYTES - 1)), sizeof *m);
 done:
     return result;
@@ -191,12 +191,12 @@ status local_run_recv(const call *k, err *e)
     TRY(next_message(k, c, &m, e));
     if (m.bytes != k->count) return refuse_length(k, &m, e);
     if (m.at) memcpy(k->out, m.at, k->count);
-    bell_ring(&c->taken, bell_read(&c->taken) + (uint32_t)sizeof m);
+    doorbell_ring(&c->taken, doorbell_read(&c->taken) + (uint32_t)sizeof m);
     if (m.at)
-        bell_ring(&c->fetched, bell_read(&c->fetched) + 1);
+        doorbell_ring(&c->fetched, doorbell_read(&c->fetched) + 1);
     else
         TRY(ring_take(k, c, k->out, k->count, e));
-    bell_ring(&c->received, bell_read(&c->received) + 1);
+    doorbell_ring(&c->received, doorbell_read(&c->received) + 1);
 done:
     return result;
 }

@@ -29,10 +29,10 @@ status local_meet(local *l, err *e)
         [CALL_BROADCAST] = "broadcast",
     };
     post *mine = next_post(l);
-    bell_ring(&mine->bell, ++l->round);
+    doorbell_ring(&mine->doorbell, ++l->round);
     for (int i = 1; i < l->base.size; i++) {
         const int awaited = (l->base.rank + i) % l->base.size;
-        if (bell_wait_for(&local_post(l, awaited)->bell, l->round, l->world)) continue;
+        if (doorbell_wait_for(&local_post(l, awaited)->doorbell, l->round, l->world)) continue;
         return local_wait_error(l->running, awaited, names[l->running->kind], e);
     }
     return OK;
@@ -119,5 +119,5 @@ void local_leave(local *l)
     if (world_has_failed(l->world)) return;
     p->kind = CALL_LEAVE;
     p->at = NULL;
-    bell_ring(&p->bell, l->round + 1);
+    doorbell_ring(&p->doorbell, l->round + 1);
 }

@@ -20,10 +20,10 @@ static uint64_t hash_of(const comm_segment *s, int segments)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (int i = 0; i < segments; i++) {
-        hash = hash_word(hash, s[i].whole);
-        hash = hash_word(hash, s[i].own);
+        hash = hash_word(hash, s[i].full_offset);
+        hash = hash_word(hash, s[i].shard_offset);
         hash = hash_word(hash, s[i].count);
-        hash = hash_word(hash, s[i].chunk);
+        hash = hash_word(hash, s[i].shard_count);
     }
     return hash;
 }
@@ -61,7 +61,7 @@ status local_gather_call(local *l, const comm_segment *s, int segments, const vo
     size_t mine = 0;
     for (int i = 0; i < segments; i++) {
         int64_t first;
-        mine += (size_t)comm_segment_part(&s[i], l->base.rank, &first);
+        mine += (size_t)comm_segment_shard(&s[i], l->base.rank, &first);
     }
     return check_shared(l, "all_gather", own ? "own" : "whole", out->in, mine, e);
 }
@@ -94,11 +94,11 @@ static void gather(const call *k)
         for (int j = 0; j < k->segment_count; j++) {
             const comm_segment *s = &k->segments[j];
             int64_t first;
-            const size_t bytes = (size_t)comm_segment_part(s, r, &first) * element;
-            const size_t place = (size_t)(s->whole + first) * element;
+            const size_t bytes = (size_t)comm_segment_shard(s, r, &first) * element;
+            const size_t place = (size_t)(s->full_offset + first) * element;
             if (bytes == 0) continue;
-            memcpy((char *)k->out + place, from + (k->in_place ? place : (size_t)s->own * element),
-                   bytes);
+            memcpy((char *)k->out + place,
+                   from + (k->in_place ? place : (size_t)s->shard_offset * element), bytes);
         }
     }
 }
@@ -111,12 +111,12 @@ static void reduce_scatter(const call *k)
     for (int j = 0; j < k->segment_count; j++) {
         const comm_segment *s = &k->segments[j];
         int64_t first;
-        const size_t count = (size_t)comm_segment_part(s, l->base.rank, &first);
-        const size_t place = (size_t)(s->whole + first) * element;
+        const size_t count = (size_t)comm_segment_shard(s, l->base.rank, &first);
+        const size_t place = (size_t)(s->full_offset + first) * element;
         const void *from[WORLD_RANKS];
         if (count == 0) continue;
         for (int r = 0; r < l->base.size; r++) from[r] = (char *)local_post(l, r)->at + place;
-        void *to[1] = {(char *)k->out + (k->in_place ? place : (size_t)s->own * element)};
+        void *to[1] = {(char *)k->out + (k->in_place ? place : (size_t)s->shard_offset * element)};
         reduce_arrays(to, 1, from, l->base.size, count, k->type, k->op);
     }
 }

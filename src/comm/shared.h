@@ -10,7 +10,7 @@
 #ifndef TRIREME_COMM_SHARED_H
 #define TRIREME_COMM_SHARED_H
 
-#include "comm/bell.h"
+#include "comm/doorbell.h"
 
 enum {
     HEAP_EXTENTS = 1 << 15,
@@ -32,7 +32,7 @@ typedef struct heap {
 // What a member tells the others in one round. `kind` to `hash` describe the call, and must be
 // equal on all members.
 typedef struct post {
-    _Alignas(64) bell bell; // value: the round
+    _Alignas(64) doorbell doorbell; // value: the round
     uint8_t kind, type, op, in_place;
     int32_t root; // of broadcast; or how many segments
     uint64_t count;
@@ -49,11 +49,11 @@ typedef struct member {
 
 // Messages from one member to another, in a ring of RING_BYTES. All counters are modulo 2^32.
 typedef struct channel {
-    _Alignas(64) bell written; // bytes, by the sender
-    char *ring;                // set by the sender before its first message
-    uint32_t announced;        // messages of which the ring holds the place only; by the sender
-    _Alignas(64) bell taken;   // bytes, by the receiver
-    bell received, fetched;    // messages: all, and those that were announced; by the receiver
+    _Alignas(64) doorbell written; // bytes, by the sender
+    char *ring;                    // set by the sender before its first message
+    uint32_t announced;            // messages of which the ring holds the place only; by the sender
+    _Alignas(64) doorbell taken;   // bytes, by the receiver
+    doorbell received, fetched;    // messages: all, and those that were announced; by the receiver
 } channel;
 
 typedef struct group {
@@ -78,7 +78,7 @@ struct world {
     _Atomic int failed;          // the record below may be read
     int failed_rank;
     err failure;
-    activity activities[WORLD_RANKS];
+    comm_activity activities[WORLD_RANKS];
     heap heap;
 };
 

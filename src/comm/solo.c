@@ -44,7 +44,7 @@ static status run_zero_fill(void *arg, err *e)
 static status solo_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
     status result = OK;
-    stream *s = NULL;
+    device_stream *s = NULL;
     world *w = ((const solo *)c)->world;
     *out = NULL;
     if (w) return heap_alloc(w, d, bytes, out, e);
@@ -72,14 +72,14 @@ static void solo_release(comm *c, device *d, void *p, size_t bytes)
         device_release(d, MEMORY_DEVICE, p, bytes);
 }
 
-static status solo_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, stream *on,
-                              err *e)
+static status solo_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op,
+                              device_stream *on, err *e)
 {
     (void)inout, (void)count, (void)t, (void)op, (void)on;
     return solo_check(c, e);
 }
 
-static status solo_copy(comm *c, const void *in, void *out, size_t bytes, stream *on, err *e)
+static status solo_copy(comm *c, const void *in, void *out, size_t bytes, device_stream *on, err *e)
 {
     status result = solo_check(c, e);
     if (result == OK && in != out && bytes) on->device->ops->copy(on, out, in, bytes);
@@ -87,38 +87,39 @@ static status solo_copy(comm *c, const void *in, void *out, size_t bytes, stream
 }
 
 static status solo_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                                  reduce_op op, stream *on, err *e)
+                                  reduce_op op, device_stream *on, err *e)
 {
     (void)op;
     return solo_copy(c, in, out, own_count * dtype_bytes(t), on, e);
 }
 
 static status solo_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                              stream *on, err *e)
+                              device_stream *on, err *e)
 {
     return solo_copy(c, in, out, own_count * dtype_bytes(t), on, e);
 }
 
-static status solo_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, err *e)
+static status solo_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
+                             err *e)
 {
     (void)inout, (void)bytes, (void)root, (void)on;
     return solo_check(c, e);
 }
 
 // comm_send and comm_recv refuse every peer of a single rank before they come here.
-static status solo_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
+static status solo_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
     (void)c, (void)buf, (void)bytes, (void)on;
     return err_set(e, E_INTERNAL, "send to rank %d: there is one rank", peer);
 }
 
-static status solo_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e)
+static status solo_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
     (void)c, (void)buf, (void)bytes, (void)on;
     return err_set(e, E_INTERNAL, "recv from rank %d: there is one rank", peer);
 }
 
-static status solo_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e)
+static status solo_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
 {
     (void)c, (void)messages, (void)on;
     return err_set(e, E_INTERNAL, "send_wait for rank %d: there is one rank", peer);
@@ -126,28 +127,29 @@ static status solo_send_wait(comm *c, int peer, uint64_t messages, stream *on, e
 
 // The one rank's part of a run is all of it.
 static status solo_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                       const void *own, void *whole, dtype t, stream *on, err *e)
+                                       const void *own, void *whole, dtype t, device_stream *on,
+                                       err *e)
 {
     const size_t element = dtype_bytes(t);
     status result = solo_check(c, e);
     for (int i = 0; own && result == OK && i < segments; i++)
-        result = solo_copy(c, (const char *)own + (size_t)s[i].own * element,
-                           (char *)whole + (size_t)s[i].whole * element,
+        result = solo_copy(c, (const char *)own + (size_t)s[i].shard_offset * element,
+                           (char *)whole + (size_t)s[i].full_offset * element,
                            (size_t)s[i].count * element, on, e);
     return result;
 }
 
 static status solo_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
                                            const void *whole, void *own, dtype t, reduce_op op,
-                                           stream *on, err *e)
+                                           device_stream *on, err *e)
 {
     (void)op;
     const size_t element = dtype_bytes(t);
     status result = solo_check(c, e);
     for (int i = 0; own && result == OK && i < segments; i++)
-        result = solo_copy(c, (const char *)whole + (size_t)s[i].whole * element,
-                           (char *)own + (size_t)s[i].own * element, (size_t)s[i].count * element,
-                           on, e);
+        result = solo_copy(c, (const char *)whole + (size_t)s[i].full_offset * element,
+                           (char *)own + (size_t)s[i].shard_offset * element,
+                           (size_t)s[i].count * element, on, e);
     return result;
 }
 

@@ -43,7 +43,7 @@ static double others_of_segments(const comm *c, const comm_segment *s, int segme
     size_t elements = 0;
     for (int i = 0; i < segments; i++) {
         int64_t first;
-        elements += (size_t)(s[i].count - comm_segment_part(&s[i], c->rank, &first));
+        elements += (size_t)(s[i].count - comm_segment_shard(&s[i], c->rank, &first));
     }
     return bytes_of(elements, t);
 }
@@ -64,50 +64,53 @@ static void trace_release(comm *c, device *d, void *p, size_t bytes)
     comm_release(inner_of(c), d, p, bytes);
 }
 
-static status trace_all_reduce(comm *c, void *inout, size_t n, dtype t, reduce_op op, stream *on,
-                               err *e)
+static status trace_all_reduce(comm *c, void *inout, size_t n, dtype t, reduce_op op,
+                               device_stream *on, err *e)
 {
     return count(c, TRACE_ALL_REDUCE, 2 * others(c, bytes_of(n, t)),
                  comm_all_reduce(inner_of(c), inout, n, t, op, on, e));
 }
 
 static status trace_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                                   reduce_op op, stream *on, err *e)
+                                   reduce_op op, device_stream *on, err *e)
 {
     return count(c, TRACE_REDUCE_SCATTER, bytes_of(own_count, t) * (c->size - 1),
                  comm_reduce_scatter(inner_of(c), in, out, own_count, t, op, on, e));
 }
 
 static status trace_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
-                               stream *on, err *e)
+                               device_stream *on, err *e)
 {
     return count(c, TRACE_ALL_GATHER, bytes_of(own_count, t) * (c->size - 1),
                  comm_all_gather(inner_of(c), in, out, own_count, t, on, e));
 }
 
-static status trace_broadcast(comm *c, void *inout, size_t bytes, int root, stream *on, err *e)
+static status trace_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
+                              err *e)
 {
     return count(c, TRACE_BROADCAST, others(c, (double)bytes),
                  comm_broadcast(inner_of(c), inout, bytes, root, on, e));
 }
 
-static status trace_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
+static status trace_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
+                         err *e)
 {
     return count(c, TRACE_SEND, (double)bytes, comm_send(inner_of(c), buf, bytes, peer, on, e));
 }
 
-static status trace_recv(comm *c, void *buf, size_t bytes, int peer, stream *on, err *e)
+static status trace_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
     return count(c, TRACE_RECV, (double)bytes, comm_recv(inner_of(c), buf, bytes, peer, on, e));
 }
 
-static status trace_send_wait(comm *c, int peer, uint64_t messages, stream *on, err *e)
+static status trace_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
 {
     return comm_send_wait(inner_of(c), peer, messages, on, e);
 }
 
 static status trace_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                        const void *own, void *whole, dtype t, stream *on, err *e)
+                                        const void *own, void *whole, dtype t, device_stream *on,
+                                        err *e)
 {
     return count(c, TRACE_ALL_GATHER, others_of_segments(c, s, segments, t),
                  comm_all_gather_segments(inner_of(c), s, segments, own, whole, t, on, e));
@@ -115,7 +118,7 @@ static status trace_all_gather_segments(comm *c, const comm_segment *s, int segm
 
 static status trace_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
                                             const void *whole, void *own, dtype t, reduce_op op,
-                                            stream *on, err *e)
+                                            device_stream *on, err *e)
 {
     return count(c, TRACE_REDUCE_SCATTER, others_of_segments(c, s, segments, t),
                  comm_reduce_scatter_segments(inner_of(c), s, segments, whole, own, t, op, on, e));

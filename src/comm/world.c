@@ -155,7 +155,7 @@ void world_set_watchdog(world *w, int64_t milliseconds)
     atomic_store(&w->watchdog_ms, milliseconds);
 }
 
-activity *world_activity(world *w, int rank)
+comm_activity *world_activity(world *w, int rank)
 {
     return &w->activities[rank];
 }

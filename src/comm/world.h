@@ -45,16 +45,16 @@ void world_set_watchdog(world *w, int64_t milliseconds);
 
 // What a rank is doing at the moment: the rank writes it, and whoever has waited too long for that
 // rank reads it. `what` means what `describe` makes of it; 0: nothing is known.
-typedef struct activity {
+typedef struct comm_activity {
     _Alignas(64) _Atomic uint64_t what;
     // Writes a few words, such as "FORWARD micro 0 block 2", into out[room]. Called on any rank.
     void (*_Atomic describe)(uint64_t what, char *out, size_t room);
-} activity;
+} comm_activity;
 
-activity *world_activity(world *w, int rank); // lives as long as the world
+comm_activity *world_activity(world *w, int rank); // lives as long as the world
 
 // By the rank itself. One store: cheap enough for every instruction.
-static inline void activity_set(activity *a, uint64_t what)
+static inline void activity_set(comm_activity *a, uint64_t what)
 {
     atomic_store_explicit(&a->what, what, memory_order_relaxed);
 }

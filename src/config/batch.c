@@ -58,7 +58,7 @@ static void describe_others(const job *j, const mesh *m, text *out)
         list_divisors(batch / micro, j->parallel.dp_replicate, model, &list);
     if (list.bytes)
         text_addf(out, "; valid %s for %lld: %s", divides ? "launch.ranks" : "train.micro_batch",
-                  (long long)batch, list.at);
+                  (long long)batch, list.chars);
     text_clear(&list);
 }
 
@@ -82,7 +82,7 @@ static status refuse(const job *j, const mesh *m, err *e)
         e, E_USAGE,
         "train.global_batch: found %lld, not a multiple of %d %srank%s%s; nearest valid: %s%s%s",
         (long long)batch, data, data == m->ranks ? "" : "data-parallel ", data == 1 ? "" : "s",
-        with.at ? with.at : "", nearest.at, others.at ? others.at : "", RULE);
+        with.chars ? with.chars : "", nearest.chars, others.chars ? others.chars : "", RULE);
     text_clear(&others);
     text_clear(&nearest);
     text_clear(&with);

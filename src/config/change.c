@@ -12,7 +12,7 @@ static void add_argument(const job *j, const job_key *k, text *out)
 {
     text value = {0};
     value_format(j, k, &value);
-    for (const char *c = value.at; c && *c; c++)
+    for (const char *c = value.chars; c && *c; c++)
         if (!strchr("[] ", *c)) text_add_bytes(out, c, 1);
     text_clear(&value);
 }
@@ -24,7 +24,7 @@ static bool differs(const job *a, const job *b, const job_key *k)
     if (!value_is_set(a, k)) return false;
     value_format(a, k, &left);
     value_format(b, k, &right);
-    bool result = strcmp(left.at, right.at) != 0;
+    bool result = strcmp(left.chars, right.chars) != 0;
     text_clear(&left);
     text_clear(&right);
     return result;
@@ -49,7 +49,7 @@ status job_take_changes(job *j, const job *changed, const char *who, err *e)
         if (!differs(j, changed, k)) continue;
         text_clear(&arguments);
         add_argument(changed, k, &arguments);
-        TRY(settings_change(j->values, k->path, arguments.at, who, e));
+        TRY(settings_change(j->values, k->path, arguments.chars, who, e));
         TRY(value_set(j, k, settings_of(j->values, k->path)->value, e));
     }
     TRY(job_check_parallel(j, e));

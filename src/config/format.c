@@ -73,7 +73,7 @@ static void format_parts(const job *j, const job_key *k, text *out)
     for (size_t i = 0; i < count; i++) {
         text_add(out, i ? ", " : "");
         text_add(out, weighted ? "{path: " : "");
-        node_quote(parts[i].path, out);
+        yaml_node_quote(parts[i].path, out);
         if (!weighted) continue;
         text_add(out, ", weight: ");
         value_number(parts[i].weight, out);
@@ -154,7 +154,7 @@ void value_format(const job *j, const job_key *k, text *out)
         value_number(*(const double *)place_of(j, k), out);
         break;
     case KEY_PATH:
-        node_quote(*(char *const *)place_of(j, k), out);
+        yaml_node_quote(*(char *const *)place_of(j, k), out);
         break;
     case KEY_PARTS:
         format_parts(j, k, out);

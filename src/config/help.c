@@ -66,7 +66,7 @@ static void describe_row(const job *j, const job_key *k, key_help *out)
     else
         value_format(j, k, &out->fallback);
     value_describe_valid(k, &out->valid);
-    if (k->only && strcmp(k->only, out->valid.at) != 0) add_only(k, &out->valid);
+    if (k->only && strcmp(k->only, out->valid.chars) != 0) add_only(k, &out->valid);
     add_choices(k->rules, "optimizer.name", &out->read_with);
     add_choices(k->schedules, "lr_schedule.name", &out->read_with);
     add_choices(k->hooks, "parallel.hook.name", &out->read_with);
@@ -129,7 +129,7 @@ static void add_to_list(const key_help *k, void *arg)
         l->section[bytes] = 0;
         text_addf(l->out, "\n%s\n", l->section);
     }
-    text_addf(l->out, "  %-38s%-12s  valid: %s\n", k->path, k->fallback.at, k->valid.at);
+    text_addf(l->out, "  %-38s%-12s  valid: %s\n", k->path, k->fallback.chars, k->valid.chars);
     text_addf(l->out, "      %s\n", k->help);
 }
 
@@ -160,10 +160,10 @@ static void add_topic(const key_help *k, void *arg)
     text_addf(t->out, "%s\n  %s\n\n", k->path, k->help);
     add_line("type", k->type, t->out);
     add_line("unit", k->unit, t->out);
-    add_line("default", k->fallback.at, t->out);
-    add_line("valid", k->valid.at, t->out);
-    add_line("also", k->also.at, t->out);
-    add_line("read with", k->read_with.at, t->out);
+    add_line("default", k->fallback.chars, t->out);
+    add_line("valid", k->valid.chars, t->out);
+    add_line("also", k->also.chars, t->out);
+    add_line("read with", k->read_with.chars, t->out);
     if (!is_in(k->path, "model"))
         add_line("resuming", k->may_change ? "may change" : "must stay as it was", t->out);
     text_addf(t->out, "  %-10s --%s VALUE\n", "flag", k->path);
@@ -207,7 +207,8 @@ status job_help_topic(const char *word, text *out, err *e)
         return OK;
     }
     key_suggest(word, &hint);
-    err_set(e, E_USAGE, "--help: %.*s: unknown key%s", TEXT_CUT(word, 100), hint.at ? hint.at : "");
+    err_set(e, E_USAGE, "--help: %.*s: unknown key%s", TEXT_CUT(word, 100),
+            hint.chars ? hint.chars : "");
     text_clear(&hint);
     return E_USAGE;
 }

@@ -16,15 +16,15 @@ static status set_row(job *j, const char *path, err *e)
     const setting *s = settings_of(j->values, path);
     const job_key *k = key_find(path);
     status result = OK;
-    node *fallback = NULL;
+    yaml_node *fallback = NULL;
     if (s->value) {
         result = value_set(j, k, s->value, e);
         if (result != OK) setting_prefix(j->values, s, e);
     } else if (k->fallback) {
-        fallback = node_scalar(k->fallback, 0);
+        fallback = yaml_node_scalar(k->fallback, 0);
         result = value_set(j, k, fallback, e);
     }
-    node_free(fallback);
+    yaml_node_free(fallback);
     return result;
 }
 
@@ -40,7 +40,7 @@ static void set_default_out(job *j)
     text_add(&out, "runs/");
     text_add_bytes(&out, name, bytes);
     free(j->train.out);
-    j->train.out = value_absolute(out.at);
+    j->train.out = value_absolute(out.chars);
     text_clear(&out);
 }
 

@@ -75,19 +75,19 @@ typedef struct job {
         int dp_shard;     // 0 = auto: what the others leave (job_solve_mesh)
         int dp_replicate; // as it was given; the mesh may have more
         int tp, pp;
-        bool sequence_parallel; // never without tp
-        pipe_schedule schedule; // of no effect where pp is 1, and so is virtual_stages
+        bool sequence_parallel;     // never without tp
+        pipeline_schedule schedule; // of no effect where pp is 1, and so is virtual_stages
         int virtual_stages;
         int *split; // layers of each part of the pipeline, pp x virtual_stages of them; NULL = auto
         size_t splits;
         int *blocks;               // the same in blocks of the model: with embedding and head
         int reshard_after_forward; // 0 no, 1 yes, K: to parts among K neighbours
         char *recompute;
-        memory_tier tier[TIERED];
+        memory_tier tier[PLAN_STATES];
         char *offload_path; // a folder that the ranks create if needed; NULL: none given
         int64_t offload_block_bytes, offload_depth;
         int64_t bucket_bytes;
-        hook_options hook;
+        strategy_hook hook;
         no_sync_mode no_sync;
         char *unused_parameters;
     } parallel;

@@ -44,8 +44,8 @@ static status refuse(const job *j, int ranks, err *e)
     else
         text_addf(&valid, "%lld and %lld", (long long)below, (long long)(below + least));
     err_set(e, E_USAGE, "launch.ranks: found %d, not %s %s; %s: %s", ranks,
-            fixed ? "the product of" : "a multiple of", sizes.at,
-            fixed || least > MESH_RANKS ? "valid" : "nearest valid", valid.at);
+            fixed ? "the product of" : "a multiple of", sizes.chars,
+            fixed || least > MESH_RANKS ? "valid" : "nearest valid", valid.chars);
     text_clear(&sizes);
     text_clear(&valid);
     return E_USAGE;
@@ -88,6 +88,6 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e)
 bool job_sums_locally(const job *j, const mesh *m)
 {
     if (j->parallel.no_sync != NO_SYNC_AUTO) return j->parallel.no_sync == NO_SYNC_TRUE;
-    if (j->parallel.tier[TIERED_GRADIENTS] == TIER_FILE) return true;
+    if (j->parallel.tier[PLAN_GRADIENTS] == TIER_FILE) return true;
     return !policies_shard_gradients(&j->parallel.dp, m);
 }

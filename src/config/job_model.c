@@ -145,7 +145,7 @@ status job_compare_model(const job *j, const char *folder, text *different, err 
         if (!(FIELDS[i].families >> here->family & 1u) || !is_of_model(here, i)) continue;
         format_field(&there, i, &a);
         format_field(here, i, &b);
-        add_difference(FIELDS[i].path, a.at, b.at, different);
+        add_difference(FIELDS[i].path, a.chars, b.chars, different);
         text_clear(&a);
         text_clear(&b);
     }
@@ -199,7 +199,7 @@ static uint64_t fields_set_by(const job *j, const setting *s)
     memset(&a, 0, sizeof a);
     memset(&b, 1, sizeof b);
     a.family = b.family = j->model.config.family;
-    json_t *value = node_json(s->value);
+    json_t *value = yaml_node_json(s->value);
     const char *name = s->path + strlen("model.");
     bool good = model_config_set(&a, name, value, NULL) == OK &&
                 model_config_set(&b, name, value, NULL) == OK;
@@ -270,7 +270,7 @@ static status read_fields(job *j, err *e)
     for (int i = 0; i < j->values->models; i++) {
         const setting *s = &j->values->model[i];
         if (!setting_is_given(s)) continue;
-        json_t *value = node_json(s->value);
+        json_t *value = yaml_node_json(s->value);
         result = model_config_set(&j->model.config, s->path + strlen("model."), value, e);
         json_decref(value);
         if (result != OK) {
@@ -349,7 +349,7 @@ static status check_replaced(job *j, err *e)
         if (!setting_is_given(s) || s->from != ORIGIN_FILE) continue;
         model_config mine = *c;
         text found = {0}, there = {0};
-        json_t *value = node_json(s->value);
+        json_t *value = yaml_node_json(s->value);
         const uint64_t fields = fields_set_by(j, s);
         if (model_config_set(&mine, s->path + strlen("model."), value, NULL) != OK)
             text_addf(&there, "has no such field in %s models", family_name(c->family));
@@ -357,16 +357,16 @@ static status check_replaced(job *j, err *e)
             text a = {0}, b = {0};
             if (fields >> i & 1u) format_field(&mine, i, &a);
             if (fields >> i & 1u) format_field(c, i, &b);
-            if (a.bytes && strcmp(a.at, b.at) != 0) text_addf(&there, "says %s", b.at);
+            if (a.bytes && strcmp(a.chars, b.chars) != 0) text_addf(&there, "says %s", b.chars);
             text_clear(&a);
             text_clear(&b);
         }
-        node_text(s->value, &found);
+        yaml_node_text(s->value, &found);
         if (there.bytes) {
             result = err_set(e, E_USAGE,
                              "found %.*s, but config.json of --model.path %s; valid: the same, or "
                              "a job file without it",
-                             TEXT_CUT(found.at, 60), there.at);
+                             TEXT_CUT(found.chars, 60), there.chars);
             setting_prefix(j->values, s, e);
         }
         setting_drop(s);

@@ -10,9 +10,9 @@
 #include <string.h>
 
 // Is the value a word (or one of a list) that asks for both data-parallel axes?
-static bool is_hybrid(const node *n)
+static bool is_hybrid(const yaml_node *n)
 {
-    const node *c = n->kind == NODE_LIST ? n->first : n;
+    const yaml_node *c = n->kind == NODE_LIST ? n->first : n;
     for (; c; c = n->kind == NODE_LIST ? c->next : NULL)
         if (c->kind == NODE_SCALAR && (value_same_word(c->scalar, "HYBRID_SHARD") ||
                                        value_same_word(c->scalar, "HYBRID_SHARD_ZERO2") ||
@@ -36,11 +36,11 @@ static status check_policies(const job *j, err *e)
     if (result != OK) setting_place(j->values, s, e);
     if (result != OK) goto done;
     if (!setting_is_given(s) || !is_hybrid(s->value) || j->parallel.dp_replicate > 1) goto done;
-    node_text(s->value, &found);
+    yaml_node_text(s->value, &found);
     REFUSE("parallel.dp",
            "found %.*s, which keeps several copies of the shards; valid: with "
            "parallel.dp_replicate 2 or more, their number",
-           TEXT_CUT(found.at, 60));
+           TEXT_CUT(found.chars, 60));
 done:
     text_clear(&found);
     return result;
@@ -101,10 +101,10 @@ done:
 static status check_offload(const job *j, err *e)
 {
     status result = OK;
-    static const char *const keys[TIERED] = {
+    static const char *const keys[PLAN_STATES] = {
         "parallel.offload.weights", "parallel.offload.gradients", "parallel.offload.optimizer"};
     const char *path = j->parallel.offload_path;
-    for (int t = 0; t < TIERED; t++) {
+    for (int t = 0; t < PLAN_STATES; t++) {
         if (j->parallel.tier[t] != TIER_FILE) continue;
         if (!path) REFUSE(keys[t], "found file; it needs parallel.offload.path, a folder");
         if (!file_could_be_directory(path))
@@ -124,7 +124,7 @@ done:
 static status check_hook(const job *j, err *e)
 {
     status result = OK;
-    const hook_options *h = &j->parallel.hook;
+    const strategy_hook *h = &j->parallel.hook;
     bool keeps = h->error_feedback || h->warm_start;
     if (h->kind == HOOK_POWERSGD && keeps && h->start_step < 2)
         REFUSE("parallel.hook.start_step",

@@ -1,5 +1,5 @@
 // same.c -- is this job that run's? Compares the job with the job.yaml that an earlier run wrote.
-// Called before a run resumes. Compares text: both sides were written by explain.c.
+// Called before a run resumes. Compares text: both sides were written by job_print.c.
 #include "config/private.h"
 
 #include "base/file.h"
@@ -17,22 +17,22 @@ typedef struct leaves {
     size_t count;
 } leaves;
 
-static void flatten(const node *map, const char *section, leaves *all)
+static void flatten(const yaml_node *map, const char *section, leaves *all)
 {
-    for (const node *c = map->first; c; c = c->next) {
+    for (const yaml_node *c = map->first; c; c = c->next) {
         text path = {0}, value = {0};
         text_addf(&path, "%s%s%s", section, *section ? "." : "", c->key ? c->key : "");
-        if (key_is_section(path.at) && c->kind == NODE_MAP) {
-            flatten(c, path.at, all);
+        if (key_is_section(path.chars) && c->kind == NODE_MAP) {
+            flatten(c, path.chars, all);
             text_clear(&path);
             continue;
         }
-        const job_key *bare = key_of_section(path.at);
+        const job_key *bare = key_of_section(path.chars);
         if (bare) text_add(&path, bare->path + path.bytes);
-        node_text(c, &value);
+        yaml_node_text(c, &value);
         all->at = realloc(all->at, (all->count + 1) * sizeof *all->at);
         if (!all->at) abort();
-        all->at[all->count++] = (leaf){path.at, value.at};
+        all->at[all->count++] = (leaf){path.chars, value.chars};
     }
 }
 
@@ -82,13 +82,13 @@ status job_compare_run(const job *j, const char *old_yaml_path, text *different,
     status result = OK;
     char *content = NULL;
     size_t bytes;
-    node *old_tree = NULL, *new_tree = NULL;
+    yaml_node *old_tree = NULL, *new_tree = NULL;
     leaves there = {0}, here = {0};
     text now = {0};
     TRY(file_read(old_yaml_path, &content, &bytes, e));
-    TRY(node_parse(old_yaml_path, content, bytes, &old_tree, e));
+    TRY(yaml_node_parse(old_yaml_path, content, bytes, &old_tree, e));
     job_write_yaml(j, &now);
-    TRY(node_parse("job", now.at, now.bytes, &new_tree, e));
+    TRY(yaml_node_parse("job", now.chars, now.bytes, &new_tree, e));
     flatten(old_tree, "", &there);
     flatten(new_tree, "", &here);
     list_differences(&there, &here, false, different);
@@ -96,8 +96,8 @@ status job_compare_run(const job *j, const char *old_yaml_path, text *different,
 done:
     leaves_free(&there);
     leaves_free(&here);
-    node_free(old_tree);
-    node_free(new_tree);
+    yaml_node_free(old_tree);
+    yaml_node_free(new_tree);
     text_clear(&now);
     free(content);
     return result;

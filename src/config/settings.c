@@ -23,7 +23,7 @@ void settings_free(job_values *v)
     if (!v) return;
     for (int i = 0; i < JOB_KEY_COUNT; i++) free(v->rows[i].path);
     for (int i = 0; i < v->models; i++) free(v->model[i].path);
-    for (int i = 0; i < v->trees_count; i++) node_free(v->trees[i]);
+    for (int i = 0; i < v->trees_count; i++) yaml_node_free(v->trees[i]);
     free(v->rows);
     free(v->model);
     free(v->trees);
@@ -94,7 +94,7 @@ void setting_describe(const job_values *v, const setting *s, text *out)
     if (s->note) text_addf(out, " (%s)", s->note);
 }
 
-static void keep_tree(job_values *v, node *tree)
+static void keep_tree(job_values *v, yaml_node *tree)
 {
     v->trees = realloc(v->trees, (size_t)(v->trees_count + 1) * sizeof *v->trees);
     if (!v->trees) abort();
@@ -116,12 +116,13 @@ static setting *find_setting(job_values *v, const char *path)
 }
 
 // A value that is being read, before it is a setting's.
-static setting said(const job_values *v, const char *path, const node *n, setting_origin from)
+static setting said(const job_values *v, const char *path, const yaml_node *n, setting_origin from)
 {
     return (setting){.path = (char *)path, .from = from, .line = n->line, .yaml = v->reading};
 }
 
-static status set_value(const job_values *v, setting *s, const node *n, setting_origin from, err *e)
+static status set_value(const job_values *v, setting *s, const yaml_node *n, setting_origin from,
+                        err *e)
 {
     const setting now = said(v, s->path, n, from);
     const bool same_text =
@@ -138,27 +139,28 @@ static status set_value(const job_values *v, setting *s, const node *n, setting_
     return OK;
 }
 
-static status unknown_key(const job_values *v, const char *path, const node *n, setting_origin from,
-                          err *e)
+static status unknown_key(const job_values *v, const char *path, const yaml_node *n,
+                          setting_origin from, err *e)
 {
     const setting now = said(v, path, n, from);
     const bool key = from == ORIGIN_FILE || v->by_calls;
     text hint = {0};
     key_suggest(path, &hint);
-    err_set(e, E_USAGE, "unknown %s%s", key ? "key" : "option", hint.at);
+    err_set(e, E_USAGE, "unknown %s%s", key ? "key" : "option", hint.chars);
     setting_prefix(v, &now, e);
     text_clear(&hint);
     return E_USAGE;
 }
 
-static status not_a_section(const job_values *v, const char *path, const node *n,
+static status not_a_section(const job_values *v, const char *path, const yaml_node *n,
                             setting_origin from, err *e)
 {
     text found = {0}, below = {0};
-    node_text(n, &found);
+    yaml_node_text(n, &found);
     key_list(path, &below);
     const setting now = said(v, path, n, from);
-    err_set(e, E_USAGE, "found %.*s; valid: a section of %s", TEXT_CUT(found.at, 200), below.at);
+    err_set(e, E_USAGE, "found %.*s; valid: a section of %s", TEXT_CUT(found.chars, 200),
+            below.chars);
     setting_prefix(v, &now, e);
     text_clear(&found);
     text_clear(&below);
@@ -166,7 +168,7 @@ static status not_a_section(const job_values *v, const char *path, const node *n
 }
 
 // Takes a value of the tree: of a key, or of a section and all below. Sections nest two deep.
-static status take(job_values *v, const char *path, const node *n, setting_origin from, err *e)
+static status take(job_values *v, const char *path, const yaml_node *n, setting_origin from, err *e)
 {
     status result = OK;
     text below = {0};
@@ -175,13 +177,14 @@ static status take(job_values *v, const char *path, const node *n, setting_origi
         return s ? set_value(v, s, n, from, e) : unknown_key(v, path, n, from, e);
     }
     const job_key *bare = key_of_section(path);
-    if (bare && n->kind == NODE_SCALAR && !node_is_null(n)) return take(v, bare->path, n, from, e);
-    if (node_is_null(n)) return OK;
+    if (bare && n->kind == NODE_SCALAR && !yaml_node_is_null(n))
+        return take(v, bare->path, n, from, e);
+    if (yaml_node_is_null(n)) return OK;
     if (n->kind != NODE_MAP) return not_a_section(v, path, n, from, e);
-    for (const node *c = n->first; c; c = c->next) {
+    for (const yaml_node *c = n->first; c; c = c->next) {
         text_clear(&below);
         text_addf(&below, "%s.%s", path, c->key);
-        TRY(take(v, below.at, c, from, e));
+        TRY(take(v, below.chars, c, from, e));
     }
 done:
     text_clear(&below);
@@ -193,13 +196,13 @@ static status take_text(job_values *v, const char *name, const char *content, si
                         setting_origin from, err *e)
 {
     status result = OK;
-    node *root = NULL;
-    TRY(node_parse(name, content, bytes, &root, e));
+    yaml_node *root = NULL;
+    TRY(yaml_node_parse(name, content, bytes, &root, e));
     keep_tree(v, root);
     if (root->kind != NODE_MAP)
         FAIL(E_USAGE, "%s:%d: found a %s; valid: sections of keys, as train: {steps: 1000}", name,
              root->line, root->kind == NODE_LIST ? "list" : "word");
-    for (const node *c = root->first; c; c = c->next) TRY(take(v, c->key, c, from, e));
+    for (const yaml_node *c = root->first; c; c = c->next) TRY(take(v, c->key, c, from, e));
 done:
     return result;
 }
@@ -225,21 +228,21 @@ status settings_read_yaml(job_values *v, const char *yaml, err *e)
 }
 
 // "a,b" as a list; borrowed by nobody yet.
-static node *split_list(const char *s)
+static yaml_node *split_list(const char *s)
 {
-    node *list = node_list(0);
+    yaml_node *list = graph_node_list(0);
     for (;;) {
         size_t bytes = strcspn(s, ",");
         text one = {0};
         text_add_bytes(&one, s, bytes);
-        node_append(list, node_scalar(one.at, 0));
+        yaml_node_append(list, yaml_node_scalar(one.chars, 0));
         text_clear(&one);
         if (!s[bytes]) return list;
         s += bytes + 1;
     }
 }
 
-static status value_node(const job_values *v, const char *path, const char *value, node **out,
+static status value_node(const job_values *v, const char *path, const char *value, yaml_node **out,
                          err *e)
 {
     const job_key *k = key_find(path);
@@ -249,11 +252,11 @@ static status value_node(const job_values *v, const char *path, const char *valu
     status result = OK;
     if (value[0] == '[' || value[0] == '{') {
         text_addf(&name, "%s%s", dashes(v), path);
-        result = node_parse(name.at, value, strlen(value), out, e);
+        result = yaml_node_parse(name.chars, value, strlen(value), out, e);
     } else if (lists && strchr(value, ',')) {
         *out = split_list(value);
     } else {
-        *out = node_scalar(value, 0);
+        *out = yaml_node_scalar(value, 0);
     }
     text_clear(&name);
     return result;
@@ -270,7 +273,7 @@ static bool stands_alone(const char *path, const char *next)
 static status read_option(job_values *v, const char *path, const char *value, err *e)
 {
     status result = OK;
-    node *n = NULL;
+    yaml_node *n = NULL;
     size_t at;
     if (!text_is_utf8(value, strlen(value), &at))
         FAIL(E_USAGE, "%s%s: the value is not UTF-8 at byte %zu", dashes(v), path, at);
@@ -294,7 +297,7 @@ static status find_value(const job_values *v, const char *path, const char *equa
         *out = next;
         (*i)++;
     } else {
-        node none = {.kind = NODE_SCALAR};
+        yaml_node none = {.kind = NODE_SCALAR};
         bool known = strcmp(path, "resume") == 0 || key_find(path) || key_is_section(path) ||
                      key_is_model_field(path);
         if (!known) return unknown_key(v, path, &none, ORIGIN_COMMAND_LINE, e);
@@ -321,17 +324,17 @@ status settings_read_args(job_values *v, int argc, char *const *argv, setting_fl
         const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
         text_clear(&path);
         text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));
-        bool *flag = find_switch(flags, path.at);
-        if (flag && equals) FAIL(E_USAGE, "--%s: takes no value", path.at);
+        bool *flag = find_switch(flags, path.chars);
+        if (flag && equals) FAIL(E_USAGE, "--%s: takes no value", path.chars);
         if (flag) {
             *flag = true;
             continue;
         }
-        TRY(find_value(v, path.at, equals, argc, argv, &i, &value, e));
-        if (strcmp(path.at, "resume") == 0)
+        TRY(find_value(v, path.chars, equals, argc, argv, &i, &value, e));
+        if (strcmp(path.chars, "resume") == 0)
             flags->resume = value;
         else
-            TRY(read_option(v, path.at, value, e));
+            TRY(read_option(v, path.chars, value, e));
     }
 done:
     text_clear(&path);

@@ -4,7 +4,7 @@
 #define TRIREME_CONFIG_SETTINGS_H
 
 #include "config/keys.h"
-#include "config/node.h"
+#include "config/yaml_node.h"
 
 typedef enum setting_origin {
     ORIGIN_DEFAULT,
@@ -15,7 +15,7 @@ typedef enum setting_origin {
 
 typedef struct setting {
     char *path;
-    const node *value; // borrowed from a tree; NULL: not given
+    const yaml_node *value; // borrowed from a tree; NULL: not given
     setting_origin from;
     int line;         // of the file, or of the YAML
     int yaml;         // ORIGIN_COMMAND_LINE: which of a program's YAML texts says it; 0: none
@@ -32,7 +32,7 @@ struct job_values {
     int models;
     int yamls;   // a program's YAML texts so far …
     int reading; // … and the number of the one that is being read; 0: none
-    node **trees;
+    yaml_node **trees;
     int trees_count;
 };
 

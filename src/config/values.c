@@ -24,21 +24,21 @@ char *value_absolute(const char *path)
 }
 
 // "found …; valid: …" with a guess when one of `words` is near.
-static status refuse(const job_key *k, const node *n, err *e)
+static status refuse(const job_key *k, const yaml_node *n, err *e)
 {
     text found = {0}, valid = {0};
     const char *near = NULL;
-    if (node_is_null(n))
+    if (yaml_node_is_null(n))
         text_add(&found, "nothing");
     else
-        node_text(n, &found);
+        yaml_node_text(n, &found);
     value_describe_valid(k, &valid);
     if (k->words && n->kind == NODE_SCALAR) {
         size_t count = 0;
         while (k->words[count]) count++;
         near = text_nearest(n->scalar, k->words, count);
     }
-    err_set(e, E_USAGE, "found %.*s; valid: %s%s%s%s", TEXT_CUT(found.at, 200), valid.at,
+    err_set(e, E_USAGE, "found %.*s; valid: %s%s%s%s", TEXT_CUT(found.chars, 200), valid.chars,
             near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     text_clear(&found);
     text_clear(&valid);
@@ -55,7 +55,7 @@ bool value_same_word(const char *a, const char *b)
 }
 
 // `word` must be one of those that this version supports ("a|b|c").
-static status check_only(const job_key *k, const char *word, const node *n, err *e)
+static status check_only(const job_key *k, const char *word, const yaml_node *n, err *e)
 {
     if (!k->only) return OK;
     text list = {0}, found = {0};
@@ -68,10 +68,11 @@ static status check_only(const job_key *k, const char *word, const node *n, err 
         at += bytes + (at[bytes] == '|');
     }
     if (!allowed) {
-        node_text(n, &found);
+        yaml_node_text(n, &found);
         bool alias = n->kind == NODE_SCALAR && !value_same_word(n->scalar, word);
-        err_set(e, E_USAGE, "found %.*s%s%s%s; this version supports %s", TEXT_CUT(found.at, 200),
-                alias ? " (" : "", alias ? word : "", alias ? ")" : "", list.at);
+        err_set(e, E_USAGE, "found %.*s%s%s%s; this version supports %s",
+                TEXT_CUT(found.chars, 200), alias ? " (" : "", alias ? word : "", alias ? ")" : "",
+                list.chars);
     }
     text_clear(&list);
     text_clear(&found);
@@ -93,7 +94,7 @@ static int find_word(const job_key *k, const char *s)
     return -1;
 }
 
-static status set_word(void *at, const job_key *k, const node *n, err *e)
+static status set_word(void *at, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
     int i = find_word(k, n->scalar);
@@ -141,7 +142,7 @@ static bool read_bytes(const char *s, int64_t *out)
     return text_to_count(bare, out);
 }
 
-static status set_whole(void *at, const job_key *k, const node *n, err *e)
+static status set_whole(void *at, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
     int64_t value;
@@ -166,7 +167,7 @@ static status set_special(void *at, const job_key *k)
     return OK;
 }
 
-static status set_path(char **at, const job_key *k, const node *n, err *e)
+static status set_path(char **at, const job_key *k, const yaml_node *n, err *e)
 {
     if (!n->scalar[0]) return refuse(k, n, e);
     free(*at);
@@ -174,10 +175,10 @@ static status set_path(char **at, const job_key *k, const node *n, err *e)
     return OK;
 }
 
-static status set_betas(double *at, const job_key *k, const node *n, err *e)
+static status set_betas(double *at, const job_key *k, const yaml_node *n, err *e)
 {
-    const node *first = n->kind == NODE_LIST ? n->first : NULL;
-    const node *pair[2] = {first, first ? first->next : NULL};
+    const yaml_node *first = n->kind == NODE_LIST ? n->first : NULL;
+    const yaml_node *pair[2] = {first, first ? first->next : NULL};
     if (!pair[0] || !pair[1] || pair[1]->next) return refuse(k, n, e);
     double beta[2];
     for (int i = 0; i < 2; i++)
@@ -189,18 +190,18 @@ static status set_betas(double *at, const job_key *k, const node *n, err *e)
 }
 
 // One part of data.train: a path, or {path, weight}.
-static status read_part(const job_key *k, const node *n, data_part *out, err *e)
+static status read_part(const job_key *k, const yaml_node *n, data_part *out, err *e)
 {
-    const node *path = n, *weight = NULL;
+    const yaml_node *path = n, *weight = NULL;
     out->weight = 1;
     if (n->kind == NODE_MAP) {
-        path = node_entry(n, "path");
-        weight = node_entry(n, "weight");
-        for (const node *c = n->first; c; c = c->next)
+        path = yaml_node_entry(n, "path");
+        weight = yaml_node_entry(n, "weight");
+        for (const yaml_node *c = n->first; c; c = c->next)
             if (c != path && c != weight)
                 return err_set(e, E_USAGE, "found key %s; valid: path, weight", c->key);
     }
-    if (!path || path->kind != NODE_SCALAR || node_is_null(path) || !path->scalar[0])
+    if (!path || path->kind != NODE_SCALAR || yaml_node_is_null(path) || !path->scalar[0])
         return refuse(k, n, e);
     if (weight && (weight->kind != NODE_SCALAR || !text_to_double(weight->scalar, &out->weight) ||
                    out->weight <= 0))
@@ -211,17 +212,17 @@ static status read_part(const job_key *k, const node *n, data_part *out, err *e)
     return OK;
 }
 
-static status set_parts(job *j, const job_key *k, const node *n, err *e)
+static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
-    const node *first = n->kind == NODE_LIST ? n->first : n;
+    const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
     size_t count = 0;
     data_part *parts = NULL;
     if (!first) return refuse(k, n, e);
-    for (const node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL) count++;
+    for (const yaml_node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL) count++;
     parts = calloc(count, sizeof *parts);
     if (!parts) FAIL(E_IO, "out of memory");
-    const node *c = first;
+    const yaml_node *c = first;
     for (size_t i = 0; i < count; i++, c = c->next) {
         TRY(read_part(k, c, &parts[i], e));
         if (count > 1 && strcmp(parts[i].path, "mock") == 0)
@@ -237,7 +238,7 @@ done:
     return result;
 }
 
-static status set_number(double *at, const job_key *k, const node *n, err *e)
+static status set_number(double *at, const job_key *k, const yaml_node *n, err *e)
 {
     double value;
     if (!text_to_double(n->scalar, &value) || !in_range(k, value)) return refuse(k, n, e);
@@ -245,21 +246,21 @@ static status set_number(double *at, const job_key *k, const node *n, err *e)
     return OK;
 }
 
-static status read_policy(const job_key *k, const node *n, policy *out, err *e)
+static status read_policy(const job_key *k, const yaml_node *n, policy *out, err *e)
 {
-    int i = n->kind == NODE_SCALAR && !node_is_null(n) ? find_word(k, n->scalar) : -1;
+    int i = n->kind == NODE_SCALAR && !yaml_node_is_null(n) ? find_word(k, n->scalar) : -1;
     if (i < 0) return refuse(k, n, e);
     *out = *policy_find(k->words[i]);
     return OK;
 }
 
 // One word, or a list of two.
-static status set_policies(policies *at, const job_key *k, const node *n, err *e)
+static status set_policies(policies *at, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
-    const node *first = n->kind == NODE_LIST ? n->first : n;
+    const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
     policies both = {.outer = *policy_find("ddp")};
-    const node *second = n->kind == NODE_LIST && first ? first->next : NULL;
+    const yaml_node *second = n->kind == NODE_LIST && first ? first->next : NULL;
     if (!first || (second && second->next)) return refuse(k, n, e);
     if (second) TRY(read_policy(k, first, &both.outer, e));
     TRY(read_policy(k, second ? second : first, &both.inner, e));
@@ -269,23 +270,23 @@ done:
 }
 
 // auto, or a list of whole numbers.
-static status set_sizes(job *j, const job_key *k, const node *n, err *e)
+static status set_sizes(job *j, const job_key *k, const yaml_node *n, err *e)
 {
-    const node *first = n->kind == NODE_LIST ? n->first : n;
+    const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
     size_t count = 0;
     int64_t size;
-    if (n->kind == NODE_SCALAR && !node_is_null(n) && value_same_word(n->scalar, k->special)) {
+    if (n->kind == NODE_SCALAR && !yaml_node_is_null(n) && value_same_word(n->scalar, k->special)) {
         value_free(j, k);
         return OK;
     }
-    for (const node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL, count++)
+    for (const yaml_node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL, count++)
         if (c->kind != NODE_SCALAR || !text_to_count(c->scalar, &size) ||
             !in_range(k, (double)size))
             return refuse(k, n, e);
     if (!count) return refuse(k, n, e);
     int *sizes = calloc(count, sizeof *sizes);
     if (!sizes) return err_set(e, E_IO, "out of memory");
-    const node *c = first;
+    const yaml_node *c = first;
     for (size_t i = 0; i < count; i++, c = c->next) {
         text_to_count(c->scalar, &size);
         sizes[i] = (int)size;
@@ -296,7 +297,7 @@ static status set_sizes(job *j, const job_key *k, const node *n, err *e)
     return OK;
 }
 
-status value_set(job *j, const job_key *k, const node *n, err *e)
+status value_set(job *j, const job_key *k, const yaml_node *n, err *e)
 {
     void *at = k->at == KEY_UNSTORED ? NULL : (char *)j + k->at;
     if (k->type == KEY_PARTS) return set_parts(j, k, n, e);
@@ -304,7 +305,7 @@ status value_set(job *j, const job_key *k, const node *n, err *e)
     if (k->type == KEY_POLICIES) return set_policies(at, k, n, e);
     if (k->type == KEY_SIZES) return set_sizes(j, k, n, e);
     if (n->kind != NODE_SCALAR) return refuse(k, n, e);
-    bool nothing = node_is_null(n);
+    bool nothing = yaml_node_is_null(n);
     if (k->special && value_same_word(k->special, nothing ? "null" : n->scalar))
         return set_special(at, k);
     if (nothing) return refuse(k, n, e);

@@ -4,10 +4,10 @@
 #define TRIREME_CONFIG_VALUES_H
 
 #include "config/keys.h"
-#include "config/node.h"
+#include "config/yaml_node.h"
 
 // Checks `n` and stores it. E_USAGE "found …; valid: …": the caller puts file, line and key before.
-status value_set(job *j, const job_key *k, const node *n, err *e);
+status value_set(job *j, const job_key *k, const yaml_node *n, err *e);
 // Case, and '-' against '_', do not matter.
 bool value_same_word(const char *a, const char *b);
 // Appends the value as flow YAML, in the one form that reads back to the same value.

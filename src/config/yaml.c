@@ -1,7 +1,7 @@
-// yaml.c -- reads YAML into the tree of node.h through libyaml's events, because only events carry
+// yaml.c -- reads YAML into the tree of yaml_node.h through libyaml's events, because only events carry
 // line numbers. Called by settings.c for job files and for bracketed command-line values. Does not
 // know keys. Aliases are refused: a job file says each thing where it stands.
-#include "config/node.h"
+#include "config/yaml_node.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@ enum { DEPTH_MAX = 16, KEYS_MAX = 1024 };
 
 typedef struct builder {
     const char *name;
-    node *root;
-    node *open[DEPTH_MAX]; // the maps and lists that are being filled, outermost first
-    char *key[DEPTH_MAX];  // of a map: the key that waits for its value
+    yaml_node *root;
+    yaml_node *open[DEPTH_MAX]; // the maps and lists that are being filled, outermost first
+    char *key[DEPTH_MAX];       // of a map: the key that waits for its value
     int key_line[DEPTH_MAX];
     int keys[DEPTH_MAX]; // of a map: so far
     int depth;
@@ -43,16 +43,16 @@ static status parser_error(const builder *b, const yaml_parser_t *p, err *e)
 }
 
 // Hangs a finished or just opened value where it belongs. Takes `n`.
-static status place(builder *b, node *n, err *e)
+static status place(builder *b, yaml_node *n, err *e)
 {
     status result = OK;
     if (b->depth == 0) {
         b->root = n;
         return OK;
     }
-    node *parent = b->open[b->depth - 1];
+    yaml_node *parent = b->open[b->depth - 1];
     if (parent->kind == NODE_MAP) {
-        const node *earlier = node_entry(parent, b->key[b->depth - 1]);
+        const yaml_node *earlier = yaml_node_entry(parent, b->key[b->depth - 1]);
         if (++b->keys[b->depth - 1] > KEYS_MAX)
             FAIL(E_USAGE, "%s:%d: more than %d keys in one section", b->name,
                  b->key_line[b->depth - 1], KEYS_MAX);
@@ -63,10 +63,10 @@ static status place(builder *b, node *n, err *e)
             FAIL(E_USAGE, "%s:%d: key %s is given twice; the first is in line %d", b->name, n->line,
                  n->key, earlier->line);
     }
-    node_append(parent, n);
+    yaml_node_append(parent, n);
     n = NULL;
 done:
-    node_free(n);
+    yaml_node_free(n);
     return result;
 }
 
@@ -79,7 +79,7 @@ static status begin(builder *b, node_kind kind, yaml_mark_t at, err *e)
     if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1])
         FAIL(E_USAGE, "%s:%d:%d: a key must be a word, not a %s", b->name, line_of(at),
              column_of(at), kind == NODE_MAP ? "section" : "list");
-    node *n = node_list(line_of(at));
+    yaml_node *n = graph_node_list(line_of(at));
     n->kind = kind;
     TRY(place(b, n, e));
     b->keys[b->depth] = 0;
@@ -100,7 +100,7 @@ static status scalar(builder *b, const yaml_event_t *event, err *e)
         b->key_line[b->depth - 1] = line_of(at);
         return OK;
     }
-    node *n = node_scalar(s, line_of(at));
+    yaml_node *n = yaml_node_scalar(s, line_of(at));
     n->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     return place(b, n, e);
 }
@@ -131,7 +131,7 @@ static status take_event(builder *b, const yaml_event_t *event, err *e)
     }
 }
 
-status node_parse(const char *name, const char *s, size_t bytes, node **out, err *e)
+status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e)
 {
     status result = OK;
     builder b = {.name = name};
@@ -150,16 +150,16 @@ status node_parse(const char *name, const char *s, size_t bytes, node **out, err
         yaml_event_delete(&event);
         if (result != OK) goto done;
     }
-    if (!b.root || node_is_null(b.root)) {
-        node_free(b.root);
-        b.root = node_list(1);
+    if (!b.root || yaml_node_is_null(b.root)) {
+        yaml_node_free(b.root);
+        b.root = graph_node_list(1);
         b.root->kind = NODE_MAP;
     }
     *out = b.root;
     b.root = NULL;
 done:
     for (int i = 0; i < DEPTH_MAX; i++) free(b.key[i]);
-    node_free(b.root);
+    yaml_node_free(b.root);
     yaml_parser_delete(&parser);
     return result;
 }

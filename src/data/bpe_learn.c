@@ -18,8 +18,8 @@ typedef struct word_list {
 typedef struct pair_record {
     uint64_t key;
     int64_t count;
-    word_list fresh; // words in which the last merge made this pair
-    bool touched;    // is in learner.touched
+    word_list fresh;   // words in which the last merge made this pair
+    bool grad_written; // is in learner.grad_written
 } pair_record;
 
 // A pair and words that have it; count is what it was when the entry was queued.
@@ -39,7 +39,7 @@ typedef struct learner {
     pair_record *records;
     size_t record_count, record_room;
     bpe_pairs index; // pair to record
-    uint32_t *touched;
+    uint32_t *grad_written;
     size_t touched_count, touched_room;
     queue_entry *queue;
     size_t queue_count, queue_room;
@@ -63,7 +63,7 @@ static void learner_close(learner *l)
     free(l->lengths);
     free(l->records);
     bpe_pairs_close(&l->index);
-    free(l->touched);
+    free(l->grad_written);
     free(l->queue);
     text_clear(&l->name);
 }
@@ -120,10 +120,11 @@ static status pair_change(learner *l, int32_t left, int32_t right, uint32_t word
     if (sign < 0 || (r->fresh.count > 0 && r->fresh.at[r->fresh.count - 1] == word)) goto done;
     TRY(bpe_grow(&r->fresh.at, &r->fresh.room, r->fresh.count + 1, sizeof *r->fresh.at, e));
     r->fresh.at[r->fresh.count++] = word;
-    if (r->touched) goto done;
-    r->touched = true;
-    TRY(bpe_grow(&l->touched, &l->touched_room, l->touched_count + 1, sizeof *l->touched, e));
-    l->touched[l->touched_count++] = (uint32_t)at;
+    if (r->grad_written) goto done;
+    r->grad_written = true;
+    TRY(bpe_grow(&l->grad_written, &l->touched_room, l->touched_count + 1, sizeof *l->grad_written,
+                 e));
+    l->grad_written[l->touched_count++] = (uint32_t)at;
 done:
     return result;
 }
@@ -133,13 +134,13 @@ static status queue_touched(learner *l, err *e)
 {
     status result = OK;
     for (size_t i = 0; i < l->touched_count; i++) {
-        pair_record *r = &l->records[l->touched[i]];
+        pair_record *r = &l->records[l->grad_written[i]];
         queue_entry entry = {.count = r->count,
                              .key = r->key,
                              .age = l->age++,
-                             .record = l->touched[i],
+                             .record = l->grad_written[i],
                              .words = r->fresh};
-        r->touched = false;
+        r->grad_written = false;
         if (r->count > 0) {
             TRY(queue_push(l, entry, e));
             r->fresh = (word_list){0};
@@ -224,7 +225,7 @@ static status merged_id(learner *l, bpe_strings *names, uint64_t key, int32_t *i
     l->name.bytes = 0;
     text_add_bytes(&l->name, names->bytes + left.at, left.bytes);
     text_add_bytes(&l->name, names->bytes + right.at, right.bytes);
-    TRY(bpe_strings_add(names, l->name.at, l->name.bytes, &number, e));
+    TRY(bpe_strings_add(names, l->name.chars, l->name.bytes, &number, e));
     *id = (int32_t)number;
 done:
     return result;

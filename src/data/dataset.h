@@ -19,15 +19,15 @@
 typedef struct dataset dataset;
 
 // One sample, read into the caller's arrays of the shapes below.
-typedef struct sample_shape {
+typedef struct dataset_shape {
     int64_t inputs;   // elements a sample: L token ids (I32), or features (F32)
     dtype input_type; // I32 or F32
     int64_t labels;   // L label ids (I32), 1 class (I32), or regression targets (F32)
     dtype label_type; // I32 (class or token id, -100 ignored) or F32 (regression target)
-} sample_shape;
+} dataset_shape;
 
 struct dataset {
-    sample_shape shape;
+    dataset_shape shape;
     uint64_t samples; // an epoch's length; 0 with read_own
     int32_t max_id;   // vectors: classes - 1; tokens: -1 when not known
     status (*read)(dataset *d, uint64_t sample, void *inputs, void *labels, err *e); // thread-safe

@@ -28,8 +28,8 @@ struct loader {
     size_t input_bytes, label_bytes, slot_bytes; // of one batch; padded to ALIGNMENT in a slot
     uint64_t micros;
     uint8_t *memory;
-    void *own_memory; // NULL when lent
-    batch *slot;      // [depth]
+    void *own_memory;   // NULL when lent
+    loader_batch *slot; // [depth]
     pthread_t thread;
     bool thread_runs;
     uint64_t end; // the thread's: first sample that this rank's own data do not have, once known
@@ -51,13 +51,13 @@ static size_t padded(size_t bytes)
 
 static size_t input_bytes(const loader_options *o)
 {
-    const sample_shape *s = &o->data->shape;
+    const dataset_shape *s = &o->data->shape;
     return (size_t)o->micro_batch * (size_t)s->inputs * dtype_bytes(s->input_type);
 }
 
 static size_t label_bytes(const loader_options *o)
 {
-    const sample_shape *s = &o->data->shape;
+    const dataset_shape *s = &o->data->shape;
     return (size_t)o->micro_batch * (size_t)s->labels * dtype_bytes(s->label_type);
 }
 
@@ -88,7 +88,7 @@ static status sample_read(loader *l, uint64_t step, uint64_t i, void *inputs, vo
 // What is left of a batch from sample `from` on.
 static void blank(const loader *l, int64_t from, uint8_t *inputs, uint8_t *labels)
 {
-    const sample_shape *s = &l->o.data->shape;
+    const dataset_shape *s = &l->o.data->shape;
     const int64_t samples = l->o.micro_batch - from;
     const size_t input_row = (size_t)s->inputs * dtype_bytes(s->input_type),
                  label_row = (size_t)s->labels * dtype_bytes(s->label_type);
@@ -99,7 +99,7 @@ static void blank(const loader *l, int64_t from, uint8_t *inputs, uint8_t *label
 }
 
 // Reads batch `number` into a slot. Touches nothing that the lock protects.
-static status batch_read(loader *l, uint64_t number, int slot, batch *out, err *e)
+static status batch_read(loader *l, uint64_t number, int slot, loader_batch *out, err *e)
 {
     status result = OK;
     const loader_options *o = &l->o;
@@ -119,7 +119,7 @@ static status batch_read(loader *l, uint64_t number, int slot, batch *out, err *
     }
     if (ended) blank(l, samples, inputs, labels);
     XXH64_hash_t hash = XXH3_64bits(inputs, l->input_bytes);
-    *out = (batch){
+    *out = (loader_batch){
         .inputs = inputs,
         .labels = labels,
         .first = step * o->global_batch + (uint64_t)o->rank * (uint64_t)o->own_batch + own_first,
@@ -141,7 +141,7 @@ static void *loader_main(void *arg)
         uint64_t number = l->next + (uint64_t)l->ready, seeks = l->seeks;
         int slot = (l->head + l->held + l->ready) % l->o.depth;
         pthread_mutex_unlock(&l->lock);
-        batch b = {0};
+        loader_batch b = {0};
         err failure = {0};
         status s = batch_read(l, number, slot, &b, &failure);
         pthread_mutex_lock(&l->lock);
@@ -237,7 +237,7 @@ void loader_close(loader *l)
     free(l);
 }
 
-status loader_next(loader *l, uint64_t step, int64_t micro, batch *out, err *e)
+status loader_next(loader *l, uint64_t step, int64_t micro, loader_batch *out, err *e)
 {
     status result = OK;
     pthread_mutex_lock(&l->lock);

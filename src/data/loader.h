@@ -24,7 +24,7 @@ typedef struct loader_options {
                 // loader allocates its own
 } loader_options;
 
-typedef struct batch {
+typedef struct loader_batch {
     const void *inputs; // [micro_batch, shape.inputs]
     const void *labels; // [micro_batch, shape.labels]
     int64_t samples;    // less than micro_batch where this rank's own data have ended; the others
@@ -33,7 +33,7 @@ typedef struct batch {
                     // micro*micro_batch
     uint64_t hash; // XXH3 of inputs and labels, for the check that no two ranks read the same data;
                    // 0 without any sample
-} batch;
+} loader_batch;
 
 size_t loader_host_bytes(const loader_options *o);
 status loader_open(const loader_options *o, loader **out, err *e);
@@ -41,7 +41,7 @@ void loader_close(loader *l); // NULL allowed; stops the thread
 
 // The batch of (step, micro), both from 0. Valid until loader_release of it; at most depth-1 may be
 // held.
-status loader_next(loader *l, uint64_t step, int64_t micro, batch *out, err *e);
+status loader_next(loader *l, uint64_t step, int64_t micro, loader_batch *out, err *e);
 void loader_release(loader *l);                // the oldest batch held
 double loader_waited_seconds(const loader *l); // time that loader_next had to wait, in all
 

@@ -5,7 +5,7 @@
 #include "data/prepare_encode.h"
 
 #include "base/rng.h"
-#include "data/team.h"
+#include "data/workers.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

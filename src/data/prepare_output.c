@@ -42,14 +42,14 @@ static char *path_make(const char *prefix, const char *suffix)
 {
     text t = {0};
     text_addf(&t, "%s%s", prefix, suffix);
-    return t.at;
+    return t.chars;
 }
 
 static char *temporary_make(const char *path)
 {
     text t = {0};
     text_addf(&t, "%s.%ld.tmp", path, (long)getpid());
-    return t.at;
+    return t.chars;
 }
 
 static void names_make(output *w)
@@ -61,8 +61,8 @@ static void names_make(output *w)
             text_addf(&path, "%s.%s", o->output_prefix, tokenizer_file_name(i));
         else if (o->save_tokenizer && strcmp(o->save_tokenizer, w->file[0].path) != 0)
             text_add(&path, o->save_tokenizer);
-        if (!path.at) continue;
-        w->file[i] = (loose_file){.path = path.at, .temporary = temporary_make(path.at)};
+        if (!path.chars) continue;
+        w->file[i] = (loose_file){.path = path.chars, .temporary = temporary_make(path.chars)};
     }
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
@@ -71,8 +71,8 @@ static void names_make(output *w)
             text_addf(&prefix, "%s%s", o->output_prefix, split == VALID ? "_valid" : "");
             if (w->keys > 1 || o->megatron_names)
                 text_addf(&prefix, "_%s_document", o->json_keys[k]);
-            s->prefix = prefix.at;
-            s->json = path_make(prefix.at, ".json");
+            s->prefix = prefix.chars;
+            s->json = path_make(prefix.chars, ".json");
             s->json_temporary = temporary_make(s->json);
             s->facts = (sidecar){.append_eod = o->append_eod,
                                  .add_special_tokens = o->add_special_tokens,

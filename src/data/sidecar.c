@@ -92,30 +92,30 @@ status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
     if (n > 4 && (strcmp(given + n - 4, ".bin") == 0 || strcmp(given + n - 4, ".idx") == 0)) n -= 4;
     text_add_bytes(&path, given, n);
     text_add(&path, ".json");
-    *found = file_exists(path.at);
+    *found = file_exists(path.chars);
     if (!*found) goto done;
-    TRY(file_read_small(path.at, FILE_MOST_CONFIG, &raw, &bytes, e));
+    TRY(file_read_small(path.chars, FILE_MOST_CONFIG, &raw, &bytes, e));
     json_error_t why;
     root = json_loadb(raw, bytes, JSON_REJECT_DUPLICATES, &why);
     if (!json_is_object(root))
-        FAIL(E_USAGE, "%s:%d: not a JSON object: %s", path.at, root ? 1 : why.line,
+        FAIL(E_USAGE, "%s:%d: not a JSON object: %s", path.chars, root ? 1 : why.line,
              root ? "found another value" : why.text);
     uint64_t vocab = 0;
-    TRY(count_get(root, path.at, "tokens", &s.tokens, e));
-    TRY(count_get(root, path.at, "documents", &s.documents, e));
-    TRY(count_get(root, path.at, "text_bytes", &s.text_bytes, e));
-    TRY(count_get(root, path.at, "vocab", &vocab, e));
+    TRY(count_get(root, path.chars, "tokens", &s.tokens, e));
+    TRY(count_get(root, path.chars, "documents", &s.documents, e));
+    TRY(count_get(root, path.chars, "text_bytes", &s.text_bytes, e));
+    TRY(count_get(root, path.chars, "vocab", &vocab, e));
     if (vocab > INT32_MAX)
-        FAIL(E_USAGE, "%s: vocab: found %llu, valid is at most %d", path.at,
+        FAIL(E_USAGE, "%s: vocab: found %llu, valid is at most %d", path.chars,
              (unsigned long long)vocab, INT32_MAX);
     s.vocab = (int32_t)vocab;
-    TRY(later_fields(root, path.at, &s, e));
+    TRY(later_fields(root, path.chars, &s, e));
     const char *name = json_string_value(json_object_get(root, "tokenizer"));
     if (name) {
         text full = {0};
         if (name[0] != '/') text_add_bytes(&full, given, folder_length(given));
         text_add(&full, name);
-        s.tokenizer = full.at;
+        s.tokenizer = full.chars;
     }
     *out = s;
 done:

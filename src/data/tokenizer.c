@@ -47,7 +47,7 @@ void tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool
         if (ids[i] < 0 || ids[i] >= t->vocab) continue;
         const token_entry *entry = &t->entries[ids[i]];
         if (!entry->name || (skip_special && entry->special)) continue;
-        text_add_bytes(out, t->decoded.at + entry->at, entry->bytes);
+        text_add_bytes(out, t->decoded.chars + entry->at, entry->bytes);
     }
 }
 

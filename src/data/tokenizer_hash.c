@@ -25,7 +25,7 @@ static uint64_t add_merges(uint64_t hash, const json_t *merges)
         else
             text_addf(&line, "%s %s", json_string_value(json_array_get(merge, 0)),
                       json_string_value(json_array_get(merge, 1)));
-        hash = add(hash, line.at, line.bytes);
+        hash = add(hash, line.chars, line.bytes);
     }
     text_clear(&line);
     return hash;

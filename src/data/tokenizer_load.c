@@ -138,13 +138,13 @@ static status read_neighbours(tokenizer *t, const char *path, err *e)
         text_clear(&neighbour);
         text_add_bytes(&neighbour, path, start);
         text_add(&neighbour, token_file_names[i]);
-        if (!file_exists(neighbour.at)) continue;
-        TRY(file_read_small(neighbour.at, FILE_MOST_TABLE, &t->files[i].content, &t->files[i].bytes,
-                            e));
+        if (!file_exists(neighbour.chars)) continue;
+        TRY(file_read_small(neighbour.chars, FILE_MOST_TABLE, &t->files[i].content,
+                            &t->files[i].bytes, e));
         if (i != TOKEN_FILE_CONFIG) continue;
         result = read_settings(t, e);
         if (result != OK) {
-            err_prefix(e, "%s: ", neighbour.at);
+            err_prefix(e, "%s: ", neighbour.chars);
             goto done;
         }
     }

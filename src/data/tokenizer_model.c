@@ -118,7 +118,7 @@ static status read_merges(tokenizer *t, const json_t *merges, err *e)
         text_add(&joined, right);
         TRY(name_id(t, i, left, left_bytes, &left_id, e));
         TRY(name_id(t, i, right, strlen(right), &right_id, e));
-        TRY(name_id(t, i, joined.at, joined.bytes, &id, e));
+        TRY(name_id(t, i, joined.chars, joined.bytes, &id, e));
         TRY(bpe_pairs_set(&t->merges, bpe_pair_key(left_id, right_id), bpe_merge_value(rank++, id),
                           e));
     }

@@ -47,7 +47,7 @@ status pattern_open(const char *source, pattern **out, err *e)
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     int code;
     PCRE2_SIZE at;
-    p->code = pcre2_compile((PCRE2_SPTR)rewritten.at, rewritten.bytes,
+    p->code = pcre2_compile((PCRE2_SPTR)rewritten.chars, rewritten.bytes,
                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_UTF_CHECK, &code,
                             &at, context);
     if (!p->code) {

@@ -121,7 +121,7 @@ static status read_split(splitter *s, const json_t *object, const char *field, e
     if (invert) FAIL(E_USAGE, "%s.invert is true; only false is supported", field);
     if (literal) pattern_quote(literal, &quoted);
     if (literal && !*literal) FAIL(E_USAGE, "%s.pattern is empty", field);
-    TRY(add_stage(s, field, literal ? quoted.at : regex, e));
+    TRY(add_stage(s, field, literal ? quoted.chars : regex, e));
 done:
     text_clear(&quoted);
     return result;

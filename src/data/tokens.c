@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "data/sidecar.h"
-#include "data/team.h"
 #include "data/tokens_raw.h"
+#include "data/workers.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -55,11 +55,11 @@ static void paths_make(tokens *t, const char *given)
     if (n > 4 && (strcmp(given + n - 4, ".bin") == 0 || strcmp(given + n - 4, ".idx") == 0)) n -= 4;
     text prefix = {0}, bin = {0}, idx = {0};
     text_add_bytes(&prefix, given, n);
-    text_addf(&bin, "%s.bin", prefix.at);
-    text_addf(&idx, "%s.idx", prefix.at);
-    t->prefix = prefix.at;
-    t->bin_path = bin.at;
-    t->idx_path = idx.at;
+    text_addf(&bin, "%s.bin", prefix.chars);
+    text_addf(&idx, "%s.idx", prefix.chars);
+    t->prefix = prefix.chars;
+    t->bin_path = bin.chars;
+    t->idx_path = idx.chars;
 }
 
 static status type_from_code(tokens *t, uint8_t code, err *e)

@@ -135,7 +135,7 @@ status raw_tokens_convert(const raw_options *o, raw_result *out, err *e)
     text bin = {0}, old = {0};
     text_addf(&bin, "%s.bin", o->output_prefix);
     text_addf(&old, "%s.json", o->output_prefix);
-    TRY(output_check(o, bin.at, e));
+    TRY(output_check(o, bin.chars, e));
     TRY(file_map_open(o->path, &r.map, e));
     TRY(layout_read(o, &r, e));
     *out = (raw_result){.llm_c = r.llm_c};
@@ -145,7 +145,7 @@ status raw_tokens_convert(const raw_options *o, raw_result *out, err *e)
     out->tokens = tokens_writer_count(w);
     out->documents = tokens_writer_documents(w);
     TRY(tokens_writer_seal(w, e));
-    unlink(old.at);
+    unlink(old.chars);
     tokens_writer *closing = w;
     w = NULL;
     TRY(tokens_writer_finish(closing, e));

@@ -47,10 +47,10 @@ status tokens_writer_open(const char *prefix, int32_t vocab, tokens_writer **out
         text final_path = {0}, temporary = {0};
         text_addf(&final_path, "%s.%s", prefix, suffix[i]);
         text_addf(&temporary, "%s.%s.%ld.tmp", prefix, suffix[i], (long)getpid());
-        w->final_path[i] = final_path.at;
-        w->temporary[i] = temporary.at;
-        if (file_is_directory(final_path.at))
-            FAIL(E_USAGE, "%s: is a folder, a token shard cannot take its place", final_path.at);
+        w->final_path[i] = final_path.chars;
+        w->temporary[i] = temporary.chars;
+        if (file_is_directory(final_path.chars))
+            FAIL(E_USAGE, "%s: is a folder, a token shard cannot take its place", final_path.chars);
     }
     TRY(file_create(w->temporary[BIN], &w->bin, e));
     *out = w;

@@ -33,7 +33,7 @@ void device_close(device *d)
     if (d) d->ops->close(d);
 }
 
-status device_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e)
+status device_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e)
 {
     status result = OK;
     TRY(d->ops->alloc(d, kind, bytes, out, e));
@@ -44,14 +44,14 @@ done:
     return result;
 }
 
-void device_release(device *d, memory_kind kind, void *p, size_t bytes)
+void device_release(device *d, device_memory_kind kind, void *p, size_t bytes)
 {
     if (!p) return;
     d->ops->release(d, kind, p);
     d->bytes_now -= bytes;
 }
 
-const char *kernel_name(kernel k)
+const char *kernel_name(kernel_kind k)
 {
     static const char *const names[KERNELS] = {
         [K_MATMUL] = "matmul",
@@ -87,11 +87,11 @@ const char *kernel_name(kernel k)
 // in the time that a measurement has.
 enum { RATE_ROWS = 768, RATE_COLS = 3072, RATE_DEPTH = 768, RATE_ROWS_F32 = 192 };
 
-static status best_rate(stream *s, const kernel_call *product, double seconds, double *out)
+static status best_rate(device_stream *s, const kernel_call *product, double seconds, double *out)
 {
     status result = OK;
     err *e = NULL;
-    const matmul_args *p = &product->u.matmul;
+    const kernel_matmul_args *p = &product->u.matmul;
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
     device_launch(s, product); // unmeasured: touches the memory
     TRY(s->device->ops->sync(s, e));
@@ -112,7 +112,7 @@ double device_matmul_rate(device *d, dtype type, double seconds)
     status result = OK;
     err *e = NULL;
     double rate = 0;
-    stream *s = NULL;
+    device_stream *s = NULL;
     void *a = NULL, *b = NULL, *c = NULL;
     size_t element = dtype_bytes(type);
     size_t a_bytes = element * RATE_ROWS * RATE_DEPTH, b_bytes = element * RATE_COLS * RATE_DEPTH;

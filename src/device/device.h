@@ -21,15 +21,20 @@
 
 struct kernel_call;
 typedef struct device device;
-typedef struct stream stream;
-typedef struct event event;
+typedef struct device_stream device_stream;
+typedef struct device_event device_event;
 
-typedef enum stream_kind { STREAM_COMPUTE, STREAM_COMM, STREAM_COPY, STREAMS } stream_kind;
+typedef enum device_stream_kind {
+    STREAM_COMPUTE,
+    STREAM_COMM,
+    STREAM_COPY,
+    STREAMS
+} device_stream_kind;
 
 // Where memory lives. HOST is readable by the host and fast to copy from (pinned on a GPU).
 // MEMORY_ZEROED is device memory that starts as zeros. Where the system hands out such pages,
 // nobody has to write them before they are used.
-typedef enum memory_kind { MEMORY_DEVICE, MEMORY_HOST, MEMORY_ZEROED } memory_kind;
+typedef enum device_memory_kind { MEMORY_DEVICE, MEMORY_HOST, MEMORY_ZEROED } device_memory_kind;
 
 // A host function run in stream order on a device whose memory the host can address. It may block
 // (a collective does). A failure is kept by the stream and returned by its next sync. `arg` is a
@@ -42,30 +47,30 @@ typedef struct device_ops {
 
     // `bytes` of memory, 64-byte aligned, contents undefined but for MEMORY_ZEROED. E_FIT when
     // there is none left. It is released as the kind that it was allocated as.
-    status (*alloc)(device *d, memory_kind kind, size_t bytes, void **out, err *e);
-    void (*release)(device *d, memory_kind kind, void *p); // NULL allowed
+    status (*alloc)(device *d, device_memory_kind kind, size_t bytes, void **out, err *e);
+    void (*release)(device *d, device_memory_kind kind, void *p); // NULL allowed
 
-    status (*stream_open)(device *d, stream_kind kind, stream **out, err *e);
-    void (*stream_close)(stream *s); // waits for its work first; NULL allowed
+    status (*stream_open)(device *d, device_stream_kind kind, device_stream **out, err *e);
+    void (*stream_close)(device_stream *s); // waits for its work first; NULL allowed
 
-    status (*event_open)(device *d, event **out, err *e);
-    void (*event_close)(event *v); // NULL allowed
+    status (*event_open)(device *d, device_event **out, err *e);
+    void (*event_close)(device_event *v); // NULL allowed
     // The event is complete when all work issued to `s` so far is. May be recorded again.
-    void (*record)(event *v, stream *s);
+    void (*record)(device_event *v, device_stream *s);
     // Work issued to `s` from now on starts after the event's latest record (none: at once).
-    void (*wait)(stream *s, event *v);
+    void (*wait)(device_stream *s, device_event *v);
     // Blocks the host until the event's latest record is complete.
-    void (*event_sync)(event *v);
+    void (*event_sync)(device_event *v);
     // Blocks the host until the stream is idle; returns and clears its first asynchronous failure.
-    status (*sync)(stream *s, err *e);
+    status (*sync)(device_stream *s, err *e);
 
     // Copies within and between device and host memory, in stream order.
-    void (*copy)(stream *s, void *dst, const void *src, size_t bytes);
+    void (*copy)(device_stream *s, void *dst, const void *src, size_t bytes);
     // Runs one kernel in stream order. `call` is copied before the return.
-    void (*launch)(stream *s, const struct kernel_call *call);
+    void (*launch)(device_stream *s, const struct kernel_call *call);
     // Optional: NULL on a device whose memory the host cannot address. arg_bytes <=
     // STREAM_ARG_BYTES.
-    void (*call)(stream *s, stream_fn fn, const void *arg, size_t arg_bytes);
+    void (*call)(device_stream *s, stream_fn fn, const void *arg, size_t arg_bytes);
 } device_ops;
 
 enum { STREAM_ARG_BYTES = 256 };
@@ -77,11 +82,11 @@ struct device {
     size_t bytes_scratch; // of bytes_now, what its kernels work in: since it was opened
     uint64_t allocations; // calls of alloc so far; a test checks that a step makes none
 };
-struct stream {
+struct device_stream {
     device *device;
-    stream_kind kind;
+    device_stream_kind kind;
 };
-struct event {
+struct device_event {
     device *device;
 };
 
@@ -99,15 +104,15 @@ status device_check(const char *name, const device_options *options, err *e);
 void device_close(device *d); // NULL allowed
 
 // Counting wrappers over the table; all code above calls these.
-status device_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e);
-void device_release(device *d, memory_kind kind, void *p, size_t bytes);
+status device_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e);
+void device_release(device *d, device_memory_kind kind, void *p, size_t bytes);
 
 // Floating-point operations a second (a multiply-add is two) of large products of `type` (F32,
 // BF16 or F16) at the device's threads, measured for about `seconds`: the best of several products,
 // at least one. What a step could do at most. Its memory is not counted. 0 when the device fails.
 double device_matmul_rate(device *d, dtype type, double seconds);
 
-static inline void device_launch(stream *s, const struct kernel_call *c)
+static inline void device_launch(device_stream *s, const struct kernel_call *c)
 {
     s->device->ops->launch(s, c);
 }

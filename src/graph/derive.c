@@ -7,34 +7,34 @@
 
 #include <stdlib.h>
 
-bool grad_wanted(const value *v)
+bool grad_wanted(const graph_value *v)
 {
-    return v && (v->producer || v->place == PLACE_INPUT);
+    return v && (v->producer || v->place == REGION_INPUT);
 }
 
-node *grad_node(graph *g, op kind, const node *n)
+graph_node *grad_node(graph *g, graph_op kind, const graph_node *n)
 {
-    node *d = graph_node(g, kind);
-    // graph_node appends to the forward list; this one belongs to the other.
+    graph_node *d = graph_new_node(g, kind);
+    // graph_new_node appends to the forward list; this one belongs to the other.
     g->forward.count--, g->numbered--;
     d->attr = n->attr;
     d->number = n->number;
-    node_list_add(&g->backward, d);
+    graph_node_list_add(&g->backward, d);
     return d;
 }
 
-void grad_give(graph *g, value *v, value *dx)
+void grad_give(graph *g, graph_value *v, graph_value *dx)
 {
     if (!grad_wanted(v)) return;
     if (!v->grad) {
         v->grad = dx;
         return;
     }
-    node none = {.number = 0};
-    node *sum = grad_node(g, OP_ADD, &none);
+    graph_node none = {.number = 0};
+    graph_node *sum = grad_node(g, OP_ADD, &none);
     sum->in[0] = v->grad, sum->in[1] = dx;
     sum->attr.u.add.alpha = sum->attr.u.add.beta = 1;
-    sum->out[0] = graph_like(g, "gradient sum", v);
+    sum->out[0] = graph_new_like(g, "gradient sum", v);
     sum->out[0]->producer = sum;
     v->grad = sum->out[0];
 }
@@ -42,12 +42,12 @@ void grad_give(graph *g, value *v, value *dx)
 status graph_derive(graph *g, err *e)
 {
     if (g->output) {
-        g->output->grad = graph_like(g, "output gradient", g->output);
-        g->output->grad->place = PLACE_DOUT;
+        g->output->grad = graph_new_like(g, "output gradient", g->output);
+        g->output->grad->place = REGION_OUTPUT_GRAD;
     }
     for (int i = g->forward.count - 1; i >= 0; i--) {
-        node *n = g->forward.at[i];
-        const op_info *o = op_find(n->op);
+        graph_node *n = g->forward.node[i];
+        const graph_op_info *o = graph_op_find(n->op);
         if (!o->is_loss && !n->out[0]->grad)
             return err_set(e, E_USAGE, "model graph: the result of %s (node %d) is never used",
                            o->name, i);
@@ -55,7 +55,7 @@ status graph_derive(graph *g, err *e)
     }
     if (g->input && !g->input->grad)
         return err_set(e, E_USAGE, "model graph: the input of a block is never used");
-    g->din_unused = !g->input;
+    g->input_grad_unused = !g->input;
     return OK;
 }
 
@@ -63,58 +63,58 @@ status graph_derive(graph *g, err *e)
 
 typedef struct rebuild {
     graph *g;
-    recompute keep;
-    value **again; // by value id: the value computed again, NULL when not (yet)
-    node_list list;
+    graph_recompute keep;
+    graph_value **again; // by value id: the value computed again, NULL when not (yet)
+    graph_node_list list;
 } rebuild;
 
-static bool may_recompute(const rebuild *r, const value *v)
+static bool may_recompute(const rebuild *r, const graph_value *v)
 {
     if (!v->producer) return false;
-    int when = op_find(v->producer->op)->recompute;
+    int when = graph_op_find(v->producer->op)->recompute;
     return when != 0 && when <= (int)r->keep + 1;
 }
 
 // The value to read in the backward list instead of forward value v.
-static value *obtain(rebuild *r, value *v)
+static graph_value *obtain(rebuild *r, graph_value *v)
 {
     if (!v || !may_recompute(r, v)) return v;
     if (r->again[v->id]) return r->again[v->id];
-    node *n = v->producer, *copy = malloc(sizeof *copy);
+    graph_node *n = v->producer, *copy = malloc(sizeof *copy);
     if (!copy) abort();
     *copy = *n;
     copy->recomputed = true;
     for (int i = 0; i < NODE_INPUTS; i++) copy->in[i] = obtain(r, n->in[i]);
     for (int i = 0; i < NODE_OUTPUTS; i++) {
         if (!n->out[i]) continue;
-        copy->out[i] = graph_like(r->g, n->out[i]->name, n->out[i]);
+        copy->out[i] = graph_new_like(r->g, n->out[i]->name, n->out[i]);
         copy->out[i]->producer = copy;
         r->again[n->out[i]->id] = copy->out[i];
     }
-    node_list_add(&r->list, copy);
+    graph_node_list_add(&r->list, copy);
     return r->again[v->id];
 }
 
-void graph_recompute(graph *g, recompute keep)
+void graph_plan_recompute(graph *g, graph_recompute keep)
 {
     int forward_values = g->values;
     // Values of the backward list are told from forward ones by their producer.
     char *is_forward = calloc((size_t)forward_values + 1, 1);
     rebuild r = {
-        .g = g, .keep = keep, .again = calloc((size_t)forward_values + 1, sizeof(value *))};
+        .g = g, .keep = keep, .again = calloc((size_t)forward_values + 1, sizeof(graph_value *))};
     if (!is_forward || !r.again) abort();
     for (int i = 0; i < g->forward.count; i++)
         for (int k = 0; k < NODE_OUTPUTS; k++)
-            if (g->forward.at[i]->out[k]) is_forward[g->forward.at[i]->out[k]->id] = 1;
+            if (g->forward.node[i]->out[k]) is_forward[g->forward.node[i]->out[k]->id] = 1;
     for (int i = 0; i < g->backward.count; i++) {
-        node *n = g->backward.at[i];
+        graph_node *n = g->backward.node[i];
         for (int k = 0; k < NODE_INPUTS; k++) {
-            value *v = n->in[k];
+            graph_value *v = n->in[k];
             if (v && v->id < forward_values && is_forward[v->id]) n->in[k] = obtain(&r, v);
         }
-        node_list_add(&r.list, n);
+        graph_node_list_add(&r.list, n);
     }
-    free(g->backward.at);
+    free(g->backward.node);
     g->backward = r.list;
     free(is_forward);
     free(r.again);

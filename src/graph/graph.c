@@ -30,24 +30,24 @@ graph *graph_open(const graph_options *o)
 {
     graph *g = make(sizeof *g);
     g->mode = o->mode, g->type = o->type, g->batch = o->batch, g->seq = o->seq;
-    g->cut = o->cut, g->halves = o->halves && o->mode == GRAPH_TRAIN;
-    if (g->cut.ranks <= 1) g->cut = (graph_cut){.ranks = 1};
+    g->tp = o->tp, g->splits_backward = o->splits_backward && o->mode == GRAPH_TRAIN;
+    if (g->tp.ranks <= 1) g->tp = (graph_tp){.ranks = 1};
     return g;
 }
 
-static void list_clear(node_list *l)
+static void list_clear(graph_node_list *l)
 {
-    for (int i = 0; i < l->count; i++) free(l->at[i]);
-    free(l->at);
+    for (int i = 0; i < l->count; i++) free(l->node[i]);
+    free(l->node);
 }
 
 void graph_close(graph *g)
 {
     if (!g) return;
-    for (int i = 0; i < g->values; i++) free(g->value_at[i]);
+    for (int i = 0; i < g->values; i++) free(g->value[i]);
     list_clear(&g->forward);
     list_clear(&g->backward);
-    free(g->value_at);
+    free(g->value);
     free(g->param);
     free(g->rope_frequency);
     free(g);
@@ -64,19 +64,19 @@ void graph_misuse(graph *g, const char *format, ...)
     err_set(&g->trouble, E_USAGE, "model graph: %s", text);
 }
 
-void node_list_add(node_list *l, node *n)
+void graph_node_list_add(graph_node_list *l, graph_node *n)
 {
-    l->at = grow(l->at, l->count, &l->room, sizeof *l->at);
-    l->at[l->count++] = n;
+    l->node = grow(l->node, l->count, &l->room, sizeof *l->node);
+    l->node[l->count++] = n;
 }
 
-node *graph_node(graph *g, op kind)
+graph_node *graph_new_node(graph *g, graph_op kind)
 {
-    node *n = make(sizeof *n);
+    graph_node *n = make(sizeof *n);
     n->op = kind;
     n->number = g->numbered++;
     n->param[0] = n->param[1] = -1;
-    node_list_add(&g->forward, n);
+    graph_node_list_add(&g->forward, n);
     return n;
 }
 
@@ -85,7 +85,7 @@ static const uint64_t VALUE_BYTES = UINT64_C(1) << 48;
 
 // A value that no memory holds has sizes of 1 from now on, so that nothing is computed from its
 // own.
-static void check_value(graph *g, value *v)
+static void check_value(graph *g, graph_value *v)
 {
     uint64_t bytes = dtype_bytes(v->type);
     for (int i = 0; i < v->dims; i++) {
@@ -102,115 +102,115 @@ static void check_value(graph *g, value *v)
     for (int i = 0; i < v->dims; i++) v->dim[i] = 1;
 }
 
-value *graph_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim)
+graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim)
 {
-    value *v = make(sizeof *v);
+    graph_value *v = make(sizeof *v);
     v->id = g->values, v->name = name, v->type = type, v->dims = dims, v->param = -1, v->root = v;
     for (int i = 0; i < dims; i++) v->dim[i] = dim[i];
     check_value(g, v);
-    g->value_at = grow(g->value_at, g->values, &g->value_room, sizeof(value *));
-    g->value_at[g->values++] = v;
+    g->value = grow(g->value, g->values, &g->value_room, sizeof(graph_value *));
+    g->value[g->values++] = v;
     return v;
 }
 
-value *graph_like(graph *g, const char *name, const value *v)
+graph_value *graph_new_like(graph *g, const char *name, const graph_value *v)
 {
-    value *new = graph_value(g, name, v->type, v->dims, v->dim);
-    new->cut = v->cut;
+    graph_value *new = graph_new_value(g, name, v->type, v->dims, v->dim);
+    new->tp_sharding = v->tp_sharding;
     return new;
 }
 
-int64_t value_cols(const value *v)
+int64_t graph_value_cols(const graph_value *v)
 {
     return v->dim[v->dims - 1];
 }
 
-int64_t value_rows(const value *v)
+int64_t graph_value_rows(const graph_value *v)
 {
     int64_t rows = 1;
     for (int i = 0; i < v->dims - 1; i++) rows *= v->dim[i];
     return rows;
 }
 
-size_t value_bytes(const value *v)
+size_t graph_value_bytes(const graph_value *v)
 {
-    return (size_t)(value_rows(v) * value_cols(v)) * dtype_bytes(v->type);
+    return (size_t)(graph_value_rows(v) * graph_value_cols(v)) * dtype_bytes(v->type);
 }
 
-value *build_input(graph *g, int64_t cols)
+graph_value *build_input(graph *g, int64_t cols)
 {
     int64_t rows = g->batch * g->seq, part = rows;
-    if (g->cut.sequence) part = rows / g->cut.ranks;
-    if (g->cut.sequence && rows % g->cut.ranks)
-        graph_uncuttable(g,
-                         "with parallel.sequence_parallel the %lld tokens of a micro-batch must "
-                         "divide over parallel.tp %d",
-                         (long long)rows, g->cut.ranks);
-    g->input = graph_value(g, "input", g->type, 2, (int64_t[]){part, cols});
-    g->input->cut = g->cut.sequence ? CUT_ROWS : CUT_NONE;
-    g->input->place = PLACE_INPUT;
+    if (g->tp.sequence) part = rows / g->tp.ranks;
+    if (g->tp.sequence && rows % g->tp.ranks)
+        graph_not_divisible(g,
+                            "with parallel.sequence_parallel the %lld tokens of a micro-batch must "
+                            "divide over parallel.tp %d",
+                            (long long)rows, g->tp.ranks);
+    g->input = graph_new_value(g, "input", g->type, 2, (int64_t[]){part, cols});
+    g->input->tp_sharding = g->tp.sequence ? TP_SHARD_ROWS : TP_REPLICATE;
+    g->input->place = REGION_INPUT;
     return g->input;
 }
 
-value *build_stream(graph *g, int64_t cols)
+graph_value *build_residual(graph *g, int64_t cols)
 {
-    value *x = build_input(g, cols);
+    graph_value *x = build_input(g, cols);
     x->type = F32;
     return x;
 }
 
-value *build_ids(graph *g)
+graph_value *build_ids(graph *g)
 {
-    g->ids = graph_value(g, "ids", I32, 1, (int64_t[]){g->batch * g->seq});
-    g->ids->place = PLACE_IDS;
+    g->ids = graph_new_value(g, "ids", I32, 1, (int64_t[]){g->batch * g->seq});
+    g->ids->place = REGION_IDS;
     return g->ids;
 }
 
-value *build_features(graph *g, int64_t cols)
+graph_value *build_features(graph *g, int64_t cols)
 {
-    g->ids = graph_value(g, "features", g->type, 2, (int64_t[]){g->batch * g->seq, cols});
-    g->ids->place = PLACE_IDS;
+    g->ids = graph_new_value(g, "features", g->type, 2, (int64_t[]){g->batch * g->seq, cols});
+    g->ids->place = REGION_IDS;
     return g->ids;
 }
 
-void build_output(graph *g, value *x)
+void build_output(graph *g, graph_value *x)
 {
     if (!x->producer) graph_misuse(g, "the output of a block must be computed by it");
-    if (x->cut != (g->cut.sequence ? CUT_ROWS : CUT_NONE))
+    if (x->tp_sharding != (g->tp.sequence ? TP_SHARD_ROWS : TP_REPLICATE))
         graph_misuse(g, "the output of a block must have been summed over the ranks of a cut");
     g->output = x;
 }
 
-value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, init_kind init,
-                    double std)
+graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, graph_init init,
+                          double std)
 {
     g->param = grow(g->param, g->params, &g->param_room, sizeof *g->param);
-    param_decl *p = &g->param[g->params];
-    *p = (param_decl){.dims = cols ? 2 : 1,
-                      .dim = {rows, cols},
-                      .init = init,
-                      .std = (float)std,
-                      .pieces = 1,
-                      .split = -1};
+    graph_param *p = &g->param[g->params];
+    *p = (graph_param){.dims = cols ? 2 : 1,
+                       .dim = {rows, cols},
+                       .init = init,
+                       .std = (float)std,
+                       .pieces = 1,
+                       .shard_dim = -1};
     snprintf(p->name, sizeof p->name, "%s", name);
     snprintf(p->piece[0].name, sizeof p->piece[0].name, "%s", name);
     p->piece[0].rows = rows;
-    value *v = graph_value(g, p->name, g->type, p->dims, p->dim);
+    graph_value *v = graph_new_value(g, p->name, g->type, p->dims, p->dim);
     v->name = "weight";
     v->param = g->params++;
-    v->place = PLACE_PARAM;
+    v->place = REGION_PARAM;
     return v;
 }
 
-void build_transposed(graph *g, value *param)
+void build_transposed(graph *g, graph_value *param)
 {
-    param_decl *p = &g->param[param->param];
+    graph_param *p = &g->param[param->param];
     for (int i = 0; i < p->pieces; i++) p->piece[i].transposed = true;
 }
 
-void build_piece(graph *g, value *param, const char *name, int64_t rows)
+void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
 {
-    param_decl *p = &g->param[param->param];
+    graph_param *p = &g->param[param->param];
     bool first = p->pieces == 1 && strcmp(p->piece[0].name, p->name) == 0;
     if (first) p->pieces = 0;
     if (p->pieces == PARAM_PIECES) {
@@ -221,7 +221,7 @@ void build_piece(graph *g, value *param, const char *name, int64_t rows)
     p->piece[p->pieces++].rows = rows;
 }
 
-int64_t loss_chunk_rows(const graph *g, int64_t vocab)
+int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab)
 {
     // Never the logits of all rows at once; else as many as 64 MiB hold, in parts of equal size.
     enum { BUDGET = 64 << 20, ALIGN = 16 };
@@ -235,10 +235,10 @@ int64_t loss_chunk_rows(const graph *g, int64_t vocab)
 bool graph_gives_gradient(const graph *g, int p)
 {
     for (int i = 0; i < g->backward.count; i++)
-        if (g->backward.at[i]->param[0] == p || g->backward.at[i]->param[1] == p) return true;
+        if (g->backward.node[i]->param[0] == p || g->backward.node[i]->param[1] == p) return true;
     for (int i = 0; i < g->forward.count; i++) {
-        const node *n = g->forward.at[i];
-        if (!op_find(n->op)->is_loss) continue; // takes its gradients in the forward
+        const graph_node *n = g->forward.node[i];
+        if (!graph_op_find(n->op)->is_loss) continue; // takes its gradients in the forward
         if (n->in[1]->param == p || (n->in[2] && n->in[2]->param == p)) return true;
     }
     return false;
@@ -247,7 +247,7 @@ bool graph_gives_gradient(const graph *g, int p)
 static status check_pieces(const graph *g, err *e)
 {
     for (int i = 0; i < g->params; i++) {
-        const param_decl *p = &g->param[i];
+        const graph_param *p = &g->param[i];
         int64_t rows = 0;
         for (int j = 0; j < p->pieces; j++) rows += p->piece[j].rows;
         if (rows != p->dim[0])
@@ -257,27 +257,27 @@ static status check_pieces(const graph *g, err *e)
     return OK;
 }
 
-status graph_finish(graph *g, recompute keep, err *e)
+status graph_finish(graph *g, graph_recompute keep, err *e)
 {
     status result = OK;
-    graph_check_cut(g);
+    graph_check_tp(g);
     if (g->trouble.code != OK) {
         if (e) *e = g->trouble;
         return g->trouble.code;
     }
     TRY(check_pieces(g, e));
     for (int i = 0; i < g->forward.count; i++) {
-        const op_info *o = op_find(g->forward.at[i]->op);
-        if (o->flops) g->forward_flops += o->flops(g, g->forward.at[i]);
+        const graph_op_info *o = graph_op_find(g->forward.node[i]->op);
+        if (o->flops) g->forward_flops += o->flops(g, g->forward.node[i]);
     }
     if (g->mode == GRAPH_TRAIN) {
         TRY(graph_derive(g, e));
-        graph_recompute(g, keep);
-        if (g->halves) graph_halve(g);
+        graph_plan_recompute(g, keep);
+        if (g->splits_backward) graph_split_backward(g);
         for (int i = 0; i < g->backward.count; i++) {
-            const op_info *o = op_find(g->backward.at[i]->op);
-            if (o->flops && !g->backward.at[i]->recomputed)
-                g->backward_flops += o->flops(g, g->backward.at[i]);
+            const graph_op_info *o = graph_op_find(g->backward.node[i]->op);
+            if (o->flops && !g->backward.node[i]->recomputed)
+                g->backward_flops += o->flops(g, g->backward.node[i]);
         }
     }
     TRY(graph_layout(g, e));

@@ -3,11 +3,11 @@
 //
 // A model family calls the build_* functions once per kind of block (the trace). graph_finish then
 // derives the backward list, which forward values to keep or to compute again, the places of all
-// values in memory, FLOPs and bytes. graph_run.h executes the two lists. Values are in
+// values in memory, FLOPs and bytes. execute.h executes the two lists. Values are in
 // single-assignment form; a value owns no memory, it has a place.
 //
 // A graph may be one rank's part of a graph that is cut over the ranks of tensor parallelism: see
-// cut.c. It knows nothing of other ranks, of optimizers, or of which device will run it.
+// tensor_parallel.c. It knows nothing of other ranks, of optimizers, or of which device will run it.
 #ifndef TRIREME_GRAPH_GRAPH_H
 #define TRIREME_GRAPH_GRAPH_H
 
@@ -15,8 +15,8 @@
 #include "device/kernels.h"
 
 typedef struct graph graph;
-typedef struct value value;
-typedef struct node node;
+typedef struct graph_value graph_value;
+typedef struct graph_node graph_node;
 
 enum {
     GRAPH_DIMS = 4,
@@ -30,23 +30,23 @@ enum {
 // Where a value lives while a list runs. WORK is shared by all blocks, SAVED lasts from a block's
 // forward to its backward, HELD from one half of the backward to the other, INPUT … DIN are handed
 // over between blocks, CACHE holds keys and values of earlier tokens.
-typedef enum place {
-    PLACE_NONE,
-    PLACE_INPUT,
-    PLACE_OUTPUT,
-    PLACE_DOUT,
-    PLACE_DIN,
-    PLACE_SAVED,
-    PLACE_HELD,
-    PLACE_WORK,
-    PLACE_CACHE,
-    PLACE_IDS,
-    PLACE_LABELS,
-    PLACE_PARAM,
-    PLACES
-} place;
+typedef enum graph_region {
+    REGION_NONE,
+    REGION_INPUT,
+    REGION_OUTPUT,
+    REGION_OUTPUT_GRAD,
+    REGION_INPUT_GRAD,
+    REGION_SAVED,
+    REGION_SAVED_FOR_WGRAD,
+    REGION_WORKSPACE,
+    REGION_CACHE,
+    REGION_IDS,
+    REGION_LABELS,
+    REGION_PARAM,
+    REGIONS
+} graph_region;
 
-typedef enum op {
+typedef enum graph_op {
     OP_EMBEDDING,
     OP_LINEAR,
     OP_NORM,
@@ -57,10 +57,10 @@ typedef enum op {
     OP_ADD,
     OP_DROPOUT,
     OP_CONVERT,
-    OP_ENTER,
-    OP_LEAVE,
-    OP_GATHER,
-    OP_SCATTER,
+    OP_COPY_TO_TP,
+    OP_REDUCE_FROM_TP,
+    OP_GATHER_FROM_SP,
+    OP_SCATTER_TO_SP,
     OP_LINEAR_CROSS_ENTROPY,
     OP_LINEAR_SQUARE_ERROR,
     OP_EMBEDDING_GRAD,
@@ -71,21 +71,21 @@ typedef enum op {
     OP_ACTIVATION_GRAD,
     OP_GLU_GRAD,
     OPS
-} op;
+} graph_op;
 
 // What a dimension of a parameter is; tensor parallelism splits by role.
-typedef enum role { ROLE_NONE, ROLE_VOCAB, ROLE_EMBED, ROLE_HEADS, ROLE_MLP } role;
-typedef enum init_kind { INIT_NORMAL, INIT_ONES, INIT_ZEROS } init_kind;
+typedef enum graph_role { ROLE_NONE, ROLE_VOCAB, ROLE_EMBED, ROLE_HEADS, ROLE_MLP } graph_role;
+typedef enum graph_init { INIT_NORMAL, INIT_ONES, INIT_ZEROS } graph_init;
 
 // A parameter as a block declares it. `piece` says which tensors of a HuggingFace folder it is made
 // of, rows after rows; "{}" in a name stands for the layer's number. Parameters of equal name are
 // one parameter.
-typedef struct param_decl {
+typedef struct graph_param {
     char name[PARAM_NAME_BYTES];
     int dims;
     int64_t dim[PARAM_DIMS];
-    role roles[PARAM_DIMS];
-    init_kind init;
+    graph_role roles[PARAM_DIMS];
+    graph_init init;
     float std;
     int pieces;
     struct {
@@ -94,35 +94,35 @@ typedef struct param_decl {
         bool transposed; // stored [dim[1], rows]
     } piece[PARAM_PIECES];
     // dim is the whole's; these are set when the graph is cut.
-    int split;                     // the dimension of which each rank has a part, or -1
+    int shard_dim;                 // the dimension of which each rank has a part, or -1
     int sections;                  // of split 0: blocks of rows of which each gives its part,
     int64_t section[PARAM_PIECES]; // and their rows; 0 sections: the pieces
-    bool grad_whole, grad_partial; // not split: a rank's gradient is the whole, or a summand
-} param_decl;
+    bool grad_full, grad_partial;  // not split: a rank's gradient is the whole, or a summand
+} graph_param;
 
 // What a rank's value holds of the whole one: all of it, the columns of its part of the weight (its
 // heads, its part of the inner width), or its part of the rows.
-typedef enum value_cut { CUT_NONE, CUT_COLS, CUT_ROWS } value_cut;
+typedef enum graph_tp_sharding { TP_REPLICATE, TP_SHARD_COLS, TP_SHARD_ROWS } graph_tp_sharding;
 
-struct value {
+struct graph_value {
     int id;
     const char *name;
     dtype type;
     int dims;
     int64_t dim[GRAPH_DIMS];
-    node *producer; // NULL for inputs and parameters
-    int param;      // index in graph->param, or -1
-    value *grad;    // its gradient, once derived
-    value *root;    // the value whose memory it shares; itself when its own
-    value_cut cut;
-    value *entered; // the same for a tensor-parallel region, once something asked for it
-    size_t view;    // bytes from the root's start (a part of the root's rows)
-    place place;    // of the root
-    size_t offset;  // bytes from the place's start
+    graph_node *producer; // NULL for inputs and parameters
+    int param;            // index in graph->param, or -1
+    graph_value *grad;    // its gradient, once derived
+    graph_value *root;    // the value whose memory it shares; itself when its own
+    graph_tp_sharding tp_sharding;
+    graph_value *copied_to_tp; // the same for a tensor-parallel region, once something asked for it
+    size_t view;               // bytes from the root's start (a part of the root's rows)
+    graph_region place;        // of the root
+    size_t offset;             // bytes from the place's start
 };
 
 // Attributes of a node; each op reads its own part.
-typedef struct node_attr {
+typedef struct graph_node_attr {
     union {
         struct {
             float eps;
@@ -136,7 +136,7 @@ typedef struct node_attr {
             int64_t heads, head_dim, rot;
             bool inverse;
         } rope;
-        activation act;
+        kernel_activation act;
         struct {
             float alpha, beta;
         } add;
@@ -144,13 +144,13 @@ typedef struct node_attr {
         float scale;     // embedding, cross entropy
         bool other_bias; // linear: another rank's product adds the bias of their sum
     } u;
-} node_attr;
+} graph_node_attr;
 
-struct node {
-    op op;
-    value *in[NODE_INPUTS]; // a slot may be NULL where the op says optional
-    value *out[NODE_OUTPUTS];
-    node_attr attr;
+struct graph_node {
+    graph_op op;
+    graph_value *in[NODE_INPUTS]; // a slot may be NULL where the op says optional
+    graph_value *out[NODE_OUTPUTS];
+    graph_node_attr attr;
     int number;   // of forward nodes, in order; keys random numbers. -1 where only a cut graph has
                   // the node, so that the others have the numbers of the whole one. Of a gradient
                   // node: its forward's
@@ -159,63 +159,64 @@ struct node {
 };
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
-typedef enum recompute {
+typedef enum graph_recompute {
     RECOMPUTE_NONE,
     RECOMPUTE_SELECTIVE,
     RECOMPUTE_FULL,
     RECOMPUTES
-} recompute;
+} graph_recompute;
 
 // How a graph is cut over the ranks of tensor parallelism; zeros: not at all. `sequence`: what lies
 // between two tensor-parallel regions is split by rows, too (Korthikanti et al. 2022).
-typedef struct graph_cut {
+typedef struct graph_tp {
     int ranks, rank;
     bool sequence;
-} graph_cut;
+} graph_tp;
 
 typedef struct graph_options {
     graph_mode mode;
     dtype type;         // of activations and compute weights
     int64_t batch, seq; // sequences of a micro-batch and their tokens (seq 1 for other samples)
-    graph_cut cut;
-    bool halves; // the backward can be run in two halves
+    graph_tp tp;
+    bool splits_backward; // the backward can be run in two halves
 } graph_options;
 
-typedef struct node_list {
-    node **at;
+typedef struct graph_node_list {
+    graph_node **node;
     int count, room;
-} node_list;
+} graph_node_list;
 
 struct graph {
     graph_mode mode;
     dtype type;         // of activations and compute weights; the residual stream is F32
     int64_t batch, seq; // rows of every activation are batch * seq
-    graph_cut cut;
-    bool halves;
-    err trouble;     // the first misuse of a build function
-    bool uncuttable; // trouble says what does not divide over the ranks; by family_ops.name
-    int numbered;    // forward nodes that have a number
+    graph_tp tp;
+    bool splits_backward;
+    err trouble;        // the first misuse of a build function
+    bool not_divisible; // trouble says what does not divide over the ranks; by model_family.name
+    int numbered;       // forward nodes that have a number
 
-    param_decl *param;
+    graph_param *param;
     int params, param_room;
-    value **value_at;
+    graph_value **value;
     int values, value_room;
-    node_list forward, backward;
+    graph_node_list forward, backward;
 
-    value *input, *ids, *labels; // NULL where the block has none
-    value *output;               // NULL in the last block
-    value *logits;               // the last block of a GRAPH_DECODE graph
-    bool din_in_place;           // the gradient of the input replaces that of the output
-    bool din_unused;             // the block has no differentiable input
-    int input_half;              // with halves: how many nodes of `backward` are the first half
-    bool dout_held; // with halves: the second one, too, reads the gradient that was handed in
+    graph_value *input, *ids, *labels; // NULL where the block has none
+    graph_value *output;               // NULL in the last block
+    graph_value *logits;               // the last block of a GRAPH_DECODE graph
+    bool input_grad_in_place;          // the gradient of the input replaces that of the output
+    bool input_grad_unused;            // the block has no differentiable input
+    int dgrad_nodes; // with halves: how many nodes of `backward` are the first half
+    bool
+        output_grad_saved; // with halves: the second one, too, reads the gradient that was handed in
 
     int64_t rope_rows, rope_half;
     double *rope_frequency; // [rope_half] of the one rotary table that the block uses
 
-    size_t input_bytes, output_bytes, saved_bytes, work_bytes;
-    size_t held_bytes;      // with halves; else 0
-    size_t cache_row_bytes; // GRAPH_DECODE: bytes per token of the block's key-value cache
+    size_t input_bytes, output_bytes, saved_bytes, workspace_bytes;
+    size_t saved_for_wgrad_bytes; // with halves; else 0
+    size_t cache_row_bytes;       // GRAPH_DECODE: bytes per token of the block's key-value cache
     double forward_flops, backward_flops; // of matrix products and attention, one micro-batch
 };
 
@@ -225,116 +226,121 @@ void graph_close(graph *g); // NULL allowed
 // ---- What a model family calls. Values are borrowed from the graph. Misuse is kept in g->trouble
 // and returned by graph_finish, so that a forward pass reads without checks.
 
-value *build_input(graph *g, int64_t cols); // [batch*seq, cols] from the block before
-value *build_stream(graph *g,
-                    int64_t cols); // the same for a residual stream: F32 whatever g->type is
-value *build_ids(graph *g);        // [batch*seq] token ids (I32)
-value *
-build_features(graph *g,
-               int64_t cols); // [batch*seq, cols] of the data itself (F32 on the host's side)
-void build_output(graph *g, value *x); // what the next block reads
+graph_value *build_input(graph *g, int64_t cols); // [batch*seq, cols] from the block before
+graph_value *build_residual(graph *g,
+                            int64_t cols); // the same for the residual: F32 whatever g->type is
+graph_value *build_ids(graph *g);          // [batch*seq] token ids (I32)
+// [batch*seq, cols] of the data itself (F32 on the host's side)
+graph_value *build_features(graph *g, int64_t cols);
+void build_output(graph *g, graph_value *x); // what the next block reads
 
 // Parameters. `rows`, `cols`; a vector has cols 0. The last declared piece list is one tensor of
 // the same name.
-value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, init_kind init,
-                    double std);
+graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, graph_init init,
+                          double std);
 // Which dimensions are cut over the ranks of tensor parallelism; right after build_weight. From
 // then on the value has the sizes of this rank's part, the declaration keeps the whole ones.
-void build_roles(graph *g, value *param, role rows, role cols);
-void build_transposed(graph *g, value *param); // stored [cols, rows] in files (GPT-2's Conv1D)
+void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols);
+void build_transposed(graph *g,
+                      graph_value *param); // stored [cols, rows] in files (GPT-2's Conv1D)
 // The parameter is a concatenation of `rows` rows of tensor `name`, then of the next piece.
-void build_piece(graph *g, value *param, const char *name, int64_t rows);
+void build_piece(graph *g, graph_value *param, const char *name, int64_t rows);
 
 // y[r,:] = scale * tokens[ids[r],:] + positions[r % seq,:]      positions NULL for none; y is a
 // stream (F32)
-value *build_embedding(graph *g, value *ids, value *tokens, value *positions, double scale);
+graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
+                             graph_value *positions, double scale);
 // y = x w^T + bias      x [rows, in], w [out, in], bias [out] or NULL
-value *build_linear(graph *g, value *x, value *w, value *bias);
-value *build_layer_norm(graph *g, value *x, value *gain, value *bias, double eps);
-value *build_rms_norm(graph *g, value *x, value *gain, double eps);
+graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value *bias);
+graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
+                              double eps);
+graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps);
 // Rotates the first `heads` heads of each row of x, in its own memory: x must have no other reader.
-value *build_rope(graph *g, value *x, int64_t heads, int64_t head_dim, int64_t rows,
-                  const double *frequency, int64_t half);
+graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim, int64_t rows,
+                        const double *frequency, int64_t half);
 // Causal self-attention. qkv [rows, (heads + 2 kv_heads) * head_dim] -> [rows, heads * head_dim]
-value *build_attention(graph *g, value *qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
-                       double scale, double dropout);
-value *build_activation(graph *g, value *x, activation act);
-value *build_glu(graph *g, value *gate_up, activation act); // [rows, 2F] -> [rows, F]
+graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t kv_heads,
+                             int64_t head_dim, double scale, double dropout);
+graph_value *build_activation(graph *g, graph_value *x, kernel_activation act);
+graph_value *build_glu(graph *g, graph_value *gate_up,
+                       kernel_activation act); // [rows, 2F] -> [rows, F]
 // y has a's type: a stream (F32) takes what a half-block adds to it in the compute type.
-value *build_add(graph *g, value *a, value *b, double alpha, double beta);
-value *build_dropout(graph *g, value *x,
-                     double p); // x itself when p is 0 or the graph does not train
+graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, double beta);
+graph_value *build_dropout(graph *g, graph_value *x,
+                           double p); // x itself when p is 0 or the graph does not train
 // x as a stream (F32): x itself when it is one.
-value *build_widen(graph *g, value *x);
+graph_value *build_as_residual(graph *g, graph_value *x);
 // The last row of each sequence [batch, cols], in the memory of x; batch must be 1.
-value *build_last_row(graph *g, value *x);
+graph_value *build_last_row(graph *g, graph_value *x);
 // The loss of logits = scale * (x w^T + bias) against labels; ends the last block. In a
 // GRAPH_DECODE graph: the unscaled logits of the last row, as the block's output.
-void build_linear_cross_entropy(graph *g, value *x, value *w, value *bias, double scale);
-void build_linear_square_error(graph *g, value *x, value *w, value *bias);
+void build_linear_cross_entropy(graph *g, graph_value *x, graph_value *w, graph_value *bias,
+                                double scale);
+void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_value *bias);
 
 // Derives everything. E_USAGE with the first misuse of a build function; E_INTERNAL when the graph
 // cannot be laid out.
-status graph_finish(graph *g, recompute keep, err *e);
+status graph_finish(graph *g, graph_recompute keep, err *e);
 
 // What the loss is of, of the whole model where the graph is cut: how many logits or predictions a
 // position has, and how many columns the last linear layer reads.
-typedef struct loss_shape {
+typedef struct graph_loss_dims {
     int64_t outputs, inputs;
     bool classes;       // outputs are logits of classes; else predictions of targets
-    bool outputs_split; // over the ranks of the cut, as graph_part says
-} loss_shape;
+    bool outputs_split; // over the ranks of the cut, as graph_shard says
+} graph_loss_dims;
 // False when the graph ends in no loss.
-bool graph_loss_shape(const graph *g, loss_shape *out);
+bool graph_loss_shape(const graph *g, graph_loss_dims *out);
 
 // Does parameter p get a gradient? (Of a finished GRAPH_TRAIN graph.)
 bool graph_gives_gradient(const graph *g, int p);
 
 // Bytes that this rank of a cut graph sends to the others while nodes first … last-1 of one of its
 // lists run, by the formulas of a ring.
-double graph_sent_bytes(const graph *g, const node_list *l, int first, int last);
+double graph_sent_bytes(const graph *g, const graph_node_list *l, int first, int last);
 
 // ---- For the files of this folder.
 
-// ---- A graph that is cut (cut.c, op_cut.c)
+// ---- A graph that is cut (tensor_parallel.c, op_tensor_parallel.c)
 
 // Does each rank have a part of dimension `dim` of parameter w?
-bool graph_splits(const graph *g, const value *w, int dim);
+bool graph_is_sharded(const graph *g, const graph_value *w, int dim);
 // How much of a whole of `count` rank `rank` has, and where it starts: equal parts, but a
 // vocabulary's last one may be shorter.
-int64_t graph_part(role r, int64_t count, int ranks, int rank, int64_t *first);
+int64_t graph_shard(graph_role r, int64_t count, int ranks, int rank, int64_t *first);
 // The row of the whole table that is row 0 of w.
-int64_t graph_first_row(const graph *g, const value *w);
+int64_t graph_first_row(const graph *g, const graph_value *w);
 // x as every rank of a tensor-parallel region reads it; its gradient is the sum of theirs.
-value *graph_enter(graph *g, value *x);
+graph_value *graph_copy_to_tp(graph *g, graph_value *x);
 // The sum of what the ranks have of x; with `sequence`, each rank's rows of it.
-value *graph_leave(graph *g, value *x);
+graph_value *graph_reduce_from_tp(graph *g, graph_value *x);
 // qkv or gate_up comes from a linear layer whose rows are such blocks: each is cut by itself.
-void graph_sections(graph *g, const value *x, const char *who, int count, const int64_t *rows);
+void graph_sections(graph *g, const graph_value *x, const char *who, int count,
+                    const int64_t *rows);
 // How many of `whole` heads this rank has of x.
-int64_t graph_own_heads(const graph *g, const value *x, int64_t whole);
+int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t whole);
 // Notes whether this use gives parameter w its whole gradient or a summand; x is what it meets.
-void graph_note_use(graph *g, const value *w, const value *x);
-void graph_uncuttable(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
+void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // What divides `count`: "1, 2, 4".
 const char *graph_divisors(int64_t count, char out[96]);
-void graph_check_cut(graph *g);
+void graph_check_tp(graph *g);
 
 // x in the compute type: itself, or converted from a stream.
-value *graph_as_compute(graph *g, value *x);
-node *graph_node(graph *g, op kind);
-value *graph_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
-value *graph_like(graph *g, const char *name, const value *v);
+graph_value *graph_as_compute(graph *g, graph_value *x);
+graph_node *graph_new_node(graph *g, graph_op kind);
+graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
+graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
 void graph_misuse(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void node_list_add(node_list *l, node *n);
-size_t value_bytes(const value *v);
-int64_t value_rows(const value *v); // product of all dims but the last
-int64_t value_cols(const value *v);
-int64_t loss_chunk_rows(const graph *g, int64_t vocab);
+void graph_node_list_add(graph_node_list *l, graph_node *n);
+size_t graph_value_bytes(const graph_value *v);
+int64_t graph_value_rows(const graph_value *v); // product of all dims but the last
+int64_t graph_value_cols(const graph_value *v);
+int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
 
 status graph_derive(graph *g, err *e);
-void graph_recompute(graph *g, recompute keep);
-void graph_halve(graph *g);
+void graph_plan_recompute(graph *g, graph_recompute keep);
+void graph_split_backward(graph *g);
 status graph_layout(graph *g, err *e);
 
 #endif

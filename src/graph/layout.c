@@ -8,21 +8,21 @@
 
 #include <stdlib.h>
 
-enum { PLACE_ALIGN = 64 };
+enum { REGION_ALIGN = 64 };
 
 // The lifetime of a root in one list: node numbers, inclusive.
 typedef struct span {
-    value *root;
+    graph_value *root;
     int first, last;
 } span;
 
 typedef struct layout {
     graph *g;
-    const node_list *list;
+    const graph_node_list *list;
     int *first, *last; // by value id, of the list at hand; -1 when not in it
 } layout;
 
-static value *root_of(value *v)
+static graph_value *root_of(graph_value *v)
 {
     while (v->root != v) v = v->root;
     return v;
@@ -30,10 +30,10 @@ static value *root_of(value *v)
 
 static size_t align_up(size_t n)
 {
-    return (n + PLACE_ALIGN - 1) / PLACE_ALIGN * PLACE_ALIGN;
+    return (n + REGION_ALIGN - 1) / REGION_ALIGN * REGION_ALIGN;
 }
 
-static void note(layout *l, const value *v, int at)
+static void note(layout *l, const graph_value *v, int at)
 {
     if (!v) return;
     if (l->first[v->id] < 0) l->first[v->id] = at;
@@ -44,22 +44,23 @@ static void lifetimes(layout *l)
 {
     for (int i = 0; i < l->g->values; i++) l->first[i] = l->last[i] = -1;
     for (int i = 0; i < l->list->count; i++) {
-        const node *n = l->list->at[i];
+        const graph_node *n = l->list->node[i];
         for (int k = 0; k < NODE_INPUTS; k++) note(l, n->in[k], i);
         for (int k = 0; k < NODE_OUTPUTS; k++) note(l, n->out[k], i);
     }
 }
 
 // The last node at which any value that shares this memory is used.
-static int root_last(const layout *l, const value *root)
+static int root_last(const layout *l, const graph_value *root)
 {
     int last = -1;
     for (int i = 0; i < l->g->values; i++)
-        if (root_of(l->g->value_at[i]) == root && l->last[i] > last) last = l->last[i];
+        if (root_of(l->g->value[i]) == root && l->last[i] > last) last = l->last[i];
     return last;
 }
 
-static bool used_later(const layout *l, const node *n, int at, const value *root, int as)
+static bool used_later(const layout *l, const graph_node *n, int at, const graph_value *root,
+                       int as)
 {
     if (root_last(l, root) > at) return true;
     for (int k = 0; k < NODE_INPUTS; k++) // the same memory under two inputs
@@ -68,38 +69,41 @@ static bool used_later(const layout *l, const node *n, int at, const value *root
 }
 
 // Does this memory hold a value that the backward list will read?
-static bool is_kept(const graph *g, const value *root)
+static bool is_kept(const graph *g, const graph_value *root)
 {
     for (int i = 0; i < g->values; i++)
-        if (g->value_at[i]->place == PLACE_SAVED && root_of(g->value_at[i]) == root) return true;
+        if (g->value[i]->place == REGION_SAVED && root_of(g->value[i]) == root) return true;
     return false;
 }
 
 // Memory that this list may write over: of its own work values, or the gradient handed in.
-static bool may_overwrite(const value *root)
+static bool may_overwrite(const graph_value *root)
 {
-    return root->place == PLACE_NONE || root->place == PLACE_WORK || root->place == PLACE_DOUT;
+    return root->place == REGION_NONE || root->place == REGION_WORKSPACE ||
+           root->place == REGION_OUTPUT_GRAD;
 }
 
 static status share_memory(layout *l, bool backward, err *e)
 {
     for (int i = 0; i < l->list->count; i++) {
-        node *n = l->list->at[i];
-        const op_info *o = op_find(n->op);
-        value *out = n->out[0];
+        graph_node *n = l->list->node[i];
+        const graph_op_info *o = graph_op_find(n->op);
+        graph_value *out = n->out[0];
         if (o->is_view) {
             out->root = root_of(n->in[0]), out->view = n->in[0]->view;
             continue;
         }
-        if (!out || out->root != out || (out->place == PLACE_OUTPUT && o->must_alias < 0)) continue;
+        if (!out || out->root != out || (out->place == REGION_OUTPUT && o->must_alias < 0))
+            continue;
         for (int k = 0; k < NODE_INPUTS; k++) {
-            value *in = n->in[k];
+            graph_value *in = n->in[k];
             bool must = o->must_alias == k;
             if (!in || !(must || (o->may_alias >> k & 1))) continue;
-            value *root = root_of(in);
-            bool free_to = out->place != PLACE_OUTPUT &&
-                           (in->producer || in->place == PLACE_DOUT) && may_overwrite(root) &&
-                           !used_later(l, n, i, root, k) && value_bytes(root) >= value_bytes(out) &&
+            graph_value *root = root_of(in);
+            bool free_to = out->place != REGION_OUTPUT &&
+                           (in->producer || in->place == REGION_OUTPUT_GRAD) &&
+                           may_overwrite(root) && !used_later(l, n, i, root, k) &&
+                           graph_value_bytes(root) >= graph_value_bytes(out) &&
                            (backward || !is_kept(l->g, root));
             if (must && !free_to)
                 return err_set(
@@ -117,7 +121,7 @@ static status share_memory(layout *l, bool backward, err *e)
 static int compare_spans(const void *a, const void *b)
 {
     const span *x = a, *y = b;
-    size_t m = value_bytes(x->root), n = value_bytes(y->root);
+    size_t m = graph_value_bytes(x->root), n = graph_value_bytes(y->root);
     if (m != n) return m < n ? 1 : -1;
     return x->root->id - y->root->id;
 }
@@ -126,12 +130,12 @@ static int compare_spans(const void *a, const void *b)
 // time.
 static size_t place_span(const span *placed, int count, const span *s)
 {
-    size_t at = 0, bytes = align_up(value_bytes(s->root));
+    size_t at = 0, bytes = align_up(graph_value_bytes(s->root));
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < count; i++) {
             const span *p = &placed[i];
-            size_t from = p->root->offset, to = from + align_up(value_bytes(p->root));
+            size_t from = p->root->offset, to = from + align_up(graph_value_bytes(p->root));
             if (p->last < s->first || s->last < p->first || at + bytes <= from || to <= at)
                 continue;
             at = to;
@@ -142,24 +146,24 @@ static size_t place_span(const span *placed, int count, const span *s)
 }
 
 // Read by the second half of the backward, made or handed in before it.
-static bool is_held(const layout *l, const value *root)
+static bool is_held(const layout *l, const graph_value *root)
 {
-    int half = l->g->input_half;
-    return l->list == &l->g->backward && l->g->halves && root_last(l, root) >= half &&
-           (l->first[root->id] < half || root->place == PLACE_DOUT);
+    int half = l->g->dgrad_nodes;
+    return l->list == &l->g->backward && l->g->splits_backward && root_last(l, root) >= half &&
+           (l->first[root->id] < half || root->place == REGION_OUTPUT_GRAD);
 }
 
 static void place_held(const layout *l)
 {
     graph *g = l->g;
     for (int i = 0; i < g->values; i++) {
-        value *v = g->value_at[i];
-        if (v->root != v || v->place != PLACE_NONE || l->first[i] < 0 || !is_held(l, v)) continue;
-        v->place = PLACE_HELD;
-        v->offset = g->held_bytes;
-        g->held_bytes += align_up(value_bytes(v));
+        graph_value *v = g->value[i];
+        if (v->root != v || v->place != REGION_NONE || l->first[i] < 0 || !is_held(l, v)) continue;
+        v->place = REGION_SAVED_FOR_WGRAD;
+        v->offset = g->saved_for_wgrad_bytes;
+        g->saved_for_wgrad_bytes += align_up(graph_value_bytes(v));
     }
-    g->dout_held = g->output && g->output->grad && is_held(l, g->output->grad);
+    g->output_grad_saved = g->output && g->output->grad && is_held(l, g->output->grad);
 }
 
 // Places all WORK roots of the list; returns the size of the area.
@@ -170,26 +174,26 @@ static size_t pack_work(layout *l)
     int count = 0;
     size_t most = 0;
     for (int i = 0; i < l->g->values; i++) {
-        value *v = l->g->value_at[i];
-        if (v->root != v || v->place != PLACE_NONE || l->first[i] < 0) continue;
-        v->place = PLACE_WORK;
+        graph_value *v = l->g->value[i];
+        if (v->root != v || v->place != REGION_NONE || l->first[i] < 0) continue;
+        v->place = REGION_WORKSPACE;
         spans[count++] = (span){v, l->first[i], root_last(l, v)};
     }
     qsort(spans, (size_t)count, sizeof *spans, compare_spans);
     for (int i = 0; i < count; i++) {
         spans[i].root->offset = place_span(spans, i, &spans[i]);
-        size_t end = spans[i].root->offset + align_up(value_bytes(spans[i].root));
+        size_t end = spans[i].root->offset + align_up(graph_value_bytes(spans[i].root));
         if (end > most) most = end;
     }
     free(spans);
     return most;
 }
 
-static void save(graph *g, value *v)
+static void save(graph *g, graph_value *v)
 {
     if (!v || !v->producer || v->producer->recomputed) return;
     for (int f = 0; f < g->forward.count; f++)
-        if (g->forward.at[f] == v->producer && v->place == PLACE_NONE) v->place = PLACE_SAVED;
+        if (g->forward.node[f] == v->producer && v->place == REGION_NONE) v->place = REGION_SAVED;
 }
 
 // Forward values that the backward list reads, and the gradient of the input where it is the loss
@@ -197,21 +201,21 @@ static void save(graph *g, value *v)
 static void mark_saved(graph *g)
 {
     for (int i = 0; i < g->backward.count; i++)
-        for (int k = 0; k < NODE_INPUTS; k++) save(g, g->backward.at[i]->in[k]);
+        for (int k = 0; k < NODE_INPUTS; k++) save(g, g->backward.node[i]->in[k]);
     if (g->input) save(g, g->input->grad);
 }
 
 static void place_saved(graph *g)
 {
     for (int i = 0; i < g->values; i++) { // a root is kept when any value in its memory is
-        value *v = g->value_at[i], *root = root_of(v);
-        if (v->place == PLACE_SAVED && root->place == PLACE_NONE) root->place = PLACE_SAVED;
+        graph_value *v = g->value[i], *root = root_of(v);
+        if (v->place == REGION_SAVED && root->place == REGION_NONE) root->place = REGION_SAVED;
     }
     for (int i = 0; i < g->values; i++) {
-        value *v = g->value_at[i];
-        if (v->root != v || v->place != PLACE_SAVED) continue;
+        graph_value *v = g->value[i];
+        if (v->root != v || v->place != REGION_SAVED) continue;
         v->offset = g->saved_bytes;
-        g->saved_bytes += align_up(value_bytes(v));
+        g->saved_bytes += align_up(graph_value_bytes(v));
     }
 }
 
@@ -220,11 +224,11 @@ static void place_saved(graph *g)
 static void place_cache(graph *g)
 {
     for (int i = 0; i < g->forward.count; i++) {
-        if (g->forward.at[i]->op != OP_ATTENTION) continue;
-        value *root = root_of(g->forward.at[i]->in[0]);
-        root->place = PLACE_CACHE;
+        if (g->forward.node[i]->op != OP_ATTENTION) continue;
+        graph_value *root = root_of(g->forward.node[i]->in[0]);
+        root->place = REGION_CACHE;
         root->offset = g->cache_row_bytes;
-        g->cache_row_bytes += (size_t)value_cols(root) * dtype_bytes(root->type);
+        g->cache_row_bytes += (size_t)graph_value_cols(root) * dtype_bytes(root->type);
     }
 }
 
@@ -232,15 +236,15 @@ static void place_cache(graph *g)
 static void place_din(graph *g)
 {
     if (!g->input || !g->input->grad) return;
-    value *root = root_of(g->input->grad);
-    g->din_in_place = root->place == PLACE_DOUT;
-    if (!g->din_in_place && root->place == PLACE_NONE) root->place = PLACE_DIN;
+    graph_value *root = root_of(g->input->grad);
+    g->input_grad_in_place = root->place == REGION_OUTPUT_GRAD;
+    if (!g->input_grad_in_place && root->place == REGION_NONE) root->place = REGION_INPUT_GRAD;
 }
 
 static void settle(graph *g)
 {
     for (int i = 0; i < g->values; i++) {
-        value *v = g->value_at[i], *root = root_of(v);
+        graph_value *v = g->value[i], *root = root_of(v);
         v->root = root;
         v->place = root->place;
         v->offset = root->offset;
@@ -254,14 +258,14 @@ status graph_layout(graph *g, err *e)
     l.first = calloc((size_t)g->values + 1, sizeof(int));
     l.last = calloc((size_t)g->values + 1, sizeof(int));
     if (!l.first || !l.last) abort();
-    if (g->output) g->output->place = PLACE_OUTPUT;
-    if (g->logits) g->logits->place = PLACE_OUTPUT;
+    if (g->output) g->output->place = REGION_OUTPUT;
+    if (g->logits) g->logits->place = REGION_OUTPUT;
     mark_saved(g);
     lifetimes(&l);
     TRY(share_memory(&l, false, e));
     if (g->mode == GRAPH_DECODE) place_cache(g);
     place_saved(g);
-    g->work_bytes = pack_work(&l);
+    g->workspace_bytes = pack_work(&l);
 
     l.list = &g->backward;
     lifetimes(&l);
@@ -269,12 +273,12 @@ status graph_layout(graph *g, err *e)
     place_din(g);
     place_held(&l);
     size_t backward = pack_work(&l);
-    if (backward > g->work_bytes) g->work_bytes = backward;
+    if (backward > g->workspace_bytes) g->workspace_bytes = backward;
 
     settle(g);
-    if (g->input) g->input_bytes = align_up(value_bytes(g->input));
-    if (g->output) g->output_bytes = align_up(value_bytes(g->output));
-    if (g->logits) g->output_bytes = align_up(value_bytes(g->logits));
+    if (g->input) g->input_bytes = align_up(graph_value_bytes(g->input));
+    if (g->output) g->output_bytes = align_up(graph_value_bytes(g->output));
+    if (g->logits) g->output_bytes = align_up(graph_value_bytes(g->logits));
 done:
     free(l.first);
     free(l.last);

@@ -1,9 +1,9 @@
 // op.c -- the table of ops. An op is added by its own file and one line here.
 #include "graph/op.h"
 
-const op_info *op_find(op kind)
+const graph_op_info *graph_op_find(graph_op kind)
 {
-    static const op_info *const table[OPS] = {
+    static const graph_op_info *const table[OPS] = {
         [OP_EMBEDDING] = &op_embedding,
         [OP_LINEAR] = &op_linear,
         [OP_NORM] = &op_norm,
@@ -14,10 +14,10 @@ const op_info *op_find(op kind)
         [OP_ADD] = &op_add,
         [OP_DROPOUT] = &op_dropout,
         [OP_CONVERT] = &op_convert,
-        [OP_ENTER] = &op_enter,
-        [OP_LEAVE] = &op_leave,
-        [OP_GATHER] = &op_gather,
-        [OP_SCATTER] = &op_scatter,
+        [OP_COPY_TO_TP] = &op_copy_to_tp,
+        [OP_REDUCE_FROM_TP] = &op_reduce_from_tp,
+        [OP_GATHER_FROM_SP] = &op_gather_from_sp,
+        [OP_SCATTER_TO_SP] = &op_scatter_to_sp,
         [OP_LINEAR_CROSS_ENTROPY] = &op_linear_cross_entropy,
         [OP_LINEAR_SQUARE_ERROR] = &op_linear_square_error,
         [OP_EMBEDDING_GRAD] = &op_embedding_grad,

@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-value *build_rope(graph *g, value *x, int64_t heads, int64_t head_dim, int64_t rows,
-                  const double *frequency, int64_t half)
+graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim, int64_t rows,
+                        const double *frequency, int64_t half)
 {
-    heads = graph_own_heads(g, x, heads);
-    if (x->cut == CUT_ROWS) graph_misuse(g, "rope: each rank of the cut has rows of its own");
-    if (heads * head_dim > value_cols(x) || 2 * half > head_dim)
+    heads = graph_local_heads(g, x, heads);
+    if (x->tp_sharding == TP_SHARD_ROWS)
+        graph_misuse(g, "rope: each rank of the cut has rows of its own");
+    if (heads * head_dim > graph_value_cols(x) || 2 * half > head_dim)
         graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
-                     (long long)head_dim, (long long)value_cols(x));
+                     (long long)head_dim, (long long)graph_value_cols(x));
     if (g->mode != GRAPH_DECODE && g->seq > rows)
         graph_misuse(g, "rope: %lld tokens, but %lld positions", (long long)g->seq,
                      (long long)rows);
@@ -30,126 +31,128 @@ value *build_rope(graph *g, value *x, int64_t heads, int64_t head_dim, int64_t r
         memcpy(g->rope_frequency, frequency, (size_t)half * sizeof *frequency);
     }
     g->rope_rows = rows, g->rope_half = half;
-    node *n = graph_node(g, OP_ROPE);
+    graph_node *n = graph_new_node(g, OP_ROPE);
     n->in[0] = x;
     n->attr.u.rope.heads = heads, n->attr.u.rope.head_dim = head_dim, n->attr.u.rope.rot = 2 * half;
-    n->out[0] = graph_like(g, "rope", x);
+    n->out[0] = graph_new_like(g, "rope", x);
     n->out[0]->producer = n;
     return n->out[0];
 }
 
-static status rope_run(const run_context *x, const node *n, err *e)
+static status rope_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ROPE};
-    c.u.rope = (rope_args){.rows = value_rows(n->out[0]),
-                           .seq = x->g->seq,
-                           .pos0 = x->pos0,
-                           .heads = n->attr.u.rope.heads,
-                           .head_dim = n->attr.u.rope.head_dim,
-                           .rot = n->attr.u.rope.rot,
-                           .stride = value_cols(n->out[0]),
-                           .x = run_at(x, n->out[0]),
-                           .table = x->rope,
-                           .inverse = n->attr.u.rope.inverse,
-                           .type = n->out[0]->type};
+    c.u.rope = (kernel_rope_args){.rows = graph_value_rows(n->out[0]),
+                                  .seq = x->g->seq,
+                                  .pos0 = x->pos0,
+                                  .heads = n->attr.u.rope.heads,
+                                  .head_dim = n->attr.u.rope.head_dim,
+                                  .rot = n->attr.u.rope.rot,
+                                  .stride = graph_value_cols(n->out[0]),
+                                  .x = graph_run_ptr(x, n->out[0]),
+                                  .table = x->rope,
+                                  .inverse = n->attr.u.rope.inverse,
+                                  .type = n->out[0]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
-static void rope_derive(graph *g, node *n)
+static void rope_derive(graph *g, graph_node *n)
 {
-    node *d = grad_node(g, OP_ROPE, n);
+    graph_node *d = grad_node(g, OP_ROPE, n);
     d->in[0] = n->out[0]->grad;
     d->attr.u.rope.inverse = true;
-    d->out[0] = graph_like(g, "rope dx", n->in[0]);
+    d->out[0] = graph_new_like(g, "rope dx", n->in[0]);
     d->out[0]->producer = d;
     grad_give(g, n->in[0], d->out[0]);
 }
 
-static void check_heads(graph *g, const value *qkv, int64_t heads, int64_t kv_heads)
+static void check_heads(graph *g, const graph_value *qkv, int64_t heads, int64_t kv_heads)
 {
     char valid[96];
-    if (qkv->cut == CUT_ROWS)
+    if (qkv->tp_sharding == TP_SHARD_ROWS)
         graph_misuse(g, "attention: each rank of the cut has rows of its own");
-    if (qkv->cut != CUT_COLS || kv_heads <= 0 || kv_heads % g->cut.ranks == 0) return;
+    if (qkv->tp_sharding != TP_SHARD_COLS || kv_heads <= 0 || kv_heads % g->tp.ranks == 0) return;
     bool shared = kv_heads != heads;
-    graph_uncuttable(g, "%lld %s do not divide over parallel.tp %d; valid: %s", (long long)kv_heads,
-                     shared ? "key-value heads" : "heads", g->cut.ranks,
-                     graph_divisors(kv_heads, valid));
+    graph_not_divisible(g, "%lld %s do not divide over parallel.tp %d; valid: %s",
+                        (long long)kv_heads, shared ? "key-value heads" : "heads", g->tp.ranks,
+                        graph_divisors(kv_heads, valid));
 }
 
-value *build_attention(graph *g, value *qkv, int64_t heads, int64_t kv_heads, int64_t head_dim,
-                       double scale, double dropout)
+graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t kv_heads,
+                             int64_t head_dim, double scale, double dropout)
 {
     int64_t all = heads;
     check_heads(g, qkv, heads, kv_heads);
-    heads = graph_own_heads(g, qkv, heads), kv_heads = graph_own_heads(g, qkv, kv_heads);
+    heads = graph_local_heads(g, qkv, heads), kv_heads = graph_local_heads(g, qkv, kv_heads);
     int64_t cols = (heads + 2 * kv_heads) * head_dim;
     graph_sections(g, qkv, "attention: queries, keys and values", 3,
                    (int64_t[]){heads * head_dim, kv_heads * head_dim, kv_heads * head_dim});
-    if (heads <= 0 || kv_heads <= 0 || heads % kv_heads || value_cols(qkv) != cols)
+    if (heads <= 0 || kv_heads <= 0 || heads % kv_heads || graph_value_cols(qkv) != cols)
         graph_misuse(
             g, "attention: %lld heads, %lld key-value heads of %lld need %lld columns, found %lld",
             (long long)heads, (long long)kv_heads, (long long)head_dim, (long long)cols,
-            (long long)value_cols(qkv));
+            (long long)graph_value_cols(qkv));
     if (qkv->type != g->type)
         graph_misuse(g, "attention: queries, keys and values must come from a linear layer");
     if (g->mode == GRAPH_DECODE && g->batch != 1)
         graph_misuse(g, "attention: decoding takes one sequence at a time");
-    node *n = graph_node(g, OP_ATTENTION);
+    graph_node *n = graph_new_node(g, OP_ATTENTION);
     n->in[0] = qkv;
     n->attr.u.attention.heads = heads, n->attr.u.attention.kv_heads = kv_heads,
     n->attr.u.attention.head_dim = head_dim;
     n->attr.u.attention.all_heads = all;
     n->attr.u.attention.scale = (float)scale;
     n->attr.u.attention.dropout = g->mode == GRAPH_TRAIN ? (float)dropout : 0;
-    n->out[0] =
-        graph_value(g, "attention", g->type, 2, (int64_t[]){value_rows(qkv), heads * head_dim});
-    n->out[1] = graph_value(g, "lse", F32, 3, (int64_t[]){g->batch, heads, g->seq});
+    n->out[0] = graph_new_value(g, "attention", g->type, 2,
+                                (int64_t[]){graph_value_rows(qkv), heads * head_dim});
+    n->out[1] = graph_new_value(g, "lse", F32, 3, (int64_t[]){g->batch, heads, g->seq});
     n->out[0]->producer = n->out[1]->producer = n;
-    n->out[0]->cut = qkv->cut;
+    n->out[0]->tp_sharding = qkv->tp_sharding;
     return n->out[0];
 }
 
-static attention_args attention_fill(const run_context *x, const node *n, const value *qkv,
-                                     const value *o, const value *lse)
+static kernel_attention_args attention_fill(const graph_run *x, const graph_node *n,
+                                            const graph_value *qkv, const graph_value *o,
+                                            const graph_value *lse)
 {
     int64_t d = n->attr.u.attention.head_dim, h = n->attr.u.attention.heads,
             kv = n->attr.u.attention.kv_heads;
-    int64_t cols = value_cols(qkv);
+    int64_t cols = graph_value_cols(qkv);
     size_t item = dtype_bytes(qkv->type);
-    const char *q = run_at(x, qkv),
+    const char *q = graph_run_ptr(x, qkv),
                *k = q - (size_t)(x->pos0 * cols) * item + (size_t)(h * d) * item;
-    return (attention_args){.batch = x->g->batch,
-                            .tq = x->g->seq,
-                            .tk = x->pos0 + x->g->seq,
-                            .heads = h,
-                            .kv_heads = kv,
-                            .head_dim = d,
-                            .q_stride = cols,
-                            .k_stride = cols,
-                            .v_stride = cols,
-                            .o_stride = h * d,
-                            .k_batch = x->g->seq * cols,
-                            .v_batch = x->g->seq * cols,
-                            .q = q,
-                            .k = k,
-                            .v = k + (size_t)(kv * d) * item,
-                            .o = run_at(x, o),
-                            .lse = run_at(x, lse),
-                            .scale = n->attr.u.attention.scale,
-                            .dropout = n->attr.u.attention.dropout,
-                            .key = run_key(x, n),
-                            .row0 = x->row0,
-                            .drop_stride = (uint64_t)x->g->seq,
-                            .head0 = qkv->cut == CUT_COLS ? x->g->cut.rank * h : 0,
-                            .all_heads = n->attr.u.attention.all_heads,
-                            .causal = true,
-                            .type = qkv->type};
+    return (kernel_attention_args){.batch = x->g->batch,
+                                   .tq = x->g->seq,
+                                   .tk = x->pos0 + x->g->seq,
+                                   .heads = h,
+                                   .kv_heads = kv,
+                                   .head_dim = d,
+                                   .q_stride = cols,
+                                   .k_stride = cols,
+                                   .v_stride = cols,
+                                   .o_stride = h * d,
+                                   .k_batch = x->g->seq * cols,
+                                   .v_batch = x->g->seq * cols,
+                                   .q = q,
+                                   .k = k,
+                                   .v = k + (size_t)(kv * d) * item,
+                                   .o = graph_run_ptr(x, o),
+                                   .lse = graph_run_ptr(x, lse),
+                                   .scale = n->attr.u.attention.scale,
+                                   .dropout = n->attr.u.attention.dropout,
+                                   .key = graph_run_key(x, n),
+                                   .row0 = x->row0,
+                                   .drop_stride = (uint64_t)x->g->seq,
+                                   .head0 =
+                                       qkv->tp_sharding == TP_SHARD_COLS ? x->g->tp.rank * h : 0,
+                                   .all_heads = n->attr.u.attention.all_heads,
+                                   .causal = true,
+                                   .type = qkv->type};
 }
 
-static status attention_run(const run_context *x, const node *n, err *e)
+static status attention_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ATTENTION};
@@ -158,35 +161,35 @@ static status attention_run(const run_context *x, const node *n, err *e)
     return OK;
 }
 
-static void attention_derive(graph *g, node *n)
+static void attention_derive(graph *g, graph_node *n)
 {
-    node *d = grad_node(g, OP_ATTENTION_GRAD, n);
+    graph_node *d = grad_node(g, OP_ATTENTION_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0], d->in[2] = n->out[0], d->in[3] = n->out[1];
-    d->out[0] = graph_like(g, "attention dqkv", n->in[0]);
-    d->out[1] = graph_like(g, "delta", n->out[1]);
+    d->out[0] = graph_new_like(g, "attention dqkv", n->in[0]);
+    d->out[1] = graph_new_like(g, "delta", n->out[1]);
     d->out[0]->producer = d->out[1]->producer = d;
     grad_give(g, n->in[0], d->out[0]);
 }
 
-static status attention_grad_run(const run_context *x, const node *n, err *e)
+static status attention_grad_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ATTENTION_GRAD};
-    attention_grad_args *a = &c.u.attention_grad;
+    kernel_attention_grad_args *a = &c.u.attention_grad;
     a->fwd = attention_fill(x, n, n->in[1], n->in[2], n->in[3]);
     size_t item = dtype_bytes(n->in[1]->type);
-    char *dq = run_at(x, n->out[0]);
-    a->d_o = run_at(x, n->in[0]);
+    char *dq = graph_run_ptr(x, n->out[0]);
+    a->d_o = graph_run_ptr(x, n->in[0]);
     a->dq = dq;
     a->dk = dq + (size_t)(a->fwd.heads * a->fwd.head_dim) * item;
     a->dv = dq + (size_t)((a->fwd.heads + a->fwd.kv_heads) * a->fwd.head_dim) * item;
-    a->delta = run_at(x, n->out[1]);
+    a->delta = graph_run_ptr(x, n->out[1]);
     device_launch(x->on, &c);
     return OK;
 }
 
 // Products of queries with keys and of probabilities with values; half of each by causality.
-static double attention_flops(const graph *g, const node *n)
+static double attention_flops(const graph *g, const graph_node *n)
 {
     double t = (double)g->seq;
     return 4.0 * (double)g->batch * (double)n->attr.u.attention.heads *
@@ -194,20 +197,20 @@ static double attention_flops(const graph *g, const node *n)
 }
 
 // Five products: scores again, dV, dP, dQ, dK.
-static double attention_grad_flops(const graph *g, const node *n)
+static double attention_grad_flops(const graph *g, const graph_node *n)
 {
     return 2.5 * attention_flops(g, n);
 }
 
-const op_info op_rope = {
+const graph_op_info op_rope = {
     .name = "rope", .derive = rope_derive, .run = rope_run, .must_alias = 0, .recompute = 3};
-const op_info op_attention = {.name = "attention",
-                              .derive = attention_derive,
-                              .run = attention_run,
-                              .flops = attention_flops,
-                              .must_alias = -1,
-                              .recompute = 2};
-const op_info op_attention_grad = {.name = "attention_grad",
-                                   .run = attention_grad_run,
-                                   .flops = attention_grad_flops,
-                                   .must_alias = -1};
+const graph_op_info op_attention = {.name = "attention",
+                                    .derive = attention_derive,
+                                    .run = attention_run,
+                                    .flops = attention_flops,
+                                    .must_alias = -1,
+                                    .recompute = 2};
+const graph_op_info op_attention_grad = {.name = "attention_grad",
+                                         .run = attention_grad_run,
+                                         .flops = attention_grad_flops,
+                                         .must_alias = -1};

@@ -3,98 +3,103 @@
 //   x, y [rows, C]   gain, bias [C]   mean, rstd [rows] F32
 #include "graph/op.h"
 
-static value *build_norm(graph *g, value *x, value *gain, value *bias, double eps, bool is_rms)
+static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
+                               double eps, bool is_rms)
 {
-    if (gain->dim[0] != value_cols(x))
-        graph_misuse(g, "norm: %lld columns, %lld gains", (long long)value_cols(x),
+    if (gain->dim[0] != graph_value_cols(x))
+        graph_misuse(g, "norm: %lld columns, %lld gains", (long long)graph_value_cols(x),
                      (long long)gain->dim[0]);
-    if (x->cut == CUT_COLS) graph_misuse(g, "norm: each rank of the cut has columns of its own");
+    if (x->tp_sharding == TP_SHARD_COLS)
+        graph_misuse(g, "norm: each rank of the cut has columns of its own");
     graph_note_use(g, gain, x);
     if (bias) graph_note_use(g, bias, x);
-    node *n = graph_node(g, OP_NORM);
+    graph_node *n = graph_new_node(g, OP_NORM);
     n->in[0] = x, n->in[1] = gain, n->in[2] = bias;
     n->attr.u.norm.eps = (float)eps;
     n->attr.u.norm.is_rms = is_rms;
-    n->out[0] = graph_value(g, "norm", g->type, x->dims, x->dim);
-    n->out[1] = graph_value(g, "rstd", F32, 1, (int64_t[]){value_rows(x)});
-    n->out[2] = is_rms ? NULL : graph_value(g, "mean", F32, 1, (int64_t[]){value_rows(x)});
+    n->out[0] = graph_new_value(g, "norm", g->type, x->dims, x->dim);
+    n->out[1] = graph_new_value(g, "rstd", F32, 1, (int64_t[]){graph_value_rows(x)});
+    n->out[2] =
+        is_rms ? NULL : graph_new_value(g, "mean", F32, 1, (int64_t[]){graph_value_rows(x)});
     for (int i = 0; i < 3; i++)
-        if (n->out[i]) n->out[i]->producer = n, n->out[i]->cut = x->cut;
+        if (n->out[i]) n->out[i]->producer = n, n->out[i]->tp_sharding = x->tp_sharding;
     return n->out[0];
 }
 
-value *build_layer_norm(graph *g, value *x, value *gain, value *bias, double eps)
+graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
+                              double eps)
 {
     return build_norm(g, x, gain, bias, eps, false);
 }
 
-value *build_rms_norm(graph *g, value *x, value *gain, double eps)
+graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps)
 {
     return build_norm(g, x, gain, NULL, eps, true);
 }
 
-static status norm_run(const run_context *x, const node *n, err *e)
+static status norm_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_NORM};
-    c.u.norm = (norm_args){.rows = value_rows(n->in[0]),
-                           .cols = value_cols(n->in[0]),
-                           .x = run_at(x, n->in[0]),
-                           .gain = run_at(x, n->in[1]),
-                           .bias = run_at(x, n->in[2]),
-                           .y = run_at(x, n->out[0]),
-                           .rstd = run_at(x, n->out[1]),
-                           .mean = run_at(x, n->out[2]),
-                           .eps = n->attr.u.norm.eps,
-                           .is_rms = n->attr.u.norm.is_rms,
-                           .wide = n->in[0]->type != n->out[0]->type,
-                           .type = n->out[0]->type};
+    c.u.norm = (kernel_norm_args){.rows = graph_value_rows(n->in[0]),
+                                  .cols = graph_value_cols(n->in[0]),
+                                  .x = graph_run_ptr(x, n->in[0]),
+                                  .gain = graph_run_ptr(x, n->in[1]),
+                                  .bias = graph_run_ptr(x, n->in[2]),
+                                  .y = graph_run_ptr(x, n->out[0]),
+                                  .rstd = graph_run_ptr(x, n->out[1]),
+                                  .mean = graph_run_ptr(x, n->out[2]),
+                                  .eps = n->attr.u.norm.eps,
+                                  .is_rms = n->attr.u.norm.is_rms,
+                                  .wide = n->in[0]->type != n->out[0]->type,
+                                  .type = n->out[0]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
-static void norm_derive(graph *g, node *n)
+static void norm_derive(graph *g, graph_node *n)
 {
-    value *x = n->in[0];
-    node *d = grad_node(g, OP_NORM_GRAD, n);
+    graph_value *x = n->in[0];
+    graph_node *d = grad_node(g, OP_NORM_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = x, d->in[2] = n->in[1], d->in[3] = n->out[1],
     d->in[4] = n->out[2];
     d->in[5] = grad_wanted(x) ? x->grad : NULL;
     d->param[0] = n->in[1]->param;
     d->param[1] = n->in[2] ? n->in[2]->param : -1;
-    d->out[0] = graph_like(g, "norm dx", x);
+    d->out[0] = graph_new_like(g, "norm dx", x);
     d->out[0]->producer = d;
     if (grad_wanted(x)) x->grad = d->out[0];
 }
 
-static status norm_grad_run(const run_context *x, const node *n, err *e)
+static status norm_grad_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
-    const value *dx = n->out[0], *sum = n->in[5];
-    if (sum && run_at(x, sum) != run_at(x, dx))
-        x->on->device->ops->copy(x->on, run_at(x, dx), run_at(x, sum), value_bytes(dx));
+    const graph_value *dx = n->out[0], *sum = n->in[5];
+    if (sum && graph_run_ptr(x, sum) != graph_run_ptr(x, dx))
+        x->on->device->ops->copy(x->on, graph_run_ptr(x, dx), graph_run_ptr(x, sum),
+                                 graph_value_bytes(dx));
     kernel_call c = {.kind = K_NORM_GRAD};
-    norm_grad_args *a = &c.u.norm_grad;
-    *a = (norm_grad_args){.rows = value_rows(dx),
-                          .cols = value_cols(dx),
-                          .dy = run_at(x, n->in[0]),
-                          .x = run_at(x, n->in[1]),
-                          .gain = run_at(x, n->in[2]),
-                          .rstd = run_at(x, n->in[3]),
-                          .mean = run_at(x, n->in[4]),
-                          .dx = run_at(x, dx),
-                          .is_rms = n->attr.u.norm.is_rms,
-                          .accumulate_dx = sum != NULL,
-                          .wide = dx->type != n->in[0]->type,
-                          .type = n->in[0]->type};
-    a->dgain = run_grad(x, n->param[0], &a->accumulate_dgain);
-    if (n->param[1] >= 0) a->dbias = run_grad(x, n->param[1], &a->accumulate_dbias);
+    kernel_norm_grad_args *a = &c.u.norm_grad;
+    *a = (kernel_norm_grad_args){.rows = graph_value_rows(dx),
+                                 .cols = graph_value_cols(dx),
+                                 .dy = graph_run_ptr(x, n->in[0]),
+                                 .x = graph_run_ptr(x, n->in[1]),
+                                 .gain = graph_run_ptr(x, n->in[2]),
+                                 .rstd = graph_run_ptr(x, n->in[3]),
+                                 .mean = graph_run_ptr(x, n->in[4]),
+                                 .dx = graph_run_ptr(x, dx),
+                                 .is_rms = n->attr.u.norm.is_rms,
+                                 .accumulate_dx = sum != NULL,
+                                 .wide = dx->type != n->in[0]->type,
+                                 .type = n->in[0]->type};
+    a->dgain = graph_run_grad(x, n->param[0], &a->accumulate_dgain);
+    if (n->param[1] >= 0) a->dbias = graph_run_grad(x, n->param[1], &a->accumulate_dbias);
     device_launch(x->on, &c);
     return OK;
 }
 
-const op_info op_norm = {
+const graph_op_info op_norm = {
     .name = "norm", .derive = norm_derive, .run = norm_run, .must_alias = -1, .recompute = 1};
 // dx takes over the gradient that x already has, or else dy.
-const op_info op_norm_grad = {
+const graph_op_info op_norm_grad = {
     .name = "norm_grad", .run = norm_grad_run, .must_alias = -1, .may_alias = 1u << 5};

@@ -1,160 +1,165 @@
 // op_pointwise.c -- activations, gated activations (Shazeer 2020), sums, dropout and conversions.
 #include "graph/op.h"
 
-value *build_activation(graph *g, value *x, activation act)
+graph_value *build_activation(graph *g, graph_value *x, kernel_activation act)
 {
-    node *n = graph_node(g, OP_ACTIVATION);
+    graph_node *n = graph_new_node(g, OP_ACTIVATION);
     n->in[0] = x;
     n->attr.u.act = act;
-    n->out[0] = graph_like(g, "activation", x);
+    n->out[0] = graph_new_like(g, "activation", x);
     n->out[0]->producer = n;
     return n->out[0];
 }
 
-static status activation_run(const run_context *x, const node *n, err *e)
+static status activation_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ACTIVATION};
-    c.u.activation = (activation_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
-                                       .x = run_at(x, n->in[0]),
-                                       .y = run_at(x, n->out[0]),
-                                       .act = n->attr.u.act,
-                                       .type = n->in[0]->type};
+    c.u.activation =
+        (kernel_activation_args){.count = graph_value_rows(n->in[0]) * graph_value_cols(n->in[0]),
+                                 .x = graph_run_ptr(x, n->in[0]),
+                                 .y = graph_run_ptr(x, n->out[0]),
+                                 .act = n->attr.u.act,
+                                 .type = n->in[0]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
-static void activation_derive(graph *g, node *n)
+static void activation_derive(graph *g, graph_node *n)
 {
-    node *d = grad_node(g, OP_ACTIVATION_GRAD, n);
+    graph_node *d = grad_node(g, OP_ACTIVATION_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0];
-    d->out[0] = graph_like(g, "activation dx", n->in[0]);
+    d->out[0] = graph_new_like(g, "activation dx", n->in[0]);
     d->out[0]->producer = d;
     grad_give(g, n->in[0], d->out[0]);
 }
 
-static status activation_grad_run(const run_context *x, const node *n, err *e)
+static status activation_grad_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ACTIVATION_GRAD};
-    c.u.activation = (activation_args){.count = value_rows(n->in[1]) * value_cols(n->in[1]),
-                                       .dy = run_at(x, n->in[0]),
-                                       .x = run_at(x, n->in[1]),
-                                       .y = run_at(x, n->out[0]),
-                                       .act = n->attr.u.act,
-                                       .type = n->in[1]->type};
+    c.u.activation =
+        (kernel_activation_args){.count = graph_value_rows(n->in[1]) * graph_value_cols(n->in[1]),
+                                 .dy = graph_run_ptr(x, n->in[0]),
+                                 .x = graph_run_ptr(x, n->in[1]),
+                                 .y = graph_run_ptr(x, n->out[0]),
+                                 .act = n->attr.u.act,
+                                 .type = n->in[1]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
-value *build_glu(graph *g, value *x, activation act)
+graph_value *build_glu(graph *g, graph_value *x, kernel_activation act)
 {
-    if (value_cols(x) % 2)
-        graph_misuse(g, "glu: %lld columns are not gate and up", (long long)value_cols(x));
-    graph_sections(g, x, "glu: gate and up", 2, (int64_t[]){value_cols(x) / 2, value_cols(x) / 2});
-    node *n = graph_node(g, OP_GLU);
+    if (graph_value_cols(x) % 2)
+        graph_misuse(g, "glu: %lld columns are not gate and up", (long long)graph_value_cols(x));
+    graph_sections(g, x, "glu: gate and up", 2,
+                   (int64_t[]){graph_value_cols(x) / 2, graph_value_cols(x) / 2});
+    graph_node *n = graph_new_node(g, OP_GLU);
     n->in[0] = x;
     n->attr.u.act = act;
-    n->out[0] = graph_value(g, "glu", x->type, 2, (int64_t[]){value_rows(x), value_cols(x) / 2});
+    n->out[0] = graph_new_value(g, "glu", x->type, 2,
+                                (int64_t[]){graph_value_rows(x), graph_value_cols(x) / 2});
     n->out[0]->producer = n;
-    n->out[0]->cut = x->cut;
+    n->out[0]->tp_sharding = x->tp_sharding;
     return n->out[0];
 }
 
-static status glu_run(const run_context *x, const node *n, err *e)
+static status glu_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_GLU};
-    c.u.glu = (glu_args){.rows = value_rows(n->out[0]),
-                         .cols = value_cols(n->out[0]),
-                         .x = run_at(x, n->in[0]),
-                         .y = run_at(x, n->out[0]),
-                         .act = n->attr.u.act,
-                         .type = n->in[0]->type};
+    c.u.glu = (kernel_glu_args){.rows = graph_value_rows(n->out[0]),
+                                .cols = graph_value_cols(n->out[0]),
+                                .x = graph_run_ptr(x, n->in[0]),
+                                .y = graph_run_ptr(x, n->out[0]),
+                                .act = n->attr.u.act,
+                                .type = n->in[0]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
-static void glu_derive(graph *g, node *n)
+static void glu_derive(graph *g, graph_node *n)
 {
-    node *d = grad_node(g, OP_GLU_GRAD, n);
+    graph_node *d = grad_node(g, OP_GLU_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0];
-    d->out[0] = graph_like(g, "glu dx", n->in[0]);
+    d->out[0] = graph_new_like(g, "glu dx", n->in[0]);
     d->out[0]->producer = d;
     grad_give(g, n->in[0], d->out[0]);
 }
 
-static status glu_grad_run(const run_context *x, const node *n, err *e)
+static status glu_grad_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_GLU_GRAD};
-    c.u.glu = (glu_args){.rows = value_rows(n->in[0]),
-                         .cols = value_cols(n->in[0]),
-                         .dy = run_at(x, n->in[0]),
-                         .x = run_at(x, n->in[1]),
-                         .y = run_at(x, n->out[0]),
-                         .act = n->attr.u.act,
-                         .type = n->in[1]->type};
+    c.u.glu = (kernel_glu_args){.rows = graph_value_rows(n->in[0]),
+                                .cols = graph_value_cols(n->in[0]),
+                                .dy = graph_run_ptr(x, n->in[0]),
+                                .x = graph_run_ptr(x, n->in[1]),
+                                .y = graph_run_ptr(x, n->out[0]),
+                                .act = n->attr.u.act,
+                                .type = n->in[1]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
-value *build_add(graph *g, value *a, value *b, double alpha, double beta)
+graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, double beta)
 {
-    if (value_rows(a) != value_rows(b) || value_cols(a) != value_cols(b) || a->cut != b->cut)
+    if (graph_value_rows(a) != graph_value_rows(b) || graph_value_cols(a) != graph_value_cols(b) ||
+        a->tp_sharding != b->tp_sharding)
         graph_misuse(g, "add: operands of different sizes");
     if (a->type != b->type && a->type != F32)
         graph_misuse(g, "add: the residual stream must be the first operand");
-    node *n = graph_node(g, OP_ADD);
+    graph_node *n = graph_new_node(g, OP_ADD);
     n->in[0] = a, n->in[1] = b;
     n->attr.u.add.alpha = (float)alpha, n->attr.u.add.beta = (float)beta;
-    n->out[0] = graph_like(g, "sum", a);
+    n->out[0] = graph_new_like(g, "sum", a);
     n->out[0]->producer = n;
     return n->out[0];
 }
 
-static status add_run(const run_context *x, const node *n, err *e)
+static status add_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ADD};
-    c.u.add = (add_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
-                         .a = run_at(x, n->in[0]),
-                         .b = run_at(x, n->in[1]),
-                         .y = run_at(x, n->out[0]),
-                         .alpha = n->attr.u.add.alpha,
-                         .beta = n->attr.u.add.beta,
-                         .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
-                         .wide = n->in[1] && n->in[0]->type != n->in[1]->type};
+    c.u.add = (kernel_add_args){.count = graph_value_rows(n->in[0]) * graph_value_cols(n->in[0]),
+                                .a = graph_run_ptr(x, n->in[0]),
+                                .b = graph_run_ptr(x, n->in[1]),
+                                .y = graph_run_ptr(x, n->out[0]),
+                                .alpha = n->attr.u.add.alpha,
+                                .beta = n->attr.u.add.beta,
+                                .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
+                                .wide = n->in[1] && n->in[0]->type != n->in[1]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
 // dy in the type of what it is the gradient of.
-static value *grad_convert(graph *g, const node *n, value *dy, dtype type)
+static graph_value *grad_convert(graph *g, const graph_node *n, graph_value *dy, dtype type)
 {
     if (dy->type == type) return dy;
-    node *d = grad_node(g, OP_CONVERT, n);
+    graph_node *d = grad_node(g, OP_CONVERT, n);
     d->in[0] = dy;
-    d->out[0] = graph_value(g, "converted gradient", type, dy->dims, dy->dim);
-    d->out[0]->cut = dy->cut;
+    d->out[0] = graph_new_value(g, "converted gradient", type, dy->dims, dy->dim);
+    d->out[0]->tp_sharding = dy->tp_sharding;
     d->out[0]->producer = d;
     return d->out[0];
 }
 
-static value *add_scaled(graph *g, const node *n, value *dy, float by)
+static graph_value *add_scaled(graph *g, const graph_node *n, graph_value *dy, float by)
 {
     if (by == 1) return dy; // the same value is the gradient of both operands
-    node *d = grad_node(g, OP_ADD, n);
+    graph_node *d = grad_node(g, OP_ADD, n);
     d->in[0] = dy;
     d->attr.u.add.alpha = by;
-    d->out[0] = graph_like(g, "scaled gradient", dy);
+    d->out[0] = graph_new_like(g, "scaled gradient", dy);
     d->out[0]->producer = d;
     return d->out[0];
 }
 
-static void add_derive(graph *g, node *n)
+static void add_derive(graph *g, graph_node *n)
 {
-    value *dy = n->out[0]->grad;
+    graph_value *dy = n->out[0]->grad;
     for (int i = 0; i < 2; i++)
         if (grad_wanted(n->in[i]))
             grad_give(g, n->in[i],
@@ -164,107 +169,110 @@ static void add_derive(graph *g, node *n)
                           n->in[i]->type));
 }
 
-static value *build_convert(graph *g, value *x, dtype type)
+static graph_value *build_convert(graph *g, graph_value *x, dtype type)
 {
     if (x->type == type) return x;
-    node *n = graph_node(g, OP_CONVERT);
+    graph_node *n = graph_new_node(g, OP_CONVERT);
     n->in[0] = x;
-    n->out[0] = graph_value(g, "converted", type, x->dims, x->dim);
-    n->out[0]->cut = x->cut;
+    n->out[0] = graph_new_value(g, "converted", type, x->dims, x->dim);
+    n->out[0]->tp_sharding = x->tp_sharding;
     n->out[0]->producer = n;
     return n->out[0];
 }
 
-value *graph_as_compute(graph *g, value *x)
+graph_value *graph_as_compute(graph *g, graph_value *x)
 {
     return build_convert(g, x, g->type);
 }
 
-value *build_widen(graph *g, value *x)
+graph_value *build_as_residual(graph *g, graph_value *x)
 {
     return build_convert(g, x, F32);
 }
 
-static status convert_run(const run_context *x, const node *n, err *e)
+static status convert_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_CONVERT};
-    c.u.convert = (convert_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
-                                 .src = run_at(x, n->in[0]),
-                                 .dst = run_at(x, n->out[0]),
-                                 .src_type = n->in[0]->type,
-                                 .dst_type = n->out[0]->type};
+    c.u.convert =
+        (kernel_convert_args){.count = graph_value_rows(n->in[0]) * graph_value_cols(n->in[0]),
+                              .src = graph_run_ptr(x, n->in[0]),
+                              .dst = graph_run_ptr(x, n->out[0]),
+                              .src_type = n->in[0]->type,
+                              .dst_type = n->out[0]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
-static void convert_derive(graph *g, node *n)
+static void convert_derive(graph *g, graph_node *n)
 {
     grad_give(g, n->in[0], grad_convert(g, n, n->out[0]->grad, n->in[0]->type));
 }
 
-value *build_dropout(graph *g, value *x, double p)
+graph_value *build_dropout(graph *g, graph_value *x, double p)
 {
     if (p == 0 || g->mode != GRAPH_TRAIN) return x;
     if (p < 0 || p >= 1) graph_misuse(g, "dropout: %g is not in [0, 1)", p);
-    if (x->cut == CUT_COLS) graph_misuse(g, "dropout: each rank of the cut has columns of its own");
-    node *n = graph_node(g, OP_DROPOUT);
+    if (x->tp_sharding == TP_SHARD_COLS)
+        graph_misuse(g, "dropout: each rank of the cut has columns of its own");
+    graph_node *n = graph_new_node(g, OP_DROPOUT);
     n->in[0] = x;
     n->attr.u.dropout = (float)p;
-    n->out[0] = graph_like(g, "dropout", x);
+    n->out[0] = graph_new_like(g, "dropout", x);
     n->out[0]->producer = n;
     return n->out[0];
 }
 
-static status dropout_run(const run_context *x, const node *n, err *e)
+static status dropout_run(const graph_run *x, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_DROPOUT};
-    c.u.dropout = (dropout_args){.count = value_rows(n->in[0]) * value_cols(n->in[0]),
-                                 .x = run_at(x, n->in[0]),
-                                 .y = run_at(x, n->out[0]),
-                                 .p = n->attr.u.dropout,
-                                 .key = run_key(x, n),
-                                 .index0 = run_row0(x, n->in[0]) * (uint64_t)value_cols(n->in[0]),
-                                 .type = n->in[0]->type};
+    c.u.dropout = (kernel_dropout_args){
+        .count = graph_value_rows(n->in[0]) * graph_value_cols(n->in[0]),
+        .x = graph_run_ptr(x, n->in[0]),
+        .y = graph_run_ptr(x, n->out[0]),
+        .p = n->attr.u.dropout,
+        .key = graph_run_key(x, n),
+        .index0 = graph_run_row0(x, n->in[0]) * (uint64_t)graph_value_cols(n->in[0]),
+        .type = n->in[0]->type};
     device_launch(x->on, &c);
     return OK;
 }
 
-static void dropout_derive(graph *g, node *n)
+static void dropout_derive(graph *g, graph_node *n)
 {
-    node *d = grad_node(g, OP_DROPOUT, n); // the same mask on the gradient
+    graph_node *d = grad_node(g, OP_DROPOUT, n); // the same mask on the gradient
     d->in[0] = n->out[0]->grad;
-    d->out[0] = graph_like(g, "dropout dx", n->in[0]);
+    d->out[0] = graph_new_like(g, "dropout dx", n->in[0]);
     d->out[0]->producer = d;
     grad_give(g, n->in[0], d->out[0]);
 }
 
-const op_info op_activation = {.name = "activation",
-                               .derive = activation_derive,
-                               .run = activation_run,
-                               .must_alias = -1,
-                               .recompute = 1};
-const op_info op_activation_grad = {
+const graph_op_info op_activation = {.name = "activation",
+                                     .derive = activation_derive,
+                                     .run = activation_run,
+                                     .must_alias = -1,
+                                     .recompute = 1};
+const graph_op_info op_activation_grad = {
     .name = "activation_grad", .run = activation_grad_run, .must_alias = -1, .may_alias = 1};
-const op_info op_glu = {
+const graph_op_info op_glu = {
     .name = "glu", .derive = glu_derive, .run = glu_run, .must_alias = -1, .recompute = 1};
-const op_info op_glu_grad = {
+const graph_op_info op_glu_grad = {
     .name = "glu_grad", .run = glu_grad_run, .must_alias = -1, .may_alias = 1u << 1};
-const op_info op_add = {.name = "add",
-                        .derive = add_derive,
-                        .run = add_run,
-                        .must_alias = -1,
-                        .may_alias = 3,
-                        .recompute = 3};
-const op_info op_convert = {.name = "convert",
-                            .derive = convert_derive,
-                            .run = convert_run,
-                            .must_alias = -1,
-                            .recompute = 1};
-const op_info op_dropout = {.name = "dropout",
-                            .derive = dropout_derive,
-                            .run = dropout_run,
-                            .must_alias = -1,
-                            .may_alias = 1,
-                            .recompute = 3};
+const graph_op_info op_add = {.name = "add",
+                              .derive = add_derive,
+                              .run = add_run,
+                              .must_alias = -1,
+                              .may_alias = 3,
+                              .recompute = 3};
+const graph_op_info op_convert = {.name = "convert",
+                                  .derive = convert_derive,
+                                  .run = convert_run,
+                                  .must_alias = -1,
+                                  .recompute = 1};
+const graph_op_info op_dropout = {.name = "dropout",
+                                  .derive = dropout_derive,
+                                  .run = dropout_run,
+                                  .must_alias = -1,
+                                  .may_alias = 1,
+                                  .recompute = 3};

@@ -4,11 +4,11 @@
 // what they share in comm/world.c. Knows nothing of what a rank does.
 #include "launch/launch.h"
 
-#include "launch/crew.h"
+#include "launch/workers.h"
 
 #include <string.h>
 
-status crew_run_rank(world *w, int rank, int ranks, rank_main fn, void *arg)
+status workers_run_rank(world *w, int rank, int ranks, rank_main fn, void *arg)
 {
     err why;
     memset(&why, 0, sizeof why);
@@ -30,7 +30,8 @@ status launch_ranks(const launch_options *o, rank_main fn, void *arg, int *first
     TRY(launcher_check(e));
     TRY(world_open(o->ranks, o->as_threads, &w, e));
     TRY(terminal_open(&t, o->own_terminal, e));
-    TRY((o->as_threads ? crew_threads : crew_processes)(w, o->ranks, fn, arg, &t, &interrupted, e));
+    TRY((o->as_threads ? workers_run_threads : workers_run_processes)(w, o->ranks, fn, arg, &t,
+                                                                      &interrupted, e));
     if (world_failure(w, first_rank, &why)) {
         if (e) *e = why;
         result = why.code;

@@ -53,7 +53,7 @@ static status check_row(const launcher *l, err *e)
     if (told ? size <= 1 : l->size || rank <= 0) return OK;
     text_addf(&what, "%s=%lld", l->rank, (long long)rank);
     if (told) text_addf(&what, " %s=%lld", l->size, (long long)size);
-    result = refuse(what.at, l->name, told ? l->size : l->rank, e);
+    result = refuse(what.chars, l->name, told ? l->size : l->rank, e);
     text_clear(&what);
     return result;
 }

@@ -6,8 +6,8 @@
 // (PR_SET_PDEATHSIG). Knows nothing of what a rank does.
 #include "base/clock.h"
 #include "base/maps.h"
-#include "launch/crew.h"
 #include "launch/fault.h"
+#include "launch/workers.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -41,7 +41,7 @@ static _Noreturn void rank_process(crew *c, int rank, pid_t parent, rank_main fn
     if (t->fd >= 0) close(t->fd);
     if (c->faults >= 0) close(c->faults);
     fault_install();
-    const status result = crew_run_rank(c->world, rank, c->ranks, fn, arg);
+    const status result = workers_run_rank(c->world, rank, c->ranks, fn, arg);
     fflush(NULL);
     // Without the starting process's atexit handlers, which will run there.
     _exit(EXIT_BASE + (int)result);
@@ -119,8 +119,8 @@ static void see_to_the_end(crew *c, terminal *t)
     }
 }
 
-status crew_processes(world *w, int ranks, rank_main fn, void *arg, terminal *t, bool *interrupted,
-                      err *e)
+status workers_run_processes(world *w, int ranks, rank_main fn, void *arg, terminal *t,
+                             bool *interrupted, err *e)
 {
     status result = OK;
     crew c = {.world = w, .ranks = ranks, .faults = fault_listen()};

@@ -2,7 +2,7 @@
 //
 // Called by launch.c and the loops that watch ranks. The signals are blocked before ranks start, so
 // that no rank dies of them. Knows nothing of ranks but the world's two switches.
-#include "launch/crew.h"
+#include "launch/workers.h"
 
 #include <string.h>
 #include <sys/signalfd.h>

@@ -2,7 +2,7 @@
 //
 // Called by launch.c. A thread cannot be killed: a rank that fails aborts the world, and the others
 // leave at their next use of a communicator. Knows nothing of what a rank does.
-#include "launch/crew.h"
+#include "launch/workers.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ typedef struct rank_thread {
 static void *rank_thread_main(void *arg)
 {
     rank_thread *t = arg;
-    t->result = crew_run_rank(t->world, t->rank, t->ranks, t->fn, t->arg);
+    t->result = workers_run_rank(t->world, t->rank, t->ranks, t->fn, t->arg);
     eventfd_write(t->ended, 1);
     return NULL;
 }
@@ -60,8 +60,8 @@ static void see_to_the_end(int ended, int ranks, terminal *t, world *w)
     }
 }
 
-status crew_threads(world *w, int ranks, rank_main fn, void *arg, terminal *t, bool *interrupted,
-                    err *e)
+status workers_run_threads(world *w, int ranks, rank_main fn, void *arg, terminal *t,
+                           bool *interrupted, err *e)
 {
     status result = OK;
     rank_thread threads[WORLD_RANKS];

@@ -16,7 +16,7 @@ const char *family_name(family f)
 
 static const struct {
     const char *word;
-    activation act;
+    kernel_activation act;
 } ACTIVATION_WORDS[] = {
     // the first word of each is the one that is written
     {"gelu", ACT_GELU},
@@ -33,14 +33,14 @@ static const struct {
 };
 enum { ACTIVATION_WORD_COUNT = sizeof ACTIVATION_WORDS / sizeof ACTIVATION_WORDS[0] };
 
-const char *activation_label(activation a)
+const char *activation_label(kernel_activation a)
 {
     for (int i = 0; i < ACTIVATION_WORD_COUNT; i++)
         if (ACTIVATION_WORDS[i].act == a) return ACTIVATION_WORDS[i].word;
     return NULL;
 }
 
-bool activation_find(const char *word, activation *out)
+bool activation_find(const char *word, kernel_activation *out)
 {
     for (int i = 0; i < ACTIVATION_WORD_COUNT; i++) {
         if (strcmp(ACTIVATION_WORDS[i].word, word) == 0) {

@@ -18,7 +18,7 @@ enum { MORE_EOS = 15, MODEL_LAYERS = 1 << 16, HEAD_DIM = 1 << 16 }; // the last 
 typedef struct model_config {
     family family;
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_seq;
-    activation act;
+    kernel_activation act;
     double norm_eps, init_std;
     bool tie_embeddings;
     bool attention_bias, mlp_bias;        // llama; gpt2 always has both
@@ -36,11 +36,12 @@ typedef struct model_config {
     loss_kind loss;
 } model_config;
 
-const char *family_name(family f);          // "gpt2" …
-const char *activation_label(activation a); // HuggingFace's word: gelu, gelu_new, relu, silu, tanh
+const char *family_name(family f); // "gpt2" …
+const char *
+activation_label(kernel_activation a); // HuggingFace's word: gelu, gelu_new, relu, silu, tanh
 // Also HuggingFace's other words for the same functions: gelu_python, gelu_pytorch_tanh,
 // gelu_python_tanh, gelu_accurate, gelu_fast, swish. False for any other.
-bool activation_find(const char *word, activation *out);
+bool activation_find(const char *word, kernel_activation *out);
 
 // The defaults of a family (those of HuggingFace's configuration class).
 void model_config_defaults(family f, model_config *c);

@@ -186,7 +186,7 @@ static status refuse(const field *f, const json_t *value, err *e)
     text valid = {0};
     field_describe(f, &valid);
     const status result = err_set(e, E_USAGE, "%s: found %s, valid are %s", f->word,
-                                  config_show(value, shown), valid.at);
+                                  config_show(value, shown), valid.chars);
     text_clear(&valid);
     return result;
 }

@@ -160,5 +160,5 @@ char *model_config_write(const model_config *c, const char *dtype_word)
             write_llama(&t, c);
     }
     text_add(&t, "\n}\n");
-    return t.at;
+    return t.chars;
 }

@@ -26,27 +26,28 @@ static int gpt2_layer(const void *config, int block)
     return block - 1;
 }
 
-static value *norm(graph *g, value *x, const char *gain, const char *bias, const model_config *c)
+static graph_value *norm(graph *g, graph_value *x, const char *gain, const char *bias,
+                         const model_config *c)
 {
-    value *w = build_weight(g, gain, c->hidden, 0, INIT_ONES, 0);
-    value *b = build_weight(g, bias, c->hidden, 0, INIT_ZEROS, 0);
+    graph_value *w = build_weight(g, gain, c->hidden, 0, INIT_ONES, 0);
+    graph_value *b = build_weight(g, bias, c->hidden, 0, INIT_ZEROS, 0);
     return build_layer_norm(g, x, w, b, c->norm_eps);
 }
 
-static value *conv1d(graph *g, value *x, const char *weight, const char *bias, int64_t out,
-                     int64_t in, role rows, role cols, double std)
+static graph_value *conv1d(graph *g, graph_value *x, const char *weight, const char *bias,
+                           int64_t out, int64_t in, graph_role rows, graph_role cols, double std)
 {
-    value *w = build_weight(g, weight, out, in, INIT_NORMAL, std);
+    graph_value *w = build_weight(g, weight, out, in, INIT_NORMAL, std);
     build_roles(g, w, rows, cols);
     build_transposed(g, w);
-    value *b = build_weight(g, bias, out, 0, INIT_ZEROS, 0);
+    graph_value *b = build_weight(g, bias, out, 0, INIT_ZEROS, 0);
     build_roles(g, b, rows, ROLE_NONE);
     return build_linear(g, x, w, b);
 }
 
-static value *token_table(graph *g, const model_config *c)
+static graph_value *token_table(graph *g, const model_config *c)
 {
-    value *w =
+    graph_value *w =
         build_weight(g, "transformer.wte.weight", c->vocab, c->hidden, INIT_NORMAL, c->init_std);
     build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
     return w;
@@ -54,10 +55,10 @@ static value *token_table(graph *g, const model_config *c)
 
 static void gpt2_embed(graph *g, const model_config *c)
 {
-    value *ids = build_ids(g), *tokens = token_table(g, c);
-    value *positions =
+    graph_value *ids = build_ids(g), *tokens = token_table(g, c);
+    graph_value *positions =
         build_weight(g, "transformer.wpe.weight", c->max_seq, c->hidden, INIT_NORMAL, c->init_std);
-    value *x = build_embedding(g, ids, tokens, positions, 1);
+    graph_value *x = build_embedding(g, ids, tokens, positions, 1);
     build_output(g, build_dropout(g, x, c->drop_embed));
 }
 
@@ -66,9 +67,9 @@ static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
     double residual_std = c->init_std / sqrt(2.0 * (double)c->layers);
     double scale = (c->scale_attention ? 1 / sqrt((double)c->head_dim) : 1) /
                    (c->scale_by_layer ? layer + 1 : 1);
-    value *x = build_stream(g, c->hidden);
+    graph_value *x = build_residual(g, c->hidden);
 
-    value *h = norm(g, x, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias", c);
+    graph_value *h = norm(g, x, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias", c);
     h = conv1d(g, h, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias",
                3 * c->hidden, c->hidden, ROLE_HEADS, ROLE_EMBED, c->init_std);
     h = build_attention(g, h, c->heads, c->heads, c->head_dim, scale, c->drop_attention);
@@ -87,9 +88,9 @@ static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
 
 static void gpt2_head(graph *g, const model_config *c)
 {
-    value *x = build_stream(g, c->hidden);
+    graph_value *x = build_residual(g, c->hidden);
     x = norm(g, x, "transformer.ln_f.weight", "transformer.ln_f.bias", c);
-    value *w;
+    graph_value *w;
     if (c->tie_embeddings) {
         w = token_table(g, c);
     } else {
@@ -110,8 +111,8 @@ static void gpt2_trace(graph *g, const void *config, int block)
         gpt2_layer_trace(g, c, block - 1);
 }
 
-const family_ops gpt2_family = {.name = "gpt2",
-                                .blocks = gpt2_blocks,
-                                .key = gpt2_key,
-                                .trace = gpt2_trace,
-                                .layer = gpt2_layer};
+const model_family gpt2_family = {.name = "gpt2",
+                                  .blocks = gpt2_blocks,
+                                  .key = gpt2_key,
+                                  .trace = gpt2_trace,
+                                  .layer = gpt2_layer};

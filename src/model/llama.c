@@ -39,26 +39,27 @@ static float rope_frequency(const model_config *c, int64_t i)
     return (1 - s) * f / (float)c->rope_factor + s * f;
 }
 
-static value *rope(graph *g, value *qkv, const model_config *c)
+static graph_value *rope(graph *g, graph_value *qkv, const model_config *c)
 {
     int64_t half = c->head_dim / 2;
     double *frequency = calloc((size_t)half, sizeof *frequency);
     if (!frequency) abort();
     for (int64_t i = 0; i < half; i++) frequency[i] = (double)rope_frequency(c, i);
-    value *y = build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, half);
+    graph_value *y =
+        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, half);
     free(frequency);
     return y;
 }
 
-static value *norm(graph *g, value *x, const char *gain, const model_config *c)
+static graph_value *norm(graph *g, graph_value *x, const char *gain, const model_config *c)
 {
     return build_rms_norm(g, x, build_weight(g, gain, c->hidden, 0, INIT_ONES, 0), c->norm_eps);
 }
 
-static value *qkv_bias(graph *g, const model_config *c)
+static graph_value *qkv_bias(graph *g, const model_config *c)
 {
-    value *b = build_weight(g, "model.layers.{}.self_attn.qkv.bias",
-                            (c->heads + 2 * c->kv_heads) * c->head_dim, 0, INIT_ZEROS, 0);
+    graph_value *b = build_weight(g, "model.layers.{}.self_attn.qkv.bias",
+                                  (c->heads + 2 * c->kv_heads) * c->head_dim, 0, INIT_ZEROS, 0);
     build_roles(g, b, ROLE_HEADS, ROLE_NONE);
     build_piece(g, b, "model.layers.{}.self_attn.q_proj.bias", c->heads * c->head_dim);
     build_piece(g, b, "model.layers.{}.self_attn.k_proj.bias", c->kv_heads * c->head_dim);
@@ -66,11 +67,11 @@ static value *qkv_bias(graph *g, const model_config *c)
     return b;
 }
 
-static value *qkv(graph *g, value *x, const model_config *c)
+static graph_value *qkv(graph *g, graph_value *x, const model_config *c)
 {
-    value *w = build_weight(g, "model.layers.{}.self_attn.qkv.weight",
-                            (c->heads + 2 * c->kv_heads) * c->head_dim, c->hidden, INIT_NORMAL,
-                            c->init_std);
+    graph_value *w = build_weight(g, "model.layers.{}.self_attn.qkv.weight",
+                                  (c->heads + 2 * c->kv_heads) * c->head_dim, c->hidden,
+                                  INIT_NORMAL, c->init_std);
     build_roles(g, w, ROLE_HEADS, ROLE_EMBED);
     build_piece(g, w, "model.layers.{}.self_attn.q_proj.weight", c->heads * c->head_dim);
     build_piece(g, w, "model.layers.{}.self_attn.k_proj.weight", c->kv_heads * c->head_dim);
@@ -78,11 +79,11 @@ static value *qkv(graph *g, value *x, const model_config *c)
     return build_linear(g, x, w, c->attention_bias ? qkv_bias(g, c) : NULL);
 }
 
-static value *gate_up(graph *g, value *x, const model_config *c)
+static graph_value *gate_up(graph *g, graph_value *x, const model_config *c)
 {
-    value *w = build_weight(g, "model.layers.{}.mlp.gate_up.weight", 2 * c->ffn, c->hidden,
-                            INIT_NORMAL, c->init_std),
-          *b = NULL;
+    graph_value *w = build_weight(g, "model.layers.{}.mlp.gate_up.weight", 2 * c->ffn, c->hidden,
+                                  INIT_NORMAL, c->init_std),
+                *b = NULL;
     build_roles(g, w, ROLE_MLP, ROLE_EMBED);
     build_piece(g, w, "model.layers.{}.mlp.gate_proj.weight", c->ffn);
     build_piece(g, w, "model.layers.{}.mlp.up_proj.weight", c->ffn);
@@ -95,10 +96,10 @@ static value *gate_up(graph *g, value *x, const model_config *c)
     return build_linear(g, x, w, b);
 }
 
-static value *project(graph *g, value *x, const char *weight, const char *bias, bool has_bias,
-                      int64_t in, role cols, const model_config *c)
+static graph_value *project(graph *g, graph_value *x, const char *weight, const char *bias,
+                            bool has_bias, int64_t in, graph_role cols, const model_config *c)
 {
-    value *w = build_weight(g, weight, c->hidden, in, INIT_NORMAL, c->init_std);
+    graph_value *w = build_weight(g, weight, c->hidden, in, INIT_NORMAL, c->init_std);
     build_roles(g, w, ROLE_EMBED, cols);
     return build_linear(g, x, w,
                         has_bias ? build_weight(g, bias, c->hidden, 0, INIT_ZEROS, 0) : NULL);
@@ -106,9 +107,9 @@ static value *project(graph *g, value *x, const char *weight, const char *bias, 
 
 static void llama_layer_trace(graph *g, const model_config *c)
 {
-    value *x = build_stream(g, c->hidden);
+    graph_value *x = build_residual(g, c->hidden);
 
-    value *h = norm(g, x, "model.layers.{}.input_layernorm.weight", c);
+    graph_value *h = norm(g, x, "model.layers.{}.input_layernorm.weight", c);
     h = rope(g, qkv(g, h, c), c);
     h = build_attention(g, h, c->heads, c->kv_heads, c->head_dim, 1 / sqrt((double)c->head_dim),
                         c->drop_attention);
@@ -124,9 +125,9 @@ static void llama_layer_trace(graph *g, const model_config *c)
     build_output(g, build_add(g, x, h, 1, 1));
 }
 
-static value *token_table(graph *g, const char *name, const model_config *c)
+static graph_value *token_table(graph *g, const char *name, const model_config *c)
 {
-    value *w = build_weight(g, name, c->vocab, c->hidden, INIT_NORMAL, c->init_std);
+    graph_value *w = build_weight(g, name, c->vocab, c->hidden, INIT_NORMAL, c->init_std);
     build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
     return w;
 }
@@ -135,11 +136,11 @@ static void llama_trace(graph *g, const void *config, int block)
 {
     const model_config *c = config;
     if (block == 0) {
-        value *ids = build_ids(g);
+        graph_value *ids = build_ids(g);
         build_output(
             g, build_embedding(g, ids, token_table(g, "model.embed_tokens.weight", c), NULL, 1));
     } else if (block == c->layers + 1) {
-        value *x = norm(g, build_stream(g, c->hidden), "model.norm.weight", c);
+        graph_value *x = norm(g, build_residual(g, c->hidden), "model.norm.weight", c);
         const char *name = c->tie_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
         build_linear_cross_entropy(g, x, token_table(g, name, c), NULL, 1);
     } else {
@@ -147,8 +148,8 @@ static void llama_trace(graph *g, const void *config, int block)
     }
 }
 
-const family_ops llama_family = {.name = "llama",
-                                 .blocks = llama_blocks,
-                                 .key = llama_key,
-                                 .trace = llama_trace,
-                                 .layer = llama_layer};
+const model_family llama_family = {.name = "llama",
+                                   .blocks = llama_blocks,
+                                   .key = llama_key,
+                                   .trace = llama_trace,
+                                   .layer = llama_layer};

@@ -29,11 +29,12 @@ static void mlp_trace(graph *g, const void *config, int block)
 {
     const model_config *c = config;
     bool last = block == c->layers - 1;
-    value *x = block == 0 ? build_features(g, c->features) : build_input(g, c->hidden);
-    int64_t in = value_cols(x), out = last ? c->vocab : c->hidden;
+    graph_value *x = block == 0 ? build_features(g, c->features) : build_input(g, c->hidden);
+    int64_t in = graph_value_cols(x), out = last ? c->vocab : c->hidden;
     // He et al. 2015: the variance of activations is kept through rectifiers.
-    value *w = build_weight(g, "layers.{}.weight", out, in, INIT_NORMAL, sqrt(2.0 / (double)in));
-    value *b = build_weight(g, "layers.{}.bias", out, 0, INIT_ZEROS, 0);
+    graph_value *w =
+        build_weight(g, "layers.{}.weight", out, in, INIT_NORMAL, sqrt(2.0 / (double)in));
+    graph_value *b = build_weight(g, "layers.{}.bias", out, 0, INIT_ZEROS, 0);
     if (!last)
         build_output(g, build_activation(g, build_linear(g, x, w, b), c->act));
     else if (c->loss == LOSS_MSE)
@@ -42,5 +43,5 @@ static void mlp_trace(graph *g, const void *config, int block)
         build_linear_cross_entropy(g, x, w, b, 1);
 }
 
-const family_ops mlp_family = {
+const model_family mlp_family = {
     .name = "mlp", .blocks = mlp_blocks, .key = mlp_key, .trace = mlp_trace, .layer = mlp_layer};

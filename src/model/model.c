@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const family_ops *family_find(family f)
+const model_family *family_find(family f)
 {
-    static const family_ops *const table[FAMILIES] = {
+    static const model_family *const table[FAMILIES] = {
         [FAMILY_GPT2] = &gpt2_family,
         [FAMILY_LLAMA] = &llama_family,
         [FAMILY_MLP] = &mlp_family,
@@ -18,7 +18,7 @@ const family_ops *family_find(family f)
     return table[f];
 }
 
-void param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer)
+void model_param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer)
 {
     const char *hole = strstr(pattern, "{}");
     if (!hole)
@@ -54,7 +54,7 @@ static bool is_param(const void *given, int number)
     return strcmp(x->o->m->param[number].name, x->name) == 0;
 }
 
-static void add_param(opening *o, const param *p, uint64_t hash)
+static void add_param(opening *o, const model_param *p, uint64_t hash)
 {
     model *m = o->m;
     if (m->params == o->param_room) {
@@ -73,14 +73,14 @@ static status collect(opening *o, int block, err *e)
     b->param = calloc((size_t)b->g->params + 1, sizeof(int));
     if (!b->param) abort();
     for (int i = 0; i < b->g->params; i++) {
-        const param_decl *d = &b->g->param[i];
+        const graph_param *d = &b->g->param[i];
         // No larger than a value of a graph may be, which is checked by now.
-        param p = {.decl = d,
-                   .count = d->dim[0] * (d->dims == 2 ? d->dim[1] : 1),
-                   .block = block,
-                   .last_block = block,
-                   .layer = b->layer};
-        param_name_expand(p.name, d->name, b->layer);
+        model_param p = {.decl = d,
+                         .count = d->dim[0] * (d->dims == 2 ? d->dim[1] : 1),
+                         .block = block,
+                         .last_block = block,
+                         .layer = b->layer};
+        model_param_name_expand(p.name, d->name, b->layer);
         const uint64_t hash = lookup_hash(p.name, strlen(p.name));
         int known = lookup_find(&o->params, hash, is_param, &(sought){.o = o, .name = p.name});
         if (known < 0) {
@@ -108,7 +108,7 @@ static status check_chain(const model *m, err *e)
 {
     for (int i = 0; i + 1 < m->blocks; i++) {
         const graph *a = m->block[i].g, *b = m->block[i + 1].g;
-        if (!a->output || !b->input || value_cols(a->output) != value_cols(b->input) ||
+        if (!a->output || !b->input || graph_value_cols(a->output) != graph_value_cols(b->input) ||
             a->output->type != b->input->type)
             return err_set(e, E_USAGE, "model graph: block %d does not give what block %d takes", i,
                            i + 1);
@@ -137,19 +137,20 @@ static status check_cut(const model *m, err *e)
 {
     bool any = m->cut.ranks <= 1;
     for (int k = 0; k < m->graphs; k++)
-        for (int i = 0; i < m->graph[k]->params; i++) any = any || m->graph[k]->param[i].split >= 0;
+        for (int i = 0; i < m->graph[k]->params; i++)
+            any = any || m->graph[k]->param[i].shard_dim >= 0;
     if (any) return OK;
     return err_set(e, E_USAGE, "no parameter of %s can be split over parallel.tp %d; valid: 1",
                    m->family->name, m->cut.ranks);
 }
 
-static status finish(model *m, graph *g, recompute keep, err *e)
+static status finish(model *m, graph *g, graph_recompute keep, err *e)
 {
     status result = OK;
     TRY(graph_finish(g, keep, e));
     TRY(take_rope(m, g, e));
 done:
-    if (result != OK && g->uncuttable) err_prefix(e, "%s: ", m->family->name);
+    if (result != OK && g->not_divisible) err_prefix(e, "%s: ", m->family->name);
     return result;
 }
 
@@ -157,20 +158,20 @@ done:
 static status settle_parts(model *m, err *e)
 {
     for (int p = 0; p < m->params; p++) {
-        param *q = &m->param[p];
+        model_param *q = &m->param[p];
         bool whole = false, partial = false;
         for (int b = q->block; b <= q->last_block; b++)
             for (int i = 0; i < m->block[b].g->params; i++) {
-                const param_decl *d = &m->block[b].g->param[i];
+                const graph_param *d = &m->block[b].g->param[i];
                 if (m->block[b].param[i] != p) continue;
-                if (d->split != q->decl->split)
+                if (d->shard_dim != q->decl->shard_dim)
                     return err_set(e, E_USAGE, "model graph: %s is split in two ways", q->name);
-                whole = whole || d->grad_whole, partial = partial || d->grad_partial;
+                whole = whole || d->grad_full, partial = partial || d->grad_partial;
             }
-        q->tp_split = q->decl->split >= 0;
-        q->tp_partial = !q->tp_split && partial;
-        q->part_rows = param_part_rows(m, p, m->cut.rank);
-        q->part_cols = param_part_cols(m, p, m->cut.rank);
+        q->tp_sharded = q->decl->shard_dim >= 0;
+        q->tp_partial = !q->tp_sharded && partial;
+        q->shard_rows = model_param_shard_rows(m, p, m->cut.rank);
+        q->shard_cols = model_param_shard_cols(m, p, m->cut.rank);
         if (q->tp_partial && whole)
             return err_set(
                 e, E_USAGE,
@@ -201,7 +202,7 @@ static void trace_blocks(opening *o, const void *config, const graph_options *op
     }
 }
 
-status model_open(const family_ops *f, const void *config, const model_options *o, model **out,
+status model_open(const model_family *f, const void *config, const model_options *o, model **out,
                   err *e)
 {
     status result = OK;
@@ -214,8 +215,8 @@ status model_open(const family_ops *f, const void *config, const model_options *
                                    .type = o->type,
                                    .batch = o->batch,
                                    .seq = o->seq,
-                                   .cut = o->cut,
-                                   .halves = o->halves};
+                                   .tp = o->cut,
+                                   .splits_backward = o->halves};
     m->blocks = f->blocks(config);
     if (m->blocks < 1 || m->blocks > MODEL_BLOCKS)
         FAIL(E_USAGE, "%s: found %d blocks; valid: 1 to %d", f->name, m->blocks, MODEL_BLOCKS);
@@ -257,7 +258,7 @@ static void lower(int32_t *limit, int64_t rows)
 }
 
 // Of the whole table: ids are not relative to a rank's part.
-static int64_t rows_of(const graph *g, const value *w)
+static int64_t rows_of(const graph *g, const graph_value *w)
 {
     return g->param[w->param].dim[0];
 }
@@ -267,7 +268,7 @@ model_limits model_get_limits(const model *m)
     model_limits l = {INT32_MAX, INT32_MAX, INT32_MAX};
     for (int k = 0; k < m->graphs; k++)
         for (int i = 0; i < m->graph[k]->forward.count; i++) {
-            const node *n = m->graph[k]->forward.at[i];
+            const graph_node *n = m->graph[k]->forward.node[i];
             if (n->op == OP_EMBEDDING) lower(&l.tokens, rows_of(m->graph[k], n->in[1]));
             if (n->op == OP_EMBEDDING && n->in[2])
                 lower(&l.positions, rows_of(m->graph[k], n->in[2]));

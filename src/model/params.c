@@ -7,18 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count, stream *on,
-                float *out)
+void model_param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count,
+                      device_stream *on, float *out)
 {
-    const param_decl *d = m->param[p].decl;
+    const graph_param *d = m->param[p].decl;
     kernel_call c = {.kind = K_INIT};
-    c.u.init = (init_args){.count = count,
-                           .y = out,
-                           .key = rng_key_make(seed, RNG_INIT, (uint64_t)p, 0),
-                           .index0 = (uint64_t)first,
-                           .std = d->std,
-                           .constant = d->init == INIT_ONES,
-                           .normal = d->init == INIT_NORMAL};
+    c.u.init = (kernel_init_args){.count = count,
+                                  .y = out,
+                                  .key = rng_key_make(seed, RNG_INIT, (uint64_t)p, 0),
+                                  .index0 = (uint64_t)first,
+                                  .std = d->std,
+                                  .constant = d->init == INIT_ONES,
+                                  .normal = d->init == INIT_NORMAL};
     device_launch(on, &c);
 }
 
@@ -34,12 +34,12 @@ static const tensor_info *find_tensor(const safetensors *from, const char *name)
     return t;
 }
 
-static int64_t cols_of(const param *q)
+static int64_t cols_of(const model_param *q)
 {
     return q->decl->dims == 2 ? q->decl->dim[1] : 1;
 }
 
-static status check_shape(const tensor_info *t, const param *q, int64_t rows, bool transposed,
+static status check_shape(const tensor_info *t, const model_param *q, int64_t rows, bool transposed,
                           err *e)
 {
     int64_t want[2] = {transposed ? cols_of(q) : rows, transposed ? rows : cols_of(q)};
@@ -66,9 +66,9 @@ static status check_shape(const tensor_info *t, const param *q, int64_t rows, bo
 static status find_piece(const model *m, int p, int i, const safetensors *from,
                          const tensor_info **out, err *e)
 {
-    const param *q = &m->param[p];
+    const model_param *q = &m->param[p];
     char name[PARAM_NAME_BYTES];
-    param_name_expand(name, q->decl->piece[i].name, q->layer);
+    model_param_name_expand(name, q->decl->piece[i].name, q->layer);
     *out = find_tensor(from, name);
     if (!*out) return err_set(e, E_USAGE, "tensor %s is missing", name);
     return check_shape(*out, q, q->decl->piece[i].rows, q->decl->piece[i].transposed, e);
@@ -85,10 +85,10 @@ static void transpose(const float *in, int64_t rows, int64_t cols,
                     out[c * rows + r] = in[r * cols + c];
 }
 
-status param_load(const model *m, int p, const safetensors *from, float *out, err *e)
+status model_param_load(const model *m, int p, const safetensors *from, float *out, err *e)
 {
     status result = OK;
-    const param *q = &m->param[p];
+    const model_param *q = &m->param[p];
     float *stored = NULL;
     for (int i = 0; i < q->decl->pieces; i++) {
         int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
@@ -117,7 +117,7 @@ static bool is_read(const model *m, const safetensors *from, const tensor_info *
     for (int p = 0; p < m->params; p++)
         for (int i = 0; i < m->param[p].decl->pieces; i++) {
             char name[PARAM_NAME_BYTES];
-            param_name_expand(name, m->param[p].decl->piece[i].name, m->param[p].layer);
+            model_param_name_expand(name, m->param[p].decl->piece[i].name, m->param[p].layer);
             if (find_tensor(from, name) == t) return true;
         }
     return false;
@@ -129,7 +129,7 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-status param_check_all(const model *m, const safetensors *from, err *e)
+status model_param_check_all(const model *m, const safetensors *from, err *e)
 {
     // Masks and tables that old files hold beside the weights, and the copy of a tied output layer.
     static const char *const harmless[] = {".attn.bias", ".attn.masked_bias",
@@ -153,19 +153,19 @@ done:
     return result;
 }
 
-void param_files_make(const model *m, dtype type, param_files *out)
+void model_param_files_make(const model *m, dtype type, model_param_files *out)
 {
     int most = m->params * PARAM_PIECES;
-    *out = (param_files){.file = calloc((size_t)most, sizeof *out->file),
-                         .info = calloc((size_t)most, sizeof *out->info)};
+    *out = (model_param_files){.file = calloc((size_t)most, sizeof *out->file),
+                               .info = calloc((size_t)most, sizeof *out->info)};
     if (!out->file || !out->info) abort();
     for (int p = 0; p < m->params; p++) {
-        const param *q = &m->param[p];
+        const model_param *q = &m->param[p];
         int64_t first = 0;
         for (int i = 0; i < q->decl->pieces; i++) {
-            param_file *f = &out->file[out->count];
+            model_param_file *f = &out->file[out->count];
             tensor_info *t = &out->info[out->count++];
-            param_name_expand(f->name, q->decl->piece[i].name, q->layer);
+            model_param_name_expand(f->name, q->decl->piece[i].name, q->layer);
             f->param = p, f->piece = i, f->first_row = first;
             int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
             bool turned = q->decl->piece[i].transposed;
@@ -181,16 +181,17 @@ void param_files_make(const model *m, dtype type, param_files *out)
     }
 }
 
-void param_files_clear(param_files *f)
+void model_param_files_clear(model_param_files *f)
 {
     free(f->file);
     free(f->info);
-    *f = (param_files){0};
+    *f = (model_param_files){0};
 }
 
-void param_file_extract(const model *m, const param_file *f, const float *whole, float *out)
+void model_param_file_extract(const model *m, const model_param_file *f, const float *whole,
+                              float *out)
 {
-    const param *q = &m->param[f->param];
+    const model_param *q = &m->param[f->param];
     int64_t rows = q->decl->piece[f->piece].rows, cols = cols_of(q);
     const float *from = whole + f->first_row * cols;
     if (q->decl->piece[f->piece].transposed)
@@ -199,9 +200,10 @@ void param_file_extract(const model *m, const param_file *f, const float *whole,
         memcpy(out, from, (size_t)(rows * cols) * sizeof *out);
 }
 
-void param_file_insert(const model *m, const param_file *f, const float *in, float *whole)
+void model_param_file_insert(const model *m, const model_param_file *f, const float *in,
+                             float *whole)
 {
-    const param *q = &m->param[f->param];
+    const model_param *q = &m->param[f->param];
     int64_t rows = q->decl->piece[f->piece].rows, cols = cols_of(q);
     float *to = whole + f->first_row * cols;
     if (q->decl->piece[f->piece].transposed)

@@ -81,7 +81,7 @@ static status end_line(log_file *l, text *t, err *e)
     off_t before = lseek(l->fd, 0, SEEK_END);
 
     text_add(t, "}\n");
-    const char *at = t->at;
+    const char *at = t->chars;
     size_t left = t->bytes;
     while (left > 0) {
         ssize_t n = write(l->fd, at, left);

@@ -117,7 +117,7 @@ static void send(progress *p, const text *lines)
 {
     struct pollfd out = {.fd = fileno(p->out), .events = POLLOUT};
     if (out.fd >= 0 && poll(&out, 1, 0) == 0) return;
-    if (fwrite(lines->at, 1, lines->bytes, p->out) != lines->bytes || fflush(p->out) != 0)
+    if (fwrite(lines->chars, 1, lines->bytes, p->out) != lines->bytes || fflush(p->out) != 0)
         p->mode = PROGRESS_QUIET;
 }
 
@@ -132,7 +132,7 @@ static void add_line(progress *p, text *out, double now_s)
     text line = {0};
 
     progress_format(&p->last, left_s, columns, &line);
-    text_addf(out, terminal ? "\r%s\033[K" : "%s\n", line.at);
+    text_addf(out, terminal ? "\r%s\033[K" : "%s\n", line.chars);
     text_clear(&line);
     p->on_line = terminal;
     p->has_pending = false;
@@ -180,7 +180,7 @@ void progress_note(progress *p, const char *format, ...)
     text_addv(&note, format, args);
     va_end(args);
     if (p->on_line) text_add(&lines, "\r\033[K");
-    text_add_printable(&lines, note.at, note.bytes, "");
+    text_add_printable(&lines, note.chars, note.bytes, "");
     text_add(&lines, "\n");
     if (p->on_line) add_line(p, &lines, p->printed_s);
     send(p, &lines);
@@ -190,7 +190,7 @@ void progress_note(progress *p, const char *format, ...)
 
 void progress_close(progress *p)
 {
-    const text end = {.at = (char[]){"\n"}, .bytes = 1};
+    const text end = {.chars = (char[]){"\n"}, .bytes = 1};
 
     if (p->mode == PROGRESS_QUIET) return;
     if (p->has_pending) show(p, clock_seconds());

@@ -9,17 +9,17 @@ void clip_share(const plan *p, int *index, int *of)
 {
     static const struct {
         axis axis;
-        level bit;
-    } along[2] = {{AXIS_DP_REPLICATE, LEVEL_OUTER}, {AXIS_DP_SHARD, LEVEL_INNER}};
+        plan_layout bit;
+    } along[2] = {{AXIS_DP_REPLICATE, LAYOUT_DP_REPLICATE}, {AXIS_DP_SHARD, LAYOUT_DP_SHARD}};
     *index = 0, *of = 1;
     for (int i = 0; i < 2; i++) {
         if (p->optimizer & along[i].bit) continue;
-        *index = *index * p->o.mesh.size[along[i].axis] + p->at[along[i].axis];
+        *index = *index * p->o.mesh.size[along[i].axis] + p->coord[along[i].axis];
         *of *= p->o.mesh.size[along[i].axis];
     }
 }
 
-status clip_agree(comm *c, stream *on, double *sums, double *host, bool stop, double samples,
+status clip_agree(comm *c, device_stream *on, double *sums, double *host, bool stop, double samples,
                   double max_norm, double factor, clip_result *out, err *e)
 {
     status result = OK;

@@ -29,7 +29,7 @@ void clip_share(const plan *p, int *index, int *of);
 // the result. `sums`, `host`: SUMS doubles of device and host memory. The gradients are `factor`
 // times what they stand for (fp16's loss scale; 1 else). Clips to max_norm as
 // torch.nn.utils.clip_grad_norm_ does; 0 = off. Collective over c, all ranks.
-status clip_agree(comm *c, stream *on, double *sums, double *host, bool stop, double samples,
+status clip_agree(comm *c, device_stream *on, double *sums, double *host, bool stop, double samples,
                   double max_norm, double factor, clip_result *out, err *e);
 
 #endif

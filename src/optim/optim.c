@@ -50,7 +50,7 @@ bool optim_decays(const optim_config *c, int dims)
 }
 
 void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale, bool decays,
-                update_args *out)
+                kernel_update_args *out)
 {
     const optim_rule *r = optim_rule_of(c);
 

@@ -6,14 +6,14 @@
 #include "device/kernels.h"
 
 typedef struct optim_config {
-    update_rule rule;
+    kernel_update_rule rule;
     double lr, beta1, beta2, eps, weight_decay; // beta1 is sgd's momentum
     bool decay_all;                             // decay tensors of fewer than two dimensions too
 } optim_config;
 
 typedef struct optim_rule {
     const char *name;
-    update_rule rule;
+    kernel_update_rule rule;
     bool has_m, has_v;
     double beta1, beta2, eps, weight_decay; // defaults when the job says nothing
 } optim_rule;
@@ -29,6 +29,6 @@ bool optim_decays(const optim_config *c, int dims);
 // The constants of step `t` (from 1) for K_UPDATE: everything but pointers, count and low_type,
 // which are left as they are. `lr` is that step's; without `decays` the weight decay is 0.
 void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale, bool decays,
-                update_args *out);
+                kernel_update_args *out);
 
 #endif

@@ -1,8 +1,8 @@
 // bucket.c -- moves a bucket from one placement to another. See bucket.h.
 #include "parallel/bucket.h"
 
-static status sum_parts(const comm_segment *s, int rows, void *at, dtype t, comm *c, stream *on,
-                        err *e)
+static status sum_parts(const comm_segment *s, int rows, void *at, dtype t, comm *c,
+                        device_stream *on, err *e)
 {
     status result = OK;
     TRY(comm_reduce_scatter_segments(c, s, rows, at, NULL, t, REDUCE_SUM, on, e));
@@ -11,35 +11,35 @@ done:
     return result;
 }
 
-static status move(const plan_move *x, const bucket_range *b, int64_t count, const void *own,
-                   void *at, dtype t, comm *c, stream *on, err *e)
+static status move(const plan_redistribution_step *x, const plan_bucket *b, int64_t count,
+                   const void *own, void *at, dtype t, comm *c, device_stream *on, err *e)
 {
     const comm_segment *s = x->segment ? x->segment + b->first_row : NULL;
-    switch (x->how) {
-    case MOVE_NOTHING:
-    case MOVE_TAKE_PART:
+    switch (x->collective) {
+    case REDISTRIBUTE_NOTHING:
+    case REDISTRIBUTE_TAKE_SHARD:
         return OK;
-    case MOVE_ALL_REDUCE:
+    case REDISTRIBUTE_ALL_REDUCE:
         if (!s) return comm_all_reduce(c, at, (size_t)count, t, REDUCE_SUM, on, e);
         return sum_parts(s, b->rows, at, t, c, on, e);
-    case MOVE_REDUCE_SCATTER:
+    case REDISTRIBUTE_REDUCE_SCATTER:
         return comm_reduce_scatter_segments(c, s, b->rows, at, NULL, t, REDUCE_SUM, on, e);
-    case MOVE_ALL_GATHER:
+    case REDISTRIBUTE_ALL_GATHER:
         return comm_all_gather_segments(c, s, b->rows, own, at, t, on, e);
-    case MOVE_ILLEGAL:
+    case REDISTRIBUTE_ILLEGAL:
         break;
     }
     return err_set(e, E_INTERNAL, "no collective makes this move of placements");
 }
 
-status bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at, dtype t,
-                   comm *const *along, stream *on, err *e)
+status bucket_redistribute(const plan *p, const plan_redistribution *m, int b, const void *own,
+                           void *at, dtype t, comm *const *along, device_stream *on, err *e)
 {
     status result = OK;
-    const bucket_range *r = &p->bucket[b];
+    const plan_bucket *r = &p->bucket[b];
     for (int i = 0; i < m->count; i++)
-        TRY(move(&m->at[i], r, r->count[m->array], i == 0 ? own : NULL, at, t, along[m->at[i].axis],
-                 on, e));
+        TRY(move(&m->step[i], r, r->count[m->layout], i == 0 ? own : NULL, at, t,
+                 along[m->step[i].axis], on, e));
 done:
     return result;
 }

@@ -32,11 +32,11 @@ uint64_t compress_bytes(const plan *p);
 status compress_open(const compress_options *o, compressor **out, err *e);
 void compress_close(compressor *c); // NULL allowed
 
-// As bucket_move with `own` NULL and fp32, for &p->micro or &p->step: bucket b at `at`, memory of
+// As bucket_redistribute with `own` NULL and fp32, for &p->micro or &p->step: bucket b at `at`, memory of
 // comm_alloc. Of parts that are not this rank's, `at` holds nothing of meaning afterwards. `step`
 // counts finished optimizer steps. Collective over the axes of the moves, and over `data`.
-status compress_move(compressor *c, const plan_moves *m, int b, float *at, uint64_t step,
-                     stream *on, err *e);
+status compress_redistribute(compressor *c, const plan_redistribution *m, int b, float *at,
+                             uint64_t step, device_stream *on, err *e);
 
 // PowerSGD's state, NULL with another hook; borrowed. NULL allowed.
 struct powersgd *compress_powersgd(compressor *c);

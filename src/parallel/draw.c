@@ -8,12 +8,12 @@
 
 // A chunk's pass: its blocks one after the other.
 typedef struct bar {
-    instr_kind kind;
+    schedule_instr_kind kind;
     int micro, chunk, first_block, last_block;
     double start, end;
 } bar;
 
-static bool is_pass(instr_kind k)
+static bool is_pass(schedule_instr_kind k)
 {
     return k == FORWARD || k == BACKWARD || k == BACKWARD_INPUT || k == BACKWARD_WEIGHT;
 }
@@ -25,10 +25,10 @@ static int stages_of(const pipeline_picture *x)
 
 static int chunks_of(const pipeline_picture *x)
 {
-    return x->plan_of_stage[0]->parts / stages_of(x);
+    return x->plan_of_stage[0]->chunks / stages_of(x);
 }
 
-static bool belongs(const bar *b, const instr *y, int chunk)
+static bool belongs(const bar *b, const schedule_instr *y, int chunk)
 {
     return y->kind == b->kind && y->micro == b->micro && chunk == b->chunk;
 }
@@ -40,9 +40,9 @@ static bool next_bar(const pipeline_picture *x, int stage, int *at, bar *out)
     const plan *p = x->plan_of_stage[stage];
     bool found = false;
     for (; *at < s->count; ++*at) {
-        const instr *y = &s->at[*at];
+        const schedule_instr *y = &s->instr[*at];
         if (!is_pass(y->kind)) continue;
-        const sim_span *t = &x->times->at[stage][*at];
+        const simulate_span *t = &x->times->at[stage][*at];
         const int chunk = plan_part_of(p, y->index) / stages_of(x);
         if (found && !belongs(out, y, chunk)) return true;
         if (!found) *out = (bar){y->kind, y->micro, chunk, y->index, y->index, t->start, t->end};
@@ -81,11 +81,11 @@ static void add_caption(const pipeline_picture *x, text *out)
 {
     const plan_options *o = &x->plan_of_stage[0]->o;
     const int chunks = chunks_of(x);
-    text_addf(out, "%s, %d stages", pipe_schedule_name(o->pipeline), stages_of(x));
+    text_addf(out, "%s, %d stages", pipeline_schedule_name(o->pipeline), stages_of(x));
     if (chunks > 1) text_addf(out, " of %d chunks", chunks);
     text_addf(out, ", %d micro-batches: idle %.1f %% in closed form, %.1f %% simulated", o->micros,
               100 * pipeline_bubble(o->pipeline, stages_of(x), chunks, o->micros),
-              100 * x->times->idle_share);
+              100 * x->times->bubble);
 }
 
 // ---- Text
@@ -107,7 +107,9 @@ static void add_row(const pipeline_picture *x, int stage, double per_second, int
     for (int at = 0; next_bar(x, stage, &at, &b);) {
         int from = (int)lround(b.start * per_second), to = (int)lround(b.end * per_second);
         for (int i = from; i < to && i < wide; i++)
-            row->at[i] = i == from ? letter(&b) : i == from + 1 ? (char)('0' + b.micro % 10) : '-';
+            row->chars[i] = i == from       ? letter(&b)
+                            : i == from + 1 ? (char)('0' + b.micro % 10)
+                                            : '-';
     }
 }
 
@@ -124,9 +126,9 @@ void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
         add_row(x, i, all.bars ? per_unit / all.shortest : 0, wide, &row);
         text_addf(out, "stage %-4d ", i);
         if (wide <= room)
-            text_add_bytes(out, row.at, row.bytes);
+            text_add_bytes(out, row.chars, row.bytes);
         else
-            text_addf(out, "%.*s%s%s", half, row.at, CUT, row.at + wide - half);
+            text_addf(out, "%.*s%s%s", half, row.chars, CUT, row.chars + wide - half);
         text_add(out, "\n");
         text_clear(&row);
     }
@@ -139,7 +141,7 @@ void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
 enum { LEFT = 72, TOP = 40, ROW = 30, BAR = 26, FOOT = 44, NARROW = 640, WIDE = 6000 };
 
 typedef struct paint {
-    instr_kind kind;
+    schedule_instr_kind kind;
     const char *name;
     int red, green, blue;
 } paint;
@@ -152,7 +154,7 @@ static const paint PAINTS[] = {
 };
 enum { PAINTED = sizeof PAINTS / sizeof *PAINTS };
 
-static const paint *paint_of(instr_kind k)
+static const paint *paint_of(schedule_instr_kind k)
 {
     int i = 0;
     while (PAINTS[i].kind != k) i++;
@@ -188,7 +190,7 @@ static void add_bar(const bar *b, int chunks, double left, double wide, double t
 }
 
 // What is in the picture, so that the legend has nothing else.
-static bool shows(const pipeline_picture *x, instr_kind k)
+static bool shows(const pipeline_picture *x, schedule_instr_kind k)
 {
     bar b;
     for (int i = 0; i < stages_of(x); i++)

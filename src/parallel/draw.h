@@ -10,7 +10,7 @@
 typedef struct pipeline_picture {
     const schedule *const *of_stage;
     const plan *const *plan_of_stage;
-    const sim_result *times;
+    const simulate_result *times;
 } pipeline_picture;
 
 // Lines of at most `columns` characters (40 or more). A pass is a letter, then the last digit of

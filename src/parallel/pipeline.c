@@ -1,6 +1,6 @@
 // pipeline.c -- in which order a pipeline stage works through chunks and micro-batches, the idle
 // share that follows, and where a model is cut. Called by plan.c (the cut) and schedule.c (the
-// order); check.c proves the lists, simulate.c times them. Deliberately knows no blocks of a model,
+// order); verify.c proves the lists, simulate.c times them. Deliberately knows no blocks of a model,
 // no messages and no memory.
 #include "parallel/pipeline.h"
 
@@ -22,13 +22,13 @@ static int most(int a, int b)
     return a > b ? a : b;
 }
 
-static void add(pipe_list *l, pipe_kind kind, int micro, int chunk)
+static void add(pipeline_list *l, pipeline_pass kind, int micro, int chunk)
 {
-    l->at[l->count++] = (pipe_op){kind, micro, chunk};
+    l->at[l->count++] = (pipeline_op){kind, micro, chunk};
 }
 
 // One stage: nobody waits, so the activations of one micro-batch are all that is ever kept.
-static void make_alone(const shape *x, pipe_list *out)
+static void make_alone(const shape *x, pipeline_list *out)
 {
     for (int m = 0; m < x->micros; m++) {
         for (int c = 0; c < x->chunks; c++) add(out, PIPE_FORWARD, m, c);
@@ -37,7 +37,7 @@ static void make_alone(const shape *x, pipe_list *out)
 }
 
 // All forwards, then all backwards (Huang et al. 2019, "GPipe", §2.3).
-static void make_gpipe(const shape *x, pipe_list *out)
+static void make_gpipe(const shape *x, pipeline_list *out)
 {
     for (int m = 0; m < x->micros; m++) add(out, PIPE_FORWARD, m, 0);
     for (int m = 0; m < x->micros; m++) add(out, PIPE_BACKWARD, m, 0);
@@ -45,7 +45,7 @@ static void make_gpipe(const shape *x, pipe_list *out)
 
 // As many forwards as there are stages behind this one, then one forward, one backward (Narayanan
 // et al. 2019, "PipeDream", §3.2; with a flush at the step's end).
-static void make_1f1b(const shape *x, pipe_list *out)
+static void make_1f1b(const shape *x, pipeline_list *out)
 {
     int ahead = least(x->stages - x->stage - 1, x->micros);
     for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
@@ -57,7 +57,7 @@ static void make_1f1b(const shape *x, pipe_list *out)
 
 // The k-th pass of a stage: micro-batches go through in groups of as many as there are stages, a
 // group through chunk after chunk.
-static void add_interleaved(const shape *x, pipe_kind kind, int k, pipe_list *out)
+static void add_interleaved(const shape *x, pipeline_pass kind, int k, pipeline_list *out)
 {
     int group = x->stages * x->chunks, chunk = k % group / x->stages;
     if (kind != PIPE_FORWARD) chunk = x->chunks - 1 - chunk;
@@ -66,7 +66,7 @@ static void add_interleaved(const shape *x, pipe_kind kind, int k, pipe_list *ou
 
 // Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM", §2.2.
-static void make_interleaved(const shape *x, pipe_list *out)
+static void make_interleaved(const shape *x, pipeline_list *out)
 {
     int passes = x->micros * x->chunks;
     int ahead = (x->stages - x->stage - 1) * 2 + (x->chunks - 1) * x->stages;
@@ -83,7 +83,7 @@ static void make_interleaved(const shape *x, pipe_list *out)
 // at most `stages` micro-batches, which is 1F1B's peak, and has weight halves left to do while the
 // last input halves travel to the first stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism",
 // §2.1, ZB-H1).
-static void make_zb(const shape *x, pipe_list *out)
+static void make_zb(const shape *x, pipeline_list *out)
 {
     int ahead = least(x->stages - x->stage - 1, x->micros), late = x->stage, done = 0;
     for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
@@ -97,7 +97,7 @@ static void make_zb(const shape *x, pipe_list *out)
 
 typedef struct generator {
     const char *name;
-    void (*make)(const shape *x, pipe_list *out);
+    void (*make)(const shape *x, pipeline_list *out);
 } generator;
 
 static const generator GENERATORS[PIPE_SCHEDULES] = {
@@ -107,14 +107,14 @@ static const generator GENERATORS[PIPE_SCHEDULES] = {
     [PIPE_ZB] = {"zb", make_zb},
 };
 
-const char *pipe_schedule_name(pipe_schedule s)
+const char *pipeline_schedule_name(pipeline_schedule s)
 {
     return GENERATORS[s].name;
 }
 
-static status check_shape(pipe_schedule s, const shape *x, err *e)
+static status check_shape(pipeline_schedule s, const shape *x, err *e)
 {
-    const char *name = pipe_schedule_name(s);
+    const char *name = pipeline_schedule_name(s);
     if (x->stages < 1 || x->micros < 1 || x->stage < 0 || x->stage >= x->stages)
         return err_set(e, E_USAGE,
                        "parallel.pp_schedule %s: stage %d of %d with %d micro-batches; valid: at "
@@ -138,12 +138,12 @@ static status check_shape(pipe_schedule s, const shape *x, err *e)
     return OK;
 }
 
-status pipeline_make(pipe_schedule s, int stages, int virtual_stages, int micros, int stage,
-                     pipe_list *out, err *e)
+status pipeline_make(pipeline_schedule s, int stages, int virtual_stages, int micros, int stage,
+                     pipeline_list *out, err *e)
 {
     status result = OK;
     const shape x = {stages, virtual_stages, micros, stage};
-    *out = (pipe_list){0};
+    *out = (pipeline_list){0};
     TRY(check_shape(s, &x, e));
     size_t passes = (size_t)micros * (size_t)virtual_stages;
     out->at = calloc(passes, 3 * sizeof *out->at); // at most a forward and two halves
@@ -156,13 +156,13 @@ done:
     return result;
 }
 
-void pipe_list_clear(pipe_list *l)
+void pipeline_list_clear(pipeline_list *l)
 {
     free(l->at);
-    *l = (pipe_list){0};
+    *l = (pipeline_list){0};
 }
 
-double pipeline_bubble(pipe_schedule s, int stages, int virtual_stages, int micros)
+double pipeline_bubble(pipeline_schedule s, int stages, int virtual_stages, int micros)
 {
     double p = stages, v = virtual_stages, m = micros;
     if (stages == 1) return 0;

@@ -8,50 +8,50 @@
 
 #include <stdbool.h>
 
-typedef enum pipe_kind {
+typedef enum pipeline_pass {
     PIPE_FORWARD,
     PIPE_BACKWARD,        // both halves
     PIPE_BACKWARD_INPUT,  // the gradient of the input,
     PIPE_BACKWARD_WEIGHT, // … and later those of the weights
-} pipe_kind;
+} pipeline_pass;
 
 // Chunk `chunk` (0 … virtual_stages-1) of the stage, for micro-batch `micro`.
-typedef struct pipe_op {
-    pipe_kind kind;
+typedef struct pipeline_op {
+    pipeline_pass kind;
     int micro, chunk;
-} pipe_op;
+} pipeline_op;
 
-typedef struct pipe_list {
-    pipe_op *at;
+typedef struct pipeline_list {
+    pipeline_op *at;
     int count;
-} pipe_list;
+} pipeline_list;
 
-typedef enum pipe_schedule {
+typedef enum pipeline_schedule {
     PIPE_GPIPE,
     PIPE_1F1B,
     PIPE_INTERLEAVED,
     PIPE_ZB,
     PIPE_SCHEDULES
-} pipe_schedule;
+} pipeline_schedule;
 
 // Does it run the backward of a stage in two halves?
-static inline bool pipe_schedule_halves(pipe_schedule s)
+static inline bool pipeline_schedule_splits_backward(pipeline_schedule s)
 {
     return s == PIPE_ZB;
 }
-const char *pipe_schedule_name(pipe_schedule s); // the job file's word
+const char *pipeline_schedule_name(pipeline_schedule s); // the job file's word
 // E_USAGE when the combination is impossible, naming parallel.pp_schedule, what was found and what
 // is valid. Chunk c of stage s is part c*stages + s of the model; virtual_stages is 1 but for
 // interleaved. Backward passes of a chunk run in the order of micro-batches under every schedule,
 // so that gradients are summed in one order.
-status pipeline_make(pipe_schedule s, int stages, int virtual_stages, int micros, int stage,
-                     pipe_list *out, err *e);
-void pipe_list_clear(pipe_list *l);
+status pipeline_make(pipeline_schedule s, int stages, int virtual_stages, int micros, int stage,
+                     pipeline_list *out, err *e);
+void pipeline_list_clear(pipeline_list *l);
 // The share of a step in which a stage is idle, in closed form, when chunks cost the same and
 // messages nothing. GPipe and 1F1B: (p-1)/(m+p-1); interleaved: (p-1)/(vm+p-1); zero-bubble, when
 // forward, input half and weight half cost the same: (p-1)/(3m+p-1), and with m < p micro-batches
 // p-m more on both sides, as the first gradient is late by these.
-double pipeline_bubble(pipe_schedule s, int stages, int virtual_stages, int micros);
+double pipeline_bubble(pipeline_schedule s, int stages, int virtual_stages, int micros);
 
 // Cuts `blocks` into `parts` runs of about equal cost: minimises the largest sum (exact, by dynamic
 // programming); first[parts+1] receives the borders. Every part gets at least one block: E_USAGE

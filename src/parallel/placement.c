@@ -1,13 +1,18 @@
 // placement.c -- the table. See placement.h.
 #include "parallel/placement.h"
 
-transition placement_move(placement from, placement to)
+placement_collective placement_redistribute(placement from, placement to)
 {
-    static const transition table[PLACEMENTS][PLACEMENTS] = {
-        [WHOLE] = {[WHOLE] = MOVE_NOTHING, [PARTIAL] = MOVE_ILLEGAL, [SHARDED] = MOVE_TAKE_PART},
-        [PARTIAL] =
-            {[WHOLE] = MOVE_ALL_REDUCE, [PARTIAL] = MOVE_NOTHING, [SHARDED] = MOVE_REDUCE_SCATTER},
-        [SHARDED] = {[WHOLE] = MOVE_ALL_GATHER, [PARTIAL] = MOVE_ILLEGAL, [SHARDED] = MOVE_NOTHING},
+    static const placement_collective table[PLACEMENTS][PLACEMENTS] = {
+        [REPLICATE] = {[REPLICATE] = REDISTRIBUTE_NOTHING,
+                       [PARTIAL] = REDISTRIBUTE_ILLEGAL,
+                       [SHARD] = REDISTRIBUTE_TAKE_SHARD},
+        [PARTIAL] = {[REPLICATE] = REDISTRIBUTE_ALL_REDUCE,
+                     [PARTIAL] = REDISTRIBUTE_NOTHING,
+                     [SHARD] = REDISTRIBUTE_REDUCE_SCATTER},
+        [SHARD] = {[REPLICATE] = REDISTRIBUTE_ALL_GATHER,
+                   [PARTIAL] = REDISTRIBUTE_ILLEGAL,
+                   [SHARD] = REDISTRIBUTE_NOTHING},
     };
     return table[from][to];
 }
@@ -17,7 +22,7 @@ char placement_letter(placement p)
     return "WPS"[p];
 }
 
-const char *transition_name(transition t)
+const char *placement_collective_name(placement_collective t)
 {
     static const char *const name[] = {"nothing",    "all-reduce",    "reduce-scatter",
                                        "all-gather", "take own part", "illegal"};

@@ -3,21 +3,21 @@
 #ifndef TRIREME_PARALLEL_PLACEMENT_H
 #define TRIREME_PARALLEL_PLACEMENT_H
 
-// WHOLE every rank has all of it; PARTIAL every rank has a summand; SHARDED every rank has its
+// REPLICATE every rank has all of it; PARTIAL every rank has a summand; SHARD every rank has its
 // part.
-typedef enum placement { WHOLE, PARTIAL, SHARDED, PLACEMENTS } placement;
+typedef enum placement { REPLICATE, PARTIAL, SHARD, PLACEMENTS } placement;
 
-typedef enum transition {
-    MOVE_NOTHING,
-    MOVE_ALL_REDUCE,
-    MOVE_REDUCE_SCATTER,
-    MOVE_ALL_GATHER,
-    MOVE_TAKE_PART,
-    MOVE_ILLEGAL
-} transition;
+typedef enum placement_collective {
+    REDISTRIBUTE_NOTHING,
+    REDISTRIBUTE_ALL_REDUCE,
+    REDISTRIBUTE_REDUCE_SCATTER,
+    REDISTRIBUTE_ALL_GATHER,
+    REDISTRIBUTE_TAKE_SHARD,
+    REDISTRIBUTE_ILLEGAL
+} placement_collective;
 
-transition placement_move(placement from, placement to);
+placement_collective placement_redistribute(placement from, placement to);
 char placement_letter(placement p); // W, P, S
-const char *transition_name(transition t);
+const char *placement_collective_name(placement_collective t);
 
 #endif

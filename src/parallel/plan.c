@@ -1,5 +1,5 @@
 // plan.c -- lays parameters out in buckets and arrays of every level, and counts their bytes. See
-// plan.h. Which collective takes what where is in plan_moves.c.
+// plan.h. Which collective takes what where is in plan_redistribute.c.
 #include "parallel/plan_private.h"
 
 #include "base/size.h"
@@ -25,42 +25,44 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 // Part `at` of `parts` of rows first … first+rows-1, as torch.chunk cuts.
-static span chunk_of(span of, int64_t parts, int64_t at)
+static plan_shard chunk_of(plan_shard of, int64_t parts, int64_t at)
 {
     int64_t each = ceil_div(of.count, parts), begin = least(each * at, of.count);
-    return (span){of.first + begin, least(each, of.count - begin)};
+    return (plan_shard){of.first + begin, least(each, of.count - begin)};
 }
 
-span plan_span(const plan *p, const plan_row *r, level l, const int at[AXES])
+plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int at[AXES])
 {
-    span s = {0, r->rows};
-    if (l == LEVEL_GROUP && p->keeps_parts)
+    plan_shard s = {0, r->rows};
+    if (l == LAYOUT_POST_FORWARD && p->keeps_post_forward_shards)
         s = chunk_of(s, p->o.reshard, at[AXIS_DP_SHARD] % p->o.reshard);
-    if (l & LEVEL_INNER) s = chunk_of(s, p->o.mesh.size[AXIS_DP_SHARD], at[AXIS_DP_SHARD]);
-    if (l & LEVEL_OUTER) s = chunk_of(s, p->o.mesh.size[AXIS_DP_REPLICATE], at[AXIS_DP_REPLICATE]);
-    return (span){s.first * r->cols, s.count * r->cols};
+    if (l & LAYOUT_DP_SHARD) s = chunk_of(s, p->o.mesh.size[AXIS_DP_SHARD], at[AXIS_DP_SHARD]);
+    if (l & LAYOUT_DP_REPLICATE)
+        s = chunk_of(s, p->o.mesh.size[AXIS_DP_REPLICATE], at[AXIS_DP_REPLICATE]);
+    return (plan_shard){s.first * r->cols, s.count * r->cols};
 }
 
 // Room for any rank's part.
-static int64_t capacity(const plan *p, const plan_row *r, level l)
+static int64_t capacity(const plan *p, const plan_row *r, plan_layout l)
 {
     int64_t rows = r->rows;
-    if (l == LEVEL_GROUP && p->keeps_parts) rows = ceil_div(rows, p->o.reshard);
-    if (l & LEVEL_INNER) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_SHARD]);
-    if (l & LEVEL_OUTER) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_REPLICATE]);
+    if (l == LAYOUT_POST_FORWARD && p->keeps_post_forward_shards)
+        rows = ceil_div(rows, p->o.reshard);
+    if (l & LAYOUT_DP_SHARD) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_SHARD]);
+    if (l & LAYOUT_DP_REPLICATE) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_REPLICATE]);
     return rows * r->cols;
 }
 
 bool plan_has_block(const plan *p, int block)
 {
-    return plan_stage_of(p, block) == p->at[AXIS_PP];
+    return plan_stage_of(p, block) == p->coord[AXIS_PP];
 }
 
 bool plan_block_uses(const plan *p, int block, int bucket)
 {
     const plan_buckets l = plan_buckets_of(p, block);
     for (int i = 0; i < l.count; i++)
-        if (l.at[i] == bucket) return true;
+        if (l.items[i] == bucket) return true;
     return false;
 }
 
@@ -71,23 +73,24 @@ bool plan_ties_stages(const plan *p)
     return false;
 }
 
-static level level_of(placement outer, placement inner)
+static plan_layout level_of(placement outer, placement inner)
 {
-    return (level)((inner == SHARDED ? LEVEL_INNER : 0) | (outer == SHARDED ? LEVEL_OUTER : 0));
+    return (plan_layout)((inner == SHARD ? LAYOUT_DP_SHARD : 0) |
+                         (outer == SHARD ? LAYOUT_DP_REPLICATE : 0));
 }
 
 static status check_tiers(const plan *p, err *e)
 {
     const plan_options *o = &p->o;
-    if (o->tier[TIERED_WEIGHTS] == TIER_FILE && p->weight != p->optimizer)
+    if (o->tier[PLAN_WEIGHTS] == TIER_FILE && p->weight != p->optimizer)
         return err_set(e, E_USAGE,
                        "parallel.offload.weights: file needs weights that are sharded as the "
                        "optimizer's state is; valid: parallel.dp zero3, or device");
-    if (o->tier[TIERED_GRADIENTS] == TIER_FILE && o->micros > 1 && !o->no_sync)
+    if (o->tier[PLAN_GRADIENTS] == TIER_FILE && o->micros > 1 && !o->no_sync)
         return err_set(e, E_USAGE,
                        "parallel.offload.gradients: file cannot be added to in every micro-batch; "
                        "valid: parallel.no_sync true, one micro-batch a step, or device");
-    if (o->tier[TIERED_GRADIENTS] == TIER_FILE && p->gradient != LEVEL_WHOLE &&
+    if (o->tier[PLAN_GRADIENTS] == TIER_FILE && p->gradient != LAYOUT_FULL &&
         p->gradient != p->optimizer)
         return err_set(
             e, E_USAGE,
@@ -99,13 +102,13 @@ static status check_tiers(const plan *p, err *e)
 static status check_reshard(plan *p, err *e)
 {
     const int k = p->o.reshard, shards = p->o.mesh.size[AXIS_DP_SHARD];
-    if (k < 2 || !(p->weight & LEVEL_INNER)) return OK;
+    if (k < 2 || !(p->weight & LAYOUT_DP_SHARD)) return OK;
     if (shards % k)
         return err_set(e, E_USAGE,
                        "parallel.reshard_after_forward: %d neighbours do not divide %d ranks on "
                        "dp_shard; valid: true, false, or a divisor",
                        k, shards);
-    p->keeps_parts = k < shards; // all of them is what they keep anyway
+    p->keeps_post_forward_shards = k < shards; // all of them is what they keep anyway
     return OK;
 }
 
@@ -114,57 +117,58 @@ static void choose_levels(plan *p)
     const plan_options *o = &p->o;
     p->policy = o->micros > 1 && o->no_sync ? policies_no_sync(o->policies) : o->policies;
     // Neighbours are summed before distant ranks are, also where only these keep parts.
-    if (o->micros == 1 && p->policy.outer.gradient == SHARDED && p->policy.inner.optimizer == WHOLE)
-        p->policy.inner.gradient = WHOLE;
+    if (o->micros == 1 && p->policy.outer.gradient == SHARD &&
+        p->policy.inner.optimizer == REPLICATE)
+        p->policy.inner.gradient = REPLICATE;
     // An axis of one rank cuts nothing, whatever its word says.
-    const policy whole = {"", WHOLE, PARTIAL, WHOLE};
+    const policy whole = {"", REPLICATE, PARTIAL, REPLICATE};
     policy outer = o->mesh.size[AXIS_DP_REPLICATE] > 1 ? p->policy.outer : whole,
            inner = o->mesh.size[AXIS_DP_SHARD] > 1 ? p->policy.inner : whole;
     p->weight = level_of(outer.weight, inner.weight);
     p->gradient = level_of(outer.gradient, inner.gradient);
     p->optimizer = level_of(outer.optimizer, inner.optimizer);
-    p->weight_slots = p->weight != LEVEL_WHOLE || o->tier[TIERED_WEIGHTS] == TIER_FILE;
-    p->gradient_slots = p->gradient != LEVEL_WHOLE || o->tier[TIERED_GRADIENTS] == TIER_FILE;
+    p->weight_slots = p->weight != LAYOUT_FULL || o->tier[PLAN_WEIGHTS] == TIER_FILE;
+    p->gradient_slots = p->gradient != LAYOUT_FULL || o->tier[PLAN_GRADIENTS] == TIER_FILE;
 }
 
 // `split` may leave out the first and the last block (embedding and loss).
 static status take_split(plan *p, err *e)
 {
     int sum = 0, blocks = p->o.blocks;
-    for (int k = 0; k < p->parts; k++) sum += p->o.split[k];
+    for (int k = 0; k < p->chunks; k++) sum += p->o.split[k];
     if (sum != blocks && sum != blocks - 2)
         return err_set(
             e, E_USAGE,
             "parallel.split: %d blocks in all; valid: %d, or %d without the first and the "
             "last block",
             sum, blocks, blocks - 2);
-    for (int k = 0; k < p->parts; k++) p->part[k + 1] = p->part[k] + p->o.split[k];
+    for (int k = 0; k < p->chunks; k++) p->chunk_first[k + 1] = p->chunk_first[k] + p->o.split[k];
     if (sum == blocks) return OK;
-    for (int k = 1; k < p->parts; k++) p->part[k]++;
-    p->part[p->parts] = blocks;
+    for (int k = 1; k < p->chunks; k++) p->chunk_first[k]++;
+    p->chunk_first[p->chunks] = blocks;
     return OK;
 }
 
 static status cut_parts(plan *p, err *e)
 {
     const int stages = p->o.mesh.size[AXIS_PP];
-    p->parts = stages > 1 && p->o.virtual_stages > 1 ? stages * p->o.virtual_stages : stages;
-    p->part = calloc((size_t)p->parts + 1, sizeof *p->part);
-    if (!p->part) return err_set(e, E_IO, "no memory for the plan");
-    if (p->parts == 1) {
-        p->part[1] = p->o.blocks;
+    p->chunks = stages > 1 && p->o.virtual_stages > 1 ? stages * p->o.virtual_stages : stages;
+    p->chunk_first = calloc((size_t)p->chunks + 1, sizeof *p->chunk_first);
+    if (!p->chunk_first) return err_set(e, E_IO, "no memory for the plan");
+    if (p->chunks == 1) {
+        p->chunk_first[1] = p->o.blocks;
         return OK;
     }
     if (p->o.split) return take_split(p, e);
-    return pipeline_split(p->o.cost, p->o.blocks, p->parts, p->part, e);
+    return pipeline_split(p->o.cost, p->o.blocks, p->chunks, p->chunk_first, e);
 }
 
 static status cut_stages(plan *p, err *e)
 {
     status result = OK;
     TRY(cut_parts(p, e));
-    for (int k = 0; k < p->parts; k++)
-        for (int b = p->part[k]; b < p->part[k + 1]; b++) p->part_of[b] = k;
+    for (int k = 0; k < p->chunks; k++)
+        for (int b = p->chunk_first[k]; b < p->chunk_first[k + 1]; b++) p->chunk_of_block[b] = k;
 done:
     return result;
 }
@@ -182,7 +186,7 @@ static void add_user(const plan *p, users *u, int block)
     if (u->first_stage < 0 || stage < u->first_stage) u->first_stage = stage;
     if (stage > u->last_stage) u->last_stage = stage;
     u->between = u->between || (stage > 0 && stage < end);
-    if (stage != p->at[AXIS_PP]) return;
+    if (stage != p->coord[AXIS_PP]) return;
     if (u->first_block < 0 || block < u->first_block) u->first_block = block;
     if (block > u->last_block) u->last_block = block;
 }
@@ -196,7 +200,7 @@ static status fill_row(plan *p, int i, const plan_param *q, users u, err *e)
                     .count = q->rows * q->cols,
                     .bucket = -1,
                     .stage = u.first_stage,
-                    .twin = -1,
+                    .tied_grad = -1,
                     .block = u.first_block,
                     .last_block = u.last_block,
                     .decays = q->is_matrix || p->o.decay_all,
@@ -208,9 +212,9 @@ static status fill_row(plan *p, int i, const plan_param *q, users u, err *e)
             "parameter %s is shared by blocks on stages %d to %d; valid: on one stage, or on "
             "the first and the last",
             q->name, u.first_stage, u.last_stage);
-    r->counted =
-        (q->tp_split || p->at[AXIS_TP] == 0) && (!r->tied || p->at[AXIS_PP] == u.first_stage);
-    if (u.first_block >= 0) p->order[p->here++] = i;
+    r->counted = (q->tp_sharded || p->coord[AXIS_TP] == 0) &&
+                 (!r->tied || p->coord[AXIS_PP] == u.first_stage);
+    if (u.first_block >= 0) p->order[p->local_rows++] = i;
     return OK;
 }
 
@@ -241,18 +245,19 @@ static int compare_rows(const void *a, const void *b)
 // By first block on this stage; parameters come in the order of their first block of all.
 static status sort_rows(plan *p, err *e)
 {
-    keyed_row *all = malloc(((size_t)p->here + 1) * sizeof *all);
+    keyed_row *all = malloc(((size_t)p->local_rows + 1) * sizeof *all);
     if (!all) return err_set(e, E_IO, "no memory for the plan");
-    for (int i = 0; i < p->here; i++) all[i] = (keyed_row){p->row[p->order[i]].block, p->order[i]};
-    qsort(all, (size_t)p->here, sizeof *all, compare_rows);
-    for (int i = 0; i < p->here; i++) p->order[i] = all[i].row;
+    for (int i = 0; i < p->local_rows; i++)
+        all[i] = (keyed_row){p->row[p->order[i]].block, p->order[i]};
+    qsort(all, (size_t)p->local_rows, sizeof *all, compare_rows);
+    for (int i = 0; i < p->local_rows; i++) p->order[i] = all[i].row;
     free(all);
     return OK;
 }
 
 static bool uses_files(const plan *p)
 {
-    for (int t = 0; t < TIERED; t++)
+    for (int t = 0; t < PLAN_STATES; t++)
         if (p->o.tier[t] == TIER_FILE) return true;
     return false;
 }
@@ -265,9 +270,9 @@ static void cut_buckets(plan *p)
     int64_t bytes = 0;
     int64_t limit = least(FIRST_BUCKET_BYTES, p->o.bucket_bytes);
     const bool one_block = p->weight_slots || uses_files(p);
-    char *starts = calloc((size_t)p->here + 1, 1);
+    char *starts = calloc((size_t)p->local_rows + 1, 1);
     if (!starts) abort();
-    for (int i = p->here - 1; i >= 0; i--) {
+    for (int i = p->local_rows - 1; i >= 0; i--) {
         bytes += 4 * p->row[p->order[i]].count;
         bool block_starts = i == 0 || p->row[p->order[i - 1]].block != p->row[p->order[i]].block;
         if (!block_starts || (i > 0 && bytes < limit && !one_block)) continue;
@@ -275,11 +280,11 @@ static void cut_buckets(plan *p)
         bytes = 0;
         limit = p->o.bucket_bytes;
     }
-    for (int i = 0; i < p->here; i++) {
+    for (int i = 0; i < p->local_rows; i++) {
         plan_row *r = &p->row[p->order[i]];
         if (starts[i])
-            p->bucket[p->buckets++] = (bucket_range){.first_row = i, .first_block = r->block};
-        bucket_range *b = &p->bucket[p->buckets - 1];
+            p->bucket[p->buckets++] = (plan_bucket){.first_row = i, .first_block = r->block};
+        plan_bucket *b = &p->bucket[p->buckets - 1];
         b->rows++;
         b->last_block = r->block;
         r->bucket = p->buckets - 1;
@@ -328,15 +333,15 @@ static status mark_uses(plan *p, err *e)
     return OK;
 }
 
-static void lay_out(plan *p, level l)
+static void lay_out(plan *p, plan_layout l)
 {
     int64_t at = 0;
     for (int k = 0; k < p->buckets; k++) {
-        bucket_range *b = &p->bucket[k];
+        plan_bucket *b = &p->bucket[k];
         b->first[l] = at;
         for (int i = 0; i < b->rows; i++) {
             plan_row *r = &p->row[p->order[b->first_row + i]];
-            r->at[l] = at;
+            r->offset[l] = at;
             at = round_up(at + capacity(p, r, l), BUCKET_ALIGN);
         }
         at = round_up(at, uses_files(p) ? FILE_ALIGN : BUCKET_ALIGN);
@@ -349,15 +354,15 @@ static void lay_out(plan *p, level l)
 // same as that of two stages.
 static void place_twins(plan *p)
 {
-    for (int i = 0; i < p->here && p->o.no_sync && p->o.micros > 1; i++) {
+    for (int i = 0; i < p->local_rows && p->o.no_sync && p->o.micros > 1; i++) {
         plan_row *r = &p->row[p->order[i]];
         if (r->block == r->last_block) continue;
-        r->twin = p->twins;
-        p->twins = round_up(p->twins + r->count, BUCKET_ALIGN);
+        r->tied_grad = p->tied_grads;
+        p->tied_grads = round_up(p->tied_grads + r->count, BUCKET_ALIGN);
     }
 }
 
-static void count_state(plan *p, tiered what, category c, int64_t bytes)
+static void count_state(plan *p, plan_state what, plan_category c, int64_t bytes)
 {
     if (p->o.tier[what] == TIER_FILE)
         p->tier_bytes[TIER_FILE] += (uint64_t)bytes;
@@ -370,14 +375,15 @@ static void count_bytes(plan *p)
 {
     const plan_options *o = &p->o;
     const int64_t states = p->elements[p->optimizer];
-    count_state(p, TIERED_WEIGHTS, BYTES_WEIGHTS,
+    count_state(p, PLAN_WEIGHTS, BYTES_WEIGHTS,
                 p->elements[p->weight] * (int64_t)dtype_bytes(o->compute));
-    if (p->keeps_parts)
-        p->bytes[BYTES_WEIGHTS] += (uint64_t)p->elements[LEVEL_GROUP] * dtype_bytes(o->compute);
-    if (o->compute != F32) count_state(p, TIERED_OPTIMIZER, BYTES_MASTER, 4 * states);
-    count_state(p, TIERED_GRADIENTS, BYTES_GRADIENTS, 4 * p->elements[p->gradient]);
-    p->bytes[BYTES_GRADIENTS] += (uint64_t)(4 * p->twins);
-    count_state(p, TIERED_OPTIMIZER, BYTES_OPTIMIZER, 4 * states * o->state_tensors);
+    if (p->keeps_post_forward_shards)
+        p->bytes[BYTES_WEIGHTS] +=
+            (uint64_t)p->elements[LAYOUT_POST_FORWARD] * dtype_bytes(o->compute);
+    if (o->compute != F32) count_state(p, PLAN_OPTIMIZER_STATE, BYTES_MASTER, 4 * states);
+    count_state(p, PLAN_GRADIENTS, BYTES_GRADIENTS, 4 * p->elements[p->gradient]);
+    p->bytes[BYTES_GRADIENTS] += (uint64_t)(4 * p->tied_grads);
+    count_state(p, PLAN_OPTIMIZER_STATE, BYTES_OPTIMIZER, 4 * states * o->state_tensors);
 }
 
 static status make(plan *p, const plan_param *params, err *e)
@@ -392,9 +398,9 @@ static status make(plan *p, const plan_param *params, err *e)
     TRY(sort_rows(p, e));
     cut_buckets(p);
     TRY(mark_uses(p, e));
-    for (int l = 0; l < LEVELS; l++) lay_out(p, (level)l);
+    for (int l = 0; l < LAYOUTS; l++) lay_out(p, (plan_layout)l);
     place_twins(p);
-    TRY(plan_make_moves(p, e));
+    TRY(plan_make_redistributions(p, e));
     count_bytes(p);
 done:
     return result;
@@ -407,14 +413,15 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     if (!p) FAIL(E_IO, "no memory for the plan");
     p->o = *o;
     p->rows = count;
-    for (int a = 0; a < AXES; a++) p->at[a] = mesh_at(&o->mesh, o->rank, (axis)a);
+    for (int a = 0; a < AXES; a++) p->coord[a] = mesh_at(&o->mesh, o->rank, (axis)a);
     p->row = calloc((size_t)count + 1, sizeof *p->row);
     p->order = calloc((size_t)count + 1, sizeof *p->order);
     p->bucket = calloc((size_t)count + 1, sizeof *p->bucket);
-    p->part_of = calloc((size_t)o->blocks + 1, sizeof *p->part_of);
+    p->chunk_of_block = calloc((size_t)o->blocks + 1, sizeof *p->chunk_of_block);
     p->first_use = calloc((size_t)o->blocks + 2, sizeof *p->first_use);
     p->used_bucket = calloc((size_t)o->uses + 1, sizeof *p->used_bucket);
-    if (!p->row || !p->order || !p->bucket || !p->part_of || !p->first_use || !p->used_bucket)
+    if (!p->row || !p->order || !p->bucket || !p->chunk_of_block || !p->first_use ||
+        !p->used_bucket)
         FAIL(E_IO, "no memory for the plan");
     TRY(make(p, params, e));
     p->o.split = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
@@ -428,11 +435,11 @@ done:
 void plan_free(plan *p)
 {
     if (!p) return;
-    plan_free_moves(p);
-    free(p->part);
+    plan_free_redistributions(p);
+    free(p->chunk_first);
     free(p->row);
     free(p->order);
-    free(p->part_of);
+    free(p->chunk_of_block);
     free(p->first_use);
     free(p->used_bucket);
     free(p->bucket);

@@ -22,27 +22,45 @@
 // Which axes a parameter is cut on: bit 0 inner (dp_shard), bit 1 outer (dp_replicate).
 // GROUP: over small groups of neighbours on the inner axis, where weights are kept between forward
 // and backward (reshard_after_forward: K).
-typedef enum level { LEVEL_WHOLE, LEVEL_INNER, LEVEL_OUTER, LEVEL_BOTH, LEVEL_GROUP, LEVELS } level;
+typedef enum plan_layout {
+    LAYOUT_FULL,
+    LAYOUT_DP_SHARD,
+    LAYOUT_DP_REPLICATE,
+    LAYOUT_DP,
+    LAYOUT_POST_FORWARD,
+    LAYOUTS
+} plan_layout;
 
 typedef enum memory_tier { TIER_DEVICE, TIER_HOST, TIER_FILE, TIERS } memory_tier;
-typedef enum tiered { TIERED_WEIGHTS, TIERED_GRADIENTS, TIERED_OPTIMIZER, TIERED } tiered;
+typedef enum plan_state {
+    PLAN_WEIGHTS,
+    PLAN_GRADIENTS,
+    PLAN_OPTIMIZER_STATE,
+    PLAN_STATES
+} plan_state;
 
-typedef enum hook_kind { HOOK_NONE, HOOK_FP16, HOOK_BF16, HOOK_POWERSGD, HOOKS } hook_kind;
+typedef enum strategy_hook_kind {
+    HOOK_NONE,
+    HOOK_FP16,
+    HOOK_BF16,
+    HOOK_POWERSGD,
+    HOOKS
+} strategy_hook_kind;
 
 // Compression of the gradient reduction (interfaces §5.2).
-typedef struct hook_options {
-    hook_kind kind;
+typedef struct strategy_hook {
+    strategy_hook_kind kind;
     int64_t rank, start_step; // PowerSGD: of the approximation; plain sums before that step
     double min_compression_rate, epsilon;
     bool error_feedback, warm_start;
-} hook_options;
+} strategy_hook;
 
 // What the plan must know of a parameter (model/ gives it), of this tensor-parallel rank.
 typedef struct plan_param {
     const char *name;
     int64_t rows, cols; // of this tensor-parallel part; cols 1 for a vector
     bool is_matrix;     // two or more dimensions
-    bool tp_split;      // every tensor-parallel rank has its part
+    bool tp_sharded;    // every tensor-parallel rank has its part
     bool tp_partial;    // whole on each, but their gradients are summands
 } plan_param;
 
@@ -56,8 +74,8 @@ typedef struct plan_row {
     int64_t rows, cols, count; // of this tensor-parallel part
     int bucket;                // -1: on another stage
     int stage;                 // the first that has it
-    int64_t at[LEVELS];        // first element in an array of that level
-    int64_t twin;              // in the array of second gradients; -1: none
+    int64_t offset[LAYOUTS];   // first element in an array of that level
+    int64_t tied_grad;         // in the array of second gradients; -1: none
     int block, last_block;     // on this stage, the first and the last that use it
     bool decays;
     bool counted;    // this rank counts it in the gradient norm
@@ -65,53 +83,53 @@ typedef struct plan_row {
     bool tied;       // the first and the last stage both have it
 } plan_row;
 
-typedef struct bucket_range {
-    int first_row, rows;                  // in plan->order
-    int64_t first[LEVELS], count[LEVELS]; // elements
-    int first_block, last_block;          // that declare its parameters
-} bucket_range;
+typedef struct plan_bucket {
+    int first_row, rows;                    // in plan->order
+    int64_t first[LAYOUTS], count[LAYOUTS]; // elements
+    int first_block, last_block;            // that declare its parameters
+} plan_bucket;
 
-enum { AXIS_GROUP = AXES, GROUPS }; // the small groups, beside the axes of the mesh
-// What a rank sends over: an axis of the mesh, or one of these.
+// What a rank sends over: an axis of the mesh, or one of these process groups.
 enum {
-    LINK_NEIGHBOURS = AXIS_GROUP,
-    LINK_TIE,  // the first and the last stage
-    LINK_DATA, // both data-parallel axes at once
-    LINK_ALL,  // all ranks
-    LINKS
+    GROUP_POST_FORWARD =
+        AXES,    // the small group that keeps weight shards between forward and backward
+    GROUP_TIED,  // the first and the last stage, which share weights
+    GROUP_DP,    // both data-parallel axes at once
+    GROUP_WORLD, // all ranks
+    PROCESS_GROUPS
 };
 
 // One step from a placement to another, on one axis, of every row: `segment` is by place in
 // plan->order.
-typedef struct plan_move {
-    int axis; // or AXIS_GROUP
-    transition how;
-    level from, to;        // what is held before and after
+typedef struct plan_redistribution_step {
+    int axis; // or GROUP_POST_FORWARD
+    placement_collective collective;
+    plan_layout from, to;  // what is held before and after
     comm_segment *segment; // offsets count from the bucket's start; NULL: the bucket is one run
-} plan_move;
+} plan_redistribution_step;
 
-enum { PLAN_MOVES = 2 };
-typedef struct plan_moves {
+enum { PLAN_REDISTRIBUTION_STEPS = 2 };
+typedef struct plan_redistribution {
     int count;
-    plan_move at[PLAN_MOVES];
-    level array; // of the array (or slot) that they work in, in place
-} plan_moves;
+    plan_redistribution_step step[PLAN_REDISTRIBUTION_STEPS];
+    plan_layout layout; // of the array (or slot) that they work in, in place
+} plan_redistribution;
 
 enum { BUCKET_ALIGN = 16, FILE_ALIGN = 2048 }; // elements; a page of the smallest type
 
-typedef enum category {
+typedef enum plan_category {
     BYTES_WEIGHTS, // in the type that is computed in
     BYTES_MASTER,  // fp32 copies of weights of another type
     BYTES_GRADIENTS,
     BYTES_OPTIMIZER,
     BYTES_BUFFERS,     // gathered weights, gradients before their reduction, compression, tiers
     BYTES_ACTIVATIONS, // kept from forward to backward, and handed between blocks
-    BYTES_WORK,        // values that die within one block
+    BYTES_WORKSPACE,   // values that die within one block
     BYTES_DATA,        // batches on the device and read ahead on the host
     BYTES_KERNELS,     // tables and sums of the trainer's kernels
     BYTES_RUNTIME,     // measured, not planned: code, libraries, stacks, scratch of the device
     CATEGORIES
-} category;
+} plan_category;
 
 typedef struct plan_options {
     mesh mesh;
@@ -122,11 +140,11 @@ typedef struct plan_options {
     int64_t bucket_bytes; // of fp32 gradients
     int state_tensors;    // optimizer state, fp32 numbers per weight
     dtype compute, reduce;
-    hook_options hook;
-    memory_tier tier[TIERED];
+    strategy_hook hook;
+    memory_tier tier[PLAN_STATES];
     bool decay_all;
     int micros; // of a step, on each data-parallel rank
-    pipe_schedule pipeline;
+    pipeline_schedule pipeline;
     int virtual_stages;
     const int *split;   // blocks of each part, pp x virtual_stages of them; NULL: by cost
     const double *cost; // per block
@@ -136,38 +154,39 @@ typedef struct plan_options {
 } plan_options;
 
 typedef struct plan {
-    plan_options o;                    // without split, cost and use
-    int at[AXES];                      // this rank's coordinates
-    policies policy;                   // as it is in effect
-    level weight, gradient, optimizer; // of the three arrays
-    bool weight_slots;                 // weights are whole only while they are used
-    bool gradient_slots;               // gradients likewise
-    bool keeps_parts;                  // of weights, among neighbours, from forward to backward
-    int parts, *part;                  // part k of the model is blocks part[k] … part[k+1]-1
-    int *part_of;                      // [blocks]
+    plan_options o;                          // without split, cost and use
+    int coord[AXES];                         // this rank's coordinates
+    policies policy;                         // as it is in effect
+    plan_layout weight, gradient, optimizer; // of the three arrays
+    bool weight_slots;                       // weights are whole only while they are used
+    bool gradient_slots;                     // gradients likewise
+    bool keeps_post_forward_shards; // of weights, among neighbours, from forward to backward
+    int chunks, *chunk_first;       // part k of the model is blocks part[k] … part[k+1]-1
+    int *chunk_of_block;            // [blocks]
     int rows, buckets;
     plan_row *row;    // by parameter
     int *order;       // the rows of this stage, as they lie in the arrays
-    int here;         // so many
+    int local_rows;   // so many
     int *first_use;   // [blocks+1]: which of used_bucket are a block's
     int *used_bucket; // by block of this stage, in order: the buckets that it uses
-    bucket_range *bucket;
-    int64_t elements[LEVELS]; // of each flat array
-    int64_t twins;            // elements of the array of second gradients
-    plan_moves gather;   // weights: as kept -> whole (the first move takes parts from the array)
-    plan_moves regather; // weights: as kept from forward to backward -> whole
-    plan_moves micro;    // gradients: summands -> as kept, every micro-batch
-    plan_moves step;     // … -> as the optimizer needs them
-    plan_moves publish;  // weights: as the optimizer leaves them -> as kept
+    plan_bucket *bucket;
+    int64_t elements[LAYOUTS]; // of each flat array
+    int64_t tied_grads;        // elements of the array of second gradients
+    plan_redistribution
+        unshard; // weights: as kept -> whole (the first move takes parts from the array)
+    plan_redistribution unshard_post_forward; // weights: as kept from forward to backward -> whole
+    plan_redistribution reduce_micro_batch;   // gradients: summands -> as kept, every micro-batch
+    plan_redistribution reduce_step;          // … -> as the optimizer needs them
+    plan_redistribution all_gather_updated;   // weights: as the optimizer leaves them -> as kept
     uint64_t bytes[CATEGORIES];
-    uint64_t tier_bytes[TIERS]; // state beyond the device, by where it is
-    double moved[LINKS];        // bytes that this rank sends in a step (traffic.h)
+    uint64_t tier_bytes[TIERS];        // state beyond the device, by where it is
+    double sent_bytes[PROCESS_GROUPS]; // bytes that this rank sends in a step (traffic.h)
 } plan;
 
 // Elements of a row, relative to its whole.
-typedef struct span {
+typedef struct plan_shard {
     int64_t first, count;
-} span;
+} plan_shard;
 
 // `params` in the order of blocks (of first use). Fills everything but the bytes of buffers,
 // activations, work, data and below. E_USAGE where the options exclude each other.
@@ -176,11 +195,11 @@ void plan_free(plan *p); // NULL allowed
 
 // What the rank at coordinates `at` holds of a row at a level (torch.chunk along dim 0, inner axis
 // first).
-span plan_span(const plan *p, const plan_row *r, level l, const int at[AXES]);
+plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int at[AXES]);
 // Which part of the model block b belongs to, on which stage, and which of its chunks that is.
 static inline int plan_part_of(const plan *p, int block)
 {
-    return p->part_of[block];
+    return p->chunk_of_block[block];
 }
 static inline int plan_stage_of(const plan *p, int block)
 {
@@ -190,7 +209,7 @@ static inline int plan_stage_of(const plan *p, int block)
 bool plan_has_block(const plan *p, int block);
 // The buckets of which a block of this stage uses a parameter, ascending; none of another stage's.
 typedef struct plan_buckets {
-    const int *at;
+    const int *items;
     int count;
 } plan_buckets;
 static inline plan_buckets plan_buckets_of(const plan *p, int block)
@@ -203,9 +222,9 @@ bool plan_block_uses(const plan *p, int block, int bucket);
 // Are weights shared by the first and the last stage?
 bool plan_ties_stages(const plan *p);
 uint64_t plan_bytes(const plan *p);
-const char *category_name(category c);
-const char *tier_name(memory_tier t);
-const char *tiered_name(tiered t);
+const char *plan_category_name(plan_category c);
+const char *memory_tier_name(memory_tier t);
+const char *plan_state_name(plan_state t);
 void plan_print_policy(const plan *p, text *out); // "zero2", "ddp x zero3"
 void plan_print(const plan *p, bool json, text *out);
 

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-const char *category_name(category c)
+const char *plan_category_name(plan_category c)
 {
     static const char *const name[CATEGORIES] = {"weights", "master",      "gradients", "optimizer",
                                                  "buffers", "activations", "work",      "data",
@@ -12,15 +12,15 @@ const char *category_name(category c)
     return name[c];
 }
 
-const char *tier_name(memory_tier t)
+const char *memory_tier_name(memory_tier t)
 {
     static const char *const name[TIERS] = {"device", "host", "file"};
     return name[t];
 }
 
-const char *tiered_name(tiered t)
+const char *plan_state_name(plan_state t)
 {
-    static const char *const name[TIERED] = {"weights", "gradients", "optimizer"};
+    static const char *const name[PLAN_STATES] = {"weights", "gradients", "optimizer"};
     return name[t];
 }
 
@@ -46,13 +46,15 @@ void plan_print_policy(const plan *p, text *out)
         text_add(out, p->o.mesh.size[AXIS_DP_REPLICATE] > 1 ? outer : inner);
 }
 
-static void print_moves(const plan *p, const char *what, const plan_moves *m, text *out)
+static void print_moves(const plan *p, const char *what, const plan_redistribution *m, text *out)
 {
     (void)p;
     text_addf(out, "%s ", what);
     for (int i = 0; i < m->count; i++)
-        text_addf(out, "%s%s over %s", i ? ", " : "", transition_name(m->at[i].how),
-                  m->at[i].axis == AXIS_GROUP ? "neighbours" : axis_name((axis)m->at[i].axis));
+        text_addf(out, "%s%s over %s", i ? ", " : "",
+                  placement_collective_name(m->step[i].collective),
+                  m->step[i].axis == GROUP_POST_FORWARD ? "neighbours"
+                                                        : axis_name((axis)m->step[i].axis));
     if (m->count == 0) text_add(out, "nothing");
 }
 
@@ -65,15 +67,17 @@ static void print_json(const plan *p, text *out)
     text_add(out, "\",\"mesh\":{");
     for (int a = 0; a < AXES; a++)
         text_addf(out, "%s\"%s\":%d", a ? "," : "", axis_name((axis)a), p->o.mesh.size[a]);
-    text_addf(out, "},\"buckets\":%d,\"parameters_here\":%d,\"tiers\":{", p->buckets, p->here);
-    for (int t = 0; t < TIERED; t++)
-        text_addf(out, "%s\"%s\":\"%s\"", t ? "," : "", tiered_name((tiered)t),
-                  tier_name(p->o.tier[t]));
+    text_addf(out, "},\"buckets\":%d,\"parameters_here\":%d,\"tiers\":{", p->buckets,
+              p->local_rows);
+    for (int t = 0; t < PLAN_STATES; t++)
+        text_addf(out, "%s\"%s\":\"%s\"", t ? "," : "", plan_state_name((plan_state)t),
+                  memory_tier_name(p->o.tier[t]));
     text_addf(out, "},\"file_bytes\":%" PRIu64 ",\"bytes_per_rank\":{", p->tier_bytes[TIER_FILE]);
     for (int c = 0; c < CATEGORIES; c++)
-        text_addf(out, "\"%s\":%" PRIu64 ",", category_name((category)c), p->bytes[c]);
+        text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c), p->bytes[c]);
     text_addf(out, "\"total\":%" PRIu64 "},\"sent_per_step\":{", plan_bytes(p));
-    for (int k = 0; k < LINKS; k++) text_addf(out, "\"%s\":%.0f,", link_name(k), p->moved[k]);
+    for (int k = 0; k < PROCESS_GROUPS; k++)
+        text_addf(out, "\"%s\":%.0f,", process_group_name(k), p->sent_bytes[k]);
     text_addf(out, "\"total\":%.0f}}", traffic_total(p));
 }
 
@@ -89,10 +93,10 @@ static void print_traffic(const plan *p, text *out)
     char size[24];
     text_bytes(size, traffic_total(p));
     text_addf(out, "  sent per step: %s", size);
-    for (int k = 0; k < LINKS; k++) {
-        if (p->moved[k] == 0) continue;
-        text_bytes(size, p->moved[k]);
-        text_addf(out, ", %s over %s", size, link_name(k));
+    for (int k = 0; k < PROCESS_GROUPS; k++) {
+        if (p->sent_bytes[k] == 0) continue;
+        text_bytes(size, p->sent_bytes[k]);
+        text_addf(out, ", %s over %s", size, process_group_name(k));
     }
     text_add(out, "\n");
 }
@@ -109,17 +113,18 @@ void plan_print(const plan *p, bool json, text *out)
     print_words(p, out);
     text_add(out, " (weight, gradient, optimizer state); mesh");
     for (int a = 0; a < AXES; a++) text_addf(out, " %s=%d", axis_name((axis)a), p->o.mesh.size[a]);
-    print_moves(p, "\n  per use: weights", &p->gather, out);
-    print_moves(p, "\n  per micro-batch: gradients", &p->micro, out);
-    print_moves(p, "\n  per step: gradients", &p->step, out);
-    print_moves(p, "; weights", &p->publish, out);
+    print_moves(p, "\n  per use: weights", &p->unshard, out);
+    print_moves(p, "\n  per micro-batch: gradients", &p->reduce_micro_batch, out);
+    print_moves(p, "\n  per step: gradients", &p->reduce_step, out);
+    print_moves(p, "; weights", &p->all_gather_updated, out);
     text_addf(out, "\n  tiers:");
-    for (int t = 0; t < TIERED; t++)
-        text_addf(out, " %s %s%s", tiered_name((tiered)t), tier_name(p->o.tier[t]),
+    for (int t = 0; t < PLAN_STATES; t++)
+        text_addf(out, " %s %s%s", plan_state_name((plan_state)t), memory_tier_name(p->o.tier[t]),
                   p->o.tier[t] == TIER_HOST ? " (on cpu ranks the device's own memory)" : "");
     text_addf(out, "\n  %d parameters, %d here, in %d buckets\n  bytes per rank:\n", p->rows,
-              p->here, p->buckets);
-    for (int c = 0; c < CATEGORIES; c++) print_bytes(category_name((category)c), p->bytes[c], out);
+              p->local_rows, p->buckets);
+    for (int c = 0; c < CATEGORIES; c++)
+        print_bytes(plan_category_name((plan_category)c), p->bytes[c], out);
     print_bytes("total", plan_bytes(p), out);
     if (p->tier_bytes[TIER_FILE]) print_bytes("file", p->tier_bytes[TIER_FILE], out);
     print_traffic(p, out);

@@ -4,7 +4,7 @@
 
 #include "parallel/plan.h"
 
-status plan_make_moves(plan *p, err *e);
-void plan_free_moves(plan *p);
+status plan_make_redistributions(plan *p, err *e);
+void plan_free_redistributions(plan *p);
 
 #endif

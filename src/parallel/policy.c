@@ -4,11 +4,9 @@
 #include <string.h>
 
 static const policy POLICIES[] = {
-    {"ddp", WHOLE, PARTIAL, WHOLE},
-    {"zero1", WHOLE, PARTIAL, SHARDED},
-    {"zero2", WHOLE, SHARDED, SHARDED},
-    {"zero3", SHARDED, SHARDED, SHARDED},
-    {"fsdp_no_sync", SHARDED, PARTIAL, SHARDED}, // zero3 that never reduces before the step's end
+    {"ddp", REPLICATE, PARTIAL, REPLICATE},  {"zero1", REPLICATE, PARTIAL, SHARD},
+    {"zero2", REPLICATE, SHARD, SHARD},      {"zero3", SHARD, SHARD, SHARD},
+    {"fsdp_no_sync", SHARD, PARTIAL, SHARD}, // zero3 that never reduces before the step's end
 };
 
 const policy *policy_at(size_t i)
@@ -25,7 +23,7 @@ const policy *policy_find(const char *name)
 
 static bool ever_shards(const policy *p)
 {
-    return p->weight == SHARDED || p->gradient == SHARDED || p->optimizer == SHARDED;
+    return p->weight == SHARD || p->gradient == SHARD || p->optimizer == SHARD;
 }
 
 status policies_check(const policies *p, err *e)
@@ -35,7 +33,7 @@ status policies_check(const policies *p, err *e)
     static const char *const state[] = {"weights", "gradients", "optimizer state"};
     if (!ever_shards(&p->inner)) return OK;
     for (int i = 0; i < 3; i++)
-        if (outer[i] == SHARDED && inner[i] != SHARDED)
+        if (outer[i] == SHARD && inner[i] != SHARD)
             return err_set(
                 e, E_USAGE,
                 "parallel.dp: %s over dp_replicate shards %s, %s over dp_shard does not; "
@@ -46,8 +44,8 @@ status policies_check(const policies *p, err *e)
 
 bool policies_shard_gradients(const policies *p, const mesh *m)
 {
-    return (p->outer.gradient == SHARDED && m->size[AXIS_DP_REPLICATE] > 1) ||
-           (p->inner.gradient == SHARDED && m->size[AXIS_DP_SHARD] > 1);
+    return (p->outer.gradient == SHARD && m->size[AXIS_DP_REPLICATE] > 1) ||
+           (p->inner.gradient == SHARD && m->size[AXIS_DP_SHARD] > 1);
 }
 
 policies policies_no_sync(policies p)

@@ -77,7 +77,7 @@ static sizes lay_out(const plan *p, matrix *matrices, factored_bucket *buckets)
             const plan_row *r = &p->row[row];
             if (!powersgd_takes(p, r)) continue;
             matrix x = {.row = row, .n = r->rows, .m = r->cols, .rank = rank_of(p, r)};
-            x.at = r->at[LEVEL_WHOLE] - p->bucket[b].first[LEVEL_WHOLE];
+            x.at = r->offset[LAYOUT_FULL] - p->bucket[b].first[LAYOUT_FULL];
             x.p = f.p_count, x.q = all.q, x.error = all.errors;
             f.p_count += x.n * x.rank;
             all.q += x.m * x.rank;
@@ -114,7 +114,7 @@ static status take_shared(powersgd *s, int64_t count, float **out, err *e)
     return result;
 }
 
-static status take_own(powersgd *s, memory_kind kind, int64_t count, float **out, err *e)
+static status take_own(powersgd *s, device_memory_kind kind, int64_t count, float **out, err *e)
 {
     void *at = NULL;
     status result = count ? device_alloc(s->device, kind, bytes_of(count), &at, e) : OK;
@@ -129,7 +129,7 @@ status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd 
     *out = NULL;
     if (!s) FAIL(E_IO, "no memory for PowerSGD");
     *s = (powersgd){.plan = p, .device = d, .comm = c, .seed = seed};
-    s->matrix = calloc((size_t)p->here + 1, sizeof *s->matrix);
+    s->matrix = calloc((size_t)p->local_rows + 1, sizeof *s->matrix);
     s->bucket = calloc((size_t)p->buckets + 1, sizeof *s->bucket);
     if (!s->matrix || !s->bucket) FAIL(E_IO, "no memory for PowerSGD");
     s->room = lay_out(p, s->matrix, s->bucket);
@@ -194,23 +194,24 @@ void powersgd_resume(powersgd *s)
 
 // ---- Kernels
 
-static void add(stream *on, float *y, const float *a, const float *b, float beta, int64_t count)
+static void add(device_stream *on, float *y, const float *a, const float *b, float beta,
+                int64_t count)
 {
     kernel_call c = {.kind = K_ADD};
-    c.u.add =
-        (add_args){.count = count, .a = a, .b = b, .y = y, .alpha = 1, .beta = beta, .type = F32};
+    c.u.add = (kernel_add_args){
+        .count = count, .a = a, .b = b, .y = y, .alpha = 1, .beta = beta, .type = F32};
     device_launch(on, &c);
 }
 
-static void orthogonalize(stream *on, float *x, int64_t rows, int64_t cols, double eps)
+static void orthogonalize(device_stream *on, float *x, int64_t rows, int64_t cols, double eps)
 {
     kernel_call c = {.kind = K_ORTHOGONALIZE};
-    c.u.orthogonalize = (orthogonalize_args){
+    c.u.orthogonalize = (kernel_orthogonalize_args){
         .rows = rows, .cols = cols, .x = x, .eps = eps > FLT_MIN ? (float)eps : FLT_MIN};
     device_launch(on, &c);
 }
 
-static void product(stream *on, matmul_args a)
+static void product(device_stream *on, kernel_matmul_args a)
 {
     kernel_call c = {.kind = K_MATMUL};
     a.type = a.c_type = F32;
@@ -238,7 +239,7 @@ static void draw(powersgd *s, factored_bucket *f, uint64_t step)
     f->drawn = step + 1;
 }
 
-static void start_right(powersgd *s, factored_bucket *f, uint64_t step, stream *on)
+static void start_right(powersgd *s, factored_bucket *f, uint64_t step, device_stream *on)
 {
     const size_t bytes = bytes_of(f->q_count);
     if (f->carries && s->first) {
@@ -250,7 +251,8 @@ static void start_right(powersgd *s, factored_bucket *f, uint64_t step, stream *
     if (s->first) s->device->ops->copy(on, s->first + f->q, s->drawn + f->q, bytes);
 }
 
-powersgd_factors powersgd_left(powersgd *s, int b, const float *at, uint64_t step, stream *on)
+powersgd_factors powersgd_left(powersgd *s, int b, const float *at, uint64_t step,
+                               device_stream *on)
 {
     factored_bucket *f = &s->bucket[b];
     // Q that is kept is a sum over the ranks, where epsilon is meant beside their mean.
@@ -265,20 +267,20 @@ powersgd_factors powersgd_left(powersgd *s, int b, const float *at, uint64_t ste
             add(on, sum, at + x->at, f->carries ? sum : NULL, 1, x->n * x->m);
         }
         orthogonalize(on, s->q + x->q, x->m, x->rank, eps);
-        product(on, (matmul_args){.m = x->n,
-                                  .n = x->rank,
-                                  .k = x->m,
-                                  .a = sent(s, x, at),
-                                  .lda = x->m,
-                                  .b = s->q + x->q,
-                                  .ldb = x->rank,
-                                  .c = s->p + x->p,
-                                  .ldc = x->rank});
+        product(on, (kernel_matmul_args){.m = x->n,
+                                         .n = x->rank,
+                                         .k = x->m,
+                                         .a = sent(s, x, at),
+                                         .lda = x->m,
+                                         .b = s->q + x->q,
+                                         .ldb = x->rank,
+                                         .c = s->p + x->p,
+                                         .ldc = x->rank});
     }
     return (powersgd_factors){s->p, f->p_count};
 }
 
-powersgd_factors powersgd_right(powersgd *s, int b, const float *at, stream *on)
+powersgd_factors powersgd_right(powersgd *s, int b, const float *at, device_stream *on)
 {
     const factored_bucket *f = &s->bucket[b];
     if (f->matrices == 0) return (powersgd_factors){0};
@@ -289,36 +291,36 @@ powersgd_factors powersgd_right(powersgd *s, int b, const float *at, stream *on)
         // A column that depended on others is rounding noise now, and may lie along one of them:
         // that part would count twice.
         if (x->rank > 1) orthogonalize(on, p, x->n, x->rank, 0);
-        product(on, (matmul_args){.m = x->m,
-                                  .n = x->rank,
-                                  .k = x->n,
-                                  .a = sent(s, x, at),
-                                  .lda = x->m,
-                                  .trans_a = true,
-                                  .b = p,
-                                  .ldb = x->rank,
-                                  .c = s->q + x->q,
-                                  .ldc = x->rank});
+        product(on, (kernel_matmul_args){.m = x->m,
+                                         .n = x->rank,
+                                         .k = x->n,
+                                         .a = sent(s, x, at),
+                                         .lda = x->m,
+                                         .trans_a = true,
+                                         .b = p,
+                                         .ldb = x->rank,
+                                         .c = s->q + x->q,
+                                         .ldc = x->rank});
     }
     return (powersgd_factors){s->q + f->q, f->q_count};
 }
 
-void powersgd_product(powersgd *s, int b, float *at, stream *on)
+void powersgd_product(powersgd *s, int b, float *at, device_stream *on)
 {
     factored_bucket *f = &s->bucket[b];
     const float share = -1.0f / (float)mesh_data_ranks(&s->plan->o.mesh);
     for (int i = 0; i < f->matrices; i++) {
         const matrix *x = &s->matrix[f->first + i];
-        product(on, (matmul_args){.m = x->n,
-                                  .n = x->m,
-                                  .k = x->rank,
-                                  .a = s->p + x->p,
-                                  .lda = x->rank,
-                                  .b = s->q + x->q,
-                                  .ldb = x->rank,
-                                  .trans_b = true,
-                                  .c = at + x->at,
-                                  .ldc = x->m});
+        product(on, (kernel_matmul_args){.m = x->n,
+                                         .n = x->m,
+                                         .k = x->rank,
+                                         .a = s->p + x->p,
+                                         .lda = x->rank,
+                                         .b = s->q + x->q,
+                                         .ldb = x->rank,
+                                         .trans_b = true,
+                                         .c = at + x->at,
+                                         .ldc = x->m});
         if (!s->errors) continue;
         float *error = s->errors + x->error;
         add(on, error, error, at + x->at, share, x->n * x->m);

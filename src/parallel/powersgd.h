@@ -53,10 +53,11 @@ float *powersgd_part_at(powersgd *s, int row, powersgd_part part);
 void powersgd_resume(powersgd *s);
 
 // Bucket b, whole, at `at`: P. `step` only has to differ from step to step.
-powersgd_factors powersgd_left(powersgd *s, int b, const float *at, uint64_t step, stream *on);
+powersgd_factors powersgd_left(powersgd *s, int b, const float *at, uint64_t step,
+                               device_stream *on);
 // After P has been summed over the ranks: Q.
-powersgd_factors powersgd_right(powersgd *s, int b, const float *at, stream *on);
+powersgd_factors powersgd_right(powersgd *s, int b, const float *at, device_stream *on);
 // After Q has been summed: the product into `at`, and this rank's error.
-void powersgd_product(powersgd *s, int b, float *at, stream *on);
+void powersgd_product(powersgd *s, int b, float *at, device_stream *on);
 
 #endif

@@ -10,16 +10,16 @@
 
 #include <stdlib.h>
 
-static instr *add(builder *b, instr x)
+static schedule_instr *add(builder *b, schedule_instr x)
 {
     schedule *s = b->s;
     if (s->count == s->room) {
         s->room = s->room ? 2 * s->room : 256;
-        s->at = realloc(s->at, (size_t)s->room * sizeof *s->at);
-        if (!s->at) abort();
+        s->instr = realloc(s->instr, (size_t)s->room * sizeof *s->instr);
+        if (!s->instr) abort();
     }
-    s->at[s->count] = x;
-    return &s->at[s->count++];
+    s->instr[s->count] = x;
+    return &s->instr[s->count++];
 }
 
 // ---- Weights
@@ -37,14 +37,14 @@ static plan_buckets buckets_of(const builder *b, int at)
 
 // May this state slot be filled? Not while its weights are still to be gathered, nor while it is
 // one of the last that were, which may be on their way from or to the file.
-static bool state_free(const builder *b, tiered what, int slot)
+static bool state_free(const builder *b, plan_state what, int slot)
 {
     return !b->state_busy[what][slot] && b->turn[what] - b->state_used[what][slot] >= STATE_SLOTS;
 }
 
-static int state_grow(builder *b, tiered what)
+static int state_grow(builder *b, plan_state what)
 {
-    slot_sizes *s = &b->s->state[what];
+    schedule_slots *s = &b->s->state[what];
     const size_t count = (size_t)++s->count;
     s->elements = realloc(s->elements, count * sizeof *s->elements);
     b->state_busy[what] = realloc(b->state_busy[what], count * sizeof **b->state_busy);
@@ -57,9 +57,9 @@ static int state_grow(builder *b, tiered what)
 
 // The state slot for so many elements: of those that are free the one that has to grow least, so
 // that one large bucket costs one large slot.
-static int state_turn(builder *b, tiered what, int64_t elements)
+static int state_turn(builder *b, plan_state what, int64_t elements)
 {
-    slot_sizes *s = &b->s->state[what];
+    schedule_slots *s = &b->s->state[what];
     int best = -1;
     b->turn[what]++;
     for (int i = 0; i < s->count; i++)
@@ -72,7 +72,7 @@ static int state_turn(builder *b, tiered what, int64_t elements)
     return best;
 }
 
-static bool in_file(const builder *b, tiered what)
+static bool in_file(const builder *b, plan_state what)
 {
     return b->p->o.tier[what] == TIER_FILE;
 }
@@ -80,13 +80,14 @@ static bool in_file(const builder *b, tiered what)
 static void fetch_weights(builder *b, int at)
 {
     const plan_buckets l = buckets_of(b, at);
-    for (int i = 0; in_file(b, TIERED_WEIGHTS) && i < l.count; i++) {
-        const int k = l.at[i];
+    for (int i = 0; in_file(b, PLAN_WEIGHTS) && i < l.count; i++) {
+        const int k = l.items[i];
         if (b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
         if (b->kept[k] && b->visit[at].kind != PIPE_FORWARD) continue;
-        b->fetched[k] = state_turn(b, TIERED_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
-        b->state_busy[TIERED_WEIGHTS][b->fetched[k]] = true;
-        add(b, (instr){.kind = FETCH, .index = k, .slot = b->fetched[k], .what = TIERED_WEIGHTS});
+        b->fetched[k] = state_turn(b, PLAN_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
+        b->state_busy[PLAN_WEIGHTS][b->fetched[k]] = true;
+        add(b, (schedule_instr){
+                   .kind = SWAP_IN, .index = k, .slot = b->fetched[k], .what = PLAN_WEIGHTS});
     }
 }
 
@@ -95,15 +96,15 @@ static void gather(builder *b, int at)
     const plan *p = b->p;
     const plan_buckets l = buckets_of(b, at);
     for (int i = 0; p->weight_slots && i < l.count; i++) {
-        const int k = l.at[i];
+        const int k = l.items[i];
         if (b->weight_slot[k] >= 0) continue;
-        b->weight_slot[k] = slot_take(&b->weights, p->bucket[k].count[LEVEL_WHOLE]);
-        add(b, (instr){.kind = GATHER,
-                       .index = k,
-                       .slot = b->weight_slot[k],
-                       .state = {b->fetched[k], -1, -1},
-                       .kept = b->kept[k] && b->visit[at].kind != PIPE_FORWARD});
-        if (b->fetched[k] >= 0) b->state_busy[TIERED_WEIGHTS][b->fetched[k]] = false;
+        b->weight_slot[k] = schedule_slot_take(&b->weights, p->bucket[k].count[LAYOUT_FULL]);
+        add(b, (schedule_instr){.kind = UNSHARD,
+                                .index = k,
+                                .slot = b->weight_slot[k],
+                                .state = {b->fetched[k], -1, -1},
+                                .post_forward = b->kept[k] && b->visit[at].kind != PIPE_FORWARD});
+        if (b->fetched[k] >= 0) b->state_busy[PLAN_WEIGHTS][b->fetched[k]] = false;
         b->fetched[k] = -1;
     }
 }
@@ -112,7 +113,7 @@ static void gather(builder *b, int at)
 // its place? With reshard 0 it is kept from a forward to the next backward.
 static bool keeps(const builder *b, int at, int i)
 {
-    if (needs(b, at + 1, buckets_of(b, at).at[i])) return true;
+    if (needs(b, at + 1, buckets_of(b, at).items[i])) return true;
     if (b->p->o.reshard || b->what == PASS_EVAL) return false;
     return b->after[b->first_after[at] + (size_t)i] & NEXT_IS_BACKWARD;
 }
@@ -122,14 +123,14 @@ static void release(builder *b, int at)
 {
     const plan_buckets l = buckets_of(b, at);
     for (int i = 0; b->p->weight_slots && i < l.count; i++) {
-        const int k = l.at[i], slot = b->weight_slot[k];
+        const int k = l.items[i], slot = b->weight_slot[k];
         if (slot < 0 || keeps(b, at, i)) continue;
-        if (b->p->keeps_parts && b->what == PASS_TRAIN && !b->kept[k]) {
-            add(b, (instr){.kind = KEEP, .index = k, .slot = slot});
+        if (b->p->keeps_post_forward_shards && b->what == PASS_TRAIN && !b->kept[k]) {
+            add(b, (schedule_instr){.kind = RESHARD_POST_FORWARD, .index = k, .slot = slot});
             b->kept[k] = true;
         }
-        add(b, (instr){.kind = RELEASE, .index = k, .slot = slot});
-        slot_give(&b->weights, slot);
+        add(b, (schedule_instr){.kind = RESHARD, .index = k, .slot = slot});
+        schedule_slot_give(&b->weights, slot);
         b->weight_slot[k] = -1;
     }
 }
@@ -147,24 +148,24 @@ static void claim_gradients(builder *b, const visit *v)
     const plan *p = b->p;
     const plan_buckets l = plan_buckets_of(p, v->block);
     for (int i = 0; p->gradient_slots && touches_gradients(b, v) && i < l.count; i++) {
-        const int k = l.at[i];
+        const int k = l.items[i];
         if (b->gradient_slot[k] >= 0) continue;
-        int slot = slot_take(&b->gradients, p->bucket[k].count[LEVEL_WHOLE]);
+        int slot = schedule_slot_take(&b->gradients, p->bucket[k].count[LAYOUT_FULL]);
         b->gradient_slot[k] = slot;
         // Sums over micro-batches go on where the file has them.
-        bool goes_on = p->gradient == LEVEL_WHOLE && v->micro > 0;
-        add(b, (instr){.kind = goes_on ? FETCH : CLAIM,
-                       .index = k,
-                       .micro = v->micro,
-                       .slot = slot,
-                       .whole = true,
-                       .what = TIERED_GRADIENTS});
+        bool goes_on = p->gradient == LAYOUT_FULL && v->micro > 0;
+        add(b, (schedule_instr){.kind = goes_on ? SWAP_IN : ALLOC_GRAD,
+                                .index = k,
+                                .micro = v->micro,
+                                .slot = slot,
+                                .full = true,
+                                .what = PLAN_GRADIENTS});
     }
 }
 
 static void give_gradient_slot(builder *b, int bucket)
 {
-    if (b->gradient_slot[bucket] >= 0) slot_give(&b->gradients, b->gradient_slot[bucket]);
+    if (b->gradient_slot[bucket] >= 0) schedule_slot_give(&b->gradients, b->gradient_slot[bucket]);
     b->gradient_slot[bucket] = -1;
 }
 
@@ -172,16 +173,17 @@ static void give_gradient_slot(builder *b, int bucket)
 static void reduce(builder *b, int bucket, int micro, bool last)
 {
     const plan *p = b->p;
-    add(b, (instr){.kind = REDUCE,
-                   .index = bucket,
-                   .micro = micro,
-                   .slot = b->gradient_slot[bucket],
-                   .state = {-1, -1, -1},
-                   .last = last});
-    if (in_file(b, TIERED_GRADIENTS)) {
-        int slot = state_turn(b, TIERED_GRADIENTS, p->bucket[bucket].count[p->optimizer]);
-        b->s->at[b->s->count - 1].state[TIERED_GRADIENTS] = slot;
-        add(b, (instr){.kind = FLUSH, .index = bucket, .slot = slot, .what = TIERED_GRADIENTS});
+    add(b, (schedule_instr){.kind = REDUCE_GRAD,
+                            .index = bucket,
+                            .micro = micro,
+                            .slot = b->gradient_slot[bucket],
+                            .state = {-1, -1, -1},
+                            .last = last});
+    if (in_file(b, PLAN_GRADIENTS)) {
+        int slot = state_turn(b, PLAN_GRADIENTS, p->bucket[bucket].count[p->optimizer]);
+        b->s->instr[b->s->count - 1].state[PLAN_GRADIENTS] = slot;
+        add(b, (schedule_instr){
+                   .kind = SWAP_OUT, .index = bucket, .slot = slot, .what = PLAN_GRADIENTS});
     }
     give_gradient_slot(b, bucket);
 }
@@ -194,24 +196,24 @@ static bool has_tied(const plan *p, int bucket)
 }
 
 // Buckets whose gradients of this micro-batch are complete: reduced when that is due, kept in the
-// file when the sum goes on there. What two stages share waits for TIE at the end.
+// file when the sum goes on there. What two stages share waits for REDUCE_TIED_GRAD at the end.
 static void end_gradients(builder *b, int at)
 {
     const plan *p = b->p;
     const visit *v = &b->visit[at];
-    const bool last = v->micro == p->o.micros - 1, due = last || p->gradient != LEVEL_WHOLE;
+    const bool last = v->micro == p->o.micros - 1, due = last || p->gradient != LAYOUT_FULL;
     const plan_buckets l = buckets_of(b, at);
     for (int i = 0; visit_ends_gradients(v) && i < l.count; i++) {
-        const int k = l.at[i];
+        const int k = l.items[i];
         if (b->after[b->first_after[at] + (size_t)i] & MORE_GRADIENTS) continue;
         if (due && !(last && has_tied(p, k))) {
             reduce(b, k, v->micro, last);
         } else if (!due && p->gradient_slots) {
-            add(b, (instr){.kind = FLUSH,
-                           .index = k,
-                           .slot = b->gradient_slot[k],
-                           .whole = true,
-                           .what = TIERED_GRADIENTS});
+            add(b, (schedule_instr){.kind = SWAP_OUT,
+                                    .index = k,
+                                    .slot = b->gradient_slot[k],
+                                    .full = true,
+                                    .what = PLAN_GRADIENTS});
             give_gradient_slot(b, k);
         }
     }
@@ -223,40 +225,40 @@ static void receive(builder *b, const visit *v)
 {
     const plan *p = b->p;
     const int part = plan_part_of(p, v->block), pp = p->o.mesh.size[AXIS_PP];
-    if (v->kind == PIPE_FORWARD && v->block == p->part[part] && part > 0)
-        add(b, (instr){.kind = RECV_ACT,
-                       .micro = v->micro,
-                       .index = v->block,
-                       .slot = v->act,
-                       .peer = (part - 1) % pp});
+    if (v->kind == PIPE_FORWARD && v->block == p->chunk_first[part] && part > 0)
+        add(b, (schedule_instr){.kind = RECV_ACT,
+                                .micro = v->micro,
+                                .index = v->block,
+                                .slot = v->act,
+                                .peer = (part - 1) % pp});
     bool takes = v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
-    if (takes && v->block == p->part[part + 1] - 1 && part + 1 < p->parts)
-        add(b, (instr){.kind = RECV_GRAD,
-                       .micro = v->micro,
-                       .index = v->block,
-                       .slot = v->act,
-                       .held = v->held,
-                       .peer = (part + 1) % pp});
+    if (takes && v->block == p->chunk_first[part + 1] - 1 && part + 1 < p->chunks)
+        add(b, (schedule_instr){.kind = RECV_GRAD,
+                                .micro = v->micro,
+                                .index = v->block,
+                                .slot = v->act,
+                                .wgrad_slot = v->held,
+                                .peer = (part + 1) % pp});
 }
 
 static void send(builder *b, const visit *v)
 {
     const plan *p = b->p;
     const int part = plan_part_of(p, v->block), pp = p->o.mesh.size[AXIS_PP];
-    if (v->kind == PIPE_FORWARD && v->block == p->part[part + 1] - 1 && part + 1 < p->parts)
-        add(b, (instr){.kind = SEND_ACT,
-                       .micro = v->micro,
-                       .index = v->block,
-                       .slot = v->act,
-                       .peer = (part + 1) % pp});
+    if (v->kind == PIPE_FORWARD && v->block == p->chunk_first[part + 1] - 1 && part + 1 < p->chunks)
+        add(b, (schedule_instr){.kind = SEND_ACT,
+                                .micro = v->micro,
+                                .index = v->block,
+                                .slot = v->act,
+                                .peer = (part + 1) % pp});
     bool gives = v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
-    if (gives && v->block == p->part[part] && part > 0)
-        add(b, (instr){.kind = SEND_GRAD,
-                       .micro = v->micro,
-                       .index = v->block,
-                       .slot = v->act,
-                       .held = v->held,
-                       .peer = (part - 1) % pp});
+    if (gives && v->block == p->chunk_first[part] && part > 0)
+        add(b, (schedule_instr){.kind = SEND_GRAD,
+                                .micro = v->micro,
+                                .index = v->block,
+                                .slot = v->act,
+                                .wgrad_slot = v->held,
+                                .peer = (part - 1) % pp});
 }
 
 // Batches come and go in the order of micro-batches, so that they take slots in turn. An evaluation
@@ -267,7 +269,7 @@ static void load(builder *b, const visit *v)
     if (!reads || v->kind != PIPE_FORWARD || v->micro < b->loaded || b->what == PASS_EVAL) return;
     b->loaded = v->micro + 1;
     if (b->loaded - b->done > b->s->batch_slots) b->s->batch_slots = b->loaded - b->done;
-    add(b, (instr){.kind = LOAD, .micro = v->micro});
+    add(b, (schedule_instr){.kind = LOAD_BATCH, .micro = v->micro});
 }
 
 // The batch is done with after the first block's last pass; where that block is elsewhere, after
@@ -280,12 +282,12 @@ static void end_batch(builder *b, const visit *v)
         b->done = v->micro + 1;
 }
 
-static instr_kind kind_of(const visit *v)
+static schedule_instr_kind kind_of(const visit *v)
 {
-    static const instr_kind kind[] = {[PIPE_FORWARD] = FORWARD,
-                                      [PIPE_BACKWARD] = BACKWARD,
-                                      [PIPE_BACKWARD_INPUT] = BACKWARD_INPUT,
-                                      [PIPE_BACKWARD_WEIGHT] = BACKWARD_WEIGHT};
+    static const schedule_instr_kind kind[] = {[PIPE_FORWARD] = FORWARD,
+                                               [PIPE_BACKWARD] = BACKWARD,
+                                               [PIPE_BACKWARD_INPUT] = BACKWARD_INPUT,
+                                               [PIPE_BACKWARD_WEIGHT] = BACKWARD_WEIGHT};
     return kind[v->kind];
 }
 
@@ -300,11 +302,11 @@ static void add_visit(builder *b, int at)
     fetch_weights(b, at + 2);
     gather(b, at + 1);
     claim_gradients(b, v);
-    add(b, (instr){.kind = kind_of(v),
-                   .micro = v->micro,
-                   .index = v->block,
-                   .slot = v->act,
-                   .held = v->held});
+    add(b, (schedule_instr){.kind = kind_of(v),
+                            .micro = v->micro,
+                            .index = v->block,
+                            .slot = v->act,
+                            .wgrad_slot = v->held});
     release(b, at);
     send(b, v);
     end_gradients(b, at);
@@ -321,48 +323,51 @@ static void tie(builder *b)
     const int last = p->o.micros - 1;
     for (int k = 0; k < p->buckets; k++) {
         if (!has_tied(p, k)) continue;
-        const bool in_parts = p->gradient != LEVEL_WHOLE && last > 0;
+        const bool in_parts = p->gradient != LAYOUT_FULL && last > 0;
         if (in_parts) reduce(b, k, last, false);
-        add(b, (instr){.kind = TIE, .index = k, .slot = b->gradient_slot[k]});
+        add(b, (schedule_instr){.kind = REDUCE_TIED_GRAD, .index = k, .slot = b->gradient_slot[k]});
         reduce(b, k, last, true);
     }
 }
 
-static int fetch_state(builder *b, tiered what, int bucket)
+static int fetch_state(builder *b, plan_state what, int bucket)
 {
     const plan *p = b->p;
     if (!in_file(b, what) || bucket >= p->buckets) return -1;
     // What is to be written only needs a place.
-    bool reads = what != TIERED_WEIGHTS || p->o.compute == F32;
+    bool reads = what != PLAN_WEIGHTS || p->o.compute == F32;
     int slot = state_turn(b, what, p->bucket[bucket].count[p->optimizer]);
-    if (reads) add(b, (instr){.kind = FETCH, .index = bucket, .slot = slot, .what = what});
+    if (reads)
+        add(b, (schedule_instr){.kind = SWAP_IN, .index = bucket, .slot = slot, .what = what});
     return slot;
 }
 
 static void update(builder *b)
 {
-    int slot[2][TIERED];
-    for (int t = 0; t < TIERED; t++) slot[0][t] = fetch_state(b, (tiered)t, 0);
+    int slot[2][PLAN_STATES];
+    for (int t = 0; t < PLAN_STATES; t++) slot[0][t] = fetch_state(b, (plan_state)t, 0);
     for (int k = 0; k < b->p->buckets; k++) {
         const int *now = slot[k & 1];
-        for (int t = 0; t < TIERED; t++) slot[~k & 1][t] = fetch_state(b, (tiered)t, k + 1);
-        instr *x = add(b, (instr){.kind = UPDATE, .index = k});
-        for (int t = 0; t < TIERED; t++) x->state[t] = now[t];
-        for (int t = 0; t < TIERED; t++)
-            if (now[t] >= 0 && t != TIERED_GRADIENTS)
-                add(b, (instr){.kind = FLUSH, .index = k, .slot = now[t], .what = (tiered)t});
-        add(b, (instr){.kind = PUBLISH, .index = k});
+        for (int t = 0; t < PLAN_STATES; t++)
+            slot[~k & 1][t] = fetch_state(b, (plan_state)t, k + 1);
+        schedule_instr *x = add(b, (schedule_instr){.kind = OPTIMIZER_STEP, .index = k});
+        for (int t = 0; t < PLAN_STATES; t++) x->state[t] = now[t];
+        for (int t = 0; t < PLAN_STATES; t++)
+            if (now[t] >= 0 && t != PLAN_GRADIENTS)
+                add(b, (schedule_instr){
+                           .kind = SWAP_OUT, .index = k, .slot = now[t], .what = (plan_state)t});
+        add(b, (schedule_instr){.kind = ALL_GATHER_UPDATED, .index = k});
     }
 }
 
 // Between steps any bucket is brought into the first state slot.
-static void widen_first(slot_sizes *s)
+static void widen_first(schedule_slots *s)
 {
     for (int i = 1; i < s->count; i++)
         if (s->elements[i] > s->elements[0]) s->elements[0] = s->elements[i];
 }
 
-status schedule_make(const plan *p, pass what, schedule *out, err *e)
+status schedule_make(const plan *p, schedule_pass what, schedule *out, err *e)
 {
     status result = OK;
     builder b = {.p = p,
@@ -370,19 +375,20 @@ status schedule_make(const plan *p, pass what, schedule *out, err *e)
                  .what = what,
                  .weights = {.sizes = &out->weights},
                  .gradients = {.sizes = &out->gradients}};
-    *out = (schedule){.at = NULL};
+    *out = (schedule){.instr = NULL};
     TRY(builder_open(&b, e));
     for (int i = 0; i < b.visits; i++) add_visit(&b, i);
     if (what == PASS_TRAIN) {
         tie(&b);
-        add(&b, (instr){.kind = CLIP});
+        add(&b, (schedule_instr){.kind = CLIP_GRAD_NORM});
         update(&b);
     }
-    for (int t = 0; t < TIERED; t++) widen_first(&out->state[t]);
+    for (int t = 0; t < PLAN_STATES; t++) widen_first(&out->state[t]);
     // One more than is used at once, so that the next is copied while this one is computed on.
     out->batch_slots++;
     for (int i = 0; i < out->count; i++)
-        if (out->at[i].kind == LOAD) out->at[i].slot = out->at[i].micro % out->batch_slots;
+        if (out->instr[i].kind == LOAD_BATCH)
+            out->instr[i].slot = out->instr[i].micro % out->batch_slots;
 done:
     builder_close(&b);
     if (result != OK) schedule_clear(out);
@@ -391,11 +397,11 @@ done:
 
 void schedule_clear(schedule *s)
 {
-    free(s->at);
+    free(s->instr);
     free(s->act_slots);
-    free(s->held_slots);
+    free(s->wgrad_slots);
     free(s->weights.elements);
     free(s->gradients.elements);
-    for (int t = 0; t < TIERED; t++) free(s->state[t].elements);
+    for (int t = 0; t < PLAN_STATES; t++) free(s->state[t].elements);
     *s = (schedule){0};
 }

@@ -8,22 +8,22 @@ enum { STATE_SLOTS = 3 }; // one read, one in use, one written
 
 // One block's pass.
 typedef struct visit {
-    pipe_kind kind;
+    pipeline_pass kind;
     int micro, block;
     int act, held; // slots of its chunk; held -1 where backward is not halved
 } visit;
 
 // Slots of varying size. Those that are free are in the order of their elements, then of their
 // numbers.
-typedef struct slot_pool {
-    slot_sizes *sizes;
+typedef struct schedule_slot_pool {
+    schedule_slots *sizes;
     int *free;
     int frees, room;
-} slot_pool;
+} schedule_slot_pool;
 
 // The free slot that has to grow least for so many elements, else a new one.
-int slot_take(slot_pool *p, int64_t elements);
-void slot_give(slot_pool *p, int slot);
+int schedule_slot_take(schedule_slot_pool *p, int64_t elements);
+void schedule_slot_give(schedule_slot_pool *p, int slot);
 
 // What comes after a visit, for one of its block's buckets.
 enum {
@@ -34,18 +34,18 @@ enum {
 typedef struct builder {
     const plan *p;
     schedule *s;
-    pass what;
+    schedule_pass what;
     visit *visit;
     int visits;
     int *weight_slot, *gradient_slot, *fetched; // by bucket, -1: none
     bool *kept;                                 // by bucket: its parts are among neighbours
-    slot_pool weights, gradients;
+    schedule_slot_pool weights, gradients;
     size_t *first_after; // [visits] where its block's buckets begin in
     unsigned char *after;
-    bool *state_busy[TIERED];
-    int *state_used[TIERED]; // by slot: the turn that filled it last
-    int loaded, done;        // batches so far
-    int turn[TIERED];
+    bool *state_busy[PLAN_STATES];
+    int *state_used[PLAN_STATES]; // by slot: the turn that filled it last
+    int loaded, done;             // batches so far
+    int turn[PLAN_STATES];
 } builder;
 
 // Are the gradients of its block's weights complete for this micro-batch, but for other visits?

@@ -50,7 +50,7 @@ static void pool_give(pool *p, int micro)
 // ---- Slots of varying size
 
 // Where a free slot of so many elements and that number is, or would be.
-static int place_of(const slot_pool *p, int64_t elements, int slot)
+static int place_of(const schedule_slot_pool *p, int64_t elements, int slot)
 {
     int low = 0, high = p->frees;
     while (low < high) {
@@ -64,9 +64,9 @@ static int place_of(const slot_pool *p, int64_t elements, int slot)
     return low;
 }
 
-static int take_new(slot_pool *p, int64_t elements)
+static int take_new(schedule_slot_pool *p, int64_t elements)
 {
-    slot_sizes *s = p->sizes;
+    schedule_slots *s = p->sizes;
     if (s->count == p->room) {
         p->room = p->room ? 2 * p->room : 8;
         s->elements = realloc(s->elements, (size_t)p->room * sizeof *s->elements);
@@ -77,7 +77,7 @@ static int take_new(slot_pool *p, int64_t elements)
     return s->count++;
 }
 
-int slot_take(slot_pool *p, int64_t elements)
+int schedule_slot_take(schedule_slot_pool *p, int64_t elements)
 {
     int64_t *const has = p->sizes->elements;
     const int above = place_of(p, elements, -1);
@@ -96,7 +96,7 @@ int slot_take(slot_pool *p, int64_t elements)
     return slot;
 }
 
-void slot_give(slot_pool *p, int slot)
+void schedule_slot_give(schedule_slot_pool *p, int slot)
 {
     const int at = place_of(p, p->sizes->elements[slot], slot);
     memmove(&p->free[at + 1], &p->free[at], (size_t)(p->frees++ - at) * sizeof *p->free);
@@ -105,11 +105,11 @@ void slot_give(slot_pool *p, int slot)
 
 // ---- Visits
 
-static void visit_chunk(builder *b, const pipe_op *x, pool *act, pool *held)
+static void visit_chunk(builder *b, const pipeline_op *x, pool *act, pool *held)
 {
     const plan *p = b->p;
-    const int part = x->chunk * p->o.mesh.size[AXIS_PP] + p->at[AXIS_PP];
-    const int first = p->part[part], last = p->part[part + 1] - 1;
+    const int part = x->chunk * p->o.mesh.size[AXIS_PP] + p->coord[AXIS_PP];
+    const int first = p->chunk_first[part], last = p->chunk_first[part + 1] - 1;
     if (x->kind == PIPE_FORWARD) pool_take(act, x->micro);
     if (x->kind == PIPE_BACKWARD_INPUT) pool_take(held, x->micro);
     for (int i = 0; i <= last - first; i++)
@@ -124,22 +124,22 @@ static void visit_chunk(builder *b, const pipe_op *x, pool *act, pool *held)
 }
 
 // The passes of an evaluation: each chunk once, in the model's order.
-static status eval_list(const plan *p, int chunks, pipe_list *out, err *e)
+static status eval_list(const plan *p, int chunks, pipeline_list *out, err *e)
 {
     (void)p;
-    *out = (pipe_list){.at = calloc((size_t)chunks, sizeof *out->at), .count = chunks};
+    *out = (pipeline_list){.at = calloc((size_t)chunks, sizeof *out->at), .count = chunks};
     if (!out->at) return err_set(e, E_IO, "no memory for a schedule");
-    for (int c = 0; c < chunks; c++) out->at[c] = (pipe_op){PIPE_FORWARD, 0, c};
+    for (int c = 0; c < chunks; c++) out->at[c] = (pipeline_op){PIPE_FORWARD, 0, c};
     return OK;
 }
 
-static size_t count_visits(const plan *p, const pipe_list *l)
+static size_t count_visits(const plan *p, const pipeline_list *l)
 {
     const int stages = p->o.mesh.size[AXIS_PP];
     size_t count = 0;
     for (int i = 0; i < l->count; i++) {
-        const int part = l->at[i].chunk * stages + p->at[AXIS_PP];
-        count += (size_t)(p->part[part + 1] - p->part[part]);
+        const int part = l->at[i].chunk * stages + p->coord[AXIS_PP];
+        count += (size_t)(p->chunk_first[part + 1] - p->chunk_first[part]);
     }
     return count;
 }
@@ -149,8 +149,8 @@ static status check_length(const plan *p, err *e)
 {
     enum { MOST = 1 << 23 };
     int here = 0;
-    for (int k = p->at[AXIS_PP]; k < p->parts; k += p->o.mesh.size[AXIS_PP])
-        here += p->part[k + 1] - p->part[k];
+    for (int k = p->coord[AXIS_PP]; k < p->chunks; k += p->o.mesh.size[AXIS_PP])
+        here += p->chunk_first[k + 1] - p->chunk_first[k];
     if (size_mul(2 * (uint64_t)here, (uint64_t)p->o.micros) <= MOST) return OK;
     return err_set(e, E_USAGE,
                    "train.global_batch: %d micro-batches of %d blocks are more than %d passes in a "
@@ -162,22 +162,22 @@ static status make_visits(builder *b, pool *act, pool *held, err *e)
 {
     status result = OK;
     const plan *p = b->p;
-    const int stages = p->o.mesh.size[AXIS_PP], chunks = p->parts / stages;
-    pipe_list l = {NULL, 0};
+    const int stages = p->o.mesh.size[AXIS_PP], chunks = p->chunks / stages;
+    pipeline_list l = {NULL, 0};
     if (b->what == PASS_EVAL)
         TRY(eval_list(p, chunks, &l, e));
     else
-        TRY(pipeline_make(p->o.pipeline, stages, chunks, p->o.micros, p->at[AXIS_PP], &l, e));
+        TRY(pipeline_make(p->o.pipeline, stages, chunks, p->o.micros, p->coord[AXIS_PP], &l, e));
     b->visit = calloc(count_visits(p, &l) + 1, sizeof *b->visit);
     if (!b->visit) FAIL(E_IO, "no memory for a schedule");
     for (int i = 0; i < l.count; i++)
         visit_chunk(b, &l.at[i], &act[l.at[i].chunk], &held[l.at[i].chunk]);
     for (int c = 0; c < chunks; c++) {
         b->s->act_slots[c] = act[c].count;
-        b->s->held_slots[c] = held[c].count;
+        b->s->wgrad_slots[c] = held[c].count;
     }
 done:
-    pipe_list_clear(&l);
+    pipeline_list_clear(&l);
     return result;
 }
 
@@ -188,7 +188,7 @@ static status look_ahead(builder *b, err *e)
     const plan *p = b->p;
     const size_t buckets = (size_t)p->buckets;
     size_t count = 0;
-    pipe_kind *next = malloc((buckets + 1) * sizeof *next); // that needs the bucket
+    pipeline_pass *next = malloc((buckets + 1) * sizeof *next); // that needs the bucket
     bool *more = calloc(buckets * (size_t)p->o.micros + 1, sizeof *more);
     b->first_after = calloc((size_t)b->visits + 1, sizeof *b->first_after);
     if (!next || !more || !b->first_after) FAIL(E_IO, "no memory for a schedule");
@@ -203,11 +203,11 @@ static status look_ahead(builder *b, err *e)
         const visit *v = &b->visit[at];
         const plan_buckets l = plan_buckets_of(p, v->block);
         for (int i = 0; i < l.count; i++) {
-            bool *later = &more[(size_t)v->micro * buckets + (size_t)l.at[i]];
+            bool *later = &more[(size_t)v->micro * buckets + (size_t)l.items[i]];
             b->after[b->first_after[at] + (size_t)i] =
-                (unsigned char)((next[l.at[i]] != PIPE_FORWARD ? NEXT_IS_BACKWARD : 0) |
+                (unsigned char)((next[l.items[i]] != PIPE_FORWARD ? NEXT_IS_BACKWARD : 0) |
                                 (*later ? MORE_GRADIENTS : 0));
-            next[l.at[i]] = v->kind;
+            next[l.items[i]] = v->kind;
             *later = *later || visit_ends_gradients(v);
         }
     }
@@ -227,19 +227,19 @@ static int *minus_ones(int count)
 status builder_open(builder *b, err *e)
 {
     status result = OK;
-    const int chunks = b->p->parts / b->p->o.mesh.size[AXIS_PP], micros = b->p->o.micros;
+    const int chunks = b->p->chunks / b->p->o.mesh.size[AXIS_PP], micros = b->p->o.micros;
     if (b->what == PASS_TRAIN) {
         result = check_length(b->p, e);
         if (result != OK) return result;
     }
     pool *act = calloc((size_t)chunks, sizeof *act), *held = calloc((size_t)chunks, sizeof *held);
     b->s->act_slots = calloc((size_t)chunks, sizeof(int));
-    b->s->held_slots = calloc((size_t)chunks, sizeof(int));
+    b->s->wgrad_slots = calloc((size_t)chunks, sizeof(int));
     b->weight_slot = minus_ones(b->p->buckets);
     b->gradient_slot = minus_ones(b->p->buckets);
     b->fetched = minus_ones(b->p->buckets);
     b->kept = calloc((size_t)b->p->buckets + 1, sizeof *b->kept);
-    if (!act || !held || !b->s->act_slots || !b->s->held_slots || !b->weight_slot ||
+    if (!act || !held || !b->s->act_slots || !b->s->wgrad_slots || !b->weight_slot ||
         !b->gradient_slot || !b->fetched || !b->kept)
         FAIL(E_IO, "no memory for a schedule");
     for (int c = 0; c < chunks; c++) {
@@ -269,7 +269,7 @@ void builder_close(builder *b)
     free(b->gradients.free);
     free(b->first_after);
     free(b->after);
-    for (int t = 0; t < TIERED; t++) {
+    for (int t = 0; t < PLAN_STATES; t++) {
         free(b->state_busy[t]);
         free(b->state_used[t]);
     }

@@ -4,7 +4,7 @@
 #include "parallel/simulate.h"
 
 #include "device/device.h"
-#include "parallel/walk.h"
+#include "parallel/replay.h"
 
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ typedef struct clocks {
     double *bucket;              // [buckets] gradients reduced, weights updated, state fetched
     double *gathered;            // [buckets]
     double *weights, *gradients; // [slots] free
-    double *state[TIERED];       // [slots] free
+    double *state[PLAN_STATES];  // [slots] free
     double *batch;               // [slots] free
     double **act;                // [chunks][slots] free
     double *loaded;              // [micros]
@@ -27,14 +27,14 @@ typedef struct clocks {
 typedef struct simulation {
     const schedule *const *of_stage;
     const plan *const *plan_of_stage;
-    const sim_costs *costs;
-    sim_result *out;
+    const simulate_costs *costs;
+    simulate_result *out;
     clocks *of; // [stages]
 } simulation;
 
-double sim_block_seconds(const void *blocks, int stage, const instr *x)
+double simulate_block_seconds(const void *blocks, int stage, const schedule_instr *x)
 {
-    const sim_blocks *b = blocks;
+    const simulate_blocks *b = blocks;
     (void)stage;
     switch (x->kind) {
     case FORWARD:
@@ -50,16 +50,17 @@ double sim_block_seconds(const void *blocks, int stage, const instr *x)
     }
 }
 
-static bool is_pass(instr_kind k)
+static bool is_pass(schedule_instr_kind k)
 {
     return k == FORWARD || k == BACKWARD || k == BACKWARD_INPUT || k == BACKWARD_WEIGHT;
 }
 
-static stream_kind stream_of(const simulation *x, instr_kind k)
+static device_stream_kind stream_of(const simulation *x, schedule_instr_kind k)
 {
-    if (!x->costs->overlap || is_pass(k) || k == UPDATE || k == KEEP || k == RELEASE || k == CLAIM)
+    if (!x->costs->overlap || is_pass(k) || k == OPTIMIZER_STEP || k == RESHARD_POST_FORWARD ||
+        k == RESHARD || k == ALLOC_GRAD)
         return STREAM_COMPUTE;
-    return k == LOAD || k == FETCH || k == FLUSH ? STREAM_COPY : STREAM_COMM;
+    return k == LOAD_BATCH || k == SWAP_IN || k == SWAP_OUT ? STREAM_COPY : STREAM_COMM;
 }
 
 static double later(double a, double b)
@@ -72,66 +73,66 @@ static void delay(double *t, double until)
     if (until > *t) *t = until;
 }
 
-static size_t chunk_of(const plan *p, const instr *x)
+static size_t chunk_of(const plan *p, const schedule_instr *x)
 {
     return (size_t)(plan_part_of(p, x->index) / p->o.mesh.size[AXIS_PP]);
 }
 
 // What a chunk receives is for its first or its last block; those behind wait for that one anyway.
-static size_t pair(const plan *p, const instr *x)
+static size_t pair(const plan *p, const schedule_instr *x)
 {
-    const int chunks = p->parts / p->o.mesh.size[AXIS_PP];
+    const int chunks = p->chunks / p->o.mesh.size[AXIS_PP];
     return (size_t)x->micro * (size_t)chunks + chunk_of(p, x);
 }
 
-static double *act_slot(const clocks *c, const plan *p, const instr *x)
+static double *act_slot(const clocks *c, const plan *p, const schedule_instr *x)
 {
     return &c->act[chunk_of(p, x)][x->slot];
 }
 
 // ---- What an instruction waits for, besides its own stream
 
-static double ready_pass(const clocks *c, const plan *p, const instr *x)
+static double ready_pass(const clocks *c, const plan *p, const schedule_instr *x)
 {
     double t = c->received[x->kind != FORWARD][pair(p, x)];
     if (x->kind == FORWARD) delay(&t, c->loaded[x->micro]);
     const plan_buckets l = plan_buckets_of(p, x->index);
-    for (int i = 0; p->weight_slots && i < l.count; i++) delay(&t, c->gathered[l.at[i]]);
+    for (int i = 0; p->weight_slots && i < l.count; i++) delay(&t, c->gathered[l.items[i]]);
     return t;
 }
 
-static double ready_update(const clocks *c, const instr *x)
+static double ready_update(const clocks *c, const schedule_instr *x)
 {
     double t = later(c->clipped, c->bucket[x->index]);
-    for (int i = 0; i < TIERED; i++)
+    for (int i = 0; i < PLAN_STATES; i++)
         if (x->state[i] >= 0) delay(&t, c->state[i][x->state[i]]);
     return t;
 }
 
-static double ready_at(const clocks *c, const plan *p, const instr *x)
+static double ready_at(const clocks *c, const plan *p, const schedule_instr *x)
 {
     const double computed = c->stream[STREAM_COMPUTE]; // all that comes before it in the list
     switch (x->kind) {
-    case LOAD:
+    case LOAD_BATCH:
         return c->batch[x->slot];
-    case FETCH:
-        return x->whole ? c->gradients[x->slot] : c->state[x->what][x->slot];
-    case GATHER:
+    case SWAP_IN:
+        return x->full ? c->gradients[x->slot] : c->state[x->what][x->slot];
+    case UNSHARD:
         return later(c->weights[x->slot], c->bucket[x->index]);
-    case CLAIM:
+    case ALLOC_GRAD:
         return c->gradients[x->slot];
     case RECV_ACT:
         return *act_slot(c, p, x);
-    case UPDATE:
+    case OPTIMIZER_STEP:
         return ready_update(c, x);
-    case TIE:
-    case REDUCE:
-    case PUBLISH:
-    case FLUSH:
+    case REDUCE_TIED_GRAD:
+    case REDUCE_GRAD:
+    case ALL_GATHER_UPDATED:
+    case SWAP_OUT:
         return later(computed, c->bucket[x->index]);
     case SEND_ACT:
     case SEND_GRAD:
-    case CLIP:
+    case CLIP_GRAD_NORM:
         return computed;
     default:
         return is_pass(x->kind) ? ready_pass(c, p, x) : 0;
@@ -140,44 +141,45 @@ static double ready_at(const clocks *c, const plan *p, const instr *x)
 
 // ---- What has its time with an instruction's end
 
-static void end_pass(const clocks *c, const plan *p, const instr *x, double end)
+static void end_pass(const clocks *c, const plan *p, const schedule_instr *x, double end)
 {
     delay(act_slot(c, p, x), end);
     if (x->index == 0 || x->index == p->o.blocks - 1)
         delay(&c->batch[c->batch_slot[x->micro]], end);
 }
 
-static void end_bucket(clocks *c, const instr *x, double end)
+static void end_bucket(clocks *c, const schedule_instr *x, double end)
 {
     switch (x->kind) {
-    case FETCH:
-    case FLUSH:
-        delay(x->whole ? &c->gradients[x->slot] : &c->state[x->what][x->slot], end);
-        if (x->kind == FETCH) delay(&c->bucket[x->index], end);
-        if (x->kind == FETCH && x->what == TIERED_WEIGHTS) c->fetched[x->index] = x->slot;
+    case SWAP_IN:
+    case SWAP_OUT:
+        delay(x->full ? &c->gradients[x->slot] : &c->state[x->what][x->slot], end);
+        if (x->kind == SWAP_IN) delay(&c->bucket[x->index], end);
+        if (x->kind == SWAP_IN && x->what == PLAN_WEIGHTS) c->fetched[x->index] = x->slot;
         break;
-    case GATHER:
+    case UNSHARD:
         c->gathered[x->index] = end;
-        if (c->fetched[x->index] >= 0) delay(&c->state[TIERED_WEIGHTS][c->fetched[x->index]], end);
+        if (c->fetched[x->index] >= 0) delay(&c->state[PLAN_WEIGHTS][c->fetched[x->index]], end);
         c->fetched[x->index] = -1;
         break;
-    case RELEASE:
+    case RESHARD:
         delay(&c->weights[x->slot], end);
         break;
-    default: // TIE, REDUCE, UPDATE, PUBLISH
+    default: // REDUCE_TIED_GRAD, REDUCE_GRAD, OPTIMIZER_STEP, ALL_GATHER_UPDATED
         c->bucket[x->index] = end;
-        if ((x->kind == TIE || x->kind == REDUCE) && x->slot >= 0)
+        if ((x->kind == REDUCE_TIED_GRAD || x->kind == REDUCE_GRAD) && x->slot >= 0)
             delay(&c->gradients[x->slot], end);
-        for (int i = 0; (x->kind == REDUCE || x->kind == UPDATE) && i < TIERED; i++)
+        for (int i = 0; (x->kind == REDUCE_GRAD || x->kind == OPTIMIZER_STEP) && i < PLAN_STATES;
+             i++)
             if (x->state[i] >= 0) delay(&c->state[i][x->state[i]], end);
         break;
     }
 }
 
-static void end_at(clocks *c, const plan *p, const instr *x, double end)
+static void end_at(clocks *c, const plan *p, const schedule_instr *x, double end)
 {
     switch (x->kind) {
-    case LOAD:
+    case LOAD_BATCH:
         c->loaded[x->micro] = end;
         c->batch_slot[x->micro] = x->slot;
         break;
@@ -189,10 +191,10 @@ static void end_at(clocks *c, const plan *p, const instr *x, double end)
     case SEND_GRAD:
         delay(act_slot(c, p, x), end);
         break;
-    case CLIP:
+    case CLIP_GRAD_NORM:
         c->clipped = end;
         break;
-    case CLAIM:
+    case ALLOC_GRAD:
         break;
     default:
         if (is_pass(x->kind))
@@ -202,14 +204,14 @@ static void end_at(clocks *c, const plan *p, const instr *x, double end)
     }
 }
 
-static status time_step(void *given, const walk_step *s, err *e)
+static status time_step(void *given, const replay_step *s, err *e)
 {
     const simulation *x = given;
     double start = 0, seconds = 0;
     (void)e;
     for (int i = 0; i < s->count; i++) {
         const int stage = s->at[i].stage;
-        const instr *y = &x->of_stage[stage]->at[s->at[i].number];
+        const schedule_instr *y = &x->of_stage[stage]->instr[s->at[i].number];
         const clocks *c = &x->of[stage];
         delay(&start, c->stream[stream_of(x, y->kind)]);
         delay(&start, ready_at(c, x->plan_of_stage[stage], y));
@@ -219,11 +221,11 @@ static status time_step(void *given, const walk_step *s, err *e)
     }
     for (int i = 0; i < s->count; i++) {
         const int stage = s->at[i].stage;
-        const instr *y = &x->of_stage[stage]->at[s->at[i].number];
-        x->out->at[stage][s->at[i].number] = (sim_span){start, start + seconds};
+        const schedule_instr *y = &x->of_stage[stage]->instr[s->at[i].number];
+        x->out->at[stage][s->at[i].number] = (simulate_span){start, start + seconds};
         x->of[stage].stream[stream_of(x, y->kind)] = start + seconds;
         end_at(&x->of[stage], x->plan_of_stage[stage], y, start + seconds);
-        if (is_pass(y->kind) || y->kind == UPDATE) x->out->busy[stage] += seconds;
+        if (is_pass(y->kind) || y->kind == OPTIMIZER_STEP) x->out->busy[stage] += seconds;
         delay(&x->out->seconds, start + seconds);
     }
     return OK;
@@ -240,7 +242,7 @@ static bool open_doubles(double **out, size_t count)
 static bool open_clocks(clocks *c, const plan *p, const schedule *s)
 {
     const size_t buckets = (size_t)p->buckets, micros = (size_t)p->o.micros;
-    const int chunks = p->parts / p->o.mesh.size[AXIS_PP];
+    const int chunks = p->chunks / p->o.mesh.size[AXIS_PP];
     const size_t pairs = micros * (size_t)chunks;
     bool good = open_doubles(&c->bucket, buckets) && open_doubles(&c->gathered, buckets) &&
                 open_doubles(&c->weights, (size_t)s->weights.count) &&
@@ -248,7 +250,7 @@ static bool open_clocks(clocks *c, const plan *p, const schedule *s)
                 open_doubles(&c->batch, (size_t)s->batch_slots) &&
                 open_doubles(&c->loaded, micros) && open_doubles(&c->received[0], pairs) &&
                 open_doubles(&c->received[1], pairs);
-    for (int t = 0; good && t < TIERED; t++)
+    for (int t = 0; good && t < PLAN_STATES; t++)
         good = open_doubles(&c->state[t], (size_t)s->state[t].count);
     c->act = calloc((size_t)chunks, sizeof *c->act);
     for (int i = 0; good && c->act && i < chunks; i++)
@@ -264,16 +266,16 @@ static void close_clocks(clocks *c, const plan *p)
     double *const one[] = {c->bucket, c->gathered, c->weights,     c->gradients,
                            c->batch,  c->loaded,   c->received[0], c->received[1]};
     for (size_t i = 0; i < sizeof one / sizeof *one; i++) free(one[i]);
-    for (int t = 0; t < TIERED; t++) free(c->state[t]);
-    for (int i = 0; c->act && i < p->parts / p->o.mesh.size[AXIS_PP]; i++) free(c->act[i]);
+    for (int t = 0; t < PLAN_STATES; t++) free(c->state[t]);
+    for (int i = 0; c->act && i < p->chunks / p->o.mesh.size[AXIS_PP]; i++) free(c->act[i]);
     free(c->act);
     free(c->batch_slot);
     free(c->fetched);
 }
 
-static status open_result(sim_result *r, const schedule *const *of_stage, int stages, err *e)
+static status open_result(simulate_result *r, const schedule *const *of_stage, int stages, err *e)
 {
-    *r = (sim_result){.stages = stages};
+    *r = (simulate_result){.stages = stages};
     bool good = open_doubles(&r->busy, (size_t)stages) && open_doubles(&r->idle, (size_t)stages);
     r->at = calloc((size_t)stages, sizeof *r->at);
     good = good && r->at;
@@ -284,27 +286,27 @@ static status open_result(sim_result *r, const schedule *const *of_stage, int st
     return good ? OK : err_set(e, E_IO, "no memory to simulate %d stages", stages);
 }
 
-void sim_result_clear(sim_result *r)
+void simulate_result_clear(simulate_result *r)
 {
     for (int i = 0; r->at && i < r->stages; i++) free(r->at[i]);
     free(r->at);
     free(r->busy);
     free(r->idle);
-    *r = (sim_result){0};
+    *r = (simulate_result){0};
 }
 
-static void sum_up(sim_result *r)
+static void sum_up(simulate_result *r)
 {
     double idle = 0;
     for (int i = 0; i < r->stages; i++) {
         r->idle[i] = r->seconds - r->busy[i];
         idle += r->idle[i];
     }
-    r->idle_share = r->seconds > 0 ? idle / (r->seconds * r->stages) : 0;
+    r->bubble = r->seconds > 0 ? idle / (r->seconds * r->stages) : 0;
 }
 
 status schedule_simulate(const schedule *const *of_stage, const plan *const *plan_of_stage,
-                         int stages, const sim_costs *c, sim_result *out, err *e)
+                         int stages, const simulate_costs *c, simulate_result *out, err *e)
 {
     status result = OK;
     simulation x = {of_stage, plan_of_stage, c, out, calloc((size_t)stages, sizeof(clocks))};
@@ -313,7 +315,7 @@ status schedule_simulate(const schedule *const *of_stage, const plan *const *pla
     for (int i = 0; i < stages; i++)
         if (!open_clocks(&x.of[i], plan_of_stage[i], of_stage[i]))
             FAIL(E_IO, "no memory to simulate %d stages", stages);
-    TRY(schedule_walk(of_stage, stages, time_step, &x, e));
+    TRY(schedule_replay(of_stage, stages, time_step, &x, e));
     sum_up(out);
 done:
     for (int i = 0; x.of && i < stages; i++) close_clocks(&x.of[i], plan_of_stage[i]);

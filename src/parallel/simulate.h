@@ -7,39 +7,39 @@
 
 // Seconds of one instruction by itself: of a SEND_* until its message has arrived, of a RECV_* from
 // then on, of a collective from when all are there.
-typedef double sim_seconds(const void *given, int stage, const instr *x);
+typedef double simulate_seconds(const void *given, int stage, const schedule_instr *x);
 
-typedef struct sim_costs {
-    sim_seconds *seconds;
+typedef struct simulate_costs {
+    simulate_seconds *seconds;
     const void *given;
     // Three streams a stage (compute, communication, copy), which wait for each other only where
     // one needs what the other makes; otherwise one instruction after the other.
     bool overlap;
-} sim_costs;
+} simulate_costs;
 
-// A sim_seconds whose `given` is a sim_blocks: passes of blocks only, all else takes no time.
-typedef struct sim_blocks {
+// A simulate_seconds whose `given` is a simulate_blocks: passes of blocks only, all else takes no time.
+typedef struct simulate_blocks {
     const double *forward, *backward_input, *backward_weight; // seconds by block of the model
-} sim_blocks;
-double sim_block_seconds(const void *blocks, int stage, const instr *x);
+} simulate_blocks;
+double simulate_block_seconds(const void *blocks, int stage, const schedule_instr *x);
 
-typedef struct sim_span {
+typedef struct simulate_span {
     double start, end; // seconds from the step's begin
-} sim_span;
+} simulate_span;
 
-typedef struct sim_result {
+typedef struct simulate_result {
     int stages;
-    sim_span **at;       // [stages][instructions of the stage]
+    simulate_span **at;  // [stages][instructions of the stage]
     double seconds;      // until the last instruction of all has ended
     double *busy, *idle; // [stages] of the compute stream; together `seconds`
-    double idle_share;   // of all stages' time
-} sim_result;
+    double bubble;       // of all stages' time
+} simulate_result;
 
-// of_stage[i] and plan_of_stage[i] are of stage i, as for schedule_check, which is the one to say
+// of_stage[i] and plan_of_stage[i] are of stage i, as for schedule_verify, which is the one to say
 // what is wrong with lists: of such, this one says (E_INTERNAL) at most that they stand still. The
 // caller clears `out` also after a failure.
 status schedule_simulate(const schedule *const *of_stage, const plan *const *plan_of_stage,
-                         int stages, const sim_costs *c, sim_result *out, err *e);
-void sim_result_clear(sim_result *r);
+                         int stages, const simulate_costs *c, simulate_result *out, err *e);
+void simulate_result_clear(simulate_result *r);
 
 #endif

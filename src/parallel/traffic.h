@@ -13,17 +13,17 @@
 
 // What a block sends by itself, bytes of one micro-batch. The halves of backward are 0 where it is
 // not halved.
-typedef struct block_traffic {
+typedef struct traffic_block {
     double input, output;                                      // handed to a neighbouring stage
     double forward, backward, backward_input, backward_weight; // over tp
-} block_traffic;
+} traffic_block;
 
 // Fills p->moved. `blocks` has a row for every block of the model (those of other stages are not
-// read); `agreed` is the payload of CLIP's all-reduce.
-void traffic_count(plan *p, const schedule *s, const block_traffic *blocks, double agreed);
+// read); `agreed` is the payload of CLIP_GRAD_NORM's all-reduce.
+void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, double agreed);
 
 // "tp", "neighbours", …
-const char *link_name(int link);
+const char *process_group_name(int link);
 double traffic_total(const plan *p);
 
 #endif

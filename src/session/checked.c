@@ -26,7 +26,7 @@ static status bad_id(const checked *c, uint64_t sample, const char *what, int64_
 static status check_ids(const checked *c, uint64_t sample, const int32_t *in, const int32_t *out,
                         err *e)
 {
-    const sample_shape *s = &c->base.shape;
+    const dataset_shape *s = &c->base.shape;
     for (int64_t i = 0; s->input_type == I32 && i < s->inputs; i++)
         if (in[i] < 0 || in[i] >= c->inputs)
             return bad_id(c, sample, "token", i, in[i], c->inputs, e);

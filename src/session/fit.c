@@ -1,33 +1,33 @@
 // fit.c -- refuses a job that does not fit in memory, or changes it as memory.fit allows. See
-// fit.h. Called when inputs are opened. What can be changed is ladder.c's.
+// fit.h. Called when inputs are opened. What can be changed is fit_search.c's.
 #include "session/fit.h"
 
-#include "session/ladder.h"
+#include "session/fit_search.h"
 
-static status choose(job *j, const inputs *in, const need_base *base, err *e)
+static status choose(job *j, const session_inputs *in, const memory_estimate_base *base, err *e)
 {
     status result = OK;
     const micro_search s = {j, in, j->launch.ranks, base->budget, base};
-    need_micro found;
-    TRY(need_largest_micro(&s, j->train.micro_batch, &found, e));
+    memory_estimate_micro found;
+    TRY(memory_estimate_largest_micro(&s, j->train.micro_batch, &found, e));
     j->train.micro_batch = found.micro;
 done:
     return result;
 }
 
-status fit_micro_batch(job *j, const inputs *in, err *e)
+status fit_micro_batch(job *j, const session_inputs *in, err *e)
 {
     status result = OK;
-    need_base base = {NULL, 0, 0};
-    TRY(need_base_open(j, &base, e));
+    memory_estimate_base base = {NULL, 0, 0};
+    TRY(memory_estimate_base_open(j, &base, e));
     TRY(choose(j, in, &base, e));
 done:
-    need_base_close(&base);
+    memory_estimate_base_close(&base);
     return result;
 }
 
-static status refuse(const job *j, const inputs *in, const need *n, const ladder *l,
-                     const need_base *base, err *e)
+static status refuse(const job *j, const session_inputs *in, const memory_estimate *n,
+                     const fit_search *l, const memory_estimate_base *base, err *e)
 {
     status result = OK;
     const int ranks = j->launch.ranks;
@@ -37,26 +37,26 @@ static status refuse(const job *j, const inputs *in, const need *n, const ladder
     text_bytes(size, (double)n->total);
     text_bytes(have, (double)base->budget);
     text_addf(&line, "the job needs %s ", size);
-    need_print_ranks(n, &line);
+    memory_estimate_print_ranks(n, &line);
     text_add(&line, " (");
-    need_print(n, &line);
+    memory_estimate_print(n, &line);
     text_addf(&line, "); memory.budget is %s; %s: ", have,
               l->fits ? "the first change that fits" : "no change fits, the least");
-    ladder_print(j, l, &line);
+    fit_search_print(j, l, &line);
     if (!l->fits) {
-        TRY(ladder_ranks(&l->changed, in, ranks, base->budget, base, &more, e));
+        TRY(fit_search_ranks(&l->changed, in, ranks, base->budget, base, &more, e));
         if (more > 0) text_addf(&line, "; under zero3 it would fit on %d ranks", more);
     } else if (!l->wants_path) {
         text_add(&line, " (memory.fit true makes it)");
     }
-    FAIL(E_FIT, "%s", line.at);
+    FAIL(E_FIT, "%s", line.chars);
 done:
     text_clear(&line);
     return result;
 }
 
-static status change(job *j, const ladder *l, const need *before, uint64_t budget, char **said,
-                     err *e)
+static status change(job *j, const fit_search *l, const memory_estimate *before, uint64_t budget,
+                     char **said, err *e)
 {
     status result = OK;
     text line = {0};
@@ -64,31 +64,31 @@ static status change(job *j, const ladder *l, const need *before, uint64_t budge
     text_bytes(size, (double)before->total);
     text_bytes(have, (double)budget);
     text_addf(&line, "memory.fit: the job needs %s of %s; ", size, have);
-    ladder_print(j, l, &line);
+    fit_search_print(j, l, &line);
     TRY(job_take_changes(j, &l->changed, "memory.fit", e));
-    *said = text_copy(line.at);
+    *said = text_copy(line.chars);
 done:
     text_clear(&line);
     return result;
 }
 
-status fit_job(job *j, const inputs *in, bool choose_batch, char **said, err *e)
+status fit_job(job *j, const session_inputs *in, bool choose_batch, char **said, err *e)
 {
     status result = OK;
-    need_base base = {NULL, 0, 0};
+    memory_estimate_base base = {NULL, 0, 0};
     const int ranks = j->launch.ranks;
-    need n;
-    ladder l;
-    TRY(need_base_open(j, &base, e));
+    memory_estimate n;
+    fit_search l;
+    TRY(memory_estimate_base_open(j, &base, e));
     if (choose_batch) TRY(choose(j, in, &base, e));
-    TRY(need_of(j, in, ranks, &base, &n, e));
+    TRY(memory_estimate_of(j, in, ranks, &base, &n, e));
     if (n.total <= base.budget) goto done;
-    TRY(ladder_climb(j, in, ranks, base.budget, &base, &l, e));
+    TRY(fit_search_run(j, in, ranks, base.budget, &base, &l, e));
     if (j->memory.fit && l.fits && !l.wants_path)
         TRY(change(j, &l, &n, base.budget, said, e));
     else
         TRY(refuse(j, in, &n, &l, &base, e));
 done:
-    need_base_close(&base);
+    memory_estimate_base_close(&base);
     return result;
 }

@@ -22,7 +22,7 @@ static char *beside(const char *out, int part, int number)
 {
     text name = {0};
     text_addf(&name, "%s-%d%s", PART[part].stem, number, PART[part].extension);
-    char *path = file_join(out, name.at);
+    char *path = file_join(out, name.chars);
     text_clear(&name);
     return path;
 }

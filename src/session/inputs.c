@@ -11,7 +11,7 @@
 #include <string.h>
 
 // Traces the model once, for what does not depend on the data, and checks the weights against it.
-static status open_model(const job *j, inputs *in, model_limits *limits, err *e)
+static status open_model(const job *j, session_inputs *in, model_limits *limits, err *e)
 {
     status result = OK;
     model *m = NULL;
@@ -20,7 +20,7 @@ static status open_model(const job *j, inputs *in, model_limits *limits, err *e)
     *limits = model_get_limits(m);
     if (!j->model.has_weights) goto done;
     TRY(safetensors_open_folder(j->model.path, &in->weights, e));
-    result = param_check_all(m, in->weights, e);
+    result = model_param_check_all(m, in->weights, e);
     if (result != OK) err_prefix(e, "%s: ", j->model.path);
 done:
     model_close(m);
@@ -38,8 +38,8 @@ static status open_data(const job *j, const data_part *parts, size_t count, cons
     return s;
 }
 
-static status open_all_data(const job *j, const own_inputs *own, inputs *in, model_limits limits,
-                            err *e)
+static status open_all_data(const job *j, const session_own_inputs *own, session_inputs *in,
+                            model_limits limits, err *e)
 {
     status result = OK;
     TRY(open_data(j, j->data.train, j->data.trains, "data.train", own->train, limits, &in->train,
@@ -54,7 +54,7 @@ done:
 }
 
 // A batch that holds a sample several times is seldom meant.
-static void warn_of_epochs(const job *j, inputs *in)
+static void warn_of_epochs(const job *j, session_inputs *in)
 {
     uint64_t samples = in->train->samples, batch = (uint64_t)j->train.global_batch;
     if (samples == 0 || samples >= batch)
@@ -67,68 +67,69 @@ static void warn_of_epochs(const job *j, inputs *in)
 }
 
 // Everything but memory and schedule. A micro-batch that is left open is the largest there is.
-static status open_all(job *j, const own_inputs *own, inputs *out, err *e)
+static status open_all(job *j, const session_own_inputs *own, session_inputs *out, err *e)
 {
     status result = OK;
     model_limits limits;
-    *out = (inputs){.family = own->family ? own->family : family_find(j->model.config.family),
-                    .config = own->family ? own->config : &j->model.config,
-                    .predicts = own->predicts};
+    *out =
+        (session_inputs){.family = own->family ? own->family : family_find(j->model.config.family),
+                         .config = own->family ? own->config : &j->model.config,
+                         .predicts = own->predicts};
     TRY(device_check(j->launch.device, &(device_options){0}, e));
     TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));
     TRY(open_model(j, out, &limits, e));
     TRY(open_all_data(j, own, out, limits, e));
-    TRY(inputs_check_tokenizers(j, out, e));
+    TRY(session_inputs_check_tokenizers(j, out, e));
     warn_of_epochs(j, out);
     TRY(job_resolve_steps(j, out->train->samples, e));
 done:
     return result;
 }
 
-static status open_ready(job *j, const own_inputs *own, inputs *out, err *e)
+static status open_ready(job *j, const session_own_inputs *own, session_inputs *out, err *e)
 {
     status result = OK;
     const bool choose = j->train.micro_batch == 0;
     TRY(open_all(j, own, out, e));
     TRY(fit_job(j, out, choose, &out->fit, e));
-    TRY(session_prove(j, out, j->launch.ranks, e));
+    TRY(session_verify(j, out, j->launch.ranks, e));
 done:
-    if (result != OK) inputs_close(out);
+    if (result != OK) session_inputs_close(out);
     return result;
 }
 
-status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e)
+status session_inputs_open_own(job *j, const session_own_inputs *own, session_inputs *out, err *e)
 {
     status result = OK;
-    *out = (inputs){.family = NULL};
+    *out = (session_inputs){.family = NULL};
     TRY(job_check_local(j, e));
     TRY(open_ready(j, own, out, e));
 done:
     return result;
 }
 
-status inputs_open_to_explain(job *j, inputs *out, err *e)
+status session_inputs_open_to_explain(job *j, session_inputs *out, err *e)
 {
-    return open_ready(j, &(own_inputs){.family = NULL}, out, e);
+    return open_ready(j, &(session_own_inputs){.family = NULL}, out, e);
 }
 
-status inputs_open_to_plan(job *j, inputs *out, err *e)
+status session_inputs_open_to_plan(job *j, session_inputs *out, err *e)
 {
     status result = OK;
     const bool choose = j->train.micro_batch == 0;
-    TRY(open_all(j, &(own_inputs){.family = NULL}, out, e));
+    TRY(open_all(j, &(session_own_inputs){.family = NULL}, out, e));
     if (choose) TRY(fit_micro_batch(j, out, e));
 done:
-    if (result != OK) inputs_close(out);
+    if (result != OK) session_inputs_close(out);
     return result;
 }
 
-status inputs_open(job *j, inputs *out, err *e)
+status session_inputs_open(job *j, session_inputs *out, err *e)
 {
-    return inputs_open_own(j, &(own_inputs){.family = NULL}, out, e);
+    return session_inputs_open_own(j, &(session_own_inputs){.family = NULL}, out, e);
 }
 
-void inputs_close(inputs *in)
+void session_inputs_close(session_inputs *in)
 {
     dataset_close(in->train);
     dataset_close(in->valid);
@@ -137,5 +138,5 @@ void inputs_close(inputs *in)
     free(in->data_tokenizer);
     text_clear(&in->warnings);
     free(in->fit);
-    *in = (inputs){0};
+    *in = (session_inputs){0};
 }

@@ -1,11 +1,11 @@
-// record.c -- what a run is and does, as events of log.jsonl. Called on rank 0 by cmd/run.c and by
+// record.c -- what a run is and does, as events of log.jsonl. Called on rank 0 by cmd/train_run.c and by
 // the library. Knows neither where the log lies nor when an event is due. See record.h.
 #include "session/record.h"
 
 #include <math.h>
 
-status session_log_start(const session *s, const job *j, const inputs *in, const char *version,
-                         int64_t resumed_from, log_file *l, err *e)
+status session_log_start(const session *s, const job *j, const session_inputs *in,
+                         const char *version, int64_t resumed_from, log_file *l, err *e)
 {
     const plan *p = trainer_get_plan(s->trainer);
     text strategy = {0}, note = {0};
@@ -17,7 +17,7 @@ status session_log_start(const session *s, const job *j, const inputs *in, const
     for (int a = 0; a < AXES; a++) axes[a] = (monitor_axis){axis_name((axis)a), p->o.mesh.size[a]};
     const monitor_start m = {.version = version,
                              .model = in->family->name,
-                             .policy = strategy.at,
+                             .policy = strategy.chars,
                              .precision = dtype_name(j->train.precision),
                              .device = j->launch.device,
                              .as = j->launch.as_threads ? "threads" : "processes",
@@ -30,14 +30,14 @@ status session_log_start(const session *s, const job *j, const inputs *in, const
                              .steps = j->train.steps,
                              .tokens_per_step = j->train.global_batch * in->seq_len,
                              .resumed_from = resumed_from,
-                             .note = note.at};
+                             .note = note.chars};
     const status result = log_start(l, &m, e);
     text_clear(&strategy);
     text_clear(&note);
     return result;
 }
 
-monitor_step session_step(const job *j, const inputs *in, const step_result *s)
+monitor_step session_step(const job *j, const session_inputs *in, const trainer_step_result *s)
 {
     return (monitor_step){.step = (int64_t)s->step,
                           .steps = j->train.steps,
@@ -53,7 +53,8 @@ monitor_step session_step(const job *j, const inputs *in, const step_result *s)
                           .unit = in->train->shape.input_type == I32 ? NULL : "samples"};
 }
 
-status session_log_eval(const session *s, const inputs *in, double loss, log_file *l, err *e)
+status session_log_eval(const session *s, const session_inputs *in, double loss, log_file *l,
+                        err *e)
 {
     // Vectors have no perplexity.
     const bool tokens = in->valid->shape.input_type == I32;

@@ -41,8 +41,8 @@ done:
 
 // Positions are counted in steps: another batch or length would read other samples than those that
 // follow.
-static status compare_positions(const job *j, const inputs *in, const ckpt *c, uint64_t *step,
-                                text *differs, err *e)
+static status compare_positions(const job *j, const session_inputs *in, const ckpt *c,
+                                uint64_t *step, text *differs, err *e)
 {
     status result = OK;
     int64_t steps, samples, tokens;
@@ -81,7 +81,7 @@ done:
     return result;
 }
 
-status session_check_resume(const job *j, const inputs *in, const char *config_json,
+status session_check_resume(const job *j, const session_inputs *in, const char *config_json,
                             const char *folder, uint64_t *step, err *e)
 {
     status result = OK;
@@ -98,7 +98,7 @@ status session_check_resume(const job *j, const inputs *in, const char *config_j
         FAIL(E_USAGE,
              "%s was saved by a run with other values: %s; valid: the same values, or a new run "
              "with its weights (model.path)",
-             folder, differs.at);
+             folder, differs.chars);
 done:
     ckpt_close(c);
     text_clear(&differs);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static recompute recompute_of(const char *word)
+static graph_recompute recompute_of(const char *word)
 {
     return strcmp(word, "full") == 0        ? RECOMPUTE_FULL
            : strcmp(word, "selective") == 0 ? RECOMPUTE_SELECTIVE
@@ -32,7 +32,8 @@ static void set_strategy(const job *j, trainer_options *out)
     out->zero_unused = strcmp(j->parallel.unused_parameters, "zero") == 0;
 }
 
-status session_options(const job *j, const inputs *in, int ranks, trainer_options *out, err *e)
+status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
+                       err *e)
 {
     status result = OK;
     *out = (trainer_options){.family = in->family,
@@ -62,7 +63,8 @@ done:
     return result;
 }
 
-status session_open(const job *j, const inputs *in, world *w, int rank, session *out, err *e)
+status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
+                    err *e)
 {
     status result = OK;
     trainer_options o;
@@ -80,8 +82,8 @@ done:
     return result;
 }
 
-status session_save(const session *s, const job *j, const inputs *in, const char *config_json,
-                    char **folder, err *e)
+status session_save(const session *s, const job *j, const session_inputs *in,
+                    const char *config_json, char **folder, err *e)
 {
     status result = OK;
     static const char *const words[] = {[F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};

@@ -8,54 +8,55 @@
 #include "train/trainer.h"
 
 // What a program brings itself (job->own says so): NULL where the job names it. Borrowed until
-// inputs_close.
-typedef struct own_inputs {
-    const family_ops *family;
+// session_inputs_close.
+typedef struct session_own_inputs {
+    const model_family *family;
     const void *config;
     dataset *train, *valid; // read by several threads and ranks at once
     bool predicts;          // memory is planned for trainer_predict, too
-} own_inputs;
+} session_own_inputs;
 
 // What a job reads, opened once before any rank starts and shared by them (mapped files).
-typedef struct inputs {
-    const family_ops *family;
+typedef struct session_inputs {
+    const model_family *family;
     const void *config;     // the family's; borrowed from the job or the program
     int64_t seq_len;        // positions of a sample
     dataset *train, *valid; // valid NULL when the job has none
     safetensors *weights;   // NULL when they are drawn
-    bool predicts;          // as own_inputs says
+    bool predicts;          // as session_own_inputs says
     char *tokenizer_folder; // whose tokenizer files a checkpoint copies; NULL for none
     char *data_tokenizer;   // tokenizer.json that data.train was made with; NULL: not known
     text warnings;          // of the data, a line each
     char *fit;              // what memory.fit changed, in one line to be said aloud; NULL: nothing
-} inputs;
+} session_inputs;
 
 // Opens data sets and weights, solves the batch rule and the number of steps, and checks that the
 // plan fits in memory. E_USAGE or E_FIT; nothing on disk is changed and no thread is left. Fills
 // j's resolved fields.
-status inputs_open(job *j, inputs *out, err *e);
+status session_inputs_open(job *j, session_inputs *out, err *e);
 // The same where the program brings its model or its data. Every id that its data give is checked
 // against the model's tables when it is read.
-status inputs_open_own(job *j, const own_inputs *own, inputs *out, err *e);
-// The same as inputs_open for a job that need not run here: of any number of ranks.
-status inputs_open_to_explain(job *j, inputs *out, err *e);
+status session_inputs_open_own(job *j, const session_own_inputs *own, session_inputs *out, err *e);
+// The same as session_inputs_open for a job that need not run here: of any number of ranks.
+status session_inputs_open_to_explain(job *j, session_inputs *out, err *e);
 // The same for who only wants to know what the job would need: it may be far too large.
-status inputs_open_to_plan(job *j, inputs *out, err *e);
-void inputs_close(inputs *in);
+status session_inputs_open_to_plan(job *j, session_inputs *out, err *e);
+void session_inputs_close(session_inputs *in);
 
 // May a run of this job go on from the checkpoint `folder`, which has been verified? Its model,
 // optimizer, precision, seed, batch and sequence length must be the job's. `config_json`: of a
 // program's own model, else NULL. *step: finished steps. E_USAGE names the folder and the keys that
 // differ.
-status session_check_resume(const job *j, const inputs *in, const char *config_json,
+status session_check_resume(const job *j, const session_inputs *in, const char *config_json,
                             const char *folder, uint64_t *step, err *e);
 
 // The trainer's options for this job, without device and communicator: enough for trainer_plan.
-status session_options(const job *j, const inputs *in, int ranks, trainer_options *out, err *e);
+status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
+                       err *e);
 
 // Plans and lists of all pipeline stages, as the ranks would have them, are right and come to their
-// end: E_INTERNAL otherwise, with the text of schedule_check. Part of inputs_open.
-status session_prove(const job *j, const inputs *in, int ranks, err *e);
+// end: E_INTERNAL otherwise, with the text of schedule_verify. Part of session_inputs_open.
+status session_verify(const job *j, const session_inputs *in, int ranks, err *e);
 
 typedef struct explain_options {
     bool json; // one object
@@ -66,11 +67,12 @@ typedef struct explain_options {
 
 // What `trireme explain` prints: values and origins, a picture of the pipeline where there is one,
 // plan and schedule.
-status session_explain(const job *j, const inputs *in, const explain_options *x, text *out, err *e);
+status session_explain(const job *j, const session_inputs *in, const explain_options *x, text *out,
+                       err *e);
 
 // What `trireme plan` prints: memory of the largest rank and bytes sent in a step, as the job is
 // and under other strategies.
-status session_plan(const job *j, const inputs *in, bool json, text *out, err *e);
+status session_plan(const job *j, const session_inputs *in, bool json, text *out, err *e);
 
 typedef struct session {
     device *device;
@@ -79,12 +81,13 @@ typedef struct session {
 } session;
 
 // One rank's part. Collective over the world.
-status session_open(const job *j, const inputs *in, world *w, int rank, session *out, err *e);
+status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
+                    err *e);
 // A checkpoint of the run in train.out; `config_json` (NULL: made from the job's model) becomes its
 // config.json. *folder (NULL allowed) is set on rank 0, owned by the caller. Collective over the
 // world.
-status session_save(const session *s, const job *j, const inputs *in, const char *config_json,
-                    char **folder, err *e);
+status session_save(const session *s, const job *j, const session_inputs *in,
+                    const char *config_json, char **folder, err *e);
 // Before session_close of a rank that failed: the others learn why before they learn that it has
 // left.
 void session_abort(session *s, const err *why);

@@ -1,21 +1,21 @@
 // stages.c -- the lists of all pipeline stages of a job, and what they would take. Called by
-// proof.c and explain.c. Deliberately starts no rank and opens no device.
+// verify.c and explain_job.c. Deliberately starts no rank and opens no device.
 #include "session/stages.h"
 
 #include "graph/op.h"
 
 #include <stdlib.h>
 
-status stage_lists_open(const trainer_options *o, stage_lists *out, err *e)
+status session_stages_open(const trainer_options *o, session_stages *out, err *e)
 {
     status result = OK;
     const size_t count = (size_t)o->mesh.size[AXIS_PP];
-    *out = (stage_lists){.plan = calloc(count, sizeof(plan *)),
-                         .train = calloc(count, sizeof(schedule)),
-                         .eval = calloc(count, sizeof(schedule)),
-                         .plan_of = calloc(count, sizeof(plan *)),
-                         .train_of = calloc(count, sizeof(schedule *)),
-                         .eval_of = calloc(count, sizeof(schedule *))};
+    *out = (session_stages){.plan = calloc(count, sizeof(plan *)),
+                            .train = calloc(count, sizeof(schedule)),
+                            .eval = calloc(count, sizeof(schedule)),
+                            .plan_of = calloc(count, sizeof(plan *)),
+                            .train_of = calloc(count, sizeof(schedule *)),
+                            .eval_of = calloc(count, sizeof(schedule *))};
     if (!out->plan || !out->train || !out->eval || !out->plan_of || !out->train_of || !out->eval_of)
         FAIL(E_IO, "no memory for the lists of %zu stages", count);
     for (; out->count < (int)count; out->count++) {
@@ -34,7 +34,7 @@ done:
     return result;
 }
 
-void stage_lists_close(stage_lists *s)
+void session_stages_close(session_stages *s)
 {
     for (int i = 0; i < s->count; i++) {
         plan_free(s->plan[i]);
@@ -47,19 +47,19 @@ void stage_lists_close(stage_lists *s)
     free(s->plan_of);
     free(s->train_of);
     free(s->eval_of);
-    *s = (stage_lists){.count = 0};
+    *s = (session_stages){.count = 0};
 }
 
 // ---- What passes take
 
 enum { PASSES = 3 }; // forward, input half, weight half
 
-static double flops_of(const graph *g, const node_list *l, int from, int to)
+static double flops_of(const graph *g, const graph_node_list *l, int from, int to)
 {
     double sum = 0;
     for (int i = from; i < to; i++) {
-        const op_info *o = op_find(l->at[i]->op);
-        if (o->flops) sum += o->flops(g, l->at[i]);
+        const graph_op_info *o = graph_op_find(l->node[i]->op);
+        if (o->flops) sum += o->flops(g, l->node[i]);
     }
     return sum;
 }
@@ -80,10 +80,10 @@ static status by_flops(const trainer_options *o, int blocks, double *seconds, er
     TRY(model_open(o->family, o->config, &x, &m, e));
     for (int b = 0; b < blocks; b++) {
         const graph *g = m->block[b].g;
-        const node_list *back = &g->backward;
+        const graph_node_list *back = &g->backward;
         seconds[b] = flops_of(g, &g->forward, 0, g->forward.count);
-        seconds[blocks + b] = flops_of(g, back, 0, g->input_half);
-        seconds[2 * blocks + b] = flops_of(g, back, g->input_half, back->count);
+        seconds[blocks + b] = flops_of(g, back, 0, g->dgrad_nodes);
+        seconds[2 * blocks + b] = flops_of(g, back, g->dgrad_nodes, back->count);
     }
 done:
     model_close(m);
@@ -95,24 +95,24 @@ static void evenly(const plan *p, double *seconds)
     for (int b = 0; b < p->o.blocks; b++) {
         const int part = plan_part_of(p, b);
         for (int k = 0; k < PASSES; k++)
-            seconds[k * p->o.blocks + b] = 1.0 / (p->part[part + 1] - p->part[part]);
+            seconds[k * p->o.blocks + b] = 1.0 / (p->chunk_first[part + 1] - p->chunk_first[part]);
     }
 }
 
-status stage_lists_simulate(const stage_lists *s, const trainer_options *o, bool even,
-                            sim_result *out, err *e)
+status session_stages_simulate(const session_stages *s, const trainer_options *o, bool even,
+                               simulate_result *out, err *e)
 {
     status result = OK;
     const int blocks = s->plan[0]->o.blocks;
     double *seconds = calloc((size_t)blocks, PASSES * sizeof *seconds);
-    *out = (sim_result){.stages = 0};
+    *out = (simulate_result){.stages = 0};
     if (!seconds) FAIL(E_IO, "no memory for the costs of %d blocks", blocks);
     if (even)
         evenly(s->plan[0], seconds);
     else
         TRY(by_flops(o, blocks, seconds, e));
-    const sim_blocks cost = {seconds, seconds + blocks, seconds + 2 * blocks};
-    const sim_costs c = {.seconds = sim_block_seconds, .given = &cost, .overlap = true};
+    const simulate_blocks cost = {seconds, seconds + blocks, seconds + 2 * blocks};
+    const simulate_costs c = {.seconds = simulate_block_seconds, .given = &cost, .overlap = true};
     TRY(schedule_simulate(s->train_of, s->plan_of, s->count, &c, out, e));
 done:
     free(seconds);

@@ -1,5 +1,5 @@
 // tokenizers.c -- the tokenizer that a job's shards were made with, as their sidecars tell: is it
-// one, and the model's? Where is it, and which id ends a document? Called by inputs_open. Shards
+// one, and the model's? Where is it, and which id ends a document? Called by session_inputs_open. Shards
 // without a sidecar (Megatron's own) say nothing, and nothing is asked of them.
 #include "session/tokenizers.h"
 
@@ -47,7 +47,7 @@ done:
     return result;
 }
 
-static status compare(const job *j, inputs *in, const char *key, const data_part *part,
+static status compare(const job *j, session_inputs *in, const char *key, const data_part *part,
                       const sidecar *s, reference *r, err *e)
 {
     text found = {0};
@@ -59,24 +59,25 @@ static status compare(const job *j, inputs *in, const char *key, const data_part
     }
     if (r->hash == s->tokenizer_hash) return OK;
     text_addf(&found, "%s: %s was made with another tokenizer (hash %016" PRIx64 ") than %s", key,
-              part->path, s->tokenizer_hash, r->label.at);
+              part->path, s->tokenizer_hash, r->label.chars);
     if (r->why)
         text_addf(&found, ", which Trireme cannot read (%s)", r->why);
     else
         text_addf(&found, " (hash %016" PRIx64 ")", r->hash);
     if (j->data.allow_tokenizer_mismatch)
-        text_addf(&in->warnings, "%s\n", found.at);
+        text_addf(&in->warnings, "%s\n", found.chars);
     else
         result = err_set(e, E_USAGE,
                          "%s; valid: shards of one tokenizer, the model's where it has one, or "
                          "data.tokenizer_mismatch: allow",
-                         found.at);
+                         found.chars);
     text_clear(&found);
     return result;
 }
 
 // What a checkpoint can take from the shards that it is trained on.
-static void take_from(job *j, inputs *in, const data_part *part, const sidecar *s, text *missing)
+static void take_from(job *j, session_inputs *in, const data_part *part, const sidecar *s,
+                      text *missing)
 {
     if (s->append_eod && s->eod >= 0) job_set_end_token(j, s->eod);
     if (!s->tokenizer || in->data_tokenizer) return;
@@ -89,7 +90,7 @@ static void take_from(job *j, inputs *in, const data_part *part, const sidecar *
                   part->path, s->tokenizer);
 }
 
-status inputs_check_tokenizers(job *j, inputs *in, err *e)
+status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
 {
     status result = OK;
     sidecar s = {.eod = -1};
@@ -113,7 +114,7 @@ status inputs_check_tokenizers(job *j, inputs *in, err *e)
     }
     char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
     if (missing.bytes && !in->data_tokenizer && !(own && file_exists(own)))
-        text_add(&in->warnings, missing.at);
+        text_add(&in->warnings, missing.chars);
     free(own);
 done:
     sidecar_clear(&s);

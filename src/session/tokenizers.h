@@ -7,6 +7,6 @@
 // Compares the tokenizers of all shards and of the model's folder by their hashes. E_USAGE names
 // both of two that differ, unless data.tokenizer_mismatch allows it: then a warning does. Also sets
 // in->data_tokenizer, and the model's end token where a family was given and the job names none.
-status inputs_check_tokenizers(job *j, inputs *in, err *e);
+status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e);
 
 #endif

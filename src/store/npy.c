@@ -42,7 +42,7 @@ status npy_head(dtype type, int dims, const int64_t *dim, text *out, err *e)
     const unsigned char before[BEFORE] = {
         0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, header.bytes & 0xff, header.bytes >> 8 & 0xff};
     text_add_bytes(out, before, sizeof before);
-    text_add_bytes(out, header.at, header.bytes);
+    text_add_bytes(out, header.chars, header.bytes);
     text_clear(&header);
     return OK;
 }

@@ -136,7 +136,7 @@ static status allocate(tier *t, const tier_options *o, err *e)
 {
     text what = {0};
     text_addf(&what, "%s in %s", o->name, o->folder);
-    t->what = what.at;
+    t->what = what.chars;
     t->bytes = o->bytes ? (o->bytes + TIER_ALIGN - 1) & ~(uint64_t)(TIER_ALIGN - 1) : TIER_ALIGN;
     t->block_bytes = o->block_bytes ? o->block_bytes : DEFAULT_BLOCK;
     t->depth = o->depth ? (unsigned)o->depth : DEFAULT_DEPTH;
@@ -173,7 +173,7 @@ static status open_engine(tier *t, const tier_options *o, err *e)
         text_addf(&note, "%s%s threads instead of io_uring (%s)", buffered ? "" : t->what,
                   buffered ? ", and" : ":", why.text);
 done:
-    t->note = note.at;
+    t->note = note.chars;
     return result;
 }
 

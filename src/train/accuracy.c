@@ -16,7 +16,7 @@ status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64
 {
     status result = OK;
     dataset *d = t->o.valid;
-    const predict_options o = {.what = PREDICT_CLASSES};
+    const trainer_predict_options o = {.what = PREDICT_CLASSES};
     const uint64_t samples = trainer_evaluated_samples(t, max_batches),
                    round = (uint64_t)trainer_predict_batch(t);
     const size_t row = (size_t)d->shape.inputs * sizeof(float);

@@ -28,13 +28,13 @@ static int take(uint64_t *from, int bits)
 }
 
 // One more than the kind: 0 says that nothing is known.
-uint64_t activity_pack(const instr *x)
+uint64_t activity_pack(const schedule_instr *x)
 {
     uint64_t n = put(0, (uint64_t)x->micro, MICRO_BITS);
     n = put(n, (uint64_t)x->index, INDEX_BITS);
     n = put(n, (uint64_t)x->peer, PEER_BITS);
     n = put(n, (uint64_t)x->slot, SLOT_BITS);
-    n = put(n, (uint64_t)(x->kept | x->last << 1), FLAG_BITS);
+    n = put(n, (uint64_t)(x->post_forward | x->last << 1), FLAG_BITS);
     n = put(n, (uint64_t)x->what, WHAT_BITS);
     return put(n, (uint64_t)x->kind + 1, KIND_BITS);
 }
@@ -42,25 +42,25 @@ uint64_t activity_pack(const instr *x)
 void activity_describe(uint64_t what, char *out, size_t room)
 {
     text t = {0};
-    instr x = {.kind = (instr_kind)(take(&what, KIND_BITS) - 1)};
+    schedule_instr x = {.kind = (schedule_instr_kind)(take(&what, KIND_BITS) - 1)};
     if ((int)x.kind >= INSTRS) {
         snprintf(out, room, "no step (it evaluates, saves or loads)");
         return;
     }
-    x.what = (tiered)take(&what, WHAT_BITS);
+    x.what = (plan_state)take(&what, WHAT_BITS);
     const int flags = take(&what, FLAG_BITS);
-    x.kept = flags & 1;
+    x.post_forward = flags & 1;
     x.last = flags >> 1;
     x.slot = take(&what, SLOT_BITS);
     x.peer = take(&what, PEER_BITS);
     x.index = take(&what, INDEX_BITS);
     x.micro = take(&what, MICRO_BITS);
     instr_print(&x, &t);
-    snprintf(out, room, "%s", t.at);
+    snprintf(out, room, "%s", t.chars);
     text_clear(&t);
 }
 
-void trainer_show_activity(trainer *t, const instr *x)
+void trainer_show_activity(trainer *t, const schedule_instr *x)
 {
     if (t->o.activity) activity_set(t->o.activity, x ? activity_pack(x) : BETWEEN_STEPS);
 }

@@ -32,7 +32,7 @@ static size_t broken_bytes(const char *s, size_t bytes)
 static void hand_out(completion *c, size_t end, bool final, text *shown)
 {
     while (c->given < end) {
-        const char *s = c->bytes.at + c->given;
+        const char *s = c->bytes.chars + c->given;
         size_t left = end - c->given, whole = left;
         if (!text_is_utf8(s, left, &whole)) left = whole;
         text_add_bytes(shown, s, left);
@@ -53,7 +53,8 @@ static bool find_stop(completion *c, size_t *at)
     for (*at = c->given; *at < c->bytes.bytes; ++*at)
         for (size_t i = 0; i < c->stops; i++) {
             const size_t n = strlen(c->stop[i]);
-            if (n > c->bytes.bytes - *at || memcmp(c->bytes.at + *at, c->stop[i], n) != 0) continue;
+            if (n > c->bytes.bytes - *at || memcmp(c->bytes.chars + *at, c->stop[i], n) != 0)
+                continue;
             c->found = c->stop[i];
             return true;
         }
@@ -65,7 +66,7 @@ static size_t possible_stop(const completion *c)
 {
     for (size_t at = c->given; at < c->bytes.bytes; at++)
         for (size_t i = 0, left = c->bytes.bytes - at; i < c->stops; i++)
-            if (left < strlen(c->stop[i]) && memcmp(c->stop[i], c->bytes.at + at, left) == 0)
+            if (left < strlen(c->stop[i]) && memcmp(c->stop[i], c->bytes.chars + at, left) == 0)
                 return at;
     return c->bytes.bytes;
 }
@@ -77,7 +78,7 @@ void completion_add(completion *c, const char *bytes, size_t count, text *shown)
     text_add_bytes(&c->bytes, bytes, count);
     if (find_stop(c, &at)) {
         c->bytes.bytes = at;
-        c->bytes.at[at] = 0;
+        c->bytes.chars[at] = 0;
         hand_out(c, at, true, shown);
     } else {
         hand_out(c, possible_stop(c), false, shown);

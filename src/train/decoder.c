@@ -3,18 +3,18 @@
 // decoder.h.
 #include "train/decoder.h"
 
-#include "graph/run.h"
+#include "graph/execute.h"
 
 #include <stdlib.h>
 
 struct decoder {
     device *device;
-    const family_ops *family;
+    const model_family *family;
     const void *config;
     dtype type;
     int64_t max_tokens, position, vocab;
     int32_t ids_below; // rows of the table that ids index
-    stream *stream;
+    device_stream *stream;
     model *one;    // seq 1
     void **weight; // per parameter
     char *cache, *ids;
@@ -30,7 +30,7 @@ struct decoder {
 // What one run of `m` needs besides weights and cache; freed after the run.
 typedef struct scratch {
     char *boundary[2], *work;
-    size_t boundary_bytes, work_bytes;
+    size_t boundary_bytes, workspace_bytes;
 } scratch;
 
 static status scratch_open(decoder *x, const model *m, scratch *s, err *e)
@@ -39,11 +39,12 @@ static status scratch_open(decoder *x, const model *m, scratch *s, err *e)
     for (int b = 0; b < m->blocks; b++) {
         if (m->block[b].g->output_bytes > s->boundary_bytes)
             s->boundary_bytes = m->block[b].g->output_bytes;
-        if (m->block[b].g->work_bytes > s->work_bytes) s->work_bytes = m->block[b].g->work_bytes;
+        if (m->block[b].g->workspace_bytes > s->workspace_bytes)
+            s->workspace_bytes = m->block[b].g->workspace_bytes;
     }
     for (int i = 0; i < 2; i++)
         TRY(device_alloc(x->device, MEMORY_DEVICE, s->boundary_bytes, (void **)&s->boundary[i], e));
-    TRY(device_alloc(x->device, MEMORY_DEVICE, s->work_bytes + 64, (void **)&s->work, e));
+    TRY(device_alloc(x->device, MEMORY_DEVICE, s->workspace_bytes + 64, (void **)&s->work, e));
 done:
     return result;
 }
@@ -53,7 +54,7 @@ static void scratch_close(decoder *x, scratch *s)
     for (int i = 0; i < 2; i++)
         if (s->boundary[i])
             device_release(x->device, MEMORY_DEVICE, s->boundary[i], s->boundary_bytes);
-    if (s->work) device_release(x->device, MEMORY_DEVICE, s->work, s->work_bytes + 64);
+    if (s->work) device_release(x->device, MEMORY_DEVICE, s->work, s->workspace_bytes + 64);
 }
 
 static status load_weights(decoder *x, const safetensors *from, err *e)
@@ -61,7 +62,7 @@ static status load_weights(decoder *x, const safetensors *from, err *e)
     status result = OK;
     float *host = NULL;
     void *low = NULL;
-    TRY(param_check_all(x->one, from, e));
+    TRY(model_param_check_all(x->one, from, e));
     for (int p = 0; p < x->one->params; p++) {
         size_t count = (size_t)x->one->param[p].count;
         free(host);
@@ -69,7 +70,7 @@ static status load_weights(decoder *x, const safetensors *from, err *e)
         low = NULL;
         host = malloc(count * sizeof *host);
         if (!host) FAIL(E_IO, "no memory for parameter %s", x->one->param[p].name);
-        TRY(param_load(x->one, p, from, host, e));
+        TRY(model_param_load(x->one, p, from, host, e));
         if (x->type != F32) {
             low = malloc(count * dtype_bytes(x->type));
             if (!low) FAIL(E_IO, "no memory for parameter %s", x->one->param[p].name);
@@ -140,7 +141,7 @@ static status open_model(const decoder *x, int64_t seq, model **out, err *e)
     return model_open(x->family, x->config, &o, out, e);
 }
 
-status decoder_open(device *d, const family_ops *f, const void *config, dtype precision,
+status decoder_open(device *d, const model_family *f, const void *config, dtype precision,
                     const safetensors *weights, int64_t max_tokens, decoder **out, err *e)
 {
     status result = OK;
@@ -156,7 +157,7 @@ status decoder_open(device *d, const family_ops *f, const void *config, dtype pr
     if (max_tokens < 1 || max_tokens > limits.positions)
         FAIL(E_USAGE, "room for %lld tokens is asked for; valid: 1 to %d, the model's positions",
              (long long)max_tokens, limits.positions);
-    x->vocab = value_cols(last->logits);
+    x->vocab = graph_value_cols(last->logits);
     x->ids_below = limits.tokens;
     x->weight = zeroed((size_t)x->one->params, sizeof(void *));
     x->cache_at = zeroed((size_t)x->one->blocks, sizeof(size_t));
@@ -215,18 +216,18 @@ static status run_blocks(decoder *x, const model *m, const scratch *s, err *e)
 {
     status result = OK;
     for (int b = 0; b < m->blocks; b++) {
-        run_context c = {.g = m->block[b].g,
-                         .on = x->stream,
-                         .weight = x->block_weight[b],
-                         .rope = x->rope,
-                         .block = b,
-                         .pos0 = x->position,
-                         .cache_rows = x->max_tokens};
-        c.base[PLACE_INPUT] = s->boundary[(b + 1) % 2];
-        c.base[PLACE_OUTPUT] = s->boundary[b % 2];
-        c.base[PLACE_WORK] = s->work;
-        c.base[PLACE_IDS] = x->ids + (size_t)x->position * sizeof(int32_t);
-        c.base[PLACE_CACHE] = x->cache + x->cache_at[b];
+        graph_run c = {.g = m->block[b].g,
+                       .on = x->stream,
+                       .weight = x->block_weight[b],
+                       .rope = x->rope,
+                       .block = b,
+                       .pos0 = x->position,
+                       .cache_rows = x->max_tokens};
+        c.base[REGION_INPUT] = s->boundary[(b + 1) % 2];
+        c.base[REGION_OUTPUT] = s->boundary[b % 2];
+        c.base[REGION_WORKSPACE] = s->work;
+        c.base[REGION_IDS] = x->ids + (size_t)x->position * sizeof(int32_t);
+        c.base[REGION_CACHE] = x->cache + x->cache_at[b];
         TRY(graph_run_forward(&c, e));
     }
 done:

@@ -11,7 +11,7 @@ typedef struct decoder decoder;
 
 // Reads the weights of a HuggingFace folder. max_tokens: the cache's room, prompt and answer
 // together. E_USAGE when the model takes no tokens, or fewer.
-status decoder_open(device *d, const family_ops *f, const void *config, dtype precision,
+status decoder_open(device *d, const model_family *f, const void *config, dtype precision,
                     const safetensors *weights, int64_t max_tokens, decoder **out, err *e);
 void decoder_close(decoder *x); // NULL allowed
 

@@ -61,7 +61,7 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
     status result = OK;
     host_batch h = {0};
     const device_ops *ops = t->o.device->ops;
-    stream *on = t->stream[STREAM_COMPUTE];
+    device_stream *on = t->stream[STREAM_COMPUTE];
     if (!t->o.valid) FAIL(E_USAGE, "data.valid: nothing to evaluate on");
     const dataset *d = t->o.valid;
     h.input_bytes = (size_t)d->shape.inputs * 4, h.label_bytes = (size_t)d->shape.labels * 4;

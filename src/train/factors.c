@@ -39,8 +39,8 @@ static void list_rank(const trainer *t, int p, int rank, factors *out)
     plan_row theirs = t->plan->row[p];
     bool second;
     if (!has_param(t, p, rank, &second) || mesh_at(m, rank, AXIS_CP) != 0) return;
-    theirs.rows = param_part_rows(t->model, p, mesh_at(m, rank, AXIS_TP));
-    theirs.cols = param_part_cols(t->model, p, mesh_at(m, rank, AXIS_TP));
+    theirs.rows = model_param_shard_rows(t->model, p, mesh_at(m, rank, AXIS_TP));
+    theirs.cols = model_param_shard_cols(t->model, p, mesh_at(m, rank, AXIS_TP));
     theirs.count = theirs.rows * theirs.cols;
     for (int part = 0; part < POWERSGD_PARTS; part++) {
         int64_t count = powersgd_part_elements(t->plan, &theirs, (powersgd_part)part);
@@ -79,7 +79,7 @@ bool factors_carried(const trainer *t)
 status factor_read(trainer *t, const factor *f, float *out, err *e)
 {
     status result = OK;
-    stream *on = t->stream[STREAM_COMPUTE];
+    device_stream *on = t->stream[STREAM_COMPUTE];
     const size_t bytes = (size_t)(f->rows * f->cols) * sizeof(float);
     const bool mine = t->o.comm->rank == f->rank;
     float *at = mine ? powersgd_part_at(compress_powersgd(t->compressor), f->param, f->part) : NULL;
@@ -127,7 +127,7 @@ static bool are_same(const factors *own, const safetensors *state)
 static bool is_for(const trainer *t, const factor *f)
 {
     int at[AXES];
-    for (int a = 0; a < AXES; a++) at[a] = t->plan->at[a];
+    for (int a = 0; a < AXES; a++) at[a] = t->plan->coord[a];
     at[AXIS_CP] = 0;
     if (f->part != POWERSGD_ERROR) at[AXIS_DP_REPLICATE] = at[AXIS_DP_SHARD] = 0;
     return mesh_rank(&t->plan->o.mesh, at) == f->rank;
@@ -139,9 +139,9 @@ static status say_different(trainer *t, err *e)
     if (t->note) text_addf(&note, "%s; ", t->note);
     text_add(&note, "warning: the checkpoint's PowerSGD state is of another layout of ranks or of "
                     "another hook; errors and factors start at zero");
-    if (!note.at) return err_set(e, E_FIT, "no memory for a note");
+    if (!note.chars) return err_set(e, E_FIT, "no memory for a note");
     free(t->note);
-    t->note = note.at;
+    t->note = note.chars;
     return OK;
 }
 

@@ -36,7 +36,7 @@ static void *table(size_t count, size_t item)
     return p;
 }
 
-static memory_kind kind_of(source from)
+static device_memory_kind kind_of(source from)
 {
     return from == FROM_HOST ? MEMORY_HOST : from == FROM_ZEROED ? MEMORY_ZEROED : MEMORY_DEVICE;
 }
@@ -52,7 +52,7 @@ static status make_room(trainer *t, err *e)
     return OK;
 }
 
-static status take(trainer *t, category c, source from, size_t bytes, void *out, err *e)
+static status take(trainer *t, plan_category c, source from, size_t bytes, void *out, err *e)
 {
     status result = OK;
     void *p = NULL;
@@ -80,13 +80,13 @@ size_t trainer_weight_bytes(const trainer *t)
 
 // ---- Weights, gradients, optimizer state
 
-static bool in_memory(const trainer *t, tiered what)
+static bool in_memory(const trainer *t, plan_state what)
 {
     return t->plan->o.tier[what] != TIER_FILE;
 }
 
 // The plan has counted the arrays already.
-static status take_array(trainer *t, category c, source from, size_t bytes, void *out, err *e)
+static status take_array(trainer *t, plan_category c, source from, size_t bytes, void *out, err *e)
 {
     return t->counting ? OK : take(t, c, from, bytes, out, e);
 }
@@ -98,19 +98,20 @@ static status take_arrays(trainer *t, err *e)
     const optim_rule *rule = optim_rule_of(&t->o.optimizer);
     const size_t states = (size_t)p->elements[p->optimizer] * sizeof(float);
     // Weights that never travel during a step are this rank's own business.
-    const bool travel = p->gather.count > 0 || p->publish.count > 0;
-    if (in_memory(t, TIERED_WEIGHTS))
+    const bool travel = p->unshard.count > 0 || p->all_gather_updated.count > 0;
+    if (in_memory(t, PLAN_WEIGHTS))
         TRY(take_array(t, BYTES_WEIGHTS, travel ? FROM_SHARED : FROM_DEVICE,
                        (size_t)p->elements[p->weight] * trainer_weight_bytes(t), &t->weights, e));
-    if (p->keeps_parts)
+    if (p->keeps_post_forward_shards)
         TRY(take_array(t, BYTES_WEIGHTS, FROM_SHARED,
-                       (size_t)p->elements[LEVEL_GROUP] * trainer_weight_bytes(t), &t->kept, e));
-    if (in_memory(t, TIERED_GRADIENTS))
+                       (size_t)p->elements[LAYOUT_POST_FORWARD] * trainer_weight_bytes(t), &t->kept,
+                       e));
+    if (in_memory(t, PLAN_GRADIENTS))
         TRY(take_array(t, BYTES_GRADIENTS, FROM_SHARED,
                        (size_t)p->elements[p->gradient] * sizeof(float), &t->gradients, e));
-    TRY(take_array(t, BYTES_GRADIENTS, FROM_DEVICE, (size_t)p->twins * sizeof(float), &t->twins,
-                   e));
-    if (!in_memory(t, TIERED_OPTIMIZER)) goto done;
+    TRY(take_array(t, BYTES_GRADIENTS, FROM_DEVICE, (size_t)p->tied_grads * sizeof(float),
+                   &t->tied_grads, e));
+    if (!in_memory(t, PLAN_OPTIMIZER_STATE)) goto done;
     if (t->o.precision != F32) TRY(take_array(t, BYTES_MASTER, FROM_ZEROED, states, &t->master, e));
     if (rule->has_m) TRY(take_array(t, BYTES_OPTIMIZER, FROM_ZEROED, states, &t->moment[0], e));
     if (rule->has_v) TRY(take_array(t, BYTES_OPTIMIZER, FROM_ZEROED, states, &t->moment[1], e));
@@ -120,8 +121,8 @@ done:
 
 // ---- Slots
 
-static status take_slots(trainer *t, const slot_sizes *train, const slot_sizes *eval, size_t item,
-                         bucket_slot *out, err *e)
+static status take_slots(trainer *t, const schedule_slots *train, const schedule_slots *eval,
+                         size_t item, bucket_slot *out, err *e)
 {
     status result = OK;
     for (int i = 0; i < train->count || i < eval->count; i++) {
@@ -154,18 +155,18 @@ static status take_all_slots(trainer *t, err *e)
         t->weight_slot =
             table((size_t)most(s->weights.count, f->weights.count), sizeof(bucket_slot));
         t->gradient_slot = table((size_t)s->gradients.count, sizeof(bucket_slot));
-        for (int k = 0; k < TIERED; k++)
+        for (int k = 0; k < PLAN_STATES; k++)
             t->state_slot[k] =
                 table((size_t)most(s->state[k].count, f->state[k].count), sizeof(bucket_slot));
-        for (int k = 0; k < TIERED; k++)
+        for (int k = 0; k < PLAN_STATES; k++)
             t->flushed[k] = table((size_t)t->plan->buckets, sizeof(tier_ticket));
         t->weight_of = table((size_t)t->plan->buckets, sizeof(int));
         t->gradient_of = table((size_t)t->plan->buckets, sizeof(int));
     }
     TRY(take_slots(t, &s->weights, &f->weights, trainer_weight_bytes(t), t->weight_slot, e));
-    TRY(take_slots(t, &s->gradients, &(slot_sizes){0}, sizeof(float), t->gradient_slot, e));
-    for (int k = 0; k < TIERED; k++)
-        TRY(take_slots(t, &s->state[k], &f->state[k], trainer_state_bytes(t, (tiered)k),
+    TRY(take_slots(t, &s->gradients, &(schedule_slots){0}, sizeof(float), t->gradient_slot, e));
+    for (int k = 0; k < PLAN_STATES; k++)
+        TRY(take_slots(t, &s->state[k], &f->state[k], trainer_state_bytes(t, (plan_state)k),
                        t->state_slot[k], e));
 done:
     return result;
@@ -176,10 +177,10 @@ done:
 // Places of the blocks of one chunk within its slots.
 static void place_chunk(trainer *t, int number, int part)
 {
-    chunk *c = &t->chunk[number];
+    trainer_chunk *c = &t->chunk[number];
     const plan *p = t->plan;
-    c->first = p->part[part], c->last = p->part[part + 1];
-    c->act_bytes = c->held_bytes = 0;
+    c->first = p->chunk_first[part], c->last = p->chunk_first[part + 1];
+    c->act_bytes = c->saved_for_wgrad_bytes = 0;
     for (int b = c->first; b < c->last; b++) {
         const graph *g = t->model->block[b].g;
         block_place *x = &t->place[b];
@@ -192,29 +193,30 @@ static void place_chunk(trainer *t, int number, int part)
         c->act_bytes = after(c->act_bytes, g->output_bytes);
         x->saved = c->act_bytes;
         c->act_bytes = after(c->act_bytes, g->saved_bytes);
-        x->held = c->held_bytes;
-        c->held_bytes = after(c->held_bytes, g->held_bytes);
-        x->dout = c->held_bytes;
-        c->held_bytes = after(c->held_bytes, g->output_bytes);
+        x->held = c->saved_for_wgrad_bytes;
+        c->saved_for_wgrad_bytes = after(c->saved_for_wgrad_bytes, g->saved_for_wgrad_bytes);
+        x->output_grad = c->saved_for_wgrad_bytes;
+        c->saved_for_wgrad_bytes = after(c->saved_for_wgrad_bytes, g->output_bytes);
     }
 }
 
 static status take_chunks(trainer *t, err *e)
 {
     status result = OK;
-    const int stages = t->plan->o.mesh.size[AXIS_PP], chunks = t->plan->parts / stages;
+    const int stages = t->plan->o.mesh.size[AXIS_PP], chunks = t->plan->chunks / stages;
     int held = 0;
     // Neighbouring stages read what is sent straight from here; tensor-parallel ranks sum in place.
     const bool reads = stages > 1 || t->plan->o.mesh.size[AXIS_TP] > 1;
     const source from = reads ? FROM_SHARED : FROM_DEVICE;
     for (int k = 0; k < chunks; k++) {
-        chunk *c = &t->chunk[k];
-        place_chunk(t, k, k * stages + t->plan->at[AXIS_PP]);
+        trainer_chunk *c = &t->chunk[k];
+        place_chunk(t, k, k * stages + t->plan->coord[AXIS_PP]);
         TRY(take(t, BYTES_ACTIVATIONS, from,
                  size_mul((uint64_t)t->schedule.act_slots[k], c->act_bytes), &c->act, e));
         TRY(take(t, BYTES_ACTIVATIONS, from,
-                 size_mul((uint64_t)t->schedule.held_slots[k], c->held_bytes), &c->held, e));
-        if (t->schedule.held_slots[k] > held) held = t->schedule.held_slots[k];
+                 size_mul((uint64_t)t->schedule.wgrad_slots[k], c->saved_for_wgrad_bytes), &c->held,
+                 e));
+        if (t->schedule.wgrad_slots[k] > held) held = t->schedule.wgrad_slots[k];
         if (!t->counting) c->sent = table((size_t)t->schedule.act_slots[k], sizeof *c->sent);
     }
     if (!t->counting)
@@ -223,13 +225,13 @@ done:
     return result;
 }
 
-static size_t work_bytes(const trainer *t)
+static size_t workspace_bytes(const trainer *t)
 {
     size_t bytes = 0;
     for (int b = 0; b < t->model->blocks; b++) {
         if (!plan_has_block(t->plan, b)) continue;
-        bytes = larger(bytes, t->model->block[b].g->work_bytes);
-        if (t->eval) bytes = larger(bytes, t->eval->block[b].g->work_bytes);
+        bytes = larger(bytes, t->model->block[b].g->workspace_bytes);
+        if (t->eval) bytes = larger(bytes, t->eval->block[b].g->workspace_bytes);
     }
     return bytes;
 }
@@ -253,9 +255,9 @@ static status take_work(trainer *t, err *e)
     const source from = stages > 1 || t->plan->o.mesh.size[AXIS_TP] > 1 ? FROM_SHARED : FROM_DEVICE;
     // Between stages gradients wait for their receiver, so that there are more of them.
     t->spares = stages > 1 ? SPARES : 2;
-    TRY(take(t, BYTES_WORK, from, work_bytes(t), &t->work, e));
+    TRY(take(t, BYTES_WORKSPACE, from, workspace_bytes(t), &t->work, e));
     for (int i = 0; i < t->spares; i++)
-        TRY(take(t, BYTES_WORK, from, spare_bytes(t), &t->spare[i], e));
+        TRY(take(t, BYTES_WORKSPACE, from, spare_bytes(t), &t->spare[i], e));
 done:
     return result;
 }
@@ -264,14 +266,16 @@ done:
 
 static bool converts_features(const trainer *t)
 {
-    const value *ids = t->model->block[0].g->ids;
+    const graph_value *ids = t->model->block[0].g->ids;
     return t->o.precision != F32 && ids && ids->type != I32;
 }
 
 static size_t feature_bytes(const trainer *t)
 {
-    const value *ids = t->model->block[0].g->ids;
-    return converts_features(t) ? (size_t)(value_rows(ids) * value_cols(ids)) * sizeof(float) : 0;
+    const graph_value *ids = t->model->block[0].g->ids;
+    return converts_features(t)
+               ? (size_t)(graph_value_rows(ids) * graph_value_cols(ids)) * sizeof(float)
+               : 0;
 }
 
 static size_t rope_bytes(const model *m)
@@ -281,13 +285,14 @@ static size_t rope_bytes(const model *m)
                    : 0;
 }
 
-static sample_shape shape_of(const model *m)
+static dataset_shape shape_of(const model *m)
 {
     const graph *first = m->block[0].g, *last = m->block[m->blocks - 1].g;
-    return (sample_shape){.inputs = value_rows(first->ids) * value_cols(first->ids) / m->batch,
-                          .input_type = first->ids->type == I32 ? I32 : F32,
-                          .labels = last->labels->dim[0] / m->batch,
-                          .label_type = last->labels->type};
+    return (dataset_shape){.inputs = graph_value_rows(first->ids) * graph_value_cols(first->ids) /
+                                     m->batch,
+                           .input_type = first->ids->type == I32 ? I32 : F32,
+                           .labels = last->labels->dim[0] / m->batch,
+                           .label_type = last->labels->type};
 }
 
 static loader_options loader_of(const trainer *t, dataset *d, int rank, int ranks)
@@ -334,8 +339,8 @@ static status take_batches(trainer *t, err *e)
     }
     for (int i = 0; i < slots && trainer_reads_data(t); i++) {
         void *ids = NULL, *labels = NULL;
-        TRY(take(t, BYTES_DATA, FROM_DEVICE, value_bytes(first->ids), &ids, e));
-        TRY(take(t, BYTES_DATA, FROM_DEVICE, value_bytes(last->labels), &labels, e));
+        TRY(take(t, BYTES_DATA, FROM_DEVICE, graph_value_bytes(first->ids), &ids, e));
+        TRY(take(t, BYTES_DATA, FROM_DEVICE, graph_value_bytes(last->labels), &labels, e));
         if (t->counting) continue;
         t->ids[i] = ids, t->labels[i] = labels;
         TRY(t->o.device->ops->event_open(t->o.device, &t->loaded[i], e));
@@ -366,9 +371,9 @@ static void make_tables(trainer *t)
     size_t params = (size_t)t->model->params;
     t->run_weight = table(params, sizeof *t->run_weight);
     t->run_gradient = table(params, sizeof *t->run_gradient);
-    t->run_touched = table(params, sizeof *t->run_touched);
-    t->touched = table(params, sizeof *t->touched);
-    t->twin_touched = table(params, sizeof *t->twin_touched);
+    t->run_grad_written = table(params, sizeof *t->run_grad_written);
+    t->grad_written = table(params, sizeof *t->grad_written);
+    t->tied_grad_written = table(params, sizeof *t->tied_grad_written);
     t->acts_sent = table((size_t)t->plan->o.mesh.size[AXIS_PP], sizeof(uint64_t));
     t->grads_sent = table((size_t)t->plan->o.mesh.size[AXIS_PP], sizeof(uint64_t));
 }
@@ -387,7 +392,7 @@ status trainer_allocate(trainer *t, err *e)
     status result = OK;
     if (t->counting) {
         t->chunk =
-            table((size_t)(t->plan->parts / t->plan->o.mesh.size[AXIS_PP]), sizeof *t->chunk);
+            table((size_t)(t->plan->chunks / t->plan->o.mesh.size[AXIS_PP]), sizeof *t->chunk);
         t->place = table((size_t)t->model->blocks, sizeof *t->place);
     } else {
         make_tables(t);
@@ -414,10 +419,11 @@ static void close_slots(trainer *t, bucket_slot *s, int count)
 
 static void free_tables(trainer *t)
 {
-    void *all[] = {t->chunk,        t->place,        t->dout_at,    t->ids,         t->labels,
-                   t->loaded,       t->consumed,     t->weight_of,  t->gradient_of, t->run_weight,
-                   t->touched,      t->run_gradient, t->acts_sent,  t->grads_sent,  t->run_touched,
-                   t->twin_touched, t->flushed[0],   t->flushed[1], t->flushed[2],  t->blank};
+    void *all[] = {t->chunk,       t->place,      t->dout_at,          t->ids,
+                   t->labels,      t->loaded,     t->consumed,         t->weight_of,
+                   t->gradient_of, t->run_weight, t->grad_written,     t->run_gradient,
+                   t->acts_sent,   t->grads_sent, t->run_grad_written, t->tied_grad_written,
+                   t->flushed[0],  t->flushed[1], t->flushed[2],       t->blank};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -432,7 +438,7 @@ void trainer_free_memory(trainer *t)
     }
     close_slots(t, t->weight_slot, most(t->schedule.weights.count, t->forward.weights.count));
     close_slots(t, t->gradient_slot, t->schedule.gradients.count);
-    for (int k = 0; k < TIERED; k++)
+    for (int k = 0; k < PLAN_STATES; k++)
         close_slots(t, t->state_slot[k],
                     most(t->schedule.state[k].count, t->forward.state[k].count));
     for (int i = t->owned_count - 1; i >= 0; i--) {
@@ -443,7 +449,7 @@ void trainer_free_memory(trainer *t)
             device_release(t->o.device, m->kind, m->at, m->bytes);
     }
     free(t->owned);
-    for (int k = 0; t->plan && t->chunk && k < t->plan->parts / t->plan->o.mesh.size[AXIS_PP]; k++)
+    for (int k = 0; t->plan && t->chunk && k < t->plan->chunks / t->plan->o.mesh.size[AXIS_PP]; k++)
         free(t->chunk[k].sent);
     free_tables(t);
 }

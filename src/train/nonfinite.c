@@ -1,6 +1,6 @@
 // nonfinite.c -- a step met NaN or Inf: whose is it, and in which tensor? The normal path pays
 // nothing for the answer: the micro-batches are a pure function of the step and the weights are not
-// yet touched, so the step is repeated up to its end without reducing gradients, and each rank
+// yet grad_written, so the step is repeated up to its end without reducing gradients, and each rank
 // looks at its own where they would have been reduced.
 #include "train/state.h"
 
@@ -9,11 +9,11 @@
 static status sum_of(trainer *t, const float *at, int64_t count, double *out, err *e)
 {
     status result = OK;
-    stream *on = t->stream[STREAM_COMPUTE];
+    device_stream *on = t->stream[STREAM_COMPUTE];
     kernel_call zero = {.kind = K_FILL}, sum = {.kind = K_SUM_SQUARES};
-    zero.u.fill = (fill_args){&t->sums[SUM_SQUARES], sizeof(double)};
-    sum.u.sum_squares =
-        (sum_squares_args){.count = count, .x = at, .sum = &t->sums[SUM_SQUARES], .type = F32};
+    zero.u.fill = (kernel_fill_args){&t->sums[SUM_SQUARES], sizeof(double)};
+    sum.u.sum_squares = (kernel_sum_squares_args){
+        .count = count, .x = at, .sum = &t->sums[SUM_SQUARES], .type = F32};
     device_launch(on, &zero);
     device_launch(on, &sum);
     t->o.device->ops->copy(on, &t->host_sums[SUM_SQUARES], &t->sums[SUM_SQUARES], sizeof(double));
@@ -27,16 +27,17 @@ status trainer_inspect(trainer *t, int bucket, const float *at, err *e)
 {
     status result = OK;
     const plan *p = t->plan;
-    const bucket_range *b = &p->bucket[bucket];
+    const plan_bucket *b = &p->bucket[bucket];
     for (int i = 0; i < b->rows; i++) {
         const int row = p->order[b->first_row + i];
         const plan_row *r = &p->row[row];
-        double sum = 0, twin = 0;
-        if (t->touched[row])
-            TRY(sum_of(t, at + (r->at[LEVEL_WHOLE] - b->first[LEVEL_WHOLE]), r->count, &sum, e));
-        if (r->twin >= 0 && t->twin_touched[row])
-            TRY(sum_of(t, t->twins + r->twin, r->count, &twin, e));
-        if (!isfinite(sum + twin) && (t->bad_row < 0 || row < t->bad_row)) t->bad_row = row;
+        double sum = 0, tied_grad = 0;
+        if (t->grad_written[row])
+            TRY(sum_of(t, at + (r->offset[LAYOUT_FULL] - b->first[LAYOUT_FULL]), r->count, &sum,
+                       e));
+        if (r->tied_grad >= 0 && t->tied_grad_written[row])
+            TRY(sum_of(t, t->tied_grads + r->tied_grad, r->count, &tied_grad, e));
+        if (!isfinite(sum + tied_grad) && (t->bad_row < 0 || row < t->bad_row)) t->bad_row = row;
     }
 done:
     return result;
@@ -66,7 +67,7 @@ status trainer_name_nonfinite(trainer *t, err *e)
     unsigned long long step = t->steps_done + 1;
     double reduced_loss = t->agreed.loss, loss;
     int bad;
-    stream *on = t->stream[STREAM_COMPUTE];
+    device_stream *on = t->stream[STREAM_COMPUTE];
     TRY(find_own(t, &bad, &loss, e));
     bool own = bad >= 0 || !isfinite(loss);
     // Ranks without fault of their own must not speak first.

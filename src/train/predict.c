@@ -16,9 +16,9 @@ typedef struct best {
 // One call: its options and the memory of one micro-batch.
 typedef struct work {
     trainer *t;
-    predict_options o;
-    predict_shape shape;
-    loss_shape loss;
+    trainer_predict_options o;
+    trainer_prediction_shape shape;
+    graph_loss_dims loss;
     bool vectors; // what the last linear layer reads, which every tensor-parallel rank has whole …
     bool split;   // … unlike what it makes, of which each may have columns
     char *inputs, *labels; // of this rank's micro-batch
@@ -35,9 +35,10 @@ static const graph *last_graph(const trainer *t)
     return t->model->block[t->model->blocks - 1].g;
 }
 
-status trainer_predict_shape(const trainer *t, const predict_options *o, predict_shape *out, err *e)
+status trainer_predict_shape(const trainer *t, const trainer_predict_options *o,
+                             trainer_prediction_shape *out, err *e)
 {
-    loss_shape l;
+    graph_loss_dims l;
     if (!graph_loss_shape(last_graph(t), &l))
         return err_set(e, E_INTERNAL, "predict: the model ends in no loss");
     if (!l.classes && o->what != PREDICT_VECTORS)
@@ -45,11 +46,11 @@ status trainer_predict_shape(const trainer *t, const predict_options *o, predict
                        "predict: the model has no %s: its loss is squared error; valid: vectors",
                        o->what == PREDICT_LOGITS ? "logits" : "classes");
     const int64_t vector = l.classes ? l.inputs : l.outputs;
-    *out = (predict_shape){.positions = o->last ? 1 : t->o.seq_len,
-                           .cols = o->what == PREDICT_CLASSES  ? 1
-                                   : o->what == PREDICT_LOGITS ? l.outputs
-                                                               : vector,
-                           .type = o->what == PREDICT_CLASSES ? I32 : F32};
+    *out = (trainer_prediction_shape){.positions = o->last ? 1 : t->o.seq_len,
+                                      .cols = o->what == PREDICT_CLASSES  ? 1
+                                              : o->what == PREDICT_LOGITS ? l.outputs
+                                                                          : vector,
+                                      .type = o->what == PREDICT_CLASSES ? I32 : F32};
     return OK;
 }
 
@@ -66,7 +67,7 @@ static int64_t cols_of(const work *w, int tp, int64_t *first)
     *first = 0;
     if (w->vectors) return w->loss.inputs;
     if (!w->split) return w->loss.outputs;
-    return graph_part(ROLE_VOCAB, w->loss.outputs, w->t->o.mesh.size[AXIS_TP], tp, first);
+    return graph_shard(ROLE_VOCAB, w->loss.outputs, w->t->o.mesh.size[AXIS_TP], tp, first);
 }
 
 // Bytes of a position's item: its columns, or the best class among them.
@@ -87,7 +88,7 @@ static best best_of(const float *logits, int64_t count, int64_t first)
 }
 
 // A chunk of rows, brought to the host; of each position that is wanted, its item.
-static status take(void *arg, const output_rows *r, err *e)
+static status take(void *arg, const graph_output_rows *r, err *e)
 {
     status result = OK;
     work *w = arg;
@@ -182,7 +183,7 @@ static status share(work *w, int data, int64_t samples, void *out, err *e)
 {
     status result = OK;
     trainer *t = w->t;
-    stream *on = t->stream[STREAM_COMM];
+    device_stream *on = t->stream[STREAM_COMM];
     const int64_t rows = samples * w->shape.positions;
     const int parts = w->split ? t->o.mesh.size[AXIS_TP] : 1;
     for (int tp = 0; tp < parts; tp++) {
@@ -212,22 +213,22 @@ static status check_tokens(const work *w, const void *inputs, int64_t samples, e
     return OK;
 }
 
-static status open_work(work *w, trainer *t, const predict_options *o, err *e)
+static status open_work(work *w, trainer *t, const trainer_predict_options *o, err *e)
 {
     status result = OK;
-    const value *ids = t->model->block[0].g->ids, *labels = last_graph(t)->labels;
+    const graph_value *ids = t->model->block[0].g->ids, *labels = last_graph(t)->labels;
     *w = (work){.t = t, .o = *o};
     if (!t->eval) FAIL(E_INTERNAL, "predict: the trainer was not opened to predict");
     TRY(trainer_predict_shape(t, o, &w->shape, e));
     (void)graph_loss_shape(last_graph(t), &w->loss);
     w->vectors = o->what == PREDICT_VECTORS && w->loss.classes;
     w->split = w->loss.outputs_split && !w->vectors;
-    w->input_bytes = (size_t)(value_rows(ids) * value_cols(ids) / t->model->batch) * 4;
+    w->input_bytes = (size_t)(graph_value_rows(ids) * graph_value_cols(ids) / t->model->batch) * 4;
     const size_t micro = (size_t)t->o.micro_batch, rows = micro * (size_t)w->shape.positions,
                  cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
     const size_t item = o->what == PREDICT_CLASSES ? sizeof(best) : cols * sizeof(float);
     w->inputs = malloc(micro * w->input_bytes);
-    w->labels = calloc(1, value_bytes(labels));
+    w->labels = calloc(1, graph_value_bytes(labels));
     w->line = malloc(cols * sizeof *w->line);
     w->made = malloc(rows * item);
     w->received = malloc(rows * item);
@@ -249,14 +250,14 @@ static void close_work(work *w)
     free(w->found);
 }
 
-status trainer_predict(trainer *t, const predict_options *o, const void *inputs, int64_t samples,
-                       void *out, err *e)
+status trainer_predict(trainer *t, const trainer_predict_options *o, const void *inputs,
+                       int64_t samples, void *out, err *e)
 {
     status result = OK;
     work w;
     TRY(open_work(&w, t, o, e));
     TRY(check_tokens(&w, inputs, samples, e));
-    const run_outputs outputs = {.vectors = w.vectors, .take = take, .arg = &w};
+    const graph_run_outputs outputs = {.vectors = w.vectors, .take = take, .arg = &w};
     const int64_t micro = t->o.micro_batch, round = trainer_predict_batch(t);
     const size_t each = (size_t)(w.shape.positions * w.shape.cols) * 4;
     t->outputs = &outputs;

@@ -9,16 +9,16 @@
 static status gather(trainer *t, err *e)
 {
     status result = OK;
-    stream *on = t->stream[STREAM_COMPUTE];
+    device_stream *on = t->stream[STREAM_COMPUTE];
     const device_ops *ops = t->o.device->ops;
     uint64_t *own = t->digest + 2 * t->o.comm->rank, *host = t->host_digest + 2 * t->o.comm->rank;
     host[0] = 0, host[1] = t->first_hash;
     ops->copy(on, own, host, 2 * sizeof *own);
     kernel_call c = {.kind = K_DIGEST};
-    c.u.digest = (digest_args){.bytes = t->plan->elements[t->plan->weight] *
-                                        (int64_t)trainer_weight_bytes(t),
-                               .x = t->weights,
-                               .digest = own};
+    c.u.digest = (kernel_digest_args){.bytes = t->plan->elements[t->plan->weight] *
+                                               (int64_t)trainer_weight_bytes(t),
+                                      .x = t->weights,
+                                      .digest = own};
     if (t->weights) device_launch(on, &c); // in a file: not read for this
     TRY(comm_all_gather(t->o.comm, own, t->digest, 2, I64, on, e));
     ops->copy(on, t->host_digest, t->digest, 2 * sizeof *own * (size_t)t->o.comm->size);
@@ -30,8 +30,8 @@ done:
 // Do these ranks keep the same parts of the same stage?
 static bool keep_the_same(const plan *p, int a, int b)
 {
-    static const level bit[AXES] = {
-        [AXIS_DP_REPLICATE] = LEVEL_OUTER, [AXIS_DP_SHARD] = LEVEL_INNER};
+    static const plan_layout bit[AXES] = {
+        [AXIS_DP_REPLICATE] = LAYOUT_DP_REPLICATE, [AXIS_DP_SHARD] = LAYOUT_DP_SHARD};
     for (int k = 0; k < AXES; k++) {
         bool cuts = k == AXIS_PP || k == AXIS_TP || (p->weight & bit[k]);
         if (cuts && mesh_at(&p->o.mesh, a, (axis)k) != mesh_at(&p->o.mesh, b, (axis)k))

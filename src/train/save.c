@@ -13,13 +13,13 @@
 // One tensor of the state file: a part of the state of one parameter.
 typedef struct state_tensor {
     char name[PARAM_NAME_BYTES + 16];
-    state_part part;
+    trainer_state_kind part;
     int param;
 } state_tensor;
 
 typedef struct saver {
     trainer *t;
-    param_files files;
+    model_param_files files;
     state_tensor *state;
     tensor_info *state_info;
     size_t states; // of parameters; the factors follow
@@ -28,14 +28,14 @@ typedef struct saver {
     char *bytes;          // of the tensor at hand, as stored
 } saver;
 
-static const char *part_name(state_part part)
+static const char *part_name(trainer_state_kind part)
 {
     static const char *const name[] = {"weight", "m", "v"};
     return name[part];
 }
 
 // Fp32 weights are in the HuggingFace folder already.
-static bool is_stored(const trainer *t, state_part part)
+static bool is_stored(const trainer *t, trainer_state_kind part)
 {
     return part == STATE_WEIGHT ? t->o.precision != F32 : trainer_has_state(t, part);
 }
@@ -49,12 +49,12 @@ static status state_list(saver *s, err *e)
     if (!s->state || !s->state_info)
         return err_set(e, E_IO, "no memory for the list of %zu tensors", most);
     for (int part = 0; part < STATE_GRADIENT; part++)
-        for (int p = 0; is_stored(t, (state_part)part) && p < t->model->params; p++) {
+        for (int p = 0; is_stored(t, (trainer_state_kind)part) && p < t->model->params; p++) {
             state_tensor *x = &s->state[s->states];
-            const param_decl *d = t->model->param[p].decl;
-            snprintf(x->name, sizeof x->name, "%s.%s", part_name((state_part)part),
+            const graph_param *d = t->model->param[p].decl;
+            snprintf(x->name, sizeof x->name, "%s.%s", part_name((trainer_state_kind)part),
                      t->model->param[p].name);
-            x->part = (state_part)part, x->param = p;
+            x->part = (trainer_state_kind)part, x->param = p;
             s->state_info[s->states++] =
                 (tensor_info){.name = x->name,
                               .type = F32,
@@ -93,11 +93,11 @@ static status weight_bytes(void *arg, size_t i, uint64_t offset, void *out, size
 {
     status result = OK;
     saver *s = arg;
-    const param_file *f = &s->files.file[i];
+    const model_param_file *f = &s->files.file[i];
     const tensor_info *info = &s->files.info[i];
     if (offset == 0) {
         TRY(trainer_ask_state(s->t, STATE_WEIGHT, f->param, s->whole, e));
-        param_file_extract(s->t->model, f, s->whole, s->piece);
+        model_param_file_extract(s->t->model, f, s->whole, s->piece);
         dtype_convert(s->bytes, info->type, s->piece, F32,
                       (size_t)(info->bytes / dtype_bytes(info->type)));
     }
@@ -136,7 +136,7 @@ static char *facts_json(const trainer *t)
                   t->scaler.scale, t->scaler.iteration, t->scaler.last_overflow,
                   t->scaler.hysteresis);
     text_add(&json, "}");
-    return json.at;
+    return json.chars;
 }
 
 static status saver_open(saver *s, trainer *t, err *e)
@@ -146,7 +146,7 @@ static status saver_open(saver *s, trainer *t, err *e)
     *s = (saver){.t = t};
     for (int p = 0; p < t->model->params; p++)
         if (t->model->param[p].count > most) most = t->model->param[p].count;
-    param_files_make(t->model, t->o.precision, &s->files);
+    model_param_files_make(t->model, t->o.precision, &s->files);
     TRY(state_list(s, e));
     TRY(factor_list(s, e));
     s->whole = malloc((size_t)most * sizeof(float));
@@ -160,7 +160,7 @@ done:
 
 static void saver_close(saver *s)
 {
-    param_files_clear(&s->files);
+    model_param_files_clear(&s->files);
     free(s->state);
     free(s->state_info);
     free(s->factors.at);
@@ -200,7 +200,7 @@ status trainer_save(trainer *t, const trainer_save_options *o, char **folder, er
     } else {
         TRY(trainer_serve(t, e));
     }
-    TRY(trainer_close_windows(t, e));
+    TRY(trainer_close_staging(t, e));
     TRY(comm_barrier(t->o.comm, e));
 done:
     return result;
@@ -212,7 +212,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
     saver s = {0};
     TRY(saver_open(&s, t, e));
     for (int p = 0; t->o.precision == F32 && p < t->model->params; p++) {
-        TRY(param_load(t->model, p, c->weights, s.whole, e));
+        TRY(model_param_load(t->model, p, c->weights, s.whole, e));
         TRY(trainer_write_state(t, STATE_WEIGHT, p, s.whole, e));
     }
     for (size_t i = 0; i < s.states; i++) {

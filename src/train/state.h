@@ -3,7 +3,7 @@
 #define TRIREME_TRAIN_STATE_H
 
 #include "data/loader.h"
-#include "graph/run.h"
+#include "graph/execute.h"
 #include "optim/clip.h"
 #include "parallel/compress.h"
 #include "store/tier.h"
@@ -11,7 +11,7 @@
 
 // A piece of memory that the trainer owns. `shared`: other ranks read it (comm_alloc).
 typedef struct owned_memory {
-    memory_kind kind;
+    device_memory_kind kind;
     bool shared;
     size_t bytes;
     void *at;
@@ -20,23 +20,23 @@ typedef struct owned_memory {
 enum { SPARES = 4 };
 
 // Activations of one of this stage's chunks, for every micro-batch that is in flight.
-typedef struct chunk {
-    int first, last;              // blocks first … last-1
-    size_t act_bytes, held_bytes; // of one slot
+typedef struct trainer_chunk {
+    int first, last;                         // blocks first … last-1
+    size_t act_bytes, saved_for_wgrad_bytes; // of one slot
     char *act, *held;
     uint64_t *sent; // by act slot: number of the message that reads its output; 0: none
-} chunk;
+} trainer_chunk;
 
 // Where a block's values lie within a slot of its chunk.
 typedef struct block_place {
     size_t input, output, saved; // in the act slot
-    size_t held, dout;           // in the held slot
+    size_t held, output_grad;    // in the held slot
 } block_place;
 
 // A slot for a bucket, with the events that order its uses.
 typedef struct bucket_slot {
     char *at;
-    event *filled, *freed;
+    device_event *filled, *freed;
     tier_ticket ticket; // of the request that is under way; 0: none
 } bucket_slot;
 
@@ -56,11 +56,11 @@ struct trainer {
     int micros;
     bool counting; // only counts bytes into the plan
 
-    comm *axis[GROUPS], *grads, *tie, *data; // data: both data-parallel axes
+    comm *axis[AXES + 1], *grads, *tie, *data; // data: both data-parallel axes
     comm *agree; // all ranks, a pipeline's stages next to each other; NULL: o.comm
-    stream *stream[STREAMS];
-    event **loaded, **consumed; // by batch slot
-    event *computed, *reduced, *arrived;
+    device_stream *stream[STREAMS];
+    device_event **loaded, **consumed; // by batch slot
+    device_event *computed, *reduced, *arrived;
 
     owned_memory *owned;
     int owned_count, owned_room;
@@ -68,24 +68,24 @@ struct trainer {
     char *kept;       // parts of them from forward to backward, or NULL
     float *master;    // fp32 weights beside them; NULL when they are fp32
     float *moment[2]; // m and v, or NULL
-    float *gradients, *twins;
-    bucket_slot *weight_slot, *gradient_slot, *state_slot[TIERED];
+    float *gradients, *tied_grads;
+    bucket_slot *weight_slot, *gradient_slot, *state_slot[PLAN_STATES];
     int *weight_of, *gradient_of; // by bucket: the slot that it is in, -1 none
-    tier *tier[TIERED];
-    tier_ticket *flushed[TIERED]; // by bucket: the request that wrote it last
-    window window[TIERED];
+    tier *tier[PLAN_STATES];
+    tier_ticket *flushed[PLAN_STATES]; // by bucket: the request that wrote it last
+    window window[PLAN_STATES];
     compressor *compressor; // NULL: gradients travel as they are
     char *note;
 
-    chunk *chunk;
+    trainer_chunk *chunk;
     block_place *place; // by block
     char **dout_at;     // [held slots, blocks] where each block's incoming gradient was
     char *work;
     char *spare[SPARES]; // gradients handed between blocks and stages
     uint64_t spare_sent[SPARES];
     int spares, spare_turn, spare_peer[SPARES];
-    char *dout;     // gradient of the output of the block that is next in backward
-    int dout_spare; // which spare it lies in, or -1
+    char *output_grad; // gradient of the output of the block that is next in backward
+    int dout_spare;    // which spare it lies in, or -1
     uint64_t *acts_sent, *grads_sent; // messages so far, by stage
     uint64_t states_sent;             // to rank 0, of parts of the state
     char **ids, **labels;             // by batch slot
@@ -101,12 +101,12 @@ struct trainer {
     // Filled for one block at a time.
     void **run_weight;
     float **run_gradient;
-    bool **run_touched;
-    bool *touched, *twin_touched; // per parameter
+    bool **run_grad_written;
+    bool *grad_written, *tied_grad_written; // per parameter
 
     sampler *sampler;
     loader *loader;
-    batch batch; // the one in use
+    loader_batch batch; // the one in use
     bool batch_held;
     int held_slot;       // whose copy is under way
     uint64_t first_hash; // of all batches of step 1
@@ -117,7 +117,7 @@ struct trainer {
     bool stop;
     bool inspecting; // a step is repeated to find the tensor with the NaN
     int bad_row;
-    const run_outputs *outputs; // who wants predictions instead of the loss; NULL: nobody
+    const graph_run_outputs *outputs; // who wants predictions instead of the loss; NULL: nobody
     double seconds[INSTRS];
 };
 
@@ -127,7 +127,8 @@ static inline const device_ops *trainer_ops(const trainer *t)
 }
 
 // Work issued to `later` from now on starts after what `before` has now.
-static inline void trainer_order(const trainer *t, event *v, stream *before, stream *later)
+static inline void trainer_order(const trainer *t, device_event *v, device_stream *before,
+                                 device_stream *later)
 {
     trainer_ops(t)->record(v, before);
     trainer_ops(t)->wait(later, v);
@@ -140,9 +141,9 @@ static inline bool trainer_reads_data(const trainer *t)
 }
 
 // The array that gradients are in once they are reduced; from a file, their parts alone come back.
-static inline level trainer_gradient_array(const plan *p)
+static inline plan_layout trainer_gradient_layout(const plan *p)
 {
-    return p->o.tier[TIERED_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
+    return p->o.tier[PLAN_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
 }
 
 // memory.c
@@ -155,46 +156,47 @@ size_t trainer_weight_bytes(const trainer *t); // of one element
 status trainer_count_traffic(trainer *t, err *e); // into the plan
 
 // activity.c
-// *x as one number that is not 0, and its words as schedule_print has them, "REDUCE bucket 3". Of
+// *x as one number that is not 0, and its words as schedule_print has them, "REDUCE_GRAD bucket 3". Of
 // numbers too large for their bits, the largest that fits is left.
-uint64_t activity_pack(const instr *x);
+uint64_t activity_pack(const schedule_instr *x);
 void activity_describe(uint64_t what, char *out, size_t room);
 void trainer_open_activity(trainer *t);
 // This rank is at *x now; NULL: in no step.
-void trainer_show_activity(trainer *t, const instr *x);
+void trainer_show_activity(trainer *t, const schedule_instr *x);
 
 // step.c
-typedef status (*run_fn)(trainer *t, const instr *x, err *e);
+typedef status (*run_fn)(trainer *t, const schedule_instr *x, err *e);
 status trainer_run(trainer *t, const schedule *s, const model *m, err *e);
 void trainer_reset_sums(trainer *t);
 
-// step_blocks.c: LOAD, FORWARD, BACKWARD…, messages between stages
-void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const void *labels);
-status run_load(trainer *t, const instr *x, err *e);
-status run_forward(trainer *t, const instr *x, err *e);
-status run_backward(trainer *t, const instr *x, err *e);
-status run_recv_act(trainer *t, const instr *x, err *e);
-status run_send_act(trainer *t, const instr *x, err *e);
-status run_recv_grad(trainer *t, const instr *x, err *e);
-status run_send_grad(trainer *t, const instr *x, err *e);
+// step_blocks.c: LOAD_BATCH, FORWARD, BACKWARD…, messages between stages
+void trainer_upload(trainer *t, device_stream *on, int slot, const void *inputs,
+                    const void *labels);
+status run_load_batch(trainer *t, const schedule_instr *x, err *e);
+status run_forward(trainer *t, const schedule_instr *x, err *e);
+status run_backward(trainer *t, const schedule_instr *x, err *e);
+status run_recv_act(trainer *t, const schedule_instr *x, err *e);
+status run_send_act(trainer *t, const schedule_instr *x, err *e);
+status run_recv_grad(trainer *t, const schedule_instr *x, err *e);
+status run_send_grad(trainer *t, const schedule_instr *x, err *e);
 
 // step_state.c: weights, gradients and optimizer state between their placements and tiers
-status run_fetch(trainer *t, const instr *x, err *e);
-status run_flush(trainer *t, const instr *x, err *e);
-status run_gather(trainer *t, const instr *x, err *e);
-status run_keep(trainer *t, const instr *x, err *e);
-status run_release(trainer *t, const instr *x, err *e);
-status run_claim(trainer *t, const instr *x, err *e);
-status run_tie(trainer *t, const instr *x, err *e);
-status run_reduce(trainer *t, const instr *x, err *e);
-status run_publish(trainer *t, const instr *x, err *e);
+status run_swap_in(trainer *t, const schedule_instr *x, err *e);
+status run_swap_out(trainer *t, const schedule_instr *x, err *e);
+status run_unshard(trainer *t, const schedule_instr *x, err *e);
+status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e);
+status run_reshard(trainer *t, const schedule_instr *x, err *e);
+status run_alloc_grad(trainer *t, const schedule_instr *x, err *e);
+status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e);
+status run_reduce_grad(trainer *t, const schedule_instr *x, err *e);
+status run_all_gather_updated(trainer *t, const schedule_instr *x, err *e);
 // Waits, on `on`, until what is being read into a state slot is there.
-status trainer_await_slot(trainer *t, tiered what, int slot, stream *on, err *e);
+status trainer_await_slot(trainer *t, plan_state what, int slot, device_stream *on, err *e);
 // Bytes of an element of what lies in files: for the optimizer, of all its arrays together.
-size_t trainer_state_bytes(const trainer *t, tiered what);
+size_t trainer_state_bytes(const trainer *t, plan_state what);
 // Where bucket b's state lies in the tier's file.
-uint64_t trainer_file_at(const trainer *t, tiered what, int bucket);
-size_t trainer_file_bytes(const trainer *t, tiered what, int bucket);
+uint64_t trainer_file_at(const trainer *t, plan_state what, int bucket);
+size_t trainer_file_bytes(const trainer *t, plan_state what, int bucket);
 
 // step_update.c
 // Updates so far: a skipped step moves neither the learning rate nor Adam's bias correction, as in
@@ -210,14 +212,15 @@ typedef struct row_run {
     int first, last; // of plan->order, last exclusive
 } row_run;
 bool trainer_next_run(const trainer *t, int bucket, row_run *run); // run->last: where to go on
-void trainer_add_squares(trainer *t, int bucket, const float *at, level array, stream *on);
-status run_clip(trainer *t, const instr *x, err *e);
-status run_update(trainer *t, const instr *x, err *e);
+void trainer_add_squares(trainer *t, int bucket, const float *at, plan_layout array,
+                         device_stream *on);
+status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e);
+status run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
 
 // transfer.c
 status trainer_fill_weights(trainer *t, err *e);
-bool trainer_has_state(const trainer *t, state_part part);
-status trainer_close_windows(trainer *t, err *e);
+bool trainer_has_state(const trainer *t, trainer_state_kind part);
+status trainer_close_staging(trainer *t, err *e);
 
 // nonfinite.c
 status trainer_inspect(trainer *t, int bucket, const float *at, err *e);

@@ -1,20 +1,20 @@
 // step.c -- executes the schedule: one function per instruction, each a few launches on streams.
 //
 // The compute stream runs blocks and updates, the communication stream collectives and messages,
-// the copy stream brings batches and what lies in files. Nothing here waits but CLIP, which needs
-// its numbers on the host, and LOAD, when the reader is late. What a strategy does differently
+// the copy stream brings batches and what lies in files. Nothing here waits but CLIP_GRAD_NORM, which needs
+// its numbers on the host, and LOAD_BATCH, when the reader is late. What a strategy does differently
 // stands in the plan and in the list. The functions are in step_blocks.c, step_state.c and
 // step_update.c.
 #include "base/clock.h"
 #include "train/state.h"
 
 static const run_fn RUN[INSTRS] = {
-    [LOAD] = run_load,
-    [FETCH] = run_fetch,
-    [GATHER] = run_gather,
-    [KEEP] = run_keep,
-    [RELEASE] = run_release,
-    [CLAIM] = run_claim,
+    [LOAD_BATCH] = run_load_batch,
+    [SWAP_IN] = run_swap_in,
+    [UNSHARD] = run_unshard,
+    [RESHARD_POST_FORWARD] = run_reshard_post_forward,
+    [RESHARD] = run_reshard,
+    [ALLOC_GRAD] = run_alloc_grad,
     [RECV_ACT] = run_recv_act,
     [FORWARD] = run_forward,
     [SEND_ACT] = run_send_act,
@@ -23,25 +23,25 @@ static const run_fn RUN[INSTRS] = {
     [BACKWARD_INPUT] = run_backward,
     [BACKWARD_WEIGHT] = run_backward,
     [SEND_GRAD] = run_send_grad,
-    [TIE] = run_tie,
-    [REDUCE] = run_reduce,
-    [CLIP] = run_clip,
-    [UPDATE] = run_update,
-    [PUBLISH] = run_publish,
-    [FLUSH] = run_flush,
+    [REDUCE_TIED_GRAD] = run_reduce_tied_grad,
+    [REDUCE_GRAD] = run_reduce_grad,
+    [CLIP_GRAD_NORM] = run_clip_grad_norm,
+    [OPTIMIZER_STEP] = run_optimizer_step,
+    [ALL_GATHER_UPDATED] = run_all_gather_updated,
+    [SWAP_OUT] = run_swap_out,
 };
 
 void trainer_reset_sums(trainer *t)
 {
     kernel_call c = {.kind = K_FILL};
-    c.u.fill = (fill_args){t->sums, SUMS * sizeof(double)};
+    c.u.fill = (kernel_fill_args){t->sums, SUMS * sizeof(double)};
     device_launch(t->stream[STREAM_COMPUTE], &c);
-    memset(t->touched, 0, (size_t)t->model->params * sizeof(bool));
-    memset(t->twin_touched, 0, (size_t)t->model->params * sizeof(bool));
+    memset(t->grad_written, 0, (size_t)t->model->params * sizeof(bool));
+    memset(t->tied_grad_written, 0, (size_t)t->model->params * sizeof(bool));
     for (int k = 0; k < t->plan->buckets; k++) t->weight_of[k] = t->gradient_of[k] = -1;
 }
 
-static status run_one(trainer *t, const instr *x, err *e)
+static status run_one(trainer *t, const schedule_instr *x, err *e)
 {
     const double start = clock_seconds();
     trainer_show_activity(t, x);
@@ -54,13 +54,13 @@ status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
 {
     status result = OK;
     t->running = m;
-    TRY(trainer_close_windows(t, e)); // they show what the list changes, in a slot that it uses
+    TRY(trainer_close_staging(t, e)); // they show what the list changes, in a slot that it uses
     for (int i = 0; i < s->count; i++) {
-        const instr *x = &s->at[i];
-        if (t->inspecting && x->kind == CLIP) break;
+        const schedule_instr *x = &s->instr[i];
+        if (t->inspecting && x->kind == CLIP_GRAD_NORM) break;
         TRY(run_one(t, x, e));
-        if (x->kind == CLIP && t->agreed.samples == 0) break; // nothing to learn from
-        if (x->kind == CLIP && !t->agreed.finite) {
+        if (x->kind == CLIP_GRAD_NORM && t->agreed.samples == 0) break; // nothing to learn from
+        if (x->kind == CLIP_GRAD_NORM && !t->agreed.finite) {
             if (!t->o.skip_nonfinite && t->o.precision != F16) TRY(trainer_name_nonfinite(t, e));
             break; // the update is left out
         }
@@ -85,7 +85,7 @@ static status scale_loss(trainer *t, err *e)
     return result;
 }
 
-status trainer_step(trainer *t, bool stop, step_result *out, err *e)
+status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e)
 {
     status result = OK;
     double start = clock_seconds();
@@ -97,15 +97,15 @@ status trainer_step(trainer *t, bool stop, step_result *out, err *e)
     for (int k = 0; k < STREAMS; k++) TRY(t->o.device->ops->sync(t->stream[k], e));
     trainer_show_activity(t, NULL);
     const bool exhausted = t->agreed.samples == 0;
-    *out = (step_result){.step = t->steps_done + (exhausted ? 0 : 1),
-                         .loss = t->agreed.loss,
-                         .grad_norm = t->agreed.norm,
-                         .lr = lr_at(&t->o.lr, t->o.optimizer.lr, trainer_updates(t)),
-                         .tokens = t->agreed.samples * (double)t->o.seq_len,
-                         .loss_scale = t->o.precision == F16 ? t->scaler.scale : 0,
-                         .skipped = !t->agreed.finite,
-                         .stop = t->agreed.stop,
-                         .exhausted = exhausted};
+    *out = (trainer_step_result){.step = t->steps_done + (exhausted ? 0 : 1),
+                                 .loss = t->agreed.loss,
+                                 .grad_norm = t->agreed.norm,
+                                 .lr = lr_at(&t->o.lr, t->o.optimizer.lr, trainer_updates(t)),
+                                 .tokens = t->agreed.samples * (double)t->o.seq_len,
+                                 .loss_scale = t->o.precision == F16 ? t->scaler.scale : 0,
+                                 .skipped = !t->agreed.finite,
+                                 .stop = t->agreed.stop,
+                                 .exhausted = exhausted};
     if (exhausted) goto done;
     if (!t->agreed.finite) compress_restart(t->compressor); // it must not keep a NaN
     if (t->o.precision == F16) TRY(scale_loss(t, e));

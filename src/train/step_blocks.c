@@ -16,22 +16,22 @@ static void release_batch(trainer *t)
     t->batch_held = false;
 }
 
-void trainer_upload(trainer *t, stream *on, int slot, const void *inputs, const void *labels)
+void trainer_upload(trainer *t, device_stream *on, int slot, const void *inputs, const void *labels)
 {
-    const value *ids = t->model->block[0].g->ids;
-    int64_t count = value_rows(ids) * value_cols(ids);
+    const graph_value *ids = t->model->block[0].g->ids;
+    int64_t count = graph_value_rows(ids) * graph_value_cols(ids);
     // Ids and fp32 features have elements of one size.
     trainer_ops(t)->copy(on, t->features ? (void *)t->features : t->ids[slot], inputs,
                          (size_t)count * 4);
     trainer_ops(t)->copy(on, t->labels[slot], labels,
-                         value_bytes(t->model->block[t->model->blocks - 1].g->labels));
+                         graph_value_bytes(t->model->block[t->model->blocks - 1].g->labels));
     if (!t->features) return;
     kernel_call c = {.kind = K_CONVERT};
-    c.u.convert = (convert_args){.count = count,
-                                 .src = t->features,
-                                 .dst = t->ids[slot],
-                                 .src_type = F32,
-                                 .dst_type = ids->type};
+    c.u.convert = (kernel_convert_args){.count = count,
+                                        .src = t->features,
+                                        .dst = t->ids[slot],
+                                        .src_type = F32,
+                                        .dst_type = ids->type};
     device_launch(on, &c);
 }
 
@@ -41,10 +41,10 @@ static bool answers_for_batches(const trainer *t)
     return plan_has_block(t->plan, 0) && mesh_at(&t->o.mesh, t->plan->o.rank, AXIS_TP) == 0;
 }
 
-status run_load(trainer *t, const instr *x, err *e)
+status run_load_batch(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    stream *copy = t->stream[STREAM_COPY];
+    device_stream *copy = t->stream[STREAM_COPY];
     release_batch(t);
     TRY(loader_next(t->loader, t->steps_done, x->micro, &t->batch, e));
     t->batch_held = true;
@@ -62,7 +62,7 @@ done:
 
 // ---- Where a block finds everything
 
-static chunk *chunk_of(const trainer *t, int block)
+static trainer_chunk *chunk_of(const trainer *t, int block)
 {
     return &t->chunk[plan_part_of(t->plan, block) / t->plan->o.mesh.size[AXIS_PP]];
 }
@@ -70,19 +70,19 @@ static chunk *chunk_of(const trainer *t, int block)
 static void bind_parameter(trainer *t, int i, int block, int p)
 {
     const plan_row *r = &t->plan->row[p];
-    const int64_t within = r->at[LEVEL_WHOLE] - t->plan->bucket[r->bucket].first[LEVEL_WHOLE];
-    const bool twin = r->twin >= 0 && block == r->last_block;
+    const int64_t within = r->offset[LAYOUT_FULL] - t->plan->bucket[r->bucket].first[LAYOUT_FULL];
+    const bool tied_grad = r->tied_grad >= 0 && block == r->last_block;
     const int ws = t->weight_of[r->bucket], gs = t->gradient_of[r->bucket];
     char *weights = t->plan->weight_slots ? (ws < 0 ? NULL : t->weight_slot[ws].at) : t->weights;
     char *gradients =
         t->plan->gradient_slots ? (gs < 0 ? NULL : t->gradient_slot[gs].at) : (char *)t->gradients;
-    int64_t weight_at = t->plan->weight_slots ? within : r->at[LEVEL_WHOLE];
-    int64_t gradient_at = t->plan->gradient_slots ? within : r->at[LEVEL_WHOLE];
+    int64_t weight_at = t->plan->weight_slots ? within : r->offset[LAYOUT_FULL];
+    int64_t gradient_at = t->plan->gradient_slots ? within : r->offset[LAYOUT_FULL];
     t->run_weight[i] = weights ? weights + (size_t)weight_at * trainer_weight_bytes(t) : NULL;
-    t->run_gradient[i] = twin        ? t->twins + r->twin
+    t->run_gradient[i] = tied_grad   ? t->tied_grads + r->tied_grad
                          : gradients ? (float *)(void *)gradients + gradient_at
                                      : NULL;
-    t->run_touched[i] = twin ? &t->twin_touched[p] : &t->touched[p];
+    t->run_grad_written[i] = tied_grad ? &t->tied_grad_written[p] : &t->grad_written[p];
 }
 
 // Logical number of a micro-batch's first row, which keys its random numbers on every stage.
@@ -100,7 +100,7 @@ static void await_buckets(trainer *t, int block)
 {
     const plan_buckets l = plan_buckets_of(t->plan, block);
     for (int i = 0; i < l.count; i++) {
-        const int k = l.at[i];
+        const int k = l.items[i];
         if (t->weight_of[k] >= 0)
             trainer_ops(t)->wait(t->stream[STREAM_COMPUTE], t->weight_slot[t->weight_of[k]].filled);
         if (t->gradient_of[k] >= 0)
@@ -109,54 +109,55 @@ static void await_buckets(trainer *t, int block)
     }
 }
 
-static run_context context(trainer *t, const instr *x)
+static graph_run context(trainer *t, const schedule_instr *x)
 {
     const model *m = t->running;
     const model_block *b = &m->block[x->index];
     const block_place *lies = &t->place[x->index];
-    const chunk *c = chunk_of(t, x->index);
+    const trainer_chunk *c = chunk_of(t, x->index);
     char *act = c->act + (size_t)x->slot * c->act_bytes;
     const int batch_at = x->micro % t->schedule.batch_slots;
     await_buckets(t, x->index);
     for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
-    run_context r = {.g = b->g,
-                     .on = t->stream[STREAM_COMPUTE],
-                     .tp = t->axis[AXIS_TP],
-                     .weight = t->run_weight,
-                     .gradient = t->run_gradient,
-                     .touched = t->run_touched,
-                     .rope = t->rope,
-                     .loss_sum = &t->sums[SUM_LOSS],
-                     .loss_count = &t->sums[SUM_COUNT],
-                     .blank_rows = t->blank[batch_at] * t->o.seq_len,
-                     .grad_scale = (float)trainer_gradient_scale(t),
-                     .outputs = t->outputs,
-                     .seed = t->o.seed,
-                     .step = t->steps_done,
-                     .block = x->index,
-                     .row0 = first_row(t, x->micro)};
-    r.base[PLACE_INPUT] = act + lies->input;
-    r.base[PLACE_OUTPUT] = act + lies->output;
-    r.base[PLACE_SAVED] = act + lies->saved;
-    r.base[PLACE_WORK] = t->work;
-    r.base[PLACE_IDS] = t->ids[batch_at];
-    r.base[PLACE_LABELS] = t->labels[batch_at];
-    if (x->held >= 0 && c->held)
-        r.base[PLACE_HELD] = c->held + (size_t)x->held * c->held_bytes + lies->held;
+    graph_run r = {.g = b->g,
+                   .on = t->stream[STREAM_COMPUTE],
+                   .tp = t->axis[AXIS_TP],
+                   .weight = t->run_weight,
+                   .gradient = t->run_gradient,
+                   .grad_written = t->run_grad_written,
+                   .rope = t->rope,
+                   .loss_sum = &t->sums[SUM_LOSS],
+                   .loss_count = &t->sums[SUM_COUNT],
+                   .padding_rows = t->blank[batch_at] * t->o.seq_len,
+                   .grad_scale = (float)trainer_gradient_scale(t),
+                   .outputs = t->outputs,
+                   .seed = t->o.seed,
+                   .step = t->steps_done,
+                   .block = x->index,
+                   .row0 = first_row(t, x->micro)};
+    r.base[REGION_INPUT] = act + lies->input;
+    r.base[REGION_OUTPUT] = act + lies->output;
+    r.base[REGION_SAVED] = act + lies->saved;
+    r.base[REGION_WORKSPACE] = t->work;
+    r.base[REGION_IDS] = t->ids[batch_at];
+    r.base[REGION_LABELS] = t->labels[batch_at];
+    if (x->wgrad_slot >= 0 && c->held)
+        r.base[REGION_SAVED_FOR_WGRAD] =
+            c->held + (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes + lies->held;
     return r;
 }
 
-status run_forward(trainer *t, const instr *x, err *e)
+status run_forward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    chunk *c = chunk_of(t, x->index);
+    trainer_chunk *c = chunk_of(t, x->index);
     if (x->index == c->last - 1 && c->sent[x->slot] > 0) { // what is there may still be on its way
         const int part = plan_part_of(t->plan, x->index), stages = t->plan->o.mesh.size[AXIS_PP];
         TRY(comm_send_wait(t->axis[AXIS_PP], (part + 1) % stages, c->sent[x->slot],
                            t->stream[STREAM_COMPUTE], e));
         c->sent[x->slot] = 0;
     }
-    run_context r = context(t, x);
+    graph_run r = context(t, x);
     TRY(graph_run_forward(&r, e));
     // Without the first block here, nobody needs the batch after the loss.
     if (x->index == t->model->blocks - 1 && !plan_has_block(t->plan, 0))
@@ -183,62 +184,62 @@ done:
     return result;
 }
 
-static char **dout_of(trainer *t, const instr *x)
+static char **dout_of(trainer *t, const schedule_instr *x)
 {
-    return &t->dout_at[x->held * t->model->blocks + x->index];
+    return &t->dout_at[x->wgrad_slot * t->model->blocks + x->index];
 }
 
 // Backward in one piece: gradients go from spare to spare.
-static status backward_whole(trainer *t, run_context *r, const instr *x, err *e)
+static status backward_whole(trainer *t, graph_run *r, const schedule_instr *x, err *e)
 {
     status result = OK;
     int to;
-    if (x->index == t->model->blocks - 1) t->dout = NULL, t->dout_spare = -1;
+    if (x->index == t->model->blocks - 1) t->output_grad = NULL, t->dout_spare = -1;
     TRY(take_spare(t, &to, e));
-    r->base[PLACE_DOUT] = t->dout;
-    r->base[PLACE_DIN] = t->spare[to];
+    r->base[REGION_OUTPUT_GRAD] = t->output_grad;
+    r->base[REGION_INPUT_GRAD] = t->spare[to];
     TRY(graph_run_backward(r, e));
-    if (!r->g->din_unused) {
-        t->dout = run_at(r, r->g->input->grad);
-        if (t->dout == t->spare[to]) t->dout_spare = to;
+    if (!r->g->input_grad_unused) {
+        t->output_grad = graph_run_ptr(r, r->g->input->grad);
+        if (t->output_grad == t->spare[to]) t->dout_spare = to;
     }
 done:
     return result;
 }
 
 // The first half: what the second will read stays in the held slot until then.
-static status backward_input(trainer *t, run_context *r, const instr *x, err *e)
+static status backward_input(trainer *t, graph_run *r, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const chunk *c = chunk_of(t, x->index);
+    const trainer_chunk *c = chunk_of(t, x->index);
     int to = -1;
-    if (x->index == t->model->blocks - 1) t->dout = NULL, t->dout_spare = -1;
-    *dout_of(t, x) = t->dout;
-    r->base[PLACE_DOUT] = t->dout;
+    if (x->index == t->model->blocks - 1) t->output_grad = NULL, t->dout_spare = -1;
+    *dout_of(t, x) = t->output_grad;
+    r->base[REGION_OUTPUT_GRAD] = t->output_grad;
     if (x->index > c->first)
-        r->base[PLACE_DIN] =
-            c->held + (size_t)x->held * c->held_bytes + t->place[x->index - 1].dout;
+        r->base[REGION_INPUT_GRAD] = c->held + (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
+                                     t->place[x->index - 1].output_grad;
     else
         TRY(take_spare(t, &to, e));
-    if (to >= 0) r->base[PLACE_DIN] = t->spare[to];
-    TRY(graph_run_backward_input(r, e));
-    if (r->g->din_unused) goto done;
-    t->dout = run_at(r, r->g->input->grad);
-    t->dout_spare = to >= 0 && t->dout == t->spare[to] ? to : -1;
+    if (to >= 0) r->base[REGION_INPUT_GRAD] = t->spare[to];
+    TRY(graph_run_dgrad(r, e));
+    if (r->g->input_grad_unused) goto done;
+    t->output_grad = graph_run_ptr(r, r->g->input->grad);
+    t->dout_spare = to >= 0 && t->output_grad == t->spare[to] ? to : -1;
 done:
     return result;
 }
 
-static status backward_weight(trainer *t, run_context *r, const instr *x, err *e)
+static status backward_weight(trainer *t, graph_run *r, const schedule_instr *x, err *e)
 {
-    r->base[PLACE_DOUT] = *dout_of(t, x);
-    return graph_run_backward_weight(r, e);
+    r->base[REGION_OUTPUT_GRAD] = *dout_of(t, x);
+    return graph_run_wgrad(r, e);
 }
 
-status run_backward(trainer *t, const instr *x, err *e)
+status run_backward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    run_context r = context(t, x);
+    graph_run r = context(t, x);
     if (x->kind == BACKWARD)
         TRY(backward_whole(t, &r, x, e));
     else if (x->kind == BACKWARD_INPUT)
@@ -254,63 +255,66 @@ done:
 
 // ---- Messages between stages
 
-status run_recv_act(trainer *t, const instr *x, err *e)
+status run_recv_act(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const chunk *c = chunk_of(t, x->index);
+    const trainer_chunk *c = chunk_of(t, x->index);
     const graph *g = t->running->block[x->index].g;
     char *to = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].input;
     trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_recv(t->axis[AXIS_PP], to, value_bytes(g->input), x->peer, t->stream[STREAM_COMM], e));
-    trainer_order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
-done:
-    return result;
-}
-
-status run_send_act(trainer *t, const instr *x, err *e)
-{
-    status result = OK;
-    chunk *c = chunk_of(t, x->index);
-    const graph *g = t->running->block[x->index].g;
-    const char *from = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].output;
-    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_send(t->axis[AXIS_PP], from, value_bytes(g->output), x->peer, t->stream[STREAM_COMM],
-                  e));
-    c->sent[x->slot] = ++t->acts_sent[x->peer];
-done:
-    return result;
-}
-
-status run_recv_grad(trainer *t, const instr *x, err *e)
-{
-    status result = OK;
-    const chunk *c = chunk_of(t, x->index);
-    t->dout_spare = -1;
-    if (x->held >= 0)
-        t->dout = c->held + (size_t)x->held * c->held_bytes + t->place[x->index].dout;
-    else {
-        TRY(take_spare(t, &t->dout_spare, e));
-        t->dout = t->spare[t->dout_spare];
-    }
-    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_recv(t->grads, t->dout, value_bytes(t->model->block[x->index].g->output), x->peer,
+    TRY(comm_recv(t->axis[AXIS_PP], to, graph_value_bytes(g->input), x->peer,
                   t->stream[STREAM_COMM], e));
     trainer_order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
 done:
     return result;
 }
 
-status run_send_grad(trainer *t, const instr *x, err *e)
+status run_send_act(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const size_t bytes = value_bytes(t->model->block[x->index].g->input);
-    if (t->dout_spare < 0) { // in a held slot, which will be written again too soon
+    trainer_chunk *c = chunk_of(t, x->index);
+    const graph *g = t->running->block[x->index].g;
+    const char *from = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].output;
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    TRY(comm_send(t->axis[AXIS_PP], from, graph_value_bytes(g->output), x->peer,
+                  t->stream[STREAM_COMM], e));
+    c->sent[x->slot] = ++t->acts_sent[x->peer];
+done:
+    return result;
+}
+
+status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    const trainer_chunk *c = chunk_of(t, x->index);
+    t->dout_spare = -1;
+    if (x->wgrad_slot >= 0)
+        t->output_grad = c->held + (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
+                         t->place[x->index].output_grad;
+    else {
         TRY(take_spare(t, &t->dout_spare, e));
-        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], t->spare[t->dout_spare], t->dout, bytes);
-        t->dout = t->spare[t->dout_spare];
+        t->output_grad = t->spare[t->dout_spare];
     }
     trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_send(t->grads, t->dout, bytes, x->peer, t->stream[STREAM_COMM], e));
+    TRY(comm_recv(t->grads, t->output_grad, graph_value_bytes(t->model->block[x->index].g->output),
+                  x->peer, t->stream[STREAM_COMM], e));
+    trainer_order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
+done:
+    return result;
+}
+
+status run_send_grad(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    const size_t bytes = graph_value_bytes(t->model->block[x->index].g->input);
+    if (t->dout_spare < 0) { // in a held slot, which will be written again too soon
+        TRY(take_spare(t, &t->dout_spare, e));
+        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], t->spare[t->dout_spare], t->output_grad,
+                             bytes);
+        t->output_grad = t->spare[t->dout_spare];
+    }
+    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
+    TRY(comm_send(t->grads, t->output_grad, bytes, x->peer, t->stream[STREAM_COMM], e));
     t->spare_peer[t->dout_spare] = x->peer;
     t->spare_sent[t->dout_spare] = ++t->grads_sent[x->peer];
 done:

@@ -8,21 +8,21 @@
 
 #include <stdlib.h>
 
-static block_traffic traffic_of(const graph *g)
+static traffic_block traffic_of(const graph *g)
 {
-    const node_list *back = &g->backward;
-    return (block_traffic){.input = g->input ? (double)value_bytes(g->input) : 0,
-                           .output = g->output ? (double)value_bytes(g->output) : 0,
+    const graph_node_list *back = &g->backward;
+    return (traffic_block){.input = g->input ? (double)graph_value_bytes(g->input) : 0,
+                           .output = g->output ? (double)graph_value_bytes(g->output) : 0,
                            .forward = graph_sent_bytes(g, &g->forward, 0, g->forward.count),
                            .backward = graph_sent_bytes(g, back, 0, back->count),
-                           .backward_input = graph_sent_bytes(g, back, 0, g->input_half),
+                           .backward_input = graph_sent_bytes(g, back, 0, g->dgrad_nodes),
                            .backward_weight =
-                               graph_sent_bytes(g, back, g->input_half, back->count)};
+                               graph_sent_bytes(g, back, g->dgrad_nodes, back->count)};
 }
 
 status trainer_count_traffic(trainer *t, err *e)
 {
-    block_traffic *b = calloc((size_t)t->model->blocks, sizeof *b);
+    traffic_block *b = calloc((size_t)t->model->blocks, sizeof *b);
     if (!b) return err_set(e, E_IO, "no memory for the plan");
     for (int i = 0; i < t->model->blocks; i++) b[i] = traffic_of(t->model->block[i].g);
     traffic_count(t->plan, &t->schedule, b, SUMS * sizeof(double));
@@ -42,16 +42,16 @@ static double sent(const comm *c)
 
 void trainer_add_traffic(const trainer *t, double *moved)
 {
-    for (int a = 0; a < GROUPS; a++) moved[a] += sent(t->axis[a]);
+    for (int a = 0; a <= GROUP_POST_FORWARD; a++) moved[a] += sent(t->axis[a]);
     moved[AXIS_PP] += sent(t->grads);
-    moved[LINK_TIE] += sent(t->tie);
-    moved[LINK_DATA] += sent(t->data);
-    moved[LINK_ALL] += sent(t->o.comm) + sent(t->agree);
+    moved[GROUP_TIED] += sent(t->tie);
+    moved[GROUP_DP] += sent(t->data);
+    moved[GROUP_WORLD] += sent(t->o.comm) + sent(t->agree);
 }
 
 void trainer_add_tiers(const trainer *t, tier_counters *to)
 {
-    for (int k = 0; k < TIERED; k++) {
+    for (int k = 0; k < PLAN_STATES; k++) {
         tier_counters c = {0};
         if (!t->tier[k]) continue;
         tier_count(t->tier[k], &c);

@@ -18,7 +18,7 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                                      .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
                                      .sequence = o->sequence_parallel && tp > 1},
                              .halves = mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
-                                       pipe_schedule_halves(o->pipeline)};
+                                       pipeline_schedule_splits_backward(o->pipeline)};
     return model_open(o->family, o->config, &m, out, e);
 }
 
@@ -62,12 +62,12 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     plan_use *use = calloc((size_t)uses + 1, sizeof *use);
     if (!p || !cost || !use) FAIL(E_IO, "no memory for the plan");
     for (int i = 0; i < m->params; i++) {
-        const param *q = &m->param[i];
+        const model_param *q = &m->param[i];
         p[i] = (plan_param){.name = q->name,
-                            .rows = q->part_rows,
-                            .cols = q->part_cols,
+                            .rows = q->shard_rows,
+                            .cols = q->shard_cols,
                             .is_matrix = q->decl->dims > 1,
-                            .tp_split = q->tp_split,
+                            .tp_sharded = q->tp_sharded,
                             .tp_partial = q->tp_partial};
     }
     for (int b = 0; b < m->blocks; b++) {
@@ -89,7 +89,7 @@ static status check_shapes(const model *m, const dataset *d, const char *which, 
 {
     if (!d) return OK;
     const graph *first = m->block[0].g, *last = m->block[m->blocks - 1].g;
-    int64_t inputs = value_rows(first->ids) * value_cols(first->ids) / m->batch;
+    int64_t inputs = graph_value_rows(first->ids) * graph_value_cols(first->ids) / m->batch;
     int64_t labels = last->labels->dim[0] / m->batch;
     bool ids = first->ids->type == I32;
     if ((d->shape.input_type == I32) != ids)
@@ -156,7 +156,7 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
     *flops = t->flops * t->micros;
     *p = t->plan, *s = t->schedule;
     t->plan = NULL;
-    t->schedule = (schedule){.at = NULL};
+    t->schedule = (schedule){.instr = NULL};
     // Names are the model's; the plan outlives it.
     for (int i = 0; i < (*p)->rows; i++) (*p)->row[i].name = NULL;
 done:
@@ -172,7 +172,7 @@ static status open_streams(trainer *t, err *e)
     status result = OK;
     const device_ops *ops = t->o.device->ops;
     for (int k = 0; k < STREAMS; k++)
-        TRY(ops->stream_open(t->o.device, (stream_kind)k, &t->stream[k], e));
+        TRY(ops->stream_open(t->o.device, (device_stream_kind)k, &t->stream[k], e));
     TRY(ops->event_open(t->o.device, &t->computed, e));
     TRY(ops->event_open(t->o.device, &t->reduced, e));
     TRY(ops->event_open(t->o.device, &t->arrived, e));
@@ -184,7 +184,7 @@ done:
 static int line_of(const trainer *t, axis a)
 {
     int at[AXES];
-    memcpy(at, t->plan->at, sizeof at);
+    memcpy(at, t->plan->coord, sizeof at);
     at[a] = 0;
     return mesh_rank(&t->plan->o.mesh, at);
 }
@@ -194,13 +194,13 @@ static status open_groups(trainer *t, err *e)
 {
     status result = OK;
     const plan *p = t->plan;
-    const int *size = p->o.mesh.size, *at = p->at;
+    const int *size = p->o.mesh.size, *at = p->coord;
     for (int a = 0; a < AXES; a++)
         if (size[a] > 1) TRY(comm_split(t->o.comm, line_of(t, (axis)a), at[a], &t->axis[a], e));
-    if (p->keeps_parts)
+    if (p->keeps_post_forward_shards)
         TRY(comm_split(t->o.comm,
                        p->o.rank - at[AXIS_DP_SHARD] % p->o.reshard * size[AXIS_CP] * size[AXIS_TP],
-                       at[AXIS_DP_SHARD], &t->axis[AXIS_GROUP], e));
+                       at[AXIS_DP_SHARD], &t->axis[GROUP_POST_FORWARD], e));
     if (size[AXIS_PP] > 1)
         TRY(comm_split(t->o.comm, line_of(t, AXIS_PP), at[AXIS_PP], &t->grads, e));
     if (plan_ties_stages(p)) {
@@ -230,7 +230,7 @@ static status make_tier_folder(trainer *t, text *note, err *e)
     status result = OK;
     bool files = false;
     const char *path = t->o.tier_path;
-    for (int k = 0; k < TIERED; k++) files = files || t->plan->o.tier[k] == TIER_FILE;
+    for (int k = 0; k < PLAN_STATES; k++) files = files || t->plan->o.tier[k] == TIER_FILE;
     if (!files) return OK;
     if (t->o.comm->rank == 0 && !file_is_directory(path)) {
         TRY(file_make_directories(path, e));
@@ -247,7 +247,7 @@ done:
 static void label_groups(trainer *t)
 {
     for (int a = 0; a < AXES; a++) comm_set_label(t->axis[a], axis_name((axis)a));
-    comm_set_label(t->axis[AXIS_GROUP], "the post-forward group");
+    comm_set_label(t->axis[GROUP_POST_FORWARD], "the post-forward group");
     comm_set_label(t->grads, "pp");
     comm_set_label(t->tie, "the first and the last stage");
     comm_set_label(t->data, "dp");
@@ -260,26 +260,26 @@ static status open_tiers(trainer *t, err *e)
     status result = OK;
     text note = {0};
     TRY(make_tier_folder(t, &note, e));
-    for (int k = 0; k < TIERED; k++) {
+    for (int k = 0; k < PLAN_STATES; k++) {
         if (t->plan->o.tier[k] == TIER_HOST)
             text_addf(&note, "%s%s on host: on cpu ranks that is the device's own memory",
-                      note.bytes ? "; " : "", tiered_name((tiered)k));
+                      note.bytes ? "; " : "", plan_state_name((plan_state)k));
         if (t->plan->o.tier[k] != TIER_FILE) continue;
         if (!t->o.device->ops->call)
             FAIL(E_USAGE,
                  "parallel.offload.%s: file needs a device whose memory the host can address; "
                  "valid on %s: device",
-                 tiered_name((tiered)k), t->o.device->ops->name);
+                 plan_state_name((plan_state)k), t->o.device->ops->name);
         const tier_options o = {.folder = t->o.tier_path,
-                                .name = tiered_name((tiered)k),
-                                .bytes = trainer_file_at(t, (tiered)k, t->plan->buckets),
+                                .name = plan_state_name((plan_state)k),
+                                .bytes = trainer_file_at(t, (plan_state)k, t->plan->buckets),
                                 .block_bytes = (size_t)t->o.tier_block_bytes,
                                 .depth = (int)t->o.tier_depth};
         TRY(tier_open(&o, &t->tier[k], e));
         if (tier_note(t->tier[k]))
             text_addf(&note, "%s%s", note.bytes ? "; " : "", tier_note(t->tier[k]));
     }
-    t->note = note.at;
+    t->note = note.chars;
     note = (text){0};
 done:
     text_clear(&note);
@@ -325,7 +325,7 @@ static status check_unused(const model *m, err *e)
         FAIL(E_USAGE,
              "%d parameter%s no gradient: %s; valid: parallel.unused_parameters zero, or a loss "
              "that depends on %s",
-             count, count == 1 ? " gets" : "s get", names.at, count == 1 ? "it" : "them");
+             count, count == 1 ? " gets" : "s get", names.chars, count == 1 ? "it" : "them");
 done:
     text_clear(&names);
     return result;
@@ -350,7 +350,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     TRY(open_compressor(t, e));
     scaler_open(&t->scaler, &o->scaler, o->precision == F16);
     TRY(fill_rope(t, e));
-    if (o->weights) TRY(param_check_all(t->model, o->weights, e));
+    if (o->weights) TRY(model_param_check_all(t->model, o->weights, e));
     TRY(trainer_fill_weights(t, e));
     *out = t;
     t = NULL;
@@ -368,9 +368,9 @@ void trainer_close(trainer *t)
     ops->event_close(t->reduced);
     ops->event_close(t->arrived);
     compress_close(t->compressor);
-    for (int k = 0; k < TIERED; k++) tier_close(t->tier[k]);
+    for (int k = 0; k < PLAN_STATES; k++) tier_close(t->tier[k]);
     comm *groups[] = {t->grads, t->tie, t->data, t->agree};
-    for (int a = 0; a < GROUPS; a++) comm_close(t->axis[a]);
+    for (int a = 0; a <= GROUP_POST_FORWARD; a++) comm_close(t->axis[a]);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) comm_close(groups[i]);
     forget(t);
 }

@@ -21,26 +21,26 @@ typedef struct trainer trainer;
 // Everything is borrowed until trainer_close, but for `config`.
 typedef struct trainer_options {
     device *device;
-    comm *comm;         // all ranks
-    activity *activity; // of this rank, kept up to date; NULL: nobody reads it
-    int rank;           // in it; what trainer_plan plans for
-    const family_ops *family;
+    comm *comm;              // all ranks
+    comm_activity *activity; // of this rank, kept up to date; NULL: nobody reads it
+    int rank;                // in it; what trainer_plan plans for
+    const model_family *family;
     const void *config; // the family's
     mesh mesh;
     policies policies;
     bool no_sync; // reduce once a step, not once a micro-batch
     int reshard;  // 1: release gathered weights after forward; 0: keep them for backward
     bool sequence_parallel;
-    pipe_schedule pipeline;
+    pipeline_schedule pipeline;
     int virtual_stages;
     const int *split; // blocks per part of the pipeline; NULL: balanced by cost
     int64_t bucket_bytes;
-    hook_options hook;
+    strategy_hook hook;
     dtype reduce; // of gradient sums between ranks
-    memory_tier tier[TIERED];
+    memory_tier tier[PLAN_STATES];
     const char *tier_path;                // folder of the file tier
     int64_t tier_block_bytes, tier_depth; // of one request, and requests in flight
-    recompute recompute;
+    graph_recompute recompute;
     dtype precision;       // what weights and activations are computed in
     scaler_options scaler; // of F16
     int64_t micro_batch, global_batch;
@@ -69,7 +69,7 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
 status trainer_open(const trainer_options *o, trainer **out, err *e);
 void trainer_close(trainer *t); // NULL allowed. Not collective
 
-typedef struct step_result {
+typedef struct trainer_step_result {
     uint64_t step; // finished optimizer steps, this one included
     double loss, grad_norm, lr;
     double tokens; // positions of the global batch: less than that where ranks ran out of data
@@ -77,11 +77,11 @@ typedef struct step_result {
     double loss_scale; // of fp16; 0: none
     bool skipped, stop;
     bool exhausted; // no rank had data: nothing was done, and `step` is the last one that was
-} step_result;
+} trainer_step_result;
 
 // One optimizer step. `stop` of any rank comes back as result.stop on all. E_NUMERIC, before the
 // update, names rank, step and tensor. Collective over the comm.
-status trainer_step(trainer *t, bool stop, step_result *out, err *e);
+status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e);
 
 // Mean loss over the validation set (its first max_batches global batches; 0 = all of it), weights
 // untouched. *tokens (NULL allowed) receives the number of valid positions. Collective over
@@ -92,34 +92,34 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
 uint64_t trainer_evaluated_samples(const trainer *t, int64_t max_batches);
 
 // What is predicted for each position of a sample.
-typedef enum prediction {
+typedef enum trainer_prediction {
     PREDICT_LOGITS,  // of the classes or tokens; not under squared error
     PREDICT_CLASSES, // the one with the largest logit, of equal ones the first; -1: all are NaN
     PREDICT_VECTORS, // under squared error the predicted targets, else what the last layer reads
     PREDICTIONS
-} prediction;
+} trainer_prediction;
 
-typedef struct predict_options {
-    prediction what;
+typedef struct trainer_predict_options {
+    trainer_prediction what;
     bool last; // of the last position of each sample alone
-} predict_options;
+} trainer_predict_options;
 
 // The outputs of a sample: [positions, cols] F32, or [positions] I32 for classes (cols 1).
-typedef struct predict_shape {
+typedef struct trainer_prediction_shape {
     int64_t positions, cols;
     dtype type;
-} predict_shape;
+} trainer_prediction_shape;
 
 // E_USAGE for logits and classes of a model that has none.
-status trainer_predict_shape(const trainer *t, const predict_options *o, predict_shape *out,
-                             err *e);
+status trainer_predict_shape(const trainer *t, const trainer_predict_options *o,
+                             trainer_prediction_shape *out, err *e);
 // How many samples one pass over all ranks takes.
 int64_t trainer_predict_batch(const trainer *t);
 // Predictions for `samples` samples whose inputs lie one after the other, the same on every rank;
 // *out receives them in the same order (NULL where a rank does not want them). Changes nothing.
 // E_USAGE names a token that is not in the vocabulary. Collective over the comm.
-status trainer_predict(trainer *t, const predict_options *o, const void *inputs, int64_t samples,
-                       void *out, err *e);
+status trainer_predict(trainer *t, const trainer_predict_options *o, const void *inputs,
+                       int64_t samples, void *out, err *e);
 
 // Whether data.valid has one class as the label of each sample …
 bool trainer_has_accuracy(const trainer *t);
@@ -136,7 +136,7 @@ uint64_t trainer_steps_done(const trainer *t);
 const plan *trainer_get_plan(const trainer *t);
 const model *trainer_get_model(const trainer *t);
 double trainer_flops(const trainer *t); // of this rank in one step
-// Adds what this rank has sent so far to moved[LINKS] (parallel/plan.h), where options->comm counts
+// Adds what this rank has sent so far to moved[PROCESS_GROUPS] (parallel/plan.h), where options->comm counts
 // (comm/trace.h); its own counts are those of all ranks.
 void trainer_add_traffic(const trainer *t, double *moved);
 // Adds what this rank's files have done since they were opened (store/tier.h).
@@ -149,20 +149,26 @@ const double *trainer_seconds(const trainer *t);
 
 // ---- State in and out, for checkpoints. Parameters are whole and fp32 on the host.
 
-typedef enum state_part { STATE_WEIGHT, STATE_M, STATE_V, STATE_GRADIENT, STATE_PARTS } state_part;
+typedef enum trainer_state_kind {
+    STATE_WEIGHT,
+    STATE_M,
+    STATE_V,
+    STATE_GRADIENT,
+    STATE_PARTS
+} trainer_state_kind;
 
 // Elements of parameter p, put together from all ranks' parts, into out[count] of rank 0 (NULL
 // elsewhere). STATE_GRADIENT: as the last step reduced it (mean over valid positions, before
 // clipping). Waits for the device. Collective over the comm.
-status trainer_read_state(trainer *t, state_part part, int p, float *out, err *e);
+status trainer_read_state(trainer *t, trainer_state_kind part, int p, float *out, err *e);
 // This rank's part of the whole parameter `in`; every rank writes the same.
-status trainer_write_state(trainer *t, state_part part, int p, const float *in, err *e);
+status trainer_write_state(trainer *t, trainer_state_kind part, int p, const float *in, err *e);
 // After all writes: training goes on after `steps_done` steps. Collective over the comm.
 status trainer_restore(trainer *t, uint64_t steps_done, err *e);
 // What ranks other than 0 do while rank 0 asks for states one by one (trainer_ask_state, and at the
 // end trainer_ask_none), in an order that only it knows. Collective over the comm.
 status trainer_serve(trainer *t, err *e);
-status trainer_ask_state(trainer *t, state_part part, int p, float *out, err *e);
+status trainer_ask_state(trainer *t, trainer_state_kind part, int p, float *out, err *e);
 status trainer_ask_none(trainer *t, err *e);
 
 // ---- Checkpoints (save.c; the format is ckpt/'s)

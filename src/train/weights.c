@@ -2,7 +2,7 @@
 // compute weights that follow from fp32 ones. Called when a trainer opens and after state was
 // written.
 #include "parallel/bucket.h"
-#include "train/holding.h"
+#include "train/state_shards.h"
 
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static status read_weights(trainer *t, err *e)
         free(host);
         host = malloc((size_t)t->model->param[p].count * sizeof *host);
         if (!host) FAIL(E_IO, "no memory for parameter %s", t->model->param[p].name);
-        TRY(param_load(t->model, p, t->o.weights, host, e));
+        TRY(model_param_load(t->model, p, t->o.weights, host, e));
         TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
     }
 done:
@@ -24,14 +24,14 @@ done:
 }
 
 // Elements of row r, drawn into place.
-static status draw_span(trainer *t, const holding *h, int p, span want, err *e)
+static status draw_span(trainer *t, const holding *h, int p, plan_shard want, err *e)
 {
     status result = OK;
     float *at;
-    span s;
+    plan_shard s;
     TRY(holding_find(t, h, &t->plan->row[p], true, &at, &s, e));
-    param_init_part(t->model, p, t->plan->at[AXIS_TP], t->o.seed, want.first, want.count,
-                    t->stream[STREAM_COMPUTE], at + (want.first - s.first));
+    model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first, want.count,
+                           t->stream[STREAM_COMPUTE], at + (want.first - s.first));
     // Where it is in a file, the next row may be of another bucket.
     TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
 done:
@@ -44,20 +44,21 @@ static bool draws_share(const trainer *t, const holding *h, int64_t *from, int64
 {
     const int64_t all = t->plan->elements[h->array];
     *from = 0, *to = all;
-    if (!t->data || !h->at || h->array != LEVEL_WHOLE || all % t->data->size) return false;
+    if (!t->data || !h->at || h->array != LAYOUT_FULL || all % t->data->size) return false;
     *from = all / t->data->size * t->data->rank;
     *to = *from + all / t->data->size;
     return true;
 }
 
 // What lies in [from, to) of the array of row r's part, relative to the row.
-static span within(const trainer *t, const holding *h, const plan_row *r, int64_t from, int64_t to)
+static plan_shard within(const trainer *t, const holding *h, const plan_row *r, int64_t from,
+                         int64_t to)
 {
-    span s = plan_span(t->plan, r, h->parts, t->plan->at);
-    const int64_t begin = r->at[h->array], end = begin + s.count;
+    plan_shard s = plan_local_shard(t->plan, r, h->parts, t->plan->coord);
+    const int64_t begin = r->offset[h->array], end = begin + s.count;
     if (from < begin) from = begin;
     if (to > end) to = end;
-    return (span){s.first + from - begin, to > from ? to - from : 0};
+    return (plan_shard){s.first + from - begin, to > from ? to - from : 0};
 }
 
 static status draw_weights(trainer *t, err *e)
@@ -68,7 +69,7 @@ static status draw_weights(trainer *t, err *e)
     int64_t from, to;
     const bool share = draws_share(t, &h, &from, &to);
     float *all = (float *)(void *)h.at;
-    for (int i = 0; i < p->here; i++)
+    for (int i = 0; i < p->local_rows; i++)
         TRY(draw_span(t, &h, p->order[i], within(t, &h, &p->row[p->order[i]], from, to), e));
     if (share)
         TRY(comm_all_gather(t->data, all + from, all, (size_t)(to - from), F32,
@@ -82,8 +83,8 @@ done:
 static void zero_weights(trainer *t)
 {
     kernel_call c = {.kind = K_FILL};
-    c.u.fill = (fill_args){t->weights,
-                           t->plan->elements[t->plan->weight] * (int64_t)trainer_weight_bytes(t)};
+    c.u.fill = (kernel_fill_args){t->weights, t->plan->elements[t->plan->weight] *
+                                                  (int64_t)trainer_weight_bytes(t)};
     if (t->weights) device_launch(t->stream[STREAM_COMPUTE], &c);
 }
 
@@ -102,32 +103,33 @@ static status convert_bucket(trainer *t, int bucket, err *e)
 {
     status result = OK;
     const plan *p = t->plan;
-    const bucket_range *b = &p->bucket[bucket];
+    const plan_bucket *b = &p->bucket[bucket];
     const holding master = holding_of(t, STATE_WEIGHT);
     for (int i = 0; i < b->rows; i++) {
         const plan_row *r = &p->row[p->order[b->first_row + i]];
         float *from;
         char *to = t->weights;
-        span s;
+        plan_shard s;
         TRY(holding_find(t, &master, r, false, &from, &s, e));
-        int64_t at = r->at[p->weight] + s.first - plan_span(p, r, p->weight, p->at).first;
+        int64_t at =
+            r->offset[p->weight] + s.first - plan_local_shard(p, r, p->weight, p->coord).first;
         if (!to) {
-            TRY(trainer_show_bucket(t, TIERED_WEIGHTS, bucket, true, &to, e));
+            TRY(trainer_show_bucket(t, PLAN_WEIGHTS, bucket, true, &to, e));
             at -= b->first[p->weight];
         }
         kernel_call c = {.kind = K_CONVERT};
-        c.u.convert = (convert_args){.count = s.count,
-                                     .src = from,
-                                     .dst = to + (size_t)at * trainer_weight_bytes(t),
-                                     .src_type = F32,
-                                     .dst_type = t->o.precision};
+        c.u.convert = (kernel_convert_args){.count = s.count,
+                                            .src = from,
+                                            .dst = to + (size_t)at * trainer_weight_bytes(t),
+                                            .src_type = F32,
+                                            .dst_type = t->o.precision};
         if (s.count > 0) device_launch(t->stream[STREAM_COMPUTE], &c);
     }
     TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
-    if (t->weights && p->publish.count > 0)
-        TRY(bucket_move(p, &p->publish, bucket, NULL,
-                        t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t),
-                        t->o.precision, t->axis, t->stream[STREAM_COMPUTE], e));
+    if (t->weights && p->all_gather_updated.count > 0)
+        TRY(bucket_redistribute(p, &p->all_gather_updated, bucket, NULL,
+                                t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t),
+                                t->o.precision, t->axis, t->stream[STREAM_COMPUTE], e));
 done:
     return result;
 }
@@ -137,7 +139,7 @@ status trainer_restore(trainer *t, uint64_t steps_done, err *e)
     status result = OK;
     for (int b = 0; t->o.precision != F32 && b < t->plan->buckets; b++)
         TRY(convert_bucket(t, b, e));
-    TRY(trainer_close_windows(t, e));
+    TRY(trainer_close_staging(t, e));
     TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
     TRY(comm_barrier(t->o.comm, e));
     t->steps_done = steps_done;

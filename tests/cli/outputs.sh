@@ -86,7 +86,7 @@ expect_line '^optimizer.lr +0.01 +job.yaml:4$' stdout
 expect_line '^train.seed +0 +default' stdout
 expect_line '^ +weights +34752|^ +weights +34816' stdout
 expect_line '^ +FORWARD micro 0 block 0' stdout
-expect_line '^ +REDUCE bucket 0' stdout
+expect_line '^ +REDUCE_GRAD bucket 0' stdout
 expect_lines 0 stderr
 ok "$trireme" explain job.yaml --json
 tr -d '\n' <stdout >explained

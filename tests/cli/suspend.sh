@@ -50,6 +50,6 @@ kill -STOP $(tail -n 1 <<<"$ranks")
 code=$?
 expect_exit 1
 expect_lines 1 stderr
-words='(LOAD|FORWARD|BACKWARD|REDUCE|CLIP|UPDATE|no step)[^)]*'
+words='(LOAD_BATCH|FORWARD|BACKWARD|REDUCE_GRAD|CLIP_GRAD_NORM|OPTIMIZER_STEP|no step)[^)]*'
 expect_line "^trireme: Watchdog caught collective operation timeout: rank [01] did not come to [a-z_]+ over [a-z_ ]+ \($words\) within 1.5 s; it is in $words"
 finish

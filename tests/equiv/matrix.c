@@ -86,21 +86,21 @@ int matrix_ranks(const point *p)
 
 static const int MICROS[] = {4, 1, 3, 8};
 
-static void set_tiers(const point *p, memory_tier out[TIERED])
+static void set_tiers(const point *p, memory_tier out[PLAN_STATES])
 {
     const char *word = DIM[DIM_TIER].value[p->v[DIM_TIER]];
     const memory_tier away = strstr(word, "host") ? TIER_HOST : TIER_FILE;
     const size_t letters = strcspn(word, "_");
-    out[TIERED_WEIGHTS] = memchr(word, 'w', letters) ? away : TIER_DEVICE;
-    out[TIERED_GRADIENTS] = memchr(word, 'g', letters) ? away : TIER_DEVICE;
-    out[TIERED_OPTIMIZER] = memchr(word, 'o', letters) ? away : TIER_DEVICE;
+    out[PLAN_WEIGHTS] = memchr(word, 'w', letters) ? away : TIER_DEVICE;
+    out[PLAN_GRADIENTS] = memchr(word, 'g', letters) ? away : TIER_DEVICE;
+    out[PLAN_OPTIMIZER_STATE] = memchr(word, 'o', letters) ? away : TIER_DEVICE;
 }
 
 void matrix_options(const point *p, trainer_options *o)
 {
     static const int pp[] = {1, 2, 4};
     static const dtype precision[] = {F32, BF16, F16};
-    static const pipe_schedule order[] = {PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZB};
+    static const pipeline_schedule order[] = {PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZB};
     const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
     *o = (trainer_options){
         .policies = {*policy_at((size_t)p->v[DIM_OUTER]), *policy_at((size_t)p->v[DIM_INNER])},
@@ -109,7 +109,7 @@ void matrix_options(const point *p, trainer_options *o)
         .sequence_parallel = p->v[DIM_TP] == 2,
         .pipeline = order[p->v[DIM_SCHEDULE]],
         .virtual_stages = order[p->v[DIM_SCHEDULE]] == PIPE_INTERLEAVED ? 2 : 1,
-        .recompute = (recompute)p->v[DIM_RECOMPUTE],
+        .recompute = (graph_recompute)p->v[DIM_RECOMPUTE],
         .precision = precision[p->v[DIM_PRECISION]],
         .micro_batch = 1,
         .global_batch = (int64_t)replicate * shard * MICROS[p->v[DIM_MICROS]]};
@@ -152,19 +152,19 @@ static bool plan_allows(const trainer_options *o)
                             .use = use,
                             .uses = BLOCKS};
     memcpy(options.tier, o->tier, sizeof options.tier);
-    pipe_list list = {NULL, 0};
+    pipeline_list list = {NULL, 0};
     bool allowed = plan_make(&options, row, BLOCKS, &made, NULL) == OK &&
                    pipeline_make(o->pipeline, o->mesh.size[AXIS_PP], o->virtual_stages,
                                  options.micros, 0, &list, NULL) == OK;
-    pipe_list_clear(&list);
+    pipeline_list_clear(&list);
     plan_free(made);
     return allowed;
 }
 
 static bool keeps_parts_of_weights(const point *p)
 {
-    return (p->v[DIM_REPLICATE] > 0 && policy_at((size_t)p->v[DIM_OUTER])->weight == SHARDED) ||
-           (p->v[DIM_SHARD] > 0 && policy_at((size_t)p->v[DIM_INNER])->weight == SHARDED);
+    return (p->v[DIM_REPLICATE] > 0 && policy_at((size_t)p->v[DIM_OUTER])->weight == SHARD) ||
+           (p->v[DIM_SHARD] > 0 && policy_at((size_t)p->v[DIM_INNER])->weight == SHARD);
 }
 
 bool matrix_legal(const point *p)
@@ -176,7 +176,7 @@ bool matrix_legal(const point *p)
     if (p->v[DIM_SHARD] == 0 && p->v[DIM_INNER] > 0) return false;
     if (p->v[DIM_PP] == 0 && p->v[DIM_SCHEDULE] > 0) return false;
     if (MICROS[p->v[DIM_MICROS]] == 1 && p->v[DIM_NO_SYNC] > 0) return false;
-    const bool gathers = keeps_parts_of_weights(p) || o.tier[TIERED_WEIGHTS] == TIER_FILE;
+    const bool gathers = keeps_parts_of_weights(p) || o.tier[PLAN_WEIGHTS] == TIER_FILE;
     if (!gathers && p->v[DIM_RESHARD] > 0) return false;
     return plan_allows(&o);
 }

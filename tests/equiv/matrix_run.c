@@ -102,7 +102,7 @@ static status run_steps(trainer *t, int steps, outcome *out, err *e)
 {
     status result = OK;
     for (int i = 0; i < steps; i++) {
-        step_result r = {0};
+        trainer_step_result r = {0};
         TRY(trainer_step(t, false, &r, e));
         if (out) out->loss[i] = r.loss, out->norm[i] = r.grad_norm;
     }

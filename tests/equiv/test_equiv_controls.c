@@ -20,7 +20,7 @@
 
 typedef enum fault_kind {
     NOTHING,
-    CELL,     // placement_move(from, to) says `becomes`
+    CELL,     // placement_redistribute(from, to) says `becomes`
     AXIS,     // no collective along `axis`
     SKIP,     // instruction `skip` does nothing
     TP_SUM,   // gradients that tensor-parallel ranks have summands of are not summed
@@ -34,9 +34,9 @@ typedef struct fault {
     const char *name, *point;
     fault_kind kind;
     placement from, to;
-    transition becomes;
+    placement_collective becomes;
     int axis;
-    instr_kind skip;
+    schedule_instr_kind skip;
 } fault;
 
 static const fault *broken; // what is broken now; NULL: nothing
@@ -48,50 +48,55 @@ static bool is(fault_kind kind)
 
 // ---- Seams
 
-transition __real_placement_move(placement from, placement to);
-transition __wrap_placement_move(placement from, placement to);
-transition __wrap_placement_move(placement from, placement to)
+placement_collective __real_placement_redistribute(placement from, placement to);
+placement_collective __wrap_placement_redistribute(placement from, placement to);
+placement_collective __wrap_placement_redistribute(placement from, placement to)
 {
     if (is(CELL) && from == broken->from && to == broken->to) return broken->becomes;
-    return __real_placement_move(from, to);
+    return __real_placement_redistribute(from, to);
 }
 
-status __real_bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at,
-                          dtype t, comm *const *along, stream *on, err *e);
-status __wrap_bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at,
-                          dtype t, comm *const *along, stream *on, err *e);
-status __wrap_bucket_move(const plan *p, const plan_moves *m, int b, const void *own, void *at,
-                          dtype t, comm *const *along, stream *on, err *e)
+status __real_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+                                  const void *own, void *at, dtype t, comm *const *along,
+                                  device_stream *on, err *e);
+status __wrap_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+                                  const void *own, void *at, dtype t, comm *const *along,
+                                  device_stream *on, err *e);
+status __wrap_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+                                  const void *own, void *at, dtype t, comm *const *along,
+                                  device_stream *on, err *e)
 {
-    plan_moves some = {.array = m->array};
+    plan_redistribution some = {.layout = m->layout};
     for (int i = 0; i < m->count; i++)
-        if (!is(AXIS) || m->at[i].axis != broken->axis) some.at[some.count++] = m->at[i];
-    return __real_bucket_move(p, &some, b, own, at, t, along, on, e);
+        if (!is(AXIS) || m->step[i].axis != broken->axis) some.step[some.count++] = m->step[i];
+    return __real_bucket_redistribute(p, &some, b, own, at, t, along, on, e);
 }
 
 status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
-                              stream *on, err *e);
+                              device_stream *on, err *e);
 status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
-                              stream *on, err *e);
+                              device_stream *on, err *e);
 status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
-                              stream *on, err *e)
+                              device_stream *on, err *e)
 {
     if (is(TP_SUM) && t == F32 && on->kind == STREAM_COMM) return OK;
     return __real_comm_all_reduce(c, inout, count, t, how, on, e);
 }
 
-status __real_comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e);
-status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e);
-status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, stream *on, err *e)
+status __real_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
+                        err *e);
+status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
+                        err *e);
+status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
     static const char zeros[1 << 16];
     if (is(MESSAGE) && on->kind == STREAM_COMM && bytes <= sizeof zeros) buf = zeros;
     return __real_comm_send(c, buf, bytes, peer, on, e);
 }
 
-status __real_schedule_make(const plan *p, pass what, schedule *out, err *e);
-status __wrap_schedule_make(const plan *p, pass what, schedule *out, err *e);
-status __wrap_schedule_make(const plan *p, pass what, schedule *out, err *e)
+status __real_schedule_make(const plan *p, schedule_pass what, schedule *out, err *e);
+status __wrap_schedule_make(const plan *p, schedule_pass what, schedule *out, err *e);
+status __wrap_schedule_make(const plan *p, schedule_pass what, schedule *out, err *e)
 {
     const status result = __real_schedule_make(p, what, out, e);
     if (!is(ONE_SLOT) || result != OK) return result;
@@ -99,33 +104,33 @@ status __wrap_schedule_make(const plan *p, pass what, schedule *out, err *e)
         if (out->weights.elements[i] > out->weights.elements[0])
             out->weights.elements[0] = out->weights.elements[i];
     for (int i = 0; i < out->count; i++)
-        if (out->at[i].kind == GATHER || out->at[i].kind == RELEASE) out->at[i].slot = 0;
+        if (out->instr[i].kind == UNSHARD || out->instr[i].kind == RESHARD) out->instr[i].slot = 0;
     return OK;
 }
 
 #define SKIPPABLE(name)                                                                            \
-    status __real_##name(trainer *t, const instr *x, err *e);                                      \
-    status __wrap_##name(trainer *t, const instr *x, err *e);                                      \
-    status __wrap_##name(trainer *t, const instr *x, err *e)                                       \
+    status __real_##name(trainer *t, const schedule_instr *x, err *e);                             \
+    status __wrap_##name(trainer *t, const schedule_instr *x, err *e);                             \
+    status __wrap_##name(trainer *t, const schedule_instr *x, err *e)                              \
     {                                                                                              \
         return is(SKIP) && broken->skip == x->kind ? OK : __real_##name(t, x, e);                  \
     }
-SKIPPABLE(run_tie)
-SKIPPABLE(run_fetch)
-SKIPPABLE(run_flush)
-SKIPPABLE(run_publish)
+SKIPPABLE(run_reduce_tied_grad)
+SKIPPABLE(run_swap_in)
+SKIPPABLE(run_swap_out)
+SKIPPABLE(run_all_gather_updated)
 SKIPPABLE(run_send_grad)
 SKIPPABLE(run_send_act)
-SKIPPABLE(run_update)
+SKIPPABLE(run_optimizer_step)
 
-status __real_run_claim(trainer *t, const instr *x, err *e);
-status __wrap_run_claim(trainer *t, const instr *x, err *e);
-status __wrap_run_claim(trainer *t, const instr *x, err *e)
+status __real_run_alloc_grad(trainer *t, const schedule_instr *x, err *e);
+status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e);
+status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
 {
-    const status result = __real_run_claim(t, x, e);
-    const bucket_range *b = &t->plan->bucket[x->index];
+    const status result = __real_run_alloc_grad(t, x, e);
+    const plan_bucket *b = &t->plan->bucket[x->index];
     for (int i = 0; is(TOUCHED) && i < b->rows; i++)
-        t->touched[t->plan->order[b->first_row + i]] = true;
+        t->grad_written[t->plan->order[b->first_row + i]] = true;
     return result;
 }
 
@@ -135,7 +140,7 @@ typedef struct deaf {
     const device_ops *real;
 } deaf;
 
-static void launch_but_sums(stream *s, const kernel_call *c)
+static void launch_but_sums(device_stream *s, const kernel_call *c)
 {
     const deaf *d = (const deaf *)s->device->ops;
     if (c->kind == K_ADD && s->kind == STREAM_COMM) return;
@@ -170,21 +175,23 @@ static void closing(device *d, int rank)
 #define RS(outer, inner)     "replicate=2,shard=2,outer=" outer ",inner=" inner
 
 static const fault FAULTS[] = {
-    {"PARTIAL->WHOLE does nothing", R2 "ddp", IS(PARTIAL, WHOLE, MOVE_NOTHING)},
-    {"PARTIAL->WHOLE does nothing", S2 "ddp", IS(PARTIAL, WHOLE, MOVE_NOTHING)},
-    {"PARTIAL->SHARDED does nothing", R2 "zero1", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
-    {"PARTIAL->SHARDED does nothing", S2 "zero1", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
-    {"PARTIAL->SHARDED does nothing", S2 "zero2", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
-    {"PARTIAL->SHARDED does nothing", S2 "zero2,no_sync=false", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
-    {"PARTIAL->SHARDED does nothing", S2 "zero3", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
-    {"PARTIAL->SHARDED does nothing", R2 "zero3,micros=1", IS(PARTIAL, SHARDED, MOVE_NOTHING)},
-    {"SHARDED->WHOLE does nothing", R2 "zero1", IS(SHARDED, WHOLE, MOVE_NOTHING)},
-    {"SHARDED->WHOLE does nothing", S2 "zero2", IS(SHARDED, WHOLE, MOVE_NOTHING)},
-    {"SHARDED->WHOLE does nothing", S2 "zero3", IS(SHARDED, WHOLE, MOVE_NOTHING)},
-    {"SHARDED->WHOLE does nothing", S2 "fsdp_no_sync", IS(SHARDED, WHOLE, MOVE_NOTHING)},
-    {"WHOLE->WHOLE sums", S2 "ddp", IS(WHOLE, WHOLE, MOVE_ALL_REDUCE)},
-    {"PARTIAL->PARTIAL sums", S2 "ddp,file=g", IS(PARTIAL, PARTIAL, MOVE_ALL_REDUCE)},
-    {"SHARDED->SHARDED sums", S2 "zero3,micros=1", IS(SHARDED, SHARDED, MOVE_ALL_REDUCE)},
+    {"PARTIAL->REPLICATE does nothing", R2 "ddp", IS(PARTIAL, REPLICATE, REDISTRIBUTE_NOTHING)},
+    {"PARTIAL->REPLICATE does nothing", S2 "ddp", IS(PARTIAL, REPLICATE, REDISTRIBUTE_NOTHING)},
+    {"PARTIAL->SHARD does nothing", R2 "zero1", IS(PARTIAL, SHARD, REDISTRIBUTE_NOTHING)},
+    {"PARTIAL->SHARD does nothing", S2 "zero1", IS(PARTIAL, SHARD, REDISTRIBUTE_NOTHING)},
+    {"PARTIAL->SHARD does nothing", S2 "zero2", IS(PARTIAL, SHARD, REDISTRIBUTE_NOTHING)},
+    {"PARTIAL->SHARD does nothing", S2 "zero2,no_sync=false",
+     IS(PARTIAL, SHARD, REDISTRIBUTE_NOTHING)},
+    {"PARTIAL->SHARD does nothing", S2 "zero3", IS(PARTIAL, SHARD, REDISTRIBUTE_NOTHING)},
+    {"PARTIAL->SHARD does nothing", R2 "zero3,micros=1", IS(PARTIAL, SHARD, REDISTRIBUTE_NOTHING)},
+    {"SHARD->REPLICATE does nothing", R2 "zero1", IS(SHARD, REPLICATE, REDISTRIBUTE_NOTHING)},
+    {"SHARD->REPLICATE does nothing", S2 "zero2", IS(SHARD, REPLICATE, REDISTRIBUTE_NOTHING)},
+    {"SHARD->REPLICATE does nothing", S2 "zero3", IS(SHARD, REPLICATE, REDISTRIBUTE_NOTHING)},
+    {"SHARD->REPLICATE does nothing", S2 "fsdp_no_sync",
+     IS(SHARD, REPLICATE, REDISTRIBUTE_NOTHING)},
+    {"REPLICATE->REPLICATE sums", S2 "ddp", IS(REPLICATE, REPLICATE, REDISTRIBUTE_ALL_REDUCE)},
+    {"PARTIAL->PARTIAL sums", S2 "ddp,file=g", IS(PARTIAL, PARTIAL, REDISTRIBUTE_ALL_REDUCE)},
+    {"SHARD->SHARD sums", S2 "zero3,micros=1", IS(SHARD, SHARD, REDISTRIBUTE_ALL_REDUCE)},
     {"nothing moves on dp_replicate", RS("ddp", "zero3"), .kind = AXIS, .axis = AXIS_DP_REPLICATE},
     {"nothing moves on dp_shard", RS("ddp", "zero3"), .kind = AXIS, .axis = AXIS_DP_SHARD},
     {"nothing moves on dp_replicate", RS("zero1", "zero2"), .kind = AXIS,
@@ -193,8 +200,9 @@ static const fault FAULTS[] = {
     {"nothing moves on dp_replicate", RS("zero3", "zero3"), .kind = AXIS,
      .axis = AXIS_DP_REPLICATE},
     {"nothing moves on dp_shard", RS("zero3", "ddp"), .kind = AXIS, .axis = AXIS_DP_SHARD},
-    {"gradients of tied weights are not summed", "pp=2", .kind = SKIP, .skip = TIE},
-    {"gradients of tied weights are not summed", "pp=2," S2 "zero3", .kind = SKIP, .skip = TIE},
+    {"gradients of tied weights are not summed", "pp=2", .kind = SKIP, .skip = REDUCE_TIED_GRAD},
+    {"gradients of tied weights are not summed", "pp=2," S2 "zero3", .kind = SKIP,
+     .skip = REDUCE_TIED_GRAD},
     {"summands of tensor-parallel ranks are not summed", "tp=2sp", .kind = TP_SUM},
     {"second gradients are not added", "model=gpt2", .kind = TWIN},
     {"second gradients are not added", "model=llama_tied,recompute=full", .kind = TWIN},
@@ -207,13 +215,13 @@ static const fault FAULTS[] = {
     {"weights are released too early", RS("ddp", "zero3"), .kind = ONE_SLOT},
     {"what a slot held before is added to", S2 "zero2,no_sync=false", .kind = TOUCHED},
     {"what a slot held before is added to", S2 "zero3,micros=1", .kind = TOUCHED},
-    {"state is not fetched", S2 "zero1,file=o", .kind = SKIP, .skip = FETCH},
-    {"state is not written", S2 "zero1,file=o", .kind = SKIP, .skip = FLUSH},
-    {"weights are not fetched", S2 "zero3,file=w", .kind = SKIP, .skip = FETCH},
-    {"weights are not written", S2 "zero3,file=w", .kind = SKIP, .skip = FLUSH},
-    {"gradients are not written", "file=g", .kind = SKIP, .skip = FLUSH},
-    {"weights are not published", S2 "zero1", .kind = SKIP, .skip = PUBLISH},
-    {"weights are not updated", "model=llama", .kind = SKIP, .skip = UPDATE},
+    {"state is not fetched", S2 "zero1,file=o", .kind = SKIP, .skip = SWAP_IN},
+    {"state is not written", S2 "zero1,file=o", .kind = SKIP, .skip = SWAP_OUT},
+    {"weights are not fetched", S2 "zero3,file=w", .kind = SKIP, .skip = SWAP_IN},
+    {"weights are not written", S2 "zero3,file=w", .kind = SKIP, .skip = SWAP_OUT},
+    {"gradients are not written", "file=g", .kind = SKIP, .skip = SWAP_OUT},
+    {"weights are not published", S2 "zero1", .kind = SKIP, .skip = ALL_GATHER_UPDATED},
+    {"weights are not updated", "model=llama", .kind = SKIP, .skip = OPTIMIZER_STEP},
 };
 
 static outcome *run_point(const char *name, const fault *f)

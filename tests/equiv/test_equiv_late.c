@@ -84,7 +84,7 @@ static site forgotten;                              // kind -1: none
 static bool (*seen)[INSTRS][WAITS];                 // by all processes
 static __thread site now = {.kind = -1, .wait = 0}; // of this rank
 
-static void forget_wait(stream *s, event *v)
+static void forget_wait(device_stream *s, device_event *v)
 {
     const forgetful *f = (const forgetful *)s->device->ops;
     const int kind = now.kind, wait = now.wait < WAITS ? now.wait : WAITS - 1;
@@ -113,30 +113,30 @@ static void closing(device *d, int rank)
 }
 
 #define OBSERVED(name)                                                                             \
-    status __real_##name(trainer *t, const instr *x, err *e);                                      \
-    status __wrap_##name(trainer *t, const instr *x, err *e);                                      \
-    status __wrap_##name(trainer *t, const instr *x, err *e)                                       \
+    status __real_##name(trainer *t, const schedule_instr *x, err *e);                             \
+    status __wrap_##name(trainer *t, const schedule_instr *x, err *e);                             \
+    status __wrap_##name(trainer *t, const schedule_instr *x, err *e)                              \
     {                                                                                              \
         now = (site){x->kind, 0};                                                                  \
         const status result = __real_##name(t, x, e);                                              \
         now.kind = -1;                                                                             \
         return result;                                                                             \
     }
-OBSERVED(run_load)
-OBSERVED(run_fetch)
-OBSERVED(run_flush)
-OBSERVED(run_gather)
-OBSERVED(run_claim)
+OBSERVED(run_load_batch)
+OBSERVED(run_swap_in)
+OBSERVED(run_swap_out)
+OBSERVED(run_unshard)
+OBSERVED(run_alloc_grad)
 OBSERVED(run_recv_act)
 OBSERVED(run_forward)
 OBSERVED(run_send_act)
 OBSERVED(run_recv_grad)
 OBSERVED(run_backward)
 OBSERVED(run_send_grad)
-OBSERVED(run_tie)
-OBSERVED(run_reduce)
-OBSERVED(run_clip)
-OBSERVED(run_update)
+OBSERVED(run_reduce_tied_grad)
+OBSERVED(run_reduce_grad)
+OBSERVED(run_clip_grad_norm)
+OBSERVED(run_optimizer_step)
 
 static outcome *run_without(const point *p, int order, site s)
 {
@@ -166,7 +166,7 @@ static bool shows(const point *p, site s, const outcome *want)
     return differs;
 }
 
-// What other waits cover as well is not noticed: an update follows CLIP, for which the host waits.
+// What other waits cover as well is not noticed: an update follows CLIP_GRAD_NORM, for which the host waits.
 // Which waits of this point are noticed when they are left out.
 static void try_point(const char *name, bool noticed[INSTRS][WAITS], bool tried[INSTRS][WAITS])
 {
@@ -211,7 +211,8 @@ static void test_a_missing_wait_is_noticed(void **state)
             found += noticed[k][w];
             count += tried[k][w];
             if (tried[k][w] && !noticed[k][w])
-                print_message("wait %d of %s can be left out\n", w, instr_name((instr_kind)k));
+                print_message("wait %d of %s can be left out\n", w,
+                              instr_name((schedule_instr_kind)k));
         }
     print_message("%d of %d waits are noticed when they are left out\n", found, count);
     munmap(seen, sizeof *seen);

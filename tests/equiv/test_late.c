@@ -19,7 +19,7 @@ typedef struct forgetful {
 } forgetful;
 
 // The table is all that differs, so its owner is found from it.
-static void forget_wait(stream *s, event *v)
+static void forget_wait(device_stream *s, device_event *v)
 {
     forgetful *f = (forgetful *)(uintptr_t)s->device->ops;
     if (f->waits++ == f->forget) return;
@@ -67,7 +67,7 @@ static void run_steps(golden *g, dtype precision, outcome *out)
     o.replicas_every = 1;
     if (trainer_open(&o, &t, NULL) != OK) out->failed = true;
     for (int s = 0; s < STEPS && !out->failed; s++) {
-        step_result r = {0};
+        trainer_step_result r = {0};
         out->failed = trainer_step(t, false, &r, NULL) != OK;
         out->loss[s] = r.loss, out->norm[s] = r.grad_norm;
     }

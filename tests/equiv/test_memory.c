@@ -2,7 +2,7 @@
 //
 // malloc and its kin are wrapped by the linker (--wrap), which catches every call from Trireme's
 // own code; what the libraries below do inside a call is theirs.
-#include "crew.h"
+#include "workers.h"
 
 enum { STEPS = 4, WARM_UP = 1 };
 
@@ -79,7 +79,7 @@ static void check_no_allocation(const char *name, dtype precision, int threads)
     o.replicas_every = 1;
     CHECK(trainer_open(&o, &t, e));
     for (int s = 0; s < STEPS; s++) {
-        step_result r;
+        trainer_step_result r;
         if (s == WARM_UP) before = counted(), device_before = g.device->allocations;
         CHECK(trainer_step(t, false, &r, e));
     }
@@ -110,7 +110,7 @@ static void test_the_counter_counts(void **state)
 }
 
 // Everything but the program itself is memory of the device, which counts it.
-static void check_plan(const char *name, dtype precision, recompute keep)
+static void check_plan(const char *name, dtype precision, graph_recompute keep)
 {
     golden g = {0};
     trainer *t = NULL;
@@ -136,8 +136,8 @@ static void test_memory_is_what_the_plan_says(void **state)
                                          "mlp_classes"};
     for (int i = 0; i < 5; i++)
         for (int keep = RECOMPUTE_NONE; keep <= RECOMPUTE_FULL; keep++) {
-            check_plan(models[i], F32, (recompute)keep);
-            check_plan(models[i], BF16, (recompute)keep);
+            check_plan(models[i], F32, (graph_recompute)keep);
+            check_plan(models[i], BF16, (graph_recompute)keep);
         }
 }
 
@@ -154,7 +154,7 @@ static status observe(crew *all, int rank, golden *g, trainer *t, err *e)
     status result = OK;
     observed *o = all->given;
     const plan *p = trainer_get_plan(t);
-    step_result r;
+    trainer_step_result r;
     o->planned[rank] = plan_bytes(p) - p->bytes[BYTES_RUNTIME];
     TRY(trainer_step(t, false, &r, e));
     TRY(trainer_step(t, false, &r, e));

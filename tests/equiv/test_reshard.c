@@ -20,13 +20,13 @@ typedef struct layout {
     const char *name;
     int pp, replicate, shard, tp;
     const char *outer, *inner;
-    pipe_schedule order;
+    pipeline_schedule order;
     int chunks;
     bool sequence;
     const char *file; // what lies in files: o, g, w
 } layout;
 
-static const layout LAYOUTS[] = {
+static const layout MESHES[] = {
     {"one rank", 1, 1, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
     {"ddp 2", 1, 2, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
     {"ddp 4", 1, 4, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
@@ -60,7 +60,7 @@ static const layout LAYOUTS[] = {
     {"file ogw hsdp", 1, 2, 2, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogw"},
     {"file ogw pp 2", 2, 1, 2, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogw"},
 };
-enum { COUNT = sizeof LAYOUTS / sizeof *LAYOUTS };
+enum { COUNT = sizeof MESHES / sizeof *MESHES };
 
 typedef enum kind { GPT2_TIED, LLAMA_GROUPED } kind;
 
@@ -150,9 +150,9 @@ static trainer_options make_options(const run *r, device *d, comm *c)
         .clip_grad_norm = 0.5,
         .replicas_every = 1,
         .train = r->data};
-    if (strchr(l->file, 'o')) o.tier[TIERED_OPTIMIZER] = TIER_FILE;
-    if (strchr(l->file, 'g')) o.tier[TIERED_GRADIENTS] = TIER_FILE;
-    if (strchr(l->file, 'w')) o.tier[TIERED_WEIGHTS] = TIER_FILE;
+    if (strchr(l->file, 'o')) o.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE;
+    if (strchr(l->file, 'g')) o.tier[PLAN_GRADIENTS] = TIER_FILE;
+    if (strchr(l->file, 'w')) o.tier[PLAN_WEIGHTS] = TIER_FILE;
     lr_defaults(&o.lr);
     o.lr.name = LR_COSINE;
     o.lr.warmup_steps = 2;
@@ -167,7 +167,7 @@ static trainer_options make_options(const run *r, device *d, comm *c)
 // ---- One rank
 
 // Every parameter's part of the state, to rank 0.
-static status read_part(trainer *t, state_part part, float **out, int64_t *count, err *e)
+static status read_part(trainer *t, trainer_state_kind part, float **out, int64_t *count, err *e)
 {
     status result = OK;
     const model *m = trainer_get_model(t);
@@ -187,7 +187,7 @@ static status save(run *r, trainer *t, err *e)
     status result = OK;
     char *json = model_config_write(&r->config, "float32"), *folder = NULL;
     char out[256];
-    snprintf(out, sizeof out, "%s/%d", r->scratch, (int)(r->l - LAYOUTS));
+    snprintf(out, sizeof out, "%s/%d", r->scratch, (int)(r->l - MESHES));
     const trainer_save_options o = {.out = out, .config_json = json};
     if (t->o.comm->rank == 0) TRY(file_make_directories(out, e));
     TRY(trainer_save(t, &o, &folder, e));
@@ -198,7 +198,7 @@ done:
 }
 
 // The gradients that are read are those whose norm the step has told.
-static status check_norm(const run *r, const step_result *s, err *e)
+static status check_norm(const run *r, const trainer_step_result *s, err *e)
 {
     double sum = 0;
     for (int64_t i = 0; i < r->out->count; i++)
@@ -211,7 +211,7 @@ static status check_norm(const run *r, const step_result *s, err *e)
 static status go(run *r, trainer *t, err *e)
 {
     status result = OK;
-    step_result s = {0};
+    trainer_step_result s = {0};
     int64_t count;
     float *none = NULL;
     const bool mine = t->o.comm->rank == 0;
@@ -222,7 +222,7 @@ static status go(run *r, trainer *t, err *e)
         TRY(save(r, t, e));
     if (trainer_steps_done(t) != STEPS) FAIL(E_INTERNAL, "not after step %d", STEPS);
     for (int part = 0; part < STATE_GRADIENT; part++)
-        TRY(read_part(t, (state_part)part, mine ? &r->out->part[part] : &none, &count, e));
+        TRY(read_part(t, (trainer_state_kind)part, mine ? &r->out->part[part] : &none, &count, e));
     // Ends where the reading after the step begins, which must see the step.
     TRY(trainer_read_state(t, STATE_WEIGHT, 0, mine ? r->out->part[STATE_WEIGHT] : NULL, e));
     if (mine) r->out->scaler = t->scaler, r->out->skipped = t->skipped;
@@ -351,10 +351,10 @@ static int save_all(run *r, moment saved[COUNT])
 {
     int files = 0;
     for (int a = 0; a < COUNT; a++) {
-        run_ranks(r, &LAYOUTS[a], NULL, &saved[a]);
+        run_ranks(r, &MESHES[a], NULL, &saved[a]);
         for (int b = 0; b < a; b++) {
-            if (!same_sums(&LAYOUTS[a], &LAYOUTS[b])) continue;
-            expect_files(&saved[b], &saved[a], &LAYOUTS[b], &LAYOUTS[a]);
+            if (!same_sums(&MESHES[a], &MESHES[b])) continue;
+            expect_files(&saved[b], &saved[a], &MESHES[b], &MESHES[a]);
             files++;
             break;
         }
@@ -380,9 +380,9 @@ static void go_on(kind k, dtype precision, int turn)
         for (int i = 0; i < (everything ? COUNT : 1); i++, pairs++) {
             const int a = (b + 5 * turn + 3 + i) % COUNT;
             moment got = {0};
-            run_ranks(&r, &LAYOUTS[b], &saved[a], &got);
-            expect_state(&saved[a], &got, &LAYOUTS[a], &LAYOUTS[b]);
-            expect_next(&r, &saved[a], &got, &LAYOUTS[a], &LAYOUTS[b]);
+            run_ranks(&r, &MESHES[b], &saved[a], &got);
+            expect_state(&saved[a], &got, &MESHES[a], &MESHES[b]);
+            expect_next(&r, &saved[a], &got, &MESHES[a], &MESHES[b]);
             forget(&got);
         }
     print_message("%d layouts saved, %d of them as another one's files, %d pairs\n", COUNT, files,

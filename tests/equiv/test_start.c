@@ -17,7 +17,7 @@ static device_ops counting[MATRIX_RANKS];
 static _Atomic(const device_ops *) real; // all ranks have the same
 static atomic_llong drawn[MATRIX_RANKS];
 
-static void count_launch(stream *s, const kernel_call *c)
+static void count_launch(device_stream *s, const kernel_call *c)
 {
     const size_t rank = (size_t)(s->device->ops - counting);
     if (c->kind == K_INIT) atomic_fetch_add(&drawn[rank], c->u.init.count);

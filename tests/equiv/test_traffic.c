@@ -1,6 +1,6 @@
 // test_traffic.c -- the bytes that every rank sends in a step: what a communicator that counts sees
 // equals what the plan says, to the byte, and both equal the closed form of each policy.
-#include "crew.h"
+#include "workers.h"
 
 #include "optim/clip.h"
 #include "parallel/traffic.h"
@@ -8,7 +8,7 @@
 enum { TOKENS = 16 }; // of a sequence of gpt2_new
 
 typedef struct traffic {
-    double run[CREW_MOST][LINKS], planned[CREW_MOST][LINKS]; // of one step
+    double run[CREW_MOST][PROCESS_GROUPS], planned[CREW_MOST][PROCESS_GROUPS]; // of one step
     double elements, gathered; // of the weights, and of all gathers of zero3 (both of rank 0)
     double tied, hidden, layers, micros;
 } traffic;
@@ -29,17 +29,17 @@ static status measure(crew *all, int rank, golden *g, trainer *t, err *e)
     status result = OK;
     traffic *out = all->given;
     const plan *p = trainer_get_plan(t);
-    double before[LINKS] = {0}, after[LINKS] = {0};
-    step_result r;
+    double before[PROCESS_GROUPS] = {0}, after[PROCESS_GROUPS] = {0};
+    trainer_step_result r;
     TRY(trainer_step(t, false, &r, e));
     trainer_add_traffic(t, before);
     TRY(trainer_step(t, false, &r, e));
     trainer_add_traffic(t, after);
-    for (int k = 0; k < LINKS; k++) {
+    for (int k = 0; k < PROCESS_GROUPS; k++) {
         out->run[rank][k] = after[k] - before[k];
-        out->planned[rank][k] = p->moved[k];
+        out->planned[rank][k] = p->sent_bytes[k];
     }
-    for (int i = 0; rank == 0 && i < p->here; i++) {
+    for (int i = 0; rank == 0 && i < p->local_rows; i++) {
         const plan_row *x = &p->row[p->order[i]];
         out->elements += (double)x->count;
         out->gathered += (double)x->count * gathers(p, x);
@@ -58,10 +58,10 @@ static void run(const char *name, const strategy *s, traffic *out)
     memset(out, 0, sizeof *out);
     crew_run(name, s, true, measure, out);
     for (int r = 0; r < crew_ranks(s); r++)
-        for (int k = 0; k < LINKS; k++)
+        for (int k = 0; k < PROCESS_GROUPS; k++)
             if (fabs(out->run[r][k] - out->planned[r][k]) > 1e-6 * (1 + out->planned[r][k]))
                 fail_msg("%s: rank %d sends %.3f bytes over %s, the plan says %.3f", name, r,
-                         out->run[r][k], link_name(k), out->planned[r][k]);
+                         out->run[r][k], process_group_name(k), out->planned[r][k]);
 }
 
 typedef struct named_strategy {
@@ -125,7 +125,7 @@ static void expect(const char *name, const traffic *t, int link, double bytes)
     assert_true(bytes > 0);
     if (fabs(t->run[0][link] - bytes) > 1e-9 * bytes)
         fail_msg("%s: %.3f bytes over %s, the closed form says %.3f", name, t->run[0][link],
-                 link_name(link), bytes);
+                 process_group_name(link), bytes);
 }
 
 // Every dimension of this model divides by 4, so that parts are equal.
@@ -165,7 +165,7 @@ static void test_a_hybrid_sends_its_closed_form(void **state)
     run("hybrid", &s, &t);
     expect("hybrid", &t, AXIS_DP_SHARD, 0.5 * 4 * (t.gathered + t.micros * t.elements));
     expect("hybrid", &t, AXIS_DP_REPLICATE, 2 * 0.5 * 4 * t.elements / 2);
-    expect("the agreement of a step", &t, LINK_ALL, 2 * 0.75 * sizeof(double) * SUMS);
+    expect("the agreement of a step", &t, GROUP_WORLD, 2 * 0.75 * sizeof(double) * SUMS);
 }
 
 // Per micro-batch: two sums forward and two backward in each layer, one for the vocabulary's table
@@ -190,10 +190,10 @@ static void test_pipelines_send_their_closed_form(void **state)
     traffic t;
     for (int k = 0; k < PIPE_SCHEDULES; k++) {
         const int chunks = k == PIPE_INTERLEAVED ? 2 : 1;
-        strategy s = {.pp = 2, .order = (pipe_schedule)k, .chunks = chunks};
+        strategy s = {.pp = 2, .order = (pipeline_schedule)k, .chunks = chunks};
         run("pp", &s, &t);
         expect("pp", &t, AXIS_PP, t.micros * (2 * chunks - 1) * 4 * TOKENS * t.hidden);
-        expect("tied weights", &t, LINK_TIE, 4 * t.tied);
+        expect("tied weights", &t, GROUP_TIED, 4 * t.tied);
     }
 }
 

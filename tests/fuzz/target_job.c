@@ -15,14 +15,14 @@ static void check_accepted(const job *j)
     err e = {.code = OK};
     job_write_yaml(j, &yaml);
     job_explain(j, true, &told);
-    json_t *parsed = json_loads(told.at, 0, NULL);
-    FUZZ_CLAIM(parsed, "what explain says is no JSON: %.200s", told.at);
+    json_t *parsed = json_loads(told.chars, 0, NULL);
+    FUZZ_CLAIM(parsed, "what explain says is no JSON: %.200s", told.chars);
     json_decref(parsed);
-    fuzz_put("again.yaml", yaml.at, yaml.bytes);
+    fuzz_put("again.yaml", yaml.chars, yaml.bytes);
     const status s = job_open(fuzz_path("again.yaml"), 0, NULL, &second, &e);
     FUZZ_CLAIM(s == OK, "job.yaml of an accepted job is refused: %s", e.text);
     job_write_yaml(second, &again);
-    FUZZ_CLAIM(strcmp(yaml.at, again.at) == 0, "job.yaml reads as another job");
+    FUZZ_CLAIM(strcmp(yaml.chars, again.chars) == 0, "job.yaml reads as another job");
     job_close(second);
     text_clear(&yaml);
     text_clear(&again);

@@ -39,7 +39,7 @@ typedef struct item {
 } item;
 
 struct late_stream {
-    stream base;
+    device_stream base;
     pthread_t thread;
     cpu_context context;
     item *items; // of positions first … issued-1
@@ -52,7 +52,7 @@ struct late_stream {
 };
 
 typedef struct late_event {
-    event base;
+    device_event base;
     late_stream *of; // NULL before the first record
     uint64_t position;
 } late_event;
@@ -68,7 +68,7 @@ struct late_device {
     late_stream *awaited; // by the host, now
 };
 
-static late_device *device_of(const stream *s)
+static late_device *device_of(const device_stream *s)
 {
     return (late_device *)s->device;
 }
@@ -178,7 +178,7 @@ static void *stream_main(void *arg)
 
 // ---- the host's side ----
 
-static void issue(stream *base, const item *i)
+static void issue(device_stream *base, const item *i)
 {
     late_stream *s = (late_stream *)base;
     late_device *d = device_of(base);
@@ -208,43 +208,43 @@ static void await(late_stream *s, uint64_t position)
     pthread_mutex_unlock(&d->lock);
 }
 
-static void late_launch(stream *s, const kernel_call *call)
+static void late_launch(device_stream *s, const kernel_call *call)
 {
     issue(s, &(item){.kind = ITEM_KERNEL, .u.kernel = *call});
 }
 
-static void late_copy(stream *s, void *dst, const void *src, size_t bytes)
+static void late_copy(device_stream *s, void *dst, const void *src, size_t bytes)
 {
     issue(s, &(item){.kind = ITEM_COPY, .u.copy = {dst, src, bytes}});
 }
 
-static void late_call(stream *s, stream_fn fn, const void *arg, size_t arg_bytes)
+static void late_call(device_stream *s, stream_fn fn, const void *arg, size_t arg_bytes)
 {
     item i = {.kind = ITEM_CALL, .u.call.fn = fn};
     if (arg_bytes) memcpy(i.u.call.arg, arg, arg_bytes);
     issue(s, &i);
 }
 
-static void late_record(event *v, stream *s)
+static void late_record(device_event *v, device_stream *s)
 {
     late_event *own = (late_event *)v;
     own->of = (late_stream *)s;
     own->position = own->of->issued; // only the issuing thread writes it
 }
 
-static void late_wait(stream *s, event *v)
+static void late_wait(device_stream *s, device_event *v)
 {
     late_event *own = (late_event *)v;
     if (own->of) issue(s, &(item){.kind = ITEM_WAIT, .u.wait = {own->of, own->position}});
 }
 
-static void late_event_sync(event *v)
+static void late_event_sync(device_event *v)
 {
     late_event *own = (late_event *)v;
     if (own->of) await(own->of, own->position);
 }
 
-static status late_sync(stream *s, err *e)
+static status late_sync(device_stream *s, err *e)
 {
     late_stream *own = (late_stream *)s;
     await(own, own->issued);
@@ -259,13 +259,13 @@ static status late_sync(stream *s, err *e)
 
 // ---- opening and closing ----
 
-static status late_stream_open(device *base, stream_kind kind, stream **out, err *e)
+static status late_stream_open(device *base, device_stream_kind kind, device_stream **out, err *e)
 {
     status result = OK;
     late_device *d = (late_device *)base;
     late_stream *s = calloc(1, sizeof *s);
     if (!s) FAIL(E_FIT, "out of memory for a stream");
-    s->base = (stream){.device = base, .kind = kind};
+    s->base = (device_stream){.device = base, .kind = kind};
     TRY(cpu_context_open(&d->options, &s->context, e));
     pthread_mutex_lock(&d->lock);
     s->next = d->streams;
@@ -279,7 +279,7 @@ done:
 }
 
 // The struct stays until the device is closed: other streams may yet wait for its positions.
-static void late_stream_close(stream *s)
+static void late_stream_close(device_stream *s)
 {
     late_stream *own = (late_stream *)s;
     if (!own || own->joined) return;
@@ -309,7 +309,7 @@ static void late_close(device *base)
     free(d);
 }
 
-static status late_event_open(device *d, event **out, err *e)
+static status late_event_open(device *d, device_event **out, err *e)
 {
     status result = OK;
     late_event *v = calloc(1, sizeof *v);
@@ -320,13 +320,13 @@ done:
     return result;
 }
 
-static void late_event_close(event *v)
+static void late_event_close(device_event *v)
 {
     free(v);
 }
 
 // The size goes in front of the block, so that it can be poisoned when it is given back.
-static status late_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e)
+static status late_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e)
 {
     (void)d;
     status result = OK;
@@ -340,7 +340,7 @@ done:
     return result;
 }
 
-static void late_release(device *d, memory_kind kind, void *p)
+static void late_release(device *d, device_memory_kind kind, void *p)
 {
     (void)d, (void)kind;
     if (!p) return;

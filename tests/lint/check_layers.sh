@@ -45,7 +45,7 @@ tree up optim/clip.c train/trainer.h
 control_fails "$scratch/up" 'train is of tier 5, optim is of tier 4'
 tree sideways data/loader.c ckpt/ckpt.h
 control_fails "$scratch/sideways" 'src/data/loader.c:1:'
-tree inside graph/run.c device/cpu/ref.h
+tree inside graph/execute.c device/cpu/ref.h
 control_fails "$scratch/inside" 'seen by device/ alone'
 tree new planner/cost.c base/err.h
 control_fails "$scratch/new" 'has no tier'

@@ -22,7 +22,7 @@
 typedef enum cpu_level { CPU_GENERIC, CPU_AVX2, CPU_AVX512, CPU_AMX, CPU_LEVELS } cpu_level;
 
 enum {
-    CPU_SCRATCH_BYTES = 4 << 20, // of each thread; a page costs memory only once it is touched
+    CPU_SCRATCH_BYTES = 4 << 20, // of each thread; a page costs memory only once it is grad_written
     CPU_SHARED_BYTES = 4 << 20,  // of the whole team
 };
 

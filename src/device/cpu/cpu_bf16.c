@@ -31,7 +31,7 @@ typedef uint32_t words;
 
 // A block of C and the scratch memory of the thread that works on it.
 typedef struct block {
-    const matmul_args *p;
+    const kernel_matmul_args *p;
     int64_t row, rows, col, cols;
     words *a, *b; // GROUP panels of A, all panels of B
     float *c;     // [rows, COLS], rows rounded up to a panel
@@ -161,8 +161,8 @@ static inline __attribute__((always_inline)) void pack(words *to, const uint16_t
     }
 }
 
-static void pack_a(const matmul_args *p, int64_t row, int64_t count, int64_t l, int64_t depth,
-                   words *to)
+static void pack_a(const kernel_matmul_args *p, int64_t row, int64_t count, int64_t l,
+                   int64_t depth, words *to)
 {
     if (p->trans_a)
         pack(to, p->a, p->lda, row, count, l, depth, false, true);
@@ -170,8 +170,8 @@ static void pack_a(const matmul_args *p, int64_t row, int64_t count, int64_t l, 
         pack(to, p->a, p->lda, row, count, l, depth, true, false);
 }
 
-static void pack_b(const matmul_args *p, int64_t col, int64_t count, int64_t l, int64_t depth,
-                   words *to)
+static void pack_b(const kernel_matmul_args *p, int64_t col, int64_t count, int64_t l,
+                   int64_t depth, words *to)
 {
     if (p->trans_b)
         pack(to, p->b, p->ldb, col, count, l, depth, true, true);
@@ -260,7 +260,7 @@ static inline __m512 widened(__mmask16 lanes, const uint16_t *from)
 // The sums of `rows` rows from row i of the block, the bias and what C was, into C.
 static void finish(const block *k, int64_t i0, int64_t rows, const float *sums)
 {
-    const matmul_args *p = k->p;
+    const kernel_matmul_args *p = k->p;
     const uint16_t *bias = p->bias;
     const bool narrow = p->c_type != F32;
     for (int64_t i = 0; i < rows; i++) {
@@ -289,7 +289,7 @@ static panel panel_of(const block *k, bool packed, int64_t row, int64_t i, int64
     if (packed)
         return (panel){(unsigned char *)(k->a + i / PANEL * PANEL_WORDS), 4 * SIDE, 4 * TILE_WORDS,
                        8 * TILE_WORDS};
-    const matmul_args *p = k->p;
+    const kernel_matmul_args *p = k->p;
     const uint16_t *at = (const uint16_t *)p->a + (row + i) * p->lda + l;
     return (panel){(const unsigned char *)at, 2 * p->lda, 2 * p->lda * SIDE, 2 * STEP};
 }
@@ -297,7 +297,7 @@ static panel panel_of(const block *k, bool packed, int64_t row, int64_t i, int64
 // Rows i0 … of the block, a group of panels, with all panels of B; what is complete goes into C.
 static void multiply_group(const block *k, int64_t i0, int64_t l, int64_t depth)
 {
-    const matmul_args *p = k->p;
+    const kernel_matmul_args *p = k->p;
     const int64_t count = least(GROUP * PANEL, k->rows - i0);
     const bool packed = p->trans_a || depth % STEP != 0 || count % PANEL != 0;
     if (packed) pack_a(p, k->row + i0, count, l, depth, k->a);
@@ -324,7 +324,7 @@ static void multiply_block(const block *k)
 // How C is cut into blocks: evenly, at whole panels.
 typedef struct grid {
     const cpu_context *x;
-    const matmul_args *p;
+    const kernel_matmul_args *p;
     int64_t down, across;
 } grid;
 
@@ -371,7 +371,7 @@ static int64_t cuts(int64_t n, int64_t most, int64_t times)
     return parts(parts(parts(n, PANEL), most / PANEL), times) * times;
 }
 
-void cpu_product_bf16(const cpu_context *x, const matmul_args *p)
+void cpu_product_bf16(const cpu_context *x, const kernel_matmul_args *p)
 {
     const double work = (double)p->m * (double)p->n * (double)p->k;
     int64_t team = work < (double)x->threads * WORTH ? (int64_t)(work / WORTH) : x->threads;

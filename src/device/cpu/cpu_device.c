@@ -18,7 +18,7 @@ typedef struct cpu_device {
 } cpu_device;
 
 typedef struct cpu_stream {
-    stream base;
+    device_stream base;
     err failure; // the first since the last sync; code OK when none
 } cpu_stream;
 
@@ -40,7 +40,7 @@ static void *alloc_zeroed(size_t alignment, size_t bytes)
     return at;
 }
 
-static status cpu_alloc(device *d, memory_kind kind, size_t bytes, void **out, err *e)
+static status cpu_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e)
 {
     (void)d;
     status result = OK;
@@ -59,33 +59,33 @@ done:
     return result;
 }
 
-static void cpu_release(device *d, memory_kind kind, void *p)
+static void cpu_release(device *d, device_memory_kind kind, void *p)
 {
     (void)d;
     if (p && kind == MEMORY_ZEROED) memcpy(&p, (char *)p - sizeof p, sizeof p);
     free(p);
 }
 
-static status cpu_stream_open(device *d, stream_kind kind, stream **out, err *e)
+static status cpu_stream_open(device *d, device_stream_kind kind, device_stream **out, err *e)
 {
     status result = OK;
     cpu_stream *s = calloc(1, sizeof *s);
     if (!s) FAIL(E_FIT, "out of memory for a stream");
-    s->base = (stream){.device = d, .kind = kind};
+    s->base = (device_stream){.device = d, .kind = kind};
     *out = &s->base;
 done:
     return result;
 }
 
-static void cpu_stream_close(stream *s)
+static void cpu_stream_close(device_stream *s)
 {
     free(s);
 }
 
-static status cpu_event_open(device *d, event **out, err *e)
+static status cpu_event_open(device *d, device_event **out, err *e)
 {
     status result = OK;
-    event *v = calloc(1, sizeof *v);
+    device_event *v = calloc(1, sizeof *v);
     if (!v) FAIL(E_FIT, "out of memory for an event");
     v->device = d;
     *out = v;
@@ -93,28 +93,28 @@ done:
     return result;
 }
 
-static void cpu_event_close(event *v)
+static void cpu_event_close(device_event *v)
 {
     free(v);
 }
 
 // Whatever was issued has run already: there is nothing to record or to wait for.
-static void cpu_record(event *v, stream *s)
+static void cpu_record(device_event *v, device_stream *s)
 {
     (void)v, (void)s;
 }
 
-static void cpu_wait(stream *s, event *v)
+static void cpu_wait(device_stream *s, device_event *v)
 {
     (void)s, (void)v;
 }
 
-static void cpu_event_sync(event *v)
+static void cpu_event_sync(device_event *v)
 {
     (void)v;
 }
 
-static status cpu_sync(stream *s, err *e)
+static status cpu_sync(device_stream *s, err *e)
 {
     cpu_stream *own = (cpu_stream *)s;
     status result = own->failure.code;
@@ -124,19 +124,19 @@ static status cpu_sync(stream *s, err *e)
     return result;
 }
 
-static void cpu_copy(stream *s, void *dst, const void *src, size_t bytes)
+static void cpu_copy(device_stream *s, void *dst, const void *src, size_t bytes)
 {
     (void)s;
     if (bytes) memmove(dst, src, bytes);
 }
 
-static void cpu_launch(stream *s, const kernel_call *call)
+static void cpu_launch(device_stream *s, const kernel_call *call)
 {
     cpu_device *d = (cpu_device *)s->device;
     d->kernels.run[call->kind](&d->context, &call->u);
 }
 
-static void cpu_call(stream *s, stream_fn fn, const void *arg, size_t arg_bytes)
+static void cpu_call(device_stream *s, stream_fn fn, const void *arg, size_t arg_bytes)
 {
     _Alignas(16) unsigned char copy[STREAM_ARG_BYTES];
     if (arg_bytes) memcpy(copy, arg, arg_bytes);

@@ -20,7 +20,7 @@ enum { PIECE = 256 }; // rows and columns of a piece of C that oneDNN computes
 
 // A product in fp32 and the first answer of oneDNN that is not success.
 typedef struct pieces {
-    const matmul_args *p;
+    const kernel_matmul_args *p;
     int64_t down;
     _Atomic int *code;
 } pieces;
@@ -34,7 +34,7 @@ static void multiply_piece(const void *arg, int64_t item, int thread)
 {
     (void)thread;
     const pieces *w = arg;
-    const matmul_args *p = w->p;
+    const kernel_matmul_args *p = w->p;
     int64_t i = item % w->down * PIECE, j = item / w->down * PIECE;
     const float *a = (const float *)p->a + (p->trans_a ? i : i * p->lda);
     const float *b = (const float *)p->b + (p->trans_b ? j * p->ldb : j);
@@ -48,7 +48,7 @@ static void multiply_piece(const void *arg, int64_t item, int thread)
     if (code != dnnl_success) atomic_store(w->code, (int)code);
 }
 
-static void keep_failure(cpu_products *s, int code, const matmul_args *p)
+static void keep_failure(cpu_products *s, int code, const kernel_matmul_args *p)
 {
     if (s->failure.code != OK) return;
     err_set(&s->failure, code == dnnl_out_of_memory ? E_FIT : E_INTERNAL,
@@ -56,7 +56,7 @@ static void keep_failure(cpu_products *s, int code, const matmul_args *p)
             (long)p->n, (long)p->k, dtype_name(p->type), code);
 }
 
-void cpu_product_f32(const cpu_context *x, const matmul_args *p)
+void cpu_product_f32(const cpu_context *x, const kernel_matmul_args *p)
 {
     _Atomic int code = dnnl_success;
     pieces w = {p, (p->m + PIECE - 1) / PIECE, &code};
@@ -65,7 +65,7 @@ void cpu_product_f32(const cpu_context *x, const matmul_args *p)
 }
 
 // C = bias (+ C), or zero: what the product is then added to. sgemm knows no bias.
-static void begin_rows(const matmul_args *p)
+static void begin_rows(const kernel_matmul_args *p)
 {
     for (int64_t i = 0; i < p->m; i++) {
         float *row = (float *)p->c + i * p->ldc;
@@ -79,7 +79,7 @@ static void begin_rows(const matmul_args *p)
     }
 }
 
-static void multiply_by_onednn(const cpu_context *x, matmul_args p)
+static void multiply_by_onednn(const cpu_context *x, kernel_matmul_args p)
 {
     if (p.bias || p.k <= 0) {
         begin_rows(&p);
@@ -90,7 +90,7 @@ static void multiply_by_onednn(const cpu_context *x, matmul_args p)
 
 void cpu_matmul(const cpu_context *x, const void *args)
 {
-    const matmul_args *p = args;
+    const kernel_matmul_args *p = args;
     const bool wide = x->level >= CPU_AVX512, vectors = x->level >= CPU_AVX2 && p->k > 0;
     if (p->m <= 0 || p->n <= 0) return;
     if (vectors && (wide ? vec_product_few_avx512 : vec_product_few_avx2)(x, p)) return;

@@ -26,17 +26,17 @@ void cpu_products_close(cpu_products *p); // NULL allowed
 
 // C = op(A) op(B) (+ C) in fp32, by oneDNN. No bias; type and c_type are not looked at. A product
 // that oneDNN refuses is kept for cpu_context_failure.
-void cpu_product_f32(const cpu_context *x, const matmul_args *args);
+void cpu_product_f32(const cpu_context *x, const kernel_matmul_args *args);
 // C = op(A) op(B) (+ bias) (+ C), any types; m, n, k > 0.
-void vec_product_avx2(const cpu_context *x, const matmul_args *args);
-void vec_product_avx512(const cpu_context *x, const matmul_args *args);
+void vec_product_avx2(const cpu_context *x, const kernel_matmul_args *args);
+void vec_product_avx512(const cpu_context *x, const kernel_matmul_args *args);
 // The same; false, and nothing done, for more rows than VEC_FEW_ROWS or a k that is too long.
-bool vec_product_few_avx2(const cpu_context *x, const matmul_args *args);
-bool vec_product_few_avx512(const cpu_context *x, const matmul_args *args);
-void cpu_product_bf16(const cpu_context *x, const matmul_args *args); // A and B are BF16
-void cpu_product_widen(const cpu_context *x, const matmul_args *args);
+bool vec_product_few_avx2(const cpu_context *x, const kernel_matmul_args *args);
+bool vec_product_few_avx512(const cpu_context *x, const kernel_matmul_args *args);
+void cpu_product_bf16(const cpu_context *x, const kernel_matmul_args *args); // A and B are BF16
+void cpu_product_widen(const cpu_context *x, const kernel_matmul_args *args);
 
-// Zeroed pages, which cost memory once they are touched. NULL when there are none.
+// Zeroed pages, which cost memory once they are grad_written. NULL when there are none.
 void *cpu_pages_map(size_t bytes);
 void cpu_pages_unmap(void *at, size_t bytes);
 

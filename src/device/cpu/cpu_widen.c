@@ -43,7 +43,7 @@ static void widen(const cpu_context *x, float *dst, const uint16_t *src, dtype t
 }
 
 // The fp32 home of the panel of C, holding bias (+ C), or nothing yet (returns false).
-static bool begin_panel(const matmul_args *p, const panel *at, float *c, int64_t ldc)
+static bool begin_panel(const kernel_matmul_args *p, const panel *at, float *c, int64_t ldc)
 {
     if (!p->bias && !p->accumulate) return false;
     for (int64_t i = 0; i < at->rows; i++) {
@@ -61,8 +61,8 @@ static bool begin_panel(const matmul_args *p, const panel *at, float *c, int64_t
 }
 
 // Adds the products of depth l … l+depth-1 to the panel.
-static void add_depth(const cpu_context *x, const matmul_args *p, const panel *at, int64_t l,
-                      int64_t depth, matmul_args *f32)
+static void add_depth(const cpu_context *x, const kernel_matmul_args *p, const panel *at, int64_t l,
+                      int64_t depth, kernel_matmul_args *f32)
 {
     cpu_products *s = x->products;
     const uint16_t *a = p->a, *b = p->b;
@@ -82,11 +82,11 @@ static void add_depth(const cpu_context *x, const matmul_args *p, const panel *a
     cpu_product_f32(x, f32);
 }
 
-static void multiply_panel(const cpu_context *x, const matmul_args *p, const panel *at)
+static void multiply_panel(const cpu_context *x, const kernel_matmul_args *p, const panel *at)
 {
     cpu_products *s = x->products;
     bool narrow = p->c_type != F32;
-    matmul_args f32 = *p;
+    kernel_matmul_args f32 = *p;
     f32.m = at->rows, f32.n = at->cols, f32.a = s->a, f32.b = s->b;
     f32.c = narrow ? s->c : (float *)p->c + at->row * p->ldc + at->col;
     f32.ldc = narrow ? at->cols : p->ldc;
@@ -105,7 +105,7 @@ static void multiply_panel(const cpu_context *x, const matmul_args *p, const pan
     }
 }
 
-void cpu_product_widen(const cpu_context *x, const matmul_args *p)
+void cpu_product_widen(const cpu_context *x, const kernel_matmul_args *p)
 {
     for (int64_t col = 0; col < p->n; col += WIDEN_COLS) {
         for (int64_t row = 0; row < p->m; row += WIDEN_ROWS) {

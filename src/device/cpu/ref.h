@@ -28,8 +28,8 @@ static inline const void *ref_at(const void *p, int64_t i, dtype type)
 }
 
 // y = f(x) and dy/dx, in double so that the reference adds no error of its own.
-double ref_activate(activation act, double x);
-double ref_activate_slope(activation act, double x);
+double ref_activate(kernel_activation act, double x);
+double ref_activate_slope(kernel_activation act, double x);
 
 // What a row's loss and gradient need of the whole vocabulary.
 typedef struct row_total {
@@ -37,7 +37,7 @@ typedef struct row_total {
 } row_total;
 
 // Row r's, from p->stats, the parts in order. Every form uses this one.
-row_total ref_total_of_parts(const cross_entropy_args *p, int64_t r);
+row_total ref_total_of_parts(const kernel_cross_entropy_args *p, int64_t r);
 
 void ref_matmul(const cpu_context *x, const void *args);
 void ref_bias_grad(const cpu_context *x, const void *args);

@@ -7,7 +7,7 @@ static const double root_half = 0.70710678118654752440;        // 1/sqrt(2)
 static const double root_two_over_pi = 0.79788456080286535588; // sqrt(2/pi)
 static const double gelu_cubic = 0.044715;
 
-double ref_activate(activation act, double x)
+double ref_activate(kernel_activation act, double x)
 {
     switch (act) {
     case ACT_GELU:
@@ -26,7 +26,7 @@ double ref_activate(activation act, double x)
     return NAN;
 }
 
-double ref_activate_slope(activation act, double x)
+double ref_activate_slope(kernel_activation act, double x)
 {
     switch (act) {
     case ACT_GELU:
@@ -55,7 +55,7 @@ double ref_activate_slope(activation act, double x)
 void ref_activation(const cpu_context *x, const void *args)
 {
     (void)x;
-    const activation_args *p = args;
+    const kernel_activation_args *p = args;
     for (int64_t i = 0; i < p->count; i++)
         ref_store(p->y, i, p->type, (float)ref_activate(p->act, ref_load(p->x, i, p->type)));
 }
@@ -63,7 +63,7 @@ void ref_activation(const cpu_context *x, const void *args)
 void ref_activation_grad(const cpu_context *x, const void *args)
 {
     (void)x;
-    const activation_args *p = args;
+    const kernel_activation_args *p = args;
     for (int64_t i = 0; i < p->count; i++) {
         double slope = ref_activate_slope(p->act, ref_load(p->x, i, p->type));
         ref_store(p->y, i, p->type, (float)(slope * ref_load(p->dy, i, p->type)));
@@ -73,7 +73,7 @@ void ref_activation_grad(const cpu_context *x, const void *args)
 void ref_glu(const cpu_context *x, const void *args)
 {
     (void)x;
-    const glu_args *p = args;
+    const kernel_glu_args *p = args;
     for (int64_t r = 0; r < p->rows; r++) {
         for (int64_t c = 0; c < p->cols; c++) {
             double gate = ref_load(p->x, r * 2 * p->cols + c, p->type);
@@ -86,7 +86,7 @@ void ref_glu(const cpu_context *x, const void *args)
 void ref_glu_grad(const cpu_context *x, const void *args)
 {
     (void)x;
-    const glu_args *p = args;
+    const kernel_glu_args *p = args;
     for (int64_t r = 0; r < p->rows; r++) {
         for (int64_t c = 0; c < p->cols; c++) {
             int64_t at = r * 2 * p->cols + c;

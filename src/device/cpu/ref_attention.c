@@ -14,7 +14,7 @@ typedef struct query {
     uint64_t drop; // index of the random word of key 0
 } query;
 
-static query query_at(const attention_args *p, int64_t b, int64_t h, int64_t t)
+static query query_at(const kernel_attention_args *p, int64_t b, int64_t h, int64_t t)
 {
     int64_t row = b * p->tq + t, kv = h / (p->heads / p->kv_heads);
     int64_t seen = p->causal ? t + p->tk - p->tq + 1 : p->tk;
@@ -38,20 +38,20 @@ static double dot(const void *a, int64_t at_a, const void *b, int64_t at_b, int6
     return sum;
 }
 
-static double score(const attention_args *p, const query *at, int64_t j)
+static double score(const kernel_attention_args *p, const query *at, int64_t j)
 {
     return p->scale * dot(p->q, at->q, p->k, at->k + j * p->k_stride, p->head_dim, p->type);
 }
 
 // What dropout multiplies the probability of key j by: 0 or 1/(1-p).
-static double kept(const attention_args *p, const query *at, int64_t j)
+static double kept(const kernel_attention_args *p, const query *at, int64_t j)
 {
     if (p->dropout <= 0) return 1;
     float u = rng_uniform(rng_word(p->key, at->drop + (uint64_t)j));
     return u >= p->dropout ? 1 / (1 - (double)p->dropout) : 0;
 }
 
-static void attend(const attention_args *p, const query *at, double *sums)
+static void attend(const kernel_attention_args *p, const query *at, double *sums)
 {
     double top = -INFINITY, total = 0;
     for (int64_t j = 0; j < at->keys; j++) top = fmax(top, score(p, at, j));
@@ -69,7 +69,7 @@ static void attend(const attention_args *p, const query *at, double *sums)
 
 void ref_attention(const cpu_context *x, const void *args)
 {
-    const attention_args *p = args;
+    const kernel_attention_args *p = args;
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads; h++) {
             for (int64_t t = 0; t < p->tq; t++) {
@@ -82,18 +82,18 @@ void ref_attention(const cpu_context *x, const void *args)
 
 // The gradient of one score before the scale: p * (dp - delta), with p the probability without
 // dropout and dp the gradient of the probability.
-static double score_grad(const attention_grad_args *g, const query *at, int64_t j)
+static double score_grad(const kernel_attention_grad_args *g, const query *at, int64_t j)
 {
-    const attention_args *p = &g->fwd;
+    const kernel_attention_args *p = &g->fwd;
     double probability = exp(score(p, at, j) - p->lse[at->stat]);
     double dp =
         dot(g->d_o, at->o, p->v, at->v + j * p->v_stride, p->head_dim, p->type) * kept(p, at, j);
     return probability * (dp - g->delta[at->stat]);
 }
 
-static void grad_query(const attention_grad_args *g, const query *at, double *sums)
+static void grad_query(const kernel_attention_grad_args *g, const query *at, double *sums)
 {
-    const attention_args *p = &g->fwd;
+    const kernel_attention_args *p = &g->fwd;
     memset(sums, 0, sizeof(double) * (size_t)p->head_dim);
     for (int64_t j = 0; j < at->keys; j++) {
         double ds = p->scale * score_grad(g, at, j);
@@ -104,9 +104,10 @@ static void grad_query(const attention_grad_args *g, const query *at, double *su
 }
 
 // dk and dv of key j: sums over the query heads that share it, then over their queries.
-static void grad_key(const attention_grad_args *g, int64_t b, int64_t kv, int64_t j, double *dk)
+static void grad_key(const kernel_attention_grad_args *g, int64_t b, int64_t kv, int64_t j,
+                     double *dk)
 {
-    const attention_args *p = &g->fwd;
+    const kernel_attention_args *p = &g->fwd;
     int64_t group = p->heads / p->kv_heads;
     double *dv = dk + p->head_dim;
     memset(dk, 0, 2 * sizeof(double) * (size_t)p->head_dim);
@@ -131,8 +132,8 @@ static void grad_key(const attention_grad_args *g, int64_t b, int64_t kv, int64_
 
 void ref_attention_grad(const cpu_context *x, const void *args)
 {
-    const attention_grad_args *g = args;
-    const attention_args *p = &g->fwd;
+    const kernel_attention_grad_args *g = args;
+    const kernel_attention_args *p = &g->fwd;
     double *sums = cpu_scratch(x, 0);
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads; h++) {

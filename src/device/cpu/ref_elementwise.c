@@ -7,7 +7,7 @@
 void ref_add(const cpu_context *x, const void *args)
 {
     (void)x;
-    const add_args *p = args;
+    const kernel_add_args *p = args;
     dtype wide = wide_type(p->type, p->wide);
     for (int64_t i = 0; i < p->count; i++) {
         float y = p->alpha * ref_load(p->a, i, wide);
@@ -19,7 +19,7 @@ void ref_add(const cpu_context *x, const void *args)
 void ref_dropout(const cpu_context *x, const void *args)
 {
     (void)x;
-    const dropout_args *p = args;
+    const kernel_dropout_args *p = args;
     float scale = 1 / (1 - p->p);
     for (int64_t i = 0; i < p->count; i++) {
         bool keep = rng_uniform(rng_word(p->key, p->index0 + (uint64_t)i)) >= p->p;
@@ -30,7 +30,7 @@ void ref_dropout(const cpu_context *x, const void *args)
 void ref_init(const cpu_context *x, const void *args)
 {
     (void)x;
-    const init_args *p = args;
+    const kernel_init_args *p = args;
     if (p->normal) rng_normals(p->key, p->index0, (size_t)p->count, p->y);
     for (int64_t i = 0; i < p->count; i++) p->y[i] = p->normal ? p->std * p->y[i] : p->constant;
 }
@@ -38,7 +38,7 @@ void ref_init(const cpu_context *x, const void *args)
 void ref_convert(const cpu_context *x, const void *args)
 {
     (void)x;
-    const convert_args *p = args;
+    const kernel_convert_args *p = args;
     for (int64_t i = 0; i < p->count; i++)
         ref_store(p->dst, i, p->dst_type, ref_load(p->src, i, p->src_type));
 }
@@ -46,6 +46,6 @@ void ref_convert(const cpu_context *x, const void *args)
 void ref_fill(const cpu_context *x, const void *args)
 {
     (void)x;
-    const fill_args *p = args;
+    const kernel_fill_args *p = args;
     if (p->bytes > 0) memset(p->dst, 0, (size_t)p->bytes);
 }

@@ -9,7 +9,7 @@
 void ref_embedding(const cpu_context *x, const void *args)
 {
     (void)x;
-    const embedding_args *p = args;
+    const kernel_embedding_args *p = args;
     for (int64_t r = 0; r < p->rows; r++) {
         int64_t id = p->ids[r] - p->first;
         bool here = p->vocab == 0 || (id >= 0 && id < p->vocab);
@@ -23,7 +23,7 @@ void ref_embedding(const cpu_context *x, const void *args)
 }
 
 // Is row r the first with its id, and is that in this part of the table?
-static bool is_first(const embedding_grad_args *p, int64_t r)
+static bool is_first(const kernel_embedding_grad_args *p, int64_t r)
 {
     const int64_t id = p->ids[r] - p->first;
     for (int64_t q = 0; q < r; q++)
@@ -32,7 +32,7 @@ static bool is_first(const embedding_grad_args *p, int64_t r)
 }
 
 // Adds the sum of all rows with the id of row r, which is the first of them.
-static void add_id(const embedding_grad_args *p, int64_t r)
+static void add_id(const kernel_embedding_grad_args *p, int64_t r)
 {
     float *to = p->d_tokens + (p->ids[r] - p->first) * p->cols;
     for (int64_t c = 0; c < p->cols; c++) {
@@ -47,7 +47,7 @@ static void add_id(const embedding_grad_args *p, int64_t r)
 void ref_embedding_grad(const cpu_context *x, const void *args)
 {
     (void)x;
-    const embedding_grad_args *p = args;
+    const kernel_embedding_grad_args *p = args;
     size_t row_bytes = sizeof(float) * (size_t)p->cols;
     if (p->d_tokens && !p->accumulate_tokens) memset(p->d_tokens, 0, row_bytes * (size_t)p->vocab);
     if (p->d_positions && !p->accumulate_positions)

@@ -19,7 +19,7 @@ static double row_sum(const void *row, int64_t cols, double scale, double top, d
     return sum;
 }
 
-row_total ref_total_of_parts(const cross_entropy_args *p, int64_t r)
+row_total ref_total_of_parts(const kernel_cross_entropy_args *p, int64_t r)
 {
     double top = -INFINITY, sum = 0, label = 0;
     for (int i = 0; i < p->parts; i++) {
@@ -34,7 +34,7 @@ row_total ref_total_of_parts(const cross_entropy_args *p, int64_t r)
     return (row_total){top + log(sum), label};
 }
 
-static row_total total_of_row(const cross_entropy_args *p, const void *row, int64_t label)
+static row_total total_of_row(const kernel_cross_entropy_args *p, const void *row, int64_t label)
 {
     double top = row_top(row, p->cols, p->scale, p->type);
     double sum = row_sum(row, p->cols, p->scale, top, p->type);
@@ -44,7 +44,7 @@ static row_total total_of_row(const cross_entropy_args *p, const void *row, int6
 void ref_cross_entropy(const cpu_context *x, const void *args)
 {
     (void)x;
-    const cross_entropy_args *p = args;
+    const kernel_cross_entropy_args *p = args;
     double loss = 0, count = 0, s = p->scale, factor = s * grad_factor(p->grad_scale);
     for (int64_t r = 0; r < p->rows; r++) {
         void *row = (void *)ref_at(p->logits, r * p->cols, p->type);
@@ -69,7 +69,7 @@ void ref_cross_entropy(const cpu_context *x, const void *args)
 void ref_cross_entropy_stats(const cpu_context *x, const void *args)
 {
     (void)x;
-    const cross_entropy_stats_args *p = args;
+    const kernel_cross_entropy_stats_args *p = args;
     for (int64_t r = 0; r < p->rows; r++) {
         const void *row = ref_at(p->logits, r * p->cols, p->type);
         int64_t label = p->labels[r] - p->first;
@@ -86,7 +86,7 @@ void ref_cross_entropy_stats(const cpu_context *x, const void *args)
 void ref_square_error(const cpu_context *x, const void *args)
 {
     (void)x;
-    const square_error_args *p = args;
+    const kernel_square_error_args *p = args;
     double sum = 0, factor = 2 * (double)grad_factor(p->grad_scale);
     for (int64_t i = 0; i < p->count; i++) {
         double d = (double)ref_load(p->x, i, p->type) - p->target[i];

@@ -5,7 +5,7 @@
 void ref_matmul(const cpu_context *x, const void *args)
 {
     (void)x;
-    const matmul_args *p = args;
+    const kernel_matmul_args *p = args;
     for (int64_t i = 0; i < p->m; i++) {
         for (int64_t j = 0; j < p->n; j++) {
             double sum = p->bias ? ref_load(p->bias, j, p->type) : 0;
@@ -23,7 +23,7 @@ void ref_matmul(const cpu_context *x, const void *args)
 void ref_bias_grad(const cpu_context *x, const void *args)
 {
     (void)x;
-    const bias_grad_args *p = args;
+    const kernel_bias_grad_args *p = args;
     for (int64_t c = 0; c < p->cols; c++) {
         double sum = p->accumulate ? p->db[c] : 0;
         for (int64_t r = 0; r < p->rows; r++) sum += ref_load(p->dy, r * p->cols + c, p->type);

@@ -6,7 +6,7 @@
 void ref_norm(const cpu_context *x, const void *args)
 {
     (void)x;
-    const norm_args *p = args;
+    const kernel_norm_args *p = args;
     dtype wide = wide_type(p->type, p->wide);
     for (int64_t r = 0; r < p->rows; r++) {
         const void *row = ref_at(p->x, r * p->cols, wide);
@@ -31,14 +31,14 @@ void ref_norm(const cpu_context *x, const void *args)
 }
 
 // The normalised value of element (r, c).
-static double norm_hat(const norm_grad_args *p, int64_t r, int64_t c)
+static double norm_hat(const kernel_norm_grad_args *p, int64_t r, int64_t c)
 {
     double mean = p->is_rms ? 0 : p->mean[r];
     return (ref_load(p->x, r * p->cols + c, wide_type(p->type, p->wide)) - mean) * p->rstd[r];
 }
 
 // Sums over rows; before dx is written, because dx may be dy.
-static void norm_grad_parameters(const norm_grad_args *p)
+static void norm_grad_parameters(const kernel_norm_grad_args *p)
 {
     for (int64_t c = 0; c < p->cols; c++) {
         double gain = 0, bias = 0;
@@ -55,7 +55,7 @@ static void norm_grad_parameters(const norm_grad_args *p)
 void ref_norm_grad(const cpu_context *x, const void *args)
 {
     (void)x;
-    const norm_grad_args *p = args;
+    const kernel_norm_grad_args *p = args;
     dtype wide = wide_type(p->type, p->wide);
     norm_grad_parameters(p);
     for (int64_t r = 0; r < p->rows; r++) {

@@ -14,7 +14,7 @@ static double dot(const float *a, const float *b, int64_t rows, int64_t stride)
 void ref_orthogonalize(const cpu_context *x, const void *args)
 {
     (void)x;
-    const orthogonalize_args *p = args;
+    const kernel_orthogonalize_args *p = args;
     int64_t n = p->cols;
     for (int64_t i = 0; i < n; i++) {
         float *column = p->x + i;

@@ -7,7 +7,7 @@
 void ref_sum_squares(const cpu_context *x, const void *args)
 {
     (void)x;
-    const sum_squares_args *p = args;
+    const kernel_sum_squares_args *p = args;
     double sum = 0;
     for (int64_t i = 0; i < p->count; i++) {
         double v = ref_load(p->x, i, p->type);
@@ -26,7 +26,7 @@ static uint64_t mix64(uint64_t z)
 void ref_digest(const cpu_context *x, const void *args)
 {
     (void)x;
-    const digest_args *p = args;
+    const kernel_digest_args *p = args;
     uint64_t sum = 0;
     for (int64_t at = 0; at < p->bytes; at += 4) {
         uint32_t word = 0;

@@ -5,7 +5,7 @@
 void ref_rope(const cpu_context *x, const void *args)
 {
     (void)x;
-    const rope_args *p = args;
+    const kernel_rope_args *p = args;
     int64_t half = p->rot / 2;
     for (int64_t r = 0; r < p->rows; r++) {
         const float *angles = p->table + (p->pos0 + r % p->seq) * half * 2;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static float update_adam(const update_args *p, int64_t i, float w, float g)
+static float update_adam(const kernel_update_args *p, int64_t i, float w, float g)
 {
     if (p->rule == UPDATE_ADAM) {
         g += p->weight_decay * w;
@@ -16,7 +16,7 @@ static float update_adam(const update_args *p, int64_t i, float w, float g)
     return w - p->lr * (p->m[i] / p->c1) / (sqrtf(p->v[i] / p->c2) + p->eps);
 }
 
-static float update_sgd(const update_args *p, int64_t i, float w, float g)
+static float update_sgd(const kernel_update_args *p, int64_t i, float w, float g)
 {
     g += p->weight_decay * w;
     if (p->m) {
@@ -26,7 +26,7 @@ static float update_sgd(const update_args *p, int64_t i, float w, float g)
     return w - p->lr * g;
 }
 
-static float update_lion(const update_args *p, int64_t i, float w, float g)
+static float update_lion(const kernel_update_args *p, int64_t i, float w, float g)
 {
     w -= p->lr * p->weight_decay * w;
     float step = p->beta1 * p->m[i] + (1 - p->beta1) * g;
@@ -37,7 +37,7 @@ static float update_lion(const update_args *p, int64_t i, float w, float g)
 void ref_update(const cpu_context *x, const void *args)
 {
     (void)x;
-    const update_args *p = args;
+    const kernel_update_args *p = args;
     for (int64_t i = 0; i < p->count; i++) {
         float g = p->g[i] * p->grad_scale;
         switch (p->rule) {

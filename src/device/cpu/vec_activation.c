@@ -7,7 +7,7 @@ static const float two_root_two_over_pi = 1.5957691216f; // 2 sqrt(2/pi)
 
 // y = f(x) and, when asked for, *slope = f'(x). GELU by tanh is x times the logistic function of
 // 2u, u the argument of the tanh.
-VEC_INLINE vf activate(activation act, vf x, vf *slope)
+VEC_INLINE vf activate(kernel_activation act, vf x, vf *slope)
 {
     vf one = v_set(1), left;
     switch (act) {
@@ -59,16 +59,16 @@ VEC_INLINE vf activate(activation act, vf x, vf *slope)
         if ((type) == F16) BY_ACTIVATION(act, F16, CALL);                                          \
     } while (0)
 
-VEC_INLINE void forward(const activation_args *p, int64_t first, int64_t last, activation act,
-                        dtype type)
+VEC_INLINE void forward(const kernel_activation_args *p, int64_t first, int64_t last,
+                        kernel_activation act, dtype type)
 {
 #define FORWARD(i, n) v_store_n(p->y, i, n, type, activate(act, v_load_n(p->x, i, n, type), NULL))
     V_EACH(i, first, last, FORWARD);
 #undef FORWARD
 }
 
-VEC_INLINE void backward(const activation_args *p, int64_t first, int64_t last, activation act,
-                         dtype type)
+VEC_INLINE void backward(const kernel_activation_args *p, int64_t first, int64_t last,
+                         kernel_activation act, dtype type)
 {
 #define BACKWARD(i, n)                                                                             \
     do {                                                                                           \
@@ -84,7 +84,7 @@ static void forward_part(const cpu_context *x, const void *args, int64_t first, 
                          int thread)
 {
     (void)x, (void)thread;
-    const activation_args *p = args;
+    const kernel_activation_args *p = args;
 #define CALL(act, type) forward(p, first, last, act, type)
     BY_KIND(p->act, p->type, CALL);
 #undef CALL
@@ -94,7 +94,7 @@ static void backward_part(const cpu_context *x, const void *args, int64_t first,
                           int thread)
 {
     (void)x, (void)thread;
-    const activation_args *p = args;
+    const kernel_activation_args *p = args;
 #define CALL(act, type) backward(p, first, last, act, type)
     BY_KIND(p->act, p->type, CALL);
 #undef CALL
@@ -102,17 +102,18 @@ static void backward_part(const cpu_context *x, const void *args, int64_t first,
 
 void VEC(activation)(const cpu_context *x, const void *args)
 {
-    const activation_args *p = args;
+    const kernel_activation_args *p = args;
     VEC(share)(x, p, p->count, VEC_WORTH, forward_part);
 }
 
 void VEC(activation_grad)(const cpu_context *x, const void *args)
 {
-    const activation_args *p = args;
+    const kernel_activation_args *p = args;
     VEC(share)(x, p, p->count, VEC_WORTH, backward_part);
 }
 
-VEC_INLINE void glu_rows(const glu_args *p, int64_t first, int64_t last, activation act, dtype type)
+VEC_INLINE void glu_rows(const kernel_glu_args *p, int64_t first, int64_t last,
+                         kernel_activation act, dtype type)
 {
     for (int64_t r = first; r < last; r++) {
         const void *gate = vec_at(p->x, 2 * r * p->cols, type);
@@ -126,8 +127,8 @@ VEC_INLINE void glu_rows(const glu_args *p, int64_t first, int64_t last, activat
     }
 }
 
-VEC_INLINE void glu_grad_rows(const glu_args *p, int64_t first, int64_t last, activation act,
-                              dtype type)
+VEC_INLINE void glu_grad_rows(const kernel_glu_args *p, int64_t first, int64_t last,
+                              kernel_activation act, dtype type)
 {
     for (int64_t r = first; r < last; r++) {
         const void *gate = vec_at(p->x, 2 * r * p->cols, type), *up = vec_at(gate, p->cols, type);
@@ -149,7 +150,7 @@ static void glu_part(const cpu_context *x, const void *args, int64_t first, int6
                      int thread)
 {
     (void)x, (void)thread;
-    const glu_args *p = args;
+    const kernel_glu_args *p = args;
 #define CALL(act, type) glu_rows(p, first, last, act, type)
     BY_KIND(p->act, p->type, CALL);
 #undef CALL
@@ -159,7 +160,7 @@ static void glu_grad_part(const cpu_context *x, const void *args, int64_t first,
                           int thread)
 {
     (void)x, (void)thread;
-    const glu_args *p = args;
+    const kernel_glu_args *p = args;
 #define CALL(act, type) glu_grad_rows(p, first, last, act, type)
     BY_KIND(p->act, p->type, CALL);
 #undef CALL
@@ -167,12 +168,12 @@ static void glu_grad_part(const cpu_context *x, const void *args, int64_t first,
 
 void VEC(glu)(const cpu_context *x, const void *args)
 {
-    const glu_args *p = args;
+    const kernel_glu_args *p = args;
     VEC(share)(x, p, p->rows, vec_grain(p->cols), glu_part);
 }
 
 void VEC(glu_grad)(const cpu_context *x, const void *args)
 {
-    const glu_args *p = args;
+    const kernel_glu_args *p = args;
     VEC(share)(x, p, p->rows, vec_grain(p->cols), glu_grad_part);
 }

@@ -10,7 +10,7 @@ enum { BLOCK_QUERIES = 4 * TILE_QUERIES }; // queries that one packing of a key 
 
 // A block of queries of one head, its state, and the tile of keys that goes by.
 typedef struct forward {
-    const attention_args *p;
+    const kernel_attention_args *p;
     int64_t b, h, t0, queries; // the block is t0 … t0+queries-1
     int64_t width;             // of rows of v and o: head_dim rounded up to VL
     float *q, *o;              // [queries, D] scaled; [queries, width] not yet divided by sums
@@ -89,7 +89,7 @@ static void drop(const forward *f, float *s, int64_t row, int64_t k0, int64_t wi
 // `seen` and none sees more.
 static void forward_strip(forward *f, int64_t row, int64_t rows, int64_t k0, int64_t seen)
 {
-    const attention_args *p = f->p;
+    const kernel_attention_args *p = f->p;
     int64_t width = round_up(seen, VL);
     VEC(tile_multiply)
     (&(tile_product){.m = rows,
@@ -126,7 +126,7 @@ static void forward_strip(forward *f, int64_t row, int64_t rows, int64_t k0, int
 
 static void forward_tile(forward *f, int64_t k0, int64_t keys)
 {
-    const attention_args *p = f->p;
+    const kernel_attention_args *p = f->p;
     int64_t kv = f->h / (p->heads / p->kv_heads) * p->head_dim;
     const void *k = vec_at(p->k, f->b * p->k_batch + kv + k0 * p->k_stride, p->type);
     const void *v = vec_at(p->v, f->b * p->v_batch + kv + k0 * p->v_stride, p->type);
@@ -145,7 +145,7 @@ static void forward_tile(forward *f, int64_t k0, int64_t keys)
 
 static void forward_finish(forward *f)
 {
-    const attention_args *p = f->p;
+    const kernel_attention_args *p = f->p;
     for (int64_t r = 0; r < f->queries; r++) {
         int64_t t = f->t0 + r;
         float sum = v_sum(v_load(f->sum, r * VL, F32));
@@ -155,7 +155,7 @@ static void forward_finish(forward *f)
     }
 }
 
-static int64_t query_blocks(const attention_args *p)
+static int64_t query_blocks(const kernel_attention_args *p)
 {
     return (p->tq + BLOCK_QUERIES - 1) / BLOCK_QUERIES;
 }
@@ -163,7 +163,7 @@ static int64_t query_blocks(const attention_args *p)
 static void forward_blocks(const cpu_context *x, const void *args, int64_t first, int64_t last,
                            int thread)
 {
-    const attention_args *p = args;
+    const kernel_attention_args *p = args;
     forward f = {.p = p};
     forward_layout(&f, cpu_scratch(x, thread));
     for (int64_t i = first; i < last; i++) {
@@ -187,7 +187,7 @@ static void forward_blocks(const cpu_context *x, const void *args, int64_t first
 
 void VEC(attention)(const cpu_context *x, const void *args)
 {
-    const attention_args *p = args;
+    const kernel_attention_args *p = args;
     if (p->tq <= DECODE_QUERIES) {
         VEC(attention_decode)(x, p);
     } else if (sizeof(float) * forward_floats(round_up(p->head_dim, VL)) > CPU_SCRATCH_BYTES) {

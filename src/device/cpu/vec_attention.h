@@ -19,7 +19,7 @@ enum {
 void VEC(attention_decode)(const cpu_context *x, const void *args);
 
 // How many keys query t sees, from key 0.
-static inline int64_t keys_seen(const attention_args *p, int64_t t)
+static inline int64_t keys_seen(const kernel_attention_args *p, int64_t t)
 {
     if (!p->causal) return p->tk;
     int64_t seen = t + 1 + p->tk - p->tq;
@@ -27,7 +27,8 @@ static inline int64_t keys_seen(const attention_args *p, int64_t t)
 }
 
 // How many of the keys from k0 on, of `keys`, query t sees.
-static inline int64_t keys_seen_in(const attention_args *p, int64_t t, int64_t k0, int64_t keys)
+static inline int64_t keys_seen_in(const kernel_attention_args *p, int64_t t, int64_t k0,
+                                   int64_t keys)
 {
     int64_t n = keys_seen(p, t) - k0;
     return n < 0 ? 0 : min64(n, keys);
@@ -35,8 +36,8 @@ static inline int64_t keys_seen_in(const attention_args *p, int64_t t, int64_t k
 
 // Writes to keep[0 … n-1], n <= TILE_KEYS rounded up to VL, what dropout multiplies the
 // probabilities of keys k0 … by: 0 or 1/(1-p).
-static inline void dropout_row(const attention_args *p, int64_t b, int64_t h, int64_t t, int64_t k0,
-                               int64_t n, float *keep)
+static inline void dropout_row(const kernel_attention_args *p, int64_t b, int64_t h, int64_t t,
+                               int64_t k0, int64_t n, float *keep)
 {
     uint32_t room[TILE_WORDS];
     uint64_t row = p->row0 + (uint64_t)(b * p->tq + t);

@@ -10,7 +10,7 @@ enum { DECODE_KEYS = 256 }; // keys that go by at a time
 
 // The queries that read one head of keys: state of query i at [i], rows of `width` floats.
 typedef struct decode {
-    const attention_args *p;
+    const kernel_attention_args *p;
     int64_t b, kv, width;
     float *q, *o; // [queries, width], q scaled
     float *s;     // [DECODE_KEYS]
@@ -84,7 +84,7 @@ static void drop(const decode *d, int64_t h, int64_t t, int64_t k0, int64_t keys
 VEC_INLINE void decode_keys(decode *d, int64_t i, int64_t h, int64_t t, int64_t k0, int64_t keys,
                             dtype type)
 {
-    const attention_args *p = d->p;
+    const kernel_attention_args *p = d->p;
     const void *k = vec_at(p->k, d->b * p->k_batch + d->kv * p->head_dim + k0 * p->k_stride, type);
     const void *v = vec_at(p->v, d->b * p->v_batch + d->kv * p->head_dim + k0 * p->v_stride, type);
     for (int64_t j = 0; j < keys; j++)
@@ -96,7 +96,7 @@ VEC_INLINE void decode_keys(decode *d, int64_t i, int64_t h, int64_t t, int64_t 
 
 static void decode_layout(decode *d, float *at)
 {
-    const attention_args *p = d->p;
+    const kernel_attention_args *p = d->p;
     int64_t queries = p->heads / p->kv_heads * p->tq;
     d->width = round_up(p->head_dim, VL);
     d->sum = (double *)at;
@@ -106,7 +106,7 @@ static void decode_layout(decode *d, float *at)
     d->top = d->s + DECODE_KEYS;
 }
 
-static size_t decode_bytes(const attention_args *p)
+static size_t decode_bytes(const kernel_attention_args *p)
 {
     int64_t queries = p->heads / p->kv_heads * p->tq;
     int64_t floats = 2 * queries * round_up(p->head_dim, VL) + DECODE_KEYS + 4 * queries + 4 * VL;
@@ -116,7 +116,7 @@ static size_t decode_bytes(const attention_args *p)
 // Packs the queries (into) or writes the results (out of) the state of one head of keys.
 static void decode_start(decode *d)
 {
-    const attention_args *p = d->p;
+    const kernel_attention_args *p = d->p;
     int64_t group = p->heads / p->kv_heads;
     for (int64_t i = 0; i < group * p->tq; i++) {
         int64_t h = d->kv * group + i / p->tq, row = d->b * p->tq + i % p->tq;
@@ -130,7 +130,7 @@ static void decode_start(decode *d)
 
 static void decode_finish(const decode *d)
 {
-    const attention_args *p = d->p;
+    const kernel_attention_args *p = d->p;
     int64_t group = p->heads / p->kv_heads;
     for (int64_t i = 0; i < group * p->tq; i++) {
         int64_t h = d->kv * group + i / p->tq, t = i % p->tq;
@@ -144,7 +144,7 @@ static void decode_finish(const decode *d)
 static void decode_heads(const cpu_context *x, const void *args, int64_t first, int64_t last,
                          int thread)
 {
-    const attention_args *p = args;
+    const kernel_attention_args *p = args;
     int64_t group = p->heads / p->kv_heads;
     decode d = {.p = p};
     decode_layout(&d, cpu_scratch(x, thread));
@@ -168,7 +168,7 @@ static void decode_heads(const cpu_context *x, const void *args, int64_t first, 
 
 void VEC(attention_decode)(const cpu_context *x, const void *args)
 {
-    const attention_args *p = args;
+    const kernel_attention_args *p = args;
     if (decode_bytes(p) > CPU_SCRATCH_BYTES) {
         ref_attention(x, p); // thousands of query heads on one head of keys: no fast form
     } else {

@@ -8,8 +8,8 @@
 
 // One head of keys, the tile of keys in hand, and the tile of queries that goes by.
 typedef struct backward {
-    const attention_grad_args *g;
-    const attention_args *p;
+    const kernel_attention_grad_args *g;
+    const kernel_attention_args *p;
     int64_t b, kv, h;           // h: the query head that goes by
     int64_t width;              // of rows: head_dim rounded up to VL
     float *k_turned, *v_turned; // [D, TILE_KEYS]
@@ -64,7 +64,7 @@ static int64_t stat_at(const backward *w, int64_t t)
 
 VEC_INLINE void sum_delta(const backward *w, dtype type)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     for (int64_t t = 0; t < p->tq; t++) {
         int64_t at = query_at(w, t, p->o_stride);
         vf sum = v_zero();
@@ -173,7 +173,7 @@ static void grad_strip(const backward *w, int64_t row, int64_t rows, int64_t t0,
 static void grad_tile(const backward *w, int64_t t0, int64_t rows, int64_t k0, int64_t keys,
                       sweep what, query_sums dq)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     int64_t last = keys_seen_in(p, t0 + rows - 1, k0, keys);
     bool cut = keys_seen_in(p, t0, k0, keys) < last;
     int64_t step = cut ? TILE_STRIP : TILE_QUERIES;
@@ -191,7 +191,7 @@ static void grad_tile(const backward *w, int64_t t0, int64_t rows, int64_t k0, i
 
 static void pack_keys(const backward *w, int64_t k0, int64_t keys)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     const void *k = vec_at(p->k, key_at(w, k0, p->k_stride, p->k_batch), p->type);
     const void *v = vec_at(p->v, key_at(w, k0, p->v_stride, p->v_batch), p->type);
     VEC(tile_pack_turned)(w->k_turned, TILE_KEYS, k, p->k_stride, keys, p->head_dim, p->type);
@@ -201,7 +201,7 @@ static void pack_keys(const backward *w, int64_t k0, int64_t keys)
 
 static void pack_queries(const backward *w, int64_t t0, int64_t rows)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     const void *q = vec_at(p->q, query_at(w, t0, p->q_stride), p->type);
     const void *d_o = vec_at(w->g->d_o, query_at(w, t0, p->o_stride), p->type);
     VEC(tile_pack)(w->q, w->width, q, p->q_stride, rows, p->head_dim, p->scale, p->type);
@@ -210,14 +210,14 @@ static void pack_queries(const backward *w, int64_t t0, int64_t rows)
 
 static void unpack_queries(const backward *w, int64_t t, int64_t rows, const float *dq)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     void *to = vec_at(w->g->dq, query_at(w, t, p->q_stride), p->type);
     VEC(tile_unpack)(to, p->q_stride, dq, w->width, rows, p->head_dim, 1, p->type);
 }
 
 static void unpack_keys(const backward *w, int64_t k0, int64_t keys)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     void *dk = vec_at(w->g->dk, key_at(w, k0, p->k_stride, p->k_batch), p->type);
     void *dv = vec_at(w->g->dv, key_at(w, k0, p->v_stride, p->v_batch), p->type);
     VEC(tile_unpack)(dk, p->k_stride, w->dk, w->width, keys, p->head_dim, 1, p->type);
@@ -232,7 +232,7 @@ static bool sums_in_place(const backward *w)
 
 static query_sums sums_of(const backward *w, int64_t t0, bool add)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     if (sums_in_place(w))
         return (query_sums){(float *)w->g->dq + query_at(w, t0, p->q_stride), p->q_stride, add};
     int64_t group = p->heads / p->kv_heads;
@@ -242,7 +242,7 @@ static query_sums sums_of(const backward *w, int64_t t0, bool add)
 // All tiles of keys, each against the queries of every head that shares it.
 static void sweep_keys(backward *w, sweep what)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     int64_t group = p->heads / p->kv_heads;
     for (int64_t k0 = 0; k0 < p->tk; k0 += TILE_KEYS) {
         int64_t keys = min64(TILE_KEYS, p->tk - k0), blind = p->causal ? k0 + p->tq - p->tk : 0;
@@ -264,7 +264,7 @@ static void sweep_keys(backward *w, sweep what)
 // dq alone, a tile of queries after the other: the sums need one tile of memory.
 static void sweep_queries(backward *w)
 {
-    const attention_args *p = w->p;
+    const kernel_attention_args *p = w->p;
     for (int64_t t0 = 0; t0 < p->tq; t0 += TILE_QUERIES) {
         int64_t rows = min64(TILE_QUERIES, p->tq - t0);
         int64_t seen = min64(keys_seen(p, t0 + rows - 1), p->tk);
@@ -281,8 +281,8 @@ static void sweep_queries(backward *w)
 static void backward_heads(const cpu_context *x, const void *args, int64_t first, int64_t last,
                            int thread)
 {
-    const attention_grad_args *g = args;
-    const attention_args *p = &g->fwd;
+    const kernel_attention_grad_args *g = args;
+    const kernel_attention_args *p = &g->fwd;
     int64_t group = p->heads / p->kv_heads;
     backward w = {.g = g, .p = p};
     backward_layout(&w, cpu_scratch(x, thread));
@@ -307,8 +307,8 @@ static void backward_heads(const cpu_context *x, const void *args, int64_t first
 
 void VEC(attention_grad)(const cpu_context *x, const void *args)
 {
-    const attention_grad_args *g = args;
-    const attention_args *p = &g->fwd;
+    const kernel_attention_grad_args *g = args;
+    const kernel_attention_args *p = &g->fwd;
     if (sizeof(float) * (size_t)backward_floats(round_up(p->head_dim, VL)) > CPU_SCRATCH_BYTES) {
         ref_attention_grad(x, g); // heads wider than about 2000: no fast form
     } else {

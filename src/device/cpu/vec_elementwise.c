@@ -6,7 +6,8 @@ enum {
     BATCH = 1024,  // elements whose random words are drawn at a time
 };
 
-VEC_INLINE void add_range(const add_args *p, int64_t first, int64_t last, dtype type, dtype wide)
+VEC_INLINE void add_range(const kernel_add_args *p, int64_t first, int64_t last, dtype type,
+                          dtype wide)
 {
     vf alpha = v_set(p->alpha), beta = v_set(p->beta);
 #define SUM(i, n)                                                                                  \
@@ -26,7 +27,7 @@ static void add_part(const cpu_context *x, const void *args, int64_t first, int6
                      int thread)
 {
     (void)x, (void)thread;
-    const add_args *p = args;
+    const kernel_add_args *p = args;
 #define CALL(type, wide) add_range(p, first, last, type, wide)
     V_BY_WIDTH(p->type, p->wide, CALL);
 #undef CALL
@@ -34,11 +35,11 @@ static void add_part(const cpu_context *x, const void *args, int64_t first, int6
 
 void VEC(add)(const cpu_context *x, const void *args)
 {
-    const add_args *p = args;
+    const kernel_add_args *p = args;
     VEC(share)(x, p, p->count, GRAIN, add_part);
 }
 
-VEC_INLINE void dropout_range(const dropout_args *p, int64_t first, int64_t last, dtype type)
+VEC_INLINE void dropout_range(const kernel_dropout_args *p, int64_t first, int64_t last, dtype type)
 {
     uint32_t room[BATCH + 4 * VL + 4];
     vf scale = v_set(1 / (1 - p->p)), limit = v_set(p->p);
@@ -61,7 +62,7 @@ static void dropout_part(const cpu_context *x, const void *args, int64_t first, 
                          int thread)
 {
     (void)x, (void)thread;
-    const dropout_args *p = args;
+    const kernel_dropout_args *p = args;
 #define CALL(type) dropout_range(p, first, last, type)
     V_BY_TYPE(p->type, CALL);
 #undef CALL
@@ -69,11 +70,11 @@ static void dropout_part(const cpu_context *x, const void *args, int64_t first, 
 
 void VEC(dropout)(const cpu_context *x, const void *args)
 {
-    const dropout_args *p = args;
+    const kernel_dropout_args *p = args;
     VEC(share)(x, p, p->count, GRAIN / 4, dropout_part);
 }
 
-VEC_INLINE void convert_range(const convert_args *p, int64_t first, int64_t last, dtype from,
+VEC_INLINE void convert_range(const kernel_convert_args *p, int64_t first, int64_t last, dtype from,
                               dtype to)
 {
 #define CONVERT(i, n) v_store_n(p->dst, i, n, to, v_load_n(p->src, i, n, from))
@@ -85,7 +86,7 @@ static void convert_part(const cpu_context *x, const void *args, int64_t first, 
                          int thread)
 {
     (void)x, (void)thread;
-    const convert_args *p = args;
+    const kernel_convert_args *p = args;
     dtype from = p->src_type, to = p->dst_type;
     if (from == to) {
         size_t bytes = (size_t)(last - first) * (from == F32 ? 4 : 2);
@@ -101,7 +102,7 @@ static void convert_part(const cpu_context *x, const void *args, int64_t first, 
 
 void VEC(convert)(const cpu_context *x, const void *args)
 {
-    const convert_args *p = args;
+    const kernel_convert_args *p = args;
     VEC(share)(x, p, p->count, GRAIN, convert_part);
 }
 
@@ -109,12 +110,12 @@ static void fill_part(const cpu_context *x, const void *args, int64_t first, int
                       int thread)
 {
     (void)x, (void)thread;
-    const fill_args *p = args;
+    const kernel_fill_args *p = args;
     memset((unsigned char *)p->dst + first, 0, (size_t)(last - first));
 }
 
 void VEC(fill)(const cpu_context *x, const void *args)
 {
-    const fill_args *p = args;
+    const kernel_fill_args *p = args;
     VEC(share)(x, p, p->bytes, 16 * GRAIN, fill_part);
 }

@@ -5,7 +5,7 @@
 enum { SUM_COLUMNS = 512 }; // of the rows of one id, summed at once
 enum { COLUMN_STEP = 128 }; // the team shares columns in steps of whole cache lines
 
-VEC_INLINE void embed_rows(const embedding_args *p, int64_t first, int64_t last, dtype type,
+VEC_INLINE void embed_rows(const kernel_embedding_args *p, int64_t first, int64_t last, dtype type,
                            dtype wide)
 {
     vf scale = v_set(p->scale);
@@ -38,7 +38,7 @@ static void embedding_part(const cpu_context *x, const void *args, int64_t first
                            int thread)
 {
     (void)x, (void)thread;
-    const embedding_args *p = args;
+    const kernel_embedding_args *p = args;
 #define CALL(type, wide) embed_rows(p, first, last, type, wide)
     V_BY_WIDTH(p->type, p->wide, CALL);
 #undef CALL
@@ -46,7 +46,7 @@ static void embedding_part(const cpu_context *x, const void *args, int64_t first
 
 void VEC(embedding)(const cpu_context *x, const void *args)
 {
-    const embedding_args *p = args;
+    const kernel_embedding_args *p = args;
     VEC(share)(x, p, p->rows, vec_grain(p->cols), embedding_part);
 }
 
@@ -57,7 +57,7 @@ static void zero_columns(float *x, int64_t rows, int64_t cols, int64_t first, in
 }
 
 // Is row r the first with its id, and is that in this part of the table?
-static bool is_first(const embedding_grad_args *p, int64_t r)
+static bool is_first(const kernel_embedding_grad_args *p, int64_t r)
 {
     const int32_t id = p->ids[r];
     if (id < p->first || id >= p->first + p->vocab) return false;
@@ -67,7 +67,7 @@ static bool is_first(const embedding_grad_args *p, int64_t r)
 }
 
 // Adds the sum of all rows with the id of row r, which is the first of them.
-VEC_INLINE void add_id(const embedding_grad_args *p, int64_t r, int64_t first, int64_t last,
+VEC_INLINE void add_id(const kernel_embedding_grad_args *p, int64_t r, int64_t first, int64_t last,
                        dtype type)
 {
     float sum[SUM_COLUMNS];
@@ -88,7 +88,8 @@ VEC_INLINE void add_id(const embedding_grad_args *p, int64_t r, int64_t first, i
 #undef ADD
 }
 
-VEC_INLINE void add_columns(const embedding_grad_args *p, int64_t first, int64_t last, dtype type)
+VEC_INLINE void add_columns(const kernel_embedding_grad_args *p, int64_t first, int64_t last,
+                            dtype type)
 {
     for (int64_t r = 0; r < p->rows; r++) {
         const void *dy = vec_at(p->dy, r * p->cols, type);
@@ -108,7 +109,7 @@ static void embedding_grad_part(const cpu_context *x, const void *args, int64_t 
                                 int thread)
 {
     (void)x, (void)thread;
-    const embedding_grad_args *p = args;
+    const kernel_embedding_grad_args *p = args;
     if (p->d_tokens && !p->accumulate_tokens)
         zero_columns(p->d_tokens, p->vocab, p->cols, first, last);
     if (p->d_positions && !p->accumulate_positions)
@@ -121,7 +122,7 @@ static void embedding_grad_part(const cpu_context *x, const void *args, int64_t 
 
 void VEC(embedding_grad)(const cpu_context *x, const void *args)
 {
-    const embedding_grad_args *p = args;
+    const kernel_embedding_grad_args *p = args;
     int64_t grain = round_up(vec_grain(p->rows), COLUMN_STEP);
     VEC(share)(x, p, p->cols, grain, embedding_grad_part);
 }

@@ -20,7 +20,7 @@ enum {
 // A product with A as fp32, and how its columns are cut.
 typedef struct few {
     const cpu_context *x;
-    const matmul_args *p;
+    const kernel_matmul_args *p;
     float *a;       // [m, stride], zeros from k on
     int64_t stride; // k rounded up to VL
     int64_t items;
@@ -41,7 +41,7 @@ typedef struct few {
 VEC_INLINE void dots(const few *f, int rows, int cols, int64_t col, float *y, int64_t width,
                      dtype type)
 {
-    const matmul_args *p = f->p;
+    const kernel_matmul_args *p = f->p;
     const float *a = f->a;
     vf sum[ROWS][8];
 #pragma GCC unroll 8
@@ -75,7 +75,7 @@ VEC_INLINE void dots(const few *f, int rows, int cols, int64_t col, float *y, in
 VEC_INLINE void add_depth(const few *f, int rows, int vectors, int64_t l, int64_t depth, int64_t at,
                           int64_t n, float *y, int64_t width, dtype type)
 {
-    const matmul_args *p = f->p;
+    const kernel_matmul_args *p = f->p;
     vf sum[ROWS][8];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
@@ -145,7 +145,7 @@ BY_ROWS(STRIP)
 static const few_strip strips[ROWS] = {strip_1, strip_2, strip_3, strip_4,
                                        strip_5, strip_6, strip_7, strip_8};
 
-VEC_INLINE void finish_row(const matmul_args *p, int64_t row, int64_t col, int64_t cols,
+VEC_INLINE void finish_row(const kernel_matmul_args *p, int64_t row, int64_t col, int64_t cols,
                            const float *y, dtype type, dtype c_type)
 {
     void *to = vec_at(p->c, row * p->ldc + col, c_type);
@@ -160,7 +160,8 @@ VEC_INLINE void finish_row(const matmul_args *p, int64_t row, int64_t col, int64
 #undef FINISH
 }
 
-static void finish(const matmul_args *p, int64_t col, int64_t cols, const float *y, int64_t width)
+static void finish(const kernel_matmul_args *p, int64_t col, int64_t cols, const float *y,
+                   int64_t width)
 {
     const bool narrow = p->c_type != F32;
     for (int64_t i = 0; i < p->m; i++, y += width) {
@@ -175,7 +176,7 @@ static void finish(const matmul_args *p, int64_t col, int64_t cols, const float 
 static void multiply_item(const void *arg, int64_t item, int thread)
 {
     const few *f = arg;
-    const matmul_args *p = f->p;
+    const kernel_matmul_args *p = f->p;
     const int64_t grains = (p->n + GRAIN - 1) / GRAIN, width = SUMS / p->m / GRAIN * GRAIN;
     const int64_t first = grains * item / f->items * GRAIN;
     const int64_t last = min64(grains * (item + 1) / f->items * GRAIN, p->n);
@@ -189,7 +190,7 @@ static void multiply_item(const void *arg, int64_t item, int thread)
 
 static void pack_a(const few *f)
 {
-    const matmul_args *p = f->p;
+    const kernel_matmul_args *p = f->p;
     for (int64_t i = 0; i < p->m; i++) {
         float *row = f->a + i * f->stride;
         for (int64_t l = 0; l < f->stride; l++) row[l] = 0;
@@ -202,7 +203,7 @@ static void pack_a(const few *f)
     }
 }
 
-bool VEC(product_few)(const cpu_context *x, const matmul_args *p)
+bool VEC(product_few)(const cpu_context *x, const kernel_matmul_args *p)
 {
     few f = {x, p, (float *)x->shared, round_up(p->k, VL), 1, p->n * p->k > NEAR};
     if (p->m > ROWS || f.stride > (int64_t)(CPU_SHARED_BYTES / sizeof(float)) / p->m) return false;

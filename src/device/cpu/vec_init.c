@@ -30,7 +30,7 @@ static void init_part(const cpu_context *x, const void *args, int64_t first, int
                       int thread)
 {
     (void)x, (void)thread;
-    const init_args *p = args;
+    const kernel_init_args *p = args;
     uint32_t room[BATCH + 8 * VL];
     float drawn[BATCH + 4];
     for (int64_t at = first; at < last && p->normal; at += BATCH) {
@@ -46,6 +46,6 @@ static void init_part(const cpu_context *x, const void *args, int64_t first, int
 
 void VEC(init)(const cpu_context *x, const void *args)
 {
-    const init_args *p = args;
+    const kernel_init_args *p = args;
     VEC(share)(x, p, p->count, GRAIN, init_part);
 }

@@ -15,7 +15,7 @@ enum {
 
 // Some rows of a call, and where their losses go.
 typedef struct loss_rows {
-    const cross_entropy_args *p;
+    const kernel_cross_entropy_args *p;
     int64_t row0;
     double *losses;
 } loss_rows;
@@ -81,7 +81,7 @@ VEC_INLINE float logit(const void *row, int64_t column, dtype type)
 }
 
 // `label` counts from the first column here.
-VEC_INLINE void row_grad(const cross_entropy_args *p, void *row, int64_t label, double lse,
+VEC_INLINE void row_grad(const kernel_cross_entropy_args *p, void *row, int64_t label, double lse,
                          dtype type)
 {
     double scale = p->scale, factor = scale * grad_factor(p->grad_scale), at_label = 0;
@@ -94,7 +94,7 @@ VEC_INLINE void row_grad(const cross_entropy_args *p, void *row, int64_t label, 
     if (here) v_store_n(row, label, 1, type, v_set((float)at_label));
 }
 
-VEC_INLINE double loss_row(const cross_entropy_args *p, int64_t r, dtype type)
+VEC_INLINE double loss_row(const kernel_cross_entropy_args *p, int64_t r, dtype type)
 {
     void *row = vec_at(p->logits, r * p->cols, type);
     int64_t label = p->labels[r] - p->first;
@@ -128,7 +128,7 @@ static void loss_part(const cpu_context *x, const void *args, int64_t first, int
 
 void VEC(cross_entropy)(const cpu_context *x, const void *args)
 {
-    const cross_entropy_args *p = args;
+    const kernel_cross_entropy_args *p = args;
     loss_rows w = {.p = p, .losses = (double *)x->shared};
     double loss = 0, count = 0;
     for (; w.row0 < p->rows; w.row0 += LOSS_ROWS) {
@@ -143,7 +143,7 @@ void VEC(cross_entropy)(const cpu_context *x, const void *args)
     if (p->count) *p->count += count;
 }
 
-VEC_INLINE void stats_rows(const cross_entropy_stats_args *p, int64_t first, int64_t last,
+VEC_INLINE void stats_rows(const kernel_cross_entropy_stats_args *p, int64_t first, int64_t last,
                            dtype type)
 {
     for (int64_t r = first; r < last; r++) {
@@ -163,7 +163,7 @@ static void stats_part(const cpu_context *x, const void *args, int64_t first, in
                        int thread)
 {
     (void)x, (void)thread;
-    const cross_entropy_stats_args *p = args;
+    const kernel_cross_entropy_stats_args *p = args;
 #define CALL(type) stats_rows(p, first, last, type)
     V_BY_TYPE(p->type, CALL);
 #undef CALL
@@ -171,6 +171,6 @@ static void stats_part(const cpu_context *x, const void *args, int64_t first, in
 
 void VEC(cross_entropy_stats)(const cpu_context *x, const void *args)
 {
-    const cross_entropy_stats_args *p = args;
+    const kernel_cross_entropy_stats_args *p = args;
     VEC(share)(x, p, p->rows, vec_grain(p->cols), stats_part);
 }

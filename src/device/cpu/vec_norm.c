@@ -37,8 +37,8 @@ VEC_INLINE float row_spread(const void *x, int64_t cols, float mean, dtype type)
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-VEC_INLINE void norm_rows(const norm_args *p, int64_t first, int64_t last, bool bias, dtype type,
-                          dtype wide)
+VEC_INLINE void norm_rows(const kernel_norm_args *p, int64_t first, int64_t last, bool bias,
+                          dtype type, dtype wide)
 {
     for (int64_t r = first; r < last; r++) {
         const void *x = vec_at(p->x, r * p->cols, wide);
@@ -63,7 +63,7 @@ static void norm_part(const cpu_context *x, const void *args, int64_t first, int
                       int thread)
 {
     (void)x, (void)thread;
-    const norm_args *p = args;
+    const kernel_norm_args *p = args;
 #define BIASED(type, wide) norm_rows(p, first, last, true, type, wide)
 #define PLAIN(type, wide)  norm_rows(p, first, last, false, type, wide)
     if (p->bias)
@@ -76,7 +76,7 @@ static void norm_part(const cpu_context *x, const void *args, int64_t first, int
 
 void VEC(norm)(const cpu_context *x, const void *args)
 {
-    const norm_args *p = args;
+    const kernel_norm_args *p = args;
     VEC(share)(x, p, p->rows, vec_grain(p->cols), norm_part);
 }
 
@@ -86,7 +86,7 @@ typedef struct row_stats {
     float mean, rstd, g, g_hat;
 } row_stats;
 
-VEC_INLINE row_stats stats_of(const norm_grad_args *p, int64_t r, dtype type, dtype wide)
+VEC_INLINE row_stats stats_of(const kernel_norm_grad_args *p, int64_t r, dtype type, dtype wide)
 {
     row_stats s = {.mean = p->is_rms ? 0 : p->mean[r], .rstd = p->rstd[r]};
     const void *x = vec_at(p->x, r * p->cols, wide), *dy = vec_at(p->dy, r * p->cols, type);
@@ -112,7 +112,7 @@ VEC_INLINE row_stats stats_of(const norm_grad_args *p, int64_t r, dtype type, dt
 
 // dx of `rows` <= NORM_ROWS rows from r on, for lanes c … c+n-1; their sums are added to dgain and
 // dbias.
-VEC_INLINE void grad_lanes(const norm_grad_args *p, const row_stats *s, int64_t r, int rows,
+VEC_INLINE void grad_lanes(const kernel_norm_grad_args *p, const row_stats *s, int64_t r, int rows,
                            int64_t c, int64_t n, float *dgain, float *dbias, dtype type, dtype wide)
 {
     vf gain = v_load_n(p->gain, c, n, type), sum = v_load_n(dgain, c, n, F32), bias = v_zero();
@@ -131,7 +131,7 @@ VEC_INLINE void grad_lanes(const norm_grad_args *p, const row_stats *s, int64_t 
     if (dbias) v_store_n(dbias, c, n, F32, bias);
 }
 
-VEC_INLINE void grad_rows(const norm_grad_args *p, int64_t first, int64_t last, float *dgain,
+VEC_INLINE void grad_rows(const kernel_norm_grad_args *p, int64_t first, int64_t last, float *dgain,
                           float *dbias, dtype type, dtype wide)
 {
     for (int64_t r = first; r < last; r += NORM_ROWS) {
@@ -152,14 +152,14 @@ VEC_INLINE void grad_rows(const norm_grad_args *p, int64_t first, int64_t last, 
 }
 
 // Rows of a chunk: the shape alone decides.
-static int64_t chunk_rows(const norm_grad_args *p)
+static int64_t chunk_rows(const kernel_norm_grad_args *p)
 {
     int64_t rows = (p->rows + NORM_CHUNKS - 1) / NORM_CHUNKS;
     int64_t least = 16 + VEC_WORTH / (1 + p->cols);
     return round_up(rows < least ? least : rows, NORM_ROWS);
 }
 
-static int64_t chunk_count(const norm_grad_args *p)
+static int64_t chunk_count(const kernel_norm_grad_args *p)
 {
     return (p->rows + chunk_rows(p) - 1) / chunk_rows(p);
 }
@@ -168,7 +168,7 @@ static void grad_chunks(const cpu_context *x, const void *args, int64_t first, i
                         int thread)
 {
     (void)thread;
-    const norm_grad_args *p = args;
+    const kernel_norm_grad_args *p = args;
     for (int64_t i = first; i < last; i++) {
         float *dgain = (float *)x->shared + 2 * i * p->cols, *dbias = dgain + p->cols;
         memset(dgain, 0, 2 * sizeof(float) * (size_t)p->cols);
@@ -181,7 +181,8 @@ static void grad_chunks(const cpu_context *x, const void *args, int64_t first, i
 }
 
 // The sums of the chunks, in order, into dgain or dbias.
-static void add_chunks(float *to, const float *from, const norm_grad_args *p, bool accumulate)
+static void add_chunks(float *to, const float *from, const kernel_norm_grad_args *p,
+                       bool accumulate)
 {
     for (int64_t c = 0; c < p->cols && !accumulate; c++) to[c] = 0;
     for (int64_t i = 0; i < chunk_count(p); i++)
@@ -190,7 +191,7 @@ static void add_chunks(float *to, const float *from, const norm_grad_args *p, bo
 
 void VEC(norm_grad)(const cpu_context *x, const void *args)
 {
-    const norm_grad_args *p = args;
+    const kernel_norm_grad_args *p = args;
     if (2 * sizeof(float) * NORM_CHUNKS * (size_t)p->cols > CPU_SHARED_BYTES) {
         ref_norm_grad(x, p); // rows wider than 16384: no fast form
         return;

@@ -14,7 +14,7 @@ enum {
 
 // One pass over all blocks: for column i of p.
 typedef struct pass {
-    const orthogonalize_args *p;
+    const kernel_orthogonalize_args *p;
     int64_t i, block; // rows of a block
     double inverse;   // what the column is multiplied by
     double *along;    // [cols]: what later columns have along column i
@@ -80,7 +80,7 @@ static double sum_at(const cpu_context *x, const pass *w, int64_t j)
 
 void VEC(orthogonalize)(const cpu_context *x, const void *args)
 {
-    const orthogonalize_args *p = args;
+    const kernel_orthogonalize_args *p = args;
     if (p->rows <= 0 || p->cols <= 0) return;
     if (p->cols > SUMS) {
         ref_orthogonalize(x, p); // half a million columns: no fast form

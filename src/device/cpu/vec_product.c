@@ -20,7 +20,7 @@ enum {
 
 // A block of C, and the scratch memory of the thread that works on it.
 typedef struct block {
-    const matmul_args *p;
+    const kernel_matmul_args *p;
     int64_t row, rows, col, cols;
     float *a;    // one strip of A: [rows, DEPTH], or [depth, STRIP] when A is stored transposed
     float *b;    // one slice of B: panels of [depth, PANEL]
@@ -58,7 +58,7 @@ VEC_INLINE void add_bias(float *row, const void *bias, int64_t col, int64_t cols
 // Sets the home to what the product is added to. False when that is nothing: it is untouched.
 static bool begin(const block *k)
 {
-    const matmul_args *p = k->p;
+    const kernel_matmul_args *p = k->p;
     int64_t stride;
     float *row = home(k, &stride);
     if (is_narrow(k) && p->accumulate)
@@ -91,7 +91,7 @@ VEC_INLINE void pack_rows(const block *k, int64_t l, int64_t depth, dtype type)
 
 static void pack_b(const block *k, int64_t l, int64_t depth)
 {
-    const matmul_args *p = k->p;
+    const kernel_matmul_args *p = k->p;
     for (int64_t j = 0; j < k->cols; j += PANEL) {
         int64_t cols = min64(PANEL, k->cols - j), col = k->col + j;
         float *to = k->b + j * DEPTH;
@@ -107,7 +107,7 @@ static void pack_b(const block *k, int64_t l, int64_t depth)
 
 static void pack_a(const block *k, int64_t i, int64_t rows, int64_t l, int64_t depth)
 {
-    const matmul_args *p = k->p;
+    const kernel_matmul_args *p = k->p;
     int64_t row = k->row + i;
     if (p->trans_a) {
         const void *from = vec_at(p->a, l * p->lda + row, p->type);
@@ -146,7 +146,7 @@ static void multiply_strip(const block *k, int64_t i, int64_t rows, int64_t dept
 
 static void multiply_block(const block *k)
 {
-    const matmul_args *p = k->p;
+    const kernel_matmul_args *p = k->p;
     bool add = begin(k);
     for (int64_t l = 0; l < p->k; l += DEPTH, add = true) {
         int64_t depth = min64(DEPTH, p->k - l);
@@ -170,14 +170,14 @@ static int64_t share_begin(int64_t n, int64_t part, int64_t parts, int64_t grain
 // How C is cut into blocks: evenly, at whole register blocks.
 typedef struct grid {
     const cpu_context *x;
-    const matmul_args *p;
+    const kernel_matmul_args *p;
     int64_t down, across;
 } grid;
 
 static void multiply_item(const void *arg, int64_t item, int thread)
 {
     const grid *g = arg;
-    const matmul_args *p = g->p;
+    const kernel_matmul_args *p = g->p;
     int64_t i = item % g->down, j = item / g->down; // neighbours have columns of B in common
     int64_t row = share_begin(p->m, i, g->down, ROWS), col = share_begin(p->n, j, g->across, PANEL);
     int64_t last_row = share_begin(p->m, i + 1, g->down, ROWS);
@@ -198,7 +198,7 @@ static int64_t parts_of(int64_t n, int64_t grain, int64_t parts)
     return round_up(least, parts);
 }
 
-void VEC(product)(const cpu_context *x, const matmul_args *p)
+void VEC(product)(const cpu_context *x, const kernel_matmul_args *p)
 {
     const double work = (double)p->m * (double)p->n * (double)p->k;
     int64_t team = work < (double)x->threads * WORTH ? (int64_t)(work / WORTH) : x->threads;

@@ -12,7 +12,8 @@ enum {
 };
 
 // Columns first … last-1: rows come in groups that are added up in registers.
-VEC_INLINE void bias_columns(const bias_grad_args *p, int64_t first, int64_t last, dtype type)
+VEC_INLINE void bias_columns(const kernel_bias_grad_args *p, int64_t first, int64_t last,
+                             dtype type)
 {
     if (!p->accumulate) memset(p->db + first, 0, sizeof(float) * (size_t)(last - first));
     int64_t r = 0;
@@ -40,7 +41,7 @@ static void bias_part(const cpu_context *x, const void *args, int64_t first, int
                       int thread)
 {
     (void)x, (void)thread;
-    const bias_grad_args *p = args;
+    const kernel_bias_grad_args *p = args;
 #define CALL(type) bias_columns(p, first, last, type)
     V_BY_TYPE(p->type, CALL);
 #undef CALL
@@ -48,7 +49,7 @@ static void bias_part(const cpu_context *x, const void *args, int64_t first, int
 
 void VEC(bias_grad)(const cpu_context *x, const void *args)
 {
-    const bias_grad_args *p = args;
+    const kernel_bias_grad_args *p = args;
     VEC(share)(x, p, p->cols, round_up(vec_grain(p->rows), COLUMN_STEP), bias_part);
 }
 
@@ -93,7 +94,7 @@ static void squares_part(const cpu_context *x, const void *args, int64_t first, 
                          int thread)
 {
     (void)thread;
-    const sum_squares_args *p = args;
+    const kernel_sum_squares_args *p = args;
     int64_t size = block_elements(p->count);
     double *sums = (double *)x->shared;
     for (int64_t b = first; b < last; b++) {
@@ -106,11 +107,12 @@ static void squares_part(const cpu_context *x, const void *args, int64_t first, 
 
 void VEC(sum_squares)(const cpu_context *x, const void *args)
 {
-    const sum_squares_args *p = args;
+    const kernel_sum_squares_args *p = args;
     *p->sum += sum_blocks(x, p, p->count, squares_part);
 }
 
-VEC_INLINE double range_error(const square_error_args *p, int64_t first, int64_t last, dtype type)
+VEC_INLINE double range_error(const kernel_square_error_args *p, int64_t first, int64_t last,
+                              dtype type)
 {
     vd sum[2] = {};
     vf factor = v_set(2 * grad_factor(p->grad_scale));
@@ -129,7 +131,7 @@ static void error_part(const cpu_context *x, const void *args, int64_t first, in
                        int thread)
 {
     (void)thread;
-    const square_error_args *p = args;
+    const kernel_square_error_args *p = args;
     int64_t size = block_elements(p->count);
     double *sums = (double *)x->shared;
     for (int64_t b = first; b < last; b++) {
@@ -142,7 +144,7 @@ static void error_part(const cpu_context *x, const void *args, int64_t first, in
 
 void VEC(square_error)(const cpu_context *x, const void *args)
 {
-    const square_error_args *p = args;
+    const kernel_square_error_args *p = args;
     double sum = sum_blocks(x, p, p->count, error_part);
     if (p->loss_sum) *p->loss_sum += sum;
     if (p->total) *p->total += (double)p->count;
@@ -156,7 +158,7 @@ VEC_INLINE vq mix64(vq z)
 }
 
 // The sum of `n` <= VL / 2 words from word `at` on; what lies beyond the last byte counts as 0.
-VEC_INLINE vq digest_words(const digest_args *p, int64_t at, int64_t n)
+VEC_INLINE vq digest_words(const kernel_digest_args *p, int64_t at, int64_t n)
 {
     enum { LANES = VL / 2 };
     uint32_t part[LANES] = {0};
@@ -180,7 +182,7 @@ static void digest_part(const cpu_context *x, const void *args, int64_t first, i
                         int thread)
 {
     enum { LANES = VL / 2 };
-    const digest_args *p = args;
+    const kernel_digest_args *p = args;
     vq sum[2] = {};
     int64_t at = first;
     for (; at + 2 * LANES <= last && 4 * (at + 2 * LANES) <= p->bytes; at += 2 * LANES) {
@@ -195,7 +197,7 @@ static void digest_part(const cpu_context *x, const void *args, int64_t first, i
 
 void VEC(digest)(const cpu_context *x, const void *args)
 {
-    const digest_args *p = args;
+    const kernel_digest_args *p = args;
     uint64_t *sums = (uint64_t *)x->shared;
     memset(sums, 0, sizeof *sums * (size_t)x->threads);
     VEC(share)(x, p, (p->bytes + 3) / 4, DIGEST_GRAIN, digest_part);

@@ -17,7 +17,7 @@ VEC_INLINE void unzip(vf a, vf b, vf *even, vf *odd)
 #endif
 }
 
-VEC_INLINE void rotate_rows(const rope_args *p, int64_t first, int64_t last, dtype type)
+VEC_INLINE void rotate_rows(const kernel_rope_args *p, int64_t first, int64_t last, dtype type)
 {
     int64_t half = p->rot / 2;
     for (int64_t r = first; r < last; r++) {
@@ -44,7 +44,7 @@ static void rope_part(const cpu_context *x, const void *args, int64_t first, int
                       int thread)
 {
     (void)x, (void)thread;
-    const rope_args *p = args;
+    const kernel_rope_args *p = args;
 #define CALL(type) rotate_rows(p, first, last, type)
     V_BY_TYPE(p->type, CALL);
 #undef CALL
@@ -52,6 +52,6 @@ static void rope_part(const cpu_context *x, const void *args, int64_t first, int
 
 void VEC(rope)(const cpu_context *x, const void *args)
 {
-    const rope_args *p = args;
+    const kernel_rope_args *p = args;
     VEC(share)(x, p, p->rows, vec_grain(p->heads * p->rot), rope_part);
 }

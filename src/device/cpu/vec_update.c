@@ -17,7 +17,7 @@ typedef struct update_terms {
     vf grad_scale, decay, lr, step, beta1, rest1, beta2, rest2, root, eps;
 } update_terms;
 
-static update_terms terms_of(const update_args *p)
+static update_terms terms_of(const kernel_update_args *p)
 {
     bool scaled = p->rule == UPDATE_ADAMW || p->rule == UPDATE_ADAM;
     bool apart = p->rule == UPDATE_ADAMW || p->rule == UPDATE_LION; // decay apart from the gradient
@@ -36,8 +36,8 @@ static update_terms terms_of(const update_args *p)
 }
 
 // The new weights of n <= VL elements from i on; m and v are updated.
-VEC_INLINE vf update_lanes(const update_args *p, const update_terms *t, int64_t i, int64_t n,
-                           update_rule rule)
+VEC_INLINE vf update_lanes(const kernel_update_args *p, const update_terms *t, int64_t i, int64_t n,
+                           kernel_update_rule rule)
 {
     vf w = v_load_n(p->w, i, n, F32), g = v_load_n(p->g, i, n, F32) * t->grad_scale;
     if (rule == UPDATE_SGD) {
@@ -66,7 +66,7 @@ VEC_INLINE vf update_lanes(const update_args *p, const update_terms *t, int64_t 
     return w - t->step * mixed / (v_sqrt(v) * t->root + t->eps);
 }
 
-VEC_INLINE void prefetch_line(const update_args *p, int64_t i)
+VEC_INLINE void prefetch_line(const kernel_update_args *p, int64_t i)
 {
     __builtin_prefetch(p->w + i + AHEAD, 1);
     __builtin_prefetch(p->g + i + AHEAD, 0);
@@ -74,11 +74,11 @@ VEC_INLINE void prefetch_line(const update_args *p, int64_t i)
     if (p->v) __builtin_prefetch(p->v + i + AHEAD, 1);
 }
 
-VEC_INLINE void update_range(const update_args *p, int64_t first, int64_t last, update_rule rule,
-                             bool low, dtype low_type)
+VEC_INLINE void update_range(const kernel_update_args *p, int64_t first, int64_t last,
+                             kernel_update_rule rule, bool low, dtype low_type)
 {
     update_terms t = terms_of(p);
-#define UPDATE(i, n)                                                                               \
+#define OPTIMIZER_STEP(i, n)                                                                       \
     do {                                                                                           \
         vf updated = update_lanes(p, &t, i, n, rule);                                              \
         v_store_n(p->w, i, n, F32, updated);                                                       \
@@ -88,14 +88,14 @@ VEC_INLINE void update_range(const update_args *p, int64_t first, int64_t last, 
     for (; line + LINE <= last; line += LINE) {
         prefetch_line(p, line);
 #pragma GCC unroll 2
-        for (int64_t i = line; i < line + LINE; i += VL) UPDATE(i, VL);
+        for (int64_t i = line; i < line + LINE; i += VL) OPTIMIZER_STEP(i, VL);
     }
-    V_EACH(i, line, last, UPDATE);
-#undef UPDATE
+    V_EACH(i, line, last, OPTIMIZER_STEP);
+#undef OPTIMIZER_STEP
 }
 
-VEC_INLINE void update_rule_range(const update_args *p, int64_t first, int64_t last,
-                                  update_rule rule)
+VEC_INLINE void update_rule_range(const kernel_update_args *p, int64_t first, int64_t last,
+                                  kernel_update_rule rule)
 {
     if (!p->low) update_range(p, first, last, rule, false, F32);
     if (p->low && p->low_type == F32) update_range(p, first, last, rule, true, F32);
@@ -109,7 +109,7 @@ static void update_part(const cpu_context *x, const void *args, int64_t first, i
                         int thread)
 {
     (void)x, (void)thread;
-    const update_args *p = args;
+    const kernel_update_args *p = args;
     unsigned control = _mm_getcsr();
     _mm_setcsr(control | _MM_FLUSH_ZERO_ON | FLUSH_INPUTS);
     if (p->rule == UPDATE_ADAMW) update_rule_range(p, first, last, UPDATE_ADAMW);
@@ -121,6 +121,6 @@ static void update_part(const cpu_context *x, const void *args, int64_t first, i
 
 void VEC(update)(const cpu_context *x, const void *args)
 {
-    const update_args *p = args;
+    const kernel_update_args *p = args;
     VEC(share)(x, p, p->count, UPDATE_GRAIN, update_part);
 }

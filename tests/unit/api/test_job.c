@@ -127,7 +127,7 @@ static void explain_tells_values_plan_and_schedule(void **state)
     ACCEPT(trm_job_explain(job, &text, &error));
     assert_non_null(strstr(text, "train.steps"));
     assert_non_null(strstr(text, "FLOP per rank and step"));
-    assert_non_null(strstr(text, "REDUCE"));
+    assert_non_null(strstr(text, "REDUCE_GRAD"));
     trm_job_close(job);
 }
 

@@ -127,7 +127,7 @@ static void a_full_disk_is_reported_and_the_old_file_stays(void **state)
     assert_true(file_is_directory(path) && file_exists(inside));
     text beside = {0};
     text_addf(&beside, "%s.tmp-%ld", path, (long)getpid());
-    assert_false(file_exists(beside.at));
+    assert_false(file_exists(beside.chars));
     text_clear(&beside);
     free(inside);
     free(path);

@@ -16,13 +16,13 @@ static void a_string_grows_and_keeps_zero_bytes(void **state)
     text t = {0};
     for (int i = 0; i < 1000; i++) text_addf(&t, "%d,", i);
     assert_int_equal(t.bytes, 10 * 2 + 90 * 3 + 900 * 4);
-    assert_int_equal(t.at[t.bytes], 0);
+    assert_int_equal(t.chars[t.bytes], 0);
     text_clear(&t);
     text_add_bytes(&t, "a\0b", 3);
     text_add(&t, "c");
-    assert_memory_equal(t.at, "a\0bc", 5);
+    assert_memory_equal(t.chars, "a\0bc", 5);
     text_clear(&t);
-    assert_null(t.at);
+    assert_null(t.chars);
 }
 
 static void counts_take_exponents_and_suffixes(void **state)
@@ -155,7 +155,7 @@ static void expect_printable(const char *s, const char *allowed, const char *sho
 {
     text t = {0};
     text_add_printable(&t, s, strlen(s), allowed);
-    assert_string_equal(t.at, shown);
+    assert_string_equal(t.chars, shown);
     text_clear(&t);
 }
 
@@ -175,7 +175,7 @@ static void what_controls_a_terminal_is_escaped(void **state)
     expect_printable("caf\xe9 \x9b", "", "caf\\xe9 \\x9b"); // not UTF-8
     text t = {0};
     text_add_printable(&t, "a\0b", 3, "\n");
-    assert_string_equal(t.at, "a\\x00b");
+    assert_string_equal(t.chars, "a\\x00b");
     text_clear(&t);
 }
 

@@ -150,9 +150,9 @@ static inline void expect_newest(const char *name, const char *warning)
     assert_non_null(folder);
     assert_string_equal(strrchr(folder, '/') + 1, name);
     if (warning)
-        assert_non_null(strstr(warnings.at, warning));
+        assert_non_null(strstr(warnings.chars, warning));
     else
-        assert_null(warnings.at);
+        assert_null(warnings.chars);
     text_clear(&warnings);
     free(folder);
 }

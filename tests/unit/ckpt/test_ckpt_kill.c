@@ -119,7 +119,7 @@ static int64_t check_newest(int64_t old_step, int64_t old_mark, int64_t new_step
     check_visible(old_step);
     const bool new_there = check_visible(new_step) && new_step != old_step;
     if (ckpt_newest(out_folder, &folder, &warnings, &e) != OK) fail_msg("%s", e.text);
-    assert_null(warnings.at);
+    assert_null(warnings.chars);
     if (!folder) return 0;
     assert_int_equal(ckpt_open(folder, &c, &e), OK);
     uint8_t first = *(const uint8_t *)safetensors_find(c->weights, "w.0")->data;
@@ -308,7 +308,7 @@ static void saves_killed_at_random_moments_leave_a_valid_one(void **state)
         char *folder = NULL;
         if (ckpt_newest(out_folder, &folder, &warnings, &e) != OK) fail_msg("%s", e.text);
         assert_non_null(folder);
-        assert_null(warnings.at);
+        assert_null(warnings.chars);
         int64_t newest = strtoll(strrchr(folder, '-') + 1, NULL, 10);
         assert_true(newest >= step);
         step = newest;

@@ -11,7 +11,7 @@
 typedef struct seat {
     comm *comm;
     device *device;
-    stream *stream;
+    device_stream *stream;
     world *world;
     void *arg;
 } seat;

@@ -18,7 +18,7 @@ enum {
 };
 
 typedef struct test_stream {
-    stream base;
+    device_stream base;
     bool late;
     status failed;
     err why;
@@ -65,7 +65,7 @@ static void *test_stream_main(void *arg)
     return NULL;
 }
 
-static void test_call(stream *on, stream_fn fn, const void *arg, size_t arg_bytes)
+static void test_call(device_stream *on, stream_fn fn, const void *arg, size_t arg_bytes)
 {
     test_stream *s = (test_stream *)on;
     pthread_mutex_lock(&s->lock);
@@ -82,7 +82,7 @@ static void test_call(stream *on, stream_fn fn, const void *arg, size_t arg_byte
     }
 }
 
-static status test_sync(stream *on, err *e)
+static status test_sync(device_stream *on, err *e)
 {
     test_stream *s = (test_stream *)on;
     pthread_mutex_lock(&s->lock);
@@ -94,11 +94,11 @@ static status test_sync(stream *on, err *e)
     return result;
 }
 
-static status test_stream_open(device *d, stream_kind kind, bool late, stream **out)
+static status test_stream_open(device *d, device_stream_kind kind, bool late, device_stream **out)
 {
     test_stream *s = calloc(1, sizeof *s);
     if (!s) return E_FIT;
-    s->base = (stream){.device = d, .kind = kind};
+    s->base = (device_stream){.device = d, .kind = kind};
     s->late = late;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
@@ -107,19 +107,19 @@ static status test_stream_open(device *d, stream_kind kind, bool late, stream **
     return OK;
 }
 
-static status test_stream_open_now(device *d, stream_kind kind, stream **out, err *e)
+static status test_stream_open_now(device *d, device_stream_kind kind, device_stream **out, err *e)
 {
     (void)e;
     return test_stream_open(d, kind, false, out);
 }
 
-static status test_stream_open_late(device *d, stream_kind kind, stream **out, err *e)
+static status test_stream_open_late(device *d, device_stream_kind kind, device_stream **out, err *e)
 {
     (void)e;
     return test_stream_open(d, kind, true, out);
 }
 
-static void test_stream_close(stream *on)
+static void test_stream_close(device_stream *on)
 {
     test_stream *s = (test_stream *)on;
     pthread_mutex_lock(&s->lock);
@@ -132,20 +132,20 @@ static void test_stream_close(stream *on)
     free(s);
 }
 
-static void test_copy(stream *on, void *dst, const void *src, size_t bytes)
+static void test_copy(device_stream *on, void *dst, const void *src, size_t bytes)
 {
     (void)on;
     memmove(dst, src, bytes);
 }
 
-static status test_memory(device *d, memory_kind kind, size_t bytes, void **out, err *e)
+static status test_memory(device *d, device_memory_kind kind, size_t bytes, void **out, err *e)
 {
     (void)d, (void)kind;
     *out = aligned_alloc(64, (bytes + 64) & ~(size_t)63);
     return *out ? OK : err_set(e, E_FIT, "no memory");
 }
 
-static void test_memory_release(device *d, memory_kind kind, void *p)
+static void test_memory_release(device *d, device_memory_kind kind, void *p)
 {
     (void)d, (void)kind;
     free(p);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-enum { PRIVATE, SHARED, MIXED, PLACES };
+enum { PRIVATE, SHARED, MIXED, REGIONS };
 
 static const size_t COUNTS[] = {0, 1, 3, 1000, 65537};
 static const dtype TYPES[] = {F32, BF16, F16, F64, I64};
@@ -213,7 +213,7 @@ done:
 static status everything(const seat *s, err *e)
 {
     status result = OK;
-    for (int place = 0; place < PLACES; place++) {
+    for (int place = 0; place < REGIONS; place++) {
         for (size_t c = 0; c < sizeof COUNTS / sizeof *COUNTS; c++) {
             const size_t n = COUNTS[c];
             for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
@@ -277,7 +277,7 @@ static void test_late_streams(void **state)
 static status large(const seat *s, err *e)
 {
     status result = OK;
-    for (int place = 0; place < PLACES; place++) {
+    for (int place = 0; place < REGIONS; place++) {
         TRY(one_all_reduce(s, place, 400001, F32, REDUCE_SUM, e));
         TRY(one_reduce_scatter(s, place, 150001, BF16, REDUCE_SUM, true, e));
         TRY(one_all_gather(s, place, 150001, F32, true, e));

@@ -88,7 +88,7 @@ static status both_ways_at_once(const seat *s, err *e)
     status result = OK;
     const size_t bytes = 6 * MIB;
     const int peer = 1 - s->comm->rank;
-    stream *other = NULL;
+    device_stream *other = NULL;
     float sums[2] = {1, 2};
     unsigned char *in = malloc(bytes), *out = malloc(bytes);
     fill(out, bytes, (unsigned)s->comm->rank);

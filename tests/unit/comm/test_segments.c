@@ -26,13 +26,14 @@ static layout lay(int size)
     layout l = {.whole = 3};
     for (int i = 0; i < RUNS; i++) {
         const int64_t slices = SIZES[i][0] / SIZES[i][1], each = (slices + size - 1) / size;
-        l.runs[i] = (comm_segment){
-            .whole = l.whole, .count = SIZES[i][0], .chunk = (each ? each : 1) * SIZES[i][1]};
+        l.runs[i] = (comm_segment){.full_offset = l.whole,
+                                   .count = SIZES[i][0],
+                                   .shard_count = (each ? each : 1) * SIZES[i][1]};
         l.whole += SIZES[i][0] + 2;
     }
     for (int i = RUNS - 1; i >= 0; i--) {
-        l.runs[i].own = l.own;
-        l.own += l.runs[i].chunk;
+        l.runs[i].shard_offset = l.own;
+        l.own += l.runs[i].shard_count;
     }
     return l;
 }
@@ -91,8 +92,8 @@ static status check(const layout *l, dtype t, const void *got, const void *sums,
     const char *want = between, *x = got;
     int run = 0;
     for (int64_t i = 0; i < l->whole; i++) {
-        while (run < RUNS && i >= l->runs[run].whole + l->runs[run].count) run++;
-        const bool inside = run < RUNS && i >= l->runs[run].whole;
+        while (run < RUNS && i >= l->runs[run].full_offset + l->runs[run].count) run++;
+        const bool inside = run < RUNS && i >= l->runs[run].full_offset;
         const char *from = inside ? sums : want;
         if (memcmp(x + (size_t)i * element, from + (size_t)i * element, element) != 0)
             return err_set(e, E_INTERNAL, "%s of %s: element %lld %s differs", what, dtype_name(t),
@@ -107,9 +108,10 @@ static status check_own(const seat *s, const layout *l, dtype t, const arrays *a
     for (int i = 0; i < RUNS; i++) {
         const comm_segment *r = &l->runs[i];
         int64_t first;
-        const size_t count = (size_t)comm_segment_part(r, s->comm->rank, &first);
-        if (memcmp((char *)a->own + (size_t)r->own * element,
-                   (char *)a->sums + (size_t)(r->whole + first) * element, count * element) != 0)
+        const size_t count = (size_t)comm_segment_shard(r, s->comm->rank, &first);
+        if (memcmp((char *)a->own + (size_t)r->shard_offset * element,
+                   (char *)a->sums + (size_t)(r->full_offset + first) * element,
+                   count * element) != 0)
             return err_set(e, E_INTERNAL, "reduce_scatter: own part of run %d differs", i);
     }
     return OK;
@@ -182,7 +184,7 @@ static void test_on_late_streams(void **state)
 static status private_memory(const seat *s, err *e)
 {
     float x[8] = {0};
-    const comm_segment r = {.count = 8, .chunk = 4}, empty = {.count = 0, .chunk = 1};
+    const comm_segment r = {.count = 8, .shard_count = 4}, empty = {.count = 0, .shard_count = 1};
     void *shared = NULL;
     status result = OK;
     TRY(comm_alloc(s->comm, s->device, sizeof x, &shared, e));
@@ -220,7 +222,7 @@ static void test_private_memory_that_others_read_is_refused(void **state)
 static status ownerless(const seat *s, err *e)
 {
     float x[8] = {0};
-    const comm_segment r = {.whole = 1, .own = 2, .count = 7, .chunk = 3};
+    const comm_segment r = {.full_offset = 1, .shard_offset = 2, .count = 7, .shard_count = 3};
     (void)e;
     err why;
     if (comm_all_gather_segments(s->comm, &r, 1, NULL, x, F32, s->stream, &why) != E_INTERNAL)
@@ -246,7 +248,7 @@ static status differs(const seat *s, err *e)
     void *x = NULL;
     const int way = *(const int *)s->arg;
     const bool odd = s->comm->rank == 1;
-    const comm_segment r = {.own = odd && way == 0, .count = 8, .chunk = 4};
+    const comm_segment r = {.shard_offset = odd && way == 0, .count = 8, .shard_count = 4};
     status result = comm_alloc(s->comm, s->device, 256, &x, e);
     float *own = odd && way == 1 ? NULL : (float *)x + 32;
     if (result == OK && odd && way == 2)

@@ -44,12 +44,13 @@ static status segments(const seat *s, comm *c, void *x, err *e)
 {
     status result = OK;
     const int64_t size = c->size;
-    const comm_segment runs[] = {{.count = 10, .chunk = (10 + size - 1) / size},
-                                 {.whole = 10, .count = 3, .chunk = (3 + size - 1) / size}};
+    const comm_segment runs[] = {
+        {.count = 10, .shard_count = (10 + size - 1) / size},
+        {.full_offset = 10, .count = 3, .shard_count = (3 + size - 1) / size}};
     double own = 0;
     for (int i = 0; i < 2; i++) {
         int64_t first;
-        own += (double)comm_segment_part(&runs[i], c->rank, &first);
+        own += (double)comm_segment_shard(&runs[i], c->rank, &first);
     }
     if (size == 4 && own != (c->rank == 3 ? 1 : 4)) FAIL(E_INTERNAL, "%g elements are owned", own);
     trace_comm_reset(c);

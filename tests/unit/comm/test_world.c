@@ -110,7 +110,7 @@ static status different_sizes(const seat *s, err *e)
     if (p) memset(p, rank, bytes);
     TRY(comm_alloc(alone, s->device, bytes, &q, e));
     *(float *)q = 1;
-    const comm_segment run = {.count = 3, .chunk = 1};
+    const comm_segment run = {.count = 3, .shard_count = 1};
     TRY(comm_reduce_scatter_segments(s->comm, &run, 1, q, NULL, F32, REDUCE_SUM, s->stream, e));
     TRY(s->device->ops->sync(s->stream, e));
     if (rank == 0 && *(float *)q != 3) FAIL(E_INTERNAL, "the sum is %g", (double)*(float *)q);
@@ -348,7 +348,7 @@ static void say_step(uint64_t what, char *out, size_t room)
 
 static void shows_step(const seat *s, uint64_t step)
 {
-    activity *a = world_activity(s->world, s->comm->rank);
+    comm_activity *a = world_activity(s->world, s->comm->rank);
     atomic_store(&a->describe, say_step);
     activity_set(a, step);
 }

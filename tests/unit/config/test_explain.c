@@ -1,6 +1,6 @@
 // A job as text: what explain prints, job.yaml that reads back, and help.
 #include "config/keys.h"
-#include "config/node.h"
+#include "config/yaml_node.h"
 #include "job_fixture.h"
 
 static text yaml_of(const job *j)
@@ -14,9 +14,9 @@ static void assert_round_trip(const char *yaml, const char *args)
 {
     job *first = good_job(yaml, args);
     text once = yaml_of(first);
-    job *second = good_job(once.at, "");
+    job *second = good_job(once.chars, "");
     text twice = yaml_of(second);
-    assert_string_equal(once.at, twice.at);
+    assert_string_equal(once.chars, twice.chars);
     // The struct is equal too, but for pointers.
     assert_memory_equal(&first->model.config, &second->model.config, sizeof first->model.config);
     assert_memory_equal(&first->optimizer, &second->optimizer, sizeof first->optimizer);
@@ -85,7 +85,7 @@ static void every_lr_schedule_reads_back(void **state)
         text_addf(&args, "--lr_schedule.name|%s", lr_label((lr_name)i));
         if (i == LR_ONE_CYCLE)
             text_add(&args, "|--lr_schedule.cycle_min_lr|0|--lr_schedule.cycle_max_lr|1");
-        assert_round_trip(SMALL, args.at);
+        assert_round_trip(SMALL, args.chars);
         text_clear(&args);
     }
 }
@@ -96,8 +96,8 @@ static void a_solved_batch_is_written(void **state)
     job *j = good_job(SMALL, "--launch.ranks|2");
     assert_int_equal(job_solve_batch(j, 2, 8, NULL), OK);
     text t = yaml_of(j);
-    assert_non_null(strstr(t.at, "  micro_batch: 8\n"));
-    assert_non_null(strstr(t.at, "  ranks: 2\n  threads_per_rank: auto\n"));
+    assert_non_null(strstr(t.chars, "  micro_batch: 8\n"));
+    assert_non_null(strstr(t.chars, "  ranks: 2\n  threads_per_rank: auto\n"));
     text_clear(&t);
     job_close(j);
 }
@@ -110,7 +110,7 @@ static void explain_tells_values_and_origins(void **state)
                       "--parallel.sequence_parallel");
     text t = {0};
     job_explain(j, true, &t);
-    json_t *root = json_loads(t.at, 0, NULL);
+    json_t *root = json_loads(t.chars, 0, NULL);
     static const struct {
         const char *path, *value, *origin;
     } expected[] = {
@@ -144,8 +144,8 @@ static void explain_tells_values_and_origins(void **state)
     json_decref(root);
     text_clear(&t);
     job_explain(j, false, &t);
-    assert_non_null(strstr(t.at, "\ntrain.seed "));
-    assert_non_null(strstr(t.at, " job.yaml:4\n"));
+    assert_non_null(strstr(t.chars, "\ntrain.seed "));
+    assert_non_null(strstr(t.chars, " job.yaml:4\n"));
     text_clear(&t);
     job_close(j);
 }
@@ -159,13 +159,13 @@ static void a_folders_fields_come_from_config_json(void **state)
     job *j = good_job("model: {path: m}\ndata: {train: mock}\n", "");
     text t = {0};
     job_explain(j, true, &t);
-    json_t *root = json_loads(t.at, 0, NULL), *hidden = json_object_get(root, "model.hidden");
+    json_t *root = json_loads(t.chars, 0, NULL), *hidden = json_object_get(root, "model.hidden");
     assert_int_equal(json_integer_value(json_object_get(hidden, "value")), 32);
     assert_string_equal(json_string_value(json_object_get(hidden, "origin")), "config.json");
     json_decref(root);
     text_clear(&t);
     t = yaml_of(j);
-    assert_null(strstr(t.at, "hidden"));
+    assert_null(strstr(t.chars, "hidden"));
     text_clear(&t);
     job_close(j);
     assert_round_trip("model: {path: m}\ndata: {train: mock}\n", "");
@@ -177,10 +177,10 @@ static void help_lists_every_key(void **state)
     text t = {0};
     job_help(&t);
     for (int i = 0; i < JOB_KEY_COUNT; i++) {
-        assert_non_null(strstr(t.at, JOB_KEYS[i].path));
+        assert_non_null(strstr(t.chars, JOB_KEYS[i].path));
         assert_true(JOB_KEYS[i].help && *JOB_KEYS[i].help);
     }
-    assert_non_null(strstr(t.at, "model.rope_theta"));
+    assert_non_null(strstr(t.chars, "model.rope_theta"));
     text_clear(&t);
 }
 
@@ -197,10 +197,10 @@ static void words_of_the_table_are_those_of_their_owners(void **state)
         assert_string_equal(key_find("train.precision")->words[i], dtype_name((dtype)i));
     for (int i = 0; i < PIPE_SCHEDULES; i++)
         assert_string_equal(key_find("parallel.pp_schedule")->words[i],
-                            pipe_schedule_name((pipe_schedule)i));
+                            pipeline_schedule_name((pipeline_schedule)i));
     for (int i = 0; i < TIERS; i++)
         assert_string_equal(key_find("parallel.offload.weights")->words[i],
-                            tier_name((memory_tier)i));
+                            memory_tier_name((memory_tier)i));
     const job_key *dp = key_find("parallel.dp");
     for (size_t i = 0; policy_at(i) || dp->words[i]; i++)
         assert_string_equal(dp->words[i], policy_at(i)->name);
@@ -234,13 +234,13 @@ static void a_path_of_any_characters_reads_back(void **state)
             if (c >= 0x80) word[n++] = (char)(0x80 | (c & 0x3f));
             word[n] = 'y';
             text quoted = {0};
-            node *back = NULL;
+            yaml_node *back = NULL;
             err e = {0};
-            node_quote(word, &quoted);
-            if (node_parse("quoted", quoted.at, quoted.bytes, &back, &e) != OK)
+            yaml_node_quote(word, &quoted);
+            if (yaml_node_parse("quoted", quoted.chars, quoted.bytes, &back, &e) != OK)
                 fail_msg("U+%04X: %s", c, e.text);
-            if (strcmp(back->scalar, word) != 0) fail_msg("U+%04X: %s", c, quoted.at);
-            node_free(back);
+            if (strcmp(back->scalar, word) != 0) fail_msg("U+%04X: %s", c, quoted.chars);
+            yaml_node_free(back);
             text_clear(&quoted);
         }
     assert_round_trip(SMALL, "--train.out|a\xc2\x85"

@@ -132,7 +132,7 @@ static void words_of_other_systems_are_understood(void **state)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         text args = {0};
         text_addf(&args, "--parallel.dp|%s", words[i]);
-        job *j = good_job(SMALL, args.at);
+        job *j = good_job(SMALL, args.chars);
         assert_string_equal(j->parallel.dp.inner.name, "ddp");
         job_close(j);
         text_clear(&args);
@@ -165,7 +165,7 @@ static void a_model_folder_is_read(void **state)
               "job.yaml:1: model.init: found checkpoint, but %s/m holds no model.safetensors "
               "and no model.safetensors.index.json",
               here);
-    assert_refused("model: {path: m, init: checkpoint}\ndata: {train: mock}\n", "", line.at);
+    assert_refused("model: {path: m, init: checkpoint}\ndata: {train: mock}\n", "", line.chars);
     put_file("m/model.safetensors", "");
     j = good_job("model: {path: m}\ndata: {train: mock}\n", "");
     assert_true(j->model.has_weights);

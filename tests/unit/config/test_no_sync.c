@@ -47,10 +47,10 @@ static void explain_and_job_yaml_have_the_value_in_effect(void **state)
     job *j = good_job(SMALL, "--launch.ranks|2|--parallel.dp|zero2");
     text lines = {0}, yaml = {0};
     job_explain(j, true, &lines);
-    assert_non_null(strstr(lines.at, "\"parallel.no_sync\": {\n    \"value\": false,\n"
-                                     "    \"origin\": \"default (auto)\"\n"));
+    assert_non_null(strstr(lines.chars, "\"parallel.no_sync\": {\n    \"value\": false,\n"
+                                        "    \"origin\": \"default (auto)\"\n"));
     job_write_yaml(j, &yaml);
-    assert_non_null(strstr(yaml.at, "  no_sync: false\n"));
+    assert_non_null(strstr(yaml.chars, "  no_sync: false\n"));
     text_clear(&lines);
     text_clear(&yaml);
     job_close(j);

@@ -77,12 +77,12 @@ static void every_key_is_stored(void **state)
     assert_int_equal(j->parallel.schedule, PIPE_ZB);
     assert_int_equal(j->parallel.splits, 2);
     assert_int_equal(j->parallel.reshard_after_forward, 0);
-    assert_int_equal(j->parallel.tier[TIERED_WEIGHTS], TIER_HOST);
-    assert_int_equal(j->parallel.tier[TIERED_GRADIENTS], TIER_HOST);
-    assert_int_equal(j->parallel.tier[TIERED_OPTIMIZER], TIER_FILE);
+    assert_int_equal(j->parallel.tier[PLAN_WEIGHTS], TIER_HOST);
+    assert_int_equal(j->parallel.tier[PLAN_GRADIENTS], TIER_HOST);
+    assert_int_equal(j->parallel.tier[PLAN_OPTIMIZER_STATE], TIER_FILE);
     assert_int_equal(j->parallel.offload_path[0], '/');
     assert_true(j->parallel.offload_block_bytes == 8192 && j->parallel.offload_depth == 4);
-    const hook_options *h = &j->parallel.hook;
+    const strategy_hook *h = &j->parallel.hook;
     assert_true(h->kind == HOOK_POWERSGD && h->rank == 2 && h->start_step == 0);
     assert_true(h->min_compression_rate == 1.5 && h->epsilon == 1e-6);
     assert_true(!h->error_feedback && !h->warm_start);
@@ -99,7 +99,7 @@ static void the_defaults_are_those_of_the_systems_they_come_from(void **state)
     const scaler_options *s = &j->train.fp16;
     assert_true(s->loss_scale == 0 && s->initial_power == 16 && s->window == 1000);
     assert_true(s->hysteresis == 2 && !s->consecutive_hysteresis && s->min_scale == 1);
-    const hook_options *h = &j->parallel.hook;
+    const strategy_hook *h = &j->parallel.hook;
     assert_true(h->rank == 1 && h->start_step == 1000 && h->min_compression_rate == 2);
     assert_true(h->error_feedback && h->warm_start && h->epsilon == 0);
     assert_true(j->parallel.no_sync == NO_SYNC_AUTO && j->parallel.reshard_after_forward);
@@ -268,7 +268,7 @@ static void a_split_counts_layers_and_becomes_blocks(void **state)
         text yaml = {0};
         text_addf(&yaml, "model: {family: %s, layers: 4%s}\ndata: {train: x}\n", all[i].family,
                   i == 2 ? ", features: 3, classes: 2" : "");
-        job *j = good_job(yaml.at, "--parallel.pp|2|--parallel.split|3,1");
+        job *j = good_job(yaml.chars, "--parallel.pp|2|--parallel.split|3,1");
         assert_int_equal(j->parallel.blocks[0], all[i].first);
         assert_int_equal(j->parallel.blocks[1], all[i].last);
         job_close(j);

@@ -16,9 +16,9 @@ static void check_same(const char *yaml, const char *args, const char *complaint
     text found = {0};
     if (job_compare_run(j, "old.yaml", &found, &e) != OK) fail_msg("%s", e.text);
     if (!complaint)
-        assert_null(found.at);
-    else if (!found.at || !strstr(found.at, complaint))
-        fail_msg("%s", found.at ? found.at : "no difference");
+        assert_null(found.chars);
+    else if (!found.chars || !strstr(found.chars, complaint))
+        fail_msg("%s", found.chars ? found.chars : "no difference");
     text_clear(&found);
     job_close(j);
 }
@@ -28,7 +28,7 @@ static void a_run_goes_on_only_with_its_own_job(void **state)
     (void)state;
     job *j = good_job(SMALL "train: {steps: 100}\n", "--launch.ranks|2");
     text t = yaml_of(j);
-    put_file("old.yaml", t.at);
+    put_file("old.yaml", t.chars);
     text_clear(&t);
     job_close(j);
     check_same(SMALL "train: {steps: 100}\n", "", NULL);
@@ -53,12 +53,12 @@ static void a_run_goes_on_only_with_its_own_job(void **state)
     err e = {0};
     text found = {0};
     assert_int_equal(job_compare_run(j, "old.yaml", &found, &e), OK);
-    assert_null(strstr(found.at, "parallel"));
+    assert_null(strstr(found.chars, "parallel"));
     text_clear(&found);
     job_close(j);
     j = good_job(SMALL, "--train.precision|fp16");
     t = yaml_of(j);
-    put_file("old.yaml", t.at);
+    put_file("old.yaml", t.chars);
     text_clear(&t);
     job_close(j);
     check_same(SMALL, "--train.precision|fp16|--train.fp16.hysteresis|3",
@@ -67,7 +67,7 @@ static void a_run_goes_on_only_with_its_own_job(void **state)
     j = good_job(SMALL, "");
     assert_int_equal(job_compare_run(j, "old.yaml", &found, &e), E_USAGE);
     assert_non_null(strstr(e.text, "old.yaml:"));
-    assert_null(found.at);
+    assert_null(found.chars);
     job_close(j);
 }
 
@@ -80,7 +80,7 @@ static void compare_models(const char *there, const char *here, const char *diff
     char *json = model_config_write(&a->model.config, "float32");
     put_file("config.json", json);
     if (job_compare_model(b, ".", &found, &e) != OK) fail_msg("%s", e.text);
-    assert_string_equal(found.at ? found.at : "", differences);
+    assert_string_equal(found.chars ? found.chars : "", differences);
     text_clear(&found);
     free(json);
     job_close(a);

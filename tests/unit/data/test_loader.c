@@ -53,7 +53,7 @@ static sampler *sequential(void)
     return s;
 }
 
-static void assert_batch(const batch *b, uint64_t step, int64_t micro)
+static void assert_batch(const loader_batch *b, uint64_t step, int64_t micro)
 {
     uint64_t first = step * GLOBAL + RANK * OWN + (uint64_t)micro * MICRO;
     assert_int_equal(b->first, first);
@@ -67,7 +67,7 @@ static void assert_batch(const batch *b, uint64_t step, int64_t micro)
         }
 }
 
-static void next_ok(loader *l, uint64_t step, int64_t micro, batch *b)
+static void next_ok(loader *l, uint64_t step, int64_t micro, loader_batch *b)
 {
     err e = {0};
     if (loader_next(l, step, micro, b, &e) != OK) fail_msg("%s", e.text);
@@ -86,7 +86,7 @@ static void batches_come_in_order(void **state)
         assert_int_equal(loader_open(&o, &l, &e), OK);
         for (uint64_t step = 0; step < 200; step++)
             for (int64_t micro = 0; micro < MICROS; micro++) {
-                batch b;
+                loader_batch b;
                 next_ok(l, step, micro, &b);
                 loader_release(l);
             }
@@ -110,7 +110,7 @@ static void any_jump_gives_the_batch_asked_for(void **state)
     for (int i = 0; i < 600; i++) {
         random = random * 1664525 + 1013904223;
         if (random >> 30 == 0) step = random >> 16 & 1023;
-        batch b;
+        loader_batch b;
         next_ok(l, step, (random >> 8) % MICROS, &b);
         loader_release(l);
         step++;
@@ -128,7 +128,7 @@ static void held_batches_stay_until_they_are_released(void **state)
     loader *l = NULL;
     loader_options o = options(&p, s, 4);
     assert_int_equal(loader_open(&o, &l, &e), OK);
-    batch a, b, c, d;
+    loader_batch a, b, c, d;
     next_ok(l, 0, 0, &a);
     next_ok(l, 0, 1, &b);
     next_ok(l, 7, 0, &c); // a jump must not touch what is held
@@ -159,7 +159,7 @@ static void reading_ahead_stops_at_the_depth(void **state)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     assert_int_equal(atomic_load(&p.reads), 3 * MICRO);
-    batch b;
+    loader_batch b;
     for (int64_t m = 0; m < 2; m++) next_ok(l, 0, m, &b); // ready: no waiting
     assert_true(loader_waited_seconds(l) == 0);
     loader_close(l);
@@ -176,7 +176,7 @@ static void an_error_of_the_thread_comes_back_from_next(void **state)
     loader *l = NULL;
     loader_options o = options(&p, s, 4);
     assert_int_equal(loader_open(&o, &l, &e), OK);
-    batch b;
+    loader_batch b;
     for (int64_t m = 0; m < MICROS; m++) {
         next_ok(l, 0, m, &b);
         loader_release(l);
@@ -205,7 +205,7 @@ static void the_hash_tells_data_apart(void **state)
     loader *l = NULL;
     loader_options o = options(&p, s, 3);
     assert_int_equal(loader_open(&o, &l, &e), OK);
-    batch a, b;
+    loader_batch a, b;
     next_ok(l, 0, 0, &a);
     loader_release(l);
     next_ok(l, 0, 1, &b);
@@ -231,7 +231,7 @@ static void blank_samples_follow_the_end_of_a_ranks_own_data(void **state)
     (void)state;
     err e = {0};
     loader *l = NULL;
-    batch b;
+    loader_batch b;
     static const int64_t samples[2 * MICROS] = {4, 4, 4, 4, 1, 0};
     probe p = probe_make();
     p.base.samples = 0, p.base.read = NULL, p.base.read_own = own_read;
@@ -265,7 +265,7 @@ static void memory_can_be_lent(void **state)
     char *host = aligned_alloc(64, bytes);
     o.host = host;
     assert_int_equal(loader_open(&o, &l, &e), OK);
-    batch b;
+    loader_batch b;
     next_ok(l, 3, 1, &b);
     assert_in_range((uintptr_t)b.inputs, (uintptr_t)host, (uintptr_t)host + bytes - 48);
     loader_close(l);

@@ -75,7 +75,7 @@ static char *decoded(void **state, const char *prefix, const char *tokenizer_fil
     free(ids);
     tokenizer_close(words);
     tokens_close(t);
-    return out.at;
+    return out.chars;
 }
 
 static void assert_document(void **state, const char *prefix, uint64_t d, const char *want)
@@ -217,7 +217,7 @@ static void text_is_cut_at_the_separator(void **state)
         text_add(&all, "-==-");
         bytes += sizes[i];
     }
-    put_file(in_folder(state, "in"), all.at, all.bytes);
+    put_file(in_folder(state, "in"), all.chars, all.bytes);
     run r = run_make(state, in_folder(state, "in"));
     r.o.document_separator = "-==-";
     run_ok(&r);
@@ -244,7 +244,7 @@ static void many_documents_make(void **state, const char *name, int count)
     text all = {0};
     for (int i = 0; i < count; i++)
         text_addf(&all, "{\"text\": \"document %d says %d%s\"}\n", i, i * i, i % 3 ? "" : " again");
-    put_file(in_folder(state, name), all.at, all.bytes);
+    put_file(in_folder(state, name), all.chars, all.bytes);
     text_clear(&all);
 }
 
@@ -319,7 +319,7 @@ static void the_tokenizer_learns_nothing_from_validation_documents(void **state)
         else
             text_addf(&all, "{\"text\": \"document %d says %d%s\"}\n", i, i * i,
                       i % 3 ? "" : " again");
-    put_file(in_folder(state, "b.jsonl"), all.at, all.bytes);
+    put_file(in_folder(state, "b.jsonl"), all.chars, all.bytes);
     text_clear(&all);
     run other = run_make(state, in_folder(state, "b.jsonl"));
     other.o.valid_fraction = 0.3;
@@ -427,7 +427,7 @@ static void bad_input_is_found_by_any_number_of_threads(void **state)
         text_add(&all, i == 9000   ? "{\"text\": 1}\n"
                        : i == 9100 ? "{\n"
                                    : "{\"text\": \"fine\"}\n");
-    put_file(in_folder(state, "bad.jsonl"), all.at, all.bytes);
+    put_file(in_folder(state, "bad.jsonl"), all.chars, all.bytes);
     text_clear(&all);
     for (int workers = 1; workers <= 4; workers++) {
         run bad = run_make(state, in_folder(state, "bad.jsonl"));

@@ -84,7 +84,7 @@ static void decoding_gives_back_every_byte(void **state)
                          OK);
         tokenizer_decode(t, ids, count, false, &back);
         assert_int_equal(back.bytes, json_string_length(input));
-        if (back.bytes) assert_memory_equal(back.at, json_string_value(input), back.bytes);
+        if (back.bytes) assert_memory_equal(back.chars, json_string_value(input), back.bytes);
         text_clear(&back);
     }
     json_decref(variants);
@@ -113,8 +113,8 @@ static void special_tokens_have_ids_and_can_be_skipped(void **state)
     assert_int_equal(specials, 1);
     tokenizer_decode(t, ids, count, false, &all);
     tokenizer_decode(t, ids, count, true, &plain);
-    assert_string_equal(all.at, line);
-    assert_string_equal(plain.at, "one two");
+    assert_string_equal(all.chars, line);
+    assert_string_equal(plain.chars, "one two");
     text_clear(&all);
     text_clear(&plain);
     tokenizer_work_close(w);
@@ -172,7 +172,7 @@ static void a_word_of_a_megabyte_takes_no_time(void **state)
     assert_int_equal(tokenizer_encode(w, word, BYTES, &ids, &count, NULL), OK);
     tokenizer_decode(t, ids, count, false, &back);
     assert_int_equal(back.bytes, BYTES);
-    assert_memory_equal(back.at, word, BYTES);
+    assert_memory_equal(back.chars, word, BYTES);
     text_clear(&back);
     free(word);
     tokenizer_work_close(w);
@@ -192,12 +192,12 @@ static void a_full_cache_changes_no_id(void **state)
         text_addf(&many, " %c%c%c%c", 'a' + i % 26, 'a' + i / 26 % 26, 'a' + i / 676 % 26,
                   'a' + i / 17576 % 26);
     assert_int_equal(tokenizer_work_open(t, &used, NULL), OK);
-    assert_int_equal(tokenizer_encode(used, many.at, many.bytes, &ids, &count, NULL), OK);
+    assert_int_equal(tokenizer_encode(used, many.chars, many.bytes, &ids, &count, NULL), OK);
     for (size_t from = 0; from < 5000; from += 500) {
         assert_int_equal(tokenizer_work_open(t, &fresh, NULL), OK);
-        assert_int_equal(tokenizer_encode(used, many.at + from, 500, &ids, &count, NULL), OK);
-        assert_int_equal(tokenizer_encode(fresh, many.at + from, 500, &again, &count_again, NULL),
-                         OK);
+        assert_int_equal(tokenizer_encode(used, many.chars + from, 500, &ids, &count, NULL), OK);
+        assert_int_equal(
+            tokenizer_encode(fresh, many.chars + from, 500, &again, &count_again, NULL), OK);
         assert_int_equal(count, count_again);
         assert_memory_equal(ids, again, count * sizeof *ids);
         tokenizer_work_close(fresh);

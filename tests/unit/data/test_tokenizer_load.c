@@ -23,7 +23,7 @@ static status load_small(small s, tokenizer **t, err *e)
     text_addf(&json, SMALL, s.pre_tokenizer ? s.pre_tokenizer : LEVEL,
               s.normalizer ? s.normalizer : "null", s.added ? s.added : "[]",
               s.model ? s.model : "", s.vocab ? s.vocab : VOCAB, s.merges ? s.merges : MERGES);
-    status result = tokenizer_parse(json.at, json.bytes, t, e);
+    status result = tokenizer_parse(json.chars, json.bytes, t, e);
     text_clear(&json);
     return result;
 }
@@ -183,7 +183,7 @@ static void holes_and_old_merges_are_fine(void **state)
     assert_memory_equal(ids, expected, sizeof expected);
     static const int32_t hole[] = {0, 3, 5, 6, 4};
     tokenizer_decode(t, hole, 5, false, &out);
-    assert_string_equal(out.at, "a<x>");
+    assert_string_equal(out.chars, "a<x>");
     text_clear(&out);
     tokenizer_work_close(w);
     tokenizer_close(t);
@@ -236,7 +236,7 @@ static void truncated_and_corrupted_files_never_crash(void **state)
         text_add_bytes(&broken, t->json, at);
         text_add(&broken, put);
         text_add_bytes(&broken, t->json + at + 1, t->json_bytes - at - 1);
-        try_bytes(broken.at, broken.bytes);
+        try_bytes(broken.chars, broken.bytes);
     }
     text_clear(&broken);
     tokenizer_close(t);

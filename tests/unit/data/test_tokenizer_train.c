@@ -76,7 +76,7 @@ static void the_result_does_not_depend_on_threads(void **state)
     while (whole.bytes < 1 << 21) {
         for (size_t i = 0; i < c.count; i++) text_add_bytes(&whole, c.docs[i].at, c.docs[i].bytes);
     }
-    document one = {whole.at, whole.bytes};
+    document one = {whole.chars, whole.bytes};
     for (int pattern = PATTERN_GPT2; pattern <= PATTERN_LLAMA3; pattern++) {
         tokenizer_train_options o = {.vocab = 700, .pattern = (split_pattern)pattern, .threads = 1};
         tokenizer *alone = train(o, &one, 1);

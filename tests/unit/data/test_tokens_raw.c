@@ -14,7 +14,7 @@ static void put_llm_c(const char *path, int32_t magic, int32_t count, const void
     int32_t header[256] = {magic, magic == 20240520 ? 1 : 7, count};
     text_add_bytes(&all, header, sizeof header);
     text_add_bytes(&all, ids, bytes);
-    put_file(path, all.at, all.bytes);
+    put_file(path, all.chars, all.bytes);
     text_clear(&all);
 }
 

@@ -117,7 +117,7 @@ static void a_failure_is_kept_for_the_next_sync(void **state)
 {
     (void)state;
     device *d = open_cpu();
-    stream *s = NULL;
+    device_stream *s = NULL;
     err e = {0};
     assert_int_equal(d->ops->stream_open(d, STREAM_COMM, &s, &e), OK);
     int count = 0, *at = &count, first = 3, second = 4;
@@ -154,7 +154,7 @@ static void every_kernel_has_a_name_and_a_form(void **state)
     for (cpu_level level = 0; level <= features.best; level++) {
         cpu_kernels k;
         cpu_kernels_fill(&k, level);
-        for (kernel kind = 0; kind < KERNELS; kind++) {
+        for (kernel_kind kind = 0; kind < KERNELS; kind++) {
             assert_non_null(k.run[kind]);
             assert_string_not_equal(kernel_name(kind), "unknown");
         }

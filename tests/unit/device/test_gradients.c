@@ -6,7 +6,7 @@
 static cpu_context context;
 static cpu_kernels kernels;
 
-static void run(kernel kind, const void *args)
+static void run(kernel_kind kind, const void *args)
 {
     kernels.run[kind](&context, args);
 }
@@ -71,7 +71,7 @@ static double weighted(const float *y, const float *weight, int64_t count)
 enum { M = 6, N = 10, K = 7 };
 
 typedef struct linear {
-    matmul_args forward;
+    kernel_matmul_args forward;
     const float *weight;
 } linear;
 
@@ -101,20 +101,20 @@ static void linear_gradients(void **state)
                  .trans_b = true},
                 dy};
     run(K_MATMUL,
-        &(matmul_args){
+        &(kernel_matmul_args){
             .m = M, .n = K, .k = N, .a = dy, .b = w, .c = dx, .lda = N, .ldb = K, .ldc = K});
-    run(K_MATMUL, &(matmul_args){.m = N,
-                                 .n = K,
-                                 .k = M,
-                                 .a = dy,
-                                 .b = x,
-                                 .c = dw,
-                                 .lda = N,
-                                 .ldb = K,
-                                 .ldc = K,
-                                 .trans_a = true,
-                                 .accumulate = true});
-    run(K_BIAS_GRAD, &(bias_grad_args){.rows = M, .cols = N, .dy = dy, .db = db});
+    run(K_MATMUL, &(kernel_matmul_args){.m = N,
+                                        .n = K,
+                                        .k = M,
+                                        .a = dy,
+                                        .b = x,
+                                        .c = dw,
+                                        .lda = N,
+                                        .ldb = K,
+                                        .ldc = K,
+                                        .trans_a = true,
+                                        .accumulate = true});
+    run(K_BIAS_GRAD, &(kernel_bias_grad_args){.rows = M, .cols = N, .dy = dy, .db = db});
     assert_gradient(&(claim){linear_loss, &l, x, dx, M * K});
     assert_gradient(&(claim){linear_loss, &l, w, dw, N * K});
     assert_gradient(&(claim){linear_loss, &l, b, db, N});
@@ -126,7 +126,7 @@ static void linear_gradients(void **state)
 enum { ROWS = 10, SEQ = 5, COLS = 6, VOCAB = 7, MAX_SEQ = 8 };
 
 typedef struct embed {
-    embedding_args forward;
+    kernel_embedding_args forward;
     const float *weight;
 } embed;
 
@@ -153,16 +153,16 @@ static void embedding_gradients(void **state)
                 .y = y,
                 .scale = 1.5f},
                dy};
-    run(K_EMBEDDING_GRAD, &(embedding_grad_args){.rows = ROWS,
-                                                 .seq = SEQ,
-                                                 .cols = COLS,
-                                                 .vocab = VOCAB,
-                                                 .max_seq = MAX_SEQ,
-                                                 .ids = ids,
-                                                 .dy = dy,
-                                                 .d_tokens = dt,
-                                                 .d_positions = dp,
-                                                 .scale = 1.5f});
+    run(K_EMBEDDING_GRAD, &(kernel_embedding_grad_args){.rows = ROWS,
+                                                        .seq = SEQ,
+                                                        .cols = COLS,
+                                                        .vocab = VOCAB,
+                                                        .max_seq = MAX_SEQ,
+                                                        .ids = ids,
+                                                        .dy = dy,
+                                                        .d_tokens = dt,
+                                                        .d_positions = dp,
+                                                        .scale = 1.5f});
     assert_gradient(&(claim){embed_loss, &l, tokens, dt, VOCAB * COLS});
     assert_gradient(&(claim){embed_loss, &l, positions, dp, MAX_SEQ * COLS});
     free(tokens), free(positions), free(y), free(dy), free(dt), free(dp);
@@ -173,7 +173,7 @@ static void embedding_gradients(void **state)
 enum { NORM_COLS = 12 };
 
 typedef struct norm {
-    norm_args forward;
+    kernel_norm_args forward;
     const float *weight;
 } norm;
 
@@ -205,17 +205,17 @@ static void check_norm(bool is_rms)
               dy};
     norm_loss(&l);
     memcpy(dx, dy, sizeof(float) * COUNT); // in place: dx is dy
-    run(K_NORM_GRAD, &(norm_grad_args){.rows = ROWS,
-                                       .cols = NORM_COLS,
-                                       .dy = dx,
-                                       .x = x,
-                                       .gain = gain,
-                                       .mean = is_rms ? NULL : mean,
-                                       .rstd = rstd,
-                                       .dx = dx,
-                                       .dgain = dgain,
-                                       .dbias = is_rms ? NULL : dbias,
-                                       .is_rms = is_rms});
+    run(K_NORM_GRAD, &(kernel_norm_grad_args){.rows = ROWS,
+                                              .cols = NORM_COLS,
+                                              .dy = dx,
+                                              .x = x,
+                                              .gain = gain,
+                                              .mean = is_rms ? NULL : mean,
+                                              .rstd = rstd,
+                                              .dx = dx,
+                                              .dgain = dgain,
+                                              .dbias = is_rms ? NULL : dbias,
+                                              .is_rms = is_rms});
     assert_gradient(&(claim){norm_loss, &l, x, dx, COUNT});
     assert_gradient(&(claim){norm_loss, &l, gain, dgain, NORM_COLS});
     if (!is_rms) assert_gradient(&(claim){norm_loss, &l, bias, dbias, NORM_COLS});
@@ -234,7 +234,7 @@ static void norm_gradients(void **state)
 enum { HEADS = 3, HEAD_DIM = 8, ROT = 6, STRIDE = 30, ROPE_COUNT = ROWS * STRIDE };
 
 typedef struct rotary {
-    rope_args forward;
+    kernel_rope_args forward;
     const float *x, *weight;
 } rotary;
 
@@ -256,15 +256,15 @@ static void rope_gradient_is_the_inverse_rotation(void **state)
         table[2 * i] = cosf(0.3f * (float)i);
         table[2 * i + 1] = sinf(0.3f * (float)i);
     }
-    rope_args forward = {.rows = ROWS,
-                         .seq = SEQ,
-                         .pos0 = 2,
-                         .heads = HEADS,
-                         .head_dim = HEAD_DIM,
-                         .rot = ROT,
-                         .stride = STRIDE,
-                         .x = copy,
-                         .table = table};
+    kernel_rope_args forward = {.rows = ROWS,
+                                .seq = SEQ,
+                                .pos0 = 2,
+                                .heads = HEADS,
+                                .head_dim = HEAD_DIM,
+                                .rot = ROT,
+                                .stride = STRIDE,
+                                .x = copy,
+                                .table = table};
     rotary l = {forward, x, dy};
     forward.x = dx;
     forward.inverse = true;
@@ -278,7 +278,7 @@ static void rope_gradient_is_the_inverse_rotation(void **state)
 enum { BATCH = 2, T = 7, WIDE = 48, ATT = BATCH * T * WIDE };
 
 typedef struct attend {
-    attention_args forward;
+    kernel_attention_args forward;
     const float *weight;
 } attend;
 
@@ -321,7 +321,7 @@ static void check_attention(int64_t kv_heads, bool causal, float dropout)
                  .causal = causal},
                 d_o};
     attend_loss(&l);
-    attention_grad_args g = {
+    kernel_attention_grad_args g = {
         .fwd = l.forward, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .delta = delta};
     run(K_ATTENTION_GRAD, &g);
     assert_gradient(&(claim){attend_loss, &l, q, dq, ATT});
@@ -344,8 +344,8 @@ static void attention_gradients(void **state)
 enum { COUNT = 60 };
 
 typedef struct activate {
-    activation_args plain;
-    glu_args gated;
+    kernel_activation_args plain;
+    kernel_glu_args gated;
     const float *weight;
 } activate;
 
@@ -372,13 +372,13 @@ static void avoid_zero(float *x)
 static void activation_gradients(void **state)
 {
     (void)state;
-    for (activation act = 0; act < ACTIVATIONS; act++) {
+    for (kernel_activation act = 0; act < ACTIVATIONS; act++) {
         float *x = harness_random(COUNT, 1), *y = harness_zeros(COUNT);
         float *dy = harness_random(COUNT, 2), *dx = harness_zeros(COUNT);
         if (act == ACT_RELU) avoid_zero(x);
         activate l = {.plain = {.count = COUNT, .x = x, .y = y, .act = act}, .weight = dy};
         run(K_ACTIVATION_GRAD,
-            &(activation_args){.count = COUNT, .x = x, .dy = dy, .y = dx, .act = act});
+            &(kernel_activation_args){.count = COUNT, .x = x, .dy = dy, .y = dx, .act = act});
         assert_gradient(&(claim){activate_loss, &l, x, dx, COUNT});
         free(x), free(y), free(dy), free(dx);
     }
@@ -387,14 +387,15 @@ static void activation_gradients(void **state)
 static void glu_gradients(void **state)
 {
     (void)state;
-    for (activation act = 0; act < ACTIVATIONS; act++) {
+    for (kernel_activation act = 0; act < ACTIVATIONS; act++) {
         float *x = harness_random(COUNT, 1), *y = harness_zeros(COUNT);
         float *dy = harness_random(COUNT, 2), *dx = harness_zeros(COUNT);
         if (act == ACT_RELU) avoid_zero(x);
-        glu_args forward = {.rows = 3, .cols = 10, .x = x, .y = y, .act = act};
+        kernel_glu_args forward = {.rows = 3, .cols = 10, .x = x, .y = y, .act = act};
         activate l = {.gated = forward, .weight = dy};
         memcpy(dx, x, sizeof(float) * COUNT); // in place: dx is x
-        run(K_GLU_GRAD, &(glu_args){.rows = 3, .cols = 10, .x = dx, .dy = dy, .y = dx, .act = act});
+        run(K_GLU_GRAD,
+            &(kernel_glu_args){.rows = 3, .cols = 10, .x = dx, .dy = dy, .y = dx, .act = act});
         assert_gradient(&(claim){glu_loss, &l, x, dx, COUNT});
         free(x), free(y), free(dy), free(dx);
     }
@@ -403,7 +404,7 @@ static void glu_gradients(void **state)
 // ---- losses: the gradient replaces the logits, so the loss works on a copy ----
 
 typedef struct entropy {
-    cross_entropy_args forward;
+    kernel_cross_entropy_args forward;
     const float *x;
 } entropy;
 
@@ -411,7 +412,7 @@ static double entropy_loss(void *op)
 {
     entropy *l = op;
     double sum = 0, count = 0;
-    cross_entropy_args call = l->forward;
+    kernel_cross_entropy_args call = l->forward;
     memcpy(call.logits, l->x, sizeof(float) * COUNT);
     call.loss_sum = &sum, call.count = &count;
     run(K_CROSS_ENTROPY, &call);
@@ -425,14 +426,14 @@ static void cross_entropy_gradient(void **state)
     float *x = harness_random(COUNT, 1), *copy = harness_zeros(COUNT),
           *dx = harness_random(COUNT, 1);
     double sum = 0, count = 0;
-    cross_entropy_args call = {.rows = 5,
-                               .cols = 12,
-                               .logits = copy,
-                               .labels = labels,
-                               .loss_sum = &sum,
-                               .count = &count,
-                               .scale = 0.7f,
-                               .ignore = -100};
+    kernel_cross_entropy_args call = {.rows = 5,
+                                      .cols = 12,
+                                      .logits = copy,
+                                      .labels = labels,
+                                      .loss_sum = &sum,
+                                      .count = &count,
+                                      .scale = 0.7f,
+                                      .ignore = -100};
     entropy l = {call, x};
     call.logits = dx;
     call.gradient = true;
@@ -444,7 +445,7 @@ static void cross_entropy_gradient(void **state)
 
 static double square_loss(void *op)
 {
-    square_error_args call = *(square_error_args *)op;
+    kernel_square_error_args call = *(kernel_square_error_args *)op;
     double sum = 0, total = 0;
     call.dx = NULL, call.loss_sum = &sum, call.total = &total;
     run(K_SQUARE_ERROR, &call);
@@ -457,7 +458,7 @@ static void square_error_gradient(void **state)
     float *x = harness_random(COUNT, 1), *target = harness_random(COUNT, 2);
     float *dx = harness_zeros(COUNT);
     double sum = 0, total = 0;
-    square_error_args call = {
+    kernel_square_error_args call = {
         .count = COUNT, .x = x, .target = target, .dx = dx, .loss_sum = &sum, .total = &total};
     run(K_SQUARE_ERROR, &call);
     assert_gradient(&(claim){square_loss, &call, x, dx, COUNT});
@@ -468,7 +469,7 @@ static void square_error_gradient(void **state)
 
 static double dropout_loss(void *op)
 {
-    dropout_args *call = op;
+    kernel_dropout_args *call = op;
     float y[COUNT];
     call->y = y;
     run(K_DROPOUT, call);
@@ -482,9 +483,9 @@ static void dropout_gradient_is_the_same_call(void **state)
 {
     (void)state;
     float *x = harness_random(COUNT, 1), *dy = harness_random(COUNT, 2), *dx = harness_zeros(COUNT);
-    dropout_args call = {
+    kernel_dropout_args call = {
         .count = COUNT, .x = x, .p = 0.4f, .index0 = 9, .key = rng_key_make(1, RNG_DROPOUT, 0, 0)};
-    dropout_args back = call;
+    kernel_dropout_args back = call;
     back.x = dy, back.y = dx;
     run(K_DROPOUT, &back);
     assert_gradient(&(claim){dropout_loss, &call, x, dx, COUNT});
@@ -497,7 +498,7 @@ static void a_wrong_gradient_is_noticed(void **state)
     float *x = harness_random(COUNT, 1), *y = harness_zeros(COUNT), *dy = harness_random(COUNT, 2);
     float *dx = harness_zeros(COUNT);
     activate l = {.plain = {.count = COUNT, .x = x, .y = y, .act = ACT_GELU}, .weight = dy};
-    activation_args back = {.count = COUNT, .x = x, .dy = dy, .y = dx, .act = ACT_GELU_TANH};
+    kernel_activation_args back = {.count = COUNT, .x = x, .dy = dy, .y = dx, .act = ACT_GELU_TANH};
     run(K_ACTIVATION_GRAD, &back);
     dx[7] *= 1.02f; // one element of sixty, by two percent
     assert_true(gradient_error(&(claim){activate_loss, &l, x, dx, COUNT}) > 2);

@@ -45,12 +45,12 @@ static void the_reference_is_the_scaled_normal_number(void **state)
     cpu_kernels table;
     const rng_key key = rng_key_make(5, RNG_INIT, 3, 0);
     ref_kernels_fill(&table);
-    table.run[K_INIT](&vec_one, &(init_args){50, y, key, 7, 0.02f, 9, true});
+    table.run[K_INIT](&vec_one, &(kernel_init_args){50, y, key, 7, 0.02f, 9, true});
     for (int i = 0; i < 50; i++) {
         const float want = 0.02f * rng_normal(key, 7 + (uint64_t)i);
         assert_memory_equal(&y[i], &want, sizeof want);
     }
-    table.run[K_INIT](&vec_one, &(init_args){50, y, key, 7, 0.02f, 9, false});
+    table.run[K_INIT](&vec_one, &(kernel_init_args){50, y, key, 7, 0.02f, 9, false});
     for (int i = 0; i < 50; i++) assert_true(y[i] == 9);
 }
 

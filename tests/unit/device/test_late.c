@@ -10,8 +10,8 @@ enum { COUNT = 8 };
 
 typedef struct rig {
     device *d;
-    stream *compute, *copy;
-    event *ready;
+    device_stream *compute, *copy;
+    device_event *ready;
     float *x, *y;
 } rig;
 
@@ -184,10 +184,10 @@ static void a_blocked_call_holds_no_other_stream_up(void **state)
 // Many kernels over three streams, ordered by events alone, give what the cpu device gives.
 static float long_chain(device *d)
 {
-    stream *s[STREAMS];
-    event *v;
+    device_stream *s[STREAMS];
+    device_event *v;
     float *x;
-    for (stream_kind k = 0; k < STREAMS; k++)
+    for (device_stream_kind k = 0; k < STREAMS; k++)
         assert_int_equal(d->ops->stream_open(d, k, &s[k], NULL), OK);
     assert_int_equal(d->ops->event_open(d, &v, NULL), OK);
     assert_int_equal(device_alloc(d, MEMORY_DEVICE, sizeof ones, (void **)&x, NULL), OK);
@@ -206,7 +206,7 @@ static float long_chain(device *d)
     }
     assert_int_equal(d->ops->sync(s[200 % STREAMS], NULL), OK);
     float result = x[5];
-    for (stream_kind k = 0; k < STREAMS; k++) d->ops->stream_close(s[k]);
+    for (device_stream_kind k = 0; k < STREAMS; k++) d->ops->stream_close(s[k]);
     d->ops->event_close(v);
     device_release(d, MEMORY_DEVICE, x, sizeof ones);
     device_close(d);

@@ -22,7 +22,7 @@ typedef struct operands {
 
 enum { PAD = 3 };
 
-static operands operands_make(const matmul_args *p)
+static operands operands_make(const kernel_matmul_args *p)
 {
     operands o = {.count_a = (p->trans_a ? p->k : p->m) * p->lda,
                   .count_b = (p->trans_b ? p->n : p->k) * p->ldb,
@@ -43,13 +43,13 @@ static void operands_free(operands *o)
 
 // Runs `fast` and the reference on equal inputs; every element of C, those between the rows
 // included, must agree within rounding.
-static void assert_product(const cpu_context *x, cpu_kernel fast, matmul_args p, bool bias)
+static void assert_product(const cpu_context *x, cpu_kernel fast, kernel_matmul_args p, bool bias)
 {
     operands o = operands_make(&p), r = operands_make(&p);
     bool wide = p.type == F32;
     p.a = wide ? (void *)o.a : o.a16, p.b = wide ? (void *)o.b : o.b16;
     if (bias) p.bias = wide ? (void *)o.bias : o.bias16;
-    matmul_args reference = p;
+    kernel_matmul_args reference = p;
     p.c = p.c_type == F32 ? (void *)o.c : o.c16;
     reference.c = p.c_type == F32 ? (void *)r.c : r.c16;
     cpu_kernels kernels;
@@ -79,14 +79,14 @@ static void check_all(cpu_kernel fast, dtype type, dtype c_type, int threads)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         bool large = shapes[i].m * shapes[i].n * shapes[i].k > 1000000; // the reference is slow
         for (int flags = large ? 28 : 0; flags < 32; flags++) {
-            matmul_args p = {.m = shapes[i].m,
-                             .n = shapes[i].n,
-                             .k = shapes[i].k,
-                             .type = type,
-                             .c_type = c_type,
-                             .trans_a = flags & 1,
-                             .trans_b = flags & 2,
-                             .accumulate = flags & 4};
+            kernel_matmul_args p = {.m = shapes[i].m,
+                                    .n = shapes[i].n,
+                                    .k = shapes[i].k,
+                                    .type = type,
+                                    .c_type = c_type,
+                                    .trans_a = flags & 1,
+                                    .trans_b = flags & 2,
+                                    .accumulate = flags & 4};
             int64_t pad = flags & 16 ? PAD : 0;
             p.lda = (p.trans_a ? p.m : p.k) + pad;
             p.ldb = (p.trans_b ? p.k : p.n) + pad;
@@ -120,7 +120,7 @@ static void fp16_products_equal_the_reference(void **state)
 
 static void widen(const cpu_context *x, const void *args)
 {
-    const matmul_args *p = args;
+    const kernel_matmul_args *p = args;
     if (p->m > 0 && p->n > 0) cpu_product_widen(x, p);
 }
 
@@ -135,7 +135,7 @@ static void widened_products_equal_the_reference(void **state)
 
 static void packed(const cpu_context *x, const void *args)
 {
-    const matmul_args *p = args;
+    const kernel_matmul_args *p = args;
     if (p->m <= 0 || p->n <= 0) return;
     if (p->k <= 0 || x->level < CPU_AVX2) {
         cpu_matmul(x, args);
@@ -158,16 +158,16 @@ static void a_product_repeats_bit_for_bit(void **state)
     (void)state;
     cpu_context x = harness_open(2);
     for (dtype type = F32; type <= F16; type++) {
-        matmul_args p = {.m = 130,
-                         .n = 257,
-                         .k = 300,
-                         .lda = 130,
-                         .ldb = 300,
-                         .ldc = 257,
-                         .type = type,
-                         .c_type = F32,
-                         .trans_a = true,
-                         .trans_b = true};
+        kernel_matmul_args p = {.m = 130,
+                                .n = 257,
+                                .k = 300,
+                                .lda = 130,
+                                .ldb = 300,
+                                .ldc = 257,
+                                .type = type,
+                                .c_type = F32,
+                                .trans_a = true,
+                                .trans_b = true};
         operands o = operands_make(&p);
         float *again = harness_zeros(o.count_c);
         p.a = type == F32 ? (void *)o.a : o.a16, p.b = type == F32 ? (void *)o.b : o.b16;
@@ -189,14 +189,14 @@ static void products_do_not_depend_on_the_number_of_threads(void **state)
     static const sizes cut[] = {{64, 64, 900}, {7, 1030, 50}, {800, 20, 390}, {130, 257, 300}};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
         for (int flags = 0; flags < 8; flags++) {
-            matmul_args p = {.m = cut[i].m,
-                             .n = cut[i].n,
-                             .k = cut[i].k,
-                             .type = F32,
-                             .c_type = F32,
-                             .trans_a = flags & 1,
-                             .trans_b = flags & 2,
-                             .accumulate = flags & 4};
+            kernel_matmul_args p = {.m = cut[i].m,
+                                    .n = cut[i].n,
+                                    .k = cut[i].k,
+                                    .type = F32,
+                                    .c_type = F32,
+                                    .trans_a = flags & 1,
+                                    .trans_b = flags & 2,
+                                    .accumulate = flags & 4};
             p.lda = p.trans_a ? p.m : p.k, p.ldb = p.trans_b ? p.k : p.n, p.ldc = p.n;
             operands o = operands_make(&p);
             p.a = o.a, p.b = o.b, p.bias = o.bias;
@@ -222,15 +222,15 @@ static void a_refused_product_is_reported_once(void **state)
     (void)state;
     cpu_context x = harness_open(1);
     float one[4] = {1, 1, 1, 1};
-    matmul_args p = {.m = 2,
-                     .n = 2,
-                     .k = 2,
-                     .a = one,
-                     .b = one,
-                     .c = one,
-                     .lda = 1,
-                     .ldb = 2,
-                     .ldc = 2}; // a stride shorter than its row
+    kernel_matmul_args p = {.m = 2,
+                            .n = 2,
+                            .k = 2,
+                            .a = one,
+                            .b = one,
+                            .c = one,
+                            .lda = 1,
+                            .ldb = 2,
+                            .ldc = 2}; // a stride shorter than its row
     cpu_product_f32(&x, &p);
     err e = {0};
     assert_int_equal(cpu_context_failure(&x, &e), E_INTERNAL);

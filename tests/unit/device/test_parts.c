@@ -6,7 +6,7 @@
 static cpu_context context;
 static cpu_kernels kernels;
 
-static void run(kernel kind, const void *args)
+static void run(kernel_kind kind, const void *args)
 {
     kernels.run[kind](&context, args);
 }
@@ -72,17 +72,17 @@ static void *logits_of(dtype type, double scale)
 static entropy entropy_whole(dtype type, float grad_scale)
 {
     entropy out = {.gradient = logits_of(type, 4)};
-    run(K_CROSS_ENTROPY, &(cross_entropy_args){.rows = ROWS,
-                                               .cols = VOCAB,
-                                               .logits = out.gradient,
-                                               .labels = labels,
-                                               .loss_sum = &out.loss,
-                                               .count = &out.count,
-                                               .scale = 0.7f,
-                                               .grad_scale = grad_scale,
-                                               .ignore = IGNORE,
-                                               .gradient = true,
-                                               .type = type});
+    run(K_CROSS_ENTROPY, &(kernel_cross_entropy_args){.rows = ROWS,
+                                                      .cols = VOCAB,
+                                                      .logits = out.gradient,
+                                                      .labels = labels,
+                                                      .loss_sum = &out.loss,
+                                                      .count = &out.count,
+                                                      .scale = 0.7f,
+                                                      .grad_scale = grad_scale,
+                                                      .ignore = IGNORE,
+                                                      .gradient = true,
+                                                      .type = type});
     return out;
 }
 
@@ -110,31 +110,31 @@ static entropy entropy_of_parts(dtype type, const int64_t *cut, int parts, float
             copy_columns(part, out.gradient, cut[i], cut[i + 1], type, false);
             if (pass == 0) {
                 run(K_CROSS_ENTROPY_STATS,
-                    &(cross_entropy_stats_args){.rows = ROWS,
-                                                .cols = cols,
-                                                .first = cut[i],
-                                                .logits = part,
-                                                .labels = labels,
-                                                .stats = stats + 3 * ROWS * i,
-                                                .scale = 0.7f,
-                                                .ignore = IGNORE,
-                                                .type = type});
-                continue;
-            }
-            run(K_CROSS_ENTROPY, &(cross_entropy_args){.rows = ROWS,
+                    &(kernel_cross_entropy_stats_args){.rows = ROWS,
                                                        .cols = cols,
                                                        .first = cut[i],
                                                        .logits = part,
                                                        .labels = labels,
-                                                       .stats = stats,
-                                                       .parts = parts,
-                                                       .loss_sum = i == 0 ? &out.loss : NULL,
-                                                       .count = i == 0 ? &out.count : NULL,
+                                                       .stats = stats + 3 * ROWS * i,
                                                        .scale = 0.7f,
-                                                       .grad_scale = grad_scale,
                                                        .ignore = IGNORE,
-                                                       .gradient = true,
                                                        .type = type});
+                continue;
+            }
+            run(K_CROSS_ENTROPY, &(kernel_cross_entropy_args){.rows = ROWS,
+                                                              .cols = cols,
+                                                              .first = cut[i],
+                                                              .logits = part,
+                                                              .labels = labels,
+                                                              .stats = stats,
+                                                              .parts = parts,
+                                                              .loss_sum = i == 0 ? &out.loss : NULL,
+                                                              .count = i == 0 ? &out.count : NULL,
+                                                              .scale = 0.7f,
+                                                              .grad_scale = grad_scale,
+                                                              .ignore = IGNORE,
+                                                              .gradient = true,
+                                                              .type = type});
             copy_columns(part, out.gradient, cut[i], cut[i + 1], type, true);
         }
     }
@@ -183,8 +183,8 @@ static void check_grad_scale(void)
     free(plain.gradient), free(once.gradient), free(scaled.gradient);
     free(parts.gradient), free(scaled_parts.gradient);
     float x[2] = {3, -1}, target[2] = {1, 1}, dx[2];
-    run(K_SQUARE_ERROR,
-        &(square_error_args){.count = 2, .x = x, .target = target, .dx = dx, .grad_scale = 8});
+    run(K_SQUARE_ERROR, &(kernel_square_error_args){
+                            .count = 2, .x = x, .target = target, .dx = dx, .grad_scale = 8});
     assert_true(dx[0] == 32 && dx[1] == -32);
 }
 
@@ -203,20 +203,20 @@ static void check_bad_logits(void)
         double loss = 0;
         const int32_t label = 21;
         here[7] = bad[i];
-        cross_entropy_stats_args s = {.rows = 1, .cols = 20, .labels = &label, .scale = 1};
+        kernel_cross_entropy_stats_args s = {.rows = 1, .cols = 20, .labels = &label, .scale = 1};
         s.logits = here, s.stats = stats[0];
         run(K_CROSS_ENTROPY_STATS, &s);
         s.logits = other, s.stats = stats[1], s.first = 20, s.cols = 3;
         run(K_CROSS_ENTROPY_STATS, &s);
-        run(K_CROSS_ENTROPY, &(cross_entropy_args){.rows = 1,
-                                                   .cols = 3,
-                                                   .first = 20,
-                                                   .logits = other,
-                                                   .labels = &label,
-                                                   .stats = stats[0],
-                                                   .parts = 2,
-                                                   .loss_sum = &loss,
-                                                   .scale = 1});
+        run(K_CROSS_ENTROPY, &(kernel_cross_entropy_args){.rows = 1,
+                                                          .cols = 3,
+                                                          .first = 20,
+                                                          .logits = other,
+                                                          .labels = &label,
+                                                          .stats = stats[0],
+                                                          .parts = 2,
+                                                          .loss_sum = &loss,
+                                                          .scale = 1});
         assert_true(isfinite(loss) == (i == 2));
     }
 }
@@ -235,14 +235,14 @@ static void check_embedding_of_parts(void)
 {
     float *tokens = harness_random(VOCAB * COLS, 1), *positions = harness_random(SEQ * COLS, 2);
     float *whole = harness_zeros(ROWS * COLS), *part = harness_zeros(ROWS * COLS);
-    embedding_args p = {.rows = ROWS,
-                        .seq = SEQ,
-                        .cols = COLS,
-                        .ids = ids,
-                        .tokens = tokens,
-                        .positions = positions,
-                        .y = whole,
-                        .scale = 1.5f};
+    kernel_embedding_args p = {.rows = ROWS,
+                               .seq = SEQ,
+                               .cols = COLS,
+                               .ids = ids,
+                               .tokens = tokens,
+                               .positions = positions,
+                               .y = whole,
+                               .scale = 1.5f};
     run(K_EMBEDDING, &p);
     for (int parts = 1; parts <= CUTS; parts++) {
         float *sum = harness_zeros(ROWS * COLS);
@@ -269,14 +269,14 @@ static void check_embedding_grad_of_parts(void)
 {
     float *dy = harness_random(ROWS * COLS, 3);
     float *whole = harness_random(VOCAB * COLS, 4), *part = harness_random(VOCAB * COLS, 5);
-    embedding_grad_args p = {.rows = ROWS,
-                             .seq = SEQ,
-                             .cols = COLS,
-                             .vocab = VOCAB,
-                             .ids = ids,
-                             .dy = dy,
-                             .d_tokens = whole,
-                             .scale = 1.5f};
+    kernel_embedding_grad_args p = {.rows = ROWS,
+                                    .seq = SEQ,
+                                    .cols = COLS,
+                                    .vocab = VOCAB,
+                                    .ids = ids,
+                                    .dy = dy,
+                                    .d_tokens = whole,
+                                    .scale = 1.5f};
     run(K_EMBEDDING_GRAD, &p);
     for (int parts = 1; parts <= CUTS; parts++) {
         for (int i = 0; i < parts; i++) {
@@ -311,36 +311,36 @@ static void attend(attended *out, int64_t tokens, int64_t head0, int64_t heads, 
     float *q = harness_random(MOST, 1), *k = harness_random(MOST, 2), *v = harness_random(MOST, 3);
     float *d_o = harness_random(MOST, 4);
     int64_t at = head0 * DIM;
-    attention_grad_args g = {.fwd = {.batch = BATCH,
-                                     .tq = tokens,
-                                     .tk = tokens,
-                                     .heads = heads,
-                                     .kv_heads = heads,
-                                     .head_dim = DIM,
-                                     .q_stride = WIDTH,
-                                     .k_stride = WIDTH,
-                                     .v_stride = WIDTH,
-                                     .o_stride = WIDTH,
-                                     .k_batch = tokens * WIDTH,
-                                     .v_batch = tokens * WIDTH,
-                                     .q = q + at,
-                                     .k = k + at,
-                                     .v = v + at,
-                                     .o = out->o + at,
-                                     .lse = out->lse,
-                                     .scale = 0.25f,
-                                     .dropout = 0.3f,
-                                     .key = rng_key_make(3, RNG_DROPOUT, 0, 0),
-                                     .row0 = 7,
-                                     .drop_stride = (uint64_t)tokens,
-                                     .head0 = all_heads ? head0 : 0,
-                                     .all_heads = all_heads,
-                                     .causal = true},
-                             .d_o = d_o + at,
-                             .dq = out->dq + at,
-                             .dk = out->dk + at,
-                             .dv = out->dv + at,
-                             .delta = out->delta};
+    kernel_attention_grad_args g = {.fwd = {.batch = BATCH,
+                                            .tq = tokens,
+                                            .tk = tokens,
+                                            .heads = heads,
+                                            .kv_heads = heads,
+                                            .head_dim = DIM,
+                                            .q_stride = WIDTH,
+                                            .k_stride = WIDTH,
+                                            .v_stride = WIDTH,
+                                            .o_stride = WIDTH,
+                                            .k_batch = tokens * WIDTH,
+                                            .v_batch = tokens * WIDTH,
+                                            .q = q + at,
+                                            .k = k + at,
+                                            .v = v + at,
+                                            .o = out->o + at,
+                                            .lse = out->lse,
+                                            .scale = 0.25f,
+                                            .dropout = 0.3f,
+                                            .key = rng_key_make(3, RNG_DROPOUT, 0, 0),
+                                            .row0 = 7,
+                                            .drop_stride = (uint64_t)tokens,
+                                            .head0 = all_heads ? head0 : 0,
+                                            .all_heads = all_heads,
+                                            .causal = true},
+                                    .d_o = d_o + at,
+                                    .dq = out->dq + at,
+                                    .dk = out->dk + at,
+                                    .dv = out->dv + at,
+                                    .delta = out->delta};
     run(K_ATTENTION, &g.fwd);
     run(K_ATTENTION_GRAD, &g);
     free(q), free(k), free(v), free(d_o);
@@ -376,13 +376,13 @@ static void check_nothing(void)
 {
     double sum = 3;
     for (dtype type = F32; type <= F16; type++) {
-        run(K_SUM_SQUARES, &(sum_squares_args){.sum = &sum, .type = type});
-        run(K_ADD, &(add_args){.alpha = 1, .beta = 1, .type = type});
-        run(K_CONVERT, &(convert_args){.src_type = F32, .dst_type = type});
+        run(K_SUM_SQUARES, &(kernel_sum_squares_args){.sum = &sum, .type = type});
+        run(K_ADD, &(kernel_add_args){.alpha = 1, .beta = 1, .type = type});
+        run(K_CONVERT, &(kernel_convert_args){.src_type = F32, .dst_type = type});
     }
-    run(K_FILL, &(fill_args){NULL, 0});
-    run(K_ORTHOGONALIZE, &(orthogonalize_args){.cols = 4});
-    run(K_ORTHOGONALIZE, &(orthogonalize_args){.rows = 4});
+    run(K_FILL, &(kernel_fill_args){NULL, 0});
+    run(K_ORTHOGONALIZE, &(kernel_orthogonalize_args){.cols = 4});
+    run(K_ORTHOGONALIZE, &(kernel_orthogonalize_args){.rows = 4});
     assert_true(sum == 3);
 }
 
@@ -399,12 +399,12 @@ static void check_large(void)
     uint16_t low[COUNT];
     double sum = 0;
     for (int i = 0; i < COUNT; i++) x[i] = i % 2 ? -65520.0f : 65519.0f;
-    run(K_CONVERT, &(convert_args){COUNT, x, low, F32, F16});
+    run(K_CONVERT, &(kernel_convert_args){COUNT, x, low, F32, F16});
     for (int i = 0; i < COUNT; i++) assert_int_equal(low[i], i % 2 ? 0xfc00 : 0x7bff);
-    run(K_SUM_SQUARES, &(sum_squares_args){COUNT, low, &sum, F16});
+    run(K_SUM_SQUARES, &(kernel_sum_squares_args){COUNT, low, &sum, F16});
     assert_true(isinf(sum));
     for (int i = 0; i < COUNT; i++) low[i] = float_to_fp16(300);
-    run(K_ADD, &(add_args){.count = COUNT, .a = low, .y = low, .alpha = 300, .type = F16});
+    run(K_ADD, &(kernel_add_args){.count = COUNT, .a = low, .y = low, .alpha = 300, .type = F16});
     for (int i = 0; i < COUNT; i++) assert_int_equal(low[i], 0x7c00);
 }
 

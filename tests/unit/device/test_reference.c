@@ -5,7 +5,7 @@
 static cpu_context context;
 static cpu_kernels kernels;
 
-static void run(kernel kind, const void *args)
+static void run(kernel_kind kind, const void *args)
 {
     kernels.run[kind](&context, args);
 }
@@ -18,7 +18,7 @@ typedef struct state_d {
     double w, m, v;
 } state_d;
 
-static void step_by_hand(const update_args *p, state_d *s, double g, int t)
+static void step_by_hand(const kernel_update_args *p, state_d *s, double g, int t)
 {
     g *= p->grad_scale;
     double lr = p->lr, wd = p->weight_decay, b1 = p->beta1, b2 = p->beta2;
@@ -41,7 +41,7 @@ static void step_by_hand(const update_args *p, state_d *s, double g, int t)
     }
 }
 
-static void check_rule(update_rule rule)
+static void check_rule(kernel_update_rule rule)
 {
     float *w = harness_random(COUNT, 1), *m = harness_zeros(COUNT), *v = harness_zeros(COUNT);
     uint16_t low[COUNT];
@@ -50,23 +50,23 @@ static void check_rule(update_rule rule)
     for (int t = 1; t <= 3; t++) {
         float *g = harness_random(COUNT, 10 + (uint64_t)t);
         g[5] = 0;
-        update_args p = {.count = COUNT,
-                         .w = w,
-                         .m = m,
-                         .v = v,
-                         .g = g,
-                         .low = low,
-                         .low_type = BF16,
-                         .rule = rule,
-                         .first = t == 1,
-                         .lr = 0.01f,
-                         .beta1 = 0.9f,
-                         .beta2 = 0.95f,
-                         .eps = 1e-8f,
-                         .weight_decay = 0.1f,
-                         .grad_scale = 0.5f,
-                         .c1 = (float)(1 - pow(0.9, t)),
-                         .c2 = (float)(1 - pow(0.95, t))};
+        kernel_update_args p = {.count = COUNT,
+                                .w = w,
+                                .m = m,
+                                .v = v,
+                                .g = g,
+                                .low = low,
+                                .low_type = BF16,
+                                .rule = rule,
+                                .first = t == 1,
+                                .lr = 0.01f,
+                                .beta1 = 0.9f,
+                                .beta2 = 0.95f,
+                                .eps = 1e-8f,
+                                .weight_decay = 0.1f,
+                                .grad_scale = 0.5f,
+                                .c1 = (float)(1 - pow(0.9, t)),
+                                .c2 = (float)(1 - pow(0.95, t))};
         run(K_UPDATE, &p);
         for (int i = 0; i < COUNT; i++) step_by_hand(&p, &s[i], g[i], t);
         free(g);
@@ -82,21 +82,21 @@ static void check_rule(update_rule rule)
 static void update_rules_are_their_formulas(void **state)
 {
     (void)state;
-    for (update_rule rule = 0; rule < UPDATE_RULES; rule++) check_rule(rule);
+    for (kernel_update_rule rule = 0; rule < UPDATE_RULES; rule++) check_rule(rule);
 }
 
 static void sgd_without_momentum_needs_no_state(void **state)
 {
     (void)state;
     float w[2] = {1, -2}, g[2] = {0.5f, 4};
-    run(K_UPDATE, &(update_args){.count = 2,
-                                 .w = w,
-                                 .g = g,
-                                 .rule = UPDATE_SGD,
-                                 .first = true,
-                                 .lr = 0.1f,
-                                 .grad_scale = 1,
-                                 .weight_decay = 1});
+    run(K_UPDATE, &(kernel_update_args){.count = 2,
+                                        .w = w,
+                                        .g = g,
+                                        .rule = UPDATE_SGD,
+                                        .first = true,
+                                        .lr = 0.1f,
+                                        .grad_scale = 1,
+                                        .weight_decay = 1});
     assert_true(fabsf(w[0] - 0.85f) < 1e-6f && fabsf(w[1] - -2.2f) < 1e-6f);
 }
 
@@ -108,12 +108,12 @@ static void dropout_keeps_the_asked_share_and_depends_on_position_only(void **st
     enum { MANY = 40000 };
     float *x = malloc(sizeof(float) * MANY), *y = harness_zeros(MANY), *z = harness_zeros(MANY);
     for (int i = 0; i < MANY; i++) x[i] = 1;
-    dropout_args all = {.count = MANY,
-                        .x = x,
-                        .y = y,
-                        .p = 0.25f,
-                        .index0 = 1000,
-                        .key = rng_key_make(3, RNG_DROPOUT, 7, 1)};
+    kernel_dropout_args all = {.count = MANY,
+                               .x = x,
+                               .y = y,
+                               .p = 0.25f,
+                               .index0 = 1000,
+                               .key = rng_key_make(3, RNG_DROPOUT, 7, 1)};
     run(K_DROPOUT, &all);
     int kept = 0;
     for (int i = 0; i < MANY; i++) {
@@ -121,7 +121,7 @@ static void dropout_keeps_the_asked_share_and_depends_on_position_only(void **st
         kept += y[i] != 0;
     }
     assert_true(abs(kept - 30000) < 350); // four standard deviations
-    dropout_args part = all;              // the second part alone
+    kernel_dropout_args part = all;       // the second part alone
     part.x = x + 123, part.y = z + 123, part.index0 += 123, part.count -= 123;
     run(K_DROPOUT, &part);
     assert_memory_equal(y + 123, z + 123, sizeof(float) * (MANY - 123));
@@ -139,15 +139,16 @@ static void sum_of_squares_adds_in_double_and_keeps_nan(void **state)
     float *x = harness_random(COUNT, 1), bad[3] = {1, NAN, 2}, big[2] = {INFINITY, 1};
     double sum = 3, expected = 3;
     for (int i = 0; i < COUNT; i++) expected += (double)x[i] * x[i];
-    run(K_SUM_SQUARES, &(sum_squares_args){.count = COUNT, .x = x, .sum = &sum});
+    run(K_SUM_SQUARES, &(kernel_sum_squares_args){.count = COUNT, .x = x, .sum = &sum});
     assert_true(fabs(sum - expected) < 1e-12 * expected);
     uint16_t halves[2] = {float_to_bf16(3), float_to_bf16(-4)};
     sum = 0;
-    run(K_SUM_SQUARES, &(sum_squares_args){.count = 2, .x = halves, .sum = &sum, .type = BF16});
+    run(K_SUM_SQUARES,
+        &(kernel_sum_squares_args){.count = 2, .x = halves, .sum = &sum, .type = BF16});
     assert_true(sum == 25);
-    run(K_SUM_SQUARES, &(sum_squares_args){.count = 2, .x = big, .sum = &sum});
+    run(K_SUM_SQUARES, &(kernel_sum_squares_args){.count = 2, .x = big, .sum = &sum});
     assert_true(isinf(sum));
-    run(K_SUM_SQUARES, &(sum_squares_args){.count = 3, .x = bad, .sum = &sum});
+    run(K_SUM_SQUARES, &(kernel_sum_squares_args){.count = 3, .x = bad, .sum = &sum});
     assert_true(isnan(sum));
     free(x);
 }
@@ -155,7 +156,7 @@ static void sum_of_squares_adds_in_double_and_keeps_nan(void **state)
 static uint64_t digest(const void *x, int64_t bytes, uint64_t index0)
 {
     uint64_t sum = 0;
-    run(K_DIGEST, &(digest_args){.bytes = bytes, .x = x, .index0 = index0, .digest = &sum});
+    run(K_DIGEST, &(kernel_digest_args){.bytes = bytes, .x = x, .index0 = index0, .digest = &sum});
     return sum;
 }
 
@@ -193,13 +194,13 @@ static void conversions_round_to_nearest_even(void **state)
     (void)state;
     float x[4] = {1.00390625f, 1.01171875f, -3.5f, 65504}, back[4]; // two ties of bf16
     uint16_t low[4];
-    run(K_CONVERT, &(convert_args){4, x, low, F32, BF16});
+    run(K_CONVERT, &(kernel_convert_args){4, x, low, F32, BF16});
     assert_int_equal(low[0], 0x3f80);
     assert_int_equal(low[1], 0x3f82);
-    run(K_CONVERT, &(convert_args){4, low, back, BF16, F32});
+    run(K_CONVERT, &(kernel_convert_args){4, low, back, BF16, F32});
     assert_true(back[2] == -3.5f);
-    run(K_CONVERT, &(convert_args){4, x, low, F32, F16});
-    run(K_CONVERT, &(convert_args){4, low, back, F16, F32});
+    run(K_CONVERT, &(kernel_convert_args){4, x, low, F32, F16});
+    run(K_CONVERT, &(kernel_convert_args){4, low, back, F16, F32});
     assert_true(back[2] == -3.5f && back[3] == 65504);
 }
 
@@ -207,11 +208,11 @@ static void add_and_fill(void **state)
 {
     (void)state;
     float a[2] = {1, 2}, b[2] = {10, 20}, y[2];
-    run(K_ADD, &(add_args){.count = 2, .a = a, .b = b, .y = y, .alpha = 2, .beta = 0.5f});
+    run(K_ADD, &(kernel_add_args){.count = 2, .a = a, .b = b, .y = y, .alpha = 2, .beta = 0.5f});
     assert_true(y[0] == 7 && y[1] == 14);
-    run(K_ADD, &(add_args){.count = 2, .a = y, .y = y, .alpha = -1}); // in place
+    run(K_ADD, &(kernel_add_args){.count = 2, .a = y, .y = y, .alpha = -1}); // in place
     assert_true(y[0] == -7 && y[1] == -14);
-    run(K_FILL, &(fill_args){y, 4});
+    run(K_FILL, &(kernel_fill_args){y, 4});
     assert_true(y[0] == 0 && y[1] == -14);
 }
 
@@ -223,15 +224,15 @@ static void gradients_add_only_when_told_to(void **state)
     float x[6] = {1, 2, 4, 3, 1, 0}, dy[6] = {1, 1, 2, -1, 0, 1}, gain[3] = {1, 2, 3};
     float rstd[2] = {0.5f, 0.25f}, once[6] = {9, 9, 9, 9, 9, 9}, twice[6] = {0};
     float dgain[3] = {7, 7, 7}, dgain_twice[3] = {0};
-    norm_grad_args p = {.rows = 2,
-                        .cols = 3,
-                        .dy = dy,
-                        .x = x,
-                        .gain = gain,
-                        .rstd = rstd,
-                        .dx = once,
-                        .dgain = dgain,
-                        .is_rms = true};
+    kernel_norm_grad_args p = {.rows = 2,
+                               .cols = 3,
+                               .dy = dy,
+                               .x = x,
+                               .gain = gain,
+                               .rstd = rstd,
+                               .dx = once,
+                               .dgain = dgain,
+                               .is_rms = true};
     run(K_NORM_GRAD, &p);
     p.dx = twice, p.dgain = dgain_twice, p.accumulate_dx = p.accumulate_dgain = true;
     run(K_NORM_GRAD, &p);
@@ -239,9 +240,9 @@ static void gradients_add_only_when_told_to(void **state)
     for (int i = 0; i < 6; i++) assert_true(fabsf(twice[i] - 2 * once[i]) < 1e-6f);
     for (int i = 0; i < 3; i++) assert_true(fabsf(dgain_twice[i] - 2 * dgain[i]) < 1e-6f);
     float db[3] = {5, 5, 5};
-    run(K_BIAS_GRAD, &(bias_grad_args){2, 3, dy, db, F32, true});
+    run(K_BIAS_GRAD, &(kernel_bias_grad_args){2, 3, dy, db, F32, true});
     assert_true(db[0] == 5 && db[1] == 6 && db[2] == 8);
-    run(K_BIAS_GRAD, &(bias_grad_args){2, 3, dy, db, F32, false});
+    run(K_BIAS_GRAD, &(kernel_bias_grad_args){2, 3, dy, db, F32, false});
     assert_true(db[0] == 0 && db[1] == 1 && db[2] == 3);
 }
 
@@ -250,17 +251,17 @@ static void embedding_gradient_adds_to_what_is_there(void **state)
     (void)state;
     int32_t ids[2] = {1, 1};
     float dy[2] = {1, 2}, tokens[2] = {5, 5}, positions[2] = {7, 7};
-    embedding_grad_args p = {.rows = 2,
-                             .seq = 2,
-                             .cols = 1,
-                             .vocab = 2,
-                             .max_seq = 2,
-                             .ids = ids,
-                             .dy = dy,
-                             .d_tokens = tokens,
-                             .d_positions = positions,
-                             .scale = 1,
-                             .accumulate_tokens = true};
+    kernel_embedding_grad_args p = {.rows = 2,
+                                    .seq = 2,
+                                    .cols = 1,
+                                    .vocab = 2,
+                                    .max_seq = 2,
+                                    .ids = ids,
+                                    .dy = dy,
+                                    .d_tokens = tokens,
+                                    .d_positions = positions,
+                                    .scale = 1,
+                                    .accumulate_tokens = true};
     run(K_EMBEDDING_GRAD, &p);
     assert_true(tokens[0] == 5 && tokens[1] == 8 && positions[0] == 1 && positions[1] == 2);
     p.d_tokens = NULL;
@@ -274,15 +275,15 @@ static void ignored_labels_add_nothing(void **state)
     float logits[6] = {1, 2, 3, 0, 0, 0};
     int32_t labels[2] = {-100, 2};
     double sum = 1, count = 1;
-    run(K_CROSS_ENTROPY, &(cross_entropy_args){.rows = 2,
-                                               .cols = 3,
-                                               .logits = logits,
-                                               .labels = labels,
-                                               .loss_sum = &sum,
-                                               .count = &count,
-                                               .scale = 1,
-                                               .ignore = -100,
-                                               .gradient = true});
+    run(K_CROSS_ENTROPY, &(kernel_cross_entropy_args){.rows = 2,
+                                                      .cols = 3,
+                                                      .logits = logits,
+                                                      .labels = labels,
+                                                      .loss_sum = &sum,
+                                                      .count = &count,
+                                                      .scale = 1,
+                                                      .ignore = -100,
+                                                      .gradient = true});
     assert_true(fabs(sum - (1 + log(3))) < 1e-12 && count == 2);
     assert_true(logits[0] == 0 && logits[1] == 0 && logits[2] == 0);
     assert_true(fabsf(logits[5] + 2.0f / 3) < 1e-6f);
@@ -296,23 +297,23 @@ static void attention_of_the_last_query_equals_the_whole(void **state)
     float *q = harness_random(T * D, 1), *k = harness_random(T * D, 2),
           *v = harness_random(T * D, 3);
     float whole[T * D], last[D], lse[T], lse_last[1];
-    attention_args p = {.batch = 1,
-                        .tq = T,
-                        .tk = T,
-                        .heads = 1,
-                        .kv_heads = 1,
-                        .head_dim = D,
-                        .q_stride = D,
-                        .k_stride = D,
-                        .v_stride = D,
-                        .o_stride = D,
-                        .q = q,
-                        .k = k,
-                        .v = v,
-                        .o = whole,
-                        .lse = lse,
-                        .scale = 0.5f,
-                        .causal = true};
+    kernel_attention_args p = {.batch = 1,
+                               .tq = T,
+                               .tk = T,
+                               .heads = 1,
+                               .kv_heads = 1,
+                               .head_dim = D,
+                               .q_stride = D,
+                               .k_stride = D,
+                               .v_stride = D,
+                               .o_stride = D,
+                               .q = q,
+                               .k = k,
+                               .v = v,
+                               .o = whole,
+                               .lse = lse,
+                               .scale = 0.5f,
+                               .causal = true};
     run(K_ATTENTION, &p);
     assert_memory_equal(whole, v, sizeof(float) * D); // the first query sees one key
     p.tq = 1, p.q = q + (T - 1) * D, p.o = last, p.lse = lse_last;

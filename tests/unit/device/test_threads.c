@@ -74,7 +74,7 @@ static int32_t *ids(trial *t, int64_t count, int64_t limit)
     return at;
 }
 
-static kernel_call *call(trial *t, kernel kind)
+static kernel_call *call(trial *t, kernel_kind kind)
 {
     t->calls[t->count] = (kernel_call){.kind = kind};
     return &t->calls[t->count++];
@@ -82,11 +82,11 @@ static kernel_call *call(trial *t, kernel kind)
 
 static void draw_matmul(trial *t, dtype type)
 {
-    matmul_args *p = &call(t, K_MATMUL)->u.matmul;
+    kernel_matmul_args *p = &call(t, K_MATMUL)->u.matmul;
     static const int64_t most[4][3] = {
         {12, 1500, 800}, {300, 300, 400}, {900, 60, 900}, {40, 40, 6000}};
     const int64_t *m = most[between(t, 0, 3)];
-    *p = (matmul_args){
+    *p = (kernel_matmul_args){
         .m = size_up_to(t, m[0]), .n = size_up_to(t, m[1]), .k = size_up_to(t, m[2]), .type = type};
     p->c_type = coin(t) ? F32 : type;
     p->trans_a = coin(t), p->trans_b = coin(t), p->accumulate = coin(t);
@@ -102,8 +102,8 @@ static void draw_matmul(trial *t, dtype type)
 static void draw_bias_grad(trial *t, dtype type)
 {
     int64_t rows = size_up_to(t, 700), cols = size_up_to(t, 900);
-    call(t, K_BIAS_GRAD)->u.bias_grad =
-        (bias_grad_args){rows, cols, numbers(t, rows * cols, type), floats(t, cols), type, coin(t)};
+    call(t, K_BIAS_GRAD)->u.bias_grad = (kernel_bias_grad_args){
+        rows, cols, numbers(t, rows * cols, type), floats(t, cols), type, coin(t)};
 }
 
 static void draw_embedding(trial *t, dtype type)
@@ -113,31 +113,31 @@ static void draw_embedding(trial *t, dtype type)
     bool wide = coin(t);
     const int32_t *id = ids(t, rows, vocab);
     call(t, K_EMBEDDING)->u.embedding =
-        (embedding_args){.rows = rows,
-                         .seq = seq,
-                         .cols = cols,
-                         .ids = id,
-                         .tokens = numbers(t, vocab * cols, type),
-                         .positions = numbers(t, seq * cols, type),
-                         .y = numbers(t, rows * cols, wide_type(type, wide)),
-                         .scale = 1.5f,
-                         .type = type,
-                         .wide = wide};
+        (kernel_embedding_args){.rows = rows,
+                                .seq = seq,
+                                .cols = cols,
+                                .ids = id,
+                                .tokens = numbers(t, vocab * cols, type),
+                                .positions = numbers(t, seq * cols, type),
+                                .y = numbers(t, rows * cols, wide_type(type, wide)),
+                                .scale = 1.5f,
+                                .type = type,
+                                .wide = wide};
     call(t, K_EMBEDDING_GRAD)->u.embedding_grad =
-        (embedding_grad_args){.rows = rows,
-                              .seq = seq,
-                              .cols = cols,
-                              .vocab = vocab,
-                              .max_seq = seq,
-                              .ids = id,
-                              .dy = numbers(t, rows * cols, wide_type(type, wide)),
-                              .d_tokens = floats(t, vocab * cols),
-                              .d_positions = floats(t, seq * cols),
-                              .scale = 1.5f,
-                              .type = type,
-                              .accumulate_tokens = coin(t),
-                              .accumulate_positions = coin(t),
-                              .wide = wide};
+        (kernel_embedding_grad_args){.rows = rows,
+                                     .seq = seq,
+                                     .cols = cols,
+                                     .vocab = vocab,
+                                     .max_seq = seq,
+                                     .ids = id,
+                                     .dy = numbers(t, rows * cols, wide_type(type, wide)),
+                                     .d_tokens = floats(t, vocab * cols),
+                                     .d_positions = floats(t, seq * cols),
+                                     .scale = 1.5f,
+                                     .type = type,
+                                     .accumulate_tokens = coin(t),
+                                     .accumulate_positions = coin(t),
+                                     .wide = wide};
 }
 
 static void draw_norm(trial *t, dtype type)
@@ -145,50 +145,51 @@ static void draw_norm(trial *t, dtype type)
     int64_t rows = size_up_to(t, 900), cols = size_up_to(t, 700);
     bool rms = coin(t), wide = coin(t);
     dtype outer = wide_type(type, wide);
-    norm_args n = {.rows = rows,
-                   .cols = cols,
-                   .x = numbers(t, rows * cols, outer),
-                   .gain = numbers(t, cols, type),
-                   .bias = rms ? NULL : numbers(t, cols, type),
-                   .y = numbers(t, rows * cols, type),
-                   .mean = rms ? NULL : floats(t, rows),
-                   .rstd = floats(t, rows),
-                   .eps = 1e-5f,
-                   .is_rms = rms,
-                   .type = type,
-                   .wide = wide};
+    kernel_norm_args n = {.rows = rows,
+                          .cols = cols,
+                          .x = numbers(t, rows * cols, outer),
+                          .gain = numbers(t, cols, type),
+                          .bias = rms ? NULL : numbers(t, cols, type),
+                          .y = numbers(t, rows * cols, type),
+                          .mean = rms ? NULL : floats(t, rows),
+                          .rstd = floats(t, rows),
+                          .eps = 1e-5f,
+                          .is_rms = rms,
+                          .type = type,
+                          .wide = wide};
     call(t, K_NORM)->u.norm = n;
-    call(t, K_NORM_GRAD)->u.norm_grad = (norm_grad_args){.rows = rows,
-                                                         .cols = cols,
-                                                         .dy = numbers(t, rows * cols, type),
-                                                         .x = n.x,
-                                                         .gain = n.gain,
-                                                         .mean = n.mean,
-                                                         .rstd = n.rstd,
-                                                         .dx = numbers(t, rows * cols, outer),
-                                                         .dgain = floats(t, cols),
-                                                         .dbias = rms ? NULL : floats(t, cols),
-                                                         .is_rms = rms,
-                                                         .accumulate_dx = coin(t),
-                                                         .accumulate_dgain = coin(t),
-                                                         .accumulate_dbias = coin(t),
-                                                         .type = type,
-                                                         .wide = wide};
+    call(t, K_NORM_GRAD)->u.norm_grad =
+        (kernel_norm_grad_args){.rows = rows,
+                                .cols = cols,
+                                .dy = numbers(t, rows * cols, type),
+                                .x = n.x,
+                                .gain = n.gain,
+                                .mean = n.mean,
+                                .rstd = n.rstd,
+                                .dx = numbers(t, rows * cols, outer),
+                                .dgain = floats(t, cols),
+                                .dbias = rms ? NULL : floats(t, cols),
+                                .is_rms = rms,
+                                .accumulate_dx = coin(t),
+                                .accumulate_dgain = coin(t),
+                                .accumulate_dbias = coin(t),
+                                .type = type,
+                                .wide = wide};
 }
 
 static void draw_rope(trial *t, dtype type)
 {
     int64_t seq = size_up_to(t, 90), rows = seq * between(t, 1, 5), heads = between(t, 1, 6),
             dim = 2 * between(t, 1, 40);
-    rope_args *p = &call(t, K_ROPE)->u.rope;
-    *p = (rope_args){.rows = rows,
-                     .seq = seq,
-                     .heads = heads,
-                     .head_dim = dim,
-                     .rot = dim,
-                     .stride = heads * dim,
-                     .inverse = coin(t),
-                     .type = type};
+    kernel_rope_args *p = &call(t, K_ROPE)->u.rope;
+    *p = (kernel_rope_args){.rows = rows,
+                            .seq = seq,
+                            .heads = heads,
+                            .head_dim = dim,
+                            .rot = dim,
+                            .stride = heads * dim,
+                            .inverse = coin(t),
+                            .type = type};
     p->x = numbers(t, rows * p->stride, type);
     p->table = floats(t, seq * dim);
 }
@@ -198,34 +199,34 @@ static void draw_attention(trial *t, dtype type)
     int64_t kv = between(t, 1, 3), heads = kv * between(t, 1, 3), dim = between(t, 1, 70);
     int64_t batch = between(t, 1, 3), tokens = size_up_to(t, 200);
     int64_t q = heads * dim, k = kv * dim;
-    attention_args f = {.batch = batch,
-                        .tq = tokens,
-                        .tk = tokens,
-                        .heads = heads,
-                        .kv_heads = kv,
-                        .head_dim = dim,
-                        .q_stride = q,
-                        .k_stride = k,
-                        .v_stride = k,
-                        .o_stride = q,
-                        .k_batch = tokens * k,
-                        .v_batch = tokens * k,
-                        .scale = 0.3f,
-                        .dropout = coin(t) ? 0.2f : 0,
-                        .drop_stride = (uint64_t)tokens,
-                        .causal = coin(t),
-                        .type = type};
+    kernel_attention_args f = {.batch = batch,
+                               .tq = tokens,
+                               .tk = tokens,
+                               .heads = heads,
+                               .kv_heads = kv,
+                               .head_dim = dim,
+                               .q_stride = q,
+                               .k_stride = k,
+                               .v_stride = k,
+                               .o_stride = q,
+                               .k_batch = tokens * k,
+                               .v_batch = tokens * k,
+                               .scale = 0.3f,
+                               .dropout = coin(t) ? 0.2f : 0,
+                               .drop_stride = (uint64_t)tokens,
+                               .causal = coin(t),
+                               .type = type};
     f.q = numbers(t, batch * tokens * q, type), f.k = numbers(t, batch * tokens * k, type);
     f.v = numbers(t, batch * tokens * k, type), f.o = numbers(t, batch * tokens * q, type);
     f.lse = floats(t, batch * heads * tokens);
     call(t, K_ATTENTION)->u.attention = f;
     call(t, K_ATTENTION_GRAD)->u.attention_grad =
-        (attention_grad_args){.fwd = f,
-                              .d_o = numbers(t, batch * tokens * q, type),
-                              .dq = numbers(t, batch * tokens * q, type),
-                              .dk = numbers(t, batch * tokens * k, type),
-                              .dv = numbers(t, batch * tokens * k, type),
-                              .delta = floats(t, batch * heads * tokens)};
+        (kernel_attention_grad_args){.fwd = f,
+                                     .d_o = numbers(t, batch * tokens * q, type),
+                                     .dq = numbers(t, batch * tokens * q, type),
+                                     .dk = numbers(t, batch * tokens * k, type),
+                                     .dv = numbers(t, batch * tokens * k, type),
+                                     .delta = floats(t, batch * heads * tokens)};
 }
 
 // A token's step: few queries, many keys.
@@ -234,21 +235,21 @@ static void draw_decode(trial *t, dtype type)
     int64_t kv = between(t, 1, 4), heads = kv * between(t, 1, 3), dim = between(t, 1, 70),
             q = heads * dim, k = kv * dim;
     int64_t batch = between(t, 1, 5), keys = size_up_to(t, 900);
-    attention_args f = {.batch = batch,
-                        .tq = 1,
-                        .tk = keys,
-                        .heads = heads,
-                        .kv_heads = kv,
-                        .head_dim = dim,
-                        .q_stride = q,
-                        .k_stride = k,
-                        .v_stride = k,
-                        .o_stride = q,
-                        .k_batch = keys * k,
-                        .v_batch = keys * k,
-                        .scale = 0.3f,
-                        .causal = true,
-                        .type = type};
+    kernel_attention_args f = {.batch = batch,
+                               .tq = 1,
+                               .tk = keys,
+                               .heads = heads,
+                               .kv_heads = kv,
+                               .head_dim = dim,
+                               .q_stride = q,
+                               .k_stride = k,
+                               .v_stride = k,
+                               .o_stride = q,
+                               .k_batch = keys * k,
+                               .v_batch = keys * k,
+                               .scale = 0.3f,
+                               .causal = true,
+                               .type = type};
     f.q = numbers(t, batch * q, type), f.k = numbers(t, batch * keys * k, type),
     f.v = numbers(t, batch * keys * k, type);
     f.o = numbers(t, batch * q, type), f.lse = floats(t, batch * heads);
@@ -258,54 +259,55 @@ static void draw_decode(trial *t, dtype type)
 static void draw_pointwise(trial *t, dtype type)
 {
     int64_t rows = size_up_to(t, 500), cols = size_up_to(t, 300), count = rows * cols;
-    activation act = (activation)between(t, 0, 2);
+    kernel_activation act = (kernel_activation)between(t, 0, 2);
     switch (between(t, 0, 4)) {
     case 0:
-        call(t, K_ACTIVATION)->u.activation = (activation_args){.count = count,
-                                                                .x = numbers(t, count, type),
-                                                                .y = numbers(t, count, type),
-                                                                .act = act,
-                                                                .type = type};
-        call(t, K_ACTIVATION_GRAD)->u.activation = (activation_args){.count = count,
-                                                                     .x = numbers(t, count, type),
-                                                                     .dy = numbers(t, count, type),
-                                                                     .y = numbers(t, count, type),
-                                                                     .act = act,
-                                                                     .type = type};
+        call(t, K_ACTIVATION)->u.activation = (kernel_activation_args){.count = count,
+                                                                       .x = numbers(t, count, type),
+                                                                       .y = numbers(t, count, type),
+                                                                       .act = act,
+                                                                       .type = type};
+        call(t, K_ACTIVATION_GRAD)->u.activation =
+            (kernel_activation_args){.count = count,
+                                     .x = numbers(t, count, type),
+                                     .dy = numbers(t, count, type),
+                                     .y = numbers(t, count, type),
+                                     .act = act,
+                                     .type = type};
         break;
     case 1:
-        call(t, K_GLU)->u.glu = (glu_args){
+        call(t, K_GLU)->u.glu = (kernel_glu_args){
             rows, cols, numbers(t, 2 * count, type), NULL, numbers(t, count, type), act, type};
-        call(t, K_GLU_GRAD)->u.glu = (glu_args){rows,
-                                                cols,
-                                                numbers(t, 2 * count, type),
-                                                numbers(t, count, type),
-                                                numbers(t, 2 * count, type),
-                                                act,
-                                                type};
+        call(t, K_GLU_GRAD)->u.glu = (kernel_glu_args){rows,
+                                                       cols,
+                                                       numbers(t, 2 * count, type),
+                                                       numbers(t, count, type),
+                                                       numbers(t, 2 * count, type),
+                                                       act,
+                                                       type};
         break;
     case 2:
-        call(t, K_ADD)->u.add = (add_args){.count = count,
-                                           .a = numbers(t, count, type),
-                                           .b = numbers(t, count, type),
-                                           .y = numbers(t, count, type),
-                                           .alpha = 0.7f,
-                                           .beta = 1.3f,
-                                           .type = type};
+        call(t, K_ADD)->u.add = (kernel_add_args){.count = count,
+                                                  .a = numbers(t, count, type),
+                                                  .b = numbers(t, count, type),
+                                                  .y = numbers(t, count, type),
+                                                  .alpha = 0.7f,
+                                                  .beta = 1.3f,
+                                                  .type = type};
         break;
     case 3:
-        call(t, K_DROPOUT)->u.dropout = (dropout_args){.count = count,
-                                                       .x = numbers(t, count, type),
-                                                       .y = numbers(t, count, type),
-                                                       .p = 0.3f,
-                                                       .index0 = word(t),
-                                                       .type = type};
+        call(t, K_DROPOUT)->u.dropout = (kernel_dropout_args){.count = count,
+                                                              .x = numbers(t, count, type),
+                                                              .y = numbers(t, count, type),
+                                                              .p = 0.3f,
+                                                              .index0 = word(t),
+                                                              .type = type};
         break;
     default:
-        call(t, K_CONVERT)->u.convert =
-            (convert_args){count, numbers(t, count, type), numbers(t, count, F32), type, F32};
-        call(t, K_CONVERT)->u.convert =
-            (convert_args){count, numbers(t, count, F32), numbers(t, count, type), F32, type};
+        call(t, K_CONVERT)->u.convert = (kernel_convert_args){count, numbers(t, count, type),
+                                                              numbers(t, count, F32), type, F32};
+        call(t, K_CONVERT)->u.convert = (kernel_convert_args){count, numbers(t, count, F32),
+                                                              numbers(t, count, type), F32, type};
     }
 }
 
@@ -313,25 +315,25 @@ static void draw_loss(trial *t, dtype type)
 {
     int64_t rows = size_up_to(t, 200), cols = size_up_to(t, 3000);
     const int32_t *labels = ids(t, rows, cols);
-    cross_entropy_args *p = &call(t, K_CROSS_ENTROPY)->u.cross_entropy;
-    *p = (cross_entropy_args){.rows = rows,
-                              .cols = cols,
-                              .labels = labels,
-                              .scale = 1.2f,
-                              .ignore = labels[0],
-                              .gradient = coin(t),
-                              .type = type};
+    kernel_cross_entropy_args *p = &call(t, K_CROSS_ENTROPY)->u.cross_entropy;
+    *p = (kernel_cross_entropy_args){.rows = rows,
+                                     .cols = cols,
+                                     .labels = labels,
+                                     .scale = 1.2f,
+                                     .ignore = labels[0],
+                                     .gradient = coin(t),
+                                     .type = type};
     p->logits = numbers(t, rows * cols, type);
     p->loss_sum = bytes_of(t, sizeof(double)), p->count = bytes_of(t, sizeof(double));
     call(t, K_CROSS_ENTROPY_STATS)->u.cross_entropy_stats =
-        (cross_entropy_stats_args){.rows = rows,
-                                   .cols = cols,
-                                   .logits = numbers(t, rows * cols, type),
-                                   .labels = labels,
-                                   .stats = floats(t, 3 * rows),
-                                   .scale = 1.2f,
-                                   .ignore = -1,
-                                   .type = type};
+        (kernel_cross_entropy_stats_args){.rows = rows,
+                                          .cols = cols,
+                                          .logits = numbers(t, rows * cols, type),
+                                          .labels = labels,
+                                          .stats = floats(t, 3 * rows),
+                                          .scale = 1.2f,
+                                          .ignore = -1,
+                                          .type = type};
 }
 
 static void draw_sums(trial *t, dtype type)
@@ -340,41 +342,42 @@ static void draw_sums(trial *t, dtype type)
     double *sums = bytes_of(t, 4 * sizeof(double));
     void *x = numbers(t, count, type);
     if (coin(t)) {
-        call(t, K_SQUARE_ERROR)->u.square_error = (square_error_args){.count = count,
-                                                                      .x = x,
-                                                                      .target = floats(t, count),
-                                                                      .dx = numbers(t, count, type),
-                                                                      .loss_sum = &sums[0],
-                                                                      .total = &sums[1],
-                                                                      .type = type};
+        call(t, K_SQUARE_ERROR)->u.square_error =
+            (kernel_square_error_args){.count = count,
+                                       .x = x,
+                                       .target = floats(t, count),
+                                       .dx = numbers(t, count, type),
+                                       .loss_sum = &sums[0],
+                                       .total = &sums[1],
+                                       .type = type};
     } else {
-        call(t, K_SUM_SQUARES)->u.sum_squares = (sum_squares_args){count, x, &sums[2], type};
+        call(t, K_SUM_SQUARES)->u.sum_squares = (kernel_sum_squares_args){count, x, &sums[2], type};
     }
     call(t, K_DIGEST)->u.digest =
-        (digest_args){count * (int64_t)dtype_bytes(type), x, word(t), (uint64_t *)&sums[3]};
+        (kernel_digest_args){count * (int64_t)dtype_bytes(type), x, word(t), (uint64_t *)&sums[3]};
 }
 
 static void draw_update(trial *t, dtype type)
 {
     int64_t count = size_up_to(t, 200000);
-    update_args u = {.count = count,
-                     .rule = (update_rule)between(t, 0, UPDATE_RULES - 1),
-                     .low_type = type,
-                     .lr = 0.1f,
-                     .beta1 = 0.9f,
-                     .beta2 = 0.99f,
-                     .eps = 1e-8f,
-                     .weight_decay = 0.1f,
-                     .grad_scale = 0.5f,
-                     .c1 = 0.1f,
-                     .c2 = 0.01f};
+    kernel_update_args u = {.count = count,
+                            .rule = (kernel_update_rule)between(t, 0, UPDATE_RULES - 1),
+                            .low_type = type,
+                            .lr = 0.1f,
+                            .beta1 = 0.9f,
+                            .beta2 = 0.99f,
+                            .eps = 1e-8f,
+                            .weight_decay = 0.1f,
+                            .grad_scale = 0.5f,
+                            .c1 = 0.1f,
+                            .c2 = 0.01f};
     u.w = floats(t, count), u.m = floats(t, count), u.v = floats(t, count), u.g = floats(t, count);
     for (int64_t i = 0; i < count; i++) u.v[i] = fabsf(u.v[i]);
     if (coin(t)) u.low = numbers(t, count, type);
     call(t, K_UPDATE)->u.update = u;
     int64_t rows = size_up_to(t, 20000), cols = between(t, 1, 6);
     call(t, K_ORTHOGONALIZE)->u.orthogonalize =
-        (orthogonalize_args){rows, cols, floats(t, rows * cols), 1e-6f};
+        (kernel_orthogonalize_args){rows, cols, floats(t, rows * cols), 1e-6f};
 }
 
 // Runs `cases` draws of a kind in every type on every team.
@@ -439,7 +442,7 @@ static void pairs_give_what_the_reference_gives(void **state)
     for (int n = 0; n < 20; n++) {
         t.used = 0, t.count = 0;
         draw_matmul(&t, BF16);
-        matmul_args p = t.calls[0].u.matmul, r = p;
+        kernel_matmul_args p = t.calls[0].u.matmul, r = p;
         int64_t count = p.m * p.ldc;
         if (p.m * p.n * p.k > 3000000) continue; // the reference is slow
         r.c = bytes_of(&t, (size_t)count * dtype_bytes(p.c_type));

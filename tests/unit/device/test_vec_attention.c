@@ -19,13 +19,13 @@ static const char *shape_text(const attention_shape *s)
 }
 
 // q, k and v lie in one array, as a model has them; o has a gap between rows.
-static attention_args describe_inputs(space *s, const attention_shape *h)
+static kernel_attention_args describe_inputs(space *s, const attention_shape *h)
 {
     int64_t d = h->head_dim, row = (h->heads + 2 * h->kv_heads) * d + 3;
     int64_t tokens = h->batch * (h->tk > h->tq ? h->tk : h->tq);
     unsigned char *qkv = space_random(s, tokens * row, h->type, 1, NULL);
     size_t size = dtype_bytes(h->type);
-    return (attention_args){
+    return (kernel_attention_args){
         .batch = h->batch,
         .tq = h->tq,
         .tk = h->tk,
@@ -55,7 +55,7 @@ static kernel_call describe_forward(space *s, const void *shape)
 {
     const attention_shape *h = shape;
     kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, h)};
-    attention_args *p = &call.u.attention;
+    kernel_attention_args *p = &call.u.attention;
     p->o = space_random(s, p->batch * p->tq * p->o_stride, p->type, 1, "o");
     p->lse = space_random(s, p->batch * p->heads * p->tq, F32, 1, "lse");
     return call;
@@ -65,8 +65,8 @@ static kernel_call describe_backward(space *s, const void *shape)
 {
     const attention_shape *h = shape;
     kernel_call call = {.kind = K_ATTENTION_GRAD};
-    attention_grad_args *g = &call.u.attention_grad;
-    attention_args *p = &g->fwd;
+    kernel_attention_grad_args *g = &call.u.attention_grad;
+    kernel_attention_args *p = &g->fwd;
     *p = describe_inputs(s, h);
     p->o = space_random(s, p->batch * p->tq * p->o_stride, p->type, 1, NULL);
     p->lse = space_random(s, p->batch * p->heads * p->tq, F32, 1, NULL);

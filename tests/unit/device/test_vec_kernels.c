@@ -151,7 +151,7 @@ static kernel_call describe_activation(space *s, const void *args)
     int64_t count = h->rows * h->cols;
     return (kernel_call){.kind = K_ACTIVATION,
                          .u.activation = {.count = count,
-                                          .act = (activation)h->variant,
+                                          .act = (kernel_activation)h->variant,
                                           .type = h->type,
                                           .x = space_random(s, count, h->type, 4, NULL),
                                           .y = space_random(s, count, h->type, 1, "y")}};
@@ -164,7 +164,7 @@ static kernel_call describe_activation_grad(space *s, const void *args)
     void *dx = space_random(s, count, h->type, 1, "dx");
     return (kernel_call){.kind = K_ACTIVATION_GRAD,
                          .u.activation = {.count = count,
-                                          .act = (activation)h->variant,
+                                          .act = (kernel_activation)h->variant,
                                           .type = h->type,
                                           .x = space_random(s, count, h->type, 4, NULL),
                                           .dy = dx,
@@ -179,7 +179,7 @@ static kernel_call describe_glu(space *s, const void *args)
                          .u.glu = {.rows = h->rows,
                                    .cols = h->cols,
                                    .type = h->type,
-                                   .act = (activation)h->variant,
+                                   .act = (kernel_activation)h->variant,
                                    .x = space_random(s, 2 * count, h->type, 2, NULL),
                                    .y = space_random(s, count, h->type, 1, "y")}};
 }
@@ -193,7 +193,7 @@ static kernel_call describe_glu_grad(space *s, const void *args)
                          .u.glu = {.rows = h->rows,
                                    .cols = h->cols,
                                    .type = h->type,
-                                   .act = (activation)h->variant,
+                                   .act = (kernel_activation)h->variant,
                                    .x = x,
                                    .y = x,
                                    .dy = space_random(s, count, h->type, 1, NULL)}};
@@ -279,7 +279,7 @@ static kernel_call describe_update(space *s, const void *args)
 {
     const shape *h = args;
     int64_t count = h->rows * h->cols;
-    update_rule rule = (update_rule)(h->variant % 4);
+    kernel_update_rule rule = (kernel_update_rule)(h->variant % 4);
     bool first = h->variant >= 4, plain = first && rule == UPDATE_SGD && h->other == F64;
     float *v = space_random(s, count, F32, 1, "v");
     for (int64_t i = 0; i < count; i++) v[i] *= v[i];
@@ -426,21 +426,21 @@ static void not_a_number_is_not_lost(void **state)
         double sum = 0, count = 0;
         memset(values, 0, sizeof values);
         values[i] = NAN;
-        table.run[K_SUM_SQUARES](x, &(sum_squares_args){40, values, &sum, F32});
+        table.run[K_SUM_SQUARES](x, &(kernel_sum_squares_args){40, values, &sum, F32});
         assert_true(isnan(sum));
         sum = 0;
         const int32_t label = 3;
-        table.run[K_CROSS_ENTROPY](x, &(cross_entropy_args){.rows = 1,
-                                                            .cols = 40,
-                                                            .scale = 1,
-                                                            .logits = values,
-                                                            .labels = &label,
-                                                            .loss_sum = &sum,
-                                                            .count = &count});
+        table.run[K_CROSS_ENTROPY](x, &(kernel_cross_entropy_args){.rows = 1,
+                                                                   .cols = 40,
+                                                                   .scale = 1,
+                                                                   .logits = values,
+                                                                   .labels = &label,
+                                                                   .loss_sum = &sum,
+                                                                   .count = &count});
         assert_true(isnan(sum));
         float y[40];
-        for (activation act = 0; act < ACTIVATIONS; act++) {
-            table.run[K_ACTIVATION](x, &(activation_args){40, values, NULL, y, act, F32});
+        for (kernel_activation act = 0; act < ACTIVATIONS; act++) {
+            table.run[K_ACTIVATION](x, &(kernel_activation_args){40, values, NULL, y, act, F32});
             assert_true(isnan(y[i]));
         }
     }
@@ -454,18 +454,18 @@ static void moments_that_die_out_become_zero(void **state)
     if (vec_one.level == CPU_GENERIC) skip();
     float w[33], m[33], v[33], g[33] = {0};
     for (int i = 0; i < 33; i++) w[i] = 1, m[i] = v[i] = 1e-40f;
-    const update_args args = {.count = 33,
-                              .w = w,
-                              .m = m,
-                              .v = v,
-                              .g = g,
-                              .lr = 1,
-                              .beta1 = 0.9f,
-                              .beta2 = 0.99f,
-                              .eps = 1e-8f,
-                              .grad_scale = 1,
-                              .c1 = 1,
-                              .c2 = 1};
+    const kernel_update_args args = {.count = 33,
+                                     .w = w,
+                                     .m = m,
+                                     .v = v,
+                                     .g = g,
+                                     .lr = 1,
+                                     .beta1 = 0.9f,
+                                     .beta2 = 0.99f,
+                                     .eps = 1e-8f,
+                                     .grad_scale = 1,
+                                     .c1 = 1,
+                                     .c2 = 1};
     table.run[K_UPDATE](&vec_one, &args);
     for (int i = 0; i < 33; i++) assert_true(w[i] == 1 && m[i] == 0 && v[i] == 0);
     volatile float small = 1e-40f; // the caller's own arithmetic is as before

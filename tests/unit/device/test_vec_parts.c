@@ -55,7 +55,7 @@ static kernel_call describe_entropy(space *s, const void *args)
 {
     const shape *h = args;
     kernel_call call = describe_stats(s, args);
-    const cross_entropy_stats_args *own = &call.u.cross_entropy_stats;
+    const kernel_cross_entropy_stats_args *own = &call.u.cross_entropy_stats;
     float *stats = space_array_of(s, 6 * h->rows, F32, NULL);
     cpu_kernels reference;
     ref_kernels_fill(&reference);
@@ -293,7 +293,7 @@ static void columns_become_orthonormal_and_keep_their_span(void **state)
         cpu_kernels_fill(&table, level);
         float *a = harness_random(R * N, 1), *q = harness_random(R * N, 1);
         for (int r = 0; r < R; r++) q[r * N + 3] = a[r * N + 3] += 50 * a[r * N]; // nearly column 0
-        table.run[K_ORTHOGONALIZE](&vec_two, &(orthogonalize_args){R, N, q, 1e-8f});
+        table.run[K_ORTHOGONALIZE](&vec_two, &(kernel_orthogonalize_args){R, N, q, 1e-8f});
         for (int i = 0; i < N; i++)
             for (int j = 0; j < N; j++)
                 assert_true(fabs(column_product(q, q, R, N, i, j) - (i == j)) < 1e-5);
@@ -318,7 +318,7 @@ static void a_column_of_zeros_stays_zero(void **state)
         cpu_kernels table;
         cpu_kernels_fill(&table, level);
         float x[6] = {3, 0, 0, 0, 4, 0}; // columns (3, 0, 4) and zeros
-        table.run[K_ORTHOGONALIZE](&vec_two, &(orthogonalize_args){3, 2, x, 1e-8f});
+        table.run[K_ORTHOGONALIZE](&vec_two, &(kernel_orthogonalize_args){3, 2, x, 1e-8f});
         assert_true(fabsf(x[0] - 0.6f) < 1e-6f && fabsf(x[4] - 0.8f) < 1e-6f && x[2] == 0);
         assert_true(x[1] == 0 && x[3] == 0 && x[5] == 0);
     }

@@ -131,7 +131,7 @@ static inline double space_element(const space_array *a, int64_t i)
     return value;
 }
 
-static inline void compare_arrays(kernel k, const space_array *want, const space_array *have,
+static inline void compare_arrays(kernel_kind k, const space_array *want, const space_array *have,
                                   const char *what)
 {
     double square = 0;

@@ -17,14 +17,14 @@ static graph *open_graph(int ranks, bool sequence, bool halves)
                              .type = F32,
                              .batch = 2,
                              .seq = 6,
-                             .cut = {.ranks = ranks, .rank = ranks - 1, .sequence = sequence},
-                             .halves = halves};
+                             .tp = {.ranks = ranks, .rank = ranks - 1, .sequence = sequence},
+                             .splits_backward = halves};
     return graph_open(&o);
 }
 
-static value *weight(graph *g, int64_t out, int64_t in, role rows, role cols)
+static graph_value *weight(graph *g, int64_t out, int64_t in, graph_role rows, graph_role cols)
 {
-    value *w = build_weight(g, "w.{}", out, in, INIT_NORMAL, 0.02);
+    graph_value *w = build_weight(g, "w.{}", out, in, INIT_NORMAL, 0.02);
     build_roles(g, w, rows, cols);
     return w;
 }
@@ -43,18 +43,18 @@ static void refused(graph *g, const char *line)
     graph_close(g);
 }
 
-static int count_of(const node_list *l, op kind)
+static int count_of(const graph_node_list *l, graph_op kind)
 {
     int count = 0;
-    for (int i = 0; i < l->count; i++) count += l->at[i]->op == kind;
+    for (int i = 0; i < l->count; i++) count += l->node[i]->op == kind;
     return count;
 }
 
-static value *two_branches(graph *g, value *x)
+static graph_value *two_branches(graph *g, graph_value *x)
 {
-    value *a = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
-    value *b = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
-    value *y = build_add(g, build_activation(g, a, ACT_SILU), b, 1, 1);
+    graph_value *a = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    graph_value *b = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    graph_value *y = build_add(g, build_activation(g, a, ACT_SILU), b, 1, 1);
     return build_linear(g, y, weight(g, 4, 8, ROLE_EMBED, ROLE_MLP), NULL);
 }
 
@@ -63,16 +63,16 @@ static void test_a_region_of_two_branches_is_entered_once(void **state)
     (void)state;
     for (int sequence = 0; sequence < 2; sequence++) {
         graph *g = open_graph(2, sequence, false);
-        value *x = build_stream(g, 4);
+        graph_value *x = build_residual(g, 4);
         build_output(g, build_add(g, x, two_branches(g, x), 1, 1));
         finish(g);
-        assert_int_equal(value_rows(g->input), sequence ? 6 : 12);
-        assert_int_equal(count_of(&g->forward, OP_ENTER), !sequence);
-        assert_int_equal(count_of(&g->forward, OP_LEAVE), !sequence);
-        assert_int_equal(count_of(&g->forward, OP_GATHER), sequence);
-        assert_int_equal(count_of(&g->forward, OP_SCATTER), sequence);
-        assert_int_equal(count_of(&g->backward, OP_LEAVE), !sequence);
-        assert_int_equal(count_of(&g->backward, OP_SCATTER), sequence);
+        assert_int_equal(graph_value_rows(g->input), sequence ? 6 : 12);
+        assert_int_equal(count_of(&g->forward, OP_COPY_TO_TP), !sequence);
+        assert_int_equal(count_of(&g->forward, OP_REDUCE_FROM_TP), !sequence);
+        assert_int_equal(count_of(&g->forward, OP_GATHER_FROM_SP), sequence);
+        assert_int_equal(count_of(&g->forward, OP_SCATTER_TO_SP), sequence);
+        assert_int_equal(count_of(&g->backward, OP_REDUCE_FROM_TP), !sequence);
+        assert_int_equal(count_of(&g->backward, OP_SCATTER_TO_SP), sequence);
         graph_close(g);
     }
 }
@@ -81,13 +81,13 @@ static void test_a_region_is_entered_without_a_copy(void **state)
 {
     (void)state;
     graph *g = open_graph(2, false, false);
-    value *x = build_stream(g, 4);
+    graph_value *x = build_residual(g, 4);
     build_output(g, build_add(g, x, two_branches(g, x), 1, 1));
     finish(g);
     for (int i = 0; i < g->forward.count; i++) {
-        const node *n = g->forward.at[i];
-        if (n->op == OP_ENTER) assert_ptr_equal(n->out[0]->root, n->in[0]->root);
-        if (n->op == OP_LEAVE) assert_ptr_equal(n->out[0]->root, n->in[0]->root);
+        const graph_node *n = g->forward.node[i];
+        if (n->op == OP_COPY_TO_TP) assert_ptr_equal(n->out[0]->root, n->in[0]->root);
+        if (n->op == OP_REDUCE_FROM_TP) assert_ptr_equal(n->out[0]->root, n->in[0]->root);
     }
     graph_close(g);
 }
@@ -96,13 +96,15 @@ static void test_the_whole_graph_has_no_collectives(void **state)
 {
     (void)state;
     graph *g = open_graph(1, true, false);
-    value *x = build_stream(g, 4);
+    graph_value *x = build_residual(g, 4);
     build_output(g, build_add(g, x, two_branches(g, x), 1, 1));
     finish(g);
-    assert_int_equal(value_rows(g->input), 12);
-    for (int i = 0; i < g->forward.count; i++) assert_true(g->forward.at[i]->number == i);
-    assert_int_equal(count_of(&g->forward, OP_ENTER) + count_of(&g->forward, OP_GATHER), 0);
-    assert_int_equal(count_of(&g->backward, OP_LEAVE) + count_of(&g->backward, OP_SCATTER), 0);
+    assert_int_equal(graph_value_rows(g->input), 12);
+    for (int i = 0; i < g->forward.count; i++) assert_true(g->forward.node[i]->number == i);
+    assert_int_equal(
+        count_of(&g->forward, OP_COPY_TO_TP) + count_of(&g->forward, OP_GATHER_FROM_SP), 0);
+    assert_int_equal(
+        count_of(&g->backward, OP_REDUCE_FROM_TP) + count_of(&g->backward, OP_SCATTER_TO_SP), 0);
     graph_close(g);
 }
 
@@ -112,15 +114,15 @@ static void test_uses_of_parameters_are_noted(void **state)
     (void)state;
     for (int sequence = 0; sequence < 2; sequence++) {
         graph *g = open_graph(2, sequence, false);
-        value *x = build_stream(g, 4);
-        value *h = build_linear(g, x, weight(g, 4, 4, ROLE_NONE, ROLE_EMBED), NULL);
+        graph_value *x = build_residual(g, 4);
+        graph_value *h = build_linear(g, x, weight(g, 4, 4, ROLE_NONE, ROLE_EMBED), NULL);
         build_output(g, build_add(g, x, two_branches(g, h), 1, 1));
         finish(g);
-        assert_int_equal(g->param[0].split, -1);
+        assert_int_equal(g->param[0].shard_dim, -1);
         assert_int_equal(g->param[0].grad_partial, sequence);
-        assert_int_equal(g->param[0].grad_whole, !sequence);
-        assert_int_equal(g->param[1].split, 0);
-        assert_int_equal(g->param[3].split, 1);
+        assert_int_equal(g->param[0].grad_full, !sequence);
+        assert_int_equal(g->param[1].shard_dim, 0);
+        assert_int_equal(g->param[3].shard_dim, 1);
         graph_close(g);
     }
 }
@@ -131,15 +133,15 @@ static void test_the_inputs_gradient_is_not_what_the_second_half_reads(void **st
 {
     (void)state;
     graph *g = open_graph(1, false, true);
-    value *x = build_stream(g, 4), *f = build_features(g, 8);
-    value *h = build_linear(g, f, weight(g, 4, 8, ROLE_NONE, ROLE_NONE), NULL);
+    graph_value *x = build_residual(g, 4), *f = build_features(g, 8);
+    graph_value *h = build_linear(g, f, weight(g, 4, 8, ROLE_NONE, ROLE_NONE), NULL);
     build_output(g, build_add(g, x, h, 1, 1));
     finish(g);
-    assert_int_equal(g->input_half, 1);
-    assert_int_equal(g->backward.at[0]->op, OP_ADD);
-    assert_int_equal(g->backward.at[1]->op, OP_LINEAR_GRAD_WEIGHT);
-    assert_true(g->dout_held && !g->din_in_place);
-    assert_int_equal(g->input->grad->place, PLACE_DIN);
+    assert_int_equal(g->dgrad_nodes, 1);
+    assert_int_equal(g->backward.node[0]->op, OP_ADD);
+    assert_int_equal(g->backward.node[1]->op, OP_LINEAR_GRAD_WEIGHT);
+    assert_true(g->output_grad_saved && !g->input_grad_in_place);
+    assert_int_equal(g->input->grad->place, REGION_INPUT_GRAD);
     graph_close(g);
 }
 
@@ -149,10 +151,10 @@ static void test_the_gradient_of_a_loss_right_at_the_input_is_kept(void **state)
 {
     (void)state;
     graph *g = open_graph(1, false, false);
-    value *x = build_stream(g, 4);
+    graph_value *x = build_residual(g, 4);
     build_linear_cross_entropy(g, x, weight(g, 8, 4, ROLE_NONE, ROLE_NONE), NULL, 1);
     finish(g);
-    assert_int_equal(g->input->grad->place, PLACE_SAVED);
+    assert_int_equal(g->input->grad->place, REGION_SAVED);
     assert_true(g->saved_bytes >= 12 * 4 * sizeof(float));
     graph_close(g);
 }
@@ -161,23 +163,23 @@ static void test_columns_of_a_part_are_not_taken_for_all(void **state)
 {
     (void)state;
     graph *g = open_graph(2, false, false);
-    value *x = build_stream(g, 4);
-    value *h = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    graph_value *x = build_residual(g, 4);
+    graph_value *h = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_output(g, h);
     refused(g, "model graph: the output of a block must have been summed over the ranks of a cut");
 
     g = open_graph(2, false, false);
-    h = build_linear(g, build_stream(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    h = build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_dropout(g, h, 0.1);
     refused(g, "model graph: dropout: each rank of the cut has columns of its own");
 
     g = open_graph(2, false, false);
-    h = build_linear(g, build_stream(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    h = build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_rms_norm(g, h, build_weight(g, "gain", 4, 0, INIT_ONES, 0), 1e-5);
     refused(g, "model graph: norm: each rank of the cut has columns of its own");
 
     g = open_graph(2, false, false);
-    h = build_linear(g, build_stream(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    h = build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_linear(g, h, weight(g, 4, 4, ROLE_NONE, ROLE_NONE), NULL);
     refused(g, "model graph: linear: the columns of x are parts over the ranks of a cut, those of "
                "the weight are not");
@@ -195,7 +197,8 @@ static void test_gate_and_up_of_a_split_value_come_from_one_layer(void **state)
 {
     (void)state;
     graph *g = open_graph(2, false, false);
-    value *h = build_linear(g, build_stream(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
+    graph_value *h =
+        build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_glu(g, build_activation(g, h, ACT_SILU), ACT_SILU);
     refused(g,
             "model graph: glu: gate and up must come from one linear layer where they are split");

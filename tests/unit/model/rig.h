@@ -13,7 +13,7 @@
 
 #include "base/rng.h"
 #include "comm/world.h"
-#include "graph/run.h"
+#include "graph/execute.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -47,18 +47,18 @@ typedef struct rig_rank {
     int rank;
     model *m;
     device *device;
-    stream *on;
+    device_stream *on;
     comm *tp;
     void *memory[512];
     size_t bytes[512];
     int pieces;
     void **weight[RIG_BLOCKS];
     float **gradient[RIG_BLOCKS];
-    bool **touched[RIG_BLOCKS], touch[RIG_PARAMS];
+    bool **grad_written[RIG_BLOCKS], touch[RIG_PARAMS];
     float *grad[RIG_PARAMS];
-    char *output[RIG_BLOCKS], *saved[RIG_BLOCKS], *held[RIG_BLOCKS], *din[RIG_BLOCKS],
-        *dout[RIG_BLOCKS], *work;
-    size_t work_bytes;
+    char *output[RIG_BLOCKS], *saved[RIG_BLOCKS], *held[RIG_BLOCKS], *input_grad[RIG_BLOCKS],
+        *output_grad[RIG_BLOCKS], *work;
+    size_t workspace_bytes;
     float *rope;
     int32_t *ids, *labels;
     double *sums;
@@ -86,7 +86,7 @@ static void *rig_alloc(rig_rank *r, size_t bytes)
 
 static float *rig_whole(const rig_rank *r, int p)
 {
-    const param *q = &r->m->param[p];
+    const model_param *q = &r->m->param[p];
     float *w = malloc((size_t)q->count * sizeof *w), shift = q->decl->init == INIT_ONES ? 1 : 0;
     rng_normals(rng_key_make(7, RNG_INIT, (uint64_t)p, 0), 0, (size_t)q->count, w);
     for (int64_t i = 0; i < q->count; i++) w[i] = shift + 0.15f * w[i];
@@ -98,10 +98,10 @@ static void rig_params(rig_rank *r)
     const model *m = r->m;
     void *weight[RIG_PARAMS];
     for (int p = 0; p < m->params; p++) {
-        size_t own = (size_t)(m->param[p].part_rows * m->param[p].part_cols);
+        size_t own = (size_t)(m->param[p].shard_rows * m->param[p].shard_cols);
         int of = r->o->keep_taken ? 0 : r->rank;
         float *whole = rig_whole(r, p), *part = malloc((size_t)m->param[p].count * sizeof *part);
-        param_take_part(m, p, of, whole, part);
+        model_param_take_shard(m, p, of, whole, part);
         weight[p] = rig_alloc(r, own * dtype_bytes(m->type));
         dtype_convert(weight[p], m->type, part, F32, own);
         r->grad[p] = rig_alloc(r, own * sizeof(float));
@@ -113,11 +113,11 @@ static void rig_params(rig_rank *r)
         size_t count = (size_t)m->block[b].g->params + 1;
         r->weight[b] = calloc(count, sizeof(void *));
         r->gradient[b] = calloc(count, sizeof(float *));
-        r->touched[b] = calloc(count, sizeof(bool *));
+        r->grad_written[b] = calloc(count, sizeof(bool *));
         for (int i = 0; i < m->block[b].g->params; i++) {
             int p = m->block[b].param[i];
             r->weight[b][i] = weight[p], r->gradient[b][i] = r->grad[p];
-            r->touched[b][i] = &r->touch[p];
+            r->grad_written[b][i] = &r->touch[p];
         }
     }
 }
@@ -130,11 +130,11 @@ static void rig_memory(rig_rank *r)
         const graph *g = m->block[b].g;
         r->output[b] = rig_alloc(r, g->output_bytes);
         r->saved[b] = rig_alloc(r, g->saved_bytes);
-        r->held[b] = rig_alloc(r, g->held_bytes);
-        r->din[b] = rig_alloc(r, g->input_bytes);
-        if (g->work_bytes > r->work_bytes) r->work_bytes = g->work_bytes;
+        r->held[b] = rig_alloc(r, g->saved_for_wgrad_bytes);
+        r->input_grad[b] = rig_alloc(r, g->input_bytes);
+        if (g->workspace_bytes > r->workspace_bytes) r->workspace_bytes = g->workspace_bytes;
     }
-    r->work = rig_alloc(r, r->work_bytes);
+    r->work = rig_alloc(r, r->workspace_bytes);
     r->ids = rig_alloc(r, (size_t)rows * 4), r->labels = rig_alloc(r, (size_t)rows * 4);
     r->sums = rig_alloc(r, 2 * sizeof(double));
     r->sums[0] = r->sums[1] = 0;
@@ -150,31 +150,31 @@ static void rig_memory(rig_rank *r)
     rope_table_fill(m->rope, r->rope);
 }
 
-static run_context rig_context(rig_rank *r, int b)
+static graph_run rig_context(rig_rank *r, int b)
 {
-    run_context x = {.g = r->m->block[b].g,
-                     .on = r->on,
-                     .tp = r->m->cut.ranks > 1 ? r->tp : NULL,
-                     .weight = r->weight[b],
-                     .gradient = r->gradient[b],
-                     .touched = r->touched[b],
-                     .rope = r->rope,
-                     .loss_sum = &r->sums[0],
-                     .loss_count = &r->sums[1],
-                     .seed = r->o->seed,
-                     .step = 5,
-                     .grad_scale = r->o->grad_scale,
-                     .block = b,
-                     .row0 = 40};
-    x.base[PLACE_INPUT] = b > 0 ? r->output[b - 1] : NULL;
-    x.base[PLACE_OUTPUT] = r->output[b];
-    x.base[PLACE_SAVED] = r->saved[b];
-    x.base[PLACE_HELD] = r->held[b];
-    x.base[PLACE_WORK] = r->work;
-    x.base[PLACE_IDS] = (char *)r->ids;
-    x.base[PLACE_LABELS] = (char *)r->labels;
-    x.base[PLACE_DOUT] = r->dout[b];
-    x.base[PLACE_DIN] = r->din[b];
+    graph_run x = {.g = r->m->block[b].g,
+                   .on = r->on,
+                   .tp = r->m->cut.ranks > 1 ? r->tp : NULL,
+                   .weight = r->weight[b],
+                   .gradient = r->gradient[b],
+                   .grad_written = r->grad_written[b],
+                   .rope = r->rope,
+                   .loss_sum = &r->sums[0],
+                   .loss_count = &r->sums[1],
+                   .seed = r->o->seed,
+                   .step = 5,
+                   .grad_scale = r->o->grad_scale,
+                   .block = b,
+                   .row0 = 40};
+    x.base[REGION_INPUT] = b > 0 ? r->output[b - 1] : NULL;
+    x.base[REGION_OUTPUT] = r->output[b];
+    x.base[REGION_SAVED] = r->saved[b];
+    x.base[REGION_SAVED_FOR_WGRAD] = r->held[b];
+    x.base[REGION_WORKSPACE] = r->work;
+    x.base[REGION_IDS] = (char *)r->ids;
+    x.base[REGION_LABELS] = (char *)r->labels;
+    x.base[REGION_OUTPUT_GRAD] = r->output_grad[b];
+    x.base[REGION_INPUT_GRAD] = r->input_grad[b];
     return x;
 }
 
@@ -182,16 +182,16 @@ static run_context rig_context(rig_rank *r, int b)
 static void rig_spoil(rig_rank *r, int b)
 {
     const graph *g = r->m->block[b].g;
-    memset(r->work, 0xff, r->work_bytes);
-    if (g->output && !g->dout_held && !g->din_in_place)
-        memset(r->dout[b], 0xff, value_bytes(g->output->grad));
-    if (r->o->spoil_held) memset(r->held[b], 0xff, g->held_bytes);
+    memset(r->work, 0xff, r->workspace_bytes);
+    if (g->output && !g->output_grad_saved && !g->input_grad_in_place)
+        memset(r->output_grad[b], 0xff, graph_value_bytes(g->output->grad));
+    if (r->o->spoil_held) memset(r->held[b], 0xff, g->saved_for_wgrad_bytes);
 }
 
 static status rig_second(rig_rank *r, int b, err *e)
 {
-    run_context x = rig_context(r, b);
-    return graph_run_backward_weight(&x, e);
+    graph_run x = rig_context(r, b);
+    return graph_run_wgrad(&x, e);
 }
 
 static status rig_run_backward(rig_rank *r, err *e)
@@ -199,14 +199,15 @@ static status rig_run_backward(rig_rank *r, err *e)
     status result = OK;
     for (int b = r->m->blocks - 1; b >= 0; b--) {
         const graph *g = r->m->block[b].g;
-        run_context x = rig_context(r, b);
+        graph_run x = rig_context(r, b);
         if (r->o->backward == RIG_UNDIVIDED)
             TRY(graph_run_backward(&x, e));
         else
-            TRY(graph_run_backward_input(&x, e));
-        if (b > 0) r->dout[b - 1] = run_at(&x, g->input->grad);
+            TRY(graph_run_dgrad(&x, e));
+        if (b > 0) r->output_grad[b - 1] = graph_run_ptr(&x, g->input->grad);
         if (r->o->backward == RIG_UNDIVIDED) continue;
-        if (g->dout_held && g->din_in_place) FAIL(E_INTERNAL, "block %d takes what is held", b);
+        if (g->output_grad_saved && g->input_grad_in_place)
+            FAIL(E_INTERNAL, "block %d takes what is held", b);
         rig_spoil(r, b);
         if (r->o->backward == RIG_HALVES) TRY(rig_second(r, b, e));
     }
@@ -230,7 +231,7 @@ static status rig_run(rig_rank *r, err *e)
     rig_params(r);
     rig_memory(r);
     for (int b = 0; b < r->m->blocks; b++) {
-        run_context x = rig_context(r, b);
+        graph_run x = rig_context(r, b);
         TRY(graph_run_forward(&x, e));
     }
     if (o.mode == GRAPH_TRAIN) TRY(rig_run_backward(r, e));
@@ -254,7 +255,7 @@ static void rig_release(rig_rank *r)
     for (int b = 0; b < RIG_BLOCKS; b++) {
         free(r->weight[b]);
         free(r->gradient[b]);
-        free(r->touched[b]);
+        free(r->grad_written[b]);
     }
     if (r->on) r->device->ops->stream_close(r->on);
     comm_close(r->tp);
@@ -269,13 +270,13 @@ static void rig_collect(const rig_rank *ranks, int count, rig_result *out)
     *out = (rig_result){.params = m->params};
     for (int k = 0; k < count; k++) out->loss += ranks[k].sums[0], out->count += ranks[k].sums[1];
     for (int p = 0; p < m->params && m->mode == GRAPH_TRAIN; p++) {
-        const param *q = &m->param[p];
+        const model_param *q = &m->param[p];
         float *whole = out->grad[p] = calloc((size_t)q->count, sizeof *whole);
         out->size[p] = q->count;
         snprintf(out->name[p], PARAM_NAME_BYTES, "%s", q->name);
         for (int k = 0; k < count; k++) {
-            if (q->tp_split)
-                param_put_part(m, p, k, ranks[k].grad[p], whole);
+            if (q->tp_sharded)
+                model_param_put_shard(m, p, k, ranks[k].grad[p], whole);
             else if (q->tp_partial)
                 for (int64_t i = 0; i < q->count; i++) whole[i] += ranks[k].grad[p][i];
             else if (k == 0)

@@ -48,7 +48,7 @@ static void test_two_ranks_equal_one(void **state)
     for (int i = 0; i < CONFIGS; i++)
         for (int keep = 0; keep < RECOMPUTES; keep++) {
             rig_options o = config_of(i);
-            o.model.keep = (recompute)keep;
+            o.model.keep = (graph_recompute)keep;
             compare(o, 2, false, 1e-5);
         }
 }
@@ -59,7 +59,7 @@ static void test_two_ranks_with_parts_of_the_rows_equal_one(void **state)
     for (int i = 0; i < CONFIGS; i++)
         for (int keep = 0; keep < RECOMPUTES; keep++) {
             rig_options o = config_of(i);
-            o.model.keep = (recompute)keep;
+            o.model.keep = (graph_recompute)keep;
             compare(o, 2, true, 1e-5);
         }
 }
@@ -135,7 +135,7 @@ static model *open_cut(rig_options o, int ranks, int rank)
 {
     model *m;
     err e;
-    o.model.cut = (graph_cut){.ranks = ranks, .rank = rank};
+    o.model.cut = (graph_tp){.ranks = ranks, .rank = rank};
     if (model_open(family_find(o.config.family), &o.config, &o.model, &m, &e) != OK)
         fail_msg("%s", e.text);
     return m;
@@ -145,7 +145,7 @@ static void test_parts_are_of_the_whole(void **state)
 {
     (void)state;
     device *d;
-    stream *on;
+    device_stream *on;
     assert_int_equal(device_open("cpu", &(device_options){.threads = 1}, &d, NULL), OK);
     assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, &on, NULL), OK);
     for (int i = 0; i < CONFIGS; i++) {
@@ -155,21 +155,22 @@ static void test_parts_are_of_the_whole(void **state)
             float *whole = malloc(bytes), *part = malloc(bytes), *drawn = malloc(bytes),
                   *back = calloc(1, bytes);
             int64_t elements = 0;
-            param_init(m, p, 9, 0, m->param[p].count, on, whole);
+            model_param_init(m, p, 9, 0, m->param[p].count, on, whole);
             for (int rank = 0; rank < 2; rank++) {
-                int64_t count = param_part_rows(m, p, rank) * param_part_cols(m, p, rank);
-                param_take_part(m, p, rank, whole, part);
+                int64_t count =
+                    model_param_shard_rows(m, p, rank) * model_param_shard_cols(m, p, rank);
+                model_param_take_shard(m, p, rank, whole, part);
                 for (int64_t at = 0; at < count; at += 5)
-                    param_init_part(m, p, rank, 9, at, count - at < 5 ? count - at : 5, on,
-                                    drawn + at);
+                    model_param_init_shard(m, p, rank, 9, at, count - at < 5 ? count - at : 5, on,
+                                           drawn + at);
                 assert_memory_equal(part, drawn, (size_t)count * sizeof(float));
-                param_put_part(m, p, rank, part, back);
+                model_param_put_shard(m, p, rank, part, back);
                 elements += count;
             }
             assert_memory_equal(whole, back, bytes);
             assert_int_equal(elements,
-                             m->param[p].tp_split ? m->param[p].count : 2 * m->param[p].count);
-            assert_int_equal(m->param[p].part_rows, param_part_rows(m, p, 1));
+                             m->param[p].tp_sharded ? m->param[p].count : 2 * m->param[p].count);
+            assert_int_equal(m->param[p].shard_rows, model_param_shard_rows(m, p, 1));
             free(whole);
             free(part);
             free(drawn);
@@ -190,7 +191,7 @@ static void test_each_of_queries_keys_and_values_is_cut(void **state)
         if (strcmp(m->param[p].name, "transformer.h.0.attn.c_attn.bias") != 0) continue;
         float whole[48], part[24];
         for (int i = 0; i < 48; i++) whole[i] = (float)i;
-        param_take_part(m, p, 1, whole, part);
+        model_param_take_shard(m, p, 1, whole, part);
         for (int i = 0; i < 24; i++) assert_true(part[i] == (float)(i / 8 * 16 + 8 + i % 8));
     }
     const model_limits limits = model_get_limits(m);

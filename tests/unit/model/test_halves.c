@@ -31,7 +31,7 @@ static void test_two_halves_give_the_bits_of_one_backward(void **state)
     for (int i = 0; i < 3; i++)
         for (int keep = 0; keep < RECOMPUTES; keep++) {
             rig_options o = config_of(i);
-            o.model.keep = (recompute)keep;
+            o.model.keep = (graph_recompute)keep;
             compare(o);
             o.model.type = BF16;
             compare(o);
@@ -46,7 +46,7 @@ static void test_halves_of_a_cut_graph_give_its_bits(void **state)
             for (int keep = 0; keep < RECOMPUTES; keep++) {
                 rig_options o = config_of(i);
                 o.ranks = 2, o.model.cut.sequence = sequence;
-                o.model.keep = (recompute)keep;
+                o.model.keep = (graph_recompute)keep;
                 compare(o);
             }
 }
@@ -65,7 +65,7 @@ static void test_what_is_held_is_needed(void **state)
     rig_clear(&halves);
 }
 
-static bool gives_parameters_only(const node *n)
+static bool gives_parameters_only(const graph_node *n)
 {
     return n->op == OP_LINEAR_GRAD_WEIGHT || n->op == OP_EMBEDDING_GRAD;
 }
@@ -77,20 +77,21 @@ static void test_the_first_half_gives_the_input_and_the_second_the_rest(void **s
         rig_options o = rig_llama();
         model *m;
         err e;
-        o.model.keep = (recompute)keep, o.model.halves = true;
+        o.model.keep = (graph_recompute)keep, o.model.halves = true;
         assert_int_equal(model_open(&llama_family, &o.config, &o.model, &m, &e), OK);
-        assert_int_equal(m->block[0].g->input_half, 0); // no input, no gradient of it
+        assert_int_equal(m->block[0].g->dgrad_nodes, 0); // no input, no gradient of it
         const graph *g = m->block[1].g;
-        assert_true(g->held_bytes > 0);
-        assert_true(g->dout_held && !g->din_in_place);
+        assert_true(g->saved_for_wgrad_bytes > 0);
+        assert_true(g->output_grad_saved && !g->input_grad_in_place);
         int weights = 0;
         for (int i = 0; i < g->backward.count; i++) {
-            weights += gives_parameters_only(g->backward.at[i]);
-            if (gives_parameters_only(g->backward.at[i])) assert_true(i >= g->input_half);
+            weights += gives_parameters_only(g->backward.node[i]);
+            if (gives_parameters_only(g->backward.node[i])) assert_true(i >= g->dgrad_nodes);
         }
         assert_int_equal(weights, 4);
-        for (int i = g->input_half; i < g->backward.count; i++)
-            assert_true(gives_parameters_only(g->backward.at[i]) || g->backward.at[i]->recomputed);
+        for (int i = g->dgrad_nodes; i < g->backward.count; i++)
+            assert_true(gives_parameters_only(g->backward.node[i]) ||
+                        g->backward.node[i]->recomputed);
         model_close(m);
     }
 }
@@ -102,8 +103,8 @@ static void test_an_undivided_graph_holds_nothing(void **state)
     model *m;
     err e;
     assert_int_equal(model_open(&llama_family, &o.config, &o.model, &m, &e), OK);
-    assert_int_equal(m->block[1].g->held_bytes, 0);
-    assert_false(m->block[1].g->dout_held);
+    assert_int_equal(m->block[1].g->saved_for_wgrad_bytes, 0);
+    assert_false(m->block[1].g->output_grad_saved);
     model_close(m);
 }
 

@@ -112,15 +112,15 @@ static void a_sparkline_falls_with_the_loss_and_keeps_to_its_width(void **state)
     (void)state;
     for (int i = 0; i < 100; i++) loss[i] = 100 - i;
     curve_sparkline(&line, 8, &t);
-    assert_string_equal(t.at, "█▇▆▅▄▃▂▁");
+    assert_string_equal(t.chars, "█▇▆▅▄▃▂▁");
     text_clear(&t);
     line.count = 2;
     curve_sparkline(&line, 8, &t);
-    assert_string_equal(t.at, "█▁");
+    assert_string_equal(t.chars, "█▁");
     text_clear(&t);
     loss[1] = loss[0];
     curve_sparkline(&line, 8, &t);
-    assert_string_equal(t.at, "▁▁");
+    assert_string_equal(t.chars, "▁▁");
     text_clear(&t);
     line.count = 0;
     curve_sparkline(&line, 8, &t);

@@ -26,7 +26,7 @@ static void expect_line(const monitor_step *s, double left_s, int columns, const
 {
     text t = {0};
     progress_format(s, left_s, columns, &t);
-    assert_string_equal(t.at, line);
+    assert_string_equal(t.chars, line);
     text_clear(&t);
 }
 
@@ -82,7 +82,7 @@ static void durations_are_short_at_any_length(void **state)
     for (size_t i = 0; i < 4; i++) {
         text t = {0};
         progress_format(&sample, all[i].s, 0, &t);
-        assert_string_equal(t.at + t.bytes - strlen(all[i].end), all[i].end);
+        assert_string_equal(t.chars + t.bytes - strlen(all[i].end), all[i].end);
         text_clear(&t);
     }
 }

@@ -57,7 +57,7 @@ static void decay_spares_vectors_unless_told_otherwise(void **state)
 static void bias_corrections_are_exact_from_the_first_step_on(void **state)
 {
     optim_config c = {.rule = UPDATE_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
-    update_args u = {0};
+    kernel_update_args u = {0};
 
     (void)state;
     optim_fill(&c, 1, 3e-4, 0.5, true, &u);
@@ -77,7 +77,7 @@ static void fill_leaves_pointers_alone_and_drops_decay_where_it_does_not_apply(v
 {
     optim_config c = {.rule = UPDATE_LION, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1};
     float w = 0.0f, m = 0.0f;
-    update_args u = {.count = 1, .w = &w, .m = &m, .low_type = BF16};
+    kernel_update_args u = {.count = 1, .w = &w, .m = &m, .low_type = BF16};
 
     (void)state;
     optim_fill(&c, 2, 1e-4, 1.0, false, &u);

@@ -27,7 +27,7 @@ static void to_float(float *out, const double *x)
 static void check_case(FILE *f, device *d, const optim_config *c, int number)
 {
     err e = {0};
-    stream *s = NULL;
+    device_stream *s = NULL;
     double row[COUNT];
     float w[COUNT], m[COUNT] = {0}, v[COUNT] = {0}, g[COUNT];
     read_line(f, row);
@@ -35,10 +35,10 @@ static void check_case(FILE *f, device *d, const optim_config *c, int number)
     assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, &s, &e), OK);
     for (uint64_t t = 1; t <= STEPS; t++) {
         kernel_call call = {.kind = K_UPDATE};
-        update_args *u = &call.u.update;
+        kernel_update_args *u = &call.u.update;
         read_line(f, row);
         to_float(g, row);
-        *u = (update_args){.count = COUNT, .w = w, .g = g, .low_type = F32};
+        *u = (kernel_update_args){.count = COUNT, .w = w, .g = g, .low_type = F32};
         u->m = optim_state_tensors(c) > 0 ? m : NULL;
         u->v = optim_state_tensors(c) > 1 ? v : NULL;
         optim_fill(c, t, c->lr, 1, true, u);

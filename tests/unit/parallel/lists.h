@@ -1,4 +1,4 @@
-// lists.h -- the plans and lists of all stages of a small model, for the tests of check.c,
+// lists.h -- the plans and lists of all stages of a small model, for the tests of verify.c,
 // simulate.c and draw.c: every block has one matrix; optionally the last shares the first's.
 #ifndef TRIREME_TESTS_PARALLEL_LISTS_H
 #define TRIREME_TESTS_PARALLEL_LISTS_H
@@ -18,7 +18,7 @@
 enum { LISTS_STAGES = 8, LISTS_BLOCKS = 64 };
 
 typedef struct lists_of {
-    pipe_schedule order;
+    pipeline_schedule order;
     int stages, chunks, micros;
     int blocks;         // 0: as many as there are parts
     const char *policy; // on dp_shard; NULL: ddp
@@ -78,7 +78,8 @@ static void lists_open(lists *l, const lists_of *x)
         .uses = blocks};
     // Weights go there only where they are sharded as the optimizer's state is.
     const bool alike = o.policies.inner.weight == o.policies.inner.optimizer;
-    for (int t = alike ? 0 : TIERED_WEIGHTS + 1; x->files && t < TIERED; t++) o.tier[t] = TIER_FILE;
+    for (int t = alike ? 0 : PLAN_WEIGHTS + 1; x->files && t < PLAN_STATES; t++)
+        o.tier[t] = TIER_FILE;
     if (mesh_make(size, size[AXIS_PP] * size[AXIS_DP_SHARD], &o.mesh, &e) != OK)
         fail_msg("%s", e.text);
     for (int i = 0; i < x->stages; i++) {

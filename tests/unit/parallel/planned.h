@@ -1,4 +1,4 @@
-// planned.h -- plans of small models on any mesh, for the tests of plan.c and plan_moves.c.
+// planned.h -- plans of small models on any mesh, for the tests of plan.c and plan_redistribute.c.
 #ifndef TRIREME_TESTS_PARALLEL_PLANNED_H
 #define TRIREME_TESTS_PARALLEL_PLANNED_H
 
@@ -20,7 +20,7 @@ enum { PLANNED_PARAMS = 16, PLANNED_BLOCKS = 16 };
 typedef struct planned_param {
     int64_t rows, cols;
     int block, also;
-    bool tp_split, tp_partial;
+    bool tp_sharded, tp_partial;
 } planned_param;
 
 // Zeros are: one rank, ddp, fp32, one micro-batch, two numbers of optimizer state a weight, buckets
@@ -33,7 +33,7 @@ typedef struct planned {
     int64_t bucket_bytes;
     int micros, reshard, chunks;
     bool no_sync;
-    memory_tier tier[TIERED];
+    memory_tier tier[PLAN_STATES];
     dtype compute;
     const int *split;
     double cost[PLANNED_BLOCKS];
@@ -79,7 +79,7 @@ static status planned_make(const planned *x, plan **out, err *e)
                                  .rows = q->rows,
                                  .cols = q->cols ? q->cols : 1,
                                  .is_matrix = q->cols > 0,
-                                 .tp_split = q->tp_split,
+                                 .tp_sharded = q->tp_sharded,
                                  .tp_partial = q->tp_partial};
         use[o.uses++] = (plan_use){i, q->block};
         if (q->also && q->also != q->block) use[o.uses++] = (plan_use){i, q->also};

@@ -1,5 +1,5 @@
 // summing.h -- for the tests of what sums gradients over ranks: a small model's plan on every rank
-// of a mesh, ranks as threads, and steps of known gradients through compress_move as a trainer
+// of a mesh, ranks as threads, and steps of known gradients through compress_redistribute as a trainer
 // makes them.
 #ifndef TRIREME_TESTS_PARALLEL_SUMMING_H
 #define TRIREME_TESTS_PARALLEL_SUMMING_H
@@ -34,7 +34,7 @@ typedef struct summing {
     int micros;                // 0: 1; each has the summand of the step
     bool no_sync;
     dtype reduce;
-    hook_options hook;
+    strategy_hook hook;
     double scale; // 0: 1
     summand_fn summand;
     int steps;
@@ -53,7 +53,7 @@ typedef struct summer {
     int rank;
     plan *plan;
     device *device;
-    stream *on;
+    device_stream *on;
     comm *all, *data, *along[AXES];
     compressor *compressor;
     float *whole, *kept; // a slot for all buckets; gradients as they are kept
@@ -119,9 +119,9 @@ static status summer_open(summer *s, err *e)
     TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &s->on, e));
     TRY(world_attach(s->world, s->rank, s->device, &s->all, e));
     TRY(comm_split(s->all, 0, s->rank, &s->data, e));
-    TRY(comm_split(s->all, p->at[AXIS_DP_REPLICATE], s->rank, &s->along[AXIS_DP_SHARD], e));
-    TRY(comm_split(s->all, p->at[AXIS_DP_SHARD], s->rank, &s->along[AXIS_DP_REPLICATE], e));
-    const size_t whole = 4 * (size_t)p->elements[LEVEL_WHOLE],
+    TRY(comm_split(s->all, p->coord[AXIS_DP_REPLICATE], s->rank, &s->along[AXIS_DP_SHARD], e));
+    TRY(comm_split(s->all, p->coord[AXIS_DP_SHARD], s->rank, &s->along[AXIS_DP_REPLICATE], e));
+    const size_t whole = 4 * (size_t)p->elements[LAYOUT_FULL],
                  kept = 4 * (size_t)p->elements[p->gradient];
     TRY(comm_alloc(s->all, s->device, whole, (void **)&s->whole, e));
     TRY(comm_alloc(s->all, s->device, kept, (void **)&s->kept, e));
@@ -142,19 +142,20 @@ done:
     return result;
 }
 
-static status summer_move(summer *s, const plan_moves *m, int b, float *at, uint64_t step, err *e)
+static status summer_move(summer *s, const plan_redistribution *m, int b, float *at, uint64_t step,
+                          err *e)
 {
     if (m->count == 0) return OK;
-    if (s->compressor) return compress_move(s->compressor, m, b, at, step, s->on, e);
-    return bucket_move(s->plan, m, b, NULL, at, F32, s->along, s->on, e);
+    if (s->compressor) return compress_redistribute(s->compressor, m, b, at, step, s->on, e);
+    return bucket_redistribute(s->plan, m, b, NULL, at, F32, s->along, s->on, e);
 }
 
 // This rank's part of a row at a level: where it lies in the row, and in an array of that level.
-static float *part_in(const summer *s, float *array, level l, int row, span *part)
+static float *part_in(const summer *s, float *array, plan_layout l, int row, plan_shard *part)
 {
     const plan_row *r = &s->plan->row[row];
-    *part = plan_span(s->plan, r, l, s->plan->at);
-    return array + r->at[l];
+    *part = plan_local_shard(s->plan, r, l, s->plan->coord);
+    return array + r->offset[l];
 }
 
 // One micro-batch: its summands into the slot, summed, and this rank's parts added to those kept.
@@ -165,14 +166,16 @@ static status summer_micro(summer *s, uint64_t step, int micro, err *e)
     float g[SUM_ELEMENTS];
     s->x->summand(step, mesh_data_rank(&p->o.mesh, s->rank), g);
     for (int i = 0; i < SUM_PARAMS; i++)
-        memcpy(s->whole + p->row[i].at[LEVEL_WHOLE], g + sum_first(i), 4 * (size_t)p->row[i].count);
+        memcpy(s->whole + p->row[i].offset[LAYOUT_FULL], g + sum_first(i),
+               4 * (size_t)p->row[i].count);
     for (int b = p->buckets - 1; b >= 0; b--)
-        TRY(summer_move(s, &p->micro, b, s->whole + p->bucket[b].first[LEVEL_WHOLE], step, e));
+        TRY(summer_move(s, &p->reduce_micro_batch, b, s->whole + p->bucket[b].first[LAYOUT_FULL],
+                        step, e));
     TRY(s->device->ops->sync(s->on, e));
     for (int i = 0; i < SUM_PARAMS; i++) {
-        span part;
+        plan_shard part;
         float *to = part_in(s, s->kept, p->gradient, i, &part);
-        const float *from = s->whole + p->row[i].at[LEVEL_WHOLE] + part.first;
+        const float *from = s->whole + p->row[i].offset[LAYOUT_FULL] + part.first;
         for (int64_t k = 0; k < part.count; k++) to[k] = micro ? to[k] + from[k] : from[k];
     }
 done:
@@ -186,12 +189,12 @@ static status summer_step(summer *s, uint64_t step, err *e)
     if (s->x->restart && step == (uint64_t)s->x->restart) compress_restart(s->compressor);
     for (int m = 0; m < p->o.micros; m++) TRY(summer_micro(s, step, m, e));
     for (int b = p->buckets - 1; b >= 0; b--)
-        TRY(summer_move(s, &p->step, b, s->kept + p->bucket[b].first[p->gradient], step, e));
+        TRY(summer_move(s, &p->reduce_step, b, s->kept + p->bucket[b].first[p->gradient], step, e));
     TRY(s->device->ops->sync(s->on, e));
     for (int i = 0; i < SUM_PARAMS; i++) {
-        span held;
+        plan_shard held;
         const float *from = part_in(s, s->kept, p->gradient, i, &held);
-        const span part = plan_span(p, &p->row[i], p->optimizer, p->at);
+        const plan_shard part = plan_local_shard(p, &p->row[i], p->optimizer, p->coord);
         const int64_t at = sum_first(i) + part.first;
         memcpy(s->x->sum[s->rank][step] + at, from + (part.first - held.first),
                4 * (size_t)part.count);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static const hook_options FP16 = {.kind = HOOK_FP16}, BF16_HOOK = {.kind = HOOK_BF16};
+static const strategy_hook FP16 = {.kind = HOOK_FP16}, BF16_HOOK = {.kind = HOOK_BF16};
 
 // The summands are normal numbers: of sums of ranks, each is off by half a unit in the last place,
 // and so is the sum.
@@ -24,7 +24,7 @@ static bool differs(const summing *a, const summing *b)
     return memcmp(a->sum[0], b->sum[0], sizeof a->sum[0][0] * (size_t)a->steps) != 0;
 }
 
-static void check_short(dtype reduce, const hook_options *hook, double unit)
+static void check_short(dtype reduce, const strategy_hook *hook, double unit)
 {
     for (int ranks = 2; ranks <= 4; ranks += 2) {
         summing *exact = sum_new((summing){.shard = ranks, .steps = 2}),
@@ -42,7 +42,7 @@ static void check_short(dtype reduce, const hook_options *hook, double unit)
 static void test_sums_in_a_shorter_type_are_near_and_the_same_on_every_rank(void **state)
 {
     (void)state;
-    const hook_options none = {.kind = HOOK_NONE};
+    const strategy_hook none = {.kind = HOOK_NONE};
     check_short(BF16, &none, 0x1p-8);
     check_short(F16, &none, 0x1p-11);
     check_short(F32, &BF16_HOOK, 0x1p-8);
@@ -145,8 +145,8 @@ static void test_without_a_shorter_type_or_another_rank_there_is_nothing(void **
 static void test_bytes_are_counted_beforehand(void **state)
 {
     (void)state;
-    const hook_options low_rank = {.kind = HOOK_POWERSGD, .rank = 2, .min_compression_rate = 1};
-    hook_options all = low_rank;
+    const strategy_hook low_rank = {.kind = HOOK_POWERSGD, .rank = 2, .min_compression_rate = 1};
+    strategy_hook all = low_rank;
     all.error_feedback = all.warm_start = true;
     const summing cases[] = {
         {.shard = 2, .reduce = BF16},
@@ -166,7 +166,7 @@ static void test_bytes_are_counted_beforehand(void **state)
 static void test_fp16_without_a_scale_is_refused(void **state)
 {
     (void)state;
-    plan p = {.o = {.reduce = F16}, .micro = {.count = 1}};
+    plan p = {.o = {.reduce = F16}, .reduce_micro_batch = {.count = 1}};
     compressor *c;
     err e = {0};
     assert_int_equal(compress_open(&(compress_options){.plan = &p}, &c, &e), E_INTERNAL);

@@ -7,11 +7,11 @@ static void draw(const lists_of *x, int columns, text *out)
 {
     double seconds[LISTS_BLOCKS];
     lists l;
-    sim_result r;
+    simulate_result r;
     err e = {0};
     for (int i = 0; i < LISTS_BLOCKS; i++) seconds[i] = 1;
-    const sim_blocks blocks = {seconds, seconds, seconds};
-    const sim_costs c = {sim_block_seconds, &blocks, true};
+    const simulate_blocks blocks = {seconds, seconds, seconds};
+    const simulate_costs c = {simulate_block_seconds, &blocks, true};
     lists_open(&l, x);
     if (schedule_simulate(l.of, l.plan_of, l.stages, &c, &r, &e) != OK) fail_msg("%s", e.text);
     const pipeline_picture picture = {l.of, l.plan_of, &r};
@@ -19,7 +19,7 @@ static void draw(const lists_of *x, int columns, text *out)
         pipeline_draw_text(&picture, columns, out);
     else
         pipeline_draw_svg(&picture, out);
-    sim_result_clear(&r);
+    simulate_result_clear(&r);
     lists_close(&l);
 }
 
@@ -27,7 +27,7 @@ static void expect_text(const lists_of *x, int columns, const char *expected)
 {
     text t = {0};
     draw(x, columns, &t);
-    assert_string_equal(t.at, expected);
+    assert_string_equal(t.chars, expected);
     text_clear(&t);
 }
 
@@ -61,7 +61,7 @@ static void test_text_keeps_to_its_columns(void **state)
         for (int m = 1; m < 60; m += 3) {
             text t = {0};
             draw(&LISTS(PIPE_1F1B, 4, 1, m), columns, &t);
-            const char *line = t.at;
+            const char *line = t.chars;
             size_t first = strcspn(line, "\n");
             for (int i = 0; i < 4; i++) {
                 size_t length = strcspn(line, "\n");
@@ -100,13 +100,13 @@ static void test_svg_has_a_rect_for_every_pass(void **state)
                   ops = each * x->stages * x->chunks * x->micros;
         text t = {0};
         draw(x, 0, &t);
-        assert_int_equal(count(t.at, "<rect class=\"op\""), ops);
-        assert_int_equal(count(t.at, "<rect class=\"idle\""), x->stages);
-        assert_int_equal(count(t.at, "<rect class=\"key\""), each * x->chunks);
-        assert_int_equal(count(t.at, "<rect"), ops + x->stages + each * x->chunks + 1);
-        assert_int_equal(count(t.at, "<title>"), ops + 1);
-        assert_int_equal(count(t.at, "<title>forward, "), x->stages * x->chunks * x->micros);
-        assert_non_null(strstr(t.at, "% simulated</title>"));
+        assert_int_equal(count(t.chars, "<rect class=\"op\""), ops);
+        assert_int_equal(count(t.chars, "<rect class=\"idle\""), x->stages);
+        assert_int_equal(count(t.chars, "<rect class=\"key\""), each * x->chunks);
+        assert_int_equal(count(t.chars, "<rect"), ops + x->stages + each * x->chunks + 1);
+        assert_int_equal(count(t.chars, "<title>"), ops + 1);
+        assert_int_equal(count(t.chars, "<title>forward, "), x->stages * x->chunks * x->micros);
+        assert_non_null(strstr(t.chars, "% simulated</title>"));
         text_clear(&t);
     }
 }
@@ -119,7 +119,7 @@ static void test_svg_is_well_formed(void **state)
     size_t depth = 0;
     text t = {0};
     draw(&LISTS(PIPE_INTERLEAVED, 2, 2, 4), 0, &t);
-    for (const char *at = t.at; (at = strchr(at, '<')); at++) {
+    for (const char *at = t.chars; (at = strchr(at, '<')); at++) {
         const char *end = strchr(at, '>');
         assert_non_null(end);
         assert_null(memchr(at + 1, '<', (size_t)(end - at - 1)));
@@ -132,8 +132,8 @@ static void test_svg_is_well_formed(void **state)
         }
     }
     assert_int_equal(depth, 0);
-    assert_null(strchr(t.at, '&'));
-    assert_memory_equal(t.at, "<svg xmlns=", 11);
+    assert_null(strchr(t.chars, '&'));
+    assert_memory_equal(t.chars, "<svg xmlns=", 11);
     text_clear(&t);
 }
 

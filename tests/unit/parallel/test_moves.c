@@ -4,37 +4,38 @@
 
 // ---- The table
 
-static char letter_of(level l)
+static char letter_of(plan_layout l)
 {
     return "WIOBG"[l]; // whole, inner, outer, both, group
 }
 
 // "S s W>I": a reduce-scatter (A an all-reduce, G an all-gather) over dp_shard (r: dp_replicate)
 // from what is whole to the inner axis' part.
-static void print_moves(const char *name, const plan_moves *m, text *out)
+static void print_moves(const char *name, const plan_redistribution *m, text *out)
 {
-    static const char how[] = {
-        [MOVE_ALL_REDUCE] = 'A', [MOVE_REDUCE_SCATTER] = 'S', [MOVE_ALL_GATHER] = 'G'};
-    static const char *const axes[GROUPS] = {
-        [AXIS_DP_REPLICATE] = "r", [AXIS_DP_SHARD] = "s", [AXIS_GROUP] = "n"};
+    static const char how[] = {[REDISTRIBUTE_ALL_REDUCE] = 'A',
+                               [REDISTRIBUTE_REDUCE_SCATTER] = 'S',
+                               [REDISTRIBUTE_ALL_GATHER] = 'G'};
+    static const char *const axes[PROCESS_GROUPS] = {
+        [AXIS_DP_REPLICATE] = "r", [AXIS_DP_SHARD] = "s", [GROUP_POST_FORWARD] = "n"};
     if (m->count == 0) return;
-    text_addf(out, "%s%s in %c:", out->bytes ? "; " : "", name, letter_of(m->array));
+    text_addf(out, "%s%s in %c:", out->bytes ? "; " : "", name, letter_of(m->layout));
     for (int i = 0; i < m->count; i++)
-        text_addf(out, "%s %c %s %c>%c", i ? "," : "", how[m->at[i].how], axes[m->at[i].axis],
-                  letter_of(m->at[i].from), letter_of(m->at[i].to));
+        text_addf(out, "%s %c %s %c>%c", i ? "," : "", how[m->step[i].collective],
+                  axes[m->step[i].axis], letter_of(m->step[i].from), letter_of(m->step[i].to));
 }
 
 static void expect_moves(const planned *x, const char *expected)
 {
     plan *p = planned_open(x);
     text t = {0};
-    print_moves("gather", &p->gather, &t);
-    print_moves("regather", &p->regather, &t);
-    print_moves("micro", &p->micro, &t);
-    print_moves("step", &p->step, &t);
-    print_moves("publish", &p->publish, &t);
-    if (strcmp(t.at ? t.at : "", expected))
-        fail_msg("%s over %s:\n%s\nexpected\n%s", x->outer, x->inner, t.at, expected);
+    print_moves("gather", &p->unshard, &t);
+    print_moves("regather", &p->unshard_post_forward, &t);
+    print_moves("micro", &p->reduce_micro_batch, &t);
+    print_moves("step", &p->reduce_step, &t);
+    print_moves("publish", &p->all_gather_updated, &t);
+    if (strcmp(t.chars ? t.chars : "", expected))
+        fail_msg("%s over %s:\n%s\nexpected\n%s", x->outer, x->inner, t.chars, expected);
     text_clear(&t);
     plan_free(p);
 }
@@ -132,39 +133,39 @@ typedef struct ranks {
     double own[RANKS][ELEMENTS];
 } ranks;
 
-typedef const plan_moves *pick(const plan *p);
+typedef const plan_redistribution *pick(const plan *p);
 
-static const plan_moves *gather_of(const plan *p)
+static const plan_redistribution *gather_of(const plan *p)
 {
-    return &p->gather;
+    return &p->unshard;
 }
 
-static const plan_moves *micro_of(const plan *p)
+static const plan_redistribution *micro_of(const plan *p)
 {
-    return &p->micro;
+    return &p->reduce_micro_batch;
 }
 
-static const plan_moves *step_of(const plan *p)
+static const plan_redistribution *step_of(const plan *p)
 {
-    return &p->step;
+    return &p->reduce_step;
 }
 
-static const plan_moves *publish_of(const plan *p)
+static const plan_redistribution *publish_of(const plan *p)
 {
-    return &p->publish;
+    return &p->all_gather_updated;
 }
 
 static bool same_group(const ranks *r, int a, int b, int along)
 {
     for (int k = 0; k < AXES; k++)
-        if (k != along && r->p[a]->at[k] != r->p[b]->at[k]) return false;
+        if (k != along && r->p[a]->coord[k] != r->p[b]->coord[k]) return false;
     return true;
 }
 
 static bool in_part(const comm_segment *s, int position, int64_t element)
 {
     int64_t first;
-    const int64_t count = comm_segment_part(s, position, &first);
+    const int64_t count = comm_segment_shard(s, position, &first);
     return element >= first && element < first + count;
 }
 
@@ -178,34 +179,35 @@ static double sum_of(const ranks *was, int rank, int along, int64_t at)
 }
 
 // One row's run on one rank; `own`: parts come from arrays of their own.
-static void move_segment(ranks *r, const ranks *was, int rank, const plan_move *x,
+static void move_segment(ranks *r, const ranks *was, int rank, const plan_redistribution_step *x,
                          const comm_segment *s, bool own)
 {
-    const bool gathers = x->how == MOVE_ALL_GATHER;
+    const bool gathers = x->collective == REDISTRIBUTE_ALL_GATHER;
     for (int64_t e = 0; e < s->count; e++) {
-        double *to = &r->at[rank][s->whole + e];
-        const bool mine = in_part(s, was->p[rank]->at[x->axis], e);
-        if (!gathers && (mine || x->how == MOVE_ALL_REDUCE))
-            *to = sum_of(was, rank, x->axis, s->whole + e);
+        double *to = &r->at[rank][s->full_offset + e];
+        const bool mine = in_part(s, was->p[rank]->coord[x->axis], e);
+        if (!gathers && (mine || x->collective == REDISTRIBUTE_ALL_REDUCE))
+            *to = sum_of(was, rank, x->axis, s->full_offset + e);
         for (int k = 0; gathers && k < r->count; k++) {
-            const int position = was->p[k]->at[x->axis];
+            const int position = was->p[k]->coord[x->axis];
             if (!same_group(was, rank, k, x->axis) || !in_part(s, position, e)) continue;
-            *to = own ? was->own[k][s->own + e - position * s->chunk] : was->at[k][s->whole + e];
+            *to = own ? was->own[k][s->shard_offset + e - position * s->shard_count]
+                      : was->at[k][s->full_offset + e];
         }
     }
 }
 
 static void move_rank(ranks *r, const ranks *was, int rank, int b, pick *moves, int i, bool own)
 {
-    const bucket_range *range = &r->p[rank]->bucket[b];
-    const plan_moves *m = moves(r->p[rank]);
-    const plan_move *x = &m->at[i];
-    for (int64_t e = 0; !x->segment && e < range->count[m->array]; e++)
+    const plan_bucket *range = &r->p[rank]->bucket[b];
+    const plan_redistribution *m = moves(r->p[rank]);
+    const plan_redistribution_step *x = &m->step[i];
+    for (int64_t e = 0; !x->segment && e < range->count[m->layout]; e++)
         r->at[rank][e] = sum_of(was, rank, x->axis, e);
     for (int k = range->first_row; x->segment && k < range->first_row + range->rows; k++) {
         for (int other = 0; other < r->count; other++) // all ranks of a group give the same list
             if (same_group(was, rank, other, x->axis))
-                assert_memory_equal(&x->segment[k], &moves(r->p[other])->at[i].segment[k],
+                assert_memory_equal(&x->segment[k], &moves(r->p[other])->step[i].segment[k],
                                     sizeof(comm_segment));
         move_segment(r, was, rank, x, &x->segment[k], own && i == 0);
     }
@@ -230,23 +232,24 @@ static double value_of(int row, int64_t element)
 }
 
 // Element of a row in an array of level l.
-static int64_t place_of(const plan *p, const plan_row *r, level l, int64_t element)
+static int64_t place_of(const plan *p, const plan_row *r, plan_layout l, int64_t element)
 {
-    return r->at[l] - p->bucket[r->bucket].first[l] + element - plan_span(p, r, l, p->at).first;
+    return r->offset[l] - p->bucket[r->bucket].first[l] + element -
+           plan_local_shard(p, r, l, p->coord).first;
 }
 
 // Writes values of the part that a level has into an array of another, or looks whether they are
 // there. `times` the value.
-static void touch(const ranks *r, int b, level part, level array, double times,
+static void touch(const ranks *r, int b, plan_layout part, plan_layout array, double times,
                   double (*at)[ELEMENTS], bool look)
 {
     for (int rank = 0; rank < r->count; rank++) {
         const plan *p = r->p[rank];
-        const bucket_range *range = &p->bucket[b];
+        const plan_bucket *range = &p->bucket[b];
         for (int e = 0; e < ELEMENTS && !look; e++) at[rank][e] = GARBAGE;
         for (int i = range->first_row; i < range->first_row + range->rows; i++) {
             const plan_row *row = &p->row[p->order[i]];
-            const span s = plan_span(p, row, part, p->at);
+            const plan_shard s = plan_local_shard(p, row, part, p->coord);
             for (int64_t e = s.first; e < s.first + s.count; e++) {
                 double *x = &at[rank][place_of(p, row, array, e)];
                 const double v = times * value_of(p->order[i], e);
@@ -263,20 +266,20 @@ static void touch(const ranks *r, int b, level part, level array, double times,
 static void check_gradients(ranks *r, int b)
 {
     const plan *p = r->p[0];
-    touch(r, b, LEVEL_WHOLE, LEVEL_WHOLE, 1, r->at, false); // each rank's summand
+    touch(r, b, LAYOUT_FULL, LAYOUT_FULL, 1, r->at, false); // each rank's summand
     apply(r, b, micro_of, false);
     // This rank's part moves from the slot to the array.
     for (int rank = 0; rank < r->count; rank++)
         memcpy(r->own[rank], r->at[rank], sizeof r->own[rank]);
     for (int rank = 0; rank < r->count; rank++) {
         const plan *mine = r->p[rank];
-        const bucket_range *range = &mine->bucket[b];
+        const plan_bucket *range = &mine->bucket[b];
         for (int i = range->first_row; i < range->first_row + range->rows; i++) {
             const plan_row *row = &mine->row[mine->order[i]];
-            const span s = plan_span(mine, row, p->gradient, mine->at);
+            const plan_shard s = plan_local_shard(mine, row, p->gradient, mine->coord);
             for (int64_t e = s.first; e < s.first + s.count; e++)
                 r->at[rank][place_of(mine, row, p->gradient, e)] =
-                    r->own[rank][place_of(mine, row, LEVEL_WHOLE, e)];
+                    r->own[rank][place_of(mine, row, LAYOUT_FULL, e)];
         }
     }
     apply(r, b, step_of, false);
@@ -290,10 +293,10 @@ static void check_weights(ranks *r, int b)
     apply(r, b, publish_of, false);
     touch(r, b, p->weight, p->weight, 1, r->at, true);
     memcpy(r->own, r->at, sizeof r->own);
-    for (int rank = 0; rank < r->count && p->gather.count; rank++)
+    for (int rank = 0; rank < r->count && p->unshard.count; rank++)
         for (int e = 0; e < ELEMENTS; e++) r->at[rank][e] = GARBAGE;
     apply(r, b, gather_of, true);
-    touch(r, b, LEVEL_WHOLE, LEVEL_WHOLE, 1, r->at, true);
+    touch(r, b, LAYOUT_FULL, LAYOUT_FULL, 1, r->at, true);
 }
 
 // Rows that do not divide, that are fewer than ranks, and vectors; a bucket of two blocks.
@@ -313,7 +316,7 @@ static void check_mesh(int replicate, int shard, const planned_pair *pair, dtype
     r->count = replicate * shard;
     for (; x.rank < r->count; x.rank++) r->p[x.rank] = planned_open(&x);
     for (int b = 0; b < r->p[0]->buckets; b++) {
-        assert_in_range(r->p[0]->bucket[b].count[LEVEL_WHOLE], 1, ELEMENTS);
+        assert_in_range(r->p[0]->bucket[b].count[LAYOUT_FULL], 1, ELEMENTS);
         check_gradients(r, b);
         check_weights(r, b);
     }

@@ -15,27 +15,27 @@
 enum { MOST_STAGES = 8, MOST_MICROS = 4 * MOST_STAGES, MOST_CHUNKS = 3 };
 
 // "F0.1 B0.1": kind, micro-batch, chunk.
-static void list_text(const pipe_list *l, char *out, size_t room)
+static void list_text(const pipeline_list *l, char *out, size_t room)
 {
     size_t at = 0;
     for (int i = 0; i < l->count; i++) {
-        const pipe_op *o = &l->at[i];
+        const pipeline_op *o = &l->at[i];
         at += (size_t)snprintf(out + at, room - at, "%s%c%d.%d", i ? " " : "", "FBIW"[o->kind],
                                o -> micro, o -> chunk);
         assert_true(at < room);
     }
 }
 
-static void expect_list(pipe_schedule s, int stages, int chunks, int micros, int stage,
+static void expect_list(pipeline_schedule s, int stages, int chunks, int micros, int stage,
                         const char *expected)
 {
     char found[4096];
-    pipe_list l;
+    pipeline_list l;
     err e = {0};
     if (pipeline_make(s, stages, chunks, micros, stage, &l, &e) != OK) fail_msg("%s", e.text);
     list_text(&l, found, sizeof found);
     assert_string_equal(found, expected);
-    pipe_list_clear(&l);
+    pipeline_list_clear(&l);
 }
 
 static void test_orders_are_those_of_the_papers(void **state)
@@ -57,7 +57,8 @@ static void test_a_stage_alone_keeps_one_micro_batch_under_every_schedule(void *
 {
     (void)state;
     for (int s = 0; s < PIPE_SCHEDULES; s++)
-        if (s != PIPE_INTERLEAVED) expect_list((pipe_schedule)s, 1, 1, 2, 0, "F0.0 B0.0 F1.0 B1.0");
+        if (s != PIPE_INTERLEAVED)
+            expect_list((pipeline_schedule)s, 1, 1, 2, 0, "F0.0 B0.0 F1.0 B1.0");
     expect_list(PIPE_INTERLEAVED, 1, 2, 2, 0, "F0.0 F0.1 B0.1 B0.0 F1.0 F1.1 B1.1 B1.0");
 }
 
@@ -67,12 +68,12 @@ typedef struct counts {
     int most_kept, most_waiting; // (micro, chunk) pairs whose weight half, input half is to come
 } counts;
 
-static void count_list(const pipe_list *l, int chunks, counts *c)
+static void count_list(const pipeline_list *l, int chunks, counts *c)
 {
     *c = (counts){0};
     int kept = 0, waiting = 0;
     for (int i = 0; i < l->count; i++) {
-        const pipe_op *o = &l->at[i];
+        const pipeline_op *o = &l->at[i];
         assert_in_range(o->chunk, 0, chunks - 1);
         assert_int_equal(o->micro, c->done[o->kind][o->chunk]++); // 0, 1, 2 …
         int begun = c->done[PIPE_FORWARD][o->chunk];
@@ -95,7 +96,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-static void check_memory(pipe_schedule s, int stages, int chunks, int micros, int stage,
+static void check_memory(pipeline_schedule s, int stages, int chunks, int micros, int stage,
                          const counts *c)
 {
     int ahead = stages - stage;
@@ -128,25 +129,25 @@ static void test_every_pass_runs_once_in_order_and_within_its_memory(void **stat
                 for (int m = 1; m <= 4 * p; m++)
                     for (int stage = 0; stage < p; stage++) {
                         if (s == PIPE_INTERLEAVED && m % p) continue;
-                        pipe_list l;
+                        pipeline_list l;
                         counts c;
-                        assert_int_equal(pipeline_make((pipe_schedule)s, p, v, m, stage, &l, NULL),
-                                         OK);
+                        assert_int_equal(
+                            pipeline_make((pipeline_schedule)s, p, v, m, stage, &l, NULL), OK);
                         count_list(&l, v, &c);
                         for (int k = 0; k < v; k++) {
                             assert_int_equal(c.done[PIPE_FORWARD][k], m);
                             assert_int_equal(c.done[PIPE_BACKWARD][k], s == PIPE_ZB ? 0 : m);
                             assert_int_equal(c.done[PIPE_BACKWARD_WEIGHT][k], s == PIPE_ZB ? m : 0);
                         }
-                        check_memory((pipe_schedule)s, p, v, m, stage, &c);
-                        pipe_list_clear(&l);
+                        check_memory((pipeline_schedule)s, p, v, m, stage, &c);
+                        pipeline_list_clear(&l);
                     }
 }
 
-static void expect_refused(pipe_schedule s, int stages, int chunks, int micros, int stage,
+static void expect_refused(pipeline_schedule s, int stages, int chunks, int micros, int stage,
                            const char *expected)
 {
-    pipe_list l;
+    pipeline_list l;
     err e = {0};
     assert_int_equal(pipeline_make(s, stages, chunks, micros, stage, &l, &e), E_USAGE);
     assert_string_equal(e.text, expected);
@@ -178,7 +179,7 @@ static void test_idle_shares_are_the_closed_forms(void **state)
     assert_true(fabs(pipeline_bubble(PIPE_INTERLEAVED, 4, 2, 8) - 3.0 / 19) < 1e-15);
     assert_true(fabs(pipeline_bubble(PIPE_ZB, 4, 1, 8) - 3.0 / 27) < 1e-15);
     for (int s = 0; s < PIPE_SCHEDULES; s++)
-        assert_true(pipeline_bubble((pipe_schedule)s, 1, 1, 4) == 0);
+        assert_true(pipeline_bubble((pipeline_schedule)s, 1, 1, 4) == 0);
 }
 
 // The largest part, over every division, by trying them all.

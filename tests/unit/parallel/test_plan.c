@@ -9,14 +9,14 @@ static void expect_buckets(const planned *x, const char *expected)
     plan *p = planned_open(x);
     text t = {0};
     for (int k = 0; k < p->buckets; k++) {
-        const bucket_range *b = &p->bucket[k];
+        const plan_bucket *b = &p->bucket[k];
         text_addf(&t, "%s", k ? " |" : "");
         for (int i = 0; i < b->rows; i++)
             text_addf(&t, "%s%s", i || k ? " " : "", p->row[p->order[b->first_row + i]].name);
         assert_int_equal(b->first_block, p->row[p->order[b->first_row]].block);
         assert_int_equal(b->last_block, p->row[p->order[b->first_row + b->rows - 1]].block);
     }
-    assert_string_equal(t.at, expected);
+    assert_string_equal(t.chars, expected);
     text_clear(&t);
     plan_free(p);
 }
@@ -63,13 +63,13 @@ static void test_gathered_weights_and_files_go_block_by_block(void **state)
     expect_buckets(&x, "a | b | c | d");
     x.inner = "zero1";
     expect_buckets(&x, "a b c d");
-    x.tier[TIERED_OPTIMIZER] = TIER_FILE;
+    x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE;
     expect_buckets(&x, "a | b | c | d");
 }
 
 // ---- Levels
 
-static char level_letter(level l)
+static char level_letter(plan_layout l)
 {
     return "WIOBG"[l]; // whole, inner, outer, both, group
 }
@@ -81,8 +81,8 @@ static void expect_levels(const planned *x, const char *expected)
                          level_letter(p->optimizer), '\0'};
     if (strcmp(word, expected))
         fail_msg("%s over %s: %s, expected %s", x->outer, x->inner, word, expected);
-    assert_int_equal(p->weight_slots, p->weight != LEVEL_WHOLE);
-    assert_int_equal(p->gradient_slots, p->gradient != LEVEL_WHOLE);
+    assert_int_equal(p->weight_slots, p->weight != LAYOUT_FULL);
+    assert_int_equal(p->gradient_slots, p->gradient != LAYOUT_FULL);
     plan_free(p);
 }
 
@@ -137,7 +137,7 @@ static void test_an_axis_of_one_rank_cuts_nothing(void **state)
 
 // ---- Parts
 
-static void expect_parts(planned x, int64_t rows, level l, const char *expected)
+static void expect_parts(planned x, int64_t rows, plan_layout l, const char *expected)
 {
     text t = {0};
     x.params = x.blocks = 1;
@@ -145,13 +145,13 @@ static void expect_parts(planned x, int64_t rows, level l, const char *expected)
     const int ranks = at_least_1(x.replicate) * at_least_1(x.shard);
     for (x.rank = 0; x.rank < ranks; x.rank++) {
         plan *p = planned_open(&x);
-        const span s = plan_span(p, &p->row[0], l, p->at);
+        const plan_shard s = plan_local_shard(p, &p->row[0], l, p->coord);
         assert_int_equal(s.first % 4, 0);
         assert_int_equal(s.count % 4, 0);
         text_addf(&t, "%s%d+%d", x.rank ? " " : "", (int)s.first / 4, (int)s.count / 4);
         plan_free(p);
     }
-    assert_string_equal(t.at, expected);
+    assert_string_equal(t.chars, expected);
     text_clear(&t);
 }
 
@@ -159,12 +159,13 @@ static void test_parts_are_cut_as_torch_chunk_cuts(void **state)
 {
     (void)state;
     const planned four = {.shard = 4, .inner = "zero3"};
-    expect_parts(four, 8, LEVEL_INNER, "0+2 2+2 4+2 6+2");
-    expect_parts(four, 10, LEVEL_INNER, "0+3 3+3 6+3 9+1");
-    expect_parts(four, 5, LEVEL_INNER, "0+2 2+2 4+1 5+0"); // the last has nothing
-    expect_parts(four, 1, LEVEL_INNER, "0+1 1+0 1+0 1+0");
-    expect_parts(four, 10, LEVEL_WHOLE, "0+10 0+10 0+10 0+10");
-    expect_parts((planned){.replicate = 4, .outer = "zero3"}, 10, LEVEL_OUTER, "0+3 3+3 6+3 9+1");
+    expect_parts(four, 8, LAYOUT_DP_SHARD, "0+2 2+2 4+2 6+2");
+    expect_parts(four, 10, LAYOUT_DP_SHARD, "0+3 3+3 6+3 9+1");
+    expect_parts(four, 5, LAYOUT_DP_SHARD, "0+2 2+2 4+1 5+0"); // the last has nothing
+    expect_parts(four, 1, LAYOUT_DP_SHARD, "0+1 1+0 1+0 1+0");
+    expect_parts(four, 10, LAYOUT_FULL, "0+10 0+10 0+10 0+10");
+    expect_parts((planned){.replicate = 4, .outer = "zero3"}, 10, LAYOUT_DP_REPLICATE,
+                 "0+3 3+3 6+3 9+1");
 }
 
 static void test_parts_of_parts_are_cut_from_the_inner_part(void **state)
@@ -172,27 +173,27 @@ static void test_parts_of_parts_are_cut_from_the_inner_part(void **state)
     (void)state;
     const planned x = {.replicate = 2, .shard = 2, .outer = "zero3", .inner = "zero3"};
     // dp_shard is the faster axis: rank 1 is the inner axis' second.
-    expect_parts(x, 10, LEVEL_BOTH, "0+3 5+3 3+2 8+2");
-    expect_parts(x, 10, LEVEL_INNER, "0+5 5+5 0+5 5+5");
-    expect_parts(x, 10, LEVEL_OUTER, "0+5 0+5 5+5 5+5");
-    expect_parts(x, 3, LEVEL_BOTH, "0+1 2+1 1+1 3+0");
+    expect_parts(x, 10, LAYOUT_DP, "0+3 5+3 3+2 8+2");
+    expect_parts(x, 10, LAYOUT_DP_SHARD, "0+5 5+5 0+5 5+5");
+    expect_parts(x, 10, LAYOUT_DP_REPLICATE, "0+5 0+5 5+5 5+5");
+    expect_parts(x, 3, LAYOUT_DP, "0+1 2+1 1+1 3+0");
 }
 
 static void test_neighbours_keep_parts_of_their_group(void **state)
 {
     (void)state;
     planned x = {.shard = 4, .inner = "zero3", .reshard = 2};
-    expect_parts(x, 10, LEVEL_GROUP, "0+5 5+5 0+5 5+5");
+    expect_parts(x, 10, LAYOUT_POST_FORWARD, "0+5 5+5 0+5 5+5");
     x.params = x.blocks = 1, x.param[0] = (planned_param){16, 4, .block = 0};
     plan *p = planned_open(&x);
-    assert_true(p->keeps_parts);
+    assert_true(p->keeps_post_forward_shards);
     assert_int_equal(p->bytes[BYTES_WEIGHTS], 4 * (16 + 32)); // a fourth, and a half
     plan_free(p);
     static const int others[] = {0, 1, 4}; // kept whole, released, and parts that they have anyway
     for (int i = 0; i < 3; i++) {
         x.reshard = others[i];
         p = planned_open(&x);
-        assert_false(p->keeps_parts);
+        assert_false(p->keeps_post_forward_shards);
         plan_free(p);
     }
 }
@@ -211,28 +212,28 @@ static void test_a_parameter_lies_at_the_same_offset_on_every_rank(void **state)
     plan *first = planned_open(&x);
     for (x.rank = 1; x.rank < 6; x.rank++) {
         plan *p = planned_open(&x);
-        for (int l = 0; l < LEVEL_GROUP; l++) {
+        for (int l = 0; l < LAYOUT_POST_FORWARD; l++) {
             assert_int_equal(p->elements[l], first->elements[l]);
             for (int i = 0; i < p->rows; i++)
-                assert_int_equal(p->row[i].at[l], first->row[i].at[l]);
+                assert_int_equal(p->row[i].offset[l], first->row[i].offset[l]);
         }
         plan_free(p);
     }
     plan_free(first);
 }
 
-static void expect_packed(const plan *p, level l, int64_t bucket_align)
+static void expect_packed(const plan *p, plan_layout l, int64_t bucket_align)
 {
     int64_t at = 0;
     for (int k = 0; k < p->buckets; k++) {
-        const bucket_range *b = &p->bucket[k];
+        const plan_bucket *b = &p->bucket[k];
         assert_int_equal(b->first[l], at);
         assert_int_equal(at % bucket_align, 0);
         for (int i = 0; i < b->rows; i++) {
             const plan_row *r = &p->row[p->order[b->first_row + i]];
-            assert_true(r->at[l] >= at && r->at[l] < at + BUCKET_ALIGN);
-            assert_int_equal(r->at[l] % BUCKET_ALIGN, 0);
-            at = r->at[l] + plan_span(p, r, l, p->at).count;
+            assert_true(r->offset[l] >= at && r->offset[l] < at + BUCKET_ALIGN);
+            assert_int_equal(r->offset[l] % BUCKET_ALIGN, 0);
+            at = r->offset[l] + plan_local_shard(p, r, l, p->coord).count;
         }
         assert_true(b->first[l] + b->count[l] >= at);
         at = b->first[l] + b->count[l];
@@ -246,13 +247,13 @@ static void test_arrays_are_packed_but_for_the_alignment_of_starts(void **state)
     planned x = planned_blocks(5, 7, 3);
     x.shard = 2, x.inner = "zero3";
     plan *p = planned_open(&x);
-    expect_packed(p, LEVEL_WHOLE, BUCKET_ALIGN);
-    expect_packed(p, LEVEL_INNER, BUCKET_ALIGN);
+    expect_packed(p, LAYOUT_FULL, BUCKET_ALIGN);
+    expect_packed(p, LAYOUT_DP_SHARD, BUCKET_ALIGN);
     plan_free(p);
-    x.tier[TIERED_OPTIMIZER] = TIER_FILE; // whole pages
+    x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE; // whole pages
     p = planned_open(&x);
-    expect_packed(p, LEVEL_WHOLE, FILE_ALIGN);
-    expect_packed(p, LEVEL_INNER, FILE_ALIGN);
+    expect_packed(p, LAYOUT_FULL, FILE_ALIGN);
+    expect_packed(p, LAYOUT_DP_SHARD, FILE_ALIGN);
     plan_free(p);
 }
 
@@ -262,14 +263,14 @@ static void expect_stages(const planned *x, const char *expected)
 {
     plan *p = planned_open(x);
     text t = {0};
-    for (int k = 0; k < p->parts; k++)
-        text_addf(&t, "%s%d-%d", k ? " " : "", p->part[k], p->part[k + 1] - 1);
-    assert_string_equal(t.at, expected);
+    for (int k = 0; k < p->chunks; k++)
+        text_addf(&t, "%s%d-%d", k ? " " : "", p->chunk_first[k], p->chunk_first[k + 1] - 1);
+    assert_string_equal(t.chars, expected);
     for (int b = 0; b < x->blocks; b++) {
         const int part = plan_part_of(p, b);
-        assert_true(p->part[part] <= b && b < p->part[part + 1]);
+        assert_true(p->chunk_first[part] <= b && b < p->chunk_first[part + 1]);
         assert_int_equal(plan_stage_of(p, b), part % p->o.mesh.size[AXIS_PP]);
-        assert_int_equal(plan_has_block(p, b), plan_stage_of(p, b) == p->at[AXIS_PP]);
+        assert_int_equal(plan_has_block(p, b), plan_stage_of(p, b) == p->coord[AXIS_PP]);
     }
     text_clear(&t);
     plan_free(p);
@@ -303,11 +304,11 @@ static void test_a_stage_has_the_parameters_of_its_blocks(void **state)
     x.pp = 2, x.rank = 1;
     expect_buckets(&x, "c | d");
     plan *p = planned_open(&x);
-    assert_int_equal(p->here, 2);
+    assert_int_equal(p->local_rows, 2);
     assert_int_equal(p->row[0].bucket, -1);
     assert_int_equal(p->row[0].stage, 0);
     assert_int_equal(p->row[3].stage, 1);
-    assert_int_equal(p->elements[LEVEL_WHOLE], 64);
+    assert_int_equal(p->elements[LAYOUT_FULL], 64);
     assert_true(plan_block_uses(p, 2, 0) && plan_block_uses(p, 3, 1));
     assert_false(plan_block_uses(p, 3, 0) || plan_block_uses(p, 0, 0));
     assert_false(plan_ties_stages(p));
@@ -329,7 +330,7 @@ static void test_the_first_and_the_last_stage_may_share(void **state)
         assert_true(r->bucket >= 0);
         assert_int_equal(r->counted, x.rank == 0); // in the norm, once
         assert_int_equal(r->block, x.rank == 0 ? 0 : 3);
-        assert_int_equal(r->twin, -1);
+        assert_int_equal(r->tied_grad, -1);
         assert_false(p->row[2].tied);
         plan_free(p);
     }
@@ -344,13 +345,13 @@ static void test_two_uses_on_a_stage_are_summed_apart_over_micro_batches(void **
     x.param[1].also = 3;
     x.micros = 2;
     plan *p = planned_open(&x); // reduced after each micro-batch: no need
-    assert_int_equal(p->twins, 0);
+    assert_int_equal(p->tied_grads, 0);
     plan_free(p);
     x.no_sync = true;
     p = planned_open(&x);
-    assert_int_equal(p->row[1].twin, 0);
-    assert_int_equal(p->row[0].twin, -1);
-    assert_int_equal(p->twins, 32);
+    assert_int_equal(p->row[1].tied_grad, 0);
+    assert_int_equal(p->row[0].tied_grad, -1);
+    assert_int_equal(p->tied_grads, 32);
     assert_int_equal(p->bytes[BYTES_GRADIENTS], 4 * (4 * 32 + 32));
     assert_true(plan_block_uses(p, 1, 1) && plan_block_uses(p, 3, 1));
     assert_false(plan_block_uses(p, 2, 1));
@@ -362,7 +363,7 @@ static void test_the_norm_counts_every_parameter_once_over_tensor_parallel_ranks
     (void)state;
     planned x = planned_blocks(3, 8, 4);
     x.tp = 2;
-    x.param[0].tp_split = true;
+    x.param[0].tp_sharded = true;
     x.param[1].tp_partial = true;
     for (x.rank = 0; x.rank < 2; x.rank++) {
         plan *p = planned_open(&x);
@@ -404,9 +405,9 @@ static void test_state_bytes_are_the_formulas_of_each_policy(void **state)
     expect_bytes(&x, 2 * N, N, N, 2 * N, 0);
     x.inner = "zero3";
     expect_bytes(&x, N / 2, N, N, 2 * N, 0);
-    x.tier[TIERED_OPTIMIZER] = TIER_FILE; // with it the master copy
+    x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE; // with it the master copy
     expect_bytes(&x, N / 2, 0, N, 0, 3 * N);
-    x.tier[TIERED_GRADIENTS] = x.tier[TIERED_WEIGHTS] = TIER_FILE;
+    x.tier[PLAN_GRADIENTS] = x.tier[PLAN_WEIGHTS] = TIER_FILE;
     expect_bytes(&x, 0, 0, 0, 0, 4 * N + N / 2);
 }
 
@@ -414,7 +415,7 @@ static void test_the_host_tier_is_the_devices_own_memory(void **state)
 {
     (void)state;
     planned x = planned_blocks(1, 64, 64);
-    x.tier[TIERED_OPTIMIZER] = TIER_HOST;
+    x.tier[PLAN_OPTIMIZER_STATE] = TIER_HOST;
     plan *p = planned_open(&x);
     assert_int_equal(p->bytes[BYTES_OPTIMIZER], 8 * 64 * 64);
     assert_int_equal(p->tier_bytes[TIER_HOST], 8 * 64 * 64);
@@ -442,10 +443,10 @@ static void test_what_excludes_each_other_is_refused_in_one_line(void **state)
     expect_refused(&x, "parallel.dp: zero3 over dp_replicate shards weights, zero1 over dp_shard "
                        "does not; valid: shard them on dp_shard too, or nothing there (ddp)");
     x.outer = "ddp";
-    x.tier[TIERED_WEIGHTS] = TIER_FILE;
+    x.tier[PLAN_WEIGHTS] = TIER_FILE;
     expect_refused(&x, "parallel.offload.weights: file needs weights that are sharded as the "
                        "optimizer's state is; valid: parallel.dp zero3, or device");
-    x.tier[TIERED_WEIGHTS] = TIER_DEVICE, x.tier[TIERED_GRADIENTS] = TIER_FILE;
+    x.tier[PLAN_WEIGHTS] = TIER_DEVICE, x.tier[PLAN_GRADIENTS] = TIER_FILE;
     x.micros = 2;
     expect_refused(&x, "parallel.offload.gradients: file cannot be added to in every micro-batch; "
                        "valid: parallel.no_sync true, one micro-batch a step, or device");

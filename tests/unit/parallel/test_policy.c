@@ -38,9 +38,9 @@ static void test_every_word_is_one_that_can_be_carried_out(void **state)
     (void)state;
     for (size_t i = 0; policy_at(i); i++) {
         const policy *p = policy_at(i);
-        assert_true(p->gradient == PARTIAL || p->gradient == SHARDED);
+        assert_true(p->gradient == PARTIAL || p->gradient == SHARD);
         assert_true(p->weight != PARTIAL && p->optimizer != PARTIAL);
-        if (p->weight == SHARDED || p->gradient == SHARDED) assert_int_equal(p->optimizer, SHARDED);
+        if (p->weight == SHARD || p->gradient == SHARD) assert_int_equal(p->optimizer, SHARD);
     }
 }
 
@@ -101,7 +101,8 @@ static void test_a_refusal_names_the_pair_and_the_state(void **state)
                    "parallel.dp: zero3 over dp_replicate shards weights, zero2 over dp_shard does "
                    "not; valid: shard them on dp_shard too, or nothing there (ddp)");
     // The rule itself, where no word has it: optimizer state.
-    const policies p = {{"outer", WHOLE, PARTIAL, SHARDED}, {"inner", WHOLE, SHARDED, WHOLE}};
+    const policies p = {{"outer", REPLICATE, PARTIAL, SHARD},
+                        {"inner", REPLICATE, SHARD, REPLICATE}};
     err e = {0};
     assert_int_equal(policies_check(&p, &e), E_USAGE);
     assert_non_null(strstr(e.text, "shards optimizer state"));
@@ -123,13 +124,14 @@ static void test_no_sync_keeps_gradients_as_whole_summands(void **state)
 static void test_the_table_of_placements_is_the_designs(void **state)
 {
     (void)state;
-    static const transition table[PLACEMENTS][PLACEMENTS] = {
-        {MOVE_NOTHING, MOVE_ILLEGAL, MOVE_TAKE_PART},
-        {MOVE_ALL_REDUCE, MOVE_NOTHING, MOVE_REDUCE_SCATTER},
-        {MOVE_ALL_GATHER, MOVE_ILLEGAL, MOVE_NOTHING}};
+    static const placement_collective table[PLACEMENTS][PLACEMENTS] = {
+        {REDISTRIBUTE_NOTHING, REDISTRIBUTE_ILLEGAL, REDISTRIBUTE_TAKE_SHARD},
+        {REDISTRIBUTE_ALL_REDUCE, REDISTRIBUTE_NOTHING, REDISTRIBUTE_REDUCE_SCATTER},
+        {REDISTRIBUTE_ALL_GATHER, REDISTRIBUTE_ILLEGAL, REDISTRIBUTE_NOTHING}};
     for (int from = 0; from < PLACEMENTS; from++)
         for (int to = 0; to < PLACEMENTS; to++)
-            assert_int_equal(placement_move((placement)from, (placement)to), table[from][to]);
+            assert_int_equal(placement_redistribute((placement)from, (placement)to),
+                             table[from][to]);
 }
 
 int main(void)

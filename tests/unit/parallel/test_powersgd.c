@@ -8,15 +8,15 @@
 
 enum { START = 2, GOLDEN_STEPS = 5 };
 
-static hook_options hook_of(int rank, bool warm_start, bool error_feedback, double epsilon)
+static strategy_hook hook_of(int rank, bool warm_start, bool error_feedback, double epsilon)
 {
-    return (hook_options){.kind = HOOK_POWERSGD,
-                          .rank = rank,
-                          .start_step = START,
-                          .min_compression_rate = 1,
-                          .epsilon = epsilon,
-                          .warm_start = warm_start,
-                          .error_feedback = error_feedback};
+    return (strategy_hook){.kind = HOOK_POWERSGD,
+                           .rank = rank,
+                           .start_step = START,
+                           .min_compression_rate = 1,
+                           .epsilon = epsilon,
+                           .warm_start = warm_start,
+                           .error_feedback = error_feedback};
 }
 
 static double worst(const float *found, const float *expected, double factor, int64_t count)
@@ -42,7 +42,7 @@ static void test_means_are_those_of_pytorch(void **state)
     double epsilon;
     assert_non_null(f);
     for (; fscanf(f, " case %d %d %d %lf", &rank, &warm, &feedback, &epsilon) == 4; cases++) {
-        const hook_options hook = hook_of(rank, warm, feedback, epsilon);
+        const strategy_hook hook = hook_of(rank, warm, feedback, epsilon);
         summing *x = sum_new((summing){.shard = 2, .steps = GOLDEN_STEPS, .hook = hook});
         for (int t = START; t < GOLDEN_STEPS; t++) {
             float mean[SUM_ELEMENTS];
@@ -63,7 +63,7 @@ static void test_means_are_those_of_pytorch(void **state)
 static void test_every_policy_gives_the_same_bits(void **state)
 {
     (void)state;
-    const hook_options hook = hook_of(2, true, true, 0);
+    const strategy_hook hook = hook_of(2, true, true, 0);
     summing *whole = sum_new((summing){.shard = 4, .steps = 5, .hook = hook});
     const summing cases[] = {
         {.shard = 4, .inner = "zero1"},
@@ -88,7 +88,7 @@ static void test_every_policy_gives_the_same_bits(void **state)
 static void test_sums_are_plain_before_it_starts(void **state)
 {
     (void)state;
-    const hook_options hook = hook_of(1, true, true, 0);
+    const strategy_hook hook = hook_of(1, true, true, 0);
     summing *plain = sum_new((summing){.shard = 2, .steps = START}),
             *found = sum_new((summing){.shard = 2, .steps = START + 1, .hook = hook});
     found->steps = START;
@@ -103,7 +103,7 @@ static void test_what_it_does_not_take_travels_as_ever(void **state)
     const int64_t c = sum_first(2), elements = SUM_ELEMENTS - c; // the parameters c and d
     const dtype types[] = {F32, BF16};
     for (int i = 0; i < 2; i++) {
-        const hook_options hook = hook_of(2, false, false, 0);
+        const strategy_hook hook = hook_of(2, false, false, 0);
         summing *plain = sum_new((summing){.shard = 2, .steps = 3, .reduce = types[i]}),
                 *found =
                     sum_new((summing){.shard = 2, .steps = 3, .reduce = types[i], .hook = hook});
@@ -119,7 +119,7 @@ static void test_what_it_does_not_take_travels_as_ever(void **state)
 static void test_as_many_factors_as_directions_give_the_sum(void **state)
 {
     (void)state;
-    hook_options hook = hook_of(16, true, true, 0);
+    strategy_hook hook = hook_of(16, true, true, 0);
     hook.min_compression_rate = 0;
     summing *plain = sum_new((summing){.shard = 2, .steps = 5}),
             *found = sum_new((summing){.shard = 2, .steps = 5, .hook = hook});
@@ -132,7 +132,7 @@ static void test_as_many_factors_as_directions_give_the_sum(void **state)
 static void test_factors_in_a_shorter_type_are_near_and_the_same_on_every_rank(void **state)
 {
     (void)state;
-    const hook_options hook = hook_of(2, false, true, 0);
+    const strategy_hook hook = hook_of(2, false, true, 0);
     summing *exact = sum_new((summing){.shard = 4, .steps = 4, .hook = hook}),
             *found = sum_new((summing){.shard = 4, .steps = 4, .reduce = BF16, .hook = hook});
     expect_same_bits(found, found);
@@ -153,7 +153,7 @@ static void constant_summand(uint64_t step, int data_rank, float *out)
 static void test_feedback_brings_across_in_time_what_a_step_loses(void **state)
 {
     (void)state;
-    const hook_options with = hook_of(3, true, true, 0), without = hook_of(3, true, false, 0);
+    const strategy_hook with = hook_of(3, true, true, 0), without = hook_of(3, true, false, 0);
     summing x = {.shard = 2, .steps = SUM_STEPS, .summand = constant_summand};
     summing *plain = sum_new(x);
     x.hook = with;
@@ -178,7 +178,7 @@ static void test_feedback_brings_across_in_time_what_a_step_loses(void **state)
 static void test_micro_batches_that_are_reduced_each_are_compressed_each(void **state)
 {
     (void)state;
-    hook_options hook = hook_of(16, true, true, 0); // exact, so that sums can be compared
+    strategy_hook hook = hook_of(16, true, true, 0); // exact, so that sums can be compared
     hook.min_compression_rate = 0;
     const summing x = {.replicate = 2, .shard = 2, .inner = "zero3", .micros = 3, .steps = 3};
     for (int no_sync = 0; no_sync < 2; no_sync++) {
@@ -270,7 +270,7 @@ static void test_only_what_is_worth_it_is_taken(void **state)
     assert_false(powersgd_takes(&p, &vector));
     p.o.hook.min_compression_rate = 80. / 36;
     assert_false(powersgd_takes(&p, &wide));
-    p.o.hook = (hook_options){.kind = HOOK_BF16, .rank = 1};
+    p.o.hook = (strategy_hook){.kind = HOOK_BF16, .rank = 1};
     assert_false(powersgd_takes(&p, &wide));
 }
 

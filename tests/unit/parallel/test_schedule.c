@@ -1,5 +1,5 @@
 // test_schedule.c -- the list of a step: whole ones beside golden text for every policy, tier and
-// pipeline; and of larger models what makes a list a good one (check.c says whether it is right).
+// pipeline; and of larger models what makes a list a good one (verify.c says whether it is right).
 #include "base/file.h"
 #include "unit/parallel/lists.h"
 
@@ -35,11 +35,11 @@ static void expect_golden(const char *name, const lists_of *x)
     for (int i = 0; i < l.stages; i++) {
         if (l.stages > 1) text_addf(&t, "stage %d\n", i);
         for (int k = 0; k < l.list[i].count; k++) {
-            instr_print(&l.list[i].at[k], &t);
+            instr_print(&l.list[i].instr[k], &t);
             text_add(&t, "\n");
         }
     }
-    if (strcmp(t.at, expected)) fail_msg("%s is\n%sexpected\n%s", name, t.at, expected);
+    if (strcmp(t.chars, expected)) fail_msg("%s is\n%sexpected\n%s", name, t.chars, expected);
     text_clear(&t);
     free(expected);
     lists_close(&l);
@@ -93,7 +93,7 @@ static void test_lists_of_pipelines(void **state)
 
 // ---- Larger models
 
-static bool is_pass(const instr *x)
+static bool is_pass(const schedule_instr *x)
 {
     return x->kind == FORWARD || x->kind == BACKWARD || x->kind == BACKWARD_INPUT ||
            x->kind == BACKWARD_WEIGHT;
@@ -115,7 +115,7 @@ static void look_at_all(lists_of x, look *at)
     x.policy = x.policy ? x.policy : "zero3";
     x.dp_shard = 2, x.micros = 4, x.blocks = 12;
     for (int s = 0; s < PIPE_SCHEDULES; s++) {
-        x.order = (pipe_schedule)s;
+        x.order = (pipeline_schedule)s;
         x.chunks = s == PIPE_INTERLEAVED ? 2 : 1;
         x.stages = s == PIPE_INTERLEAVED ? 2 : 1;
         look_at(&x, at);
@@ -131,7 +131,7 @@ static void two_at_most(const plan *p, const schedule *s, const lists_of *x)
     (void)x;
     assert_true(s->weights.count <= 2);
     for (int i = 0; i < s->count; i++) {
-        now += (s->at[i].kind == GATHER) - (s->at[i].kind == RELEASE);
+        now += (s->instr[i].kind == UNSHARD) - (s->instr[i].kind == RESHARD);
         assert_in_range(now, 0, 2);
     }
     assert_int_equal(now, 0);
@@ -151,8 +151,8 @@ static int passes_before_use(const plan *p, const schedule *s, int at)
 {
     int passes = 0;
     for (int i = at + 1; i < s->count; i++) {
-        if (!is_pass(&s->at[i])) continue;
-        if (plan_block_uses(p, s->at[i].index, s->at[at].index)) return passes;
+        if (!is_pass(&s->instr[i])) continue;
+        if (plan_block_uses(p, s->instr[i].index, s->instr[at].index)) return passes;
         passes++;
     }
     fail_msg("instruction %d is never used", at);
@@ -164,7 +164,7 @@ static void gathers_are_early(const plan *p, const schedule *s, const lists_of *
     bool first = true;
     (void)x;
     for (int i = 0; i < s->count; i++) {
-        if (s->at[i].kind != GATHER) continue;
+        if (s->instr[i].kind != UNSHARD) continue;
         assert_int_equal(passes_before_use(p, s, i), first ? 0 : 1);
         first = false;
     }
@@ -181,10 +181,11 @@ static void gathers_in_forward_only(const plan *p, const schedule *s, const list
 {
     (void)x;
     for (int i = 0; i < s->count; i++) {
-        if (s->at[i].kind != GATHER) continue;
+        if (s->instr[i].kind != UNSHARD) continue;
         int k = i + 1;
-        while (!is_pass(&s->at[k]) || !plan_block_uses(p, s->at[k].index, s->at[i].index)) k++;
-        assert_int_equal(s->at[k].kind, FORWARD);
+        while (!is_pass(&s->instr[k]) || !plan_block_uses(p, s->instr[k].index, s->instr[i].index))
+            k++;
+        assert_int_equal(s->instr[k].kind, FORWARD);
     }
 }
 
@@ -200,7 +201,8 @@ static void test_without_reshard_backward_gathers_nothing(void **state)
 static int count_reduces(const schedule *s, int bucket)
 {
     int count = 0;
-    for (int i = 0; i < s->count; i++) count += s->at[i].kind == REDUCE && s->at[i].index == bucket;
+    for (int i = 0; i < s->count; i++)
+        count += s->instr[i].kind == REDUCE_GRAD && s->instr[i].index == bucket;
     return count;
 }
 
@@ -208,15 +210,16 @@ static void reduces_at_the_end(const plan *p, const schedule *s, const lists_of 
 {
     for (int k = 0; k < p->buckets; k++) assert_int_equal(count_reduces(s, k), 1);
     for (int i = 0; i < s->count; i++)
-        if (s->at[i].kind == REDUCE) assert_true(s->at[i].last && s->at[i].micro == x->micros - 1);
+        if (s->instr[i].kind == REDUCE_GRAD)
+            assert_true(s->instr[i].last && s->instr[i].micro == x->micros - 1);
 }
 
 static void reduces_every_time(const plan *p, const schedule *s, const lists_of *x)
 {
     for (int k = 0; k < p->buckets; k++) assert_int_equal(count_reduces(s, k), x->micros);
     for (int i = 0; i < s->count; i++)
-        if (s->at[i].kind == REDUCE)
-            assert_int_equal(s->at[i].last, s->at[i].micro == x->micros - 1);
+        if (s->instr[i].kind == REDUCE_GRAD)
+            assert_int_equal(s->instr[i].last, s->instr[i].micro == x->micros - 1);
 }
 
 static void test_no_sync_reduces_after_the_last_micro_batch_only(void **state)
@@ -235,15 +238,16 @@ static void reduces_at_once(const plan *p, const schedule *s, const lists_of *x)
 {
     (void)x;
     for (int i = 0; i < s->count; i++) {
-        if (s->at[i].kind != REDUCE) continue;
+        if (s->instr[i].kind != REDUCE_GRAD) continue;
         int k = i - 1;
-        while (!is_pass(&s->at[k])) {
-            const instr_kind kind = s->at[k--].kind;
-            assert_true(kind == RELEASE || kind == KEEP || kind == SEND_GRAD || kind == REDUCE);
+        while (!is_pass(&s->instr[k])) {
+            const schedule_instr_kind kind = s->instr[k--].kind;
+            assert_true(kind == RESHARD || kind == RESHARD_POST_FORWARD || kind == SEND_GRAD ||
+                        kind == REDUCE_GRAD);
         }
-        assert_true(plan_block_uses(p, s->at[k].index, s->at[i].index));
-        assert_int_equal(s->at[k].micro, s->at[i].micro);
-        assert_true(s->at[k].kind == BACKWARD || s->at[k].kind == BACKWARD_WEIGHT);
+        assert_true(plan_block_uses(p, s->instr[k].index, s->instr[i].index));
+        assert_int_equal(s->instr[k].micro, s->instr[i].micro);
+        assert_true(s->instr[k].kind == BACKWARD || s->instr[k].kind == BACKWARD_WEIGHT);
     }
 }
 
@@ -259,11 +263,12 @@ static void test_a_bucket_is_reduced_right_after_its_last_gradient(void **state)
 
 // ---- Files
 
-static int find_fetch(const schedule *s, tiered what, int bucket, int from)
+static int find_fetch(const schedule *s, plan_state what, int bucket, int from)
 {
     for (int i = from; i < s->count; i++)
-        if (s->at[i].kind == FETCH && s->at[i].what == what && s->at[i].index == bucket) return i;
-    fail_msg("no FETCH of %s of bucket %d", tiered_name(what), bucket);
+        if (s->instr[i].kind == SWAP_IN && s->instr[i].what == what && s->instr[i].index == bucket)
+            return i;
+    fail_msg("no SWAP_IN of %s of bucket %d", plan_state_name(what), bucket);
     return -1;
 }
 
@@ -271,16 +276,17 @@ static void state_is_double_buffered(const plan *p, const schedule *s, const lis
 {
     int clip = 0, before = 0;
     (void)x;
-    while (s->at[clip].kind != CLIP) clip++;
+    while (s->instr[clip].kind != CLIP_GRAD_NORM) clip++;
     before = clip;
     for (int i = clip; i < s->count; i++) {
-        const int bucket = s->at[i].index;
-        if (s->at[i].kind != UPDATE) continue;
-        assert_int_equal(s->state[TIERED_OPTIMIZER].count, 3); // one read, one in use, one written
+        const int bucket = s->instr[i].index;
+        if (s->instr[i].kind != OPTIMIZER_STEP) continue;
+        assert_int_equal(s->state[PLAN_OPTIMIZER_STATE].count,
+                         3); // one read, one in use, one written
         if (bucket + 1 < p->buckets) {
-            const int next = find_fetch(s, TIERED_OPTIMIZER, bucket + 1, clip);
+            const int next = find_fetch(s, PLAN_OPTIMIZER_STATE, bucket + 1, clip);
             assert_in_range(next, before + 1, i - 1);
-            assert_int_not_equal(s->at[next].slot, s->at[i].state[TIERED_OPTIMIZER]);
+            assert_int_not_equal(s->instr[next].slot, s->instr[i].state[PLAN_OPTIMIZER_STATE]);
         }
         before = i;
     }
@@ -299,12 +305,12 @@ static void test_the_next_buckets_state_is_read_before_this_one_is_updated(void 
 static void weights_are_read_early(const plan *p, const schedule *s, const lists_of *x)
 {
     int seen = 0, passes = 0, at[LISTS_BLOCKS] = {0};
-    if (2 * p->parts > x->blocks) return;
-    for (int i = 0; i < s->count && s->at[i].kind != CLIP; i++) {
-        const instr *y = &s->at[i];
+    if (2 * p->chunks > x->blocks) return;
+    for (int i = 0; i < s->count && s->instr[i].kind != CLIP_GRAD_NORM; i++) {
+        const schedule_instr *y = &s->instr[i];
         passes += is_pass(y);
-        if (y->kind == FETCH && y->what == TIERED_WEIGHTS) at[y->index] = passes;
-        if (y->kind == GATHER && ++seen > 2) assert_true(passes > at[y->index]);
+        if (y->kind == SWAP_IN && y->what == PLAN_WEIGHTS) at[y->index] = passes;
+        if (y->kind == UNSHARD && ++seen > 2) assert_true(passes > at[y->index]);
     }
 }
 
@@ -324,11 +330,11 @@ static void test_activations_of_as_many_micro_batches_live_as_the_pipeline_needs
     lists l;
     for (int s = 0; s < PIPE_SCHEDULES; s++) {
         if (s == PIPE_INTERLEAVED) continue;
-        lists_open(&l, &LISTS((pipe_schedule)s, 4, 1, 8));
+        lists_open(&l, &LISTS((pipeline_schedule)s, 4, 1, 8));
         for (int i = 0; i < 4; i++) {
             const int needed = s == PIPE_GPIPE ? 8 : s == PIPE_1F1B ? 4 - i : 4;
             assert_int_equal(l.list[i].act_slots[0], needed);
-            assert_int_equal(l.list[i].held_slots[0], s == PIPE_ZB ? i + 1 : 0);
+            assert_int_equal(l.list[i].wgrad_slots[0], s == PIPE_ZB ? i + 1 : 0);
         }
         lists_close(&l);
     }

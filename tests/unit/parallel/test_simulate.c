@@ -6,37 +6,37 @@
 
 #include <math.h>
 
-static void simulate(const lists *l, sim_seconds *seconds, const void *given, bool overlap,
-                     sim_result *r)
+static void simulate(const lists *l, simulate_seconds *seconds, const void *given, bool overlap,
+                     simulate_result *r)
 {
-    const sim_costs c = {seconds, given, overlap};
+    const simulate_costs c = {seconds, given, overlap};
     err e = {0};
     if (schedule_simulate(l->of, l->plan_of, l->stages, &c, r, &e) != OK) fail_msg("%s", e.text);
 }
 
 // All blocks alike.
 static void simulate_passes(const lists_of *x, double forward, double half, bool overlap,
-                            sim_result *r)
+                            simulate_result *r)
 {
     double f[LISTS_BLOCKS], b[LISTS_BLOCKS];
     lists l;
     for (int i = 0; i < LISTS_BLOCKS; i++) f[i] = forward, b[i] = half;
     lists_open(&l, x);
-    simulate(&l, sim_block_seconds, &(sim_blocks){f, b, b}, overlap, r);
+    simulate(&l, simulate_block_seconds, &(simulate_blocks){f, b, b}, overlap, r);
     lists_close(&l);
 }
 
 static void expect_closed_form(const lists_of *x, double half)
 {
     for (int overlap = 0; overlap < 2; overlap++) {
-        sim_result r;
+        simulate_result r;
         simulate_passes(x, 1, half, overlap, &r);
         double closed = pipeline_bubble(x->order, x->stages, x->chunks, x->micros);
-        if (fabs(r.idle_share - closed) > 1e-12)
+        if (fabs(r.bubble - closed) > 1e-12)
             fail_msg("%s, %d stages of %d chunks, %d micro-batches: idle %g, closed form %g",
-                     pipe_schedule_name(x->order), x->stages, x->chunks, x->micros, r.idle_share,
+                     pipeline_schedule_name(x->order), x->stages, x->chunks, x->micros, r.bubble,
                      closed);
-        sim_result_clear(&r);
+        simulate_result_clear(&r);
     }
 }
 
@@ -63,18 +63,18 @@ static void test_zero_bubble_is_idle_a_third_of_the_seconds_of_1f1b(void **state
     (void)state;
     for (int p = 2; p <= LISTS_STAGES; p++)
         for (int m = p; m <= 4 * p; m++) {
-            sim_result zero, one;
+            simulate_result zero, one;
             simulate_passes(&LISTS(PIPE_ZB, p, 1, m), 1, 1, true, &zero);
             simulate_passes(&LISTS(PIPE_1F1B, p, 1, m), 1, 1, true, &one);
             for (int i = 0; i < p; i++) {
                 assert_true(zero.idle[i] == p - 1);
                 assert_true(one.idle[i] == 3 * (p - 1));
             }
-            double ratio = zero.idle_share / one.idle_share;
+            double ratio = zero.bubble / one.bubble;
             assert_true(fabs(ratio - (m + p - 1.0) / (3 * m + p - 1.0)) < 1e-12);
             assert_true(m < 2 * p || ratio < 3.0 / 7);
-            sim_result_clear(&zero);
-            sim_result_clear(&one);
+            simulate_result_clear(&zero);
+            simulate_result_clear(&one);
         }
 }
 
@@ -84,7 +84,7 @@ typedef struct kind_costs {
     double of[INSTRS];
 } kind_costs;
 
-static double seconds_by_kind(const void *given, int stage, const instr *x)
+static double seconds_by_kind(const void *given, int stage, const schedule_instr *x)
 {
     (void)stage;
     return ((const kind_costs *)given)->of[x->kind];
@@ -94,11 +94,11 @@ static void expect_seconds(const lists_of *x, const kind_costs *c, double strict
 {
     for (int overlap = 0; overlap < 2; overlap++) {
         lists l;
-        sim_result r;
+        simulate_result r;
         lists_open(&l, x);
         simulate(&l, seconds_by_kind, c, overlap, &r);
         assert_true(fabs(r.seconds - (overlap ? overlapped : strict)) < 1e-12);
-        sim_result_clear(&r);
+        simulate_result_clear(&r);
         lists_close(&l);
     }
 }
@@ -114,7 +114,7 @@ static void test_a_message_takes_its_seconds(void **state)
 static void test_gathers_are_hidden_by_the_block_before(void **state)
 {
     (void)state;
-    const kind_costs c = {{[FORWARD] = 2, [BACKWARD] = 4, [GATHER] = 1}};
+    const kind_costs c = {{[FORWARD] = 2, [BACKWARD] = 4, [UNSHARD] = 1}};
     // Three gathers: both blocks, and the first again for its backward. Only the very first shows.
     expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 1, .blocks = 2, .policy = "zero3", .dp_shard = 2), &c,
                    15, 13);
@@ -123,52 +123,53 @@ static void test_gathers_are_hidden_by_the_block_before(void **state)
 static void test_reductions_are_hidden_by_the_backward_that_follows(void **state)
 {
     (void)state;
-    const kind_costs c = {{[FORWARD] = 1, [BACKWARD] = 3, [REDUCE] = 2}};
+    const kind_costs c = {{[FORWARD] = 1, [BACKWARD] = 3, [REDUCE_GRAD] = 2}};
     expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 1, .blocks = 3), &c, 18, 14);
 }
 
 static void test_batches_are_copied_ahead(void **state)
 {
     (void)state;
-    const kind_costs c = {{[FORWARD] = 1, [BACKWARD] = 3, [LOAD] = 5}};
+    const kind_costs c = {{[FORWARD] = 1, [BACKWARD] = 3, [LOAD_BATCH] = 5}};
     expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 2, .blocks = 1), &c, 18, 14);
 }
 
 static void test_a_collective_begins_when_the_last_stage_is_there(void **state)
 {
     (void)state;
-    const kind_costs c = {{[FORWARD] = 1, [BACKWARD] = 2, [CLIP] = 5, [UPDATE] = 1}};
+    const kind_costs c = {
+        {[FORWARD] = 1, [BACKWARD] = 2, [CLIP_GRAD_NORM] = 5, [OPTIMIZER_STEP] = 1}};
     lists l;
-    sim_result r;
+    simulate_result r;
     lists_open(&l, &LISTS(PIPE_1F1B, 3, 1, 3));
     simulate(&l, seconds_by_kind, &c, true, &r);
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < l.list[i].count; k++) {
-            if (l.list[i].at[k].kind != CLIP) continue;
+            if (l.list[i].instr[k].kind != CLIP_GRAD_NORM) continue;
             assert_true(r.at[i][k].start == 15); // stage 0 is the last to end: 3 * 3 + 2 * 3
             assert_true(r.at[i][k].end == 20);
         }
     assert_true(r.seconds == 21);
-    sim_result_clear(&r);
+    simulate_result_clear(&r);
     lists_close(&l);
 }
 
 // Different for every instruction, so that an order that is not kept shows.
-static double uneven_seconds(const void *given, int stage, const instr *x)
+static double uneven_seconds(const void *given, int stage, const schedule_instr *x)
 {
     (void)given;
     return 1 + (x->kind * 7 + x->micro * 3 + x->index * 5 + stage) % 11;
 }
 
-static void check_times(const lists *l, const sim_result *r)
+static void check_times(const lists *l, const simulate_result *r)
 {
     for (int i = 0; i < l->stages; i++) {
         const schedule *s = &l->list[i];
         assert_true(fabs(r->busy[i] + r->idle[i] - r->seconds) < 1e-9);
         double compute = 0;
         for (int k = 0; k < s->count; k++) {
-            const instr *x = &s->at[k];
-            const sim_span *t = &r->at[i][k];
+            const schedule_instr *x = &s->instr[k];
+            const simulate_span *t = &r->at[i][k];
             assert_true(t->start >= 0 && t->end <= r->seconds);
             if (x->kind < FORWARD || x->kind == SEND_ACT || x->kind > BACKWARD_WEIGHT) continue;
             if (x->kind == RECV_GRAD) continue;
@@ -185,7 +186,7 @@ static void test_overlap_only_ever_saves_time(void **state)
         for (int s = 0; s < PIPE_SCHEDULES; s++)
             for (int bits = 0; bits < 4; bits++) {
                 if (p == 1 && s == PIPE_INTERLEAVED) continue;
-                const lists_of x = {.order = (pipe_schedule)s,
+                const lists_of x = {.order = (pipeline_schedule)s,
                                     .stages = p,
                                     .chunks = s == PIPE_INTERLEAVED ? 2 : 1,
                                     .micros = 2 * p,
@@ -196,15 +197,15 @@ static void test_overlap_only_ever_saves_time(void **state)
                                     .files = bits & 2,
                                     .tied = true};
                 lists l;
-                sim_result strict, overlapped;
+                simulate_result strict, overlapped;
                 lists_open(&l, &x);
                 simulate(&l, uneven_seconds, NULL, false, &strict);
                 simulate(&l, uneven_seconds, NULL, true, &overlapped);
                 check_times(&l, &strict);
                 check_times(&l, &overlapped);
                 assert_true(overlapped.seconds < strict.seconds);
-                sim_result_clear(&strict);
-                sim_result_clear(&overlapped);
+                simulate_result_clear(&strict);
+                simulate_result_clear(&overlapped);
                 lists_close(&l);
             }
 }
@@ -214,17 +215,17 @@ static void test_lists_that_stand_still_are_refused(void **state)
     (void)state;
     const kind_costs free_of_cost = {{0}};
     lists l;
-    sim_result r;
+    simulate_result r;
     err e = {0};
     lists_open(&l, &LISTS(PIPE_1F1B, 2, 1, 2));
-    l.list[1].count--; // the last PUBLISH: simulated, a PUBLISH is not missed
-    const sim_costs c = {seconds_by_kind, &free_of_cost, true};
+    l.list[1].count--; // the last ALL_GATHER_UPDATED: simulated, a ALL_GATHER_UPDATED is not missed
+    const simulate_costs c = {seconds_by_kind, &free_of_cost, true};
     assert_int_equal(schedule_simulate(l.of, l.plan_of, 2, &c, &r, &e), OK);
-    sim_result_clear(&r);
+    simulate_result_clear(&r);
     l.list[1].count = 0;
     assert_int_equal(schedule_simulate(l.of, l.plan_of, 2, &c, &r, &e), E_INTERNAL);
     assert_non_null(strstr(e.text, "standstill"));
-    sim_result_clear(&r);
+    simulate_result_clear(&r);
     lists_close(&l);
 }
 

@@ -35,8 +35,8 @@ static void a_slot_is_the_one_that_grows_least(void **state)
 {
     (void)state;
     plain want = {.count = 0};
-    slot_sizes sizes = {0, NULL};
-    slot_pool pool = {.sizes = &sizes};
+    schedule_slots sizes = {0, NULL};
+    schedule_slot_pool pool = {.sizes = &sizes};
     int taken[SLOTS], takes = 0;
     uint32_t random = 1;
     for (int i = 0; i < STEPS; i++) {
@@ -44,12 +44,12 @@ static void a_slot_is_the_one_that_grows_least(void **state)
         const bool take = takes == 0 || (takes < SLOTS && random >> 31);
         if (take) {
             const int64_t elements = 1 + (random >> 20) % 40;
-            const int slot = slot_take(&pool, elements);
+            const int slot = schedule_slot_take(&pool, elements);
             assert_int_equal(slot, plain_take(&want, elements));
             taken[takes++] = slot;
         } else {
             const int k = (int)((random >> 12) % (uint32_t)takes);
-            slot_give(&pool, taken[k]);
+            schedule_slot_give(&pool, taken[k]);
             want.busy[taken[k]] = false;
             taken[k] = taken[--takes];
         }

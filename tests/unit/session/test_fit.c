@@ -1,7 +1,7 @@
 // Jobs that do not fit: refused with the change that would, or changed; every step of the ladder is
 // what its plan says. What the program itself takes is given here, not measured.
 #include "base/proc.h"
-#include "session/ladder.h"
+#include "session/fit_search.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,39 +49,40 @@ static job *job_of(const char *const *arg)
     return j;
 }
 
-static need need_now(const job *j, const inputs *in)
+static memory_estimate need_now(const job *j, const session_inputs *in)
 {
-    need n;
-    need_base base;
+    memory_estimate n;
+    memory_estimate_base base;
     err e = {.code = OK};
-    if (need_base_open(j, &base, &e) != OK || need_of(j, in, j->launch.ranks, &base, &n, &e) != OK)
+    if (memory_estimate_base_open(j, &base, &e) != OK ||
+        memory_estimate_of(j, in, j->launch.ranks, &base, &n, &e) != OK)
         fail_msg("%s", e.text);
-    need_base_close(&base);
+    memory_estimate_base_close(&base);
     return n;
 }
 
-static ladder climb(const job *j, const inputs *in, uint64_t budget)
+static fit_search climb(const job *j, const session_inputs *in, uint64_t budget)
 {
-    ladder l;
-    need_base base;
+    fit_search l;
+    memory_estimate_base base;
     err e = {.code = OK};
-    if (need_base_open(j, &base, &e) != OK ||
-        ladder_climb(j, in, j->launch.ranks, budget, &base, &l, &e) != OK)
+    if (memory_estimate_base_open(j, &base, &e) != OK ||
+        fit_search_run(j, in, j->launch.ranks, budget, &base, &l, &e) != OK)
         fail_msg("%s", e.text);
-    need_base_close(&base);
+    memory_estimate_base_close(&base);
     return l;
 }
 
-static inputs open_to_plan(job *j)
+static session_inputs open_to_plan(job *j)
 {
-    inputs in;
+    session_inputs in;
     err e = {.code = OK};
-    if (inputs_open_to_plan(j, &in, &e) != OK) fail_msg("%s", e.text);
+    if (session_inputs_open_to_plan(j, &in, &e) != OK) fail_msg("%s", e.text);
     return in;
 }
 
 // Between what micro-batches of 4 and of 2 need.
-static uint64_t budget_between(const job *j, const inputs *in)
+static uint64_t budget_between(const job *j, const session_inputs *in)
 {
     job two = *j;
     two.train.micro_batch = 2;
@@ -96,10 +97,10 @@ static void every_step_saves_bytes_down_to_the_last(void **state)
     (void)state;
     static const char *const arg[] = {"--parallel.offload.path=/tmp", "--model.hidden=512", NULL};
     job *j = job_of(arg);
-    inputs in = open_to_plan(j);
+    session_inputs in = open_to_plan(j);
     uint64_t last = need_now(j, &in).total;
     text all = {0};
-    ladder l = {.fits = true};
+    fit_search l = {.fits = true};
     for (int steps = 0; steps < 20; steps++) {
         l = climb(j, &in, last - 1);
         if (!l.fits) break;
@@ -107,15 +108,15 @@ static void every_step_saves_bytes_down_to_the_last(void **state)
         assert_true(need_now(&l.changed, &in).total == l.need.total);
         last = l.need.total;
         text_clear(&all);
-        ladder_print(j, &l, &all);
+        fit_search_print(j, &l, &all);
     }
-    assert_non_null(strstr(all.at, "--train.micro_batch 1"));
-    assert_non_null(strstr(all.at, "--parallel.dp zero3"));
-    assert_non_null(strstr(all.at, "--parallel.recompute full"));
-    assert_non_null(strstr(all.at, "--parallel.offload.optimizer file"));
+    assert_non_null(strstr(all.chars, "--train.micro_batch 1"));
+    assert_non_null(strstr(all.chars, "--parallel.dp zero3"));
+    assert_non_null(strstr(all.chars, "--parallel.recompute full"));
+    assert_non_null(strstr(all.chars, "--parallel.offload.optimizer file"));
     assert_false(l.fits || l.wants_path);
     text_clear(&all);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
 }
 
@@ -123,13 +124,13 @@ static void the_first_step_is_the_largest_batch_that_fits(void **state)
 {
     (void)state;
     job *j = job_of(NULL);
-    inputs in = open_to_plan(j);
-    ladder l = climb(j, &in, budget_between(j, &in));
+    session_inputs in = open_to_plan(j);
+    fit_search l = climb(j, &in, budget_between(j, &in));
     text said = {0};
     job_describe_changes(j, &l.changed, &said);
-    assert_string_equal(said.at, "--train.micro_batch 2");
+    assert_string_equal(said.chars, "--train.micro_batch 2");
     text_clear(&said);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
 }
 
@@ -140,12 +141,12 @@ static void a_policy_that_cuts_gradients_reduces_every_micro_batch(void **state)
     static const char *const arg[] = {"--train.micro_batch=1", "--train.precision=bf16",
                                       "--parallel.recompute=full", NULL};
     job *j = job_of(arg);
-    inputs in = open_to_plan(j);
-    ladder l = climb(j, &in, need_now(j, &in).total - 1);
+    session_inputs in = open_to_plan(j);
+    fit_search l = climb(j, &in, need_now(j, &in).total - 1);
     assert_true(l.fits);
     assert_string_equal(l.changed.parallel.dp.inner.name, "zero2");
     assert_int_equal(l.changed.parallel.no_sync, NO_SYNC_AUTO);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
 }
 
@@ -154,15 +155,15 @@ static void without_a_folder_a_step_to_files_says_so(void **state)
     (void)state;
     static const char *const arg[] = {"--launch.ranks=1", NULL};
     job *j = job_of(arg);
-    inputs in = open_to_plan(j);
-    ladder l = climb(j, &in, 1);
+    session_inputs in = open_to_plan(j);
+    fit_search l = climb(j, &in, 1);
     text said = {0};
     assert_false(l.fits);
     assert_true(l.wants_path);
-    ladder_print(j, &l, &said);
-    assert_non_null(strstr(said.at, "--parallel.offload.path FOLDER"));
+    fit_search_print(j, &l, &said);
+    assert_non_null(strstr(said.chars, "--parallel.offload.path FOLDER"));
     text_clear(&said);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
 }
 
@@ -173,8 +174,8 @@ static void the_largest_rank_decides_and_is_named(void **state)
     static const char *const arg[] = {"--parallel.pp=2", "--parallel.tp=2", "--launch.ranks=4",
                                       "--model.vocab=513", NULL};
     job *j = job_of(arg);
-    inputs in = open_to_plan(j);
-    const need n = need_now(j, &in);
+    session_inputs in = open_to_plan(j);
+    const memory_estimate n = need_now(j, &in);
     uint64_t most = 0;
     text who = {0};
     for (int r = 0; r < 4; r++) {
@@ -194,10 +195,10 @@ static void the_largest_rank_decides_and_is_named(void **state)
     }
     assert_false(n.alike);
     assert_true(n.total - n.bytes[BYTES_RUNTIME] == most);
-    need_print_ranks(&n, &who);
-    assert_non_null(strstr(who.at, "on rank 0 (pp 0, tp 0), the largest of 4"));
+    memory_estimate_print_ranks(&n, &who);
+    assert_non_null(strstr(who.chars, "on rank 0 (pp 0, tp 0), the largest of 4"));
     text_clear(&who);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
 }
 
@@ -207,14 +208,14 @@ static void what_the_program_takes_is_part_of_the_need(void **state)
 {
     (void)state;
     job *j = job_of(NULL);
-    inputs in = open_to_plan(j);
-    const need small = need_now(j, &in);
+    session_inputs in = open_to_plan(j);
+    const memory_estimate small = need_now(j, &in);
     assert_true(small.bytes[BYTES_RUNTIME] >= own_bytes);
     own_bytes += 12345;
-    const need large = need_now(j, &in);
+    const memory_estimate large = need_now(j, &in);
     assert_true(large.total == small.total + 12345);
     own_bytes -= 12345;
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
 }
 
@@ -222,16 +223,16 @@ static void a_job_too_large_is_refused_with_its_bytes_and_a_change(void **state)
 {
     (void)state;
     job *probe = job_of(NULL);
-    inputs in = open_to_plan(probe);
+    session_inputs in = open_to_plan(probe);
     char budget[64];
     snprintf(budget, sizeof budget, "--memory.budget=%llu",
              (unsigned long long)budget_between(probe, &in));
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(probe);
     const char *const arg[] = {budget, NULL};
     job *j = job_of(arg);
     err e = {.code = OK};
-    assert_int_equal(inputs_open(j, &in, &e), E_FIT);
+    assert_int_equal(session_inputs_open(j, &in, &e), E_FIT);
     assert_non_null(strstr(e.text, "on each of 2 ranks (weights "));
     assert_non_null(strstr(e.text, "the first change that fits: --train.micro_batch 2 needs "));
     job_close(j);
@@ -241,29 +242,29 @@ static void memory_fit_takes_the_change_over_with_its_origin(void **state)
 {
     (void)state;
     job *probe = job_of(NULL);
-    inputs in = open_to_plan(probe);
+    session_inputs in = open_to_plan(probe);
     char budget[64];
     snprintf(budget, sizeof budget, "--memory.budget=%llu",
              (unsigned long long)budget_between(probe, &in));
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(probe);
     const char *const arg[] = {budget, "--memory.fit=true", NULL};
     job *j = job_of(arg);
     err e = {.code = OK};
     text yaml = {0}, told = {0};
-    if (inputs_open(j, &in, &e) != OK) fail_msg("%s", e.text);
+    if (session_inputs_open(j, &in, &e) != OK) fail_msg("%s", e.text);
     assert_int_equal(j->train.micro_batch, 2);
     assert_non_null(strstr(in.fit, "memory.fit: the job needs "));
     assert_non_null(strstr(in.fit, "--train.micro_batch 2 needs "));
     job_write_yaml(j, &yaml);
-    assert_non_null(strstr(yaml.at, "micro_batch: 2\n"));
+    assert_non_null(strstr(yaml.chars, "micro_batch: 2\n"));
     job_explain(j, true, &told);
-    const char *key = strstr(told.at, "\"train.micro_batch\"");
+    const char *key = strstr(told.chars, "\"train.micro_batch\"");
     assert_non_null(key);
     assert_non_null(strstr(key, "\"origin\": \"memory.fit\""));
     text_clear(&yaml);
     text_clear(&told);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
 }
 
@@ -273,18 +274,18 @@ static void more_ranks_are_named_where_they_would_help(void **state)
     static const char *const arg[] = {"--parallel.dp=zero3", "--train.micro_batch=1",
                                       "--parallel.recompute=full", NULL};
     job *j = job_of(arg);
-    inputs in = open_to_plan(j);
-    const need now = need_now(j, &in);
-    need_base base;
+    session_inputs in = open_to_plan(j);
+    const memory_estimate now = need_now(j, &in);
+    memory_estimate_base base;
     err e = {.code = OK};
     int more = 0;
-    assert_int_equal(need_base_open(j, &base, &e), OK);
-    assert_int_equal(ladder_ranks(j, &in, 2, now.total - 1, &base, &more, &e), OK);
+    assert_int_equal(memory_estimate_base_open(j, &base, &e), OK);
+    assert_int_equal(fit_search_ranks(j, &in, 2, now.total - 1, &base, &more, &e), OK);
     assert_int_equal(more, 4);
-    assert_int_equal(ladder_ranks(j, &in, 2, 1, &base, &more, &e), OK);
+    assert_int_equal(fit_search_ranks(j, &in, 2, 1, &base, &more, &e), OK);
     assert_int_equal(more, 0);
-    need_base_close(&base);
-    inputs_close(&in);
+    memory_estimate_base_close(&base);
+    session_inputs_close(&in);
     job_close(j);
 }
 

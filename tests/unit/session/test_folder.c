@@ -94,7 +94,7 @@ static void begin(bool overwrite, const char *expected)
     text kept = {0};
     err e = {0};
     if (folder_begin("out", overwrite, &kept, &e) != OK) fail_msg("%s", e.text);
-    assert_string_equal(kept.at ? kept.at : "", expected);
+    assert_string_equal(kept.chars ? kept.chars : "", expected);
     text_clear(&kept);
 }
 

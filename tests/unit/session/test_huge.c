@@ -73,16 +73,16 @@ static void check_result(status s, const err *e, const char *arg)
 static void try_plan(const arguments *a, const char *arg)
 {
     job *j = NULL;
-    inputs in = {0};
+    session_inputs in = {0};
     text out = {0};
     err e = {.code = OK};
     char *argv[ARGS];
     for (int i = 0; i < a->count; i++) argv[i] = (char *)a->at[i];
     status s = job_open(NULL, a->count, argv, &j, &e);
-    if (s == OK) s = inputs_open_to_plan(j, &in, &e);
+    if (s == OK) s = session_inputs_open_to_plan(j, &in, &e);
     if (s == OK) s = session_plan(j, &in, true, &out, &e);
     check_result(s, &e, arg);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
     text_clear(&out);
 }
@@ -91,16 +91,16 @@ static void try_plan(const arguments *a, const char *arg)
 static void try_job(const arguments *a, const char *arg)
 {
     job *j = NULL;
-    inputs in = {0};
+    session_inputs in = {0};
     text out = {0};
     err e = {.code = OK};
     char *argv[ARGS];
     for (int i = 0; i < a->count; i++) argv[i] = (char *)a->at[i];
     status s = job_open(NULL, a->count, argv, &j, &e);
-    if (s == OK) s = inputs_open_to_explain(j, &in, &e);
+    if (s == OK) s = session_inputs_open_to_explain(j, &in, &e);
     if (s == OK) s = session_explain(j, &in, &(explain_options){.json = true}, &out, &e);
     check_result(s, &e, arg);
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
     text_clear(&out);
 }

@@ -34,7 +34,7 @@ static double explain_seconds(const char *const *more, int size)
     char *argv[ARGS];
     int argc = 0;
     job *j = NULL;
-    inputs in = {0};
+    session_inputs in = {0};
     text out = {0};
     err e = {.code = OK};
     for (size_t i = 0; i < sizeof base / sizeof *base; i++, argc++)
@@ -49,11 +49,12 @@ static double explain_seconds(const char *const *more, int size)
     }
     for (int i = 0; i < argc; i++) argv[i] = text_of[i];
     const double start = cpu_seconds();
-    if (job_open(NULL, argc, argv, &j, &e) != OK || inputs_open_to_explain(j, &in, &e) != OK ||
+    if (job_open(NULL, argc, argv, &j, &e) != OK ||
+        session_inputs_open_to_explain(j, &in, &e) != OK ||
         session_explain(j, &in, &(explain_options){.json = true}, &out, &e) != OK)
         fail_msg("%s", e.text);
     const double seconds = cpu_seconds() - start;
-    inputs_close(&in);
+    session_inputs_close(&in);
     job_close(j);
     text_clear(&out);
     return seconds;

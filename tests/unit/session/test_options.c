@@ -18,7 +18,7 @@ static job *options_of(const char *const *arg, int ranks, trainer_options *out)
     char *argv[ARGS_MAX];
     int argc = 0;
     job *j = NULL;
-    inputs in = {.seq_len = 8};
+    session_inputs in = {.seq_len = 8};
     err e = {.code = OK};
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) argv[argc++] = (char *)fixed[i];
     for (; *arg; arg++) argv[argc++] = (char *)*arg;
@@ -57,9 +57,9 @@ static void a_strategy_arrives_whole(void **state)
     assert_int_equal(o.bucket_bytes, 1024);
     assert_true(o.hook.kind == HOOK_POWERSGD && o.hook.rank == 3 && o.hook.start_step == 1000);
     assert_true(o.precision == F16 && o.reduce == BF16 && o.scaler.hysteresis == 7);
-    assert_int_equal(o.tier[TIERED_WEIGHTS], TIER_HOST);
-    assert_int_equal(o.tier[TIERED_GRADIENTS], TIER_DEVICE);
-    assert_int_equal(o.tier[TIERED_OPTIMIZER], TIER_FILE);
+    assert_int_equal(o.tier[PLAN_WEIGHTS], TIER_HOST);
+    assert_int_equal(o.tier[PLAN_GRADIENTS], TIER_DEVICE);
+    assert_int_equal(o.tier[PLAN_OPTIMIZER_STATE], TIER_FILE);
     assert_string_equal(o.tier_path, "/tmp");
     assert_true(o.tier_block_bytes == 8192 && o.tier_depth == 3);
     assert_int_equal(o.recompute, RECOMPUTE_FULL);

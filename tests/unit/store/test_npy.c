@@ -16,12 +16,14 @@ static void check(dtype type, int dims, const int64_t *dim, const char *literal)
     text out = {0};
     assert_int_equal(npy_head(type, dims, dim, &out, NULL), OK);
     assert_int_equal(out.bytes % 64, 0);
-    assert_memory_equal(out.at, "\x93NUMPY\x01\x00", 8);
-    const size_t length = (size_t)(unsigned char)out.at[8] + 256 * (size_t)(unsigned char)out.at[9];
+    assert_memory_equal(out.chars, "\x93NUMPY\x01\x00", 8);
+    const size_t length =
+        (size_t)(unsigned char)out.chars[8] + 256 * (size_t)(unsigned char)out.chars[9];
     assert_int_equal(length, out.bytes - 10);
-    assert_memory_equal(out.at + 10, literal, strlen(literal));
-    for (size_t i = 10 + strlen(literal); i + 1 < out.bytes; i++) assert_int_equal(out.at[i], ' ');
-    assert_int_equal(out.at[out.bytes - 1], '\n');
+    assert_memory_equal(out.chars + 10, literal, strlen(literal));
+    for (size_t i = 10 + strlen(literal); i + 1 < out.bytes; i++)
+        assert_int_equal(out.chars[i], ' ');
+    assert_int_equal(out.chars[out.bytes - 1], '\n');
     text_clear(&out);
 }
 

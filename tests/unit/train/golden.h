@@ -103,7 +103,7 @@ static inline void golden_close(golden *g)
 }
 
 // The settings of make_model_golden.py.
-static inline optim_config golden_optimizer(update_rule rule)
+static inline optim_config golden_optimizer(kernel_update_rule rule)
 {
     switch (rule) {
     case UPDATE_SGD:
@@ -121,7 +121,7 @@ static inline optim_config golden_optimizer(update_rule rule)
     }
 }
 
-static inline trainer_options golden_options(golden *g, update_rule rule, dtype precision,
+static inline trainer_options golden_options(golden *g, kernel_update_rule rule, dtype precision,
                                              int64_t micro)
 {
     bool vectors = g->config.family == FAMILY_MLP;

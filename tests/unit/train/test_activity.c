@@ -8,14 +8,14 @@
 
 #include <cmocka.h>
 
-static void expect_words(const instr *x)
+static void expect_words(const schedule_instr *x)
 {
     text words = {0};
     char out[96];
     instr_print(x, &words);
     assert_true(activity_pack(x) != 0);
     activity_describe(activity_pack(x), out, sizeof out);
-    assert_string_equal(out, words.at);
+    assert_string_equal(out, words.chars);
     text_clear(&words);
 }
 
@@ -24,14 +24,14 @@ static void every_instruction_comes_out_in_its_words(void **state)
     (void)state;
     for (int kind = 0; kind < INSTRS; kind++)
         for (int big = 0; big < 2; big++) {
-            instr x = {.kind = (instr_kind)kind,
-                       .micro = big ? 65536 : 3,
-                       .index = big ? 10001 : 5,
-                       .peer = big ? 255 : 1,
-                       .slot = big ? 200 : 2,
-                       .kept = big,
-                       .last = !big,
-                       .what = big ? (tiered)(TIERED - 1) : (tiered)0};
+            schedule_instr x = {.kind = (schedule_instr_kind)kind,
+                                .micro = big ? 65536 : 3,
+                                .index = big ? 10001 : 5,
+                                .peer = big ? 255 : 1,
+                                .slot = big ? 200 : 2,
+                                .post_forward = big,
+                                .last = !big,
+                                .what = big ? (plan_state)(PLAN_STATES - 1) : (plan_state)0};
             expect_words(&x);
         }
 }
@@ -40,7 +40,7 @@ static void numbers_that_are_too_large_do_not_spill(void **state)
 {
     (void)state;
     char out[96];
-    const instr x = {.kind = FORWARD, .micro = INT32_MAX, .index = INT32_MAX, .peer = -1};
+    const schedule_instr x = {.kind = FORWARD, .micro = INT32_MAX, .index = INT32_MAX, .peer = -1};
     activity_describe(activity_pack(&x), out, sizeof out);
     assert_string_equal(out, "FORWARD micro 1048575 block 65535");
 }

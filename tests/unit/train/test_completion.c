@@ -22,11 +22,11 @@ static void check(const char *const *stop, size_t stops, const char *const piece
     for (; pieces[i] && !c.found; i++) {
         text_clear(&out);
         completion_add(&c, pieces[i], strlen(pieces[i]), &out);
-        assert_string_equal(out.at ? out.at : "", shown[i]);
+        assert_string_equal(out.chars ? out.chars : "", shown[i]);
     }
     text_clear(&out);
     completion_end(&c, &out);
-    assert_string_equal(out.at ? out.at : "", shown[i]);
+    assert_string_equal(out.chars ? out.chars : "", shown[i]);
     assert_null(shown[i + 1]);
     if (found)
         assert_string_equal(c.found, found);

@@ -79,10 +79,11 @@ static int two_key(const void *config, int block)
     return block;
 }
 
-static value *attend(graph *g, value *x, const char *name, int64_t heads, int64_t kv_heads)
+static graph_value *attend(graph *g, graph_value *x, const char *name, int64_t heads,
+                           int64_t kv_heads)
 {
     const int64_t dim = WIDTH / heads;
-    value *w = build_weight(g, name, (heads + 2 * kv_heads) * dim, WIDTH, INIT_NORMAL, 0.5);
+    graph_value *w = build_weight(g, name, (heads + 2 * kv_heads) * dim, WIDTH, INIT_NORMAL, 0.5);
     return build_attention(g, build_linear(g, x, w, NULL), heads, kv_heads, dim, 0.5, 0);
 }
 
@@ -90,36 +91,36 @@ static void two_trace(graph *g, const void *config, int block)
 {
     (void)config;
     if (block == 0) {
-        value *table = build_weight(g, "tokens", VOCAB, WIDTH, INIT_NORMAL, 1);
+        graph_value *table = build_weight(g, "tokens", VOCAB, WIDTH, INIT_NORMAL, 1);
         build_output(g, build_embedding(g, build_ids(g), table, NULL, 1));
         return;
     }
-    value *x = build_stream(g, WIDTH);
+    graph_value *x = build_residual(g, WIDTH);
     if (block == 2) {
-        value *w = build_weight(g, "head", VOCAB, WIDTH, INIT_NORMAL, 1);
+        graph_value *w = build_weight(g, "head", VOCAB, WIDTH, INIT_NORMAL, 1);
         build_linear_cross_entropy(g, x, w, NULL, 1);
         return;
     }
     // Of different widths: rows of the cache's parts differ.
-    value *a = build_add(g, x, attend(g, x, "first", 2, 1), 1, 1);
+    graph_value *a = build_add(g, x, attend(g, x, "first", 2, 1), 1, 1);
     build_output(g, build_add(g, a, attend(g, a, "second", 4, 4), 1, 1));
 }
 
-static const family_ops two_family = {
+static const model_family two_family = {
     .name = "two", .blocks = two_blocks, .key = two_key, .trace = two_trace, .layer = two_key};
 
 typedef struct drawn {
     const model *m;
-    stream *on;
-    param_files files;
+    device_stream *on;
+    model_param_files files;
 } drawn;
 
 static status draw(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
     const drawn *d = arg;
     (void)e;
-    param_init(d->m, d->files.file[i].param, 5, (int64_t)(offset / sizeof(float)),
-               (int64_t)(bytes / sizeof(float)), d->on, out);
+    model_param_init(d->m, d->files.file[i].param, 5, (int64_t)(offset / sizeof(float)),
+                     (int64_t)(bytes / sizeof(float)), d->on, out);
     return OK;
 }
 
@@ -134,12 +135,12 @@ static safetensors *two_weights(device *v)
     CHECK(model_open(&two_family, NULL, &o, &m, e));
     d.m = m;
     CHECK(v->ops->stream_open(v, STREAM_COMPUTE, &d.on, e));
-    param_files_make(m, F32, &d.files);
+    model_param_files_make(m, F32, &d.files);
     CHECK(safetensors_write(path, d.files.info, (size_t)d.files.count, draw, &d, NULL, e));
     CHECK(safetensors_open(path, &s, e));
     unlink(path);
     v->ops->stream_close(d.on);
-    param_files_clear(&d.files);
+    model_param_files_clear(&d.files);
     model_close(m);
     return s;
 }

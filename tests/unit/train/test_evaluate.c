@@ -80,7 +80,7 @@ static void accuracy_counts_the_labels_that_are_predicted(void **state)
     enum { SAMPLES = 13 };
     int32_t labels[SAMPLES];
     float inputs[SAMPLES * 7];
-    const predict_options classes = {.what = PREDICT_CLASSES};
+    const trainer_predict_options classes = {.what = PREDICT_CLASSES};
     golden_open(&g, "mlp_classes", 1);
     golden_data data = g.data;
     data.base.samples = SAMPLES;

@@ -11,11 +11,11 @@ static void compare_all(const golden *g, trainer *t, reading what, const char *p
                         double tolerance)
 {
     const model *m = trainer_get_model(t);
-    param_files files;
-    param_files_make(m, F32, &files);
+    model_param_files files;
+    model_param_files_make(m, F32, &files);
     for (int i = 0; i < files.count; i++) {
         char name[160];
-        const param_file *f = &files.file[i];
+        const model_param_file *f = &files.file[i];
         int64_t count = m->param[f->param].count, size = (int64_t)(files.info[i].bytes / 4);
         float *whole = malloc((size_t)count * sizeof *whole),
               *piece = malloc((size_t)size * sizeof *piece);
@@ -23,7 +23,7 @@ static void compare_all(const golden *g, trainer *t, reading what, const char *p
             CHECK(trainer_read_state(t, STATE_GRADIENT, f->param, whole, e));
         else
             CHECK(trainer_read_state(t, STATE_WEIGHT, f->param, whole, e));
-        param_file_extract(m, f, whole, piece);
+        model_param_file_extract(m, f, whole, piece);
         snprintf(name, sizeof name, "%s%s", prefix, f->name);
         const tensor_info *want = golden_tensor(g, name);
         assert_int_equal(want->bytes / dtype_bytes(want->type), size);
@@ -39,7 +39,7 @@ static void compare_all(const golden *g, trainer *t, reading what, const char *p
         free(whole);
         free(piece);
     }
-    param_files_clear(&files);
+    model_param_files_clear(&files);
 }
 
 static float scalar(const golden *g, const char *name, int i)
@@ -55,11 +55,11 @@ static void check_close(const char *what, int step, double got, double want, dou
 
 // The first step without update: the loss and every gradient.
 static void check_gradients(const char *name, dtype precision, const char *prefix, double tolerance,
-                            recompute keep, int64_t micro)
+                            graph_recompute keep, int64_t micro)
 {
     golden g = {0};
     trainer *t = NULL;
-    step_result r;
+    trainer_step_result r;
     char key[64], grad[64];
     snprintf(key, sizeof key, "%sloss", prefix);
     snprintf(grad, sizeof grad, "%sgrad.", prefix);
@@ -74,7 +74,7 @@ static void check_gradients(const char *name, dtype precision, const char *prefi
     golden_close(&g);
 }
 
-static void check_steps(const char *name, update_rule rule, const char *prefix)
+static void check_steps(const char *name, kernel_update_rule rule, const char *prefix)
 {
     golden g = {0};
     trainer *t = NULL;
@@ -86,7 +86,7 @@ static void check_steps(const char *name, update_rule rule, const char *prefix)
     trainer_options o = golden_options(&g, rule, F32, g.config.family == FAMILY_MLP ? 16 : 3);
     CHECK(trainer_open(&o, &t, e));
     for (int s = 0; s < STEPS; s++) {
-        step_result r;
+        trainer_step_result r;
         CHECK(trainer_step(t, false, &r, e));
         check_close("loss", s, r.loss, scalar(&g, losses, s), 1e-5);
         check_close("gradient norm", s, r.grad_norm, scalar(&g, norms, s), 1e-4);

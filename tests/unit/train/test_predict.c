@@ -15,7 +15,7 @@ static trainer *open_predictor(golden *g, const char *name, dtype precision, int
 // Inputs and labels of the first `samples` samples, the caller's.
 static void read_samples(golden *g, int64_t samples, void **inputs, void **labels)
 {
-    const sample_shape *s = &g->data.base.shape;
+    const dataset_shape *s = &g->data.base.shape;
     *inputs = malloc((size_t)(samples * s->inputs) * 4);
     *labels = malloc((size_t)(samples * s->labels) * 4);
     for (int64_t i = 0; i < samples; i++)
@@ -23,10 +23,10 @@ static void read_samples(golden *g, int64_t samples, void **inputs, void **label
                                 (float *)*labels + i * s->labels, e));
 }
 
-static void *predict(trainer *t, prediction what, bool last, const void *inputs, int64_t samples,
-                     predict_shape *shape)
+static void *predict(trainer *t, trainer_prediction what, bool last, const void *inputs,
+                     int64_t samples, trainer_prediction_shape *shape)
 {
-    const predict_options o = {.what = what, .last = last};
+    const trainer_predict_options o = {.what = what, .last = last};
     CHECK(trainer_predict_shape(t, &o, shape, e));
     void *out = malloc((size_t)(samples * shape->positions * shape->cols) * 4);
     CHECK(trainer_predict(t, &o, inputs, samples, out, e));
@@ -39,7 +39,7 @@ static void check_logits(const char *name)
     enum { SAMPLES = 5 };
     golden g = {0};
     trainer *t = NULL;
-    predict_shape shape;
+    trainer_prediction_shape shape;
     golden_open(&g, name, 1);
     const tensor_info *prompt = golden_tensor(&g, "prompt"), *want = golden_tensor(&g, "logits");
     const int64_t seq = prompt->dim[0], vocab = want->dim[1];
@@ -88,7 +88,7 @@ static double cross_entropy(const float *logits, int64_t cols, int32_t label)
 static void check_loss(const char *name, int64_t micro)
 {
     golden g = {0};
-    predict_shape shape, one;
+    trainer_prediction_shape shape, one;
     double loss, sum = 0, count = 0;
     void *inputs, *labels;
     trainer *t = open_predictor(&g, name, F32, micro);
@@ -128,7 +128,7 @@ static void test_vectors_of_a_regression_are_its_predictions(void **state)
 {
     (void)state;
     golden g = {0};
-    predict_shape shape;
+    trainer_prediction_shape shape;
     double loss, sum = 0;
     void *inputs, *labels;
     err refused = {0};
@@ -141,9 +141,9 @@ static void test_vectors_of_a_regression_are_its_predictions(void **state)
     for (int64_t i = 0; i < samples; i++)
         sum += pow((double)values[i] - (double)((float *)labels)[i], 2);
     assert_true(fabs(sum / (double)samples - loss) <= 1e-5 * loss);
-    assert_int_equal(
-        trainer_predict_shape(t, &(predict_options){.what = PREDICT_LOGITS}, &shape, &refused),
-        E_USAGE);
+    assert_int_equal(trainer_predict_shape(t, &(trainer_predict_options){.what = PREDICT_LOGITS},
+                                           &shape, &refused),
+                     E_USAGE);
     assert_non_null(strstr(refused.text, "valid: vectors"));
     free(inputs);
     free(labels);
@@ -158,7 +158,7 @@ static void test_vectors_of_a_classifier_are_what_its_last_layer_reads(void **st
     (void)state;
     enum { SAMPLES = 7 };
     golden g = {0};
-    predict_shape shape, wide;
+    trainer_prediction_shape shape, wide;
     void *inputs, *labels;
     trainer *t = open_predictor(&g, "mlp_classes", F32, 4);
     read_samples(&g, SAMPLES, &inputs, &labels);
@@ -187,8 +187,8 @@ static void test_predicting_changes_nothing(void **state)
     double loss[2];
     for (int with = 0; with < 2; with++) {
         golden g = {0};
-        predict_shape shape;
-        step_result r;
+        trainer_prediction_shape shape;
+        trainer_step_result r;
         void *inputs, *labels;
         trainer *t = open_predictor(&g, "gpt2_new", BF16, 1);
         read_samples(&g, 2, &inputs, &labels);
@@ -211,7 +211,7 @@ static void test_a_token_outside_the_vocabulary_is_refused(void **state)
     golden g = {0};
     err refused = {0};
     void *inputs, *labels;
-    const predict_options o = {.what = PREDICT_CLASSES};
+    const trainer_predict_options o = {.what = PREDICT_CLASSES};
     trainer *t = open_predictor(&g, "gpt2_new", F32, 1);
     int32_t classes[64];
     read_samples(&g, 2, &inputs, &labels);

@@ -36,7 +36,7 @@ static void say(run *r, const char *line)
 
 // ---- What PyTorch holds
 
-static const tensor_info *shard_of(const golden *g, int ranks, int rank, state_part part,
+static const tensor_info *shard_of(const golden *g, int ranks, int rank, trainer_state_kind part,
                                    const char *name)
 {
     char key[200];
@@ -45,8 +45,8 @@ static const tensor_info *shard_of(const golden *g, int ranks, int rank, state_p
 }
 
 // Its pieces' shards, one after the other: the whole parameter as it lies here.
-static void put_together(const golden *g, int ranks, state_part part, const param_file *piece,
-                         int pieces, float *whole)
+static void put_together(const golden *g, int ranks, trainer_state_kind part,
+                         const model_param_file *piece, int pieces, float *whole)
 {
     for (int i = 0; i < pieces; i++)
         for (int rank = 0; rank < ranks; rank++) {
@@ -60,16 +60,16 @@ static void put_together(const golden *g, int ranks, state_part part, const para
 
 typedef struct held {
     const float *at;
-    span span; // of the whole
+    plan_shard span; // of the whole
 } held;
 
-static held held_part(const trainer *t, state_part part, const plan_row *r)
+static held held_part(const trainer *t, trainer_state_kind part, const plan_row *r)
 {
     const plan *p = t->plan;
-    const level l = part == STATE_WEIGHT ? p->weight : p->optimizer;
+    const plan_layout l = part == STATE_WEIGHT ? p->weight : p->optimizer;
     const float *array =
         part == STATE_WEIGHT ? (const float *)(const void *)t->weights : t->moment[part == STATE_V];
-    return (held){array + r->at[l], plan_span(p, r, l, p->at)};
+    return (held){array + r->offset[l], plan_local_shard(p, r, l, p->coord)};
 }
 
 // Gradients of keys' biases are zero but for rounding, of which Adam makes steps of full size.
@@ -101,8 +101,8 @@ static void compare_shape(run *r, const plan_row *row, const held *h, const tens
     say(r, line);
 }
 
-static void compare_param(run *r, const golden *g, const trainer *t, int p, state_part part,
-                          const param_file *piece, int pieces)
+static void compare_param(run *r, const golden *g, const trainer *t, int p, trainer_state_kind part,
+                          const model_param_file *piece, int pieces)
 {
     const plan_row *row = &t->plan->row[p];
     const int rank = t->o.comm->rank;
@@ -128,15 +128,16 @@ static void compare_param(run *r, const golden *g, const trainer *t, int p, stat
 
 static void compare_all(run *r, const golden *g, const trainer *t)
 {
-    param_files files;
-    param_files_make(t->model, F32, &files);
+    model_param_files files;
+    model_param_files_make(t->model, F32, &files);
     for (int i = 0, end; i < files.count; i = end) {
         for (end = i + 1; end < files.count && files.file[end].param == files.file[i].param;) end++;
         assert_true(end - i <= PIECES);
         for (int part = 0; part < STATE_GRADIENT; part++)
-            compare_param(r, g, t, files.file[i].param, (state_part)part, &files.file[i], end - i);
+            compare_param(r, g, t, files.file[i].param, (trainer_state_kind)part, &files.file[i],
+                          end - i);
     }
-    param_files_clear(&files);
+    model_param_files_clear(&files);
 }
 
 // ---- Ranks
@@ -146,7 +147,7 @@ static status train(run *r, golden *g, trainer *t, err *e)
     status result = OK;
     const float *loss = golden_tensor(g, "losses")->data, *norm = golden_tensor(g, "norms")->data;
     for (int i = 0; i < STEPS; i++) {
-        step_result s;
+        trainer_step_result s;
         TRY(trainer_step(t, false, &s, e));
         if (!(fabs(s.loss - loss[i]) <= 1e-5 * loss[i]))
             FAIL(E_NUMERIC, "loss of step %d: %.9g, FSDP2 has %.9g", i + 1, s.loss, loss[i]);

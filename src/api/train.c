@@ -1,0 +1,228 @@
+// train.c -- trm_run: from a complete job to ranks that each have a trainer, and what a rank's
+// function does with it. Weights by name are in tensors.c.
+#include "api/api.h"
+
+#include "base/clock.h"
+#include "ckpt/ckpt.h"
+#include "launch/launch.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct request {
+    ready ready;
+    const char *config_json; // NULL: of the job's model
+    trm_rank_main fn;
+    void *arg;
+    run_log log;
+} request;
+
+static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
+{
+    status result = OK;
+    const request *q = arg;
+    trm_error why = {.code = TRM_OK};
+    trm_trainer t = {
+        .ready = &q->ready, .config_json = q->config_json, .world = w, .rank = rank, .log = q->log};
+    (void)ranks;
+    TRY(session_open(q->ready.job, &q->ready.inputs, w, rank, &t.session, e));
+    model_param_files_make(trainer_get_model(t.session.trainer), F32, &t.files);
+    TRY(api_take(q->fn(&t, q->arg, &why), &why, e));
+    TRY(api_log_end(&t, t.log.interrupted, e));
+done:
+    if (result == E_INTERRUPTED) (void)api_log_end(&t, true, NULL);
+    api_log_close(&t);
+    if (result != OK && result != E_INTERRUPTED) session_abort(&t.session, e);
+    model_param_files_clear(&t.files);
+    free(t.from);
+    session_close(&t.session);
+    return result;
+}
+
+// Threads of a process that has started none.
+#ifdef __SANITIZE_THREAD__
+enum { ALONE = 2 }; // the sanitizer has one of its own
+#else
+enum { ALONE = 1 };
+#endif
+
+// A forked rank has none of the threads that its libraries believe to have: it would wait for them
+// forever.
+static status check_alone(err *e)
+{
+    int threads = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *entry = d ? readdir(d) : NULL; entry; entry = readdir(d))
+        if (entry->d_name[0] != '.') threads++;
+    if (d) closedir(d);
+    if (threads <= ALONE) return OK;
+    return err_set(e, E_USAGE,
+                   "launch.as: processes cannot be forked from a process that has %d threads; "
+                   "valid: threads, or trm_run before other threads are started",
+                   threads);
+}
+
+// In memory that ranks share, whether they are threads or processes. NULL: there is none.
+static bool *shared_flag(void)
+{
+    void *p = mmap(NULL, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
+{
+    status result = OK;
+    request q = {.config_json = j->config_json, .fn = fn, .arg = arg};
+    int first_rank = -1;
+    if (!fn) FAIL(E_USAGE, "trm_run: the ranks have nothing to do: its function is NULL");
+    TRY(job_ready(j, &q.ready, e));
+    if (!q.ready.job->launch.as_threads) TRY(check_alone(e));
+    const launch_options o = {.ranks = q.ready.job->launch.ranks,
+                              .as_threads = q.ready.job->launch.as_threads};
+    q.log = (run_log){.is_open = shared_flag(), .began = clock_seconds(), .resumed = -1};
+    if (!q.log.is_open) FAIL(E_IO, "trm_run: out of memory");
+    TRY(launch_ranks(&o, run_rank, &q, &first_rank, e));
+done:
+    if (result != OK && q.log.is_open) api_log_error(q.ready.job, &q.log, first_rank, e);
+    if (q.log.is_open) munmap(q.log.is_open, sizeof *q.log.is_open);
+    if (result == E_INTERRUPTED) err_set(e, result, "a rank ended the run early");
+    ready_close(&q.ready);
+    return result;
+}
+
+trm_status trm_run(trm_job *j, trm_rank_main fn, void *arg, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(run(j, fn, arg, &e), &e, error);
+}
+
+int trm_trainer_rank(const trm_trainer *t)
+{
+    return t->rank;
+}
+
+int trm_trainer_ranks(const trm_trainer *t)
+{
+    return t->session.comm->size;
+}
+
+const char *trm_trainer_note(const trm_trainer *t)
+{
+    return trainer_note(t->session.trainer);
+}
+
+uint64_t trm_trainer_steps_left(const trm_trainer *t)
+{
+    const uint64_t steps = (uint64_t)t->ready->job->train.steps,
+                   done = trainer_steps_done(t->session.trainer);
+    return t->stopped || done >= steps ? 0 : steps - done;
+}
+
+static status step(trm_trainer *t, trainer_step_result *s, err *e)
+{
+    status result = OK;
+    TRY(api_log_open(t, e));
+    TRY(trainer_step(t->session.trainer, world_stop_requested(t->world), s, e));
+    t->log.interrupted = t->log.interrupted || s->stop;
+    if (!s->exhausted) TRY(api_log_step(t, s, e));
+done:
+    return result;
+}
+
+trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error)
+{
+    err e = {.code = OK};
+    trainer_step_result s;
+    status result = step(t, &s, &e);
+    if (result != OK) return api_give(result, &e, error);
+    t->stopped = t->stopped || s.stop || s.exhausted;
+    if (out)
+        *out = (trm_step){.step = s.step,
+                          .steps = (uint64_t)t->ready->job->train.steps,
+                          .loss = s.loss,
+                          .grad_norm = s.grad_norm,
+                          .lr = s.lr,
+                          .positions = s.tokens,
+                          .seconds = s.seconds,
+                          .skipped = s.skipped,
+                          .exhausted = s.exhausted};
+    return TRM_OK;
+}
+
+void trm_trainer_stop(trm_trainer *t)
+{
+    world_request_stop(t->world);
+}
+
+static status evaluate(trm_trainer *t, int64_t batches, double *loss, err *e)
+{
+    status result = OK;
+    TRY(trainer_evaluate(t->session.trainer, batches, loss, NULL, e));
+    TRY(api_log_eval(t, *loss, e));
+done:
+    return result;
+}
+
+trm_status trm_trainer_evaluate(trm_trainer *t, int64_t batches, double *loss, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(evaluate(t, batches, loss, &e), &e, error);
+}
+
+static status save(trm_trainer *t, err *e)
+{
+    status result = OK;
+    const ready *r = t->ready;
+    const double begin = clock_seconds();
+    char *folder = NULL;
+    TRY(api_log_open(t, e));
+    TRY(session_save(&t->session, r->job, &r->inputs, t->config_json, &folder, e));
+    TRY(api_log_save(t, folder, clock_seconds() - begin, e));
+done:
+    free(folder);
+    return result;
+}
+
+trm_status trm_trainer_save(trm_trainer *t, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(save(t, &e), &e, error);
+}
+
+static status resume(trm_trainer *t, const char *folder, err *e)
+{
+    status result = OK;
+    char *found = NULL;
+    uint64_t step;
+    const ready *r = t->ready;
+    const char *out = r->job->train.out;
+    if (folder)
+        TRY(ckpt_locate(folder, &found, NULL, e));
+    else
+        TRY(ckpt_newest(out, &found, NULL, e));
+    if (!found) goto done;
+    // One rank reads all bytes of a folder that is named; what it finds ends the run for all.
+    if (folder && t->rank == 0) TRY(ckpt_verify(found, e));
+    TRY(session_check_resume(r->job, &r->inputs, t->config_json, found, &step, e));
+    TRY(trainer_resume(t->session.trainer, found, e));
+    t->log.resumed = (int64_t)step;
+    t->log.has_eval = false;
+    if (t->rank > 0) goto done;
+    free(t->from);
+    t->from = NULL;
+    t->owns_folder = false;
+    if (!ckpt_is_of(out, found)) goto done;
+    t->from = found;
+    found = NULL;
+done:
+    free(found);
+    return result;
+}
+
+trm_status trm_trainer_resume(trm_trainer *t, const char *folder, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(resume(t, folder, &e), &e, error);
+}

@@ -1,0 +1,192 @@
+// job_print.c -- a job as text: with origins for people and programs, and as the job.yaml of a run.
+// Called by explain, help and the trainer. Changes nothing.
+#include "config/private.h"
+#include "config/values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// One line of explain, or one entry of its JSON.
+typedef struct line {
+    char *path, *value, *from;
+} line;
+
+typedef struct lines {
+    line *at;
+    size_t count;
+} lines;
+
+// Takes the three texts.
+static void add_line(lines *all, text path, text value, text from)
+{
+    all->at = realloc(all->at, (all->count + 1) * sizeof *all->at);
+    if (!all->at) abort();
+    all->at[all->count++] = (line){path.chars, value.chars, from.chars};
+}
+
+static void add_model_fields(const job *j, lines *all)
+{
+    const char *name;
+    if (j->model.path) {
+        text path = {0}, value = {0}, from = {0};
+        text_add(&path, "model.family");
+        text_add(&value, family_name(j->model.config.family));
+        text_add(&from, "config.json");
+        add_line(all, path, value, from);
+    }
+    for (int i = 0;; i++) {
+        text path = {0}, value = {0}, from = {0};
+        if (!model_field_at(j, i, &name, &value, &from)) return;
+        text_addf(&path, "model.%s", name);
+        add_line(all, path, value, from);
+    }
+}
+
+// The value in effect: parallel.no_sync auto follows from policy and mesh.
+static void format_effective(const job *j, const job_key *k, text *out)
+{
+    mesh m;
+    const bool follows =
+        strcmp(k->path, "parallel.no_sync") == 0 && j->parallel.no_sync == NO_SYNC_AUTO;
+    if (follows && job_solve_mesh(j, j->launch.ranks, &m, NULL) == OK)
+        text_add(out, k->words[job_sums_locally(j, &m)]);
+    else
+        value_format(j, k, out);
+}
+
+static void add_row(const job *j, const job_key *k, lines *all)
+{
+    const setting *s = settings_of(j->values, k->path);
+    text path = {0}, value = {0}, from = {0};
+    text_add(&path, k->path);
+    format_effective(j, k, &value);
+    setting_describe(j->values, s, &from);
+    bool can_be_auto = k->special ? strcmp(k->special, "auto") == 0
+                                  : k->fallback && strcmp(k->fallback, "auto") == 0;
+    if (can_be_auto && setting_is_auto(s) && strcmp(value.chars, "auto") != 0)
+        text_add(&from, " (auto)");
+    add_line(all, path, value, from);
+}
+
+static lines lines_of(const job *j)
+{
+    lines all = {0};
+    for (int i = 0; i < JOB_KEY_COUNT; i++) {
+        const job_key *k = &JOB_KEYS[i];
+        if (value_is_set(j, k) && key_applies(k, j)) add_row(j, k, &all);
+        if (strcmp(k->path, "model.family") == 0) add_model_fields(j, &all);
+    }
+    return all;
+}
+
+static void lines_free(lines *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        free(all->at[i].path);
+        free(all->at[i].value);
+        free(all->at[i].from);
+    }
+    free(all->at);
+}
+
+static size_t longest(size_t so_far, const char *s, size_t limit)
+{
+    size_t n = strlen(s);
+    return n > so_far && n <= limit ? n : so_far;
+}
+
+// A value's text is flow YAML, of which JSON is read.
+static json_t *json_of(const char *value)
+{
+    text wrapped = {0};
+    yaml_node *list = NULL;
+    json_t *out = NULL;
+    text_addf(&wrapped, "[%s]", value);
+    if (yaml_node_parse("value", wrapped.chars, wrapped.bytes, &list, NULL) == OK && list->first)
+        out = yaml_node_json(list->first);
+    yaml_node_free(list);
+    text_clear(&wrapped);
+    return out ? out : json_string(value);
+}
+
+static void explain_json(const lines *all, text *out)
+{
+    json_t *root = json_object();
+    for (size_t i = 0; i < all->count; i++)
+        json_object_set_new(
+            root, all->at[i].path,
+            json_pack("{s:o, s:s}", "value", json_of(all->at[i].value), "origin", all->at[i].from));
+    char *s = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    text_add(out, s ? s : "{}");
+    text_add(out, "\n");
+    free(s);
+    json_decref(root);
+}
+
+void job_explain(const job *j, bool json, text *out)
+{
+    lines all = lines_of(j);
+    size_t paths = 0, values = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        paths = longest(paths, all.at[i].path, 48);
+        values = longest(values, all.at[i].value, 40);
+    }
+    if (json) explain_json(&all, out);
+    for (size_t i = 0; !json && i < all.count; i++)
+        text_addf(out, "%-*s  %-*s  %s\n", (int)paths, all.at[i].path, (int)values, all.at[i].value,
+                  all.at[i].from);
+    lines_free(&all);
+}
+
+// Opens the sections of `path` that are not open yet, and indents for its last word, which it
+// returns. `open` is the section path that is open now.
+static const char *enter_sections(const char *path, text *open, text *out)
+{
+    const char *word = path;
+    int depth = 0;
+    for (const char *dot = strchr(path, '.'); dot; dot = strchr(word, '.')) {
+        size_t upto = (size_t)(dot - path);
+        bool is_open = open->bytes >= upto && strncmp(open->chars, path, upto) == 0 &&
+                       (open->chars[upto] == '.' || !open->chars[upto]);
+        if (!is_open) text_addf(out, "%*s%.*s:\n", 2 * depth, "", (int)(dot - word), word);
+        word = dot + 1;
+        depth++;
+    }
+    text_clear(open);
+    if (word > path) text_add_bytes(open, path, (size_t)(word - path) - 1);
+    text_addf(out, "%*s", 2 * depth, "");
+    return word;
+}
+
+void job_write_yaml(const job *j, text *out)
+{
+    lines all = lines_of(j);
+    text open = {0};
+    text_add(out, "# The effective job of this run.\n");
+    for (size_t i = 0; i < all.count; i++) {
+        const char *path = all.at[i].path;
+        const job_key *k = key_find(path);
+        bool of_folder = !k || strcmp(path, "model.family") == 0;
+        if (j->model.path && of_folder) continue; // config.json says it
+        bool keep =
+            k && (k->flags & KEY_KEEP_AUTO) && setting_is_auto(settings_of(j->values, path));
+        const char *word = enter_sections(path, &open, out);
+        text_addf(out, "%s: %s\n", word, keep ? "auto" : all.at[i].value);
+    }
+    text_clear(&open);
+    lines_free(&all);
+}
+
+bool job_find_value(const job *j, const char *path, text *value, text *from)
+{
+    lines all = lines_of(j);
+    bool found = false;
+    for (size_t i = 0; i < all.count && !found; i++) {
+        found = strcmp(all.at[i].path, path) == 0;
+        if (!found) continue;
+        text_add(value, all.at[i].value);
+        text_add(from, all.at[i].from);
+    }
+    lines_free(&all);
+    return found;
+}

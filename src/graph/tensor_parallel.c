@@ -1,0 +1,134 @@
+// tensor_parallel.c -- one rank's part of a graph that is cut over the ranks of tensor parallelism (Shoeybi et
+// al. 2019). A family writes whole sizes and says by roles what its parameters' dimensions are; a
+// weight that is cut then has the sizes of this rank's part, and the ops follow the sizes of what
+// they are given. Where values change between parts and sums stands in op_tensor_parallel.c.
+//
+// Called by the build_* functions; knows nothing of communicators.
+#include "graph/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static bool is_cut(graph_role r)
+{
+    return r == ROLE_VOCAB || r == ROLE_HEADS || r == ROLE_MLP;
+}
+
+int64_t graph_shard(graph_role r, int64_t count, int ranks, int rank, int64_t *first)
+{
+    int64_t most = r == ROLE_VOCAB ? (count + ranks - 1) / ranks : count / ranks;
+    int64_t from = rank * most, left = count - from;
+    if (first) *first = from;
+    return left < most ? left : most;
+}
+
+void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols)
+{
+    graph_param *p = &g->param[param->param];
+    p->roles[0] = rows, p->roles[1] = cols;
+    if (g->tp.ranks == 1) return;
+    if (is_cut(rows) && is_cut(cols))
+        graph_misuse(g, "%s: both dimensions would be split over the ranks", p->name);
+    p->shard_dim = is_cut(rows) ? 0 : is_cut(cols) ? 1 : -1;
+    if (p->shard_dim < 0) return;
+    int64_t part =
+        graph_shard(p->roles[p->shard_dim], p->dim[p->shard_dim], g->tp.ranks, g->tp.rank, NULL);
+    param->dim[p->shard_dim] = part > 0 ? part : 1; // 0 is refused by graph_check_tp
+}
+
+bool graph_is_sharded(const graph *g, const graph_value *w, int dim)
+{
+    return w->param >= 0 && g->param[w->param].shard_dim == dim;
+}
+
+int64_t graph_first_row(const graph *g, const graph_value *w)
+{
+    const graph_param *p = &g->param[w->param];
+    int64_t first = 0;
+    if (p->shard_dim == 0) graph_shard(p->roles[0], p->dim[0], g->tp.ranks, g->tp.rank, &first);
+    return first;
+}
+
+int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t whole)
+{
+    return x->tp_sharding == TP_SHARD_COLS ? whole / g->tp.ranks : whole;
+}
+
+static void set_sections(graph *g, const graph_value *w, int count, const int64_t *rows)
+{
+    graph_param *p = &g->param[w->param];
+    p->sections = count;
+    for (int i = 0; i < count; i++) p->section[i] = rows[i] * g->tp.ranks;
+}
+
+void graph_sections(graph *g, const graph_value *x, const char *who, int count, const int64_t *rows)
+{
+    if (x->tp_sharding != TP_SHARD_COLS) return;
+    const graph_node *n = x->producer;
+    while (n && n->op == OP_ROPE) n = n->in[0]->producer;
+    if (!n || n->op != OP_LINEAR) {
+        graph_misuse(g, "%s must come from one linear layer where they are split", who);
+        return;
+    }
+    set_sections(g, n->in[1], count, rows);
+    if (n->in[2]) set_sections(g, n->in[2], count, rows);
+}
+
+void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
+{
+    graph_param *p = &g->param[w->param];
+    if (x->tp_sharding == TP_SHARD_ROWS)
+        p->grad_partial = true;
+    else
+        p->grad_full = true;
+}
+
+void graph_not_divisible(graph *g, const char *format, ...)
+{
+    if (g->not_divisible) return;
+    char text[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    g->not_divisible = true; // goes before a misuse: that may only follow from it
+    err_set(&g->trouble, E_USAGE, "%s", text);
+}
+
+const char *graph_divisors(int64_t count, char out[96])
+{
+    size_t used = 0;
+    for (int64_t d = 1; d <= count && used < 80; d++)
+        if (count % d == 0)
+            used +=
+                (size_t)snprintf(out + used, 96 - used, "%s%lld", d > 1 ? ", " : "", (long long)d);
+    return out;
+}
+
+static void check_part(graph *g, const graph_param *p, int64_t count)
+{
+    char valid[96];
+    graph_role r = p->roles[p->shard_dim];
+    int64_t ranks = g->tp.ranks;
+    if (r == ROLE_VOCAB && graph_shard(r, count, (int)ranks, (int)ranks - 1, NULL) <= 0)
+        graph_not_divisible(g, "a vocabulary of %lld has no part for each of parallel.tp %lld",
+                            (long long)count, (long long)ranks);
+    if (r != ROLE_VOCAB && count % ranks)
+        graph_not_divisible(g, "%s of %lld does not divide over parallel.tp %lld; valid: %s",
+                            r == ROLE_MLP ? "an inner width" : "a width of heads", (long long)count,
+                            (long long)ranks, graph_divisors(count, valid));
+}
+
+void graph_check_tp(graph *g)
+{
+    if (g->tp.ranks == 1) return;
+    if (g->mode == GRAPH_DECODE) graph_misuse(g, "a decoding graph cannot be cut");
+    for (int i = 0; i < g->params; i++) {
+        graph_param *p = &g->param[i];
+        for (int k = 0; k < p->pieces && p->shard_dim == 0 && p->sections == 0; k++)
+            p->section[k] = p->piece[k].rows;
+        if (p->shard_dim == 0 && p->sections == 0) p->sections = p->pieces;
+        for (int k = 0; k < p->sections; k++) check_part(g, p, p->section[k]);
+        if (p->shard_dim == 1) check_part(g, p, p->dim[1]);
+    }
+}

@@ -1,0 +1,213 @@
+// estimate.c -- bytes of memory of the rank that needs most. See estimate.h. Called where a job is checked,
+// and for every step of the ladder and row of the table. Does not know what else could be done.
+#include "session/estimate.h"
+
+#include "base/proc.h"
+
+#include <math.h>
+#include <string.h>
+
+// Bytes that this job may use on each rank. More ranks than this machine starts run elsewhere.
+static uint64_t budget_of(const job *j)
+{
+    if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
+    if (j->launch.ranks > WORLD_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
+    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)j->launch.ranks;
+}
+
+status memory_estimate_base_open(const job *j, memory_estimate_base *out, err *e)
+{
+    const device_options d = {.threads = j->launch.threads_per_rank};
+    status result = OK;
+    *out = (memory_estimate_base){.runtime = proc_own_bytes(), .budget = budget_of(j)};
+    TRY(device_open(j->launch.device, &d, &out->device, e));
+    out->runtime += out->device->bytes_scratch;
+done:
+    return result;
+}
+
+void memory_estimate_base_close(memory_estimate_base *b)
+{
+    device_close(b->device);
+    *b = (memory_estimate_base){NULL, 0, 0};
+}
+
+static void take_plan(memory_estimate *n, const plan *p, uint64_t params)
+{
+    n->rank = p->o.rank;
+    n->ranks = p->o.mesh.ranks;
+    memcpy(n->coord, p->coord, sizeof n->coord);
+    memcpy(n->size, p->o.mesh.size, sizeof n->size);
+    memcpy(n->bytes, p->bytes, sizeof n->bytes);
+    memcpy(n->sent_bytes, p->sent_bytes, sizeof n->sent_bytes);
+    n->total = plan_bytes(p);
+    n->file = p->tier_bytes[TIER_FILE];
+    n->params = params;
+}
+
+status memory_estimate_plan(const trainer_options *o, const memory_estimate_base *base, plan **out,
+                            schedule *s, uint64_t *params, double *flops, err *e)
+{
+    trainer_options on = *o;
+    on.device = base->device;
+    status result = trainer_plan(&on, out, s, params, flops, e);
+    if (result == OK) (*out)->bytes[BYTES_RUNTIME] = base->runtime;
+    return result;
+}
+
+static status plan_rank(const trainer_options *o, const memory_estimate_base *base, plan **out,
+                        uint64_t *params, err *e)
+{
+    schedule s = {0};
+    double flops;
+    status result = memory_estimate_plan(o, base, out, &s, params, &flops, e);
+    schedule_clear(&s);
+    return result;
+}
+
+static void add_plan(memory_estimate *n, const plan *p, uint64_t params)
+{
+    const bool first = n->ranks == 0;
+    if (!first && plan_bytes(p) != n->total) n->alike = false;
+    if (first || plan_bytes(p) > n->total) take_plan(n, p, params);
+}
+
+// Do both have parts of parameters of the same sizes?
+static bool same_parts(const plan *a, const plan *b)
+{
+    for (int i = 0; i < a->rows; i++)
+        if (a->row[i].rows != b->row[i].rows || a->row[i].cols != b->row[i].cols) return false;
+    return true;
+}
+
+// The tensor-parallel ranks of a stage. Their parts are equal but for the last ones of a
+// vocabulary, which may be shorter: where the last rank's are not, the ranks between need not be
+// looked at.
+static status add_stage(trainer_options *o, int pp, const memory_estimate_base *base,
+                        memory_estimate *n, err *e)
+{
+    status result = OK;
+    const int tps = o->mesh.size[AXIS_TP];
+    plan *first = NULL, *p = NULL;
+    uint64_t params;
+    bool same = true;
+    o->rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp});
+    TRY(plan_rank(o, base, &first, &params, e));
+    add_plan(n, first, params);
+    for (int tp = tps - 1; tp > 0 && (tp == tps - 1 || !same); tp--) {
+        o->rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp, [AXIS_TP] = tp});
+        TRY(plan_rank(o, base, &p, &params, e));
+        if (tp == tps - 1) same = same_parts(first, p);
+        add_plan(n, p, params);
+        plan_free(p);
+        p = NULL;
+    }
+done:
+    plan_free(first);
+    plan_free(p);
+    return result;
+}
+
+status memory_estimate_of(const job *j, const session_inputs *in, int ranks,
+                          const memory_estimate_base *base, memory_estimate *out, err *e)
+{
+    status result = OK;
+    trainer_options o = {0};
+    *out = (memory_estimate){.alike = true};
+    TRY(session_options(j, in, ranks, &o, e));
+    for (int pp = 0; pp < o.mesh.size[AXIS_PP]; pp++) TRY(add_stage(&o, pp, base, out, e));
+done:
+    return result;
+}
+
+// ---- The largest micro-batch
+
+// What the largest legal micro-batch up to `limit` needs. More than any memory has: not fitting.
+// More passes than a step can have: not possible.
+static status need_up_to(const micro_search *s, int64_t limit, memory_estimate_micro *out, err *e)
+{
+    status result = OK;
+    job next = *s->of;
+    err refused = {.code = OK};
+    *out = (memory_estimate_micro){.micro = 1};
+    next.train.micro_batch = 0;
+    TRY(job_solve_batch(&next, s->ranks, limit, e));
+    out->micro = next.train.micro_batch;
+    result = memory_estimate_of(&next, s->in, s->ranks, s->base, &out->need, &refused);
+    out->possible = result == OK || result == E_FIT;
+    out->fits = result == OK && out->need.total <= s->budget;
+    if (result == E_FIT) out->need.total = UINT64_MAX;
+    if (result == OK || result == E_FIT || result == E_USAGE) out->refused = refused, result = OK;
+    if (result != OK && e) *e = refused;
+done:
+    return result;
+}
+
+// Between `low`, which fits or makes too many passes, and `high`: halving the ratio, as legal sizes
+// are divisors.
+static status search_between(const micro_search *s, int64_t low, int64_t high,
+                             memory_estimate_micro *best, err *e)
+{
+    status result = OK;
+    while (low < high) {
+        const int64_t mean = (int64_t)sqrt((double)low * (double)high);
+        const int64_t middle = mean > low ? mean : low + 1;
+        memory_estimate_micro m;
+        TRY(need_up_to(s, middle, &m, e));
+        if (m.micro <= low || m.fits || !m.possible)
+            low = middle;
+        else
+            high = m.micro - 1;
+        if (m.fits && m.micro >= best->micro) *best = m;
+    }
+done:
+    return result;
+}
+
+status memory_estimate_largest_micro(const micro_search *s, int64_t limit,
+                                     memory_estimate_micro *out, err *e)
+{
+    status result = OK;
+    memory_estimate_micro least;
+    TRY(need_up_to(s, limit, out, e));
+    if (out->fits || out->micro == 1) goto done;
+    TRY(need_up_to(s, 1, &least, e));
+    if (!out->possible || (least.possible && !least.fits)) {
+        *out = least;
+        goto done;
+    }
+    const int64_t high = out->micro - 1;
+    *out = least;
+    TRY(search_between(s, 1, high, out, e));
+done:
+    if (result == OK && out->refused.code != OK && !out->fits) {
+        if (e) *e = out->refused;
+        result = out->refused.code;
+    }
+    return result;
+}
+
+void memory_estimate_print(const memory_estimate *n, text *out)
+{
+    const char *comma = "";
+    for (int c = 0; c < CATEGORIES; c++) {
+        char size[24];
+        text_bytes(size, (double)n->bytes[c]);
+        if (n->bytes[c] == 0) continue;
+        text_addf(out, "%s%s %s", comma, plan_category_name((plan_category)c), size);
+        comma = ", ";
+    }
+}
+
+void memory_estimate_print_ranks(const memory_estimate *n, text *out)
+{
+    if (n->alike) {
+        text_addf(out, "on each of %d rank%s", n->ranks, n->ranks == 1 ? "" : "s");
+        return;
+    }
+    text_addf(out, "on rank %d (", n->rank);
+    for (int a = 0, named = 0; a < AXES; a++)
+        if (n->size[a] > 1)
+            text_addf(out, "%s%s %d", named++ ? ", " : "", axis_name((axis)a), n->coord[a]);
+    text_addf(out, "), the largest of %d", n->ranks);
+}

@@ -1,0 +1,106 @@
+// explain_job.c -- what a job would do, as text: `trireme explain` and trm_job_explain. See session.h.
+#include "session/estimate.h"
+
+#include "parallel/draw.h"
+#include "session/stages.h"
+
+static void print_json_pipeline(const pipeline_picture *x, text *out)
+{
+    const plan *p = x->plan_of_stage[0];
+    const int stages = x->times->stages, chunks = p->chunks / stages;
+    text_addf(out,
+              ",\"pipeline\":{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,"
+              "\"micro_batches\":%d,\"idle_closed_form\":%.9g,\"idle_simulated\":%.9g,"
+              "\"stage_idle\":[",
+              pipeline_schedule_name(p->o.pipeline), stages, chunks, p->o.micros,
+              pipeline_bubble(p->o.pipeline, stages, chunks, p->o.micros), x->times->bubble);
+    for (int i = 0; i < stages; i++)
+        text_addf(out, "%s%.9g", i ? "," : "", x->times->idle[i] / x->times->seconds);
+    text_add(out, "],\"first_blocks\":[");
+    for (int k = 0; k < p->chunks; k++) text_addf(out, "%s%d", k ? "," : "", p->chunk_first[k]);
+    text_add(out, "]}");
+}
+
+static void print_pipeline(const pipeline_picture *x, bool even, text *out)
+{
+    enum { COLUMNS = 110 };
+    const plan *p = x->plan_of_stage[0];
+    text_add(out, "pipeline: parts");
+    for (int k = 0; k < p->chunks; k++)
+        text_addf(out, "%s blocks %d-%d on stage %d", k ? "," : "", p->chunk_first[k],
+                  p->chunk_first[k + 1] - 1, k % x->times->stages);
+    text_addf(out, "\n  time goes to the right, %s; F forward, B backward%s\n",
+              even ? "as if all parts took the same" : "by the FLOPs of the blocks",
+              pipeline_schedule_splits_backward(p->o.pipeline) ? "'s input half, W its weight half"
+                                                               : "");
+    pipeline_draw_text(x, COLUMNS, out);
+}
+
+// What all stages do at once.
+static status explain_pipeline(const trainer_options *o, const explain_options *x, text *out,
+                               err *e)
+{
+    status result = OK;
+    session_stages s = {.count = 0};
+    simulate_result times = {.stages = 0};
+    if (o->mesh.size[AXIS_PP] == 1) return OK;
+    TRY(session_stages_open(o, &s, e));
+    TRY(session_stages_simulate(&s, o, x->even, &times, e));
+    const pipeline_picture picture = {s.train_of, s.plan_of, &times};
+    if (x->json)
+        print_json_pipeline(&picture, out);
+    else
+        print_pipeline(&picture, x->even, out);
+    if (x->svg) pipeline_draw_svg(&picture, x->svg);
+done:
+    simulate_result_clear(&times);
+    session_stages_close(&s);
+    return result;
+}
+
+static void print_rank(const trainer_options *o, text *out)
+{
+    text_addf(out, "\nrank %d of %d", o->rank, o->mesh.ranks);
+    for (int a = 0; a < AXES; a++)
+        if (o->mesh.size[a] > 1)
+            text_addf(out, ", %s %d", axis_name((axis)a), mesh_at(&o->mesh, o->rank, (axis)a));
+    text_add(out, "\n");
+}
+
+status session_explain(const job *j, const session_inputs *in, const explain_options *x, text *out,
+                       err *e)
+{
+    status result = OK;
+    trainer_options o = {0};
+    memory_estimate_base base = {NULL, 0, 0};
+    plan *p = NULL;
+    schedule s = {0};
+    uint64_t params;
+    double flops;
+    TRY(memory_estimate_base_open(j, &base, e));
+    TRY(session_options(j, in, j->launch.ranks, &o, e));
+    o.rank = x->rank;
+    TRY(memory_estimate_plan(&o, &base, &p, &s, &params, &flops, e));
+    if (x->json) text_add(out, "{\"job\":");
+    job_explain(j, x->json, out);
+    if (x->json)
+        text_addf(out, ",\"params\":%llu,\"rank\":%d,\"flops_per_rank_and_step\":%.17g",
+                  (unsigned long long)params, x->rank, flops);
+    else
+        text_addf(out, "\nmodel: %llu parameters; %.4g FLOP per rank and step\n",
+                  (unsigned long long)params, flops);
+    TRY(explain_pipeline(&o, x, out, e));
+    if (x->json)
+        text_add(out, ",\"plan\":");
+    else
+        print_rank(&o, out);
+    plan_print(p, x->json, out);
+    text_add(out, x->json ? ",\"schedule\":" : "\n");
+    schedule_print(&s, x->json, out);
+    text_add(out, x->json ? "}\n" : "");
+done:
+    memory_estimate_base_close(&base);
+    plan_free(p);
+    schedule_clear(&s);
+    return result;
+}

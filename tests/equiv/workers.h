@@ -1,0 +1,159 @@
+// workers.h -- for tests: a golden model trained by several ranks, each a thread with a device of its
+// own, under any strategy. What fails on a thread is told by name afterwards.
+#ifndef TRIREME_TESTS_CREW_H
+#define TRIREME_TESTS_CREW_H
+
+#include "../unit/train/golden.h"
+
+#include "comm/trace.h"
+#include "comm/world.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#ifdef __SANITIZE_THREAD__
+// oneDNN is not instrumented: the locks of its cache of products are invisible, what it compares
+// and allocates is not.
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+    return "race:libdnnl.so\n";
+}
+#endif
+
+enum { CREW_MOST = 8 };
+
+// Zeros mean: one rank, ddp, fp32, everything on the device.
+typedef struct strategy {
+    const char *model; // NULL: gpt2_new
+    int pp, replicate, shard, tp;
+    const char *outer, *inner; // over dp_replicate and dp_shard
+    bool sync, sequence;       // sync: no_sync is off
+    int reshard;               // -1: off
+    pipeline_schedule order;
+    int chunks;
+    graph_recompute keep;
+    dtype precision, reduce;
+    strategy_hook_kind hook;
+    memory_tier weights, gradients, optimizer;
+    int64_t micro, global; // 0: 1 and 8
+    bool evaluates;
+} strategy;
+
+static inline int crew_size(int n)
+{
+    return n > 0 ? n : 1;
+}
+
+static inline int crew_ranks(const strategy *s)
+{
+    return crew_size(s->pp) * crew_size(s->replicate) * crew_size(s->shard) * crew_size(s->tp);
+}
+
+static inline trainer_options crew_options(golden *g, const strategy *s, const char *folder)
+{
+    trainer_options o = golden_options(g, UPDATE_ADAMW, s->precision, s->micro > 0 ? s->micro : 1);
+    const int size[AXES] = {crew_size(s->pp), crew_size(s->replicate), crew_size(s->shard), 1,
+                            crew_size(s->tp)};
+    memcpy(o.mesh.size, size, sizeof size);
+    o.mesh.ranks = crew_ranks(s);
+    o.global_batch = s->global > 0 ? s->global : 8;
+    o.policies = (policies){*policy_find(s->outer ? s->outer : "ddp"),
+                            *policy_find(s->inner ? s->inner : "ddp")};
+    o.no_sync = !s->sync;
+    o.reshard = s->reshard < 0 ? 0 : s->reshard > 0 ? s->reshard : 1;
+    o.sequence_parallel = s->sequence;
+    o.pipeline = s->pp > 1 ? s->order : PIPE_1F1B;
+    o.virtual_stages = crew_size(s->chunks);
+    o.recompute = s->keep;
+    o.reduce = s->reduce;
+    o.hook = (strategy_hook){.kind = s->hook, .rank = 2, .min_compression_rate = 1.5};
+    const memory_tier tiers[PLAN_STATES] = {s->weights, s->gradients, s->optimizer};
+    memcpy(o.tier, tiers, sizeof tiers);
+    o.tier_path = folder;
+    o.tier_block_bytes = 64 << 10;
+    o.tier_depth = 4;
+    if (s->evaluates) o.valid = &g->data.base;
+    scaler_defaults(&o.scaler);
+    return o;
+}
+
+struct crew;
+typedef status crew_task(struct crew *all, int rank, golden *g, trainer *t, err *e);
+
+typedef struct crew {
+    const strategy *s;
+    crew_task *task;
+    void *given;
+    bool traced;
+    world *world;
+    pthread_barrier_t barrier;
+    char folder[64];
+    struct {
+        struct crew *all;
+        int rank;
+        status result;
+        err error;
+    } member[CREW_MOST];
+} crew;
+
+static inline status crew_work(crew *all, int rank, err *e)
+{
+    status result = OK;
+    golden g = {0};
+    trainer *t = NULL;
+    comm *traced = NULL;
+    golden_open(&g, all->s->model ? all->s->model : "gpt2_new", 1);
+    comm_close(g.comm);
+    g.comm = NULL;
+    TRY(world_attach(all->world, rank, g.device, &g.comm, e));
+    if (all->traced) TRY(trace_comm_open(g.comm, &traced, e));
+    if (traced) g.comm = traced;
+    trainer_options o = crew_options(&g, all->s, all->folder);
+    TRY(trainer_open(&o, &t, e));
+    TRY(all->task(all, rank, &g, t, e));
+done:
+    if (result != OK && g.comm) comm_abort(g.comm, e);
+    trainer_close(t);
+    golden_close(&g);
+    return result;
+}
+
+static inline void *crew_thread(void *arg)
+{
+    crew *all = *(crew **)arg;
+    int rank = 0;
+    while ((void *)&all->member[rank] != arg) rank++;
+    all->member[rank].result = crew_work(all, rank, &all->member[rank].error);
+    return NULL;
+}
+
+// Every rank opens a trainer and runs `task`; the first failure fails the test under `name`.
+static inline void crew_run(const char *name, const strategy *s, bool traced, crew_task *task,
+                            void *given)
+{
+    crew all = {.s = s, .task = task, .given = given, .traced = traced};
+    pthread_t thread[CREW_MOST];
+    const int ranks = crew_ranks(s);
+    strcpy(all.folder, "/tmp/trireme-crew.XXXXXX");
+    assert_non_null(mkdtemp(all.folder));
+    CHECK(world_open(ranks, true, &all.world, e));
+    pthread_barrier_init(&all.barrier, NULL, (unsigned)ranks);
+    for (int r = 0; r < ranks; r++) {
+        all.member[r].all = &all;
+        all.member[r].rank = r;
+        assert_int_equal(pthread_create(&thread[r], NULL, crew_thread, &all.member[r]), 0);
+    }
+    for (int r = 0; r < ranks; r++) pthread_join(thread[r], NULL);
+    world_close(all.world);
+    pthread_barrier_destroy(&all.barrier);
+    rmdir(all.folder);
+    for (int r = 0; r < ranks; r++)
+        if (all.member[r].result != OK && all.member[r].result != E_PEER)
+            fail_msg("%s: rank %d: %s", name, r, all.member[r].error.text);
+    for (int r = 0; r < ranks; r++)
+        if (all.member[r].result != OK)
+            fail_msg("%s: rank %d: %s", name, r, all.member[r].error.text);
+}
+
+#endif

@@ -1,0 +1,489 @@
+// test_check.c -- the lists of every schedule, policy and tier are proved; each way to break one is
+// found, at the instruction that is wrong.
+#include "parallel/verify.h"
+
+#include "unit/parallel/lists.h"
+
+static void expect_proved(const lists_of *x)
+{
+    lists l;
+    err e = {0};
+    lists_open(&l, x);
+    if (schedule_verify(l.of, l.plan_of, l.stages, &e) != OK)
+        fail_msg("%s, %d stages of %d chunks, %d micro-batches: %s",
+                 pipeline_schedule_name(x->order), x->stages, x->chunks, x->micros, e.text);
+    lists_close(&l);
+}
+
+// Every policy, with and without shared weights and files.
+static void expect_variants_proved(lists_of x)
+{
+    static const char *const names[] = {"ddp", "zero1", "zero2", "zero3"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int bits = 0; bits < 16; bits++) {
+            x.policy = names[i];
+            x.dp_shard = i ? 2 : 1;
+            x.tied = bits & 2;
+            x.files = bits & 4;
+            x.no_sync = x.files || bits & 1;
+            x.evaluate = bits & 8;
+            expect_proved(&x);
+            if (i < 3) continue;
+            lists_of parts = x; // weights kept in parts, or whole, for backward
+            parts.dp_shard = 4, parts.reshard = 2;
+            expect_proved(&parts);
+            x.reshard = -1;
+            expect_proved(&x);
+            x.reshard = 0;
+        }
+}
+
+static void test_lists_of_every_schedule_are_proved(void **state)
+{
+    (void)state;
+    for (int p = 1; p <= LISTS_STAGES; p++)
+        for (int m = 1; m <= 3 * p; m++)
+            for (int s = 0; s < PIPE_SCHEDULES; s++) {
+                lists_of x = LISTS((pipeline_schedule)s, p, 1, m, .blocks = 2 * p + 1);
+                if (s != PIPE_INTERLEAVED) expect_proved(&x);
+                for (x.chunks = 2; s == PIPE_INTERLEAVED && p > 1 && m % p == 0 && x.chunks <= 3;
+                     x.chunks++) {
+                    x.blocks = p * x.chunks + 1;
+                    expect_proved(&x);
+                }
+            }
+}
+
+static void test_lists_of_every_policy_and_tier_are_proved(void **state)
+{
+    (void)state;
+    for (int p = 1; p <= 4; p *= 2)
+        for (int s = 0; s < PIPE_SCHEDULES; s++)
+            if (p > 1 || s != PIPE_INTERLEAVED)
+                expect_variants_proved((lists_of){.order = (pipeline_schedule)s,
+                                                  .stages = p,
+                                                  .chunks = s == PIPE_INTERLEAVED ? 2 : 1,
+                                                  .micros = 4,
+                                                  .blocks = 9});
+}
+
+// ---- Broken lists
+
+typedef struct target {
+    schedule_instr_kind kind;
+    int micro, index;
+} target;
+
+typedef enum change { DROP, TWICE, SWAP, PEER, SLOT, HELD } change;
+
+typedef struct edit {
+    change how;
+    target a, b; // SWAP: with which
+    int value;   // PEER, SLOT, HELD
+} edit;
+
+static edit drop(schedule_instr_kind kind, int micro, int index)
+{
+    return (edit){DROP, {kind, micro, index}, {0}, 0};
+}
+
+static edit twice(schedule_instr_kind kind, int micro, int index)
+{
+    return (edit){TWICE, {kind, micro, index}, {0}, 0};
+}
+
+static edit swap(schedule_instr_kind kind, int micro, int index, schedule_instr_kind with,
+                 int its_micro, int its_index)
+{
+    return (edit){SWAP, {kind, micro, index}, {with, its_micro, its_index}, 0};
+}
+
+static edit set_peer(schedule_instr_kind kind, int micro, int index, int value)
+{
+    return (edit){PEER, {kind, micro, index}, {0}, value};
+}
+
+static edit set_slot(schedule_instr_kind kind, int micro, int index, int value)
+{
+    return (edit){SLOT, {kind, micro, index}, {0}, value};
+}
+
+static edit set_held(schedule_instr_kind kind, int micro, int index, int value)
+{
+    return (edit){HELD, {kind, micro, index}, {0}, value};
+}
+
+static int find(const schedule *s, target t)
+{
+    for (int i = 0; i < s->count; i++)
+        if (s->instr[i].kind == t.kind && s->instr[i].micro == t.micro &&
+            s->instr[i].index == t.index)
+            return i;
+    fail_msg("no %s micro %d index %d", instr_name(t.kind), t.micro, t.index);
+    return -1;
+}
+
+static void insert_copy(schedule *s, int at)
+{
+    s->instr = realloc(s->instr, ((size_t)s->count + 1) * sizeof *s->instr);
+    assert_non_null(s->instr);
+    memmove(&s->instr[at + 1], &s->instr[at], (size_t)(s->count - at) * sizeof *s->instr);
+    s->count++;
+}
+
+static void break_list(schedule *s, const edit *x)
+{
+    const int a = find(s, x->a);
+    schedule_instr *at = &s->instr[a];
+    const schedule_instr was = *at;
+    switch (x->how) {
+    case DROP:
+        memmove(at, at + 1, (size_t)(--s->count - a) * sizeof *at);
+        break;
+    case TWICE:
+        insert_copy(s, a);
+        break;
+    case SWAP: {
+        schedule_instr *other = &s->instr[find(s, x->b)];
+        *at = *other;
+        *other = was;
+        break;
+    }
+    case PEER:
+        at->peer = x->value;
+        break;
+    case SLOT:
+        at->slot = x->value;
+        break;
+    case HELD:
+        at->wgrad_slot = x->value;
+        break;
+    }
+}
+
+// "instruction 12" as "instruction #": where one stands depends on what is brought when.
+static void drop_numbers(char *says)
+{
+    static const char word[] = "instruction ";
+    for (char *at = says; (at = strstr(at, word));) {
+        at += sizeof word - 1;
+        size_t digits = strspn(at, "0123456789");
+        memmove(at + 1, at + digits, strlen(at + digits) + 1);
+        *at = '#';
+    }
+}
+
+static void expect_found(const lists_of *of, int stage, edit x, const char *says)
+{
+    lists l;
+    err e = {0};
+    lists_open(&l, of);
+    break_list(&l.list[stage], &x);
+    status found = schedule_verify(l.of, l.plan_of, l.stages, &e);
+    drop_numbers(e.text);
+    assert_string_equal(found == OK ? "proved" : e.text, says);
+    assert_int_equal(found, E_INTERNAL);
+    lists_close(&l);
+}
+
+static const lists_of TWO = LISTS(PIPE_1F1B, 2, 1, 4);
+static const lists_of THREE = LISTS(PIPE_1F1B, 3, 1, 3, .tied = true);
+static const lists_of HALVES = LISTS(PIPE_ZB, 2, 1, 4);
+static const lists_of BLOCKS = LISTS(PIPE_1F1B, 2, 1, 4, .blocks = 4);
+static const lists_of SHARDS =
+    LISTS(PIPE_1F1B, 2, 1, 4, .policy = "zero3", .dp_shard = 2, .blocks = 4);
+
+static void test_messages_that_do_not_meet_are_found(void **state)
+{
+    (void)state;
+    expect_found(&TWO, 1, swap(RECV_ACT, 0, 1, RECV_ACT, 1, 1),
+                 "stage 1, instruction # (RECV_ACT micro 1 block 1 from stage 0): the next message "
+                 "is of stage 0, instruction # (SEND_ACT micro 0 block 0 to stage 1); wanted is "
+                 "that of micro 1 block 0");
+    expect_found(&TWO, 0, swap(SEND_ACT, 0, 0, SEND_ACT, 1, 0),
+                 "stage 1, instruction # (RECV_ACT micro 0 block 1 from stage 0): the next message "
+                 "is of stage 0, instruction # (SEND_ACT micro 1 block 0 to stage 1); wanted is "
+                 "that of micro 0 block 0");
+    expect_found(&TWO, 0, drop(SEND_ACT, 1, 0),
+                 "stage 1, instruction # (RECV_ACT micro 1 block 1 from stage 0): the next message "
+                 "is of stage 0, instruction # (SEND_ACT micro 2 block 0 to stage 1); wanted is "
+                 "that of micro 1 block 0");
+    expect_found(&TWO, 0, drop(SEND_ACT, 3, 0),
+                 "the pipeline comes to a standstill: stage 0, instruction # (RECV_GRAD micro 3 "
+                 "block 0 from stage 1) waits for stage 1; stage 1, instruction # (RECV_ACT micro "
+                 "3 block 1 from stage 0) waits for stage 0");
+    expect_found(
+        &TWO, 1, drop(SEND_GRAD, 3, 1),
+        "the pipeline comes to a standstill: stage 0, instruction # (RECV_GRAD micro 3 block 0 "
+        "from stage 1) waits for stage 1; stage 1, instruction # (CLIP_GRAD_NORM) waits for stage "
+        "0");
+    expect_found(
+        &TWO, 1, drop(RECV_ACT, 3, 1),
+        "stage 0, instruction # (SEND_ACT micro 3 block 0 to stage 1): nobody receives this");
+    expect_found(
+        &TWO, 1, twice(SEND_GRAD, 3, 1),
+        "stage 1, instruction # (SEND_GRAD micro 3 block 1 to stage 0): nobody receives this");
+    expect_found(&THREE, 0, set_peer(SEND_ACT, 1, 0, 2),
+                 "stage 0, instruction # (SEND_ACT micro 1 block 0 to stage 2): found stage 2 at "
+                 "the other end; valid: stage 1");
+    expect_found(&THREE, 1, set_peer(RECV_GRAD, 1, 1, 7),
+                 "stage 1, instruction # (RECV_GRAD micro 1 block 1 from stage 7): found stage 7 "
+                 "at the other end; valid: stage 2");
+}
+
+static void test_a_cycle_is_told_as_who_waits_for_whom(void **state)
+{
+    (void)state;
+    expect_found(&TWO, 0, swap(SEND_ACT, 0, 0, RECV_GRAD, 0, 0),
+                 "the pipeline comes to a standstill: stage 0, instruction # (RECV_GRAD micro 0 "
+                 "block 0 from stage 1) waits for stage 1; stage 1, instruction # (RECV_ACT micro "
+                 "0 block 1 from stage 0) waits for stage 0");
+    expect_found(&THREE, 2, swap(REDUCE_TIED_GRAD, 0, 0, CLIP_GRAD_NORM, 0, 0),
+                 "the pipeline comes to a standstill: stage 0, instruction # (REDUCE_TIED_GRAD "
+                 "bucket 0) waits "
+                 "for stage 2; stage 2, instruction # (CLIP_GRAD_NORM) waits for stage 0");
+    expect_found(
+        &THREE, 1, drop(CLIP_GRAD_NORM, 0, 0),
+        "the pipeline comes to a standstill: stage 0, instruction # (CLIP_GRAD_NORM) waits for "
+        "stage 1, which is through with its list");
+}
+
+static void test_what_is_not_there_is_not_used(void **state)
+{
+    (void)state;
+    expect_found(
+        &TWO, 0, drop(LOAD_BATCH, 2, 0),
+        "stage 0, instruction # (FORWARD micro 2 block 0): the batch of micro 2 is not loaded");
+    expect_found(&TWO, 1, swap(RECV_ACT, 1, 1, FORWARD, 1, 1),
+                 "stage 1, instruction # (FORWARD micro 1 block 1): its input is not there: block "
+                 "0 has not run and nothing was received");
+    expect_found(&BLOCKS, 1, drop(FORWARD, 1, 2),
+                 "stage 1, instruction # (FORWARD micro 1 block 3): its input is not there: block "
+                 "2 has not run and nothing was received");
+    expect_found(&BLOCKS, 0, drop(BACKWARD, 1, 1),
+                 "stage 0, instruction # (BACKWARD micro 1 block 0): the gradient of its output is "
+                 "not there: block 1 has not run backward and nothing was received");
+    expect_found(&BLOCKS, 0, twice(FORWARD, 1, 1),
+                 "stage 0, instruction # (FORWARD micro 1 block 1): it ran before");
+    expect_found(&BLOCKS, 0, twice(BACKWARD, 1, 1),
+                 "stage 0, instruction # (BACKWARD micro 1 block 1): it ran before");
+    expect_found(
+        &BLOCKS, 0, swap(FORWARD, 1, 1, SEND_ACT, 1, 1),
+        "stage 0, instruction # (SEND_ACT micro 1 block 1 to stage 1): the block has not run");
+    expect_found(&BLOCKS, 1, swap(BACKWARD, 1, 2, SEND_GRAD, 1, 2),
+                 "stage 1, instruction # (SEND_GRAD micro 1 block 2 to stage 0): the block has not "
+                 "run backward");
+    expect_found(&TWO, 0, drop(BACKWARD, 3, 0),
+                 "stage 0: its list has no backward of micro 3 block 0");
+    expect_found(&HALVES, 0, drop(BACKWARD_INPUT, 2, 0),
+                 "stage 0, instruction # (BACKWARD_WEIGHT micro 2 block 0): the gradient of its "
+                 "input has not been taken");
+    expect_found(&HALVES, 1, swap(BACKWARD_INPUT, 1, 1, BACKWARD_WEIGHT, 1, 1),
+                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): the gradient of its "
+                 "input has not been taken");
+    expect_found(&HALVES, 1, twice(BACKWARD_WEIGHT, 1, 1),
+                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): it ran before");
+    expect_found(&SHARDS, 0, drop(UNSHARD, 0, 1),
+                 "stage 0, instruction # (FORWARD micro 0 block 1): the weights of bucket 1 are "
+                 "not gathered");
+    expect_found(&SHARDS, 0, drop(ALLOC_GRAD, 0, 1),
+                 "stage 0, instruction # (BACKWARD micro 0 block 1): the gradients of bucket 1 "
+                 "have no slot");
+}
+
+static void test_slots_are_not_taken_from_those_who_need_them(void **state)
+{
+    (void)state;
+    expect_found(
+        &TWO, 0, set_slot(FORWARD, 1, 0, 0),
+        "stage 0, instruction # (FORWARD micro 1 block 0): activation slot 0 still has micro 0");
+    expect_found(&TWO, 0, set_slot(FORWARD, 1, 0, 2),
+                 "stage 0, instruction # (FORWARD micro 1 block 0): found activation slot 2; "
+                 "valid: below 2");
+    expect_found(&TWO, 0, set_slot(BACKWARD, 1, 0, 0),
+                 "stage 0, instruction # (BACKWARD micro 1 block 0): activation slot 0 does not "
+                 "have micro 1");
+    expect_found(
+        &TWO, 0, set_slot(LOAD_BATCH, 1, 0, 0),
+        "stage 0, instruction # (BACKWARD micro 0 block 0): the batch of micro 0 is not loaded");
+    expect_found(
+        &HALVES, 1, set_held(BACKWARD_INPUT, 1, 1, 0),
+        "stage 1, instruction # (BACKWARD_INPUT micro 1 block 1): held slot 0 still has micro 0");
+    expect_found(&HALVES, 1, set_held(BACKWARD_WEIGHT, 1, 1, -1),
+                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): found held slot -1; "
+                 "valid: below 2");
+    expect_found(
+        &SHARDS, 0, drop(RESHARD, 0, 0),
+        "stage 0, instruction # (UNSHARD bucket 0 slot 0): weight slot 0 still has bucket 0");
+    expect_found(
+        &SHARDS, 0, set_slot(RESHARD, 0, 0, 1),
+        "stage 0, instruction # (RESHARD bucket 0 slot 1): weight slot 1 does not have bucket 0");
+    expect_found(
+        &SHARDS, 0, set_slot(REDUCE_GRAD, 0, 0, 5),
+        "stage 0, instruction # (REDUCE_GRAD bucket 0 (more to come)): found gradient slot 5; "
+        "valid: below 1");
+    expect_found(
+        &SHARDS, 0, twice(UNSHARD, 0, 0),
+        "stage 0, instruction # (UNSHARD bucket 0 slot 0): weight slot 0 still has bucket 0");
+}
+
+static void test_a_step_ends_in_order(void **state)
+{
+    (void)state;
+    expect_found(&TWO, 0, drop(REDUCE_GRAD, 3, 0),
+                 "stage 0, instruction # (CLIP_GRAD_NORM): bucket 0 is not reduced");
+    expect_found(&TWO, 0, twice(REDUCE_GRAD, 3, 0),
+                 "stage 0, instruction # (REDUCE_GRAD bucket 0): bucket 0 was reduced for the last "
+                 "time before");
+    expect_found(&TWO, 0, swap(REDUCE_GRAD, 3, 0, BACKWARD, 3, 0),
+                 "stage 0, instruction # (BACKWARD micro 3 block 0): bucket 0 was reduced for the "
+                 "last time before");
+    expect_found(&TWO, 0, swap(OPTIMIZER_STEP, 0, 0, CLIP_GRAD_NORM, 0, 0),
+                 "stage 0, instruction # (OPTIMIZER_STEP bucket 0): CLIP_GRAD_NORM has not run");
+    expect_found(
+        &TWO, 0, swap(OPTIMIZER_STEP, 0, 0, ALL_GATHER_UPDATED, 0, 0),
+        "stage 0, instruction # (ALL_GATHER_UPDATED bucket 0): its OPTIMIZER_STEP has not run");
+    expect_found(&TWO, 0, twice(OPTIMIZER_STEP, 0, 0),
+                 "stage 0, instruction # (OPTIMIZER_STEP bucket 0): it ran before");
+    expect_found(&TWO, 0, drop(ALL_GATHER_UPDATED, 0, 0),
+                 "stage 0: its list has no ALL_GATHER_UPDATED of bucket 0");
+    expect_found(&THREE, 0, swap(REDUCE_TIED_GRAD, 0, 0, REDUCE_GRAD, 2, 0),
+                 "stage 0, instruction # (REDUCE_GRAD bucket 0): its REDUCE_TIED_GRAD has not run");
+}
+
+// Weights and state in files, in parts among neighbours, and gradients in slots, of one stage.
+static const lists_of FILES = LISTS(PIPE_1F1B, 1, 1, 2, .policy = "zero3", .dp_shard = 2,
+                                    .blocks = 3, .no_sync = true, .files = true);
+static const lists_of NEIGHBOURS =
+    LISTS(PIPE_1F1B, 1, 1, 2, .policy = "zero3", .dp_shard = 4, .blocks = 3, .reshard = 2);
+
+static void test_what_is_in_files_or_slots_is_brought_before_its_use(void **state)
+{
+    (void)state;
+    expect_found(&FILES, 0, drop(SWAP_IN, 0, 0),
+                 "stage 0, instruction # (UNSHARD bucket 0 slot 0): its weights are not fetched");
+    expect_found(&FILES, 0, set_slot(SWAP_IN, 0, 2, 1),
+                 "stage 0, instruction # (UNSHARD bucket 1 slot 1): its weights are not fetched");
+    expect_found(&FILES, 0, drop(ALLOC_GRAD, 0, 2),
+                 "stage 0, instruction # (FORWARD micro 0 block 2): the gradients of bucket 2 have "
+                 "no slot");
+    expect_found(&FILES, 0, drop(SWAP_IN, 1, 2),
+                 "stage 0, instruction # (FORWARD micro 1 block 2): the gradients of bucket 2 have "
+                 "no slot");
+    expect_found(&FILES, 0, swap(ALLOC_GRAD, 0, 2, FORWARD, 0, 2),
+                 "stage 0, instruction # (FORWARD micro 0 block 2): the gradients of bucket 2 have "
+                 "no slot");
+    expect_found(&NEIGHBOURS, 0, drop(RESHARD_POST_FORWARD, 0, 1),
+                 "stage 0, instruction # (UNSHARD bucket 1 slot 1 from RESHARD_POST_FORWARD): its "
+                 "RESHARD_POST_FORWARD has not run");
+    expect_found(&NEIGHBOURS, 0, swap(RESHARD_POST_FORWARD, 0, 1, RESHARD, 0, 1),
+                 "stage 0, instruction # (RESHARD_POST_FORWARD part of bucket 1): weight slot 1 "
+                 "does not have "
+                 "bucket 1");
+    expect_found(&SHARDS, 0, twice(RESHARD, 0, 1),
+                 "stage 0, instruction # (RESHARD bucket 1 slot 1): weight slot 1 does not have "
+                 "bucket 1");
+}
+
+// The state of one bucket between its SWAP_IN and its OPTIMIZER_STEP.
+static void expect_state_found(plan_state what, schedule_instr_kind kind, int bucket, int slot,
+                               const char *says)
+{
+    lists l;
+    err e = {0};
+    lists_open(&l, &FILES);
+    schedule *s = &l.list[0];
+    int i = find(s, (target){CLIP_GRAD_NORM, 0, 0});
+    while (s->instr[i].kind != kind || s->instr[i].index != bucket ||
+           (kind != OPTIMIZER_STEP && s->instr[i].what != what))
+        i++;
+    if (kind == OPTIMIZER_STEP)
+        s->instr[i].state[what] = slot;
+    else
+        s->instr[i].slot = slot;
+    assert_int_equal(schedule_verify(l.of, l.plan_of, 1, &e), E_INTERNAL);
+    drop_numbers(e.text);
+    assert_string_equal(e.text, says);
+    lists_close(&l);
+}
+
+static void test_fetched_state_is_there_until_its_update(void **state)
+{
+    (void)state;
+    lists l;
+    lists_open(&l, &FILES);
+    const schedule *s = &l.list[0];
+    const int first = s->instr[find(s, (target){OPTIMIZER_STEP, 0, 0})].state[PLAN_OPTIMIZER_STATE];
+    const int second =
+        s->instr[find(s, (target){OPTIMIZER_STEP, 0, 1})].state[PLAN_OPTIMIZER_STATE];
+    lists_close(&l);
+    char says[160];
+    snprintf(says, sizeof says,
+             "stage 0, instruction # (OPTIMIZER_STEP bucket 0): optimizer slot %d does not have "
+             "bucket 0",
+             first);
+    // The next bucket's is read into the place of this one's; that is used which is not there.
+    expect_state_found(PLAN_OPTIMIZER_STATE, SWAP_IN, 1, first, says);
+    snprintf(says, sizeof says,
+             "stage 0, instruction # (OPTIMIZER_STEP bucket 0): optimizer slot %d does not have "
+             "bucket 0",
+             second);
+    expect_state_found(PLAN_OPTIMIZER_STATE, OPTIMIZER_STEP, 0, second, says);
+    expect_state_found(
+        PLAN_OPTIMIZER_STATE, SWAP_IN, 1, 7,
+        "stage 0, instruction # (SWAP_IN optimizer of bucket 1): found state slot 7; "
+        "valid: below 3");
+    snprintf(says, sizeof says,
+             "stage 0, instruction # (SWAP_OUT optimizer of bucket 0): optimizer slot %d does not "
+             "have bucket 0",
+             second);
+    expect_state_found(PLAN_OPTIMIZER_STATE, SWAP_OUT, 0, second, says);
+}
+
+static void test_only_the_ends_of_the_pipeline_share_weights(void **state)
+{
+    (void)state;
+    lists l;
+    err e = {0};
+    lists_open(&l, &THREE);
+    l.list[1].instr[find(&l.list[1], (target){CLIP_GRAD_NORM, 0, 0})].kind = REDUCE_TIED_GRAD;
+    assert_int_equal(schedule_verify(l.of, l.plan_of, 3, &e), E_INTERNAL);
+    drop_numbers(e.text);
+    assert_string_equal(
+        e.text, "stage 1, instruction # (REDUCE_TIED_GRAD bucket 0): only the first and the "
+                "last stage share weights");
+    lists_close(&l);
+}
+
+static void test_instructions_are_numbered_from_0(void **state)
+{
+    (void)state;
+    lists l;
+    err e = {0};
+    char expected[64];
+    lists_open(&l, &TWO);
+    const int at = find(&l.list[0], (target){SEND_ACT, 2, 0});
+    l.list[0].instr[at].peer = 0;
+    assert_int_equal(schedule_verify(l.of, l.plan_of, 2, &e), E_INTERNAL);
+    snprintf(expected, sizeof expected, "stage 0, instruction %d (SEND_ACT", at);
+    assert_memory_equal(e.text, expected, strlen(expected));
+    lists_close(&l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists_of_every_schedule_are_proved),
+        cmocka_unit_test(test_lists_of_every_policy_and_tier_are_proved),
+        cmocka_unit_test(test_messages_that_do_not_meet_are_found),
+        cmocka_unit_test(test_a_cycle_is_told_as_who_waits_for_whom),
+        cmocka_unit_test(test_what_is_not_there_is_not_used),
+        cmocka_unit_test(test_slots_are_not_taken_from_those_who_need_them),
+        cmocka_unit_test(test_a_step_ends_in_order),
+        cmocka_unit_test(test_what_is_in_files_or_slots_is_brought_before_its_use),
+        cmocka_unit_test(test_fetched_state_is_there_until_its_update),
+        cmocka_unit_test(test_only_the_ends_of_the_pipeline_share_weights),
+        cmocka_unit_test(test_instructions_are_numbered_from_0),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
