@@ -27,7 +27,7 @@
 
 static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};
-static const char *const PRECISIONS[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const PRECISIONS[] = {[F32] = "fp32", [BF16] = "bf16", [F16] = "fp16", NULL};
 
 // What other systems call the data-parallel policies.
 static const char *const DP_ALSO[][2] = {
@@ -67,13 +67,13 @@ static const char *const DP_ALSO[][2] = {
 const job_key JOB_KEYS[] = {
     {"model.path", "Names a HuggingFace folder (config.json, *.safetensors, tokenizer.json) to take the model from.", KEY_PATH, AT(model.path), .flags = KEY_OPTIONAL},
     {"model.init", "Chooses where initial weights come from: random draws them from train.seed, checkpoint reads model.path, and auto reads model.path when it holds weights.", KEY_WORD, AT(model.init), .fallback = "auto", WORDS("auto", "random", "checkpoint")},
-    {"model.family", "Names a family of models, instead of model.path; its sizes are given as model.layers, model.hidden and so on.", KEY_ENUM, AT(model.config.family), WORDS("gpt2", "llama", "mlp")},
+    {"model.family", "Names a family of models, instead of model.path; its sizes are given as model.layers, model.hidden and so on.", KEY_ENUM, AT(model.config.family), .words = FAMILY_NAMES},
 
     {"data.train", "Names the training data: token shards PREFIX.bin and PREFIX.idx, a *.safetensors file (mlp), mock for random tokens, or a list of {path, weight}.", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "Names the validation data, in the same forms as data.train.", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
     {"data.seq_len", "Sets the length of a training sequence, at most model.max_seq.", KEY_COUNT, .unit = "tokens", AT(data.seq_len), .fallback = "1024", .low = 1, .high = 1 << 24},
     {"data.tokenizer_mismatch", "Says what happens when shards were made with another tokenizer than each other or than the model has.", KEY_BOOL, AT(data.allow_tokenizer_mismatch), .flags = KEY_MAY_CHANGE, .fallback = "error", WORDS("error", "allow")},
-    {"data.order", "Chooses the order of samples: shuffled by seed and epoch, sequential as stored, or that of PyTorch's DistributedSampler.", KEY_ENUM, AT(data.order), .fallback = "shuffle", WORDS("shuffle", "sequential", "torch")},
+    {"data.order", "Chooses the order of samples: shuffled by seed and epoch, sequential as stored, or that of PyTorch's DistributedSampler.", KEY_ENUM, AT(data.order), .fallback = "shuffle", WORDS([ORDER_SHUFFLE] = "shuffle", [ORDER_SEQUENTIAL] = "sequential", [ORDER_TORCH] = "torch")},
 
     {"train.steps", "Trains for this many optimizer steps; give one of train.steps, train.epochs and train.tokens.", KEY_COUNT, .unit = "optimizer steps", AT(train.steps), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE, .low = 1, .high = 1e15},
     {"train.epochs", "Trains for this many passes over data.train.", KEY_NUMBER, .unit = "epochs", AT(train.epochs), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE | KEY_POSITIVE, .low = 0, .high = 1e9},
@@ -96,16 +96,16 @@ const job_key JOB_KEYS[] = {
     {"train.keep", "Keeps this many of the newest checkpoints; 0 keeps all.", KEY_COUNT, .unit = "checkpoints", AT(train.keep), .flags = KEY_MAY_CHANGE, .fallback = "2", FROM(0)},
     {"train.out", "Names the folder that the run writes into; the default is runs/ and the name of the job file.", KEY_PATH, AT(train.out), .flags = KEY_MAY_CHANGE},
 
-    {"optimizer.name", "Chooses the optimizer.", KEY_ENUM, AT(optimizer.rule), .fallback = "adamw", WORDS("adamw", "adam", "sgd", "lion")},
+    {"optimizer.name", "Chooses the optimizer.", KEY_ENUM, AT(optimizer.rule), .fallback = "adamw", .words = OPTIM_NAMES},
     {"optimizer.lr", "Sets the learning rate at the peak of the schedule.", KEY_NUMBER, AT(optimizer.lr), .fallback = "3e-4", FROM(0)},
-    {"optimizer.lr_scaling", "Multiplies the learning rate by the number of data-parallel ranks (linear), by its square root (sqrt), or not.", KEY_ENUM, AT(scaling), .fallback = "none", WORDS("none", "linear", "sqrt")},
+    {"optimizer.lr_scaling", "Multiplies the learning rate by the number of data-parallel ranks (linear), by its square root (sqrt), or not.", KEY_ENUM, AT(scaling), .fallback = "none", WORDS([LR_SCALE_NONE] = "none", [LR_SCALE_LINEAR] = "linear", [LR_SCALE_SQRT] = "sqrt")},
     {"optimizer.betas", "Sets the decay rates of the running averages of the gradient and of its square; the default depends on optimizer.name.", KEY_BETAS, AT(optimizer.beta1), .rules = ADAMS | 1u << UPDATE_LION},
     {"optimizer.momentum", "Sets the momentum of sgd.", KEY_NUMBER, AT(optimizer.beta1), .low = 0, .high = 1, .rules = 1u << UPDATE_SGD},
     {"optimizer.eps", "Adds this to the square root of the second average; the default depends on optimizer.name.", KEY_NUMBER, AT(optimizer.eps), FROM(0), .rules = ADAMS},
     {"optimizer.weight_decay", "Sets the weight decay; the default depends on optimizer.name.", KEY_NUMBER, AT(optimizer.weight_decay), FROM(0)},
     {"optimizer.decay", "Chooses which tensors decay: those of two or more dimensions (matrices), or all.", KEY_BOOL, AT(optimizer.decay_all), .fallback = "matrices", WORDS("matrices", "all")},
 
-    {"lr_schedule.name", "Chooses the learning-rate schedule; DeepSpeed's names take DeepSpeed's parameters.", KEY_ENUM, AT(lr.name), .fallback = "cosine", WORDS("constant", "linear", "cosine", "wsd", "LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR")},
+    {"lr_schedule.name", "Chooses the learning-rate schedule; DeepSpeed's names take DeepSpeed's parameters.", KEY_ENUM, AT(lr.name), .fallback = "cosine", .words = LR_LABELS},
     {"lr_schedule.warmup_steps", "Raises the learning rate linearly over this many first steps.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup_steps), FROM(0), OWN},
     {"lr_schedule.min_ratio", "Sets the learning rate at the end, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.min_ratio), .low = 0, .high = 1, OWN},
     {"lr_schedule.decay_steps", "Sets the length of wsd's final decay; 0 takes a tenth of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.decay_steps), FROM(0), OWN},
@@ -139,7 +139,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.tp", "Splits the matrices of each layer over this many ranks (tensor parallelism).", KEY_INT, .unit = "ranks", AT(parallel.tp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.sequence_parallel", "Splits activations along the sequence between tensor-parallel regions, as Megatron does; it needs parallel.tp 2 or more.", KEY_BOOL, AT(strategy.sequence_parallel), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
     {"parallel.pp", "Splits the layers into this many pipeline stages.", KEY_INT, .unit = "stages", AT(parallel.pp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
-    {"parallel.pp_schedule", "Chooses the order of micro-batches in the pipeline.", KEY_ENUM, AT(strategy.pipeline.schedule), .flags = KEY_MAY_CHANGE, .fallback = "1f1b", WORDS("gpipe", "1f1b", "interleaved", "zb")},
+    {"parallel.pp_schedule", "Chooses the order of micro-batches in the pipeline.", KEY_ENUM, AT(strategy.pipeline.schedule), .flags = KEY_MAY_CHANGE, .fallback = "1f1b", .words = PIPELINE_SCHEDULE_NAMES},
     {"parallel.virtual_stages", "Sets how many model chunks each pipeline rank has under the interleaved schedule.", KEY_INT, .unit = "model chunks", AT(strategy.pipeline.virtual_stages), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.split", "Sets the number of layers of each model chunk; auto balances the chunks by FLOPs.", KEY_SIZES, .unit = "layers", AT(parallel.split), .count_at = (int)offsetof(job, parallel.splits), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 20, AUTO},
     {"parallel.reshard_after_forward", "Frees unsharded weights between forward and backward (zero3); a number K keeps them sharded among K ranks instead.", KEY_SWITCH, .unit = "ranks", AT(strategy.reshard_after_forward), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, .low = 2, .high = MESH_RANKS},
@@ -170,7 +170,7 @@ const job_key JOB_KEYS[] = {
     {"launch.device", "Chooses the device that ranks compute on.", KEY_WORD, AT(launch.device), .flags = KEY_MAY_CHANGE, .fallback = "auto", WORDS("auto", "cpu", "cuda"), .only = "auto|cpu"},
 
     {"checks.replicas_every", "Compares the weights of replicas each time this many steps are done; 0 never compares.", KEY_COUNT, .unit = "optimizer steps", AT(checks.replicas_every), .flags = KEY_MAY_CHANGE, .fallback = "100", FROM(0)},
-    {"checks.nonfinite", "Chooses what NaN or Inf in loss or gradients does: stop the run, or skip the step.", KEY_ENUM, AT(checks.nonfinite), .flags = KEY_MAY_CHANGE, .fallback = "stop", WORDS("stop", "skip")},
+    {"checks.nonfinite", "Chooses what NaN or Inf in loss or gradients does: stop the run, or skip the step.", KEY_ENUM, AT(checks.nonfinite), .flags = KEY_MAY_CHANGE, .fallback = "stop", WORDS([NONFINITE_STOP] = "stop", [NONFINITE_SKIP] = "skip")},
     {"checks.watchdog", "Reports a step that takes longer than this as hanging; 0 turns the watchdog off.", KEY_DURATION, .unit = "seconds", AT(checks.watchdog_ms), .flags = KEY_MAY_CHANGE, .fallback = "600s", .low = 0, .high = 1e12},
     {"checks.desync", "Compares what ranks are about to do before they do it.", KEY_BOOL, LATER, .flags = KEY_MAY_CHANGE, .fallback = "off", .words = OFF_ON, .only = "off"},
 };
