@@ -36,7 +36,8 @@ typedef struct model_config {
     loss_kind loss;
 } model_config;
 
-const char *family_name(family f); // "gpt2" …
+extern const char *const FAMILY_NAMES[FAMILIES + 1]; // the job file's words; ended by NULL
+const char *family_name(family f);                   // "gpt2" …
 const char *
 activation_label(kernel_activation a); // HuggingFace's word: gelu, gelu_new, relu, silu, tanh
 // Also HuggingFace's other words for the same functions: gelu_python, gelu_pytorch_tanh,
