@@ -60,7 +60,7 @@ static status check_applies(const job *j, err *e)
                    optim_rule_of(&j->optimizer)->name);
         if (k->hooks)
             REFUSE(k->path, "not a parameter of the hook %s (parallel.hook.name)",
-                   key_find("parallel.hook.name")->words[j->parallel.hook.kind]);
+                   key_find("parallel.hook.name")->words[j->strategy.hook.kind]);
         if (k->precisions)
             REFUSE(k->path, "not a parameter of the precision %s (train.precision); valid: fp16",
                    dtype_name(j->train.precision));

@@ -12,6 +12,7 @@
 #define TRIREME_GRAPH_GRAPH_H
 
 #include "base/err.h"
+#include "base/recompute.h"
 #include "device/kernels.h"
 
 typedef struct graph graph;
@@ -159,12 +160,7 @@ struct graph_node {
 };
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
-typedef enum graph_recompute {
-    RECOMPUTE_NONE,
-    RECOMPUTE_SELECTIVE,
-    RECOMPUTE_FULL,
-    RECOMPUTES
-} graph_recompute;
+typedef recompute_mode graph_recompute;
 
 // How a graph is cut over the ranks of tensor parallelism; zeros: not at all. `sequence`: what lies
 // between two tensor-parallel regions is split by rows, too (Korthikanti et al. 2022).

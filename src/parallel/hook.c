@@ -6,20 +6,20 @@
 
 dtype hook_type(const plan *p)
 {
-    if (p->o.hook.kind == HOOK_FP16) return F16;
-    return p->o.hook.kind == HOOK_BF16 ? BF16 : p->o.reduce;
+    if (p->o.strategy.hook.kind == HOOK_FP16) return F16;
+    return p->o.strategy.hook.kind == HOOK_BF16 ? BF16 : p->o.strategy.reduce_dtype;
 }
 
 int64_t hook_rank(const plan *p, const plan_row *r)
 {
-    return size_min(p->o.hook.rank, size_min(r->rows, r->cols));
+    return size_min(p->o.strategy.hook.rank, size_min(r->rows, r->cols));
 }
 
 bool hook_factors_row(const plan *p, const plan_row *r)
 {
-    if (p->o.hook.kind != HOOK_POWERSGD || r->cols < 2) return false;
+    if (p->o.strategy.hook.kind != HOOK_POWERSGD || r->cols < 2) return false;
     const double factors = (double)((r->rows + r->cols) * hook_rank(p, r));
-    return factors * p->o.hook.min_compression_rate < (double)r->count;
+    return factors * p->o.strategy.hook.min_compression_rate < (double)r->count;
 }
 
 int64_t hook_factor_elements(const plan *p, const plan_row *r)
@@ -29,7 +29,7 @@ int64_t hook_factor_elements(const plan *p, const plan_row *r)
 
 bool hook_sends_factors(const plan *p, const plan_redistribution *m)
 {
-    if (p->o.hook.kind != HOOK_POWERSGD || m->count == 0) return false;
+    if (p->o.strategy.hook.kind != HOOK_POWERSGD || m->count == 0) return false;
     return m == &p->reduce_micro_batch || p->reduce_micro_batch.count == 0;
 }
 

@@ -30,7 +30,7 @@ struct compressor {
 static bool plan_compresses(const plan *p)
 {
     const bool sums = p->reduce_micro_batch.count > 0 || p->reduce_step.count > 0;
-    return sums && (p->o.hook.kind == HOOK_POWERSGD || hook_type(p) != F32);
+    return sums && (p->o.strategy.hook.kind == HOOK_POWERSGD || hook_type(p) != F32);
 }
 
 // The factors of a bucket on either side never have more elements than the bucket.
@@ -48,7 +48,7 @@ static uint64_t low_bytes(const plan *p)
 uint64_t compress_bytes(const plan *p)
 {
     if (!plan_compresses(p)) return 0;
-    return low_bytes(p) + (p->o.hook.kind == HOOK_POWERSGD ? powersgd_bytes(p) : 0);
+    return low_bytes(p) + (p->o.strategy.hook.kind == HOOK_POWERSGD ? powersgd_bytes(p) : 0);
 }
 
 // Redistribution m of the rows that PowerSGD does not factor: the segments of the others are empty.
@@ -101,7 +101,7 @@ status compress_open(const compress_options *o, compressor **out, err *e)
     if (low_bytes(p)) TRY(comm_alloc(o->comm, o->device, low_bytes(p), &low, e));
     c->low = low;
     c->low_bytes = low_bytes(p);
-    if (p->o.hook.kind == HOOK_POWERSGD) TRY(open_powersgd(c, e));
+    if (p->o.strategy.hook.kind == HOOK_POWERSGD) TRY(open_powersgd(c, e));
     *out = c;
     c = NULL;
 done:
@@ -225,7 +225,7 @@ status compress_redistribute(compressor *c, const plan_redistribution *m, int bu
     const plan_redistribution *rest =
         m == &p->reduce_micro_batch ? &c->rest_of_micro_batch : &c->rest_of_step;
     if (m->count == 0) return OK;
-    if (!c->powersgd || step < (uint64_t)p->o.hook.start_step)
+    if (!c->powersgd || step < (uint64_t)p->o.strategy.hook.start_step)
         return redistribute_whole_bucket(c, m, bucket, gradients, on, e);
     TRY(redistribute_rest(c, rest, bucket, gradients, on, e));
     if (hook_sends_factors(p, m)) TRY(sum_low_rank(c, bucket, gradients, step, on, e));

@@ -78,7 +78,7 @@ static powersgd_sizes lay_out(const plan *p, powersgd_matrix *matrices, powersgd
         all.p = size_max(all.p, f.p_count);
         if (buckets) buckets[b] = f;
     }
-    if (!p->o.hook.error_feedback) all.errors = 0;
+    if (!p->o.strategy.hook.error_feedback) all.errors = 0;
     return all;
 }
 
@@ -86,7 +86,7 @@ uint64_t powersgd_bytes(const plan *p)
 {
     const powersgd_sizes size = lay_out(p, NULL, NULL);
     // Of Q there are itself, the random numbers, and with warm start what it started from.
-    const int64_t copies = p->o.hook.warm_start ? 3 : 2;
+    const int64_t copies = p->o.strategy.hook.warm_start ? 3 : 2;
     return sizeof(float) * (uint64_t)(size.p + copies * size.q + size.errors);
 }
 
@@ -125,7 +125,7 @@ status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd 
     TRY(alloc_shared(s, s->size.p, &s->p, e));
     TRY(alloc_shared(s, s->size.q, &s->q, e));
     TRY(alloc_local(s, MEMORY_HOST, s->size.q, &s->drawn, e));
-    if (p->o.hook.warm_start) TRY(alloc_local(s, MEMORY_DEVICE, s->size.q, &s->first, e));
+    if (p->o.strategy.hook.warm_start) TRY(alloc_local(s, MEMORY_DEVICE, s->size.q, &s->first, e));
     TRY(alloc_local(s, MEMORY_DEVICE, s->size.errors, &s->errors, e));
     *out = s;
     s = NULL;
@@ -164,8 +164,8 @@ bool powersgd_carries(const powersgd *s)
 int64_t powersgd_part_elements(const plan *p, const plan_row *r, powersgd_part part)
 {
     if (!hook_factors_row(p, r)) return 0;
-    if (part == POWERSGD_ERROR) return p->o.hook.error_feedback ? r->count : 0;
-    return p->o.hook.warm_start ? r->cols * hook_rank(p, r) : 0;
+    if (part == POWERSGD_ERROR) return p->o.strategy.hook.error_feedback ? r->count : 0;
+    return p->o.strategy.hook.warm_start ? r->cols * hook_rank(p, r) : 0;
 }
 
 float *powersgd_part_ptr(powersgd *s, int row, powersgd_part part)
@@ -237,7 +237,8 @@ powersgd_factors powersgd_left(powersgd *s, int bucket, const float *gradients, 
     powersgd_bucket *f = &s->bucket[bucket];
     // A Q that is kept is a sum over the ranks; epsilon is relative to their mean.
     const bool kept = f->carries && s->first;
-    const double eps = s->plan->o.hook.epsilon * (kept ? mesh_data_ranks(&s->plan->o.mesh) : 1);
+    const double eps =
+        s->plan->o.strategy.hook.epsilon * (kept ? mesh_data_ranks(&s->plan->o.mesh) : 1);
     if (f->matrices == 0) return (powersgd_factors){0};
     start_right(s, f, step, on);
     for (int i = 0; i < f->matrices; i++) {
@@ -267,7 +268,7 @@ powersgd_factors powersgd_right(powersgd *s, int bucket, const float *gradients,
     for (int i = 0; i < f->matrices; i++) {
         const powersgd_matrix *x = &s->matrix[f->first + i];
         float *p = s->p + x->p;
-        orthogonalize(on, p, x->n, x->rank, s->plan->o.hook.epsilon);
+        orthogonalize(on, p, x->n, x->rank, s->plan->o.strategy.hook.epsilon);
         // A column that depended on others is rounding noise now. It may lie along one of
         // them, whose direction would then count twice.
         if (x->rank > 1) orthogonalize(on, p, x->n, x->rank, 0);

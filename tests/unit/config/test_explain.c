@@ -22,9 +22,10 @@ static void assert_round_trip(const char *yaml, const char *args)
     assert_memory_equal(&first->optimizer, &second->optimizer, sizeof first->optimizer);
     assert_memory_equal(&first->lr, &second->lr, sizeof first->lr);
     assert_memory_equal(&first->checks, &second->checks, sizeof first->checks);
-    assert_memory_equal(&first->parallel.dp, &second->parallel.dp, sizeof first->parallel.dp);
-    assert_memory_equal(&first->parallel.hook, &second->parallel.hook, sizeof first->parallel.hook);
-    assert_memory_equal(&first->parallel.tier, &second->parallel.tier, sizeof first->parallel.tier);
+    assert_memory_equal(&first->strategy.dp, &second->strategy.dp, sizeof first->strategy.dp);
+    assert_memory_equal(&first->strategy.hook, &second->strategy.hook, sizeof first->strategy.hook);
+    assert_memory_equal(&first->strategy.offload.tier, &second->strategy.offload.tier,
+                        sizeof first->strategy.offload.tier);
     assert_int_equal(first->parallel.splits, second->parallel.splits);
     assert_int_equal(first->launch.ranks, second->launch.ranks);
     assert_string_equal(first->train.out, second->train.out);
