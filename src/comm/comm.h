@@ -20,28 +20,13 @@
 
 #include "base/dtype.h"
 #include "base/err.h"
+#include "comm/segment.h"
 #include "device/device.h"
 
 #include <stdint.h>
 
 typedef struct comm comm;
 typedef enum reduce_op { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN } reduce_op;
-
-// A run of elements of which every rank owns a part, cut as torch.chunk cuts dim 0: rank r's part
-// is elements r*chunk … min((r+1)*chunk, count)-1 of the run; it may be empty.
-typedef struct comm_segment {
-    int64_t full_offset;  // the run's first element in the whole array
-    int64_t shard_offset; // the first element of a rank's part in its own array; the same on all
-    int64_t count, shard_count; // elements of the run, and of a part
-} comm_segment;
-
-// How many elements of the run rank `rank` owns; `first` is the first of them, counted in the run.
-static inline int64_t comm_segment_shard(const comm_segment *s, int rank, int64_t *first)
-{
-    const int64_t at = rank * s->shard_count, left = s->count - at;
-    *first = at < s->count ? at : s->count;
-    return left < 0 ? 0 : left < s->shard_count ? left : s->shard_count;
-}
 
 typedef struct comm_ops {
     const char *name;
