@@ -42,7 +42,7 @@ static status embedding_run(const graph_run *x, const graph_node *n, err *e)
                                             .positions = adds ? graph_run_ptr(x, n->in[2]) : NULL,
                                             .y = graph_run_ptr(x, n->out[0]),
                                             .scale = n->attr.u.scale,
-                                            .wide = tokens->type != F32,
+                                            .residual_fp32 = tokens->type != F32,
                                             .type = tokens->type};
     device_launch(x->on, &c);
     return OK;
@@ -71,7 +71,7 @@ static status embedding_grad_run(const graph_run *x, const graph_node *n, err *e
                                       .ids = graph_run_ptr(x, n->in[1]),
                                       .dy = graph_run_ptr(x, dy),
                                       .scale = n->attr.u.scale,
-                                      .wide = n->in[2]->type != F32,
+                                      .residual_fp32 = n->in[2]->type != F32,
                                       .type = n->in[2]->type};
     a->d_tokens = graph_run_grad(x, n->param[0], &a->accumulate_tokens);
     if (n->param[1] >= 0) a->d_positions = graph_run_grad(x, n->param[1], &a->accumulate_positions);

@@ -149,7 +149,7 @@ static void launch_cross_entropy(const graph_run *x, const graph_node *n, int64_
                                     .labels = (const int32_t *)graph_run_ptr(x, n->in[3]) + at,
                                     .first = graph_first_row(x->g, n->in[1]),
                                     .stats = graph_run_ptr(x, n->out[2]),
-                                    .parts = x->g->tp.ranks,
+                                    .shards = x->g->tp.ranks,
                                     .loss_sum = counts(x) ? x->loss_sum : NULL,
                                     .count = counts(x) ? x->loss_count : NULL,
                                     .scale = n->attr.u.scale,
