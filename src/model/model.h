@@ -131,7 +131,7 @@ typedef struct model_param_file {
 } model_param_file;
 typedef struct model_param_files {
     model_param_file *file;
-    tensor_info *info; // of the written type; data NULL
+    safetensors_tensor *info; // of the written type; data NULL
     int count;
 } model_param_files;
 void model_param_files_make(const model *m, dtype type, model_param_files *out);

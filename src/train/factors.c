@@ -116,7 +116,7 @@ static int saved_count(const safetensors *state)
 static bool are_same(const factors *own, const safetensors *state)
 {
     for (int i = 0; i < own->count; i++) {
-        const tensor_info *x = safetensors_find(state, own->at[i].name);
+        const safetensors_tensor *x = safetensors_find(state, own->at[i].name);
         const size_t bytes = (size_t)(own->at[i].rows * own->at[i].cols) * sizeof(float);
         if (!x || x->type != F32 || x->bytes != bytes) return false;
     }
@@ -158,7 +158,7 @@ status factors_load(trainer *t, const safetensors *state, err *e)
     }
     for (int i = 0; i < own.count; i++) {
         const factor *f = &own.at[i];
-        const tensor_info *x = safetensors_find(state, f->name);
+        const safetensors_tensor *x = safetensors_find(state, f->name);
         if (!is_for(t, f)) continue;
         trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], powersgd_part_ptr(s, f->param, f->part),
                              x->data, x->bytes);
