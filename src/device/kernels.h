@@ -234,6 +234,9 @@ typedef struct kernel_init_args {
     bool normal;
 } kernel_init_args;
 
+// The label of a row without a target, as PyTorch's ignore_index.
+enum { IGNORED_LABEL = -100 };
+
 // Per row: loss = logsumexp(s*x) - s*x[label] with s = scale. Rows whose label is `ignore` add
 // nothing and get zero gradient. *loss_sum += sum of losses (F64), *count += rows that are not
 // ignored (F64); each may be NULL. With `gradient`, logits are replaced by grad_scale * s *
