@@ -147,15 +147,15 @@ static status print_setup(const request *q, setup *x, err *e)
         printf("%s{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,\"micro_batches\":%d,"
                "\"closed_form\":%.6g,\"by_flops\":%.6g,\"by_passes\":%.6g,\"run\":%.6g,"
                "\"run_least\":%.6g,\"run_most\":%.6g,\"steps\":%d}",
-               x == q->all ? "[" : ",\n", pipeline_schedule_name(p->pipeline), x->lists.count,
-               x->lists.plan[0]->chunks / x->lists.count, p->micros, x->closed, x->by_flops,
-               by_passes.bubble, x->idle[x->counted / 2], x->idle[0], x->idle[x->counted - 1],
-               x->counted);
+               x == q->all ? "[" : ",\n", pipeline_schedule_name(p->strategy.pipeline.schedule),
+               x->lists.count, x->lists.plan[0]->chunks / x->lists.count, p->micros, x->closed,
+               x->by_flops, by_passes.bubble, x->idle[x->counted / 2], x->idle[0],
+               x->idle[x->counted - 1], x->counted);
     else
         printf("%-12s %6d %6d %12.1f %% %8.1f %% %8.1f %% %8.1f %%   (%.1f to %.1f)\n",
-               pipeline_schedule_name(p->pipeline), x->lists.count, p->micros, 100 * x->closed,
-               100 * x->by_flops, 100 * by_passes.bubble, 100 * x->idle[x->counted / 2],
-               100 * x->idle[0], 100 * x->idle[x->counted - 1]);
+               pipeline_schedule_name(p->strategy.pipeline.schedule), x->lists.count, p->micros,
+               100 * x->closed, 100 * x->by_flops, 100 * by_passes.bubble,
+               100 * x->idle[x->counted / 2], 100 * x->idle[0], 100 * x->idle[x->counted - 1]);
 done:
     simulate_result_clear(&by_passes);
     return result;

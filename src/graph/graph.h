@@ -12,6 +12,7 @@
 #define TRIREME_GRAPH_GRAPH_H
 
 #include "base/err.h"
+#include "base/recompute.h"
 #include "device/kernels.h"
 
 typedef struct graph graph;
@@ -166,12 +167,7 @@ struct graph_node {
 };
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
-typedef enum graph_recompute {
-    RECOMPUTE_NONE,
-    RECOMPUTE_SELECTIVE,
-    RECOMPUTE_FULL,
-    RECOMPUTES
-} graph_recompute;
+typedef recompute_mode graph_recompute;
 
 // This rank's position in its tensor-parallel group; all zeros: no tensor parallelism. `sequence`:
 // between two tensor-parallel regions the values are sharded by rows (sequence parallelism,

@@ -8,7 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const FAMILY_NAMES[FAMILIES] = {"gpt2", "llama", "mlp"};
+const char *const FAMILY_NAMES[FAMILIES + 1] = {
+    [FAMILY_GPT2] = "gpt2", [FAMILY_LLAMA] = "llama", [FAMILY_MLP] = "mlp"};
 
 const char *family_name(family f)
 {

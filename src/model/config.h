@@ -42,7 +42,8 @@ typedef struct model_config {
     model_loss loss;
 } model_config;
 
-const char *family_name(family f); // "gpt2", "llama", "mlp"
+extern const char *const FAMILY_NAMES[FAMILIES + 1]; // the job file's words; ended by NULL
+const char *family_name(family f);                   // "gpt2", "llama", "mlp"
 // HuggingFace's word: gelu, gelu_new, relu, silu or tanh.
 const char *activation_label(kernel_activation a);
 // Finds an activation by any of HuggingFace's words, of which some mean the same function. Returns

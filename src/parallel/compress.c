@@ -20,14 +20,14 @@ struct compressor {
 
 dtype compress_type(const plan *p)
 {
-    if (p->o.hook.kind == HOOK_FP16) return F16;
-    return p->o.hook.kind == HOOK_BF16 ? BF16 : p->o.reduce;
+    if (p->o.strategy.hook.kind == HOOK_FP16) return F16;
+    return p->o.strategy.hook.kind == HOOK_BF16 ? BF16 : p->o.strategy.reduce_dtype;
 }
 
 static bool is_wanted(const plan *p)
 {
     const bool sums = p->reduce_micro_batch.count > 0 || p->reduce_step.count > 0;
-    return sums && (p->o.hook.kind == HOOK_POWERSGD || compress_type(p) != F32);
+    return sums && (p->o.strategy.hook.kind == HOOK_POWERSGD || compress_type(p) != F32);
 }
 
 // A bucket's factors of either side are never more than its elements.
@@ -45,7 +45,7 @@ static uint64_t low_bytes(const plan *p)
 uint64_t compress_bytes(const plan *p)
 {
     if (!is_wanted(p)) return 0;
-    return low_bytes(p) + (p->o.hook.kind == HOOK_POWERSGD ? powersgd_bytes(p) : 0);
+    return low_bytes(p) + (p->o.strategy.hook.kind == HOOK_POWERSGD ? powersgd_bytes(p) : 0);
 }
 
 // The segment of a row in a move whose bucket is one run.
@@ -115,7 +115,7 @@ status compress_open(const compress_options *o, compressor **out, err *e)
     if (low_bytes(p)) TRY(comm_alloc(o->comm, o->device, low_bytes(p), &low, e));
     c->low = low;
     c->low_bytes = low_bytes(p);
-    if (p->o.hook.kind == HOOK_POWERSGD) TRY(open_factors(c, e));
+    if (p->o.strategy.hook.kind == HOOK_POWERSGD) TRY(open_factors(c, e));
     *out = c;
     c = NULL;
 done:
@@ -255,7 +255,8 @@ status compress_redistribute(compressor *c, const plan_redistribution *m, int b,
     const plan *p = c->o.plan;
     const bool of_micro = m == &p->reduce_micro_batch;
     if (m->count == 0) return OK;
-    if (!c->factors || step < (uint64_t)p->o.hook.start_step) return move_all(c, m, b, at, on, e);
+    if (!c->factors || step < (uint64_t)p->o.strategy.hook.start_step)
+        return move_all(c, m, b, at, on, e);
     TRY(move_rest(c, of_micro ? &c->micro : &c->step, b, at, on, e));
     if (of_micro || p->reduce_micro_batch.count == 0) TRY(move_factors(c, b, at, step, on, e));
 done:

@@ -14,8 +14,7 @@ const char *plan_category_name(plan_category c)
 
 const char *memory_tier_name(memory_tier t)
 {
-    static const char *const name[TIERS] = {"device", "host", "file"};
-    return name[t];
+    return MEMORY_TIER_NAMES[t];
 }
 
 const char *plan_state_name(plan_state t)
@@ -39,7 +38,7 @@ static void print_words(const plan *p, text *out)
 
 void plan_print_policy(const plan *p, text *out)
 {
-    const char *outer = p->o.policies.outer.name, *inner = p->o.policies.inner.name;
+    const char *outer = p->o.strategy.dp.outer.name, *inner = p->o.strategy.dp.inner.name;
     if (p->o.mesh.size[AXIS_DP_REPLICATE] > 1 && p->o.mesh.size[AXIS_DP_SHARD] > 1)
         text_addf(out, "%s x %s", outer, inner);
     else
@@ -71,7 +70,7 @@ static void print_json(const plan *p, text *out)
               p->local_rows);
     for (int t = 0; t < PLAN_STATES; t++)
         text_addf(out, "%s\"%s\":\"%s\"", t ? "," : "", plan_state_name((plan_state)t),
-                  memory_tier_name(p->o.tier[t]));
+                  memory_tier_name(p->o.strategy.offload.tier[t]));
     text_addf(out, "},\"file_bytes\":%" PRIu64 ",\"bytes_per_rank\":{", p->tier_bytes[TIER_FILE]);
     for (int c = 0; c < CATEGORIES; c++)
         text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c), p->bytes[c]);
@@ -119,8 +118,11 @@ void plan_print(const plan *p, bool json, text *out)
     print_moves(p, "; weights", &p->all_gather_updated, out);
     text_addf(out, "\n  tiers:");
     for (int t = 0; t < PLAN_STATES; t++)
-        text_addf(out, " %s %s%s", plan_state_name((plan_state)t), memory_tier_name(p->o.tier[t]),
-                  p->o.tier[t] == TIER_HOST ? " (on cpu ranks the device's own memory)" : "");
+        text_addf(out, " %s %s%s", plan_state_name((plan_state)t),
+                  memory_tier_name(p->o.strategy.offload.tier[t]),
+                  p->o.strategy.offload.tier[t] == TIER_HOST
+                      ? " (on cpu ranks the device's own memory)"
+                      : "");
     text_addf(out, "\n  %d parameters, %d here, in %d buckets\n  bytes per rank:\n", p->rows,
               p->local_rows, p->buckets);
     for (int c = 0; c < CATEGORIES; c++)

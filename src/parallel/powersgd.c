@@ -50,14 +50,14 @@ struct powersgd {
 static int64_t rank_of(const plan *p, const plan_row *r)
 {
     int64_t least = r->rows < r->cols ? r->rows : r->cols;
-    return p->o.hook.rank < least ? p->o.hook.rank : least;
+    return p->o.strategy.hook.rank < least ? p->o.strategy.hook.rank : least;
 }
 
 bool powersgd_takes(const plan *p, const plan_row *r)
 {
-    if (p->o.hook.kind != HOOK_POWERSGD || r->cols < 2) return false;
+    if (p->o.strategy.hook.kind != HOOK_POWERSGD || r->cols < 2) return false;
     double packed = (double)((r->rows + r->cols) * rank_of(p, r));
-    return packed * p->o.hook.min_compression_rate < (double)r->count;
+    return packed * p->o.strategy.hook.min_compression_rate < (double)r->count;
 }
 
 int64_t powersgd_factor_elements(const plan *p, const plan_row *r)
@@ -90,14 +90,14 @@ static sizes lay_out(const plan *p, matrix *matrices, factored_bucket *buckets)
         if (f.p_count > all.p) all.p = f.p_count;
         if (buckets) buckets[b] = f;
     }
-    if (!p->o.hook.error_feedback) all.errors = 0;
+    if (!p->o.strategy.hook.error_feedback) all.errors = 0;
     return all;
 }
 
 uint64_t powersgd_bytes(const plan *p)
 {
     sizes room = lay_out(p, NULL, NULL);
-    int64_t copies = p->o.hook.warm_start ? 3 : 2; // of Q: itself, as drawn, as it started
+    int64_t copies = p->o.strategy.hook.warm_start ? 3 : 2; // of Q: itself, as drawn, as it started
     return sizeof(float) * (uint64_t)(room.p + copies * room.q + room.errors);
 }
 
@@ -136,7 +136,7 @@ status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd 
     TRY(take_shared(s, s->room.p, &s->p, e));
     TRY(take_shared(s, s->room.q, &s->q, e));
     TRY(take_own(s, MEMORY_HOST, s->room.q, &s->drawn, e));
-    if (p->o.hook.warm_start) TRY(take_own(s, MEMORY_DEVICE, s->room.q, &s->first, e));
+    if (p->o.strategy.hook.warm_start) TRY(take_own(s, MEMORY_DEVICE, s->room.q, &s->first, e));
     TRY(take_own(s, MEMORY_DEVICE, s->room.errors, &s->errors, e));
     *out = s;
     s = NULL;
@@ -175,8 +175,8 @@ bool powersgd_carries(const powersgd *s)
 int64_t powersgd_part_elements(const plan *p, const plan_row *r, powersgd_part part)
 {
     if (!powersgd_takes(p, r)) return 0;
-    if (part == POWERSGD_ERROR) return p->o.hook.error_feedback ? r->count : 0;
-    return p->o.hook.warm_start ? r->cols * rank_of(p, r) : 0;
+    if (part == POWERSGD_ERROR) return p->o.strategy.hook.error_feedback ? r->count : 0;
+    return p->o.strategy.hook.warm_start ? r->cols * rank_of(p, r) : 0;
 }
 
 float *powersgd_part_at(powersgd *s, int row, powersgd_part part)
@@ -257,7 +257,8 @@ powersgd_factors powersgd_left(powersgd *s, int b, const float *at, uint64_t ste
     factored_bucket *f = &s->bucket[b];
     // Q that is kept is a sum over the ranks, where epsilon is meant beside their mean.
     const bool kept = f->carries && s->first;
-    const double eps = s->plan->o.hook.epsilon * (kept ? mesh_data_ranks(&s->plan->o.mesh) : 1);
+    const double eps =
+        s->plan->o.strategy.hook.epsilon * (kept ? mesh_data_ranks(&s->plan->o.mesh) : 1);
     if (f->matrices == 0) return (powersgd_factors){0};
     start_right(s, f, step, on);
     for (int i = 0; i < f->matrices; i++) {
@@ -287,7 +288,7 @@ powersgd_factors powersgd_right(powersgd *s, int b, const float *at, device_stre
     for (int i = 0; i < f->matrices; i++) {
         const matrix *x = &s->matrix[f->first + i];
         float *p = s->p + x->p;
-        orthogonalize(on, p, x->n, x->rank, s->plan->o.hook.epsilon);
+        orthogonalize(on, p, x->n, x->rank, s->plan->o.strategy.hook.epsilon);
         // A column that depended on others is rounding noise now, and may lie along one of them:
         // that part would count twice.
         if (x->rank > 1) orthogonalize(on, p, x->n, x->rank, 0);

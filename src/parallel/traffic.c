@@ -12,7 +12,9 @@ static double ring(int ranks, double payload)
 
 static int rank_on(const plan *p, int link)
 {
-    return link == GROUP_POST_FORWARD ? p->coord[AXIS_DP_SHARD] % p->o.reshard : p->coord[link];
+    return link == GROUP_POST_FORWARD
+               ? p->coord[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward
+               : p->coord[link];
 }
 
 // Elements of a bucket's segments that are other ranks'.
@@ -82,7 +84,7 @@ static void count_gradients(plan *p, const plan_redistribution *m, int bucket)
 {
     const dtype t = compress_type(p);
     if (m->count == 0) return;
-    if (p->o.hook.kind != HOOK_POWERSGD) {
+    if (p->o.strategy.hook.kind != HOOK_POWERSGD) {
         count_redistribution(p, m, bucket, t);
         return;
     }
@@ -102,7 +104,8 @@ static void count_partial(plan *p, const plan_bucket *b)
 
 static void count_reduce(plan *p, const schedule_instr *x)
 {
-    const bool in_file = p->o.tier[PLAN_GRADIENTS] == TIER_FILE, slot = x->slot >= 0;
+    const bool in_file = p->o.strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE,
+               slot = x->slot >= 0;
     if (slot || p->gradient == LAYOUT_FULL) count_partial(p, &p->bucket[x->index]);
     if (slot) count_gradients(p, &p->reduce_micro_batch, x->index);
     if (!slot || p->gradient == LAYOUT_FULL || (!in_file && x->last))

@@ -82,7 +82,7 @@ size_t trainer_weight_bytes(const trainer *t)
 
 static bool in_memory(const trainer *t, plan_state what)
 {
-    return t->plan->o.tier[what] != TIER_FILE;
+    return t->plan->o.strategy.offload.tier[what] != TIER_FILE;
 }
 
 // The plan has counted the arrays already.

@@ -8,7 +8,7 @@
 
 static bool in_file(const trainer *t, plan_state what)
 {
-    return t->plan->o.tier[what] == TIER_FILE;
+    return t->plan->o.strategy.offload.tier[what] == TIER_FILE;
 }
 
 // ---- Files. Requests are issued on the copy stream, and waited for there too, when they are due.

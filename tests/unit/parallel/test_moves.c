@@ -255,8 +255,8 @@ static void touch(const ranks *r, int b, plan_layout part, plan_layout array, do
                 const double v = times * value_of(p->order[i], e);
                 if (look && *x != v)
                     fail_msg("%s over %s, rank %d, row %s, element %d: %g, expected %g",
-                             p->o.policies.outer.name, p->o.policies.inner.name, rank, row->name,
-                             (int)e, *x, v);
+                             p->o.strategy.dp.outer.name, p->o.strategy.dp.inner.name, rank,
+                             row->name, (int)e, *x, v);
                 *x = v;
             }
         }

@@ -261,16 +261,16 @@ static void test_a_restart_forgets_what_was_not_finite(void **state)
 static void test_only_what_is_worth_it_is_taken(void **state)
 {
     (void)state;
-    plan p = {.o.hook = hook_of(2, true, true, 0)};
+    plan p = {.o.strategy.hook = hook_of(2, true, true, 0)};
     const plan_row wide = {.rows = 10, .cols = 8, .count = 80},
                    small = {.rows = 4, .cols = 4, .count = 16},
                    vector = {.rows = 4096, .cols = 1, .count = 4096};
     assert_true(powersgd_takes(&p, &wide));   // 36 < 80
     assert_false(powersgd_takes(&p, &small)); // 16 < 16
     assert_false(powersgd_takes(&p, &vector));
-    p.o.hook.min_compression_rate = 80. / 36;
+    p.o.strategy.hook.min_compression_rate = 80. / 36;
     assert_false(powersgd_takes(&p, &wide));
-    p.o.hook = (strategy_hook){.kind = HOOK_BF16, .rank = 1};
+    p.o.strategy.hook = (strategy_hook){.kind = HOOK_BF16, .rank = 1};
     assert_false(powersgd_takes(&p, &wide));
 }
 
