@@ -271,6 +271,9 @@ typedef struct kernel_init_args {
     bool normal;
 } kernel_init_args;
 
+// The label of a row without a target, as PyTorch's ignore_index.
+enum { IGNORED_LABEL = -100 };
+
 // For each row: loss = logsumexp(scale * x) - scale * x[label].
 //   *loss_sum += sum of the losses
 //   *count    += rows whose label is not `ignore`
