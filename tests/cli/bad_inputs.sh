@@ -203,9 +203,9 @@ another() { # EXPECTED-LINE ARGUMENTS...: the run in `out` stays as it is
     expect_line "$pattern"
     diff -r before out >difference || fail "out has changed: $(cat difference)"
 }
-another 'out/job.yaml is of another job: model.layers .1 there, 2 here.' --model.layers 2
+another 'out/job.yaml belongs to another job: model.layers .1 there, 2 here.' --model.layers 2
 another 'optimizer.lr .0.01 there, 0.1 here., train.seed|train.seed .*optimizer.lr' --optimizer.lr 0.1 --train.seed 9
-another 'is of another job: optimizer.lr' --optimizer.lr 0.1 --resume never
+another 'belongs to another job: optimizer.lr' --optimizer.lr 0.1 --resume never
 rm -rf out before
 
 # ---- Disk full while saving: the older checkpoint stays valid and the run goes on from it.
