@@ -1,5 +1,6 @@
 // bench_pipeline.c -- `trireme bench pipeline`: the share of time in which pipeline stages are
 // idle: in closed form, as simulated, and as it is when the same lists run. Writes nothing to disk.
+#include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -204,16 +205,19 @@ static status open_job(const request *q, const text *own, int owns, job **out, e
                                            "--model.max_seq=128",
                                            "--model.tie_embeddings=false"};
     enum { DEFAULTS = sizeof defaults / sizeof *defaults, RUN = 9 };
+    status result = OK;
     int n = 0;
-    char **all = calloc((size_t)(q->count + DEFAULTS + owns), sizeof *all);
-    if (!all) return err_set(e, E_IO, "no memory for the arguments");
+    char **all = NULL;
+    for (int i = 0; i < owns; i++) TRY(text_check(&own[i], e));
+    TRY(alloc_zeroed(&all, (size_t)(q->count + DEFAULTS + owns), sizeof *all, "the arguments", e));
     // A job file says itself what is trained on what.
     for (int i = 0; i < (q->path ? RUN : DEFAULTS); i++)
         if (!is_given(q->count, q->args, defaults[i]) && !(q->path && i == 2))
             all[n++] = (char *)defaults[i];
     for (int i = 0; i < q->count; i++) all[n++] = q->args[i];
     for (int i = 0; i < owns; i++) all[n++] = own[i].chars;
-    const status result = job_open(q->path, n, all, out, e);
+    TRY(job_open(q->path, n, all, out, e));
+done:
     free(all);
     return result;
 }
@@ -250,9 +254,10 @@ static status open_setup(const request *q, pipeline_schedule order, int micros, 
     TRY(session_stages_simulate(&x->lists, &o, false, &times, e));
     x->by_flops = times.bubble;
     x->closed = pipeline_bubble(order, x->lists.count, virtual, micros);
-    x->idle = calloc((size_t)(q->rounds * x->job->train.steps) + 1, sizeof *x->idle);
-    x->seconds = calloc((size_t)x->lists.count, INSTRS * sizeof *x->seconds);
-    if (!x->idle || !x->seconds) FAIL(E_IO, "no memory for the figures");
+    TRY(alloc_zeroed(&x->idle, (size_t)(q->rounds * x->job->train.steps), sizeof *x->idle,
+                     "the figures", e));
+    TRY(alloc_zeroed(&x->seconds, (size_t)x->lists.count, INSTRS * sizeof *x->seconds,
+                     "the figures", e));
 done:
     simulate_result_clear(&times);
     for (int i = 0; i < 3; i++) text_clear(&own[i]);

@@ -2,6 +2,7 @@
 // job_check. Does not know what the plan or the graph cannot do: they say so themselves.
 #include "config/private.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "config/values.h"
 
@@ -83,8 +84,9 @@ static status check_split(job *j, err *e)
                j->parallel.splits, parts, j->parallel.pp,
                j->parallel.pp > 1 ? j->parallel.virtual_stages : 1);
     free(j->parallel.blocks); // of an earlier check
-    j->parallel.blocks = calloc(j->parallel.splits, sizeof *j->parallel.blocks);
-    if (!j->parallel.blocks) FAIL(E_IO, "out of memory");
+    j->parallel.blocks = NULL;
+    TRY(alloc_zeroed(&j->parallel.blocks, j->parallel.splits, sizeof *j->parallel.blocks,
+                     "parallel.split", e));
     for (size_t i = 0; i < j->parallel.splits; i++)
         sum += j->parallel.blocks[i] = j->parallel.split[i];
     if (j->own.model) goto done; // its blocks are counted as they are, when it is traced
@@ -107,7 +109,9 @@ static status check_offload(const job *j, err *e)
     for (int t = 0; t < PLAN_STATES; t++) {
         if (j->parallel.tier[t] != TIER_FILE) continue;
         if (!path) REFUSE(keys[t], "found file; it needs parallel.offload.path, a folder");
-        if (!file_could_be_directory(path))
+        bool can = false;
+        TRY(file_could_be_directory(path, &can, e));
+        if (!can)
             REFUSE(
                 "parallel.offload.path",
                 "found %s, which is not a folder and cannot be made one; valid: a folder of this "

@@ -7,6 +7,8 @@
 // layout.c.
 #include "graph/op.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 
 static bool is_needed(const graph_node *n, const char *needed)
@@ -35,13 +37,16 @@ static bool reads(const graph_node *n, const graph_value *v)
     return false;
 }
 
-// Splits without changing the order inside a half. Returns false when the second half reads the
+// Splits without changing the order inside a half. *apart is false when the second half reads the
 // gradient of the input, which is the block before's by then.
-static bool split(graph *g)
+static status split(graph *g, bool *apart, err *e)
 {
-    char *needed = calloc((size_t)g->values + 1, 1);
-    bool *first = calloc((size_t)g->backward.count + 1, sizeof *first), apart = true;
-    if (!needed || !first) abort();
+    status result = OK;
+    char *needed = NULL;
+    bool *first = NULL;
+    TRY(alloc_zeroed(&needed, (size_t)g->values, 1, "a graph", e));
+    TRY(alloc_zeroed(&first, (size_t)g->backward.count, sizeof *first, "a graph", e));
+    *apart = true;
     if (g->input) needed[g->input->grad->id] = 1;
     for (int i = g->backward.count - 1; i >= 0; i--) {
         const graph_node *n = g->backward.node[i];
@@ -52,21 +57,29 @@ static bool split(graph *g)
     graph_node_list halves = {0};
     for (int half = 0; half < 2; half++) {
         for (int i = 0; i < g->backward.count; i++)
-            if (first[i] == (half == 0)) graph_node_list_add(&halves, g->backward.node[i]);
+            if (first[i] == (half == 0)) graph_node_list_add(g, &halves, g->backward.node[i]);
         if (half == 0) g->dgrad_nodes = halves.count;
     }
     free(g->backward.node);
     g->backward = halves;
+    TRY(graph_trouble(g, e));
     for (int i = g->dgrad_nodes; i < g->backward.count && g->input; i++)
-        if (reads(g->backward.node[i], g->input->grad)) apart = false;
+        if (reads(g->backward.node[i], g->input->grad)) *apart = false;
+done:
     free(needed);
     free(first);
-    return apart;
+    return result;
 }
 
-void graph_split_backward(graph *g)
+status graph_split_backward(graph *g, err *e)
 {
-    if (split(g)) return;
+    status result = OK;
+    bool apart = true;
+    TRY(split(g, &apart, e));
+    if (apart) goto done;
     copy_din(g);
-    split(g);
+    TRY(graph_trouble(g, e));
+    TRY(split(g, &apart, e));
+done:
+    return result;
 }

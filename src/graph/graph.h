@@ -183,7 +183,8 @@ typedef struct graph_options {
 
 typedef struct graph_node_list {
     graph_node **node;
-    int count, room;
+    int count;
+    size_t room;
 } graph_node_list;
 
 struct graph {
@@ -192,15 +193,19 @@ struct graph {
     int64_t batch, seq; // rows of every activation are batch * seq
     graph_tp tp;
     bool splits_backward;
-    err trouble;        // the first misuse of a build function
+    err trouble;        // the first misuse of a build function, or E_MEMORY
     bool not_divisible; // trouble says what does not divide over the ranks; by model_family.name
     int numbered;       // forward nodes that have a number
 
     graph_param *param;
-    int params, param_room;
+    int params;
+    size_t param_room;
     graph_value **value;
-    int values, value_room;
+    int values;
+    size_t value_room;
     graph_node_list forward, backward;
+    graph_value no_value; // what a build function returns when memory lacks;
+    graph_node no_node;   // graph_finish then fails before either is read
 
     graph_value *input, *ids, *labels; // NULL where the block has none
     graph_value *output;               // NULL in the last block
@@ -220,11 +225,11 @@ struct graph {
     double forward_flops, backward_flops; // of matrix products and attention, one micro-batch
 };
 
-graph *graph_open(const graph_options *o);
+status graph_open(const graph_options *o, graph **out, err *e);
 void graph_close(graph *g); // NULL allowed
 
-// ---- What a model family calls. Values are borrowed from the graph. Misuse is kept in g->trouble
-// and returned by graph_finish, so that a forward pass reads without checks.
+// ---- What a model family calls. Values are borrowed from the graph. Misuse and lack of memory
+// are kept in g->trouble and returned by graph_finish, so that a forward pass reads without checks.
 
 graph_value *build_input(graph *g, int64_t cols); // [batch*seq, cols] from the block before
 graph_value *build_residual(graph *g,
@@ -278,7 +283,7 @@ void build_linear_cross_entropy(graph *g, graph_value *x, graph_value *w, graph_
                                 double scale);
 void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_value *bias);
 
-// Derives everything. E_USAGE with the first misuse of a build function; E_INTERNAL when the graph
+// Derives everything. E_USAGE with the first misuse of a build function, E_MEMORY; E_INTERNAL when the graph
 // cannot be laid out.
 status graph_finish(graph *g, graph_recompute keep, err *e);
 
@@ -328,19 +333,25 @@ void graph_check_tp(graph *g);
 
 // x in the compute type: itself, or converted from a stream.
 graph_value *graph_as_compute(graph *g, graph_value *x);
+// A new node at the end of the forward list, or of list l. Without memory it is g->no_node.
 graph_node *graph_new_node(graph *g, graph_op kind);
+graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
 void graph_misuse(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void graph_node_list_add(graph_node_list *l, graph_node *n);
+// Appends a node and owns it from now on. Without memory the node is freed.
+void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
+// False when `s` is not OK: then it is kept in g->trouble.
+bool graph_check(graph *g, status s);
+status graph_trouble(const graph *g, err *e);
 size_t graph_value_bytes(const graph_value *v);
 int64_t graph_value_rows(const graph_value *v); // product of all dims but the last
 int64_t graph_value_cols(const graph_value *v);
 int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
 
 status graph_derive(graph *g, err *e);
-void graph_plan_recompute(graph *g, graph_recompute keep);
-void graph_split_backward(graph *g);
+status graph_plan_recompute(graph *g, graph_recompute keep, err *e);
+status graph_split_backward(graph *g, err *e);
 status graph_layout(graph *g, err *e);
 
 #endif

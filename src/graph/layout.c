@@ -6,6 +6,8 @@
 // Roots with overlapping lifetimes never overlap in memory: first fit over roots in order of size.
 #include "graph/op.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 
 enum { REGION_ALIGN = 64 };
@@ -166,11 +168,12 @@ static void place_held(const layout *l)
     g->output_grad_saved = g->output && g->output->grad && is_held(l, g->output->grad);
 }
 
-// Places all WORK roots of the list; returns the size of the area.
-static size_t pack_work(layout *l)
+// Places all WORK roots of the list; *out is the size of the area.
+static status pack_work(layout *l, size_t *out, err *e)
 {
-    span *spans = calloc((size_t)l->g->values + 1, sizeof *spans);
-    if (!spans) abort();
+    status result = OK;
+    span *spans = NULL;
+    TRY(alloc_zeroed(&spans, (size_t)l->g->values, sizeof *spans, "a graph", e));
     int count = 0;
     size_t most = 0;
     for (int i = 0; i < l->g->values; i++) {
@@ -185,8 +188,10 @@ static size_t pack_work(layout *l)
         size_t end = spans[i].root->offset + align_up(graph_value_bytes(spans[i].root));
         if (end > most) most = end;
     }
+    *out = most;
+done:
     free(spans);
-    return most;
+    return result;
 }
 
 static void save(graph *g, graph_value *v)
@@ -255,9 +260,9 @@ status graph_layout(graph *g, err *e)
 {
     status result = OK;
     layout l = {.g = g, .list = &g->forward};
-    l.first = calloc((size_t)g->values + 1, sizeof(int));
-    l.last = calloc((size_t)g->values + 1, sizeof(int));
-    if (!l.first || !l.last) abort();
+    size_t backward = 0;
+    TRY(alloc_zeroed(&l.first, (size_t)g->values, sizeof(int), "a graph", e));
+    TRY(alloc_zeroed(&l.last, (size_t)g->values, sizeof(int), "a graph", e));
     if (g->output) g->output->place = REGION_OUTPUT;
     if (g->logits) g->logits->place = REGION_OUTPUT;
     mark_saved(g);
@@ -265,14 +270,14 @@ status graph_layout(graph *g, err *e)
     TRY(share_memory(&l, false, e));
     if (g->mode == GRAPH_DECODE) place_cache(g);
     place_saved(g);
-    g->workspace_bytes = pack_work(&l);
+    TRY(pack_work(&l, &g->workspace_bytes, e));
 
     l.list = &g->backward;
     lifetimes(&l);
     TRY(share_memory(&l, true, e));
     place_din(g);
     place_held(&l);
-    size_t backward = pack_work(&l);
+    TRY(pack_work(&l, &backward, e));
     if (backward > g->workspace_bytes) g->workspace_bytes = backward;
 
     settle(g);

@@ -66,6 +66,6 @@ status model_config_finish(model_config *c, err *e);
 status model_config_read(const char *folder, model_config *c, err *e);
 // As config.json that transformers (4 and 5) loads; `dtype_word` "float32" | "bfloat16" | "float16"
 // is the type of the weights beside it. Caller frees.
-char *model_config_write(const model_config *c, const char *dtype_word);
+status model_config_write(const model_config *c, const char *dtype_word, char **out, err *e);
 
 #endif

@@ -2,6 +2,7 @@
 // planner; knows nothing of where parameters will live.
 #include "model/model.h"
 
+#include "base/alloc.h"
 #include "base/lookup.h"
 #include "base/size.h"
 
@@ -32,8 +33,8 @@ void model_param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, in
 typedef struct opening {
     model *m;
     lookup graphs, params;
-    int *key;       // of each graph
-    int param_room; // of m->param
+    int *key;          // of each graph
+    size_t param_room; // of m->param
 } opening;
 
 typedef struct sought {
@@ -54,24 +55,24 @@ static bool is_param(const void *given, int number)
     return strcmp(x->o->m->param[number].name, x->name) == 0;
 }
 
-static void add_param(opening *o, const model_param *p, uint64_t hash)
+static status add_param(opening *o, const model_param *p, uint64_t hash, err *e)
 {
+    status result = OK;
     model *m = o->m;
-    if (m->params == o->param_room) {
-        o->param_room = o->param_room ? 2 * o->param_room : 64;
-        m->param = realloc(m->param, (size_t)o->param_room * sizeof *m->param);
-        if (!m->param) abort();
-    }
-    lookup_add(&o->params, hash, m->params);
+    TRY(alloc_grow(&m->param, &o->param_room, (size_t)m->params + 1, sizeof *m->param, "the model",
+                   e));
+    TRY(lookup_add(&o->params, hash, m->params, e));
     m->param[m->params++] = *p;
+done:
+    return result;
 }
 
 static status collect(opening *o, int block, err *e)
 {
+    status result = OK;
     model *m = o->m;
     model_block *b = &m->block[block];
-    b->param = calloc((size_t)b->g->params + 1, sizeof(int));
-    if (!b->param) abort();
+    TRY(alloc_zeroed(&b->param, (size_t)b->g->params, sizeof(int), "the model", e));
     for (int i = 0; i < b->g->params; i++) {
         const graph_param *d = &b->g->param[i];
         // No larger than a value of a graph may be, which is checked by now.
@@ -85,15 +86,15 @@ static status collect(opening *o, int block, err *e)
         int known = lookup_find(&o->params, hash, is_param, &(sought){.o = o, .name = p.name});
         if (known < 0) {
             known = m->params;
-            add_param(o, &p, hash);
+            TRY(add_param(o, &p, hash, e));
         } else if (m->param[known].count != p.count || m->param[known].decl->dim[0] != d->dim[0]) {
-            return err_set(e, E_USAGE, "model graph: %s is declared twice with different shapes",
-                           p.name);
+            FAIL(E_USAGE, "model graph: %s is declared twice with different shapes", p.name);
         }
         m->param[known].last_block = block;
         b->param[i] = known;
     }
-    return OK;
+done:
+    return result;
 }
 
 static status check_count(const model *m, err *e)
@@ -183,32 +184,38 @@ static status settle_parts(model *m, err *e)
 }
 
 // Blocks of equal key have one graph.
-static void trace_blocks(opening *o, const void *config, const graph_options *options)
+static status trace_blocks(opening *o, const void *config, const graph_options *options, err *e)
 {
+    status result = OK;
     model *m = o->m;
     for (int i = 0; i < m->blocks; i++) {
         const int key = m->family->key(config, i);
         const uint64_t hash = lookup_hash(&key, sizeof key);
         int known = lookup_find(&o->graphs, hash, is_graph, &(sought){.o = o, .key = key});
         if (known < 0) {
-            known = m->graphs++;
+            known = m->graphs;
+            TRY(graph_open(options, &m->graph[known], e));
+            m->graphs++;
             o->key[known] = key;
-            lookup_add(&o->graphs, hash, known);
-            m->graph[known] = graph_open(options);
+            TRY(lookup_add(&o->graphs, hash, known, e));
             m->family->trace(m->graph[known], config, i);
+            if (m->graph[known]->trouble.code == E_MEMORY) TRY(graph_trouble(m->graph[known], e));
         }
         m->block[i].g = m->graph[known];
         m->block[i].layer = m->family->layer(config, i);
     }
+done:
+    return result;
 }
 
 status model_open(const model_family *f, const void *config, const model_options *o, model **out,
                   err *e)
 {
     status result = OK;
-    model *m = calloc(1, sizeof *m);
-    opening x = {.m = m};
-    if (!m) abort();
+    model *m = NULL;
+    opening x = {.m = NULL};
+    TRY(alloc_zeroed(&m, 1, sizeof *m, "the model", e));
+    x.m = m;
     m->cut = o->cut, m->halves = o->halves;
     m->family = f, m->mode = o->mode, m->type = o->type, m->batch = o->batch, m->seq = o->seq;
     const graph_options options = {.mode = o->mode,
@@ -220,11 +227,10 @@ status model_open(const model_family *f, const void *config, const model_options
     m->blocks = f->blocks(config);
     if (m->blocks < 1 || m->blocks > MODEL_BLOCKS)
         FAIL(E_USAGE, "%s: found %d blocks; valid: 1 to %d", f->name, m->blocks, MODEL_BLOCKS);
-    m->block = calloc((size_t)m->blocks, sizeof *m->block);
-    m->graph = calloc((size_t)m->blocks, sizeof *m->graph);
-    x.key = calloc((size_t)m->blocks, sizeof *x.key);
-    if (!m->block || !m->graph || !x.key) abort();
-    trace_blocks(&x, config, &options);
+    TRY(alloc_zeroed(&m->block, (size_t)m->blocks, sizeof *m->block, "the model", e));
+    TRY(alloc_zeroed(&m->graph, (size_t)m->blocks, sizeof *m->graph, "the model", e));
+    TRY(alloc_zeroed(&x.key, (size_t)m->blocks, sizeof *x.key, "the model", e));
+    TRY(trace_blocks(&x, config, &options, e));
     TRY(check_cut(m, e));
     for (int i = 0; i < m->graphs; i++) TRY(finish(m, m->graph[i], o->keep, e));
     for (int i = 0; i < m->blocks; i++) TRY(collect(&x, i, e));
@@ -244,7 +250,7 @@ done:
 void model_close(model *m)
 {
     if (!m) return;
-    for (int i = 0; i < m->blocks; i++) free(m->block[i].param);
+    for (int i = 0; m->block && i < m->blocks; i++) free(m->block[i].param);
     for (int i = 0; i < m->graphs; i++) graph_close(m->graph[i]);
     free(m->block);
     free(m->graph);

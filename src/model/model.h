@@ -134,7 +134,7 @@ typedef struct model_param_files {
     tensor_info *info; // of the written type; data NULL
     int count;
 } model_param_files;
-void model_param_files_make(const model *m, dtype type, model_param_files *out);
+status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e);
 void model_param_files_clear(model_param_files *f);
 // Piece f out of the whole parameter (fp32, host): out[rows * cols] fp32 in the file's order.
 void model_param_file_extract(const model *m, const model_param_file *f, const float *whole,

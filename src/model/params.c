@@ -1,6 +1,7 @@
 // params.c -- initial values of parameters, drawn on the device; and parameters between the host's
 // memory and HuggingFace's files: pieces, transposes. Called when a run starts and when it saves;
 // knows nothing of who holds which part.
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "model/model.h"
 
@@ -97,8 +98,8 @@ status model_param_load(const model *m, int p, const safetensors *from, float *o
         size_t count = (size_t)(rows * cols);
         if (q->decl->piece[i].transposed) {
             free(stored);
-            stored = malloc(count * sizeof *stored);
-            if (!stored) FAIL(E_IO, "tensor %s: no memory for %zu elements", t->name, count);
+            stored = NULL;
+            TRY(alloc_array(&stored, count, sizeof *stored, t->name, e));
             dtype_convert(stored, F32, t->data, t->type, count);
             transpose(stored, cols, rows, out);
         } else {
@@ -153,12 +154,13 @@ done:
     return result;
 }
 
-void model_param_files_make(const model *m, dtype type, model_param_files *out)
+status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e)
 {
+    status result = OK;
     int most = m->params * PARAM_PIECES;
-    *out = (model_param_files){.file = calloc((size_t)most, sizeof *out->file),
-                               .info = calloc((size_t)most, sizeof *out->info)};
-    if (!out->file || !out->info) abort();
+    *out = (model_param_files){.file = NULL};
+    TRY(alloc_zeroed(&out->file, (size_t)most, sizeof *out->file, "a list of tensors", e));
+    TRY(alloc_zeroed(&out->info, (size_t)most, sizeof *out->info, "a list of tensors", e));
     for (int p = 0; p < m->params; p++) {
         const model_param *q = &m->param[p];
         int64_t first = 0;
@@ -179,6 +181,8 @@ void model_param_files_make(const model *m, dtype type, model_param_files *out)
             first += rows;
         }
     }
+done:
+    return result;
 }
 
 void model_param_files_clear(model_param_files *f)

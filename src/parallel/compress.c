@@ -3,6 +3,7 @@
 // stands in the plan; the arithmetic of the factors is powersgd.c's.
 #include "parallel/compress.h"
 
+#include "base/alloc.h"
 #include "device/kernels.h"
 #include "parallel/powersgd.h"
 
@@ -66,8 +67,9 @@ static status leave_out(const plan *p, const plan_redistribution *m, plan_redist
     out->layout = m->layout;
     for (; out->count < m->count; out->count++) {
         const plan_redistribution_step *x = &m->step[out->count];
-        comm_segment *s = calloc((size_t)p->local_rows + 1, sizeof *s);
-        if (!s) return err_set(e, E_IO, "no memory for PowerSGD");
+        comm_segment *s = NULL;
+        const status result = alloc_zeroed(&s, (size_t)p->local_rows, sizeof *s, "PowerSGD", e);
+        if (result != OK) return result;
         for (int i = 0; i < p->local_rows; i++) {
             const plan_row *r = &p->row[p->order[i]];
             if (powersgd_takes(p, r)) continue;
@@ -106,8 +108,7 @@ status compress_open(const compress_options *o, compressor **out, err *e)
     if (!is_wanted(p)) return OK;
     if (compress_type(p) == F16 && !(o->scale > 0))
         FAIL(E_INTERNAL, "fp16 gradients: scale %g; valid: more than 0", o->scale);
-    c = calloc(1, sizeof *c);
-    if (!c) FAIL(E_IO, "no memory for compression");
+    TRY(alloc_zeroed(&c, 1, sizeof *c, "compression", e));
     c->o = *o;
     c->type = compress_type(p);
     c->before = c->type == F16 ? (float)o->scale : 1;

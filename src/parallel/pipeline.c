@@ -4,6 +4,8 @@
 // no messages and no memory.
 #include "parallel/pipeline.h"
 
+#include "base/alloc.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -146,8 +148,8 @@ status pipeline_make(pipeline_schedule s, int stages, int virtual_stages, int mi
     *out = (pipeline_list){0};
     TRY(check_shape(s, &x, e));
     size_t passes = (size_t)micros * (size_t)virtual_stages;
-    out->at = calloc(passes, 3 * sizeof *out->at); // at most a forward and two halves
-    if (!out->at) FAIL(E_IO, "no memory for the order of %zu passes of the pipeline", passes);
+    // at most a forward and two halves
+    TRY(alloc_zeroed(&out->at, passes, 3 * sizeof *out->at, "the passes of the pipeline", e));
     if (stages == 1)
         make_alone(&x, out);
     else
@@ -279,12 +281,11 @@ status pipeline_split(const double *cost, int blocks, int parts, int *first, err
              "valid: 1 to %d",
              parts, blocks, blocks);
     const size_t wide = (size_t)blocks + 1;
-    t.sum = calloc(wide, sizeof *t.sum);
-    t.before = calloc(wide, sizeof *t.before);
-    t.now = calloc(wide, sizeof *t.now);
-    t.cut = calloc(wide * ((size_t)parts + 1), sizeof *t.cut);
-    if (!t.sum || !t.before || !t.now || !t.cut)
-        FAIL(E_IO, "no memory to divide %d blocks", blocks);
+    TRY(alloc_zeroed(&t.sum, wide, sizeof *t.sum, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.before, wide, sizeof *t.before, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.now, wide, sizeof *t.now, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.cut, wide * ((size_t)parts + 1), sizeof *t.cut, "the split of the blocks",
+                     e));
     for (int b = 0; b < blocks; b++) t.sum[b + 1] = t.sum[b] + cost[b];
     t.limit = least_largest(&t);
     most_even(&t);

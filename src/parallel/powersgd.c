@@ -3,6 +3,7 @@
 // shorter types: it sees a bucket of whole gradients.
 #include "parallel/powersgd.h"
 
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "device/kernels.h"
 
@@ -125,13 +126,12 @@ static status take_own(powersgd *s, device_memory_kind kind, int64_t count, floa
 status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd **out, err *e)
 {
     status result = OK;
-    powersgd *s = calloc(1, sizeof *s);
+    powersgd *s = NULL;
     *out = NULL;
-    if (!s) FAIL(E_IO, "no memory for PowerSGD");
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "PowerSGD", e));
     *s = (powersgd){.plan = p, .device = d, .comm = c, .seed = seed};
-    s->matrix = calloc((size_t)p->local_rows + 1, sizeof *s->matrix);
-    s->bucket = calloc((size_t)p->buckets + 1, sizeof *s->bucket);
-    if (!s->matrix || !s->bucket) FAIL(E_IO, "no memory for PowerSGD");
+    TRY(alloc_zeroed(&s->matrix, (size_t)p->local_rows, sizeof *s->matrix, "PowerSGD", e));
+    TRY(alloc_zeroed(&s->bucket, (size_t)p->buckets + 1, sizeof *s->bucket, "PowerSGD", e));
     s->room = lay_out(p, s->matrix, s->bucket);
     TRY(take_shared(s, s->room.p, &s->p, e));
     TRY(take_shared(s, s->room.q, &s->q, e));
