@@ -1,4 +1,5 @@
-// explain_job.c -- what a job would do, as text: `trireme explain` and trm_job_explain. See session.h.
+// explain_job.c -- the text of `trireme explain` and trm_job_explain. See session_explain in
+// session.h.
 #include "session/estimate.h"
 
 #include "parallel/draw.h"
@@ -38,7 +39,7 @@ static void print_pipeline(const pipeline_picture *x, bool even, text *out)
     pipeline_draw_text(x, COLUMNS, out);
 }
 
-// What all stages do at once.
+// Simulates all stages and prints them side by side.
 static status explain_pipeline(const trainer_options *o, const explain_options *x, text *out,
                                err *e)
 {

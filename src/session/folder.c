@@ -1,6 +1,5 @@
-// folder.c -- keeps an earlier run beside the one that begins in its folder. See folder.h. Called
-// by the command train and by the library, before a run writes anything. Does not know what is in
-// the files.
+// folder.c -- see folder.h. The command train and the library call it before a run writes anything. It
+// does not know what is in the files.
 #include "session/folder.h"
 
 #include "base/file.h"
@@ -8,8 +7,8 @@
 
 #include <stdlib.h>
 
-// In this order: a run that has lost its checkpoints begins anew and keeps its log, one that has
-// lost its log would go on from them without it.
+// Files are renamed in this order, which may be interrupted. A run without checkpoints starts again
+// and keeps its log; a run with checkpoints and without a log would resume without it.
 enum { CHECKPOINTS, LOG, JOB, PARTS };
 static const struct {
     const char *name, *stem, *extension;
@@ -17,7 +16,7 @@ static const struct {
                  {"log.jsonl", "log", ".jsonl"},
                  {"job.yaml", "job", ".yaml"}};
 
-// OUT/log-3.jsonl; owned by the caller.
+// "OUT/log-3.jsonl"; the caller owns it.
 static char *beside(const char *out, int part, int number)
 {
     text name = {0};
@@ -48,7 +47,7 @@ static int free_number(const char *out)
 static bool is_there(const char *out, int part)
 {
     char *path = file_join(out, PART[part].name);
-    // A folder of this name that holds no checkpoints is not a run's.
+    // A folder of this name without checkpoints is not a run's.
     bool there = part == CHECKPOINTS ? ckpt_has_any(out) : file_exists(path);
     free(path);
     return there;
@@ -67,13 +66,13 @@ status folder_begin(const char *out, bool overwrite, text *kept, err *e)
     char *from = NULL, *to = NULL;
     TRY(file_make_directories(out, e));
     const int number = free_number(out);
-    // A job.yaml alone tells of no run.
+    // job.yaml alone is not a run.
     const int parts = is_there(out, CHECKPOINTS) || is_there(out, LOG) ? PARTS : JOB;
     for (int part = 0; part < parts; part++) {
         if (!is_there(out, part)) continue;
         from = file_join(out, PART[part].name);
         to = beside(out, part, number);
-        // Also before a removal, which may be interrupted: half a run must not look like one.
+        // Renames before it removes: an interrupted removal must not leave something like a run.
         TRY(file_rename(from, to, e));
         if (overwrite)
             TRY(file_remove_tree(to, e));

@@ -104,9 +104,9 @@ static void every_step_saves_bytes_down_to_the_last(void **state)
     for (int steps = 0; steps < 20; steps++) {
         l = climb(j, &in, last - 1);
         if (!l.fits) break;
-        assert_true(l.need.total < last);
-        assert_true(need_now(&l.changed, &in).total == l.need.total);
-        last = l.need.total;
+        assert_true(l.estimate.total < last);
+        assert_true(need_now(&l.changed, &in).total == l.estimate.total);
+        last = l.estimate.total;
         text_clear(&all);
         fit_search_print(j, &l, &all);
     }
@@ -114,7 +114,7 @@ static void every_step_saves_bytes_down_to_the_last(void **state)
     assert_non_null(strstr(all.chars, "--parallel.dp zero3"));
     assert_non_null(strstr(all.chars, "--parallel.recompute full"));
     assert_non_null(strstr(all.chars, "--parallel.offload.optimizer file"));
-    assert_false(l.fits || l.wants_path);
+    assert_false(l.fits || l.needs_path);
     text_clear(&all);
     session_inputs_close(&in);
     job_close(j);
@@ -159,7 +159,7 @@ static void without_a_folder_a_step_to_files_says_so(void **state)
     fit_search l = climb(j, &in, 1);
     text said = {0};
     assert_false(l.fits);
-    assert_true(l.wants_path);
+    assert_true(l.needs_path);
     fit_search_print(j, &l, &said);
     assert_non_null(strstr(said.chars, "--parallel.offload.path FOLDER"));
     text_clear(&said);
