@@ -1,6 +1,6 @@
-// batch.c -- solves the batch rule, global_batch = micro_batch * accumulation * data-parallel ranks, and
-// the number of steps of a run. job_open calls it, and session/ when ranks, memory and data are known.
-// It does not know which micro-batch fits in memory; its caller gives the limit.
+// batch.c -- solves the batch rule, global_batch = micro_batch * accumulation * data-parallel
+// ranks, and the number of steps of a run. job_open calls it, and session/ when ranks, memory and
+// data are known. It does not know which micro-batch fits in memory; its caller gives the limit.
 #include "config/private.h"
 
 #include "comm/world.h"
@@ -44,7 +44,8 @@ static void list_divisors(int64_t number, int64_t of, int64_t by, text *out)
     }
 }
 
-// Appends "; valid launch.ranks for 10: 1, 2, 5, 10", or the valid micro-batches where none divides.
+// Appends "; valid launch.ranks for 10: 1, 2, 5, 10", or the valid micro-batches where none
+// divides.
 static void describe_others(const job *j, const mesh *m, text *out)
 {
     int64_t batch = j->train.global_batch, micro = unit_of(j, 1);
@@ -102,8 +103,8 @@ static bool fills_pipeline(const job *j, int64_t micros)
     return pp == 1 || micros >= 2 * pp;
 }
 
-// The largest divisor of `share` that is at most `limit` and fills the pipeline, or else 1. It tries the
-// smaller divisor of each pair.
+// The largest divisor of `share` that is at most `limit` and fills the pipeline, or else 1. It
+// tries the smaller divisor of each pair.
 static int64_t largest_micro(const job *j, int64_t share, int64_t limit)
 {
     int64_t micros = (share + limit - 1) / limit;

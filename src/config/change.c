@@ -1,5 +1,6 @@
-// change.c -- prints the keys in which a changed copy of a job differs, and sets them in the job. See
-// job_describe_changes in job.h. session/ calls it for memory.fit. It does not know why keys changed.
+// change.c -- prints the keys in which a changed copy of a job differs, and sets them in the job.
+// See job_describe_changes in job.h. session/ calls it for memory.fit. It does not know why keys
+// changed.
 #include "config/private.h"
 #include "config/values.h"
 

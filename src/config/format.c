@@ -1,5 +1,5 @@
-// format.c -- writes values of struct job as text for explain, job.yaml, help and errors. values.c reads
-// each form back to the same value. See values.h.
+// format.c -- writes values of struct job as text for explain, job.yaml, help and errors. values.c
+// reads each form back to the same value. See values.h.
 #include "config/values.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// help.c -- the text about keys that help, the manual and completion print. They do not know the table
-// of keys. See job_help_each in job.h.
+// help.c -- the text about keys that help, the manual and completion print. They do not know the
+// table of keys. See job_help_each in job.h.
 #include "config/private.h"
 #include "config/values.h"
 

@@ -1,6 +1,6 @@
-// job.c -- opens a job: collects the settings, sets every key, reads the model, checks all. Commands
-// that take a job file call it. It does not know how values are written (values.c) nor which keys there
-// are (job_keys.c). See job.h.
+// job.c -- opens a job: collects the settings, sets every key, reads the model, checks all.
+// Commands that take a job file call it. It does not know how values are written (values.c) nor
+// which keys there are (job_keys.c). See job.h.
 #include "config/job.h"
 
 #include "config/private.h"

@@ -1,8 +1,8 @@
 // job.h -- the job: the value of every key of the job file, checked and resolved. The commands, the
 // library and session/ read it. No other folder reads job files or arguments.
 //
-// job_keys.c holds one table row for each key: dotted path, type, default, range or words, help. The
-// code that parses, overrides, explains, writes job.yaml and compares jobs walks that table.
+// job_keys.c holds one table row for each key: dotted path, type, default, range or words, help.
+// The code that parses, overrides, explains, writes job.yaml and compares jobs walks that table.
 #ifndef TRIREME_CONFIG_JOB_H
 #define TRIREME_CONFIG_JOB_H
 
@@ -104,8 +104,8 @@ typedef struct job {
 
 // Reads the job file at `path` (NULL: none), applies `--key value`, `--key=value` and the flags
 // --resume, --quiet and --overwrite in argv, reads model.path/config.json, and checks each value by
-// itself and against the others. Paths become absolute. Changes nothing on disk. E_USAGE with one line
-// "file:line: key: found …; valid: …; did you mean …?".
+// itself and against the others. Paths become absolute. Changes nothing on disk. E_USAGE with one
+// line "file:line: key: found …; valid: …; did you mean …?".
 status job_open(const char *path, int argc, char *const *argv, job **out, err *e);
 // The same for a program that brings parts of the job by itself. E_USAGE where the job names one of
 // these parts.
@@ -116,20 +116,20 @@ void job_close(job *j); // NULL allowed
 // others, while a program is still setting keys.
 status job_check_settings(const char *path, const job_call *call, err *e);
 
-// The mesh of `ranks` ranks. dp_shard auto takes the ranks that the other axes leave; under ddp, which
-// shards nothing, they become replicas. E_USAGE names launch.ranks, the product of the sizes and the
-// nearest valid numbers. job_open has checked the mesh of launch.ranks.
+// The mesh of `ranks` ranks. dp_shard auto takes the ranks that the other axes leave; under ddp,
+// which shards nothing, they become replicas. E_USAGE names launch.ranks, the product of the sizes
+// and the nearest valid numbers. job_open has checked the mesh of launch.ranks.
 status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
 
 // E_USAGE where this machine cannot start launch.ranks ranks. A mesh that is only planned may have
 // more (MESH_RANKS).
 status job_check_local(const job *j, err *e);
 
-// Solves the batch rule: global_batch = micro_batch * accumulation * data-parallel ranks. micro_batch
-// auto becomes the largest divisor of the sequences of a data-parallel rank that is at most
-// `micro_limit` (0: no limit). With a pipeline it leaves at least 2 pp micro-batches where the batch
-// has so many. E_USAGE lists the nearest valid global batches and the valid numbers of ranks. job_open
-// has checked a given micro_batch.
+// Solves the batch rule: global_batch = micro_batch * accumulation * data-parallel ranks.
+// micro_batch auto becomes the largest divisor of the sequences of a data-parallel rank that is at
+// most `micro_limit` (0: no limit). With a pipeline it leaves at least 2 pp micro-batches where the
+// batch has so many. E_USAGE lists the nearest valid global batches and the valid numbers of ranks.
+// job_open has checked a given micro_batch.
 status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e);
 // Sets train.steps from epochs or tokens, which needs the number of samples, and lr.total_steps.
 status job_resolve_steps(job *j, uint64_t samples, err *e);
@@ -144,8 +144,8 @@ void job_describe_changes(const job *j, const job *changed, text *out);
 // Sets these keys in j. explain names `origin` (a literal) as the origin of their values.
 status job_take_changes(job *j, const job *changed, const char *origin, err *e);
 
-// Appends every effective value as a job file: `trireme train out/job.yaml` repeats the run from any
-// folder. A job that is read from this text writes the same bytes.
+// Appends every effective value as a job file: `trireme train out/job.yaml` repeats the run from
+// any folder. A job that is read from this text writes the same bytes.
 void job_write_yaml(const job *j, text *out);
 // Appends every effective value with its origin: default, default (auto), file:line, command line,
 // config.json. With `json`, one object of {"value", "origin"} by dotted path.
@@ -171,13 +171,14 @@ void job_help(text *out);
 // Appends everything about one key, or the keys of a section. E_USAGE for an unknown name, with the
 // nearest one.
 status job_help_topic(const char *word, text *out, err *e);
-// The name of a key or section in help: `word` itself, or Trireme's name of a model field that `word`
-// names as HuggingFace does. NULL: unknown.
+// The name of a key or section in help: `word` itself, or Trireme's name of a model field that
+// `word` names as HuggingFace does. NULL: unknown.
 const char *job_help_find(const char *word);
 // Appends a key's value in this job and its origin. False: the job does not read the key.
 bool job_find_value(const job *j, const char *path, text *value, text *from);
-// Compares the job with the job.yaml of an earlier run in the same folder. Appends the keys that must
-// not change when the run resumes and differ, with both values. E_USAGE where the file is not a job.
+// Compares the job with the job.yaml of an earlier run in the same folder. Appends the keys that
+// must not change when the run resumes and differ, with both values. E_USAGE where the file is not
+// a job.
 status job_compare_run(const job *j, const char *old_yaml_path, text *different, err *e);
 // Compares the job's model with the one in `folder`. Appends the fields that make it another model;
 // dropout, initialization and token ids do not. E_USAGE where the folder holds no model.

@@ -1,6 +1,6 @@
-// job_keys.c -- the table of all keys of the job file, in the order of explain and job.yaml. config/
-// reads it through keys.h. A key's words stand beside the values of its enum, here or in the table of
-// the folder that owns the enum.
+// job_keys.c -- the table of all keys of the job file, in the order of explain and job.yaml.
+// config/ reads it through keys.h. A key's words stand beside the values of its enum, here or in
+// the table of the folder that owns the enum.
 #include "config/keys.h"
 
 #include <stddef.h>

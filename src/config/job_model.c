@@ -201,8 +201,8 @@ bool model_field_help(int index, key_help *out)
     return true;
 }
 
-// The bits of FIELDS that a model.* setting sets under any of its names. The setting is written into
-// two configurations that differ in every byte; afterwards they agree where it has written.
+// The bits of FIELDS that a model.* setting sets under any of its names. The setting is written
+// into two configurations that differ in every byte; afterwards they agree where it has written.
 static uint64_t fields_set_by(const job *j, const setting *s)
 {
     model_config a, b;

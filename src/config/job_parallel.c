@@ -71,8 +71,8 @@ done:
     return result;
 }
 
-// parallel.split counts layers; the plan counts blocks. Embedding and head are blocks of the first and
-// the last model chunk, except in the mlp family.
+// parallel.split counts layers; the plan counts blocks. Embedding and head are blocks of the first
+// and the last model chunk, except in the mlp family.
 static status check_split(job *j, err *e)
 {
     status result = OK;

@@ -1,5 +1,5 @@
-// job_print.c -- writes a job as text: its values with their origins, and the job.yaml of a run. See
-// job_explain and job_write_yaml in job.h.
+// job_print.c -- writes a job as text: its values with their origins, and the job.yaml of a run.
+// See job_explain and job_write_yaml in job.h.
 #include "config/private.h"
 #include "config/values.h"
 

@@ -11,8 +11,8 @@ status job_new(const char *file, job **out, err *e);
 // Fills job.model from its settings and config.json. E_USAGE with file, line and key.
 status job_read_model(job *j, err *e);
 
-// Fails with E_USAGE and the origin of a key in front of the message, in a function that has `j`, `e`,
-// `result` and `done:`.
+// Fails with E_USAGE and the origin of a key in front of the message, in a function that has `j`,
+// `e`, `result` and `done:`.
 #define KEY_ERROR(path, ...)                                                                       \
     do {                                                                                           \
         result = err_set(e, E_USAGE, __VA_ARGS__);                                                 \
@@ -30,8 +30,8 @@ status job_check_micros(const job *j, const mesh *m, err *e);
 
 // The product of the given sizes of the axes.
 int64_t mesh_least_ranks(const job *j);
-// The largest number of ranks up to `cores` that the mesh and the global batch allow, or else as many
-// as the mesh needs.
+// The largest number of ranks up to `cores` that the mesh and the global batch allow, or else as
+// many as the mesh needs.
 int batch_auto_ranks(const job *j, int cores);
 // E_USAGE where the global batch breaks the batch rule on this mesh.
 status batch_check(const job *j, const mesh *m, err *e);
@@ -39,8 +39,8 @@ status batch_check(const job *j, const mesh *m, err *e);
 // Field number `index` of the job's model, from 0; false after the last. *name is Trireme's name.
 // Appends the value as flow YAML and its origin.
 bool model_field_at(const job *j, int index, const char **name, text *value, text *from);
-// Field number `index` of all families, from 0, with its default in each family; false after the last.
-// Appends to the texts of *out.
+// Field number `index` of all families, from 0, with its default in each family; false after the
+// last. Appends to the texts of *out.
 bool model_field_help(int index, key_help *out);
 
 #endif

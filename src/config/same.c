@@ -1,5 +1,5 @@
-// same.c -- compares the job with the job.yaml of an earlier run, before a run resumes. It compares text,
-// because job_print.c wrote both. See job_compare_run in job.h.
+// same.c -- compares the job with the job.yaml of an earlier run, before a run resumes. It compares
+// text, because job_print.c wrote both. See job_compare_run in job.h.
 #include "config/private.h"
 
 #include "base/file.h"

@@ -51,8 +51,8 @@ typedef struct setting_flags {
 status settings_read_file(job_values *v, err *e);
 status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e);
 
-// Reads YAML from a program's memory, which overrides earlier values. It counts as the command line;
-// errors name it "yaml:LINE".
+// Reads YAML from a program's memory, which overrides earlier values. It counts as the command
+// line; errors name it "yaml:LINE".
 status settings_read_yaml(job_values *v, const char *yaml, err *e);
 
 // Sets a row's value to an argument of the command line; explain names `who` as its origin.

@@ -1,5 +1,5 @@
-// values.c -- reads one value by the type of its key. See values.h. job.c calls it for every row of the
-// table. It does not know the origin of a value nor other keys. format.c writes values.
+// values.c -- reads one value by the type of its key. See values.h. job.c calls it for every row of
+// the table. It does not know the origin of a value nor other keys. format.c writes values.
 #include "config/values.h"
 
 #include "base/file.h"

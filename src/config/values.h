@@ -1,13 +1,13 @@
-// values.h -- reads the value of a key from a YAML node into struct job, and writes it as text. Private
-// to config/.
+// values.h -- reads the value of a key from a YAML node into struct job, and writes it as text.
+// Private to config/.
 #ifndef TRIREME_CONFIG_VALUES_H
 #define TRIREME_CONFIG_VALUES_H
 
 #include "config/keys.h"
 #include "config/yaml_node.h"
 
-// Checks `n` and stores its value. E_USAGE "found …; valid: …", to which the caller adds file, line and
-// key.
+// Checks `n` and stores its value. E_USAGE "found …; valid: …", to which the caller adds file, line
+// and key.
 status value_set(job *j, const job_key *k, const yaml_node *n, err *e);
 // Are the words equal, where case does not count and '-' equals '_'?
 bool value_same_word(const char *a, const char *b);

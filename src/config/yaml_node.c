@@ -1,5 +1,5 @@
-// yaml_node.c -- makes nodes and writes them as text and as JSON. See yaml_node.h. yaml.c reads YAML. It
-// does not know what a key means.
+// yaml_node.c -- makes nodes and writes them as text and as JSON. See yaml_node.h. yaml.c reads
+// YAML. It does not know what a key means.
 #include "config/yaml_node.h"
 
 #include <ctype.h>

@@ -19,8 +19,8 @@ typedef struct yaml_node {
     struct yaml_node *first, *last, *next;
 } yaml_node;
 
-// Reads one YAML document; an empty document becomes an empty map. E_USAGE "name:line:column: …" for
-// broken YAML, a key given twice in one map, an alias, or a second document.
+// Reads one YAML document; an empty document becomes an empty map. E_USAGE "name:line:column: …"
+// for broken YAML, a key given twice in one map, an alias, or a second document.
 status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e);
 yaml_node *yaml_node_scalar(const char *s, int line);
 yaml_node *graph_node_list(int line);

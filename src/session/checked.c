@@ -1,5 +1,5 @@
-// checked.c -- see checked.h. Files are checked when they are opened; data that a callback returns can
-// only be checked sample by sample. inputs.c calls it.
+// checked.c -- see checked.h. Files are checked when they are opened; data that a callback returns
+// can only be checked sample by sample. inputs.c calls it.
 #include "session/checked.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-// checked.h -- a program's own data set, with each id checked before it becomes an index. Private to
-// session/.
+// checked.h -- a program's own data set, with each id checked before it becomes an index. Private
+// to session/.
 #ifndef TRIREME_SESSION_CHECKED_H
 #define TRIREME_SESSION_CHECKED_H
 

@@ -1,5 +1,5 @@
-// estimate.c -- see estimate.h. Called when a job is checked, for each change of the memory fit search
-// and for each row of `trireme plan`. It does not know what could be changed in a job.
+// estimate.c -- see estimate.h. Called when a job is checked, for each change of the memory fit
+// search and for each row of `trireme plan`. It does not know what could be changed in a job.
 #include "session/estimate.h"
 
 #include "base/proc.h"
@@ -80,8 +80,9 @@ static bool same_shards(const plan *a, const plan *b)
     return true;
 }
 
-// Adds the tensor-parallel ranks of a stage. Only the last shards of a vocabulary can be shorter, so
-// the ranks in between are planned only where the last rank's shards differ from the first rank's.
+// Adds the tensor-parallel ranks of a stage. Only the last shards of a vocabulary can be shorter,
+// so the ranks in between are planned only where the last rank's shards differ from the first
+// rank's.
 static status add_stage(trainer_options *o, int pp, const memory_estimate_base *base,
                         memory_estimate *n, err *e)
 {

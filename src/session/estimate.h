@@ -1,5 +1,5 @@
-// estimate.h -- the memory estimate of a job: bytes of its largest rank, known before any rank starts.
-// It plans one rank of every kind that can differ in size.
+// estimate.h -- the memory estimate of a job: bytes of its largest rank, known before any rank
+// starts. It plans one rank of every kind that can differ in size.
 #ifndef TRIREME_SESSION_ESTIMATE_H
 #define TRIREME_SESSION_ESTIMATE_H
 

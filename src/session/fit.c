@@ -1,5 +1,5 @@
-// fit.c -- see fit.h. inputs.c calls it when the inputs are open. It does not know which changes there
-// are (fit_search.c).
+// fit.c -- see fit.h. inputs.c calls it when the inputs are open. It does not know which changes
+// there are (fit_search.c).
 #include "session/fit.h"
 
 #include "session/fit_search.h"

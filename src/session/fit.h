@@ -10,7 +10,8 @@
 status fit_micro_batch(job *j, const session_inputs *in, err *e);
 // Changes a job that does not fit where memory.fit allows it, and refuses it otherwise: E_FIT with
 // the bytes by category and the first changes that would fit. With `choose_batch` it sets
-// train.micro_batch before. *changes receives a line that describes the changes; the caller owns it.
+// train.micro_batch before. *changes receives a line that describes the changes; the caller owns
+// it.
 status fit_job(job *j, const session_inputs *in, bool choose_batch, char **changes, err *e);
 
 #endif

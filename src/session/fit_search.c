@@ -1,6 +1,6 @@
-// fit_search.c -- see fit_search.h. fit.c calls it to refuse a job or, with memory.fit, to change it,
-// and plan_table.c to print the first change that fits. A change sets values of the job; it does not
-// know how many bytes that saves, which the plan says.
+// fit_search.c -- see fit_search.h. fit.c calls it to refuse a job or, with memory.fit, to change
+// it, and plan_table.c to print the first change that fits. A change sets values of the job; it
+// does not know how many bytes that saves, which the plan says.
 #include "session/fit_search.h"
 
 #include <string.h>

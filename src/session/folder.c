@@ -1,5 +1,5 @@
-// folder.c -- see folder.h. The command train and the library call it before a run writes anything. It
-// does not know what is in the files.
+// folder.c -- see folder.h. The command train and the library call it before a run writes anything.
+// It does not know what is in the files.
 #include "session/folder.h"
 
 #include "base/file.h"

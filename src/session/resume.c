@@ -39,8 +39,8 @@ done:
     return result;
 }
 
-// The position in the data is a number of steps, so another batch or sequence length would continue at
-// other samples.
+// The position in the data is a number of steps, so another batch or sequence length would continue
+// at other samples.
 static status compare_positions(const job *j, const session_inputs *in, const ckpt *c,
                                 uint64_t *step, text *differs, err *e)
 {

@@ -1,6 +1,6 @@
-// session.h -- from a job to a trainer: opens and checks the job's inputs in the starting process, then
-// opens device, communicator and trainer on each rank. The commands and libtrireme call it. It does
-// not know how ranks are started (launch/).
+// session.h -- from a job to a trainer: opens and checks the job's inputs in the starting process,
+// then opens device, communicator and trainer on each rank. The commands and libtrireme call it. It
+// does not know how ranks are started (launch/).
 #ifndef TRIREME_SESSION_SESSION_H
 #define TRIREME_SESSION_SESSION_H
 
@@ -32,8 +32,8 @@ typedef struct session_inputs {
 } session_inputs;
 
 // Opens data sets and weights, solves the batch rule and the number of steps, checks that the plan
-// fits in memory, and verifies the schedules. Fills j's resolved fields. Changes nothing on disk and
-// leaves no thread. E_USAGE or E_FIT.
+// fits in memory, and verifies the schedules. Fills j's resolved fields. Changes nothing on disk
+// and leaves no thread. E_USAGE or E_FIT.
 status session_inputs_open(job *j, session_inputs *out, err *e);
 // The same for a program that brings its model or its data. Each id of its data is checked against
 // the model's tables when a rank reads it.
@@ -46,8 +46,8 @@ void session_inputs_close(session_inputs *in);
 
 // Can a run of this job resume from the checkpoint `folder`, whose files have been verified? Its
 // model, optimizer, precision, seed, batch and sequence length must be those of the job.
-// `config_json` describes a program's own model, else it is NULL. *step receives the finished steps.
-// E_USAGE names the folder and the keys that differ.
+// `config_json` describes a program's own model, else it is NULL. *step receives the finished
+// steps. E_USAGE names the folder and the keys that differ.
 status session_check_resume(const job *j, const session_inputs *in, const char *config_json,
                             const char *folder, uint64_t *step, err *e);
 
@@ -55,8 +55,8 @@ status session_check_resume(const job *j, const session_inputs *in, const char *
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e);
 
-// Verifies the schedules of all pipeline stages, for training and evaluation. E_INTERNAL with the text
-// of schedule_verify where one cannot run. session_inputs_open calls it.
+// Verifies the schedules of all pipeline stages, for training and evaluation. E_INTERNAL with the
+// text of schedule_verify where one cannot run. session_inputs_open calls it.
 status session_verify(const job *j, const session_inputs *in, int ranks, err *e);
 
 typedef struct explain_options {
@@ -71,8 +71,8 @@ typedef struct explain_options {
 status session_explain(const job *j, const session_inputs *in, const explain_options *x, text *out,
                        err *e);
 
-// Appends what `trireme plan` prints: memory of the largest rank and bytes sent in a step, for the job
-// and for other strategies.
+// Appends what `trireme plan` prints: memory of the largest rank and bytes sent in a step, for the
+// job and for other strategies.
 status session_plan(const job *j, const session_inputs *in, bool json, text *out, err *e);
 
 typedef struct session {
@@ -85,7 +85,8 @@ typedef struct session {
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e);
 // Saves a checkpoint in train.out. `config_json` becomes its config.json; NULL makes one from the
-// job's model. *folder (NULL allowed) is set on rank 0; the caller owns it. Collective over the world.
+// job's model. *folder (NULL allowed) is set on rank 0; the caller owns it. Collective over the
+// world.
 status session_save(const session *s, const job *j, const session_inputs *in,
                     const char *config_json, char **folder, err *e);
 // Tells the other ranks why this rank failed. A rank that failed calls it before session_close, so

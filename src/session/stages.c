@@ -1,4 +1,5 @@
-// stages.c -- see stages.h. verify.c and explain_job.c call it. It starts no rank and opens no device.
+// stages.c -- see stages.h. verify.c and explain_job.c call it. It starts no rank and opens no
+// device.
 #include "session/stages.h"
 
 #include "graph/op.h"

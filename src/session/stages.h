@@ -1,13 +1,13 @@
-// stages.h -- the plans and schedules of all pipeline stages of a job, made in one process to verify,
-// simulate and draw them.
+// stages.h -- the plans and schedules of all pipeline stages of a job, made in one process to
+// verify, simulate and draw them.
 #ifndef TRIREME_SESSION_STAGES_H
 #define TRIREME_SESSION_STAGES_H
 
 #include "parallel/simulate.h"
 #include "train/trainer.h"
 
-// Each stage is that of data-parallel and tensor-parallel coordinate 0. A job without a pipeline has
-// one stage.
+// Each stage is that of data-parallel and tensor-parallel coordinate 0. A job without a pipeline
+// has one stage.
 typedef struct session_stages {
     int count;
     plan **plan;

@@ -1,5 +1,5 @@
-// tokenizers.c -- see tokenizers.h. A sidecar file beside each shard names the shard's tokenizer, its
-// hash and the id that ends a document. Shards without a sidecar (Megatron's) are not checked.
+// tokenizers.c -- see tokenizers.h. A sidecar file beside each shard names the shard's tokenizer,
+// its hash and the id that ends a document. Shards without a sidecar (Megatron's) are not checked.
 // session_inputs_open calls it.
 #include "session/tokenizers.h"
 

@@ -1,5 +1,5 @@
-// tokenizers.h -- checks that a job's token shards and its model have the same tokenizer. Private to
-// session/.
+// tokenizers.h -- checks that a job's token shards and its model have the same tokenizer. Private
+// to session/.
 #ifndef TRIREME_SESSION_TOKENIZERS_H
 #define TRIREME_SESSION_TOKENIZERS_H
 

@@ -1,5 +1,5 @@
-// verify.c -- verifies a job's schedules in the starting process, before any rank runs them. inputs.c
-// calls it. It does not know what makes a schedule valid (parallel/verify.c).
+// verify.c -- verifies a job's schedules in the starting process, before any rank runs them.
+// inputs.c calls it. It does not know what makes a schedule valid (parallel/verify.c).
 #include "session/stages.h"
 
 #include "parallel/verify.h"
