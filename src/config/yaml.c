@@ -70,7 +70,7 @@ done:
     return result;
 }
 
-static status begin(yaml_builder *b, node_kind kind, yaml_mark_t mark, err *e)
+static status begin(yaml_builder *b, yaml_node_kind kind, yaml_mark_t mark, err *e)
 {
     status result = OK;
     if (b->depth == DEPTH_MAX)
@@ -79,7 +79,7 @@ static status begin(yaml_builder *b, node_kind kind, yaml_mark_t mark, err *e)
     if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1])
         FAIL(E_USAGE, "%s:%d:%d: a key must be a word, not a %s", b->name, line_of(mark),
              column_of(mark), kind == NODE_MAP ? "section" : "list");
-    yaml_node *n = graph_node_list(line_of(mark));
+    yaml_node *n = yaml_node_list(line_of(mark));
     n->kind = kind;
     TRY(add_value(b, n, e));
     b->keys[b->depth] = 0;
@@ -152,7 +152,7 @@ status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node 
     }
     if (!b.root || yaml_node_is_null(b.root)) {
         yaml_node_free(b.root);
-        b.root = graph_node_list(1);
+        b.root = yaml_node_list(1);
         b.root->kind = NODE_MAP;
     }
     *out = b.root;

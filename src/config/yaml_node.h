@@ -8,10 +8,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-typedef enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP } node_kind;
+typedef enum yaml_node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP } yaml_node_kind;
 
 typedef struct yaml_node {
-    node_kind kind;
+    yaml_node_kind kind;
     char *key;    // of an entry of a map, else NULL
     char *scalar; // NODE_SCALAR
     bool quoted;  // a quoted scalar is always text
@@ -23,7 +23,7 @@ typedef struct yaml_node {
 // for broken YAML, a key given twice in one map, an alias, or a second document.
 status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e);
 yaml_node *yaml_node_scalar(const char *s, int line);
-yaml_node *graph_node_list(int line);
+yaml_node *yaml_node_list(int line);
 void yaml_node_append(yaml_node *parent, yaml_node *child);
 void yaml_node_free(yaml_node *n); // with all nodes below and after it; NULL allowed
 

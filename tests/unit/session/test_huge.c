@@ -1,6 +1,6 @@
 // test_huge.c -- numbers far outside the useful range in every key: the job is planned or refused
 // with one line, and nothing overflows, aborts or takes long.
-#include "config/keys.h"
+#include "config/private.h"
 #include "session/session.h"
 
 #include <setjmp.h>
@@ -11,9 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-// From config/private.h.
-bool model_field_at(const job *j, int index, const char **name, text *out, text *from);
 
 static const char *const NUMBERS[] = {"0",
                                       "1",
