@@ -13,11 +13,11 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                              .type = o->precision,
                              .batch = o->micro_batch,
                              .seq = o->seq_len,
-                             .keep = o->strategy.recompute,
-                             .cut = {.ranks = tp,
-                                     .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
-                                     .sequence = o->strategy.sequence_parallel && tp > 1},
-                             .halves =
+                             .recompute = o->strategy.recompute,
+                             .tp = {.ranks = tp,
+                                    .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
+                                    .sequence = o->strategy.sequence_parallel && tp > 1},
+                             .splits_backward =
                                  mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
                                  pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
     return model_open(o->family, o->config, &m, out, e);
@@ -284,29 +284,13 @@ static status open_compressor(trainer *t, err *e)
     const compress_options o = {.plan = t->plan,
                                 .device = t->o.device,
                                 .comm = t->o.comm,
-                                .along = t->axis,
-                                .data = t->data,
+                                .groups = t->axis,
+                                .dp = t->data,
                                 // About the mean over all positions, as PyTorch's hooks see it.
                                 .scale = 1.0 / (double)(t->o.global_batch * t->o.seq_len),
                                 .seed = t->o.seed};
     if (!t->data) return OK;
     return compress_open(&o, &t->compressor, e);
-}
-
-static status fill_rope(trainer *t, err *e)
-{
-    status result = OK;
-    const graph *g = t->model->rope;
-    if (!g) return OK;
-    size_t bytes = (size_t)(g->rope_rows * g->rope_half) * 2 * sizeof(float);
-    float *host = malloc(bytes);
-    if (!host) FAIL(E_IO, "no memory for the rotary table (%zu bytes)", bytes);
-    rope_table_fill(g, host);
-    t->o.device->ops->copy(t->stream[STREAM_COMPUTE], t->rope, host, bytes);
-    TRY(t->o.device->ops->sync(t->stream[STREAM_COMPUTE], e));
-done:
-    free(host);
-    return result;
 }
 
 static status check_unused(const model *m, err *e)
@@ -342,7 +326,8 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     TRY(trainer_allocate(t, e));
     TRY(open_compressor(t, e));
     scaler_open(&t->scaler, &o->scaler, o->precision == F16);
-    TRY(fill_rope(t, e));
+    if (t->model->rope)
+        TRY(graph_upload_rope(t->model->rope, t->stream[STREAM_COMPUTE], t->rope, e));
     if (o->weights) TRY(model_param_check_all(t->model, o->weights, e));
     TRY(trainer_fill_weights(t, e));
     *out = t;
