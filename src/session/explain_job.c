@@ -27,14 +27,14 @@ static void print_pipeline(const pipeline_picture *x, bool even, text *out)
 {
     enum { COLUMNS = 110 };
     const plan *p = x->plan_of_stage[0];
-    text_add(out, "pipeline: parts");
+    text_add(out, "pipeline:");
     for (int k = 0; k < p->chunks; k++)
         text_addf(out, "%s blocks %d-%d on stage %d", k ? "," : "", p->chunk_first[k],
                   p->chunk_first[k + 1] - 1, k % x->times->stages);
-    text_addf(out, "\n  time goes to the right, %s; F forward, B backward%s\n",
-              even ? "as if all parts took the same" : "by the FLOPs of the blocks",
+    text_addf(out, "\n  time runs to the right, %s; F forward, B backward%s\n",
+              even ? "as if all model chunks took the same time" : "by the FLOPs of the blocks",
               pipeline_schedule_splits_backward(p->o.strategy.pipeline.schedule)
-                  ? "'s input half, W its weight half"
+                  ? " (dgrad), W wgrad"
                   : "");
     pipeline_draw_text(x, COLUMNS, out);
 }
