@@ -141,8 +141,8 @@ static void names_of_other_systems_are_read(void **state)
                             "warmup_type: linear, warmup_max_lr: null, total_num_steps: 100}\n",
                       "--optimizer.name|AdamW");
     assert_int_equal(j->lr.name, LR_WARMUP_DECAY);
-    assert_true(j->lr.warmup_linear && j->lr.warmup_max_lr < 0);
-    assert_int_equal(j->lr.total_num_steps, 100);
+    assert_true(j->lr.warmup.linear && j->lr.warmup.max_lr < 0);
+    assert_int_equal(j->lr.warmup.total_num_steps, 100);
     job_close(j);
 }
 
