@@ -73,7 +73,7 @@ static void a_job_file_with_every_section_is_read(void **state)
     assert_int_equal(j->model.config.layers, 2);
     assert_int_equal(j->model.config.vocab, 1000);
     assert_int_equal(j->model.config.head_dim, 16);
-    assert_true(j->model.config.rope_theta == 5e5);
+    assert_true(j->model.config.rope.theta == 5e5);
     assert_int_equal(j->data.trains, 2);
     assert_true(j->data.train[0].weight == 2 && j->data.train[1].weight == 1);
     assert_string_equal(j->data.train[1].path, "/c");
