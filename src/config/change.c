@@ -1,13 +1,13 @@
-// change.c -- a job whose values somebody changed on purpose (memory.fit): what differs, as the
-// command line would say it, and how the changes become the job's own with their origin. Called by
-// session/. Does not know why.
+// change.c -- prints the keys in which a changed copy of a job differs, and sets them in the job.
+// See job_describe_changes in job.h. session/ calls it for memory.fit. It does not know why keys
+// changed.
 #include "config/private.h"
 #include "config/values.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// The value as it would be given on the command line: lists as a,b.
+// Appends the value as an argument of the command line: lists as a,b.
 static void add_argument(const job *j, const job_key *k, text *out)
 {
     text value = {0};
@@ -48,7 +48,7 @@ void job_describe_changes(const job *j, const job *changed, text *out)
     }
 }
 
-status job_take_changes(job *j, const job *changed, const char *who, err *e)
+status job_take_changes(job *j, const job *changed, const char *origin, err *e)
 {
     status result = OK;
     text arguments = {0};
@@ -60,7 +60,7 @@ status job_take_changes(job *j, const job *changed, const char *who, err *e)
         text_clear(&arguments);
         add_argument(changed, k, &arguments);
         TRY(text_check(&arguments, e));
-        TRY(settings_change(j->values, k->path, arguments.chars, who, e));
+        TRY(settings_change(j->values, k->path, arguments.chars, origin, e));
         TRY(value_set(j, k, settings_of(j->values, k->path)->value, e));
     }
     TRY(job_check_parallel(j, e));

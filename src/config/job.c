@@ -1,6 +1,6 @@
-// job.c -- makes a job: defaults, then the file, then the command line, then the checks. Called by
-// every command that takes a job file. Does not know how values are spelled (values.c) nor which
-// keys there are (job_keys.c).
+// job.c -- opens a job: collects the settings, sets every key, reads the model, checks all.
+// Commands that take a job file call it. It does not know how values are written (values.c) nor
+// which keys there are (job_keys.c). See job.h.
 #include "config/job.h"
 
 #include "base/alloc.h"
@@ -30,7 +30,7 @@ done:
     return result;
 }
 
-// runs/NAME of the job file.
+// Sets train.out to runs/ and the name of the job file.
 static status set_default_out(job *j, err *e)
 {
     status result = OK;
@@ -60,7 +60,8 @@ static void set_optimizer_defaults(job *j)
     j->optimizer.weight_decay = r->weight_decay;
 }
 
-// Every row from its setting or its fallback. The optimizer's name comes first: it brings defaults.
+// Sets every key from its setting or its default. optimizer.name comes first, because defaults of
+// other keys depend on it.
 static status set_all(job *j, err *e)
 {
     status result = OK;
@@ -127,7 +128,7 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
     return job_open_own(path, argc, argv, &(job_own){.model = false}, out, e);
 }
 
-// Each wins over those before.
+// Each call overrides those before it.
 static status read_calls(job *j, const job_call *call, int calls, err *e)
 {
     status result = OK;

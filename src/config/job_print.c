@@ -1,5 +1,5 @@
-// job_print.c -- a job as text: with origins for people and programs, and as the job.yaml of a run.
-// Called by explain, help and the trainer. Changes nothing.
+// job_print.c -- writes a job as text: its values with their origins, and the job.yaml of a run.
+// See job_explain and job_write_yaml in job.h.
 #include "base/alloc.h"
 #include "config/private.h"
 #include "config/values.h"
@@ -58,7 +58,7 @@ static void add_model_fields(const job *j, lines *all)
     }
 }
 
-// The value in effect: parallel.no_sync auto follows from policy and mesh.
+// Appends the effective value: the policies and the mesh resolve parallel.no_sync auto.
 static void format_effective(const job *j, const job_key *k, text *out)
 {
     mesh m;
@@ -107,7 +107,7 @@ static size_t longest(size_t so_far, const char *s, size_t limit)
     return n > so_far && n <= limit ? n : so_far;
 }
 
-// A value's text is flow YAML, of which JSON is read.
+// A value's text is flow YAML; this reads it as JSON.
 static json_t *json_of(const char *value)
 {
     text wrapped = {0};
@@ -181,7 +181,7 @@ void job_write_yaml(const job *j, text *out)
         const char *path = all.at[i].path;
         const job_key *k = key_find(path);
         bool of_folder = !k || strcmp(path, "model.family") == 0;
-        if (j->model.path && of_folder) continue; // config.json says it
+        if (j->model.path && of_folder) continue; // config.json holds it
         bool keep =
             k && (k->flags & KEY_KEEP_AUTO) && setting_is_auto(settings_of(j->values, path));
         const char *word = enter_sections(path, &open, out);

@@ -1,5 +1,5 @@
-// keys.c -- questions to the table of keys: which row, which section, what may have been meant.
-// Called by settings, values and explain. Does not know values.
+// keys.c -- finds rows and sections of the table of keys, and the key that a wrong one is near. See
+// keys.h. It does not know values.
 #include "config/keys.h"
 
 #include "base/alloc.h"
@@ -46,8 +46,8 @@ const job_key *key_of_section(const char *path)
     return NULL;
 }
 
-// Rows without a bound of their own: counts whose products still fit 64 bits, bytes that no machine
-// has, and durations whose nanoseconds fit.
+// Rows without a bound of their own are bounded so that products of counts and nanoseconds of
+// durations fit in 64 bits; no machine has so many bytes.
 double key_most(const job_key *k)
 {
     if (k->high < 1e308) return k->high;

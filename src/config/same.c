@@ -1,5 +1,5 @@
-// same.c -- is this job that run's? Compares the job with the job.yaml that an earlier run wrote.
-// Called before a run resumes. Compares text: both sides were written by job_print.c.
+// same.c -- compares the job with the job.yaml of an earlier run, before a run resumes. It compares
+// text, because job_print.c wrote both. See job_compare_run in job.h.
 #include "config/private.h"
 
 #include "base/alloc.h"
@@ -53,7 +53,7 @@ static void leaves_free(leaves *all)
     free(all->at);
 }
 
-// A key that an older version did not know had what is its default now.
+// A key that is not in the job.yaml of an older version had the value of today's default.
 static const char *value_in(const leaves *all, const char *path)
 {
     for (size_t i = 0; i < all->count; i++)
@@ -75,7 +75,7 @@ static void list_differences(const leaves *there, const leaves *here, bool there
         const char *path = walked->at[i].path;
         const char *a = value_in(there, path), *b = value_in(here, path);
         if (may_change(path) || strcmp(a, b) == 0) continue;
-        // What both sides have was listed in the walk over this side.
+        // The walk over `here` has listed the keys that both sides have.
         bool both = false;
         for (size_t k = 0; there_only && k < here->count; k++)
             both = both || strcmp(here->at[k].path, path) == 0;

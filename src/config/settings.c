@@ -1,5 +1,5 @@
-// settings.c -- gathers what the job file and the command line say about each key. Called by job.c.
-// Knows which keys there are and refuses others; does not know what values mean.
+// settings.c -- collects the values of each key from the job file, the command line and a program's
+// calls. job.c calls it. It refuses unknown keys and does not know what values mean.
 #include "config/settings.h"
 
 #include "base/alloc.h"
@@ -111,8 +111,8 @@ static status keep_tree(job_values *v, yaml_node *tree, err *e)
     return result;
 }
 
-// The setting of a path: a row's, or a model field's, new if need be. *out is NULL where there is
-// no such key.
+// The setting of a path: that of a row, or of a model field, which is added at its first use. *out
+// is NULL for an unknown key.
 static status find_setting(job_values *v, const char *path, setting **out, err *e)
 {
     status result = OK;
@@ -131,7 +131,7 @@ done:
     return result;
 }
 
-// A value that is being read, before it is a setting's.
+// The origin of a value that is being read, for messages.
 static setting said(const job_values *v, const char *path, const yaml_node *n, setting_origin from)
 {
     return (setting){.path = (char *)path, .from = from, .line = n->line, .yaml = v->reading};
@@ -183,7 +183,7 @@ static status not_a_section(const job_values *v, const char *path, const yaml_no
     return E_USAGE;
 }
 
-// Takes a value of the tree: of a key, or of a section and all below. Sections nest two deep.
+// Takes the value of a key, or all values below a section. Sections nest two deep.
 static status take(job_values *v, const char *path, const yaml_node *n, setting_origin from, err *e)
 {
     status result = OK;
@@ -209,7 +209,7 @@ done:
     return result;
 }
 
-// The tree of a whole text, a map of sections and keys.
+// Takes all values of a text, which is a map of sections and keys.
 static status take_text(job_values *v, const char *name, const char *content, size_t bytes,
                         setting_origin from, err *e)
 {
@@ -245,7 +245,7 @@ status settings_read_yaml(job_values *v, const char *yaml, err *e)
     return result;
 }
 
-// "a,b" as a list; borrowed by nobody yet.
+// "a,b" as a list; the caller owns it.
 static status split_list(const char *s, yaml_node **out, err *e)
 {
     status result = OK;
@@ -290,7 +290,7 @@ static status value_node(const job_values *v, const char *path, const char *valu
     return result;
 }
 
-// Does the option take no value: it is a yes-or-no key and the next argument is an option.
+// Does the option stand without a value: it is a flag, and the next argument is an option?
 static bool stands_alone(const char *path, const char *next)
 {
     const job_key *k = key_find(path);
@@ -312,7 +312,7 @@ done:
     return result;
 }
 
-// The value that argv[*i] has after '=' or as the next argument, which *i then moves to.
+// The value of option argv[*i]: the text after '=', or the next argument, to which *i then moves.
 static status find_value(const job_values *v, const char *path, const char *equals, int argc,
                          char *const *argv, int *i, const char **out, err *e)
 {
@@ -334,7 +334,7 @@ static status find_value(const job_values *v, const char *path, const char *equa
     return OK;
 }
 
-// --quiet and --overwrite: the switch of that name, NULL for any other word.
+// The switch of --quiet or --overwrite; NULL for another name.
 static bool *find_switch(setting_flags *flags, const char *name)
 {
     if (strcmp(name, "quiet") == 0) return &flags->quiet;

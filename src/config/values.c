@@ -1,5 +1,5 @@
-// values.c -- reads one value of one key by the key's type. Called by job.c for every row of the
-// table; formatting is in format.c. Does not know where a value came from, nor other keys.
+// values.c -- reads one value by the type of its key. See values.h. job.c calls it for every row of
+// the table. It does not know the origin of a value nor other keys. format.c writes values.
 #include "config/values.h"
 
 #include "base/alloc.h"
@@ -30,7 +30,7 @@ done:
     return result;
 }
 
-// "found …; valid: …" with a guess when one of `words` is near.
+// Fails with "found …; valid: …", and with the nearest of the key's words.
 static status refuse(const job_key *k, const yaml_node *n, err *e)
 {
     text found = {0}, valid = {0};
@@ -61,7 +61,7 @@ bool value_same_word(const char *a, const char *b)
     return *a == *b;
 }
 
-// `word` must be one of those that this version supports ("a|b|c").
+// Refuses a word that is not in k->only ("a|b|c").
 static status check_only(const job_key *k, const char *word, const yaml_node *n, err *e)
 {
     if (!k->only) return OK;
@@ -86,7 +86,7 @@ static status check_only(const job_key *k, const char *word, const yaml_node *n,
     return allowed ? OK : E_USAGE;
 }
 
-// Index of the word that `s` is or stands for, or -1.
+// Index of the word that `s` is or is another name of; -1: none.
 static int find_word(const job_key *k, const char *s)
 {
     for (int i = 0; k->words[i]; i++)
@@ -137,7 +137,7 @@ static void store_whole(void *at, const job_key *k, int64_t value)
         memcpy(at, &value, sizeof value);
 }
 
-// Sizes may end in B: 25MiB, 25MB.
+// Reads a size, which may end in B: 25MiB, 25MB.
 static bool read_bytes(const char *s, int64_t *out)
 {
     char bare[32];
@@ -197,7 +197,7 @@ static status set_betas(double *at, const job_key *k, const yaml_node *n, err *e
     return OK;
 }
 
-// One part of data.train: a path, or {path, weight}.
+// Reads one entry of data.train: a path, or {path, weight}.
 static status read_part(const job_key *k, const yaml_node *n, data_part *out, err *e)
 {
     const yaml_node *path = n, *weight = NULL;
@@ -215,7 +215,7 @@ static status read_part(const job_key *k, const yaml_node *n, data_part *out, er
                    out->weight <= 0))
         return err_set(e, E_USAGE, "found weight %.*s; valid: a number > 0",
                        TEXT_CUT(weight->scalar ? weight->scalar : "that is no number", 60));
-    bool mock = strcmp(path->scalar, "mock") == 0; // shards of that name are ./mock
+    bool mock = strcmp(path->scalar, "mock") == 0; // a file of that name is ./mock
     return mock ? text_copy("mock", (char **)&out->path, e)
                 : value_absolute(path->scalar, (char **)&out->path, e);
 }
@@ -261,7 +261,7 @@ static status read_policy(const job_key *k, const yaml_node *n, policy *out, err
     return OK;
 }
 
-// One word, or a list of two.
+// Reads one word for dp_shard, or a list of two words.
 static status set_policies(policies *at, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
@@ -276,7 +276,7 @@ done:
     return result;
 }
 
-// auto, or a list of whole numbers.
+// Reads auto, or a list of whole numbers.
 static status set_sizes(job *j, const job_key *k, const yaml_node *n, err *e)
 {
     const yaml_node *first = n->kind == NODE_LIST ? n->first : n;

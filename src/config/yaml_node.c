@@ -1,5 +1,5 @@
-// yaml_node.c -- the tree of yaml_node.h as text and as JSON. Called by everything in config/; reading is in
-// yaml.c. Does not know what a key means.
+// yaml_node.c -- makes nodes and writes them as text and as JSON. See yaml_node.h. yaml.c reads
+// YAML. It does not know what a key means.
 #include "config/yaml_node.h"
 
 #include "base/alloc.h"
@@ -68,7 +68,7 @@ const yaml_node *yaml_node_entry(const yaml_node *map, const char *key)
     return NULL;
 }
 
-// A plain scalar that no YAML reader takes for anything but this string.
+// Does every YAML reader take the unquoted scalar for this string?
 static bool is_plain(const char *s)
 {
     bool flag;
@@ -79,8 +79,7 @@ static bool is_plain(const char *s)
            strcasecmp(s, "n");
 }
 
-// The code point that begins at *p, which is moved behind it. Of bytes that are not UTF-8, some
-// number.
+// The code point at *p, which moves behind it. For bytes that are not UTF-8 it returns some number.
 static uint32_t take_code_point(const char **p)
 {
     const unsigned char *s = (const unsigned char *)*p;
@@ -92,7 +91,7 @@ static uint32_t take_code_point(const char **p)
     return c;
 }
 
-// What YAML readers refuse, or take for a line break, when it stands in a text as it is.
+// Do YAML readers refuse the character, or take it for a line break, where it is not escaped?
 static bool needs_escape(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||

@@ -131,7 +131,8 @@ static status read_rope(const json_t *root, model_config *c, err *e)
     if (!rope || is_neutral(rope, NAN)) rope = json_object_get(root, field = "rope_parameters");
     if (rope) TRY(model_config_set_rope(c, field, rope, e));
     const json_t *original = json_object_get(root, "original_max_position_embeddings");
-    if (original && c->rope == ROPE_LLAMA3) TRY(model_config_set(c, "rope_original", original, e));
+    if (original && c->rope.kind == ROPE_LLAMA3)
+        TRY(model_config_set(c, "rope_original", original, e));
 done:
     return result;
 }

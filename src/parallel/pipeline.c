@@ -91,7 +91,9 @@ static void make_zb(const pipeline_shape *x, pipeline_list *out)
     while (done < x->micros) add(out, PIPE_BACKWARD_WEIGHT, done++, 0);
 }
 
-static void (*const GENERATORS[PIPE_SCHEDULES])(const pipeline_shape *x, pipeline_list *out) = {
+typedef void pipeline_generator(const pipeline_shape *x, pipeline_list *out);
+
+static pipeline_generator *const GENERATORS[PIPE_SCHEDULES] = {
     [PIPE_GPIPE] = make_gpipe,
     [PIPE_1F1B] = make_1f1b,
     [PIPE_INTERLEAVED] = make_interleaved,

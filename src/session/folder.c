@@ -1,6 +1,5 @@
-// folder.c -- keeps an earlier run beside the one that begins in its folder. See folder.h. Called
-// by the command train and by the library, before a run writes anything. Does not know what is in
-// the files.
+// folder.c -- see folder.h. The command train and the library call it before a run writes anything.
+// It does not know what is in the files.
 #include "session/folder.h"
 
 #include "base/file.h"
@@ -8,8 +7,8 @@
 
 #include <stdlib.h>
 
-// In this order: a run that has lost its checkpoints begins anew and keeps its log, one that has
-// lost its log would go on from them without it.
+// Files are renamed in this order, which may be interrupted. A run without checkpoints starts again
+// and keeps its log; a run with checkpoints and without a log would resume without it.
 enum { CHECKPOINTS, LOG, JOB, PARTS };
 static const struct {
     const char *name, *stem, *extension;
@@ -17,7 +16,7 @@ static const struct {
                  {"log.jsonl", "log", ".jsonl"},
                  {"job.yaml", "job", ".yaml"}};
 
-// OUT/log-3.jsonl; owned by the caller.
+// "OUT/log-3.jsonl"; the caller owns it.
 static status beside(const char *out, int part, int number, char **path, err *e)
 {
     status result = OK;
@@ -56,7 +55,7 @@ done:
 static status is_there(const char *out, int part, bool *there, err *e)
 {
     char *path = NULL;
-    // A folder of this name that holds no checkpoints is not a run's.
+    // A folder of this name without checkpoints is not a run's.
     if (part == CHECKPOINTS) return ckpt_has_any(out, there, e);
     const status result = file_join(out, PART[part].name, &path, e);
     *there = result == OK && file_exists(path);
@@ -80,13 +79,13 @@ status folder_begin(const char *out, bool overwrite, text *kept, err *e)
     TRY(file_make_directories(out, e));
     TRY(free_number(out, &number, e));
     for (int part = 0; part < PARTS; part++) TRY(is_there(out, part, &there[part], e));
-    // A job.yaml alone tells of no run.
+    // job.yaml alone is not a run.
     const int parts = there[CHECKPOINTS] || there[LOG] ? PARTS : JOB;
     for (int part = 0; part < parts; part++) {
         if (!there[part]) continue;
         TRY(file_join(out, PART[part].name, &from, e));
         TRY(beside(out, part, number, &to, e));
-        // Also before a removal, which may be interrupted: half a run must not look like one.
+        // Renames before it removes: an interrupted removal must not leave something like a run.
         TRY(file_rename(from, to, e));
         if (overwrite)
             TRY(file_remove_tree(to, e));

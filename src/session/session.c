@@ -1,4 +1,4 @@
-// session.c -- one rank of a job: device, communicator, trainer. See session.h.
+// session.c -- device, communicator and trainer of one rank. See session.h.
 #include "session/session.h"
 
 #include <stdlib.h>

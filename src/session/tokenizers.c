@@ -1,6 +1,6 @@
-// tokenizers.c -- the tokenizer that a job's shards were made with, as their sidecars tell: is it
-// one, and the model's? Where is it, and which id ends a document? Called by session_inputs_open. Shards
-// without a sidecar (Megatron's own) say nothing, and nothing is asked of them.
+// tokenizers.c -- see tokenizers.h. A sidecar file beside each shard names the shard's tokenizer,
+// its hash and the id that ends a document. Shards without a sidecar (Megatron's) are not checked.
+// session_inputs_open calls it.
 #include "session/tokenizers.h"
 
 #include "base/file.h"
@@ -11,21 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The tokenizer that all shards are compared with.
+// All shards are compared with this tokenizer: the model's, or else the first shard's.
 typedef struct reference {
-    bool known;    // false: nothing has a hash yet
-    text label;    // who has it
-    uint64_t hash; // 0: the model has one that Trireme cannot read, hence another than the shards'
-    char *why;     // that it cannot, owned
+    bool known;    // false: no hash has been seen yet
+    text label;    // names its owner in messages
+    uint64_t hash; // 0: Trireme cannot read the model's tokenizer, so it is not that of the shards
+    char *why;     // why Trireme cannot read it; owned
 } reference;
 
-// Only shards that are files have sidecars.
+// mock and vectors have no sidecar.
 static bool has_sidecar(const dataset *d, const data_part *part)
 {
     return d->shape.input_type == I32 && strcmp(part->path, "mock") != 0;
 }
 
-// The model's own tokenizer, where its folder has one.
+// Takes the tokenizer of the model's folder as the reference, where it has one.
 static status read_model(const job *j, reference *r, err *e)
 {
     status result = OK;
@@ -76,7 +76,7 @@ static status compare(const job *j, session_inputs *in, const char *key, const d
     return result;
 }
 
-// What a checkpoint can take from the shards that it is trained on.
+// Takes the end token and the tokenizer file of a shard for the model's checkpoints.
 static status take_from(job *j, session_inputs *in, const data_part *part, const sidecar *s,
                         text *missing, err *e)
 {
@@ -100,7 +100,7 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
     size_t trains = j->own.train ? 0 : j->data.trains;
     size_t valids = j->own.valid || !in->valid ? 0 : j->data.valids;
     char *own = NULL;
-    bool asked = false; // the model: only when there is something to compare
+    bool asked = false; // the model's tokenizer has been read; only a shard's hash needs it
     for (size_t i = 0; i < trains + valids; i++) {
         bool train = i < trains, found = false;
         const data_part *part = train ? &j->data.train[i] : &j->data.valid[i - trains];

@@ -117,7 +117,7 @@ static status make_config(kind k, model_config *c)
     c->max_seq = LENGTH;
     c->init_std = 0.1;
     c->tie_embeddings = k == GPT2_TIED;
-    if (k == GPT2_TIED) c->drop_embed = c->drop_attention = c->drop_residual = 0.1;
+    if (k == GPT2_TIED) c->dropout.embed = c->dropout.attention = c->dropout.residual = 0.1;
     return model_config_finish(c, NULL);
 }
 
