@@ -56,7 +56,7 @@ static status add(plan *p, plan_redistribution *m, axis a, placement_collective 
     plan_layout cut = how == REDISTRIBUTE_ALL_GATHER ? to : from;
     x->segment =
         segments(p, m->layout, how == REDISTRIBUTE_ALL_GATHER ? from : to, cut, p->o.mesh.size[a]);
-    return x->segment ? OK : err_set(e, E_IO, "no memory for the plan");
+    return x->segment ? OK : err_set(e, E_MEMORY, "no memory for the plan");
 }
 
 // Sums on both axes, inner first.
@@ -100,7 +100,7 @@ static status unshard_post_forward_step(plan *p, err *e)
                                     .to = LAYOUT_FULL};
     x->segment = segments(p, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL, p->o.reshard);
     p->unshard_post_forward.count = 1;
-    return x->segment ? OK : err_set(e, E_IO, "no memory for the plan");
+    return x->segment ? OK : err_set(e, E_MEMORY, "no memory for the plan");
 }
 
 status plan_make_redistributions(plan *p, err *e)

@@ -72,7 +72,7 @@ status checked_dataset_open(dataset *of, const char *key, int32_t inputs, int32_
                             dataset **out, err *e)
 {
     checked *c = calloc(1, sizeof *c);
-    if (!c) return err_set(e, E_IO, "%s: out of memory", key);
+    if (!c) return err_set(e, E_MEMORY, "%s: out of memory", key);
     *c = (checked){.base = *of, .of = of, .key = key, .inputs = inputs, .labels = labels};
     c->base.read = checked_read;
     c->base.read_own = of->read_own ? checked_read_own : NULL;

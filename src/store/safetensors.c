@@ -39,7 +39,7 @@ static status add_part(safetensors *s, size_t p, err *e)
     if (all) s->tensors = all;
     size_t *part_of = realloc(s->part_of, (s->count + n + 1) * sizeof *part_of);
     if (part_of) s->part_of = part_of;
-    if (!all || !part_of) FAIL(E_IO, "%s: no memory for the list of tensors", s->parts[p].path);
+    if (!all || !part_of) FAIL(E_MEMORY, "%s: no memory for the list of tensors", s->parts[p].path);
     for (size_t i = 0; i < n; i++) {
         s->tensors[s->count + i] = more[i];
         s->part_of[s->count + i] = p;
@@ -66,7 +66,7 @@ static status sort_names(safetensors *s, err *e)
     status result = OK;
     char label[LABEL_BYTES];
     s->by_name = malloc((s->count + 1) * sizeof *s->by_name);
-    if (!s->by_name) FAIL(E_IO, "%s: no memory for the list of tensors", s->parts[0].path);
+    if (!s->by_name) FAIL(E_MEMORY, "%s: no memory for the list of tensors", s->parts[0].path);
     for (size_t i = 0; i < s->count; i++) s->by_name[i] = &s->tensors[i];
     qsort(s->by_name, s->count, sizeof *s->by_name, compare_names);
     for (size_t i = 1; i < s->count; i++) {
@@ -83,13 +83,13 @@ status safetensors_open_parts(const char *const *paths, size_t count, safetensor
 {
     status result = OK;
     safetensors *s = calloc(1, sizeof *s);
-    if (!s) FAIL(E_IO, "%s: no memory to open it", paths[0]);
+    if (!s) FAIL(E_MEMORY, "%s: no memory to open it", paths[0]);
     s->parts = calloc(count, sizeof *s->parts);
-    if (!s->parts) FAIL(E_IO, "%s: no memory to open it", paths[0]);
+    if (!s->parts) FAIL(E_MEMORY, "%s: no memory to open it", paths[0]);
     s->part_count = count;
     for (size_t p = 0; p < count; p++) {
         s->parts[p].path = strdup(paths[p]);
-        if (!s->parts[p].path) FAIL(E_IO, "%s: no memory to open it", paths[p]);
+        if (!s->parts[p].path) FAIL(E_MEMORY, "%s: no memory to open it", paths[p]);
         TRY(add_part(s, p, e));
     }
     TRY(sort_names(s, e));

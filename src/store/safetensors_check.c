@@ -267,7 +267,7 @@ status safetensors_part_open(safetensors_part *part, tensor_info **out, size_t *
     uint64_t data_at;
     TRY(read_header(part, &data_at, e));
     tensors = calloc(json_object_size(part->header) + 1, sizeof *tensors);
-    if (!tensors) FAIL(E_IO, "%s: no memory for the list of tensors", part->path);
+    if (!tensors) FAIL(E_MEMORY, "%s: no memory for the list of tensors", part->path);
     const char *name;
     json_t *entry;
     json_object_foreach(part->header, name, entry)

@@ -73,7 +73,7 @@ static status header_make(const char *path, const tensor_info *const *order, siz
     text = json_dumps(root, JSON_COMPACT);
     size_t length = text ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
     char *grown = text ? realloc(text, padded + 1) : NULL;
-    if (!grown) FAIL(E_IO, "%s: no memory for the header", path);
+    if (!grown) FAIL(E_MEMORY, "%s: no memory for the header", path);
     text = grown;
     memset(text + length, ' ', padded - length);
     text[padded] = 0;
@@ -113,7 +113,7 @@ status safetensors_write(const char *path, const tensor_info *t, size_t count, t
     bool created = false;
     uint8_t *chunk = malloc(CHUNK_BYTES);
     const tensor_info **order = malloc((count + 1) * sizeof *order);
-    if (!order || !chunk) FAIL(E_IO, "%s: no memory for writing", path);
+    if (!order || !chunk) FAIL(E_MEMORY, "%s: no memory for writing", path);
     for (size_t i = 0; i < count; i++) {
         TRY(check_tensor(path, &t[i], e));
         order[i] = &t[i];
