@@ -82,7 +82,7 @@ static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
     const launch_options o = {.ranks = q.ready.job->launch.ranks,
                               .as_threads = q.ready.job->launch.as_threads};
     q.log = (run_log){.is_open = shared_flag(), .began = clock_seconds(), .resumed = -1};
-    if (!q.log.is_open) FAIL(E_IO, "trm_run: out of memory");
+    if (!q.log.is_open) FAIL(E_MEMORY, "trm_run: out of memory");
     TRY(launch_ranks(&o, run_rank, &q, &first_rank, e));
 done:
     if (result != OK && q.log.is_open) api_log_error(q.ready.job, &q.log, first_rank, e);

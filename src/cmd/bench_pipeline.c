@@ -275,7 +275,7 @@ static status open_all(bench_pipeline_request *q, err *e)
     int64_t each;
     TRY(sequences_of(q, &each, e));
     q->all = calloc((size_t)(q->sizes * PIPE_SCHEDULES), sizeof *q->all);
-    if (!q->all) FAIL(E_IO, "no memory for %d jobs", q->sizes * PIPE_SCHEDULES);
+    if (!q->all) FAIL(E_MEMORY, "no memory for %d jobs", q->sizes * PIPE_SCHEDULES);
     for (int i = 0; i < q->sizes; i++)
         for (int s = 0; s < PIPE_SCHEDULES; s++)
             TRY(open_setup(q, (pipeline_schedule)s, q->micros[i], each, &q->all[q->setups++], e));
@@ -337,7 +337,7 @@ static int cmd_bench_pipeline(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     bench_pipeline_request q = {.args = calloc((size_t)argc + 1, sizeof *q.args)};
-    if (!q.args) FAIL(E_IO, "no memory for the arguments");
+    if (!q.args) FAIL(E_MEMORY, "no memory for the arguments");
     TRY(read_arguments(&q, argc, argv, e));
     TRY(open_all(&q, e));
     TRY(run_all(&q, e));

@@ -262,7 +262,7 @@ static status all_samples(const generate_writer *w, const int32_t *ids, int64_t 
     const float *logits;
     const size_t bytes = (size_t)decoder_vocab(w->d) * sizeof *logits;
     float *first = malloc(bytes);
-    if (!first) FAIL(E_IO, "generate: out of memory");
+    if (!first) FAIL(E_MEMORY, "generate: out of memory");
     TRY(decoder_feed(w->d, ids, count, &logits, e));
     memcpy(first, logits, bytes);
     for (int64_t k = 0; k < w->r->samples; k++) {

@@ -107,15 +107,16 @@ static size_t longest(size_t so_far, const char *s, size_t limit)
     return n > so_far && n <= limit ? n : so_far;
 }
 
-// A value's text is flow YAML; this reads it as JSON.
-static json_t *json_of(const char *value)
+// A value's text is flow YAML; this reads it as JSON. Without memory the text *fails fails.
+static json_t *json_of(const char *value, text *fails)
 {
     text wrapped = {0};
     yaml_node *list = NULL;
     json_t *out = NULL;
     text_addf(&wrapped, "[%s]", value);
-    if (yaml_node_parse("value", wrapped.chars, wrapped.bytes, &list, NULL) == OK && list->first)
-        out = yaml_node_json(list->first);
+    const status parsed = yaml_node_parse("value", wrapped.chars, wrapped.bytes, &list, NULL);
+    if (wrapped.failed || parsed == E_MEMORY) text_fail(fails);
+    if (parsed == OK && list->first) out = yaml_node_json(list->first);
     yaml_node_free(list);
     text_clear(&wrapped);
     return out ? out : json_string(value);
@@ -125,9 +126,9 @@ static void explain_json(const lines *all, text *out)
 {
     json_t *root = json_object();
     for (size_t i = 0; i < all->count; i++)
-        json_object_set_new(
-            root, all->at[i].path,
-            json_pack("{s:o, s:s}", "value", json_of(all->at[i].value), "origin", all->at[i].from));
+        json_object_set_new(root, all->at[i].path,
+                            json_pack("{s:o, s:s}", "value", json_of(all->at[i].value, out),
+                                      "origin", all->at[i].from));
     char *s = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     if (!s) text_fail(out);
     text_add(out, s ? s : "");
@@ -185,9 +186,10 @@ void job_write_yaml(const job *j, text *out)
         bool keep =
             k && (k->flags & KEY_KEEP_AUTO) && setting_is_auto(settings_of(j->values, path));
         const char *word = enter_sections(path, &open, out);
+        if (open.failed) text_fail(out);
         text_addf(out, "%s: %s\n", word, keep ? "auto" : all.at[i].value);
     }
-    if (all.failed || open.failed) text_fail(out);
+    if (all.failed) text_fail(out);
     text_clear(&open);
     lines_free(&all);
 }

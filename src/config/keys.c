@@ -94,11 +94,14 @@ static void add_section(const char *path, text *out)
 }
 
 // The row that is meant by `path`: by its last word among the section's keys, then among all keys,
-// then by the whole path. NULL when none is near; without memory none is looked for.
-static const char *nearest_path(const char *path, const char *section)
+// then by the whole path. NULL when none is near. Without memory the text *fails does.
+static const char *nearest_path(const char *path, const char *section, text *fails)
 {
     const char **words = NULL, *found = NULL;
-    if (alloc_zeroed(&words, 3 * (size_t)JOB_KEY_COUNT, sizeof *words, "", NULL) != OK) return NULL;
+    if (alloc_zeroed(&words, 3 * (size_t)JOB_KEY_COUNT, sizeof *words, "", NULL) != OK) {
+        text_fail(fails);
+        return NULL;
+    }
     const char **paths = words + JOB_KEY_COUNT, **all = paths + JOB_KEY_COUNT;
     for (int inside = 1; inside >= 0 && !found; inside--) {
         size_t n = 0;
@@ -141,12 +144,13 @@ void key_suggest(const char *path, text *out)
     const char *top[] = {"model",    "data",   "train",  "optimizer", "lr_schedule",
                          "parallel", "memory", "launch", "checks"};
     const char *near = section.bytes ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
-    if (!near) near = nearest_path(path, section.chars);
+    if (!near) near = nearest_path(path, section.chars, out);
     if (near) {
         text_addf(out, "; did you mean %s?", near);
     } else {
         text_add(out, "; valid: ");
         key_list(key_is_section(section.chars) ? section.chars : "", out);
     }
+    if (section.failed) text_fail(out);
     text_clear(&section);
 }

@@ -162,10 +162,12 @@ static status unknown_key(const job_values *v, const char *path, const yaml_node
     const bool key = from == ORIGIN_FILE || v->by_calls;
     text hint = {0};
     key_suggest(path, &hint);
-    err_set(e, E_USAGE, "unknown %s%s", key ? "key" : "option", hint.chars);
+    status result = text_check(&hint, e);
+    if (result == OK)
+        result = err_set(e, E_USAGE, "unknown %s%s", key ? "key" : "option", hint.chars);
     setting_prefix(v, &now, e);
     text_clear(&hint);
-    return E_USAGE;
+    return result;
 }
 
 static status not_a_section(const job_values *v, const char *path, const yaml_node *n,

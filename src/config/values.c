@@ -45,11 +45,15 @@ static status refuse(const job_key *k, const yaml_node *n, err *e)
         while (k->words[count]) count++;
         near = text_nearest(n->scalar, k->words, count);
     }
-    err_set(e, E_USAGE, "found %.*s; valid: %s%s%s%s", TEXT_CUT(found.chars, 200), valid.chars,
-            near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    status result = text_check(&found, e);
+    if (result == OK) result = text_check(&valid, e);
+    if (result == OK)
+        result =
+            err_set(e, E_USAGE, "found %.*s; valid: %s%s%s%s", TEXT_CUT(found.chars, 200),
+                    valid.chars, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     text_clear(&found);
     text_clear(&valid);
-    return E_USAGE;
+    return result;
 }
 
 bool value_same_word(const char *a, const char *b)
@@ -65,6 +69,7 @@ bool value_same_word(const char *a, const char *b)
 static status check_only(const job_key *k, const char *word, const yaml_node *n, err *e)
 {
     if (!k->only) return OK;
+    status result = OK;
     text list = {0}, found = {0};
     bool allowed = false;
     for (const char *at = k->only; *at;) {
@@ -77,13 +82,16 @@ static status check_only(const job_key *k, const char *word, const yaml_node *n,
     if (!allowed) {
         yaml_node_text(n, &found);
         bool alias = n->kind == NODE_SCALAR && !value_same_word(n->scalar, word);
-        err_set(e, E_USAGE, "found %.*s%s%s%s; this version supports %s",
-                TEXT_CUT(found.chars, 200), alias ? " (" : "", alias ? word : "", alias ? ")" : "",
-                list.chars);
+        result = text_check(&found, e);
+        if (result == OK) result = text_check(&list, e);
+        if (result == OK)
+            result = err_set(e, E_USAGE, "found %.*s%s%s%s; this version supports %s",
+                             TEXT_CUT(found.chars, 200), alias ? " (" : "", alias ? word : "",
+                             alias ? ")" : "", list.chars);
     }
     text_clear(&list);
     text_clear(&found);
-    return allowed ? OK : E_USAGE;
+    return result;
 }
 
 // Index of the word that `s` is or is another name of; -1: none.

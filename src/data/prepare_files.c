@@ -127,13 +127,13 @@ status input_file_open(const char *path, input_file **out, err *e)
 {
     status result = OK;
     input_file *f = calloc(1, sizeof *f);
-    if (!f) return err_set(e, E_IO, "%s: out of memory", path);
+    if (!f) return err_set(e, E_MEMORY, "%s: out of memory", path);
     TRY(text_copy(path, &f->path, e));
     f->fd = -1;
     TRY(file_open_input(path, &f->fd, NULL, e));
     if (path_has_suffix(path, ".gz")) {
         f->gz = gzdopen(f->fd, "rb");
-        if (!f->gz) FAIL(E_IO, "%s: out of memory", path);
+        if (!f->gz) FAIL(E_MEMORY, "%s: out of memory", path);
         f->fd = -1;
         gzbuffer(f->gz, 1 << 17);
     }

@@ -35,7 +35,7 @@ status sidecar_write(const char *path, const sidecar *s, err *e)
         if (name) json_object_set_new(root, "tokenizer", name);
     }
     dump = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    if (!dump) FAIL(E_IO, "%s: out of memory", path);
+    if (!dump) FAIL(E_MEMORY, "%s: out of memory", path);
     TRY(file_create(path, &w, e));
     TRY(file_write(w, dump, strlen(dump), e));
     TRY(file_write(w, "\n", 1, e));

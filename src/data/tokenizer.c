@@ -89,7 +89,7 @@ status tokenizer_save_folder(const tokenizer *t, const char *folder, err *e)
         size_t bytes = t->files[i].bytes;
         if (!content && i == TOKEN_FILE_CONFIG) {
             content = settings = new_settings(t);
-            if (!settings) FAIL(E_IO, "out of memory");
+            if (!settings) FAIL(E_MEMORY, "out of memory");
             bytes = strlen(settings);
         }
         if (!content) continue;

@@ -135,8 +135,10 @@ graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, c
         v->id = g->values;
         g->value[g->values++] = v;
     }
-    v->name = name, v->type = type, v->dims = dims, v->param = -1, v->root = v;
-    for (int i = 0; i < dims; i++) v->dim[i] = dim[i];
+    v->name = name, v->type = type, v->dims = dims, v->param = v == &g->no_value ? 0 : -1,
+    v->root = v;
+    // One that stands for a value has sizes by which may be divided.
+    for (int i = 0; i < GRAPH_DIMS; i++) v->dim[i] = v == &g->no_value ? 1 : i < dims ? dim[i] : 0;
     check_value(g, v);
     return v;
 }

@@ -71,7 +71,7 @@ status checked_dataset_open(dataset *source, const char *key, int32_t inputs, in
                             dataset **out, err *e)
 {
     checked_dataset *c = calloc(1, sizeof *c);
-    if (!c) return err_set(e, E_IO, "%s: out of memory", key);
+    if (!c) return err_set(e, E_MEMORY, "%s: out of memory", key);
     *c = (checked_dataset){
         .base = *source, .source = source, .key = key, .inputs = inputs, .labels = labels};
     c->base.read = checked_read;

@@ -101,6 +101,8 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     text_add(out, x->json ? ",\"schedule\":" : "\n");
     schedule_print(&s, x->json, out);
     text_add(out, x->json ? "}\n" : "");
+    if (x->svg) TRY(text_check(x->svg, e));
+    TRY(text_check(out, e));
 done:
     memory_estimate_base_close(&base);
     plan_free(p);

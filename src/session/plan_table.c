@@ -3,6 +3,7 @@
 // of the job. It allocates nothing of the model, which may be larger than this machine.
 #include "session/fit_search.h"
 
+#include "base/alloc.h"
 #include "parallel/traffic.h"
 
 #include <inttypes.h>
@@ -120,7 +121,9 @@ static status fill(table *t, err *e)
         text changes = {0};
         job_describe_changes(t->j, &r->changed, &changes);
         r->is_job = changes.bytes == 0;
+        result = text_check(&changes, e);
         text_clear(&changes);
+        if (result != OK) goto done;
         // A row that the plan refuses prints the reason.
         result =
             memory_estimate_of(&r->changed, t->in, t->ranks, &t->base, &r->estimate, &r->refused);
@@ -277,24 +280,23 @@ status session_plan(const job *j, const session_inputs *in, bool json, text *out
     status result = OK;
     table t = {.j = j, .in = in, .ranks = j->launch.ranks};
     fit_search l;
-    t.row = calloc(ROWS, sizeof *t.row);
-    if (!t.row) FAIL(E_IO, "no memory for the table");
+    TRY(alloc_zeroed(&t.row, ROWS, sizeof *t.row, "the table of strategies", e));
     TRY(memory_estimate_base_open(j, &t.base, e));
     t.budget = t.base.budget;
     TRY(fill(&t, e));
     if (t.row[0].refused.code != OK) FAIL(E_USAGE, "%s", t.row[0].refused.text);
     TRY(fit_search_run(j, in, t.ranks, t.budget, &t.base, &l, e));
-    if (json) {
+    if (json)
         print_json(&t, &l, out);
-        goto done;
-    }
-    print_table(&t, out);
-    if (t.row[0].estimate.total > t.budget) {
+    else
+        print_table(&t, out);
+    if (!json && t.row[0].estimate.total > t.budget) {
         text_add(out, l.fits ? "does not fit; the first change that does: "
                              : "does not fit, nor does any change; the least: ");
         fit_search_print(j, &l, out);
         text_add(out, "\n");
     }
+    TRY(text_check(out, e));
 done:
     memory_estimate_base_close(&t.base);
     free(t.row);

@@ -17,7 +17,7 @@ status session_stages_open(const trainer_options *o, session_stages *out, err *e
                             .train_of = calloc(count, sizeof(schedule *)),
                             .eval_of = calloc(count, sizeof(schedule *))};
     if (!out->plan || !out->train || !out->eval || !out->plan_of || !out->train_of || !out->eval_of)
-        FAIL(E_IO, "no memory for the schedules of %zu stages", count);
+        FAIL(E_MEMORY, "no memory for the schedules of %zu stages", count);
     for (; out->count < (int)count; out->count++) {
         const int i = out->count, coord[AXES] = {[AXIS_PP] = i};
         trainer_options of = *o;
@@ -110,7 +110,7 @@ status session_stages_simulate(const session_stages *s, const trainer_options *o
     const int blocks = s->plan[0]->o.blocks;
     double *seconds = calloc((size_t)blocks, PASSES * sizeof *seconds);
     *out = (simulate_result){.stages = 0};
-    if (!seconds) FAIL(E_IO, "no memory for the costs of %d blocks", blocks);
+    if (!seconds) FAIL(E_MEMORY, "no memory for the costs of %d blocks", blocks);
     if (even)
         evenly(s->plan[0], seconds);
     else

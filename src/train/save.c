@@ -48,7 +48,7 @@ static status state_list(saver *s, err *e)
     s->state = calloc(most, sizeof *s->state);
     s->state_info = calloc(most, sizeof *s->state_info);
     if (!s->state || !s->state_info)
-        return err_set(e, E_IO, "no memory for the list of %zu tensors", most);
+        return err_set(e, E_MEMORY, "no memory for the list of %zu tensors", most);
     for (int part = 0; part < STATE_GRADIENT; part++)
         for (int p = 0; is_stored(t, (trainer_state_kind)part) && p < t->model->params; p++) {
             state_tensor *x = &s->state[s->states];
@@ -75,7 +75,7 @@ static status factor_list(saver *s, err *e)
     TRY(factors_list(s->t, &s->factors, e));
     safetensors_tensor *info =
         realloc(s->state_info, (s->states + (size_t)s->factors.count + 1) * sizeof *info);
-    if (!info) FAIL(E_IO, "no memory for the list of %d tensors", s->factors.count);
+    if (!info) FAIL(E_MEMORY, "no memory for the list of %d tensors", s->factors.count);
     s->state_info = info;
     for (int i = 0; i < s->factors.count; i++) {
         const factor *f = &s->factors.at[i];
