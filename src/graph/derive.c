@@ -63,7 +63,7 @@ status graph_derive(graph *g, err *e)
 
 typedef struct graph_recompute_pass {
     graph *g;
-    graph_recompute recompute;
+    recompute_mode recompute;
     graph_value **again;  // [forward values] the recomputed value, or NULL
     graph_node_list list; // the new backward list
 } graph_recompute_pass;
@@ -96,7 +96,7 @@ static graph_value *recompute_value(graph_recompute_pass *r, graph_value *v)
     return r->again[v->id];
 }
 
-void graph_plan_recompute(graph *g, graph_recompute recompute)
+void graph_plan_recompute(graph *g, recompute_mode recompute)
 {
     int forward_values = g->values;
     // Ids do not say which list makes a value: inputs, gradients and forward values share them.

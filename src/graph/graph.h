@@ -167,7 +167,6 @@ struct graph_node {
 };
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
-typedef recompute_mode graph_recompute;
 
 // This rank's position in its tensor-parallel group; all zeros: no tensor parallelism. `sequence`:
 // between two tensor-parallel regions the values are sharded by rows (sequence parallelism,
@@ -299,7 +298,7 @@ void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_v
 
 // Derives the backward list, the memory layout, FLOPs and bytes. Returns the first misuse of a build
 // function: E_USAGE, or E_FIT for a value that is too large.
-status graph_finish(graph *g, graph_recompute recompute, err *e);
+status graph_finish(graph *g, recompute_mode recompute, err *e);
 
 // ---- Facts about a finished graph
 
@@ -377,7 +376,7 @@ void graph_check_tp(graph *g);
 // Makes the backward list (derive.c).
 status graph_derive(graph *g, err *e);
 // Adds to the backward list the forward nodes that are recomputed (derive.c).
-void graph_plan_recompute(graph *g, graph_recompute recompute);
+void graph_plan_recompute(graph *g, recompute_mode recompute);
 // Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
 void graph_split_backward(graph *g);
 // Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.

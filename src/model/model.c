@@ -148,7 +148,7 @@ static status check_tp(const model *m, err *e)
                    m->family->name, m->tp.ranks);
 }
 
-static status finish_graph(model *m, graph *g, graph_recompute recompute, err *e)
+static status finish_graph(model *m, graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
     TRY(graph_finish(g, recompute, e));

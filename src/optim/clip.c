@@ -1,21 +1,23 @@
-// clip.c -- the agreement before the update. See clip.h. Called by train/step_update.c.
+// clip.c -- the all-reduce before the optimizer step, and the clipping factor. See clip.h. Called by
+// train/. Does not know gradients: train/ sums their squares.
 #include "optim/clip.h"
 
 #include "device/kernels.h"
 
 #include <math.h>
 
-void clip_share(const plan *p, int *index, int *of)
+void clip_share(const plan *p, int *index, int *shares)
 {
     static const struct {
         axis axis;
-        plan_layout bit;
-    } along[2] = {{AXIS_DP_REPLICATE, LAYOUT_DP_REPLICATE}, {AXIS_DP_SHARD, LAYOUT_DP_SHARD}};
-    *index = 0, *of = 1;
+        plan_layout layout;
+    } axes[2] = {{AXIS_DP_REPLICATE, LAYOUT_DP_REPLICATE}, {AXIS_DP_SHARD, LAYOUT_DP_SHARD}};
+    *index = 0, *shares = 1;
     for (int i = 0; i < 2; i++) {
-        if (p->optimizer & along[i].bit) continue;
-        *index = *index * p->o.mesh.size[along[i].axis] + p->coord[along[i].axis];
-        *of *= p->o.mesh.size[along[i].axis];
+        // The ranks of a sharded axis hold different shards; each sums all of its own.
+        if (p->optimizer & axes[i].layout) continue;
+        *index = *index * p->o.mesh.size[axes[i].axis] + p->coord[axes[i].axis];
+        *shares *= p->o.mesh.size[axes[i].axis];
     }
 }
 
@@ -31,8 +33,8 @@ status clip_agree(comm *c, device_stream *on, double *sums, double *host, bool s
     d->copy(on, host, sums, SUMS * sizeof(double));
     TRY(d->sync(on, e));
 
-    double count =
-        host[SUM_COUNT] > 0 ? host[SUM_COUNT] : 1; // no valid position: a gradient of zero
+    // Without a valid position the gradient is zero, and so is the norm.
+    double count = host[SUM_COUNT] > 0 ? host[SUM_COUNT] : 1;
     *out = (clip_result){.loss = host[SUM_LOSS] / count,
                          .count = host[SUM_COUNT],
                          .norm = sqrt(host[SUM_SQUARES]) / count / factor,

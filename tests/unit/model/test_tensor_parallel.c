@@ -47,7 +47,7 @@ static void compare_all(bool sequence)
     for (int i = 0; i < CONFIGS; i++)
         for (int recompute = 0; recompute < RECOMPUTES; recompute++) {
             rig_options o = config_of(i);
-            o.model.recompute = (graph_recompute)recompute;
+            o.model.recompute = (recompute_mode)recompute;
             compare(o, 2, sequence, 1e-5);
         }
 }
