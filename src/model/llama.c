@@ -42,12 +42,12 @@ static float rope_frequency(const model_config *c, int64_t i)
 
 static graph_value *rope(graph *g, graph_value *qkv, const model_config *c)
 {
-    int64_t half = c->head_dim / 2;
-    double *frequency = calloc((size_t)half, sizeof *frequency);
+    int64_t pairs = c->head_dim / 2;
+    double *frequency = calloc((size_t)pairs, sizeof *frequency);
     if (!frequency) abort();
-    for (int64_t i = 0; i < half; i++) frequency[i] = (double)rope_frequency(c, i);
+    for (int64_t i = 0; i < pairs; i++) frequency[i] = (double)rope_frequency(c, i);
     graph_value *y =
-        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, half);
+        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, pairs);
     free(frequency);
     return y;
 }

@@ -96,16 +96,16 @@ static double cycle_height(const lr_config *c, int64_t it)
     int64_t first = c->cycle_first_step_size, second = cycle_second(c);
     int64_t j = (it + 1) % (first + second);
     int64_t stairs = c->cycle_first_stair_count;
-    int64_t part = j, total = first;
+    int64_t passed = j, total = first;
 
     if (j > first) {
-        part = first + second - j;
+        passed = first + second - j;
         total = second;
         if (c->cycle_second_stair_count >= 0) stairs = c->cycle_second_stair_count;
     }
     // Integer arithmetic begins each stair at exactly the right step.
-    if (stairs > 0) return (double)((__int128)part * stairs / total) / (double)stairs;
-    return (double)part / (double)total;
+    if (stairs > 0) return (double)((__int128)passed * stairs / total) / (double)stairs;
+    return (double)passed / (double)total;
 }
 
 // How many decay intervals have passed since the end of the cycle; negative within the cycle.
