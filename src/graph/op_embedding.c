@@ -46,7 +46,7 @@ static status embedding_run(const graph_run *run, const graph_node *n, err *e)
                                 .positions = adds_positions ? graph_run_ptr(run, n->in[2]) : NULL,
                                 .y = graph_run_ptr(run, n->out[0]),
                                 .scale = n->attr.u.scale,
-                                .wide = tokens->type != F32,
+                                .residual_fp32 = tokens->type != F32,
                                 .type = tokens->type};
     device_launch(run->stream, &c);
     return OK;
@@ -75,7 +75,7 @@ static status embedding_grad_run(const graph_run *run, const graph_node *n, err 
                                       .ids = graph_run_ptr(run, n->in[1]),
                                       .dy = graph_run_ptr(run, dy),
                                       .scale = n->attr.u.scale,
-                                      .wide = n->in[2]->type != F32,
+                                      .residual_fp32 = n->in[2]->type != F32,
                                       .type = n->in[2]->type};
     a->d_tokens = graph_run_grad(run, n->param[0], &a->accumulate_tokens);
     if (n->param[1] >= 0)

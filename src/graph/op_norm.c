@@ -51,7 +51,7 @@ static status norm_run(const graph_run *run, const graph_node *n, err *e)
                                   .mean = graph_run_ptr(run, n->out[2]),
                                   .eps = n->attr.u.norm.eps,
                                   .is_rms = n->attr.u.norm.is_rms,
-                                  .wide = n->in[0]->type != n->out[0]->type,
+                                  .residual_fp32 = n->in[0]->type != n->out[0]->type,
                                   .type = n->out[0]->type};
     device_launch(run->stream, &c);
     return OK;
@@ -88,7 +88,7 @@ static status norm_grad_run(const graph_run *run, const graph_node *n, err *e)
                                  .dx = graph_run_ptr(run, dx),
                                  .is_rms = n->attr.u.norm.is_rms,
                                  .accumulate_dx = sum != NULL,
-                                 .wide = dx->type != n->in[0]->type,
+                                 .residual_fp32 = dx->type != n->in[0]->type,
                                  .type = n->in[0]->type};
     a->dgain = graph_run_grad(run, n->param[0], &a->accumulate_dgain);
     if (n->param[1] >= 0) a->dbias = graph_run_grad(run, n->param[1], &a->accumulate_dbias);

@@ -129,7 +129,7 @@ static status add_run(const graph_run *run, const graph_node *n, err *e)
                                 .alpha = n->attr.u.add.alpha,
                                 .beta = n->attr.u.add.beta,
                                 .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
-                                .wide = n->in[1] && n->in[0]->type != n->in[1]->type};
+                                .residual_fp32 = n->in[1] && n->in[0]->type != n->in[1]->type};
     device_launch(run->stream, &c);
     return OK;
 }

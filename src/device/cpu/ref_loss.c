@@ -45,7 +45,7 @@ void ref_cross_entropy(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_cross_entropy_args *p = args;
-    double loss = 0, count = 0, s = p->scale, factor = s * grad_factor(p->grad_scale);
+    double loss = 0, count = 0, s = p->scale, factor = s * kernel_grad_factor(p->grad_scale);
     for (int64_t r = 0; r < p->rows; r++) {
         void *row = (void *)ref_at(p->logits, r * p->cols, p->type);
         int64_t label = p->labels[r] - p->first;
@@ -87,7 +87,7 @@ void ref_square_error(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_square_error_args *p = args;
-    double sum = 0, factor = 2 * (double)grad_factor(p->grad_scale);
+    double sum = 0, factor = 2 * (double)kernel_grad_factor(p->grad_scale);
     for (int64_t i = 0; i < p->count; i++) {
         double d = (double)ref_load(p->x, i, p->type) - p->target[i];
         sum += d * d;
