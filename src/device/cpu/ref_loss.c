@@ -22,11 +22,11 @@ static double row_sum(const void *row, int64_t cols, double scale, double top, d
 row_total ref_total_of_parts(const kernel_cross_entropy_args *p, int64_t r)
 {
     double top = -INFINITY, sum = 0, label = 0;
-    for (int i = 0; i < p->parts; i++) {
+    for (int i = 0; i < p->shards; i++) {
         const float *part = p->stats + (i * p->rows + r) * 3;
         top = fmax(top, part[0]);
     }
-    for (int i = 0; i < p->parts; i++) {
+    for (int i = 0; i < p->shards; i++) {
         const float *part = p->stats + (i * p->rows + r) * 3;
         sum += part[1] * exp(part[0] - top);
         label += part[2];
