@@ -24,17 +24,17 @@ void model_param_init(const model *m, int p, uint64_t seed, int64_t first, int64
 
 // GPT2Model and LlamaModel write their tensors without the prefix that GPT2LMHeadModel and
 // LlamaForCausalLM put before them.
-static const tensor_info *find_tensor(const safetensors *from, const char *name)
+static const safetensors_tensor *find_tensor(const safetensors *from, const char *name)
 {
     static const char *const prefix[] = {"transformer.", "model."};
-    const tensor_info *t = safetensors_find(from, name);
+    const safetensors_tensor *t = safetensors_find(from, name);
     for (size_t i = 0; !t && i < sizeof prefix / sizeof *prefix; i++)
         if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
             t = safetensors_find(from, name + strlen(prefix[i]));
     return t;
 }
 
-static status check_shape(const tensor_info *t, const model_param *q, int64_t rows, bool transposed,
+static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows, bool transposed,
                           err *e)
 {
     int64_t expected[2] = {transposed ? graph_param_cols(q->decl) : rows,
@@ -60,7 +60,7 @@ static status check_shape(const tensor_info *t, const model_param *q, int64_t ro
 
 // Finds the tensor of piece i of parameter p.
 static status find_piece(const model *m, int p, int i, const safetensors *from,
-                         const tensor_info **out, err *e)
+                         const safetensors_tensor **out, err *e)
 {
     const model_param *q = &m->param[p];
     char name[PARAM_NAME_BYTES];
@@ -88,7 +88,7 @@ status model_param_load(const model *m, int p, const safetensors *from, float *o
     float *stored = NULL;
     for (int i = 0; i < q->decl->pieces; i++) {
         int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
-        const tensor_info *t;
+        const safetensors_tensor *t;
         TRY(find_piece(m, p, i, from, &t, e));
         size_t count = (size_t)(rows * cols);
         if (q->decl->piece[i].transposed) {
@@ -109,7 +109,7 @@ done:
 }
 
 // Is t a piece of some parameter?
-static bool is_piece(const model *m, const safetensors *from, const tensor_info *t)
+static bool is_piece(const model *m, const safetensors *from, const safetensors_tensor *t)
 {
     for (int p = 0; p < m->params; p++)
         for (int i = 0; i < m->param[p].decl->pieces; i++) {
@@ -133,13 +133,13 @@ status model_param_check_all(const model *m, const safetensors *from, err *e)
     static const char *const harmless[] = {".attn.bias", ".attn.masked_bias",
                                            ".rotary_emb.inv_freq"};
     status result = OK;
-    const tensor_info *found;
+    const safetensors_tensor *found;
     for (int p = 0; p < m->params; p++)
         for (int i = 0; i < m->param[p].decl->pieces; i++)
             TRY(find_piece(m, p, i, from, &found, e));
     bool tied = m->param[0].last_block != m->param[0].block;
     for (size_t i = 0; i < safetensors_count(from); i++) {
-        const tensor_info *t = safetensors_at(from, i);
+        const safetensors_tensor *t = safetensors_at(from, i);
         bool is_harmless = tied && strcmp(t->name, "lm_head.weight") == 0;
         for (size_t k = 0; k < sizeof harmless / sizeof *harmless; k++)
             is_harmless = is_harmless || ends_with(t->name, harmless[k]);
@@ -162,12 +162,12 @@ void model_param_files_make(const model *m, dtype type, model_param_files *out)
         int64_t first = 0;
         for (int i = 0; i < q->decl->pieces; i++) {
             model_param_file *f = &out->file[out->count];
-            tensor_info *t = &out->info[out->count++];
+            safetensors_tensor *t = &out->info[out->count++];
             model_param_name_expand(f->name, q->decl->piece[i].name, q->layer);
             f->param = p, f->piece = i, f->first_row = first;
             int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
             bool transposed = q->decl->piece[i].transposed;
-            *t = (tensor_info){.name = f->name,
+            *t = (safetensors_tensor){.name = f->name,
                                .type = type,
                                .known_type = true,
                                .dims = q->decl->dims,

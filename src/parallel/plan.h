@@ -12,7 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/text.h"
-#include "comm/comm.h"
+#include "comm/segment.h"
 #include "parallel/mesh.h"
 #include "parallel/policy.h"
 #include "parallel/strategy.h"

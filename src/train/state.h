@@ -5,7 +5,7 @@
 #include "data/loader.h"
 #include "graph/execute.h"
 #include "optim/clip.h"
-#include "parallel/compress.h"
+#include "train/compress.h"
 #include "store/tier.h"
 #include "train/trainer.h"
 

@@ -284,8 +284,8 @@ static status open_compressor(trainer *t, err *e)
     const compress_options o = {.plan = t->plan,
                                 .device = t->o.device,
                                 .comm = t->o.comm,
-                                .along = t->axis,
-                                .data = t->data,
+                                .groups = t->axis,
+                                .dp = t->data,
                                 // About the mean over all positions, as PyTorch's hooks see it.
                                 .scale = 1.0 / (double)(t->o.global_batch * t->o.seq_len),
                                 .seed = t->o.seed};

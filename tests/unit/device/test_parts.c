@@ -127,7 +127,7 @@ static entropy entropy_of_parts(dtype type, const int64_t *cut, int parts, float
                                                               .logits = part,
                                                               .labels = labels,
                                                               .stats = stats,
-                                                              .shards = shards,
+                                                              .shards = parts,
                                                               .loss_sum = i == 0 ? &out.loss : NULL,
                                                               .count = i == 0 ? &out.count : NULL,
                                                               .scale = 0.7f,

@@ -1,12 +1,13 @@
 // summing.h -- for the tests of what sums gradients over ranks: a small model's plan on every rank
 // of a mesh, ranks as threads, and steps of known gradients through compress_redistribute as a trainer
 // makes them.
-#ifndef TRIREME_TESTS_PARALLEL_SUMMING_H
-#define TRIREME_TESTS_PARALLEL_SUMMING_H
+#ifndef TRIREME_TESTS_TRAIN_SUMMING_H
+#define TRIREME_TESTS_TRAIN_SUMMING_H
 
 #include "base/rng.h"
 #include "comm/world.h"
-#include "parallel/compress.h"
+#include "train/compress.h"
+#include "train/redistribute.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -128,8 +129,8 @@ static status summer_open(summer *s, err *e)
     const compress_options o = {.plan = p,
                                 .device = s->device,
                                 .comm = s->all,
-                                .along = s->along,
-                                .data = s->data,
+                                .groups = s->along,
+                                .dp = s->data,
                                 .scale = s->x->scale != 0 ? s->x->scale : 1,
                                 .seed = 11};
     TRY(compress_open(&o, &s->compressor, e));
@@ -146,7 +147,7 @@ static status summer_move(summer *s, const plan_redistribution *m, int b, float 
 {
     if (m->count == 0) return OK;
     if (s->compressor) return compress_redistribute(s->compressor, m, b, at, step, s->on, e);
-    return bucket_redistribute(s->plan, m, b, NULL, at, F32, s->along, s->on, e);
+    return redistribute_bucket(s->plan, m, b, NULL, at, F32, s->along, s->on, e);
 }
 
 // This rank's part of a row at a level: where it lies in the row, and in an array of that level.
