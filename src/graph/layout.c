@@ -106,17 +106,17 @@ static status share_memory(graph_layout_pass *l, bool backward, err *e)
             bool must = o->must_alias == k;
             if (!in || !(must || (o->may_alias >> k & 1))) continue;
             graph_value *root = root_of(in);
-            bool free_to = out->region != REGION_OUTPUT &&
+            bool allowed = out->region != REGION_OUTPUT &&
                            (in->producer || in->region == REGION_OUTPUT_GRAD) &&
                            may_overwrite(root) && !is_read_again(l, n, i, root, k) &&
                            graph_value_bytes(root) >= graph_value_bytes(out) &&
                            (backward || !is_saved(l->g, root));
-            if (must && !free_to)
+            if (must && !allowed)
                 return err_set(
                     e, E_USAGE,
                     "model graph: %s (node %d) works in place, but its input is used elsewhere",
                     o->name, i);
-            if (!free_to) continue;
+            if (!allowed) continue;
             out->root = root;
             break;
         }

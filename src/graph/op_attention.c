@@ -6,6 +6,10 @@
 //   lse   [batch, heads, seq] F32                     log-sum-exp of each query's scores
 //   delta [batch, heads, seq] F32                     scratch of the backward
 //
+//   rope             in x                out x, rotated in place
+//   attention        in qkv              out o, lse
+//   attention_grad   in do, qkv, o, lse  out dqkv, delta
+//
 // When decoding, the rows of qkv are the last rows of the block's cache. Attention finds the keys and
 // values of earlier tokens in the rows before them.
 #include "graph/op.h"

@@ -1,6 +1,7 @@
 // op_pointwise.c -- activations, gated activations (Shazeer 2020), sums, dropout and conversions
 // between the compute type and the F32 residual. All but the gated ones map [rows, cols] to
-// [rows, cols] element by element; glu maps [rows, 2 * cols] to [rows, cols].
+// [rows, cols] element by element; glu maps [rows, 2 * cols] to [rows, cols]. The inputs of a
+// gradient node are dy, then x.
 #include "graph/op.h"
 
 graph_value *build_activation(graph *g, graph_value *x, kernel_activation act)
