@@ -3,10 +3,10 @@
 // checked.h.
 #include "session/checked.h"
 
+#include "device/kernels.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
-
-enum { IGNORED = -100 };
 
 typedef struct checked {
     dataset base;
@@ -31,7 +31,7 @@ static status check_ids(const checked *c, uint64_t sample, const int32_t *in, co
         if (in[i] < 0 || in[i] >= c->inputs)
             return bad_id(c, sample, "token", i, in[i], c->inputs, e);
     for (int64_t i = 0; s->label_type == I32 && i < s->labels; i++)
-        if (out[i] != IGNORED && (out[i] < 0 || out[i] >= c->labels))
+        if (out[i] != IGNORED_LABEL && (out[i] < 0 || out[i] >= c->labels))
             return bad_id(c, sample, "label", i, out[i], c->labels, e);
     return OK;
 }
