@@ -139,8 +139,8 @@ typedef struct model_param_file {
     int64_t first_row;
 } model_param_file;
 typedef struct model_param_files {
-    model_param_file *file; // [count]
-    safetensors_tensor *info;      // [count] shapes and the type that is written; data NULL
+    model_param_file *file;   // [count]
+    safetensors_tensor *info; // [count] shapes and the type that is written; data NULL
     int count;
 } model_param_files;
 // Lists the tensors of all parameters. The caller frees the lists with model_param_files_clear.

@@ -34,8 +34,8 @@ static const safetensors_tensor *find_tensor(const safetensors *from, const char
     return t;
 }
 
-static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows, bool transposed,
-                          err *e)
+static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows,
+                          bool transposed, err *e)
 {
     int64_t expected[2] = {transposed ? graph_param_cols(q->decl) : rows,
                            transposed ? rows : graph_param_cols(q->decl)};
@@ -168,11 +168,11 @@ void model_param_files_make(const model *m, dtype type, model_param_files *out)
             int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
             bool transposed = q->decl->piece[i].transposed;
             *t = (safetensors_tensor){.name = f->name,
-                               .type = type,
-                               .known_type = true,
-                               .dims = q->decl->dims,
-                               .dim = {transposed ? cols : rows, transposed ? rows : cols},
-                               .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
+                                      .type = type,
+                                      .known_type = true,
+                                      .dims = q->decl->dims,
+                                      .dim = {transposed ? cols : rows, transposed ? rows : cols},
+                                      .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
             if (t->dims == 1) t->dim[1] = 0;
             first += rows;
         }
