@@ -12,8 +12,8 @@
 #include "data/loader.h"
 
 #include "base/clock.h"
-#include "device/kernels.h"
 #include "base/proc.h"
+#include "device/kernels.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -96,7 +96,8 @@ static void blank(const loader *l, int64_t from, uint8_t *inputs, uint8_t *label
     memset(inputs + (size_t)from * input_row, 0, (size_t)samples * input_row);
     memset(labels + (size_t)from * label_row, 0, (size_t)samples * label_row);
     int32_t *ids = (int32_t *)(void *)(labels + (size_t)from * label_row);
-    for (int64_t k = 0; s->label_type == I32 && k < samples * s->labels; k++) ids[k] = IGNORED_LABEL;
+    for (int64_t k = 0; s->label_type == I32 && k < samples * s->labels; k++)
+        ids[k] = IGNORED_LABEL;
 }
 
 // Reads batch `number` into a slot. Touches nothing that the lock protects.

@@ -8,16 +8,12 @@
 
 void clip_share(const plan *p, int *index, int *shares)
 {
-    static const struct {
-        axis axis;
-        plan_layout layout;
-    } axes[2] = {{AXIS_DP_REPLICATE, LAYOUT_DP_REPLICATE}, {AXIS_DP_SHARD, LAYOUT_DP_SHARD}};
     *index = 0, *shares = 1;
-    for (int i = 0; i < 2; i++) {
-        // The ranks of a sharded axis hold different shards; each sums all of its own.
-        if (p->optimizer & axes[i].layout) continue;
-        *index = *index * p->o.mesh.size[axes[i].axis] + p->coord[axes[i].axis];
-        *shares *= p->o.mesh.size[axes[i].axis];
+    for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
+        const axis a = PLAN_DP_AXIS[i].axis;
+        if (plan_layout_shards(p->optimizer, a)) continue;
+        *index = *index * p->o.mesh.size[a] + p->coord[a];
+        *shares *= p->o.mesh.size[a];
     }
 }
 
