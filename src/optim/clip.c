@@ -11,6 +11,7 @@ void clip_share(const plan *p, int *index, int *shares)
     *index = 0, *shares = 1;
     for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
         const axis a = PLAN_DP_AXIS[i].axis;
+        // The ranks of a sharded axis hold different shards; each sums all of its own.
         if (plan_layout_shards(p->optimizer, a)) continue;
         *index = *index * p->o.mesh.size[a] + p->coord[a];
         *shares *= p->o.mesh.size[a];
