@@ -63,7 +63,7 @@ status graph_derive(graph *g, err *e)
 
 typedef struct graph_recompute_pass {
     graph *g;
-    graph_recompute recompute;
+    recompute_mode recompute;
     graph_value **again;  // [forward values] the recomputed value, or NULL
     graph_node_list list; // the new backward list
 } graph_recompute_pass;
@@ -98,7 +98,7 @@ static graph_value *recompute_value(graph_recompute_pass *r, graph_value *v)
     return again;
 }
 
-status graph_plan_recompute(graph *g, graph_recompute recompute, err *e)
+status graph_plan_recompute(graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
     const int forward_values = g->values;

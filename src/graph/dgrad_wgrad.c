@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+// Does the node compute a needed value? `needed` is indexed by the values' ids.
 static bool is_needed(const graph_node *n, const char *needed)
 {
     for (int k = 0; k < NODE_OUTPUTS; k++)

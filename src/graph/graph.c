@@ -272,7 +272,7 @@ int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab)
     if (most < ALIGN) most = ALIGN;
     if (most > (rows + 1) / 2) most = (rows + 1) / 2;
     int64_t chunks = (rows + most - 1) / most, even = (rows + chunks - 1) / chunks;
-    return (even + ALIGN - 1) / ALIGN * ALIGN;
+    return (int64_t)size_align((uint64_t)even, ALIGN);
 }
 
 bool graph_gives_gradient(const graph *g, int p)
@@ -306,7 +306,7 @@ status graph_trouble(const graph *g, err *e)
     return g->trouble.code;
 }
 
-status graph_finish(graph *g, graph_recompute recompute, err *e)
+status graph_finish(graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
     graph_check_tp(g);

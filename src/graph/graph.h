@@ -167,7 +167,6 @@ struct graph_node {
 };
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
-typedef recompute_mode graph_recompute;
 
 // This rank's position in its tensor-parallel group; all zeros: no tensor parallelism. `sequence`:
 // between two tensor-parallel regions the values are sharded by rows (sequence parallelism,
@@ -220,8 +219,9 @@ struct graph {
     int dgrad_nodes;          // splits_backward: backward.node[0 … dgrad_nodes-1] are dgrad
     bool output_grad_saved;   // splits_backward: wgrad reads the output gradient too
 
-    int64_t rope_rows, rope_half;
-    double *rope_frequency; // [rope_half] of the block's one rotary table; NULL: it has none. Owned
+    // The block's one rotary table: positions, and rotated pairs of columns of a head.
+    int64_t rope_rows, rope_pairs;
+    double *rope_frequency; // [rope_pairs] owned; NULL: the block has no table
 
     // Sizes of the regions, for one micro-batch.
     size_t input_bytes, output_bytes, saved_bytes, workspace_bytes;
@@ -275,9 +275,9 @@ graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph
 graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps);
 // Rotates the first `heads` heads of each row of x by rotary positions. Works in the memory of x, so
 // x must have no other reader. `rows` is the number of positions of the table.
-//   x [rows of x, >= heads * head_dim]   frequency [half], copied   2 * half <= head_dim
+//   x [rows of x, >= heads * head_dim]   frequency [pairs], copied   2 * pairs <= head_dim
 graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim, int64_t rows,
-                        const double *frequency, int64_t half);
+                        const double *frequency, int64_t pairs);
 // Causal self-attention.
 //   qkv [rows, (heads + 2 * kv_heads) * head_dim]   -> [rows, heads * head_dim]
 graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t kv_heads,
@@ -305,7 +305,7 @@ void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_v
 
 // Derives the backward list, the memory layout, FLOPs and bytes. Returns the first misuse of a build
 // function: E_USAGE, or E_FIT for a value that is too large; or E_MEMORY.
-status graph_finish(graph *g, graph_recompute recompute, err *e);
+status graph_finish(graph *g, recompute_mode recompute, err *e);
 
 // ---- Facts about a finished graph
 
@@ -370,8 +370,8 @@ graph_value *graph_copy_to_tp(graph *g, graph_value *x);
 // The sum of x over the ranks. With sequence parallelism each rank gets its rows of the sum.
 graph_value *graph_reduce_from_tp(graph *g, graph_value *x);
 // x comes from a linear layer whose output columns are a concatenation of sections. Each section is
-// sharded by itself. `rows` [count] are the local sizes; `who` names the op in a message.
-void graph_sections(graph *g, const graph_value *x, const char *who, int count,
+// sharded by itself. `rows` [count] are the local sizes; `op_name` is for a message.
+void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows);
 // How many of `full_heads` heads x has on this rank.
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
@@ -390,7 +390,7 @@ void graph_check_tp(graph *g);
 // Makes the backward list (derive.c).
 status graph_derive(graph *g, err *e);
 // Adds to the backward list the forward nodes that are recomputed (derive.c).
-status graph_plan_recompute(graph *g, graph_recompute recompute, err *e);
+status graph_plan_recompute(graph *g, recompute_mode recompute, err *e);
 // Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
 status graph_split_backward(graph *g, err *e);
 // Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.

@@ -7,6 +7,7 @@
 // overlap never overlap in memory. The workspace is packed by first fit, the largest roots first.
 //
 // Does not know the regions' addresses (execute.h), nor how many micro-batches are in flight.
+#include "base/size.h"
 #include "graph/op.h"
 
 #include "base/alloc.h"
@@ -33,9 +34,9 @@ static graph_value *root_of(graph_value *v)
     return v;
 }
 
-static size_t align_up(size_t n)
+static size_t aligned_bytes(const graph_value *v)
 {
-    return (n + REGION_ALIGN - 1) / REGION_ALIGN * REGION_ALIGN;
+    return size_align(graph_value_bytes(v), REGION_ALIGN);
 }
 
 static void extend_lifetime(graph_layout_pass *l, const graph_value *v, int position)
@@ -107,17 +108,17 @@ static status share_memory(graph_layout_pass *l, bool backward, err *e)
             bool must = o->must_alias == k;
             if (!in || !(must || (o->may_alias >> k & 1))) continue;
             graph_value *root = root_of(in);
-            bool free_to = out->region != REGION_OUTPUT &&
+            bool allowed = out->region != REGION_OUTPUT &&
                            (in->producer || in->region == REGION_OUTPUT_GRAD) &&
                            may_overwrite(root) && !is_read_again(l, n, i, root, k) &&
                            graph_value_bytes(root) >= graph_value_bytes(out) &&
                            (backward || !is_saved(l->g, root));
-            if (must && !free_to)
+            if (must && !allowed)
                 return err_set(
                     e, E_USAGE,
                     "model graph: %s (node %d) works in place, but its input is used elsewhere",
                     o->name, i);
-            if (!free_to) continue;
+            if (!allowed) continue;
             out->root = root;
             break;
         }
@@ -136,12 +137,12 @@ static int compare_lifetimes(const void *a, const void *b)
 // Returns the lowest offset at which root s overlaps no placed root that lives at the same time.
 static size_t first_fit(const graph_lifetime *placed, int count, const graph_lifetime *s)
 {
-    size_t offset = 0, bytes = align_up(graph_value_bytes(s->root));
+    size_t offset = 0, bytes = aligned_bytes(s->root);
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < count; i++) {
             const graph_lifetime *p = &placed[i];
-            size_t from = p->root->offset, to = from + align_up(graph_value_bytes(p->root));
+            size_t from = p->root->offset, to = from + aligned_bytes(p->root);
             if (p->last < s->first || s->last < p->first || offset + bytes <= from || to <= offset)
                 continue;
             offset = to;
@@ -169,7 +170,7 @@ static void place_saved_for_wgrad(const graph_layout_pass *l)
             continue;
         v->region = REGION_SAVED_FOR_WGRAD;
         v->offset = g->saved_for_wgrad_bytes;
-        g->saved_for_wgrad_bytes += align_up(graph_value_bytes(v));
+        g->saved_for_wgrad_bytes += aligned_bytes(v);
     }
     g->output_grad_saved = g->output && g->output->grad && is_saved_for_wgrad(l, g->output->grad);
 }
@@ -191,7 +192,7 @@ static status pack_workspace(graph_layout_pass *l, size_t *out, err *e)
     qsort(lifetimes, (size_t)count, sizeof *lifetimes, compare_lifetimes);
     for (int i = 0; i < count; i++) {
         lifetimes[i].root->offset = first_fit(lifetimes, i, &lifetimes[i]);
-        size_t end = lifetimes[i].root->offset + align_up(graph_value_bytes(lifetimes[i].root));
+        size_t end = lifetimes[i].root->offset + aligned_bytes(lifetimes[i].root);
         if (end > most) most = end;
     }
     *out = most;
@@ -226,7 +227,7 @@ static void place_saved(graph *g)
         graph_value *v = g->value[i];
         if (v->root != v || v->region != REGION_SAVED) continue;
         v->offset = g->saved_bytes;
-        g->saved_bytes += align_up(graph_value_bytes(v));
+        g->saved_bytes += aligned_bytes(v);
     }
 }
 
@@ -287,9 +288,9 @@ status graph_layout(graph *g, err *e)
     if (backward > g->workspace_bytes) g->workspace_bytes = backward;
 
     resolve_roots(g);
-    if (g->input) g->input_bytes = align_up(graph_value_bytes(g->input));
-    if (g->output) g->output_bytes = align_up(graph_value_bytes(g->output));
-    if (g->logits) g->output_bytes = align_up(graph_value_bytes(g->logits));
+    if (g->input) g->input_bytes = aligned_bytes(g->input);
+    if (g->output) g->output_bytes = aligned_bytes(g->output);
+    if (g->logits) g->output_bytes = aligned_bytes(g->logits);
 done:
     free(l.first);
     free(l.last);

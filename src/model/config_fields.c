@@ -27,7 +27,7 @@ typedef enum model_field_type {
 } model_field_type;
 
 typedef struct model_field {
-    const char *word;
+    const char *name;
     unsigned families; // bits GPT2, LLAMA, MLP
     unsigned traits;   // bits IN_FILE, NULLABLE
     model_field_type type;
@@ -36,18 +36,18 @@ typedef struct model_field {
 } model_field;
 
 #define OFFSET(member) offsetof(model_config, member)
-#define SIZE_TO(high, word, families, traits, member)                                              \
+#define SIZE_TO(high, name, families, traits, member)                                              \
     {                                                                                              \
-        word, families, traits, FIELD_INTEGER, OFFSET(member), 1, high                             \
+        name, families, traits, FIELD_INTEGER, OFFSET(member), 1, high                             \
     }
-#define SIZE(word, families, traits, member) SIZE_TO(INT32_MAX, word, families, traits, member)
-#define PROBABILITY(word, families, traits, member)                                                \
+#define SIZE(name, families, traits, member) SIZE_TO(INT32_MAX, name, families, traits, member)
+#define PROBABILITY(name, families, traits, member)                                                \
     {                                                                                              \
-        word, families, traits, FIELD_REAL, OFFSET(member), 0, 0.999999                            \
+        name, families, traits, FIELD_REAL, OFFSET(member), 0, 0.999999                            \
     }
-#define BOOL(word, families, traits, member)                                                       \
+#define BOOL(name, families, traits, member)                                                       \
     {                                                                                              \
-        word, families, traits, FIELD_BOOL, OFFSET(member), 0, 0                                   \
+        name, families, traits, FIELD_BOOL, OFFSET(member), 0, 0                                   \
     }
 
 static const model_field FIELDS[] = {
@@ -119,24 +119,24 @@ static const model_field FIELDS[] = {
 };
 enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
 
-static const model_field *field_find(family f, const char *word)
+static const model_field *field_find(family f, const char *name)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
-        if ((FIELDS[i].families & 1u << f) && strcmp(FIELDS[i].word, word) == 0) return &FIELDS[i];
+        if ((FIELDS[i].families & 1u << f) && strcmp(FIELDS[i].name, name) == 0) return &FIELDS[i];
     return NULL;
 }
 
 // The first field of that name in any family.
-static const model_field *field_find_any(const char *word)
+static const model_field *field_find_any(const char *name)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
-        if (strcmp(FIELDS[i].word, word) == 0) return &FIELDS[i];
+        if (strcmp(FIELDS[i].name, name) == 0) return &FIELDS[i];
     return NULL;
 }
 
-bool model_field_in_file(family f, const char *word)
+bool model_field_in_file(family f, const char *name)
 {
-    const model_field *found = field_find(f, word);
+    const model_field *found = field_find(f, name);
     return found && (found->traits & IN_FILE);
 }
 
@@ -198,41 +198,41 @@ static status refuse(const model_field *f, const json_t *value, err *e)
     char shown[SHOWN_BYTES];
     text valid = {0};
     field_describe(f, &valid);
-    const status result = err_set(e, E_USAGE, "%s: found %s, valid are %s", f->word,
+    const status result = err_set(e, E_USAGE, "%s: found %s, valid are %s", f->name,
                                   model_show_value(value, shown), valid.chars);
     text_clear(&valid);
     return result;
 }
 
-bool model_config_describe(const char *word, text *out)
+bool model_config_describe(const char *name, text *out)
 {
-    const model_field *f = field_find_any(word);
+    const model_field *f = field_find_any(name);
     if (f) field_describe(f, out);
     return f;
 }
 
-const char *model_config_synonym(const char *word, int index)
+const char *model_config_synonym(const char *name, int index)
 {
-    const model_field *f = field_find_any(word);
+    const model_field *f = field_find_any(name);
     for (int i = 0; f && i < FIELD_COUNT; i++) {
         const model_field *g = &FIELDS[i];
         bool again = false;
-        for (int k = 0; k < i; k++) again = again || strcmp(FIELDS[k].word, g->word) == 0;
-        if (again || g->type != f->type || g->offset != f->offset || strcmp(g->word, word) == 0)
+        for (int k = 0; k < i; k++) again = again || strcmp(FIELDS[k].name, g->name) == 0;
+        if (again || g->type != f->type || g->offset != f->offset || strcmp(g->name, name) == 0)
             continue;
-        if (index-- == 0) return g->word;
+        if (index-- == 0) return g->name;
     }
     return NULL;
 }
 
-static status unknown_field(const model_config *c, const char *word, err *e)
+static status unknown_field(const model_config *c, const char *name, err *e)
 {
     const char *words[FIELD_COUNT];
     size_t count = 0;
     for (int i = 0; i < FIELD_COUNT; i++)
-        if (FIELDS[i].families & 1u << c->family) words[count++] = FIELDS[i].word;
-    const char *near = text_nearest(word, words, count);
-    return err_set(e, E_USAGE, "%s: not a field of %s models%s%s%s", word, family_name(c->family),
+        if (FIELDS[i].families & 1u << c->family) words[count++] = FIELDS[i].name;
+    const char *near = text_nearest(name, words, count);
+    return err_set(e, E_USAGE, "%s: not a field of %s models%s%s%s", name, family_name(c->family),
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -281,19 +281,19 @@ done:
 static status set_word(const model_field *f, int *choice, const json_t *value,
                        const char *const *words, int count, err *e)
 {
-    const char *word = json_string_value(value);
+    const char *name = json_string_value(value);
     for (int i = 0; i < count; i++)
-        if (word && strcmp(word, words[i]) == 0) {
+        if (name && strcmp(name, words[i]) == 0) {
             *choice = i;
             return OK;
         }
     return refuse(f, value, e);
 }
 
-status model_config_set(model_config *c, const char *word, const json_t *value, err *e)
+status model_config_set(model_config *c, const char *name, const json_t *value, err *e)
 {
-    const model_field *f = field_find(c->family, word);
-    if (!f) return unknown_field(c, word, e);
+    const model_field *f = field_find(c->family, name);
+    if (!f) return unknown_field(c, name, e);
     void *member = (char *)c + f->offset;
     int choice = 0;
     status result = OK;
@@ -322,7 +322,7 @@ status model_config_set(model_config *c, const char *word, const json_t *value, 
         if (result == OK) c->rope.kind = (model_rope)choice;
         return result;
     case FIELD_ROPE_OBJECT:
-        return model_config_set_rope(c, word, value, e);
+        return model_config_set_rope(c, name, value, e);
     }
     return E_INTERNAL;
 }

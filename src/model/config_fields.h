@@ -4,8 +4,8 @@
 
 #include "model/config.h"
 
-// Is `word` a field of this family's config.json that model_config_set understands?
-bool model_field_in_file(family f, const char *word);
+// Is `name` a field of this family's config.json that model_config_set understands?
+bool model_field_in_file(family f, const char *name);
 
 // Writes a value for a message: on one line, shortened to the buffer. Returns out.
 enum { SHOWN_BYTES = 80 };

@@ -44,13 +44,13 @@ static float rope_frequency(const model_config *c, int64_t i)
 
 static graph_value *rope(graph *g, graph_value *qkv, const model_config *c)
 {
-    int64_t half = c->head_dim / 2;
+    int64_t pairs = c->head_dim / 2;
     double *frequency = NULL;
-    if (!graph_check(g, alloc_zeroed(&frequency, (size_t)half, sizeof *frequency, "", NULL)))
+    if (!graph_check(g, alloc_zeroed(&frequency, (size_t)pairs, sizeof *frequency, "", NULL)))
         return qkv;
-    for (int64_t i = 0; i < half; i++) frequency[i] = (double)rope_frequency(c, i);
+    for (int64_t i = 0; i < pairs; i++) frequency[i] = (double)rope_frequency(c, i);
     graph_value *y =
-        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, half);
+        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, pairs);
     free(frequency);
     return y;
 }

@@ -129,9 +129,9 @@ static status note_rope(model *m, const graph *g, err *e)
 {
     const graph *known = m->rope;
     if (!g->rope_frequency) return OK;
-    if (known && (known->rope_rows != g->rope_rows || known->rope_half != g->rope_half ||
+    if (known && (known->rope_rows != g->rope_rows || known->rope_pairs != g->rope_pairs ||
                   memcmp(known->rope_frequency, g->rope_frequency,
-                         (size_t)g->rope_half * sizeof *g->rope_frequency) != 0))
+                         (size_t)g->rope_pairs * sizeof *g->rope_frequency) != 0))
         return err_set(e, E_USAGE, "model graph: two blocks rotate by different tables");
     m->rope = g;
     return OK;
@@ -149,7 +149,7 @@ static status check_tp(const model *m, err *e)
                    m->family->name, m->tp.ranks);
 }
 
-static status finish_graph(model *m, graph *g, graph_recompute recompute, err *e)
+static status finish_graph(model *m, graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
     TRY(graph_finish(g, recompute, e));

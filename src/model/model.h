@@ -73,7 +73,7 @@ typedef struct model_options {
     graph_mode mode;
     dtype type;         // of activations and compute weights
     int64_t batch, seq; // of a micro-batch
-    graph_recompute recompute;
+    recompute_mode recompute;
     graph_tp tp;          // zeros: no tensor parallelism
     bool splits_backward; // the backward of a block can run as dgrad and wgrad
 } model_options;

@@ -2,10 +2,10 @@
 // can only be checked sample by sample. inputs.c calls it.
 #include "session/checked.h"
 
+#include "device/kernels.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
-
-enum { IGNORED = -100 };
 
 typedef struct checked_dataset {
     dataset base;
@@ -30,7 +30,7 @@ static status check_ids(const checked_dataset *c, uint64_t sample, const int32_t
         if (in[i] < 0 || in[i] >= c->inputs)
             return bad_id(c, sample, "token", i, in[i], c->inputs, e);
     for (int64_t i = 0; s->label_type == I32 && i < s->labels; i++)
-        if (out[i] != IGNORED && (out[i] < 0 || out[i] >= c->labels))
+        if (out[i] != IGNORED_LABEL && (out[i] < 0 || out[i] >= c->labels))
             return bad_id(c, sample, "label", i, out[i], c->labels, e);
     return OK;
 }

@@ -1,5 +1,5 @@
-// config.json in and out: what HuggingFace's files mean, what is refused and how, and that what is
-// written reads back as the same model.
+// test_config.c -- config.json is read as HuggingFace reads it, unsupported values are refused by name,
+// and a written config.json reads back as the same model.
 #include "base/file.h"
 #include "model/config.h"
 #include "own_text.h"
@@ -53,7 +53,7 @@ static void refuse(const char *json, const char *because)
     assert_null(strchr(e.text, '\n'));
 }
 
-static void an_almost_empty_file_means_the_defaults_of_huggingface(void **state)
+static void missing_fields_have_the_defaults_of_huggingface(void **state)
 {
     (void)state;
     model_config c;
@@ -152,7 +152,8 @@ static void rope_is_read_as_versions_4_and_5_write_it(void **state)
               "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
               "\"original_max_position_embeddings\":8192},\"rope_theta\":500000.0}",
               &c);
-    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.low == 1 && c.rope.high == 4);
+    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.low == 1 &&
+                c.rope.high == 4);
     assert_true(c.rope.original == 8192 && c.rope.theta == 500000);
     read_good("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":2.0,"
               "\"low_freq_factor\":1.0,\"high_freq_factor\":3.0,\"rope_theta\":777.0}}",
@@ -170,7 +171,7 @@ static void rope_is_read_as_versions_4_and_5_write_it(void **state)
     assert_true(c.rope.kind == ROPE_LINEAR && c.rope.theta == 10000);
 }
 
-static void what_would_change_arithmetic_is_refused_by_name(void **state)
+static void values_that_would_change_arithmetic_are_refused_by_name(void **state)
 {
     (void)state;
     refuse("{\"model_type\":\"gpt2\",\"add_cross_attention\":true}", "add_cross_attention: found");
@@ -199,7 +200,7 @@ static void what_would_change_arithmetic_is_refused_by_name(void **state)
            "partial_rotary_factor");
 }
 
-static void numbers_that_python_writes_are_refused_where_they_are_asked_for(void **state)
+static void huge_numbers_and_nan_are_refused_in_known_fields(void **state)
 {
     (void)state;
     refuse("{\"model_type\": \"gpt2\", \"n_embd\": 1000000000000000019884624838656}",
@@ -279,7 +280,7 @@ static void fields_are_set_by_either_name(void **state)
     assert_true(c.rope.kind == ROPE_LINEAR && c.rope.factor == 2);
 }
 
-static void unknown_fields_are_refused_with_the_nearest(void **state)
+static void unknown_fields_are_refused_with_a_suggestion(void **state)
 {
     (void)state;
     model_config c;
@@ -303,7 +304,8 @@ static void same_model(const model_config *a, const model_config *b)
     assert_true(a->tie_embeddings == b->tie_embeddings && a->mlp_bias == b->mlp_bias);
     assert_true(a->attention_bias == b->attention_bias);
     assert_true(a->scale_attention == b->scale_attention && a->scale_by_layer == b->scale_by_layer);
-    assert_true(a->dropout.embed == b->dropout.embed && a->dropout.attention == b->dropout.attention);
+    assert_true(a->dropout.embed == b->dropout.embed &&
+                a->dropout.attention == b->dropout.attention);
     assert_true(a->dropout.residual == b->dropout.residual && a->rope.kind == b->rope.kind);
     assert_true(a->rope.theta == b->rope.theta && a->rope.original == b->rope.original);
     if (a->rope.kind != ROPE_DEFAULT) assert_true(a->rope.factor == b->rope.factor);
@@ -315,7 +317,7 @@ static void same_model(const model_config *a, const model_config *b)
     assert_true(a->mlp.features == b->mlp.features && a->mlp.loss == b->mlp.loss);
 }
 
-static void what_is_written_reads_back(void **state)
+static void a_written_config_reads_back_as_the_same_model(void **state)
 {
     (void)state;
     static const char *const files[] = {
@@ -361,16 +363,16 @@ static void the_golden_folders_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_almost_empty_file_means_the_defaults_of_huggingface),
+        cmocka_unit_test(missing_fields_have_the_defaults_of_huggingface),
         cmocka_unit_test(every_field_of_gpt2_is_read),
         cmocka_unit_test(every_field_of_llama_is_read),
         cmocka_unit_test(rope_is_read_as_versions_4_and_5_write_it),
-        cmocka_unit_test(what_would_change_arithmetic_is_refused_by_name),
-        cmocka_unit_test(numbers_that_python_writes_are_refused_where_they_are_asked_for),
+        cmocka_unit_test(values_that_would_change_arithmetic_are_refused_by_name),
+        cmocka_unit_test(huge_numbers_and_nan_are_refused_in_known_fields),
         cmocka_unit_test(broken_files_and_values_are_refused),
         cmocka_unit_test(fields_are_set_by_either_name),
-        cmocka_unit_test(unknown_fields_are_refused_with_the_nearest),
-        cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(unknown_fields_are_refused_with_a_suggestion),
+        cmocka_unit_test(a_written_config_reads_back_as_the_same_model),
         cmocka_unit_test(the_golden_folders_are_read),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

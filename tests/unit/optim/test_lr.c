@@ -1,5 +1,5 @@
-// test_lr.c -- every schedule against tests/golden/lr.txt, which tests/golden/make_optim_golden.py
-// computes from the formulas.
+// test_lr.c -- every schedule gives the rates of tests/golden/lr.txt, which
+// tests/golden/make_optim_golden.py computes from the formulas.
 #include "optim/lr.h"
 
 #include <math.h>
@@ -12,18 +12,18 @@
 
 #include <cmocka.h>
 
-typedef struct field {
+typedef struct lr_field {
     const char *key;
     size_t offset;
     char type; // i: int64, d: double, b: bool
-} field;
+} lr_field;
 
 #define FIELD(key, member, type)                                                                   \
     {                                                                                              \
 #key, offsetof(lr_config, member), type                                                    \
     }
 
-static const field fields[] = {
+static const lr_field fields[] = {
     FIELD(warmup_steps, warmup_steps, 'i'),
     FIELD(min_ratio, min_ratio, 'd'),
     FIELD(decay_steps, decay_steps, 'i'),
@@ -57,16 +57,16 @@ static void set_field(lr_config *c, const char *key, double value)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (strcmp(fields[i].key, key) != 0) continue;
-        void *member = (char *)c + fields[i].offset;
-        if (fields[i].type == 'i') *(int64_t *)member = (int64_t)value;
-        if (fields[i].type == 'd') *(double *)member = value;
-        if (fields[i].type == 'b') *(bool *)member = value != 0.0;
+        char *member = (char *)c + fields[i].offset;
+        if (fields[i].type == 'i') *(int64_t *)(void *)member = (int64_t)value;
+        if (fields[i].type == 'd') *(double *)(void *)member = value;
+        if (fields[i].type == 'b') *(bool *)(void *)member = value != 0.0;
         return;
     }
     fail_msg("no field %s", key);
 }
 
-// "case NAME BASE key value …"
+// Parses "case NAME BASE key value ..."; returns the base rate.
 static double start_case(char *line, lr_config *c)
 {
     char *save = NULL, *word;

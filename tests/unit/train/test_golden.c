@@ -55,7 +55,7 @@ static void check_close(const char *what, int step, double got, double want, dou
 
 // The first step without update: the loss and every gradient.
 static void check_gradients(const char *name, dtype precision, const char *prefix, double tolerance,
-                            graph_recompute keep, int64_t micro)
+                            recompute_mode keep, int64_t micro)
 {
     golden g = {0};
     trainer *t = NULL;
