@@ -4,6 +4,7 @@
 #include "train/decoder.h"
 
 #include "graph/execute.h"
+#include "train/rope.h"
 
 #include <stdlib.h>
 
@@ -104,18 +105,11 @@ done:
 static status open_rope(decoder *x, err *e)
 {
     status result = OK;
-    float *host = NULL;
-    const graph *g = x->one->rope;
-    if (!g) return OK;
-    x->rope_bytes = (size_t)(g->rope_rows * g->rope_half) * 2 * sizeof(float);
-    host = malloc(x->rope_bytes);
-    if (!host) FAIL(E_IO, "no memory for the rotary table");
-    rope_table_fill(g, host);
+    x->rope_bytes = rope_bytes(x->one->rope);
+    if (x->rope_bytes == 0) return OK;
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->rope_bytes, (void **)&x->rope, e));
-    x->device->ops->copy(x->stream, x->rope, host, x->rope_bytes);
-    TRY(x->device->ops->sync(x->stream, e));
+    TRY(rope_upload(x->one->rope, x->stream, x->rope, e));
 done:
-    free(host);
     return result;
 }
 

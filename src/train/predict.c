@@ -2,10 +2,9 @@
 // dealt to the data-parallel ranks; the ranks of the last stage take what the last linear layer
 // reads or makes, chunk by chunk, and hand it to all. Called by `trireme predict` and
 // trm_trainer_predict. Does not know where samples come from.
-#include "train/state.h"
+#include "train/trainer_private.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 // The best class that one rank of a split vocabulary has found.
 typedef struct best {
@@ -102,8 +101,8 @@ static status take(void *arg, const graph_output_rows *r, err *e)
         if (!w->chunk) FAIL(E_IO, "predict: no memory for %zu bytes of outputs", bytes);
         w->chunk_bytes = bytes;
     }
-    trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], w->chunk, r->at, bytes);
-    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+    trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), w->chunk, r->at, bytes);
+    TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
     for (int64_t i = 0; i < r->rows; i++) {
         const int64_t at = r->first + i, sample = at / seq, position = at % seq;
         if (w->o.last && position != seq - 1) continue;
@@ -135,12 +134,9 @@ static status run_micro_batch(work *w, const char *inputs, int64_t first, int64_
         memcpy(w->inputs + (size_t)i * w->input_bytes, inputs + (size_t)sample * w->input_bytes,
                w->input_bytes);
     }
-    t->blank[0] = 0;
-    if (trainer_reads_data(t))
-        trainer_upload(t, t->stream[STREAM_COMPUTE], 0, w->inputs, w->labels);
+    batches_upload(t, STREAM_COMPUTE, 0, w->inputs, w->labels, 0);
     TRY(trainer_run(t, &t->forward, t->eval, e));
-    // The host's batch is written again next.
-    for (int k = 0; k < STREAMS; k++) TRY(trainer_ops(t)->sync(t->stream[k], e));
+    TRY(groups_sync(t->groups, e)); // the host's batch is written again next
     trainer_show_activity(t, NULL);
 done:
     return result;
@@ -183,7 +179,7 @@ static status share(work *w, int data, int64_t samples, void *out, err *e)
 {
     status result = OK;
     trainer *t = w->t;
-    device_stream *on = t->stream[STREAM_COMM];
+    device_stream *on = trainer_stream(t, STREAM_COMM);
     const int64_t rows = samples * w->shape.positions;
     const int parts = w->split ? t->o.mesh.size[AXIS_TP] : 1;
     for (int tp = 0; tp < parts; tp++) {

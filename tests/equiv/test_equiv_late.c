@@ -4,7 +4,7 @@
 #include "equiv/matrix_pool.h"
 
 #include "late/late_device.h"
-#include "train/state.h"
+#include "train/trainer_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
