@@ -5,18 +5,18 @@
 
 #include <stdint.h>
 
-// The run is sharded as torch.chunk shards dim 0: rank r has elements r * shard_count …
-// min((r + 1) * shard_count, count) - 1 of it. A rank's shard may be empty.
+// A run of consecutive elements that is sharded over the ranks as torch.chunk shards dim 0. Rank r
+// holds elements r*shard_count … min((r+1)*shard_count, count)-1 of the run. Its shard may be
+// empty.
 typedef struct comm_segment {
-    // The run's first element in the full array.
-    int64_t full_offset;
-    // The first element of a rank's shard in that rank's own array. It is the same on every rank.
-    int64_t shard_offset;
-    // Elements of the run, and of the largest shard.
-    int64_t count, shard_count;
+    int64_t full_offset;  // first element of the run in the full array
+    int64_t shard_offset; // first element of the rank's shard in its own array; equal on all ranks
+    int64_t count;        // elements of the run
+    int64_t shard_count;  // elements of a shard; the last ones may have fewer
 } comm_segment;
 
-// Elements of the run in rank `rank`'s shard; *first is the first of them, counted in the run.
+// Number of elements in the shard of rank `rank`. *first is the shard's first element, counted from
+// the run's.
 static inline int64_t comm_segment_shard(const comm_segment *s, int rank, int64_t *first)
 {
     const int64_t begin = rank * s->shard_count, left = s->count - begin;

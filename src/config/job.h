@@ -18,7 +18,11 @@
 #include "parallel/plan.h"
 
 typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
-typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
+typedef enum nonfinite_action {
+    NONFINITE_STOP,
+    NONFINITE_SKIP,
+    NONFINITE_ACTIONS
+} nonfinite_action;
 
 // What a call of a program says of keys: "--key=value", or YAML as a job file has it.
 typedef struct job_call {

@@ -39,7 +39,9 @@ static inline bool pipeline_schedule_splits_backward(pipeline_schedule s)
 {
     return s == PIPE_ZB;
 }
-const char *pipeline_schedule_name(pipeline_schedule s); // the job file's word
+extern const char *const PIPELINE_SCHEDULE_NAMES[PIPE_SCHEDULES + 1]; // the job file's words;
+                                                                      // ended by NULL
+const char *pipeline_schedule_name(pipeline_schedule s);
 // E_USAGE when the combination is impossible, naming parallel.pp_schedule, what was found and what
 // is valid. Chunk c of stage s is part c*stages + s of the model; virtual_stages is 1 but for
 // interleaved. Backward passes of a chunk run in the order of micro-batches under every schedule,

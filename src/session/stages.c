@@ -75,9 +75,9 @@ static status by_flops(const trainer_options *o, int blocks, double *seconds, er
         .type = o->precision,
         .batch = o->micro_batch,
         .seq = o->seq_len,
-        .keep = o->strategy.recompute,
-        .cut = {.ranks = tp, .sequence = o->strategy.sequence_parallel && tp > 1},
-        .halves = true};
+        .recompute = o->strategy.recompute,
+        .tp = {.ranks = tp, .sequence = o->strategy.sequence_parallel && tp > 1},
+        .splits_backward = true};
     TRY(model_open(o->family, o->config, &x, &m, e));
     for (int b = 0; b < blocks; b++) {
         const graph *g = m->block[b].g;

@@ -26,8 +26,8 @@ status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64
             TRY(d->read(d, first + i, inputs + i * row, want + i, e));
         TRY(trainer_predict(t, &o, inputs, (int64_t)count, got, e));
         for (uint64_t i = 0; i < count; i++) {
-            *labels += want[i] != TRAINER_IGNORED_LABEL;
-            *right += want[i] != TRAINER_IGNORED_LABEL && got[i] == want[i];
+            *labels += want[i] != IGNORED_LABEL;
+            *right += want[i] != IGNORED_LABEL && got[i] == want[i];
         }
     }
 done:

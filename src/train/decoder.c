@@ -4,7 +4,6 @@
 #include "train/decoder.h"
 
 #include "graph/execute.h"
-#include "train/rope.h"
 
 #include <stdlib.h>
 
@@ -105,10 +104,11 @@ done:
 static status open_rope(decoder *x, err *e)
 {
     status result = OK;
-    x->rope_bytes = rope_bytes(x->one->rope);
-    if (x->rope_bytes == 0) return OK;
+    const graph *g = x->one->rope;
+    if (!g) return OK;
+    x->rope_bytes = graph_rope_bytes(g);
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->rope_bytes, (void **)&x->rope, e));
-    TRY(rope_upload(x->one->rope, x->stream, x->rope, e));
+    TRY(graph_upload_rope(g, x->stream, x->rope, e));
 done:
     return result;
 }
@@ -211,7 +211,7 @@ static status run_blocks(decoder *x, const model *m, const scratch *s, err *e)
     status result = OK;
     for (int b = 0; b < m->blocks; b++) {
         graph_run c = {.g = m->block[b].g,
-                       .on = x->stream,
+                       .stream = x->stream,
                        .weight = x->block_weight[b],
                        .rope = x->rope,
                        .block = b,

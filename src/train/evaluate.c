@@ -24,7 +24,7 @@ static status read_batch(trainer *t, const evaluate_batch *h, uint64_t first, in
         memset(in, 0, h->input_bytes);
         memset(out, 0, h->label_bytes);
         for (int64_t k = 0; d->shape.label_type == I32 && k < d->shape.labels; k++)
-            ((int32_t *)(void *)out)[k] = TRAINER_IGNORED_LABEL;
+            ((int32_t *)(void *)out)[k] = IGNORED_LABEL;
     }
 done:
     return result;

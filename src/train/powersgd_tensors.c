@@ -114,7 +114,7 @@ static int saved_count(const safetensors *state)
 static bool are_same(const powersgd_tensors *own, const safetensors *state)
 {
     for (int i = 0; i < own->count; i++) {
-        const tensor_info *found = safetensors_find(state, own->items[i].name);
+        const safetensors_tensor *found = safetensors_find(state, own->items[i].name);
         const size_t bytes = (size_t)(own->items[i].rows * own->items[i].cols) * sizeof(float);
         if (!found || found->type != F32 || found->bytes != bytes) return false;
     }
@@ -157,7 +157,7 @@ status powersgd_tensors_load(trainer *t, const safetensors *state, err *e)
     }
     for (int i = 0; i < own.count; i++) {
         const powersgd_tensor *x = &own.items[i];
-        const tensor_info *saved = safetensors_find(state, x->name);
+        const safetensors_tensor *saved = safetensors_find(state, x->name);
         if (!is_for(t, x)) continue;
         trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE),
                              powersgd_part_ptr(s, x->param, x->part), saved->data, saved->bytes);

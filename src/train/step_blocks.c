@@ -6,7 +6,6 @@
 // again, it waits until the message has been read.
 #include "base/size.h"
 #include "train/blocks.h"
-#include "train/rope.h"
 #include "train/trainer_private.h"
 
 enum { SPARES = 4 };
@@ -173,6 +172,19 @@ done:
     return result;
 }
 
+static status allocate_rope(trainer *t, err *e)
+{
+    status result = OK;
+    const graph *g = t->model->rope;
+    float **rope = &t->blocks->rope;
+    if (!g) return OK;
+    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, graph_rope_bytes(g), rope, e));
+    if (!memory_is_counting(t->memory))
+        TRY(graph_upload_rope(g, trainer_stream(t, STREAM_COMPUTE), *rope, e));
+done:
+    return result;
+}
+
 status blocks_allocate(trainer *t, err *e)
 {
     status result = OK;
@@ -183,10 +195,7 @@ status blocks_allocate(trainer *t, err *e)
     TRY(allocate_chunks(t, e));
     TRY(allocate_workspace(t, e));
     TRY(allocate_tables(t, e));
-    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, rope_bytes(t->model->rope), &x->rope,
-                    e));
-    if (!memory_is_counting(t->memory))
-        TRY(rope_upload(t->model->rope, trainer_stream(t, STREAM_COMPUTE), x->rope, e));
+    TRY(allocate_rope(t, e));
 done:
     return result;
 }
@@ -267,7 +276,7 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
     await_buckets(t, x->index);
     for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
     graph_run r = {.g = b->g,
-                   .on = trainer_stream(t, STREAM_COMPUTE),
+                   .stream = trainer_stream(t, STREAM_COMPUTE),
                    .tp = trainer_group(t, AXIS_TP),
                    .weight = all->weight,
                    .gradient = all->gradient,

@@ -11,11 +11,11 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                              .type = o->precision,
                              .batch = o->micro_batch,
                              .seq = o->seq_len,
-                             .keep = o->strategy.recompute,
-                             .cut = {.ranks = tp,
-                                     .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
-                                     .sequence = o->strategy.sequence_parallel && tp > 1},
-                             .halves =
+                             .recompute = o->strategy.recompute,
+                             .tp = {.ranks = tp,
+                                    .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
+                                    .sequence = o->strategy.sequence_parallel && tp > 1},
+                             .splits_backward =
                                  mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
                                  pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
     return model_open(o->family, o->config, &m, out, e);

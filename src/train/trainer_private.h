@@ -4,6 +4,7 @@
 #ifndef TRIREME_TRAIN_TRAINER_PRIVATE_H
 #define TRIREME_TRAIN_TRAINER_PRIVATE_H
 
+#include "device/kernels.h"
 #include "graph/execute.h"
 #include "train/batches.h"
 #include "train/blocks.h"
@@ -19,8 +20,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { TRAINER_IGNORED_LABEL = -100 }; // a cross-entropy skips it
 
 struct trainer {
     trainer_options o;
