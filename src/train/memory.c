@@ -220,7 +220,8 @@ static status take_chunks(trainer *t, err *e)
         if (!t->counting) c->sent = table((size_t)t->schedule.act_slots[k], sizeof *c->sent);
     }
     if (!t->counting)
-        t->dout_at = table((size_t)held * (size_t)t->model->blocks, sizeof *t->dout_at);
+        t->output_grad_ptr =
+            table((size_t)held * (size_t)t->model->blocks, sizeof *t->output_grad_ptr);
 done:
     return result;
 }
@@ -236,8 +237,8 @@ static size_t workspace_bytes(const trainer *t)
     return bytes;
 }
 
-// The largest gradient that is handed from a block here to another.
-static size_t spare_bytes(const trainer *t)
+// The largest activation gradient of the blocks of this stage.
+static size_t act_grad_bytes(const trainer *t)
 {
     size_t bytes = 0;
     for (int b = 0; b < t->model->blocks; b++) {
@@ -253,11 +254,12 @@ static status take_work(trainer *t, err *e)
     status result = OK;
     const int stages = t->plan->o.mesh.size[AXIS_PP];
     const source from = stages > 1 || t->plan->o.mesh.size[AXIS_TP] > 1 ? FROM_SHARED : FROM_DEVICE;
-    // Between stages gradients wait for their receiver, so that there are more of them.
-    t->spares = stages > 1 ? SPARES : 2;
+    const int slots = t->schedule.act_grad_slots;
+    if (!t->counting) t->act_grad = table((size_t)slots, sizeof *t->act_grad);
     TRY(take(t, BYTES_WORKSPACE, from, workspace_bytes(t), &t->work, e));
-    for (int i = 0; i < t->spares; i++)
-        TRY(take(t, BYTES_WORKSPACE, from, spare_bytes(t), &t->spare[i], e));
+    for (int i = 0; i < slots; i++)
+        TRY(take(t, BYTES_WORKSPACE, from, act_grad_bytes(t),
+                 t->counting ? NULL : &t->act_grad[i].ptr, e));
 done:
     return result;
 }
@@ -419,11 +421,12 @@ static void close_slots(trainer *t, bucket_slot *s, int count)
 
 static void free_tables(trainer *t)
 {
-    void *all[] = {t->chunk,       t->place,      t->dout_at,          t->ids,
+    void *all[] = {t->chunk,       t->place,      t->output_grad_ptr,  t->ids,
                    t->labels,      t->loaded,     t->consumed,         t->weight_of,
                    t->gradient_of, t->run_weight, t->grad_written,     t->run_gradient,
                    t->acts_sent,   t->grads_sent, t->run_grad_written, t->tied_grad_written,
-                   t->flushed[0],  t->flushed[1], t->flushed[2],       t->blank};
+                   t->flushed[0],  t->flushed[1], t->flushed[2],       t->blank,
+                   t->act_grad};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 

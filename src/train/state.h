@@ -17,7 +17,12 @@ typedef struct owned_memory {
     void *at;
 } owned_memory;
 
-enum { SPARES = 4 };
+// An activation-gradient slot of the schedule.
+typedef struct act_grad_slot {
+    char *ptr;
+    int peer;      // the stage that its last value was sent to
+    uint64_t sent; // the number of that message; 0: none is under way
+} act_grad_slot;
 
 // Activations of one of this stage's chunks, for every micro-batch that is in flight.
 typedef struct trainer_chunk {
@@ -78,14 +83,11 @@ struct trainer {
     char *note;
 
     trainer_chunk *chunk;
-    block_place *place; // by block
-    char **dout_at;     // [held slots, blocks] where each block's incoming gradient was
+    block_place *place;     // by block
+    char **output_grad_ptr; // [wgrad slots, blocks] where dgrad read its output gradient
     char *work;
-    char *spare[SPARES]; // gradients handed between blocks and stages
-    uint64_t spare_sent[SPARES];
-    int spares, spare_turn, spare_peer[SPARES];
-    char *output_grad; // gradient of the output of the block that is next in backward
-    int dout_spare;    // which spare it lies in, or -1
+    act_grad_slot *act_grad; // [schedule.act_grad_slots]
+    char *output_grad;       // gradient of the output of the block that is next in backward
     uint64_t *acts_sent, *grads_sent; // messages so far, by stage
     uint64_t states_sent;             // to rank 0, of parts of the state
     char **ids, **labels;             // by batch slot
@@ -175,6 +177,8 @@ void trainer_upload(trainer *t, device_stream *on, int slot, const void *inputs,
 status run_load_batch(trainer *t, const schedule_instr *x, err *e);
 status run_forward(trainer *t, const schedule_instr *x, err *e);
 status run_backward(trainer *t, const schedule_instr *x, err *e);
+status run_backward_input(trainer *t, const schedule_instr *x, err *e);
+status run_backward_weight(trainer *t, const schedule_instr *x, err *e);
 status run_recv_act(trainer *t, const schedule_instr *x, err *e);
 status run_send_act(trainer *t, const schedule_instr *x, err *e);
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e);

@@ -169,86 +169,98 @@ done:
 
 // ---- Gradients between blocks
 
-// A spare that the gradient at hand is not in and that nobody is still reading.
-static status take_spare(trainer *t, int *out, err *e)
+// The activation-gradient slot, once the stage that it was sent to has read it; NULL for -1.
+static status take_act_grad(trainer *t, int slot, char **ptr, err *e)
 {
     status result = OK;
-    int i = ++t->spare_turn % t->spares;
-    if (i == t->dout_spare) i = ++t->spare_turn % t->spares;
-    if (t->spare_sent[i] > 0)
-        TRY(comm_send_wait(t->grads, t->spare_peer[i], t->spare_sent[i], t->stream[STREAM_COMPUTE],
-                           e));
-    t->spare_sent[i] = 0;
-    *out = i;
+    *ptr = NULL;
+    if (slot < 0) return OK;
+    act_grad_slot *g = &t->act_grad[slot];
+    if (g->sent > 0) TRY(comm_send_wait(t->grads, g->peer, g->sent, t->stream[STREAM_COMPUTE], e));
+    g->sent = 0;
+    *ptr = g->ptr;
 done:
     return result;
 }
 
-static char **dout_of(trainer *t, const schedule_instr *x)
+// The first block's pass is the last one that reads the batch.
+static void end_batch(trainer *t, const schedule_instr *x)
 {
-    return &t->dout_at[x->wgrad_slot * t->model->blocks + x->index];
+    if (x->index == 0)
+        trainer_ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots],
+                               t->stream[STREAM_COMPUTE]);
 }
 
-// Backward in one piece: gradients go from spare to spare.
-static status backward_whole(trainer *t, graph_run *r, const schedule_instr *x, err *e)
+static char *act_grad_ptr(const trainer *t, int slot)
 {
-    status result = OK;
-    int to;
-    if (x->index == t->model->blocks - 1) t->output_grad = NULL, t->dout_spare = -1;
-    TRY(take_spare(t, &to, e));
-    r->base[REGION_OUTPUT_GRAD] = t->output_grad;
-    r->base[REGION_INPUT_GRAD] = t->spare[to];
-    TRY(graph_run_backward(r, e));
-    if (!r->g->input_grad_unused) {
-        t->output_grad = graph_run_ptr(r, r->g->input->grad);
-        if (t->output_grad == t->spare[to]) t->dout_spare = to;
-    }
-done:
-    return result;
+    return slot < 0 ? NULL : t->act_grad[slot].ptr;
 }
 
-// The first half: what the second will read stays in the held slot until then.
-static status backward_input(trainer *t, graph_run *r, const schedule_instr *x, err *e)
+// The block's input gradient is in its activation-gradient slot from now on. Some blocks leave it in
+// memory that is written again too soon: a loss in the activation slot, dgrad in the wgrad slot.
+static void keep_input_grad(trainer *t, const graph_run *r, char *to)
 {
-    status result = OK;
-    const trainer_chunk *c = chunk_of(t, x->index);
-    int to = -1;
-    if (x->index == t->model->blocks - 1) t->output_grad = NULL, t->dout_spare = -1;
-    *dout_of(t, x) = t->output_grad;
-    r->base[REGION_OUTPUT_GRAD] = t->output_grad;
-    if (x->index > c->first)
-        r->base[REGION_INPUT_GRAD] = c->held + (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
-                                     t->place[x->index - 1].output_grad;
-    else
-        TRY(take_spare(t, &to, e));
-    if (to >= 0) r->base[REGION_INPUT_GRAD] = t->spare[to];
-    TRY(graph_run_dgrad(r, e));
-    if (r->g->input_grad_unused) goto done;
-    t->output_grad = graph_run_ptr(r, r->g->input->grad);
-    t->dout_spare = to >= 0 && t->output_grad == t->spare[to] ? to : -1;
-done:
-    return result;
+    const void *from = graph_run_ptr(r, r->g->input->grad);
+    if (from != to)
+        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], to, from, graph_value_bytes(r->g->input));
 }
 
-static status backward_weight(trainer *t, graph_run *r, const schedule_instr *x, err *e)
-{
-    r->base[REGION_OUTPUT_GRAD] = *dout_of(t, x);
-    return graph_run_wgrad(r, e);
-}
-
+// dgrad and wgrad at once, from one activation-gradient slot to another.
 status run_backward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     graph_run r = context(t, x);
-    if (x->kind == BACKWARD)
-        TRY(backward_whole(t, &r, x, e));
-    else if (x->kind == BACKWARD_INPUT)
-        TRY(backward_input(t, &r, x, e));
-    else
-        TRY(backward_weight(t, &r, x, e));
-    if (x->index == 0 && x->kind != BACKWARD_INPUT)
-        trainer_ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots],
-                               t->stream[STREAM_COMPUTE]);
+    char *to = act_grad_ptr(t, x->grad_out);
+    if (x->grad_out != x->grad_in) TRY(take_act_grad(t, x->grad_out, &to, e));
+    r.base[REGION_OUTPUT_GRAD] = act_grad_ptr(t, x->grad_in);
+    r.base[REGION_INPUT_GRAD] = to;
+    TRY(graph_run_backward(&r, e));
+    if (to) keep_input_grad(t, &r, to);
+    end_batch(t, x);
+done:
+    return result;
+}
+
+static char **output_grad_of(trainer *t, const schedule_instr *x)
+{
+    return &t->output_grad_ptr[x->wgrad_slot * t->model->blocks + x->index];
+}
+
+// Where the wgrad slot has room for the gradient of the block's output.
+static char *wgrad_output_grad(const trainer *t, int wgrad_slot, int block)
+{
+    const trainer_chunk *c = chunk_of(t, block);
+    return c->held + (size_t)wgrad_slot * c->saved_for_wgrad_bytes + t->place[block].output_grad;
+}
+
+// dgrad alone. The gradient of its output stays where it is until wgrad has read it.
+status run_backward_input(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    graph_run r = context(t, x);
+    char *to;
+    TRY(take_act_grad(t, x->grad_out, &to, e));
+    if (x->index == t->model->blocks - 1) t->output_grad = NULL;
+    *output_grad_of(t, x) = t->output_grad;
+    r.base[REGION_OUTPUT_GRAD] = t->output_grad;
+    r.base[REGION_INPUT_GRAD] = to;
+    if (x->index > chunk_of(t, x->index)->first)
+        r.base[REGION_INPUT_GRAD] = wgrad_output_grad(t, x->wgrad_slot, x->index - 1);
+    TRY(graph_run_dgrad(&r, e));
+    if (r.g->input_grad_unused) goto done;
+    t->output_grad = graph_run_ptr(&r, r.g->input->grad);
+    if (to) keep_input_grad(t, &r, to);
+done:
+    return result;
+}
+
+status run_backward_weight(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    graph_run r = context(t, x);
+    r.base[REGION_OUTPUT_GRAD] = *output_grad_of(t, x);
+    TRY(graph_run_wgrad(&r, e));
+    end_batch(t, x);
 done:
     return result;
 }
@@ -286,19 +298,14 @@ done:
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const trainer_chunk *c = chunk_of(t, x->index);
-    t->dout_spare = -1;
-    if (x->wgrad_slot >= 0)
-        t->output_grad = c->held + (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
-                         t->place[x->index].output_grad;
-    else {
-        TRY(take_spare(t, &t->dout_spare, e));
-        t->output_grad = t->spare[t->dout_spare];
-    }
+    char *to;
+    TRY(take_act_grad(t, x->grad_out, &to, e));
+    if (!to) to = wgrad_output_grad(t, x->wgrad_slot, x->index);
     trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_recv(t->grads, t->output_grad, graph_value_bytes(t->model->block[x->index].g->output),
-                  x->peer, t->stream[STREAM_COMM], e));
+    TRY(comm_recv(t->grads, to, graph_value_bytes(t->model->block[x->index].g->output), x->peer,
+                  t->stream[STREAM_COMM], e));
     trainer_order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
+    t->output_grad = to;
 done:
     return result;
 }
@@ -306,17 +313,12 @@ done:
 status run_send_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const size_t bytes = graph_value_bytes(t->model->block[x->index].g->input);
-    if (t->dout_spare < 0) { // in a held slot, which will be written again too soon
-        TRY(take_spare(t, &t->dout_spare, e));
-        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], t->spare[t->dout_spare], t->output_grad,
-                             bytes);
-        t->output_grad = t->spare[t->dout_spare];
-    }
+    act_grad_slot *g = &t->act_grad[x->grad_in];
     trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_send(t->grads, t->output_grad, bytes, x->peer, t->stream[STREAM_COMM], e));
-    t->spare_peer[t->dout_spare] = x->peer;
-    t->spare_sent[t->dout_spare] = ++t->grads_sent[x->peer];
+    TRY(comm_send(t->grads, g->ptr, graph_value_bytes(t->model->block[x->index].g->input), x->peer,
+                  t->stream[STREAM_COMM], e));
+    g->peer = x->peer;
+    g->sent = ++t->grads_sent[x->peer];
 done:
     return result;
 }
