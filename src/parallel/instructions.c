@@ -330,10 +330,10 @@ const char *instr_name(schedule_instr_kind k)
     return ROWS[k]->name;
 }
 
-bool instr_allocates(schedule_instr_kind k, instr_resource r)
+bool instr_has_effect(schedule_instr_kind k, instr_access access, instr_resource r)
 {
     for (const instr_effect *f = ROWS[k]->effect; f->access != ACCESS_END; f++)
-        if (f->access == ACCESS_ALLOCATE && f->resource == r) return true;
+        if (f->access == access && f->resource == r) return true;
     return false;
 }
 

@@ -204,12 +204,12 @@ typedef struct instr_row {
     instr_peers peers;
     instr_payload sends;
     instr_line line;
-    instr_effect effect[INSTR_EFFECTS]; // ends with ACCESS_END
+    instr_effect effect[INSTR_EFFECTS + 1]; // ends with ACCESS_END
 } instr_row;
 
 const instr_row *instr_row_of(schedule_instr_kind k);
-// Does a kind take a slot of this resource?
-bool instr_allocates(schedule_instr_kind k, instr_resource r);
+// Does a kind have this effect on this resource, in some plan?
+bool instr_has_effect(schedule_instr_kind k, instr_access access, instr_resource r);
 // The kind that computes this (bits as above) in a pass.
 schedule_instr_kind instr_computing(unsigned computes);
 

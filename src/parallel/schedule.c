@@ -442,7 +442,7 @@ status schedule_make(const plan *p, schedule_pass pass, schedule *out, err *e)
     // One more than is used at once, so that the next is copied while this one is computed on.
     out->batch_slots++;
     for (int i = 0; i < out->count; i++)
-        if (instr_allocates(out->instr[i].kind, RES_BATCH_SLOT))
+        if (instr_has_effect(out->instr[i].kind, ACCESS_ALLOCATE, RES_BATCH_SLOT))
             out->instr[i].slot = out->instr[i].micro % out->batch_slots;
 done:
     builder_close(&b);

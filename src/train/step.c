@@ -40,7 +40,7 @@ status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
     TRY(trainer_close_staging(t, e)); // they show what the list changes, in a slot that it uses
     for (int i = 0; i < s->count; i++) {
         const schedule_instr *x = &s->instr[i];
-        const bool agrees = instr_row_of(x->kind)->sends == SENDS_AGREED;
+        const bool agrees = instr_has_effect(x->kind, ACCESS_WRITE, RES_AGREED);
         if (agrees && t->inspecting) break;
         TRY(run_one(t, x, e));
         if (agrees && t->agreed.samples == 0) break; // no rank had data
