@@ -74,6 +74,14 @@ bool plan_ties_stages(const plan *p)
     return false;
 }
 
+bool plan_bucket_is_tied(const plan *p, int bucket)
+{
+    const plan_bucket *b = &p->bucket[bucket];
+    for (int i = b->first_row; i < b->first_row + b->rows; i++)
+        if (p->row[p->order[i]].tied) return true;
+    return false;
+}
+
 static plan_layout level_of(placement outer, placement inner)
 {
     return (plan_layout)((inner == SHARD ? LAYOUT_DP_SHARD : 0) |
@@ -430,11 +438,15 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     p->chunk_of_block = calloc((size_t)o->blocks + 1, sizeof *p->chunk_of_block);
     p->first_use = calloc((size_t)o->blocks + 2, sizeof *p->first_use);
     p->used_bucket = calloc((size_t)o->uses + 1, sizeof *p->used_bucket);
+    p->input_grad_in_place = calloc((size_t)o->blocks + 1, sizeof *p->input_grad_in_place);
     if (!p->row || !p->order || !p->bucket || !p->chunk_of_block || !p->first_use ||
-        !p->used_bucket)
+        !p->used_bucket || !p->input_grad_in_place)
         FAIL(E_IO, "no memory for the plan");
+    for (int b = 0; o->input_grad_in_place && b < o->blocks; b++)
+        p->input_grad_in_place[b] = o->input_grad_in_place[b];
     TRY(make(p, params, e));
     p->o.strategy.pipeline.chunk_blocks = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
+    p->o.input_grad_in_place = NULL;
     *out = p;
     p = NULL;
 done:
@@ -452,6 +464,7 @@ void plan_free(plan *p)
     free(p->chunk_of_block);
     free(p->first_use);
     free(p->used_bucket);
+    free(p->input_grad_in_place);
     free(p->bucket);
     free(p);
 }

@@ -114,7 +114,10 @@ typedef struct plan_options {
     int state_tensors; // optimizer state, fp32 numbers per weight
     dtype compute;
     bool decay_all;
-    int micros;         // of a step, on each data-parallel rank
+    int micros; // of a step, on each data-parallel rank
+    // [blocks] the input gradient of the block replaces its output gradient in memory; NULL: that of
+    // no block
+    const bool *input_grad_in_place;
     const double *cost; // per block
     int blocks;
     const plan_use *use; // which block uses which parameter, in any order
@@ -122,7 +125,8 @@ typedef struct plan_options {
 } plan_options;
 
 typedef struct plan {
-    plan_options o;                          // without chunk_blocks, cost and use
+    plan_options o;                          // without chunk_blocks, cost, use and the next
+    bool *input_grad_in_place;               // [blocks]
     int coord[AXES];                         // this rank's coordinates
     policies policy;                         // as it is in effect
     plan_layout weight, gradient, optimizer; // of the three arrays
@@ -189,6 +193,8 @@ static inline plan_buckets plan_buckets_of(const plan *p, int block)
 bool plan_block_uses(const plan *p, int block, int bucket);
 // Are weights shared by the first and the last stage?
 bool plan_ties_stages(const plan *p);
+// Does the bucket have such weights?
+bool plan_bucket_is_tied(const plan *p, int bucket);
 uint64_t plan_bytes(const plan *p);
 const char *plan_category_name(plan_category c);
 const char *memory_tier_name(memory_tier t);

@@ -16,6 +16,8 @@ void blocks_close(trainer *t);
 
 status run_forward(trainer *t, const schedule_instr *x, err *e);
 status run_backward(trainer *t, const schedule_instr *x, err *e);
+status run_backward_input(trainer *t, const schedule_instr *x, err *e);
+status run_backward_weight(trainer *t, const schedule_instr *x, err *e);
 status run_recv_act(trainer *t, const schedule_instr *x, err *e);
 status run_send_act(trainer *t, const schedule_instr *x, err *e);
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e);

@@ -6,30 +6,13 @@
 // stands in the plan and in the list. The functions are in step_blocks.c, step_state.c and
 // step_update.c.
 #include "base/clock.h"
+#include "parallel/instructions.h"
 #include "train/trainer_private.h"
 
-static const run_fn RUN[INSTRS] = {
-    [LOAD_BATCH] = run_load_batch,
-    [SWAP_IN] = run_swap_in,
-    [UNSHARD] = run_unshard,
-    [RESHARD_POST_FORWARD] = run_reshard_post_forward,
-    [RESHARD] = run_reshard,
-    [ALLOC_GRAD] = run_alloc_grad,
-    [RECV_ACT] = run_recv_act,
-    [FORWARD] = run_forward,
-    [SEND_ACT] = run_send_act,
-    [RECV_GRAD] = run_recv_grad,
-    [BACKWARD] = run_backward,
-    [BACKWARD_INPUT] = run_backward,
-    [BACKWARD_WEIGHT] = run_backward,
-    [SEND_GRAD] = run_send_grad,
-    [REDUCE_TIED_GRAD] = run_reduce_tied_grad,
-    [REDUCE_GRAD] = run_reduce_grad,
-    [CLIP_GRAD_NORM] = run_clip_grad_norm,
-    [OPTIMIZER_STEP] = run_optimizer_step,
-    [ALL_GATHER_UPDATED] = run_all_gather_updated,
-    [SWAP_OUT] = run_swap_out,
-};
+// The function of each kind: run_load_batch, …
+#define RUN_OF(KIND, name) [KIND] = run_##name,
+static const run_fn RUN[] = {SCHEDULE_INSTRS(RUN_OF)};
+_Static_assert(sizeof RUN / sizeof *RUN == INSTRS, "every kind of instruction has its function");
 
 void trainer_reset_sums(trainer *t)
 {
@@ -46,15 +29,16 @@ status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
     TRY(tiers_close_staging(t, e)); // the list changes what they hold, and uses their slots
     for (int i = 0; i < s->count; i++) {
         const schedule_instr *x = &s->instr[i];
-        if (t->inspects && x->kind == CLIP_GRAD_NORM) break;
+        const bool agrees = instr_has_effect(x->kind, ACCESS_WRITE, RES_AGREED);
+        if (agrees && t->inspects) break;
         const double start = clock_seconds();
         trainer_show_activity(t, x);
         TRY(RUN[x->kind](t, x, e));
         results_add_seconds(t, x->kind, clock_seconds() - start);
-        if (x->kind == CLIP_GRAD_NORM && agreed->samples == 0) break; // no rank has data
-        if (x->kind == CLIP_GRAD_NORM && !agreed->finite) {
+        if (agrees && agreed->samples == 0) break; // no rank had data
+        if (agrees && !agreed->finite) {
             if (!t->o.skip_nonfinite && t->o.precision != F16) TRY(trainer_name_nonfinite(t, e));
-            break; // the update is left out
+            break; // the step has no update
         }
     }
 done:

@@ -8,8 +8,6 @@
 #include "train/blocks.h"
 #include "train/trainer_private.h"
 
-enum { SPARES = 4 };
-
 // One of this stage's model chunks.
 typedef struct blocks_chunk {
     int first, last;              // blocks first … last-1
@@ -26,19 +24,21 @@ typedef struct blocks_offsets {
     size_t saved_for_wgrad, output_grad; // in the wgrad slot
 } blocks_offsets;
 
+// An activation-gradient slot of the schedule.
+typedef struct blocks_act_grad {
+    char *ptr;
+    int peer;      // the stage that its last value was sent to
+    uint64_t sent; // the number of that message; 0: none is under way
+} blocks_act_grad;
+
 struct trainer_blocks {
     blocks_chunk *chunk;     // [chunks of the stage]
     blocks_offsets *offsets; // [blocks]
-    // [wgrad slots, blocks] where a block's output gradient was when its dgrad ran.
-    char **dout_at;
     char *workspace;
-    float *rope; // [rope_rows, rope_half, 2]; NULL: the model has none
-    // Activation-gradient buffers.
-    char *spare[SPARES];
-    uint64_t spare_sent[SPARES];
-    int spares, spare_turn, spare_peer[SPARES];
-    char *output_grad; // gradient of the output of the block that is next in backward
-    int dout_spare;    // which spare it lies in, or -1
+    float *rope;               // [rope_rows, rope_half, 2]; NULL: the model has none
+    blocks_act_grad *act_grad; // [schedule's act_grad_slots]
+    char *output_grad;         // gradient of the output of the block that is next in backward
+    char **output_grad_ptr;    // [wgrad slots, blocks] where dgrad read its output gradient
     // By stage: messages so far.
     uint64_t *acts_sent, *grads_sent;
     // What one block is bound to at a time, by parameter of the block.
@@ -112,7 +112,7 @@ static status allocate_chunks(trainer *t, err *e)
         if (wgrads > wgrad_slots) wgrad_slots = wgrads;
     }
     TRY(memory_table(m, (size_t)wgrad_slots * (size_t)t->model->blocks, sizeof(char *),
-                     &t->blocks->dout_at, e));
+                     &t->blocks->output_grad_ptr, e));
 done:
     return result;
 }
@@ -130,8 +130,8 @@ static size_t workspace_bytes(const trainer *t)
     return bytes;
 }
 
-// The largest gradient that a block here hands to another.
-static size_t spare_bytes(const trainer *t)
+// The largest activation gradient of the blocks of this stage.
+static size_t act_grad_bytes(const trainer *t)
 {
     size_t bytes = 0;
     for (int b = 0; b < t->model->blocks; b++) {
@@ -148,11 +148,13 @@ static status allocate_workspace(trainer *t, err *e)
     status result = OK;
     trainer_blocks *x = t->blocks;
     const memory_source from = activation_source(t);
-    // Gradients that are sent to another stage wait for their receiver, which takes more buffers.
-    x->spares = t->plan->o.mesh.size[AXIS_PP] > 1 ? SPARES : 2;
+    const int slots = t->schedule.act_grad_slots;
+    const bool counting = memory_is_counting(t->memory);
     TRY(memory_take(t->memory, BYTES_WORKSPACE, from, workspace_bytes(t), &x->workspace, e));
-    for (int i = 0; i < x->spares; i++)
-        TRY(memory_take(t->memory, BYTES_WORKSPACE, from, spare_bytes(t), &x->spare[i], e));
+    TRY(memory_table(t->memory, (size_t)slots, sizeof *x->act_grad, &x->act_grad, e));
+    for (int i = 0; i < slots; i++)
+        TRY(memory_take(t->memory, BYTES_WORKSPACE, from, act_grad_bytes(t),
+                        counting ? NULL : &x->act_grad[i].ptr, e));
 done:
     return result;
 }
@@ -325,85 +327,100 @@ done:
 
 // ---- Gradients between blocks
 
-// A spare that the gradient at hand is not in and that nobody is still reading.
-static status take_spare(trainer *t, int *out, err *e)
+// The activation-gradient slot, once the stage that it was sent to has read it; NULL for -1.
+static status take_act_grad(trainer *t, int slot, char **ptr, err *e)
 {
     status result = OK;
-    int i = ++t->blocks->spare_turn % t->blocks->spares;
-    if (i == t->blocks->dout_spare) i = ++t->blocks->spare_turn % t->blocks->spares;
-    if (t->blocks->spare_sent[i] > 0)
-        TRY(comm_send_wait(trainer_group(t, GROUP_PP_GRADS), t->blocks->spare_peer[i],
-                           t->blocks->spare_sent[i], trainer_stream(t, STREAM_COMPUTE), e));
-    t->blocks->spare_sent[i] = 0;
-    *out = i;
+    *ptr = NULL;
+    if (slot < 0) return OK;
+    blocks_act_grad *g = &t->blocks->act_grad[slot];
+    if (g->sent > 0)
+        TRY(comm_send_wait(trainer_group(t, GROUP_PP_GRADS), g->peer, g->sent,
+                           trainer_stream(t, STREAM_COMPUTE), e));
+    g->sent = 0;
+    *ptr = g->ptr;
 done:
     return result;
 }
 
-static char **dout_of(trainer *t, const schedule_instr *x)
+// The first block's pass is the last one that reads the batch.
+static void end_batch(trainer *t, const schedule_instr *x)
 {
-    return &t->blocks->dout_at[x->wgrad_slot * t->model->blocks + x->index];
+    if (x->index == 0) batches_free_slot(t, batch_slot(t, x));
 }
 
-// Backward in one piece: gradients go from spare to spare.
-static status backward_whole(trainer *t, graph_run *r, const schedule_instr *x, err *e)
+static char *act_grad_ptr(const trainer *t, int slot)
 {
-    status result = OK;
-    int to;
-    if (x->index == t->model->blocks - 1) t->blocks->output_grad = NULL, t->blocks->dout_spare = -1;
-    TRY(take_spare(t, &to, e));
-    r->base[REGION_OUTPUT_GRAD] = t->blocks->output_grad;
-    r->base[REGION_INPUT_GRAD] = t->blocks->spare[to];
-    TRY(graph_run_backward(r, e));
-    if (!r->g->input_grad_unused) {
-        t->blocks->output_grad = graph_run_ptr(r, r->g->input->grad);
-        if (t->blocks->output_grad == t->blocks->spare[to]) t->blocks->dout_spare = to;
-    }
-done:
-    return result;
+    return slot < 0 ? NULL : t->blocks->act_grad[slot].ptr;
 }
 
-// The first half: what the second will read stays in the held slot until then.
-static status backward_input(trainer *t, graph_run *r, const schedule_instr *x, err *e)
+// The block's input gradient is in its activation-gradient slot from now on. Some blocks leave it in
+// memory that is written again too soon: a loss in the activation slot, dgrad in the wgrad slot.
+static void keep_input_grad(trainer *t, const graph_run *r, char *to)
 {
-    status result = OK;
-    const blocks_chunk *c = chunk_of(t, x->index);
-    int to = -1;
-    if (x->index == t->model->blocks - 1) t->blocks->output_grad = NULL, t->blocks->dout_spare = -1;
-    *dout_of(t, x) = t->blocks->output_grad;
-    r->base[REGION_OUTPUT_GRAD] = t->blocks->output_grad;
-    if (x->index > c->first)
-        r->base[REGION_INPUT_GRAD] = c->saved_for_wgrad +
-                                     (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
-                                     t->blocks->offsets[x->index - 1].output_grad;
-    else
-        TRY(take_spare(t, &to, e));
-    if (to >= 0) r->base[REGION_INPUT_GRAD] = t->blocks->spare[to];
-    TRY(graph_run_dgrad(r, e));
-    if (r->g->input_grad_unused) goto done;
-    t->blocks->output_grad = graph_run_ptr(r, r->g->input->grad);
-    t->blocks->dout_spare = to >= 0 && t->blocks->output_grad == t->blocks->spare[to] ? to : -1;
-done:
-    return result;
+    const void *from = graph_run_ptr(r, r->g->input->grad);
+    if (from != to)
+        trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), to, from,
+                             graph_value_bytes(r->g->input));
 }
 
-static status backward_weight(trainer *t, graph_run *r, const schedule_instr *x, err *e)
-{
-    r->base[REGION_OUTPUT_GRAD] = *dout_of(t, x);
-    return graph_run_wgrad(r, e);
-}
-
+// dgrad and wgrad at once, from one activation-gradient slot to another.
 status run_backward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     graph_run r = bind_block(t, x);
-    if (x->kind == BACKWARD)
-        TRY(backward_whole(t, &r, x, e));
-    else if (x->kind == BACKWARD_INPUT)
-        TRY(backward_input(t, &r, x, e));
-    else
-        TRY(backward_weight(t, &r, x, e));
-    if (x->index == 0 && x->kind != BACKWARD_INPUT) batches_free_slot(t, batch_slot(t, x));
+    char *to = act_grad_ptr(t, x->grad_out);
+    if (x->grad_out != x->grad_in) TRY(take_act_grad(t, x->grad_out, &to, e));
+    r.base[REGION_OUTPUT_GRAD] = act_grad_ptr(t, x->grad_in);
+    r.base[REGION_INPUT_GRAD] = to;
+    TRY(graph_run_backward(&r, e));
+    if (to) keep_input_grad(t, &r, to);
+    end_batch(t, x);
+done:
+    return result;
+}
+
+static char **output_grad_of(trainer *t, const schedule_instr *x)
+{
+    return &t->blocks->output_grad_ptr[x->wgrad_slot * t->model->blocks + x->index];
+}
+
+// Where the wgrad slot has room for the gradient of the block's output.
+static char *wgrad_output_grad(const trainer *t, int wgrad_slot, int block)
+{
+    const blocks_chunk *c = chunk_of(t, block);
+    return c->saved_for_wgrad + (size_t)wgrad_slot * c->saved_for_wgrad_bytes +
+           t->blocks->offsets[block].output_grad;
+}
+
+// dgrad alone. The gradient of its output stays where it is until wgrad has read it.
+status run_backward_input(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    graph_run r = bind_block(t, x);
+    char *to;
+    TRY(take_act_grad(t, x->grad_out, &to, e));
+    if (x->index == t->model->blocks - 1) t->blocks->output_grad = NULL;
+    *output_grad_of(t, x) = t->blocks->output_grad;
+    r.base[REGION_OUTPUT_GRAD] = t->blocks->output_grad;
+    r.base[REGION_INPUT_GRAD] = to;
+    if (x->index > chunk_of(t, x->index)->first)
+        r.base[REGION_INPUT_GRAD] = wgrad_output_grad(t, x->wgrad_slot, x->index - 1);
+    TRY(graph_run_dgrad(&r, e));
+    if (r.g->input_grad_unused) goto done;
+    t->blocks->output_grad = graph_run_ptr(&r, r.g->input->grad);
+    if (to) keep_input_grad(t, &r, to);
+done:
+    return result;
+}
+
+status run_backward_weight(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    graph_run r = bind_block(t, x);
+    r.base[REGION_OUTPUT_GRAD] = *output_grad_of(t, x);
+    TRY(graph_run_wgrad(&r, e));
+    end_batch(t, x);
 done:
     return result;
 }
@@ -442,21 +459,15 @@ done:
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const blocks_chunk *c = chunk_of(t, x->index);
-    t->blocks->dout_spare = -1;
-    if (x->wgrad_slot >= 0)
-        t->blocks->output_grad = c->saved_for_wgrad +
-                                 (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
-                                 t->blocks->offsets[x->index].output_grad;
-    else {
-        TRY(take_spare(t, &t->blocks->dout_spare, e));
-        t->blocks->output_grad = t->blocks->spare[t->blocks->dout_spare];
-    }
+    char *to;
+    TRY(take_act_grad(t, x->grad_out, &to, e));
+    if (!to) to = wgrad_output_grad(t, x->wgrad_slot, x->index);
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(comm_recv(trainer_group(t, GROUP_PP_GRADS), t->blocks->output_grad,
+    TRY(comm_recv(trainer_group(t, GROUP_PP_GRADS), to,
                   graph_value_bytes(t->model->block[x->index].g->output), x->peer,
                   trainer_stream(t, STREAM_COMM), e));
     trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    t->blocks->output_grad = to;
 done:
     return result;
 }
@@ -464,19 +475,13 @@ done:
 status run_send_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const size_t bytes = graph_value_bytes(t->model->block[x->index].g->input);
-    if (t->blocks->dout_spare < 0) { // in a held slot, which will be written again too soon
-        TRY(take_spare(t, &t->blocks->dout_spare, e));
-        trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE),
-                             t->blocks->spare[t->blocks->dout_spare], t->blocks->output_grad,
-                             bytes);
-        t->blocks->output_grad = t->blocks->spare[t->blocks->dout_spare];
-    }
+    blocks_act_grad *g = &t->blocks->act_grad[x->grad_in];
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(comm_send(trainer_group(t, GROUP_PP_GRADS), t->blocks->output_grad, bytes, x->peer,
+    TRY(comm_send(trainer_group(t, GROUP_PP_GRADS), g->ptr,
+                  graph_value_bytes(t->model->block[x->index].g->input), x->peer,
                   trainer_stream(t, STREAM_COMM), e));
-    t->blocks->spare_peer[t->blocks->dout_spare] = x->peer;
-    t->blocks->spare_sent[t->blocks->dout_spare] = ++t->blocks->grads_sent[x->peer];
+    g->peer = x->peer;
+    g->sent = ++t->blocks->grads_sent[x->peer];
 done:
     return result;
 }

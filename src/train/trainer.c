@@ -49,7 +49,8 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     int uses = 0;
     for (int b = 0; b < m->blocks; b++) uses += m->block[b].g->params;
     plan_use *use = calloc((size_t)uses + 1, sizeof *use);
-    if (!p || !cost || !use) FAIL(E_IO, "no memory for the plan");
+    bool *in_place = calloc((size_t)m->blocks + 1, sizeof *in_place);
+    if (!p || !cost || !use || !in_place) FAIL(E_IO, "no memory for the plan");
     for (int i = 0; i < m->params; i++) {
         const model_param *q = &m->param[i];
         p[i] = (plan_param){.name = q->name,
@@ -61,16 +62,19 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     }
     for (int b = 0; b < m->blocks; b++) {
         cost[b] = model_block_flops(m, b);
+        in_place[b] = m->block[b].g->input_grad_in_place;
         for (int i = 0; i < m->block[b].g->params; i++)
             use[options.uses++] = (plan_use){m->block[b].param[i], b};
     }
     options.cost = cost;
     options.use = use;
+    options.input_grad_in_place = in_place;
     TRY(plan_make(&options, p, m->params, out, e));
 done:
     free(p);
     free(cost);
     free(use);
+    free(in_place);
     return result;
 }
 
