@@ -32,10 +32,8 @@ static status gather_words(trainer *t, replica_words *out, err *e)
 // Whether two ranks have the same shards of the same stage.
 static bool have_the_same(const plan *p, int a, int b)
 {
-    static const plan_layout shards[AXES] = {
-        [AXIS_DP_REPLICATE] = LAYOUT_DP_REPLICATE, [AXIS_DP_SHARD] = LAYOUT_DP_SHARD};
     for (int k = 0; k < AXES; k++) {
-        const bool differs = k == AXIS_PP || k == AXIS_TP || (p->weight & shards[k]);
+        const bool differs = k == AXIS_PP || k == AXIS_TP || plan_layout_shards(p->weight, (axis)k);
         if (differs && mesh_at(&p->o.mesh, a, (axis)k) != mesh_at(&p->o.mesh, b, (axis)k))
             return false;
     }

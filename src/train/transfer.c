@@ -53,8 +53,8 @@ static bool sends(const trainer *t, const plan_row *r, int p, plan_layout shards
                   const int coord[AXES])
 {
     return coord[AXIS_PP] == r->stage && (t->model->param[p].tp_sharded || coord[AXIS_TP] == 0) &&
-           ((shards & LAYOUT_DP_SHARD) || coord[AXIS_DP_SHARD] == 0) &&
-           ((shards & LAYOUT_DP_REPLICATE) || coord[AXIS_DP_REPLICATE] == 0);
+           (plan_layout_shards(shards, AXIS_DP_SHARD) || coord[AXIS_DP_SHARD] == 0) &&
+           (plan_layout_shards(shards, AXIS_DP_REPLICATE) || coord[AXIS_DP_REPLICATE] == 0);
 }
 
 static status send_shard(trainer *t, const state_shards *x, const plan_row *r, err *e)

@@ -105,7 +105,7 @@ static __attribute__((unused)) planned planned_blocks(int blocks, int64_t rows, 
     return x;
 }
 
-// Outer word, inner word, and what a test expects of the pair: all 18 legal ones.
+// A pair of policies, and what a test expects of it. 18 pairs are legal.
 typedef struct planned_pair {
     const char *outer, *inner, *expected;
 } planned_pair;
