@@ -103,12 +103,12 @@ static bool when_whole_backward(const context *c, instr_resource r)
 
 static bool when_input_grad_in_place(const context *c, instr_resource r)
 {
-    return when_has_block_before(c, r) && c->p->input_grad_in_place[c->x->index];
+    return when_has_block_before(c, r) && c->p->blocks.input_grad_in_place[c->x->index];
 }
 
 static bool when_input_grad_apart(const context *c, instr_resource r)
 {
-    return when_has_block_before(c, r) && !c->p->input_grad_in_place[c->x->index];
+    return when_has_block_before(c, r) && !c->p->blocks.input_grad_in_place[c->x->index];
 }
 
 static bool when_weight_slots(const context *c, instr_resource r)

@@ -191,7 +191,7 @@ static status assign_blocks(plan *p, err *e)
     status result = OK;
     TRY(choose_chunks(p, e));
     for (int k = 0; k < p->chunks; k++)
-        for (int b = p->chunk_first[k]; b < p->chunk_first[k + 1]; b++) p->chunk_of_block[b] = k;
+        for (int b = p->chunk_first[k]; b < p->chunk_first[k + 1]; b++) p->blocks.chunk[b] = k;
 done:
     return result;
 }
@@ -338,21 +338,22 @@ static status mark_uses(plan *p, err *e)
     int *fill = calloc((size_t)blocks + 1, sizeof *fill), total = 0;
     if (!fill) return err_set(e, E_IO, "no memory for the plan");
     for (int i = 0; i < p->o.uses; i++)
-        if (plan_has_block(p, p->o.use[i].block)) p->first_use[p->o.use[i].block + 1]++;
-    for (int b = 0; b < blocks; b++) p->first_use[b + 1] += p->first_use[b];
+        if (plan_has_block(p, p->o.use[i].block)) p->blocks.first_use[p->o.use[i].block + 1]++;
+    for (int b = 0; b < blocks; b++) p->blocks.first_use[b + 1] += p->blocks.first_use[b];
     for (int i = 0; i < p->o.uses; i++) {
         const int b = p->o.use[i].block;
         if (plan_has_block(p, b))
-            p->used_bucket[p->first_use[b] + fill[b]++] = p->row[p->o.use[i].param].bucket;
+            p->blocks.used_bucket[p->blocks.first_use[b] + fill[b]++] =
+                p->row[p->o.use[i].param].bucket;
     }
     for (int b = 0; b < blocks; b++) {
-        int *from = p->used_bucket + p->first_use[b];
+        int *from = p->blocks.used_bucket + p->blocks.first_use[b];
         const int count = sort_unique(from, fill[b]);
-        memmove(p->used_bucket + total, from, (size_t)count * sizeof *from);
-        p->first_use[b] = total;
+        memmove(p->blocks.used_bucket + total, from, (size_t)count * sizeof *from);
+        p->blocks.first_use[b] = total;
         total += count;
     }
-    p->first_use[blocks] = total;
+    p->blocks.first_use[blocks] = total;
     free(fill);
     return OK;
 }
@@ -444,15 +445,16 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     p->row = calloc((size_t)count + 1, sizeof *p->row);
     p->order = calloc((size_t)count + 1, sizeof *p->order);
     p->bucket = calloc((size_t)count + 1, sizeof *p->bucket);
-    p->chunk_of_block = calloc((size_t)o->blocks + 1, sizeof *p->chunk_of_block);
-    p->first_use = calloc((size_t)o->blocks + 2, sizeof *p->first_use);
-    p->used_bucket = calloc((size_t)o->uses + 1, sizeof *p->used_bucket);
-    p->input_grad_in_place = calloc((size_t)o->blocks + 1, sizeof *p->input_grad_in_place);
-    if (!p->row || !p->order || !p->bucket || !p->chunk_of_block || !p->first_use ||
-        !p->used_bucket || !p->input_grad_in_place)
+    p->blocks.chunk = calloc((size_t)o->blocks + 1, sizeof *p->blocks.chunk);
+    p->blocks.first_use = calloc((size_t)o->blocks + 2, sizeof *p->blocks.first_use);
+    p->blocks.used_bucket = calloc((size_t)o->uses + 1, sizeof *p->blocks.used_bucket);
+    p->blocks.input_grad_in_place =
+        calloc((size_t)o->blocks + 1, sizeof *p->blocks.input_grad_in_place);
+    if (!p->row || !p->order || !p->bucket || !p->blocks.chunk || !p->blocks.first_use ||
+        !p->blocks.used_bucket || !p->blocks.input_grad_in_place)
         FAIL(E_IO, "no memory for the plan");
     for (int b = 0; o->input_grad_in_place && b < o->blocks; b++)
-        p->input_grad_in_place[b] = o->input_grad_in_place[b];
+        p->blocks.input_grad_in_place[b] = o->input_grad_in_place[b];
     TRY(make(p, params, e));
     p->o.strategy.pipeline.chunk_blocks = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
     p->o.input_grad_in_place = NULL;
@@ -470,10 +472,10 @@ void plan_free(plan *p)
     free(p->chunk_first);
     free(p->row);
     free(p->order);
-    free(p->chunk_of_block);
-    free(p->first_use);
-    free(p->used_bucket);
-    free(p->input_grad_in_place);
+    free(p->blocks.chunk);
+    free(p->blocks.first_use);
+    free(p->blocks.used_bucket);
+    free(p->blocks.input_grad_in_place);
     free(p->bucket);
     free(p);
 }

@@ -255,7 +255,7 @@ static void assign_act_grads(builder *b, const visit *v, schedule_instr *x)
     if (!is_dgrad(v)) return;
     x->grad_in = b->act_grad;
     const bool writes = is_split(v) ? begins_chunk(b, v) && v->block > 0 : v->block > 0;
-    if (writes && b->p->input_grad_in_place[v->block] && !is_split(v))
+    if (writes && b->p->blocks.input_grad_in_place[v->block] && !is_split(v))
         x->grad_out = x->grad_in;
     else if (writes)
         x->grad_out = take_act_grad(b);

@@ -117,13 +117,15 @@ static void count_input_grad(const traffic_step *s)
 static void count_weights(const traffic_step *s)
 {
     plan *p = s->p;
-    count_redistribution(p, s->x->post_forward ? &p->unshard_post_forward : &p->unshard,
-                         s->x->index, p->o.compute);
+    count_redistribution(
+        p, s->x->post_forward ? &p->redistribute.unshard_post_forward : &p->redistribute.unshard,
+        s->x->index, p->o.compute);
 }
 
 static void count_updated_weights(const traffic_step *s)
 {
-    count_redistribution(s->p, &s->p->all_gather_updated, s->x->index, s->p->o.compute);
+    count_redistribution(s->p, &s->p->redistribute.all_gather_updated, s->x->index,
+                         s->p->o.compute);
 }
 
 static void count_reduced_gradients(const traffic_step *s)
@@ -133,9 +135,9 @@ static void count_reduced_gradients(const traffic_step *s)
     const bool in_file = p->o.strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE,
                slot = x->slot >= 0;
     if (slot || p->gradient == LAYOUT_FULL) count_partial(p, &p->bucket[x->index]);
-    if (slot) count_gradients(p, &p->reduce_micro_batch, x->index);
+    if (slot) count_gradients(p, &p->redistribute.reduce_micro_batch, x->index);
     if (!slot || p->gradient == LAYOUT_FULL || (!in_file && x->last))
-        count_gradients(p, &p->reduce_step, x->index);
+        count_gradients(p, &p->redistribute.reduce_step, x->index);
 }
 
 static void count_tied_gradients(const traffic_step *s)

@@ -20,7 +20,8 @@ static status allocate_weights(trainer *t, trainer_state *s, err *e)
     const plan *p = t->plan;
     const size_t bytes = trainer_weight_bytes(t);
     // Weights that never travel during a step need no memory that other ranks can read.
-    const bool travel = p->unshard.count > 0 || p->all_gather_updated.count > 0;
+    const bool travel =
+        p->redistribute.unshard.count > 0 || p->redistribute.all_gather_updated.count > 0;
     if (!trainer_in_file(p, PLAN_WEIGHTS))
         TRY(memory_take_planned(t->memory, travel ? FROM_SHARED : FROM_DEVICE,
                                 (size_t)p->elements[p->weight] * bytes, &s->weights, e));

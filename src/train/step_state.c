@@ -11,9 +11,9 @@ static status unshard_post_forward(trainer *t, int bucket, trainer_slot *to, err
 {
     const plan *p = t->plan;
     const plan_row *first = &p->row[p->order[p->bucket[bucket].first_row]];
-    return redistribute_bucket(p, &p->unshard_post_forward, bucket, state_post_forward(t, first),
-                               to->ptr, t->o.precision, groups_comms(t->groups),
-                               trainer_stream(t, STREAM_COMM), e);
+    return redistribute_bucket(p, &p->redistribute.unshard_post_forward, bucket,
+                               state_post_forward(t, first), to->ptr, t->o.precision,
+                               groups_comms(t->groups), trainer_stream(t, STREAM_COMM), e);
 }
 
 status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e)
@@ -46,9 +46,9 @@ static status unshard_local(trainer *t, const schedule_instr *x, trainer_slot *t
         TRY(tiers_await(t, PLAN_WEIGHTS, file_slot, STREAM_COMM, &shards, e));
     else
         shards = state_bucket_weights(t, x->index);
-    if (p->unshard.count > 0)
-        TRY(redistribute_bucket(p, &p->unshard, x->index, shards, to->ptr, t->o.precision,
-                                groups_comms(t->groups), on, e));
+    if (p->redistribute.unshard.count > 0)
+        TRY(redistribute_bucket(p, &p->redistribute.unshard, x->index, shards, to->ptr,
+                                t->o.precision, groups_comms(t->groups), on, e));
     else
         trainer_ops(t)->copy(on, to->ptr, shards,
                              (size_t)p->bucket[x->index].count[LAYOUT_FULL] *
@@ -85,8 +85,8 @@ status run_reshard(trainer *t, const schedule_instr *x, err *e)
 status run_all_gather_updated(trainer *t, const schedule_instr *x, err *e)
 {
     const plan *p = t->plan;
-    if (p->all_gather_updated.count == 0) return OK;
-    return redistribute_bucket(p, &p->all_gather_updated, x->index, NULL,
+    if (p->redistribute.all_gather_updated.count == 0) return OK;
+    return redistribute_bucket(p, &p->redistribute.all_gather_updated, x->index, NULL,
                                state_bucket_weights(t, x->index), t->o.precision,
                                groups_comms(t->groups), trainer_stream(t, STREAM_COMPUTE), e);
 }
@@ -180,7 +180,8 @@ static status keep_in_file(trainer *t, const schedule_instr *x, float *full, err
     float *shards = (float *)(void *)ptr;
     keep_shards(t, x, full, shards, p->optimizer);
     // Shards on one axis may still be summands on the other.
-    if (p->gradient != LAYOUT_FULL) TRY(sum_over_ranks(t, &p->reduce_step, x->index, shards, e));
+    if (p->gradient != LAYOUT_FULL)
+        TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, shards, e));
     trainer_add_squares(t, x->index, shards, p->optimizer, trainer_stream(t, STREAM_COMM));
 done:
     return result;
@@ -193,7 +194,8 @@ static status keep_in_memory(trainer *t, const schedule_instr *x, float *full, e
     float *shards = state_bucket_gradients(t, x->index);
     keep_shards(t, x, full, shards, p->gradient);
     if (!x->last) goto done;
-    if (p->gradient != LAYOUT_FULL) TRY(sum_over_ranks(t, &p->reduce_step, x->index, shards, e));
+    if (p->gradient != LAYOUT_FULL)
+        TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, shards, e));
     trainer_add_squares(t, x->index, shards, p->gradient, trainer_stream(t, STREAM_COMM));
 done:
     return result;
@@ -205,8 +207,9 @@ static status reduce_slot(trainer *t, const schedule_instr *x, float *full, err 
     status result = OK;
     const plan *p = t->plan;
     const bool to_file = trainer_in_file(p, PLAN_GRADIENTS) && x->state[PLAN_GRADIENTS] >= 0;
-    TRY(sum_over_ranks(t, &p->reduce_micro_batch, x->index, full, e));
-    if (p->gradient == LAYOUT_FULL) TRY(sum_over_ranks(t, &p->reduce_step, x->index, full, e));
+    TRY(sum_over_ranks(t, &p->redistribute.reduce_micro_batch, x->index, full, e));
+    if (p->gradient == LAYOUT_FULL)
+        TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, full, e));
     if (to_file)
         TRY(keep_in_file(t, x, full, e));
     else
@@ -229,7 +232,7 @@ status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
     }
     if (x->slot >= 0 || p->gradient == LAYOUT_FULL) TRY(complete(t, x, gradients, e));
     if (x->slot >= 0) return reduce_slot(t, x, gradients, e);
-    TRY(sum_over_ranks(t, &p->reduce_step, x->index, gradients, e));
+    TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, gradients, e));
     trainer_add_squares(t, x->index, gradients, p->gradient, trainer_stream(t, STREAM_COMM));
 done:
     return result;

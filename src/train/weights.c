@@ -135,8 +135,8 @@ static status convert_bucket(trainer *t, int bucket, err *e)
     for (int i = 0; i < b->rows; i++)
         TRY(convert_row(t, &master, &p->row[p->order[b->first_row + i]], e));
     TRY(trainer_ops(t)->sync(on, e));
-    if (state_weights(t) && p->all_gather_updated.count > 0)
-        TRY(redistribute_bucket(p, &p->all_gather_updated, bucket, NULL,
+    if (state_weights(t) && p->redistribute.all_gather_updated.count > 0)
+        TRY(redistribute_bucket(p, &p->redistribute.all_gather_updated, bucket, NULL,
                                 state_bucket_weights(t, bucket), t->o.precision,
                                 groups_comms(t->groups), on, e));
 done:
