@@ -6,6 +6,7 @@
 #include "cmd/command.h"
 
 #include "launch/launch.h"
+#include "parallel/instructions.h"
 #include "session/session.h"
 #include "session/stages.h"
 
@@ -73,16 +74,21 @@ done:
     return result;
 }
 
+// Does a rank wait for other stages in instructions of this kind?
 static bool is_waiting(int kind)
 {
-    return kind == RECV_ACT || kind == RECV_GRAD || kind == REDUCE_TIED_GRAD ||
-           kind == CLIP_GRAD_NORM;
+    const instr_meeting m = instr_row_of((schedule_instr_kind)kind)->peers.meeting;
+    return m == MEETS_SENDER || m == MEETS_ENDS || m == MEETS_ALL_STAGES;
 }
 
+// The update and the files of buckets, which are no part of the pipeline.
 static bool is_after_clipping(int kind)
 {
-    return kind == OPTIMIZER_STEP || kind == ALL_GATHER_UPDATED || kind == SWAP_IN ||
-           kind == SWAP_OUT;
+    const schedule_instr_kind k = (schedule_instr_kind)kind;
+    const instr_row *row = instr_row_of(k);
+    return instr_has_effect(k, ACCESS_WRITE, RES_UPDATED) ||
+           instr_has_effect(k, ACCESS_READ, RES_UPDATED) ||
+           (row->stream == STREAM_COPY && row->subject == ABOUT_BUCKET);
 }
 
 static void take_figures(const bench_pipeline_request *q, bench_setup *x)
@@ -125,9 +131,7 @@ static double pass_seconds(const void *given, int stage, const schedule_instr *x
     const bench_setup *s = given;
     const schedule *l = &s->lists.train[stage];
     int count = 0;
-    if (x->kind != FORWARD && x->kind != BACKWARD && x->kind != BACKWARD_INPUT &&
-        x->kind != BACKWARD_WEIGHT)
-        return 0;
+    if (instr_row_of(x->kind)->computes == COMPUTES_NOTHING) return 0;
     for (int i = 0; i < l->count; i++) count += l->instr[i].kind == x->kind;
     return s->seconds[stage * INSTRS + (int)x->kind] / count;
 }

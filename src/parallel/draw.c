@@ -2,20 +2,22 @@
 // Deliberately knows nothing of how times came about, and no files: it adds to a text.
 #include "parallel/draw.h"
 
+#include "parallel/instructions.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
 
 // A chunk's pass: its blocks one after the other.
 typedef struct bar {
-    schedule_instr_kind kind;
+    unsigned computes;
     int micro, chunk, first_block, last_block;
     double start, end;
 } bar;
 
-static bool is_pass(schedule_instr_kind k)
+static unsigned computes(const schedule_instr *x)
 {
-    return k == FORWARD || k == BACKWARD || k == BACKWARD_INPUT || k == BACKWARD_WEIGHT;
+    return instr_row_of(x->kind)->computes;
 }
 
 static int stages_of(const pipeline_picture *x)
@@ -30,7 +32,7 @@ static int chunks_of(const pipeline_picture *x)
 
 static bool belongs(const bar *b, const schedule_instr *y, int chunk)
 {
-    return y->kind == b->kind && y->micro == b->micro && chunk == b->chunk;
+    return computes(y) == b->computes && y->micro == b->micro && chunk == b->chunk;
 }
 
 // The first bar of the stage's list from instruction *at on, which goes on to what follows it.
@@ -41,11 +43,12 @@ static bool next_bar(const pipeline_picture *x, int stage, int *at, bar *out)
     bool found = false;
     for (; *at < s->count; ++*at) {
         const schedule_instr *y = &s->instr[*at];
-        if (!is_pass(y->kind)) continue;
+        if (computes(y) == COMPUTES_NOTHING) continue;
         const simulate_span *t = &x->times->at[stage][*at];
         const int chunk = plan_part_of(p, y->index) / stages_of(x);
         if (found && !belongs(out, y, chunk)) return true;
-        if (!found) *out = (bar){y->kind, y->micro, chunk, y->index, y->index, t->start, t->end};
+        if (!found)
+            *out = (bar){computes(y), y->micro, chunk, y->index, y->index, t->start, t->end};
         if (y->index < out->first_block) out->first_block = y->index;
         if (y->index > out->last_block) out->last_block = y->index;
         out->end = t->end;
@@ -89,6 +92,30 @@ static void add_caption(const pipeline_picture *x, text *out)
               100 * x->times->bubble);
 }
 
+// ---- How passes look
+
+typedef struct draw_paint {
+    unsigned computes;
+    char letter;
+    const char *name;
+    int red, green, blue;
+} draw_paint;
+
+static const draw_paint PAINTS[] = {
+    {COMPUTES_FORWARD, 'F', "forward", 62, 118, 200},
+    {COMPUTES_DGRAD | COMPUTES_WGRAD, 'B', "backward", 46, 150, 92},
+    {COMPUTES_DGRAD, 'B', "backward, dgrad", 46, 150, 92},
+    {COMPUTES_WGRAD, 'W', "backward, wgrad", 214, 140, 40},
+};
+enum { PAINTS_COUNT = sizeof PAINTS / sizeof *PAINTS };
+
+static const draw_paint *paint_of(unsigned computes)
+{
+    int i = 0;
+    while (PAINTS[i].computes != computes) i++;
+    return &PAINTS[i];
+}
+
 // ---- Text
 
 enum { LABEL = 11 }; // columns before the drawing
@@ -97,7 +124,7 @@ static const char CUT[] = " // ";
 
 static char letter(const bar *b)
 {
-    char c = b->kind == FORWARD ? 'F' : b->kind == BACKWARD_WEIGHT ? 'W' : 'B';
+    const char c = paint_of(b->computes)->letter;
     return b->chunk & 1 ? (char)tolower(c) : c;
 }
 
@@ -143,34 +170,13 @@ void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
 
 enum { LEFT = 72, TOP = 40, ROW = 30, BAR = 26, FOOT = 44, NARROW = 640, WIDE = 6000 };
 
-typedef struct paint {
-    schedule_instr_kind kind;
-    const char *name;
-    int red, green, blue;
-} paint;
-
-static const paint PAINTS[] = {
-    {FORWARD, "forward", 62, 118, 200},
-    {BACKWARD, "backward", 46, 150, 92},
-    {BACKWARD_INPUT, "backward, input half", 46, 150, 92},
-    {BACKWARD_WEIGHT, "backward, weight half", 214, 140, 40},
-};
-enum { PAINTED = sizeof PAINTS / sizeof *PAINTS };
-
-static const paint *paint_of(schedule_instr_kind k)
-{
-    int i = 0;
-    while (PAINTS[i].kind != k) i++;
-    return &PAINTS[i];
-}
-
 // Later chunks are paler: 0 is the paint itself, 1 would be white.
 static double paleness(int chunk, int chunks)
 {
     return chunks > 1 ? 0.6 * chunk / (chunks - 1) : 0;
 }
 
-static void add_fill(const paint *p, int chunk, int chunks, text *out)
+static void add_fill(const draw_paint *p, int chunk, int chunks, text *out)
 {
     const double pale = paleness(chunk, chunks);
     text_addf(out, "fill=\"#%02x%02x%02x\"", p->red + (int)(pale * (255 - p->red)),
@@ -179,7 +185,7 @@ static void add_fill(const paint *p, int chunk, int chunks, text *out)
 
 static void add_bar(const bar *b, int chunks, double left, double wide, double top, text *out)
 {
-    const paint *p = paint_of(b->kind);
+    const draw_paint *p = paint_of(b->computes);
     text_addf(out, "<rect class=\"op\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" ", left,
               top, wide, BAR);
     add_fill(p, b->chunk, chunks, out);
@@ -193,12 +199,12 @@ static void add_bar(const bar *b, int chunks, double left, double wide, double t
 }
 
 // What is in the picture, so that the legend has nothing else.
-static bool shows(const pipeline_picture *x, schedule_instr_kind k)
+static bool shows(const pipeline_picture *x, unsigned computes)
 {
     bar b;
     for (int i = 0; i < stages_of(x); i++)
         for (int at = 0; next_bar(x, i, &at, &b);)
-            if (b.kind == k) return true;
+            if (b.computes == computes) return true;
     return false;
 }
 
@@ -206,8 +212,8 @@ static void add_legend(const pipeline_picture *x, int top, text *out)
 {
     const int chunks = chunks_of(x);
     int left = LEFT;
-    for (int i = 0; i < PAINTED; i++) {
-        if (!shows(x, PAINTS[i].kind)) continue;
+    for (int i = 0; i < PAINTS_COUNT; i++) {
+        if (!shows(x, PAINTS[i].computes)) continue;
         for (int c = 0; c < chunks; c++) {
             text_addf(out, "<rect class=\"key\" x=\"%d\" y=\"%d\" width=\"12\" height=\"14\" ",
                       left, top);

@@ -30,7 +30,8 @@ int64_t hook_factor_elements(const plan *p, const plan_row *r)
 bool hook_sends_factors(const plan *p, const plan_redistribution *m)
 {
     if (p->o.strategy.hook.kind != HOOK_POWERSGD || m->count == 0) return false;
-    return m == &p->reduce_micro_batch || p->reduce_micro_batch.count == 0;
+    return m == &p->redistribute.reduce_micro_batch ||
+           p->redistribute.reduce_micro_batch.count == 0;
 }
 
 comm_segment hook_row_segment(const plan *p, const plan_redistribution *m, int step, int position)

@@ -83,6 +83,14 @@ bool plan_ties_stages(const plan *p)
     return false;
 }
 
+bool plan_bucket_is_tied(const plan *p, int bucket)
+{
+    const plan_bucket *b = &p->bucket[bucket];
+    for (int i = b->first_row; i < b->first_row + b->rows; i++)
+        if (p->row[p->order[i]].tied) return true;
+    return false;
+}
+
 static plan_layout layout_of(placement outer, placement inner)
 {
     return (plan_layout)((inner == SHARD ? LAYOUT_DP_SHARD : 0) |
@@ -187,7 +195,7 @@ static status assign_blocks(plan *p, err *e)
     status result = OK;
     TRY(choose_chunks(p, e));
     for (int k = 0; k < p->chunks; k++)
-        for (int b = p->chunk_first[k]; b < p->chunk_first[k + 1]; b++) p->chunk_of_block[b] = k;
+        for (int b = p->chunk_first[k]; b < p->chunk_first[k + 1]; b++) p->blocks.chunk[b] = k;
 done:
     return result;
 }
@@ -338,21 +346,22 @@ static status mark_uses(plan *p, err *e)
     const status result = alloc_zeroed(&fill, (size_t)blocks, sizeof *fill, WHAT, e);
     if (result != OK) return result;
     for (int i = 0; i < p->o.uses; i++)
-        if (plan_has_block(p, p->o.use[i].block)) p->first_use[p->o.use[i].block + 1]++;
-    for (int b = 0; b < blocks; b++) p->first_use[b + 1] += p->first_use[b];
+        if (plan_has_block(p, p->o.use[i].block)) p->blocks.first_use[p->o.use[i].block + 1]++;
+    for (int b = 0; b < blocks; b++) p->blocks.first_use[b + 1] += p->blocks.first_use[b];
     for (int i = 0; i < p->o.uses; i++) {
         const int b = p->o.use[i].block;
         if (plan_has_block(p, b))
-            p->used_bucket[p->first_use[b] + fill[b]++] = p->row[p->o.use[i].param].bucket;
+            p->blocks.used_bucket[p->blocks.first_use[b] + fill[b]++] =
+                p->row[p->o.use[i].param].bucket;
     }
     for (int b = 0; b < blocks; b++) {
-        int *from = p->used_bucket + p->first_use[b];
+        int *from = p->blocks.used_bucket + p->blocks.first_use[b];
         const int count = sort_unique(from, fill[b]);
-        memmove(p->used_bucket + total, from, (size_t)count * sizeof *from);
-        p->first_use[b] = total;
+        memmove(p->blocks.used_bucket + total, from, (size_t)count * sizeof *from);
+        p->blocks.first_use[b] = total;
         total += count;
     }
-    p->first_use[blocks] = total;
+    p->blocks.first_use[blocks] = total;
     free(fill);
     return OK;
 }
@@ -444,11 +453,17 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     TRY(alloc_zeroed(&p->row, (size_t)count, sizeof *p->row, WHAT, e));
     TRY(alloc_zeroed(&p->order, (size_t)count, sizeof *p->order, WHAT, e));
     TRY(alloc_zeroed(&p->bucket, (size_t)count, sizeof *p->bucket, WHAT, e));
-    TRY(alloc_zeroed(&p->chunk_of_block, (size_t)o->blocks, sizeof *p->chunk_of_block, WHAT, e));
-    TRY(alloc_zeroed(&p->first_use, (size_t)o->blocks + 1, sizeof *p->first_use, WHAT, e));
-    TRY(alloc_zeroed(&p->used_bucket, (size_t)o->uses, sizeof *p->used_bucket, WHAT, e));
+    plan_blocks *b = &p->blocks;
+    TRY(alloc_zeroed(&b->chunk, (size_t)o->blocks, sizeof *b->chunk, WHAT, e));
+    TRY(alloc_zeroed(&b->first_use, (size_t)o->blocks + 1, sizeof *b->first_use, WHAT, e));
+    TRY(alloc_zeroed(&b->used_bucket, (size_t)o->uses, sizeof *b->used_bucket, WHAT, e));
+    TRY(alloc_zeroed(&b->input_grad_in_place, (size_t)o->blocks, sizeof *b->input_grad_in_place,
+                     WHAT, e));
+    for (int i = 0; o->input_grad_in_place && i < o->blocks; i++)
+        b->input_grad_in_place[i] = o->input_grad_in_place[i];
     TRY(make(p, params, e));
     p->o.strategy.pipeline.chunk_blocks = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
+    p->o.input_grad_in_place = NULL;
     *out = p;
     p = NULL;
 done:
@@ -463,9 +478,10 @@ void plan_free(plan *p)
     free(p->chunk_first);
     free(p->row);
     free(p->order);
-    free(p->chunk_of_block);
-    free(p->first_use);
-    free(p->used_bucket);
+    free(p->blocks.chunk);
+    free(p->blocks.first_use);
+    free(p->blocks.used_bucket);
+    free(p->blocks.input_grad_in_place);
     free(p->bucket);
     free(p);
 }

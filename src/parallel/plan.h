@@ -127,33 +127,18 @@ typedef struct plan_options {
     int state_tensors; // optimizer state, fp32 numbers per weight
     dtype compute;
     bool decay_all;
-    int micros;         // of a step, on each data-parallel rank
+    int micros; // of a step, on each data-parallel rank
+    // [blocks] the input gradient of the block replaces its output gradient in memory; NULL: that of
+    // no block
+    const bool *input_grad_in_place;
     const double *cost; // per block
     int blocks;
     const plan_use *use; // which block uses which parameter, in any order
     int uses;
 } plan_options;
 
-typedef struct plan {
-    plan_options o;                          // without chunk_blocks, cost and use
-    int coord[AXES];                         // this rank's coordinates
-    policies policy;                         // in effect: gradients PARTIAL under no_sync
-    plan_layout weight, gradient, optimizer; // of the three arrays
-    bool weight_slots;              // blocks use weights from slots, where they lie unsharded
-    bool gradient_slots;            // blocks write gradients to slots
-    bool keeps_post_forward_shards; // of weights, in the post-forward group
-    int chunks;                     // model chunks of all stages
-    int *chunk_first;               // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
-    int *chunk_of_block;            // [blocks]
-    int rows, buckets;
-    plan_row *row; // [rows] by parameter
-    int *order;    // [local_rows] rows of this stage, as they lie in the arrays
-    int local_rows;
-    int *first_use;            // [blocks+1] where a block's run of used_bucket begins
-    int *used_bucket;          // the buckets that each block of this stage uses, ascending
-    plan_bucket *bucket;       // [buckets]
-    int64_t elements[LAYOUTS]; // of a flat array of that layout
-    int64_t tied_grads;        // elements of the array of tied gradients
+// How weights and gradients go from one layout to another.
+typedef struct plan_redistributions {
     // Weights: array -> LAYOUT_FULL in a slot. The first step reads shards from the array.
     plan_redistribution unshard;
     // Weights: LAYOUT_POST_FORWARD -> LAYOUT_FULL in a slot.
@@ -164,6 +149,35 @@ typedef struct plan {
     plan_redistribution reduce_step;
     // Updated weights: the layout of the optimizer state -> the layout of the weights.
     plan_redistribution all_gather_updated;
+} plan_redistributions;
+
+// What the plan knows of blocks.
+typedef struct plan_blocks {
+    int *chunk;                // [blocks] the model chunk of a block
+    int *first_use;            // [blocks+1] where a block's run of used_bucket begins
+    int *used_bucket;          // the buckets that each block of this stage uses, ascending
+    bool *input_grad_in_place; // [blocks] see plan_options
+} plan_blocks;
+
+typedef struct plan {
+    plan_options o;                          // without chunk_blocks, cost, use and the next
+    int coord[AXES];                         // this rank's coordinates
+    policies policy;                         // in effect: gradients PARTIAL under no_sync
+    plan_layout weight, gradient, optimizer; // of the three arrays
+    bool weight_slots;              // blocks use weights from slots, where they lie unsharded
+    bool gradient_slots;            // blocks write gradients to slots
+    bool keeps_post_forward_shards; // of weights, in the post-forward group
+    int chunks;                     // model chunks of all stages
+    int *chunk_first;               // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
+    int rows, buckets;
+    plan_row *row; // [rows] by parameter
+    int *order;    // [local_rows] rows of this stage, as they lie in the arrays
+    int local_rows;
+    plan_bucket *bucket;       // [buckets]
+    int64_t elements[LAYOUTS]; // of a flat array of that layout
+    int64_t tied_grads;        // elements of the array of tied gradients
+    plan_redistributions redistribute;
+    plan_blocks blocks;
     uint64_t bytes[CATEGORIES];
     uint64_t tier_bytes[TIERS];        // state beyond the device, by tier
     double sent_bytes[PROCESS_GROUPS]; // bytes that this rank sends in a step (traffic.h)
@@ -185,7 +199,7 @@ plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, con
 // The model chunk of block b, and its pipeline stage.
 static inline int plan_part_of(const plan *p, int block)
 {
-    return p->chunk_of_block[block];
+    return p->blocks.chunk[block];
 }
 static inline int plan_stage_of(const plan *p, int block)
 {
@@ -201,13 +215,15 @@ typedef struct plan_buckets {
 } plan_buckets;
 static inline plan_buckets plan_buckets_of(const plan *p, int block)
 {
-    const int first = p->first_use[block];
-    return (plan_buckets){p->used_bucket + first, p->first_use[block + 1] - first};
+    const int first = p->blocks.first_use[block];
+    return (plan_buckets){p->blocks.used_bucket + first, p->blocks.first_use[block + 1] - first};
 }
 // Does the block use a parameter of this bucket?
 bool plan_block_uses(const plan *p, int block, int bucket);
 // Are there weights that the first and the last stage share?
 bool plan_ties_stages(const plan *p);
+// Does the bucket have such weights?
+bool plan_bucket_is_tied(const plan *p, int bucket);
 uint64_t plan_bytes(const plan *p);              // of all categories
 const char *plan_category_name(plan_category c); // "weights", …
 const char *memory_tier_name(memory_tier t);

@@ -134,11 +134,11 @@ static void print_collectives(const plan *p, text *out)
 {
     const char *const each = p->o.micros > 1 ? "each micro-batch" : "each step";
     const bool backward_too =
-        p->o.strategy.reshard_after_forward != 0 && p->unshard_post_forward.count == 0;
-    print_row(p, backward_too ? "each forward and backward" : "each forward", &p->unshard,
-              "weights", out);
-    print_row(p, "each backward", &p->unshard_post_forward, "weights", out);
-    print_row(p, each, &p->reduce_micro_batch, "gradients", out);
+        p->o.strategy.reshard_after_forward != 0 && p->redistribute.unshard_post_forward.count == 0;
+    print_row(p, backward_too ? "each forward and backward" : "each forward",
+              &p->redistribute.unshard, "weights", out);
+    print_row(p, "each backward", &p->redistribute.unshard_post_forward, "weights", out);
+    print_row(p, each, &p->redistribute.reduce_micro_batch, "gradients", out);
     if (has_tp_partial(p)) {
         print_when(p->o.strategy.no_sync == NO_SYNC_TRUE ? "each step" : each, out);
         text_add(out, "all-reduce gradients of unsharded parameters over tp\n");
@@ -147,8 +147,8 @@ static void print_collectives(const plan *p, text *out)
         print_when("each step", out);
         text_add(out, "all-reduce gradients of tied weights over the first and the last stage\n");
     }
-    print_row(p, "each step", &p->reduce_step, "gradients", out);
-    print_row(p, "each step", &p->all_gather_updated, "updated weights", out);
+    print_row(p, "each step", &p->redistribute.reduce_step, "gradients", out);
+    print_row(p, "each step", &p->redistribute.all_gather_updated, "updated weights", out);
 }
 
 // "weights and gradients on the device; optimizer state in files".

@@ -92,8 +92,8 @@ done:
 
 static status add_post_forward_gather(plan *p, err *e)
 {
-    plan_redistribution_step *x = &p->unshard_post_forward.step[0];
-    p->unshard_post_forward.layout = LAYOUT_FULL; // a slot
+    plan_redistribution_step *x = &p->redistribute.unshard_post_forward.step[0];
+    p->redistribute.unshard_post_forward.layout = LAYOUT_FULL; // a slot
     if (!p->keeps_post_forward_shards) return OK;
     *x = (plan_redistribution_step){.axis = GROUP_POST_FORWARD,
                                     .collective = REDISTRIBUTE_ALL_GATHER,
@@ -101,7 +101,7 @@ static status add_post_forward_gather(plan *p, err *e)
                                     .to = LAYOUT_FULL};
     x->segment = segments(p, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL,
                           p->o.strategy.reshard_after_forward);
-    p->unshard_post_forward.count = 1;
+    p->redistribute.unshard_post_forward.count = 1;
     return x->segment ? OK : err_set(e, E_MEMORY, "no memory for the plan");
 }
 
@@ -114,23 +114,24 @@ status plan_make_redistributions(plan *p, err *e)
                     gradient[PLAN_DP_AXES] = {inner->gradient, outer->gradient},
                     optimizer[PLAN_DP_AXES] = {inner->optimizer, outer->optimizer},
                     weight[PLAN_DP_AXES] = {inner->weight, outer->weight};
-    p->unshard.layout = LAYOUT_FULL;            // a slot
-    p->reduce_micro_batch.layout = LAYOUT_FULL; // a slot
-    p->reduce_step.layout = p->gradient;
-    p->all_gather_updated.layout = p->weight;
-    TRY(add_gathers(p, &p->unshard, p->weight, weight, replicate, e));
+    p->redistribute.unshard.layout = LAYOUT_FULL;            // a slot
+    p->redistribute.reduce_micro_batch.layout = LAYOUT_FULL; // a slot
+    p->redistribute.reduce_step.layout = p->gradient;
+    p->redistribute.all_gather_updated.layout = p->weight;
+    TRY(add_gathers(p, &p->redistribute.unshard, p->weight, weight, replicate, e));
     TRY(add_post_forward_gather(p, e));
-    TRY(add_reductions(p, &p->reduce_micro_batch, LAYOUT_FULL, partial, gradient, e));
-    TRY(add_reductions(p, &p->reduce_step, p->gradient, gradient, optimizer, e));
-    TRY(add_gathers(p, &p->all_gather_updated, p->optimizer, optimizer, weight, e));
+    TRY(add_reductions(p, &p->redistribute.reduce_micro_batch, LAYOUT_FULL, partial, gradient, e));
+    TRY(add_reductions(p, &p->redistribute.reduce_step, p->gradient, gradient, optimizer, e));
+    TRY(add_gathers(p, &p->redistribute.all_gather_updated, p->optimizer, optimizer, weight, e));
 done:
     return result;
 }
 
 void plan_free_redistributions(plan *p)
 {
-    plan_redistribution *all[] = {&p->unshard, &p->unshard_post_forward, &p->reduce_micro_batch,
-                                  &p->reduce_step, &p->all_gather_updated};
+    plan_redistribution *all[] = {&p->redistribute.unshard, &p->redistribute.unshard_post_forward,
+                                  &p->redistribute.reduce_micro_batch, &p->redistribute.reduce_step,
+                                  &p->redistribute.all_gather_updated};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int k = 0; k < all[i]->count; k++) free(all[i]->step[k].segment);
 }

@@ -1,36 +1,35 @@
-// replay.c -- runs the lists of all pipeline stages against each other, without work and without
-// time: every stage goes on until it has to wait, in turn, until all are through or none can go on.
-// Called by verify.c and simulate.c. Deliberately knows nothing of what an instruction does, but for
-// messages and for collectives between stages.
+// replay.c -- runs the lists of all pipeline stages against each other, without computing and without
+// time. Every stage goes on until it has to wait, in turn, until all lists are at their end or none
+// can go on. Called by verify.c and simulate.c. Deliberately knows of an instruction only which
+// stages it meets, from the table in instructions.c.
 #include "parallel/replay.h"
 
 #include "base/alloc.h"
+#include "parallel/instructions.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef enum channel { ACTIVATIONS, GRADIENTS, CHANNELS } channel;
-
-typedef struct walk {
+typedef struct replay {
     const schedule *const *of_stage;
     int stages;
-    int *next;           // [stages] the instruction that a stage is at
-    int *read[CHANNELS]; // [stages] by sender: what its neighbour has received goes up to here
-    replay_position *together; // [stages] who is in a collective
-    bool *named;               // [stages] in the account of a standstill
+    int *next;                 // [stages] the instruction that a stage has come to
+    int *read[CHANNELS];       // [stages] by sender: its messages before this one are received
+    replay_position *together; // [stages] the instructions of a collective
+    bool *named;               // [stages] the account of a deadlock has named the stage
     replay_visit *visit;
     void *given;
-} walk;
+} replay;
 
-static void add_place(const schedule *const *of_stage, replay_position at, text *out)
+static void add_position(const schedule *const *of_stage, replay_position position, text *out)
 {
-    text_addf(out, "stage %d, instruction %d (", at.stage, at.number);
-    instr_print(&of_stage[at.stage]->instr[at.number], out);
+    text_addf(out, "stage %d, instruction %d (", position.stage, position.number);
+    instr_print(&of_stage[position.stage]->instr[position.number], out);
     text_add(out, ")");
 }
 
-status replay_refuse(const schedule *const *of_stage, replay_position at, err *e,
+status replay_refuse(const schedule *const *of_stage, replay_position position, err *e,
                      const char *format, ...)
 {
     char why[ERR_TEXT_BYTES];
@@ -39,145 +38,141 @@ status replay_refuse(const schedule *const *of_stage, replay_position at, err *e
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    add_place(of_stage, at, &where);
+    add_position(of_stage, position, &where);
     status result = err_set(e, E_INTERNAL, "%s: %s", where.chars, why);
     text_clear(&where);
     return result;
 }
 
-static const schedule_instr *instr_at(const walk *w, replay_position at)
+static const schedule_instr *instr_of(const replay *w, replay_position position)
 {
-    return &w->of_stage[at.stage]->instr[at.number];
+    return &w->of_stage[position.stage]->instr[position.number];
 }
 
-static bool is_through(const walk *w, int stage)
+static bool is_through(const replay *w, int stage)
 {
     return w->next[stage] == w->of_stage[stage]->count;
 }
 
-static schedule_instr_kind kind_now(const walk *w, int stage)
+// What the stage's next instruction meets; the list must not be at its end.
+static const instr_peers *peers_now(const replay *w, int stage)
 {
-    return is_through(w, stage) ? INSTRS : w->of_stage[stage]->instr[w->next[stage]].kind;
+    return &instr_row_of(w->of_stage[stage]->instr[w->next[stage]].kind)->peers;
 }
 
-// The stage at the other end of a message.
-static int neighbour(const walk *w, int stage, schedule_instr_kind k)
+// Has the stage come to an instruction that meets others in this way?
+static bool is_at(const replay *w, int stage, instr_meeting m)
 {
-    int step = k == SEND_ACT || k == RECV_GRAD ? 1 : w->stages - 1;
-    return (stage + step) % w->stages;
+    return !is_through(w, stage) && peers_now(w, stage)->meeting == m;
+}
+
+static bool is_sent_on(const schedule_instr *x, instr_channel c)
+{
+    const instr_peers *p = &instr_row_of(x->kind)->peers;
+    return p->meeting == MEETS_RECEIVER && p->channel == c;
 }
 
 // The number of the oldest message that was sent and not received, or -1.
-static int oldest_sent(walk *w, int sender, channel c)
+static int oldest_sent(replay *w, int sender, instr_channel c)
 {
     const schedule *s = w->of_stage[sender];
-    int *at = &w->read[c][sender];
-    while (*at < w->next[sender] && s->instr[*at].kind != (c == ACTIVATIONS ? SEND_ACT : SEND_GRAD))
-        ++*at;
-    return *at < w->next[sender] ? *at : -1;
+    int *i = &w->read[c][sender];
+    while (*i < w->next[sender] && !is_sent_on(&s->instr[*i], c)) ++*i;
+    return *i < w->next[sender] ? *i : -1;
 }
 
-static status check_peer(const walk *w, replay_position at, err *e)
+static status check_peer(const replay *w, replay_position position, err *e)
 {
-    const schedule_instr *x = instr_at(w, at);
-    int peer = neighbour(w, at.stage, x->kind);
+    const schedule_instr *x = instr_of(w, position);
+    const int step = instr_row_of(x->kind)->peers.stage_step;
+    const int peer = (position.stage + step + w->stages) % w->stages;
     if (w->stages == 1)
-        return replay_refuse(w->of_stage, at, e, "there is no other stage in this pipeline");
+        return replay_refuse(w->of_stage, position, e, "there is no other stage in this pipeline");
     if (x->peer != peer)
-        return replay_refuse(w->of_stage, at, e, "found stage %d at the other end; valid: stage %d",
-                             x->peer, peer);
+        return replay_refuse(w->of_stage, position, e,
+                             "found stage %d at the other end; valid: stage %d", x->peer, peer);
     return OK;
 }
 
-static status visit(walk *w, const replay_step *s, err *e)
+static status visit(replay *w, const replay_step *s, err *e)
 {
-    for (int i = 0; i < s->count; i++) w->next[s->at[i].stage]++;
+    for (int i = 0; i < s->count; i++) w->next[s->items[i].stage]++;
     return w->visit ? w->visit(w->given, s, e) : OK;
 }
 
-static status try_receive(walk *w, replay_position at, bool *moved, err *e)
+static status try_receive(replay *w, replay_position position, bool *moved, err *e)
 {
-    const schedule_instr *x = instr_at(w, at);
-    const channel c = x->kind == RECV_ACT ? ACTIVATIONS : GRADIENTS;
-    // What leaves the block before is what enters this one, and the other way round.
-    const int block = c == ACTIVATIONS ? x->index - 1 : x->index + 1;
-    const replay_position sent = {x->peer, oldest_sent(w, x->peer, c)};
+    const schedule_instr *x = instr_of(w, position);
+    const instr_peers *p = &instr_row_of(x->kind)->peers;
+    // The sender's block lies as many blocks from this one as its stage does from this stage.
+    const int block = x->index + p->stage_step;
+    const replay_position sent = {x->peer, oldest_sent(w, x->peer, p->channel)};
     *moved = sent.number >= 0;
     if (!*moved) return OK;
-    const schedule_instr *y = instr_at(w, sent);
+    const schedule_instr *y = instr_of(w, sent);
     if (y->micro != x->micro || y->index != block) {
         text other = {0};
-        add_place(w->of_stage, sent, &other);
-        status result = replay_refuse(
-            w->of_stage, at, e, "the next message is of %s; wanted is that of micro %d block %d",
-            other.chars, x->micro, block);
+        add_position(w->of_stage, sent, &other);
+        status result = replay_refuse(w->of_stage, position, e,
+                                      "the next message is of %s; valid: that of micro %d block %d",
+                                      other.chars, x->micro, block);
         text_clear(&other);
         return result;
     }
-    w->read[c][sent.stage]++;
-    return visit(w, &(replay_step){.at = &at, .count = 1, .sent = sent}, e);
+    w->read[p->channel][sent.stage]++;
+    return visit(w, &(replay_step){.items = &position, .count = 1, .sent = sent}, e);
 }
 
-// Fills w->together with where the stages of a collective are.
-static int participants(walk *w, schedule_instr_kind k)
+// Fills w->together with the next instruction of each stage that takes part in the collective.
+static int participants(replay *w, instr_meeting m)
 {
     int count = 0;
     for (int i = 0; i < w->stages; i++)
-        if (k == CLIP_GRAD_NORM || i == 0 || i == w->stages - 1)
+        if (m == MEETS_ALL_STAGES || i == 0 || i == w->stages - 1)
             w->together[count++] = (replay_position){i, w->next[i]};
     return count;
 }
 
-static status try_collective(walk *w, replay_position at, bool *moved, err *e)
+static status try_collective(replay *w, replay_position position, bool *moved, err *e)
 {
-    const schedule_instr_kind k = instr_at(w, at)->kind;
-    const int count = participants(w, k);
+    const instr_meeting m = peers_now(w, position.stage)->meeting;
+    const int count = participants(w, m);
     *moved = true;
-    if (k == REDUCE_TIED_GRAD && at.stage > 0 && at.stage < w->stages - 1)
-        return replay_refuse(w->of_stage, at, e, "only the first and the last stage share weights");
-    for (int i = 0; i < count; i++) *moved = *moved && kind_now(w, w->together[i].stage) == k;
+    if (m == MEETS_ENDS && position.stage > 0 && position.stage < w->stages - 1)
+        return replay_refuse(w->of_stage, position, e,
+                             "only the first and the last stage share weights");
+    for (int i = 0; i < count; i++) *moved = *moved && is_at(w, w->together[i].stage, m);
     if (!*moved) return OK;
-    return visit(w, &(replay_step){.at = w->together, .count = count}, e);
+    return visit(w, &(replay_step){.items = w->together, .count = count}, e);
 }
 
-static status try_next(walk *w, int stage, bool *moved, err *e)
+static status try_next(replay *w, int stage, bool *moved, err *e)
 {
     status result = OK;
-    const replay_position at = {stage, w->next[stage]};
-    switch (instr_at(w, at)->kind) {
-    case RECV_ACT:
-    case RECV_GRAD:
-        TRY(check_peer(w, at, e));
-        return try_receive(w, at, moved, e);
-    case REDUCE_TIED_GRAD:
-    case CLIP_GRAD_NORM:
-        return try_collective(w, at, moved, e);
-    case SEND_ACT:
-    case SEND_GRAD:
-        TRY(check_peer(w, at, e));
-        break;
-    default:
-        break;
-    }
+    const replay_position position = {stage, w->next[stage]};
+    const instr_meeting m = peers_now(w, stage)->meeting;
+    if (m == MEETS_ENDS || m == MEETS_ALL_STAGES) return try_collective(w, position, moved, e);
+    if (m != MEETS_NOBODY) TRY(check_peer(w, position, e));
+    if (m == MEETS_SENDER) return try_receive(w, position, moved, e);
     *moved = true;
-    return visit(w, &(replay_step){.at = &at, .count = 1}, e);
+    return visit(w, &(replay_step){.items = &position, .count = 1}, e);
 done:
     return result;
 }
 
-// Whom a stage that stands still waits for.
-static int waits_for(walk *w, int stage)
+// The stage that a stage which cannot go on waits for.
+static int waits_for(replay *w, int stage)
 {
-    const schedule_instr_kind k = kind_now(w, stage);
-    if (k == RECV_ACT || k == RECV_GRAD) return w->of_stage[stage]->instr[w->next[stage]].peer;
-    int count = participants(w, k), i = 0;
-    while (i < count && kind_now(w, w->together[i].stage) == k) i++;
+    const instr_meeting m = peers_now(w, stage)->meeting;
+    if (m == MEETS_SENDER) return w->of_stage[stage]->instr[w->next[stage]].peer;
+    int count = participants(w, m), i = 0;
+    while (i < count && is_at(w, w->together[i].stage, m)) i++;
     return w->together[i].stage;
 }
 
-// None can go on: from the first stage that waits, along those that are waited for, until one that
-// is through or was named before.
-static status refuse_deadlock(walk *w, err *e)
+// No stage can go on. The text goes from the first stage that waits along the stages that are
+// waited for, until one that is at the end of its list or was named before.
+static status refuse_deadlock(replay *w, err *e)
 {
     text chain = {0};
     int stage = 0;
@@ -186,26 +181,26 @@ static status refuse_deadlock(walk *w, err *e)
         int other = waits_for(w, stage);
         if (chain.bytes) text_add(&chain, "; ");
         w->named[stage] = true;
-        add_place(w->of_stage, (replay_position){stage, w->next[stage]}, &chain);
+        add_position(w->of_stage, (replay_position){stage, w->next[stage]}, &chain);
         text_addf(&chain, " waits for stage %d%s", other,
-                  is_through(w, other) ? ", which is through with its list" : "");
+                  is_through(w, other) ? ", which is at the end of its list" : "");
         stage = other;
     }
-    status result = err_set(e, E_INTERNAL, "the pipeline comes to a standstill: %s", chain.chars);
+    status result = err_set(e, E_INTERNAL, "the pipeline deadlocks: %s", chain.chars);
     text_clear(&chain);
     return result;
 }
 
-static status check_end(walk *w, err *e)
+static status check_end(replay *w, err *e)
 {
     for (int i = 0; i < w->stages; i++)
         if (!is_through(w, i)) return refuse_deadlock(w, e);
     for (int i = 0; i < w->stages; i++)
         for (int c = 0; c < CHANNELS; c++) {
-            int number = oldest_sent(w, i, (channel)c);
+            int number = oldest_sent(w, i, (instr_channel)c);
             if (number >= 0)
                 return replay_refuse(w->of_stage, (replay_position){i, number}, e,
-                                     "nobody receives this");
+                                     "no stage receives this message");
         }
     return OK;
 }
@@ -214,7 +209,7 @@ status schedule_replay(const schedule *const *of_stage, int stages, replay_visit
                        void *given, err *e)
 {
     status result = OK;
-    walk w = {.of_stage = of_stage, .stages = stages, .visit = visitor, .given = given};
+    replay w = {.of_stage = of_stage, .stages = stages, .visit = visitor, .given = given};
     const size_t count = (size_t)stages;
     TRY(alloc_zeroed(&w.next, count, sizeof *w.next, "a replay", e));
     TRY(alloc_zeroed(&w.together, count, sizeof *w.together, "a replay", e));

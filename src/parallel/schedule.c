@@ -9,6 +9,7 @@
 #include "parallel/schedule_private.h"
 
 #include "base/alloc.h"
+#include "parallel/instructions.h"
 
 #include <stdlib.h>
 
@@ -89,6 +90,7 @@ static void fetch_weights(builder *b, int at)
     for (int i = 0; in_file(b, PLAN_WEIGHTS) && i < l.count; i++) {
         const int k = l.items[i];
         if (b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
+        if (at > 0 && needs(b, at - 1, k)) continue; // that visit unshards it, for both
         if (b->kept[k] && b->visit[at].kind != PIPE_FORWARD) continue;
         b->fetched[k] = state_turn(b, PLAN_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
         if (b->failed) return;
@@ -121,7 +123,7 @@ static void gather(builder *b, int at)
 static bool keeps(const builder *b, int at, int i)
 {
     if (needs(b, at + 1, buckets_of(b, at).items[i])) return true;
-    if (b->p->o.strategy.reshard_after_forward || b->what == PASS_EVAL) return false;
+    if (b->p->o.strategy.reshard_after_forward || b->s->pass == PASS_EVAL) return false;
     return b->after[b->first_after[at] + (size_t)i] & NEXT_IS_BACKWARD;
 }
 
@@ -132,7 +134,7 @@ static void release(builder *b, int at)
     for (int i = 0; b->p->weight_slots && i < l.count; i++) {
         const int k = l.items[i], slot = b->weight_slot[k];
         if (slot < 0 || keeps(b, at, i)) continue;
-        if (b->p->keeps_post_forward_shards && b->what == PASS_TRAIN && !b->kept[k]) {
+        if (b->p->keeps_post_forward_shards && b->s->pass == PASS_TRAIN && !b->kept[k]) {
             add(b, (schedule_instr){.kind = RESHARD_POST_FORWARD, .index = k, .slot = slot});
             b->kept[k] = true;
         }
@@ -147,7 +149,7 @@ static void release(builder *b, int at)
 // The loss takes its gradients in the forward; norms theirs in the first half of a backward.
 static bool touches_gradients(const builder *b, const visit *v)
 {
-    return b->what == PASS_TRAIN && (v->kind != PIPE_FORWARD || v->block == b->p->o.blocks - 1);
+    return b->s->pass == PASS_TRAIN && (v->kind != PIPE_FORWARD || v->block == b->p->o.blocks - 1);
 }
 
 static void claim_gradients(builder *b, const visit *v)
@@ -195,13 +197,6 @@ static void reduce(builder *b, int bucket, int micro, bool last)
     give_gradient_slot(b, bucket);
 }
 
-static bool has_tied(const plan *p, int bucket)
-{
-    for (int i = 0; i < p->bucket[bucket].rows; i++)
-        if (p->row[p->order[p->bucket[bucket].first_row + i]].tied) return true;
-    return false;
-}
-
 // Buckets whose gradients of this micro-batch are complete: reduced when that is due, kept in the
 // file when the sum goes on there. What two stages share waits for REDUCE_TIED_GRAD at the end.
 static void end_gradients(builder *b, int at)
@@ -213,7 +208,7 @@ static void end_gradients(builder *b, int at)
     for (int i = 0; visit_ends_gradients(v) && i < l.count; i++) {
         const int k = l.items[i];
         if (b->after[b->first_after[at] + (size_t)i] & MORE_GRADIENTS) continue;
-        if (due && !(last && has_tied(p, k))) {
+        if (due && !(last && plan_bucket_is_tied(p, k))) {
             reduce(b, k, v->micro, last);
         } else if (!due && p->gradient_slots) {
             add(b, (schedule_instr){.kind = SWAP_OUT,
@@ -226,54 +221,110 @@ static void end_gradients(builder *b, int at)
     }
 }
 
-// ---- One visit
+// ---- Activation gradients
+
+// Another slot than the one in use. Slots are taken in turn, so that one whose value is being sent
+// is written again as late as possible.
+static int take_act_grad(builder *b)
+{
+    const int count = b->s->act_grad_slots;
+    int slot = ++b->act_grad_turn % count;
+    if (slot == b->act_grad) slot = ++b->act_grad_turn % count;
+    return slot;
+}
+
+static bool is_split(const visit *v)
+{
+    return v->wgrad >= 0;
+}
+
+static bool is_dgrad(const visit *v)
+{
+    return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
+}
+
+static bool begins_chunk(const builder *b, const visit *v)
+{
+    return v->block == b->p->chunk_first[plan_part_of(b->p, v->block)];
+}
+
+static bool ends_chunk(const builder *b, const visit *v)
+{
+    return v->block == b->p->chunk_first[plan_part_of(b->p, v->block) + 1] - 1;
+}
+
+// Sets the slots from which the visit reads the gradient of its output and to which it writes that
+// of its input. Within a chunk whose backward is split, wgrad slots have them.
+static void assign_act_grads(builder *b, const visit *v, schedule_instr *x)
+{
+    x->grad_in = x->grad_out = -1;
+    if (!is_dgrad(v)) return;
+    x->grad_in = b->act_grad;
+    const bool writes = is_split(v) ? begins_chunk(b, v) && v->block > 0 : v->block > 0;
+    if (writes && b->p->blocks.input_grad_in_place[v->block] && !is_split(v))
+        x->grad_out = x->grad_in;
+    else if (writes)
+        x->grad_out = take_act_grad(b);
+    b->act_grad = x->grad_out;
+}
+
+// ---- Messages
+
+// The stage that has the part before (-1) or after (1) that of the visit's block.
+static int stage_beside(const builder *b, const visit *v, int step)
+{
+    return (plan_part_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
+}
 
 static void receive(builder *b, const visit *v)
 {
-    const plan *p = b->p;
-    const int part = plan_part_of(p, v->block), pp = p->o.mesh.size[AXIS_PP];
-    if (v->kind == PIPE_FORWARD && v->block == p->chunk_first[part] && part > 0)
+    const int part = plan_part_of(b->p, v->block);
+    if (v->kind == PIPE_FORWARD && begins_chunk(b, v) && part > 0)
         add(b, (schedule_instr){.kind = RECV_ACT,
                                 .micro = v->micro,
                                 .index = v->block,
                                 .slot = v->act,
-                                .peer = (part - 1) % pp});
-    bool takes = v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
-    if (takes && v->block == p->chunk_first[part + 1] - 1 && part + 1 < p->chunks)
-        add(b, (schedule_instr){.kind = RECV_GRAD,
-                                .micro = v->micro,
-                                .index = v->block,
-                                .slot = v->act,
-                                .wgrad_slot = v->held,
-                                .peer = (part + 1) % pp});
+                                .peer = stage_beside(b, v, -1)});
+    if (!is_dgrad(v) || !ends_chunk(b, v) || part + 1 == b->p->chunks) return;
+    b->act_grad = is_split(v) ? -1 : take_act_grad(b);
+    add(b, (schedule_instr){.kind = RECV_GRAD,
+                            .micro = v->micro,
+                            .index = v->block,
+                            .wgrad_slot = v->wgrad,
+                            .grad_in = -1,
+                            .grad_out = b->act_grad,
+                            .peer = stage_beside(b, v, 1)});
 }
 
 static void send(builder *b, const visit *v)
 {
-    const plan *p = b->p;
-    const int part = plan_part_of(p, v->block), pp = p->o.mesh.size[AXIS_PP];
-    if (v->kind == PIPE_FORWARD && v->block == p->chunk_first[part + 1] - 1 && part + 1 < p->chunks)
+    const int part = plan_part_of(b->p, v->block);
+    if (v->kind == PIPE_FORWARD && ends_chunk(b, v) && part + 1 < b->p->chunks)
         add(b, (schedule_instr){.kind = SEND_ACT,
                                 .micro = v->micro,
                                 .index = v->block,
                                 .slot = v->act,
-                                .peer = (part + 1) % pp});
-    bool gives = v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
-    if (gives && v->block == p->chunk_first[part] && part > 0)
-        add(b, (schedule_instr){.kind = SEND_GRAD,
-                                .micro = v->micro,
-                                .index = v->block,
-                                .slot = v->act,
-                                .wgrad_slot = v->held,
-                                .peer = (part - 1) % pp});
+                                .peer = stage_beside(b, v, 1)});
+    if (!is_dgrad(v) || !begins_chunk(b, v) || part == 0) return;
+    add(b, (schedule_instr){.kind = SEND_GRAD,
+                            .micro = v->micro,
+                            .index = v->block,
+                            .wgrad_slot = v->wgrad,
+                            .grad_in = b->act_grad,
+                            .grad_out = -1,
+                            .peer = stage_beside(b, v, -1)});
+    b->act_grad = -1;
 }
+
+// ---- One visit
 
 // Batches come and go in the order of micro-batches, so that they take slots in turn. An evaluation
 // brings its own.
 static void load(builder *b, const visit *v)
 {
     const bool reads = v->block == 0 || v->block == b->p->o.blocks - 1;
-    if (!reads || v->kind != PIPE_FORWARD || v->micro < b->loaded || b->what == PASS_EVAL) return;
+    if (!reads || v->kind != PIPE_FORWARD || v->micro < b->loaded || b->s->pass == PASS_EVAL)
+        return;
     b->loaded = v->micro + 1;
     if (b->loaded - b->done > b->s->batch_slots) b->s->batch_slots = b->loaded - b->done;
     add(b, (schedule_instr){.kind = LOAD_BATCH, .micro = v->micro});
@@ -289,13 +340,13 @@ static void end_batch(builder *b, const visit *v)
         b->done = v->micro + 1;
 }
 
-static schedule_instr_kind kind_of(const visit *v)
+static unsigned computes(const visit *v)
 {
-    static const schedule_instr_kind kind[] = {[PIPE_FORWARD] = FORWARD,
-                                               [PIPE_BACKWARD] = BACKWARD,
-                                               [PIPE_BACKWARD_INPUT] = BACKWARD_INPUT,
-                                               [PIPE_BACKWARD_WEIGHT] = BACKWARD_WEIGHT};
-    return kind[v->kind];
+    static const unsigned what[] = {[PIPE_FORWARD] = COMPUTES_FORWARD,
+                                    [PIPE_BACKWARD] = COMPUTES_DGRAD | COMPUTES_WGRAD,
+                                    [PIPE_BACKWARD_INPUT] = COMPUTES_DGRAD,
+                                    [PIPE_BACKWARD_WEIGHT] = COMPUTES_WGRAD};
+    return what[v->kind];
 }
 
 static void add_visit(builder *b, int at)
@@ -309,11 +360,12 @@ static void add_visit(builder *b, int at)
     fetch_weights(b, at + 2);
     gather(b, at + 1);
     claim_gradients(b, v);
-    add(b, (schedule_instr){.kind = kind_of(v),
-                            .micro = v->micro,
-                            .index = v->block,
-                            .slot = v->act,
-                            .wgrad_slot = v->held});
+    schedule_instr *x = add(b, (schedule_instr){.kind = instr_computing(computes(v)),
+                                                .micro = v->micro,
+                                                .index = v->block,
+                                                .slot = v->act,
+                                                .wgrad_slot = v->wgrad});
+    assign_act_grads(b, v, x);
     release(b, at);
     send(b, v);
     end_gradients(b, at);
@@ -329,7 +381,7 @@ static void tie(builder *b)
     const plan *p = b->p;
     const int last = p->o.micros - 1;
     for (int k = 0; k < p->buckets; k++) {
-        if (!has_tied(p, k)) continue;
+        if (!plan_bucket_is_tied(p, k)) continue;
         const bool in_parts = p->gradient != LAYOUT_FULL && last > 0;
         if (in_parts) reduce(b, k, last, false);
         add(b, (schedule_instr){.kind = REDUCE_TIED_GRAD, .index = k, .slot = b->gradient_slot[k]});
@@ -374,18 +426,20 @@ static void widen_first(schedule_slots *s)
         if (s->elements[i] > s->elements[0]) s->elements[0] = s->elements[i];
 }
 
-status schedule_make(const plan *p, schedule_pass what, schedule *out, err *e)
+status schedule_make(const plan *p, schedule_pass pass, schedule *out, err *e)
 {
     status result = OK;
     builder b = {.p = p,
                  .s = out,
-                 .what = what,
+                 .act_grad = -1,
                  .weights = {.sizes = &out->weights},
                  .gradients = {.sizes = &out->gradients}};
-    *out = (schedule){.instr = NULL};
+    // Between stages a gradient stays in its slot until the other stage has read it, so that there
+    // are more slots.
+    *out = (schedule){.pass = pass, .act_grad_slots = p->o.mesh.size[AXIS_PP] > 1 ? 4 : 2};
     TRY(builder_open(&b, e));
     for (int i = 0; i < b.visits && !b.failed; i++) add_visit(&b, i);
-    if (what == PASS_TRAIN) {
+    if (pass == PASS_TRAIN) {
         tie(&b);
         add(&b, (schedule_instr){.kind = CLIP_GRAD_NORM});
         update(&b);
@@ -396,7 +450,7 @@ status schedule_make(const plan *p, schedule_pass what, schedule *out, err *e)
     // One more than is used at once, so that the next is copied while this one is computed on.
     out->batch_slots++;
     for (int i = 0; i < out->count; i++)
-        if (out->instr[i].kind == LOAD_BATCH)
+        if (instr_has_effect(out->instr[i].kind, ACCESS_ALLOCATE, RES_BATCH_SLOT))
             out->instr[i].slot = out->instr[i].micro % out->batch_slots;
 done:
     builder_close(&b);

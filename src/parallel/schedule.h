@@ -1,82 +1,98 @@
-// schedule.h -- what happens when: the flat list of instructions of one step on this rank. Built
-// once by a pure function, then executed by train/step.c, printed by `trireme explain`, checked for
-// deadlock (verify.h) and simulated (simulate.h).
+// schedule.h -- the schedule: the flat list of instructions that one rank executes in one step, in
+// order. A pure function makes it once, from the plan.
 //
-// Overlap is a matter of streams: an instruction goes to the compute, communication or copy stream
-// and waits for what it needs; issuing the next block's UNSHARD before this block's FORWARD is all
-// that prefetching is.
+// train/step.c executes the list, `trireme explain` prints it, verify.h checks it and simulate.h
+// times it. What an instruction is (its stream, what it reads and writes, how it prints) stands in
+// one table, instructions.h. The list knows neither memory addresses nor communicators.
+//
+// Streams make work overlap. An instruction runs on the compute, the communication or the copy
+// stream and waits only for what it reads. Prefetching means that the UNSHARD of the next block
+// stands before the FORWARD of this block.
 #ifndef TRIREME_PARALLEL_SCHEDULE_H
 #define TRIREME_PARALLEL_SCHEDULE_H
 
 #include "parallel/pipeline.h"
 #include "parallel/plan.h"
 
+// Every kind of instruction, and the name of the function run_NAME (train/) that executes it.
+// instructions.c has a row for each kind and says what the kind does.
+#define SCHEDULE_INSTRS(KIND)                                                                      \
+    KIND(LOAD_BATCH, load_batch)                                                                   \
+    KIND(SWAP_IN, swap_in)                                                                         \
+    KIND(UNSHARD, unshard)                                                                         \
+    KIND(RESHARD_POST_FORWARD, reshard_post_forward)                                               \
+    KIND(RESHARD, reshard)                                                                         \
+    KIND(ALLOC_GRAD, alloc_grad)                                                                   \
+    KIND(RECV_ACT, recv_act)                                                                       \
+    KIND(FORWARD, forward)                                                                         \
+    KIND(SEND_ACT, send_act)                                                                       \
+    KIND(RECV_GRAD, recv_grad)                                                                     \
+    KIND(BACKWARD, backward)                                                                       \
+    KIND(BACKWARD_INPUT, backward_input)                                                           \
+    KIND(BACKWARD_WEIGHT, backward_weight)                                                         \
+    KIND(SEND_GRAD, send_grad)                                                                     \
+    KIND(REDUCE_TIED_GRAD, reduce_tied_grad)                                                       \
+    KIND(REDUCE_GRAD, reduce_grad)                                                                 \
+    KIND(CLIP_GRAD_NORM, clip_grad_norm)                                                           \
+    KIND(OPTIMIZER_STEP, optimizer_step)                                                           \
+    KIND(ALL_GATHER_UPDATED, all_gather_updated)                                                   \
+    KIND(SWAP_OUT, swap_out)
+
+#define SCHEDULE_ENUMERATOR(KIND, name) KIND,
 typedef enum schedule_instr_kind {
-    LOAD_BATCH,           // micro-batch `micro` to the device, into batch slot `slot`
-    SWAP_IN,              // file to state slot `slot`: `what` of bucket `index`; gradients that are
-                          // summed over micro-batches: to gradient slot `slot`
-    UNSHARD,              // weights of bucket `index`, whole, into weight slot `slot`
-    RESHARD_POST_FORWARD, // this rank's part of the weights of bucket `index`, for backward
-    RESHARD,              // weight slot `slot`, of bucket `index`, is free again
-    ALLOC_GRAD,           // gradient slot `slot` is for bucket `index` from now on
-    RECV_ACT,             // the input of block `index` from stage `peer`, for act slot `slot`
-    FORWARD,              // block `index` of micro-batch `micro`, in act slot `slot`
-    SEND_ACT,             // the output of block `index` to stage `peer`
-    RECV_GRAD,            // the gradient of the output of block `index`, from stage `peer`
-    BACKWARD,             // block `index` of micro-batch `micro`: gradients of input and weights
-    BACKWARD_INPUT,       // … of its input,
-    BACKWARD_WEIGHT,      // … of its weights, later
-    SEND_GRAD,            // the gradient of the input of block `index`, to stage `peer`
-    REDUCE_TIED_GRAD,     // gradients of weights that two stages share: their sum, on both
-    REDUCE_GRAD,        // gradients of bucket `index` as they are kept; `last` of the step: as the
-                        // optimizer needs them
-    CLIP_GRAD_NORM,     // loss, norm and whether all is finite, agreed by all ranks
-    OPTIMIZER_STEP,     // weights of bucket `index`
-    ALL_GATHER_UPDATED, // weights of bucket `index` as they are kept
-    SWAP_OUT,           // the reverse of SWAP_IN
-    INSTRS
+    SCHEDULE_INSTRS(SCHEDULE_ENUMERATOR) INSTRS
 } schedule_instr_kind;
+#undef SCHEDULE_ENUMERATOR
 
 typedef struct schedule_instr {
     schedule_instr_kind kind;
-    int micro, index;
-    int slot;       // of the kind's buffers; -1: none is needed
-    int wgrad_slot; // FORWARD … : slot between the two halves of backward; -1: not halved
-    int peer;       // pp coordinate
-    int state
-        [PLAN_STATES]; // OPTIMIZER_STEP, UNSHARD for weights, REDUCE_GRAD for gradients: state slots; -1: not in
-                       // a file
-    bool post_forward; // UNSHARD: from the parts of RESHARD_POST_FORWARD
-    bool last;         // REDUCE_GRAD: the step's last of this bucket
-    bool full; // SWAP_IN, SWAP_OUT: gradients in a gradient slot, not a part in a state slot
-    plan_state what;
+    int micro; // micro-batch
+    int index; // block or bucket, as the kind's row says
+    int slot;  // the slot of the kind's main buffer; -1: it needs none
+    // Slot of what dgrad saves for wgrad; -1: the schedule computes both at once.
+    int wgrad_slot;
+    // Activation-gradient slots: of the gradient that is read, and of the one that is written; -1:
+    // none, or the gradient lies in the wgrad slot.
+    int grad_in, grad_out;
+    int peer; // pipeline coordinate of the stage at the other end of a message
+    // State slots of OPTIMIZER_STEP, UNSHARD (weights) and REDUCE_GRAD (gradients); -1: no file.
+    int state[PLAN_STATES];
+    bool post_forward; // UNSHARD: from the shards that RESHARD_POST_FORWARD kept
+    bool last;         // REDUCE_GRAD: the last of this bucket in the step
+    bool full;         // SWAP_IN, SWAP_OUT: full gradients in a gradient slot, not a local shard
+    plan_state what;   // SWAP_IN, SWAP_OUT
 } schedule_instr;
 
-// The buffers of one kind: how many there are at once, and how large each has to be.
+// The buffers of one kind: how many live at once, and how large each of them is.
 typedef struct schedule_slots {
     int count;
-    int64_t *elements;
+    int64_t *elements; // [count]
 } schedule_slots;
-
-typedef struct schedule {
-    schedule_instr *instr;
-    int count;
-    size_t room;
-    int *act_slots;         // [chunks of the stage] so many micro-batches' activations live at once
-    int *wgrad_slots;       // [chunks] so many are between the two halves of their backward
-    int batch_slots;        // micro-batches on the device
-    schedule_slots weights; // gathered buckets
-    schedule_slots gradients;          // buckets whose gradients are not yet reduced
-    schedule_slots state[PLAN_STATES]; // buckets between a tier and their use
-} schedule;
 
 typedef enum schedule_pass { PASS_TRAIN, PASS_EVAL } schedule_pass;
 
-// The list of a training step, or of one micro-batch's evaluation (forward only).
-status schedule_make(const plan *p, schedule_pass what, schedule *out, err *e);
+typedef struct schedule {
+    schedule_pass pass;
+    schedule_instr *instr;             // [count]
+    int count;
+    size_t room;                       // of `instr`, in instructions
+    int *act_slots;                    // [chunks of the stage] micro-batches of saved activations
+    int *wgrad_slots;                  // [chunks] micro-batches between their dgrad and wgrad
+    int act_grad_slots;                // activation-gradient buffers
+    int batch_slots;                   // micro-batches on the device
+    schedule_slots weights;            // unsharded buckets
+    schedule_slots gradients;          // buckets whose gradients are not yet reduced
+    schedule_slots state[PLAN_STATES]; // buckets between a file and their use
+} schedule;
+
+// Makes the list of a training step, or of the evaluation of one micro-batch (forward only).
+// E_USAGE when the pipeline schedule does not fit the plan. The caller clears *out.
+status schedule_make(const plan *p, schedule_pass pass, schedule *out, err *e);
 void schedule_clear(schedule *s);
 const char *instr_name(schedule_instr_kind k);
+// Appends one line without its end: "UNSHARD bucket 0 into weight slot 0".
 void instr_print(const schedule_instr *x, text *out);
+// Appends the list as indented lines, or as a JSON array of strings.
 void schedule_print(const schedule *s, bool json, text *out);
 
 #endif

@@ -1,79 +1,38 @@
-// schedule_print.c -- an instruction list in words: `trireme explain`, and the checker's messages.
-#include "parallel/schedule.h"
+// schedule_print.c -- instructions as lines of text, made from the rows of instructions.c. Called by
+// `trireme explain`, by verify.c for its messages and by train/activity.c.
+#include "parallel/instructions.h"
 
-const char *instr_name(schedule_instr_kind k)
+#include <string.h>
+
+// Appends the member that stands in braces at `word`, and returns where the text goes on.
+static const char *add_member(const schedule_instr *x, const char *word, text *out)
 {
-    static const char *const name[INSTRS] = {"LOAD_BATCH",
-                                             "SWAP_IN",
-                                             "UNSHARD",
-                                             "RESHARD_POST_FORWARD",
-                                             "RESHARD",
-                                             "ALLOC_GRAD",
-                                             "RECV_ACT",
-                                             "FORWARD",
-                                             "SEND_ACT",
-                                             "RECV_GRAD",
-                                             "BACKWARD",
-                                             "BACKWARD_INPUT",
-                                             "BACKWARD_WEIGHT",
-                                             "SEND_GRAD",
-                                             "REDUCE_TIED_GRAD",
-                                             "REDUCE_GRAD",
-                                             "CLIP_GRAD_NORM",
-                                             "OPTIMIZER_STEP",
-                                             "ALL_GATHER_UPDATED",
-                                             "SWAP_OUT"};
-    return name[k];
+    const struct {
+        const char *word;
+        int value;
+    } members[] = {
+        {"{micro}", x->micro}, {"{index}", x->index}, {"{slot}", x->slot}, {"{peer}", x->peer}};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const size_t length = strlen(members[i].word);
+        if (strncmp(word, members[i].word, length)) continue;
+        text_addf(out, "%d", members[i].value);
+        return word + length;
+    }
+    text_add(out, plan_state_name(x->what));
+    return word + strlen("{what}");
 }
 
 void instr_print(const schedule_instr *x, text *out)
 {
-    text_add(out, instr_name(x->kind));
-    switch (x->kind) {
-    case LOAD_BATCH:
-        text_addf(out, " micro %d", x->micro);
-        break;
-    case RECV_ACT:
-    case RECV_GRAD:
-        text_addf(out, " micro %d block %d from stage %d", x->micro, x->index, x->peer);
-        break;
-    case SEND_ACT:
-    case SEND_GRAD:
-        text_addf(out, " micro %d block %d to stage %d", x->micro, x->index, x->peer);
-        break;
-    case FORWARD:
-    case BACKWARD:
-    case BACKWARD_INPUT:
-    case BACKWARD_WEIGHT:
-        text_addf(out, " micro %d block %d", x->micro, x->index);
-        break;
-    case SWAP_IN:
-    case SWAP_OUT:
-        text_addf(out, " %s of bucket %d", plan_state_name(x->what), x->index);
-        break;
-    case RESHARD_POST_FORWARD:
-        text_addf(out, " part of bucket %d", x->index);
-        break;
-    case UNSHARD:
-        text_addf(out, " bucket %d slot %d%s", x->index, x->slot,
-                  x->post_forward ? " from RESHARD_POST_FORWARD" : "");
-        break;
-    case RESHARD:
-    case ALLOC_GRAD:
-        text_addf(out, " bucket %d slot %d", x->index, x->slot);
-        break;
-    case REDUCE_GRAD:
-        text_addf(out, " bucket %d%s", x->index, x->last ? "" : " (more to come)");
-        break;
-    case REDUCE_TIED_GRAD:
-    case OPTIMIZER_STEP:
-    case ALL_GATHER_UPDATED:
-        text_addf(out, " bucket %d", x->index);
-        break;
-    case CLIP_GRAD_NORM:
-    case INSTRS:
-        break;
+    const instr_row *row = instr_row_of(x->kind);
+    text_add(out, row->name);
+    for (const char *rest = row->line.text; *rest;) {
+        const size_t plain = strcspn(rest, "{");
+        text_add_bytes(out, rest, plain);
+        rest += plain;
+        if (*rest) rest = add_member(x, rest, out);
     }
+    if (instr_when_holds(row->line.when, x)) text_add(out, row->line.addition);
 }
 
 void schedule_print(const schedule *s, bool json, text *out)

@@ -10,7 +10,7 @@ enum { STATE_SLOTS = 3 }; // one read, one in use, one written
 typedef struct visit {
     pipeline_pass kind;
     int micro, block;
-    int act, held; // slots of its chunk; held -1 where backward is not halved
+    int act, wgrad; // slots of its chunk; wgrad -1: dgrad and wgrad run at once
 } visit;
 
 // Slots of varying size. Those that are free are in the order of their elements, then of their
@@ -37,7 +37,6 @@ enum {
 typedef struct builder {
     const plan *p;
     schedule *s;
-    schedule_pass what;
     visit *visit;
     int visits;
     int *weight_slot, *gradient_slot, *fetched; // by bucket, -1: none
@@ -52,6 +51,7 @@ typedef struct builder {
     int *state_used[PLAN_STATES]; // by slot: the turn that filled it last
     int loaded, done;             // batches so far
     int turn[PLAN_STATES];
+    int act_grad, act_grad_turn; // activation-gradient slot in use, -1: none; slots taken so far
 } builder;
 
 // Are the gradients of its block's weights complete for this micro-batch, but for other visits?

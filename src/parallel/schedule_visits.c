@@ -109,22 +109,22 @@ void schedule_slot_give(schedule_slot_pool *p, int slot)
 
 // ---- Visits
 
-static void visit_chunk(builder *b, const pipeline_op *x, pool *act, pool *held)
+static void visit_chunk(builder *b, const pipeline_op *x, pool *act, pool *wgrad)
 {
     const plan *p = b->p;
     const int part = x->chunk * p->o.mesh.size[AXIS_PP] + p->coord[AXIS_PP];
     const int first = p->chunk_first[part], last = p->chunk_first[part + 1] - 1;
     if (x->kind == PIPE_FORWARD) pool_take(act, x->micro);
-    if (x->kind == PIPE_BACKWARD_INPUT) pool_take(held, x->micro);
+    if (x->kind == PIPE_BACKWARD_INPUT) pool_take(wgrad, x->micro);
     for (int i = 0; i <= last - first; i++)
         b->visit[b->visits++] = (visit){.kind = x->kind,
                                         .micro = x->micro,
                                         .block = x->kind == PIPE_FORWARD ? first + i : last - i,
                                         .act = act->slot_of[x->micro],
-                                        .held = held->slot_of[x->micro]};
+                                        .wgrad = wgrad->slot_of[x->micro]};
     bool ends = x->kind == PIPE_BACKWARD || x->kind == PIPE_BACKWARD_WEIGHT;
-    if (ends || b->what == PASS_EVAL) pool_give(act, x->micro);
-    if (x->kind == PIPE_BACKWARD_WEIGHT) pool_give(held, x->micro);
+    if (ends || b->s->pass == PASS_EVAL) pool_give(act, x->micro);
+    if (x->kind == PIPE_BACKWARD_WEIGHT) pool_give(wgrad, x->micro);
 }
 
 // The passes of an evaluation: each chunk once, in the model's order.
@@ -163,23 +163,23 @@ static status check_length(const plan *p, err *e)
                    p->o.micros, here, MOST);
 }
 
-static status make_visits(builder *b, pool *act, pool *held, err *e)
+static status make_visits(builder *b, pool *act, pool *wgrad, err *e)
 {
     status result = OK;
     const plan *p = b->p;
     const int stages = p->o.mesh.size[AXIS_PP], chunks = p->chunks / stages;
     pipeline_list l = {NULL, 0};
-    if (b->what == PASS_EVAL)
+    if (b->s->pass == PASS_EVAL)
         TRY(eval_list(p, chunks, &l, e));
     else
         TRY(pipeline_make(p->o.strategy.pipeline.schedule, stages, chunks, p->o.micros,
                           p->coord[AXIS_PP], &l, e));
     TRY(alloc_zeroed(&b->visit, count_visits(p, &l), sizeof *b->visit, WHAT, e));
     for (int i = 0; i < l.count; i++)
-        visit_chunk(b, &l.at[i], &act[l.at[i].chunk], &held[l.at[i].chunk]);
+        visit_chunk(b, &l.at[i], &act[l.at[i].chunk], &wgrad[l.at[i].chunk]);
     for (int c = 0; c < chunks; c++) {
         b->s->act_slots[c] = act[c].count;
-        b->s->wgrad_slots[c] = held[c].count;
+        b->s->wgrad_slots[c] = wgrad[c].count;
     }
 done:
     pipeline_list_clear(&l);
@@ -233,13 +233,13 @@ status builder_open(builder *b, err *e)
 {
     status result = OK;
     const int chunks = b->p->chunks / b->p->o.mesh.size[AXIS_PP], micros = b->p->o.micros;
-    if (b->what == PASS_TRAIN) {
+    if (b->s->pass == PASS_TRAIN) {
         result = check_length(b->p, e);
         if (result != OK) return result;
     }
-    pool *act = NULL, *held = NULL;
+    pool *act = NULL, *wgrad = NULL;
     TRY(alloc_zeroed(&act, (size_t)chunks, sizeof *act, WHAT, e));
-    TRY(alloc_zeroed(&held, (size_t)chunks, sizeof *held, WHAT, e));
+    TRY(alloc_zeroed(&wgrad, (size_t)chunks, sizeof *wgrad, WHAT, e));
     TRY(alloc_zeroed(&b->s->act_slots, (size_t)chunks, sizeof(int), WHAT, e));
     TRY(alloc_zeroed(&b->s->wgrad_slots, (size_t)chunks, sizeof(int), WHAT, e));
     TRY(minus_ones(&b->weight_slot, b->p->buckets, e));
@@ -248,17 +248,17 @@ status builder_open(builder *b, err *e)
     TRY(alloc_zeroed(&b->kept, (size_t)b->p->buckets, sizeof *b->kept, WHAT, e));
     for (int c = 0; c < chunks; c++) {
         TRY(pool_open(&act[c], micros, e));
-        TRY(pool_open(&held[c], micros, e));
+        TRY(pool_open(&wgrad[c], micros, e));
     }
-    TRY(make_visits(b, act, held, e));
+    TRY(make_visits(b, act, wgrad, e));
     TRY(look_ahead(b, e));
 done:
     for (int c = 0; c < chunks; c++) {
         if (act) pool_close(&act[c]);
-        if (held) pool_close(&held[c]);
+        if (wgrad) pool_close(&wgrad[c]);
     }
     free(act);
-    free(held);
+    free(wgrad);
     return result;
 }
 

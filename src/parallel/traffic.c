@@ -85,20 +85,66 @@ static void count_partial(plan *p, const plan_bucket *b)
     }
 }
 
-static void count_reduce(plan *p, const schedule_instr *x)
+// ---- By what an instruction sends
+
+typedef struct traffic_step {
+    plan *p;
+    const schedule_instr *x;
+    const traffic_block *block; // of the instruction's block
+    double agreed;
+} traffic_step;
+
+static void count_nothing(const traffic_step *s)
 {
+    (void)s;
+}
+
+static void count_pass(const traffic_step *s)
+{
+    s->p->sent_bytes[AXIS_TP] += s->block->tp[instr_row_of(s->x->kind)->computes];
+}
+
+static void count_output(const traffic_step *s)
+{
+    s->p->sent_bytes[AXIS_PP] += s->block->output;
+}
+
+static void count_input_grad(const traffic_step *s)
+{
+    s->p->sent_bytes[AXIS_PP] += s->block->input;
+}
+
+static void count_weights(const traffic_step *s)
+{
+    plan *p = s->p;
+    count_redistribution(
+        p, s->x->post_forward ? &p->redistribute.unshard_post_forward : &p->redistribute.unshard,
+        s->x->index, p->o.compute);
+}
+
+static void count_updated_weights(const traffic_step *s)
+{
+    count_redistribution(s->p, &s->p->redistribute.all_gather_updated, s->x->index,
+                         s->p->o.compute);
+}
+
+static void count_reduced_gradients(const traffic_step *s)
+{
+    plan *p = s->p;
+    const schedule_instr *x = s->x;
     const bool in_file = p->o.strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE,
                slot = x->slot >= 0;
     if (slot || p->gradient == LAYOUT_FULL) count_partial(p, &p->bucket[x->index]);
-    if (slot) count_gradients(p, &p->reduce_micro_batch, x->index);
+    if (slot) count_gradients(p, &p->redistribute.reduce_micro_batch, x->index);
     if (!slot || p->gradient == LAYOUT_FULL || (!in_file && x->last))
-        count_gradients(p, &p->reduce_step, x->index);
+        count_gradients(p, &p->redistribute.reduce_step, x->index);
 }
 
-static void count_tie(plan *p, const schedule_instr *x)
+static void count_tied_gradients(const traffic_step *s)
 {
-    const plan_bucket *b = &p->bucket[x->index];
-    const plan_layout l = x->slot < 0 ? p->gradient : LAYOUT_FULL;
+    plan *p = s->p;
+    const plan_bucket *b = &p->bucket[s->x->index];
+    const plan_layout l = s->x->slot < 0 ? p->gradient : LAYOUT_FULL;
     for (int i = b->first_row; i < b->first_row + b->rows; i++) {
         const plan_row *r = &p->row[p->order[i]];
         if (r->tied)
@@ -107,26 +153,29 @@ static void count_tie(plan *p, const schedule_instr *x)
     }
 }
 
+static void count_agreed(const traffic_step *s)
+{
+    s->p->sent_bytes[GROUP_WORLD] += ring(s->p->o.mesh.ranks, s->agreed);
+}
+
+static void (*const COUNT[PAYLOADS])(const traffic_step *s) = {
+    [SENDS_NOTHING] = count_nothing,
+    [SENDS_PASS] = count_pass,
+    [SENDS_OUTPUT] = count_output,
+    [SENDS_INPUT_GRAD] = count_input_grad,
+    [SENDS_WEIGHTS] = count_weights,
+    [SENDS_UPDATED_WEIGHTS] = count_updated_weights,
+    [SENDS_GRADIENTS] = count_reduced_gradients,
+    [SENDS_TIED_GRADIENTS] = count_tied_gradients,
+    [SENDS_AGREED] = count_agreed,
+};
+
 void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, double agreed)
 {
     for (int k = 0; k < PROCESS_GROUPS; k++) p->sent_bytes[k] = 0;
     for (int i = 0; i < s->count; i++) {
         const schedule_instr *x = &s->instr[i];
-        const traffic_block *b = &blocks[x->index];
-        if (x->kind == UNSHARD)
-            count_redistribution(p, x->post_forward ? &p->unshard_post_forward : &p->unshard,
-                                 x->index, p->o.compute);
-        if (x->kind == ALL_GATHER_UPDATED)
-            count_redistribution(p, &p->all_gather_updated, x->index, p->o.compute);
-        if (x->kind == REDUCE_GRAD) count_reduce(p, x);
-        if (x->kind == REDUCE_TIED_GRAD) count_tie(p, x);
-        if (x->kind == CLIP_GRAD_NORM) p->sent_bytes[GROUP_WORLD] += ring(p->o.mesh.ranks, agreed);
-        if (x->kind == SEND_ACT) p->sent_bytes[AXIS_PP] += b->output;
-        if (x->kind == SEND_GRAD) p->sent_bytes[AXIS_PP] += b->input;
-        if (x->kind == FORWARD) p->sent_bytes[AXIS_TP] += b->forward;
-        if (x->kind == BACKWARD) p->sent_bytes[AXIS_TP] += b->backward;
-        if (x->kind == BACKWARD_INPUT) p->sent_bytes[AXIS_TP] += b->backward_input;
-        if (x->kind == BACKWARD_WEIGHT) p->sent_bytes[AXIS_TP] += b->backward_weight;
+        COUNT[instr_row_of(x->kind)->sends](&(traffic_step){p, x, &blocks[x->index], agreed});
     }
 }
 

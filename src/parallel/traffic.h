@@ -9,13 +9,12 @@
 #ifndef TRIREME_PARALLEL_TRAFFIC_H
 #define TRIREME_PARALLEL_TRAFFIC_H
 
-#include "parallel/schedule.h"
+#include "parallel/instructions.h"
 
-// What a block sends by itself, bytes of one micro-batch. The halves of backward are 0 where it is
-// not halved.
+// What a block sends in one micro-batch, in bytes.
 typedef struct traffic_block {
-    double input, output;                                      // handed to a neighbouring stage
-    double forward, backward, backward_input, backward_weight; // over tp
+    double input, output; // its input gradient, its output: to another stage
+    double tp[COMPUTES];  // over tp, by what a pass computes (COMPUTES_FORWARD, …)
 } traffic_block;
 
 // Fills p->moved. `blocks` has a row for every block of the model (those of other stages are not

@@ -1,389 +1,263 @@
-// verify.c -- proves the instruction lists of a pipeline before they run. Called where a schedule is
-// made ready for a trainer or is explained. Messages between stages are replay.c's; here one list at
-// a time is followed, with what it says to be where. Deliberately does not know how lists are
-// built: it trusts no order that schedule.c intends.
+// verify.c -- checks the instruction lists of a pipeline before they run. Called where a schedule is
+// made ready for a trainer or is explained. replay.c checks the messages between stages; this file
+// follows one list at a time and keeps account of every slot and every result. Deliberately does
+// not know how lists are built, and names no kind of instruction: all that it checks stands in
+// instructions.c.
 #include "parallel/verify.h"
 
-#include "parallel/verify_private.h"
+#include "parallel/instructions.h"
+#include "parallel/replay.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-static int stages_of(const verify_list *c)
+// The slots of one chunk, or of the whole stage.
+typedef struct verify_slots {
+    int count;
+    int *owner; // [count] -1: the slot is free
+    int *holds; // [count] blocks whose values the slot holds; slots of chunks hold several
+    int *slot;  // [owners] the slot that the owner took last; it may have left
+} verify_slots;
+
+typedef struct verify_resource {
+    verify_slots *group;  // [groups] of a resource with slots
+    unsigned char *there; // [owners] of a result
+    int groups, owners;
+} verify_resource;
+
+typedef struct verify_list {
+    const schedule *const *of_stage;
+    const schedule *s;
+    const plan *p;
+    replay_position position;
+    verify_resource resource[RESOURCES];
+} verify_list;
+
+// At the instruction that is being checked; `c` is the verify_list.
+#define REFUSE(...) return replay_refuse(c->of_stage, c->position, e, __VA_ARGS__)
+
+// ---- What a message names
+
+// Refuses with "the weights of bucket 1 are not unsharded".
+static status refuse_value(const verify_list *c, const instr_use *u, bool missing, err *e)
 {
-    return c->p->o.mesh.size[AXIS_PP];
+    const instr_resource_row *row = instr_resource_row_of(u->resource);
+    text owner = {0};
+    instr_owner_print(c->p, u->resource, u->owner, &owner);
+    const status result = replay_refuse(c->of_stage, c->position, e, "%s %s %s", row->value,
+                                        owner.chars, missing ? row->missing : row->present);
+    text_clear(&owner);
+    return result;
 }
 
-static unsigned char *did(const verify_list *c, int micro, int block)
+// Refuses with "weight slot 0 still holds bucket 1", or "… does not hold bucket 1".
+static status refuse_slot(const verify_list *c, const instr_use *u, int owner, const char *says,
+                          err *e)
 {
-    return &c->did[micro * c->p->o.blocks + block];
+    text name = {0};
+    instr_owner_print(c->p, u->resource, owner, &name);
+    const status result =
+        replay_refuse(c->of_stage, c->position, e, "%s %d %s %s",
+                      instr_resource_row_of(u->resource)->slot, u->slot, says, name.chars);
+    text_clear(&name);
+    return result;
 }
 
-static int chunk_of(const verify_list *c, const schedule_instr *x)
+// ---- Slots
+
+static int find(const verify_slots *k, int owner)
 {
-    return plan_part_of(c->p, x->index) / stages_of(c);
+    const int slot = k->slot[owner];
+    return slot >= 0 && k->owner[slot] == owner ? slot : -1;
 }
 
-// ---- One instruction
-
-static status check_micro(const verify_list *c, const schedule_instr *x, err *e)
+static status allocate(const verify_list *c, verify_slots *k, const instr_use *u, err *e)
 {
-    if (x->micro < 0 || x->micro >= c->p->o.micros)
-        REFUSE("valid micro-batches: 0 to %d", c->p->o.micros - 1);
+    const int holder = k->owner[u->slot], other = find(k, u->owner);
+    const bool shared = instr_resource_row_of(u->resource)->by_chunk;
+    if (holder >= 0 && !(shared && holder == u->owner))
+        return refuse_slot(c, u, holder, "still holds", e);
+    if (other >= 0 && other != u->slot) return refuse_value(c, u, false, e);
+    k->owner[u->slot] = u->owner;
+    k->slot[u->owner] = u->slot;
+    k->holds[u->slot]++;
     return OK;
 }
 
-static status check_block(const verify_list *c, const schedule_instr *x, err *e)
+static status use_slot(verify_list *c, const instr_use *given, err *e)
 {
-    if (x->index < 0 || x->index >= c->p->o.blocks || !plan_has_block(c->p, x->index))
-        REFUSE("block %d is not on this stage", x->index);
+    instr_use u = *given;
+    verify_slots *k = &c->resource[u.resource].group[u.group];
+    const int found = find(k, u.owner);
+    if (u.access == ACCESS_PRECEDE) return found < 0 ? OK : refuse_value(c, &u, false, e);
+    if (u.any_slot) u.slot = found;
+    const bool uses = u.access != ACCESS_ALLOCATE, named = u.slot >= 0 && u.slot < k->count;
+    if (uses && found < 0 && (u.any_slot || named)) return refuse_value(c, &u, true, e);
+    if (u.slot < 0 || u.slot >= k->count)
+        REFUSE("found %s %d; valid: below %d", instr_resource_row_of(u.resource)->slot, u.slot,
+               k->count);
+    if (u.access == ACCESS_ALLOCATE) return allocate(c, k, &u, e);
+    if (k->owner[u.slot] != u.owner) return refuse_slot(c, &u, u.owner, "does not hold", e);
+    if (u.access == ACCESS_FREE && --k->holds[u.slot] == 0) k->owner[u.slot] = -1;
     return OK;
 }
 
-static status check_weights(const verify_list *c, const schedule_instr *x, err *e)
+// ---- Results
+
+static status use_result(verify_list *c, const instr_use *u, err *e)
 {
-    const plan_buckets l = plan_buckets_of(c->p, x->index);
-    for (int i = 0; c->p->weight_slots && i < l.count; i++)
-        if (verify_slots_find(&c->weights, l.items[i]) < 0)
-            REFUSE("the weights of bucket %d are not gathered", l.items[i]);
+    unsigned char *there = &c->resource[u->resource].there[u->owner];
+    if (u->access == ACCESS_READ && !*there) return refuse_value(c, u, true, e);
+    if ((u->access == ACCESS_WRITE || u->access == ACCESS_PRECEDE) && *there)
+        return refuse_value(c, u, false, e);
+    if (u->access == ACCESS_WRITE || u->access == ACCESS_MODIFY) *there = true;
     return OK;
 }
 
-// An evaluation's batch is there before its list begins.
-static status check_batch(const verify_list *c, const schedule_instr *x, err *e)
+static status use_one(void *given, const instr_use *u, err *e)
 {
-    if (c->trains && verify_slots_find(&c->batch, x->micro) < 0)
-        REFUSE("the batch of micro %d is not loaded", x->micro);
-    return OK;
-}
-
-// Passes that add to gradients: the loss does in its forward, norms in the first half of backward.
-static status check_gradients(const verify_list *c, const schedule_instr *x, err *e)
-{
-    const plan_buckets l = plan_buckets_of(c->p, x->index);
-    for (int i = 0; i < l.count; i++) {
-        const int k = l.items[i];
-        if (c->bucket[k] & REDUCED) REFUSE("bucket %d was reduced for the last time before", k);
-        if (c->p->gradient_slots && verify_slots_find(&c->gradients, k) < 0)
-            REFUSE("the gradients of bucket %d have no slot", k);
-    }
-    return OK;
-}
-
-static status check_forward(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    const int b = x->index, last = c->p->o.blocks - 1;
-    unsigned char *now = did(c, x->micro, b);
-    verify_slots *act = &c->act[chunk_of(c, x)];
-    if (*now & RAN) REFUSE("it ran before");
-    if (b == 0 || b == last) TRY(check_batch(c, x, e));
-    if (b > 0 && !(*now & RECEIVED) && !(*did(c, x->micro, b - 1) & RAN))
-        REFUSE("its input is not there: block %d has not run and nothing was received", b - 1);
-    TRY(check_weights(c, x, e));
-    TRY(verify_enter(c, act, x->slot, x->micro, "activation", e));
-    if (c->trains && b == last) TRY(check_gradients(c, x, e));
-    if (*now & RECEIVED) verify_leave(act, x->slot); // the input is the block's from now on
-    *now |= RAN;
-done:
-    return result;
-}
-
-static status check_backward_input(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    const int b = x->index, last = c->p->o.blocks - 1;
-    unsigned char *now = did(c, x->micro, b);
-    if (!(*now & RAN)) REFUSE("its forward has not run");
-    if (*now & RAN_INPUT) REFUSE("it ran before");
-    if (b < last && !(*now & GOT_GRADIENT) && !(*did(c, x->micro, b + 1) & RAN_INPUT))
-        REFUSE("the gradient of its output is not there: block %d has not run backward and nothing "
-               "was received",
-               b + 1);
-    TRY(check_gradients(c, x, e));
-    TRY(check_weights(c, x, e));
-    TRY(verify_there(c, &c->act[chunk_of(c, x)], x->slot, x->micro, "activation", e));
-    if (x->kind == BACKWARD_INPUT)
-        TRY(verify_enter(c, &c->held[chunk_of(c, x)], x->wgrad_slot, x->micro, "held", e));
-    *now |= RAN_INPUT;
-done:
-    return result;
-}
-
-static status check_backward_weight(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    unsigned char *now = did(c, x->micro, x->index);
-    verify_slots *act = &c->act[chunk_of(c, x)], *held = &c->held[chunk_of(c, x)];
-    if (!(*now & RAN_INPUT)) REFUSE("the gradient of its input has not been taken");
-    if (*now & RAN_WEIGHT) REFUSE("it ran before");
-    if (x->index == 0) TRY(check_batch(c, x, e));
-    TRY(check_gradients(c, x, e));
-    TRY(check_weights(c, x, e));
-    TRY(verify_there(c, act, x->slot, x->micro, "activation", e));
-    verify_leave(act, x->slot);
-    if (x->kind == BACKWARD_WEIGHT) {
-        TRY(verify_there(c, held, x->wgrad_slot, x->micro, "held", e));
-        verify_leave(held, x->wgrad_slot);
-    }
-    *now |= RAN_WEIGHT;
-done:
-    return result;
-}
-
-static status check_message(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    unsigned char *now = did(c, x->micro, x->index);
-    if (x->kind == RECV_ACT) {
-        TRY(verify_enter(c, &c->act[chunk_of(c, x)], x->slot, x->micro, "activation", e));
-        *now |= RECEIVED;
-    }
-    if (x->kind == RECV_GRAD) *now |= GOT_GRADIENT;
-    if (x->kind == SEND_ACT && !(*now & RAN)) REFUSE("the block has not run");
-    if (x->kind == SEND_GRAD && !(*now & RAN_INPUT)) REFUSE("the block has not run backward");
-done:
-    return result;
-}
-
-static status check_pass(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    TRY(check_micro(c, x, e));
-    TRY(check_block(c, x, e));
-    if (x->kind == FORWARD) return check_forward(c, x, e);
-    if (x->kind == BACKWARD || x->kind == BACKWARD_INPUT) TRY(check_backward_input(c, x, e));
-    if (x->kind == BACKWARD || x->kind == BACKWARD_WEIGHT) TRY(check_backward_weight(c, x, e));
-    TRY(check_message(c, x, e));
-done:
-    return result;
-}
-
-static status check_load(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    TRY(check_micro(c, x, e));
-    TRY(verify_slot(c, x->slot, c->batch.count, "batch", e));
-    verify_slots_put(&c->batch, x->slot, x->micro);
-done:
-    return result;
-}
-
-static bool is_tied(const plan *p, int bucket)
-{
-    for (int i = 0; i < p->bucket[bucket].rows; i++)
-        if (p->row[p->order[p->bucket[bucket].first_row + i]].tied) return true;
-    return false;
-}
-
-// Where they are kept in parts, a slot has what is to be added to them; then none does.
-static status check_reduce(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    unsigned char *now = &c->bucket[x->index];
-    if (*now & REDUCED) REFUSE("bucket %d was reduced for the last time before", x->index);
-    if (c->p->gradient_slots && (x->slot >= 0 || !(*now & KEPT)))
-        TRY(verify_bucket_there(c, &c->gradients, x, "gradient", e));
-    if (x->slot < 0 && verify_slots_find(&c->gradients, x->index) >= 0)
-        REFUSE("gradient slot %d has more of bucket %d", verify_slots_find(&c->gradients, x->index),
-               x->index);
-    if (x->kind == REDUCE_TIED_GRAD) {
-        *now |= TIED;
-        return OK;
-    }
-    if (x->last && is_tied(c->p, x->index) && !(*now & TIED))
-        REFUSE("its REDUCE_TIED_GRAD has not run");
-    if (c->p->gradient_slots && x->slot >= 0) c->gradients.who[x->slot] = -1;
-    if (x->state[PLAN_GRADIENTS] >= 0)
-        TRY(verify_put_state(c, PLAN_GRADIENTS, x->state[PLAN_GRADIENTS], x->index, true, e));
-    *now |= x->last ? REDUCED : KEPT;
-done:
-    return result;
-}
-
-static status check_clip(verify_list *c, err *e)
-{
-    if (c->clips++) REFUSE("it is the second in this list");
-    for (int k = 0; k < c->p->buckets; k++)
-        if (!(c->bucket[k] & REDUCED)) REFUSE("bucket %d is not reduced", k);
-    return OK;
-}
-
-static status check_update(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    unsigned char *now = &c->bucket[x->index];
-    if (x->kind == OPTIMIZER_STEP && !c->clips) REFUSE("CLIP_GRAD_NORM has not run");
-    if (x->kind == ALL_GATHER_UPDATED && !(*now & UPDATED))
-        REFUSE("its OPTIMIZER_STEP has not run");
-    unsigned char bit = x->kind == OPTIMIZER_STEP ? UPDATED : PUBLISHED;
-    if (*now & bit) REFUSE("it ran before");
-    *now |= bit;
-    if (x->kind == OPTIMIZER_STEP) TRY(verify_update_state(c, x, e));
-done:
-    return result;
-}
-
-// Weights that are in a file are gathered from the slot that they were fetched into, once; or from
-// the parts that neighbours have.
-static status check_gather(verify_list *c, const schedule_instr *x, err *e)
-{
-    if (x->post_forward && !(c->bucket[x->index] & ASIDE))
-        REFUSE("its RESHARD_POST_FORWARD has not run");
-    if (!x->post_forward && c->p->o.strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE) {
-        const int slot = verify_slots_find(&c->state[PLAN_WEIGHTS], x->index);
-        if (slot < 0) REFUSE("its weights are not fetched");
-        c->state[PLAN_WEIGHTS].who[slot] = -1;
-    }
-    return verify_take_bucket(c, &c->weights, x, "weight", e);
-}
-
-static status check_keep(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    if (!c->p->keeps_post_forward_shards) REFUSE("no weights are kept among neighbours");
-    TRY(verify_bucket_there(c, &c->weights, x, "weight", e));
-    c->bucket[x->index] |= ASIDE;
-done:
-    return result;
-}
-
-static status check_bucket(verify_list *c, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    if (x->index < 0 || x->index >= c->p->buckets)
-        REFUSE("found bucket %d; valid: below %d", x->index, c->p->buckets);
-    switch (x->kind) {
-    case UNSHARD:
-        return check_gather(c, x, e);
-    case RESHARD_POST_FORWARD:
-        return check_keep(c, x, e);
-    case RESHARD:
-        TRY(verify_bucket_there(c, &c->weights, x, "weight", e));
-        c->weights.who[x->slot] = -1;
-        break;
-    case SWAP_IN:
-    case SWAP_OUT:
-        return verify_swap(c, x, e);
-    case ALLOC_GRAD:
-        return verify_take_bucket(c, &c->gradients, x, "gradient", e);
-    case REDUCE_TIED_GRAD:
-    case REDUCE_GRAD:
-        return check_reduce(c, x, e);
-    default:
-        return check_update(c, x, e);
-    }
-done:
-    return result;
-}
-
-static status check_one(verify_list *c, const schedule_instr *x, err *e)
-{
-    switch (x->kind) {
-    case LOAD_BATCH:
-        return check_load(c, x, e);
-    case CLIP_GRAD_NORM:
-        return check_clip(c, e);
-    case RECV_ACT:
-    case FORWARD:
-    case SEND_ACT:
-    case RECV_GRAD:
-    case BACKWARD:
-    case BACKWARD_INPUT:
-    case BACKWARD_WEIGHT:
-    case SEND_GRAD:
-        return check_pass(c, x, e);
-    default:
-        return check_bucket(c, x, e);
-    }
+    verify_list *c = given;
+    if (u->owner < 0 || u->owner >= c->resource[u->resource].owners)
+        REFUSE("the model has no such block");
+    return u->resource < RES_SLOTS ? use_slot(c, u, e) : use_result(c, u, e);
 }
 
 // ---- One list
 
-static bool trains(const schedule *s)
+// The numbers that the instruction names exist on this stage.
+static status check_numbers(const verify_list *c, const schedule_instr *x, err *e)
 {
-    for (int i = 0; i < s->count; i++)
-        if (s->instr[i].kind == CLIP_GRAD_NORM) return true;
-    return false;
-}
-
-// Nothing was left out, and nothing is left behind.
-static status check_complete(const verify_list *c, err *e)
-{
-    const bool train = c->trains;
-    const int micros = train ? c->p->o.micros : 1, want = train ? RAN_WEIGHT : RAN;
-    for (int m = 0; m < micros; m++)
-        for (int b = 0; b < c->p->o.blocks; b++)
-            if (plan_has_block(c->p, b) && !(*did(c, m, b) & want))
-                return err_set(e, E_INTERNAL, "stage %d: its list has no %s of micro %d block %d",
-                               c->at.stage, train ? "backward" : "forward", m, b);
-    for (int k = 0; train && k < c->p->buckets; k++)
-        if (!(c->bucket[k] & PUBLISHED))
-            return err_set(e, E_INTERNAL,
-                           "stage %d: its list has no ALL_GATHER_UPDATED of bucket %d", c->at.stage,
-                           k);
-    for (int k = 0; k < c->p->buckets; k++)
-        if (verify_slots_find(&c->weights, k) >= 0 || verify_slots_find(&c->gradients, k) >= 0)
-            return err_set(e, E_INTERNAL, "stage %d: at its list's end bucket %d still has a slot",
-                           c->at.stage, k);
-    for (int t = 0; t < PLAN_STATES; t++)
-        for (int i = 0; i < c->state[t].count; i++)
-            if (c->state[t].left[i])
-                return err_set(e, E_INTERNAL,
-                               "stage %d: its list has no SWAP_OUT of %s of bucket %d", c->at.stage,
-                               plan_state_name((plan_state)t), c->state[t].who[i]);
+    const instr_subject about = instr_row_of(x->kind)->subject;
+    const bool micro = about == ABOUT_MICRO || about == ABOUT_BLOCK;
+    if (micro && (x->micro < 0 || x->micro >= c->p->o.micros))
+        REFUSE("valid micro-batches: 0 to %d", c->p->o.micros - 1);
+    if (about == ABOUT_BLOCK &&
+        (x->index < 0 || x->index >= c->p->o.blocks || !plan_has_block(c->p, x->index)))
+        REFUSE("block %d is not on this stage", x->index);
+    if (about == ABOUT_BUCKET && (x->index < 0 || x->index >= c->p->buckets))
+        REFUSE("found bucket %d; valid: below %d", x->index, c->p->buckets);
+    if (x->what < 0 || x->what >= PLAN_STATES)
+        REFUSE("found state %d; valid: below %d", x->what, PLAN_STATES);
     return OK;
 }
 
-static status open_check(verify_list *c, err *e)
+// Is this owner's value one of this stage, and of this list?
+static bool is_due(const verify_list *c, instr_resource r, int owner)
 {
-    const schedule *s = c->s;
-    const int micros = c->p->o.micros, buckets = c->p->buckets;
-    bool good = verify_slots_open(&c->batch, s->batch_slots, micros) &
-                verify_slots_open(&c->weights, s->weights.count, buckets) &
-                verify_slots_open(&c->gradients, s->gradients.count, buckets);
-    for (int t = 0; t < PLAN_STATES; t++)
-        good &= verify_slots_open(&c->state[t], s->state[t].count, buckets);
-    c->chunks = c->p->chunks / stages_of(c);
-    c->did = calloc((size_t)c->p->o.micros * (size_t)c->p->o.blocks, 1);
-    c->bucket = calloc((size_t)c->p->buckets + 1, 1);
-    c->act = calloc((size_t)c->chunks, sizeof *c->act);
-    c->held = calloc((size_t)c->chunks, sizeof *c->held);
-    good = good && c->did && c->bucket && c->act && c->held;
-    for (int i = 0; good && i < c->chunks; i++)
-        good = verify_slots_open(&c->act[i], s->act_slots[i], micros) &
-               verify_slots_open(&c->held[i], s->wgrad_slots[i], micros);
-    return good ? OK : err_set(e, E_MEMORY, "no memory to check a schedule");
+    if (instr_resource_row_of(r)->owner != OWNER_PASS) return true;
+    const int micros = c->s->pass == PASS_TRAIN ? c->p->o.micros : 1;
+    return plan_has_block(c->p, owner / c->p->o.micros) && owner % c->p->o.micros < micros;
 }
 
-static void close_check(verify_list *c)
+// Ends a refusal that `says` begins and the owner's name goes on.
+static status refuse_end(const verify_list *c, instr_resource r, int owner, text *says,
+                         const char *after, err *e)
 {
-    for (int i = 0; i < c->chunks; i++) {
-        if (c->act) verify_slots_close(&c->act[i]);
-        if (c->held) verify_slots_close(&c->held[i]);
+    instr_owner_print(c->p, r, owner, says);
+    text_add(says, after);
+    const status result = err_set(e, E_INTERNAL, "stage %d: at the end of its list %s",
+                                  c->position.stage, says->chars);
+    text_clear(says);
+    return result;
+}
+
+// Every result that a list of this pass must bring about is there.
+static status check_results(const verify_list *c, instr_resource r, err *e)
+{
+    const instr_resource_row *row = instr_resource_row_of(r);
+    const verify_resource *v = &c->resource[r];
+    for (int i = 0; row->due[c->s->pass] && i < v->owners; i++) {
+        text says = {0};
+        if (v->there[i] || !is_due(c, r, i)) continue;
+        char after[96];
+        snprintf(after, sizeof after, " %s", row->missing);
+        text_addf(&says, "%s ", row->value);
+        return refuse_end(c, r, i, &says, after, e);
     }
-    free(c->act);
-    free(c->held);
-    verify_slots_close(&c->batch);
-    verify_slots_close(&c->weights);
-    verify_slots_close(&c->gradients);
-    for (int t = 0; t < PLAN_STATES; t++) verify_slots_close(&c->state[t]);
-    free(c->did);
-    free(c->bucket);
+    return OK;
+}
+
+static status check_slots_are_free(const verify_list *c, instr_resource r, err *e)
+{
+    const instr_resource_row *row = instr_resource_row_of(r);
+    const verify_resource *v = &c->resource[r];
+    for (int g = 0; !row->outlives[c->s->pass] && g < v->groups; g++)
+        for (int i = 0; i < v->group[g].count; i++) {
+            text says = {0};
+            if (v->group[g].owner[i] < 0) continue;
+            text_addf(&says, "%s %d still holds ", row->slot, i);
+            return refuse_end(c, r, v->group[g].owner[i], &says, "", e);
+        }
+    return OK;
+}
+
+// Nothing was left out, and nothing is left behind.
+static status check_end(const verify_list *c, err *e)
+{
+    status result = OK;
+    for (instr_resource r = RES_SLOTS; r < RESOURCES; r++) TRY(check_results(c, r, e));
+    for (instr_resource r = 0; r < RES_SLOTS; r++) TRY(check_slots_are_free(c, r, e));
+done:
+    return result;
+}
+
+// ---- Memory
+
+static bool open_slots(verify_slots *k, int count, int owners)
+{
+    *k = (verify_slots){.count = count};
+    k->owner = malloc(((size_t)count + 1) * sizeof *k->owner);
+    k->holds = calloc((size_t)count + 1, sizeof *k->holds);
+    k->slot = malloc(((size_t)owners + 1) * sizeof *k->slot);
+    for (int i = 0; k->owner && i < count; i++) k->owner[i] = -1;
+    for (int i = 0; k->slot && i < owners; i++) k->slot[i] = -1;
+    return k->owner && k->holds && k->slot;
+}
+
+static status open_list(verify_list *c, err *e)
+{
+    bool good = true;
+    for (instr_resource r = 0; r < RESOURCES; r++) {
+        verify_resource *v = &c->resource[r];
+        v->owners = instr_owners(c->p, r);
+        v->groups = r < RES_SLOTS ? instr_slot_groups(c->p, r) : 0;
+        if (r >= RES_SLOTS) v->there = calloc((size_t)v->owners + 1, 1);
+        if (r < RES_SLOTS) v->group = calloc((size_t)v->groups, sizeof *v->group);
+        good = good && (v->there || v->group);
+        for (int g = 0; good && g < v->groups; g++)
+            good = open_slots(&v->group[g], instr_slot_count(c->s, r, g), v->owners);
+    }
+    return good ? OK : err_set(e, E_MEMORY, "no memory to verify a schedule");
+}
+
+static void close_list(verify_list *c)
+{
+    for (instr_resource r = 0; r < RESOURCES; r++) {
+        verify_resource *v = &c->resource[r];
+        for (int g = 0; v->group && g < v->groups; g++) {
+            free(v->group[g].owner);
+            free(v->group[g].holds);
+            free(v->group[g].slot);
+        }
+        free(v->group);
+        free(v->there);
+    }
 }
 
 static status check_list(const schedule *const *of_stage, const plan *p, int stage, err *e)
 {
     status result = OK;
-    verify_list c = {.of_stage = of_stage,
-                     .s = of_stage[stage],
-                     .p = p,
-                     .at = {.stage = stage},
-                     .trains = trains(of_stage[stage])};
-    TRY(open_check(&c, e));
-    for (; c.at.number < c.s->count; c.at.number++) TRY(check_one(&c, &c.s->instr[c.at.number], e));
-    TRY(check_complete(&c, e));
+    verify_list c = {
+        .of_stage = of_stage, .s = of_stage[stage], .p = p, .position = {.stage = stage}};
+    TRY(open_list(&c, e));
+    for (; c.position.number < c.s->count; c.position.number++) {
+        const schedule_instr *x = &c.s->instr[c.position.number];
+        TRY(check_numbers(&c, x, e));
+        TRY(instr_each_use(p, c.s, x, use_one, &c, e));
+    }
+    TRY(check_end(&c, e));
 done:
-    close_check(&c);
+    close_list(&c);
     return result;
 }
 

@@ -1,22 +1,22 @@
-// verify.h -- proof, before anything runs, that the lists of a pipeline's stages come to their end
-// and that no instruction uses what is not there.
-#ifndef TRIREME_PARALLEL_CHECK_H
-#define TRIREME_PARALLEL_CHECK_H
+// verify.h -- checks the instruction lists of all pipeline stages before anything runs: the stages
+// do not deadlock, and no instruction uses a value that is not there.
+#ifndef TRIREME_PARALLEL_VERIFY_H
+#define TRIREME_PARALLEL_VERIFY_H
 
 #include "parallel/schedule.h"
 
-// of_stage[i] and plan_of_stage[i] are of stage i; the lists of one data-parallel and
-// tensor-parallel coordinate stand for all, which have the same.
+// of_stage[i] and plan_of_stage[i] belong to stage i. Every data-parallel and tensor-parallel
+// coordinate has the same lists, so one of each suffices.
 //
-// Between stages (replay.h): every message is sent to and received from a neighbour, in the order in
+// Between stages (replay.h): every message goes to the right stage and is received in the order in
 // which it was sent; no stage waits for ever.
-// Within a list: a block has its input, weights, batch and gradient when it runs, each once for
-// every micro-batch; activations are not overwritten before their backward, nor gradients or
-// gathered weights while they are needed; every bucket is reduced for the last time once, after its
-// last gradient, after REDUCE_TIED_GRAD where two stages share it; then follow CLIP_GRAD_NORM, its OPTIMIZER_STEP and its ALL_GATHER_UPDATED;
-// state is fetched from its file before it is read, and written back.
+// Within a list, every effect of the table of instructions (instructions.h) holds: a value that is
+// read is there, a slot that is allocated is free, a slot that is freed or read holds the value in
+// question, a result is written once, and no gradient is added to a bucket after its last
+// reduction. At the end of a list every pass has run, every updated bucket is gathered and every
+// slot is free.
 //
-// E_INTERNAL naming stage, instruction (its number from 0, and its text) and what is wrong.
+// E_INTERNAL names stage, instruction (its number from 0, and its line) and what is wrong.
 status schedule_verify(const schedule *const *of_stage, const plan *const *plan_of_stage,
                        int stages, err *e);
 

@@ -1,10 +1,6 @@
-// accuracy.c -- how often the predicted class is the label, over the samples that an evaluation
-// takes. Called by commands. Every rank reads all samples, as predictions are made for all of them.
-#include "train/state.h"
-
-#include <stdlib.h>
-
-enum { IGNORED = -100 };
+// accuracy.c -- how often the predicted class is the label, over the samples of an evaluation. Called by
+// commands. Every rank reads all samples, because trainer_predict takes the same on every rank.
+#include "train/trainer_private.h"
 
 bool trainer_has_accuracy(const trainer *t)
 {
@@ -24,13 +20,14 @@ status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64
     int32_t *want = malloc(round * sizeof *want), *got = malloc(round * sizeof *got);
     *right = *labels = 0;
     if (!inputs || !want || !got) FAIL(E_MEMORY, "no memory for a batch of %zu bytes", round * row);
-    for (uint64_t at = 0; at < samples; at += round) {
-        const uint64_t count = samples - at < round ? samples - at : round;
-        for (uint64_t i = 0; i < count; i++) TRY(d->read(d, at + i, inputs + i * row, want + i, e));
+    for (uint64_t first = 0; first < samples; first += round) {
+        const uint64_t count = samples - first < round ? samples - first : round;
+        for (uint64_t i = 0; i < count; i++)
+            TRY(d->read(d, first + i, inputs + i * row, want + i, e));
         TRY(trainer_predict(t, &o, inputs, (int64_t)count, got, e));
         for (uint64_t i = 0; i < count; i++) {
-            *labels += want[i] != IGNORED;
-            *right += want[i] != IGNORED && got[i] == want[i];
+            *labels += want[i] != IGNORED_LABEL;
+            *right += want[i] != IGNORED_LABEL && got[i] == want[i];
         }
     }
 done:

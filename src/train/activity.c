@@ -3,7 +3,7 @@
 //
 // Called by step.c for each instruction, and by whoever names a rank that does not come to a
 // collective. Knows nothing of where the number lies.
-#include "train/state.h"
+#include "train/trainer_private.h"
 
 #include "base/text.h"
 

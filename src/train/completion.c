@@ -1,11 +1,11 @@
-// completion.c -- stop strings and whole characters in generated text. Called by `trireme generate`
-// for each token. Does not know where tokens come from or where text goes. See completion.h.
+// completion.c -- stop strings and complete characters in generated text. See completion.h. Called by
+// `trireme generate` for each token. It does not know where tokens come from or where text goes.
 #include "train/completion.h"
 
 #include <string.h>
 
-// The bytes of an unfinished character become one when these follow. Either the smallest or the
-// largest continuation is legal after every legal beginning.
+// Whether more bytes can make the bytes at s a UTF-8 character. After every legal beginning, either the
+// smallest or the largest continuation is legal, so these two are tried.
 static bool can_be_completed(const char *s, size_t bytes)
 {
     enum { LONGEST = 4 };
@@ -48,12 +48,13 @@ static void hand_out(completion *c, size_t end, bool final, text *shown)
 }
 
 // The first place from `given` on where a stop string lies; of two at one place, the first given.
-static bool find_stop(completion *c, size_t *at)
+static bool find_stop(completion *c, size_t *offset)
 {
-    for (*at = c->given; *at < c->bytes.bytes; ++*at)
+    for (*offset = c->given; *offset < c->bytes.bytes; ++*offset)
         for (size_t i = 0; i < c->stops; i++) {
             const size_t n = strlen(c->stop[i]);
-            if (n > c->bytes.bytes - *at || memcmp(c->bytes.chars + *at, c->stop[i], n) != 0)
+            if (n > c->bytes.bytes - *offset ||
+                memcmp(c->bytes.chars + *offset, c->stop[i], n) != 0)
                 continue;
             c->found = c->stop[i];
             return true;
@@ -64,26 +65,26 @@ static bool find_stop(completion *c, size_t *at)
 // Where the longest end of the text begins that a stop string may begin with.
 static size_t possible_stop(const completion *c)
 {
-    for (size_t at = c->given; at < c->bytes.bytes; at++)
-        for (size_t i = 0, left = c->bytes.bytes - at; i < c->stops; i++)
-            if (left < strlen(c->stop[i]) && memcmp(c->stop[i], c->bytes.chars + at, left) == 0)
-                return at;
+    for (size_t offset = c->given; offset < c->bytes.bytes; offset++)
+        for (size_t i = 0, left = c->bytes.bytes - offset; i < c->stops; i++)
+            if (left < strlen(c->stop[i]) && memcmp(c->stop[i], c->bytes.chars + offset, left) == 0)
+                return offset;
     return c->bytes.bytes;
 }
 
 void completion_add(completion *c, const char *bytes, size_t count, text *shown)
 {
-    size_t at;
+    size_t offset;
     if (count == 0 || c->found) return;
     text_add_bytes(&c->bytes, bytes, count);
     if (c->bytes.failed) {
         text_fail(shown);
         return;
     }
-    if (find_stop(c, &at)) {
-        c->bytes.bytes = at;
-        c->bytes.chars[at] = 0;
-        hand_out(c, at, true, shown);
+    if (find_stop(c, &offset)) {
+        c->bytes.bytes = offset;
+        c->bytes.chars[offset] = 0;
+        hand_out(c, offset, true, shown);
     } else {
         hand_out(c, possible_stop(c), false, shown);
     }

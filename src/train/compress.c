@@ -30,14 +30,16 @@ struct compressor {
 
 static bool plan_compresses(const plan *p)
 {
-    const bool sums = p->reduce_micro_batch.count > 0 || p->reduce_step.count > 0;
+    const bool sums =
+        p->redistribute.reduce_micro_batch.count > 0 || p->redistribute.reduce_step.count > 0;
     return sums && (p->o.strategy.hook.kind == HOOK_POWERSGD || hook_type(p) != F32);
 }
 
 // The factors of a bucket on either side never have more elements than the bucket.
 static uint64_t low_bytes(const plan *p)
 {
-    const plan_redistribution *m[2] = {&p->reduce_micro_batch, &p->reduce_step};
+    const plan_redistribution *m[2] = {&p->redistribute.reduce_micro_batch,
+                                       &p->redistribute.reduce_step};
     int64_t most = 0;
     if (hook_type(p) == F32) return 0;
     for (int i = 0; i < 2; i++)
@@ -77,8 +79,8 @@ static status open_powersgd(compressor *c, err *e)
 {
     status result = OK;
     const plan *p = c->o.plan;
-    TRY(make_rest(p, &p->reduce_micro_batch, &c->rest_of_micro_batch, e));
-    TRY(make_rest(p, &p->reduce_step, &c->rest_of_step, e));
+    TRY(make_rest(p, &p->redistribute.reduce_micro_batch, &c->rest_of_micro_batch, e));
+    TRY(make_rest(p, &p->redistribute.reduce_step, &c->rest_of_step, e));
     TRY(powersgd_open(p, c->o.device, c->o.comm, c->o.seed, &c->powersgd, e));
 done:
     return result;
@@ -224,7 +226,7 @@ status compress_redistribute(compressor *c, const plan_redistribution *m, int bu
     status result = OK;
     const plan *p = c->o.plan;
     const plan_redistribution *rest =
-        m == &p->reduce_micro_batch ? &c->rest_of_micro_batch : &c->rest_of_step;
+        m == &p->redistribute.reduce_micro_batch ? &c->rest_of_micro_batch : &c->rest_of_step;
     if (m->count == 0) return OK;
     if (!c->powersgd || step < (uint64_t)p->o.strategy.hook.start_step)
         return redistribute_whole_bucket(c, m, bucket, gradients, on, e);

@@ -37,7 +37,7 @@ uint64_t compress_bytes(const plan *p);
 status compress_open(const compress_options *o, compressor **out, err *e);
 void compress_close(compressor *c); // NULL allowed
 
-// Carries out m, which is &p->reduce_micro_batch or &p->reduce_step, for bucket `bucket`. `gradients`
+// Carries out m, which is &p->redistribute.reduce_micro_batch or &p->redistribute.reduce_step, for bucket `bucket`. `gradients`
 // [bucket elements of m->layout] F32 is memory of comm_alloc; afterwards only this rank's shards in
 // it have meaning. `step` counts finished optimizer steps. Collective over the groups of m's steps,
 // and over `dp`.

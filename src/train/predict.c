@@ -1,34 +1,35 @@
-// predict.c -- a model's outputs for given samples: logits, classes or vectors. Micro-batches are
-// dealt to the data-parallel ranks; the ranks of the last stage take what the last linear layer
-// reads or makes, chunk by chunk, and hand it to all. Called by `trireme predict` and
-// trm_trainer_predict. Does not know where samples come from.
-#include "train/state.h"
+// predict.c -- a model's outputs for given samples: logits, classes or vectors. Each data-parallel rank gets
+// its micro-batches. The ranks of the last stage receive the inputs or the outputs of the last linear
+// layer chunk by chunk, and broadcast them to all ranks. Called by `trireme predict` and
+// trm_trainer_predict. It does not know where samples come from.
+#include "base/size.h"
+#include "train/trainer_private.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-// The best class that one rank of a split vocabulary has found.
-typedef struct best {
+// The best class that one rank of a sharded vocabulary has found.
+typedef struct predict_best {
     float score;
     int32_t id;
-} best;
+} predict_best;
 
 // One call: its options and the memory of one micro-batch.
-typedef struct work {
+typedef struct predict_call {
     trainer *t;
     trainer_predict_options o;
     trainer_prediction_shape shape;
     graph_loss_dims loss;
-    bool vectors; // what the last linear layer reads, which every tensor-parallel rank has whole …
-    bool split;   // … unlike what it makes, of which each may have columns
+    bool
+        vectors; // the inputs of the last linear layer; every tensor-parallel rank has them in full
+    bool sharded;          // each tensor-parallel rank has columns of the outputs
     char *inputs, *labels; // of this rank's micro-batch
     size_t input_bytes;    // of one sample
     char *chunk;           // rows as the device has them
     size_t chunk_bytes;
-    float *line;           // one of them
-    char *made, *received; // items of all positions of a micro-batch: by this rank, by another
-    best *found;
-} work;
+    float *line;           // one of these rows, F32
+    char *made, *received; // results for all positions of a micro-batch: of this rank, of another
+    predict_best *found;
+} predict_call;
 
 static const graph *last_graph(const trainer *t)
 {
@@ -59,39 +60,39 @@ int64_t trainer_predict_batch(const trainer *t)
     return t->o.micro_batch * mesh_data_ranks(&t->o.mesh);
 }
 
-// ---- What this rank makes
+// ---- The outputs of this rank
 
 // Columns of the outputs that rank `tp` of a tensor-parallel group has.
-static int64_t cols_of(const work *w, int tp, int64_t *first)
+static int64_t cols_of(const predict_call *w, int tp, int64_t *first)
 {
     *first = 0;
     if (w->vectors) return w->loss.inputs;
-    if (!w->split) return w->loss.outputs;
+    if (!w->sharded) return w->loss.outputs;
     return graph_shard(ROLE_VOCAB, w->loss.outputs, w->t->o.mesh.size[AXIS_TP], tp, first);
 }
 
-// Bytes of a position's item: its columns, or the best class among them.
-static size_t item_bytes(const work *w, int tp)
+// Bytes of the result for one position: its columns, or the best class among them.
+static size_t item_bytes(const predict_call *w, int tp)
 {
     int64_t first;
-    return w->o.what == PREDICT_CLASSES ? sizeof(best)
+    return w->o.what == PREDICT_CLASSES ? sizeof(predict_best)
                                         : (size_t)cols_of(w, tp, &first) * sizeof(float);
 }
 
-static best best_of(const float *logits, int64_t count, int64_t first)
+static predict_best best_class_of(const float *logits, int64_t count, int64_t first)
 {
-    best b = {-INFINITY, -1};
+    predict_best b = {-INFINITY, -1};
     for (int64_t i = 0; i < count; i++)
         if (logits[i] > b.score || (b.id < 0 && logits[i] == b.score))
-            b = (best){logits[i], (int32_t)(first + i)};
+            b = (predict_best){logits[i], (int32_t)(first + i)};
     return b;
 }
 
-// A chunk of rows, brought to the host; of each position that is wanted, its item.
+// Receives a chunk of rows on the host, and keeps the result for each requested position.
 static status take(void *arg, const graph_output_rows *r, err *e)
 {
     status result = OK;
-    work *w = arg;
+    predict_call *w = arg;
     trainer *t = w->t;
     const size_t row = (size_t)r->cols * dtype_bytes(r->type), bytes = (size_t)r->rows * row;
     const int64_t seq = t->o.seq_len;
@@ -102,16 +103,17 @@ static status take(void *arg, const graph_output_rows *r, err *e)
         if (!w->chunk) FAIL(E_MEMORY, "predict: no memory for %zu bytes of outputs", bytes);
         w->chunk_bytes = bytes;
     }
-    trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], w->chunk, r->values, bytes);
-    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+    trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), w->chunk, r->values, bytes);
+    TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
     for (int64_t i = 0; i < r->rows; i++) {
-        const int64_t at = r->first + i, sample = at / seq, position = at % seq;
+        const int64_t row_index = r->first + i, sample = row_index / seq,
+                      position = row_index % seq;
         if (w->o.last && position != seq - 1) continue;
-        const int64_t to = w->o.last ? sample : at;
+        const int64_t to = w->o.last ? sample : row_index;
         dtype_convert(w->line, F32, w->chunk + (size_t)i * row, r->type, (size_t)r->cols);
         for (int64_t k = 0; r->scale != 1 && k < r->cols; k++) w->line[k] *= r->scale;
         if (w->o.what == PREDICT_CLASSES) {
-            const best b = best_of(w->line, r->cols, r->first_col);
+            const predict_best b = best_class_of(w->line, r->cols, r->first_col);
             memcpy(w->made + (size_t)to * sizeof b, &b, sizeof b);
         } else {
             memcpy(w->made + (size_t)(to * r->cols) * sizeof(float), w->line,
@@ -124,7 +126,8 @@ done:
 
 // This rank's micro-batch of the round that begins with sample `first`; places without a sample
 // repeat the last one.
-static status run_micro_batch(work *w, const char *inputs, int64_t first, int64_t samples, err *e)
+static status run_micro_batch(predict_call *w, const char *inputs, int64_t first, int64_t samples,
+                              err *e)
 {
     status result = OK;
     trainer *t = w->t;
@@ -135,20 +138,17 @@ static status run_micro_batch(work *w, const char *inputs, int64_t first, int64_
         memcpy(w->inputs + (size_t)i * w->input_bytes, inputs + (size_t)sample * w->input_bytes,
                w->input_bytes);
     }
-    t->blank[0] = 0;
-    if (trainer_reads_data(t))
-        trainer_upload(t, t->stream[STREAM_COMPUTE], 0, w->inputs, w->labels);
+    batches_upload(t, STREAM_COMPUTE, 0, w->inputs, w->labels, 0);
     TRY(trainer_run(t, &t->forward, t->eval, e));
-    // The host's batch is written again next.
-    for (int k = 0; k < STREAMS; k++) TRY(trainer_ops(t)->sync(t->stream[k], e));
+    TRY(groups_sync(t->groups, e)); // the host's batch is written again next
     trainer_show_activity(t, NULL);
 done:
     return result;
 }
 
-// ---- From the ranks that have it to all
+// ---- From the ranks that have the outputs to all ranks
 
-// The rank of the last stage that has part `tp` of what data-parallel rank `data` computes.
+// The rank of the last stage with data-parallel rank `data` and tensor-parallel rank `tp`.
 static int rank_at(const trainer *t, int data, int tp)
 {
     const mesh *m = &t->o.mesh;
@@ -160,13 +160,14 @@ static int rank_at(const trainer *t, int data, int tp)
     return r;
 }
 
-// Puts the columns of part `tp` into `out`, or keeps the better class in `found`.
-static void merge(const work *w, int tp, const char *from, int64_t rows, float *out, best *found)
+// Puts the columns of tensor-parallel rank `tp` into `out`, or keeps the better class in `found`.
+static void merge(const predict_call *w, int tp, const char *from, int64_t rows, float *out,
+                  predict_best *found)
 {
     int64_t first;
     const int64_t cols = cols_of(w, tp, &first);
     for (int64_t i = 0; i < rows; i++) {
-        best b;
+        predict_best b;
         if (w->o.what != PREDICT_CLASSES) {
             memcpy(out + i * w->shape.cols + first, from + (size_t)(i * cols) * sizeof(float),
                    (size_t)cols * sizeof(float));
@@ -177,15 +178,14 @@ static void merge(const work *w, int tp, const char *from, int64_t rows, float *
     }
 }
 
-// What data-parallel rank `data` has made of its micro-batch, on every rank; `samples` of them
-// count.
-static status share(work *w, int data, int64_t samples, void *out, err *e)
+// Broadcasts what data-parallel rank `data` computed for its micro-batch, of which `samples` samples count.
+static status share(predict_call *w, int data, int64_t samples, void *out, err *e)
 {
     status result = OK;
     trainer *t = w->t;
-    device_stream *on = t->stream[STREAM_COMM];
+    device_stream *on = trainer_stream(t, STREAM_COMM);
     const int64_t rows = samples * w->shape.positions;
-    const int parts = w->split ? t->o.mesh.size[AXIS_TP] : 1;
+    const int parts = w->sharded ? t->o.mesh.size[AXIS_TP] : 1;
     for (int tp = 0; tp < parts; tp++) {
         const int root = rank_at(t, data, tp);
         char *items = root == t->plan->o.rank ? w->made : w->received;
@@ -201,7 +201,7 @@ done:
 
 // ---- The call
 
-static status check_tokens(const work *w, const void *inputs, int64_t samples, err *e)
+static status check_tokens(const predict_call *w, const void *inputs, int64_t samples, err *e)
 {
     const graph *first = w->t->model->block[0].g;
     const int32_t limit = model_get_limits(w->t->model).tokens, *ids = inputs;
@@ -213,20 +213,20 @@ static status check_tokens(const work *w, const void *inputs, int64_t samples, e
     return OK;
 }
 
-static status open_work(work *w, trainer *t, const trainer_predict_options *o, err *e)
+static status open_call(predict_call *w, trainer *t, const trainer_predict_options *o, err *e)
 {
     status result = OK;
     const graph_value *ids = t->model->block[0].g->ids, *labels = last_graph(t)->labels;
-    *w = (work){.t = t, .o = *o};
+    *w = (predict_call){.t = t, .o = *o};
     if (!t->eval) FAIL(E_INTERNAL, "predict: the trainer was not opened to predict");
     TRY(trainer_predict_shape(t, o, &w->shape, e));
     (void)graph_loss_shape(last_graph(t), &w->loss);
     w->vectors = o->what == PREDICT_VECTORS && w->loss.classes;
-    w->split = w->loss.outputs_sharded && !w->vectors;
+    w->sharded = w->loss.outputs_sharded && !w->vectors;
     w->input_bytes = (size_t)(graph_value_rows(ids) * graph_value_cols(ids) / t->model->batch) * 4;
     const size_t micro = (size_t)t->o.micro_batch, rows = micro * (size_t)w->shape.positions,
                  cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
-    const size_t item = o->what == PREDICT_CLASSES ? sizeof(best) : cols * sizeof(float);
+    const size_t item = o->what == PREDICT_CLASSES ? sizeof(predict_best) : cols * sizeof(float);
     w->inputs = malloc(micro * w->input_bytes);
     w->labels = calloc(1, graph_value_bytes(labels));
     w->line = malloc(cols * sizeof *w->line);
@@ -239,7 +239,7 @@ done:
     return result;
 }
 
-static void close_work(work *w)
+static void close_call(predict_call *w)
 {
     free(w->inputs);
     free(w->labels);
@@ -254,8 +254,8 @@ status trainer_predict(trainer *t, const trainer_predict_options *o, const void 
                        int64_t samples, void *out, err *e)
 {
     status result = OK;
-    work w;
-    TRY(open_work(&w, t, o, e));
+    predict_call w;
+    TRY(open_call(&w, t, o, e));
     TRY(check_tokens(&w, inputs, samples, e));
     const graph_run_outputs outputs = {.vectors = w.vectors, .take = take, .arg = &w};
     const int64_t micro = t->o.micro_batch, round = trainer_predict_batch(t);
@@ -264,12 +264,12 @@ status trainer_predict(trainer *t, const trainer_predict_options *o, const void 
     trainer_reset_sums(t);
     for (int64_t first = 0; first < samples; first += round) {
         TRY(run_micro_batch(&w, inputs, first, samples, e));
-        for (int64_t at = first; at < samples && at < first + round; at += micro)
-            TRY(share(&w, (int)((at - first) / micro), micro < samples - at ? micro : samples - at,
-                      out ? (char *)out + (size_t)at * each : NULL, e));
+        for (int64_t next = first; next < samples && next < first + round; next += micro)
+            TRY(share(&w, (int)((next - first) / micro), size_min(micro, samples - next),
+                      out ? (char *)out + (size_t)next * each : NULL, e));
     }
 done:
     t->outputs = NULL;
-    close_work(&w);
+    close_call(&w);
     return result;
 }

@@ -5,14 +5,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct choice {
+typedef struct sample_choice {
     double weight;
     int32_t id;
-} choice;
+} sample_choice;
 
 static int by_weight(const void *a, const void *b)
 {
-    const choice *x = a, *y = b;
+    const sample_choice *x = a, *y = b;
     if (x->weight != y->weight) return x->weight < y->weight ? 1 : -1;
     return (x->id > y->id) - (x->id < y->id);
 }
@@ -25,8 +25,9 @@ static int32_t most_likely(const float *logits, int64_t vocab)
     return best;
 }
 
-// How many of the choices, best first, are kept by top_k and then top_p; *total is their weight.
-static int64_t cut_tail(const choice *c, int64_t vocab, int64_t top_k, double top_p, double *total)
+// The number of choices, most likely first, that top_k and then top_p keep; *total is their weight.
+static int64_t keep_likely(const sample_choice *c, int64_t vocab, int64_t top_k, double top_p,
+                           double *total)
 {
     int64_t kept = top_k > 0 && top_k < vocab ? top_k : vocab;
     double sum = 0, part = 0;
@@ -47,23 +48,23 @@ status sample_token(const float *logits, int64_t vocab, const sample_options *o,
 {
     int32_t best = *out = most_likely(logits, vocab);
     if (o->temperature <= 0) return OK;
-    choice *c = malloc((size_t)vocab * sizeof *c);
+    sample_choice *c = malloc((size_t)vocab * sizeof *c);
     if (!c)
         return err_set(e, E_MEMORY, "no memory to sample from a vocabulary of %lld",
                        (long long)vocab);
     for (int64_t i = 0; i < vocab; i++)
-        c[i] =
-            (choice){exp(((double)logits[i] - (double)logits[best]) / o->temperature), (int32_t)i};
+        c[i] = (sample_choice){exp(((double)logits[i] - (double)logits[best]) / o->temperature),
+                               (int32_t)i};
     qsort(c, (size_t)vocab, sizeof *c, by_weight);
     double total;
-    int64_t kept = cut_tail(c, vocab, o->top_k, o->top_p, &total);
-    double at =
+    int64_t kept = keep_likely(c, vocab, o->top_k, o->top_p, &total);
+    double left =
         (double)rng_uniform(rng_word(rng_key_make(o->seed, RNG_SAMPLE, o->stream, 0), position)) *
         total;
     *out = c[kept - 1].id;
     for (int64_t i = 0; i < kept; i++) {
-        at -= c[i].weight;
-        if (at >= 0) continue;
+        left -= c[i].weight;
+        if (left >= 0) continue;
         *out = c[i].id;
         break;
     }

@@ -4,12 +4,11 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "ckpt/ckpt.h"
-#include "train/factors.h"
-#include "train/state.h"
+#include "train/powersgd_tensors.h"
+#include "train/trainer_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 // One tensor of the state file: a part of the state of one parameter.
 typedef struct state_tensor {
@@ -24,7 +23,7 @@ typedef struct saver {
     state_tensor *state;
     safetensors_tensor *state_info;
     size_t states; // of parameters; the factors follow
-    factors factors;
+    powersgd_tensors powersgd;
     float *whole, *piece; // of the parameter at hand
     char *bytes;          // of the tensor at hand, as stored
 } saver;
@@ -68,17 +67,17 @@ static status state_list(saver *s, err *e)
 }
 
 // PowerSGD's tensors, where it has any, after those of parameters.
-static status factor_list(saver *s, err *e)
+static status powersgd_list(saver *s, err *e)
 {
     status result = OK;
-    if (!factors_carried(s->t)) return OK;
-    TRY(factors_list(s->t, &s->factors, e));
+    if (!powersgd_tensors_exist(s->t)) return OK;
+    TRY(powersgd_tensors_list(s->t, &s->powersgd, e));
     safetensors_tensor *info =
-        realloc(s->state_info, (s->states + (size_t)s->factors.count + 1) * sizeof *info);
-    if (!info) FAIL(E_MEMORY, "no memory for the list of %d tensors", s->factors.count);
+        realloc(s->state_info, (s->states + (size_t)s->powersgd.count + 1) * sizeof *info);
+    if (!info) FAIL(E_MEMORY, "no memory for the list of %d tensors", s->powersgd.count);
     s->state_info = info;
-    for (int i = 0; i < s->factors.count; i++) {
-        const factor *f = &s->factors.at[i];
+    for (int i = 0; i < s->powersgd.count; i++) {
+        const powersgd_tensor *f = &s->powersgd.items[i];
         info[s->states + (size_t)i] =
             (safetensors_tensor){.name = f->name,
                                  .type = F32,
@@ -115,7 +114,7 @@ static status state_bytes(void *arg, size_t i, uint64_t offset, void *out, size_
     if (offset == 0 && i < s->states)
         TRY(trainer_ask_state(s->t, s->state[i].part, s->state[i].param, s->whole, e));
     if (offset == 0 && i >= s->states)
-        TRY(trainer_ask_factor(s->t, &s->factors, (int)(i - s->states), s->whole, e));
+        TRY(trainer_ask_powersgd_tensor(s->t, &s->powersgd, (int)(i - s->states), s->whole, e));
     memcpy(out, (char *)s->whole + offset, bytes);
 done:
     return result;
@@ -124,19 +123,19 @@ done:
 static status facts_json(const trainer *t, char **out, err *e)
 {
     text json = {0};
-    uint64_t samples = t->steps_done * (uint64_t)t->o.global_batch;
+    const scaler *s = results_scaler(t);
+    uint64_t samples = results_steps_done(t) * (uint64_t)t->o.global_batch;
     text_addf(&json,
               "{\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"seed\":%" PRIu64
               ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d,\"skipped\":%" PRIu64,
               samples, samples * (uint64_t)t->o.seq_len, t->o.seed,
               OPTIM_NAMES[t->o.optimizer.rule], dtype_name(t->o.precision), t->o.comm->size,
-              t->skipped);
+              results_skipped(t));
     if (t->o.precision == F16)
         text_addf(&json,
                   ",\"loss_scale\":%.17g,\"scaler_iteration\":%" PRId64
                   ",\"scaler_last_overflow\":%" PRId64 ",\"scaler_hysteresis\":%" PRId64,
-                  t->scaler.scale, t->scaler.iteration, t->scaler.last_overflow,
-                  t->scaler.hysteresis);
+                  s->scale, s->iteration, s->last_overflow, s->hysteresis);
     text_add(&json, "}");
     return text_take(&json, out, e);
 }
@@ -150,10 +149,12 @@ static status saver_open(saver *s, trainer *t, err *e)
         if (t->model->param[p].count > most) most = t->model->param[p].count;
     TRY(model_param_files_make(t->model, t->o.precision, &s->files, e));
     TRY(state_list(s, e));
-    TRY(factor_list(s, e));
-    TRY(alloc_array(&s->whole, (size_t)most, sizeof(float), "a staged tensor", e));
-    TRY(alloc_array(&s->piece, (size_t)most, sizeof(float), "a staged tensor", e));
-    TRY(alloc_array(&s->bytes, (size_t)most, sizeof(float), "a staged tensor", e));
+    TRY(powersgd_list(s, e));
+    s->whole = malloc((size_t)most * sizeof(float));
+    s->piece = malloc((size_t)most * sizeof(float));
+    s->bytes = malloc((size_t)most * sizeof(float));
+    if (!s->whole || !s->piece || !s->bytes)
+        FAIL(E_MEMORY, "no memory to stage a tensor of %" PRId64 " elements", most);
 done:
     return result;
 }
@@ -163,7 +164,7 @@ static void saver_close(saver *s)
     model_param_files_clear(&s->files);
     free(s->state);
     free(s->state_info);
-    free(s->factors.at);
+    free(s->powersgd.items);
     free(s->whole);
     free(s->piece);
     free(s->bytes);
@@ -178,10 +179,10 @@ static status save_here(trainer *t, const trainer_save_options *o, char **folder
     TRY(saver_open(&s, t, e));
     ckpt_save_options c = {
         .out = o->out,
-        .step = (int64_t)t->steps_done,
+        .step = (int64_t)results_steps_done(t),
         .keep = o->keep,
         .weights = {s.files.info, (size_t)s.files.count, weight_bytes, &s},
-        .state = {s.state_info, s.states + (size_t)s.factors.count, state_bytes, &s},
+        .state = {s.state_info, s.states + (size_t)s.powersgd.count, state_bytes, &s},
         .config_json = o->config_json,
         .state_json = facts,
         .tokenizer_folder = o->tokenizer_folder};
@@ -201,7 +202,7 @@ status trainer_save(trainer *t, const trainer_save_options *o, char **folder, er
     } else {
         TRY(trainer_serve(t, e));
     }
-    TRY(trainer_close_staging(t, e));
+    TRY(tiers_close_staging(t, e));
     TRY(comm_barrier(t->o.comm, e));
 done:
     return result;
@@ -233,7 +234,7 @@ done:
 static status load_scaler(trainer *t, const ckpt *c, err *e)
 {
     status result = OK;
-    scaler *s = &t->scaler;
+    scaler *s = results_scaler(t);
     TRY(ckpt_real(c, "loss_scale", &s->scale, e));
     TRY(ckpt_int(c, "scaler_iteration", &s->iteration, e));
     TRY(ckpt_int(c, "scaler_last_overflow", &s->last_overflow, e));
@@ -251,10 +252,10 @@ status trainer_resume(trainer *t, const char *folder, err *e)
     TRY(ckpt_int(c, "step", &step, e));
     TRY(ckpt_int(c, "skipped", &skipped, e));
     TRY(load_state(t, c, e));
-    TRY(factors_load(t, c->state, e));
+    TRY(powersgd_tensors_load(t, c->state, e));
     if (t->o.precision == F16) TRY(load_scaler(t, c, e));
     TRY(trainer_restore(t, (uint64_t)step, e));
-    t->skipped = (uint64_t)skipped;
+    results_set_skipped(t, (uint64_t)skipped);
 done:
     ckpt_close(c);
     return result;

@@ -1,24 +1,23 @@
-// state_shards.h -- where this rank keeps its parts of the state, in memory or in a file. Inside train/.
-#ifndef TRIREME_TRAIN_HOLDING_H
-#define TRIREME_TRAIN_HOLDING_H
+// state_shards.h -- finds this rank's local shards of one part of the state, in memory or in a file.
+#ifndef TRIREME_TRAIN_STATE_SHARDS_H
+#define TRIREME_TRAIN_STATE_SHARDS_H
 
-#include "train/state.h"
+#include "train/trainer.h"
 
-// A part of the state as an array: what kind it is of, its level, and which parts of rows count.
-typedef struct holding {
+// One part of the state.
+typedef struct state_shards {
     plan_state what;
-    plan_layout array, parts;
-    int number; // of the optimizer's arrays in a file
-    char *at;   // NULL in a file
-} holding;
+    plan_layout array;  // the layout in which the array lies
+    plan_layout shards; // the layout of the elements that this rank answers for
+    int number;         // which of the optimizer's arrays it is in a file
+    char *memory;       // the array; NULL: it is in a file
+} state_shards;
 
-holding holding_of(const trainer *t, trainer_state_kind part);
-// Where this rank's part of row r is: *at its first element, *s which of the row's they are. From a
-// file, it is there until another bucket is shown; what `will_write` goes back to the file then.
-status holding_find(trainer *t, const holding *h, const plan_row *r, bool will_write, float **at,
-                    plan_shard *s, err *e);
-// The same for a whole bucket of a file.
-status trainer_show_bucket(trainer *t, plan_state what, int bucket, bool will_write, char **at,
-                           err *e);
+state_shards state_shards_of(const trainer *t, trainer_state_kind part);
+// Row r's local shard: *ptr is its first element, F32, and *s says which elements of the row it has. From
+// a file, it stays there until another bucket of the same state is staged; `will_write`: it is
+// written and goes back to the file then.
+status state_shards_find(trainer *t, const state_shards *x, const plan_row *r, bool will_write,
+                         float **ptr, plan_shard *s, err *e);
 
 #endif

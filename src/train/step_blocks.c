@@ -1,88 +1,240 @@
-// step_blocks.c -- instructions that compute: batches in, blocks forward and backward, and what
-// pipeline stages send each other. Called through the table in step.c.
+// step_blocks.c -- the blocks of a stage: their memory, and the instructions that run them and that send
+// activations and gradients between stages. See blocks.h. Called by trainer.c and through the table
+// in step.c.
 //
 // A stage sends straight from where it computed and does not wait; before such memory is written
 // again, it waits until the message has been read.
-#include "train/state.h"
+#include "base/size.h"
+#include "train/blocks.h"
+#include "train/trainer_private.h"
 
-// ---- Batches
+// One of this stage's model chunks.
+typedef struct blocks_chunk {
+    int first, last;              // blocks first … last-1
+    size_t act_bytes;             // of one act slot
+    size_t saved_for_wgrad_bytes; // of one wgrad slot
+    char *act;                    // [act slots, act_bytes]
+    char *saved_for_wgrad;        // [wgrad slots, saved_for_wgrad_bytes]
+    uint64_t *sent; // by act slot: number of the message that reads its output; 0: none
+} blocks_chunk;
 
-// The batch before the current one has left the host's memory once its copy is done.
-static void release_batch(trainer *t)
+// Offsets of a block's values within the slots of its chunk.
+typedef struct blocks_offsets {
+    size_t input, output, saved;         // in the act slot
+    size_t saved_for_wgrad, output_grad; // in the wgrad slot
+} blocks_offsets;
+
+// An activation-gradient slot of the schedule.
+typedef struct blocks_act_grad {
+    char *ptr;
+    int peer;      // the stage that its last value was sent to
+    uint64_t sent; // the number of that message; 0: none is under way
+} blocks_act_grad;
+
+struct trainer_blocks {
+    blocks_chunk *chunk;     // [chunks of the stage]
+    blocks_offsets *offsets; // [blocks]
+    char *workspace;
+    float *rope;               // [rope_rows, rope_half, 2]; NULL: the model has none
+    blocks_act_grad *act_grad; // [schedule's act_grad_slots]
+    char *output_grad;         // gradient of the output of the block that is next in backward
+    char **output_grad_ptr;    // [wgrad slots, blocks] where dgrad read its output gradient
+    // By stage: messages so far.
+    uint64_t *acts_sent, *grads_sent;
+    // What one block is bound to at a time, by parameter of the block.
+    void **weight;
+    float **gradient;
+    bool **grad_written;
+};
+
+// ---- Memory
+
+static int chunk_count(const trainer *t)
 {
-    if (!t->batch_held) return;
-    trainer_ops(t)->event_sync(t->loaded[t->held_slot]);
-    loader_release(t->loader);
-    t->batch_held = false;
+    return t->plan->chunks / t->plan->o.mesh.size[AXIS_PP];
 }
 
-void trainer_upload(trainer *t, device_stream *on, int slot, const void *inputs, const void *labels)
+// The offset of what follows `bytes` bytes at `offset`.
+static size_t after(size_t offset, size_t bytes)
 {
-    const graph_value *ids = t->model->block[0].g->ids;
-    int64_t count = graph_value_rows(ids) * graph_value_cols(ids);
-    // Ids and fp32 features have elements of one size.
-    trainer_ops(t)->copy(on, t->features ? (void *)t->features : t->ids[slot], inputs,
-                         (size_t)count * 4);
-    trainer_ops(t)->copy(on, t->labels[slot], labels,
-                         graph_value_bytes(t->model->block[t->model->blocks - 1].g->labels));
-    if (!t->features) return;
-    kernel_call c = {.kind = K_CONVERT};
-    c.u.convert = (kernel_convert_args){.count = count,
-                                        .src = t->features,
-                                        .dst = t->ids[slot],
-                                        .src_type = F32,
-                                        .dst_type = ids->type};
-    device_launch(on, &c);
+    return size_add(offset, size_align(bytes, 64));
 }
 
-// Several stages and tensor-parallel ranks read the same batches; one of them counts.
-static bool answers_for_batches(const trainer *t)
+// Lays the values of chunk `number` out in its slots; it is model chunk `of_model`.
+static void lay_out_chunk(trainer *t, int number, int of_model)
 {
-    return plan_has_block(t->plan, 0) && mesh_at(&t->o.mesh, t->plan->o.rank, AXIS_TP) == 0;
+    blocks_chunk *c = &t->blocks->chunk[number];
+    const plan *p = t->plan;
+    c->first = p->chunk_first[of_model], c->last = p->chunk_first[of_model + 1];
+    c->act_bytes = c->saved_for_wgrad_bytes = 0;
+    for (int b = c->first; b < c->last; b++) {
+        const graph *g = t->model->block[b].g;
+        blocks_offsets *x = &t->blocks->offsets[b];
+        if (b > c->first) x->input = t->blocks->offsets[b - 1].output;
+        if (b == c->first && b > 0) {
+            x->input = c->act_bytes;
+            c->act_bytes = after(c->act_bytes, g->input_bytes);
+        }
+        x->output = c->act_bytes;
+        c->act_bytes = after(c->act_bytes, g->output_bytes);
+        x->saved = c->act_bytes;
+        c->act_bytes = after(c->act_bytes, g->saved_bytes);
+        x->saved_for_wgrad = c->saved_for_wgrad_bytes;
+        c->saved_for_wgrad_bytes = after(c->saved_for_wgrad_bytes, g->saved_for_wgrad_bytes);
+        x->output_grad = c->saved_for_wgrad_bytes;
+        c->saved_for_wgrad_bytes = after(c->saved_for_wgrad_bytes, g->output_bytes);
+    }
 }
 
-status run_load_batch(trainer *t, const schedule_instr *x, err *e)
+// Other stages read what is sent straight from here; tensor-parallel ranks sum in place.
+static memory_source activation_source(const trainer *t)
+{
+    const int *size = t->plan->o.mesh.size;
+    return size[AXIS_PP] > 1 || size[AXIS_TP] > 1 ? FROM_SHARED : FROM_DEVICE;
+}
+
+static status allocate_chunks(trainer *t, err *e)
 {
     status result = OK;
-    device_stream *copy = t->stream[STREAM_COPY];
-    release_batch(t);
-    TRY(loader_next(t->loader, t->steps_done, x->micro, &t->batch, e));
-    t->batch_held = true;
-    t->held_slot = x->slot;
-    if (t->steps_done == 0 && !t->inspecting) t->first_hash = t->first_hash * 31 + t->batch.hash;
-    if (answers_for_batches(t) && !t->inspecting) t->samples += t->batch.samples;
-    t->blank[x->slot] = t->o.micro_batch - t->batch.samples;
-    trainer_ops(t)->wait(copy, t->consumed[x->slot]);
-    trainer_upload(t, copy, x->slot, t->batch.inputs, t->batch.labels);
-    trainer_ops(t)->record(t->loaded[x->slot], copy);
-    trainer_ops(t)->wait(t->stream[STREAM_COMPUTE], t->loaded[x->slot]);
+    trainer_memory *m = t->memory;
+    const memory_source from = activation_source(t);
+    int wgrad_slots = 0;
+    for (int k = 0; k < chunk_count(t); k++) {
+        blocks_chunk *c = &t->blocks->chunk[k];
+        const int acts = t->schedule.act_slots[k], wgrads = t->schedule.wgrad_slots[k];
+        lay_out_chunk(t, k, k * t->plan->o.mesh.size[AXIS_PP] + t->plan->coord[AXIS_PP]);
+        TRY(memory_take(m, BYTES_ACTIVATIONS, from, size_mul((uint64_t)acts, c->act_bytes), &c->act,
+                        e));
+        TRY(memory_take(m, BYTES_ACTIVATIONS, from,
+                        size_mul((uint64_t)wgrads, c->saved_for_wgrad_bytes), &c->saved_for_wgrad,
+                        e));
+        TRY(memory_table(m, (size_t)acts, sizeof *c->sent, &c->sent, e));
+        if (wgrads > wgrad_slots) wgrad_slots = wgrads;
+    }
+    TRY(memory_table(m, (size_t)wgrad_slots * (size_t)t->model->blocks, sizeof(char *),
+                     &t->blocks->output_grad_ptr, e));
 done:
     return result;
 }
 
-// ---- Where a block finds everything
-
-static trainer_chunk *chunk_of(const trainer *t, int block)
+static size_t workspace_bytes(const trainer *t)
 {
-    return &t->chunk[plan_part_of(t->plan, block) / t->plan->o.mesh.size[AXIS_PP]];
+    size_t bytes = 0;
+    for (int b = 0; b < t->model->blocks; b++) {
+        if (!plan_has_block(t->plan, b)) continue;
+        const size_t train = t->model->block[b].g->workspace_bytes,
+                     eval = t->eval ? t->eval->block[b].g->workspace_bytes : 0;
+        if (train > bytes) bytes = train;
+        if (eval > bytes) bytes = eval;
+    }
+    return bytes;
 }
 
+// The largest activation gradient of the blocks of this stage.
+static size_t act_grad_bytes(const trainer *t)
+{
+    size_t bytes = 0;
+    for (int b = 0; b < t->model->blocks; b++) {
+        const graph *g = t->model->block[b].g;
+        if (!plan_has_block(t->plan, b)) continue;
+        if (g->output_bytes > bytes) bytes = g->output_bytes;
+        if (g->input_bytes > bytes) bytes = g->input_bytes;
+    }
+    return size_align(bytes, 64);
+}
+
+static status allocate_workspace(trainer *t, err *e)
+{
+    status result = OK;
+    trainer_blocks *x = t->blocks;
+    const memory_source from = activation_source(t);
+    const int slots = t->schedule.act_grad_slots;
+    const bool counting = memory_is_counting(t->memory);
+    TRY(memory_take(t->memory, BYTES_WORKSPACE, from, workspace_bytes(t), &x->workspace, e));
+    TRY(memory_table(t->memory, (size_t)slots, sizeof *x->act_grad, &x->act_grad, e));
+    for (int i = 0; i < slots; i++)
+        TRY(memory_take(t->memory, BYTES_WORKSPACE, from, act_grad_bytes(t),
+                        counting ? NULL : &x->act_grad[i].ptr, e));
+done:
+    return result;
+}
+
+// A block uses at most all parameters.
+static status allocate_tables(trainer *t, err *e)
+{
+    status result = OK;
+    trainer_blocks *x = t->blocks;
+    const size_t params = (size_t)t->model->params, stages = (size_t)t->plan->o.mesh.size[AXIS_PP];
+    TRY(memory_table(t->memory, params, sizeof *x->weight, &x->weight, e));
+    TRY(memory_table(t->memory, params, sizeof *x->gradient, &x->gradient, e));
+    TRY(memory_table(t->memory, params, sizeof *x->grad_written, &x->grad_written, e));
+    TRY(memory_table(t->memory, stages, sizeof *x->acts_sent, &x->acts_sent, e));
+    TRY(memory_table(t->memory, stages, sizeof *x->grads_sent, &x->grads_sent, e));
+done:
+    return result;
+}
+
+static status allocate_rope(trainer *t, err *e)
+{
+    status result = OK;
+    const graph *g = t->model->rope;
+    float **rope = &t->blocks->rope;
+    if (!g) return OK;
+    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, graph_rope_bytes(g), rope, e));
+    if (!memory_is_counting(t->memory))
+        TRY(graph_upload_rope(g, trainer_stream(t, STREAM_COMPUTE), *rope, e));
+done:
+    return result;
+}
+
+status blocks_allocate(trainer *t, err *e)
+{
+    status result = OK;
+    TRY(trainer_object(&t->blocks, sizeof *t->blocks, e));
+    trainer_blocks *x = t->blocks;
+    TRY(trainer_object(&x->chunk, (size_t)chunk_count(t) * sizeof *x->chunk, e));
+    TRY(trainer_object(&x->offsets, (size_t)t->model->blocks * sizeof *x->offsets, e));
+    TRY(allocate_chunks(t, e));
+    TRY(allocate_workspace(t, e));
+    TRY(allocate_tables(t, e));
+    TRY(allocate_rope(t, e));
+done:
+    return result;
+}
+
+void blocks_close(trainer *t)
+{
+    if (!t->blocks) return;
+    free(t->blocks->chunk);
+    free(t->blocks->offsets);
+    free(t->blocks);
+}
+
+// ---- What a block is bound to
+
+static blocks_chunk *chunk_of(const trainer *t, int block)
+{
+    return &t->blocks->chunk[plan_part_of(t->plan, block) / t->plan->o.mesh.size[AXIS_PP]];
+}
+
+// Parameter i of the block, which is row p of the plan. It lies in a slot, or in the trainer's arrays.
 static void bind_parameter(trainer *t, int i, int block, int p)
 {
+    trainer_blocks *x = t->blocks;
     const plan_row *r = &t->plan->row[p];
-    const int64_t within = r->offset[LAYOUT_FULL] - t->plan->bucket[r->bucket].first[LAYOUT_FULL];
+    const int64_t full = r->offset[LAYOUT_FULL],
+                  in_bucket = full - t->plan->bucket[r->bucket].first[LAYOUT_FULL];
     const bool tied_grad = r->tied_grad >= 0 && block == r->last_block;
-    const int ws = t->weight_of[r->bucket], gs = t->gradient_of[r->bucket];
-    char *weights = t->plan->weight_slots ? (ws < 0 ? NULL : t->weight_slot[ws].at) : t->weights;
-    char *gradients =
-        t->plan->gradient_slots ? (gs < 0 ? NULL : t->gradient_slot[gs].at) : (char *)t->gradients;
-    int64_t weight_at = t->plan->weight_slots ? within : r->offset[LAYOUT_FULL];
-    int64_t gradient_at = t->plan->gradient_slots ? within : r->offset[LAYOUT_FULL];
-    t->run_weight[i] = weights ? weights + (size_t)weight_at * trainer_weight_bytes(t) : NULL;
-    t->run_gradient[i] = tied_grad   ? t->tied_grads + r->tied_grad
-                         : gradients ? (float *)(void *)gradients + gradient_at
-                                     : NULL;
-    t->run_grad_written[i] = tied_grad ? &t->tied_grad_written[p] : &t->grad_written[p];
+    const trainer_slot *ws = slots_weight_of(t, r->bucket), *gs = slots_gradient_of(t, r->bucket);
+    char *weights = t->plan->weight_slots ? (ws ? ws->ptr : NULL) : state_weights(t);
+    char *gradients = t->plan->gradient_slots ? (gs ? gs->ptr : NULL) : (char *)state_gradients(t);
+    const int64_t weight_offset = t->plan->weight_slots ? in_bucket : full,
+                  gradient_offset = t->plan->gradient_slots ? in_bucket : full;
+    x->weight[i] = weights ? weights + (size_t)weight_offset * trainer_weight_bytes(t) : NULL;
+    x->gradient[i] = tied_grad   ? state_tied_gradient(t, r)
+                     : gradients ? (float *)(void *)gradients + gradient_offset
+                                 : NULL;
+    x->grad_written[i] = tied_grad ? state_tied_grad_written(t, p) : state_grad_written(t, p);
 }
 
 // Logical number of a micro-batch's first row, which keys its random numbers on every stage.
@@ -90,7 +242,7 @@ static uint64_t first_row(const trainer *t, int micro)
 {
     const uint64_t own = (uint64_t)(t->micros * t->o.micro_batch),
                    rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
-    const uint64_t sample = t->steps_done * (uint64_t)t->o.global_batch + rank * own +
+    const uint64_t sample = results_steps_done(t) * (uint64_t)t->o.global_batch + rank * own +
                             (uint64_t)(micro * t->o.micro_batch);
     return sample * (uint64_t)t->o.seq_len;
 }
@@ -99,156 +251,176 @@ static uint64_t first_row(const trainer *t, int micro)
 static void await_buckets(trainer *t, int block)
 {
     const plan_buckets l = plan_buckets_of(t->plan, block);
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     for (int i = 0; i < l.count; i++) {
-        const int k = l.items[i];
-        if (t->weight_of[k] >= 0)
-            trainer_ops(t)->wait(t->stream[STREAM_COMPUTE], t->weight_slot[t->weight_of[k]].filled);
-        if (t->gradient_of[k] >= 0)
-            trainer_ops(t)->wait(t->stream[STREAM_COMPUTE],
-                                 t->gradient_slot[t->gradient_of[k]].filled);
+        const trainer_slot *weights = slots_weight_of(t, l.items[i]),
+                           *gradients = slots_gradient_of(t, l.items[i]);
+        if (weights) trainer_ops(t)->wait(on, weights->filled);
+        if (gradients) trainer_ops(t)->wait(on, gradients->filled);
     }
 }
 
-static graph_run context(trainer *t, const schedule_instr *x)
+static int batch_slot(const trainer *t, const schedule_instr *x)
 {
-    const model *m = t->running;
-    const model_block *b = &m->block[x->index];
-    const block_place *lies = &t->place[x->index];
-    const trainer_chunk *c = chunk_of(t, x->index);
+    return x->micro % t->schedule.batch_slots;
+}
+
+// Binds a block to its weights, gradients, activations and batch.
+static graph_run bind_block(trainer *t, const schedule_instr *x)
+{
+    const trainer_blocks *all = t->blocks;
+    const model_block *b = &t->running->block[x->index];
+    const blocks_offsets *offsets = &all->offsets[x->index];
+    const blocks_chunk *c = chunk_of(t, x->index);
     char *act = c->act + (size_t)x->slot * c->act_bytes;
-    const int batch_at = x->micro % t->schedule.batch_slots;
+    const trainer_batch batch = batches_get(t, batch_slot(t, x));
+    double *sums = results_sums(t);
     await_buckets(t, x->index);
     for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
     graph_run r = {.g = b->g,
-                   .stream = t->stream[STREAM_COMPUTE],
-                   .tp = t->axis[AXIS_TP],
-                   .weight = t->run_weight,
-                   .gradient = t->run_gradient,
-                   .grad_written = t->run_grad_written,
-                   .rope = t->rope,
-                   .loss_sum = &t->sums[SUM_LOSS],
-                   .loss_count = &t->sums[SUM_COUNT],
-                   .padding_rows = t->blank[batch_at] * t->o.seq_len,
-                   .grad_scale = (float)trainer_gradient_scale(t),
+                   .stream = trainer_stream(t, STREAM_COMPUTE),
+                   .tp = trainer_group(t, AXIS_TP),
+                   .weight = all->weight,
+                   .gradient = all->gradient,
+                   .grad_written = all->grad_written,
+                   .rope = all->rope,
+                   .loss_sum = &sums[SUM_LOSS],
+                   .loss_count = &sums[SUM_COUNT],
+                   .padding_rows = batch.padding * t->o.seq_len,
+                   .grad_scale = (float)results_gradient_scale(t),
                    .outputs = t->outputs,
                    .seed = t->o.seed,
-                   .step = t->steps_done,
+                   .step = results_steps_done(t),
                    .block = x->index,
                    .row0 = first_row(t, x->micro)};
-    r.base[REGION_INPUT] = act + lies->input;
-    r.base[REGION_OUTPUT] = act + lies->output;
-    r.base[REGION_SAVED] = act + lies->saved;
-    r.base[REGION_WORKSPACE] = t->work;
-    r.base[REGION_IDS] = t->ids[batch_at];
-    r.base[REGION_LABELS] = t->labels[batch_at];
-    if (x->wgrad_slot >= 0 && c->held)
-        r.base[REGION_SAVED_FOR_WGRAD] =
-            c->held + (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes + lies->held;
+    r.base[REGION_INPUT] = act + offsets->input;
+    r.base[REGION_OUTPUT] = act + offsets->output;
+    r.base[REGION_SAVED] = act + offsets->saved;
+    r.base[REGION_WORKSPACE] = all->workspace;
+    r.base[REGION_IDS] = batch.ids;
+    r.base[REGION_LABELS] = batch.labels;
+    if (x->wgrad_slot >= 0 && c->saved_for_wgrad)
+        r.base[REGION_SAVED_FOR_WGRAD] = c->saved_for_wgrad +
+                                         (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
+                                         offsets->saved_for_wgrad;
     return r;
 }
 
 status run_forward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    trainer_chunk *c = chunk_of(t, x->index);
+    blocks_chunk *c = chunk_of(t, x->index);
     if (x->index == c->last - 1 && c->sent[x->slot] > 0) { // what is there may still be on its way
         const int part = plan_part_of(t->plan, x->index), stages = t->plan->o.mesh.size[AXIS_PP];
-        TRY(comm_send_wait(t->axis[AXIS_PP], (part + 1) % stages, c->sent[x->slot],
-                           t->stream[STREAM_COMPUTE], e));
+        TRY(comm_send_wait(trainer_group(t, AXIS_PP), (part + 1) % stages, c->sent[x->slot],
+                           trainer_stream(t, STREAM_COMPUTE), e));
         c->sent[x->slot] = 0;
     }
-    graph_run r = context(t, x);
+    graph_run r = bind_block(t, x);
     TRY(graph_run_forward(&r, e));
     // Without the first block here, nobody needs the batch after the loss.
     if (x->index == t->model->blocks - 1 && !plan_has_block(t->plan, 0))
-        trainer_ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots],
-                               t->stream[STREAM_COMPUTE]);
+        batches_free_slot(t, batch_slot(t, x));
 done:
     return result;
 }
 
 // ---- Gradients between blocks
 
-// A spare that the gradient at hand is not in and that nobody is still reading.
-static status take_spare(trainer *t, int *out, err *e)
+// The activation-gradient slot, once the stage that it was sent to has read it; NULL for -1.
+static status take_act_grad(trainer *t, int slot, char **ptr, err *e)
 {
     status result = OK;
-    int i = ++t->spare_turn % t->spares;
-    if (i == t->dout_spare) i = ++t->spare_turn % t->spares;
-    if (t->spare_sent[i] > 0)
-        TRY(comm_send_wait(t->grads, t->spare_peer[i], t->spare_sent[i], t->stream[STREAM_COMPUTE],
-                           e));
-    t->spare_sent[i] = 0;
-    *out = i;
+    *ptr = NULL;
+    if (slot < 0) return OK;
+    blocks_act_grad *g = &t->blocks->act_grad[slot];
+    if (g->sent > 0)
+        TRY(comm_send_wait(trainer_group(t, GROUP_PP_GRADS), g->peer, g->sent,
+                           trainer_stream(t, STREAM_COMPUTE), e));
+    g->sent = 0;
+    *ptr = g->ptr;
 done:
     return result;
 }
 
-static char **dout_of(trainer *t, const schedule_instr *x)
+// The first block's pass is the last one that reads the batch.
+static void end_batch(trainer *t, const schedule_instr *x)
 {
-    return &t->dout_at[x->wgrad_slot * t->model->blocks + x->index];
+    if (x->index == 0) batches_free_slot(t, batch_slot(t, x));
 }
 
-// Backward in one piece: gradients go from spare to spare.
-static status backward_whole(trainer *t, graph_run *r, const schedule_instr *x, err *e)
+static char *act_grad_ptr(const trainer *t, int slot)
 {
-    status result = OK;
-    int to;
-    if (x->index == t->model->blocks - 1) t->output_grad = NULL, t->dout_spare = -1;
-    TRY(take_spare(t, &to, e));
-    r->base[REGION_OUTPUT_GRAD] = t->output_grad;
-    r->base[REGION_INPUT_GRAD] = t->spare[to];
-    TRY(graph_run_backward(r, e));
-    if (!r->g->input_grad_unused) {
-        t->output_grad = graph_run_ptr(r, r->g->input->grad);
-        if (t->output_grad == t->spare[to]) t->dout_spare = to;
-    }
-done:
-    return result;
+    return slot < 0 ? NULL : t->blocks->act_grad[slot].ptr;
 }
 
-// The first half: what the second will read stays in the held slot until then.
-static status backward_input(trainer *t, graph_run *r, const schedule_instr *x, err *e)
+// The block's input gradient is in its activation-gradient slot from now on. Some blocks leave it in
+// memory that is written again too soon: a loss in the activation slot, dgrad in the wgrad slot.
+static void keep_input_grad(trainer *t, const graph_run *r, char *to)
 {
-    status result = OK;
-    const trainer_chunk *c = chunk_of(t, x->index);
-    int to = -1;
-    if (x->index == t->model->blocks - 1) t->output_grad = NULL, t->dout_spare = -1;
-    *dout_of(t, x) = t->output_grad;
-    r->base[REGION_OUTPUT_GRAD] = t->output_grad;
-    if (x->index > c->first)
-        r->base[REGION_INPUT_GRAD] = c->held + (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
-                                     t->place[x->index - 1].output_grad;
-    else
-        TRY(take_spare(t, &to, e));
-    if (to >= 0) r->base[REGION_INPUT_GRAD] = t->spare[to];
-    TRY(graph_run_dgrad(r, e));
-    if (r->g->input_grad_unused) goto done;
-    t->output_grad = graph_run_ptr(r, r->g->input->grad);
-    t->dout_spare = to >= 0 && t->output_grad == t->spare[to] ? to : -1;
-done:
-    return result;
+    const void *from = graph_run_ptr(r, r->g->input->grad);
+    if (from != to)
+        trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), to, from,
+                             graph_value_bytes(r->g->input));
 }
 
-static status backward_weight(trainer *t, graph_run *r, const schedule_instr *x, err *e)
-{
-    r->base[REGION_OUTPUT_GRAD] = *dout_of(t, x);
-    return graph_run_wgrad(r, e);
-}
-
+// dgrad and wgrad at once, from one activation-gradient slot to another.
 status run_backward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    graph_run r = context(t, x);
-    if (x->kind == BACKWARD)
-        TRY(backward_whole(t, &r, x, e));
-    else if (x->kind == BACKWARD_INPUT)
-        TRY(backward_input(t, &r, x, e));
-    else
-        TRY(backward_weight(t, &r, x, e));
-    if (x->index == 0 && x->kind != BACKWARD_INPUT)
-        trainer_ops(t)->record(t->consumed[x->micro % t->schedule.batch_slots],
-                               t->stream[STREAM_COMPUTE]);
+    graph_run r = bind_block(t, x);
+    char *to = act_grad_ptr(t, x->grad_out);
+    if (x->grad_out != x->grad_in) TRY(take_act_grad(t, x->grad_out, &to, e));
+    r.base[REGION_OUTPUT_GRAD] = act_grad_ptr(t, x->grad_in);
+    r.base[REGION_INPUT_GRAD] = to;
+    TRY(graph_run_backward(&r, e));
+    if (to) keep_input_grad(t, &r, to);
+    end_batch(t, x);
+done:
+    return result;
+}
+
+static char **output_grad_of(trainer *t, const schedule_instr *x)
+{
+    return &t->blocks->output_grad_ptr[x->wgrad_slot * t->model->blocks + x->index];
+}
+
+// Where the wgrad slot has room for the gradient of the block's output.
+static char *wgrad_output_grad(const trainer *t, int wgrad_slot, int block)
+{
+    const blocks_chunk *c = chunk_of(t, block);
+    return c->saved_for_wgrad + (size_t)wgrad_slot * c->saved_for_wgrad_bytes +
+           t->blocks->offsets[block].output_grad;
+}
+
+// dgrad alone. The gradient of its output stays where it is until wgrad has read it.
+status run_backward_input(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    graph_run r = bind_block(t, x);
+    char *to;
+    TRY(take_act_grad(t, x->grad_out, &to, e));
+    if (x->index == t->model->blocks - 1) t->blocks->output_grad = NULL;
+    *output_grad_of(t, x) = t->blocks->output_grad;
+    r.base[REGION_OUTPUT_GRAD] = t->blocks->output_grad;
+    r.base[REGION_INPUT_GRAD] = to;
+    if (x->index > chunk_of(t, x->index)->first)
+        r.base[REGION_INPUT_GRAD] = wgrad_output_grad(t, x->wgrad_slot, x->index - 1);
+    TRY(graph_run_dgrad(&r, e));
+    if (r.g->input_grad_unused) goto done;
+    t->blocks->output_grad = graph_run_ptr(&r, r.g->input->grad);
+    if (to) keep_input_grad(t, &r, to);
+done:
+    return result;
+}
+
+status run_backward_weight(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    graph_run r = bind_block(t, x);
+    r.base[REGION_OUTPUT_GRAD] = *output_grad_of(t, x);
+    TRY(graph_run_wgrad(&r, e));
+    end_batch(t, x);
 done:
     return result;
 }
@@ -258,13 +430,13 @@ done:
 status run_recv_act(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const trainer_chunk *c = chunk_of(t, x->index);
+    const blocks_chunk *c = chunk_of(t, x->index);
     const graph *g = t->running->block[x->index].g;
-    char *to = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].input;
-    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_recv(t->axis[AXIS_PP], to, graph_value_bytes(g->input), x->peer,
-                  t->stream[STREAM_COMM], e));
-    trainer_order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
+    char *to = c->act + (size_t)x->slot * c->act_bytes + t->blocks->offsets[x->index].input;
+    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    TRY(comm_recv(trainer_group(t, AXIS_PP), to, graph_value_bytes(g->input), x->peer,
+                  trainer_stream(t, STREAM_COMM), e));
+    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
 done:
     return result;
 }
@@ -272,13 +444,14 @@ done:
 status run_send_act(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    trainer_chunk *c = chunk_of(t, x->index);
+    blocks_chunk *c = chunk_of(t, x->index);
     const graph *g = t->running->block[x->index].g;
-    const char *from = c->act + (size_t)x->slot * c->act_bytes + t->place[x->index].output;
-    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_send(t->axis[AXIS_PP], from, graph_value_bytes(g->output), x->peer,
-                  t->stream[STREAM_COMM], e));
-    c->sent[x->slot] = ++t->acts_sent[x->peer];
+    const char *from =
+        c->act + (size_t)x->slot * c->act_bytes + t->blocks->offsets[x->index].output;
+    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    TRY(comm_send(trainer_group(t, AXIS_PP), from, graph_value_bytes(g->output), x->peer,
+                  trainer_stream(t, STREAM_COMM), e));
+    c->sent[x->slot] = ++t->blocks->acts_sent[x->peer];
 done:
     return result;
 }
@@ -286,19 +459,15 @@ done:
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const trainer_chunk *c = chunk_of(t, x->index);
-    t->dout_spare = -1;
-    if (x->wgrad_slot >= 0)
-        t->output_grad = c->held + (size_t)x->wgrad_slot * c->saved_for_wgrad_bytes +
-                         t->place[x->index].output_grad;
-    else {
-        TRY(take_spare(t, &t->dout_spare, e));
-        t->output_grad = t->spare[t->dout_spare];
-    }
-    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_recv(t->grads, t->output_grad, graph_value_bytes(t->model->block[x->index].g->output),
-                  x->peer, t->stream[STREAM_COMM], e));
-    trainer_order(t, t->arrived, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
+    char *to;
+    TRY(take_act_grad(t, x->grad_out, &to, e));
+    if (!to) to = wgrad_output_grad(t, x->wgrad_slot, x->index);
+    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    TRY(comm_recv(trainer_group(t, GROUP_PP_GRADS), to,
+                  graph_value_bytes(t->model->block[x->index].g->output), x->peer,
+                  trainer_stream(t, STREAM_COMM), e));
+    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    t->blocks->output_grad = to;
 done:
     return result;
 }
@@ -306,17 +475,13 @@ done:
 status run_send_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const size_t bytes = graph_value_bytes(t->model->block[x->index].g->input);
-    if (t->dout_spare < 0) { // in a held slot, which will be written again too soon
-        TRY(take_spare(t, &t->dout_spare, e));
-        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], t->spare[t->dout_spare], t->output_grad,
-                             bytes);
-        t->output_grad = t->spare[t->dout_spare];
-    }
-    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    TRY(comm_send(t->grads, t->output_grad, bytes, x->peer, t->stream[STREAM_COMM], e));
-    t->spare_peer[t->dout_spare] = x->peer;
-    t->spare_sent[t->dout_spare] = ++t->grads_sent[x->peer];
+    blocks_act_grad *g = &t->blocks->act_grad[x->grad_in];
+    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    TRY(comm_send(trainer_group(t, GROUP_PP_GRADS), g->ptr,
+                  graph_value_bytes(t->model->block[x->index].g->input), x->peer,
+                  trainer_stream(t, STREAM_COMM), e));
+    g->peer = x->peer;
+    g->sent = ++t->blocks->grads_sent[x->peer];
 done:
     return result;
 }

@@ -1,16 +1,22 @@
-// step_update.c -- the end of a step: what all ranks agree on, and the update of this rank's part.
-// Called through the table in step.c.
-#include "train/state.h"
+// step_update.c -- the update of this rank's shards at the end of a step, and the squares of the reduced
+// gradients for the norm. Called through the table in step.c, and by step_state.c.
+#include "train/launch.h"
+#include "train/trainer_private.h"
 
-#include <math.h>
+// Rows first … last-1 of plan->order, whose shards lie back to back in every array of the update, and
+// which are treated alike: one kernel call for all of them.
+typedef struct update_run {
+    int first, last;
+} update_run;
 
-// Do this rank's parts lie back to back in every array of the update?
-static bool parts_touch(const plan *p)
+// Whether this rank's shards have the same layout in every array of the update.
+static bool same_layouts(const plan *p)
 {
     return trainer_gradient_layout(p) == p->optimizer && p->weight == p->optimizer;
 }
 
-bool trainer_next_run(const trainer *t, int bucket, row_run *run)
+// The run after *run in a bucket; false: there is none. Start with run->last at the bucket's first row.
+static bool next_run(const trainer *t, int bucket, update_run *run)
 {
     const plan *p = t->plan;
     const plan_bucket *b = &p->bucket[bucket];
@@ -18,155 +24,141 @@ bool trainer_next_run(const trainer *t, int bucket, row_run *run)
     run->first = run->last;
     if (run->first >= end) return false;
     const plan_row *a = &p->row[p->order[run->first]];
-    for (run->last = run->first + 1; run->last < end && parts_touch(p); run->last++) {
+    for (run->last = run->first + 1; run->last < end && same_layouts(p); run->last++) {
         const plan_row *r = &p->row[p->order[run->last]],
                        *before = &p->row[p->order[run->last - 1]];
         const int64_t end_before = before->offset[p->optimizer] +
                                    plan_local_shard(p, before, p->optimizer, p->coord).count;
-        // Between rows of a state slot lies what another bucket left there.
+        // In a state slot, what lies between rows is left over from another bucket.
         if (r->offset[p->optimizer] != end_before) break;
         if (r->decays != a->decays || r->counted != a->counted) break;
     }
     return true;
 }
 
-// First element of this rank's part of row r, relative to its bucket in an array of that level.
-static int64_t part_at(const plan *p, const plan_row *r, plan_layout array)
+// The first element of the optimizer's shard of row r, relative to the start of its bucket in an array of
+// layout l.
+static int64_t shard_offset(const plan *p, const plan_row *r, plan_layout l)
 {
-    return r->offset[array] - p->bucket[r->bucket].first[array] +
+    return r->offset[l] - p->bucket[r->bucket].first[l] +
            plan_local_shard(p, r, p->optimizer, p->coord).first -
-           plan_local_shard(p, r, array, p->coord).first;
+           plan_local_shard(p, r, l, p->coord).first;
 }
 
-// A run's elements: from its first row's part to the end of its last one's. Runs of several rows
-// exist only where parts touch.
-static int64_t run_count(const plan *p, const row_run *run)
+// Elements of a run, from its first row's shard to the end of its last row's.
+static int64_t run_count(const plan *p, const update_run *run)
 {
     const plan_row *a = &p->row[p->order[run->first]], *b = &p->row[p->order[run->last - 1]];
     return b->offset[p->optimizer] - a->offset[p->optimizer] +
            plan_local_shard(p, b, p->optimizer, p->coord).count;
 }
 
-void trainer_add_squares(trainer *t, int bucket, const float *at, plan_layout array,
+void trainer_add_squares(trainer *t, int bucket, const float *gradients, plan_layout l,
                          device_stream *on)
 {
     const plan *p = t->plan;
-    row_run run = {.last = p->bucket[bucket].first_row};
+    double *sum = &results_sums(t)[SUM_SQUARES];
+    update_run run = {.last = p->bucket[bucket].first_row};
     int index, of;
     clip_share(p, &index, &of);
-    while (trainer_next_run(t, bucket, &run)) {
+    while (next_run(t, bucket, &run)) {
         const plan_row *r = &p->row[p->order[run.first]];
         const int64_t count = run_count(p, &run), from = count * index / of,
                       to = count * (index + 1) / of;
         if (!r->counted || from == to) continue;
-        kernel_call k = {.kind = K_SUM_SQUARES};
-        k.u.sum_squares = (kernel_sum_squares_args){.count = to - from,
-                                                    .x = at + part_at(p, r, array) + from,
-                                                    .sum = &t->sums[SUM_SQUARES],
-                                                    .type = F32};
-        device_launch(on, &k);
+        launch_sum_squares(on, gradients + shard_offset(p, r, l) + from, to - from, sum);
     }
 }
 
-// A power of two, so that nothing is rounded: the loss scale over about as many positions as the
-// rank's gradients are sums of.
-double trainer_gradient_scale(const trainer *t)
-{
-    if (t->o.precision != F16) return 1;
-    const double positions = (double)(t->o.micro_batch * t->o.seq_len * t->micros);
-    return t->scaler.scale / exp2(ceil(log2(positions)));
-}
+// ---- The update
 
-status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e)
-{
-    (void)x;
-    // The sums of the loss come from the compute stream, those of the gradients follow the
-    // reductions.
-    trainer_order(t, t->computed, t->stream[STREAM_COMPUTE], t->stream[STREAM_COMM]);
-    t->agreed_scale = trainer_gradient_scale(t);
-    return clip_agree(t->agree ? t->agree : t->o.comm, t->stream[STREAM_COMM], t->sums,
-                      t->host_sums, t->stop, (double)t->samples, t->o.clip_grad_norm,
-                      t->agreed_scale, &t->agreed, e);
-}
+// Where the arrays of a bucket's update start.
+typedef struct update_arrays {
+    char *weights;             // in the compute type
+    float *gradients;          // reduced
+    float *master, *moment[2]; // NULL: there is none
+} update_arrays;
 
-// Where the arrays of a bucket's update begin.
-typedef struct places {
-    char *weights, *low;
-    float *master, *moment[2], *gradients;
-} places;
-
-static float *next_part(float **from, size_t count, bool wanted)
+// The next of the arrays that a state slot holds one after the other; NULL: it is not among them.
+static float *next_array(float **from, size_t count, bool present)
 {
-    float *at = *from;
-    if (!wanted) return NULL;
+    float *array = *from;
+    if (!present) return NULL;
     *from += count;
-    return at;
+    return array;
 }
 
-static status find_places(trainer *t, const schedule_instr *x, places *out, err *e)
+static void find_in_slot(const trainer *t, const plan_bucket *b, char *slot, update_arrays *out)
+{
+    const optim_rule *rule = optim_rule_of(&t->o.optimizer);
+    const size_t count = (size_t)b->count[t->plan->optimizer];
+    float *next = (float *)(void *)slot;
+    out->master = next_array(&next, count, t->o.precision != F32);
+    out->moment[0] = next_array(&next, count, rule->has_m);
+    out->moment[1] = next_array(&next, count, rule->has_v);
+}
+
+static void find_in_memory(const trainer *t, const plan_bucket *b, update_arrays *out)
+{
+    const int64_t first = b->first[t->plan->optimizer];
+    float *const all[3] = {state_master(t), state_moment(t, 0), state_moment(t, 1)};
+    out->master = all[0] ? all[0] + first : NULL;
+    for (int i = 0; i < 2; i++) out->moment[i] = all[i + 1] ? all[i + 1] + first : NULL;
+}
+
+static status find_arrays(trainer *t, const schedule_instr *x, update_arrays *out, err *e)
 {
     status result = OK;
-    const plan *p = t->plan;
-    const plan_bucket *b = &p->bucket[x->index];
-    const optim_rule *rule = optim_rule_of(&t->o.optimizer);
-    const int64_t state = b->first[p->optimizer];
-    device_stream *on = t->stream[STREAM_COMPUTE];
+    const plan_bucket *b = &t->plan->bucket[x->index];
+    char *slot[PLAN_STATES] = {NULL};
     for (int k = 0; k < PLAN_STATES; k++)
-        if (x->state[k] >= 0) TRY(trainer_await_slot(t, (plan_state)k, x->state[k], on, e));
-    out->weights = x->state[PLAN_WEIGHTS] >= 0
-                       ? t->state_slot[PLAN_WEIGHTS][x->state[PLAN_WEIGHTS]].at
-                       : t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t);
-    out->gradients = x->state[PLAN_GRADIENTS] >= 0
-                         ? (void *)t->state_slot[PLAN_GRADIENTS][x->state[PLAN_GRADIENTS]].at
-                         : t->gradients + b->first[p->gradient];
-    if (x->state[PLAN_OPTIMIZER_STATE] >= 0) {
-        float *at = (void *)t->state_slot[PLAN_OPTIMIZER_STATE][x->state[PLAN_OPTIMIZER_STATE]].at;
-        const size_t count = (size_t)b->count[p->optimizer];
-        out->master = next_part(&at, count, t->o.precision != F32);
-        out->moment[0] = next_part(&at, count, rule->has_m);
-        out->moment[1] = next_part(&at, count, rule->has_v);
-        goto done;
-    }
-    out->master = t->master ? t->master + state : NULL;
-    for (int i = 0; i < 2; i++) out->moment[i] = t->moment[i] ? t->moment[i] + state : NULL;
+        if (x->state[k] >= 0)
+            TRY(tiers_await(t, (plan_state)k, x->state[k], STREAM_COMPUTE, &slot[k], e));
+    out->weights = slot[PLAN_WEIGHTS] ? slot[PLAN_WEIGHTS] : state_bucket_weights(t, x->index);
+    out->gradients = slot[PLAN_GRADIENTS] ? (float *)(void *)slot[PLAN_GRADIENTS]
+                                          : state_bucket_gradients(t, x->index);
+    if (slot[PLAN_OPTIMIZER_STATE])
+        find_in_slot(t, b, slot[PLAN_OPTIMIZER_STATE], out);
+    else
+        find_in_memory(t, b, out);
 done:
     return result;
 }
 
-static void update_run(trainer *t, const row_run *run, const places *at)
+static void update(trainer *t, const update_run *run, const update_arrays *arrays)
 {
     const plan *p = t->plan;
     const plan_row *r = &p->row[p->order[run->first]];
+    const int64_t updates = results_updates(t);
     kernel_call c = {.kind = K_UPDATE};
     kernel_update_args *u = &c.u.update;
     optim_config config = t->o.optimizer;
-    // A schedule that cycles momentum means Adam's first beta; SGD's momentum stays.
-    if (at->moment[1]) config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, trainer_updates(t));
-    optim_fill(&config, (uint64_t)trainer_updates(t) + 1,
-               lr_at(&t->o.lr, config.lr, trainer_updates(t)), t->agreed.scale, r->decays, u);
-    const int64_t state = part_at(p, r, p->optimizer), weight = part_at(p, r, p->weight);
-    char *weights = at->weights + (size_t)weight * trainer_weight_bytes(t);
+    // A schedule that cycles momentum cycles Adam's first beta; SGD's momentum stays.
+    if (arrays->moment[1]) config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, updates);
+    optim_fill(&config, (uint64_t)updates + 1, lr_at(&t->o.lr, config.lr, updates),
+               results_agreed(t)->scale, r->decays, u);
+    const int64_t state = shard_offset(p, r, p->optimizer), weight = shard_offset(p, r, p->weight);
+    char *weights = arrays->weights + (size_t)weight * trainer_weight_bytes(t);
     u->count = run_count(p, run);
-    u->w = at->master ? at->master + state : (float *)(void *)weights;
-    u->g = at->gradients + part_at(p, r, trainer_gradient_layout(p));
-    u->m = at->moment[0] ? at->moment[0] + state : NULL;
-    u->v = at->moment[1] ? at->moment[1] + state : NULL;
-    u->low = at->master ? weights : NULL;
+    u->w = arrays->master ? arrays->master + state : (float *)(void *)weights;
+    u->g = arrays->gradients + shard_offset(p, r, trainer_gradient_layout(p));
+    u->m = arrays->moment[0] ? arrays->moment[0] + state : NULL;
+    u->v = arrays->moment[1] ? arrays->moment[1] + state : NULL;
+    u->low = arrays->master ? weights : NULL;
     u->low_type = t->o.precision;
-    if (u->count > 0) device_launch(t->stream[STREAM_COMPUTE], &c);
+    if (u->count > 0) device_launch(trainer_stream(t, STREAM_COMPUTE), &c);
 }
 
 status run_optimizer_step(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    places at = {NULL};
-    trainer_order(t, t->reduced, t->stream[STREAM_COMM], t->stream[STREAM_COMPUTE]);
-    TRY(find_places(t, x, &at, e));
-    row_run run = {.last = t->plan->bucket[x->index].first_row};
-    while (trainer_next_run(t, x->index, &run)) update_run(t, &run, &at);
+    update_arrays arrays = {NULL};
+    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    TRY(find_arrays(t, x, &arrays, e));
+    update_run run = {.last = t->plan->bucket[x->index].first_row};
+    while (next_run(t, x->index, &run)) update(t, &run, &arrays);
     for (int k = 0; k < PLAN_STATES; k++)
-        if (x->state[k] >= 0)
-            trainer_ops(t)->record(t->state_slot[k][x->state[k]].freed, t->stream[STREAM_COMPUTE]);
+        if (x->state[k] >= 0) tiers_free_slot(t, (plan_state)k, x->state[k], STREAM_COMPUTE);
 done:
     return result;
 }

@@ -1,10 +1,8 @@
 // trainer.c -- opens and closes a trainer: traces the model, makes plan and schedules, allocates,
 // fills the weights.
-#include "base/file.h"
+#include "base/proc.h"
 #include "base/size.h"
-#include "train/state.h"
-
-#include <stdlib.h>
+#include "train/trainer_private.h"
 
 static status open_model(const trainer_options *o, graph_mode mode, model **out, err *e)
 {
@@ -51,7 +49,8 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     int uses = 0;
     for (int b = 0; b < m->blocks; b++) uses += m->block[b].g->params;
     plan_use *use = calloc((size_t)uses + 1, sizeof *use);
-    if (!p || !cost || !use) FAIL(E_MEMORY, "no memory for the plan");
+    bool *in_place = calloc((size_t)m->blocks + 1, sizeof *in_place);
+    if (!p || !cost || !use || !in_place) FAIL(E_MEMORY, "no memory for the plan");
     for (int i = 0; i < m->params; i++) {
         const model_param *q = &m->param[i];
         p[i] = (plan_param){.name = q->name,
@@ -63,16 +62,19 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     }
     for (int b = 0; b < m->blocks; b++) {
         cost[b] = model_block_flops(m, b);
+        in_place[b] = m->block[b].g->input_grad_in_place;
         for (int i = 0; i < m->block[b].g->params; i++)
             use[options.uses++] = (plan_use){m->block[b].param[i], b};
     }
     options.cost = cost;
     options.use = use;
+    options.input_grad_in_place = in_place;
     TRY(plan_make(&options, p, m->params, out, e));
 done:
     free(p);
     free(cost);
     free(use);
+    free(in_place);
     return result;
 }
 
@@ -98,7 +100,39 @@ static status check_shapes(const model *m, const dataset *d, const char *which, 
     return OK;
 }
 
-// Models, plan, schedules: everything that a rank knows before it allocates.
+// Every object asks for its memory. The first pass counts it, the second allocates it.
+static status allocate(trainer *t, err *e)
+{
+    status result = OK;
+    TRY(state_allocate(t, e));
+    TRY(slots_allocate(t, e));
+    TRY(tiers_allocate(t, e));
+    TRY(blocks_allocate(t, e));
+    TRY(batches_allocate(t, e));
+    TRY(results_allocate(t, e));
+    TRY(exchange_allocate(t, e));
+done:
+    return result;
+}
+
+static status count_memory(trainer *t, err *e)
+{
+    status result = OK;
+    uint64_t *bytes = t->plan->bytes;
+    TRY(memory_open(t->plan, &t->memory, e));
+    TRY(allocate(t, e));
+    bytes[BYTES_BUFFERS] += compress_bytes(t->plan);
+    // What a process has before it opens a trainer. It is the one figure that is measured: the others
+    // are the same on any machine that plans the job.
+    bytes[BYTES_RUNTIME] = proc_own_bytes() + (t->o.device ? t->o.device->bytes_scratch : 0);
+    if (!size_fits(plan_bytes(t->plan)))
+        FAIL(E_FIT, "a rank needs more than 1 EiB; valid: smaller sizes of the model, a smaller "
+                    "train.micro_batch, train.global_batch or data.seq_len");
+done:
+    return result;
+}
+
+// Models, plan and schedules: everything that a rank knows before it allocates.
 static status prepare(trainer *t, const trainer_options *o, err *e)
 {
     status result = OK;
@@ -111,12 +145,7 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     TRY(make_plan(o, t->model, &t->plan, e));
     TRY(schedule_make(t->plan, PASS_TRAIN, &t->schedule, e));
     if (t->eval) TRY(schedule_make(t->plan, PASS_EVAL, &t->forward, e));
-    t->counting = true;
-    TRY(trainer_allocate(t, e));
-    if (!size_fits(plan_bytes(t->plan)))
-        FAIL(E_FIT, "a rank needs more than 1 EiB; valid: smaller sizes of the model, a smaller "
-                    "train.micro_batch, train.global_batch or data.seq_len");
-    t->counting = false;
+    TRY(count_memory(t, e));
     TRY(trainer_count_traffic(t, e));
     for (int b = 0; b < t->model->blocks; b++)
         if (plan_has_block(t->plan, b)) t->flops += model_block_flops(t->model, b);
@@ -124,9 +153,19 @@ done:
     return result;
 }
 
-static void forget(trainer *t)
+void trainer_close(trainer *t)
 {
-    trainer_free_memory(t);
+    if (!t) return;
+    groups_close(t->groups); // no work uses the memory any more
+    compress_close(t->compressor);
+    batches_close(t);
+    slots_close(t);
+    tiers_close(t);
+    blocks_close(t);
+    state_close(t);
+    results_close(t);
+    exchange_close(t);
+    memory_close(t->memory);
     schedule_clear(&t->schedule);
     schedule_clear(&t->forward);
     plan_free(t->plan);
@@ -134,6 +173,17 @@ static void forget(trainer *t)
     model_close(t->eval);
     free(t->note);
     free(t);
+}
+
+status trainer_object(void *object, size_t bytes, err *e)
+{
+    void *made;
+    memcpy(&made, object, sizeof made);
+    if (made) return OK;
+    made = calloc(1, bytes + 1);
+    if (!made) return err_set(e, E_MEMORY, "no memory for the trainer");
+    memcpy(object, &made, sizeof made);
+    return OK;
 }
 
 status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
@@ -151,146 +201,36 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
     // Names are the model's; the plan outlives it.
     for (int i = 0; i < (*p)->rows; i++) (*p)->row[i].name = NULL;
 done:
-    t->counting = true; // nothing was opened on the device
-    forget(t);
+    trainer_close(t);
     return result;
 }
 
 // ---- Opening
-
-static status open_streams(trainer *t, err *e)
-{
-    status result = OK;
-    const device_ops *ops = t->o.device->ops;
-    for (int k = 0; k < STREAMS; k++)
-        TRY(ops->stream_open(t->o.device, (device_stream_kind)k, &t->stream[k], e));
-    TRY(ops->event_open(t->o.device, &t->computed, e));
-    TRY(ops->event_open(t->o.device, &t->reduced, e));
-    TRY(ops->event_open(t->o.device, &t->arrived, e));
-done:
-    return result;
-}
-
-// The ranks that differ from this one on axis a alone.
-static int line_of(const trainer *t, axis a)
-{
-    int at[AXES];
-    memcpy(at, t->plan->coord, sizeof at);
-    at[a] = 0;
-    return mesh_rank(&t->plan->o.mesh, at);
-}
-
-// Every rank splits in the same order, whether it needs the group or not.
-static status open_groups(trainer *t, err *e)
-{
-    status result = OK;
-    const plan *p = t->plan;
-    const int *size = p->o.mesh.size, *at = p->coord;
-    for (int a = 0; a < AXES; a++)
-        if (size[a] > 1) TRY(comm_split(t->o.comm, line_of(t, (axis)a), at[a], &t->axis[a], e));
-    if (p->keeps_post_forward_shards)
-        TRY(comm_split(t->o.comm,
-                       p->o.rank - at[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward *
-                                       size[AXIS_CP] * size[AXIS_TP],
-                       at[AXIS_DP_SHARD], &t->axis[GROUP_POST_FORWARD], e));
-    if (size[AXIS_PP] > 1)
-        TRY(comm_split(t->o.comm, line_of(t, AXIS_PP), at[AXIS_PP], &t->grads, e));
-    if (plan_ties_stages(p)) {
-        bool shares = at[AXIS_PP] == 0 || at[AXIS_PP] == size[AXIS_PP] - 1;
-        int color = shares ? line_of(t, AXIS_PP) : p->o.mesh.ranks + p->o.rank;
-        TRY(comm_split(t->o.comm, color, at[AXIS_PP], &t->tie, e));
-    }
-    if (mesh_data_ranks(&p->o.mesh) > 1)
-        TRY(comm_split(t->o.comm, at[AXIS_PP] * size[AXIS_TP] + at[AXIS_TP],
-                       mesh_data_rank(&p->o.mesh, p->o.rank), &t->data, e));
-    // Sums over all ranks group the data-parallel parts as without a pipeline: its stages are
-    // neighbours.
-    const int stages = size[AXIS_PP] * size[AXIS_TP];
-    if (t->data && size[AXIS_PP] > 1)
-        TRY(comm_split(t->o.comm, 0,
-                       mesh_data_rank(&p->o.mesh, p->o.rank) * stages +
-                           at[AXIS_PP] * size[AXIS_TP] + at[AXIS_TP],
-                       &t->agree, e));
-done:
-    return result;
-}
-
-// The folder of the file tier, made if there is none. Rank 0 goes first, because its notes are
-// those that are printed.
-static status make_tier_folder(trainer *t, text *note, err *e)
-{
-    status result = OK;
-    bool files = false;
-    const char *path = t->o.strategy.offload.path;
-    for (int k = 0; k < PLAN_STATES; k++)
-        files = files || t->plan->o.strategy.offload.tier[k] == TIER_FILE;
-    if (!files) return OK;
-    if (t->o.comm->rank == 0 && !file_is_directory(path)) {
-        TRY(file_make_directories(path, e));
-        text_addf(note, "parallel.offload.path: created the folder %s", path);
-    }
-    TRY(comm_barrier(t->o.comm, e));
-    TRY(file_make_directories(path, e)); // of another machine
-done:
-    if (result != OK) err_prefix(e, "parallel.offload.path: ");
-    return result;
-}
-
-// The names are those of the mesh's axes, as torch.distributed names process groups.
-static void label_groups(trainer *t)
-{
-    for (int a = 0; a < AXES; a++) comm_set_label(t->axis[a], axis_name((axis)a));
-    comm_set_label(t->axis[GROUP_POST_FORWARD], "the post-forward group");
-    comm_set_label(t->grads, "pp");
-    comm_set_label(t->tie, "the first and the last stage");
-    comm_set_label(t->data, "dp");
-    comm_set_label(t->agree, "all ranks");
-    comm_set_label(t->o.comm, "all ranks");
-}
-
-static status open_tiers(trainer *t, err *e)
-{
-    status result = OK;
-    text note = {0};
-    TRY(make_tier_folder(t, &note, e));
-    for (int k = 0; k < PLAN_STATES; k++) {
-        if (t->plan->o.strategy.offload.tier[k] == TIER_HOST)
-            text_addf(&note, "%s%s on host: on cpu ranks that is the device's own memory",
-                      note.bytes ? "; " : "", plan_state_name((plan_state)k));
-        if (t->plan->o.strategy.offload.tier[k] != TIER_FILE) continue;
-        if (!t->o.device->ops->call)
-            FAIL(E_USAGE,
-                 "parallel.offload.%s: file needs a device whose memory the host can address; "
-                 "valid on %s: device",
-                 plan_state_name((plan_state)k), t->o.device->ops->name);
-        const tier_options o = {.folder = t->o.strategy.offload.path,
-                                .name = plan_state_name((plan_state)k),
-                                .bytes = trainer_file_at(t, (plan_state)k, t->plan->buckets),
-                                .block_bytes = (size_t)t->o.strategy.offload.block_bytes,
-                                .depth = (int)t->o.strategy.offload.depth};
-        TRY(tier_open(&o, &t->tier[k], e));
-        if (tier_note(t->tier[k]))
-            text_addf(&note, "%s%s", note.bytes ? "; " : "", tier_note(t->tier[k]));
-    }
-    TRY(text_check(&note, e));
-    if (note.bytes) TRY(text_take(&note, &t->note, e));
-done:
-    text_clear(&note);
-    return result;
-}
 
 static status open_compressor(trainer *t, err *e)
 {
     const compress_options o = {.plan = t->plan,
                                 .device = t->o.device,
                                 .comm = t->o.comm,
-                                .groups = t->axis,
-                                .dp = t->data,
+                                .groups = groups_comms(t->groups),
+                                .dp = trainer_group(t, GROUP_DP),
                                 // About the mean over all positions, as PyTorch's hooks see it.
                                 .scale = 1.0 / (double)(t->o.global_batch * t->o.seq_len),
                                 .seed = t->o.seed};
-    if (!t->data) return OK;
+    if (!o.dp) return OK;
     return compress_open(&o, &t->compressor, e);
+}
+
+static status open_tiers(trainer *t, err *e)
+{
+    status result = OK;
+    text note = {0};
+    TRY(tiers_open(t, &note, e));
+    t->note = note.chars;
+    note = (text){0};
+done:
+    text_clear(&note);
+    return result;
 }
 
 static status check_unused(const model *m, err *e)
@@ -315,19 +255,14 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     trainer *t = calloc(1, sizeof *t);
     if (!t) FAIL(E_MEMORY, "no memory for the trainer");
     mine.rank = o->comm->rank;
-    t->o = mine;
     TRY(prepare(t, &mine, e));
     if (!o->strategy.zero_unused_parameters) TRY(check_unused(t->model, e));
-    TRY(open_streams(t, e));
-    TRY(open_groups(t, e));
-    label_groups(t);
+    TRY(groups_open(t->plan, o->device, o->comm, &t->groups, e));
     trainer_open_activity(t);
     TRY(open_tiers(t, e));
-    TRY(trainer_allocate(t, e));
+    memory_start(t->memory, o->device, o->comm);
+    TRY(allocate(t, e));
     TRY(open_compressor(t, e));
-    scaler_open(&t->scaler, &o->scaler, o->precision == F16);
-    if (t->model->rope)
-        TRY(graph_upload_rope(t->model->rope, t->stream[STREAM_COMPUTE], t->rope, e));
     if (o->weights) TRY(model_param_check_all(t->model, o->weights, e));
     TRY(trainer_fill_weights(t, e));
     *out = t;
@@ -335,27 +270,6 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
 done:
     trainer_close(t);
     return result;
-}
-
-void trainer_close(trainer *t)
-{
-    if (!t) return;
-    const device_ops *ops = t->o.device->ops;
-    for (int k = 0; k < STREAMS; k++) ops->stream_close(t->stream[k]);
-    ops->event_close(t->computed);
-    ops->event_close(t->reduced);
-    ops->event_close(t->arrived);
-    compress_close(t->compressor);
-    for (int k = 0; k < PLAN_STATES; k++) tier_close(t->tier[k]);
-    comm *groups[] = {t->grads, t->tie, t->data, t->agree};
-    for (int a = 0; a <= GROUP_POST_FORWARD; a++) comm_close(t->axis[a]);
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) comm_close(groups[i]);
-    forget(t);
-}
-
-uint64_t trainer_steps_done(const trainer *t)
-{
-    return t->steps_done;
 }
 
 const plan *trainer_get_plan(const trainer *t)
@@ -376,9 +290,4 @@ double trainer_flops(const trainer *t)
 const char *trainer_note(const trainer *t)
 {
     return t->note;
-}
-
-const double *trainer_seconds(const trainer *t)
-{
-    return t->seconds;
 }

@@ -1,10 +1,11 @@
-// weights.c -- the weights that a run starts from: drawn or read, each rank its own parts; and the
-// compute weights that follow from fp32 ones. Called when a trainer opens and after state was
+// weights.c -- the weights that a run starts from, drawn or read, each rank its own shards; and the compute
+// weights that follow from fp32 master weights. Called when a trainer opens and after state was
 // written.
+#include "base/size.h"
+#include "train/launch.h"
 #include "train/redistribute.h"
 #include "train/state_shards.h"
-
-#include <stdlib.h>
+#include "train/trainer_private.h"
 
 static status read_weights(trainer *t, err *e)
 {
@@ -23,69 +24,72 @@ done:
     return result;
 }
 
-// Elements of row r, drawn into place.
-static status draw_span(trainer *t, const holding *h, int p, plan_shard want, err *e)
+// Draws elements `want` of row p where they lie.
+static status draw_elements(trainer *t, const state_shards *x, int p, plan_shard want, err *e)
 {
     status result = OK;
-    float *at;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    float *ptr;
     plan_shard s;
-    TRY(holding_find(t, h, &t->plan->row[p], true, &at, &s, e));
+    TRY(state_shards_find(t, x, &t->plan->row[p], true, &ptr, &s, e));
     model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first, want.count,
-                           t->stream[STREAM_COMPUTE], at + (want.first - s.first));
-    // Where it is in a file, the next row may be of another bucket.
-    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+                           on, ptr + (want.first - s.first));
+    // In a file, the next row may be of another bucket.
+    TRY(trainer_ops(t)->sync(on, e));
 done:
     return result;
 }
 
-// Where all data-parallel ranks keep the whole array, each draws a share of it: elements `from` to
-// `to`; else all that it keeps.
-static bool draws_share(const trainer *t, const holding *h, int64_t *from, int64_t *to)
+// Elements first … first+count-1 of the array of weights, which this rank draws. Where all data-parallel
+// ranks have the full array, each draws an equal share of it and *shared is true; else a rank draws
+// all that it has.
+static plan_shard drawn_elements(const trainer *t, const state_shards *x, bool *shared)
 {
-    const int64_t all = t->plan->elements[h->array];
-    *from = 0, *to = all;
-    if (!t->data || !h->at || h->array != LAYOUT_FULL || all % t->data->size) return false;
-    *from = all / t->data->size * t->data->rank;
-    *to = *from + all / t->data->size;
-    return true;
+    const int64_t all = t->plan->elements[x->array];
+    const comm *dp = trainer_group(t, GROUP_DP);
+    *shared = dp && x->memory && x->array == LAYOUT_FULL && all % dp->size == 0;
+    if (!*shared) return (plan_shard){0, all};
+    return (plan_shard){all / dp->size * dp->rank, all / dp->size};
 }
 
-// What lies in [from, to) of the array of row r's part, relative to the row.
-static plan_shard within(const trainer *t, const holding *h, const plan_row *r, int64_t from,
-                         int64_t to)
+// The elements of row r's local shard that lie in `drawn` of the array, relative to the row.
+static plan_shard row_elements(const trainer *t, const state_shards *x, const plan_row *r,
+                               plan_shard drawn)
 {
-    plan_shard s = plan_local_shard(t->plan, r, h->parts, t->plan->coord);
-    const int64_t begin = r->offset[h->array], end = begin + s.count;
-    if (from < begin) from = begin;
-    if (to > end) to = end;
-    return (plan_shard){s.first + from - begin, to > from ? to - from : 0};
+    const plan_shard s = plan_local_shard(t->plan, r, x->shards, t->plan->coord);
+    const int64_t begin = r->offset[x->array], end = begin + s.count;
+    const int64_t from = size_max(drawn.first, begin),
+                  to = size_min(drawn.first + drawn.count, end);
+    return (plan_shard){s.first + from - begin, size_max(to - from, 0)};
 }
 
 static status draw_weights(trainer *t, err *e)
 {
     status result = OK;
     const plan *p = t->plan;
-    const holding h = holding_of(t, STATE_WEIGHT);
-    int64_t from, to;
-    const bool share = draws_share(t, &h, &from, &to);
-    float *all = (float *)(void *)h.at;
-    for (int i = 0; i < p->local_rows; i++)
-        TRY(draw_span(t, &h, p->order[i], within(t, &h, &p->row[p->order[i]], from, to), e));
-    if (share)
-        TRY(comm_all_gather(t->data, all + from, all, (size_t)(to - from), F32,
-                            t->stream[STREAM_COMPUTE], e));
+    const state_shards x = state_shards_of(t, STATE_WEIGHT);
+    bool shared;
+    const plan_shard drawn = drawn_elements(t, &x, &shared);
+    float *all = (float *)(void *)x.memory;
+    for (int i = 0; i < p->local_rows; i++) {
+        const int row = p->order[i];
+        TRY(draw_elements(t, &x, row, row_elements(t, &x, &p->row[row], drawn), e));
+    }
+    if (shared)
+        TRY(comm_all_gather(trainer_group(t, GROUP_DP), all + drawn.first, all, (size_t)drawn.count,
+                            F32, trainer_stream(t, STREAM_COMPUTE), e));
 done:
     return result;
 }
 
-// Also between rows, which nobody reads but digests. Master weights and the optimizer's state start
-// as zeros.
+// Also the gaps between rows, which only digests read. Master weights and the optimizer's state are zeros
+// from the start.
 static void zero_weights(trainer *t)
 {
-    kernel_call c = {.kind = K_FILL};
-    c.u.fill = (kernel_fill_args){t->weights, t->plan->elements[t->plan->weight] *
-                                                  (int64_t)trainer_weight_bytes(t)};
-    if (t->weights) device_launch(t->stream[STREAM_COMPUTE], &c);
+    const plan *p = t->plan;
+    if (state_weights(t))
+        launch_zero(trainer_stream(t, STREAM_COMPUTE), state_weights(t),
+                    p->elements[p->weight] * (int64_t)trainer_weight_bytes(t));
 }
 
 status trainer_fill_weights(trainer *t, err *e)
@@ -98,38 +102,43 @@ done:
     return result;
 }
 
-// The compute weights of this rank's parts follow from the fp32 ones.
+// Converts row r's shard of the master weights to the compute type.
+static status convert_row(trainer *t, const state_shards *master, const plan_row *r, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    float *from;
+    char *to = state_weights(t);
+    plan_shard s;
+    TRY(state_shards_find(t, master, r, false, &from, &s, e));
+    int64_t offset =
+        r->offset[p->weight] + s.first - plan_local_shard(p, r, p->weight, p->coord).first;
+    if (!to) {
+        TRY(tiers_stage(t, PLAN_WEIGHTS, r->bucket, true, &to, e));
+        offset -= p->bucket[r->bucket].first[p->weight];
+    }
+    if (s.count > 0)
+        launch_convert(trainer_stream(t, STREAM_COMPUTE),
+                       to + (size_t)offset * trainer_weight_bytes(t), t->o.precision, from, F32,
+                       s.count);
+done:
+    return result;
+}
+
 static status convert_bucket(trainer *t, int bucket, err *e)
 {
     status result = OK;
     const plan *p = t->plan;
     const plan_bucket *b = &p->bucket[bucket];
-    const holding master = holding_of(t, STATE_WEIGHT);
-    for (int i = 0; i < b->rows; i++) {
-        const plan_row *r = &p->row[p->order[b->first_row + i]];
-        float *from;
-        char *to = t->weights;
-        plan_shard s;
-        TRY(holding_find(t, &master, r, false, &from, &s, e));
-        int64_t at =
-            r->offset[p->weight] + s.first - plan_local_shard(p, r, p->weight, p->coord).first;
-        if (!to) {
-            TRY(trainer_show_bucket(t, PLAN_WEIGHTS, bucket, true, &to, e));
-            at -= b->first[p->weight];
-        }
-        kernel_call c = {.kind = K_CONVERT};
-        c.u.convert = (kernel_convert_args){.count = s.count,
-                                            .src = from,
-                                            .dst = to + (size_t)at * trainer_weight_bytes(t),
-                                            .src_type = F32,
-                                            .dst_type = t->o.precision};
-        if (s.count > 0) device_launch(t->stream[STREAM_COMPUTE], &c);
-    }
-    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
-    if (t->weights && p->all_gather_updated.count > 0)
-        TRY(redistribute_bucket(p, &p->all_gather_updated, bucket, NULL,
-                                t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t),
-                                t->o.precision, t->axis, t->stream[STREAM_COMPUTE], e));
+    const state_shards master = state_shards_of(t, STATE_WEIGHT);
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    for (int i = 0; i < b->rows; i++)
+        TRY(convert_row(t, &master, &p->row[p->order[b->first_row + i]], e));
+    TRY(trainer_ops(t)->sync(on, e));
+    if (state_weights(t) && p->redistribute.all_gather_updated.count > 0)
+        TRY(redistribute_bucket(p, &p->redistribute.all_gather_updated, bucket, NULL,
+                                state_bucket_weights(t, bucket), t->o.precision,
+                                groups_comms(t->groups), on, e));
 done:
     return result;
 }
@@ -139,10 +148,10 @@ status trainer_restore(trainer *t, uint64_t steps_done, err *e)
     status result = OK;
     for (int b = 0; t->o.precision != F32 && b < t->plan->buckets; b++)
         TRY(convert_bucket(t, b, e));
-    TRY(trainer_close_staging(t, e));
-    TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
+    TRY(tiers_close_staging(t, e));
+    TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
     TRY(comm_barrier(t->o.comm, e));
-    t->steps_done = steps_done;
+    results_set_steps_done(t, steps_done);
 done:
     return result;
 }

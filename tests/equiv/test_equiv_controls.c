@@ -6,7 +6,7 @@
 
 #include "device/kernels.h"
 #include "train/redistribute.h"
-#include "train/state.h"
+#include "train/trainer_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,7 +130,7 @@ status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
     const status result = __real_run_alloc_grad(t, x, e);
     const plan_bucket *b = &t->plan->bucket[x->index];
     for (int i = 0; is(TOUCHED) && i < b->rows; i++)
-        t->grad_written[t->plan->order[b->first_row + i]] = true;
+        *state_grad_written(t, t->plan->order[b->first_row + i]) = true;
     return result;
 }
 

@@ -4,7 +4,7 @@
 #include "equiv/matrix_pool.h"
 
 #include "late/late_device.h"
-#include "train/state.h"
+#include "train/trainer_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -132,6 +132,8 @@ OBSERVED(run_forward)
 OBSERVED(run_send_act)
 OBSERVED(run_recv_grad)
 OBSERVED(run_backward)
+OBSERVED(run_backward_input)
+OBSERVED(run_backward_weight)
 OBSERVED(run_send_grad)
 OBSERVED(run_reduce_tied_grad)
 OBSERVED(run_reduce_grad)

@@ -149,7 +149,7 @@ typedef struct observed {
 } observed;
 
 // Barriers hold all ranks together, so that nobody's opening or closing is counted.
-static status observe(crew *all, int rank, golden *g, trainer *t, err *e)
+static status observe(worker_group *all, int rank, golden *g, trainer *t, err *e)
 {
     status result = OK;
     observed *o = all->given;
@@ -175,8 +175,8 @@ done:
 static void check_strategy(const char *name, const scenario *s)
 {
     observed o = {0};
-    crew_run(name, s, false, observe, &o);
-    for (int r = 0; r < crew_ranks(s); r++) {
+    workers_run(name, s, false, observe, &o);
+    for (int r = 0; r < workers_ranks(s); r++) {
         if (o.used[r] != o.planned[r])
             fail_msg("%s: rank %d used %llu bytes, %llu were planned", name, r,
                      (unsigned long long)o.used[r], (unsigned long long)o.planned[r]);

@@ -10,7 +10,7 @@
 #include "comm/world.h"
 #include "model/config.h"
 #include "own_text.h"
-#include "train/state.h"
+#include "train/trainer_private.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -223,7 +223,7 @@ static status go(run *r, trainer *t, err *e)
         TRY(read_part(t, (trainer_state_kind)part, mine ? &r->out->part[part] : &none, &count, e));
     // Ends where the reading after the step begins, which must see the step.
     TRY(trainer_read_state(t, STATE_WEIGHT, 0, mine ? r->out->part[STATE_WEIGHT] : NULL, e));
-    if (mine) r->out->scaler = t->scaler, r->out->skipped = t->skipped;
+    if (mine) r->out->scaler = *results_scaler(t), r->out->skipped = results_skipped(t);
     TRY(trainer_step(t, false, &s, e));
     TRY(read_part(t, STATE_WEIGHT, mine ? &r->out->after : &none, &count, e));
     TRY(read_part(t, STATE_GRADIENT, mine ? &r->out->gradient : &none, &count, e));

@@ -24,7 +24,7 @@ static double gathers(const plan *p, const plan_row *r)
     return at_end ? m : 2 * m;
 }
 
-static status measure(crew *all, int rank, golden *g, trainer *t, err *e)
+static status measure(worker_group *all, int rank, golden *g, trainer *t, err *e)
 {
     status result = OK;
     traffic *out = all->given;
@@ -56,8 +56,8 @@ done:
 static void run(const char *name, const scenario *s, traffic *out)
 {
     memset(out, 0, sizeof *out);
-    crew_run(name, s, true, measure, out);
-    for (int r = 0; r < crew_ranks(s); r++)
+    workers_run(name, s, true, measure, out);
+    for (int r = 0; r < workers_ranks(s); r++)
         for (int k = 0; k < PROCESS_GROUPS; k++)
             if (fabs(out->run[r][k] - out->planned[r][k]) > 1e-6 * (1 + out->planned[r][k]))
                 fail_msg("%s: rank %d sends %.3f bytes over %s, the plan says %.3f", name, r,

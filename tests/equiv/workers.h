@@ -40,23 +40,24 @@ typedef struct scenario {
     bool evaluates;
 } scenario;
 
-static inline int crew_size(int n)
+static inline int workers_size(int n)
 {
     return n > 0 ? n : 1;
 }
 
-static inline int crew_ranks(const scenario *s)
+static inline int workers_ranks(const scenario *s)
 {
-    return crew_size(s->pp) * crew_size(s->replicate) * crew_size(s->shard) * crew_size(s->tp);
+    return workers_size(s->pp) * workers_size(s->replicate) * workers_size(s->shard) *
+           workers_size(s->tp);
 }
 
-static inline trainer_options crew_options(golden *g, const scenario *s, const char *folder)
+static inline trainer_options workers_options(golden *g, const scenario *s, const char *folder)
 {
     trainer_options o = golden_options(g, UPDATE_ADAMW, s->precision, s->micro > 0 ? s->micro : 1);
-    const int size[AXES] = {crew_size(s->pp), crew_size(s->replicate), crew_size(s->shard), 1,
-                            crew_size(s->tp)};
+    const int size[AXES] = {workers_size(s->pp), workers_size(s->replicate), workers_size(s->shard),
+                            1, workers_size(s->tp)};
     memcpy(o.mesh.size, size, sizeof size);
-    o.mesh.ranks = crew_ranks(s);
+    o.mesh.ranks = workers_ranks(s);
     o.global_batch = s->global > 0 ? s->global : 8;
     o.strategy.dp = (policies){*policy_find(s->outer ? s->outer : "ddp"),
                                *policy_find(s->inner ? s->inner : "ddp")};
@@ -64,7 +65,7 @@ static inline trainer_options crew_options(golden *g, const scenario *s, const c
     o.strategy.reshard_after_forward = s->reshard < 0 ? 0 : s->reshard > 0 ? s->reshard : 1;
     o.strategy.sequence_parallel = s->sequence;
     o.strategy.pipeline.schedule = s->pp > 1 ? s->order : PIPE_1F1B;
-    o.strategy.pipeline.virtual_stages = crew_size(s->chunks);
+    o.strategy.pipeline.virtual_stages = workers_size(s->chunks);
     o.strategy.recompute = s->keep;
     o.strategy.reduce_dtype = s->reduce;
     o.strategy.hook = (strategy_hook){.kind = s->hook, .rank = 2, .min_compression_rate = 1.5};
@@ -78,26 +79,26 @@ static inline trainer_options crew_options(golden *g, const scenario *s, const c
     return o;
 }
 
-struct crew;
-typedef status crew_task(struct crew *all, int rank, golden *g, trainer *t, err *e);
+struct worker_group;
+typedef status worker_task(struct worker_group *all, int rank, golden *g, trainer *t, err *e);
 
-typedef struct crew {
+typedef struct worker_group {
     const scenario *s;
-    crew_task *task;
+    worker_task *task;
     void *given;
     bool traced;
     world *world;
     pthread_barrier_t barrier;
     char folder[64];
     struct {
-        struct crew *all;
+        struct worker_group *all;
         int rank;
         status result;
         err error;
     } member[CREW_MOST];
-} crew;
+} worker_group;
 
-static inline status crew_work(crew *all, int rank, err *e)
+static inline status worker_group_work(worker_group *all, int rank, err *e)
 {
     status result = OK;
     golden g = {0};
@@ -109,7 +110,7 @@ static inline status crew_work(crew *all, int rank, err *e)
     TRY(world_attach(all->world, rank, g.device, &g.comm, e));
     if (all->traced) TRY(trace_comm_open(g.comm, &traced, e));
     if (traced) g.comm = traced;
-    trainer_options o = crew_options(&g, all->s, all->folder);
+    trainer_options o = workers_options(&g, all->s, all->folder);
     TRY(trainer_open(&o, &t, e));
     TRY(all->task(all, rank, &g, t, e));
 done:
@@ -119,30 +120,30 @@ done:
     return result;
 }
 
-static inline void *crew_thread(void *arg)
+static inline void *workers_thread(void *arg)
 {
-    crew *all = *(crew **)arg;
+    worker_group *all = *(worker_group **)arg;
     int rank = 0;
     while ((void *)&all->member[rank] != arg) rank++;
-    all->member[rank].result = crew_work(all, rank, &all->member[rank].error);
+    all->member[rank].result = worker_group_work(all, rank, &all->member[rank].error);
     return NULL;
 }
 
 // Every rank opens a trainer and runs `task`; the first failure fails the test under `name`.
-static inline void crew_run(const char *name, const scenario *s, bool traced, crew_task *task,
-                            void *given)
+static inline void workers_run(const char *name, const scenario *s, bool traced, worker_task *task,
+                               void *given)
 {
-    crew all = {.s = s, .task = task, .given = given, .traced = traced};
+    worker_group all = {.s = s, .task = task, .given = given, .traced = traced};
     pthread_t thread[CREW_MOST];
-    const int ranks = crew_ranks(s);
-    strcpy(all.folder, "/tmp/trireme-crew.XXXXXX");
+    const int ranks = workers_ranks(s);
+    strcpy(all.folder, "/tmp/trireme-workers.XXXXXX");
     assert_non_null(mkdtemp(all.folder));
     CHECK(world_open(ranks, true, &all.world, e));
     pthread_barrier_init(&all.barrier, NULL, (unsigned)ranks);
     for (int r = 0; r < ranks; r++) {
         all.member[r].all = &all;
         all.member[r].rank = r;
-        assert_int_equal(pthread_create(&thread[r], NULL, crew_thread, &all.member[r]), 0);
+        assert_int_equal(pthread_create(&thread[r], NULL, workers_thread, &all.member[r]), 0);
     }
     for (int r = 0; r < ranks; r++) pthread_join(thread[r], NULL);
     world_close(all.world);

@@ -29,11 +29,11 @@ static void expect_steps(const planned *x, const char *expected)
 {
     plan *p = planned_open(x);
     text t = {0};
-    print_steps("unshard", &p->unshard, &t);
-    print_steps("unshard_pf", &p->unshard_post_forward, &t);
-    print_steps("micro", &p->reduce_micro_batch, &t);
-    print_steps("step", &p->reduce_step, &t);
-    print_steps("update", &p->all_gather_updated, &t);
+    print_steps("unshard", &p->redistribute.unshard, &t);
+    print_steps("unshard_pf", &p->redistribute.unshard_post_forward, &t);
+    print_steps("micro", &p->redistribute.reduce_micro_batch, &t);
+    print_steps("step", &p->redistribute.reduce_step, &t);
+    print_steps("update", &p->redistribute.all_gather_updated, &t);
     if (strcmp(t.chars ? t.chars : "", expected))
         fail_msg("%s over %s:\n%s\nexpected\n%s", x->outer, x->inner, t.chars, expected);
     text_clear(&t);
@@ -137,22 +137,22 @@ typedef const plan_redistribution *pick(const plan *p);
 
 static const plan_redistribution *unshard_of(const plan *p)
 {
-    return &p->unshard;
+    return &p->redistribute.unshard;
 }
 
 static const plan_redistribution *micro_of(const plan *p)
 {
-    return &p->reduce_micro_batch;
+    return &p->redistribute.reduce_micro_batch;
 }
 
 static const plan_redistribution *step_of(const plan *p)
 {
-    return &p->reduce_step;
+    return &p->redistribute.reduce_step;
 }
 
 static const plan_redistribution *update_of(const plan *p)
 {
-    return &p->all_gather_updated;
+    return &p->redistribute.all_gather_updated;
 }
 
 static bool same_group(const all_ranks *r, int a, int b, int along)
@@ -258,8 +258,8 @@ static void walk_values(all_ranks *r, int b, plan_layout held, plan_layout l, do
                 const double v = times * value_of(p->order[i], e);
                 if (expect && *x != v)
                     fail_msg("%s over %s, rank %d, row %s, element %d: %g, expected %g",
-                             p->o.strategy.dp.outer.name, p->o.strategy.dp.inner.name, rank, row->name,
-                             (int)e, *x, v);
+                             p->o.strategy.dp.outer.name, p->o.strategy.dp.inner.name, rank,
+                             row->name, (int)e, *x, v);
                 *x = v;
             }
         }
@@ -306,7 +306,7 @@ static void check_weights(all_ranks *r, int b)
     apply(r, b, update_of, false);
     expect_values(r, b, p->weight, p->weight, 1);
     memcpy(r->source, r->array, sizeof r->source);
-    for (int rank = 0; rank < r->count && p->unshard.count; rank++)
+    for (int rank = 0; rank < r->count && p->redistribute.unshard.count; rank++)
         for (int e = 0; e < ELEMENTS; e++) r->array[rank][e] = GARBAGE;
     apply(r, b, unshard_of, true);
     expect_values(r, b, LAYOUT_FULL, LAYOUT_FULL, 1);

@@ -224,7 +224,7 @@ static void test_lists_that_stand_still_are_refused(void **state)
     simulate_result_clear(&r);
     l.list[1].count = 0;
     assert_int_equal(schedule_simulate(l.of, l.plan_of, 2, &c, &r, &e), E_INTERNAL);
-    assert_non_null(strstr(e.text, "standstill"));
+    assert_non_null(strstr(e.text, "deadlocks"));
     simulate_result_clear(&r);
     lists_close(&l);
 }

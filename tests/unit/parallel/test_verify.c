@@ -198,31 +198,31 @@ static void test_messages_that_do_not_meet_are_found(void **state)
     (void)state;
     expect_found(&TWO, 1, swap(RECV_ACT, 0, 1, RECV_ACT, 1, 1),
                  "stage 1, instruction # (RECV_ACT micro 1 block 1 from stage 0): the next message "
-                 "is of stage 0, instruction # (SEND_ACT micro 0 block 0 to stage 1); wanted is "
+                 "is of stage 0, instruction # (SEND_ACT micro 0 block 0 to stage 1); valid: "
                  "that of micro 1 block 0");
     expect_found(&TWO, 0, swap(SEND_ACT, 0, 0, SEND_ACT, 1, 0),
                  "stage 1, instruction # (RECV_ACT micro 0 block 1 from stage 0): the next message "
-                 "is of stage 0, instruction # (SEND_ACT micro 1 block 0 to stage 1); wanted is "
+                 "is of stage 0, instruction # (SEND_ACT micro 1 block 0 to stage 1); valid: "
                  "that of micro 0 block 0");
     expect_found(&TWO, 0, drop(SEND_ACT, 1, 0),
                  "stage 1, instruction # (RECV_ACT micro 1 block 1 from stage 0): the next message "
-                 "is of stage 0, instruction # (SEND_ACT micro 2 block 0 to stage 1); wanted is "
+                 "is of stage 0, instruction # (SEND_ACT micro 2 block 0 to stage 1); valid: "
                  "that of micro 1 block 0");
     expect_found(&TWO, 0, drop(SEND_ACT, 3, 0),
-                 "the pipeline comes to a standstill: stage 0, instruction # (RECV_GRAD micro 3 "
+                 "the pipeline deadlocks: stage 0, instruction # (RECV_GRAD micro 3 "
                  "block 0 from stage 1) waits for stage 1; stage 1, instruction # (RECV_ACT micro "
                  "3 block 1 from stage 0) waits for stage 0");
     expect_found(
         &TWO, 1, drop(SEND_GRAD, 3, 1),
-        "the pipeline comes to a standstill: stage 0, instruction # (RECV_GRAD micro 3 block 0 "
+        "the pipeline deadlocks: stage 0, instruction # (RECV_GRAD micro 3 block 0 "
         "from stage 1) waits for stage 1; stage 1, instruction # (CLIP_GRAD_NORM) waits for stage "
         "0");
-    expect_found(
-        &TWO, 1, drop(RECV_ACT, 3, 1),
-        "stage 0, instruction # (SEND_ACT micro 3 block 0 to stage 1): nobody receives this");
-    expect_found(
-        &TWO, 1, twice(SEND_GRAD, 3, 1),
-        "stage 1, instruction # (SEND_GRAD micro 3 block 1 to stage 0): nobody receives this");
+    expect_found(&TWO, 1, drop(RECV_ACT, 3, 1),
+                 "stage 0, instruction # (SEND_ACT micro 3 block 0 to stage 1): no stage receives "
+                 "this message");
+    expect_found(&TWO, 1, twice(SEND_GRAD, 3, 1),
+                 "stage 1, instruction # (SEND_GRAD micro 3 block 1 to stage 0): no stage receives "
+                 "this message");
     expect_found(&THREE, 0, set_peer(SEND_ACT, 1, 0, 2),
                  "stage 0, instruction # (SEND_ACT micro 1 block 0 to stage 2): found stage 2 at "
                  "the other end; valid: stage 1");
@@ -235,17 +235,16 @@ static void test_a_cycle_is_told_as_who_waits_for_whom(void **state)
 {
     (void)state;
     expect_found(&TWO, 0, swap(SEND_ACT, 0, 0, RECV_GRAD, 0, 0),
-                 "the pipeline comes to a standstill: stage 0, instruction # (RECV_GRAD micro 0 "
+                 "the pipeline deadlocks: stage 0, instruction # (RECV_GRAD micro 0 "
                  "block 0 from stage 1) waits for stage 1; stage 1, instruction # (RECV_ACT micro "
                  "0 block 1 from stage 0) waits for stage 0");
     expect_found(&THREE, 2, swap(REDUCE_TIED_GRAD, 0, 0, CLIP_GRAD_NORM, 0, 0),
-                 "the pipeline comes to a standstill: stage 0, instruction # (REDUCE_TIED_GRAD "
+                 "the pipeline deadlocks: stage 0, instruction # (REDUCE_TIED_GRAD "
                  "bucket 0) waits "
                  "for stage 2; stage 2, instruction # (CLIP_GRAD_NORM) waits for stage 0");
-    expect_found(
-        &THREE, 1, drop(CLIP_GRAD_NORM, 0, 0),
-        "the pipeline comes to a standstill: stage 0, instruction # (CLIP_GRAD_NORM) waits for "
-        "stage 1, which is through with its list");
+    expect_found(&THREE, 1, drop(CLIP_GRAD_NORM, 0, 0),
+                 "the pipeline deadlocks: stage 0, instruction # (CLIP_GRAD_NORM) waits for "
+                 "stage 1, which is at the end of its list");
 }
 
 static void test_what_is_not_there_is_not_used(void **state)
@@ -255,37 +254,41 @@ static void test_what_is_not_there_is_not_used(void **state)
         &TWO, 0, drop(LOAD_BATCH, 2, 0),
         "stage 0, instruction # (FORWARD micro 2 block 0): the batch of micro 2 is not loaded");
     expect_found(&TWO, 1, swap(RECV_ACT, 1, 1, FORWARD, 1, 1),
-                 "stage 1, instruction # (FORWARD micro 1 block 1): its input is not there: block "
-                 "0 has not run and nothing was received");
+                 "stage 1, instruction # (FORWARD micro 1 block 1): the output of micro 1 block 0 "
+                 "was neither computed nor received");
     expect_found(&BLOCKS, 1, drop(FORWARD, 1, 2),
-                 "stage 1, instruction # (FORWARD micro 1 block 3): its input is not there: block "
-                 "2 has not run and nothing was received");
+                 "stage 1, instruction # (FORWARD micro 1 block 3): the output of micro 1 block 2 "
+                 "was neither computed nor received");
     expect_found(&BLOCKS, 0, drop(BACKWARD, 1, 1),
-                 "stage 0, instruction # (BACKWARD micro 1 block 0): the gradient of its output is "
-                 "not there: block 1 has not run backward and nothing was received");
+                 "stage 0, instruction # (BACKWARD micro 1 block 0): the input gradient of micro 1 "
+                 "block 1 was neither computed nor received");
     expect_found(&BLOCKS, 0, twice(FORWARD, 1, 1),
-                 "stage 0, instruction # (FORWARD micro 1 block 1): it ran before");
+                 "stage 0, instruction # (FORWARD micro 1 block 1): the output of micro 1 block 1 "
+                 "was computed before");
     expect_found(&BLOCKS, 0, twice(BACKWARD, 1, 1),
-                 "stage 0, instruction # (BACKWARD micro 1 block 1): it ran before");
-    expect_found(
-        &BLOCKS, 0, swap(FORWARD, 1, 1, SEND_ACT, 1, 1),
-        "stage 0, instruction # (SEND_ACT micro 1 block 1 to stage 1): the block has not run");
+                 "stage 0, instruction # (BACKWARD micro 1 block 1): the input gradient of micro 1 "
+                 "block 1 was computed before");
+    expect_found(&BLOCKS, 0, swap(FORWARD, 1, 1, SEND_ACT, 1, 1),
+                 "stage 0, instruction # (SEND_ACT micro 1 block 1 to stage 1): the output of "
+                 "micro 1 block 1 was neither computed nor received");
     expect_found(&BLOCKS, 1, swap(BACKWARD, 1, 2, SEND_GRAD, 1, 2),
-                 "stage 1, instruction # (SEND_GRAD micro 1 block 2 to stage 0): the block has not "
-                 "run backward");
-    expect_found(&TWO, 0, drop(BACKWARD, 3, 0),
-                 "stage 0: its list has no backward of micro 3 block 0");
+                 "stage 1, instruction # (SEND_GRAD micro 1 block 2 to stage 0): the input "
+                 "gradient of micro 1 block 2 was neither computed nor received");
+    expect_found(
+        &TWO, 0, drop(BACKWARD, 3, 0),
+        "stage 0: at the end of its list the weight gradient of micro 3 block 0 is not computed");
     expect_found(&HALVES, 0, drop(BACKWARD_INPUT, 2, 0),
-                 "stage 0, instruction # (BACKWARD_WEIGHT micro 2 block 0): the gradient of its "
-                 "input has not been taken");
+                 "stage 0, instruction # (BACKWARD_WEIGHT micro 2 block 0): the input gradient of "
+                 "micro 2 block 0 was neither computed nor received");
     expect_found(&HALVES, 1, swap(BACKWARD_INPUT, 1, 1, BACKWARD_WEIGHT, 1, 1),
-                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): the gradient of its "
-                 "input has not been taken");
+                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): the input gradient of "
+                 "micro 1 block 1 was neither computed nor received");
     expect_found(&HALVES, 1, twice(BACKWARD_WEIGHT, 1, 1),
-                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): it ran before");
+                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): the weight gradient of "
+                 "micro 1 block 1 was computed before");
     expect_found(&SHARDS, 0, drop(UNSHARD, 0, 1),
                  "stage 0, instruction # (FORWARD micro 0 block 1): the weights of bucket 1 are "
-                 "not gathered");
+                 "not unsharded");
     expect_found(&SHARDS, 0, drop(ALLOC_GRAD, 0, 1),
                  "stage 0, instruction # (BACKWARD micro 0 block 1): the gradients of bucket 1 "
                  "have no slot");
@@ -296,59 +299,63 @@ static void test_slots_are_not_taken_from_those_who_need_them(void **state)
     (void)state;
     expect_found(
         &TWO, 0, set_slot(FORWARD, 1, 0, 0),
-        "stage 0, instruction # (FORWARD micro 1 block 0): activation slot 0 still has micro 0");
+        "stage 0, instruction # (FORWARD micro 1 block 0): activation slot 0 still holds micro 0");
     expect_found(&TWO, 0, set_slot(FORWARD, 1, 0, 2),
                  "stage 0, instruction # (FORWARD micro 1 block 0): found activation slot 2; "
                  "valid: below 2");
     expect_found(&TWO, 0, set_slot(BACKWARD, 1, 0, 0),
                  "stage 0, instruction # (BACKWARD micro 1 block 0): activation slot 0 does not "
-                 "have micro 1");
-    expect_found(
-        &TWO, 0, set_slot(LOAD_BATCH, 1, 0, 0),
-        "stage 0, instruction # (BACKWARD micro 0 block 0): the batch of micro 0 is not loaded");
-    expect_found(
-        &HALVES, 1, set_held(BACKWARD_INPUT, 1, 1, 0),
-        "stage 1, instruction # (BACKWARD_INPUT micro 1 block 1): held slot 0 still has micro 0");
+                 "hold micro 1");
+    expect_found(&TWO, 0, set_slot(LOAD_BATCH, 1, 0, 0),
+                 "stage 0, instruction # (LOAD_BATCH micro 1): batch slot 0 still holds micro 0");
+    expect_found(&HALVES, 1, set_held(BACKWARD_INPUT, 1, 1, 0),
+                 "stage 1, instruction # (BACKWARD_INPUT micro 1 block 1): wgrad slot 0 still "
+                 "holds micro 0");
     expect_found(&HALVES, 1, set_held(BACKWARD_WEIGHT, 1, 1, -1),
-                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): found held slot -1; "
+                 "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): found wgrad slot -1; "
                  "valid: below 2");
-    expect_found(
-        &SHARDS, 0, drop(RESHARD, 0, 0),
-        "stage 0, instruction # (UNSHARD bucket 0 slot 0): weight slot 0 still has bucket 0");
-    expect_found(
-        &SHARDS, 0, set_slot(RESHARD, 0, 0, 1),
-        "stage 0, instruction # (RESHARD bucket 0 slot 1): weight slot 1 does not have bucket 0");
+    expect_found(&SHARDS, 0, drop(RESHARD, 0, 0),
+                 "stage 0, instruction # (UNSHARD bucket 0 into weight slot 0): weight slot 0 "
+                 "still holds bucket 0");
+    expect_found(&SHARDS, 0, set_slot(RESHARD, 0, 0, 1),
+                 "stage 0, instruction # (RESHARD bucket 0, weight slot 1 is free): weight slot 1 "
+                 "does not hold bucket 0");
     expect_found(
         &SHARDS, 0, set_slot(REDUCE_GRAD, 0, 0, 5),
         "stage 0, instruction # (REDUCE_GRAD bucket 0 (more to come)): found gradient slot 5; "
         "valid: below 1");
-    expect_found(
-        &SHARDS, 0, twice(UNSHARD, 0, 0),
-        "stage 0, instruction # (UNSHARD bucket 0 slot 0): weight slot 0 still has bucket 0");
+    expect_found(&SHARDS, 0, twice(UNSHARD, 0, 0),
+                 "stage 0, instruction # (UNSHARD bucket 0 into weight slot 0): weight slot 0 "
+                 "still holds bucket 0");
 }
 
 static void test_a_step_ends_in_order(void **state)
 {
     (void)state;
-    expect_found(&TWO, 0, drop(REDUCE_GRAD, 3, 0),
-                 "stage 0, instruction # (CLIP_GRAD_NORM): bucket 0 is not reduced");
-    expect_found(&TWO, 0, twice(REDUCE_GRAD, 3, 0),
-                 "stage 0, instruction # (REDUCE_GRAD bucket 0): bucket 0 was reduced for the last "
-                 "time before");
-    expect_found(&TWO, 0, swap(REDUCE_GRAD, 3, 0, BACKWARD, 3, 0),
-                 "stage 0, instruction # (BACKWARD micro 3 block 0): bucket 0 was reduced for the "
-                 "last time before");
-    expect_found(&TWO, 0, swap(OPTIMIZER_STEP, 0, 0, CLIP_GRAD_NORM, 0, 0),
-                 "stage 0, instruction # (OPTIMIZER_STEP bucket 0): CLIP_GRAD_NORM has not run");
     expect_found(
-        &TWO, 0, swap(OPTIMIZER_STEP, 0, 0, ALL_GATHER_UPDATED, 0, 0),
-        "stage 0, instruction # (ALL_GATHER_UPDATED bucket 0): its OPTIMIZER_STEP has not run");
+        &TWO, 0, drop(REDUCE_GRAD, 3, 0),
+        "stage 0, instruction # (CLIP_GRAD_NORM): the gradients of bucket 0 are not reduced");
+    expect_found(&TWO, 0, twice(REDUCE_GRAD, 3, 0),
+                 "stage 0, instruction # (REDUCE_GRAD bucket 0): the gradients of bucket 0 were "
+                 "reduced for the last time before");
+    expect_found(&TWO, 0, swap(REDUCE_GRAD, 3, 0, BACKWARD, 3, 0),
+                 "stage 0, instruction # (BACKWARD micro 3 block 0): the gradients of bucket 0 "
+                 "were reduced for the last time before");
+    expect_found(&TWO, 0, swap(OPTIMIZER_STEP, 0, 0, CLIP_GRAD_NORM, 0, 0),
+                 "stage 0, instruction # (OPTIMIZER_STEP bucket 0): the gradient norm of the step "
+                 "is not agreed");
+    expect_found(&TWO, 0, swap(OPTIMIZER_STEP, 0, 0, ALL_GATHER_UPDATED, 0, 0),
+                 "stage 0, instruction # (ALL_GATHER_UPDATED bucket 0): the weights of bucket 0 "
+                 "are not updated");
     expect_found(&TWO, 0, twice(OPTIMIZER_STEP, 0, 0),
-                 "stage 0, instruction # (OPTIMIZER_STEP bucket 0): it ran before");
-    expect_found(&TWO, 0, drop(ALL_GATHER_UPDATED, 0, 0),
-                 "stage 0: its list has no ALL_GATHER_UPDATED of bucket 0");
+                 "stage 0, instruction # (OPTIMIZER_STEP bucket 0): the weights of bucket 0 were "
+                 "updated before");
+    expect_found(
+        &TWO, 0, drop(ALL_GATHER_UPDATED, 0, 0),
+        "stage 0: at the end of its list the updated weights of bucket 0 are not gathered");
     expect_found(&THREE, 0, swap(REDUCE_TIED_GRAD, 0, 0, REDUCE_GRAD, 2, 0),
-                 "stage 0, instruction # (REDUCE_GRAD bucket 0): its REDUCE_TIED_GRAD has not run");
+                 "stage 0, instruction # (REDUCE_GRAD bucket 0): the tied gradients of bucket 0 "
+                 "are not summed over the stages");
 }
 
 // Weights and state in files, in parts among neighbours, and gradients in slots, of one stage.
@@ -361,9 +368,11 @@ static void test_what_is_in_files_or_slots_is_brought_before_its_use(void **stat
 {
     (void)state;
     expect_found(&FILES, 0, drop(SWAP_IN, 0, 0),
-                 "stage 0, instruction # (UNSHARD bucket 0 slot 0): its weights are not fetched");
+                 "stage 0, instruction # (UNSHARD bucket 0 into weight slot 0): the weight shard "
+                 "of bucket 0 is not swapped in");
     expect_found(&FILES, 0, set_slot(SWAP_IN, 0, 2, 1),
-                 "stage 0, instruction # (UNSHARD bucket 1 slot 1): its weights are not fetched");
+                 "stage 0, instruction # (SWAP_IN weights of bucket 2): weight state slot 1 still "
+                 "holds bucket 1");
     expect_found(&FILES, 0, drop(ALLOC_GRAD, 0, 2),
                  "stage 0, instruction # (FORWARD micro 0 block 2): the gradients of bucket 2 have "
                  "no slot");
@@ -374,15 +383,14 @@ static void test_what_is_in_files_or_slots_is_brought_before_its_use(void **stat
                  "stage 0, instruction # (FORWARD micro 0 block 2): the gradients of bucket 2 have "
                  "no slot");
     expect_found(&NEIGHBOURS, 0, drop(RESHARD_POST_FORWARD, 0, 1),
-                 "stage 0, instruction # (UNSHARD bucket 1 slot 1 from RESHARD_POST_FORWARD): its "
-                 "RESHARD_POST_FORWARD has not run");
+                 "stage 0, instruction # (UNSHARD bucket 1 into weight slot 1 from the "
+                 "post-forward group): the post-forward shard of bucket 1 is not kept");
     expect_found(&NEIGHBOURS, 0, swap(RESHARD_POST_FORWARD, 0, 1, RESHARD, 0, 1),
-                 "stage 0, instruction # (RESHARD_POST_FORWARD part of bucket 1): weight slot 1 "
-                 "does not have "
-                 "bucket 1");
+                 "stage 0, instruction # (RESHARD_POST_FORWARD bucket 1, its shard stays for "
+                 "backward): the weights of bucket 1 are not unsharded");
     expect_found(&SHARDS, 0, twice(RESHARD, 0, 1),
-                 "stage 0, instruction # (RESHARD bucket 1 slot 1): weight slot 1 does not have "
-                 "bucket 1");
+                 "stage 0, instruction # (RESHARD bucket 1, weight slot 1 is free): the weights of "
+                 "bucket 1 are not unsharded");
 }
 
 // The state of one bucket between its SWAP_IN and its OPTIMIZER_STEP.
@@ -407,7 +415,7 @@ static void expect_state_found(plan_state what, schedule_instr_kind kind, int bu
     lists_close(&l);
 }
 
-static void test_fetched_state_is_there_until_its_update(void **state)
+static void test_swapped_in_state_stays_until_its_update(void **state)
 {
     (void)state;
     lists l;
@@ -418,25 +426,25 @@ static void test_fetched_state_is_there_until_its_update(void **state)
         s->instr[find(s, (target){OPTIMIZER_STEP, 0, 1})].state[PLAN_OPTIMIZER_STATE];
     lists_close(&l);
     char says[160];
-    snprintf(says, sizeof says,
-             "stage 0, instruction # (OPTIMIZER_STEP bucket 0): optimizer slot %d does not have "
-             "bucket 0",
-             first);
-    // The next bucket's is read into the place of this one's; that is used which is not there.
+    snprintf(
+        says, sizeof says,
+        "stage 0, instruction # (SWAP_IN optimizer of bucket 1): optimizer state slot %d still "
+        "holds bucket 0",
+        first);
     expect_state_found(PLAN_OPTIMIZER_STATE, SWAP_IN, 1, first, says);
     snprintf(says, sizeof says,
-             "stage 0, instruction # (OPTIMIZER_STEP bucket 0): optimizer slot %d does not have "
-             "bucket 0",
+             "stage 0, instruction # (OPTIMIZER_STEP bucket 0): optimizer state slot %d does not "
+             "hold bucket 0",
              second);
     expect_state_found(PLAN_OPTIMIZER_STATE, OPTIMIZER_STEP, 0, second, says);
-    expect_state_found(
-        PLAN_OPTIMIZER_STATE, SWAP_IN, 1, 7,
-        "stage 0, instruction # (SWAP_IN optimizer of bucket 1): found state slot 7; "
-        "valid: below 3");
-    snprintf(says, sizeof says,
-             "stage 0, instruction # (SWAP_OUT optimizer of bucket 0): optimizer slot %d does not "
-             "have bucket 0",
-             second);
+    expect_state_found(PLAN_OPTIMIZER_STATE, SWAP_IN, 1, 7,
+                       "stage 0, instruction # (SWAP_IN optimizer of bucket 1): found optimizer "
+                       "state slot 7; valid: below 3");
+    snprintf(
+        says, sizeof says,
+        "stage 0, instruction # (SWAP_OUT optimizer of bucket 0): optimizer state slot %d does "
+        "not hold bucket 0",
+        second);
     expect_state_found(PLAN_OPTIMIZER_STATE, SWAP_OUT, 0, second, says);
 }
 
@@ -481,7 +489,7 @@ int main(void)
         cmocka_unit_test(test_slots_are_not_taken_from_those_who_need_them),
         cmocka_unit_test(test_a_step_ends_in_order),
         cmocka_unit_test(test_what_is_in_files_or_slots_is_brought_before_its_use),
-        cmocka_unit_test(test_fetched_state_is_there_until_its_update),
+        cmocka_unit_test(test_swapped_in_state_stays_until_its_update),
         cmocka_unit_test(test_only_the_ends_of_the_pipeline_share_weights),
         cmocka_unit_test(test_instructions_are_numbered_from_0),
     };

@@ -90,10 +90,9 @@ static void a_pipeline_that_would_deadlock_is_refused(void **state)
     (void)state;
     expect(&(fault){SEND_GRAD, PASS_TRAIN, 1}, "--parallel.pp=2",
            "the schedule of a step cannot run: ");
-    expect(&(fault){CLIP_GRAD_NORM, PASS_TRAIN, 0}, "--parallel.pp=2",
-           "the pipeline comes to a standstill: ");
+    expect(&(fault){CLIP_GRAD_NORM, PASS_TRAIN, 0}, "--parallel.pp=2", "the pipeline deadlocks: ");
     expect(&(fault){SEND_ACT, PASS_EVAL, 0}, "--parallel.pp=2",
-           "the schedule of an evaluation cannot run: the pipeline comes to a standstill: ");
+           "the schedule of an evaluation cannot run: the pipeline deadlocks: ");
 }
 
 static void a_schedule_that_uses_missing_data_is_refused(void **state)
@@ -103,10 +102,10 @@ static void a_schedule_that_uses_missing_data_is_refused(void **state)
            "the schedule of a step cannot run: stage 0, instruction 0 (FORWARD micro 0 block 0): "
            "the batch of micro 0 is not loaded");
     expect(&(fault){UNSHARD, PASS_TRAIN, 0}, "--parallel.dp=zero3",
-           "the weights of bucket 0 are not gathered");
+           "the weights of bucket 0 are not unsharded");
     expect(&(fault){UNSHARD, PASS_EVAL, 0}, "--parallel.dp=zero3",
            "the schedule of an evaluation cannot run: stage 0, ");
-    expect(&(fault){REDUCE_GRAD, PASS_TRAIN, 0}, "--parallel.dp=zero1", "is not reduced");
+    expect(&(fault){REDUCE_GRAD, PASS_TRAIN, 0}, "--parallel.dp=zero1", "are not reduced");
 }
 
 int main(void)

@@ -169,8 +169,8 @@ static status summer_micro(summer *s, uint64_t step, int micro, err *e)
         memcpy(s->whole + p->row[i].offset[LAYOUT_FULL], g + sum_first(i),
                4 * (size_t)p->row[i].count);
     for (int b = p->buckets - 1; b >= 0; b--)
-        TRY(summer_move(s, &p->reduce_micro_batch, b, s->whole + p->bucket[b].first[LAYOUT_FULL],
-                        step, e));
+        TRY(summer_move(s, &p->redistribute.reduce_micro_batch, b,
+                        s->whole + p->bucket[b].first[LAYOUT_FULL], step, e));
     TRY(s->device->ops->sync(s->on, e));
     for (int i = 0; i < SUM_PARAMS; i++) {
         plan_shard part;
@@ -189,7 +189,8 @@ static status summer_step(summer *s, uint64_t step, err *e)
     if (s->x->restart && step == (uint64_t)s->x->restart) compress_restart(s->compressor);
     for (int m = 0; m < p->o.micros; m++) TRY(summer_micro(s, step, m, e));
     for (int b = p->buckets - 1; b >= 0; b--)
-        TRY(summer_move(s, &p->reduce_step, b, s->kept + p->bucket[b].first[p->gradient], step, e));
+        TRY(summer_move(s, &p->redistribute.reduce_step, b,
+                        s->kept + p->bucket[b].first[p->gradient], step, e));
     TRY(s->device->ops->sync(s->on, e));
     for (int i = 0; i < SUM_PARAMS; i++) {
         plan_shard held;

@@ -1,5 +1,5 @@
 // What a rank is at, as one number: every instruction comes out of it in the words of the schedule.
-#include "train/state.h"
+#include "train/trainer_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

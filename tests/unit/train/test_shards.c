@@ -9,7 +9,7 @@
 #include "golden.h"
 
 #include "comm/world.h"
-#include "train/state.h"
+#include "train/trainer_private.h"
 
 #include <pthread.h>
 
@@ -67,8 +67,8 @@ static held held_part(const trainer *t, trainer_state_kind part, const plan_row 
 {
     const plan *p = t->plan;
     const plan_layout l = part == STATE_WEIGHT ? p->weight : p->optimizer;
-    const float *array =
-        part == STATE_WEIGHT ? (const float *)(const void *)t->weights : t->moment[part == STATE_V];
+    const float *array = part == STATE_WEIGHT ? (const float *)(const void *)state_weights(t)
+                                              : state_moment(t, part == STATE_V);
     return (held){array + r->offset[l], plan_local_shard(p, r, l, p->coord)};
 }
 

@@ -1,0 +1,370 @@
+// instr_effects.c -- what the row of an instruction's kind means for that instruction: which
+// effects take place in this plan, on which owners and in which slots. Called by verify.c and
+// simulate.c. Deliberately does not check anything: verify.c does.
+#include "parallel/instructions.h"
+
+typedef struct context {
+    const plan *p;
+    const schedule *s;
+    const schedule_instr *x;
+} context;
+
+static int stages_of(const plan *p)
+{
+    return p->o.mesh.size[AXIS_PP];
+}
+
+static bool is_first_of_chunk(const plan *p, int block)
+{
+    return block == p->chunk_first[plan_part_of(p, block)];
+}
+
+static bool is_last_of_chunk(const plan *p, int block)
+{
+    return block + 1 == p->chunk_first[plan_part_of(p, block) + 1];
+}
+
+// ---- Conditions
+
+typedef bool when_fn(const context *c, instr_resource r);
+
+static bool when_never(const context *c, instr_resource r)
+{
+    (void)c, (void)r;
+    return false;
+}
+
+static bool when_always(const context *c, instr_resource r)
+{
+    (void)c, (void)r;
+    return true;
+}
+
+static bool when_has_block_before(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->index > 0;
+}
+
+static bool when_has_block_after(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->index < c->p->o.blocks - 1;
+}
+
+static bool when_first_block(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->index == 0;
+}
+
+static bool when_loss(const context *c, instr_resource r)
+{
+    return c->s->pass == PASS_TRAIN && !when_has_block_after(c, r);
+}
+
+// An evaluation brings its own batch.
+static bool when_reads_batch(const context *c, instr_resource r)
+{
+    return c->s->pass == PASS_TRAIN && (c->x->index == 0 || when_loss(c, r));
+}
+
+static bool when_loss_ends_batch(const context *c, instr_resource r)
+{
+    return when_loss(c, r) && !plan_has_block(c->p, 0);
+}
+
+static bool when_input_is_local(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->index == 0 || !is_first_of_chunk(c->p, c->x->index);
+}
+
+static bool when_output_grad_is_local(const context *c, instr_resource r)
+{
+    return !when_has_block_after(c, r) || !is_last_of_chunk(c->p, c->x->index);
+}
+
+static bool when_sends_input_grad(const context *c, instr_resource r)
+{
+    return !when_input_is_local(c, r);
+}
+
+static bool when_split_backward(const context *c, instr_resource r)
+{
+    (void)r;
+    return pipeline_schedule_splits_backward(c->p->o.strategy.pipeline.schedule);
+}
+
+static bool when_whole_backward(const context *c, instr_resource r)
+{
+    return !when_split_backward(c, r);
+}
+
+static bool when_input_grad_in_place(const context *c, instr_resource r)
+{
+    return when_has_block_before(c, r) && c->p->blocks.input_grad_in_place[c->x->index];
+}
+
+static bool when_input_grad_apart(const context *c, instr_resource r)
+{
+    return when_has_block_before(c, r) && !c->p->blocks.input_grad_in_place[c->x->index];
+}
+
+static bool when_weight_slots(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->p->weight_slots;
+}
+
+static bool when_grad_slots(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->p->gradient_slots;
+}
+
+static bool when_loss_and_grad_slots(const context *c, instr_resource r)
+{
+    return when_loss(c, r) && c->p->gradient_slots;
+}
+
+static bool when_in_grad_slot(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->p->gradient_slots && c->x->slot >= 0;
+}
+
+static bool when_not_in_grad_slot(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->p->gradient_slots && c->x->slot < 0;
+}
+
+static bool when_full(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->full;
+}
+
+static bool when_shard(const context *c, instr_resource r)
+{
+    (void)r;
+    return !c->x->full;
+}
+
+static bool when_post_forward(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->post_forward;
+}
+
+static bool when_in_file(const context *c, instr_resource r)
+{
+    return c->p->o.strategy.offload.tier[r - RES_STATE_SLOT] == TIER_FILE;
+}
+
+static bool when_unshards_file(const context *c, instr_resource r)
+{
+    return !c->x->post_forward && when_in_file(c, r);
+}
+
+static bool when_last(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->last;
+}
+
+static bool when_not_last(const context *c, instr_resource r)
+{
+    (void)r;
+    return !c->x->last;
+}
+
+static bool when_last_of_tied(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->last && plan_bucket_is_tied(c->p, c->x->index);
+}
+
+// Weights in fp32 are updated in place; others are rounded from the optimizer's fp32 copy.
+static bool when_read_from_file(const context *c, instr_resource r)
+{
+    return when_in_file(c, r) && c->p->o.compute == F32;
+}
+
+static bool when_only_to_file(const context *c, instr_resource r)
+{
+    return when_in_file(c, r) && c->p->o.compute != F32;
+}
+
+static when_fn *const WHENS[INSTR_WHENS] = {
+    [NEVER] = when_never,
+    [ALWAYS] = when_always,
+    [WHEN_HAS_BLOCK_BEFORE] = when_has_block_before,
+    [WHEN_HAS_BLOCK_AFTER] = when_has_block_after,
+    [WHEN_FIRST_BLOCK] = when_first_block,
+    [WHEN_READS_BATCH] = when_reads_batch,
+    [WHEN_LOSS_ENDS_BATCH] = when_loss_ends_batch,
+    [WHEN_LOSS] = when_loss,
+    [WHEN_INPUT_IS_LOCAL] = when_input_is_local,
+    [WHEN_OUTPUT_GRAD_IS_LOCAL] = when_output_grad_is_local,
+    [WHEN_SENDS_INPUT_GRAD] = when_sends_input_grad,
+    [WHEN_SPLIT_BACKWARD] = when_split_backward,
+    [WHEN_WHOLE_BACKWARD] = when_whole_backward,
+    [WHEN_INPUT_GRAD_IN_PLACE] = when_input_grad_in_place,
+    [WHEN_INPUT_GRAD_APART] = when_input_grad_apart,
+    [WHEN_WEIGHT_SLOTS] = when_weight_slots,
+    [WHEN_GRAD_SLOTS] = when_grad_slots,
+    [WHEN_LOSS_AND_GRAD_SLOTS] = when_loss_and_grad_slots,
+    [WHEN_IN_GRAD_SLOT] = when_in_grad_slot,
+    [WHEN_NOT_IN_GRAD_SLOT] = when_not_in_grad_slot,
+    [WHEN_FULL] = when_full,
+    [WHEN_SHARD] = when_shard,
+    [WHEN_POST_FORWARD] = when_post_forward,
+    [WHEN_UNSHARDS_FILE] = when_unshards_file,
+    [WHEN_LAST] = when_last,
+    [WHEN_NOT_LAST] = when_not_last,
+    [WHEN_LAST_OF_TIED] = when_last_of_tied,
+    [WHEN_IN_FILE] = when_in_file,
+    [WHEN_READ_FROM_FILE] = when_read_from_file,
+    [WHEN_ONLY_TO_FILE] = when_only_to_file,
+};
+
+bool instr_when_holds(instr_when when, const schedule_instr *x)
+{
+    return WHENS[when](&(context){.x = x}, RES_BATCH_SLOT);
+}
+
+// ---- Owners and slots
+
+int instr_owners(const plan *p, instr_resource r)
+{
+    const int owners[] = {[OWNER_STEP] = 1,
+                          [OWNER_MICRO] = p->o.micros,
+                          [OWNER_BUCKET] = p->buckets,
+                          [OWNER_PASS] = p->o.micros * p->o.blocks};
+    return owners[instr_resource_row_of(r)->owner];
+}
+
+int instr_slot_groups(const plan *p, instr_resource r)
+{
+    return instr_resource_row_of(r)->by_chunk ? p->chunks / stages_of(p) : 1;
+}
+
+int instr_slot_count(const schedule *s, instr_resource r, int group)
+{
+    const int count[RES_SLOTS] = {
+        [RES_BATCH_SLOT] = s->batch_slots,
+        [RES_ACT_SLOT] = s->act_slots[group],
+        [RES_WGRAD_SLOT] = s->wgrad_slots[group],
+        [RES_ACT_GRAD_SLOT] = s->act_grad_slots,
+        [RES_WEIGHT_SLOT] = s->weights.count,
+        [RES_GRAD_SLOT] = s->gradients.count,
+        [RES_STATE_SLOT + PLAN_WEIGHTS] = s->state[PLAN_WEIGHTS].count,
+        [RES_STATE_SLOT + PLAN_GRADIENTS] = s->state[PLAN_GRADIENTS].count,
+        [RES_STATE_SLOT + PLAN_OPTIMIZER_STATE] = s->state[PLAN_OPTIMIZER_STATE].count,
+    };
+    return count[r];
+}
+
+// Passes are numbered block by block, so that those of one stage lie together.
+static int pass_of(const plan *p, int micro, int block)
+{
+    return block * p->o.micros + micro;
+}
+
+void instr_owner_print(const plan *p, instr_resource r, int owner, text *out)
+{
+    const instr_owner kind = instr_resource_row_of(r)->owner;
+    if (kind == OWNER_MICRO) text_addf(out, "micro %d", owner);
+    if (kind == OWNER_BUCKET) text_addf(out, "bucket %d", owner);
+    if (kind == OWNER_PASS)
+        text_addf(out, "micro %d block %d", owner % p->o.micros, owner / p->o.micros);
+    if (kind == OWNER_STEP) text_add(out, "the step");
+}
+
+static int own_owner(const context *c, instr_resource r)
+{
+    const schedule_instr *x = c->x;
+    switch (instr_resource_row_of(r)->owner) {
+    case OWNER_MICRO:
+        return x->micro;
+    case OWNER_BUCKET:
+        return x->index;
+    case OWNER_PASS:
+        return pass_of(c->p, x->micro, x->index);
+    default:
+        return 0;
+    }
+}
+
+// A slot that the instruction names, unchecked.
+static int slot_of(const context *c, const instr_effect *f, instr_resource r)
+{
+    const schedule_instr *x = c->x;
+    switch (f->where) {
+    case IN_SLOT:
+        return x->slot;
+    case IN_WGRAD_SLOT:
+        return x->wgrad_slot;
+    case IN_GRAD_IN:
+        return x->grad_in;
+    case IN_GRAD_OUT:
+        return x->grad_out;
+    case IN_STATE:
+        return x->state[r - RES_STATE_SLOT];
+    case IN_TURN:
+        return x->micro % c->s->batch_slots;
+    case IN_RESULT:
+    case IN_ANY_SLOT:
+        break;
+    }
+    return -1;
+}
+
+// ---- Effects
+
+static status use_effect(const context *c, const instr_effect *f, instr_use_fn *visit, void *given,
+                         err *e)
+{
+    status result = OK;
+    const plan *p = c->p;
+    const schedule_instr *x = c->x;
+    const bool named = f->resource == RES_STATE_SLOT && f->where == IN_SLOT;
+    instr_use use = {.access = f->access,
+                     .resource = f->resource + (named ? (instr_resource)x->what : 0),
+                     .any_slot = f->where == IN_ANY_SLOT};
+    use.slot = slot_of(c, f, use.resource);
+    if (instr_resource_row_of(use.resource)->by_chunk)
+        use.group = plan_part_of(p, x->index) / stages_of(p);
+    if (f->whose == OF_ITS_BUCKETS) {
+        const plan_buckets l = plan_buckets_of(p, x->index);
+        for (int i = 0; i < l.count; i++) {
+            use.owner = l.items[i];
+            TRY(visit(given, &use, e));
+        }
+        return OK;
+    }
+    for (int k = 0; f->whose == OF_ALL_BUCKETS && k < p->buckets; k++) {
+        use.owner = k;
+        TRY(visit(given, &use, e));
+    }
+    if (f->whose == OF_ALL_BUCKETS) return OK;
+    use.owner = own_owner(c, use.resource);
+    if (f->whose == OF_BLOCK_BEFORE) use.owner = pass_of(p, x->micro, x->index - 1);
+    if (f->whose == OF_BLOCK_AFTER) use.owner = pass_of(p, x->micro, x->index + 1);
+    TRY(visit(given, &use, e));
+done:
+    return result;
+}
+
+status instr_each_use(const plan *p, const schedule *s, const schedule_instr *x,
+                      instr_use_fn *visit, void *given, err *e)
+{
+    status result = OK;
+    const context c = {p, s, x};
+    for (const instr_effect *f = instr_row_of(x->kind)->effect; f->access != ACCESS_END; f++)
+        if (WHENS[f->when](&c, f->resource)) TRY(use_effect(&c, f, visit, given, e));
+done:
+    return result;
+}

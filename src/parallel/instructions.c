@@ -1,0 +1,345 @@
+// instructions.c -- the table of instructions and of the resources that they act on. See
+// instructions.h. instr_effects.c works out what a row means for one instruction.
+//
+// A new kind needs its line in SCHEDULE_INSTRS (schedule.h), its row here and its function run_NAME
+// in train/. A kind without a row, and a row without one of its fields, do not compile.
+#include "parallel/instructions.h"
+
+// ---- Resources
+
+#define RESOURCE(owner, slot, value, missing, present, ...)                                        \
+    {                                                                                              \
+        owner, slot, value, missing, present, __VA_ARGS__                                          \
+    }
+#define IN_CHUNKS         .by_chunk = true
+#define DUE(pass)         .due = {[pass] = true}
+#define OUTLIVES(pass)    .outlives = {[pass] = true}
+#define NOTHING_MORE      .by_chunk = false
+#define STATE_SLOT(state) [RES_STATE_SLOT + (state)]
+
+static const instr_resource_row RESOURCE_ROWS[RESOURCES] = {
+    [RES_BATCH_SLOT] = RESOURCE(OWNER_MICRO, "batch slot", "the batch of", "is not loaded",
+                                "is loaded already", NOTHING_MORE),
+    [RES_ACT_SLOT] = RESOURCE(OWNER_MICRO, "activation slot", "the activations of", "are not saved",
+                              "are saved already", IN_CHUNKS, OUTLIVES(PASS_EVAL)),
+    [RES_WGRAD_SLOT] = RESOURCE(OWNER_MICRO, "wgrad slot", "what dgrad saved for wgrad of",
+                                "is not there", "is there already", IN_CHUNKS),
+    [RES_ACT_GRAD_SLOT] = RESOURCE(OWNER_PASS, "activation-gradient slot", "the input gradient of",
+                                   "has no slot", "has a slot already", NOTHING_MORE),
+    [RES_WEIGHT_SLOT] = RESOURCE(OWNER_BUCKET, "weight slot", "the weights of", "are not unsharded",
+                                 "are unsharded already", NOTHING_MORE),
+    [RES_GRAD_SLOT] = RESOURCE(OWNER_BUCKET, "gradient slot", "the gradients of", "have no slot",
+                               "have a slot already", NOTHING_MORE),
+    STATE_SLOT(PLAN_WEIGHTS) = RESOURCE(OWNER_BUCKET, "weight state slot", "the weight shard of",
+                                        "is not swapped in", "is swapped in already", NOTHING_MORE),
+    STATE_SLOT(PLAN_GRADIENTS) =
+        RESOURCE(OWNER_BUCKET, "gradient state slot", "the gradient shard of", "is not swapped in",
+                 "is swapped in already", NOTHING_MORE),
+    STATE_SLOT(PLAN_OPTIMIZER_STATE) =
+        RESOURCE(OWNER_BUCKET, "optimizer state slot", "the optimizer state of",
+                 "is not swapped in", "is swapped in already", NOTHING_MORE),
+    [RES_OUTPUT] = RESOURCE(OWNER_PASS, NULL, "the output of", "was neither computed nor received",
+                            "was computed before", DUE(PASS_EVAL)),
+    [RES_INPUT_GRAD] =
+        RESOURCE(OWNER_PASS, NULL, "the input gradient of", "was neither computed nor received",
+                 "was computed before", NOTHING_MORE),
+    [RES_WEIGHT_GRAD] = RESOURCE(OWNER_PASS, NULL, "the weight gradient of", "is not computed",
+                                 "was computed before", DUE(PASS_TRAIN)),
+    [RES_GRAD_SUM] = RESOURCE(OWNER_BUCKET, NULL, "the gradients of", "are not computed",
+                              "were computed before", NOTHING_MORE),
+    [RES_POST_FORWARD] = RESOURCE(OWNER_BUCKET, NULL, "the post-forward shard of", "is not kept",
+                                  "is kept already", NOTHING_MORE),
+    [RES_TIED_SUM] = RESOURCE(OWNER_BUCKET, NULL, "the tied gradients of",
+                              "are not summed over the stages", "were summed before", NOTHING_MORE),
+    [RES_REDUCED_MICRO] = RESOURCE(OWNER_BUCKET, NULL, "the gradients of", "are in no slot",
+                                   "were reduced before", NOTHING_MORE),
+    [RES_REDUCED] = RESOURCE(OWNER_BUCKET, NULL, "the gradients of", "are not reduced",
+                             "were reduced for the last time before", NOTHING_MORE),
+    [RES_AGREED] = RESOURCE(OWNER_STEP, NULL, "the gradient norm of", "is not agreed",
+                            "was agreed before", NOTHING_MORE),
+    [RES_UPDATED] = RESOURCE(OWNER_BUCKET, NULL, "the weights of", "are not updated",
+                             "were updated before", NOTHING_MORE),
+    [RES_GATHERED] = RESOURCE(OWNER_BUCKET, NULL, "the updated weights of", "are not gathered",
+                              "were gathered before", DUE(PASS_TRAIN)),
+};
+
+const instr_resource_row *instr_resource_row_of(instr_resource r)
+{
+    return &RESOURCE_ROWS[r];
+}
+
+// ---- Rows
+
+// All fields are parameters, so that a row cannot leave one out.
+#define ROW(name, stream, subject, computes, peers, sends, line, effects)                          \
+    {                                                                                              \
+        name, stream, subject, computes, peers, sends, line, effects                               \
+    }
+#define ALONE                                                                                      \
+    {                                                                                              \
+        MEETS_NOBODY, CHANNEL_ACTIVATIONS, 0                                                       \
+    }
+#define SENDER(channel, stage_step)                                                                \
+    {                                                                                              \
+        MEETS_RECEIVER, channel, stage_step                                                        \
+    }
+#define RECEIVER(channel, stage_step)                                                              \
+    {                                                                                              \
+        MEETS_SENDER, channel, stage_step                                                          \
+    }
+#define TOGETHER(meeting)                                                                          \
+    {                                                                                              \
+        meeting, CHANNEL_ACTIVATIONS, 0                                                            \
+    }
+#define LINE(detail)                                                                               \
+    {                                                                                              \
+        detail, NEVER, ""                                                                          \
+    }
+#define LINE_AND(detail, when, addition)                                                           \
+    {                                                                                              \
+        detail, when, addition                                                                     \
+    }
+#define EFFECTS(...)                                                                               \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define READS(resource, whose, where, when)                                                        \
+    {                                                                                              \
+        ACCESS_READ, resource, whose, where, when                                                  \
+    }
+#define MODIFIES(resource, whose, where, when)                                                     \
+    {                                                                                              \
+        ACCESS_MODIFY, resource, whose, where, when                                                \
+    }
+#define WRITES(resource, whose, when)                                                              \
+    {                                                                                              \
+        ACCESS_WRITE, resource, whose, IN_RESULT, when                                             \
+    }
+#define ALLOCATES(resource, whose, where, when)                                                    \
+    {                                                                                              \
+        ACCESS_ALLOCATE, resource, whose, where, when                                              \
+    }
+#define FREES(resource, whose, where, when)                                                        \
+    {                                                                                              \
+        ACCESS_FREE, resource, whose, where, when                                                  \
+    }
+#define PRECEDES(resource, whose, where, when)                                                     \
+    {                                                                                              \
+        ACCESS_PRECEDE, resource, whose, where, when                                               \
+    }
+
+// The inputs and labels of a micro-batch go to the device.
+static const instr_row LOAD_BATCH_ROW =
+    ROW("LOAD_BATCH", STREAM_COPY, ABOUT_MICRO, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
+        LINE(" micro {micro}"), EFFECTS(ALLOCATES(RES_BATCH_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
+
+// A file is read: this rank's shard into a state slot, or full gradients, whose sum over
+// micro-batches goes on, into a gradient slot.
+static const instr_row SWAP_IN_ROW =
+    ROW("SWAP_IN", STREAM_COPY, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
+        LINE(" {what} of bucket {index}"),
+        EFFECTS(ALLOCATES(RES_STATE_SLOT, OF_THIS, IN_SLOT, WHEN_SHARD),
+                ALLOCATES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, WHEN_FULL)));
+
+// The reverse of SWAP_IN.
+static const instr_row SWAP_OUT_ROW =
+    ROW("SWAP_OUT", STREAM_COPY, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
+        LINE(" {what} of bucket {index}"),
+        EFFECTS(FREES(RES_STATE_SLOT, OF_THIS, IN_SLOT, WHEN_SHARD),
+                FREES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, WHEN_FULL)));
+
+// The weights of a bucket are all-gathered for use.
+static const instr_row UNSHARD_ROW =
+    ROW("UNSHARD", STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_WEIGHTS,
+        LINE_AND(" bucket {index} into weight slot {slot}", WHEN_POST_FORWARD,
+                 " from the post-forward group"),
+        EFFECTS(READS(RES_POST_FORWARD, OF_THIS, IN_RESULT, WHEN_POST_FORWARD),
+                FREES(RES_STATE_SLOT + PLAN_WEIGHTS, OF_THIS, IN_STATE, WHEN_UNSHARDS_FILE),
+                ALLOCATES(RES_WEIGHT_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
+
+// This rank's shard in the post-forward group is kept, for the UNSHARD before backward.
+static const instr_row RESHARD_POST_FORWARD_ROW =
+    ROW("RESHARD_POST_FORWARD", STREAM_COMPUTE, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE,
+        SENDS_NOTHING, LINE(" bucket {index}, its shard stays for backward"),
+        EFFECTS(READS(RES_WEIGHT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                WRITES(RES_POST_FORWARD, OF_THIS, ALWAYS)));
+
+static const instr_row RESHARD_ROW =
+    ROW("RESHARD", STREAM_COMPUTE, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
+        LINE(" bucket {index}, weight slot {slot} is free"),
+        EFFECTS(FREES(RES_WEIGHT_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
+
+static const instr_row ALLOC_GRAD_ROW =
+    ROW("ALLOC_GRAD", STREAM_COMPUTE, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
+        LINE(" bucket {index} in gradient slot {slot}"),
+        EFFECTS(ALLOCATES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
+
+// The input of a block arrives from the stage before.
+static const instr_row RECV_ACT_ROW =
+    ROW("RECV_ACT", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, RECEIVER(CHANNEL_ACTIVATIONS, -1),
+        SENDS_NOTHING, LINE(" micro {micro} block {index} from stage {peer}"),
+        EFFECTS(ALLOCATES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                WRITES(RES_OUTPUT, OF_BLOCK_BEFORE, ALWAYS)));
+
+// The block with the loss computes the first of its gradients here.
+static const instr_row FORWARD_ROW =
+    ROW("FORWARD", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_FORWARD, ALONE, SENDS_PASS,
+        LINE(" micro {micro} block {index}"),
+        EFFECTS(READS(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_READS_BATCH),
+                READS(RES_OUTPUT, OF_BLOCK_BEFORE, IN_RESULT, WHEN_HAS_BLOCK_BEFORE),
+                READS(RES_WEIGHT_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_WEIGHT_SLOTS),
+                ALLOCATES(RES_ACT_SLOT, OF_THIS, IN_SLOT, WHEN_INPUT_IS_LOCAL),
+                READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                PRECEDES(RES_REDUCED, OF_ITS_BUCKETS, IN_RESULT, WHEN_LOSS),
+                MODIFIES(RES_GRAD_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_LOSS_AND_GRAD_SLOTS),
+                MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, WHEN_LOSS),
+                WRITES(RES_OUTPUT, OF_THIS, ALWAYS),
+                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_LOSS_ENDS_BATCH)));
+
+// The output of a block goes to the next stage.
+static const instr_row SEND_ACT_ROW =
+    ROW("SEND_ACT", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, SENDER(CHANNEL_ACTIVATIONS, 1),
+        SENDS_OUTPUT, LINE(" micro {micro} block {index} to stage {peer}"),
+        EFFECTS(READS(RES_OUTPUT, OF_THIS, IN_RESULT, ALWAYS),
+                READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
+
+// The gradient of the output of a block arrives from the next stage.
+static const instr_row RECV_GRAD_ROW =
+    ROW("RECV_GRAD", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, RECEIVER(CHANNEL_GRADIENTS, 1),
+        SENDS_NOTHING, LINE(" micro {micro} block {index} from stage {peer}"),
+        EFFECTS(ALLOCATES(RES_ACT_GRAD_SLOT, OF_BLOCK_AFTER, IN_GRAD_OUT, WHEN_WHOLE_BACKWARD),
+                ALLOCATES(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, WHEN_SPLIT_BACKWARD),
+                WRITES(RES_INPUT_GRAD, OF_BLOCK_AFTER, ALWAYS)));
+
+// What every pass that adds to the gradients of weights has in common.
+#define ADDS_TO_GRADIENTS                                                                          \
+    PRECEDES(RES_REDUCED, OF_ITS_BUCKETS, IN_RESULT, ALWAYS),                                      \
+        MODIFIES(RES_GRAD_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_GRAD_SLOTS),                     \
+        MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, ALWAYS),                                 \
+        READS(RES_WEIGHT_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_WEIGHT_SLOTS)
+
+// dgrad and wgrad of a block at once. An input gradient in place takes over the slot of the
+// output's gradient; another one has its slot before that of the output's gradient is free.
+static const instr_row BACKWARD_ROW =
+    ROW("BACKWARD", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_DGRAD | COMPUTES_WGRAD, ALONE, SENDS_PASS,
+        LINE(" micro {micro} block {index}"),
+        EFFECTS(READS(RES_OUTPUT, OF_THIS, IN_RESULT, ALWAYS),
+                PRECEDES(RES_INPUT_GRAD, OF_THIS, IN_RESULT, ALWAYS),
+                READS(RES_INPUT_GRAD, OF_BLOCK_AFTER, IN_RESULT, WHEN_HAS_BLOCK_AFTER),
+                ADDS_TO_GRADIENTS, FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_INPUT_GRAD_APART),
+                FREES(RES_ACT_GRAD_SLOT, OF_BLOCK_AFTER, IN_GRAD_IN, WHEN_HAS_BLOCK_AFTER),
+                ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_IN, WHEN_INPUT_GRAD_IN_PLACE),
+                READS(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_HAS_BLOCK_BEFORE),
+                WRITES(RES_INPUT_GRAD, OF_THIS, ALWAYS), WRITES(RES_WEIGHT_GRAD, OF_THIS, ALWAYS),
+                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_FIRST_BLOCK)));
+
+// dgrad of a block. Gradients between the blocks of a chunk lie in its wgrad slot, because wgrad
+// reads them later; the one that leaves the chunk lies in an activation-gradient slot.
+static const instr_row BACKWARD_INPUT_ROW =
+    ROW("BACKWARD_INPUT", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_DGRAD, ALONE, SENDS_PASS,
+        LINE(" micro {micro} block {index}"),
+        EFFECTS(READS(RES_OUTPUT, OF_THIS, IN_RESULT, ALWAYS),
+                PRECEDES(RES_INPUT_GRAD, OF_THIS, IN_RESULT, ALWAYS),
+                READS(RES_INPUT_GRAD, OF_BLOCK_AFTER, IN_RESULT, WHEN_HAS_BLOCK_AFTER),
+                ADDS_TO_GRADIENTS, READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                ALLOCATES(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, WHEN_OUTPUT_GRAD_IS_LOCAL),
+                READS(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, ALWAYS),
+                ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_SENDS_INPUT_GRAD),
+                WRITES(RES_INPUT_GRAD, OF_THIS, ALWAYS)));
+
+// wgrad of a block, some time after its dgrad.
+static const instr_row BACKWARD_WEIGHT_ROW =
+    ROW("BACKWARD_WEIGHT", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_WGRAD, ALONE, SENDS_PASS,
+        LINE(" micro {micro} block {index}"),
+        EFFECTS(READS(RES_INPUT_GRAD, OF_THIS, IN_RESULT, ALWAYS),
+                PRECEDES(RES_WEIGHT_GRAD, OF_THIS, IN_RESULT, ALWAYS), ADDS_TO_GRADIENTS,
+                FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                FREES(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, ALWAYS),
+                WRITES(RES_WEIGHT_GRAD, OF_THIS, ALWAYS),
+                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_FIRST_BLOCK)));
+
+// The gradient of the input of a block goes to the stage before.
+static const instr_row SEND_GRAD_ROW =
+    ROW("SEND_GRAD", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, SENDER(CHANNEL_GRADIENTS, -1),
+        SENDS_INPUT_GRAD, LINE(" micro {micro} block {index} to stage {peer}"),
+        EFFECTS(READS(RES_INPUT_GRAD, OF_THIS, IN_RESULT, ALWAYS),
+                FREES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_IN, ALWAYS)));
+
+// Gradients of weights that the first and the last stage share are summed; both get the sum.
+static const instr_row REDUCE_TIED_GRAD_ROW =
+    ROW("REDUCE_TIED_GRAD", STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, TOGETHER(MEETS_ENDS),
+        SENDS_TIED_GRADIENTS, LINE(" bucket {index}"),
+        EFFECTS(PRECEDES(RES_REDUCED, OF_THIS, IN_RESULT, ALWAYS),
+                READS(RES_GRAD_SLOT, OF_THIS, IN_SLOT, WHEN_IN_GRAD_SLOT),
+                READS(RES_REDUCED_MICRO, OF_THIS, IN_RESULT, WHEN_NOT_IN_GRAD_SLOT),
+                PRECEDES(RES_GRAD_SLOT, OF_THIS, IN_ANY_SLOT, WHEN_NOT_IN_GRAD_SLOT),
+                MODIFIES(RES_GRAD_SUM, OF_THIS, IN_RESULT, ALWAYS),
+                WRITES(RES_TIED_SUM, OF_THIS, ALWAYS)));
+
+// Gradients of a bucket are reduced to the placement in which they are stored, and for the last
+// time to that in which the optimizer reads them.
+static const instr_row REDUCE_GRAD_ROW =
+    ROW("REDUCE_GRAD", STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_GRADIENTS,
+        LINE_AND(" bucket {index}", WHEN_NOT_LAST, " (more to come)"),
+        EFFECTS(PRECEDES(RES_REDUCED, OF_THIS, IN_RESULT, ALWAYS),
+                READS(RES_GRAD_SUM, OF_THIS, IN_RESULT, ALWAYS),
+                READS(RES_TIED_SUM, OF_THIS, IN_RESULT, WHEN_LAST_OF_TIED),
+                FREES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, WHEN_IN_GRAD_SLOT),
+                READS(RES_REDUCED_MICRO, OF_THIS, IN_RESULT, WHEN_NOT_IN_GRAD_SLOT),
+                PRECEDES(RES_GRAD_SLOT, OF_THIS, IN_ANY_SLOT, WHEN_NOT_IN_GRAD_SLOT),
+                ALLOCATES(RES_STATE_SLOT + PLAN_GRADIENTS, OF_THIS, IN_STATE, WHEN_IN_FILE),
+                MODIFIES(RES_REDUCED_MICRO, OF_THIS, IN_RESULT, WHEN_NOT_LAST),
+                WRITES(RES_REDUCED, OF_THIS, WHEN_LAST)));
+
+// All ranks agree on the loss, the gradient norm and whether all gradients are finite.
+static const instr_row CLIP_GRAD_NORM_ROW =
+    ROW("CLIP_GRAD_NORM", STREAM_COMM, ABOUT_STEP, COMPUTES_NOTHING, TOGETHER(MEETS_ALL_STAGES),
+        SENDS_AGREED, LINE(""),
+        EFFECTS(READS(RES_REDUCED, OF_ALL_BUCKETS, IN_RESULT, ALWAYS),
+                WRITES(RES_AGREED, OF_THIS, ALWAYS)));
+
+// The optimizer updates this rank's shard of a bucket.
+static const instr_row OPTIMIZER_STEP_ROW =
+    ROW("OPTIMIZER_STEP", STREAM_COMPUTE, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
+        LINE(" bucket {index}"),
+        EFFECTS(READS(RES_AGREED, OF_THIS, IN_RESULT, ALWAYS),
+                READS(RES_REDUCED, OF_THIS, IN_RESULT, ALWAYS),
+                FREES(RES_STATE_SLOT + PLAN_GRADIENTS, OF_THIS, IN_STATE, WHEN_IN_FILE),
+                MODIFIES(RES_STATE_SLOT + PLAN_WEIGHTS, OF_THIS, IN_STATE, WHEN_READ_FROM_FILE),
+                ALLOCATES(RES_STATE_SLOT + PLAN_WEIGHTS, OF_THIS, IN_STATE, WHEN_ONLY_TO_FILE),
+                MODIFIES(RES_STATE_SLOT + PLAN_OPTIMIZER_STATE, OF_THIS, IN_STATE, WHEN_IN_FILE),
+                WRITES(RES_UPDATED, OF_THIS, ALWAYS)));
+
+// Every rank that stores the weights gets the shards that other ranks updated.
+static const instr_row ALL_GATHER_UPDATED_ROW = ROW(
+    "ALL_GATHER_UPDATED", STREAM_COMPUTE, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE,
+    SENDS_UPDATED_WEIGHTS, LINE(" bucket {index}"),
+    EFFECTS(READS(RES_UPDATED, OF_THIS, IN_RESULT, ALWAYS), WRITES(RES_GATHERED, OF_THIS, ALWAYS)));
+
+#define ROW_OF(KIND, name) [KIND] = &KIND##_ROW,
+static const instr_row *const ROWS[INSTRS] = {SCHEDULE_INSTRS(ROW_OF)};
+
+const instr_row *instr_row_of(schedule_instr_kind k)
+{
+    return ROWS[k];
+}
+
+const char *instr_name(schedule_instr_kind k)
+{
+    return ROWS[k]->name;
+}
+
+bool instr_has_effect(schedule_instr_kind k, instr_access access, instr_resource r)
+{
+    for (const instr_effect *f = ROWS[k]->effect; f->access != ACCESS_END; f++)
+        if (f->access == access && f->resource == r) return true;
+    return false;
+}
+
+schedule_instr_kind instr_computing(unsigned computes)
+{
+    int k = 0;
+    while (ROWS[k]->computes != computes) k++;
+    return (schedule_instr_kind)k;
+}

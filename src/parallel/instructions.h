@@ -1,0 +1,239 @@
+// instructions.h -- the table of instructions: one row for each kind, which says everything that
+// more than one part of the program must know about it.
+//
+// schedule.c makes instructions. verify.c, simulate.c, replay.c, traffic.c, draw.c and the printer
+// read the rows and name no kind; train/step.c executes each kind on the stream of its row.
+// A row describes an instruction by its effects on resources: slots that the schedule hands out,
+// and results that exist once they are written. The table knows no device and no communicator.
+#ifndef TRIREME_PARALLEL_INSTRUCTIONS_H
+#define TRIREME_PARALLEL_INSTRUCTIONS_H
+
+#include "device/device.h"
+#include "parallel/schedule.h"
+
+// ---- Resources
+
+// What identifies a value of a resource.
+typedef enum instr_owner {
+    OWNER_STEP,   // the step has one
+    OWNER_MICRO,  // a micro-batch
+    OWNER_BUCKET, // a bucket of this stage
+    OWNER_PASS,   // a block of a micro-batch
+} instr_owner;
+
+// The first ones are slots: memory that holds the value of one owner at a time. The others are
+// results: they need no memory of their own, or memory that no other value ever takes.
+typedef enum instr_resource {
+    RES_BATCH_SLOT,    // inputs and labels on the device
+    RES_ACT_SLOT,      // saved activations, by chunk
+    RES_WGRAD_SLOT,    // what dgrad saves for wgrad, by chunk
+    RES_ACT_GRAD_SLOT, // activation gradients between blocks and stages
+    RES_WEIGHT_SLOT,   // unsharded weights
+    RES_GRAD_SLOT,     // full gradients before their reduction
+    RES_STATE_SLOT,    // PLAN_STATES resources: weights, gradients, optimizer in files
+    RES_SLOTS = RES_STATE_SLOT + PLAN_STATES,
+    RES_OUTPUT = RES_SLOTS, // the output of a block
+    RES_INPUT_GRAD,         // the gradient of the input of a block
+    RES_WEIGHT_GRAD,        // the gradients of the weights of a block
+    RES_GRAD_SUM,           // gradients of a bucket on this rank, as far as they are computed
+    RES_POST_FORWARD,       // local shard of a bucket in the post-forward group
+    RES_TIED_SUM,           // gradients of tied weights, summed over the first and last stage
+    RES_REDUCED_MICRO,      // gradients of some micro-batches, reduced
+    RES_REDUCED,            // gradients of the step, reduced
+    RES_AGREED,             // loss, gradient norm and finite flag, equal on all ranks
+    RES_UPDATED,            // updated weights, as the optimizer leaves them
+    RES_GATHERED,           // updated weights, on every rank that stores them
+    RESOURCES
+} instr_resource;
+
+typedef struct instr_resource_row {
+    instr_owner owner;
+    const char *slot;             // "weight slot"; NULL for results
+    const char *value;            // "the weights of", before the owner
+    const char *missing;          // "are not unsharded", after it
+    const char *present;          // "are unsharded already"
+    bool by_chunk;                // every chunk of the stage has slots of its own
+    bool due[PASS_EVAL + 1];      // every owner of this stage has it at the end of such a list
+    bool outlives[PASS_EVAL + 1]; // slots may be taken at the end of such a list
+} instr_resource_row;
+
+const instr_resource_row *instr_resource_row_of(instr_resource r);
+// How many owners a resource has on the stage of this plan. OWNER_PASS counts all blocks.
+int instr_owners(const plan *p, instr_resource r);
+// How many groups of slots a resource has (1, or one a chunk), and how many slots are in a group.
+int instr_slot_groups(const plan *p, instr_resource r);
+int instr_slot_count(const schedule *s, instr_resource r, int group);
+
+// ---- Effects
+
+typedef enum instr_access {
+    ACCESS_END,      // follows the last effect of a row
+    ACCESS_READ,     // the value is there
+    ACCESS_MODIFY,   // a slot holds the value, a result may exist; it exists from now on
+    ACCESS_WRITE,    // a result that did not exist exists from now on
+    ACCESS_ALLOCATE, // the slot was free and is the owner's from now on
+    ACCESS_FREE,     // the slot was the owner's and is free from now on
+    ACCESS_PRECEDE,  // the value is not there yet
+} instr_access;
+
+// Which owners of the resource an effect is about.
+typedef enum instr_whose {
+    OF_THIS,         // the instruction's own micro-batch, block or bucket
+    OF_BLOCK_BEFORE, // the same micro-batch, the block before
+    OF_BLOCK_AFTER,  // the same micro-batch, the block after
+    OF_ITS_BUCKETS,  // every bucket that the block uses
+    OF_ALL_BUCKETS,
+} instr_whose;
+
+// Which member of the instruction names the slot.
+typedef enum instr_where {
+    IN_RESULT, // none: the resource has no slots
+    IN_SLOT,
+    IN_WGRAD_SLOT,
+    IN_GRAD_IN,
+    IN_GRAD_OUT,
+    IN_STATE,    // state[] of the resource
+    IN_TURN,     // none: micro-batches take the slots in turn
+    IN_ANY_SLOT, // none: the slot that holds the owner
+} instr_where;
+
+// Whether an effect takes place, which depends on the plan and on members of the instruction.
+typedef enum instr_when {
+    NEVER,
+    ALWAYS,
+    WHEN_HAS_BLOCK_BEFORE, // the block is not the first of the model
+    WHEN_HAS_BLOCK_AFTER,  // … the last
+    WHEN_FIRST_BLOCK,      // the block is the first of the model
+    WHEN_READS_BATCH,      // training, and the block reads inputs or labels
+    WHEN_LOSS_ENDS_BATCH, // training, the block computes the loss and no later pass reads the batch
+    WHEN_LOSS,            // training, and the block computes the loss
+    WHEN_INPUT_IS_LOCAL,  // no message brought the input of the block
+    WHEN_OUTPUT_GRAD_IS_LOCAL, // no message brought the gradient of its output
+    WHEN_SENDS_INPUT_GRAD,     // a message takes the gradient of its input away
+    WHEN_SPLIT_BACKWARD,       // the pipeline schedule computes dgrad and wgrad apart
+    WHEN_WHOLE_BACKWARD,
+    WHEN_INPUT_GRAD_IN_PLACE, // the gradient of the input replaces that of the output
+    WHEN_INPUT_GRAD_APART,    // it needs memory of its own
+    WHEN_WEIGHT_SLOTS,        // weights are full only while a slot holds them
+    WHEN_GRAD_SLOTS,          // likewise gradients
+    WHEN_LOSS_AND_GRAD_SLOTS,
+    WHEN_IN_GRAD_SLOT,     // gradients of the bucket are in a gradient slot
+    WHEN_NOT_IN_GRAD_SLOT, // only their reduced shards are left, although the plan has such slots
+    WHEN_FULL,             // `full` of the instruction
+    WHEN_SHARD,            // not `full`
+    WHEN_POST_FORWARD,
+    WHEN_UNSHARDS_FILE, // weights come from a file, not from the post-forward group
+    WHEN_LAST,
+    WHEN_NOT_LAST,
+    WHEN_LAST_OF_TIED,   // the last reduction of a bucket with tied weights
+    WHEN_IN_FILE,        // the resource's state is in a file
+    WHEN_READ_FROM_FILE, // … and its old value is needed
+    WHEN_ONLY_TO_FILE,   // … and its old value is not needed
+    INSTR_WHENS
+} instr_when;
+
+typedef struct instr_effect {
+    instr_access access;
+    instr_resource resource; // RES_STATE_SLOT with where IN_SLOT: of the instruction's `what`
+    instr_whose whose;
+    instr_where where;
+    instr_when when;
+} instr_effect;
+
+enum { INSTR_EFFECTS = 18 };
+
+// ---- Rows
+
+// What an instruction is about; says what micro and index of it mean.
+typedef enum instr_subject { ABOUT_STEP, ABOUT_MICRO, ABOUT_BLOCK, ABOUT_BUCKET } instr_subject;
+
+// What a pass over a block computes: bits.
+enum {
+    COMPUTES_NOTHING = 0,
+    COMPUTES_FORWARD = 1,
+    COMPUTES_DGRAD = 2,
+    COMPUTES_WGRAD = 4,
+    COMPUTES = 8
+};
+
+// Messages of one channel arrive in the order in which they were sent.
+typedef enum instr_channel { CHANNEL_ACTIVATIONS, CHANNEL_GRADIENTS, CHANNELS } instr_channel;
+
+// Which other stages an instruction meets.
+typedef enum instr_meeting {
+    MEETS_NOBODY,
+    MEETS_RECEIVER, // it sends a message
+    MEETS_SENDER,   // it waits for a message
+    MEETS_ENDS,     // the first and the last stage
+    MEETS_ALL_STAGES,
+} instr_meeting;
+
+typedef struct instr_peers {
+    instr_meeting meeting;
+    instr_channel channel; // of a message
+    int stage_step;        // of a message: 1 to or from the next stage, -1 the one before
+} instr_peers;
+
+// What an instruction sends to other ranks.
+typedef enum instr_payload {
+    SENDS_NOTHING,
+    SENDS_PASS,            // what the block's pass sums over tp
+    SENDS_OUTPUT,          // of the block
+    SENDS_INPUT_GRAD,      // of the block
+    SENDS_WEIGHTS,         // of the bucket, for its use
+    SENDS_UPDATED_WEIGHTS, // of the bucket
+    SENDS_GRADIENTS,       // of the bucket
+    SENDS_TIED_GRADIENTS,  // of the bucket
+    SENDS_AGREED,          // loss, norm, finite flag
+    PAYLOADS
+} instr_payload;
+
+// How the line of an instruction goes on after its name. {micro}, {index}, {slot}, {peer} and {what}
+// stand for these members.
+typedef struct instr_line {
+    const char *text;
+    instr_when when; // `addition` follows then; may depend on members of the instruction only
+    const char *addition;
+} instr_line;
+
+typedef struct instr_row {
+    const char *name;
+    device_stream_kind stream;
+    instr_subject subject;
+    unsigned computes;
+    instr_peers peers;
+    instr_payload sends;
+    instr_line line;
+    instr_effect effect[INSTR_EFFECTS + 1]; // ends with ACCESS_END
+} instr_row;
+
+const instr_row *instr_row_of(schedule_instr_kind k);
+// Does a kind have this effect on this resource, in some plan?
+bool instr_has_effect(schedule_instr_kind k, instr_access access, instr_resource r);
+// The kind that computes this (bits as above) in a pass.
+schedule_instr_kind instr_computing(unsigned computes);
+
+// ---- Effects of one instruction
+
+// One effect on one owner. `owner` numbers micro-batches, buckets, or passes block by block.
+typedef struct instr_use {
+    instr_access access;
+    instr_resource resource;
+    int group; // of slots
+    int slot;  // as the instruction names it, unchecked; -1 where IN_ANY_SLOT or no slot
+    bool any_slot;
+    int owner;
+} instr_use;
+
+typedef status instr_use_fn(void *given, const instr_use *use, err *e);
+
+// What *x, whose members are in their ranges, does in list s of plan p. Calls `visit` for each
+// effect, in the order of the row, and returns the first status that is not OK.
+status instr_each_use(const plan *p, const schedule *s, const schedule_instr *x,
+                      instr_use_fn *visit, void *given, err *e);
+// "micro 3", "bucket 0", "micro 3 block 1", "the step".
+void instr_owner_print(const plan *p, instr_resource r, int owner, text *out);
+// Whether a condition that depends on members of the instruction alone holds.
+bool instr_when_holds(instr_when when, const schedule_instr *x);
+
+#endif

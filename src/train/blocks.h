@@ -1,0 +1,26 @@
+// blocks.h -- the blocks of this stage and what they compute with. It owns the activations of the
+// micro-batches in flight, what dgrad saves for wgrad, the activation-gradient buffers, the workspace
+// and the rotary table. Weights, gradients and batches are other objects'; a block is bound to them
+// when it runs.
+#ifndef TRIREME_TRAIN_BLOCKS_H
+#define TRIREME_TRAIN_BLOCKS_H
+
+#include "parallel/schedule.h"
+#include "train/trainer.h"
+
+typedef struct trainer_blocks trainer_blocks;
+
+// Counts memory, or allocates it and fills the rotary table.
+status blocks_allocate(trainer *t, err *e);
+void blocks_close(trainer *t);
+
+status run_forward(trainer *t, const schedule_instr *x, err *e);
+status run_backward(trainer *t, const schedule_instr *x, err *e);
+status run_backward_input(trainer *t, const schedule_instr *x, err *e);
+status run_backward_weight(trainer *t, const schedule_instr *x, err *e);
+status run_recv_act(trainer *t, const schedule_instr *x, err *e);
+status run_send_act(trainer *t, const schedule_instr *x, err *e);
+status run_recv_grad(trainer *t, const schedule_instr *x, err *e);
+status run_send_grad(trainer *t, const schedule_instr *x, err *e);
+
+#endif

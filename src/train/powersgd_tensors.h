@@ -1,0 +1,37 @@
+// powersgd_tensors.h -- PowerSGD's state as tensors of a checkpoint. Each data-parallel rank has errors of
+// its own, which cannot be combined without changing bits. So a tensor's name says to which
+// data-parallel and which tensor-parallel rank it belongs.
+#ifndef TRIREME_TRAIN_POWERSGD_TENSORS_H
+#define TRIREME_TRAIN_POWERSGD_TENSORS_H
+
+#include "store/safetensors.h"
+#include "train/powersgd.h"
+#include "train/trainer.h"
+
+typedef struct powersgd_tensor {
+    char name[PARAM_NAME_BYTES + 64];
+    powersgd_part part;
+    int param, rank; // the rank that has it
+    int64_t rows, cols;
+} powersgd_tensor;
+
+typedef struct powersgd_tensors {
+    powersgd_tensor *items; // [count]
+    int count;
+} powersgd_tensors;
+
+// All tensors of this job's mesh, the same on every rank; none with another hook. The caller frees
+// out->items.
+status powersgd_tensors_list(const trainer *t, powersgd_tensors *out, err *e);
+// Whether there is state to save. The same on every rank.
+bool powersgd_tensors_exist(const trainer *t);
+// Reads one tensor [rows, cols] F32 into `out` of rank 0 (NULL elsewhere). Collective over all ranks.
+status powersgd_tensor_read(trainer *t, const powersgd_tensor *x, float *out, err *e);
+// As trainer_ask_state: rank 0 reads tensor `number`; the others are in trainer_serve.
+status trainer_ask_powersgd_tensor(trainer *t, const powersgd_tensors *all, int number, float *out,
+                                   err *e);
+// Takes this rank's state from a checkpoint. Where the checkpoint's tensors are not exactly those of this
+// job's mesh, PowerSGD starts at zero as in a new run, and trainer_note says so.
+status powersgd_tensors_load(trainer *t, const safetensors *state, err *e);
+
+#endif

@@ -1,0 +1,126 @@
+// slots.c -- memory and events of bucket slots. See slots.h. Called by trainer.c and by the
+// instructions that use slots.
+#include "train/slots.h"
+
+#include "base/size.h"
+#include "train/trainer_private.h"
+
+struct trainer_slots {
+    trainer_slot *weight, *gradient, *state[PLAN_STATES];
+    // By bucket: the slot that it is in; -1: none.
+    int *weight_of, *gradient_of;
+};
+
+// A slot that both schedules use has room for the larger of their buckets.
+static int64_t slot_elements(const schedule_slots *train, const schedule_slots *eval, int slot)
+{
+    return size_max(slot < train->count ? train->elements[slot] : 0,
+                    slot < eval->count ? eval->elements[slot] : 0);
+}
+
+static int slot_count(const schedule_slots *train, const schedule_slots *eval)
+{
+    return train->count > eval->count ? train->count : eval->count;
+}
+
+static status allocate_kind(trainer *t, const schedule_slots *train, const schedule_slots *eval,
+                            size_t element_bytes, trainer_slot **out, err *e)
+{
+    status result = OK;
+    const int count = slot_count(train, eval);
+    // Files are read and written from whole pages.
+    const size_t more = t->plan->tier_bytes[TIER_FILE] > 0 ? TIER_ALIGN : 0;
+    TRY(memory_table(t->memory, (size_t)count, sizeof **out, out, e));
+    for (int i = 0; i < count; i++) {
+        const uint64_t bytes = size_mul((uint64_t)slot_elements(train, eval, i), element_bytes);
+        char *ptr = NULL;
+        TRY(memory_take(t->memory, BYTES_BUFFERS, FROM_SHARED, size_add(bytes, more), &ptr, e));
+        if (memory_is_counting(t->memory)) continue;
+        (*out)[i].ptr = more ? ptr + (-(uintptr_t)ptr & (TIER_ALIGN - 1)) : ptr;
+        TRY(trainer_ops(t)->event_open(t->o.device, &(*out)[i].filled, e));
+        TRY(trainer_ops(t)->event_open(t->o.device, &(*out)[i].freed, e));
+    }
+done:
+    return result;
+}
+
+status slots_allocate(trainer *t, err *e)
+{
+    status result = OK;
+    const schedule *s = &t->schedule, *f = &t->forward;
+    const size_t buckets = (size_t)t->plan->buckets;
+    TRY(trainer_object(&t->slots, sizeof *t->slots, e));
+    trainer_slots *x = t->slots;
+    TRY(memory_table(t->memory, buckets, sizeof(int), &x->weight_of, e));
+    TRY(memory_table(t->memory, buckets, sizeof(int), &x->gradient_of, e));
+    TRY(allocate_kind(t, &s->weights, &f->weights, trainer_weight_bytes(t), &x->weight, e));
+    TRY(allocate_kind(t, &s->gradients, &f->gradients, sizeof(float), &x->gradient, e));
+    for (int k = 0; k < PLAN_STATES; k++)
+        TRY(allocate_kind(t, &s->state[k], &f->state[k], tiers_element_bytes(t, (plan_state)k),
+                          &x->state[k], e));
+done:
+    return result;
+}
+
+static void close_events(const trainer *t, const schedule_slots *train, const schedule_slots *eval,
+                         trainer_slot *slot)
+{
+    for (int i = 0; slot && i < slot_count(train, eval); i++) {
+        trainer_ops(t)->event_close(slot[i].filled);
+        trainer_ops(t)->event_close(slot[i].freed);
+    }
+}
+
+void slots_close(trainer *t)
+{
+    const schedule *s = &t->schedule, *f = &t->forward;
+    trainer_slots *x = t->slots;
+    if (!x) return;
+    close_events(t, &s->weights, &f->weights, x->weight);
+    close_events(t, &s->gradients, &f->gradients, x->gradient);
+    for (int k = 0; k < PLAN_STATES; k++) close_events(t, &s->state[k], &f->state[k], x->state[k]);
+    free(x);
+}
+
+trainer_slot *slots_weight(const trainer *t, int slot)
+{
+    return &t->slots->weight[slot];
+}
+
+trainer_slot *slots_gradient(const trainer *t, int slot)
+{
+    return &t->slots->gradient[slot];
+}
+
+trainer_slot *slots_state(const trainer *t, plan_state what, int slot)
+{
+    return &t->slots->state[what][slot];
+}
+
+trainer_slot *slots_weight_of(const trainer *t, int bucket)
+{
+    const int slot = t->slots->weight_of[bucket];
+    return slot < 0 ? NULL : &t->slots->weight[slot];
+}
+
+trainer_slot *slots_gradient_of(const trainer *t, int bucket)
+{
+    const int slot = t->slots->gradient_of[bucket];
+    return slot < 0 ? NULL : &t->slots->gradient[slot];
+}
+
+void slots_assign_weight(trainer *t, int bucket, int slot)
+{
+    t->slots->weight_of[bucket] = slot;
+}
+
+void slots_assign_gradient(trainer *t, int bucket, int slot)
+{
+    t->slots->gradient_of[bucket] = slot;
+}
+
+void slots_reset(trainer *t)
+{
+    for (int k = 0; k < t->plan->buckets; k++)
+        t->slots->weight_of[k] = t->slots->gradient_of[k] = -1;
+}

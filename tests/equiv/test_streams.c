@@ -1,0 +1,185 @@
+// test_streams.c -- every instruction executes on the stream that its row of the table names: copies,
+// kernels, messages and collectives of whole trainers are watched while they are issued. The
+// functions run_NAME and the collectives are wrapped (tests/CMakeLists.txt).
+#include "equiv/matrix_pool.h"
+
+#include "parallel/instructions.h"
+#include "train/redistribute.h"
+#include "train/trainer_private.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+enum { LIMIT_S = 600 };
+
+// What was issued to a stream by an instruction of a kind, in all processes.
+static bool (*issued)[INSTRS][STREAMS];
+static __thread int kind_now = -1; // of the instruction that this rank executes; -1: none
+
+static void note(const device_stream *on)
+{
+    if (kind_now >= 0) (*issued)[kind_now][on->kind] = true;
+}
+
+// ---- Seams
+
+#define WATCHED(KIND, name)                                                                        \
+    status __real_run_##name(trainer *t, const schedule_instr *x, err *e);                         \
+    status __wrap_run_##name(trainer *t, const schedule_instr *x, err *e);                         \
+    status __wrap_run_##name(trainer *t, const schedule_instr *x, err *e)                          \
+    {                                                                                              \
+        kind_now = x->kind;                                                                        \
+        const status result = __real_run_##name(t, x, e);                                          \
+        kind_now = -1;                                                                             \
+        return result;                                                                             \
+    }
+SCHEDULE_INSTRS(WATCHED)
+
+status __real_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
+                                  const void *own, void *at, dtype t, comm *const *along,
+                                  device_stream *on, err *e);
+status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
+                                  const void *own, void *at, dtype t, comm *const *along,
+                                  device_stream *on, err *e);
+status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
+                                  const void *own, void *at, dtype t, comm *const *along,
+                                  device_stream *on, err *e)
+{
+    note(on);
+    return __real_redistribute_bucket(p, m, b, own, at, t, along, on, e);
+}
+
+status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+                              device_stream *on, err *e);
+status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+                              device_stream *on, err *e);
+status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+                              device_stream *on, err *e)
+{
+    note(on);
+    return __real_comm_all_reduce(c, inout, count, t, how, on, e);
+}
+
+status __real_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
+                        err *e);
+status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
+                        err *e);
+status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
+{
+    note(on);
+    return __real_comm_send(c, buf, bytes, peer, on, e);
+}
+
+status __real_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
+status __wrap_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
+status __wrap_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
+{
+    note(on);
+    return __real_comm_recv(c, buf, bytes, peer, on, e);
+}
+
+typedef struct watching {
+    device_ops ops;
+    const device_ops *real;
+} watching;
+
+static void watch_launch(device_stream *s, const kernel_call *c)
+{
+    note(s);
+    ((const watching *)s->device->ops)->real->launch(s, c);
+}
+
+static void watch_copy(device_stream *s, void *to, const void *from, size_t bytes)
+{
+    note(s);
+    ((const watching *)s->device->ops)->real->copy(s, to, from, bytes);
+}
+
+static void opened(device *d, int rank)
+{
+    (void)rank;
+    watching *mine = malloc(sizeof *mine);
+    if (!mine) abort();
+    *mine = (watching){.ops = *d->ops, .real = d->ops};
+    mine->ops.launch = watch_launch;
+    mine->ops.copy = watch_copy;
+    d->ops = &mine->ops;
+}
+
+static void closing(device *d, int rank)
+{
+    (void)rank;
+    watching *mine = (watching *)(uintptr_t)d->ops;
+    d->ops = mine->real;
+    free(mine);
+}
+
+// ---- The test
+
+// Together these execute every kind.
+static const char *const POINTS[] = {
+    "shard=2,inner=zero1",
+    "shard=2,inner=zero3,micros=1",
+    "shard=2,inner=zero2,no_sync=false",
+    "pp=2",
+    "pp=2,schedule=zb",
+    "replicate=2,shard=2,outer=ddp,inner=zero3",
+    "tp=2sp",
+};
+
+static void run_point(const char *name)
+{
+    const matrix_run how = {
+        .folder = pool_folder(), .patience_ms = 300000, .opened = opened, .closing = closing};
+    outcome *out = malloc(sizeof *out);
+    point p;
+    assert_non_null(out);
+    if (!matrix_parse(name, &p) || !matrix_legal(&p)) fail_msg("%s is no point", name);
+    pool_run_one(&p, &how, LIMIT_S, out);
+    if (out->result != OK) fail_msg("%s: %s", name, out->error);
+    free(out);
+}
+
+// Some kinds issue nothing that is watched: they only order streams, or call a file's functions.
+static bool is_watched(schedule_instr_kind k)
+{
+    const instr_row *row = instr_row_of(k);
+    return row->computes || row->sends || row->peers.meeting;
+}
+
+static void test_instructions_run_on_the_stream_of_their_row(void **state)
+{
+    (void)state;
+    int wrong = 0;
+    issued = mmap(NULL, sizeof *issued, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(issued != MAP_FAILED);
+    for (size_t i = 0; i < sizeof POINTS / sizeof *POINTS; i++) run_point(POINTS[i]);
+    for (int k = 0; k < INSTRS; k++) {
+        const schedule_instr_kind kind = (schedule_instr_kind)k;
+        const device_stream_kind on = instr_row_of(kind)->stream;
+        for (int s = 0; s < STREAMS; s++) {
+            const bool must = s == (int)on && is_watched(kind), may = s == (int)on;
+            if ((*issued)[k][s] ? may : !must) continue;
+            print_error("%s: its row names stream %d; stream %d got %s\n", instr_name(kind),
+                        (int)on, s, (*issued)[k][s] ? "something of it" : "nothing");
+            wrong++;
+        }
+    }
+    munmap(issued, sizeof *issued);
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_instructions_run_on_the_stream_of_their_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
