@@ -1,5 +1,6 @@
 // traffic.c -- the bytes that a rank sends in a step. See traffic.h. Called by the trainer where it
-// makes a plan. It walks the same moves as bucket.c and compress.c, and knows no strategy's name.
+// makes a plan. It follows the redistribution steps that bucket.c and compress.c execute, and knows
+// no strategy by name.
 #include "parallel/traffic.h"
 
 #include "parallel/compress.h"
@@ -10,19 +11,20 @@ static double ring(int ranks, double payload)
     return 2 * payload * (ranks - 1) / ranks;
 }
 
-static int rank_on(const plan *p, int link)
+static int rank_in(const plan *p, int group)
 {
-    return link == GROUP_POST_FORWARD ? p->coord[AXIS_DP_SHARD] % p->o.reshard : p->coord[link];
+    return group == GROUP_POST_FORWARD ? p->coord[AXIS_DP_SHARD] % p->o.reshard : p->coord[group];
 }
 
-// Elements of a bucket's segments that are other ranks'.
-static double others(const plan *p, const plan_redistribution_step *x, const plan_bucket *b)
+// Elements of the bucket that belong to the shards of other ranks.
+static double elements_of_others(const plan *p, const plan_redistribution_step *x,
+                                 const plan_bucket *b)
 {
     double elements = 0;
     for (int i = b->first_row; i < b->first_row + b->rows; i++) {
         int64_t first;
         elements += (double)(x->segment[i].count -
-                             comm_segment_shard(&x->segment[i], rank_on(p, x->axis), &first));
+                             comm_segment_shard(&x->segment[i], rank_in(p, x->axis), &first));
     }
     return elements;
 }
@@ -32,7 +34,7 @@ static double step_elements(const plan *p, const plan_redistribution_step *x, co
 {
     const bool sums_all = x->collective == REDISTRIBUTE_ALL_REDUCE;
     if (!x->segment) return ring(p->o.mesh.size[x->axis], (double)b->count[array]);
-    return (sums_all ? 2 : 1) * others(p, x, b);
+    return (sums_all ? 2 : 1) * elements_of_others(p, x, b);
 }
 
 static void count_redistribution(plan *p, const plan_redistribution *m, int bucket, dtype t)
@@ -44,21 +46,21 @@ static void count_redistribution(plan *p, const plan_redistribution *m, int buck
 
 // ---- Gradients
 
-// Elements of row r that a move leaves to other ranks, where it is moved by itself.
-static double row_elements(const plan *p, const plan_redistribution_step *x, int at,
+// Elements of one row, reduced by itself, that belong to the shards of other ranks.
+static double row_elements(const plan *p, const plan_redistribution_step *x, int position,
                            plan_layout array)
 {
-    const plan_row *r = &p->row[p->order[at]];
+    const plan_row *r = &p->row[p->order[position]];
     const int64_t count = plan_local_shard(p, r, array, p->coord).count,
                   parts = p->o.mesh.size[x->axis];
     int64_t first;
     comm_segment s = {.count = count, .shard_count = (count + parts - 1) / parts};
-    if (x->segment) s = x->segment[at];
-    return (double)(s.count - comm_segment_shard(&s, rank_on(p, x->axis), &first)) *
+    if (x->segment) s = x->segment[position];
+    return (double)(s.count - comm_segment_shard(&s, rank_in(p, x->axis), &first)) *
            (x->collective == REDISTRIBUTE_ALL_REDUCE ? 2 : 1);
 }
 
-// As compress.c: rows that PowerSGD does not take are moved by themselves.
+// As compress.c does: rows that PowerSGD does not compress are reduced by themselves.
 static void count_rest(plan *p, const plan_redistribution *m, int bucket, dtype t)
 {
     const plan_bucket *b = &p->bucket[bucket];
@@ -191,10 +193,10 @@ void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, doub
     }
 }
 
-const char *process_group_name(int link)
+const char *process_group_name(int group)
 {
     static const char *const more[] = {"neighbours", "tie", "data", "all"};
-    return link < AXES ? axis_name((axis)link) : more[link - AXES];
+    return group < AXES ? axis_name((axis)group) : more[group - AXES];
 }
 
 double traffic_total(const plan *p)

@@ -156,8 +156,8 @@ static void test_a_collective_begins_when_the_last_stage_is_there(void **state)
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < l.list[i].count; k++) {
             if (l.list[i].instr[k].kind != CLIP_GRAD_NORM) continue;
-            assert_true(r.at[i][k].start == 15); // stage 0 is the last to end: 3 * 3 + 2 * 3
-            assert_true(r.at[i][k].end == 20);
+            assert_true(r.span[i][k].start == 15); // stage 0 is the last to end: 3 * 3 + 2 * 3
+            assert_true(r.span[i][k].end == 20);
         }
     assert_true(r.seconds == 21);
     simulate_result_clear(&r);
@@ -179,7 +179,7 @@ static void check_times(const lists *l, const simulate_result *r)
         double compute = 0;
         for (int k = 0; k < s->count; k++) {
             const schedule_instr *x = &s->instr[k];
-            const simulate_span *t = &r->at[i][k];
+            const simulate_span *t = &r->span[i][k];
             assert_true(t->start >= 0 && t->end <= r->seconds);
             if (x->kind < FORWARD || x->kind == SEND_ACT || x->kind > BACKWARD_WEIGHT) continue;
             if (x->kind == RECV_GRAD) continue;
