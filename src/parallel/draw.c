@@ -129,13 +129,13 @@ static char letter(const draw_bar *b)
     return b->chunk & 1 ? (char)tolower(c) : c;
 }
 
-static void add_row(const pipeline_picture *x, int stage, double per_second, int wide, text *row)
+static void add_row(const pipeline_picture *x, int stage, double per_second, int width, text *row)
 {
     draw_bar b;
-    for (int i = 0; i < wide; i++) text_add(row, ".");
+    for (int i = 0; i < width; i++) text_add(row, ".");
     for (int next = 0; next_bar(x, stage, &next, &b);) {
         int from = (int)lround(b.start * per_second), to = (int)lround(b.end * per_second);
-        for (int i = from; i < to && i < wide; i++)
+        for (int i = from; i < to && i < width; i++)
             row->chars[i] = i == from       ? letter(&b)
                             : i == from + 1 ? (char)('0' + b.micro % 10)
                                             : '-';
@@ -149,15 +149,15 @@ void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
     // Two columns for the shortest pass; one, if that shows all; or two and the middle left out.
     const double units = all.bars ? all.end / all.shortest : 0;
     double per_unit = 2 * units > room && units <= room ? 1 : 2;
-    const int wide = (int)lround(units * per_unit), half = (room - (int)strlen(CUT)) / 2;
+    const int width = (int)lround(units * per_unit), shown = (room - (int)strlen(CUT)) / 2;
     for (int i = 0; i < stages_of(x); i++) {
         text row = {0};
-        add_row(x, i, all.bars ? per_unit / all.shortest : 0, wide, &row);
+        add_row(x, i, all.bars ? per_unit / all.shortest : 0, width, &row);
         text_addf(out, "stage %-4d ", i);
-        if (wide <= room)
+        if (width <= room)
             text_add_bytes(out, row.chars, row.bytes);
         else
-            text_addf(out, "%.*s%s%s", half, row.chars, CUT, row.chars + wide - half);
+            text_addf(out, "%.*s%s%s", shown, row.chars, CUT, row.chars + width - shown);
         text_add(out, "\n");
         text_clear(&row);
     }
@@ -182,18 +182,18 @@ static void add_fill(const draw_paint *p, int chunk, int chunks, text *out)
               p->green + (int)(pale * (255 - p->green)), p->blue + (int)(pale * (255 - p->blue)));
 }
 
-static void add_bar(const draw_bar *b, int chunks, double left, double wide, double top, text *out)
+static void add_bar(const draw_bar *b, int chunks, double left, double width, double top, text *out)
 {
     const draw_paint *p = paint_of(b->computes);
     text_addf(out, "<rect class=\"op\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" ", left,
-              top, wide, BAR);
+              top, width, BAR);
     add_fill(p, b->chunk, chunks, out);
     text_addf(out, "><title>%s, micro-batch %d, chunk %d, blocks %d to %d</title></rect>\n",
               p->name, b->micro, b->chunk, b->first_block, b->last_block);
     const bool two = b->micro > 9, three = b->micro > 99;
-    if (wide >= 9 + 6 * two + 6 * three)
+    if (width >= 9 + 6 * two + 6 * three)
         text_addf(out, "<text class=\"micro%s\" x=\"%.2f\" y=\"%.0f\">%d</text>\n",
-                  paleness(b->chunk, chunks) > 0.3 ? " dark" : "", left + wide / 2,
+                  paleness(b->chunk, chunks) > 0.3 ? " dark" : "", left + width / 2,
                   top + BAR / 2 + 4, b->micro);
 }
 
@@ -226,7 +226,7 @@ static void add_legend(const pipeline_picture *x, int top, text *out)
     }
 }
 
-static void add_head(const pipeline_picture *x, int wide, int high, text *out)
+static void add_head(const pipeline_picture *x, int width, int height, text *out)
 {
     text_addf(out,
               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
@@ -234,7 +234,7 @@ static void add_head(const pipeline_picture *x, int wide, int high, text *out)
               "<style>.op{stroke:#fff;stroke-width:.75}.micro{fill:#fff;text-anchor:middle;"
               "font-size:11px;pointer-events:none}.dark,text:not(.micro){fill:#222}</style>\n"
               "<rect class=\"paper\" width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<title>",
-              wide, high, wide, high, wide, high);
+              width, height, width, height, width, height);
     add_caption(x, out);
     text_addf(out, "</title>\n<text x=\"%d\" y=\"24\" font-size=\"14\">", LEFT);
     add_caption(x, out);

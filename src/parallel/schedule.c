@@ -284,7 +284,7 @@ static void assign_act_grads(schedule_builder *b, const schedule_visit *v, sched
 
 // ---- Messages
 
-// The stage that has the part before (-1) or after (1) that of the visit's block.
+// The stage of the model chunk before (-1) or after (1) that of the visit's block.
 static int stage_beside(const schedule_builder *b, const schedule_visit *v, int step)
 {
     return (plan_part_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
@@ -292,14 +292,14 @@ static int stage_beside(const schedule_builder *b, const schedule_visit *v, int 
 
 static void receive(schedule_builder *b, const schedule_visit *v)
 {
-    const int part = plan_part_of(b->p, v->block);
-    if (v->kind == PIPE_FORWARD && begins_chunk(b, v) && part > 0)
+    const int chunk = plan_part_of(b->p, v->block); // of the model
+    if (v->kind == PIPE_FORWARD && begins_chunk(b, v) && chunk > 0)
         add(b, (schedule_instr){.kind = RECV_ACT,
                                 .micro = v->micro,
                                 .index = v->block,
                                 .slot = v->act,
                                 .peer = stage_beside(b, v, -1)});
-    if (!is_dgrad(v) || !ends_chunk(b, v) || part + 1 == b->p->chunks) return;
+    if (!is_dgrad(v) || !ends_chunk(b, v) || chunk + 1 == b->p->chunks) return;
     b->act_grad = is_split(v) ? -1 : take_act_grad(b);
     add(b, (schedule_instr){.kind = RECV_GRAD,
                             .micro = v->micro,
@@ -312,14 +312,14 @@ static void receive(schedule_builder *b, const schedule_visit *v)
 
 static void send(schedule_builder *b, const schedule_visit *v)
 {
-    const int part = plan_part_of(b->p, v->block);
-    if (v->kind == PIPE_FORWARD && ends_chunk(b, v) && part + 1 < b->p->chunks)
+    const int chunk = plan_part_of(b->p, v->block); // of the model
+    if (v->kind == PIPE_FORWARD && ends_chunk(b, v) && chunk + 1 < b->p->chunks)
         add(b, (schedule_instr){.kind = SEND_ACT,
                                 .micro = v->micro,
                                 .index = v->block,
                                 .slot = v->act,
                                 .peer = stage_beside(b, v, 1)});
-    if (!is_dgrad(v) || !begins_chunk(b, v) || part == 0) return;
+    if (!is_dgrad(v) || !begins_chunk(b, v) || chunk == 0) return;
     add(b, (schedule_instr){.kind = SEND_GRAD,
                             .micro = v->micro,
                             .index = v->block,

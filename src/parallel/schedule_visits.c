@@ -112,8 +112,8 @@ static void visit_chunk(schedule_builder *b, const pipeline_op *x, schedule_chun
                         schedule_chunk_slots *wgrad)
 {
     const plan *p = b->p;
-    const int part = x->chunk * p->o.mesh.size[AXIS_PP] + p->coord[AXIS_PP];
-    const int first = p->chunk_first[part], last = p->chunk_first[part + 1] - 1;
+    const int chunk = x->chunk * p->o.mesh.size[AXIS_PP] + p->coord[AXIS_PP];
+    const int first = p->chunk_first[chunk], last = p->chunk_first[chunk + 1] - 1;
     if (x->kind == PIPE_FORWARD) chunk_slots_take(act, x->micro);
     if (x->kind == PIPE_BACKWARD_INPUT) chunk_slots_take(wgrad, x->micro);
     for (int i = 0; i <= last - first; i++)
@@ -143,8 +143,8 @@ static size_t count_visits(const plan *p, const pipeline_list *l)
     const int stages = p->o.mesh.size[AXIS_PP];
     size_t count = 0;
     for (int i = 0; i < l->count; i++) {
-        const int part = l->at[i].chunk * stages + p->coord[AXIS_PP];
-        count += (size_t)(p->chunk_first[part + 1] - p->chunk_first[part]);
+        const int chunk = l->at[i].chunk * stages + p->coord[AXIS_PP];
+        count += (size_t)(p->chunk_first[chunk + 1] - p->chunk_first[chunk]);
     }
     return count;
 }

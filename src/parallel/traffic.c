@@ -52,9 +52,9 @@ static double row_elements(const plan *p, const plan_redistribution_step *x, int
 {
     const plan_row *r = &p->row[p->order[position]];
     const int64_t count = plan_local_shard(p, r, array, p->coord).count,
-                  parts = p->o.mesh.size[x->axis];
+                  ranks = p->o.mesh.size[x->axis];
     int64_t first;
-    comm_segment s = {.count = count, .shard_count = (count + parts - 1) / parts};
+    comm_segment s = {.count = count, .shard_count = (count + ranks - 1) / ranks};
     if (x->segment) s = x->segment[position];
     return (double)(s.count - comm_segment_shard(&s, rank_in(p, x->axis), &first)) *
            (x->collective == REDISTRIBUTE_ALL_REDUCE ? 2 : 1);
