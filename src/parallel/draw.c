@@ -1,5 +1,5 @@
 // draw.c -- pictures of a simulated pipeline, as text and as SVG. Called by `trireme explain`.
-// Deliberately knows nothing of how times came about, and no files: it adds to a text.
+// Deliberately does not know how the times were found, and writes no files: it appends to a text.
 #include "parallel/draw.h"
 
 #include "parallel/instructions.h"
@@ -8,12 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-// A chunk's pass: its blocks one after the other.
-typedef struct bar {
+// One pass of a chunk: its blocks one after the other.
+typedef struct draw_bar {
     unsigned computes;
     int micro, chunk, first_block, last_block;
     double start, end;
-} bar;
+} draw_bar;
 
 static unsigned computes(const schedule_instr *x)
 {
@@ -30,25 +30,26 @@ static int chunks_of(const pipeline_picture *x)
     return x->plan_of_stage[0]->chunks / stages_of(x);
 }
 
-static bool belongs(const bar *b, const schedule_instr *y, int chunk)
+static bool belongs(const draw_bar *b, const schedule_instr *y, int chunk)
 {
     return computes(y) == b->computes && y->micro == b->micro && chunk == b->chunk;
 }
 
-// The first bar of the stage's list from instruction *at on, which goes on to what follows it.
-static bool next_bar(const pipeline_picture *x, int stage, int *at, bar *out)
+// Finds the first bar of the stage's list from instruction *next on. *next becomes the instruction
+// that follows the bar.
+static bool next_bar(const pipeline_picture *x, int stage, int *next, draw_bar *out)
 {
     const schedule *s = x->of_stage[stage];
     const plan *p = x->plan_of_stage[stage];
     bool found = false;
-    for (; *at < s->count; ++*at) {
-        const schedule_instr *y = &s->instr[*at];
+    for (; *next < s->count; ++*next) {
+        const schedule_instr *y = &s->instr[*next];
         if (computes(y) == COMPUTES_NOTHING) continue;
-        const simulate_span *t = &x->times->at[stage][*at];
+        const simulate_span *t = &x->times->span[stage][*next];
         const int chunk = plan_part_of(p, y->index) / stages_of(x);
         if (found && !belongs(out, y, chunk)) return true;
         if (!found)
-            *out = (bar){computes(y), y->micro, chunk, y->index, y->index, t->start, t->end};
+            *out = (draw_bar){computes(y), y->micro, chunk, y->index, y->index, t->start, t->end};
         if (y->index < out->first_block) out->first_block = y->index;
         if (y->index > out->last_block) out->last_block = y->index;
         out->end = t->end;
@@ -57,25 +58,26 @@ static bool next_bar(const pipeline_picture *x, int stage, int *at, bar *out)
     return found;
 }
 
-// Of all bars: how many, their mean and shortest length, and where the last ends.
-typedef struct extent {
+// What all bars have in common.
+typedef struct draw_extent {
     int bars;
-    double mean, shortest, end;
-} extent;
+    double mean, shortest; // seconds
+    double end;            // of the last bar
+} draw_extent;
 
-static extent measure(const pipeline_picture *x)
+static draw_extent measure(const pipeline_picture *x)
 {
-    extent all = {.shortest = INFINITY};
-    bar b;
+    draw_extent all = {.shortest = INFINITY};
+    draw_bar b;
     for (int i = 0; i < stages_of(x); i++)
-        for (int at = 0; next_bar(x, i, &at, &b);) {
+        for (int next = 0; next_bar(x, i, &next, &b);) {
             all.bars++;
             all.mean += b.end - b.start;
             all.shortest = fmin(all.shortest, b.end - b.start);
             all.end = fmax(all.end, b.end);
         }
     if (all.bars) all.mean /= all.bars;
-    // Much shorter ones, as a part of nothing but an embedding, do not set the scale.
+    // Much shorter bars, as those of a chunk with nothing but an embedding, do not set the scale.
     all.shortest = fmax(all.shortest, all.mean / 4);
     return all;
 }
@@ -87,7 +89,7 @@ static void add_caption(const pipeline_picture *x, text *out)
     text_addf(out, "%s, %d stages", pipeline_schedule_name(o->strategy.pipeline.schedule),
               stages_of(x));
     if (chunks > 1) text_addf(out, " of %d chunks", chunks);
-    text_addf(out, ", %d micro-batches: idle %.1f %% in closed form, %.1f %% simulated", o->micros,
+    text_addf(out, ", %d micro-batches: bubble %.1f %% analytic, %.1f %% simulated", o->micros,
               100 * pipeline_bubble(o->strategy.pipeline.schedule, stages_of(x), chunks, o->micros),
               100 * x->times->bubble);
 }
@@ -122,19 +124,19 @@ enum { LABEL = 11 }; // columns before the drawing
 
 static const char CUT[] = " // ";
 
-static char letter(const bar *b)
+static char letter(const draw_bar *b)
 {
     const char c = paint_of(b->computes)->letter;
     return b->chunk & 1 ? (char)tolower(c) : c;
 }
 
-static void add_row(const pipeline_picture *x, int stage, double per_second, int wide, text *row)
+static void add_row(const pipeline_picture *x, int stage, double per_second, int width, text *row)
 {
-    bar b;
-    for (int i = 0; i < wide; i++) text_add(row, ".");
-    for (int at = 0; !row->failed && next_bar(x, stage, &at, &b);) {
+    draw_bar b;
+    for (int i = 0; i < width; i++) text_add(row, ".");
+    for (int next = 0; !row->failed && next_bar(x, stage, &next, &b);) {
         int from = (int)lround(b.start * per_second), to = (int)lround(b.end * per_second);
-        for (int i = from; i < to && i < wide; i++)
+        for (int i = from; i < to && i < width; i++)
             row->chars[i] = i == from       ? letter(&b)
                             : i == from + 1 ? (char)('0' + b.micro % 10)
                                             : '-';
@@ -143,22 +145,22 @@ static void add_row(const pipeline_picture *x, int stage, double per_second, int
 
 void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
 {
-    const extent all = measure(x);
+    const draw_extent all = measure(x);
     const int room = columns - LABEL;
     // Two columns for the shortest pass; one, if that shows all; or two and the middle left out.
     const double units = all.bars ? all.end / all.shortest : 0;
     double per_unit = 2 * units > room && units <= room ? 1 : 2;
-    const int wide = (int)lround(units * per_unit), half = (room - (int)strlen(CUT)) / 2;
+    const int width = (int)lround(units * per_unit), shown = (room - (int)strlen(CUT)) / 2;
     for (int i = 0; i < stages_of(x); i++) {
         text row = {0};
-        add_row(x, i, all.bars ? per_unit / all.shortest : 0, wide, &row);
+        add_row(x, i, all.bars ? per_unit / all.shortest : 0, width, &row);
         text_addf(out, "stage %-4d ", i);
         if (row.failed)
             text_fail(out);
-        else if (wide <= room)
+        else if (width <= room)
             text_add_bytes(out, row.chars, row.bytes);
         else
-            text_addf(out, "%.*s%s%s", half, row.chars, CUT, row.chars + wide - half);
+            text_addf(out, "%.*s%s%s", shown, row.chars, CUT, row.chars + width - shown);
         text_add(out, "\n");
         text_clear(&row);
     }
@@ -183,27 +185,27 @@ static void add_fill(const draw_paint *p, int chunk, int chunks, text *out)
               p->green + (int)(pale * (255 - p->green)), p->blue + (int)(pale * (255 - p->blue)));
 }
 
-static void add_bar(const bar *b, int chunks, double left, double wide, double top, text *out)
+static void add_bar(const draw_bar *b, int chunks, double left, double width, double top, text *out)
 {
     const draw_paint *p = paint_of(b->computes);
     text_addf(out, "<rect class=\"op\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" ", left,
-              top, wide, BAR);
+              top, width, BAR);
     add_fill(p, b->chunk, chunks, out);
     text_addf(out, "><title>%s, micro-batch %d, chunk %d, blocks %d to %d</title></rect>\n",
               p->name, b->micro, b->chunk, b->first_block, b->last_block);
     const bool two = b->micro > 9, three = b->micro > 99;
-    if (wide >= 9 + 6 * two + 6 * three)
+    if (width >= 9 + 6 * two + 6 * three)
         text_addf(out, "<text class=\"micro%s\" x=\"%.2f\" y=\"%.0f\">%d</text>\n",
-                  paleness(b->chunk, chunks) > 0.3 ? " dark" : "", left + wide / 2,
+                  paleness(b->chunk, chunks) > 0.3 ? " dark" : "", left + width / 2,
                   top + BAR / 2 + 4, b->micro);
 }
 
-// What is in the picture, so that the legend has nothing else.
+// Does the picture have such a pass? The legend names no others.
 static bool shows(const pipeline_picture *x, unsigned computes)
 {
-    bar b;
+    draw_bar b;
     for (int i = 0; i < stages_of(x); i++)
-        for (int at = 0; next_bar(x, i, &at, &b);)
+        for (int next = 0; next_bar(x, i, &next, &b);)
             if (b.computes == computes) return true;
     return false;
 }
@@ -227,7 +229,7 @@ static void add_legend(const pipeline_picture *x, int top, text *out)
     }
 }
 
-static void add_head(const pipeline_picture *x, int wide, int high, text *out)
+static void add_head(const pipeline_picture *x, int width, int height, text *out)
 {
     text_addf(out,
               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
@@ -235,7 +237,7 @@ static void add_head(const pipeline_picture *x, int wide, int high, text *out)
               "<style>.op{stroke:#fff;stroke-width:.75}.micro{fill:#fff;text-anchor:middle;"
               "font-size:11px;pointer-events:none}.dark,text:not(.micro){fill:#222}</style>\n"
               "<rect class=\"paper\" width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<title>",
-              wide, high, wide, high, wide, high);
+              width, height, width, height, width, height);
     add_caption(x, out);
     text_addf(out, "</title>\n<text x=\"%d\" y=\"24\" font-size=\"14\">", LEFT);
     add_caption(x, out);
@@ -244,21 +246,21 @@ static void add_head(const pipeline_picture *x, int wide, int high, text *out)
 
 void pipeline_draw_svg(const pipeline_picture *x, text *out)
 {
-    const extent all = measure(x);
+    const draw_extent all = measure(x);
     const int stages = stages_of(x), rows = TOP + stages * ROW;
     const double units = all.bars ? all.end / all.shortest : 0;
     const double plot = fmin(fmax(16 * units, NARROW), WIDE); // 16: room for a number
     const double scale = all.end > 0 ? plot / all.end : 0;
     add_head(x, LEFT + (int)plot + 16, rows + FOOT, out);
     for (int i = 0; i < stages; i++) {
-        bar b;
+        draw_bar b;
         const int top = TOP + i * ROW;
         text_addf(out, "<text x=\"12\" y=\"%d\">stage %d</text>\n", top + BAR / 2 + 4, i);
         text_addf(out,
                   "<rect class=\"idle\" x=\"%d\" y=\"%d\" width=\"%.2f\" height=\"%d\" "
                   "fill=\"#eee\"/>\n",
                   LEFT, top, plot, BAR);
-        for (int at = 0; next_bar(x, i, &at, &b);)
+        for (int next = 0; next_bar(x, i, &next, &b);)
             add_bar(&b, chunks_of(x), LEFT + b.start * scale, (b.end - b.start) * scale, top, out);
     }
     add_legend(x, rows + 14, out);

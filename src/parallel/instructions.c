@@ -7,15 +7,15 @@
 
 // ---- Resources
 
-#define RESOURCE(owner, slot, value, missing, present, ...)                                        \
-    {                                                                                              \
-        owner, slot, value, missing, present, __VA_ARGS__                                          \
-    }
+// clang-format off
+#define RESOURCE(owner, slot, value, missing, present, ...) \
+    {owner, slot, value, missing, present, __VA_ARGS__}
 #define IN_CHUNKS         .by_chunk = true
 #define DUE(pass)         .due = {[pass] = true}
 #define OUTLIVES(pass)    .outlives = {[pass] = true}
 #define NOTHING_MORE      .by_chunk = false
 #define STATE_SLOT(state) [RES_STATE_SLOT + (state)]
+// clang-format on
 
 static const instr_resource_row RESOURCE_ROWS[RESOURCES] = {
     [RES_BATCH_SLOT] = RESOURCE(OWNER_MICRO, "batch slot", "the batch of", "is not loaded",
@@ -71,62 +71,23 @@ const instr_resource_row *instr_resource_row_of(instr_resource r)
 // ---- Rows
 
 // All fields are parameters, so that a row cannot leave one out.
-#define ROW(name, stream, subject, computes, peers, sends, line, effects)                          \
-    {                                                                                              \
-        name, stream, subject, computes, peers, sends, line, effects                               \
-    }
-#define ALONE                                                                                      \
-    {                                                                                              \
-        MEETS_NOBODY, CHANNEL_ACTIVATIONS, 0                                                       \
-    }
-#define SENDER(channel, stage_step)                                                                \
-    {                                                                                              \
-        MEETS_RECEIVER, channel, stage_step                                                        \
-    }
-#define RECEIVER(channel, stage_step)                                                              \
-    {                                                                                              \
-        MEETS_SENDER, channel, stage_step                                                          \
-    }
-#define TOGETHER(meeting)                                                                          \
-    {                                                                                              \
-        meeting, CHANNEL_ACTIVATIONS, 0                                                            \
-    }
-#define LINE(detail)                                                                               \
-    {                                                                                              \
-        detail, NEVER, ""                                                                          \
-    }
-#define LINE_AND(detail, when, addition)                                                           \
-    {                                                                                              \
-        detail, when, addition                                                                     \
-    }
-#define EFFECTS(...)                                                                               \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
-#define READS(resource, whose, where, when)                                                        \
-    {                                                                                              \
-        ACCESS_READ, resource, whose, where, when                                                  \
-    }
-#define MODIFIES(resource, whose, where, when)                                                     \
-    {                                                                                              \
-        ACCESS_MODIFY, resource, whose, where, when                                                \
-    }
-#define WRITES(resource, whose, when)                                                              \
-    {                                                                                              \
-        ACCESS_WRITE, resource, whose, IN_RESULT, when                                             \
-    }
-#define ALLOCATES(resource, whose, where, when)                                                    \
-    {                                                                                              \
-        ACCESS_ALLOCATE, resource, whose, where, when                                              \
-    }
-#define FREES(resource, whose, where, when)                                                        \
-    {                                                                                              \
-        ACCESS_FREE, resource, whose, where, when                                                  \
-    }
-#define PRECEDES(resource, whose, where, when)                                                     \
-    {                                                                                              \
-        ACCESS_PRECEDE, resource, whose, where, when                                               \
-    }
+// clang-format off
+#define ROW(name, stream, subject, computes, peers, sends, line, effects) \
+    {name, stream, subject, computes, peers, sends, line, effects}
+#define ALONE                                   {MEETS_NOBODY, CHANNEL_ACTIVATIONS, 0}
+#define SENDER(channel, stage_step)             {MEETS_RECEIVER, channel, stage_step}
+#define RECEIVER(channel, stage_step)           {MEETS_SENDER, channel, stage_step}
+#define TOGETHER(meeting)                       {meeting, CHANNEL_ACTIVATIONS, 0}
+#define LINE(text)                              {text, NEVER, ""}
+#define LINE_AND(text, when, addition)          {text, when, addition}
+#define EFFECTS(...)                            {__VA_ARGS__}
+#define READS(resource, whose, where, when)     {ACCESS_READ, resource, whose, where, when}
+#define MODIFIES(resource, whose, where, when)  {ACCESS_MODIFY, resource, whose, where, when}
+#define WRITES(resource, whose, when)           {ACCESS_WRITE, resource, whose, IN_RESULT, when}
+#define ALLOCATES(resource, whose, where, when) {ACCESS_ALLOCATE, resource, whose, where, when}
+#define FREES(resource, whose, where, when)     {ACCESS_FREE, resource, whose, where, when}
+#define PRECEDES(resource, whose, where, when)  {ACCESS_PRECEDE, resource, whose, where, when}
+// clang-format on
 
 // The inputs and labels of a micro-batch go to the device.
 static const instr_row LOAD_BATCH_ROW =

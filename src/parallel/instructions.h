@@ -67,13 +67,13 @@ int instr_slot_count(const schedule *s, instr_resource r, int group);
 // ---- Effects
 
 typedef enum instr_access {
-    ACCESS_END,      // follows the last effect of a row
-    ACCESS_READ,     // the value is there
-    ACCESS_MODIFY,   // a slot holds the value, a result may exist; it exists from now on
-    ACCESS_WRITE,    // a result that did not exist exists from now on
-    ACCESS_ALLOCATE, // the slot was free and is the owner's from now on
-    ACCESS_FREE,     // the slot was the owner's and is free from now on
-    ACCESS_PRECEDE,  // the value is not there yet
+    ACCESS_END,      // no effect: follows the last one of a row
+    ACCESS_READ,     // the value must be there
+    ACCESS_MODIFY,   // the slot must hold the value; a result is there afterwards, if not before
+    ACCESS_WRITE,    // the result must not be there yet, and is there afterwards
+    ACCESS_ALLOCATE, // the slot must be free, and holds the owner's value afterwards
+    ACCESS_FREE,     // the slot must hold the owner's value, and is free afterwards
+    ACCESS_PRECEDE,  // the value must not be there yet
 } instr_access;
 
 // Which owners of the resource an effect is about.
@@ -85,16 +85,16 @@ typedef enum instr_whose {
     OF_ALL_BUCKETS,
 } instr_whose;
 
-// Which member of the instruction names the slot.
+// Which member of the instruction names the slot of an effect.
 typedef enum instr_where {
-    IN_RESULT, // none: the resource has no slots
-    IN_SLOT,
-    IN_WGRAD_SLOT,
-    IN_GRAD_IN,
-    IN_GRAD_OUT,
-    IN_STATE,    // state[] of the resource
-    IN_TURN,     // none: micro-batches take the slots in turn
-    IN_ANY_SLOT, // none: the slot that holds the owner
+    IN_RESULT,     // none: the resource has no slots
+    IN_SLOT,       // slot
+    IN_WGRAD_SLOT, // wgrad_slot
+    IN_GRAD_IN,    // grad_in
+    IN_GRAD_OUT,   // grad_out
+    IN_STATE,      // state[], of the resource's state
+    IN_TURN,       // none: micro-batches take the slots in turn
+    IN_ANY_SLOT,   // none: whichever slot holds the owner
 } instr_where;
 
 // Whether an effect takes place, which depends on the plan and on members of the instruction.

@@ -1,11 +1,10 @@
-// schedule.c -- turns a stage's list of forward and backward passes into instructions: data,
-// weights and gradients are brought when a block needs them, kept while it does, and given away as
-// soon as they may be. See schedule.h. Called by the trainer, the planner and the simulator's
-// users.
+// schedule.c -- turns a stage's list of forward and backward passes into instructions: batches,
+// weights and gradients are brought when a block uses them, and given back as soon as no pass uses
+// them. See schedule.h. Called by the trainer, the planner and the users of the simulator.
 //
-// First the stage's passes become *visits* of single blocks; then each visit is preceded by what it
-// needs (its gradient from the next stage, its buckets) and by the gathers of the visit after it,
-// and followed by what it makes possible.
+// The stage's passes become *visits* of single blocks. Before each visit stand the instructions that
+// bring what it uses, and those that unshard the weights of the next visit. After it stand the
+// instructions that it makes possible.
 #include "parallel/schedule_private.h"
 
 #include "base/alloc.h"
@@ -13,130 +12,136 @@
 
 #include <stdlib.h>
 
-// False when memory lacks.
-static bool grow(builder *b, void *array, size_t *room, int count, size_t size)
-{
-    if (alloc_grow(array, room, (size_t)count, size, "", NULL) != OK) b->failed = true;
-    return !b->failed;
-}
-
-static schedule_instr *add(builder *b, schedule_instr x)
+static schedule_instr *add(schedule_builder *b, schedule_instr x)
 {
     schedule *s = b->s;
-    if (!grow(b, &s->instr, &s->room, s->count + 1, sizeof *s->instr)) return &b->no_instr;
+    if (alloc_grow(&s->instr, &s->room, (size_t)s->count + 1, sizeof *s->instr, "", NULL) != OK) {
+        b->no_memory = true;
+        return &b->discarded;
+    }
     s->instr[s->count] = x;
     return &s->instr[s->count++];
 }
 
-// ---- Weights
+// ---- State slots
 
-static bool needs(const builder *b, int at, int bucket)
+static bool in_file(const schedule_builder *b, plan_state what)
 {
-    return at < b->visits && plan_block_uses(b->p, b->visit[at].block, bucket);
+    return b->p->o.strategy.offload.tier[what] == TIER_FILE;
 }
 
-// The buckets of a visit's block; none after the last visit.
-static plan_buckets buckets_of(const builder *b, int at)
-{
-    return at < b->visits ? plan_buckets_of(b->p, b->visit[at].block) : (plan_buckets){NULL, 0};
-}
-
-// May this state slot be filled? Not while its weights are still to be gathered, nor while it is
-// one of the last that were, which may be on their way from or to the file.
-static bool state_free(const builder *b, plan_state what, int slot)
+// A state slot may be filled unless UNSHARD has not yet read it, or it is one of those that were
+// filled last, whose values may be on their way from or to the file.
+static bool state_slot_is_free(const schedule_builder *b, plan_state what, int slot)
 {
     return !b->state_busy[what][slot] && b->turn[what] - b->state_used[what][slot] >= STATE_SLOTS;
 }
 
-static int state_grow(builder *b, plan_state what)
+// -1: no memory.
+static int add_state_slot(schedule_builder *b, plan_state what)
 {
     schedule_slots *s = &b->s->state[what];
-    const int slot = s->count;
-    if (!grow(b, &s->elements, &b->state_room[0][what], slot + 1, sizeof *s->elements) ||
-        !grow(b, &b->state_busy[what], &b->state_room[1][what], slot + 1, sizeof **b->state_busy) ||
-        !grow(b, &b->state_used[what], &b->state_room[2][what], slot + 1, sizeof **b->state_used))
+    const size_t count = (size_t)s->count + 1;
+    int64_t *elements = realloc(s->elements, count * sizeof *elements);
+    if (elements) s->elements = elements;
+    bool *busy = realloc(b->state_busy[what], count * sizeof *busy);
+    if (busy) b->state_busy[what] = busy;
+    int *used = realloc(b->state_used[what], count * sizeof *used);
+    if (used) b->state_used[what] = used;
+    if (!elements || !busy || !used) {
+        b->no_memory = true;
         return -1;
-    s->elements[slot] = 0;
-    b->state_busy[what][slot] = false;
+    }
+    elements[count - 1] = 0;
+    busy[count - 1] = false;
     return s->count++;
 }
 
-// The state slot for so many elements: of those that are free the one that has to grow least, so
-// that one large bucket costs one large slot. -1 when memory lacks.
-static int state_turn(builder *b, plan_state what, int64_t elements)
+// The state slot for so many elements: of the free ones that whose size is nearest, so that one large
+// bucket costs one large slot. -1: no memory.
+static int take_state_slot(schedule_builder *b, plan_state what, int64_t elements)
 {
     schedule_slots *s = &b->s->state[what];
     int best = -1;
     b->turn[what]++;
     for (int i = 0; i < s->count; i++)
-        if (state_free(b, what, i) &&
+        if (state_slot_is_free(b, what, i) &&
             (best < 0 || llabs(s->elements[i] - elements) < llabs(s->elements[best] - elements)))
             best = i;
-    if (best < 0) best = state_grow(b, what);
-    if (best < 0) return best;
+    if (best < 0) best = add_state_slot(b, what);
+    if (best < 0) return -1;
     if (s->elements[best] < elements) s->elements[best] = elements;
     b->state_used[what][best] = b->turn[what];
     return best;
 }
 
-static bool in_file(const builder *b, plan_state what)
+// ---- Weights. `v` is the number of a visit; one after the last is allowed.
+
+static bool visit_uses(const schedule_builder *b, int v, int bucket)
 {
-    return b->p->o.strategy.offload.tier[what] == TIER_FILE;
+    return v >= 0 && v < b->visits && plan_block_uses(b->p, b->visit[v].block, bucket);
 }
 
-static void fetch_weights(builder *b, int at)
+// The buckets of the visit's block; none after the last visit.
+static plan_buckets buckets_of(const schedule_builder *b, int v)
 {
-    const plan_buckets l = buckets_of(b, at);
+    return v < b->visits ? plan_buckets_of(b->p, b->visit[v].block) : (plan_buckets){NULL, 0};
+}
+
+static void swap_in_weights(schedule_builder *b, int v)
+{
+    const plan_buckets l = buckets_of(b, v);
     for (int i = 0; in_file(b, PLAN_WEIGHTS) && i < l.count; i++) {
         const int k = l.items[i];
-        if (b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
-        if (at > 0 && needs(b, at - 1, k)) continue; // that visit unshards it, for both
-        if (b->kept[k] && b->visit[at].kind != PIPE_FORWARD) continue;
-        b->fetched[k] = state_turn(b, PLAN_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
-        if (b->failed) return;
-        b->state_busy[PLAN_WEIGHTS][b->fetched[k]] = true;
-        add(b, (schedule_instr){
-                   .kind = SWAP_IN, .index = k, .slot = b->fetched[k], .what = PLAN_WEIGHTS});
+        if (b->weight_slot[k] >= 0 || b->swapped_in[k] >= 0) continue;
+        if (visit_uses(b, v - 1, k)) continue; // that visit unshards it for both
+        if (b->post_forward[k] && b->visit[v].kind != PIPE_FORWARD) continue;
+        const int slot = take_state_slot(b, PLAN_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
+        if (slot < 0) return;
+        b->swapped_in[k] = slot;
+        b->state_busy[PLAN_WEIGHTS][slot] = true;
+        add(b, (schedule_instr){.kind = SWAP_IN, .index = k, .slot = slot, .what = PLAN_WEIGHTS});
     }
 }
 
-static void gather(builder *b, int at)
+static void unshard(schedule_builder *b, int v)
 {
     const plan *p = b->p;
-    const plan_buckets l = buckets_of(b, at);
+    const plan_buckets l = buckets_of(b, v);
     for (int i = 0; p->weight_slots && i < l.count; i++) {
-        const int k = l.items[i];
+        const int k = l.items[i], state = b->swapped_in[k];
         if (b->weight_slot[k] >= 0) continue;
         b->weight_slot[k] = schedule_slot_take(&b->weights, p->bucket[k].count[LAYOUT_FULL]);
+        b->no_memory = b->no_memory || b->weight_slot[k] < 0;
         add(b, (schedule_instr){.kind = UNSHARD,
                                 .index = k,
                                 .slot = b->weight_slot[k],
-                                .state = {b->fetched[k], -1, -1},
-                                .post_forward = b->kept[k] && b->visit[at].kind != PIPE_FORWARD});
-        if (b->fetched[k] >= 0) b->state_busy[PLAN_WEIGHTS][b->fetched[k]] = false;
-        b->fetched[k] = -1;
+                                .state = {state, -1, -1},
+                                .post_forward =
+                                    b->post_forward[k] && b->visit[v].kind != PIPE_FORWARD});
+        if (state >= 0) b->state_busy[PLAN_WEIGHTS][state] = false;
+        b->swapped_in[k] = -1;
     }
 }
 
-// Is the i-th bucket of the visit's block wanted again before anything else would be gathered in
-// its place? With reshard 0 it is kept from a forward to the next backward.
-static bool keeps(const builder *b, int at, int i)
+// Does the i-th bucket of the visit's block stay unsharded after it? It does when the next visit
+// uses it too, and with reshard 0 from a forward to the next backward.
+static bool stays_unsharded(const schedule_builder *b, int v, int i)
 {
-    if (needs(b, at + 1, buckets_of(b, at).items[i])) return true;
+    if (visit_uses(b, v + 1, buckets_of(b, v).items[i])) return true;
     if (b->p->o.strategy.reshard_after_forward || b->s->pass == PASS_EVAL) return false;
-    return b->after[b->first_after[at] + (size_t)i] & NEXT_IS_BACKWARD;
+    return b->after[b->first_after[v] + (size_t)i] & VISIT_NEXT_IS_BACKWARD;
 }
 
-// Only what this visit used can have become superfluous by it.
-static void release(builder *b, int at)
+static void reshard(schedule_builder *b, int v)
 {
-    const plan_buckets l = buckets_of(b, at);
+    const plan_buckets l = buckets_of(b, v);
     for (int i = 0; b->p->weight_slots && i < l.count; i++) {
         const int k = l.items[i], slot = b->weight_slot[k];
-        if (slot < 0 || keeps(b, at, i)) continue;
-        if (b->p->keeps_post_forward_shards && b->s->pass == PASS_TRAIN && !b->kept[k]) {
+        if (slot < 0 || stays_unsharded(b, v, i)) continue;
+        if (b->p->keeps_post_forward_shards && b->s->pass == PASS_TRAIN && !b->post_forward[k]) {
             add(b, (schedule_instr){.kind = RESHARD_POST_FORWARD, .index = k, .slot = slot});
-            b->kept[k] = true;
+            b->post_forward[k] = true;
         }
         add(b, (schedule_instr){.kind = RESHARD, .index = k, .slot = slot});
         schedule_slot_give(&b->weights, slot);
@@ -146,23 +151,24 @@ static void release(builder *b, int at)
 
 // ---- Gradients
 
-// The loss takes its gradients in the forward; norms theirs in the first half of a backward.
-static bool touches_gradients(const builder *b, const visit *v)
+// The loss computes its gradients in forward; norms compute theirs in dgrad.
+static bool adds_to_gradients(const schedule_builder *b, const schedule_visit *v)
 {
     return b->s->pass == PASS_TRAIN && (v->kind != PIPE_FORWARD || v->block == b->p->o.blocks - 1);
 }
 
-static void claim_gradients(builder *b, const visit *v)
+static void alloc_gradients(schedule_builder *b, const schedule_visit *v)
 {
     const plan *p = b->p;
     const plan_buckets l = plan_buckets_of(p, v->block);
-    for (int i = 0; p->gradient_slots && touches_gradients(b, v) && i < l.count; i++) {
+    for (int i = 0; p->gradient_slots && adds_to_gradients(b, v) && i < l.count; i++) {
         const int k = l.items[i];
         if (b->gradient_slot[k] >= 0) continue;
-        int slot = schedule_slot_take(&b->gradients, p->bucket[k].count[LAYOUT_FULL]);
+        const int slot = schedule_slot_take(&b->gradients, p->bucket[k].count[LAYOUT_FULL]);
+        b->no_memory = b->no_memory || slot < 0;
         b->gradient_slot[k] = slot;
-        // Sums over micro-batches go on where the file has them.
-        bool goes_on = p->gradient == LAYOUT_FULL && v->micro > 0;
+        // A sum over micro-batches that was written to the file goes on.
+        const bool goes_on = p->gradient == LAYOUT_FULL && v->micro > 0;
         add(b, (schedule_instr){.kind = goes_on ? SWAP_IN : ALLOC_GRAD,
                                 .index = k,
                                 .micro = v->micro,
@@ -172,42 +178,45 @@ static void claim_gradients(builder *b, const visit *v)
     }
 }
 
-static void give_gradient_slot(builder *b, int bucket)
+static void give_gradient_slot(schedule_builder *b, int bucket)
 {
     if (b->gradient_slot[bucket] >= 0) schedule_slot_give(&b->gradients, b->gradient_slot[bucket]);
     b->gradient_slot[bucket] = -1;
 }
 
-// A reduced bucket, of the step's last micro-batch or of one before.
-static void reduce(builder *b, int bucket, int micro, bool last)
+// `last`: for the last time in the step.
+static void reduce(schedule_builder *b, int bucket, int micro, bool last)
 {
     const plan *p = b->p;
-    schedule_instr *x = add(b, (schedule_instr){.kind = REDUCE_GRAD,
-                                                .index = bucket,
-                                                .micro = micro,
-                                                .slot = b->gradient_slot[bucket],
-                                                .state = {-1, -1, -1},
-                                                .last = last});
-    if (in_file(b, PLAN_GRADIENTS)) {
-        int slot = state_turn(b, PLAN_GRADIENTS, p->bucket[bucket].count[p->optimizer]);
-        x->state[PLAN_GRADIENTS] = slot;
+    int state = -1;
+    if (in_file(b, PLAN_GRADIENTS))
+        state = take_state_slot(b, PLAN_GRADIENTS, p->bucket[bucket].count[p->optimizer]);
+    add(b,
+        (schedule_instr){
+            .kind = REDUCE_GRAD,
+            .index = bucket,
+            .micro = micro,
+            .slot = b->gradient_slot[bucket],
+            .state = {[PLAN_WEIGHTS] = -1, [PLAN_GRADIENTS] = state, [PLAN_OPTIMIZER_STATE] = -1},
+            .last = last});
+    if (in_file(b, PLAN_GRADIENTS))
         add(b, (schedule_instr){
-                   .kind = SWAP_OUT, .index = bucket, .slot = slot, .what = PLAN_GRADIENTS});
-    }
+                   .kind = SWAP_OUT, .index = bucket, .slot = state, .what = PLAN_GRADIENTS});
     give_gradient_slot(b, bucket);
 }
 
-// Buckets whose gradients of this micro-batch are complete: reduced when that is due, kept in the
-// file when the sum goes on there. What two stages share waits for REDUCE_TIED_GRAD at the end.
-static void end_gradients(builder *b, int at)
+// The gradients of this micro-batch are complete for some buckets. They are reduced when that is due,
+// and written to the file when their sum goes on there. Buckets with tied weights wait for
+// REDUCE_TIED_GRAD at the end of the step.
+static void end_gradients(schedule_builder *b, int number)
 {
     const plan *p = b->p;
-    const visit *v = &b->visit[at];
+    const schedule_visit *v = &b->visit[number];
     const bool last = v->micro == p->o.micros - 1, due = last || p->gradient != LAYOUT_FULL;
-    const plan_buckets l = buckets_of(b, at);
+    const plan_buckets l = buckets_of(b, number);
     for (int i = 0; visit_ends_gradients(v) && i < l.count; i++) {
         const int k = l.items[i];
-        if (b->after[b->first_after[at] + (size_t)i] & MORE_GRADIENTS) continue;
+        if (b->after[b->first_after[number] + (size_t)i] & VISIT_MORE_GRADIENTS) continue;
         if (due && !(last && plan_bucket_is_tied(p, k))) {
             reduce(b, k, v->micro, last);
         } else if (!due && p->gradient_slots) {
@@ -225,7 +234,7 @@ static void end_gradients(builder *b, int at)
 
 // Another slot than the one in use. Slots are taken in turn, so that one whose value is being sent
 // is written again as late as possible.
-static int take_act_grad(builder *b)
+static int take_act_grad(schedule_builder *b)
 {
     const int count = b->s->act_grad_slots;
     int slot = ++b->act_grad_turn % count;
@@ -233,29 +242,29 @@ static int take_act_grad(builder *b)
     return slot;
 }
 
-static bool is_split(const visit *v)
+static bool is_split(const schedule_visit *v)
 {
     return v->wgrad >= 0;
 }
 
-static bool is_dgrad(const visit *v)
+static bool is_dgrad(const schedule_visit *v)
 {
     return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
 }
 
-static bool begins_chunk(const builder *b, const visit *v)
+static bool begins_chunk(const schedule_builder *b, const schedule_visit *v)
 {
     return v->block == b->p->chunk_first[plan_part_of(b->p, v->block)];
 }
 
-static bool ends_chunk(const builder *b, const visit *v)
+static bool ends_chunk(const schedule_builder *b, const schedule_visit *v)
 {
     return v->block == b->p->chunk_first[plan_part_of(b->p, v->block) + 1] - 1;
 }
 
 // Sets the slots from which the visit reads the gradient of its output and to which it writes that
 // of its input. Within a chunk whose backward is split, wgrad slots have them.
-static void assign_act_grads(builder *b, const visit *v, schedule_instr *x)
+static void assign_act_grads(schedule_builder *b, const schedule_visit *v, schedule_instr *x)
 {
     x->grad_in = x->grad_out = -1;
     if (!is_dgrad(v)) return;
@@ -270,22 +279,22 @@ static void assign_act_grads(builder *b, const visit *v, schedule_instr *x)
 
 // ---- Messages
 
-// The stage that has the part before (-1) or after (1) that of the visit's block.
-static int stage_beside(const builder *b, const visit *v, int step)
+// The stage of the model chunk before (-1) or after (1) that of the visit's block.
+static int stage_beside(const schedule_builder *b, const schedule_visit *v, int step)
 {
     return (plan_part_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
 }
 
-static void receive(builder *b, const visit *v)
+static void receive(schedule_builder *b, const schedule_visit *v)
 {
-    const int part = plan_part_of(b->p, v->block);
-    if (v->kind == PIPE_FORWARD && begins_chunk(b, v) && part > 0)
+    const int chunk = plan_part_of(b->p, v->block); // of the model
+    if (v->kind == PIPE_FORWARD && begins_chunk(b, v) && chunk > 0)
         add(b, (schedule_instr){.kind = RECV_ACT,
                                 .micro = v->micro,
                                 .index = v->block,
                                 .slot = v->act,
                                 .peer = stage_beside(b, v, -1)});
-    if (!is_dgrad(v) || !ends_chunk(b, v) || part + 1 == b->p->chunks) return;
+    if (!is_dgrad(v) || !ends_chunk(b, v) || chunk + 1 == b->p->chunks) return;
     b->act_grad = is_split(v) ? -1 : take_act_grad(b);
     add(b, (schedule_instr){.kind = RECV_GRAD,
                             .micro = v->micro,
@@ -296,16 +305,16 @@ static void receive(builder *b, const visit *v)
                             .peer = stage_beside(b, v, 1)});
 }
 
-static void send(builder *b, const visit *v)
+static void send(schedule_builder *b, const schedule_visit *v)
 {
-    const int part = plan_part_of(b->p, v->block);
-    if (v->kind == PIPE_FORWARD && ends_chunk(b, v) && part + 1 < b->p->chunks)
+    const int chunk = plan_part_of(b->p, v->block); // of the model
+    if (v->kind == PIPE_FORWARD && ends_chunk(b, v) && chunk + 1 < b->p->chunks)
         add(b, (schedule_instr){.kind = SEND_ACT,
                                 .micro = v->micro,
                                 .index = v->block,
                                 .slot = v->act,
                                 .peer = stage_beside(b, v, 1)});
-    if (!is_dgrad(v) || !begins_chunk(b, v) || part == 0) return;
+    if (!is_dgrad(v) || !begins_chunk(b, v) || chunk == 0) return;
     add(b, (schedule_instr){.kind = SEND_GRAD,
                             .micro = v->micro,
                             .index = v->block,
@@ -319,8 +328,8 @@ static void send(builder *b, const visit *v)
 // ---- One visit
 
 // Batches come and go in the order of micro-batches, so that they take slots in turn. An evaluation
-// brings its own.
-static void load(builder *b, const visit *v)
+// brings its own batch.
+static void load(schedule_builder *b, const schedule_visit *v)
 {
     const bool reads = v->block == 0 || v->block == b->p->o.blocks - 1;
     if (!reads || v->kind != PIPE_FORWARD || v->micro < b->loaded || b->s->pass == PASS_EVAL)
@@ -330,9 +339,9 @@ static void load(builder *b, const visit *v)
     add(b, (schedule_instr){.kind = LOAD_BATCH, .micro = v->micro});
 }
 
-// The batch is done with after the first block's last pass; where that block is elsewhere, after
-// the loss.
-static void end_batch(builder *b, const visit *v)
+// No later visit reads the batch after the last pass of the first block, or on a stage without that
+// block after the loss.
+static void end_batch(schedule_builder *b, const schedule_visit *v)
 {
     const bool first_here = plan_has_block(b->p, 0);
     if (first_here ? v->block == 0 && visit_ends_gradients(v)
@@ -340,7 +349,7 @@ static void end_batch(builder *b, const visit *v)
         b->done = v->micro + 1;
 }
 
-static unsigned computes(const visit *v)
+static unsigned computes(const schedule_visit *v)
 {
     static const unsigned what[] = {[PIPE_FORWARD] = COMPUTES_FORWARD,
                                     [PIPE_BACKWARD] = COMPUTES_DGRAD | COMPUTES_WGRAD,
@@ -349,66 +358,68 @@ static unsigned computes(const visit *v)
     return what[v->kind];
 }
 
-static void add_visit(builder *b, int at)
+static void add_visit(schedule_builder *b, int number)
 {
-    const visit *v = &b->visit[at];
+    const schedule_visit *v = &b->visit[number];
     load(b, v);
     receive(b, v);
-    fetch_weights(b, at);
-    gather(b, at);
-    fetch_weights(b, at + 1); // before the first visit; later it has been fetched
-    fetch_weights(b, at + 2);
-    gather(b, at + 1);
-    claim_gradients(b, v);
+    swap_in_weights(b, number);
+    unshard(b, number);
+    swap_in_weights(b, number + 1); // an instruction only before the first visit
+    swap_in_weights(b, number + 2);
+    unshard(b, number + 1);
+    alloc_gradients(b, v);
     schedule_instr *x = add(b, (schedule_instr){.kind = instr_computing(computes(v)),
                                                 .micro = v->micro,
                                                 .index = v->block,
                                                 .slot = v->act,
                                                 .wgrad_slot = v->wgrad});
     assign_act_grads(b, v, x);
-    release(b, at);
+    reshard(b, number);
     send(b, v);
-    end_gradients(b, at);
+    end_gradients(b, number);
     end_batch(b, v);
 }
 
 // ---- The end of a step
 
-// What two stages have summands of is summed before it is reduced; where it was reduced after every
-// micro-batch, what is kept of it.
-static void tie(builder *b)
+// Gradients of tied weights are summed over the first and the last stage before their last reduction.
+// Where they are reduced after every micro-batch, their reduced shards are summed.
+static void reduce_tied(schedule_builder *b)
 {
     const plan *p = b->p;
     const int last = p->o.micros - 1;
     for (int k = 0; k < p->buckets; k++) {
         if (!plan_bucket_is_tied(p, k)) continue;
-        const bool in_parts = p->gradient != LAYOUT_FULL && last > 0;
-        if (in_parts) reduce(b, k, last, false);
+        const bool sharded = p->gradient != LAYOUT_FULL && last > 0;
+        if (sharded) reduce(b, k, last, false);
         add(b, (schedule_instr){.kind = REDUCE_TIED_GRAD, .index = k, .slot = b->gradient_slot[k]});
         reduce(b, k, last, true);
     }
 }
 
-static int fetch_state(builder *b, plan_state what, int bucket)
+// The state slot of a bucket for its update; -1: its state is not in a file.
+static int swap_in_state(schedule_builder *b, plan_state what, int bucket)
 {
     const plan *p = b->p;
     if (!in_file(b, what) || bucket >= p->buckets) return -1;
-    // What is to be written only needs a place.
-    bool reads = what != PLAN_WEIGHTS || p->o.compute == F32;
-    int slot = state_turn(b, what, p->bucket[bucket].count[p->optimizer]);
+    // Weights that are rounded from an fp32 copy are only written.
+    const bool reads = what != PLAN_WEIGHTS || p->o.compute == F32;
+    const int slot = take_state_slot(b, what, p->bucket[bucket].count[p->optimizer]);
     if (reads)
         add(b, (schedule_instr){.kind = SWAP_IN, .index = bucket, .slot = slot, .what = what});
     return slot;
 }
 
-static void update(builder *b)
+// The state of the next bucket is read while this one is updated.
+static void update(schedule_builder *b)
 {
     int slot[2][PLAN_STATES];
-    for (int t = 0; t < PLAN_STATES; t++) slot[0][t] = fetch_state(b, (plan_state)t, 0);
+    for (int t = 0; t < PLAN_STATES; t++) slot[0][t] = swap_in_state(b, (plan_state)t, 0);
     for (int k = 0; k < b->p->buckets; k++) {
         const int *now = slot[k & 1];
         for (int t = 0; t < PLAN_STATES; t++)
-            slot[~k & 1][t] = fetch_state(b, (plan_state)t, k + 1);
+            slot[~k & 1][t] = swap_in_state(b, (plan_state)t, k + 1);
         schedule_instr *x = add(b, (schedule_instr){.kind = OPTIMIZER_STEP, .index = k});
         for (int t = 0; t < PLAN_STATES; t++) x->state[t] = now[t];
         for (int t = 0; t < PLAN_STATES; t++)
@@ -419,41 +430,45 @@ static void update(builder *b)
     }
 }
 
-// Between steps any bucket is brought into the first state slot.
-static void widen_first(schedule_slots *s)
+// Between steps any bucket may be brought into the first state slot.
+static void grow_first_slot(schedule_slots *s)
 {
     for (int i = 1; i < s->count; i++)
         if (s->elements[i] > s->elements[0]) s->elements[0] = s->elements[i];
 }
 
+// One slot more than are used at once, so that the next batch is copied while this one is used.
+static void assign_batch_slots(schedule *s)
+{
+    s->batch_slots++;
+    for (int i = 0; i < s->count; i++)
+        if (instr_has_effect(s->instr[i].kind, ACCESS_ALLOCATE, RES_BATCH_SLOT))
+            s->instr[i].slot = s->instr[i].micro % s->batch_slots;
+}
+
 status schedule_make(const plan *p, schedule_pass pass, schedule *out, err *e)
 {
     status result = OK;
-    builder b = {.p = p,
-                 .s = out,
-                 .act_grad = -1,
-                 .weights = {.sizes = &out->weights},
-                 .gradients = {.sizes = &out->gradients}};
+    schedule_builder b = {.p = p,
+                          .s = out,
+                          .act_grad = -1,
+                          .weights = {.sizes = &out->weights},
+                          .gradients = {.sizes = &out->gradients}};
     // Between stages a gradient stays in its slot until the other stage has read it, so that there
     // are more slots.
     *out = (schedule){.pass = pass, .act_grad_slots = p->o.mesh.size[AXIS_PP] > 1 ? 4 : 2};
-    TRY(builder_open(&b, e));
-    for (int i = 0; i < b.visits && !b.failed; i++) add_visit(&b, i);
-    if (pass == PASS_TRAIN) {
-        tie(&b);
+    TRY(schedule_builder_open(&b, e));
+    for (int i = 0; i < b.visits && !b.no_memory; i++) add_visit(&b, i);
+    if (pass == PASS_TRAIN && !b.no_memory) {
+        reduce_tied(&b);
         add(&b, (schedule_instr){.kind = CLIP_GRAD_NORM});
         update(&b);
     }
-    if (b.failed || b.weights.failed || b.gradients.failed)
-        FAIL(E_MEMORY, "no memory for a schedule");
-    for (int t = 0; t < PLAN_STATES; t++) widen_first(&out->state[t]);
-    // One more than is used at once, so that the next is copied while this one is computed on.
-    out->batch_slots++;
-    for (int i = 0; i < out->count; i++)
-        if (instr_has_effect(out->instr[i].kind, ACCESS_ALLOCATE, RES_BATCH_SLOT))
-            out->instr[i].slot = out->instr[i].micro % out->batch_slots;
+    if (b.no_memory) FAIL(E_MEMORY, "no memory for a schedule");
+    for (int t = 0; t < PLAN_STATES; t++) grow_first_slot(&out->state[t]);
+    assign_batch_slots(out);
 done:
-    builder_close(&b);
+    schedule_builder_close(&b);
     if (result != OK) schedule_clear(out);
     return result;
 }

@@ -1,4 +1,4 @@
-// schedule_private.h -- shared by the files that build a schedule.
+// schedule_private.h -- what schedule.c and schedule_visits.c share while they build a schedule.
 #ifndef TRIREME_PARALLEL_SCHEDULE_PRIVATE_H
 #define TRIREME_PARALLEL_SCHEDULE_PRIVATE_H
 
@@ -6,62 +6,61 @@
 
 enum { STATE_SLOTS = 3 }; // one read, one in use, one written
 
-// One block's pass.
-typedef struct visit {
+// One pass over one block.
+typedef struct schedule_visit {
     pipeline_pass kind;
     int micro, block;
     int act, wgrad; // slots of its chunk; wgrad -1: dgrad and wgrad run at once
-} visit;
+} schedule_visit;
 
-// Slots of varying size. Those that are free are in the order of their elements, then of their
-// numbers.
+// Slots of varying size.
 typedef struct schedule_slot_pool {
     schedule_slots *sizes;
-    int *free;
-    int frees;
-    size_t size_room, free_room;
-    bool failed; // memory lacked
+    int *free; // [free_count] free slots, by elements, then by number
+    int free_count, room;
 } schedule_slot_pool;
 
-// The free slot that has to grow least for so many elements, else a new one. -1 and p->failed when
-// memory lacks.
+// Takes the free slot that has to grow least for so many elements, or a new one if none is free. -1:
+// no memory.
 int schedule_slot_take(schedule_slot_pool *p, int64_t elements);
 void schedule_slot_give(schedule_slot_pool *p, int slot);
 
-// What comes after a visit, for one of its block's buckets.
+// What comes after a visit, for one bucket of its block: bits.
 enum {
-    NEXT_IS_BACKWARD = 1, // the next visit that needs it is no forward
-    MORE_GRADIENTS = 2    // a later visit of the same micro-batch adds to its gradients
+    VISIT_NEXT_IS_BACKWARD = 1, // the next visit that uses the bucket is a backward
+    VISIT_MORE_GRADIENTS = 2    // a later visit of the same micro-batch adds to its gradients
 };
 
-typedef struct builder {
+typedef struct schedule_builder {
     const plan *p;
     schedule *s;
-    visit *visit;
+    bool no_memory;           // an allocation failed; the list is incomplete
+    schedule_instr discarded; // what is added after that
+    schedule_visit *visit;
     int visits;
-    int *weight_slot, *gradient_slot, *fetched; // by bucket, -1: none
-    bool *kept;                                 // by bucket: its parts are among neighbours
+    int *weight_slot, *gradient_slot; // [buckets] -1: none
+    int *swapped_in;                  // [buckets] state slot of the weights from the file; -1: none
+    bool *post_forward;               // [buckets] the post-forward group keeps the weights
     schedule_slot_pool weights, gradients;
-    size_t *first_after; // [visits] where its block's buckets begin in
-    unsigned char *after;
-    bool failed;                       // memory lacked: schedule_make fails at its end
-    schedule_instr no_instr;           // what cannot be added is written here
-    size_t state_room[3][PLAN_STATES]; // of the elements, and of the two arrays below
-    bool *state_busy[PLAN_STATES];
-    int *state_used[PLAN_STATES]; // by slot: the turn that filled it last
-    int loaded, done;             // batches so far
-    int turn[PLAN_STATES];
-    int act_grad, act_grad_turn; // activation-gradient slot in use, -1: none; slots taken so far
-} builder;
+    unsigned char *after;          // VISIT_… of each bucket of each visit, visit by visit
+    size_t *first_after;           // [visits] where those of a visit begin
+    bool *state_busy[PLAN_STATES]; // [slots] UNSHARD has not yet read the weights in it
+    int *state_used[PLAN_STATES];  // [slots] the turn that filled it last
+    int turn[PLAN_STATES];         // how often a slot was filled
+    int loaded, done;              // batches that are on the device, or were; that are done with
+    int act_grad;                  // activation-gradient slot in use; -1: none
+    int act_grad_turn;             // how many were taken
+} schedule_builder;
 
-// Are the gradients of its block's weights complete for this micro-batch, but for other visits?
-static inline bool visit_ends_gradients(const visit *v)
+// Does the visit complete the gradients of its block's weights for its micro-batch?
+static inline bool visit_ends_gradients(const schedule_visit *v)
 {
     return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_WEIGHT;
 }
 
-// Makes the list of visits; the builder's tables are empty.
-status builder_open(builder *b, err *e);
-void builder_close(builder *b);
+// Makes the list of visits and the tables. E_USAGE where the pipeline schedule does not fit.
+// schedule_builder_close also follows a failure.
+status schedule_builder_open(schedule_builder *b, err *e);
+void schedule_builder_close(schedule_builder *b);
 
 #endif

@@ -1,40 +1,36 @@
-// schedule_visits.c -- a stage's passes over chunks as visits of single blocks, each with the slot
-// that its activations are in. Called by schedule_make.
+// schedule_visits.c -- turns a stage's passes over chunks into visits of single blocks, each with the
+// slots of its chunk. Called by schedule_make. Knows nothing of buckets but which of them a block uses.
 #include "parallel/schedule_private.h"
 
-#include "base/alloc.h"
 #include "base/size.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char WHAT[] = "a schedule";
+// The slots of one chunk, which are all of one size.
+typedef struct schedule_chunk_slots {
+    int *slot_of; // [micros] the slot of a micro-batch; -1: none
+    bool *busy;   // [micros] by slot
+    int count;    // slots that were ever taken
+    int first;    // all slots below it are busy
+} schedule_chunk_slots;
 
-// Slots of the chunks: which micro-batch is in which.
-typedef struct pool {
-    int *slot_of; // [micros] -1: in none
-    bool *busy;   // [micros]
-    int count;    // ever used at once
-    int first;    // all below it are busy
-} pool;
-
-static status pool_open(pool *p, int micros, err *e)
+static status chunk_slots_open(schedule_chunk_slots *p, int micros, err *e)
 {
-    status result = OK;
-    TRY(alloc_array(&p->slot_of, (size_t)micros, sizeof(int), WHAT, e));
-    TRY(alloc_zeroed(&p->busy, (size_t)micros, sizeof(bool), WHAT, e));
+    *p = (schedule_chunk_slots){.slot_of = malloc((size_t)micros * sizeof(int)),
+                                .busy = calloc((size_t)micros, sizeof(bool))};
+    if (!p->slot_of || !p->busy) return err_set(e, E_MEMORY, "no memory for a schedule");
     for (int i = 0; i < micros; i++) p->slot_of[i] = -1;
-done:
-    return result;
+    return OK;
 }
 
-static void pool_close(pool *p)
+static void chunk_slots_close(schedule_chunk_slots *p)
 {
     free(p->slot_of);
     free(p->busy);
 }
 
-static void pool_take(pool *p, int micro)
+static void chunk_slots_take(schedule_chunk_slots *p, int micro)
 {
     int i = p->first;
     while (p->busy[i]) i++;
@@ -44,7 +40,7 @@ static void pool_take(pool *p, int micro)
     if (i >= p->count) p->count = i + 1;
 }
 
-static void pool_give(pool *p, int micro)
+static void chunk_slots_give(schedule_chunk_slots *p, int micro)
 {
     const int i = p->slot_of[micro];
     p->busy[i] = false;
@@ -53,14 +49,14 @@ static void pool_give(pool *p, int micro)
 
 // ---- Slots of varying size
 
-// Where a free slot of so many elements and that number is, or would be.
-static int place_of(const schedule_slot_pool *p, int64_t elements, int slot)
+// Where in p->free a slot of so many elements and this number stands, or would stand.
+static int free_position(const schedule_slot_pool *p, int64_t elements, int slot)
 {
-    int low = 0, high = p->frees;
+    int low = 0, high = p->free_count;
     while (low < high) {
         const int middle = low + (high - low) / 2, other = p->free[middle];
-        const int64_t its = p->sizes->elements[other];
-        if (its < elements || (its == elements && other < slot))
+        const int64_t size = p->sizes->elements[other];
+        if (size < elements || (size == elements && other < slot))
             low = middle + 1;
         else
             high = middle;
@@ -71,11 +67,14 @@ static int place_of(const schedule_slot_pool *p, int64_t elements, int slot)
 static int take_new(schedule_slot_pool *p, int64_t elements)
 {
     schedule_slots *s = p->sizes;
-    const size_t need = (size_t)s->count + 1;
-    if (alloc_grow(&s->elements, &p->size_room, need, sizeof *s->elements, WHAT, NULL) != OK ||
-        alloc_grow(&p->free, &p->free_room, need, sizeof *p->free, WHAT, NULL) != OK) {
-        p->failed = true;
-        return -1;
+    if (s->count == p->room) {
+        const int room = p->room ? 2 * p->room : 8;
+        int64_t *sizes = realloc(s->elements, (size_t)room * sizeof *sizes);
+        if (sizes) s->elements = sizes;
+        int *list = realloc(p->free, (size_t)room * sizeof *list);
+        if (list) p->free = list;
+        if (!sizes || !list) return -1;
+        p->room = room;
     }
     s->elements[s->count] = elements;
     return s->count++;
@@ -83,57 +82,58 @@ static int take_new(schedule_slot_pool *p, int64_t elements)
 
 int schedule_slot_take(schedule_slot_pool *p, int64_t elements)
 {
-    int64_t *const has = p->sizes->elements;
-    const int above = place_of(p, elements, -1);
-    if (p->frees == 0) return take_new(p, elements);
+    int64_t *const size = p->sizes->elements;
+    const int above = free_position(p, elements, -1); // the first that is large enough
+    if (p->free_count == 0) return take_new(p, elements);
     int best = above;
     if (above > 0) {
-        const int64_t below = has[p->free[above - 1]];
-        const int first = place_of(p, below, -1); // of those of that size
+        const int64_t below = size[p->free[above - 1]];
+        const int first = free_position(p, below, -1); // of the slots of that size
         const int64_t lacks = elements - below,
-                      over = above < p->frees ? has[p->free[above]] - elements : INT64_MAX;
+                      over = above < p->free_count ? size[p->free[above]] - elements : INT64_MAX;
         if (lacks < over || (lacks == over && p->free[first] < p->free[above])) best = first;
     }
     const int slot = p->free[best];
-    memmove(&p->free[best], &p->free[best + 1], (size_t)(--p->frees - best) * sizeof *p->free);
-    if (has[slot] < elements) has[slot] = elements;
+    memmove(&p->free[best], &p->free[best + 1], (size_t)(--p->free_count - best) * sizeof *p->free);
+    if (size[slot] < elements) size[slot] = elements;
     return slot;
 }
 
 void schedule_slot_give(schedule_slot_pool *p, int slot)
 {
-    const int at = place_of(p, p->sizes->elements[slot], slot);
-    memmove(&p->free[at + 1], &p->free[at], (size_t)(p->frees++ - at) * sizeof *p->free);
-    p->free[at] = slot;
+    const int i = free_position(p, p->sizes->elements[slot], slot);
+    memmove(&p->free[i + 1], &p->free[i], (size_t)(p->free_count++ - i) * sizeof *p->free);
+    p->free[i] = slot;
 }
 
 // ---- Visits
 
-static void visit_chunk(builder *b, const pipeline_op *x, pool *act, pool *wgrad)
+static void visit_chunk(schedule_builder *b, const pipeline_op *x, schedule_chunk_slots *act,
+                        schedule_chunk_slots *wgrad)
 {
     const plan *p = b->p;
-    const int part = x->chunk * p->o.mesh.size[AXIS_PP] + p->coord[AXIS_PP];
-    const int first = p->chunk_first[part], last = p->chunk_first[part + 1] - 1;
-    if (x->kind == PIPE_FORWARD) pool_take(act, x->micro);
-    if (x->kind == PIPE_BACKWARD_INPUT) pool_take(wgrad, x->micro);
+    const int chunk = x->chunk * p->o.mesh.size[AXIS_PP] + p->coord[AXIS_PP];
+    const int first = p->chunk_first[chunk], last = p->chunk_first[chunk + 1] - 1;
+    if (x->kind == PIPE_FORWARD) chunk_slots_take(act, x->micro);
+    if (x->kind == PIPE_BACKWARD_INPUT) chunk_slots_take(wgrad, x->micro);
     for (int i = 0; i <= last - first; i++)
-        b->visit[b->visits++] = (visit){.kind = x->kind,
-                                        .micro = x->micro,
-                                        .block = x->kind == PIPE_FORWARD ? first + i : last - i,
-                                        .act = act->slot_of[x->micro],
-                                        .wgrad = wgrad->slot_of[x->micro]};
-    bool ends = x->kind == PIPE_BACKWARD || x->kind == PIPE_BACKWARD_WEIGHT;
-    if (ends || b->s->pass == PASS_EVAL) pool_give(act, x->micro);
-    if (x->kind == PIPE_BACKWARD_WEIGHT) pool_give(wgrad, x->micro);
+        b->visit[b->visits++] =
+            (schedule_visit){.kind = x->kind,
+                             .micro = x->micro,
+                             .block = x->kind == PIPE_FORWARD ? first + i : last - i,
+                             .act = act->slot_of[x->micro],
+                             .wgrad = wgrad->slot_of[x->micro]};
+    const bool ends = x->kind == PIPE_BACKWARD || x->kind == PIPE_BACKWARD_WEIGHT;
+    if (ends || b->s->pass == PASS_EVAL) chunk_slots_give(act, x->micro);
+    if (x->kind == PIPE_BACKWARD_WEIGHT) chunk_slots_give(wgrad, x->micro);
 }
 
 // The passes of an evaluation: each chunk once, in the model's order.
 static status eval_list(const plan *p, int chunks, pipeline_list *out, err *e)
 {
     (void)p;
-    const status result = alloc_zeroed(&out->at, (size_t)chunks, sizeof *out->at, WHAT, e);
-    if (result != OK) return result;
-    out->count = chunks;
+    *out = (pipeline_list){.at = calloc((size_t)chunks, sizeof *out->at), .count = chunks};
+    if (!out->at) return err_set(e, E_MEMORY, "no memory for a schedule");
     for (int c = 0; c < chunks; c++) out->at[c] = (pipeline_op){PIPE_FORWARD, 0, c};
     return OK;
 }
@@ -143,27 +143,28 @@ static size_t count_visits(const plan *p, const pipeline_list *l)
     const int stages = p->o.mesh.size[AXIS_PP];
     size_t count = 0;
     for (int i = 0; i < l->count; i++) {
-        const int part = l->at[i].chunk * stages + p->coord[AXIS_PP];
-        count += (size_t)(p->chunk_first[part + 1] - p->chunk_first[part]);
+        const int chunk = l->at[i].chunk * stages + p->coord[AXIS_PP];
+        count += (size_t)(p->chunk_first[chunk + 1] - p->chunk_first[chunk]);
     }
     return count;
 }
 
-// A list has about two instructions a visit; more would fill memory, and nobody means them.
+// A list has about two instructions a visit. Longer lists would fill the memory.
 static status check_length(const plan *p, err *e)
 {
     enum { MOST = 1 << 23 };
-    int here = 0;
+    int blocks = 0;
     for (int k = p->coord[AXIS_PP]; k < p->chunks; k += p->o.mesh.size[AXIS_PP])
-        here += p->chunk_first[k + 1] - p->chunk_first[k];
-    if (size_mul(2 * (uint64_t)here, (uint64_t)p->o.micros) <= MOST) return OK;
+        blocks += p->chunk_first[k + 1] - p->chunk_first[k];
+    if (size_mul(2 * (uint64_t)blocks, (uint64_t)p->o.micros) <= MOST) return OK;
     return err_set(e, E_USAGE,
                    "train.global_batch: %d micro-batches of %d blocks are more than %d passes in a "
                    "step; valid: a smaller train.global_batch or a larger train.micro_batch",
-                   p->o.micros, here, MOST);
+                   p->o.micros, blocks, MOST);
 }
 
-static status make_visits(builder *b, pool *act, pool *wgrad, err *e)
+static status make_visits(schedule_builder *b, schedule_chunk_slots *act,
+                          schedule_chunk_slots *wgrad, err *e)
 {
     status result = OK;
     const plan *p = b->p;
@@ -174,7 +175,8 @@ static status make_visits(builder *b, pool *act, pool *wgrad, err *e)
     else
         TRY(pipeline_make(p->o.strategy.pipeline.schedule, stages, chunks, p->o.micros,
                           p->coord[AXIS_PP], &l, e));
-    TRY(alloc_zeroed(&b->visit, count_visits(p, &l), sizeof *b->visit, WHAT, e));
+    b->visit = calloc(count_visits(p, &l) + 1, sizeof *b->visit);
+    if (!b->visit) FAIL(E_MEMORY, "no memory for a schedule");
     for (int i = 0; i < l.count; i++)
         visit_chunk(b, &l.at[i], &act[l.at[i].chunk], &wgrad[l.at[i].chunk]);
     for (int c = 0; c < chunks; c++) {
@@ -186,32 +188,33 @@ done:
     return result;
 }
 
-// What comes after every visit, from the last to the first.
-static status look_ahead(builder *b, err *e)
+// Fills `after`, from the last visit to the first.
+static status look_ahead(schedule_builder *b, err *e)
 {
     status result = OK;
     const plan *p = b->p;
     const size_t buckets = (size_t)p->buckets;
     size_t count = 0;
-    pipeline_pass *next = NULL; // that needs the bucket
-    bool *more = NULL;
-    TRY(alloc_array(&next, buckets, sizeof *next, WHAT, e));
-    TRY(alloc_zeroed(&more, buckets * (size_t)p->o.micros, sizeof *more, WHAT, e));
-    TRY(alloc_zeroed(&b->first_after, (size_t)b->visits, sizeof *b->first_after, WHAT, e));
+    pipeline_pass *next =
+        malloc((buckets + 1) * sizeof *next); // the next visit that uses the bucket
+    bool *more = calloc(buckets * (size_t)p->o.micros + 1, sizeof *more);
+    b->first_after = calloc((size_t)b->visits + 1, sizeof *b->first_after);
+    if (!next || !more || !b->first_after) FAIL(E_MEMORY, "no memory for a schedule");
     for (int v = 0; v < b->visits; v++) {
         b->first_after[v] = count;
         count += (size_t)plan_buckets_of(p, b->visit[v].block).count;
     }
-    TRY(alloc_zeroed(&b->after, count, sizeof *b->after, WHAT, e));
+    b->after = calloc(count + 1, sizeof *b->after);
+    if (!b->after) FAIL(E_MEMORY, "no memory for a schedule");
     for (size_t k = 0; k < buckets; k++) next[k] = PIPE_FORWARD;
-    for (int at = b->visits - 1; at >= 0; at--) {
-        const visit *v = &b->visit[at];
+    for (int n = b->visits - 1; n >= 0; n--) {
+        const schedule_visit *v = &b->visit[n];
         const plan_buckets l = plan_buckets_of(p, v->block);
         for (int i = 0; i < l.count; i++) {
             bool *later = &more[(size_t)v->micro * buckets + (size_t)l.items[i]];
-            b->after[b->first_after[at] + (size_t)i] =
-                (unsigned char)((next[l.items[i]] != PIPE_FORWARD ? NEXT_IS_BACKWARD : 0) |
-                                (*later ? MORE_GRADIENTS : 0));
+            b->after[b->first_after[n] + (size_t)i] =
+                (unsigned char)((next[l.items[i]] != PIPE_FORWARD ? VISIT_NEXT_IS_BACKWARD : 0) |
+                                (*later ? VISIT_MORE_GRADIENTS : 0));
             next[l.items[i]] = v->kind;
             *later = *later || visit_ends_gradients(v);
         }
@@ -222,14 +225,14 @@ done:
     return result;
 }
 
-static status minus_ones(int **out, int count, err *e)
+static int *minus_ones(int count)
 {
-    const status result = alloc_array(out, (size_t)count, sizeof **out, WHAT, e);
-    for (int i = 0; result == OK && i < count; i++) (*out)[i] = -1;
-    return result;
+    int *p = malloc((size_t)(count + 1) * sizeof *p);
+    for (int i = 0; p && i <= count; i++) p[i] = -1;
+    return p;
 }
 
-status builder_open(builder *b, err *e)
+status schedule_builder_open(schedule_builder *b, err *e)
 {
     status result = OK;
     const int chunks = b->p->chunks / b->p->o.mesh.size[AXIS_PP], micros = b->p->o.micros;
@@ -237,38 +240,40 @@ status builder_open(builder *b, err *e)
         result = check_length(b->p, e);
         if (result != OK) return result;
     }
-    pool *act = NULL, *wgrad = NULL;
-    TRY(alloc_zeroed(&act, (size_t)chunks, sizeof *act, WHAT, e));
-    TRY(alloc_zeroed(&wgrad, (size_t)chunks, sizeof *wgrad, WHAT, e));
-    TRY(alloc_zeroed(&b->s->act_slots, (size_t)chunks, sizeof(int), WHAT, e));
-    TRY(alloc_zeroed(&b->s->wgrad_slots, (size_t)chunks, sizeof(int), WHAT, e));
-    TRY(minus_ones(&b->weight_slot, b->p->buckets, e));
-    TRY(minus_ones(&b->gradient_slot, b->p->buckets, e));
-    TRY(minus_ones(&b->fetched, b->p->buckets, e));
-    TRY(alloc_zeroed(&b->kept, (size_t)b->p->buckets, sizeof *b->kept, WHAT, e));
+    schedule_chunk_slots *act = calloc((size_t)chunks, sizeof *act),
+                         *wgrad = calloc((size_t)chunks, sizeof *wgrad);
+    b->s->act_slots = calloc((size_t)chunks, sizeof(int));
+    b->s->wgrad_slots = calloc((size_t)chunks, sizeof(int));
+    b->weight_slot = minus_ones(b->p->buckets);
+    b->gradient_slot = minus_ones(b->p->buckets);
+    b->swapped_in = minus_ones(b->p->buckets);
+    b->post_forward = calloc((size_t)b->p->buckets + 1, sizeof *b->post_forward);
+    if (!act || !wgrad || !b->s->act_slots || !b->s->wgrad_slots || !b->weight_slot ||
+        !b->gradient_slot || !b->swapped_in || !b->post_forward)
+        FAIL(E_MEMORY, "no memory for a schedule");
     for (int c = 0; c < chunks; c++) {
-        TRY(pool_open(&act[c], micros, e));
-        TRY(pool_open(&wgrad[c], micros, e));
+        TRY(chunk_slots_open(&act[c], micros, e));
+        TRY(chunk_slots_open(&wgrad[c], micros, e));
     }
     TRY(make_visits(b, act, wgrad, e));
     TRY(look_ahead(b, e));
 done:
     for (int c = 0; c < chunks; c++) {
-        if (act) pool_close(&act[c]);
-        if (wgrad) pool_close(&wgrad[c]);
+        if (act) chunk_slots_close(&act[c]);
+        if (wgrad) chunk_slots_close(&wgrad[c]);
     }
     free(act);
     free(wgrad);
     return result;
 }
 
-void builder_close(builder *b)
+void schedule_builder_close(schedule_builder *b)
 {
     free(b->visit);
     free(b->weight_slot);
     free(b->gradient_slot);
-    free(b->fetched);
-    free(b->kept);
+    free(b->swapped_in);
+    free(b->post_forward);
     free(b->weights.free);
     free(b->gradients.free);
     free(b->first_after);

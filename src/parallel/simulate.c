@@ -107,7 +107,7 @@ static status time_step(void *given, const replay_step *s, err *e)
         delay(&m.start, m.stage->stream[stream_of(x, y->kind)]);
         TRY(instr_each_use(m.stage->p, m.stage->s, y, wait_for, &m, e));
         if (instr_row_of(y->kind)->peers.meeting == MEETS_SENDER)
-            delay(&m.start, x->out->at[s->sent.stage][s->sent.number].end);
+            delay(&m.start, x->out->span[s->sent.stage][s->sent.number].end);
         delay(&seconds, x->costs->seconds(x->costs->given, s->items[i].stage, y));
     }
     m.end = m.start + seconds;
@@ -115,7 +115,7 @@ static status time_step(void *given, const replay_step *s, err *e)
         const replay_position *position = &s->items[i];
         const schedule_instr *y = instr_of(x, *position);
         m.stage = &x->stage[position->stage];
-        x->out->at[position->stage][position->number] = (simulate_span){m.start, m.end};
+        x->out->span[position->stage][position->number] = (simulate_span){m.start, m.end};
         m.stage->stream[stream_of(x, y->kind)] = m.end;
         TRY(instr_each_use(m.stage->p, m.stage->s, y, note_end, &m, e));
         if (instr_row_of(y->kind)->stream == STREAM_COMPUTE)
@@ -171,19 +171,19 @@ static status open_result(simulate_result *r, const schedule *const *of_stage, i
 {
     *r = (simulate_result){.stages = stages};
     bool good = open_doubles(&r->busy, (size_t)stages) && open_doubles(&r->idle, (size_t)stages);
-    r->at = calloc((size_t)stages, sizeof *r->at);
-    good = good && r->at;
+    r->span = calloc((size_t)stages, sizeof *r->span);
+    good = good && r->span;
     for (int i = 0; good && i < stages; i++) {
-        r->at[i] = calloc((size_t)of_stage[i]->count + 1, sizeof **r->at);
-        good = r->at[i] != NULL;
+        r->span[i] = calloc((size_t)of_stage[i]->count + 1, sizeof **r->span);
+        good = r->span[i] != NULL;
     }
     return good ? OK : err_set(e, E_MEMORY, "no memory to simulate %d stages", stages);
 }
 
 void simulate_result_clear(simulate_result *r)
 {
-    for (int i = 0; r->at && i < r->stages; i++) free(r->at[i]);
-    free(r->at);
+    for (int i = 0; r->span && i < r->stages; i++) free(r->span[i]);
+    free(r->span);
     free(r->busy);
     free(r->idle);
     *r = (simulate_result){0};

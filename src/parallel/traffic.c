@@ -1,5 +1,6 @@
 // traffic.c -- the bytes that a rank sends in a step. See traffic.h. Called by the trainer where it
-// makes a plan. It walks the redistributions that train/redistribute.c and train/compress.c execute, and knows no strategy's name.
+// makes a plan. It follows the redistribution steps that train/redistribute.c and train/compress.c
+// execute, and knows no strategy by name.
 #include "parallel/traffic.h"
 
 #include "parallel/hook.h"
@@ -9,11 +10,11 @@ static double ring(int ranks, double payload)
     return 2 * payload * (ranks - 1) / ranks;
 }
 
-static int rank_on(const plan *p, int link)
+static int rank_in(const plan *p, int group)
 {
-    return link == GROUP_POST_FORWARD
+    return group == GROUP_POST_FORWARD
                ? p->coord[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward
-               : p->coord[link];
+               : p->coord[group];
 }
 
 // Elements of a segment that this rank sends: those of other ranks' shards, twice in a sum that
@@ -22,7 +23,7 @@ static double segment_elements(const plan *p, const plan_redistribution_step *x,
                                const comm_segment *s)
 {
     int64_t first;
-    const int64_t own = comm_segment_shard(s, rank_on(p, x->axis), &first);
+    const int64_t own = comm_segment_shard(s, rank_in(p, x->axis), &first);
     return (double)(s->count - own) * (x->collective == REDISTRIBUTE_ALL_REDUCE ? 2 : 1);
 }
 
@@ -45,7 +46,7 @@ static void count_redistribution(plan *p, const plan_redistribution *m, int buck
 
 // ---- Gradients
 
-// The rows that the hook leaves as they are travel one by one.
+// Rows that the hook does not compress are reduced one by one.
 static void count_rows(plan *p, const plan_redistribution *m, int bucket, dtype t)
 {
     const plan_bucket *b = &p->bucket[bucket];
@@ -179,10 +180,10 @@ void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, doub
     }
 }
 
-const char *process_group_name(int link)
+const char *process_group_name(int group)
 {
     static const char *const more[] = {"neighbours", "tie", "data", "all"};
-    return link < AXES ? axis_name((axis)link) : more[link - AXES];
+    return group < AXES ? axis_name((axis)group) : more[group - AXES];
 }
 
 double traffic_total(const plan *p)

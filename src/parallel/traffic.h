@@ -1,10 +1,10 @@
-// traffic.h -- the bytes that a rank sends in one training step, by link, from its plan and its
-// list of instructions alone: what `trireme plan` prints beside the bytes of memory, and what a
-// communicator that counts (comm/trace.h) must show.
+// traffic.h -- the bytes that a rank sends in one training step, by process group, from its plan and
+// its list of instructions alone. `trireme plan` prints them beside the bytes of memory, and a
+// communicator that counts (comm/trace.h) must show the same.
 //
-// Collectives count as by the formulas of a ring of n ranks: all-reduce 2(n-1)/n of the payload,
-// reduce-scatter and all-gather the whole less the rank's own part; a message counts where it is
-// sent. What repeats more rarely than every step (comparing replicas, evaluation, saving) is left
+// Collectives count by the formulas of a ring of n ranks: all-reduce 2(n-1)/n of the payload,
+// reduce-scatter and all-gather the full payload less the rank's shard. A message counts where it is
+// sent. What happens more rarely than every step (comparing replicas, evaluation, saving) is left
 // out.
 #ifndef TRIREME_PARALLEL_TRAFFIC_H
 #define TRIREME_PARALLEL_TRAFFIC_H
@@ -17,12 +17,12 @@ typedef struct traffic_block {
     double tp[COMPUTES];  // over tp, by what a pass computes (COMPUTES_FORWARD, …)
 } traffic_block;
 
-// Fills p->moved. `blocks` has a row for every block of the model (those of other stages are not
-// read); `agreed` is the payload of CLIP_GRAD_NORM's all-reduce.
+// Fills p->sent_bytes. blocks[b] is of block b of the model; those of other stages are not read.
+// `agreed` is the payload in bytes of the all-reduce of CLIP_GRAD_NORM.
 void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, double agreed);
 
-// "tp", "neighbours", …
-const char *process_group_name(int link);
-double traffic_total(const plan *p);
+// "pp", "tp", …, of an axis or a GROUP_….
+const char *process_group_name(int group);
+double traffic_total(const plan *p); // bytes over all groups
 
 #endif

@@ -1,10 +1,11 @@
-// step.c -- executes the schedule: one function per instruction, each a few launches on streams.
+// step.c -- executes the schedule: one function for each kind of instruction, which launches work on
+// streams.
 //
-// The compute stream runs blocks and updates, the communication stream collectives and messages,
-// the copy stream brings batches and what lies in files. Nothing here waits but CLIP_GRAD_NORM, which needs
-// its numbers on the host, and LOAD_BATCH, when the reader is late. What a strategy does differently
-// stands in the plan and in the list. The functions are in step_blocks.c, step_state.c and
-// step_update.c.
+// The compute stream runs blocks and updates, the communication stream collectives and messages, the
+// copy stream batches and files; the table in parallel/instructions.c says which instruction runs
+// where. Two kinds wait on the host: CLIP_GRAD_NORM for its numbers, and LOAD_BATCH when the reader
+// is late. What differs between strategies stands in the plan and in the list. The functions are in
+// step_blocks.c, step_state.c and step_update.c.
 #include "base/clock.h"
 #include "parallel/instructions.h"
 #include "train/trainer_private.h"

@@ -1,5 +1,5 @@
 # explain.sh -- what `trireme explain` tells before anything runs: plan and list of any rank, the
-# picture of a pipeline with its idle share. And what a run says aloud of where its state lives.
+# picture of a pipeline with its bubble. And what a run warns of where its state lives.
 . "$(dirname "$0")/lib.sh" "$1"
 
 gpt2='family: gpt2, layers: 4, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'
@@ -37,27 +37,27 @@ for bad in 2 -1 one 1.5 ''; do
     refused 2 "^trireme: --rank: found '$bad'; valid: 0 to 1\$" "$trireme" explain job.yaml --rank "$bad"
 done
 
-# ---- The picture: with parts that take the same, the simulated idle share is the closed form's
-idle() { # SCHEDULE SHARE...: in percent
-    expect_line "^$1.*: idle $2 % in closed form, ${3:-$2} % simulated\$" stdout
+# ---- The picture: when all model chunks take the same time, the simulated bubble is the analytic one
+bubble() { # SCHEDULE SHARE...: in percent
+    expect_line "^$1.*: bubble $2 % analytic, ${3:-$2} % simulated\$" stdout
 }
 pipeline() {
     explain --parallel.pp 2 --train.global_batch 8 --train.micro_batch 1 --parallel.split '[2, 2]' "$@"
 }
 pipeline --even
-idle '1f1b, 2 stages, 8 micro-batches' 11.1
+bubble '1f1b, 2 stages, 8 micro-batches' 11.1
 expect_line '^pipeline: blocks 0-2 on stage 0, blocks 3-5 on stage 1$' stdout
 expect_line '^stage 0    F0F1....B0--F2B1--F3B2--' stdout
 expect_line '^stage 1    ..F0B0--F1B1--F2B2--' stdout
 pipeline --even --parallel.pp_schedule gpipe
-idle gpipe 11.1
+bubble gpipe 11.1
 pipeline --even --parallel.pp_schedule interleaved --parallel.virtual_stages 2 --parallel.split '[1, 1, 1, 1]'
-idle 'interleaved, 2 stages of 2 chunks, 8 micro-batches' 5.9
+bubble 'interleaved, 2 stages of 2 chunks, 8 micro-batches' 5.9
 pipeline --even --parallel.pp_schedule zb
-idle zb 4.0
+bubble zb 4.0
 # By FLOPs, a last part with the loss takes longer, and the others wait for it.
 pipeline --parallel.split '[1, 3]'
-idle 1f1b 11.1 '[2-9][0-9].[0-9]'
+bubble 1f1b 11.1 '[2-9][0-9].[0-9]'
 
 # ---- For programs
 pipeline --json --rank 1 --even

@@ -1,7 +1,6 @@
-// test_equiv_controls.c -- the equivalence suite notices what it is there for: one thing at a time
-// is broken (by the linker's --wrap, or on the device), and the point that stands for it must not
-// come out as it should. Every cell of the table of placements that is used, every axis, every
-// exception of the design, every kind of message.
+// test_equiv_controls.c -- negative controls of the equivalence suite. One thing at a time is broken (by
+// the linker's --wrap, or on the device), and the outcome of the point that depends on it must differ.
+// This covers every redistribution that is used, every axis, every kind of message, and slots.
 #include "equiv/matrix_pool.h"
 
 #include "device/kernels.h"
@@ -20,14 +19,15 @@
 
 typedef enum fault_kind {
     NOTHING,
-    CELL,     // placement_redistribute(from, to) says `becomes`
-    AXIS,     // no collective along `axis`
-    SKIP,     // instruction `skip` does nothing
-    TP_SUM,   // gradients that tensor-parallel ranks have summands of are not summed
-    TWIN,     // second gradients are not added
-    MESSAGE,  // zeros are sent instead of what was computed
-    ONE_SLOT, // a prefetch overwrites the weights in use: they are released too early
-    TOUCHED,  // what was in a claimed slot before is added to
+    CELL,         // placement_redistribute(from, to) says `becomes`
+    AXIS,         // no collective along `axis`
+    SKIP,         // instruction `skip` does nothing
+    TP_SUM,       // partial gradients are not summed over tensor-parallel ranks
+    TIED_SUM,     // tied gradients are not added
+    MESSAGE,      // zeros are sent instead of what was computed
+    ONE_SLOT,     // all buckets are unsharded into one slot, over the weights in use
+    ONE_ACT_GRAD, // all activation gradients lie in one slot
+    WRITTEN,      // gradients are added to what a newly allocated slot held before
 } fault_kind;
 
 typedef struct fault {
@@ -99,12 +99,16 @@ status __wrap_schedule_make(const plan *p, schedule_pass what, schedule *out, er
 status __wrap_schedule_make(const plan *p, schedule_pass what, schedule *out, err *e)
 {
     const status result = __real_schedule_make(p, what, out, e);
-    if (!is(ONE_SLOT) || result != OK) return result;
-    for (int i = 1; i < out->weights.count; i++)
+    if (result != OK) return result;
+    for (int i = 1; is(ONE_SLOT) && i < out->weights.count; i++)
         if (out->weights.elements[i] > out->weights.elements[0])
             out->weights.elements[0] = out->weights.elements[i];
-    for (int i = 0; i < out->count; i++)
-        if (out->instr[i].kind == UNSHARD || out->instr[i].kind == RESHARD) out->instr[i].slot = 0;
+    for (int i = 0; i < out->count; i++) {
+        schedule_instr *x = &out->instr[i];
+        if (is(ONE_SLOT) && (x->kind == UNSHARD || x->kind == RESHARD)) x->slot = 0;
+        if (is(ONE_ACT_GRAD) && x->grad_in > 0) x->grad_in = 0;
+        if (is(ONE_ACT_GRAD) && x->grad_out > 0) x->grad_out = 0;
+    }
     return OK;
 }
 
@@ -129,20 +133,20 @@ status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
 {
     const status result = __real_run_alloc_grad(t, x, e);
     const plan_bucket *b = &t->plan->bucket[x->index];
-    for (int i = 0; is(TOUCHED) && i < b->rows; i++)
+    for (int i = 0; is(WRITTEN) && i < b->rows; i++)
         *state_grad_written(t, t->plan->order[b->first_row + i]) = true;
     return result;
 }
 
-// On the communication stream of a trainer without slots, sums are those of second gradients.
-typedef struct deaf {
+// On the communication stream of a trainer without slots, only tied gradients are added.
+typedef struct without_sums {
     device_ops ops;
     const device_ops *real;
-} deaf;
+} without_sums;
 
 static void launch_but_sums(device_stream *s, const kernel_call *c)
 {
-    const deaf *d = (const deaf *)s->device->ops;
+    const without_sums *d = (const without_sums *)s->device->ops;
     if (c->kind == K_ADD && s->kind == STREAM_COMM) return;
     d->real->launch(s, c);
 }
@@ -150,10 +154,10 @@ static void launch_but_sums(device_stream *s, const kernel_call *c)
 static void opened(device *d, int rank)
 {
     (void)rank;
-    if (!is(TWIN)) return;
-    deaf *mine = malloc(sizeof *mine);
+    if (!is(TIED_SUM)) return;
+    without_sums *mine = malloc(sizeof *mine);
     if (!mine) abort();
-    *mine = (deaf){.ops = *d->ops, .real = d->ops};
+    *mine = (without_sums){.ops = *d->ops, .real = d->ops};
     mine->ops.launch = launch_but_sums;
     d->ops = &mine->ops;
 }
@@ -161,8 +165,8 @@ static void opened(device *d, int rank)
 static void closing(device *d, int rank)
 {
     (void)rank;
-    if (!is(TWIN)) return;
-    deaf *mine = (deaf *)(uintptr_t)d->ops;
+    if (!is(TIED_SUM)) return;
+    without_sums *mine = (without_sums *)(uintptr_t)d->ops;
     d->ops = mine->real;
     free(mine);
 }
@@ -203,30 +207,31 @@ static const fault FAULTS[] = {
     {"gradients of tied weights are not summed", "pp=2", .kind = SKIP, .skip = REDUCE_TIED_GRAD},
     {"gradients of tied weights are not summed", "pp=2," S2 "zero3", .kind = SKIP,
      .skip = REDUCE_TIED_GRAD},
-    {"summands of tensor-parallel ranks are not summed", "tp=2sp", .kind = TP_SUM},
-    {"second gradients are not added", "model=gpt2", .kind = TWIN},
-    {"second gradients are not added", "model=llama_tied,recompute=full", .kind = TWIN},
+    {"partial gradients are not summed over tp", "tp=2sp", .kind = TP_SUM},
+    {"tied gradients are not added", "model=gpt2", .kind = TIED_SUM},
+    {"tied gradients are not added", "model=llama_tied,recompute=full", .kind = TIED_SUM},
     {"gradients are not sent", "pp=2", .kind = SKIP, .skip = SEND_GRAD},
     {"gradients are not sent", "pp=2,schedule=zb", .kind = SKIP, .skip = SEND_GRAD},
     {"activations are not sent", "pp=2,schedule=interleaved", .kind = SKIP, .skip = SEND_ACT},
     {"zeros are sent", "pp=2", .kind = MESSAGE},
     {"zeros are sent", "pp=2,schedule=zb", .kind = MESSAGE},
-    {"weights are released too early", S2 "zero3", .kind = ONE_SLOT},
-    {"weights are released too early", RS("ddp", "zero3"), .kind = ONE_SLOT},
-    {"what a slot held before is added to", S2 "zero2,no_sync=false", .kind = TOUCHED},
-    {"what a slot held before is added to", S2 "zero3,micros=1", .kind = TOUCHED},
-    {"state is not fetched", S2 "zero1,file=o", .kind = SKIP, .skip = SWAP_IN},
+    {"weights are resharded too early", S2 "zero3", .kind = ONE_SLOT},
+    {"weights are resharded too early", RS("ddp", "zero3"), .kind = ONE_SLOT},
+    {"activation gradients share one slot", "pp=2,schedule=interleaved", .kind = ONE_ACT_GRAD},
+    {"gradients are added to what a slot held before", S2 "zero2,no_sync=false", .kind = WRITTEN},
+    {"gradients are added to what a slot held before", S2 "zero3,micros=1", .kind = WRITTEN},
+    {"state is not swapped in", S2 "zero1,file=o", .kind = SKIP, .skip = SWAP_IN},
     {"state is not written", S2 "zero1,file=o", .kind = SKIP, .skip = SWAP_OUT},
-    {"weights are not fetched", S2 "zero3,file=w", .kind = SKIP, .skip = SWAP_IN},
+    {"weights are not swapped in", S2 "zero3,file=w", .kind = SKIP, .skip = SWAP_IN},
     {"weights are not written", S2 "zero3,file=w", .kind = SKIP, .skip = SWAP_OUT},
     {"gradients are not written", "file=g", .kind = SKIP, .skip = SWAP_OUT},
-    {"weights are not published", S2 "zero1", .kind = SKIP, .skip = ALL_GATHER_UPDATED},
+    {"updated weights are not gathered", S2 "zero1", .kind = SKIP, .skip = ALL_GATHER_UPDATED},
     {"weights are not updated", "model=llama", .kind = SKIP, .skip = OPTIMIZER_STEP},
 };
 
 static outcome *run_point(const char *name, const fault *f)
 {
-    // What is broken may wait in vain; what is whole may wait for its turn on the processor.
+    // A broken run may wait for ever. A good one may wait long for its turn on the processor.
     const matrix_run how = {.folder = pool_folder(),
                             .patience_ms = f ? 1500 : 300000,
                             .opened = opened,
@@ -241,7 +246,7 @@ static outcome *run_point(const char *name, const fault *f)
     return out;
 }
 
-static void test_what_is_broken_is_noticed(void **state)
+static void test_every_fault_is_noticed(void **state)
 {
     (void)state;
     int missed = 0, errors = 0;
@@ -262,7 +267,7 @@ static void test_what_is_broken_is_noticed(void **state)
     assert_int_equal(missed, 0);
 }
 
-// A rank that waits for a message which never comes is told for whom it waits.
+// A rank that waits for a message which never comes names the rank that it waits for.
 static void test_a_missing_message_names_the_rank(void **state)
 {
     (void)state;
@@ -276,7 +281,7 @@ static void test_a_missing_message_names_the_rank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_broken_is_noticed),
+        cmocka_unit_test(test_every_fault_is_noticed),
         cmocka_unit_test(test_a_missing_message_names_the_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // lists.h -- the plans and lists of all stages of a small model, for the tests of verify.c,
-// simulate.c and draw.c: every block has one matrix; optionally the last shares the first's.
+// simulate.c and draw.c. Every block has one matrix; with `tied` the last block uses the first's.
 #ifndef TRIREME_TESTS_PARALLEL_LISTS_H
 #define TRIREME_TESTS_PARALLEL_LISTS_H
 
@@ -20,12 +20,13 @@ enum { LISTS_STAGES = 8, LISTS_BLOCKS = 64 };
 typedef struct lists_of {
     pipeline_schedule order;
     int stages, chunks, micros;
-    int blocks;         // 0: as many as there are parts
+    int blocks;         // 0: one for each model chunk
     const char *policy; // on dp_shard; NULL: ddp
     int dp_shard;       // 0: 1
     bool tied, no_sync, evaluate;
-    bool files;  // state is in files; then no_sync is needed
-    int reshard; // 0: weights are released after forward, -1: kept whole, K: among K ranks
+    bool files;    // state is in files; then no_sync is needed
+    int reshard;   // 0: weights are resharded after forward; -1: not; K: kept by groups of K ranks
+    bool in_place; // the input gradient of every block but the last replaces its output gradient
 } lists_of;
 
 #define LISTS(o, p, v, m, ...)                                                                     \
@@ -48,6 +49,7 @@ static void lists_open(lists *l, const lists_of *x)
     static const char *const names[] = {"weight"};
     plan_param params[LISTS_BLOCKS];
     double cost[LISTS_BLOCKS];
+    bool in_place[LISTS_BLOCKS];
     err e = {0};
     const int parts = x->stages * x->chunks, blocks = x->blocks ? x->blocks : parts;
     const int count = blocks - x->tied;
@@ -55,6 +57,7 @@ static void lists_open(lists *l, const lists_of *x)
     *l = (lists){.stages = x->stages};
     for (int b = 0; b < blocks; b++) {
         cost[b] = 1;
+        in_place[b] = x->in_place && b < blocks - 1;
         if (b < count)
             params[b] = (plan_param){.name = names[0], .rows = 8, .cols = 4, .is_matrix = true};
         l->use[b] = (plan_use){b < count ? b : 0, b};
@@ -70,6 +73,7 @@ static void lists_open(lists *l, const lists_of *x)
                      .pipeline = {.schedule = x->order, .virtual_stages = x->chunks}},
         .state_tensors = 2,
         .compute = F32,
+        .input_grad_in_place = in_place,
         .micros = x->micros,
         .cost = cost,
         .blocks = blocks,

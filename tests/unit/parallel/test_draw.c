@@ -1,4 +1,4 @@
-// test_draw.c -- pictures show every pass once, where and when it runs, and the idle share.
+// test_draw.c -- pictures show every pass once, on its stage and at its time, and the bubble.
 #include "parallel/draw.h"
 
 #include "unit/parallel/lists.h"
@@ -37,11 +37,11 @@ static void test_text_shows_passes_on_a_common_clock(void **state)
     expect_text(&LISTS(PIPE_1F1B, 2, 1, 3), 100,
                 "stage 0    F0F1....B0--F2B1--..B2--\n"
                 "stage 1    ..F0B0--F1B1--F2B2--....\n"
-                "1f1b, 2 stages, 3 micro-batches: idle 25.0 % in closed form, 25.0 % simulated\n");
+                "1f1b, 2 stages, 3 micro-batches: bubble 25.0 % analytic, 25.0 % simulated\n");
     expect_text(&LISTS(PIPE_ZB, 2, 1, 3), 100,
                 "stage 0    F0F1..B0W0F2B1W1B2W2\n"
                 "stage 1    ..F0B0F1B1W0F2B2W1W2\n"
-                "zb, 2 stages, 3 micro-batches: idle 10.0 % in closed form, 10.0 % simulated\n");
+                "zb, 2 stages, 3 micro-batches: bubble 10.0 % analytic, 10.0 % simulated\n");
 }
 
 static void test_blocks_of_a_chunk_are_one_pass_and_odd_chunks_are_lower_case(void **state)
@@ -50,7 +50,7 @@ static void test_blocks_of_a_chunk_are_one_pass_and_odd_chunks_are_lower_case(vo
     expect_text(&LISTS(PIPE_INTERLEAVED, 2, 2, 2, .blocks = 8), 100,
                 "stage 0    F0F1f0f1....b0--..b1--B0--B1--\n"
                 "stage 1    ..F0F1f0b0--f1b1--B0--B1--....\n"
-                "interleaved, 2 stages of 2 chunks, 2 micro-batches: idle 20.0 % in closed form, "
+                "interleaved, 2 stages of 2 chunks, 2 micro-batches: bubble 20.0 % analytic, "
                 "20.0 % simulated\n");
 }
 
@@ -78,7 +78,7 @@ static void test_what_is_too_long_is_left_out_of_the_middle(void **state)
     expect_text(&LISTS(PIPE_1F1B, 2, 1, 30), 51,
                 "stage 0    F0F1....B0--F2B1-- // F8B7--F9B8--..B9--\n"
                 "stage 1    ..F0B0--F1B1--F2B2 // --F8B8--F9B9--....\n"
-                "1f1b, 2 stages, 30 micro-batches: idle 3.2 % in closed form, 3.2 % simulated\n");
+                "1f1b, 2 stages, 30 micro-batches: bubble 3.2 % analytic, 3.2 % simulated\n");
 }
 
 static int count(const char *in, const char *what)

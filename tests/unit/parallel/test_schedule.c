@@ -1,6 +1,7 @@
-// test_schedule.c -- the list of a step: whole ones beside golden text for every policy, tier and
-// pipeline; and of larger models what makes a list a good one (verify.c says whether it is right).
+// test_schedule.c -- the list of a step: complete lists of every policy, tier and pipeline equal golden
+// text, and lists of larger models are good ones. verify.c says whether a list is right.
 #include "base/file.h"
+#include "parallel/instructions.h"
 #include "unit/parallel/lists.h"
 
 #define ALONE(m, ...) LISTS(PIPE_1F1B, 1, 1, (m), __VA_ARGS__)
@@ -55,7 +56,7 @@ static void test_lists_of_policies(void **state)
     x.policy = "zero1";
     expect_golden("ddp", &x);
     x.policy = "zero2";
-    expect_golden("ddp", &x); // the sum over micro-batches is whole
+    expect_golden("ddp", &x); // the sum over micro-batches is full
     x.no_sync = false;
     expect_golden("zero2", &x);
     x.policy = "zero3", x.blocks = 3;
@@ -95,22 +96,21 @@ static void test_lists_of_pipelines(void **state)
 
 static bool is_pass(const schedule_instr *x)
 {
-    return x->kind == FORWARD || x->kind == BACKWARD || x->kind == BACKWARD_INPUT ||
-           x->kind == BACKWARD_WEIGHT;
+    return instr_row_of(x->kind)->computes != COMPUTES_NOTHING;
 }
 
-typedef void look(const plan *p, const schedule *s, const lists_of *x);
+typedef void check_fn(const plan *p, const schedule *s, const lists_of *x);
 
-static void look_at(const lists_of *x, look *at)
+static void check_list(const lists_of *x, check_fn *check)
 {
     lists l;
     lists_open(&l, x);
-    for (int i = 0; i < l.stages; i++) at(l.plan_of[i], l.of[i], x);
+    for (int i = 0; i < l.stages; i++) check(l.plan_of[i], l.of[i], x);
     lists_close(&l);
 }
 
 // zero3 of 12 blocks, alone and under every pipeline.
-static void look_at_all(lists_of x, look *at)
+static void check_all(lists_of x, check_fn *check)
 {
     x.policy = x.policy ? x.policy : "zero3";
     x.dp_shard = 2, x.micros = 4, x.blocks = 12;
@@ -118,13 +118,13 @@ static void look_at_all(lists_of x, look *at)
         x.order = (pipeline_schedule)s;
         x.chunks = s == PIPE_INTERLEAVED ? 2 : 1;
         x.stages = s == PIPE_INTERLEAVED ? 2 : 1;
-        look_at(&x, at);
+        check_list(&x, check);
         x.stages = 4;
-        look_at(&x, at);
+        check_list(&x, check);
     }
 }
 
-static void two_at_most(const plan *p, const schedule *s, const lists_of *x)
+static void two_are_unsharded(const plan *p, const schedule *s, const lists_of *x)
 {
     int now = 0;
     (void)p;
@@ -137,29 +137,29 @@ static void two_at_most(const plan *p, const schedule *s, const lists_of *x)
     assert_int_equal(now, 0);
 }
 
-static void test_two_blocks_are_whole_at_most(void **state)
+static void test_at_most_two_blocks_are_unsharded(void **state)
 {
     (void)state;
-    look_at_all((lists_of){.no_sync = true}, two_at_most);
-    look_at_all((lists_of){.no_sync = false}, two_at_most);
-    look_at_all((lists_of){.evaluate = true}, two_at_most);
-    look_at_all((lists_of){.reshard = 2, .no_sync = true}, two_at_most);
+    check_all((lists_of){.no_sync = true}, two_are_unsharded);
+    check_all((lists_of){.no_sync = false}, two_are_unsharded);
+    check_all((lists_of){.evaluate = true}, two_are_unsharded);
+    check_all((lists_of){.reshard = 2, .no_sync = true}, two_are_unsharded);
 }
 
-// Passes between instruction `at` and the next that uses the bucket.
-static int passes_before_use(const plan *p, const schedule *s, int at)
+// Passes between an instruction and the next pass that uses its bucket.
+static int passes_before_use(const plan *p, const schedule *s, int number)
 {
     int passes = 0;
-    for (int i = at + 1; i < s->count; i++) {
+    for (int i = number + 1; i < s->count; i++) {
         if (!is_pass(&s->instr[i])) continue;
-        if (plan_block_uses(p, s->instr[i].index, s->instr[at].index)) return passes;
+        if (plan_block_uses(p, s->instr[i].index, s->instr[number].index)) return passes;
         passes++;
     }
-    fail_msg("instruction %d is never used", at);
+    fail_msg("instruction %d is never used", number);
     return 0;
 }
 
-static void gathers_are_early(const plan *p, const schedule *s, const lists_of *x)
+static void unshards_are_early(const plan *p, const schedule *s, const lists_of *x)
 {
     bool first = true;
     (void)x;
@@ -170,14 +170,14 @@ static void gathers_are_early(const plan *p, const schedule *s, const lists_of *
     }
 }
 
-static void test_weights_are_gathered_while_the_block_before_runs(void **state)
+static void test_weights_are_unsharded_while_the_block_before_runs(void **state)
 {
     (void)state;
-    look_at_all((lists_of){.no_sync = true}, gathers_are_early);
-    look_at_all((lists_of){.evaluate = true}, gathers_are_early);
+    check_all((lists_of){.no_sync = true}, unshards_are_early);
+    check_all((lists_of){.evaluate = true}, unshards_are_early);
 }
 
-static void gathers_in_forward_only(const plan *p, const schedule *s, const lists_of *x)
+static void unshards_in_forward_only(const plan *p, const schedule *s, const lists_of *x)
 {
     (void)x;
     for (int i = 0; i < s->count; i++) {
@@ -189,11 +189,11 @@ static void gathers_in_forward_only(const plan *p, const schedule *s, const list
     }
 }
 
-static void test_without_reshard_backward_gathers_nothing(void **state)
+static void test_without_reshard_backward_unshards_nothing(void **state)
 {
     (void)state;
-    look_at(&ALONE(4, .blocks = 12, .dp_shard = 2, .policy = "zero3", .reshard = -1),
-            gathers_in_forward_only);
+    check_list(&ALONE(4, .blocks = 12, .dp_shard = 2, .policy = "zero3", .reshard = -1),
+               unshards_in_forward_only);
 }
 
 // ---- Gradients
@@ -227,13 +227,12 @@ static void test_no_sync_reduces_after_the_last_micro_batch_only(void **state)
     (void)state;
     static const char *const names[] = {"ddp", "zero1", "zero2", "zero3"};
     for (int i = 0; i < 4; i++) {
-        look_at_all((lists_of){.policy = names[i], .no_sync = true}, reduces_at_the_end);
-        look_at_all((lists_of){.policy = names[i]},
-                    i < 2 ? reduces_at_the_end : reduces_every_time);
+        check_all((lists_of){.policy = names[i], .no_sync = true}, reduces_at_the_end);
+        check_all((lists_of){.policy = names[i]}, i < 2 ? reduces_at_the_end : reduces_every_time);
     }
 }
 
-// Nothing but what gives memory back and a message stands between.
+// Between the pass and its reduction stand only instructions that give memory back, and a message.
 static void reduces_at_once(const plan *p, const schedule *s, const lists_of *x)
 {
     (void)x;
@@ -256,14 +255,14 @@ static void test_a_bucket_is_reduced_right_after_its_last_gradient(void **state)
     (void)state;
     static const char *const names[] = {"ddp", "zero1", "zero2", "zero3"};
     for (int i = 0; i < 4; i++) {
-        look_at_all((lists_of){.policy = names[i]}, reduces_at_once);
-        look_at_all((lists_of){.policy = names[i], .no_sync = true}, reduces_at_once);
+        check_all((lists_of){.policy = names[i]}, reduces_at_once);
+        check_all((lists_of){.policy = names[i], .no_sync = true}, reduces_at_once);
     }
 }
 
 // ---- Files
 
-static int find_fetch(const schedule *s, plan_state what, int bucket, int from)
+static int find_swap_in(const schedule *s, plan_state what, int bucket, int from)
 {
     for (int i = from; i < s->count; i++)
         if (s->instr[i].kind == SWAP_IN && s->instr[i].what == what && s->instr[i].index == bucket)
@@ -274,7 +273,7 @@ static int find_fetch(const schedule *s, plan_state what, int bucket, int from)
 
 static void state_is_double_buffered(const plan *p, const schedule *s, const lists_of *x)
 {
-    int clip = 0, before = 0;
+    int clip = 0, before = 0; // CLIP_GRAD_NORM; the OPTIMIZER_STEP before
     (void)x;
     while (s->instr[clip].kind != CLIP_GRAD_NORM) clip++;
     before = clip;
@@ -284,7 +283,7 @@ static void state_is_double_buffered(const plan *p, const schedule *s, const lis
         assert_int_equal(s->state[PLAN_OPTIMIZER_STATE].count,
                          3); // one read, one in use, one written
         if (bucket + 1 < p->buckets) {
-            const int next = find_fetch(s, PLAN_OPTIMIZER_STATE, bucket + 1, clip);
+            const int next = find_swap_in(s, PLAN_OPTIMIZER_STATE, bucket + 1, clip);
             assert_in_range(next, before + 1, i - 1);
             assert_int_not_equal(s->instr[next].slot, s->instr[i].state[PLAN_OPTIMIZER_STATE]);
         }
@@ -295,34 +294,80 @@ static void state_is_double_buffered(const plan *p, const schedule *s, const lis
 static void test_the_next_buckets_state_is_read_before_this_one_is_updated(void **state)
 {
     (void)state;
-    look_at_all((lists_of){.policy = "zero1", .no_sync = true, .files = true},
-                state_is_double_buffered);
-    look_at_all((lists_of){.no_sync = true, .files = true}, state_is_double_buffered);
+    check_all((lists_of){.policy = "zero1", .no_sync = true, .files = true},
+              state_is_double_buffered);
+    check_all((lists_of){.no_sync = true, .files = true}, state_is_double_buffered);
 }
 
-// The first two are read at the list's start, when there is nothing to do meanwhile. And between
-// two uses by a chunk of one block there is but one pass, which has both places.
+// The first two buckets are read at the start of the list, when no pass runs. Between two uses by a
+// chunk of one block there is only one pass.
 static void weights_are_read_early(const plan *p, const schedule *s, const lists_of *x)
 {
-    int seen = 0, passes = 0, at[LISTS_BLOCKS] = {0};
+    int seen = 0, passes = 0, read[LISTS_BLOCKS] = {0}; // read: after how many passes
     if (2 * p->chunks > x->blocks) return;
     for (int i = 0; i < s->count && s->instr[i].kind != CLIP_GRAD_NORM; i++) {
         const schedule_instr *y = &s->instr[i];
         passes += is_pass(y);
-        if (y->kind == SWAP_IN && y->what == PLAN_WEIGHTS) at[y->index] = passes;
-        if (y->kind == UNSHARD && ++seen > 2) assert_true(passes > at[y->index]);
+        if (y->kind == SWAP_IN && y->what == PLAN_WEIGHTS) read[y->index] = passes;
+        if (y->kind == UNSHARD && ++seen > 2) assert_true(passes > read[y->index]);
     }
 }
 
-static void test_weights_are_read_while_the_block_before_the_gather_runs(void **state)
+static void test_weights_are_read_while_the_block_before_their_unshard_runs(void **state)
 {
     (void)state;
-    look_at_all((lists_of){.no_sync = true, .files = true}, weights_are_read_early);
-    look_at_all((lists_of){.evaluate = true, .no_sync = true, .files = true},
-                weights_are_read_early);
+    check_all((lists_of){.no_sync = true, .files = true}, weights_are_read_early);
+    check_all((lists_of){.evaluate = true, .no_sync = true, .files = true}, weights_are_read_early);
 }
 
 // ---- Memory
+
+// Both slots of an instruction are in range, and two values never share a slot.
+static void act_grad_slots_alternate(const plan *p, const schedule *s, const lists_of *x)
+{
+    assert_int_equal(s->act_grad_slots, x->stages > 1 ? 4 : 2);
+    for (int i = 0; i < s->count; i++) {
+        const schedule_instr *y = &s->instr[i];
+        const unsigned computes = instr_row_of(y->kind)->computes;
+        if (computes != (COMPUTES_DGRAD | COMPUTES_WGRAD)) continue;
+        assert_true((y->grad_in < 0) == (y->index == p->o.blocks - 1));
+        assert_true((y->grad_out < 0) == (y->index == 0));
+        assert_true(y->grad_in < s->act_grad_slots && y->grad_out < s->act_grad_slots);
+        if (y->grad_in >= 0) assert_true((y->grad_in == y->grad_out) == x->in_place);
+    }
+}
+
+static void test_activation_gradients_alternate_between_few_slots(void **state)
+{
+    (void)state;
+    check_all((lists_of){.no_sync = true}, act_grad_slots_alternate);
+    // In place all blocks of a chunk use one slot, and block 0 writes none.
+    lists l;
+    lists_open(&l, &ALONE(2, .blocks = 6, .in_place = true));
+    for (int i = 0; i < l.list[0].count; i++) {
+        const schedule_instr *y = &l.list[0].instr[i];
+        if (y->kind == BACKWARD && y->index > 0 && y->index < 5)
+            assert_int_equal(y->grad_in, y->grad_out);
+    }
+    lists_close(&l);
+}
+
+// With a post-forward group no file is read for a backward: all that is read is unsharded.
+static void test_weights_that_are_read_are_unsharded(void **state)
+{
+    (void)state;
+    lists l;
+    int read = 0, used = 0;
+    lists_open(&l, &ALONE(4, .blocks = 9, .dp_shard = 4, .policy = "zero3", .reshard = 2,
+                          .no_sync = true, .files = true));
+    for (int i = 0; l.list[0].instr[i].kind != CLIP_GRAD_NORM; i++) {
+        const schedule_instr *y = &l.list[0].instr[i];
+        read += y->kind == SWAP_IN && y->what == PLAN_WEIGHTS;
+        used += y->kind == UNSHARD && !y->post_forward;
+    }
+    assert_int_equal(read, used);
+    lists_close(&l);
+}
 
 static void test_activations_of_as_many_micro_batches_live_as_the_pipeline_needs(void **state)
 {
@@ -338,9 +383,9 @@ static void test_activations_of_as_many_micro_batches_live_as_the_pipeline_needs
         }
         lists_close(&l);
     }
-    lists_open(&l, &ALONE(8, .blocks = 3)); // nobody waits
+    lists_open(&l, &ALONE(8, .blocks = 3)); // each backward follows its forward
     assert_int_equal(l.list[0].act_slots[0], 1);
-    assert_int_equal(l.list[0].batch_slots, 2); // one computed on, one copied
+    assert_int_equal(l.list[0].batch_slots, 2); // one in use, one being copied
     lists_close(&l);
 }
 
@@ -350,13 +395,15 @@ int main(void)
         cmocka_unit_test(test_lists_of_policies),
         cmocka_unit_test(test_lists_of_files),
         cmocka_unit_test(test_lists_of_pipelines),
-        cmocka_unit_test(test_two_blocks_are_whole_at_most),
-        cmocka_unit_test(test_weights_are_gathered_while_the_block_before_runs),
-        cmocka_unit_test(test_without_reshard_backward_gathers_nothing),
+        cmocka_unit_test(test_at_most_two_blocks_are_unsharded),
+        cmocka_unit_test(test_weights_are_unsharded_while_the_block_before_runs),
+        cmocka_unit_test(test_without_reshard_backward_unshards_nothing),
         cmocka_unit_test(test_no_sync_reduces_after_the_last_micro_batch_only),
         cmocka_unit_test(test_a_bucket_is_reduced_right_after_its_last_gradient),
         cmocka_unit_test(test_the_next_buckets_state_is_read_before_this_one_is_updated),
-        cmocka_unit_test(test_weights_are_read_while_the_block_before_the_gather_runs),
+        cmocka_unit_test(test_weights_are_read_while_the_block_before_their_unshard_runs),
+        cmocka_unit_test(test_activation_gradients_alternate_between_few_slots),
+        cmocka_unit_test(test_weights_that_are_read_are_unsharded),
         cmocka_unit_test(test_activations_of_as_many_micro_batches_live_as_the_pipeline_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

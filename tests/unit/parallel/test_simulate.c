@@ -1,5 +1,5 @@
-// test_simulate.c -- simulated lists take the time of the closed forms, and wait for what they need
-// and for nothing else.
+// test_simulate.c -- simulated lists take the seconds of the analytic bubble, and an instruction waits
+// for what it reads and for nothing else.
 #include "parallel/simulate.h"
 
 #include "unit/parallel/lists.h"
@@ -15,49 +15,49 @@ static void simulate(const lists *l, simulate_seconds *seconds, const void *give
 }
 
 // All blocks alike.
-static void simulate_passes(const lists_of *x, double forward, double half, bool overlap,
+static void simulate_passes(const lists_of *x, double forward, double dgrad, bool overlap,
                             simulate_result *r)
 {
     double f[LISTS_BLOCKS], b[LISTS_BLOCKS];
     lists l;
-    for (int i = 0; i < LISTS_BLOCKS; i++) f[i] = forward, b[i] = half;
+    for (int i = 0; i < LISTS_BLOCKS; i++) f[i] = forward, b[i] = dgrad; // wgrad takes as long
     lists_open(&l, x);
     simulate(&l, simulate_block_seconds, &(simulate_blocks){f, b, b}, overlap, r);
     lists_close(&l);
 }
 
-static void expect_closed_form(const lists_of *x, double half)
+static void expect_analytic(const lists_of *x, double dgrad)
 {
     for (int overlap = 0; overlap < 2; overlap++) {
         simulate_result r;
-        simulate_passes(x, 1, half, overlap, &r);
-        double closed = pipeline_bubble(x->order, x->stages, x->chunks, x->micros);
-        if (fabs(r.bubble - closed) > 1e-12)
-            fail_msg("%s, %d stages of %d chunks, %d micro-batches: idle %g, closed form %g",
+        simulate_passes(x, 1, dgrad, overlap, &r);
+        double analytic = pipeline_bubble(x->order, x->stages, x->chunks, x->micros);
+        if (fabs(r.bubble - analytic) > 1e-12)
+            fail_msg("%s, %d stages of %d chunks, %d micro-batches: bubble %g, analytic %g",
                      pipeline_schedule_name(x->order), x->stages, x->chunks, x->micros, r.bubble,
-                     closed);
+                     analytic);
         simulate_result_clear(&r);
     }
 }
 
-static void test_idle_shares_equal_the_closed_forms(void **state)
+static void test_simulated_bubbles_equal_the_analytic_ones(void **state)
 {
     (void)state;
     for (int p = 2; p <= LISTS_STAGES; p++)
         for (int m = 1; m <= 4 * p; m++) {
             for (int half = 1; half <= 3; half++) {
-                expect_closed_form(&LISTS(PIPE_GPIPE, p, 1, m), 0.5 * half);
-                expect_closed_form(&LISTS(PIPE_1F1B, p, 1, m), 0.5 * half);
+                expect_analytic(&LISTS(PIPE_GPIPE, p, 1, m), 0.5 * half);
+                expect_analytic(&LISTS(PIPE_1F1B, p, 1, m), 0.5 * half);
                 for (int v = 2; v <= 3 && m % p == 0; v++)
-                    expect_closed_form(&LISTS(PIPE_INTERLEAVED, p, v, m), 0.5 * half);
+                    expect_analytic(&LISTS(PIPE_INTERLEAVED, p, v, m), 0.5 * half);
             }
-            expect_closed_form(&LISTS(PIPE_ZB, p, 1, m), 1);
+            expect_analytic(&LISTS(PIPE_ZB, p, 1, m), 1);
         }
 }
 
-// With forward and halves of one second. The last stage cannot begin before p-1 forwards are
-// through, so no order at all is idle for less than p-1 seconds; the share of 1F1B's, whose step is
-// longer, is then (m+p-1)/(3m+p-1).
+// Forward, dgrad and wgrad take one second each. The last stage cannot begin before p-1 forwards have
+// ended, so no order is idle for less than p-1 seconds. The bubble of 1F1B, whose step is longer,
+// relates to that as (m+p-1)/(3m+p-1).
 static void test_zero_bubble_is_idle_a_third_of_the_seconds_of_1f1b(void **state)
 {
     (void)state;
@@ -111,16 +111,17 @@ static void test_a_message_takes_its_seconds(void **state)
     expect_seconds(&LISTS(PIPE_1F1B, 2, 1, 1), &c, 36, 36);
 }
 
-static void test_gathers_are_hidden_by_the_block_before(void **state)
+static void test_unshard_overlaps_the_block_before(void **state)
 {
     (void)state;
     const kind_costs c = {{[FORWARD] = 2, [BACKWARD] = 4, [UNSHARD] = 1}};
-    // Three gathers: both blocks, and the first again for its backward. Only the very first shows.
+    // Three UNSHARDs: of both blocks, and of the first again for its backward. Only the very first
+    // costs time.
     expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 1, .blocks = 2, .policy = "zero3", .dp_shard = 2), &c,
                    15, 13);
 }
 
-static void test_reductions_are_hidden_by_the_backward_that_follows(void **state)
+static void test_reductions_overlap_the_next_backward(void **state)
 {
     (void)state;
     const kind_costs c = {{[FORWARD] = 1, [BACKWARD] = 3, [REDUCE_GRAD] = 2}};
@@ -132,6 +133,15 @@ static void test_batches_are_copied_ahead(void **state)
     (void)state;
     const kind_costs c = {{[FORWARD] = 1, [BACKWARD] = 3, [LOAD_BATCH] = 5}};
     expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 2, .blocks = 1), &c, 18, 14);
+}
+
+// The updated weights are gathered on the compute stream, which the next update waits for.
+static void test_updated_weights_are_gathered_before_the_next_update(void **state)
+{
+    (void)state;
+    const kind_costs c = {{[OPTIMIZER_STEP] = 1, [ALL_GATHER_UPDATED] = 3}};
+    expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 1, .blocks = 2, .policy = "zero1", .dp_shard = 2), &c, 8,
+                   8);
 }
 
 static void test_a_collective_begins_when_the_last_stage_is_there(void **state)
@@ -146,8 +156,8 @@ static void test_a_collective_begins_when_the_last_stage_is_there(void **state)
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < l.list[i].count; k++) {
             if (l.list[i].instr[k].kind != CLIP_GRAD_NORM) continue;
-            assert_true(r.at[i][k].start == 15); // stage 0 is the last to end: 3 * 3 + 2 * 3
-            assert_true(r.at[i][k].end == 20);
+            assert_true(r.span[i][k].start == 15); // stage 0 is the last to end: 3 * 3 + 2 * 3
+            assert_true(r.span[i][k].end == 20);
         }
     assert_true(r.seconds == 21);
     simulate_result_clear(&r);
@@ -169,7 +179,7 @@ static void check_times(const lists *l, const simulate_result *r)
         double compute = 0;
         for (int k = 0; k < s->count; k++) {
             const schedule_instr *x = &s->instr[k];
-            const simulate_span *t = &r->at[i][k];
+            const simulate_span *t = &r->span[i][k];
             assert_true(t->start >= 0 && t->end <= r->seconds);
             if (x->kind < FORWARD || x->kind == SEND_ACT || x->kind > BACKWARD_WEIGHT) continue;
             if (x->kind == RECV_GRAD) continue;
@@ -210,7 +220,7 @@ static void test_overlap_only_ever_saves_time(void **state)
             }
 }
 
-static void test_lists_that_stand_still_are_refused(void **state)
+static void test_lists_that_deadlock_are_refused(void **state)
 {
     (void)state;
     const kind_costs free_of_cost = {{0}};
@@ -218,7 +228,7 @@ static void test_lists_that_stand_still_are_refused(void **state)
     simulate_result r;
     err e = {0};
     lists_open(&l, &LISTS(PIPE_1F1B, 2, 1, 2));
-    l.list[1].count--; // the last ALL_GATHER_UPDATED: simulated, a ALL_GATHER_UPDATED is not missed
+    l.list[1].count--; // the last ALL_GATHER_UPDATED, which no stage waits for
     const simulate_costs c = {seconds_by_kind, &free_of_cost, true};
     assert_int_equal(schedule_simulate(l.of, l.plan_of, 2, &c, &r, &e), OK);
     simulate_result_clear(&r);
@@ -232,15 +242,16 @@ static void test_lists_that_stand_still_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle_shares_equal_the_closed_forms),
+        cmocka_unit_test(test_simulated_bubbles_equal_the_analytic_ones),
         cmocka_unit_test(test_zero_bubble_is_idle_a_third_of_the_seconds_of_1f1b),
         cmocka_unit_test(test_a_message_takes_its_seconds),
-        cmocka_unit_test(test_gathers_are_hidden_by_the_block_before),
-        cmocka_unit_test(test_reductions_are_hidden_by_the_backward_that_follows),
+        cmocka_unit_test(test_unshard_overlaps_the_block_before),
+        cmocka_unit_test(test_reductions_overlap_the_next_backward),
         cmocka_unit_test(test_batches_are_copied_ahead),
+        cmocka_unit_test(test_updated_weights_are_gathered_before_the_next_update),
         cmocka_unit_test(test_a_collective_begins_when_the_last_stage_is_there),
         cmocka_unit_test(test_overlap_only_ever_saves_time),
-        cmocka_unit_test(test_lists_that_stand_still_are_refused),
+        cmocka_unit_test(test_lists_that_deadlock_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

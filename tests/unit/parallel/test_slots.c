@@ -1,4 +1,4 @@
-// Slots of varying size are those that a search through all of them would choose.
+// test_slots.c -- schedule_slot_take chooses the slot that a search through all slots would choose.
 #include "parallel/schedule_private.h"
 
 #include <setjmp.h>

@@ -1,10 +1,10 @@
-// test_check.c -- the lists of every schedule, policy and tier are proved; each way to break one is
-// found, at the instruction that is wrong.
+// test_verify.c -- the lists of every pipeline schedule, policy and tier pass the verifier. Each way
+// to break a list is refused at the instruction that is wrong.
 #include "parallel/verify.h"
 
 #include "unit/parallel/lists.h"
 
-static void expect_proved(const lists_of *x)
+static void expect_pass(const lists_of *x)
 {
     lists l;
     err e = {0};
@@ -16,7 +16,7 @@ static void expect_proved(const lists_of *x)
 }
 
 // Every policy, with and without shared weights and files.
-static void expect_variants_proved(lists_of x)
+static void expect_variants_pass(lists_of x)
 {
     static const char *const names[] = {"ddp", "zero1", "zero2", "zero3"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -27,44 +27,47 @@ static void expect_variants_proved(lists_of x)
             x.files = bits & 4;
             x.no_sync = x.files || bits & 1;
             x.evaluate = bits & 8;
-            expect_proved(&x);
+            expect_pass(&x);
+            x.in_place = true;
+            expect_pass(&x);
+            x.in_place = false;
             if (i < 3) continue;
-            lists_of parts = x; // weights kept in parts, or whole, for backward
-            parts.dp_shard = 4, parts.reshard = 2;
-            expect_proved(&parts);
+            lists_of group = x; // backward unshards from the post-forward group, or not at all
+            group.dp_shard = 4, group.reshard = 2;
+            expect_pass(&group);
             x.reshard = -1;
-            expect_proved(&x);
+            expect_pass(&x);
             x.reshard = 0;
         }
 }
 
-static void test_lists_of_every_schedule_are_proved(void **state)
+static void test_lists_of_every_schedule_pass(void **state)
 {
     (void)state;
     for (int p = 1; p <= LISTS_STAGES; p++)
         for (int m = 1; m <= 3 * p; m++)
             for (int s = 0; s < PIPE_SCHEDULES; s++) {
                 lists_of x = LISTS((pipeline_schedule)s, p, 1, m, .blocks = 2 * p + 1);
-                if (s != PIPE_INTERLEAVED) expect_proved(&x);
+                if (s != PIPE_INTERLEAVED) expect_pass(&x);
                 for (x.chunks = 2; s == PIPE_INTERLEAVED && p > 1 && m % p == 0 && x.chunks <= 3;
                      x.chunks++) {
                     x.blocks = p * x.chunks + 1;
-                    expect_proved(&x);
+                    expect_pass(&x);
                 }
             }
 }
 
-static void test_lists_of_every_policy_and_tier_are_proved(void **state)
+static void test_lists_of_every_policy_and_tier_pass(void **state)
 {
     (void)state;
     for (int p = 1; p <= 4; p *= 2)
         for (int s = 0; s < PIPE_SCHEDULES; s++)
             if (p > 1 || s != PIPE_INTERLEAVED)
-                expect_variants_proved((lists_of){.order = (pipeline_schedule)s,
-                                                  .stages = p,
-                                                  .chunks = s == PIPE_INTERLEAVED ? 2 : 1,
-                                                  .micros = 4,
-                                                  .blocks = 9});
+                expect_variants_pass((lists_of){.order = (pipeline_schedule)s,
+                                                .stages = p,
+                                                .chunks = s == PIPE_INTERLEAVED ? 2 : 1,
+                                                .micros = 4,
+                                                .blocks = 9});
 }
 
 // ---- Broken lists
@@ -74,43 +77,40 @@ typedef struct target {
     int micro, index;
 } target;
 
-typedef enum change { DROP, TWICE, SWAP, PEER, SLOT, HELD } change;
+typedef enum change { DROP, TWICE, SWAP, SET } change;
 
 typedef struct edit {
     change how;
-    target a, b; // SWAP: with which
-    int value;   // PEER, SLOT, HELD
+    target a, b;   // b: SWAP, the other instruction
+    size_t member; // SET: offset of an int of schedule_instr
+    int value;     // SET
 } edit;
 
 static edit drop(schedule_instr_kind kind, int micro, int index)
 {
-    return (edit){DROP, {kind, micro, index}, {0}, 0};
+    return (edit){DROP, {kind, micro, index}, {0}, 0, 0};
 }
 
 static edit twice(schedule_instr_kind kind, int micro, int index)
 {
-    return (edit){TWICE, {kind, micro, index}, {0}, 0};
+    return (edit){TWICE, {kind, micro, index}, {0}, 0, 0};
 }
 
 static edit swap(schedule_instr_kind kind, int micro, int index, schedule_instr_kind with,
-                 int its_micro, int its_index)
+                 int other_micro, int other_index)
 {
-    return (edit){SWAP, {kind, micro, index}, {with, its_micro, its_index}, 0};
+    return (edit){SWAP, {kind, micro, index}, {with, other_micro, other_index}, 0, 0};
 }
 
-static edit set_peer(schedule_instr_kind kind, int micro, int index, int value)
-{
-    return (edit){PEER, {kind, micro, index}, {0}, value};
-}
+#define SET_MEMBER(kind, micro, index, member, value)                                              \
+    (edit)                                                                                         \
+    {                                                                                              \
+        SET, {kind, micro, index}, {0}, offsetof(schedule_instr, member), value                    \
+    }
 
 static edit set_slot(schedule_instr_kind kind, int micro, int index, int value)
 {
-    return (edit){SLOT, {kind, micro, index}, {0}, value};
-}
-
-static edit set_held(schedule_instr_kind kind, int micro, int index, int value)
-{
-    return (edit){HELD, {kind, micro, index}, {0}, value};
+    return SET_MEMBER(kind, micro, index, slot, value);
 }
 
 static int find(const schedule *s, target t)
@@ -149,14 +149,8 @@ static void break_list(schedule *s, const edit *x)
         *other = was;
         break;
     }
-    case PEER:
-        at->peer = x->value;
-        break;
-    case SLOT:
-        at->slot = x->value;
-        break;
-    case HELD:
-        at->wgrad_slot = x->value;
+    case SET:
+        memcpy((char *)at + x->member, &x->value, sizeof x->value);
         break;
     }
 }
@@ -181,19 +175,19 @@ static void expect_found(const lists_of *of, int stage, edit x, const char *says
     break_list(&l.list[stage], &x);
     status found = schedule_verify(l.of, l.plan_of, l.stages, &e);
     drop_numbers(e.text);
-    assert_string_equal(found == OK ? "proved" : e.text, says);
+    assert_string_equal(found == OK ? "verified" : e.text, says);
     assert_int_equal(found, E_INTERNAL);
     lists_close(&l);
 }
 
 static const lists_of TWO = LISTS(PIPE_1F1B, 2, 1, 4);
 static const lists_of THREE = LISTS(PIPE_1F1B, 3, 1, 3, .tied = true);
-static const lists_of HALVES = LISTS(PIPE_ZB, 2, 1, 4);
+static const lists_of SPLIT = LISTS(PIPE_ZB, 2, 1, 4);
 static const lists_of BLOCKS = LISTS(PIPE_1F1B, 2, 1, 4, .blocks = 4);
 static const lists_of SHARDS =
     LISTS(PIPE_1F1B, 2, 1, 4, .policy = "zero3", .dp_shard = 2, .blocks = 4);
 
-static void test_messages_that_do_not_meet_are_found(void **state)
+static void test_wrong_messages_are_found(void **state)
 {
     (void)state;
     expect_found(&TWO, 1, swap(RECV_ACT, 0, 1, RECV_ACT, 1, 1),
@@ -223,15 +217,15 @@ static void test_messages_that_do_not_meet_are_found(void **state)
     expect_found(&TWO, 1, twice(SEND_GRAD, 3, 1),
                  "stage 1, instruction # (SEND_GRAD micro 3 block 1 to stage 0): no stage receives "
                  "this message");
-    expect_found(&THREE, 0, set_peer(SEND_ACT, 1, 0, 2),
+    expect_found(&THREE, 0, SET_MEMBER(SEND_ACT, 1, 0, peer, 2),
                  "stage 0, instruction # (SEND_ACT micro 1 block 0 to stage 2): found stage 2 at "
                  "the other end; valid: stage 1");
-    expect_found(&THREE, 1, set_peer(RECV_GRAD, 1, 1, 7),
+    expect_found(&THREE, 1, SET_MEMBER(RECV_GRAD, 1, 1, peer, 7),
                  "stage 1, instruction # (RECV_GRAD micro 1 block 1 from stage 7): found stage 7 "
                  "at the other end; valid: stage 2");
 }
 
-static void test_a_cycle_is_told_as_who_waits_for_whom(void **state)
+static void test_a_deadlock_names_which_stage_waits_for_which(void **state)
 {
     (void)state;
     expect_found(&TWO, 0, swap(SEND_ACT, 0, 0, RECV_GRAD, 0, 0),
@@ -247,7 +241,7 @@ static void test_a_cycle_is_told_as_who_waits_for_whom(void **state)
                  "stage 1, which is at the end of its list");
 }
 
-static void test_what_is_not_there_is_not_used(void **state)
+static void test_values_are_there_when_they_are_read(void **state)
 {
     (void)state;
     expect_found(
@@ -277,13 +271,13 @@ static void test_what_is_not_there_is_not_used(void **state)
     expect_found(
         &TWO, 0, drop(BACKWARD, 3, 0),
         "stage 0: at the end of its list the weight gradient of micro 3 block 0 is not computed");
-    expect_found(&HALVES, 0, drop(BACKWARD_INPUT, 2, 0),
+    expect_found(&SPLIT, 0, drop(BACKWARD_INPUT, 2, 0),
                  "stage 0, instruction # (BACKWARD_WEIGHT micro 2 block 0): the input gradient of "
                  "micro 2 block 0 was neither computed nor received");
-    expect_found(&HALVES, 1, swap(BACKWARD_INPUT, 1, 1, BACKWARD_WEIGHT, 1, 1),
+    expect_found(&SPLIT, 1, swap(BACKWARD_INPUT, 1, 1, BACKWARD_WEIGHT, 1, 1),
                  "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): the input gradient of "
                  "micro 1 block 1 was neither computed nor received");
-    expect_found(&HALVES, 1, twice(BACKWARD_WEIGHT, 1, 1),
+    expect_found(&SPLIT, 1, twice(BACKWARD_WEIGHT, 1, 1),
                  "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): the weight gradient of "
                  "micro 1 block 1 was computed before");
     expect_found(&SHARDS, 0, drop(UNSHARD, 0, 1),
@@ -294,7 +288,7 @@ static void test_what_is_not_there_is_not_used(void **state)
                  "have no slot");
 }
 
-static void test_slots_are_not_taken_from_those_who_need_them(void **state)
+static void test_slots_are_free_when_they_are_allocated(void **state)
 {
     (void)state;
     expect_found(
@@ -308,10 +302,10 @@ static void test_slots_are_not_taken_from_those_who_need_them(void **state)
                  "hold micro 1");
     expect_found(&TWO, 0, set_slot(LOAD_BATCH, 1, 0, 0),
                  "stage 0, instruction # (LOAD_BATCH micro 1): batch slot 0 still holds micro 0");
-    expect_found(&HALVES, 1, set_held(BACKWARD_INPUT, 1, 1, 0),
+    expect_found(&SPLIT, 1, SET_MEMBER(BACKWARD_INPUT, 1, 1, wgrad_slot, 0),
                  "stage 1, instruction # (BACKWARD_INPUT micro 1 block 1): wgrad slot 0 still "
                  "holds micro 0");
-    expect_found(&HALVES, 1, set_held(BACKWARD_WEIGHT, 1, 1, -1),
+    expect_found(&SPLIT, 1, SET_MEMBER(BACKWARD_WEIGHT, 1, 1, wgrad_slot, -1),
                  "stage 1, instruction # (BACKWARD_WEIGHT micro 1 block 1): found wgrad slot -1; "
                  "valid: below 2");
     expect_found(&SHARDS, 0, drop(RESHARD, 0, 0),
@@ -327,6 +321,62 @@ static void test_slots_are_not_taken_from_those_who_need_them(void **state)
     expect_found(&SHARDS, 0, twice(UNSHARD, 0, 0),
                  "stage 0, instruction # (UNSHARD bucket 0 into weight slot 0): weight slot 0 "
                  "still holds bucket 0");
+}
+
+static const lists_of IN_PLACE = LISTS(PIPE_1F1B, 2, 1, 4, .blocks = 6, .in_place = true);
+
+// The slot that an instruction reads its activation gradient from, or writes it to.
+static int act_grad_of(const lists_of *of, int stage, target t, bool reads)
+{
+    lists l;
+    lists_open(&l, of);
+    const schedule_instr *x = &l.list[stage].instr[find(&l.list[stage], t)];
+    const int slot = reads ? x->grad_in : x->grad_out;
+    lists_close(&l);
+    return slot;
+}
+
+static void expect_act_grad_found(const lists_of *of, int stage, edit x, const char *line, int slot,
+                                  const char *says)
+{
+    char all[ERR_TEXT_BYTES];
+    snprintf(all, sizeof all, "stage %d, instruction # (%s): activation-gradient slot %d %s", stage,
+             line, slot, says);
+    expect_found(of, stage, x, all);
+}
+
+static void test_activation_gradients_stay_until_they_are_read_or_sent(void **state)
+{
+    (void)state;
+    const int in = act_grad_of(&BLOCKS, 0, (target){BACKWARD, 1, 1}, true),
+              out = act_grad_of(&BLOCKS, 0, (target){BACKWARD, 1, 1}, false);
+    assert_true(in >= 0 && out >= 0 && in != out);
+    expect_act_grad_found(&BLOCKS, 0, SET_MEMBER(BACKWARD, 1, 1, grad_out, in),
+                          "BACKWARD micro 1 block 1", in, "still holds micro 1 block 2");
+    expect_act_grad_found(&BLOCKS, 0, SET_MEMBER(BACKWARD, 1, 1, grad_in, out),
+                          "BACKWARD micro 1 block 1", out, "does not hold micro 1 block 2");
+    const int sent = act_grad_of(&BLOCKS, 1, (target){SEND_GRAD, 1, 2}, true),
+              other = (sent + 1) % 4;
+    expect_act_grad_found(&BLOCKS, 1, SET_MEMBER(SEND_GRAD, 1, 2, grad_in, other),
+                          "SEND_GRAD micro 1 block 2 to stage 0", other,
+                          "does not hold micro 1 block 2");
+    expect_found(&BLOCKS, 0, SET_MEMBER(RECV_GRAD, 1, 1, grad_out, 4),
+                 "stage 0, instruction # (RECV_GRAD micro 1 block 1 from stage 1): found "
+                 "activation-gradient slot 4; valid: below 4");
+    expect_found(&SPLIT, 0, SET_MEMBER(RECV_GRAD, 1, 0, wgrad_slot, 9),
+                 "stage 0, instruction # (RECV_GRAD micro 1 block 0 from stage 1): found wgrad "
+                 "slot 9; valid: below 1");
+}
+
+static void test_gradients_in_place_keep_their_slot(void **state)
+{
+    (void)state;
+    const target t = {BACKWARD, 1, 1};
+    const int slot = act_grad_of(&IN_PLACE, 0, t, true);
+    assert_int_equal(slot, act_grad_of(&IN_PLACE, 0, t, false));
+    const int other = (slot + 1) % 4;
+    expect_act_grad_found(&IN_PLACE, 0, SET_MEMBER(BACKWARD, 1, 1, grad_out, other),
+                          "BACKWARD micro 1 block 1", other, "does not hold micro 1 block 1");
 }
 
 static void test_a_step_ends_in_order(void **state)
@@ -358,13 +408,13 @@ static void test_a_step_ends_in_order(void **state)
                  "are not summed over the stages");
 }
 
-// Weights and state in files, in parts among neighbours, and gradients in slots, of one stage.
+// One stage: weights and state in files; weights in a post-forward group.
 static const lists_of FILES = LISTS(PIPE_1F1B, 1, 1, 2, .policy = "zero3", .dp_shard = 2,
                                     .blocks = 3, .no_sync = true, .files = true);
-static const lists_of NEIGHBOURS =
+static const lists_of POST_FORWARD =
     LISTS(PIPE_1F1B, 1, 1, 2, .policy = "zero3", .dp_shard = 4, .blocks = 3, .reshard = 2);
 
-static void test_what_is_in_files_or_slots_is_brought_before_its_use(void **state)
+static void test_files_and_shards_are_read_before_their_use(void **state)
 {
     (void)state;
     expect_found(&FILES, 0, drop(SWAP_IN, 0, 0),
@@ -382,10 +432,10 @@ static void test_what_is_in_files_or_slots_is_brought_before_its_use(void **stat
     expect_found(&FILES, 0, swap(ALLOC_GRAD, 0, 2, FORWARD, 0, 2),
                  "stage 0, instruction # (FORWARD micro 0 block 2): the gradients of bucket 2 have "
                  "no slot");
-    expect_found(&NEIGHBOURS, 0, drop(RESHARD_POST_FORWARD, 0, 1),
+    expect_found(&POST_FORWARD, 0, drop(RESHARD_POST_FORWARD, 0, 1),
                  "stage 0, instruction # (UNSHARD bucket 1 into weight slot 1 from the "
                  "post-forward group): the post-forward shard of bucket 1 is not kept");
-    expect_found(&NEIGHBOURS, 0, swap(RESHARD_POST_FORWARD, 0, 1, RESHARD, 0, 1),
+    expect_found(&POST_FORWARD, 0, swap(RESHARD_POST_FORWARD, 0, 1, RESHARD, 0, 1),
                  "stage 0, instruction # (RESHARD_POST_FORWARD bucket 1, its shard stays for "
                  "backward): the weights of bucket 1 are not unsharded");
     expect_found(&SHARDS, 0, twice(RESHARD, 0, 1),
@@ -481,14 +531,16 @@ static void test_instructions_are_numbered_from_0(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists_of_every_schedule_are_proved),
-        cmocka_unit_test(test_lists_of_every_policy_and_tier_are_proved),
-        cmocka_unit_test(test_messages_that_do_not_meet_are_found),
-        cmocka_unit_test(test_a_cycle_is_told_as_who_waits_for_whom),
-        cmocka_unit_test(test_what_is_not_there_is_not_used),
-        cmocka_unit_test(test_slots_are_not_taken_from_those_who_need_them),
+        cmocka_unit_test(test_lists_of_every_schedule_pass),
+        cmocka_unit_test(test_lists_of_every_policy_and_tier_pass),
+        cmocka_unit_test(test_wrong_messages_are_found),
+        cmocka_unit_test(test_a_deadlock_names_which_stage_waits_for_which),
+        cmocka_unit_test(test_values_are_there_when_they_are_read),
+        cmocka_unit_test(test_slots_are_free_when_they_are_allocated),
+        cmocka_unit_test(test_activation_gradients_stay_until_they_are_read_or_sent),
+        cmocka_unit_test(test_gradients_in_place_keep_their_slot),
         cmocka_unit_test(test_a_step_ends_in_order),
-        cmocka_unit_test(test_what_is_in_files_or_slots_is_brought_before_its_use),
+        cmocka_unit_test(test_files_and_shards_are_read_before_their_use),
         cmocka_unit_test(test_swapped_in_state_stays_until_its_update),
         cmocka_unit_test(test_only_the_ends_of_the_pipeline_share_weights),
         cmocka_unit_test(test_instructions_are_numbered_from_0),
