@@ -364,7 +364,7 @@ static void multiply_item(const void *arg, int64_t item, int thread)
 // The least multiple of `times` that divides n into pieces of at most `most`.
 static int64_t blocks_of(int64_t n, int64_t most, int64_t times)
 {
-    return size_align(size_ceil_div(size_ceil_div(n, PANEL), most / PANEL), times);
+    return size_ceil_div(size_ceil_div(size_ceil_div(n, PANEL), most / PANEL), times) * times;
 }
 
 void cpu_product_bf16(const cpu_context *x, const kernel_matmul_args *p)

@@ -31,7 +31,7 @@ static size_t forward_floats(int64_t width)
 
 static void forward_layout(vec_forward *f, float *memory)
 {
-    f->width = size_align(f->p->head_dim, VL);
+    f->width = size_ceil_div(f->p->head_dim, VL) * VL;
     f->q = memory;
     f->o = f->q + BLOCK_QUERIES * f->width;
     f->k = f->o + BLOCK_QUERIES * f->width;
@@ -93,7 +93,7 @@ static void drop_row(const vec_forward *f, float *s, int64_t row, int64_t k0, in
 static void forward_strip(vec_forward *f, int64_t row, int64_t rows, int64_t k0, int64_t seen)
 {
     const kernel_attention_args *p = f->p;
-    int64_t width = size_align(seen, VL);
+    int64_t width = size_ceil_div(seen, VL) * VL;
     VEC(tile_multiply)
     (&(vec_tile_product){.m = rows,
                          .n = width,
@@ -193,7 +193,8 @@ void VEC(attention)(const cpu_context *x, const void *args)
     const kernel_attention_args *p = args;
     if (p->tq <= DECODE_QUERIES) {
         VEC(attention_decode)(x, p);
-    } else if (sizeof(float) * forward_floats(size_align(p->head_dim, VL)) > CPU_SCRATCH_BYTES) {
+    } else if (sizeof(float) * forward_floats(size_ceil_div(p->head_dim, VL) * VL) >
+               CPU_SCRATCH_BYTES) {
         ref_attention(x, p); // heads wider than about 1500: no fast form
     } else {
         int64_t grain = vec_grain(p->tq * p->tk * p->head_dim / 16);

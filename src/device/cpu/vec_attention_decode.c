@@ -99,9 +99,9 @@ static void decode_layout(vec_decode *d, float *memory)
 {
     const kernel_attention_args *p = d->p;
     int64_t queries = p->heads / p->kv_heads * p->tq;
-    d->width = size_align(p->head_dim, VL);
+    d->width = size_ceil_div(p->head_dim, VL) * VL;
     d->sum = (double *)memory;
-    d->q = memory + 2 * size_align(queries, VL);
+    d->q = memory + 2 * (size_ceil_div(queries, VL) * VL);
     d->o = d->q + queries * d->width;
     d->s = d->o + queries * d->width;
     d->top = d->s + DECODE_KEYS;
@@ -110,7 +110,8 @@ static void decode_layout(vec_decode *d, float *memory)
 static size_t decode_bytes(const kernel_attention_args *p)
 {
     int64_t queries = p->heads / p->kv_heads * p->tq;
-    int64_t floats = 2 * queries * size_align(p->head_dim, VL) + DECODE_KEYS + 4 * queries + 4 * VL;
+    int64_t floats =
+        2 * queries * (size_ceil_div(p->head_dim, VL) * VL) + DECODE_KEYS + 4 * queries + 4 * VL;
     return sizeof(float) * (size_t)floats;
 }
 

@@ -39,7 +39,7 @@ static int64_t backward_floats(int64_t width)
 
 static void backward_layout(vec_backward *w, float *memory)
 {
-    w->width = size_align(w->p->head_dim, VL);
+    w->width = size_ceil_div(w->p->head_dim, VL) * VL;
     float **tiles[] = {&w->k_t, &w->v_t, &w->k, &w->dk, &w->dv, &w->q, &w->d_o};
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++, memory += TILE_KEYS * w->width)
         *tiles[i] = memory;
@@ -142,7 +142,7 @@ static void grad_strip(const vec_backward *w, int64_t row, int64_t rows, int64_t
                        int64_t seen, vec_sweep what, vec_query_sums dq)
 {
     vec_tile_product product = {.m = rows,
-                                .n = size_align(seen, VL),
+                                .n = size_ceil_div(seen, VL) * VL,
                                 .k = w->p->head_dim,
                                 .a = w->q + row * w->width,
                                 .lda = w->width,
@@ -314,7 +314,8 @@ void VEC(attention_grad)(const cpu_context *x, const void *args)
 {
     const kernel_attention_grad_args *g = args;
     const kernel_attention_args *p = &g->fwd;
-    if (sizeof(float) * (size_t)backward_floats(size_align(p->head_dim, VL)) > CPU_SCRATCH_BYTES) {
+    if (sizeof(float) * (size_t)backward_floats(size_ceil_div(p->head_dim, VL) * VL) >
+        CPU_SCRATCH_BYTES) {
         ref_attention_grad(x, g); // heads wider than about 2000: no fast form
     } else {
         int64_t grain = vec_grain(p->tq * p->tk * p->head_dim / 16);

@@ -123,6 +123,6 @@ static void embedding_grad_part(const cpu_context *x, const void *args, int64_t 
 void VEC(embedding_grad)(const cpu_context *x, const void *args)
 {
     const kernel_embedding_grad_args *p = args;
-    int64_t grain = size_align(vec_grain(p->rows), COLUMN_STEP);
+    int64_t grain = size_ceil_div(vec_grain(p->rows), COLUMN_STEP) * COLUMN_STEP;
     VEC(share)(x, p, p->cols, grain, embedding_grad_part);
 }

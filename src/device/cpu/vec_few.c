@@ -207,7 +207,7 @@ static void pack_a(const vec_few *f)
 
 bool VEC(product_few)(const cpu_context *x, const kernel_matmul_args *p)
 {
-    vec_few f = {x, p, (float *)x->shared, size_align(p->k, VL), 1, p->n * p->k > NEAR};
+    vec_few f = {x, p, (float *)x->shared, size_ceil_div(p->k, VL) * VL, 1, p->n * p->k > NEAR};
     if (p->m > ROWS || f.stride > (int64_t)(CPU_SHARED_BYTES / sizeof(float)) / p->m) return false;
     int64_t grains = size_ceil_div(p->n, GRAIN), worth = 1 + p->n * p->k / WORTH;
     f.items = size_min(size_min(grains, worth), PIECES * x->threads);

@@ -38,7 +38,7 @@ static void init_part(const cpu_context *x, const void *args, int64_t first, int
         const int64_t count = size_min(BATCH, last - from);
         // Words are drawn from the first element of a counter on.
         const uint64_t index = p->index0 + (uint64_t)from;
-        const int64_t skip = (int64_t)(index % 4), all = size_align(skip + count, 4);
+        const int64_t skip = (int64_t)(index % 4), all = size_ceil_div(skip + count, 4) * 4;
         normals(VEC(random)(p->key, index - (uint64_t)skip, all, scratch), all, drawn);
         for (int64_t i = 0; i < count; i++) p->y[from + i] = p->std * drawn[skip + i];
     }

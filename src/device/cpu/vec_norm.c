@@ -157,7 +157,7 @@ VEC_INLINE void grad_rows(const kernel_norm_grad_args *p, int64_t first, int64_t
 static int64_t chunk_rows(const kernel_norm_grad_args *p)
 {
     int64_t rows = size_ceil_div(p->rows, NORM_CHUNKS);
-    return size_align(size_max(rows, 16 + VEC_WORTH / (1 + p->cols)), NORM_ROWS);
+    return size_ceil_div(size_max(rows, 16 + VEC_WORTH / (1 + p->cols)), NORM_ROWS) * NORM_ROWS;
 }
 
 static int64_t chunk_count(const kernel_norm_grad_args *p)

@@ -138,7 +138,7 @@ static void multiply_strip(const vec_block *k, int64_t i, int64_t rows, int64_t 
         int64_t cols = size_min(PANEL, k->cols - j);
         bool ragged = cols % VL != 0 && !is_narrow(k);
         t.b = k->b + j * DEPTH;
-        t.n = size_align(cols, VL);
+        t.n = size_ceil_div(cols, VL) * VL;
         t.c = ragged ? k->edge : c + j;
         t.ldc = ragged ? PANEL : stride;
         if (ragged && add) VEC(tile_pack)(k->edge, PANEL, c + j, stride, rows, cols, 1, F32);
@@ -197,7 +197,7 @@ static void multiply_item(const void *arg, int64_t item, int thread)
 // The least multiple of `times` that divides n into pieces of at most BLOCK.
 static int64_t blocks_of(int64_t n, int64_t grain, int64_t times)
 {
-    return size_align(size_ceil_div(size_ceil_div(n, grain), BLOCK / grain), times);
+    return size_ceil_div(size_ceil_div(size_ceil_div(n, grain), BLOCK / grain), times) * times;
 }
 
 void VEC(product)(const cpu_context *x, const kernel_matmul_args *p)

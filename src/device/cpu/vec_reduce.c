@@ -50,13 +50,14 @@ static void bias_part(const cpu_context *x, const void *args, int64_t first, int
 void VEC(bias_grad)(const cpu_context *x, const void *args)
 {
     const kernel_bias_grad_args *p = args;
-    VEC(share)(x, p, p->cols, size_align(vec_grain(p->rows), COLUMN_STEP), bias_part);
+    int64_t grain = size_ceil_div(vec_grain(p->rows), COLUMN_STEP) * COLUMN_STEP;
+    VEC(share)(x, p, p->cols, grain, bias_part);
 }
 
 // The elements of a block, which depend on the count only.
 static int64_t block_elements(int64_t count)
 {
-    return size_max(size_align(size_ceil_div(count, BLOCKS), VL), BLOCK_ELEMENTS);
+    return size_max(size_ceil_div(size_ceil_div(count, BLOCKS), VL) * VL, BLOCK_ELEMENTS);
 }
 
 // Runs `part` over the blocks of `count` elements, and adds the sums that it left in shared memory.
