@@ -1,7 +1,7 @@
-// comm.c -- the calls of comm.h: what holds for every kind of communicator is checked here, the
-// rest goes through its table.
+// comm.c -- the calls of comm.h. It checks the arguments, as is the same for every communicator,
+// and then calls the communicator's table.
 //
-// Called by parallel/ and train/. Knows nothing of how ranks reach each other.
+// Called by the code that executes a step. It does not know how ranks reach each other.
 #include "comm/comm.h"
 
 #include "comm/reduce.h"
@@ -60,22 +60,22 @@ done:
     return result;
 }
 
-status comm_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
+status comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                            reduce_op op, device_stream *on, err *e)
 {
     status result = OK;
-    TRY(check_counts(c, "reduce_scatter", own_count, t, true, e));
-    TRY(c->ops->reduce_scatter(c, in, out, own_count, t, op, on, e));
+    TRY(check_counts(c, "reduce_scatter", shard_count, t, true, e));
+    TRY(c->ops->reduce_scatter(c, in, out, shard_count, t, op, on, e));
 done:
     return result;
 }
 
-status comm_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
+status comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                        device_stream *on, err *e)
 {
     status result = OK;
-    TRY(check_counts(c, "all_gather", own_count, t, false, e));
-    TRY(c->ops->all_gather(c, in, out, own_count, t, on, e));
+    TRY(check_counts(c, "all_gather", shard_count, t, false, e));
+    TRY(c->ops->all_gather(c, in, out, shard_count, t, on, e));
 done:
     return result;
 }
@@ -116,40 +116,40 @@ done:
     return result;
 }
 
-// Every element of every run has an owner, and the sizes can be counted.
+// Checks that the shards cover every segment, and that no size overflows.
 static status check_segments(const comm *c, const char *what, const comm_segment *s, int segments,
                              err *e)
 {
-    const int64_t most = (int64_t)1 << 48; // elements; times any number of ranks it can be counted
+    const int64_t most = (int64_t)1 << 48; // elements; most * ranks fits in 64 bits
     for (int i = 0; i < segments; i++)
         if (s[i].full_offset < 0 || s[i].shard_offset < 0 || s[i].count < 0 ||
             s[i].shard_count < 0 || s[i].count > most || s[i].shard_count > most ||
             s[i].shard_count * c->size < s[i].count)
             return err_set(e, E_INTERNAL,
-                           "%s: segment %d (%lld elements from %lld, own from %lld, %lld a rank) "
+                           "%s: segment %d (%lld elements from %lld, shard from %lld, %lld a rank) "
                            "does not fit %d ranks",
                            what, i, (long long)s[i].count, (long long)s[i].full_offset,
                            (long long)s[i].shard_offset, (long long)s[i].shard_count, c->size);
     return OK;
 }
 
-status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, const void *own,
-                                void *whole, dtype t, device_stream *on, err *e)
+status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, const void *shard,
+                                void *full, dtype t, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_segments(c, "all_gather", s, segments, e));
-    TRY(c->ops->all_gather_segments(c, s, segments, own, whole, t, on, e));
+    TRY(c->ops->all_gather_segments(c, s, segments, shard, full, t, on, e));
 done:
     return result;
 }
 
-status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *whole,
-                                    void *own, dtype t, reduce_op op, device_stream *on, err *e)
+status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *full,
+                                    void *shard, dtype t, reduce_op op, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_counts(c, "reduce_scatter", 0, t, true, e));
     TRY(check_segments(c, "reduce_scatter", s, segments, e));
-    TRY(c->ops->reduce_scatter_segments(c, s, segments, whole, own, t, op, on, e));
+    TRY(c->ops->reduce_scatter_segments(c, s, segments, full, shard, t, op, on, e));
 done:
     return result;
 }

@@ -1,8 +1,8 @@
-// doorbell.c -- waiting for a number in shared memory: spin, yield, sleep.
+// doorbell.c -- waits for a number in shared memory: it spins, then yields, then sleeps.
 //
-// Called by the local communicator's rounds, channels and lanes. Knows nothing of processes or
-// threads: the futex is a shared one and works for both. A sleeper looks up every 20 ms whether the
-// world has failed or the doorbell's owner has left, so that nobody needs to know who sleeps where.
+// Called by the rounds, queues and channels of the local communicator. It does not know whether
+// ranks are processes or threads: a shared futex works for both. A sleeper wakes every 20 ms and
+// checks whether the world has failed or the owner has left. So no list of sleepers is kept.
 #include "comm/doorbell.h"
 
 #include "base/clock.h"
@@ -14,12 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The spin is a few microseconds only: on a busy machine two ranks may share a core although there
-// is one for each, and then every round costs a whole spin before the other one runs.
+// The spin takes a few microseconds only. On a busy machine two ranks may share a core although
+// there is one for each. Every round then costs a full spin before the other rank runs.
 enum { SPINS = 64, YIELDS = 200 };
 
-// A sleep that took much longer than it should has been one of the whole machine, or this process
-// was stopped (Ctrl-Z). The watchdog counts no more of it than this.
+// When a sleep takes much longer than SLEEP_MS, the machine slept or this process was stopped
+// (Ctrl-Z). The watchdog counts at most COUNTED_MS of each sleep.
 enum { SLEEP_MS = 20, COUNTED_MS = 100 };
 
 static inline void pause_core(void)
@@ -33,19 +33,20 @@ static inline void pause_core(void)
 
 void doorbell_ring(doorbell *b, uint32_t value)
 {
-    // Sequentially consistent on both sides: either we see the sleeper, or it sees the new value.
+    // Both sides are sequentially consistent: either this rank sees the sleeper, or the sleeper
+    // sees the new value.
     atomic_exchange(&b->value, value);
     if (atomic_load(&b->sleepers) != 0)
         syscall(SYS_futex, &b->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-// Once *left is seen, the number is as its owner left it.
+// After it returns true, the owner changes the number no more.
 static bool has_left(const _Atomic int *left)
 {
     return left && atomic_load(left) != 0;
 }
 
-static bool bell_sleep(doorbell *b, uint32_t seen, const _Atomic int *left, const world *w)
+static bool doorbell_sleep(doorbell *b, uint32_t seen, const _Atomic int *left, const world *w)
 {
     const struct timespec limit = {0, SLEEP_MS * 1000000};
     const int64_t watchdog_ns = atomic_load(&w->watchdog_ms) * 1000000;
@@ -79,7 +80,7 @@ bool doorbell_wait(doorbell *b, uint32_t seen, const _Atomic int *left, const wo
         if (has_left(left) || world_has_failed(w)) break;
         sched_yield();
     }
-    return bell_sleep(b, seen, left, w);
+    return doorbell_sleep(b, seen, left, w);
 }
 
 bool doorbell_wait_for(doorbell *b, uint32_t target, const world *w)

@@ -1,17 +1,20 @@
-// heap.c -- memory that all ranks of one machine see at one address: a sorted list of used extents
-// in the arena, first fit, whole pages.
+// heap.c -- allocates memory that all ranks of one machine see at one address. It keeps a sorted
+// list of used extents of the arena, allocates by first fit, and rounds sizes up to pages.
 //
-// Called for comm_alloc'ed buffers and for the groups' own state; rarely, so the search is a plain
-// walk. Knows nothing of who uses a piece. A rank that dies while it holds the lock has failed the
-// world; waiters notice that.
+// Called for the buffers of comm_alloc, for the state of process groups, and for the rings of
+// channels. It does not know the use of an extent. Allocations are rare, so the search is linear. A
+// rank that dies while it holds the lock fails the world, and ranks that wait for the lock notice
+// that.
 #include "comm/shared.h"
+
+#include "base/size.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
-static const size_t PAGE = 4096;
+enum { PAGE = 4096 };
 
 static bool heap_lock(world *w)
 {
@@ -29,71 +32,73 @@ static void heap_unlock(world *w)
     atomic_store(&w->heap.locked, 0);
 }
 
-// The first hole of `bytes`: its index in the list, or -1.
-static int heap_hole(const world *w, size_t bytes, size_t *at)
+// Finds the first hole of `bytes`. Returns the index in the list that its extent gets, or -1, and
+// its offset in the arena.
+static int heap_hole(const world *w, size_t bytes, size_t *offset)
 {
-    const heap *h = &w->heap;
+    const comm_heap *h = &w->heap;
     size_t end = 0;
     if (h->used == HEAP_EXTENTS) return -1;
     for (int i = 0; i < h->used; i++) {
-        if (h->extents[i].at - end >= bytes) {
-            *at = end;
+        if (h->extents[i].offset - end >= bytes) {
+            *offset = end;
             return i;
         }
-        end = h->extents[i].at + h->extents[i].bytes;
+        end = h->extents[i].offset + h->extents[i].bytes;
     }
-    *at = end;
+    *offset = end;
     return w->arena_bytes - end >= bytes ? h->used : -1;
 }
 
 status heap_take(world *w, size_t bytes, bool touch, void **out, err *e)
 {
     status result = OK;
-    heap *h = &w->heap;
-    size_t at = 0;
+    comm_heap *h = &w->heap;
+    size_t offset = 0;
     *out = NULL;
     if (bytes > w->arena_bytes)
         FAIL(E_FIT, "%zu bytes of shared memory were asked for; the limit is %zu", bytes,
              w->arena_bytes);
-    bytes = bytes ? (bytes + PAGE - 1) & ~(PAGE - 1) : PAGE;
+    bytes = bytes ? size_align(bytes, PAGE) : PAGE;
     if (!heap_lock(w)) return world_peer_error(w, e);
-    int i = heap_hole(w, bytes, &at);
+    int i = heap_hole(w, bytes, &offset);
     if (i >= 0) {
-        memmove(&h->extents[i + 1], &h->extents[i], (size_t)(h->used - i) * sizeof(extent));
-        h->extents[i] = (extent){at, bytes};
+        memmove(&h->extents[i + 1], &h->extents[i], (size_t)(h->used - i) * sizeof(heap_extent));
+        h->extents[i] = (heap_extent){offset, bytes};
         h->used++;
     }
     heap_unlock(w);
     if (i < 0) FAIL(E_FIT, "no %zu bytes of shared memory are left (%d buffers)", bytes, h->used);
-    // Kernels before 5.14 do not know this advice; pages are then taken at their first use.
-    if (touch && madvise(w->arena + at, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-        heap_give(w, w->arena + at);
+    // Linux before 5.14 does not know this advice. Pages are then taken at their first use.
+    if (touch && madvise(w->arena + offset, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+        heap_give(w, w->arena + offset);
         FAIL(E_FIT, "the system has no %zu bytes of memory left for shared buffers", bytes);
     }
-    *out = w->arena + at;
+    *out = w->arena + offset;
 done:
     return result;
 }
 
 void heap_give(world *w, void *p)
 {
-    heap *h = &w->heap;
+    comm_heap *h = &w->heap;
     if (!p) return;
-    const size_t at = (size_t)((char *)p - w->arena);
+    const size_t offset = (size_t)((char *)p - w->arena);
     if (!heap_lock(w)) return;
     int low = 0, high = h->used;
     while (low < high) {
         const int middle = (low + high) / 2;
-        if (h->extents[middle].at < at)
+        if (h->extents[middle].offset < offset)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low < h->used && h->extents[low].at == at) {
-        // Gives the pages back and makes the next use of this place start with zeros.
+    if (low < h->used && h->extents[low].offset == offset) {
+        // Gives the pages back. The next extent at this offset starts with zeros.
         madvise(p, h->extents[low].bytes, MADV_REMOVE);
         h->used--;
-        memmove(&h->extents[low], &h->extents[low + 1], (size_t)(h->used - low) * sizeof(extent));
+        memmove(&h->extents[low], &h->extents[low + 1],
+                (size_t)(h->used - low) * sizeof(heap_extent));
     }
     heap_unlock(w);
 }

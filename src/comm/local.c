@@ -1,8 +1,8 @@
-// local.c -- the communicator of ranks on one machine: opening, splitting, memory, and the way of a
-// call from its issue to its lane's turn on a stream.
+// local.c -- the communicator of the ranks of one machine: it opens and splits communicators,
+// allocates memory, issues calls to streams, and runs each call in its turn.
 //
-// Reached through the comm table. The collectives themselves are in local_collective.c and
-// local_segments.c, messages in local_message.c. Knows nothing of how ranks were started.
+// Called through the table of comm.h. The collectives are in local_collective.c and
+// local_segments.c, messages in local_message.c. It does not know how ranks were started.
 #include "comm/local.h"
 
 #include "comm/reduce.h"
@@ -12,50 +12,51 @@
 
 static const comm_ops local_ops;
 
-static local *local_of(comm *c)
+static comm_local *local_of(comm *c)
 {
-    return (local *)c;
+    return (comm_local *)c;
 }
 
-status local_wait_error(const call *k, int awaited, const char *to, err *e)
+status local_wait_error(const comm_call *call, int awaited, const char *to, err *e)
 {
-    const local *l = k->comm;
-    const wait_place at = {.waiting = l->world_rank,
-                           .awaited = l->group->world_rank[awaited],
-                           .what = k->what,
-                           .call = to,
-                           .label = l->base.label};
-    return world_wait_error(l->world, &at, e);
+    const comm_local *local = call->local;
+    const world_wait wait = {.waiting = local->world_rank,
+                             .awaited = local->group->world_rank[awaited],
+                             .what = call->what,
+                             .call = to,
+                             .label = local->base.label};
+    return world_wait_error(local->world, &wait, e);
 }
 
-static uint64_t activity_of(const local *l)
+static uint64_t activity_of(const comm_local *local)
 {
-    return atomic_load_explicit(&world_activity(l->world, l->world_rank)->what,
+    return atomic_load_explicit(&world_activity(local->world, local->world_rank)->what,
                                 memory_order_relaxed);
 }
 
-static status run_collective(const call *k, err *e)
+static status run_collective(const comm_call *call, err *e)
 {
-    k->comm->running = k;
-    return k->kind == CALL_ALL_GATHER_SEGMENTS || k->kind == CALL_REDUCE_SCATTER_SEGMENTS
-               ? local_run_segments(k, e)
-               : local_run_collective(k, e);
+    call->local->running = call;
+    return call->kind == CALL_ALL_GATHER_SEGMENTS || call->kind == CALL_REDUCE_SCATTER_SEGMENTS
+               ? local_run_segments(call, e)
+               : local_run_collective(call, e);
 }
 
 static status run_call(void *arg, err *e)
 {
     status result = OK;
-    const call *k = arg;
-    world *w = k->comm->world;
-    if (!doorbell_wait_for(&k->lane->done, k->ticket, w) || world_has_failed(w))
-        result = local_wait_error(k, k->comm->base.rank, "the end of its own earlier call", e);
-    else if (k->kind == CALL_SEND)
-        result = local_run_send(k, e);
-    else if (k->kind == CALL_RECV)
-        result = local_run_recv(k, e);
+    const comm_call *call = arg;
+    world *w = call->local->world;
+    if (!doorbell_wait_for(&call->queue->done, call->ticket, w) || world_has_failed(w))
+        result =
+            local_wait_error(call, call->local->base.rank, "the end of its own earlier call", e);
+    else if (call->kind == CALL_SEND)
+        result = local_run_send(call, e);
+    else if (call->kind == CALL_RECV)
+        result = local_run_recv(call, e);
     else
-        result = run_collective(k, e);
-    doorbell_ring(&k->lane->done, k->ticket + 1);
+        result = run_collective(call, e);
+    doorbell_ring(&call->queue->done, call->ticket + 1);
     return result;
 }
 
@@ -64,33 +65,34 @@ static status run_send_wait(void *arg, err *e)
     return local_run_send_wait(arg, e);
 }
 
-// After a failure nothing is issued any more: who does not synchronise often learns of it here.
-static status issue(call k, lane *in, device_stream *on, err *e)
+// After a failure nothing is issued any more. A caller that rarely synchronises learns of the
+// failure here.
+static status issue(comm_call call, comm_queue *queue, device_stream *on, err *e)
 {
-    if (world_has_failed(k.comm->world)) return world_peer_error(k.comm->world, e);
-    k.lane = in;
-    k.ticket = (uint32_t)in->issued++;
-    k.what = activity_of(k.comm);
-    on->device->ops->call(on, run_call, &k, sizeof k);
+    if (world_has_failed(call.local->world)) return world_peer_error(call.local->world, e);
+    call.queue = queue;
+    call.ticket = (uint32_t)queue->issued++;
+    call.what = activity_of(call.local);
+    on->device->ops->call(on, run_call, &call, sizeof call);
     return OK;
 }
 
-// For calls that block the host: takes its turn after everything issued before.
-static status run_now(call k, err *e)
+// Runs a call that blocks the host, after all collectives issued before it.
+static status run_now(comm_call call, err *e)
 {
-    k.lane = &k.comm->collectives;
-    k.ticket = (uint32_t)k.lane->issued++;
-    k.what = activity_of(k.comm);
-    return run_call(&k, e);
+    call.queue = &call.local->collectives;
+    call.ticket = (uint32_t)call.queue->issued++;
+    call.what = activity_of(call.local);
+    return run_call(&call, e);
 }
 
 static void local_close(comm *c)
 {
-    local *l = local_of(c);
-    local_leave(l);
-    group_leave(l->world, l->group);
-    free(l->sends);
-    free(l);
+    comm_local *local = local_of(c);
+    local_leave(local);
+    comm_group_leave(local->world, local->group);
+    free(local->sends);
+    free(local);
 }
 
 static status local_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
@@ -106,180 +108,186 @@ static void local_release(comm *c, device *d, void *p, size_t bytes)
 static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op,
                                device_stream *on, err *e)
 {
-    local *l = local_of(c);
-    return issue((call){.comm = l,
-                        .kind = CALL_ALL_REDUCE,
-                        .type = t,
-                        .op = op,
-                        .in = inout,
-                        .out = inout,
-                        .count = count},
-                 &l->collectives, on, e);
+    comm_local *local = local_of(c);
+    return issue((comm_call){.local = local,
+                             .kind = CALL_ALL_REDUCE,
+                             .type = t,
+                             .op = op,
+                             .in = inout,
+                             .out = inout,
+                             .count = count},
+                 &local->collectives, on, e);
 }
 
-static status local_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
+static status local_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                                    reduce_op op, device_stream *on, err *e)
 {
-    local *l = local_of(c);
-    return issue((call){.comm = l,
-                        .kind = CALL_REDUCE_SCATTER,
-                        .type = t,
-                        .op = op,
-                        .in = in,
-                        .out = out,
-                        .count = own_count},
-                 &l->collectives, on, e);
+    comm_local *local = local_of(c);
+    return issue((comm_call){.local = local,
+                             .kind = CALL_REDUCE_SCATTER,
+                             .type = t,
+                             .op = op,
+                             .in = in,
+                             .out = out,
+                             .count = shard_count},
+                 &local->collectives, on, e);
 }
 
-static status local_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
+static status local_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                                device_stream *on, err *e)
 {
-    local *l = local_of(c);
-    return issue((call){.comm = l,
-                        .kind = CALL_ALL_GATHER,
-                        .type = t,
-                        .in = in,
-                        .out = out,
-                        .count = own_count},
-                 &l->collectives, on, e);
+    comm_local *local = local_of(c);
+    return issue((comm_call){.local = local,
+                             .kind = CALL_ALL_GATHER,
+                             .type = t,
+                             .in = in,
+                             .out = out,
+                             .count = shard_count},
+                 &local->collectives, on, e);
 }
 
 static status local_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
                               err *e)
 {
-    local *l = local_of(c);
-    return issue((call){.comm = l,
-                        .kind = CALL_BROADCAST,
-                        .type = U8,
-                        .root = root,
-                        .in = inout,
-                        .out = inout,
-                        .count = bytes},
-                 &l->collectives, on, e);
+    comm_local *local = local_of(c);
+    return issue((comm_call){.local = local,
+                             .kind = CALL_BROADCAST,
+                             .type = U8,
+                             .root = root,
+                             .in = inout,
+                             .out = inout,
+                             .count = bytes},
+                 &local->collectives, on, e);
 }
 
 static status local_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
                          err *e)
 {
-    local *l = local_of(c);
-    return issue((call){.comm = l, .kind = CALL_SEND, .root = peer, .in = buf, .count = bytes},
-                 &l->sends[peer], on, e);
+    comm_local *local = local_of(c);
+    return issue(
+        (comm_call){.local = local, .kind = CALL_SEND, .root = peer, .in = buf, .count = bytes},
+        &local->sends[peer], on, e);
 }
 
 static status local_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
-    local *l = local_of(c);
-    return issue((call){.comm = l, .kind = CALL_RECV, .root = peer, .out = buf, .count = bytes},
-                 &l->receives[peer], on, e);
+    comm_local *local = local_of(c);
+    return issue(
+        (comm_call){.local = local, .kind = CALL_RECV, .root = peer, .out = buf, .count = bytes},
+        &local->receives[peer], on, e);
 }
 
 static status local_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
 {
-    local *l = local_of(c);
-    const call k = {.comm = l, .root = peer, .count = messages, .what = activity_of(l)};
-    if (world_has_failed(l->world)) return world_peer_error(l->world, e);
-    if (messages > l->sends[peer].issued)
+    comm_local *local = local_of(c);
+    const comm_call call = {
+        .local = local, .root = peer, .count = messages, .what = activity_of(local)};
+    if (world_has_failed(local->world)) return world_peer_error(local->world, e);
+    if (messages > local->sends[peer].issued)
         return err_set(e, E_INTERNAL, "send_wait for %llu messages to rank %d: %llu were sent",
                        (unsigned long long)messages, peer,
-                       (unsigned long long)l->sends[peer].issued);
-    on->device->ops->call(on, run_send_wait, &k, sizeof k);
+                       (unsigned long long)local->sends[peer].issued);
+    on->device->ops->call(on, run_send_wait, &call, sizeof call);
     return OK;
 }
 
 static status local_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                        const void *own, void *whole, dtype t, device_stream *on,
+                                        const void *shard, void *full, dtype t, device_stream *on,
                                         err *e)
 {
     status result = OK;
-    local *l = local_of(c);
-    call k;
-    TRY(local_gather_call(l, s, segments, own, whole, t, &k, e));
-    TRY(issue(k, &l->collectives, on, e));
+    comm_local *local = local_of(c);
+    comm_call call;
+    TRY(local_gather_call(local, s, segments, shard, full, t, &call, e));
+    TRY(issue(call, &local->collectives, on, e));
 done:
     return result;
 }
 
 static status local_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                            const void *whole, void *own, dtype t, reduce_op op,
+                                            const void *full, void *shard, dtype t, reduce_op op,
                                             device_stream *on, err *e)
 {
     status result = OK;
-    local *l = local_of(c);
-    call k;
-    TRY(local_scatter_call(l, s, segments, whole, own, t, op, &k, e));
-    TRY(issue(k, &l->collectives, on, e));
+    comm_local *local = local_of(c);
+    comm_call call;
+    TRY(local_scatter_call(local, s, segments, full, shard, t, op, &call, e));
+    TRY(issue(call, &local->collectives, on, e));
 done:
     return result;
 }
 
 static status local_barrier(comm *c, err *e)
 {
-    return run_now((call){.comm = local_of(c), .kind = CALL_BARRIER}, e);
+    return run_now((comm_call){.local = local_of(c), .kind = CALL_BARRIER}, e);
 }
 
 static void local_abort(comm *c, const err *why)
 {
-    const local *l = local_of(c);
-    world_fail(l->world, l->world_rank, why);
+    const comm_local *local = local_of(c);
+    world_fail(local->world, local->world_rank, why);
 }
 
-// What each member tells the others in a split.
-typedef struct wish {
+// The arguments of comm_split, which each member tells the others.
+typedef struct local_split_key {
     int color, key;
-} wish;
+} local_split_key;
 
-// The ranks of `color` in the new order; returns how many, and this rank's place.
-static int new_members(const wish *wishes, int size, int rank, int *members, int *place)
+// Fills members [0 … count-1] with the ranks of this rank's color, in the new order, and *new_rank
+// with the index of this rank. Returns count.
+static int new_members(const local_split_key *keys, int size, int rank, int *members, int *new_rank)
 {
     int count = 0;
     for (int r = 0; r < size; r++) {
-        if (wishes[r].color != wishes[rank].color) continue;
-        int at = count++;
-        for (; at > 0 && wishes[members[at - 1]].key > wishes[r].key; at--)
-            members[at] = members[at - 1];
-        members[at] = r;
+        if (keys[r].color != keys[rank].color) continue;
+        int i = count++;
+        for (; i > 0 && keys[members[i - 1]].key > keys[r].key; i--) members[i] = members[i - 1];
+        members[i] = r;
     }
     for (int i = 0; i < count; i++)
-        if (members[i] == rank) *place = i;
+        if (members[i] == rank) *new_rank = i;
     return count;
 }
 
-static status gather_now(local *l, const void *in, void *out, size_t bytes, err *e)
+static status gather_now(comm_local *local, const void *in, void *out, size_t bytes, err *e)
 {
-    return run_now(
-        (call){
-            .comm = l, .kind = CALL_ALL_GATHER, .type = U8, .in = in, .out = out, .count = bytes},
-        e);
+    return run_now((comm_call){.local = local,
+                               .kind = CALL_ALL_GATHER,
+                               .type = U8,
+                               .in = in,
+                               .out = out,
+                               .count = bytes},
+                   e);
 }
 
 static status local_split(comm *c, int color, int key, comm **out, err *e)
 {
     status result = OK;
-    local *l = local_of(c);
-    wish wishes[WORLD_RANKS];
-    group *groups[WORLD_RANKS];
-    int members[WORLD_RANKS], world_ranks[WORLD_RANKS], place = 0;
-    group *mine = NULL;
-    const wish own = {color, key};
+    comm_local *local = local_of(c);
+    local_split_key keys[WORLD_RANKS];
+    comm_group *groups[WORLD_RANKS];
+    int members[WORLD_RANKS], world_ranks[WORLD_RANKS], new_rank = 0;
+    comm_group *mine = NULL;
+    const local_split_key own = {color, key};
     *out = NULL;
-    TRY(gather_now(l, &own, wishes, sizeof own, e));
-    const int size = new_members(wishes, c->size, c->rank, members, &place);
-    for (int i = 0; i < size; i++) world_ranks[i] = l->group->world_rank[members[i]];
-    // The first of each new group makes it and tells the others where it is.
-    if (place == 0 && size > 1) {
+    TRY(gather_now(local, &own, keys, sizeof own, e));
+    const int size = new_members(keys, c->size, c->rank, members, &new_rank);
+    for (int i = 0; i < size; i++) world_ranks[i] = local->group->world_rank[members[i]];
+    // The first member of each new group opens it and tells the others its address.
+    if (new_rank == 0 && size > 1) {
         err why;
         memset(&why, 0, sizeof why);
-        result = group_open(l->world, size, world_ranks, &mine, &why);
+        result = comm_group_open(local->world, size, world_ranks, &mine, &why);
         if (result != OK) {
             local_abort(c, &why);
             FAIL(result, "%s", why.text);
         }
     }
-    TRY(gather_now(l, &mine, groups, sizeof mine, e));
+    TRY(gather_now(local, &mine, groups, sizeof mine, e));
     if (size == 1)
-        TRY(solo_comm_open_in(l->world, l->world_rank, out, e));
+        TRY(solo_comm_open_in(local->world, local->world_rank, out, e));
     else
-        TRY(local_comm_open(l->world, groups[members[0]], place, out, e));
+        TRY(local_comm_open(local->world, groups[members[0]], new_rank, out, e));
 done:
     return result;
 }
@@ -303,25 +311,25 @@ static const comm_ops local_ops = {
     .split = local_split,
 };
 
-status local_comm_open(world *w, group *g, int rank, comm **out, err *e)
+status local_comm_open(world *w, comm_group *g, int rank, comm **out, err *e)
 {
     status result = OK;
     const size_t size = (size_t)g->size;
-    local *l = calloc(1, sizeof *l);
-    lane *lanes = calloc(2 * size, sizeof *lanes);
+    comm_local *local = calloc(1, sizeof *local);
+    comm_queue *queues = calloc(2 * size, sizeof *queues);
     *out = NULL;
-    if (!l || !lanes) FAIL(E_FIT, "no memory for a communicator of %d ranks", g->size);
-    l->base = (comm){.ops = &local_ops, .rank = rank, .size = g->size};
-    l->world = w;
-    l->group = g;
-    l->world_rank = g->world_rank[rank];
-    l->sends = lanes;
-    l->receives = lanes + size;
-    *out = &l->base;
+    if (!local || !queues) FAIL(E_FIT, "out of memory for a communicator of %d ranks", g->size);
+    local->base = (comm){.ops = &local_ops, .rank = rank, .size = g->size};
+    local->world = w;
+    local->group = g;
+    local->world_rank = g->world_rank[rank];
+    local->sends = queues;
+    local->receives = queues + size;
+    *out = &local->base;
 done:
     if (result != OK) {
-        free(lanes);
-        free(l);
+        free(queues);
+        free(local);
     }
     return result;
 }

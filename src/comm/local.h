@@ -1,32 +1,33 @@
-// local.h -- one rank's end of a group of ranks on one machine, and the work that its streams run.
-// Inside comm/ only.
+// local.h -- the communicator of one rank in a process group of one machine, and the calls that its
+// streams run. Only files of comm/ include it.
 //
-// A call is captured in a `call` when it is issued, and run later by the stream. Calls of one lane
-// (the collectives; the sends to one peer; the receives from one peer) run in the order of issue
-// whatever streams they were issued to, so that ranks never pair different calls.
+// A call is captured in a comm_call when it is issued, and a stream runs it later. Calls of one
+// queue run in the order of issue, whatever streams they were issued to, so that ranks never pair
+// different calls. There is one queue for the collectives, one for the sends to each peer, and one
+// for the receives from each peer.
 #ifndef TRIREME_COMM_LOCAL_H
 #define TRIREME_COMM_LOCAL_H
 
 #include "comm/shared.h"
 
-typedef struct lane {
-    uint64_t issued; // by the thread that issues work
-    doorbell done;
-} lane;
+typedef struct comm_queue {
+    uint64_t issued; // calls issued; written by the thread that issues work
+    doorbell done;   // calls done, modulo 2^32
+} comm_queue;
 
-typedef struct local {
+typedef struct comm_local {
     comm base;
     world *world;
-    group *group;
+    comm_group *group;
     int world_rank;
-    uint32_t round;             // of the latest round; only the running collective touches it
-    const struct call *running; // that collective
-    lane collectives;
-    lane *sends, *receives; // [size]
-} local;
+    uint32_t round;                  // number of the latest round; used by `running` only
+    const struct comm_call *running; // the collective that runs
+    comm_queue collectives;
+    comm_queue *sends, *receives; // [size]
+} comm_local;
 
-typedef enum call_kind {
-    CALL_LEAVE = 1, // no call: what a member that closes shows to one that still waits for it
+typedef enum comm_call_kind {
+    CALL_LEAVE = 1, // no call: the post of a member that closes, for members that wait for it
     CALL_BARRIER,
     CALL_ALL_REDUCE,
     CALL_REDUCE_SCATTER,
@@ -36,70 +37,75 @@ typedef enum call_kind {
     CALL_BROADCAST,
     CALL_SEND,
     CALL_RECV,
-} call_kind;
+} comm_call_kind;
 
-typedef struct call {
-    local *comm;
-    lane *lane;
-    uint32_t ticket;
-    call_kind kind;
+typedef struct comm_call {
+    comm_local *local;
+    comm_queue *queue;
+    uint32_t ticket; // place in the queue: the number of calls before it, modulo 2^32
+    comm_call_kind kind;
     dtype type;
     reduce_op op;
-    int root; // or the peer, in this group
+    int root; // of a broadcast; for messages: the peer; both are ranks of this group
     const void *in;
     void *out;
-    size_t count; // all-reduce, segments: of the whole; reduce-scatter, all-gather: own; else bytes
+    // Elements: of the full array (all-reduce, segments), or of one shard (reduce-scatter,
+    // all-gather). Bytes in a broadcast and in messages. Messages in a send_wait.
+    size_t count;
     const comm_segment *segments;
     int segment_count;
     uint64_t hash; // of the segments
-    bool in_place; // this rank's parts lie in the whole
-    uint64_t what; // this rank's activity at the issue
-} call;
-_Static_assert(sizeof(call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
+    bool in_place; // this rank's shards lie at their offsets in the full array
+    uint64_t what; // this rank's activity (comm_activity.what) when the call was issued
+} comm_call;
+_Static_assert(sizeof(comm_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 
-// Why a wait for rank `awaited` of the group has failed: world_wait_error. `to` is what it did not
-// come to.
-status local_wait_error(const call *k, int awaited, const char *to, err *e);
+// world_wait_error for a wait for rank `awaited` of the group. `to` names the call that this rank
+// did not come to.
+status local_wait_error(const comm_call *call, int awaited, const char *to, err *e);
 
-// Each runs to its end on the calling thread. E_PEER when a rank was lost or aborted; E_INTERNAL
-// when the ranks' calls do not belong together.
-status local_run_collective(const call *k, err *e);
-status local_run_segments(const call *k, err *e);
-status local_run_send(const call *k, err *e);
-status local_run_recv(const call *k, err *e);
-// Waits for k->count messages to k->root; needs no turn in a lane.
-status local_run_send_wait(const call *k, err *e);
+// Each runs a call to its end, on the calling thread. E_PEER when a rank was lost or aborted.
+// E_INTERNAL when the ranks' calls differ.
+status local_run_collective(const comm_call *call, err *e);
+status local_run_segments(const comm_call *call, err *e);
+status local_run_send(const comm_call *call, err *e);
+status local_run_recv(const comm_call *call, err *e);
+// Waits until rank call->root has received call->count messages. It runs outside any queue.
+status local_run_send_wait(const comm_call *call, err *e);
 
-// The calls of comm.h as the above runs them; E_INTERNAL when others cannot read what they have to.
-status local_gather_call(local *l, const comm_segment *s, int segments, const void *own,
-                         void *whole, dtype t, call *out, err *e);
-status local_scatter_call(local *l, const comm_segment *s, int segments, const void *whole,
-                          void *own, dtype t, reduce_op op, call *out, err *e);
+// Fill *out with the two calls over segments of comm.h, for local_run_segments. E_INTERNAL when the
+// array that other ranks read is not memory of comm_alloc.
+status local_gather_call(comm_local *local, const comm_segment *s, int segments, const void *shard,
+                         void *full, dtype t, comm_call *out, err *e);
+status local_scatter_call(comm_local *local, const comm_segment *s, int segments, const void *full,
+                          void *shard, dtype t, reduce_op op, comm_call *out, err *e);
 
 // ---- rounds (local_round.c; see shared.h)
 
-// The first round of a call; refuses calls that differ. `shared` is the buffer that others may work
-// on, if all see it; `shown` (NULL: none) are a few bytes that every other rank needs.
-status local_announce(const call *k, void *shared, const void *shown, size_t shown_bytes, err *e);
-// Opens the next round with this rank's post, and waits for all others'.
-status local_meet(local *l, err *e);
-// Tells the others that this rank takes part in nothing any more. Does not wait.
-void local_leave(local *l);
+// Runs the first round of a call, and refuses calls that differ. `shared` is the buffer that other
+// ranks may read and write if all can address it. `shown` points to a few bytes that every other
+// rank reads, or is NULL.
+status local_announce(const comm_call *call, void *shared, const void *shown, size_t shown_bytes,
+                      err *e);
+// Publishes this rank's post of the next round, and waits for the posts of all other ranks.
+status local_meet(comm_local *local, err *e);
+// Tells the other ranks that this rank takes part in no further call. Does not wait.
+void local_leave(comm_local *local);
 
-static inline post *local_post(const local *l, int rank)
+static inline comm_post *local_post(const comm_local *local, int rank)
 {
-    return &l->group->members[rank].posts[l->round & 1];
+    return &local->group->members[rank].posts[local->round & 1];
 }
 
-// A member's staging area of a round: what others need before they compute (in), or after.
-static inline char *local_stage(const local *l, int rank, uint32_t round)
+// The staging area of a member in a round: for inputs, and (local_result) for results.
+static inline char *local_staging(const comm_local *local, int rank, uint32_t round)
 {
-    return l->group->stages + ((size_t)rank * 4 + (round & 1)) * STAGE_BYTES;
+    return local->group->staging + ((size_t)rank * 4 + (round & 1)) * STAGING_BYTES;
 }
 
-static inline char *local_result(const local *l, int rank, uint32_t round)
+static inline char *local_result(const comm_local *local, int rank, uint32_t round)
 {
-    return local_stage(l, rank, round) + 2 * STAGE_BYTES;
+    return local_staging(local, rank, round) + 2 * STAGING_BYTES;
 }
 
 #endif

@@ -1,30 +1,35 @@
-// local_message.c -- send and recv between two ranks of one machine: a ring of bytes per direction.
+// local_message.c -- send and recv between two ranks of one machine, over a channel per direction.
 //
-// Run by a stream through local.c. A message is a header and its bytes, which wait in the ring
-// while they fit and flow through it when they do not. A message from memory of comm_alloc, and a
-// long one between threads, is only a header, and the receiver copies it from where it lies; the
-// sender waits for that with the latter only. Knows nothing of collectives.
+// A stream runs them through local.c. A message is a header and its bytes. The ring of the channel
+// buffers the bytes if they fit; longer ones pass through it in pieces. Two kinds of message are
+// only announced: the ring holds the header, and the receiver copies the bytes from the sender's
+// buffer.
+//   from memory of comm_alloc     the sender does not wait
+//   a long one between threads    the sender waits until the bytes are copied
+// It does not know collectives.
 #include "comm/local.h"
+
+#include "base/size.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 64 << 10, EAGER_BYTES = 1 << 20, ALIGN = 16, ANNOUNCED = 64 };
 
-typedef struct message {
+typedef struct comm_message {
     uint64_t bytes;
-    const void *at; // NULL: the bytes follow in the ring
-} message;
-_Static_assert(sizeof(message) == ALIGN, "headers keep the ring aligned");
+    const void *ptr; // the announced bytes; NULL: the bytes follow in the ring
+} comm_message;
+_Static_assert(sizeof(comm_message) == ALIGN, "headers keep the ring aligned");
 _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "counters wrap at 2^32");
 _Static_assert(RING_BYTES >= 2 * EAGER_BYTES, "an eager message fits behind small ones");
 
-static channel *channel_between(const local *l, int from, int to)
+static comm_channel *channel_between(const comm_local *local, int from, int to)
 {
-    return &l->group->channels[(size_t)from * (size_t)l->base.size + (size_t)to];
+    return &local->group->channels[(size_t)from * (size_t)local->base.size + (size_t)to];
 }
 
-// How much to move at once: no further than the ring's end.
+// The number of bytes to copy at once: at most up to the ring's end.
 static size_t piece(size_t left, uint32_t counter, uint32_t available)
 {
     const size_t to_end = RING_BYTES - (counter & (RING_BYTES - 1));
@@ -33,61 +38,66 @@ static size_t piece(size_t left, uint32_t counter, uint32_t available)
     return now < to_end ? now : to_end;
 }
 
-// Both counters advance in steps of ALIGN, so room and content are multiples of it.
+// Both counters advance in steps of ALIGN, so free and used space are multiples of it.
 static uint32_t padded(size_t bytes)
 {
-    return (uint32_t)((bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1));
+    return (uint32_t)size_align(bytes, ALIGN);
 }
 
-// The other member of this call's channel; `sends`: this one writes to it.
-static int other_end(const local *l, const channel *c, bool *sends)
+// The other member of the channel. *sends says whether this rank is the sender.
+static int other_end(const comm_local *local, const comm_channel *c, bool *sends)
 {
-    const ptrdiff_t at = c - l->group->channels;
-    const int from = (int)(at / l->base.size), to = (int)(at % l->base.size);
-    *sends = from == l->base.rank;
+    const ptrdiff_t index = c - local->group->channels;
+    const int from = (int)(index / local->base.size), to = (int)(index % local->base.size);
+    *sends = from == local->base.rank;
     return *sends ? to : from;
 }
 
-// Why a wait for the other end ended without what it waited for.
-static status absent(const call *k, const channel *c, err *e)
+// The error of a wait for the other end that ended without its event.
+static status absent_error(const comm_call *call, const comm_channel *c, err *e)
 {
-    const local *l = k->comm;
+    const comm_local *local = call->local;
     char to[64];
     bool sends;
-    const int other = other_end(l, c, &sends), other_rank = l->group->world_rank[other];
-    if (world_has_failed(l->world) || !atomic_load(&l->group->members[other].left) ||
-        world_leaver_failed(l->world)) {
-        snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d", l->world_rank);
-        return local_wait_error(k, other, to, e);
+    const int other = other_end(local, c, &sends), other_rank = local->group->world_rank[other];
+    if (world_has_failed(local->world) || !atomic_load(&local->group->members[other].left) ||
+        world_leaver_failed(local->world)) {
+        snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d", local->world_rank);
+        return local_wait_error(call, other, to, e);
     }
     err why;
     memset(&why, 0, sizeof why);
     err_set(&why, E_INTERNAL, "rank %d left the group while rank %d waits %s", other_rank,
-            l->world_rank, sends ? "for it to receive" : "to receive from it");
-    world_fail(l->world, -1, &why); // which of the two is wrong, nobody can tell
+            local->world_rank, sends ? "for it to receive" : "to receive from it");
+    world_fail(local->world, -1, &why); // -1: either of the two may be wrong
     return err_set(e, E_INTERNAL, "%s", why.text);
 }
 
-// Waits while a number of the channel that the other end changes is `seen`.
-static status wait_change(const call *k, const channel *c, doorbell *b, uint32_t seen, err *e)
+// Waits while a doorbell of the channel, which the other end rings, is `seen`.
+static status wait_change(const comm_call *call, const comm_channel *c, doorbell *b, uint32_t seen,
+                          err *e)
 {
-    const local *l = k->comm;
+    const comm_local *local = call->local;
     bool sends;
-    const int other = other_end(l, c, &sends);
-    return doorbell_wait(b, seen, &l->group->members[other].left, l->world) ? OK : absent(k, c, e);
+    const int other = other_end(local, c, &sends);
+    return doorbell_wait(b, seen, &local->group->members[other].left, local->world)
+               ? OK
+               : absent_error(call, c, e);
 }
 
 // Waits until a counter that the other end advances is `target` or beyond.
-static status wait_counter(const call *k, const channel *c, doorbell *b, uint32_t target, err *e)
+static status wait_counter(const comm_call *call, const comm_channel *c, doorbell *b,
+                           uint32_t target, err *e)
 {
     status result = OK;
     uint32_t now;
-    while ((int32_t)((now = doorbell_read(b)) - target) < 0) TRY(wait_change(k, c, b, now, e));
+    while ((int32_t)((now = doorbell_read(b)) - target) < 0) TRY(wait_change(call, c, b, now, e));
 done:
     return result;
 }
 
-static status ring_put(const call *k, channel *c, const void *data, size_t bytes, err *e)
+static status ring_put(const comm_call *call, comm_channel *c, const void *data, size_t bytes,
+                       err *e)
 {
     status result = OK;
     uint32_t written = doorbell_read(&c->written);
@@ -95,7 +105,7 @@ static status ring_put(const call *k, channel *c, const void *data, size_t bytes
         const uint32_t taken = doorbell_read(&c->taken);
         const size_t now = piece(bytes - done, written, RING_BYTES - (written - taken));
         if (now == 0) {
-            TRY(wait_change(k, c, &c->taken, taken, e));
+            TRY(wait_change(call, c, &c->taken, taken, e));
             continue;
         }
         memcpy(c->ring + (written & (RING_BYTES - 1)), (const char *)data + done, now);
@@ -107,7 +117,7 @@ done:
     return result;
 }
 
-static status ring_take(const call *k, channel *c, void *data, size_t bytes, err *e)
+static status ring_take(const comm_call *call, comm_channel *c, void *data, size_t bytes, err *e)
 {
     status result = OK;
     uint32_t taken = doorbell_read(&c->taken);
@@ -115,7 +125,7 @@ static status ring_take(const call *k, channel *c, void *data, size_t bytes, err
         const uint32_t written = doorbell_read(&c->written);
         const size_t now = piece(bytes - done, taken, written - taken);
         if (now == 0) {
-            TRY(wait_change(k, c, &c->written, written, e));
+            TRY(wait_change(call, c, &c->written, written, e));
             continue;
         }
         memcpy((char *)data + done, c->ring + (taken & (RING_BYTES - 1)), now);
@@ -127,75 +137,75 @@ done:
     return result;
 }
 
-status local_run_send(const call *k, err *e)
+status local_run_send(const comm_call *call, err *e)
 {
     status result = OK;
-    local *l = k->comm;
-    channel *c = channel_between(l, l->base.rank, k->root);
+    comm_local *local = call->local;
+    comm_channel *c = channel_between(local, local->base.rank, call->root);
     if (!c->ring) {
         void *ring = NULL;
-        TRY(heap_take(l->world, RING_BYTES, false, &ring, e));
+        TRY(heap_take(local->world, RING_BYTES, false, &ring, e));
         c->ring = ring;
     }
-    const bool stays = k->count > 0 && world_holds(l->world, k->in);
-    const bool direct = stays || (k->count > EAGER_BYTES && world_sees(l->world, k->in));
-    const message m = {k->count, direct ? k->in : NULL};
+    const bool stays = call->count > 0 && world_holds(local->world, call->in);
+    const bool direct = stays || (call->count > EAGER_BYTES && world_sees(local->world, call->in));
+    const comm_message m = {call->count, direct ? call->in : NULL};
     if (direct) {
-        TRY(wait_counter(k, c, &c->fetched, c->announced + 1 - ANNOUNCED, e));
+        TRY(wait_counter(call, c, &c->fetched, c->announced + 1 - ANNOUNCED, e));
         c->announced++;
     }
-    TRY(ring_put(k, c, &m, sizeof m, e));
+    TRY(ring_put(call, c, &m, sizeof m, e));
     if (!direct)
-        TRY(ring_put(k, c, k->in, k->count, e));
+        TRY(ring_put(call, c, call->in, call->count, e));
     else if (!stays)
-        TRY(wait_counter(k, c, &c->fetched, c->announced, e));
+        TRY(wait_counter(call, c, &c->fetched, c->announced, e));
 done:
     return result;
 }
 
-status local_run_send_wait(const call *k, err *e)
+status local_run_send_wait(const comm_call *call, err *e)
 {
-    channel *c = channel_between(k->comm, k->comm->base.rank, k->root);
-    return wait_counter(k, c, &c->received, (uint32_t)k->count, e);
+    comm_channel *c = channel_between(call->local, call->local->base.rank, call->root);
+    return wait_counter(call, c, &c->received, (uint32_t)call->count, e);
 }
 
-// Waits for the next message's header, and leaves it in the ring.
-static status next_message(const call *k, channel *c, message *m, err *e)
+// Waits for the header of the next message and copies it. It stays in the ring.
+static status next_message(const comm_call *call, comm_channel *c, comm_message *m, err *e)
 {
     status result = OK;
     const uint32_t taken = doorbell_read(&c->taken);
-    while (doorbell_read(&c->written) == taken) TRY(wait_change(k, c, &c->written, taken, e));
+    while (doorbell_read(&c->written) == taken) TRY(wait_change(call, c, &c->written, taken, e));
     memcpy(m, c->ring + (taken & (RING_BYTES - 1)), sizeof *m);
 done:
     return result;
 }
 
-static status refuse_length(const call *k, const message *m, err *e)
+static status refuse_length(const comm_call *call, const comm_message *m, err *e)
 {
-    local *l = k->comm;
-    const int from = l->group->world_rank[k->root];
+    comm_local *local = call->local;
+    const int from = local->group->world_rank[call->root];
     err why;
     memset(&why, 0, sizeof why);
     err_set(&why, E_INTERNAL, "rank %d sends %llu bytes while rank %d receives %zu", from,
-            (unsigned long long)m->bytes, l->world_rank, k->count);
-    world_fail(l->world, -1, &why); // which of the two is wrong, nobody can tell
+            (unsigned long long)m->bytes, local->world_rank, call->count);
+    world_fail(local->world, -1, &why); // -1: either of the two may be wrong
     return err_set(e, E_INTERNAL, "%s", why.text);
 }
 
-status local_run_recv(const call *k, err *e)
+status local_run_recv(const comm_call *call, err *e)
 {
     status result = OK;
-    local *l = k->comm;
-    channel *c = channel_between(l, k->root, l->base.rank);
-    message m;
-    TRY(next_message(k, c, &m, e));
-    if (m.bytes != k->count) return refuse_length(k, &m, e);
-    if (m.at) memcpy(k->out, m.at, k->count);
+    comm_local *local = call->local;
+    comm_channel *c = channel_between(local, call->root, local->base.rank);
+    comm_message m;
+    TRY(next_message(call, c, &m, e));
+    if (m.bytes != call->count) return refuse_length(call, &m, e);
+    if (m.ptr) memcpy(call->out, m.ptr, call->count);
     doorbell_ring(&c->taken, doorbell_read(&c->taken) + (uint32_t)sizeof m);
-    if (m.at)
+    if (m.ptr)
         doorbell_ring(&c->fetched, doorbell_read(&c->fetched) + 1);
     else
-        TRY(ring_take(k, c, k->out, k->count, e));
+        TRY(ring_take(call, c, call->out, call->count, e));
     doorbell_ring(&c->received, doorbell_read(&c->received) + 1);
 done:
     return result;

@@ -1,8 +1,8 @@
-// local_round.c -- rounds of a group: every rank posts what it calls and waits for the posts of all
-// others. See shared.h.
+// local_round.c -- the rounds of a process group (see shared.h): every rank posts its call and
+// waits for the posts of all other ranks.
 //
-// Called by the collectives of local_collective.c and local_segments.c, whose calls are compared
-// here. Knows nothing of what a collective does between two rounds.
+// Called by the collectives of local_collective.c and local_segments.c. It compares the ranks'
+// calls. It does not know what a collective does between two rounds.
 #include "comm/local.h"
 #include "comm/reduce.h"
 
@@ -12,12 +12,12 @@
 
 enum { TEXT = 160 };
 
-static post *next_post(const local *l)
+static comm_post *next_post(const comm_local *local)
 {
-    return &l->group->members[l->base.rank].posts[(l->round + 1) & 1];
+    return &local->group->members[local->base.rank].posts[(local->round + 1) & 1];
 }
 
-status local_meet(local *l, err *e)
+status local_meet(comm_local *local, err *e)
 {
     static const char *const names[] = {
         [CALL_BARRIER] = "barrier",
@@ -28,17 +28,18 @@ status local_meet(local *l, err *e)
         [CALL_REDUCE_SCATTER_SEGMENTS] = "reduce_scatter",
         [CALL_BROADCAST] = "broadcast",
     };
-    post *mine = next_post(l);
-    doorbell_ring(&mine->doorbell, ++l->round);
-    for (int i = 1; i < l->base.size; i++) {
-        const int awaited = (l->base.rank + i) % l->base.size;
-        if (doorbell_wait_for(&local_post(l, awaited)->doorbell, l->round, l->world)) continue;
-        return local_wait_error(l->running, awaited, names[l->running->kind], e);
+    comm_post *mine = next_post(local);
+    doorbell_ring(&mine->doorbell, ++local->round);
+    for (int i = 1; i < local->base.size; i++) {
+        const int awaited = (local->base.rank + i) % local->base.size;
+        if (doorbell_wait_for(&local_post(local, awaited)->doorbell, local->round, local->world))
+            continue;
+        return local_wait_error(local->running, awaited, names[local->running->kind], e);
     }
     return OK;
 }
 
-static void describe_segments(char out[TEXT], const post *p)
+static void describe_segments(char out[TEXT], const comm_post *p)
 {
     const bool reduces = p->kind == CALL_REDUCE_SCATTER_SEGMENTS;
     snprintf(out, TEXT, "calls %s of %llu %s%s%s%s in %d segments (list %08x%s)",
@@ -48,7 +49,7 @@ static void describe_segments(char out[TEXT], const post *p)
              (unsigned)p->hash, p->in_place ? ", in place" : "");
 }
 
-static const char *describe(char out[TEXT], const post *p)
+static const char *describe(char out[TEXT], const comm_post *p)
 {
     const char *type = dtype_name((dtype)p->type), *op = reduce_op_name((reduce_op)p->op);
     const unsigned long long count = p->count;
@@ -68,56 +69,60 @@ static const char *describe(char out[TEXT], const post *p)
     return out;
 }
 
-// Ranks whose calls differ would compute nonsense: the first pair is named on every rank.
-static status check_same_call(local *l, err *e)
+// Refuses calls that differ. Every rank names the first pair of ranks whose calls differ.
+static status check_same_call(comm_local *local, err *e)
 {
-    const size_t from = offsetof(post, kind), bytes = offsetof(post, at) - offsetof(post, kind);
-    const post *first = local_post(l, 0);
-    for (int r = 1; r < l->base.size; r++) {
-        const post *p = local_post(l, r);
+    const size_t from = offsetof(comm_post, kind),
+                 bytes = offsetof(comm_post, buffer) - offsetof(comm_post, kind);
+    const comm_post *first = local_post(local, 0);
+    for (int r = 1; r < local->base.size; r++) {
+        const comm_post *p = local_post(local, r);
         char a[TEXT], b[TEXT];
         if (memcmp((const char *)first + from, (const char *)p + from, bytes) == 0) continue;
-        if ((first->kind == CALL_LEAVE || p->kind == CALL_LEAVE) && world_leaver_failed(l->world))
-            return world_peer_error(l->world, e);
+        if ((first->kind == CALL_LEAVE || p->kind == CALL_LEAVE) &&
+            world_leaver_failed(local->world))
+            return world_peer_error(local->world, e);
         err why;
         memset(&why, 0, sizeof why);
-        err_set(&why, E_INTERNAL, "rank %d %s while rank %d %s", l->group->world_rank[0],
-                describe(a, first), l->group->world_rank[r], describe(b, p));
-        world_fail(l->world, -1, &why); // which of the two is wrong, nobody can tell
+        err_set(&why, E_INTERNAL, "rank %d %s while rank %d %s", local->group->world_rank[0],
+                describe(a, first), local->group->world_rank[r], describe(b, p));
+        world_fail(local->world, -1, &why); // -1: either of the two may be wrong
         return err_set(e, E_INTERNAL, "%s", why.text);
     }
     return OK;
 }
 
-status local_announce(const call *k, void *shared, const void *shown, size_t shown_bytes, err *e)
+status local_announce(const comm_call *call, void *shared, const void *shown, size_t shown_bytes,
+                      err *e)
 {
     status result = OK;
-    local *l = k->comm;
-    post *p = next_post(l);
-    p->kind = (uint8_t)k->kind;
-    p->type = (uint8_t)k->type;
-    p->op = (uint8_t)k->op;
-    p->in_place = k->in_place;
-    p->root = k->root + k->segment_count; // a call has one of them
-    p->count = k->count;
-    p->hash = k->hash;
-    p->at = world_sees(l->world, shared) ? shared : NULL;
+    comm_local *local = call->local;
+    comm_post *p = next_post(local);
+    p->kind = (uint8_t)call->kind;
+    p->type = (uint8_t)call->type;
+    p->op = (uint8_t)call->op;
+    p->in_place = call->in_place;
+    p->root = call->root + call->segment_count; // one of the two is 0
+    p->count = call->count;
+    p->hash = call->hash;
+    p->buffer = world_sees(local->world, shared) ? shared : NULL;
     if (shown_bytes)
-        memcpy(shown_bytes <= POST_DATA_BYTES ? (char *)p->data
-                                              : local_stage(l, l->base.rank, l->round + 1),
+        memcpy(shown_bytes <= POST_DATA_BYTES
+                   ? (char *)p->data
+                   : local_staging(local, local->base.rank, local->round + 1),
                shown, shown_bytes);
-    TRY(local_meet(l, e));
-    TRY(check_same_call(l, e));
+    TRY(local_meet(local, e));
+    TRY(check_same_call(local, e));
 done:
     return result;
 }
 
-void local_leave(local *l)
+void local_leave(comm_local *local)
 {
-    post *p = next_post(l);
-    atomic_store(&l->group->members[l->base.rank].left, 1);
-    if (world_has_failed(l->world)) return;
+    comm_post *p = next_post(local);
+    atomic_store(&local->group->members[local->base.rank].left, 1);
+    if (world_has_failed(local->world)) return;
     p->kind = CALL_LEAVE;
-    p->at = NULL;
-    doorbell_ring(&p->doorbell, l->round + 1);
+    p->buffer = NULL;
+    doorbell_ring(&p->doorbell, local->round + 1);
 }

@@ -1,15 +1,16 @@
-// local_segments.c -- the collectives over many runs at once, straight on the buffers of all ranks.
+// local_segments.c -- the collectives over many segments at once, directly on the buffers of all
+// ranks.
 //
-// Issued here and run by a stream through local.c. Two rounds: in the first everyone shows where
-// its array lies, and works; with the second everyone is done with the arrays of the others. Knows
-// nothing of parameters or buckets.
+// A stream runs them through local.c, in two rounds. In the first round each rank posts the address
+// of its array, and then reads those of the others. After the second round no rank reads the array
+// of another. It does not know parameters or buckets.
 #include "comm/local.h"
 #include "comm/reduce.h"
 
 #include <string.h>
 
-// FNV-1a over 64-bit words, with the high half folded in: lists that differ are to be told apart,
-// nothing more.
+// FNV-1a over 64-bit words, with the upper 32 bits folded in. It serves only to tell different
+// lists of segments apart.
 static uint64_t hash_word(uint64_t hash, int64_t word)
 {
     hash = (hash ^ (uint64_t)word) * 0x100000001b3u;
@@ -35,101 +36,104 @@ static size_t elements_of(const comm_segment *s, int segments)
     return count;
 }
 
-// Also for ranks that are threads, so that a program does not learn of it as processes only.
-static status check_shared(const local *l, const char *what, const char *array, const void *at,
-                           size_t bytes, err *e)
+// Refuses memory that other processes cannot read. Threads could read it, but a program that runs
+// with threads must also run with processes.
+static status check_shared(const comm_local *local, const char *what, const char *array,
+                           const void *ptr, size_t bytes, err *e)
 {
-    if (bytes == 0 || world_holds(l->world, at)) return OK;
+    if (bytes == 0 || world_holds(local->world, ptr)) return OK;
     return err_set(e, E_INTERNAL,
                    "%s of segments: the other ranks read `%s`, which is not memory of comm_alloc",
                    what, array);
 }
 
-status local_gather_call(local *l, const comm_segment *s, int segments, const void *own,
-                         void *whole, dtype t, call *out, err *e)
+status local_gather_call(comm_local *local, const comm_segment *s, int segments, const void *shard,
+                         void *full, dtype t, comm_call *out, err *e)
 {
-    *out = (call){.comm = l,
-                  .kind = CALL_ALL_GATHER_SEGMENTS,
-                  .type = t,
-                  .in = own ? own : whole,
-                  .out = whole,
-                  .count = elements_of(s, segments),
-                  .segments = s,
-                  .segment_count = segments,
-                  .hash = hash_of(s, segments),
-                  .in_place = !own};
+    *out = (comm_call){.local = local,
+                       .kind = CALL_ALL_GATHER_SEGMENTS,
+                       .type = t,
+                       .in = shard ? shard : full,
+                       .out = full,
+                       .count = elements_of(s, segments),
+                       .segments = s,
+                       .segment_count = segments,
+                       .hash = hash_of(s, segments),
+                       .in_place = !shard};
     size_t mine = 0;
     for (int i = 0; i < segments; i++) {
         int64_t first;
-        mine += (size_t)comm_segment_shard(&s[i], l->base.rank, &first);
+        mine += (size_t)comm_segment_shard(&s[i], local->base.rank, &first);
     }
-    return check_shared(l, "all_gather", own ? "own" : "whole", out->in, mine, e);
+    return check_shared(local, "all_gather", shard ? "shard" : "full", out->in, mine, e);
 }
 
-status local_scatter_call(local *l, const comm_segment *s, int segments, const void *whole,
-                          void *own, dtype t, reduce_op op, call *out, err *e)
+status local_scatter_call(comm_local *local, const comm_segment *s, int segments, const void *full,
+                          void *shard, dtype t, reduce_op op, comm_call *out, err *e)
 {
-    *out = (call){.comm = l,
-                  .kind = CALL_REDUCE_SCATTER_SEGMENTS,
-                  .type = t,
-                  .op = op,
-                  .in = whole,
-                  .out = own ? own : (void *)(uintptr_t)whole,
-                  .count = elements_of(s, segments),
-                  .segments = s,
-                  .segment_count = segments,
-                  .hash = hash_of(s, segments),
-                  .in_place = !own};
-    return check_shared(l, "reduce_scatter", "whole", whole, out->count, e);
+    *out = (comm_call){.local = local,
+                       .kind = CALL_REDUCE_SCATTER_SEGMENTS,
+                       .type = t,
+                       .op = op,
+                       .in = full,
+                       .out = shard ? shard : (void *)(uintptr_t)full,
+                       .count = elements_of(s, segments),
+                       .segments = s,
+                       .segment_count = segments,
+                       .hash = hash_of(s, segments),
+                       .in_place = !shard};
+    return check_shared(local, "reduce_scatter", "full", full, out->count, e);
 }
 
-// Starts with the next rank, so that not all read from the same one at once.
-static void gather(const call *k)
+// Each rank starts with the rank after it, so that not all read from the same rank at once.
+static void gather(const comm_call *call)
 {
-    const local *l = k->comm;
-    const size_t element = dtype_bytes(k->type);
-    for (int i = k->in_place ? 1 : 0; i < l->base.size; i++) {
-        const int r = (l->base.rank + i) % l->base.size;
-        const char *from = r == l->base.rank ? k->in : local_post(l, r)->at;
-        for (int j = 0; j < k->segment_count; j++) {
-            const comm_segment *s = &k->segments[j];
+    const comm_local *local = call->local;
+    const size_t element = dtype_bytes(call->type);
+    for (int i = call->in_place ? 1 : 0; i < local->base.size; i++) {
+        const int r = (local->base.rank + i) % local->base.size;
+        const char *from = r == local->base.rank ? call->in : local_post(local, r)->buffer;
+        for (int j = 0; j < call->segment_count; j++) {
+            const comm_segment *s = &call->segments[j];
             int64_t first;
             const size_t bytes = (size_t)comm_segment_shard(s, r, &first) * element;
-            const size_t place = (size_t)(s->full_offset + first) * element;
+            const size_t offset = (size_t)(s->full_offset + first) * element;
             if (bytes == 0) continue;
-            memcpy((char *)k->out + place,
-                   from + (k->in_place ? place : (size_t)s->shard_offset * element), bytes);
+            memcpy((char *)call->out + offset,
+                   from + (call->in_place ? offset : (size_t)s->shard_offset * element), bytes);
         }
     }
 }
 
-// In place only this rank's parts are written, and no other rank reads those.
-static void reduce_scatter(const call *k)
+// In place, only this rank's shards are written, and no other rank reads those.
+static void reduce_scatter(const comm_call *call)
 {
-    const local *l = k->comm;
-    const size_t element = dtype_bytes(k->type);
-    for (int j = 0; j < k->segment_count; j++) {
-        const comm_segment *s = &k->segments[j];
+    const comm_local *local = call->local;
+    const size_t element = dtype_bytes(call->type);
+    for (int j = 0; j < call->segment_count; j++) {
+        const comm_segment *s = &call->segments[j];
         int64_t first;
-        const size_t count = (size_t)comm_segment_shard(s, l->base.rank, &first);
-        const size_t place = (size_t)(s->full_offset + first) * element;
+        const size_t count = (size_t)comm_segment_shard(s, local->base.rank, &first);
+        const size_t offset = (size_t)(s->full_offset + first) * element;
         const void *from[WORLD_RANKS];
         if (count == 0) continue;
-        for (int r = 0; r < l->base.size; r++) from[r] = (char *)local_post(l, r)->at + place;
-        void *to[1] = {(char *)k->out + (k->in_place ? place : (size_t)s->shard_offset * element)};
-        reduce_arrays(to, 1, from, l->base.size, count, k->type, k->op);
+        for (int r = 0; r < local->base.size; r++)
+            from[r] = (char *)local_post(local, r)->buffer + offset;
+        void *to[1] = {(char *)call->out +
+                       (call->in_place ? offset : (size_t)s->shard_offset * element)};
+        reduce_arrays(to, 1, from, local->base.size, count, call->type, call->op);
     }
 }
 
-status local_run_segments(const call *k, err *e)
+status local_run_segments(const comm_call *call, err *e)
 {
     status result = OK;
-    TRY(local_announce(k, (void *)(uintptr_t)k->in, NULL, 0, e));
-    if (k->kind == CALL_ALL_GATHER_SEGMENTS)
-        gather(k);
+    TRY(local_announce(call, (void *)(uintptr_t)call->in, NULL, 0, e));
+    if (call->kind == CALL_ALL_GATHER_SEGMENTS)
+        gather(call);
     else
-        reduce_scatter(k);
-    TRY(local_meet(k->comm, e));
+        reduce_scatter(call);
+    TRY(local_meet(call->local, e));
 done:
     return result;
 }

@@ -1,9 +1,12 @@
-// reduce.h -- the arithmetic of reductions: many arrays into one result.
+// reduce.h -- the arithmetic of reductions: many arrays are reduced to one.
 //
-// sum(lo, hi) = sum(lo, mid) + sum(mid, hi) over sources lo … hi-1, where mid - lo is the largest
-// power of two below hi - lo; each element by itself, so the result does not depend on how a buffer
-// was cut or on the CPU. F32, BF16 and F16 are accumulated in F32 and rounded once. MAX and MIN go
-// through the same tree; with a NaN they are NaN.
+// Called by the local communicator, and by the tests. It knows neither ranks nor shared memory.
+//
+// The sum of sources lo … hi-1 is a fixed binary tree:
+//   sum(lo, hi) = sum(lo, mid) + sum(mid, hi), where mid - lo is the largest power of two < hi - lo
+// Each element is summed by itself. So the result depends neither on how a buffer is divided into
+// calls nor on the CPU. F32, BF16 and F16 are summed in F32 and rounded once. MAX and MIN use the
+// same tree, and give NaN where any source is NaN.
 #ifndef TRIREME_COMM_REDUCE_H
 #define TRIREME_COMM_REDUCE_H
 
@@ -15,9 +18,9 @@ enum { REDUCE_SOURCES = 256 };
 
 bool reduce_supports(dtype t);
 
-// Writes the result of 1 to REDUCE_SOURCES arrays to each of `dsts`. A destination may be one of
-// the sources (the same address), and must not overlap any in another way. Buffers need the
-// alignment of their element only.
+// Writes the reduction of srcs [src_count][count] to every one of dsts [dst_count][count].
+// src_count is 1 to REDUCE_SOURCES. A destination may be one of the sources (the same address), and
+// must not overlap any source otherwise. Buffers are aligned to their element.
 void reduce_arrays(void *const *dsts, int dst_count, const void *const *srcs, int src_count,
                    size_t count, dtype t, reduce_op op);
 

@@ -1,12 +1,14 @@
-// shared.h -- the layout of what the ranks of one machine share: the world, its heap and the groups
-// (communicators) in it. All of it lies at the same address in every process, so plain pointers
-// work. Inside comm/ only.
+// shared.h -- the layout of the memory that the ranks of one machine share: the world, its heap,
+// and the process groups in it. All of it lies at the same address in every process, so plain
+// pointers work. Only files of comm/ include it.
 //
-// A group works in rounds. In a round every member posts a record and waits for the records of all
-// others. A member that posts round k+1 is done with everything of round k, so two records and two
-// staging halves per member, used in turn, are never overwritten too early:
-//   what a member stages before it posts round k is read by others between that post and their post
-//   of round k+1; it stages there again only before round k+2, when it has seen all posts of k+1.
+// A group works in rounds. In each round every member publishes a post (comm_post) and waits for
+// the posts of all other members. A member that publishes its post of round k+1 has finished with
+// everything of round k. So two posts and two staging areas per member, used alternately, are never
+// overwritten too early:
+//   before its post of round k         a member fills its staging area k & 1
+//   between the posts of k and k+1     the other members read it
+//   before its post of round k+2       the member fills it again; it has seen all posts of k+1
 #ifndef TRIREME_COMM_SHARED_H
 #define TRIREME_COMM_SHARED_H
 
@@ -15,71 +17,76 @@
 enum {
     HEAP_EXTENTS = 1 << 15,
     POST_DATA_BYTES = 24,
-    STAGE_BYTES = 256 << 10, // of one area; a member has two halves of two areas (in, result)
-    RING_BYTES = 2 << 20,    // a power of two
+    STAGING_BYTES = 256 << 10, // of one staging area; a member has two for inputs, two for results
+    RING_BYTES = 2 << 20,      // of a channel; a power of two
 };
 
-typedef struct extent {
-    size_t at, bytes; // offset in the arena
-} extent;
+typedef struct heap_extent {
+    size_t offset, bytes; // of the arena
+} heap_extent;
 
-typedef struct heap {
+typedef struct comm_heap {
     _Atomic int locked;
     int used;
-    extent extents[HEAP_EXTENTS]; // sorted by `at`
-} heap;
+    heap_extent extents[HEAP_EXTENTS]; // [used], sorted by offset
+} comm_heap;
 
-// What a member tells the others in one round. `kind` to `hash` describe the call, and must be
-// equal on all members.
-typedef struct post {
-    _Alignas(64) doorbell doorbell; // value: the round
+// The message of one member to all others in one round. The fields from `kind` to `hash` describe
+// the call, and must be equal on all members.
+typedef struct comm_post {
+    _Alignas(64) doorbell doorbell; // its value is the round
     uint8_t kind, type, op, in_place;
-    int32_t root; // of broadcast; or how many segments
+    int32_t root; // of a broadcast; for calls over segments: the number of segments
     uint64_t count;
     uint64_t hash; // of the segments
-    void *at;      // the buffer that others may read (and write, for all-reduce), or NULL
+    void *buffer;  // that others may read (and write, in an all-reduce); NULL: not visible to all
     uint8_t data[POST_DATA_BYTES];
-} post;
-_Static_assert(sizeof(post) == 64, "a post is one cache line");
+} comm_post;
+_Static_assert(sizeof(comm_post) == 64, "a post is one cache line");
 
-typedef struct member {
-    post posts[2];    // by round & 1
-    _Atomic int left; // it sends and receives nothing any more
-} member;
+typedef struct comm_member {
+    comm_post posts[2]; // by round & 1
+    _Atomic int left;   // true: it sends and receives nothing any more
+} comm_member;
 
-// Messages from one member to another, in a ring of RING_BYTES. All counters are modulo 2^32.
-typedef struct channel {
-    _Alignas(64) doorbell written; // bytes, by the sender
-    char *ring;                    // set by the sender before its first message
-    uint32_t announced;            // messages of which the ring holds the place only; by the sender
-    _Alignas(64) doorbell taken;   // bytes, by the receiver
-    doorbell received, fetched;    // messages: all, and those that were announced; by the receiver
-} channel;
+// The FIFO of messages from one member to another, in a ring of RING_BYTES bytes. All counters are
+// modulo 2^32. A message is either copied into the ring, or announced: the ring then holds only the
+// address of its bytes.
+typedef struct comm_channel {
+    // Written by the sender:
+    _Alignas(64) doorbell written; // bytes put into the ring
+    char *ring;                    // set before the first message
+    uint32_t announced;            // messages that were announced
+    // Written by the receiver:
+    _Alignas(64) doorbell taken; // bytes taken from the ring
+    doorbell received;           // messages that were received
+    doorbell fetched;            // announced messages whose bytes were copied
+} comm_channel;
 
-typedef struct group {
+typedef struct comm_group {
     _Atomic int members_left; // the last one to close releases the group
     int size;
     int world_rank[WORLD_RANKS];
-    member *members;   // [size]
-    channel *channels; // [size][size], from row to column
-    char *stages;      // [size] of 4 * STAGE_BYTES
-} group;
+    comm_member *members;   // [size]
+    comm_channel *channels; // [size][size], from row to column
+    char *staging;          // [size][4][STAGING_BYTES]: see local_staging
+} comm_group;
 
 struct world {
     int ranks;
     bool as_threads;
-    bool spin; // every rank can have a core of its own
-    char *arena;
+    bool spin;   // every rank can have a core of its own
+    char *arena; // memory of the heap
     size_t arena_bytes;
-    group *all;
+    comm_group *all; // the group of all ranks
     _Atomic int stop;
-    _Atomic int64_t watchdog_ms; // 0 = none
-    _Atomic int claimed;         // 0, or 2 + the rank whose failure is the first
-    _Atomic int failed;          // the record below may be read
+    _Atomic int64_t watchdog_ms; // 0: none
+    _Atomic int claimed;         // 2 + the rank whose failure is the first; 0: none
+    _Atomic int failed;          // true: failed_rank and failure may be read
     int failed_rank;
     err failure;
     comm_activity activities[WORLD_RANKS];
-    heap heap;
+    comm_heap heap;
 };
 
 static inline bool world_has_failed(const world *w)
@@ -87,57 +94,59 @@ static inline bool world_has_failed(const world *w)
     return atomic_load_explicit(&w->failed, memory_order_acquire) != 0;
 }
 
-// E_PEER with the first failure's line.
+// Returns E_PEER with the line of the first failure.
 status world_peer_error(const world *w, err *e);
+
 // A rank that waits for another one in a call.
-typedef struct wait_place {
+typedef struct world_wait {
     int waiting, awaited; // world ranks
     uint64_t what;        // the waiting rank's activity when it issued the call
-    const char *call;     // what rank `awaited` did not come to
+    const char *call;     // the call that rank `awaited` did not come to
     const char *label;    // of the group; NULL: none
-} wait_place;
+} world_wait;
 
-// After a wait that ended without what it waited for: the first failure, or that the watchdog's
-// time is over, which then becomes the first failure.
-status world_wait_error(world *w, const wait_place *at, err *e);
+// The error of a wait that ended without its event: E_PEER with the first failure of the world. If
+// there is none, the watchdog's time is over, and that becomes the first failure.
+status world_wait_error(world *w, const world_wait *wait, err *e);
 
-// Page-aligned zeroed memory that all ranks see at the same address. `touch`: take the pages now,
-// so that running out is an error here and not a signal later. E_FIT when there is none left.
-// Any rank may release it.
+// Gives page-aligned zeroed memory that all ranks see at the same address. `touch` takes the pages
+// now, so that a lack of memory is an error here and not a signal later. E_FIT when there is none
+// left. Any rank may release it.
 status heap_take(world *w, size_t bytes, bool touch, void **out, err *e);
 void heap_give(world *w, void *p); // NULL allowed
 
-// heap_take and heap_give for a communicator's buffers: pages are taken at once, and counted in d.
+// heap_take and heap_give for the buffers of communicators: pages are taken at once and counted in
+// d->bytes_now.
 status heap_alloc(world *w, device *d, size_t bytes, void **out, err *e);
 void heap_release(world *w, device *d, void *p, size_t bytes);
 
-// Is p memory of comm_alloc?
+// True if p is memory of comm_alloc.
 static inline bool world_holds(const world *w, const void *p)
 {
-    const char *at = p;
-    return at >= w->arena && at < w->arena + w->arena_bytes;
+    const char *byte = p;
+    return byte >= w->arena && byte < w->arena + w->arena_bytes;
 }
 
-// Can every rank address p? Always, when they are threads.
+// True if every rank can address p, as is always so when the ranks are threads.
 static inline bool world_sees(const world *w, const void *p)
 {
     return w->as_threads || world_holds(w, p);
 }
 
-// For who finds a rank gone: a rank that fails closes its communicators on its way out, and says
-// why only then. Waits for that half a second at most; true when there is a first failure, so that
-// the cause is named and not its consequence.
+// Called when a rank is found to have left. A rank that fails closes its communicators first and
+// records its failure later. This call waits up to half a second for that record, so that the cause
+// is reported and not its consequence. Returns whether there is a failure.
 bool world_leaver_failed(const world *w);
 
-status group_open(world *w, int size, const int *world_ranks, group **out, err *e);
-// One member leaves.
-void group_leave(world *w, group *g);
+status comm_group_open(world *w, int size, const int *world_ranks, comm_group **out, err *e);
+// One member leaves. The last one releases the group.
+void comm_group_leave(world *w, comm_group *g);
 
-// The communicator of member `rank` of g, which it leaves when closed.
-status local_comm_open(world *w, group *g, int rank, comm **out, err *e);
+// Opens the communicator of member `rank` of g. Closing it leaves g.
+status local_comm_open(world *w, comm_group *g, int rank, comm **out, err *e);
 
-// The communicator of one rank among others: solo, with this world's memory and failures. NULL: of
-// one rank that is alone.
+// Opens the communicator of a group of one rank, with the memory and the failures of world w. w is
+// NULL when the run has only one rank.
 status solo_comm_open_in(world *w, int world_rank, comm **out, err *e);
 
 #endif

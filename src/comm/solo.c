@@ -1,24 +1,25 @@
-// solo.c -- the communicator of one rank: size one is a size, not a case.
+// solo.c -- the communicator of a group of one rank, so that callers treat one rank like many.
 //
-// Reached through the comm table. Collectives in place are nothing, the others are copies in stream
-// order; after an abort every call fails, as on many ranks. A rank that was split off from others
-// keeps their memory and their failures: what it allocates may serve any communicator of its world.
+// Called through the table of comm.h. A collective in place does nothing, and any other is a copy
+// in stream order. After an abort every call fails, as with many ranks. A rank that was split off
+// from others uses the memory and the failures of their world, so any communicator of the world can
+// use what it allocates.
 #include "comm/shared.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct solo {
+typedef struct comm_solo {
     comm base;
-    world *world; // NULL: there are no other ranks
+    world *world; // NULL: the run has one rank
     int world_rank;
     bool aborted;
     err why;
-} solo;
+} comm_solo;
 
 static status solo_check(const comm *c, err *e)
 {
-    const solo *s = (const solo *)c;
+    const comm_solo *s = (const comm_solo *)c;
     if (s->world && world_has_failed(s->world)) return world_peer_error(s->world, e);
     return s->aborted ? err_set(e, E_PEER, "%s", s->why.text) : OK;
 }
@@ -28,16 +29,16 @@ static void solo_close(comm *c)
     free(c);
 }
 
-typedef struct zero_fill {
-    void *at;
+typedef struct solo_zero_fill {
+    void *ptr;
     size_t bytes;
-} zero_fill;
+} solo_zero_fill;
 
 static status run_zero_fill(void *arg, err *e)
 {
     (void)e;
-    const zero_fill *z = arg;
-    memset(z->at, 0, z->bytes);
+    const solo_zero_fill *z = arg;
+    memset(z->ptr, 0, z->bytes);
     return OK;
 }
 
@@ -45,13 +46,13 @@ static status solo_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
     status result = OK;
     device_stream *s = NULL;
-    world *w = ((const solo *)c)->world;
+    world *w = ((const comm_solo *)c)->world;
     *out = NULL;
     if (w) return heap_alloc(w, d, bytes, out, e);
-    if (!d->ops->call) FAIL(E_USAGE, "device %s: its memory cannot be cleared here", d->ops->name);
+    if (!d->ops->call) FAIL(E_USAGE, "device %s: the host cannot clear its memory", d->ops->name);
     TRY(device_alloc(d, MEMORY_DEVICE, bytes, out, e));
     TRY(d->ops->stream_open(d, STREAM_COMM, &s, e));
-    const zero_fill z = {*out, bytes};
+    const solo_zero_fill z = {*out, bytes};
     d->ops->call(s, run_zero_fill, &z, sizeof z);
     TRY(d->ops->sync(s, e));
 done:
@@ -65,7 +66,7 @@ done:
 
 static void solo_release(comm *c, device *d, void *p, size_t bytes)
 {
-    world *w = ((const solo *)c)->world;
+    world *w = ((const comm_solo *)c)->world;
     if (w)
         heap_release(w, d, p, bytes);
     else
@@ -86,17 +87,17 @@ static status solo_copy(comm *c, const void *in, void *out, size_t bytes, device
     return result;
 }
 
-static status solo_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
+static status solo_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                                   reduce_op op, device_stream *on, err *e)
 {
     (void)op;
-    return solo_copy(c, in, out, own_count * dtype_bytes(t), on, e);
+    return solo_copy(c, in, out, shard_count * dtype_bytes(t), on, e);
 }
 
-static status solo_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
+static status solo_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                               device_stream *on, err *e)
 {
-    return solo_copy(c, in, out, own_count * dtype_bytes(t), on, e);
+    return solo_copy(c, in, out, shard_count * dtype_bytes(t), on, e);
 }
 
 static status solo_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
@@ -125,30 +126,30 @@ static status solo_send_wait(comm *c, int peer, uint64_t messages, device_stream
     return err_set(e, E_INTERNAL, "send_wait for rank %d: there is one rank", peer);
 }
 
-// The one rank's part of a run is all of it.
+// The shard of the one rank is the full segment.
 static status solo_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                       const void *own, void *whole, dtype t, device_stream *on,
+                                       const void *shard, void *full, dtype t, device_stream *on,
                                        err *e)
 {
     const size_t element = dtype_bytes(t);
     status result = solo_check(c, e);
-    for (int i = 0; own && result == OK && i < segments; i++)
-        result = solo_copy(c, (const char *)own + (size_t)s[i].shard_offset * element,
-                           (char *)whole + (size_t)s[i].full_offset * element,
+    for (int i = 0; shard && result == OK && i < segments; i++)
+        result = solo_copy(c, (const char *)shard + (size_t)s[i].shard_offset * element,
+                           (char *)full + (size_t)s[i].full_offset * element,
                            (size_t)s[i].count * element, on, e);
     return result;
 }
 
 static status solo_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                           const void *whole, void *own, dtype t, reduce_op op,
+                                           const void *full, void *shard, dtype t, reduce_op op,
                                            device_stream *on, err *e)
 {
     (void)op;
     const size_t element = dtype_bytes(t);
     status result = solo_check(c, e);
-    for (int i = 0; own && result == OK && i < segments; i++)
-        result = solo_copy(c, (const char *)whole + (size_t)s[i].full_offset * element,
-                           (char *)own + (size_t)s[i].shard_offset * element,
+    for (int i = 0; shard && result == OK && i < segments; i++)
+        result = solo_copy(c, (const char *)full + (size_t)s[i].full_offset * element,
+                           (char *)shard + (size_t)s[i].shard_offset * element,
                            (size_t)s[i].count * element, on, e);
     return result;
 }
@@ -160,7 +161,7 @@ static status solo_barrier(comm *c, err *e)
 
 static void solo_abort(comm *c, const err *why)
 {
-    solo *s = (solo *)c;
+    comm_solo *s = (comm_solo *)c;
     if (s->world) world_fail(s->world, s->world_rank, why);
     if (s->aborted) return;
     s->why = *why;
@@ -170,7 +171,7 @@ static void solo_abort(comm *c, const err *why)
 static status solo_split(comm *c, int color, int key, comm **out, err *e)
 {
     (void)color, (void)key;
-    const solo *s = (const solo *)c;
+    const comm_solo *s = (const comm_solo *)c;
     *out = NULL;
     status result = solo_check(c, e);
     return result == OK ? solo_comm_open_in(s->world, s->world_rank, out, e) : result;
@@ -197,9 +198,9 @@ static const comm_ops solo_ops = {
 
 status solo_comm_open_in(world *w, int world_rank, comm **out, err *e)
 {
-    solo *s = calloc(1, sizeof *s);
+    comm_solo *s = calloc(1, sizeof *s);
     *out = NULL;
-    if (!s) return err_set(e, E_FIT, "no memory for a communicator");
+    if (!s) return err_set(e, E_FIT, "out of memory for a communicator");
     s->base = (comm){.ops = &solo_ops, .rank = 0, .size = 1};
     s->world = w;
     s->world_rank = world_rank;

@@ -1,25 +1,25 @@
 // trace.c -- counts the calls and bytes of a communicator by kind, and passes every call on.
 //
-// Opened by whoever wants to compare what a strategy moves with its closed form. Knows nothing of
-// how the communicator inside moves anything.
+// Opened by the trainer, and by tests that compare the traffic of a strategy with the planned one.
+// It does not know how the wrapped communicator moves bytes.
 #include "comm/trace.h"
 
 #include <stdlib.h>
 
-typedef struct trace {
+typedef struct comm_trace {
     comm base;
     comm *inner;
     trace_counts counts;
-} trace;
+} comm_trace;
 
 static comm *inner_of(const comm *c)
 {
-    return ((const trace *)c)->inner;
+    return ((const comm_trace *)c)->inner;
 }
 
 static status count(comm *c, trace_kind k, double bytes, status issued)
 {
-    trace *t = (trace *)c;
+    comm_trace *t = (comm_trace *)c;
     if (issued != OK) return issued;
     t->counts.kind[k].calls++;
     t->counts.kind[k].bytes += bytes;
@@ -37,7 +37,7 @@ static double bytes_of(size_t elements, dtype t)
     return (double)elements * (double)dtype_bytes(t);
 }
 
-// The parts of all ranks but this one.
+// Bytes of the shards of all ranks but this one.
 static double others_of_segments(const comm *c, const comm_segment *s, int segments, dtype t)
 {
     size_t elements = 0;
@@ -71,18 +71,18 @@ static status trace_all_reduce(comm *c, void *inout, size_t n, dtype t, reduce_o
                  comm_all_reduce(inner_of(c), inout, n, t, op, on, e));
 }
 
-static status trace_reduce_scatter(comm *c, const void *in, void *out, size_t own_count, dtype t,
+static status trace_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                                    reduce_op op, device_stream *on, err *e)
 {
-    return count(c, TRACE_REDUCE_SCATTER, bytes_of(own_count, t) * (c->size - 1),
-                 comm_reduce_scatter(inner_of(c), in, out, own_count, t, op, on, e));
+    return count(c, TRACE_REDUCE_SCATTER, bytes_of(shard_count, t) * (c->size - 1),
+                 comm_reduce_scatter(inner_of(c), in, out, shard_count, t, op, on, e));
 }
 
-static status trace_all_gather(comm *c, const void *in, void *out, size_t own_count, dtype t,
+static status trace_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                                device_stream *on, err *e)
 {
-    return count(c, TRACE_ALL_GATHER, bytes_of(own_count, t) * (c->size - 1),
-                 comm_all_gather(inner_of(c), in, out, own_count, t, on, e));
+    return count(c, TRACE_ALL_GATHER, bytes_of(shard_count, t) * (c->size - 1),
+                 comm_all_gather(inner_of(c), in, out, shard_count, t, on, e));
 }
 
 static status trace_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
@@ -109,19 +109,19 @@ static status trace_send_wait(comm *c, int peer, uint64_t messages, device_strea
 }
 
 static status trace_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                        const void *own, void *whole, dtype t, device_stream *on,
+                                        const void *shard, void *full, dtype t, device_stream *on,
                                         err *e)
 {
     return count(c, TRACE_ALL_GATHER, others_of_segments(c, s, segments, t),
-                 comm_all_gather_segments(inner_of(c), s, segments, own, whole, t, on, e));
+                 comm_all_gather_segments(inner_of(c), s, segments, shard, full, t, on, e));
 }
 
 static status trace_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                            const void *whole, void *own, dtype t, reduce_op op,
+                                            const void *full, void *shard, dtype t, reduce_op op,
                                             device_stream *on, err *e)
 {
     return count(c, TRACE_REDUCE_SCATTER, others_of_segments(c, s, segments, t),
-                 comm_reduce_scatter_segments(inner_of(c), s, segments, whole, own, t, op, on, e));
+                 comm_reduce_scatter_segments(inner_of(c), s, segments, full, shard, t, op, on, e));
 }
 
 static status trace_barrier(comm *c, err *e)
@@ -137,13 +137,13 @@ static void trace_abort(comm *c, const err *why)
 static status trace_split(comm *c, int color, int key, comm **out, err *e)
 {
     status result = OK;
-    comm *part = NULL;
+    comm *inner = NULL;
     *out = NULL;
-    TRY(comm_split(inner_of(c), color, key, &part, e));
-    TRY(trace_comm_open(part, out, e));
-    part = NULL;
+    TRY(comm_split(inner_of(c), color, key, &inner, e));
+    TRY(trace_comm_open(inner, out, e));
+    inner = NULL;
 done:
-    comm_close(part);
+    comm_close(inner);
     return result;
 }
 
@@ -174,9 +174,9 @@ static const comm_ops trace_ops = {
 
 status trace_comm_open(comm *inner, comm **out, err *e)
 {
-    trace *t = calloc(1, sizeof *t);
+    comm_trace *t = calloc(1, sizeof *t);
     *out = NULL;
-    if (!t) return err_set(e, E_FIT, "no memory for a communicator that counts");
+    if (!t) return err_set(e, E_FIT, "out of memory for a communicator that counts");
     t->base = (comm){.ops = &trace_ops, .rank = inner->rank, .size = inner->size};
     t->inner = inner;
     *out = &t->base;
@@ -185,12 +185,12 @@ status trace_comm_open(comm *inner, comm **out, err *e)
 
 const trace_counts *trace_comm_counts(const comm *c)
 {
-    return c->ops == &trace_ops ? &((const trace *)c)->counts : NULL;
+    return c->ops == &trace_ops ? &((const comm_trace *)c)->counts : NULL;
 }
 
 void trace_comm_reset(comm *c)
 {
-    if (c->ops == &trace_ops) ((trace *)c)->counts = (trace_counts){0};
+    if (c->ops == &trace_ops) ((comm_trace *)c)->counts = (trace_counts){0};
 }
 
 const char *trace_kind_name(trace_kind k)

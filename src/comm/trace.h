@@ -1,7 +1,8 @@
-// trace.h -- a communicator that counts what passes through it: a wrapper of the same table.
+// trace.h -- a communicator that wraps another one and counts its calls and bytes.
 //
-// A call is counted when it is issued without an error. Calls over segments count as those they are
-// named after. Barriers, aborts and waits are not counted.
+// Used to compare the traffic of a strategy with the planned traffic. A call is counted when it has
+// been issued without an error. A call over segments is counted as the collective that it is named
+// after. Barriers, aborts and waits are not counted.
 #ifndef TRIREME_COMM_TRACE_H
 #define TRIREME_COMM_TRACE_H
 
@@ -17,10 +18,12 @@ typedef enum trace_kind {
     TRACE_KINDS,
 } trace_kind;
 
-// `bytes`: what one rank of n moves by the formulas of a ring, whatever really moves them:
-// all_reduce 2(n-1)/n of the payload; reduce_scatter, all_gather and broadcast (n-1)/n of the whole
-// (over segments: the whole less this rank's parts); send and recv the payload. Exact where n is a
-// power of two, and over segments.
+// `bytes` is the traffic of one rank of n by the formulas of a ring, whatever moves the bytes:
+//   all_reduce                              2(n-1)/n of the payload
+//   reduce_scatter, all_gather, broadcast   (n-1)/n of the full array
+//   the same over segments                  the full array without this rank's shards
+//   send, recv                              the payload
+// The numbers are exact when n is a power of two, and over segments.
 typedef struct trace_counts {
     struct {
         uint64_t calls;
@@ -28,12 +31,14 @@ typedef struct trace_counts {
     } kind[TRACE_KINDS];
 } trace_counts;
 
-// Wraps `inner`, which the wrapper closes. After a failure `inner` is still the caller's. A split
-// gives a wrapper with counts of its own.
+// Opens a wrapper of `inner`. The wrapper owns `inner` and closes it; after a failure `inner` is
+// still the caller's. A communicator that is split from a wrapper is a wrapper with its own counts.
 status trace_comm_open(comm *inner, comm **out, err *e);
-// The counts so far, NULL when c is not such a wrapper. Of the thread that issues c's calls.
+// Returns the counts so far, or NULL when c is not such a wrapper. Call it on the thread that
+// issues c's calls. Not collective.
 const trace_counts *trace_comm_counts(const comm *c);
-void trace_comm_reset(comm *c);            // all counts to 0
+// Sets all counts to 0. Not collective.
+void trace_comm_reset(comm *c);
 const char *trace_kind_name(trace_kind k); // "all_reduce", …
 
 #endif

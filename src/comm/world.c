@@ -1,10 +1,12 @@
-// world.c -- the shared control page: opening it before the fork, the first failure, the request to
-// stop, and the groups that communicators are made of.
+// world.c -- the state that the ranks of one machine share: it opens it before the fork, and holds
+// the first failure, the request to stop, and the process groups.
 //
-// Called by the starting process (launch/) and once by each rank. Knows nothing of how ranks are
-// started or of any collective.
+// Called by the starting process (launch/), and once by each rank. It does not know how ranks are
+// started, and it does not know any collective.
 #define _GNU_SOURCE // CPU_COUNT
 #include "comm/shared.h"
+
+#include "base/size.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -16,19 +18,20 @@
 
 enum { LEAVER_MS = 500 };
 
-// Address space only: pages are taken when they are written. Shrinks until the limit of the process
-// (ulimit -v) allows it. Anonymous, so that a limit of file size does not count.
+// Maps address space only: a page is taken when it is first written. The size is halved until the
+// limit of the process (ulimit -v) allows it. The memory is anonymous, so a limit of file size does
+// not matter.
 static status arena_map(world *w, err *e)
 {
     const size_t least = (size_t)64 << 20;
     size_t bytes = 4 * (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (bytes < (size_t)16 << 30) bytes = (size_t)16 << 30;
     for (; bytes >= least; bytes /= 2) {
-        void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at == MAP_FAILED) continue;
-        madvise(at, bytes, MADV_DONTDUMP);
-        w->arena = at;
+        void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (arena == MAP_FAILED) continue;
+        madvise(arena, bytes, MADV_DONTDUMP);
+        w->arena = arena;
         w->arena_bytes = bytes;
         return OK;
     }
@@ -63,7 +66,7 @@ status world_open(int ranks, bool as_threads, world **out, err *e)
         int everyone[WORLD_RANKS];
         for (int r = 0; r < ranks; r++) everyone[r] = r;
         TRY(arena_map(w, e));
-        TRY(group_open(w, ranks, everyone, &w->all, e));
+        TRY(comm_group_open(w, ranks, everyone, &w->all, e));
     }
     *out = w;
 done:
@@ -96,7 +99,8 @@ done:
     return result;
 }
 
-// The claim comes first and the record after it, so that readers never see half a record.
+// A rank claims the failure first and writes the record after that. Readers wait for
+// failure_publish, so they never see an incomplete record.
 static bool failure_claim(world *w, int rank)
 {
     int none = 0;
@@ -120,7 +124,7 @@ bool world_fail(world *w, int rank, const err *why)
 
 bool world_lost(world *w, int rank, pid_t pid, int wait_status, const char *why)
 {
-    // A rank that died between its claim and its record cannot write any more.
+    // A rank that died between its claim and its record cannot complete it.
     bool ours =
         failure_claim(w, rank) || (atomic_load(&w->claimed) == rank + 2 && !world_has_failed(w));
     if (!ours) return false;
@@ -162,7 +166,7 @@ comm_activity *world_activity(world *w, int rank)
 
 enum { ACTIVITY_BYTES = 96 };
 
-// Is it known what `rank` does in the activity `what`?
+// Describes the activity `what` of `rank` in out. Returns false when it is not known.
 static bool describe_activity(world *w, int rank, uint64_t what, char out[ACTIVITY_BYTES])
 {
     void (*describe)(uint64_t, char *, size_t) = atomic_load(&w->activities[rank].describe);
@@ -171,22 +175,22 @@ static bool describe_activity(world *w, int rank, uint64_t what, char out[ACTIVI
     return true;
 }
 
-status world_wait_error(world *w, const wait_place *at, err *e)
+status world_wait_error(world *w, const world_wait *wait, err *e)
 {
     err why = {0};
     char waits[ACTIVITY_BYTES], is[ACTIVITY_BYTES];
     if (world_has_failed(w)) return world_peer_error(w, e);
-    const uint64_t now = atomic_load(&w->activities[at->awaited].what);
-    const bool knows_waits = describe_activity(w, at->waiting, at->what, waits);
-    const bool knows_is = describe_activity(w, at->awaited, now, is);
+    const uint64_t now = atomic_load(&w->activities[wait->awaited].what);
+    const bool knows_waits = describe_activity(w, wait->waiting, wait->what, waits);
+    const bool knows_is = describe_activity(w, wait->awaited, now, is);
     err_set(&why, E_PEER,
             "Watchdog caught collective operation timeout: rank %d did not come to %s%s%s%s%s%s "
             "within %.3g s%s%s",
-            at->awaited, at->call, at->label ? " over " : "", at->label ? at->label : "",
+            wait->awaited, wait->call, wait->label ? " over " : "", wait->label ? wait->label : "",
             knows_waits ? " (" : "", knows_waits ? waits : "", knows_waits ? ")" : "",
             (double)atomic_load(&w->watchdog_ms) * 1e-3, knows_is ? "; it is in " : "",
             knows_is ? is : "");
-    world_fail(w, -1, &why); // the others wait for the same rank, or are it
+    world_fail(w, -1, &why); // the other ranks wait for the same rank, or are that rank
     return err_set(e, E_PEER, "%s", why.text);
 }
 
@@ -207,28 +211,28 @@ bool world_stop_requested(const world *w)
     return atomic_load(&w->stop) != 0;
 }
 
-status group_open(world *w, int size, const int *world_ranks, group **out, err *e)
+status comm_group_open(world *w, int size, const int *world_ranks, comm_group **out, err *e)
 {
     status result = OK;
-    const size_t head = (sizeof(group) + 63) & ~(size_t)63;
-    const size_t members = (size_t)size * sizeof(member);
-    const size_t channels = (size_t)size * (size_t)size * sizeof(channel);
-    const size_t stages = (head + members + channels + 4095) & ~(size_t)4095;
-    void *at = NULL;
-    TRY(heap_take(w, stages + (size_t)size * 4 * STAGE_BYTES, false, &at, e));
-    group *g = at;
+    const size_t head = size_align(sizeof(comm_group), 64);
+    const size_t members = (size_t)size * sizeof(comm_member);
+    const size_t channels = (size_t)size * (size_t)size * sizeof(comm_channel);
+    const size_t staging_offset = size_align(head + members + channels, 4096);
+    void *memory = NULL;
+    TRY(heap_take(w, staging_offset + (size_t)size * 4 * STAGING_BYTES, false, &memory, e));
+    comm_group *g = memory;
     g->members_left = size;
     g->size = size;
     memcpy(g->world_rank, world_ranks, (size_t)size * sizeof *world_ranks);
-    g->members = (member *)((char *)at + head);
-    g->channels = (channel *)((char *)at + head + members);
-    g->stages = (char *)at + stages;
+    g->members = (comm_member *)((char *)memory + head);
+    g->channels = (comm_channel *)((char *)memory + head + members);
+    g->staging = (char *)memory + staging_offset;
     *out = g;
 done:
     return result;
 }
 
-void group_leave(world *w, group *g)
+void comm_group_leave(world *w, comm_group *g)
 {
     if (atomic_fetch_sub(&g->members_left, 1) != 1) return;
     for (int i = 0; i < g->size * g->size; i++) heap_give(w, g->channels[i].ring);

@@ -1,5 +1,7 @@
-// device.c -- opens a back end by name, and counts the memory that is asked of it. Called by
-// everyone who needs a device. Knows the names of back ends and nothing else of them.
+// device.c -- opens a back end by name, counts its memory, and measures its matrix products.
+//
+// Called by code that opens a device, and for every allocation. Of the back ends it knows only
+// their names and how they are opened.
 #include "device/device.h"
 
 #include "base/clock.h"
@@ -83,8 +85,8 @@ const char *kernel_name(kernel_kind k)
     return k >= 0 && k < KERNELS ? names[k] : "unknown";
 }
 
-// A shape of a transformer's inner layer: large enough for full speed, and small enough for several
-// in the time that a measurement has.
+// The shape of an MLP's first layer. It is large enough for full speed, and small enough for
+// several products in the time of a measurement.
 enum { RATE_ROWS = 768, RATE_COLS = 3072, RATE_DEPTH = 768, RATE_ROWS_F32 = 192 };
 
 static status best_rate(device_stream *s, const kernel_call *product, double seconds, double *out)
@@ -93,7 +95,7 @@ static status best_rate(device_stream *s, const kernel_call *product, double sec
     err *e = NULL;
     const kernel_matmul_args *p = &product->u.matmul;
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
-    device_launch(s, product); // unmeasured: touches the memory
+    device_launch(s, product); // not measured: its first use of the memory is slow
     TRY(s->device->ops->sync(s, e));
     const double end = clock_seconds() + seconds;
     do {

@@ -384,7 +384,7 @@ typedef struct kernel_fill_args {
 
 // *digest += sum over the 32-bit words i of x of mix64(word | (uint64_t)(index0 + i) << 32), modulo
 // 2^64. mix64 is the finaliser of splitmix64. The result does not depend on the order, or on how x
-// is split into calls. A last half word is extended with zeros.
+// is split into calls. A last 16-bit word is extended with zeros.
 typedef struct kernel_digest_args {
     int64_t bytes; // a multiple of 2
     const void *x;

@@ -1,6 +1,6 @@
-// late_device.c -- the late device of late_device.h. A stream is a queue and a thread; an event is
-// a position in a queue. One lock guards all queues of a device; work runs outside it. Called by
-// tests through device_ops. Knows nothing of what the work is for.
+// late_device.c -- the late device of late_device.h. A stream is a queue and a thread. An event is
+// a position in a queue. One lock guards all queues of a device, and work runs outside it. Called
+// by tests through device_ops. It does not know the purpose of the work.
 #include "late/late_device.h"
 
 #include "base/clock.h"
@@ -12,14 +12,14 @@
 
 enum { POISON = 0xff, PATIENCE_NS = 5000000 };
 
-typedef enum item_kind { ITEM_KERNEL, ITEM_COPY, ITEM_CALL, ITEM_WAIT } item_kind;
+typedef enum late_item_kind { ITEM_KERNEL, ITEM_COPY, ITEM_CALL, ITEM_WAIT } late_item_kind;
 
 typedef struct late_stream late_stream;
 typedef struct late_device late_device;
 
-// One piece of work, with copies of everything that was given at issue.
-typedef struct item {
-    item_kind kind;
+// One piece of work, with copies of all arguments.
+typedef struct late_item {
+    late_item_kind kind;
     union {
         kernel_call kernel;
         struct {
@@ -32,17 +32,17 @@ typedef struct item {
             _Alignas(16) unsigned char arg[STREAM_ARG_BYTES];
         } call;
         struct {
-            late_stream *of;
-            uint64_t position; // `of` must have done this many
+            late_stream *stream;
+            uint64_t position; // `stream` must have done so many items
         } wait;
     } u;
-} item;
+} late_item;
 
 struct late_stream {
     device_stream base;
     pthread_t thread;
     cpu_context context;
-    item *items; // of positions first … issued-1
+    late_item *items; // of positions first … issued-1
     size_t room;
     uint64_t first, issued, done, wanted; // counts of items since the stream was opened
     bool running, closing, joined;
@@ -53,7 +53,7 @@ struct late_stream {
 
 typedef struct late_event {
     device_event base;
-    late_stream *of; // NULL before the first record
+    late_stream *stream; // NULL before the first record
     uint64_t position;
 } late_event;
 
@@ -64,8 +64,8 @@ struct late_device {
     cpu_kernels kernels;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    late_stream *streams; // closed ones too: others may wait for their positions
-    late_stream *awaited; // by the host, now
+    late_stream *streams; // closed ones too, because others may wait for their positions
+    late_stream *awaited; // the stream that the host waits for; NULL: none
 };
 
 static late_device *device_of(const device_stream *s)
@@ -73,15 +73,15 @@ static late_device *device_of(const device_stream *s)
     return (late_device *)s->device;
 }
 
-// ---- what may run; all under the lock ----
+// ---- the choice of the next item; all under the lock ----
 
 static bool is_blocked(const late_stream *s)
 {
-    const item *head = &s->items[s->done - s->first];
-    return head->kind == ITEM_WAIT && head->u.wait.of->done < head->u.wait.position;
+    const late_item *head = &s->items[s->done - s->first];
+    return head->kind == ITEM_WAIT && head->u.wait.stream->done < head->u.wait.position;
 }
 
-// Does a stream other than `s` have a step to take first?
+// True if a stream other than `s` must run an item first.
 static bool others_have_work(const late_device *d, const late_stream *s)
 {
     for (const late_stream *t = d->streams; t; t = t->next) {
@@ -101,10 +101,10 @@ static bool may_run(late_device *d, late_stream *s)
     }
     if (s->done >= s->wanted) return false;
     if (!is_blocked(s)) return true;
-    const item *head = &s->items[s->done - s->first];
-    late_stream *of = head->u.wait.of;
-    if (of->wanted < head->u.wait.position) {
-        of->wanted = head->u.wait.position;
+    const late_item *head = &s->items[s->done - s->first];
+    late_stream *other = head->u.wait.stream;
+    if (other->wanted < head->u.wait.position) {
+        other->wanted = head->u.wait.position;
         pthread_cond_broadcast(&d->changed);
     }
     return false;
@@ -132,7 +132,7 @@ static void keep_failure(late_device *d, late_stream *s, status code, const err 
     pthread_mutex_unlock(&d->lock);
 }
 
-static void run_item(late_device *d, late_stream *s, item *i)
+static void run_item(late_device *d, late_stream *s, late_item *i)
 {
     err e = {0};
     switch (i->kind) {
@@ -161,7 +161,7 @@ static void *stream_main(void *arg)
             pause_for_change(d);
             continue;
         }
-        item head = s->items[s->done - s->first];
+        late_item head = s->items[s->done - s->first];
         s->running = true;
         s->call_since_ns = head.kind == ITEM_CALL ? clock_ns() : 0;
         pthread_mutex_unlock(&d->lock);
@@ -176,22 +176,22 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-// ---- the host's side ----
+// ---- calls of the host ----
 
-static void issue(device_stream *base, const item *i)
+static void issue(device_stream *base, const late_item *i)
 {
     late_stream *s = (late_stream *)base;
     late_device *d = device_of(base);
     pthread_mutex_lock(&d->lock);
-    if (s->done == s->issued) s->first = s->done; // all room is free again
-    size_t held = s->issued - s->first;
-    if (held == s->room) {
+    if (s->done == s->issued) s->first = s->done; // all items are free again
+    size_t queued = s->issued - s->first;
+    if (queued == s->room) {
         s->room = s->room ? 2 * s->room : 64;
-        item *more = realloc(s->items, s->room * sizeof *more);
-        if (!more) abort(); // a test's own device: there is nobody to tell
+        late_item *more = realloc(s->items, s->room * sizeof *more);
+        if (!more) abort(); // a device for tests has no way to report it
         s->items = more;
     }
-    s->items[held] = *i;
+    s->items[queued] = *i;
     s->issued++;
     pthread_mutex_unlock(&d->lock);
 }
@@ -210,17 +210,17 @@ static void await(late_stream *s, uint64_t position)
 
 static void late_launch(device_stream *s, const kernel_call *call)
 {
-    issue(s, &(item){.kind = ITEM_KERNEL, .u.kernel = *call});
+    issue(s, &(late_item){.kind = ITEM_KERNEL, .u.kernel = *call});
 }
 
 static void late_copy(device_stream *s, void *dst, const void *src, size_t bytes)
 {
-    issue(s, &(item){.kind = ITEM_COPY, .u.copy = {dst, src, bytes}});
+    issue(s, &(late_item){.kind = ITEM_COPY, .u.copy = {dst, src, bytes}});
 }
 
 static void late_call(device_stream *s, stream_fn fn, const void *arg, size_t arg_bytes)
 {
-    item i = {.kind = ITEM_CALL, .u.call.fn = fn};
+    late_item i = {.kind = ITEM_CALL, .u.call.fn = fn};
     if (arg_bytes) memcpy(i.u.call.arg, arg, arg_bytes);
     issue(s, &i);
 }
@@ -228,20 +228,21 @@ static void late_call(device_stream *s, stream_fn fn, const void *arg, size_t ar
 static void late_record(device_event *v, device_stream *s)
 {
     late_event *own = (late_event *)v;
-    own->of = (late_stream *)s;
-    own->position = own->of->issued; // only the issuing thread writes it
+    own->stream = (late_stream *)s;
+    own->position = own->stream->issued; // only the issuing thread writes it
 }
 
 static void late_wait(device_stream *s, device_event *v)
 {
     late_event *own = (late_event *)v;
-    if (own->of) issue(s, &(item){.kind = ITEM_WAIT, .u.wait = {own->of, own->position}});
+    if (own->stream)
+        issue(s, &(late_item){.kind = ITEM_WAIT, .u.wait = {own->stream, own->position}});
 }
 
 static void late_event_sync(device_event *v)
 {
     late_event *own = (late_event *)v;
-    if (own->of) await(own->of, own->position);
+    if (own->stream) await(own->stream, own->position);
 }
 
 static status late_sync(device_stream *s, err *e)
@@ -278,7 +279,8 @@ done:
     return result;
 }
 
-// The struct stays until the device is closed: other streams may yet wait for its positions.
+// The struct stays until the device is closed, because other streams may still wait for its
+// positions.
 static void late_stream_close(device_stream *s)
 {
     late_stream *own = (late_stream *)s;
@@ -325,17 +327,17 @@ static void late_event_close(device_event *v)
     free(v);
 }
 
-// The size goes in front of the block, so that it can be poisoned when it is given back.
+// The size is stored in front of the block, so that late_release can fill it.
 static status late_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e)
 {
     (void)d;
     status result = OK;
-    unsigned char *at =
+    unsigned char *block =
         bytes < SIZE_MAX / 2 ? aligned_alloc(64, 64 + (bytes + 63) / 64 * 64) : NULL;
-    if (!at) FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
-    memcpy(at, &bytes, sizeof bytes);
-    memset(at + 64, kind == MEMORY_ZEROED ? 0 : POISON, bytes);
-    *out = at + 64;
+    if (!block) FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
+    memcpy(block, &bytes, sizeof bytes);
+    memset(block + 64, kind == MEMORY_ZEROED ? 0 : POISON, bytes);
+    *out = block + 64;
 done:
     return result;
 }

@@ -1,11 +1,12 @@
-// cpu.h -- what the files of the cpu back end share: the context that a kernel runs in, the table
-// of kernels, and how the table is filled. Nobody outside device/cpu and tests/ includes it.
+// cpu.h -- shared by the files of the cpu device: the context in which a kernel runs, the table of
+// kernels, and how the table is filled. Only device.c, device/cpu/ and tests/ include it.
 //
-// A kernel is a function of a context and of its own args struct (a member of kernel_call.u). The
-// table starts as the complete plain-C reference (ref_*.c); files vec_*.c, compiled once per level
-// of instructions, override the slots that they have a faster form of; the products go to oneDNN
-// (cpu_matmul.c). A kernel allocates nothing, keeps no state, and its results do not depend on
-// `threads`.
+// A kernel is a function of a context and of its own args struct (a member of kernel_call.u). It
+// allocates nothing, keeps no state, and its results do not depend on the number of threads. The
+// specification is device/kernels.h. The table is filled in layers:
+//   ref_*.c        the complete reference in plain C, for every level
+//   vec_*.c        override the kernels that have a vector form; compiled once per level
+//   cpu_matmul.c   is K_MATMUL of every level, and chooses how a product is computed
 #ifndef TRIREME_DEVICE_CPU_CPU_H
 #define TRIREME_DEVICE_CPU_CPU_H
 
@@ -17,25 +18,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Levels of CPU instructions; each has those below it. AVX2 implies FMA and F16C; AVX512 is F, BW,
-// DQ and VL; AMX is tiles with bf16 (and AVX512_BF16).
+// Levels of CPU instructions. Each level includes those before it.
+//   AVX2     also FMA and F16C
+//   AVX512   F, BW, DQ and VL
+//   AMX      tiles with bf16, and AVX512_BF16
 typedef enum cpu_level { CPU_GENERIC, CPU_AVX2, CPU_AVX512, CPU_AMX, CPU_LEVELS } cpu_level;
 
 enum {
-    CPU_SCRATCH_BYTES = 4 << 20, // of each thread; a page costs memory only once it is grad_written
-    CPU_SHARED_BYTES = 4 << 20,  // of the whole team
+    CPU_SCRATCH_BYTES = 4 << 20, // of each thread; a page costs memory only when it is written
+    CPU_SHARED_BYTES = 4 << 20,  // of the team
 };
 
 struct cpu_products;
 struct cpu_team;
 
-// Where kernels run: one per issuing thread (a rank, or a stream of the late device).
+// The context in which kernels run. Each thread that issues work has one: a rank, or a stream of
+// the late device.
 typedef struct cpu_context {
     int threads;            // of the team
     struct cpu_team *team;  // cpu_team.h
     cpu_level level;        // of the table in use
-    unsigned char *scratch; // threads x CPU_SCRATCH_BYTES, aligned to 4096, contents undefined
-    unsigned char *shared;  // CPU_SHARED_BYTES, e.g. for partial sums of fixed blocks; likewise
+    unsigned char *scratch; // [threads][CPU_SCRATCH_BYTES], aligned to 4096, contents undefined
+    unsigned char *shared;  // [CPU_SHARED_BYTES], for example partial sums of fixed blocks
     struct cpu_products *products; // state of cpu_matmul.c
 } cpu_context;
 
@@ -45,53 +49,56 @@ static inline void *cpu_scratch(const cpu_context *x, int thread)
     return x->scratch + (size_t)thread * CPU_SCRATCH_BYTES;
 }
 
-// `args` points at the kernel's args struct. Pointers in it are as aligned as their elements only;
-// counts may be 0.
+// `args` points to the kernel's args struct. Pointers in it are aligned to their elements, not
+// more. Counts may be 0.
 typedef void (*cpu_kernel)(const cpu_context *x, const void *args);
 
 typedef struct cpu_kernels {
     cpu_kernel run[KERNELS];
 } cpu_kernels;
 
-// Fills every slot with the plain-C reference.
+// Fills every entry with the reference in plain C.
 void ref_kernels_fill(cpu_kernels *k);
 
-// Override the slots that have a faster form at this level. Defined by vec_*.c, which are compiled
-// with -DCPU_LEVEL=avx2|avx512 and -DVEC_BYTES=32|64.
+// Override the entries that have a vector form at this level. Files vec_*.c define them; they are
+// compiled with -DCPU_LEVEL=avx2|avx512 and -DVEC_BYTES=32|64.
 void vec_kernels_fill_avx2(cpu_kernels *k);
 void vec_kernels_fill_avx512(cpu_kernels *k);
 
-// The table of a level: reference, overrides of the levels up to it, products.
+// Fills the table of a level: the reference, the overrides of the levels up to it, and the
+// products.
 void cpu_kernels_fill(cpu_kernels *k, cpu_level level);
 
 // What the processor and the operating system offer.
 typedef struct cpu_features {
     cpu_level best;
     bool avx512_bf16;   // the instructions exist
-    bool fast_bf16_dot; // and beat fp32 multiply-add: a fixed rule from the vendor, never a timing
+    bool fast_bf16_dot; // they beat fp32 multiply-add; a fixed rule by vendor, never a timing
 } cpu_features;
 
 void cpu_features_read(cpu_features *out);
 const char *cpu_level_name(cpu_level level); // "generic", …
 
-// The level named by `isa` (NULL or "auto": by TRIREME_CPU, else the best of this machine). E_USAGE
-// for an unknown word or a level that the machine lacks.
+// Gives the level that `isa` names. With NULL or "auto" it is the level that the environment
+// variable TRIREME_CPU names, or the best of this machine. E_USAGE for an unknown name, or a level
+// that the machine lacks.
 status cpu_level_choose(const char *isa, cpu_level *out, err *e);
 
-// Opens a context for the calling thread. threads 0 = all cores that this process may use. E_USAGE
-// as cpu_level_choose, E_FIT. oneDNN is told the level of the first context of the process; its
-// products stay at that level for contexts opened later.
-// Bytes of scratch memory that a context with so many threads has, its team's part included.
+// Bytes of scratch memory of a context with so many threads, the shared memory included.
 size_t cpu_scratch_bytes(int threads);
+// Opens a context for the calling thread. threads 0 means all cores that this process may use. The
+// caller closes it. E_USAGE as cpu_level_choose; E_FIT when there is no memory. oneDNN takes the
+// level of the first context of the process, and keeps it for contexts that are opened later.
 status cpu_context_open(const device_options *options, cpu_context *out, err *e);
-void cpu_context_close(cpu_context *x); // a zeroed context is fine
-// The first failure of a kernel since the last call (a product that oneDNN refused), and clears it.
+void cpu_context_close(cpu_context *x); // x may be zeroed
+// Returns and clears the first failure of a kernel since the last call: a product that oneDNN
+// refused.
 status cpu_context_failure(const cpu_context *x, err *e);
 
 // The device of device_open("cpu"); errors as cpu_context_open.
 status cpu_device_open(const device_options *options, device **out, err *e);
 
-// C = op(A) op(B) through oneDNN: the K_MATMUL of every level.
+// K_MATMUL of every level.
 void cpu_matmul(const cpu_context *x, const void *args);
 
 #endif

@@ -1,5 +1,5 @@
-// cpu_context.c -- opens what kernels run in: the level, the threads, scratch memory, and oneDNN.
-// Called by the cpu device and by the late device of the tests. Knows no stream.
+// cpu_context.c -- opens the context in which kernels run: its level, threads, scratch memory, and
+// oneDNN. Called by the cpu device, and by the late device of the tests. It knows no stream.
 #define _GNU_SOURCE // MAP_ANONYMOUS
 #include "device/cpu/cpu_products.h"
 #include "device/cpu/cpu_team.h"
@@ -10,15 +10,15 @@
 
 void *cpu_pages_map(size_t bytes)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return NULL;
-    madvise(at, bytes, MADV_HUGEPAGE); // advice: a refusal costs only speed
-    return at;
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return NULL;
+    madvise(pages, bytes, MADV_HUGEPAGE); // advice: a refusal costs only speed
+    return pages;
 }
 
-void cpu_pages_unmap(void *at, size_t bytes)
+void cpu_pages_unmap(void *pages, size_t bytes)
 {
-    if (at) munmap(at, bytes);
+    if (pages) munmap(pages, bytes);
 }
 
 static size_t panel_bytes(void)
@@ -27,7 +27,7 @@ static size_t panel_bytes(void)
                             (size_t)WIDEN_ROWS * WIDEN_COLS);
 }
 
-// oneDNN's own choice of instructions is one per process and can be set once: whoever is first.
+// oneDNN chooses its instructions once per process, so the first context sets them.
 static void limit_onednn(cpu_level level)
 {
     static const dnnl_cpu_isa_t isa[CPU_LEVELS] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2,

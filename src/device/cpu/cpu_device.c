@@ -1,6 +1,6 @@
-// cpu_device.c -- the cpu back end of device.h: every piece of work runs at once, on the calling
-// thread and its OpenMP team, so that streams and events have nothing to wait for. Memory of both
-// kinds is host memory. Called through device_ops only.
+// cpu_device.c -- the cpu back end of device.h. Every piece of work runs at once, on the calling
+// thread and its team, so streams and events never wait. Memory of every kind is host memory.
+// Called through device_ops only. It knows no kernel.
 #define _GNU_SOURCE // MADV_HUGEPAGE
 #include "device/cpu/cpu.h"
 #include "device/cpu/cpu_team.h"
@@ -28,16 +28,17 @@ static void cpu_close(device *d)
     free(d);
 }
 
-// An aligned address within a block of calloc's, which for a large block are pages that the kernel
-// has not filled yet. The block's own address is right in front.
+// Returns an aligned address within a block of calloc. For a large block, calloc gives pages that
+// are zeroed at their first use. The address of the block is stored in front of the aligned
+// address.
 static void *alloc_zeroed(size_t alignment, size_t bytes)
 {
     char *block = calloc(1, bytes + alignment + sizeof block);
     if (!block) return NULL;
-    char *at = block + sizeof block;
-    at += -(uintptr_t)at & (alignment - 1);
-    memcpy(at - sizeof block, &block, sizeof block);
-    return at;
+    char *aligned = block + sizeof block;
+    aligned += -(uintptr_t)aligned & (alignment - 1);
+    memcpy(aligned - sizeof block, &block, sizeof block);
+    return aligned;
 }
 
 static status cpu_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e)
@@ -52,8 +53,8 @@ static status cpu_alloc(device *d, device_memory_kind kind, size_t bytes, void *
         posix_memalign(out, alignment, bytes ? bytes : ALIGNMENT) != 0)
         *out = NULL;
     if (!*out) FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
-    // Whole huge pages only, so that the last one does not cost more than was asked for. It is
-    // advice: a refusal costs only speed.
+    // Full huge pages only, so that the last page costs no more than was asked for. A refusal costs
+    // only speed.
     if (huge) madvise(*out, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
 done:
     return result;
@@ -98,7 +99,7 @@ static void cpu_event_close(device_event *v)
     free(v);
 }
 
-// Whatever was issued has run already: there is nothing to record or to wait for.
+// All issued work has run already, so there is nothing to record or to wait for.
 static void cpu_record(device_event *v, device_stream *s)
 {
     (void)v, (void)s;

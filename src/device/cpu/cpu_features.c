@@ -1,6 +1,6 @@
-// cpu_features.c -- what the processor and the operating system offer, and which level of
-// instructions is used. Called when a cpu context is opened. Knows no kernel; every choice made
-// here is a fixed rule, never a timing, so that two runs on one machine take the same path.
+// cpu_features.c -- reads the instructions that the processor and the operating system offer, and
+// chooses the level. Called when a cpu context is opened. It knows no kernel. Every choice is a
+// fixed rule and never a timing, so two runs on one machine take the same path.
 #include "device/cpu/cpu.h"
 
 #include <cpuid.h>
@@ -10,21 +10,21 @@
 #include <unistd.h>
 
 enum {
-    XSTATE_AVX = 0x6,      // SSE and AVX registers are saved by the system
-    XSTATE_AVX512 = 0xe6,  // and those of AVX-512
-    XSTATE_AMX = 0x60000,  // tile configuration and data
-    AMX_DATA_FEATURE = 18, // for arch_prctl
+    XSTATE_AVX = 0x6,      // the system saves SSE and AVX registers
+    XSTATE_AVX512 = 0xe6,  // and AVX-512 registers
+    XSTATE_AMX = 0x60000,  // the system saves tile configuration and data
+    AMX_DATA_FEATURE = 18, // argument of arch_prctl
     REQUEST_PERMISSION = 0x1023,
 };
 
-typedef struct cpuid_words {
+typedef struct cpu_cpuid {
     uint32_t a, b, c, d;
-} cpuid_words;
+} cpu_cpuid;
 
-static cpuid_words cpuid(uint32_t leaf, uint32_t sub)
+static cpu_cpuid cpuid(uint32_t leaf, uint32_t sub)
 {
-    cpuid_words w = {0};
-    if (!__get_cpuid_count(leaf, sub, &w.a, &w.b, &w.c, &w.d)) return (cpuid_words){0};
+    cpu_cpuid w = {0};
+    if (!__get_cpuid_count(leaf, sub, &w.a, &w.b, &w.c, &w.d)) return (cpu_cpuid){0};
     return w;
 }
 
@@ -33,8 +33,8 @@ static bool has(uint32_t word, int bit)
     return word >> bit & 1;
 }
 
-// Which register files the operating system saves.
-static uint64_t saved_states(cpuid_words basic)
+// The register files that the operating system saves, as XSTATE_ bits.
+static uint64_t saved_states(cpu_cpuid basic)
 {
     if (!has(basic.c, 27)) return 0; // no OSXSAVE
     uint32_t low, high;
@@ -44,7 +44,7 @@ static uint64_t saved_states(cpuid_words basic)
 
 static bool is_amd(void)
 {
-    cpuid_words w = cpuid(0, 0);
+    cpu_cpuid w = cpuid(0, 0);
     return w.b == signature_AMD_ebx && w.c == signature_AMD_ecx && w.d == signature_AMD_edx;
 }
 
@@ -57,7 +57,7 @@ static bool amx_permitted(void)
 void cpu_features_read(cpu_features *out)
 {
     *out = (cpu_features){.best = CPU_GENERIC};
-    cpuid_words basic = cpuid(1, 0), more = cpuid(7, 0), extra = cpuid(7, 1);
+    cpu_cpuid basic = cpuid(1, 0), more = cpuid(7, 0), extra = cpuid(7, 1);
     uint64_t saved = saved_states(basic);
     bool avx2 = (saved & XSTATE_AVX) == XSTATE_AVX && has(basic.c, 28) && has(basic.c, 12) &&
                 has(basic.c, 29) && has(more.b, 5);

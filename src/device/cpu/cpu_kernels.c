@@ -1,4 +1,5 @@
-// cpu_kernels.c -- the kernel table of each CPU level. Called when a device is opened.
+// cpu_kernels.c -- fills the kernel table of a CPU level: first the reference, then the overrides.
+// Called when a device is opened.
 #include "device/cpu/cpu.h"
 
 void cpu_kernels_fill(cpu_kernels *k, cpu_level level)

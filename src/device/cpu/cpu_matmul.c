@@ -1,13 +1,16 @@
-// cpu_matmul.c -- the K_MATMUL of the cpu device: which way a product takes. Called through the
-// kernel table. The choice is a fixed rule of the CPU level and the shape, never a timing, and
-// never the number of threads.
+// cpu_matmul.c -- K_MATMUL of the cpu device: it chooses how a product is computed. Called through
+// the kernel table. The choice is a fixed rule of the CPU level and the shape. It is never a
+// timing, and it does not depend on the number of threads.
 //
-//   AVX2 and above   a few rows (a token's step)          vec_few.c
-//                    bf16 by instructions that beat fp32  cpu_bf16.c (cpu_features.c says where)
-//                    all others                           vec_product.c
-//   below AVX2       oneDNN's sgemm; 16 bits are widened before (cpu_widen.c). Its order of sums
-//                    depends on its threads and on the shape: it gets fixed pieces of C and one
-//                    thread for each.
+//   AVX2 and above   a few rows (decoding)                      vec_few.c
+//                    bf16 where its instructions beat fp32's    cpu_bf16.c (see cpu_features.c)
+//                    all others                                 vec_product.c
+//   below AVX2       16-bit types                               cpu_widen.c, then oneDNN
+//                    fp32                                       oneDNN
+//
+// The order of sums in oneDNN depends on its threads and on the shape. So it gets fixed pieces of
+// c, and one thread for each.
+#include "base/size.h"
 #include "device/cpu/cpu_products.h"
 #include "device/cpu/cpu_team.h"
 
@@ -16,33 +19,28 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { PIECE = 256 }; // rows and columns of a piece of C that oneDNN computes
+enum { PIECE = 256 }; // rows and columns of a piece of c that oneDNN computes
 
-// A product in fp32 and the first answer of oneDNN that is not success.
-typedef struct pieces {
+// A product in fp32.
+typedef struct cpu_sgemm_work {
     const kernel_matmul_args *p;
-    int64_t down;
-    _Atomic int *code;
-} pieces;
-
-static int64_t at_most(int64_t limit, int64_t left)
-{
-    return left < limit ? left : limit;
-}
+    int64_t down;      // pieces from the top of c to its bottom
+    _Atomic int *code; // an answer of oneDNN that is not success
+} cpu_sgemm_work;
 
 static void multiply_piece(const void *arg, int64_t item, int thread)
 {
     (void)thread;
-    const pieces *w = arg;
+    const cpu_sgemm_work *w = arg;
     const kernel_matmul_args *p = w->p;
     int64_t i = item % w->down * PIECE, j = item / w->down * PIECE;
     const float *a = (const float *)p->a + (p->trans_a ? i : i * p->lda);
     const float *b = (const float *)p->b + (p->trans_b ? j * p->ldb : j);
-    const int threads = omp_get_max_threads(); // of the program that we are part of
+    const int threads = omp_get_max_threads(); // the setting of the program that uses the library
     omp_set_num_threads(1);
     dnnl_status_t code =
-        dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', at_most(PIECE, p->m - i),
-                   at_most(PIECE, p->n - j), p->k, 1, a, p->lda, b, p->ldb, p->accumulate ? 1 : 0,
+        dnnl_sgemm(p->trans_a ? 'T' : 'N', p->trans_b ? 'T' : 'N', size_min(PIECE, p->m - i),
+                   size_min(PIECE, p->n - j), p->k, 1, a, p->lda, b, p->ldb, p->accumulate ? 1 : 0,
                    (float *)p->c + i * p->ldc + j, p->ldc);
     omp_set_num_threads(threads);
     if (code != dnnl_success) atomic_store(w->code, (int)code);
@@ -59,12 +57,12 @@ static void keep_failure(cpu_products *s, int code, const kernel_matmul_args *p)
 void cpu_product_f32(const cpu_context *x, const kernel_matmul_args *p)
 {
     _Atomic int code = dnnl_success;
-    pieces w = {p, (p->m + PIECE - 1) / PIECE, &code};
-    cpu_team_run(x->team, w.down * ((p->n + PIECE - 1) / PIECE), multiply_piece, &w);
+    cpu_sgemm_work w = {p, size_ceil_div(p->m, PIECE), &code};
+    cpu_team_run(x->team, w.down * size_ceil_div(p->n, PIECE), multiply_piece, &w);
     if (code != dnnl_success) keep_failure(x->products, code, p);
 }
 
-// C = bias (+ C), or zero: what the product is then added to. sgemm knows no bias.
+// c = bias (+ c), or zero. The product is then added to it, because sgemm knows no bias.
 static void begin_rows(const kernel_matmul_args *p)
 {
     for (int64_t i = 0; i < p->m; i++) {
@@ -91,13 +89,13 @@ static void multiply_by_onednn(const cpu_context *x, kernel_matmul_args p)
 void cpu_matmul(const cpu_context *x, const void *args)
 {
     const kernel_matmul_args *p = args;
-    const bool wide = x->level >= CPU_AVX512, vectors = x->level >= CPU_AVX2 && p->k > 0;
+    const bool avx512 = x->level >= CPU_AVX512, vectors = x->level >= CPU_AVX2 && p->k > 0;
     if (p->m <= 0 || p->n <= 0) return;
-    if (vectors && (wide ? vec_product_few_avx512 : vec_product_few_avx2)(x, p)) return;
+    if (vectors && (avx512 ? vec_product_few_avx512 : vec_product_few_avx2)(x, p)) return;
     if (vectors && p->type == BF16 && x->products->bf16_instructions) {
         cpu_product_bf16(x, p);
     } else if (vectors) {
-        (wide ? vec_product_avx512 : vec_product_avx2)(x, p);
+        (avx512 ? vec_product_avx512 : vec_product_avx2)(x, p);
     } else if (p->type != F32) {
         cpu_product_widen(x, p);
     } else {

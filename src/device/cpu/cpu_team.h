@@ -1,7 +1,10 @@
-// cpu_team.h -- the threads that run one context's kernels. A kernel's work is cut into items; each
-// thread has a run of neighbouring items, and who is done with its own takes those that another has
-// not begun. So a thread that the system does not let run holds nobody up but for an item that it
-// has begun. An idle thread looks for work for some microseconds and then sleeps.
+// cpu_team.h -- the threads that run the kernels of one context. Kernels call it. It knows no
+// kernel.
+//
+// The work of a kernel is divided into items, and each thread gets a run of consecutive items. A
+// thread that has finished its own items takes items that another thread has not begun. So a thread
+// that the system does not schedule delays the others only by the item that it has begun. An idle
+// thread looks for work for some microseconds and then sleeps.
 #ifndef TRIREME_DEVICE_CPU_CPU_TEAM_H
 #define TRIREME_DEVICE_CPU_CPU_TEAM_H
 
@@ -11,19 +14,20 @@
 
 typedef struct cpu_team cpu_team;
 
-// One item of the work, on thread `thread` of the team. Which thread runs which item differs from
-// call to call, and one thread may run several or none: no result may depend on it.
+// Does one item of the work on thread `thread` of the team. The assignment of items to threads
+// differs from call to call, and no result may depend on it.
 typedef void (*cpu_team_work)(const void *arg, int64_t item, int thread);
 
-// The processors that this process may use by its affinity mask, at least 1.
+// The number of processors that this process may use by its affinity mask, at least 1.
 int cpu_team_cores(void);
 
-// A team of `threads` >= 1, the calling thread counted. E_FIT where the system starts no more.
+// Opens a team of `threads` >= 1 threads, with the calling thread as thread 0. The caller closes
+// it. E_FIT when the system does not start so many.
 status cpu_team_open(int threads, cpu_team **out, err *e);
 void cpu_team_close(cpu_team *t); // NULL allowed
 
-// Runs items 0 … items-1 (items < 2^31) and returns when all are done. The caller is thread 0. One
-// caller at a time; work does not call this again.
+// Runs items 0 … items-1 (items < 2^31) and returns when all are done. The caller is thread 0. Only
+// one thread may call it at a time, and `work` must not call it.
 void cpu_team_run(cpu_team *t, int64_t items, cpu_team_work work, const void *arg);
 
 #endif

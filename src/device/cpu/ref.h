@@ -1,4 +1,9 @@
-// ref.h -- element access for the plain-C reference kernels (ref_*.c).
+// ref.h -- the reference kernels in plain C (ref_*.c), and the access to single elements that they
+// share.
+//
+// They are the executable form of device/kernels.h: one function a kernel, as direct as possible,
+// on one thread. The table of kernels starts with them, and every other form is tested against
+// them.
 #ifndef TRIREME_DEVICE_CPU_REF_H
 #define TRIREME_DEVICE_CPU_REF_H
 
@@ -21,23 +26,24 @@ static inline void ref_store(void *p, int64_t i, dtype type, float value)
     }
 }
 
-// The address of element i, for handing on a row.
+// The address of element i of an F32, BF16 or F16 array.
 static inline const void *ref_at(const void *p, int64_t i, dtype type)
 {
     return (const unsigned char *)p + (type == F32 ? 4 : 2) * i;
 }
 
-// y = f(x) and dy/dx, in double so that the reference adds no error of its own.
+// f(x) and f'(x) of an activation, in double so that the reference adds no error of its own.
 double ref_activate(kernel_activation act, double x);
 double ref_activate_slope(kernel_activation act, double x);
 
-// What a row's loss and gradient need of the whole vocabulary.
-typedef struct row_total {
-    double lse, label; // log-sum-exp of the scaled logits; the label's scaled logit
-} row_total;
+// The totals of one row of logits over the full vocabulary.
+typedef struct ref_row_total {
+    double lse;   // logarithm of the sum of exponentials of the scaled logits
+    double label; // scaled logit of the row's label
+} ref_row_total;
 
-// Row r's, from p->stats, the parts in order. Every form uses this one.
-row_total ref_total_of_parts(const kernel_cross_entropy_args *p, int64_t r);
+// The totals of row r from p->stats, with the shards in order. The vector form uses it too.
+ref_row_total ref_total_of_shards(const kernel_cross_entropy_args *p, int64_t r);
 
 void ref_matmul(const cpu_context *x, const void *args);
 void ref_bias_grad(const cpu_context *x, const void *args);

@@ -1,4 +1,4 @@
-// ref_activation.c -- activations and gated activations with their gradients, in plain C.
+// ref_activation.c -- reference of activations and gated activations, with their gradients.
 #include "device/cpu/ref.h"
 
 #include <math.h>
@@ -89,11 +89,11 @@ void ref_glu_grad(const cpu_context *x, const void *args)
     const kernel_glu_args *p = args;
     for (int64_t r = 0; r < p->rows; r++) {
         for (int64_t c = 0; c < p->cols; c++) {
-            int64_t at = r * 2 * p->cols + c;
-            double gate = ref_load(p->x, at, p->type), up = ref_load(p->x, at + p->cols, p->type);
+            int64_t g = r * 2 * p->cols + c, u = g + p->cols; // of gate and up
+            double gate = ref_load(p->x, g, p->type), up = ref_load(p->x, u, p->type);
             double dy = ref_load(p->dy, r * p->cols + c, p->type);
-            ref_store(p->y, at, p->type, (float)(dy * up * ref_activate_slope(p->act, gate)));
-            ref_store(p->y, at + p->cols, p->type, (float)(dy * ref_activate(p->act, gate)));
+            ref_store(p->y, g, p->type, (float)(dy * up * ref_activate_slope(p->act, gate)));
+            ref_store(p->y, u, p->type, (float)(dy * ref_activate(p->act, gate)));
         }
     }
 }

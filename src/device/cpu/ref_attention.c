@@ -1,25 +1,26 @@
-// ref_attention.c -- softmax attention and its gradient in plain C. Scores are computed twice per
-// query (once for the maximum, once for the sums) instead of being kept: nothing of size T x T
-// exists. Sums run in double, in order of the keys.
+// ref_attention.c -- reference of softmax attention and its gradient. The scores of a query are
+// computed twice, once for the maximum and once for the sums, so nothing of size T x T is stored.
+// Sums run in double, in order of the keys.
 #include "device/cpu/ref.h"
 
 #include <math.h>
 #include <string.h>
 
-// One query row of one head: where its vectors start, in elements, and how many keys it sees.
-typedef struct query {
-    int64_t q, o, stat; // stat: index into lse and delta
-    int64_t k, v;       // of key 0; further keys are one stride on
+// One query of one head: the offsets of its vectors in elements, and the number of keys that it
+// sees.
+typedef struct ref_query {
+    int64_t q, o, stat; // stat: index in lse and delta
+    int64_t k, v;       // of key 0; key j is j strides later
     int64_t keys;
     uint64_t drop; // index of the random word of key 0
-} query;
+} ref_query;
 
-static query query_at(const kernel_attention_args *p, int64_t b, int64_t h, int64_t t)
+static ref_query query_at(const kernel_attention_args *p, int64_t b, int64_t h, int64_t t)
 {
     int64_t row = b * p->tq + t, kv = h / (p->heads / p->kv_heads);
     int64_t seen = p->causal ? t + p->tk - p->tq + 1 : p->tk;
     uint64_t heads = (uint64_t)(p->all_heads ? p->all_heads : p->heads);
-    return (query){
+    return (ref_query){
         .q = row * p->q_stride + h * p->head_dim,
         .o = row * p->o_stride + h * p->head_dim,
         .stat = (b * p->heads + h) * p->tq + t,
@@ -30,41 +31,41 @@ static query query_at(const kernel_attention_args *p, int64_t b, int64_t h, int6
     };
 }
 
-static double dot(const void *a, int64_t at_a, const void *b, int64_t at_b, int64_t n, dtype type)
+static double dot(const void *a, int64_t a0, const void *b, int64_t b0, int64_t n, dtype type)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
-        sum += (double)ref_load(a, at_a + i, type) * ref_load(b, at_b + i, type);
+        sum += (double)ref_load(a, a0 + i, type) * ref_load(b, b0 + i, type);
     return sum;
 }
 
-static double score(const kernel_attention_args *p, const query *at, int64_t j)
+static double score(const kernel_attention_args *p, const ref_query *query, int64_t j)
 {
-    return p->scale * dot(p->q, at->q, p->k, at->k + j * p->k_stride, p->head_dim, p->type);
+    return p->scale * dot(p->q, query->q, p->k, query->k + j * p->k_stride, p->head_dim, p->type);
 }
 
-// What dropout multiplies the probability of key j by: 0 or 1/(1-p).
-static double kept(const kernel_attention_args *p, const query *at, int64_t j)
+// The factor by which dropout multiplies the probability of key j: 0 or 1/(1-p).
+static double keep_factor(const kernel_attention_args *p, const ref_query *query, int64_t j)
 {
     if (p->dropout <= 0) return 1;
-    float u = rng_uniform(rng_word(p->key, at->drop + (uint64_t)j));
+    float u = rng_uniform(rng_word(p->key, query->drop + (uint64_t)j));
     return u >= p->dropout ? 1 / (1 - (double)p->dropout) : 0;
 }
 
-static void attend(const kernel_attention_args *p, const query *at, double *sums)
+static void attend(const kernel_attention_args *p, const ref_query *query, double *sums)
 {
     double top = -INFINITY, total = 0;
-    for (int64_t j = 0; j < at->keys; j++) top = fmax(top, score(p, at, j));
+    for (int64_t j = 0; j < query->keys; j++) top = fmax(top, score(p, query, j));
     memset(sums, 0, sizeof(double) * (size_t)p->head_dim);
-    for (int64_t j = 0; j < at->keys; j++) {
-        double e = exp(score(p, at, j) - top), weight = e * kept(p, at, j);
+    for (int64_t j = 0; j < query->keys; j++) {
+        double e = exp(score(p, query, j) - top), weight = e * keep_factor(p, query, j);
         total += e;
         for (int64_t i = 0; i < p->head_dim; i++)
-            sums[i] += weight * ref_load(p->v, at->v + j * p->v_stride + i, p->type);
+            sums[i] += weight * ref_load(p->v, query->v + j * p->v_stride + i, p->type);
     }
-    p->lse[at->stat] = (float)(top + log(total));
+    p->lse[query->stat] = (float)(top + log(total));
     for (int64_t i = 0; i < p->head_dim; i++)
-        ref_store(p->o, at->o + i, p->type, (float)(sums[i] / total));
+        ref_store(p->o, query->o + i, p->type, (float)(sums[i] / total));
 }
 
 void ref_attention(const cpu_context *x, const void *args)
@@ -73,37 +74,38 @@ void ref_attention(const cpu_context *x, const void *args)
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads; h++) {
             for (int64_t t = 0; t < p->tq; t++) {
-                query at = query_at(p, b, h, t);
-                attend(p, &at, cpu_scratch(x, 0));
+                ref_query query = query_at(p, b, h, t);
+                attend(p, &query, cpu_scratch(x, 0));
             }
         }
     }
 }
 
-// The gradient of one score before the scale: p * (dp - delta), with p the probability without
-// dropout and dp the gradient of the probability.
-static double score_grad(const kernel_attention_grad_args *g, const query *at, int64_t j)
+// The gradient of one score before the scale: p * (dp - delta). p is the probability without
+// dropout, and dp is the gradient of the probability.
+static double score_grad(const kernel_attention_grad_args *g, const ref_query *query, int64_t j)
 {
     const kernel_attention_args *p = &g->fwd;
-    double probability = exp(score(p, at, j) - p->lse[at->stat]);
-    double dp =
-        dot(g->d_o, at->o, p->v, at->v + j * p->v_stride, p->head_dim, p->type) * kept(p, at, j);
-    return probability * (dp - g->delta[at->stat]);
+    double probability = exp(score(p, query, j) - p->lse[query->stat]);
+    double dp = dot(g->d_o, query->o, p->v, query->v + j * p->v_stride, p->head_dim, p->type) *
+                keep_factor(p, query, j);
+    return probability * (dp - g->delta[query->stat]);
 }
 
-static void grad_query(const kernel_attention_grad_args *g, const query *at, double *sums)
+static void grad_query(const kernel_attention_grad_args *g, const ref_query *query, double *sums)
 {
     const kernel_attention_args *p = &g->fwd;
     memset(sums, 0, sizeof(double) * (size_t)p->head_dim);
-    for (int64_t j = 0; j < at->keys; j++) {
-        double ds = p->scale * score_grad(g, at, j);
+    for (int64_t j = 0; j < query->keys; j++) {
+        double ds = p->scale * score_grad(g, query, j);
         for (int64_t i = 0; i < p->head_dim; i++)
-            sums[i] += ds * ref_load(p->k, at->k + j * p->k_stride + i, p->type);
+            sums[i] += ds * ref_load(p->k, query->k + j * p->k_stride + i, p->type);
     }
-    for (int64_t i = 0; i < p->head_dim; i++) ref_store(g->dq, at->q + i, p->type, (float)sums[i]);
+    for (int64_t i = 0; i < p->head_dim; i++)
+        ref_store(g->dq, query->q + i, p->type, (float)sums[i]);
 }
 
-// dk and dv of key j: sums over the query heads that share it, then over their queries.
+// dk and dv of key j: sums over the query heads that share it, and for each over its queries.
 static void grad_key(const kernel_attention_grad_args *g, int64_t b, int64_t kv, int64_t j,
                      double *dk)
 {
@@ -113,20 +115,21 @@ static void grad_key(const kernel_attention_grad_args *g, int64_t b, int64_t kv,
     memset(dk, 0, 2 * sizeof(double) * (size_t)p->head_dim);
     for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
         for (int64_t t = 0; t < p->tq; t++) {
-            query at = query_at(p, b, h, t);
-            if (j >= at.keys) continue;
-            double ds = p->scale * score_grad(g, &at, j);
-            double weight = exp(score(p, &at, j) - p->lse[at.stat]) * kept(p, &at, j);
+            ref_query query = query_at(p, b, h, t);
+            if (j >= query.keys) continue;
+            double ds = p->scale * score_grad(g, &query, j);
+            double weight =
+                exp(score(p, &query, j) - p->lse[query.stat]) * keep_factor(p, &query, j);
             for (int64_t i = 0; i < p->head_dim; i++) {
-                dk[i] += ds * ref_load(p->q, at.q + i, p->type);
-                dv[i] += weight * ref_load(g->d_o, at.o + i, p->type);
+                dk[i] += ds * ref_load(p->q, query.q + i, p->type);
+                dv[i] += weight * ref_load(g->d_o, query.o + i, p->type);
             }
         }
     }
-    query at = query_at(p, b, kv * group, 0);
+    ref_query query = query_at(p, b, kv * group, 0);
     for (int64_t i = 0; i < p->head_dim; i++) {
-        ref_store(g->dk, at.k + j * p->k_stride + i, p->type, (float)dk[i]);
-        ref_store(g->dv, at.v + j * p->v_stride + i, p->type, (float)dv[i]);
+        ref_store(g->dk, query.k + j * p->k_stride + i, p->type, (float)dk[i]);
+        ref_store(g->dv, query.v + j * p->v_stride + i, p->type, (float)dv[i]);
     }
 }
 
@@ -138,9 +141,10 @@ void ref_attention_grad(const cpu_context *x, const void *args)
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads; h++) {
             for (int64_t t = 0; t < p->tq; t++) {
-                query at = query_at(p, b, h, t);
-                g->delta[at.stat] = (float)dot(g->d_o, at.o, p->o, at.o, p->head_dim, p->type);
-                grad_query(g, &at, sums);
+                ref_query query = query_at(p, b, h, t);
+                g->delta[query.stat] =
+                    (float)dot(g->d_o, query.o, p->o, query.o, p->head_dim, p->type);
+                grad_query(g, &query, sums);
             }
         }
         for (int64_t kv = 0; kv < p->kv_heads; kv++)

@@ -1,5 +1,5 @@
-// ref_elementwise.c -- sums of two tensors, dropout, initial values, conversion and zeroing, in
-// plain C.
+// ref_elementwise.c -- reference of the sum of two tensors, dropout, initial values, conversion and
+// zeroing.
 #include "device/cpu/ref.h"
 
 #include <string.h>
@@ -8,11 +8,11 @@ void ref_add(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_add_args *p = args;
-    dtype wide = kernel_residual_type(p->type, p->residual_fp32);
+    dtype residual = kernel_residual_type(p->type, p->residual_fp32);
     for (int64_t i = 0; i < p->count; i++) {
-        float y = p->alpha * ref_load(p->a, i, wide);
+        float y = p->alpha * ref_load(p->a, i, residual);
         if (p->b) y += p->beta * ref_load(p->b, i, p->type);
-        ref_store(p->y, i, wide, y);
+        ref_store(p->y, i, residual, y);
     }
 }
 

@@ -1,7 +1,7 @@
-// ref_embedding.c -- token and position embeddings in plain C. The rows of an id are summed in row
-// order and then added to what is there, so that the bits are those of a sum kept apart. Ids are
-// trusted: the loader has checked them; those
-// that are not in this part of the table are another rank's.
+// ref_embedding.c -- reference of token and position embeddings. The rows of an id are summed in
+// row order, and the sum is then added to the gradient, so the bits are those of a separate sum.
+// Ids are not checked here, because the loader has checked them. Ids outside the vocabulary shard
+// belong to other ranks.
 #include "device/cpu/ref.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ void ref_embedding(const cpu_context *x, const void *args)
     }
 }
 
-// Is row r the first with its id, and is that in this part of the table?
+// True if row r is the first with its id, and the vocabulary shard holds that id.
 static bool is_first(const kernel_embedding_grad_args *p, int64_t r)
 {
     const int64_t id = p->ids[r] - p->first;
@@ -31,7 +31,7 @@ static bool is_first(const kernel_embedding_grad_args *p, int64_t r)
     return id >= 0 && id < p->vocab;
 }
 
-// Adds the sum of all rows with the id of row r, which is the first of them.
+// Adds the sum of all rows with the id of row r, which is the first such row.
 static void add_id(const kernel_embedding_grad_args *p, int64_t r)
 {
     float *to = p->d_tokens + (p->ids[r] - p->first) * p->cols;
@@ -39,7 +39,8 @@ static void add_id(const kernel_embedding_grad_args *p, int64_t r)
         float sum = 0;
         for (int64_t q = r; q < p->rows; q++)
             if (p->ids[q] == p->ids[r])
-                sum += p->scale * ref_load(p->dy, q * p->cols + c, kernel_residual_type(p->type, p->residual_fp32));
+                sum += p->scale * ref_load(p->dy, q * p->cols + c,
+                                           kernel_residual_type(p->type, p->residual_fp32));
         to[c] += sum;
     }
 }

@@ -1,6 +1,6 @@
-// ref_kernels.c -- the table of the plain-C reference, complete: every kernel has a slot here, so
-// that a faster form is always an override and never a requirement. Called by cpu_kernels_fill and
-// by the tests that compare other forms with the reference.
+// ref_kernels.c -- the table of the reference kernels. It is complete: every kernel has an entry,
+// so a faster form is an override and is never required. Called by cpu_kernels_fill, and by the
+// tests that compare other forms with the reference.
 #include "device/cpu/ref.h"
 
 void ref_kernels_fill(cpu_kernels *k)

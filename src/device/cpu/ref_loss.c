@@ -1,6 +1,6 @@
-// ref_loss.c -- cross-entropy and squared error with their gradients, in plain C. The gradient
-// replaces the logits: probabilities are never stored beside them. Who divides by the number of
-// valid tokens, and when, is not known here, nor how the parts of a vocabulary came together.
+// ref_loss.c -- reference of cross-entropy and squared error with their gradients. The gradient
+// replaces the logits, and probabilities are not stored. It does not divide by the number of valid
+// tokens, and it does not know how the statistics of the vocabulary shards were gathered.
 #include "device/cpu/ref.h"
 
 #include <math.h>
@@ -19,26 +19,27 @@ static double row_sum(const void *row, int64_t cols, double scale, double top, d
     return sum;
 }
 
-row_total ref_total_of_parts(const kernel_cross_entropy_args *p, int64_t r)
+ref_row_total ref_total_of_shards(const kernel_cross_entropy_args *p, int64_t r)
 {
     double top = -INFINITY, sum = 0, label = 0;
     for (int i = 0; i < p->shards; i++) {
-        const float *part = p->stats + (i * p->rows + r) * 3;
-        top = fmax(top, part[0]);
+        const float *shard = p->stats + (i * p->rows + r) * 3;
+        top = fmax(top, shard[0]);
     }
     for (int i = 0; i < p->shards; i++) {
-        const float *part = p->stats + (i * p->rows + r) * 3;
-        sum += part[1] * exp(part[0] - top);
-        label += part[2];
+        const float *shard = p->stats + (i * p->rows + r) * 3;
+        sum += shard[1] * exp(shard[0] - top);
+        label += shard[2];
     }
-    return (row_total){top + log(sum), label};
+    return (ref_row_total){top + log(sum), label};
 }
 
-static row_total total_of_row(const kernel_cross_entropy_args *p, const void *row, int64_t label)
+static ref_row_total total_of_row(const kernel_cross_entropy_args *p, const void *row,
+                                  int64_t label)
 {
     double top = row_top(row, p->cols, p->scale, p->type);
     double sum = row_sum(row, p->cols, p->scale, top, p->type);
-    return (row_total){top + log(sum), (double)p->scale * ref_load(row, label, p->type)};
+    return (ref_row_total){top + log(sum), (double)p->scale * ref_load(row, label, p->type)};
 }
 
 void ref_cross_entropy(const cpu_context *x, const void *args)
@@ -50,9 +51,9 @@ void ref_cross_entropy(const cpu_context *x, const void *args)
         void *row = (void *)ref_at(p->logits, r * p->cols, p->type);
         int64_t label = p->labels[r] - p->first;
         bool valid = p->labels[r] != p->ignore;
-        row_total total = {0};
+        ref_row_total total = {0};
         if (valid) {
-            total = p->stats ? ref_total_of_parts(p, r) : total_of_row(p, row, label);
+            total = p->stats ? ref_total_of_shards(p, r) : total_of_row(p, row, label);
             loss += total.lse - total.label;
             count += 1;
         }
@@ -76,7 +77,7 @@ void ref_cross_entropy_stats(const cpu_context *x, const void *args)
         float *out = p->stats + 3 * r;
         out[0] = out[1] = out[2] = 0;
         if (p->labels[r] == p->ignore) continue;
-        // The sum is relative to the maximum as it is stored.
+        // The sum is relative to the maximum after its rounding to float.
         out[0] = (float)row_top(row, p->cols, p->scale, p->type);
         out[1] = (float)row_sum(row, p->cols, p->scale, out[0], p->type);
         if (label >= 0 && label < p->cols) out[2] = p->scale * ref_load(row, label, p->type);

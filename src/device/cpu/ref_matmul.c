@@ -1,5 +1,5 @@
-// ref_matmul.c -- matrix product and the gradient of its bias, in plain C: the executable form of
-// kernels.h, against which the oneDNN products are checked. Sums run in double, in order of k.
+// ref_matmul.c -- reference of the matrix product and of the gradient of its bias. Sums run in
+// double, in order of k.
 #include "device/cpu/ref.h"
 
 void ref_matmul(const cpu_context *x, const void *args)

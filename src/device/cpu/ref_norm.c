@@ -1,4 +1,5 @@
-// ref_norm.c -- layer norm and RMS norm with their gradients, in plain C. Means run in double.
+// ref_norm.c -- reference of layer norm and RMS norm, with their gradients. Means are taken in
+// double.
 #include "device/cpu/ref.h"
 
 #include <math.h>
@@ -7,37 +8,39 @@ void ref_norm(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_norm_args *p = args;
-    dtype wide = kernel_residual_type(p->type, p->residual_fp32);
+    dtype residual = kernel_residual_type(p->type, p->residual_fp32);
     for (int64_t r = 0; r < p->rows; r++) {
-        const void *row = ref_at(p->x, r * p->cols, wide);
+        const void *row = ref_at(p->x, r * p->cols, residual);
         double mean = 0, square = 0;
         if (!p->is_rms) {
-            for (int64_t c = 0; c < p->cols; c++) mean += ref_load(row, c, wide);
+            for (int64_t c = 0; c < p->cols; c++) mean += ref_load(row, c, residual);
             mean /= (double)p->cols;
             p->mean[r] = (float)mean;
         }
         for (int64_t c = 0; c < p->cols; c++) {
-            double d = ref_load(row, c, wide) - mean;
+            double d = ref_load(row, c, residual) - mean;
             square += d * d;
         }
         double rstd = 1 / sqrt(square / (double)p->cols + p->eps);
         p->rstd[r] = (float)rstd;
         for (int64_t c = 0; c < p->cols; c++) {
-            double y = (ref_load(row, c, wide) - mean) * rstd * ref_load(p->gain, c, p->type);
+            double y = (ref_load(row, c, residual) - mean) * rstd * ref_load(p->gain, c, p->type);
             if (p->bias) y += ref_load(p->bias, c, p->type);
             ref_store(p->y, r * p->cols + c, p->type, (float)y);
         }
     }
 }
 
-// The normalised value of element (r, c).
+// The normalised value of element (r, c): (x - mean) * rstd.
 static double norm_hat(const kernel_norm_grad_args *p, int64_t r, int64_t c)
 {
     double mean = p->is_rms ? 0 : p->mean[r];
-    return (ref_load(p->x, r * p->cols + c, kernel_residual_type(p->type, p->residual_fp32)) - mean) * p->rstd[r];
+    return (ref_load(p->x, r * p->cols + c, kernel_residual_type(p->type, p->residual_fp32)) -
+            mean) *
+           p->rstd[r];
 }
 
-// Sums over rows; before dx is written, because dx may be dy.
+// dgain and dbias. They are computed before dx is written, because dx may be dy.
 static void norm_grad_parameters(const kernel_norm_grad_args *p)
 {
     for (int64_t c = 0; c < p->cols; c++) {
@@ -56,7 +59,7 @@ void ref_norm_grad(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_norm_grad_args *p = args;
-    dtype wide = kernel_residual_type(p->type, p->residual_fp32);
+    dtype residual = kernel_residual_type(p->type, p->residual_fp32);
     norm_grad_parameters(p);
     for (int64_t r = 0; r < p->rows; r++) {
         double sum = 0, along = 0;
@@ -72,8 +75,8 @@ void ref_norm_grad(const cpu_context *x, const void *args)
             int64_t i = r * p->cols + c;
             double g = (double)ref_load(p->dy, i, p->type) * ref_load(p->gain, c, p->type);
             double dx = p->rstd[r] * (g - mean - norm_hat(p, r, c) * along);
-            if (p->accumulate_dx) dx += ref_load(p->dx, i, wide);
-            ref_store(p->dx, i, wide, (float)dx);
+            if (p->accumulate_dx) dx += ref_load(p->dx, i, residual);
+            ref_store(p->dx, i, residual, (float)dx);
         }
     }
 }

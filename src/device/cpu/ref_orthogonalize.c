@@ -1,5 +1,5 @@
-// ref_orthogonalize.c -- Gram-Schmidt on the columns of a tall matrix, in plain C: what keeps the
-// factors of low-rank gradient compression apart. Who compresses what is not known here.
+// ref_orthogonalize.c -- reference of Gram-Schmidt on the columns of a tall matrix. PowerSGD's
+// gradient compression uses it for its factors.
 #include "device/cpu/ref.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// ref_reduce.c -- sum of squares (for the gradient norm) and the digest of a tensor (for comparing
-// replicas), in plain C.
+// ref_reduce.c -- reference of the sum of squares, for the gradient norm, and of the digest of a
+// tensor, for the comparison of replicas.
 #include "device/cpu/ref.h"
 
 #include <string.h>
@@ -28,11 +28,11 @@ void ref_digest(const cpu_context *x, const void *args)
     (void)x;
     const kernel_digest_args *p = args;
     uint64_t sum = 0;
-    for (int64_t at = 0; at < p->bytes; at += 4) {
+    for (int64_t offset = 0; offset < p->bytes; offset += 4) {
         uint32_t word = 0;
-        size_t left = (size_t)(p->bytes - at);
-        memcpy(&word, (const unsigned char *)p->x + at, left < 4 ? left : 4);
-        sum += mix64(word | (p->index0 + (uint64_t)at / 4) << 32);
+        size_t left = (size_t)(p->bytes - offset);
+        memcpy(&word, (const unsigned char *)p->x + offset, left < 4 ? left : 4);
+        sum += mix64(word | (p->index0 + (uint64_t)offset / 4) << 32);
     }
     *p->digest += sum;
 }

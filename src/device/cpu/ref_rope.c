@@ -1,5 +1,5 @@
-// ref_rope.c -- rotary position embedding in place, in plain C. The angles come as a table: which
-// scaling of frequencies a model uses is not known here.
+// ref_rope.c -- reference of the rotary position embedding, in place. The angles come as a table.
+// It does not know how a model scales its frequencies.
 #include "device/cpu/ref.h"
 
 void ref_rope(const cpu_context *x, const void *args)
@@ -10,13 +10,13 @@ void ref_rope(const cpu_context *x, const void *args)
     for (int64_t r = 0; r < p->rows; r++) {
         const float *angles = p->table + (p->pos0 + r % p->seq) * half * 2;
         for (int64_t h = 0; h < p->heads; h++) {
-            int64_t at = r * p->stride + h * p->head_dim;
+            int64_t offset = r * p->stride + h * p->head_dim;
             for (int64_t i = 0; i < half; i++) {
                 float c = angles[2 * i], s = p->inverse ? -angles[2 * i + 1] : angles[2 * i + 1];
-                float low = ref_load(p->x, at + i, p->type);
-                float high = ref_load(p->x, at + i + half, p->type);
-                ref_store(p->x, at + i, p->type, low * c - high * s);
-                ref_store(p->x, at + i + half, p->type, high * c + low * s);
+                float low = ref_load(p->x, offset + i, p->type);
+                float high = ref_load(p->x, offset + i + half, p->type);
+                ref_store(p->x, offset + i, p->type, low * c - high * s);
+                ref_store(p->x, offset + i + half, p->type, high * c + low * s);
             }
         }
     }

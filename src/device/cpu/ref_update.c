@@ -1,5 +1,5 @@
-// ref_update.c -- one optimizer step on a flat range, in plain C and fp32, operation by operation
-// as kernels.h writes it. Clipping and loss scaling arrive as grad_scale; the schedule as lr.
+// ref_update.c -- reference of one optimizer step on a flat range, in fp32, operation by operation
+// as kernels.h writes it. Clipping and loss scaling come in as grad_scale, the learning rate as lr.
 #include "device/cpu/ref.h"
 
 #include <math.h>

@@ -1,9 +1,12 @@
-// vec.h -- what the files vec_*.c share: vectors of VEC_BYTES bytes with loads, stores and the few
-// operations that C lacks, and the list of kernels. Each vec_*.c is compiled once per level of
-// instructions, so every external name carries the level: VEC(norm) is vec_norm_avx2.
+// vec.h -- shared by the files vec_*.c: vectors of VEC_BYTES bytes with loads, stores and the few
+// operations that C lacks, and the list of kernels that have a vector form.
 //
-// Numbers are fp32 in registers; v_load and v_store convert from and to BF16 and F16 in memory. The
-// type is a constant at every call, so that the branch on it disappears.
+// Each vec_*.c is compiled once per level of instructions, so every external name carries the
+// level: VEC(norm) is vec_norm_avx2 or vec_norm_avx512. device/kernels.h says what each kernel
+// computes.
+//
+// Numbers are fp32 in registers. v_load and v_store convert from and to BF16 and F16 in memory. The
+// type is a constant at every call, so that the compiler removes the branch on it.
 #ifndef TRIREME_DEVICE_CPU_VEC_H
 #define TRIREME_DEVICE_CPU_VEC_H
 
@@ -11,6 +14,7 @@
 #pragma GCC target("f16c") // part of our AVX2 level
 #endif
 
+#include "base/size.h"
 #include "device/cpu/cpu.h"
 
 #include <immintrin.h>
@@ -39,9 +43,9 @@ typedef __m256 vmask;
 typedef uint32_t vu __attribute__((vector_size(VEC_BYTES), may_alias)); // 32-bit words
 typedef uint64_t vq __attribute__((vector_size(VEC_BYTES), may_alias)); // 64-bit words
 typedef double vd __attribute__((vector_size(VEC_BYTES), may_alias));
-typedef vi vi_any __attribute__((aligned(1))); // anywhere in memory
+typedef vi vi_any __attribute__((aligned(1))); // at any address
 
-// ---- constants and lane operations
+// ---- constants and operations on lanes
 
 VEC_INLINE vf v_set(float x)
 {
@@ -195,7 +199,7 @@ VEC_INLINE vd v_high_double(vf x)
 
 // ---- memory
 
-// Round to nearest, ties to even; NaN stays NaN (quiet).
+// The bits of x as BF16: rounded to nearest, ties to even. NaN stays a quiet NaN.
 VEC_INLINE vi v_bf16_bits(vf x)
 {
     vu u = (vu)x;
@@ -240,19 +244,19 @@ VEC_INLINE void v_store(void *p, int64_t i, dtype type, vf x)
     }
 }
 
-// The same for the first n lanes only: others read as 0 and are not written. n == VL is the full
-// vector; where n is a constant the choice costs nothing.
+// v_load and v_store of the first n lanes only. The other lanes are read as 0 and are not written.
+// n == VL is the full vector. Where n is a constant, the branch costs nothing.
 VEC_INLINE vf v_load_n(const void *p, int64_t i, int64_t n, dtype type)
 {
     if (n >= VL) return v_load(p, i, type);
     if (type == F32) {
-        float part[VL] __attribute__((aligned(VEC_BYTES))) = {0};
-        for (int64_t l = 0; l < n; l++) part[l] = ((const float *)p)[i + l];
-        return v_load(part, 0, F32);
+        float copy[VL] __attribute__((aligned(VEC_BYTES))) = {0};
+        for (int64_t l = 0; l < n; l++) copy[l] = ((const float *)p)[i + l];
+        return v_load(copy, 0, F32);
     }
-    uint16_t part[VL] __attribute__((aligned(VEC_BYTES))) = {0};
-    for (int64_t l = 0; l < n; l++) part[l] = ((const uint16_t *)p)[i + l];
-    return v_load(part, 0, type);
+    uint16_t copy[VL] __attribute__((aligned(VEC_BYTES))) = {0};
+    for (int64_t l = 0; l < n; l++) copy[l] = ((const uint16_t *)p)[i + l];
+    return v_load(copy, 0, type);
 }
 
 VEC_INLINE void v_store_n(void *p, int64_t i, int64_t n, dtype type, vf x)
@@ -261,32 +265,23 @@ VEC_INLINE void v_store_n(void *p, int64_t i, int64_t n, dtype type, vf x)
         v_store(p, i, type, x);
         return;
     }
-    float part[VL] __attribute__((aligned(VEC_BYTES)));
-    v_store(part, 0, type, x);
+    float copy[VL] __attribute__((aligned(VEC_BYTES)));
+    v_store(copy, 0, type, x);
     if (type == F32) {
-        for (int64_t l = 0; l < n; l++) ((float *)p)[i + l] = part[l];
+        for (int64_t l = 0; l < n; l++) ((float *)p)[i + l] = copy[l];
     } else {
-        memcpy((uint16_t *)p + i, part, sizeof(uint16_t) * (size_t)n);
+        memcpy((uint16_t *)p + i, copy, sizeof(uint16_t) * (size_t)n);
     }
 }
 
-// Runs BODY(i, lanes) over [first, last): full vectors, then the rest.
+// Runs BODY(i, n) over the elements [first, last): for full vectors with n == VL, then for the
+// rest.
 #define V_EACH(i, first, last, BODY)                                                               \
     do {                                                                                           \
         int64_t i = (first);                                                                       \
         for (; i + VL <= (last); i += VL) BODY(i, VL);                                             \
         if (i < (last)) BODY(i, (last)-i);                                                         \
     } while (0)
-
-static inline int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t round_up(int64_t x, int64_t to)
-{
-    return (x + to - 1) / to * to;
-}
 
 // The address of element i of an array of F32, or of a 16-bit type.
 static inline void *vec_at(const void *p, int64_t i, dtype type)
@@ -304,39 +299,40 @@ static inline void *vec_at(const void *p, int64_t i, dtype type)
         if ((type) == F16) CALL(F16);                                                              \
     } while (0)
 
-// CALL(type, wide_type) with constants.
-#define V_BY_WIDTH(type, wide, CALL)                                                               \
+// CALL(type, type of the residual), both constants. `residual` is the flag residual_fp32.
+#define V_BY_RESIDUAL(type, residual, CALL)                                                        \
     do {                                                                                           \
         if ((type) == F32) CALL(F32, F32);                                                         \
-        if ((type) == BF16 && !(wide)) CALL(BF16, BF16);                                           \
-        if ((type) == BF16 && (wide)) CALL(BF16, F32);                                             \
-        if ((type) == F16 && !(wide)) CALL(F16, F16);                                              \
-        if ((type) == F16 && (wide)) CALL(F16, F32);                                               \
+        if ((type) == BF16 && !(residual)) CALL(BF16, BF16);                                       \
+        if ((type) == BF16 && (residual)) CALL(BF16, F32);                                         \
+        if ((type) == F16 && !(residual)) CALL(F16, F16);                                          \
+        if ((type) == F16 && (residual)) CALL(F16, F32);                                           \
     } while (0)
 
 // ---- the team
 
-// Items [first, last) of a kernel's work, on one thread of the team, which may be given several.
+// Does items [first, last) of a kernel's work on one thread of the team. A thread may run several
+// such ranges.
 typedef void (*vec_part)(const cpu_context *x, const void *args, int64_t first, int64_t last,
                          int thread);
 
-// Elements of cheap work that are worth waking a thread.
+// The least number of elements, at little work each, for which it pays to wake a thread.
 enum { VEC_WORTH = 8192 };
 
-// How many items of `cost` elements each are worth a thread.
+// The least number of items, of `cost` elements each, for which it pays to wake a thread.
 static inline int64_t vec_grain(int64_t cost)
 {
     return 1 + VEC_WORTH / (1 + cost);
 }
 
-// Splits [0, count) over the team at multiples of `grain`; no more threads than grains. The result
-// must not depend on the split.
+// Runs `part` on the items [0, count), divided over the team at multiples of `grain`. The result
+// must not depend on how they are divided.
 void VEC(share)(const cpu_context *x, const void *args, int64_t count, int64_t grain,
                 vec_part part);
 
-// Words of the random stream `key` for elements index0 … index0+n-1; returns where they start in
-// `room`, which holds n + 4*VL + 4 words.
-const uint32_t *VEC(random)(rng_key key, uint64_t index0, int64_t n, uint32_t *room);
+// Writes the random words of `key` for elements index0 … index0+n-1 into scratch, which holds
+// n + 4*VL + 4 words. Returns the address of the first one in scratch.
+const uint32_t *VEC(random)(rng_key key, uint64_t index0, int64_t n, uint32_t *scratch);
 
 // ---- kernels
 

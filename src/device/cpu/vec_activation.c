@@ -1,12 +1,12 @@
-// vec_activation.c -- activations and gated activations with their gradients, element by element.
+// vec_activation.c -- vector form of activations and gated activations, with their gradients.
 #include "device/cpu/vec.h"
 #include "device/cpu/vec_math.h"
 
 static const float gelu_cubic = 0.044715f;
 static const float two_root_two_over_pi = 1.5957691216f; // 2 sqrt(2/pi)
 
-// y = f(x) and, when asked for, *slope = f'(x). GELU by tanh is x times the logistic function of
-// 2u, u the argument of the tanh.
+// Returns f(x) and sets *slope = f'(x) unless slope is NULL. GELU by tanh is x times the logistic
+// function of 2u, where u is the argument of the tanh.
 VEC_INLINE vf activate(kernel_activation act, vf x, vf *slope)
 {
     vf one = v_set(1), left;
@@ -43,7 +43,7 @@ VEC_INLINE vf activate(kernel_activation act, vf x, vf *slope)
     }
 }
 
-// Expands to one call per function and type, each with constants.
+// CALL(act, type) with the constants that `act` and `type` are equal to.
 #define BY_ACTIVATION(act, type, CALL)                                                             \
     do {                                                                                           \
         if ((act) == ACT_GELU) CALL(ACT_GELU, type);                                               \
@@ -59,43 +59,43 @@ VEC_INLINE vf activate(kernel_activation act, vf x, vf *slope)
         if ((type) == F16) BY_ACTIVATION(act, F16, CALL);                                          \
     } while (0)
 
-VEC_INLINE void forward(const kernel_activation_args *p, int64_t first, int64_t last,
-                        kernel_activation act, dtype type)
+VEC_INLINE void activation_range(const kernel_activation_args *p, int64_t first, int64_t last,
+                                 kernel_activation act, dtype type)
 {
-#define FORWARD(i, n) v_store_n(p->y, i, n, type, activate(act, v_load_n(p->x, i, n, type), NULL))
-    V_EACH(i, first, last, FORWARD);
-#undef FORWARD
+#define APPLY(i, n) v_store_n(p->y, i, n, type, activate(act, v_load_n(p->x, i, n, type), NULL))
+    V_EACH(i, first, last, APPLY);
+#undef APPLY
 }
 
-VEC_INLINE void backward(const kernel_activation_args *p, int64_t first, int64_t last,
-                         kernel_activation act, dtype type)
+VEC_INLINE void activation_grad_range(const kernel_activation_args *p, int64_t first, int64_t last,
+                                      kernel_activation act, dtype type)
 {
-#define BACKWARD(i, n)                                                                             \
+#define APPLY_GRAD(i, n)                                                                           \
     do {                                                                                           \
         vf slope;                                                                                  \
         activate(act, v_load_n(p->x, i, n, type), &slope);                                         \
         v_store_n(p->y, i, n, type, slope *v_load_n(p->dy, i, n, type));                           \
     } while (0)
-    V_EACH(i, first, last, BACKWARD);
-#undef BACKWARD
+    V_EACH(i, first, last, APPLY_GRAD);
+#undef APPLY_GRAD
 }
 
-static void forward_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
-                         int thread)
+static void activation_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                            int thread)
 {
     (void)x, (void)thread;
     const kernel_activation_args *p = args;
-#define CALL(act, type) forward(p, first, last, act, type)
+#define CALL(act, type) activation_range(p, first, last, act, type)
     BY_KIND(p->act, p->type, CALL);
 #undef CALL
 }
 
-static void backward_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
-                          int thread)
+static void activation_grad_part(const cpu_context *x, const void *args, int64_t first,
+                                 int64_t last, int thread)
 {
     (void)x, (void)thread;
     const kernel_activation_args *p = args;
-#define CALL(act, type) backward(p, first, last, act, type)
+#define CALL(act, type) activation_grad_range(p, first, last, act, type)
     BY_KIND(p->act, p->type, CALL);
 #undef CALL
 }
@@ -103,13 +103,13 @@ static void backward_part(const cpu_context *x, const void *args, int64_t first,
 void VEC(activation)(const cpu_context *x, const void *args)
 {
     const kernel_activation_args *p = args;
-    VEC(share)(x, p, p->count, VEC_WORTH, forward_part);
+    VEC(share)(x, p, p->count, VEC_WORTH, activation_part);
 }
 
 void VEC(activation_grad)(const cpu_context *x, const void *args)
 {
     const kernel_activation_args *p = args;
-    VEC(share)(x, p, p->count, VEC_WORTH, backward_part);
+    VEC(share)(x, p, p->count, VEC_WORTH, activation_grad_part);
 }
 
 VEC_INLINE void glu_rows(const kernel_glu_args *p, int64_t first, int64_t last,

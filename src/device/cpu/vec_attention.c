@@ -1,24 +1,27 @@
-// vec_attention.c -- fused attention, forward: for a block of queries, tiles of keys go by, and
-// the softmax is kept up to date by a running maximum and a running sum per query; T x T is never
-// stored. Tiles that the causal mask hides are skipped. One thread does one block of queries of one
-// head; nothing is shared. Few queries (decoding) go to vec_attention_decode.c.
+// vec_attention.c -- vector form of attention, fused: for a block of queries, it goes through the
+// keys tile by tile, and keeps a running maximum and a running sum of each query's softmax. Scores
+// of size T x T are never stored. Tiles that the causal mask hides are skipped. One thread does one
+// block of queries of one head, and threads share nothing. vec_attention_decode.c does a few
+// queries.
 #include "device/cpu/vec_attention.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/vec_math.h"
 
 enum { BLOCK_QUERIES = 4 * TILE_QUERIES }; // queries that one packing of a key tile serves
 
-// A block of queries of one head, its state, and the tile of keys that goes by.
-typedef struct forward {
+// A block of queries of one head, its state, and the current tile of keys.
+typedef struct vec_forward {
     const kernel_attention_args *p;
     int64_t b, h, t0, queries; // the block is t0 … t0+queries-1
-    int64_t width;             // of rows of v and o: head_dim rounded up to VL
-    float *q, *o;              // [queries, D] scaled; [queries, width] not yet divided by sums
-    float *k, *v;              // [D, TILE_KEYS]; [TILE_KEYS, width]
-    float *s;                  // [TILE_QUERIES, TILE_KEYS] scores, then probabilities
-    float *sum;                // [queries, VL]: sums of exp(score - top), by lane
-    float *top;                // [queries]
-} forward;
+    int64_t width;             // D rounded up to VL
+    float *q;                  // [queries, width], scaled
+    float *o;                  // [queries, width], not yet divided by the sums
+    float *k;                  // [D, TILE_KEYS]
+    float *v;                  // [TILE_KEYS, width]
+    float *s;                  // [TILE_QUERIES, TILE_KEYS], scores, then probabilities
+    float *sum;                // [queries, VL], sums of exp(score - top) over every VL-th key
+    float *top;                // [queries], maximum of the scores so far
+} vec_forward;
 
 static size_t forward_floats(int64_t width)
 {
@@ -26,10 +29,10 @@ static size_t forward_floats(int64_t width)
                     BLOCK_QUERIES * (VL + 1));
 }
 
-static void forward_layout(forward *f, float *at)
+static void forward_layout(vec_forward *f, float *memory)
 {
-    f->width = round_up(f->p->head_dim, VL);
-    f->q = at;
+    f->width = size_ceil_div(f->p->head_dim, VL) * VL;
+    f->q = memory;
     f->o = f->q + BLOCK_QUERIES * f->width;
     f->k = f->o + BLOCK_QUERIES * f->width;
     f->v = f->k + TILE_KEYS * f->width;
@@ -38,9 +41,9 @@ static void forward_layout(forward *f, float *at)
     f->top = f->sum + BLOCK_QUERIES * VL;
 }
 
-// Scores of one row to probabilities relative to its new maximum; the row's sums and outputs so
-// far are brought to that maximum. `width` is the columns in use, a multiple of VL.
-VEC_INLINE void soften(forward *f, float *s, int64_t row, int64_t width)
+// Replaces the scores of one row by exp(score - maximum), with the row's new maximum. The row's
+// sums and outputs so far are scaled to that maximum. `width` columns are in use, a multiple of VL.
+VEC_INLINE void softmax_row(vec_forward *f, float *s, int64_t row, int64_t width)
 {
     vf top = v_load(s, 0, F32);
     for (int64_t c = VL; c < width; c += VL) top = v_max(top, v_load(s, c, F32));
@@ -64,20 +67,20 @@ VEC_INLINE void soften(forward *f, float *s, int64_t row, int64_t width)
     v_store(f->sum, row * VL, F32, sum);
 }
 
-static void soften_partly(forward *f, float *s, int64_t row, int64_t seen, int64_t width)
+static void softmax_row_masked(vec_forward *f, float *s, int64_t row, int64_t seen, int64_t width)
 {
     for (int64_t c = 0; c < width; c += VL) {
         vf x = v_pick(v_first_lanes(seen - c), v_load(s, c, F32), v_set(-INFINITY));
         v_store(s, c, F32, x);
     }
     if (seen > 0) {
-        soften(f, s, row, width);
+        softmax_row(f, s, row, width);
     } else {
         memset(s, 0, sizeof(float) * (size_t)width);
     }
 }
 
-static void drop(const forward *f, float *s, int64_t row, int64_t k0, int64_t width)
+static void drop_row(const vec_forward *f, float *s, int64_t row, int64_t k0, int64_t width)
 {
     float keep[TILE_KEYS];
     dropout_row(f->p, f->b, f->h, f->t0 + row, k0, width, keep);
@@ -85,65 +88,65 @@ static void drop(const forward *f, float *s, int64_t row, int64_t k0, int64_t wi
         v_store(s, c, F32, v_load(s, c, F32) * v_load(keep, c, F32));
 }
 
-// Rows `row` … row+rows-1 of the block against the tile of keys k0 …, of which the last row sees
-// `seen` and none sees more.
-static void forward_strip(forward *f, int64_t row, int64_t rows, int64_t k0, int64_t seen)
+// Rows `row` … row+rows-1 of the block against the tile of keys from k0 on. The last row sees
+// `seen` keys of the tile, and no row sees more.
+static void forward_strip(vec_forward *f, int64_t row, int64_t rows, int64_t k0, int64_t seen)
 {
     const kernel_attention_args *p = f->p;
-    int64_t width = round_up(seen, VL);
+    int64_t width = size_ceil_div(seen, VL) * VL;
     VEC(tile_multiply)
-    (&(tile_product){.m = rows,
-                     .n = width,
-                     .k = p->head_dim,
-                     .a = f->q + row * f->width,
-                     .lda = f->width,
-                     .b = f->k,
-                     .ldb = TILE_KEYS,
-                     .c = f->s,
-                     .ldc = TILE_KEYS});
+    (&(vec_tile_product){.m = rows,
+                         .n = width,
+                         .k = p->head_dim,
+                         .a = f->q + row * f->width,
+                         .lda = f->width,
+                         .b = f->k,
+                         .ldb = TILE_KEYS,
+                         .c = f->s,
+                         .ldc = TILE_KEYS});
     for (int64_t r = 0; r < rows; r++) {
         float *s = f->s + r * TILE_KEYS;
-        int64_t own = keys_seen_in(p, f->t0 + row + r, k0, seen);
-        if (own == TILE_KEYS) {
-            soften(f, s, row + r, TILE_KEYS);
+        int64_t visible = keys_seen_in(p, f->t0 + row + r, k0, seen);
+        if (visible == TILE_KEYS) {
+            softmax_row(f, s, row + r, TILE_KEYS);
         } else {
-            soften_partly(f, s, row + r, own, width);
+            softmax_row_masked(f, s, row + r, visible, width);
         }
-        if (p->dropout > 0) drop(f, s, row + r, k0, width);
+        if (p->dropout > 0) drop_row(f, s, row + r, k0, width);
     }
     VEC(tile_multiply)
-    (&(tile_product){.m = rows,
-                     .n = f->width,
-                     .k = seen,
-                     .a = f->s,
-                     .lda = TILE_KEYS,
-                     .b = f->v,
-                     .ldb = f->width,
-                     .c = f->o + row * f->width,
-                     .ldc = f->width,
-                     .add = true});
+    (&(vec_tile_product){.m = rows,
+                         .n = f->width,
+                         .k = seen,
+                         .a = f->s,
+                         .lda = TILE_KEYS,
+                         .b = f->v,
+                         .ldb = f->width,
+                         .c = f->o + row * f->width,
+                         .ldc = f->width,
+                         .add = true});
 }
 
-static void forward_tile(forward *f, int64_t k0, int64_t keys)
+static void forward_tile(vec_forward *f, int64_t k0, int64_t keys)
 {
     const kernel_attention_args *p = f->p;
     int64_t kv = f->h / (p->heads / p->kv_heads) * p->head_dim;
     const void *k = vec_at(p->k, f->b * p->k_batch + kv + k0 * p->k_stride, p->type);
     const void *v = vec_at(p->v, f->b * p->v_batch + kv + k0 * p->v_stride, p->type);
-    VEC(tile_pack_turned)(f->k, TILE_KEYS, k, p->k_stride, keys, p->head_dim, p->type);
+    VEC(tile_pack_transposed)(f->k, TILE_KEYS, k, p->k_stride, keys, p->head_dim, p->type);
     VEC(tile_pack)(f->v, f->width, v, p->v_stride, keys, p->head_dim, 1, p->type);
     for (int64_t row = 0; row < f->queries;) {
-        int64_t rows = min64(TILE_QUERIES, f->queries - row);
+        int64_t rows = size_min(TILE_QUERIES, f->queries - row);
         int64_t first = keys_seen_in(p, f->t0 + row, k0, keys);
         if (first < keys_seen_in(p, f->t0 + row + rows - 1, k0, keys))
-            rows = min64(rows, TILE_STRIP);
+            rows = size_min(rows, TILE_STRIP);
         int64_t seen = keys_seen_in(p, f->t0 + row + rows - 1, k0, keys);
         if (seen > 0) forward_strip(f, row, rows, k0, seen);
         row += rows;
     }
 }
 
-static void forward_finish(forward *f)
+static void forward_finish(vec_forward *f)
 {
     const kernel_attention_args *p = f->p;
     for (int64_t r = 0; r < f->queries; r++) {
@@ -157,30 +160,30 @@ static void forward_finish(forward *f)
 
 static int64_t query_blocks(const kernel_attention_args *p)
 {
-    return (p->tq + BLOCK_QUERIES - 1) / BLOCK_QUERIES;
+    return size_ceil_div(p->tq, BLOCK_QUERIES);
 }
 
 static void forward_blocks(const cpu_context *x, const void *args, int64_t first, int64_t last,
                            int thread)
 {
     const kernel_attention_args *p = args;
-    forward f = {.p = p};
+    vec_forward f = {.p = p};
     forward_layout(&f, cpu_scratch(x, thread));
     for (int64_t i = first; i < last; i++) {
         int64_t head = i / query_blocks(p);
         f.b = head / p->heads;
         f.h = head % p->heads;
         f.t0 = i % query_blocks(p) * BLOCK_QUERIES;
-        f.queries = min64(BLOCK_QUERIES, p->tq - f.t0);
+        f.queries = size_min(BLOCK_QUERIES, p->tq - f.t0);
         const void *q =
             vec_at(p->q, (f.b * p->tq + f.t0) * p->q_stride + f.h * p->head_dim, p->type);
         VEC(tile_pack)(f.q, f.width, q, p->q_stride, f.queries, p->head_dim, p->scale, p->type);
         memset(f.o, 0, sizeof(float) * (size_t)(f.queries * f.width));
         memset(f.sum, 0, sizeof(float) * (size_t)(f.queries * VL));
         for (int64_t r = 0; r < f.queries; r++) f.top[r] = -INFINITY;
-        int64_t keys = min64(keys_seen(p, f.t0 + f.queries - 1), p->tk);
+        int64_t keys = size_min(keys_seen(p, f.t0 + f.queries - 1), p->tk);
         for (int64_t k0 = 0; k0 < keys; k0 += TILE_KEYS)
-            forward_tile(&f, k0, min64(TILE_KEYS, keys - k0));
+            forward_tile(&f, k0, size_min(TILE_KEYS, keys - k0));
         forward_finish(&f);
     }
 }
@@ -190,7 +193,8 @@ void VEC(attention)(const cpu_context *x, const void *args)
     const kernel_attention_args *p = args;
     if (p->tq <= DECODE_QUERIES) {
         VEC(attention_decode)(x, p);
-    } else if (sizeof(float) * forward_floats(round_up(p->head_dim, VL)) > CPU_SCRATCH_BYTES) {
+    } else if (sizeof(float) * forward_floats(size_ceil_div(p->head_dim, VL) * VL) >
+               CPU_SCRATCH_BYTES) {
         ref_attention(x, p); // heads wider than about 1500: no fast form
     } else {
         int64_t grain = vec_grain(p->tq * p->tk * p->head_dim / 16);

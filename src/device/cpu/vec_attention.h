@@ -1,5 +1,5 @@
-// vec_attention.h -- what the fused attention kernels share: the sizes of their tiles, which keys a
-// query sees, and the dropout of one row of a tile.
+// vec_attention.h -- shared by the fused attention kernels: the sizes of their tiles, the number of
+// keys that a query sees, and the dropout of one row of a tile.
 #ifndef TRIREME_DEVICE_CPU_VEC_ATTENTION_H
 #define TRIREME_DEVICE_CPU_VEC_ATTENTION_H
 
@@ -8,17 +8,17 @@
 #include <math.h>
 
 enum {
-    TILE_QUERIES = 64, // rows of a tile of scores
-    TILE_KEYS = 64,    // and its columns
-    TILE_STRIP = 12,   // rows of the pieces in which a tile on the causal diagonal is done
-    TILE_WORDS = TILE_KEYS + 4 * VL + 4,
-    DECODE_QUERIES = 4, // up to so many queries are done one by one, by dot products
+    TILE_QUERIES = 64,                   // rows of a tile of scores
+    TILE_KEYS = 64,                      // columns of a tile of scores
+    TILE_STRIP = 12,                     // a tile on the causal diagonal is done by so many rows
+    TILE_WORDS = TILE_KEYS + 4 * VL + 4, // scratch of the random words of one row
+    DECODE_QUERIES = 4,                  // VEC(attention_decode) does up to so many queries
 };
 
-// The few-query form of VEC(attention).
+// VEC(attention) for up to DECODE_QUERIES queries.
 void VEC(attention_decode)(const cpu_context *x, const void *args);
 
-// How many keys query t sees, from key 0.
+// The number of keys, from key 0 on, that query t sees.
 static inline int64_t keys_seen(const kernel_attention_args *p, int64_t t)
 {
     if (!p->causal) return p->tk;
@@ -26,24 +26,24 @@ static inline int64_t keys_seen(const kernel_attention_args *p, int64_t t)
     return seen < 0 ? 0 : seen;
 }
 
-// How many of the keys from k0 on, of `keys`, query t sees.
+// The number of keys among k0 … k0+keys-1 that query t sees.
 static inline int64_t keys_seen_in(const kernel_attention_args *p, int64_t t, int64_t k0,
                                    int64_t keys)
 {
     int64_t n = keys_seen(p, t) - k0;
-    return n < 0 ? 0 : min64(n, keys);
+    return n < 0 ? 0 : size_min(n, keys);
 }
 
-// Writes to keep[0 … n-1], n <= TILE_KEYS rounded up to VL, what dropout multiplies the
-// probabilities of keys k0 … by: 0 or 1/(1-p).
+// Writes into keep [n] the factors by which dropout multiplies the probabilities of keys k0 …
+// k0+n-1: 0 or 1/(1-p). n is at most TILE_KEYS, and keep has room for full vectors.
 static inline void dropout_row(const kernel_attention_args *p, int64_t b, int64_t h, int64_t t,
                                int64_t k0, int64_t n, float *keep)
 {
-    uint32_t room[TILE_WORDS];
+    uint32_t scratch[TILE_WORDS];
     uint64_t row = p->row0 + (uint64_t)(b * p->tq + t);
     uint64_t heads = (uint64_t)(p->all_heads ? p->all_heads : p->heads);
-    uint64_t at = (row * heads + (uint64_t)(p->head0 + h)) * p->drop_stride + (uint64_t)k0;
-    const uint32_t *words = VEC(random)(p->key, at, n, room);
+    uint64_t index = (row * heads + (uint64_t)(p->head0 + h)) * p->drop_stride + (uint64_t)k0;
+    const uint32_t *words = VEC(random)(p->key, index, n, scratch);
     vf scale = v_set(1 / (1 - p->dropout)), limit = v_set(p->dropout);
     for (int64_t c = 0; c < n; c += VL) {
         vi bits = (vi)((vu) * (const vi_any *)(words + c) >> 8);

@@ -1,22 +1,23 @@
-// vec_attention_decode.c -- attention of one or a few queries, as in generating text: bound by
-// reading the keys and values once, so it uses dot products straight from where they are, without
-// packing. Called by VEC(attention). One thread does one head of keys with all the query heads that
+// vec_attention_decode.c -- vector form of attention for one or a few queries, as in decoding. Its
+// time is that of reading keys and values once, so it takes dot products of them in place, without
+// packing. Called by VEC(attention). One thread does one head of keys, with all query heads that
 // read it.
 #include "device/cpu/ref.h"
 #include "device/cpu/vec_attention.h"
 #include "device/cpu/vec_math.h"
 
-enum { DECODE_KEYS = 256 }; // keys that go by at a time
+enum { DECODE_KEYS = 256 }; // keys that are done at a time
 
-// The queries that read one head of keys: state of query i at [i], rows of `width` floats.
-typedef struct decode {
+// The state of all queries that read one head of keys.
+typedef struct vec_decode {
     const kernel_attention_args *p;
     int64_t b, kv, width;
-    float *q, *o; // [queries, width], q scaled
-    float *s;     // [DECODE_KEYS]
-    double *sum;  // [queries]
-    float *top;   // [queries]
-} decode;
+    float *q;    // [queries, width], scaled
+    float *o;    // [queries, width], not yet divided by the sums
+    float *s;    // [DECODE_KEYS], scores, then probabilities
+    double *sum; // [queries], sums of exp(score - top)
+    float *top;  // [queries], maximum of the scores so far
+} vec_decode;
 
 VEC_INLINE float dot(const float *a, const void *b, int64_t n, dtype type)
 {
@@ -27,9 +28,9 @@ VEC_INLINE float dot(const float *a, const void *b, int64_t n, dtype type)
     return v_sum(sum);
 }
 
-// o += sum over j of weight[j] * v[j].
-VEC_INLINE void gather(float *o, const float *weight, const void *v, int64_t stride, int64_t keys,
-                       int64_t n, dtype type)
+// o [n] += weight [keys] · v [keys, n], whose rows are `stride` elements apart.
+VEC_INLINE void add_weighted(float *o, const float *weight, const void *v, int64_t stride,
+                             int64_t keys, int64_t n, dtype type)
 {
     int64_t c = 0;
     for (; c + 4 * VL <= n; c += 4 * VL) {
@@ -43,13 +44,13 @@ VEC_INLINE void gather(float *o, const float *weight, const void *v, int64_t str
     for (; c < n; c += VL) {
         vf sum = v_load(o, c, F32);
         for (int64_t j = 0; j < keys; j++)
-            sum += v_set(weight[j]) * v_load_n(v, j * stride + c, min64(n - c, VL), type);
+            sum += v_set(weight[j]) * v_load_n(v, j * stride + c, size_min(n - c, VL), type);
         v_store(o, c, F32, sum);
     }
 }
 
-// Scores in d->s[0 … keys-1] to probabilities under the running maximum of query i.
-static void soften(decode *d, int64_t i, int64_t keys)
+// Replaces the scores in d->s [keys] by exp(score - maximum), with the new maximum of query i.
+static void softmax_scores(vec_decode *d, int64_t i, int64_t keys)
 {
     vf tops = v_set(d->top[i]);
     for (int64_t j = 0; j < keys; j += VL)
@@ -70,37 +71,37 @@ static void soften(decode *d, int64_t i, int64_t keys)
     d->sum[i] += v_sum(sum);
 }
 
-static void drop(const decode *d, int64_t h, int64_t t, int64_t k0, int64_t keys)
+static void drop_scores(const vec_decode *d, int64_t h, int64_t t, int64_t k0, int64_t keys)
 {
-    for (int64_t at = 0; at < keys; at += TILE_KEYS) {
+    for (int64_t j = 0; j < keys; j += TILE_KEYS) {
         float keep[TILE_KEYS];
-        dropout_row(d->p, d->b, h, t, k0 + at, TILE_KEYS, keep);
+        dropout_row(d->p, d->b, h, t, k0 + j, TILE_KEYS, keep);
         for (int64_t c = 0; c < TILE_KEYS; c += VL)
-            v_store(d->s, at + c, F32, v_load(d->s, at + c, F32) * v_load(keep, c, F32));
+            v_store(d->s, j + c, F32, v_load(d->s, j + c, F32) * v_load(keep, c, F32));
     }
 }
 
-// Query t of head h against keys k0 … k0+keys-1; its state is number i.
-VEC_INLINE void decode_keys(decode *d, int64_t i, int64_t h, int64_t t, int64_t k0, int64_t keys,
-                            dtype type)
+// Query t of head h, whose state has index i, against keys k0 … k0+keys-1.
+VEC_INLINE void decode_keys(vec_decode *d, int64_t i, int64_t h, int64_t t, int64_t k0,
+                            int64_t keys, dtype type)
 {
     const kernel_attention_args *p = d->p;
     const void *k = vec_at(p->k, d->b * p->k_batch + d->kv * p->head_dim + k0 * p->k_stride, type);
     const void *v = vec_at(p->v, d->b * p->v_batch + d->kv * p->head_dim + k0 * p->v_stride, type);
     for (int64_t j = 0; j < keys; j++)
         d->s[j] = dot(d->q + i * d->width, vec_at(k, j * p->k_stride, type), p->head_dim, type);
-    soften(d, i, keys);
-    if (p->dropout > 0) drop(d, h, t, k0, keys);
-    gather(d->o + i * d->width, d->s, v, p->v_stride, keys, p->head_dim, type);
+    softmax_scores(d, i, keys);
+    if (p->dropout > 0) drop_scores(d, h, t, k0, keys);
+    add_weighted(d->o + i * d->width, d->s, v, p->v_stride, keys, p->head_dim, type);
 }
 
-static void decode_layout(decode *d, float *at)
+static void decode_layout(vec_decode *d, float *memory)
 {
     const kernel_attention_args *p = d->p;
     int64_t queries = p->heads / p->kv_heads * p->tq;
-    d->width = round_up(p->head_dim, VL);
-    d->sum = (double *)at;
-    d->q = at + 2 * round_up(queries, VL);
+    d->width = size_ceil_div(p->head_dim, VL) * VL;
+    d->sum = (double *)memory;
+    d->q = memory + 2 * (size_ceil_div(queries, VL) * VL);
     d->o = d->q + queries * d->width;
     d->s = d->o + queries * d->width;
     d->top = d->s + DECODE_KEYS;
@@ -109,12 +110,13 @@ static void decode_layout(decode *d, float *at)
 static size_t decode_bytes(const kernel_attention_args *p)
 {
     int64_t queries = p->heads / p->kv_heads * p->tq;
-    int64_t floats = 2 * queries * round_up(p->head_dim, VL) + DECODE_KEYS + 4 * queries + 4 * VL;
+    int64_t floats =
+        2 * queries * (size_ceil_div(p->head_dim, VL) * VL) + DECODE_KEYS + 4 * queries + 4 * VL;
     return sizeof(float) * (size_t)floats;
 }
 
-// Packs the queries (into) or writes the results (out of) the state of one head of keys.
-static void decode_start(decode *d)
+// Packs the queries of one head of keys and resets their state.
+static void decode_start(vec_decode *d)
 {
     const kernel_attention_args *p = d->p;
     int64_t group = p->heads / p->kv_heads;
@@ -128,7 +130,7 @@ static void decode_start(decode *d)
     }
 }
 
-static void decode_finish(const decode *d)
+static void decode_finish(const vec_decode *d)
 {
     const kernel_attention_args *p = d->p;
     int64_t group = p->heads / p->kv_heads;
@@ -146,7 +148,7 @@ static void decode_heads(const cpu_context *x, const void *args, int64_t first, 
 {
     const kernel_attention_args *p = args;
     int64_t group = p->heads / p->kv_heads;
-    decode d = {.p = p};
+    vec_decode d = {.p = p};
     decode_layout(&d, cpu_scratch(x, thread));
     for (int64_t task = first; task < last; task++) {
         d.b = task / p->kv_heads;
@@ -155,7 +157,7 @@ static void decode_heads(const cpu_context *x, const void *args, int64_t first, 
         for (int64_t k0 = 0; k0 < p->tk; k0 += DECODE_KEYS) {
             for (int64_t i = 0; i < group * p->tq; i++) {
                 int64_t h = d.kv * group + i / p->tq, t = i % p->tq;
-                int64_t keys = keys_seen_in(p, t, k0, min64(DECODE_KEYS, p->tk - k0));
+                int64_t keys = keys_seen_in(p, t, k0, size_min(DECODE_KEYS, p->tk - k0));
                 if (keys == 0) continue;
 #define CALL(type) decode_keys(&d, i, h, t, k0, keys, type)
                 V_BY_TYPE(p->type, CALL);

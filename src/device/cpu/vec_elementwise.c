@@ -1,19 +1,19 @@
-// vec_elementwise.c -- sums of two tensors, dropout, conversion and zeroing.
+// vec_elementwise.c -- vector form of the sum of two tensors, dropout, conversion and zeroing.
 #include "device/cpu/vec.h"
 
 enum {
-    GRAIN = 16384, // elements worth a thread; a multiple of every vector
+    GRAIN = 16384, // elements for which it pays to wake a thread; a multiple of every vector
     BATCH = 1024,  // elements whose random words are drawn at a time
 };
 
 VEC_INLINE void add_range(const kernel_add_args *p, int64_t first, int64_t last, dtype type,
-                          dtype wide)
+                          dtype residual)
 {
     vf alpha = v_set(p->alpha), beta = v_set(p->beta);
 #define SUM(i, n)                                                                                  \
-    v_store_n(p->y, i, n, wide,                                                                    \
-              alpha *v_load_n(p->a, i, n, wide) + beta * v_load_n(p->b, i, n, type))
-#define SCALE(i, n) v_store_n(p->y, i, n, wide, alpha *v_load_n(p->a, i, n, wide))
+    v_store_n(p->y, i, n, residual,                                                                \
+              alpha *v_load_n(p->a, i, n, residual) + beta * v_load_n(p->b, i, n, type))
+#define SCALE(i, n) v_store_n(p->y, i, n, residual, alpha *v_load_n(p->a, i, n, residual))
     if (p->b) {
         V_EACH(i, first, last, SUM);
     } else {
@@ -28,8 +28,8 @@ static void add_part(const cpu_context *x, const void *args, int64_t first, int6
 {
     (void)x, (void)thread;
     const kernel_add_args *p = args;
-#define CALL(type, wide) add_range(p, first, last, type, wide)
-    V_BY_WIDTH(p->type, p->residual_fp32, CALL);
+#define CALL(type, residual) add_range(p, first, last, type, residual)
+    V_BY_RESIDUAL(p->type, p->residual_fp32, CALL);
 #undef CALL
 }
 
@@ -41,19 +41,19 @@ void VEC(add)(const cpu_context *x, const void *args)
 
 VEC_INLINE void dropout_range(const kernel_dropout_args *p, int64_t first, int64_t last, dtype type)
 {
-    uint32_t room[BATCH + 4 * VL + 4];
+    uint32_t scratch[BATCH + 4 * VL + 4];
     vf scale = v_set(1 / (1 - p->p)), limit = v_set(p->p);
-    for (int64_t at = first; at < last; at += BATCH) {
-        int64_t to = min64(at + BATCH, last);
-        const uint32_t *words = VEC(random)(p->key, p->index0 + (uint64_t)at, to - at, room);
+    for (int64_t from = first; from < last; from += BATCH) {
+        int64_t to = size_min(from + BATCH, last);
+        const uint32_t *words = VEC(random)(p->key, p->index0 + (uint64_t)from, to - from, scratch);
 #define DROP(i, n)                                                                                 \
     do {                                                                                           \
-        vu word = (vu) * (const vi_any *)(words + (i - at));                                       \
+        vu word = (vu) * (const vi_any *)(words + (i - from));                                     \
         vmask dropped = v_less(v_from_int((vi)(word >> 8)) * v_set(0x1p-24f), limit);              \
         vf kept = v_load_n(p->x, i, n, type) * scale;                                              \
         v_store_n(p->y, i, n, type, v_pick(dropped, v_zero(), kept));                              \
     } while (0)
-        V_EACH(i, at, to, DROP);
+        V_EACH(i, from, to, DROP);
 #undef DROP
     }
 }

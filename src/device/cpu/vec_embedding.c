@@ -1,12 +1,12 @@
-// vec_embedding.c -- token and position embeddings. The gradient sums the rows of an id in row
-// order and then adds the sum, so it is shared over the team by columns, never by rows.
+// vec_embedding.c -- vector form of token and position embeddings. The gradient sums the rows of an
+// id in row order and then adds the sum, so the team shares its work by columns, never by rows.
 #include "device/cpu/vec.h"
 
-enum { SUM_COLUMNS = 512 }; // of the rows of one id, summed at once
-enum { COLUMN_STEP = 128 }; // the team shares columns in steps of whole cache lines
+enum { SUM_COLUMNS = 512 }; // columns that are summed at once over the rows of an id
+enum { COLUMN_STEP = 128 }; // the team shares columns in steps of this; a multiple of a cache line
 
 VEC_INLINE void embed_rows(const kernel_embedding_args *p, int64_t first, int64_t last, dtype type,
-                           dtype wide)
+                           dtype residual)
 {
     vf scale = v_set(p->scale);
     for (int64_t r = first; r < last; r++) {
@@ -14,11 +14,12 @@ VEC_INLINE void embed_rows(const kernel_embedding_args *p, int64_t first, int64_
         bool here = p->vocab == 0 || (id >= 0 && id < p->vocab);
         const void *token = vec_at(p->tokens, here ? id * p->cols : 0, type);
         const void *position = vec_at(p->positions, (p->pos0 + r % p->seq) * p->cols, type);
-        void *y = vec_at(p->y, r * p->cols, wide);
+        void *y = vec_at(p->y, r * p->cols, residual);
 #define BOTH(c, n)                                                                                 \
-    v_store_n(y, c, n, wide, scale *v_load_n(token, c, n, type) + v_load_n(position, c, n, type))
-#define TOKEN(c, n)    v_store_n(y, c, n, wide, scale *v_load_n(token, c, n, type))
-#define POSITION(c, n) v_store_n(y, c, n, wide, v_load_n(position, c, n, type))
+    v_store_n(y, c, n, residual,                                                                   \
+              scale *v_load_n(token, c, n, type) + v_load_n(position, c, n, type))
+#define TOKEN(c, n)    v_store_n(y, c, n, residual, scale *v_load_n(token, c, n, type))
+#define POSITION(c, n) v_store_n(y, c, n, residual, v_load_n(position, c, n, type))
         if (here && p->positions) {
             V_EACH(c, 0, p->cols, BOTH);
         } else if (here) {
@@ -26,7 +27,7 @@ VEC_INLINE void embed_rows(const kernel_embedding_args *p, int64_t first, int64_
         } else if (p->positions) {
             V_EACH(c, 0, p->cols, POSITION);
         } else {
-            memset(y, 0, (size_t)p->cols * (wide == F32 ? 4 : 2));
+            memset(y, 0, (size_t)p->cols * (residual == F32 ? 4 : 2));
         }
 #undef BOTH
 #undef TOKEN
@@ -39,8 +40,8 @@ static void embedding_part(const cpu_context *x, const void *args, int64_t first
 {
     (void)x, (void)thread;
     const kernel_embedding_args *p = args;
-#define CALL(type, wide) embed_rows(p, first, last, type, wide)
-    V_BY_WIDTH(p->type, p->residual_fp32, CALL);
+#define CALL(type, residual) embed_rows(p, first, last, type, residual)
+    V_BY_RESIDUAL(p->type, p->residual_fp32, CALL);
 #undef CALL
 }
 
@@ -56,7 +57,7 @@ static void zero_columns(float *x, int64_t rows, int64_t cols, int64_t first, in
         memset(x + r * cols + first, 0, sizeof(float) * (size_t)(last - first));
 }
 
-// Is row r the first with its id, and is that in this part of the table?
+// True if row r is the first with its id, and the vocabulary shard holds that id.
 static bool is_first(const kernel_embedding_grad_args *p, int64_t r)
 {
     const int32_t id = p->ids[r];
@@ -66,7 +67,7 @@ static bool is_first(const kernel_embedding_grad_args *p, int64_t r)
     return true;
 }
 
-// Adds the sum of all rows with the id of row r, which is the first of them.
+// Adds the sum of all rows with the id of row r, which is the first such row.
 VEC_INLINE void add_id(const kernel_embedding_grad_args *p, int64_t r, int64_t first, int64_t last,
                        dtype type)
 {
@@ -94,8 +95,8 @@ VEC_INLINE void add_columns(const kernel_embedding_grad_args *p, int64_t first, 
     for (int64_t r = 0; r < p->rows; r++) {
         const void *dy = vec_at(p->dy, r * p->cols, type);
         const int64_t end = p->d_tokens && is_first(p, r) ? last : first;
-        for (int64_t at = first; at < end; at += SUM_COLUMNS)
-            add_id(p, r, at, at + SUM_COLUMNS < end ? at + SUM_COLUMNS : end, type);
+        for (int64_t c = first; c < end; c += SUM_COLUMNS)
+            add_id(p, r, c, size_min(c + SUM_COLUMNS, end), type);
         if (p->d_positions) {
             float *to = p->d_positions + r % p->seq * p->cols;
 #define ADD(c, n) v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + v_load_n(dy, c, n, type))
@@ -114,7 +115,6 @@ static void embedding_grad_part(const cpu_context *x, const void *args, int64_t 
         zero_columns(p->d_tokens, p->vocab, p->cols, first, last);
     if (p->d_positions && !p->accumulate_positions)
         zero_columns(p->d_positions, p->max_seq, p->cols, first, last);
-        // dy is all that it reads in the type of activations.
 #define CALL(type) add_columns(p, first, last, type)
     V_BY_TYPE(kernel_residual_type(p->type, p->residual_fp32), CALL);
 #undef CALL
@@ -123,6 +123,6 @@ static void embedding_grad_part(const cpu_context *x, const void *args, int64_t 
 void VEC(embedding_grad)(const cpu_context *x, const void *args)
 {
     const kernel_embedding_grad_args *p = args;
-    int64_t grain = round_up(vec_grain(p->rows), COLUMN_STEP);
+    int64_t grain = size_ceil_div(vec_grain(p->rows), COLUMN_STEP) * COLUMN_STEP;
     VEC(share)(x, p, p->cols, grain, embedding_grad_part);
 }

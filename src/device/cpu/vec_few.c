@@ -1,34 +1,35 @@
-// vec_few.c -- matrix products of a few rows of A, as in generating text: bound by reading B once,
-// so B is used where it lies, without packing. Called by cpu_matmul.
+// vec_few.c -- matrix products with a few rows of a, as in decoding. The time is that of reading b
+// once, so b is used in place, without packing. Called by cpu_matmul.
 //
-// B stored transposed: dot products of its rows with those of A. Else: its rows, DEPTH at a time,
-// are added to rows of sums. Either way an element's sum has one order, given by k alone.
+// With trans_b it takes dot products of the rows of b with those of a. Otherwise it adds the rows
+// of b, DEPTH at a time, to rows of sums. In both, the sum of an element has one order, given by k
+// alone.
 #include "device/cpu/cpu_products.h"
 #include "device/cpu/cpu_team.h"
 #include "device/cpu/vec.h"
 
 enum {
     ROWS = VEC_FEW_ROWS,
-    DEPTH = 16,      // rows of B that are added at a time
-    SUMS = 4096,     // of a strip of columns, over all rows of A: they stay in the nearest cache
-    GRAIN = 64,      // columns
-    WORTH = 1 << 16, // elements of B that are worth an item
-    NEAR = 1 << 18,  // elements of B that caches near a core hold
+    DEPTH = 16,  // rows of b that are added at a time
+    SUMS = 4096, // sums of one strip of columns over all rows of a; they fit in the nearest cache
+    GRAIN = 64,  // the columns of an item are a multiple of this
+    WORTH = 1 << 16, // an item has at least so many elements of b
+    NEAR = 1 << 18,  // elements of b that the caches of a core hold
     PIECES = 4,      // items for each thread
 };
 
-// A product with A as fp32, and how its columns are cut.
-typedef struct few {
+// A product with a converted to fp32, and the number of items that its columns are divided into.
+typedef struct vec_few {
     const cpu_context *x;
     const kernel_matmul_args *p;
     float *a;       // [m, stride], zeros from k on
     int64_t stride; // k rounded up to VL
     int64_t items;
-    bool is_far; // B is larger than the caches near a core
-} few;
+    bool is_far; // b is larger than the caches of a core
+} vec_few;
 
-// Rows of A, columns of B for dot products, and vectors of columns: as many sums as there are
-// registers for.
+// X(rows of a, columns of b in a dot product, vectors of columns otherwise). The numbers give as
+// many sums as there are registers.
 #if VEC_BYTES == 64
 #define BY_ROWS(X)                                                                                 \
     X(1, 8, 8) X(2, 8, 8) X(3, 6, 8) X(4, 6, 6) X(5, 4, 4) X(6, 4, 4) X(7, 3, 3) X(8, 3, 3)
@@ -37,8 +38,9 @@ typedef struct few {
     X(1, 8, 6) X(2, 6, 4) X(3, 4, 3) X(4, 3, 2) X(5, 2, 2) X(6, 2, 2) X(7, 1, 1) X(8, 1, 1)
 #endif
 
-// y[i, j] = the dot product of row i of A and column col+j, for `cols` columns.
-VEC_INLINE void dots(const few *f, int rows, int cols, int64_t col, float *y, int64_t width,
+// y [rows, cols] = a · columns col … col+cols-1 of b, for trans_b. y has `width` floats from row to
+// row.
+VEC_INLINE void dots(const vec_few *f, int rows, int cols, int64_t col, float *y, int64_t width,
                      dtype type)
 {
     const kernel_matmul_args *p = f->p;
@@ -69,11 +71,11 @@ VEC_INLINE void dots(const few *f, int rows, int cols, int64_t col, float *y, in
     }
 }
 
-// y[i, c] += A[i, l …] times rows l … l+depth-1 of B, for n columns from col+c on: whole vectors,
-// or less than one. What the next call for these columns reads is fetched ahead: rows are shorter
-// than the runs that a processor detects by itself.
-VEC_INLINE void add_depth(const few *f, int rows, int vectors, int64_t l, int64_t depth, int64_t at,
-                          int64_t n, float *y, int64_t width, dtype type)
+// y [rows, n] += columns l … l+depth-1 of a · rows l … l+depth-1 of b, for n columns of b from col
+// on: full vectors, or less than one vector. It prefetches what the next call for these columns
+// reads, because rows are too short for the processor to prefetch by itself.
+VEC_INLINE void add_depth(const vec_few *f, int rows, int vectors, int64_t l, int64_t depth,
+                          int64_t col, int64_t n, float *y, int64_t width, dtype type)
 {
     const kernel_matmul_args *p = f->p;
     vf sum[ROWS][8];
@@ -86,9 +88,9 @@ VEC_INLINE void add_depth(const few *f, int rows, int vectors, int64_t l, int64_
         vf right[8];
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; j++) {
-            right[j] = v_load_n(p->b, d * p->ldb + at + j * VL, n, type);
+            right[j] = v_load_n(p->b, d * p->ldb + col + j * VL, n, type);
             if (f->is_far)
-                __builtin_prefetch(vec_at(p->b, (d + DEPTH) * p->ldb + at + j * VL, type));
+                __builtin_prefetch(vec_at(p->b, (d + DEPTH) * p->ldb + col + j * VL, type));
         }
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
@@ -104,8 +106,8 @@ VEC_INLINE void add_depth(const few *f, int rows, int vectors, int64_t l, int64_
     }
 }
 
-VEC_INLINE void add_rows(const few *f, int rows, int vectors, int64_t l, int64_t depth, int64_t col,
-                         int64_t cols, float *y, int64_t width, dtype type)
+VEC_INLINE void add_rows(const vec_few *f, int rows, int vectors, int64_t l, int64_t depth,
+                         int64_t col, int64_t cols, float *y, int64_t width, dtype type)
 {
     int64_t c = 0;
     for (; c + vectors * VL <= cols; c += vectors * VL)
@@ -115,35 +117,35 @@ VEC_INLINE void add_rows(const few *f, int rows, int vectors, int64_t l, int64_t
     if (c < cols) add_depth(f, rows, 1, l, depth, col + c, cols - c, y + c, width, type);
 }
 
-typedef void (*few_strip)(const few *f, int64_t col, int64_t cols, float *y, int64_t width);
+typedef void (*vec_few_strip)(const vec_few *f, int64_t col, int64_t cols, float *y, int64_t width);
 
-VEC_INLINE void strip(const few *f, int rows, int at_once, int vectors, int64_t col, int64_t cols,
-                      float *y, int64_t width, dtype type)
+VEC_INLINE void strip(const vec_few *f, int rows, int dot_cols, int vectors, int64_t col,
+                      int64_t cols, float *y, int64_t width, dtype type)
 {
     if (f->p->trans_b) {
         int64_t j = 0;
-        for (; j + at_once <= cols; j += at_once)
-            dots(f, rows, at_once, col + j, y + j, width, type);
+        for (; j + dot_cols <= cols; j += dot_cols)
+            dots(f, rows, dot_cols, col + j, y + j, width, type);
         for (; j < cols; j++) dots(f, rows, 1, col + j, y + j, width, type);
         return;
     }
     memset(y, 0, sizeof(float) * (size_t)(rows * width));
     for (int64_t l = 0; l < f->p->k; l += DEPTH)
-        add_rows(f, rows, vectors, l, min64(DEPTH, f->p->k - l), col, cols, y, width, type);
+        add_rows(f, rows, vectors, l, size_min(DEPTH, f->p->k - l), col, cols, y, width, type);
 }
 
-#define STRIP(rows, at_once, vectors)                                                              \
-    static void strip_##rows(const few *f, int64_t col, int64_t cols, float *y, int64_t width)     \
+#define STRIP(rows, dot_cols, vectors)                                                             \
+    static void strip_##rows(const vec_few *f, int64_t col, int64_t cols, float *y, int64_t width) \
     {                                                                                              \
-        if (f->p->type == F32) strip(f, rows, at_once, vectors, col, cols, y, width, F32);         \
-        if (f->p->type == BF16) strip(f, rows, at_once, vectors, col, cols, y, width, BF16);       \
-        if (f->p->type == F16) strip(f, rows, at_once, vectors, col, cols, y, width, F16);         \
+        if (f->p->type == F32) strip(f, rows, dot_cols, vectors, col, cols, y, width, F32);        \
+        if (f->p->type == BF16) strip(f, rows, dot_cols, vectors, col, cols, y, width, BF16);      \
+        if (f->p->type == F16) strip(f, rows, dot_cols, vectors, col, cols, y, width, F16);        \
     }
 BY_ROWS(STRIP)
 #undef STRIP
 
-static const few_strip strips[ROWS] = {strip_1, strip_2, strip_3, strip_4,
-                                       strip_5, strip_6, strip_7, strip_8};
+static const vec_few_strip strips[ROWS] = {strip_1, strip_2, strip_3, strip_4,
+                                           strip_5, strip_6, strip_7, strip_8};
 
 VEC_INLINE void finish_row(const kernel_matmul_args *p, int64_t row, int64_t col, int64_t cols,
                            const float *y, dtype type, dtype c_type)
@@ -175,20 +177,20 @@ static void finish(const kernel_matmul_args *p, int64_t col, int64_t cols, const
 
 static void multiply_item(const void *arg, int64_t item, int thread)
 {
-    const few *f = arg;
+    const vec_few *f = arg;
     const kernel_matmul_args *p = f->p;
-    const int64_t grains = (p->n + GRAIN - 1) / GRAIN, width = SUMS / p->m / GRAIN * GRAIN;
+    const int64_t grains = size_ceil_div(p->n, GRAIN), width = SUMS / p->m / GRAIN * GRAIN;
     const int64_t first = grains * item / f->items * GRAIN;
-    const int64_t last = min64(grains * (item + 1) / f->items * GRAIN, p->n);
+    const int64_t last = size_min(grains * (item + 1) / f->items * GRAIN, p->n);
     float *y = cpu_scratch(f->x, thread);
     for (int64_t col = first; col < last; col += width) {
-        int64_t cols = min64(width, last - col);
+        int64_t cols = size_min(width, last - col);
         strips[p->m - 1](f, col, cols, y, width);
         finish(p, col, cols, y, width);
     }
 }
 
-static void pack_a(const few *f)
+static void pack_a(const vec_few *f)
 {
     const kernel_matmul_args *p = f->p;
     for (int64_t i = 0; i < p->m; i++) {
@@ -205,10 +207,10 @@ static void pack_a(const few *f)
 
 bool VEC(product_few)(const cpu_context *x, const kernel_matmul_args *p)
 {
-    few f = {x, p, (float *)x->shared, round_up(p->k, VL), 1, p->n * p->k > NEAR};
+    vec_few f = {x, p, (float *)x->shared, size_ceil_div(p->k, VL) * VL, 1, p->n * p->k > NEAR};
     if (p->m > ROWS || f.stride > (int64_t)(CPU_SHARED_BYTES / sizeof(float)) / p->m) return false;
-    int64_t grains = (p->n + GRAIN - 1) / GRAIN, worth = 1 + p->n * p->k / WORTH;
-    f.items = min64(min64(grains, worth), PIECES * x->threads);
+    int64_t grains = size_ceil_div(p->n, GRAIN), worth = 1 + p->n * p->k / WORTH;
+    f.items = size_min(size_min(grains, worth), PIECES * x->threads);
     pack_a(&f);
     cpu_team_run(x->team, f.items, multiply_item, &f);
     return true;

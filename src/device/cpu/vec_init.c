@@ -1,16 +1,17 @@
-// vec_init.c -- initial values of parameters. The words of the counter-based generator and the
-// square roots are vectors; the logarithm, sine and cosine are the C library's, one at a time, so
-// that every level gives the bits of rng_normal.
+// vec_init.c -- vector form of the initial values of parameters. Random words and square roots are
+// computed as vectors. Logarithms, sines and cosines are the C library's, one from a time, so every
+// level gives the bits of rng_normal.
 #include "device/cpu/vec.h"
 
 #include <math.h>
 
 enum {
-    GRAIN = 16384, // elements worth a thread; a multiple of the four that share a counter
-    BATCH = 1024,  // elements drawn at a time
+    GRAIN = 16384, // elements for which it pays to wake a thread; a multiple of the 4 of a counter
+    BATCH = 1024,  // elements drawn from a time
 };
 
-// Normal numbers for the words of whole counters: n is a multiple of 4, at most BATCH + 4.
+// out [n] = normal numbers of the words of full counters. n is a multiple of 4, from most BATCH +
+// 4.
 VEC_INLINE void normals(const uint32_t *words, int64_t n, float *out)
 {
     float radius[BATCH / 2 + 2], angle[BATCH / 2 + 2];
@@ -31,15 +32,15 @@ static void init_part(const cpu_context *x, const void *args, int64_t first, int
 {
     (void)x, (void)thread;
     const kernel_init_args *p = args;
-    uint32_t room[BATCH + 8 * VL];
+    uint32_t scratch[BATCH + 8 * VL];
     float drawn[BATCH + 4];
-    for (int64_t at = first; at < last && p->normal; at += BATCH) {
-        const int64_t count = min64(BATCH, last - at);
-        // From the first element of the counter on.
-        const uint64_t index = p->index0 + (uint64_t)at;
-        const int64_t skip = (int64_t)(index % 4), all = round_up(skip + count, 4);
-        normals(VEC(random)(p->key, index - (uint64_t)skip, all, room), all, drawn);
-        for (int64_t i = 0; i < count; i++) p->y[at + i] = p->std * drawn[skip + i];
+    for (int64_t from = first; from < last && p->normal; from += BATCH) {
+        const int64_t count = size_min(BATCH, last - from);
+        // Words are drawn from the first element of a counter on.
+        const uint64_t index = p->index0 + (uint64_t)from;
+        const int64_t skip = (int64_t)(index % 4), all = size_ceil_div(skip + count, 4) * 4;
+        normals(VEC(random)(p->key, index - (uint64_t)skip, all, scratch), all, drawn);
+        for (int64_t i = 0; i < count; i++) p->y[from + i] = p->std * drawn[skip + i];
     }
     for (int64_t i = first; i < last && !p->normal; i++) p->y[i] = p->constant;
 }

@@ -1,6 +1,6 @@
-// vec_kernels.c -- the table of the fast kernels of one level of instructions, how their work is
-// shared over the team, and random numbers on vectors. Called by cpu_kernels_fill. K_MATMUL is not
-// here: cpu_matmul.c chooses among vec_product.c and oneDNN.
+// vec_kernels.c -- the table of the vector kernels of one level of instructions, the division of
+// their work over the team, and random numbers on vectors. Called by cpu_kernels_fill. K_MATMUL is
+// not in the table, because cpu_matmul.c chooses how a product is computed.
 #include "device/cpu/cpu_team.h"
 #include "device/cpu/vec.h"
 
@@ -33,36 +33,37 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_ORTHOGONALIZE] = VEC(orthogonalize);
 }
 
-// A kernel's work: `count` items as grains, and those as pieces for the team.
-typedef struct shared_work {
+// A kernel's work: `count` items, divided into grains, and the grains into pieces for the team.
+typedef struct vec_shared_work {
     const cpu_context *x;
     const void *args;
     int64_t count, grain, grains, pieces;
     vec_part part;
-} shared_work;
+} vec_shared_work;
 
 static void run_piece(const void *arg, int64_t piece, int thread)
 {
-    const shared_work *w = arg;
+    const vec_shared_work *w = arg;
     int64_t first = w->grains * piece / w->pieces * w->grain;
-    int64_t last = min64(w->grains * (piece + 1) / w->pieces * w->grain, w->count);
+    int64_t last = size_min(w->grains * (piece + 1) / w->pieces * w->grain, w->count);
     w->part(w->x, w->args, first, last, thread);
 }
 
 void VEC(share)(const cpu_context *x, const void *args, int64_t count, int64_t grain, vec_part part)
 {
-    enum { PIECES = 4 }; // for each thread: small enough to even out threads of unequal speed
-    int64_t grains = (count + grain - 1) / grain;
+    enum { PIECES = 4 }; // for each thread, to balance threads of unequal speed
+    int64_t grains = size_ceil_div(count, grain);
     if (count <= 0) return;
     if (grains == 1 || x->threads == 1) {
         part(x, args, 0, count, 0);
         return;
     }
-    shared_work w = {x, args, count, grain, grains, min64(grains, PIECES * x->threads), part};
+    vec_shared_work w = {x,   args, count, grain, grains, size_min(grains, PIECES * x->threads),
+                         part};
     cpu_team_run(x->team, w.pieces, run_piece, &w);
 }
 
-// Both halves of the 64-bit products of a and the constant m.
+// The low and the high 32 bits of the products of a and the constant m.
 VEC_INLINE void multiply(vu a, uint32_t m, vu *low, vu *high)
 {
     vi by = v_set_int((int32_t)m);
@@ -97,10 +98,10 @@ VEC_INLINE void philox(rng_key key, uint64_t first, uint32_t *out)
         for (int w = 0; w < 4; w++) out[4 * l + w] = c[w][l];
 }
 
-const uint32_t *VEC(random)(rng_key key, uint64_t index0, int64_t n, uint32_t *room)
+const uint32_t *VEC(random)(rng_key key, uint64_t index0, int64_t n, uint32_t *scratch)
 {
     int64_t skip = (int64_t)(index0 % 4);
-    for (int64_t at = 0; at < n + skip; at += 4 * VL)
-        philox(key, index0 / 4 + (uint64_t)at / 4, room + at);
-    return room + skip;
+    for (int64_t i = 0; i < n + skip; i += 4 * VL)
+        philox(key, index0 / 4 + (uint64_t)i / 4, scratch + i);
+    return scratch + skip;
 }

@@ -1,7 +1,7 @@
-// vec_loss.c -- cross-entropy with its gradient in place of the logits. A row is read once for the
-// log-sum-exp, block by block under a running maximum, and once more for the gradient. The losses
-// of the rows are added in row order. Who divides by the number of valid tokens is not known here,
-// nor how the parts of a vocabulary came together.
+// vec_loss.c -- vector form of cross-entropy, with its gradient in place of the logits. A row is
+// read once for the log-sum-exp, block by block with a running maximum, and once more for the
+// gradient. The losses of the rows are added in row order. It does not divide by the number of
+// valid tokens, and it does not know how the statistics of the vocabulary shards were gathered.
 #include "device/cpu/ref.h"
 #include "device/cpu/vec.h"
 #include "device/cpu/vec_math.h"
@@ -9,16 +9,16 @@
 #include <math.h>
 
 enum {
-    LOSS_BLOCK = 1024, // logits that stay near while maximum and sum are taken
-    LOSS_ROWS = CPU_SHARED_BYTES / sizeof(double), // rows whose losses fit the shared memory
+    LOSS_BLOCK = 1024, // logits that stay in the nearest cache from the maximum to the sum
+    LOSS_ROWS = CPU_SHARED_BYTES / sizeof(double), // rows whose losses fit in the shared memory
 };
 
-// Some rows of a call, and where their losses go.
-typedef struct loss_rows {
+// Some rows of a call, from row0 on, and their losses.
+typedef struct vec_loss_rows {
     const kernel_cross_entropy_args *p;
     int64_t row0;
-    double *losses;
-} loss_rows;
+    double *losses; // [LOSS_ROWS]
+} vec_loss_rows;
 
 VEC_INLINE float block_top(const void *row, int64_t first, int64_t last, float scale, dtype type)
 {
@@ -29,7 +29,7 @@ VEC_INLINE float block_top(const void *row, int64_t first, int64_t last, float s
         top[1] = v_max(top[1], v_load(row, c + VL, type) * s);
     }
     for (; c < last; c += VL) {
-        int64_t n = min64(last - c, VL);
+        int64_t n = size_min(last - c, VL);
         vf x = v_load_n(row, c, n, type) * s;
         top[0] = v_max(top[0], v_pick(v_first_lanes(n), x, top[0]));
     }
@@ -46,25 +46,25 @@ VEC_INLINE float block_sum(const void *row, int64_t first, int64_t last, float s
         sum[1] += v_exp_negative(v_load(row, c + VL, type) * s - t);
     }
     for (; c < last; c += VL) {
-        int64_t n = min64(last - c, VL);
+        int64_t n = size_min(last - c, VL);
         vf e = v_exp_negative(v_load_n(row, c, n, type) * s - t);
         sum[0] += v_keep(v_first_lanes(n), e);
     }
     return v_sum(sum[0] + sum[1]);
 }
 
-// Maximum of scale * x over a row, and the sum of exponentials relative to it.
-typedef struct row_stats {
+// Maximum of scale * x over a row, and the sum of exp(scale * x - maximum).
+typedef struct vec_loss_stats {
     float top;
     double sum;
-} row_stats;
+} vec_loss_stats;
 
-VEC_INLINE row_stats stats_of_row(const void *row, int64_t cols, float scale, dtype type)
+VEC_INLINE vec_loss_stats stats_of_row(const void *row, int64_t cols, float scale, dtype type)
 {
     double sum = 0;
     float top = -INFINITY;
     for (int64_t c = 0; c < cols; c += LOSS_BLOCK) {
-        int64_t to = min64(c + LOSS_BLOCK, cols);
+        int64_t to = size_min(c + LOSS_BLOCK, cols);
         float here = block_top(row, c, to, scale, type);
         if (here > top) {
             sum *= exp((double)top - here);
@@ -72,7 +72,7 @@ VEC_INLINE row_stats stats_of_row(const void *row, int64_t cols, float scale, dt
         }
         sum += block_sum(row, c, to, scale, top, type);
     }
-    return (row_stats){top, sum};
+    return (vec_loss_stats){top, sum};
 }
 
 VEC_INLINE float logit(const void *row, int64_t column, dtype type)
@@ -80,7 +80,7 @@ VEC_INLINE float logit(const void *row, int64_t column, dtype type)
     return v_load_n(row, column, 1, type)[0];
 }
 
-// `label` counts from the first column here.
+// Replaces the row by its gradient. `label` counts from column 0 and may lie outside the row.
 VEC_INLINE void row_grad(const kernel_cross_entropy_args *p, void *row, int64_t label, double lse,
                          dtype type)
 {
@@ -102,11 +102,11 @@ VEC_INLINE double loss_row(const kernel_cross_entropy_args *p, int64_t r, dtype 
         if (p->gradient) memset(row, 0, (size_t)p->cols * (type == F32 ? 4 : 2));
         return 0;
     }
-    row_total total;
+    ref_row_total total;
     if (p->stats) {
-        total = ref_total_of_parts(p, r);
+        total = ref_total_of_shards(p, r);
     } else {
-        row_stats stats = stats_of_row(row, p->cols, p->scale, type);
+        vec_loss_stats stats = stats_of_row(row, p->cols, p->scale, type);
         total.lse = stats.top + log(stats.sum);
         total.label = (double)p->scale * logit(row, label, type);
     }
@@ -118,7 +118,7 @@ static void loss_part(const cpu_context *x, const void *args, int64_t first, int
                       int thread)
 {
     (void)x, (void)thread;
-    const loss_rows *w = args;
+    const vec_loss_rows *w = args;
     for (int64_t r = first; r < last; r++) {
 #define CALL(type) w->losses[r] = loss_row(w->p, w->row0 + r, type)
         V_BY_TYPE(w->p->type, CALL);
@@ -129,10 +129,10 @@ static void loss_part(const cpu_context *x, const void *args, int64_t first, int
 void VEC(cross_entropy)(const cpu_context *x, const void *args)
 {
     const kernel_cross_entropy_args *p = args;
-    loss_rows w = {.p = p, .losses = (double *)x->shared};
+    vec_loss_rows w = {.p = p, .losses = (double *)x->shared};
     double loss = 0, count = 0;
     for (; w.row0 < p->rows; w.row0 += LOSS_ROWS) {
-        int64_t rows = min64(p->rows - w.row0, LOSS_ROWS);
+        int64_t rows = size_min(p->rows - w.row0, LOSS_ROWS);
         VEC(share)(x, &w, rows, vec_grain(p->cols), loss_part);
         for (int64_t r = 0; r < rows; r++) {
             loss += w.losses[r];
@@ -152,7 +152,7 @@ VEC_INLINE void stats_rows(const kernel_cross_entropy_stats_args *p, int64_t fir
         float *out = p->stats + 3 * r;
         out[0] = out[1] = out[2] = 0;
         if (p->labels[r] == p->ignore) continue;
-        row_stats stats = stats_of_row(row, p->cols, p->scale, type);
+        vec_loss_stats stats = stats_of_row(row, p->cols, p->scale, type);
         out[0] = stats.top;
         out[1] = (float)stats.sum;
         if (label >= 0 && label < p->cols) out[2] = p->scale * logit(row, label, type);

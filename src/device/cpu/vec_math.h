@@ -1,27 +1,27 @@
-// vec_math.h -- exponential, hyperbolic tangent and the normal distribution on vectors of floats,
-// included by the vec_*.c that need them. Errors are relative to the exact value and were measured
-// over the whole range by tests/unit/device/test_vec_math_*.c. NaN in, NaN out.
+// vec_math.h -- exponential, hyperbolic tangent and the normal distribution on vectors of floats.
+// Some files vec_*.c include it. Errors are relative to the exact value.
+// tests/unit/device/test_vec_math_*.c measure them over the full range. A NaN gives a NaN.
 #ifndef TRIREME_DEVICE_CPU_VEC_MATH_H
 #define TRIREME_DEVICE_CPU_VEC_MATH_H
 
 #include "device/cpu/vec.h"
 
-// x 2^n for integral n; n within -252 … 254.
+// x 2^n for an integral n from -252 to 254.
 VEC_INLINE vf v_scale(vf x, vf n)
 {
 #if VEC_BYTES == 64
     return _mm512_scalef_ps(x, n);
 #else
-    // In two factors, so that results below the normal range come out too.
-    vi whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
-    vi rest = _mm256_sub_epi32(whole, half), bias = v_set_int(127);
+    // Two factors, so that results below the normal range are right too.
+    vi power = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(power, 1);
+    vi rest = _mm256_sub_epi32(power, half), bias = v_set_int(127);
     vf a = v_as_float(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
     vf b = v_as_float(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
     return x * a * b;
 #endif
 }
 
-// e^r for |r| <= ln(2)/2 (minimax; its own error is 3e-9).
+// e^r for |r| <= ln(2)/2, by a minimax polynomial with an error of 3e-9.
 VEC_INLINE vf v_exp_core(vf r)
 {
     vf p = v_set(0x1.6a23dp-10f);
@@ -33,7 +33,7 @@ VEC_INLINE vf v_exp_core(vf r)
     return p * r + v_set(1);
 }
 
-// e^x with 1 ulp: 0 below -104, Inf above 88.8.
+// e^x with an error of 1 ulp. 0 below -104, Inf above 88.8.
 VEC_INLINE vf v_exp(vf x)
 {
     x = v_min(v_set(89), v_max(v_set(-105), x));
@@ -43,7 +43,7 @@ VEC_INLINE vf v_exp(vf x)
     return v_scale(v_exp_core(r), n);
 }
 
-// e^x for x <= 0: as v_exp, but 0 below -87 (no denormal numbers). For softmax.
+// e^x for x <= 0, for softmax. As v_exp, but 0 below -87, so there are no denormal numbers.
 VEC_INLINE vf v_exp_negative(vf x)
 {
     vmask gone = v_less(x, v_set(-87));
@@ -59,7 +59,7 @@ VEC_INLINE vf v_exp_negative(vf x)
 #endif
 }
 
-// 1 / (1 + e), e = exp(-x): the logistic function; *left is 1 minus it, without cancellation.
+// The logistic function 1 / (1 + exp(-x)). *left is 1 minus it, without cancellation.
 VEC_INLINE vf v_logistic(vf x, vf *left)
 {
     vf e = v_exp(v_min(v_set(87), -x));
@@ -68,7 +68,7 @@ VEC_INLINE vf v_logistic(vf x, vf *left)
     return s;
 }
 
-// tanh with 3e-7.
+// tanh with an error of 3e-7.
 VEC_INLINE vf v_tanh(vf x)
 {
     vf sign = v_as_float(v_as_int(x) & v_set_int(INT32_MIN));
@@ -84,8 +84,9 @@ VEC_INLINE vf v_tanh(vf x)
     return v_pick(v_less(size, v_set(0.6f)), small, large);
 }
 
-// The normal distribution: P(X < x) with 8e-7 for x > -3 (x^2 ulp below), and its density in
-// *density. 0.5 erfc(u / sqrt 2) exp(u^2 / 2) is t q(t) with t = 1 / (1 + 0.3 u), q minimax.
+// The normal distribution: returns P(X < x), and sets *density to the density at x. The error is
+// 8e-7 for x > -3, and x^2 ulp below. 0.5 erfc(u / sqrt 2) exp(u^2 / 2) is t q(t) with t = 1 / (1 +
+// 0.3 u) and a minimax polynomial q.
 VEC_INLINE vf v_normal(vf x, vf *density)
 {
     vf size = v_as_float(v_as_int(x) & v_set_int(INT32_MAX));

@@ -1,17 +1,17 @@
-// vec_reduce.c -- sums over many elements: the gradient of a bias, squared error, sum of squares,
-// digest. Floating-point sums are taken over fixed blocks of elements in double and then added in
-// order, or down the columns, so that they do not depend on the number of threads.
+// vec_reduce.c -- vector form of sums over many elements: the gradient of a bias, squared error,
+// sum of squares, and digest. Floating-point sums are taken over fixed blocks of elements in double
+// and then added in order, or along columns, so they do not depend on the number of threads.
 #include "device/cpu/vec.h"
 
 enum {
     BLOCK_ELEMENTS = 1 << 16,
-    BLOCKS = CPU_SHARED_BYTES / sizeof(double), // at most: one double each in shared memory
-    COLUMN_STEP = 128,                          // the team shares columns in whole cache lines
+    BLOCKS = CPU_SHARED_BYTES / sizeof(double), // at most: each has one double in shared memory
+    COLUMN_STEP = 128,                          // the team shares columns in full cache lines
     BIAS_ROWS = 8,                              // rows added at a time
-    DIGEST_GRAIN = 1 << 16,                     // words worth a thread
+    DIGEST_GRAIN = 1 << 16,                     // words for which it pays to wake a thread
 };
 
-// Columns first … last-1: rows come in groups that are added up in registers.
+// Columns first … last-1. BIAS_ROWS rows at a time are added in registers.
 VEC_INLINE void bias_columns(const kernel_bias_grad_args *p, int64_t first, int64_t last,
                              dtype type)
 {
@@ -50,27 +50,27 @@ static void bias_part(const cpu_context *x, const void *args, int64_t first, int
 void VEC(bias_grad)(const cpu_context *x, const void *args)
 {
     const kernel_bias_grad_args *p = args;
-    VEC(share)(x, p, p->cols, round_up(vec_grain(p->rows), COLUMN_STEP), bias_part);
+    int64_t grain = size_ceil_div(vec_grain(p->rows), COLUMN_STEP) * COLUMN_STEP;
+    VEC(share)(x, p, p->cols, grain, bias_part);
 }
 
-// Elements of a block: the count alone decides.
+// The elements of a block, which depend on the count only.
 static int64_t block_elements(int64_t count)
 {
-    int64_t least = round_up((count + BLOCKS - 1) / BLOCKS, VL);
-    return least > BLOCK_ELEMENTS ? least : BLOCK_ELEMENTS;
+    return size_max(size_ceil_div(size_ceil_div(count, BLOCKS), VL) * VL, BLOCK_ELEMENTS);
 }
 
-// Runs `part` over the blocks of `count` elements and adds up what it left in shared memory.
+// Runs `part` over the blocks of `count` elements, and adds the sums that it left in shared memory.
 static double sum_blocks(const cpu_context *x, const void *args, int64_t count, vec_part part)
 {
-    int64_t blocks = (count + block_elements(count) - 1) / block_elements(count);
+    int64_t blocks = size_ceil_div(count, block_elements(count));
     double sum = 0;
     VEC(share)(x, args, blocks, 1, part);
     for (int64_t i = 0; i < blocks; i++) sum += ((const double *)x->shared)[i];
     return sum;
 }
 
-// sum[0], sum[1] += v^2 in double.
+// sum[0] += v^2 of the low lanes, sum[1] += v^2 of the high lanes, in double.
 VEC_INLINE void add_square(vd sum[2], vf v)
 {
     vd low = v_low_double(v), high = v_high_double(v);
@@ -86,7 +86,7 @@ VEC_INLINE double range_squares(const void *p, int64_t first, int64_t last, dtyp
         add_square(even, v_load(p, i, type));
         add_square(odd, v_load(p, i + VL, type));
     }
-    for (; i < last; i += VL) add_square(even, v_load_n(p, i, min64(last - i, VL), type));
+    for (; i < last; i += VL) add_square(even, v_load_n(p, i, size_min(last - i, VL), type));
     return v_sum_double((even[0] + even[1]) + (odd[0] + odd[1]));
 }
 
@@ -98,7 +98,7 @@ static void squares_part(const cpu_context *x, const void *args, int64_t first, 
     int64_t size = block_elements(p->count);
     double *sums = (double *)x->shared;
     for (int64_t b = first; b < last; b++) {
-        int64_t to = min64((b + 1) * size, p->count);
+        int64_t to = size_min((b + 1) * size, p->count);
 #define CALL(type) sums[b] = range_squares(p->x, b * size, to, type)
         V_BY_TYPE(p->type, CALL);
 #undef CALL
@@ -135,7 +135,7 @@ static void error_part(const cpu_context *x, const void *args, int64_t first, in
     int64_t size = block_elements(p->count);
     double *sums = (double *)x->shared;
     for (int64_t b = first; b < last; b++) {
-        int64_t to = min64((b + 1) * size, p->count);
+        int64_t to = size_min((b + 1) * size, p->count);
 #define CALL(type) sums[b] = range_error(p, b * size, to, type)
         V_BY_TYPE(p->type, CALL);
 #undef CALL
@@ -157,24 +157,25 @@ VEC_INLINE vq mix64(vq z)
     return z ^ (z >> 31);
 }
 
-// The sum of `n` <= VL / 2 words from word `at` on; what lies beyond the last byte counts as 0.
-VEC_INLINE vq digest_words(const kernel_digest_args *p, int64_t at, int64_t n)
+// The digest of `n` <= VL / 2 words from word `first` on. Bytes beyond the last one count as 0.
+VEC_INLINE vq digest_words(const kernel_digest_args *p, int64_t first, int64_t n)
 {
     enum { LANES = VL / 2 };
-    uint32_t part[LANES] = {0};
+    uint32_t copy[LANES] = {0};
     V_HALF words;
-    if (n == LANES && 4 * (at + n) <= p->bytes) {
-        memcpy(&words, (const unsigned char *)p->x + 4 * at, sizeof words);
+    if (n == LANES && 4 * (first + n) <= p->bytes) {
+        memcpy(&words, (const unsigned char *)p->x + 4 * first, sizeof words);
     } else {
-        memcpy(part, (const unsigned char *)p->x + 4 * at, (size_t)min64(4 * n, p->bytes - 4 * at));
-        memcpy(&words, part, sizeof words);
+        memcpy(copy, (const unsigned char *)p->x + 4 * first,
+               (size_t)size_min(4 * n, p->bytes - 4 * first));
+        memcpy(&words, copy, sizeof words);
     }
-    vq lane = (vq){}, use;
+    vq number = (vq){}, use;
     for (int l = 0; l < LANES; l++) {
-        lane[l] = (uint64_t)l;
+        number[l] = (uint64_t)l;
         use[l] = l < n ? ~(uint64_t)0 : 0;
     }
-    vq index = (lane + (p->index0 + (uint64_t)at)) << 32;
+    vq index = (number + (p->index0 + (uint64_t)first)) << 32;
     return mix64((vq)V_OP(cvtepu32_epi64)(words) | index) & use;
 }
 
@@ -184,12 +185,12 @@ static void digest_part(const cpu_context *x, const void *args, int64_t first, i
     enum { LANES = VL / 2 };
     const kernel_digest_args *p = args;
     vq sum[2] = {};
-    int64_t at = first;
-    for (; at + 2 * LANES <= last && 4 * (at + 2 * LANES) <= p->bytes; at += 2 * LANES) {
-        sum[0] += digest_words(p, at, LANES);
-        sum[1] += digest_words(p, at + LANES, LANES);
+    int64_t i = first;
+    for (; i + 2 * LANES <= last && 4 * (i + 2 * LANES) <= p->bytes; i += 2 * LANES) {
+        sum[0] += digest_words(p, i, LANES);
+        sum[1] += digest_words(p, i + LANES, LANES);
     }
-    for (; at < last; at += LANES) sum[0] += digest_words(p, at, min64(last - at, LANES));
+    for (; i < last; i += LANES) sum[0] += digest_words(p, i, size_min(last - i, LANES));
     uint64_t total = 0;
     for (int l = 0; l < LANES; l++) total += sum[0][l] + sum[1][l];
     ((uint64_t *)x->shared)[thread] += total;
@@ -200,6 +201,6 @@ void VEC(digest)(const cpu_context *x, const void *args)
     const kernel_digest_args *p = args;
     uint64_t *sums = (uint64_t *)x->shared;
     memset(sums, 0, sizeof *sums * (size_t)x->threads);
-    VEC(share)(x, p, (p->bytes + 3) / 4, DIGEST_GRAIN, digest_part);
+    VEC(share)(x, p, size_ceil_div(p->bytes, 4), DIGEST_GRAIN, digest_part);
     for (int i = 0; i < x->threads; i++) *p->digest += sums[i];
 }

@@ -1,5 +1,5 @@
-// vec_rope.c -- rotary position embedding in place. The cosines and sines of a row are taken apart
-// once and used for all its heads.
+// vec_rope.c -- vector form of the rotary position embedding, in place. The cosines and sines of a
+// row are separated once and used for all its heads.
 #include "device/cpu/vec.h"
 
 // Lanes 0, 2, 4, … and 1, 3, 5, … of the pair a, b.
@@ -29,10 +29,11 @@ VEC_INLINE void rotate_rows(const kernel_rope_args *p, int64_t first, int64_t la
               v_load_n(angles, 2 * i + VL, 2 * (n)-VL, F32), &cosine, &sine);                      \
         if (p->inverse) sine = -sine;                                                              \
         for (int64_t h = 0; h < p->heads; h++) {                                                   \
-            int64_t at = r * p->stride + h * p->head_dim + i;                                      \
-            vf low = v_load_n(p->x, at, n, type), high = v_load_n(p->x, at + half, n, type);       \
-            v_store_n(p->x, at, n, type, low *cosine - high * sine);                               \
-            v_store_n(p->x, at + half, n, type, high * cosine + low * sine);                       \
+            int64_t offset = r * p->stride + h * p->head_dim + i;                                  \
+            vf low = v_load_n(p->x, offset, n, type),                                              \
+               high = v_load_n(p->x, offset + half, n, type);                                      \
+            v_store_n(p->x, offset, n, type, low *cosine - high * sine);                           \
+            v_store_n(p->x, offset + half, n, type, high * cosine + low * sine);                   \
         }                                                                                          \
     } while (0)
         V_EACH(i, 0, half, ROTATE);

@@ -1,6 +1,7 @@
 // vec_tile.c -- products of small fp32 matrices by register blocks, and packing. Called by the
-// attention kernels. A register block is up to TILE_ROWS x TILE_VECTORS vectors of sums: per step
-// of k it loads one row piece of B and multiplies it by one broadcast element per row of A.
+// attention kernels and by vec_product.c. A register block is up to TILE_ROWS x TILE_VECTORS
+// vectors of sums. For each step of k it loads TILE_VECTORS vectors of a row of b, and multiplies
+// them by one broadcast element per row of a.
 #include "device/cpu/vec_tile.h"
 
 enum {
@@ -8,10 +9,10 @@ enum {
     TILE_VECTORS = VEC_BYTES == 64 ? 4 : 2, // 24 or 12 sums, within 32 or 16 registers
 };
 
-typedef void (*tile_block)(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
-                           float *c, int64_t ldc, bool add);
+typedef void (*vec_tile_block)(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb,
+                               float *c, int64_t ldc, bool add);
 
-VEC_INLINE void block(int rows, int vectors, tile_order order, int64_t k, const float *a,
+VEC_INLINE void block(int rows, int vectors, vec_tile_order order, int64_t k, const float *a,
                       int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
 {
     vf sum[TILE_ROWS][TILE_VECTORS];
@@ -74,7 +75,7 @@ BLOCKS(4)
 #endif
 
 // [order][vectors - 1][rows - 1]
-static const tile_block blocks[2][TILE_VECTORS][TILE_ROWS] = {
+static const vec_tile_block blocks[2][TILE_VECTORS][TILE_ROWS] = {
 #if VEC_BYTES == 64
     {BLOCK_ROW(rows, 1), BLOCK_ROW(rows, 2), BLOCK_ROW(rows, 3), BLOCK_ROW(rows, 4)},
     {BLOCK_ROW(columns, 1), BLOCK_ROW(columns, 2), BLOCK_ROW(columns, 3), BLOCK_ROW(columns, 4)},
@@ -84,20 +85,20 @@ static const tile_block blocks[2][TILE_VECTORS][TILE_ROWS] = {
 #endif
 };
 
-void VEC(tile_multiply)(const tile_product *p)
+void VEC(tile_multiply)(const vec_tile_product *p)
 {
     int64_t vectors = p->n / VL, step = p->order == TILE_BY_ROW ? p->lda : 1;
-    for (int64_t at = 0; at < vectors;) {
-        // Even pieces: five vectors are taken as 3 + 2, not 4 + 1.
-        int64_t left = vectors - at, pieces = (left + TILE_VECTORS - 1) / TILE_VECTORS;
-        int64_t take = (left + pieces - 1) / pieces;
+    for (int64_t first = 0; first < vectors;) {
+        // Pieces of equal size: five vectors are taken as 3 + 2, not as 4 + 1.
+        int64_t left = vectors - first, pieces = size_ceil_div(left, TILE_VECTORS);
+        int64_t take = size_ceil_div(left, pieces);
         for (int64_t i = 0; i < p->m; i += TILE_ROWS) {
-            int64_t rows = min64(p->m - i, TILE_ROWS);
-            blocks[p->order][take - 1][rows - 1](p->k, p->a + i * step, p->lda, p->b + at * VL,
-                                                 p->ldb, p->c + i * p->ldc + at * VL, p->ldc,
+            int64_t rows = size_min(p->m - i, TILE_ROWS);
+            blocks[p->order][take - 1][rows - 1](p->k, p->a + i * step, p->lda, p->b + first * VL,
+                                                 p->ldb, p->c + i * p->ldc + first * VL, p->ldc,
                                                  p->add);
         }
-        at += take;
+        first += take;
     }
 }
 
@@ -120,7 +121,7 @@ void VEC(tile_pack)(float *dst, int64_t width, const void *src, int64_t stride, 
 #undef CALL
 }
 
-// Lanes of a and b in turn: the low halves of both, and the high halves.
+// Interleaves the lanes of a and b: those of the lower lanes of both, and those of the upper lanes.
 VEC_INLINE void zip(vf a, vf b, vf *low, vf *high)
 {
 #if VEC_BYTES == 64
@@ -136,8 +137,8 @@ VEC_INLINE void zip(vf a, vf b, vf *low, vf *high)
 #endif
 }
 
-// One VL x VL square is turned by log2(VL) rounds of perfect shuffles.
-VEC_INLINE void turn(vf square[VL])
+// Transposes a VL x VL square by log2(VL) rounds of perfect shuffles.
+VEC_INLINE void transpose(vf square[VL])
 {
 #pragma GCC unroll 4
     for (int round = 1; round < VL; round *= 2) {
@@ -150,13 +151,13 @@ VEC_INLINE void turn(vf square[VL])
     }
 }
 
-VEC_INLINE void pack_turned(float *dst, int64_t width, const void *src, int64_t stride,
-                            int64_t rows, int64_t cols, dtype type)
+VEC_INLINE void pack_transposed(float *dst, int64_t width, const void *src, int64_t stride,
+                                int64_t rows, int64_t cols, dtype type)
 {
     for (int64_t r = 0; r < width; r += VL) {
-        int64_t have = min64(rows - r, VL);
+        int64_t have = size_min(rows - r, VL);
         for (int64_t c = 0; c < cols; c += VL) {
-            int64_t lanes = min64(cols - c, VL);
+            int64_t lanes = size_min(cols - c, VL);
             vf square[VL];
             if (have == VL && lanes == VL) {
 #pragma GCC unroll 16
@@ -166,16 +167,16 @@ VEC_INLINE void pack_turned(float *dst, int64_t width, const void *src, int64_t 
                     square[i] =
                         i < have ? v_load_n(src, (r + i) * stride + c, lanes, type) : v_zero();
             }
-            turn(square);
+            transpose(square);
             for (int64_t i = 0; i < lanes; i++) v_store(dst + (c + i) * width, r, F32, square[i]);
         }
     }
 }
 
-void VEC(tile_pack_turned)(float *dst, int64_t width, const void *src, int64_t stride, int64_t rows,
-                           int64_t cols, dtype type)
+void VEC(tile_pack_transposed)(float *dst, int64_t width, const void *src, int64_t stride,
+                               int64_t rows, int64_t cols, dtype type)
 {
-#define CALL(type) pack_turned(dst, width, src, stride, rows, cols, type)
+#define CALL(type) pack_transposed(dst, width, src, stride, rows, cols, type)
     V_BY_TYPE(type, CALL);
 #undef CALL
 }

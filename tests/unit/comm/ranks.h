@@ -1,4 +1,5 @@
-// ranks.h -- for the communicator's tests: ranks as forked processes or threads, without launch/.
+// ranks.h -- runs a function on several ranks, which are forked processes or threads, for the tests
+// of the communicator. It does without launch/. It also has the numbers that the tests reduce.
 #ifndef TESTS_COMM_RANKS_H
 #define TESTS_COMM_RANKS_H
 
@@ -8,17 +9,17 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-typedef struct seat {
+typedef struct test_rank {
     comm *comm;
     device *device;
     device_stream *stream;
     world *world;
     void *arg;
-} seat;
+} test_rank;
 
-typedef status (*rank_fn)(const seat *s, err *e);
+typedef status (*rank_fn)(const test_rank *s, err *e);
 
-typedef struct crew {
+typedef struct workers {
     int ranks;
     bool as_threads, late;
     rank_fn fn;
@@ -26,19 +27,19 @@ typedef struct crew {
     world *world;
     status results[WORLD_RANKS];
     err errors[WORLD_RANKS];
-} crew;
+} workers;
 
-typedef struct crew_rank {
-    crew *crew;
+typedef struct worker {
+    workers *workers;
     int rank;
-} crew_rank;
+} worker;
 
-static void *crew_rank_main(void *arg)
+static void *worker_main(void *arg)
 {
-    const crew_rank *r = arg;
-    crew *k = r->crew;
+    const worker *r = arg;
+    workers *k = r->workers;
     device d = {.ops = k->late ? &test_late_device_ops : &test_device_ops};
-    seat s = {.device = &d, .world = k->world, .arg = k->arg};
+    test_rank s = {.device = &d, .world = k->world, .arg = k->arg};
     err *e = &k->errors[r->rank];
     status result = d.ops->stream_open(&d, STREAM_COMM, &s.stream, e);
     if (result == OK) result = world_attach(k->world, r->rank, &d, &s.comm, e);
@@ -52,13 +53,13 @@ static void *crew_rank_main(void *arg)
     return NULL;
 }
 
-// Runs k->fn on every rank; fills k->results, and k->errors for threads. A process that was killed
-// has result 128 + signal. Returns how many ranks did not return OK.
-static int crew_run(crew *k)
+// Runs k->fn on every rank. Fills k->results, and k->errors for threads. A process that was killed
+// has the result 128 + signal. Returns the number of ranks that did not return OK.
+static int workers_run(workers *k)
 {
     pthread_t threads[WORLD_RANKS];
     pid_t pids[WORLD_RANKS];
-    crew_rank ranks[WORLD_RANKS];
+    worker ranks[WORLD_RANKS];
     err e;
     int bad = 0;
     memset(k->results, 0, sizeof k->results);
@@ -66,12 +67,12 @@ static int crew_run(crew *k)
     if (world_open(k->ranks, k->as_threads, &k->world, &e) != OK) return -1;
     fflush(NULL);
     for (int r = 0; r < k->ranks; r++) {
-        ranks[r] = (crew_rank){k, r};
+        ranks[r] = (worker){k, r};
         if (k->as_threads) {
-            pthread_create(&threads[r], NULL, crew_rank_main, &ranks[r]);
+            pthread_create(&threads[r], NULL, worker_main, &ranks[r]);
         } else if ((pids[r] = fork()) == 0) {
             alarm(200);
-            crew_rank_main(&ranks[r]);
+            worker_main(&ranks[r]);
             if (k->results[r] == E_INTERNAL) fprintf(stderr, "rank %d: %s\n", r, k->errors[r].text);
             fflush(NULL);
             _exit((int)k->results[r]);
@@ -94,6 +95,28 @@ static int crew_run(crew *k)
     }
     world_close(k->world);
     return bad;
+}
+
+// Element i of rank `rank`. The numbers are not exact in fp32 sums, so that another order of sums
+// gives other bits.
+static inline double test_value(int rank, size_t i)
+{
+    return (double)((i * 2654435761u + (size_t)rank * 40503u) % 2003u) / 7.0 - 100.0;
+}
+
+// Sets element i of an array of type t.
+static inline void test_put(void *p, dtype t, size_t i, double x)
+{
+    if (t == F32)
+        ((float *)p)[i] = (float)x;
+    else if (t == BF16)
+        ((uint16_t *)p)[i] = float_to_bf16((float)x);
+    else if (t == F16)
+        ((uint16_t *)p)[i] = float_to_fp16((float)x);
+    else if (t == F64)
+        ((double *)p)[i] = x;
+    else
+        ((int64_t *)p)[i] = (int64_t)(x * 1e12);
 }
 
 #endif

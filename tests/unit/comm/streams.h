@@ -1,5 +1,5 @@
-// streams.h -- a device for tests of what runs on streams: work runs at once, or late on a thread
-// of the stream's own.
+// streams.h -- a device for tests of code that runs on streams. Work runs at once, or late on a
+// thread that belongs to the stream.
 #ifndef TESTS_COMM_STREAMS_H
 #define TESTS_COMM_STREAMS_H
 
@@ -12,8 +12,8 @@
 
 enum {
     QUEUE = 256,
-    // What happens at once has happened by then on a machine that does much else; the watchdog of a
-    // world, which would be the other way out, waits for minutes.
+    // An event that happens at once has happened after so many seconds, even on a busy machine. The
+    // watchdog of a world, which ends a wait otherwise, waits for minutes.
     SOON_S = 60,
 };
 

@@ -12,34 +12,6 @@ enum { PRIVATE, SHARED, MIXED, REGIONS };
 static const size_t COUNTS[] = {0, 1, 3, 1000, 65537};
 static const dtype TYPES[] = {F32, BF16, F16, F64, I64};
 
-// Not exact in fp32 sums, so that another order of summation would show.
-static double value(int rank, size_t i)
-{
-    return (double)((i * 2654435761u + (size_t)rank * 40503u) % 2003u) / 7.0 - 100.0;
-}
-
-static void put(void *p, dtype t, size_t i, double x)
-{
-    const float f = (float)x;
-    switch (t) {
-    case F32:
-        ((float *)p)[i] = f;
-        break;
-    case BF16:
-        ((uint16_t *)p)[i] = float_to_bf16(f);
-        break;
-    case F16:
-        ((uint16_t *)p)[i] = float_to_fp16(f);
-        break;
-    case F64:
-        ((double *)p)[i] = x;
-        break;
-    default:
-        ((int64_t *)p)[i] = (int64_t)(x * 1e12);
-        break;
-    }
-}
-
 static double get(const void *p, dtype t, size_t i)
 {
     switch (t) {
@@ -54,13 +26,13 @@ static double get(const void *p, dtype t, size_t i)
     }
 }
 
-// What rank `rank` contributes at i.
+// Fills p with the elements of rank `rank`.
 static void fill(void *p, dtype t, int rank, size_t count)
 {
-    for (size_t i = 0; i < count; i++) put(p, t, i, value(rank, i));
+    for (size_t i = 0; i < count; i++) test_put(p, t, i, test_value(rank, i));
 }
 
-// Where comm.h cuts a range of ranks: after the largest power of two below its length.
+// Where comm.h divides a range of ranks: after the largest power of two below its length.
 static int middle(int low, int high)
 {
     int half = 1;
@@ -72,7 +44,7 @@ static int64_t expect_integer(reduce_op op, int low, int high, size_t i)
 {
     if (high - low == 1) {
         int64_t x = 0;
-        put(&x, I64, 0, value(low, i));
+        test_put(&x, I64, 0, test_value(low, i));
         return x;
     }
     const int64_t x = expect_integer(op, low, middle(low, high), i);
@@ -84,7 +56,7 @@ static double expect_real(dtype t, reduce_op op, int low, int high, size_t i)
 {
     if (high - low == 1) {
         uint64_t x = 0;
-        put(&x, t, 0, value(low, i));
+        test_put(&x, t, 0, test_value(low, i));
         return get(&x, t, 0);
     }
     const double x = expect_real(t, op, low, middle(low, high), i);
@@ -93,28 +65,28 @@ static double expect_real(dtype t, reduce_op op, int low, int high, size_t i)
     return (op == REDUCE_MAX ? y > x : y < x) ? y : x;
 }
 
-// The reduction over `size` ranks at element `i`, into `out`.
+// Writes the reduction of element i over `size` ranks to out.
 static void expect(void *out, dtype t, reduce_op op, int size, size_t i)
 {
     if (t == I64)
         *(int64_t *)out = expect_integer(op, 0, size, i);
     else
-        put(out, t, 0, expect_real(t, op, 0, size, i));
+        test_put(out, t, 0, expect_real(t, op, 0, size, i));
 }
 
-static bool in_shared(const seat *s, int place)
+static bool in_shared(const test_rank *s, int place)
 {
     return place == SHARED || (place == MIXED && s->comm->rank % 2 == 0);
 }
 
-static status buffer(const seat *s, int place, size_t bytes, void **out, err *e)
+static status buffer(const test_rank *s, int place, size_t bytes, void **out, err *e)
 {
     if (in_shared(s, place)) return comm_alloc(s->comm, s->device, bytes, out, e);
     *out = malloc(bytes + 1);
     return *out ? OK : err_set(e, E_FIT, "no memory");
 }
 
-static void buffer_free(const seat *s, int place, void *p, size_t bytes)
+static void buffer_free(const test_rank *s, int place, void *p, size_t bytes)
 {
     if (in_shared(s, place))
         comm_release(s->comm, s->device, p, bytes);
@@ -122,7 +94,7 @@ static void buffer_free(const seat *s, int place, void *p, size_t bytes)
         free(p);
 }
 
-static status check(const seat *s, const char *what, const void *got, dtype t, reduce_op op,
+static status check(const test_rank *s, const char *what, const void *got, dtype t, reduce_op op,
                     size_t first, size_t count, err *e)
 {
     const size_t element = dtype_bytes(t);
@@ -136,7 +108,8 @@ static status check(const seat *s, const char *what, const void *got, dtype t, r
     return OK;
 }
 
-static status one_all_reduce(const seat *s, int place, size_t count, dtype t, reduce_op op, err *e)
+static status one_all_reduce(const test_rank *s, int place, size_t count, dtype t, reduce_op op,
+                             err *e)
 {
     status result = OK;
     const size_t bytes = count * dtype_bytes(t);
@@ -151,50 +124,52 @@ done:
     return result;
 }
 
-static status one_reduce_scatter(const seat *s, int place, size_t own, dtype t, reduce_op op,
-                                 bool in_place, err *e)
+static status one_reduce_scatter(const test_rank *s, int place, size_t shard_count, dtype t,
+                                 reduce_op op, bool in_place, err *e)
 {
     status result = OK;
-    const size_t whole = own * (size_t)s->comm->size, bytes = whole * dtype_bytes(t);
-    const size_t first = own * (size_t)s->comm->rank;
+    const size_t full = shard_count * (size_t)s->comm->size, bytes = full * dtype_bytes(t);
+    const size_t first = shard_count * (size_t)s->comm->rank;
     void *in = NULL, *out = NULL;
     TRY(buffer(s, place, bytes, &in, e));
-    TRY(buffer(s, PRIVATE, own * dtype_bytes(t), &out, e));
+    TRY(buffer(s, PRIVATE, shard_count * dtype_bytes(t), &out, e));
     void *to = in_place ? (char *)in + first * dtype_bytes(t) : out;
-    fill(in, t, s->comm->rank, whole);
-    TRY(comm_reduce_scatter(s->comm, in, to, own, t, op, s->stream, e));
+    fill(in, t, s->comm->rank, full);
+    TRY(comm_reduce_scatter(s->comm, in, to, shard_count, t, op, s->stream, e));
     TRY(s->device->ops->sync(s->stream, e));
-    TRY(check(s, "reduce_scatter", to, t, op, first, own, e));
+    TRY(check(s, "reduce_scatter", to, t, op, first, shard_count, e));
 done:
     buffer_free(s, place, in, bytes);
     free(out);
     return result;
 }
 
-static status one_all_gather(const seat *s, int place, size_t own, dtype t, bool in_place, err *e)
+static status one_all_gather(const test_rank *s, int place, size_t shard_count, dtype t,
+                             bool in_place, err *e)
 {
     status result = OK;
-    const size_t part = own * dtype_bytes(t), bytes = part * (size_t)s->comm->size;
-    void *in = NULL, *out = NULL, *want = malloc(part + 1);
+    const size_t shard_bytes = shard_count * dtype_bytes(t),
+                 bytes = shard_bytes * (size_t)s->comm->size;
+    void *in = NULL, *out = NULL, *want = malloc(shard_bytes + 1);
     TRY(buffer(s, place, bytes, &out, e));
-    TRY(buffer(s, place, part, &in, e));
-    void *from = in_place ? (char *)out + part * (size_t)s->comm->rank : in;
-    fill(from, t, s->comm->rank, own);
-    TRY(comm_all_gather(s->comm, from, out, own, t, s->stream, e));
+    TRY(buffer(s, place, shard_bytes, &in, e));
+    void *from = in_place ? (char *)out + shard_bytes * (size_t)s->comm->rank : in;
+    fill(from, t, s->comm->rank, shard_count);
+    TRY(comm_all_gather(s->comm, from, out, shard_count, t, s->stream, e));
     TRY(s->device->ops->sync(s->stream, e));
     for (int r = 0; r < s->comm->size; r++) {
-        fill(want, t, r, own);
-        if (memcmp((char *)out + part * (size_t)r, want, part) != 0)
-            FAIL(E_INTERNAL, "all_gather of %zu: part %d differs", own, r);
+        fill(want, t, r, shard_count);
+        if (memcmp((char *)out + shard_bytes * (size_t)r, want, shard_bytes) != 0)
+            FAIL(E_INTERNAL, "all_gather of %zu: shard %d differs", shard_count, r);
     }
 done:
-    buffer_free(s, place, in, part);
+    buffer_free(s, place, in, shard_bytes);
     buffer_free(s, place, out, bytes);
     free(want);
     return result;
 }
 
-static status one_broadcast(const seat *s, int place, size_t count, int root, err *e)
+static status one_broadcast(const test_rank *s, int place, size_t count, int root, err *e)
 {
     status result = OK;
     void *x = NULL, *want = malloc(count * 4 + 1);
@@ -210,7 +185,7 @@ done:
     return result;
 }
 
-static status everything(const seat *s, err *e)
+static status everything(const test_rank *s, err *e)
 {
     status result = OK;
     for (int place = 0; place < REGIONS; place++) {
@@ -238,8 +213,8 @@ done:
 static void run(int ranks, bool as_threads, bool late)
 {
     alarm(200);
-    crew k = {.ranks = ranks, .as_threads = as_threads, .late = late, .fn = everything};
-    assert_int_equal(crew_run(&k), 0);
+    workers k = {.ranks = ranks, .as_threads = as_threads, .late = late, .fn = everything};
+    assert_int_equal(workers_run(&k), 0);
 }
 
 static void test_solo(void **state)
@@ -273,8 +248,8 @@ static void test_late_streams(void **state)
     run(2, true, true);
 }
 
-// Larger than the staging areas: several chunks, with an odd end.
-static status large(const seat *s, err *e)
+// Arrays larger than the staging areas take several chunks. The last one has an odd size.
+static status large(const test_rank *s, err *e)
 {
     status result = OK;
     for (int place = 0; place < REGIONS; place++) {
@@ -291,13 +266,13 @@ static void test_larger_than_staging(void **state)
 {
     (void)state;
     alarm(200);
-    crew k = {.ranks = 3, .fn = large};
-    assert_int_equal(crew_run(&k), 0);
+    workers k = {.ranks = 3, .fn = large};
+    assert_int_equal(workers_run(&k), 0);
     k.as_threads = true;
-    assert_int_equal(crew_run(&k), 0);
+    assert_int_equal(workers_run(&k), 0);
 }
 
-static status nan_wins(const seat *s, err *e)
+static status nan_wins(const test_rank *s, err *e)
 {
     status result = OK;
     float x[4] = {1, 2, 3, 4};
@@ -312,8 +287,8 @@ done:
 static void test_a_nan_wins_every_maximum(void **state)
 {
     (void)state;
-    crew k = {.ranks = 3, .as_threads = true, .fn = nan_wins};
-    assert_int_equal(crew_run(&k), 0);
+    workers k = {.ranks = 3, .as_threads = true, .fn = nan_wins};
+    assert_int_equal(workers_run(&k), 0);
 }
 
 int main(void)

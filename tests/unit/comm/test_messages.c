@@ -1,4 +1,5 @@
-// Messages between two ranks: order, sizes beyond the ring, both directions at once, late streams.
+// Messages between two ranks: their order, sizes larger than the ring, both directions at once, and
+// late streams.
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -23,8 +24,9 @@ static status expect(const unsigned char *p, size_t bytes, unsigned seed, err *e
     return OK;
 }
 
-// Odd sizes from nothing to several rings, from private and from shared memory, around a circle.
-static status circle(const seat *s, err *e)
+// Odd sizes from 0 to more than a ring, from private and from shared memory, around a circle of
+// ranks.
+static status circle(const test_rank *s, err *e)
 {
     status result = OK;
     const size_t sizes[] = {0, 1, 17, 4096, 65537, MIB, MIB + 1, 5 * MIB + 3};
@@ -56,8 +58,8 @@ done:
     return result;
 }
 
-// Up to 1 MiB may be sent by everyone before anyone receives; many small ones as well.
-static status all_send_first(const seat *s, err *e)
+// Every rank may send up to 1 MiB before any rank receives, and many small messages as well.
+static status all_send_first(const test_rank *s, err *e)
 {
     status result = OK;
     const int peer = 1 - s->comm->rank;
@@ -82,8 +84,9 @@ done:
     return result;
 }
 
-// Both directions larger than the ring, each on its own stream: neither waits for the other.
-static status both_ways_at_once(const seat *s, err *e)
+// Messages larger than the ring in both directions, each on its own stream. Neither waits for the
+// other.
+static status both_ways_at_once(const test_rank *s, err *e)
 {
     status result = OK;
     const size_t bytes = 6 * MIB;
@@ -111,10 +114,10 @@ done:
 static void run(int ranks, rank_fn fn, bool late)
 {
     alarm(200);
-    crew k = {.ranks = ranks, .late = late, .fn = fn};
-    assert_int_equal(crew_run(&k), 0);
+    workers k = {.ranks = ranks, .late = late, .fn = fn};
+    assert_int_equal(workers_run(&k), 0);
     k.as_threads = true;
-    assert_int_equal(crew_run(&k), 0);
+    assert_int_equal(workers_run(&k), 0);
 }
 
 static void test_sizes_around_a_circle(void **state)
@@ -139,7 +142,7 @@ static void test_streams_send_both_ways_at_once(void **state)
 enum { ANNOUNCED = 64 };
 
 // Both send from shared memory, more than the ring would hold, before either receives.
-static status announce_first(const seat *s, err *e)
+static status announce_first(const test_rank *s, err *e)
 {
     status result = OK;
     const size_t each = MIB / 16 + 5;
@@ -178,9 +181,9 @@ typedef struct progress {
     _Atomic int sent, receives;
 } progress;
 
-// Rank 0 sends one more than may be under way, private ones between them; rank 1 comes when all but
-// the last are sent.
-static status one_too_many(const seat *s, err *e)
+// Rank 0 sends one announced message more than may be under way, with private ones between them.
+// Rank 1 starts to receive when all but the last are sent.
+static status one_too_many(const test_rank *s, err *e)
 {
     status result = OK;
     void *memory = NULL;
@@ -212,12 +215,13 @@ static void test_the_sixty_fifth_announcement_waits(void **state)
 {
     (void)state;
     progress p = {0};
-    crew k = {.ranks = 2, .as_threads = true, .fn = one_too_many, .arg = &p};
-    assert_int_equal(crew_run(&k), 0);
+    workers k = {.ranks = 2, .as_threads = true, .fn = one_too_many, .arg = &p};
+    assert_int_equal(workers_run(&k), 0);
 }
 
-// After send_wait the buffer is the sender's again; the order of announced and copied ones holds.
-static status reuse(const seat *s, err *e)
+// After send_wait the sender may write the buffer again. Announced and copied messages stay in
+// order.
+static status reuse(const test_rank *s, err *e)
 {
     status result = OK;
     void *memory = NULL;
@@ -251,8 +255,8 @@ static void test_a_sent_buffer_is_free_after_send_wait(void **state)
     run(2, reuse, false);
 }
 
-// Rank 0 leaves while rank 1 waits for it in the way that `arg` says.
-static status waits_for_who_left(const seat *s, err *e)
+// Rank 0 leaves while rank 1 waits for it: in a recv (*arg 0), or in a send (*arg 1).
+static status waits_for_a_leaver(const test_rank *s, err *e)
 {
     status result = OK;
     void *memory = NULL;
@@ -277,16 +281,16 @@ static void test_a_message_from_a_rank_that_left_is_an_error(void **state)
     const char *const lines[] = {"rank 0 left the group while rank 1 waits to receive from it",
                                  "rank 0 left the group while rank 1 waits for it to receive"};
     for (int way = 0; way < 2; way++) {
-        crew k = {.ranks = 2, .as_threads = true, .fn = waits_for_who_left, .arg = &way};
+        workers k = {.ranks = 2, .as_threads = true, .fn = waits_for_a_leaver, .arg = &way};
         alarm(200);
-        assert_int_equal(crew_run(&k), 1);
+        assert_int_equal(workers_run(&k), 1);
         assert_int_equal(k.results[1], E_INTERNAL);
         assert_string_equal(k.errors[1].text, lines[way]);
     }
 }
 
-// Rank 0 closes first and says why only then: rank 1 must hear the cause.
-static status leaves_and_fails(const seat *s, err *e)
+// Rank 0 closes its communicator before it reports its failure. Rank 1 must get the cause.
+static status leaves_and_fails(const test_rank *s, err *e)
 {
     comm *pair = NULL;
     char x = 0;
@@ -301,17 +305,17 @@ static status leaves_and_fails(const seat *s, err *e)
     return err_set(e, E_IO, "disk full");
 }
 
-static void test_who_waits_for_a_leaver_hears_why_it_failed(void **state)
+static void test_a_rank_that_waits_for_a_leaver_gets_the_cause(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .as_threads = true, .fn = leaves_and_fails};
-    assert_int_equal(crew_run(&k), 2);
+    workers k = {.ranks = 2, .as_threads = true, .fn = leaves_and_fails};
+    assert_int_equal(workers_run(&k), 2);
     assert_int_equal(k.results[1], E_PEER);
     assert_string_equal(k.errors[1].text, "rank 0: disk full");
 }
 
-// What was sent before the sender left still arrives.
-static status leaves_after_sending(const seat *s, err *e)
+// A message that was sent before its sender left still arrives.
+static status leaves_after_sending(const test_rank *s, err *e)
 {
     status result = OK;
     char x = 7;
@@ -331,7 +335,7 @@ static void test_the_last_message_of_a_leaver_arrives(void **state)
     run(2, leaves_after_sending, false);
 }
 
-static status wrong_length(const seat *s, err *e)
+static status wrong_length(const test_rank *s, err *e)
 {
     char text[64] = {0};
     if (s->comm->rank == 0)
@@ -345,14 +349,14 @@ static status wrong_length(const seat *s, err *e)
 static void test_a_wrong_length_is_named(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .as_threads = true, .fn = wrong_length};
-    assert_int_equal(crew_run(&k), 2);
+    workers k = {.ranks = 2, .as_threads = true, .fn = wrong_length};
+    assert_int_equal(workers_run(&k), 2);
     assert_int_equal(k.results[1], E_INTERNAL);
     assert_string_equal(k.errors[1].text, "rank 0 sends 10 bytes while rank 1 receives 12");
     assert_int_equal(k.results[0], E_PEER);
 }
 
-static status refused(const seat *s, err *e)
+static status refused(const test_rank *s, err *e)
 {
     char x = 0;
     const int rank = s->comm->rank, size = s->comm->size;
@@ -366,10 +370,10 @@ static status refused(const seat *s, err *e)
 static void test_impossible_calls_are_refused(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .as_threads = true, .fn = refused};
-    assert_int_equal(crew_run(&k), 0);
+    workers k = {.ranks = 2, .as_threads = true, .fn = refused};
+    assert_int_equal(workers_run(&k), 0);
     k.ranks = 1;
-    assert_int_equal(crew_run(&k), 0);
+    assert_int_equal(workers_run(&k), 0);
 }
 
 int main(void)
@@ -382,7 +386,7 @@ int main(void)
         cmocka_unit_test(test_the_sixty_fifth_announcement_waits),
         cmocka_unit_test(test_a_sent_buffer_is_free_after_send_wait),
         cmocka_unit_test(test_a_message_from_a_rank_that_left_is_an_error),
-        cmocka_unit_test(test_who_waits_for_a_leaver_hears_why_it_failed),
+        cmocka_unit_test(test_a_rank_that_waits_for_a_leaver_gets_the_cause),
         cmocka_unit_test(test_the_last_message_of_a_leaver_arrives),
         cmocka_unit_test(test_a_wrong_length_is_named),
         cmocka_unit_test(test_impossible_calls_are_refused),

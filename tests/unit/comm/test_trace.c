@@ -1,4 +1,5 @@
-// What the counting communicator counts, on one rank and on several, and that it changes nothing.
+// The counting communicator counts calls and bytes, on one rank and on several, and changes no
+// result.
 #include "comm/trace.h"
 #include "ranks.h"
 
@@ -16,7 +17,7 @@ static status expect(const comm *c, trace_kind k, uint64_t calls, double bytes, 
                    (int)n->kind[k].calls, n->kind[k].bytes, (int)calls, bytes);
 }
 
-static status collectives(const seat *s, comm *c, void *x, err *e)
+static status collectives(const test_rank *s, comm *c, void *x, err *e)
 {
     status result = OK;
     const double n = c->size;
@@ -40,32 +41,33 @@ done:
 }
 
 // Ten elements on four ranks: 3, 3, 3, 1. And three on four: 1, 1, 1, 0.
-static status segments(const seat *s, comm *c, void *x, err *e)
+static status segments(const test_rank *s, comm *c, void *x, err *e)
 {
     status result = OK;
     const int64_t size = c->size;
     const comm_segment runs[] = {
         {.count = 10, .shard_count = (10 + size - 1) / size},
         {.full_offset = 10, .count = 3, .shard_count = (3 + size - 1) / size}};
-    double own = 0;
+    double held = 0;
     for (int i = 0; i < 2; i++) {
         int64_t first;
-        own += (double)comm_segment_shard(&runs[i], c->rank, &first);
+        held += (double)comm_segment_shard(&runs[i], c->rank, &first);
     }
-    if (size == 4 && own != (c->rank == 3 ? 1 : 4)) FAIL(E_INTERNAL, "%g elements are owned", own);
+    if (size == 4 && held != (c->rank == 3 ? 1 : 4))
+        FAIL(E_INTERNAL, "the shards have %g elements", held);
     trace_comm_reset(c);
     TRY(comm_reduce_scatter_segments(c, runs, 2, x, NULL, BF16, REDUCE_SUM, s->stream, e));
     TRY(comm_all_gather_segments(c, runs, 2, NULL, x, F32, s->stream, e));
     TRY(comm_all_gather_segments(c, runs, 2, NULL, x, F32, s->stream, e));
     TRY(s->device->ops->sync(s->stream, e));
-    TRY(expect(c, TRACE_REDUCE_SCATTER, 1, (13 - own) * 2, e));
-    TRY(expect(c, TRACE_ALL_GATHER, 2, 2 * (13 - own) * 4, e));
+    TRY(expect(c, TRACE_REDUCE_SCATTER, 1, (13 - held) * 2, e));
+    TRY(expect(c, TRACE_ALL_GATHER, 2, 2 * (13 - held) * 4, e));
     TRY(expect(c, TRACE_ALL_REDUCE, 0, 0, e));
 done:
     return result;
 }
 
-static status messages(const seat *s, comm *c, void *x, err *e)
+static status messages(const test_rank *s, comm *c, void *x, err *e)
 {
     status result = OK;
     const int next = (c->rank + 1) % c->size, last = (c->rank + c->size - 1) % c->size;
@@ -81,15 +83,16 @@ done:
     return result;
 }
 
-static status counted(const seat *s, err *e)
+static status counted(const test_rank *s, err *e)
 {
     status result = OK;
-    comm *c = NULL, *half = NULL;
+    comm *c = NULL, *split = NULL;
     void *x = NULL;
-    if (trace_comm_counts(s->comm)) FAIL(E_INTERNAL, "what does not count has counts");
-    TRY(comm_split(s->comm, 0, -s->comm->rank, &half, e));
-    TRY(trace_comm_open(half, &c, e));
-    half = NULL;
+    if (trace_comm_counts(s->comm))
+        FAIL(E_INTERNAL, "a communicator that does not count has counts");
+    TRY(comm_split(s->comm, 0, -s->comm->rank, &split, e));
+    TRY(trace_comm_open(split, &c, e));
+    split = NULL;
     if (c->rank != s->comm->size - 1 - s->comm->rank || c->size != s->comm->size)
         FAIL(E_INTERNAL, "rank %d of %d", c->rank, c->size);
     TRY(comm_alloc(c, s->device, 16384, &x, e));
@@ -99,15 +102,15 @@ static status counted(const seat *s, err *e)
     // A call that is refused moves nothing.
     if (comm_all_reduce(c, x, 8, U8, REDUCE_SUM, s->stream, NULL) != E_INTERNAL) return E_USAGE;
     TRY(expect(c, TRACE_ALL_REDUCE, 0, 0, e));
-    // A part counts for itself.
-    TRY(comm_split(c, c->rank / 2, 0, &half, e));
-    TRY(comm_all_reduce(half, x, 8, F32, REDUCE_SUM, s->stream, e));
+    // A communicator that was split off has its own counts.
+    TRY(comm_split(c, c->rank / 2, 0, &split, e));
+    TRY(comm_all_reduce(split, x, 8, F32, REDUCE_SUM, s->stream, e));
     TRY(s->device->ops->sync(s->stream, e));
-    TRY(expect(half, TRACE_ALL_REDUCE, 1, half->size == 2 ? 32 : 0, e));
+    TRY(expect(split, TRACE_ALL_REDUCE, 1, split->size == 2 ? 32 : 0, e));
     TRY(expect(c, TRACE_ALL_REDUCE, 0, 0, e));
 done:
     if (c) comm_release(c, s->device, x, 16384);
-    comm_close(half);
+    comm_close(split);
     comm_close(c);
     return result;
 }
@@ -118,34 +121,34 @@ static void test_calls_and_bytes_are_counted(void **state)
     const int sizes[] = {1, 2, 4};
     for (int i = 0; i < 3; i++) {
         alarm(200);
-        crew k = {.ranks = sizes[i], .fn = counted};
-        assert_int_equal(crew_run(&k), 0);
+        workers k = {.ranks = sizes[i], .fn = counted};
+        assert_int_equal(workers_run(&k), 0);
         k.as_threads = true;
         k.late = true;
-        assert_int_equal(crew_run(&k), 0);
+        assert_int_equal(workers_run(&k), 0);
     }
 }
 
-static status aborted(const seat *s, err *e)
+static status aborted(const test_rank *s, err *e)
 {
-    comm *part = NULL, *c = NULL;
+    comm *inner = NULL, *c = NULL;
     err why = {0};
-    status result = comm_split(s->comm, 0, 0, &part, e);
-    if (result == OK) result = trace_comm_open(part, &c, e);
+    status result = comm_split(s->comm, 0, 0, &inner, e);
+    if (result == OK) result = trace_comm_open(inner, &c, e);
     if (result == OK && c->rank == 1) {
         err_set(&why, E_IO, "disk full");
         comm_abort(c, &why);
     }
     if (result == OK) result = comm_barrier(c, e);
-    comm_close(c ? c : part);
+    comm_close(c ? c : inner);
     return result;
 }
 
 static void test_an_abort_passes_through(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .as_threads = true, .fn = aborted};
-    assert_int_equal(crew_run(&k), 2);
+    workers k = {.ranks = 2, .as_threads = true, .fn = aborted};
+    assert_int_equal(workers_run(&k), 2);
     assert_string_equal(k.errors[0].text, "rank 1: disk full");
 }
 

@@ -1,5 +1,5 @@
-// The order of sums: over neighbours first and then over their groups gives the bits of one flat
-// sum, and another order would not.
+// The order of sums: a sum over groups of adjacent ranks, followed by a sum over the groups, gives
+// the bits of one flat sum. Another order gives other bits.
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -20,7 +20,7 @@ static float value(int rank, size_t i)
     return (float)((double)(mixed % 200003u) / 7.0 - 14000.0);
 }
 
-static status sum(const seat *s, comm *c, void *x, size_t count, dtype t, err *e)
+static status sum(const test_rank *s, comm *c, void *x, size_t count, dtype t, err *e)
 {
     const status result = comm_all_reduce(c, x, count, t, REDUCE_SUM, s->stream, e);
     return result == OK ? s->device->ops->sync(s->stream, e) : result;
@@ -35,7 +35,7 @@ static void fill(void *x, int rank, size_t count, dtype t)
             ((float *)x)[i] = value(rank, i);
 }
 
-static status both_ways(const seat *s, comm *inner, comm *outer, size_t count, dtype t, err *e)
+static status both_ways(const test_rank *s, comm *inner, comm *outer, size_t count, dtype t, err *e)
 {
     status result = OK;
     const size_t bytes = count * dtype_bytes(t);
@@ -54,9 +54,9 @@ done:
     return result;
 }
 
-// In how many of the results does the order 0, 1, 2, … give other bits? The control of the test:
-// on data where it gives the same everywhere, equality above would say nothing.
-static status linear_differs(const seat *s, int *out, err *e)
+// Counts the results for which the order 0, 1, 2, … gives other bits. It is the control of the
+// test: if that order gave the same bits everywhere, the equality above would show nothing.
+static status linear_differs(const test_rank *s, int *out, err *e)
 {
     status result = OK;
     float *x = malloc(COUNT * sizeof *x);
@@ -73,7 +73,7 @@ done:
     return result;
 }
 
-static status nested_equals_flat(const seat *s, err *e)
+static status nested_equals_flat(const test_rank *s, err *e)
 {
     status result = OK;
     const shape *m = s->arg;
@@ -101,13 +101,13 @@ static void test_a_nested_sum_has_the_bits_of_a_flat_one(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         shape m = shapes[i];
         alarm(200);
-        crew k = {.ranks = m.outer * m.inner, .fn = nested_equals_flat, .arg = &m};
-        assert_int_equal(crew_run(&k), 0);
+        workers k = {.ranks = m.outer * m.inner, .fn = nested_equals_flat, .arg = &m};
+        assert_int_equal(workers_run(&k), 0);
     }
 }
 
-// Where the groups are no power of two the promise ends: the test above can fail.
-static status three_inside(const seat *s, err *e)
+// Groups whose size is no power of two give other bits, so the test above can fail.
+static status three_inside(const test_rank *s, err *e)
 {
     const int rank = s->comm->rank;
     comm *inner = NULL, *outer = NULL;
@@ -129,8 +129,8 @@ static void test_groups_of_three_have_other_bits(void **state)
 {
     (void)state;
     alarm(200);
-    crew k = {.ranks = 6, .fn = three_inside};
-    assert_int_equal(crew_run(&k), 0);
+    workers k = {.ranks = 6, .fn = three_inside};
+    assert_int_equal(workers_run(&k), 0);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-// What ranks share beyond the collectives: splits, memory, and failures that have names.
+// Splits of process groups, shared memory, and failures that name the rank.
 #include "base/clock.h"
 #include "ranks.h"
 
@@ -11,21 +11,21 @@
 
 #include <cmocka.h>
 
-static int run(crew *k)
+static int run(workers *k)
 {
     alarm(200);
-    return crew_run(k);
+    return workers_run(k);
 }
 
-static status sum(const seat *s, comm *c, float mine, float *out, err *e)
+static status sum(const test_rank *s, comm *c, float mine, float *out, err *e)
 {
     *out = mine;
     status result = comm_all_reduce(c, out, 1, F32, REDUCE_SUM, s->stream, e);
     return result == OK ? s->device->ops->sync(s->stream, e) : result;
 }
 
-// A mesh of 2 x 3, and a group in reverse order.
-static status splits(const seat *s, err *e)
+// Splits a mesh of 2 x 3, and a group in reverse order.
+static status splits(const test_rank *s, err *e)
 {
     status result = OK;
     comm *row = NULL, *column = NULL, *reversed = NULL, *alone = NULL;
@@ -60,15 +60,15 @@ done:
 static void test_splits_form_a_mesh(void **state)
 {
     (void)state;
-    crew k = {.ranks = 6, .fn = splits};
+    workers k = {.ranks = 6, .fn = splits};
     assert_int_equal(run(&k), 0);
     k.as_threads = true;
     k.late = true;
     assert_int_equal(run(&k), 0);
 }
 
-// Thousands of groups and buffers, one after the other: their memory comes back, and it is zero.
-static status churn(const seat *s, err *e)
+// Opens and closes hundreds of groups and buffers. Their memory comes back, and it is zeroed.
+static status churn(const test_rank *s, err *e)
 {
     status result = OK;
     for (int i = 0; i < 300; i++) {
@@ -93,12 +93,12 @@ static status churn(const seat *s, err *e)
 static void test_memory_comes_back_as_zeros(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .fn = churn};
+    workers k = {.ranks = 2, .fn = churn};
     assert_int_equal(run(&k), 0);
 }
 
-// Each rank asks for what it needs, also from a group of one, whose memory the others see too.
-static status different_sizes(const seat *s, err *e)
+// Each rank allocates another size, also from a group of one rank, whose memory all ranks see too.
+static status different_sizes(const test_rank *s, err *e)
 {
     status result = OK;
     const int rank = s->comm->rank;
@@ -126,14 +126,14 @@ done:
 static void test_ranks_allocate_different_sizes(void **state)
 {
     (void)state;
-    crew k = {.ranks = 3, .fn = different_sizes};
+    workers k = {.ranks = 3, .fn = different_sizes};
     assert_int_equal(run(&k), 0);
     k.as_threads = true;
     assert_int_equal(run(&k), 0);
 }
 
 // A failure of a group of one is a failure of its world.
-static status aborts_alone(const seat *s, err *e)
+static status aborts_alone(const test_rank *s, err *e)
 {
     comm *alone = NULL;
     err why = {0};
@@ -147,15 +147,15 @@ static status aborts_alone(const seat *s, err *e)
     return result;
 }
 
-static void test_an_abort_of_a_group_of_one_reaches_everyone(void **state)
+static void test_an_abort_of_a_group_of_one_reaches_every_rank(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .as_threads = true, .fn = aborts_alone};
+    workers k = {.ranks = 2, .as_threads = true, .fn = aborts_alone};
     assert_int_equal(run(&k), 2);
     assert_string_equal(k.errors[0].text, "rank 1: disk full");
 }
 
-static status too_much(const seat *s, err *e)
+static status too_much(const test_rank *s, err *e)
 {
     void *p = NULL;
     if (comm_alloc(s->comm, s->device, (size_t)1 << 60, &p, e) != E_FIT || p) return E_USAGE;
@@ -165,11 +165,11 @@ static status too_much(const seat *s, err *e)
 static void test_too_much_memory_does_not_fit(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .fn = too_much};
+    workers k = {.ranks = 2, .fn = too_much};
     assert_int_equal(run(&k), 0);
 }
 
-static status different_calls(const seat *s, err *e)
+static status different_calls(const test_rank *s, err *e)
 {
     float x[8] = {0};
     if (s->comm->rank == 0)
@@ -182,7 +182,7 @@ static status different_calls(const seat *s, err *e)
 static void test_different_calls_are_named(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .as_threads = true, .fn = different_calls};
+    workers k = {.ranks = 2, .as_threads = true, .fn = different_calls};
     assert_int_equal(run(&k), 2);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(k.results[r], E_INTERNAL);
@@ -191,7 +191,7 @@ static void test_different_calls_are_named(void **state)
     }
 }
 
-static status different_counts(const seat *s, err *e)
+static status different_counts(const test_rank *s, err *e)
 {
     float x[8] = {0};
     comm_all_reduce(s->comm, x, s->comm->rank == 2 ? 7 : 8, F32, REDUCE_MAX, s->stream, e);
@@ -201,13 +201,13 @@ static status different_counts(const seat *s, err *e)
 static void test_different_counts_are_named(void **state)
 {
     (void)state;
-    crew k = {.ranks = 3, .as_threads = true, .fn = different_counts};
+    workers k = {.ranks = 3, .as_threads = true, .fn = different_counts};
     assert_int_equal(run(&k), 3);
     assert_string_equal(k.errors[2].text, "rank 0 calls all_reduce of 8 fp32 (max) while rank 2 "
                                           "calls all_reduce of 7 fp32 (max)");
 }
 
-static status one_leaves(const seat *s, err *e)
+static status one_leaves(const test_rank *s, err *e)
 {
     return s->comm->rank == 0 ? OK : comm_barrier(s->comm, e);
 }
@@ -215,13 +215,13 @@ static status one_leaves(const seat *s, err *e)
 static void test_waiting_for_a_rank_that_left_is_an_error(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .as_threads = true, .fn = one_leaves};
+    workers k = {.ranks = 2, .as_threads = true, .fn = one_leaves};
     assert_int_equal(run(&k), 1);
     assert_string_equal(k.errors[1].text, "rank 0 leaves the group while rank 1 calls barrier");
 }
 
-// Rank 1 aborts while the others wait: in a collective, in a recv, and later at the next call.
-static status abort_one(const seat *s, err *e)
+// Rank 1 aborts while the other ranks wait, in a collective or in a recv.
+static status abort_one(const test_rank *s, err *e)
 {
     char x = 0;
     comm *pair = NULL;
@@ -243,10 +243,10 @@ static status abort_one(const seat *s, err *e)
     return result;
 }
 
-static void test_an_abort_reaches_everyone_with_its_text(void **state)
+static void test_an_abort_reaches_every_rank_with_its_text(void **state)
 {
     (void)state;
-    crew k = {.ranks = 4, .as_threads = true, .fn = abort_one};
+    workers k = {.ranks = 4, .as_threads = true, .fn = abort_one};
     const double start = clock_seconds();
     assert_int_equal(run(&k), 4);
     assert_true(clock_seconds() - start < SOON_S);
@@ -264,7 +264,7 @@ static void *kill_soon(void *arg)
     return NULL;
 }
 
-static status killed_in_all_reduce(const seat *s, err *e)
+static status killed_in_all_reduce(const test_rank *s, err *e)
 {
     status result = OK;
     pthread_t killer;
@@ -284,7 +284,7 @@ static status killed_in_all_reduce(const seat *s, err *e)
 static void test_a_killed_rank_is_named_at_once(void **state)
 {
     (void)state;
-    crew k = {.ranks = 4, .fn = killed_in_all_reduce};
+    workers k = {.ranks = 4, .fn = killed_in_all_reduce};
     const double start = clock_seconds();
     assert_int_equal(run(&k), 4);
     assert_true(clock_seconds() - start < SOON_S);
@@ -346,15 +346,16 @@ static void say_step(uint64_t what, char *out, size_t room)
     snprintf(out, room, "step %d", (int)what);
 }
 
-static void shows_step(const seat *s, uint64_t step)
+static void shows_step(const test_rank *s, uint64_t step)
 {
     comm_activity *a = world_activity(s->world, s->comm->rank);
     atomic_store(&a->describe, say_step);
     activity_set(a, step);
 }
 
-// No watchdog looks before all ranks are here. Rank 1 then waits until it has spoken.
-static void keep_rank_1_away(const seat *s)
+// Waits until all ranks are here, so that no watchdog starts before. Rank 1 then waits for the
+// failure.
+static void keep_rank_1_away(const test_rank *s)
 {
     atomic_int *here = s->arg;
     atomic_fetch_add(here, 1);
@@ -362,15 +363,15 @@ static void keep_rank_1_away(const seat *s)
     while (s->comm->rank == 1 && !world_failure(s->world, NULL, NULL)) usleep(1000);
 }
 
-static status comes_late(const seat *s, err *e)
+static status comes_late(const test_rank *s, err *e)
 {
     world_set_watchdog(s->world, 1000);
     keep_rank_1_away(s);
     return comm_barrier(s->comm, e);
 }
 
-// The others wait in step 7; rank 1 is still in step 6.
-static status comes_late_to_a_group(const seat *s, err *e)
+// The other ranks wait in step 7, and rank 1 is still in step 6.
+static status comes_late_to_a_group(const test_rank *s, err *e)
 {
     comm_set_label(s->comm, "dp_shard");
     world_set_watchdog(s->world, 200);
@@ -381,7 +382,7 @@ static status comes_late_to_a_group(const seat *s, err *e)
     return result == OK ? s->device->ops->sync(s->stream, e) : result;
 }
 
-static status sends_nothing(const seat *s, err *e)
+static status sends_nothing(const test_rank *s, err *e)
 {
     comm_set_label(s->comm, "pp");
     world_set_watchdog(s->world, 200);
@@ -397,7 +398,7 @@ static void test_a_rank_that_does_not_come_is_named_by_the_watchdog(void **state
 {
     (void)state;
     atomic_int here = 0;
-    crew k = {.ranks = 3, .as_threads = true, .fn = comes_late, .arg = &here};
+    workers k = {.ranks = 3, .as_threads = true, .fn = comes_late, .arg = &here};
     assert_int_equal(run(&k), 3);
     for (int r = 0; r < 3; r++) {
         assert_int_equal(k.results[r], E_PEER);
@@ -410,19 +411,19 @@ static void test_the_watchdog_says_where_both_ranks_are(void **state)
 {
     (void)state;
     atomic_int here = 0, also_here = 0;
-    crew k = {.ranks = 2, .as_threads = true, .fn = comes_late_to_a_group, .arg = &here};
+    workers k = {.ranks = 2, .as_threads = true, .fn = comes_late_to_a_group, .arg = &here};
     assert_int_equal(run(&k), 2);
     assert_string_equal(k.errors[0].text,
                         "Watchdog caught collective operation timeout: rank 1 did not come to "
                         "all_reduce over dp_shard (step 7) within 0.2 s; it is in step 6");
-    crew m = {.ranks = 2, .as_threads = true, .fn = sends_nothing, .arg = &also_here};
+    workers m = {.ranks = 2, .as_threads = true, .fn = sends_nothing, .arg = &also_here};
     assert_int_equal(run(&m), 2);
     assert_string_equal(m.errors[0].text,
                         "Watchdog caught collective operation timeout: rank 1 did not come to "
                         "send to rank 0 over pp (step 7) within 0.2 s; it is in step 6");
 }
 
-// Files of /dev/shm that have a name and that this process has open or mapped.
+// Counts the files in /dev/shm that have a name and that this process has open or mapped.
 static int count_named(void)
 {
     static const char folder[] = "/dev/shm/", gone[] = " (deleted)";
@@ -444,7 +445,7 @@ static int count_named(void)
     return n;
 }
 
-static status names_nothing(const seat *s, err *e)
+static status names_nothing(const test_rank *s, err *e)
 {
     void *p = NULL;
     status result = comm_alloc(s->comm, s->device, 1 << 20, &p, e);
@@ -456,9 +457,9 @@ static status names_nothing(const seat *s, err *e)
 static void test_nothing_has_a_name_in_dev_shm(void **state)
 {
     (void)state;
-    crew k = {.ranks = 2, .fn = names_nothing};
+    workers k = {.ranks = 2, .fn = names_nothing};
     assert_int_equal(run(&k), 0);
-    // The control: a file that has one is counted.
+    // The control: a file that has a name is counted.
     char path[] = "/dev/shm/trireme-test-XXXXXX";
     const int fd = mkstemp(path);
     if (fd < 0) return; // there is no such folder, or it cannot be written
@@ -474,12 +475,12 @@ int main(void)
         cmocka_unit_test(test_splits_form_a_mesh),
         cmocka_unit_test(test_memory_comes_back_as_zeros),
         cmocka_unit_test(test_ranks_allocate_different_sizes),
-        cmocka_unit_test(test_an_abort_of_a_group_of_one_reaches_everyone),
+        cmocka_unit_test(test_an_abort_of_a_group_of_one_reaches_every_rank),
         cmocka_unit_test(test_too_much_memory_does_not_fit),
         cmocka_unit_test(test_different_calls_are_named),
         cmocka_unit_test(test_different_counts_are_named),
         cmocka_unit_test(test_waiting_for_a_rank_that_left_is_an_error),
-        cmocka_unit_test(test_an_abort_reaches_everyone_with_its_text),
+        cmocka_unit_test(test_an_abort_reaches_every_rank_with_its_text),
         cmocka_unit_test(test_a_killed_rank_is_named_at_once),
         cmocka_unit_test(test_bad_numbers_of_ranks_are_refused),
         cmocka_unit_test(test_a_device_that_the_host_cannot_address_is_refused),

@@ -1,4 +1,4 @@
-// harness.h -- what the device tests share: random numbers, a context, and calls of one kernel.
+// harness.h -- shared by the device tests: random numbers, and a context in which kernels run.
 #ifndef TRIREME_TESTS_DEVICE_HARNESS_H
 #define TRIREME_TESTS_DEVICE_HARNESS_H
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A context of `threads` at the level that TRIREME_CPU says; fails the test when there is none.
+// A context of `threads` threads at the level that TRIREME_CPU names. Fails the test on an error.
 static inline cpu_context harness_open(int threads)
 {
     cpu_context x;
@@ -26,7 +26,7 @@ static inline cpu_context harness_open(int threads)
     return x;
 }
 
-// `count` floats, uniform with mean 0 and variance 1. The caller frees.
+// `count` floats, uniform with mean 0 and variance 1. The caller frees them.
 static inline float *harness_random(int64_t count, uint64_t seed)
 {
     float *x = malloc(sizeof(float) * (size_t)(count > 0 ? count : 1));
@@ -45,7 +45,7 @@ static inline float *harness_zeros(int64_t count)
     return calloc((size_t)(count > 0 ? count : 1), sizeof(float));
 }
 
-// The same numbers rounded to a 16-bit type. The caller frees.
+// The numbers x rounded to a 16-bit type. The caller frees them.
 static inline uint16_t *harness_low(const float *x, int64_t count, dtype type)
 {
     uint16_t *y = malloc(2 * (size_t)(count > 0 ? count : 1));

@@ -1,5 +1,5 @@
-// test_device.c -- opening a cpu device, its levels, its memory counts, and how a failure in a
-// stream reaches the next sync.
+// test_device.c -- opening a cpu device, its levels, its counts of memory, and the failure of a
+// stream that the next sync returns.
 #include "unit/device/harness.h"
 
 static device *open_cpu(void)
@@ -38,7 +38,7 @@ static void the_environment_forces_a_level(void **state)
     setenv("TRIREME_CPU", "fast", 1);
     assert_int_equal(cpu_level_choose("auto", &level, &e), E_USAGE);
     assert_non_null(strstr(e.text, "TRIREME_CPU=fast"));
-    assert_int_equal(cpu_level_choose("generic", &level, &e), OK); // the option goes first
+    assert_int_equal(cpu_level_choose("generic", &level, &e), OK); // the option wins
     cpu_features features;
     cpu_features_read(&features);
     if (features.best < CPU_AMX) {
@@ -74,7 +74,7 @@ static void memory_is_aligned_and_counted(void **state)
     device_close(NULL);
 }
 
-// Also where such a block was used and given back before.
+// Zeroed memory is zero also where an earlier block was used and released.
 static void zeroed_memory_is_zero_aligned_and_counted(void **state)
 {
     (void)state;

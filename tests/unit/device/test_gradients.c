@@ -1,6 +1,6 @@
-// test_gradients.c -- every gradient of the plain-C reference against central differences of its
-// forward pass: directional derivatives of sum(weight * y) along random directions, by the
-// five-point formula, whose error at this step is below fp32's rounding.
+// test_gradients.c -- compares every gradient of the reference with central differences of its
+// forward pass: directional derivatives of sum(weight * y) along random directions. They are taken
+// by the five-point formula, whose error at this step is below the rounding of fp32.
 #include "unit/device/harness.h"
 
 static cpu_context context;
@@ -11,7 +11,8 @@ static void run(kernel_kind kind, const void *args)
     kernels.run[kind](&context, args);
 }
 
-// One op under test: how to compute the loss, and one variable with its claimed gradient.
+// One op under test: a function that computes the loss, and one variable with the gradient to
+// check.
 typedef struct claim {
     double (*loss)(void *op);
     void *op;
@@ -26,8 +27,8 @@ static double loss_along(const claim *c, const float *at, const float *along, do
     return c->loss(c->op);
 }
 
-// How far the worst of four directional derivatives is from the gradient's, in units of what fp32
-// rounding explains.
+// The largest error of four directional derivatives, in units of the error that fp32 rounding
+// explains.
 static double gradient_error(const claim *c)
 {
     float *at = malloc(sizeof(float) * (size_t)c->count);
@@ -363,7 +364,7 @@ static double glu_loss(void *op)
     return weighted(l->gated.y, l->weight, COUNT / 2);
 }
 
-// ReLU has no derivative at 0: keep away from it by more than the difference's step.
+// ReLU has no derivative at 0, so x keeps a distance from 0 of more than the step.
 static void avoid_zero(float *x)
 {
     for (int i = 0; i < COUNT; i++) x[i] += x[i] < 0 ? -0.3f : 0.3f;
@@ -492,7 +493,7 @@ static void dropout_gradient_is_the_same_call(void **state)
     free(x), free(dy), free(dx);
 }
 
-static void a_wrong_gradient_is_noticed(void **state)
+static void a_wrong_gradient_is_found(void **state)
 {
     (void)state;
     float *x = harness_random(COUNT, 1), *y = harness_zeros(COUNT), *dy = harness_random(COUNT, 2);
@@ -500,7 +501,7 @@ static void a_wrong_gradient_is_noticed(void **state)
     activate l = {.plain = {.count = COUNT, .x = x, .y = y, .act = ACT_GELU}, .weight = dy};
     kernel_activation_args back = {.count = COUNT, .x = x, .dy = dy, .y = dx, .act = ACT_GELU_TANH};
     run(K_ACTIVATION_GRAD, &back);
-    dx[7] *= 1.02f; // one element of sixty, by two percent
+    dx[7] *= 1.02f; // one element of sixty is wrong by two percent
     assert_true(gradient_error(&(claim){activate_loss, &l, x, dx, COUNT}) > 2);
     free(x), free(y), free(dy), free(dx);
 }
@@ -533,7 +534,7 @@ int main(void)
         cmocka_unit_test(cross_entropy_gradient),
         cmocka_unit_test(square_error_gradient),
         cmocka_unit_test(dropout_gradient_is_the_same_call),
-        cmocka_unit_test(a_wrong_gradient_is_noticed),
+        cmocka_unit_test(a_wrong_gradient_is_found),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

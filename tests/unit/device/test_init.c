@@ -1,5 +1,5 @@
-// Initial values have the bits of rng_normal at every level, with any number of threads, wherever a
-// range begins and however it is cut.
+// Initial values have the bits of rng_normal at every level, with any number of threads, and for
+// every range of elements.
 #include "vec_check.h"
 
 enum { COUNT = 40000 }; // several grains of threads
@@ -30,7 +30,7 @@ static void every_form_gives_the_bits_of_the_reference(void **state)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         for (uint64_t first = 0; first < 5; first++)
             for (int normal = 0; normal < 2; normal++) {
-                // Across the end of 32 bits of counters, too.
+                // One range crosses the end of 32 bits of counters.
                 const piece p = {first == 4 ? (UINT64_C(1) << 34) - 3 : first, counts[i], normal};
                 char text[64];
                 snprintf(text, sizeof text, "%ld from %lu", (long)p.count, (unsigned long)p.first);

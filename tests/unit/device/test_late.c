@@ -1,6 +1,6 @@
-// test_late.c -- the late device: it runs nothing before it must, keeps the order that events ask
-// for, and makes a missing event wait show as a wrong result (the negative control of every test
-// that passes on it).
+// test_late.c -- the late device runs nothing before it must, keeps the order that events demand,
+// and turns a missing wait for an event into a wrong result. It is the negative control of every
+// test that passes on the late device.
 #include "late/late_device.h"
 #include "unit/device/harness.h"
 
@@ -49,7 +49,8 @@ static kernel_call twice(const float *a, float *y)
 static const float ones[COUNT] = {1, 1, 1, 1, 1, 1, 1, 1};
 static const float fives[COUNT] = {5, 5, 5, 5, 5, 5, 5, 5};
 
-// x arrives by the copy stream; compute doubles it. What comes out, with or without the wait.
+// The copy stream brings x, and the compute stream doubles it. Returns the result, with or without
+// the wait.
 static float read_after_copy(late_order order, bool with_wait)
 {
     rig r = rig_open(order);
@@ -64,7 +65,7 @@ static float read_after_copy(late_order order, bool with_wait)
     return y;
 }
 
-static void reading_too_early_shows(void **state)
+static void reading_too_early_gives_a_wrong_result(void **state)
 {
     (void)state;
     assert_true(read_after_copy(LATE_OTHERS_LAST, true) == 2);
@@ -72,14 +73,14 @@ static void reading_too_early_shows(void **state)
     assert_true(isnan(read_after_copy(LATE_OTHERS_LAST, false)));
 }
 
-// Compute doubles x; then the copy stream puts something else there.
+// The compute stream doubles x. Then the copy stream overwrites x.
 static float overwrite_after_read(late_order order, bool with_wait)
 {
     rig r = rig_open(order);
     kernel_call call = twice(r.x, r.y);
     r.d->ops->copy(r.compute, r.x, ones, sizeof ones);
     r.d->ops->record(r.ready, r.compute);
-    r.d->ops->wait(r.copy, r.ready); // after the first copy at least
+    r.d->ops->wait(r.copy, r.ready); // after the first copy
     device_launch(r.compute, &call);
     r.d->ops->record(r.ready, r.compute);
     if (with_wait) r.d->ops->wait(r.copy, r.ready);
@@ -92,7 +93,7 @@ static float overwrite_after_read(late_order order, bool with_wait)
     return y;
 }
 
-static void overwriting_too_early_shows(void **state)
+static void overwriting_too_early_gives_a_wrong_result(void **state)
 {
     (void)state;
     assert_true(overwrite_after_read(LATE_OTHERS_FIRST, true) == 2);
@@ -115,7 +116,7 @@ static void nothing_runs_before_the_host_waits_and_arguments_are_copies(void **s
     device_launch(r.compute, &more);
     r.d->ops->event_sync(r.ready);
     assert_true(r.y[0] == 2);
-    assert_true(isnan(r.x[0])); // issued after the record: still not run
+    assert_true(isnan(r.x[0])); // issued after the record, so it has not run
     assert_int_equal(r.d->ops->sync(r.compute, NULL), OK);
     assert_true(r.x[0] == 4);
     rig_close(&r);
@@ -141,7 +142,7 @@ static void a_failure_is_returned_by_the_next_sync_of_its_stream(void **state)
     rig_close(&r);
 }
 
-// A rank whose copy stream meets its peer in a barrier while compute goes on.
+// A rank whose copy stream waits for its peer in a barrier while its compute stream goes on.
 static status meet(void *arg, err *e)
 {
     (void)e;
@@ -158,7 +159,7 @@ static void *rank_main(void *arg)
     int rank = *(int *)arg;
     rig r = rig_open(LATE_OTHERS_FIRST);
     pthread_barrier_t *first = &crossing[rank], *second = &crossing[!rank];
-    // Each rank's compute stream holds the call that the other's copy stream is stuck in.
+    // The compute stream of each rank has the call that the other rank's copy stream waits for.
     r.d->ops->call(r.copy, meet, &first, sizeof first);
     r.d->ops->call(r.compute, meet, &second, sizeof second);
     status code = r.d->ops->sync(r.compute, NULL);
@@ -166,7 +167,7 @@ static void *rank_main(void *arg)
     return code == OK ? arg : NULL;
 }
 
-static void a_blocked_call_holds_no_other_stream_up(void **state)
+static void a_blocked_call_does_not_delay_other_streams(void **state)
 {
     (void)state;
     pthread_t threads[2];
@@ -229,11 +230,11 @@ static void a_long_chain_of_events_gives_the_same_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reading_too_early_shows),
-        cmocka_unit_test(overwriting_too_early_shows),
+        cmocka_unit_test(reading_too_early_gives_a_wrong_result),
+        cmocka_unit_test(overwriting_too_early_gives_a_wrong_result),
         cmocka_unit_test(nothing_runs_before_the_host_waits_and_arguments_are_copies),
         cmocka_unit_test(a_failure_is_returned_by_the_next_sync_of_its_stream),
-        cmocka_unit_test(a_blocked_call_holds_no_other_stream_up),
+        cmocka_unit_test(a_blocked_call_does_not_delay_other_streams),
         cmocka_unit_test(a_long_chain_of_events_gives_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// test_matmul.c -- the products of the cpu device against the plain-C reference: every storage
-// order, strides, bias, accumulation, tiny and empty sizes, fp32, both ways of bf16, and fp16.
+// test_matmul.c -- compares the products of the cpu device with the reference: every storage order,
+// strides, bias, accumulation, tiny and empty sizes, fp32, both forms of bf16, and fp16.
 #include "device/cpu/cpu_products.h"
 #include "device/cpu/ref.h"
 #include "unit/device/harness.h"
@@ -12,8 +12,8 @@ static const sizes shapes[] = {{1, 1, 1},    {3, 5, 7},      {1, 96, 64},   {64,
                                {17, 33, 65}, {16, 16, 0},    {0, 4, 4},     {4, 0, 4},
                                {40, 48, 33}, {2, 780, 1030}, {780, 2, 1030}};
 
-// The operands of one product in fp32 and in its 16-bit type (bf16 when it has none), with room for
-// a stride longer than a row.
+// The operands of one product in fp32 and in its 16-bit type (bf16 for an fp32 product), with space
+// for a stride longer than a row.
 typedef struct operands {
     float *a, *b, *c, *bias;
     uint16_t *a16, *b16, *c16, *bias16;
@@ -41,14 +41,14 @@ static void operands_free(operands *o)
     free(o->a16), free(o->b16), free(o->c16), free(o->bias16);
 }
 
-// Runs `fast` and the reference on equal inputs; every element of C, those between the rows
-// included, must agree within rounding.
+// Runs `fast` and the reference on equal inputs. Every element of c, including those between the
+// rows, must agree within rounding.
 static void assert_product(const cpu_context *x, cpu_kernel fast, kernel_matmul_args p, bool bias)
 {
     operands o = operands_make(&p), r = operands_make(&p);
-    bool wide = p.type == F32;
-    p.a = wide ? (void *)o.a : o.a16, p.b = wide ? (void *)o.b : o.b16;
-    if (bias) p.bias = wide ? (void *)o.bias : o.bias16;
+    bool fp32 = p.type == F32;
+    p.a = fp32 ? (void *)o.a : o.a16, p.b = fp32 ? (void *)o.b : o.b16;
+    if (bias) p.bias = fp32 ? (void *)o.bias : o.bias16;
     kernel_matmul_args reference = p;
     p.c = p.c_type == F32 ? (void *)o.c : o.c16;
     reference.c = p.c_type == F32 ? (void *)r.c : r.c16;
@@ -182,7 +182,7 @@ static void a_product_repeats_bit_for_bit(void **state)
     cpu_context_close(&x);
 }
 
-// The team must not show in the result: not by splitting k, nor by other blocks.
+// The result does not depend on the team, neither by a division of k nor by other blocks.
 static void products_do_not_depend_on_the_number_of_threads(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// What tensor-parallel ranks compute from their parts of the vocabulary and of the heads is what
-// one rank computes from the whole, at every level of instructions.
+// Tensor-parallel ranks, each with a shard of the vocabulary and of the heads, compute what one
+// rank computes from all of it, at every level of instructions.
 #include "device/cpu/ref.h"
 #include "unit/device/harness.h"
 
@@ -11,7 +11,7 @@ static void run(kernel_kind kind, const void *args)
     kernels.run[kind](&context, args);
 }
 
-// Runs a test once with the reference and once with the table of every level of this machine.
+// Runs a test with the reference, and with the table of every level of this machine.
 static void at_every_level(void (*test)(void))
 {
     cpu_features features;
@@ -37,7 +37,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// Uneven cuts of a vocabulary of VOCAB: parts are cut[i] … cut[i+1]-1.
+// Uneven shards of a vocabulary of VOCAB: shard i holds ids cut[i] … cut[i+1]-1.
 enum { VOCAB = 1037, ROWS = 9, SEQ = 3, COLS = 37, IGNORE = -100 };
 
 static const int32_t labels[ROWS] = {0, 1036, 400, -100, 399, 401, 17, 1000, 700};
@@ -86,34 +86,35 @@ static entropy entropy_whole(dtype type, float grad_scale)
     return out;
 }
 
-// Columns first … last-1 of [ROWS, VOCAB], dense; back with `into`.
-static void copy_columns(void *part, void *whole, int64_t first, int64_t last, dtype type,
+// Copies columns first … last-1 of [ROWS, VOCAB] to a dense array, or back with `into`.
+static void copy_columns(void *shard, void *full, int64_t first, int64_t last, dtype type,
                          bool into)
 {
     size_t size = dtype_bytes(type), bytes = size * (size_t)(last - first);
     for (size_t r = 0; r < ROWS; r++) {
-        char *row = (char *)whole + (r * VOCAB + (size_t)first) * size;
-        char *own = (char *)part + r * bytes;
+        char *row = (char *)full + (r * VOCAB + (size_t)first) * size;
+        char *own = (char *)shard + r * bytes;
         memcpy(into ? row : own, into ? own : row, bytes);
     }
 }
 
-// As ranks do: statistics of every part, gathered, then every part's gradient. Part 0 counts.
-static entropy entropy_of_parts(dtype type, const int64_t *cut, int parts, float grad_scale)
+// As ranks do: the statistics of every shard, gathered, then the gradient of every shard. Shard 0
+// counts the rows.
+static entropy entropy_of_shards(dtype type, const int64_t *cut, int shards, float grad_scale)
 {
     entropy out = {.gradient = logits_of(type, 4)};
     float stats[3 * ROWS * 3];
-    char *part = malloc(ROWS * VOCAB * 4);
+    char *shard = malloc(ROWS * VOCAB * 4);
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < parts; i++) {
+        for (int i = 0; i < shards; i++) {
             int64_t cols = cut[i + 1] - cut[i];
-            copy_columns(part, out.gradient, cut[i], cut[i + 1], type, false);
+            copy_columns(shard, out.gradient, cut[i], cut[i + 1], type, false);
             if (pass == 0) {
                 run(K_CROSS_ENTROPY_STATS,
                     &(kernel_cross_entropy_stats_args){.rows = ROWS,
                                                        .cols = cols,
                                                        .first = cut[i],
-                                                       .logits = part,
+                                                       .logits = shard,
                                                        .labels = labels,
                                                        .stats = stats + 3 * ROWS * i,
                                                        .scale = 0.7f,
@@ -124,7 +125,7 @@ static entropy entropy_of_parts(dtype type, const int64_t *cut, int parts, float
             run(K_CROSS_ENTROPY, &(kernel_cross_entropy_args){.rows = ROWS,
                                                               .cols = cols,
                                                               .first = cut[i],
-                                                              .logits = part,
+                                                              .logits = shard,
                                                               .labels = labels,
                                                               .stats = stats,
                                                               .shards = parts,
@@ -135,34 +136,34 @@ static entropy entropy_of_parts(dtype type, const int64_t *cut, int parts, float
                                                               .ignore = IGNORE,
                                                               .gradient = true,
                                                               .type = type});
-            copy_columns(part, out.gradient, cut[i], cut[i + 1], type, true);
+            copy_columns(shard, out.gradient, cut[i], cut[i + 1], type, true);
         }
     }
-    free(part);
+    free(shard);
     return out;
 }
 
 static void check_entropy_of_parts(void)
 {
     for (dtype type = F32; type <= F16; type++) {
-        entropy whole = entropy_whole(type, 0);
-        for (int parts = 1; parts <= CUTS; parts++) {
-            entropy have = entropy_of_parts(type, cuts[parts - 1], parts, 0);
-            assert_true(have.count == ROWS - 1 && whole.count == ROWS - 1);
-            assert_true(fabs(have.loss - whole.loss) <= 1e-6 * whole.loss);
+        entropy full = entropy_whole(type, 0);
+        for (int shards = 1; shards <= CUTS; shards++) {
+            entropy have = entropy_of_shards(type, cuts[shards - 1], shards, 0);
+            assert_true(have.count == ROWS - 1 && full.count == ROWS - 1);
+            assert_true(fabs(have.loss - full.loss) <= 1e-6 * full.loss);
             for (int64_t i = 0; i < ROWS * VOCAB; i++) {
-                double h = ref_load(have.gradient, i, type), w = ref_load(whole.gradient, i, type);
+                double h = ref_load(have.gradient, i, type), w = ref_load(full.gradient, i, type);
                 if (!near(h, w, 1e-3, type))
-                    fail_msg("%d parts, %s, [%ld, %ld]: %.9g, whole %.9g", parts, dtype_name(type),
-                             (long)(i / VOCAB), (long)(i % VOCAB), h, w);
+                    fail_msg("%d shards, %s, [%ld, %ld]: %.9g, one rank %.9g", shards,
+                             dtype_name(type), (long)(i / VOCAB), (long)(i % VOCAB), h, w);
             }
             free(have.gradient);
         }
-        free(whole.gradient);
+        free(full.gradient);
     }
 }
 
-static void cross_entropy_of_parts_of_the_vocabulary_is_that_of_the_whole(void **state)
+static void cross_entropy_of_vocabulary_shards_equals_that_of_one_rank(void **state)
 {
     (void)state;
     at_every_level(check_entropy_of_parts);
@@ -172,16 +173,16 @@ static void check_grad_scale(void)
 {
     entropy plain = entropy_whole(F32, 0), once = entropy_whole(F32, 1);
     entropy scaled = entropy_whole(F32, 1024);
-    entropy parts = entropy_of_parts(F32, cuts[1], 2, 0);
-    entropy scaled_parts = entropy_of_parts(F32, cuts[1], 2, 1024);
+    entropy shards = entropy_of_shards(F32, cuts[1], 2, 0);
+    entropy scaled_shards = entropy_of_shards(F32, cuts[1], 2, 1024);
     assert_memory_equal(plain.gradient, once.gradient, sizeof(float) * ROWS * VOCAB);
-    assert_true(plain.loss == scaled.loss && parts.loss == scaled_parts.loss);
+    assert_true(plain.loss == scaled.loss && shards.loss == scaled_shards.loss);
     for (int64_t i = 0; i < ROWS * VOCAB; i++) {
         assert_true(((float *)scaled.gradient)[i] == 1024 * ((float *)plain.gradient)[i]);
-        assert_true(((float *)scaled_parts.gradient)[i] == 1024 * ((float *)parts.gradient)[i]);
+        assert_true(((float *)scaled_shards.gradient)[i] == 1024 * ((float *)shards.gradient)[i]);
     }
     free(plain.gradient), free(once.gradient), free(scaled.gradient);
-    free(parts.gradient), free(scaled_parts.gradient);
+    free(shards.gradient), free(scaled_shards.gradient);
     float x[2] = {3, -1}, target[2] = {1, 1}, dx[2];
     run(K_SQUARE_ERROR, &(kernel_square_error_args){
                             .count = 2, .x = x, .target = target, .dx = dx, .grad_scale = 8});
@@ -194,7 +195,7 @@ static void a_loss_scale_multiplies_the_gradient_and_not_the_loss(void **state)
     at_every_level(check_grad_scale);
 }
 
-// An infinite logit of any part must reach the loss of all.
+// An infinite logit of any shard must reach the loss of all shards.
 static void check_bad_logits(void)
 {
     for (int i = 0; i < 3; i++) {
@@ -221,7 +222,7 @@ static void check_bad_logits(void)
     }
 }
 
-static void a_bad_logit_of_one_part_is_seen_by_the_others(void **state)
+static void an_infinite_logit_of_one_shard_reaches_the_others(void **state)
 {
     (void)state;
     at_every_level(check_bad_logits);
@@ -234,32 +235,32 @@ static const int32_t ids[ROWS] = {0, 1036, 400, 400, 399, 3, 2, 1000, 700};
 static void check_embedding_of_parts(void)
 {
     float *tokens = harness_random(VOCAB * COLS, 1), *positions = harness_random(SEQ * COLS, 2);
-    float *whole = harness_zeros(ROWS * COLS), *part = harness_zeros(ROWS * COLS);
+    float *full = harness_zeros(ROWS * COLS), *shard = harness_zeros(ROWS * COLS);
     kernel_embedding_args p = {.rows = ROWS,
                                .seq = SEQ,
                                .cols = COLS,
                                .ids = ids,
                                .tokens = tokens,
                                .positions = positions,
-                               .y = whole,
+                               .y = full,
                                .scale = 1.5f};
     run(K_EMBEDDING, &p);
-    for (int parts = 1; parts <= CUTS; parts++) {
+    for (int shards = 1; shards <= CUTS; shards++) {
         float *sum = harness_zeros(ROWS * COLS);
-        for (int i = 0; i < parts; i++) {
-            p.first = cuts[parts - 1][i], p.vocab = cuts[parts - 1][i + 1] - p.first;
-            p.tokens = tokens + p.first * COLS, p.y = part;
+        for (int i = 0; i < shards; i++) {
+            p.first = cuts[shards - 1][i], p.vocab = cuts[shards - 1][i + 1] - p.first;
+            p.tokens = tokens + p.first * COLS, p.y = shard;
             p.positions = i == 0 ? positions : NULL;
             run(K_EMBEDDING, &p);
-            for (int64_t j = 0; j < ROWS * COLS; j++) sum[j] += part[j];
+            for (int64_t j = 0; j < ROWS * COLS; j++) sum[j] += shard[j];
         }
-        for (int64_t j = 0; j < ROWS * COLS; j++) assert_true(near(sum[j], whole[j], 0.1, F32));
+        for (int64_t j = 0; j < ROWS * COLS; j++) assert_true(near(sum[j], full[j], 0.1, F32));
         free(sum);
     }
-    free(tokens), free(positions), free(whole), free(part);
+    free(tokens), free(positions), free(full), free(shard);
 }
 
-static void embeddings_of_parts_of_the_table_add_up_to_the_whole(void **state)
+static void embeddings_of_vocabulary_shards_add_up_to_the_full_one(void **state)
 {
     (void)state;
     at_every_level(check_embedding_of_parts);
@@ -268,28 +269,28 @@ static void embeddings_of_parts_of_the_table_add_up_to_the_whole(void **state)
 static void check_embedding_grad_of_parts(void)
 {
     float *dy = harness_random(ROWS * COLS, 3);
-    float *whole = harness_random(VOCAB * COLS, 4), *part = harness_random(VOCAB * COLS, 5);
+    float *full = harness_random(VOCAB * COLS, 4), *shard = harness_random(VOCAB * COLS, 5);
     kernel_embedding_grad_args p = {.rows = ROWS,
                                     .seq = SEQ,
                                     .cols = COLS,
                                     .vocab = VOCAB,
                                     .ids = ids,
                                     .dy = dy,
-                                    .d_tokens = whole,
+                                    .d_tokens = full,
                                     .scale = 1.5f};
     run(K_EMBEDDING_GRAD, &p);
-    for (int parts = 1; parts <= CUTS; parts++) {
-        for (int i = 0; i < parts; i++) {
-            p.first = cuts[parts - 1][i], p.vocab = cuts[parts - 1][i + 1] - p.first;
-            p.d_tokens = part + p.first * COLS;
+    for (int shards = 1; shards <= CUTS; shards++) {
+        for (int i = 0; i < shards; i++) {
+            p.first = cuts[shards - 1][i], p.vocab = cuts[shards - 1][i + 1] - p.first;
+            p.d_tokens = shard + p.first * COLS;
             run(K_EMBEDDING_GRAD, &p);
         }
-        assert_memory_equal(part, whole, sizeof(float) * VOCAB * COLS);
+        assert_memory_equal(shard, full, sizeof(float) * VOCAB * COLS);
     }
-    free(dy), free(whole), free(part);
+    free(dy), free(full), free(shard);
 }
 
-static void embedding_gradients_of_parts_are_rows_of_the_whole(void **state)
+static void embedding_gradients_of_shards_are_rows_of_the_full_one(void **state)
 {
     (void)state;
     at_every_level(check_embedding_grad_of_parts);
@@ -305,7 +306,8 @@ typedef struct attended {
     float dq[MOST], dk[MOST], dv[MOST];
 } attended;
 
-// Heads head0 … head0+heads-1 of arrays that hold all; lse and delta of these heads come first.
+// Heads head0 … head0+heads-1 of arrays that hold all heads. lse and delta of these heads come
+// first.
 static void attend(attended *out, int64_t tokens, int64_t head0, int64_t heads, int64_t all_heads)
 {
     float *q = harness_random(MOST, 1), *k = harness_random(MOST, 2), *v = harness_random(MOST, 3);
@@ -348,29 +350,29 @@ static void attend(attended *out, int64_t tokens, int64_t head0, int64_t heads, 
 
 static void check_heads(void)
 {
-    attended *whole = calloc(1, sizeof *whole), *parts = calloc(1, sizeof *parts);
-    const int64_t tokens[] = {1, 3, MOST_TOKENS}; // few queries are a form of their own
+    attended *full = calloc(1, sizeof *full), *shards = calloc(1, sizeof *shards);
+    const int64_t tokens[] = {1, 3, MOST_TOKENS}; // few queries have a form of their own
     for (int i = 0; i < 3; i++) {
-        attend(whole, tokens[i], 0, HEADS, 0);
-        attend(parts, tokens[i], 0, 2, HEADS);
-        attend(parts, tokens[i], 2, 3, HEADS);
-        assert_memory_equal(whole->o, parts->o, sizeof whole->o);
-        assert_memory_equal(whole->dq, parts->dq, sizeof whole->dq);
-        assert_memory_equal(whole->dk, parts->dk, sizeof whole->dk);
-        assert_memory_equal(whole->dv, parts->dv, sizeof whole->dv);
+        attend(full, tokens[i], 0, HEADS, 0);
+        attend(shards, tokens[i], 0, 2, HEADS);
+        attend(shards, tokens[i], 2, 3, HEADS);
+        assert_memory_equal(full->o, shards->o, sizeof full->o);
+        assert_memory_equal(full->dq, shards->dq, sizeof full->dq);
+        assert_memory_equal(full->dk, shards->dk, sizeof full->dk);
+        assert_memory_equal(full->dv, shards->dv, sizeof full->dv);
     }
-    attend(parts, MOST_TOKENS, 2, 3, 0); // without their place these heads draw other numbers
-    assert_memory_not_equal(whole->o, parts->o, sizeof whole->o);
-    free(whole), free(parts);
+    attend(shards, MOST_TOKENS, 2, 3, 0); // with another head0 the heads draw other numbers
+    assert_memory_not_equal(full->o, shards->o, sizeof full->o);
+    free(full), free(shards);
 }
 
-static void some_of_the_heads_drop_what_they_drop_among_all(void **state)
+static void some_heads_drop_what_they_drop_among_all_heads(void **state)
 {
     (void)state;
     at_every_level(check_heads);
 }
 
-// ---- nothing to do, and numbers too large for fp16
+// ---- counts of zero, and numbers too large for fp16
 
 static void check_nothing(void)
 {
@@ -408,7 +410,7 @@ static void check_large(void)
     for (int i = 0; i < COUNT; i++) assert_int_equal(low[i], 0x7c00);
 }
 
-static void what_fp16_cannot_hold_becomes_infinite(void **state)
+static void a_number_too_large_for_fp16_becomes_infinite(void **state)
 {
     (void)state;
     at_every_level(check_large);
@@ -417,14 +419,14 @@ static void what_fp16_cannot_hold_becomes_infinite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cross_entropy_of_parts_of_the_vocabulary_is_that_of_the_whole),
+        cmocka_unit_test(cross_entropy_of_vocabulary_shards_equals_that_of_one_rank),
         cmocka_unit_test(a_loss_scale_multiplies_the_gradient_and_not_the_loss),
-        cmocka_unit_test(a_bad_logit_of_one_part_is_seen_by_the_others),
-        cmocka_unit_test(embeddings_of_parts_of_the_table_add_up_to_the_whole),
-        cmocka_unit_test(embedding_gradients_of_parts_are_rows_of_the_whole),
-        cmocka_unit_test(some_of_the_heads_drop_what_they_drop_among_all),
+        cmocka_unit_test(an_infinite_logit_of_one_shard_reaches_the_others),
+        cmocka_unit_test(embeddings_of_vocabulary_shards_add_up_to_the_full_one),
+        cmocka_unit_test(embedding_gradients_of_shards_are_rows_of_the_full_one),
+        cmocka_unit_test(some_heads_drop_what_they_drop_among_all_heads),
         cmocka_unit_test(a_count_of_zero_does_nothing),
-        cmocka_unit_test(what_fp16_cannot_hold_becomes_infinite),
+        cmocka_unit_test(a_number_too_large_for_fp16_becomes_infinite),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,5 @@
-// test_reference.c -- the plain-C kernels that no finite difference covers, against formulas worked
-// out here: update rules, dropout, sums, digest, conversions, and the flags that accumulate.
+// test_reference.c -- compares the reference kernels that test_gradients.c does not cover with
+// formulas of its own: update rules, dropout, sums, digest, conversions, and the accumulate flags.
 #include "unit/device/harness.h"
 
 static cpu_context context;
@@ -102,7 +102,7 @@ static void sgd_without_momentum_needs_no_state(void **state)
 
 // ---- dropout ----
 
-static void dropout_keeps_the_asked_share_and_depends_on_position_only(void **state)
+static void dropout_keeps_the_right_share_and_depends_on_position_only(void **state)
 {
     (void)state;
     enum { MANY = 40000 };
@@ -160,12 +160,12 @@ static uint64_t digest(const void *x, int64_t bytes, uint64_t index0)
     return sum;
 }
 
-static void digest_is_free_of_partition_and_sees_every_bit(void **state)
+static void the_digest_does_not_depend_on_the_division_and_sees_every_bit(void **state)
 {
     (void)state;
     float *x = harness_random(COUNT, 1);
-    uint64_t whole = digest(x, 4 * COUNT, 0);
-    assert_true(whole == digest(x, 40, 0) + digest(x + 10, 4 * COUNT - 40, 10));
+    uint64_t all = digest(x, 4 * COUNT, 0);
+    assert_true(all == digest(x, 40, 0) + digest(x + 10, 4 * COUNT - 40, 10));
     // splitmix64's finaliser of 1, whose published first output for state 0 is mix64(golden gamma)
     uint32_t golden[2] = {0x7f4a7c15u, 0};
     assert_true(digest(golden, 4, 0x9E3779B9u) == 0xE220A8397B1DCDAFu);
@@ -176,7 +176,7 @@ static void digest_is_free_of_partition_and_sees_every_bit(void **state)
     memcpy(&bits, &x[17], 4);
     bits ^= 1;
     memcpy(&x[17], &bits, 4);
-    assert_true(whole != digest(x, 4 * COUNT, 0));
+    assert_true(all != digest(x, 4 * COUNT, 0));
     free(x);
 }
 
@@ -218,7 +218,7 @@ static void add_and_fill(void **state)
 
 // ---- flags ----
 
-static void gradients_add_only_when_told_to(void **state)
+static void gradients_are_added_only_with_accumulate(void **state)
 {
     (void)state;
     float x[6] = {1, 2, 4, 3, 1, 0}, dy[6] = {1, 1, 2, -1, 0, 1}, gain[3] = {1, 2, 3};
@@ -246,7 +246,7 @@ static void gradients_add_only_when_told_to(void **state)
     assert_true(db[0] == 0 && db[1] == 1 && db[2] == 3);
 }
 
-static void embedding_gradient_adds_to_what_is_there(void **state)
+static void the_embedding_gradient_is_added_to_the_old_one(void **state)
 {
     (void)state;
     int32_t ids[2] = {1, 1};
@@ -289,14 +289,14 @@ static void ignored_labels_add_nothing(void **state)
     assert_true(fabsf(logits[5] + 2.0f / 3) < 1e-6f);
 }
 
-// The last query alone, against keys kept from before: what generation does.
-static void attention_of_the_last_query_equals_the_whole(void **state)
+// The last query alone, against the keys of earlier tokens, as in decoding.
+static void attention_of_the_last_query_equals_that_among_all(void **state)
 {
     (void)state;
     enum { T = 6, D = 4 };
     float *q = harness_random(T * D, 1), *k = harness_random(T * D, 2),
           *v = harness_random(T * D, 3);
-    float whole[T * D], last[D], lse[T], lse_last[1];
+    float all[T * D], last[D], lse[T], lse_last[1];
     kernel_attention_args p = {.batch = 1,
                                .tq = T,
                                .tk = T,
@@ -310,15 +310,15 @@ static void attention_of_the_last_query_equals_the_whole(void **state)
                                .q = q,
                                .k = k,
                                .v = v,
-                               .o = whole,
+                               .o = all,
                                .lse = lse,
                                .scale = 0.5f,
                                .causal = true};
     run(K_ATTENTION, &p);
-    assert_memory_equal(whole, v, sizeof(float) * D); // the first query sees one key
+    assert_memory_equal(all, v, sizeof(float) * D); // the first query sees one key
     p.tq = 1, p.q = q + (T - 1) * D, p.o = last, p.lse = lse_last;
     run(K_ATTENTION, &p);
-    assert_memory_equal(last, whole + (T - 1) * D, sizeof last);
+    assert_memory_equal(last, all + (T - 1) * D, sizeof last);
     assert_true(lse[T - 1] == lse_last[0]);
     free(q), free(k), free(v);
 }
@@ -343,16 +343,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(update_rules_are_their_formulas),
         cmocka_unit_test(sgd_without_momentum_needs_no_state),
-        cmocka_unit_test(dropout_keeps_the_asked_share_and_depends_on_position_only),
+        cmocka_unit_test(dropout_keeps_the_right_share_and_depends_on_position_only),
         cmocka_unit_test(sum_of_squares_adds_in_double_and_keeps_nan),
-        cmocka_unit_test(digest_is_free_of_partition_and_sees_every_bit),
+        cmocka_unit_test(the_digest_does_not_depend_on_the_division_and_sees_every_bit),
         cmocka_unit_test(swapped_elements_change_the_digest),
         cmocka_unit_test(conversions_round_to_nearest_even),
         cmocka_unit_test(add_and_fill),
-        cmocka_unit_test(gradients_add_only_when_told_to),
-        cmocka_unit_test(embedding_gradient_adds_to_what_is_there),
+        cmocka_unit_test(gradients_are_added_only_with_accumulate),
+        cmocka_unit_test(the_embedding_gradient_is_added_to_the_old_one),
         cmocka_unit_test(ignored_labels_add_nothing),
-        cmocka_unit_test(attention_of_the_last_query_equals_the_whole),
+        cmocka_unit_test(attention_of_the_last_query_equals_that_among_all),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

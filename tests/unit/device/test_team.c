@@ -1,5 +1,5 @@
-// test_team.c -- the threads that run kernels: every item runs once, whatever the team, and idle
-// threads use no processor.
+// test_team.c -- a team of threads runs every item exactly once, at every size, and idle threads
+// use no processor time.
 #include "device/cpu/cpu_team.h"
 #include "unit/device/harness.h"
 
@@ -31,8 +31,8 @@ static void a_team_runs_every_item_once(void **state)
         for (int job = 0; job < JOBS; job++) {
             int64_t items = sizes[job % (int)(sizeof sizes / sizeof *sizes)];
             if (items == ITEMS && job % 100 != 7) continue;
-            _Atomic int counts[ITEMS] = {0}, *at = counts;
-            cpu_team_run(team, items, count_item, &at);
+            _Atomic int counts[ITEMS] = {0}, *first = counts;
+            cpu_team_run(team, items, count_item, &first);
             for (int64_t k = 0; k < ITEMS; k++) assert_int_equal(counts[k], k < items);
         }
         cpu_team_close(team);
@@ -51,9 +51,9 @@ static void an_idle_team_sleeps(void **state)
     (void)state;
     cpu_team *team;
     err e = {0};
-    _Atomic int counts[ITEMS] = {0}, *at = counts;
+    _Atomic int counts[ITEMS] = {0}, *first = counts;
     assert_int_equal(cpu_team_open(4, &team, &e), OK);
-    cpu_team_run(team, 8, count_item, &at);
+    cpu_team_run(team, 8, count_item, &first);
     double before = processor_seconds();
     usleep(300000);
     assert_true(processor_seconds() - before < 0.1);

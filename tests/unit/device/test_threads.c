@@ -1,5 +1,5 @@
-// test_threads.c -- no result of a kernel depends on the number of threads: random shapes of every
-// kernel in every type, on teams of several sizes, must leave the same bits everywhere.
+// test_threads.c -- no result of a kernel depends on the number of threads. Every kernel runs on
+// random shapes in every type, on teams of several sizes, and must leave the same bits.
 #include "device/cpu/cpu_products.h"
 #include "unit/device/harness.h"
 
@@ -30,7 +30,7 @@ static int64_t between(trial *t, int64_t low, int64_t high)
     return low + (int64_t)(word(t) % (uint64_t)(high - low + 1));
 }
 
-// Small more often than large, so that edges are met.
+// A random size. Small sizes are more frequent than large ones, so that edges occur.
 static int64_t size_up_to(trial *t, int64_t most)
 {
     return between(t, 1, between(t, 0, 2) ? between(t, 1, most) : 9);
@@ -110,44 +110,44 @@ static void draw_embedding(trial *t, dtype type)
 {
     int64_t seq = size_up_to(t, 60), rows = seq * between(t, 1, 9), cols = size_up_to(t, 500),
             vocab = size_up_to(t, 200);
-    bool wide = coin(t);
+    bool residual_fp32 = coin(t);
     const int32_t *id = ids(t, rows, vocab);
-    call(t, K_EMBEDDING)->u.embedding =
-        (kernel_embedding_args){.rows = rows,
-                                .seq = seq,
-                                .cols = cols,
-                                .ids = id,
-                                .tokens = numbers(t, vocab * cols, type),
-                                .positions = numbers(t, seq * cols, type),
-                                .y = numbers(t, rows * cols, kernel_residual_type(type, wide)),
-                                .scale = 1.5f,
-                                .type = type,
-                                .residual_fp32 = wide};
-    call(t, K_EMBEDDING_GRAD)->u.embedding_grad =
-        (kernel_embedding_grad_args){.rows = rows,
-                                     .seq = seq,
-                                     .cols = cols,
-                                     .vocab = vocab,
-                                     .max_seq = seq,
-                                     .ids = id,
-                                     .dy = numbers(t, rows * cols, kernel_residual_type(type, wide)),
-                                     .d_tokens = floats(t, vocab * cols),
-                                     .d_positions = floats(t, seq * cols),
-                                     .scale = 1.5f,
-                                     .type = type,
-                                     .accumulate_tokens = coin(t),
-                                     .accumulate_positions = coin(t),
-                                     .residual_fp32 = wide};
+    call(t, K_EMBEDDING)->u.embedding = (kernel_embedding_args){
+        .rows = rows,
+        .seq = seq,
+        .cols = cols,
+        .ids = id,
+        .tokens = numbers(t, vocab * cols, type),
+        .positions = numbers(t, seq * cols, type),
+        .y = numbers(t, rows * cols, kernel_residual_type(type, residual_fp32)),
+        .scale = 1.5f,
+        .type = type,
+        .residual_fp32 = residual_fp32};
+    call(t, K_EMBEDDING_GRAD)->u.embedding_grad = (kernel_embedding_grad_args){
+        .rows = rows,
+        .seq = seq,
+        .cols = cols,
+        .vocab = vocab,
+        .max_seq = seq,
+        .ids = id,
+        .dy = numbers(t, rows * cols, kernel_residual_type(type, residual_fp32)),
+        .d_tokens = floats(t, vocab * cols),
+        .d_positions = floats(t, seq * cols),
+        .scale = 1.5f,
+        .type = type,
+        .accumulate_tokens = coin(t),
+        .accumulate_positions = coin(t),
+        .residual_fp32 = residual_fp32};
 }
 
 static void draw_norm(trial *t, dtype type)
 {
     int64_t rows = size_up_to(t, 900), cols = size_up_to(t, 700);
-    bool rms = coin(t), wide = coin(t);
-    dtype outer = kernel_residual_type(type, wide);
+    bool rms = coin(t), residual_fp32 = coin(t);
+    dtype residual = kernel_residual_type(type, residual_fp32);
     kernel_norm_args n = {.rows = rows,
                           .cols = cols,
-                          .x = numbers(t, rows * cols, outer),
+                          .x = numbers(t, rows * cols, residual),
                           .gain = numbers(t, cols, type),
                           .bias = rms ? NULL : numbers(t, cols, type),
                           .y = numbers(t, rows * cols, type),
@@ -156,7 +156,7 @@ static void draw_norm(trial *t, dtype type)
                           .eps = 1e-5f,
                           .is_rms = rms,
                           .type = type,
-                          .residual_fp32 = wide};
+                          .residual_fp32 = residual_fp32};
     call(t, K_NORM)->u.norm = n;
     call(t, K_NORM_GRAD)->u.norm_grad =
         (kernel_norm_grad_args){.rows = rows,
@@ -166,7 +166,7 @@ static void draw_norm(trial *t, dtype type)
                                 .gain = n.gain,
                                 .mean = n.mean,
                                 .rstd = n.rstd,
-                                .dx = numbers(t, rows * cols, outer),
+                                .dx = numbers(t, rows * cols, residual),
                                 .dgain = floats(t, cols),
                                 .dbias = rms ? NULL : floats(t, cols),
                                 .is_rms = rms,
@@ -174,7 +174,7 @@ static void draw_norm(trial *t, dtype type)
                                 .accumulate_dgain = coin(t),
                                 .accumulate_dbias = coin(t),
                                 .type = type,
-                                .residual_fp32 = wide};
+                                .residual_fp32 = residual_fp32};
 }
 
 static void draw_rope(trial *t, dtype type)
@@ -229,7 +229,7 @@ static void draw_attention(trial *t, dtype type)
                                      .delta = floats(t, batch * heads * tokens)};
 }
 
-// A token's step: few queries, many keys.
+// Decoding: few queries, many keys.
 static void draw_decode(trial *t, dtype type)
 {
     int64_t kv = between(t, 1, 4), heads = kv * between(t, 1, 3), dim = between(t, 1, 70),
@@ -380,7 +380,7 @@ static void draw_update(trial *t, dtype type)
         (kernel_orthogonalize_args){rows, cols, floats(t, rows * cols), 1e-6f};
 }
 
-// Runs `cases` draws of a kind in every type on every team.
+// Runs random cases of a kernel in every type on every team.
 static void check(draw d, const char *name)
 {
     cpu_context teams[TEAMS];
@@ -410,7 +410,7 @@ static void check(draw d, const char *name)
 }
 
 #define TEST(kind)                                                                                 \
-    static void kind##_is_the_same_on_any_team(void **state)                                       \
+    static void any_team_gives_the_same_##kind(void **state)                                       \
     {                                                                                              \
         (void)state;                                                                               \
         check(draw_##kind, #kind);                                                                 \
@@ -427,8 +427,8 @@ TEST(loss)
 TEST(sums)
 TEST(update)
 
-// The bf16 products by AVX512_BF16, which only some processors choose by themselves.
-static void pairs_give_what_the_reference_gives(void **state)
+// The bf16 products by AVX512_BF16. Only some processors choose these by default.
+static void bf16_pair_products_equal_the_reference(void **state)
 {
     (void)state;
     cpu_features features;
@@ -464,18 +464,18 @@ static void pairs_give_what_the_reference_gives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matmul_is_the_same_on_any_team),
-        cmocka_unit_test(bias_grad_is_the_same_on_any_team),
-        cmocka_unit_test(embedding_is_the_same_on_any_team),
-        cmocka_unit_test(norm_is_the_same_on_any_team),
-        cmocka_unit_test(rope_is_the_same_on_any_team),
-        cmocka_unit_test(attention_is_the_same_on_any_team),
-        cmocka_unit_test(decode_is_the_same_on_any_team),
-        cmocka_unit_test(pointwise_is_the_same_on_any_team),
-        cmocka_unit_test(loss_is_the_same_on_any_team),
-        cmocka_unit_test(sums_is_the_same_on_any_team),
-        cmocka_unit_test(update_is_the_same_on_any_team),
-        cmocka_unit_test(pairs_give_what_the_reference_gives),
+        cmocka_unit_test(any_team_gives_the_same_matmul),
+        cmocka_unit_test(any_team_gives_the_same_bias_grad),
+        cmocka_unit_test(any_team_gives_the_same_embedding),
+        cmocka_unit_test(any_team_gives_the_same_norm),
+        cmocka_unit_test(any_team_gives_the_same_rope),
+        cmocka_unit_test(any_team_gives_the_same_attention),
+        cmocka_unit_test(any_team_gives_the_same_decode),
+        cmocka_unit_test(any_team_gives_the_same_pointwise),
+        cmocka_unit_test(any_team_gives_the_same_loss),
+        cmocka_unit_test(any_team_gives_the_same_sums),
+        cmocka_unit_test(any_team_gives_the_same_update),
+        cmocka_unit_test(bf16_pair_products_equal_the_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

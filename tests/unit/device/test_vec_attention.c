@@ -1,4 +1,4 @@
-// Fused attention equals the reference, forward and backward, for every shape, type and level, and
+// Fused attention equals the reference, forward and backward, for every shape, type and level. It
 // has the same bits for every number of threads.
 #include "vec_check.h"
 
@@ -18,7 +18,7 @@ static const char *shape_text(const attention_shape *s)
     return text;
 }
 
-// q, k and v lie in one array, as a model has them; o has a gap between rows.
+// q, k and v lie in one array, as in a model. o has a gap between rows.
 static kernel_attention_args describe_inputs(space *s, const attention_shape *h)
 {
     int64_t d = h->head_dim, row = (h->heads + 2 * h->kv_heads) * d + 3;
@@ -137,7 +137,7 @@ static void dropout_keeps_what_the_reference_keeps(void **state)
     }
 }
 
-// So many heads share one that the sums of dq do not fit: two sweeps.
+// So many heads share one head of keys that the sums of dq do not fit, and two sweeps are made.
 static void backward_in_two_sweeps_equals_the_reference(void **state)
 {
     (void)state;

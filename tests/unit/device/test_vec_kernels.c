@@ -1,5 +1,5 @@
-// The fast kernels other than attention equal the reference over odd and usual shapes, types and
-// levels, and have the same bits for every number of threads.
+// The vector kernels other than attention equal the reference over odd and usual shapes, types and
+// levels. They have the same bits for every number of threads.
 #include "vec_check.h"
 
 typedef struct shape {
@@ -15,7 +15,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 static const dtype types[] = {F32, BF16, F16};
 enum { TYPES = sizeof types / sizeof *types };
 
-// Every size, every type, variants 0 … variants-1.
+// Checks every size and type, with variants 0 … variants-1.
 static void check_all(describe_fn describe, int variants)
 {
     for (int i = 0; i < SIZES; i++) {
@@ -126,7 +126,7 @@ static kernel_call describe_norm_grad(space *s, const void *args)
                         .accumulate_dbias = !in_place}};
 }
 
-// variant: half the rotated width.
+// `variant` is rot / 2.
 static kernel_call describe_rope(space *s, const void *args)
 {
     const shape *h = args;
@@ -274,7 +274,7 @@ static kernel_call describe_sum_squares(space *s, const void *args)
                                            .sum = space_random(s, 1, F64, 1, "sum")}};
 }
 
-// variant: rule + 4 * first; other: the low-precision copy, F64 for none.
+// `variant` is rule + 4 * first. `other` is the type of the low-precision copy, or F64 for none.
 static kernel_call describe_update(space *s, const void *args)
 {
     const shape *h = args;
@@ -414,8 +414,8 @@ static void long_arrays_equal_the_reference(void **state)
     check_kernel(describe_norm_grad, &s, "wide rows");
 }
 
-// A NaN anywhere must reach the sums that the trainer looks at.
-static void not_a_number_is_not_lost(void **state)
+// A NaN anywhere must reach the sums that the trainer checks.
+static void a_nan_is_not_lost(void **state)
 {
     (void)state;
     const cpu_context *x = &vec_one;
@@ -446,7 +446,7 @@ static void not_a_number_is_not_lost(void **state)
     }
 }
 
-static void moments_that_die_out_become_zero(void **state)
+static void decayed_moments_become_zero(void **state)
 {
     (void)state;
     cpu_kernels table;
@@ -468,7 +468,7 @@ static void moments_that_die_out_become_zero(void **state)
                                      .c2 = 1};
     table.run[K_UPDATE](&vec_one, &args);
     for (int i = 0; i < 33; i++) assert_true(w[i] == 1 && m[i] == 0 && v[i] == 0);
-    volatile float small = 1e-40f; // the caller's own arithmetic is as before
+    volatile float small = 1e-40f; // the arithmetic of the caller is unchanged
     assert_true(small * 0.5f > 0);
 }
 
@@ -495,8 +495,8 @@ int main(void)
         cmocka_unit_test(fill_zeroes_exactly_its_bytes),
         cmocka_unit_test(digest_equals_the_reference),
         cmocka_unit_test(long_arrays_equal_the_reference),
-        cmocka_unit_test(not_a_number_is_not_lost),
-        cmocka_unit_test(moments_that_die_out_become_zero),
+        cmocka_unit_test(a_nan_is_not_lost),
+        cmocka_unit_test(decayed_moments_become_zero),
     };
     return cmocka_run_group_tests(tests, vec_open, vec_close);
 }

@@ -1,5 +1,5 @@
-// The forms of fast kernels that training on many devices asks for equal the reference: parts of a
-// vocabulary or of the heads, the fp32 residual stream beside 16-bit weights, orthogonal columns.
+// The vector kernels equal the reference in the cases that parallel training uses: shards of the
+// vocabulary or of the heads, an fp32 residual with 16-bit weights, and orthogonal columns.
 #include "vec_check.h"
 
 typedef struct shape {
@@ -25,7 +25,7 @@ static void check_all(describe_fn describe, dtype first, int variants)
     }
 }
 
-// Labels of a vocabulary of which `cols` columns from `first` on are here; one row is ignored.
+// Labels of a vocabulary whose shard has `cols` columns from `first` on. One row is ignored.
 static int32_t *labels_around(space *s, int64_t rows, int64_t first, int64_t cols)
 {
     int32_t *labels = space_ids(s, rows, (int32_t)(first + 2 * cols));
@@ -50,7 +50,7 @@ static kernel_call describe_stats(space *s, const void *args)
                                   .type = h->type}};
 }
 
-// Part 0 is what the columns give; part 1 stands for columns elsewhere.
+// Shard 0 has the statistics of the columns. Shard 1 stands for columns of another rank.
 static kernel_call describe_entropy(space *s, const void *args)
 {
     const shape *h = args;
@@ -96,33 +96,33 @@ static kernel_call describe_square_error(space *s, const void *args)
                                             .type = h->type}};
 }
 
-// Rows 4 … 10 of a table of 13. variant: positions, wide.
+// Rows 4 … 10 of a table of 13. Bits of `variant`: positions, residual_fp32.
 static kernel_call describe_embedding(space *s, const void *args)
 {
     const shape *h = args;
-    bool wide = h->variant & 2;
+    bool fp32 = h->variant & 2;
     return (kernel_call){
         .kind = K_EMBEDDING,
-        .u.embedding = {.rows = h->rows,
-                        .seq = 5,
-                        .cols = h->cols,
-                        .pos0 = 2,
-                        .first = 4,
-                        .vocab = 7,
-                        .type = h->type,
-                        .residual_fp32 = wide,
-                        .ids = space_ids(s, h->rows, 13),
-                        .scale = 1.5f,
-                        .tokens = space_random(s, 7 * h->cols, h->type, 1, NULL),
-                        .positions =
-                            h->variant & 1 ? space_random(s, 7 * h->cols, h->type, 1, NULL) : NULL,
-                        .y = space_random(s, h->rows * h->cols, kernel_residual_type(h->type, wide), 1, "y")}};
+        .u.embedding = {
+            .rows = h->rows,
+            .seq = 5,
+            .cols = h->cols,
+            .pos0 = 2,
+            .first = 4,
+            .vocab = 7,
+            .type = h->type,
+            .residual_fp32 = fp32,
+            .ids = space_ids(s, h->rows, 13),
+            .scale = 1.5f,
+            .tokens = space_random(s, 7 * h->cols, h->type, 1, NULL),
+            .positions = h->variant & 1 ? space_random(s, 7 * h->cols, h->type, 1, NULL) : NULL,
+            .y = space_random(s, h->rows * h->cols, kernel_residual_type(h->type, fp32), 1, "y")}};
 }
 
 static kernel_call describe_embedding_grad(space *s, const void *args)
 {
     const shape *h = args;
-    bool wide = h->variant & 1;
+    bool fp32 = h->variant & 1;
     return (kernel_call){
         .kind = K_EMBEDDING_GRAD,
         .u.embedding_grad = {
@@ -135,14 +135,14 @@ static kernel_call describe_embedding_grad(space *s, const void *args)
             .scale = 1.5f,
             .ids = space_ids(s, h->rows, 13),
             .type = h->type,
-            .residual_fp32 = wide,
-            .dy = space_random(s, h->rows * h->cols, kernel_residual_type(h->type, wide), 1, NULL),
+            .residual_fp32 = fp32,
+            .dy = space_random(s, h->rows * h->cols, kernel_residual_type(h->type, fp32), 1, NULL),
             .d_tokens = space_random(s, 7 * h->cols, F32, 1, "d_tokens"),
             .d_positions = space_random(s, 7 * h->cols, F32, 1, "d_positions"),
             .accumulate_tokens = h->variant & 2}};
 }
 
-static kernel_call describe_wide_norm(space *s, const void *args)
+static kernel_call describe_residual_norm(space *s, const void *args)
 {
     const shape *h = args;
     int64_t count = h->rows * h->cols;
@@ -163,7 +163,7 @@ static kernel_call describe_wide_norm(space *s, const void *args)
                    .rstd = space_random(s, h->rows, F32, 1, "rstd")}};
 }
 
-static kernel_call describe_wide_norm_grad(space *s, const void *args)
+static kernel_call describe_residual_norm_grad(space *s, const void *args)
 {
     const shape *h = args;
     int64_t count = h->rows * h->cols;
@@ -186,7 +186,7 @@ static kernel_call describe_wide_norm_grad(space *s, const void *args)
                         .accumulate_dx = true}};
 }
 
-static kernel_call describe_wide_add(space *s, const void *args)
+static kernel_call describe_residual_add(space *s, const void *args)
 {
     const shape *h = args;
     int64_t count = h->rows * h->cols;
@@ -202,7 +202,7 @@ static kernel_call describe_wide_add(space *s, const void *args)
                                    .residual_fp32 = true}};
 }
 
-// Heads 2 … 4 of 7. variant: tokens.
+// Heads 2 … 4 of 7. `variant` is the number of tokens.
 static kernel_call describe_attention(space *s, const void *args)
 {
     const shape *h = args;
@@ -241,14 +241,14 @@ static kernel_call describe_attention(space *s, const void *args)
         (void)state;                                                                               \
         check_all(describe, first_type, variants);                                                 \
     }
-CASE(statistics_of_a_part_equal_the_reference, describe_stats, F32, 2)
+CASE(statistics_of_a_shard_equal_the_reference, describe_stats, F32, 2)
 CASE(cross_entropy_from_statistics_equals_the_reference, describe_entropy, F32, 2)
 CASE(scaled_square_error_equals_the_reference, describe_square_error, F32, 1)
-CASE(embedding_of_a_part_equals_the_reference, describe_embedding, F32, 4)
-CASE(embedding_grad_of_a_part_equals_the_reference, describe_embedding_grad, F32, 4)
-CASE(norm_of_a_wide_stream_equals_the_reference, describe_wide_norm, BF16, 3)
-CASE(norm_grad_of_a_wide_stream_equals_the_reference, describe_wide_norm_grad, BF16, 2)
-CASE(add_to_a_wide_stream_equals_the_reference, describe_wide_add, BF16, 1)
+CASE(embedding_of_a_shard_equals_the_reference, describe_embedding, F32, 4)
+CASE(embedding_grad_of_a_shard_equals_the_reference, describe_embedding_grad, F32, 4)
+CASE(norm_of_an_fp32_residual_equals_the_reference, describe_residual_norm, BF16, 3)
+CASE(norm_grad_of_an_fp32_residual_equals_the_reference, describe_residual_norm_grad, BF16, 2)
+CASE(add_to_an_fp32_residual_equals_the_reference, describe_residual_add, BF16, 1)
 CASE(dropout_of_some_heads_equals_the_reference, describe_attention, F32, 1)
 
 // ---- orthogonal columns
@@ -283,7 +283,7 @@ static double column_product(const float *a, const float *b, int64_t rows, int64
     return sum;
 }
 
-// Q'Q = 1, and A = Q (Q'A): the columns are orthonormal and span what they spanned.
+// Q'Q = 1, and A = Q (Q'A): the columns are orthonormal and keep their span.
 static void columns_become_orthonormal_and_keep_their_span(void **state)
 {
     (void)state;
@@ -327,14 +327,14 @@ static void a_column_of_zeros_stays_zero(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(statistics_of_a_part_equal_the_reference),
+        cmocka_unit_test(statistics_of_a_shard_equal_the_reference),
         cmocka_unit_test(cross_entropy_from_statistics_equals_the_reference),
         cmocka_unit_test(scaled_square_error_equals_the_reference),
-        cmocka_unit_test(embedding_of_a_part_equals_the_reference),
-        cmocka_unit_test(embedding_grad_of_a_part_equals_the_reference),
-        cmocka_unit_test(norm_of_a_wide_stream_equals_the_reference),
-        cmocka_unit_test(norm_grad_of_a_wide_stream_equals_the_reference),
-        cmocka_unit_test(add_to_a_wide_stream_equals_the_reference),
+        cmocka_unit_test(embedding_of_a_shard_equals_the_reference),
+        cmocka_unit_test(embedding_grad_of_a_shard_equals_the_reference),
+        cmocka_unit_test(norm_of_an_fp32_residual_equals_the_reference),
+        cmocka_unit_test(norm_grad_of_an_fp32_residual_equals_the_reference),
+        cmocka_unit_test(add_to_an_fp32_residual_equals_the_reference),
         cmocka_unit_test(dropout_of_some_heads_equals_the_reference),
         cmocka_unit_test(orthogonal_columns_equal_the_reference),
         cmocka_unit_test(columns_become_orthonormal_and_keep_their_span),

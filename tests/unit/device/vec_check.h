@@ -1,15 +1,15 @@
-// vec_check.h -- compares every fast form of a kernel with the plain-C reference. A test describes
-// one call by a function that takes its arrays from a `space`; the call is then made once by the
-// reference and, at every level of this machine, with one and with two threads, each time on fresh
-// copies. Arrays start at odd addresses and are fenced, so that a write outside is seen.
+// vec_check.h -- compares every vector form of a kernel with the reference. A test describes one
+// call by a function that takes its arrays from a `space`. The call is made by the reference, and
+// then at every level of this machine with one and with two threads, each time on new copies.
+// Arrays start at odd addresses and lie between fences, so that a write outside an array is found.
 #ifndef TRIREME_TESTS_DEVICE_VEC_CHECK_H
 #define TRIREME_TESTS_DEVICE_VEC_CHECK_H
 
 #include "harness.h"
 
-// The one table of tolerances: how far a fast form may be from the reference, relative to the size
-// of the element plus the root mean square of its array. F32 outputs; 16-bit outputs may differ by
-// the rounding of one last bit, in every kernel.
+// The tolerances of F32 outputs: the error of a vector form against the reference, relative to the
+// absolute value of the element plus the root mean square of its array. 16-bit outputs may differ
+// by the rounding of the last bit, in every kernel.
 static const double vec_tolerance_f32[KERNELS] = {
     [K_BIAS_GRAD] = 2e-6,
     [K_EMBEDDING] = 2e-7,
@@ -72,7 +72,7 @@ static inline int vec_close(void **state)
     return 0;
 }
 
-// One call over arrays of `s`; `shape` is the test's own description.
+// Describes one call over arrays of `s`. `shape` is the description of the test.
 typedef kernel_call (*describe_fn)(space *s, const void *shape);
 
 static inline void *space_array_of(space *s, int64_t count, dtype type, const char *name)
@@ -88,8 +88,8 @@ static inline void *space_array_of(space *s, int64_t count, dtype type, const ch
     return a->data;
 }
 
-// An array of about standard normal numbers, times `scale`; with a name it is an output that is
-// compared.
+// An array of uniform numbers of mean 0 and variance 1, times `scale`. With a name it is an output,
+// and outputs are compared.
 static inline void *space_random(space *s, int64_t count, dtype type, float scale, const char *name)
 {
     void *data = space_array_of(s, count, type, name);
@@ -163,7 +163,7 @@ static inline void run_on(cpu_context *x, kernel_call *call, cpu_level level)
     table.run[call->kind](x, &call->u);
 }
 
-// Makes the call in every form and fails unless all agree.
+// Makes the call in every form, and fails unless all agree.
 static inline void check_kernel(describe_fn describe, const void *shape, const char *what)
 {
     static const char *const level_words[] = {"generic", "avx2", "avx512", "amx"};

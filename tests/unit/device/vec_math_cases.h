@@ -1,5 +1,5 @@
-// vec_math_cases.h -- the functions of vec_math.h against libm over their whole range, for the
-// level that the including test file selected by VEC_BYTES. Errors are relative.
+// vec_math_cases.h -- the functions of vec_math.h on arrays of one vector, for the level that the
+// test file selects by VEC_BYTES. vec_math_checks.h compares them with libm.
 #ifndef TRIREME_TESTS_DEVICE_VEC_MATH_CASES_H
 #define TRIREME_TESTS_DEVICE_VEC_MATH_CASES_H
 

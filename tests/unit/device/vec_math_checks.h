@@ -1,4 +1,5 @@
-// vec_math_checks.h -- the checks of vec_math_cases.h: after it, outside its instruction set.
+// vec_math_checks.h -- compares the functions of vec_math_cases.h with libm over their full range.
+// Errors are relative. Include it after vec_math_cases.h, outside the instruction set of that file.
 #ifndef TRIREME_TESTS_DEVICE_VEC_MATH_CHECKS_H
 #define TRIREME_TESTS_DEVICE_VEC_MATH_CHECKS_H
 
