@@ -80,7 +80,7 @@ static void check_counting(const char *folder)
     ACCEPT(trm_decoder_open(folder, &family, NULL, LONGEST, &d, &error));
     assert_int_equal(trm_decoder_vocab(d), VOCAB);
     REFUSE(trm_decoder_sample(d, 0, 0, 1, 0, &id, &error));
-    HAS("nothing was fed");
+    HAS("no token was fed yet");
     for (int again = 0; again < 2; again++) {
         ACCEPT(trm_decoder_feed(d, prompt, 2, &logits, &error));
         for (int i = 0; i < 6; i++) {

@@ -254,14 +254,14 @@ static void data_that_cannot_be_are_named(void **state)
     HAS("read_own is for training");
     d.samples = 5;
     REFUSE(trm_job_use_data(job, TRM_TRAIN, &d, &error));
-    HAS("read_own stands instead of numbered samples");
+    HAS("read_own and samples are both set");
     d.samples = 0, d.read = read_tokens;
     REFUSE(trm_job_use_data(job, TRM_TRAIN, &d, &error));
-    HAS("read_own stands instead of read");
+    HAS("read_own and read are both set");
     d = (trm_dataset){.samples = 64, .positions = POSITIONS, .read = ends};
     ACCEPT(trm_job_use_data(job, TRM_TRAIN, &d, &error));
     REFUSE(trm_run(job, train, &n, &error));
-    HAS("TRM_END, but numbered samples do not end");
+    HAS("read returned TRM_END");
     trm_job_close(job);
 }
 
