@@ -111,7 +111,7 @@ static void misuse_in_a_block_is_named(void **state)
         const char *says;
     } cases[] = {
         {add_nothing, "trm_add: an argument is NULL"},
-        {parameter_as_value, "trm_activation: a parameter stands where"},
+        {parameter_as_value, "trm_activation: a parameter was given"},
         {value_as_parameter, "trm_linear: w must be a parameter"},
         {wrong_width, "linear: x has 8 columns"},
         {matrix_as_bias, "trm_linear: bias must be a vector"},
