@@ -30,9 +30,9 @@
 // Tensors to write. `read` is asked for every byte exactly once, tensor after tensor from its first
 // byte to its last, in an order that depends on `info` only.
 typedef struct ckpt_tensors {
-    const tensor_info *info; // data is not used
+    const safetensors_tensor *info; // data is not used
     size_t count;
-    tensor_source read;
+    safetensors_source read;
     void *arg;
 } ckpt_tensors;
 

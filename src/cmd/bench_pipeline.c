@@ -149,15 +149,16 @@ static status print_setup(const bench_pipeline_request *q, bench_setup *x, err *
         printf("%s{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,\"micro_batches\":%d,"
                "\"closed_form\":%.6g,\"by_flops\":%.6g,\"by_passes\":%.6g,\"run\":%.6g,"
                "\"run_least\":%.6g,\"run_most\":%.6g,\"steps\":%d}",
-               x == q->all ? "[" : ",\n", pipeline_schedule_name(p->pipeline), x->lists.count,
-               x->lists.plan[0]->chunks / x->lists.count, p->micros, x->analytic, x->simulated,
-               by_passes.bubble, x->measured[x->counted / 2], x->measured[0],
+               x == q->all ? "[" : ",\n", pipeline_schedule_name(p->strategy.pipeline.schedule),
+               x->lists.count, x->lists.plan[0]->chunks / x->lists.count, p->micros, x->analytic,
+               x->simulated, by_passes.bubble, x->measured[x->counted / 2], x->measured[0],
                x->measured[x->counted - 1], x->counted);
     else
         printf("%-12s %6d %6d %12.1f %% %8.1f %% %8.1f %% %8.1f %%   (%.1f to %.1f)\n",
-               pipeline_schedule_name(p->pipeline), x->lists.count, p->micros, 100 * x->analytic,
-               100 * x->simulated, 100 * by_passes.bubble, 100 * x->measured[x->counted / 2],
-               100 * x->measured[0], 100 * x->measured[x->counted - 1]);
+               pipeline_schedule_name(p->strategy.pipeline.schedule), x->lists.count, p->micros,
+               100 * x->analytic, 100 * x->simulated, 100 * by_passes.bubble,
+               100 * x->measured[x->counted / 2], 100 * x->measured[0],
+               100 * x->measured[x->counted - 1]);
 done:
     simulate_result_clear(&by_passes);
     return result;

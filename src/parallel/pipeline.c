@@ -90,21 +90,21 @@ static void make_zb(const pipeline_shape *x, pipeline_list *out)
     while (done < x->micros) add(out, PIPE_BACKWARD_WEIGHT, done++, 0);
 }
 
-typedef struct pipeline_generator {
-    const char *name;
-    void (*make)(const pipeline_shape *x, pipeline_list *out);
-} pipeline_generator;
-
-static const pipeline_generator GENERATORS[PIPE_SCHEDULES] = {
-    [PIPE_GPIPE] = {"gpipe", make_gpipe},
-    [PIPE_1F1B] = {"1f1b", make_1f1b},
-    [PIPE_INTERLEAVED] = {"interleaved", make_interleaved},
-    [PIPE_ZB] = {"zb", make_zb},
+static void (*const GENERATORS[PIPE_SCHEDULES])(const pipeline_shape *x, pipeline_list *out) = {
+    [PIPE_GPIPE] = make_gpipe,
+    [PIPE_1F1B] = make_1f1b,
+    [PIPE_INTERLEAVED] = make_interleaved,
+    [PIPE_ZB] = make_zb,
 };
+
+const char *const PIPELINE_SCHEDULE_NAMES[PIPE_SCHEDULES + 1] = {[PIPE_GPIPE] = "gpipe",
+                                                                 [PIPE_1F1B] = "1f1b",
+                                                                 [PIPE_INTERLEAVED] = "interleaved",
+                                                                 [PIPE_ZB] = "zb"};
 
 const char *pipeline_schedule_name(pipeline_schedule s)
 {
-    return GENERATORS[s].name;
+    return PIPELINE_SCHEDULE_NAMES[s];
 }
 
 static status check_shape(pipeline_schedule s, const pipeline_shape *x, err *e)
@@ -146,7 +146,7 @@ status pipeline_make(pipeline_schedule s, int stages, int virtual_stages, int mi
     if (stages == 1)
         make_alone(&x, out);
     else
-        GENERATORS[s].make(&x, out);
+        GENERATORS[s](&x, out);
 done:
     return result;
 }

@@ -40,7 +40,9 @@ static inline bool pipeline_schedule_splits_backward(pipeline_schedule s)
 {
     return s == PIPE_ZB;
 }
-const char *pipeline_schedule_name(pipeline_schedule s); // as in the job file
+// The names in the job file, by enumerator; ended by NULL.
+extern const char *const PIPELINE_SCHEDULE_NAMES[PIPE_SCHEDULES + 1];
+const char *pipeline_schedule_name(pipeline_schedule s);
 // The passes of one stage, in order. The caller clears the list. The c-th chunk of stage s is model
 // chunk c*stages + s; virtual_stages is 1 except for interleaved. Under every schedule the backward
 // passes of a chunk run in the order of micro-batches, so that gradients are summed in one order.

@@ -38,7 +38,8 @@ plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, con
 {
     plan_shard s = {0, r->rows};
     if (l == LAYOUT_POST_FORWARD && p->keeps_post_forward_shards)
-        s = shard_of(s, p->o.reshard, coord[AXIS_DP_SHARD] % p->o.reshard);
+        s = shard_of(s, p->o.strategy.reshard_after_forward,
+                     coord[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward);
     for (int i = 0; i < PLAN_DP_AXES; i++) {
         const axis a = PLAN_DP_AXIS[i].axis;
         if (plan_layout_shards(l, a)) s = shard_of(s, p->o.mesh.size[a], coord[a]);
@@ -51,7 +52,7 @@ static int64_t shard_capacity(const plan *p, const plan_row *r, plan_layout l)
 {
     int64_t rows = r->rows;
     if (l == LAYOUT_POST_FORWARD && p->keeps_post_forward_shards)
-        rows = size_ceil_div(rows, p->o.reshard);
+        rows = size_ceil_div(rows, p->o.strategy.reshard_after_forward);
     for (int i = 0; i < PLAN_DP_AXES; i++) {
         const axis a = PLAN_DP_AXIS[i].axis;
         if (plan_layout_shards(l, a)) rows = size_ceil_div(rows, p->o.mesh.size[a]);
@@ -88,15 +89,16 @@ static plan_layout layout_of(placement outer, placement inner)
 static status check_tiers(const plan *p, err *e)
 {
     const plan_options *o = &p->o;
-    if (o->tier[PLAN_WEIGHTS] == TIER_FILE && p->weight != p->optimizer)
+    if (o->strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE && p->weight != p->optimizer)
         return err_set(e, E_USAGE,
                        "parallel.offload.weights: file needs weights that are sharded as the "
                        "optimizer's state is; valid: parallel.dp zero3, or device");
-    if (o->tier[PLAN_GRADIENTS] == TIER_FILE && o->micros > 1 && !o->no_sync)
+    if (o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE && o->micros > 1 &&
+        o->strategy.no_sync == NO_SYNC_FALSE)
         return err_set(e, E_USAGE,
                        "parallel.offload.gradients: file cannot be added to in every micro-batch; "
                        "valid: parallel.no_sync true, one micro-batch a step, or device");
-    if (o->tier[PLAN_GRADIENTS] == TIER_FILE && p->gradient != LAYOUT_FULL &&
+    if (o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE && p->gradient != LAYOUT_FULL &&
         p->gradient != p->optimizer)
         return err_set(
             e, E_USAGE,
@@ -107,7 +109,7 @@ static status check_tiers(const plan *p, err *e)
 
 static status check_reshard(plan *p, err *e)
 {
-    const int k = p->o.reshard, shards = p->o.mesh.size[AXIS_DP_SHARD];
+    const int k = p->o.strategy.reshard_after_forward, shards = p->o.mesh.size[AXIS_DP_SHARD];
     if (k < 2 || !(p->weight & LAYOUT_DP_SHARD)) return OK;
     if (shards % k)
         return err_set(e, E_USAGE,
@@ -122,7 +124,9 @@ static status check_reshard(plan *p, err *e)
 static void choose_layouts(plan *p)
 {
     const plan_options *o = &p->o;
-    p->policy = o->micros > 1 && o->no_sync ? policies_no_sync(o->policies) : o->policies;
+    p->policy = o->micros > 1 && o->strategy.no_sync == NO_SYNC_TRUE
+                    ? policies_no_sync(o->strategy.dp)
+                    : o->strategy.dp;
     // The inner axis is summed before the outer one, also where only the outer one shards.
     if (o->micros == 1 && p->policy.outer.gradient == SHARD &&
         p->policy.inner.optimizer == REPLICATE)
@@ -134,22 +138,25 @@ static void choose_layouts(plan *p)
     p->weight = layout_of(outer.weight, inner.weight);
     p->gradient = layout_of(outer.gradient, inner.gradient);
     p->optimizer = layout_of(outer.optimizer, inner.optimizer);
-    p->weight_slots = p->weight != LAYOUT_FULL || o->tier[PLAN_WEIGHTS] == TIER_FILE;
-    p->gradient_slots = p->gradient != LAYOUT_FULL || o->tier[PLAN_GRADIENTS] == TIER_FILE;
+    p->weight_slots =
+        p->weight != LAYOUT_FULL || o->strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE;
+    p->gradient_slots =
+        p->gradient != LAYOUT_FULL || o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE;
 }
 
-// `split` may leave out the first and the last block (embedding and loss).
+// parallel.split may leave out the first and the last block (embedding and loss).
 static status take_split(plan *p, err *e)
 {
+    const int *const split = p->o.strategy.pipeline.chunk_blocks;
     int sum = 0, blocks = p->o.blocks;
-    for (int k = 0; k < p->chunks; k++) sum += p->o.split[k];
+    for (int k = 0; k < p->chunks; k++) sum += split[k];
     if (sum != blocks && sum != blocks - 2)
         return err_set(
             e, E_USAGE,
             "parallel.split: %d blocks in all; valid: %d, or %d without the first and the "
             "last block",
             sum, blocks, blocks - 2);
-    for (int k = 0; k < p->chunks; k++) p->chunk_first[k + 1] = p->chunk_first[k] + p->o.split[k];
+    for (int k = 0; k < p->chunks; k++) p->chunk_first[k + 1] = p->chunk_first[k] + split[k];
     if (sum == blocks) return OK;
     for (int k = 1; k < p->chunks; k++) p->chunk_first[k]++;
     p->chunk_first[p->chunks] = blocks;
@@ -159,14 +166,15 @@ static status take_split(plan *p, err *e)
 static status choose_chunks(plan *p, err *e)
 {
     const int stages = p->o.mesh.size[AXIS_PP];
-    p->chunks = stages > 1 && p->o.virtual_stages > 1 ? stages * p->o.virtual_stages : stages;
+    const strategy_pipeline *const pipeline = &p->o.strategy.pipeline;
+    p->chunks = pipeline->virtual_stages > 1 ? stages * pipeline->virtual_stages : stages;
     p->chunk_first = calloc((size_t)p->chunks + 1, sizeof *p->chunk_first);
     if (!p->chunk_first) return err_set(e, E_IO, "no memory for the plan");
     if (p->chunks == 1) {
         p->chunk_first[1] = p->o.blocks;
         return OK;
     }
-    if (p->o.split) return take_split(p, e);
+    if (pipeline->chunk_blocks) return take_split(p, e);
     return pipeline_split(p->o.cost, p->o.blocks, p->chunks, p->chunk_first, e);
 }
 
@@ -266,7 +274,7 @@ static status sort_rows(plan *p, err *e)
 static bool uses_files(const plan *p)
 {
     for (int t = 0; t < PLAN_STATES; t++)
-        if (p->o.tier[t] == TIER_FILE) return true;
+        if (p->o.strategy.offload.tier[t] == TIER_FILE) return true;
     return false;
 }
 
@@ -276,7 +284,7 @@ static bool uses_files(const plan *p)
 static void fill_buckets(plan *p)
 {
     int64_t bytes = 0;
-    int64_t limit = size_min(FIRST_BUCKET_BYTES, p->o.bucket_bytes);
+    int64_t limit = size_min(FIRST_BUCKET_BYTES, p->o.strategy.bucket_bytes);
     const bool one_block = p->weight_slots || uses_files(p);
     char *starts = calloc((size_t)p->local_rows + 1, 1);
     if (!starts) abort();
@@ -286,7 +294,7 @@ static void fill_buckets(plan *p)
         if (!block_starts || (i > 0 && bytes < limit && !one_block)) continue;
         starts[i] = 1;
         bytes = 0;
-        limit = p->o.bucket_bytes;
+        limit = p->o.strategy.bucket_bytes;
     }
     for (int i = 0; i < p->local_rows; i++) {
         plan_row *r = &p->row[p->order[i]];
@@ -363,7 +371,8 @@ static void lay_out(plan *p, plan_layout l)
 // bits on one stage and on two.
 static void lay_out_tied_grads(plan *p)
 {
-    for (int i = 0; i < p->local_rows && p->o.no_sync && p->o.micros > 1; i++) {
+    if (p->o.strategy.no_sync == NO_SYNC_FALSE || p->o.micros == 1) return;
+    for (int i = 0; i < p->local_rows; i++) {
         plan_row *r = &p->row[p->order[i]];
         if (r->block == r->last_block) continue;
         r->tied_grad = p->tied_grads;
@@ -373,11 +382,11 @@ static void lay_out_tied_grads(plan *p)
 
 static void count_state(plan *p, plan_state what, plan_category c, int64_t bytes)
 {
-    if (p->o.tier[what] == TIER_FILE)
+    if (p->o.strategy.offload.tier[what] == TIER_FILE)
         p->tier_bytes[TIER_FILE] += (uint64_t)bytes;
     else
         p->bytes[c] += (uint64_t)bytes;
-    if (p->o.tier[what] == TIER_HOST) p->tier_bytes[TIER_HOST] += (uint64_t)bytes;
+    if (p->o.strategy.offload.tier[what] == TIER_HOST) p->tier_bytes[TIER_HOST] += (uint64_t)bytes;
 }
 
 static void count_bytes(plan *p)
@@ -398,7 +407,7 @@ static void count_bytes(plan *p)
 static status make(plan *p, const plan_param *params, err *e)
 {
     status result = OK;
-    TRY(policies_check(&p->o.policies, e));
+    TRY(policies_check(&p->o.strategy.dp, e));
     choose_layouts(p);
     TRY(check_tiers(p, e));
     TRY(check_reshard(p, e));
@@ -421,6 +430,7 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     plan *p = calloc(1, sizeof *p);
     if (!p) FAIL(E_IO, "no memory for the plan");
     p->o = *o;
+    p->o.strategy = strategy_resolve(&o->strategy, &o->mesh);
     p->rows = count;
     for (int a = 0; a < AXES; a++) p->coord[a] = mesh_at(&o->mesh, o->rank, (axis)a);
     p->row = calloc((size_t)count + 1, sizeof *p->row);
@@ -433,7 +443,7 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
         !p->used_bucket)
         FAIL(E_IO, "no memory for the plan");
     TRY(make(p, params, e));
-    p->o.split = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
+    p->o.strategy.pipeline.chunk_blocks = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
     *out = p;
     p = NULL;
 done:

@@ -14,10 +14,10 @@
 
 #include "base/dtype.h"
 #include "base/text.h"
-#include "comm/comm.h"
+#include "comm/segment.h"
 #include "parallel/mesh.h"
-#include "parallel/pipeline.h"
 #include "parallel/policy.h"
+#include "parallel/strategy.h"
 
 #include <stdbool.h>
 
@@ -42,30 +42,6 @@ enum { PLAN_DP_AXES = 2 };
 extern const plan_dp_axis PLAN_DP_AXIS[PLAN_DP_AXES];
 // Is an array of this layout sharded over axis a?
 bool plan_layout_shards(plan_layout l, axis a);
-
-typedef enum memory_tier { TIER_DEVICE, TIER_HOST, TIER_FILE, TIERS } memory_tier;
-typedef enum plan_state {
-    PLAN_WEIGHTS,
-    PLAN_GRADIENTS,
-    PLAN_OPTIMIZER_STATE,
-    PLAN_STATES
-} plan_state;
-
-typedef enum strategy_hook_kind {
-    HOOK_NONE,
-    HOOK_FP16,
-    HOOK_BF16,
-    HOOK_POWERSGD,
-    HOOKS
-} strategy_hook_kind;
-
-// Compression of the gradient reduction (interfaces §5.2).
-typedef struct strategy_hook {
-    strategy_hook_kind kind;
-    int64_t rank, start_step; // PowerSGD: of the approximation; plain sums before that step
-    double min_compression_rate, epsilon;
-    bool error_feedback, warm_start;
-} strategy_hook;
 
 // A parameter as the model describes it, on this tensor-parallel rank.
 typedef struct plan_param {
@@ -146,20 +122,12 @@ typedef enum plan_category {
 
 typedef struct plan_options {
     mesh mesh;
-    int rank; // whose plan
-    policies policies;
-    bool no_sync; // gradients of several micro-batches are summed before they are reduced
-    int reshard;  // 1: weights are released after forward, 0: kept for backward, K: parts among K
-    int64_t bucket_bytes; // of fp32 gradients
-    int state_tensors;    // optimizer state, fp32 numbers per weight
-    dtype compute, reduce;
-    strategy_hook hook;
-    memory_tier tier[PLAN_STATES];
+    int rank;          // whose plan
+    strategy strategy; // plan_make resolves it (strategy_resolve)
+    int state_tensors; // optimizer state, fp32 numbers per weight
+    dtype compute;
     bool decay_all;
-    int micros; // of a step, on each data-parallel rank
-    pipeline_schedule pipeline;
-    int virtual_stages;
-    const int *split;   // blocks of each part, pp x virtual_stages of them; NULL: by cost
+    int micros;         // of a step, on each data-parallel rank
     const double *cost; // per block
     int blocks;
     const plan_use *use; // which block uses which parameter, in any order
@@ -167,7 +135,7 @@ typedef struct plan_options {
 } plan_options;
 
 typedef struct plan {
-    plan_options o;                          // without split, cost and use
+    plan_options o;                          // without chunk_blocks, cost and use
     int coord[AXES];                         // this rank's coordinates
     policies policy;                         // in effect: gradients PARTIAL under no_sync
     plan_layout weight, gradient, optimizer; // of the three arrays

@@ -15,8 +15,7 @@ const char *plan_category_name(plan_category c)
 
 const char *memory_tier_name(memory_tier t)
 {
-    static const char *const name[TIERS] = {"device", "host", "file"};
-    return name[t];
+    return MEMORY_TIER_NAMES[t];
 }
 
 const char *plan_state_name(plan_state t)
@@ -45,7 +44,7 @@ static void print_policies(const plan *p, text *out)
     for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
         const axis a = PLAN_DP_AXIS[i].axis;
         if (p->o.mesh.size[a] == 1) continue;
-        text_addf(out, "%s%s over %s (%d ranks)", between, policy_of(&p->o.policies, a)->name,
+        text_addf(out, "%s%s over %s (%d ranks)", between, policy_of(&p->o.strategy.dp, a)->name,
                   axis_name(a), p->o.mesh.size[a]);
         between = " x ";
     }
@@ -54,7 +53,7 @@ static void print_policies(const plan *p, text *out)
 
 void plan_print_policy(const plan *p, text *out)
 {
-    const char *outer = p->o.policies.outer.name, *inner = p->o.policies.inner.name;
+    const char *outer = p->o.strategy.dp.outer.name, *inner = p->o.strategy.dp.inner.name;
     if (axes_in_use(p) == PLAN_DP_AXES)
         text_addf(out, "%s x %s", outer, inner);
     else
@@ -98,7 +97,7 @@ static void print_when(const char *when, text *out)
 static void print_axis(const plan *p, int group, text *out)
 {
     if (group == GROUP_POST_FORWARD)
-        text_addf(out, "post-forward groups of %d ranks", p->o.reshard);
+        text_addf(out, "post-forward groups of %d ranks", p->o.strategy.reshard_after_forward);
     else
         text_add(out, axis_name((axis)group));
 }
@@ -134,13 +133,14 @@ static bool has_tp_partial(const plan *p)
 static void print_collectives(const plan *p, text *out)
 {
     const char *const each = p->o.micros > 1 ? "each micro-batch" : "each step";
-    const bool backward_too = p->o.reshard != 0 && p->unshard_post_forward.count == 0;
+    const bool backward_too =
+        p->o.strategy.reshard_after_forward != 0 && p->unshard_post_forward.count == 0;
     print_row(p, backward_too ? "each forward and backward" : "each forward", &p->unshard,
               "weights", out);
     print_row(p, "each backward", &p->unshard_post_forward, "weights", out);
     print_row(p, each, &p->reduce_micro_batch, "gradients", out);
     if (has_tp_partial(p)) {
-        print_when(p->o.no_sync ? "each step" : each, out);
+        print_when(p->o.strategy.no_sync == NO_SYNC_TRUE ? "each step" : each, out);
         text_add(out, "all-reduce gradients of unsharded parameters over tp\n");
     }
     if (plan_ties_stages(p)) {
@@ -161,11 +161,12 @@ static void print_memory(const plan *p, text *out)
     print_when("memory", out);
     for (int tier = 0; tier < TIERS; tier++) {
         int left = 0, printed = 0;
-        for (int s = 0; s < PLAN_STATES; s++) left += p->o.tier[s] == (memory_tier)tier;
+        for (int s = 0; s < PLAN_STATES; s++)
+            left += p->o.strategy.offload.tier[s] == (memory_tier)tier;
         if (left == 0) continue;
         text_add(out, any ? "; " : "");
         for (int s = 0; s < PLAN_STATES; s++) {
-            if (p->o.tier[s] != (memory_tier)tier) continue;
+            if (p->o.strategy.offload.tier[s] != (memory_tier)tier) continue;
             left--;
             text_addf(out, "%s%s", printed++ == 0 ? "" : left ? ", " : " and ", state[s]);
         }
@@ -258,7 +259,7 @@ static void print_json(const plan *p, text *out)
               p->local_rows);
     for (int t = 0; t < PLAN_STATES; t++)
         text_addf(out, "%s\"%s\":\"%s\"", t ? "," : "", plan_state_name((plan_state)t),
-                  memory_tier_name(p->o.tier[t]));
+                  memory_tier_name(p->o.strategy.offload.tier[t]));
     text_addf(out, "},\"file_bytes\":%" PRIu64 ",\"bytes_per_rank\":{", p->tier_bytes[TIER_FILE]);
     for (int c = 0; c < CATEGORIES; c++)
         text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c), p->bytes[c]);

@@ -99,7 +99,8 @@ static status add_post_forward_gather(plan *p, err *e)
                                     .collective = REDISTRIBUTE_ALL_GATHER,
                                     .from = LAYOUT_POST_FORWARD,
                                     .to = LAYOUT_FULL};
-    x->segment = segments(p, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL, p->o.reshard);
+    x->segment = segments(p, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL,
+                          p->o.strategy.reshard_after_forward);
     p->unshard_post_forward.count = 1;
     return x->segment ? OK : err_set(e, E_IO, "no memory for the plan");
 }

@@ -21,7 +21,7 @@ typedef struct saver {
     trainer *t;
     model_param_files files;
     state_tensor *state;
-    tensor_info *state_info;
+    safetensors_tensor *state_info;
     size_t states; // of parameters; the factors follow
     factors factors;
     float *whole, *piece; // of the parameter at hand
@@ -56,12 +56,12 @@ static status state_list(saver *s, err *e)
                      t->model->param[p].name);
             x->part = (trainer_state_kind)part, x->param = p;
             s->state_info[s->states++] =
-                (tensor_info){.name = x->name,
-                              .type = F32,
-                              .known_type = true,
-                              .dims = d->dims,
-                              .dim = {d->dim[0], d->dim[1]},
-                              .bytes = (uint64_t)t->model->param[p].count * sizeof(float)};
+                (safetensors_tensor){.name = x->name,
+                                     .type = F32,
+                                     .known_type = true,
+                                     .dims = d->dims,
+                                     .dim = {d->dim[0], d->dim[1]},
+                                     .bytes = (uint64_t)t->model->param[p].count * sizeof(float)};
         }
     return OK;
 }
@@ -72,18 +72,19 @@ static status factor_list(saver *s, err *e)
     status result = OK;
     if (!factors_carried(s->t)) return OK;
     TRY(factors_list(s->t, &s->factors, e));
-    tensor_info *info =
+    safetensors_tensor *info =
         realloc(s->state_info, (s->states + (size_t)s->factors.count + 1) * sizeof *info);
     if (!info) FAIL(E_IO, "no memory for the list of %d tensors", s->factors.count);
     s->state_info = info;
     for (int i = 0; i < s->factors.count; i++) {
         const factor *f = &s->factors.at[i];
-        info[s->states + (size_t)i] = (tensor_info){.name = f->name,
-                                                    .type = F32,
-                                                    .known_type = true,
-                                                    .dims = 2,
-                                                    .dim = {f->rows, f->cols},
-                                                    .bytes = (uint64_t)(f->rows * f->cols) * 4};
+        info[s->states + (size_t)i] =
+            (safetensors_tensor){.name = f->name,
+                                 .type = F32,
+                                 .known_type = true,
+                                 .dims = 2,
+                                 .dim = {f->rows, f->cols},
+                                 .bytes = (uint64_t)(f->rows * f->cols) * 4};
     }
 done:
     return result;
@@ -94,7 +95,7 @@ static status weight_bytes(void *arg, size_t i, uint64_t offset, void *out, size
     status result = OK;
     saver *s = arg;
     const model_param_file *f = &s->files.file[i];
-    const tensor_info *info = &s->files.info[i];
+    const safetensors_tensor *info = &s->files.info[i];
     if (offset == 0) {
         TRY(trainer_ask_state(s->t, STATE_WEIGHT, f->param, s->whole, e));
         model_param_file_extract(s->t->model, f, s->whole, s->piece);
@@ -127,7 +128,7 @@ static char *facts_json(const trainer *t)
               "{\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"seed\":%" PRIu64
               ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d,\"skipped\":%" PRIu64,
               samples, samples * (uint64_t)t->o.seq_len, t->o.seed,
-              optim_rule_of(&t->o.optimizer)->name, dtype_name(t->o.precision), t->o.comm->size,
+              OPTIM_NAMES[t->o.optimizer.rule], dtype_name(t->o.precision), t->o.comm->size,
               t->skipped);
     if (t->o.precision == F16)
         text_addf(&json,
@@ -216,7 +217,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
         TRY(trainer_write_state(t, STATE_WEIGHT, p, s.whole, e));
     }
     for (size_t i = 0; i < s.states; i++) {
-        const tensor_info *x = safetensors_find(c->state, s.state[i].name);
+        const safetensors_tensor *x = safetensors_find(c->state, s.state[i].name);
         if (!x || x->type != F32 || x->bytes != s.state_info[i].bytes)
             FAIL(E_USAGE, "%s: state tensor %s is %s", c->folder, s.state[i].name,
                  x ? "of another shape" : "missing");

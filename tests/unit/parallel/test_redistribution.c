@@ -258,7 +258,7 @@ static void walk_values(all_ranks *r, int b, plan_layout held, plan_layout l, do
                 const double v = times * value_of(p->order[i], e);
                 if (expect && *x != v)
                     fail_msg("%s over %s, rank %d, row %s, element %d: %g, expected %g",
-                             p->o.policies.outer.name, p->o.policies.inner.name, rank, row->name,
+                             p->o.strategy.dp.outer.name, p->o.strategy.dp.inner.name, rank, row->name,
                              (int)e, *x, v);
                 *x = v;
             }
