@@ -95,7 +95,7 @@ int main(void)
     if (status == TRM_OK) {
         printf("%.*s|%s\n", PROMPT, TEXT, answer);
         if (memcmp(answer, TEXT + PROMPT, ANSWER) != 0)
-            status = trm_fail(&error, TRM_FAILED, "that is not how the text goes on");
+            status = trm_fail(&error, TRM_FAILED, "the model does not continue the text");
     }
     if (status != TRM_OK) fprintf(stderr, "02_language_model: %s\n", error.text);
     return status;

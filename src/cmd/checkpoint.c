@@ -97,10 +97,10 @@ done:
     return result == OK ? 0 : cmd_fail(e);
 }
 
-static void print_verdict(const char *folder, const err *e, bool whole)
+static void print_verdict(const char *folder, const err *e, bool complete)
 {
-    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_text(folder), "whole", whole);
-    if (!whole) json_object_set_new(j, "error", json_of_text(e->text));
+    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_text(folder), "whole", complete);
+    if (!complete) json_object_set_new(j, "error", json_of_text(e->text));
     json_dumpf(j, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(j);
@@ -152,10 +152,11 @@ static const command import_row = {
     .help = "Reads a checkpoint of another system.",
     .planned = true,
 };
-static const command *const PARTS[] = {&show_row, &verify_row, &export_row, &import_row, NULL};
+static const command *const SUBCOMMANDS[] = {&show_row, &verify_row, &export_row, &import_row,
+                                             NULL};
 
 const command command_checkpoint = {
     .name = "checkpoint",
     .help = "Shows and verifies checkpoints.",
-    .parts = PARTS,
+    .subcommands = SUBCOMMANDS,
 };

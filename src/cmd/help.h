@@ -4,7 +4,7 @@
 
 #include "cmd/command.h"
 
-// Prints what a command does, its usage, and its flags or its parts.
+// Prints what a command does, its usage, and its flags or its subcommands.
 void help_command(const command *c, const char *title, FILE *out);
 // Prints one flag of the command. If the command takes a job, the word may also be a key or section of
 // the job file. Then argv[1…], without the command's own flags, is a job, and the key's value in that

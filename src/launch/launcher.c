@@ -38,7 +38,7 @@ static status refuse(const char *what, const char *launcher, const char *variabl
 {
     return err_set(
         e, E_USAGE,
-        "%s: %s has started several processes, and each would run the whole job; valid: "
+        "%s: %s has started several processes, and each would run the full job; valid: "
         "start it once, because it starts launch.ranks ranks itself (or unset %s, if every "
         "process has a job of its own)",
         what, launcher, variable);

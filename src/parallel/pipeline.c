@@ -13,11 +13,6 @@ typedef struct pipeline_shape {
     int stages, chunks, micros, stage;
 } pipeline_shape;
 
-static int least(int a, int b)
-{
-    return (int)size_min(a, b);
-}
-
 static void add(pipeline_list *l, pipeline_pass kind, int micro, int chunk)
 {
     l->at[l->count++] = (pipeline_op){kind, micro, chunk};
@@ -43,7 +38,7 @@ static void make_gpipe(const pipeline_shape *x, pipeline_list *out)
 // et al. 2019, "PipeDream", §3.2; with a flush at the step's end).
 static void make_1f1b(const pipeline_shape *x, pipeline_list *out)
 {
-    int ahead = least(x->stages - x->stage - 1, x->micros);
+    int ahead = (int)size_min(x->stages - x->stage - 1, x->micros);
     for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
     for (int m = 0; m < x->micros; m++) {
         if (m + ahead < x->micros) add(out, PIPE_FORWARD, m + ahead, 0);
@@ -66,7 +61,7 @@ static void make_interleaved(const pipeline_shape *x, pipeline_list *out)
 {
     int passes = x->micros * x->chunks;
     int ahead = (x->stages - x->stage - 1) * 2 + (x->chunks - 1) * x->stages;
-    ahead = least(ahead, passes);
+    ahead = (int)size_min(ahead, passes);
     for (int k = 0; k < ahead; k++) add_interleaved(x, PIPE_FORWARD, k, out);
     for (int k = 0; k < passes; k++) {
         if (k + ahead < passes) add_interleaved(x, PIPE_FORWARD, k + ahead, out);
@@ -80,7 +75,7 @@ static void make_interleaved(const pipeline_shape *x, pipeline_list *out)
 // pass to the first stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", §2.1, ZB-H1).
 static void make_zb(const pipeline_shape *x, pipeline_list *out)
 {
-    int ahead = least(x->stages - x->stage - 1, x->micros), late = x->stage, done = 0;
+    int ahead = (int)size_min(x->stages - x->stage - 1, x->micros), late = x->stage, done = 0;
     for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
     for (int m = 0; m < x->micros; m++) {
         if (m + ahead < x->micros) add(out, PIPE_FORWARD, m + ahead, 0);
@@ -220,7 +215,7 @@ static int best_start(pipeline_division *t, int k, int n, int low, int high)
 {
     int *start = &t->start[(size_t)k * ((size_t)t->blocks + 1) + (size_t)n];
     t->now[n] = -1;
-    for (int i = low; i <= least(high, n - 1); i++) {
+    for (int i = low; i <= size_min(high, n - 1); i++) {
         const double last = chunk_cost(t, i, n);
         if (t->before[i] < 0 || last > t->limit) continue;
         const double cost = t->before[i] + last * last;

@@ -23,7 +23,7 @@ bool plan_layout_shards(plan_layout l, axis a)
 
 static int64_t round_up(int64_t n, int64_t to)
 {
-    return size_ceil_div(n, to) * to;
+    return (int64_t)size_align((uint64_t)n, (uint64_t)to);
 }
 
 // Shard `index` of `shards` of a run of rows, as torch.chunk divides it.

@@ -1,4 +1,5 @@
-// explain_job.c -- what a job would do, as text: `trireme explain` and trm_job_explain. See session.h.
+// explain_job.c -- the text of `trireme explain` and trm_job_explain: values, pipeline, plan and schedule
+// of a job that does not run. See session.h. Starts nothing.
 #include "session/estimate.h"
 
 #include "parallel/draw.h"
@@ -10,7 +11,7 @@ static void print_json_pipeline(const pipeline_picture *x, text *out)
     const int stages = x->times->stages, chunks = p->chunks / stages;
     text_addf(out,
               ",\"pipeline\":{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,"
-              "\"micro_batches\":%d,\"idle_closed_form\":%.9g,\"idle_simulated\":%.9g,"
+              "\"micro_batches\":%d,\"bubble_analytic\":%.9g,\"bubble_simulated\":%.9g,"
               "\"stage_idle\":[",
               pipeline_schedule_name(p->o.strategy.pipeline.schedule), stages, chunks, p->o.micros,
               pipeline_bubble(p->o.strategy.pipeline.schedule, stages, chunks, p->o.micros),
@@ -26,19 +27,19 @@ static void print_pipeline(const pipeline_picture *x, bool even, text *out)
 {
     enum { COLUMNS = 110 };
     const plan *p = x->plan_of_stage[0];
-    text_add(out, "pipeline: parts");
+    text_add(out, "pipeline:");
     for (int k = 0; k < p->chunks; k++)
         text_addf(out, "%s blocks %d-%d on stage %d", k ? "," : "", p->chunk_first[k],
                   p->chunk_first[k + 1] - 1, k % x->times->stages);
     text_addf(out, "\n  time goes to the right, %s; F forward, B backward%s\n",
-              even ? "as if all parts took the same" : "by the FLOPs of the blocks",
+              even ? "as if all model chunks took the same time" : "by the FLOPs of the blocks",
               pipeline_schedule_splits_backward(p->o.strategy.pipeline.schedule)
-                  ? "'s input half, W its weight half"
+                  ? " of the input (dgrad), W backward of the weights (wgrad)"
                   : "");
     pipeline_draw_text(x, COLUMNS, out);
 }
 
-// What all stages do at once.
+// The picture of all stages, where the job has a pipeline.
 static status explain_pipeline(const trainer_options *o, const explain_options *x, text *out,
                                err *e)
 {

@@ -21,7 +21,7 @@ zero2           zero2 1 1 4 1 each each4
 zero3           zero3 1 1 4 1 each each4
 fsdp_full       zero3 1 1 4 1 each each4
 fsdp_grad_op    zero2 1 1 4 1 each each4
-hsdp            ddp.x.zero3 1 2 2 1 halves each4
+hsdp            ddp.x.zero3 1 2 2 1 hybrid each4
 cpu_offload     zero3 1 1 4 1 each each4
 nvme_offload    zero3 1 1 4 1 same dp4
 layer_placement ddp   2 1 1 1 same dp1
@@ -44,7 +44,7 @@ expect_finite() {
 expect_like() { # HOW RUN REFERENCE
     case $1 in
     same) expect_same_losses "$2" "$3" ;;
-    each | halves) # halves: one axis is summed after each micro-batch, the other at the end of the step
+    each | hybrid) # hybrid: one axis is summed after each micro-batch, the other at the end of the step
         if [ "$1" = each ]; then expect_same_losses "$2" "$3"; else expect_near_losses "$2" "$3" 1e-5; fi
         ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-summed" --parallel.no_sync true
         expect_same_losses "$2-summed" dp4

@@ -46,7 +46,7 @@ pipeline() {
 }
 pipeline --even
 bubble '1f1b, 2 stages, 8 micro-batches' 11.1
-expect_line '^pipeline: parts blocks 0-2 on stage 0, blocks 3-5 on stage 1$' stdout
+expect_line '^pipeline: blocks 0-2 on stage 0, blocks 3-5 on stage 1$' stdout
 expect_line '^stage 0    F0F1....B0--F2B1--F3B2--' stdout
 expect_line '^stage 1    ..F0B0--F1B1--F2B2--' stdout
 pipeline --even --parallel.pp_schedule gpipe
@@ -64,7 +64,7 @@ pipeline --json --rank 1 --even
 tr -d '\n' <stdout >explained
 expect_json_lines explained
 expect_line '"rank":1,' explained
-expect_line '"pipeline":\{"schedule":"1f1b","stages":2,"virtual_stages":1,"micro_batches":8,"idle_closed_form":0.111111111,"idle_simulated":0.11111111[01]' explained
+expect_line '"pipeline":\{"schedule":"1f1b","stages":2,"virtual_stages":1,"micro_batches":8,"bubble_analytic":0.111111111,"bubble_simulated":0.11111111[01]' explained
 
 # ---- As a drawing: a rect for each of the 16 passes of 2 stages; zero-bubble has 3 kinds of passes
 pipeline --svg p.svg

@@ -238,7 +238,7 @@ static trm_status learn(trm_trainer *t, void *arg, trm_error *e)
         mine.weights += count;
     }
     if (how == TRM_OK && trm_trainer_note(t)) how = trm_fail(e, TRM_FAILED, "nothing is to note");
-    if (trm_trainer_rank(t) == 0) *(learned *)arg = mine;
+    if (trm_trainer_rank(t) == 0) *(model_learned *)arg = mine;
     return how;
 }
 

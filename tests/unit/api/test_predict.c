@@ -17,7 +17,7 @@ typedef struct predict_seen {
     bool save;
 } predict_seen;
 
-static seen *seen_open(void)
+static predict_seen *seen_open(void)
 {
     void *p =
         mmap(NULL, sizeof(predict_seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -16,7 +16,7 @@ typedef struct run_notes {
     trm_error error;
 } run_notes;
 
-static notes *notes_open(void)
+static run_notes *notes_open(void)
 {
     void *p =
         mmap(NULL, sizeof(run_notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -59,11 +59,11 @@ static void threads_and_processes_give_the_same_bits(void **state)
 static void a_checkpoint_is_gone_on_from_bit_for_bit(void **state)
 {
     (void)state;
-    run_notes *whole = notes_open(), *halves = notes_open();
-    run_gpt2(whole, "threads", "whole", "4");
-    run_gpt2(halves, "threads", "halves", "2");
-    run_gpt2(halves, "threads", "halves", "4");
-    assert_memory_equal(whole->loss, halves->loss, sizeof whole->loss);
+    run_notes *straight = notes_open(), *resumed = notes_open();
+    run_gpt2(straight, "threads", "straight", "4");
+    run_gpt2(resumed, "threads", "resumed", "2");
+    run_gpt2(resumed, "threads", "resumed", "4");
+    assert_memory_equal(straight->loss, resumed->loss, sizeof straight->loss);
 }
 
 static const char LN[] = "transformer.ln_f.bias", QKV[] = "transformer.h.0.attn.c_attn.weight";
@@ -111,7 +111,7 @@ static void tensors_are_read_and_written_by_name(void **state)
     read_and_write("parallel.dp", "ddp", "bf16");
 }
 
-static void tensors_in_parts_are_read_and_written_whole(void **state)
+static void sharded_tensors_are_read_and_written_in_full(void **state)
 {
     (void)state;
     read_and_write("parallel.dp", "zero1", "bf16");
@@ -247,7 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_are_not_forked_beside_threads),
         cmocka_unit_test(tensors_are_read_and_written_by_name),
-        cmocka_unit_test(tensors_in_parts_are_read_and_written_whole),
+        cmocka_unit_test(sharded_tensors_are_read_and_written_in_full),
         cmocka_unit_test(a_rank_that_gives_up_ends_the_run_and_is_named),
         cmocka_unit_test(threads_and_processes_give_the_same_bits),
         cmocka_unit_test(a_checkpoint_is_gone_on_from_bit_for_bit),

@@ -40,7 +40,7 @@ typedef struct uneven_notes {
 } uneven_notes;
 
 // Lies in memory that ranks share, as threads or as processes.
-static notes *notes_open(void)
+static uneven_notes *notes_open(void)
 {
     void *p =
         mmap(NULL, sizeof(uneven_notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -60,7 +60,7 @@ static trm_status train(trm_trainer *t, void *arg, trm_error *e)
         mine.loss[mine.steps] = s.loss;
         mine.positions[mine.steps++] = s.positions;
     }
-    if (trm_trainer_rank(t) == 0) *(notes *)arg = mine;
+    if (trm_trainer_rank(t) == 0) *(uneven_notes *)arg = mine;
     return TRM_OK;
 }
 

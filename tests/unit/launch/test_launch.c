@@ -102,7 +102,7 @@ static status fail_one(world *w, int rank, int ranks, void *arg, err *e)
         result = err_set(e, E_NUMERIC, "step 3: NaN in the loss");
     else
         while (result == OK) result = comm_barrier(c, e);
-    if (rank != 1 && result == E_PEER) __atomic_fetch_add(&((page *)arg)->peer_errors, 1, 5);
+    if (rank != 1 && result == E_PEER) __atomic_fetch_add(&((launch_page *)arg)->peer_errors, 1, 5);
     comm_close(c);
     return result;
 }
@@ -160,7 +160,7 @@ static void test_a_killed_rank_ends_all_at_once(void **state)
 static status leave_early(world *w, int rank, int ranks, void *arg, err *e)
 {
     if (rank == 1) _exit(*(int *)arg);
-    return mark(w, rank, ranks, &(page){0}, e);
+    return mark(w, rank, ranks, &(launch_page){0}, e);
 }
 
 static void test_a_rank_that_exits_by_itself_has_failed(void **state)
@@ -180,7 +180,7 @@ static void test_a_rank_that_exits_by_itself_has_failed(void **state)
 static status sleep_on(world *w, int rank, int ranks, void *arg, err *e)
 {
     (void)w, (void)ranks, (void)e;
-    ((page *)arg)->pids[rank] = getpid();
+    ((launch_page *)arg)->pids[rank] = getpid();
     while (true) pause();
     return OK;
 }
