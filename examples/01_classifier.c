@@ -1,8 +1,8 @@
-// 01_classifier.c -- trains a classifier on data that the program computes: points of two spirals, each
-// of which turns twice around the other. It runs two ranks, as threads of this process.
+// 01_classifier.c -- trains a classifier on data that the program computes: points of two spirals,
+// each of which turns twice around the other. It runs two ranks, as threads of this process.
 //
-// It shows a job in code, data from a callback, the training loop, evaluation, predictions, and results
-// that ranks return through memory, which threads share.
+// It shows a job in code, data from a callback, the training loop, evaluation, predictions, and
+// results that ranks return through memory, which threads share.
 #include <trireme.h>
 
 #include <math.h>
@@ -38,8 +38,8 @@ typedef struct outcome {
     double first_loss, valid_loss, accuracy;
 } outcome;
 
-// Predicts the spiral of points that are not in the training data. Every rank passes the same points
-// and gets all predictions.
+// Predicts the spiral of points that are not in the training data. Every rank passes the same
+// points and gets all predictions.
 static trm_status classify(trm_trainer *t, outcome *o, trm_error *error)
 {
     enum { POINTS = 100 };

@@ -13,8 +13,8 @@ static const char TEXT[] =
 
 enum { LENGTH = sizeof TEXT - 1, POSITIONS = 32, PROMPT = 16, ANSWER = POSITIONS - PROMPT };
 
-// Sample k is POSITIONS bytes from byte k on; after the last byte of the text comes its first one. The
-// label of a byte is the next byte. A byte is its own token id.
+// Sample k is POSITIONS bytes from byte k on; after the last byte of the text comes its first one.
+// The label of a byte is the next byte. A byte is its own token id.
 static trm_status read_bytes(void *context, uint64_t sample, void *inputs, void *labels,
                              trm_error *error)
 {

@@ -1,9 +1,9 @@
-// 03_own_model.c -- a model family of the program: a residual stack of gated linear units on vectors,
-// trained to compute a function of eight numbers. It runs two ranks, as processes.
+// 03_own_model.c -- a model family of the program: a residual stack of gated linear units on
+// vectors, trained to compute a function of eight numbers. It runs two ranks, as processes.
 //
-// It shows a forward pass written with the builder (Trireme derives backward, memory and cost), blocks
-// that share a graph, a regression, resuming from a checkpoint, and roles of parameters for tensor
-// parallelism.
+// It shows a forward pass written with the builder (Trireme derives backward, memory and cost),
+// blocks that share a graph, a regression, resuming from a checkpoint, and roles of parameters for
+// tensor parallelism.
 #include <trireme.h>
 
 #include <math.h>
@@ -116,8 +116,8 @@ static trm_status run(trm_job *job, trm_error *error)
     for (size_t i = 0; status == TRM_OK && i < sizeof settings / sizeof *settings; i++)
         status = trm_job_set(job, settings[i][0], settings[i][1], error);
     if (status == TRM_OK) status = trm_run(job, train, &aim[0], error);
-    // The same job with more steps resumes from the checkpoint, which does not depend on the mesh. Now
-    // both ranks compute the same batch, each with a shard of every inner width.
+    // The same job with more steps resumes from the checkpoint, which does not depend on the mesh.
+    // Now both ranks compute the same batch, each with a shard of every inner width.
     if (status == TRM_OK) status = trm_job_set(job, "parallel.tp", "2", error);
     if (status == TRM_OK) status = trm_job_set(job, "train.steps", "600", error);
     if (status == TRM_OK) status = trm_run(job, train, &aim[1], error);

@@ -3,17 +3,19 @@
 //
 //   1 errors   2 a job   3 your own data   4 your own model   5 training   6 text from a model
 //
-// A job has the keys of a job file (`trireme train --help` lists them). trm_run starts the ranks of the
-// job, and each rank calls your function with a trainer. Functions marked *Collective* must be called
-// by every rank, in the same order, with the same arguments.
+// A job has the keys of a job file (`trireme train --help` lists them). trm_run starts the ranks of
+// the job, and each rank calls your function with a trainer. Functions marked *Collective* must be
+// called by every rank, in the same order, with the same arguments.
 //
-// Functions that can fail return a trm_status and fill a trm_error (NULL allowed). They print nothing,
-// never end the process, and change none of its signal handlers. Two signals follow from that:
+// Functions that can fail return a trm_status and fill a trm_error (NULL allowed). They print
+// nothing, never end the process, and change none of its signal handlers. Two signals follow from
+// that:
 //
-//   SIGXFSZ  A program that limits the size of files should ignore it, so that a write fails instead.
-//   SIGBUS   It is raised when another program truncates a data file in use. A rank that is a process
-//            ends, and the error of trm_run names the file. A rank that is a thread raises it in your
-//            process.
+//   SIGXFSZ  A program that limits the size of files should ignore it, so that a write fails
+//            instead.
+//   SIGBUS   It is raised when another program truncates a data file in use. A rank that is a
+//            process ends, and the error of trm_run names the file. A rank that is a thread raises
+//            it in your process.
 //
 // A NULL handle is not checked. A handle is used by one thread at a time: the one that opened it.
 #ifndef TRIREME_H
@@ -56,8 +58,8 @@ typedef struct trm_error {
 // The version of the loaded library: "0.1.0".
 TRM_API const char *trm_version(void);
 
-// Fills `error` (NULL allowed) and returns `code`, for failures of your own code. In a callback or a
-// rank's function: `return trm_fail(error, TRM_FAILED, "sample %d is empty", i);`
+// Fills `error` (NULL allowed) and returns `code`, for failures of your own code. In a callback or
+// a rank's function: `return trm_fail(error, TRM_FAILED, "sample %d is empty", i);`
 TRM_API trm_status trm_fail(trm_error *error, trm_status code, const char *format, ...)
     TRM_FORMAT(3, 4);
 
@@ -82,20 +84,20 @@ TRM_API void trm_job_close(trm_job *job); // NULL allowed
 // evaluates and saves by its own calls. Ranks are processes unless launch.as is "threads".
 TRM_API trm_status trm_job_set(trm_job *job, const char *key, const char *value, trm_error *error);
 
-// Sets keys from a string of YAML in the format of a job file: "optimizer: {lr: 1e-3}", or many lines.
-// As with trm_job_set the later call wins, and nothing changes on TRM_USAGE, which names "yaml", the
-// line and the key.
+// Sets keys from a string of YAML in the format of a job file: "optimizer: {lr: 1e-3}", or many
+// lines. As with trm_job_set the later call wins, and nothing changes on TRM_USAGE, which names
+// "yaml", the line and the key.
 TRM_API trm_status trm_job_set_yaml(trm_job *job, const char *yaml, trm_error *error);
 
-// Explains what trm_run would do: every value and its origin, the bytes of a rank, the schedule of a
-// step. *text belongs to the job until the job is explained again or closed. The errors are those of
-// trm_run.
+// Explains what trm_run would do: every value and its origin, the bytes of a rank, the schedule of
+// a step. *text belongs to the job until the job is explained again or closed. The errors are those
+// of trm_run.
 TRM_API trm_status trm_job_explain(trm_job *job, const char **text, trm_error *error);
 
 // ---- 3 Your own data ---------------------------------------------------------------------------
 
-// Samples of your program, instead of the files of data.train or data.valid. A sample has `positions`
-// positions: the tokens of a sequence, or 1 for a single vector.
+// Samples of your program, instead of the files of data.train or data.valid. A sample has
+// `positions` positions: the tokens of a sequence, or 1 for a single vector.
 typedef struct trm_dataset {
     uint64_t samples;  // in an epoch; 0 with read_own
     int64_t positions; // of a sample
@@ -116,28 +118,30 @@ typedef struct trm_dataset {
     // that a resumed run has not read. TRM_END: the rank has no sample of this or a later index.
     //
     // Ranks may run out of data in different steps. A rank without data takes part in the step with
-    // padding rows, which are not counted. Loss and gradients are always means over the samples that
-    // were read. When no rank has data, the run has ended.
+    // padding rows, which are not counted. Loss and gradients are always means over the samples
+    // that were read. When no rank has data, the run has ended.
     trm_status (*read_own)(void *context, int rank, int ranks, uint64_t index, void *inputs,
                            void *labels, trm_error *error);
 } trm_dataset;
 
 typedef enum trm_part { TRM_TRAIN, TRM_VALID } trm_part;
 
-// Makes the job read `data`, which is copied; its context is borrowed until trm_job_close. TRM_USAGE
-// for impossible shapes. If the job also names files for the same part, trm_run returns TRM_USAGE.
+// Makes the job read `data`, which is copied; its context is borrowed until trm_job_close.
+// TRM_USAGE for impossible shapes. If the job also names files for the same part, trm_run returns
+// TRM_USAGE.
 TRM_API trm_status trm_job_use_data(trm_job *job, trm_part part, const trm_dataset *data,
                                     trm_error *error);
 
 // ---- 4 Your own model --------------------------------------------------------------------------
 //
-// A family writes the forward pass block by block; Trireme derives backward, memory and cost. The first
-// block starts with trm_ids or trm_features, every other block with trm_input. The last block ends with
-// a loss, every other block with trm_output. A value is a matrix; its rows are the positions of all
-// samples of the micro-batch, which is what "rows" means below.
+// A family writes the forward pass block by block; Trireme derives backward, memory and cost. The
+// first block starts with trm_ids or trm_features, every other block with trm_input. The last block
+// ends with a loss, every other block with trm_output. A value is a matrix; its rows are the
+// positions of all samples of the micro-batch, which is what "rows" means below.
 //
-// Call the builder's functions inside `trace` only. After a mistake they return NULL, and they accept
-// NULL as an argument. So `trace` needs no checks: trm_run returns the first mistake as its error.
+// Call the builder's functions inside `trace` only. After a mistake they return NULL, and they
+// accept NULL as an argument. So `trace` needs no checks: trm_run returns the first mistake as its
+// error.
 
 typedef struct trm_builder trm_builder;
 typedef struct trm_value trm_value; // belongs to the builder
@@ -145,8 +149,8 @@ typedef struct trm_value trm_value; // belongs to the builder
 typedef struct trm_family {
     const char *name;                  // model_type of config.json
     int (*blocks)(const void *config); // returns the number of blocks: 1 to 4096
-    // Returns equal numbers for blocks with equal forward passes; such blocks share one graph. NULL:
-    // all blocks differ.
+    // Returns equal numbers for blocks with equal forward passes; such blocks share one graph.
+    // NULL: all blocks differ.
     int (*key)(const void *config, int block);
     // Returns the number that replaces "{}" in names of parameters. NULL: the block's number.
     int (*layer)(const void *config, int block);
@@ -174,8 +178,8 @@ typedef enum trm_init { TRM_NORMAL, TRM_ONES, TRM_ZEROS } trm_init;
 TRM_API trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t cols,
                               trm_init init, double std);
 
-// The role of a dimension of a parameter. VOCAB, HEADS and MLP are sharded over tensor-parallel ranks
-// (parallel.tp), whose number must divide the number of heads and the inner widths.
+// The role of a dimension of a parameter. VOCAB, HEADS and MLP are sharded over tensor-parallel
+// ranks (parallel.tp), whose number must divide the number of heads and the inner widths.
 typedef enum trm_role {
     TRM_NO_ROLE,
     TRM_VOCAB, // tokens: rows of the embedding's table or of the weight of trm_cross_entropy
@@ -185,14 +189,14 @@ typedef enum trm_role {
 } trm_role;
 
 // Sets the roles of parameter w; call it right after its trm_weight. The cols of a vector are
-// TRM_NO_ROLE. Without this call w is replicated on all tensor-parallel ranks; a model without any such
-// call cannot use parallel.tp. Sizes are always those of the full model. A layer [MLP, EMBED] is
-// column-parallel: each rank computes its columns of the result, and activations, trm_glu and
-// trm_attention work on those. The layer [EMBED, MLP] after them is row-parallel: its result is summed
-// over the ranks. Only one of the two dimensions of a parameter may be sharded.
+// TRM_NO_ROLE. Without this call w is replicated on all tensor-parallel ranks; a model without any
+// such call cannot use parallel.tp. Sizes are always those of the full model. A layer [MLP, EMBED]
+// is column-parallel: each rank computes its columns of the result, and activations, trm_glu and
+// trm_attention work on those. The layer [EMBED, MLP] after them is row-parallel: its result is
+// summed over the ranks. Only one of the two dimensions of a parameter may be sharded.
 TRM_API void trm_roles(trm_builder *b, trm_value *w, trm_role rows, trm_role cols);
-// How model.safetensors stores parameter w: as its transpose; or as several tensors with `rows` rows
-// each, in the order of the calls (at most 3).
+// How model.safetensors stores parameter w: as its transpose; or as several tensors with `rows`
+// rows each, in the order of the calls (at most 3).
 TRM_API void trm_stored_transposed(trm_builder *b, trm_value *w);
 TRM_API void trm_stored_rows(trm_builder *b, trm_value *w, const char *name, int64_t rows);
 
@@ -211,8 +215,8 @@ TRM_API trm_value *trm_rms_norm(trm_builder *b, trm_value *x, trm_value *gain, d
 // longest sequence; frequency [half] is copied and must be equal in all blocks.
 TRM_API trm_value *trm_rope(trm_builder *b, trm_value *x, int64_t heads, int64_t head_dim,
                             int64_t positions, const double *frequency, int64_t half);
-// Causal self-attention. qkv is a result of trm_linear or trm_rope: `heads` queries, kv_heads keys and
-// kv_heads values of head_dim numbers each, in this order. The usual scale is 1/sqrt(head_dim).
+// Causal self-attention. qkv is a result of trm_linear or trm_rope: `heads` queries, kv_heads keys
+// and kv_heads values of head_dim numbers each, in this order. The usual scale is 1/sqrt(head_dim).
 //   qkv [rows, (heads + 2 kv_heads) head_dim] -> [rows, heads head_dim]
 TRM_API trm_value *trm_attention(trm_builder *b, trm_value *qkv, int64_t heads, int64_t kv_heads,
                                  int64_t head_dim, double scale, double dropout);
@@ -225,9 +229,9 @@ TRM_API trm_value *trm_glu(trm_builder *b, trm_value *x, trm_act act);
 TRM_API trm_value *trm_add(trm_builder *b, trm_value *x, trm_value *y); // of the same shape
 TRM_API trm_value *trm_dropout(trm_builder *b, trm_value *x, double p); // while training only
 
-// The last linear layer and the loss: compares x w^T + bias with the labels. The loss is the mean over
-// all ranks and positions of the softmax cross-entropy (w [classes, C]) or of the squared error
-// (w [targets, C]).
+// The last linear layer and the loss: compares x w^T + bias with the labels. The loss is the mean
+// over all ranks and positions of the softmax cross-entropy (w [classes, C]) or of the squared
+// error (w [targets, C]).
 TRM_API void trm_cross_entropy(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias);
 TRM_API void trm_square_error(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias);
 
@@ -242,19 +246,20 @@ typedef trm_status (*trm_rank_main)(trm_trainer *t, void *arg, trm_error *error)
 // trainer on each, with equal weights on all, and calls fn with it. It returns when all ranks have
 // ended. The error is that of the first rank that failed: "rank 1: …". It may be called again.
 // TRM_USAGE where the environment says that another launcher (torchrun, mpirun, srun) has started
-// several processes. With its first step or checkpoint a run starts to write train.out/log.jsonl, in
-// the format of `trireme train`.
+// several processes. With its first step or checkpoint a run starts to write train.out/log.jsonl,
+// in the format of `trireme train`.
 //
-// By default ranks are processes, which are forked from the caller: they see a copy of `arg`, and the
-// caller does not see what they write to memory. TRM_USAGE if the process has other threads at that
-// time (training with threads and trm_decoder_open leave some). With launch.as "threads" ranks share
-// all memory, and the process may have other threads.
+// By default ranks are processes, which are forked from the caller: they see a copy of `arg`, and
+// the caller does not see what they write to memory. TRM_USAGE if the process has other threads at
+// that time (training with threads and trm_decoder_open leave some). With launch.as "threads" ranks
+// share all memory, and the process may have other threads.
 TRM_API trm_status trm_run(trm_job *job, trm_rank_main fn, void *arg, trm_error *error);
 
 TRM_API int trm_trainer_rank(const trm_trainer *t);  // this rank, 0 to trm_trainer_ranks - 1
 TRM_API int trm_trainer_ranks(const trm_trainer *t); // the number of ranks
-// A warning for the user, in one line, about a setting that could not take full effect (a file system
-// without O_DIRECT, a host tier on a device that has no other memory), or NULL. Belongs to the trainer.
+// A warning for the user, in one line, about a setting that could not take full effect (a file
+// system without O_DIRECT, a host tier on a device that has no other memory), or NULL. Belongs to
+// the trainer.
 TRM_API const char *trm_trainer_note(const trm_trainer *t);
 
 typedef struct trm_step {
@@ -268,19 +273,19 @@ typedef struct trm_step {
     bool exhausted; // no rank had data (read_own), so there was no step; `step` is the last one
 } trm_step;
 
-// The steps that are left: 0 after train.steps, after a requested stop, or when no rank has more data.
-// Equal on all ranks, so `while (trm_trainer_steps_left(t) > 0)` is a training loop.
+// The steps that are left: 0 after train.steps, after a requested stop, or when no rank has more
+// data. Equal on all ranks, so `while (trm_trainer_steps_left(t) > 0)` is a training loop.
 TRM_API uint64_t trm_trainer_steps_left(const trm_trainer *t);
 // Runs one optimizer step. *out may be NULL. TRM_FAILED, before the update, where the loss or a
 // gradient is not finite; the error names rank, step and tensor. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error);
-// Requests that the run stops: after the next step trm_trainer_steps_left is 0 on every rank. Any rank
-// may call it, at any time, also in a signal handler.
+// Requests that the run stops: after the next step trm_trainer_steps_left is 0 on every rank. Any
+// rank may call it, at any time, also in a signal handler.
 TRM_API void trm_trainer_stop(trm_trainer *t);
 
-// Computes the mean loss over the first `batches` global batches of the validation data; 0 = all. For
-// data with targets it leaves out the last samples, if they do not fill a micro-batch on every rank.
-// Does not change weights. *Collective over all ranks.*
+// Computes the mean loss over the first `batches` global batches of the validation data; 0 = all.
+// For data with targets it leaves out the last samples, if they do not fill a micro-batch on every
+// rank. Does not change weights. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_evaluate(trm_trainer *t, int64_t batches, double *loss,
                                         trm_error *error);
 
@@ -295,32 +300,34 @@ typedef enum trm_prediction {
     TRM_VECTORS
 } trm_prediction;
 
-// The count of numbers of a position: the number of classes or tokens, 1, or the width of the vector.
-// 0: the model has no such prediction.
+// The count of numbers of a position: the number of classes or tokens, 1, or the width of the
+// vector. 0: the model has no such prediction.
 TRM_API int64_t trm_trainer_width(const trm_trainer *t, trm_prediction what);
-// Predicts for the caller's samples. The inputs have the layout of trm_dataset.read: float [samples,
-// positions, features], or int32_t [samples, positions]. All ranks pass the same inputs; each computes
-// some of the samples. `out` belongs to the caller and receives, in the order of the samples,
+// Predicts for the caller's samples. The inputs have the layout of trm_dataset.read: float
+// [samples, positions, features], or int32_t [samples, positions]. All ranks pass the same inputs;
+// each computes some of the samples. `out` belongs to the caller and receives, in the order of the
+// samples,
 //   [samples, positions, width]
 //   [samples, width]             with last_only, for the last position of each sample
-// on every rank that does not pass NULL. `count` must be that product. TRM_USAGE for another count, a
-// token outside the vocabulary, or a prediction that the model does not have; then nothing is computed.
-// Dropout is off. Weights and the order of the data do not change. *Collective over all ranks.*
+// on every rank that does not pass NULL. `count` must be that product. TRM_USAGE for another count,
+// a token outside the vocabulary, or a prediction that the model does not have; then nothing is
+// computed. Dropout is off. Weights and the order of the data do not change. *Collective over all
+// ranks.*
 TRM_API trm_status trm_trainer_predict(trm_trainer *t, trm_prediction what, bool last_only,
                                        const void *inputs, int64_t samples, void *out, size_t count,
                                        trm_error *error);
 
 // Writes the checkpoint train.out/checkpoints/step-NNNNNNNN, a HuggingFace folder, and points
-// checkpoints/latest to it. It is written to disk completely, or does not appear. train.keep applies.
-// The first step or checkpoint of a run that did not resume from train.out moves an earlier run's files
-// there to log-1.jsonl, checkpoints-1, …. *Collective over all ranks.*
+// checkpoints/latest to it. It is written to disk completely, or does not appear. train.keep
+// applies. The first step or checkpoint of a run that did not resume from train.out moves an
+// earlier run's files there to log-1.jsonl, checkpoints-1, …. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_save(trm_trainer *t, trm_error *error);
 // Resumes from a checkpoint, bit for bit: weights, optimizer state, step and position in the data.
-// `folder` is a checkpoint, or the folder of a run, whose newest valid checkpoint is taken. NULL means
-// train.out; if it has no checkpoint, nothing happens. TRM_USAGE names the folder and the keys if the
-// checkpoint has another model, optimizer, precision, seed, batch or sequence length. After resuming
-// from an older checkpoint of train.out, the first step moves the later ones to checkpoints-1.
-// *Collective over all ranks.*
+// `folder` is a checkpoint, or the folder of a run, whose newest valid checkpoint is taken. NULL
+// means train.out; if it has no checkpoint, nothing happens. TRM_USAGE names the folder and the
+// keys if the checkpoint has another model, optimizer, precision, seed, batch or sequence length.
+// After resuming from an older checkpoint of train.out, the first step moves the later ones to
+// checkpoints-1. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_resume(trm_trainer *t, const char *folder, trm_error *error);
 
 // A tensor of the model under its name in model.safetensors.
@@ -331,9 +338,9 @@ typedef struct trm_tensor {
 
 // Tensor number `index` of the model, from 0 on; false after the last one.
 TRM_API bool trm_trainer_tensor(const trm_trainer *t, int index, trm_tensor *out);
-// Copies a tensor's fp32 values, `count` elements in the order of the file. TRM_USAGE for an unknown
-// name or a count other than the tensor's size. Writing uses the values of rank 0. *Collective over all
-// ranks*, because each rank may have a shard of the tensor.
+// Copies a tensor's fp32 values, `count` elements in the order of the file. TRM_USAGE for an
+// unknown name or a count other than the tensor's size. Writing uses the values of rank 0.
+// *Collective over all ranks*, because each rank may have a shard of the tensor.
 TRM_API trm_status trm_trainer_read(trm_trainer *t, const char *name, float *out, size_t count,
                                     trm_error *error);
 TRM_API trm_status trm_trainer_write(trm_trainer *t, const char *name, const float *in,
@@ -343,10 +350,11 @@ TRM_API trm_status trm_trainer_write(trm_trainer *t, const char *name, const flo
 
 typedef struct trm_decoder trm_decoder; // one token sequence with its key-value cache
 
-// Opens a model folder (a checkpoint, or a HuggingFace folder) to continue token sequences. With family
-// NULL it is the family that config.json names; else it is yours, with its config, which is borrowed
-// until the decoder is closed. max_tokens is the largest length of prompt and answer together, at most
-// the model's positions. It computes in fp32 on all cores. TRM_USAGE names what is missing or wrong.
+// Opens a model folder (a checkpoint, or a HuggingFace folder) to continue token sequences. With
+// family NULL it is the family that config.json names; else it is yours, with its config, which is
+// borrowed until the decoder is closed. max_tokens is the largest length of prompt and answer
+// together, at most the model's positions. It computes in fp32 on all cores. TRM_USAGE names what
+// is missing or wrong.
 TRM_API trm_status trm_decoder_open(const char *folder, const trm_family *family,
                                     const void *config, int64_t max_tokens, trm_decoder **out,
                                     trm_error *error);
@@ -357,8 +365,9 @@ TRM_API void trm_decoder_close(trm_decoder *d); // NULL allowed
 // max_tokens is exceeded or an id is outside the vocabulary; then the sequence is as before.
 TRM_API trm_status trm_decoder_feed(trm_decoder *d, const int32_t *ids, int64_t count,
                                     const float **logits, trm_error *error);
-// Draws the token after the sequence, without appending it. temperature 0 takes the most likely token.
-// top_k (0: off) and top_p (1: off) first remove unlikely tokens. The same seed draws the same tokens.
+// Draws the token after the sequence, without appending it. temperature 0 takes the most likely
+// token. top_k (0: off) and top_p (1: off) first remove unlikely tokens. The same seed draws the
+// same tokens.
 TRM_API trm_status trm_decoder_sample(trm_decoder *d, double temperature, int64_t top_k,
                                       double top_p, uint64_t seed, int32_t *id, trm_error *error);
 TRM_API int64_t trm_decoder_vocab(const trm_decoder *d);
@@ -372,8 +381,8 @@ TRM_API void trm_tokenizer_close(trm_tokenizer *t); // NULL allowed
 // Encodes `bytes` bytes of UTF-8. *ids [*count] belongs to the tokenizer until the next call.
 TRM_API trm_status trm_tokenizer_encode(trm_tokenizer *t, const char *text, size_t bytes,
                                         const int32_t **ids, size_t *count, trm_error *error);
-// Decodes ids to a zero-terminated text without special tokens. The text belongs to the tokenizer until
-// the next call. It may end inside a character.
+// Decodes ids to a zero-terminated text without special tokens. The text belongs to the tokenizer
+// until the next call. It may end inside a character.
 TRM_API const char *trm_tokenizer_decode(trm_tokenizer *t, const int32_t *ids, size_t count);
 TRM_API int32_t trm_tokenizer_end(const trm_tokenizer *t); // id of the end-of-text token; -1: none
 

@@ -1,5 +1,6 @@
-// api.h -- private to api/: the structs behind the handles of trireme.h, and the conversion of errors.
-// Every trm_ function calls an inner function that returns a status, and converts it with api_give.
+// api.h -- private to api/: the structs behind the handles of trireme.h, and the conversion of
+// errors. Every trm_ function calls an inner function that returns a status, and converts it with
+// api_give.
 #ifndef TRIREME_API_API_H
 #define TRIREME_API_API_H
 
@@ -91,8 +92,8 @@ struct trm_trainer {
 
 // ---- The log (log.c). Errors are those of writing the file.
 
-// Called before every step and checkpoint. The first call after opening or resuming the trainer moves
-// an earlier run's files in train.out away, and starts the log with its start event.
+// Called before every step and checkpoint. The first call after opening or resuming the trainer
+// moves an earlier run's files in train.out away, and starts the log with its start event.
 status api_log_open(trm_trainer *t, err *e);
 status api_log_step(trm_trainer *t, const trainer_step_result *s, err *e);
 status api_log_eval(trm_trainer *t, double loss, err *e);

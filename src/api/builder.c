@@ -1,6 +1,6 @@
-// builder.c -- the functions with which a program writes its model family. Each checks its arguments,
-// so that a program's mistake becomes an error and not a crash, and calls the function of graph.h. A
-// trm_value is a graph_value under another name.
+// builder.c -- the functions with which a program writes its model family. Each checks its
+// arguments, so that a program's mistake becomes an error and not a crash, and calls the function
+// of graph.h. A trm_value is a graph_value under another name.
 #include "api/api.h"
 
 #include <math.h>
@@ -76,7 +76,8 @@ trm_value *trm_features(trm_builder *b, int64_t cols)
     return fine ? outer(build_features(b->g, cols)) : NULL;
 }
 
-// Blocks pass fp32 values to each other, whatever they compute in, so that any block may follow any.
+// Blocks pass fp32 values to each other, whatever they compute in, so that any block may follow
+// any.
 trm_value *trm_input(trm_builder *b, int64_t cols)
 {
     const char *call = "trm_input";
@@ -247,7 +248,8 @@ trm_value *trm_glu(trm_builder *b, trm_value *x, trm_act act)
     return is_computed(b, x, "trm_glu") ? outer(build_glu(b->g, inner(x), a)) : NULL;
 }
 
-// graph.h wants the fp32 residual as the first operand. A program may give the operands in any order.
+// graph.h wants the fp32 residual as the first operand. A program may give the operands in any
+// order.
 trm_value *trm_add(trm_builder *b, trm_value *x, trm_value *y)
 {
     if (!is_computed(b, x, "trm_add") || !is_computed(b, y, "trm_add")) return NULL;

@@ -1,5 +1,5 @@
-// error.c -- the version, and the conversion of errors. Inside the library an error is a status and a
-// text; programs get a trm_status, which is the exit code of the same failure, and one line.
+// error.c -- the version, and the conversion of errors. Inside the library an error is a status and
+// a text; programs get a trm_status, which is the exit code of the same failure, and one line.
 #include "api/api.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-// job.c -- the job of a program: a file, settings as on the command line, and the program's data and
-// model. All of it is read again each time the job is run or explained, so that keys are checked
-// against each other only when all of them are set.
+// job.c -- the job of a program: a file, settings as on the command line, and the program's data
+// and model. All of it is read again each time the job is run or explained, so that keys are
+// checked against each other only when all of them are set.
 #include "api/api.h"
 
 #include "base/file.h"

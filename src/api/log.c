@@ -1,6 +1,6 @@
-// log.c -- log.jsonl of a program's run, with the events of `trireme train`. Called by train.c. The log
-// starts with the first step or checkpoint, so that a program that only evaluates or predicts does not
-// change train.out.
+// log.c -- log.jsonl of a program's run, with the events of `trireme train`. Called by train.c. The
+// log starts with the first step or checkpoint, so that a program that only evaluates or predicts
+// does not change train.out.
 #include "api/api.h"
 
 #include "base/clock.h"
@@ -18,8 +18,8 @@ static status open_file(const job *j, log_file **out, err *e)
     return result;
 }
 
-// Called before this run changes train.out. Continues the history there from the checkpoint that this
-// run resumed from, or moves an earlier run's files to log-1.jsonl, checkpoints-1, ….
+// Called before this run changes train.out. Continues the history there from the checkpoint that
+// this run resumed from, or moves an earlier run's files to log-1.jsonl, checkpoints-1, ….
 static status own_folder(trm_trainer *t, err *e)
 {
     status result = OK;

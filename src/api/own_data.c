@@ -1,5 +1,5 @@
-// own_data.c -- makes a dataset of a program's trm_dataset: its shapes and its callback. The session
-// checks the ids, because it knows the sizes of the model's tables.
+// own_data.c -- makes a dataset of a program's trm_dataset: its shapes and its callback. The
+// session checks the ids, because it knows the sizes of the model's tables.
 #include "api/api.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-// own_model.c -- makes a model_family of a program's trm_family, and checks that each block as a whole
-// is valid. builder.c checks the single calls.
+// own_model.c -- makes a model_family of a program's trm_family, and checks that each block as a
+// whole is valid. builder.c checks the single calls.
 #include "api/api.h"
 
 #include <string.h>

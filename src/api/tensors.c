@@ -1,5 +1,5 @@
-// tensors.c -- copies single tensors of a trainer's weights to and from the program, by their names in
-// model.safetensors.
+// tensors.c -- copies single tensors of a trainer's weights to and from the program, by their names
+// in model.safetensors.
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@ bool trm_trainer_tensor(const trm_trainer *t, int index, trm_tensor *out)
     return true;
 }
 
-// The tensor of this name, and memory for the full parameter that it is a piece of; the caller frees
-// *full.
+// The tensor of this name, and memory for the full parameter that it is a piece of; the caller
+// frees *full.
 static status find(const trm_trainer *t, const char *name, size_t count,
                    const model_param_file **file, float **full, err *e)
 {

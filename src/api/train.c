@@ -51,8 +51,8 @@ enum { ALONE = 2 }; // the sanitizer has a thread of its own
 enum { ALONE = 1 };
 #endif
 
-// A forked rank has only the thread that called fork. Libraries that have started threads before would
-// wait for them forever.
+// A forked rank has only the thread that called fork. Libraries that have started threads before
+// would wait for them forever.
 static status check_alone(err *e)
 {
     int threads = 0;

@@ -1,6 +1,7 @@
-// bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fills the buffers, times
-// the calls, checks the result; rank 0 prints the rows in the format of nccl-tests. bench_comm.c
-// starts it through launch_ranks. It runs on the cpu device, so it may read device memory.
+// bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fills the buffers,
+// times the calls, checks the result; rank 0 prints the rows in the format of nccl-tests.
+// bench_comm.c starts it through launch_ranks. It runs on the cpu device, so it may read device
+// memory.
 #include "cmd/bench_comm.h"
 #include "cmd/console.h"
 

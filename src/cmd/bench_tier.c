@@ -1,7 +1,7 @@
-// bench_tier.c -- `trireme bench tier`: measures how fast the file tier of offload writes and reads the
-// disk of a folder. Two requests are in flight at a time, as in a training step that computes on one
-// buffer while the other is transferred. It checks what it reads, and removes its file. It deliberately
-// does not know trainers.
+// bench_tier.c -- `trireme bench tier`: measures how fast the file tier of offload writes and reads
+// the disk of a folder. Two requests are in flight at a time, as in a training step that computes
+// on one buffer while the other is transferred. It checks what it reads, and removes its file. It
+// deliberately does not know trainers.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -35,8 +35,8 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// The first bytes of each block hold its offset in the file. The other bytes are not written, because
-// the disk is timed, not the CPU.
+// The first bytes of each block hold its offset in the file. The other bytes are not written,
+// because the disk is timed, not the CPU.
 static uint64_t stamp(uint64_t offset)
 {
     return (offset + 1) * 0x9e3779b97f4a7c15u;

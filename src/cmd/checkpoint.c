@@ -1,5 +1,5 @@
-// checkpoint.c -- `trireme checkpoint show | verify`: lists the contents of a checkpoint, and checks
-// that it is complete.
+// checkpoint.c -- `trireme checkpoint show | verify`: lists the contents of a checkpoint, and
+// checks that it is complete.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -70,8 +70,8 @@ static const flag verify_flags[] = {
 };
 
 // Reads the one folder and the flags of the command line.
-static status take_folder(const flag *flags, int argc, char **argv, checkpoint_request *r,
-                          const char **out, err *e)
+static status read_arguments(const flag *flags, int argc, char **argv, checkpoint_request *r,
+                             const char **out, err *e)
 {
     status result = OK;
     flag_texts words = {0};
@@ -91,7 +91,7 @@ static int cmd_show(int argc, char **argv)
     err error = {0}, *e = &error;
     checkpoint_request r = {0};
     const char *folder = NULL;
-    TRY(take_folder(show_flags, argc, argv, &r, &folder, e));
+    TRY(read_arguments(show_flags, argc, argv, &r, &folder, e));
     TRY(show(folder, r.json, e));
 done:
     return result == OK ? 0 : cmd_fail(e);
@@ -113,7 +113,7 @@ static int cmd_verify(int argc, char **argv)
     checkpoint_request r = {0};
     const char *folder = NULL;
     char *found = NULL;
-    TRY(take_folder(verify_flags, argc, argv, &r, &folder, e));
+    TRY(read_arguments(verify_flags, argc, argv, &r, &folder, e));
     result = verify(folder, &found, e);
     if (r.json)
         print_verdict(found ? found : folder, e, result == OK);

@@ -64,8 +64,8 @@ static bool is_long_help(const char *word)
     return strcmp(word, "--help") == 0 || strncmp(word, "--help=", 7) == 0;
 }
 
-// The index of the argument that asks for help, or 0. --help is never the value of a flag. -h is one
-// only after a flag of the command that needs a value.
+// The index of the argument that asks for help, or 0. --help is never the value of a flag. -h is
+// one only after a flag of the command that needs a value.
 static int help_index(const command *c, int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {

@@ -1,5 +1,6 @@
-// command.h -- the commands of the program as one tree of rows: commands, subcommands (`data prepare`)
-// and the flags of each. The caller of commands, help, completion and the manual walk the same rows.
+// command.h -- the commands of the program as one tree of rows: commands, subcommands (`data
+// prepare`) and the flags of each. The caller of commands, help, completion and the manual walk the
+// same rows.
 #ifndef TRIREME_CMD_COMMAND_H
 #define TRIREME_CMD_COMMAND_H
 
@@ -33,8 +34,8 @@ extern const command command_bench_train, command_bench_all_reduce, command_benc
 
 // The subcommand that this word calls, or NULL.
 const command *command_find_sub(const command *of, const char *word);
-// Always E_USAGE: the command called `title` ("trireme data") has no subcommand of this name. Names the
-// nearest one.
+// Always E_USAGE: the command called `title` ("trireme data") has no subcommand of this name. Names
+// the nearest one.
 status command_unknown(const command *of, const char *title, const char *word, err *e);
 // Calls `visit` for every row below `of` that has no subcommands, with its title ("data prepare").
 void command_each(const command *of, void (*visit)(const command *c, const char *title, void *arg),

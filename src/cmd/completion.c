@@ -1,5 +1,6 @@
-// completion.c -- `trireme completion`: scripts with which a shell completes arguments. A script asks
-// the program for the words (`trireme completion words`), so it knows no command, flag or key itself.
+// completion.c -- `trireme completion`: scripts with which a shell completes arguments. A script
+// asks the program for the words (`trireme completion words`), so it knows no command, flag or key
+// itself.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 

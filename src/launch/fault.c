@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// "\0trireme-fault-" and the pid of the starting process. Async-signal-safe. An abstract name lies in no
-// folder and disappears with the socket.
+// "\0trireme-fault-" and the pid of the starting process. Async-signal-safe. An abstract name lies
+// in no folder and disappears with the socket.
 static socklen_t name_of(pid_t starter, struct sockaddr_un *out)
 {
     static const char PREFIX[] = "trireme-fault-";

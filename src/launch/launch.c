@@ -1,6 +1,6 @@
-// launch.c -- runs the ranks of one machine and returns the first failure. See launch.h. Called by cmd/
-// and api/. processes.c and threads.c start the ranks; comm/world.c has what ranks share. It does not
-// know what a rank does.
+// launch.c -- runs the ranks of one machine and returns the first failure. See launch.h. Called by
+// cmd/ and api/. processes.c and threads.c start the ranks; comm/world.c has what ranks share. It
+// does not know what a rank does.
 #include "launch/launch.h"
 
 #include "launch/workers.h"

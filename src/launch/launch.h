@@ -9,8 +9,8 @@
 
 #include "comm/world.h"
 
-// The function of a rank. launch_ranks reports its failure (a status other than OK and E_INTERRUPTED)
-// with world_fail.
+// The function of a rank. launch_ranks reports its failure (a status other than OK and
+// E_INTERRUPTED) with world_fail.
 typedef status (*launch_rank_main)(world *w, int rank, int ranks, void *arg, err *e);
 
 typedef struct launch_options {
@@ -20,9 +20,9 @@ typedef struct launch_options {
                        // fails the run; false: leave both signals alone
 } launch_options;
 
-// E_USAGE where the environment says that another launcher (torchrun, mpirun, srun, ...) has started
-// several processes such as this one; the text names the variable. launch_ranks checks it, too. Callers
-// that write files before that call it first.
+// E_USAGE where the environment says that another launcher (torchrun, mpirun, srun, ...) has
+// started several processes such as this one; the text names the variable. launch_ranks checks it,
+// too. Callers that write files before that call it first.
 status launcher_check(err *e);
 
 // Runs `fn` on every rank and waits for all of them.

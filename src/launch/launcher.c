@@ -1,5 +1,5 @@
-// launcher.c -- refuses to run where another launcher has started several processes of this program:
-// each would start all ranks of the job, and all would write into one folder.
+// launcher.c -- refuses to run where another launcher has started several processes of this
+// program: each would start all ranks of the job, and all would write into one folder.
 //
 // Called before a run writes anything. It knows the variables in which launchers put the rank of a
 // process, one row each, and not how to join their processes.

@@ -19,7 +19,8 @@
 
 enum { POLL_MS = 100, LEAVE_MS = 1000 };
 
-// A rank exits with this plus its status. Any other code means that something else ended the process.
+// A rank exits with this plus its status. Any other code means that something else ended the
+// process.
 enum { EXIT_BASE = 100 };
 
 typedef struct launch_workers {

@@ -1,7 +1,8 @@
-// terminal.c -- reads SIGINT and SIGTERM from a descriptor, so that Ctrl-C stops a run after its step.
+// terminal.c -- reads SIGINT and SIGTERM from a descriptor, so that Ctrl-C stops a run after its
+// step.
 //
-// Called by launch.c and by the loops that wait for ranks. The signals are blocked before ranks start,
-// so that they end no rank. Of the ranks it knows only world_request_stop and world_fail.
+// Called by launch.c and by the loops that wait for ranks. The signals are blocked before ranks
+// start, so that they end no rank. Of the ranks it knows only world_request_stop and world_fail.
 #include "launch/workers.h"
 
 #include <string.h>

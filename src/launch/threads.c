@@ -1,7 +1,7 @@
 // threads.c -- runs ranks as threads of this process.
 //
-// Called by launch.c. A thread cannot be killed: a rank that fails aborts the world, and the others end
-// at their next use of a communicator. It does not know what a rank does.
+// Called by launch.c. A thread cannot be killed: a rank that fails aborts the world, and the others
+// end at their next use of a communicator. It does not know what a rank does.
 #include "launch/workers.h"
 
 #include <errno.h>

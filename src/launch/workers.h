@@ -1,5 +1,5 @@
-// workers.h -- the two ways of running ranks (processes.c, threads.c) and the signals of the terminal
-// (terminal.c). Used in launch/ only.
+// workers.h -- the two ways of running ranks (processes.c, threads.c) and the signals of the
+// terminal (terminal.c). Used in launch/ only.
 #ifndef TRIREME_LAUNCH_WORKERS_H
 #define TRIREME_LAUNCH_WORKERS_H
 
@@ -24,8 +24,8 @@ void terminal_close(launch_terminal *t); // restores the signal mask
 status workers_run_rank(world *w, int rank, int ranks, launch_rank_main fn, void *arg);
 
 // Both run fn on every rank and return when all ranks have ended. The world keeps the failures of
-// ranks; the status tells why ranks could not be started. *interrupted: a rank stopped because it was
-// asked to.
+// ranks; the status tells why ranks could not be started. *interrupted: a rank stopped because it
+// was asked to.
 status workers_run_processes(world *w, int ranks, launch_rank_main fn, void *arg,
                              launch_terminal *t, bool *interrupted, err *e);
 status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, launch_terminal *t,

@@ -85,7 +85,9 @@ static void make_zb(const pipeline_shape *x, pipeline_list *out)
     while (done < x->micros) add(out, PIPE_BACKWARD_WEIGHT, done++, 0);
 }
 
-static void (*const GENERATORS[PIPE_SCHEDULES])(const pipeline_shape *x, pipeline_list *out) = {
+typedef void pipeline_generator(const pipeline_shape *x, pipeline_list *out);
+
+static pipeline_generator *const GENERATORS[PIPE_SCHEDULES] = {
     [PIPE_GPIPE] = make_gpipe,
     [PIPE_1F1B] = make_1f1b,
     [PIPE_INTERLEAVED] = make_interleaved,
@@ -158,8 +160,9 @@ double pipeline_bubble(pipeline_schedule s, int stages, int virtual_stages, int 
     if (stages == 1) return 0;
     if (s == PIPE_INTERLEAVED) return (p - 1) / (v * m + p - 1);
     if (s != PIPE_ZB) return (p - 1) / (m + p - 1);
-    // In units of one forward, dgrad or wgrad. Every stage waits while the first forward passes to the
-    // last stage. With fewer micro-batches than stages the first gradient is late by the difference.
+    // In units of one forward, dgrad or wgrad. Every stage waits while the first forward passes to
+    // the last stage. With fewer micro-batches than stages the first gradient is late by the
+    // difference.
     double idle = p - 1 + (double)size_max(stages - micros, 0);
     return idle / (3 * m + idle);
 }
@@ -209,8 +212,8 @@ static double least_largest(pipeline_division *t)
     return t->now[t->blocks];
 }
 
-// The best first block of the last of k chunks of n blocks, from `low` to `high`; -1 where none keeps
-// the limit.
+// The best first block of the last of k chunks of n blocks, from `low` to `high`; -1 where none
+// keeps the limit.
 static int best_start(pipeline_division *t, int k, int n, int low, int high)
 {
     int *start = &t->start[(size_t)k * ((size_t)t->blocks + 1) + (size_t)n];
@@ -226,9 +229,9 @@ static int best_start(pipeline_division *t, int k, int n, int low, int high)
     return t->now[n] < 0 ? -1 : *start;
 }
 
-// Fills now[from … to], whose best starts lie from `low` to `high`. The best start never moves to an
-// earlier block as n grows, so the middle n halves the search. Where no start keeps the limit, none
-// does for a larger n.
+// Fills now[from … to], whose best starts lie from `low` to `high`. The best start never moves to
+// an earlier block as n grows, so the middle n halves the search. Where no start keeps the limit,
+// none does for a larger n.
 static void divide_rows(pipeline_division *t, int k, int from, int to, int low, int high)
 {
     while (from <= to) {
@@ -245,8 +248,8 @@ static void divide_rows(pipeline_division *t, int k, int from, int to, int low, 
     }
 }
 
-// The smallest sum of squares of chunks that keep the limit. Among the divisions with the same largest
-// chunk it prefers even ones.
+// The smallest sum of squares of chunks that keep the limit. Among the divisions with the same
+// largest chunk it prefers even ones.
 static void most_even(pipeline_division *t)
 {
     for (int n = 1; n <= t->blocks; n++) {

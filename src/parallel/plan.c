@@ -1,5 +1,5 @@
-// plan.c -- assigns blocks to stages and parameters to buckets, lays both out in flat arrays of every
-// layout, and counts their bytes. See plan.h. plan_redistribute.c adds the collectives.
+// plan.c -- assigns blocks to stages and parameters to buckets, lays both out in flat arrays of
+// every layout, and counts their bytes. See plan.h. plan_redistribute.c adds the collectives.
 #include "parallel/plan_private.h"
 
 #include "base/size.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The first bucket that backward completes is small, as DDP's is, so that the first reduction starts
-// early.
+// The first bucket that backward completes is small, as DDP's is, so that the first reduction
+// starts early.
 enum { FIRST_BUCKET_BYTES = 1 << 20 };
 
 const plan_dp_axis PLAN_DP_AXIS[PLAN_DP_AXES] = {{AXIS_DP_SHARD, LAYOUT_DP_SHARD},
@@ -367,8 +367,8 @@ static void lay_out(plan *p, plan_layout l)
 }
 
 // A parameter that two blocks of this stage use gets an array for the gradients of its second use.
-// Each use is summed over micro-batches by itself, as on two stages, so the sum of both has the same
-// bits on one stage and on two.
+// Each use is summed over micro-batches by itself, as on two stages, so the sum of both has the
+// same bits on one stage and on two.
 static void lay_out_tied_grads(plan *p)
 {
     if (p->o.strategy.no_sync == NO_SYNC_FALSE || p->o.micros == 1) return;

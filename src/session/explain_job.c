@@ -1,5 +1,5 @@
-// explain_job.c -- the text of `trireme explain` and trm_job_explain: values, pipeline, plan and schedule
-// of a job that does not run. See session.h. Starts nothing.
+// explain_job.c -- the text of `trireme explain` and trm_job_explain: values, pipeline, plan and
+// schedule of a job that does not run. See session.h. Starts nothing.
 #include "session/estimate.h"
 
 #include "parallel/draw.h"

@@ -103,7 +103,7 @@ refused() {
 # 60 documents of 60 words from a vocabulary of 20, one JSON object a line.
 make_text() {
     awk 'BEGIN {
-        words = split("the sea oar bank ship row wind salt mast deck rope crew pull sail night star port wave gull keel", w, " ")
+        words = split("the sea oar bank ship row wind salt mast deck rope team pull sail night star port wave gull keel", w, " ")
         x = 7
         for (d = 0; d < 60; d++) {
             line = ""

@@ -1,5 +1,5 @@
-// fixture.h -- for the tests of the library: a scratch folder, small jobs, data of a program, and checks
-// of the error of a call.
+// fixture.h -- for the tests of the library: a scratch folder, small jobs, data of a program, and
+// checks of the error of a call.
 #ifndef TESTS_API_FIXTURE_H
 #define TESTS_API_FIXTURE_H
 

@@ -1,5 +1,5 @@
-// test_model.c -- the model family of a program: every misuse of the builder is an error that names the
-// call, and none a crash.
+// test_model.c -- the model family of a program: every misuse of the builder is an error that names
+// the call, and none a crash.
 #include "unit/api/fixture.h"
 
 enum { WIDTH = 8, INPUTS = 4, CLASSES = 3 };

@@ -1,5 +1,5 @@
-// test_predict.c -- trm_trainer_predict: outputs are equal on every mesh and rank, they are those of a
-// decoder that is fed token by token, and invalid arguments are refused.
+// test_predict.c -- trm_trainer_predict: outputs are equal on every mesh and rank, they are those
+// of a decoder that is fed token by token, and invalid arguments are refused.
 #include "unit/api/fixture.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// test_resume.c -- the checkpoints from which a program resumes, and the files of its runs in train.out:
-// errors name another model or batch, and no file of an earlier run is lost.
+// test_resume.c -- the checkpoints from which a program resumes, and the files of its runs in
+// train.out: errors name another model or batch, and no file of an earlier run is lost.
 #include "unit/api/fixture.h"
 
 #include <stdio.h>
@@ -51,8 +51,8 @@ static void going_back_leaves_the_later_checkpoints_beside(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) assert_int_equal(go("back", "", 2, true), 2 * i);
-    // Resuming from an older checkpoint changes nothing; the first step after it does, also without a
-    // save.
+    // Resuming from an older checkpoint changes nothing; the first step after it does, also without
+    // a save.
     go("back", "back/checkpoints/step-00000002", 0, false);
     assert_true(there("back", "checkpoints/step-00000006"));
     assert_int_equal(go("back", "back/checkpoints/step-00000002", 1, false), 2);

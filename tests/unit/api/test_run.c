@@ -1,5 +1,5 @@
-// test_run.c -- trm_run and the trainer of a rank: equal bits as threads and as processes, weights by
-// name, resuming from a checkpoint, and errors of the program's functions.
+// test_run.c -- trm_run and the trainer of a rank: equal bits as threads and as processes, weights
+// by name, resuming from a checkpoint, and errors of the program's functions.
 #include "unit/api/fixture.h"
 
 #include <pthread.h>

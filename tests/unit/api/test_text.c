@@ -1,5 +1,5 @@
-// test_text.c -- a language model of a program, from training to generated tokens; and errors of the
-// decoder.
+// test_text.c -- a language model of a program, from training to generated tokens; and errors of
+// the decoder.
 #include "unit/api/fixture.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-// test_uneven.c -- data of each rank (read_own) that end in different steps: no rank waits for another,
-// padding rows are not counted, and all ranks agree on the end. The reference is the same samples as
-// numbered data, where the labels of missing samples are ignored.
+// test_uneven.c -- data of each rank (read_own) that end in different steps: no rank waits for
+// another, padding rows are not counted, and all ranks agree on the end. The reference is the same
+// samples as numbered data, where the labels of missing samples are ignored.
 #include "unit/api/fixture.h"
 
 #include <math.h>

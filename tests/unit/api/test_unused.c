@@ -1,5 +1,5 @@
-// test_unused.c -- parameters that the loss does not depend on: an error names all of them, or their
-// gradients are zero.
+// test_unused.c -- parameters that the loss does not depend on: an error names all of them, or
+// their gradients are zero.
 #include "unit/api/fixture.h"
 
 enum { WIDTH = 8 };

@@ -1,5 +1,5 @@
-// test_launch.c -- ranks are started and watched, errors name the rank that failed, and no rank is left
-// behind.
+// test_launch.c -- ranks are started and watched, errors name the rank that failed, and no rank is
+// left behind.
 #include "base/clock.h"
 #include "launch/launch.h"
 #include "unit/comm/streams.h"
