@@ -1,34 +1,36 @@
-// 01_classifier.c -- trains a classifier on data that the program makes itself: points of two
-// spirals, each turning twice around the other. Two ranks, as threads of this process.
+// 01_classifier.c -- trains a classifier on data that the program computes: points of two spirals,
+// each of which turns twice around the other. It runs two ranks, as threads of this process.
 //
-// Shows: a job in code, data from a callback, the training loop, evaluation, predictions, results
-// handed back through memory that threads share.
+// It shows a job in code, data from a callback, the training loop, evaluation, predictions, and
+// results that ranks return through memory, which threads share.
 #include <trireme.h>
 
 #include <math.h>
 #include <stdio.h>
 
-// A number in [0, 1) that depends on `at` alone, so that a sample is the same on every rank.
-static double noise(uint64_t at)
+// A random number in [0, 1) that depends only on its index, so that a sample is the same on every
+// rank.
+static double noise(uint64_t index)
 {
-    at = (at + 1) * 0x9e3779b97f4a7c15u;
-    at = (at ^ (at >> 30)) * 0xbf58476d1ce4e5b9u;
-    at = (at ^ (at >> 27)) * 0x94d049bb133111ebu;
-    return (double)((at ^ (at >> 31)) >> 11) / 9007199254740992.0;
+    uint64_t x = (index + 1) * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return (double)((x ^ (x >> 31)) >> 11) / 9007199254740992.0;
 }
 
-// Sample k: a point [x, y] of spiral k % 2. `context` is where this data set's noise begins.
+// Sample k is a point [x, y] of spiral k % 2. `context` is the index of the data set's first random
+// number.
 static trm_status read_point(void *context, uint64_t sample, void *inputs, void *labels,
                              trm_error *error)
 {
-    const uint64_t at = *(const uint64_t *)context + 3 * sample;
-    const double along = 0.1 + 0.9 * noise(at); // from the middle outwards
+    const uint64_t first = *(const uint64_t *)context + 3 * sample;
+    const double along = 0.1 + 0.9 * noise(first); // from the centre outwards
     const double angle = 4 * M_PI * along + (sample % 2 ? M_PI : 0);
     float *xy = inputs;
-    xy[0] = (float)(along * cos(angle) + 0.01 * (noise(at + 1) - 0.5));
-    xy[1] = (float)(along * sin(angle) + 0.01 * (noise(at + 2) - 0.5));
+    xy[0] = (float)(along * cos(angle) + 0.01 * (noise(first + 1) - 0.5));
+    xy[1] = (float)(along * sin(angle) + 0.01 * (noise(first + 2) - 0.5));
     *(int32_t *)labels = sample % 2;
-    (void)error; // nothing can go wrong
+    (void)error; // reading cannot fail
     return TRM_OK;
 }
 
@@ -36,8 +38,8 @@ typedef struct outcome {
     double first_loss, valid_loss, accuracy;
 } outcome;
 
-// The spiral that the model says for points that training never saw. Every rank asks for the
-// same points, and gets all answers.
+// Predicts the spiral of points that are not in the training data. Every rank passes the same
+// points and gets all predictions.
 static trm_status classify(trm_trainer *t, outcome *o, trm_error *error)
 {
     enum { POINTS = 100 };
@@ -65,7 +67,7 @@ static trm_status train(trm_trainer *t, void *arg, trm_error *error)
         if (s.step == 1) o->first_loss = s.loss;
         if (s.step % 200 == 0) printf("step %4d  loss %.4f\n", (int)s.step, s.loss);
     }
-    // Every rank evaluates its part and gets the same mean; one of them may write it down.
+    // Every rank evaluates some of the samples, and all get the same mean; rank 0 stores it.
     trm_status status = trm_trainer_evaluate(t, 0, &loss, error);
     if (status == TRM_OK && trm_trainer_rank(t) == 0) o->valid_loss = loss;
     return status == TRM_OK ? classify(t, o, error) : status;
@@ -80,7 +82,7 @@ static const char *const settings[][2] = {
 
 static trm_status run(trm_job *job, outcome *o, trm_error *error)
 {
-    static uint64_t train_noise = 0, valid_noise = 1000000; // points that training never sees
+    static uint64_t train_noise = 0, valid_noise = 1000000; // not in the training data
     const trm_dataset points = {.samples = 4096,
                                 .positions = 1,
                                 .features = 2,

@@ -1,7 +1,7 @@
 // 02_language_model.c -- trains a tiny GPT-2 on the bytes of a few lines, on two ranks that are
-// processes; saves it; opens the checkpoint again and lets it go on from the first words.
+// processes, and saves a checkpoint. Then it opens the checkpoint and continues the first words.
 //
-// Shows: token data, checkpoints (the folder also loads in transformers), text from a model.
+// It shows token data, checkpoints (transformers can load the folder, too) and text from a model.
 #include <trireme.h>
 
 #include <stdio.h>
@@ -13,8 +13,8 @@ static const char TEXT[] =
 
 enum { LENGTH = sizeof TEXT - 1, POSITIONS = 32, PROMPT = 16, ANSWER = POSITIONS - PROMPT };
 
-// Sample k: POSITIONS bytes from byte k on, round and round, and for each of them the one that
-// follows it. A byte is its own token id.
+// Sample k is POSITIONS bytes from byte k on; after the last byte of the text comes its first one.
+// The label of a byte is the next byte. A byte is its own token id.
 static trm_status read_bytes(void *context, uint64_t sample, void *inputs, void *labels,
                              trm_error *error)
 {
@@ -28,7 +28,8 @@ static trm_status read_bytes(void *context, uint64_t sample, void *inputs, void 
     return TRM_OK;
 }
 
-// Runs on every rank. A rank that is a process has its own memory: what is to outlive it, it saves.
+// Runs on every rank. A rank that is a process has its own memory, so it saves its result in a
+// checkpoint.
 static trm_status train(trm_trainer *t, void *arg, trm_error *error)
 {
     trm_step s = {.loss = 0};
@@ -39,7 +40,7 @@ static trm_status train(trm_trainer *t, void *arg, trm_error *error)
             printf("step %3d  loss %.4f\n", (int)s.step, s.loss);
     }
     (void)arg;
-    // All ranks see the same loss, so that all of them leave here or none does.
+    // The loss is the same on all ranks, so all of them return here or none does.
     if (s.loss > 0.5) return trm_fail(error, TRM_FAILED, "the loss is still %.3f", s.loss);
     return trm_trainer_save(t, error);
 }
@@ -64,7 +65,7 @@ static trm_status train_and_save(trm_error *error)
     return status;
 }
 
-// Feeds the first words and takes the most likely byte each time.
+// Feeds the first words, then again and again the most likely next byte.
 static trm_status go_on(trm_decoder *d, char *answer, trm_error *error)
 {
     int32_t ids[PROMPT];
@@ -84,7 +85,7 @@ int main(void)
     trm_error error;
     trm_decoder *d = NULL;
     char answer[ANSWER + 1] = "";
-    // Ranks are forked: before the decoder, which starts threads.
+    // Ranks are forked, so trm_run must come before the decoder, which starts threads.
     trm_status status = train_and_save(&error);
     if (status == TRM_OK)
         status =
@@ -94,7 +95,7 @@ int main(void)
     if (status == TRM_OK) {
         printf("%.*s|%s\n", PROMPT, TEXT, answer);
         if (memcmp(answer, TEXT + PROMPT, ANSWER) != 0)
-            status = trm_fail(&error, TRM_FAILED, "that is not how the text goes on");
+            status = trm_fail(&error, TRM_FAILED, "the model does not continue the text");
     }
     if (status != TRM_OK) fprintf(stderr, "02_language_model: %s\n", error.text);
     return status;

@@ -1,9 +1,9 @@
-// 03_own_model.c -- a model family of one's own: a residual stack of gated linear units on vectors,
-// trained to compute a function of eight numbers. Two ranks, as processes.
+// 03_own_model.c -- a model family of the program: a residual stack of gated linear units on
+// vectors, trained to compute a function of eight numbers. It runs two ranks, as processes.
 //
-// Shows: a forward pass written with the builder (backward, memory and cost are derived from it),
-// blocks that share a graph, a regression, a checkpoint that training goes on from, roles of
-// parameters for tensor parallelism.
+// It shows a forward pass written with the builder (Trireme derives backward, memory and cost),
+// blocks that share a graph, a regression, resuming from a checkpoint, and roles of parameters for
+// tensor parallelism.
 #include <trireme.h>
 
 #include <math.h>
@@ -21,14 +21,14 @@ static int mixer_blocks(const void *config)
     return ((const mixer *)config)->layers + 2;
 }
 
-// The mixing blocks differ in their weights only: they are traced once.
+// The mixing blocks differ only in their weights, so they share one graph.
 static int mixer_key(const void *config, int block)
 {
     const int last = mixer_blocks(config) - 1;
     return block == 0 ? 0 : block == last ? 2 : 1;
 }
 
-// The inner width is what tensor-parallel ranks may divide among them.
+// The role TRM_MLP lets tensor-parallel ranks shard the inner width.
 static trm_value *matrix(trm_builder *b, const char *name, int64_t out, trm_role rows, int64_t in,
                          trm_role cols)
 {
@@ -62,7 +62,7 @@ static void mixer_trace(trm_builder *b, const void *config, int block)
     }
 }
 
-// Sample k: eight numbers in [-1, 1), and what is to be computed from them.
+// Sample k is eight numbers in [-1, 1); its targets are the function of them that the model learns.
 static trm_status read_sample(void *context, uint64_t sample, void *inputs, void *labels,
                               trm_error *error)
 {
@@ -78,7 +78,8 @@ static trm_status read_sample(void *context, uint64_t sample, void *inputs, void
     return TRM_OK;
 }
 
-// Trains to the job's last step, from the newest checkpoint on. The loss must be below *arg then.
+// Resumes from the newest checkpoint and trains to the job's last step. The last loss must be below
+// *arg.
 static trm_status train(trm_trainer *t, void *arg, trm_error *error)
 {
     double loss = 0, aim = *(const double *)arg;
@@ -115,8 +116,8 @@ static trm_status run(trm_job *job, trm_error *error)
     for (size_t i = 0; status == TRM_OK && i < sizeof settings / sizeof *settings; i++)
         status = trm_job_set(job, settings[i][0], settings[i][1], error);
     if (status == TRM_OK) status = trm_run(job, train, &aim[0], error);
-    // The same job with more steps goes on from the checkpoint, which has no layout: now both ranks
-    // work on the same batch, each with half of every inner width.
+    // The same job with more steps resumes from the checkpoint, which does not depend on the mesh.
+    // Now both ranks compute the same batch, each with a shard of every inner width.
     if (status == TRM_OK) status = trm_job_set(job, "parallel.tp", "2", error);
     if (status == TRM_OK) status = trm_job_set(job, "train.steps", "600", error);
     if (status == TRM_OK) status = trm_run(job, train, &aim[1], error);

@@ -1,6 +1,6 @@
-// own_zero3.c -- a model of one's own, an autoencoder of residual layers, under ZeRO-3 with the
-// optimizer's state in a file: each of two ranks holds half of all weights and gradients, and
-// Adam's moments pass through buffers. The model knows nothing of it: it is three keys of the job.
+// own_zero3.c -- a model of the program, an autoencoder of residual layers, under ZeRO-3 with the
+// optimizer state in files. Each of two ranks has a shard of all weights and gradients, and Adam's
+// moments pass through buffers. Three keys of the job choose all this; the model does not change.
 #include <trireme.h>
 
 #include <math.h>
@@ -18,7 +18,7 @@ static int blocks(const void *config)
     return *(const int *)config + 2;
 }
 
-// Block 0 encodes, the last one decodes, those between refine. Forward only.
+// The forward pass: block 0 encodes, the last block decodes, the blocks between refine.
 static void trace(trm_builder *b, const void *config, int block)
 {
     trm_value *x = block ? trm_input(b, WIDTH) : trm_features(b, INPUTS);
@@ -34,7 +34,7 @@ static void trace(trm_builder *b, const void *config, int block)
     }
 }
 
-// Sample k: a wave whose length and phase follow from k; it is its own target.
+// Sample k is a wave whose length and phase depend on k. It is its own target.
 static trm_status read_wave(void *context, uint64_t k, void *inputs, void *labels, trm_error *error)
 {
     float *x = inputs, *y = labels;

@@ -1,5 +1,6 @@
-// api.h -- private to api/: how the library's handles hold the inner ones, and how errors cross the
-// border. Every trm_ function is an inner function that returns a status, wrapped by api_give.
+// api.h -- private to api/: the structs behind the handles of trireme.h, and the conversion of
+// errors. Every trm_ function calls an inner function that returns a status, and converts it with
+// api_give.
 #ifndef TRIREME_API_API_H
 #define TRIREME_API_API_H
 
@@ -9,30 +10,32 @@
 
 // ---- Errors (error.c)
 
-// What an inner call came to, for the program: fills *out (NULL allowed) when it failed.
+// Converts the result of an inner call for the program. Fills *out (NULL allowed) if it failed.
 trm_status api_give(status s, const err *e, trm_error *out);
-// What a program's own function came to.
+// Converts the result of a program's callback for the inner code.
 status api_take(trm_status s, const trm_error *from, err *e);
 
-// ---- A program's own data (own_data.c)
+// ---- The program's data (own_data.c)
 
-typedef struct own_data {
-    dataset base;
+typedef struct api_data {
+    dataset base; // first, so that a dataset * is also an api_data *
     trm_dataset of;
-} own_data;
+} api_data;
 
-status own_data_make(own_data *d, const trm_dataset *of, bool train, err *e);
+// Checks `of` and makes a dataset that reads from it. E_USAGE names the member that is wrong.
+status api_data_make(api_data *d, const trm_dataset *of, bool train, err *e);
 
-// ---- A program's own model (own_model.c)
+// ---- The program's model (own_model.c)
 
-// The config of `ops` is the own_model itself, which must not move.
-typedef struct own_model {
+// ops gets the api_model itself as its config, so the struct must not move.
+typedef struct api_model {
     model_family ops;
     trm_family of;
     const void *config;
-} own_model;
+} api_model;
 
-status own_model_make(own_model *m, const trm_family *of, const void *config, err *e);
+// Checks `of` and makes a family that calls its functions. Borrows name, functions and config.
+status api_model_make(api_model *m, const trm_family *of, const void *config, err *e);
 
 struct trm_builder {
     graph *g;
@@ -43,63 +46,63 @@ struct trm_builder {
 
 struct trm_job {
     char *path;     // NULL: no file
-    job_call *call; // what was said of keys, in order
+    job_call *call; // [calls] settings of keys, in order
     int calls;
     size_t call_room;
     bool has_model, has_train, has_valid;
-    own_model model;
-    own_data train, valid;
-    char *config_json; // of the own model
-    text explained;
+    api_model model;
+    api_data train, valid;
+    char *config_json; // of the program's model
+    text explained;    // the latest text of trm_job_explain
 };
 
-// A job that is complete and checked, with its inputs open.
-typedef struct ready {
+// A complete and checked job with its inputs open.
+typedef struct api_prepared {
     job *job;
     session_inputs inputs;
-} ready;
+} api_prepared;
 
-status job_ready(trm_job *j, ready *out, err *e);
-void ready_close(ready *r);
+status api_job_prepare(trm_job *j, api_prepared *out, err *e);
+void api_prepared_close(api_prepared *r);
 
 // ---- A rank (train.c)
 
-// log.jsonl in train.out, on rank 0; of no effect on the others.
-typedef struct run_log {
+// log.jsonl in train.out. Rank 0 writes it; the other ranks do not use the struct.
+typedef struct api_run_log {
     log_file *file;   // NULL: nothing was written yet
     bool *is_open;    // shared by all ranks and the process that starts them
     double began;     // clock_seconds
-    bool interrupted; // a stop was asked for
-    int64_t resumed;  // finished steps of the checkpoint gone on from; -1: none
-    bool has_eval;    // an evaluation before the log was open, with its loss
+    bool interrupted; // a stop was requested
+    int64_t resumed;  // steps of the checkpoint that the run resumed from; -1: none
+    bool has_eval;    // eval_loss is an evaluation before the log was open
     double eval_loss;
-} run_log;
+} api_run_log;
 
 struct trm_trainer {
-    const ready *ready;
+    const api_prepared *prepared;
     const char *config_json;
     world *world;
     int rank;
     session session;
     model_param_files files; // the model's tensors
-    char *from;              // rank 0: the checkpoint of train.out that was resumed from, or NULL
-    bool owns_folder; // rank 0: what an earlier run left in train.out is out of this one's way
-    run_log log;
-    bool stopped; // all ranks have agreed to, or no rank has data any more
+    char *from;              // rank 0: the checkpoint of train.out that it resumed from, or NULL
+    bool owns_folder;        // rank 0: the files of an earlier run in train.out were moved away
+    api_run_log log;
+    bool stopped; // all ranks agreed to stop, or no rank has more data
 };
 
-// ---- The log (log.c). Failures are of the file.
+// ---- The log (log.c). Errors are those of writing the file.
 
-// Called before every step and checkpoint. The first one after the trainer's opening or its
-// resuming makes train.out this run's and begins the log, with its start event.
+// Called before every step and checkpoint. The first call after opening or resuming the trainer
+// moves an earlier run's files in train.out away, and starts the log with its start event.
 status api_log_open(trm_trainer *t, err *e);
 status api_log_step(trm_trainer *t, const trainer_step_result *s, err *e);
 status api_log_eval(trm_trainer *t, double loss, err *e);
 status api_log_save(trm_trainer *t, const char *folder, double seconds, err *e);
-// The rank's function has returned.
+// Called when the rank's function has returned: writes the end event.
 status api_log_end(trm_trainer *t, bool interrupted, err *e);
 void api_log_close(trm_trainer *t);
-// The run has failed: said by the process that started it.
-void api_log_error(const job *j, const run_log *l, int rank, const err *why);
+// Called by the starting process when the run has failed: writes the error event.
+void api_log_error(const job *j, const api_run_log *l, int rank, const err *why);
 
 #endif

@@ -1,6 +1,6 @@
-// builder.c -- the functions that a program's model family is written with: graph.h's, with every
-// argument looked at first, because a program's mistakes must become errors and not crashes. A
-// value is the graph's; only its type has another name outside.
+// builder.c -- the functions with which a program writes its model family. Each checks its
+// arguments, so that a program's mistake becomes an error and not a crash, and calls the function
+// of graph.h. A trm_value is a graph_value under another name.
 #include "api/api.h"
 
 #include <math.h>
@@ -21,16 +21,16 @@ static bool is_broken(const trm_builder *b)
     return b->g->trouble.code != OK;
 }
 
-// Is x what a block computes with: a value of the block before, of the data, or of an op?
+// Is x a computed value: the input of the block, features of the data, or the result of an op?
 static bool is_computed(trm_builder *b, trm_value *x, const char *call)
 {
     const graph_value *v = inner(x);
     if (!v)
         graph_misuse(b->g, "%s: an argument is NULL", call);
     else if (v->param >= 0)
-        graph_misuse(b->g, "%s: a parameter stands where a computed value must", call);
+        graph_misuse(b->g, "%s: a parameter was given; valid: a computed value", call);
     else if (v->type == I32)
-        graph_misuse(b->g, "%s: token ids go into trm_embedding only", call);
+        graph_misuse(b->g, "%s: token ids were given; valid: only in trm_embedding", call);
     return !is_broken(b);
 }
 
@@ -76,7 +76,8 @@ trm_value *trm_features(trm_builder *b, int64_t cols)
     return fine ? outer(build_features(b->g, cols)) : NULL;
 }
 
-// Blocks hand over fp32 whatever they compute in, so that any may follow any.
+// Blocks pass fp32 values to each other, whatever they compute in, so that any block may follow
+// any.
 trm_value *trm_input(trm_builder *b, int64_t cols)
 {
     const char *call = "trm_input";
@@ -109,8 +110,8 @@ trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t co
     return outer(build_weight(b->g, name, rows, cols, kinds[init], std));
 }
 
-// Has an op taken w already, with the sizes that it had?
-static bool is_taken(const trm_builder *b, const graph_value *w)
+// Has an op used w already? Then its shape is fixed.
+static bool is_used(const trm_builder *b, const graph_value *w)
 {
     for (int i = 0; i < b->g->forward.count; i++)
         for (int k = 0; k < NODE_INPUTS; k++)
@@ -131,7 +132,7 @@ void trm_roles(trm_builder *b, trm_value *w, trm_role rows, trm_role cols)
     if (is_broken(b) || !is_weight(b, w, 0, call, "w")) return;
     if (inner(w)->dims == 1 && cols != TRM_NO_ROLE)
         graph_misuse(b->g, "%s: a vector has no cols; valid: TRM_NO_ROLE", call);
-    else if (is_taken(b, inner(w)))
+    else if (is_used(b, inner(w)))
         graph_misuse(b->g, "%s: the parameter is in use; valid: right after trm_weight", call);
     else
         build_roles(b->g, inner(w), table[rows], table[cols]);
@@ -222,7 +223,7 @@ trm_value *trm_attention(trm_builder *b, trm_value *qkv, int64_t heads, int64_t 
     return outer(build_attention(b->g, inner(qkv), heads, kv_heads, head_dim, scale, dropout));
 }
 
-// The kernels' number of an activation; ACTIVATIONS after a misuse.
+// The kernels' enumerator of an activation; ACTIVATIONS after a misuse.
 static kernel_activation act_of(trm_builder *b, trm_act act, const char *call)
 {
     static const kernel_activation table[] = {[TRM_GELU] = ACT_GELU,
@@ -247,7 +248,8 @@ trm_value *trm_glu(trm_builder *b, trm_value *x, trm_act act)
     return is_computed(b, x, "trm_glu") ? outer(build_glu(b->g, inner(x), a)) : NULL;
 }
 
-// build_add takes the F32 residual as its first operand; a program may give the two in any order.
+// graph.h wants the fp32 residual as the first operand. A program may give the operands in any
+// order.
 trm_value *trm_add(trm_builder *b, trm_value *x, trm_value *y)
 {
     if (!is_computed(b, x, "trm_add") || !is_computed(b, y, "trm_add")) return NULL;

@@ -1,5 +1,5 @@
-// decoder.c -- text from a model folder: the decoder of train/ with its device and its weights, and
-// a tokenizer with its work area, as one handle each.
+// decoder.c -- trm_decoder, which holds the decoder of train/ with its device and weights, and
+// trm_tokenizer, which holds a tokenizer with its workspace.
 #include "api/api.h"
 
 #include "ckpt/ckpt.h"
@@ -10,12 +10,12 @@
 #include <string.h>
 
 struct trm_decoder {
-    model_config known; // of a family that Trireme knows
-    own_model own;      // or of the program's
+    model_config known; // of a family of Trireme
+    api_model own;      // or of the program's family
     device *device;
     safetensors *weights;
     decoder *inner;
-    const float *logits; // of what follows the sequence; NULL: nothing was fed
+    const float *logits; // of the token after the sequence; NULL: nothing was fed
 };
 
 static status open_decoder(const char *folder, const trm_family *of, const void *config,
@@ -29,7 +29,7 @@ static status open_decoder(const char *folder, const trm_family *of, const void 
     TRY(ckpt_locate(folder, &found, NULL, e));
     folder = found;
     if (of)
-        TRY(own_model_make(&d->own, of, config, e));
+        TRY(api_model_make(&d->own, of, config, e));
     else
         TRY(model_config_read(folder, &d->known, e));
     TRY(safetensors_open_folder(folder, &d->weights, e));
@@ -83,7 +83,8 @@ trm_status trm_decoder_sample(trm_decoder *d, double temperature, int64_t top_k,
     const sample_options o = {
         .temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = seed};
     if (!d->logits)
-        result = err_set(&e, E_USAGE, "trm_decoder_sample: nothing was fed to go on from");
+        result = err_set(&e, E_USAGE,
+                         "trm_decoder_sample: no token was fed yet; valid: after trm_decoder_feed");
     else
         result = sample_token(d->logits, decoder_vocab(d->inner), &o,
                               (uint64_t)decoder_position(d->inner), id, &e);
@@ -137,11 +138,11 @@ void trm_tokenizer_close(trm_tokenizer *t)
     free(t);
 }
 
-trm_status trm_tokenizer_encode(trm_tokenizer *t, const char *at, size_t bytes, const int32_t **ids,
-                                size_t *count, trm_error *error)
+trm_status trm_tokenizer_encode(trm_tokenizer *t, const char *chars, size_t bytes,
+                                const int32_t **ids, size_t *count, trm_error *error)
 {
     err e = {.code = OK};
-    return api_give(tokenizer_encode(t->work, at, bytes, ids, count, &e), &e, error);
+    return api_give(tokenizer_encode(t->work, chars, bytes, ids, count, &e), &e, error);
 }
 
 const char *trm_tokenizer_decode(trm_tokenizer *t, const int32_t *ids, size_t count)

@@ -1,5 +1,5 @@
-// error.c -- the version, and errors as they cross the library's border: inside, a status for each
-// kind of failure and a trail; outside, the exit codes of the program and one line.
+// error.c -- the version, and the conversion of errors. Inside the library an error is a status and
+// a text; programs get a trm_status, which is the exit code of the same failure, and one line.
 #include "api/api.h"
 
 #include <stdarg.h>
@@ -34,12 +34,12 @@ trm_status api_give(status s, const err *e, trm_error *out)
 
 status api_take(trm_status s, const trm_error *from, err *e)
 {
-    // The exit codes tell fewer kinds apart than the statuses inside.
+    // There are fewer exit codes than statuses, so several become E_IO.
     status inside = s == TRM_USAGE         ? E_USAGE
                     : s == TRM_TOO_LARGE   ? E_FIT
                     : s == TRM_INTERRUPTED ? E_INTERRUPTED
                                            : E_IO;
     if (s == TRM_OK) return OK;
-    bool told = from->code != TRM_OK && from->text[0];
-    return err_set(e, inside, "%s", told ? from->text : "failed and gave no reason");
+    bool has_text = from->code != TRM_OK && from->text[0];
+    return err_set(e, inside, "%s", has_text ? from->text : "failed and gave no reason");
 }

@@ -1,6 +1,6 @@
-// job.c -- a job as a program puts it together: a file, settings like those of the command line,
-// and what the program brings itself. It is read as a whole each time it is run or explained, so
-// that keys are compared with each other only when all of them are there.
+// job.c -- the job of a program: a file, settings as on the command line, and the program's data
+// and model. All of it is read again each time the job is run or explained, so that keys are
+// checked against each other only when all of them are set.
 #include "api/api.h"
 
 #include "base/alloc.h"
@@ -42,38 +42,38 @@ void trm_job_close(trm_job *j)
     free(j);
 }
 
-// Takes `said`, whatever comes of it.
-static status add_call(trm_job *j, bool is_yaml, char *said, err *e)
+// Takes ownership of `setting`, also on failure.
+static status add_call(trm_job *j, bool is_yaml, char *setting, err *e)
 {
     status result = OK;
-    const job_call call = {.is_yaml = is_yaml, .text = said};
+    const job_call call = {.is_yaml = is_yaml, .text = setting};
     TRY(job_check_settings(NULL, &call, e));
     TRY(alloc_grow(&j->call, &j->call_room, (size_t)j->calls + 1, sizeof *j->call, "a job", e));
     j->call[j->calls++] = call;
-    said = NULL;
+    setting = NULL;
 done:
-    free(said);
+    free(setting);
     return result;
 }
 
-static status set(trm_job *j, const char *key, const char *to, err *e)
+static status set(trm_job *j, const char *key, const char *value, err *e)
 {
     text arg = {0};
-    if (!key || !to)
+    if (!key || !value)
         return err_set(e, E_USAGE, "%s: a key and a value are needed", key ? key : "NULL");
-    // Those of the command line that are no keys.
+    // Flags of the command line that are not keys.
     if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
-        return err_set(e, E_USAGE, "%s: a flag of `trireme train`, not a key", key);
-    text_addf(&arg, "--%s=%s", key, to);
-    char *said = NULL;
-    const status result = text_take(&arg, &said, e);
-    return result == OK ? add_call(j, false, said, e) : result;
+        return err_set(e, E_USAGE, "%s: this is a flag of `trireme train`, not a key", key);
+    text_addf(&arg, "--%s=%s", key, value);
+    char *call = NULL;
+    const status result = text_take(&arg, &call, e);
+    return result == OK ? add_call(j, false, call, e) : result;
 }
 
-trm_status trm_job_set(trm_job *j, const char *key, const char *to, trm_error *error)
+trm_status trm_job_set(trm_job *j, const char *key, const char *value, trm_error *error)
 {
     err e = {.code = OK};
-    return api_give(set(j, key, to, &e), &e, error);
+    return api_give(set(j, key, value, &e), &e, error);
 }
 
 trm_status trm_job_set_yaml(trm_job *j, const char *yaml, trm_error *error)
@@ -90,7 +90,7 @@ trm_status trm_job_use_data(trm_job *j, trm_part part, const trm_dataset *data, 
 {
     err e = {.code = OK};
     const bool train = part == TRM_TRAIN;
-    status result = own_data_make(train ? &j->train : &j->valid, data, train, &e);
+    status result = api_data_make(train ? &j->train : &j->valid, data, train, &e);
     if (result == OK && train) j->has_train = true;
     if (result == OK && !train) j->has_valid = true;
     return api_give(result, &e, error);
@@ -122,7 +122,7 @@ static status use_model(trm_job *j, const trm_family *of, const void *config,
 {
     status result = OK;
     if (config_json) TRY(check_json(config_json, e));
-    TRY(own_model_make(&j->model, of, config, e));
+    TRY(api_model_make(&j->model, of, config, e));
     free(j->config_json);
     j->config_json = config_json ? NULL : least_json(of->name);
     if (config_json) TRY(text_copy(config_json, &j->config_json, e));
@@ -139,8 +139,8 @@ trm_status trm_job_use_model(trm_job *j, const trm_family *of, const void *confi
     return api_give(use_model(j, of, config, config_json, &e), &e, error);
 }
 
-// Checkpoints carry the tokenizer of the model that the job starts from.
-static status find_tokenizer(ready *r, err *e)
+// Checkpoints contain the tokenizer of the model folder that the job starts from.
+static status find_tokenizer(api_prepared *r, err *e)
 {
     status result = OK;
     const char *folder = r->job->model.path;
@@ -152,7 +152,7 @@ done:
     return result;
 }
 
-status job_ready(trm_job *j, ready *out, err *e)
+status api_job_prepare(trm_job *j, api_prepared *out, err *e)
 {
     status result = OK;
     const job_own own = {.by_calls = true,
@@ -167,30 +167,30 @@ status job_ready(trm_job *j, ready *out, err *e)
                                    .train = j->has_train ? &j->train.base : NULL,
                                    .valid = j->has_valid ? &j->valid.base : NULL,
                                    .predicts = true};
-    *out = (ready){.job = NULL};
+    *out = (api_prepared){.job = NULL};
     TRY(job_open_own(j->path, 0, NULL, &own, &out->job, e));
     TRY(session_inputs_open_own(out->job, &in, &out->inputs, e));
     TRY(find_tokenizer(out, e));
 done:
-    if (result != OK) ready_close(out);
+    if (result != OK) api_prepared_close(out);
     return result;
 }
 
-void ready_close(ready *r)
+void api_prepared_close(api_prepared *r)
 {
     session_inputs_close(&r->inputs);
     job_close(r->job);
-    *r = (ready){.job = NULL};
+    *r = (api_prepared){.job = NULL};
 }
 
 static status explain(trm_job *j, err *e)
 {
     status result = OK;
-    ready r;
-    TRY(job_ready(j, &r, e));
+    api_prepared r;
+    TRY(api_job_prepare(j, &r, e));
     text_clear(&j->explained);
     result = session_explain(r.job, &r.inputs, &(explain_options){.rank = 0}, &j->explained, e);
-    ready_close(&r);
+    api_prepared_close(&r);
 done:
     return result;
 }

@@ -1,6 +1,6 @@
-// log.c -- log.jsonl of a program's own run: the events that the command train writes, too. Called
-// from train.c. It begins with the first step or checkpoint, so that a program that only evaluates or
-// predicts leaves train.out as it is.
+// log.c -- log.jsonl of a program's run, with the events of `trireme train`. Called by train.c. The
+// log starts with the first step or checkpoint, so that a program that only evaluates or predicts
+// does not change train.out.
 #include "api/api.h"
 
 #include "base/clock.h"
@@ -21,13 +21,13 @@ done:
     return result;
 }
 
-// Before this run changes train.out: the history in it goes on from where the run did, or an
-// earlier run is kept beside.
+// Called before this run changes train.out. Continues the history there from the checkpoint that
+// this run resumed from, or moves an earlier run's files to log-1.jsonl, checkpoints-1, ….
 static status own_folder(trm_trainer *t, err *e)
 {
     status result = OK;
-    const char *out = t->ready->job->train.out;
-    api_log_close(t); // it may be kept beside, too
+    const char *out = t->prepared->job->train.out;
+    api_log_close(t); // it may be one of the files that are moved
     if (t->from)
         TRY(folder_go_on(out, t->from, NULL, e));
     else
@@ -40,7 +40,7 @@ done:
 status api_log_open(trm_trainer *t, err *e)
 {
     status result = OK;
-    const ready *r = t->ready;
+    const api_prepared *r = t->prepared;
     if (t->rank > 0 || t->owns_folder) return OK;
     TRY(own_folder(t, e));
     TRY(open_file(r->job, &t->log.file, e));
@@ -57,7 +57,7 @@ done:
 status api_log_step(trm_trainer *t, const trainer_step_result *s, err *e)
 {
     if (!t->log.file) return OK;
-    const monitor_step m = session_step(t->ready->job, &t->ready->inputs, s);
+    const monitor_step m = session_step(t->prepared->job, &t->prepared->inputs, s);
     return log_step(t->log.file, &m, e);
 }
 
@@ -66,7 +66,7 @@ status api_log_eval(trm_trainer *t, double loss, err *e)
     t->log.has_eval = !t->log.file || !t->owns_folder;
     t->log.eval_loss = loss;
     if (t->log.has_eval) return OK;
-    return session_log_eval(&t->session, &t->ready->inputs, loss, t->log.file, e);
+    return session_log_eval(&t->session, &t->prepared->inputs, loss, t->log.file, e);
 }
 
 status api_log_save(trm_trainer *t, const char *folder, double seconds, err *e)
@@ -89,11 +89,11 @@ void api_log_close(trm_trainer *t)
     t->log.file = NULL;
 }
 
-void api_log_error(const job *j, const run_log *l, int rank, const err *why)
+void api_log_error(const job *j, const api_run_log *l, int rank, const err *why)
 {
     log_file *file = NULL;
     if (!*l->is_open || why->code == E_INTERRUPTED) return;
-    // A log that cannot be written must not hide the error that is about to be returned.
+    // An unwritable log must not hide the error that is about to be returned.
     if (open_file(j, &file, NULL) == OK && log_error(file, -1, rank, why->text, NULL) == OK)
         (void)log_end(file, -1, "failed", (float)(clock_seconds() - l->began), NULL);
     log_close(file);

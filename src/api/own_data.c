@@ -1,5 +1,5 @@
-// own_data.c -- a program's samples as a dataset: shapes and one callback. Ids are checked by the
-// session, which knows the model's tables.
+// own_data.c -- makes a dataset of a program's trm_dataset: its shapes and its callback. The
+// session checks the ids, because it knows the sizes of the model's tables.
 #include "api/api.h"
 
 #include <inttypes.h>
@@ -7,26 +7,25 @@
 
 static status own_read(dataset *d, uint64_t sample, void *in, void *labels, err *e)
 {
-    const trm_dataset *of = &((own_data *)d)->of;
+    const trm_dataset *of = &((api_data *)d)->of;
     trm_error why = {.code = TRM_OK};
     const trm_status s = of->read(of->context, sample, in, labels, &why);
     if (s == TRM_END)
-        return err_set(e, E_USAGE,
-                       "TRM_END, but numbered samples do not end; valid: from read_own");
+        return err_set(e, E_USAGE, "read returned TRM_END; valid: only read_own may return it");
     return api_take(s, &why, e);
 }
 
 static status own_read_own(dataset *d, int rank, int ranks, uint64_t index, void *in, void *labels,
                            bool *ended, err *e)
 {
-    const trm_dataset *of = &((own_data *)d)->of;
+    const trm_dataset *of = &((api_data *)d)->of;
     trm_error why = {.code = TRM_OK};
     const trm_status s = of->read_own(of->context, rank, ranks, index, in, labels, &why);
     *ended = s == TRM_END;
     return *ended ? OK : api_take(s, &why, e);
 }
 
-// The program owns what it reads from.
+// Nothing to free: the program owns the context.
 static void own_close(dataset *d)
 {
     (void)d;
@@ -40,15 +39,15 @@ static status check_size(const char *what, int64_t found, int64_t least, err *e)
                    least, MOST);
 }
 
-// Exactly one way to read, and a number of samples only where it means something.
+// Exactly one of read and read_own must be set, and samples only with read.
 static status check_reading(const trm_dataset *of, bool train, err *e)
 {
     if (of->read_own && !train)
         return err_set(e, E_USAGE, "data: read_own is for training; valid: read");
     if (of->read_own && (of->read || of->samples > 0))
         return err_set(e, E_USAGE,
-                       "data: read_own stands instead of %s; valid: read NULL, samples 0",
-                       of->read ? "read" : "numbered samples");
+                       "data: read_own and %s are both set; valid: read NULL, samples 0",
+                       of->read ? "read" : "samples");
     if (of->read_own) return OK;
     if (of->samples == 0) return err_set(e, E_USAGE, "data: samples is 0; valid: 1 or more");
     if (!of->read)
@@ -56,7 +55,7 @@ static status check_reading(const trm_dataset *of, bool train, err *e)
     return OK;
 }
 
-status own_data_make(own_data *d, const trm_dataset *of, bool train, err *e)
+status api_data_make(api_data *d, const trm_dataset *of, bool train, err *e)
 {
     status result = OK;
     TRY(check_size("positions", of->positions, 1, e));
@@ -64,7 +63,7 @@ status own_data_make(own_data *d, const trm_dataset *of, bool train, err *e)
     TRY(check_size("targets", of->targets, 0, e));
     TRY(check_reading(of, train, e));
     const bool ids = of->features == 0, classes = of->targets == 0;
-    *d = (own_data){.base = {.shape = {.inputs = of->positions * (ids ? 1 : of->features),
+    *d = (api_data){.base = {.shape = {.inputs = of->positions * (ids ? 1 : of->features),
                                        .input_type = ids ? I32 : F32,
                                        .labels = of->positions * (classes ? 1 : of->targets),
                                        .label_type = classes ? I32 : F32},

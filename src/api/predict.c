@@ -1,4 +1,4 @@
-// predict.c -- trm_trainer_predict: a program's own samples through the model as it is now.
+// predict.c -- trm_trainer_predict: predictions of the trainer's model for samples of the program.
 #include "api/api.h"
 
 _Static_assert((int)TRM_LOGITS == (int)PREDICT_LOGITS && (int)TRM_CLASSES == (int)PREDICT_CLASSES &&

@@ -1,5 +1,5 @@
-// tensors.c -- a trainer's weights, tensor by tensor under the names that they have in
-// model.safetensors, out to the program and in again.
+// tensors.c -- copies single tensors of a trainer's weights to and from the program, by their names
+// in model.safetensors.
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -13,25 +13,27 @@ bool trm_trainer_tensor(const trm_trainer *t, int index, trm_tensor *out)
     return true;
 }
 
-// The tensor, and room for the whole parameter that it is a piece of.
+// The tensor of this name, and memory for the full parameter that it is a piece of; the caller
+// frees *full.
 static status find(const trm_trainer *t, const char *name, size_t count,
-                   const model_param_file **file, float **whole, err *e)
+                   const model_param_file **file, float **full, err *e)
 {
     for (int i = 0; i < t->files.count; i++) {
         const model_param_file *f = &t->files.file[i];
         const size_t has = (size_t)t->files.info[i].bytes / sizeof(float);
         if (strcmp(f->name, name) != 0) continue;
         if (count != has)
-            return err_set(e, E_USAGE, "tensor %s has %zu elements, not %zu", name, has, count);
+            return err_set(e, E_USAGE, "tensor %s has %zu elements; found count %zu", name, has,
+                           count);
         const int64_t all = trainer_get_model(t->session.trainer)->param[f->param].count;
-        *whole = malloc((size_t)all * sizeof **whole);
+        *full = malloc((size_t)all * sizeof **full);
         *file = f;
-        return *whole ? OK : err_set(e, E_MEMORY, "no memory for tensor %s", name);
+        return *full ? OK : err_set(e, E_MEMORY, "no memory for tensor %s", name);
     }
     return err_set(e, E_USAGE, "the model has no tensor %s", name);
 }
 
-// Rank 0's numbers become every rank's.
+// Copies rank 0's values to every rank. Collective over all ranks.
 static status share(trm_trainer *t, float *values, size_t count, err *e)
 {
     status result = OK;
@@ -49,14 +51,14 @@ static status read_tensor(trm_trainer *t, const char *name, float *out, size_t c
 {
     status result = OK;
     const model_param_file *f;
-    float *whole = NULL;
-    TRY(find(t, name, count, &f, &whole, e));
-    TRY(trainer_read_state(t->session.trainer, STATE_WEIGHT, f->param, whole, e));
+    float *full = NULL;
+    TRY(find(t, name, count, &f, &full, e));
+    TRY(trainer_read_state(t->session.trainer, STATE_WEIGHT, f->param, full, e));
     if (t->session.comm->rank == 0)
-        model_param_file_extract(trainer_get_model(t->session.trainer), f, whole, out);
+        model_param_file_extract(trainer_get_model(t->session.trainer), f, full, out);
     TRY(share(t, out, count, e));
 done:
-    free(whole);
+    free(full);
     return result;
 }
 
@@ -72,15 +74,15 @@ static status write_tensor(trm_trainer *t, const char *name, const float *in, si
     status result = OK;
     trainer *x = t->session.trainer;
     const model_param_file *f;
-    float *whole = NULL;
-    TRY(find(t, name, count, &f, &whole, e));
-    TRY(trainer_read_state(x, STATE_WEIGHT, f->param, whole, e));
-    if (t->session.comm->rank == 0) model_param_file_insert(trainer_get_model(x), f, in, whole);
-    TRY(share(t, whole, (size_t)trainer_get_model(x)->param[f->param].count, e));
-    TRY(trainer_write_state(x, STATE_WEIGHT, f->param, whole, e));
+    float *full = NULL;
+    TRY(find(t, name, count, &f, &full, e));
+    TRY(trainer_read_state(x, STATE_WEIGHT, f->param, full, e));
+    if (t->session.comm->rank == 0) model_param_file_insert(trainer_get_model(x), f, in, full);
+    TRY(share(t, full, (size_t)trainer_get_model(x)->param[f->param].count, e));
+    TRY(trainer_write_state(x, STATE_WEIGHT, f->param, full, e));
     TRY(trainer_restore(x, trainer_steps_done(x), e));
 done:
-    free(whole);
+    free(full);
     return result;
 }
 

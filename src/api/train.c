@@ -1,5 +1,5 @@
-// train.c -- trm_run: from a complete job to ranks that each have a trainer, and what a rank's
-// function does with it. Weights by name are in tensors.c.
+// train.c -- trm_run, which starts the ranks of a complete job and opens a trainer on each, and the
+// functions of a trainer: step, evaluate, save, resume. tensors.c reads and writes single tensors.
 #include "api/api.h"
 
 #include "base/clock.h"
@@ -11,23 +11,26 @@
 #include <string.h>
 #include <sys/mman.h>
 
-typedef struct request {
-    ready ready;
-    const char *config_json; // NULL: of the job's model
+typedef struct api_run_request {
+    api_prepared prepared;
+    const char *config_json; // NULL: that of the job's model
     trm_rank_main fn;
     void *arg;
-    run_log log;
-} request;
+    api_run_log log;
+} api_run_request;
 
 static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
-    const request *q = arg;
+    const api_run_request *q = arg;
     trm_error why = {.code = TRM_OK};
-    trm_trainer t = {
-        .ready = &q->ready, .config_json = q->config_json, .world = w, .rank = rank, .log = q->log};
+    trm_trainer t = {.prepared = &q->prepared,
+                     .config_json = q->config_json,
+                     .world = w,
+                     .rank = rank,
+                     .log = q->log};
     (void)ranks;
-    TRY(session_open(q->ready.job, &q->ready.inputs, w, rank, &t.session, e));
+    TRY(session_open(q->prepared.job, &q->prepared.inputs, w, rank, &t.session, e));
     TRY(model_param_files_make(trainer_get_model(t.session.trainer), F32, &t.files, e));
     TRY(api_take(q->fn(&t, q->arg, &why), &why, e));
     TRY(api_log_end(&t, t.log.interrupted, e));
@@ -41,15 +44,15 @@ done:
     return result;
 }
 
-// Threads of a process that has started none.
+// The number of threads of a process that has started none.
 #ifdef __SANITIZE_THREAD__
-enum { ALONE = 2 }; // the sanitizer has one of its own
+enum { ALONE = 2 }; // the sanitizer has a thread of its own
 #else
 enum { ALONE = 1 };
 #endif
 
-// A forked rank has none of the threads that its libraries believe to have: it would wait for them
-// forever.
+// A forked rank has only the thread that called fork. Libraries that have started threads before
+// would wait for them forever.
 static status check_alone(err *e)
 {
     int threads = 0;
@@ -64,7 +67,7 @@ static status check_alone(err *e)
                    threads);
 }
 
-// In memory that ranks share, whether they are threads or processes. NULL: there is none.
+// A flag in memory that ranks share, as threads or as processes. NULL where mapping fails.
 static bool *shared_flag(void)
 {
     void *p = mmap(NULL, sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -74,21 +77,21 @@ static bool *shared_flag(void)
 static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
 {
     status result = OK;
-    request q = {.config_json = j->config_json, .fn = fn, .arg = arg};
+    api_run_request q = {.config_json = j->config_json, .fn = fn, .arg = arg};
     int first_rank = -1;
-    if (!fn) FAIL(E_USAGE, "trm_run: the ranks have nothing to do: its function is NULL");
-    TRY(job_ready(j, &q.ready, e));
-    if (!q.ready.job->launch.as_threads) TRY(check_alone(e));
-    const launch_options o = {.ranks = q.ready.job->launch.ranks,
-                              .as_threads = q.ready.job->launch.as_threads};
-    q.log = (run_log){.is_open = shared_flag(), .began = clock_seconds(), .resumed = -1};
+    if (!fn) FAIL(E_USAGE, "trm_run: fn is NULL; valid: the function that each rank runs");
+    TRY(api_job_prepare(j, &q.prepared, e));
+    if (!q.prepared.job->launch.as_threads) TRY(check_alone(e));
+    const launch_options o = {.ranks = q.prepared.job->launch.ranks,
+                              .as_threads = q.prepared.job->launch.as_threads};
+    q.log = (api_run_log){.is_open = shared_flag(), .began = clock_seconds(), .resumed = -1};
     if (!q.log.is_open) FAIL(E_MEMORY, "trm_run: out of memory");
     TRY(launch_ranks(&o, run_rank, &q, &first_rank, e));
 done:
-    if (result != OK && q.log.is_open) api_log_error(q.ready.job, &q.log, first_rank, e);
+    if (result != OK && q.log.is_open) api_log_error(q.prepared.job, &q.log, first_rank, e);
     if (q.log.is_open) munmap(q.log.is_open, sizeof *q.log.is_open);
     if (result == E_INTERRUPTED) err_set(e, result, "a rank ended the run early");
-    ready_close(&q.ready);
+    api_prepared_close(&q.prepared);
     return result;
 }
 
@@ -115,7 +118,7 @@ const char *trm_trainer_note(const trm_trainer *t)
 
 uint64_t trm_trainer_steps_left(const trm_trainer *t)
 {
-    const uint64_t steps = (uint64_t)t->ready->job->train.steps,
+    const uint64_t steps = (uint64_t)t->prepared->job->train.steps,
                    done = trainer_steps_done(t->session.trainer);
     return t->stopped || done >= steps ? 0 : steps - done;
 }
@@ -140,7 +143,7 @@ trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error)
     t->stopped = t->stopped || s.stop || s.exhausted;
     if (out)
         *out = (trm_step){.step = s.step,
-                          .steps = (uint64_t)t->ready->job->train.steps,
+                          .steps = (uint64_t)t->prepared->job->train.steps,
                           .loss = s.loss,
                           .grad_norm = s.grad_norm,
                           .lr = s.lr,
@@ -174,7 +177,7 @@ trm_status trm_trainer_evaluate(trm_trainer *t, int64_t batches, double *loss, t
 static status save(trm_trainer *t, err *e)
 {
     status result = OK;
-    const ready *r = t->ready;
+    const api_prepared *r = t->prepared;
     const double begin = clock_seconds();
     char *folder = NULL;
     TRY(api_log_open(t, e));
@@ -196,14 +199,14 @@ static status resume(trm_trainer *t, const char *folder, err *e)
     status result = OK;
     char *found = NULL;
     uint64_t step;
-    const ready *r = t->ready;
+    const api_prepared *r = t->prepared;
     const char *out = r->job->train.out;
     if (folder)
         TRY(ckpt_locate(folder, &found, NULL, e));
     else
         TRY(ckpt_newest(out, &found, NULL, e));
     if (!found) goto done;
-    // One rank reads all bytes of a folder that is named; what it finds ends the run for all.
+    // Only rank 0 reads all bytes of a folder that the program names; its error ends the run.
     if (folder && t->rank == 0) TRY(ckpt_verify(found, e));
     TRY(session_check_resume(r->job, &r->inputs, t->config_json, found, &step, e));
     TRY(trainer_resume(t->session.trainer, found, e));

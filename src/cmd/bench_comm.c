@@ -1,6 +1,6 @@
 // bench_comm.c -- `trireme bench all_reduce | reduce_scatter | all_gather | broadcast | sendrecv`:
-// reads the flags, starts the ranks, and prints the head and the end of the output. Flags and output
-// are those of nccl-tests, so that scripts written for it work. bench_comm_run.c measures.
+// reads the flags, starts the ranks, and prints the head and the end of the output. Flags and
+// output are those of nccl-tests, so that scripts written for it work. bench_comm_run.c measures.
 #include "cmd/bench_comm.h"
 
 #include "cmd/cmd.h"

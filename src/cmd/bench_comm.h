@@ -1,5 +1,5 @@
-// bench_comm.h -- the request of `trireme bench all_reduce …`, shared by bench_comm.c, which reads it
-// from the command line, and bench_comm_run.c, which measures.
+// bench_comm.h -- the request of `trireme bench all_reduce …`, shared by bench_comm.c, which reads
+// it from the command line, and bench_comm_run.c, which measures.
 #ifndef TRIREME_CMD_BENCH_COMM_H
 #define TRIREME_CMD_BENCH_COMM_H
 

@@ -1,6 +1,7 @@
-// bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fills the buffers, times
-// the calls, checks the result; rank 0 prints the rows in the format of nccl-tests. bench_comm.c
-// starts it through launch_ranks. It runs on the cpu device, so it may read device memory.
+// bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fills the buffers,
+// times the calls, checks the result; rank 0 prints the rows in the format of nccl-tests.
+// bench_comm.c starts it through launch_ranks. It runs on the cpu device, so it may read device
+// memory.
 #include "cmd/bench_comm.h"
 #include "cmd/console.h"
 
@@ -266,8 +267,11 @@ static void print_figures_json(const bench_request *q, const bench_row *r, int i
 
 static void print_row(const bench_request *q, const bench_row *r)
 {
-    static const char *const types[DTYPES] = {
-        [F32] = "float", [BF16] = "bfloat16", [F16] = "half", [F64] = "double", [I64] = "int64"};
+    static const char *const types[DTYPES] = {[F32] = "float",
+                                              [BF16] = "bfloat16",
+                                              [F16] = "in_place",
+                                              [F64] = "double",
+                                              [I64] = "int64"};
     static const char *const ops[] = {
         [REDUCE_SUM] = "sum", [REDUCE_MAX] = "max", [REDUCE_MIN] = "min"};
     const bool reduces = q->what == BENCH_ALL_REDUCE || q->what == BENCH_REDUCE_SCATTER;
@@ -293,12 +297,12 @@ static status run_size(const bench_rank *b, int64_t bytes, err *e)
     const bench_request *q = b->q;
     const bench_row r = row_of(b, bytes);
     bench_rank_figures *mine = &q->board->ranks[b->comm->rank];
-    const int halves = q->what == BENCH_SENDRECV ? 1 : 2;
-    for (int half = 0; half < halves; half++) {
+    const int variants = q->what == BENCH_SENDRECV ? 1 : 2; // out-of-place, in-place
+    for (int in_place = 0; in_place < variants; in_place++) {
         double seconds = 0;
-        TRY(time_calls(b, &r, half, q->iterations * q->aggregate, &seconds, e));
-        mine->seconds[half] = seconds / q->iterations / q->aggregate;
-        if (q->check) TRY(count_wrong(b, &r, half, &mine->wrong[half], e));
+        TRY(time_calls(b, &r, in_place, q->iterations * q->aggregate, &seconds, e));
+        mine->seconds[in_place] = seconds / q->iterations / q->aggregate;
+        if (q->check) TRY(count_wrong(b, &r, in_place, &mine->wrong[in_place], e));
     }
     TRY(comm_barrier(b->comm, e));
     if (b->comm->rank == 0) {

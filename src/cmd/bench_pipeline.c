@@ -1,6 +1,6 @@
-// bench_pipeline.c -- `trireme bench pipeline`: the bubble of pipeline schedules, which is the share of
-// time in which stages wait: analytic, simulated, and measured while the same schedules run. Writes
-// nothing to disk.
+// bench_pipeline.c -- `trireme bench pipeline`: the bubble of pipeline schedules, which is the
+// share of time in which stages wait: analytic, simulated, and measured while the same schedules
+// run. Writes nothing to disk.
 #include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
@@ -91,7 +91,7 @@ static bool is_after_clipping(int kind)
            (row->stream == STREAM_COPY && row->subject == ABOUT_BUCKET);
 }
 
-static void take_figures(const bench_pipeline_request *q, bench_setup *x)
+static void add_figures(const bench_pipeline_request *q, bench_setup *x)
 {
     const mesh *m = &x->lists.plan[0]->o.mesh;
     const int64_t steps = x->job->train.steps;
@@ -118,7 +118,7 @@ static status run_all(bench_pipeline_request *q, err *e)
                                       .as_threads = q->all[i].job->launch.as_threads};
             q->now = &q->all[i];
             TRY(launch_ranks(&o, rank_bench, q, NULL, e));
-            take_figures(q, &q->all[i]);
+            add_figures(q, &q->all[i]);
         }
 done:
     return result;

@@ -1,7 +1,7 @@
-// bench_tier.c -- `trireme bench tier`: measures how fast the file tier of offload writes and reads the
-// disk of a folder. Two requests are in flight at a time, as in a training step that computes on one
-// buffer while the other is transferred. It checks what it reads, and removes its file. It deliberately
-// does not know trainers.
+// bench_tier.c -- `trireme bench tier`: measures how fast the file tier of offload writes and reads
+// the disk of a folder. Two requests are in flight at a time, as in a training step that computes
+// on one buffer while the other is transferred. It checks what it reads, and removes its file. It
+// deliberately does not know trainers.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -35,8 +35,8 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// The first bytes of each block hold its offset in the file. The other bytes are not written, because
-// the disk is timed, not the CPU.
+// The first bytes of each block hold its offset in the file. The other bytes are not written,
+// because the disk is timed, not the CPU.
 static uint64_t stamp(uint64_t offset)
 {
     return (offset + 1) * 0x9e3779b97f4a7c15u;
@@ -58,7 +58,8 @@ static status check(const char *buffer, uint64_t offset, size_t bytes, size_t bl
     return OK;
 }
 
-static size_t part(const bench_tier_request *q, uint64_t offset)
+// The bytes of the request at this offset.
+static size_t request_bytes(const bench_tier_request *q, uint64_t offset)
 {
     const uint64_t left = (uint64_t)q->bytes - offset;
     return left < REQUEST ? (size_t)left : REQUEST;
@@ -73,18 +74,18 @@ static status pass(tier *t, const bench_tier_request *q, bool write, char *memor
     const uint64_t count = ((uint64_t)q->bytes + REQUEST - 1) / REQUEST;
     const double began = clock_seconds();
     for (uint64_t i = 0; i < count + BUFFERS; i++) {
-        char *half = memory + i % BUFFERS * REQUEST;
+        char *buffer = memory + i % BUFFERS * REQUEST;
         const uint64_t offset = i * REQUEST, before = offset - BUFFERS * REQUEST;
         if (i >= BUFFERS && i - BUFFERS < count) {
             TRY(tier_wait(t, tickets[i % BUFFERS], e));
-            if (!write) TRY(check(half, before, part(q, before), (size_t)q->block, e));
+            if (!write) TRY(check(buffer, before, request_bytes(q, before), (size_t)q->block, e));
         }
         if (i >= count) continue;
         if (write) {
-            fill(half, offset, part(q, offset), (size_t)q->block);
-            TRY(tier_write(t, offset, half, part(q, offset), &tickets[i % BUFFERS], e));
+            fill(buffer, offset, request_bytes(q, offset), (size_t)q->block);
+            TRY(tier_write(t, offset, buffer, request_bytes(q, offset), &tickets[i % BUFFERS], e));
         } else {
-            TRY(tier_read(t, offset, half, part(q, offset), &tickets[i % BUFFERS], e));
+            TRY(tier_read(t, offset, buffer, request_bytes(q, offset), &tickets[i % BUFFERS], e));
         }
     }
     *seconds = clock_seconds() - began;

@@ -1,5 +1,5 @@
-// bench_train.c -- `trireme bench train`: measures speed and memory of training steps, by default on
-// random tokens. Writes nothing to disk.
+// bench_train.c -- `trireme bench train`: measures speed and memory of training steps, by default
+// on random tokens. Writes nothing to disk.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"

@@ -1,5 +1,5 @@
-// checkpoint.c -- `trireme checkpoint show | verify`: lists the contents of a checkpoint, and checks
-// that it is complete.
+// checkpoint.c -- `trireme checkpoint show | verify`: lists the contents of a checkpoint, and
+// checks that it is complete.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -70,8 +70,8 @@ static const flag verify_flags[] = {
 };
 
 // Reads the one folder and the flags of the command line.
-static status take_folder(const flag *flags, int argc, char **argv, checkpoint_request *r,
-                          const char **out, err *e)
+static status read_arguments(const flag *flags, int argc, char **argv, checkpoint_request *r,
+                             const char **out, err *e)
 {
     status result = OK;
     flag_texts words = {0};
@@ -91,16 +91,16 @@ static int cmd_show(int argc, char **argv)
     err error = {0}, *e = &error;
     checkpoint_request r = {0};
     const char *folder = NULL;
-    TRY(take_folder(show_flags, argc, argv, &r, &folder, e));
+    TRY(read_arguments(show_flags, argc, argv, &r, &folder, e));
     TRY(show(folder, r.json, e));
 done:
     return result == OK ? 0 : cmd_fail(e);
 }
 
-static void print_verdict(const char *folder, const err *e, bool whole)
+static void print_verdict(const char *folder, const err *e, bool complete)
 {
-    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_text(folder), "whole", whole);
-    if (!whole) json_object_set_new(j, "error", json_of_text(e->text));
+    json_t *j = json_pack("{s:o, s:b}", "checkpoint", json_of_text(folder), "whole", complete);
+    if (!complete) json_object_set_new(j, "error", json_of_text(e->text));
     json_dumpf(j, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(j);
@@ -113,7 +113,7 @@ static int cmd_verify(int argc, char **argv)
     checkpoint_request r = {0};
     const char *folder = NULL;
     char *found = NULL;
-    TRY(take_folder(verify_flags, argc, argv, &r, &folder, e));
+    TRY(read_arguments(verify_flags, argc, argv, &r, &folder, e));
     result = verify(folder, &found, e);
     if (r.json)
         print_verdict(found ? found : folder, e, result == OK);
@@ -152,10 +152,11 @@ static const command import_row = {
     .help = "Reads a checkpoint of another system.",
     .planned = true,
 };
-static const command *const PARTS[] = {&show_row, &verify_row, &export_row, &import_row, NULL};
+static const command *const SUBCOMMANDS[] = {&show_row, &verify_row, &export_row, &import_row,
+                                             NULL};
 
 const command command_checkpoint = {
     .name = "checkpoint",
     .help = "Shows and verifies checkpoints.",
-    .parts = PARTS,
+    .subcommands = SUBCOMMANDS,
 };

@@ -11,12 +11,12 @@
 
 enum { TITLE_BYTES = 80 };
 
-const command *command_part(const command *of, const char *word)
+const command *command_find_sub(const command *of, const char *word)
 {
-    for (size_t i = 0; of->parts && of->parts[i]; i++) {
-        const char *name = of->parts[i]->name;
+    for (size_t i = 0; of->subcommands && of->subcommands[i]; i++) {
+        const char *name = of->subcommands[i]->name;
         const size_t bytes = strcspn(name, " ");
-        if (strlen(word) == bytes && memcmp(word, name, bytes) == 0) return of->parts[i];
+        if (strlen(word) == bytes && memcmp(word, name, bytes) == 0) return of->subcommands[i];
     }
     return NULL;
 }
@@ -25,8 +25,8 @@ status command_unknown(const command *of, const char *title, const char *word, e
 {
     const char *names[64];
     size_t count = 0;
-    while (count < 64 && of->parts && of->parts[count]) {
-        names[count] = of->parts[count]->name;
+    while (count < 64 && of->subcommands && of->subcommands[count]) {
+        names[count] = of->subcommands[count]->name;
         count++;
     }
     const char *near = text_nearest(word, names, count);
@@ -41,11 +41,11 @@ status command_unknown(const command *of, const char *title, const char *word, e
 static void visit_all(const command *of, const char *title,
                       void (*visit)(const command *c, const char *title, void *arg), void *arg)
 {
-    for (size_t i = 0; of->parts[i]; i++) {
-        const command *c = of->parts[i];
+    for (size_t i = 0; of->subcommands[i]; i++) {
+        const command *c = of->subcommands[i];
         text below = {0};
         text_addf(&below, "%s%s%s", title, *title ? " " : "", c->name);
-        if (c->parts)
+        if (c->subcommands)
             visit_all(c, below.chars, visit, arg);
         else
             visit(c, below.chars, arg);
@@ -64,8 +64,8 @@ static bool is_long_help(const char *word)
     return strcmp(word, "--help") == 0 || strncmp(word, "--help=", 7) == 0;
 }
 
-// The index of the argument that asks for help, or 0. --help is never the value of a flag. -h is one
-// only after a flag of the command that needs a value.
+// The index of the argument that asks for help, or 0. --help is never the value of a flag. -h is
+// one only after a flag of the command that needs a value.
 static int help_index(const command *c, int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -87,10 +87,10 @@ static int call_help(const command *c, char title[TITLE_BYTES], int argc, char *
         topic = argv[index] + 7;
     else if (next < argc && argv[next][0] != '-')
         topic = argv[next++];
-    const command *part = topic ? command_part(c, topic) : NULL;
-    if (part) snprintf(title + strlen(title), TITLE_BYTES - strlen(title), " %s", part->name);
-    if (!topic || part) {
-        help_command(part ? part : c, title, stdout);
+    const command *sub = topic ? command_find_sub(c, topic) : NULL;
+    if (sub) snprintf(title + strlen(title), TITLE_BYTES - strlen(title), " %s", sub->name);
+    if (!topic || sub) {
+        help_command(sub ? sub : c, title, stdout);
         return 0;
     }
     // The other arguments are a job's; help_topic prints the key's value in it and the origin.
@@ -112,24 +112,24 @@ int command_call(int argc, char **argv)
     err e = {0};
     const command *c = &command_trireme;
     char title[TITLE_BYTES] = "trireme";
-    while (c->parts) {
+    while (c->subcommands) {
         if (argc < 2) {
             help_command(c, title, stderr);
             return 2;
         }
-        const command *part = command_part(c, argv[1]);
-        if (!part && help_index(c, 2, argv)) return call_help(c, title, argc, argv, 1);
-        if (!part && c == &command_trireme && strcmp(argv[1], "--version") == 0) {
+        const command *sub = command_find_sub(c, argv[1]);
+        if (!sub && help_index(c, 2, argv)) return call_help(c, title, argc, argv, 1);
+        if (!sub && c == &command_trireme && strcmp(argv[1], "--version") == 0) {
             printf("trireme %s\n", TRIREME_VERSION);
             return 0;
         }
-        if (!part) {
+        if (!sub) {
             command_unknown(c, title, argv[1], &e);
             return cmd_fail(&e);
         }
         const size_t used = strlen(title);
-        snprintf(title + used, sizeof title - used, " %s", part->name);
-        c = part;
+        snprintf(title + used, sizeof title - used, " %s", sub->name);
+        c = sub;
         argc--, argv++;
     }
     const int help = help_index(c, argc, argv);

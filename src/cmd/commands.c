@@ -15,7 +15,7 @@ static const command *const DATA[] = {&command_data_prepare, &command_data_inspe
 const command command_data = {
     .name = "data",
     .help = "Writes token shards from text, and shows their contents.",
-    .parts = DATA,
+    .subcommands = DATA,
 };
 
 static const command *const BENCHES[] = {
@@ -35,7 +35,7 @@ static const command *const BENCHES[] = {
 const command command_bench = {
     .name = "bench",
     .help = "Measures training, collectives, disks and pipelines.",
-    .parts = BENCHES,
+    .subcommands = BENCHES,
 };
 
 static const command *const COMMANDS[] = {
@@ -66,5 +66,5 @@ static const command *const COMMANDS[] = {
 const command command_trireme = {
     .name = "trireme",
     .help = "Trains neural networks on many devices.",
-    .parts = COMMANDS,
+    .subcommands = COMMANDS,
 };

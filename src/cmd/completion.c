@@ -1,5 +1,6 @@
-// completion.c -- `trireme completion`: scripts with which a shell completes arguments. A script asks
-// the program for the words (`trireme completion words`), so it knows no command, flag or key itself.
+// completion.c -- `trireme completion`: scripts with which a shell completes arguments. A script
+// asks the program for the words (`trireme completion words`), so it knows no command, flag or key
+// itself.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -82,10 +83,10 @@ static void offer_values(const command *c, const char *name, const char *typed, 
                       &(completion_visit){.typed = typed, .before = before, .key = name + 2});
 }
 
-static void offer_parts(const command *c, const char *typed)
+static void offer_subcommands(const command *c, const char *typed)
 {
-    for (size_t i = 0; c->parts && c->parts[i]; i++)
-        if (!c->parts[i]->planned) offer(typed, "", c->parts[i]->name);
+    for (size_t i = 0; c->subcommands && c->subcommands[i]; i++)
+        if (!c->subcommands[i]->planned) offer(typed, "", c->subcommands[i]->name);
 }
 
 static void offer_flags(const command *c, const char *typed)
@@ -137,16 +138,16 @@ static void complete(int count, char **words)
     int used = 0;
     const bool help = count > 1 && strcmp(words[0], "help") == 0;
     if (help) used++;
-    while (used < count - 1 && c->parts && command_part(c, words[used]))
-        c = command_part(c, words[used++]);
-    if (c->parts && used == count - 1) {
-        offer_parts(c, words[used]);
+    while (used < count - 1 && c->subcommands && command_find_sub(c, words[used]))
+        c = command_find_sub(c, words[used++]);
+    if (c->subcommands && used == count - 1) {
+        offer_subcommands(c, words[used]);
         offer(words[used], "", "--help");
         if (c == &command_trireme) offer(words[used], "", "--version");
     }
     if (help && c == &command_trireme)
         job_help_each(offer_key, &(completion_visit){.typed = words[count - 1], .before = ""});
-    if (!c->parts && !help) complete_argument(c, count - used, words + used);
+    if (!c->subcommands && !help) complete_argument(c, count - used, words + used);
 }
 
 static int cmd_completion(int argc, char **argv)

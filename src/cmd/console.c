@@ -1,5 +1,5 @@
-// console.c -- stdin, stdout and stderr. See console.h. main calls it around every command; everything
-// that prints calls it. Knows no command.
+// console.c -- stdin, stdout and stderr. See console.h. main calls it around every command;
+// everything that prints calls it. Knows no command.
 #include "cmd/console.h"
 
 #include "base/maps.h"

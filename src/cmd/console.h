@@ -1,5 +1,6 @@
-// console.h -- stdin, stdout and stderr of the program. They are opened before anything else, control
-// characters in what users wrote are escaped, and stdout is checked when the command is done.
+// console.h -- stdin, stdout and stderr of the program. They are opened before anything else,
+// control characters in what users wrote are escaped, and stdout is checked when the command is
+// done.
 #ifndef TRIREME_CMD_CONSOLE_H
 #define TRIREME_CMD_CONSOLE_H
 
@@ -7,14 +8,14 @@
 
 #include <stddef.h>
 
-// main calls it first. Opens descriptors 0 to 2 on /dev/null where they are closed, so that no file of
-// a run gets their numbers. From now on writing to a closed pipe or beyond `ulimit -f` fails instead
-// of killing the process. Forked ranks inherit this.
+// main calls it first. Opens descriptors 0 to 2 on /dev/null where they are closed, so that no file
+// of a run gets their numbers. From now on writing to a closed pipe or beyond `ulimit -f` fails
+// instead of killing the process. Forked ranks inherit this.
 void console_open(void);
 // main calls it last, with the command's exit code. Flushes and closes stdout, and returns the exit
-// code of the process. Where the command succeeded but stdout could not be written, prints the error
-// and returns 1. Where the reader of a pipe is gone, the process ends by SIGPIPE, as shells expect
-// (`| head`).
+// code of the process. Where the command succeeded but stdout could not be written, prints the
+// error and returns 1. Where the reader of a pipe is gone, the process ends by SIGPIPE, as shells
+// expect (`| head`).
 int console_close(int code);
 // Flushes stdout. E_IO when anything that was printed so far is lost. Called by commands that print
 // line by line, and by ranks, whose buffer console_close does not see.

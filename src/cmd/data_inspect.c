@@ -96,7 +96,7 @@ static void excerpt_print(const char *start, size_t bytes)
     text_clear(&line);
 }
 
-static status documents_print(const tokens *t, const tokenizer *words, uint64_t count, err *e)
+static status documents_print(const tokens *t, const tokenizer *known, uint64_t count, err *e)
 {
     status result = OK;
     text decoded = {0};
@@ -107,17 +107,17 @@ static status documents_print(const tokens *t, const tokenizer *words, uint64_t 
         size_t n = length < SHOWN_TOKENS ? (size_t)length : SHOWN_TOKENS;
         tokens_read(t, first, n, ids);
         printf("document %" PRIu64 ", %" PRIu64 " tokens: ", d, length);
-        for (size_t i = 0; words && i < n; i++)
-            if (ids[i] < 0 || ids[i] >= tokenizer_vocab(words)) {
+        for (size_t i = 0; known && i < n; i++)
+            if (ids[i] < 0 || ids[i] >= tokenizer_vocab(known)) {
                 putchar('\n');
                 FAIL(E_USAGE,
                      "%s.bin: token %" PRIu64 ": found id %" PRId32
                      ", the tokenizer's vocabulary is %" PRId32,
-                     tokens_prefix(t), first + i, ids[i], tokenizer_vocab(words));
+                     tokens_prefix(t), first + i, ids[i], tokenizer_vocab(known));
             }
-        if (words) {
+        if (known) {
             text_clear(&decoded);
-            tokenizer_decode(words, ids, n, false, &decoded);
+            tokenizer_decode(known, ids, n, false, &decoded);
             excerpt_print(decoded.chars ? decoded.chars : "", decoded.bytes);
         } else {
             for (size_t i = 0; i < n; i++) printf("%s%" PRId32, i ? " " : "", ids[i]);
@@ -216,7 +216,7 @@ static status inspect(const inspect_flags *f, const char *prefix, err *e)
 {
     status result = OK;
     tokens *t = NULL;
-    tokenizer *words = NULL;
+    tokenizer *known = NULL;
     uint64_t text_size = 0;
     sidecar s = {.eod = -1};
     bool found = false;
@@ -227,13 +227,13 @@ static status inspect(const inspect_flags *f, const char *prefix, err *e)
         facts_print_json(t, text_size, &s);
         goto done;
     }
-    if (f->documents) TRY(tokenizer_find(f, &s, &words, e));
+    if (f->documents) TRY(tokenizer_find(f, &s, &known, e));
     facts_print(t, text_size);
     if (found) sidecar_print(&s);
-    TRY(documents_print(t, words, (uint64_t)f->documents, e));
+    TRY(documents_print(t, known, (uint64_t)f->documents, e));
 done:
     sidecar_clear(&s);
-    tokenizer_close(words);
+    tokenizer_close(known);
     tokens_close(t);
     return result;
 }

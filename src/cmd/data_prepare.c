@@ -1,8 +1,8 @@
 // data_prepare.c -- `trireme data prepare`: flags, progress and the lines of the result. It
 // deliberately does not know how texts become tokens (data/prepare.c).
 //
-// While files are being written, the signals that end a program are blocked and checked between rounds,
-// so that an interrupted run removes its files. Before that they end the program as usual.
+// While files are being written, the signals that end a program are blocked and checked between
+// rounds, so that an interrupted run removes its files. Before that they end the program as usual.
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -96,12 +96,12 @@ static const flag flags[] = {
 enum { FLAGS = sizeof flags / sizeof *flags };
 
 typedef struct prepare_bar {
-    bool shown; // stderr is a terminal
-    bool held;  // signals are blocked
-    double last;
+    bool shown;   // stderr is a terminal
+    bool blocked; // signals are blocked
+    double last;  // clock_seconds of the latest drawing
 } prepare_bar;
 
-static void signals_hold(void)
+static void signals_block(void)
 {
     sigset_t ends;
     sigemptyset(&ends);
@@ -111,7 +111,7 @@ static void signals_hold(void)
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
 }
 
-static bool signals_wait(void *arg)
+static bool signals_are_pending(void *arg)
 {
     (void)arg;
     sigset_t waiting;
@@ -124,9 +124,9 @@ static void bar_draw(void *arg, const char *what, double done)
 {
     enum { WIDTH = 40 };
     prepare_bar *b = arg;
-    if (!b->held && strcmp(what, "encoding") == 0) {
-        signals_hold();
-        b->held = true;
+    if (!b->blocked && strcmp(what, "encoding") == 0) {
+        signals_block();
+        b->blocked = true;
     }
     double now = clock_seconds();
     if (!b->shown || (now - b->last < 0.1 && done < 1)) return;
@@ -231,7 +231,7 @@ static prepare_options options_from(const prepare_flags *f, prepare_bar *b)
         .workers = (int)f->workers,
         .progress = bar_draw,
         .progress_arg = b,
-        .stopped = signals_wait,
+        .stopped = signals_are_pending,
         .log = log_line,
         .log_interval = (uint64_t)f->log_interval,
     };
@@ -288,7 +288,7 @@ static status convert(const prepare_flags *f, err *e)
     raw_options o = {.path = f->from_tokens,
                      .output_prefix = f->output_prefix,
                      .eod = f->eod,
-                     .stopped = signals_wait};
+                     .stopped = signals_are_pending};
     if (f->input.count || f->tokenizer || f->tokenizer_model || f->train_bpe || f->append_eod ||
         f->valid_fraction > 0)
         FAIL(E_USAGE, "--from-tokens: goes with --output-prefix, --dtype, --eod and --json only");
@@ -297,7 +297,7 @@ static status convert(const prepare_flags *f, err *e)
     if (f->dtype && strcmp(f->dtype, "uint16") != 0 && strcmp(f->dtype, "uint32") != 0)
         FAIL(E_USAGE, "--dtype: found %s, valid are uint16 and uint32", f->dtype);
     if (f->dtype) o.id_bytes = strcmp(f->dtype, "uint16") == 0 ? 2 : 4;
-    signals_hold();
+    signals_block();
     TRY(raw_tokens_convert(&o, &r, e));
     if (f->json)
         printf("{\"tokens\":%" PRIu64 ",\"documents\":%" PRIu64 ",\"highest_id\":%" PRId32 "}\n",

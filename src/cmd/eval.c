@@ -1,5 +1,5 @@
-// eval.c -- `trireme eval`: the loss of a model folder on a job's validation data; for text also the
-// perplexity and the bits per byte.
+// eval.c -- `trireme eval`: the loss of a model folder on a job's validation data; for text also
+// the perplexity and the bits per byte.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"

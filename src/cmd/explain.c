@@ -1,5 +1,5 @@
-// explain.c -- `trireme explain`: prints the values, the plan and the schedule of a job before anything
-// runs. session/explain_job.c writes the text.
+// explain.c -- `trireme explain`: prints the values, the plan and the schedule of a job before
+// anything runs. session/explain_job.c writes the text.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"

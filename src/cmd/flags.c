@@ -1,5 +1,5 @@
-// flags.c -- parses a command line by a table of flags. See flags.h. Called by every command that has
-// flags of its own. Deliberately knows no command.
+// flags.c -- parses a command line by a table of flags. See flags.h. Called by every command that
+// has flags of its own. Deliberately knows no command.
 #include "cmd/flags.h"
 
 #include "base/text.h"
@@ -88,8 +88,8 @@ static bool is_flag(const char *word)
     return strncmp(word, "--", 2) == 0 && word[2];
 }
 
-// Reads the flag argv[*i] and its values, and moves *i to its last word. With values NULL the values
-// are dropped.
+// Reads the flag argv[*i] and its values, and moves *i to its last word. With values NULL the
+// values are dropped.
 static status flag_take(const flag *f, int argc, char **argv, int *i, void *values, err *e)
 {
     status result = OK;

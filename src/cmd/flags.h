@@ -1,5 +1,5 @@
-// flags.h -- the flags of one command as a table. Parsing, the "did you mean" of refusals and help read
-// the same rows.
+// flags.h -- the flags of one command as a table. Parsing, the "did you mean" of refusals and help
+// read the same rows.
 #ifndef TRIREME_CMD_FLAGS_H
 #define TRIREME_CMD_FLAGS_H
 
@@ -36,12 +36,12 @@ const flag *flag_find(const flag *flags, size_t count, const char *word);
 const char *flag_long_name(const flag *f); // "--minbytes"
 
 // Fills the struct `values` from argv[1…], which may hold `--name value` and `--name=value`.
-// Arguments that belong to no flag go to *rest; with rest NULL they are E_USAGE. So are unknown flags
-// and invalid values.
+// Arguments that belong to no flag go to *rest; with rest NULL they are E_USAGE. So are unknown
+// flags and invalid values.
 status flags_parse(const flag *flags, size_t count, int argc, char **argv, void *values,
                    flag_texts *rest, err *e);
-// Removes the table's flags from argv[1…] and leaves the other arguments in order, for commands that
-// give those to a job. With values NULL the flags are removed and their values dropped.
+// Removes the table's flags from argv[1…] and leaves the other arguments in order, for commands
+// that give those to a job. With values NULL the flags are removed and their values dropped.
 status flags_take(const flag *flags, size_t count, int *argc, char **argv, void *values, err *e);
 void flags_help(const flag *flags, size_t count, FILE *out);
 void flag_texts_clear(flag_texts *t);

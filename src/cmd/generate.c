@@ -1,4 +1,5 @@
-// generate.c -- `trireme generate`: samples text from a model folder, and prints each token at once.
+// generate.c -- `trireme generate`: samples text from a model folder, and prints each token at
+// once.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -59,7 +60,7 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20, MOST_THREADS = 1024 };
 
-static status settle(generate_request *r, err *e)
+static status check_request(generate_request *r, err *e)
 {
     status result = OK;
     if (!r->model) FAIL(E_USAGE, "generate: --model DIR is missing");
@@ -344,7 +345,7 @@ static int cmd_generate(int argc, char **argv)
     generate_request r = {.tokens = 100, .temperature = 0.8, .top_p = 1, .samples = 1};
     json_t *samples = NULL;
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
-    TRY(settle(&r, e));
+    TRY(check_request(&r, e));
     TRY(read_prompt(&r, e));
     if (r.json) samples = json_array();
     TRY(generate(&r, samples, e));

@@ -53,7 +53,7 @@ static void note_planned(const command *c, const char *title, void *arg)
     *(bool *)arg = *(bool *)arg || c->planned;
 }
 
-static void print_parts(const command *c, const char *title, FILE *out)
+static void print_subcommands(const command *c, const char *title, FILE *out)
 {
     bool any_planned = false;
     const bool top = c == &command_trireme;
@@ -99,8 +99,8 @@ static void print_keys(FILE *out)
 
 void help_command(const command *c, const char *title, FILE *out)
 {
-    if (c->parts) {
-        print_parts(c, title, out);
+    if (c->subcommands) {
+        print_subcommands(c, title, out);
         return;
     }
     print_usage(c, title, out);
@@ -171,7 +171,7 @@ status help_topic(const command *c, const char *title, const char *word, int arg
         flags_help(f, 1, stdout);
         goto done;
     }
-    if (!c->takes_job && !c->parts) {
+    if (!c->takes_job && !c->subcommands) {
         result = unknown_flag(c, title, word, e);
         goto done;
     }
@@ -201,8 +201,8 @@ static const command *find_command(const flag_texts *words, char *title, size_t 
     const command *c = &command_trireme;
     snprintf(title, bytes, "trireme");
     *used = 0;
-    while (*used < words->count && c->parts && command_part(c, words->items[*used])) {
-        c = command_part(c, words->items[(*used)++]);
+    while (*used < words->count && c->subcommands && command_find_sub(c, words->items[*used])) {
+        c = command_find_sub(c, words->items[(*used)++]);
         const size_t length = strlen(title);
         snprintf(title + length, bytes - length, " %s", c->name);
         if (strchr(c->name, ' ')) *used = words->count; // all words of a planned command
@@ -219,7 +219,7 @@ static status help(const flag_texts *words, err *e)
     const char *topic = used < words->count ? words->items[used] : NULL;
     if (!topic)
         help_command(c, title, stdout);
-    else if (job_help_find(topic) || strchr(topic, '.') || !c->parts)
+    else if (job_help_find(topic) || strchr(topic, '.') || !c->subcommands)
         TRY(help_topic(c, title, topic, 1, NULL, e));
     else
         result = command_unknown(c, title, topic, e);

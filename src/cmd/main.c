@@ -1,4 +1,5 @@
-// main.c -- the entry of the program. command.c finds and runs the command; commands.c has the table.
+// main.c -- the entry of the program. command.c finds and runs the command; commands.c has the
+// table.
 #include "cmd/command.h"
 #include "cmd/console.h"
 

@@ -1,5 +1,5 @@
-// predict.c -- `trireme predict`: predicts logits, classes or vectors for each sample of a data set with
-// a model folder. The job's ranks compute, rank 0 writes (predict_write.c).
+// predict.c -- `trireme predict`: predicts logits, classes or vectors for each sample of a data set
+// with a model folder. The job's ranks compute, rank 0 writes (predict_write.c).
 #include "cmd/predict.h"
 #include "base/alloc.h"
 #include "cmd/cmd.h"
@@ -72,7 +72,7 @@ done:
     return result;
 }
 
-static status settle(predict_request *q, err *e)
+static status check_request(predict_request *q, err *e)
 {
     status result = OK;
     static const char *const what[] = {"logits", "classes", "vectors"},
@@ -222,7 +222,7 @@ static int cmd_predict(int argc, char **argv)
     err error = {0}, *e = &error;
     predict_request q = {0};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
-    TRY(settle(&q, e));
+    TRY(check_request(&q, e));
     TRY(open_job(&q, argc, argv, e));
     TRY(predict_write_open(&q.writer, e));
     const launch_options o = {

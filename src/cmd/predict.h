@@ -1,5 +1,5 @@
-// predict.h -- writes predictions as JSON lines or as a NumPy array, and counts the accuracy. Used by
-// predict.c only.
+// predict.h -- writes predictions as JSON lines or as a NumPy array, and counts the accuracy. Used
+// by predict.c only.
 #ifndef TRIREME_CMD_PREDICT_H
 #define TRIREME_CMD_PREDICT_H
 

@@ -1,6 +1,6 @@
 // start.c -- prepares a run of `trireme train` in the starting process: opens the job, checks all
-// inputs and the run's folder, and chooses the checkpoint to resume from. Only then it writes into the
-// folder. Called by cmd_train.
+// inputs and the run's folder, and chooses the checkpoint to resume from. Only then it writes into
+// the folder. Called by cmd_train.
 #include "cmd/train_run.h"
 
 #include "base/clock.h"
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 // A folder that cannot be written is an invalid value of train.out, because nothing was started.
-static status of_out(status result, err *e)
+static status blame_train_out(status result, err *e)
 {
     if (result == OK) return OK;
     err_prefix(e, "train.out: ");
@@ -47,8 +47,8 @@ static status lock_directory(train_start *s, err *e)
 }
 
 // A folder holds the run of one job; job_compare_run knows which keys may differ on resuming. A run
-// that starts anew, or resumes from another folder, may not replace another job's run either, except
-// with --overwrite.
+// that starts anew, or resumes from another folder, may not replace another job's run either,
+// except with --overwrite.
 static status check_directory(const train_start *s, err *e)
 {
     status result = OK;
@@ -117,8 +117,8 @@ done:
     return result;
 }
 
-// Chooses the tokenizer that checkpoints get: that of the model's folder, else that of the data. *made
-// is the latter, which write_directory writes into the run's folder; NULL otherwise.
+// Chooses the tokenizer that checkpoints get: that of the model's folder, else that of the data.
+// *made is the latter, which write_directory writes into the run's folder; NULL otherwise.
 static status find_tokenizer(train_start *s, tokenizer **made, err *e)
 {
     status result = OK;
@@ -172,7 +172,7 @@ static status claim_directory(train_start *s, err *e)
     status result = OK;
     tokenizer *t = NULL;
     TRY(find_tokenizer(s, &t, e));
-    TRY(of_out(write_directory(s, t, e), e));
+    TRY(blame_train_out(write_directory(s, t, e), e));
     TRY(file_join(s->job->train.out, "log.jsonl", &s->log_path, e));
     s->opened = true;
 done:
@@ -186,7 +186,7 @@ status train_start_open(train_start *s, int argc, char **argv, err *e)
     TRY(cmd_open_job(argc, argv, &s->job, e));
     TRY(session_inputs_open(s->job, &s->inputs, e));
     cmd_warn(s->inputs.warnings.chars);
-    if (file_is_directory(s->job->train.out)) TRY(of_out(lock_directory(s, e), e));
+    if (file_is_directory(s->job->train.out)) TRY(blame_train_out(lock_directory(s, e), e));
     TRY(check_directory(s, e));
     TRY(find_checkpoint(s, e));
     s->is_done = s->resume && s->resume_step >= (uint64_t)s->job->train.steps;
@@ -194,7 +194,7 @@ status train_start_open(train_start *s, int argc, char **argv, err *e)
         TRY(claim_directory(s, e));
     else if (s->job->resume ==
              RESUME_AUTO) // the link `latest` may be old if the last save was killed
-        TRY(of_out(folder_go_on(s->job->train.out, s->resume, NULL, e), e));
+        TRY(blame_train_out(folder_go_on(s->job->train.out, s->resume, NULL, e), e));
 done:
     return result;
 }

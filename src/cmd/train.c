@@ -1,5 +1,5 @@
-// train.c -- `trireme train`: opens the job, starts its ranks, and on each rank runs step after step.
-// train_run.c has what a rank does between steps; train/step.c has the step.
+// train.c -- `trireme train`: opens the job, starts its ranks, and on each rank runs step after
+// step. train_run.c has what a rank does between steps; train/step.c has the step.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/train_run.h"

@@ -38,8 +38,9 @@ done:
     return result;
 }
 
-// Is it time to measure the matmul peak? First after step 3, so that the first steps are shown soon,
-// then at growing intervals, because the machine may have been busy at the earlier measurements.
+// Is it time to measure the matmul peak? First after step 3, so that the first steps are shown
+// soon, then at growing intervals, because the machine may have been busy at the earlier
+// measurements.
 static bool is_time_to_measure(const train_run *r)
 {
     enum { FIRST = 3, TIMES = 4 };
@@ -48,8 +49,8 @@ static bool is_time_to_measure(const train_run *r)
     return next == step;
 }
 
-// The mfu: FLOP/s of the step as a share of the matmul peak, which is the larger of the measured rate
-// and the fastest step of this run.
+// The mfu: FLOP/s of the step as a share of the matmul peak, which is the larger of the measured
+// rate and the fastest step of this run.
 static double mfu_of(train_run *r, const trainer_step_result *s)
 {
     const double rate = trainer_flops(r->session.trainer) / s->seconds;

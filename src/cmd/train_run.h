@@ -1,5 +1,5 @@
-// train_run.h -- one run of `trireme train`: its start in the starting process (start.c), and its log,
-// progress, evaluations and checkpoints on each rank (train_run.c).
+// train_run.h -- one run of `trireme train`: its start in the starting process (start.c), and its
+// log, progress, evaluations and checkpoints on each rank (train_run.c).
 #ifndef TRIREME_CMD_TRAIN_RUN_H
 #define TRIREME_CMD_TRAIN_RUN_H
 
@@ -22,8 +22,8 @@ typedef struct train_start {
     bool opened;       // this process may write into the run's folder
 } train_start;
 
-// Reads the job, checks all inputs, chooses the checkpoint to resume from, and only then writes to the
-// run's folder. Errors leave the folder as it was.
+// Reads the job, checks all inputs, chooses the checkpoint to resume from, and only then writes to
+// the run's folder. Errors leave the folder as it was.
 status train_start_open(train_start *s, int argc, char **argv, err *e);
 // Prints that the run has all its steps already.
 void train_start_print_done(const train_start *s);

@@ -1,4 +1,5 @@
-// fault.c -- see fault.h. Called by processes.c. Knows nothing of what was mapped or why.
+// fault.c -- the message of a rank that lost a page of a mapped file. See fault.h. Called by
+// processes.c. Does not know what the ranks map.
 #include "launch/fault.h"
 
 #include "base/maps.h"
@@ -9,17 +10,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// "\0trireme-fault-" and the number of the starting process; async-signal-safe. Abstract names lie
-// in no folder and go with the socket.
+// "\0trireme-fault-" and the pid of the starting process. Async-signal-safe. An abstract name lies
+// in no folder and disappears with the socket.
 static socklen_t name_of(pid_t starter, struct sockaddr_un *out)
 {
     static const char PREFIX[] = "trireme-fault-";
-    char *at = out->sun_path + 1;
+    char *end = out->sun_path + 1;
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(at, PREFIX, sizeof PREFIX - 1);
-    at += sizeof PREFIX - 1;
-    for (; starter > 0; starter /= 10) *at++ = (char)('0' + starter % 10); // backwards will do
-    return (socklen_t)(at - (char *)out);
+    memcpy(end, PREFIX, sizeof PREFIX - 1);
+    end += sizeof PREFIX - 1;
+    for (; starter > 0; starter /= 10) *end++ = (char)('0' + starter % 10); // reversed digits
+    return (socklen_t)(end - (char *)out);
 }
 
 int fault_listen(void)
@@ -45,7 +46,7 @@ static void lost_page(int signal_number, siginfo_t *info, void *context)
             close(fd);
         }
     }
-    signal(signal_number, SIG_DFL); // the access is repeated, and kills
+    signal(signal_number, SIG_DFL); // the access repeats and kills the process
 }
 
 void fault_install(void)

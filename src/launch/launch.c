@@ -1,14 +1,13 @@
-// launch.c -- runs the ranks of one machine and names the first failure.
-//
-// Called by cmd/ and by libtrireme's own launcher. How ranks run is in processes.c and threads.c,
-// what they share in comm/world.c. Knows nothing of what a rank does.
+// launch.c -- runs the ranks of one machine and returns the first failure. See launch.h. Called by
+// cmd/ and api/. processes.c and threads.c start the ranks; comm/world.c has what ranks share. It
+// does not know what a rank does.
 #include "launch/launch.h"
 
 #include "launch/workers.h"
 
 #include <string.h>
 
-status workers_run_rank(world *w, int rank, int ranks, rank_main fn, void *arg)
+status workers_run_rank(world *w, int rank, int ranks, launch_rank_main fn, void *arg)
 {
     err why;
     memset(&why, 0, sizeof why);
@@ -20,11 +19,12 @@ status workers_run_rank(world *w, int rank, int ranks, rank_main fn, void *arg)
     return result;
 }
 
-status launch_ranks(const launch_options *o, rank_main fn, void *arg, int *first_rank, err *e)
+status launch_ranks(const launch_options *o, launch_rank_main fn, void *arg, int *first_rank,
+                    err *e)
 {
     status result = OK;
     world *w = NULL;
-    terminal t = {.fd = -1};
+    launch_terminal t = {.fd = -1};
     bool interrupted = false;
     err why;
     TRY(launcher_check(e));

@@ -1,8 +1,8 @@
-// launcher.c -- has another launcher started several of this program? Each would start all ranks of
-// the job, and all would write into one folder.
+// launcher.c -- refuses to run where another launcher has started several processes of this
+// program: each would start all ranks of the job, and all would write into one folder.
 //
-// Called before a run touches anything. Knows the variables by which launchers tell a process its
-// place, one row each, and not how to join their processes.
+// Called before a run writes anything. It knows the variables in which launchers put the rank of a
+// process, one row each, and not how to join their processes.
 #include "launch/launch.h"
 
 #include "base/text.h"
@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct launcher {
-    const char *name;
+typedef struct launch_variables {
+    const char *name; // of the launcher
     const char *rank;
-    const char *size; // NULL: not told; a rank above 0 is then the proof
-} launcher;
+    const char *size; // NULL: none; then a rank above 0 shows that there are several
+} launch_variables;
 
-static const launcher LAUNCHERS[] = {
+static const launch_variables LAUNCHERS[] = {
     {"torchrun", "RANK", "WORLD_SIZE"},
     {"mpirun (Open MPI)", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"mpiexec (PMI)", "PMI_RANK", "PMI_SIZE"},
     {"mpiexec (MVAPICH)", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
     {"a launcher with PMIx", "PMIX_RANK", NULL},
-    // SLURM_NTASKS is that of the whole job: a batch script, which runs once, has it as well.
+    // Not SLURM_NTASKS: a batch script, which runs once, has it too.
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
     {"srun", "SLURM_PROCID", NULL},
 };
@@ -34,26 +34,27 @@ static bool read_number(const char *variable, int64_t *out)
     return value && text_to_count(value, out);
 }
 
-static status refuse(const char *what, const char *who, const char *variable, err *e)
+static status refuse(const char *what, const char *launcher, const char *variable, err *e)
 {
-    return err_set(e, E_USAGE,
-                   "%s: %s has started several processes, and each would run the whole job; valid: "
-                   "start it once, launch.ranks says how many ranks it starts itself (or unset %s, "
-                   "where every process has a job of its own)",
-                   what, who, variable);
+    return err_set(
+        e, E_USAGE,
+        "%s: %s has started several processes, and each would run the full job; valid: "
+        "start it once, because it starts launch.ranks ranks itself (or unset %s, if every "
+        "process has a job of its own)",
+        what, launcher, variable);
 }
 
-static status check_row(const launcher *l, err *e)
+static status check_row(const launch_variables *l, err *e)
 {
     status result = OK;
     text what = {0};
     int64_t rank = 0, size = 0;
     if (!read_number(l->rank, &rank)) return OK;
-    const bool told = read_number(l->size, &size);
-    if (told ? size <= 1 : l->size || rank <= 0) return OK;
+    const bool has_size = read_number(l->size, &size);
+    if (has_size ? size <= 1 : l->size || rank <= 0) return OK;
     text_addf(&what, "%s=%lld", l->rank, (long long)rank);
-    if (told) text_addf(&what, " %s=%lld", l->size, (long long)size);
-    result = refuse(what.chars, l->name, told ? l->size : l->rank, e);
+    if (has_size) text_addf(&what, " %s=%lld", l->size, (long long)size);
+    result = refuse(what.chars, l->name, has_size ? l->size : l->rank, e);
     text_clear(&what);
     return result;
 }
@@ -67,7 +68,8 @@ static status check_tensorflow(err *e)
     size_t count = 0;
     if (!given || !*given) return OK;
     json_t *root = json_loads(given, 0, NULL);
-    if (!root) FAIL(E_USAGE, "TF_CONFIG: it is not valid JSON; unset it, or see TensorFlow's page");
+    if (!root)
+        FAIL(E_USAGE, "TF_CONFIG: it is not valid JSON; valid: unset, or TensorFlow's format");
     json_object_foreach(json_object_get(root, "cluster"), kind, tasks)
     {
         count += json_is_object(tasks) ? json_object_size(tasks) : json_array_size(tasks);

@@ -1,9 +1,8 @@
-// processes.c -- ranks as processes: forked without exec, watched through pidfds, never left
-// behind.
+// processes.c -- runs ranks as processes, which are forked without exec and watched through pidfds.
 //
-// Called by launch.c. A rank that ends badly fails the world; the others get a second to leave by
-// themselves and are then killed. If this process dies, the kernel kills the ranks
-// (PR_SET_PDEATHSIG). Knows nothing of what a rank does.
+// Called by launch.c. A rank that fails or dies fails the world. The others have LEAVE_MS to end by
+// themselves; then they are killed. If this process dies, the kernel kills the ranks
+// (PR_SET_PDEATHSIG). It does not know what a rank does.
 #include "base/clock.h"
 #include "base/maps.h"
 #include "launch/fault.h"
@@ -20,34 +19,36 @@
 
 enum { POLL_MS = 100, LEAVE_MS = 1000 };
 
-// A rank's exit code is this plus its status; anything else is not the end of its work.
+// A rank exits with this plus its status. Any other code means that something else ended the
+// process.
 enum { EXIT_BASE = 100 };
 
-typedef struct crew {
+typedef struct launch_workers {
     world *world;
     int ranks, alive;
-    pid_t pids[WORLD_RANKS]; // 0: gone
+    pid_t pids[WORLD_RANKS]; // 0: has ended
     int pidfds[WORLD_RANKS];
     int faults; // socket, see fault.h
     bool interrupted;
-} crew;
+} launch_workers;
 
-static _Noreturn void rank_process(crew *c, int rank, pid_t parent, rank_main fn, void *arg,
-                                   terminal *t)
+static _Noreturn void rank_process(launch_workers *c, int rank, pid_t parent, launch_rank_main fn,
+                                   void *arg, launch_terminal *t)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1); // it died before the line above
+    if (getppid() != parent) _exit(1); // the parent died before the line above
     for (int r = 0; r < rank; r++) close(c->pidfds[r]);
     if (t->fd >= 0) close(t->fd);
     if (c->faults >= 0) close(c->faults);
     fault_install();
     const status result = workers_run_rank(c->world, rank, c->ranks, fn, arg);
     fflush(NULL);
-    // Without the starting process's atexit handlers, which will run there.
+    // _exit skips the atexit handlers, which the starting process runs.
     _exit(EXIT_BASE + (int)result);
 }
 
-static status start_rank(crew *c, int rank, rank_main fn, void *arg, terminal *t, err *e)
+static status start_rank(launch_workers *c, int rank, launch_rank_main fn, void *arg,
+                         launch_terminal *t, err *e)
 {
     const pid_t parent = getpid();
     const pid_t pid = fork();
@@ -60,22 +61,22 @@ static status start_rank(crew *c, int rank, rank_main fn, void *arg, terminal *t
     return OK;
 }
 
-static void kill_all(crew *c)
+static void kill_all(launch_workers *c)
 {
     for (int r = 0; r < c->ranks; r++)
         if (c->pids[r]) kill(c->pids[r], SIGKILL);
 }
 
-static void note_lost(crew *c, int rank, int how)
+static void note_lost(launch_workers *c, int rank, int how)
 {
     char why[MAPS_LINE_BYTES];
-    const bool told =
+    const bool has_reason =
         WIFSIGNALED(how) && WTERMSIG(how) == SIGBUS && fault_receive(c->faults, why, sizeof why);
-    world_lost(c->world, rank, c->pids[rank], how, told ? why : NULL);
+    world_lost(c->world, rank, c->pids[rank], how, has_reason ? why : NULL);
 }
 
-// Takes note of a rank that has ended; a process that nobody waited for keeps its number.
-static void reap(crew *c, int rank)
+// Collects a rank that has ended. Until waitpid returns, no other process gets its pid.
+static void reap(launch_workers *c, int rank)
 {
     int how = 0;
     pid_t got;
@@ -92,7 +93,7 @@ static void reap(crew *c, int rank)
 }
 
 // Waits up to POLL_MS for a rank to end or a signal to come.
-static void watch(crew *c, terminal *t)
+static void watch(launch_workers *c, launch_terminal *t)
 {
     struct pollfd fds[WORLD_RANKS + 1];
     int rank_of[WORLD_RANKS], n = 0;
@@ -108,7 +109,7 @@ static void watch(crew *c, terminal *t)
         if (fds[i].revents) reap(c, rank_of[i]);
 }
 
-static void see_to_the_end(crew *c, terminal *t)
+static void wait_for_all(launch_workers *c, launch_terminal *t)
 {
     int64_t deadline = INT64_MAX;
     while (c->alive > 0) {
@@ -119,14 +120,14 @@ static void see_to_the_end(crew *c, terminal *t)
     }
 }
 
-status workers_run_processes(world *w, int ranks, rank_main fn, void *arg, terminal *t,
-                             bool *interrupted, err *e)
+status workers_run_processes(world *w, int ranks, launch_rank_main fn, void *arg,
+                             launch_terminal *t, bool *interrupted, err *e)
 {
     status result = OK;
-    crew c = {.world = w, .ranks = ranks, .faults = fault_listen()};
-    fflush(NULL); // what is buffered belongs to this process alone
+    launch_workers c = {.world = w, .ranks = ranks, .faults = fault_listen()};
+    fflush(NULL); // otherwise every rank would print what is buffered here
     for (int r = 0; r < ranks; r++) TRY(start_rank(&c, r, fn, arg, t, e));
-    see_to_the_end(&c, t);
+    wait_for_all(&c, t);
     *interrupted = c.interrupted;
 done:
     if (result != OK) {

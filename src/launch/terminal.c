@@ -1,17 +1,18 @@
-// terminal.c -- SIGINT and SIGTERM as something to read, so that Ctrl-C stops a run in good order.
+// terminal.c -- reads SIGINT and SIGTERM from a descriptor, so that Ctrl-C stops a run after its
+// step.
 //
-// Called by launch.c and the loops that watch ranks. The signals are blocked before ranks start, so
-// that no rank dies of them. Knows nothing of ranks but the world's two switches.
+// Called by launch.c and by the loops that wait for ranks. The signals are blocked before ranks
+// start, so that they end no rank. Of the ranks it knows only world_request_stop and world_fail.
 #include "launch/workers.h"
 
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-status terminal_open(terminal *t, bool own_terminal, err *e)
+status terminal_open(launch_terminal *t, bool own_terminal, err *e)
 {
     sigset_t set;
-    *t = (terminal){.fd = -1};
+    *t = (launch_terminal){.fd = -1};
     if (!own_terminal) return OK;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
@@ -22,7 +23,7 @@ status terminal_open(terminal *t, bool own_terminal, err *e)
     return OK;
 }
 
-void terminal_read(terminal *t, world *w)
+void terminal_read(launch_terminal *t, world *w)
 {
     struct signalfd_siginfo signal_info;
     while (t->fd >= 0 && read(t->fd, &signal_info, sizeof signal_info) == sizeof signal_info) {
@@ -38,7 +39,7 @@ void terminal_read(terminal *t, world *w)
     }
 }
 
-void terminal_close(terminal *t)
+void terminal_close(launch_terminal *t)
 {
     if (t->fd < 0) return;
     close(t->fd);

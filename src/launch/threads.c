@@ -1,7 +1,7 @@
-// threads.c -- ranks as threads of this process.
+// threads.c -- runs ranks as threads of this process.
 //
 // Called by launch.c. A thread cannot be killed: a rank that fails aborts the world, and the others
-// leave at their next use of a communicator. Knows nothing of what a rank does.
+// end at their next use of a communicator. It does not know what a rank does.
 #include "launch/workers.h"
 
 #include <errno.h>
@@ -13,33 +13,33 @@
 
 enum { STACK_BYTES = 8 << 20 };
 
-typedef struct rank_thread {
+typedef struct launch_thread {
     pthread_t thread;
     world *world;
     int rank, ranks;
-    rank_main fn;
+    launch_rank_main fn;
     void *arg;
-    int ended; // eventfd
+    int ended; // eventfd that counts the ranks that have ended
     status result;
-} rank_thread;
+} launch_thread;
 
-static void *rank_thread_main(void *arg)
+static void *thread_main(void *arg)
 {
-    rank_thread *t = arg;
+    launch_thread *t = arg;
     t->result = workers_run_rank(t->world, t->rank, t->ranks, t->fn, t->arg);
     eventfd_write(t->ended, 1);
     return NULL;
 }
 
-static status start_all(rank_thread *threads, int ranks, int *started, err *e)
+static status start_all(launch_thread *threads, int ranks, int *started, err *e)
 {
     status result = OK;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (; *started < ranks; ++*started) {
-        rank_thread *t = &threads[*started];
-        errno = pthread_create(&t->thread, &attributes, rank_thread_main, t);
+        launch_thread *t = &threads[*started];
+        errno = pthread_create(&t->thread, &attributes, thread_main, t);
         if (errno == 0) continue;
         result = err_errno(e, "cannot start rank %d", *started);
         break;
@@ -48,7 +48,7 @@ static status start_all(rank_thread *threads, int ranks, int *started, err *e)
     return result;
 }
 
-static void see_to_the_end(int ended, int ranks, terminal *t, world *w)
+static void wait_for_all(int ended, int ranks, launch_terminal *t, world *w)
 {
     eventfd_t now = 0;
     for (int left = ranks; left > 0; left -= (int)now) {
@@ -60,16 +60,16 @@ static void see_to_the_end(int ended, int ranks, terminal *t, world *w)
     }
 }
 
-status workers_run_threads(world *w, int ranks, rank_main fn, void *arg, terminal *t,
+status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, launch_terminal *t,
                            bool *interrupted, err *e)
 {
     status result = OK;
-    rank_thread threads[WORLD_RANKS];
+    launch_thread threads[WORLD_RANKS];
     int started = 0;
     const int ended = eventfd(0, EFD_CLOEXEC);
     if (ended < 0) return err_errno(e, "cannot watch ranks");
     for (int r = 0; r < ranks; r++)
-        threads[r] = (rank_thread){
+        threads[r] = (launch_thread){
             .world = w, .rank = r, .ranks = ranks, .fn = fn, .arg = arg, .ended = ended};
     err why;
     memset(&why, 0, sizeof why);
@@ -78,7 +78,7 @@ status workers_run_threads(world *w, int ranks, rank_main fn, void *arg, termina
         world_fail(w, -1, &why);
         err_set(e, result, "%s", why.text);
     }
-    see_to_the_end(ended, started, t, w);
+    wait_for_all(ended, started, t, w);
     for (int r = 0; r < started; r++) {
         pthread_join(threads[r].thread, NULL);
         if (threads[r].result == E_INTERRUPTED) *interrupted = true;

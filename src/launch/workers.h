@@ -1,32 +1,34 @@
-// workers.h -- the two ways of running ranks, and the terminal's signals. Inside launch/ only.
-#ifndef TRIREME_LAUNCH_CREW_H
-#define TRIREME_LAUNCH_CREW_H
+// workers.h -- the two ways of running ranks (processes.c, threads.c) and the signals of the
+// terminal (terminal.c). Used in launch/ only.
+#ifndef TRIREME_LAUNCH_WORKERS_H
+#define TRIREME_LAUNCH_WORKERS_H
 
 #include "launch/launch.h"
 
 #include <signal.h>
 
 // SIGINT and SIGTERM, blocked and read from a file descriptor while ranks run.
-typedef struct terminal {
-    int fd; // -1: the signals are left alone
-    int signals;
-    int first; // signal number
-    sigset_t before;
-} terminal;
+typedef struct launch_terminal {
+    int fd;          // -1: the signals are left alone
+    int signals;     // received so far
+    int first;       // number of the first signal
+    sigset_t before; // the mask to restore
+} launch_terminal;
 
-status terminal_open(terminal *t, bool own_terminal, err *e);
-// Reads what has come: the first signal asks the ranks to stop, the second one fails the world.
-void terminal_read(terminal *t, world *w);
-void terminal_close(terminal *t); // restores the signal mask
+status terminal_open(launch_terminal *t, bool own_terminal, err *e);
+// Reads all pending signals. The first one asks the ranks to stop, the second one fails the world.
+void terminal_read(launch_terminal *t, world *w);
+void terminal_close(launch_terminal *t); // restores the signal mask
 
 // Runs fn as `rank` and reports its failure with world_fail. Returns its status.
-status workers_run_rank(world *w, int rank, int ranks, rank_main fn, void *arg);
+status workers_run_rank(world *w, int rank, int ranks, launch_rank_main fn, void *arg);
 
-// Each runs fn on every rank and returns when all ranks are gone; failures are in the world.
-// *interrupted: some rank stopped in good order. The status is for what kept ranks from starting.
-status workers_run_processes(world *w, int ranks, rank_main fn, void *arg, terminal *t,
-                             bool *interrupted, err *e);
-status workers_run_threads(world *w, int ranks, rank_main fn, void *arg, terminal *t,
+// Both run fn on every rank and return when all ranks have ended. The world keeps the failures of
+// ranks; the status tells why ranks could not be started. *interrupted: a rank stopped because it
+// was asked to.
+status workers_run_processes(world *w, int ranks, launch_rank_main fn, void *arg,
+                             launch_terminal *t, bool *interrupted, err *e);
+status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, launch_terminal *t,
                            bool *interrupted, err *e);
 
 #endif

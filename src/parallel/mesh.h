@@ -24,8 +24,8 @@ status mesh_make(const int size[AXES], int ranks, mesh *out, err *e);
 int mesh_at(const mesh *m, int rank, axis a);
 // The rank at these coordinates.
 int mesh_rank(const mesh *m, const int coord[AXES]);
-// The coordinate of `rank` on both data-parallel axes flattened, and the number of such coordinates.
-// Ranks with the same coordinate read the same samples.
+// The coordinate of `rank` on both data-parallel axes flattened, and the number of such
+// coordinates. Ranks with the same coordinate read the same samples.
 int mesh_data_rank(const mesh *m, int rank);
 int mesh_data_ranks(const mesh *m);
 

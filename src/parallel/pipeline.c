@@ -14,11 +14,6 @@ typedef struct pipeline_shape {
     int stages, chunks, micros, stage;
 } pipeline_shape;
 
-static int least(int a, int b)
-{
-    return (int)size_min(a, b);
-}
-
 static void add(pipeline_list *l, pipeline_pass kind, int micro, int chunk)
 {
     l->at[l->count++] = (pipeline_op){kind, micro, chunk};
@@ -44,7 +39,7 @@ static void make_gpipe(const pipeline_shape *x, pipeline_list *out)
 // et al. 2019, "PipeDream", §3.2; with a flush at the step's end).
 static void make_1f1b(const pipeline_shape *x, pipeline_list *out)
 {
-    int ahead = least(x->stages - x->stage - 1, x->micros);
+    int ahead = (int)size_min(x->stages - x->stage - 1, x->micros);
     for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
     for (int m = 0; m < x->micros; m++) {
         if (m + ahead < x->micros) add(out, PIPE_FORWARD, m + ahead, 0);
@@ -67,7 +62,7 @@ static void make_interleaved(const pipeline_shape *x, pipeline_list *out)
 {
     int passes = x->micros * x->chunks;
     int ahead = (x->stages - x->stage - 1) * 2 + (x->chunks - 1) * x->stages;
-    ahead = least(ahead, passes);
+    ahead = (int)size_min(ahead, passes);
     for (int k = 0; k < ahead; k++) add_interleaved(x, PIPE_FORWARD, k, out);
     for (int k = 0; k < passes; k++) {
         if (k + ahead < passes) add_interleaved(x, PIPE_FORWARD, k + ahead, out);
@@ -81,7 +76,7 @@ static void make_interleaved(const pipeline_shape *x, pipeline_list *out)
 // pass to the first stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", §2.1, ZB-H1).
 static void make_zb(const pipeline_shape *x, pipeline_list *out)
 {
-    int ahead = least(x->stages - x->stage - 1, x->micros), late = x->stage, done = 0;
+    int ahead = (int)size_min(x->stages - x->stage - 1, x->micros), late = x->stage, done = 0;
     for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
     for (int m = 0; m < x->micros; m++) {
         if (m + ahead < x->micros) add(out, PIPE_FORWARD, m + ahead, 0);
@@ -166,8 +161,9 @@ double pipeline_bubble(pipeline_schedule s, int stages, int virtual_stages, int 
     if (stages == 1) return 0;
     if (s == PIPE_INTERLEAVED) return (p - 1) / (v * m + p - 1);
     if (s != PIPE_ZB) return (p - 1) / (m + p - 1);
-    // In units of one forward, dgrad or wgrad. Every stage waits while the first forward passes to the
-    // last stage. With fewer micro-batches than stages the first gradient is late by the difference.
+    // In units of one forward, dgrad or wgrad. Every stage waits while the first forward passes to
+    // the last stage. With fewer micro-batches than stages the first gradient is late by the
+    // difference.
     double idle = p - 1 + (double)size_max(stages - micros, 0);
     return idle / (3 * m + idle);
 }
@@ -217,13 +213,13 @@ static double least_largest(pipeline_division *t)
     return t->now[t->blocks];
 }
 
-// The best first block of the last of k chunks of n blocks, from `low` to `high`; -1 where none keeps
-// the limit.
+// The best first block of the last of k chunks of n blocks, from `low` to `high`; -1 where none
+// keeps the limit.
 static int best_start(pipeline_division *t, int k, int n, int low, int high)
 {
     int *start = &t->start[(size_t)k * ((size_t)t->blocks + 1) + (size_t)n];
     t->now[n] = -1;
-    for (int i = low; i <= least(high, n - 1); i++) {
+    for (int i = low; i <= size_min(high, n - 1); i++) {
         const double last = chunk_cost(t, i, n);
         if (t->before[i] < 0 || last > t->limit) continue;
         const double cost = t->before[i] + last * last;
@@ -234,9 +230,9 @@ static int best_start(pipeline_division *t, int k, int n, int low, int high)
     return t->now[n] < 0 ? -1 : *start;
 }
 
-// Fills now[from … to], whose best starts lie from `low` to `high`. The best start never moves to an
-// earlier block as n grows, so the middle n halves the search. Where no start keeps the limit, none
-// does for a larger n.
+// Fills now[from … to], whose best starts lie from `low` to `high`. The best start never moves to
+// an earlier block as n grows, so the middle n halves the search. Where no start keeps the limit,
+// none does for a larger n.
 static void divide_rows(pipeline_division *t, int k, int from, int to, int low, int high)
 {
     while (from <= to) {
@@ -253,8 +249,8 @@ static void divide_rows(pipeline_division *t, int k, int from, int to, int low, 
     }
 }
 
-// The smallest sum of squares of chunks that keep the limit. Among the divisions with the same largest
-// chunk it prefers even ones.
+// The smallest sum of squares of chunks that keep the limit. Among the divisions with the same
+// largest chunk it prefers even ones.
 static void most_even(pipeline_division *t)
 {
     for (int n = 1; n <= t->blocks; n++) {

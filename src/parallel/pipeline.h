@@ -1,6 +1,6 @@
-// pipeline.h -- the order of passes on each pipeline stage, and the division of a model into chunks.
-// The schedules are GPipe (Huang et al. 2019), 1F1B (Narayanan et al. 2019), interleaved 1F1B
-// (Narayanan et al. 2021) and zero-bubble ZB-H1 (Qi et al. 2023). Pure functions: plan.c calls
+// pipeline.h -- the order of passes on each pipeline stage, and the division of a model into
+// chunks. The schedules are GPipe (Huang et al. 2019), 1F1B (Narayanan et al. 2019), interleaved
+// 1F1B (Narayanan et al. 2021) and zero-bubble ZB-H1 (Qi et al. 2023). Pure functions: plan.c calls
 // pipeline_split, schedule.c turns the list of passes into instructions.
 #ifndef TRIREME_PARALLEL_PIPELINE_H
 #define TRIREME_PARALLEL_PIPELINE_H
@@ -50,8 +50,8 @@ const char *pipeline_schedule_name(pipeline_schedule s);
 status pipeline_make(pipeline_schedule s, int stages, int virtual_stages, int micros, int stage,
                      pipeline_list *out, err *e);
 void pipeline_list_clear(pipeline_list *l);
-// The analytic bubble: the share of a step in which a stage is idle, if all chunks take the same time
-// and messages take none. With p stages, m micro-batches and v virtual stages:
+// The analytic bubble: the share of a step in which a stage is idle, if all chunks take the same
+// time and messages take none. With p stages, m micro-batches and v virtual stages:
 //
 //   gpipe, 1f1b   (p-1) / (m+p-1)
 //   interleaved   (p-1) / (vm+p-1)
@@ -59,10 +59,10 @@ void pipeline_list_clear(pipeline_list *l);
 //                 first gradient is p-m units late, which both p-1 grow by.
 double pipeline_bubble(pipeline_schedule s, int stages, int virtual_stages, int micros);
 
-// Divides blocks into chunks of about equal cost: it minimizes the cost of the largest chunk (exactly,
-// by dynamic programming), and among those divisions the sum of squares. cost is [blocks]. first is
-// [chunks+1]: chunk k is blocks first[k] … first[k+1]-1. Every chunk gets at least one block; E_USAGE
-// where there are fewer blocks than chunks.
+// Divides blocks into chunks of about equal cost: it minimizes the cost of the largest chunk
+// (exactly, by dynamic programming), and among those divisions the sum of squares. cost is
+// [blocks]. first is [chunks+1]: chunk k is blocks first[k] … first[k+1]-1. Every chunk gets at
+// least one block; E_USAGE where there are fewer blocks than chunks.
 status pipeline_split(const double *cost, int blocks, int chunks, int *first, err *e);
 
 #endif

@@ -1,5 +1,5 @@
-// plan.c -- assigns blocks to stages and parameters to buckets, lays both out in flat arrays of every
-// layout, and counts their bytes. See plan.h. plan_redistribute.c adds the collectives.
+// plan.c -- assigns blocks to stages and parameters to buckets, lays both out in flat arrays of
+// every layout, and counts their bytes. See plan.h. plan_redistribute.c adds the collectives.
 #include "parallel/plan_private.h"
 
 #include "base/alloc.h"
@@ -10,8 +10,8 @@
 
 static const char WHAT[] = "the plan";
 
-// The first bucket that backward completes is small, as DDP's is, so that the first reduction starts
-// early.
+// The first bucket that backward completes is small, as DDP's is, so that the first reduction
+// starts early.
 enum { FIRST_BUCKET_BYTES = 1 << 20 };
 
 const plan_dp_axis PLAN_DP_AXIS[PLAN_DP_AXES] = {{AXIS_DP_SHARD, LAYOUT_DP_SHARD},
@@ -26,7 +26,7 @@ bool plan_layout_shards(plan_layout l, axis a)
 
 static int64_t round_up(int64_t n, int64_t to)
 {
-    return size_ceil_div(n, to) * to;
+    return (int64_t)size_align((uint64_t)n, (uint64_t)to);
 }
 
 // Shard `index` of `shards` of a run of rows, as torch.chunk divides it.
@@ -384,8 +384,8 @@ static void lay_out(plan *p, plan_layout l)
 }
 
 // A parameter that two blocks of this stage use gets an array for the gradients of its second use.
-// Each use is summed over micro-batches by itself, as on two stages, so the sum of both has the same
-// bits on one stage and on two.
+// Each use is summed over micro-batches by itself, as on two stages, so the sum of both has the
+// same bits on one stage and on two.
 static void lay_out_tied_grads(plan *p)
 {
     if (p->o.strategy.no_sync == NO_SYNC_FALSE || p->o.micros == 1) return;

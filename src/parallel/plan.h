@@ -1,14 +1,14 @@
 // plan.h -- what one rank stores: a row for every parameter, the buckets that are communicated
 // together, the redistributions of each bucket, and the exact bytes of every category. A pure
-// function builds it once before step 0; `trireme explain` prints it. It knows no memory, no streams
-// and no communicators.
+// function builds it once before step 0; `trireme explain` prints it. It knows no memory, no
+// streams and no communicators.
 //
 // Weights, gradients and optimizer state are three flat arrays. Each holds the parameters of this
 // stage in the order of blocks. The *layout* of an array says how much of each parameter it holds:
-// the full parameter, or this rank's shard on one or both data-parallel axes. Parameters are sharded
-// along dim 0, into the shards that torch.chunk and FSDP2 make. Only starts are aligned; nothing
-// else is padded. A *bucket* is a run of blocks. Where an array holds shards, a bucket that is in
-// use also lies unsharded in a slot, in the layout of the full array.
+// the full parameter, or this rank's shard on one or both data-parallel axes. Parameters are
+// sharded along dim 0, into the shards that torch.chunk and FSDP2 make. Only starts are aligned;
+// nothing else is padded. A *bucket* is a run of blocks. Where an array holds shards, a bucket that
+// is in use also lies unsharded in a slot, in the layout of the full array.
 #ifndef TRIREME_PARALLEL_PLAN_H
 #define TRIREME_PARALLEL_PLAN_H
 

@@ -1,19 +1,19 @@
 // plan_redistribute.c -- plans the redistributions of weights and gradients: which collective runs
-// over which axis on which runs of elements. It looks each axis up in the table of placement.h. Called
-// by plan_make.
+// over which axis on which runs of elements. It looks each axis up in the table of placement.h.
+// Called by plan_make.
 //
 // Reductions go over the inner axis first, all-gathers over the outer axis first, because the outer
-// axis shards the inner axis' shard. It also sums consecutive ranks before distant ones, in the order
-// of one sum over all ranks.
+// axis shards the inner axis' shard. It also sums consecutive ranks before distant ones, in the
+// order of one sum over all ranks.
 #include "parallel/plan_private.h"
 
 #include "base/size.h"
 
 #include <stdlib.h>
 
-// The run of row r that one collective handles in an array of layout `array`. It is what the row has
-// in layout `full`; each of `ranks` ranks has a shard of it, in units of the row's columns, which an
-// array of layout `shard` holds.
+// The run of row r that one collective handles in an array of layout `array`. It is what the row
+// has in layout `full`; each of `ranks` ranks has a shard of it, in units of the row's columns,
+// which an array of layout `shard` holds.
 static comm_segment segment_of(const plan *p, const plan_row *r, plan_layout array,
                                plan_layout shard, plan_layout full, int64_t ranks)
 {

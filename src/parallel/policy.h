@@ -1,5 +1,5 @@
-// policy.h -- data-parallel strategies by name. A policy is three placements on one axis of the mesh:
-// how weights, gradients and optimizer state lie between uses. A pair of policies covers both
+// policy.h -- data-parallel strategies by name. A policy is three placements on one axis of the
+// mesh: how weights, gradients and optimizer state lie between uses. A pair of policies covers both
 // data-parallel axes. Only this module, config/ and session/'s memory fit know the names.
 //
 //   name           weight     gradient   optimizer
@@ -32,9 +32,9 @@ typedef struct policies {
 const policy *policy_find(const char *name);
 // Row i of the table, NULL beyond it.
 const policy *policy_at(size_t i);
-// Refuses pairs in which the outer axis shards a state and the inner axis does not, except where the
-// inner axis shards nothing at all. So the shard of a shard is always taken from the inner axis'
-// shard. E_USAGE names both policies and the state.
+// Refuses pairs in which the outer axis shards a state and the inner axis does not, except where
+// the inner axis shards nothing at all. So the shard of a shard is always taken from the inner
+// axis' shard. E_USAGE names both policies and the state.
 status policies_check(const policies *p, err *e);
 // Does one of the policies shard gradients on an axis of several ranks?
 bool policies_shard_gradients(const policies *p, const mesh *m);

@@ -1,5 +1,5 @@
-// explain_job.c -- the text of `trireme explain` and trm_job_explain. See session_explain in
-// session.h.
+// explain_job.c -- the text of `trireme explain` and trm_job_explain: values, pipeline, plan and
+// schedule of a job that does not run. See session.h. Starts nothing.
 #include "session/estimate.h"
 
 #include "parallel/draw.h"
@@ -11,7 +11,7 @@ static void print_json_pipeline(const pipeline_picture *x, text *out)
     const int stages = x->times->stages, chunks = p->chunks / stages;
     text_addf(out,
               ",\"pipeline\":{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,"
-              "\"micro_batches\":%d,\"idle_closed_form\":%.9g,\"idle_simulated\":%.9g,"
+              "\"micro_batches\":%d,\"bubble_analytic\":%.9g,\"bubble_simulated\":%.9g,"
               "\"stage_idle\":[",
               pipeline_schedule_name(p->o.strategy.pipeline.schedule), stages, chunks, p->o.micros,
               pipeline_bubble(p->o.strategy.pipeline.schedule, stages, chunks, p->o.micros),

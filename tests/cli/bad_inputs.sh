@@ -1,5 +1,5 @@
-# Every bad input is refused before anything starts: the right exit code, one line that names the file or
-# the key, nothing printed besides, no folder made.
+# bad_inputs.sh -- every bad input is refused before anything starts: with the right exit code, one line that
+# names the file or the key, no other output, and no folder made.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job
@@ -194,7 +194,7 @@ bad_key '^trireme: --resume: .*nowhere' --resume nowhere
 
 train --train.steps 2 --train.save_every 2
 cp -r out before
-another() { # EXPECTED-LINE ARGUMENTS...: the run in `out` stays as it is
+another() { # EXPECTED-LINE ARGUMENTS...: the run in `out` must not change
     local pattern=$1
     shift
     run "$trireme" train job.yaml "$@"
@@ -208,8 +208,8 @@ another 'optimizer.lr .0.01 there, 0.1 here., train.seed|train.seed .*optimizer.
 another 'belongs to another job: optimizer.lr' --optimizer.lr 0.1 --resume never
 rm -rf out before
 
-# ---- Disk full while saving: the older checkpoint stays valid and the run resumes from it.
-limited() { # KIBIBYTES COMMAND...: no file may grow beyond that
+# ---- A full disk while saving: the older checkpoint stays valid, and the run resumes from it.
+limited() { # KIBIBYTES COMMAND...: files are limited to that size
     local most=$1
     shift
     (
@@ -222,7 +222,7 @@ limited() { # KIBIBYTES COMMAND...: no file may grow beyond that
     expect_lines 1 stderr
 }
 train --launch.ranks 1 --train.save_every 2 --train.steps 2
-# The optimizer's state takes 70 KiB.
+# The optimizer state has 70 KiB.
 limited 64 "$trireme" train job.yaml --quiet --launch.ranks 1 --train.save_every 2 --train.steps 4
 expect_line 'rank 0: the checkpoint of step 4 is not saved, older ones stay: .*File too large'
 [ "$(ls -A out/checkpoints | tr '\n' ' ')" = 'latest step-00000002 ' ] || fail "a failed save left $(ls -A out/checkpoints)"
@@ -234,7 +234,7 @@ train --launch.ranks 1 --train.save_every 4 --train.steps 4 --train.out straight
 expect_same_losses out straight
 expect_same_checkpoint out straight
 
-# The same for the log, and for token shards, of which none stays.
+# The same for the log, and for token shards; no shard is left.
 limited 16 "$trireme" train job.yaml --quiet --launch.ranks 1 --train.steps 500 --train.out logged
 expect_line 'rank 0: .*logged/log.jsonl: cannot write: File too large'
 expect_json_lines logged/log.jsonl
@@ -244,7 +244,7 @@ for most in 1 4; do
     for f in new*; do expect_no_file "$f"; done
 done
 
-# The same on a file system that is really full, where one can be mounted.
+# The same on a full file system, where a test may mount one.
 mkdir small
 if mount -t tmpfs -o size=280k none small 2>/dev/null; then
     trap 'cd / && umount "$scratch/small" && rm -rf "$scratch"' EXIT

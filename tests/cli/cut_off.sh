@@ -1,4 +1,5 @@
-# A file that becomes shorter while a run has it mapped ends the run with one line that names the file.
+# cut_off.sh -- a file that is truncated while a run has it mapped ends the run with one line that names the
+# file.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 cp toy.bin toy.kept
@@ -17,7 +18,7 @@ end() { # PATTERN
     expect_lines 1 stderr
     expect_line "$1"
 }
-# Nothing is left of it: a rank reads beyond its end, or looks at its size before that.
+# Truncated to nothing: a rank reads beyond the end, or checks the size before that.
 rank='(rank [01]( \(pid [0-9]+\) was killed by signal 7 \(Bus error\))?: )?'
 cut_off=': the file was cut off while it was in use(: 0 of its [0-9]+ bytes are left)?$'
 
@@ -34,7 +35,7 @@ start --launch.as threads
 end "^trireme: $rank[^ ]*/toy.bin$cut_off"
 cp toy.kept toy.bin
 
-# Within its last page a file reads as zeros where it was cut off: noticed as well, and not trained on.
+# Truncated within its last page: the rest of the page reads as zeros. The run notices it, too.
 for as in processes threads; do
     start --launch.as $as
     truncate -s -2 toy.bin
@@ -42,7 +43,7 @@ for as in processes threads; do
     cp toy.kept toy.bin
 done
 
-# Also under a name with a line break, and of a safetensors file.
+# A name with a line break, and a safetensors file.
 make_job 'family: mlp, features: 4, hidden: 8, layers: 1, classes: 3'
 sed -i 's/, *seq_len: 16//; s/train: toy, valid: toy_valid/train: points.safetensors/' job.yaml
 make_points

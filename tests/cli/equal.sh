@@ -1,5 +1,5 @@
-# The same training whatever the number of ranks; the same bits from the same command, and whether ranks
-# are processes or threads.
+# equal.sh -- training does not depend on the number of ranks; the same command gives the same bits, with ranks
+# as processes and as threads.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_points
@@ -34,13 +34,13 @@ for n in 2 3 4; do
     mv eval-$n.jsonl eval-$n/log.jsonl
     expect_near_losses eval-1 eval-$n 1e-5
 done
-# Few batches of it neither: they are global batches.
+# A part of it does not either, because batches are global.
 for n in 1 4; do
     ok "$trireme" eval job.yaml --model llama-1/checkpoints/latest --train.global_batch 4 --launch.ranks $n --train.eval_batches 3 --json
     sed 's/.*"loss":\([^,]*\).*"tokens":\([0-9]*\).*/{"event":"step","step":\2,"loss":\1,}/' stdout >eval-$n/log.jsonl
 done
 expect_near_losses eval-1 eval-4 1e-5
-# bf16 rounds where the split falls, fp32 sums only.
+# bf16 also rounds differently where the batch is divided differently; fp32 only sums in another order.
 for n in 1 2; do train --train.precision bf16 --train.steps 20 --train.global_batch 12 --optimizer.lr 3e-3 --launch.ranks $n --train.out bf16-$n; done
 expect_near_losses bf16-1 bf16-2 2e-3
 expect_near_losses llama-1 bf16-1 2e-2
@@ -49,7 +49,7 @@ make_job 'family: mlp, features: 4, hidden: 8, layers: 2, classes: 3'
 sed -i 's/^data:.*/data: {train: points.safetensors, valid: points.safetensors}/' job.yaml
 same_whatever_the_ranks mlp --optimizer.name sgd --optimizer.momentum 0.9
 
-# ---- Every CPU level that this machine has
+# ---- Every CPU level of this machine
 make_job
 levels=generic
 grep -qw avx2 /proc/cpuinfo && levels="$levels avx2"

@@ -1,19 +1,19 @@
-# examples.sh -- one job file per strategy in examples/: each runs as it stands, in the mesh and under the
-# policy that it is there to show, and computes what DDP computes on as many data-parallel ranks with the
-# same parallel.no_sync: the same bits, or within 1e-5 where sums have another order: with tensor parallelism.
+# examples.sh -- examples/ has one job file per strategy. Each runs unchanged, in the mesh and under the policy
+# that it shows, and computes what DDP computes on as many data-parallel ranks with the same parallel.no_sync:
+# the same bits, or within 1e-5 with tensor parallelism, where sums have another order.
 . "${0%/*}/lib.sh" "$1"
 examples=${0%/*}/../../examples
 
-# What plain data parallelism gives on 4, 2 and 1 ranks; the last with one micro-batch. each4: where sharded
-# gradients are reduced after every micro-batch, as no_sync auto does.
+# References: DDP on 4, 2 and 1 ranks; the last with one micro-batch. each4 reduces sharded gradients after every
+# micro-batch, as no_sync auto does.
 ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp4
 ok "$trireme" train "$examples/zero2.yaml" --quiet --train.out each4 --parallel.no_sync false
 ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp2 --launch.ranks 2
 ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp1 --launch.ranks 1 --train.micro_batch 16
-[ "$(losses dp4)" != "$(losses dp2)" ] || fail "sums over 4 and over 2 ranks ought to differ in their last bits"
-[ "$(losses dp4)" != "$(losses each4)" ] || fail "the order of sums ought to show in the last bits"
+[ "$(losses dp4)" != "$(losses dp2)" ] || fail "sums over 4 and over 2 ranks must differ in their last bits"
+[ "$(losses dp4)" != "$(losses each4)" ] || fail "the order of sums must show in the last bits"
 
-# NAME POLICY PP DP_REPLICATE DP_SHARD TP, and what its losses are like
+# NAME POLICY PP DP_REPLICATE DP_SHARD TP, and the reference of its losses
 table="
 ddp             ddp   1 4 1 1 same dp4
 zero1           zero1 1 1 4 1 same dp4
@@ -21,7 +21,7 @@ zero2           zero2 1 1 4 1 each each4
 zero3           zero3 1 1 4 1 each each4
 fsdp_full       zero3 1 1 4 1 each each4
 fsdp_grad_op    zero2 1 1 4 1 each each4
-hsdp            ddp.x.zero3 1 2 2 1 halves each4
+hsdp            ddp.x.zero3 1 2 2 1 hybrid each4
 cpu_offload     zero3 1 1 4 1 each each4
 nvme_offload    zero3 1 1 4 1 same dp4
 layer_placement ddp   2 1 1 1 same dp1
@@ -44,7 +44,7 @@ expect_finite() {
 expect_like() { # HOW RUN REFERENCE
     case $1 in
     same) expect_same_losses "$2" "$3" ;;
-    each | halves) # halves: of the ranks are summed after each micro-batch, the rest at the step's end
+    each | hybrid) # hybrid: one axis is summed after each micro-batch, the other at the end of the step
         if [ "$1" = each ]; then expect_same_losses "$2" "$3"; else expect_near_losses "$2" "$3" 1e-5; fi
         ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-summed" --parallel.no_sync true
         expect_same_losses "$2-summed" dp4
@@ -54,8 +54,8 @@ expect_like() { # HOW RUN REFERENCE
         expect_near_losses "$2" "$3" 1e-3
         [ "$(losses "$2")" != "$(losses "$3")" ] || fail "fp16 computes as fp32 does"
         ;;
-    powersgd) # plain sums in steps 1 and 2, so that the third loss is the last equal one
-        [ "$(losses "$2" | head -n 3)" = "$(losses "$3" | head -n 3)" ] || fail "plain sums differ"
+    powersgd) # steps 1 and 2 are not compressed, so the third loss is the last equal one
+        [ "$(losses "$2" | head -n 3)" = "$(losses "$3" | head -n 3)" ] || fail "losses of steps without compression differ"
         [ "$(losses "$2")" != "$(losses "$3")" ] || fail "nothing was compressed"
         expect_near_losses "$2" "$3" 1e-2
         ;;
@@ -75,7 +75,7 @@ done <<END
 $table
 END
 
-# None is forgotten, here or in the folder's page.
+# Every job file stands in the table above and in examples/README.md.
 for file in "$examples"/*.yaml; do
     name=$(basename "$file" .yaml)
     grep -q "\`$name.yaml\`" "$examples/README.md" || fail "examples/README.md does not list $name.yaml"

@@ -1,5 +1,5 @@
-# explain.sh -- what `trireme explain` tells before anything runs: plan and list of any rank, the
-# picture of a pipeline with its bubble. And what a run warns of where its state lives.
+# explain.sh -- `trireme explain`: the plan and the schedule of any rank, and the picture of a pipeline with its
+# bubble. `trireme bench pipeline`. And the note of a run about the memory tier of its state.
 . "$(dirname "$0")/lib.sh" "$1"
 
 gpt2='family: gpt2, layers: 4, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'
@@ -24,7 +24,7 @@ refused 2 '^trireme: --svg: needs a value \(FILE\)$' "$trireme" explain job.yaml
 refused 2 '^trireme: --rank: needs a value \(R\)$' "$trireme" explain job.yaml --rank
 refused 2 "^trireme: --rank: found ''; valid: 0 to 1\$" "$trireme" explain job.yaml --rank=
 
-# ---- Ranks: each has its own list
+# ---- Each rank has its own schedule
 explain --parallel.pp 2 --parallel.split '[2, 2]' --rank 0
 expect_line '^rank 0 of 2, pp 0$' stdout
 expect_line '^  SEND_ACT micro 0 block 2 to stage 1$' stdout
@@ -37,8 +37,8 @@ for bad in 2 -1 one 1.5 ''; do
     refused 2 "^trireme: --rank: found '$bad'; valid: 0 to 1\$" "$trireme" explain job.yaml --rank "$bad"
 done
 
-# ---- The picture: when all model chunks take the same time, the simulated bubble is the analytic one
-bubble() { # SCHEDULE SHARE...: in percent
+# ---- The picture: with chunks that take the same time, the simulated bubble is the analytic one
+bubble() { # SCHEDULE ANALYTIC [SIMULATED]: in percent
     expect_line "^$1.*: bubble $2 % analytic, ${3:-$2} % simulated\$" stdout
 }
 pipeline() {
@@ -55,7 +55,7 @@ pipeline --even --parallel.pp_schedule interleaved --parallel.virtual_stages 2 -
 bubble 'interleaved, 2 stages of 2 chunks, 8 micro-batches' 5.9
 pipeline --even --parallel.pp_schedule zb
 bubble zb 4.0
-# By FLOPs, a last part with the loss takes longer, and the others wait for it.
+# By FLOPs the last chunk, which has the loss, takes longer, and the other stages wait for it.
 pipeline --parallel.split '[1, 3]'
 bubble 1f1b 11.1 '[2-9][0-9].[0-9]'
 
@@ -64,9 +64,9 @@ pipeline --json --rank 1 --even
 tr -d '\n' <stdout >explained
 expect_json_lines explained
 expect_line '"rank":1,' explained
-expect_line '"pipeline":\{"schedule":"1f1b","stages":2,"virtual_stages":1,"micro_batches":8,"idle_closed_form":0.111111111,"idle_simulated":0.11111111[01]' explained
+expect_line '"pipeline":\{"schedule":"1f1b","stages":2,"virtual_stages":1,"micro_batches":8,"bubble_analytic":0.111111111,"bubble_simulated":0.11111111[01]' explained
 
-# ---- As a drawing: a rect for each of 2 stages' 16 passes, and for each of 3 kinds of zero-bubble
+# ---- As a drawing: a rect for each of the 16 passes of 2 stages; zero-bubble has 3 kinds of passes
 pipeline --svg p.svg
 [ "$(grep -c '<rect class="op"' p.svg)" = 32 ] || fail "p.svg has $(grep -c '<rect class="op"' p.svg) passes"
 expect_line '^<svg ' p.svg
@@ -78,10 +78,10 @@ expect_exit 1
 expect_line '^trireme: .*nowhere/p.svg' stderr
 expect_lines 1 stderr
 
-# ---- Nothing was started or written but the drawings
+# ---- Only the drawings were written
 expect_no_file out
 
-# ---- The same lists, run: the table has every schedule with every number of micro-batches
+# ---- The same schedules, measured: the table has every schedule with every number of micro-batches
 bench() {
     run "$trireme" bench pipeline job.yaml --train.micro_batch 1 --rounds 1 --train.steps 1 "$@"
 }
@@ -106,7 +106,7 @@ refused 2 '^trireme: bench pipeline: found parallel.pp 1; valid: 2 or more$' "$t
 refused 2 'interleaved.* 3 micro-batches' "$trireme" bench pipeline --micros 3
 expect_no_file out
 
-# ---- What a run says aloud: once, also when it is quiet, and in its log
+# ---- The note about the host tier: once on stderr, also in a quiet run, and in the log
 note='optimizer on host: on cpu ranks that is the device.s own memory'
 train --train.steps 2 --parallel.offload.optimizer host
 expect_lines 1 stderr
@@ -115,7 +115,7 @@ expect_line "^\{\"event\":\"start\",.*\"note\":\"$note\"\}\$" out/log.jsonl
 train --train.steps 2 --train.out plain
 expect_lines 0 stderr
 expect_no_line '"note"' plain/log.jsonl
-# A file tier has something to say only where the file system or the kernel refuses the best way.
+# The file tier has a note only where the file system or the kernel refuses the fastest way.
 mkdir tier
 train --train.steps 2 --train.out filed --parallel.offload '{optimizer: file, path: tier}'
 if [ -s stderr ]; then

@@ -1,5 +1,5 @@
-# generate.sh -- prompts from arguments, files and stdin, samples that repeat, stop strings, text that is
-# printed as it comes, and why each sample ended.
+# generate.sh -- prompts from arguments, files and stdin; samples that repeat; stop strings; text that is printed
+# token by token; the reason why each sample ended.
 . "${0%/*}/lib.sh" "$1"
 
 make_data
@@ -8,7 +8,7 @@ train --train.steps 8 --train.save_every 8 --train.out run
 model=run/checkpoints/latest
 generate() { ok "$trireme" generate --model $model "$@"; }
 
-# ---- The prompt: the same text from everywhere
+# ---- The prompt: the same text from an argument, a file and stdin
 generate --prompt 'the sea' --tokens 8 --seed 3
 mv stdout argument
 mv stderr said
@@ -32,13 +32,13 @@ expect_exit 2
 expect_line 'stdin has more than 16777216 bytes'
 refused 2 'prompt is empty' "$trireme" generate --model $model --prompt -
 
-# ---- Samples: each is the same whatever else is drawn, and no two are alike
+# ---- Samples: each depends only on its number and the seed, and all differ
 generate --prompt 'the sea' --tokens 8 --seed 3 --samples 3 --json
 expect_json_lines stdout
 mv stdout three
 generate --prompt 'the sea' --tokens 8 --seed 3 --samples 2 --json
 texts() { grep -o '"text": "[^"]*", "tokens"' "$1"; }
-[ "$(texts three | sort -u | wc -l)" = 3 ] || fail "samples are alike: $(texts three)"
+[ "$(texts three | sort -u | wc -l)" = 3 ] || fail "samples are equal: $(texts three)"
 [ "$(texts three | head -n 2)" = "$(texts stdout)" ] || fail 'a sample depends on how many are drawn'
 generate --prompt 'the sea' --tokens 8 --seed 3 --samples 2
 expect_line '^--- sample 2 of 2 ---$' stdout
@@ -46,7 +46,7 @@ sed -n '/--- sample 1/,/--- sample 2/p' stdout | sed '1d;$d' >first
 expect_same first argument
 expect_line '^trireme: sample 2: ended after 8 tokens' stderr
 
-# ---- Stop strings: a piece of the text, which also lies over tokens
+# ---- Stop strings, also one that spans several tokens
 generate --prompt 'the sea' --tokens 20 --temperature 0 --json
 text=$(sed 's/.*"text": "the sea\([^"\\]*\)", "tokens": 20.*/\1/' stdout)
 [ "${#text}" -gt 8 ] || fail "no text to stop in: $(cat stdout)"
@@ -58,18 +58,18 @@ generate --prompt 'the sea' --tokens 20 --temperature 0 --stop "$stop" --json
 expect_line '"reason": "stop_string"' stdout
 refused 2 '--stop: the text is empty' "$trireme" generate --model $model --prompt x --stop ''
 
-# ---- The end: the model's length, said
+# ---- A sample ends at the model's length, and a line says so
 generate --prompt 'the sea' --tokens 100
 expect_line '^trireme: ended after [0-9]+ tokens: (the model takes at most 32 tokens|end of text)$' stderr
 generate --prompt 'the sea' --tokens 100 --temperature 0 --json
 expect_line '"reason": "(model_length|end_of_text)"' stdout
 
-# ---- What cannot be written ends it
+# ---- A failed write ends the command
 code=0
 "$trireme" generate --model $model --prompt 'the sea' --quiet >/dev/full 2>stderr || code=$?
 [ "$code" = 1 ] || fail "exit code $code with a full stdout"
 expect_line '^trireme: cannot write to standard output' stderr
-expect_lines 1 stderr # nothing was generated into the void
+expect_lines 1 stderr # generating stopped at the first failed write
 code=0
 "$trireme" generate --model $model --prompt 'the sea' --json >/dev/full 2>stderr || code=$?
 [ "$code" = 1 ] || fail "exit code $code with a full stdout and --json"

@@ -1,14 +1,14 @@
-# Help of everything that the program can be called with, from one table: every command, flag and key has
-# a sentence; what is planned says so; the manual and the completion hold the same.
+# help.sh -- help, manual and completion come from one table: every command, flag and key has a sentence, and
+# planned commands are marked.
 . "$(dirname "$0")/lib.sh" "$1"
 make_job 'family: gpt2, layers: 1, hidden: 16, heads: 2, vocab: 320, max_seq: 16'
 sed -i 's/toy_valid/mock/; s/toy/mock/' job.yaml
 
-# The first or second half of the list, as "name of command: sentence".
+# Prints the existing or the planned commands of the list, as "name of command: sentence".
 listed() {
     awk -v planned="$1" '/^Planned/ { second = 1 } /^  [a-z]/ && second == planned { print substr($0, 3) }' list
 }
-names() { # of a listing: what stands before the first two spaces
+names() { # of a listing: the text before the first two spaces
     sed -E 's/ (  *)?[A-Z].*//; s/ +$//'
 }
 # Every line is a sentence: a capital, a full stop, three words or more.
@@ -38,7 +38,7 @@ for ways in '--help' '-h' ''; do
     cat stdout stderr >said
     expect_same said list
 done
-expect_exit 2 # nothing was asked for
+expect_exit 2 # without arguments
 expect_lines 0 stdout
 
 while read -r name; do
@@ -50,7 +50,7 @@ while read -r name; do
         ok "$trireme" $ways
         expect_same stdout long
     done
-    # Flags, each with its sentence below; lines that go on are joined.
+    # Flags, each with its sentence below; continued lines are joined.
     awk '/^  -/ { if (s) print s; s = ""; next } /^        / { sub(/^ +/, ""); s = s (s ? " " : "") $0; next } { if (s) print s; s = "" } END { if (s) print s }' long >sentences
     [ ! -s sentences ] || expect_sentences "the flags of $name" sentences
 done <commands
@@ -71,7 +71,7 @@ refused 2 "there is no command 'trian'" "$trireme" help trian
 refused 2 'the job file is missing: trireme train JOB.yaml' "$trireme" train
 refused 2 'the job file is missing: trireme plan JOB.yaml' "$trireme" plan --json
 
-# A value is no call for help, also where it looks like one.
+# The value of a flag is never taken for a request for help.
 refused 2 'nowhere' "$trireme" generate --prompt -h --model nowhere
 
 # ---- Keys
@@ -120,7 +120,7 @@ expect_exit 2
 expect_line '^train.steps$' stdout
 expect_line 'nowhere.yaml'
 
-# ---- Large numbers: what is valid has an end
+# ---- Large numbers: every range has an end
 refused 2 '^trireme: --train.steps: found 1e18; valid: a whole number from 1 to 1000000000000000$' "$trireme" train job.yaml --train.steps 1e18
 refused 2 '^trireme: --train.epochs: found 1e10; valid: a number > 0, at most 1.*$' "$trireme" train job.yaml --train.epochs 1e10
 refused 2 '^trireme: --train.tokens: found 1e19; valid: a whole number from 1 to 1000000000000000$' "$trireme" train job.yaml --train.tokens 1e19

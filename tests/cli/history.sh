@@ -1,5 +1,5 @@
-# A run's folder holds one history: what is resumed, what is refused and what to do then, and what of an earlier
-# run is kept. Nothing is lost but by --overwrite.
+# history.sh -- the folder of a run has one history: which checkpoint a run resumes from, what is refused and what
+# the message proposes, and which files of an earlier run are kept. Only --overwrite removes files.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job
@@ -12,12 +12,12 @@ entries() { # FOLDER: its names on one line
 expect_entries() { # FOLDER NAMES
     [ "$(entries "$1")" = "$2" ] || fail "$1 holds '$(entries "$1")', expected '$2'"
 }
-fresh() { # a copy of the whole run in `out`
+fresh() { # makes `out` a copy of the run in `whole`
     rm -rf out
     cp -r whole out
     sed -i "s|^  out: .*|  out: $PWD/out|" out/job.yaml
 }
-# Refused with one line; the run in `out`, which is a copy of whole, stays as it is.
+# Refused with one line; the run in `out`, a copy of `whole`, must not change.
 keeps() { # REGEX ARGUMENTS...
     fresh
     [ -z "${break-}" ] || eval "$break"
@@ -30,7 +30,7 @@ keeps() { # REGEX ARGUMENTS...
     rm -r before
 }
 
-# ---- The newest is what is there, whatever `latest` says; resuming mends it
+# ---- The newest checkpoint is chosen from the folder, not from the link `latest`; resuming corrects the link
 fresh
 ln -sfn step-00000002 out/checkpoints/latest
 rm -r out/checkpoints/step-00000008
@@ -40,16 +40,16 @@ expect_line '^resuming from out/checkpoints/step-00000006$'
 expect_same_checkpoint whole out
 
 fresh
-ln -sfn step-00000006 out/checkpoints/latest # also of a run that is done
+ln -sfn step-00000006 out/checkpoints/latest # also in a run that is done
 train
 expect_line 'already at step 8 of 8; raise train.steps$'
 [ "$(readlink out/checkpoints/latest)" = step-00000008 ] || fail "latest is $(readlink out/checkpoints/latest)"
-# and not by who names an older one
+# but not with --resume of an older one
 train --resume out/checkpoints/step-00000004 --train.steps 4
 expect_line 'step-00000004: already at step 4 of 4; raise train.steps$'
 expect_entries out/checkpoints 'latest step-00000002 step-00000004 step-00000006 step-00000008'
 
-# ---- Going back: the later checkpoints are kept beside, and the next run does not return to them
+# ---- Resuming from an older checkpoint: the later ones are moved to checkpoints-1, and the next run does not use them
 fresh
 ok "$trireme" train job.yaml --resume out/checkpoints/step-00000004 --train.steps 5 --train.save_every 0
 expect_line '^trireme: kept in .*/out: checkpoints-1$'
@@ -61,12 +61,12 @@ train --train.steps 7 --train.save_every 7
 [ "$(grep -o '"resumed_from":[0-9]*' out/log.jsonl | tr '\n' ' ')" = '"resumed_from":4 "resumed_from":4 ' ] ||
     fail "resumed from: $(grep -o '"resumed_from":[0-9]*' out/log.jsonl)"
 expect_entries out/checkpoints 'latest step-00000004 step-00000007'
-# To the run's own folder, by its name: its newest
+# --resume with the run's own folder: its newest checkpoint
 ok "$trireme" train job.yaml --resume out --train.save_every 2
 expect_line '^resuming from out/checkpoints/step-00000007$'
 expect_same_checkpoint whole out
 
-# ---- --resume never, and a checkpoint of another folder: the earlier run is kept beside, all of it
+# ---- --resume never, and a checkpoint of another folder: all files of the earlier run are moved away
 fresh
 ok "$trireme" train job.yaml --resume never --train.steps 3 --train.save_every 3
 expect_line '^trireme: kept in .*/out: checkpoints-1, log-1.jsonl, job-1.yaml$'
@@ -80,7 +80,7 @@ expect_entries out/checkpoints 'latest step-00000008'
 expect_entries out 'checkpoints checkpoints-1 checkpoints-2 job-1.yaml job-2.yaml job.yaml log-1.jsonl log-2.jsonl log.jsonl tokenizer'
 expect_steps out 2
 
-# ---- A run without checkpoints begins anew and keeps its log
+# ---- A run without checkpoints starts again and keeps the earlier log
 rm -rf out
 train
 cp out/log.jsonl first.log
@@ -89,7 +89,7 @@ expect_line 'kept in .*/out: log-1.jsonl, job-1.yaml$'
 expect_same first.log out/log-1.jsonl
 expect_steps out 8
 
-# ---- Another job's run: what differs, and what to do
+# ---- The run of another job: the message names the difference and what to do
 keeps '/out/job.yaml belongs to another job: optimizer.lr \(0.01 there, 0.02 here\); valid: the same values, --resume DIR --train.out NEW .*, another train.out, or --overwrite' --optimizer.lr 2e-2
 keeps 'belongs to another job: optimizer.lr' --optimizer.lr 2e-2 --resume never
 keeps 'belongs to another job: optimizer.lr' --optimizer.lr 2e-2 --resume "${checkpoint}4"
@@ -103,7 +103,7 @@ unset break
 keeps "--resume: .*/out/checkpoints/step-00000004 belongs to the run that --overwrite removes" --overwrite --resume out/checkpoints/step-00000004
 keeps '--overwrite: takes no value' --overwrite=yes
 
-# ---- The ways on: elsewhere, where other values than the model's may change; or --overwrite
+# ---- What the message proposes: resuming in another folder, where values other than the model's may change; or --overwrite
 rm -rf elsewhere
 train --optimizer.lr 2e-2 --resume whole --train.steps 9 --train.save_every 9 --train.out elsewhere
 expect_line '"resumed_from":8' elsewhere/log.jsonl
@@ -139,7 +139,7 @@ cp job.yaml gpt2.yaml
 make_job 'family: llama, layers: 1, hidden: 16, heads: 2, ffn: 32, vocab: 320, max_seq: 16'
 other 'model.family \(gpt2 there, llama here\)'
 cp gpt2.yaml job.yaml
-# Also where the job names a folder, whose config.json has changed since
+# Also where the job names a model folder whose config.json has changed since
 cp -r "${checkpoint}8" model
 sed -i '/family/s/.*/model: {path: model}/' job.yaml
 train --train.steps 4 --train.save_every 4 --train.out folder
@@ -148,10 +148,10 @@ run "$trireme" train job.yaml --train.out folder
 expect_exit 2
 expect_line 'step-00000004 was saved by .*: model.heads \(2 there, 4 here\)'
 cp gpt2.yaml job.yaml
-# What is no checkpoint
+# A folder that is not a checkpoint
 refused 2 '^trireme: --resume: cannot open .*/none/trireme/manifest.json: No such file or directory$' "$trireme" train job.yaml --resume none
 refused 2 'model: not a checkpoint of Trireme' "$trireme" train job.yaml --resume "$(rm -r model/trireme; echo model)"
-# Dropout and the like belong to the run, not to the model
+# Dropout and similar keys belong to the run, not to the model
 train --resume "${checkpoint}4" --model.drop_residual 0.1 --train.out elsewhere2
 expect_line '"resumed_from":4' elsewhere2/log.jsonl
 
@@ -182,7 +182,7 @@ run "$trireme" generate --model empty --prompt the
 expect_exit 2
 expect_line 'empty: the run has no checkpoint yet'
 
-# ---- A folder that is removed during the run is not made again: one line, at the next step or in the save
+# ---- A folder that is removed during the run is not made again: one line, at the next step or at the next checkpoint
 for save_every in 1000000 3; do
     rm -rf out
     timeout 60 "$trireme" train job.yaml --quiet --train.steps 1000000000 --train.save_every $save_every \
@@ -196,7 +196,7 @@ for save_every in 1000000 3; do
     expect_lines 1 stderr
     [ $save_every = 3 ] || expect_line '^trireme: rank 0: train.out: .*/out was removed during the run$'
     expect_line '^trireme: rank 0: .*/out.*'
-    rm -rf out # what rm and a save that ran at once have left of each other
+    rm -rf out # rm and a save that ran at the same time may have left files
 done
 
 # ---- A path with control characters goes through job.yaml and back

@@ -1,12 +1,12 @@
-# However a run is ended, no process and nothing in /dev/shm stays, the message names the cause, and the run
-# goes on where its last checkpoint was, bit for bit.
+# kill.sh -- however a run ends, no process and nothing in /dev/shm is left, the message names the cause, and the
+# run resumes from its last checkpoint, bit for bit.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job 'family: gpt2, layers: 2, hidden: 32, heads: 2, vocab: 320, max_seq: 16'
-LONG_MS=60000 # a limit for what takes a moment; the watchdog, which would be the other way out, waits for 600 s
+LONG_MS=60000 # far more than the end needs, far less than the 600 s of the watchdog
 endless=1000000000
 
-# Starts a run that will not end by itself, in a process group of its own as a terminal would; waits for a
+# Starts a run that does not end by itself, in a process group of its own as a terminal would, and waits for a
 # step. Sets $starter and $ranks.
 start() { # LAST-STEP-TO-WAIT-FOR ARGUMENTS...
     local step=$1
@@ -18,7 +18,7 @@ start() { # LAST-STEP-TO-WAIT-FOR ARGUMENTS...
     set +m
     wait_for_line "\"event\":\"step\",\"step\":$step," out/log.jsonl
     ranks=$(children_of $starter)
-    # What never has a name there cannot stay there.
+    # A file that never had a name there cannot be left there.
     expect_none 'names in /dev/shm' "$(shm_names $starter $ranks)"
 }
 
@@ -36,7 +36,7 @@ is_running() {
     { read -r _ _ state _ <"/proc/$1/stat"; } 2>/dev/null && [ "$state" != Z ]
 }
 
-end() { # EXIT-CODE: the run is over by itself, all of it
+end() { # EXIT-CODE: waits until all processes of the run have ended
     local begin=$(now_ms) processes="$starter $ranks"
     { wait $starter; } 2>/dev/null
     code=$?
@@ -45,7 +45,7 @@ end() { # EXIT-CODE: the run is over by itself, all of it
     [ $(($(now_ms) - begin)) -lt $LONG_MS ] || fail "the end took $(($(now_ms) - begin)) ms"
 }
 
-# The run in `out` goes on to its next multiple of 10 steps and is then the same as one never stopped.
+# Resumes the run in `out` to its next multiple of 10 steps and compares it with a run that never stopped.
 expect_continues() {
     local from goal
     from=$(newest_step out)
@@ -74,14 +74,14 @@ for victim in '2 1' '2 2' '4 3'; do
     [ "$1" = 2 ] && expect_continues
 done
 
-# ---- The starting process is killed: its ranks go with it
+# ---- The starting process is killed: its ranks end, too
 rm -rf out
 start 25 --train.save_every 10
 kill -9 $starter
 end 137
 expect_continues
 
-# ---- Ctrl-C: the step is finished, the run saved, and resumable; as processes and as threads
+# ---- Ctrl-C: the run finishes the step, saves a checkpoint and can be resumed; as processes and as threads
 for as in processes threads; do
     rm -rf out
     start 25 --train.save_every 1000000 --launch.as $as
@@ -101,12 +101,12 @@ kill -TERM $starter
 end 130
 ok "$trireme" checkpoint verify out/checkpoints/latest
 
-# ---- A second Ctrl-C does not wait for a rank that hangs; a watchdog does not wait for ever either
+# ---- A second Ctrl-C does not wait for a rank that hangs; nor does the watchdog
 rm -rf out
 start 5 --train.save_every 0
 kill -STOP $(head -n 1 <<<"$ranks")
 kill -INT -- -$starter
-# Two signals of which the first is still pending are one.
+# A second signal is lost while the first one is pending.
 until grep -Eq '^ShdPnd:[[:space:]]*0+$' /proc/$starter/status 2>/dev/null || ! is_running $starter; do sleep 0.02; done
 kill -INT -- -$starter
 end 1
@@ -117,7 +117,7 @@ kill -STOP $(tail -n 1 <<<"$ranks")
 end 1
 expect_line 'rank [01] did not come to .* within'
 
-# ---- Two runs in one folder: the second is refused, the first goes on
+# ---- Two runs in one folder: the second is refused, the first continues
 rm -rf out
 start 5 --train.save_every 0
 run "$trireme" train job.yaml --train.steps $endless
@@ -127,8 +127,8 @@ expect_line 'train.out: .*/out: another run is writing into it'
 kill -INT $starter
 end 130
 
-# ---- Killed at random moments of a run that saves after every step: what is visible is always whole, also
-# where the ranks that are killed have parts of it
+# ---- Killed at random moments of a run that saves after every step: every visible checkpoint is complete, also
+# where each killed rank has a shard of it
 rm -rf out
 for round in 1 2 3 4 5 6 7 8 9 10 11 12; do
     case $((round % 3)) in

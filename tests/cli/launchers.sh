@@ -1,6 +1,6 @@
-# Under another launcher (torchrun, mpirun, srun, TensorFlow's cluster) every process would start all ranks of
-# the job. Such an environment is refused in one line that names its variable, before a folder is made; one
-# with a single process is fine.
+# launchers.sh -- under another launcher (torchrun, mpirun, srun, TensorFlow's cluster) every process would start
+# all ranks of the job. Such an environment is refused in one line that names the variable, before a folder is
+# made. An environment with a single process is accepted.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job
@@ -60,7 +60,7 @@ refuses 'TF_CONFIG: it is not valid JSON'
 refused 2 'parallel.dp: found MultiWorkerMirroredStrategy.*valid: MirroredStrategy' \
     "$trireme" train job.yaml --parallel.dp MultiWorkerMirroredStrategy
 
-# What starts no ranks is nobody's business, and the library refuses as the program does (unit/launch).
+# Commands that start no ranks run in any environment. unit/launch tests that the library refuses, too.
 under RANK=1 WORLD_SIZE=2
 ok env "${environment[@]}" "$trireme" explain job.yaml
 ok env "${environment[@]}" "$trireme" data inspect toy

@@ -1,5 +1,5 @@
-# What a log promises bit for bit on one data-parallel size: losses and evaluation losses, whatever the
-# policy and the pipeline, also on a number of ranks that is no power of two.
+# layouts.sh -- on one data-parallel size the losses and evaluation losses of a log have the same bits under every
+# policy and pipeline, also on a number of ranks that is not a power of two.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'

@@ -1,6 +1,6 @@
-# lib.sh -- what the tests of the program share: a scratch folder, tiny text, data and jobs, and what to
-# expect. Sourced as `. lib.sh "$1"` with the path of the program; a script ends with `finish`. A failed
-# expectation is printed and the script goes on, so that one run shows all of them.
+# lib.sh -- shared by the tests of the program: a scratch folder, small text, data and jobs, and expectations.
+# Sourced as `. lib.sh "$1"` with the path of the program; a script ends with `finish`. After a failed
+# expectation the script prints it and continues, so that one run shows all of them.
 set -u
 export LC_ALL=C
 trireme=$1
@@ -62,7 +62,7 @@ expect_same() {
     cmp -s "$1" "$2" || fail "$1 and $2 differ"
 }
 
-# Every line of a file is one JSON object whose braces and quotes close. awk, because nothing else is here.
+# Every line of a file is one JSON object whose braces and quotes close. awk is the only parser installed.
 expect_json_lines() { # FILE
     awk '{
         depth = 0; quoted = 0; n = length($0)
@@ -100,10 +100,10 @@ refused() {
 
 # ---- Text, tokens, jobs
 
-# 60 documents of 60 words out of 20, one JSON object a line.
+# 60 documents of 60 words from a vocabulary of 20, one JSON object a line.
 make_text() {
     awk 'BEGIN {
-        words = split("the sea oar bank ship row wind salt mast deck rope crew pull sail night star port wave gull keel", w, " ")
+        words = split("the sea oar bank ship row wind salt mast deck rope team pull sail night star port wave gull keel", w, " ")
         x = 7
         for (d = 0; d < 60; d++) {
             line = ""
@@ -141,7 +141,7 @@ train() { # ARGUMENTS...: trains job.yaml
     ok "$trireme" train job.yaml --quiet "$@"
 }
 
-# "step loss" of every step event; the later of two lines of a step counts.
+# Prints "step loss" for every step event; of two events of a step, the later one.
 losses() {
     sed -n 's/^{"event":"step","step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/p' "$1/log.jsonl" |
         awk '{ loss[$1] = $2; if ($1 > last) last = $1 } END { for (i = 1; i <= last; i++) if (i in loss) print i, loss[i] }'
@@ -175,7 +175,8 @@ expect_same_checkpoint() {
     done
 }
 
-# The step of a run's newest checkpoint. The link `latest` may be older: a kill comes before it is set, too.
+# The step of the newest checkpoint of a run. The link `latest` may be older, if the run was killed before it was
+# set.
 newest_step() { # RUN
     ls "$1/checkpoints" | sed -n 's/^step-0*\([0-9]\)/\1/p' | sed 's/\.replaced$//' | sort -n | tail -n 1
 }
@@ -224,7 +225,7 @@ children_of() {
     done
 }
 
-# Waits until a file has a line that matches. No test is about how long: the machine may be busy.
+# Waits until a file has a line that matches. The limit is far above what a busy machine needs.
 wait_for_line() { # REGEX FILE
     local deadline=$(($(now_ms) + 200000))
     until grep -Eq -- "$1" "$2" 2>/dev/null; do
@@ -236,7 +237,7 @@ wait_for_line() { # REGEX FILE
     done
 }
 
-# All these processes are gone within so many milliseconds (a zombie is gone).
+# Expects that all these processes end within so many milliseconds. A zombie has ended.
 expect_gone() { # MILLISECONDS PID...
     local deadline=$(($(now_ms) + $1)) pid state
     shift

@@ -1,5 +1,4 @@
-# many_layers.sh -- models of many layers are planned in a moment, and train with every block's weights in a
-# slot of its own.
+# many_layers.sh -- models of many layers are planned quickly, and they train with a weight slot for every block.
 . "${0%/*}/lib.sh" "$1"
 cat >job.yaml <<END
 model: {family: gpt2, layers: 10000, hidden: 8, heads: 1, vocab: 64, max_seq: 16}
@@ -8,7 +7,7 @@ train: {steps: 2, global_batch: 4, micro_batch: 2, save_every: 0, eval_every: 0,
 launch: {ranks: 2, threads_per_rank: 1}
 END
 
-# Less than a second of work; a machine with other work gets time.
+# It takes less than a second; the limit is for a busy machine.
 ok timeout 60 "$trireme" explain job.yaml
 expect_line '^model: .* parameters' stdout
 ok timeout 60 "$trireme" plan job.yaml

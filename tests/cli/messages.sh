@@ -1,12 +1,12 @@
-# Lines that tell a user what to do next.
+# messages.sh -- messages that tell a user what to do next.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job
 
-# ---- A folder and sizes for one model
+# ---- A model folder and sizes in the same job
 train --train.save_every 8
 model=out/checkpoints/latest
-ok "$trireme" explain job.yaml --model.path $model # the same sizes: which of the two does not matter
+ok "$trireme" explain job.yaml --model.path $model # equal sizes do not contradict each other
 expect_line '^model.layers +1 +config.json$' stdout
 cp job.yaml other.yaml
 sed -i 's/layers: 1/layers: 2/' other.yaml
@@ -19,7 +19,7 @@ refused 2 '^trireme: other.yaml:1: model.layers: model.path is given' "$trireme"
 sed 's|family: gpt2, layers: 1.*|family: llama, layers: 1, hidden: 16, heads: 2, kv_heads: 2, vocab: 320, max_seq: 16}|' job.yaml >other.yaml
 refused 2 '^trireme: other.yaml:1: model.kv_heads: found 2, but config.json of --model.path has no such field in gpt2 models' "$trireme" train other.yaml --model.path "$keep/checkpoints/latest"
 
-# ---- What has no effect
+# ---- Keys without effect
 ok "$trireme" explain job.yaml --parallel.sequence_parallel true
 expect_lines 1 stderr
 expect_line '^trireme: warning: parallel.sequence_parallel has no effect, because parallel.tp is 1; valid: with parallel.tp 2 or more$'
@@ -51,7 +51,7 @@ refused 2 '^trireme: empty/log.jsonl: no losses to draw' "$trireme" curve empty
 echo '{"event":"eval","step":4,"loss":1.5,"perplexity":4.5}' >>empty/log.jsonl
 refused 2 '^trireme: empty/log.jsonl: no losses to draw' "$trireme" curve empty
 
-# ---- checkpoint verify for programs
+# ---- checkpoint verify as JSON
 ok "$trireme" checkpoint verify "$keep/checkpoints/latest" --json
 expect_line "^\{\"checkpoint\":\"$keep/checkpoints/latest\",\"whole\":true\}$" stdout
 printf x >>"$keep/checkpoints/latest/model.safetensors"
@@ -60,7 +60,7 @@ expect_exit 2
 expect_line '^\{"checkpoint":".*","whole":false,"error":".*model.safetensors.*"\}$' stdout
 expect_lines 1 stderr
 
-# ---- bench for programs
+# ---- bench as JSON
 for what in all_reduce reduce_scatter all_gather broadcast sendrecv; do
     ok "$trireme" bench $what -b 64 -e256 --stepfactor=2 -n 2 --json
     tr -d '\n' <stdout >line

@@ -1,5 +1,5 @@
-# NaN or Inf stops a run before the update, and the message names rank, step and tensor; or the step is
-# left out, if the job says so.
+# nonfinite.sh -- NaN or Inf stops a run before the update, and the message names rank, step and tensor; or the
+# run skips the step, if the job says so.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job
@@ -16,7 +16,7 @@ expect_no_line '"event":"step","step":2' out/log.jsonl
 ok "$trireme" checkpoint verify out/checkpoints/step-00000001
 expect_no_file out/checkpoints/step-00000002
 
-# ---- A weight file that holds NaN: the last row of the embedding, which every position is compared with
+# ---- A weight file with NaN in the last row of the tied embedding, which every logit row uses
 rm -rf out
 train --train.steps 1 --train.save_every 1
 cp -r out/checkpoints/step-00000001 bad
@@ -42,7 +42,7 @@ run "$trireme" train job.yaml --quiet
 expect_exit 1
 expect_line '^trireme: rank 1: step 1: .*layers\.0\.'
 
-# ---- Skipped instead: logged so, and the run ends well, with the weights of the finite steps only
+# ---- Skipped steps are logged, and the run ends with the weights of the finite steps
 rm -rf out
 train --checks.nonfinite skip --train.steps 12 --train.save_every 12
 expect_line '^{"event":"step","step":1,.*"grad_norm":null,"grad_norm_text":"-?(nan|inf)",.*"skipped":true}' out/log.jsonl

@@ -1,12 +1,12 @@
-# odd_inputs.sh -- what is no regular file is refused wherever a file is read, in one line and at once: pipes,
-# devices, folders; and so is a file that is far too large for what it should be.
+# odd_inputs.sh -- wherever a file is read, pipes, devices and folders are refused at once and in one line, and so
+# is a file that is far too large for its kind.
 . "${0%/*}/lib.sh" "$1"
 make_data
 make_job
 mkfifo pipe
 mkdir folder
 
-# WHAT REFUSED COMMAND...: exit code 2, one line that says so, within seconds.
+# WHAT REFUSED COMMAND...: expects exit code 2 and one line, within seconds.
 odd() {
     what=$1
     shift

@@ -1,8 +1,8 @@
-# offload.sh -- a model whose state is larger than memory.budget: refused as it stands, with exit code 3 and
-# nothing left behind; with weights, gradients and optimizer state in files it trains, computes the same
-# bits, stays below the budget in memory, and leaves no file in the folder that it creates.
+# offload.sh -- a model whose state is larger than memory.budget. The job is refused with exit code 3 and leaves no
+# file. With weights, gradients and optimizer state in files it trains, computes the same bits, stays below the
+# budget, and leaves no file in the folder of the file tier.
 . "${0%/*}/lib.sh" "$1"
-budget=120000000 # the state: 16 bytes for each of 12.7 million parameters, 203 MB
+budget=120000000 # the state has 16 bytes for each of 12.7 million parameters, 203 MB
 files="--parallel.offload.weights file --parallel.offload.gradients file --parallel.offload.optimizer file --parallel.offload.path tier"
 cat >job.yaml <<END
 model: {family: gpt2, layers: 16, hidden: 256, heads: 4, vocab: 64, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0}
@@ -21,7 +21,7 @@ expect_steps filed 3
 expect_same_losses plain filed
 expect_none "files left in the tier's folder" "$(ls -A tier)"
 
-# Resident memory, pages that are shared divided by how many share them.
+# Resident memory; a shared page counts as its share.
 ok "$trireme" bench train job.yaml --memory.budget $budget $files --json
 resident=$(sed -n 's/.*"pss_bytes_per_rank":\([0-9]*\),.*/\1/p' stdout)
 moved=$(sed -n 's/.*"bytes_written":\([0-9]*\),.*/\1/p' stdout)

@@ -1,4 +1,4 @@
-# What commands print and what a run leaves behind, as people script against it.
+# outputs.sh -- the output of commands and the files of a run, which scripts of users read.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job 'family: gpt2, layers: 1, hidden: 16, heads: 2, vocab: 320, max_seq: 16'
@@ -63,7 +63,7 @@ train --train.steps 6 --train.save_every 1 --train.out kept
 train --train.steps 6 --train.save_every 2 --train.keep 0 --train.out all
 [ "$(ls all/checkpoints | tr '\n' ' ')" = 'latest step-00000002 step-00000004 step-00000006 ' ] || fail "kept $(ls all/checkpoints)"
 
-# ---- Quiet is quiet, also on a resumed run
+# ---- --quiet prints nothing, also in a resumed run
 for steps in 4 8; do
     train --train.steps $steps --train.save_every 4 --train.eval_every 4 --train.out quiet
     expect_lines 0 stdout
@@ -79,7 +79,7 @@ expect_same_losses out repeated
 expect_same_checkpoint out repeated
 diff <(grep -v '^ *out:' out/job.yaml) <(grep -v '^ *out:' repeated/job.yaml) >difference || fail "job.yaml changes: $(cat difference)"
 
-# ---- explain: value and origin, plan, schedule; and it starts nothing
+# ---- explain: values and origins, plan, schedule; it starts nothing
 ok "$trireme" explain job.yaml --train.steps 5
 expect_line '^train.steps +5 +command line$' stdout
 expect_line '^optimizer.lr +0.01 +job.yaml:4$' stdout
@@ -93,7 +93,7 @@ tr -d '\n' <stdout >explained
 expect_json_lines explained
 for part in job plan schedule; do expect_line "\"$part\":" explained; done
 
-# ---- eval, which agrees with the run's own evaluation to the last bit
+# ---- eval gives the same bits as the run's own evaluation
 newest=out/checkpoints/latest
 ok "$trireme" eval job.yaml --model $newest --json
 expect_json_lines stdout

@@ -1,14 +1,14 @@
-# Where output goes: to a reader that goes away, to a full disk, to descriptors that are closed, beyond a limit
-# of file size. No run ends because its progress cannot be shown, and no result is lost in silence.
+# pipes.sh -- output to a closed pipe, to a full disk, to closed descriptors, and beyond a limit of file size. A run
+# does not end because its progress cannot be printed, and no result is lost without an error.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job
 train --train.save_every 8 --train.out reference
 cp -r reference run
 
-# ---- Progress that nobody reads: the run goes on, and ends as without
+# ---- Progress to a closed pipe: the run continues and succeeds
 
-# A reader that is gone before the run begins, so that its first line already fails.
+# The reader is gone before the run starts, so that the first line already fails.
 closed_reader() { # COMMAND...: its stderr is a pipe without a reader; sets $code
     { (sleep 0.2; timeout 60 "$@" >stdout; echo $? >code) 2>&1 | true; } 2>/dev/null
     local i
@@ -32,11 +32,11 @@ closed_reader "$trireme" data prepare --input text.jsonl --output-prefix unread 
 [ "$code" = 0 ] || fail "exit code $code of a preparation whose progress nobody reads"
 expect_file unread.bin
 
-# A failed run has its exit code still.
+# A failed run keeps its exit code.
 closed_reader "$trireme" train job.yaml --train.steps none
 [ "$code" = 2 ] || fail "exit code $code of a wrong job whose error nobody reads, expected 2"
 
-# ---- Closed descriptors are no place for a run's files
+# ---- No file of a run gets the number of a closed descriptor
 for closed in '2>&-' '<&- 2>&-' '<&- >&- 2>&-'; do
     rm -rf out
     eval "timeout 60 \"\$trireme\" train job.yaml --train.save_every 4 $closed"
@@ -47,7 +47,7 @@ for closed in '2>&-' '<&- 2>&-' '<&- >&- 2>&-'; do
     ok "$trireme" checkpoint verify out/checkpoints/latest
 done
 
-# ---- A result that cannot be written is a failure with one line
+# ---- A result that cannot be written is an error of one line
 unwritten() { # COMMAND...
     timeout 60 "$trireme" "$@" >/dev/full 2>stderr </dev/null
     code=$?
@@ -85,19 +85,19 @@ timeout 60 "$trireme" help >&- 2>stderr
 [ $? = 1 ] || fail "'help' into a closed descriptor is no failure"
 expect_line 'cannot write to standard output: Bad file descriptor'
 
-# A command that failed says why, and that only.
+# A command that failed prints only its own error.
 timeout 60 "$trireme" explain nothing.yaml >/dev/full 2>stderr
 [ $? = 2 ] || fail "another exit code than 2 of a missing job into a full disk"
 expect_lines 1 stderr
 expect_line 'nothing.yaml'
 
-# A reader that has seen enough ends a command as it ends any other: by SIGPIPE, without a word.
+# A closed pipe ends a command by SIGPIPE and without a message, as with other programs.
 { (sleep 0.2; "$trireme" explain job.yaml 2>stderr; echo $? >code) | true; } 2>/dev/null
 for i in $(seq 100); do [ -s code ] && break; sleep 0.1; done
 [ "$(cat code)" = 141 ] || fail "exit code $(cat code) of a command whose reader has gone, expected 141"
 expect_lines 0 stderr
 
-# ---- A limit of file size is a full disk, and names the file
+# ---- A limit of file size is reported like a full disk, with the name of the file
 limited() { # KILOBYTES PATTERN COMMAND...
     local kilobytes=$1 pattern=$2
     shift 2

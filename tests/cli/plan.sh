@@ -1,7 +1,7 @@
 # plan.sh -- `trireme plan`, refusals of jobs that do not fit, and memory.fit.
 . "$(dirname "$0")/lib.sh" "$1"
 
-# 70B parameters on 64 ranks, on a machine that could not hold one of them.
+# 70B parameters on 64 ranks; one rank would not fit on this machine.
 cat >large.yaml <<END
 model: {family: llama, layers: 80, hidden: 8192, heads: 64, kv_heads: 8, ffn: 28672, vocab: 128256, max_seq: 8192}
 data: {train: mock, seq_len: 4096}
@@ -21,7 +21,7 @@ ok "$trireme" plan large.yaml --parallel.pp 1 --parallel.dp_replicate 2
 expect_line '^  hybrid zero3 .* (yes|no) ' stdout
 expect_line '^does not fit' stdout
 
-# Whole weights, gradients and state of one rank of 64, to the byte: 18 a parameter.
+# Full weights, gradients and optimizer state have exactly 18 bytes a parameter; one rank of 64 is checked.
 ok "$trireme" plan large.yaml --parallel.pp 1 --parallel.tp 1 --json
 expect_json_lines stdout
 expect_line '"fits":false,"first_fit":\{"fits":true,"changes":"--parallel.dp zero3' stdout
@@ -41,7 +41,7 @@ sed -i 's/seq_len: 16/seq_len: 256/; s/global_batch: 4, micro_batch: 1/global_ba
 ok "$trireme" plan job.yaml --json
 all=$(sed 's/.*"first_fit":[^}]*"bytes":\([0-9]*\),.*/\1/' stdout)
 ok "$trireme" plan job.yaml --json --train.micro_batch 16
-# In the middle, 27 MB from both: what the program itself takes differs from start to start by a tenth of that.
+# In the middle, 27 MB from both. The program's own memory differs between starts by a tenth of that.
 budget=$(((all + $(sed 's/.*"first_fit":[^}]*"bytes":\([0-9]*\),.*/\1/' stdout)) / 2))
 refused 3 'on each of 2 ranks \(weights .*the first change that fits: --train.micro_batch 16 needs .*memory.fit true makes it' \
     "$trireme" train job.yaml --memory.budget $budget
@@ -51,7 +51,7 @@ expect_line '"event":"start".*"note":"memory.fit: .*--train.micro_batch 16' out/
 expect_line '^  micro_batch: 16$' out/job.yaml
 ok "$trireme" explain job.yaml --memory.budget $budget --memory.fit
 expect_line '^train.micro_batch +16 +memory.fit$' stdout
-# What it made of the job goes on as it is.
+# The changed job can be resumed without changes.
 ok "$trireme" train out/job.yaml --train.steps 3
 expect_no_line 'memory.fit'
 expect_steps out 3

@@ -1,5 +1,5 @@
-# PowerSGD's errors and factors are in checkpoints: a resumed run gives the bits of one that never
-# stopped, under another policy too; another number of ranks starts them at zero and says so.
+# powersgd.sh -- checkpoints contain PowerSGD's errors and factors: a resumed run has the bits of a run that never
+# stopped, also under another policy. With another number of ranks they start at zero, and a warning says so.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job 'family: gpt2, layers: 2, hidden: 32, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'

@@ -1,5 +1,5 @@
-# predict.sh -- every sample once and in order, on any mesh; logits whose loss is that of eval, the
-# accuracy of the classes, arrays as NumPy has them, and nothing left behind by what did not end.
+# predict.sh -- every sample is predicted once and in order, on any mesh. The loss of the logits is that of eval.
+# Also the accuracy of classes, NumPy arrays, and that an interrupted prediction leaves no file.
 . "${0%/*}/lib.sh" "$1"
 
 # "loss right labels" of JSON lines with logits: mean cross-entropy over the labels, and hits.
@@ -22,7 +22,7 @@ score() {
     } END { if (wrong_class) print "a class is not that of the largest logit"; else printf "%.9f %d %d\n", loss / labels_all, right, labels_all }' "$1"
 }
 
-# agrees LINES: their loss is that of eval, their hits those of the summary in `summary`.
+# agrees LINES: expects the loss of eval, and the hits of the summary in `summary`.
 agrees() {
     local loss found right labels
     loss=$(sed 's/.*"loss":\([^,}]*\).*/\1/' evaluated)
@@ -59,7 +59,7 @@ cut -d '[' -f 2- stdout >last
 sed 's/.*\],\[/[/; s/\]\]}$/]}/' logits | cut -d '[' -f 2- >ends
 expect_same last ends
 
-# ---- Any mesh: the same bytes, but for sums in another order under tensor parallelism
+# ---- Any mesh gives the same bytes; tensor parallelism sums in another order
 for mesh in '--launch.ranks 1' '--launch.ranks 3 --train.global_batch 3' '--parallel.dp zero3' '--parallel.pp 2' '--launch.as threads'; do
     ok "$trireme" predict job.yaml --model $model --what logits $mesh
     cmp -s stdout logits || fail "$mesh: other logits"
@@ -72,7 +72,7 @@ cp stdout large
 agrees large
 expect_in_order large "$count"
 
-# ---- Files: an array with the same numbers, whole or not at all
+# ---- Files: an array with the same numbers, complete or not there
 ok "$trireme" predict job.yaml --model $model --what classes --output classes.npy --json
 expect_line "^\{\"samples\":$count,\"positions\":16,\"what\":\"classes\",\"accuracy\":" stdout
 head -c 127 classes.npy | tail -c 117 >head
@@ -87,7 +87,7 @@ ok "$trireme" predict job.yaml --model $model --output lines.jsonl
 expect_line "^$count samples, accuracy" stdout
 expect_in_order lines.jsonl "$count"
 
-# ---- Another data set, and what is refused
+# ---- Another data set, and refusals
 ok "$trireme" predict job.yaml --model $model --data toy
 [ "$(wc -l <stdout)" -gt "$count" ] || fail 'toy has no more samples than toy_valid'
 mv run model_run
@@ -101,7 +101,7 @@ code=0
 "$trireme" predict job.yaml --model $model >/dev/full 2>stderr || code=$?
 [ "$code" = 1 ] || fail "exit code $code with a full stdout"
 
-# ---- Interrupted: nothing is left
+# ---- An interrupted prediction leaves no file
 "$trireme" predict job.yaml --model $model --data mock --what logits --output cut.npy >stdout 2>stderr &
 pid=$!
 while ! ls cut.npy.tmp-* >/dev/null 2>&1 && kill -0 $pid 2>/dev/null; do sleep 0.02; done

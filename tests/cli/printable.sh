@@ -1,19 +1,19 @@
-# What stands in a file, a name or an argument never commands the terminal: no control byte and no line break of
-# it reaches an error, a warning, a note or a table; and what is cut is cut between two characters.
+# printable.sh -- text of a file, a name or an argument never controls the terminal: none of its control bytes and
+# line breaks reaches an error, a warning, a note or a table. Long text is cut between two characters.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job
 evil=$'\e]0;title\a\e[2J\nline\rback\xc2\x9b31m'
 shown='\\x1b\]0;title\\x07\\x1b\[2J\\nline\\rback\\xc2\\x9b31m'
 
-# One line, no control byte but its end.
+# One line without control bytes, except for the line break at its end.
 expect_clean() { # FILE
     ! LC_ALL=C grep -aq $'[\x01-\x09\x0b-\x1f\x7f]' "$1" || fail "control bytes in $1: $(cat -v "$1" | head -n 3)"
     ! LC_ALL=C grep -aqF $'\xc2\x9b' "$1" || fail "U+009B in $1: $(cat -v "$1" | head -n 3)"
     iconv -f UTF-8 -t UTF-8 "$1" >/dev/null 2>&1 || fail "$1 is not UTF-8: $(cat -v "$1" | head -n 3)"
 }
 
-says() { # COMMAND...: refused in one clean line that shows the name
+says() { # COMMAND...: expects a refusal of one clean line that shows the name
     refused 2 "$shown" "$trireme" "$@"
     expect_clean stderr
 }

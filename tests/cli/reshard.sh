@@ -1,5 +1,5 @@
-# A run goes on under another mesh and policy than it was saved under, its HuggingFace folder always holds the
-# whole model, and a save that fails ends every rank of a sharded run.
+# reshard.sh -- a run resumes under another mesh and policy than those of its checkpoint. The HuggingFace folder
+# always has the full model. A failed save ends every rank of a sharded run.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job 'family: gpt2, layers: 2, hidden: 32, heads: 2, vocab: 320, max_seq: 16'
@@ -7,7 +7,7 @@ endless=1000000000
 sed -i 's/lr: 1e-2/lr: 1e-3/' job.yaml # so that rounding does not grow
 echo 'parallel: {no_sync: true}' >>job.yaml # so that all layouts sum in one order
 
-# NAME, what it has the same sums as, and how it is asked for.
+# NAME, the reference with the same order of sums, and the arguments.
 layouts='
 one     one     --launch.ranks 1
 ddp2    ddp2    --launch.ranks 2
@@ -23,7 +23,7 @@ zero2   ddp4    --launch.ranks 4 --parallel.dp zero2 --launch.as threads
 pp4     one     --launch.ranks 4 --parallel.pp 4 --parallel.pp_schedule gpipe
 '
 
-# ---- What a checkpoint holds does not depend on who had which part of it
+# ---- The bytes of a checkpoint do not depend on how the ranks sharded the state
 while read -r name like how; do
     [ -n "$name" ] || continue
     train --train.global_batch 8 --train.save_every 4 --train.steps 4 --train.out "$name" $how
@@ -32,7 +32,7 @@ while read -r name like how; do
     expect_same_checkpoint "$like" "$name"
 done <<<"$layouts"
 
-# ---- One run through all layouts: each is killed after a save, and the next resumes from there
+# ---- One run through all layouts: each is killed after a save, and the next one resumes from there
 last=0
 while read -r name like how; do
     [ -n "$name" ] || continue
@@ -57,17 +57,17 @@ cp journey/log.jsonl journey.last
 cat journey.last >>journey.log
 cp journey.log journey/log.jsonl
 train --train.global_batch 8 --train.steps "$((last + 3))" --train.out straight
-# Steps that were done and never saved are done again, by another layout.
+# Another layout runs the steps again that were not saved.
 losses journey | awk -v last="$((last + 3))" '$1 <= last' >journey.losses
 losses straight >straight.losses
 paste -d ' ' straight.losses journey.losses | awk '
     NF != 4 || $1 != $3 { bad = "the steps differ" }
     { d = ($2 - $4) / $2; if (d < 0) d = -d; if (!(d <= 1e-4)) bad = "step " $1 " " $2 " " $4 }
     END { if (NR < 30) bad = "only " NR " steps"; if (bad) print bad; exit bad != "" }' >difference ||
-    fail "the run through all layouts is not near the straight one: $(cat difference)"
+    fail "the run through all layouts is not near the run without stops: $(cat difference)"
 
-# ---- A disk that is full in the middle of the weights, then of the state: all ranks leave with one line, and
-# the run resumes from the older checkpoint. (A limit on the length of files stands for the disk.)
+# ---- A disk that is full within the weights, then within the state: all ranks end with one line, and the run
+# resumes from the older checkpoint. (A limit on the length of files simulates the disk.)
 make_job 'family: gpt2, layers: 2, hidden: 64, heads: 2, vocab: 2000, max_seq: 16'
 for how in '--launch.ranks 4 --parallel.dp zero3' '--launch.ranks 2 --parallel.pp 2'; do
     for limit in 400000 1200000; do

@@ -1,9 +1,10 @@
-# A run that stops and goes on is bit-identical with one that never stopped; what resumes from where.
+# resume.sh -- a run that stops and resumes has the bits of a run that never stopped; and which checkpoint --resume
+# chooses.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job 'family: gpt2, layers: 1, hidden: 16, heads: 2, vocab: 320, max_seq: 16'
 
-# ---- 8 steps against 4 and 4 more, with dropout, a schedule and a validation set
+# ---- 8 steps, against 4 steps and 4 more, with dropout, a learning-rate schedule and validation data
 for precision in fp32 bf16; do
     common="--train.precision $precision --train.save_every 4 --train.eval_every 4 --lr_schedule.name wsd --lr_schedule.decay_steps 2"
     train $common --train.out straight-$precision
@@ -28,7 +29,7 @@ expect_steps grown 8
 expect_same_losses whole grown
 expect_same_checkpoint whole grown
 
-# ---- A run that is done does nothing more, and says so; its log stays as it is
+# ---- A run that is done says so and does nothing; its log does not change
 cp -r whole again
 train --train.save_every 4 --train.out again
 expect_lines 1 stderr
@@ -38,7 +39,7 @@ expect_same_checkpoint whole again
 train --train.save_every 4 --train.out again --train.steps 4
 expect_line 'already at step 8 of 4; raise train.steps$'
 
-# ---- Another number of ranks, threads for processes, another micro-batch: the same global batch
+# ---- Another number of ranks, threads instead of processes, another micro-batch: the same global batch
 for change in '--launch.ranks 1' '--launch.ranks 4' '--launch.as threads' '--train.micro_batch 2'; do
     rm -rf moved
     train --train.save_every 4 --train.steps 4 --train.out moved
@@ -47,7 +48,7 @@ for change in '--launch.ranks 1' '--launch.ranks 4' '--launch.as threads' '--tra
     expect_near_losses whole moved 1e-5
 done
 
-# ---- --resume never starts a new run, --resume DIR resumes from there
+# ---- --resume never starts again, --resume DIR resumes from DIR
 cp -r whole begun
 train --train.save_every 4 --train.out begun --resume never
 expect_no_line resumed_from begun/log.jsonl

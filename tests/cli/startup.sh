@@ -1,5 +1,5 @@
-# For information, not a timed test: from the start of the program to the end of the first step, two ranks,
-# half a million parameters.
+# startup.sh -- prints the time from the start of the program to the end of the first step, with two ranks and half
+# a million parameters. It is for information; no time is tested.
 . "$(dirname "$0")/lib.sh" "$1"
 ok "$trireme" bench train --model.family gpt2 --model.layers 2 --model.hidden 128 --model.heads 2 \
         --model.vocab 512 --model.max_seq 256 --data.seq_len 256 --train.global_batch 8 --train.steps 3 \

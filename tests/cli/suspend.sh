@@ -1,5 +1,5 @@
-# A run that is stopped as a whole (Ctrl-Z, SIGSTOP, a laptop that is closed) for longer than its watchdog waits
-# goes on as if nothing had been; a rank that alone is stopped is noticed still.
+# suspend.sh -- a run whose processes are all suspended (Ctrl-Z, SIGSTOP, a closed laptop) for longer than the
+# watchdog's time continues normally afterwards. The watchdog still notices a single suspended rank.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job

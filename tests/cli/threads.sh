@@ -1,5 +1,5 @@
-# The bits of a run do not depend on the number of its threads, nor on the cores that it may use; more
-# threads than cores are not started.
+# threads.sh -- the bits of a run depend neither on the number of threads nor on the cores that it may use. No more
+# threads than cores are started.
 . "$(dirname "$0")/lib.sh" "$1"
 
 same_on_any_team() { # NAME MODEL SEQ BATCH ARGUMENTS...
@@ -28,7 +28,7 @@ same_on_any_team six "$gpt2" 3 2 --parallel.recompute full
 for precision in bf16 fp16; do same_on_any_team $precision "$gpt2" 33 1 --train.precision $precision; done
 same_on_any_team llama "$llama" 29 3
 same_on_any_team llama16 "$llama" 29 3 --train.precision bf16
-# Long sums: oneDNN used to cut k among threads where it is long.
+# Long sums over k must not be divided among threads.
 same_on_any_team deep 'family: gpt2, layers: 1, hidden: 32, heads: 2, vocab: 5003, max_seq: 512' 512 6 --train.precision bf16 --train.steps 4
 
 ok taskset -c 0 "$trireme" train job.yaml --train.precision bf16 --launch.threads_per_rank 2 --train.out pinned
@@ -36,7 +36,7 @@ expect_line 'warning: launch.threads_per_rank is 2, more than the cores that thi
 grep '"event":"step"' pinned/log.jsonl | sed 's/,"seconds.*//' >pinned.steps
 expect_same deep-1.steps pinned.steps
 
-# A short run's share of the matmul peak: known from the third step on, never above all of it.
+# The mfu of a short run: it is known from the third step on, and never above 100 %.
 ok "$trireme" train job.yaml --launch.threads_per_rank 1 --train.steps 8 --train.out share
 sed -n 's/.*"matmul_share":\([^,}]*\).*/\1/p' share/log.jsonl >shares
 expect_lines 6 shares

@@ -1,5 +1,5 @@
-# The tokenizer of data, model and checkpoint: one and the same or refused, kept with the data, known to
-# the checkpoint, and used as transformers uses it.
+# tokenizers.sh -- data, model and checkpoint must have the same tokenizer. It is stored beside the data and in the
+# checkpoint, and it encodes as transformers does.
 . "$(dirname "$0")/lib.sh" "$1"
 
 make_data
@@ -14,11 +14,11 @@ refused 2 'data.valid: .*other was made with another tokenizer' "$trireme" train
 refused 2 'data.valid: .*other.bin was made with another tokenizer' "$trireme" plan job.yaml --data.valid other.bin
 train --data.valid other --data.tokenizer_mismatch allow --train.steps 1
 expect_line '^trireme: warning: data.valid: .*other was made with another tokenizer'
-rm other.json # as of Megatron: nothing to compare
+rm other.json # Megatron's shards have no P.json, so there is nothing to compare
 train --data.valid other --train.steps 1 --train.out plain
 expect_no_line warning
 
-# ---- Checkpoints of own models know what ends a document
+# ---- Checkpoints of models that were trained from scratch have the id that ends a document
 train --train.steps 2 --train.save_every 2 --train.out run
 expect_line '"eos_token_id": 0,' run/checkpoints/latest/config.json
 expect_line '"eos_token": "<\|endoftext\|>"' run/checkpoints/latest/tokenizer_config.json
@@ -27,7 +27,7 @@ expect_line 'model.eos +0 +data.train' stdout
 train --train.steps 2 --train.save_every 2 --train.out unended --model.eos null
 expect_line '"eos_token_id": null,' unended/checkpoints/latest/config.json
 
-# ---- A model's folder: transformers' settings, and its own tokenizer
+# ---- A model folder: settings of transformers, and its own tokenizer
 cp -r run/checkpoints/latest/ folder
 rm -r folder/trireme
 printf '%s' '{"eos_token": "<|endoftext|>", "model_max_length": 1000000000000000019884624838656, "x": NaN}' \
@@ -47,7 +47,7 @@ from_folder --train.out no --data.train other --data.valid other
 expect_exit 2
 expect_line 'data.train: .*other was made with another tokenizer \(hash .*\) than the model.s, /.*/folder/tokenizer.json \(hash'
 expect_no_file no
-awk '{ gsub(/[[:space:]]+/, " "); printf "%s ", $0 }' folder/tokenizer.json >one-line # a layout of its own
+awk '{ gsub(/[[:space:]]+/, " "); printf "%s ", $0 }' folder/tokenizer.json >one-line # other white space
 mv one-line folder/tokenizer.json
 from_folder --train.out again
 expect_exit 0
@@ -76,10 +76,10 @@ expect_no_line "not added" stdout
 ok "$trireme" data inspect begun
 expect_line '^document 0, [0-9]+ tokens: <\|endoftext\|>' stdout
 expect_line "^special " stdout
-train --data.train begun --train.steps 1 # the post-processor does not make it another tokenizer
+train --data.train begun --train.steps 1 # a post-processor does not count as another tokenizer
 expect_no_line warning
 
-# ---- Data move with their tokenizer; one that is gone is missed aloud
+# ---- Data can be moved with their tokenizer; a missing tokenizer gives a warning
 mkdir elsewhere
 mv begun.* elsewhere
 rm -r begins
@@ -95,7 +95,7 @@ expect_line '"tokenizer_found":false' stdout
 train --data.train elsewhere/begun --train.steps 1 --train.out missed
 expect_line '^trireme: warning: data.train: the tokenizer of /.*/elsewhere/begun, /.*begun.tokenizer.json, is missing'
 
-# ---- What is skipped is counted
+# ---- Skipped documents are counted
 mkdir texts
 printf 'fine \377 no' >texts/bad.txt
 printf 'the sea, the sea' >texts/good.txt
@@ -105,11 +105,11 @@ ok "$trireme" data prepare --input texts --include '*.txt' --skip-invalid --outp
 expect_line '^skip: 1 documents' stdout
 expect_line '^1 invalid documents skipped, the first: texts/bad.txt: byte 5' stdout
 
-# ---- More samples in a step than there are
+# ---- A step with more samples than the data have
 train --data.train skip --data.seq_len 2 --train.global_batch 64 --train.steps 1
 expect_line '^trireme: warning: data.train has [0-9]+ samples, and a step takes train.global_batch = 64 of them: every step is [0-9.]+ epochs'
 
-# ---- Ids of nanoGPT and llm.c, which have no index
+# ---- Files of ids of nanoGPT and llm.c, which have no index
 for i in $(seq 40); do printf '\x05\x00\x06\x00\x00\x00'; done >nano.bin
 refused 2 'nano.bin may hold plain ids as nanoGPT writes them .*data prepare --from-tokens' "$trireme" train job.yaml --data.train nano.bin
 ok "$trireme" data prepare --from-tokens nano.bin --output-prefix nano-shard --eod 0

@@ -1,6 +1,6 @@
-# totals.sh -- explain, plan and bench have one answer to how much memory a rank of a job needs; only what the
-# program itself takes, which is measured, may differ, and it is one figure. And jobs of more ranks than this
-# machine can start are planned, and refused where they would run.
+# totals.sh -- explain, plan and bench print the same bytes of memory for a rank; only the runtime bytes, which are
+# measured, may differ. Jobs of more ranks than this machine can start are planned, and refused where they would
+# run.
 . "${0%/*}/lib.sh" "$1"
 cat >job.yaml <<END
 model: {family: gpt2, layers: 2, hidden: 32, heads: 4, vocab: 128, max_seq: 32}

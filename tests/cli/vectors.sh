@@ -1,5 +1,5 @@
-# Vectors: regression of several targets from a file; evaluation counts every sample once, whatever the
-# ranks and the micro-batch, and speaks of no perplexity.
+# vectors.sh -- vector data: regression of several targets from a file. Evaluation counts every sample once, with any
+# number of ranks and any micro-batch, and prints no perplexity.
 . "$(dirname "$0")/lib.sh" "$1"
 
 # values.safetensors: 20 points in 3 dimensions and 2 targets each.

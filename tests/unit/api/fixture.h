@@ -1,5 +1,5 @@
-// fixture.h -- jobs for the tests of the library: a folder of their own, data of the program, and
-// the line that an error leaves.
+// fixture.h -- for the tests of the library: a scratch folder, small jobs, data of a program, and
+// checks of the error of a call.
 #ifndef TESTS_API_FIXTURE_H
 #define TESTS_API_FIXTURE_H
 
@@ -21,7 +21,7 @@
 #define HAS(part)     assert_non_null(strstr(error.text, part))
 #define SET(job, ...) set_all(job, (const char *[]){__VA_ARGS__, NULL})
 
-// Every call of a test leaves its error here.
+// The error of the latest call.
 static trm_error error;
 
 static inline void assert_ok(trm_status s, const char *call)
@@ -57,7 +57,7 @@ static inline trm_job *new_job(void)
     return job;
 }
 
-// Sample k of the tokens: k, k + 1, … round and round below 16.
+// Sample k has the tokens k, k + 1, … modulo 16.
 enum { VOCAB = 16, POSITIONS = 8 };
 
 static inline trm_status read_tokens(void *context, uint64_t sample, void *inputs, void *labels,

@@ -1,4 +1,4 @@
-// A job that a program puts together: what is refused at once, and what when it is complete.
+// test_job.c -- jobs of a program: errors of single calls, and errors that a complete job has.
 #include "unit/api/fixture.h"
 
 static void keys_are_checked_when_they_are_set(void **state)
@@ -13,7 +13,7 @@ static void keys_are_checked_when_they_are_set(void **state)
     REFUSE(trm_job_set(job, "resume", "auto", &error));
     HAS("resume");
     REFUSE(trm_job_set(job, NULL, "auto", &error));
-    // The job is as before: it still runs four steps.
+    // The job is as before: it still has four steps.
     const char *text;
     SET(job, "model.family", "mlp", "model.features", "3", "model.classes", "2", "model.hidden",
         "4", "model.layers", "2", "data.train", "none.safetensors");
@@ -22,7 +22,7 @@ static void keys_are_checked_when_they_are_set(void **state)
     trm_job_close(job);
 }
 
-// Keys that a program sets are no flags: errors name them as they were given.
+// Errors name keys as the program gave them, without the dashes of flags.
 static void keys_are_named_without_dashes(void **state)
 {
     (void)state;
@@ -52,7 +52,7 @@ static void keys_are_named_without_dashes(void **state)
     trm_job_close(job);
 }
 
-// The same keys, errors and order as in a file, with the line of the text.
+// The keys, errors and order of a file; errors name the line of the text.
 static void keys_are_set_from_yaml(void **state)
 {
     (void)state;
@@ -87,7 +87,7 @@ static void keys_are_set_from_yaml(void **state)
     HAS("given twice");
     REFUSE(trm_job_set_yaml(job, NULL, &error));
     HAS("NULL");
-    // None of these has changed anything, and what is wrong only together is found at the end.
+    // None of these calls changed the job. Keys that contradict each other are found by trm_run.
     ACCEPT(trm_job_explain(job, &text, &error));
     assert_non_null(strstr(strstr(text, "train.steps "), " 9 "));
     ACCEPT(trm_job_set_yaml(job, "\noptimizer: {name: sgd}\n", &error));

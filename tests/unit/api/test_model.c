@@ -1,14 +1,15 @@
-// A model family of a program: every misuse of the builder is an error with a name, none a crash.
+// test_model.c -- the model family of a program: every misuse of the builder is an error that names
+// the call, and none a crash.
 #include "unit/api/fixture.h"
 
 enum { WIDTH = 8, INPUTS = 4, CLASSES = 3 };
 
-// What is wrong in the middle one of three blocks, or in the blocks at the ends.
-typedef void (*misuse)(trm_builder *b, trm_value *x);
+// The misuse is in the middle one of three blocks, or in the first and the last one.
+typedef void (*model_misuse)(trm_builder *b, trm_value *x);
 
-typedef struct broken {
-    misuse first, middle, last;
-} broken;
+typedef struct model_broken {
+    model_misuse first, middle, last;
+} model_broken;
 
 static int three_blocks(const void *config)
 {
@@ -23,7 +24,7 @@ static trm_value *weight(trm_builder *b, const char *name, int64_t rows, int64_t
 
 static void trace(trm_builder *b, const void *config, int block)
 {
-    const broken *c = config;
+    const model_broken *c = config;
     if (block == 0 && c->first) {
         c->first(b, NULL);
     } else if (block == 0) {
@@ -58,7 +59,7 @@ static trm_status read_vectors(void *context, uint64_t sample, void *inputs, voi
 static const trm_dataset vectors = {
     .samples = 64, .positions = 1, .features = INPUTS, .read = read_vectors};
 
-static trm_status explain(broken c)
+static trm_status explain(model_broken c)
 {
     const char *text;
     trm_job *job = new_job();
@@ -106,11 +107,11 @@ MISUSE(many_pieces, trm_value *w = weight(b, "w", 4, WIDTH); trm_stored_rows(b, 
 static void misuse_in_a_block_is_named(void **state)
 {
     static const struct {
-        misuse fn;
+        model_misuse fn;
         const char *says;
     } cases[] = {
         {add_nothing, "trm_add: an argument is NULL"},
-        {parameter_as_value, "trm_activation: a parameter stands where"},
+        {parameter_as_value, "trm_activation: a parameter was given"},
         {value_as_parameter, "trm_linear: w must be a parameter"},
         {wrong_width, "linear: x has 8 columns"},
         {matrix_as_bias, "trm_linear: bias must be a vector"},
@@ -133,15 +134,15 @@ static void misuse_in_a_block_is_named(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        REFUSE(explain((broken){.middle = cases[i].fn}));
+        REFUSE(explain((model_broken){.middle = cases[i].fn}));
         HAS("broken, block 1: model graph: ");
         HAS(cases[i].says);
     }
-    REFUSE(explain((broken){.middle = unused_result}));
+    REFUSE(explain((model_broken){.middle = unused_result}));
     HAS("never used");
-    REFUSE(explain((broken){.middle = many_pieces}));
+    REFUSE(explain((model_broken){.middle = many_pieces}));
     HAS("pieces of w have 3 rows");
-    ACCEPT(explain((broken){.middle = NULL}));
+    ACCEPT(explain((model_broken){.middle = NULL}));
 }
 
 MISUSE(nothing, (void)b)
@@ -155,17 +156,17 @@ MISUSE(longer_bias, trm_cross_entropy(b, x, weight(b, "c", 3, WIDTH), weight(b, 
 static void blocks_that_do_not_fit_together_are_named(void **state)
 {
     (void)state;
-    REFUSE(explain((broken){.first = nothing}));
+    REFUSE(explain((model_broken){.first = nothing}));
     HAS("broken, block 0: model graph: the first block must call trm_ids or trm_features");
-    REFUSE(explain((broken){.first = input_first}));
+    REFUSE(explain((model_broken){.first = input_first}));
     HAS("the first block must call");
-    REFUSE(explain((broken){.first = narrow}));
+    REFUSE(explain((model_broken){.first = narrow}));
     HAS("block 0 does not give what block 1 takes");
-    REFUSE(explain((broken){.last = no_loss}));
+    REFUSE(explain((model_broken){.last = no_loss}));
     HAS("the last block must call trm_cross_entropy or trm_square_error");
-    REFUSE(explain((broken){.last = too_many_losses}));
+    REFUSE(explain((model_broken){.last = too_many_losses}));
     HAS("called twice");
-    REFUSE(explain((broken){.last = longer_bias}));
+    REFUSE(explain((model_broken){.last = longer_bias}));
     HAS("w has 3 rows, the bias 4");
 }
 
@@ -182,7 +183,7 @@ static void a_family_is_whole(void **state)
     HAS("no name");
     REFUSE(trm_job_use_model(job, &family, NULL, "[1]", &error));
     HAS("config_json is not a JSON object");
-    const broken fine = {.middle = NULL};
+    const model_broken fine = {.middle = NULL};
     const char *text;
     ACCEPT(trm_job_use_model(job, &family, &fine, NULL, &error));
     SET(job, "model.family", "gpt2");
@@ -193,12 +194,12 @@ static void a_family_is_whole(void **state)
 
 // ---- Roles: the same model over two ranks of tensor parallelism
 
-// Up to an inner width and down again, with roles; `config` is what the inner width's are.
+// An MLP with roles. `config` is the role of the inner width.
 static void split_trace(trm_builder *b, const void *config, int block)
 {
     const trm_role inner = *(const trm_role *)config;
     if (block != 1) {
-        static const broken whole = {.middle = NULL};
+        static const model_broken whole = {.middle = NULL};
         trace(b, &whole, block);
         return;
     }
@@ -215,15 +216,15 @@ static void split_trace(trm_builder *b, const void *config, int block)
 
 enum { STEPS = 4, WEIGHTS = 512 };
 
-typedef struct learned {
+typedef struct model_learned {
     double loss[STEPS];
     float weight[WEIGHTS];
     size_t weights;
-} learned;
+} model_learned;
 
 static trm_status learn(trm_trainer *t, void *arg, trm_error *e)
 {
-    learned mine = {.weights = 0};
+    model_learned mine = {.weights = 0};
     trm_step s;
     trm_tensor w;
     trm_status how = TRM_OK;
@@ -237,11 +238,11 @@ static trm_status learn(trm_trainer *t, void *arg, trm_error *e)
         mine.weights += count;
     }
     if (how == TRM_OK && trm_trainer_note(t)) how = trm_fail(e, TRM_FAILED, "nothing is to note");
-    if (trm_trainer_rank(t) == 0) *(learned *)arg = mine;
+    if (trm_trainer_rank(t) == 0) *(model_learned *)arg = mine;
     return how;
 }
 
-static void run_split(trm_role inner, const char *tp, learned *out)
+static void run_split(trm_role inner, const char *tp, model_learned *out)
 {
     const trm_family split = {.name = "split", .blocks = three_blocks, .trace = split_trace};
     trm_job *job = new_job();
@@ -261,7 +262,7 @@ static void assert_near(double a, double b, double most)
 static void a_program_s_model_splits_by_its_roles(void **state)
 {
     (void)state;
-    learned one, two;
+    model_learned one, two;
     run_split(TRM_MLP, "1", &one);
     run_split(TRM_MLP, "2", &two);
     assert_true(one.loss[0] > 0 && one.loss[STEPS - 1] != one.loss[0]);
@@ -269,7 +270,7 @@ static void a_program_s_model_splits_by_its_roles(void **state)
     assert_int_equal(one.weights, WIDTH * INPUTS + 2 * WIDTH * (2 * WIDTH + 1) + CLASSES * WIDTH);
     assert_int_equal(two.weights, one.weights);
     for (size_t i = 0; i < one.weights; i++) assert_near(one.weight[i], two.weight[i], 1e-6);
-    assert_memory_not_equal(&one, &two, sizeof one); // sums in another order
+    assert_memory_not_equal(&one, &two, sizeof one); // the sums have another order
 }
 
 static trm_status explain_split(trm_role inner, const char *tp)

@@ -1,5 +1,5 @@
-// trm_trainer_predict: the same outputs on every mesh and every rank, those of a decoder that is
-// fed token by token, and what is refused.
+// test_predict.c -- trm_trainer_predict: outputs are equal on every mesh and rank, they are those
+// of a decoder that is fed token by token, and invalid arguments are refused.
 #include "unit/api/fixture.h"
 
 #include <math.h>
@@ -8,18 +8,19 @@
 
 enum { SAMPLES = 5, ROWS = SAMPLES * POSITIONS, RANKS = 4 };
 
-// In memory that ranks share, whether they are threads or processes.
-typedef struct seen {
+// Lies in memory that ranks share, as threads or as processes.
+typedef struct predict_seen {
     float logits[RANKS][ROWS * VOCAB], last[SAMPLES * VOCAB], vectors[ROWS * 16];
     int32_t classes[ROWS];
     int64_t width[3];
     char refused[4][200];
     bool save;
-} seen;
+} predict_seen;
 
-static seen *seen_open(void)
+static predict_seen *seen_open(void)
 {
-    void *p = mmap(NULL, sizeof(seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *p =
+        mmap(NULL, sizeof(predict_seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(p != MAP_FAILED);
     return p;
 }
@@ -37,14 +38,14 @@ static void make_inputs(int32_t ids[ROWS])
 
 static trm_status predict(trm_trainer *t, void *arg, trm_error *e)
 {
-    seen *s = arg;
+    predict_seen *s = arg;
     int32_t ids[ROWS];
     const int rank = trm_trainer_rank(t);
     make_inputs(ids);
     for (int i = 0; i < 2; i++) OR_LEAVE(trm_trainer_step(t, NULL, e));
     OR_LEAVE(
         trm_trainer_predict(t, TRM_LOGITS, false, ids, SAMPLES, s->logits[rank], ROWS * VOCAB, e));
-    // Only rank 0 wants these.
+    // Only rank 0 asks for these outputs.
     OR_LEAVE(trm_trainer_predict(t, TRM_LOGITS, true, ids, SAMPLES, rank ? NULL : s->last,
                                  rank ? 0 : SAMPLES * VOCAB, e));
     OR_LEAVE(trm_trainer_predict(t, TRM_CLASSES, false, ids, SAMPLES, rank ? NULL : s->classes,
@@ -57,11 +58,11 @@ static trm_status predict(trm_trainer *t, void *arg, trm_error *e)
     return s->save ? trm_trainer_save(t, e) : TRM_OK;
 }
 
-static void run_on(seen *s, const char *precision, const char *pairs[])
+static void run_on(predict_seen *s, const char *precision, const char *pairs[])
 {
     trm_job *job = new_gpt2();
     memset(s->logits, 0, sizeof s->logits);
-    // Micro-batches of one, summed in one order: all shapes, and with them all bits, are the same.
+    // Micro-batches of one sample make all shapes the same, so all bits are the same.
     SET(job, "train.precision", precision, "train.micro_batch", "1", "model.layers", "2",
         "parallel.no_sync", "true");
     set_all(job, pairs);
@@ -76,11 +77,11 @@ static double worst_difference(const float *a, const float *b, int count)
     return worst;
 }
 
-// Every rank has the logits of `want`, within `tolerance`.
+// Every rank has the expected logits, within `tolerance`.
 static void check_mesh(const float *want, const char *precision, double tolerance, int ranks,
                        const char *pairs[])
 {
-    seen *s = seen_open();
+    predict_seen *s = seen_open();
     run_on(s, precision, pairs);
     for (int r = 0; r < ranks; r++) {
         const double worst = worst_difference(s->logits[r], want, ROWS * VOCAB);
@@ -95,9 +96,9 @@ static void check_mesh(const float *want, const char *precision, double toleranc
 static void every_mesh_predicts_the_same(void **state)
 {
     (void)state;
-    seen *one = seen_open();
+    predict_seen *one = seen_open();
     const float *want = one->logits[0];
-    // Weights after two steps of two ranks, as in the others.
+    // The weights after two steps of two ranks, as in the other tests.
     run_on(one, "fp32", ON("parallel.dp", "ddp"));
     check_mesh(want, "fp32", 0, 2, ON("parallel.dp", "zero3"));
     check_mesh(want, "fp32", 0, 2, ON("parallel.dp", "zero3", "launch.as", "processes"));
@@ -122,7 +123,7 @@ static void kinds_of_predictions_fit_together(void **state)
     const char **meshes[] = {ON("parallel.dp", "ddp"),
                              ON("parallel.tp", "2", "launch.ranks", "4", "launch.as", "processes")};
     for (int m = 0; m < 2; m++) {
-        seen *s = seen_open();
+        predict_seen *s = seen_open();
         run_on(s, "fp32", meshes[m]);
         assert_int_equal(s->width[TRM_LOGITS], VOCAB);
         assert_int_equal(s->width[TRM_CLASSES], 1);
@@ -139,11 +140,11 @@ static void kinds_of_predictions_fit_together(void **state)
     }
 }
 
-// A checkpoint of the same weights, token by token through the cache.
+// A decoder of a checkpoint of the same weights, fed token by token.
 static void a_decoder_says_the_same_token_by_token(void **state)
 {
     (void)state;
-    seen *s = seen_open();
+    predict_seen *s = seen_open();
     int32_t ids[ROWS];
     trm_decoder *d = NULL;
     const float *logits;
@@ -162,7 +163,7 @@ static void a_decoder_says_the_same_token_by_token(void **state)
 
 static trm_status ask_wrongly(trm_trainer *t, void *arg, trm_error *e)
 {
-    seen *s = arg;
+    predict_seen *s = arg;
     int32_t ids[ROWS];
     float out[ROWS * VOCAB];
     char(*said)[200] = s->refused;
@@ -178,14 +179,14 @@ static trm_status ask_wrongly(trm_trainer *t, void *arg, trm_error *e)
     REFUSED(2, (trm_prediction)3, false, ids, SAMPLES, out, 0);
     ids[POSITIONS + 2] = VOCAB;
     REFUSED(3, TRM_LOGITS, false, ids, SAMPLES, out, ROWS * VOCAB);
-    // The trainer goes on.
+    // The trainer can still train.
     return trm_trainer_step(t, NULL, e);
 }
 
 static void what_cannot_be_is_refused_and_the_run_goes_on(void **state)
 {
     (void)state;
-    seen *s = seen_open();
+    predict_seen *s = seen_open();
     trm_job *job = new_gpt2();
     ACCEPT(trm_run(job, ask_wrongly, s, &error));
     assert_non_null(strstr(s->refused[0], "639 elements; valid: 640, 5 samples of 128"));
@@ -196,7 +197,7 @@ static void what_cannot_be_is_refused_and_the_run_goes_on(void **state)
     munmap(s, sizeof *s);
 }
 
-// ---- A model of the program's own, with squared error: y = (x0 + x1, x0 - x1).
+// ---- A model of the program with squared error: y = (x0 + x1, x0 - x1).
 
 static int one_block(const void *config)
 {

@@ -1,19 +1,19 @@
-// What a program resumes from, and what its runs leave in train.out: another model or batch is
-// refused by name, and nothing that an earlier run left is lost.
+// test_resume.c -- the checkpoints from which a program resumes, and the files of its runs in
+// train.out: errors name another model or batch, and no file of an earlier run is lost.
 #include "unit/api/fixture.h"
 
 #include <stdio.h>
 
-typedef struct plan {
-    const char *from; // NULL: no resume; "": the newest of train.out
-    int steps;        // at most, then
-    bool save;        // … a checkpoint
+typedef struct resume_calls {
+    const char *from; // NULL: do not resume; "": resume from the newest checkpoint of train.out
+    int steps;        // at most
+    bool save;        // a checkpoint after the steps
     uint64_t began_at;
-} plan;
+} resume_calls;
 
 static trm_status follow(trm_trainer *t, void *arg, trm_error *e)
 {
-    plan *p = arg;
+    resume_calls *p = arg;
     trm_status how = TRM_OK;
     trm_step s = {.step = 0};
     if (p->from) how = trm_trainer_resume(t, *p->from ? p->from : NULL, e);
@@ -33,7 +33,7 @@ static trm_job *job_in(const char *out)
 
 static uint64_t go(const char *out, const char *from, int steps, bool save)
 {
-    plan p = {.from = from, .steps = steps, .save = save};
+    resume_calls p = {.from = from, .steps = steps, .save = save};
     trm_job *job = job_in(out);
     ACCEPT(trm_run(job, follow, &p, &error));
     trm_job_close(job);
@@ -51,14 +51,15 @@ static void going_back_leaves_the_later_checkpoints_beside(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) assert_int_equal(go("back", "", 2, true), 2 * i);
-    // To look at an older one changes nothing; to train on from it does, also without a save.
+    // Resuming from an older checkpoint changes nothing; the first step after it does, also without
+    // a save.
     go("back", "back/checkpoints/step-00000002", 0, false);
     assert_true(there("back", "checkpoints/step-00000006"));
     assert_int_equal(go("back", "back/checkpoints/step-00000002", 1, false), 2);
     assert_true(there("back", "checkpoints-1/step-00000006"));
     assert_true(there("back", "checkpoints-1/step-00000004"));
     assert_int_equal(go("back", "", 1, true), 2);
-    assert_int_equal(go("back", "back", 1, true), 3); // a run's folder: its newest
+    assert_int_equal(go("back", "back", 1, true), 3); // the newest checkpoint of a run's folder
     assert_false(there("back", "checkpoints-2"));
 }
 
@@ -74,7 +75,7 @@ static void a_run_that_does_not_resume_keeps_the_earlier_one_beside(void **state
     assert_false(there("anew", "checkpoints/step-00000002"));
     go("anew", NULL, 1, true);
     assert_true(there("anew", "checkpoints/step-00000001") && there("anew", "log-2.jsonl"));
-    // From another folder: the same.
+    // The same after resuming from another folder.
     assert_int_equal(go("anew", "anew/checkpoints-1/step-00000002", 1, true), 2);
     assert_true(there("anew", "checkpoints-3/step-00000001"));
     assert_false(there("anew", "checkpoints/step-00000001"));
@@ -82,7 +83,7 @@ static void a_run_that_does_not_resume_keeps_the_earlier_one_beside(void **state
 
 static void refuse(const char *key, const char *value, const char *because)
 {
-    plan p = {.from = "whole", .steps = 1};
+    resume_calls p = {.from = "whole", .steps = 1};
     trm_job *job = job_in("other");
     SET(job, key, value);
     REFUSE(trm_run(job, follow, &p, &error));
@@ -122,7 +123,7 @@ static void trace(trm_builder *b, const void *config, int block)
 static trm_status run_own(const char *config_json, const char *from)
 {
     const trm_family family = {.name = "own", .blocks = two_blocks, .trace = trace};
-    plan p = {.from = from, .steps = 1, .save = true};
+    resume_calls p = {.from = from, .steps = 1, .save = true};
     trm_job *job = new_job();
     SET(job, "train.out", from ? "own2" : "own");
     ACCEPT(trm_job_use_model(job, &family, NULL, config_json, &error));

@@ -1,5 +1,5 @@
-// trm_run and a rank's trainer: equal bits as threads and as processes, weights by name, going on
-// from a checkpoint, and how a failure of the program's own code comes back.
+// test_run.c -- trm_run and the trainer of a rank: equal bits as threads and as processes, weights
+// by name, resuming from a checkpoint, and errors of the program's functions.
 #include "unit/api/fixture.h"
 
 #include <pthread.h>
@@ -7,25 +7,26 @@
 
 enum { STEPS = 4 };
 
-// In memory that ranks share, whether they are threads or processes.
-typedef struct notes {
+// Lies in memory that ranks share, as threads or as processes.
+typedef struct run_notes {
     double loss[STEPS];
     float first[8], second[8];
     int ranks;
     uint64_t left;
     trm_error error;
-} notes;
+} run_notes;
 
-static notes *notes_open(void)
+static run_notes *notes_open(void)
 {
-    void *p = mmap(NULL, sizeof(notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *p =
+        mmap(NULL, sizeof(run_notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(p != MAP_FAILED);
     return p;
 }
 
 static trm_status train(trm_trainer *t, void *arg, trm_error *e)
 {
-    notes *n = arg;
+    run_notes *n = arg;
     trm_step s;
     if (trm_trainer_rank(t) == 0) n->ranks = trm_trainer_ranks(t);
     trm_status how = trm_trainer_resume(t, NULL, e);
@@ -36,7 +37,7 @@ static trm_status train(trm_trainer *t, void *arg, trm_error *e)
     return how == TRM_OK ? trm_trainer_save(t, e) : how;
 }
 
-static void run_gpt2(notes *n, const char *as, const char *out, const char *steps)
+static void run_gpt2(run_notes *n, const char *as, const char *out, const char *steps)
 {
     trm_job *job = new_gpt2();
     SET(job, "launch.as", as, "train.out", out, "train.steps", steps);
@@ -47,7 +48,7 @@ static void run_gpt2(notes *n, const char *as, const char *out, const char *step
 static void threads_and_processes_give_the_same_bits(void **state)
 {
     (void)state;
-    notes *a = notes_open(), *b = notes_open();
+    run_notes *a = notes_open(), *b = notes_open();
     run_gpt2(a, "processes", "processes", "4");
     run_gpt2(b, "threads", "threads", "4");
     assert_int_equal(a->ranks, 2);
@@ -58,18 +59,18 @@ static void threads_and_processes_give_the_same_bits(void **state)
 static void a_checkpoint_is_gone_on_from_bit_for_bit(void **state)
 {
     (void)state;
-    notes *whole = notes_open(), *halves = notes_open();
-    run_gpt2(whole, "threads", "whole", "4");
-    run_gpt2(halves, "threads", "halves", "2");
-    run_gpt2(halves, "threads", "halves", "4");
-    assert_memory_equal(whole->loss, halves->loss, sizeof whole->loss);
+    run_notes *straight = notes_open(), *resumed = notes_open();
+    run_gpt2(straight, "threads", "straight", "4");
+    run_gpt2(resumed, "threads", "resumed", "2");
+    run_gpt2(resumed, "threads", "resumed", "4");
+    assert_memory_equal(straight->loss, resumed->loss, sizeof straight->loss);
 }
 
 static const char LN[] = "transformer.ln_f.bias", QKV[] = "transformer.h.0.attn.c_attn.weight";
 
 static trm_status weights(trm_trainer *t, void *arg, trm_error *e)
 {
-    notes *n = arg;
+    run_notes *n = arg;
     trm_tensor tensor;
     float values[16], qkv[16 * 48], again[16 * 48];
     for (int i = 0; trm_trainer_tensor(t, i, &tensor) && strcmp(tensor.name, QKV) != 0;) i++;
@@ -91,13 +92,13 @@ static trm_status weights(trm_trainer *t, void *arg, trm_error *e)
 
 static void read_and_write(const char *key, const char *value, const char *precision)
 {
-    notes *n = notes_open();
+    run_notes *n = notes_open();
     trm_job *job = new_gpt2();
     SET(job, "launch.as", "processes", "train.precision", precision, key, value);
     ACCEPT(trm_run(job, weights, n, &error));
     for (int i = 0; i < 8; i++) {
         assert_true(n->first[i] == (float)i);
-        assert_true(n->second[i] == (float)i); // rank 0's
+        assert_true(n->second[i] == (float)i); // the values of rank 0
     }
     assert_string_equal(n->error.text, "the model has no tensor nothing");
     trm_job_close(job);
@@ -110,7 +111,7 @@ static void tensors_are_read_and_written_by_name(void **state)
     read_and_write("parallel.dp", "ddp", "bf16");
 }
 
-static void tensors_in_parts_are_read_and_written_whole(void **state)
+static void sharded_tensors_are_read_and_written_in_full(void **state)
 {
     (void)state;
     read_and_write("parallel.dp", "zero1", "bf16");
@@ -123,22 +124,22 @@ static void tensors_in_parts_are_read_and_written_whole(void **state)
 
 static trm_status stop_after_two(trm_trainer *t, void *arg, trm_error *e)
 {
-    notes *n = arg;
+    run_notes *n = arg;
     trm_step s = {.step = 0};
     while (trm_trainer_steps_left(t) > 0) {
-        // Asked for by one rank alone: the others leave after the same step.
+        // Only one rank requests the stop; the others stop after the same step.
         if (s.step == 1 && trm_trainer_rank(t) == 1) trm_trainer_stop(t);
         trm_status how = trm_trainer_step(t, &s, e);
         if (how != TRM_OK) return how;
     }
     if (trm_trainer_rank(t) == 0) n->left = s.steps - s.step;
-    return trm_trainer_save(t, e); // would fail on a rank that is left alone
+    return trm_trainer_save(t, e); // would fail if the ranks had stopped after different steps
 }
 
 static void any_rank_may_ask_to_stop(void **state)
 {
     (void)state;
-    notes *n = notes_open();
+    run_notes *n = notes_open();
     trm_job *job = new_gpt2();
     SET(job, "train.steps", "1000");
     ACCEPT(trm_run(job, stop_after_two, n, &error));
@@ -203,7 +204,7 @@ static trm_status read_badly(void *context, uint64_t sample, void *inputs, void 
 static void a_sample_that_cannot_be_is_named(void **state)
 {
     (void)state;
-    notes *n = notes_open();
+    run_notes *n = notes_open();
     trm_job *job = new_gpt2();
     trm_dataset d = counting;
     d.samples = 8, d.read = read_too_far;
@@ -246,7 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_are_not_forked_beside_threads),
         cmocka_unit_test(tensors_are_read_and_written_by_name),
-        cmocka_unit_test(tensors_in_parts_are_read_and_written_whole),
+        cmocka_unit_test(sharded_tensors_are_read_and_written_in_full),
         cmocka_unit_test(a_rank_that_gives_up_ends_the_run_and_is_named),
         cmocka_unit_test(threads_and_processes_give_the_same_bits),
         cmocka_unit_test(a_checkpoint_is_gone_on_from_bit_for_bit),

@@ -1,5 +1,5 @@
-// A language model of a program's own, from training to the tokens that it continues with; and what
-// a decoder refuses.
+// test_text.c -- a language model of a program, from training to generated tokens; and errors of
+// the decoder.
 #include "unit/api/fixture.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static trm_value *weight(trm_builder *b, const char *name, int64_t rows, int64_t
     return trm_weight(b, name, rows, cols, TRM_NORMAL, 1 / sqrt((double)(cols ? cols : rows)));
 }
 
-// One attention layer with rotary positions, embeddings tied.
+// One attention layer with rotary position embedding and tied weights.
 static void own_trace(trm_builder *b, const void *config, int block)
 {
     static const double frequency[HEAD_DIM / 2] = {1, 0.3, 0.1, 0.03};
@@ -43,7 +43,7 @@ static void own_trace(trm_builder *b, const void *config, int block)
     w = weight(b, "{}.o", WIDTH, WIDTH);
     trm_stored_transposed(b, w);
     h = trm_dropout(b, trm_linear(b, h, w, NULL), 0.1);
-    trm_output(b, trm_add(b, h, x)); // in either order
+    trm_output(b, trm_add(b, h, x)); // the operands in any order
 }
 
 static const trm_family family = {"own", own_blocks, NULL, NULL, own_trace};
@@ -80,7 +80,7 @@ static void check_counting(const char *folder)
     ACCEPT(trm_decoder_open(folder, &family, NULL, LONGEST, &d, &error));
     assert_int_equal(trm_decoder_vocab(d), VOCAB);
     REFUSE(trm_decoder_sample(d, 0, 0, 1, 0, &id, &error));
-    HAS("nothing was fed");
+    HAS("no token was fed yet");
     for (int again = 0; again < 2; again++) {
         ACCEPT(trm_decoder_feed(d, prompt, 2, &logits, &error));
         for (int i = 0; i < 6; i++) {

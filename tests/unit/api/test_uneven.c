@@ -1,6 +1,6 @@
-// Data that each rank has for itself and that end at different times: no rank waits for another,
-// blank positions count for nothing, and all ranks agree on the end. Reference: the same samples as
-// numbered data whose missing labels are ignored.
+// test_uneven.c -- data of each rank (read_own) that end in different steps: no rank waits for
+// another, padding rows are not counted, and all ranks agree on the end. The reference is the same
+// samples as numbered data, where the labels of missing samples are ignored.
 #include "unit/api/fixture.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static trm_status own_tokens(void *context, int rank, int ranks, uint64_t index,
     return read_tokens(NULL, 7 * (uint64_t)rank + index, inputs, labels, e);
 }
 
-// What the ranks read, in the order of the global stream.
+// The samples of all ranks, in the order in which the global batches have them.
 static trm_status all_tokens(void *context, uint64_t sample, void *inputs, void *labels,
                              trm_error *e)
 {
@@ -33,23 +33,24 @@ static trm_status all_tokens(void *context, uint64_t sample, void *inputs, void 
     return TRM_OK;
 }
 
-typedef struct notes {
-    int steps; // that did something
+typedef struct uneven_notes {
+    int steps; // that had data
     double loss[ROOM], positions[ROOM];
     trm_step last;
-} notes;
+} uneven_notes;
 
-// In memory that ranks share, whether they are threads or processes.
-static notes *notes_open(void)
+// Lies in memory that ranks share, as threads or as processes.
+static uneven_notes *notes_open(void)
 {
-    void *p = mmap(NULL, sizeof(notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *p =
+        mmap(NULL, sizeof(uneven_notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(p != MAP_FAILED);
     return p;
 }
 
 static trm_status train(trm_trainer *t, void *arg, trm_error *e)
 {
-    notes mine = {.steps = 0};
+    uneven_notes mine = {.steps = 0};
     trm_step s;
     while (trm_trainer_steps_left(t) > 0) {
         trm_status how = trm_trainer_step(t, &s, e);
@@ -59,7 +60,7 @@ static trm_status train(trm_trainer *t, void *arg, trm_error *e)
         mine.loss[mine.steps] = s.loss;
         mine.positions[mine.steps++] = s.positions;
     }
-    if (trm_trainer_rank(t) == 0) *(notes *)arg = mine;
+    if (trm_trainer_rank(t) == 0) *(uneven_notes *)arg = mine;
     return TRM_OK;
 }
 
@@ -79,7 +80,7 @@ static trm_job *new_tokens(bool own, const char *const *pairs)
     return job;
 }
 
-static void run_tokens(bool own, const char *const *pairs, notes *out)
+static void run_tokens(bool own, const char *const *pairs, uneven_notes *out)
 {
     trm_job *job = new_tokens(own, pairs);
     ACCEPT(trm_run(job, train, out, &error));
@@ -98,7 +99,7 @@ static void ranks_without_data_go_on_and_count_for_nothing(void **state)
         {"parallel.tp", "2", "launch.ranks", "6"},
     };
     for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
-        notes *own = notes_open(), *reference = notes_open();
+        uneven_notes *own = notes_open(), *reference = notes_open();
         run_tokens(true, strategies[i], own);
         run_tokens(false, strategies[i], reference);
         assert_int_equal(own->steps, STEPS);
@@ -114,7 +115,7 @@ static void ranks_without_data_go_on_and_count_for_nothing(void **state)
 static void the_step_without_any_data_does_nothing_and_says_so(void **state)
 {
     (void)state;
-    notes own = {.steps = 0}, full = {.steps = 0};
+    uneven_notes own = {.steps = 0}, full = {.steps = 0};
     run_tokens(true, NULL, &own);
     assert_true(own.last.exhausted);
     assert_true(own.last.step == STEPS && own.last.steps == 100);
@@ -134,7 +135,7 @@ static trm_status train_and_keep(trm_trainer *t, void *arg, trm_error *e)
 static void a_run_whose_data_have_ended_is_gone_on_from(void **state)
 {
     (void)state;
-    notes first = {.steps = 0}, again = {.steps = 0};
+    uneven_notes first = {.steps = 0}, again = {.steps = 0};
     trm_job *job = new_tokens(true, NULL);
     SET(job, "train.out", "ended");
     ACCEPT(trm_run(job, train_and_keep, &first, &error));
@@ -179,7 +180,7 @@ static void regression(trm_builder *b, const void *config, int block)
 }
 
 static void run_vectors(const uint64_t *has, const char *ranks, const char *batch, const char *dp,
-                        notes *out)
+                        uneven_notes *out)
 {
     const trm_family family = {.name = "regression", .blocks = two_blocks, .trace = regression};
     const trm_dataset d = {.positions = 1,
@@ -196,13 +197,13 @@ static void run_vectors(const uint64_t *has, const char *ranks, const char *batc
     trm_job_close(job);
 }
 
-// What one of three ranks learns from its five samples is what one rank alone learns.
+// One of three ranks has five samples; the model learns what one rank alone learns from them.
 static void blank_targets_are_in_neither_loss_nor_gradient(void **state)
 {
     (void)state;
     static const uint64_t three[] = {5, 0, 0}, alone[] = {5};
     for (int zero3 = 0; zero3 < 2; zero3++) {
-        notes a = {.steps = 0}, b = {.steps = 0};
+        uneven_notes a = {.steps = 0}, b = {.steps = 0};
         run_vectors(three, "3", "6", zero3 ? "zero3" : "ddp", &a);
         run_vectors(alone, "1", "2", "ddp", &b);
         assert_int_equal(a.steps, 3);
@@ -214,7 +215,7 @@ static void blank_targets_are_in_neither_loss_nor_gradient(void **state)
     }
 }
 
-// ---- What is refused
+// ---- Refusals
 
 static trm_status the_same_everywhere(void *context, int rank, int ranks, uint64_t index,
                                       void *inputs, void *labels, trm_error *e)
@@ -240,7 +241,7 @@ static trm_status too_far(void *context, int rank, int ranks, uint64_t index, vo
 static void data_that_cannot_be_are_named(void **state)
 {
     (void)state;
-    notes n;
+    uneven_notes n;
     trm_job *job = new_tokens(true, NULL);
     trm_dataset d = {.positions = POSITIONS, .read_own = too_far, .context = (void *)count};
     ACCEPT(trm_job_use_data(job, TRM_TRAIN, &d, &error));
@@ -254,14 +255,14 @@ static void data_that_cannot_be_are_named(void **state)
     HAS("read_own is for training");
     d.samples = 5;
     REFUSE(trm_job_use_data(job, TRM_TRAIN, &d, &error));
-    HAS("read_own stands instead of numbered samples");
+    HAS("read_own and samples are both set");
     d.samples = 0, d.read = read_tokens;
     REFUSE(trm_job_use_data(job, TRM_TRAIN, &d, &error));
-    HAS("read_own stands instead of read");
+    HAS("read_own and read are both set");
     d = (trm_dataset){.samples = 64, .positions = POSITIONS, .read = ends};
     ACCEPT(trm_job_use_data(job, TRM_TRAIN, &d, &error));
     REFUSE(trm_run(job, train, &n, &error));
-    HAS("TRM_END, but numbered samples do not end");
+    HAS("read returned TRM_END");
     trm_job_close(job);
 }
 

@@ -1,12 +1,13 @@
-// Parameters that no loss depends on: an error that names all of them, or gradients of zero.
+// test_unused.c -- parameters that the loss does not depend on: an error names all of them, or
+// their gradients are zero.
 #include "unit/api/fixture.h"
 
 enum { WIDTH = 8 };
 
-// How many weights the first block has that it does not use, and how long their names are.
-typedef struct idle {
+// The number of unused weights of the first block, and the length of their names.
+typedef struct unused_weights {
     int count, name_bytes;
-} idle;
+} unused_weights;
 
 static int two_blocks(const void *config)
 {
@@ -16,7 +17,7 @@ static int two_blocks(const void *config)
 
 static void trace(trm_builder *b, const void *config, int block)
 {
-    const idle *c = config;
+    const unused_weights *c = config;
     if (block == 0) {
         trm_value *x = trm_features(b, 4);
         for (int i = 0; i < c->count; i++) {
@@ -54,7 +55,7 @@ static trm_status step(trm_trainer *t, void *arg, trm_error *e)
     return trm_trainer_step(t, &s, e);
 }
 
-static trm_status run_with(idle c, const char *choice, const char *policy)
+static trm_status run_with(unused_weights c, const char *choice, const char *policy)
 {
     trm_job *job = new_job();
     SET(job, "parallel.unused_parameters", choice, "parallel.dp", policy);
@@ -68,16 +69,16 @@ static trm_status run_with(idle c, const char *choice, const char *policy)
 static void all_of_them_are_named(void **state)
 {
     (void)state;
-    REFUSE(run_with((idle){1, 1}, "error", "ddp"));
+    REFUSE(run_with((unused_weights){1, 1}, "error", "ddp"));
     HAS("1 parameter gets no gradient: idle_0; valid: parallel.unused_parameters zero");
-    REFUSE(run_with((idle){3, 1}, "error", "zero3"));
+    REFUSE(run_with((unused_weights){3, 1}, "error", "zero3"));
     HAS("3 parameters get no gradient: idle_0, idle_1, idle_2; valid: ");
 }
 
 static void more_than_a_line_holds_are_counted(void **state)
 {
     (void)state;
-    REFUSE(run_with((idle){60, 40}, "error", "ddp"));
+    REFUSE(run_with((unused_weights){60, 40}, "error", "ddp"));
     HAS("60 parameters get no gradient: idle_0");
     HAS("0, idle_0");
     HAS(" more; valid: ");
@@ -88,9 +89,9 @@ static void more_than_a_line_holds_are_counted(void **state)
 static void zero_takes_them(void **state)
 {
     (void)state;
-    ACCEPT(run_with((idle){3, 1}, "zero", "ddp"));
-    ACCEPT(run_with((idle){3, 1}, "zero", "zero3"));
-    ACCEPT(run_with((idle){0, 1}, "error", "ddp"));
+    ACCEPT(run_with((unused_weights){3, 1}, "zero", "ddp"));
+    ACCEPT(run_with((unused_weights){3, 1}, "zero", "zero3"));
+    ACCEPT(run_with((unused_weights){0, 1}, "error", "ddp"));
 }
 
 int main(void)

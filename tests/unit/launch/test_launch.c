@@ -1,4 +1,5 @@
-// Ranks are started, watched, named when they fail, and never left behind.
+// test_launch.c -- ranks are started and watched, errors name the rank that failed, and no rank is
+// left behind.
 #include "base/clock.h"
 #include "launch/launch.h"
 #include "unit/comm/streams.h"
@@ -16,13 +17,13 @@
 
 #include <cmocka.h>
 
-// Seen by the test and all ranks.
-typedef struct page {
+// Lies in memory that the test and all ranks share.
+typedef struct launch_page {
     volatile int runs[8], peer_errors, atexit_runs;
     volatile pid_t pids[8];
-} page;
+} launch_page;
 
-static page *page_open(void)
+static launch_page *page_open(void)
 {
     void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(p != MAP_FAILED);
@@ -30,7 +31,7 @@ static page *page_open(void)
     return p;
 }
 
-static void page_close(page *p)
+static void page_close(launch_page *p)
 {
     munmap(p, 4096);
 }
@@ -43,7 +44,7 @@ static void attach(world *w, int rank, device *d, comm **c)
 
 static status mark(world *w, int rank, int ranks, void *arg, err *e)
 {
-    page *p = arg;
+    launch_page *p = arg;
     device d = {0};
     comm *c = NULL;
     attach(w, rank, &d, &c);
@@ -58,7 +59,7 @@ static void test_every_rank_runs_once(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        page *p = page_open();
+        launch_page *p = page_open();
         const launch_options o = {.ranks = i < 2 ? 3 : 1, .as_threads = i % 2};
         err e;
         assert_int_equal(launch_ranks(&o, mark, p, NULL, &e), OK);
@@ -70,11 +71,11 @@ static void test_every_rank_runs_once(void **state)
     }
 }
 
-static void test_one_process_of_several_of_another_launcher_is_refused(void **state)
+static void test_several_processes_of_another_launcher_are_refused(void **state)
 {
     (void)state;
     for (int threads = 0; threads < 2; threads++) {
-        page *p = page_open();
+        launch_page *p = page_open();
         const launch_options o = {.ranks = 2, .as_threads = threads};
         err e;
         setenv("RANK", "1", 1);
@@ -101,7 +102,7 @@ static status fail_one(world *w, int rank, int ranks, void *arg, err *e)
         result = err_set(e, E_NUMERIC, "step 3: NaN in the loss");
     else
         while (result == OK) result = comm_barrier(c, e);
-    if (rank != 1 && result == E_PEER) __atomic_fetch_add(&((page *)arg)->peer_errors, 1, 5);
+    if (rank != 1 && result == E_PEER) __atomic_fetch_add(&((launch_page *)arg)->peer_errors, 1, 5);
     comm_close(c);
     return result;
 }
@@ -110,7 +111,7 @@ static void test_the_first_failure_is_returned_and_named(void **state)
 {
     (void)state;
     for (int threads = 0; threads < 2; threads++) {
-        page *p = page_open();
+        launch_page *p = page_open();
         const launch_options o = {.ranks = 4, .as_threads = threads};
         err e;
         int first = -2;
@@ -125,14 +126,14 @@ static void test_the_first_failure_is_returned_and_named(void **state)
 static status kill_one(world *w, int rank, int ranks, void *arg, err *e)
 {
     (void)ranks;
-    page *p = arg;
+    launch_page *p = arg;
     device d = {0};
     comm *c = NULL;
     attach(w, rank, &d, &c);
     p->pids[rank] = getpid();
     status result = comm_barrier(c, e);
     if (rank == 2) kill(getpid(), SIGKILL);
-    // Rank 3 hears nothing: it has to be killed.
+    // Rank 3 does not notice the failure, so it must be killed.
     while (rank == 3) pause();
     while (result == OK) result = comm_barrier(c, e);
     return result;
@@ -141,7 +142,7 @@ static status kill_one(world *w, int rank, int ranks, void *arg, err *e)
 static void test_a_killed_rank_ends_all_at_once(void **state)
 {
     (void)state;
-    page *p = page_open();
+    launch_page *p = page_open();
     const launch_options o = {.ranks = 4};
     char want[100];
     err e;
@@ -159,7 +160,7 @@ static void test_a_killed_rank_ends_all_at_once(void **state)
 static status leave_early(world *w, int rank, int ranks, void *arg, err *e)
 {
     if (rank == 1) _exit(*(int *)arg);
-    return mark(w, rank, ranks, &(page){0}, e);
+    return mark(w, rank, ranks, &(launch_page){0}, e);
 }
 
 static void test_a_rank_that_exits_by_itself_has_failed(void **state)
@@ -179,7 +180,7 @@ static void test_a_rank_that_exits_by_itself_has_failed(void **state)
 static status sleep_on(world *w, int rank, int ranks, void *arg, err *e)
 {
     (void)w, (void)ranks, (void)e;
-    ((page *)arg)->pids[rank] = getpid();
+    ((launch_page *)arg)->pids[rank] = getpid();
     while (true) pause();
     return OK;
 }
@@ -187,8 +188,8 @@ static status sleep_on(world *w, int rank, int ranks, void *arg, err *e)
 static void test_ranks_die_with_their_parent(void **state)
 {
     (void)state;
-    page *p = page_open();
-    prctl(PR_SET_CHILD_SUBREAPER, 1); // orphans become children of this test
+    launch_page *p = page_open();
+    prctl(PR_SET_CHILD_SUBREAPER, 1); // makes orphans children of this test
     const pid_t parent = fork();
     if (parent == 0) {
         const launch_options o = {.ranks = 3, .own_terminal = true};
@@ -205,19 +206,19 @@ static void test_ranks_die_with_their_parent(void **state)
     page_close(p);
 }
 
-// Ranks that stop when asked to; rank 0 plays the terminal.
+// A rank that stops when it is asked to; rank 0 sends the signal of the terminal.
 static status stop_in_good_order(world *w, int rank, int ranks, void *arg, err *e)
 {
     (void)ranks, (void)e;
     const launch_options *o = arg;
     const pid_t starter = o->as_threads ? getpid() : getppid();
-    if (!o->as_threads) kill(getpid(), SIGINT); // the terminal signals the ranks as well
+    if (!o->as_threads) kill(getpid(), SIGINT); // a terminal signals the ranks, too
     if (rank == 0) kill(starter, SIGINT);
     while (!world_stop_requested(w)) usleep(1000);
     return E_INTERRUPTED;
 }
 
-static void test_the_first_signal_stops_in_good_order(void **state)
+static void test_the_first_signal_stops_all_ranks(void **state)
 {
     (void)state;
     for (int threads = 0; threads < 2; threads++) {
@@ -249,7 +250,7 @@ static status never_stop(world *w, int rank, int ranks, void *arg, err *e)
     return result;
 }
 
-static void test_a_second_signal_ends_all(void **state)
+static void test_a_second_signal_fails_the_run(void **state)
 {
     (void)state;
     for (int threads = 0; threads < 2; threads++) {
@@ -263,14 +264,14 @@ static void test_a_second_signal_ends_all(void **state)
     }
 }
 
-static page *atexit_page;
+static launch_page *atexit_page;
 
 static void count_exit(void)
 {
     __atomic_fetch_add(&atexit_page->atexit_runs, 1, 5);
 }
 
-static void test_the_parents_exit_is_its_own(void **state)
+static void test_ranks_do_not_run_exit_handlers(void **state)
 {
     (void)state;
     char got[32] = {0};
@@ -310,14 +311,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_rank_runs_once),
-        cmocka_unit_test(test_one_process_of_several_of_another_launcher_is_refused),
+        cmocka_unit_test(test_several_processes_of_another_launcher_are_refused),
         cmocka_unit_test(test_the_first_failure_is_returned_and_named),
         cmocka_unit_test(test_a_killed_rank_ends_all_at_once),
         cmocka_unit_test(test_a_rank_that_exits_by_itself_has_failed),
         cmocka_unit_test(test_ranks_die_with_their_parent),
-        cmocka_unit_test(test_the_first_signal_stops_in_good_order),
-        cmocka_unit_test(test_a_second_signal_ends_all),
-        cmocka_unit_test(test_the_parents_exit_is_its_own),
+        cmocka_unit_test(test_the_first_signal_stops_all_ranks),
+        cmocka_unit_test(test_a_second_signal_fails_the_run),
+        cmocka_unit_test(test_ranks_do_not_run_exit_handlers),
         cmocka_unit_test(test_impossible_numbers_of_ranks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// test_pipeline.c -- the order of passes of every pipeline schedule, and the division of a model into
-// chunks. test_simulate.c compares the analytic bubble with the simulated one.
+// test_pipeline.c -- the order of passes of every pipeline schedule, and the division of a model
+// into chunks. test_simulate.c compares the analytic bubble with the simulated one.
 #include "parallel/pipeline.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// test_plan.c -- buckets, layouts, shards, offsets, stages, tied weights and bytes of a plan; and the
-// options that plan_make refuses.
+// test_plan.c -- buckets, layouts, shards, offsets, stages, tied weights and bytes of a plan; and
+// the options that plan_make refuses.
 #include "unit/parallel/planned.h"
 
 // ---- Buckets

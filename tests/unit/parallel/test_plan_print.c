@@ -1,5 +1,5 @@
-// test_plan_print.c -- the text and the JSON of a plan: what `trireme explain` says of every policy,
-// of two axes, no_sync, tiers, post-forward groups and tied weights.
+// test_plan_print.c -- the text and the JSON of a plan: what `trireme explain` says of every
+// policy, of two axes, no_sync, tiers, post-forward groups and tied weights.
 #include "unit/parallel/planned.h"
 
 // The lines in front of the bytes.

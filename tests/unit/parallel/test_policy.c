@@ -1,5 +1,5 @@
-// test_policy.c -- the table of policies, which pairs of them are legal on two axes, and the table of
-// redistributions.
+// test_policy.c -- the table of policies, which pairs of them are legal on two axes, and the table
+// of redistributions.
 #include "parallel/policy.h"
 
 #include <setjmp.h>
@@ -32,8 +32,8 @@ static void test_a_policy_is_three_placements(void **state)
     assert_null(policy_at(5));
 }
 
-// Gradients start PARTIAL. The optimizer needs full weights or a shard of them. Weights and gradients
-// are sharded only where the optimizer state is. No collectives exist for other policies.
+// Gradients start PARTIAL. The optimizer needs full weights or a shard of them. Weights and
+// gradients are sharded only where the optimizer state is. No collectives exist for other policies.
 static void test_every_policy_has_its_collectives(void **state)
 {
     (void)state;

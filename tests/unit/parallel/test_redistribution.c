@@ -9,8 +9,8 @@ static char letter_of(plan_layout l)
     return "FIOBG"[l]; // full, inner axis, outer axis, both, post-forward group
 }
 
-// "S s F>I": a reduce-scatter (A is an all-reduce, G an all-gather) over dp_shard (r is dp_replicate)
-// from the full layout to the inner axis' shards.
+// "S s F>I": a reduce-scatter (A is an all-reduce, G an all-gather) over dp_shard (r is
+// dp_replicate) from the full layout to the inner axis' shards.
 static void print_steps(const char *name, const plan_redistribution *m, text *out)
 {
     static const char how[] = {[REDISTRIBUTE_ALL_REDUCE] = 'A',
