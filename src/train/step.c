@@ -1,10 +1,10 @@
-// step.c -- executes the schedule: one function per instruction, each a few launches on streams.
+// step.c -- executes the schedule. Each kind of instruction has a function, which issues work to streams.
 //
-// The compute stream runs blocks and updates, the communication stream collectives and messages,
-// the copy stream brings batches and what lies in files. Nothing here waits but CLIP_GRAD_NORM, which needs
-// its numbers on the host, and LOAD_BATCH, when the reader is late. What a strategy does differently
-// stands in the plan and in the list. The functions are in step_blocks.c, step_state.c and
-// step_update.c.
+// The compute stream runs blocks and updates, the communication stream collectives and messages, the
+// copy stream copies batches and files. Only two instructions make the host wait: CLIP_GRAD_NORM
+// reads numbers, and LOAD_BATCH waits when the reader is late. Strategies differ in the plan and in
+// the list, not here. The functions are in batches.c, step_blocks.c, step_state.c, tiers.c,
+// results.c and step_update.c.
 #include "base/clock.h"
 #include "parallel/instructions.h"
 #include "train/trainer_private.h"
