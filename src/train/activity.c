@@ -1,15 +1,15 @@
-// activity.c -- which instruction of the schedule a rank is at, as one number that fits in memory
-// that all ranks see, and in words.
+// activity.c -- the instruction that a rank executes, as one number and in words. The number lies in memory that
+// all ranks see, so another rank can say where a lost rank is.
 //
-// Called by step.c for each instruction, and by whoever names a rank that does not come to a
-// collective. Knows nothing of where the number lies.
+// Called by step.c for each instruction, and by comm/world.c when a rank does not come to a
+// collective.
 #include "train/trainer_private.h"
 
 #include "base/text.h"
 
 #include <stdio.h>
 
-// What the words of an instruction need, from the lowest bit up.
+// The bits of the members of an instruction that its words contain.
 enum { KIND_BITS = 6, WHAT_BITS = 3, FLAG_BITS = 2, SLOT_BITS = 8 };
 enum { PEER_BITS = 9, INDEX_BITS = 16, MICRO_BITS = 20 };
 enum { BETWEEN_STEPS = INSTRS + 1 };
@@ -27,7 +27,7 @@ static int take(uint64_t *from, int bits)
     return n;
 }
 
-// One more than the kind: 0 says that nothing is known.
+// The kind is stored plus one: 0 means that nothing is known.
 uint64_t activity_pack(const schedule_instr *x)
 {
     uint64_t n = put(0, (uint64_t)x->micro, MICRO_BITS);

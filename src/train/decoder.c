@@ -1,6 +1,6 @@
-// decoder.c -- forward passes with a key-value cache. A prompt runs through graphs traced for its
-// length, each further token through graphs of length one; both share weights and cache. See
-// decoder.h.
+// decoder.c -- forward passes with a key-value cache. See decoder.h. A prompt runs through graphs that are traced
+// for its length, each further token through graphs of length one. Both use the same weights and
+// cache.
 #include "train/decoder.h"
 
 #include "base/alloc.h"
@@ -14,27 +14,27 @@ struct decoder {
     const void *config;
     dtype type;
     int64_t max_tokens, position, vocab;
-    int32_t ids_below; // rows of the table that ids index
+    int32_t ids_below; // ids must be smaller: rows of the embedding table
     device_stream *stream;
-    model *one;    // seq 1
-    void **weight; // per parameter
+    model *one;    // graphs for one token
+    void **weight; // [params]
     char *cache, *ids;
-    size_t *cache_at; // per block, bytes
+    size_t *cache_offset; // [blocks] in bytes
     size_t cache_bytes;
     float *rope;
     size_t rope_bytes;
-    void *host_logits; // as the device has them
-    float *logits;
-    void ***block_weight;
+    void *host_logits;    // [vocab] in the compute type
+    float *logits;        // [vocab]
+    void ***block_weight; // [blocks] the weights of a block, by its parameters
 };
 
-// What one run of `m` needs besides weights and cache; freed after the run.
-typedef struct scratch {
-    char *boundary[2], *work;
+// Memory of one run, beside weights and cache. boundary: block b writes its output into boundary[b % 2].
+typedef struct decoder_scratch {
+    char *boundary[2], *workspace;
     size_t boundary_bytes, workspace_bytes;
-} scratch;
+} decoder_scratch;
 
-static status scratch_open(decoder *x, const model *m, scratch *s, err *e)
+static status decoder_scratch_open(decoder *x, const model *m, decoder_scratch *s, err *e)
 {
     status result = OK;
     for (int b = 0; b < m->blocks; b++) {
@@ -45,17 +45,18 @@ static status scratch_open(decoder *x, const model *m, scratch *s, err *e)
     }
     for (int i = 0; i < 2; i++)
         TRY(device_alloc(x->device, MEMORY_DEVICE, s->boundary_bytes, (void **)&s->boundary[i], e));
-    TRY(device_alloc(x->device, MEMORY_DEVICE, s->workspace_bytes + 64, (void **)&s->work, e));
+    TRY(device_alloc(x->device, MEMORY_DEVICE, s->workspace_bytes + 64, (void **)&s->workspace, e));
 done:
     return result;
 }
 
-static void scratch_close(decoder *x, scratch *s)
+static void decoder_scratch_close(decoder *x, decoder_scratch *s)
 {
     for (int i = 0; i < 2; i++)
         if (s->boundary[i])
             device_release(x->device, MEMORY_DEVICE, s->boundary[i], s->boundary_bytes);
-    if (s->work) device_release(x->device, MEMORY_DEVICE, s->work, s->workspace_bytes + 64);
+    if (s->workspace)
+        device_release(x->device, MEMORY_DEVICE, s->workspace, s->workspace_bytes + 64);
 }
 
 static status load_weights(decoder *x, const safetensors *from, err *e)
@@ -91,7 +92,7 @@ static status open_cache(decoder *x, err *e)
 {
     status result = OK;
     for (int b = 0; b < x->one->blocks; b++) {
-        x->cache_at[b] = x->cache_bytes;
+        x->cache_offset[b] = x->cache_bytes;
         x->cache_bytes += x->one->block[b].g->cache_row_bytes * (size_t)x->max_tokens;
     }
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->cache_bytes + 64, (void **)&x->cache, e));
@@ -153,7 +154,7 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
     x->vocab = graph_value_cols(last->logits);
     x->ids_below = limits.tokens;
     TRY(alloc_zeroed(&x->weight, (size_t)x->one->params, sizeof(void *), WHAT, e));
-    TRY(alloc_zeroed(&x->cache_at, (size_t)x->one->blocks, sizeof(size_t), WHAT, e));
+    TRY(alloc_zeroed(&x->cache_offset, (size_t)x->one->blocks, sizeof(size_t), WHAT, e));
     TRY(alloc_zeroed(&x->block_weight, (size_t)x->one->blocks, sizeof(void **), WHAT, e));
     TRY(alloc_zeroed(&x->host_logits, (size_t)x->vocab, sizeof(float), WHAT, e));
     TRY(alloc_zeroed(&x->logits, (size_t)x->vocab, sizeof(float), WHAT, e));
@@ -183,7 +184,7 @@ void decoder_close(decoder *x)
     for (int b = 0; x->one && x->block_weight && b < x->one->blocks; b++) free(x->block_weight[b]);
     free(x->block_weight);
     free(x->weight);
-    free(x->cache_at);
+    free(x->cache_offset);
     free(x->host_logits);
     free(x->logits);
     model_close(x->one);
@@ -205,7 +206,7 @@ void decoder_rewind(decoder *x, int64_t keep)
     if (keep < x->position) x->position = keep;
 }
 
-static status run_blocks(decoder *x, const model *m, const scratch *s, err *e)
+static status run_blocks(decoder *x, const model *m, const decoder_scratch *s, err *e)
 {
     status result = OK;
     for (int b = 0; b < m->blocks; b++) {
@@ -218,9 +219,9 @@ static status run_blocks(decoder *x, const model *m, const scratch *s, err *e)
                        .cache_rows = x->max_tokens};
         c.base[REGION_INPUT] = s->boundary[(b + 1) % 2];
         c.base[REGION_OUTPUT] = s->boundary[b % 2];
-        c.base[REGION_WORKSPACE] = s->work;
+        c.base[REGION_WORKSPACE] = s->workspace;
         c.base[REGION_IDS] = x->ids + (size_t)x->position * sizeof(int32_t);
-        c.base[REGION_CACHE] = x->cache + x->cache_at[b];
+        c.base[REGION_CACHE] = x->cache + x->cache_offset[b];
         TRY(graph_run_forward(&c, e));
     }
 done:
@@ -232,7 +233,7 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
     status result = OK;
     model *prompt = NULL;
     const model *m = x->one;
-    scratch s = {0};
+    decoder_scratch s = {0};
     if (count < 1) FAIL(E_USAGE, "the prompt is empty");
     if (x->position + count > x->max_tokens)
         FAIL(E_USAGE, "%lld tokens do not fit: there is room for %lld",
@@ -245,7 +246,7 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
         TRY(open_model(x, count, &prompt, e));
         m = prompt;
     }
-    TRY(scratch_open(x, m, &s, e));
+    TRY(decoder_scratch_open(x, m, &s, e));
     x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof(int32_t), ids,
                          (size_t)count * sizeof(int32_t));
     TRY(run_blocks(x, m, &s, e));
@@ -256,7 +257,7 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
     x->position += count;
     *logits = x->logits;
 done:
-    scratch_close(x, &s);
+    decoder_scratch_close(x, &s);
     model_close(prompt);
     return result;
 }

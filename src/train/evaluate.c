@@ -1,6 +1,6 @@
 // evaluate.c -- the mean loss over a validation set. Each micro-batch goes to one data-parallel rank. The last
 // round is filled up with padding rows, which do not count, so every sample counts once with any
-// number of ranks. Called by commands and by the session.
+// number of ranks. Called by the session and by the library.
 #include "train/trainer_private.h"
 
 typedef struct evaluate_batch {

@@ -1,6 +1,6 @@
-// save.c -- a trainer's state as the tensors of a checkpoint, and back. Weights go into the
-// HuggingFace folder in the type that the model computes in; what that cannot hold (moments, fp32
-// masters beside bf16) goes into the state.
+// save.c -- a trainer's state to the tensors of a checkpoint, and back. Weights go into the
+// HuggingFace folder in the compute type. The moments, and fp32 master weights beside 16-bit
+// weights, go into the state file. Called by the session.
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "ckpt/ckpt.h"
@@ -10,23 +10,24 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// One tensor of the state file: a part of the state of one parameter.
-typedef struct state_tensor {
+// One tensor of the state file: one part of the state of one parameter.
+typedef struct save_tensor {
     char name[PARAM_NAME_BYTES + 16];
     trainer_state_kind part;
     int param;
-} state_tensor;
+} save_tensor;
 
-typedef struct saver {
+typedef struct save_run {
     trainer *t;
     model_param_files files;
-    state_tensor *state;
+    save_tensor *state;
     safetensors_tensor *state_info;
-    size_t states; // of parameters; the factors follow
+    size_t states; // tensors of parameters; those of PowerSGD follow
     powersgd_tensors powersgd;
-    float *whole, *piece; // of the parameter at hand
-    char *bytes;          // of the tensor at hand, as stored
-} saver;
+    float *full;  // the present parameter
+    float *piece; // the part of it that one tensor of the HuggingFace folder has
+    char *bytes;  // the present tensor, as stored
+} save_run;
 
 static const char *part_name(trainer_state_kind part)
 {
@@ -34,13 +35,13 @@ static const char *part_name(trainer_state_kind part)
     return name[part];
 }
 
-// Fp32 weights are in the HuggingFace folder already.
+// F32 weights are in the HuggingFace folder already.
 static bool is_stored(const trainer *t, trainer_state_kind part)
 {
     return part == STATE_WEIGHT ? t->o.precision != F32 : trainer_has_state(t, part);
 }
 
-static status state_list(saver *s, err *e)
+static status state_list(save_run *s, err *e)
 {
     const trainer *t = s->t;
     size_t most = (size_t)t->model->params * STATE_GRADIENT;
@@ -50,7 +51,7 @@ static status state_list(saver *s, err *e)
         return err_set(e, E_MEMORY, "no memory for the list of %zu tensors", most);
     for (int part = 0; part < STATE_GRADIENT; part++)
         for (int p = 0; is_stored(t, (trainer_state_kind)part) && p < t->model->params; p++) {
-            state_tensor *x = &s->state[s->states];
+            save_tensor *x = &s->state[s->states];
             const graph_param *d = t->model->param[p].decl;
             snprintf(x->name, sizeof x->name, "%s.%s", part_name((trainer_state_kind)part),
                      t->model->param[p].name);
@@ -66,8 +67,8 @@ static status state_list(saver *s, err *e)
     return OK;
 }
 
-// PowerSGD's tensors, where it has any, after those of parameters.
-static status powersgd_list(saver *s, err *e)
+// The tensors of PowerSGD, after those of parameters.
+static status powersgd_list(save_run *s, err *e)
 {
     status result = OK;
     if (!powersgd_tensors_exist(s->t)) return OK;
@@ -93,12 +94,12 @@ done:
 static status weight_bytes(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
     status result = OK;
-    saver *s = arg;
+    save_run *s = arg;
     const model_param_file *f = &s->files.file[i];
     const safetensors_tensor *info = &s->files.info[i];
     if (offset == 0) {
-        TRY(trainer_ask_state(s->t, STATE_WEIGHT, f->param, s->whole, e));
-        model_param_file_extract(s->t->model, f, s->whole, s->piece);
+        TRY(trainer_ask_state(s->t, STATE_WEIGHT, f->param, s->full, e));
+        model_param_file_extract(s->t->model, f, s->full, s->piece);
         dtype_convert(s->bytes, info->type, s->piece, F32,
                       (size_t)(info->bytes / dtype_bytes(info->type)));
     }
@@ -110,12 +111,12 @@ done:
 static status state_bytes(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
     status result = OK;
-    saver *s = arg;
+    save_run *s = arg;
     if (offset == 0 && i < s->states)
-        TRY(trainer_ask_state(s->t, s->state[i].part, s->state[i].param, s->whole, e));
+        TRY(trainer_ask_state(s->t, s->state[i].part, s->state[i].param, s->full, e));
     if (offset == 0 && i >= s->states)
-        TRY(trainer_ask_powersgd_tensor(s->t, &s->powersgd, (int)(i - s->states), s->whole, e));
-    memcpy(out, (char *)s->whole + offset, bytes);
+        TRY(trainer_ask_powersgd_tensor(s->t, &s->powersgd, (int)(i - s->states), s->full, e));
+    memcpy(out, (char *)s->full + offset, bytes);
 done:
     return result;
 }
@@ -140,32 +141,32 @@ static status facts_json(const trainer *t, char **out, err *e)
     return text_take(&json, out, e);
 }
 
-static status saver_open(saver *s, trainer *t, err *e)
+static status saver_open(save_run *s, trainer *t, err *e)
 {
     status result = OK;
     int64_t most = 0;
-    *s = (saver){.t = t};
+    *s = (save_run){.t = t};
     for (int p = 0; p < t->model->params; p++)
         if (t->model->param[p].count > most) most = t->model->param[p].count;
     TRY(model_param_files_make(t->model, t->o.precision, &s->files, e));
     TRY(state_list(s, e));
     TRY(powersgd_list(s, e));
-    s->whole = malloc((size_t)most * sizeof(float));
+    s->full = malloc((size_t)most * sizeof(float));
     s->piece = malloc((size_t)most * sizeof(float));
     s->bytes = malloc((size_t)most * sizeof(float));
-    if (!s->whole || !s->piece || !s->bytes)
+    if (!s->full || !s->piece || !s->bytes)
         FAIL(E_MEMORY, "no memory to stage a tensor of %" PRId64 " elements", most);
 done:
     return result;
 }
 
-static void saver_close(saver *s)
+static void saver_close(save_run *s)
 {
     model_param_files_clear(&s->files);
     free(s->state);
     free(s->state_info);
     free(s->powersgd.items);
-    free(s->whole);
+    free(s->full);
     free(s->piece);
     free(s->bytes);
 }
@@ -173,7 +174,7 @@ static void saver_close(saver *s)
 static status save_here(trainer *t, const trainer_save_options *o, char **folder, err *e)
 {
     status result = OK;
-    saver s = {0};
+    save_run s = {0};
     char *facts = NULL;
     TRY(facts_json(t, &facts, e));
     TRY(saver_open(&s, t, e));
@@ -211,19 +212,19 @@ done:
 static status load_state(trainer *t, const ckpt *c, err *e)
 {
     status result = OK;
-    saver s = {0};
+    save_run s = {0};
     TRY(saver_open(&s, t, e));
     for (int p = 0; t->o.precision == F32 && p < t->model->params; p++) {
-        TRY(model_param_load(t->model, p, c->weights, s.whole, e));
-        TRY(trainer_write_state(t, STATE_WEIGHT, p, s.whole, e));
+        TRY(model_param_load(t->model, p, c->weights, s.full, e));
+        TRY(trainer_write_state(t, STATE_WEIGHT, p, s.full, e));
     }
     for (size_t i = 0; i < s.states; i++) {
         const safetensors_tensor *x = safetensors_find(c->state, s.state[i].name);
         if (!x || x->type != F32 || x->bytes != s.state_info[i].bytes)
             FAIL(E_USAGE, "%s: state tensor %s is %s", c->folder, s.state[i].name,
                  x ? "of another shape" : "missing");
-        memcpy(s.whole, x->data, x->bytes);
-        TRY(trainer_write_state(t, s.state[i].part, s.state[i].param, s.whole, e));
+        memcpy(s.full, x->data, x->bytes);
+        TRY(trainer_write_state(t, s.state[i].part, s.state[i].param, s.full, e));
     }
     TRY(safetensors_check_whole(c->state, e));
 done:

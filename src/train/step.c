@@ -1,11 +1,11 @@
-// step.c -- executes the schedule: one function for each kind of instruction, which launches work on
+// step.c -- executes the schedule. Each kind of instruction has a function, which issues work to
 // streams.
 //
 // The compute stream runs blocks and updates, the communication stream collectives and messages, the
-// copy stream batches and files; the table in parallel/instructions.c says which instruction runs
-// where. Two kinds wait on the host: CLIP_GRAD_NORM for its numbers, and LOAD_BATCH when the reader
-// is late. What differs between strategies stands in the plan and in the list. The functions are in
-// step_blocks.c, step_state.c and step_update.c.
+// copy stream copies batches and files; the table in parallel/instructions.c says which instruction
+// runs where. Only two instructions make the host wait: CLIP_GRAD_NORM reads numbers, and LOAD_BATCH
+// waits when the reader is late. Strategies differ in the plan and in the list, not here. The
+// functions are in batches.c, step_blocks.c, step_state.c, tiers.c, results.c and step_update.c.
 #include "base/clock.h"
 #include "parallel/instructions.h"
 #include "train/trainer_private.h"

@@ -1,5 +1,5 @@
-// trainer.c -- opens and closes a trainer: traces the model, makes plan and schedules, allocates,
-// fills the weights.
+// trainer.c -- opens and closes a trainer: it traces the model, makes the plan and the schedules, opens the
+// objects, and fills the weights. Called by the session, the library and tests.
 #include "base/proc.h"
 #include "base/size.h"
 #include "train/trainer_private.h"
