@@ -151,7 +151,8 @@ static void rope_is_read_as_versions_4_and_5_write_it(void **state)
               "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
               "\"original_max_position_embeddings\":8192},\"rope_theta\":500000.0}",
               &c);
-    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.low == 1 && c.rope.high == 4);
+    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.low == 1 &&
+                c.rope.high == 4);
     assert_true(c.rope.original == 8192 && c.rope.theta == 500000);
     read_good("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":2.0,"
               "\"low_freq_factor\":1.0,\"high_freq_factor\":3.0,\"rope_theta\":777.0}}",
@@ -302,7 +303,8 @@ static void same_model(const model_config *a, const model_config *b)
     assert_true(a->tie_embeddings == b->tie_embeddings && a->mlp_bias == b->mlp_bias);
     assert_true(a->attention_bias == b->attention_bias);
     assert_true(a->scale_attention == b->scale_attention && a->scale_by_layer == b->scale_by_layer);
-    assert_true(a->dropout.embed == b->dropout.embed && a->dropout.attention == b->dropout.attention);
+    assert_true(a->dropout.embed == b->dropout.embed &&
+                a->dropout.attention == b->dropout.attention);
     assert_true(a->dropout.residual == b->dropout.residual && a->rope.kind == b->rope.kind);
     assert_true(a->rope.theta == b->rope.theta && a->rope.original == b->rope.original);
     if (a->rope.kind != ROPE_DEFAULT) assert_true(a->rope.factor == b->rope.factor);
