@@ -285,7 +285,8 @@ static status generate_from(const generate_request *r, const char *folder, json_
     decoder *x = NULL;
     const int32_t *ids;
     size_t count;
-    char *path = file_join(folder, "tokenizer.json");
+    char *path = NULL;
+    TRY(file_join(folder, "tokenizer.json", &path, e));
     device_options options = {.threads = (int)r->threads};
     TRY(model_config_read(folder, &c, e));
     TRY(tokenizer_load(path, &t, e));

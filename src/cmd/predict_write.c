@@ -16,7 +16,8 @@ status predict_write_open(predict_writer *w, err *e)
     text beside = {0};
     if (!w->path) return OK;
     text_addf(&beside, "%s.tmp-%ld", w->path, (long)getpid());
-    w->beside = beside.chars;
+    const status taken = text_take(&beside, &w->beside, e);
+    if (taken != OK) return taken;
     if (file_create(w->beside, &w->file, e) == OK) return OK;
     err_prefix(e, "predict: --output: ");
     return e->code = E_USAGE;

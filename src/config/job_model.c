@@ -154,6 +154,7 @@ status job_compare_model(const job *j, const char *folder, text *different, err 
             continue;
         format_field(&there, i, &a);
         format_field(here, i, &b);
+        if (a.failed || b.failed) text_fail(different);
         add_difference(FIELDS[i].path, a.chars, b.chars, different);
         text_clear(&a);
         text_clear(&b);
@@ -328,12 +329,13 @@ done:
     return result;
 }
 
-static bool folder_has(const char *folder, const char *name)
+static status folder_has(const char *folder, const char *name, bool *has, err *e)
 {
-    char *path = file_join(folder, name);
-    bool has = file_exists(path);
+    char *path = NULL;
+    const status result = file_join(folder, name, &path, e);
+    *has = result == OK && file_exists(path);
     free(path);
-    return has;
+    return result;
 }
 
 // The folder of a run becomes that of its newest checkpoint.
@@ -368,10 +370,12 @@ static status check_replaced(job *j, err *e)
             if (fields >> i & 1u) format_field(&mine, i, &a);
             if (fields >> i & 1u) format_field(c, i, &b);
             if (a.bytes && strcmp(a.chars, b.chars) != 0) text_addf(&there, "says %s", b.chars);
+            if (a.failed || b.failed) text_fail(&there);
             text_clear(&a);
             text_clear(&b);
         }
         yaml_node_text(s->value, &found);
+        if (result == OK) result = text_check(&there, e);
         if (there.bytes) {
             result = err_set(e, E_USAGE,
                              "found %.*s, but config.json of --model.path %s; valid: the same, or "
@@ -407,8 +411,10 @@ static status read_folder(job *j, bool replaces, err *e)
              j->model.path);
     TRY(find_checkpoint(j, e));
     TRY(model_config_read(j->model.path, &j->model.config, e));
-    bool weights = folder_has(j->model.path, "model.safetensors") ||
-                   folder_has(j->model.path, "model.safetensors.index.json");
+    bool weights = false, index = false;
+    TRY(folder_has(j->model.path, "model.safetensors", &weights, e));
+    TRY(folder_has(j->model.path, "model.safetensors.index.json", &index, e));
+    weights = weights || index;
     if (strcmp(j->model.init, "checkpoint") == 0 && !weights) {
         blamed = init;
         FAIL(E_USAGE,

@@ -3,6 +3,7 @@
 // that by themselves.
 #include "config/private.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "config/values.h"
 
@@ -85,8 +86,7 @@ static status check_split(job *j, err *e)
         KEY_ERROR("parallel.split", "found %zu numbers; valid: %d, for pp %d x virtual_stages %d",
                   j->parallel.splits, chunks, j->parallel.pp,
                   j->parallel.pp > 1 ? j->strategy.pipeline.virtual_stages : 1);
-    blocks = calloc(j->parallel.splits, sizeof *blocks);
-    if (!blocks) FAIL(E_IO, "out of memory");
+    TRY(alloc_zeroed(&blocks, j->parallel.splits, sizeof *blocks, "parallel.split", e));
     free((int *)j->strategy.pipeline.chunk_blocks); // of an earlier check
     j->strategy.pipeline.chunk_blocks = blocks;
     for (size_t i = 0; i < j->parallel.splits; i++) sum += blocks[i] = j->parallel.split[i];
@@ -110,7 +110,9 @@ static status check_offload(const job *j, err *e)
     for (int t = 0; t < PLAN_STATES; t++) {
         if (j->strategy.offload.tier[t] != TIER_FILE) continue;
         if (!path) KEY_ERROR(keys[t], "found file; it needs parallel.offload.path, a folder");
-        if (!file_could_be_directory(path))
+        bool can = false;
+        TRY(file_could_be_directory(path, &can, e));
+        if (!can)
             KEY_ERROR(
                 "parallel.offload.path",
                 "found %s, which is not a folder and cannot be made one; valid: a folder of this "

@@ -18,6 +18,6 @@ bool value_is_set(const job *j, const job_key *k);
 void value_free(job *j, const job_key *k);
 void value_describe_valid(const job_key *k, text *out);
 void value_number(double value, text *out); // appends the shortest form with the same bits
-char *value_absolute(const char *path);     // an absolute path; the caller owns it
+status value_absolute(const char *path, char **out, err *e); // the caller owns the absolute path
 
 #endif

@@ -90,6 +90,6 @@ status model_config_finish(model_config *c, err *e);
 status model_config_read(const char *folder, model_config *c, err *e);
 // Returns a config.json that transformers 4 and 5 load. `dtype_word` is "float32", "bfloat16" or
 // "float16", the type of the weights beside it. The caller frees the text.
-char *model_config_write(const model_config *c, const char *dtype_word);
+status model_config_write(const model_config *c, const char *dtype_word, char **out, err *e);
 
 #endif

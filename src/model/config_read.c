@@ -160,10 +160,11 @@ done:
 status model_config_read(const char *folder, model_config *c, err *e)
 {
     status result = OK;
-    char *path = file_join(folder, "config.json"), *content = NULL;
+    char *path = NULL, *content = NULL;
     size_t bytes;
     json_t *root = NULL;
     json_error_t problem;
+    TRY(file_join(folder, "config.json", &path, e));
     TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
     root = json_load_python(content, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
     if (!root)

@@ -138,7 +138,7 @@ static void write_mlp(text *t, const model_config *c)
     put_word(t, "loss", MODEL_LOSS_WORDS[c->mlp.loss]);
 }
 
-char *model_config_write(const model_config *c, const char *dtype_word)
+status model_config_write(const model_config *c, const char *dtype_word, char **out, err *e)
 {
     static const char *const names[FAMILIES][2] = {
         {"GPT2LMHeadModel", "gpt2"}, {"LlamaForCausalLM", "llama"}, {"TriremeMLP", "trireme_mlp"}};
@@ -160,5 +160,5 @@ char *model_config_write(const model_config *c, const char *dtype_word)
             write_llama(&t, c);
     }
     text_add(&t, "\n}\n");
-    return t.chars;
+    return text_take(&t, out, e);
 }

@@ -4,6 +4,8 @@
 // Blocks: the embedding, the layers, the head.
 #include "model/model.h"
 
+#include "base/alloc.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -43,8 +45,9 @@ static float rope_frequency(const model_config *c, int64_t i)
 static graph_value *rope(graph *g, graph_value *qkv, const model_config *c)
 {
     int64_t half = c->head_dim / 2;
-    double *frequency = calloc((size_t)half, sizeof *frequency);
-    if (!frequency) abort();
+    double *frequency = NULL;
+    if (!graph_check(g, alloc_zeroed(&frequency, (size_t)half, sizeof *frequency, "", NULL)))
+        return qkv;
     for (int64_t i = 0; i < half; i++) frequency[i] = (double)rope_frequency(c, i);
     graph_value *y =
         build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, half);

@@ -31,7 +31,9 @@ status session_log_start(const session *s, const job *j, const session_inputs *i
                              .tokens_per_step = j->train.global_batch * in->seq_len,
                              .resumed_from = resumed_from,
                              .note = note.chars};
-    const status result = log_start(l, &m, e);
+    status result = text_check(&note, e);
+    if (result == OK) result = text_check(&policy_name, e);
+    if (result == OK) result = log_start(l, &m, e);
     text_clear(&policy_name);
     text_clear(&note);
     return result;

@@ -85,7 +85,7 @@ static status open_index(const char *folder, const char *index_path, safetensors
     TRY(list_files(index_path, map, &files, &count, e));
     paths = calloc(count, sizeof *paths);
     if (!paths) FAIL(E_IO, "%s: no memory for the list of files", index_path);
-    for (size_t i = 0; i < count; i++) paths[i] = file_join(folder, files[i]);
+    for (size_t i = 0; i < count; i++) TRY(file_join(folder, files[i], &paths[i], e));
     TRY(safetensors_open_files((const char *const *)paths, count, &s, e));
     TRY(check_map(index_path, map, files, s, e));
     *out = s;
@@ -103,8 +103,9 @@ done:
 status safetensors_open_folder(const char *folder, safetensors **out, err *e)
 {
     status result = OK;
-    char *single = file_join(folder, "model.safetensors");
-    char *index_path = file_join(folder, "model.safetensors.index.json");
+    char *single = NULL, *index_path = NULL;
+    TRY(file_join(folder, "model.safetensors", &single, e));
+    TRY(file_join(folder, "model.safetensors.index.json", &index_path, e));
     if (file_exists(single))
         TRY(safetensors_open(single, out, e));
     else if (file_exists(index_path))

@@ -272,8 +272,8 @@ static status open_tiers(trainer *t, err *e)
         if (tier_note(t->tier[k]))
             text_addf(&note, "%s%s", note.bytes ? "; " : "", tier_note(t->tier[k]));
     }
-    t->note = note.chars;
-    note = (text){0};
+    TRY(text_check(&note, e));
+    if (note.bytes) TRY(text_take(&note, &t->note, e));
 done:
     text_clear(&note);
     return result;
