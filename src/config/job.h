@@ -48,7 +48,7 @@ typedef struct job {
         bool has_weights;    // path holds safetensors and init does not say random
     } model;
     struct {
-        data_part *train, *valid;
+        dataset_source *train, *valid;
         size_t trains, valids;
         int64_t seq_len;
         sample_order order;

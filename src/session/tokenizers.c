@@ -20,7 +20,7 @@ typedef struct reference {
 } reference;
 
 // Only shards that are files have sidecars.
-static bool has_sidecar(const dataset *d, const data_part *part)
+static bool has_sidecar(const dataset *d, const dataset_source *part)
 {
     return d->shape.input_type == I32 && strcmp(part->path, "mock") != 0;
 }
@@ -47,7 +47,7 @@ done:
     return result;
 }
 
-static status compare(const job *j, session_inputs *in, const char *key, const data_part *part,
+static status compare(const job *j, session_inputs *in, const char *key, const dataset_source *part,
                       const sidecar *s, reference *r, err *e)
 {
     text found = {0};
@@ -76,7 +76,7 @@ static status compare(const job *j, session_inputs *in, const char *key, const d
 }
 
 // What a checkpoint can take from the shards that it is trained on.
-static void take_from(job *j, session_inputs *in, const data_part *part, const sidecar *s,
+static void take_from(job *j, session_inputs *in, const dataset_source *part, const sidecar *s,
                       text *missing)
 {
     if (s->append_eod && s->eod >= 0) job_set_end_token(j, s->eod);
@@ -101,7 +101,7 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
     bool asked = false; // the model: only when there is something to compare
     for (size_t i = 0; i < trains + valids; i++) {
         bool train = i < trains, found = false;
-        const data_part *part = train ? &j->data.train[i] : &j->data.valid[i - trains];
+        const dataset_source *part = train ? &j->data.train[i] : &j->data.valid[i - trains];
         if (!has_sidecar(train ? in->train : in->valid, part)) continue;
         TRY(sidecar_read(part->path, &s, &found, e));
         if (!found) continue;

@@ -300,7 +300,7 @@ static loader_options loader_of(const trainer *t, dataset *d, int rank, int rank
     return (loader_options){.data = d,
                             .global_batch = (uint64_t)t->o.global_batch,
                             .micro_batch = t->o.micro_batch,
-                            .own_batch = t->o.global_batch / ranks,
+                            .local_batch = t->o.global_batch / ranks,
                             .rank = rank,
                             .ranks = ranks,
                             .depth = READ_AHEAD};
