@@ -213,7 +213,7 @@ static status resume(trm_trainer *t, const char *folder, err *e)
     free(t->from);
     t->from = NULL;
     t->owns_folder = false;
-    if (!ckpt_is_of(out, found)) goto done;
+    if (!ckpt_belongs_to_run(out, found)) goto done;
     t->from = found;
     found = NULL;
 done:

@@ -85,7 +85,7 @@ static status find_named(start *s, text *warnings, err *e)
     const job *j = s->job;
     TRY(ckpt_locate(j->resume_from, &s->resume, warnings, e));
     TRY(ckpt_verify(s->resume, e));
-    s->is_own = ckpt_is_of(j->train.out, s->resume);
+    s->is_own = ckpt_belongs_to_run(j->train.out, s->resume);
     if (j->overwrite && s->is_own)
         FAIL(E_USAGE, "%s is of the run that --overwrite removes; valid: one of the two",
              s->resume);

@@ -40,17 +40,17 @@ bool prepare_is_validation(const prepare_options *o, uint64_t number)
     return (double)rng_uniform(rng_word(key, number)) < o->valid_fraction;
 }
 
-static status text_encode(const prepare_round *round, tokenizer_workspace *work, prepare_slot *s,
-                          size_t key, const tokenizer_document *from, err *e)
+static status text_encode(const prepare_round *round, tokenizer_workspace *workspace,
+                          prepare_slot *s, size_t key, const tokenizer_document *from, err *e)
 {
     const int32_t *ids = NULL;
     size_t count = 0, extra = round->eod >= 0;
     s->bytes[key] = from->bytes;
     if (from->bytes == 0) return OK;
-    status result =
-        round->o->add_special_tokens
-            ? tokenizer_encode_with_special_tokens(work, from->chars, from->bytes, &ids, &count, e)
-            : tokenizer_encode(work, from->chars, from->bytes, &ids, &count, e);
+    status result = round->o->add_special_tokens
+                        ? tokenizer_encode_with_special_tokens(workspace, from->chars, from->bytes,
+                                                               &ids, &count, e)
+                        : tokenizer_encode(workspace, from->chars, from->bytes, &ids, &count, e);
     if (result != OK) {
         if (s->r.json)
             err_prefix(e, "%s:%llu: ", s->r.path, (unsigned long long)s->r.line);
@@ -66,14 +66,14 @@ static status text_encode(const prepare_round *round, tokenizer_workspace *work,
     return OK;
 }
 
-static status slot_encode(const prepare_round *round, tokenizer_workspace *work, prepare_slot *s,
-                          err *e)
+static status slot_encode(const prepare_round *round, tokenizer_workspace *workspace,
+                          prepare_slot *s, err *e)
 {
     status result = OK;
     prepare_texts texts;
     size_t keys = round->o->json_key_count;
     TRY(prepare_parse(&s->r, round->bytes.data, round->o->json_keys, keys, &texts, e));
-    for (size_t k = 0; k < keys; k++) TRY(text_encode(round, work, s, k, &texts.text[k], e));
+    for (size_t k = 0; k < keys; k++) TRY(text_encode(round, workspace, s, k, &texts.text[k], e));
 done:
     prepare_texts_release(&texts);
     return result;

@@ -105,12 +105,12 @@ static status is_word_character(const tokenizer_added_set *s, const char *string
                                 bool *yes, err *e)
 {
     status result = OK;
-    tokenizer_pattern_workspace *work = NULL;
+    tokenizer_pattern_workspace *workspace = NULL;
     size_t start, end;
-    TRY(tokenizer_pattern_workspace_open(&work, e));
-    TRY(tokenizer_pattern_find(s->word, work, string, bytes, 0, yes, &start, &end, e));
+    TRY(tokenizer_pattern_workspace_open(&workspace, e));
+    TRY(tokenizer_pattern_find(s->word, workspace, string, bytes, 0, yes, &start, &end, e));
 done:
-    tokenizer_pattern_workspace_close(work);
+    tokenizer_pattern_workspace_close(workspace);
     return result;
 }
 

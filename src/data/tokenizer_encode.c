@@ -65,8 +65,8 @@ static status ids_room(tokenizer_ids *ids, size_t more, err *e)
 }
 
 // Sets *id to the id of a word that is one token of the model's vocabulary, else to -1.
-static status whole_word(tokenizer_workspace *w, const char *string, size_t bytes, int32_t *id,
-                         err *e)
+static status single_token(tokenizer_workspace *w, const char *string, size_t bytes, int32_t *id,
+                           err *e)
 {
     status result = OK;
     TRY(bpe_grow(&w->spelling, &w->spelling_room, 2 * bytes, 1, e));
@@ -84,14 +84,14 @@ static status encode_bytes(tokenizer_workspace *w, const char *string, size_t by
 {
     status result = OK;
     const tokenizer *t = w->tokenizer;
-    int32_t whole = -1;
+    int32_t single = -1;
     bool after_unknown = false;
     TRY(ids_room(&w->ids, bytes, e));
     int32_t *ids = w->ids.items + w->ids.count;
     size_t count = 0;
-    if (t->ignore_merges) TRY(whole_word(w, string, bytes, &whole, e));
-    if (whole >= 0) {
-        ids[count++] = whole;
+    if (t->ignore_merges) TRY(single_token(w, string, bytes, &single, e));
+    if (single >= 0) {
+        ids[count++] = single;
     } else {
         for (size_t i = 0; i < bytes; i++) {
             int32_t id = t->byte_id[(uint8_t)string[i]];

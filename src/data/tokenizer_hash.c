@@ -17,11 +17,11 @@ static uint64_t add_merges(uint64_t hash, const json_t *merges)
     text line = {0};
     for (size_t i = 0; i < json_array_size(merges); i++) {
         const json_t *merge = json_array_get(merges, i);
-        const char *whole = json_string_value(merge);
-        if (whole && strncmp(whole, "#version", 8) == 0) continue;
+        const char *line_form = json_string_value(merge);
+        if (line_form && strncmp(line_form, "#version", 8) == 0) continue;
         line.bytes = 0;
-        if (whole)
-            text_add(&line, whole);
+        if (line_form)
+            text_add(&line, line_form);
         else
             text_addf(&line, "%s %s", json_string_value(json_array_get(merge, 0)),
                       json_string_value(json_array_get(merge, 1)));

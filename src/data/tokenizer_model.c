@@ -77,9 +77,9 @@ static status read_merge(const json_t *merge, size_t index, const char **left, s
         *left_bytes = *left ? strlen(*left) : 0;
     } else {
         *left = json_string_value(merge);
-        const char *blank = *left ? strchr(*left, ' ') : NULL;
-        *left_bytes = blank ? (size_t)(blank - *left) : 0;
-        *right = blank && !strchr(blank + 1, ' ') ? blank + 1 : NULL;
+        const char *space = *left ? strchr(*left, ' ') : NULL;
+        *left_bytes = space ? (size_t)(space - *left) : 0;
+        *right = space && !strchr(space + 1, ' ') ? space + 1 : NULL;
     }
     if (*left && *right) return OK;
     return err_set(e, E_USAGE, "model.merges[%zu] must be \"left right\" or [\"left\", \"right\"]",

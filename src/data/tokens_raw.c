@@ -25,15 +25,15 @@ typedef struct tokens_raw {
 
 static int32_t id_at(const tokens_raw *r, uint64_t i)
 {
-    uint16_t narrow;
-    int32_t wide;
+    uint16_t id16;
+    int32_t id32;
     const uint8_t *ptr = r->ids + i * (uint64_t)r->id_bytes;
     if (r->id_bytes == 2) {
-        memcpy(&narrow, ptr, 2);
-        return narrow;
+        memcpy(&id16, ptr, 2);
+        return id16;
     }
-    memcpy(&wide, ptr, 4);
-    return wide;
+    memcpy(&id32, ptr, 4);
+    return id32;
 }
 
 // The size of an id according to llm.c's header; 0 when the file has no such header.

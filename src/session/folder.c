@@ -95,7 +95,7 @@ status folder_go_on(const char *out, const char *checkpoint, text *kept, err *e)
     bool moved;
     const int number = free_number(out);
     char *aside = beside(out, CHECKPOINTS, number);
-    TRY(ckpt_go_on(out, checkpoint, aside, &moved, e));
+    TRY(ckpt_resume_from(out, checkpoint, aside, &moved, e));
     if (moved) tell(kept, CHECKPOINTS, number);
 done:
     free(aside);

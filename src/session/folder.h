@@ -13,7 +13,7 @@
 // that none of the three has; those names are appended to `kept` (NULL allowed). With `overwrite`
 // it is removed instead. What else lies in the folder, and what was kept before, stays.
 status folder_begin(const char *out, bool overwrite, text *kept, err *e);
-// The run in `out` goes on from `checkpoint`, one of its own (ckpt_is_of): later checkpoints are
+// The run in `out` goes on from `checkpoint`, one of its own (ckpt_belongs_to_run): later checkpoints are
 // kept beside, in checkpoints-N.
 status folder_go_on(const char *out, const char *checkpoint, text *kept, err *e);
 
