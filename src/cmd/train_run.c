@@ -67,7 +67,7 @@ status run_report_step(run *r, const trainer_step_result *s, err *e)
     if (r->rank > 0) return OK;
     TRY(start_check_folder(r->start, e));
     monitor_step m = session_step(r->job, &r->start->inputs, s);
-    m.share = (float)share_of_rate(r, s);
+    m.mfu = (float)share_of_rate(r, s);
     TRY(log_step(r->log, &m, e));
     progress_step(&r->progress, &m, clock_seconds());
 done:

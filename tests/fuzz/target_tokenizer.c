@@ -1,4 +1,5 @@
-// tokenizer.json. What is accepted encodes and decodes any text, and reads again when written.
+// The input is a tokenizer.json. An accepted tokenizer encodes and decodes any text, and the file that
+// it saves is accepted again.
 #include "fuzz.h"
 
 #include "base/text.h"
