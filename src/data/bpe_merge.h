@@ -19,7 +19,7 @@ typedef struct bpe_candidate {
 
 // Workspace for long words, one per thread; start with {0}.
 typedef struct bpe_merger {
-    uint32_t *before, *after; // [symbols] the neighbours of each symbol that is left
+    uint32_t *before, *after; // [symbols] the symbols next to each remaining symbol
     uint64_t *values;         // [symbols] of the pair that starts at each symbol
     bpe_candidate *heap;      // [heap_count]
     size_t before_room, after_room, value_room, heap_room, heap_count;

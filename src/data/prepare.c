@@ -97,7 +97,7 @@ static status corpus_read(const prepare_options *o, prepare_source *from, prepar
     status result = OK;
     prepare_buffer raw = {0};
     prepare_texts texts = {0};
-    double told = 0;
+    double reported = 0;
     for (;;) {
         prepare_record r;
         bool more = false;
@@ -115,8 +115,8 @@ static status corpus_read(const prepare_options *o, prepare_source *from, prepar
         for (size_t k = 0; k < o->json_key_count; k++) TRY(corpus_add(c, &texts.text[k], e));
         prepare_texts_release(&texts);
         double done = prepare_source_done(from);
-        if (o->progress && done >= told + 0.01)
-            o->progress(o->progress_arg, "reading", told = done);
+        if (o->progress && done >= reported + 0.01)
+            o->progress(o->progress_arg, "reading", reported = done);
     }
     if (c->count == 0)
         FAIL(E_USAGE, "%s: no text to train a tokenizer on: all documents are empty%s",

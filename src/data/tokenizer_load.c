@@ -130,28 +130,28 @@ done:
 static status read_side_files(tokenizer *t, const char *path, err *e)
 {
     status result = OK;
-    text neighbour = {0};
+    text side_file = {0};
     const char *own = tokenizer_file_name(0);
     size_t bytes = strlen(path), start = bytes - strlen(own);
     if (bytes < strlen(own) || strcmp(path + start, own) != 0 ||
         (start > 0 && path[start - 1] != '/' && path[start - 1] != '.'))
         goto done;
     for (int i = 0; i < TOKENIZER_SIDE_FILES; i++) {
-        text_clear(&neighbour);
-        text_add_bytes(&neighbour, path, start);
-        text_add(&neighbour, tokenizer_side_file_names[i]);
-        if (!file_exists(neighbour.chars)) continue;
-        TRY(file_read_small(neighbour.chars, FILE_MOST_TABLE, &t->files[i].content,
+        text_clear(&side_file);
+        text_add_bytes(&side_file, path, start);
+        text_add(&side_file, tokenizer_side_file_names[i]);
+        if (!file_exists(side_file.chars)) continue;
+        TRY(file_read_small(side_file.chars, FILE_MOST_TABLE, &t->files[i].content,
                             &t->files[i].bytes, e));
         if (i != TOKENIZER_SIDE_CONFIG) continue;
         result = read_settings(t, e);
         if (result != OK) {
-            err_prefix(e, "%s: ", neighbour.chars);
+            err_prefix(e, "%s: ", side_file.chars);
             goto done;
         }
     }
 done:
-    text_clear(&neighbour);
+    text_clear(&side_file);
     return result;
 }
 

@@ -13,12 +13,12 @@
 static json_t *pattern_json(tokenizer_builtin kind)
 {
     bool gpt2 = kind == TOKENIZER_GPT2;
-    json_t *level = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                              "trim_offsets", 1, "use_regex", gpt2);
-    if (gpt2) return level;
+    json_t *byte_level = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space",
+                                   0, "trim_offsets", 1, "use_regex", gpt2);
+    if (gpt2) return byte_level;
     return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers",
                      "type", "Split", "pattern", "Regex", tokenizer_pattern_llama3, "behavior",
-                     "Isolated", "invert", 0, level);
+                     "Isolated", "invert", 0, byte_level);
 }
 
 static int by_character(const void *a, const void *b)

@@ -171,17 +171,17 @@ static void gzip_and_plain_files_give_the_same_shard(void **state)
     put_text(in_folder(state, "bad.gz"), "not gzip at all");
     run bad = run_make(state, in_folder(state, "bad.gz"));
     run_refused(state, &bad, "bad.gz: is not gzip data");
-    char *whole = NULL;
+    char *packed_bytes = NULL;
     size_t bytes = 0;
-    assert_int_equal(file_read(in_folder(state, "in.txt.gz"), &whole, &bytes, &e), OK);
-    put_file(in_folder(state, "bad.gz"), whole, bytes - 9);
+    assert_int_equal(file_read(in_folder(state, "in.txt.gz"), &packed_bytes, &bytes, &e), OK);
+    put_file(in_folder(state, "bad.gz"), packed_bytes, bytes - 9);
     bad = run_make(state, in_folder(state, "bad.gz"));
     run_refused(state, &bad, "bad.gz: broken gzip data");
-    whole[bytes - 7] ^= 1; // of the checksum
-    put_file(in_folder(state, "bad.gz"), whole, bytes);
+    packed_bytes[bytes - 7] ^= 1; // of the checksum
+    put_file(in_folder(state, "bad.gz"), packed_bytes, bytes);
     bad = run_make(state, in_folder(state, "bad.gz"));
     run_refused(state, &bad, "bad.gz: broken gzip data");
-    free(whole);
+    free(packed_bytes);
 }
 
 static void files_of_a_folder_come_in_byte_order(void **state)

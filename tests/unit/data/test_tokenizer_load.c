@@ -230,7 +230,7 @@ static void truncated_and_corrupted_files_never_crash(void **state)
                                  .threads = 1};
     tokenizer *t = NULL;
     assert_int_equal(tokenizer_train(&o, &doc, 1, &t, NULL), OK);
-    for (size_t cut = 0; cut < t->json_bytes; cut += 13) try_bytes(t->json, cut);
+    for (size_t bytes = 0; bytes < t->json_bytes; bytes += 13) try_bytes(t->json, bytes);
     text broken = {0};
     for (size_t offset = 0, turn = 0; offset < t->json_bytes; offset += 3, turn++) {
         // The 256 bytes of the vocabulary are alike, so fewer positions among them are changed.

@@ -106,9 +106,9 @@ static void the_hash_ignores_the_formatting_of_the_file(void **state)
                                            json_string_value(json_array_get(merge, 1))));
     }
     json_object_set_new(model, "merges", old);
-    json_t *level = json_object_get(root, "pre_tokenizer");
-    json_object_del(level, "use_regex"); // true is the default
-    json_object_set_new(level, "trim_offsets", json_false());
+    json_t *byte_level = json_object_get(root, "pre_tokenizer");
+    json_object_del(byte_level, "use_regex"); // true is the default
+    json_object_set_new(byte_level, "trim_offsets", json_false());
     json_object_set_new(root, "padding", json_integer(3));
     json_object_set_new(root, "post_processor",
                         json_loads(TEMPLATE("[" TOKEN("<s>") "," TEXT_A "]"), 0, NULL));
@@ -123,7 +123,7 @@ static void the_hash_changes_when_ids_change(void **state)
     for (int change = 0; change < 8; change++) {
         json_t *root = golden_json("gpt2.json"), *model = json_object_get(root, "model");
         json_t *merges = json_object_get(model, "merges"),
-               *level = json_object_get(root, "pre_tokenizer");
+               *byte_level = json_object_get(root, "pre_tokenizer");
         json_t *added = json_array_get(json_object_get(root, "added_tokens"), 1);
         if (change == 1) json_array_remove(merges, json_array_size(merges) - 1);
         if (change == 2) {
@@ -131,7 +131,7 @@ static void the_hash_changes_when_ids_change(void **state)
             json_array_remove(merges, 0);
             json_array_insert_new(merges, 1, first);
         }
-        if (change == 3) json_object_set_new(level, "add_prefix_space", json_true());
+        if (change == 3) json_object_set_new(byte_level, "add_prefix_space", json_true());
         if (change == 4) json_object_set_new(model, "ignore_merges", json_true());
         if (change == 5) json_object_set_new(added, "lstrip", json_true());
         if (change == 6) json_array_remove(json_object_get(root, "added_tokens"), 1);

@@ -71,13 +71,13 @@ static void the_result_does_not_depend_on_threads(void **state)
 {
     (void)state;
     corpus c;
-    text whole = {0};
+    text joined = {0};
     corpus_open(&c);
-    while (whole.bytes < 1 << 21) {
+    while (joined.bytes < 1 << 21) {
         for (size_t i = 0; i < c.count; i++)
-            text_add_bytes(&whole, c.docs[i].chars, c.docs[i].bytes);
+            text_add_bytes(&joined, c.docs[i].chars, c.docs[i].bytes);
     }
-    tokenizer_document one = {whole.chars, whole.bytes};
+    tokenizer_document one = {joined.chars, joined.bytes};
     for (int pattern = TOKENIZER_GPT2; pattern <= TOKENIZER_LLAMA3; pattern++) {
         tokenizer_train_options o = {
             .vocab = 700, .pattern = (tokenizer_builtin)pattern, .threads = 1};
@@ -90,7 +90,7 @@ static void the_result_does_not_depend_on_threads(void **state)
         }
         tokenizer_close(alone);
     }
-    text_clear(&whole);
+    text_clear(&joined);
     json_decref(c.root);
 }
 

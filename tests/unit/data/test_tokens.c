@@ -187,8 +187,8 @@ static void write_and_read_back(void **state, int32_t vocab, dtype expect, const
 
 static void written_tokens_are_read_back(void **state)
 {
-    write_and_read_back(state, 65499, U16, "narrow");
-    write_and_read_back(state, 65500, I32, "wide");
+    write_and_read_back(state, 65499, U16, "u16");
+    write_and_read_back(state, 65500, I32, "i32");
     assert_int_equal(files_in(*state), 4);
 }
 
@@ -231,11 +231,11 @@ static void a_negative_or_64_bit_id_is_refused(void **state)
     assert_says(&e, "token 2 (byte 8): found id -3");
     tokens_close(t);
 
-    const int64_t wide[6] = {1, 2, 3, (int64_t)1 << 32, 5, 6}, offsets[3] = {0, 16, 40};
+    const int64_t ids64[6] = {1, 2, 3, (int64_t)1 << 32, 5, 6}, offsets[3] = {0, 16, 40};
     idx[17] = 5;
     memcpy(idx + 46, offsets, sizeof offsets);
     put_file(in_folder(state, "p.idx"), idx, n);
-    put_file(in_folder(state, "p.bin"), wide, sizeof wide);
+    put_file(in_folder(state, "p.bin"), ids64, sizeof ids64);
     assert_int_equal(tokens_open(in_folder(state, "p"), &t, &e), OK);
     assert_int_equal(tokens_dtype(t), I64);
     int32_t back[6];

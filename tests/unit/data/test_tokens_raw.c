@@ -39,8 +39,8 @@ static void expect_shard(void **state, const tokens_raw_options *o, uint64_t doc
 
 static void ids_of_both_formats_become_a_shard(void **state)
 {
-    uint32_t wide[COUNT];
-    for (int i = 0; i < COUNT; i++) wide[i] = IDS[i];
+    uint32_t ids32[COUNT];
+    for (int i = 0; i < COUNT; i++) ids32[i] = IDS[i];
     char *path = text_copy(in_folder(state, "raw.bin")), *prefix = text_copy(in_folder(state, "p"));
     tokens_raw_options o = {.path = path, .output_prefix = prefix, .eod = -1};
     put_file(o.path, IDS, sizeof IDS);
@@ -51,9 +51,9 @@ static void ids_of_both_formats_become_a_shard(void **state)
     expect_shard(state, &o, 3, false);
     put_llm_c(o.path, 20240520, COUNT, IDS, sizeof IDS);
     expect_shard(state, &o, 3, true);
-    put_llm_c(o.path, 20240801, COUNT, wide, sizeof wide);
+    put_llm_c(o.path, 20240801, COUNT, ids32, sizeof ids32);
     expect_shard(state, &o, 3, true);
-    put_file(o.path, wide, sizeof wide);
+    put_file(o.path, ids32, sizeof ids32);
     o.id_bytes = 4;
     expect_shard(state, &o, 3, false);
     assert_int_equal(files_in(*state), 3); // raw.bin, p.bin, p.idx
