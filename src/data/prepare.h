@@ -11,7 +11,7 @@ enum { PREPARE_KEYS_MAX = 16 };
 // Selects files of a folder: those that match one of `include` (all when it is empty) and none of
 // `exclude`. A pattern is a shell pattern for the file's name or, when it contains a '/', for its
 // path below the folder. A subfolder that matches `exclude` is skipped. The filter does not apply to
-// files that the inputs name themselves.
+// files that an input names directly.
 typedef struct prepare_filter {
     const char *const *include, *const *exclude;
     size_t includes, excludes;

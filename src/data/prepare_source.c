@@ -30,9 +30,9 @@ struct prepare_source {
     uint64_t number;          // of the next record over all files
     uint64_t done_bytes;      // of the files before it
 
-    prepare_buffer buffer; // bytes of the file
-    size_t first;          // bytes of `buffer` that records have used
-    size_t scanned;        // bytes of `buffer` without a delimiter after `first`
+    prepare_buffer buffer; // a piece of the file
+    size_t first;          // offset in `buffer` of the next record
+    size_t scanned;        // offset in `buffer` at which the search for a delimiter continues
 };
 
 status prepare_buffer_reserve(prepare_buffer *b, size_t more, err *e)
