@@ -169,7 +169,7 @@ void job_close(job *j)
     if (!j) return;
     for (int i = 0; i < JOB_KEY_COUNT; i++) value_free(j, &JOB_KEYS[i]);
     settings_free(j->values);
-    free(j->parallel.blocks);
+    free((int *)j->strategy.pipeline.chunk_blocks);
     free(j->resume_from);
     text_clear(&j->warnings);
     free(j);

@@ -47,9 +47,9 @@ static void format_effective(const job *j, const job_key *k, text *out)
 {
     mesh m;
     const bool follows =
-        strcmp(k->path, "parallel.no_sync") == 0 && j->parallel.no_sync == NO_SYNC_AUTO;
+        strcmp(k->path, "parallel.no_sync") == 0 && j->strategy.no_sync == NO_SYNC_AUTO;
     if (follows && job_solve_mesh(j, j->launch.ranks, &m, NULL) == OK)
-        text_add(out, k->words[job_sums_locally(j, &m)]);
+        text_add(out, k->words[strategy_resolve(&j->strategy, &m).no_sync]);
     else
         value_format(j, k, out);
 }

@@ -70,7 +70,7 @@ bool key_applies(const job_key *k, const job *j)
 {
     if (k->schedules && !(k->schedules >> j->lr.name & 1u)) return false;
     if (k->rules && !(k->rules >> j->optimizer.rule & 1u)) return false;
-    if (k->hooks && !(k->hooks >> j->parallel.hook.kind & 1u)) return false;
+    if (k->hooks && !(k->hooks >> j->strategy.hook.kind & 1u)) return false;
     if (k->precisions && !(k->precisions >> j->train.precision & 1u)) return false;
     if (strncmp(k->path, "model.", 6) == 0 && j->own.model) return false;
     if (strcmp(k->path, "model.family") == 0) return !j->model.path;

@@ -230,7 +230,7 @@ status settings_read_yaml(job_values *v, const char *yaml, err *e)
 // "a,b" as a list; borrowed by nobody yet.
 static yaml_node *split_list(const char *s)
 {
-    yaml_node *list = graph_node_list(0);
+    yaml_node *list = yaml_node_list(0);
     for (;;) {
         size_t bytes = strcspn(s, ",");
         text one = {0};

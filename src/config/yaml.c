@@ -79,7 +79,7 @@ static status begin(builder *b, node_kind kind, yaml_mark_t at, err *e)
     if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1])
         FAIL(E_USAGE, "%s:%d:%d: a key must be a word, not a %s", b->name, line_of(at),
              column_of(at), kind == NODE_MAP ? "section" : "list");
-    yaml_node *n = graph_node_list(line_of(at));
+    yaml_node *n = yaml_node_list(line_of(at));
     n->kind = kind;
     TRY(place(b, n, e));
     b->keys[b->depth] = 0;
@@ -152,7 +152,7 @@ status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node 
     }
     if (!b.root || yaml_node_is_null(b.root)) {
         yaml_node_free(b.root);
-        b.root = graph_node_list(1);
+        b.root = yaml_node_list(1);
         b.root->kind = NODE_MAP;
     }
     *out = b.root;

@@ -18,7 +18,7 @@ yaml_node *yaml_node_scalar(const char *s, int line)
     return n;
 }
 
-yaml_node *graph_node_list(int line)
+yaml_node *yaml_node_list(int line)
 {
     yaml_node *n = calloc(1, sizeof *n);
     if (!n) abort();

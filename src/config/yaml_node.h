@@ -23,7 +23,7 @@ typedef struct yaml_node {
 // what is not YAML, keys given twice in one map, aliases, and a second document.
 status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e);
 yaml_node *yaml_node_scalar(const char *s, int line);
-yaml_node *graph_node_list(int line);
+yaml_node *yaml_node_list(int line);
 void yaml_node_append(yaml_node *parent, yaml_node *child);
 void yaml_node_free(yaml_node *n); // with all below and after it; NULL allowed
 

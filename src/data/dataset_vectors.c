@@ -4,14 +4,13 @@
 // model's outputs.
 #include "data/dataset_kinds.h"
 
+#include "device/kernels.h"
 #include "store/safetensors.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { IGNORED = -100 };
 
 typedef struct dataset_vectors {
     dataset base;
@@ -149,11 +148,11 @@ static status classes_check(dataset_vectors *v, const char *path, int32_t vocab,
     int64_t limit = vocab > 0 ? vocab : INT32_MAX;
     for (uint64_t i = 0; i < v->base.samples; i++) {
         int64_t label = integer_at(v->y, i);
-        if (label != IGNORED && (label < 0 || label >= limit))
+        if (label != IGNORED_LABEL && (label < 0 || label >= limit))
             return err_set(e, E_USAGE,
                            "%s: y: sample %" PRIu64 ": found class %" PRId64
-                           ", valid is 0 to %" PRId64 ", or -100 (ignored)",
-                           path, i, label, limit - 1);
+                           ", valid is 0 to %" PRId64 ", or %d (ignored)",
+                           path, i, label, limit - 1, IGNORED_LABEL);
         if (label > v->base.max_id) v->base.max_id = (int32_t)label;
     }
     return OK;

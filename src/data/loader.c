@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/size.h"
+#include "device/kernels.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -23,7 +24,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { ALIGNMENT = 64, IGNORED = -100 };
+enum { ALIGNMENT = 64 };
 
 struct loader {
     loader_options o;
@@ -100,7 +101,8 @@ static void pad_rows(const loader *l, int64_t from, uint8_t *inputs, uint8_t *la
     memset(inputs + (size_t)from * input_row, 0, (size_t)samples * input_row);
     memset(labels + (size_t)from * label_row, 0, (size_t)samples * label_row);
     int32_t *ids = (int32_t *)(void *)(labels + (size_t)from * label_row);
-    for (int64_t k = 0; s->label_type == I32 && k < samples * s->labels; k++) ids[k] = IGNORED;
+    for (int64_t k = 0; s->label_type == I32 && k < samples * s->labels; k++)
+        ids[k] = IGNORED_LABEL;
 }
 
 // Reads batch `number` into a slot. Uses no member that the lock protects.

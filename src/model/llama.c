@@ -1,6 +1,7 @@
 // llama.c -- the Llama family (Touvron et al. 2023): RMS norm, rotary positions, shared key-value
-// heads, gated MLP. Query, key and value projections are one parameter here (one product), three
-// tensors in files; gate and up likewise.
+// heads, gated MLP. The projections of queries, keys and values are one parameter, so that they are
+// one matrix product; files hold three tensors. Gate and up likewise. Called through model_family.
+// Blocks: the embedding, the layers, the head.
 #include "model/model.h"
 
 #include <math.h>
@@ -25,8 +26,8 @@ static int llama_layer(const void *config, int block)
     return block - 1;
 }
 
-// One frequency, in fp32 as HuggingFace computes it; llama3: long waves are stretched, short ones
-// kept, those between blended (Dubey et al. 2024).
+// One rotary frequency, in fp32 as HuggingFace computes it. llama3 divides the frequencies of long
+// waves, keeps those of short waves, and blends between (Dubey et al. 2024).
 static float rope_frequency(const model_config *c, int64_t i)
 {
     float f = 1.0f / powf((float)c->rope_theta, (float)(2 * i) / (float)c->head_dim);

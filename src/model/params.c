@@ -1,6 +1,6 @@
-// params.c -- initial values of parameters, drawn on the device; and parameters between the host's
-// memory and HuggingFace's files: pieces, transposes. Called when a run starts and when it saves;
-// knows nothing of who holds which part.
+// params.c -- draws the initial values of parameters on the device, and copies parameters between the
+// host's memory and the tensors of HuggingFace's files, which may be transposed pieces of them.
+// Called when a run starts and when it saves. Does not know which rank holds which shard.
 #include "base/rng.h"
 #include "model/model.h"
 
@@ -22,8 +22,8 @@ void model_param_init(const model *m, int p, uint64_t seed, int64_t first, int64
     device_launch(on, &c);
 }
 
-// Bare models (GPT2Model, LlamaModel) write their tensors without the prefix of the language model
-// around them.
+// GPT2Model and LlamaModel write their tensors without the prefix that GPT2LMHeadModel and
+// LlamaForCausalLM put before them.
 static const safetensors_tensor *find_tensor(const safetensors *from, const char *name)
 {
     static const char *const prefix[] = {"transformer.", "model."};
@@ -34,17 +34,13 @@ static const safetensors_tensor *find_tensor(const safetensors *from, const char
     return t;
 }
 
-static int64_t cols_of(const model_param *q)
+static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows, bool transposed,
+                          err *e)
 {
-    return q->decl->dims == 2 ? q->decl->dim[1] : 1;
-}
-
-static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows,
-                          bool transposed, err *e)
-{
-    int64_t want[2] = {transposed ? cols_of(q) : rows, transposed ? rows : cols_of(q)};
-    bool same =
-        t->dims == q->decl->dims && t->dim[0] == want[0] && (t->dims < 2 || t->dim[1] == want[1]);
+    int64_t expected[2] = {transposed ? graph_param_cols(q->decl) : rows,
+                           transposed ? rows : graph_param_cols(q->decl)};
+    bool same = t->dims == q->decl->dims && t->dim[0] == expected[0] &&
+                (t->dims < 2 || t->dim[1] == expected[1]);
     if (same && (t->type == F32 || t->type == BF16 || t->type == F16 || t->type == F64) &&
         t->known_type)
         return OK;
@@ -58,11 +54,11 @@ static status check_shape(const safetensors_tensor *t, const model_param *q, int
                        t->name);
     return err_set(e, E_USAGE,
                    "tensor %s has shape [%s], the model's config.json makes it [%lld%s%.0lld]",
-                   t->name, found, (long long)want[0], q->decl->dims == 2 ? ", " : "",
-                   q->decl->dims == 2 ? (long long)want[1] : 0LL);
+                   t->name, found, (long long)expected[0], q->decl->dims == 2 ? ", " : "",
+                   q->decl->dims == 2 ? (long long)expected[1] : 0LL);
 }
 
-// The tensor of piece i of parameter p.
+// Finds the tensor of piece i of parameter p.
 static status find_piece(const model *m, int p, int i, const safetensors *from,
                          const safetensors_tensor **out, err *e)
 {
@@ -74,8 +70,8 @@ static status find_piece(const model *m, int p, int i, const safetensors *from,
     return check_shape(*out, q, q->decl->piece[i].rows, q->decl->piece[i].transposed, e);
 }
 
-static void transpose(const float *in, int64_t rows, int64_t cols,
-                      float *out) // in [rows, cols], out [cols, rows]
+// in [rows, cols] -> out [cols, rows]
+static void transpose(const float *in, int64_t rows, int64_t cols, float *out)
 {
     enum { TILE = 32 };
     for (int64_t r0 = 0; r0 < rows; r0 += TILE)
@@ -91,7 +87,7 @@ status model_param_load(const model *m, int p, const safetensors *from, float *o
     const model_param *q = &m->param[p];
     float *stored = NULL;
     for (int i = 0; i < q->decl->pieces; i++) {
-        int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
+        int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
         const safetensors_tensor *t;
         TRY(find_piece(m, p, i, from, &t, e));
         size_t count = (size_t)(rows * cols);
@@ -112,7 +108,8 @@ done:
     return result;
 }
 
-static bool is_read(const model *m, const safetensors *from, const safetensors_tensor *t)
+// Is t a piece of some parameter?
+static bool is_piece(const model *m, const safetensors *from, const safetensors_tensor *t)
 {
     for (int p = 0; p < m->params; p++)
         for (int i = 0; i < m->param[p].decl->pieces; i++) {
@@ -131,7 +128,8 @@ static bool ends_with(const char *s, const char *end)
 
 status model_param_check_all(const model *m, const safetensors *from, err *e)
 {
-    // Masks and tables that old files hold beside the weights, and the copy of a tied output layer.
+    // Masks and tables that old files hold beside the weights. Also harmless: a copy of the tied
+    // output layer.
     static const char *const harmless[] = {".attn.bias", ".attn.masked_bias",
                                            ".rotary_emb.inv_freq"};
     status result = OK;
@@ -142,10 +140,10 @@ status model_param_check_all(const model *m, const safetensors *from, err *e)
     bool tied = m->param[0].last_block != m->param[0].block;
     for (size_t i = 0; i < safetensors_count(from); i++) {
         const safetensors_tensor *t = safetensors_at(from, i);
-        bool fine = tied && strcmp(t->name, "lm_head.weight") == 0;
+        bool is_harmless = tied && strcmp(t->name, "lm_head.weight") == 0;
         for (size_t k = 0; k < sizeof harmless / sizeof *harmless; k++)
-            fine = fine || ends_with(t->name, harmless[k]);
-        if (!fine && !is_read(m, from, t))
+            is_harmless = is_harmless || ends_with(t->name, harmless[k]);
+        if (!is_harmless && !is_piece(m, from, t))
             FAIL(E_USAGE, "tensor %s is not one of a %s model with this config.json", t->name,
                  m->family->name);
     }
@@ -167,14 +165,14 @@ void model_param_files_make(const model *m, dtype type, model_param_files *out)
             safetensors_tensor *t = &out->info[out->count++];
             model_param_name_expand(f->name, q->decl->piece[i].name, q->layer);
             f->param = p, f->piece = i, f->first_row = first;
-            int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
-            bool turned = q->decl->piece[i].transposed;
+            int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
+            bool transposed = q->decl->piece[i].transposed;
             *t = (safetensors_tensor){.name = f->name,
-                                      .type = type,
-                                      .known_type = true,
-                                      .dims = q->decl->dims,
-                                      .dim = {turned ? cols : rows, turned ? rows : cols},
-                                      .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
+                               .type = type,
+                               .known_type = true,
+                               .dims = q->decl->dims,
+                               .dim = {transposed ? cols : rows, transposed ? rows : cols},
+                               .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
             if (t->dims == 1) t->dim[1] = 0;
             first += rows;
         }
@@ -188,12 +186,12 @@ void model_param_files_clear(model_param_files *f)
     *f = (model_param_files){0};
 }
 
-void model_param_file_extract(const model *m, const model_param_file *f, const float *whole,
+void model_param_file_extract(const model *m, const model_param_file *f, const float *full,
                               float *out)
 {
     const model_param *q = &m->param[f->param];
-    int64_t rows = q->decl->piece[f->piece].rows, cols = cols_of(q);
-    const float *from = whole + f->first_row * cols;
+    int64_t rows = q->decl->piece[f->piece].rows, cols = graph_param_cols(q->decl);
+    const float *from = full + f->first_row * cols;
     if (q->decl->piece[f->piece].transposed)
         transpose(from, rows, cols, out);
     else
@@ -201,11 +199,11 @@ void model_param_file_extract(const model *m, const model_param_file *f, const f
 }
 
 void model_param_file_insert(const model *m, const model_param_file *f, const float *in,
-                             float *whole)
+                             float *full)
 {
     const model_param *q = &m->param[f->param];
-    int64_t rows = q->decl->piece[f->piece].rows, cols = cols_of(q);
-    float *to = whole + f->first_row * cols;
+    int64_t rows = q->decl->piece[f->piece].rows, cols = graph_param_cols(q->decl);
+    float *to = full + f->first_row * cols;
     if (q->decl->piece[f->piece].transposed)
         transpose(in, cols, rows, to);
     else

@@ -74,7 +74,7 @@ static int state_turn(builder *b, plan_state what, int64_t elements)
 
 static bool in_file(const builder *b, plan_state what)
 {
-    return b->p->o.tier[what] == TIER_FILE;
+    return b->p->o.strategy.offload.tier[what] == TIER_FILE;
 }
 
 static void fetch_weights(builder *b, int at)
@@ -114,7 +114,7 @@ static void gather(builder *b, int at)
 static bool keeps(const builder *b, int at, int i)
 {
     if (needs(b, at + 1, buckets_of(b, at).items[i])) return true;
-    if (b->p->o.reshard || b->what == PASS_EVAL) return false;
+    if (b->p->o.strategy.reshard_after_forward || b->what == PASS_EVAL) return false;
     return b->after[b->first_after[at] + (size_t)i] & NEXT_IS_BACKWARD;
 }
 

@@ -167,7 +167,8 @@ static status make_visits(builder *b, pool *act, pool *held, err *e)
     if (b->what == PASS_EVAL)
         TRY(eval_list(p, chunks, &l, e));
     else
-        TRY(pipeline_make(p->o.pipeline, stages, chunks, p->o.micros, p->coord[AXIS_PP], &l, e));
+        TRY(pipeline_make(p->o.strategy.pipeline.schedule, stages, chunks, p->o.micros,
+                          p->coord[AXIS_PP], &l, e));
     b->visit = calloc(count_visits(p, &l) + 1, sizeof *b->visit);
     if (!b->visit) FAIL(E_IO, "no memory for a schedule");
     for (int i = 0; i < l.count; i++)

@@ -229,7 +229,7 @@ static status check_gather(verify_list *c, const schedule_instr *x, err *e)
 {
     if (x->post_forward && !(c->bucket[x->index] & ASIDE))
         REFUSE("its RESHARD_POST_FORWARD has not run");
-    if (!x->post_forward && c->p->o.tier[PLAN_WEIGHTS] == TIER_FILE) {
+    if (!x->post_forward && c->p->o.strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE) {
         const int slot = verify_slots_find(&c->state[PLAN_WEIGHTS], x->index);
         if (slot < 0) REFUSE("its weights are not fetched");
         c->state[PLAN_WEIGHTS].who[slot] = -1;

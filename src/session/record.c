@@ -8,16 +8,16 @@ status session_log_start(const session *s, const job *j, const session_inputs *i
                          const char *version, int64_t resumed_from, log_file *l, err *e)
 {
     const plan *p = trainer_get_plan(s->trainer);
-    text strategy = {0}, note = {0};
+    text policy_name = {0}, note = {0};
     const char *notes[] = {in->fit, trainer_note(s->trainer)};
     for (int i = 0; i < 2; i++)
         if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
     monitor_axis axes[AXES];
-    plan_print_policy(p, &strategy);
+    plan_print_policy(p, &policy_name);
     for (int a = 0; a < AXES; a++) axes[a] = (monitor_axis){axis_name((axis)a), p->o.mesh.size[a]};
     const monitor_start m = {.version = version,
                              .model = in->family->name,
-                             .policy = strategy.chars,
+                             .policy = policy_name.chars,
                              .precision = dtype_name(j->train.precision),
                              .device = j->launch.device,
                              .launched_as = j->launch.as_threads ? "threads" : "processes",
@@ -32,7 +32,7 @@ status session_log_start(const session *s, const job *j, const session_inputs *i
                              .resumed_from = resumed_from,
                              .note = note.chars};
     const status result = log_start(l, &m, e);
-    text_clear(&strategy);
+    text_clear(&policy_name);
     text_clear(&note);
     return result;
 }

@@ -32,7 +32,7 @@ static status compare_state(const job *j, const ckpt *c, text *differs, err *e)
     TRY(ckpt_text(c, "optimizer", &optimizer, e));
     TRY(ckpt_text(c, "precision", &precision, e));
     TRY(ckpt_int(c, "seed", &seed, e));
-    add_words(differs, "optimizer.name", optimizer, optim_rule_of(&j->optimizer)->name);
+    add_words(differs, "optimizer.name", optimizer, OPTIM_NAMES[j->optimizer.rule]);
     add_words(differs, "train.precision", precision, dtype_name(j->train.precision));
     add_counts(differs, "train.seed", (uint64_t)seed, j->train.seed);
 done:

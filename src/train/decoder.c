@@ -104,18 +104,12 @@ done:
 static status open_rope(decoder *x, err *e)
 {
     status result = OK;
-    float *host = NULL;
     const graph *g = x->one->rope;
     if (!g) return OK;
-    x->rope_bytes = (size_t)(g->rope_rows * g->rope_half) * 2 * sizeof(float);
-    host = malloc(x->rope_bytes);
-    if (!host) FAIL(E_IO, "no memory for the rotary table");
-    rope_table_fill(g, host);
+    x->rope_bytes = graph_rope_bytes(g);
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->rope_bytes, (void **)&x->rope, e));
-    x->device->ops->copy(x->stream, x->rope, host, x->rope_bytes);
-    TRY(x->device->ops->sync(x->stream, e));
+    TRY(graph_upload_rope(g, x->stream, x->rope, e));
 done:
-    free(host);
     return result;
 }
 
@@ -217,7 +211,7 @@ static status run_blocks(decoder *x, const model *m, const scratch *s, err *e)
     status result = OK;
     for (int b = 0; b < m->blocks; b++) {
         graph_run c = {.g = m->block[b].g,
-                       .on = x->stream,
+                       .stream = x->stream,
                        .weight = x->block_weight[b],
                        .rope = x->rope,
                        .block = b,

@@ -1,5 +1,5 @@
 // factors.c -- see factors.h. Called by save.c and transfer.c. Does not know what the factors are
-// for (parallel/powersgd.c).
+// for (powersgd.c).
 #include "train/factors.h"
 
 #include "base/text.h"
@@ -82,7 +82,7 @@ status factor_read(trainer *t, const factor *f, float *out, err *e)
     device_stream *on = t->stream[STREAM_COMPUTE];
     const size_t bytes = (size_t)(f->rows * f->cols) * sizeof(float);
     const bool mine = t->o.comm->rank == f->rank;
-    float *at = mine ? powersgd_part_at(compress_powersgd(t->compressor), f->param, f->part) : NULL;
+    float *at = mine ? powersgd_part_ptr(compress_powersgd(t->compressor), f->param, f->part) : NULL;
     void *room = NULL;
     if (f->rank != 0 && mine) {
         TRY(comm_send(t->o.comm, at, bytes, 0, on, e));
@@ -160,7 +160,7 @@ status factors_load(trainer *t, const safetensors *state, err *e)
         const factor *f = &own.at[i];
         const safetensors_tensor *x = safetensors_find(state, f->name);
         if (!is_for(t, f)) continue;
-        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], powersgd_part_at(s, f->param, f->part),
+        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], powersgd_part_ptr(s, f->param, f->part),
                              x->data, x->bytes);
     }
     TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));

@@ -82,7 +82,7 @@ size_t trainer_weight_bytes(const trainer *t)
 
 static bool in_memory(const trainer *t, plan_state what)
 {
-    return t->plan->o.tier[what] != TIER_FILE;
+    return t->plan->o.strategy.offload.tier[what] != TIER_FILE;
 }
 
 // The plan has counted the arrays already.
@@ -278,13 +278,6 @@ static size_t feature_bytes(const trainer *t)
                : 0;
 }
 
-static size_t rope_bytes(const model *m)
-{
-    return m->rope ? size_mul(2 * sizeof(float),
-                              size_mul((uint64_t)m->rope->rope_rows, (uint64_t)m->rope->rope_half))
-                   : 0;
-}
-
 static dataset_shape shape_of(const model *m)
 {
     const graph *first = m->block[0].g, *last = m->block[m->blocks - 1].g;
@@ -356,7 +349,8 @@ static status take_small(trainer *t, err *e)
 {
     status result = OK;
     const size_t digests = 2 * sizeof(uint64_t) * (size_t)t->plan->o.mesh.ranks;
-    TRY(take(t, BYTES_KERNELS, FROM_DEVICE, rope_bytes(t->model), &t->rope, e));
+    TRY(take(t, BYTES_KERNELS, FROM_DEVICE, t->model->rope ? graph_rope_bytes(t->model->rope) : 0,
+             &t->rope, e));
     TRY(take(t, BYTES_KERNELS, FROM_DEVICE, SUMS * sizeof(double), &t->sums, e));
     TRY(take(t, BYTES_KERNELS, FROM_HOST, SUMS * sizeof(double), &t->host_sums, e));
     TRY(take(t, BYTES_KERNELS, FROM_DEVICE, digests, &t->digest, e));

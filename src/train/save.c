@@ -128,7 +128,7 @@ static char *facts_json(const trainer *t)
               "{\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"seed\":%" PRIu64
               ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d,\"skipped\":%" PRIu64,
               samples, samples * (uint64_t)t->o.seq_len, t->o.seed,
-              optim_rule_of(&t->o.optimizer)->name, dtype_name(t->o.precision), t->o.comm->size,
+              OPTIM_NAMES[t->o.optimizer.rule], dtype_name(t->o.precision), t->o.comm->size,
               t->skipped);
     if (t->o.precision == F16)
         text_addf(&json,

@@ -5,7 +5,7 @@
 #include "data/loader.h"
 #include "graph/execute.h"
 #include "optim/clip.h"
-#include "parallel/compress.h"
+#include "train/compress.h"
 #include "store/tier.h"
 #include "train/trainer.h"
 
@@ -143,7 +143,7 @@ static inline bool trainer_reads_data(const trainer *t)
 // The array that gradients are in once they are reduced; from a file, their parts alone come back.
 static inline plan_layout trainer_gradient_layout(const plan *p)
 {
-    return p->o.tier[PLAN_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
+    return p->o.strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
 }
 
 // memory.c

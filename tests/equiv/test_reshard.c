@@ -129,16 +129,13 @@ static trainer_options make_options(const run *r, device *d, comm *c)
         .family = family_find(r->config.family),
         .config = &r->config,
         .mesh = {.size = {l->pp, l->replicate, l->shard, 1, l->tp}, .ranks = layout_ranks(l)},
-        .policies = {*policy_find(l->outer), *policy_find(l->inner)},
-        .no_sync = true,
-        .reshard = 1,
-        .sequence_parallel = l->sequence,
-        .pipeline = l->order,
-        .virtual_stages = l->chunks,
-        .bucket_bytes = 8 << 10,
-        .tier_path = r->scratch,
-        .tier_block_bytes = 64 << 10,
-        .tier_depth = 4,
+        .strategy = {.dp = {*policy_find(l->outer), *policy_find(l->inner)},
+                     .no_sync = NO_SYNC_TRUE,
+                     .reshard_after_forward = 1,
+                     .sequence_parallel = l->sequence,
+                     .pipeline = {.schedule = l->order, .virtual_stages = l->chunks},
+                     .bucket_bytes = 8 << 10,
+                     .offload = {.path = r->scratch, .block_bytes = 64 << 10, .depth = 4}},
         .precision = r->precision,
         .micro_batch = 1,
         .global_batch = BATCH,
@@ -150,9 +147,9 @@ static trainer_options make_options(const run *r, device *d, comm *c)
         .clip_grad_norm = 0.5,
         .replicas_every = 1,
         .train = r->data};
-    if (strchr(l->file, 'o')) o.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE;
-    if (strchr(l->file, 'g')) o.tier[PLAN_GRADIENTS] = TIER_FILE;
-    if (strchr(l->file, 'w')) o.tier[PLAN_WEIGHTS] = TIER_FILE;
+    if (strchr(l->file, 'o')) o.strategy.offload.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE;
+    if (strchr(l->file, 'g')) o.strategy.offload.tier[PLAN_GRADIENTS] = TIER_FILE;
+    if (strchr(l->file, 'w')) o.strategy.offload.tier[PLAN_WEIGHTS] = TIER_FILE;
     lr_defaults(&o.lr);
     o.lr.name = LR_COSINE;
     o.lr.warmup_steps = 2;

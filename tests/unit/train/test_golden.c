@@ -65,7 +65,7 @@ static void check_gradients(const char *name, dtype precision, const char *prefi
     snprintf(grad, sizeof grad, "%sgrad.", prefix);
     golden_open(&g, name, 1);
     trainer_options o = golden_options(&g, UPDATE_ADAMW, precision, micro);
-    o.recompute = keep;
+    o.strategy.recompute = keep;
     CHECK(trainer_open(&o, &t, e));
     CHECK(trainer_step(t, false, &r, e));
     check_close("loss", 0, r.loss, scalar(&g, key, 0), tolerance);

@@ -178,9 +178,9 @@ static void *work(void *arg)
     trainer_options o = golden_options(&g, UPDATE_ADAMW, F32, 1);
     o.mesh.size[AXIS_DP_REPLICATE] = 1;
     o.mesh.size[AXIS_DP_SHARD] = m->r->ranks;
-    o.policies.inner = *policy_find("zero3");
+    o.strategy.dp.inner = *policy_find("zero3");
     o.global_batch = BATCH;
-    o.bucket_bytes = 2 << 10; // several
+    o.strategy.bucket_bytes = 2 << 10; // several
     TRY(trainer_open(&o, &t, e));
     TRY(train(m->r, &g, t, e));
 done:
