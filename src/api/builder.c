@@ -247,13 +247,13 @@ trm_value *trm_glu(trm_builder *b, trm_value *x, trm_act act)
     return is_computed(b, x, "trm_glu") ? outer(build_glu(b->g, inner(x), a)) : NULL;
 }
 
-// The residual stream, which is wider in bf16, comes first inside; a program need not know.
+// build_add takes the F32 residual as its first operand; a program may give the two in any order.
 trm_value *trm_add(trm_builder *b, trm_value *x, trm_value *y)
 {
     if (!is_computed(b, x, "trm_add") || !is_computed(b, y, "trm_add")) return NULL;
-    graph_value *wide = inner(x), *other = inner(y);
-    if (wide->type != F32 && other->type == F32) wide = inner(y), other = inner(x);
-    return outer(build_add(b->g, wide, other, 1, 1));
+    graph_value *residual = inner(x), *other = inner(y);
+    if (residual->type != F32 && other->type == F32) residual = inner(y), other = inner(x);
+    return outer(build_add(b->g, residual, other, 1, 1));
 }
 
 trm_value *trm_dropout(trm_builder *b, trm_value *x, double p)

@@ -28,7 +28,7 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
         .ready = &q->ready, .config_json = q->config_json, .world = w, .rank = rank, .log = q->log};
     (void)ranks;
     TRY(session_open(q->ready.job, &q->ready.inputs, w, rank, &t.session, e));
-    model_param_files_make(trainer_get_model(t.session.trainer), F32, &t.files);
+    TRY(model_param_files_make(trainer_get_model(t.session.trainer), F32, &t.files, e));
     TRY(api_take(q->fn(&t, q->arg, &why), &why, e));
     TRY(api_log_end(&t, t.log.interrupted, e));
 done:
@@ -82,7 +82,7 @@ static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
     const launch_options o = {.ranks = q.ready.job->launch.ranks,
                               .as_threads = q.ready.job->launch.as_threads};
     q.log = (run_log){.is_open = shared_flag(), .began = clock_seconds(), .resumed = -1};
-    if (!q.log.is_open) FAIL(E_IO, "trm_run: out of memory");
+    if (!q.log.is_open) FAIL(E_MEMORY, "trm_run: out of memory");
     TRY(launch_ranks(&o, run_rank, &q, &first_rank, e));
 done:
     if (result != OK && q.log.is_open) api_log_error(q.ready.job, &q.log, first_rank, e);
@@ -213,7 +213,9 @@ static status resume(trm_trainer *t, const char *folder, err *e)
     free(t->from);
     t->from = NULL;
     t->owns_folder = false;
-    if (!ckpt_belongs_to_run(out, found)) goto done;
+    bool is_own = false;
+    TRY(ckpt_belongs_to_run(out, found, &is_own, e));
+    if (!is_own) goto done;
     t->from = found;
     found = NULL;
 done:

@@ -70,9 +70,9 @@ status ckpt_locate(const char *folder, char **checkpoint, text *warnings, err *e
 // ---- History (ckpt_history.c)
 
 // Has the run in `out` any checkpoint, valid or not?
-bool ckpt_has_any(const char *out);
+status ckpt_has_any(const char *out, bool *has, err *e);
 // Is `folder` one of the checkpoints in out/checkpoints? Any path or link to it counts.
-bool ckpt_belongs_to_run(const char *out, const char *folder);
+status ckpt_belongs_to_run(const char *out, const char *folder, bool *found, err *e);
 // Prepares the run in `out` to resume from its own checkpoint `folder`: all later checkpoints, and
 // broken ones of the same step, move into the new folder `aside`, and `latest` points to `folder`.
 // *moved says whether any checkpoint moved. They move from the lowest step to the highest, so that

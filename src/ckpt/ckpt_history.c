@@ -12,46 +12,63 @@
 #include <string.h>
 #include <sys/stat.h>
 
-bool ckpt_has_any(const char *out)
+status ckpt_has_any(const char *out, bool *has, err *e)
 {
+    status result = OK;
     ckpt_entry *list = NULL;
     size_t count = 0;
-    char *checkpoints = file_join(out, "checkpoints");
-    bool has = file_is_directory(checkpoints) &&
-               ckpt_list(checkpoints, &list, &count, NULL) == OK && count > 0;
+    char *checkpoints = NULL;
+    *has = false;
+    TRY(file_join(out, "checkpoints", &checkpoints, e));
+    if (!file_is_directory(checkpoints)) goto done;
+    // A folder that cannot be listed holds none.
+    const status listed = ckpt_list(checkpoints, &list, &count, e);
+    if (listed == E_MEMORY) result = listed;
+    *has = listed == OK && count > 0;
+done:
     free(list);
     free(checkpoints);
-    return has;
+    return result;
 }
 
-// Finds the entry of out/checkpoints that `folder` is or links to. False when it is none of them.
-static bool find_entry(const char *out, const char *folder, ckpt_entry *entry)
+// Finds the entry of out/checkpoints that `folder` is or links to. *found is false when it is none.
+static status find_entry(const char *out, const char *folder, ckpt_entry *entry, bool *found,
+                         err *e)
 {
-    bool found = false;
+    status result = OK;
     struct stat own, parent;
-    char *checkpoints = file_join(out, "checkpoints"), *resolved = realpath(folder, NULL);
+    char *checkpoints = NULL, *resolved = NULL;
+    *found = false;
+    TRY(file_join(out, "checkpoints", &checkpoints, e));
+    resolved = realpath(folder, NULL);
+    if (!resolved && errno == ENOMEM) FAIL(E_MEMORY, "no memory for the path %s", folder);
     char *slash = resolved ? strrchr(resolved, '/') : NULL;
     if (slash && slash > resolved) {
         *slash = 0;
-        found = stat(checkpoints, &own) == 0 && stat(resolved, &parent) == 0 &&
-                own.st_dev == parent.st_dev && own.st_ino == parent.st_ino &&
-                ckpt_entry_parse(slash + 1, entry);
+        *found = stat(checkpoints, &own) == 0 && stat(resolved, &parent) == 0 &&
+                 own.st_dev == parent.st_dev && own.st_ino == parent.st_ino &&
+                 ckpt_entry_parse(slash + 1, entry);
     }
+done:
     free(checkpoints);
     free(resolved);
-    return found;
+    return result;
 }
 
-bool ckpt_belongs_to_run(const char *out, const char *folder)
+status ckpt_belongs_to_run(const char *out, const char *folder, bool *found, err *e)
 {
     ckpt_entry entry;
-    return find_entry(out, folder, &entry);
+    return find_entry(out, folder, &entry, found, e);
 }
 
 static status move(const char *checkpoints, const char *name, const char *aside, err *e)
 {
-    char *from = file_join(checkpoints, name), *to = file_join(aside, name);
-    status result = file_rename(from, to, e);
+    status result = OK;
+    char *from = NULL, *to = NULL;
+    TRY(file_join(checkpoints, name, &from, e));
+    TRY(file_join(aside, name, &to, e));
+    TRY(file_rename(from, to, e));
+done:
     free(from);
     free(to);
     return result;
@@ -62,10 +79,12 @@ status ckpt_resume_from(const char *out, const char *folder, const char *aside, 
     status result = OK;
     ckpt_entry *list = NULL, from;
     size_t count = 0, later = 0;
-    char *checkpoints = file_join(out, "checkpoints");
+    char *checkpoints = NULL;
+    bool found = false;
     *moved = false;
-    if (!find_entry(out, folder, &from))
-        FAIL(E_INTERNAL, "%s is not one of the checkpoints in %s", folder, checkpoints);
+    TRY(file_join(out, "checkpoints", &checkpoints, e));
+    TRY(find_entry(out, folder, &from, &found, e));
+    if (!found) FAIL(E_INTERNAL, "%s is not one of the checkpoints in %s", folder, checkpoints);
     TRY(ckpt_list(checkpoints, &list, &count, e));
     while (later < count && strcmp(list[later].name, from.name) != 0) later++;
     if (later > 0) {

@@ -146,7 +146,7 @@ status bpe_count(const tokenizer_splitter *split, const tokenizer_document *docs
     TRY(divide_documents(&job, docs, count, e));
     threads = threads_for(threads, job.count);
     bpe_counter *c = job.counters = calloc((size_t)threads, sizeof *job.counters);
-    if (!c) FAIL(E_IO, "out of memory");
+    if (!c) FAIL(E_MEMORY, "out of memory");
     data_workers_run(threads, count_on_worker, &job);
     for (int i = 0; i < threads; i++) {
         if (c[i].result == OK) continue;

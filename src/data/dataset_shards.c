@@ -86,7 +86,8 @@ static status blend_make(dataset_shards *s, err *e)
     s->shard_of = malloc(samples);
     s->before = malloc((samples / BLOCK + 1) * s->count * sizeof *s->before);
     if (!s->shard_of || !s->before)
-        return err_set(e, E_IO, "data: out of memory for a blend of %" PRIu64 " samples", samples);
+        return err_set(e, E_MEMORY, "data: out of memory for a blend of %" PRIu64 " samples",
+                       samples);
     for (uint64_t k = 0; k < samples; k++) {
         if (k % BLOCK == 0)
             memcpy(s->before + k / BLOCK * s->count, given, s->count * sizeof *given);
@@ -112,7 +113,7 @@ status dataset_open_shards(const dataset_source *sources, size_t count, int64_t 
     double weights = 0;
     for (size_t i = 0; i < count; i++) weights += sources[i].weight;
     dataset_shards *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, E_IO, "data: out of memory");
+    if (!s) return err_set(e, E_MEMORY, "data: out of memory");
     s->base = (dataset){
         .shape = {.inputs = seq_len, .input_type = I32, .labels = seq_len, .label_type = I32},
         .max_id = -1,
@@ -121,7 +122,7 @@ status dataset_open_shards(const dataset_source *sources, size_t count, int64_t 
     };
     s->count = count;
     s->shards = calloc(count, sizeof *s->shards);
-    if (!s->shards) FAIL(E_IO, "data: out of memory");
+    if (!s->shards) FAIL(E_MEMORY, "data: out of memory");
     for (size_t i = 0; i < count; i++) {
         TRY(shard_open(&s->shards[i], &sources[i], weights, seq_len, vocab, e));
         s->base.samples += s->shards[i].samples;

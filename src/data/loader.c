@@ -204,7 +204,7 @@ status loader_open(const loader_options *o, loader **out, err *e)
     loader *l = NULL;
     TRY(options_check(o, e));
     l = calloc(1, sizeof *l);
-    if (!l) FAIL(E_IO, "loader: out of memory");
+    if (!l) FAIL(E_MEMORY, "loader: out of memory");
     l->o = *o;
     l->input_bytes = input_bytes(o);
     l->label_bytes = label_bytes(o);
@@ -218,7 +218,8 @@ status loader_open(const loader_options *o, loader **out, err *e)
     if (!o->host) l->allocated = aligned_alloc(ALIGNMENT, loader_host_bytes(o));
     l->memory = o->host ? o->host : l->allocated;
     if (!l->slot || !l->memory)
-        FAIL(E_IO, "loader: out of memory for %d batches of %zu bytes", o->depth, l->slot_bytes);
+        FAIL(E_MEMORY, "loader: out of memory for %d batches of %zu bytes", o->depth,
+             l->slot_bytes);
     TRY(thread_start(l, e));
     *out = l;
     l = NULL;

@@ -59,7 +59,7 @@ static status text_encode(const prepare_round *round, tokenizer_workspace *works
         return result;
     }
     s->ids[key] = malloc((count + extra) * sizeof *ids + 1);
-    if (!s->ids[key]) return err_set(e, E_IO, "out of memory for %zu tokens", count);
+    if (!s->ids[key]) return err_set(e, E_MEMORY, "out of memory for %zu tokens", count);
     if (count) memcpy(s->ids[key], ids, count * sizeof *ids);
     if (extra) s->ids[key][count] = round->eod;
     s->count[key] = count + extra;
@@ -139,7 +139,7 @@ static status round_write(prepare_round *round, prepare_output *to, prepare_resu
         for (size_t k = 0; k < round->o->json_key_count; k++) {
             out->empty_documents += s->bytes[k] == 0;
             if (s->bytes[k] == 0) continue;
-            if (!s->ids[k]) FAIL(E_IO, "%s: out of memory while encoding", s->r.path);
+            if (!s->ids[k]) FAIL(E_MEMORY, "%s: out of memory while encoding", s->r.path);
             TRY(prepare_output_add(to, valid, k, s->ids[k], s->count[k], s->bytes[k], e));
         }
     }
@@ -194,7 +194,7 @@ status prepare_encode(const prepare_options *o, prepare_source *from, const toke
     prepare_round round = {.o = o, .eod = eod};
     round.slots = malloc(ROUND_RECORDS * sizeof *round.slots);
     round.workspaces = calloc((size_t)workers, sizeof *round.workspaces);
-    if (!round.slots || !round.workspaces) FAIL(E_IO, "out of memory");
+    if (!round.slots || !round.workspaces) FAIL(E_MEMORY, "out of memory");
     for (int i = 0; i < workers; i++) TRY(tokenizer_workspace_open(t, &round.workspaces[i], e));
     TRY(rounds_run(&round, workers, from, to, out, e));
 done:

@@ -7,7 +7,7 @@
 typedef struct prepare_file_list {
     char **path;    // [count] owned
     uint64_t *size; // [count] bytes
-    size_t count, room;
+    size_t count, path_room, size_room;
     uint64_t bytes; // sum of `size`
 } prepare_file_list;
 

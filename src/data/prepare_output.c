@@ -3,6 +3,7 @@
 // texts, nor how documents are encoded.
 #include "data/prepare_output.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "data/paths.h"
 #include "data/sidecar.h"
@@ -40,22 +41,23 @@ struct prepare_output {
     prepare_shard shard[SPLITS][PREPARE_KEYS_MAX]; // [SPLITS, keys]
 };
 
-static char *path_make(const char *prefix, const char *suffix)
+static status path_make(const char *prefix, const char *suffix, char **out, err *e)
 {
     text t = {0};
     text_addf(&t, "%s%s", prefix, suffix);
-    return t.chars;
+    return text_take(&t, out, e);
 }
 
-static char *temporary_make(const char *path)
+static status temporary_make(const char *path, char **out, err *e)
 {
     text t = {0};
     text_addf(&t, "%s.%ld.tmp", path, (long)getpid());
-    return t.chars;
+    return text_take(&t, out, e);
 }
 
-static void names_make(prepare_output *w)
+static status names_make(prepare_output *w, err *e)
 {
+    status result = OK;
     const prepare_options *o = w->o;
     for (int i = 0; i <= TOKENIZER_FILES; i++) {
         text path = {0};
@@ -64,8 +66,8 @@ static void names_make(prepare_output *w)
         else if (o->save_tokenizer && strcmp(o->save_tokenizer, w->file[0].path) != 0)
             text_add(&path, o->save_tokenizer);
         if (!path.chars) continue;
-        w->file[i] =
-            (prepare_tokenizer_file){.path = path.chars, .temporary = temporary_make(path.chars)};
+        TRY(text_take(&path, &w->file[i].path, e));
+        TRY(temporary_make(w->file[i].path, &w->file[i].temporary, e));
     }
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
@@ -74,13 +76,15 @@ static void names_make(prepare_output *w)
             text_addf(&prefix, "%s%s", o->output_prefix, split == VALID ? "_valid" : "");
             if (w->keys > 1 || o->megatron_names)
                 text_addf(&prefix, "_%s_document", o->json_keys[k]);
-            s->prefix = prefix.chars;
-            s->json = path_make(prefix.chars, ".json");
-            s->json_temporary = temporary_make(s->json);
-            s->facts = (sidecar){.append_eod = o->append_eod,
-                                 .add_special_tokens = o->add_special_tokens,
-                                 .tokenizer = text_copy(w->file[0].path)};
+            TRY(text_take(&prefix, &s->prefix, e));
+            TRY(path_make(s->prefix, ".json", &s->json, e));
+            TRY(temporary_make(s->json, &s->json_temporary, e));
+            s->facts =
+                (sidecar){.append_eod = o->append_eod, .add_special_tokens = o->add_special_tokens};
+            TRY(text_copy(w->file[0].path, &s->facts.tokenizer, e));
         }
+done:
+    return result;
 }
 
 // Checks that an output replaces no input, as P.json would with `--input P.json --output-prefix P`.
@@ -101,7 +105,8 @@ static status output_path_check(const char *path, const prepare_source *inputs, 
 static status folder_check(const char *path, bool may_make, err *e)
 {
     status result = OK;
-    char *folder = text_copy(path);
+    char *folder = NULL;
+    TRY(text_copy(path, &folder, e));
     char *slash = strrchr(folder, '/');
     for (bool first = true; slash && slash != folder; first = false, slash = strrchr(folder, '/')) {
         *slash = 0;
@@ -127,7 +132,8 @@ static status outputs_check(const prepare_output *w, const prepare_source *input
             if (strcmp(w->shard[k / w->keys][k % w->keys].prefix, prefix) == 0)
                 FAIL(E_USAGE, "--json-keys: two outputs would both be %s", prefix);
         for (int suffix = 0; suffix < 3; suffix++) {
-            char *path = path_make(prefix, suffixes[suffix]);
+            char *path = NULL;
+            TRY(path_make(prefix, suffixes[suffix], &path, e));
             result = output_path_check(path, inputs, e);
             free(path);
             if (result != OK) return result;
@@ -147,10 +153,11 @@ static status folder_make(prepare_output *w, err *e)
     status result = OK;
     const char *slash = strrchr(w->o->output_prefix, '/');
     if (!slash || slash == w->o->output_prefix) goto done;
-    w->folder = text_copy(w->o->output_prefix);
+    TRY(text_copy(w->o->output_prefix, &w->folder, e));
     w->folder[slash - w->o->output_prefix] = 0;
     if (file_is_directory(w->folder)) goto done;
-    char *missing = text_copy(w->folder);
+    char *missing = NULL;
+    TRY(text_copy(w->folder, &missing, e));
     for (char *slash_above = missing;
          (slash_above = strrchr(missing, '/')) && slash_above != missing;) {
         *slash_above = 0;
@@ -168,11 +175,11 @@ status prepare_output_open(const prepare_options *o, const prepare_source *input
                            prepare_output **out, err *e)
 {
     status result = OK;
-    prepare_output *w = calloc(1, sizeof *w);
-    if (!w) return err_set(e, E_IO, "out of memory");
+    prepare_output *w = NULL;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, "the outputs", e));
     w->o = o;
     w->keys = o->json_key_count;
-    names_make(w);
+    TRY(names_make(w, e));
     TRY(outputs_check(w, inputs, e));
     *out = w;
     w = NULL;
@@ -268,21 +275,25 @@ done:
 
 // Makes the shards of an earlier run unreadable before the renames replace them, so that a kill
 // between two renames leaves shards that are refused, and never a mix of two runs.
-static void remove_old_shards(const prepare_output *w)
+static status remove_old_shards(const prepare_output *w, err *e)
 {
+    status result = OK;
     static const char *const suffixes[] = {".idx", ".bin", ".json"};
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
             const prepare_shard *s = &w->shard[split][k];
             bool stale = !s->w && w->o->valid_fraction > 0;
             for (int i = 0; i < (stale ? 3 : s->w ? 1 : 0); i++) {
-                char *path = path_make(s->prefix, suffixes[i]);
+                char *path = NULL;
+                TRY(path_make(s->prefix, suffixes[i], &path, e));
                 unlink(path);
                 free(path);
             }
         }
     for (int i = 0; i < TOKENIZER_FILES; i++) // settings of another tokenizer
         if (!w->file[i].written) unlink(w->file[i].path);
+done:
+    return result;
 }
 
 status prepare_output_publish(prepare_output *w, const tokenizer *t, prepare_result *result_out,
@@ -291,7 +302,7 @@ status prepare_output_publish(prepare_output *w, const tokenizer *t, prepare_res
     status result = OK;
     TRY(shards_check(w, e));
     TRY(seal_all(w, t, result_out, e));
-    remove_old_shards(w);
+    TRY(remove_old_shards(w, e));
     for (int i = 0; i <= TOKENIZER_FILES; i++)
         if (w->file[i].written) TRY(file_rename(w->file[i].temporary, w->file[i].path, e));
     for (int split = SPLITS - 1; split >= 0; split--)

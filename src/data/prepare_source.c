@@ -39,12 +39,13 @@ status prepare_buffer_reserve(prepare_buffer *b, size_t more, err *e)
 {
     size_t room = b->room ? b->room : 4096;
     while (room - b->bytes < more) {
-        if (room > SIZE_MAX / 2) return err_set(e, E_IO, "out of memory");
+        if (room > SIZE_MAX / 2) return err_set(e, E_MEMORY, "out of memory");
         room *= 2;
     }
     if (room == b->room) return OK;
     char *grown = realloc(b->data, room);
-    if (!grown) return err_set(e, E_IO, "out of memory for a text of %zu bytes", b->bytes + more);
+    if (!grown)
+        return err_set(e, E_MEMORY, "out of memory for a text of %zu bytes", b->bytes + more);
     b->data = grown;
     b->room = room;
     return OK;
@@ -64,7 +65,7 @@ status prepare_source_open(const char *const *inputs, size_t count, const prepar
 {
     status result = OK;
     prepare_source *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, E_IO, "out of memory");
+    if (!s) return err_set(e, E_MEMORY, "out of memory");
     s->separator = separator;
     for (size_t i = 0; i < count; i++) TRY(prepare_file_list_add(&s->files, inputs[i], filter, e));
     *out = s;

@@ -49,7 +49,7 @@ status tokenizer_workspace_open(const tokenizer *t, tokenizer_workspace **out, e
 {
     status result = OK;
     tokenizer_workspace *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_IO, "out of memory");
+    if (!w) FAIL(E_MEMORY, "out of memory");
     w->tokenizer = t;
     TRY(tokenizer_splitter_workspace_open(t->split, &w->split, e));
     *out = w;

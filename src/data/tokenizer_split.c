@@ -29,7 +29,7 @@ struct tokenizer_splitter {
 };
 
 struct tokenizer_splitter_workspace {
-    const tokenizer_splitter *tokenizer_splitter;
+    const tokenizer_splitter *splitter;
     tokenizer_pattern_workspace *match;
     char *spaced; // a piece with a space before it
     size_t spaced_room;
@@ -163,7 +163,7 @@ status tokenizer_splitter_open(const json_t *pre_tokenizer, tokenizer_splitter *
     status result = OK;
     const char *type = json_string_value(json_object_get(pre_tokenizer, "type"));
     tokenizer_splitter *s = calloc(1, sizeof *s);
-    if (!s) FAIL(E_IO, "out of memory");
+    if (!s) FAIL(E_MEMORY, "out of memory");
     if (type && strcmp(type, "Sequence") == 0) {
         TRY(read_sequence(s, json_object_get(pre_tokenizer, "pretokenizers"), e));
     } else if (json_is_object(pre_tokenizer)) {
@@ -191,8 +191,8 @@ status tokenizer_splitter_workspace_open(const tokenizer_splitter *s,
 {
     status result = OK;
     tokenizer_splitter_workspace *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_IO, "out of memory");
-    w->tokenizer_splitter = s;
+    if (!w) FAIL(E_MEMORY, "out of memory");
+    w->splitter = s;
     TRY(tokenizer_pattern_workspace_open(&w->match, e));
     *out = w;
     w = NULL;
@@ -251,7 +251,7 @@ done:
 static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, const char *piece,
                        size_t bytes, const tokenizer_word_sink *t, err *e)
 {
-    const tokenizer_splitter *s = w->tokenizer_splitter;
+    const tokenizer_splitter *s = w->splitter;
     if (stage_index == s->count) return t->fn(t->arg, piece, bytes, e);
     const tokenizer_pattern *pattern = s->stages[stage_index].pattern;
     if (!pattern) return run_space(w, stage_index + 1, piece, bytes, t, e);

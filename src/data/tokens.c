@@ -16,6 +16,7 @@
 // The size of PREFIX.bin must equal the sum of the lengths times the size of an id.
 #include "data/tokens.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "data/paths.h"
@@ -58,15 +59,20 @@ static int32_t get_i32(const uint8_t *ptr)
     return v;
 }
 
-static void paths_make(tokens *t, const char *given)
+static status paths_make(tokens *t, const char *given, err *e)
 {
+    status result = OK;
     text prefix = {0}, bin = {0}, idx = {0};
     text_add_bytes(&prefix, given, data_path_prefix_bytes(given));
     text_addf(&bin, "%s.bin", prefix.chars);
     text_addf(&idx, "%s.idx", prefix.chars);
-    t->prefix = prefix.chars;
-    t->bin_path = bin.chars;
-    t->idx_path = idx.chars;
+    TRY(text_take(&prefix, &t->prefix, e));
+    TRY(text_take(&bin, &t->bin_path, e));
+    TRY(text_take(&idx, &t->idx_path, e));
+done:
+    text_clear(&bin);
+    text_clear(&idx);
+    return result;
 }
 
 static status type_from_code(tokens *t, uint8_t code, err *e)
@@ -194,9 +200,9 @@ static status borders_check(const tokens *t, err *e)
 status tokens_open(const char *prefix, tokens **out, err *e)
 {
     status result = OK;
-    tokens *t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_IO, "%s: out of memory", prefix);
-    paths_make(t, prefix);
+    tokens *t = NULL;
+    TRY(alloc_zeroed(&t, 1, sizeof *t, prefix, e));
+    TRY(paths_make(t, prefix, e));
     result = file_map_open(t->idx_path, &t->idx, e);
     if (result != OK) {
         if (!file_exists(t->idx_path)) tokens_raw_hint(t->bin_path, e);

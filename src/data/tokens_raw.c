@@ -94,11 +94,12 @@ static status documents_write(const tokens_raw_options *o, const tokens_raw *r, 
     // A document must be in memory as a whole. Without documents a piece is enough.
     size_t room = PIECE;
     ids = malloc(room * sizeof *ids);
-    if (!ids) FAIL(E_IO, "out of memory");
+    if (!ids) FAIL(E_MEMORY, "out of memory");
     for (uint64_t i = 0; i < r->count; i++) {
         if (filled == room) {
             int32_t *grown = realloc(ids, 2 * room * sizeof *ids);
-            if (!grown) FAIL(E_IO, "%s: out of memory for a document of %zu tokens", o->path, room);
+            if (!grown)
+                FAIL(E_MEMORY, "%s: out of memory for a document of %zu tokens", o->path, room);
             ids = grown;
             room *= 2;
         }

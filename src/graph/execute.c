@@ -76,13 +76,13 @@ status graph_run_wgrad(const graph_run *run, err *e)
 
 size_t graph_rope_bytes(const graph *g)
 {
-    return size_mul(2 * sizeof(float), size_mul((uint64_t)g->rope_rows, (uint64_t)g->rope_half));
+    return size_mul(2 * sizeof(float), size_mul((uint64_t)g->rope_rows, (uint64_t)g->rope_pairs));
 }
 
 static void fill_rope(const graph *g, float *out)
 {
     for (int64_t t = 0; t < g->rope_rows; t++)
-        for (int64_t i = 0; i < g->rope_half; i++) {
+        for (int64_t i = 0; i < g->rope_pairs; i++) {
             float angle = (float)t * (float)g->rope_frequency[i];
             *out++ = cosf(angle);
             *out++ = sinf(angle);
@@ -94,7 +94,7 @@ status graph_upload_rope(const graph *g, device_stream *stream, float *table, er
     status result = OK;
     const size_t bytes = graph_rope_bytes(g);
     float *host = malloc(bytes);
-    if (!host) FAIL(E_IO, "no memory for the rotary table (%zu bytes)", bytes);
+    if (!host) FAIL(E_MEMORY, "no memory for the rotary table (%zu bytes)", bytes);
     fill_rope(g, host);
     stream->device->ops->copy(stream, table, host, bytes);
     TRY(stream->device->ops->sync(stream, e));

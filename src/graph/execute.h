@@ -40,7 +40,7 @@ typedef struct graph_run {
     void *const *weight;       // [params] compute weights
     float *const *gradient;    // [params] F32 gradient accumulators
     bool *const *grad_written; // [params] has this step written the gradient? Set by the run
-    const float *rope;         // [rope_rows, rope_half, 2] cos and sin
+    const float *rope;         // [rope_rows, rope_pairs, 2] cos and sin
     double *loss_sum, *loss_count;
     int64_t padding_rows; // the last rows, which hold no sample; squared error skips them
     uint64_t seed, step;  // key the random numbers of dropout

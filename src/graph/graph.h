@@ -167,7 +167,6 @@ struct graph_node {
 };
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
-typedef recompute_mode graph_recompute;
 
 // This rank's position in its tensor-parallel group; all zeros: no tensor parallelism. `sequence`:
 // between two tensor-parallel regions the values are sharded by rows (sequence parallelism,
@@ -187,7 +186,8 @@ typedef struct graph_options {
 
 typedef struct graph_node_list {
     graph_node **node;
-    int count, room;
+    int count;
+    size_t room;
 } graph_node_list;
 
 struct graph {
@@ -196,15 +196,20 @@ struct graph {
     int64_t batch, seq; // the full activations have batch * seq rows
     graph_tp tp;
     bool splits_backward;
-    err trouble;        // the first misuse of a build function
+    err trouble;        // the first misuse of a build function, or E_MEMORY
     bool not_divisible; // trouble says which size tensor parallelism does not divide
     int next_number;    // of the next forward node
 
     graph_param *param;
-    int params, param_room;
+    int params;
+    size_t param_room;
     graph_value **value;
-    int values, value_room;
+    int values;
+    size_t value_room;
     graph_node_list forward, backward; // own their nodes
+    // What a build function returns without memory. graph_finish then fails before either is read.
+    graph_value no_value;
+    graph_node no_node;
 
     graph_value *input, *ids, *labels; // NULL where the block has none
     graph_value *output;               // NULL in the last block
@@ -214,8 +219,9 @@ struct graph {
     int dgrad_nodes;          // splits_backward: backward.node[0 … dgrad_nodes-1] are dgrad
     bool output_grad_saved;   // splits_backward: wgrad reads the output gradient too
 
-    int64_t rope_rows, rope_half;
-    double *rope_frequency; // [rope_half] of the block's one rotary table; NULL: it has none. Owned
+    // The block's one rotary table: positions, and rotated pairs of columns of a head.
+    int64_t rope_rows, rope_pairs;
+    double *rope_frequency; // [rope_pairs] owned; NULL: the block has no table
 
     // Sizes of the regions, for one micro-batch.
     size_t input_bytes, output_bytes, saved_bytes, workspace_bytes;
@@ -224,14 +230,14 @@ struct graph {
     double forward_flops, backward_flops; // of matrix products and attention, for one micro-batch
 };
 
-graph *graph_open(const graph_options *o);
+status graph_open(const graph_options *o, graph **out, err *e);
 void graph_close(graph *g); // NULL allowed
 
 // ---- What a model family calls
 //
-// Values belong to the graph. The first misuse is kept in g->trouble, and graph_finish returns it,
-// so that a forward pass reads without checks. Shapes below are those of the unsharded graph, with
-// rows = batch * seq.
+// Values belong to the graph. The first misuse, or a lack of memory, is kept in g->trouble, and
+// graph_finish returns it, so that a forward pass reads without checks. Shapes below are those of
+// the unsharded graph, with rows = batch * seq.
 
 // -> [rows, cols] from the block before, in the compute type
 graph_value *build_input(graph *g, int64_t cols);
@@ -269,9 +275,9 @@ graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph
 graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps);
 // Rotates the first `heads` heads of each row of x by rotary positions. Works in the memory of x, so
 // x must have no other reader. `rows` is the number of positions of the table.
-//   x [rows of x, >= heads * head_dim]   frequency [half], copied   2 * half <= head_dim
+//   x [rows of x, >= heads * head_dim]   frequency [pairs], copied   2 * pairs <= head_dim
 graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim, int64_t rows,
-                        const double *frequency, int64_t half);
+                        const double *frequency, int64_t pairs);
 // Causal self-attention.
 //   qkv [rows, (heads + 2 * kv_heads) * head_dim]   -> [rows, heads * head_dim]
 graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t kv_heads,
@@ -298,8 +304,8 @@ void build_linear_cross_entropy(graph *g, graph_value *x, graph_value *w, graph_
 void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_value *bias);
 
 // Derives the backward list, the memory layout, FLOPs and bytes. Returns the first misuse of a build
-// function: E_USAGE, or E_FIT for a value that is too large.
-status graph_finish(graph *g, graph_recompute recompute, err *e);
+// function: E_USAGE, or E_FIT for a value that is too large; or E_MEMORY.
+status graph_finish(graph *g, recompute_mode recompute, err *e);
 
 // ---- Facts about a finished graph
 
@@ -335,12 +341,19 @@ int64_t graph_param_cols(const graph_param *p); // of the full parameter; 1 for 
 
 // Keeps the first misuse of a build function in g->trouble.
 void graph_misuse(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Appends a node to the forward list. The caller fills it.
+// False when `s` is not OK: then it is kept in g->trouble.
+bool graph_check(graph *g, status s);
+// Returns what is kept in g->trouble.
+status graph_trouble(const graph *g, err *e);
+// Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
+// g->no_node.
 graph_node *graph_new_node(graph *g, graph_op kind);
-// `name` is borrowed for the graph's life.
+graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
+// `name` is borrowed for the graph's life. Without memory it is g->no_value.
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
-void graph_node_list_add(graph_node_list *l, graph_node *n);
+// Appends a node and owns it from now on. Without memory the node is freed.
+void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
 // x converted to the compute type; x itself where it has that type.
 graph_value *graph_as_compute(graph *g, graph_value *x);
 // Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
@@ -357,8 +370,8 @@ graph_value *graph_copy_to_tp(graph *g, graph_value *x);
 // The sum of x over the ranks. With sequence parallelism each rank gets its rows of the sum.
 graph_value *graph_reduce_from_tp(graph *g, graph_value *x);
 // x comes from a linear layer whose output columns are a concatenation of sections. Each section is
-// sharded by itself. `rows` [count] are the local sizes; `who` names the op in a message.
-void graph_sections(graph *g, const graph_value *x, const char *who, int count,
+// sharded by itself. `rows` [count] are the local sizes; `op_name` is for a message.
+void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows);
 // How many of `full_heads` heads x has on this rank.
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
@@ -377,9 +390,9 @@ void graph_check_tp(graph *g);
 // Makes the backward list (derive.c).
 status graph_derive(graph *g, err *e);
 // Adds to the backward list the forward nodes that are recomputed (derive.c).
-void graph_plan_recompute(graph *g, graph_recompute recompute);
+status graph_plan_recompute(graph *g, recompute_mode recompute, err *e);
 // Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
-void graph_split_backward(graph *g);
+status graph_split_backward(graph *g, err *e);
 // Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.
 status graph_layout(graph *g, err *e);
 

@@ -7,7 +7,10 @@
 // overlap never overlap in memory. The workspace is packed by first fit, the largest roots first.
 //
 // Does not know the regions' addresses (execute.h), nor how many micro-batches are in flight.
+#include "base/size.h"
 #include "graph/op.h"
+
+#include "base/alloc.h"
 
 #include <stdlib.h>
 
@@ -31,9 +34,9 @@ static graph_value *root_of(graph_value *v)
     return v;
 }
 
-static size_t align_up(size_t n)
+static size_t aligned_bytes(const graph_value *v)
 {
-    return (n + REGION_ALIGN - 1) / REGION_ALIGN * REGION_ALIGN;
+    return size_align(graph_value_bytes(v), REGION_ALIGN);
 }
 
 static void extend_lifetime(graph_layout_pass *l, const graph_value *v, int position)
@@ -105,17 +108,17 @@ static status share_memory(graph_layout_pass *l, bool backward, err *e)
             bool must = o->must_alias == k;
             if (!in || !(must || (o->may_alias >> k & 1))) continue;
             graph_value *root = root_of(in);
-            bool free_to = out->region != REGION_OUTPUT &&
+            bool allowed = out->region != REGION_OUTPUT &&
                            (in->producer || in->region == REGION_OUTPUT_GRAD) &&
                            may_overwrite(root) && !is_read_again(l, n, i, root, k) &&
                            graph_value_bytes(root) >= graph_value_bytes(out) &&
                            (backward || !is_saved(l->g, root));
-            if (must && !free_to)
+            if (must && !allowed)
                 return err_set(
                     e, E_USAGE,
                     "model graph: %s (node %d) works in place, but its input is used elsewhere",
                     o->name, i);
-            if (!free_to) continue;
+            if (!allowed) continue;
             out->root = root;
             break;
         }
@@ -134,12 +137,12 @@ static int compare_lifetimes(const void *a, const void *b)
 // Returns the lowest offset at which root s overlaps no placed root that lives at the same time.
 static size_t first_fit(const graph_lifetime *placed, int count, const graph_lifetime *s)
 {
-    size_t offset = 0, bytes = align_up(graph_value_bytes(s->root));
+    size_t offset = 0, bytes = aligned_bytes(s->root);
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < count; i++) {
             const graph_lifetime *p = &placed[i];
-            size_t from = p->root->offset, to = from + align_up(graph_value_bytes(p->root));
+            size_t from = p->root->offset, to = from + aligned_bytes(p->root);
             if (p->last < s->first || s->last < p->first || offset + bytes <= from || to <= offset)
                 continue;
             offset = to;
@@ -167,16 +170,17 @@ static void place_saved_for_wgrad(const graph_layout_pass *l)
             continue;
         v->region = REGION_SAVED_FOR_WGRAD;
         v->offset = g->saved_for_wgrad_bytes;
-        g->saved_for_wgrad_bytes += align_up(graph_value_bytes(v));
+        g->saved_for_wgrad_bytes += aligned_bytes(v);
     }
     g->output_grad_saved = g->output && g->output->grad && is_saved_for_wgrad(l, g->output->grad);
 }
 
-// Places the list's roots that have no region yet in the workspace; returns its size.
-static size_t pack_workspace(graph_layout_pass *l)
+// Places the list's roots that have no region yet in the workspace; *out is its size.
+static status pack_workspace(graph_layout_pass *l, size_t *out, err *e)
 {
-    graph_lifetime *lifetimes = calloc((size_t)l->g->values + 1, sizeof *lifetimes);
-    if (!lifetimes) abort();
+    status result = OK;
+    graph_lifetime *lifetimes = NULL;
+    TRY(alloc_zeroed(&lifetimes, (size_t)l->g->values, sizeof *lifetimes, "a graph", e));
     int count = 0;
     size_t most = 0;
     for (int i = 0; i < l->g->values; i++) {
@@ -188,11 +192,13 @@ static size_t pack_workspace(graph_layout_pass *l)
     qsort(lifetimes, (size_t)count, sizeof *lifetimes, compare_lifetimes);
     for (int i = 0; i < count; i++) {
         lifetimes[i].root->offset = first_fit(lifetimes, i, &lifetimes[i]);
-        size_t end = lifetimes[i].root->offset + align_up(graph_value_bytes(lifetimes[i].root));
+        size_t end = lifetimes[i].root->offset + aligned_bytes(lifetimes[i].root);
         if (end > most) most = end;
     }
+    *out = most;
+done:
     free(lifetimes);
-    return most;
+    return result;
 }
 
 static void save_value(graph *g, graph_value *v)
@@ -221,7 +227,7 @@ static void place_saved(graph *g)
         graph_value *v = g->value[i];
         if (v->root != v || v->region != REGION_SAVED) continue;
         v->offset = g->saved_bytes;
-        g->saved_bytes += align_up(graph_value_bytes(v));
+        g->saved_bytes += aligned_bytes(v);
     }
 }
 
@@ -261,9 +267,9 @@ status graph_layout(graph *g, err *e)
 {
     status result = OK;
     graph_layout_pass l = {.g = g, .list = &g->forward};
-    l.first = calloc((size_t)g->values + 1, sizeof(int));
-    l.last = calloc((size_t)g->values + 1, sizeof(int));
-    if (!l.first || !l.last) abort();
+    size_t backward = 0;
+    TRY(alloc_zeroed(&l.first, (size_t)g->values, sizeof(int), "a graph", e));
+    TRY(alloc_zeroed(&l.last, (size_t)g->values, sizeof(int), "a graph", e));
     if (g->output) g->output->region = REGION_OUTPUT;
     if (g->logits) g->logits->region = REGION_OUTPUT;
     mark_saved(g);
@@ -271,20 +277,20 @@ status graph_layout(graph *g, err *e)
     TRY(share_memory(&l, false, e));
     if (g->mode == GRAPH_DECODE) place_cache(g);
     place_saved(g);
-    g->workspace_bytes = pack_workspace(&l);
+    TRY(pack_workspace(&l, &g->workspace_bytes, e));
 
     l.list = &g->backward;
     find_lifetimes(&l);
     TRY(share_memory(&l, true, e));
     place_input_grad(g);
     place_saved_for_wgrad(&l);
-    size_t backward = pack_workspace(&l);
+    TRY(pack_workspace(&l, &backward, e));
     if (backward > g->workspace_bytes) g->workspace_bytes = backward;
 
     resolve_roots(g);
-    if (g->input) g->input_bytes = align_up(graph_value_bytes(g->input));
-    if (g->output) g->output_bytes = align_up(graph_value_bytes(g->output));
-    if (g->logits) g->output_bytes = align_up(graph_value_bytes(g->logits));
+    if (g->input) g->input_bytes = aligned_bytes(g->input);
+    if (g->output) g->output_bytes = aligned_bytes(g->output);
+    if (g->logits) g->output_bytes = aligned_bytes(g->logits);
 done:
     free(l.first);
     free(l.last);

@@ -6,37 +6,43 @@
 //   lse   [batch, heads, seq] F32                     log-sum-exp of each query's scores
 //   delta [batch, heads, seq] F32                     scratch of the backward
 //
+//   rope             in x                out x, rotated in place
+//   attention        in qkv              out o, lse
+//   attention_grad   in do, qkv, o, lse  out dqkv, delta
+//
 // When decoding, the rows of qkv are the last rows of the block's cache. Attention finds the keys and
 // values of earlier tokens in the rows before them.
 #include "graph/op.h"
+
+#include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim, int64_t rows,
-                        const double *frequency, int64_t half)
+                        const double *frequency, int64_t pairs)
 {
     heads = graph_local_heads(g, x, heads);
     if (x->tp_sharding == TP_SHARD_ROWS)
         graph_misuse(g, "rope: the rows of x are sharded over the tensor-parallel ranks");
-    if (heads * head_dim > graph_value_cols(x) || 2 * half > head_dim)
+    if (heads * head_dim > graph_value_cols(x) || 2 * pairs > head_dim)
         graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
                      (long long)head_dim, (long long)graph_value_cols(x));
     if (g->mode != GRAPH_DECODE && g->seq > rows)
         graph_misuse(g, "rope: %lld tokens, but %lld positions", (long long)g->seq,
                      (long long)rows);
-    if (g->rope_frequency && (g->rope_half != half || memcmp(g->rope_frequency, frequency,
-                                                             (size_t)half * sizeof *frequency)))
+    if (g->rope_frequency && (g->rope_pairs != pairs || memcmp(g->rope_frequency, frequency,
+                                                               (size_t)pairs * sizeof *frequency)))
         graph_misuse(g, "rope: two different tables in one block");
-    if (!g->rope_frequency) {
-        g->rope_frequency = malloc((size_t)half * sizeof *frequency);
-        if (!g->rope_frequency) abort();
-        memcpy(g->rope_frequency, frequency, (size_t)half * sizeof *frequency);
+    if (!g->rope_frequency && graph_check(g, alloc_array(&g->rope_frequency, (size_t)pairs,
+                                                         sizeof *frequency, "", NULL))) {
+        memcpy(g->rope_frequency, frequency, (size_t)pairs * sizeof *frequency);
     }
-    g->rope_rows = rows, g->rope_half = half;
+    g->rope_rows = rows, g->rope_pairs = pairs;
     graph_node *n = graph_new_node(g, OP_ROPE);
     n->in[0] = x;
-    n->attr.u.rope.heads = heads, n->attr.u.rope.head_dim = head_dim, n->attr.u.rope.rot = 2 * half;
+    n->attr.u.rope.heads = heads, n->attr.u.rope.head_dim = head_dim,
+    n->attr.u.rope.rot = 2 * pairs;
     n->out[0] = graph_new_like(g, "rope", x);
     n->out[0]->producer = n;
     return n->out[0];

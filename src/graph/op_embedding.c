@@ -1,5 +1,7 @@
 // op_embedding.c -- rows of a table by token id, plus learned positions.
 //   ids [rows]   tokens [vocab, cols]   positions [max_seq, cols] or none   y [rows, cols] F32
+//   embedding        in ids, tokens, positions      out y
+//   embedding_grad   in dy, ids, tokens, positions
 // Under tensor parallelism the table is sharded by rows: a rank's y is zero where another rank has
 // the token, and reduce_from_tp sums the ranks.
 #include "graph/op.h"

@@ -1,10 +1,12 @@
 // op_linear.c -- a linear layer: one matrix product in the forward, two and a column sum in the
 // backward.
 //
-//   y = x w^T + b     x [rows, in]   w [out, in]   b [out]   y [rows, out]
-//   dx = dy w         linear_grad_input
-//   dw += dy^T x      linear_grad_weight
-//   db += column sums of dy
+//   x [rows, in]   w [out, in]   bias [out]   y [rows, out]
+//
+//   linear               in x, w, bias                    out y    y = x w^T + bias
+//   linear_grad_input    in dy, w, earlier gradient of x  out dx   dx = earlier gradient + dy w
+//   linear_grad_weight   in dy, x                                  dw += dy^T x
+//                                                                  dbias += sum of the rows of dy
 //
 // Under tensor parallelism a weight that is sharded by rows gives each rank columns of y, and one
 // that is sharded by columns gives each rank a summand of y.

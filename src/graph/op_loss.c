@@ -10,6 +10,8 @@
 //   logits     [chunk, outputs]      scratch; the kernels turn logits into their gradient in place
 //   statistics [ranks, chunk, 3] F32 scratch, where the vocabulary is sharded
 //
+//   in x, w, bias, labels   out dx, logits, statistics
+//
 // Losses and gradients are sums over rows. The step divides once, by the number of valid rows of all
 // ranks and micro-batches. Called through the table of ops; does not know that number.
 #include "base/size.h"

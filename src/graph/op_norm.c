@@ -1,6 +1,10 @@
 // op_norm.c -- layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) of each row.
 //   x, y [rows, cols]   gain, bias [cols]   mean, rstd [rows] F32
 // x may be the F32 residual; y has the compute type.
+//
+//   norm        in x, gain, bias                                    out y, rstd, mean
+//   norm_grad   in dy, x, gain, rstd, mean, earlier gradient of x   out dx
+// RMS norm has no bias and no mean. dx is the sum with the earlier gradient, where there is one.
 #include "graph/op.h"
 
 static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,

@@ -1,6 +1,7 @@
 // op_pointwise.c -- activations, gated activations (Shazeer 2020), sums, dropout and conversions
 // between the compute type and the F32 residual. All but the gated ones map [rows, cols] to
-// [rows, cols] element by element; glu maps [rows, 2 * cols] to [rows, cols].
+// [rows, cols] element by element; glu maps [rows, 2 * cols] to [rows, cols]. The inputs of a
+// gradient node are dy, then x.
 #include "graph/op.h"
 
 graph_value *build_activation(graph *g, graph_value *x, kernel_activation act)
@@ -146,9 +147,10 @@ static graph_value *grad_as_type(graph *g, const graph_node *n, graph_value *dy,
     return d->out[0];
 }
 
+// factor * dy, which is dy itself where the factor is 1.
 static graph_value *grad_scaled(graph *g, const graph_node *n, graph_value *dy, float factor)
 {
-    if (factor == 1) return dy; // both operands may share the value as their gradient
+    if (factor == 1) return dy; // both operands then share the value as their gradient
     graph_node *d = graph_new_grad_node(g, OP_ADD, n);
     d->in[0] = dy;
     d->attr.u.add.alpha = factor;
@@ -159,14 +161,12 @@ static graph_value *grad_scaled(graph *g, const graph_node *n, graph_value *dy, 
 
 static void add_derive(graph *g, graph_node *n)
 {
-    graph_value *dy = n->out[0]->grad;
-    for (int i = 0; i < 2; i++)
-        if (graph_requires_grad(n->in[i]))
-            graph_accumulate_grad(
-                g, n->in[i],
-                grad_as_type(
-                    g, n, grad_scaled(g, n, dy, i == 0 ? n->attr.u.add.alpha : n->attr.u.add.beta),
-                    n->in[i]->type));
+    const float factor[2] = {n->attr.u.add.alpha, n->attr.u.add.beta};
+    for (int i = 0; i < 2; i++) {
+        if (!graph_requires_grad(n->in[i])) continue;
+        graph_value *dx = grad_scaled(g, n, n->out[0]->grad, factor[i]);
+        graph_accumulate_grad(g, n->in[i], grad_as_type(g, n, dx, n->in[i]->type));
+    }
 }
 
 static graph_value *build_convert(graph *g, graph_value *x, dtype type)

@@ -24,8 +24,8 @@ static graph_node *new_tp_node(graph *g, graph_op kind, graph_value *x)
     return n;
 }
 
-static graph_value *with_rows(graph *g, const char *name, const graph_value *x, int64_t rows,
-                              graph_tp_sharding sharding)
+static graph_value *new_tp_value(graph *g, const char *name, const graph_value *x, int64_t rows,
+                                 graph_tp_sharding sharding)
 {
     graph_value *v = graph_new_value(g, name, x->type, 2, (int64_t[]){rows, graph_value_cols(x)});
     v->tp_sharding = sharding;
@@ -39,9 +39,9 @@ graph_value *graph_copy_to_tp(graph *g, graph_value *x)
     if (x->copied_to_tp) return x->copied_to_tp;
     bool gather = x->tp_sharding == TP_SHARD_ROWS;
     graph_node *n = new_tp_node(g, gather ? OP_GATHER_FROM_SP : OP_COPY_TO_TP, x);
-    n->out[0] =
-        with_rows(g, "copy for tp", x,
-                  gather ? graph_value_rows(x) * g->tp.ranks : graph_value_rows(x), TP_REPLICATE);
+    n->out[0] = new_tp_value(g, "copy for tp", x,
+                             gather ? graph_value_rows(x) * g->tp.ranks : graph_value_rows(x),
+                             TP_REPLICATE);
     n->out[0]->producer = n;
     return x->copied_to_tp = n->out[0];
 }
@@ -56,8 +56,8 @@ graph_value *graph_reduce_from_tp(graph *g, graph_value *x)
                             (long long)rows, (long long)ranks);
     bool scatter = g->tp.sequence;
     graph_node *n = new_tp_node(g, scatter ? OP_SCATTER_TO_SP : OP_REDUCE_FROM_TP, x);
-    n->out[0] = with_rows(g, "sum over tp", x, scatter ? rows / ranks : rows,
-                          scatter ? TP_SHARD_ROWS : TP_REPLICATE);
+    n->out[0] = new_tp_value(g, "sum over tp", x, scatter ? rows / ranks : rows,
+                             scatter ? TP_SHARD_ROWS : TP_REPLICATE);
     n->out[0]->producer = n;
     return n->out[0];
 }

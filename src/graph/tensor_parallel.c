@@ -62,14 +62,15 @@ static void set_sections(graph *g, const graph_value *w, int count, const int64_
     for (int i = 0; i < count; i++) p->section[i] = rows[i] * g->tp.ranks;
 }
 
-void graph_sections(graph *g, const graph_value *x, const char *who, int count, const int64_t *rows)
+void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
+                    const int64_t *rows)
 {
-    if (x->tp_sharding != TP_SHARD_COLS) return;
+    if (x->tp_sharding != TP_SHARD_COLS || g->trouble.code == E_MEMORY) return;
     const graph_node *n = x->producer;
     // Rotary positions keep the columns where the linear layer put them.
     while (n && n->op == OP_ROPE) n = n->in[0]->producer;
     if (!n || n->op != OP_LINEAR) {
-        graph_misuse(g, "%s must come from one linear layer where they are sharded", who);
+        graph_misuse(g, "%s must come from one linear layer where they are sharded", op_name);
         return;
     }
     set_sections(g, n->in[1], count, rows);
@@ -87,7 +88,7 @@ void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
 
 void graph_not_divisible(graph *g, const char *format, ...)
 {
-    if (g->not_divisible) return;
+    if (g->not_divisible || g->trouble.code == E_MEMORY) return;
     char text[256];
     va_list list;
     va_start(list, format);

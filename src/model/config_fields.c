@@ -27,7 +27,7 @@ typedef enum model_field_type {
 } model_field_type;
 
 typedef struct model_field {
-    const char *word;
+    const char *name;
     unsigned families; // bits GPT2, LLAMA, MLP
     unsigned traits;   // bits IN_FILE, NULLABLE
     model_field_type type;
@@ -36,18 +36,18 @@ typedef struct model_field {
 } model_field;
 
 #define OFFSET(member) offsetof(model_config, member)
-#define SIZE_TO(high, word, families, traits, member)                                              \
+#define SIZE_TO(high, name, families, traits, member)                                              \
     {                                                                                              \
-        word, families, traits, FIELD_INTEGER, OFFSET(member), 1, high                             \
+        name, families, traits, FIELD_INTEGER, OFFSET(member), 1, high                             \
     }
-#define SIZE(word, families, traits, member) SIZE_TO(INT32_MAX, word, families, traits, member)
-#define PROBABILITY(word, families, traits, member)                                                \
+#define SIZE(name, families, traits, member) SIZE_TO(INT32_MAX, name, families, traits, member)
+#define PROBABILITY(name, families, traits, member)                                                \
     {                                                                                              \
-        word, families, traits, FIELD_REAL, OFFSET(member), 0, 0.999999                            \
+        name, families, traits, FIELD_REAL, OFFSET(member), 0, 0.999999                            \
     }
-#define BOOL(word, families, traits, member)                                                       \
+#define BOOL(name, families, traits, member)                                                       \
     {                                                                                              \
-        word, families, traits, FIELD_BOOL, OFFSET(member), 0, 0                                   \
+        name, families, traits, FIELD_BOOL, OFFSET(member), 0, 0                                   \
     }
 
 static const model_field FIELDS[] = {
@@ -76,12 +76,12 @@ static const model_field FIELDS[] = {
     SIZE("max_seq", GPT2 | LLAMA, 0, max_seq),
     SIZE("n_positions", GPT2, IN_FILE, max_seq),
     SIZE("max_position_embeddings", GPT2 | LLAMA, IN_FILE, max_seq),
-    SIZE("features", MLP, IN_FILE, features),
+    SIZE("features", MLP, IN_FILE, mlp.features),
     {"activation", GPT2 | LLAMA, 0, FIELD_ACTIVATION, OFFSET(act), 0, 0},
     {"activation", MLP, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
     {"activation_function", GPT2, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
     {"hidden_act", LLAMA, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
-    {"loss", MLP, IN_FILE, FIELD_LOSS, OFFSET(loss), 0, 0},
+    {"loss", MLP, IN_FILE, FIELD_LOSS, OFFSET(mlp.loss), 0, 0},
     {"norm_eps", GPT2 | LLAMA, 0, FIELD_REAL, OFFSET(norm_eps), 0, 1},
     {"layer_norm_epsilon", GPT2, IN_FILE, FIELD_REAL, OFFSET(norm_eps), 0, 1},
     {"rms_norm_eps", LLAMA, IN_FILE, FIELD_REAL, OFFSET(norm_eps), 0, 1},
@@ -95,19 +95,19 @@ static const model_field FIELDS[] = {
     BOOL("scale_attn_weights", GPT2, IN_FILE, scale_attention),
     BOOL("scale_by_layer", GPT2, 0, scale_by_layer),
     BOOL("scale_attn_by_inverse_layer_idx", GPT2, IN_FILE, scale_by_layer),
-    PROBABILITY("drop_embed", GPT2, 0, drop_embed),
-    PROBABILITY("embd_pdrop", GPT2, IN_FILE, drop_embed),
-    PROBABILITY("drop_attention", GPT2 | LLAMA, 0, drop_attention),
-    PROBABILITY("attn_pdrop", GPT2, IN_FILE, drop_attention),
-    PROBABILITY("attention_dropout", LLAMA, IN_FILE | NULLABLE, drop_attention),
-    PROBABILITY("drop_residual", GPT2, 0, drop_residual),
-    PROBABILITY("resid_pdrop", GPT2, IN_FILE, drop_residual),
-    {"rope", LLAMA, 0, FIELD_ROPE, OFFSET(rope), 0, 0},
-    {"rope_theta", LLAMA, 0, FIELD_REAL, OFFSET(rope_theta), 1, 1e15},
-    {"rope_factor", LLAMA, 0, FIELD_REAL, OFFSET(rope_factor), 1e-3, 1e6},
-    {"rope_low", LLAMA, 0, FIELD_REAL, OFFSET(rope_low), 1e-6, 1e6},
-    {"rope_high", LLAMA, 0, FIELD_REAL, OFFSET(rope_high), 1e-6, 1e6},
-    SIZE("rope_original", LLAMA, NULLABLE, rope_original),
+    PROBABILITY("drop_embed", GPT2, 0, dropout.embed),
+    PROBABILITY("embd_pdrop", GPT2, IN_FILE, dropout.embed),
+    PROBABILITY("drop_attention", GPT2 | LLAMA, 0, dropout.attention),
+    PROBABILITY("attn_pdrop", GPT2, IN_FILE, dropout.attention),
+    PROBABILITY("attention_dropout", LLAMA, IN_FILE | NULLABLE, dropout.attention),
+    PROBABILITY("drop_residual", GPT2, 0, dropout.residual),
+    PROBABILITY("resid_pdrop", GPT2, IN_FILE, dropout.residual),
+    {"rope", LLAMA, 0, FIELD_ROPE, OFFSET(rope.kind), 0, 0},
+    {"rope_theta", LLAMA, 0, FIELD_REAL, OFFSET(rope.theta), 1, 1e15},
+    {"rope_factor", LLAMA, 0, FIELD_REAL, OFFSET(rope.factor), 1e-3, 1e6},
+    {"rope_low", LLAMA, 0, FIELD_REAL, OFFSET(rope.low), 1e-6, 1e6},
+    {"rope_high", LLAMA, 0, FIELD_REAL, OFFSET(rope.high), 1e-6, 1e6},
+    SIZE("rope_original", LLAMA, NULLABLE, rope.original),
     {"rope_scaling", LLAMA, 0, FIELD_ROPE_OBJECT, 0, 0, 0},
     {"rope_parameters", LLAMA, 0, FIELD_ROPE_OBJECT, 0, 0, 0},
     {"bos", GPT2 | LLAMA, 0, FIELD_TOKEN, OFFSET(bos), 0, 0},
@@ -119,24 +119,24 @@ static const model_field FIELDS[] = {
 };
 enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
 
-static const model_field *field_find(family f, const char *word)
+static const model_field *field_find(family f, const char *name)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
-        if ((FIELDS[i].families & 1u << f) && strcmp(FIELDS[i].word, word) == 0) return &FIELDS[i];
+        if ((FIELDS[i].families & 1u << f) && strcmp(FIELDS[i].name, name) == 0) return &FIELDS[i];
     return NULL;
 }
 
 // The first field of that name in any family.
-static const model_field *field_find_any(const char *word)
+static const model_field *field_find_any(const char *name)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
-        if (strcmp(FIELDS[i].word, word) == 0) return &FIELDS[i];
+        if (strcmp(FIELDS[i].name, name) == 0) return &FIELDS[i];
     return NULL;
 }
 
-bool model_field_in_file(family f, const char *word)
+bool model_field_in_file(family f, const char *name)
 {
-    const model_field *found = field_find(f, word);
+    const model_field *found = field_find(f, name);
     return found && (found->traits & IN_FILE);
 }
 
@@ -198,41 +198,41 @@ static status refuse(const model_field *f, const json_t *value, err *e)
     char shown[SHOWN_BYTES];
     text valid = {0};
     field_describe(f, &valid);
-    const status result = err_set(e, E_USAGE, "%s: found %s, valid are %s", f->word,
+    const status result = err_set(e, E_USAGE, "%s: found %s, valid are %s", f->name,
                                   model_show_value(value, shown), valid.chars);
     text_clear(&valid);
     return result;
 }
 
-bool model_config_describe(const char *word, text *out)
+bool model_config_describe(const char *name, text *out)
 {
-    const model_field *f = field_find_any(word);
+    const model_field *f = field_find_any(name);
     if (f) field_describe(f, out);
     return f;
 }
 
-const char *model_config_synonym(const char *word, int index)
+const char *model_config_synonym(const char *name, int index)
 {
-    const model_field *f = field_find_any(word);
+    const model_field *f = field_find_any(name);
     for (int i = 0; f && i < FIELD_COUNT; i++) {
         const model_field *g = &FIELDS[i];
         bool again = false;
-        for (int k = 0; k < i; k++) again = again || strcmp(FIELDS[k].word, g->word) == 0;
-        if (again || g->type != f->type || g->offset != f->offset || strcmp(g->word, word) == 0)
+        for (int k = 0; k < i; k++) again = again || strcmp(FIELDS[k].name, g->name) == 0;
+        if (again || g->type != f->type || g->offset != f->offset || strcmp(g->name, name) == 0)
             continue;
-        if (index-- == 0) return g->word;
+        if (index-- == 0) return g->name;
     }
     return NULL;
 }
 
-static status unknown_field(const model_config *c, const char *word, err *e)
+static status unknown_field(const model_config *c, const char *name, err *e)
 {
     const char *words[FIELD_COUNT];
     size_t count = 0;
     for (int i = 0; i < FIELD_COUNT; i++)
-        if (FIELDS[i].families & 1u << c->family) words[count++] = FIELDS[i].word;
-    const char *near = text_nearest(word, words, count);
-    return err_set(e, E_USAGE, "%s: not a field of %s models%s%s%s", word, family_name(c->family),
+        if (FIELDS[i].families & 1u << c->family) words[count++] = FIELDS[i].name;
+    const char *near = text_nearest(name, words, count);
+    return err_set(e, E_USAGE, "%s: not a field of %s models%s%s%s", name, family_name(c->family),
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -281,19 +281,19 @@ done:
 static status set_word(const model_field *f, int *choice, const json_t *value,
                        const char *const *words, int count, err *e)
 {
-    const char *word = json_string_value(value);
+    const char *name = json_string_value(value);
     for (int i = 0; i < count; i++)
-        if (word && strcmp(word, words[i]) == 0) {
+        if (name && strcmp(name, words[i]) == 0) {
             *choice = i;
             return OK;
         }
     return refuse(f, value, e);
 }
 
-status model_config_set(model_config *c, const char *word, const json_t *value, err *e)
+status model_config_set(model_config *c, const char *name, const json_t *value, err *e)
 {
-    const model_field *f = field_find(c->family, word);
-    if (!f) return unknown_field(c, word, e);
+    const model_field *f = field_find(c->family, name);
+    if (!f) return unknown_field(c, name, e);
     void *member = (char *)c + f->offset;
     int choice = 0;
     status result = OK;
@@ -315,14 +315,14 @@ status model_config_set(model_config *c, const char *word, const json_t *value, 
         return OK;
     case FIELD_LOSS:
         result = set_word(f, &choice, value, MODEL_LOSS_WORDS, LOSSES, e);
-        if (result == OK) c->loss = (model_loss)choice;
+        if (result == OK) c->mlp.loss = (model_loss)choice;
         return result;
     case FIELD_ROPE:
         result = set_word(f, &choice, value, MODEL_ROPE_WORDS, ROPES, e);
-        if (result == OK) c->rope = (model_rope)choice;
+        if (result == OK) c->rope.kind = (model_rope)choice;
         return result;
     case FIELD_ROPE_OBJECT:
-        return model_config_set_rope(c, word, value, e);
+        return model_config_set_rope(c, name, value, e);
     }
     return E_INTERNAL;
 }

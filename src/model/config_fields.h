@@ -4,15 +4,12 @@
 
 #include "model/config.h"
 
-// Is `word` a field of this family's config.json that model_config_set understands?
-bool model_field_in_file(family f, const char *word);
+// Is `name` a field of this family's config.json that model_config_set understands?
+bool model_field_in_file(family f, const char *name);
 
 // Writes a value for a message: on one line, shortened to the buffer. Returns out.
 enum { SHOWN_BYTES = 80 };
 const char *model_show_value(const json_t *value, char out[SHOWN_BYTES]);
-
-extern const char *const MODEL_ROPE_WORDS[ROPES];  // by model_rope
-extern const char *const MODEL_LOSS_WORDS[LOSSES]; // by model_loss
 
 // Sets all rope_* fields from rope_scaling of transformers 4 or rope_parameters of 5: an object
 // {rope_type or type, factor, ...}. `field` names the object in messages.

@@ -1,18 +1,20 @@
-// clip.c -- the agreement before the update. See clip.h. Called by train/step_update.c.
+// clip.c -- the all-reduce before the optimizer step, and the clipping factor. See clip.h. Called by
+// train/. Does not know gradients: train/ sums their squares.
 #include "optim/clip.h"
 
 #include "device/kernels.h"
 
 #include <math.h>
 
-void clip_share(const plan *p, int *index, int *of)
+void clip_share(const plan *p, int *index, int *shares)
 {
-    *index = 0, *of = 1;
+    *index = 0, *shares = 1;
     for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
         const axis a = PLAN_DP_AXIS[i].axis;
+        // The ranks of a sharded axis hold different shards; each sums all of its own.
         if (plan_layout_shards(p->optimizer, a)) continue;
         *index = *index * p->o.mesh.size[a] + p->coord[a];
-        *of *= p->o.mesh.size[a];
+        *shares *= p->o.mesh.size[a];
     }
 }
 
@@ -28,8 +30,8 @@ status clip_agree(comm *c, device_stream *on, double *sums, double *host, bool s
     d->copy(on, host, sums, SUMS * sizeof(double));
     TRY(d->sync(on, e));
 
-    double count =
-        host[SUM_COUNT] > 0 ? host[SUM_COUNT] : 1; // no valid position: a gradient of zero
+    // Without a valid position the gradient is zero, and so is the norm.
+    double count = host[SUM_COUNT] > 0 ? host[SUM_COUNT] : 1;
     *out = (clip_result){.loss = host[SUM_LOSS] / count,
                          .count = host[SUM_COUNT],
                          .norm = sqrt(host[SUM_SQUARES]) / count / factor,

@@ -1,18 +1,19 @@
-// lr.h -- learning-rate schedules: a pure function of the number of finished optimizer steps.
+// lr.h -- learning-rate schedules: pure functions of the number of finished optimizer steps. Called by
+// config/ (names, defaults) and train/ (the rate of each step). Knows nothing of weights.
 //
-// Trireme's own, with it = finished steps, W = warmup_steps, T = total_steps, r = min_ratio:
-//   it < W      lr (it+1)/W; the full lr is reached in step W (a warm-up longer than the run never
-//               gets there)
+// Trireme's own schedules, with it = finished steps, W = warmup_steps, T = total_steps,
+// r = min_ratio:
+//   it < W      lr (it+1)/W: step W has the full lr; a warm-up longer than the run does not reach it
 //   constant    lr
 //   linear      lr (r + (1-r)(1-p)),            p = (it-W) / max(1, T-W-1)
 //   cosine      lr (r + (1-r)(1+cos(pi p))/2),  p as for linear: the first step after the warm-up
 //               has lr, the last of the run r*lr
 //   wsd         lr until the last D steps, then as linear with p = (it-(T-D)+1) / D, where D is
 //               decay_steps (0: a tenth of the run), at least 1 and at most T-W
-// p is held within 0 … 1. Steps beyond T stay at r*lr.
+// p is limited to 0 ... 1. Steps beyond T stay at r*lr.
 //
-// DeepSpeed's names follow its formulas with their traps, `it` being the finished steps (from 0),
-// W = max(2, warmup_num_steps) and T = total_num_steps (0: the run's):
+// DeepSpeed's schedules follow DeepSpeed's formulas exactly, with it = finished steps (from 0),
+// W = max(2, warmup_num_steps) and T = total_num_steps (0: the steps of the run):
 //   gamma             ln(it+1)/ln(W) for it < W, or it/W with warmup_linear
 //   LRRangeTest       min (1 + rate i), i = (it+1)/size, floored with staircase
 //   OneCycle          j = it+1 within the cycle of first+second steps: from cycle_min_lr to
@@ -47,37 +48,56 @@ typedef enum lr_name {
 
 typedef enum lr_scaling { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT, LR_SCALES } lr_scaling;
 
+// Parameters of DeepSpeed's WarmupLR, WarmupDecayLR and WarmupCosineLR, without the prefix warmup_.
+typedef struct lr_warmup {
+    double min_lr, max_lr; // max_lr < 0: the optimizer's lr
+    int64_t num_steps;
+    int64_t total_num_steps; // 0: total_steps of the run
+    bool linear;             // warmup_type linear; false: log
+    double min_ratio, cos_min_ratio;
+} lr_warmup;
+
+// Parameters of DeepSpeed's LRRangeTest, without the prefix lr_range_test_.
+typedef struct lr_range_test {
+    double min_lr, step_rate;
+    int64_t step_size;
+    bool staircase;
+} lr_range_test;
+
+// Parameters of DeepSpeed's OneCycle, without the prefix cycle_.
+typedef struct lr_one_cycle {
+    double min_lr, max_lr, decay_lr_rate;
+    int64_t first_step_size;
+    int64_t second_step_size; // 0: first_step_size
+    int64_t decay_step_size;  // 0: no decay
+    int64_t first_stair_count;
+    int64_t second_stair_count; // < 0: first_stair_count
+    bool moves_momentum;        // cycle_momentum
+    double min_mom, max_mom, decay_mom_rate;
+} lr_one_cycle;
+
 typedef struct lr_config {
     lr_name name;
-    int64_t warmup_steps;
-    double min_ratio;
-    int64_t decay_steps; // wsd: steps of the final decay (linear); 0 = a tenth of the run
-    int64_t total_steps; // of the run; filled from train.steps when 0
-    // DeepSpeed's own parameters, by their own names (interfaces §2.3)
-    double warmup_min_lr, warmup_max_lr;       // warmup_max_lr < 0: the optimizer's lr
-    int64_t warmup_num_steps, total_num_steps; // total_num_steps 0: total_steps
-    bool warmup_linear;                        // warmup_type
-    double warmup_min_ratio, cos_min_ratio;
-    double lr_range_test_min_lr, lr_range_test_step_rate;
-    int64_t lr_range_test_step_size;
-    bool lr_range_test_staircase;
-    double cycle_min_lr, cycle_max_lr, decay_lr_rate;
-    int64_t cycle_first_step_size, cycle_second_step_size /* 0 = first */, decay_step_size;
-    int64_t cycle_first_stair_count, cycle_second_stair_count /* < 0 = first */;
-    bool cycle_momentum;
-    double cycle_min_mom, cycle_max_mom, decay_mom_rate;
+    int64_t warmup_steps; // DeepSpeed's schedules do not use this one and the next two
+    double min_ratio;     // the last learning rate, as a fraction of the first
+    int64_t decay_steps;  // wsd: steps of the final, linear decay; 0: a tenth of the run
+    int64_t total_steps;  // of the run; config/ fills it from train.steps where it is 0
+    lr_warmup warmup;
+    lr_range_test range_test;
+    lr_one_cycle cycle;
 } lr_config;
 
 // The job file's words, by lr_name; ended by NULL. DeepSpeed's schedules have DeepSpeed's names.
 extern const char *const LR_LABELS[LR_NAMES + 1];
 void lr_defaults(lr_config *c); // DeepSpeed's and Trireme's defaults
 
-// The learning rate of the step after `done` finished ones, for the optimizer's base lr.
+// The learning rate of the step after `done` finished steps, for the optimizer's base lr.
 double lr_at(const lr_config *c, double base_lr, int64_t done);
-// OneCycle's beta1 for that step (against the lr: cycle_max_mom down to cycle_min_mom and back,
-// then cycle_max_mom (1 + decay_mom_rate k)); `beta1` itself under any other schedule and without
-// cycle_momentum. Not for sgd, whose momentum DeepSpeed leaves alone.
+// The beta1 of that step. OneCycle with cycle_momentum moves it against the learning rate, from
+// cycle_max_mom to cycle_min_mom and back, then as cycle_max_mom (1 + decay_mom_rate k). Otherwise it
+// is `beta1`. Not for sgd, whose momentum DeepSpeed does not change.
 double lr_momentum_at(const lr_config *c, double beta1, int64_t done);
-double lr_scale(double lr, lr_scaling s, int ranks); // lr, lr*ranks, lr*sqrt(ranks)
+// lr, lr * ranks or lr * sqrt(ranks).
+double lr_scale(double lr, lr_scaling s, int ranks);
 
 #endif

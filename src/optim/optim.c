@@ -1,12 +1,12 @@
-// optim.c -- the table of optimizers and the constants of one step. Called by the job file's
-// reader (names, defaults), the plan (state tensors) and the trainer (constants of a step).
-// Deliberately knows no arithmetic on weights, which is K_UPDATE, and no learning-rate schedule.
+// optim.c -- the table of optimizers, and the constants of one step. Called by config/ (names,
+// defaults), the plan (state tensors) and train/ (constants of a step). Deliberately knows neither
+// the arithmetic on weights, which is the kernel K_UPDATE, nor learning-rate schedules.
 #include "optim/optim.h"
 
 #include <math.h>
 
-// torch.optim's defaults but for adamw, whose are those that language models are trained with, and
-// the momentum of sgd.
+// The defaults are torch.optim's, with two exceptions: adamw has those that language models are
+// commonly trained with, and sgd has momentum.
 static const optim_rule rules[UPDATE_RULES] = {
     [UPDATE_ADAMW] = {true, true, 0.9, 0.95, 1e-8, 0.1},
     [UPDATE_ADAM] = {true, true, 0.9, 0.999, 1e-8, 0.0},
@@ -47,7 +47,7 @@ void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale,
     out->eps = (float)c->eps;
     out->weight_decay = decays ? (float)c->weight_decay : 0.0f;
     out->grad_scale = (float)grad_scale;
-    // In double: 1 - 0.999^1 in fp32 would already be off by 1e-5.
+    // In double, because 1 - 0.999 in fp32 has a relative error of 1e-5.
     out->c1 = r->has_v ? (float)(1.0 - pow(c->beta1, (double)t)) : 1.0f;
     out->c2 = r->has_v ? (float)(1.0 - pow(c->beta2, (double)t)) : 1.0f;
 }

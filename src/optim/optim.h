@@ -1,5 +1,5 @@
-// optim.h -- what an optimizer is, as data: rule, state per weight, hyper-parameters. The
-// arithmetic is K_UPDATE.
+// optim.h -- an optimizer as data: its update rule, the state that it needs per weight, and its
+// hyperparameters. The kernel K_UPDATE does the arithmetic. Called by config/, the plan and train/.
 #ifndef TRIREME_OPTIM_OPTIM_H
 #define TRIREME_OPTIM_OPTIM_H
 
@@ -8,23 +8,23 @@
 typedef struct optim_config {
     kernel_update_rule rule;
     double lr, beta1, beta2, eps, weight_decay; // beta1 is sgd's momentum
-    bool decay_all;                             // decay tensors of fewer than two dimensions too
+    bool decay_all;                             // weight decay applies to vectors too
 } optim_config;
 
 typedef struct optim_rule {
-    bool has_m, has_v;
-    double beta1, beta2, eps, weight_decay; // defaults when the job says nothing
+    bool has_m, has_v;                      // running averages of the gradient and of its square
+    double beta1, beta2, eps, weight_decay; // defaults where the job gives no value
 } optim_rule;
 
 extern const char *const OPTIM_NAMES[UPDATE_RULES + 1]; // by kernel_update_rule; ended by NULL
 const optim_rule *optim_rule_of(const optim_config *c);
-// State per weight in F32 numbers: 2 (m and v), 1 (m) or 0 (sgd without momentum).
+// F32 numbers of state per weight: 2 (m and v), 1 (m) or 0 (sgd without momentum).
 int optim_state_tensors(const optim_config *c);
-// Does weight decay apply to a parameter of that many dimensions?
+// Does weight decay apply to a parameter of `dims` dimensions?
 bool optim_decays(const optim_config *c, int dims);
 
-// The constants of step `t` (from 1) for K_UPDATE: everything but pointers, count and low_type,
-// which are left as they are. `lr` is that step's; without `decays` the weight decay is 0.
+// Sets the constants of step `t` (from 1) in the arguments of K_UPDATE; pointers, count and low_type
+// stay as they are. `lr` is the rate of that step. Without `decays` the weight decay is 0.
 void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale, bool decays,
                 kernel_update_args *out);
 

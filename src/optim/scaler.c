@@ -1,5 +1,5 @@
-// scaler.c -- the loss scale of fp16, step by step. Called by the trainer after all ranks have
-// agreed whether a step overflowed. Does not know gradients, ranks, nor where the scale is applied.
+// scaler.c -- the loss scale of fp16, step by step. Called by train/ after all ranks have agreed
+// whether a step overflowed. Does not know gradients, ranks, or where the scale is applied.
 #include "optim/scaler.h"
 
 #include <math.h>

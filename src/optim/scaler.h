@@ -1,6 +1,6 @@
-// scaler.h -- loss scaling for fp16, static or dynamic by DeepSpeed's rules
-// (deepspeed/runtime/fp16/ loss_scaler.py, as interfaces describe it): a pure state machine, the
-// same on every rank because what drives it is agreed in the clip reduction.
+// scaler.h -- loss scaling for fp16: a constant, or dynamic by the rules of DeepSpeed
+// (deepspeed/runtime/fp16/loss_scaler.py). A pure state machine. It is the same on every rank, because
+// its one input, whether a step overflowed, is agreed by all ranks.
 #ifndef TRIREME_OPTIM_SCALER_H
 #define TRIREME_OPTIM_SCALER_H
 
@@ -10,24 +10,28 @@
 #include <stdint.h>
 
 typedef struct scaler_options {
-    double loss_scale;           // 0: dynamic
-    int initial_power;           // starts at 2^initial_power
-    int64_t window;              // good steps before doubling
-    int64_t hysteresis;          // overflows tolerated before halving
-    bool consecutive_hysteresis; // refill it at every good step
-    double min_scale;
+    double loss_scale;  // the constant scale; 0: dynamic
+    int initial_power;  // the dynamic scale starts at 2^initial_power
+    int64_t window;     // steps without overflow after which the scale doubles
+    int64_t hysteresis; // the overflow of this number, and every later one, halves the scale
+    // Every step without overflow resets the count of hysteresis; else only doubling does.
+    bool consecutive_hysteresis;
+    double min_scale; // an overflow at this scale is an error
 } scaler_options;
 
 typedef struct scaler {
     scaler_options o;
-    double scale; // 1 where nothing is scaled
-    int64_t iteration, last_overflow, hysteresis;
+    double scale;          // of the next step; 1: the loss is not scaled
+    int64_t iteration;     // finished steps
+    int64_t last_overflow; // the iteration of the last overflow; -1: none
+    int64_t hysteresis;    // overflows until the scale halves
 } scaler;
 
 void scaler_defaults(scaler_options *o);
-// `on` false: a scale of 1 for ever.
+// Sets the scale of the first step. Without `on` it is 1 in every step.
 void scaler_open(scaler *s, const scaler_options *o, bool on);
-// After a step's agreement. E_NUMERIC when an overflow comes at the smallest scale.
+// Sets the scale of the next step from whether this one overflowed. E_NUMERIC when it overflowed at
+// the smallest scale.
 status scaler_update(scaler *s, bool overflow, err *e);
 
 #endif

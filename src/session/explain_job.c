@@ -1,4 +1,5 @@
-// explain_job.c -- what a job would do, as text: `trireme explain` and trm_job_explain. See session.h.
+// explain_job.c -- the text of `trireme explain` and trm_job_explain. See session_explain in
+// session.h.
 #include "session/estimate.h"
 
 #include "parallel/draw.h"
@@ -26,19 +27,19 @@ static void print_pipeline(const pipeline_picture *x, bool even, text *out)
 {
     enum { COLUMNS = 110 };
     const plan *p = x->plan_of_stage[0];
-    text_add(out, "pipeline: parts");
+    text_add(out, "pipeline:");
     for (int k = 0; k < p->chunks; k++)
         text_addf(out, "%s blocks %d-%d on stage %d", k ? "," : "", p->chunk_first[k],
                   p->chunk_first[k + 1] - 1, k % x->times->stages);
-    text_addf(out, "\n  time goes to the right, %s; F forward, B backward%s\n",
-              even ? "as if all parts took the same" : "by the FLOPs of the blocks",
+    text_addf(out, "\n  time runs to the right, %s; F forward, B backward%s\n",
+              even ? "as if all model chunks took the same time" : "by the FLOPs of the blocks",
               pipeline_schedule_splits_backward(p->o.strategy.pipeline.schedule)
-                  ? "'s input half, W its weight half"
+                  ? " (dgrad), W wgrad"
                   : "");
     pipeline_draw_text(x, COLUMNS, out);
 }
 
-// What all stages do at once.
+// Simulates all stages and prints them side by side.
 static status explain_pipeline(const trainer_options *o, const explain_options *x, text *out,
                                err *e)
 {
@@ -100,6 +101,8 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     text_add(out, x->json ? ",\"schedule\":" : "\n");
     schedule_print(&s, x->json, out);
     text_add(out, x->json ? "}\n" : "");
+    if (x->svg) TRY(text_check(x->svg, e));
+    TRY(text_check(out, e));
 done:
     memory_estimate_base_close(&base);
     plan_free(p);

@@ -208,7 +208,7 @@ another 'optimizer.lr .0.01 there, 0.1 here., train.seed|train.seed .*optimizer.
 another 'belongs to another job: optimizer.lr' --optimizer.lr 0.1 --resume never
 rm -rf out before
 
-# ---- Disk full while saving: the older checkpoint stays valid and the run goes on from it.
+# ---- Disk full while saving: the older checkpoint stays valid and the run resumes from it.
 limited() { # KIBIBYTES COMMAND...: no file may grow beyond that
     local most=$1
     shift

@@ -46,7 +46,7 @@ pipeline() {
 }
 pipeline --even
 idle '1f1b, 2 stages, 8 micro-batches' 11.1
-expect_line '^pipeline: parts blocks 0-2 on stage 0, blocks 3-5 on stage 1$' stdout
+expect_line '^pipeline: blocks 0-2 on stage 0, blocks 3-5 on stage 1$' stdout
 expect_line '^stage 0    F0F1....B0--F2B1--F3B2--' stdout
 expect_line '^stage 1    ..F0B0--F1B1--F2B2--' stdout
 pipeline --even --parallel.pp_schedule gpipe

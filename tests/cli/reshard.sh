@@ -32,7 +32,7 @@ while read -r name like how; do
     expect_same_checkpoint "$like" "$name"
 done <<<"$layouts"
 
-# ---- One run through all of them: each is killed after a save, and the next goes on from there
+# ---- One run through all layouts: each is killed after a save, and the next resumes from there
 last=0
 while read -r name like how; do
     [ -n "$name" ] || continue
@@ -67,7 +67,7 @@ paste -d ' ' straight.losses journey.losses | awk '
     fail "the run through all layouts is not near the straight one: $(cat difference)"
 
 # ---- A disk that is full in the middle of the weights, then of the state: all ranks leave with one line, and
-# the run goes on from the older checkpoint. (A limit on the length of files stands for the disk.)
+# the run resumes from the older checkpoint. (A limit on the length of files stands for the disk.)
 make_job 'family: gpt2, layers: 2, hidden: 64, heads: 2, vocab: 2000, max_seq: 16'
 for how in '--launch.ranks 4 --parallel.dp zero3' '--launch.ranks 2 --parallel.pp 2'; do
     for limit in 400000 1200000; do

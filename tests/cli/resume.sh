@@ -47,7 +47,7 @@ for change in '--launch.ranks 1' '--launch.ranks 4' '--launch.as threads' '--tra
     expect_near_losses whole moved 1e-5
 done
 
-# ---- --resume never begins again, --resume DIR goes on from there
+# ---- --resume never starts a new run, --resume DIR resumes from there
 cp -r whole begun
 train --train.save_every 4 --train.out begun --resume never
 expect_no_line resumed_from begun/log.jsonl

@@ -110,7 +110,7 @@ static void test_the_counter_counts(void **state)
 }
 
 // Everything but the program itself is memory of the device, which counts it.
-static void check_plan(const char *name, dtype precision, graph_recompute keep)
+static void check_plan(const char *name, dtype precision, recompute_mode keep)
 {
     golden g = {0};
     trainer *t = NULL;
@@ -136,8 +136,8 @@ static void test_memory_is_what_the_plan_says(void **state)
                                          "mlp_classes"};
     for (int i = 0; i < 5; i++)
         for (int keep = RECOMPUTE_NONE; keep <= RECOMPUTE_FULL; keep++) {
-            check_plan(models[i], F32, (graph_recompute)keep);
-            check_plan(models[i], BF16, (graph_recompute)keep);
+            check_plan(models[i], F32, (recompute_mode)keep);
+            check_plan(models[i], BF16, (recompute_mode)keep);
         }
 }
 

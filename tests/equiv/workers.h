@@ -32,7 +32,7 @@ typedef struct scenario {
     int reshard;               // -1: off
     pipeline_schedule order;
     int chunks;
-    graph_recompute keep;
+    recompute_mode keep;
     dtype precision, reduce;
     strategy_hook_kind hook;
     memory_tier weights, gradients, optimizer;

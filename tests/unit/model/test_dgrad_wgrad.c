@@ -32,7 +32,7 @@ static void test_dgrad_and_wgrad_give_the_bits_of_backward(void **state)
     for (int i = 0; i < 3; i++)
         for (int recompute = 0; recompute < RECOMPUTES; recompute++) {
             rig_options o = config_of(i);
-            o.model.recompute = (graph_recompute)recompute;
+            o.model.recompute = (recompute_mode)recompute;
             compare(o);
             o.model.type = BF16;
             compare(o);
@@ -47,7 +47,7 @@ static void test_dgrad_and_wgrad_of_a_sharded_graph_give_its_bits(void **state)
             for (int recompute = 0; recompute < RECOMPUTES; recompute++) {
                 rig_options o = config_of(i);
                 o.ranks = 2, o.model.tp.sequence = sequence;
-                o.model.recompute = (graph_recompute)recompute;
+                o.model.recompute = (recompute_mode)recompute;
                 compare(o);
             }
 }
@@ -78,7 +78,7 @@ static void test_wgrad_computes_gradients_of_parameters_only(void **state)
         rig_options o = rig_llama();
         model *m;
         err e;
-        o.model.recompute = (graph_recompute)recompute, o.model.splits_backward = true;
+        o.model.recompute = (recompute_mode)recompute, o.model.splits_backward = true;
         assert_int_equal(model_open(&llama_family, &o.config, &o.model, &m, &e), OK);
         assert_int_equal(m->block[0].g->dgrad_nodes, 0); // the first block has no input gradient
         const graph *g = m->block[1].g;

@@ -47,7 +47,7 @@ static void compare_all(bool sequence)
     for (int i = 0; i < CONFIGS; i++)
         for (int recompute = 0; recompute < RECOMPUTES; recompute++) {
             rig_options o = config_of(i);
-            o.model.recompute = (graph_recompute)recompute;
+            o.model.recompute = (recompute_mode)recompute;
             compare(o, 2, sequence, 1e-5);
         }
 }
@@ -204,13 +204,13 @@ static void test_queries_keys_and_values_are_sharded_each_by_itself(void **state
 static void test_a_rank_of_two_computes_half_of_the_flops(void **state)
 {
     (void)state;
-    model *full = open_rank(rig_llama(), 1, 0), *half = open_rank(rig_llama(), 2, 0);
+    model *full = open_rank(rig_llama(), 1, 0), *one_of_two = open_rank(rig_llama(), 2, 0);
     double sum = 0;
-    assert_true(fabs(model_flops(half) / model_flops(full) - 0.5) < 0.01);
+    assert_true(fabs(model_flops(one_of_two) / model_flops(full) - 0.5) < 0.01);
     for (int b = 0; b < full->blocks; b++) sum += model_block_flops(full, b);
     assert_true(sum == model_flops(full));
     model_close(full);
-    model_close(half);
+    model_close(one_of_two);
 }
 
 static void refused(rig_options o, int ranks, const char *line)
@@ -246,7 +246,7 @@ static void test_sizes_that_do_not_divide_are_named(void **state)
             "parallel.tp 2");
     o = rig_gpt2();
     model_config_defaults(FAMILY_MLP, &o.config);
-    o.config.layers = 2, o.config.features = 8, o.config.hidden = 8, o.config.vocab = 4;
+    o.config.layers = 2, o.config.mlp.features = 8, o.config.hidden = 8, o.config.vocab = 4;
     refused(o, 2, "no parameter of mlp can be sharded over parallel.tp 2; valid: 1");
 }
 

@@ -1,5 +1,5 @@
-// test_rules.c -- every optimizer against PyTorch's, step by step (tests/golden/optim_torch.txt,
-// which tests/golden/make_optim_steps.py writes).
+// test_rules.c -- every optimizer computes PyTorch's weights, step by step. The weights are in
+// tests/golden/optim_torch.txt, which tests/golden/make_optim_steps.py writes.
 #include "device/device.h"
 #include "optim/optim.h"
 

@@ -1,4 +1,4 @@
-// The loss scale of fp16, driven by tables of events: what DeepSpeed's rules make of each.
+// test_scaler.c -- the loss scale of fp16 follows DeepSpeed's rules, for tables of events.
 #include "optim/scaler.h"
 
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static void the_scale_follows_the_rules(void **state)
     (void)state;
     static const trace all[] = {
         {"hysteresis 1: every overflow halves", OPTIONS(4, 100, 1, false, 1), "ooo", {8, 4, 2}},
-        {"hysteresis 2: the first is tolerated, then every one halves",
+        {"hysteresis 2: the first overflow is tolerated, every later one halves",
          OPTIONS(4, 100, 2, false, 1),
          "oooo",
          {16, 8, 4, 2}},
@@ -48,19 +48,19 @@ static void the_scale_follows_the_rules(void **state)
          OPTIONS(4, 100, 2, false, 1),
          "o..o",
          {16, 16, 16, 8}},
-        {"consecutive: every good step refills it",
+        {"consecutive: every good step refills hysteresis",
          OPTIONS(4, 100, 2, true, 1),
          "o.o.oo",
          {16, 16, 16, 16, 16, 8}},
-        {"the first window is one step longer: iteration 3 is its end",
+        {"the first window is one step longer: it ends with iteration 3",
          OPTIONS(0, 3, 1, false, 1),
          ".......",
          {1, 1, 1, 2, 2, 2, 4}},
-        {"an overflow starts the window again: doubling after window + 1 good steps",
+        {"an overflow starts the window again: the scale doubles after window + 1 good steps",
          OPTIONS(4, 2, 1, false, 1),
          "o....o...",
          {8, 8, 8, 16, 16, 8, 8, 8, 16}},
-        {"a tolerated overflow starts it again, too",
+        {"a tolerated overflow starts the window again, too",
          OPTIONS(4, 2, 3, false, 1),
          "..o...",
          {16, 16, 16, 16, 16, 32}},
@@ -68,8 +68,8 @@ static void the_scale_follows_the_rules(void **state)
          OPTIONS(4, 2, 2, false, 1),
          "o...oo",
          {16, 16, 16, 32, 32, 16}},
-        {"not below the smallest", OPTIONS(4, 100, 1, false, 6), "oo", {8, 6}},
-        {"window 1 doubles at every step but the first after an overflow",
+        {"the scale does not fall below the smallest", OPTIONS(4, 100, 1, false, 6), "oo", {8, 6}},
+        {"window 1: every step doubles, but the first after an overflow",
          OPTIONS(0, 1, 1, false, 1),
          "...o..",
          {1, 2, 4, 2, 2, 4}},

@@ -12,7 +12,7 @@ static void compare_all(const golden *g, trainer *t, reading what, const char *p
 {
     const model *m = trainer_get_model(t);
     model_param_files files;
-    model_param_files_make(m, F32, &files);
+    assert_int_equal(model_param_files_make(m, F32, &files, NULL), OK);
     for (int i = 0; i < files.count; i++) {
         char name[160];
         const model_param_file *f = &files.file[i];
@@ -55,7 +55,7 @@ static void check_close(const char *what, int step, double got, double want, dou
 
 // The first step without update: the loss and every gradient.
 static void check_gradients(const char *name, dtype precision, const char *prefix, double tolerance,
-                            graph_recompute keep, int64_t micro)
+                            recompute_mode keep, int64_t micro)
 {
     golden g = {0};
     trainer *t = NULL;
