@@ -104,7 +104,7 @@ void trm_decoder_rewind(trm_decoder *d)
 
 struct trm_tokenizer {
     tokenizer *inner;
-    tokenizer_work *work;
+    tokenizer_workspace *work;
     text decoded;
 };
 
@@ -114,7 +114,7 @@ static status open_tokenizer(const char *path, trm_tokenizer **out, err *e)
     trm_tokenizer *t = calloc(1, sizeof *t);
     if (!t) FAIL(E_MEMORY, "out of memory");
     TRY(tokenizer_load(path, &t->inner, e));
-    TRY(tokenizer_work_open(t->inner, &t->work, e));
+    TRY(tokenizer_workspace_open(t->inner, &t->work, e));
     *out = t;
     t = NULL;
 done:
@@ -132,7 +132,7 @@ trm_status trm_tokenizer_open(const char *path, trm_tokenizer **out, trm_error *
 void trm_tokenizer_close(trm_tokenizer *t)
 {
     if (!t) return;
-    tokenizer_work_close(t->work);
+    tokenizer_workspace_close(t->work);
     tokenizer_close(t->inner);
     text_clear(&t->decoded);
     free(t);

@@ -216,9 +216,9 @@ static status resume(trm_trainer *t, const char *folder, err *e)
     free(t->from);
     t->from = NULL;
     t->owns_folder = false;
-    bool is_of = false;
-    TRY(ckpt_is_of(out, found, &is_of, e));
-    if (!is_of) goto done;
+    bool is_own = false;
+    TRY(ckpt_belongs_to_run(out, found, &is_own, e));
+    if (!is_own) goto done;
     t->from = found;
     found = NULL;
 done:

@@ -1,5 +1,5 @@
-// ckpt.c -- finding and opening checkpoints. Called by the trainer on resume, and by the commands
-// that show, verify and export them. Does not know what the values mean.
+// ckpt.c -- finds and opens checkpoints. The trainer calls it to resume, and the commands that show,
+// verify and export checkpoints. It does not know what the values mean.
 #include "ckpt/ckpt.h"
 
 #include "base/alloc.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// The first valid entry of a folder of checkpoints, highest step first.
+// Finds the valid checkpoint with the highest step in a folder of checkpoints.
 static status newest_in(const char *checkpoints, char **folder, text *warnings, err *e)
 {
     status result = OK;
@@ -33,10 +33,10 @@ static status newest_in(const char *checkpoints, char **folder, text *warnings, 
         free(path);
         path = NULL;
         if (warnings)
-            text_addf(warnings, "%s is broken and passed over: %s\n", list[i].name, problem.text);
+            text_addf(warnings, "%s is broken and skipped: %s\n", list[i].name, problem.text);
     }
     if (count)
-        FAIL(E_USAGE, "%s: none of %zu checkpoints is valid; of the oldest: %s", checkpoints, count,
+        FAIL(E_USAGE, "%s: none of %zu checkpoints is valid; the oldest: %s", checkpoints, count,
              problem.text);
 done:
     free(path);
@@ -97,7 +97,7 @@ status ckpt_open(const char *folder, ckpt **out, err *e)
     TRY(text_copy(folder, &c->folder, e));
     if (!file_exists(values))
         FAIL(E_USAGE, "%s: not a checkpoint of Trireme, it has no %s", folder, CKPT_STATE_JSON);
-    TRY(json_open(values, &c->values, e));
+    TRY(ckpt_json_open(values, &c->values, e));
     TRY(safetensors_open_folder(folder, &c->weights, e));
     TRY(safetensors_open(state, &c->state, e));
     *out = c;
@@ -122,7 +122,7 @@ void ckpt_close(ckpt *c)
 static status wrong_value(const ckpt *c, const char *key, const char *valid, err *e)
 {
     return err_set(e, E_USAGE, "%s/%s: %s: %s, valid is %s", c->folder, CKPT_STATE_JSON, key,
-                   json_object_get(c->values, key) ? "of another type" : "missing", valid);
+                   json_object_get(c->values, key) ? "has another type" : "missing", valid);
 }
 
 status ckpt_int(const ckpt *c, const char *key, int64_t *out, err *e)

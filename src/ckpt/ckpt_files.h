@@ -10,40 +10,44 @@ enum { CKPT_NAME_BYTES = 64 };
 #define CKPT_STATE_TENSORS "trireme/state.safetensors"
 #define CKPT_MANIFEST      "trireme/manifest.json"
 
-// ---- Manifest (ckpt_manifest.c). `files` is a JSON list, one entry per file.
+// ---- Manifest (ckpt_manifest.c). `files` is its JSON list, with one entry per file.
 
-// Adds folder/path, which is complete and hashes to `hash`.
-status manifest_add(json_t *files, const char *folder, const char *path, uint64_t hash, err *e);
+// Adds the complete file folder/path, whose XXH3-64 is `hash`.
+status ckpt_manifest_add(json_t *files, const char *folder, const char *path, uint64_t hash,
+                         err *e);
 // Writes trireme/manifest.json.
-status manifest_write(const json_t *files, const char *folder, int64_t step, err *e);
-// A JSON file as an object. E_USAGE names file, line and reason.
-status json_open(const char *path, json_t **out, err *e);
+status ckpt_manifest_write(const json_t *files, const char *folder, int64_t step, err *e);
+// Reads a JSON file that is an object. E_USAGE names file, line and reason. The caller calls
+// json_decref.
+status ckpt_json_open(const char *path, json_t **out, err *e);
 
 // ---- The folder OUT/checkpoints (ckpt_folder.c)
 
-// step-00000500, or step-00000500.replaced: what stood there while its successor is renamed in.
+// One checkpoint: step-00000500, or step-00000500.replaced, the old checkpoint of a step that was
+// saved again.
 typedef struct ckpt_entry {
     char name[CKPT_NAME_BYTES];
     int64_t step;
     bool replaced;
 } ckpt_entry;
 
-// Is this the name of a checkpoint?
+// Parses the name of a checkpoint. False when it is none.
 bool ckpt_entry_parse(const char *name, ckpt_entry *out);
 void ckpt_entry_name(char out[CKPT_NAME_BYTES], int64_t step);
-// All checkpoints, highest step first, a replaced one after its successor. Caller frees *out.
+// Lists all checkpoints, highest step first, a replaced one after its successor. The caller frees
+// *out.
 status ckpt_list(const char *checkpoints, ckpt_entry **out, size_t *count, err *e);
-// Puts the finished folder `temporary` in the place of `step`. What was there before stays as
-// step-….replaced until ckpt_prune.
+// Renames the finished folder `temporary` to the name of `step`. An old checkpoint of this step is
+// renamed to step-….replaced, which ckpt_prune removes.
 status ckpt_publish(const char *checkpoints, const char *temporary, int64_t step, err *e);
-// Makes `latest` name the entry `name`.
+// Makes `latest` a link to the entry `name`.
 status ckpt_point_latest(const char *checkpoints, const char *name, err *e);
-// Removes replaced ones and all but `keep` (0 = all stay) checkpoints; the one of `step` stays
-// always.
+// Removes replaced checkpoints, and all but the newest `keep` others (0 keeps all). The checkpoint of
+// `step` always stays.
 status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, err *e);
-// Marks a temporary folder as being written, until *lock is closed or its process is gone.
+// Locks a temporary folder while it is written. Closing *lock or the end of the process unlocks it.
 status ckpt_lock(const char *folder, int *lock, err *e);
-// Removes what processes that are gone left unfinished.
+// Removes the temporary folders that no process has locked.
 status ckpt_sweep(const char *checkpoints, err *e);
 
 #endif

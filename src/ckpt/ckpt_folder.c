@@ -1,8 +1,8 @@
-// ckpt_folder.c -- the folder of a run's checkpoints: which there are, how a finished one takes its
-// place, and how old ones leave it. Every change of what is visible is one rename of a folder that
-// is whole, so that a kill between any two lines leaves only whole checkpoints under visible names.
+// ckpt_folder.c -- lists the checkpoints of a run, publishes finished ones and removes old ones. Each
+// change of a visible name is one rename of a complete folder, so that after a kill at any moment
+// every visible checkpoint is complete.
 //
-// Called by the rest of ckpt/. Does not look into checkpoints.
+// The other files of ckpt/ call it. It does not look into checkpoints.
 #include "base/alloc.h"
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
@@ -70,7 +70,7 @@ done:
     return result;
 }
 
-// Removes a checkpoint: out of sight first, by one rename.
+// Removes a checkpoint. It gets a hidden name first, because removing files is not atomic.
 static status discard(const char *checkpoints, const char *name, err *e)
 {
     status result = OK;
@@ -115,18 +115,18 @@ status ckpt_publish(const char *checkpoints, const char *temporary, int64_t step
     char name[CKPT_NAME_BYTES], aside[CKPT_NAME_BYTES + sizeof REPLACED];
     ckpt_entry_name(name, step);
     snprintf(aside, sizeof aside, "%s" REPLACED, name);
-    char *place = NULL, *old = NULL;
-    TRY(file_join(checkpoints, name, &place, e));
-    TRY(file_join(checkpoints, aside, &old, e));
-    if (file_exists(place)) {
-        // A folder cannot be renamed over another; for a moment the old one has the other name.
-        if (file_exists(old)) TRY(discard(checkpoints, aside, e));
-        TRY(file_rename(place, old, e));
+    char *final = NULL, *replaced = NULL;
+    TRY(file_join(checkpoints, name, &final, e));
+    TRY(file_join(checkpoints, aside, &replaced, e));
+    if (file_exists(final)) {
+        // A rename cannot replace a folder that is not empty.
+        if (file_exists(replaced)) TRY(discard(checkpoints, aside, e));
+        TRY(file_rename(final, replaced, e));
     }
-    TRY(file_rename(temporary, place, e));
+    TRY(file_rename(temporary, final, e));
 done:
-    free(place);
-    free(old);
+    free(final);
+    free(replaced);
     return result;
 }
 
@@ -138,9 +138,9 @@ status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, err *e)
     TRY(ckpt_list(checkpoints, &list, &count, e));
     int64_t kept = 1; // the one of `step`
     for (size_t i = 0; i < count; i++) {
-        bool shadowed = i > 0 && list[i - 1].step == list[i].step;
-        if (list[i].step == step && !shadowed) continue;
-        if (!shadowed && (keep == 0 || kept < keep))
+        bool has_successor = i > 0 && list[i - 1].step == list[i].step;
+        if (list[i].step == step && !has_successor) continue;
+        if (!has_successor && (keep == 0 || kept < keep))
             kept++;
         else
             TRY(discard(checkpoints, list[i].name, e));
@@ -150,11 +150,12 @@ done:
     return result;
 }
 
-// A descriptor that holds the folder's lock, or -1 and errno: EWOULDBLOCK when another has it.
+// Returns a descriptor that holds the folder's lock, or -1 with errno, which is EWOULDBLOCK when
+// another process holds it.
 static int lock_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    // A file system without locks has no other writer to tell from.
+    // Any other error of flock means that the file system has no locks; the folder counts as locked.
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return fd;
     close(fd);
     errno = EWOULDBLOCK;
@@ -167,8 +168,8 @@ status ckpt_lock(const char *folder, int *lock, err *e)
     return *lock < 0 ? err_errno(e, "cannot lock the folder %s", folder) : OK;
 }
 
-// Is this something unfinished whose process is gone? The kernel gives up the lock of a dead one; a
-// process number could be a zombie's or have come back.
+// Is this a temporary folder whose process has ended? The kernel releases the lock of a dead process.
+// The process number in the name would not do: a zombie or another process may have it.
 static bool is_left_over(const char *path, const char *name)
 {
     if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) != 0) return false;

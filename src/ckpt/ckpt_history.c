@@ -1,9 +1,9 @@
-// ckpt_history.c -- a run's checkpoints are one history: which are of it, and what becomes of later
-// ones when a run goes on from an earlier one. They are neither removed, because nobody said so,
-// nor left in place, because the next run would take them for its own: they move into a folder
-// beside.
+// ckpt_history.c -- keeps the checkpoints of a run one history: it says which checkpoints belong to a
+// run, and moves the later ones away when a run resumes from an earlier one. It does not remove them,
+// because the user did not ask for that. It does not leave them, because a later run would resume
+// from them.
 //
-// Called by whoever starts a run, before its first save. Does not look into checkpoints.
+// The code that starts a run calls it before the first save. It does not look into checkpoints.
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
@@ -31,33 +31,34 @@ done:
     return result;
 }
 
-// The entry of out/checkpoints that `folder` is or leads to. *is_of is false when it is none.
-static status entry_of(const char *out, const char *folder, ckpt_entry *entry, bool *is_of, err *e)
+// Finds the entry of out/checkpoints that `folder` is or links to. *found is false when it is none.
+static status find_entry(const char *out, const char *folder, ckpt_entry *entry, bool *found,
+                         err *e)
 {
     status result = OK;
-    struct stat here, there;
-    char *checkpoints = NULL, *whole = NULL;
-    *is_of = false;
+    struct stat own, parent;
+    char *checkpoints = NULL, *resolved = NULL;
+    *found = false;
     TRY(file_join(out, "checkpoints", &checkpoints, e));
-    whole = realpath(folder, NULL);
-    if (!whole && errno == ENOMEM) FAIL(E_MEMORY, "no memory for the path %s", folder);
-    char *slash = whole ? strrchr(whole, '/') : NULL;
-    if (slash && slash > whole) {
+    resolved = realpath(folder, NULL);
+    if (!resolved && errno == ENOMEM) FAIL(E_MEMORY, "no memory for the path %s", folder);
+    char *slash = resolved ? strrchr(resolved, '/') : NULL;
+    if (slash && slash > resolved) {
         *slash = 0;
-        *is_of = stat(checkpoints, &here) == 0 && stat(whole, &there) == 0 &&
-                 here.st_dev == there.st_dev && here.st_ino == there.st_ino &&
+        *found = stat(checkpoints, &own) == 0 && stat(resolved, &parent) == 0 &&
+                 own.st_dev == parent.st_dev && own.st_ino == parent.st_ino &&
                  ckpt_entry_parse(slash + 1, entry);
     }
 done:
     free(checkpoints);
-    free(whole);
+    free(resolved);
     return result;
 }
 
-status ckpt_is_of(const char *out, const char *folder, bool *is_of, err *e)
+status ckpt_belongs_to_run(const char *out, const char *folder, bool *found, err *e)
 {
     ckpt_entry entry;
-    return entry_of(out, folder, &entry, is_of, e);
+    return find_entry(out, folder, &entry, found, e);
 }
 
 static status move(const char *checkpoints, const char *name, const char *aside, err *e)
@@ -73,17 +74,17 @@ done:
     return result;
 }
 
-status ckpt_go_on(const char *out, const char *folder, const char *aside, bool *moved, err *e)
+status ckpt_resume_from(const char *out, const char *folder, const char *aside, bool *moved, err *e)
 {
     status result = OK;
     ckpt_entry *list = NULL, from;
     size_t count = 0, later = 0;
     char *checkpoints = NULL;
-    bool is_of = false;
+    bool found = false;
     *moved = false;
     TRY(file_join(out, "checkpoints", &checkpoints, e));
-    TRY(entry_of(out, folder, &from, &is_of, e));
-    if (!is_of) FAIL(E_INTERNAL, "%s is not one of the checkpoints in %s", folder, checkpoints);
+    TRY(find_entry(out, folder, &from, &found, e));
+    if (!found) FAIL(E_INTERNAL, "%s is not one of the checkpoints in %s", folder, checkpoints);
     TRY(ckpt_list(checkpoints, &list, &count, e));
     while (later < count && strcmp(list[later].name, from.name) != 0) later++;
     if (later > 0) {

@@ -1,9 +1,20 @@
-// ckpt_manifest.c -- which files make a checkpoint, how long they are and what they hash to: the
-// proof that a folder is whole. Written last in a save, checked before anything is loaded. Does not
-// know what is in the files.
+// ckpt_manifest.c -- writes and checks trireme/manifest.json, which lists the files of a checkpoint
+// with their sizes and checksums. A save writes it last; ckpt_verify checks it before anything is
+// loaded. It does not know what is in the files.
 //
-// The manifest's own checksum, OWN_HASH, is of the file's bytes as they are while the 16 digits of
-// that checksum are zeros: it can stand inside, and every byte counts. Version 1 had none.
+//   KEY                TYPE     VALUE
+//   format             string   "trireme checkpoint"
+//   version            integer  2; version 1 has no manifest_xxh3_64
+//   step               integer  the checkpoint's step
+//   files              list     an object for each file:
+//     path             string   relative to the checkpoint's folder, without ".."
+//     bytes            integer  size of the file
+//     xxh3_64          string   XXH3-64 of the file, 16 hexadecimal digits
+//   manifest_xxh3_64   string   XXH3-64 of the manifest, 16 hexadecimal digits
+//
+// The manifest's own checksum covers all bytes of manifest.json with 16 zeros in place of that
+// checksum. Checked: the version, this checksum, that the files without which a run cannot resume are
+// listed, and the size and checksum of every listed file.
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
@@ -13,7 +24,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-status json_open(const char *path, json_t **out, err *e)
+status ckpt_json_open(const char *path, json_t **out, err *e)
 {
     status result = OK;
     char *content = NULL;
@@ -32,14 +43,14 @@ done:
     return result;
 }
 
-status manifest_add(json_t *files, const char *folder, const char *path, uint64_t hash, err *e)
+status ckpt_manifest_add(json_t *files, const char *folder, const char *path, uint64_t hash, err *e)
 {
     status result = OK;
     char hex[24], *full = NULL;
     struct stat info;
     TRY(file_join(folder, path, &full, e));
     if (stat(full, &info) != 0) {
-        result = err_errno(e, "cannot look at %s", full);
+        result = err_errno(e, "cannot read the size of %s", full);
         goto done;
     }
     snprintf(hex, sizeof hex, "%016" PRIx64, hash);
@@ -53,23 +64,23 @@ done:
 #define OWN_HASH "manifest_xxh3_64"
 enum { VERSION = 2, DIGITS = 16 };
 
-// The digits of the manifest's own checksum; NULL when there are none.
+// Finds the digits of the manifest's own checksum. NULL when there are none.
 static char *own_digits(char *json)
 {
     static const char before[] = "\"" OWN_HASH "\": \"";
-    char *at = strstr(json, before);
-    at = at ? at + sizeof before - 1 : NULL;
-    return at && strspn(at, "0123456789abcdef") == DIGITS ? at : NULL;
+    char *key = strstr(json, before);
+    char *digits = key ? key + sizeof before - 1 : NULL;
+    return digits && strspn(digits, "0123456789abcdef") == DIGITS ? digits : NULL;
 }
 
-// Puts the checksum of `json` into *hex; the digits inside are zeros afterwards.
+// Sets the digits in `json` to zeros and computes its checksum.
 static void own_hash(char *json, size_t bytes, char *digits, char hex[DIGITS + 1])
 {
     memset(digits, '0', DIGITS);
     snprintf(hex, DIGITS + 1, "%016" PRIx64, (uint64_t)XXH3_64bits(json, bytes));
 }
 
-status manifest_write(const json_t *files, const char *folder, int64_t step, err *e)
+status ckpt_manifest_write(const json_t *files, const char *folder, int64_t step, err *e)
 {
     status result = OK;
     char hex[DIGITS + 1], *path = NULL, *json = NULL;
@@ -80,7 +91,7 @@ status manifest_write(const json_t *files, const char *folder, int64_t step, err
                   "step", (json_int_t)step, "files", files, OWN_HASH, "0000000000000000");
     json = json_dumps(root, JSON_INDENT(1));
     char *digits = json ? own_digits(json) : NULL;
-    if (!digits) FAIL(E_MEMORY, "no memory for %s", path);
+    if (!digits) FAIL(E_MEMORY, "%s: out of memory", path);
     own_hash(json, strlen(json), digits, hex);
     memcpy(digits, hex, DIGITS);
     TRY(file_replace(path, json, strlen(json), e));
@@ -91,7 +102,7 @@ done:
     return result;
 }
 
-// A path of a manifest stays inside its folder.
+// Does a path of the manifest stay inside the folder?
 static bool is_inside(const char *path)
 {
     return path[0] && path[0] != '/' && !strstr(path, "..");
@@ -130,7 +141,7 @@ static bool lists(const json_t *files, const char *path)
     return false;
 }
 
-// The files without which nothing can be resumed are in the list.
+// Checks that the list has the files without which a run cannot resume.
 static status check_complete(const char *folder, const json_t *files, err *e)
 {
     status result = OK;
@@ -144,7 +155,7 @@ done:
     return result;
 }
 
-// The manifest's bytes are those that were saved.
+// Checks the manifest's own checksum.
 static status check_own_hash(const char *path, int64_t version, err *e)
 {
     status result = OK;
@@ -153,7 +164,7 @@ static status check_own_hash(const char *path, int64_t version, err *e)
     TRY(file_read(path, &json, &bytes, e));
     char *digits = own_digits(json);
     if (!digits && version == 1) goto done;
-    if (!digits) FAIL(E_USAGE, "%s: it has lost its own checksum, %s", path, OWN_HASH);
+    if (!digits) FAIL(E_USAGE, "%s: its own checksum, %s, is missing", path, OWN_HASH);
     memcpy(saved, digits, DIGITS);
     own_hash(json, bytes, digits, hex);
     if (strcmp(hex, saved))
@@ -171,7 +182,7 @@ status ckpt_verify(const char *folder, err *e)
     TRY(file_join(folder, CKPT_MANIFEST, &path, e));
     if (file_is_directory(folder) && !file_exists(path))
         FAIL(E_USAGE, "%s: not a checkpoint of Trireme, it has no %s", folder, CKPT_MANIFEST);
-    TRY(json_open(path, &root, e));
+    TRY(ckpt_json_open(path, &root, e));
     const int64_t version = json_integer_value(json_object_get(root, "version"));
     if (version < 1 || version > VERSION)
         FAIL(E_USAGE, "%s: version: valid are 1 and 2 (saved by another version of Trireme?)",

@@ -1,8 +1,8 @@
-// ckpt_save.c -- writing a checkpoint: all files into a temporary folder, durable, with a manifest;
-// then ckpt_folder.c gives it its place.
+// ckpt_save.c -- writes a checkpoint: all files and the manifest into a temporary folder, which
+// ckpt_folder.c then renames.
 //
-// Called by the trainer on one rank. Does not know what the tensors are or who holds them: it asks
-// its sources.
+// The trainer calls it on one rank. It does not know what the tensors mean or which rank holds them:
+// it asks its sources.
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
@@ -13,16 +13,16 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-// A save under way.
-typedef struct save {
+// The state of one save.
+typedef struct ckpt_save_job {
     const ckpt_save_options *o;
-    char *folder; // the temporary one
-    json_t *files;
+    char *folder;   // the temporary folder
+    json_t *files;  // the list of the manifest
     json_t *values; // state.json
-    int lock;       // of the folder, while it is written
-} save;
+    int lock;       // of `folder` while it is written, else -1
+} ckpt_save_job;
 
-static status put_file(save *s, const char *name, const void *data, size_t bytes, err *e)
+static status put_file(ckpt_save_job *s, const char *name, const void *data, size_t bytes, err *e)
 {
     status result = OK;
     file_writer *w = NULL;
@@ -33,51 +33,51 @@ static status put_file(save *s, const char *name, const void *data, size_t bytes
     file_writer *full = w;
     w = NULL;
     TRY(file_finish(full, e));
-    TRY(manifest_add(s->files, s->folder, name, XXH3_64bits(data, bytes), e));
+    TRY(ckpt_manifest_add(s->files, s->folder, name, XXH3_64bits(data, bytes), e));
 done:
     file_abandon(w);
     free(path);
     return result;
 }
 
-static status put_json(save *s, const char *name, const json_t *value, err *e)
+static status put_json(ckpt_save_job *s, const char *name, const json_t *value, err *e)
 {
     status result = OK;
     char *json = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    if (!json) FAIL(E_MEMORY, "no memory for %s", name);
+    if (!json) FAIL(E_MEMORY, "%s: out of memory", name);
     TRY(put_file(s, name, json, strlen(json), e));
 done:
     free(json);
     return result;
 }
 
-// A run of a list of tensors: one shard.
-typedef struct shard {
+// The tensors [first, first + count) of a list: one file.
+typedef struct ckpt_shard {
     const ckpt_tensors *all;
     size_t first, count;
-} shard;
+} ckpt_shard;
 
 static status read_shard(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
-    const shard *s = arg;
+    const ckpt_shard *s = arg;
     return s->all->read(s->all->arg, s->first + i, offset, out, bytes, e);
 }
 
-static status put_tensors(save *s, const char *name, shard part, err *e)
+static status put_tensors(ckpt_save_job *s, const char *name, ckpt_shard shard, err *e)
 {
     status result = OK;
     uint64_t hash;
     char *path = NULL;
     TRY(file_join(s->folder, name, &path, e));
-    TRY(safetensors_write(path, part.all->info + part.first, part.count, read_shard, &part, &hash,
-                          e));
-    TRY(manifest_add(s->files, s->folder, name, hash, e));
+    TRY(safetensors_write(path, shard.all->info + shard.first, shard.count, read_shard, &shard,
+                          &hash, e));
+    TRY(ckpt_manifest_add(s->files, s->folder, name, hash, e));
 done:
     free(path);
     return result;
 }
 
-// Where the shard that begins at `first` ends: as many tensors as fit, at least one.
+// The end of the shard that begins at tensor `first`: it has as many tensors as fit, at least one.
 static size_t shard_end(const ckpt_tensors *t, size_t first, uint64_t limit)
 {
     uint64_t bytes = 0;
@@ -87,7 +87,7 @@ static size_t shard_end(const ckpt_tensors *t, size_t first, uint64_t limit)
     return end;
 }
 
-static status put_index(save *s, json_t *map, uint64_t total, err *e)
+static status put_index(ckpt_save_job *s, json_t *map, uint64_t total, err *e)
 {
     json_t *index =
         json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
@@ -96,7 +96,7 @@ static status put_index(save *s, json_t *map, uint64_t total, err *e)
     return result;
 }
 
-static status put_weights(save *s, err *e)
+static status put_weights(ckpt_save_job *s, err *e)
 {
     status result = OK;
     const ckpt_tensors *t = &s->o->weights;
@@ -105,14 +105,14 @@ static status put_weights(save *s, err *e)
     size_t shards = 0, number = 0;
     for (size_t i = 0; i < t->count; i = shard_end(t, i, limit)) shards++;
     if (shards <= 1) {
-        TRY(put_tensors(s, "model.safetensors", (shard){t, 0, t->count}, e));
+        TRY(put_tensors(s, "model.safetensors", (ckpt_shard){t, 0, t->count}, e));
         goto done;
     }
     for (size_t i = 0, end; i < t->count; i = end) {
         char name[64];
         end = shard_end(t, i, limit);
         snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", ++number, shards);
-        TRY(put_tensors(s, name, (shard){t, i, end - i}, e));
+        TRY(put_tensors(s, name, (ckpt_shard){t, i, end - i}, e));
         for (size_t k = i; k < end; k++) {
             json_object_set_new(map, t->info[k].name, json_string(name));
             total += t->info[k].bytes;
@@ -124,7 +124,7 @@ done:
     return result;
 }
 
-static status copy_tokenizer(save *s, err *e)
+static status copy_tokenizer(ckpt_save_job *s, err *e)
 {
     status result = OK;
     static const char *const NAMES[] = {"tokenizer.json",
@@ -159,7 +159,7 @@ static status make_folder(const char *path, err *e)
     return mkdir(path, 0777) == 0 ? OK : err_errno(e, "cannot make the folder %s", path);
 }
 
-static status put_everything(save *s, err *e)
+static status put_everything(ckpt_save_job *s, err *e)
 {
     status result = OK;
     const ckpt_save_options *o = s->o;
@@ -172,9 +172,9 @@ static status put_everything(save *s, err *e)
     TRY(put_file(s, "config.json", o->config_json, strlen(o->config_json), e));
     TRY(copy_tokenizer(s, e));
     TRY(put_weights(s, e));
-    TRY(put_tensors(s, CKPT_STATE_TENSORS, (shard){&o->state, 0, o->state.count}, e));
+    TRY(put_tensors(s, CKPT_STATE_TENSORS, (ckpt_shard){&o->state, 0, o->state.count}, e));
     TRY(put_json(s, CKPT_STATE_JSON, s->values, e));
-    TRY(manifest_write(s->files, s->folder, o->step, e));
+    TRY(ckpt_manifest_write(s->files, s->folder, o->step, e));
     TRY(file_sync_directory(inner, e));
     TRY(file_sync_directory(s->folder, e));
 done:
@@ -182,7 +182,7 @@ done:
     return result;
 }
 
-static status read_values(save *s, err *e)
+static status read_values(ckpt_save_job *s, err *e)
 {
     status result = OK;
     json_error_t problem;
@@ -194,7 +194,7 @@ done:
     return result;
 }
 
-static void blame(const ckpt_save_options *o, bool published, err *e)
+static void explain_failure(const ckpt_save_options *o, bool published, err *e)
 {
     if (!file_is_directory(o->out))
         err_set(e, E_IO,
@@ -204,7 +204,7 @@ static void blame(const ckpt_save_options *o, bool published, err *e)
     else if (published)
         err_prefix(e,
                    "the checkpoint of step %" PRId64
-                   " is saved, but its folder could not be put in order: ",
+                   " is saved, but the link to it or older checkpoints could not be updated: ",
                    o->step);
     else
         err_prefix(e,
@@ -217,7 +217,7 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     bool published = false;
     char name[CKPT_NAME_BYTES], hidden[2 * CKPT_NAME_BYTES];
     char *checkpoints = NULL;
-    save s = {.o = o, .lock = -1};
+    ckpt_save_job s = {.o = o, .lock = -1};
     ckpt_entry_name(name, o->step);
     snprintf(hidden, sizeof hidden, ".tmp-%s-%ld", name, (long)getpid());
     TRY(file_join(o->out, "checkpoints", &checkpoints, e));
@@ -234,7 +234,7 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     if (folder) TRY(file_join(checkpoints, name, folder, e));
 done:
     if (result != OK) {
-        blame(o, published, e);
+        explain_failure(o, published, e);
         if (s.folder) file_remove_tree(s.folder, NULL);
     }
     if (s.lock >= 0) close(s.lock);

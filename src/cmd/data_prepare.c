@@ -221,7 +221,8 @@ static prepare_options options_from(const prepare_flags *f, prepare_bar *b)
         .json_keys = f->json_keys.items,
         .json_key_count = f->json_keys.count,
         .train_bpe = (int32_t)f->train_bpe,
-        .pattern = f->pattern && strcmp(f->pattern, "llama3") == 0 ? PATTERN_LLAMA3 : PATTERN_GPT2,
+        .pattern =
+            f->pattern && strcmp(f->pattern, "llama3") == 0 ? TOKENIZER_LLAMA3 : TOKENIZER_GPT2,
         .save_tokenizer = f->save_tokenizer,
         .append_eod = f->append_eod,
         .add_special_tokens = f->add_special_tokens,
@@ -284,11 +285,11 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
 static status convert(const prepare_flags *f, err *e)
 {
     status result = OK;
-    raw_result r;
-    raw_options o = {.path = f->from_tokens,
-                     .output_prefix = f->output_prefix,
-                     .eod = f->eod,
-                     .stopped = signals_are_pending};
+    tokens_raw_result r;
+    tokens_raw_options o = {.path = f->from_tokens,
+                            .output_prefix = f->output_prefix,
+                            .eod = f->eod,
+                            .stopped = signals_are_pending};
     if (f->input.count || f->tokenizer || f->tokenizer_model || f->train_bpe || f->append_eod ||
         f->valid_fraction > 0)
         FAIL(E_USAGE, "--from-tokens: goes with --output-prefix, --dtype, --eod and --json only");
@@ -298,7 +299,7 @@ static status convert(const prepare_flags *f, err *e)
         FAIL(E_USAGE, "--dtype: found %s, valid are uint16 and uint32", f->dtype);
     if (f->dtype) o.id_bytes = strcmp(f->dtype, "uint16") == 0 ? 2 : 4;
     signals_block();
-    TRY(raw_tokens_convert(&o, &r, e));
+    TRY(tokens_raw_convert(&o, &r, e));
     if (f->json)
         printf("{\"tokens\":%" PRIu64 ",\"documents\":%" PRIu64 ",\"highest_id\":%" PRId32 "}\n",
                r.tokens, r.documents, r.highest);

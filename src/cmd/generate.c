@@ -281,7 +281,7 @@ static status generate_from(const generate_request *r, const char *folder, json_
     model_config c;
     device *d = NULL;
     tokenizer *t = NULL;
-    tokenizer_work *work = NULL;
+    tokenizer_workspace *work = NULL;
     safetensors *weights = NULL;
     decoder *x = NULL;
     const int32_t *ids;
@@ -291,7 +291,7 @@ static status generate_from(const generate_request *r, const char *folder, json_
     device_options options = {.threads = (int)r->threads};
     TRY(model_config_read(folder, &c, e));
     TRY(tokenizer_load(path, &t, e));
-    TRY(tokenizer_work_open(t, &work, e));
+    TRY(tokenizer_workspace_open(t, &work, e));
     TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
     if (count == 0) FAIL(E_USAGE, "generate: --prompt: the prompt is empty");
     if ((int64_t)count >= c.max_seq)
@@ -308,7 +308,7 @@ done:
     decoder_close(x);
     device_close(d);
     safetensors_close(weights);
-    tokenizer_work_close(work);
+    tokenizer_workspace_close(work);
     tokenizer_close(t);
     free(path);
     return result;

@@ -88,7 +88,7 @@ static status find_named(train_start *s, text *warnings, err *e)
     const job *j = s->job;
     TRY(ckpt_locate(j->resume_from, &s->resume, warnings, e));
     TRY(ckpt_verify(s->resume, e));
-    TRY(ckpt_is_of(j->train.out, s->resume, &s->is_own, e));
+    TRY(ckpt_belongs_to_run(j->train.out, s->resume, &s->is_own, e));
     if (j->overwrite && s->is_own)
         FAIL(E_USAGE,
              "%s belongs to the run that --overwrite removes; valid: --resume or --overwrite",

@@ -68,7 +68,7 @@ status train_run_report_step(train_run *r, const trainer_step_result *s, err *e)
     if (r->rank > 0) return OK;
     TRY(train_start_check_folder(r->start, e));
     monitor_step m = session_step(r->job, &r->start->inputs, s);
-    m.share = (float)mfu_of(r, s);
+    m.mfu = (float)mfu_of(r, s);
     TRY(log_step(r->log, &m, e));
     progress_step(&r->progress, &m, clock_seconds());
 done:

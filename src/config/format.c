@@ -47,7 +47,7 @@ bool value_is_set(const job *j, const job_key *k)
     case KEY_PATH:
         return *(char *const *)value_of(j, k) != NULL;
     case KEY_PARTS:
-        return *(data_part *const *)value_of(j, k) != NULL;
+        return *(dataset_source *const *)value_of(j, k) != NULL;
     default:
         return !is_special(j, k);
     }
@@ -64,7 +64,7 @@ static void format_unit(int64_t value, int64_t unit, const char *with, const cha
 
 static void format_parts(const job *j, const job_key *k, text *out)
 {
-    const data_part *parts = *(data_part *const *)value_of(j, k);
+    const dataset_source *parts = *(dataset_source *const *)value_of(j, k);
     size_t count = *(const size_t *)((const char *)j + k->count_at);
     bool weighted = false;
     for (size_t i = 0; i < count; i++) weighted = weighted || parts[i].weight != 1;
@@ -181,7 +181,7 @@ void value_free(job *j, const job_key *k)
         free(*s);
         *s = NULL;
     } else if (k->type == KEY_PARTS) {
-        data_part **parts = (data_part **)((char *)j + k->at);
+        dataset_source **parts = (dataset_source **)((char *)j + k->at);
         size_t *count = (size_t *)((char *)j + k->count_at);
         for (size_t i = 0; i < *count; i++) free((char *)(*parts)[i].path);
         free(*parts);

@@ -49,7 +49,7 @@ typedef struct job {
         bool has_weights;    // initial weights are read from path
     } model;
     struct {
-        data_part *train, *valid;
+        dataset_source *train, *valid;
         size_t trains, valids;
         int64_t seq_len;
         sample_order order;

@@ -18,7 +18,7 @@ typedef enum key_type {
     KEY_ENUM,     // an enum; words[value] names its values
     KEY_WORD,     // char *, one of words
     KEY_PATH,     // char *, absolute
-    KEY_PARTS,    // data_part * and size_t
+    KEY_PARTS,    // dataset_source * and size_t
     KEY_BETAS,    // double[2]
     KEY_POLICIES, // policies: one of words for dp_shard, or two of them, outer and inner
     KEY_SIZES,    // int * and size_t, or auto

@@ -206,7 +206,7 @@ static status set_betas(double *at, const job_key *k, const yaml_node *n, err *e
 }
 
 // Reads one entry of data.train: a path, or {path, weight}.
-static status read_part(const job_key *k, const yaml_node *n, data_part *out, err *e)
+static status read_part(const job_key *k, const yaml_node *n, dataset_source *out, err *e)
 {
     const yaml_node *path = n, *weight = NULL;
     out->weight = 1;
@@ -233,7 +233,7 @@ static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
     status result = OK;
     const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
     size_t count = 0;
-    data_part *parts = NULL;
+    dataset_source *parts = NULL;
     if (!first) return refuse(k, n, e);
     for (const yaml_node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL) count++;
     TRY(alloc_zeroed(&parts, count, sizeof *parts, "the parts of data", e));
@@ -244,7 +244,7 @@ static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
             FAIL(E_USAGE, "found mock among other parts; valid: mock alone");
     }
     value_free(j, k);
-    *(data_part **)((char *)j + k->at) = parts;
+    *(dataset_source **)((char *)j + k->at) = parts;
     *(size_t *)((char *)j + k->count_at) = count;
     return OK;
 done:

@@ -1,5 +1,5 @@
-// bpe_bytes.c -- the one-to-one map between bytes and the characters that a byte-level vocabulary
-// is written in. Called by loading, training and the look-up of whole words. Knows no tokens.
+// bpe_bytes.c -- the one-to-one map between bytes and the characters of a byte-level vocabulary.
+// Loading, training and the look-up of whole words call it. It does not know tokens.
 #include "data/bpe_bytes.h"
 
 uint32_t bpe_byte_character(uint8_t byte)
@@ -25,11 +25,11 @@ static bool byte_of(uint32_t character, uint8_t *byte)
     return true;
 }
 
-size_t bpe_spell(const char *at, size_t bytes, char *out)
+size_t bpe_spell(const char *raw, size_t bytes, char *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < bytes; i++) {
-        uint32_t character = bpe_byte_character((uint8_t)at[i]);
+        uint32_t character = bpe_byte_character((uint8_t)raw[i]);
         if (character < 0x80) {
             out[n++] = (char)character;
         } else {
@@ -40,15 +40,15 @@ size_t bpe_spell(const char *at, size_t bytes, char *out)
     return n;
 }
 
-bool bpe_unspell(const char *at, size_t bytes, char *out, size_t *length)
+bool bpe_unspell(const char *spelling, size_t bytes, char *out, size_t *length)
 {
     size_t n = 0;
     for (size_t i = 0; i < bytes; n++) {
-        uint32_t character = (uint8_t)at[i++];
-        if (character >= 0xE0) return false; // three bytes or more: beyond U+07FF
+        uint32_t character = (uint8_t)spelling[i++];
+        if (character >= 0xE0) return false; // three or more bytes encode a character above U+07FF
         if (character >= 0x80) {
             if (i == bytes) return false;
-            character = (character & 0x1F) << 6 | ((uint8_t)at[i++] & 0x3F);
+            character = (character & 0x1F) << 6 | ((uint8_t)spelling[i++] & 0x3F);
         }
         uint8_t byte;
         if (!byte_of(character, &byte)) return false;

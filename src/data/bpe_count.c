@@ -1,35 +1,34 @@
-// bpe_count.c -- counts words on all threads. Called by tokenizer_train.c. Documents are cut into
-// pieces of some hundred kilobytes between a letter and the blank after it, where both built-in
-// patterns end a word whatever comes before or after, so that one long document is shared too.
-// Knows nothing of pairs.
-#define _GNU_SOURCE // sched_getaffinity
+// bpe_count.c -- counts words on several threads. tokenizer_train.c calls it. It divides documents
+// into pieces of some hundred kilobytes, so that several threads can work on one long document. A
+// piece ends between a letter and the space after it, where both built-in patterns end a word
+// whatever the other characters are. It does not know pairs.
 #include "data/bpe_count.h"
 
-#include <pthread.h>
-#include <sched.h>
+#include "data/workers.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_BYTES = 256 * 1024, MOST_THREADS = 256 };
+enum { PIECE_BYTES = 256 * 1024, THREADS_MAX = 256 };
 
-typedef struct counter_job {
-    const splitter *split;
-    document *pieces;
+// What one worker counts.
+typedef struct bpe_counter {
+    bpe_words found;
+    err error;
+    status result;
+} bpe_counter;
+
+typedef struct bpe_count_job {
+    const tokenizer_splitter *split;
+    tokenizer_document *pieces; // [count]
     size_t count, room, total_bytes;
     atomic_size_t next, bytes_done;
     atomic_bool failed;
     tokenizer_progress progress;
     void *progress_arg;
-} counter_job;
-
-typedef struct counter {
-    counter_job *job;
-    bpe_words found;
-    err error;
-    status result;
-    bool reports; // runs on the calling thread
-} counter;
+    bpe_counter *counters; // [workers]
+} bpe_count_job;
 
 void bpe_words_close(bpe_words *w)
 {
@@ -38,22 +37,22 @@ void bpe_words_close(bpe_words *w)
     *w = (bpe_words){0};
 }
 
-static status add_word(bpe_words *w, const char *at, size_t bytes, int64_t times, err *e)
+static status add_word(bpe_words *w, const char *word, size_t bytes, int64_t times, err *e)
 {
     status result = OK;
     uint32_t number;
     size_t before = w->words.count;
     TRY(bpe_grow(&w->counts, &w->count_room, before + 1, sizeof *w->counts, e));
-    TRY(bpe_strings_add(&w->words, at, bytes, &number, e));
+    TRY(bpe_strings_add(&w->words, word, bytes, &number, e));
     if (number == before) w->counts[number] = 0;
     w->counts[number] += times;
 done:
     return result;
 }
 
-static status take_word(void *arg, const char *at, size_t bytes, err *e)
+static status count_word(void *arg, const char *word, size_t bytes, err *e)
 {
-    return add_word(arg, at, bytes, 1, e);
+    return add_word(arg, word, bytes, 1, e);
 }
 
 static bool is_letter(char c)
@@ -61,26 +60,27 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Where the piece that starts at `from` may end.
-static size_t piece_end(const document *d, size_t from)
+// The end of the piece that starts at byte `from`.
+static size_t piece_end(const tokenizer_document *d, size_t from)
 {
     for (size_t i = from + PIECE_BYTES; i < d->bytes; i++) {
-        if (d->at[i] == ' ' && is_letter(d->at[i - 1])) return i;
+        if (d->chars[i] == ' ' && is_letter(d->chars[i - 1])) return i;
     }
     return d->bytes;
 }
 
-static status cut_documents(counter_job *job, const document *docs, size_t count, err *e)
+static status divide_documents(bpe_count_job *job, const tokenizer_document *docs, size_t count,
+                               err *e)
 {
     status result = OK;
     for (size_t d = 0; d < count; d++) {
         size_t bad;
-        if (!text_is_utf8(docs[d].at, docs[d].bytes, &bad))
+        if (!text_is_utf8(docs[d].chars, docs[d].bytes, &bad))
             FAIL(E_USAGE, "document %zu is not valid UTF-8 at byte %zu", d, bad);
         for (size_t from = 0; from < docs[d].bytes;) {
             size_t end = piece_end(&docs[d], from);
             TRY(bpe_grow(&job->pieces, &job->room, job->count + 1, sizeof *job->pieces, e));
-            job->pieces[job->count++] = (document){docs[d].at + from, end - from};
+            job->pieces[job->count++] = (tokenizer_document){docs[d].chars + from, end - from};
             from = end;
         }
         job->total_bytes += docs[d].bytes;
@@ -89,94 +89,77 @@ done:
     return result;
 }
 
-static status count_pieces(counter *c, err *e)
+static status count_pieces(bpe_count_job *job, int worker, err *e)
 {
     status result = OK;
-    counter_job *job = c->job;
-    splitter_work *work = NULL;
-    TRY(splitter_work_open(job->split, &work, e));
+    bpe_words *found = &job->counters[worker].found;
+    tokenizer_splitter_workspace *workspace = NULL;
+    TRY(tokenizer_splitter_workspace_open(job->split, &workspace, e));
     for (;;) {
         size_t next = atomic_fetch_add(&job->next, 1);
         if (next >= job->count || atomic_load(&job->failed)) break;
-        const document *piece = &job->pieces[next];
-        TRY(splitter_run(work, piece->at, piece->bytes, take_word, &c->found, e));
+        const tokenizer_document *piece = &job->pieces[next];
+        TRY(tokenizer_splitter_run(workspace, piece->chars, piece->bytes, count_word, found, e));
         size_t done_bytes = atomic_fetch_add(&job->bytes_done, piece->bytes) + piece->bytes;
-        if (c->reports && job->progress)
+        if (worker == 0 && job->progress)
             job->progress(job->progress_arg, "counting words",
                           (double)done_bytes / (double)job->total_bytes);
     }
 done:
     if (result != OK) atomic_store(&job->failed, true);
-    splitter_work_close(work);
+    tokenizer_splitter_workspace_close(workspace);
     return result;
 }
 
-static void *count_on_thread(void *arg)
+static void count_on_worker(void *arg, int worker)
 {
-    counter *c = arg;
-    c->result = count_pieces(c, &c->error);
-    return NULL;
+    bpe_count_job *job = arg;
+    bpe_counter *c = &job->counters[worker];
+    c->result = count_pieces(job, worker, &c->error);
 }
 
 static int threads_for(int threads, size_t pieces)
 {
-    cpu_set_t own;
-    if (threads <= 0) threads = sched_getaffinity(0, sizeof own, &own) == 0 ? CPU_COUNT(&own) : 1;
-    if (threads > MOST_THREADS) threads = MOST_THREADS;
+    if (threads <= 0) threads = data_workers_default();
+    if (threads > THREADS_MAX) threads = THREADS_MAX;
     if ((size_t)threads > pieces) threads = pieces > 0 ? (int)pieces : 1;
     return threads;
 }
 
-static status run_counters(counter *counters, int threads, err *e)
-{
-    status result = OK;
-    pthread_t *handles = calloc((size_t)threads, sizeof *handles);
-    int started = 1;
-    if (!handles) return err_set(e, E_MEMORY, "out of memory");
-    counters[0].reports = true;
-    // A thread that cannot start leaves its share to the others.
-    while (started < threads &&
-           pthread_create(&handles[started], NULL, count_on_thread, &counters[started]) == 0)
-        started++;
-    count_on_thread(&counters[0]);
-    for (int i = 1; i < started; i++) pthread_join(handles[i], NULL);
-    for (int i = 0; i < started && result == OK; i++) {
-        result = counters[i].result;
-        if (result != OK && e) *e = counters[i].error;
-    }
-    free(handles);
-    return result;
-}
-
-static status fold(bpe_words *into, const bpe_words *from, err *e)
+static status add_words(bpe_words *into, const bpe_words *from, err *e)
 {
     status result = OK;
     for (size_t i = 0; i < from->words.count; i++) {
         bpe_span span = from->words.spans[i];
-        TRY(add_word(into, from->words.bytes + span.at, span.bytes, from->counts[i], e));
+        TRY(add_word(into, from->words.bytes + span.offset, span.bytes, from->counts[i], e));
     }
 done:
     return result;
 }
 
-status bpe_count(const splitter *split, const document *docs, size_t count, int threads,
-                 tokenizer_progress progress, void *progress_arg, bpe_words *out, err *e)
+status bpe_count(const tokenizer_splitter *split, const tokenizer_document *docs, size_t count,
+                 int threads, tokenizer_progress progress, void *progress_arg, bpe_words *out,
+                 err *e)
 {
     status result = OK;
-    counter_job job = {.split = split, .progress = progress, .progress_arg = progress_arg};
-    counter *counters = NULL;
-    TRY(cut_documents(&job, docs, count, e));
+    bpe_count_job job = {.split = split, .progress = progress, .progress_arg = progress_arg};
+    TRY(divide_documents(&job, docs, count, e));
     threads = threads_for(threads, job.count);
-    counters = calloc((size_t)threads, sizeof *counters);
-    if (!counters) FAIL(E_MEMORY, "out of memory");
-    for (int i = 0; i < threads; i++) counters[i].job = &job;
-    TRY(run_counters(counters, threads, e));
-    for (int i = 1; i < threads; i++) TRY(fold(&counters[0].found, &counters[i].found, e));
-    *out = counters[0].found;
-    counters[0].found = (bpe_words){0};
+    bpe_counter *c = job.counters = calloc((size_t)threads, sizeof *job.counters);
+    if (!c) FAIL(E_MEMORY, "out of memory");
+    data_workers_run(threads, count_on_worker, &job);
+    for (int i = 0; i < threads; i++) {
+        if (c[i].result == OK) continue;
+        if (e) *e = c[i].error;
+        result = c[i].result;
+        goto done;
+    }
+    for (int i = 1; i < threads; i++) TRY(add_words(&c[0].found, &c[i].found, e));
+    *out = c[0].found;
+    c[0].found = (bpe_words){0};
 done:
-    for (int i = 0; counters && i < threads; i++) bpe_words_close(&counters[i].found);
-    free(counters);
+    for (int i = 0; job.counters && i < threads; i++) bpe_words_close(&job.counters[i].found);
+    free(job.counters);
     free(job.pieces);
     return result;
 }

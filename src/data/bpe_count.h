@@ -1,4 +1,4 @@
-// bpe_count.h -- the words of documents and how often each occurs, counted by several threads.
+// bpe_count.h -- counts how often each word occurs in documents, on several threads.
 #ifndef TRIREME_DATA_BPE_COUNT_H
 #define TRIREME_DATA_BPE_COUNT_H
 
@@ -14,10 +14,12 @@ typedef struct bpe_words {
 
 void bpe_words_close(bpe_words *w);
 
-// `split` must have a built-in pattern: only of these is it known where a document can be cut. The
-// order of the words depends on the threads, their counts do not. E_USAGE on invalid UTF-8. The
-// progress is reported as a share of the text.
-status bpe_count(const splitter *split, const document *docs, size_t count, int threads,
-                 tokenizer_progress progress, void *progress_arg, bpe_words *out, err *e);
+// Counts the words of `docs`. `split` must have a built-in pattern, because only for these it is
+// known where a document can be divided into pieces. The counts do not depend on the number of
+// threads; the order of the words does. `progress` receives the share of the text that is counted.
+// The caller calls bpe_words_close. E_USAGE on invalid UTF-8.
+status bpe_count(const tokenizer_splitter *split, const tokenizer_document *docs, size_t count,
+                 int threads, tokenizer_progress progress, void *progress_arg, bpe_words *out,
+                 err *e);
 
 #endif

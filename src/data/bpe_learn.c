@@ -1,8 +1,8 @@
-// bpe_learn.c -- learns merges: the most frequent pair of neighbours becomes a token, again and
-// again. Called by tokenizer_train.c. Equal counts go to the lowest pair of ids, and all details
-// are those of HuggingFace's BpeTrainer, so that the merges equal its: above all, the count of a
-// pair that was merged is kept, and a token that two pairs spell is one token, whose later
-// occurrences queue up beside the earlier ones. Knows nothing of threads, patterns and files.
+// bpe_learn.c -- learns merges: the most frequent pair of adjacent symbols becomes a token, again
+// and again. tokenizer_train.c calls it. The merges equal those of HuggingFace's BpeTrainer, because
+// three details do: among pairs of equal count the lowest pair of ids comes first; the count of a
+// pair stays after its merge; and when two pairs spell the same token, both make that one token, and
+// its new occurrences form a queue entry of their own. It does not know threads, patterns or files.
 #include "data/bpe_learn.h"
 
 #include "data/bpe_bytes.h"
@@ -10,42 +10,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct word_list {
-    uint32_t *at;
+// Numbers of words.
+typedef struct bpe_word_list {
+    uint32_t *items; // [count]
     size_t count, room;
-} word_list;
+} bpe_word_list;
 
-typedef struct pair_record {
+typedef struct bpe_pair_record {
     uint64_t key;
     int64_t count;
-    word_list fresh;   // words in which the last merge made this pair
-    bool grad_written; // is in learner.grad_written
-} pair_record;
+    bpe_word_list fresh; // words in which the last merge made this pair
+    bool is_changed;     // the record is in bpe_learner.changed
+} bpe_pair_record;
 
-// A pair and words that have it; count is what it was when the entry was queued.
-typedef struct queue_entry {
-    int64_t count;
+// A pair and words that have it.
+typedef struct bpe_queue_entry {
+    int64_t count; // of the pair when the entry was pushed
     uint64_t key;
-    uint64_t age; // decides nothing but makes the order total
-    uint32_t record;
-    word_list words;
-} queue_entry;
+    uint64_t age;    // makes the order total; it never decides between different pairs
+    uint32_t record; // of the pair
+    bpe_word_list words;
+} bpe_queue_entry;
 
-typedef struct learner {
-    int32_t *symbols;     // of all words, one after the other
-    size_t *starts;       // [words]
-    uint32_t *lengths;    // [words]
-    const int64_t *times; // [words] how often each occurs
-    pair_record *records;
+typedef struct bpe_learner {
+    int32_t *symbols;     // ids of all words, one word after the other
+    size_t *starts;       // [words] first symbol of each word
+    uint32_t *lengths;    // [words] in symbols
+    const int64_t *times; // [words] how often each word occurs
+    bpe_pair_record *records;
     size_t record_count, record_room;
-    bpe_pairs index; // pair to record
-    uint32_t *grad_written;
-    size_t touched_count, touched_room;
-    queue_entry *queue;
+    bpe_pairs index;   // from a pair to its record
+    uint32_t *changed; // [changed_count] records with fresh words
+    size_t changed_count, changed_room;
+    bpe_queue_entry *queue; // [queue_count] a binary heap
     size_t queue_count, queue_room;
     uint64_t age;
-    text name;
-} learner;
+    text name; // of the token being made
+} bpe_learner;
 
 void bpe_learned_close(bpe_learned *l)
 {
@@ -54,28 +55,28 @@ void bpe_learned_close(bpe_learned *l)
     *l = (bpe_learned){0};
 }
 
-static void learner_close(learner *l)
+static void learner_close(bpe_learner *l)
 {
-    for (size_t i = 0; i < l->record_count; i++) free(l->records[i].fresh.at);
-    for (size_t i = 0; i < l->queue_count; i++) free(l->queue[i].words.at);
+    for (size_t i = 0; i < l->record_count; i++) free(l->records[i].fresh.items);
+    for (size_t i = 0; i < l->queue_count; i++) free(l->queue[i].words.items);
     free(l->symbols);
     free(l->starts);
     free(l->lengths);
     free(l->records);
     bpe_pairs_close(&l->index);
-    free(l->grad_written);
+    free(l->changed);
     free(l->queue);
     text_clear(&l->name);
 }
 
-static bool comes_first(const queue_entry *a, const queue_entry *b)
+static bool comes_first(const bpe_queue_entry *a, const bpe_queue_entry *b)
 {
     if (a->count != b->count) return a->count > b->count;
     if (a->key != b->key) return a->key < b->key;
     return a->age < b->age;
 }
 
-static status queue_push(learner *l, queue_entry entry, err *e)
+static status queue_push(bpe_learner *l, bpe_queue_entry entry, err *e)
 {
     status result = OK;
     TRY(bpe_grow(&l->queue, &l->queue_room, l->queue_count + 1, sizeof *l->queue, e));
@@ -87,9 +88,9 @@ done:
     return result;
 }
 
-static queue_entry queue_pop(learner *l)
+static bpe_queue_entry queue_pop(bpe_learner *l)
 {
-    queue_entry top = l->queue[0], last = l->queue[--l->queue_count];
+    bpe_queue_entry top = l->queue[0], last = l->queue[--l->queue_count];
     size_t i = 0;
     for (;;) {
         size_t child = 2 * i + 1;
@@ -104,58 +105,58 @@ static queue_entry queue_pop(learner *l)
     return top;
 }
 
-// A pair became more (sign 1) or less (-1) frequent by one place in a word.
-static status pair_change(learner *l, int32_t left, int32_t right, uint32_t word, int sign, err *e)
+// Counts one occurrence of a pair in a word more (sign 1) or fewer (sign -1).
+static status pair_change(bpe_learner *l, int32_t left, int32_t right, uint32_t word, int sign,
+                          err *e)
 {
     status result = OK;
-    uint64_t key = bpe_pair_key(left, right), at = bpe_pairs_find(&l->index, key);
-    if (at == BPE_NO_PAIR) {
-        at = l->record_count;
-        TRY(bpe_grow(&l->records, &l->record_room, at + 1, sizeof *l->records, e));
-        l->records[l->record_count++] = (pair_record){.key = key};
-        TRY(bpe_pairs_set(&l->index, key, at, e));
+    uint64_t key = bpe_pair_key(left, right), index = bpe_pairs_find(&l->index, key);
+    if (index == BPE_NO_PAIR) {
+        index = l->record_count;
+        TRY(bpe_grow(&l->records, &l->record_room, index + 1, sizeof *l->records, e));
+        l->records[l->record_count++] = (bpe_pair_record){.key = key};
+        TRY(bpe_pairs_set(&l->index, key, index, e));
     }
-    pair_record *r = &l->records[at];
+    bpe_pair_record *r = &l->records[index];
     r->count += sign * l->times[word];
-    if (sign < 0 || (r->fresh.count > 0 && r->fresh.at[r->fresh.count - 1] == word)) goto done;
-    TRY(bpe_grow(&r->fresh.at, &r->fresh.room, r->fresh.count + 1, sizeof *r->fresh.at, e));
-    r->fresh.at[r->fresh.count++] = word;
-    if (r->grad_written) goto done;
-    r->grad_written = true;
-    TRY(bpe_grow(&l->grad_written, &l->touched_room, l->touched_count + 1, sizeof *l->grad_written,
-                 e));
-    l->grad_written[l->touched_count++] = (uint32_t)at;
+    if (sign < 0 || (r->fresh.count > 0 && r->fresh.items[r->fresh.count - 1] == word)) goto done;
+    TRY(bpe_grow(&r->fresh.items, &r->fresh.room, r->fresh.count + 1, sizeof *r->fresh.items, e));
+    r->fresh.items[r->fresh.count++] = word;
+    if (r->is_changed) goto done;
+    r->is_changed = true;
+    TRY(bpe_grow(&l->changed, &l->changed_room, l->changed_count + 1, sizeof *l->changed, e));
+    l->changed[l->changed_count++] = (uint32_t)index;
 done:
     return result;
 }
 
-// The pairs that were made since the last call are queued with the words they were made in.
-static status queue_touched(learner *l, err *e)
+// Pushes the pairs that were made since the last call, with the words that have them.
+static status queue_changed(bpe_learner *l, err *e)
 {
     status result = OK;
-    for (size_t i = 0; i < l->touched_count; i++) {
-        pair_record *r = &l->records[l->grad_written[i]];
-        queue_entry entry = {.count = r->count,
-                             .key = r->key,
-                             .age = l->age++,
-                             .record = l->grad_written[i],
-                             .words = r->fresh};
-        r->grad_written = false;
+    for (size_t i = 0; i < l->changed_count; i++) {
+        bpe_pair_record *r = &l->records[l->changed[i]];
+        bpe_queue_entry entry = {.count = r->count,
+                                 .key = r->key,
+                                 .age = l->age++,
+                                 .record = l->changed[i],
+                                 .words = r->fresh};
+        r->is_changed = false;
         if (r->count > 0) {
             TRY(queue_push(l, entry, e));
-            r->fresh = (word_list){0};
+            r->fresh = (bpe_word_list){0};
         } else {
             r->fresh.count = 0;
         }
     }
-    l->touched_count = 0;
+    l->changed_count = 0;
 done:
     return result;
 }
 
-// Replaces left, right by `merged` in one word and counts the pairs around.
-static status merge_in_word(learner *l, uint32_t word, int32_t left, int32_t right, int32_t merged,
-                            err *e)
+// Replaces the pair (left, right) by `merged` in one word, and counts the pairs next to it.
+static status merge_in_word(bpe_learner *l, uint32_t word, int32_t left, int32_t right,
+                            int32_t merged, err *e)
 {
     status result = OK;
     int32_t *s = l->symbols + l->starts[word];
@@ -182,7 +183,7 @@ done:
     return result;
 }
 
-static status load_words(learner *l, const bpe_words *words, const bpe_strings *names, err *e)
+static status load_words(bpe_learner *l, const bpe_words *words, const bpe_strings *names, err *e)
 {
     status result = OK;
     size_t count = words->words.count, total = 0;
@@ -205,34 +206,34 @@ static status load_words(learner *l, const bpe_words *words, const bpe_strings *
         l->starts[w] = total;
         l->lengths[w] = (uint32_t)span.bytes;
         for (size_t i = 0; i < span.bytes; i++)
-            l->symbols[total++] = byte_id[(uint8_t)words->words.bytes[span.at + i]];
+            l->symbols[total++] = byte_id[(uint8_t)words->words.bytes[span.offset + i]];
     }
     for (size_t w = 0; w < count; w++) {
         for (const int32_t *s = l->symbols + l->starts[w];
              s + 1 < l->symbols + l->starts[w] + l->lengths[w]; s++)
             TRY(pair_change(l, s[0], s[1], (uint32_t)w, 1, e));
     }
-    TRY(queue_touched(l, e));
+    TRY(queue_changed(l, e));
 done:
     return result;
 }
 
-// The id of the token that a pair spells; a new one when nothing spells it yet.
-static status merged_id(learner *l, bpe_strings *names, uint64_t key, int32_t *id, err *e)
+// The id of the token that a pair spells. The token is new unless another pair has spelled it.
+static status merged_id(bpe_learner *l, bpe_strings *names, uint64_t key, int32_t *id, err *e)
 {
     status result = OK;
     uint32_t number;
     bpe_span left = names->spans[key >> 32], right = names->spans[(uint32_t)key];
     l->name.bytes = 0;
-    text_add_bytes(&l->name, names->bytes + left.at, left.bytes);
-    text_add_bytes(&l->name, names->bytes + right.at, right.bytes);
+    text_add_bytes(&l->name, names->bytes + left.offset, left.bytes);
+    text_add_bytes(&l->name, names->bytes + right.offset, right.bytes);
     TRY(bpe_strings_add(names, l->name.chars, l->name.bytes, &number, e));
     *id = (int32_t)number;
 done:
     return result;
 }
 
-static status apply_merge(learner *l, bpe_learned *out, const queue_entry *top, err *e)
+static status apply_merge(bpe_learner *l, bpe_learned *out, const bpe_queue_entry *top, err *e)
 {
     status result = OK;
     int32_t id;
@@ -240,15 +241,15 @@ static status apply_merge(learner *l, bpe_learned *out, const queue_entry *top, 
     TRY(bpe_grow(&out->merges, &out->merge_room, out->merge_count + 1, sizeof *out->merges, e));
     out->merges[out->merge_count++] = top->key;
     for (size_t i = 0; i < top->words.count; i++) {
-        TRY(merge_in_word(l, top->words.at[i], (int32_t)(top->key >> 32),
+        TRY(merge_in_word(l, top->words.items[i], (int32_t)(top->key >> 32),
                           (int32_t)(uint32_t)top->key, id, e));
     }
-    TRY(queue_touched(l, e));
+    TRY(queue_changed(l, e));
 done:
     return result;
 }
 
-// A pair that was merged twice has the rank of the second time.
+// A pair that was merged twice keeps the rank of its second merge.
 static status drop_repeated(bpe_learned *out, err *e)
 {
     status result = OK;
@@ -268,8 +269,8 @@ status bpe_learn(const bpe_words *words, size_t vocab, tokenizer_progress progre
                  void *progress_arg, bpe_learned *out, err *e)
 {
     status result = OK;
-    learner l = {0};
-    queue_entry top = {0};
+    bpe_learner l = {0};
+    bpe_queue_entry top = {0};
     size_t first = out->names.count;
     TRY(load_words(&l, words, &out->names, e));
     while (out->names.count < vocab && l.queue_count > 0) {
@@ -278,20 +279,20 @@ status bpe_learn(const bpe_words *words, size_t vocab, tokenizer_progress progre
         if (top.count != count) {
             top.count = count;
             TRY(queue_push(&l, top, e));
-            top.words.at = NULL;
+            top.words.items = NULL;
             continue;
         }
         if (count < 1) break;
         TRY(apply_merge(&l, out, &top, e));
-        free(top.words.at);
-        top.words.at = NULL;
+        free(top.words.items);
+        top.words.items = NULL;
         if (progress && out->merge_count % 64 == 0)
             progress(progress_arg, "learning merges",
                      (double)(out->names.count - first) / (double)(vocab - first));
     }
     TRY(drop_repeated(out, e));
 done:
-    free(top.words.at);
+    free(top.words.items);
     learner_close(&l);
     return result;
 }

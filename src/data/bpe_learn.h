@@ -5,15 +5,15 @@
 #include "data/bpe_count.h"
 
 typedef struct bpe_learned {
-    bpe_strings names; // the spelling of each id: special tokens, bytes, merges
-    uint64_t *merges;  // pairs (bpe_pair_key) in the order of their rank; none twice
+    bpe_strings names; // the spelling of each id: special tokens, bytes, then merged tokens
+    uint64_t *merges; // [merge_count] keys of bpe_pair_key in the order of their rank, no key twice
     size_t merge_count, merge_room;
 } bpe_learned;
 
 void bpe_learned_close(bpe_learned *l);
 
-// `out->names` comes with the special tokens and the 256 bytes. Merges are added until there are
-// `vocab` names or no pair is left.
+// Adds merges until `out->names` has `vocab` names or no pair is left. The caller has put the
+// special tokens and the 256 bytes into `out->names`.
 status bpe_learn(const bpe_words *words, size_t vocab, tokenizer_progress progress,
                  void *progress_arg, bpe_learned *out, err *e);
 

@@ -1,14 +1,14 @@
-// bpe_merge.c -- merges the symbols of one word. Called by encoding for every word that its cache
-// does not hold. A short word is scanned for its best pair again and again, which is quicker than
-// any structure; a long one (a run of a million equal letters is legal text) uses a heap. Knows
-// ids and ranks only, no bytes.
+// bpe_merge.c -- merges the symbols of one word. Encoding calls it for each word that is not in its
+// cache. A short word is scanned for its best pair again and again, which is faster than any data
+// structure. A long word uses a heap, because a run of a million equal letters is legal text. It
+// knows ids and ranks, not bytes.
 #include "data/bpe_merge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHORT_WORD = 48 };
-#define NOBODY UINT32_MAX
+#define NO_SYMBOL UINT32_MAX
 
 void bpe_merger_close(bpe_merger *m)
 {
@@ -46,7 +46,7 @@ static size_t merge_short(const bpe_pairs *merges, int32_t *ids, size_t count)
 
 static bool comes_first(bpe_candidate a, bpe_candidate b)
 {
-    return a.value != b.value ? a.value < b.value : a.at < b.at;
+    return a.value != b.value ? a.value < b.value : a.position < b.position;
 }
 
 static status heap_push(bpe_merger *m, bpe_candidate c, err *e)
@@ -77,28 +77,31 @@ static bpe_candidate heap_pop(bpe_merger *m)
     return top;
 }
 
-// Looks at the pair that starts at symbol `at`, and offers it for merging when it has a rank.
-static status offer(bpe_merger *m, const bpe_pairs *merges, const int32_t *ids, uint32_t at, err *e)
+// Updates the pair that starts at symbol `position`, and pushes it to the heap when it has a rank.
+static status push_pair(bpe_merger *m, const bpe_pairs *merges, const int32_t *ids,
+                        uint32_t position, err *e)
 {
-    uint32_t next = m->after[at];
-    m->values[at] = next == NOBODY ? BPE_NO_PAIR : value_of(merges, ids[at], ids[next]);
-    if (m->values[at] == BPE_NO_PAIR) return OK;
-    return heap_push(m, (bpe_candidate){m->values[at], at}, e);
+    uint32_t next = m->after[position];
+    m->values[position] =
+        next == NO_SYMBOL ? BPE_NO_PAIR : value_of(merges, ids[position], ids[next]);
+    if (m->values[position] == BPE_NO_PAIR) return OK;
+    return heap_push(m, (bpe_candidate){m->values[position], position}, e);
 }
 
 static status merge_best(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, err *e)
 {
     status result = OK;
     bpe_candidate best = heap_pop(m);
-    // The pair may have changed, or been swallowed, since it was offered.
-    if (m->values[best.at] != best.value) goto done;
-    uint32_t gone = m->after[best.at], next = m->after[gone];
-    ids[best.at] = (int32_t)(uint32_t)best.value;
+    // The pair may have changed or disappeared since it was pushed.
+    if (m->values[best.position] != best.value) goto done;
+    uint32_t gone = m->after[best.position], next = m->after[gone];
+    ids[best.position] = (int32_t)(uint32_t)best.value;
     m->values[gone] = BPE_NO_PAIR;
-    m->after[best.at] = next;
-    if (next != NOBODY) m->before[next] = best.at;
-    TRY(offer(m, merges, ids, best.at, e));
-    if (m->before[best.at] != NOBODY) TRY(offer(m, merges, ids, m->before[best.at], e));
+    m->after[best.position] = next;
+    if (next != NO_SYMBOL) m->before[next] = best.position;
+    TRY(push_pair(m, merges, ids, best.position, e));
+    if (m->before[best.position] != NO_SYMBOL)
+        TRY(push_pair(m, merges, ids, m->before[best.position], e));
 done:
     return result;
 }
@@ -108,20 +111,20 @@ static status merge_long(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, s
 {
     status result = OK;
     size_t n = *count;
-    if (n >= NOBODY)
+    if (n >= NO_SYMBOL)
         FAIL(E_USAGE, "a word of %zu bytes without a break; at most 4 GiB are possible", n);
     TRY(bpe_grow(&m->before, &m->before_room, n, sizeof *m->before, e));
     TRY(bpe_grow(&m->after, &m->after_room, n, sizeof *m->after, e));
     TRY(bpe_grow(&m->values, &m->value_room, n, sizeof *m->values, e));
     m->heap_count = 0;
     for (uint32_t i = 0; i < n; i++) {
-        m->before[i] = i ? i - 1 : NOBODY;
-        m->after[i] = i + 1 < n ? i + 1 : NOBODY;
-        TRY(offer(m, merges, ids, i, e));
+        m->before[i] = i ? i - 1 : NO_SYMBOL;
+        m->after[i] = i + 1 < n ? i + 1 : NO_SYMBOL;
+        TRY(push_pair(m, merges, ids, i, e));
     }
     while (m->heap_count > 0) TRY(merge_best(m, merges, ids, e));
     size_t kept = 0;
-    for (uint32_t i = 0; i != NOBODY; i = m->after[i]) ids[kept++] = ids[i];
+    for (uint32_t i = 0; i != NO_SYMBOL; i = m->after[i]) ids[kept++] = ids[i];
     *count = kept;
 done:
     return result;

@@ -1,5 +1,5 @@
-// bpe_table.c -- the hash tables of the byte-pair encoder. Used by loading (spellings, merges), by
-// encoding (merges, the cache of words) and by training (words and pairs). Knows nothing of tokens.
+// bpe_table.c -- the hash tables of the byte-pair encoder. Loading (spellings, merges), encoding
+// (merges, the cache of words) and training (words, pairs) use them. It does not know tokens.
 #include "data/bpe_table.h"
 
 #include <stdlib.h>
@@ -10,20 +10,20 @@
 
 enum { FIRST_SLOTS = 1024 };
 
-status bpe_grow(void *at, size_t *room, size_t need, size_t width, err *e)
+status bpe_grow(void *array, size_t *room, size_t count, size_t width, err *e)
 {
-    if (need <= *room) return OK;
+    if (count <= *room) return OK;
     size_t wanted = *room ? *room : 64;
-    while (wanted < need) {
+    while (wanted < count) {
         if (wanted > SIZE_MAX / 2 / width)
-            return err_set(e, E_MEMORY, "out of memory (%zu x %zu bytes)", need, width);
+            return err_set(e, E_MEMORY, "out of memory (%zu x %zu bytes)", count, width);
         wanted *= 2;
     }
     void *old;
-    memcpy(&old, at, sizeof old);
+    memcpy(&old, array, sizeof old);
     void *grown = realloc(old, wanted * width);
     if (!grown) return err_set(e, E_MEMORY, "out of memory (%zu bytes)", wanted * width);
-    memcpy(at, &grown, sizeof grown);
+    memcpy(array, &grown, sizeof grown);
     *room = wanted;
     return OK;
 }
@@ -42,15 +42,15 @@ void bpe_strings_empty(bpe_strings *s)
     if (s->slots) memset(s->slots, 0, (s->mask + 1) * sizeof *s->slots);
 }
 
-static uint32_t hash_of(const char *at, size_t bytes, size_t *home)
+static uint32_t hash_of(const char *string, size_t bytes, size_t *home)
 {
-    uint64_t hash = XXH3_64bits(at, bytes);
+    uint64_t hash = XXH3_64bits(string, bytes);
     *home = (size_t)hash;
     return (uint32_t)(hash >> 32);
 }
 
-// The slot that holds the string, or the free one where it belongs.
-static bpe_slot *slot_of(const bpe_strings *s, const char *at, size_t bytes, size_t home,
+// The slot that holds the string, or the free slot for it.
+static bpe_slot *slot_of(const bpe_strings *s, const char *string, size_t bytes, size_t home,
                          uint32_t hash)
 {
     for (size_t i = home & s->mask;; i = (i + 1) & s->mask) {
@@ -58,19 +58,20 @@ static bpe_slot *slot_of(const bpe_strings *s, const char *at, size_t bytes, siz
         if (slot->number == 0) return slot;
         if (slot->hash != hash) continue;
         const bpe_span *span = &s->spans[slot->number - 1];
-        if (span->bytes == bytes && memcmp(s->bytes + span->at, at, bytes) == 0) return slot;
+        if (span->bytes == bytes && memcmp(s->bytes + span->offset, string, bytes) == 0)
+            return slot;
     }
 }
 
-int64_t bpe_strings_find(const bpe_strings *s, const char *at, size_t bytes)
+int64_t bpe_strings_find(const bpe_strings *s, const char *string, size_t bytes)
 {
     if (s->count == 0) return -1;
     size_t home;
-    uint32_t hash = hash_of(at, bytes, &home);
-    return (int64_t)slot_of(s, at, bytes, home, hash)->number - 1;
+    uint32_t hash = hash_of(string, bytes, &home);
+    return (int64_t)slot_of(s, string, bytes, home, hash)->number - 1;
 }
 
-// At most half of the slots are in use, so that a search ends soon.
+// Doubles the slots. At most half of them are in use, so that a search ends soon.
 static status strings_rehash(bpe_strings *s, err *e)
 {
     size_t slots = s->slots ? (s->mask + 1) * 2 : FIRST_SLOTS;
@@ -80,27 +81,27 @@ static status strings_rehash(bpe_strings *s, err *e)
     s->slots = fresh;
     s->mask = slots - 1;
     for (size_t n = 0; n < s->count; n++) {
-        const char *at = s->bytes + s->spans[n].at;
+        const char *string = s->bytes + s->spans[n].offset;
         size_t home;
-        uint32_t hash = hash_of(at, s->spans[n].bytes, &home);
-        *slot_of(s, at, s->spans[n].bytes, home, hash) = (bpe_slot){hash, (uint32_t)n + 1};
+        uint32_t hash = hash_of(string, s->spans[n].bytes, &home);
+        *slot_of(s, string, s->spans[n].bytes, home, hash) = (bpe_slot){hash, (uint32_t)n + 1};
     }
     return OK;
 }
 
-status bpe_strings_add(bpe_strings *s, const char *at, size_t bytes, uint32_t *number, err *e)
+status bpe_strings_add(bpe_strings *s, const char *string, size_t bytes, uint32_t *number, err *e)
 {
     status result = OK;
     if (!s->slots || s->count * 2 > s->mask) TRY(strings_rehash(s, e));
     size_t home;
-    uint32_t hash = hash_of(at, bytes, &home);
-    bpe_slot *slot = slot_of(s, at, bytes, home, hash);
+    uint32_t hash = hash_of(string, bytes, &home);
+    bpe_slot *slot = slot_of(s, string, bytes, home, hash);
     if (slot->number == 0) {
         if (s->count >= UINT32_MAX - 1) FAIL(E_IO, "too many different words");
         TRY(bpe_grow(&s->spans, &s->span_room, s->count + 1, sizeof *s->spans, e));
         TRY(bpe_grow(&s->bytes, &s->room, s->used + bytes + 1, 1, e));
         s->spans[s->count] = (bpe_span){s->used, bytes};
-        memcpy(s->bytes + s->used, at, bytes);
+        memcpy(s->bytes + s->used, string, bytes);
         s->bytes[s->used + bytes] = 0;
         s->used += bytes + 1;
         *slot = (bpe_slot){hash, (uint32_t)++s->count};

@@ -1,5 +1,5 @@
-// bpe_table.h -- the two hash tables of the byte-pair encoder, both with open addressing: strings
-// to dense numbers, and pairs of ids to a value.
+// bpe_table.h -- the two hash tables of the byte-pair encoder, both with open addressing: strings to
+// consecutive numbers, and pairs of ids to a value.
 #ifndef TRIREME_DATA_BPE_TABLE_H
 #define TRIREME_DATA_BPE_TABLE_H
 
@@ -9,21 +9,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Makes room for `need` elements of `width` bytes in *at, which has *room; grows by doubling.
-// E_IO when there is no memory; the old contents stay valid then.
-status bpe_grow(void *at, size_t *room, size_t need, size_t width, err *e);
+// Grows an array by doubling until it holds `count` elements of `width` bytes. `array` is the
+// address of the pointer to it, and *room the number of elements that fit. E_IO when there is no
+// memory; the array is unchanged then.
+status bpe_grow(void *array, size_t *room, size_t count, size_t width, err *e);
 
-// Distinct strings, numbered 0, 1, 2, … in the order of their arrival. Start with {0}.
+// Distinct strings, numbered 0, 1, 2, … in the order in which they were added. Start with {0}.
 typedef struct bpe_span {
-    size_t at;
+    size_t offset; // in bpe_strings.bytes
     size_t bytes;
 } bpe_span;
 typedef struct bpe_slot {
     uint32_t hash;
-    uint32_t number; // of the string + 1; 0 = free
+    uint32_t number; // of the string + 1; 0 when the slot is free
 } bpe_slot;
 typedef struct bpe_strings {
-    char *bytes; // all strings, each followed by a zero
+    char *bytes; // [used] all strings, each with a zero after it
     size_t used, room;
     bpe_span *spans; // [count]
     size_t count, span_room;
@@ -32,20 +33,20 @@ typedef struct bpe_strings {
 } bpe_strings;
 
 void bpe_strings_close(bpe_strings *s);
-void bpe_strings_empty(bpe_strings *s); // forgets the strings, keeps the memory
+void bpe_strings_empty(bpe_strings *s); // removes the strings, keeps the memory
 // The number of a string, or -1.
-int64_t bpe_strings_find(const bpe_strings *s, const char *at, size_t bytes);
-// The number of a string, which is added when it is new. `number` may be NULL.
-status bpe_strings_add(bpe_strings *s, const char *at, size_t bytes, uint32_t *number, err *e);
+int64_t bpe_strings_find(const bpe_strings *s, const char *string, size_t bytes);
+// Adds a string unless it is there, and sets *number (NULL allowed).
+status bpe_strings_add(bpe_strings *s, const char *string, size_t bytes, uint32_t *number, err *e);
 
-// Pairs of ids to a 64-bit value that is not BPE_NO_PAIR. Start with {0}.
+// Maps pairs of ids to 64-bit values other than BPE_NO_PAIR. Start with {0}.
 #define BPE_NO_PAIR UINT64_MAX
 typedef struct bpe_pair {
-    uint64_t key; // of bpe_pair_key
-    uint64_t value;
+    uint64_t key;   // of bpe_pair_key
+    uint64_t value; // BPE_NO_PAIR when the slot is free
 } bpe_pair;
 typedef struct bpe_pairs {
-    bpe_pair *slots; // [mask + 1]; value BPE_NO_PAIR = free
+    bpe_pair *slots; // [mask + 1]
     size_t count, mask;
 } bpe_pairs;
 
@@ -54,6 +55,7 @@ static inline uint64_t bpe_pair_key(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
+// The slot, before masking, at which the search for a key starts.
 static inline size_t bpe_pair_home(uint64_t key)
 {
     key *= 0x9E3779B97F4A7C15u;
@@ -61,10 +63,10 @@ static inline size_t bpe_pair_home(uint64_t key)
 }
 
 void bpe_pairs_close(bpe_pairs *p);
-// Sets the value of a pair, whether it is new or not.
+// Sets the value of a new or an existing pair.
 status bpe_pairs_set(bpe_pairs *p, uint64_t key, uint64_t value, err *e);
 
-// The value of a pair, or BPE_NO_PAIR. In the header because encoding spends its time here.
+// The value of a pair, or BPE_NO_PAIR. It is inline because encoding spends its time here.
 static inline uint64_t bpe_pairs_find(const bpe_pairs *p, uint64_t key)
 {
     if (p->count == 0) return BPE_NO_PAIR;

@@ -1,28 +1,33 @@
-// Dataset: decides by the paths which kind is opened. Called by the trainer and eval; it
-// deliberately does not know the order in which samples are read, nor ranks.
+// dataset.c -- chooses the kind of dataset by its paths and opens it. Sessions call it for training
+// and evaluation. It deliberately does not know the order in which samples are read, nor ranks.
 #include "data/dataset.h"
 
 #include "data/dataset_kinds.h"
+#include "data/paths.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-static bool ends_with(const char *s, const char *end)
+static bool is_vectors(const char *path)
 {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
+    return data_path_has_suffix(path, ".safetensors");
 }
 
-static status parts_check(const data_part *parts, size_t count, err *e)
+static bool is_mock(const char *path)
+{
+    return strcmp(path, "mock") == 0;
+}
+
+static status sources_check(const dataset_source *sources, size_t count, err *e)
 {
     if (count == 0)
         return err_set(e, E_USAGE,
                        "data: no path, valid is a shard prefix, a list of {path, "
                        "weight}, a .safetensors file or mock");
     for (size_t i = 0; i < count && count > 1; i++) {
-        const data_part *p = &parts[i];
-        if (strcmp(p->path, "mock") == 0 || ends_with(p->path, ".safetensors"))
+        const dataset_source *p = &sources[i];
+        if (is_mock(p->path) || is_vectors(p->path))
             return err_set(e, E_USAGE,
                            "data: %s stands in a list of %zu, only token shards can be blended",
                            p->path, count);
@@ -33,20 +38,20 @@ static status parts_check(const data_part *parts, size_t count, err *e)
     return OK;
 }
 
-status dataset_open(const data_part *parts, size_t count, int64_t seq_len, int32_t vocab,
+status dataset_open(const dataset_source *sources, size_t count, int64_t seq_len, int32_t vocab,
                     uint64_t seed, uint64_t mock_samples, dataset **out, err *e)
 {
     status result = OK;
-    TRY(parts_check(parts, count, e));
-    if (ends_with(parts[0].path, ".safetensors")) {
-        TRY(dataset_open_vectors(parts[0].path, vocab, out, e));
+    TRY(sources_check(sources, count, e));
+    if (is_vectors(sources[0].path)) {
+        TRY(dataset_open_vectors(sources[0].path, vocab, out, e));
         goto done;
     }
     if (seq_len < 1) FAIL(E_USAGE, "data: seq_len: found %" PRId64 ", valid is 1 or more", seq_len);
-    if (strcmp(parts[0].path, "mock") == 0)
+    if (is_mock(sources[0].path))
         TRY(dataset_open_mock(seq_len, vocab, seed, mock_samples, out, e));
     else
-        TRY(dataset_open_shards(parts, count, seq_len, vocab, out, e));
+        TRY(dataset_open_shards(sources, count, seq_len, vocab, out, e));
 done:
     return result;
 }

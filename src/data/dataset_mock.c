@@ -1,5 +1,5 @@
-// Mock data: token ids drawn from (seed, sample number), for measurements and tests without files.
-// Called through dataset_open. It deliberately does not know any text.
+// dataset_mock.c -- mock data: token ids drawn from (seed, sample number), for measurements and tests
+// without files. dataset_open calls it. It deliberately does not know any text.
 #include "data/dataset_kinds.h"
 
 #include "base/rng.h"
@@ -7,19 +7,19 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-typedef struct mock {
+typedef struct dataset_mock {
     dataset base;
     uint64_t seed;
     int32_t vocab;
-} mock;
+} dataset_mock;
 
 static status mock_read(dataset *d, uint64_t sample, void *inputs, void *labels, err *e)
 {
-    const mock *m = (const mock *)d;
+    const dataset_mock *m = (const dataset_mock *)d;
     if (sample >= d->samples)
         return err_set(e, E_INTERNAL, "mock: sample %" PRIu64 " of %" PRIu64, sample, d->samples);
     rng_key key = rng_key_make(m->seed, RNG_MOCK, sample, 0);
-    int32_t *in = inputs, *out = labels;
+    int32_t *in = inputs, *out = labels; // [seq_len] each
     for (int64_t i = 0; i <= d->shape.inputs; i++) {
         uint32_t word = rng_word(key, (uint64_t)i);
         int32_t id = (int32_t)(((uint64_t)word * (uint64_t)m->vocab) >> 32);
@@ -42,7 +42,7 @@ status dataset_open_mock(int64_t seq_len, int32_t vocab, uint64_t seed, uint64_t
                        "data: mock: found a vocabulary of %" PRId32 " and %" PRIu64
                        " samples, valid is 1 or more of both",
                        vocab, samples);
-    mock *m = calloc(1, sizeof *m);
+    dataset_mock *m = calloc(1, sizeof *m);
     if (!m) return err_set(e, E_MEMORY, "data: mock: out of memory");
     m->base = (dataset){
         .shape = {.inputs = seq_len, .input_type = I32, .labels = seq_len, .label_type = I32},

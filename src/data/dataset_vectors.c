@@ -1,7 +1,7 @@
-// Vectors: a safetensors file with x [samples, features] and y [samples] or [samples, targets], for
-// classifiers and regression. Called through dataset_open. Rows are converted from the mapped file
-// as they are read, so the data is never held twice. It deliberately does not know the model's
-// outputs.
+// dataset_vectors.c -- a safetensors file with x [samples, features] and y [samples] or
+// [samples, targets], for classifiers and regression. dataset_open calls it. Each read converts one
+// row of the mapped file, so the data is never in memory twice. It deliberately does not know the
+// model's outputs.
 #include "data/dataset_kinds.h"
 
 #include "device/kernels.h"
@@ -12,49 +12,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct vectors {
+typedef struct dataset_vectors {
     dataset base;
     safetensors *file;
     const safetensors_tensor *x, *y;
-} vectors;
+} dataset_vectors;
 
-// Element i of a float tensor, which may lie unaligned in the map.
+// Element i of a float tensor, which may be unaligned in the mapped file.
 static float float_at(const safetensors_tensor *t, uint64_t i)
 {
-    const uint8_t *at = (const uint8_t *)t->data + i * dtype_bytes(t->type);
-    uint16_t half;
-    float single;
-    double wide;
+    const uint8_t *ptr = (const uint8_t *)t->data + i * dtype_bytes(t->type);
+    uint16_t bits16;
+    float f32;
+    double f64;
     switch (t->type) {
     case F32:
-        memcpy(&single, at, 4);
-        return single;
+        memcpy(&f32, ptr, 4);
+        return f32;
     case F64:
-        memcpy(&wide, at, 8);
-        return (float)wide;
+        memcpy(&f64, ptr, 8);
+        return (float)f64;
     case BF16:
-        memcpy(&half, at, 2);
-        return bf16_to_float(half);
+        memcpy(&bits16, ptr, 2);
+        return bf16_to_float(bits16);
     default:
-        memcpy(&half, at, 2);
-        return fp16_to_float(half);
+        memcpy(&bits16, ptr, 2);
+        return fp16_to_float(bits16);
     }
 }
 
 static int64_t integer_at(const safetensors_tensor *t, uint64_t i)
 {
-    const uint8_t *at = (const uint8_t *)t->data + i * dtype_bytes(t->type);
-    int32_t narrow;
-    int64_t wide;
+    const uint8_t *ptr = (const uint8_t *)t->data + i * dtype_bytes(t->type);
+    int32_t i32;
+    int64_t i64;
     switch (t->type) {
     case I32:
-        memcpy(&narrow, at, 4);
-        return narrow;
+        memcpy(&i32, ptr, 4);
+        return i32;
     case I64:
-        memcpy(&wide, at, 8);
-        return wide;
+        memcpy(&i64, ptr, 8);
+        return i64;
     default:
-        return *at;
+        return *ptr;
     }
 }
 
@@ -65,7 +65,7 @@ static bool is_float(dtype t)
 
 static status vectors_read(dataset *d, uint64_t sample, void *inputs, void *labels, err *e)
 {
-    const vectors *v = (const vectors *)d;
+    const dataset_vectors *v = (const dataset_vectors *)d;
     if (sample >= d->samples)
         return err_set(e, E_INTERNAL, "data: sample %" PRIu64 " of %" PRIu64, sample, d->samples);
     uint64_t features = (uint64_t)d->shape.inputs;
@@ -82,12 +82,12 @@ static status vectors_read(dataset *d, uint64_t sample, void *inputs, void *labe
 
 static void vectors_close(dataset *d)
 {
-    vectors *v = (vectors *)d;
+    dataset_vectors *v = (dataset_vectors *)d;
     safetensors_close(v->file);
     free(v);
 }
 
-static status tensor_get(const vectors *v, const char *path, const char *name,
+static status tensor_get(const dataset_vectors *v, const char *path, const char *name,
                          const safetensors_tensor **out, err *e)
 {
     *out = safetensors_find(v->file, name);
@@ -98,7 +98,7 @@ static status tensor_get(const vectors *v, const char *path, const char *name,
                    path, name);
 }
 
-static status shapes_check(vectors *v, const char *path, err *e)
+static status shapes_check(dataset_vectors *v, const char *path, err *e)
 {
     status result = OK;
     TRY(tensor_get(v, path, "x", &v->x, e));
@@ -115,9 +115,8 @@ static status shapes_check(vectors *v, const char *path, err *e)
              path, v->y->known_type ? dtype_name(y) : "of another kind");
     if (v->y->dims != 1 && !(v->y->dims == 2 && is_float(y)))
         FAIL(E_USAGE,
-             "%s: y: found %d dimensions, valid is 1, or of regression targets (F32, F16, BF16, "
-             "F64) "
-             "2",
+             "%s: y: found %d dimensions, valid is 1, or 2 for regression targets (F32, F16, BF16, "
+             "F64)",
              path, v->y->dims);
     if (v->x->dim[0] != v->y->dim[0])
         FAIL(E_USAGE, "%s: x has %" PRId64 " samples and y %" PRId64 ", they must be equal", path,
@@ -144,7 +143,7 @@ static status floats_check(const safetensors_tensor *t, const char *path, err *e
     return OK;
 }
 
-static status classes_check(vectors *v, const char *path, int32_t vocab, err *e)
+static status classes_check(dataset_vectors *v, const char *path, int32_t vocab, err *e)
 {
     int64_t limit = vocab > 0 ? vocab : INT32_MAX;
     for (uint64_t i = 0; i < v->base.samples; i++) {
@@ -152,8 +151,8 @@ static status classes_check(vectors *v, const char *path, int32_t vocab, err *e)
         if (label != IGNORED_LABEL && (label < 0 || label >= limit))
             return err_set(e, E_USAGE,
                            "%s: y: sample %" PRIu64 ": found class %" PRId64
-                           ", valid is 0 to %" PRId64 ", or -100 (ignored)",
-                           path, i, label, limit - 1);
+                           ", valid is 0 to %" PRId64 ", or %d (ignored)",
+                           path, i, label, limit - 1, IGNORED_LABEL);
         if (label > v->base.max_id) v->base.max_id = (int32_t)label;
     }
     return OK;
@@ -162,7 +161,7 @@ static status classes_check(vectors *v, const char *path, int32_t vocab, err *e)
 status dataset_open_vectors(const char *path, int32_t vocab, dataset **out, err *e)
 {
     status result = OK;
-    vectors *v = calloc(1, sizeof *v);
+    dataset_vectors *v = calloc(1, sizeof *v);
     if (!v) return err_set(e, E_MEMORY, "%s: out of memory", path);
     TRY(safetensors_open(path, &v->file, e));
     TRY(shapes_check(v, path, e));

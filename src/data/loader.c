@@ -1,18 +1,20 @@
-// Loader: one background thread fills a ring of batches in the order that training asks for them.
-// Called by the step. It deliberately does not know epochs or shards: the sampler names a sample,
-// the dataset reads it.
+// loader.c -- one background thread fills a ring of batches in the order in which training requests
+// them. The trainer's step calls it. It deliberately does not know epochs or shards: the sampler
+// chooses a sample and the dataset reads it.
 //
-// Data of the ranks' own may end on one rank before they do on others. From there on its batches
-// are blank, so that it goes on taking part in what ranks do together and adds nothing to it.
+// With read_own, one rank's data may end before the data of others. From then on its batches consist
+// of padding rows, so that the rank still takes part in the collectives and adds nothing to them.
 //
-// Batches have one number, step * micros + micro. The ring holds, from its head on, the batches
-// lent out, then those ready, which are numbered next, next + 1, …; the thread fills the slot after
-// them. Being asked for another number than `next` drops what is ready and starts there; a slot
-// being filled at that moment is recognised by the changed `seeks` and dropped too.
+// A batch has the number step * micros + micro. From its head on, the ring holds the lent batches,
+// then the ready batches, numbered next, next + 1, …; the thread fills the slot after them. When the
+// caller requests another number than `next` (a seek), the loader drops the ready batches and starts
+// again from that number. It also drops the batch that the thread is reading then: `seeks` differs
+// from its value when the read began.
 #include "data/loader.h"
 
 #include "base/clock.h"
 #include "base/proc.h"
+#include "base/size.h"
 #include "device/kernels.h"
 
 #include <inttypes.h>
@@ -26,28 +28,30 @@ enum { ALIGNMENT = 64 };
 
 struct loader {
     loader_options o;
-    size_t input_bytes, label_bytes, slot_bytes; // of one batch; padded to ALIGNMENT in a slot
-    uint64_t micros;
-    uint8_t *memory;
-    void *own_memory;   // NULL when lent
-    loader_batch *slot; // [depth]
+    size_t input_bytes, label_bytes; // of one batch
+    size_t slot_bytes;               // of one slot; inputs and labels start at ALIGNMENT
+    uint64_t micros;                 // micro-batches per step
+    uint8_t *memory;                 // [depth, slot_bytes]
+    void *allocated;                 // NULL when the caller lends the memory
+    loader_batch *slot;              // [depth]
     pthread_t thread;
     bool thread_runs;
-    uint64_t end; // the thread's: first sample that this rank's own data do not have, once known
+    // read_own: number of this rank's samples, UINT64_MAX until it is known. Only the thread uses it.
+    uint64_t end;
 
-    pthread_mutex_t lock; // of all below
+    pthread_mutex_t lock; // protects all members below
     pthread_cond_t wake_thread, wake_caller;
-    int head, held, ready;
-    uint64_t next;  // number of the first ready batch, or of the one to be read
-    uint64_t seeks; // how often reading was started anew
+    int head, lent, ready; // first slot; numbers of lent and of ready batches
+    uint64_t next;         // number of the first ready batch, or of the batch to read
+    uint64_t seeks;        // see the head of this file
     bool stop, failed;
-    err failure; // of batch next + ready
-    double waited;
+    err failure;   // of batch next + ready
+    double waited; // seconds
 };
 
 static size_t padded(size_t bytes)
 {
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return size_align(bytes, ALIGNMENT);
 }
 
 static size_t input_bytes(const loader_options *o)
@@ -67,16 +71,17 @@ size_t loader_host_bytes(const loader_options *o)
     return (size_t)o->depth * (padded(input_bytes(o)) + padded(label_bytes(o)));
 }
 
-// Own sample `i` of a step; *ended: there is none.
+// Reads sample `i` of this rank in a step. Sets *ended when there is no such sample.
 static status sample_read(loader *l, uint64_t step, uint64_t i, void *inputs, void *labels,
                           bool *ended, err *e)
 {
     const loader_options *o = &l->o;
     dataset *d = o->data;
-    uint64_t index = step * (uint64_t)o->own_batch + i;
+    uint64_t index = step * (uint64_t)o->local_batch + i;
     *ended = false;
     if (!d->read_own)
-        return d->read(d, sampler_at(o->order, step, o->global_batch, i), inputs, labels, e);
+        return d->read(d, sampler_step_sample(o->order, step, o->global_batch, i), inputs, labels,
+                       e);
     if (index < l->end) {
         status s = d->read_own(d, o->rank, o->ranks, index, inputs, labels, ended, e);
         if (s != OK || !*ended) return s;
@@ -86,8 +91,8 @@ static status sample_read(loader *l, uint64_t step, uint64_t i, void *inputs, vo
     return OK;
 }
 
-// What is left of a batch from sample `from` on.
-static void blank(const loader *l, int64_t from, uint8_t *inputs, uint8_t *labels)
+// Fills the rows of a batch from row `from` on with padding.
+static void pad_rows(const loader *l, int64_t from, uint8_t *inputs, uint8_t *labels)
 {
     const dataset_shape *s = &l->o.data->shape;
     const int64_t samples = l->o.micro_batch - from;
@@ -100,7 +105,7 @@ static void blank(const loader *l, int64_t from, uint8_t *inputs, uint8_t *label
         ids[k] = IGNORED_LABEL;
 }
 
-// Reads batch `number` into a slot. Touches nothing that the lock protects.
+// Reads batch `number` into a slot. Uses no member that the lock protects.
 static status batch_read(loader *l, uint64_t number, int slot, loader_batch *out, err *e)
 {
     status result = OK;
@@ -108,23 +113,23 @@ static status batch_read(loader *l, uint64_t number, int slot, loader_batch *out
     int64_t samples = 0;
     bool ended = false;
     uint64_t step = number / l->micros, micro = number % l->micros;
-    uint64_t own_first = micro * (uint64_t)o->micro_batch;
+    uint64_t first = micro * (uint64_t)o->micro_batch;
     uint8_t *inputs = l->memory + (size_t)slot * l->slot_bytes;
     uint8_t *labels = inputs + padded(l->input_bytes);
     size_t input_row = l->input_bytes / (size_t)o->micro_batch;
     size_t label_row = l->label_bytes / (size_t)o->micro_batch;
     for (; samples < o->micro_batch; samples++) {
         size_t i = (size_t)samples;
-        TRY(sample_read(l, step, own_first + i, inputs + i * input_row, labels + i * label_row,
-                        &ended, e));
+        TRY(sample_read(l, step, first + i, inputs + i * input_row, labels + i * label_row, &ended,
+                        e));
         if (ended) break;
     }
-    if (ended) blank(l, samples, inputs, labels);
+    if (ended) pad_rows(l, samples, inputs, labels);
     XXH64_hash_t hash = XXH3_64bits(inputs, l->input_bytes);
     *out = (loader_batch){
         .inputs = inputs,
         .labels = labels,
-        .first = step * o->global_batch + (uint64_t)o->rank * (uint64_t)o->own_batch + own_first,
+        .first = step * o->global_batch + (uint64_t)o->rank * (uint64_t)o->local_batch + first,
         .samples = samples,
         .hash = samples > 0 ? XXH3_64bits_withSeed(labels, l->label_bytes, hash) : 0,
     };
@@ -137,11 +142,11 @@ static void *loader_main(void *arg)
     loader *l = arg;
     pthread_mutex_lock(&l->lock);
     for (;;) {
-        while (!l->stop && (l->failed || l->held + l->ready == l->o.depth))
+        while (!l->stop && (l->failed || l->lent + l->ready == l->o.depth))
             pthread_cond_wait(&l->wake_thread, &l->lock);
         if (l->stop) break;
         uint64_t number = l->next + (uint64_t)l->ready, seeks = l->seeks;
-        int slot = (l->head + l->held + l->ready) % l->o.depth;
+        int slot = (l->head + l->lent + l->ready) % l->o.depth;
         pthread_mutex_unlock(&l->lock);
         loader_batch b = {0};
         err failure = {0};
@@ -149,7 +154,7 @@ static void *loader_main(void *arg)
         pthread_mutex_lock(&l->lock);
         if (seeks != l->seeks) continue;
         if (s == OK) {
-            // Lending and releasing meanwhile moved borders, never the sum that chose the slot.
+            // loader_next and loader_release leave head + lent + ready, and so the slot, unchanged.
             l->slot[slot] = b;
             l->ready++;
         } else {
@@ -166,28 +171,29 @@ static status options_check(const loader_options *o, err *e)
 {
     if (o->depth < 2)
         return err_set(e, E_INTERNAL, "loader: depth: found %d, valid is 2 or more", o->depth);
-    if (o->micro_batch < 1 || o->own_batch < 1 || o->own_batch % o->micro_batch != 0)
+    if (o->micro_batch < 1 || o->local_batch < 1 || o->local_batch % o->micro_batch != 0)
         return err_set(e, E_USAGE,
-                       "loader: found %" PRId64 " sequences a rank and step in micro-batches of "
+                       "loader: found %" PRId64 " sequences per rank and step in micro-batches of "
                        "%" PRId64 ", the first must be a multiple of the second",
-                       o->own_batch, o->micro_batch);
+                       o->local_batch, o->micro_batch);
     if (o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks ||
-        (uint64_t)o->own_batch * (uint64_t)o->ranks != o->global_batch)
+        (uint64_t)o->local_batch * (uint64_t)o->ranks != o->global_batch)
         return err_set(e, E_USAGE,
                        "loader: found a global batch of %" PRIu64 ", rank %d of %d with %" PRId64
                        " sequences each, the product must be the global batch",
-                       o->global_batch, o->rank, o->ranks, o->own_batch);
+                       o->global_batch, o->rank, o->ranks, o->local_batch);
     return OK;
 }
 
-// The thread takes no signals: those are for the thread that trains.
+// The thread blocks all signals, because the training thread handles them.
 static status thread_start(loader *l, err *e)
 {
     sigset_t before;
     proc_block_signals(&before);
     int refused = pthread_create(&l->thread, NULL, loader_main, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (refused) return err_set(e, E_IO, "loader: no thread for reading ahead (error %d)", refused);
+    if (refused)
+        return err_set(e, E_IO, "loader: cannot start a thread to read ahead (error %d)", refused);
     l->thread_runs = true;
     return OK;
 }
@@ -203,14 +209,14 @@ status loader_open(const loader_options *o, loader **out, err *e)
     l->input_bytes = input_bytes(o);
     l->label_bytes = label_bytes(o);
     l->slot_bytes = padded(l->input_bytes) + padded(l->label_bytes);
-    l->micros = (uint64_t)(o->own_batch / o->micro_batch);
+    l->micros = (uint64_t)(o->local_batch / o->micro_batch);
     l->end = UINT64_MAX;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->wake_thread, NULL);
     pthread_cond_init(&l->wake_caller, NULL);
     l->slot = calloc((size_t)o->depth, sizeof *l->slot);
-    if (!o->host) l->own_memory = aligned_alloc(ALIGNMENT, loader_host_bytes(o));
-    l->memory = o->host ? o->host : l->own_memory;
+    if (!o->host) l->allocated = aligned_alloc(ALIGNMENT, loader_host_bytes(o));
+    l->memory = o->host ? o->host : l->allocated;
     if (!l->slot || !l->memory)
         FAIL(E_MEMORY, "loader: out of memory for %d batches of %zu bytes", o->depth,
              l->slot_bytes);
@@ -235,7 +241,7 @@ void loader_close(loader *l)
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->wake_thread);
     pthread_cond_destroy(&l->wake_caller);
-    free(l->own_memory);
+    free(l->allocated);
     free(l->slot);
     free(l);
 }
@@ -246,8 +252,9 @@ status loader_next(loader *l, uint64_t step, int64_t micro, loader_batch *out, e
     pthread_mutex_lock(&l->lock);
     if (micro < 0 || (uint64_t)micro >= l->micros)
         FAIL(E_INTERNAL, "loader: micro-batch %" PRId64 " of %" PRIu64, micro, l->micros);
-    if (l->held >= l->o.depth - 1)
-        FAIL(E_INTERNAL, "loader: %d batches are held of a depth of %d", l->held, l->o.depth);
+    if (l->lent >= l->o.depth - 1)
+        FAIL(E_INTERNAL, "loader: the caller holds %d batches of a ring of %d", l->lent,
+             l->o.depth);
     uint64_t number = step * l->micros + (uint64_t)micro;
     if (number != l->next) {
         l->next = number;
@@ -266,8 +273,8 @@ status loader_next(loader *l, uint64_t step, int64_t micro, loader_batch *out, e
         result = l->failure.code;
         goto done;
     }
-    *out = l->slot[(l->head + l->held) % l->o.depth];
-    l->held++;
+    *out = l->slot[(l->head + l->lent) % l->o.depth];
+    l->lent++;
     l->ready--;
     l->next++;
 done:
@@ -278,9 +285,9 @@ done:
 void loader_release(loader *l)
 {
     pthread_mutex_lock(&l->lock);
-    if (l->held > 0) {
+    if (l->lent > 0) {
         l->head = (l->head + 1) % l->o.depth;
-        l->held--;
+        l->lent--;
         pthread_cond_signal(&l->wake_thread);
     }
     pthread_mutex_unlock(&l->lock);

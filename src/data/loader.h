@@ -1,9 +1,8 @@
-// loader.h -- reads this rank's batches ahead on one background thread, into memory allocated at
-// opening.
+// loader.h -- reads this rank's batches ahead on one background thread, into memory that is
+// allocated at opening.
 //
-// The loader is a pure function of the step and micro-batch asked for; it only guesses that the
-// next one follows. So seeking costs nothing and a position never has to be saved apart from the
-// step number.
+// A batch depends only on its step and micro-batch. The loader reads the following batches ahead as
+// a guess. So a seek costs nothing, and the step number is all that a checkpoint has to save.
 #ifndef TRIREME_DATA_LOADER_H
 #define TRIREME_DATA_LOADER_H
 
@@ -14,35 +13,40 @@ typedef struct loader loader;
 
 typedef struct loader_options {
     dataset *data;  // borrowed
-    sampler *order; // borrowed; used by the loader's thread only from now on; NULL with read_own
-    uint64_t global_batch;
-    int64_t micro_batch,
-        own_batch; // samples a forward pass; samples a step on this rank (a multiple of it)
+    sampler *order; // borrowed; only the loader's thread uses it from now on; NULL with read_own
+    uint64_t global_batch; // samples per step on all ranks
+    int64_t micro_batch;   // samples per forward pass
+    int64_t local_batch;   // samples per step on this rank, a multiple of micro_batch
     int rank, ranks;
-    int depth;  // batches read ahead, >= 2
-    void *host; // memory for the batches (loader_host_bytes), borrowed: e.g. pinned; NULL: the
-                // loader allocates its own
+    int depth; // batches in the ring, >= 2
+    // Borrowed memory for the batches, loader_host_bytes long, for example pinned; NULL: the loader
+    // allocates it.
+    void *host;
 } loader_options;
 
 typedef struct loader_batch {
     const void *inputs; // [micro_batch, shape.inputs]
     const void *labels; // [micro_batch, shape.labels]
-    int64_t samples;    // less than micro_batch where this rank's own data have ended; the others
-                        // are blank: inputs and targets 0, label ids -100
-    uint64_t first; // logical number in the global stream of its first sample: step*G + rank*own +
-                    // micro*micro_batch
-    uint64_t hash; // XXH3 of inputs and labels, for the check that no two ranks read the same data;
-                   // 0 without any sample
+    // Samples in the batch. Fewer than micro_batch where read_own has ended; then the other rows are
+    // padding rows: inputs and regression targets are 0, label ids are -100.
+    int64_t samples;
+    // Number of the first sample in the global stream:
+    // step * global_batch + rank * local_batch + micro * micro_batch
+    uint64_t first;
+    // XXH3-64 of inputs and labels, 0 for a batch without samples. The trainer compares it over
+    // ranks, because no two ranks may read the same data.
+    uint64_t hash;
 } loader_batch;
 
 size_t loader_host_bytes(const loader_options *o);
+// Starts the thread. The owner calls loader_close. E_USAGE: the batch sizes do not fit together.
 status loader_open(const loader_options *o, loader **out, err *e);
 void loader_close(loader *l); // NULL allowed; stops the thread
 
-// The batch of (step, micro), both from 0. Valid until loader_release of it; at most depth-1 may be
-// held.
+// Waits for the batch of (step, micro), which both count from 0. The batch is valid until the
+// loader_release that returns it; the caller may hold at most depth - 1 batches.
 status loader_next(loader *l, uint64_t step, int64_t micro, loader_batch *out, err *e);
-void loader_release(loader *l);                // the oldest batch held
-double loader_waited_seconds(const loader *l); // time that loader_next had to wait, in all
+void loader_release(loader *l);                // returns the oldest batch that the caller holds
+double loader_waited_seconds(const loader *l); // total time that loader_next has waited
 
 #endif

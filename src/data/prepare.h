@@ -1,5 +1,6 @@
-// prepare.h -- text or JSONL to token shards: reads, (trains a tokenizer,) encodes on all threads
-// in document order, splits off validation documents.
+// prepare.h -- `data prepare`: text or JSONL to token shards. It reads the inputs, trains a tokenizer
+// if asked to, encodes on all threads and writes documents in their order, some of them to a
+// validation shard.
 #ifndef TRIREME_DATA_PREPARE_H
 #define TRIREME_DATA_PREPARE_H
 
@@ -7,64 +8,67 @@
 
 enum { PREPARE_KEYS_MAX = 16 };
 
-// Which files of a folder are taken: those that one of `include` matches (all when it is empty) and
-// none of `exclude`. A pattern is matched as the shell does, with the file's name, or with its path
-// below the folder when it has a '/'. A folder that `exclude` matches is not entered. Files that
-// are named themselves are always taken.
+// Selects files of a folder: those that match one of `include` (all when it is empty) and none of
+// `exclude`. A pattern is a shell pattern for the file's name or, when it contains a '/', for its
+// path below the folder. A subfolder that matches `exclude` is skipped. The filter does not apply to
+// files that an input names directly.
 typedef struct prepare_filter {
     const char *const *include, *const *exclude;
     size_t includes, excludes;
 } prepare_filter;
 
 typedef struct prepare_options {
-    const char *const *inputs; // files, and folders (all regular files in them, recursively, in
-                               // byte order of names; links in them are not followed). *.jsonl and
-                               // *.json are JSONL, *.gz of both is read through zlib, anything else
-                               // is plain text
+    // Files, and folders, whose regular files are read recursively in the byte order of their names;
+    // links in a folder are not followed. *.jsonl and *.json are JSONL, any other name is plain
+    // text, and zlib reads *.gz of both.
+    const char *const *inputs;
     size_t input_count;
     prepare_filter filter;
-    bool skip_invalid;            // a record that is not UTF-8, not JSON or lacks a key is skipped
-                                  // and counted, not an error
-    const char *output_prefix;    // its folder is made when missing
-    const char *const *json_keys; // default { "text" }; several keys: one shard each,
-                                  // P_KEY_document as Megatron does
+    // A record that is not UTF-8, not JSON or lacks a key is counted and skipped instead of being an
+    // error.
+    bool skip_invalid;
+    const char *output_prefix; // P; its folder is made when it is missing
+    // Keys of a JSONL record; none means { "text" }. Several keys make one shard each,
+    // P_KEY_document as in Megatron.
+    const char *const *json_keys;
     size_t json_key_count;
-    const char *document_separator; // NULL: a text file is one document
-    const char *tokenizer;          // load this one, or
-    int32_t train_bpe;              // train one with this vocabulary (>= 257) on the documents that
-                                    // do not go to validation; the inputs are then read twice
-    split_pattern pattern;
-    const char *save_tokenizer; // where a trained one goes beside P.tokenizer.json; NULL: nowhere
-    bool append_eod, megatron_names; // megatron_names: P_text_document.bin
-    bool add_special_tokens; // what the tokenizer's post-processor adds to a text (BOS, EOS)
-    double valid_fraction; // of documents (chosen by hash of their number and seed), to P_valid; 0
-                           // = none
+    const char *document_separator; // NULL: a plain text file is one document
+    const char *tokenizer;          // path of a tokenizer to load; NULL: train one
+    // Size of the vocabulary to train (>= 257). Training uses the documents that do not go to
+    // validation, and reads the inputs once more.
+    int32_t train_bpe;
+    tokenizer_builtin pattern;  // of the trained tokenizer
+    const char *save_tokenizer; // second path for the trained tokenizer; NULL: none
+    bool append_eod;            // the id of the end-of-text token follows every document
+    bool megatron_names;        // P_text_document.bin, also with one key
+    bool add_special_tokens;    // the tokenizer's post-processor adds its tokens (BOS, EOS)
+    // Share of the documents that go to P_valid, chosen by a hash of their number and the seed;
+    // 0 means none.
+    double valid_fraction;
     uint64_t seed;
-    int workers;                 // 0 = all
-    tokenizer_progress progress; // NULL allowed; also says when writing begins ("encoding")
+    int workers;                 // threads; 0 means one per processor
+    tokenizer_progress progress; // NULL allowed; also called when writing begins ("encoding")
     void *progress_arg;
-    bool (*stopped)(void *arg); // NULL allowed; asked now and then once writing has begun, true:
-                                // E_INTERRUPTED
-    void (*log)(void *arg, uint64_t documents, uint64_t bytes); // NULL allowed; every log_interval
-                                                                // documents, about
-    uint64_t log_interval;
-    void *log_arg; // of stopped and log
+    bool (*stopped)(void *arg); // NULL allowed; asked while writing; true ends with E_INTERRUPTED
+    void (*log)(void *arg, uint64_t documents, uint64_t bytes); // NULL allowed
+    uint64_t log_interval; // documents between two calls of `log`, approximately
+    void *log_arg;         // for `stopped` and `log`
 } prepare_options;
 
-// Sums over all keys. bytes: of UTF-8 text, without anything appended.
+// Counts over all keys; `bytes` counts UTF-8 text without appended tokens.
 typedef struct prepare_result {
     uint64_t documents, valid_documents, tokens, valid_tokens, bytes, valid_bytes, empty_documents;
-    uint64_t invalid_records;
-    err first_invalid; // why the first of these was skipped
+    uint64_t invalid_records; // skipped
+    err first_invalid;        // why the first of them was skipped
     int32_t vocab;
-    bool has_special_tokens; // the tokenizer has a post-processor that adds some
+    bool has_special_tokens; // the tokenizer has a post-processor that adds tokens
 } prepare_result;
 
-// Writes P.bin, P.idx and the sidecar P.json (sidecar.h), the same for P_valid when it gets a
-// document, and P.tokenizer.json with the settings that lay beside a loaded one: all of them, or on
-// any failure none, and then files that were there before are untouched. The bytes do not depend on
-// the number of workers. With valid_fraction > 0 and no document drawn, P_valid of an earlier run
-// is removed. E_USAGE for bad input (names file and line or byte offset), E_IO, E_INTERRUPTED.
+// Writes P.bin, P.idx and P.json (sidecar.h), the same for P_valid when a document goes there, and
+// P.tokenizer.json with the settings that lay beside a loaded tokenizer. On a failure it writes none
+// of them and leaves existing files unchanged. The bytes do not depend on the number of workers.
+// When valid_fraction > 0 selects no document, the P_valid of an earlier run is removed.
+// E_USAGE (names file and line or byte offset), E_IO, E_INTERRUPTED.
 status prepare_run(const prepare_options *o, prepare_result *out, err *e);
 
 #endif

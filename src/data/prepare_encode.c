@@ -1,7 +1,7 @@
-// Encoding: rounds of records, read by one thread, encoded by all, written by one in order. So the
-// bytes do not depend on the number of threads, and memory is bounded by a round and the largest
-// document. Called by prepare. It deliberately does not know files, neither those read nor those
-// written.
+// prepare_encode.c -- encodes records in rounds: one thread reads the records of a round, all threads
+// encode them, one thread writes them in order. So the output does not depend on the number of
+// threads, and a round and the largest document bound the memory. prepare.c calls it. It deliberately
+// does not know the files that are read or written.
 #include "data/prepare_encode.h"
 
 #include "base/rng.h"
@@ -13,43 +13,44 @@
 
 enum { ROUND_RECORDS = 8192, ROUND_BYTES_EACH = 2 << 20, ROUND_BYTES_MAX = 64 << 20 };
 
-// One record of a round and what became of it.
-typedef struct slot {
-    record r;
-    int32_t *ids[PREPARE_KEYS_MAX]; // owned, the ending token included
-    size_t count[PREPARE_KEYS_MAX], bytes[PREPARE_KEYS_MAX];
-    err *failure; // owned; NULL when all went well
-} slot;
+// One record of a round, and its ids for each key.
+typedef struct prepare_slot {
+    prepare_record r;
+    int32_t *ids[PREPARE_KEYS_MAX]; // owned, [count] with the final `eod`
+    size_t count[PREPARE_KEYS_MAX];
+    size_t bytes[PREPARE_KEYS_MAX]; // of the text
+    err *failure;                   // owned; NULL when the record was encoded
+} prepare_slot;
 
-typedef struct encode_round {
+typedef struct prepare_round {
     const prepare_options *o;
     int32_t eod;
-    tokenizer_work **work; // one a member
-    byte_buffer bytes;
-    slot *slots;
+    tokenizer_workspace **workspaces; // [workers]
+    prepare_buffer bytes;             // of all records of the round
+    prepare_slot *slots;              // [count]
     size_t count;
-    _Atomic size_t next;
-} encode_round;
+    _Atomic size_t next; // the next slot to encode
+} prepare_round;
 
-bool prepare_is_valid(const prepare_options *o, uint64_t number)
+bool prepare_is_validation(const prepare_options *o, uint64_t number)
 {
     if (o->valid_fraction <= 0) return false;
-    // The sampler's keys have 0 as their last word.
+    // The sampler uses the same stream with 0 as the last argument.
     rng_key key = rng_key_make(o->seed, RNG_SHUFFLE, 0, 1);
     return (double)rng_uniform(rng_word(key, number)) < o->valid_fraction;
 }
 
-static status text_encode(const encode_round *round, tokenizer_work *work, slot *s, size_t key,
-                          const document *from, err *e)
+static status text_encode(const prepare_round *round, tokenizer_workspace *workspace,
+                          prepare_slot *s, size_t key, const tokenizer_document *from, err *e)
 {
     const int32_t *ids = NULL;
     size_t count = 0, extra = round->eod >= 0;
     s->bytes[key] = from->bytes;
     if (from->bytes == 0) return OK;
-    status result =
-        round->o->add_special_tokens
-            ? tokenizer_encode_with_special_tokens(work, from->at, from->bytes, &ids, &count, e)
-            : tokenizer_encode(work, from->at, from->bytes, &ids, &count, e);
+    status result = round->o->add_special_tokens
+                        ? tokenizer_encode_with_special_tokens(workspace, from->chars, from->bytes,
+                                                               &ids, &count, e)
+                        : tokenizer_encode(workspace, from->chars, from->bytes, &ids, &count, e);
     if (result != OK) {
         if (s->r.json)
             err_prefix(e, "%s:%llu: ", s->r.path, (unsigned long long)s->r.line);
@@ -65,15 +66,16 @@ static status text_encode(const encode_round *round, tokenizer_work *work, slot 
     return OK;
 }
 
-static status slot_encode(const encode_round *round, tokenizer_work *work, slot *s, err *e)
+static status slot_encode(const prepare_round *round, tokenizer_workspace *workspace,
+                          prepare_slot *s, err *e)
 {
     status result = OK;
-    record_texts texts;
+    prepare_texts texts;
     size_t keys = round->o->json_key_count;
-    TRY(record_parse(&s->r, round->bytes.at, round->o->json_keys, keys, &texts, e));
-    for (size_t k = 0; k < keys; k++) TRY(text_encode(round, work, s, k, &texts.text[k], e));
+    TRY(prepare_parse(&s->r, round->bytes.data, round->o->json_keys, keys, &texts, e));
+    for (size_t k = 0; k < keys; k++) TRY(text_encode(round, workspace, s, k, &texts.text[k], e));
 done:
-    record_release(&texts);
+    prepare_texts_release(&texts);
     return result;
 }
 
@@ -82,47 +84,48 @@ static bool may_skip(const prepare_options *o, const err *failure)
     return o->skip_invalid && failure->code == E_USAGE;
 }
 
-static void round_work(void *arg, int member)
+static void encode_slots(void *arg, int worker)
 {
-    encode_round *round = arg;
+    prepare_round *round = arg;
     for (;;) {
         size_t i = atomic_fetch_add(&round->next, 1);
         if (i >= round->count) return;
         err failure = {0};
-        slot *s = &round->slots[i];
-        if (slot_encode(round, round->work[member], s, &failure) == OK) continue;
+        prepare_slot *s = &round->slots[i];
+        if (slot_encode(round, round->workspaces[worker], s, &failure) == OK) continue;
         s->failure = malloc(sizeof failure);
         if (s->failure)
             *s->failure = failure;
         else
-            s->bytes[0] = 1; // without ids: round_write takes it for what it is
+            s->bytes[0] = 1; // round_write reports bytes without ids as out of memory
         if (may_skip(round->o, &failure)) continue;
-        // Records after a failed one are not needed; those before it are already claimed.
+        // The run fails, so no worker has to claim a later record; all earlier ones are claimed.
         atomic_store(&round->next, round->count);
         return;
     }
 }
 
-static status round_read(encode_round *round, source *from, size_t bytes_max, bool *more, err *e)
+static status round_read(prepare_round *round, prepare_source *from, size_t bytes_max, bool *more,
+                         err *e)
 {
     status result = OK;
     round->bytes.bytes = round->count = 0;
     *more = true;
     while (*more && round->count < ROUND_RECORDS && round->bytes.bytes < bytes_max) {
-        slot *s = &round->slots[round->count];
-        *s = (slot){0};
-        TRY(source_next(from, &round->bytes, &s->r, more, e));
+        prepare_slot *s = &round->slots[round->count];
+        *s = (prepare_slot){0};
+        TRY(prepare_source_next(from, &round->bytes, &s->r, more, e));
         round->count += *more;
     }
 done:
     return result;
 }
 
-static status round_write(encode_round *round, output *to, prepare_result *out, err *e)
+static status round_write(prepare_round *round, prepare_output *to, prepare_result *out, err *e)
 {
     status result = OK;
     for (size_t i = 0; i < round->count; i++) {
-        slot *s = &round->slots[i];
+        prepare_slot *s = &round->slots[i];
         if (s->failure && may_skip(round->o, s->failure)) {
             if (out->invalid_records++ == 0) out->first_invalid = *s->failure;
             continue;
@@ -132,47 +135,48 @@ static status round_write(encode_round *round, output *to, prepare_result *out, 
             result = s->failure->code;
             goto done;
         }
-        bool valid = prepare_is_valid(round->o, s->r.number);
+        bool valid = prepare_is_validation(round->o, s->r.number);
         for (size_t k = 0; k < round->o->json_key_count; k++) {
             out->empty_documents += s->bytes[k] == 0;
             if (s->bytes[k] == 0) continue;
             if (!s->ids[k]) FAIL(E_MEMORY, "%s: out of memory while encoding", s->r.path);
-            TRY(output_add(to, valid, k, s->ids[k], s->count[k], s->bytes[k], e));
+            TRY(prepare_output_add(to, valid, k, s->ids[k], s->count[k], s->bytes[k], e));
         }
     }
 done:
     return result;
 }
 
-static void round_clear(encode_round *round)
+static void round_clear(prepare_round *round)
 {
     for (size_t i = 0; i < round->count; i++) {
-        slot *s = &round->slots[i];
+        prepare_slot *s = &round->slots[i];
         for (size_t k = 0; k < PREPARE_KEYS_MAX; k++) free(s->ids[k]);
         free(s->failure);
     }
     round->count = 0;
 }
 
-static status rounds_run(encode_round *round, int members, source *from, output *to,
-                         prepare_result *out, err *e)
+static status rounds_run(prepare_round *round, int workers, prepare_source *from,
+                         prepare_output *to, prepare_result *out, err *e)
 {
     status result = OK;
     const prepare_options *o = round->o;
-    size_t bytes_max = (size_t)members * ROUND_BYTES_EACH;
+    size_t bytes_max = (size_t)workers * ROUND_BYTES_EACH;
     if (bytes_max > ROUND_BYTES_MAX) bytes_max = ROUND_BYTES_MAX;
     uint64_t documents = 0, bytes = 0, logged = 0;
     for (bool more = true; more;) {
         if (o->stopped && o->stopped(o->log_arg))
-            FAIL(E_INTERRUPTED, "interrupted, nothing was written");
+            FAIL(E_INTERRUPTED, "interrupted, no file was written");
         TRY(round_read(round, from, bytes_max, &more, e));
         atomic_store(&round->next, 0);
-        team_run((size_t)members < round->count ? members : (int)round->count, round_work, round);
+        const int busy = (size_t)workers < round->count ? workers : (int)round->count;
+        data_workers_run(busy, encode_slots, round);
         TRY(round_write(round, to, out, e));
         documents += round->count;
         bytes += round->bytes.bytes;
         round_clear(round);
-        if (o->progress) o->progress(o->progress_arg, "encoding", source_done(from));
+        if (o->progress) o->progress(o->progress_arg, "encoding", prepare_source_done(from));
         if (o->log && o->log_interval && documents / o->log_interval > logged) {
             logged = documents / o->log_interval;
             o->log(o->log_arg, documents, bytes);
@@ -182,22 +186,23 @@ done:
     return result;
 }
 
-status encode_all(const prepare_options *o, source *from, const tokenizer *t, int32_t eod,
-                  output *to, prepare_result *out, err *e)
+status prepare_encode(const prepare_options *o, prepare_source *from, const tokenizer *t,
+                      int32_t eod, prepare_output *to, prepare_result *out, err *e)
 {
     status result = OK;
-    int members = o->workers > 0 ? o->workers : team_default_size();
-    encode_round round = {.o = o, .eod = eod};
+    int workers = o->workers > 0 ? o->workers : data_workers_default();
+    prepare_round round = {.o = o, .eod = eod};
     round.slots = malloc(ROUND_RECORDS * sizeof *round.slots);
-    round.work = calloc((size_t)members, sizeof *round.work);
-    if (!round.slots || !round.work) FAIL(E_MEMORY, "out of memory");
-    for (int i = 0; i < members; i++) TRY(tokenizer_work_open(t, &round.work[i], e));
-    TRY(rounds_run(&round, members, from, to, out, e));
+    round.workspaces = calloc((size_t)workers, sizeof *round.workspaces);
+    if (!round.slots || !round.workspaces) FAIL(E_MEMORY, "out of memory");
+    for (int i = 0; i < workers; i++) TRY(tokenizer_workspace_open(t, &round.workspaces[i], e));
+    TRY(rounds_run(&round, workers, from, to, out, e));
 done:
     round_clear(&round);
-    for (int i = 0; round.work && i < members; i++) tokenizer_work_close(round.work[i]);
-    free(round.work);
+    for (int i = 0; round.workspaces && i < workers; i++)
+        tokenizer_workspace_close(round.workspaces[i]);
+    free(round.workspaces);
     free(round.slots);
-    free(round.bytes.at);
+    free(round.bytes.data);
     return result;
 }

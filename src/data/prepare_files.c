@@ -1,10 +1,11 @@
-// Input files of prepare: folders become lists of files, gzip becomes bytes. Called by the source.
-// It deliberately does not know documents or formats.
+// prepare_files.c -- lists the files of folders, and reads plain and gzipped files. prepare_source.c
+// calls it. It deliberately does not know documents or formats.
 #include "data/prepare_files.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "data/paths.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,18 +16,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
-bool path_has_suffix(const char *path, const char *suffix)
-{
-    size_t n = strlen(path), m = strlen(suffix);
-    return n >= m && strcmp(path + n - m, suffix) == 0;
-}
-
 static status usage_errno(const char *path, err *e)
 {
     return err_set(e, E_USAGE, "cannot read %s: %s", path, strerror(errno));
 }
 
-static status list_append(file_list *l, const char *path, uint64_t size, err *e)
+static status list_append(prepare_file_list *l, const char *path, uint64_t size, err *e)
 {
     status result = OK;
     const size_t need = l->count + 1;
@@ -44,17 +39,18 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static bool matches(const char *const *patterns, size_t count, const char *below)
+// `relative` is the path below the folder that the user named.
+static bool matches(const char *const *patterns, size_t count, const char *relative)
 {
-    const char *slash = strrchr(below, '/'), *name = slash ? slash + 1 : below;
+    const char *slash = strrchr(relative, '/'), *name = slash ? slash + 1 : relative;
     for (size_t i = 0; i < count; i++)
-        if (fnmatch(patterns[i], strchr(patterns[i], '/') ? below : name, 0) == 0) return true;
+        if (fnmatch(patterns[i], strchr(patterns[i], '/') ? relative : name, 0) == 0) return true;
     return false;
 }
 
-// root: how many bytes of a path are the folder that was named, its slash included.
-static status folder_add(file_list *l, const char *folder, size_t root, const prepare_filter *f,
-                         err *e)
+// `root` is the length of the path of the folder that the user named, with its slash.
+static status folder_add(prepare_file_list *l, const char *folder, size_t root,
+                         const prepare_filter *f, err *e)
 {
     status result = OK;
     struct dirent **entries = NULL;
@@ -70,9 +66,9 @@ static status folder_add(file_list *l, const char *folder, size_t root, const pr
             result = usage_errno(path, e);
             goto done;
         }
-        const char *below = path + root;
-        bool excluded = matches(f->exclude, f->excludes, below);
-        bool included = f->includes == 0 || matches(f->include, f->includes, below);
+        const char *relative = path + root;
+        bool excluded = matches(f->exclude, f->excludes, relative);
+        bool included = f->includes == 0 || matches(f->include, f->includes, relative);
         if (S_ISDIR(s.st_mode) && !excluded) TRY(folder_add(l, path, root, f, e));
         if (S_ISREG(s.st_mode) && included && !excluded)
             TRY(list_append(l, path, (uint64_t)s.st_size, e));
@@ -86,14 +82,15 @@ done:
     return result;
 }
 
-status file_list_add(file_list *l, const char *path, const prepare_filter *filter, err *e)
+status prepare_file_list_add(prepare_file_list *l, const char *path, const prepare_filter *filter,
+                             err *e)
 {
     status result = OK;
     struct stat s;
     if (stat(path, &s) != 0) return usage_errno(path, e);
     if (!S_ISDIR(s.st_mode)) {
         int fd;
-        TRY(file_open_input(path, &fd, NULL, e)); // refused before anything is written
+        TRY(file_open_input(path, &fd, NULL, e)); // finds an unreadable file before the first write
         close(fd);
         return list_append(l, path, (uint64_t)s.st_size, e);
     }
@@ -102,36 +99,35 @@ status file_list_add(file_list *l, const char *path, const prepare_filter *filte
     TRY(folder_add(l, path, root, filter, e));
     if (l->count == before)
         FAIL(E_USAGE, "%s: no regular file in this folder%s", path,
-             filter->includes + filter->excludes ? " that --include and --exclude let through"
-                                                 : "");
+             filter->includes + filter->excludes ? " passes --include and --exclude" : "");
 done:
     return result;
 }
 
-void file_list_clear(file_list *l)
+void prepare_file_list_clear(prepare_file_list *l)
 {
     for (size_t i = 0; i < l->count; i++) free(l->path[i]);
     free(l->path);
     free(l->size);
-    *l = (file_list){0};
+    *l = (prepare_file_list){0};
 }
 
-struct input_file {
+struct prepare_input {
     char *path;
-    gzFile gz; // NULL: plain
-    int fd;    // of a plain file
+    gzFile gz; // NULL for a plain file
+    int fd;    // of a plain file, else -1
     uint64_t position;
 };
 
-status input_file_open(const char *path, input_file **out, err *e)
+status prepare_input_open(const char *path, prepare_input **out, err *e)
 {
     status result = OK;
-    input_file *f = calloc(1, sizeof *f);
+    prepare_input *f = calloc(1, sizeof *f);
     if (!f) return err_set(e, E_MEMORY, "%s: out of memory", path);
     TRY(text_copy(path, &f->path, e));
     f->fd = -1;
     TRY(file_open_input(path, &f->fd, NULL, e));
-    if (path_has_suffix(path, ".gz")) {
+    if (data_path_has_suffix(path, ".gz")) {
         f->gz = gzdopen(f->fd, "rb");
         if (!f->gz) FAIL(E_MEMORY, "%s: out of memory", path);
         f->fd = -1;
@@ -140,11 +136,11 @@ status input_file_open(const char *path, input_file **out, err *e)
     *out = f;
     f = NULL;
 done:
-    input_file_close(f);
+    prepare_input_close(f);
     return result;
 }
 
-static status gzip_read(input_file *f, char *out, size_t bytes, size_t *got, err *e)
+static status gzip_read(prepare_input *f, char *out, size_t bytes, size_t *got, err *e)
 {
     int code = Z_OK;
     int n = gzread(f->gz, out, (unsigned)bytes);
@@ -152,7 +148,7 @@ static status gzip_read(input_file *f, char *out, size_t bytes, size_t *got, err
     if (code == Z_ERRNO) return err_errno(e, "cannot read %s", f->path);
     if (n < 0 || code < 0)
         return err_set(e, E_USAGE, "%s: broken gzip data after byte %lld (%s)", f->path,
-                       (long long)gzoffset(f->gz), code == Z_BUF_ERROR ? "it ends too early" : why);
+                       (long long)gzoffset(f->gz), code == Z_BUF_ERROR ? "truncated" : why);
     if (gzdirect(f->gz))
         return err_set(e, E_USAGE, "%s: is not gzip data, though its name ends in .gz", f->path);
     f->position = (uint64_t)gzoffset(f->gz);
@@ -160,7 +156,7 @@ static status gzip_read(input_file *f, char *out, size_t bytes, size_t *got, err
     return OK;
 }
 
-status input_file_read(input_file *f, void *out, size_t bytes, size_t *got, err *e)
+status prepare_input_read(prepare_input *f, void *out, size_t bytes, size_t *got, err *e)
 {
     *got = 0;
     if (f->gz) return gzip_read(f, out, bytes, got, e);
@@ -175,12 +171,12 @@ status input_file_read(input_file *f, void *out, size_t bytes, size_t *got, err 
     return OK;
 }
 
-uint64_t input_file_position(const input_file *f)
+uint64_t prepare_input_position(const prepare_input *f)
 {
     return f->position;
 }
 
-void input_file_close(input_file *f)
+void prepare_input_close(prepare_input *f)
 {
     if (!f) return;
     if (f->gz) gzclose(f->gz);

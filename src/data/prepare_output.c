@@ -1,10 +1,11 @@
-// Output of prepare: shards, sidecars and the tokenizer, all under temporary names until the last
-// byte of all of them is durable; only then renames follow. Called by prepare. It deliberately does
-// not know texts, nor how documents were encoded.
+// prepare_output.c -- writes shards, sidecars and the tokenizer under temporary names. When the last
+// byte of all files is durable, it renames them. prepare.c calls it. It deliberately does not know
+// texts, nor how documents are encoded.
 #include "data/prepare_output.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "data/paths.h"
 #include "data/sidecar.h"
 #include "data/tokens.h"
 
@@ -12,31 +13,32 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TRAIN, VALID, SPLITS };
 
-typedef struct shard {
-    char *prefix, *json, *json_temporary;
-    tokens_writer *w;
+typedef struct prepare_shard {
+    char *prefix, *json, *json_temporary; // json: the sidecar
+    tokens_writer *w;                     // NULL while no document was added
     sidecar facts;
-} shard;
+} prepare_shard;
 
-// A file of the tokenizer, which all shards share.
-typedef struct loose_file {
-    char *path, *temporary;
-    bool written; // under the temporary name
-} loose_file;
+// One file of the tokenizer. All shards share these files.
+typedef struct prepare_tokenizer_file {
+    char *path, *temporary; // NULL when the file is not written
+    bool written;           // under the temporary name
+} prepare_tokenizer_file;
 
-struct output {
+struct prepare_output {
     const prepare_options *o;
     int32_t vocab;
-    loose_file file[TOKENIZER_FILES + 1]; // beside the shards; the last: --save-tokenizer, or none
-    char *folder, *folder_made;           // of the outputs; the first that had to be made, or NULL
+    // The tokenizer's files beside the shards. The last entry is the path of --save-tokenizer.
+    prepare_tokenizer_file file[TOKENIZER_FILES + 1];
+    char *folder;      // of the shards; NULL for the current folder
+    char *folder_made; // the outermost folder that was made; NULL when none was
     bool published;
     size_t keys;
-    shard shard[SPLITS][PREPARE_KEYS_MAX];
+    prepare_shard shard[SPLITS][PREPARE_KEYS_MAX]; // [SPLITS, keys]
 };
 
 static status path_make(const char *prefix, const char *suffix, char **out, err *e)
@@ -53,7 +55,7 @@ static status temporary_make(const char *path, char **out, err *e)
     return text_take(&t, out, e);
 }
 
-static status names_make(output *w, err *e)
+static status names_make(prepare_output *w, err *e)
 {
     status result = OK;
     const prepare_options *o = w->o;
@@ -69,7 +71,7 @@ static status names_make(output *w, err *e)
     }
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
-            shard *s = &w->shard[split][k];
+            prepare_shard *s = &w->shard[split][k];
             text prefix = {0};
             text_addf(&prefix, "%s%s", o->output_prefix, split == VALID ? "_valid" : "");
             if (w->keys > 1 || o->megatron_names)
@@ -85,16 +87,13 @@ done:
     return result;
 }
 
-// An output must not be one of the inputs: P.json of `--input P.json --output-prefix P`.
-static status output_path_check(const char *path, const source *inputs, err *e)
+// Checks that an output replaces no input, as P.json would with `--input P.json --output-prefix P`.
+static status output_path_check(const char *path, const prepare_source *inputs, err *e)
 {
-    struct stat out, in;
-    if (stat(path, &out) != 0) return OK;
-    if (S_ISDIR(out.st_mode))
-        return err_set(e, E_USAGE, "%s: is a folder, an output cannot take its place", path);
-    for (size_t i = 0; i < source_files(inputs); i++)
-        if (stat(source_file(inputs, i), &in) == 0 && in.st_ino == out.st_ino &&
-            in.st_dev == out.st_dev)
+    if (file_is_directory(path))
+        return err_set(e, E_USAGE, "%s: is a folder, an output cannot replace it", path);
+    for (size_t i = 0; i < prepare_source_files(inputs); i++)
+        if (data_path_is_same_file(path, prepare_source_file(inputs, i)))
             return err_set(e, E_USAGE,
                            "%s: is an input and would be replaced by an output; give another "
                            "--output-prefix",
@@ -102,7 +101,7 @@ static status output_path_check(const char *path, const source *inputs, err *e)
     return OK;
 }
 
-// Can a file be made in the folder of `path`, or in the nearest one above it that exists?
+// Checks that a file can be made in the folder of `path`, or in the nearest existing folder above it.
 static status folder_check(const char *path, bool may_make, err *e)
 {
     status result = OK;
@@ -123,7 +122,7 @@ done:
     return result;
 }
 
-static status outputs_check(const output *w, const source *inputs, err *e)
+static status outputs_check(const prepare_output *w, const prepare_source *inputs, err *e)
 {
     static const char *const suffixes[] = {".bin", ".idx", ".json"};
     status result = OK;
@@ -148,8 +147,8 @@ done:
     return result;
 }
 
-// The folder of the prefix, and the outermost part of it that does not exist yet.
-static status folder_make(output *w, err *e)
+// Makes the folder of the prefix. Remembers the outermost folder that did not exist.
+static status folder_make(prepare_output *w, err *e)
 {
     status result = OK;
     const char *slash = strrchr(w->o->output_prefix, '/');
@@ -159,10 +158,11 @@ static status folder_make(output *w, err *e)
     if (file_is_directory(w->folder)) goto done;
     char *missing = NULL;
     TRY(text_copy(w->folder, &missing, e));
-    for (char *cut = missing; (cut = strrchr(missing, '/')) && cut != missing;) {
-        *cut = 0;
+    for (char *slash_above = missing;
+         (slash_above = strrchr(missing, '/')) && slash_above != missing;) {
+        *slash_above = 0;
         if (!file_is_directory(missing)) continue;
-        *cut = '/';
+        *slash_above = '/';
         break;
     }
     w->folder_made = missing;
@@ -171,10 +171,11 @@ done:
     return result;
 }
 
-status output_open(const prepare_options *o, const source *inputs, output **out, err *e)
+status prepare_output_open(const prepare_options *o, const prepare_source *inputs,
+                           prepare_output **out, err *e)
 {
     status result = OK;
-    output *w = NULL;
+    prepare_output *w = NULL;
     TRY(alloc_zeroed(&w, 1, sizeof *w, "the outputs", e));
     w->o = o;
     w->keys = o->json_key_count;
@@ -183,11 +184,11 @@ status output_open(const prepare_options *o, const source *inputs, output **out,
     *out = w;
     w = NULL;
 done:
-    output_close(w);
+    prepare_output_close(w);
     return result;
 }
 
-status output_begin(output *w, const tokenizer *t, int32_t eod, err *e)
+status prepare_output_begin(prepare_output *w, const tokenizer *t, int32_t eod, err *e)
 {
     status result = OK;
     w->vocab = tokenizer_vocab(t);
@@ -199,18 +200,18 @@ status output_begin(output *w, const tokenizer *t, int32_t eod, err *e)
         facts->tokenizer_hash = tokenizer_hash(t);
     }
     for (size_t k = 0; k < w->keys; k++) {
-        shard *s = &w->shard[TRAIN][k];
+        prepare_shard *s = &w->shard[TRAIN][k];
         TRY(tokens_writer_open(s->prefix, w->vocab, &s->w, e));
     }
 done:
     return result;
 }
 
-status output_add(output *w, bool valid, size_t key, const int32_t *ids, size_t count, size_t bytes,
-                  err *e)
+status prepare_output_add(prepare_output *w, bool valid, size_t key, const int32_t *ids,
+                          size_t count, size_t bytes, err *e)
 {
     status result = OK;
-    shard *s = &w->shard[valid ? VALID : TRAIN][key];
+    prepare_shard *s = &w->shard[valid ? VALID : TRAIN][key];
     if (!s->w) TRY(tokens_writer_open(s->prefix, w->vocab, &s->w, e));
     TRY(tokens_writer_document(s->w, ids, count, e));
     s->facts.text_bytes += bytes;
@@ -218,30 +219,30 @@ done:
     return result;
 }
 
-// Every key has something to train on, or the run was in vain.
-static status shards_check(const output *w, err *e)
+// Checks that every key has a document to train on.
+static status shards_check(const prepare_output *w, err *e)
 {
     for (size_t k = 0; k < w->keys; k++) {
         const tokens_writer *train = w->shard[TRAIN][k].w, *valid = w->shard[VALID][k].w;
         if (tokens_writer_documents(train) > 0) continue;
         if (valid)
             return err_set(e, E_USAGE,
-                           "--valid-fraction %g took all %" PRIu64
-                           " documents, none is left to train on",
+                           "--valid-fraction %g sends all %" PRIu64
+                           " documents to validation, none is left to train on",
                            w->o->valid_fraction, tokens_writer_documents(valid));
         return err_set(e, E_USAGE, "%s%s: no text: %s", w->o->inputs[0],
                        w->o->input_count > 1 ? " and the other inputs" : "",
                        w->keys > 1 ? "the texts of one key are all empty"
-                                   : "there is no document that is not empty");
+                                   : "all documents are empty");
     }
     return OK;
 }
 
-static status tokenizer_write(output *w, const tokenizer *t, err *e)
+static status tokenizer_write(prepare_output *w, const tokenizer *t, err *e)
 {
     status result = OK;
     for (int i = 0; i <= TOKENIZER_FILES; i++) {
-        loose_file *f = &w->file[i];
+        prepare_tokenizer_file *f = &w->file[i];
         size_t bytes;
         const char *content = tokenizer_file(t, i % TOKENIZER_FILES, &bytes);
         if (!f->path || !content) continue;
@@ -252,12 +253,12 @@ done:
     return result;
 }
 
-static status seal_all(output *w, const tokenizer *t, prepare_result *out, err *e)
+static status seal_all(prepare_output *w, const tokenizer *t, prepare_result *out, err *e)
 {
     status result = OK;
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
-            shard *s = &w->shard[split][k];
+            prepare_shard *s = &w->shard[split][k];
             if (!s->w) continue;
             TRY(tokens_writer_seal(s->w, e));
             s->facts.tokens = tokens_writer_count(s->w);
@@ -272,15 +273,15 @@ done:
     return result;
 }
 
-// What an earlier run left and this one replaces stops being readable, so that a kill between the
-// renames leaves shards that are refused, not shards of two runs.
-static status old_remove(const output *w, err *e)
+// Makes the shards of an earlier run unreadable before the renames replace them, so that a kill
+// between two renames leaves shards that are refused, and never a mix of two runs.
+static status remove_old_shards(const prepare_output *w, err *e)
 {
     status result = OK;
     static const char *const suffixes[] = {".idx", ".bin", ".json"};
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
-            const shard *s = &w->shard[split][k];
+            const prepare_shard *s = &w->shard[split][k];
             bool stale = !s->w && w->o->valid_fraction > 0;
             for (int i = 0; i < (stale ? 3 : s->w ? 1 : 0); i++) {
                 char *path = NULL;
@@ -289,23 +290,24 @@ static status old_remove(const output *w, err *e)
                 free(path);
             }
         }
-    for (int i = 0; i < TOKENIZER_FILES; i++) // settings that are not this tokenizer's
+    for (int i = 0; i < TOKENIZER_FILES; i++) // settings of another tokenizer
         if (!w->file[i].written) unlink(w->file[i].path);
 done:
     return result;
 }
 
-status output_publish(output *w, const tokenizer *t, prepare_result *result_out, err *e)
+status prepare_output_publish(prepare_output *w, const tokenizer *t, prepare_result *result_out,
+                              err *e)
 {
     status result = OK;
     TRY(shards_check(w, e));
     TRY(seal_all(w, t, result_out, e));
-    TRY(old_remove(w, e));
+    TRY(remove_old_shards(w, e));
     for (int i = 0; i <= TOKENIZER_FILES; i++)
         if (w->file[i].written) TRY(file_rename(w->file[i].temporary, w->file[i].path, e));
     for (int split = SPLITS - 1; split >= 0; split--)
         for (size_t k = 0; k < w->keys; k++) {
-            shard *s = &w->shard[split][k];
+            prepare_shard *s = &w->shard[split][k];
             tokens_writer *closing = s->w;
             if (!closing) continue;
             s->w = NULL;
@@ -317,8 +319,8 @@ done:
     return result;
 }
 
-// rmdir takes only what is empty, so nothing of anybody else's is lost.
-static void folders_unmake(output *w)
+// Removes the folders that were made. rmdir removes only empty folders, so no other file is lost.
+static void folders_unmake(prepare_output *w)
 {
     while (w->folder_made && strlen(w->folder) >= strlen(w->folder_made)) {
         char *slash = strrchr(w->folder, '/');
@@ -327,12 +329,12 @@ static void folders_unmake(output *w)
     }
 }
 
-void output_close(output *w)
+void prepare_output_close(prepare_output *w)
 {
     if (!w) return;
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
-            shard *s = &w->shard[split][k];
+            prepare_shard *s = &w->shard[split][k];
             tokens_writer_abandon(s->w);
             if (s->json_temporary) unlink(s->json_temporary);
             free(s->prefix);

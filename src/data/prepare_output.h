@@ -1,25 +1,27 @@
-// prepare_output.h -- all that a preparation leaves behind, which appears together or not at all.
+// prepare_output.h -- all files that a preparation writes. They appear together or not at all.
 #ifndef TRIREME_DATA_PREPARE_OUTPUT_H
 #define TRIREME_DATA_PREPARE_OUTPUT_H
 
 #include "data/prepare.h"
 #include "data/prepare_source.h"
 
-typedef struct output output;
+typedef struct prepare_output prepare_output;
 
-// Settles all names and changes nothing yet. E_USAGE when an output would replace one of the inputs
-// or a folder, or cannot be written where it should be.
-status output_open(const prepare_options *o, const source *inputs, output **out, err *e);
-// Makes the folder if need be, and the shards of P under temporary names. eod: the id that ends a
-// document, -1 for none.
-status output_begin(output *w, const tokenizer *t, int32_t eod, err *e);
-// Appends a document of `bytes` bytes of text to the shard of key `key`.
-status output_add(output *w, bool valid, size_t key, const int32_t *ids, size_t count, size_t bytes,
-                  err *e);
-// Makes everything durable and visible, the tokenizer's files beside the shards too, and counts it
-// in *result.
-status output_publish(output *w, const tokenizer *t, prepare_result *result, err *e);
-// Frees; what was not published is removed, folders that output_begin made too. NULL allowed.
-void output_close(output *w);
+// Chooses all names and changes no file. E_USAGE when an output would replace an input or a folder,
+// or its folder cannot be written. The owner calls prepare_output_close.
+status prepare_output_open(const prepare_options *o, const prepare_source *inputs,
+                           prepare_output **out, err *e);
+// Makes the folder if it is missing, and the shards under temporary names. `eod` is the id that ends
+// a document, or -1.
+status prepare_output_begin(prepare_output *w, const tokenizer *t, int32_t eod, err *e);
+// Appends a document, which encodes `bytes` bytes of text, to the shard of key `key`.
+status prepare_output_add(prepare_output *w, bool valid, size_t key, const int32_t *ids,
+                          size_t count, size_t bytes, err *e);
+// Makes all files durable and then visible, the tokenizer's files too. Adds the counts to *result.
+status prepare_output_publish(prepare_output *w, const tokenizer *t, prepare_result *result,
+                              err *e);
+// Frees `w`. Removes temporary files and, unless the output was published, the folders that
+// prepare_output_begin made. NULL allowed.
+void prepare_output_close(prepare_output *w);
 
 #endif

@@ -1,12 +1,13 @@
-// Source: cuts files into records (a document of plain text, or a line of JSONL) and parses them.
-// Called by prepare: cutting on one thread, parsing on all. It deliberately does not know tokens or
-// the split into training and validation.
+// prepare_source.c -- splits files into records (documents of plain text, or lines of JSONL) on one
+// thread, and parses records on any thread. prepare.c and prepare_encode.c call it. It deliberately
+// does not know tokens, nor training and validation.
 //
-// Only the record at hand and one chunk of the file are in memory.
+// Only the current record and one chunk of the file are in memory.
 #define _GNU_SOURCE // memmem
 #include "data/prepare_source.h"
 
 #include "base/json.h"
+#include "data/paths.h"
 #include "data/prepare_files.h"
 
 #include <inttypes.h>
@@ -16,18 +17,25 @@
 
 enum { CHUNK = 1 << 18 };
 
-struct source {
-    file_list files;
-    const char *separator; // of plain text, NULL: none
-    size_t file;           // the one being read
-    input_file *input;     // NULL: not opened yet
-    bool json, at_end;     // of that file: is JSONL; all of it is in the window
-    uint64_t line, offset, records_in_file, number, done_bytes;
-    byte_buffer window; // bytes read; those from `first` on belong to no record yet
-    size_t first, scanned;
+struct prepare_source {
+    prepare_file_list files;
+    const char *separator; // of plain text; NULL: a file is one document
+
+    size_t file;              // the current file
+    prepare_input *input;     // of it; NULL while it is not open
+    bool json;                // it is JSONL
+    bool at_end;              // the rest of it is in `buffer`
+    uint64_t line, offset;    // of the next record in it
+    uint64_t records_in_file; // so far
+    uint64_t number;          // of the next record over all files
+    uint64_t done_bytes;      // of the files before it
+
+    prepare_buffer buffer; // a piece of the file
+    size_t first;          // offset in `buffer` of the next record
+    size_t scanned;        // offset in `buffer` at which the search for a delimiter continues
 };
 
-status byte_buffer_reserve(byte_buffer *b, size_t more, err *e)
+status prepare_buffer_reserve(prepare_buffer *b, size_t more, err *e)
 {
     size_t room = b->room ? b->room : 4096;
     while (room - b->bytes < more) {
@@ -35,125 +43,126 @@ status byte_buffer_reserve(byte_buffer *b, size_t more, err *e)
         room *= 2;
     }
     if (room == b->room) return OK;
-    char *grown = realloc(b->at, room);
+    char *grown = realloc(b->data, room);
     if (!grown)
         return err_set(e, E_MEMORY, "out of memory for a text of %zu bytes", b->bytes + more);
-    b->at = grown;
+    b->data = grown;
     b->room = room;
     return OK;
 }
 
-status byte_buffer_add(byte_buffer *b, const void *from, size_t bytes, err *e)
+status prepare_buffer_add(prepare_buffer *b, const void *from, size_t bytes, err *e)
 {
-    status s = byte_buffer_reserve(b, bytes, e);
+    status s = prepare_buffer_reserve(b, bytes, e);
     if (s != OK) return s;
-    if (bytes) memcpy(b->at + b->bytes, from, bytes);
+    if (bytes) memcpy(b->data + b->bytes, from, bytes);
     b->bytes += bytes;
     return OK;
 }
 
-status source_open(const char *const *inputs, size_t count, const prepare_filter *filter,
-                   const char *separator, source **out, err *e)
+status prepare_source_open(const char *const *inputs, size_t count, const prepare_filter *filter,
+                           const char *separator, prepare_source **out, err *e)
 {
     status result = OK;
-    source *s = calloc(1, sizeof *s);
+    prepare_source *s = calloc(1, sizeof *s);
     if (!s) return err_set(e, E_MEMORY, "out of memory");
     s->separator = separator;
-    for (size_t i = 0; i < count; i++) TRY(file_list_add(&s->files, inputs[i], filter, e));
+    for (size_t i = 0; i < count; i++) TRY(prepare_file_list_add(&s->files, inputs[i], filter, e));
     *out = s;
     s = NULL;
 done:
-    source_close(s);
+    prepare_source_close(s);
     return result;
 }
 
-void source_close(source *s)
+void prepare_source_close(prepare_source *s)
 {
     if (!s) return;
-    input_file_close(s->input);
-    file_list_clear(&s->files);
-    free(s->window.at);
+    prepare_input_close(s->input);
+    prepare_file_list_clear(&s->files);
+    free(s->buffer.data);
     free(s);
 }
 
-size_t source_files(const source *s)
+size_t prepare_source_files(const prepare_source *s)
 {
     return s->files.count;
 }
 
-const char *source_file(const source *s, size_t i)
+const char *prepare_source_file(const prepare_source *s, size_t i)
 {
     return s->files.path[i];
 }
 
-static void file_leave(source *s)
+static void input_close(prepare_source *s)
 {
-    input_file_close(s->input);
+    prepare_input_close(s->input);
     s->input = NULL;
-    s->window.bytes = s->first = s->scanned = 0;
+    s->buffer.bytes = s->first = s->scanned = 0;
     s->line = s->offset = s->records_in_file = 0;
     s->at_end = false;
 }
 
-void source_rewind(source *s)
+void prepare_source_rewind(prepare_source *s)
 {
-    file_leave(s);
+    input_close(s);
     s->file = 0;
     s->number = s->done_bytes = 0;
 }
 
-double source_done(const source *s)
+double prepare_source_done(const prepare_source *s)
 {
     if (s->files.bytes == 0) return s->file == s->files.count ? 1 : 0;
-    uint64_t bytes = s->done_bytes + (s->input ? input_file_position(s->input) : 0);
+    uint64_t bytes = s->done_bytes + (s->input ? prepare_input_position(s->input) : 0);
     double done = (double)bytes / (double)s->files.bytes;
     return done > 1 ? 1 : done;
 }
 
-static status file_enter(source *s, err *e)
+static status input_open(prepare_source *s, err *e)
 {
     const char *path = s->files.path[s->file];
-    s->json = path_has_suffix(path, ".jsonl") || path_has_suffix(path, ".json") ||
-              path_has_suffix(path, ".jsonl.gz") || path_has_suffix(path, ".json.gz");
-    return input_file_open(path, &s->input, e);
+    s->json = data_path_has_suffix(path, ".jsonl") || data_path_has_suffix(path, ".json") ||
+              data_path_has_suffix(path, ".jsonl.gz") || data_path_has_suffix(path, ".json.gz");
+    return prepare_input_open(path, &s->input, e);
 }
 
-// Reads one chunk more; what no record took yet moves to the front.
-static status window_fill(source *s, err *e)
+// Drops the bytes that records have used, and reads one more chunk.
+static status buffer_fill(prepare_source *s, err *e)
 {
     status result = OK;
-    byte_buffer *w = &s->window;
+    prepare_buffer *w = &s->buffer;
     if (s->first > 0) {
-        memmove(w->at, w->at + s->first, w->bytes - s->first);
+        memmove(w->data, w->data + s->first, w->bytes - s->first);
         w->bytes -= s->first;
         s->scanned -= s->first;
         s->first = 0;
     }
     size_t got = 0;
-    TRY(byte_buffer_reserve(w, CHUNK, e));
-    TRY(input_file_read(s->input, w->at + w->bytes, CHUNK, &got, e));
+    TRY(prepare_buffer_reserve(w, CHUNK, e));
+    TRY(prepare_input_read(s->input, w->data + w->bytes, CHUNK, &got, e));
     w->bytes += got;
     s->at_end = got < CHUNK;
 done:
     return result;
 }
 
-// Is there a whole record in the window? Its length, and that of the delimiter after it.
-static bool window_cut(source *s, size_t *length, size_t *delimiter)
+// Finds a complete record in the buffer, and sets its length and that of the delimiter after it.
+// False when more bytes are needed.
+static bool record_find(prepare_source *s, size_t *length, size_t *delimiter)
 {
-    const byte_buffer *w = &s->window;
-    const char *mark = s->json ? "\n" : s->separator;
-    if (mark) {
-        size_t n = strlen(mark);
+    const prepare_buffer *w = &s->buffer;
+    const char *separator = s->json ? "\n" : s->separator;
+    if (separator) {
+        size_t n = strlen(separator);
         const char *hit = w->bytes - s->scanned >= n
-                              ? memmem(w->at + s->scanned, w->bytes - s->scanned, mark, n)
+                              ? memmem(w->data + s->scanned, w->bytes - s->scanned, separator, n)
                               : NULL;
         if (hit) {
-            *length = (size_t)(hit - w->at) - s->first;
+            *length = (size_t)(hit - w->data) - s->first;
             *delimiter = n;
             return true;
         }
-        // A delimiter may lie across the end of what was read.
+        // The last n - 1 bytes may be the beginning of a delimiter.
         size_t next = w->bytes > n - 1 ? w->bytes - (n - 1) : 0;
         if (next > s->scanned) s->scanned = next;
     }
@@ -163,33 +172,36 @@ static bool window_cut(source *s, size_t *length, size_t *delimiter)
     return true;
 }
 
-static bool is_blank(const char *at, size_t bytes)
+static bool is_white_space(const char *line, size_t bytes)
 {
-    while (bytes > 0 && strchr(" \t\r", at[bytes - 1]) && at[bytes - 1]) bytes--;
+    while (bytes > 0 && strchr(" \t\r", line[bytes - 1]) && line[bytes - 1]) bytes--;
     return bytes == 0;
 }
 
-// Takes the next record of the file at hand; *got is false when the file has no more.
-static status file_next(source *s, byte_buffer *into, record *out, bool *got, err *e)
+// Reads the next record of the current file. *got is false when the file has no more.
+static status file_next(prepare_source *s, prepare_buffer *into, prepare_record *out, bool *got,
+                        err *e)
 {
     status result = OK;
     size_t length = 0, delimiter = 0;
     *got = false;
     for (;;) {
-        while (!window_cut(s, &length, &delimiter)) TRY(window_fill(s, e));
+        while (!record_find(s, &length, &delimiter)) TRY(buffer_fill(s, e));
         bool last = delimiter == 0;
-        const char *at = s->window.at + s->first;
+        const char *start = s->buffer.data + s->first;
         s->line++;
-        *out = (record){.path = s->files.path[s->file],
-                        .json = s->json,
-                        .line = s->line,
-                        .offset = s->offset,
-                        .number = s->number,
-                        .first = into->bytes,
-                        .bytes = length};
-        // Blank lines of JSONL and the nothing after a last delimiter are not records.
-        bool skip = s->json ? is_blank(at, length) : last && length == 0 && s->records_in_file > 0;
-        if (!skip) TRY(byte_buffer_add(into, at, length, e));
+        *out = (prepare_record){.path = s->files.path[s->file],
+                                .json = s->json,
+                                .line = s->line,
+                                .offset = s->offset,
+                                .number = s->number,
+                                .first = into->bytes,
+                                .bytes = length};
+        // Lines of white space in JSONL are no records, nor is the empty rest after the last
+        // delimiter of plain text.
+        bool skip =
+            s->json ? is_white_space(start, length) : last && length == 0 && s->records_in_file > 0;
+        if (!skip) TRY(prepare_buffer_add(into, start, length, e));
         s->first += length + delimiter;
         s->scanned = s->first;
         s->offset += length + delimiter;
@@ -204,25 +216,26 @@ done:
     return result;
 }
 
-status source_next(source *s, byte_buffer *into, record *out, bool *more, err *e)
+status prepare_source_next(prepare_source *s, prepare_buffer *into, prepare_record *out, bool *more,
+                           err *e)
 {
     status result = OK;
     *more = false;
     while (!*more && s->file < s->files.count) {
-        if (!s->input) TRY(file_enter(s, e));
-        bool used_up = s->at_end && s->first == s->window.bytes && s->records_in_file > 0;
+        if (!s->input) TRY(input_open(s, e));
+        bool used_up = s->at_end && s->first == s->buffer.bytes && s->records_in_file > 0;
         if (!used_up) TRY(file_next(s, into, out, more, e));
         if (*more) break;
         s->done_bytes += s->files.size[s->file];
-        file_leave(s);
+        input_close(s);
         s->file++;
     }
 done:
     return result;
 }
 
-static status line_parse(const record *r, const char *bytes, const char *const *keys, size_t count,
-                         record_texts *out, err *e)
+static status line_parse(const prepare_record *r, const char *bytes, const char *const *keys,
+                         size_t count, prepare_texts *out, err *e)
 {
     json_error_t why;
     json_t *root = json_load_python(bytes + r->first, r->bytes, JSON_ALLOW_NUL, &why);
@@ -240,27 +253,28 @@ static status line_parse(const record *r, const char *bytes, const char *const *
         if (!json_is_string(v))
             return err_set(e, E_USAGE, "%s:%" PRIu64 ": key \"%s\" %s, valid is a string", r->path,
                            r->line, keys[k], v ? "is not a string" : "is missing");
-        out->text[k] = (document){json_string_value(v), json_string_length(v)};
+        out->text[k] = (tokenizer_document){json_string_value(v), json_string_length(v)};
     }
     return OK;
 }
 
-status record_parse(const record *r, const char *bytes, const char *const *keys, size_t count,
-                    record_texts *out, err *e)
+status prepare_parse(const prepare_record *r, const char *bytes, const char *const *keys,
+                     size_t count, prepare_texts *out, err *e)
 {
     out->json = NULL;
     if (r->json) return line_parse(r, bytes, keys, count, out, e);
     if (count > 1)
-        return err_set(e, E_USAGE, "%s: is plain text, which has no keys, but %zu are wanted",
-                       r->path, count);
+        return err_set(e, E_USAGE,
+                       "%s: is plain text, which has no keys, but --json-keys names %zu", r->path,
+                       count);
     size_t bad = 0;
-    out->text[0] = (document){bytes + r->first, r->bytes};
+    out->text[0] = (tokenizer_document){bytes + r->first, r->bytes};
     if (text_is_utf8(bytes + r->first, r->bytes, &bad)) return OK;
     return err_set(e, E_USAGE, "%s: byte %" PRIu64 ": found 0x%02x, which is not UTF-8 there",
                    r->path, r->offset + bad, (unsigned char)bytes[r->first + bad]);
 }
 
-void record_release(record_texts *t)
+void prepare_texts_release(prepare_texts *t)
 {
     json_decref(t->json);
     t->json = NULL;

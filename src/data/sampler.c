@@ -1,9 +1,9 @@
-// Sampler: position in the run -> sample number. Called by the loader's thread. It deliberately
-// does not know what a sample is, nor micro-batches.
+// sampler.c -- maps a position of the run to a sample number. The loader's thread calls it. It
+// deliberately does not know what a sample is, nor micro-batches.
 //
-// Shuffle is a Feistel network over the next even power of two of N: halves of equal width, so each
-// round is a bijection. A value that lands beyond N walks on along its cycle until it falls inside;
-// with at most 4N values in the domain that takes below four steps on average.
+// Shuffle is a Feistel network over the smallest 4^k >= N values: each value has a left and a right
+// part of k bits, so each round is a bijection. A result that is not below N goes through the network
+// again until it is. There are at most 4N values, so that takes fewer than four passes on average.
 #include "data/sampler.h"
 
 #include "base/rng.h"
@@ -17,7 +17,7 @@ enum { FEISTEL_ROUNDS = 8, MT_WORDS = 624, MT_SHIFT = 397 };
 struct sampler {
     sample_order order;
     uint64_t samples, seed, rank, ranks;
-    uint32_t *permutation; // torch: of the epoch below
+    uint32_t *permutation; // [samples] torch: of `epoch`, once it is built
     uint64_t epoch;
     bool built;
 };
@@ -59,10 +59,10 @@ void sampler_close(sampler *s)
     free(s);
 }
 
-static uint64_t feistel(rng_key key, int half, uint64_t value)
+static uint64_t feistel(rng_key key, int width, uint64_t value)
 {
-    const uint64_t mask = ((uint64_t)1 << half) - 1;
-    uint64_t left = value >> half, right = value & mask;
+    const uint64_t mask = ((uint64_t)1 << width) - 1;
+    uint64_t left = value >> width, right = value & mask;
     for (uint64_t round = 0; round < FEISTEL_ROUNDS; round++) {
         uint32_t word[4];
         rng_philox(key, round << 32 | right, word);
@@ -70,26 +70,26 @@ static uint64_t feistel(rng_key key, int half, uint64_t value)
         left = right;
         right = mixed;
     }
-    return left << half | right;
+    return left << width | right;
 }
 
-static uint64_t shuffle(const sampler *s, uint64_t epoch, uint64_t at)
+static uint64_t shuffle(const sampler *s, uint64_t epoch, uint64_t position)
 {
     rng_key key = rng_key_make(s->seed, RNG_SHUFFLE, epoch, 0);
-    int half = 1;
-    while (half < 32 && (uint64_t)1 << (2 * half) < s->samples) half++;
-    do at = feistel(key, half, at);
-    while (at >= s->samples);
-    return at;
+    int width = 1;
+    while (width < 32 && (uint64_t)1 << (2 * width) < s->samples) width++;
+    do position = feistel(key, width, position);
+    while (position >= s->samples);
+    return position;
 }
 
-// MT19937 (Matsumoto and Nishimura, 1998), the generator of PyTorch's CPU randperm.
-typedef struct twister {
+// MT19937 (Matsumoto and Nishimura, 1998), which PyTorch's randperm uses on CPUs.
+typedef struct sampler_twister {
     uint32_t word[MT_WORDS];
     int next;
-} twister;
+} sampler_twister;
 
-static void twister_seed(twister *m, uint32_t seed)
+static void sampler_twister_seed(sampler_twister *m, uint32_t seed)
 {
     m->word[0] = seed;
     for (uint32_t i = 1; i < MT_WORDS; i++)
@@ -97,7 +97,7 @@ static void twister_seed(twister *m, uint32_t seed)
     m->next = MT_WORDS;
 }
 
-static void twister_refill(twister *m)
+static void twister_refill(sampler_twister *m)
 {
     for (int i = 0; i < MT_WORDS; i++) {
         uint32_t y = (m->word[i] & 0x80000000u) | (m->word[(i + 1) % MT_WORDS] & 0x7fffffffu);
@@ -106,7 +106,7 @@ static void twister_refill(twister *m)
     m->next = 0;
 }
 
-static uint32_t twister_draw(twister *m)
+static uint32_t twister_draw(sampler_twister *m)
 {
     if (m->next == MT_WORDS) twister_refill(m);
     uint32_t y = m->word[m->next++];
@@ -116,20 +116,20 @@ static uint32_t twister_draw(twister *m)
     return y ^ (y >> 18);
 }
 
-static uint64_t twister_draw_wide(twister *m)
+static uint64_t twister_draw_wide(sampler_twister *m)
 {
     uint64_t high = twister_draw(m);
     return high << 32 | twister_draw(m);
 }
 
-// torch.randperm(N) of a CPU generator seeded with seed + epoch. From 2^32/20 samples on PyTorch
-// draws 64 bits, lest the remainder be biased, and fills inside out.
+// torch.randperm(N) of a CPU generator with seed + epoch. From 2^32/20 samples on, PyTorch draws 64
+// bits so that the remainder is not biased, and uses the inside-out form of the shuffle.
 static void torch_permutation(sampler *s, uint64_t epoch)
 {
-    twister m;
+    sampler_twister m;
     uint32_t *p = s->permutation;
     uint64_t n = s->samples;
-    twister_seed(&m, (uint32_t)(s->seed + epoch));
+    sampler_twister_seed(&m, (uint32_t)(s->seed + epoch));
     bool narrow = n < UINT32_MAX / 20;
     for (uint64_t i = 0; i < n; i++) p[i] = (uint32_t)i;
     for (uint64_t i = 0; narrow && i + 1 < n; i++) {
@@ -152,16 +152,16 @@ static uint64_t torch_epoch_positions(const sampler *s)
     return (s->samples + s->ranks - 1) / s->ranks * s->ranks;
 }
 
-uint64_t sampler_sample(sampler *s, uint64_t at)
+uint64_t sampler_sample(sampler *s, uint64_t position)
 {
-    if (s->order == ORDER_SEQUENTIAL) return at % s->samples;
-    if (s->order == ORDER_SHUFFLE) return shuffle(s, at / s->samples, at % s->samples);
-    uint64_t positions = torch_epoch_positions(s), epoch = at / positions;
+    if (s->order == ORDER_SEQUENTIAL) return position % s->samples;
+    if (s->order == ORDER_SHUFFLE) return shuffle(s, position / s->samples, position % s->samples);
+    uint64_t positions = torch_epoch_positions(s), epoch = position / positions;
     if (!s->built || s->epoch != epoch) torch_permutation(s, epoch);
-    return s->permutation[at % positions % s->samples];
+    return s->permutation[position % positions % s->samples];
 }
 
-uint64_t sampler_at(sampler *s, uint64_t step, uint64_t global_batch, uint64_t i)
+uint64_t sampler_step_sample(sampler *s, uint64_t step, uint64_t global_batch, uint64_t i)
 {
     uint64_t own = global_batch / s->ranks;
     if (s->order == ORDER_TORCH) return sampler_sample(s, (step * own + i) * s->ranks + s->rank);

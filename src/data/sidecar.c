@@ -1,16 +1,18 @@
-// Sidecar: the small JSON file beside a token shard. Called by prepare (write), tokens (text bytes)
-// and the inspect command. It deliberately does not know the shard: the readers compare the counts.
+// sidecar.c -- writes and reads the JSON file beside a token shard; sidecar.h lists its keys.
+// prepare_output.c writes it; tokens.c and `data inspect` read it. It deliberately does not know the
+// shard: its callers compare the counts.
 #include "data/sidecar.h"
 
 #include "base/file.h"
 #include "base/text.h"
+#include "data/paths.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The folder part of a path with its slash, as a length.
+// The length of the folder in a path, with its slash.
 static size_t folder_length(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -55,13 +57,13 @@ static status count_get(const json_t *root, const char *path, const char *key, u
     const json_t *v = json_object_get(root, key);
     if (!json_is_integer(v) || json_integer_value(v) < 0)
         return err_set(e, E_USAGE, "%s: %s: %s, valid is a whole number >= 0", path, key,
-                       v ? "found something else" : "missing");
+                       v ? "found another value" : "missing");
     *out = (uint64_t)json_integer_value(v);
     return OK;
 }
 
-// What earlier versions did not write.
-static status later_fields(const json_t *root, const char *path, sidecar *s, err *e)
+// Reads the keys that earlier versions did not write.
+static status optional_get(const json_t *root, const char *path, sidecar *s, err *e)
 {
     const json_t *eod = json_object_get(root, "eod"),
                  *hash = json_object_get(root, "tokenizer_hash");
@@ -88,9 +90,7 @@ status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
     size_t bytes = 0;
     text path = {0};
     sidecar s = {.eod = -1};
-    size_t n = strlen(given);
-    if (n > 4 && (strcmp(given + n - 4, ".bin") == 0 || strcmp(given + n - 4, ".idx") == 0)) n -= 4;
-    text_add_bytes(&path, given, n);
+    text_add_bytes(&path, given, data_path_prefix_bytes(given));
     text_add(&path, ".json");
     TRY(text_check(&path, e));
     *found = file_exists(path.chars);
@@ -110,7 +110,7 @@ status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
         FAIL(E_USAGE, "%s: vocab: found %llu, valid is at most %d", path.chars,
              (unsigned long long)vocab, INT32_MAX);
     s.vocab = (int32_t)vocab;
-    TRY(later_fields(root, path.chars, &s, e));
+    TRY(optional_get(root, path.chars, &s, e));
     const char *name = json_string_value(json_object_get(root, "tokenizer"));
     if (name) {
         text full = {0};

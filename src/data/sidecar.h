@@ -1,12 +1,20 @@
-// sidecar.h -- PREFIX.json beside a token shard: what the .idx cannot say. Written by prepare, read
-// for bits per byte and by `trireme data inspect`. Shards without one are fine.
+// sidecar.h -- PREFIX.json beside a token shard holds the facts that PREFIX.idx cannot. `data
+// prepare` writes it; evaluation (bits per byte) and `data inspect` read it. A shard may have none.
 //
-//   {"tokens": 1000, "documents": 7, "text_bytes": 4100, "vocab": 4096, "append_eod": true,
-//    "eod": 0, "add_special_tokens": false, "tokenizer": "P.tokenizer.json",
-//    "tokenizer_hash": "0123456789abcdef"}
+//   KEY                  TYPE     VALUE
+//   tokens               integer  ids in PREFIX.bin; must equal the shard's
+//   documents            integer  documents in PREFIX.idx; must equal the shard's
+//   text_bytes           integer  bytes of UTF-8 text that the tokens encode
+//   vocab                integer  size of the tokenizer's vocabulary, at most 2^31 - 1
+//   append_eod           boolean  every document ends with the id `eod`
+//   eod                  integer  that id, below vocab; absent when there is none
+//   add_special_tokens   boolean  the tokenizer's post-processor was applied to every document
+//   tokenizer            string   file name of the tokenizer's copy in the sidecar's folder
+//   tokenizer_hash       string   tokenizer_hash() as 16 hexadecimal digits
 //
-// The tokenizer is a copy in the sidecar's folder, so that both can be moved together. Sidecars of
-// earlier versions have no eod, no hash, and maybe an absolute path.
+// The file is one JSON object. The integers up to `vocab` are required and must not be negative.
+// Sidecars of earlier versions lack eod and tokenizer_hash, and may name the tokenizer by an absolute
+// path. Both files can move to another folder together, because only the name is stored.
 #ifndef TRIREME_DATA_SIDECAR_H
 #define TRIREME_DATA_SIDECAR_H
 
@@ -18,19 +26,19 @@
 typedef struct sidecar {
     uint64_t tokens, documents, text_bytes;
     int32_t vocab;
-    bool append_eod;         // every document ends with `eod`
-    int32_t eod;             // -1: none, or not known
-    bool add_special_tokens; // the tokenizer's post-processor was applied to every document
-    uint64_t tokenizer_hash; // of tokenizer.h; 0: not known
-    char *tokenizer; // owned; as it can be opened from the current folder once read; NULL allowed
+    bool append_eod;
+    int32_t eod; // -1 when there is none or it is not known
+    bool add_special_tokens;
+    uint64_t tokenizer_hash; // 0 when it is not known
+    char *tokenizer;         // owned; after reading a path from the current folder; NULL allowed
 } sidecar;
 
-// Writes PREFIX.json's content to `path` (a temporary name), durably. The tokenizer must lie in the
-// same folder; only its name is stored.
+// Writes the sidecar to `path` (a temporary name), durably. The tokenizer must lie in the same
+// folder; only its file name is stored.
 status sidecar_write(const char *path, const sidecar *s, err *e);
 
-// *found is false, and nothing else set, when PREFIX.json does not exist; the prefix may end in
-// .bin or .idx. E_USAGE when it is broken.
+// Reads PREFIX.json; the prefix may end in .bin or .idx. When the file does not exist, *found is
+// false and *out is unchanged. The owner calls sidecar_clear. E_USAGE when the file is broken.
 status sidecar_read(const char *prefix, sidecar *out, bool *found, err *e);
 void sidecar_clear(sidecar *s);
 

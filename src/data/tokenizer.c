@@ -1,6 +1,6 @@
-// tokenizer.c -- what an open tokenizer answers without work space: ids, names, bytes of ids, and
-// its files. Called by commands, data preparation and checkpoints. Building one is
-// tokenizer_load.c's and tokenizer_train.c's, encoding is tokenizer_encode.c's.
+// tokenizer.c -- the operations of an open tokenizer that need no workspace: ids, names, decoding,
+// and its files. Commands, data preparation and checkpoints call it. tokenizer_load.c and
+// tokenizer_train.c build a tokenizer; tokenizer_encode.c encodes.
 #include "base/file.h"
 #include "data/tokenizer_private.h"
 
@@ -45,9 +45,9 @@ void tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool
 {
     for (size_t i = 0; i < count; i++) {
         if (ids[i] < 0 || ids[i] >= t->vocab) continue;
-        const token_entry *entry = &t->entries[ids[i]];
+        const tokenizer_entry *entry = &t->entries[ids[i]];
         if (!entry->name || (skip_special && entry->special)) continue;
-        text_add_bytes(out, t->decoded.chars + entry->at, entry->bytes);
+        text_add_bytes(out, t->decoded.chars + entry->decoded_offset, entry->decoded_bytes);
     }
 }
 
@@ -58,7 +58,7 @@ status tokenizer_save(const tokenizer *t, const char *path, err *e)
 
 const char *tokenizer_file_name(int i)
 {
-    return i == 0 ? "tokenizer.json" : token_file_names[i - 1];
+    return i == 0 ? "tokenizer.json" : tokenizer_side_file_names[i - 1];
 }
 
 const char *tokenizer_file(const tokenizer *t, int i, size_t *bytes)
@@ -67,7 +67,7 @@ const char *tokenizer_file(const tokenizer *t, int i, size_t *bytes)
     return i == 0 ? t->json : t->files[i - 1].content;
 }
 
-// The settings that transformers needs to open a tokenizer that was trained here.
+// The tokenizer_config.json with which transformers opens a tokenizer that Trireme has trained.
 static char *new_settings(const tokenizer *t)
 {
     const char *end = end_of_text_name(t);
@@ -84,17 +84,17 @@ status tokenizer_save_folder(const tokenizer *t, const char *folder, err *e)
     char *path = NULL, *settings = NULL;
     TRY(file_join(folder, "tokenizer.json", &path, e));
     TRY(tokenizer_save(t, path, e));
-    for (int i = 0; i < TOKEN_FILES; i++) {
+    for (int i = 0; i < TOKENIZER_SIDE_FILES; i++) {
         const char *content = t->files[i].content;
         size_t bytes = t->files[i].bytes;
-        if (!content && i == TOKEN_FILE_CONFIG) {
+        if (!content && i == TOKENIZER_SIDE_CONFIG) {
             content = settings = new_settings(t);
             if (!settings) FAIL(E_MEMORY, "out of memory");
             bytes = strlen(settings);
         }
         if (!content) continue;
         free(path);
-        TRY(file_join(folder, token_file_names[i], &path, e));
+        TRY(file_join(folder, tokenizer_side_file_names[i], &path, e));
         TRY(file_replace(path, content, bytes, e));
     }
 done:

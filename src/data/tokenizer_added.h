@@ -1,4 +1,4 @@
-// tokenizer_added.h -- added tokens ("<|endoftext|>", …): found in the text before it is cut into
+// tokenizer_added.h -- finds added tokens ("<|endoftext|>", …) in text, before the rest is split into
 // words.
 #ifndef TRIREME_DATA_TOKENIZER_ADDED_H
 #define TRIREME_DATA_TOKENIZER_ADDED_H
@@ -9,24 +9,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct added_token {
-    const char *content; // UTF-8, not empty; borrowed for as long as the set lives
+typedef struct tokenizer_added_token {
+    const char *content; // UTF-8, not empty; borrowed as long as the set lives
     size_t bytes;
     int32_t id;
-    bool single_word;    // only where no letter or digit touches it
-    bool lstrip, rstrip; // swallows the white space before, after
-} added_token;
+    bool single_word;    // matches only where no word character is next to it
+    bool lstrip, rstrip; // a match includes the white space before it, after it
+} tokenizer_added_token;
 
-typedef struct added_set added_set; // immutable: shared by threads
+typedef struct tokenizer_added_set tokenizer_added_set; // immutable: shared by threads
 
-// Copies the tokens (not their contents); no two may have the same content.
-status added_set_open(const added_token *tokens, size_t count, added_set **out, err *e);
-void added_set_close(added_set *s); // NULL allowed
+// Copies the tokens, but not their contents. No two may have the same content.
+status tokenizer_added_open(const tokenizer_added_token *tokens, size_t count,
+                            tokenizer_added_set **out, err *e);
+void tokenizer_added_close(tokenizer_added_set *s); // NULL allowed
 
-// Gives the parts of valid UTF-8 to `take`, in order: an added token's id, or id -1 and the text
-// between, which is never empty. Of the tokens that start at one place the longest is taken.
-typedef status (*added_take)(void *arg, int32_t id, const char *at, size_t bytes, err *e);
-status added_set_run(const added_set *s, const char *at, size_t bytes, added_take take, void *arg,
-                     err *e);
+// Receives one piece of a text: an added token as its id, or id -1 and text, which is not empty.
+typedef status (*tokenizer_added_fn)(void *arg, int32_t id, const char *piece, size_t bytes,
+                                     err *e);
+// Splits valid UTF-8 at added tokens and calls `fn` for each piece in order. Where several tokens
+// start at one position, the longest matches.
+status tokenizer_added_run(const tokenizer_added_set *s, const char *string, size_t bytes,
+                           tokenizer_added_fn fn, void *arg, err *e);
 
 #endif

@@ -1,6 +1,7 @@
-// tokenizer_load.c -- opens a tokenizer from tokenizer.json, and the settings that lie beside it.
-// Called by commands and data preparation; tokenizer_train.c builds its result through the same
-// door, so that what is saved is what is used. The model itself is tokenizer_model.c's.
+// tokenizer_load.c -- opens a tokenizer from a tokenizer.json and the settings beside it. Commands
+// and data preparation call it. tokenizer_train.c also calls tokenizer_parse with the JSON that it
+// has made, so that a trained tokenizer behaves as the file that is saved. tokenizer_model.c reads
+// the vocabulary and the merges.
 #include "base/file.h"
 #include "base/json.h"
 #include "data/tokenizer_private.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const token_file_names[TOKEN_FILES] = {
+const char *const tokenizer_side_file_names[TOKENIZER_SIDE_FILES] = {
     "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
 
 void tokenizer_close(tokenizer *t)
@@ -19,11 +20,11 @@ void tokenizer_close(tokenizer *t)
     free(t->name_ids);
     text_clear(&t->decoded);
     bpe_pairs_close(&t->merges);
-    splitter_close(t->split);
-    added_set_close(t->raw);
-    added_set_close(t->normalized);
+    tokenizer_splitter_close(t->split);
+    tokenizer_added_close(t->raw);
+    tokenizer_added_close(t->normalized);
     free(t->json);
-    for (int i = 0; i < TOKEN_FILES; i++) free(t->files[i].content);
+    for (int i = 0; i < TOKENIZER_SIDE_FILES; i++) free(t->files[i].content);
     free(t->end_of_text);
     free(t);
 }
@@ -34,7 +35,7 @@ static const char *type_of(const json_t *object)
     return type ? type : "no type";
 }
 
-// A normaliser changes the text, hence the ids: there must be none.
+// Refuses a normalizer, because it would change the text and so the ids.
 static status check_normalizer(const json_t *normalizer, err *e)
 {
     const json_t *list = json_object_get(normalizer, "normalizers");
@@ -59,11 +60,11 @@ static status read_root(tokenizer *t, const json_t *root, err *e)
     if (!json_is_object(root))
         FAIL(E_USAGE, "this is no tokenizer: the file must be a JSON object");
     const json_t *model = json_object_get(root, "model");
-    // First what says most about a file of another kind.
+    // For a SentencePiece file the error about byte_fallback says most, so it comes first.
     if (json_is_true(json_object_get(model, "byte_fallback")))
         TRY(tokenizer_read_model(t, model, e));
     TRY(check_normalizer(json_object_get(root, "normalizer"), e));
-    TRY(splitter_open(json_object_get(root, "pre_tokenizer"), &t->split, e));
+    TRY(tokenizer_splitter_open(json_object_get(root, "pre_tokenizer"), &t->split, e));
     TRY(check_decoder(json_object_get(root, "decoder"), e));
     TRY(tokenizer_read_model(t, model, e));
     TRY(tokenizer_read_added(t, json_object_get(root, "added_tokens"), e));
@@ -73,7 +74,7 @@ done:
     return result;
 }
 
-// An error is one line, also when a token that it quotes has line ends.
+// Makes an error one line when it quotes a token with line ends.
 static void flatten(err *e)
 {
     for (char *c = e ? e->text : ""; *c; c++) {
@@ -105,11 +106,11 @@ done:
     return result;
 }
 
-// eos_token of the settings: text, or an object with the text in `content`.
+// Reads eos_token of the settings: a string, or an object with the string in `content`.
 static status read_settings(tokenizer *t, err *e)
 {
     status result = OK;
-    const token_file *config = &t->files[TOKEN_FILE_CONFIG];
+    const tokenizer_side_file *config = &t->files[TOKENIZER_SIDE_CONFIG];
     json_error_t broken;
     json_t *root = NULL;
     if (!config->content) goto done;
@@ -124,32 +125,33 @@ done:
     return result;
 }
 
-// A file called tokenizer.json is part of a model's folder, and P.tokenizer.json of the shards P.
-static status read_neighbours(tokenizer *t, const char *path, err *e)
+// Reads the settings beside a file tokenizer.json (in a model's folder) or P.tokenizer.json (beside
+// the shards P).
+static status read_side_files(tokenizer *t, const char *path, err *e)
 {
     status result = OK;
-    text neighbour = {0};
+    text side_file = {0};
     const char *own = tokenizer_file_name(0);
     size_t bytes = strlen(path), start = bytes - strlen(own);
     if (bytes < strlen(own) || strcmp(path + start, own) != 0 ||
         (start > 0 && path[start - 1] != '/' && path[start - 1] != '.'))
         goto done;
-    for (int i = 0; i < TOKEN_FILES; i++) {
-        text_clear(&neighbour);
-        text_add_bytes(&neighbour, path, start);
-        text_add(&neighbour, token_file_names[i]);
-        if (!file_exists(neighbour.chars)) continue;
-        TRY(file_read_small(neighbour.chars, FILE_MOST_TABLE, &t->files[i].content,
+    for (int i = 0; i < TOKENIZER_SIDE_FILES; i++) {
+        text_clear(&side_file);
+        text_add_bytes(&side_file, path, start);
+        text_add(&side_file, tokenizer_side_file_names[i]);
+        if (!file_exists(side_file.chars)) continue;
+        TRY(file_read_small(side_file.chars, FILE_MOST_TABLE, &t->files[i].content,
                             &t->files[i].bytes, e));
-        if (i != TOKEN_FILE_CONFIG) continue;
+        if (i != TOKENIZER_SIDE_CONFIG) continue;
         result = read_settings(t, e);
         if (result != OK) {
-            err_prefix(e, "%s: ", neighbour.chars);
+            err_prefix(e, "%s: ", side_file.chars);
             goto done;
         }
     }
 done:
-    text_clear(&neighbour);
+    text_clear(&side_file);
     return result;
 }
 
@@ -165,7 +167,7 @@ status tokenizer_load(const char *path, tokenizer **out, err *e)
         err_prefix(e, "%s: ", path);
         goto done;
     }
-    TRY(read_neighbours(t, path, e));
+    TRY(read_side_files(t, path, e));
     *out = t;
     t = NULL;
 done:

@@ -1,6 +1,6 @@
-// tokenizer_model.c -- reads the field `model` of a tokenizer.json: vocabulary, merges, and what
-// happens to a byte that the vocabulary lacks. Called by tokenizer_load.c. What this encoder does
-// not do is refused by the field's name.
+// tokenizer_model.c -- reads the fields `model` (vocabulary, merges, the id of bytes that the
+// vocabulary lacks) and `added_tokens` of a tokenizer.json. tokenizer_load.c calls it. An error names
+// a field that this encoder does not support.
 #include "base/text.h"
 #include "data/bpe_bytes.h"
 #include "data/bpe_merge.h"
@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDS = 1 << 22 }; // far beyond any vocabulary; keeps a broken file from asking for gigabytes
+enum { IDS = 1 << 22 }; // larger than any vocabulary, so that a broken file cannot claim gigabytes
 
-// Gives an id a name; the id must be free, or have that name.
+// Gives an id a name. The id must be unused or have that name already.
 static status add_name(tokenizer *t, const char *name, size_t bytes, int32_t id, bool added, err *e)
 {
     status result = OK;
@@ -30,13 +30,13 @@ static status add_name(tokenizer *t, const char *name, size_t bytes, int32_t id,
     t->name_ids[number] = id;
     char *raw = malloc(bytes + 1);
     if (!raw) FAIL(E_MEMORY, "out of memory");
-    // What is no spelling of bytes decodes to itself.
+    // A name that spells no bytes decodes to itself.
     bool spelled = !added && bpe_unspell(name, bytes, raw, &length);
-    t->entries[id] = (token_entry){.name = number + 1,
-                                   .added = added,
-                                   .at = t->decoded.bytes,
-                                   .bytes = (uint32_t)(spelled ? length : bytes)};
-    text_add_bytes(&t->decoded, spelled ? raw : name, t->entries[id].bytes);
+    t->entries[id] = (tokenizer_entry){.name = number + 1,
+                                       .added = added,
+                                       .decoded_offset = t->decoded.bytes,
+                                       .decoded_bytes = (uint32_t)(spelled ? length : bytes)};
+    text_add_bytes(&t->decoded, spelled ? raw : name, t->entries[id].decoded_bytes);
     free(raw);
 done:
     return result;
@@ -58,7 +58,7 @@ static status read_vocab(tokenizer *t, const json_t *vocab, err *e)
         if (id < t->vocab && t->entries[id].name)
             FAIL(E_USAGE, "model.vocab: \"%.*s\" and \"%.*s\" have the same id %d",
                  TEXT_CUT(name, 100),
-                 TEXT_CUT(t->names.bytes + t->names.spans[t->entries[id].name - 1].at, 100),
+                 TEXT_CUT(t->names.bytes + t->names.spans[t->entries[id].name - 1].offset, 100),
                  (int)id);
         TRY(add_name(t, name, strlen(name), (int32_t)id, false, e));
     }
@@ -67,9 +67,9 @@ done:
     return result;
 }
 
-// "a b" or ["a", "b"].
-static status merge_halves(const json_t *merge, size_t at, const char **left, size_t *left_bytes,
-                           const char **right, err *e)
+// Reads a merge, "a b" or ["a", "b"].
+static status read_merge(const json_t *merge, size_t index, const char **left, size_t *left_bytes,
+                         const char **right, err *e)
 {
     if (json_is_array(merge) && json_array_size(merge) == 2) {
         *left = json_string_value(json_array_get(merge, 0));
@@ -77,22 +77,22 @@ static status merge_halves(const json_t *merge, size_t at, const char **left, si
         *left_bytes = *left ? strlen(*left) : 0;
     } else {
         *left = json_string_value(merge);
-        const char *blank = *left ? strchr(*left, ' ') : NULL;
-        *left_bytes = blank ? (size_t)(blank - *left) : 0;
-        *right = blank && !strchr(blank + 1, ' ') ? blank + 1 : NULL;
+        const char *space = *left ? strchr(*left, ' ') : NULL;
+        *left_bytes = space ? (size_t)(space - *left) : 0;
+        *right = space && !strchr(space + 1, ' ') ? space + 1 : NULL;
     }
     if (*left && *right) return OK;
     return err_set(e, E_USAGE, "model.merges[%zu] must be \"left right\" or [\"left\", \"right\"]",
-                   at);
+                   index);
 }
 
-static status name_id(const tokenizer *t, size_t at, const char *name, size_t bytes, int32_t *id,
+static status name_id(const tokenizer *t, size_t index, const char *name, size_t bytes, int32_t *id,
                       err *e)
 {
     int64_t number = bpe_strings_find(&t->names, name, bytes);
     if (number < 0) {
         return err_set(e, E_USAGE, "model.merges[%zu]: the token \"%.*s\" is not in model.vocab",
-                       at, bytes > 100 ? (int)text_cut(name, 100) : (int)bytes, name);
+                       index, bytes > 100 ? (int)text_cut(name, 100) : (int)bytes, name);
     }
     *id = t->name_ids[number];
     return OK;
@@ -109,10 +109,10 @@ static status read_merges(tokenizer *t, const json_t *merges, err *e)
         size_t left_bytes;
         int32_t left_id = -1, right_id = -1, id = -1;
         const json_t *merge = json_array_get(merges, i);
-        // The first line of an old merges.txt may have been taken over.
+        // Some files contain the first line of an old merges.txt.
         if (json_is_string(merge) && strncmp(json_string_value(merge), "#version", 8) == 0)
             continue;
-        TRY(merge_halves(merge, i, &left, &left_bytes, &right, e));
+        TRY(read_merge(merge, i, &left, &left_bytes, &right, e));
         joined.bytes = 0;
         text_add_bytes(&joined, left, left_bytes);
         text_add(&joined, right);
@@ -127,7 +127,7 @@ done:
     return result;
 }
 
-// Which symbol each byte starts as.
+// Finds the id of each byte, and the id of bytes that the vocabulary lacks.
 static status read_bytes(tokenizer *t, const json_t *model, err *e)
 {
     status result = OK;
@@ -165,7 +165,7 @@ status tokenizer_read_model(tokenizer *t, const json_t *model, err *e)
     // Files of the first releases have no type.
     if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
         FAIL(E_USAGE, "model.type is %s; only BPE is supported",
-             json_is_string(type) ? json_string_value(type) : "no text");
+             json_is_string(type) ? json_string_value(type) : "no string");
     if (!is_absent_or_empty(model, "byte_fallback"))
         FAIL(E_USAGE, "model.byte_fallback is true: SentencePiece tokenizers (Llama 2) are not "
                       "supported; valid are byte-level ones (GPT-2, Llama 3, Granite 3)");
@@ -173,7 +173,7 @@ status tokenizer_read_model(tokenizer *t, const json_t *model, err *e)
         if (!is_absent_or_empty(model, unsupported[i]))
             FAIL(E_USAGE, "model.%s is set; only null is supported", unsupported[i]);
     }
-    t->whole_words = json_is_true(json_object_get(model, "ignore_merges"));
+    t->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     TRY(read_vocab(t, json_object_get(model, "vocab"), e));
     TRY(read_merges(t, json_object_get(model, "merges"), e));
     TRY(read_bytes(t, model, e));
@@ -181,65 +181,68 @@ done:
     return result;
 }
 
-static status read_added_flag(const json_t *token, size_t at, const char *key, bool absent,
+static status read_added_flag(const json_t *token, size_t index, const char *key, bool absent,
                               bool *out, err *e)
 {
     const json_t *value = json_object_get(token, key);
     if (value && !json_is_boolean(value))
-        return err_set(e, E_USAGE, "added_tokens[%zu].%s must be true or false", at, key);
+        return err_set(e, E_USAGE, "added_tokens[%zu].%s must be true or false", index, key);
     *out = value ? json_is_true(value) : absent;
     return OK;
 }
 
-// The id that HuggingFace's tokenizers give an added token, whatever the file says: its own in the
-// vocabulary, or the first that is greater than all added before and not below the size.
-static int32_t id_at_huggingface(const tokenizer *t, const char *content, int32_t greatest)
+// The id that HuggingFace's tokenizers give an added token, whatever the file says: its id in the
+// vocabulary, or the first id that is at least the vocabulary's size and exceeds all ids of earlier
+// added tokens.
+static int32_t huggingface_id(const tokenizer *t, const char *content, int32_t greatest)
 {
     int64_t number = bpe_strings_find(&t->names, content, strlen(content));
     if (number >= 0) return t->name_ids[number];
     return greatest >= (int32_t)t->model_names ? greatest + 1 : (int32_t)t->model_names;
 }
 
-// A file that asks for another id was written by hand, and what its ids mean is anyone's guess.
-static status claim_id(tokenizer *t, size_t at, const char *content, int32_t id, int32_t greatest,
-                       err *e)
+// Gives an added token its id. Refuses an id that HuggingFace would not give, because then nobody
+// knows which ids the model was trained with.
+static status set_added_id(tokenizer *t, size_t index, const char *content, int32_t id,
+                           int32_t greatest, err *e)
 {
     status result = OK;
-    int32_t expected = id_at_huggingface(t, content, greatest);
+    int32_t expected = huggingface_id(t, content, greatest);
     bool taken = id < t->vocab && t->entries[id].name;
     if (id != expected)
         FAIL(E_USAGE, "added_tokens[%zu].id of \"%.*s\" is %d; HuggingFace's tokenizers make it %d",
-             at, TEXT_CUT(content, 100), (int)id, (int)expected);
+             index, TEXT_CUT(content, 100), (int)id, (int)expected);
     if (taken && t->entries[id].added)
-        FAIL(E_USAGE, "added_tokens[%zu]: \"%.*s\" is there twice", at, TEXT_CUT(content, 100));
+        FAIL(E_USAGE, "added_tokens[%zu]: \"%.*s\" is given twice", index, TEXT_CUT(content, 100));
     const bpe_span *name = taken ? &t->names.spans[t->entries[id].name - 1] : NULL;
-    if (taken && strcmp(t->names.bytes + name->at, content) != 0)
-        FAIL(E_USAGE, "added_tokens[%zu]: the id %d of \"%.*s\" is that of \"%.*s\" already", at,
-             (int)id, TEXT_CUT(content, 100), TEXT_CUT(t->names.bytes + name->at, 100));
+    if (taken && strcmp(t->names.bytes + name->offset, content) != 0)
+        FAIL(E_USAGE, "added_tokens[%zu]: the id %d of \"%.*s\" is already the id of \"%.*s\"",
+             index, (int)id, TEXT_CUT(content, 100), TEXT_CUT(t->names.bytes + name->offset, 100));
     TRY(add_name(t, content, strlen(content), id, true, e));
 done:
     return result;
 }
 
-static status read_added_token(tokenizer *t, const json_t *token, size_t at, added_token *out,
-                               bool *normalized, int32_t *greatest, err *e)
+static status read_added_token(tokenizer *t, const json_t *token, size_t index,
+                               tokenizer_added_token *out, bool *normalized, int32_t *greatest,
+                               err *e)
 {
     status result = OK;
     const char *content = json_string_value(json_object_get(token, "content"));
     const json_t *id = json_object_get(token, "id");
     bool special = false;
     if (!content || !*content)
-        FAIL(E_USAGE, "added_tokens[%zu].content must be text that is not empty", at);
+        FAIL(E_USAGE, "added_tokens[%zu].content must be a string that is not empty", index);
     if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= IDS)
-        FAIL(E_USAGE, "added_tokens[%zu].id of \"%.*s\" must be a whole number from 0 to %d", at,
+        FAIL(E_USAGE, "added_tokens[%zu].id of \"%.*s\" must be a whole number from 0 to %d", index,
              TEXT_CUT(content, 100), IDS - 1);
-    TRY(read_added_flag(token, at, "special", false, &special, e));
-    TRY(read_added_flag(token, at, "normalized", !special, normalized, e));
-    TRY(read_added_flag(token, at, "single_word", false, &out->single_word, e));
-    TRY(read_added_flag(token, at, "lstrip", false, &out->lstrip, e));
-    TRY(read_added_flag(token, at, "rstrip", false, &out->rstrip, e));
+    TRY(read_added_flag(token, index, "special", false, &special, e));
+    TRY(read_added_flag(token, index, "normalized", !special, normalized, e));
+    TRY(read_added_flag(token, index, "single_word", false, &out->single_word, e));
+    TRY(read_added_flag(token, index, "lstrip", false, &out->lstrip, e));
+    TRY(read_added_flag(token, index, "rstrip", false, &out->rstrip, e));
     out->id = (int32_t)json_integer_value(id);
-    TRY(claim_id(t, at, content, out->id, *greatest, e));
+    TRY(set_added_id(t, index, content, out->id, *greatest, e));
     if (out->id > *greatest) *greatest = out->id;
     t->entries[out->id].special = special;
 done:
@@ -251,12 +254,13 @@ status tokenizer_read_added(tokenizer *t, const json_t *added, err *e)
     status result = OK;
     size_t count = json_array_size(added), raws = 0, normals = 0;
     int32_t greatest = -1;
-    added_token *raw = calloc(count + 1, sizeof *raw), *normal = calloc(count + 1, sizeof *normal);
+    tokenizer_added_token *raw = calloc(count + 1, sizeof *raw),
+                          *normal = calloc(count + 1, sizeof *normal);
     if (!raw || !normal) FAIL(E_MEMORY, "out of memory");
     if (added && !json_is_array(added) && !json_is_null(added))
         FAIL(E_USAGE, "added_tokens must be a list");
     for (size_t i = 0; i < count; i++) {
-        added_token token = {0};
+        tokenizer_added_token token = {0};
         bool normalized = false;
         TRY(read_added_token(t, json_array_get(added, i), i, &token, &normalized, &greatest, e));
         if (normalized)
@@ -264,15 +268,15 @@ status tokenizer_read_added(tokenizer *t, const json_t *added, err *e)
         else
             raw[raws++] = token;
     }
-    // Only now do the names stay where they are.
+    // add_name may move all names, so the pointers to them are set after the last call.
     for (size_t i = 0; i < raws + normals; i++) {
-        added_token *token = i < raws ? &raw[i] : &normal[i - raws];
+        tokenizer_added_token *token = i < raws ? &raw[i] : &normal[i - raws];
         const bpe_span *span = &t->names.spans[t->entries[token->id].name - 1];
-        token->content = t->names.bytes + span->at;
+        token->content = t->names.bytes + span->offset;
         token->bytes = span->bytes;
     }
-    TRY(added_set_open(raw, raws, &t->raw, e));
-    TRY(added_set_open(normal, normals, &t->normalized, e));
+    TRY(tokenizer_added_open(raw, raws, &t->raw, e));
+    TRY(tokenizer_added_open(normal, normals, &t->normalized, e));
 done:
     free(raw);
     free(normal);

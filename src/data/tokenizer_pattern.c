@@ -1,6 +1,6 @@
-// tokenizer_pattern.c -- compiles and runs the patterns that split text into words. Called by
-// tokenizer_split.c, and by tokenizer_added.c for whole-word tokens. Rewriting the syntax is
-// tokenizer_regex.c's. Knows nothing of tokens.
+// tokenizer_pattern.c -- compiles and runs patterns with PCRE2. tokenizer_split.c calls it to split
+// text into words, tokenizer_added.c for tokens that are whole words. tokenizer_regex.c rewrites the
+// syntax. It does not know tokens.
 #include "data/tokenizer_pattern.h"
 
 #include <stdlib.h>
@@ -8,48 +8,49 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-const char pattern_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
-                            "\\s+(?!\\S)|\\s+";
-const char pattern_llama3[] =
+const char tokenizer_pattern_gpt2[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
+    "\\s+(?!\\S)|\\s+";
+const char tokenizer_pattern_llama3[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+"
     "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-enum { JIT_STACK_FIRST = 32 * 1024, JIT_STACK_MOST = 16 * 1024 * 1024 };
+enum { JIT_STACK_FIRST = 32 * 1024, JIT_STACK_MOST = 16 * 1024 * 1024 }; // bytes
 
-struct pattern {
+struct tokenizer_pattern {
     pcre2_code *code;
-    bool jit; // false on a processor for which PCRE2 has no compiler: slower, the same matches
+    bool jit; // false where PCRE2 has no JIT compiler; matching is slower then
 };
 
-struct pattern_work {
+struct tokenizer_pattern_workspace {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
 };
 
-void pattern_close(pattern *p)
+void tokenizer_pattern_close(tokenizer_pattern *p)
 {
     if (!p) return;
     pcre2_code_free(p->code);
     free(p);
 }
 
-status pattern_open(const char *source, pattern **out, err *e)
+status tokenizer_pattern_open(const char *source, tokenizer_pattern **out, err *e)
 {
     status result = OK;
     text rewritten = {0};
     pcre2_compile_context *context = NULL;
-    pattern *p = calloc(1, sizeof *p);
+    tokenizer_pattern *p = calloc(1, sizeof *p);
     if (!p) FAIL(E_MEMORY, "out of memory");
-    TRY(pattern_translate(source, &rewritten, e));
+    TRY(tokenizer_pattern_translate(source, &rewritten, e));
     context = pcre2_compile_context_create(NULL);
     if (!context) FAIL(E_MEMORY, "out of memory");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     int code;
-    PCRE2_SIZE at;
+    PCRE2_SIZE offset;
     p->code = pcre2_compile((PCRE2_SPTR)rewritten.chars, rewritten.bytes,
                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_UTF_CHECK, &code,
-                            &at, context);
+                            &offset, context);
     if (!p->code) {
         PCRE2_UCHAR why[160];
         pcre2_get_error_message(code, why, sizeof why);
@@ -59,13 +60,13 @@ status pattern_open(const char *source, pattern **out, err *e)
     *out = p;
     p = NULL;
 done:
-    pattern_close(p);
+    tokenizer_pattern_close(p);
     pcre2_compile_context_free(context);
     text_clear(&rewritten);
     return result;
 }
 
-void pattern_work_close(pattern_work *w)
+void tokenizer_pattern_workspace_close(tokenizer_pattern_workspace *w)
 {
     if (!w) return;
     pcre2_match_data_free(w->match);
@@ -74,10 +75,10 @@ void pattern_work_close(pattern_work *w)
     free(w);
 }
 
-status pattern_work_open(pattern_work **out, err *e)
+status tokenizer_pattern_workspace_open(tokenizer_pattern_workspace **out, err *e)
 {
     status result = OK;
-    pattern_work *w = calloc(1, sizeof *w);
+    tokenizer_pattern_workspace *w = calloc(1, sizeof *w);
     if (!w) FAIL(E_MEMORY, "out of memory");
     w->match = pcre2_match_data_create(1, NULL);
     w->context = pcre2_match_context_create(NULL);
@@ -87,17 +88,18 @@ status pattern_work_open(pattern_work **out, err *e)
     *out = w;
     w = NULL;
 done:
-    pattern_work_close(w);
+    tokenizer_pattern_workspace_close(w);
     return result;
 }
 
-status pattern_find(const pattern *p, pattern_work *w, const char *at, size_t bytes, size_t from,
-                    bool *found, size_t *start, size_t *end, err *e)
+status tokenizer_pattern_find(const tokenizer_pattern *p, tokenizer_pattern_workspace *w,
+                              const char *string, size_t bytes, size_t from, bool *found,
+                              size_t *start, size_t *end, err *e)
 {
-    int code = p->jit
-                   ? pcre2_jit_match(p->code, (PCRE2_SPTR)at, bytes, from, 0, w->match, w->context)
-                   : pcre2_match(p->code, (PCRE2_SPTR)at, bytes, from, PCRE2_NO_UTF_CHECK, w->match,
-                                 w->context);
+    int code =
+        p->jit ? pcre2_jit_match(p->code, (PCRE2_SPTR)string, bytes, from, 0, w->match, w->context)
+               : pcre2_match(p->code, (PCRE2_SPTR)string, bytes, from, PCRE2_NO_UTF_CHECK, w->match,
+                             w->context);
     *found = code >= 0;
     if (code < 0 && code != PCRE2_ERROR_NOMATCH) {
         PCRE2_UCHAR why[160];

@@ -1,4 +1,4 @@
-// tokenizer_pattern.h -- one regular expression of a tokenizer.json, run by PCRE2 with the meaning
+// tokenizer_pattern.h -- one regular expression of a tokenizer.json. PCRE2 runs it with the meaning
 // that it has in HuggingFace's tokenizers (Oniguruma).
 #ifndef TRIREME_DATA_TOKENIZER_PATTERN_H
 #define TRIREME_DATA_TOKENIZER_PATTERN_H
@@ -9,27 +9,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-extern const char pattern_gpt2[];
-extern const char pattern_llama3[];
+extern const char tokenizer_pattern_gpt2[];
+extern const char tokenizer_pattern_llama3[];
 
-// Rewrites an Oniguruma pattern for PCRE2: \s, \d and \p{…} get Oniguruma's members. E_USAGE for
-// what has another meaning there, or none.
-status pattern_translate(const char *source, text *out, err *e);
-// A pattern that matches exactly `s`.
-void pattern_quote(const char *s, text *out);
+// Rewrites an Oniguruma pattern for PCRE2, so that \s, \d and \p{…} match the same characters.
+// E_USAGE for syntax that PCRE2 reads differently or not at all.
+status tokenizer_pattern_translate(const char *source, text *out, err *e);
+// Appends a pattern that matches exactly `s`.
+void tokenizer_pattern_quote(const char *s, text *out);
 
-typedef struct pattern pattern;           // immutable: shared by threads
-typedef struct pattern_work pattern_work; // one per thread
+typedef struct tokenizer_pattern tokenizer_pattern; // immutable: shared by threads
+typedef struct tokenizer_pattern_workspace tokenizer_pattern_workspace; // one per thread
 
-// Compiles a pattern as it stands in the file. E_USAGE when it is broken or not supported.
-status pattern_open(const char *source, pattern **out, err *e);
-void pattern_close(pattern *p); // NULL allowed
-status pattern_work_open(pattern_work **out, err *e);
-void pattern_work_close(pattern_work *w); // NULL allowed
+// Compiles a pattern in the syntax of a tokenizer.json. E_USAGE when it is broken or not supported.
+status tokenizer_pattern_open(const char *source, tokenizer_pattern **out, err *e);
+void tokenizer_pattern_close(tokenizer_pattern *p); // NULL allowed
+status tokenizer_pattern_workspace_open(tokenizer_pattern_workspace **out, err *e);
+void tokenizer_pattern_workspace_close(tokenizer_pattern_workspace *w); // NULL allowed
 
-// The first match at or after `from` in valid UTF-8. *found says whether there is one. E_USAGE when
-// the text is too hard for the pattern.
-status pattern_find(const pattern *p, pattern_work *w, const char *at, size_t bytes, size_t from,
-                    bool *found, size_t *start, size_t *end, err *e);
+// Finds the first match at or after byte `from` of valid UTF-8. Sets *found and, for a match,
+// [*start, *end). E_USAGE when the match exceeds PCRE2's limits.
+status tokenizer_pattern_find(const tokenizer_pattern *p, tokenizer_pattern_workspace *w,
+                              const char *string, size_t bytes, size_t from, bool *found,
+                              size_t *start, size_t *end, err *e);
 
 #endif

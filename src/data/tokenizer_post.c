@@ -1,13 +1,13 @@
-// tokenizer_post.c -- reads the field `post_processor` of a tokenizer.json: which ids stand before
-// and after those of a text where special tokens are asked for. Called by tokenizer_load.c;
-// encoding puts them there. The pair form is not read: there is never a second text.
+// tokenizer_post.c -- reads the field `post_processor` of a tokenizer.json: the ids before and after
+// a text that is encoded with special tokens. tokenizer_load.c calls it; tokenizer_encode.c adds the
+// ids. It ignores the form for pairs of texts, because Trireme encodes single texts.
 #include "base/text.h"
 #include "data/tokenizer_private.h"
 
 #include <string.h>
 
-static status add_id(special_ids *list, const tokenizer *t, const char *field, const json_t *id,
-                     err *e)
+static status add_id(tokenizer_special_ids *list, const tokenizer *t, const char *field,
+                     const json_t *id, err *e)
 {
     if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= t->vocab)
         return err_set(e, E_USAGE, "%s: an id must be a whole number below the vocabulary, %d",
@@ -19,8 +19,9 @@ static status add_id(special_ids *list, const tokenizer *t, const char *field, c
     return OK;
 }
 
-// HuggingFace's tokenizers stop at a second step that adds tokens.
-static status put_around(tokenizer *t, const special_ids *before, const special_ids *after, err *e)
+// Refuses a second step that adds tokens, as HuggingFace's tokenizers do.
+static status set_special_ids(tokenizer *t, const tokenizer_special_ids *before,
+                              const tokenizer_special_ids *after, err *e)
 {
     if (tokenizer_adds_special_tokens(t))
         return err_set(e, E_USAGE,
@@ -34,7 +35,7 @@ static status read_template(tokenizer *t, const json_t *post, err *e)
 {
     status result = OK;
     const char *field = "post_processor.single";
-    special_ids side[2] = {{.count = 0}};
+    tokenizer_special_ids side[2] = {{.count = 0}};
     const json_t *pieces = json_object_get(post, "single"),
                  *known = json_object_get(post, "special_tokens");
     int texts = 0;
@@ -58,8 +59,8 @@ static status read_template(tokenizer *t, const json_t *post, err *e)
         for (size_t k = 0; k < json_array_size(ids); k++)
             TRY(add_id(&side[texts], t, field, json_array_get(ids, k), e));
     }
-    if (texts == 0) FAIL(E_USAGE, "%s has no Sequence A, the place of the text", field);
-    TRY(put_around(t, &side[0], &side[1], e));
+    if (texts == 0) FAIL(E_USAGE, "%s has no Sequence A, which stands for the text", field);
+    TRY(set_special_ids(t, &side[0], &side[1], e));
 done:
     return result;
 }
@@ -68,11 +69,11 @@ done:
 static status read_cls_sep(tokenizer *t, const json_t *post, err *e)
 {
     status result = OK;
-    special_ids before = {.count = 0}, after = {.count = 0};
+    tokenizer_special_ids before = {.count = 0}, after = {.count = 0};
     const json_t *cls = json_object_get(post, "cls"), *sep = json_object_get(post, "sep");
     TRY(add_id(&before, t, "post_processor.cls", json_array_get(cls, 1), e));
     TRY(add_id(&after, t, "post_processor.sep", json_array_get(sep, 1), e));
-    TRY(put_around(t, &before, &after, e));
+    TRY(set_special_ids(t, &before, &after, e));
 done:
     return result;
 }
@@ -83,7 +84,7 @@ status tokenizer_read_post(tokenizer *t, const json_t *post, err *e)
     const char *type = json_string_value(json_object_get(post, "type"));
     if (!post || json_is_null(post)) goto done;
     if (!type) FAIL(E_USAGE, "post_processor.type is missing");
-    if (strcmp(type, "ByteLevel") == 0) goto done; // it moves offsets, not ids
+    if (strcmp(type, "ByteLevel") == 0) goto done; // it changes offsets, not ids
     if (strcmp(type, "TemplateProcessing") == 0) {
         TRY(read_template(t, post, e));
     } else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {

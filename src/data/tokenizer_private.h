@@ -1,4 +1,4 @@
-// tokenizer_private.h -- what a tokenizer is, for the files that build it and encode with it.
+// tokenizer_private.h -- the members of a tokenizer, for the files that build it and encode with it.
 #ifndef TRIREME_DATA_TOKENIZER_PRIVATE_H
 #define TRIREME_DATA_TOKENIZER_PRIVATE_H
 
@@ -9,61 +9,62 @@
 
 #include <jansson.h>
 
-// One id. An id without a name is a hole: nothing encodes to it, and it decodes to nothing.
-typedef struct token_entry {
-    uint32_t name;  // its spelling, number in `names`, + 1; 0 = a hole
-    bool added;     // the name is text as it stands, not a spelling of bytes
-    bool special;   // decoding may skip it
-    size_t at;      // the bytes that it decodes to, in `decoded`
-    uint32_t bytes; //
-} token_entry;
+// One id. An id without a name is unused: no text encodes to it, and it decodes to nothing.
+typedef struct tokenizer_entry {
+    uint32_t name;         // number of its spelling in `names`, + 1; 0: the id is unused
+    bool added;            // the name is plain text, not a spelling of bytes
+    bool special;          // decoding can skip it
+    size_t decoded_offset; // [decoded_offset, + decoded_bytes) of `decoded` is what it decodes to
+    uint32_t decoded_bytes;
+} tokenizer_entry;
 
-// A file that lay beside the tokenizer.json and belongs to it (settings, chat template).
-typedef struct token_file {
-    char *content; // NULL: there was none
+// A file beside tokenizer.json that belongs to it: settings, chat template.
+typedef struct tokenizer_side_file {
+    char *content; // NULL when there is no such file
     size_t bytes;
-} token_file;
-enum { TOKEN_FILE_CONFIG, TOKEN_FILES = TOKENIZER_FILES - 1 };
-extern const char *const token_file_names[TOKEN_FILES];
+} tokenizer_side_file;
+enum { TOKENIZER_SIDE_CONFIG, TOKENIZER_SIDE_FILES = TOKENIZER_FILES - 1 };
+extern const char *const tokenizer_side_file_names[TOKENIZER_SIDE_FILES];
 
-// Ids that stand on one side of every text.
+// Ids that the post-processor adds on one side of every text.
 enum { SPECIAL_IDS = 32 };
-typedef struct special_ids {
+typedef struct tokenizer_special_ids {
     int32_t id[SPECIAL_IDS];
     size_t count;
-} special_ids;
+} tokenizer_special_ids;
 
 struct tokenizer {
     int32_t vocab;
-    token_entry *entries; // [vocab]
-    bpe_strings names;    // spellings in the vocabulary, and the contents of added tokens
-    int32_t *name_ids;    // [names.count]
+    tokenizer_entry *entries; // [vocab]
+    bpe_strings names;        // spellings of the vocabulary, and contents of added tokens
+    int32_t *name_ids;        // [names.count] the id of each name
     size_t name_id_room;
-    size_t entry_room, model_names; // the first model_names are the model's own
-    text decoded;
-    bpe_pairs merges;     // to bpe_merge_value
+    size_t entry_room;
+    size_t model_names;   // the first model_names names are the model's vocabulary
+    text decoded;         // the bytes of all entries, one after the other
+    bpe_pairs merges;     // values of bpe_merge_value
     int32_t byte_id[256]; // -1: the vocabulary lacks that byte
-    int32_t unknown;      // what such a byte becomes, -1: nothing
-    bool fuse_unknown;    // a run of them becomes one
-    bool whole_words;     // a word that is in the vocabulary is taken without merging
-    splitter *split;
-    added_set *raw, *normalized; // looked for first, and in what is left
-    special_ids before, after;   // of the post-processor
+    int32_t unknown;      // the id of such a byte; -1: the byte is dropped
+    bool fuse_unknown;    // adjacent unknown bytes become one id
+    bool ignore_merges;   // a word that is in the vocabulary is one token
+    tokenizer_splitter *split;
+    tokenizer_added_set *raw;            // matched first, in the whole text
+    tokenizer_added_set *normalized;     // matched in the text between those of `raw`
+    tokenizer_special_ids before, after; // of the post-processor
     uint64_t hash;
-    char *json; // the file, byte for byte
+    char *json; // [json_bytes] the file
     size_t json_bytes;
-    token_file files[TOKEN_FILES];
-    char *end_of_text; // what the settings call eos_token; NULL when they do not
+    tokenizer_side_file files[TOKENIZER_SIDE_FILES];
+    char *end_of_text; // eos_token of the settings; NULL when they have none
 };
 
-// Builds a tokenizer from the text of a tokenizer.json, which is copied. E_USAGE names the field.
+// Builds a tokenizer from the text of a tokenizer.json, which it copies. E_USAGE names the field.
 status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e);
 
-// The parts of tokenizer_parse: the vocabulary and the merges; the added tokens; what stands around
-// a text; the hash, when all others have been read.
-status tokenizer_read_model(tokenizer *t, const json_t *model, err *e);
-status tokenizer_read_added(tokenizer *t, const json_t *added, err *e);
-status tokenizer_read_post(tokenizer *t, const json_t *post, err *e);
-void tokenizer_set_hash(tokenizer *t, const json_t *root);
+// The steps of tokenizer_parse.
+status tokenizer_read_model(tokenizer *t, const json_t *model, err *e); // vocabulary and merges
+status tokenizer_read_added(tokenizer *t, const json_t *added, err *e); // added tokens
+status tokenizer_read_post(tokenizer *t, const json_t *post, err *e);   // the post-processor
+void tokenizer_set_hash(tokenizer *t, const json_t *root);              // the last step
 
 #endif

@@ -1,7 +1,7 @@
 // tokenizer_split.c -- the pre-tokenizers ByteLevel, Split and Digits, and sequences of them, as a
-// list of stages: a pattern that isolates its matches, or a blank put before. Called by encoding
-// and by training. That ByteLevel also spells bytes as characters is done elsewhere (bpe_bytes.h);
-// therefore it must be the last.
+// list of stages. A stage splits text at the matches of a pattern, or puts a space before it.
+// Encoding and training call it. ByteLevel must be the last pre-tokenizer, because it also spells
+// bytes as characters, which happens after all stages (bpe_bytes.h).
 #include "data/tokenizer_split.h"
 
 #include "data/bpe_table.h"
@@ -14,50 +14,51 @@
 
 enum { STAGES = 16 };
 
-// Digits asks Rust, which follows Unicode 17, not the regular expression engine, which is at 16.
+// HuggingFace's Digits uses Rust's tables of Unicode 17; its regular expressions use Unicode 16.
 #define DIGIT "[\\p{N}\\x{11DE0}-\\x{11DE9}\\x{16FF4}-\\x{16FF6}]"
 
-typedef struct stage {
-    pattern *cut; // NULL: a blank is put before a piece that has none
-} stage;
+typedef struct tokenizer_stage {
+    tokenizer_pattern *pattern; // NULL: puts a space before a piece that does not begin with one
+} tokenizer_stage;
 
-struct splitter {
-    stage stages[STAGES];
+struct tokenizer_splitter {
+    tokenizer_stage stages[STAGES];
     size_t count;
-    bool ends;     // a ByteLevel was read
+    bool has_byte_level;
     uint64_t hash; // of the stages so far
 };
 
-struct splitter_work {
-    const splitter *splitter;
-    pattern_work *match;
-    char *blank; // a piece with a blank before it
-    size_t blank_room;
+struct tokenizer_splitter_workspace {
+    const tokenizer_splitter *splitter;
+    tokenizer_pattern_workspace *match;
+    char *spaced; // a piece with a space before it
+    size_t spaced_room;
 };
 
-typedef struct taker {
-    splitter_take take;
+// The function that receives the words.
+typedef struct tokenizer_word_sink {
+    tokenizer_word_fn fn;
     void *arg;
-} taker;
+} tokenizer_word_sink;
 
-void splitter_close(splitter *s)
+void tokenizer_splitter_close(tokenizer_splitter *s)
 {
     if (!s) return;
-    for (size_t i = 0; i < s->count; i++) pattern_close(s->stages[i].cut);
+    for (size_t i = 0; i < s->count; i++) tokenizer_pattern_close(s->stages[i].pattern);
     free(s);
 }
 
-uint64_t splitter_hash(const splitter *s)
+uint64_t tokenizer_splitter_hash(const tokenizer_splitter *s)
 {
     return s->hash;
 }
 
-static status add_stage(splitter *s, const char *field, const char *source, err *e)
+static status add_stage(tokenizer_splitter *s, const char *field, const char *source, err *e)
 {
     if (s->count == STAGES) return err_set(e, E_USAGE, "%s: more than %d steps", field, STAGES);
-    stage *next = &s->stages[s->count];
+    tokenizer_stage *next = &s->stages[s->count];
     if (source) {
-        status opened = pattern_open(source, &next->cut, e);
+        status opened = tokenizer_pattern_open(source, &next->pattern, e);
         if (opened != OK) {
             err_prefix(e, "%s: ", field);
             return opened;
@@ -69,7 +70,7 @@ static status add_stage(splitter *s, const char *field, const char *source, err 
     return OK;
 }
 
-// A field that is true, false or absent.
+// Reads a field that is true, false or absent.
 static status read_flag(const json_t *object, const char *field, const char *key, bool absent,
                         bool *out, err *e)
 {
@@ -80,20 +81,21 @@ static status read_flag(const json_t *object, const char *field, const char *key
     return OK;
 }
 
-static status read_byte_level(splitter *s, const json_t *object, const char *field, err *e)
+static status read_byte_level(tokenizer_splitter *s, const json_t *object, const char *field,
+                              err *e)
 {
     status result = OK;
     bool prefix = false, regex = false;
     TRY(read_flag(object, field, "add_prefix_space", true, &prefix, e));
     TRY(read_flag(object, field, "use_regex", true, &regex, e));
     if (prefix) TRY(add_stage(s, field, NULL, e));
-    if (regex) TRY(add_stage(s, field, pattern_gpt2, e));
-    s->ends = true;
+    if (regex) TRY(add_stage(s, field, tokenizer_pattern_gpt2, e));
+    s->has_byte_level = true;
 done:
     return result;
 }
 
-static status read_digits(splitter *s, const json_t *object, const char *field, err *e)
+static status read_digits(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
 {
     status result = OK;
     bool individual = false;
@@ -103,7 +105,7 @@ done:
     return result;
 }
 
-static status read_split(splitter *s, const json_t *object, const char *field, err *e)
+static status read_split(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
 {
     status result = OK;
     text quoted = {0};
@@ -119,7 +121,7 @@ static status read_split(splitter *s, const json_t *object, const char *field, e
              behavior ? behavior : "missing");
     TRY(read_flag(object, field, "invert", false, &invert, e));
     if (invert) FAIL(E_USAGE, "%s.invert is true; only false is supported", field);
-    if (literal) pattern_quote(literal, &quoted);
+    if (literal) tokenizer_pattern_quote(literal, &quoted);
     if (literal && !*literal) FAIL(E_USAGE, "%s.pattern is empty", field);
     TRY(add_stage(s, field, literal ? quoted.chars : regex, e));
 done:
@@ -127,11 +129,11 @@ done:
     return result;
 }
 
-static status read_one(splitter *s, const json_t *object, const char *field, err *e)
+static status read_one(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
 {
     const char *type = json_string_value(json_object_get(object, "type"));
     if (!type) return err_set(e, E_USAGE, "%s.type is missing", field);
-    if (s->ends)
+    if (s->has_byte_level)
         return err_set(e, E_USAGE,
                        "%s: %s after ByteLevel is not supported; ByteLevel must be the last", field,
                        type);
@@ -143,7 +145,7 @@ static status read_one(splitter *s, const json_t *object, const char *field, err
                    field, type);
 }
 
-static status read_sequence(splitter *s, const json_t *list, err *e)
+static status read_sequence(tokenizer_splitter *s, const json_t *list, err *e)
 {
     status result = OK;
     if (!json_is_array(list)) FAIL(E_USAGE, "pre_tokenizer.pretokenizers must be a list");
@@ -156,107 +158,109 @@ done:
     return result;
 }
 
-status splitter_open(const json_t *pre_tokenizer, splitter **out, err *e)
+status tokenizer_splitter_open(const json_t *pre_tokenizer, tokenizer_splitter **out, err *e)
 {
     status result = OK;
     const char *type = json_string_value(json_object_get(pre_tokenizer, "type"));
-    splitter *s = calloc(1, sizeof *s);
+    tokenizer_splitter *s = calloc(1, sizeof *s);
     if (!s) FAIL(E_MEMORY, "out of memory");
     if (type && strcmp(type, "Sequence") == 0) {
         TRY(read_sequence(s, json_object_get(pre_tokenizer, "pretokenizers"), e));
     } else if (json_is_object(pre_tokenizer)) {
         TRY(read_one(s, pre_tokenizer, "pre_tokenizer", e));
     }
-    if (!s->ends)
+    if (!s->has_byte_level)
         FAIL(E_USAGE, "pre_tokenizer has no ByteLevel; only byte-level tokenizers are supported");
     *out = s;
     s = NULL;
 done:
-    splitter_close(s);
+    tokenizer_splitter_close(s);
     return result;
 }
 
-void splitter_work_close(splitter_work *w)
+void tokenizer_splitter_workspace_close(tokenizer_splitter_workspace *w)
 {
     if (!w) return;
-    pattern_work_close(w->match);
-    free(w->blank);
+    tokenizer_pattern_workspace_close(w->match);
+    free(w->spaced);
     free(w);
 }
 
-status splitter_work_open(const splitter *s, splitter_work **out, err *e)
+status tokenizer_splitter_workspace_open(const tokenizer_splitter *s,
+                                         tokenizer_splitter_workspace **out, err *e)
 {
     status result = OK;
-    splitter_work *w = calloc(1, sizeof *w);
+    tokenizer_splitter_workspace *w = calloc(1, sizeof *w);
     if (!w) FAIL(E_MEMORY, "out of memory");
     w->splitter = s;
-    TRY(pattern_work_open(&w->match, e));
+    TRY(tokenizer_pattern_workspace_open(&w->match, e));
     *out = w;
     w = NULL;
 done:
-    splitter_work_close(w);
+    tokenizer_splitter_workspace_close(w);
     return result;
 }
 
-static status run_from(splitter_work *w, size_t stage_index, const char *at, size_t bytes,
-                       const taker *t, err *e);
+static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, const char *piece,
+                       size_t bytes, const tokenizer_word_sink *t, err *e);
 
-static status run_blank(splitter_work *w, size_t next, const char *at, size_t bytes, const taker *t,
-                        err *e)
+static status run_space(tokenizer_splitter_workspace *w, size_t next, const char *piece,
+                        size_t bytes, const tokenizer_word_sink *t, err *e)
 {
     status result = OK;
-    if (at[0] != ' ') {
-        TRY(bpe_grow(&w->blank, &w->blank_room, bytes + 1, 1, e));
-        w->blank[0] = ' ';
-        memcpy(w->blank + 1, at, bytes);
-        at = w->blank;
+    if (piece[0] != ' ') {
+        TRY(bpe_grow(&w->spaced, &w->spaced_room, bytes + 1, 1, e));
+        w->spaced[0] = ' ';
+        memcpy(w->spaced + 1, piece, bytes);
+        piece = w->spaced;
         bytes++;
     }
-    TRY(run_from(w, next, at, bytes, t, e));
+    TRY(run_from(w, next, piece, bytes, t, e));
 done:
     return result;
 }
 
-// Matches and what lies between them become pieces. An empty match cuts too, unless it lies at the
-// end of the match before: there the search goes on one character later.
-static status run_cut(splitter_work *w, size_t next, const pattern *cut, const char *at,
-                      size_t bytes, const taker *t, err *e)
+// Makes a piece of each match and of the text between matches. An empty match also splits, unless
+// the previous match ends there; then the search continues one character later.
+static status run_pattern(tokenizer_splitter_workspace *w, size_t next,
+                          const tokenizer_pattern *pattern, const char *piece, size_t bytes,
+                          const tokenizer_word_sink *t, err *e)
 {
     status result = OK;
     size_t from = 0, done_to = 0, last_end = SIZE_MAX;
     while (from <= bytes) {
         bool found;
         size_t start = 0, end = 0, length;
-        TRY(pattern_find(cut, w->match, at, bytes, from, &found, &start, &end, e));
+        TRY(tokenizer_pattern_find(pattern, w->match, piece, bytes, from, &found, &start, &end, e));
         if (!found) break;
         if (start == end && end == last_end) {
             if (end == bytes) break;
-            unicode_read(at + from, &length);
+            unicode_read(piece + from, &length);
             from += length;
             continue;
         }
-        if (start > done_to) TRY(run_from(w, next, at + done_to, start - done_to, t, e));
-        if (end > start) TRY(run_from(w, next, at + start, end - start, t, e));
+        if (start > done_to) TRY(run_from(w, next, piece + done_to, start - done_to, t, e));
+        if (end > start) TRY(run_from(w, next, piece + start, end - start, t, e));
         from = done_to = last_end = end;
     }
-    if (bytes > done_to) TRY(run_from(w, next, at + done_to, bytes - done_to, t, e));
+    if (bytes > done_to) TRY(run_from(w, next, piece + done_to, bytes - done_to, t, e));
 done:
     return result;
 }
 
-static status run_from(splitter_work *w, size_t stage_index, const char *at, size_t bytes,
-                       const taker *t, err *e)
+static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, const char *piece,
+                       size_t bytes, const tokenizer_word_sink *t, err *e)
 {
-    const splitter *s = w->splitter;
-    if (stage_index == s->count) return t->take(t->arg, at, bytes, e);
-    const pattern *cut = s->stages[stage_index].cut;
-    if (!cut) return run_blank(w, stage_index + 1, at, bytes, t, e);
-    return run_cut(w, stage_index + 1, cut, at, bytes, t, e);
+    const tokenizer_splitter *s = w->splitter;
+    if (stage_index == s->count) return t->fn(t->arg, piece, bytes, e);
+    const tokenizer_pattern *pattern = s->stages[stage_index].pattern;
+    if (!pattern) return run_space(w, stage_index + 1, piece, bytes, t, e);
+    return run_pattern(w, stage_index + 1, pattern, piece, bytes, t, e);
 }
 
-status splitter_run(splitter_work *w, const char *at, size_t bytes, splitter_take take, void *arg,
-                    err *e)
+status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const char *piece, size_t bytes,
+                              tokenizer_word_fn fn, void *arg, err *e)
 {
-    taker t = {take, arg};
-    return bytes == 0 ? OK : run_from(w, 0, at, bytes, &t, e);
+    tokenizer_word_sink t = {fn, arg};
+    return bytes == 0 ? OK : run_from(w, 0, piece, bytes, &t, e);
 }

@@ -1,4 +1,5 @@
-// tokenizer_split.h -- the pre-tokenizer: cuts text into the words inside which byte pairs merge.
+// tokenizer_split.h -- the pre-tokenizer: splits text into words. Byte pairs merge only inside a
+// word.
 #ifndef TRIREME_DATA_TOKENIZER_SPLIT_H
 #define TRIREME_DATA_TOKENIZER_SPLIT_H
 
@@ -8,21 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct splitter splitter;           // immutable: shared by threads
-typedef struct splitter_work splitter_work; // one per thread
+typedef struct tokenizer_splitter tokenizer_splitter; // immutable: shared by threads
+typedef struct tokenizer_splitter_workspace tokenizer_splitter_workspace; // one per thread
 
 // Reads the field pre_tokenizer of a tokenizer.json. E_USAGE names the field that is broken or not
 // supported.
-status splitter_open(const json_t *pre_tokenizer, splitter **out, err *e);
-void splitter_close(splitter *s);          // NULL allowed
-uint64_t splitter_hash(const splitter *s); // equal for equal steps, however the field spells them
-status splitter_work_open(const splitter *s, splitter_work **out, err *e);
-void splitter_work_close(splitter_work *w); // NULL allowed
+status tokenizer_splitter_open(const json_t *pre_tokenizer, tokenizer_splitter **out, err *e);
+void tokenizer_splitter_close(tokenizer_splitter *s); // NULL allowed
+// A hash of the steps; it is equal for equal steps, however the field spells them.
+uint64_t tokenizer_splitter_hash(const tokenizer_splitter *s);
+status tokenizer_splitter_workspace_open(const tokenizer_splitter *s,
+                                         tokenizer_splitter_workspace **out, err *e);
+void tokenizer_splitter_workspace_close(tokenizer_splitter_workspace *w); // NULL allowed
 
-// Gives every word of valid UTF-8 to `take`, in order. The bytes are borrowed for that call; with
-// add_prefix_space they are not always those of the text.
-typedef status (*splitter_take)(void *arg, const char *at, size_t bytes, err *e);
-status splitter_run(splitter_work *w, const char *at, size_t bytes, splitter_take take, void *arg,
-                    err *e);
+// Receives one word, borrowed for the call.
+typedef status (*tokenizer_word_fn)(void *arg, const char *word, size_t bytes, err *e);
+// Splits valid UTF-8 and calls `fn` for each word in order. With add_prefix_space a word may begin
+// with a space that the text lacks.
+status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const char *string, size_t bytes,
+                              tokenizer_word_fn fn, void *arg, err *e);
 
 #endif

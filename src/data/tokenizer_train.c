@@ -1,6 +1,6 @@
-// tokenizer_train.c -- trains a tokenizer: counts words, learns merges, writes both down as the
-// JSON of a tokenizer.json and opens that. Called by data preparation. Ids are in the order of
-// HuggingFace's BpeTrainer: special tokens, bytes by their characters, merges.
+// tokenizer_train.c -- trains a tokenizer: it counts words, learns merges, writes the result as the
+// JSON of a tokenizer.json and opens that. Data preparation calls it. The ids have the order of
+// HuggingFace's BpeTrainer: special tokens, bytes in the order of their characters, merges.
 #include "data/bpe_bytes.h"
 #include "data/bpe_learn.h"
 #include "data/tokenizer_pattern.h"
@@ -10,15 +10,15 @@
 #include <string.h>
 
 // The pre-tokenizer of a built-in pattern.
-static json_t *pattern_json(split_pattern kind)
+static json_t *pattern_json(tokenizer_builtin kind)
 {
-    bool gpt2 = kind == PATTERN_GPT2;
-    json_t *level = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                              "trim_offsets", 1, "use_regex", gpt2);
-    if (gpt2) return level;
+    bool gpt2 = kind == TOKENIZER_GPT2;
+    json_t *byte_level = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space",
+                                   0, "trim_offsets", 1, "use_regex", gpt2);
+    if (gpt2) return byte_level;
     return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers",
-                     "type", "Split", "pattern", "Regex", pattern_llama3, "behavior", "Isolated",
-                     "invert", 0, level);
+                     "type", "Split", "pattern", "Regex", tokenizer_pattern_llama3, "behavior",
+                     "Isolated", "invert", 0, byte_level);
 }
 
 static int by_character(const void *a, const void *b)
@@ -70,11 +70,11 @@ static json_t *model_json(const bpe_learned *l)
     json_t *vocab = json_object(), *merges = json_array();
     const bpe_strings *n = &l->names;
     for (size_t i = 0; i < n->count; i++)
-        json_object_set_new(vocab, n->bytes + n->spans[i].at, json_integer((json_int_t)i));
+        json_object_set_new(vocab, n->bytes + n->spans[i].offset, json_integer((json_int_t)i));
     for (size_t i = 0; i < l->merge_count; i++) {
         json_array_append_new(merges,
-                              json_pack("[s, s]", n->bytes + n->spans[l->merges[i] >> 32].at,
-                                        n->bytes + n->spans[(uint32_t)l->merges[i]].at));
+                              json_pack("[s, s]", n->bytes + n->spans[l->merges[i] >> 32].offset,
+                                        n->bytes + n->spans[(uint32_t)l->merges[i]].offset));
     }
     return json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
                      "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0,
@@ -94,24 +94,24 @@ static status write_json(const tokenizer_train_options *o, const bpe_learned *l,
     return *out ? OK : err_set(e, E_MEMORY, "out of memory");
 }
 
-status tokenizer_train(const tokenizer_train_options *o, const document *docs, size_t count,
-                       tokenizer **out, err *e)
+status tokenizer_train(const tokenizer_train_options *o, const tokenizer_document *docs,
+                       size_t count, tokenizer **out, err *e)
 {
     status result = OK;
-    splitter *split = NULL;
+    tokenizer_splitter *split = NULL;
     bpe_words words = {0};
     bpe_learned learned = {0};
     char *json = NULL;
     json_t *pre_tokenizer = pattern_json(o->pattern);
     TRY(add_first_names(o, &learned.names, e));
-    TRY(splitter_open(pre_tokenizer, &split, e));
+    TRY(tokenizer_splitter_open(pre_tokenizer, &split, e));
     TRY(bpe_count(split, docs, count, o->threads, o->progress, o->progress_arg, &words, e));
     TRY(bpe_learn(&words, (size_t)o->vocab, o->progress, o->progress_arg, &learned, e));
     TRY(write_json(o, &learned, &json, e));
     TRY(tokenizer_parse(json, strlen(json), out, e));
 done:
     json_decref(pre_tokenizer);
-    splitter_close(split);
+    tokenizer_splitter_close(split);
     bpe_words_close(&words);
     bpe_learned_close(&learned);
     free(json);

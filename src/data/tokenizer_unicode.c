@@ -1,19 +1,19 @@
-// tokenizer_unicode.c -- Unicode facts for patterns and added tokens. HuggingFace's tokenizers
-// follow Unicode 16; PCRE2 follows an older one (10.42: Unicode 14), for which a younger letter is
-// no letter. Naming the younger characters beside the category makes both agree; a PCRE2 that knows
-// them already is not disturbed. Rows: tests/golden/make_tokenizer_unicode.py.
+// tokenizer_unicode.c -- tables of Unicode for patterns and added tokens. HuggingFace's tokenizers
+// use Unicode 16. PCRE2 uses an older version (10.42: Unicode 14), in which later letters are no
+// letters. So each category is written together with its later characters; for a PCRE2 that knows
+// them this changes nothing. tests/golden/make_tokenizer_unicode.py prints the rows.
 #include "data/tokenizer_unicode.h"
 
 #include <string.h>
 
-typedef struct young_range {
+typedef struct unicode_range {
     uint32_t first, last;
     char category[3];
-} young_range;
+} unicode_range;
 
 // Assigned after Unicode 14, in increasing order.
 // clang-format off
-static const young_range young[] = {
+static const unicode_range young[] = {
     {0x897, 0x897, "Mn"}, {0xCF3, 0xCF3, "Mc"}, {0xECE, 0xECE, "Mn"},
     {0x1B4E, 0x1B4F, "Po"}, {0x1B7F, 0x1B7F, "Po"}, {0x1C89, 0x1C89, "Lu"},
     {0x1C8A, 0x1C8A, "Ll"}, {0x2427, 0x2429, "So"}, {0x2FFC, 0x2FFF, "So"},
@@ -87,7 +87,7 @@ bool unicode_add_category(text *out, const char *name, size_t bytes)
             i++;
             continue;
         }
-        // Neighbouring ranges of one major category become one: a shorter class matches faster.
+        // Adjacent ranges of one major category become one, because a shorter class matches faster.
         uint32_t first = young[i].first, last = young[i].last;
         for (i++; i < sizeof young / sizeof *young && young[i].first == last + 1 &&
                   memcmp(young[i].category, name, bytes) == 0;
@@ -98,9 +98,9 @@ bool unicode_add_category(text *out, const char *name, size_t bytes)
     return true;
 }
 
-uint32_t unicode_read(const char *at, size_t *bytes)
+uint32_t unicode_read(const char *character, size_t *bytes)
 {
-    const uint8_t *s = (const uint8_t *)at;
+    const uint8_t *s = (const uint8_t *)character;
     *bytes = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
     if (*bytes == 1) return s[0];
     uint32_t c = s[0] & (0x7Fu >> *bytes);

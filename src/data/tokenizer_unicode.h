@@ -1,5 +1,5 @@
-// tokenizer_unicode.h -- what the tokenizer knows of Unicode besides PCRE2: white space, the
-// general categories, and the characters that are younger than the PCRE2 in use.
+// tokenizer_unicode.h -- the tables of Unicode that the tokenizer has beside those of PCRE2: white
+// space, the general categories, and the characters that are newer than PCRE2's Unicode.
 #ifndef TRIREME_DATA_TOKENIZER_UNICODE_H
 #define TRIREME_DATA_TOKENIZER_UNICODE_H
 
@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// White_Space of Unicode, and everything else, as the inside of a PCRE2 character class.
-// PCRE2's own \s also has U+180E.
+// Unicode's White_Space and its complement, as the inside of a PCRE2 character class. They replace
+// PCRE2's \s, which also matches U+180E.
 #define UNICODE_WHITE_SPACE                                                                        \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}"    \
     "\\x{205f}\\x{3000}"
@@ -25,7 +25,7 @@ bool unicode_is_white_space(uint32_t character);
 // when there is no such category.
 bool unicode_add_category(text *out, const char *name, size_t bytes);
 
-// The character that starts at `at`, in valid UTF-8, and its length.
-uint32_t unicode_read(const char *at, size_t *bytes);
+// Reads the first character of valid UTF-8. Sets *bytes to its length.
+uint32_t unicode_read(const char *character, size_t *bytes);
 
 #endif

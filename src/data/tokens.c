@@ -1,18 +1,25 @@
-// Tokens, the reader: Megatron token shards, mapped. Called by the dataset and `data inspect`; it
-// deliberately does not know sequence lengths or vocabularies beyond a check. Little-endian layout:
-//   PREFIX.bin  ids one after the other, no header
-//   PREFIX.idx  offset 0        9 bytes  "MMIDIDX\0\0"
-//               9               u64      version, 1
-//               17              u8       type of an id: 1 u8, 4 i32, 5 i64, 8 u16
-//               18              u64      S, sequences          26  u64  D, documents + 1
-//               34              i32 x S  lengths in tokens
-//               34 + 4S         i64 x S  byte offsets in .bin: exclusive prefix sums of the lengths
-//               34 + 12S        i64 x D  documents' borders as sequence numbers: 0 first, S last
+// tokens.c -- reads Megatron token shards through read-only maps. Datasets and `data inspect` call
+// it. It deliberately does not know how samples are made of tokens. All numbers are little-endian.
+//
+// PREFIX.bin holds the ids, one after the other, without a header. PREFIX.idx:
+//
+//   OFFSET     SIZE  TYPE  FIELD              CHECKED
+//   0          9     char  "MMIDIDX\0\0"      equal
+//   9          8     u64   version            1
+//   17         1     u8    type of an id      1 (u8), 4 (i32), 5 (i64) or 8 (u16)
+//   18         8     u64   S, sequences       fits the file
+//   26         8     u64   D, documents + 1   at least 1; the file ends after the arrays
+//   34         4 S   i32   lengths            >= 0; in tokens
+//   34 + 4 S   8 S   i64   offsets in .bin    prefix sums of the lengths; in bytes
+//   34 + 12 S  8 D   i64   document borders   sequence numbers from 0 to S, never decreasing
+//
+// The size of PREFIX.bin must equal the sum of the lengths times the size of an id.
 #include "data/tokens.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "data/paths.h"
 #include "data/sidecar.h"
 #include "data/tokens_raw.h"
 #include "data/workers.h"
@@ -30,33 +37,33 @@ struct tokens {
     char *prefix, *bin_path, *idx_path;
     file_map bin, idx;
     dtype type;
-    size_t item; // bytes of an id
-    uint64_t sequences, documents, count;
-    const uint8_t *lengths, *offsets, *borders; // in idx, unaligned
+    size_t id_bytes;
+    uint64_t sequences, documents;
+    uint64_t count;         // tokens
+    const uint8_t *lengths; // [sequences] i32; the arrays lie unaligned in idx
+    const uint8_t *offsets; // [sequences] i64
+    const uint8_t *borders; // [documents + 1] i64
 };
 
-static uint64_t get_u64(const uint8_t *at)
+static uint64_t get_u64(const uint8_t *ptr)
 {
     uint64_t v;
-    memcpy(&v, at, 8);
+    memcpy(&v, ptr, 8);
     return v;
 }
 
-static int32_t get_i32(const uint8_t *at)
+static int32_t get_i32(const uint8_t *ptr)
 {
     int32_t v;
-    memcpy(&v, at, 4);
+    memcpy(&v, ptr, 4);
     return v;
 }
 
-// "PREFIX", "PREFIX.bin" and "PREFIX.idx" all mean PREFIX.
 static status paths_make(tokens *t, const char *given, err *e)
 {
     status result = OK;
-    size_t n = strlen(given);
-    if (n > 4 && (strcmp(given + n - 4, ".bin") == 0 || strcmp(given + n - 4, ".idx") == 0)) n -= 4;
     text prefix = {0}, bin = {0}, idx = {0};
-    text_add_bytes(&prefix, given, n);
+    text_add_bytes(&prefix, given, data_path_prefix_bytes(given));
     text_addf(&bin, "%s.bin", prefix.chars);
     text_addf(&idx, "%s.idx", prefix.chars);
     TRY(text_take(&prefix, &t->prefix, e));
@@ -89,17 +96,17 @@ static status type_from_code(tokens *t, uint8_t code, err *e)
                        "(uint16)",
                        t->idx_path, code);
     }
-    t->item = dtype_bytes(t->type);
+    t->id_bytes = dtype_bytes(t->type);
     return OK;
 }
 
-// Magic, version, dtype, and the two counts against the size of the file.
+// Checks magic, version and type, and the two counts against the size of the file.
 static status header_check(tokens *t, err *e)
 {
     const uint8_t *h = t->idx.at;
     uint64_t bytes = t->idx.bytes;
     if (bytes < HEADER_BYTES)
-        return err_set(e, E_USAGE, "%s: size: found %" PRIu64 " bytes, the header alone takes %d",
+        return err_set(e, E_USAGE, "%s: size: found %" PRIu64 " bytes, the header alone has %d",
                        t->idx_path, bytes, HEADER_BYTES);
     if (memcmp(h, "MMIDIDX\0\0", 9) != 0)
         return err_set(e, E_USAGE,
@@ -137,7 +144,8 @@ static status header_check(tokens *t, err *e)
     return OK;
 }
 
-// Lengths that are not negative, offsets that are their prefix sums, a .bin of just that size.
+// Checks that no length is negative, that the offsets are the prefix sums of the lengths, and that
+// the .bin has the size of all sequences.
 static status sequences_check(tokens *t, err *e)
 {
     uint64_t count = 0;
@@ -149,20 +157,21 @@ static status sequences_check(tokens *t, err *e)
                            "%s: length of sequence %" PRIu64 ": found %" PRId32
                            ", valid is 0 or more",
                            t->idx_path, s, length);
-        if (offset != count * t->item)
+        if (offset != count * t->id_bytes)
             return err_set(e, E_USAGE,
                            "%s: offset of sequence %" PRIu64 ": found %" PRId64
                            ", valid is %" PRIu64 " (the sequences before it)",
-                           t->idx_path, s, (int64_t)offset, count * t->item);
+                           t->idx_path, s, (int64_t)offset, count * t->id_bytes);
         if (__builtin_add_overflow(count, (uint64_t)length, &count) || count > UINT64_MAX / 16)
             return err_set(e, E_USAGE, "%s: length of sequence %" PRIu64 ": the sum overflows",
                            t->idx_path, s);
     }
-    if (t->bin.bytes != count * t->item)
-        return err_set(
-            e, E_USAGE,
-            "%s: size: found %zu bytes, valid is %" PRIu64 " (%" PRIu64 " %s tokens in %s)",
-            t->bin_path, t->bin.bytes, count * t->item, count, dtype_name(t->type), t->idx_path);
+    if (t->bin.bytes != count * t->id_bytes)
+        return err_set(e, E_USAGE,
+                       "%s: size: found %zu bytes, valid is %" PRIu64 " (%" PRIu64
+                       " %s tokens in %s)",
+                       t->bin_path, t->bin.bytes, count * t->id_bytes, count, dtype_name(t->type),
+                       t->idx_path);
     t->count = count;
     return OK;
 }
@@ -196,7 +205,7 @@ status tokens_open(const char *prefix, tokens **out, err *e)
     TRY(paths_make(t, prefix, e));
     result = file_map_open(t->idx_path, &t->idx, e);
     if (result != OK) {
-        if (!file_exists(t->idx_path)) raw_tokens_hint(t->bin_path, e);
+        if (!file_exists(t->idx_path)) tokens_raw_hint(t->bin_path, e);
         goto done;
     }
     TRY(file_map_open(t->bin_path, &t->bin, e));
@@ -246,10 +255,10 @@ dtype tokens_dtype(const tokens *t)
     return t->type;
 }
 
-// The token at which a sequence begins; sequence S is the end.
+// The first token of a sequence; the end of the tokens for sequence S.
 static uint64_t sequence_first(const tokens *t, uint64_t sequence)
 {
-    return sequence == t->sequences ? t->count : get_u64(t->offsets + 8 * sequence) / t->item;
+    return sequence == t->sequences ? t->count : get_u64(t->offsets + 8 * sequence) / t->id_bytes;
 }
 
 void tokens_document(const tokens *t, uint64_t d, uint64_t *first, uint64_t *length)
@@ -261,21 +270,21 @@ void tokens_document(const tokens *t, uint64_t d, uint64_t *first, uint64_t *len
 void tokens_read(const tokens *t, uint64_t first, size_t count, int32_t *out)
 {
     if (count == 0) return;
-    const uint8_t *at = t->bin.at + first * t->item;
-    switch (t->item) {
+    const uint8_t *ptr = t->bin.at + first * t->id_bytes;
+    switch (t->id_bytes) {
     case 1:
-        for (size_t i = 0; i < count; i++) out[i] = at[i];
+        for (size_t i = 0; i < count; i++) out[i] = ptr[i];
         break;
     case 2: {
-        const uint16_t *ids = (const uint16_t *)(const void *)at;
+        const uint16_t *ids = (const uint16_t *)(const void *)ptr;
         for (size_t i = 0; i < count; i++) out[i] = ids[i];
         break;
     }
     case 4:
-        memcpy(out, at, count * 4);
+        memcpy(out, ptr, count * 4);
         break;
     default: {
-        const int64_t *ids = (const int64_t *)(const void *)at;
+        const int64_t *ids = (const int64_t *)(const void *)ptr;
         for (size_t i = 0; i < count; i++)
             out[i] = ids[i] < 0 || ids[i] > INT32_MAX ? -1 : (int32_t)ids[i];
     }
@@ -287,34 +296,34 @@ status tokens_check_whole(const tokens *t, err *e)
     return file_map_check(&t->bin, t->bin_path, e);
 }
 
-typedef struct check {
+typedef struct tokens_id_check {
     const tokens *t;
     int32_t vocab;
     _Atomic uint64_t next_block;
-    _Atomic uint64_t first_bad; // the lowest position known, count when none
-} check;
+    _Atomic uint64_t first_bad; // lowest position of a bad id so far; `count` when there is none
+} tokens_id_check;
 
-// Blocks are claimed in order, so whoever sees a bad id makes all later blocks needless.
-static void check_blocks(void *arg, int member)
+// Workers claim the blocks in order, so after a bad id no worker has to read a later block.
+static void check_blocks(void *arg, int worker)
 {
-    (void)member;
-    check *c = arg;
+    (void)worker;
+    tokens_id_check *c = arg;
     int32_t ids[4096];
     for (;;) {
         uint64_t first = atomic_fetch_add(&c->next_block, 1) * CHECK_BLOCK;
         if (first >= atomic_load(&c->first_bad)) return;
         uint64_t end = first + CHECK_BLOCK < c->t->count ? first + CHECK_BLOCK : c->t->count;
-        for (uint64_t at = first; at < end; at += 4096) {
-            size_t n = end - at < 4096 ? (size_t)(end - at) : 4096;
-            tokens_read(c->t, at, n, ids);
-            uint32_t highest = 0; // negative ids are huge
+        for (uint64_t position = first; position < end; position += 4096) {
+            size_t n = end - position < 4096 ? (size_t)(end - position) : 4096;
+            tokens_read(c->t, position, n, ids);
+            uint32_t highest = 0; // as unsigned numbers, negative ids exceed any vocabulary
             for (size_t i = 0; i < n; i++)
                 highest = (uint32_t)ids[i] > highest ? (uint32_t)ids[i] : highest;
             if (highest < (uint32_t)c->vocab) continue;
-            size_t i = 0;
-            while ((uint32_t)ids[i] < (uint32_t)c->vocab) i++;
+            uint64_t bad = position;
+            while ((uint32_t)ids[bad - position] < (uint32_t)c->vocab) bad++;
             uint64_t known = atomic_load(&c->first_bad);
-            while (at + i < known && !atomic_compare_exchange_weak(&c->first_bad, &known, at + i)) {
+            while (bad < known && !atomic_compare_exchange_weak(&c->first_bad, &known, bad)) {
             }
             break;
         }
@@ -327,8 +336,8 @@ status tokens_check(const tokens *t, int32_t vocab, err *e)
         return err_set(e, E_USAGE, "%s: vocabulary: found %" PRId32 ", valid is 1 or more",
                        t->bin_path, vocab);
     if (t->type == U16 && vocab > UINT16_MAX) return OK;
-    check c = {.t = t, .vocab = vocab, .first_bad = t->count};
-    team_run(t->count < 16 * CHECK_BLOCK ? 1 : team_default_size(), check_blocks, &c);
+    tokens_id_check c = {.t = t, .vocab = vocab, .first_bad = t->count};
+    data_workers_run(t->count < 16 * CHECK_BLOCK ? 1 : data_workers_default(), check_blocks, &c);
     uint64_t bad = atomic_load(&c.first_bad);
     if (bad == t->count) return OK;
     int64_t id;
@@ -342,7 +351,7 @@ status tokens_check(const tokens *t, int32_t vocab, err *e)
     return err_set(e, E_USAGE,
                    "%s: token %" PRIu64 " (byte %" PRIu64 "): found id %" PRId64
                    ", valid is 0 to %" PRId32 " (the model's vocabulary is %" PRId32 ")",
-                   t->bin_path, bad, bad * t->item, id, vocab - 1, vocab);
+                   t->bin_path, bad, bad * t->id_bytes, id, vocab - 1, vocab);
 }
 
 status tokens_text_bytes(const tokens *t, uint64_t *bytes, err *e)

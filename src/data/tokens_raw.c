@@ -1,42 +1,42 @@
-// tokens_raw.c -- reads the .bin files of llm.c and nanoGPT. Called by the prepare command, and by
-// tokens.c for a hint. It deliberately does not know tokenizers: the file does not say which it
-// was.
+// tokens_raw.c -- reads the .bin files of llm.c and nanoGPT; tokens_raw.h describes them. `data
+// prepare` calls it, and tokens.c for a hint. It deliberately does not know tokenizers, because the
+// file does not name one.
 #include "data/tokens_raw.h"
 
 #include "base/file.h"
 #include "base/text.h"
+#include "data/paths.h"
 #include "data/tokens.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { HEADER_BYTES = 1024, MAGIC_U16 = 20240520, MAGIC_U32 = 20240801, PIECE = 1 << 20 };
 
-typedef struct raw {
+typedef struct tokens_raw {
     file_map map;
-    const uint8_t *at; // of the first id
+    const uint8_t *ids; // [count] of id_bytes each, in `map`
     uint64_t count;
     int id_bytes;
     bool llm_c;
-} raw;
+} tokens_raw;
 
-static int32_t id_at(const raw *r, uint64_t i)
+static int32_t id_at(const tokens_raw *r, uint64_t i)
 {
-    uint16_t narrow;
-    int32_t wide;
-    const uint8_t *at = r->at + i * (uint64_t)r->id_bytes;
+    uint16_t id16;
+    int32_t id32;
+    const uint8_t *ptr = r->ids + i * (uint64_t)r->id_bytes;
     if (r->id_bytes == 2) {
-        memcpy(&narrow, at, 2);
-        return narrow;
+        memcpy(&id16, ptr, 2);
+        return id16;
     }
-    memcpy(&wide, at, 4);
-    return wide;
+    memcpy(&id32, ptr, 4);
+    return id32;
 }
 
-// The bytes of an id by the header of llm.c; 0 without one.
+// The size of an id according to llm.c's header; 0 when the file has no such header.
 static int header_id_bytes(const file_map *map)
 {
     int32_t magic = 0;
@@ -44,7 +44,7 @@ static int header_id_bytes(const file_map *map)
     return magic == MAGIC_U16 ? 2 : magic == MAGIC_U32 ? 4 : 0;
 }
 
-static status layout_read(const raw_options *o, raw *r, err *e)
+static status layout_read(const tokens_raw_options *o, tokens_raw *r, err *e)
 {
     int by_header = header_id_bytes(&r->map);
     uint64_t header = by_header ? HEADER_BYTES : 0, bytes = r->map.bytes - header;
@@ -53,23 +53,24 @@ static status layout_read(const raw_options *o, raw *r, err *e)
     if (by_header && o->id_bytes && o->id_bytes != by_header)
         return err_set(e, E_USAGE, "%s: llm.c's header says ids of %d bytes, --dtype says %d",
                        o->path, by_header, o->id_bytes);
-    r->at = r->map.at + header;
+    r->ids = r->map.at + header;
     r->count = bytes / (uint64_t)r->id_bytes;
     if (bytes == 0 || bytes % (uint64_t)r->id_bytes)
         return err_set(e, E_USAGE,
-                       "%s: %" PRIu64 " bytes of ids, valid is a multiple of %d, and not 0",
+                       "%s: %" PRIu64 " bytes of ids, valid is a multiple of %d other than 0",
                        o->path, bytes, r->id_bytes);
-    int32_t told = 0;
-    if (by_header) memcpy(&told, r->map.at + 8, sizeof told);
-    if (by_header && (uint64_t)(uint32_t)told != r->count)
+    uint32_t announced = 0;
+    if (by_header) memcpy(&announced, r->map.at + 8, sizeof announced);
+    if (by_header && announced != r->count)
         return err_set(e, E_USAGE,
                        "%s: llm.c's header says %" PRIu32 " ids, the file has %" PRIu64
-                       " (cut off?)",
-                       o->path, (uint32_t)told, r->count);
+                       " (truncated?)",
+                       o->path, announced, r->count);
     return OK;
 }
 
-static status highest_find(const raw_options *o, const raw *r, int32_t *highest, err *e)
+static status highest_find(const tokens_raw_options *o, const tokens_raw *r, int32_t *highest,
+                           err *e)
 {
     *highest = 0;
     for (uint64_t i = 0; i < r->count; i++) {
@@ -84,12 +85,13 @@ static status highest_find(const raw_options *o, const raw *r, int32_t *highest,
     return OK;
 }
 
-static status documents_write(const raw_options *o, const raw *r, tokens_writer *w, err *e)
+static status documents_write(const tokens_raw_options *o, const tokens_raw *r, tokens_writer *w,
+                              err *e)
 {
     status result = OK;
     size_t filled = 0;
     int32_t *ids = NULL;
-    // A document has to be in memory as a whole; without documents pieces do.
+    // A document must be in memory as a whole. Without documents a piece is enough.
     size_t room = PIECE;
     ids = malloc(room * sizeof *ids);
     if (!ids) FAIL(E_MEMORY, "out of memory");
@@ -108,19 +110,17 @@ static status documents_write(const raw_options *o, const raw *r, tokens_writer 
             filled = 0;
         }
         if (i % PIECE == 0 && o->stopped && o->stopped(o->stopped_arg))
-            FAIL(E_INTERRUPTED, "interrupted, nothing was written");
+            FAIL(E_INTERRUPTED, "interrupted, no file was written");
     }
 done:
     free(ids);
     return result;
 }
 
-// The shard must not take the place of its own source.
-static status output_check(const raw_options *o, const char *path, err *e)
+// Checks that the shard does not replace its own input.
+static status output_check(const tokens_raw_options *o, const char *path, err *e)
 {
-    struct stat in, out;
-    if (stat(o->path, &in) == 0 && stat(path, &out) == 0 && in.st_ino == out.st_ino &&
-        in.st_dev == out.st_dev)
+    if (data_path_is_same_file(o->path, path))
         return err_set(e, E_USAGE,
                        "%s: is the input and would be replaced by an output; give another "
                        "--output-prefix",
@@ -128,10 +128,10 @@ static status output_check(const raw_options *o, const char *path, err *e)
     return OK;
 }
 
-status raw_tokens_convert(const raw_options *o, raw_result *out, err *e)
+status tokens_raw_convert(const tokens_raw_options *o, tokens_raw_result *out, err *e)
 {
     status result = OK;
-    raw r = {.at = NULL};
+    tokens_raw r = {.ids = NULL};
     tokens_writer *w = NULL;
     text bin = {0}, old = {0};
     text_addf(&bin, "%s.bin", o->output_prefix);
@@ -139,7 +139,7 @@ status raw_tokens_convert(const raw_options *o, raw_result *out, err *e)
     TRY(output_check(o, bin.chars, e));
     TRY(file_map_open(o->path, &r.map, e));
     TRY(layout_read(o, &r, e));
-    *out = (raw_result){.llm_c = r.llm_c};
+    *out = (tokens_raw_result){.llm_c = r.llm_c};
     TRY(highest_find(o, &r, &out->highest, e));
     TRY(tokens_writer_open(o->output_prefix, out->highest + 1, &w, e));
     TRY(documents_write(o, &r, w, e));
@@ -158,7 +158,7 @@ done:
     return result;
 }
 
-void raw_tokens_hint(const char *bin_path, err *e)
+void tokens_raw_hint(const char *bin_path, err *e)
 {
     file_map map;
     if (!e || file_map_open(bin_path, &map, NULL) != OK) return;
@@ -167,8 +167,8 @@ void raw_tokens_hint(const char *bin_path, err *e)
                                              : "may hold plain ids as nanoGPT writes them (uint16)";
     memcpy(why, e->text, sizeof why);
     err_set(e, e->code,
-            "%.*s; %.*s %s: trireme data prepare --from-tokens FILE --output-prefix P makes a "
-            "shard of it",
+            "%.*s; %.*s %s: trireme data prepare --from-tokens FILE --output-prefix P converts it "
+            "to a shard",
             TEXT_CUT(why, 400), TEXT_CUT(bin_path, 250), what);
     file_unmap(&map);
 }

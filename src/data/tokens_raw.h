@@ -1,9 +1,13 @@
-// tokens_raw.h -- token ids in one .bin file without an index, as llm.c and nanoGPT write them, and
-// their conversion to a shard.
+// tokens_raw.h -- converts token ids in one .bin file without an index, as llm.c and nanoGPT write
+// them, to a shard.
 //
-//   llm.c     a header of 256 int32 (magic 20240520: uint16 ids; 20240801: uint32 ids; then version
-//             and number of ids), then the ids
-//   nanoGPT   nothing but the ids, uint16
+//   llm.c     OFFSET  SIZE  FIELD (little-endian)
+//             0       4     magic: 20240520 for u16 ids, 20240801 for u32 ids
+//             4       4     version; not checked
+//             8       4     number of ids, u32; must equal the ids in the file
+//             12      1012  not used
+//             1024    rest  ids
+//   nanoGPT   the file is nothing but u16 ids
 #ifndef TRIREME_DATA_TOKENS_RAW_H
 #define TRIREME_DATA_TOKENS_RAW_H
 
@@ -12,27 +16,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct raw_options {
+typedef struct tokens_raw_options {
     const char *path, *output_prefix;
-    int id_bytes;               // 2 or 4; 0: as the header says, else 2
-    int64_t eod;                // a document ends behind this id; -1: there are no documents
-    bool (*stopped)(void *arg); // asked now and then; true: E_INTERRUPTED
+    int id_bytes;               // 2 or 4; 0: as llm.c's header says, without a header 2
+    int64_t eod;                // the id that ends a document; -1: the file has no documents
+    bool (*stopped)(void *arg); // NULL allowed; asked while writing; true ends with E_INTERRUPTED
     void *stopped_arg;
-} raw_options;
+} tokens_raw_options;
 
-typedef struct raw_result {
+typedef struct tokens_raw_result {
     uint64_t tokens, documents;
     int32_t highest; // id
-    bool llm_c;      // there was its header
-} raw_result;
+    bool llm_c;      // the file has llm.c's header
+} tokens_raw_result;
 
-// Writes P.bin and P.idx, both or none. There is no sidecar: nobody says which tokenizer it was. An
-// old one of P is removed. Without documents the ids are cut every 2^20. E_USAGE names what is
+// Writes P.bin and P.idx, both or none. Removes an old sidecar P.json and writes no new one, because
+// the tokenizer is not known. Without documents, each 2^20 ids become one. E_USAGE names what is
 // wrong with the file.
-status raw_tokens_convert(const raw_options *o, raw_result *out, err *e);
+status tokens_raw_convert(const tokens_raw_options *o, tokens_raw_result *out, err *e);
 
-// Appends to an error that PREFIX.idx is missing what PREFIX.bin looks like, and what to do with
-// it. Nothing when there is no such .bin.
-void raw_tokens_hint(const char *bin_path, err *e);
+// For an error that says PREFIX.idx is missing: appends which format PREFIX.bin seems to have and how
+// to convert it. Leaves the error unchanged when there is no such .bin.
+void tokens_raw_hint(const char *bin_path, err *e);
 
 #endif

@@ -1,6 +1,6 @@
-// Tokens, the writer: a shard that appears by rename, both files or none. Called by prepare, which
-// seals all its shards before the first of them becomes visible. The layout is in tokens.c's head.
-// It deliberately does not know texts or tokenizers.
+// tokens_writer.c -- writes a shard whose two files appear together by renames. `data prepare` calls
+// it, and seals all shards before it makes the first one visible. The head of tokens.c describes the
+// files. It deliberately does not know texts or tokenizers.
 #include "data/tokens.h"
 
 #include "base/alloc.h"
@@ -14,15 +14,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NAMES = 2, BIN = 0, IDX = 1, PIECE = 4096 };
+enum { BIN, IDX, NAMES };
+enum { PIECE = 4096 };
 
 struct tokens_writer {
     char *final_path[NAMES], *temporary[NAMES];
     file_writer *bin;
     int32_t vocab;
     dtype type;
-    int32_t *lengths; // one a document
-    uint64_t documents, room, count;
+    int32_t *lengths; // [documents] in tokens
+    uint64_t documents, room;
+    uint64_t count; // tokens
     bool sealed;
 };
 
@@ -52,7 +54,7 @@ status tokens_writer_open(const char *prefix, int32_t vocab, tokens_writer **out
         TRY(text_take(&temporary, &w->temporary[i], e));
         TRY(taken);
         if (file_is_directory(w->final_path[i]))
-            FAIL(E_USAGE, "%s: is a folder, a token shard cannot take its place", w->final_path[i]);
+            FAIL(E_USAGE, "%s: is a folder, a token shard cannot replace it", w->final_path[i]);
     }
     TRY(file_create(w->temporary[BIN], &w->bin, e));
     *out = w;
@@ -90,9 +92,9 @@ status tokens_writer_document(tokens_writer *w, const int32_t *ids, size_t count
         TRY(file_write(w->bin, ids, count * sizeof *ids, e));
         goto done;
     }
-    for (size_t at = 0; at < count; at += PIECE) {
-        size_t n = count - at < PIECE ? count - at : PIECE;
-        for (size_t i = 0; i < n; i++) narrow[i] = (uint16_t)ids[at + i];
+    for (size_t first = 0; first < count; first += PIECE) {
+        size_t n = count - first < PIECE ? count - first : PIECE;
+        for (size_t i = 0; i < n; i++) narrow[i] = (uint16_t)ids[first + i];
         TRY(file_write(w->bin, narrow, n * sizeof *narrow, e));
     }
 done:
@@ -109,7 +111,7 @@ uint64_t tokens_writer_documents(const tokens_writer *w)
     return w->documents;
 }
 
-// One sequence a document, as Megatron's preprocess_data writes without --split-sentences.
+// Writes one sequence per document, as Megatron's preprocess_data without --split-sentences.
 static status index_write(const tokens_writer *w, file_writer *f, err *e)
 {
     status result = OK;
@@ -153,8 +155,8 @@ status tokens_writer_finish(tokens_writer *w, err *e)
 {
     status result = OK;
     TRY(tokens_writer_seal(w, e));
-    // Without the old index a kill between the renames leaves a shard that is refused, never a new
-    // .bin under an old .idx.
+    // The old index goes first: then a kill between the renames leaves a shard that is refused, and
+    // never a new .bin with an old .idx.
     if (unlink(w->final_path[IDX]) != 0 && errno != ENOENT) {
         result = err_errno(e, "%s: cannot be replaced", w->final_path[IDX]);
         goto done;

@@ -1,47 +1,47 @@
-// Team: starts threads, runs one function on each, joins. Called by tokens_check and prepare.
-// It deliberately does not know what the work is: the work claims its own pieces, so that fewer
-// threads than asked for only take longer. Plain threads, because ThreadSanitizer follows them.
+// workers.c -- starts threads, runs one function on each, and joins them. tokens.c, bpe_count.c and
+// prepare_encode.c call it. It deliberately does not know the work: the function claims its own
+// pieces, so fewer threads than requested only take longer.
 #define _GNU_SOURCE // sched_getaffinity, CPU_COUNT
 #include "data/workers.h"
 
 #include <pthread.h>
 #include <sched.h>
 
-enum { MEMBERS_MAX = 256 };
+enum { WORKERS_MAX = 256 };
 
-typedef struct member {
+typedef struct data_worker {
     pthread_t thread;
-    team_work work;
+    data_workers_fn fn;
     void *arg;
     int number;
-} member;
+} data_worker;
 
-int team_default_size(void)
+int data_workers_default(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int n = CPU_COUNT(&set);
-    return n < 1 ? 1 : n;
+    const int count = CPU_COUNT(&set);
+    return count < 1 ? 1 : count;
 }
 
-static void *member_main(void *p)
+static void *worker_main(void *arg)
 {
-    member *m = p;
-    m->work(m->arg, m->number);
+    data_worker *w = arg;
+    w->fn(w->arg, w->number);
     return NULL;
 }
 
-void team_run(int size, team_work work, void *arg)
+void data_workers_run(int count, data_workers_fn fn, void *arg)
 {
-    member members[MEMBERS_MAX];
+    data_worker workers[WORKERS_MAX];
     int started = 0;
-    if (size > MEMBERS_MAX) size = MEMBERS_MAX;
-    for (int i = 1; i < size; i++) {
-        member *m = &members[started];
-        *m = (member){.work = work, .arg = arg, .number = i};
-        if (pthread_create(&m->thread, NULL, member_main, m) != 0) break;
+    if (count > WORKERS_MAX) count = WORKERS_MAX;
+    for (int i = 1; i < count; i++) {
+        data_worker *w = &workers[started];
+        *w = (data_worker){.fn = fn, .arg = arg, .number = i};
+        if (pthread_create(&w->thread, NULL, worker_main, w) != 0) break;
         started++;
     }
-    work(arg, 0);
-    for (int i = 0; i < started; i++) pthread_join(members[i].thread, NULL);
+    fn(arg, 0);
+    for (int i = 0; i < started; i++) pthread_join(workers[i].thread, NULL);
 }

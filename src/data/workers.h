@@ -1,15 +1,17 @@
-// workers.h -- one function on several threads at once, and the join. For work that claims its own
-// pieces (an atomic counter), so that any number of threads gives the same result.
-#ifndef TRIREME_DATA_TEAM_H
-#define TRIREME_DATA_TEAM_H
+// workers.h -- runs one function on several threads and waits for all of them. The function claims
+// pieces of the work itself, through an atomic counter, so that the result does not depend on the
+// number of threads.
+#ifndef TRIREME_DATA_WORKERS_H
+#define TRIREME_DATA_WORKERS_H
 
-typedef void (*team_work)(void *arg, int member); // member: 0 … size-1, 0 is the calling thread
+// `worker` is 0 on the calling thread and 1, 2, … on the others.
+typedef void (*data_workers_fn)(void *arg, int worker);
 
-// The processors that this process may use, at least 1.
-int team_default_size(void);
+// The number of processors that this process may use, at least 1.
+int data_workers_default(void);
 
-// Runs work(arg, m) on up to `size` threads (at least the calling one: where the system grants no
-// more threads, fewer members run) and returns when all have returned.
-void team_run(int size, team_work work, void *arg);
+// Calls fn(arg, w) on up to `count` threads and returns when all calls have returned. Where the
+// system grants fewer threads, fewer workers run; worker 0 always runs.
+void data_workers_run(int count, data_workers_fn fn, void *arg);
 
 #endif

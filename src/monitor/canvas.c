@@ -1,5 +1,5 @@
-// canvas.c -- the picture. Called by the loss curve. Deliberately knows nothing of losses, axes or
-// runs.
+// canvas.c -- draws into a picture and writes it as a PNG. curve_png.c calls it. It deliberately does
+// not know losses, axes or runs.
 #include "monitor/canvas.h"
 #include "base/file.h"
 #include "monitor/font.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-status canvas_open(canvas *c, int width, int height, color background, err *e)
+status canvas_open(canvas *c, int width, int height, canvas_color background, err *e)
 {
     size_t pixels = (size_t)width * (size_t)height;
 
@@ -29,7 +29,7 @@ void canvas_close(canvas *c)
     c->rgb = NULL;
 }
 
-static void blend(canvas *c, int x, int y, double cover, color ink)
+static void blend(canvas *c, int x, int y, double cover, canvas_color ink)
 {
     if (x < 0 || y < 0 || x >= c->width || y >= c->height || cover <= 0.0) return;
     if (cover > 1.0) cover = 1.0;
@@ -40,7 +40,7 @@ static void blend(canvas *c, int x, int y, double cover, color ink)
     }
 }
 
-// The distance of a point from the segment a + t d, 0 <= t <= 1.
+// The distance of the point p from the segment a + t d, 0 <= t <= 1.
 static double distance(double px, double py, double ax, double ay, double dx, double dy)
 {
     double length = dx * dx + dy * dy, t = 0.0;
@@ -49,16 +49,17 @@ static double distance(double px, double py, double ax, double ay, double dx, do
     return hypot(px - ax - t * dx, py - ay - t * dy);
 }
 
-static int held(double v, int limit)
+static int clamp(double v, int limit)
 {
     return v < 0.0 ? 0 : v > limit ? limit : (int)v;
 }
 
-void canvas_line(canvas *c, double x0, double y0, double x1, double y1, double thickness, color ink)
+void canvas_line(canvas *c, double x0, double y0, double x1, double y1, double thickness,
+                 canvas_color ink)
 {
     double reach = thickness / 2.0 + 1.0;
-    int left = held(fmin(x0, x1) - reach, c->width), right = held(fmax(x0, x1) + reach, c->width);
-    int top = held(fmin(y0, y1) - reach, c->height), low = held(fmax(y0, y1) + reach, c->height);
+    int left = clamp(fmin(x0, x1) - reach, c->width), right = clamp(fmax(x0, x1) + reach, c->width);
+    int top = clamp(fmin(y0, y1) - reach, c->height), low = clamp(fmax(y0, y1) + reach, c->height);
 
     for (int y = top; y <= low; y++) {
         for (int x = left; x <= right; x++) {
@@ -68,7 +69,7 @@ void canvas_line(canvas *c, double x0, double y0, double x1, double y1, double t
     }
 }
 
-void canvas_disc(canvas *c, double x, double y, double radius, color ink)
+void canvas_disc(canvas *c, double x, double y, double radius, canvas_color ink)
 {
     canvas_line(c, x, y, x, y, 2.0 * radius, ink);
 }
@@ -79,9 +80,9 @@ static int is_inked(const uint8_t *rows, int x, int y)
            (rows[y] >> (FONT_COLUMNS - 1 - x) & 1);
 }
 
-// Each dot becomes 2x2 pixels, whose corner pixel is half inked where two inked dots meet across an
-// empty one: steps of slanted strokes look like strokes.
-static void draw_glyph(canvas *c, int x0, int y0, const uint8_t *rows, color ink)
+// Each dot of the font becomes 2x2 pixels. A pixel of an empty dot gets half the ink when the dots
+// beside and above it both have ink, so that slanted strokes look smooth.
+static void draw_glyph(canvas *c, int x0, int y0, const uint8_t *rows, canvas_color ink)
 {
     for (int y = 0; y < 2 * FONT_ROWS; y++) {
         for (int x = 0; x < 2 * FONT_COLUMNS; x++) {
@@ -93,9 +94,9 @@ static void draw_glyph(canvas *c, int x0, int y0, const uint8_t *rows, color ink
     }
 }
 
-void canvas_text(canvas *c, int x, int y, const char *s, color ink)
+void canvas_text(canvas *c, int x, int y, const char *s, canvas_color ink)
 {
-    for (; *s; s++, x += GLYPH_WIDTH) {
+    for (; *s; s++, x += CANVAS_GLYPH_WIDTH) {
         const uint8_t *rows = font_glyph(*s);
         if (rows) draw_glyph(c, x, y, rows, ink);
     }
@@ -103,7 +104,7 @@ void canvas_text(canvas *c, int x, int y, const char *s, color ink)
 
 int canvas_text_width(const char *s)
 {
-    return (int)strlen(s) * GLYPH_WIDTH;
+    return (int)strlen(s) * CANVAS_GLYPH_WIDTH;
 }
 
 status canvas_write_png(const canvas *c, const char *path, err *e)

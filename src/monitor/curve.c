@@ -1,6 +1,5 @@
-// curve.c -- reads the losses of a run back from its log.jsonl. Called for the picture and the
-// sparkline at the end of a run, and by whoever wants them later. Deliberately knows nothing of the
-// run itself: the file is all there is.
+// curve.c -- reads the losses of a run from its log.jsonl. The end of a run calls it for the picture
+// and the sparkline, and so does `trireme curve`. It deliberately knows only the file, not the run.
 #include "monitor/curve.h"
 #include "base/file.h"
 
@@ -40,7 +39,8 @@ static void drop_from(curve_line *l, double step)
     while (l->count > 0 && l->step[l->count - 1] >= step) l->count--;
 }
 
-// A step that comes again was done again by a resumed run, and what followed it was not kept.
+// A step that comes again belongs to a resumed run. The later steps of the earlier run are dropped,
+// because the resumed run does not continue them.
 static bool add_event(curve *c, json_t *line)
 {
     const char *event = json_string_value(json_object_get(line, "event"));
@@ -55,12 +55,12 @@ static bool add_event(curve *c, json_t *line)
     return add_point(is_step ? &c->train : &c->valid, step, json_number_value(loss));
 }
 
-static status read_line(const char *path, long number, const char *at, size_t bytes, curve *out,
+static status read_line(const char *path, long number, const char *string, size_t bytes, curve *out,
                         err *e)
 {
     status result = OK;
     json_error_t why;
-    json_t *line = json_loadb(at, bytes, JSON_REJECT_DUPLICATES, &why);
+    json_t *line = json_loadb(string, bytes, JSON_REJECT_DUPLICATES, &why);
 
     if (!line) FAIL(E_USAGE, "%s:%ld: not JSON: %s", path, number, why.text);
     if (!json_is_object(line)) FAIL(E_USAGE, "%s:%ld: not a JSON object", path, number);
@@ -73,19 +73,21 @@ done:
 status curve_read(const char *log_path, curve *out, err *e)
 {
     status result = OK;
-    char *whole = NULL;
+    char *content = NULL;
     size_t bytes;
     long number = 1;
 
     *out = (curve){0};
-    TRY(file_read(log_path, &whole, &bytes, e));
-    for (const char *at = whole, *end = whole + bytes, *next; at < end; at = next, number++) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
+    TRY(file_read(log_path, &content, &bytes, e));
+    for (const char *line = content, *end = content + bytes, *next; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
         if (!newline) break;
+        if (newline > line)
+            TRY(read_line(log_path, number, line, (size_t)(newline - line), out, e));
         next = newline + 1;
-        if (newline > at) TRY(read_line(log_path, number, at, (size_t)(newline - at), out, e));
+        number++;
     }
 done:
-    free(whole);
+    free(content);
     return result;
 }

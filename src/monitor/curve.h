@@ -6,27 +6,28 @@
 #include "base/text.h"
 
 typedef struct curve_line {
-    double *step, *loss; // owned
+    double *step, *loss; // [count] owned
     size_t count, room;
 } curve_line;
 
 typedef struct curve {
-    curve_line train, valid; // steps rising; only finite losses
+    curve_line train, valid; // steps increase; losses are finite
 } curve;
 
-// Reads the step and eval events of a log.jsonl. Steps that a resumed run did again replace those
-// of before; a last line without its end is left out. E_USAGE when the file cannot be read or a
-// line is not a JSON object. Owner calls curve_clear, also after a failure.
+// Reads the step and eval events of a log.jsonl. The steps of a resumed run replace the same steps of
+// the earlier run. An unfinished last line is ignored. E_USAGE when the file cannot be read or a line
+// is not a JSON object. The owner calls curve_clear, also after a failure.
 status curve_read(const char *log_path, curve *out, err *e);
 void curve_clear(curve *c);
 
-// Writes a picture of width x height pixels (at least 320 x 200; {0, 0} = 960 x 540): the train
-// loss thin and smoothed, the validation losses as points. The file appears by rename. E_USAGE when
-// there is nothing to draw.
+// Writes a picture of width x height pixels (at least 320 x 200; 0 x 0 means 960 x 540). It shows the
+// train loss as a thin line, its smoothed line, and the validation losses as points. The file appears
+// by a rename. E_USAGE when there are no losses.
 status curve_draw_png(const curve *c, const char *path, int width, int height, err *e);
 
-// Appends at most `width` block characters of the train loss (three bytes each in UTF-8), low to
-// high from the lowest to the highest mean of the pieces. Appends nothing for an empty line.
+// Appends the line as at most `width` block characters (three bytes each in UTF-8). Each shows the
+// mean of one piece of the line, from the lowest mean to the highest. Appends nothing for an empty
+// line.
 void curve_sparkline(const curve_line *line, int width, text *out);
 
 #endif

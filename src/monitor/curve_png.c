@@ -1,5 +1,5 @@
-// curve_png.c -- the loss curve as a picture. Called at the end of a run and by the demo.
-// Deliberately knows nothing of files beyond handing the canvas a path.
+// curve_png.c -- draws the loss curve as a picture. The end of a run and `trireme curve` call it. It
+// deliberately does not know the log or the format of the picture.
 #include "monitor/canvas.h"
 #include "monitor/curve.h"
 
@@ -17,22 +17,22 @@ enum {
     TICKS = 6
 };
 
-static const color paper = 0xffffff, grid = 0xe8e8ec, axis = 0x9a9aa4, words = 0x3c3c46,
-                   thin = 0xb4cdea, bold = 0x1f5fa8, dots = 0xd9480f;
+static const canvas_color paper = 0xffffff, grid = 0xe8e8ec, axis = 0x9a9aa4, words = 0x3c3c46,
+                          thin = 0xb4cdea, bold = 0x1f5fa8, dots = 0xd9480f;
 
-// The picture's frame and what it shows.
-typedef struct frame {
-    double left, right, top, bottom; // pixels
+// The rectangle inside the axes.
+typedef struct curve_frame {
+    double left, right, top, bottom; // in pixels
     double x0, x1, y0, y1;           // steps and losses at its edges
-} frame;
+} curve_frame;
 
-static double to_x(const frame *f, double step)
+static double to_x(const curve_frame *f, double step)
 {
     return f->left + (step - f->x0) / (f->x1 - f->x0) * (f->right - f->left);
 }
 
-// Spikes beyond the frame run along its edge.
-static double to_y(const frame *f, double loss)
+// A loss outside the frame is drawn on its edge.
+static double to_y(const curve_frame *f, double loss)
 {
     double up = fmin(1.0, fmax(0.0, (loss - f->y0) / (f->y1 - f->y0)));
     return f->bottom - up * (f->bottom - f->top);
@@ -40,9 +40,9 @@ static double to_y(const frame *f, double loss)
 
 // --- what is shown -----------------------------------------------------------------------------
 
-// A mean over about a fortieth of the run: centred, so that it does not lag, narrower at the steep
-// start, and over what lies behind at the end, whose value is the one that people read. NULL when
-// out of memory.
+// A mean over about a fortieth of the run. It is centred, so that it does not lag. At the steep start
+// it covers fewer steps, and at the end, where people read the value, only earlier steps. NULL when
+// out of memory. The caller frees it, [count].
 static double *smooth(const curve_line *l)
 {
     size_t widest = l->count / 80;
@@ -73,8 +73,8 @@ static void widen(double *low, double *high, const double *values, size_t count)
     }
 }
 
-// The highest shown loss is of the smoothed line, so that one spike does not flatten the rest.
-static void fit(frame *f, const curve *c, const double *smoothed)
+// The highest visible loss is that of the smoothed line, so that one spike does not flatten the rest.
+static void fit(curve_frame *f, const curve *c, const double *smoothed)
 {
     double pad, unused = -INFINITY;
 
@@ -96,7 +96,7 @@ static void fit(frame *f, const curve *c, const double *smoothed)
 
 // --- axes --------------------------------------------------------------------------------------
 
-// 1, 2 or 5 times a power of ten, so that `range` holds about TICKS of them.
+// The distance between two ticks: 1, 2 or 5 times a power of ten, so that `range` has about TICKS.
 static double tick_step(double range)
 {
     double raw = range / TICKS, power = pow(10.0, floor(log10(raw))), lead = raw / power;
@@ -117,7 +117,7 @@ static void format_tick(char *out, size_t room, double value, double step)
     }
 }
 
-static void draw_axes(canvas *c, const frame *f)
+static void draw_axes(canvas *c, const curve_frame *f)
 {
     char label[40];
     double step = tick_step(f->y1 - f->y0);
@@ -144,9 +144,10 @@ static void draw_axes(canvas *c, const frame *f)
 
 // --- lines -------------------------------------------------------------------------------------
 
-// At most about two pieces for each pixel column: of more points, the lowest and highest are drawn.
-static void draw_line(canvas *c, const frame *f, const double *step, const double *loss,
-                      size_t count, double thickness, color ink)
+// Draws at most two segments for each pixel column. Of several points in a column it draws the lowest
+// and the highest.
+static void draw_line(canvas *c, const curve_frame *f, const double *step, const double *loss,
+                      size_t count, double thickness, canvas_color ink)
 {
     size_t pieces = (size_t)(f->right - f->left), before = 0;
 
@@ -167,7 +168,7 @@ static void draw_line(canvas *c, const frame *f, const double *step, const doubl
 }
 
 static int draw_key(canvas *c, int right, const char *name, double last, double thickness,
-                    color ink)
+                    canvas_color ink)
 {
     char label[64];
     snprintf(label, sizeof label, "%s %.3f", name, last);
@@ -177,7 +178,7 @@ static int draw_key(canvas *c, int right, const char *name, double last, double 
     return left - 60;
 }
 
-static void draw_keys(canvas *c, const frame *f, const curve *v, const double *smoothed)
+static void draw_keys(canvas *c, const curve_frame *f, const curve *v, const double *smoothed)
 {
     int right = (int)f->right;
     if (v->valid.count > 0)
@@ -192,7 +193,7 @@ status curve_draw_png(const curve *c, const char *path, int width, int height, e
     canvas paint = {0};
     double *smoothed = NULL;
     const curve_line *t = &c->train, *v = &c->valid;
-    frame f;
+    curve_frame f;
 
     if (width == 0 && height == 0) {
         width = WIDTH;
@@ -204,7 +205,8 @@ status curve_draw_png(const curve *c, const char *path, int width, int height, e
     smoothed = smooth(t);
     if (!smoothed) FAIL(E_MEMORY, "%s: out of memory", path);
     TRY(canvas_open(&paint, width, height, paper, e));
-    f = (frame){MARGIN_LEFT, width - MARGIN_RIGHT, MARGIN_TOP, height - MARGIN_BOTTOM, 0, 0, 0, 0};
+    f = (curve_frame){
+        MARGIN_LEFT, width - MARGIN_RIGHT, MARGIN_TOP, height - MARGIN_BOTTOM, 0, 0, 0, 0};
     fit(&f, c, smoothed);
     draw_axes(&paint, &f);
     draw_line(&paint, &f, t->step, t->loss, t->count, 1.2, thin);

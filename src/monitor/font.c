@@ -1,4 +1,5 @@
-// font.c -- the bitmap font. Called by the canvas. Deliberately only what a curve's labels need.
+// font.c -- the bitmap font. canvas.c calls it. It deliberately has only the characters that the
+// labels of a curve need.
 #include "monitor/font.h"
 
 #include <stddef.h>

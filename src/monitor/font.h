@@ -1,4 +1,4 @@
-// font.h -- a bitmap font of 5x9 dots, baseline below the seventh row.
+// font.h -- a bitmap font of 5x9 dots. The baseline is below the seventh row.
 #ifndef TRIREME_MONITOR_FONT_H
 #define TRIREME_MONITOR_FONT_H
 
@@ -6,8 +6,8 @@
 
 enum { FONT_COLUMNS = 5, FONT_ROWS = 9 };
 
-// FONT_ROWS rows from the top, the leftmost dot in bit 4; NULL for a character that it lacks.
-// Capitals give small letters.
+// The rows of a character from the top, [FONT_ROWS]; bit 4 is the leftmost dot. NULL when the font
+// lacks the character. A capital gives its small letter.
 const uint8_t *font_glyph(char c);
 
 #endif

@@ -1,6 +1,6 @@
-// log.c -- log.jsonl. Called by whoever runs a job on rank 0, once per event. Deliberately knows
-// neither the trainer nor the job: it takes structs of numbers, so that a line can be read here
-// against what the job file's page promises.
+// log.c -- writes log.jsonl. Rank 0 of a run calls it once per event. It deliberately does not know
+// the trainer or the job: its structs hold plain numbers, so that this file alone shows what a line
+// contains.
 #define _GNU_SOURCE // memrchr
 #include "monitor/log.h"
 #include "base/text.h"
@@ -25,7 +25,7 @@ static void begin(text *t, const char *event)
     text_addf(t, "{\"event\":\"%s\"", event);
 }
 
-// A NULL value is left out. Bytes that are not UTF-8 become U+FFFD: a line is always valid JSON.
+// Omits a NULL value. Bytes that are not UTF-8 become U+FFFD, so that a line is always valid JSON.
 static void add_string(text *t, const char *key, const char *value)
 {
     size_t bad_at;
@@ -49,7 +49,7 @@ static void add_string(text *t, const char *key, const char *value)
     text_add(t, "\"");
 }
 
-// A negative value is left out.
+// Omits a negative value.
 static void add_count(text *t, const char *key, int64_t value)
 {
     if (value >= 0) text_addf(t, ",\"%s\":%lld", key, (long long)value);
@@ -81,19 +81,19 @@ static status end_line(log_file *l, text *t, err *e)
     off_t before = lseek(l->fd, 0, SEEK_END);
 
     text_add(t, "}\n");
-    const char *at = t->chars;
+    const char *rest = t->chars;
     size_t left = t->bytes;
     while (left > 0) {
-        ssize_t n = write(l->fd, at, left);
+        ssize_t n = write(l->fd, rest, left);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             result = err_errno(e, "%s: cannot write", l->path);
-            // On a full disk: half a line would spoil the next one.
+            // On a full disk a part of the line would make the next line unreadable.
             if (before >= 0 && ftruncate(l->fd, before) != 0)
-                err_prefix(e, "half a line written: ");
+                err_prefix(e, "an unfinished line stays: ");
             goto done;
         }
-        at += n;
+        rest += n;
         left -= (size_t)n;
     }
 done:
@@ -103,8 +103,8 @@ done:
 
 // --- the file ----------------------------------------------------------------------------------
 
-// Cuts the file off behind its last newline.
-static status cut_half_line(int fd, const char *path, err *e)
+// Truncates the file after its last newline.
+static status remove_unfinished_line(int fd, const char *path, err *e)
 {
     status result = OK;
     char piece[4096];
@@ -121,7 +121,7 @@ static status cut_half_line(int fd, const char *path, err *e)
         end = from;
     }
     if (keep != st.st_size && ftruncate(fd, keep) != 0)
-        result = err_errno(e, "%s: cannot cut off its unfinished last line", path);
+        result = err_errno(e, "%s: cannot remove its unfinished last line", path);
     return result;
 }
 
@@ -138,7 +138,7 @@ status log_open(const char *path, log_file **out, err *e)
         result = err_errno(e, "%s: cannot open", path);
         goto done;
     }
-    TRY(cut_half_line(l->fd, path, e));
+    TRY(remove_unfinished_line(l->fd, path, e));
     *out = l;
     l = NULL;
 done:
@@ -164,7 +164,7 @@ status log_start(log_file *l, const monitor_start *s, err *e)
     add_string(&t, "version", s->version);
     add_count(&t, "ranks", s->ranks);
     add_count(&t, "threads_per_rank", s->threads_per_rank);
-    add_string(&t, "as", s->as);
+    add_string(&t, "as", s->launched_as);
     text_add(&t, ",\"mesh\":{");
     for (int i = 0; i < s->axes; i++)
         text_addf(&t, "%s\"%s\":%d", i ? "," : "", s->mesh[i].name, s->mesh[i].size);
@@ -194,7 +194,7 @@ status log_step(log_file *l, const monitor_step *s, err *e)
     add_count(&t, "tokens", s->tokens);
     add_float(&t, "seconds", s->seconds);
     add_float(&t, "tokens_per_s", s->tokens_per_s);
-    if (!isnan(s->share)) add_float(&t, "matmul_share", s->share);
+    if (!isnan(s->mfu)) add_float(&t, "matmul_share", s->mfu);
     text_addf(&t, ",\"skipped\":%s", s->skipped ? "true" : "false");
     if (s->loss_scale > 0) text_addf(&t, ",\"loss_scale\":%.17g", s->loss_scale);
     return end_line(l, &t, e);

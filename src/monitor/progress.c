@@ -1,6 +1,6 @@
-// progress.c -- the progress line. Called on rank 0 after every step and for events between steps.
-// Deliberately knows neither the trainer nor where its numbers come from, and never fails: a run
-// does not stop because nobody can be shown how it goes.
+// progress.c -- prints the progress line. Rank 0 calls it after every step and for events between
+// steps. It deliberately does not know the trainer. It never fails, because a run must not stop when
+// its output cannot be written.
 #include "monitor/progress.h"
 #include "base/clock.h"
 
@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { FIELDS = 7, FIELD_BYTES = 64, PLAIN_COLUMNS = 0, DEFAULT_COLUMNS = 80 };
+enum { FIELD_COUNT = 7, FIELD_BYTES = 64, PLAIN_COLUMNS = 0, DEFAULT_COLUMNS = 80 };
 
 static const double redraw_s = 0.1, plain_least_s = 1.0, plain_share = 0.1;
 
@@ -45,49 +45,50 @@ static void format_rate(char *out, size_t room, double rate)
     }
 }
 
-typedef char fields[FIELDS][FIELD_BYTES];
+typedef char progress_fields[FIELD_COUNT][FIELD_BYTES];
 
-// In the order in which they stand on the line.
-enum { AT_STEP, AT_LOSS, AT_LR, AT_NORM, AT_RATE, AT_SHARE, AT_LEFT };
+// The fields in their order on the line.
+enum { FIELD_STEP, FIELD_LOSS, FIELD_LR, FIELD_NORM, FIELD_RATE, FIELD_MFU, FIELD_LEFT };
 
-static void fill_fields(const monitor_step *s, double left_s, fields f)
+static void fill_fields(const monitor_step *s, double left_s, progress_fields f)
 {
     char rate[16], left[24];
 
-    memset(f, 0, sizeof(fields));
-    snprintf(f[AT_STEP], FIELD_BYTES, "step %lld/%lld", (long long)s->step, (long long)s->steps);
-    snprintf(f[AT_LOSS], FIELD_BYTES, "loss %.4f%s", s->loss, s->skipped ? " (skipped)" : "");
-    snprintf(f[AT_LR], FIELD_BYTES, "lr %.2e", s->lr);
-    snprintf(f[AT_NORM], FIELD_BYTES, fabs(s->grad_norm) < 1e4 ? "|g| %.2f" : "|g| %.1e",
+    memset(f, 0, sizeof(progress_fields));
+    snprintf(f[FIELD_STEP], FIELD_BYTES, "step %lld/%lld", (long long)s->step, (long long)s->steps);
+    snprintf(f[FIELD_LOSS], FIELD_BYTES, "loss %.4f%s", s->loss, s->skipped ? " (skipped)" : "");
+    snprintf(f[FIELD_LR], FIELD_BYTES, "lr %.2e", s->lr);
+    snprintf(f[FIELD_NORM], FIELD_BYTES, fabs(s->grad_norm) < 1e4 ? "|g| %.2f" : "|g| %.1e",
              s->grad_norm);
     format_rate(rate, sizeof rate, (double)s->tokens_per_s);
-    snprintf(f[AT_RATE], FIELD_BYTES, "%s %s/s", rate, s->unit ? s->unit : "tok");
-    if (isfinite(s->share))
-        snprintf(f[AT_SHARE], FIELD_BYTES, "mfu %.0f %%", 100.0 * (double)s->share);
+    snprintf(f[FIELD_RATE], FIELD_BYTES, "%s %s/s", rate, s->unit ? s->unit : "tok");
+    if (isfinite(s->mfu))
+        snprintf(f[FIELD_MFU], FIELD_BYTES, "mfu %.0f %%", 100.0 * (double)s->mfu);
     if (left_s >= 0.0 && isfinite(left_s)) {
         format_duration(left, sizeof left, left_s);
-        snprintf(f[AT_LEFT], FIELD_BYTES, "%s left", left);
+        snprintf(f[FIELD_LEFT], FIELD_BYTES, "%s left", left);
     }
 }
 
-static int line_width(fields f)
+static int line_width(progress_fields f)
 {
     int width = 0;
-    for (int i = 0; i < FIELDS; i++)
+    for (int i = 0; i < FIELD_COUNT; i++)
         if (f[i][0]) width += (int)strlen(f[i]) + (width ? 2 : 0);
     return width;
 }
 
 void progress_format(const monitor_step *s, double left_s, int columns, text *out)
 {
-    static const int drop_first[] = {AT_SHARE, AT_NORM, AT_LR, AT_RATE, AT_LEFT, AT_LOSS};
-    fields f;
+    static const int drop_first[] = {FIELD_MFU,  FIELD_NORM, FIELD_LR,
+                                     FIELD_RATE, FIELD_LEFT, FIELD_LOSS};
+    progress_fields f;
     bool any = false;
 
     fill_fields(s, left_s, f);
-    for (int i = 0; columns > 0 && i < FIELDS - 1 && line_width(f) > columns; i++)
+    for (int i = 0; columns > 0 && i < FIELD_COUNT - 1 && line_width(f) > columns; i++)
         f[drop_first[i]][0] = 0;
-    for (int i = 0; i < FIELDS; i++) {
+    for (int i = 0; i < FIELD_COUNT; i++) {
         if (!f[i][0]) continue;
         text_addf(out, "%s%s", any ? "  " : "", f[i]);
         any = true;
@@ -111,8 +112,8 @@ static int terminal_columns(const progress *p)
     return DEFAULT_COLUMNS;
 }
 
-// Whoever reads may have gone, or may not read at the moment (a stopped terminal, a full pipe):
-// then the line is lost. Waiting would hold up all ranks.
+// When the output is full (a stopped terminal, a full pipe), the line is lost, because waiting would
+// stop all ranks. When the reader has closed it, `p` becomes quiet.
 static void send(progress *p, const text *lines)
 {
     struct pollfd out = {.fd = fileno(p->out), .events = POLLOUT};
@@ -121,7 +122,7 @@ static void send(progress *p, const text *lines)
         p->mode = PROGRESS_QUIET;
 }
 
-// One column stays free: a full last column makes some terminals go to the next line.
+// One column stays free, because some terminals wrap after a full last column.
 static void add_line(progress *p, text *out, double now_s)
 {
     bool terminal = p->mode == PROGRESS_TERMINAL;
@@ -162,7 +163,7 @@ void progress_step(progress *p, const monitor_step *s, double now_s)
     double seconds = (double)s->seconds;
 
     if (p->mode == PROGRESS_QUIET) return;
-    // The first step of a run is slower than the others and would spoil the mean for long.
+    // The first step of a run is slower than the others, so the mean starts with the second.
     p->step_seconds = p->seen < 2 ? seconds : 0.9 * p->step_seconds + 0.1 * seconds;
     p->seen++;
     p->last = *s;

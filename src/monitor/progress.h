@@ -1,5 +1,5 @@
-// progress.h -- the progress line of a run: rewritten in place on a terminal, otherwise a plain
-// line now and then.
+// progress.h -- the progress line of a run. A terminal shows one line that is rewritten; any other
+// output gets a plain line now and then.
 #ifndef TRIREME_MONITOR_PROGRESS_H
 #define TRIREME_MONITOR_PROGRESS_H
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 typedef enum progress_mode {
-    PROGRESS_AUTO, // terminal when the stream is one, else plain
+    PROGRESS_AUTO, // PROGRESS_TERMINAL when the output is a terminal, else PROGRESS_PLAIN
     PROGRESS_TERMINAL,
     PROGRESS_PLAIN,
     PROGRESS_QUIET // prints nothing
@@ -18,30 +18,30 @@ typedef enum progress_mode {
 typedef struct progress {
     FILE *out; // borrowed
     progress_mode mode;
-    int columns; // 0 = ask the terminal
-    bool on_line;
-    bool has_pending;
-    double started_s, printed_s; // clock_seconds
+    int columns;                 // width of the terminal; 0: the system is asked
+    bool on_line;                // the terminal shows a line without its end
+    bool has_pending;            // `last` was not shown yet
+    double started_s, printed_s; // clock_seconds of progress_open and of the last line
     double step_seconds;         // running mean over `seen` steps
     int64_t seen;
     monitor_step last;
 } progress;
 
-// The line without its end, as many of its fields as fit `columns` (0 = all), the less telling ones
-// left out first:
+// Appends the line without its end. Where it exceeds `columns` (0 means no limit), the less important
+// fields are omitted:
 //   step 120/1000  loss 3.2145  lr 3.00e-04  |g| 0.91  12.3k tok/s  mfu 71 %  1m23s left
-// left_s < 0: not known.
+// `left_s` is the remaining time in seconds, < 0 when it is not known.
 void progress_format(const monitor_step *s, double left_s, int columns, text *out);
 
-// Starts the clock. `out` is borrowed and outlives the progress.
+// Starts the clock. `out` is borrowed and must outlive `p`.
 void progress_open(progress *p, FILE *out, progress_mode mode);
-// One finished step, at `now_s` of clock_seconds. Terminal: at most ten times a second. Plain: the
-// first step, then after a second, then ever more seldom (a tenth of the time that has gone by, at
-// least a second). The last step (step == steps) is always shown.
+// Takes one finished step at time `now_s` of clock_seconds. A terminal shows at most ten lines per
+// second. Plain output shows the first step, and then a line after each tenth of the time so far, but
+// at most one per second. The last step (step == steps) is always shown.
 void progress_step(progress *p, const monitor_step *s, double now_s);
-// A line of its own ("saved …"), above the progress line; without a newline at its end.
+// Prints a separate line ("saved …") above the progress line. The text has no newline at its end.
 void progress_note(progress *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Shows the newest step if it was not shown, and ends the line. May be called twice.
+// Shows the newest step if that was not done, and ends the line. A second call does nothing.
 void progress_close(progress *p);
 
 #endif

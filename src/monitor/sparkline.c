@@ -1,5 +1,5 @@
-// sparkline.c -- a loss curve as one line of block characters. Called at the end of a run and by
-// the demo. Deliberately knows no terminal: it appends text.
+// sparkline.c -- writes a loss curve as one line of block characters. The end of a run and `trireme
+// curve` call it. It deliberately does not know the terminal: it appends text.
 #include "monitor/curve.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ void curve_sparkline(const curve_line *line, int width, text *out)
     double low = INFINITY, high = -INFINITY;
 
     if (pieces > line->count) pieces = line->count;
-    // The means are taken twice rather than kept: a line is short and nothing is allocated.
+    // Each pass computes the means again, so that nothing has to be allocated.
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < pieces; i++) {
             size_t from = i * line->count / pieces, to = (i + 1) * line->count / pieces;

@@ -109,7 +109,7 @@ status folder_go_on(const char *out, const char *checkpoint, text *kept, err *e)
     char *aside = NULL;
     TRY(free_number(out, &number, e));
     TRY(beside(out, CHECKPOINTS, number, &aside, e));
-    TRY(ckpt_go_on(out, checkpoint, aside, &moved, e));
+    TRY(ckpt_resume_from(out, checkpoint, aside, &moved, e));
     if (moved) tell(kept, CHECKPOINTS, number);
 done:
     free(aside);

@@ -13,7 +13,7 @@
 // checkpoints-N, with the first N that none of the three has. The new names are appended to `kept`
 // (NULL allowed). With `overwrite` the three are removed instead. Other files stay.
 status folder_begin(const char *out, bool overwrite, text *kept, err *e);
-// Prepares the run in `out` for resuming from `checkpoint`, one of its own (ckpt_is_of): later
+// Prepares the run in `out` for resuming from `checkpoint`, one of its own (ckpt_belongs_to_run): later
 // checkpoints are moved to checkpoints-N.
 status folder_go_on(const char *out, const char *checkpoint, text *kept, err *e);
 

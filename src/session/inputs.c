@@ -27,7 +27,7 @@ done:
     return result;
 }
 
-static status open_data(const job *j, const data_part *parts, size_t count, const char *key,
+static status open_data(const job *j, const dataset_source *parts, size_t count, const char *key,
                         dataset *own, model_limits limits, dataset **out, err *e)
 {
     int32_t vocab = limits.tokens < limits.classes ? limits.tokens : limits.classes;

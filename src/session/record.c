@@ -20,7 +20,7 @@ status session_log_start(const session *s, const job *j, const session_inputs *i
                              .policy = policy_name.chars,
                              .precision = dtype_name(j->train.precision),
                              .device = j->launch.device,
-                             .as = j->launch.as_threads ? "threads" : "processes",
+                             .launched_as = j->launch.as_threads ? "threads" : "processes",
                              .mesh = axes,
                              .axes = AXES,
                              .ranks = s->comm->size,
@@ -49,7 +49,7 @@ monitor_step session_step(const job *j, const session_inputs *in, const trainer_
                           .tokens = (int64_t)s->tokens,
                           .seconds = (float)s->seconds,
                           .tokens_per_s = (float)(s->tokens / s->seconds),
-                          .share = NAN,
+                          .mfu = NAN,
                           .loss_scale = s->loss_scale,
                           .skipped = s->skipped,
                           .unit = in->train->shape.input_type == I32 ? NULL : "samples"};

@@ -20,7 +20,7 @@ typedef struct reference {
 } reference;
 
 // mock and vectors have no sidecar.
-static bool has_sidecar(const dataset *d, const data_part *part)
+static bool has_sidecar(const dataset *d, const dataset_source *part)
 {
     return d->shape.input_type == I32 && strcmp(part->path, "mock") != 0;
 }
@@ -48,7 +48,7 @@ done:
     return result;
 }
 
-static status compare(const job *j, session_inputs *in, const char *key, const data_part *part,
+static status compare(const job *j, session_inputs *in, const char *key, const dataset_source *part,
                       const sidecar *s, reference *r, err *e)
 {
     text found = {0};
@@ -77,7 +77,7 @@ static status compare(const job *j, session_inputs *in, const char *key, const d
 }
 
 // Takes the end token and the tokenizer file of a shard for the model's checkpoints.
-static status take_from(job *j, session_inputs *in, const data_part *part, const sidecar *s,
+static status take_from(job *j, session_inputs *in, const dataset_source *part, const sidecar *s,
                         text *missing, err *e)
 {
     if (s->append_eod && s->eod >= 0) job_set_end_token(j, s->eod);
@@ -103,7 +103,7 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
     bool asked = false; // the model's tokenizer has been read; only a shard's hash needs it
     for (size_t i = 0; i < trains + valids; i++) {
         bool train = i < trains, found = false;
-        const data_part *part = train ? &j->data.train[i] : &j->data.valid[i - trains];
+        const dataset_source *part = train ? &j->data.train[i] : &j->data.valid[i - trains];
         if (!has_sidecar(train ? in->train : in->valid, part)) continue;
         TRY(sidecar_read(part->path, &s, &found, e));
         if (!found) continue;

@@ -76,7 +76,7 @@ static status allocate_loader(trainer *t, err *e)
     loader_options o = {.data = counting ? &shape : t->o.train,
                         .global_batch = (uint64_t)t->o.global_batch,
                         .micro_batch = t->o.micro_batch,
-                        .own_batch = t->o.global_batch / ranks,
+                        .local_batch = t->o.global_batch / ranks,
                         .rank = rank,
                         .ranks = ranks,
                         .depth = READ_AHEAD};

@@ -66,7 +66,7 @@ expect_line 'train.precision \(fp32 there, bf16 here\)'
 run "$trireme" train job.yaml --train.out foreign --resume whole/checkpoints/step-00000004 --model.hidden 32
 expect_exit 2
 
-# ---- A broken newest checkpoint is passed over with a warning
+# ---- A broken newest checkpoint is skipped with a warning
 broken() { # WHAT COMMAND...: breaks broken/checkpoints/step-00000008
     rm -rf broken
     cp -r whole broken
@@ -74,7 +74,7 @@ broken() { # WHAT COMMAND...: breaks broken/checkpoints/step-00000008
     run "$trireme" checkpoint verify broken/checkpoints/step-00000008
     [ "$code" != 0 ] || fail "verify does not see $1"
     ok "$trireme" train job.yaml --quiet --train.save_every 4 --train.out broken
-    expect_line 'step-00000008 is broken and passed over'
+    expect_line 'step-00000008 is broken and skipped'
     expect_line '"resumed_from":4' broken/log.jsonl
     expect_same_checkpoint whole broken
     ok "$trireme" checkpoint verify broken/checkpoints/step-00000008

@@ -185,7 +185,7 @@ void matrix_execute(const point *p, const matrix_run *how, outcome *out)
     *out = (outcome){.result = OK};
     pthread_mutex_init(&s.lock, NULL);
     TRY(make_config(p, &config, e));
-    TRY(dataset_open(&(data_part){.path = "mock", .weight = 1}, 1, LENGTH, VOCAB, SEED, 1000,
+    TRY(dataset_open(&(dataset_source){.path = "mock", .weight = 1}, 1, LENGTH, VOCAB, SEED, 1000,
                      &s.data, e));
     fill_options(&s, &s.options);
     TRY(run_all(&s, s.options.mesh.ranks, e));

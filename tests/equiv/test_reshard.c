@@ -369,7 +369,7 @@ static void go_on(kind k, dtype precision, int turn)
     run r = {.precision = precision, .scratch = scratch};
     assert_non_null(mkdtemp(scratch));
     assert_int_equal(make_config(k, &r.config), OK);
-    CHECK(dataset_open(&(data_part){.path = "mock", .weight = 1}, 1, LENGTH, VOCAB, SEED, 1000,
+    CHECK(dataset_open(&(dataset_source){.path = "mock", .weight = 1}, 1, LENGTH, VOCAB, SEED, 1000,
                        &r.data, e));
     const int files = save_all(&r, saved);
     if (precision == F16) assert_true(saved[0].skipped > 0);

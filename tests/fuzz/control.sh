@@ -1,6 +1,6 @@
 #!/bin/sh
-# The driver of the fuzz targets: an input that is not survived is named and ends it with exit code 1; the same
-# seed makes the same inputs.
+# Checks the driver of the fuzz targets: it names an input that ends the target, its exit code is 1 then, and it
+# refuses bad usage.
 #   control.sh PROGRAM
 set -eu
 program=$1
@@ -23,5 +23,5 @@ grep -qx '51 inputs' said || fail "it says: $(cat said)"
 for wrong in '' 'good --runs' 'good bad' 'good --runs many' 'missing'; do
     # shellcheck disable=SC2086 # words
     code=0 && "$program" $wrong >said 2>&1 || code=$?
-    [ "$code" != 0 ] || fail "'$wrong' is taken"
+    [ "$code" != 0 ] || fail "'$wrong' is accepted"
 done

@@ -1,5 +1,4 @@
-// fuzz.c -- the scratch folder of a target, what is claimed of errors, and libFuzzer's entry
-// points.
+// fuzz.c -- the scratch folder of a target, the checks of errors, and libFuzzer's entry points.
 #include "fuzz.h"
 
 #include "base/file.h"
@@ -15,7 +14,7 @@ static char folder[64];
 
 void fuzz_begin(void)
 {
-    // In memory where there is such a folder: an input is a file, a thousand times a second.
+    // A folder in memory where the system has one, because a target writes a thousand files a second.
     snprintf(folder, sizeof folder, "%s/trireme-fuzz-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(folder)) {
@@ -52,7 +51,7 @@ void fuzz_put(const char *name, const void *bytes, size_t count)
 void fuzz_broken(const char *claim, const char *format, ...)
 {
     va_list args;
-    fprintf(stderr, "does not hold: %s: ", claim);
+    fprintf(stderr, "false claim: %s: ", claim);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);

@@ -1,10 +1,12 @@
-// fuzz_main.c -- the driver of a fuzz target: the files of its corpus, then so many inputs that are
-// made of them, in a child process. What the child does not survive is written into a file and
-// named.
-//   fuzz_NAME CORPUS [--runs N | --seconds S] [--seed N]     the default is one run over the corpus
-//   fuzz_NAME FILE...                                        these inputs only
-// Exit codes: 0 all inputs were survived, 1 one was not, 2 bad usage. Files of a corpus whose names
-// begin with "good" must be accepted, so that it does not go stale.
+// fuzz_main.c -- the driver of a fuzz target. A child process runs the files of the corpus, and then
+// inputs that are made of them. When an input ends the child, the driver writes the input to a file
+// and names it.
+//
+//   fuzz_NAME CORPUS [--runs N | --seconds S] [--seed N]   without options: only the corpus
+//   fuzz_NAME FILE...                                      only these inputs
+//
+// Exit codes: 0 no input ended the child, 1 one did, 2 bad usage. Files of a corpus whose names begin
+// with "good" must be accepted, so that the corpus stays up to date.
 #include "fuzz.h"
 #include "mutate.h"
 
@@ -22,24 +24,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// An input that takes this much of the processor hangs; time in which others run does not count.
+// An input that uses this much CPU time hangs.
 enum { CPU_SECONDS = 60 };
-// Of address space: sizes in a file must not be believed. Sanitizers take terabytes of it.
+// Limit of the address space, which finds readers that trust a size in a file. Sanitizers need
+// terabytes of address space, so it is not set under them.
 #define MEMORY_MOST ((rlim_t)6 << 30)
 
-typedef struct shared {
-    uint64_t number; // of inputs so far
-    size_t bytes;
-    char name[256]; // of the file, "" for a mutated input
-    uint8_t input[INPUT_MOST];
-} shared;
+typedef struct fuzz_shared {
+    uint64_t number; // inputs so far
+    size_t bytes;    // of `input`
+    char name[256];  // of the file; "" for a mutated input
+    uint8_t input[FUZZ_INPUT_MAX];
+} fuzz_shared;
 
-typedef struct options {
+typedef struct fuzz_options {
     const char *program;
     char **path;
     int paths;
     int64_t runs, seconds, seed;
-} options;
+} fuzz_options;
 
 static void limit(void)
 {
@@ -51,7 +54,7 @@ static void limit(void)
 #endif
 }
 
-static bool run_input(shared *x)
+static bool run_input(fuzz_shared *x)
 {
     const struct itimerval cpu = {.it_value = {.tv_sec = CPU_SECONDS}};
     setitimer(ITIMER_PROF, &cpu, NULL);
@@ -60,7 +63,7 @@ static bool run_input(shared *x)
     return accepted;
 }
 
-static void run_file(shared *x, const char *name, const uint8_t *bytes, size_t count)
+static void run_file(fuzz_shared *x, const char *name, const uint8_t *bytes, size_t count)
 {
     snprintf(x->name, sizeof x->name, "%s", name);
     x->bytes = count;
@@ -70,28 +73,28 @@ static void run_file(shared *x, const char *name, const uint8_t *bytes, size_t c
     FUZZ_CLAIM(accepted || !good, "%s is refused", name);
 }
 
-static bool more(const options *o, uint64_t done, double began)
+static bool more(const fuzz_options *o, uint64_t done, double began)
 {
     if (o->seconds > 0) return clock_seconds() - began < (double)o->seconds;
     return done < (uint64_t)o->runs;
 }
 
-static void run_corpus(const options *o, shared *x)
+static void run_corpus(const fuzz_options *o, fuzz_shared *x)
 {
-    corpus c;
+    fuzz_corpus c;
     const double began = clock_seconds();
-    corpus_open(o->path[0], &c);
+    fuzz_corpus_open(o->path[0], &c);
     for (int i = 0; i < c.files; i++) run_file(x, c.file[i].name, c.file[i].bytes, c.file[i].count);
     x->name[0] = 0;
     for (uint64_t i = 0; more(o, i, began); i++) {
-        x->bytes = corpus_mutate(&c, (uint64_t)o->seed, i, fuzz_this.binary, x->input);
+        x->bytes = fuzz_mutate(&c, (uint64_t)o->seed, i, fuzz_this.binary, x->input);
         if (fuzz_this.mend && i % 4) fuzz_this.mend(x->input, x->bytes);
         run_input(x);
     }
-    corpus_close(&c);
+    fuzz_corpus_close(&c);
 }
 
-static void run_files(const options *o, shared *x)
+static void run_files(const fuzz_options *o, fuzz_shared *x)
 {
     for (int i = 0; i < o->paths; i++) {
         FILE *f = fopen(o->path[i], "rb");
@@ -99,7 +102,7 @@ static void run_files(const options *o, shared *x)
             perror(o->path[i]);
             exit(2);
         }
-        static uint8_t bytes[INPUT_MOST];
+        static uint8_t bytes[FUZZ_INPUT_MAX];
         const size_t count = fread(bytes, 1, sizeof bytes, f);
         fclose(f);
         run_file(x, o->path[i], bytes, count);
@@ -112,7 +115,7 @@ static bool is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-static int report(const options *o, const shared *x, int how)
+static int report(const fuzz_options *o, const fuzz_shared *x, int how)
 {
     char path[256];
     const char *base = strrchr(o->program, '/');
@@ -125,7 +128,7 @@ static int report(const options *o, const shared *x, int how)
         if (!f || fwrite(x->input, 1, x->bytes, f) != x->bytes || fclose(f) != 0) perror(path);
     }
     if (WIFSIGNALED(how) && WTERMSIG(how) == SIGPROF)
-        fprintf(stderr, "%s: %s takes more than %d s of CPU\n", o->program, path, CPU_SECONDS);
+        fprintf(stderr, "%s: %s needs more than %d s of CPU time\n", o->program, path, CPU_SECONDS);
     else if (WIFSIGNALED(how))
         fprintf(stderr, "%s: %s ends it by signal %d (%s)\n", o->program, path, WTERMSIG(how),
                 strsignal(WTERMSIG(how)));
@@ -135,9 +138,10 @@ static int report(const options *o, const shared *x, int how)
     return 1;
 }
 
-static int supervise(const options *o)
+static int supervise(const fuzz_options *o)
 {
-    shared *x = mmap(NULL, sizeof *x, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    fuzz_shared *x =
+        mmap(NULL, sizeof *x, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (x == MAP_FAILED) {
         perror("mmap");
         return 2;
@@ -159,7 +163,7 @@ static int supervise(const options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.program = argv[0], .path = calloc((size_t)argc, sizeof *o.path), .seed = 1};
+    fuzz_options o = {.program = argv[0], .path = calloc((size_t)argc, sizeof *o.path), .seed = 1};
     bool good = o.path != NULL;
     for (int i = 1; i < argc && good; i++) {
         int64_t *number = strcmp(argv[i], "--runs") == 0      ? &o.runs

@@ -148,12 +148,12 @@ put("sidecar", "others.json", text({"tokens": 6, "documents": 2, "text_bytes": -
 
 for name in ("gpt2", "llama3"):
     with open(os.path.join(HERE, "..", "golden", "tokenizer", name + ".json")) as f:
-        whole = json.load(f)
-    small = copy.deepcopy(whole)
-    merges = whole["model"]["merges"][:24]
+        full = json.load(f)
+    small = copy.deepcopy(full)
+    merges = full["model"]["merges"][:24]
     pieces = [m if isinstance(m, list) else m.split(" ") for m in merges]
-    words = [t["content"] for t in whole["added_tokens"]]
-    words += [w for w in whole["model"]["vocab"] if len(w) == 1] + ["".join(p) for p in pieces]
+    words = [t["content"] for t in full["added_tokens"]]
+    words += [w for w in full["model"]["vocab"] if len(w) == 1] + ["".join(p) for p in pieces]
     small["model"]["vocab"] = {w: i for i, w in enumerate(dict.fromkeys(words))}
     small["model"]["merges"] = merges
     for t in small["added_tokens"]:

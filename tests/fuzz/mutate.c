@@ -1,4 +1,4 @@
-// mutate.c -- see mutate.h.
+// mutate.c -- reads a corpus and makes inputs of it; mutate.h describes how. fuzz_main.c calls it.
 #include "mutate.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@ enum { WORDS_MOST = 4096, WORD_MOST = 48 };
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const corpus_file *)a)->name, ((const corpus_file *)b)->name);
+    return strcmp(((const fuzz_corpus_file *)a)->name, ((const fuzz_corpus_file *)b)->name);
 }
 
 static void *must(void *p, const char *what)
@@ -23,13 +23,14 @@ static void *must(void *p, const char *what)
     exit(2);
 }
 
-static void read_file(const char *folder, const char *name, corpus_file *out)
+static void read_file(const char *folder, const char *name, fuzz_corpus_file *out)
 {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = must(fopen(path, "rb"), path);
-    *out = (corpus_file){.name = must(strdup(name), path), .bytes = must(malloc(INPUT_MOST), path)};
-    out->count = fread(out->bytes, 1, INPUT_MOST, f);
+    *out = (fuzz_corpus_file){.name = must(strdup(name), path),
+                              .bytes = must(malloc(FUZZ_INPUT_MAX), path)};
+    out->count = fread(out->bytes, 1, FUZZ_INPUT_MAX, f);
     fclose(f);
 }
 
@@ -38,12 +39,12 @@ static bool is_word(int c)
     return isalnum(c) || c == '_' || c == '.' || c == '-' || c >= 128;
 }
 
-static void take_words(corpus *c, const corpus_file *f)
+static void add_words(fuzz_corpus *c, const fuzz_corpus_file *f)
 {
-    for (size_t at = 0, end; at < f->count && c->words < WORDS_MOST; at = end + 1) {
-        for (end = at; end < f->count && is_word(f->bytes[end]);) end++;
-        if (end - at < 2 || end - at > WORD_MOST) continue;
-        char *word = must(strndup((const char *)f->bytes + at, end - at), "a word");
+    for (size_t offset = 0, end; offset < f->count && c->words < WORDS_MOST; offset = end + 1) {
+        for (end = offset; end < f->count && is_word(f->bytes[end]);) end++;
+        if (end - offset < 2 || end - offset > WORD_MOST) continue;
+        char *word = must(strndup((const char *)f->bytes + offset, end - offset), "a word");
         bool known = false;
         for (int i = 0; i < c->words && !known; i++) known = strcmp(c->word[i], word) == 0;
         if (known)
@@ -53,10 +54,10 @@ static void take_words(corpus *c, const corpus_file *f)
     }
 }
 
-void corpus_open(const char *folder, corpus *out)
+void fuzz_corpus_open(const char *folder, fuzz_corpus *out)
 {
     DIR *d = must(opendir(folder), folder);
-    *out = (corpus){.word = must(calloc(WORDS_MOST, sizeof *out->word), folder)};
+    *out = (fuzz_corpus){.word = must(calloc(WORDS_MOST, sizeof *out->word), folder)};
     for (struct dirent *entry = readdir(d); entry; entry = readdir(d)) {
         if (entry->d_name[0] == '.') continue;
         out->file = must(realloc(out->file, (size_t)(out->files + 1) * sizeof *out->file), folder);
@@ -68,10 +69,10 @@ void corpus_open(const char *folder, corpus *out)
         exit(2);
     }
     qsort(out->file, (size_t)out->files, sizeof *out->file, by_name);
-    for (int i = 0; i < out->files; i++) take_words(out, &out->file[i]);
+    for (int i = 0; i < out->files; i++) add_words(out, &out->file[i]);
 }
 
-void corpus_close(corpus *c)
+void fuzz_corpus_close(fuzz_corpus *c)
 {
     for (int i = 0; i < c->files; i++) free(c->file[i].name), free(c->file[i].bytes);
     for (int i = 0; i < c->words; i++) free(c->word[i]);
@@ -81,14 +82,14 @@ void corpus_close(corpus *c)
 
 // ---- Changes of an input
 
-typedef struct input {
-    const corpus *c;
+typedef struct fuzz_input {
+    const fuzz_corpus *c;
     uint64_t random;
     uint8_t *bytes;
     size_t count;
-} input;
+} fuzz_input;
 
-static uint64_t draw(input *x, uint64_t below)
+static uint64_t draw(fuzz_input *x, uint64_t below)
 {
     x->random += UINT64_C(0x9e3779b97f4a7c15); // SplitMix64
     uint64_t z = x->random;
@@ -98,71 +99,71 @@ static uint64_t draw(input *x, uint64_t below)
     return below ? z % below : 0;
 }
 
-// Puts `count` bytes in place of `gone` bytes at `at`; what does not fit is left out.
-static void replace(input *x, size_t at, size_t gone, const void *bytes, size_t count)
+// Replaces `gone` bytes at `offset` by `count` bytes. Does nothing when the result would not fit.
+static void replace(fuzz_input *x, size_t offset, size_t gone, const void *bytes, size_t count)
 {
-    if (at > x->count) at = x->count;
-    if (gone > x->count - at) gone = x->count - at;
-    if (count > INPUT_MOST - (x->count - gone)) return;
-    memmove(x->bytes + at + count, x->bytes + at + gone, x->count - at - gone);
-    if (count) memcpy(x->bytes + at, bytes, count);
+    if (offset > x->count) offset = x->count;
+    if (gone > x->count - offset) gone = x->count - offset;
+    if (count > FUZZ_INPUT_MAX - (x->count - gone)) return;
+    memmove(x->bytes + offset + count, x->bytes + offset + gone, x->count - offset - gone);
+    if (count) memcpy(x->bytes + offset, bytes, count);
     x->count += count - gone;
 }
 
-// A short range, seldom a long one.
-static size_t range(input *x, size_t at)
+// The length of a random range, mostly a short one.
+static size_t range(fuzz_input *x, size_t offset)
 {
-    const size_t left = x->count - at;
+    const size_t left = x->count - offset;
     return left ? 1 + (size_t)draw(x, draw(x, 8) && left > 32 ? 32 : left) : 0;
 }
 
-// `count` bytes of the same input, or of another one, to a new place.
-static void copy_range(input *x, size_t at, size_t gone, bool other)
+// Copies a random range of this input, or of a file of the corpus, to `offset`.
+static void copy_range(fuzz_input *x, size_t offset, size_t gone, bool other)
 {
-    static uint8_t kept[INPUT_MOST];
-    const corpus_file *f = &x->c->file[draw(x, (uint64_t)x->c->files)];
+    static uint8_t kept[FUZZ_INPUT_MAX];
+    const fuzz_corpus_file *f = &x->c->file[draw(x, (uint64_t)x->c->files)];
     const uint8_t *from = other ? f->bytes : x->bytes;
     const size_t all = other ? f->count : x->count, begin = (size_t)draw(x, all);
     size_t count = all - begin ? 1 + (size_t)draw(x, all - begin) : 0;
     if (draw(x, 4) && count > 64) count = 1 + count % 64;
     memcpy(kept, from + begin, count);
-    replace(x, at, gone, kept, count);
+    replace(x, offset, gone, kept, count);
 }
 
-static void change_bytes(input *x)
+static void change_bytes(fuzz_input *x)
 {
-    const size_t at = (size_t)draw(x, x->count + 1);
+    const size_t offset = (size_t)draw(x, x->count + 1);
     uint8_t byte = (uint8_t)draw(x, 256);
     switch (draw(x, 8)) {
     case 0:
-        if (at < x->count) x->bytes[at] ^= (uint8_t)(1 << draw(x, 8));
+        if (offset < x->count) x->bytes[offset] ^= (uint8_t)(1 << draw(x, 8));
         break;
     case 1:
-        replace(x, at, 1, &byte, 1);
+        replace(x, offset, 1, &byte, 1);
         break;
     case 2:
-        replace(x, at, 0, &byte, 1);
+        replace(x, offset, 0, &byte, 1);
         break;
     case 3:
-        replace(x, at, range(x, at), NULL, 0);
+        replace(x, offset, range(x, offset), NULL, 0);
         break;
     case 4:
-        copy_range(x, at, 0, false);
+        copy_range(x, offset, 0, false);
         break;
     case 5:
-        copy_range(x, at, range(x, at), true);
+        copy_range(x, offset, range(x, offset), true);
         break;
     case 6:
-        copy_range(x, at, 0, true);
+        copy_range(x, offset, 0, true);
         break;
     default:
-        if (!draw(x, 4)) x->count = at; // cut off
+        if (!draw(x, 4)) x->count = offset; // truncates
     }
 }
 
 // ---- Words of binary files
 
-static uint64_t odd_number(input *x)
+static uint64_t odd_number(fuzz_input *x)
 {
     const uint64_t odd[] = {0,
                             1,
@@ -189,15 +190,15 @@ static uint64_t odd_number(input *x)
     return odd[draw(x, sizeof odd / sizeof *odd)];
 }
 
-static void change_word(input *x)
+static void change_word(fuzz_input *x)
 {
     const size_t width = (size_t)1 << draw(x, 4);
     if (x->count < width) return;
-    size_t at = (size_t)draw(x, x->count - width + 1);
-    if (draw(x, 2)) at = (size_t)draw(x, x->count - width < 64 ? x->count - width + 1 : 64);
-    if (draw(x, 4)) at -= at % width;
+    size_t offset = (size_t)draw(x, x->count - width + 1);
+    if (draw(x, 2)) offset = (size_t)draw(x, x->count - width < 64 ? x->count - width + 1 : 64);
+    if (draw(x, 4)) offset -= offset % width;
     uint64_t word = 0;
-    memcpy(&word, x->bytes + at, width);
+    memcpy(&word, x->bytes + offset, width);
     switch (draw(x, 3)) {
     case 0:
         word = odd_number(x);
@@ -208,7 +209,7 @@ static void change_word(input *x)
     default:
         word = draw(x, 0) << draw(x, 64);
     }
-    memcpy(x->bytes + at, &word, width);
+    memcpy(x->bytes + offset, &word, width);
 }
 
 // ---- Text
@@ -288,14 +289,14 @@ static const char *const STRINGS[] = {"0",
                                       "*",
                                       "%s%n"};
 
-static const char *some_string(input *x)
+static const char *some_string(fuzz_input *x)
 {
     if (x->c->words && draw(x, 2)) return x->c->word[draw(x, (uint64_t)x->c->words)];
     return STRINGS[draw(x, sizeof STRINGS / sizeof *STRINGS)];
 }
 
-// The word or number around or after a random place.
-static void find_word(input *x, size_t *at, size_t *count)
+// Finds the word or number at a random offset or after it.
+static void find_word(fuzz_input *x, size_t *offset, size_t *count)
 {
     size_t begin = (size_t)draw(x, x->count + 1);
     const bool number = draw(x, 2);
@@ -304,19 +305,19 @@ static void find_word(input *x, size_t *at, size_t *count)
     while (begin > 0 && begin < x->count && is_word(x->bytes[begin - 1])) begin--;
     size_t end = begin;
     while (end < x->count && is_word(x->bytes[end])) end++;
-    *at = begin, *count = end - begin;
+    *offset = begin, *count = end - begin;
 }
 
-static void find_line(input *x, size_t *at, size_t *count)
+static void find_line(fuzz_input *x, size_t *offset, size_t *count)
 {
     size_t begin = (size_t)draw(x, x->count + 1);
     while (begin > 0 && x->bytes[begin - 1] != '\n') begin--;
     const uint8_t *end = memchr(x->bytes + begin, '\n', x->count - begin);
-    *at = begin, *count = (end ? (size_t)(end - x->bytes) + 1 : x->count) - begin;
+    *offset = begin, *count = (end ? (size_t)(end - x->bytes) + 1 : x->count) - begin;
 }
 
-// From a bracket or quote to its partner.
-static void find_group(input *x, size_t *at, size_t *count)
+// Finds the range from a bracket or quote to its closing one.
+static void find_group(fuzz_input *x, size_t *offset, size_t *count)
 {
     size_t begin = (size_t)draw(x, x->count + 1);
     while (begin < x->count && !strchr("[{\"", x->bytes[begin] ? x->bytes[begin] : 'x')) begin++;
@@ -333,65 +334,65 @@ static void find_group(input *x, size_t *at, size_t *count)
         if (depth <= 0) break;
     }
     if (end < x->count) end++;
-    *at = begin, *count = end - begin;
+    *offset = begin, *count = end - begin;
 }
 
-// Brackets within brackets.
-static void nest(input *x, size_t at)
+// Inserts many opening brackets, or the like.
+static void nest(fuzz_input *x, size_t offset)
 {
     char deep[4096];
     const size_t count = 1 + (size_t)draw(x, sizeof deep);
     static const char *const kinds[] = {"[", "{", "]", "- ", "[{", "\"\\", "(", "a:"};
     const char *kind = kinds[draw(x, sizeof kinds / sizeof *kinds)];
     for (size_t i = 0; i < count; i++) deep[i] = kind[i % strlen(kind)];
-    replace(x, at, 0, deep, count);
+    replace(x, offset, 0, deep, count);
 }
 
-static void change_text(input *x)
+static void change_text(fuzz_input *x)
 {
-    static uint8_t kept[INPUT_MOST];
-    size_t at, count;
+    static uint8_t kept[FUZZ_INPUT_MAX];
+    size_t offset, count;
     const char *s = some_string(x);
     switch (draw(x, 12)) {
     case 0:
     case 1:
     case 2:
     case 3:
-        find_word(x, &at, &count);
-        replace(x, at, count, s, strlen(s));
+        find_word(x, &offset, &count);
+        replace(x, offset, count, s, strlen(s));
         return;
     case 4:
         replace(x, (size_t)draw(x, x->count + 1), 0, s, strlen(s));
         return;
     case 5:
-        find_line(x, &at, &count);
+        find_line(x, &offset, &count);
         break;
     case 6:
-        find_word(x, &at, &count);
+        find_word(x, &offset, &count);
         break;
     case 7:
         if (!draw(x, 8)) nest(x, (size_t)draw(x, x->count + 1));
         return;
     case 8:
-        find_group(x, &at, &count);
-        replace(x, at, count, s, strlen(s));
+        find_group(x, &offset, &count);
+        replace(x, offset, count, s, strlen(s));
         return;
     default:
-        find_group(x, &at, &count);
+        find_group(x, &offset, &count);
     }
-    // A line, word or group once more, here or elsewhere, or never.
-    memcpy(kept, x->bytes + at, count);
+    // Removes a line, word or group, or copies it to the same or another position.
+    memcpy(kept, x->bytes + offset, count);
     const uint64_t what = draw(x, 3);
-    if (what == 0) replace(x, at, count, NULL, 0);
-    if (what == 1) replace(x, at, 0, kept, count);
+    if (what == 0) replace(x, offset, count, NULL, 0);
+    if (what == 1) replace(x, offset, 0, kept, count);
     if (what == 2) replace(x, (size_t)draw(x, x->count + 1), 0, kept, count);
 }
 
-size_t corpus_mutate(const corpus *c, uint64_t seed, uint64_t number, bool binary, uint8_t *out)
+size_t fuzz_mutate(const fuzz_corpus *c, uint64_t seed, uint64_t number, bool binary, uint8_t *out)
 {
-    input x = {.c = c, .random = seed * UINT64_C(0xd1342543de82ef95) + number, .bytes = out};
+    fuzz_input x = {.c = c, .random = seed * UINT64_C(0xd1342543de82ef95) + number, .bytes = out};
     draw(&x, 0);
-    const corpus_file *f = &c->file[draw(&x, (uint64_t)c->files)];
+    const fuzz_corpus_file *f = &c->file[draw(&x, (uint64_t)c->files)];
     memcpy(out, f->bytes, f->count);
     x.count = f->count;
     for (uint64_t changes = 1 + draw(&x, draw(&x, 4) ? 3 : 12); changes > 0; changes--) {

@@ -1,6 +1,6 @@
-// mutate.h -- inputs of a fuzz target, each a pure function of the corpus, a seed and a number: a
-// file of the corpus, changed in a few places by rules that know numbers, words, lines and brackets
-// of text, and words of binary files.
+// mutate.h -- makes the inputs of a fuzz target. An input is a pure function of the corpus, a seed and
+// a number: a file of the corpus, changed at a few positions by rules for the numbers, words, lines
+// and brackets of text and for the words of binary files.
 #ifndef TRIREME_TESTS_FUZZ_MUTATE_H
 #define TRIREME_TESTS_FUZZ_MUTATE_H
 
@@ -8,26 +8,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { INPUT_MOST = 1 << 18 }; // bytes of an input
+enum { FUZZ_INPUT_MAX = 1 << 18 }; // bytes
 
-typedef struct corpus_file {
+typedef struct fuzz_corpus_file {
     char *name;
     uint8_t *bytes;
     size_t count;
-} corpus_file;
+} fuzz_corpus_file;
 
-typedef struct corpus {
-    corpus_file *file; // by name
+typedef struct fuzz_corpus {
+    fuzz_corpus_file *file; // by name
     int files;
-    char **word; // of all text in it: what stands between spaces, quotes and the like
+    char **word; // [words] the words of all files, which spaces, quotes and the like separate
     int words;
-} corpus;
+} fuzz_corpus;
 
-// Ends the program with exit code 2 where the folder cannot be read or is empty.
-void corpus_open(const char *folder, corpus *out);
-void corpus_close(corpus *c);
+// Reads all files of a folder. Ends the program with exit code 2 when the folder cannot be read or is
+// empty.
+void fuzz_corpus_open(const char *folder, fuzz_corpus *out);
+void fuzz_corpus_close(fuzz_corpus *c);
 
-// Writes input `number` of `seed` to `out`, which has room for INPUT_MOST; returns its bytes.
-size_t corpus_mutate(const corpus *c, uint64_t seed, uint64_t number, bool binary, uint8_t *out);
+// Makes input `number` of `seed` in out [FUZZ_INPUT_MAX]. Returns its size in bytes.
+size_t fuzz_mutate(const fuzz_corpus *c, uint64_t seed, uint64_t number, bool binary, uint8_t *out);
 
 #endif

@@ -1,5 +1,5 @@
-// A file of a checkpoint: its name, a line break, what stands in it. The checkpoint around it is
-// whole. It is read after its manifest was checked, and also as if that had found nothing.
+// The input is one file of a checkpoint: its name, a line break, its content. The other files are
+// valid. The target verifies the checkpoint, and opens it whether that succeeds or not.
 #include "fuzz.h"
 
 #include "base/file.h"
@@ -16,7 +16,7 @@ enum { FILES = sizeof NAMES / sizeof *NAMES };
 static struct {
     char *bytes;
     size_t count;
-} whole[FILES];
+} valid[FILES];         // the files as ckpt_save wrote them
 static char inside[64]; // the checkpoint's folder in the scratch folder
 
 static status ones(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
@@ -49,7 +49,7 @@ static void open_target(void)
     FUZZ_CLAIM(ckpt_save(&o, NULL, &e) == OK, "%s", e.text);
     strcpy(inside, "checkpoints/step-00000007/");
     for (int i = 0; i < FILES; i++)
-        FUZZ_CLAIM(file_read(path_of(i), &whole[i].bytes, &whole[i].count, &e) == OK, "%s", e.text);
+        FUZZ_CLAIM(file_read(path_of(i), &valid[i].bytes, &valid[i].count, &e) == OK, "%s", e.text);
 }
 
 static bool read_checkpoint(void)
@@ -93,11 +93,11 @@ static bool run(const uint8_t *input, size_t bytes)
     if (s != OK) fuzz_refused(s, &e);
     text_clear(&warnings);
     free(newest);
-    fuzz_put(name, whole[file].bytes, whole[file].count);
+    fuzz_put(name, valid[file].bytes, valid[file].count);
     return accepted;
 }
 
-// The name of a file again in front.
+// Restores the first line when it is nearly the name of a file.
 static void mend(uint8_t *input, size_t bytes)
 {
     const uint8_t *end = memchr(input, '\n', bytes < 64 ? bytes : 64);

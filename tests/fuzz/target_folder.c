@@ -1,4 +1,4 @@
-// model.safetensors.index.json of a model folder with two shards.
+// The input is the model.safetensors.index.json of a model folder with two shards.
 #include "fuzz.h"
 
 #include "store/safetensors.h"

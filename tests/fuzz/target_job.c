@@ -1,5 +1,5 @@
-// A job file. What is accepted is written as job.yaml and explained as JSON, and reads again as the
-// same job.
+// The input is a job file. An accepted job is explained as JSON, and written as a job.yaml that reads
+// again as the same job.
 #include "fuzz.h"
 
 #include "base/text.h"
@@ -10,13 +10,13 @@
 
 static void check_accepted(const job *j)
 {
-    text yaml = {0}, again = {0}, told = {0};
+    text yaml = {0}, again = {0}, explained = {0};
     job *second = NULL;
     err e = {.code = OK};
     job_write_yaml(j, &yaml);
-    job_explain(j, true, &told);
-    json_t *parsed = json_loads(told.chars, 0, NULL);
-    FUZZ_CLAIM(parsed, "what explain says is no JSON: %.200s", told.chars);
+    job_explain(j, true, &explained);
+    json_t *parsed = json_loads(explained.chars, 0, NULL);
+    FUZZ_CLAIM(parsed, "the output of explain is no JSON: %.200s", explained.chars);
     json_decref(parsed);
     fuzz_put("again.yaml", yaml.chars, yaml.bytes);
     const status s = job_open(fuzz_path("again.yaml"), 0, NULL, &second, &e);
@@ -26,7 +26,7 @@ static void check_accepted(const job *j)
     job_close(second);
     text_clear(&yaml);
     text_clear(&again);
-    text_clear(&told);
+    text_clear(&explained);
 }
 
 static bool run(const uint8_t *input, size_t bytes)

@@ -1,4 +1,4 @@
-// The command line of a job: every line of the input is an argument.
+// The input is the command line of a job: each line is an argument.
 #include "fuzz.h"
 
 #include "base/text.h"

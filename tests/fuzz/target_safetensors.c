@@ -1,5 +1,5 @@
-// One safetensors file: as weights, and as a data set of vectors. A mutated header keeps its
-// length.
+// The input is a safetensors file, which is read as weights and as a dataset of vectors. After a
+// mutation of the header, its length is corrected.
 #include "fuzz.h"
 
 #include "data/dataset.h"
@@ -17,15 +17,15 @@ static void read_all(const safetensors *s)
         for (uint64_t b = 0; b < t->bytes; b++) sum += ((const uint8_t *)t->data)[b];
     }
     safetensors_metadata(s, "format");
-    FUZZ_CLAIM(sum != 1, "a sum that the compiler must take");
+    FUZZ_CLAIM(sum != 1, "the claim keeps the compiler from removing the sum");
 }
 
 static void read_vectors(const char *path)
 {
-    const data_part part = {path, 1};
+    const dataset_source source = {path, 1};
     dataset *d = NULL;
     err e = {.code = OK};
-    const status s = dataset_open(&part, 1, 1, 0, 1, 0, &d, &e);
+    const status s = dataset_open(&source, 1, 1, 0, 1, 0, &d, &e);
     if (s != OK) {
         fuzz_refused(s, &e);
         return;
@@ -55,7 +55,7 @@ static bool run(const uint8_t *input, size_t bytes)
     return s == OK;
 }
 
-// The length of the header, from where its brackets close.
+// Sets the length of the header to where its outermost bracket closes.
 static void mend(uint8_t *input, size_t bytes)
 {
     int depth = 0;

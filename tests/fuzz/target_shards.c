@@ -1,4 +1,4 @@
-// Token shards: 4 bytes that say how long the .idx is, the .idx, the .bin.
+// The input is a token shard: the length of the .idx as u32, the .idx, the .bin.
 #include "fuzz.h"
 
 #include "data/dataset.h"
@@ -14,9 +14,9 @@ static void read_all(const tokens *t)
     const uint64_t all = tokens_count(t), documents = tokens_documents(t);
     uint64_t sum = 0;
     int32_t ids[64];
-    for (uint64_t at = 0; at < all; at += 64) {
-        const size_t count = all - at < 64 ? (size_t)(all - at) : 64;
-        tokens_read(t, at, count, ids);
+    for (uint64_t first = 0; first < all; first += 64) {
+        const size_t count = all - first < 64 ? (size_t)(all - first) : 64;
+        tokens_read(t, first, count, ids);
     }
     for (uint64_t d = 0; d < documents; d++) {
         uint64_t first, length;
@@ -29,10 +29,10 @@ static void read_all(const tokens *t)
 
 static void read_samples(void)
 {
-    const data_part part = {fuzz_path("t"), 1};
+    const dataset_source source = {fuzz_path("t"), 1};
     dataset *d = NULL;
     err e = {.code = OK};
-    const status s = dataset_open(&part, 1, SEQ, VOCAB, 1, 0, &d, &e);
+    const status s = dataset_open(&source, 1, SEQ, VOCAB, 1, 0, &d, &e);
     if (s != OK) {
         fuzz_refused(s, &e);
         return;

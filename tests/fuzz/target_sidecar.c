@@ -1,4 +1,5 @@
-// PREFIX.json beside a token shard, and the shard's count of text bytes that follows from it.
+// The input is the sidecar of a token shard. The target reads it, and the shard's number of text bytes
+// from it.
 #include "fuzz.h"
 
 #include "data/sidecar.h"

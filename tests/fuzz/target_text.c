@@ -1,5 +1,5 @@
-// Text for `data prepare`: the name that says how it is read (t.jsonl, t.json, t.txt, or one of a
-// compressed file), a line break, the text. Shards of what is accepted hold every token.
+// The input is a file for `data prepare`: a name that says how it is read (t.jsonl, t.json, t.txt, or
+// one with .gz), a line break, the content. The shard of an accepted file holds every token.
 #include "fuzz.h"
 
 #include "data/prepare.h"
@@ -16,7 +16,7 @@ static void check_shard(const char *prefix, uint64_t count, uint64_t documents)
     const status s = tokens_open(prefix, &t, &e);
     FUZZ_CLAIM(s == OK, "the shards are refused: %s", e.text);
     FUZZ_CLAIM(tokens_count(t) == count && tokens_documents(t) == documents,
-               "%llu tokens, told %llu", (unsigned long long)tokens_count(t),
+               "%llu tokens, reported %llu", (unsigned long long)tokens_count(t),
                (unsigned long long)count);
     tokens_close(t);
 }

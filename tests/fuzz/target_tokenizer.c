@@ -1,4 +1,5 @@
-// tokenizer.json. What is accepted encodes and decodes any text, and reads again when written.
+// The input is a tokenizer.json. An accepted tokenizer encodes and decodes any text, and the file that
+// it saves is accepted again.
 #include "fuzz.h"
 
 #include "base/text.h"
@@ -13,9 +14,9 @@ static const char *const TEXTS[] = {"", "The ship's mast, 1825!\n\n  It was a tr
 
 static void check_accepted(const tokenizer *t)
 {
-    tokenizer_work *w = NULL;
+    tokenizer_workspace *w = NULL;
     err e = {.code = OK};
-    FUZZ_CLAIM(tokenizer_work_open(t, &w, &e) == OK, "%s", e.text);
+    FUZZ_CLAIM(tokenizer_workspace_open(t, &w, &e) == OK, "%s", e.text);
     for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
         const int32_t *ids = NULL;
         size_t count = 0;
@@ -30,7 +31,7 @@ static void check_accepted(const tokenizer *t)
         tokenizer_decode(t, ids, count, true, &out);
         text_clear(&out);
     }
-    tokenizer_work_close(w);
+    tokenizer_workspace_close(w);
 }
 
 static bool run(const uint8_t *input, size_t bytes)

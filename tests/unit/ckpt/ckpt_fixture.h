@@ -1,4 +1,4 @@
-// ckpt_fixture.h -- a folder of its own for each test, and checkpoints whose every byte is known.
+// ckpt_fixture.h -- a new folder for each test, and checkpoints of which every byte is known.
 #ifndef TRIREME_TESTS_CKPT_FIXTURE_H
 #define TRIREME_TESTS_CKPT_FIXTURE_H
 
@@ -32,7 +32,7 @@ static int remove_out(void **state)
     return file_remove_tree(out_folder, NULL) == OK ? 0 : -1;
 }
 
-// Byte k of tensor i of the checkpoint with this mark.
+// Byte k of tensor i of a checkpoint. The mark tells the checkpoints of a test apart.
 static uint8_t fixture_byte(int64_t mark, size_t i, uint64_t k)
 {
     return (uint8_t)(mark * 101 + (int64_t)i * 31 + (int64_t)(k % 253) * 7);
@@ -56,7 +56,7 @@ static const safetensors_tensor FIXTURE_STATE[] = {
     {.name = "master.w.0", .type = F32, .dims = 1, .dim = {300000}, .bytes = 1200000},
 };
 
-// Saves step `step` whose bytes follow from `mark`.
+// Saves a checkpoint of step `step` with the bytes of `mark`.
 static status fixture_save(int64_t step, int64_t mark, int64_t keep, uint64_t shard_bytes,
                            const char *tokenizer_folder, char **folder, err *e)
 {
@@ -86,7 +86,7 @@ static void check_tensors(const safetensors *s, const safetensors_tensor *t, siz
     }
 }
 
-// The folder is a checkpoint of this step and mark, byte for byte.
+// Checks that the folder is a checkpoint with this step and the bytes of this mark.
 static void check_checkpoint(const char *folder, int64_t step, int64_t mark)
 {
     err e = {0};
@@ -131,7 +131,7 @@ static inline void put(const char *name, const char *content)
     free(path);
 }
 
-// Entries of checkpoints/ beside "." and "..".
+// Counts the entries of checkpoints/ without "." and "..".
 static inline int count_entries(void)
 {
     char *path = inside("checkpoints");

@@ -1,5 +1,5 @@
-// Checkpoints: what is saved is what is opened; broken ones are noticed and passed over; old ones
-// go, in the order that was promised.
+// Checkpoints: an opened checkpoint equals the saved one, broken ones are found and skipped, and old
+// ones are removed.
 #include "ckpt_fixture.h"
 
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-static void what_is_saved_is_what_is_opened(void **state)
+static void an_opened_checkpoint_equals_the_saved_one(void **state)
 {
     (void)state;
     err e = {0};
@@ -43,7 +43,7 @@ static void weights_above_the_limit_are_written_as_shards(void **state)
     assert_true(present("checkpoints/step-00000008/model-00003-of-00003.safetensors"));
 }
 
-static void the_tokenizer_goes_with_the_weights(void **state)
+static void the_tokenizer_is_copied_beside_the_weights(void **state)
 {
     (void)state;
     char *from = inside("tok");
@@ -99,8 +99,7 @@ static void a_checkpoint_saved_again_is_replaced(void **state)
     free(path);
 }
 
-// The link is for people: a save may be killed before it is set, and what lies above the step that
-// a run resumed from is moved away by ckpt_go_on.
+// A save may be killed before it sets the link, so the link does not decide.
 static void the_highest_step_is_the_newest_whatever_the_link_says(void **state)
 {
     (void)state;
@@ -117,7 +116,7 @@ static void the_highest_step_is_the_newest_whatever_the_link_says(void **state)
     free(path);
 }
 
-static void a_removed_folder_is_not_made_again(void **state)
+static void a_removed_run_folder_is_not_made_again(void **state)
 {
     (void)state;
     err e = {0};
@@ -127,20 +126,20 @@ static void a_removed_folder_is_not_made_again(void **state)
     assert_false(file_exists(out_folder));
 }
 
-static void flip_byte(const char *name, long at)
+static void flip_byte(const char *name, long offset)
 {
     char *path = inside(name);
     FILE *f = fopen(path, "r+b");
     assert_non_null(f);
-    fseek(f, at, SEEK_SET);
+    fseek(f, offset, SEEK_SET);
     int c = fgetc(f);
-    fseek(f, at, SEEK_SET);
+    fseek(f, offset, SEEK_SET);
     fputc(c ^ 0x10, f);
     fclose(f);
     free(path);
 }
 
-static void a_broken_newest_is_passed_over_with_its_reason(void **state)
+static void a_broken_newest_checkpoint_is_skipped_with_its_reason(void **state)
 {
     (void)state;
     save_good(10, 1, 0);
@@ -180,7 +179,7 @@ static void a_broken_manifest_is_refused(void **state)
     refuse_manifest("", "not valid JSON");
     refuse_manifest("[]", "not a JSON object");
     refuse_manifest("{\"version\": 3}", "version");
-    refuse_manifest("{\"version\": 2}", "it has lost its own checksum");
+    refuse_manifest("{\"version\": 2}", "its own checksum, manifest_xxh3_64, is missing");
     refuse_manifest("{\"version\": 1}", "does not list config.json");
     refuse_manifest("{\"version\": 1, \"files\": [{\"path\": \"config.json\"},"
                     "{\"path\":\"trireme/state.json\"},{\"path\":\"trireme/state.safetensors\"}]}",
@@ -197,8 +196,8 @@ static void a_broken_manifest_is_refused(void **state)
         "an entry is not");
 }
 
-// Every byte of the manifest, as it was saved, counts: also a step, a size or a name that would
-// still be valid.
+// A change of any byte of the manifest is found, also when the changed step, size or name would be
+// valid.
 static void a_changed_manifest_is_refused(void **state)
 {
     (void)state;
@@ -227,8 +226,8 @@ static void a_changed_manifest_is_refused(void **state)
     free(folder);
 }
 
-// Checkpoints of earlier versions have a manifest without a checksum of its own.
-static void a_manifest_of_version_1_is_taken_as_it_is(void **state)
+// The manifest of an earlier version has no checksum of itself.
+static void a_manifest_of_version_1_is_accepted(void **state)
 {
     (void)state;
     err e = {0};
@@ -250,7 +249,7 @@ static void a_manifest_of_version_1_is_taken_as_it_is(void **state)
     free(folder);
 }
 
-static void what_is_no_checkpoint_is_not_opened(void **state)
+static void other_folders_are_not_opened(void **state)
 {
     (void)state;
     err e = {0};
@@ -274,14 +273,14 @@ static void absent_values_are_named(void **state)
     assert_int_equal(ckpt_int(c, "nothing", &value, &e), E_USAGE);
     assert_non_null(strstr(e.text, "trireme/state.json: nothing: missing"));
     assert_int_equal(ckpt_int(c, "job", &value, &e), E_USAGE);
-    assert_non_null(strstr(e.text, "job: of another type"));
+    assert_non_null(strstr(e.text, "job: has another type"));
     assert_int_equal(ckpt_text(c, "job", &word, &e), OK);
     assert_string_equal(word, "x");
     ckpt_close(c);
     free(path);
 }
 
-static void only_leftovers_that_nobody_writes_are_swept(void **state)
+static void only_unlocked_temporary_folders_are_removed(void **state)
 {
     (void)state;
     char name[64];
@@ -321,21 +320,21 @@ static void state_that_is_no_object_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(what_is_saved_is_what_is_opened),
+        IN_FOLDER(an_opened_checkpoint_equals_the_saved_one),
         IN_FOLDER(weights_above_the_limit_are_written_as_shards),
-        IN_FOLDER(the_tokenizer_goes_with_the_weights),
+        IN_FOLDER(the_tokenizer_is_copied_beside_the_weights),
         IN_FOLDER(a_run_without_checkpoints_has_none),
         IN_FOLDER(only_the_newest_are_kept),
         IN_FOLDER(a_checkpoint_saved_again_is_replaced),
         IN_FOLDER(the_highest_step_is_the_newest_whatever_the_link_says),
-        IN_FOLDER(a_removed_folder_is_not_made_again),
-        IN_FOLDER(a_broken_newest_is_passed_over_with_its_reason),
+        IN_FOLDER(a_removed_run_folder_is_not_made_again),
+        IN_FOLDER(a_broken_newest_checkpoint_is_skipped_with_its_reason),
         IN_FOLDER(a_broken_manifest_is_refused),
         IN_FOLDER(a_changed_manifest_is_refused),
-        IN_FOLDER(a_manifest_of_version_1_is_taken_as_it_is),
-        IN_FOLDER(what_is_no_checkpoint_is_not_opened),
+        IN_FOLDER(a_manifest_of_version_1_is_accepted),
+        IN_FOLDER(other_folders_are_not_opened),
         IN_FOLDER(absent_values_are_named),
-        IN_FOLDER(only_leftovers_that_nobody_writes_are_swept),
+        IN_FOLDER(only_unlocked_temporary_folders_are_removed),
         IN_FOLDER(state_that_is_no_object_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-// A save that is killed before any one of its system calls, or at any moment, leaves a valid
-// checkpoint; one whose disk is full before any one of them says so and leaves the old one. This
-// program's own open, write, fsync, … stand in front of the C library's and count.
+// A save that is killed before any of its system calls, or at any moment, leaves a valid checkpoint.
+// A save whose disk is full from any of its calls on says so and leaves the old checkpoint. This
+// program defines open, write, fsync, …, which count the calls, in place of the C library's.
 #define _GNU_SOURCE
 #include "ckpt_fixture.h"
 
@@ -14,8 +14,8 @@
 
 static struct {
     int calls;   // so far
-    int kill_at; // the call before which the process dies; 0 never
-    int full_at; // the call from which on the disk is full; 0 never
+    int kill_at; // the process is killed before this call; 0 means never
+    int full_at; // the disk is full from this call on; 0 means never
 } trap;
 
 // True when this call must fail.
@@ -34,7 +34,7 @@ int open(const char *path, int flags, ...)
     va_start(more, flags);
     const mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
     va_end(more);
-    // One that only reads changes nothing: a kill before it is a kill after the call before.
+    // A call that only reads changes nothing: a kill before it equals a kill before the next call.
     if ((flags & O_CREAT) && trap_step(true)) return -1;
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
@@ -78,7 +78,7 @@ static void save_here(int64_t step, int64_t mark)
     if (fixture_save(step, mark, 1, 0, NULL, NULL, &e) != OK) fail_msg("%s", e.text);
 }
 
-// A child saves and is killed before call `n`; true when it ended by itself before.
+// A child saves and is killed before call `n`. Returns true when the child finished.
 static bool killed_save(int64_t step, int64_t mark, int n)
 {
     pid_t pid = fork();
@@ -95,7 +95,7 @@ static bool killed_save(int64_t step, int64_t mark, int n)
     return true;
 }
 
-// Whatever has the name of a checkpoint is whole, also when it is on its way out. Is there one?
+// Checks that a visible checkpoint of this step is complete. Returns whether there is one.
 static bool check_visible(int64_t step)
 {
     char name[64];
@@ -108,8 +108,8 @@ static bool check_visible(int64_t step)
     return is_there;
 }
 
-// The newest checkpoint is whole; it is the new one as soon as that is there, and the old one until
-// then. Returns its mark, 0 when there is none.
+// Checks that the newest checkpoint is complete, and that it is the new one as soon as that is
+// visible. Returns its mark, or 0 when there is none.
 static int64_t check_newest(int64_t old_step, int64_t old_mark, int64_t new_step, int64_t new_mark)
 {
     err e = {0};
@@ -140,8 +140,8 @@ static int links_of(const char *name)
     return (int)info.st_nlink;
 }
 
-// Kills a save before its 1st, 2nd, … call until one gets through: with an older checkpoint or
-// without, of the next step or of that one's step again.
+// Kills a save before its 1st, 2nd, … call until one finishes: with an older checkpoint or without
+// one, and for the next step or (again) for the same step.
 static void kill_everywhere(bool has_old, bool again)
 {
     bool ended = false, seen_old = false, seen_new = false;
@@ -157,7 +157,7 @@ static void kill_everywhere(bool has_old, bool again)
             seen_new = true;
         else
             seen_old = true;
-        old = step + 1; // the next save tidies up
+        old = step + 1; // the next save removes what the killed one left
         save_here(old, 1);
         assert_int_equal(check_newest(old, 1, step, 2), 1);
         assert_int_equal(links_of("checkpoints"), 3); // ".", ".." and one checkpoint
@@ -186,8 +186,9 @@ static void a_repeated_save_killed_anywhere_leaves_the_old_or_the_new_one(void *
     kill_everywhere(true, true);
 }
 
-// A child goes on from step 20 of 10 to 40 and is killed before call `n`; true when it ended.
-static bool killed_go_on(const char *aside, int n)
+// There are steps 10 to 40. A child resumes from step 20 and is killed before call `n`. Returns true
+// when the child finished.
+static bool killed_resume(const char *aside, int n)
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -196,7 +197,7 @@ static bool killed_go_on(const char *aside, int n)
         char *folder = inside("checkpoints/step-00000020");
         trap.calls = 0;
         trap.kill_at = n;
-        _exit(ckpt_go_on(out_folder, folder, aside, &moved, NULL) == OK ? 0 : 1);
+        _exit(ckpt_resume_from(out_folder, folder, aside, &moved, NULL) == OK ? 0 : 1);
     }
     int how;
     assert_int_equal(waitpid(pid, &how, 0), pid);
@@ -214,7 +215,7 @@ static int64_t newest_step(void)
     return step;
 }
 
-// In checkpoints/ or in one of the folders beside.
+// Is there a checkpoint of this step in checkpoints/ or in one of the folders beside it?
 static bool is_kept(int64_t step)
 {
     bool kept = false;
@@ -227,7 +228,7 @@ static bool is_kept(int64_t step)
     return kept;
 }
 
-static void going_back_killed_anywhere_has_happened_or_not_and_loses_nothing(void **state)
+static void a_resume_killed_anywhere_is_done_or_not_and_loses_no_checkpoint(void **state)
 {
     (void)state;
     bool ended = false, seen_before = false, seen_after = false;
@@ -235,13 +236,13 @@ static void going_back_killed_anywhere_has_happened_or_not_and_loses_nothing(voi
     for (; !ended; n++) {
         for (int64_t step = 10; step <= 40; step += 10) save_good(step, step, 0);
         char *first = inside("checkpoints-1"), *second = inside("checkpoints-2");
-        ended = killed_go_on(first, n);
+        ended = killed_resume(first, n);
         const int64_t newest = newest_step();
         assert_true(newest == 20 || newest == 40);
         seen_before = seen_before || newest == 40;
         seen_after = seen_after || newest == 20;
         assert_true(!ended || newest == 20);
-        assert_true(killed_go_on(second, 0));
+        assert_true(killed_resume(second, 0));
         assert_int_equal(newest_step(), 20);
         for (int64_t step = 10; step <= 40; step += 10) assert_true(is_kept(step));
         free(first);
@@ -252,7 +253,7 @@ static void going_back_killed_anywhere_has_happened_or_not_and_loses_nothing(voi
     assert_true(n > 8 && seen_before && seen_after);
 }
 
-static void a_disk_full_at_any_call_says_so_and_leaves_the_old_one(void **state)
+static void a_disk_full_at_any_call_leaves_the_old_checkpoint(void **state)
 {
     (void)state;
     status result = E_IO;
@@ -279,7 +280,7 @@ static void a_disk_full_at_any_call_says_so_and_leaves_the_old_one(void **state)
     assert_true(n > 15);
 }
 
-// A child saves one step after another for ever; the parent kills it after a random while.
+// A child saves one step after another without end; the parent kills it after `microseconds`.
 static void kill_after(unsigned microseconds, int64_t step)
 {
     pid_t pid = fork();
@@ -323,8 +324,8 @@ int main(void)
         IN_FOLDER(a_first_save_killed_anywhere_leaves_nothing_or_a_valid_one),
         IN_FOLDER(a_later_save_killed_anywhere_leaves_the_old_or_the_new_one),
         IN_FOLDER(a_repeated_save_killed_anywhere_leaves_the_old_or_the_new_one),
-        IN_FOLDER(going_back_killed_anywhere_has_happened_or_not_and_loses_nothing),
-        IN_FOLDER(a_disk_full_at_any_call_says_so_and_leaves_the_old_one),
+        IN_FOLDER(a_resume_killed_anywhere_is_done_or_not_and_loses_no_checkpoint),
+        IN_FOLDER(a_disk_full_at_any_call_leaves_the_old_checkpoint),
         IN_FOLDER(saves_killed_at_random_moments_leave_a_valid_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

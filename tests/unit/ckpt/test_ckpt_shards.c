@@ -1,15 +1,16 @@
-// Weights in several files: each as full as its limit allows, and nothing but what was given.
+// Weights in several files: each file is as full as the limit allows, and only the given tensors are
+// saved.
 #include "ckpt_fixture.h"
 
-// Files of weights that carry a number, of the checkpoint of step 1.
+// Counts the numbered files of weights in the checkpoint of step 1.
 static int count_files(void)
 {
     int files = 0;
-    for (int n = 1; n < 4; n++)
-        for (int of = 1; of < 4; of++) {
+    for (int number = 1; number < 4; number++)
+        for (int count = 1; count < 4; count++) {
             char name[96];
             snprintf(name, sizeof name, "checkpoints/step-00000001/model-%05d-of-%05d.safetensors",
-                     n, of);
+                     number, count);
             char *path = inside(name);
             files += file_exists(path);
             free(path);
@@ -23,7 +24,7 @@ static void files_are_filled_up_to_their_limit(void **state)
     (void)state;
     static const struct {
         uint64_t limit;
-        int files; // 0: one, without a number
+        int files; // 0: one file without a number
     } cases[] = {{1, 3},   {400, 3}, {499, 3}, {500, 2}, {599, 2},
                  {600, 2}, {899, 2}, {900, 0}, {0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -37,7 +38,7 @@ static void files_are_filled_up_to_their_limit(void **state)
     }
 }
 
-static void what_stands_behind_the_list_is_not_saved(void **state)
+static void tensors_beyond_the_count_are_not_saved(void **state)
 {
     (void)state;
     int64_t mark = 3;
@@ -63,7 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(files_are_filled_up_to_their_limit),
-        IN_FOLDER(what_stands_behind_the_list_is_not_saved),
+        IN_FOLDER(tensors_beyond_the_count_are_not_saved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

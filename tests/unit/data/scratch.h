@@ -1,5 +1,4 @@
-// scratch.h -- what the data tests share: a temporary folder, files in it, token shards byte by
-// byte.
+// scratch.h -- what the data tests share: a temporary folder, files in it, and checks of messages.
 #ifndef TRIREME_TESTS_DATA_SCRATCH_H
 #define TRIREME_TESTS_DATA_SCRATCH_H
 
@@ -18,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A new folder per test, removed by scratch_remove.
+// Makes a new folder for a test; scratch_remove removes it.
 static inline int scratch_make(void **state)
 {
     char name[] = "/tmp/trireme-data-XXXXXX";
@@ -37,7 +36,7 @@ static inline int scratch_remove(void **state)
 
 #define SCRATCH_TEST(f) cmocka_unit_test_setup_teardown(f, scratch_make, scratch_remove)
 
-// FOLDER/NAME in one of a few rotating static buffers.
+// Returns FOLDER/NAME in a static buffer that the eighth call after this one reuses.
 static inline const char *in_folder(void **state, const char *name)
 {
     static char path[8][512];
@@ -70,9 +69,10 @@ static inline int files_in(const char *folder)
     return n;
 }
 
-static inline void assert_says(const err *e, const char *part)
+static inline void assert_says(const err *e, const char *expected)
 {
-    if (!strstr(e->text, part)) fail_msg("the error \"%s\" does not say \"%s\"", e->text, part);
+    if (!strstr(e->text, expected))
+        fail_msg("the error \"%s\" does not say \"%s\"", e->text, expected);
     if (strchr(e->text, '\n')) fail_msg("the error is more than one line: %s", e->text);
 }
 

@@ -1,21 +1,21 @@
-// Datasets: which tokens a sample has, how blends take turns, what vectors may hold.
+// Datasets: the tokens of a sample, the order of a blend, and the contents of vectors.
 #include "unit/data/scratch.h"
 
 #include "data/dataset.h"
 #include "data/tokens.h"
 #include "store/safetensors.h"
 
-// A shard of `count` ids: base, base + 1, …, in documents of five.
+// Writes a shard of `count` ids: base, base + 1, …, in documents of five.
 static const char *shard_make(void **state, const char *name, int32_t base, int count)
 {
     err e = {0};
     tokens_writer *w = NULL;
     const char *prefix = in_folder(state, name);
     assert_int_equal(tokens_writer_open(prefix, 1000, &w, &e), OK);
-    for (int at = 0; at < count; at += 5) {
+    for (int first = 0; first < count; first += 5) {
         int32_t ids[5];
-        int n = count - at < 5 ? count - at : 5;
-        for (int i = 0; i < n; i++) ids[i] = base + at + i;
+        int n = count - first < 5 ? count - first : 5;
+        for (int i = 0; i < n; i++) ids[i] = base + first + i;
         assert_int_equal(tokens_writer_document(w, ids, (size_t)n, &e), OK);
     }
     assert_int_equal(tokens_writer_finish(w, &e), OK);
@@ -26,8 +26,8 @@ static void sample_k_is_tokens_kL_to_kL_plus_L(void **state)
 {
     err e = {0};
     dataset *d = NULL;
-    data_part part = {.path = shard_make(state, "p", 100, 23)};
-    assert_int_equal(dataset_open(&part, 1, 4, 1000, 0, 0, &d, &e), OK);
+    dataset_source source = {.path = shard_make(state, "p", 100, 23)};
+    assert_int_equal(dataset_open(&source, 1, 4, 1000, 0, 0, &d, &e), OK);
     assert_int_equal(d->samples, 5); // (23 - 1) / 4
     assert_int_equal(d->shape.inputs, 4);
     assert_int_equal(d->shape.labels, 4);
@@ -52,33 +52,33 @@ static void a_shard_too_short_or_beyond_the_vocabulary_is_refused(void **state)
 {
     err e = {0};
     dataset *d = NULL;
-    data_part part = {.path = shard_make(state, "p", 100, 23)};
-    assert_int_equal(dataset_open(&part, 1, 22, 1000, 0, 0, &d, &e), OK);
+    dataset_source source = {.path = shard_make(state, "p", 100, 23)};
+    assert_int_equal(dataset_open(&source, 1, 22, 1000, 0, 0, &d, &e), OK);
     assert_int_equal(d->samples, 1);
     dataset_close(d);
-    assert_int_equal(dataset_open(&part, 1, 23, 1000, 0, 0, &d, &e), E_USAGE);
-    assert_says(&e, "p.bin: found 23 tokens, one sample of seq_len 23 takes 24");
-    assert_int_equal(dataset_open(&part, 1, 4, 110, 0, 0, &d, &e), E_USAGE);
+    assert_int_equal(dataset_open(&source, 1, 23, 1000, 0, 0, &d, &e), E_USAGE);
+    assert_says(&e, "p.bin: found 23 tokens, one sample of seq_len 23 needs 24");
+    assert_int_equal(dataset_open(&source, 1, 4, 110, 0, 0, &d, &e), E_USAGE);
     assert_says(&e, "p.bin: token 10 (byte 20): found id 110, valid is 0 to 109");
-    assert_int_equal(dataset_open(&part, 1, 0, 1000, 0, 0, &d, &e), E_USAGE);
+    assert_int_equal(dataset_open(&source, 1, 0, 1000, 0, 0, &d, &e), E_USAGE);
     assert_says(&e, "seq_len: found 0");
-    assert_int_equal(dataset_open(&part, 1, -5, 1000, 0, 0, &d, &e), E_USAGE);
-    assert_int_equal(dataset_open(&part, 0, 4, 1000, 0, 0, &d, &e), E_USAGE);
-    part.path = shard_make(state, "empty", 0, 0);
-    assert_int_equal(dataset_open(&part, 1, 4, 1000, 0, 0, &d, &e), E_USAGE);
+    assert_int_equal(dataset_open(&source, 1, -5, 1000, 0, 0, &d, &e), E_USAGE);
+    assert_int_equal(dataset_open(&source, 0, 4, 1000, 0, 0, &d, &e), E_USAGE);
+    source.path = shard_make(state, "empty", 0, 0);
+    assert_int_equal(dataset_open(&source, 1, 4, 1000, 0, 0, &d, &e), E_USAGE);
     assert_says(&e, "found 0 tokens");
 }
 
-static void a_blend_keeps_every_part_at_its_share(void **state)
+static void a_blend_keeps_every_shard_at_its_share(void **state)
 {
     err e = {0};
     dataset *d = NULL;
-    data_part parts[3] = {
+    dataset_source sources[3] = {
         {.path = shard_make(state, "a", 0, 201), .weight = 5},
         {.path = shard_make(state, "b", 300, 101), .weight = 3},
         {.path = shard_make(state, "c", 600, 241), .weight = 2},
     };
-    assert_int_equal(dataset_open(parts, 3, 2, 1000, 0, 0, &d, &e), OK);
+    assert_int_equal(dataset_open(sources, 3, 2, 1000, 0, 0, &d, &e), OK);
     assert_int_equal(d->samples, 100 + 50 + 120);
     const int size[3] = {100, 50, 120};
     int count[3] = {0};
@@ -90,15 +90,16 @@ static void a_blend_keeps_every_part_at_its_share(void **state)
         assert_int_equal(out[1], in[0] + 2);
         count[p]++;
         for (int i = 0; i < 3; i++) {
-            double share = parts[i].weight / 10 * (double)(k + 1);
+            double share = sources[i].weight / 10 * (double)(k + 1);
             assert_true(count[i] > share - 1.01 && count[i] < share + 1.01);
         }
     }
     dataset_close(d);
 }
 
-// More samples than one block of counts: 3 of 4 from a shard of two samples, read over and over.
-static void a_long_blend_is_found_by_its_blocks(void **state)
+// The blend has more samples than one block. Three of four samples come from a shard of two samples,
+// which begins again and again.
+static void a_blend_of_many_blocks_reads_the_right_samples(void **state)
 {
     enum { COUNT = 5001 };
     err e = {0};
@@ -109,9 +110,9 @@ static void a_long_blend_is_found_by_its_blocks(void **state)
     assert_int_equal(tokens_writer_open(in_folder(state, "long"), 1000, &w, &e), OK);
     assert_int_equal(tokens_writer_document(w, ids, COUNT, &e), OK);
     assert_int_equal(tokens_writer_finish(w, &e), OK);
-    data_part parts[2] = {{.path = shard_make(state, "short", 500, 3), .weight = 0.75},
-                          {.path = in_folder(state, "long"), .weight = 0.25}};
-    assert_int_equal(dataset_open(parts, 2, 1, 1000, 0, 0, &d, &e), OK);
+    dataset_source sources[2] = {{.path = shard_make(state, "short", 500, 3), .weight = 0.75},
+                                 {.path = in_folder(state, "long"), .weight = 0.25}};
+    assert_int_equal(dataset_open(sources, 2, 1, 1000, 0, 0, &d, &e), OK);
     assert_int_equal(d->samples, COUNT - 1 + 2);
     int count[2] = {0};
     for (uint64_t k = 0; k < d->samples; k++) {
@@ -133,27 +134,27 @@ static void impossible_blends_are_refused(void **state)
     const char *a = shard_make(state, "a", 0, 21);
     const double weights[] = {0, -1, 0.0 / 0.0, 1e308 * 10};
     for (int i = 0; i < 4; i++) {
-        data_part parts[2] = {{.path = a, .weight = 1}, {.path = a, .weight = weights[i]}};
-        assert_int_equal(dataset_open(parts, 2, 2, 1000, 0, 0, &d, &e), E_USAGE);
+        dataset_source sources[2] = {{.path = a, .weight = 1}, {.path = a, .weight = weights[i]}};
+        assert_int_equal(dataset_open(sources, 2, 2, 1000, 0, 0, &d, &e), E_USAGE);
         assert_says(&e, "data: weight of");
     }
-    data_part mixed[2] = {{.path = a, .weight = 1}, {.path = "mock", .weight = 1}};
+    dataset_source mixed[2] = {{.path = a, .weight = 1}, {.path = "mock", .weight = 1}};
     assert_int_equal(dataset_open(mixed, 2, 2, 1000, 0, 0, &d, &e), E_USAGE);
     assert_says(&e, "only token shards can be blended");
-    data_part missing[2] = {{.path = a, .weight = 1},
-                            {.path = in_folder(state, "zz"), .weight = 1}};
+    dataset_source missing[2] = {{.path = a, .weight = 1},
+                                 {.path = in_folder(state, "zz"), .weight = 1}};
     assert_int_equal(dataset_open(missing, 2, 2, 1000, 0, 0, &d, &e), E_USAGE);
     assert_says(&e, "zz.idx");
 }
 
-static void mock_depends_on_seed_and_sample_only(void **state)
+static void mock_depends_only_on_seed_and_sample(void **state)
 {
     (void)state;
     err e = {0};
     dataset *a = NULL, *b = NULL;
-    data_part part = {.path = "mock"};
-    assert_int_equal(dataset_open(&part, 1, 64, 50, 3, 10, &a, &e), OK);
-    assert_int_equal(dataset_open(&part, 1, 64, 50, 4, 10, &b, &e), OK);
+    dataset_source source = {.path = "mock"};
+    assert_int_equal(dataset_open(&source, 1, 64, 50, 3, 10, &a, &e), OK);
+    assert_int_equal(dataset_open(&source, 1, 64, 50, 4, 10, &b, &e), OK);
     int32_t in[64], out[64], again[64], other[64], unused[64];
     assert_int_equal(a->samples, 10);
     assert_int_equal(a->read(a, 9, in, out, &e), OK);
@@ -168,17 +169,17 @@ static void mock_depends_on_seed_and_sample_only(void **state)
     assert_int_equal(a->read(a, 10, in, out, &e), E_INTERNAL);
     dataset_close(a);
     dataset_close(b);
-    assert_int_equal(dataset_open(&part, 1, 64, 50, 3, 0, &a, &e), E_USAGE);
+    assert_int_equal(dataset_open(&source, 1, 64, 50, 3, 0, &a, &e), E_USAGE);
 }
 
-typedef struct sources {
+typedef struct tensor_data {
     const void *data[2];
-} sources;
+} tensor_data;
 
 static status source_read(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
     (void)e;
-    memcpy(out, (const char *)((sources *)arg)->data[i] + offset, bytes);
+    memcpy(out, (const char *)((tensor_data *)arg)->data[i] + offset, bytes);
     return OK;
 }
 
@@ -196,7 +197,7 @@ static const char *vectors_make(void **state, safetensors_tensor x, const void *
     err e = {0};
     const char *path = in_folder(state, "v.safetensors");
     safetensors_tensor t[2] = {x, y};
-    sources s = {{xs, ys}};
+    tensor_data s = {{xs, ys}};
     if (safetensors_write(path, t, 2, source_read, &s, NULL, &e) != OK) fail_msg("%s", e.text);
     return path;
 }
@@ -215,9 +216,9 @@ static void vectors_of_every_type_are_read(void **state)
             err e = {0};
             dataset *d = NULL;
             dtype_convert(xs, x_types[i], values, F32, 6);
-            data_part part = {.path = vectors_make(state, tensor("x", x_types[i], 3, 2), xs,
-                                                   tensor("y", y_types[j], 3, 0), ys[j])};
-            assert_int_equal(dataset_open(&part, 1, 0, 0, 0, 0, &d, &e), OK);
+            dataset_source source = {.path = vectors_make(state, tensor("x", x_types[i], 3, 2), xs,
+                                                          tensor("y", y_types[j], 3, 0), ys[j])};
+            assert_int_equal(dataset_open(&source, 1, 0, 0, 0, 0, &d, &e), OK);
             assert_int_equal(d->samples, 3);
             assert_int_equal(d->shape.inputs, 2);
             assert_int_equal(d->shape.input_type, F32);
@@ -232,20 +233,20 @@ static void vectors_of_every_type_are_read(void **state)
                 assert_int_equal(label, y32[k]);
             }
             dataset_close(d);
-            assert_int_equal(dataset_open(&part, 1, 0, 4, 0, 0, &d, &e), E_USAGE);
+            assert_int_equal(dataset_open(&source, 1, 0, 4, 0, 0, &d, &e), E_USAGE);
             assert_says(&e, "y: sample 0: found class 4, valid is 0 to 3");
         }
 }
 
-static void float_targets_are_for_regression(void **state)
+static void float_labels_are_regression_targets(void **state)
 {
     const float xs[2] = {1, 2}, ys[2] = {0.25f, -7};
     err e = {0};
     dataset *d = NULL;
     float in, target;
-    data_part part = {
+    dataset_source source = {
         .path = vectors_make(state, tensor("x", F32, 2, 1), xs, tensor("y", F32, 2, 0), ys)};
-    assert_int_equal(dataset_open(&part, 1, 0, 10, 0, 0, &d, &e), OK);
+    assert_int_equal(dataset_open(&source, 1, 0, 10, 0, 0, &d, &e), OK);
     assert_int_equal(d->shape.label_type, F32);
     assert_int_equal(d->read(d, 1, &in, &target, &e), OK);
     assert_true(in == 2 && target == -7);
@@ -262,9 +263,9 @@ static void a_sample_may_have_several_targets(void **state)
         uint8_t stored[48];
         float in, targets[3];
         dtype_convert(stored, types[i], ys, F32, 6);
-        data_part part = {.path = vectors_make(state, tensor("x", F32, 2, 1), xs,
-                                               tensor("y", types[i], 2, 3), stored)};
-        assert_int_equal(dataset_open(&part, 1, 0, 3, 0, 0, &d, &e), OK);
+        dataset_source source = {.path = vectors_make(state, tensor("x", F32, 2, 1), xs,
+                                                      tensor("y", types[i], 2, 3), stored)};
+        assert_int_equal(dataset_open(&source, 1, 0, 3, 0, 0, &d, &e), OK);
         assert_int_equal(d->shape.labels, 3);
         assert_int_equal(d->shape.label_type, F32);
         assert_int_equal(d->samples, 2);
@@ -281,8 +282,8 @@ static void refuse_vectors(void **state, safetensors_tensor x, const void *xs, s
 {
     err e = {0};
     dataset *d = NULL;
-    data_part part = {.path = vectors_make(state, x, xs, y, ys)};
-    assert_int_equal(dataset_open(&part, 1, 0, 0, 0, 0, &d, &e), E_USAGE);
+    dataset_source source = {.path = vectors_make(state, x, xs, y, ys)};
+    assert_int_equal(dataset_open(&source, 1, 0, 0, 0, 0, &d, &e), E_USAGE);
     assert_says(&e, says);
     assert_null(d);
 }
@@ -312,12 +313,12 @@ static void wrong_vectors_are_refused_one_by_one(void **state)
 
     err e = {0};
     dataset *d = NULL;
-    data_part part = {.path = vectors_make(state, x, xs, y, ignored)};
-    assert_int_equal(dataset_open(&part, 1, 0, 0, 0, 0, &d, &e), OK);
+    dataset_source source = {.path = vectors_make(state, x, xs, y, ignored)};
+    assert_int_equal(dataset_open(&source, 1, 0, 0, 0, 0, &d, &e), OK);
     assert_int_equal(d->max_id, 3);
     dataset_close(d);
-    part.path = in_folder(state, "none.safetensors");
-    assert_int_equal(dataset_open(&part, 1, 0, 0, 0, 0, &d, &e), E_USAGE);
+    source.path = in_folder(state, "none.safetensors");
+    assert_int_equal(dataset_open(&source, 1, 0, 0, 0, 0, &d, &e), E_USAGE);
     assert_says(&e, "none.safetensors");
 }
 
@@ -326,12 +327,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(sample_k_is_tokens_kL_to_kL_plus_L),
         SCRATCH_TEST(a_shard_too_short_or_beyond_the_vocabulary_is_refused),
-        SCRATCH_TEST(a_blend_keeps_every_part_at_its_share),
-        SCRATCH_TEST(a_long_blend_is_found_by_its_blocks),
+        SCRATCH_TEST(a_blend_keeps_every_shard_at_its_share),
+        SCRATCH_TEST(a_blend_of_many_blocks_reads_the_right_samples),
         SCRATCH_TEST(impossible_blends_are_refused),
-        cmocka_unit_test(mock_depends_on_seed_and_sample_only),
+        cmocka_unit_test(mock_depends_only_on_seed_and_sample),
         SCRATCH_TEST(vectors_of_every_type_are_read),
-        SCRATCH_TEST(float_targets_are_for_regression),
+        SCRATCH_TEST(float_labels_are_regression_targets),
         SCRATCH_TEST(a_sample_may_have_several_targets),
         SCRATCH_TEST(wrong_vectors_are_refused_one_by_one),
     };

@@ -1,5 +1,6 @@
-// Loader: the right batch for every (step, micro) asked for, in order or not, lent until released;
-// errors of the thread arrive at the caller. The dataset is a stand-in that says what was read.
+// The loader returns the batch of every requested (step, micro), in order or not, and the batch stays
+// valid until its release. Errors of the thread reach the caller. The dataset of these tests makes
+// values that tell the number of the sample.
 #include "unit/data/scratch.h"
 
 #include "data/loader.h"
@@ -31,7 +32,7 @@ static probe probe_make(void)
                    .bad_sample = UINT64_MAX};
 }
 
-enum { GLOBAL = 24, OWN = 12, MICRO = 4, MICROS = 3, RANK = 1 };
+enum { GLOBAL = 24, LOCAL = 12, MICRO = 4, MICROS = 3, RANK = 1 };
 
 static loader_options options(probe *p, sampler *s, int depth)
 {
@@ -39,7 +40,7 @@ static loader_options options(probe *p, sampler *s, int depth)
                             .order = s,
                             .global_batch = GLOBAL,
                             .micro_batch = MICRO,
-                            .own_batch = OWN,
+                            .local_batch = LOCAL,
                             .rank = RANK,
                             .ranks = 2,
                             .depth = depth};
@@ -55,7 +56,7 @@ static sampler *sequential(void)
 
 static void assert_batch(const loader_batch *b, uint64_t step, int64_t micro)
 {
-    uint64_t first = step * GLOBAL + RANK * OWN + (uint64_t)micro * MICRO;
+    uint64_t first = step * GLOBAL + RANK * LOCAL + (uint64_t)micro * MICRO;
     assert_int_equal(b->first, first);
     for (uint64_t i = 0; i < MICRO; i++)
         for (int c = 0; c < 3; c++) {
@@ -95,7 +96,7 @@ static void batches_come_in_order(void **state)
     }
 }
 
-static void any_jump_gives_the_batch_asked_for(void **state)
+static void a_seek_gives_the_requested_batch(void **state)
 {
     (void)state;
     err e = {0};
@@ -119,7 +120,7 @@ static void any_jump_gives_the_batch_asked_for(void **state)
     sampler_close(s);
 }
 
-static void held_batches_stay_until_they_are_released(void **state)
+static void lent_batches_stay_valid_until_their_release(void **state)
 {
     (void)state;
     err e = {0};
@@ -131,11 +132,11 @@ static void held_batches_stay_until_they_are_released(void **state)
     loader_batch a, b, c, d;
     next_ok(l, 0, 0, &a);
     next_ok(l, 0, 1, &b);
-    next_ok(l, 7, 0, &c); // a jump must not touch what is held
+    next_ok(l, 7, 0, &c); // a seek must not change the lent batches
     assert_batch(&a, 0, 0);
     assert_batch(&b, 0, 1);
     assert_int_equal(loader_next(l, 7, 1, &d, &e), E_INTERNAL);
-    assert_says(&e, "3 batches are held");
+    assert_says(&e, "the caller holds 3 batches");
     loader_release(l);
     next_ok(l, 7, 1, &d);
     assert_batch(&b, 0, 1);
@@ -160,7 +161,7 @@ static void reading_ahead_stops_at_the_depth(void **state)
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     assert_int_equal(atomic_load(&p.reads), 3 * MICRO);
     loader_batch b;
-    for (int64_t m = 0; m < 2; m++) next_ok(l, 0, m, &b); // ready: no waiting
+    for (int64_t m = 0; m < 2; m++) next_ok(l, 0, m, &b); // both batches are ready
     assert_true(loader_waited_seconds(l) == 0);
     loader_close(l);
     sampler_close(s);
@@ -171,7 +172,7 @@ static void an_error_of_the_thread_comes_back_from_next(void **state)
     (void)state;
     err e = {0};
     probe p = probe_make();
-    p.bad_sample = GLOBAL + OWN + MICRO + 1; // step 1, micro-batch 1
+    p.bad_sample = GLOBAL + LOCAL + MICRO + 1; // step 1, micro-batch 1
     sampler *s = sequential();
     loader *l = NULL;
     loader_options o = options(&p, s, 4);
@@ -217,16 +218,16 @@ static void the_hash_tells_data_apart(void **state)
     sampler_close(s);
 }
 
-// Rank 1's own data are 17 samples: a step and five more.
-static status own_read(dataset *d, int rank, int ranks, uint64_t index, void *inputs, void *labels,
-                       bool *ended, err *e)
+// Rank 1 has 17 samples: one step and five more.
+static status local_read(dataset *d, int rank, int ranks, uint64_t index, void *inputs,
+                         void *labels, bool *ended, err *e)
 {
     assert_true(rank == RANK && ranks == 2);
     *ended = index >= 17;
     return *ended ? OK : probe_read(d, index, inputs, labels, e);
 }
 
-static void blank_samples_follow_the_end_of_a_ranks_own_data(void **state)
+static void padding_rows_follow_the_end_of_a_ranks_data(void **state)
 {
     (void)state;
     err e = {0};
@@ -234,10 +235,10 @@ static void blank_samples_follow_the_end_of_a_ranks_own_data(void **state)
     loader_batch b;
     static const int64_t samples[2 * MICROS] = {4, 4, 4, 4, 1, 0};
     probe p = probe_make();
-    p.base.samples = 0, p.base.read = NULL, p.base.read_own = own_read;
+    p.base.samples = 0, p.base.read = NULL, p.base.read_own = local_read;
     loader_options o = options(&p, NULL, 3);
     assert_int_equal(loader_open(&o, &l, &e), OK);
-    for (int round = 0; round < 2; round++) // the second: after a jump back
+    for (int round = 0; round < 2; round++) // the second round begins with a seek back
         for (int k = 0; k < 2 * MICROS; k++) {
             assert_int_equal(loader_next(l, (uint64_t)(k / MICROS), k % MICROS, &b, &e), OK);
             const int32_t *in = b.inputs, *labels = b.labels;
@@ -252,7 +253,7 @@ static void blank_samples_follow_the_end_of_a_ranks_own_data(void **state)
     loader_close(l);
 }
 
-static void memory_can_be_lent(void **state)
+static void the_caller_can_lend_the_memory(void **state)
 {
     (void)state;
     err e = {0};
@@ -298,13 +299,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_come_in_order),
-        cmocka_unit_test(any_jump_gives_the_batch_asked_for),
-        cmocka_unit_test(held_batches_stay_until_they_are_released),
+        cmocka_unit_test(a_seek_gives_the_requested_batch),
+        cmocka_unit_test(lent_batches_stay_valid_until_their_release),
         cmocka_unit_test(reading_ahead_stops_at_the_depth),
         cmocka_unit_test(an_error_of_the_thread_comes_back_from_next),
         cmocka_unit_test(the_hash_tells_data_apart),
-        cmocka_unit_test(blank_samples_follow_the_end_of_a_ranks_own_data),
-        cmocka_unit_test(memory_can_be_lent),
+        cmocka_unit_test(padding_rows_follow_the_end_of_a_ranks_data),
+        cmocka_unit_test(the_caller_can_lend_the_memory),
         cmocka_unit_test(impossible_batches_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// Preparation from text to shards: what comes out decodes to what went in, whatever the threads and
-// the form of the input; whatever goes wrong leaves the folder as it was.
+// Preparation from text to shards: the shards decode to the input for any number of threads and any
+// form of the input, and a failure leaves the folder unchanged.
 #include "unit/data/scratch.h"
 
 #include "data/prepare.h"
@@ -40,7 +40,7 @@ static void run_ok(run *r)
     if (run_it(r) != OK) fail_msg("%s", r->e.text);
 }
 
-// Refused with this in the message, and the folder has as many files as before.
+// Checks that the run is refused with this message and leaves the number of files unchanged.
 static void run_refused(void **state, run *r, const char *says)
 {
     int before = files_in(*state);
@@ -57,7 +57,7 @@ static void put_gzip(const char *path, const char *s)
     assert_int_equal(gzclose(f), Z_OK);
 }
 
-// Text of document d of a shard, owned by the caller.
+// Decodes document d of a shard. The caller frees the text.
 static char *decoded(void **state, const char *prefix, const char *tokenizer_file, uint64_t d)
 {
     err e = {0};
@@ -147,7 +147,7 @@ static void a_loaded_tokenizer_gives_the_same_shard_as_when_it_was_trained(void 
     assert_same_file(state, "p.tokenizer.json", "q.tokenizer.json");
 }
 
-static void gzip_and_plain_text_are_the_same(void **state)
+static void gzip_and_plain_files_give_the_same_shard(void **state)
 {
     const char *s = "One file is one document.\n\nBlank lines and all.\n";
     err e = {0};
@@ -171,20 +171,20 @@ static void gzip_and_plain_text_are_the_same(void **state)
     put_text(in_folder(state, "bad.gz"), "not gzip at all");
     run bad = run_make(state, in_folder(state, "bad.gz"));
     run_refused(state, &bad, "bad.gz: is not gzip data");
-    char *whole = NULL;
+    char *packed_bytes = NULL;
     size_t bytes = 0;
-    assert_int_equal(file_read(in_folder(state, "in.txt.gz"), &whole, &bytes, &e), OK);
-    put_file(in_folder(state, "bad.gz"), whole, bytes - 9);
+    assert_int_equal(file_read(in_folder(state, "in.txt.gz"), &packed_bytes, &bytes, &e), OK);
+    put_file(in_folder(state, "bad.gz"), packed_bytes, bytes - 9);
     bad = run_make(state, in_folder(state, "bad.gz"));
     run_refused(state, &bad, "bad.gz: broken gzip data");
-    whole[bytes - 7] ^= 1; // of the checksum
-    put_file(in_folder(state, "bad.gz"), whole, bytes);
+    packed_bytes[bytes - 7] ^= 1; // of the checksum
+    put_file(in_folder(state, "bad.gz"), packed_bytes, bytes);
     bad = run_make(state, in_folder(state, "bad.gz"));
     run_refused(state, &bad, "bad.gz: broken gzip data");
-    free(whole);
+    free(packed_bytes);
 }
 
-static void a_folder_is_its_files_in_byte_order(void **state)
+static void files_of_a_folder_come_in_byte_order(void **state)
 {
     err e = {0};
     assert_int_equal(file_make_directories(in_folder(state, "d/b/c"), &e), OK);
@@ -205,8 +205,8 @@ static void a_folder_is_its_files_in_byte_order(void **state)
     run_refused(state, &none, "empty: no regular file in this folder");
 }
 
-// Documents longer than a chunk of reading, and separators across the chunks' borders.
-static void text_is_cut_at_the_separator(void **state)
+// Documents are longer than a chunk of the file, and separators cross the ends of chunks.
+static void text_is_split_at_the_separator(void **state)
 {
     enum { CHUNK = 1 << 18 };
     const size_t sizes[] = {CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 5, 3};
@@ -274,7 +274,7 @@ static void the_bytes_do_not_depend_on_the_number_of_threads(void **state)
         }
 }
 
-static void validation_takes_whole_documents_by_number_and_seed(void **state)
+static void validation_documents_depend_on_number_and_seed(void **state)
 {
     enum { COUNT = 200 };
     many_documents_make(state, "in.jsonl", COUNT);
@@ -342,7 +342,7 @@ static void no_validation_document_means_no_validation_shard(void **state)
     one.o.valid_fraction = 1e-6;
     run_ok(&one);
     assert_int_equal(one.r.valid_documents, 0);
-    assert_false(file_exists(in_folder(state, "p_valid.idx"))); // not that of the run before
+    assert_false(file_exists(in_folder(state, "p_valid.idx"))); // the earlier run's is gone
     assert_false(file_exists(in_folder(state, "p_valid.bin")));
     run all = run_make(state, in_folder(state, "one.jsonl"));
     all.o.valid_fraction = 0.9999999;
@@ -351,7 +351,7 @@ static void no_validation_document_means_no_validation_shard(void **state)
     all.o.valid_fraction = 0.9999999;
     all.o.train_bpe = 0;
     all.o.tokenizer = in_folder(state, "p.tokenizer.json");
-    run_refused(state, &all, "--valid-fraction 1 took all 1 documents");
+    run_refused(state, &all, "--valid-fraction 1 sends all 1 documents to validation");
 }
 
 static void several_keys_give_a_shard_each(void **state)
@@ -388,7 +388,7 @@ static void several_keys_give_a_shard_each(void **state)
     run_refused(state, &twice, "plain: is plain text, which has no keys");
 }
 
-static void bad_input_is_named_by_file_and_place(void **state)
+static void bad_input_is_named_by_file_and_position(void **state)
 {
     static const struct {
         const char *name, *content, *says;
@@ -415,8 +415,8 @@ static void bad_input_is_named_by_file_and_place(void **state)
     run_refused(state, &missing, "nowhere.txt: No such file");
 }
 
-// The same refusals on the encoding threads: the first in document order is told, by all numbers
-// of threads, and what an earlier run wrote stays.
+// The encoding threads refuse the same records. The error names the first one in document order for
+// any number of threads, and the files of an earlier run stay.
 static void bad_input_is_found_by_any_number_of_threads(void **state)
 {
     many_documents_make(state, "in.jsonl", 100);
@@ -485,7 +485,7 @@ static bool always(void *arg)
     return ++*(int *)arg > 1;
 }
 
-static void an_interrupted_run_leaves_nothing_not_even_its_folders(void **state)
+static void an_interrupted_run_leaves_no_files_and_no_folders(void **state)
 {
     many_documents_make(state, "in.jsonl", 20000);
     run r = run_make(state, in_folder(state, "in.jsonl"));
@@ -501,8 +501,9 @@ static void an_interrupted_run_leaves_nothing_not_even_its_folders(void **state)
     assert_int_equal(files_in(in_folder(state, "new/deep")), 4);
 }
 
-// A file size limit stands in for a full disk. In a child, because the limit cannot be taken back.
-static void a_full_disk_leaves_what_was_there(void **state)
+// A limit of the file size replaces a full disk. The run is in a child process, because the limit
+// cannot be raised again.
+static void a_full_disk_leaves_the_old_files(void **state)
 {
     many_documents_make(state, "in.jsonl", 4000);
     run r = run_make(state, in_folder(state, "in.jsonl"));
@@ -539,19 +540,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(jsonl_comes_back_in_order),
         SCRATCH_TEST(a_loaded_tokenizer_gives_the_same_shard_as_when_it_was_trained),
-        SCRATCH_TEST(gzip_and_plain_text_are_the_same),
-        SCRATCH_TEST(a_folder_is_its_files_in_byte_order),
-        SCRATCH_TEST(text_is_cut_at_the_separator),
+        SCRATCH_TEST(gzip_and_plain_files_give_the_same_shard),
+        SCRATCH_TEST(files_of_a_folder_come_in_byte_order),
+        SCRATCH_TEST(text_is_split_at_the_separator),
         SCRATCH_TEST(the_bytes_do_not_depend_on_the_number_of_threads),
-        SCRATCH_TEST(validation_takes_whole_documents_by_number_and_seed),
+        SCRATCH_TEST(validation_documents_depend_on_number_and_seed),
         SCRATCH_TEST(the_tokenizer_learns_nothing_from_validation_documents),
         SCRATCH_TEST(no_validation_document_means_no_validation_shard),
         SCRATCH_TEST(several_keys_give_a_shard_each),
-        SCRATCH_TEST(bad_input_is_named_by_file_and_place),
+        SCRATCH_TEST(bad_input_is_named_by_file_and_position),
         SCRATCH_TEST(bad_input_is_found_by_any_number_of_threads),
         SCRATCH_TEST(impossible_options_are_refused),
-        SCRATCH_TEST(an_interrupted_run_leaves_nothing_not_even_its_folders),
-        SCRATCH_TEST(a_full_disk_leaves_what_was_there),
+        SCRATCH_TEST(an_interrupted_run_leaves_no_files_and_no_folders),
+        SCRATCH_TEST(a_full_disk_leaves_the_old_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

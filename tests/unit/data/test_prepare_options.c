@@ -1,5 +1,5 @@
-// Preparation: the copy of the tokenizer beside the shards, special tokens, documents that are
-// skipped and files that are left out.
+// Preparation: the copy of the tokenizer beside the shards, special tokens, skipped documents and
+// filtered files.
 #include "unit/data/scratch.h"
 
 #include "data/prepare.h"
@@ -38,8 +38,8 @@ static void folder_make(void **state, const char *name)
     assert_int_equal(file_make_directories(in_folder(state, name), NULL), OK);
 }
 
-// model/: a trained tokenizer whose post-processor puts <|endoftext|> before a text and <|pad|>
-// after, with settings that say that <|pad|> ends a text.
+// Makes model/, a trained tokenizer. Its post-processor puts <|endoftext|> before a text and "a"
+// after it, and its settings name "a" as the end-of-text token.
 static void tokenizer_make(void **state)
 {
     static const char post[] =
@@ -117,7 +117,7 @@ static void the_tokenizer_moves_with_the_shards(void **state)
     assert_true(file_exists(in_folder(state, "saved.json")));
 }
 
-static void special_tokens_are_added_where_asked_for(void **state)
+static void special_tokens_are_added_on_request(void **state)
 {
     uint64_t plain, special;
     int32_t last;
@@ -166,7 +166,7 @@ static void invalid_documents_are_skipped_and_counted(void **state)
     free(bytes[1]);
 }
 
-static void patterns_choose_the_files_of_a_folder(void **state)
+static void filters_select_the_files_of_a_folder(void **state)
 {
     static const struct {
         const char *include, *exclude;
@@ -193,8 +193,8 @@ static void patterns_choose_the_files_of_a_folder(void **state)
     run r = run_make(state, "d");
     r.o.filter = (prepare_filter){.include = &none, .includes = 1};
     assert_int_equal(run_it(&r), E_USAGE);
-    assert_says(&r.e, "d: no regular file in this folder that --include and --exclude let through");
-    r = run_make(state, "d/a.md"); // a file that is named is taken
+    assert_says(&r.e, "d: no regular file in this folder passes --include and --exclude");
+    r = run_make(state, "d/a.md"); // the filter does not apply to a file that is named
     r.o.filter = (prepare_filter){.include = &none, .includes = 1};
     run_ok(&r);
 }
@@ -203,9 +203,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(the_tokenizer_moves_with_the_shards),
-        SCRATCH_TEST(special_tokens_are_added_where_asked_for),
+        SCRATCH_TEST(special_tokens_are_added_on_request),
         SCRATCH_TEST(invalid_documents_are_skipped_and_counted),
-        SCRATCH_TEST(patterns_choose_the_files_of_a_folder),
+        SCRATCH_TEST(filters_select_the_files_of_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

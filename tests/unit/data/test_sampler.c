@@ -1,4 +1,5 @@
-// Sampler: every sample once an epoch, whatever the number of ranks; PyTorch's order where asked.
+// The sampler gives every sample once per epoch for any number of ranks; `torch` gives PyTorch's
+// order.
 #include "unit/data/scratch.h"
 
 #include "data/sampler.h"
@@ -59,11 +60,11 @@ static void shuffle_depends_on_seed_and_epoch_only(void **state)
     for (int w = 0; w < 4; w++)
         for (int rank = 0; rank < worlds[w]; rank++) {
             sampler *s = open_or_fail(ORDER_SHUFFLE, N, 5, rank, worlds[w]);
-            uint64_t own = G / (uint64_t)worlds[w];
+            uint64_t local = G / (uint64_t)worlds[w];
             for (uint64_t step = 0; step < STEPS; step++)
-                for (uint64_t i = 0; i < own; i++)
-                    assert_int_equal(sampler_at(s, step, G, i),
-                                     sampler_at(one, step, G, (uint64_t)rank * own + i));
+                for (uint64_t i = 0; i < local; i++)
+                    assert_int_equal(sampler_step_sample(s, step, G, i),
+                                     sampler_step_sample(one, step, G, (uint64_t)rank * local + i));
             sampler_close(s);
         }
     sampler *other = open_or_fail(ORDER_SHUFFLE, N, 6, 0, 1);
@@ -78,7 +79,8 @@ static void shuffle_depends_on_seed_and_epoch_only(void **state)
     sampler_close(other);
 }
 
-// 6000 seeds x the six orders of three samples: each 1000 times, give or take five deviations.
+// With 6000 seeds each of the six orders of three samples comes 1000 times, within five standard
+// deviations.
 static void all_orders_of_three_are_equally_likely(void **state)
 {
     (void)state;
@@ -98,7 +100,7 @@ static void sequential_counts_and_wraps(void **state)
     sampler *s = open_or_fail(ORDER_SEQUENTIAL, 10, 99, 1, 2);
     for (uint64_t step = 0; step < 20; step++)
         for (uint64_t i = 0; i < 2; i++)
-            assert_int_equal(sampler_at(s, step, 4, i), (step * 4 + 2 + i) % 10);
+            assert_int_equal(sampler_step_sample(s, step, 4, i), (step * 4 + 2 + i) % 10);
     assert_true(sampler_epoch(s, 5, 4) == 2.0);
     sampler_close(s);
 }
@@ -109,8 +111,7 @@ static uint64_t fnv_add(uint64_t h, uint64_t v)
     return h;
 }
 
-// Cases of tests/golden/make_sampler_golden.py, by way of the step numbering with a global batch
-// of one sequence a rank.
+// The cases come from tests/golden/make_sampler_golden.py. The global batch is one sequence per rank.
 static void torch_order_equals_distributed_sampler(void **state)
 {
     (void)state;
@@ -127,7 +128,7 @@ static void torch_order_equals_distributed_sampler(void **state)
         uint64_t h = UINT64_C(0xcbf29ce484222325);
         const char *rest = line + used;
         for (uint64_t k = 0; k < count; k++) {
-            uint64_t sample = sampler_at(s, epoch * count + k, (uint64_t)ranks, 0);
+            uint64_t sample = sampler_step_sample(s, epoch * count + k, (uint64_t)ranks, 0);
             int step = 0;
             if (k < 8) {
                 assert_int_equal(sscanf(rest, "%llu%n", &want, &step), 1);
@@ -137,7 +138,7 @@ static void torch_order_equals_distributed_sampler(void **state)
             h = fnv_add(h, sample);
         }
         assert_true(h == hash);
-        // The next position begins the next epoch: after each sample was given once, at least.
+        // An epoch has `count` steps.
         assert_true(sampler_epoch(s, count, (uint64_t)ranks) == 1.0);
         sampler_close(s);
         cases++;
@@ -146,15 +147,15 @@ static void torch_order_equals_distributed_sampler(void **state)
     assert_true(cases > 200);
 }
 
-static void torch_order_can_jump_between_epochs(void **state)
+static void torch_order_can_seek_between_epochs(void **state)
 {
     (void)state;
     sampler *a = open_or_fail(ORDER_TORCH, 100, 3, 1, 3),
             *b = open_or_fail(ORDER_TORCH, 100, 3, 1, 3);
     for (uint64_t k = 0; k < 200; k++) {
-        uint64_t jump = k * 73 % 200, own = sampler_at(a, jump, 3, 0);
-        assert_int_equal(own, sampler_at(b, jump / 2, 6, jump % 2));
-        assert_int_equal(own, sampler_sample(b, jump * 3 + 1));
+        uint64_t position = k * 73 % 200, sample = sampler_step_sample(a, position, 3, 0);
+        assert_int_equal(sample, sampler_step_sample(b, position / 2, 6, position % 2));
+        assert_int_equal(sample, sampler_sample(b, position * 3 + 1));
     }
     sampler_close(a);
     sampler_close(b);
@@ -181,7 +182,7 @@ int main(void)
         cmocka_unit_test(all_orders_of_three_are_equally_likely),
         cmocka_unit_test(sequential_counts_and_wraps),
         cmocka_unit_test(torch_order_equals_distributed_sampler),
-        cmocka_unit_test(torch_order_can_jump_between_epochs),
+        cmocka_unit_test(torch_order_can_seek_between_epochs),
         cmocka_unit_test(no_samples_and_too_many_for_torch_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

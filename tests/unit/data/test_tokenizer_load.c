@@ -1,4 +1,4 @@
-// Loading and saving: what is broken or not supported is refused by its field, whatever the file.
+// Loading and saving: an error names the field that is broken or not supported, in any file.
 #include "tokenizer_golden.h"
 
 // A tokenizer of four tokens; %s are pre_tokenizer, normalizer, added_tokens, model fields, vocab
@@ -101,8 +101,9 @@ static const small refused[] = {
     {.merges = "[[\"a\", 1]]", .says = "model.merges[0] must be"},
     {.merges = "[7]", .says = "model.merges[0] must be"},
     {.added = "{}", .says = "added_tokens must be a list"},
-    {.added = "[3]", .says = "added_tokens[0].content must be text"},
-    {.added = "[{\"content\": \"\", \"id\": 9}]", .says = "added_tokens[0].content must be text"},
+    {.added = "[3]", .says = "added_tokens[0].content must be a string"},
+    {.added = "[{\"content\": \"\", \"id\": 9}]",
+     .says = "added_tokens[0].content must be a string"},
     {.added = "[{\"content\": \"<x>\"}]",
      .says = "added_tokens[0].id of \"<x>\" must be a whole number"},
     {.added = "[{\"content\": \"<x>\", \"id\": -3}]",
@@ -111,16 +112,16 @@ static const small refused[] = {
      .says = "added_tokens[0].id of \"<x>\" is 1; HuggingFace's tokenizers make it 4"},
     {.vocab = "{\"a\": 0, \"b\": 1, \"ab\": 3}",
      .added = "[{\"content\": \"<x>\", \"id\": 3}]",
-     .says = "added_tokens[0]: the id 3 of \"<x>\" is that of \"ab\" already"},
+     .says = "added_tokens[0]: the id 3 of \"<x>\" is already the id of \"ab\""},
     {.added = "[{\"content\": \"b\", \"id\": 9}]",
      .says = "added_tokens[0].id of \"b\" is 9; HuggingFace's tokenizers make it 1"},
     {.added = "[{\"content\": \"<x>\", \"id\": 4}, {\"content\": \"<x>\", \"id\": 4}]",
-     .says = "added_tokens[1]: \"<x>\" is there twice"},
+     .says = "added_tokens[1]: \"<x>\" is given twice"},
     {.added = "[{\"content\": \"<x>\", \"id\": 4, \"special\": 1}]",
      .says = "added_tokens[0].special must be true or false"},
 };
 
-static void what_is_broken_or_unsupported_is_named(void **state)
+static void broken_and_unsupported_fields_are_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -162,11 +163,11 @@ static void other_kinds_of_file_are_named(void **state)
     assert_says(&e, "absent.json");
 }
 
-static void holes_and_old_merges_are_fine(void **state)
+static void unused_ids_and_old_merges_are_read(void **state)
 {
     (void)state;
     tokenizer *t = NULL;
-    tokenizer_work *w = NULL;
+    tokenizer_workspace *w = NULL;
     err e = {0};
     const int32_t *ids;
     size_t count;
@@ -176,7 +177,7 @@ static void holes_and_old_merges_are_fine(void **state)
     if (load_small(s, &t, &e) != OK) fail_msg("%s", e.text);
     assert_int_equal(tokenizer_vocab(t), 8);
     assert_int_equal(tokenizer_id(t, "<x>"), 4);
-    assert_int_equal(tokenizer_work_open(t, &w, NULL), OK);
+    assert_int_equal(tokenizer_workspace_open(t, &w, NULL), OK);
     assert_int_equal(tokenizer_encode(w, "abc<x>zb", 8, &ids, &count, NULL), OK);
     static const int32_t expected[] = {2, 7, 4, 1};
     assert_int_equal(count, 4);
@@ -185,7 +186,7 @@ static void holes_and_old_merges_are_fine(void **state)
     tokenizer_decode(t, hole, 5, false, &out);
     assert_string_equal(out.chars, "a<x>");
     text_clear(&out);
-    tokenizer_work_close(w);
+    tokenizer_workspace_close(w);
     tokenizer_close(t);
 }
 
@@ -193,7 +194,7 @@ static void try_bytes(const char *json, size_t bytes)
 {
     static const char line[] = "don't <|endoftext|> \n\n 12 \xC3\xA9\xF0\x9F\x98\x80 abab";
     tokenizer *t = NULL;
-    tokenizer_work *w = NULL;
+    tokenizer_workspace *w = NULL;
     err e = {0};
     const int32_t *ids;
     size_t count;
@@ -204,16 +205,16 @@ static void try_bytes(const char *json, size_t bytes)
         assert_true(e.text[0] != 0 && !strchr(e.text, '\n'));
         return;
     }
-    assert_int_equal(tokenizer_work_open(t, &w, &e), OK);
+    assert_int_equal(tokenizer_workspace_open(t, &w, &e), OK);
     result = tokenizer_encode(w, line, strlen(line), &ids, &count, &e);
     assert_true(result == OK || result == E_USAGE);
     for (size_t i = 0; result == OK && i < count; i++)
         assert_in_range(ids[i], 0, tokenizer_vocab(t) - 1);
-    tokenizer_work_close(w);
+    tokenizer_workspace_close(w);
     tokenizer_close(t);
 }
 
-// A small trained tokenizer, cut short or with other bytes in it at many places: an error or a
+// A small trained tokenizer is truncated or changed at many positions. The result is an error or a
 // tokenizer that works, never a crash.
 static void truncated_and_corrupted_files_never_crash(void **state)
 {
@@ -221,28 +222,31 @@ static void truncated_and_corrupted_files_never_crash(void **state)
     static const char *const other[] = {"\"", "0", "-",   "}",       "]",   "\xFF",
                                         " ",  ",", "9e9", "\\u0000", "null"};
     static const char *const specials[] = {"<|endoftext|>"};
-    document doc = {"abab abab don't 12 12", 21};
-    tokenizer_train_options o = {
-        .vocab = 266, .pattern = PATTERN_LLAMA3, .special = specials, .specials = 1, .threads = 1};
+    tokenizer_document doc = {"abab abab don't 12 12", 21};
+    tokenizer_train_options o = {.vocab = 266,
+                                 .pattern = TOKENIZER_LLAMA3,
+                                 .special = specials,
+                                 .specials = 1,
+                                 .threads = 1};
     tokenizer *t = NULL;
     assert_int_equal(tokenizer_train(&o, &doc, 1, &t, NULL), OK);
-    for (size_t cut = 0; cut < t->json_bytes; cut += 13) try_bytes(t->json, cut);
+    for (size_t bytes = 0; bytes < t->json_bytes; bytes += 13) try_bytes(t->json, bytes);
     text broken = {0};
-    for (size_t at = 0, turn = 0; at < t->json_bytes; at += 3, turn++) {
-        // The 256 bytes of the vocabulary look all alike; what stands around them is tried densely.
-        if (at > 2200 && at + 1500 < t->json_bytes && turn % 8) continue;
+    for (size_t offset = 0, turn = 0; offset < t->json_bytes; offset += 3, turn++) {
+        // The 256 bytes of the vocabulary are alike, so fewer positions among them are changed.
+        if (offset > 2200 && offset + 1500 < t->json_bytes && turn % 8) continue;
         const char *put = other[turn % (sizeof other / sizeof *other)];
         broken.bytes = 0;
-        text_add_bytes(&broken, t->json, at);
+        text_add_bytes(&broken, t->json, offset);
         text_add(&broken, put);
-        text_add_bytes(&broken, t->json + at + 1, t->json_bytes - at - 1);
+        text_add_bytes(&broken, t->json + offset + 1, t->json_bytes - offset - 1);
         try_bytes(broken.chars, broken.bytes);
     }
     text_clear(&broken);
     tokenizer_close(t);
 }
 
-static char *read_whole(const char *path)
+static char *read_all(const char *path)
 {
     char *content = NULL;
     err e = {0};
@@ -250,13 +254,13 @@ static char *read_whole(const char *path)
     return content;
 }
 
-static void a_saved_file_is_the_loaded_one(void **state)
+static void a_saved_file_equals_the_loaded_file(void **state)
 {
     tokenizer *t = golden_tokenizer("llama3.json");
     err e = {0};
     assert_int_equal(tokenizer_save(t, in_folder(state, "copy.json"), &e), OK);
-    char *saved = read_whole(in_folder(state, "copy.json")),
-         *golden = read_whole(GOLDEN_FOLDER "llama3.json");
+    char *saved = read_all(in_folder(state, "copy.json")),
+         *golden = read_all(GOLDEN_FOLDER "llama3.json");
     assert_string_equal(saved, golden);
     free(saved);
     free(golden);
@@ -298,8 +302,8 @@ static void settings_beside_a_tokenizer_are_used_and_kept(void **state)
     assert_int_equal(tokenizer_end_of_text(t), 1);
     assert_int_equal(file_make_directories(in_folder(state, "out"), &e), OK);
     assert_int_equal(tokenizer_save_folder(t, in_folder(state, "out"), &e), OK);
-    char *kept = read_whole(in_folder(state, "out/tokenizer_config.json")),
-         *chat = read_whole(in_folder(state, "out/chat_template.jinja"));
+    char *kept = read_all(in_folder(state, "out/tokenizer_config.json")),
+         *chat = read_all(in_folder(state, "out/chat_template.jinja"));
     assert_string_equal(kept, config);
     assert_string_equal(chat, "{{ x }}");
     free(kept);
@@ -313,11 +317,11 @@ static void settings_beside_a_tokenizer_are_used_and_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_broken_or_unsupported_is_named),
+        cmocka_unit_test(broken_and_unsupported_fields_are_named),
         SCRATCH_TEST(other_kinds_of_file_are_named),
-        cmocka_unit_test(holes_and_old_merges_are_fine),
+        cmocka_unit_test(unused_ids_and_old_merges_are_read),
         cmocka_unit_test(truncated_and_corrupted_files_never_crash),
-        SCRATCH_TEST(a_saved_file_is_the_loaded_one),
+        SCRATCH_TEST(a_saved_file_equals_the_loaded_file),
         SCRATCH_TEST(a_saved_folder_has_what_transformers_needs),
         SCRATCH_TEST(settings_beside_a_tokenizer_are_used_and_kept),
     };

@@ -1,5 +1,5 @@
-// The post-processor: ids around a text are those of HuggingFace's tokenizers. The hash: what
-// changes the ids of a text changes it, and nothing else does.
+// The post-processor adds the ids that HuggingFace's tokenizers add. The hash of a tokenizer changes
+// exactly when the ids of texts change.
 #include "tokenizer_golden.h"
 
 static void check_ids(const char *name, const json_t *expected, const int32_t *ids, size_t count)
@@ -10,7 +10,7 @@ static void check_ids(const char *name, const json_t *expected, const int32_t *i
     if (!same) fail_msg("%s: other ids", name);
 }
 
-static void ids_around_a_text_are_those_of_huggingface(void **state)
+static void special_ids_equal_those_of_huggingface(void **state)
 {
     (void)state;
     json_t *root = golden_json("llama3.json"), *all = golden_json("post_processors.json");
@@ -20,23 +20,22 @@ static void ids_around_a_text_are_those_of_huggingface(void **state)
         const char *name = json_string_value(json_object_get(one, "name"));
         json_object_set(root, "post_processor", json_object_get(one, "post_processor"));
         tokenizer *t = tokenizer_of_json(root);
-        tokenizer_work *w = NULL;
-        assert_int_equal(tokenizer_work_open(t, &w, NULL), OK);
+        tokenizer_workspace *w = NULL;
+        assert_int_equal(tokenizer_workspace_open(t, &w, NULL), OK);
         for (size_t i = 0; i < json_array_size(cases); i++) {
             const json_t *c = json_array_get(cases, i), *input = json_array_get(c, 0);
-            const char *at = json_string_value(input);
+            const char *string = json_string_value(input);
             const int32_t *ids;
             size_t count;
-            assert_int_equal(tokenizer_encode_with_special_tokens(w, at, json_string_length(input),
-                                                                  &ids, &count, NULL),
-                             OK);
+            const size_t bytes = json_string_length(input);
+            assert_int_equal(
+                tokenizer_encode_with_special_tokens(w, string, bytes, &ids, &count, NULL), OK);
             check_ids(name, json_array_get(c, 1), ids, count);
-            assert_int_equal(tokenizer_encode(w, at, json_string_length(input), &ids, &count, NULL),
-                             OK);
+            assert_int_equal(tokenizer_encode(w, string, bytes, &ids, &count, NULL), OK);
             check_ids(name, json_array_get(c, 2), ids, count);
         }
         with += tokenizer_adds_special_tokens(t);
-        tokenizer_work_close(w);
+        tokenizer_workspace_close(w);
         tokenizer_close(t);
     }
     assert_int_equal(with, json_array_size(all) - 2); // all but none and ByteLevel
@@ -50,7 +49,7 @@ static void ids_around_a_text_are_those_of_huggingface(void **state)
 #define TEXT_A      "{\"Sequence\": {\"id\": \"A\"}}"
 #define TOKEN(name) "{\"SpecialToken\": {\"id\": \"" name "\"}}"
 
-static void what_cannot_be_applied_is_named(void **state)
+static void unsupported_post_processors_are_named(void **state)
 {
     (void)state;
     static const struct {
@@ -93,7 +92,7 @@ static uint64_t hash_of(const json_t *root)
     return hash;
 }
 
-static void the_hash_does_not_see_the_layout_of_the_file(void **state)
+static void the_hash_ignores_the_formatting_of_the_file(void **state)
 {
     (void)state;
     json_t *root = golden_json("gpt2.json"), *model = json_object_get(root, "model");
@@ -107,9 +106,9 @@ static void the_hash_does_not_see_the_layout_of_the_file(void **state)
                                            json_string_value(json_array_get(merge, 1))));
     }
     json_object_set_new(model, "merges", old);
-    json_t *level = json_object_get(root, "pre_tokenizer");
-    json_object_del(level, "use_regex"); // true is the default
-    json_object_set_new(level, "trim_offsets", json_false());
+    json_t *byte_level = json_object_get(root, "pre_tokenizer");
+    json_object_del(byte_level, "use_regex"); // true is the default
+    json_object_set_new(byte_level, "trim_offsets", json_false());
     json_object_set_new(root, "padding", json_integer(3));
     json_object_set_new(root, "post_processor",
                         json_loads(TEMPLATE("[" TOKEN("<s>") "," TEXT_A "]"), 0, NULL));
@@ -117,14 +116,14 @@ static void the_hash_does_not_see_the_layout_of_the_file(void **state)
     json_decref(root);
 }
 
-static void the_hash_sees_what_changes_ids(void **state)
+static void the_hash_changes_when_ids_change(void **state)
 {
     (void)state;
     uint64_t seen[8];
     for (int change = 0; change < 8; change++) {
         json_t *root = golden_json("gpt2.json"), *model = json_object_get(root, "model");
         json_t *merges = json_object_get(model, "merges"),
-               *level = json_object_get(root, "pre_tokenizer");
+               *byte_level = json_object_get(root, "pre_tokenizer");
         json_t *added = json_array_get(json_object_get(root, "added_tokens"), 1);
         if (change == 1) json_array_remove(merges, json_array_size(merges) - 1);
         if (change == 2) {
@@ -132,7 +131,7 @@ static void the_hash_sees_what_changes_ids(void **state)
             json_array_remove(merges, 0);
             json_array_insert_new(merges, 1, first);
         }
-        if (change == 3) json_object_set_new(level, "add_prefix_space", json_true());
+        if (change == 3) json_object_set_new(byte_level, "add_prefix_space", json_true());
         if (change == 4) json_object_set_new(model, "ignore_merges", json_true());
         if (change == 5) json_object_set_new(added, "lstrip", json_true());
         if (change == 6) json_array_remove(json_object_get(root, "added_tokens"), 1);
@@ -147,10 +146,10 @@ static void the_hash_sees_what_changes_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_around_a_text_are_those_of_huggingface),
-        cmocka_unit_test(what_cannot_be_applied_is_named),
-        cmocka_unit_test(the_hash_does_not_see_the_layout_of_the_file),
-        cmocka_unit_test(the_hash_sees_what_changes_ids),
+        cmocka_unit_test(special_ids_equal_those_of_huggingface),
+        cmocka_unit_test(unsupported_post_processors_are_named),
+        cmocka_unit_test(the_hash_ignores_the_formatting_of_the_file),
+        cmocka_unit_test(the_hash_changes_when_ids_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
-// Training: the tokenizer equals the one that HuggingFace's BpeTrainer learns from the same text.
+// A trained tokenizer equals the one that HuggingFace's BpeTrainer learns from the same text.
 #include "tokenizer_golden.h"
 
 static const char *const specials[] = {"<|endoftext|>", "<|pad|>"};
 
 typedef struct corpus {
     json_t *root;
-    document docs[256];
+    tokenizer_document docs[256];
     size_t count;
 } corpus;
 
@@ -16,11 +16,11 @@ static void corpus_open(corpus *c)
     assert_true(c->count > 0 && c->count <= 256);
     for (size_t i = 0; i < c->count; i++) {
         const json_t *d = json_array_get(c->root, i);
-        c->docs[i] = (document){json_string_value(d), json_string_length(d)};
+        c->docs[i] = (tokenizer_document){json_string_value(d), json_string_length(d)};
     }
 }
 
-static tokenizer *train(tokenizer_train_options o, const document *docs, size_t count)
+static tokenizer *train(tokenizer_train_options o, const tokenizer_document *docs, size_t count)
 {
     err e = {0};
     tokenizer *t = NULL;
@@ -28,7 +28,7 @@ static tokenizer *train(tokenizer_train_options o, const document *docs, size_t 
     return t;
 }
 
-static void check_against(const char *golden, split_pattern pattern)
+static void check_against(const char *golden, tokenizer_builtin pattern)
 {
     corpus c;
     json_error_t broken;
@@ -57,28 +57,30 @@ static void check_against(const char *golden, split_pattern pattern)
 static void merges_equal_those_of_huggingface_with_the_gpt2_pattern(void **state)
 {
     (void)state;
-    check_against("gpt2.json", PATTERN_GPT2);
+    check_against("gpt2.json", TOKENIZER_GPT2);
 }
 
 static void merges_equal_those_of_huggingface_with_the_llama3_pattern(void **state)
 {
     (void)state;
-    check_against("llama3.json", PATTERN_LLAMA3);
+    check_against("llama3.json", TOKENIZER_LLAMA3);
 }
 
-// One document of two megabytes, so that it is cut into pieces for the threads.
+// One document of two megabytes is divided into pieces for the threads.
 static void the_result_does_not_depend_on_threads(void **state)
 {
     (void)state;
     corpus c;
-    text whole = {0};
+    text joined = {0};
     corpus_open(&c);
-    while (whole.bytes < 1 << 21) {
-        for (size_t i = 0; i < c.count; i++) text_add_bytes(&whole, c.docs[i].at, c.docs[i].bytes);
+    while (joined.bytes < 1 << 21) {
+        for (size_t i = 0; i < c.count; i++)
+            text_add_bytes(&joined, c.docs[i].chars, c.docs[i].bytes);
     }
-    document one = {whole.chars, whole.bytes};
-    for (int pattern = PATTERN_GPT2; pattern <= PATTERN_LLAMA3; pattern++) {
-        tokenizer_train_options o = {.vocab = 700, .pattern = (split_pattern)pattern, .threads = 1};
+    tokenizer_document one = {joined.chars, joined.bytes};
+    for (int pattern = TOKENIZER_GPT2; pattern <= TOKENIZER_LLAMA3; pattern++) {
+        tokenizer_train_options o = {
+            .vocab = 700, .pattern = (tokenizer_builtin)pattern, .threads = 1};
         tokenizer *alone = train(o, &one, 1);
         for (o.threads = 2; o.threads <= 5; o.threads += 3) {
             tokenizer *many = train(o, &one, 1);
@@ -88,16 +90,16 @@ static void the_result_does_not_depend_on_threads(void **state)
         }
         tokenizer_close(alone);
     }
-    text_clear(&whole);
+    text_clear(&joined);
     json_decref(c.root);
 }
 
 static void text_without_more_pairs_gives_a_smaller_vocabulary(void **state)
 {
     (void)state;
-    document docs[] = {{"abab abab", 9}, {"", 0}};
+    tokenizer_document docs[] = {{"abab abab", 9}, {"", 0}};
     tokenizer *t = train((tokenizer_train_options){.vocab = 5000}, docs, 2);
-    assert_int_equal(tokenizer_vocab(t), 256 + 3); // ab, abab, and the blank before it
+    assert_int_equal(tokenizer_vocab(t), 256 + 3); // ab, abab, and abab with a space before it
     assert_int_equal(tokenizer_end_of_text(t), -1);
     tokenizer_close(t);
     t = train((tokenizer_train_options){.vocab = 5000, .special = specials, .specials = 2}, docs,
@@ -111,7 +113,7 @@ static void bad_options_and_text_are_refused(void **state)
 {
     (void)state;
     static const char *const twice[] = {"<a>", "<a>"}, *const empty[] = {""};
-    document good = {"some text", 9}, docs[] = {{"fine", 4}, {"ab\x80", 3}};
+    tokenizer_document good = {"some text", 9}, docs[] = {{"fine", 4}, {"ab\x80", 3}};
     tokenizer *t = NULL;
     err e = {0};
     tokenizer_train_options o = {.vocab = 255};
@@ -150,7 +152,7 @@ static void note(void *arg, const char *what, double done)
     s->calls++;
 }
 
-static void progress_goes_from_nothing_to_all(void **state)
+static void progress_grows_from_zero_to_one(void **state)
 {
     (void)state;
     corpus c;
@@ -172,7 +174,7 @@ int main(void)
         cmocka_unit_test(the_result_does_not_depend_on_threads),
         cmocka_unit_test(text_without_more_pairs_gives_a_smaller_vocabulary),
         cmocka_unit_test(bad_options_and_text_are_refused),
-        cmocka_unit_test(progress_goes_from_nothing_to_all),
+        cmocka_unit_test(progress_grows_from_zero_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Token shards: what the writer writes, what the reader refuses. Files are also built by hand, so
-// that writer and reader cannot agree on a mistake.
+// Token shards: the bytes that the writer writes and the files that the reader refuses. Some files
+// are built by hand, so that writer and reader cannot share a mistake.
 #include "unit/data/scratch.h"
 
 #include "data/sidecar.h"
@@ -32,7 +32,7 @@ static void example_put(void **state, const uint8_t *idx, size_t idx_bytes, size
     put_file(in_folder(state, "p.bin"), ids, bin_bytes);
 }
 
-static void reads_a_shard_built_by_hand(void **state)
+static void a_shard_built_by_hand_is_read(void **state)
 {
     uint8_t idx[IDX_BYTES];
     err e = {0};
@@ -61,11 +61,11 @@ static void reads_a_shard_built_by_hand(void **state)
     }
 }
 
-// One change of one field each, and what the message must name.
-static void refuses_every_malformed_index(void **state)
+// Each case changes one field and gives the message.
+static void every_malformed_index_is_refused(void **state)
 {
     static const struct {
-        size_t at, bytes;
+        size_t offset, bytes;
         int64_t value;
         const char *says;
     } cases[] = {
@@ -103,7 +103,7 @@ static void refuses_every_malformed_index(void **state)
         err e = {0};
         tokens *t = NULL;
         size_t n = example_idx(idx);
-        memcpy(idx + cases[i].at, &cases[i].value, cases[i].bytes);
+        memcpy(idx + cases[i].offset, &cases[i].value, cases[i].bytes);
         example_put(state, idx, n, 24);
         assert_int_equal(tokens_open(in_folder(state, "p"), &t, &e), E_USAGE);
         assert_says(&e, cases[i].says);
@@ -111,7 +111,7 @@ static void refuses_every_malformed_index(void **state)
     }
 }
 
-static void refuses_every_truncation_of_either_file(void **state)
+static void every_truncation_of_both_files_is_refused(void **state)
 {
     uint8_t idx[IDX_BYTES + 8] = {0};
     size_t n = example_idx(idx);
@@ -171,29 +171,29 @@ static void write_and_read_back(void **state, int32_t vocab, dtype expect, const
     assert_int_equal(tokens_dtype(t), expect);
     assert_int_equal(tokens_count(t), total);
     assert_int_equal(tokens_documents(t), DOCUMENTS);
-    uint64_t at = 0;
+    uint64_t expected = 0;
     for (uint64_t d = 0; d < DOCUMENTS; d++) {
         uint64_t first, length;
         tokens_document(t, d, &first, &length);
-        assert_int_equal(first, at);
+        assert_int_equal(first, expected);
         assert_int_equal(length, d * 250);
         tokens_read(t, first, length, back);
         for (uint64_t i = 0; i < length; i++)
             assert_int_equal(back[i], (first + i) * 7919 % (uint64_t)vocab);
-        at += length;
+        expected += length;
     }
     assert_int_equal(tokens_check(t, vocab, &e), OK);
     tokens_close(t);
 }
 
-static void what_was_written_is_read_back(void **state)
+static void written_tokens_are_read_back(void **state)
 {
-    write_and_read_back(state, 65499, U16, "narrow");
-    write_and_read_back(state, 65500, I32, "wide");
+    write_and_read_back(state, 65499, U16, "u16");
+    write_and_read_back(state, 65500, I32, "i32");
     assert_int_equal(files_in(*state), 4);
 }
 
-static void an_id_beyond_the_vocabulary_is_found_at_its_place(void **state)
+static void an_id_beyond_the_vocabulary_is_named_with_its_position(void **state)
 {
     err e = {0};
     tokens_writer *w = NULL;
@@ -232,11 +232,11 @@ static void a_negative_or_64_bit_id_is_refused(void **state)
     assert_says(&e, "token 2 (byte 8): found id -3");
     tokens_close(t);
 
-    const int64_t wide[6] = {1, 2, 3, (int64_t)1 << 32, 5, 6}, offsets[3] = {0, 16, 40};
+    const int64_t ids64[6] = {1, 2, 3, (int64_t)1 << 32, 5, 6}, offsets[3] = {0, 16, 40};
     idx[17] = 5;
     memcpy(idx + 46, offsets, sizeof offsets);
     put_file(in_folder(state, "p.idx"), idx, n);
-    put_file(in_folder(state, "p.bin"), wide, sizeof wide);
+    put_file(in_folder(state, "p.bin"), ids64, sizeof ids64);
     assert_int_equal(tokens_open(in_folder(state, "p"), &t, &e), OK);
     assert_int_equal(tokens_dtype(t), I64);
     int32_t back[6];
@@ -273,7 +273,7 @@ static void an_abandoned_or_failed_writer_leaves_the_old_shard(void **state)
     tokens_close(t);
 }
 
-static void a_folder_in_the_place_of_a_shard_is_refused_at_once(void **state)
+static void a_folder_with_the_name_of_a_shard_is_refused(void **state)
 {
     err e = {0};
     tokens_writer *w = NULL;
@@ -333,7 +333,7 @@ static void text_bytes_come_from_the_sidecar(void **state)
     assert_says(&e, "p.json: tokens and documents: found 7 and 2, but the shard beside it has 6");
     put_text(json, "{\"tokens\": -1}");
     assert_int_equal(tokens_text_bytes(t, &bytes, &e), E_USAGE);
-    assert_says(&e, "p.json: tokens: found something else");
+    assert_says(&e, "p.json: tokens: found another value");
     put_text(json, "{\n\"tokens\": ");
     assert_int_equal(tokens_text_bytes(t, &bytes, &e), E_USAGE);
     assert_says(&e, "p.json:2: not a JSON object");
@@ -343,15 +343,15 @@ static void text_bytes_come_from_the_sidecar(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(reads_a_shard_built_by_hand),
-        SCRATCH_TEST(refuses_every_malformed_index),
-        SCRATCH_TEST(refuses_every_truncation_of_either_file),
+        SCRATCH_TEST(a_shard_built_by_hand_is_read),
+        SCRATCH_TEST(every_malformed_index_is_refused),
+        SCRATCH_TEST(every_truncation_of_both_files_is_refused),
         SCRATCH_TEST(a_missing_file_is_named),
-        SCRATCH_TEST(what_was_written_is_read_back),
-        SCRATCH_TEST(an_id_beyond_the_vocabulary_is_found_at_its_place),
+        SCRATCH_TEST(written_tokens_are_read_back),
+        SCRATCH_TEST(an_id_beyond_the_vocabulary_is_named_with_its_position),
         SCRATCH_TEST(a_negative_or_64_bit_id_is_refused),
         SCRATCH_TEST(an_abandoned_or_failed_writer_leaves_the_old_shard),
-        SCRATCH_TEST(a_folder_in_the_place_of_a_shard_is_refused_at_once),
+        SCRATCH_TEST(a_folder_with_the_name_of_a_shard_is_refused),
         SCRATCH_TEST(text_bytes_come_from_the_sidecar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

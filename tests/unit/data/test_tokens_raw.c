@@ -1,4 +1,4 @@
-// The .bin files of llm.c and nanoGPT: recognised where a shard is wanted, and converted to one.
+// The .bin files of llm.c and nanoGPT are recognised where a shard is expected, and converted.
 #include "scratch.h"
 
 #include "data/tokens.h"
@@ -8,7 +8,7 @@
 static const uint16_t IDS[] = {7, 8, 50256, 9, 50256, 65535, 1};
 enum { COUNT = sizeof IDS / sizeof *IDS };
 
-// llm.c's header before `bytes` bytes of ids.
+// Writes llm.c's header and `bytes` bytes of ids.
 static void put_llm_c(const char *path, int32_t magic, int32_t count, const void *ids, size_t bytes)
 {
     text all = {0};
@@ -19,13 +19,13 @@ static void put_llm_c(const char *path, int32_t magic, int32_t count, const void
     text_clear(&all);
 }
 
-static void expect_shard(void **state, const raw_options *o, uint64_t documents, bool llm_c)
+static void expect_shard(void **state, const tokens_raw_options *o, uint64_t documents, bool llm_c)
 {
     err e = {0};
-    raw_result r;
+    tokens_raw_result r;
     tokens *t = NULL;
     int32_t ids[COUNT];
-    if (raw_tokens_convert(o, &r, &e) != OK) fail_msg("%s", e.text);
+    if (tokens_raw_convert(o, &r, &e) != OK) fail_msg("%s", e.text);
     assert_int_equal(r.tokens, COUNT);
     assert_int_equal(r.documents, documents);
     assert_int_equal(r.highest, 65535);
@@ -38,12 +38,12 @@ static void expect_shard(void **state, const raw_options *o, uint64_t documents,
     tokens_close(t);
 }
 
-static void ids_of_both_become_a_shard(void **state)
+static void ids_of_both_formats_become_a_shard(void **state)
 {
-    uint32_t wide[COUNT];
-    for (int i = 0; i < COUNT; i++) wide[i] = IDS[i];
+    uint32_t ids32[COUNT];
+    for (int i = 0; i < COUNT; i++) ids32[i] = IDS[i];
     char *path = own_copy(in_folder(state, "raw.bin")), *prefix = own_copy(in_folder(state, "p"));
-    raw_options o = {.path = path, .output_prefix = prefix, .eod = -1};
+    tokens_raw_options o = {.path = path, .output_prefix = prefix, .eod = -1};
     put_file(o.path, IDS, sizeof IDS);
     put_text(in_folder(state, "p.json"), "the sidecar of another shard");
     expect_shard(state, &o, 1, false);
@@ -52,9 +52,9 @@ static void ids_of_both_become_a_shard(void **state)
     expect_shard(state, &o, 3, false);
     put_llm_c(o.path, 20240520, COUNT, IDS, sizeof IDS);
     expect_shard(state, &o, 3, true);
-    put_llm_c(o.path, 20240801, COUNT, wide, sizeof wide);
+    put_llm_c(o.path, 20240801, COUNT, ids32, sizeof ids32);
     expect_shard(state, &o, 3, true);
-    put_file(o.path, wide, sizeof wide);
+    put_file(o.path, ids32, sizeof ids32);
     o.id_bytes = 4;
     expect_shard(state, &o, 3, false);
     assert_int_equal(files_in(*state), 3); // raw.bin, p.bin, p.idx
@@ -62,11 +62,11 @@ static void ids_of_both_become_a_shard(void **state)
     free(prefix);
 }
 
-static void refuse(const raw_options *o, const char *says)
+static void refuse(const tokens_raw_options *o, const char *says)
 {
     err e = {0};
-    raw_result r;
-    assert_int_equal(raw_tokens_convert(o, &r, &e), E_USAGE);
+    tokens_raw_result r;
+    assert_int_equal(tokens_raw_convert(o, &r, &e), E_USAGE);
     assert_says(&e, says);
 }
 
@@ -76,12 +76,12 @@ static bool at_once(void *arg)
     return true;
 }
 
-static void what_is_wrong_is_named_and_nothing_is_left(void **state)
+static void wrong_files_are_named_and_leave_no_output(void **state)
 {
     err e = {0};
-    raw_result r;
+    tokens_raw_result r;
     const int32_t negative[] = {1, -1};
-    raw_options o = {
+    tokens_raw_options o = {
         .path = in_folder(state, "raw.bin"), .output_prefix = in_folder(state, "p"), .eod = -1};
     refuse(&o, "raw.bin");
     put_file(o.path, IDS, 0);
@@ -89,7 +89,7 @@ static void what_is_wrong_is_named_and_nothing_is_left(void **state)
     put_file(o.path, IDS, 5);
     refuse(&o, "raw.bin: 5 bytes of ids, valid is a multiple of 2");
     put_llm_c(o.path, 20240520, COUNT + 1, IDS, sizeof IDS);
-    refuse(&o, "llm.c's header says 8 ids, the file has 7 (cut off?)");
+    refuse(&o, "llm.c's header says 8 ids, the file has 7 (truncated?)");
     o.id_bytes = 4;
     refuse(&o, "llm.c's header says ids of 2 bytes, --dtype says 4");
     put_file(o.path, negative, sizeof negative);
@@ -99,11 +99,11 @@ static void what_is_wrong_is_named_and_nothing_is_left(void **state)
     refuse(&o, "raw.bin: is the input and would be replaced");
     o.output_prefix = in_folder(state, "p");
     o.stopped = at_once;
-    assert_int_equal(raw_tokens_convert(&o, &r, &e), E_INTERRUPTED);
+    assert_int_equal(tokens_raw_convert(&o, &r, &e), E_INTERRUPTED);
     assert_int_equal(files_in(*state), 1);
 }
 
-static void a_shard_without_index_says_what_it_may_be(void **state)
+static void a_bin_without_index_names_its_format(void **state)
 {
     err e = {0};
     tokens *t = NULL;
@@ -123,9 +123,9 @@ static void a_shard_without_index_says_what_it_may_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(ids_of_both_become_a_shard),
-        SCRATCH_TEST(what_is_wrong_is_named_and_nothing_is_left),
-        SCRATCH_TEST(a_shard_without_index_says_what_it_may_be),
+        SCRATCH_TEST(ids_of_both_formats_become_a_shard),
+        SCRATCH_TEST(wrong_files_are_named_and_leave_no_output),
+        SCRATCH_TEST(a_bin_without_index_names_its_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

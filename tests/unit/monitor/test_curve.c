@@ -1,4 +1,4 @@
-// test_curve.c -- losses read back from a log.jsonl, the sparkline, and a picture that libpng
+// test_curve.c -- reading the losses of a log.jsonl, the sparkline, and the picture, which libpng
 // reads.
 #include "base/file.h"
 #include "monitor/canvas.h"
@@ -47,7 +47,7 @@ static void write_raw(const char *s)
     assert_int_equal(fclose(f), 0);
 }
 
-static void losses_come_back_and_other_events_are_passed_over(void **state)
+static void losses_are_read_and_other_events_are_skipped(void **state)
 {
     curve c;
 
@@ -67,7 +67,7 @@ static void losses_come_back_and_other_events_are_passed_over(void **state)
     curve_clear(&c);
 }
 
-static void steps_done_again_after_a_resume_replace_the_old_ones(void **state)
+static void steps_of_a_resumed_run_replace_the_old_ones(void **state)
 {
     curve c;
 
@@ -104,7 +104,7 @@ static void broken_logs_are_refused_with_their_line(void **state)
     curve_clear(&c);
 }
 
-static void a_sparkline_falls_with_the_loss_and_keeps_to_its_width(void **state)
+static void a_sparkline_falls_with_the_loss_and_has_its_width(void **state)
 {
     double loss[100], step[100];
     curve_line line = {.step = step, .loss = loss, .count = 100};
@@ -142,8 +142,8 @@ static uint8_t *read_png(png_image *image)
 
 static void the_picture_holds_the_lines_and_is_read_by_libpng(void **state)
 {
-    double step[3] = {1, 2, 3}, loss[3] = {3, 2, 1}, one = 2, at = 2;
-    curve c = {.train = {step, loss, 3, 3}, .valid = {&at, &one, 1, 1}};
+    double step[3] = {1, 2, 3}, loss[3] = {3, 2, 1}, valid_step = 2, valid_loss = 2;
+    curve c = {.train = {step, loss, 3, 3}, .valid = {&valid_step, &valid_loss, 1, 1}};
     png_image image;
     uint8_t *rgb;
     long blue = 0, orange = 0;
@@ -162,7 +162,7 @@ static void the_picture_holds_the_lines_and_is_read_by_libpng(void **state)
     free(rgb);
 }
 
-static void one_point_flat_lines_and_huge_losses_can_be_drawn(void **state)
+static void one_point_and_flat_lines_and_huge_losses_are_drawn(void **state)
 {
     static const double values[] = {0.0, 1.0, -3.0, 1e-12, 1e30};
     double step[300], loss[300];
@@ -194,12 +194,12 @@ static void pictures_without_losses_or_of_absurd_size_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_come_back_and_other_events_are_passed_over),
-        cmocka_unit_test(steps_done_again_after_a_resume_replace_the_old_ones),
+        cmocka_unit_test(losses_are_read_and_other_events_are_skipped),
+        cmocka_unit_test(steps_of_a_resumed_run_replace_the_old_ones),
         cmocka_unit_test(broken_logs_are_refused_with_their_line),
-        cmocka_unit_test(a_sparkline_falls_with_the_loss_and_keeps_to_its_width),
+        cmocka_unit_test(a_sparkline_falls_with_the_loss_and_has_its_width),
         cmocka_unit_test(the_picture_holds_the_lines_and_is_read_by_libpng),
-        cmocka_unit_test(one_point_flat_lines_and_huge_losses_can_be_drawn),
+        cmocka_unit_test(one_point_and_flat_lines_and_huge_losses_are_drawn),
         cmocka_unit_test(pictures_without_losses_or_of_absurd_size_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,5 +1,5 @@
-// test_log.c -- log.jsonl: every line is JSON, numbers read back to the same bits, a half line of a
-// killed run is cut off.
+// test_log.c -- log.jsonl: every line is JSON, numbers read back to the same bits, and an unfinished
+// line of a killed run is removed.
 #include "base/file.h"
 #include "monitor/log.h"
 
@@ -33,18 +33,18 @@ static int teardown(void **state)
     return unlink(path);
 }
 
-// The n-th line (from 0), parsed; the caller drops it.
-static json_t *line_at(int n)
+// Parses the n-th line, from 0. The caller calls json_decref.
+static json_t *parse_line(int n)
 {
-    char *whole, *at;
+    char *content, *start;
     json_t *line;
 
-    assert_int_equal(file_read(path, &whole, NULL, &e), OK);
-    at = whole;
-    while (n-- > 0) at = strchr(at, '\n') + 1;
-    line = json_loadb(at, (size_t)(strchr(at, '\n') - at), 0, NULL);
+    assert_int_equal(file_read(path, &content, NULL, &e), OK);
+    start = content;
+    while (n-- > 0) start = strchr(start, '\n') + 1;
+    line = json_loadb(start, (size_t)(strchr(start, '\n') - start), 0, NULL);
     assert_non_null(line);
-    free(whole);
+    free(content);
     return line;
 }
 
@@ -72,13 +72,13 @@ static void a_step_reads_back_to_the_same_bits(void **state)
                       .tokens = 1024,
                       .seconds = 0.1f,
                       .tokens_per_s = 10240.33f,
-                      .share = NAN};
+                      .mfu = NAN};
     log_file *l = opened();
     json_t *line;
 
     (void)state;
     assert_int_equal(log_step(l, &s, &e), OK);
-    line = line_at(0);
+    line = parse_line(0);
     assert_string_equal(json_string_value(json_object_get(line, "event")), "step");
     assert_true(number(line, "step") == 7 && number(line, "tokens") == 1024);
     assert_true(number(line, "loss") == s.loss);
@@ -100,7 +100,7 @@ static void numbers_that_json_lacks_are_null_beside_their_text(void **state)
 
     (void)state;
     assert_int_equal(log_step(l, &s, &e), OK);
-    line = line_at(0);
+    line = parse_line(0);
     assert_true(json_is_null(json_object_get(line, "loss")));
     assert_string_equal(json_string_value(json_object_get(line, "loss_text")), "nan");
     assert_string_equal(json_string_value(json_object_get(line, "grad_norm_text")), "inf");
@@ -133,18 +133,18 @@ static void every_event_is_an_object_on_a_line_of_its_own(void **state)
     assert_int_equal(log_end(l, 3, "failed", 1.5f, &e), OK);
     log_close(l);
     for (int i = 0; i < 5; i++) {
-        line = line_at(i);
+        line = parse_line(i);
         assert_string_equal(json_string_value(json_object_get(line, "event")), events[i]);
         json_decref(line);
     }
-    line = line_at(0);
+    line = parse_line(0);
     assert_true(number(json_object_get(line, "mesh"), "dp") == 2);
     assert_true(number(line, "params") == 124439808 && number(line, "ranks") == 2);
     assert_null(json_object_get(line, "resumed_from"));
     assert_null(json_object_get(line, "model"));
     assert_string_equal(json_string_value(json_object_get(line, "note")), "a slower way");
     json_decref(line);
-    line = line_at(3);
+    line = parse_line(3);
     assert_string_equal(json_string_value(json_object_get(line, "text")),
                         "rank 1: \"quoted\"\\ \x01 \xef\xbf\xbd");
     json_decref(line);
@@ -160,13 +160,13 @@ static void write_raw(const char *s)
 
 static void expect_raw(const char *s)
 {
-    char *whole;
-    assert_int_equal(file_read(path, &whole, NULL, &e), OK);
-    assert_string_equal(whole, s);
-    free(whole);
+    char *content;
+    assert_int_equal(file_read(path, &content, NULL, &e), OK);
+    assert_string_equal(content, s);
+    free(content);
 }
 
-static void resuming_cuts_off_a_half_line_and_drops_nothing_else(void **state)
+static void opening_removes_an_unfinished_line_and_nothing_else(void **state)
 {
     char far[9000];
 
@@ -181,7 +181,7 @@ static void resuming_cuts_off_a_half_line_and_drops_nothing_else(void **state)
     log_close(opened());
     expect_raw("");
 
-    // Longer than one piece of the search.
+    // The unfinished line is longer than one piece of the search.
     memset(far, 'x', sizeof far - 1);
     far[sizeof far - 1] = 0;
     memcpy(far, "{}\n", 3);
@@ -190,7 +190,7 @@ static void resuming_cuts_off_a_half_line_and_drops_nothing_else(void **state)
     expect_raw("{}\n");
 }
 
-static void what_is_there_is_never_emptied(void **state)
+static void opening_keeps_the_old_lines(void **state)
 {
     log_file *l;
 
@@ -231,9 +231,9 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(every_event_is_an_object_on_a_line_of_its_own, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(resuming_cuts_off_a_half_line_and_drops_nothing_else, setup,
+        cmocka_unit_test_setup_teardown(opening_removes_an_unfinished_line_and_nothing_else, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(what_is_there_is_never_emptied, setup, teardown),
+        cmocka_unit_test_setup_teardown(opening_keeps_the_old_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(a_path_that_cannot_be_opened_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_disk_is_an_error_that_names_the_file, setup,
                                         teardown),

@@ -1,4 +1,4 @@
-// test_progress.c -- what the progress line says, how it fits a width, and how often it is shown.
+// test_progress.c -- the contents of the progress line, its width, and how often it is shown.
 #include "monitor/progress.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static const monitor_step sample = {.step = 120,
                                     .tokens = 512,
                                     .seconds = 0.1f,
                                     .tokens_per_s = 12345.0f,
-                                    .share = 0.712f};
+                                    .mfu = 0.712f};
 
 static void expect_line(const monitor_step *s, double left_s, int columns, const char *line)
 {
@@ -30,7 +30,7 @@ static void expect_line(const monitor_step *s, double left_s, int columns, const
     text_clear(&t);
 }
 
-static void the_line_says_everything_where_there_is_room(void **state)
+static void a_wide_line_has_every_field(void **state)
 {
     (void)state;
     expect_line(&sample, 83.2, 0,
@@ -38,7 +38,7 @@ static void the_line_says_everything_where_there_is_room(void **state)
                 "mfu 71 %  1m23s left");
 }
 
-static void fields_that_tell_less_go_first_on_a_narrow_terminal(void **state)
+static void a_narrow_line_omits_the_less_important_fields(void **state)
 {
     (void)state;
     expect_line(&sample, 83.2, 79,
@@ -53,12 +53,12 @@ static void fields_that_tell_less_go_first_on_a_narrow_terminal(void **state)
     }
 }
 
-static void what_is_not_known_is_left_out(void **state)
+static void unknown_values_are_omitted(void **state)
 {
     monitor_step s = sample;
 
     (void)state;
-    s.share = NAN;
+    s.mfu = NAN;
     s.skipped = true;
     s.loss = NAN;
     s.grad_norm = 123456.0;
@@ -68,7 +68,7 @@ static void what_is_not_known_is_left_out(void **state)
                 "step 120/1000  loss nan (skipped)  lr 3.00e-04  |g| 1.2e+05  5.0 samples/s");
 }
 
-static void durations_are_short_at_any_length(void **state)
+static void durations_of_any_length_are_short(void **state)
 {
     static const struct {
         double s;
@@ -87,7 +87,7 @@ static void durations_are_short_at_any_length(void **state)
     }
 }
 
-// Runs `steps` steps of 0.1 s each and returns what was printed; the caller frees it.
+// Runs `steps` steps of 0.1 s each. Returns the output; the caller frees it.
 static char *run(progress_mode mode, int steps)
 {
     char *out = NULL;
@@ -119,7 +119,7 @@ static int count_of(const char *s, char c)
     return n;
 }
 
-static void plain_lines_come_ever_more_seldom_and_the_last_always(void **state)
+static void plain_lines_become_rarer_and_the_last_always_comes(void **state)
 {
     char *out = run(PROGRESS_PLAIN, 25), *longer;
     int lines = count_of(out, '\n');
@@ -180,7 +180,7 @@ static void a_stopped_run_shows_its_newest_step_at_the_end(void **state)
     free(out);
 }
 
-// A progress of a run of 30 steps into a pipe; returns what it is in the end.
+// Runs 30 steps with the progress line in a pipe. Returns the state at the end.
 static progress run_into_pipe(int fd[2], const char *note)
 {
     progress p;
@@ -197,7 +197,7 @@ static progress run_into_pipe(int fd[2], const char *note)
     return p;
 }
 
-static void a_reader_that_has_gone_makes_it_quiet(void **state)
+static void a_closed_reader_makes_it_quiet(void **state)
 {
     int fd[2];
     (void)state;
@@ -206,7 +206,7 @@ static void a_reader_that_has_gone_makes_it_quiet(void **state)
     assert_int_equal(run_into_pipe(fd, "saved").mode, PROGRESS_QUIET);
 }
 
-static void a_reader_that_does_not_read_holds_nothing_up(void **state)
+static void a_reader_that_does_not_read_stops_nothing(void **state)
 {
     int fd[2];
     char note[4000];
@@ -219,7 +219,7 @@ static void a_reader_that_does_not_read_holds_nothing_up(void **state)
     close(fd[0]);
 }
 
-static void a_name_of_a_file_cannot_command_the_terminal(void **state)
+static void control_characters_do_not_reach_the_terminal(void **state)
 {
     char *out = NULL;
     size_t bytes;
@@ -237,17 +237,17 @@ static void a_name_of_a_file_cannot_command_the_terminal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_line_says_everything_where_there_is_room),
-        cmocka_unit_test(fields_that_tell_less_go_first_on_a_narrow_terminal),
-        cmocka_unit_test(what_is_not_known_is_left_out),
-        cmocka_unit_test(durations_are_short_at_any_length),
-        cmocka_unit_test(plain_lines_come_ever_more_seldom_and_the_last_always),
+        cmocka_unit_test(a_wide_line_has_every_field),
+        cmocka_unit_test(a_narrow_line_omits_the_less_important_fields),
+        cmocka_unit_test(unknown_values_are_omitted),
+        cmocka_unit_test(durations_of_any_length_are_short),
+        cmocka_unit_test(plain_lines_become_rarer_and_the_last_always_comes),
         cmocka_unit_test(a_terminal_gets_one_line_rewritten),
         cmocka_unit_test(quiet_prints_nothing),
         cmocka_unit_test(a_stopped_run_shows_its_newest_step_at_the_end),
-        cmocka_unit_test(a_reader_that_has_gone_makes_it_quiet),
-        cmocka_unit_test(a_reader_that_does_not_read_holds_nothing_up),
-        cmocka_unit_test(a_name_of_a_file_cannot_command_the_terminal),
+        cmocka_unit_test(a_closed_reader_makes_it_quiet),
+        cmocka_unit_test(a_reader_that_does_not_read_stops_nothing),
+        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

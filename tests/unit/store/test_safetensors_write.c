@@ -65,7 +65,7 @@ static void written_data_reads_back(void **state)
     const safetensors_tensor t[] = {
         make("z.bytes", U8, 1, 5, 0),
         make("b", BF16, 2, 3, 5),
-        make("wide", I64, 1, 2, 0),
+        make("int64", I64, 1, 2, 0),
         make("a", F32, 2, 1500, 700),
         make("scalar", F32, 0, 0, 0),
         make("empty", F32, 2, 0, 9),

@@ -203,9 +203,9 @@ static void a_write_that_fails_is_named_and_remembered(void **state)
 static int find_own_file(void)
 {
     for (int fd = 3; fd < 64; fd++) {
-        char link[64], path[256] = "";
-        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-        if (readlink(link, path, sizeof path - 1) > 0 && strstr(path, folder)) return fd;
+        char fd_path[64], path[256] = "";
+        snprintf(fd_path, sizeof fd_path, "/proc/self/fd/%d", fd);
+        if (readlink(fd_path, path, sizeof path - 1) > 0 && strstr(path, folder)) return fd;
     }
     return -1;
 }
