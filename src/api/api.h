@@ -48,6 +48,7 @@ struct trm_job {
     char *path;     // NULL: no file
     job_call *call; // [calls] settings of keys, in order
     int calls;
+    size_t call_room;
     bool has_model, has_train, has_valid;
     api_model model;
     api_data train, valid;

@@ -25,7 +25,7 @@ static status open_decoder(const char *folder, const trm_family *of, const void 
     const device_options options = {.threads = 0};
     char *found = NULL;
     trm_decoder *d = calloc(1, sizeof *d);
-    if (!d) FAIL(E_IO, "out of memory");
+    if (!d) FAIL(E_MEMORY, "out of memory");
     TRY(ckpt_locate(folder, &found, NULL, e));
     folder = found;
     if (of)
@@ -112,7 +112,7 @@ static status open_tokenizer(const char *path, trm_tokenizer **out, err *e)
 {
     status result = OK;
     trm_tokenizer *t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_IO, "out of memory");
+    if (!t) FAIL(E_MEMORY, "out of memory");
     TRY(tokenizer_load(path, &t->inner, e));
     TRY(tokenizer_work_open(t->inner, &t->work, e));
     *out = t;

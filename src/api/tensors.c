@@ -28,7 +28,7 @@ static status find(const trm_trainer *t, const char *name, size_t count,
         const int64_t all = trainer_get_model(t->session.trainer)->param[f->param].count;
         *full = malloc((size_t)all * sizeof **full);
         *file = f;
-        return *full ? OK : err_set(e, E_IO, "no memory for tensor %s", name);
+        return *full ? OK : err_set(e, E_MEMORY, "no memory for tensor %s", name);
     }
     return err_set(e, E_USAGE, "the model has no tensor %s", name);
 }

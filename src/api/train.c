@@ -31,7 +31,7 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
                      .log = q->log};
     (void)ranks;
     TRY(session_open(q->prepared.job, &q->prepared.inputs, w, rank, &t.session, e));
-    model_param_files_make(trainer_get_model(t.session.trainer), F32, &t.files);
+    TRY(model_param_files_make(trainer_get_model(t.session.trainer), F32, &t.files, e));
     TRY(api_take(q->fn(&t, q->arg, &why), &why, e));
     TRY(api_log_end(&t, t.log.interrupted, e));
 done:
@@ -85,7 +85,7 @@ static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
     const launch_options o = {.ranks = q.prepared.job->launch.ranks,
                               .as_threads = q.prepared.job->launch.as_threads};
     q.log = (api_run_log){.is_open = shared_flag(), .began = clock_seconds(), .resumed = -1};
-    if (!q.log.is_open) FAIL(E_IO, "trm_run: out of memory");
+    if (!q.log.is_open) FAIL(E_MEMORY, "trm_run: out of memory");
     TRY(launch_ranks(&o, run_rank, &q, &first_rank, e));
 done:
     if (result != OK && q.log.is_open) api_log_error(q.prepared.job, &q.log, first_rank, e);
@@ -216,7 +216,9 @@ static status resume(trm_trainer *t, const char *folder, err *e)
     free(t->from);
     t->from = NULL;
     t->owns_folder = false;
-    if (!ckpt_is_of(out, found)) goto done;
+    bool is_of = false;
+    TRY(ckpt_is_of(out, found, &is_of, e));
+    if (!is_of) goto done;
     t->from = found;
     found = NULL;
 done:

@@ -1,6 +1,7 @@
 // bench_pipeline.c -- `trireme bench pipeline`: the bubble of pipeline schedules, which is the
 // share of time in which stages wait: analytic, simulated, and measured while the same schedules
 // run. Writes nothing to disk.
+#include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -209,16 +210,19 @@ static status open_job(const bench_pipeline_request *q, const text *settings, in
                                            "--model.max_seq=128",
                                            "--model.tie_embeddings=false"};
     enum { DEFAULTS = sizeof defaults / sizeof *defaults, RUN = 9 };
+    status result = OK;
     int n = 0;
-    char **all = calloc((size_t)(q->count + DEFAULTS + count), sizeof *all);
-    if (!all) return err_set(e, E_IO, "no memory for the arguments");
+    char **all = NULL;
+    for (int i = 0; i < count; i++) TRY(text_check(&settings[i], e));
+    TRY(alloc_zeroed(&all, (size_t)(q->count + DEFAULTS + count), sizeof *all, "the arguments", e));
     // A job file names its model and data, so only the first RUN defaults apply.
     for (int i = 0; i < (q->path ? RUN : DEFAULTS); i++)
         if (!is_given(q->count, q->args, defaults[i]) && !(q->path && i == 2))
             all[n++] = (char *)defaults[i];
     for (int i = 0; i < q->count; i++) all[n++] = q->args[i];
     for (int i = 0; i < count; i++) all[n++] = settings[i].chars;
-    const status result = job_open(q->path, n, all, out, e);
+    TRY(job_open(q->path, n, all, out, e));
+done:
     free(all);
     return result;
 }
@@ -255,9 +259,10 @@ static status open_setup(const bench_pipeline_request *q, pipeline_schedule orde
     TRY(session_stages_simulate(&x->lists, &o, false, &times, e));
     x->simulated = times.bubble;
     x->analytic = pipeline_bubble(order, x->lists.count, virtual, micros);
-    x->measured = calloc((size_t)(q->rounds * x->job->train.steps) + 1, sizeof *x->measured);
-    x->seconds = calloc((size_t)x->lists.count, INSTRS * sizeof *x->seconds);
-    if (!x->measured || !x->seconds) FAIL(E_IO, "no memory for the figures");
+    TRY(alloc_zeroed(&x->measured, (size_t)(q->rounds * x->job->train.steps), sizeof *x->measured,
+                     "the figures", e));
+    TRY(alloc_zeroed(&x->seconds, (size_t)x->lists.count, INSTRS * sizeof *x->seconds,
+                     "the figures", e));
 done:
     simulate_result_clear(&times);
     for (int i = 0; i < 3; i++) text_clear(&settings[i]);
@@ -270,7 +275,7 @@ static status open_all(bench_pipeline_request *q, err *e)
     int64_t each;
     TRY(sequences_of(q, &each, e));
     q->all = calloc((size_t)(q->sizes * PIPE_SCHEDULES), sizeof *q->all);
-    if (!q->all) FAIL(E_IO, "no memory for %d jobs", q->sizes * PIPE_SCHEDULES);
+    if (!q->all) FAIL(E_MEMORY, "no memory for %d jobs", q->sizes * PIPE_SCHEDULES);
     for (int i = 0; i < q->sizes; i++)
         for (int s = 0; s < PIPE_SCHEDULES; s++)
             TRY(open_setup(q, (pipeline_schedule)s, q->micros[i], each, &q->all[q->setups++], e));
@@ -332,7 +337,7 @@ static int cmd_bench_pipeline(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     bench_pipeline_request q = {.args = calloc((size_t)argc + 1, sizeof *q.args)};
-    if (!q.args) FAIL(E_IO, "no memory for the arguments");
+    if (!q.args) FAIL(E_MEMORY, "no memory for the arguments");
     TRY(read_arguments(&q, argc, argv, e));
     TRY(open_all(&q, e));
     TRY(run_all(&q, e));

@@ -105,7 +105,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     int64_t steps = q->job->train.steps, counted = 0;
     double *seconds = calloc((size_t)steps, sizeof *seconds);
-    if (!seconds) FAIL(E_IO, "no memory for %lld steps", (long long)steps);
+    if (!seconds) FAIL(E_MEMORY, "no memory for %lld steps", (long long)steps);
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     tier_counters before = {0}, after = {0};
     for (int64_t i = 0; i < steps; i++) {
@@ -152,7 +152,7 @@ static status open_job(bench_train_request *q, int argc, char **argv, err *e)
     char **all = calloc((size_t)(argc + DEFAULTS), sizeof *all);
     const char *path = cmd_job_path(argc, argv);
     int n = 0;
-    if (!all) FAIL(E_IO, "no memory for the arguments");
+    if (!all) FAIL(E_MEMORY, "no memory for the arguments");
     for (int i = 0; i < DEFAULTS; i++) {
         size_t key = (size_t)(strchr(defaults[i], '=') - defaults[i]);
         bool given = false;

@@ -44,7 +44,9 @@ static status draw(const char *folder, const char *output, bool json, err *e)
 {
     status result = OK;
     curve c = {0};
-    char *log = file_join(folder, "log.jsonl"), *own = file_join(folder, "loss.png");
+    char *log = NULL, *own = NULL;
+    TRY(file_join(folder, "log.jsonl", &log, e));
+    TRY(file_join(folder, "loss.png", &own, e));
     const char *png = output ? output : own;
     TRY(curve_read(log, &c, e));
     if (c.train.count == 0)

@@ -200,11 +200,12 @@ static status tokenizer_find(const inspect_flags *f, const sidecar *s, tokenizer
 {
     status result = OK;
     char *path = NULL;
-    if (f->tokenizer)
-        path = file_is_directory(f->tokenizer) ? file_join(f->tokenizer, "tokenizer.json")
-                                               : text_copy(f->tokenizer);
+    if (f->tokenizer && file_is_directory(f->tokenizer))
+        TRY(file_join(f->tokenizer, "tokenizer.json", &path, e));
+    else if (f->tokenizer)
+        TRY(text_copy(f->tokenizer, &path, e));
     else if (s->tokenizer && file_exists(s->tokenizer))
-        path = text_copy(s->tokenizer);
+        TRY(text_copy(s->tokenizer, &path, e));
     if (path) TRY(tokenizer_load(path, out, e));
 done:
     free(path);

@@ -149,7 +149,7 @@ static void log_line(void *arg, uint64_t documents, uint64_t bytes)
     fprintf(stderr, "processed %" PRIu64 " documents (%s)\n", documents, size);
 }
 
-static char *separator_unescape(const char *s)
+static status separator_unescape(const char *s, char **result, err *e)
 {
     text out = {0};
     text_add(&out, "");
@@ -163,14 +163,15 @@ static char *separator_unescape(const char *s)
         }
         text_add_bytes(&out, &c, 1);
     }
-    return out.chars;
+    return text_take(&out, result, e);
 }
 
 // The path of a tokenizer.json. For a folder, that of the file in it. The caller frees it.
-static char *tokenizer_path(const char *given)
+static status tokenizer_path(const char *given, char **out, err *e)
 {
-    if (!given) return NULL;
-    return file_is_directory(given) ? file_join(given, "tokenizer.json") : text_copy(given);
+    if (!given) return OK;
+    return file_is_directory(given) ? file_join(given, "tokenizer.json", out, e)
+                                    : text_copy(given, out, e);
 }
 
 // Refuses values of flags that are invalid or exclude each other.
@@ -325,8 +326,10 @@ static int data_prepare(int argc, char **argv)
     }
     b.shown = !f.quiet && isatty(STDERR_FILENO);
     prepare_options o = options_from(&f, &b);
-    o.document_separator = separator = f.separator ? separator_unescape(f.separator) : NULL;
-    o.tokenizer = tokens_by = tokenizer_path(f.tokenizer ? f.tokenizer : f.tokenizer_model);
+    if (f.separator) TRY(separator_unescape(f.separator, &separator, e));
+    TRY(tokenizer_path(f.tokenizer ? f.tokenizer : f.tokenizer_model, &tokens_by, e));
+    o.document_separator = separator;
+    o.tokenizer = tokens_by;
     result = prepare_run(&o, &r, e);
     bar_clear(&b);
     if (result == OK) result_print(&f, &r, clock_seconds() - began);

@@ -11,7 +11,7 @@
 static status texts_add(flag_texts *t, const char *word, err *e)
 {
     const char **grown = realloc(t->items, (t->count + 1) * sizeof *grown);
-    if (!grown) return err_set(e, E_IO, "out of memory");
+    if (!grown) return err_set(e, E_MEMORY, "out of memory");
     t->items = grown;
     t->items[t->count++] = word;
     return OK;

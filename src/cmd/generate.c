@@ -263,7 +263,7 @@ static status all_samples(const generate_writer *w, const int32_t *ids, int64_t 
     const float *logits;
     const size_t bytes = (size_t)decoder_vocab(w->d) * sizeof *logits;
     float *first = malloc(bytes);
-    if (!first) FAIL(E_IO, "generate: out of memory");
+    if (!first) FAIL(E_MEMORY, "generate: out of memory");
     TRY(decoder_feed(w->d, ids, count, &logits, e));
     memcpy(first, logits, bytes);
     for (int64_t k = 0; k < w->r->samples; k++) {
@@ -286,7 +286,8 @@ static status generate_from(const generate_request *r, const char *folder, json_
     decoder *x = NULL;
     const int32_t *ids;
     size_t count;
-    char *path = file_join(folder, "tokenizer.json");
+    char *path = NULL;
+    TRY(file_join(folder, "tokenizer.json", &path, e));
     device_options options = {.threads = (int)r->threads};
     TRY(model_config_read(folder, &c, e));
     TRY(tokenizer_load(path, &t, e));

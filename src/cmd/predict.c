@@ -1,6 +1,7 @@
 // predict.c -- `trireme predict`: predicts logits, classes or vectors for each sample of a data set
 // with a model folder. The job's ranks compute, rank 0 writes (predict_write.c).
 #include "cmd/predict.h"
+#include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -100,11 +101,12 @@ static status open_job(predict_request *q, int argc, char **argv, err *e)
 {
     status result = OK;
     text data = {0};
-    char **all = calloc((size_t)argc + 2, sizeof *all);
-    if (!all) FAIL(E_IO, "predict: out of memory");
+    char **all = NULL;
+    TRY(alloc_zeroed(&all, (size_t)argc + 2, sizeof *all, "the arguments", e));
     memcpy(all, argv, (size_t)argc * sizeof *all);
     if (q->data) {
         text_addf(&data, "--data.valid=%s", q->data);
+        TRY(text_check(&data, e));
         all[argc++] = data.chars;
     }
     TRY(cmd_open_job(argc, all, &q->job, e));
@@ -136,14 +138,14 @@ static status open_buffers(const session *s, const dataset *d,
     status result = OK;
     const size_t samples = (size_t)trainer_predict_batch(s->trainer),
                  output = samples * (size_t)(shape->positions * shape->cols) * 4;
-    b->inputs = malloc(samples * (size_t)d->shape.inputs * 4);
-    b->labels = malloc(samples * (size_t)d->shape.labels * 4);
-    if (rank == 0) b->outputs = malloc(output);
-    if (!b->inputs || !b->labels || (rank == 0 && !b->outputs))
-        FAIL(E_IO,
-             "predict: no memory for %zu samples of outputs (%zu bytes); a smaller "
-             "train.micro_batch or --positions last takes less",
-             samples, output);
+    TRY(alloc_array(&b->inputs, samples, (size_t)d->shape.inputs * 4, "a batch", e));
+    TRY(alloc_array(&b->labels, samples, (size_t)d->shape.labels * 4, "a batch", e));
+    if (rank == 0) {
+        result = alloc_array(&b->outputs, output, 1, "the outputs of a batch", e);
+        if (result != OK)
+            FAIL(result, "%s; a smaller train.micro_batch or --positions last takes less",
+                 e ? e->text : "");
+    }
     TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &b->on, e));
 done:
     return result;

@@ -16,7 +16,8 @@ status predict_write_open(predict_writer *w, err *e)
     text beside = {0};
     if (!w->path) return OK;
     text_addf(&beside, "%s.tmp-%ld", w->path, (long)getpid());
-    w->beside = beside.chars;
+    const status taken = text_take(&beside, &w->beside, e);
+    if (taken != OK) return taken;
     if (file_create(w->beside, &w->file, e) == OK) return OK;
     err_prefix(e, "predict: --output: ");
     return e->code = E_USAGE;
@@ -148,7 +149,7 @@ static status add_classes(const predict_writer *w, const dataset_shape *of, cons
                           const void *outputs, int64_t first_row, text *t, err *e)
 {
     int32_t *ids = malloc((size_t)w->shape.positions * sizeof *ids);
-    if (!ids) return err_set(e, E_IO, "predict: out of memory");
+    if (!ids) return err_set(e, E_MEMORY, "predict: out of memory");
     for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = predicted(w, outputs, first_row + i);
     add_ids(t, w, "class", "classes", ids);
     for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = label_of(w, of, labels, i);

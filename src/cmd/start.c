@@ -55,8 +55,10 @@ static status check_directory(const train_start *s, err *e)
     const job *j = s->job;
     const char *out = j->train.out;
     text different = {0};
-    char *old = file_join(out, "job.yaml");
-    const bool has_checkpoints = ckpt_has_any(out);
+    char *old = NULL;
+    bool has_checkpoints = false;
+    TRY(file_join(out, "job.yaml", &old, e));
+    TRY(ckpt_has_any(out, &has_checkpoints, e));
     const char *resume =
         has_checkpoints ? "--resume DIR --train.out NEW to resume from a checkpoint, " : "";
     if (j->overwrite) goto done;
@@ -86,7 +88,7 @@ static status find_named(train_start *s, text *warnings, err *e)
     const job *j = s->job;
     TRY(ckpt_locate(j->resume_from, &s->resume, warnings, e));
     TRY(ckpt_verify(s->resume, e));
-    s->is_own = ckpt_is_of(j->train.out, s->resume);
+    TRY(ckpt_is_of(j->train.out, s->resume, &s->is_own, e));
     if (j->overwrite && s->is_own)
         FAIL(E_USAGE,
              "%s belongs to the run that --overwrite removes; valid: --resume or --overwrite",
@@ -121,15 +123,16 @@ static status find_tokenizer(train_start *s, tokenizer **made, err *e)
 {
     status result = OK;
     const job *j = s->job;
-    char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    char *own = NULL;
     *made = NULL;
+    if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &own, e));
     if (own && file_exists(own)) {
-        s->inputs.tokenizer_folder = text_copy(j->model.path);
+        TRY(text_copy(j->model.path, &s->inputs.tokenizer_folder, e));
         goto done;
     }
     if (!s->inputs.data_tokenizer) goto done;
     TRY(tokenizer_load(s->inputs.data_tokenizer, made, e));
-    s->inputs.tokenizer_folder = file_join(j->train.out, "tokenizer");
+    TRY(file_join(j->train.out, "tokenizer", &s->inputs.tokenizer_folder, e));
 done:
     free(own);
     return result;
@@ -140,7 +143,8 @@ static status write_directory(train_start *s, const tokenizer *t, err *e)
     status result = OK;
     text yaml = {0}, kept = {0};
     const job *j = s->job;
-    char *path = file_join(j->train.out, "job.yaml");
+    char *path = NULL;
+    TRY(file_join(j->train.out, "job.yaml", &path, e));
     const bool is_new = s->lock < 0;
     TRY(file_make_directories(j->train.out, e));
     TRY(lock_directory(s, e));
@@ -154,6 +158,7 @@ static status write_directory(train_start *s, const tokenizer *t, err *e)
     if (t) TRY(file_make_directories(s->inputs.tokenizer_folder, e));
     if (t) TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
     job_write_yaml(j, &yaml);
+    TRY(text_check(&yaml, e));
     TRY(file_replace(path, yaml.chars, yaml.bytes, e));
 done:
     text_clear(&yaml);
@@ -168,7 +173,7 @@ static status claim_directory(train_start *s, err *e)
     tokenizer *t = NULL;
     TRY(find_tokenizer(s, &t, e));
     TRY(blame_train_out(write_directory(s, t, e), e));
-    s->log_path = file_join(s->job->train.out, "log.jsonl");
+    TRY(file_join(s->job->train.out, "log.jsonl", &s->log_path, e));
     s->opened = true;
 done:
     tokenizer_close(t);

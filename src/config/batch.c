@@ -1,6 +1,6 @@
-// batch.c -- the batch rule: global_batch = micro_batch * accumulation * data-parallel ranks; and
-// the number of steps of a run. Called by job_open for what is known then, and by who starts a run
-// once ranks, memory and data are. Does not know what fits: its caller gives the limit.
+// batch.c -- solves the batch rule, global_batch = micro_batch * accumulation * data-parallel
+// ranks, and the number of steps of a run. job_open calls it, and session/ when ranks, memory and
+// data are known. It does not know which micro-batch fits in memory; its caller gives the limit.
 #include "config/private.h"
 
 #include "comm/world.h"
@@ -12,7 +12,7 @@ static int64_t min_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// The sequences that one forward pass of all ranks takes at least.
+// The smallest number of sequences in one forward pass of all ranks.
 static int64_t unit_of(const job *j, int64_t data_ranks)
 {
     return data_ranks * (j->train.micro_batch ? j->train.micro_batch : 1);
@@ -30,7 +30,7 @@ int batch_auto_ranks(const job *j, int cores)
 
 enum { LISTED = 12 };
 
-// The LISTED smallest divisors of `number` that are multiples of `of`, each times `by`.
+// Appends the LISTED smallest divisors of `number` that are multiples of `of`, each times `by`.
 static void list_divisors(int64_t number, int64_t of, int64_t by, text *out)
 {
     int listed = 0;
@@ -44,8 +44,8 @@ static void list_divisors(int64_t number, int64_t of, int64_t by, text *out)
     }
 }
 
-// "; valid launch.ranks for 10: 1, 2, 5, 10", or what else can be changed; nothing where there is
-// nothing.
+// Appends "; valid launch.ranks for 10: 1, 2, 5, 10", or the valid micro-batches where none
+// divides.
 static void describe_others(const job *j, const mesh *m, text *out)
 {
     int64_t batch = j->train.global_batch, micro = unit_of(j, 1);
@@ -62,7 +62,7 @@ static void describe_others(const job *j, const mesh *m, text *out)
     text_clear(&list);
 }
 
-// The rule in our keys and in DeepSpeed's, whose users know the other names.
+// The rule in Trireme's keys and in DeepSpeed's.
 static const char RULE[] =
     "; train.global_batch = micro_batch x accumulation x data-parallel ranks (DeepSpeed: "
     "train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x world_size)";
@@ -95,8 +95,7 @@ status batch_check(const job *j, const mesh *m, err *e)
     return j->train.global_batch % unit == 0 ? OK : refuse(j, m, e);
 }
 
-// Does the pipeline run well with so many micro-batches: it is filled, and interleaved ones come in
-// groups of pp.
+// Do so many micro-batches fill the pipeline? The interleaved schedule takes them in groups of pp.
 static bool fills_pipeline(const job *j, int64_t micros)
 {
     int pp = j->parallel.pp;
@@ -104,8 +103,8 @@ static bool fills_pipeline(const job *j, int64_t micros)
     return pp == 1 || micros >= 2 * pp;
 }
 
-// The largest divisor of `share` that is at most `limit` and fills the pipeline, else 1; found by
-// the smaller one of each pair of divisors.
+// The largest divisor of `share` that is at most `limit` and fills the pipeline, or else 1. It
+// tries the smaller divisor of each pair.
 static int64_t largest_micro(const job *j, int64_t share, int64_t limit)
 {
     int64_t micros = (share + limit - 1) / limit;
@@ -139,7 +138,7 @@ status job_resolve_steps(job *j, uint64_t samples, err *e)
                       "train.tokens");
     if (j->train.epochs > 0) steps = j->train.epochs * (double)samples / batch;
     if (j->train.tokens) steps = (double)j->train.tokens / (batch * (double)j->data.seq_len);
-    // The last bits of 0.1 * 10 must not cost a step.
+    // Rounding errors, as of 0.1 * 10, must not add a step.
     steps = ceil(steps - 1e-9 * steps);
     if (steps > 1e15)
         FAIL(E_USAGE, "%s: makes %.3g steps; valid: up to 1e15",

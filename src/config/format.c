@@ -1,12 +1,12 @@
-// format.c -- values of struct job as text: for explain, job.yaml, help and error messages. Every
-// form reads back through values.c to the same value.
+// format.c -- writes values of struct job as text for explain, job.yaml, help and errors. values.c
+// reads each form back to the same value. See values.h.
 #include "config/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const void *place_of(const job *j, const job_key *k)
+static const void *value_of(const job *j, const job_key *k)
 {
     return (const char *)j + k->at;
 }
@@ -18,7 +18,7 @@ void value_number(double value, text *out)
         snprintf(s, sizeof s, "%.*g", digits, value);
         if (strtod(s, NULL) == value) break;
     }
-    // 1e-05 is a word to YAML 1.1; 1.0e-05 is a number to everybody.
+    // YAML 1.1 reads 1e-05 as a word; every reader takes 1.0e-05 for a number.
     const char *power = strchr(s, 'e');
     if (power && !strchr(s, '.'))
         text_addf(out, "%.*s.0%s", (int)(power - s), s, power);
@@ -29,14 +29,14 @@ void value_number(double value, text *out)
 static int64_t whole_of(const job *j, const job_key *k)
 {
     int64_t value;
-    if (k->type == KEY_INT) return *(const int *)place_of(j, k);
-    memcpy(&value, place_of(j, k), sizeof value);
+    if (k->type == KEY_INT) return *(const int *)value_of(j, k);
+    memcpy(&value, value_of(j, k), sizeof value);
     return value;
 }
 
 static bool is_special(const job *j, const job_key *k)
 {
-    double value = k->type == KEY_NUMBER ? *(const double *)place_of(j, k) : (double)whole_of(j, k);
+    double value = k->type == KEY_NUMBER ? *(const double *)value_of(j, k) : (double)whole_of(j, k);
     return value == k->special_value;
 }
 
@@ -45,9 +45,9 @@ bool value_is_set(const job *j, const job_key *k)
     if (!(k->flags & KEY_OPTIONAL)) return true;
     switch (k->type) {
     case KEY_PATH:
-        return *(char *const *)place_of(j, k) != NULL;
+        return *(char *const *)value_of(j, k) != NULL;
     case KEY_PARTS:
-        return *(data_part *const *)place_of(j, k) != NULL;
+        return *(data_part *const *)value_of(j, k) != NULL;
     default:
         return !is_special(j, k);
     }
@@ -64,7 +64,7 @@ static void format_unit(int64_t value, int64_t unit, const char *with, const cha
 
 static void format_parts(const job *j, const job_key *k, text *out)
 {
-    const data_part *parts = *(data_part *const *)place_of(j, k);
+    const data_part *parts = *(data_part *const *)value_of(j, k);
     size_t count = *(const size_t *)((const char *)j + k->count_at);
     bool weighted = false;
     for (size_t i = 0; i < count; i++) weighted = weighted || parts[i].weight != 1;
@@ -86,18 +86,18 @@ static void format_word(const job *j, const job_key *k, text *out)
 {
     unsigned value;
     if (k->type == KEY_BOOL) {
-        text_add(out, k->words[*(const bool *)place_of(j, k)]);
+        text_add(out, k->words[*(const bool *)value_of(j, k)]);
     } else if (k->type == KEY_SWITCH) {
-        const int number = *(const int *)place_of(j, k);
+        const int number = *(const int *)value_of(j, k);
         if (number < 2)
             text_add(out, k->words[number]);
         else
             text_addf(out, "%d", number);
     } else if (k->type == KEY_ENUM) {
-        memcpy(&value, place_of(j, k), sizeof value);
+        memcpy(&value, value_of(j, k), sizeof value);
         text_add(out, k->words[value]);
     } else {
-        text_add(out, *(char *const *)place_of(j, k));
+        text_add(out, *(char *const *)value_of(j, k));
     }
 }
 
@@ -121,7 +121,7 @@ static void format_policies(const policies *p, text *out)
 
 static void format_sizes(const job *j, const job_key *k, text *out)
 {
-    const int *sizes = *(int *const *)place_of(j, k);
+    const int *sizes = *(int *const *)value_of(j, k);
     size_t count = *(const size_t *)((const char *)j + k->count_at);
     text_add(out, count ? "[" : k->special);
     for (size_t i = 0; i < count; i++) text_addf(out, i ? ", %d" : "%d", sizes[i]);
@@ -151,19 +151,19 @@ void value_format(const job *j, const job_key *k, text *out)
         format_unit(whole_of(j, k), 1000, "s", "ms", out);
         break;
     case KEY_NUMBER:
-        value_number(*(const double *)place_of(j, k), out);
+        value_number(*(const double *)value_of(j, k), out);
         break;
     case KEY_PATH:
-        yaml_node_quote(*(char *const *)place_of(j, k), out);
+        yaml_node_quote(*(char *const *)value_of(j, k), out);
         break;
     case KEY_PARTS:
         format_parts(j, k, out);
         break;
     case KEY_BETAS:
-        format_betas(place_of(j, k), out);
+        format_betas(value_of(j, k), out);
         break;
     case KEY_POLICIES:
-        format_policies(place_of(j, k), out);
+        format_policies(value_of(j, k), out);
         break;
     case KEY_SIZES:
         format_sizes(j, k, out);

@@ -1,5 +1,5 @@
-// help.c -- the keys of the job file as help tells them. Called by help, completion and the manual,
-// which know no table. Does not know any job but one that holds every default.
+// help.c -- the text about keys that help, the manual and completion print. They do not know the
+// table of keys. See job_help_each in job.h.
 #include "config/private.h"
 #include "config/values.h"
 
@@ -25,7 +25,7 @@ static const char *const TYPES[] = {
     [KEY_SIZES] = "list of whole numbers",
 };
 
-// "optimizer.name adamw or adam": the words of `key` whose bits are set.
+// Appends "optimizer.name adamw or adam": the words of `key` whose bits are set.
 static void add_choices(unsigned bits, const char *key, text *out)
 {
     const char *const *words = key_find(key)->words;
@@ -106,12 +106,12 @@ void job_help_each(void (*visit)(const key_help *k, void *arg), void *arg)
     job_close(j);
 }
 
-// A list of keys in the making.
-typedef struct listing {
+// The state of job_help while it lists keys.
+typedef struct help_listing {
     text *out;
-    char section[32];
-    const char *only; // this section, or NULL: all
-} listing;
+    char section[32]; // of the last key
+    const char *only; // list this section; NULL: all
+} help_listing;
 
 static bool is_in(const char *path, const char *section)
 {
@@ -121,7 +121,7 @@ static bool is_in(const char *path, const char *section)
 
 static void add_to_list(const key_help *k, void *arg)
 {
-    listing *l = arg;
+    help_listing *l = arg;
     const size_t bytes = strcspn(k->path, ".");
     if (l->only && !is_in(k->path, l->only)) return;
     if (strncmp(l->section, k->path, bytes) != 0 || l->section[bytes]) {
@@ -135,7 +135,7 @@ static void add_to_list(const key_help *k, void *arg)
 
 void job_help(text *out)
 {
-    listing l = {.out = out};
+    help_listing l = {.out = out};
     text_add(out,
              "Keys of the job file, each with its default; on the command line: --key value or "
              "--key=value.\n");
@@ -147,15 +147,15 @@ static void add_line(const char *name, const char *value, text *out)
     if (value && *value) text_addf(out, "  %-10s %s\n", name, value);
 }
 
-// One key in the making.
-typedef struct topic {
+// The key that job_help_topic prints.
+typedef struct help_topic {
     const char *path;
     text *out;
-} topic;
+} help_topic;
 
 static void add_topic(const key_help *k, void *arg)
 {
-    const topic *t = arg;
+    const help_topic *t = arg;
     if (strcmp(k->path, t->path) != 0) return;
     text_addf(t->out, "%s\n  %s\n\n", k->path, k->help);
     add_line("type", k->type, t->out);
@@ -199,11 +199,11 @@ status job_help_topic(const char *word, text *out, err *e)
     const char *path = job_help_find(word);
     text hint = {0};
     if (path && !key_is_section(path)) {
-        job_help_each(add_topic, &(topic){.path = path, .out = out});
+        job_help_each(add_topic, &(help_topic){.path = path, .out = out});
         return OK;
     }
     if (path) {
-        job_help_each(add_to_list, &(listing){.out = out, .only = path});
+        job_help_each(add_to_list, &(help_listing){.out = out, .only = path});
         return OK;
     }
     key_suggest(word, &hint);

@@ -1,5 +1,5 @@
-// job_check.c -- keys that must agree with each other, and what follows from all of them. Called at
-// the end of job_open. Every refusal names one key, where it was given, and what would be valid.
+// job_check.c -- checks that keys agree with each other, and resolves keys that follow from others.
+// job_open calls it last. Each error names one key, its origin and the valid values.
 #define _GNU_SOURCE // sched_getaffinity
 #include "config/private.h"
 
@@ -13,7 +13,7 @@ static bool given(const job *j, const char *path)
 
 static const char *const LENGTHS[] = {"train.steps", "train.epochs", "train.tokens"};
 
-// One of steps, epochs and tokens; the command line's wins over the file's.
+// Only one of steps, epochs and tokens may be given. One on the command line replaces the file's.
 static status check_length(job *j, err *e)
 {
     status result = OK;
@@ -46,7 +46,7 @@ done:
     return result;
 }
 
-// Parameters of another optimizer or schedule would be ignored: say so instead.
+// Refuses parameters of another optimizer, schedule, hook or precision, which would have no effect.
 static status check_applies(const job *j, err *e)
 {
     status result = OK;
@@ -74,7 +74,7 @@ done:
     return result;
 }
 
-// Data that the program brings take the place of the keys about them.
+// Data that the program brings exclude the keys that name data.
 static status check_own_data(job *j, err *e)
 {
     status result = OK;
@@ -99,7 +99,7 @@ static status check_data(job *j, err *e)
         KEY_ERROR("data.train",
                   "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
                   "or a list of {path, weight}");
-    if (j->own.model) goto done; // it says so itself, when it is traced
+    if (j->own.model) goto done; // tracing the model checks its sequence length
     if (c->family == FAMILY_MLP) {
         if (given(j, "data.seq_len") && j->data.seq_len != 1)
             KEY_ERROR("data.seq_len", "found %lld; mlp reads vectors, valid: 1",
@@ -117,23 +117,24 @@ done:
     return result;
 }
 
-// The folder that a relative path starts in may have any bytes; job.yaml can hold UTF-8 only.
+// Refuses paths that job.yaml cannot hold. A relative path may start in a folder whose name is not
+// UTF-8.
 static status check_paths(const job *j, err *e)
 {
     status result = OK;
     for (int i = 0; i < JOB_KEY_COUNT; i++) {
         const job_key *k = &JOB_KEYS[i];
-        size_t at;
+        size_t byte;
         if (k->type == KEY_PATH) {
             const char *path = *(char *const *)((const char *)j + k->at);
-            if (path && !text_is_utf8(path, strlen(path), &at))
-                KEY_ERROR(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", at);
+            if (path && !text_is_utf8(path, strlen(path), &byte))
+                KEY_ERROR(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", byte);
         } else if (k->type == KEY_PARTS) {
             const data_part *part = *(data_part *const *)((const char *)j + k->at);
             size_t count = *(const size_t *)((const char *)j + k->count_at);
             for (size_t p = 0; p < count; p++)
-                if (!text_is_utf8(part[p].path, strlen(part[p].path), &at))
-                    KEY_ERROR(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", at);
+                if (!text_is_utf8(part[p].path, strlen(part[p].path), &byte))
+                    KEY_ERROR(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", byte);
         }
     }
 done:
@@ -161,7 +162,6 @@ static status resolve_launch(job *j, err *e)
     if (!threads) j->launch.threads_per_rank = all / j->launch.ranks;
     if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;
     if (threads > all) {
-        // More would only wait for each other.
         text_addf(&j->warnings,
                   "launch.threads_per_rank is %d, more than the cores that this process may use; "
                   "each rank uses %d\n",

@@ -1,5 +1,6 @@
-// job_keys.c -- the table of every key of the job file, in the order in which it is explained and
-// written. Called through keys.h by the rest of config/. Does not know values.
+// job_keys.c -- the table of all keys of the job file, in the order of explain and job.yaml.
+// config/ reads it through keys.h. A key's words stand beside the values of its enum, here or in
+// the table of the folder that owns the enum.
 #include "config/keys.h"
 
 #include <stddef.h>
@@ -7,19 +8,19 @@
 
 #define AT(member)           .at = (int)offsetof(job, member)
 #define PARTS(member, count) AT(member), .count_at = (int)offsetof(job, count)
-#define LATER                .at = KEY_UNSTORED
+#define UNSTORED             .at = KEY_UNSTORED
 #define WORDS(...)                                                                                 \
     .words = (const char *const[])                                                                 \
     {                                                                                              \
         __VA_ARGS__, NULL                                                                          \
     }
-#define FROM(bound)   .low = (bound), .high = 1e308 // no bound but the type's
+#define FROM(bound)   .low = (bound), .high = 1e308 // bounded by key_most alone
 #define AUTO          .special = "auto", .special_value = 0
 #define DS(name)      .schedules = 1u << (name)
 #define DS_WARMUP     .schedules = 1u << LR_WARMUP | 1u << LR_WARMUP_DECAY
 #define DS_ALL_WARMUP .schedules = 1u << LR_WARMUP | 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
 #define DS_TOTAL      .schedules = 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
-#define OWN           .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD
+#define TRIREME       .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD
 #define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
 #define POWERSGD      .hooks = 1u << HOOK_POWERSGD
 #define FP16          .precisions = 1u << F16
@@ -29,7 +30,7 @@ static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};
 static const char *const PRECISIONS[] = {[F32] = "fp32", [BF16] = "bf16", [F16] = "fp16", NULL};
 
-// What other systems call the data-parallel policies.
+// Names of other systems for the data-parallel policies.
 static const char *const DP_ALSO[][2] = {
     {"NO_SHARD", "ddp"},
     {"0", "ddp"},
@@ -106,32 +107,32 @@ const job_key JOB_KEYS[] = {
     {"optimizer.decay", "Chooses the tensors that weight decay applies to: those of two or more dimensions (matrices), or all.", KEY_BOOL, AT(optimizer.decay_all), .fallback = "matrices", WORDS("matrices", "all")},
 
     {"lr_schedule.name", "Chooses the learning-rate schedule; schedules with DeepSpeed's names take DeepSpeed's parameters.", KEY_ENUM, AT(lr.name), .fallback = "cosine", .words = LR_LABELS},
-    {"lr_schedule.warmup_steps", "Raises the learning rate linearly over this many first steps.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup_steps), FROM(0), OWN},
-    {"lr_schedule.min_ratio", "Sets the final learning rate, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.min_ratio), .low = 0, .high = 1, OWN},
-    {"lr_schedule.decay_steps", "Sets the length of wsd's final decay; 0 decays over the last tenth of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.decay_steps), FROM(0), OWN},
-    {"lr_schedule.warmup_min_lr", "Sets the learning rate at the start of DeepSpeed's warm-up.", KEY_NUMBER, AT(lr.warmup_min_lr), FROM(0), DS_WARMUP},
-    {"lr_schedule.warmup_max_lr", "Sets the learning rate at the end of DeepSpeed's warm-up; null takes optimizer.lr.", KEY_NUMBER, AT(lr.warmup_max_lr), FROM(0), .special = "null", .special_value = -1, DS_WARMUP},
-    {"lr_schedule.warmup_num_steps", "Sets the length of DeepSpeed's warm-up.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup_num_steps), FROM(1), DS_ALL_WARMUP},
-    {"lr_schedule.warmup_type", "Chooses how the learning rate rises in DeepSpeed's warm-up: log raises it with the logarithm of the step, linear linearly.", KEY_BOOL, AT(lr.warmup_linear), WORDS("log", "linear"), DS_ALL_WARMUP},
-    {"lr_schedule.total_num_steps", "Sets the step at which DeepSpeed's decay ends; null takes the last step of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.total_num_steps), FROM(1), .special = "null", .special_value = 0, DS_TOTAL},
-    {"lr_schedule.warmup_min_ratio", "Sets the first learning rate of WarmupCosineLR, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.warmup_min_ratio), .low = 0, .high = 1, DS(LR_WARMUP_COSINE)},
-    {"lr_schedule.cos_min_ratio", "Sets the final learning rate of WarmupCosineLR, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.cos_min_ratio), .low = 0, .high = 1, DS(LR_WARMUP_COSINE)},
-    {"lr_schedule.lr_range_test_min_lr", "Sets the first learning rate of LRRangeTest.", KEY_NUMBER, AT(lr.lr_range_test_min_lr), FROM(0), DS(LR_RANGE_TEST)},
-    {"lr_schedule.lr_range_test_step_size", "Sets the length of an interval of LRRangeTest.", KEY_COUNT, .unit = "optimizer steps", AT(lr.lr_range_test_step_size), FROM(1), DS(LR_RANGE_TEST)},
-    {"lr_schedule.lr_range_test_step_rate", "Raises LRRangeTest's learning rate by this fraction of its first value in each interval.", KEY_NUMBER, AT(lr.lr_range_test_step_rate), FROM(0), DS(LR_RANGE_TEST)},
-    {"lr_schedule.lr_range_test_staircase", "Raises LRRangeTest's learning rate once in each interval instead of at every step.", KEY_BOOL, AT(lr.lr_range_test_staircase), .words = FALSE_TRUE, DS(LR_RANGE_TEST)},
-    {"lr_schedule.cycle_min_lr", "Sets the learning rate at the start and at the end of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle_min_lr), FROM(0), DS(LR_ONE_CYCLE)},
-    {"lr_schedule.cycle_max_lr", "Sets the highest learning rate of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle_max_lr), FROM(0), DS(LR_ONE_CYCLE)},
-    {"lr_schedule.decay_lr_rate", "Sets how fast OneCycle's learning rate decays after the cycle.", KEY_NUMBER, AT(lr.decay_lr_rate), FROM(0), DS(LR_ONE_CYCLE)},
-    {"lr_schedule.cycle_first_step_size", "Sets the length of the rising phase of OneCycle's cycle.", KEY_COUNT, .unit = "optimizer steps", AT(lr.cycle_first_step_size), FROM(1), DS(LR_ONE_CYCLE)},
-    {"lr_schedule.cycle_second_step_size", "Sets the length of the falling phase of OneCycle's cycle; null takes the length of the rising phase.", KEY_COUNT, .unit = "optimizer steps", AT(lr.cycle_second_step_size), FROM(1), .special = "null", .special_value = 0, DS(LR_ONE_CYCLE)},
-    {"lr_schedule.cycle_first_stair_count", "Divides the rising phase of OneCycle's cycle into this many stairs; 0 makes none.", KEY_COUNT, .unit = "stairs", AT(lr.cycle_first_stair_count), FROM(0), DS(LR_ONE_CYCLE)},
-    {"lr_schedule.cycle_second_stair_count", "Divides the falling phase of OneCycle's cycle into this many stairs; null takes the stairs of the rising phase.", KEY_COUNT, .unit = "stairs", AT(lr.cycle_second_stair_count), FROM(0), .special = "null", .special_value = -1, DS(LR_ONE_CYCLE)},
-    {"lr_schedule.decay_step_size", "Sets the length of an interval of OneCycle's decay; 0 turns the decay off.", KEY_COUNT, .unit = "optimizer steps", AT(lr.decay_step_size), FROM(0), DS(LR_ONE_CYCLE)},
-    {"lr_schedule.cycle_momentum", "Moves OneCycle's momentum in the opposite direction of the learning rate.", KEY_BOOL, AT(lr.cycle_momentum), .words = FALSE_TRUE, DS(LR_ONE_CYCLE)},
-    {"lr_schedule.cycle_min_mom", "Sets the lowest momentum of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle_min_mom), .low = 0, .high = 1, DS(LR_ONE_CYCLE)},
-    {"lr_schedule.cycle_max_mom", "Sets the highest momentum of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle_max_mom), .low = 0, .high = 1, DS(LR_ONE_CYCLE)},
-    {"lr_schedule.decay_mom_rate", "Sets how fast OneCycle's momentum changes after the cycle.", KEY_NUMBER, AT(lr.decay_mom_rate), FROM(0), DS(LR_ONE_CYCLE)},
+    {"lr_schedule.warmup_steps", "Raises the learning rate linearly over this many first steps.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup_steps), FROM(0), TRIREME},
+    {"lr_schedule.min_ratio", "Sets the final learning rate, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.min_ratio), .low = 0, .high = 1, TRIREME},
+    {"lr_schedule.decay_steps", "Sets the length of wsd's final decay; 0 decays over the last tenth of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.decay_steps), FROM(0), TRIREME},
+    {"lr_schedule.warmup_min_lr", "Sets the learning rate at the start of DeepSpeed's warm-up.", KEY_NUMBER, AT(lr.warmup.min_lr), FROM(0), DS_WARMUP},
+    {"lr_schedule.warmup_max_lr", "Sets the learning rate at the end of DeepSpeed's warm-up; null takes optimizer.lr.", KEY_NUMBER, AT(lr.warmup.max_lr), FROM(0), .special = "null", .special_value = -1, DS_WARMUP},
+    {"lr_schedule.warmup_num_steps", "Sets the length of DeepSpeed's warm-up.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup.num_steps), FROM(1), DS_ALL_WARMUP},
+    {"lr_schedule.warmup_type", "Chooses how the learning rate rises in DeepSpeed's warm-up: log raises it with the logarithm of the step, linear linearly.", KEY_BOOL, AT(lr.warmup.linear), WORDS("log", "linear"), DS_ALL_WARMUP},
+    {"lr_schedule.total_num_steps", "Sets the step at which DeepSpeed's decay ends; null takes the last step of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup.total_num_steps), FROM(1), .special = "null", .special_value = 0, DS_TOTAL},
+    {"lr_schedule.warmup_min_ratio", "Sets the first learning rate of WarmupCosineLR, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.warmup.min_ratio), .low = 0, .high = 1, DS(LR_WARMUP_COSINE)},
+    {"lr_schedule.cos_min_ratio", "Sets the final learning rate of WarmupCosineLR, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.warmup.cos_min_ratio), .low = 0, .high = 1, DS(LR_WARMUP_COSINE)},
+    {"lr_schedule.lr_range_test_min_lr", "Sets the first learning rate of LRRangeTest.", KEY_NUMBER, AT(lr.range_test.min_lr), FROM(0), DS(LR_RANGE_TEST)},
+    {"lr_schedule.lr_range_test_step_size", "Sets the length of an interval of LRRangeTest.", KEY_COUNT, .unit = "optimizer steps", AT(lr.range_test.step_size), FROM(1), DS(LR_RANGE_TEST)},
+    {"lr_schedule.lr_range_test_step_rate", "Raises LRRangeTest's learning rate by this fraction of its first value in each interval.", KEY_NUMBER, AT(lr.range_test.step_rate), FROM(0), DS(LR_RANGE_TEST)},
+    {"lr_schedule.lr_range_test_staircase", "Raises LRRangeTest's learning rate once in each interval instead of at every step.", KEY_BOOL, AT(lr.range_test.staircase), .words = FALSE_TRUE, DS(LR_RANGE_TEST)},
+    {"lr_schedule.cycle_min_lr", "Sets the learning rate at the start and at the end of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle.min_lr), FROM(0), DS(LR_ONE_CYCLE)},
+    {"lr_schedule.cycle_max_lr", "Sets the highest learning rate of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle.max_lr), FROM(0), DS(LR_ONE_CYCLE)},
+    {"lr_schedule.decay_lr_rate", "Sets how fast OneCycle's learning rate decays after the cycle.", KEY_NUMBER, AT(lr.cycle.decay_lr_rate), FROM(0), DS(LR_ONE_CYCLE)},
+    {"lr_schedule.cycle_first_step_size", "Sets the length of the rising phase of OneCycle's cycle.", KEY_COUNT, .unit = "optimizer steps", AT(lr.cycle.first_step_size), FROM(1), DS(LR_ONE_CYCLE)},
+    {"lr_schedule.cycle_second_step_size", "Sets the length of the falling phase of OneCycle's cycle; null takes the length of the rising phase.", KEY_COUNT, .unit = "optimizer steps", AT(lr.cycle.second_step_size), FROM(1), .special = "null", .special_value = 0, DS(LR_ONE_CYCLE)},
+    {"lr_schedule.cycle_first_stair_count", "Divides the rising phase of OneCycle's cycle into this many stairs; 0 makes none.", KEY_COUNT, .unit = "stairs", AT(lr.cycle.first_stair_count), FROM(0), DS(LR_ONE_CYCLE)},
+    {"lr_schedule.cycle_second_stair_count", "Divides the falling phase of OneCycle's cycle into this many stairs; null takes the stairs of the rising phase.", KEY_COUNT, .unit = "stairs", AT(lr.cycle.second_stair_count), FROM(0), .special = "null", .special_value = -1, DS(LR_ONE_CYCLE)},
+    {"lr_schedule.decay_step_size", "Sets the length of an interval of OneCycle's decay; 0 turns the decay off.", KEY_COUNT, .unit = "optimizer steps", AT(lr.cycle.decay_step_size), FROM(0), DS(LR_ONE_CYCLE)},
+    {"lr_schedule.cycle_momentum", "Moves OneCycle's momentum in the opposite direction of the learning rate.", KEY_BOOL, AT(lr.cycle.moves_momentum), .words = FALSE_TRUE, DS(LR_ONE_CYCLE)},
+    {"lr_schedule.cycle_min_mom", "Sets the lowest momentum of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle.min_mom), .low = 0, .high = 1, DS(LR_ONE_CYCLE)},
+    {"lr_schedule.cycle_max_mom", "Sets the highest momentum of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle.max_mom), .low = 0, .high = 1, DS(LR_ONE_CYCLE)},
+    {"lr_schedule.decay_mom_rate", "Sets how fast OneCycle's momentum changes after the cycle.", KEY_NUMBER, AT(lr.cycle.decay_mom_rate), FROM(0), DS(LR_ONE_CYCLE)},
 
     {"parallel.dp", "Chooses the data-parallel strategy; fsdp, FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, ZeRO stages 0 to 3, MirroredStrategy and others are aliases.", KEY_POLICIES, AT(strategy.dp), .flags = KEY_MAY_CHANGE, .fallback = "ddp", WORDS("ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"), .also = DP_ALSO},
     {"parallel.dp_shard", "Sets the number of ranks that parallel.dp shards over; auto takes the ranks that the other axes leave.", KEY_INT, .unit = "ranks", AT(parallel.dp_shard), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},
@@ -172,7 +173,7 @@ const job_key JOB_KEYS[] = {
     {"checks.replicas_every", "Sets the number of steps between comparisons of the replicas' weights; 0 turns comparisons off.", KEY_COUNT, .unit = "optimizer steps", AT(checks.replicas_every), .flags = KEY_MAY_CHANGE, .fallback = "100", FROM(0)},
     {"checks.nonfinite", "Chooses what happens when the loss or a gradient is NaN or Inf: stop ends the run, skip leaves the step out.", KEY_ENUM, AT(checks.nonfinite), .flags = KEY_MAY_CHANGE, .fallback = "stop", WORDS([NONFINITE_STOP] = "stop", [NONFINITE_SKIP] = "skip")},
     {"checks.watchdog", "Reports a step that takes longer than this as hanging; 0 turns the watchdog off.", KEY_DURATION, .unit = "seconds", AT(checks.watchdog_ms), .flags = KEY_MAY_CHANGE, .fallback = "600s", .low = 0, .high = 1e12},
-    {"checks.desync", "Compares the next operations of all ranks before they run.", KEY_BOOL, LATER, .flags = KEY_MAY_CHANGE, .fallback = "off", .words = OFF_ON, .only = "off"},
+    {"checks.desync", "Compares the next operations of all ranks before they run.", KEY_BOOL, UNSTORED, .flags = KEY_MAY_CHANGE, .fallback = "off", .words = OFF_ON, .only = "off"},
 };
 // clang-format on
 const int JOB_KEY_COUNT = sizeof JOB_KEYS / sizeof JOB_KEYS[0];

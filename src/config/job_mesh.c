@@ -1,6 +1,6 @@
-// job_mesh.c -- sizes of the mesh from the keys of parallel: and a number of ranks. Called by the
-// checks of a job, by the batch rule, and by who starts or plans ranks. Does not know what the axes
-// are for, but that a policy which never shards needs no sharded axis.
+// job_mesh.c -- solves the sizes of the mesh from the keys of `parallel` and a number of ranks. The
+// checks of a job, the batch rule and session/ call it. Of the strategy it knows only that ddp
+// needs no sharded axis. See job_solve_mesh in job.h.
 #include "config/private.h"
 
 #include "comm/world.h"
@@ -13,7 +13,7 @@ int64_t mesh_least_ranks(const job *j)
     return shard * j->parallel.dp_replicate * j->parallel.tp * j->parallel.pp;
 }
 
-// "pp 2 x tp 2 = 4", "tp 4"
+// Appends the sizes above 1 and their product: "pp 2 x tp 2 = 4", "tp 4".
 static void describe_least(const job *j, text *out)
 {
     const struct {
@@ -74,8 +74,8 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e)
                       [AXIS_DP_SHARD] = fixed ? j->parallel.dp_shard : rest,
                       [AXIS_CP] = 1,
                       [AXIS_TP] = j->parallel.tp};
-    // One axis of plain replicas is one reduction. Where the outer axis shards, its given size is
-    // into how many parts.
+    // Replicas on one axis are reduced at once. The size of an outer axis that shards stays as
+    // given, because it is the number of shards.
     bool plain = strcmp(j->strategy.dp.inner.name, "ddp") == 0;
     bool outer_plain = strcmp(j->strategy.dp.outer.name, "ddp") == 0;
     if (!fixed && plain && (outer_plain || j->parallel.dp_replicate == 1)) {

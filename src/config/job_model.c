@@ -41,7 +41,7 @@ static const struct {
     size_t offset; // in model_config
     field_identity identity;
 } FIELDS[] = {
-    {"model.features", "Sets how many features an input vector has.", MLP, FIELD_COUNT, AT(features), DIFFERS_ALWAYS},
+    {"model.features", "Sets how many features an input vector has.", MLP, FIELD_COUNT, AT(mlp.features), DIFFERS_ALWAYS},
     {"model.layers", "Sets the number of layers.", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers), DIFFERS_ALWAYS},
     {"model.hidden", "Sets the width of the residual (hidden size).", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(hidden), DIFFERS_ALWAYS},
     {"model.heads", "Sets the number of attention heads.", GPT2 | LLAMA, FIELD_COUNT, AT(heads), DIFFERS_ALWAYS},
@@ -52,7 +52,7 @@ static const struct {
     {"model.classes", "Sets the number of classes, or of targets with loss mse.", MLP, FIELD_COUNT, AT(vocab), DIFFERS_ALWAYS},
     {"model.max_seq", "Sets the longest sequence that the model takes, in tokens.", GPT2 | LLAMA, FIELD_COUNT, AT(max_seq), DIFFERS_ALWAYS},
     {"model.activation", "Chooses the activation function of the feed-forward layers.", GPT2 | LLAMA | MLP, FIELD_ACTIVATION, AT(act), DIFFERS_ALWAYS},
-    {"model.loss", "Chooses the loss: cross_entropy for classes, mse for regression.", MLP, FIELD_LOSS, AT(loss), DIFFERS_ALWAYS},
+    {"model.loss", "Chooses the loss: cross_entropy for classes, mse for regression.", MLP, FIELD_LOSS, AT(mlp.loss), DIFFERS_ALWAYS},
     {"model.norm_eps", "Sets the number that normalization layers add to the variance.", GPT2 | LLAMA, FIELD_NUMBER, AT(norm_eps), DIFFERS_ALWAYS},
     {"model.init_std", "Sets the standard deviation of random initial weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(init_std), DIFFERS_NEVER},
     {"model.tie_embeddings", "Uses the token embedding's weights in the output layer, too (tied weights).", GPT2 | LLAMA, FIELD_FLAG, AT(tie_embeddings), DIFFERS_ALWAYS},
@@ -60,15 +60,15 @@ static const struct {
     {"model.mlp_bias", "Adds a bias to the projections of the feed-forward layers.", LLAMA, FIELD_FLAG, AT(mlp_bias), DIFFERS_ALWAYS},
     {"model.scale_attention", "Divides attention scores by the square root of the head's width.", GPT2, FIELD_FLAG, AT(scale_attention), DIFFERS_ALWAYS},
     {"model.scale_by_layer", "Divides attention scores by the number of the layer, too.", GPT2, FIELD_FLAG, AT(scale_by_layer), DIFFERS_ALWAYS},
-    {"model.drop_embed", "Sets the dropout probability of embeddings.", GPT2, FIELD_NUMBER, AT(drop_embed), DIFFERS_NEVER},
-    {"model.drop_attention", "Sets the dropout probability of attention weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(drop_attention), DIFFERS_NEVER},
-    {"model.drop_residual", "Sets the dropout probability of the values that a layer adds to the residual.", GPT2, FIELD_NUMBER, AT(drop_residual), DIFFERS_NEVER},
-    {"model.rope", "Chooses how rotary position embeddings are scaled.", LLAMA, FIELD_ROPE, AT(rope), DIFFERS_ALWAYS},
-    {"model.rope_theta", "Sets the base of the rotary frequencies.", LLAMA, FIELD_NUMBER, AT(rope_theta), DIFFERS_ALWAYS},
-    {"model.rope_factor", "Sets the factor by which rotary positions are scaled.", LLAMA, FIELD_NUMBER, AT(rope_factor), DIFFERS_WITH_ROPE_SCALING},
-    {"model.rope_low", "Sets the low frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope_low), DIFFERS_WITH_ROPE_LLAMA3},
-    {"model.rope_high", "Sets the high frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope_high), DIFFERS_WITH_ROPE_LLAMA3},
-    {"model.rope_original", "Sets the sequence length, in tokens, that the model had before llama3's scaling; the default is model.max_seq.", LLAMA, FIELD_COUNT, AT(rope_original), DIFFERS_WITH_ROPE_LLAMA3},
+    {"model.drop_embed", "Sets the dropout probability of embeddings.", GPT2, FIELD_NUMBER, AT(dropout.embed), DIFFERS_NEVER},
+    {"model.drop_attention", "Sets the dropout probability of attention weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(dropout.attention), DIFFERS_NEVER},
+    {"model.drop_residual", "Sets the dropout probability of the values that a layer adds to the residual.", GPT2, FIELD_NUMBER, AT(dropout.residual), DIFFERS_NEVER},
+    {"model.rope", "Chooses how rotary position embeddings are scaled.", LLAMA, FIELD_ROPE, AT(rope.kind), DIFFERS_ALWAYS},
+    {"model.rope_theta", "Sets the base of the rotary frequencies.", LLAMA, FIELD_NUMBER, AT(rope.theta), DIFFERS_ALWAYS},
+    {"model.rope_factor", "Sets the factor by which rotary positions are scaled.", LLAMA, FIELD_NUMBER, AT(rope.factor), DIFFERS_WITH_ROPE_SCALING},
+    {"model.rope_low", "Sets the low frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope.low), DIFFERS_WITH_ROPE_LLAMA3},
+    {"model.rope_high", "Sets the high frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope.high), DIFFERS_WITH_ROPE_LLAMA3},
+    {"model.rope_original", "Sets the sequence length, in tokens, that the model had before llama3's scaling; the default is model.max_seq.", LLAMA, FIELD_COUNT, AT(rope.original), DIFFERS_WITH_ROPE_LLAMA3},
     {"model.bos", "Sets the id of the token that begins a text.", GPT2 | LLAMA, FIELD_TOKEN, AT(bos), DIFFERS_NEVER},
     {"model.eos", "Sets the id of the token that ends a text, or a list of such ids.", GPT2 | LLAMA, FIELD_EOS, AT(eos), DIFFERS_NEVER},
     {"model.pad", "Sets the id of the token that pads sequences.", GPT2 | LLAMA, FIELD_TOKEN, AT(pad), DIFFERS_NEVER},
@@ -86,8 +86,6 @@ static void format_token(int64_t token, text *out)
 
 static void format_field(const model_config *c, int i, text *out)
 {
-    static const char *const ropes[] = {
-        [ROPE_DEFAULT] = "default", [ROPE_LINEAR] = "linear", [ROPE_LLAMA3] = "llama3"};
     const void *value = (const char *)c + FIELDS[i].offset;
     switch (FIELDS[i].type) {
     case FIELD_COUNT:
@@ -115,10 +113,10 @@ static void format_field(const model_config *c, int i, text *out)
         text_add(out, activation_label(c->act));
         break;
     case FIELD_ROPE:
-        text_add(out, ropes[c->rope]);
+        text_add(out, MODEL_ROPE_WORDS[c->rope.kind]);
         break;
     case FIELD_LOSS:
-        text_add(out, c->loss == LOSS_MSE ? "mse" : "cross_entropy");
+        text_add(out, MODEL_LOSS_WORDS[c->mlp.loss]);
         break;
     }
 }
@@ -129,9 +127,9 @@ static bool is_compared(const model_config *c, field_identity identity)
     case DIFFERS_NEVER:
         return false;
     case DIFFERS_WITH_ROPE_SCALING:
-        return c->rope != ROPE_DEFAULT;
+        return c->rope.kind != ROPE_DEFAULT;
     case DIFFERS_WITH_ROPE_LLAMA3:
-        return c->rope == ROPE_LLAMA3;
+        return c->rope.kind == ROPE_LLAMA3;
     default:
         return true;
     }
@@ -156,6 +154,7 @@ status job_compare_model(const job *j, const char *folder, text *different, err 
             continue;
         format_field(&there, i, &a);
         format_field(here, i, &b);
+        if (a.failed || b.failed) text_fail(different);
         add_difference(FIELDS[i].path, a.chars, b.chars, different);
         text_clear(&a);
         text_clear(&b);
@@ -201,8 +200,8 @@ bool model_field_help(int index, key_help *out)
     return true;
 }
 
-// The bits of FIELDS that a model.* setting sets under any of its names. The setting is written into
-// two configurations that differ in every byte; afterwards they agree where it has written.
+// The bits of FIELDS that a model.* setting sets under any of its names. The setting is written
+// into two configurations that differ in every byte; afterwards they agree where it has written.
 static uint64_t fields_set_by(const job *j, const setting *s)
 {
     model_config a, b;
@@ -330,12 +329,13 @@ done:
     return result;
 }
 
-static bool folder_has(const char *folder, const char *name)
+static status folder_has(const char *folder, const char *name, bool *has, err *e)
 {
-    char *path = file_join(folder, name);
-    bool has = file_exists(path);
+    char *path = NULL;
+    const status result = file_join(folder, name, &path, e);
+    *has = result == OK && file_exists(path);
     free(path);
-    return has;
+    return result;
 }
 
 // The folder of a run becomes that of its newest checkpoint.
@@ -370,10 +370,12 @@ static status check_replaced(job *j, err *e)
             if (fields >> i & 1u) format_field(&mine, i, &a);
             if (fields >> i & 1u) format_field(c, i, &b);
             if (a.bytes && strcmp(a.chars, b.chars) != 0) text_addf(&there, "says %s", b.chars);
+            if (a.failed || b.failed) text_fail(&there);
             text_clear(&a);
             text_clear(&b);
         }
         yaml_node_text(s->value, &found);
+        if (result == OK) result = text_check(&there, e);
         if (there.bytes) {
             result = err_set(e, E_USAGE,
                              "found %.*s, but config.json of --model.path %s; valid: the same, or "
@@ -409,8 +411,10 @@ static status read_folder(job *j, bool replaces, err *e)
              j->model.path);
     TRY(find_checkpoint(j, e));
     TRY(model_config_read(j->model.path, &j->model.config, e));
-    bool weights = folder_has(j->model.path, "model.safetensors") ||
-                   folder_has(j->model.path, "model.safetensors.index.json");
+    bool weights = false, index = false;
+    TRY(folder_has(j->model.path, "model.safetensors", &weights, e));
+    TRY(folder_has(j->model.path, "model.safetensors.index.json", &index, e));
+    weights = weights || index;
     if (strcmp(j->model.init, "checkpoint") == 0 && !weights) {
         blamed = init;
         FAIL(E_USAGE,

@@ -1,7 +1,9 @@
-// job_parallel.c -- keys of parallel: that must agree with each other and with the model. Called by
-// job_check. Does not know what the plan or the graph cannot do: they say so themselves.
+// job_parallel.c -- checks that the keys of `parallel` agree with each other and with the model.
+// job_check calls it. It does not know which strategies the plan or the graph refuses; they report
+// that by themselves.
 #include "config/private.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "config/values.h"
 
@@ -9,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Is the value a word (or one of a list) that asks for both data-parallel axes?
+// Does the value name hybrid sharding, which needs both data-parallel axes?
 static bool is_hybrid(const yaml_node *n)
 {
     const yaml_node *c = n->kind == NODE_LIST ? n->first : n;
@@ -70,32 +72,31 @@ done:
     return result;
 }
 
-// What people count are layers. Embedding and head, blocks of their own but in the mlp family, go
-// with the first and the last part.
+// parallel.split counts layers; the plan counts blocks. Embedding and head are blocks of the first
+// and the last model chunk, except in the mlp family.
 static status check_split(job *j, err *e)
 {
     status result = OK;
     const model_config *c = &j->model.config;
     int64_t sum = 0;
     int *blocks = NULL;
-    int parts = j->parallel.pp > 1 ? j->parallel.pp * j->strategy.pipeline.virtual_stages : 1;
+    int chunks = j->parallel.pp > 1 ? j->parallel.pp * j->strategy.pipeline.virtual_stages : 1;
     if (!j->parallel.splits) goto done;
-    if ((int)j->parallel.splits != parts)
+    if ((int)j->parallel.splits != chunks)
         KEY_ERROR("parallel.split", "found %zu numbers; valid: %d, for pp %d x virtual_stages %d",
-                  j->parallel.splits, parts, j->parallel.pp,
+                  j->parallel.splits, chunks, j->parallel.pp,
                   j->parallel.pp > 1 ? j->strategy.pipeline.virtual_stages : 1);
-    blocks = calloc(j->parallel.splits, sizeof *blocks);
-    if (!blocks) FAIL(E_IO, "out of memory");
+    TRY(alloc_zeroed(&blocks, j->parallel.splits, sizeof *blocks, "parallel.split", e));
     free((int *)j->strategy.pipeline.chunk_blocks); // of an earlier check
     j->strategy.pipeline.chunk_blocks = blocks;
     for (size_t i = 0; i < j->parallel.splits; i++) sum += blocks[i] = j->parallel.split[i];
-    if (j->own.model) goto done; // its blocks are counted as they are, when it is traced
+    if (j->own.model) goto done; // the plan counts the blocks of a program's own model
     if (sum != c->layers)
         KEY_ERROR("parallel.split", "found %lld layers in all; the model has %lld", (long long)sum,
                   (long long)c->layers);
     if (c->family == FAMILY_MLP) goto done;
     blocks[0]++;
-    blocks[parts - 1]++;
+    blocks[chunks - 1]++;
 done:
     return result;
 }
@@ -109,7 +110,9 @@ static status check_offload(const job *j, err *e)
     for (int t = 0; t < PLAN_STATES; t++) {
         if (j->strategy.offload.tier[t] != TIER_FILE) continue;
         if (!path) KEY_ERROR(keys[t], "found file; it needs parallel.offload.path, a folder");
-        if (!file_could_be_directory(path))
+        bool can = false;
+        TRY(file_could_be_directory(path, &can, e));
+        if (!can)
             KEY_ERROR(
                 "parallel.offload.path",
                 "found %s, which is not a folder and cannot be made one; valid: a folder of this "

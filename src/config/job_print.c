@@ -1,5 +1,6 @@
-// job_print.c -- a job as text: with origins for people and programs, and as the job.yaml of a run.
-// Called by explain, help and the trainer. Changes nothing.
+// job_print.c -- writes a job as text: its values with their origins, and the job.yaml of a run.
+// See job_explain and job_write_yaml in job.h.
+#include "base/alloc.h"
 #include "config/private.h"
 #include "config/values.h"
 
@@ -13,15 +14,30 @@ typedef struct line {
 
 typedef struct lines {
     line *at;
-    size_t count;
+    size_t count, room;
+    bool failed; // memory lacked
 } lines;
+
+static void line_free(line *x)
+{
+    free(x->path);
+    free(x->value);
+    free(x->from);
+}
 
 // Takes the three texts.
 static void add_line(lines *all, text path, text value, text from)
 {
-    all->at = realloc(all->at, (all->count + 1) * sizeof *all->at);
-    if (!all->at) abort();
-    all->at[all->count++] = (line){path.chars, value.chars, from.chars};
+    line x = {NULL, NULL, NULL};
+    bool good = text_take(&path, &x.path, NULL) == OK;
+    good &= text_take(&value, &x.value, NULL) == OK;
+    good &= text_take(&from, &x.from, NULL) == OK;
+    if (good && alloc_grow(&all->at, &all->room, all->count + 1, sizeof *all->at, "", NULL) == OK) {
+        all->at[all->count++] = x;
+        return;
+    }
+    all->failed = true;
+    line_free(&x);
 }
 
 static void add_model_fields(const job *j, lines *all)
@@ -42,7 +58,7 @@ static void add_model_fields(const job *j, lines *all)
     }
 }
 
-// The value in effect: parallel.no_sync auto follows from policy and mesh.
+// Appends the effective value: the policies and the mesh resolve parallel.no_sync auto.
 static void format_effective(const job *j, const job_key *k, text *out)
 {
     mesh m;
@@ -81,11 +97,7 @@ static lines lines_of(const job *j)
 
 static void lines_free(lines *all)
 {
-    for (size_t i = 0; i < all->count; i++) {
-        free(all->at[i].path);
-        free(all->at[i].value);
-        free(all->at[i].from);
-    }
+    for (size_t i = 0; i < all->count; i++) line_free(&all->at[i]);
     free(all->at);
 }
 
@@ -95,15 +107,16 @@ static size_t longest(size_t so_far, const char *s, size_t limit)
     return n > so_far && n <= limit ? n : so_far;
 }
 
-// A value's text is flow YAML, of which JSON is read.
-static json_t *json_of(const char *value)
+// A value's text is flow YAML; this reads it as JSON. Without memory the text *fails fails.
+static json_t *json_of(const char *value, text *fails)
 {
     text wrapped = {0};
     yaml_node *list = NULL;
     json_t *out = NULL;
     text_addf(&wrapped, "[%s]", value);
-    if (yaml_node_parse("value", wrapped.chars, wrapped.bytes, &list, NULL) == OK && list->first)
-        out = yaml_node_json(list->first);
+    const status parsed = yaml_node_parse("value", wrapped.chars, wrapped.bytes, &list, NULL);
+    if (wrapped.failed || parsed == E_MEMORY) text_fail(fails);
+    if (parsed == OK && list->first) out = yaml_node_json(list->first);
     yaml_node_free(list);
     text_clear(&wrapped);
     return out ? out : json_string(value);
@@ -113,11 +126,12 @@ static void explain_json(const lines *all, text *out)
 {
     json_t *root = json_object();
     for (size_t i = 0; i < all->count; i++)
-        json_object_set_new(
-            root, all->at[i].path,
-            json_pack("{s:o, s:s}", "value", json_of(all->at[i].value), "origin", all->at[i].from));
+        json_object_set_new(root, all->at[i].path,
+                            json_pack("{s:o, s:s}", "value", json_of(all->at[i].value, out),
+                                      "origin", all->at[i].from));
     char *s = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    text_add(out, s ? s : "{}");
+    if (!s) text_fail(out);
+    text_add(out, s ? s : "");
     text_add(out, "\n");
     free(s);
     json_decref(root);
@@ -135,6 +149,7 @@ void job_explain(const job *j, bool json, text *out)
     for (size_t i = 0; !json && i < all.count; i++)
         text_addf(out, "%-*s  %-*s  %s\n", (int)paths, all.at[i].path, (int)values, all.at[i].value,
                   all.at[i].from);
+    if (all.failed) text_fail(out);
     lines_free(&all);
 }
 
@@ -167,12 +182,14 @@ void job_write_yaml(const job *j, text *out)
         const char *path = all.at[i].path;
         const job_key *k = key_find(path);
         bool of_folder = !k || strcmp(path, "model.family") == 0;
-        if (j->model.path && of_folder) continue; // config.json says it
+        if (j->model.path && of_folder) continue; // config.json holds it
         bool keep =
             k && (k->flags & KEY_KEEP_AUTO) && setting_is_auto(settings_of(j->values, path));
         const char *word = enter_sections(path, &open, out);
+        if (open.failed) text_fail(out);
         text_addf(out, "%s: %s\n", word, keep ? "auto" : all.at[i].value);
     }
+    if (all.failed) text_fail(out);
     text_clear(&open);
     lines_free(&all);
 }
@@ -187,6 +204,7 @@ bool job_find_value(const job *j, const char *path, text *value, text *from)
         text_add(value, all.at[i].value);
         text_add(from, all.at[i].from);
     }
+    if (all.failed) text_fail(value);
     lines_free(&all);
     return found;
 }

@@ -1,6 +1,8 @@
-// keys.c -- questions to the table of keys: which row, which section, what may have been meant.
-// Called by settings, values and explain. Does not know values.
+// keys.c -- finds rows and sections of the table of keys, and the key that a wrong one is near. See
+// keys.h. It does not know values.
 #include "config/keys.h"
+
+#include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +46,8 @@ const job_key *key_of_section(const char *path)
     return NULL;
 }
 
-// Rows without a bound of their own: counts whose products still fit 64 bits, bytes that no machine
-// has, and durations whose nanoseconds fit.
+// Rows without a bound of their own are bounded so that products of counts and nanoseconds of
+// durations fit in 64 bits; no machine has so many bytes.
 double key_most(const job_key *k)
 {
     if (k->high < 1e308) return k->high;
@@ -84,23 +86,23 @@ static const char *last_word(const char *path)
     return dot ? dot + 1 : path;
 }
 
-// The section of a path, "" at the top; owned by the caller.
-static char *section_of(const char *path)
+// The section of a path, "" at the top.
+static void add_section(const char *path, text *out)
 {
-    char *section = text_copy(path);
-    char *dot = strrchr(section, '.');
-    *(dot ? dot : section) = 0;
-    return section;
+    const char *dot = strrchr(path, '.');
+    text_add_bytes(out, path, dot ? (size_t)(dot - path) : 0);
 }
 
 // The row that is meant by `path`: by its last word among the section's keys, then among all keys,
-// then by the whole path.
-static const char *nearest_path(const char *path, const char *section)
+// then by the whole path. NULL when none is near. Without memory the text *fails does.
+static const char *nearest_path(const char *path, const char *section, text *fails)
 {
-    const char **words = calloc(3 * (size_t)JOB_KEY_COUNT, sizeof *words);
+    const char **words = NULL, *found = NULL;
+    if (alloc_zeroed(&words, 3 * (size_t)JOB_KEY_COUNT, sizeof *words, "", NULL) != OK) {
+        text_fail(fails);
+        return NULL;
+    }
     const char **paths = words + JOB_KEY_COUNT, **all = paths + JOB_KEY_COUNT;
-    if (!words) abort();
-    const char *found = NULL;
     for (int inside = 1; inside >= 0 && !found; inside--) {
         size_t n = 0;
         for (int i = 0; i < JOB_KEY_COUNT; i++) {
@@ -137,16 +139,18 @@ void key_list(const char *section, text *out)
 
 void key_suggest(const char *path, text *out)
 {
-    char *section = section_of(path);
+    text section = {0};
+    add_section(path, &section);
     const char *top[] = {"model",    "data",   "train",  "optimizer", "lr_schedule",
                          "parallel", "memory", "launch", "checks"};
-    const char *near = *section ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
-    if (!near) near = nearest_path(path, section);
+    const char *near = section.bytes ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
+    if (!near) near = nearest_path(path, section.chars, out);
     if (near) {
         text_addf(out, "; did you mean %s?", near);
     } else {
         text_add(out, "; valid: ");
-        key_list(key_is_section(section) ? section : "", out);
+        key_list(key_is_section(section.chars) ? section.chars : "", out);
     }
-    free(section);
+    if (section.failed) text_fail(out);
+    text_clear(&section);
 }

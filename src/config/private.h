@@ -1,18 +1,18 @@
-// private.h -- what the files that make a job share. Private to config/.
+// private.h -- functions that the files of config/ share to make a job. Private to config/.
 #ifndef TRIREME_CONFIG_PRIVATE_H
 #define TRIREME_CONFIG_PRIVATE_H
 
 #include "config/job.h"
 #include "config/settings.h"
 
-// A job that holds every default and nothing that was said; for help and for job_open.
+// A job that holds every default; help prints it.
 status job_new(const char *file, job **out, err *e);
 
-// job.model from its settings, config.json included. E_USAGE with file, line and key.
+// Fills job.model from its settings and config.json. E_USAGE with file, line and key.
 status job_read_model(job *j, err *e);
 
-// E_USAGE with the place of a key in front, out of a function with `j`, `e`, `result` and `done:`.
-// A format, because every caller has one.
+// Fails with E_USAGE and the origin of a key in front of the message, in a function that has `j`,
+// `e`, `result` and `done:`.
 #define KEY_ERROR(path, ...)                                                                       \
     do {                                                                                           \
         result = err_set(e, E_USAGE, __VA_ARGS__);                                                 \
@@ -20,26 +20,27 @@ status job_read_model(job *j, err *e);
         goto done;                                                                                 \
     } while (0)
 
-// Checks that keys agree with each other, and resolves what follows from the rest (launch.ranks).
+// Checks that keys agree with each other, and resolves launch.ranks and launch.threads_per_rank.
 status job_check(job *j, err *e);
-// The same of the keys of parallel: and train.fp16, as far as they do not depend on launch.ranks …
+// Checks the keys of `parallel` and train.fp16 that do not depend on launch.ranks. Fills
+// strategy.pipeline.chunk_blocks.
 status job_check_parallel(job *j, err *e);
-// … and the number of micro-batches that the pipeline's schedule asks for, which does.
+// Checks the number of micro-batches, which the interleaved schedule limits.
 status job_check_micros(const job *j, const mesh *m, err *e);
 
-// The product of the axes' sizes, as far as they are given.
+// The product of the given sizes of the axes.
 int64_t mesh_least_ranks(const job *j);
-// The largest number of ranks <= cores that the mesh can be made of and the batch split over; where
-// there is none, as many as the mesh needs.
+// The largest number of ranks up to `cores` that the mesh and the global batch allow, or else as
+// many as the mesh needs.
 int batch_auto_ranks(const job *j, int cores);
-// The batch rule for a given mesh; changes nothing.
+// E_USAGE where the global batch breaks the batch rule on this mesh.
 status batch_check(const job *j, const mesh *m, err *e);
 
-// The model's fields under Trireme's own names, one by one from index 0. False after the last.
-// `from` receives where the value came from; value is flow YAML.
+// Field number `index` of the job's model, from 0; false after the last. *name is Trireme's name.
+// Appends the value as flow YAML and its origin.
 bool model_field_at(const job *j, int index, const char **name, text *value, text *from);
-// A field as help tells it, with its default in each family, one by one from index 0. False after
-// the last. The texts of *out are added to.
+// Field number `index` of all families, from 0, with its default in each family; false after the
+// last. Appends to the texts of *out.
 bool model_field_help(int index, key_help *out);
 
 #endif

@@ -1,7 +1,8 @@
-// same.c -- is this job that run's? Compares the job with the job.yaml that an earlier run wrote.
-// Called before a run resumes. Compares text: both sides were written by job_print.c.
+// same.c -- compares the job with the job.yaml of an earlier run, before a run resumes. It compares
+// text, because job_print.c wrote both. See job_compare_run in job.h.
 #include "config/private.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -14,26 +15,33 @@ typedef struct leaf {
 
 typedef struct leaves {
     leaf *at;
-    size_t count;
+    size_t count, room;
 } leaves;
 
-static void flatten(const yaml_node *map, const char *section, leaves *all)
+static status flatten(const yaml_node *map, const char *section, leaves *all, err *e)
 {
+    status result = OK;
+    text path = {0}, value = {0};
     for (const yaml_node *c = map->first; c; c = c->next) {
-        text path = {0}, value = {0};
+        text_clear(&path);
         text_addf(&path, "%s%s%s", section, *section ? "." : "", c->key ? c->key : "");
+        TRY(text_check(&path, e));
         if (key_is_section(path.chars) && c->kind == NODE_MAP) {
-            flatten(c, path.chars, all);
-            text_clear(&path);
+            TRY(flatten(c, path.chars, all, e));
             continue;
         }
         const job_key *bare = key_of_section(path.chars);
         if (bare) text_add(&path, bare->path + path.bytes);
         yaml_node_text(c, &value);
-        all->at = realloc(all->at, (all->count + 1) * sizeof *all->at);
-        if (!all->at) abort();
-        all->at[all->count++] = (leaf){path.chars, value.chars};
+        TRY(alloc_grow(&all->at, &all->room, all->count + 1, sizeof *all->at, "the keys", e));
+        all->at[all->count++] = (leaf){NULL, NULL};
+        TRY(text_take(&path, &all->at[all->count - 1].path, e));
+        TRY(text_take(&value, &all->at[all->count - 1].value, e));
     }
+done:
+    text_clear(&path);
+    text_clear(&value);
+    return result;
 }
 
 static void leaves_free(leaves *all)
@@ -45,7 +53,7 @@ static void leaves_free(leaves *all)
     free(all->at);
 }
 
-// A key that an older version did not know had what is its default now.
+// A key that is not in the job.yaml of an older version had the value of today's default.
 static const char *value_in(const leaves *all, const char *path)
 {
     for (size_t i = 0; i < all->count; i++)
@@ -67,7 +75,7 @@ static void list_differences(const leaves *there, const leaves *here, bool there
         const char *path = walked->at[i].path;
         const char *a = value_in(there, path), *b = value_in(here, path);
         if (may_change(path) || strcmp(a, b) == 0) continue;
-        // What both sides have was listed in the walk over this side.
+        // The walk over `here` has listed the keys that both sides have.
         bool both = false;
         for (size_t k = 0; there_only && k < here->count; k++)
             both = both || strcmp(here->at[k].path, path) == 0;
@@ -88,11 +96,13 @@ status job_compare_run(const job *j, const char *old_yaml_path, text *different,
     TRY(file_read(old_yaml_path, &content, &bytes, e));
     TRY(yaml_node_parse(old_yaml_path, content, bytes, &old_tree, e));
     job_write_yaml(j, &now);
+    TRY(text_check(&now, e));
     TRY(yaml_node_parse("job", now.chars, now.bytes, &new_tree, e));
-    flatten(old_tree, "", &there);
-    flatten(new_tree, "", &here);
+    TRY(flatten(old_tree, "", &there, e));
+    TRY(flatten(new_tree, "", &here, e));
     list_differences(&there, &here, false, different);
     list_differences(&there, &here, true, different);
+    TRY(text_check(different, e));
 done:
     leaves_free(&there);
     leaves_free(&here);

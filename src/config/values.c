@@ -1,7 +1,8 @@
-// values.c -- reads one value of one key by the key's type. Called by job.c for every row of the
-// table; formatting is in format.c. Does not know where a value came from, nor other keys.
+// values.c -- reads one value by the type of its key. See values.h. job.c calls it for every row of
+// the table. It does not know the origin of a value nor other keys. format.c writes values.
 #include "config/values.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <stdio.h>
@@ -10,20 +11,26 @@
 #include <strings.h>
 #include <unistd.h>
 
-char *value_absolute(const char *path)
+status value_absolute(const char *path, char **out, err *e)
 {
+    status result = OK;
     const char *home = getenv("HOME");
-    if (path[0] == '/') return text_copy(path);
-    if (strncmp(path, "~/", 2) == 0 && home) return file_join(home, path + 2);
+    if (path[0] == '/') return text_copy(path, out, e);
+    if (strncmp(path, "~/", 2) == 0 && home) return file_join(home, path + 2, out, e);
     while (strncmp(path, "./", 2) == 0) path += 2;
     char *here = getcwd(NULL, 0);
-    if (!here) return text_copy(path);
-    char *whole = strcmp(path, ".") == 0 ? text_copy(here) : file_join(here, path);
+    if (!here)
+        TRY(text_copy(path, out, e));
+    else if (strcmp(path, ".") == 0)
+        TRY(text_copy(here, out, e));
+    else
+        TRY(file_join(here, path, out, e));
+done:
     free(here);
-    return whole;
+    return result;
 }
 
-// "found …; valid: …" with a guess when one of `words` is near.
+// Fails with "found …; valid: …", and with the nearest of the key's words.
 static status refuse(const job_key *k, const yaml_node *n, err *e)
 {
     text found = {0}, valid = {0};
@@ -38,11 +45,15 @@ static status refuse(const job_key *k, const yaml_node *n, err *e)
         while (k->words[count]) count++;
         near = text_nearest(n->scalar, k->words, count);
     }
-    err_set(e, E_USAGE, "found %.*s; valid: %s%s%s%s", TEXT_CUT(found.chars, 200), valid.chars,
-            near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    status result = text_check(&found, e);
+    if (result == OK) result = text_check(&valid, e);
+    if (result == OK)
+        result =
+            err_set(e, E_USAGE, "found %.*s; valid: %s%s%s%s", TEXT_CUT(found.chars, 200),
+                    valid.chars, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     text_clear(&found);
     text_clear(&valid);
-    return E_USAGE;
+    return result;
 }
 
 bool value_same_word(const char *a, const char *b)
@@ -54,10 +65,11 @@ bool value_same_word(const char *a, const char *b)
     return *a == *b;
 }
 
-// `word` must be one of those that this version supports ("a|b|c").
+// Refuses a word that is not in k->only ("a|b|c").
 static status check_only(const job_key *k, const char *word, const yaml_node *n, err *e)
 {
     if (!k->only) return OK;
+    status result = OK;
     text list = {0}, found = {0};
     bool allowed = false;
     for (const char *at = k->only; *at;) {
@@ -70,16 +82,19 @@ static status check_only(const job_key *k, const char *word, const yaml_node *n,
     if (!allowed) {
         yaml_node_text(n, &found);
         bool alias = n->kind == NODE_SCALAR && !value_same_word(n->scalar, word);
-        err_set(e, E_USAGE, "found %.*s%s%s%s; this version supports %s",
-                TEXT_CUT(found.chars, 200), alias ? " (" : "", alias ? word : "", alias ? ")" : "",
-                list.chars);
+        result = text_check(&found, e);
+        if (result == OK) result = text_check(&list, e);
+        if (result == OK)
+            result = err_set(e, E_USAGE, "found %.*s%s%s%s; this version supports %s",
+                             TEXT_CUT(found.chars, 200), alias ? " (" : "", alias ? word : "",
+                             alias ? ")" : "", list.chars);
     }
     text_clear(&list);
     text_clear(&found);
-    return allowed ? OK : E_USAGE;
+    return result;
 }
 
-// Index of the word that `s` is or stands for, or -1.
+// Index of the word that `s` is or is another name of; -1: none.
 static int find_word(const job_key *k, const char *s)
 {
     for (int i = 0; k->words[i]; i++)
@@ -108,7 +123,8 @@ static status set_word(void *at, const job_key *k, const yaml_node *n, err *e)
         memcpy(at, &value, sizeof value);
     } else {
         free(*(char **)at);
-        *(char **)at = text_copy(k->words[i]);
+        *(char **)at = NULL;
+        TRY(text_copy(k->words[i], (char **)at, e));
     }
 done:
     return result;
@@ -129,7 +145,7 @@ static void store_whole(void *at, const job_key *k, int64_t value)
         memcpy(at, &value, sizeof value);
 }
 
-// Sizes may end in B: 25MiB, 25MB.
+// Reads a size, which may end in B: 25MiB, 25MB.
 static bool read_bytes(const char *s, int64_t *out)
 {
     char bare[32];
@@ -171,8 +187,8 @@ static status set_path(char **at, const job_key *k, const yaml_node *n, err *e)
 {
     if (!n->scalar[0]) return refuse(k, n, e);
     free(*at);
-    *at = value_absolute(n->scalar);
-    return OK;
+    *at = NULL;
+    return value_absolute(n->scalar, at, e);
 }
 
 static status set_betas(double *at, const job_key *k, const yaml_node *n, err *e)
@@ -189,7 +205,7 @@ static status set_betas(double *at, const job_key *k, const yaml_node *n, err *e
     return OK;
 }
 
-// One part of data.train: a path, or {path, weight}.
+// Reads one entry of data.train: a path, or {path, weight}.
 static status read_part(const job_key *k, const yaml_node *n, data_part *out, err *e)
 {
     const yaml_node *path = n, *weight = NULL;
@@ -207,9 +223,9 @@ static status read_part(const job_key *k, const yaml_node *n, data_part *out, er
                    out->weight <= 0))
         return err_set(e, E_USAGE, "found weight %.*s; valid: a number > 0",
                        TEXT_CUT(weight->scalar ? weight->scalar : "that is no number", 60));
-    bool mock = strcmp(path->scalar, "mock") == 0; // shards of that name are ./mock
-    out->path = mock ? text_copy("mock") : value_absolute(path->scalar);
-    return OK;
+    bool mock = strcmp(path->scalar, "mock") == 0; // a file of that name is ./mock
+    return mock ? text_copy("mock", (char **)&out->path, e)
+                : value_absolute(path->scalar, (char **)&out->path, e);
 }
 
 static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
@@ -220,8 +236,7 @@ static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
     data_part *parts = NULL;
     if (!first) return refuse(k, n, e);
     for (const yaml_node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL) count++;
-    parts = calloc(count, sizeof *parts);
-    if (!parts) FAIL(E_IO, "out of memory");
+    TRY(alloc_zeroed(&parts, count, sizeof *parts, "the parts of data", e));
     const yaml_node *c = first;
     for (size_t i = 0; i < count; i++, c = c->next) {
         TRY(read_part(k, c, &parts[i], e));
@@ -254,7 +269,7 @@ static status read_policy(const job_key *k, const yaml_node *n, policy *out, err
     return OK;
 }
 
-// One word, or a list of two.
+// Reads one word for dp_shard, or a list of two words.
 static status set_policies(policies *at, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
@@ -269,7 +284,7 @@ done:
     return result;
 }
 
-// auto, or a list of whole numbers.
+// Reads auto, or a list of whole numbers.
 static status set_sizes(job *j, const job_key *k, const yaml_node *n, err *e)
 {
     const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
@@ -284,8 +299,9 @@ static status set_sizes(job *j, const job_key *k, const yaml_node *n, err *e)
             !in_range(k, (double)size))
             return refuse(k, n, e);
     if (!count) return refuse(k, n, e);
-    int *sizes = calloc(count, sizeof *sizes);
-    if (!sizes) return err_set(e, E_IO, "out of memory");
+    int *sizes = NULL;
+    const status result = alloc_zeroed(&sizes, count, sizeof *sizes, "a list of sizes", e);
+    if (result != OK) return result;
     const yaml_node *c = first;
     for (size_t i = 0; i < count; i++, c = c->next) {
         text_to_count(c->scalar, &size);

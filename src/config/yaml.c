@@ -1,6 +1,6 @@
-// yaml.c -- reads YAML into the tree of yaml_node.h through libyaml's events, because only events carry
-// line numbers. Called by settings.c for job files and for bracketed command-line values. Does not
-// know keys. Aliases are refused: a job file says each thing where it stands.
+// yaml.c -- reads YAML into the tree of yaml_node.h from libyaml's events, which have line numbers.
+// settings.c calls it for job files and for bracketed values of the command line. It does not know
+// keys. It refuses aliases, so that each value of a job file stands at its key.
 #include "config/yaml_node.h"
 
 #include <stdlib.h>
@@ -9,31 +9,31 @@
 
 enum { DEPTH_MAX = 16, KEYS_MAX = 1024 };
 
-typedef struct builder {
+typedef struct yaml_builder {
     const char *name;
     yaml_node *root;
-    yaml_node *open[DEPTH_MAX]; // the maps and lists that are being filled, outermost first
-    char *key[DEPTH_MAX];       // of a map: the key that waits for its value
+    yaml_node *open[DEPTH_MAX]; // the open maps and lists, outermost first
+    char *key[DEPTH_MAX];       // of a map: the key whose value comes next
     int key_line[DEPTH_MAX];
-    int keys[DEPTH_MAX]; // of a map: so far
+    int keys[DEPTH_MAX]; // of a map: its keys so far
     int depth;
     int documents;
-} builder;
+} yaml_builder;
 
-static int line_of(yaml_mark_t at)
+static int line_of(yaml_mark_t mark)
 {
-    return (int)at.line + 1;
+    return (int)mark.line + 1;
 }
 
-static int column_of(yaml_mark_t at)
+static int column_of(yaml_mark_t mark)
 {
-    return (int)at.column + 1;
+    return (int)mark.column + 1;
 }
 
-static status parser_error(const builder *b, const yaml_parser_t *p, err *e)
+static status parser_error(const yaml_builder *b, const yaml_parser_t *p, err *e)
 {
     const char *problem = p->problem ? p->problem : "cannot be read";
-    if (p->error == YAML_MEMORY_ERROR) return err_set(e, E_IO, "%s: out of memory", b->name);
+    if (p->error == YAML_MEMORY_ERROR) return err_set(e, E_MEMORY, "no memory for %s", b->name);
     if (p->error == YAML_READER_ERROR)
         return err_set(e, E_USAGE, "%s: broken YAML: %s at byte %zu", b->name, problem,
                        p->problem_offset);
@@ -42,8 +42,8 @@ static status parser_error(const builder *b, const yaml_parser_t *p, err *e)
                    p->context ? p->context : "");
 }
 
-// Hangs a finished or just opened value where it belongs. Takes `n`.
-static status place(builder *b, yaml_node *n, err *e)
+// Adds a value to the map or list that is open. Takes `n`.
+static status add_value(yaml_builder *b, yaml_node *n, err *e)
 {
     status result = OK;
     if (b->depth == 0) {
@@ -70,58 +70,60 @@ done:
     return result;
 }
 
-static status begin(builder *b, node_kind kind, yaml_mark_t at, err *e)
+static status begin(yaml_builder *b, yaml_node_kind kind, yaml_mark_t mark, err *e)
 {
     status result = OK;
     if (b->depth == DEPTH_MAX)
-        FAIL(E_USAGE, "%s:%d:%d: more than %d levels of nesting", b->name, line_of(at),
-             column_of(at), DEPTH_MAX);
+        FAIL(E_USAGE, "%s:%d:%d: more than %d levels of nesting", b->name, line_of(mark),
+             column_of(mark), DEPTH_MAX);
     if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1])
-        FAIL(E_USAGE, "%s:%d:%d: a key must be a word, not a %s", b->name, line_of(at),
-             column_of(at), kind == NODE_MAP ? "section" : "list");
-    yaml_node *n = yaml_node_list(line_of(at));
+        FAIL(E_USAGE, "%s:%d:%d: a key must be a word, not a %s", b->name, line_of(mark),
+             column_of(mark), kind == NODE_MAP ? "section" : "list");
+    yaml_node *n = NULL;
+    TRY(yaml_node_list(line_of(mark), &n, e));
     n->kind = kind;
-    TRY(place(b, n, e));
+    TRY(add_value(b, n, e));
     b->keys[b->depth] = 0;
     b->open[b->depth++] = n;
 done:
     return result;
 }
 
-static status scalar(builder *b, const yaml_event_t *event, err *e)
+static status scalar(yaml_builder *b, const yaml_event_t *event, err *e)
 {
     const char *s = (const char *)event->data.scalar.value;
-    yaml_mark_t at = event->start_mark;
+    yaml_mark_t mark = event->start_mark;
     if (strlen(s) != event->data.scalar.length)
-        return err_set(e, E_USAGE, "%s:%d:%d: a zero byte in text", b->name, line_of(at),
-                       column_of(at));
+        return err_set(e, E_USAGE, "%s:%d:%d: a zero byte in text", b->name, line_of(mark),
+                       column_of(mark));
     if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1]) {
-        b->key[b->depth - 1] = text_copy(s);
-        b->key_line[b->depth - 1] = line_of(at);
-        return OK;
+        b->key_line[b->depth - 1] = line_of(mark);
+        return text_copy(s, &b->key[b->depth - 1], e);
     }
-    yaml_node *n = yaml_node_scalar(s, line_of(at));
+    yaml_node *n = NULL;
+    const status made = yaml_node_scalar(s, line_of(mark), &n, e);
+    if (made != OK) return made;
     n->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-    return place(b, n, e);
+    return add_value(b, n, e);
 }
 
-static status take_event(builder *b, const yaml_event_t *event, err *e)
+static status take_event(yaml_builder *b, const yaml_event_t *event, err *e)
 {
-    yaml_mark_t at = event->start_mark;
+    yaml_mark_t mark = event->start_mark;
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (b->documents++ == 0) return OK;
         return err_set(e, E_USAGE, "%s:%d: a second document begins here; a job file is one",
-                       b->name, line_of(at));
+                       b->name, line_of(mark));
     case YAML_ALIAS_EVENT:
         return err_set(e, E_USAGE, "%s:%d:%d: alias *%s: aliases are not supported", b->name,
-                       line_of(at), column_of(at), (const char *)event->data.alias.anchor);
+                       line_of(mark), column_of(mark), (const char *)event->data.alias.anchor);
     case YAML_SCALAR_EVENT:
         return scalar(b, event, e);
     case YAML_SEQUENCE_START_EVENT:
-        return begin(b, NODE_LIST, at, e);
+        return begin(b, NODE_LIST, mark, e);
     case YAML_MAPPING_START_EVENT:
-        return begin(b, NODE_MAP, at, e);
+        return begin(b, NODE_MAP, mark, e);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         b->depth--;
@@ -134,10 +136,10 @@ static status take_event(builder *b, const yaml_event_t *event, err *e)
 status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e)
 {
     status result = OK;
-    builder b = {.name = name};
+    yaml_builder b = {.name = name};
     yaml_parser_t parser;
     bool ended = false;
-    if (!yaml_parser_initialize(&parser)) return err_set(e, E_IO, "%s: out of memory", name);
+    if (!yaml_parser_initialize(&parser)) return err_set(e, E_MEMORY, "no memory for %s", name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)s, bytes);
     while (!ended) {
         yaml_event_t event;
@@ -152,7 +154,8 @@ status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node 
     }
     if (!b.root || yaml_node_is_null(b.root)) {
         yaml_node_free(b.root);
-        b.root = yaml_node_list(1);
+        b.root = NULL;
+        TRY(yaml_node_list(1, &b.root, e));
         b.root->kind = NODE_MAP;
     }
     *out = b.root;

@@ -1,6 +1,8 @@
-// yaml_node.c -- the tree of yaml_node.h as text and as JSON. Called by everything in config/; reading is in
-// yaml.c. Does not know what a key means.
+// yaml_node.c -- makes nodes and writes them as text and as JSON. See yaml_node.h. yaml.c reads
+// YAML. It does not know what a key means.
 #include "config/yaml_node.h"
+
+#include "base/alloc.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -8,23 +10,28 @@
 #include <string.h>
 #include <strings.h>
 
-yaml_node *yaml_node_scalar(const char *s, int line)
+status yaml_node_scalar(const char *s, int line, yaml_node **out, err *e)
 {
-    yaml_node *n = calloc(1, sizeof *n);
-    if (!n) abort();
+    status result = OK;
+    yaml_node *n = NULL;
+    TRY(alloc_zeroed(&n, 1, sizeof *n, "a YAML text", e));
     n->kind = NODE_SCALAR;
-    n->scalar = text_copy(s);
     n->line = line;
-    return n;
+    TRY(text_copy(s, &n->scalar, e));
+    *out = n;
+    n = NULL;
+done:
+    yaml_node_free(n);
+    return result;
 }
 
-yaml_node *yaml_node_list(int line)
+status yaml_node_list(int line, yaml_node **out, err *e)
 {
-    yaml_node *n = calloc(1, sizeof *n);
-    if (!n) abort();
-    n->kind = NODE_LIST;
-    n->line = line;
-    return n;
+    const status result = alloc_zeroed(out, 1, sizeof **out, "a YAML text", e);
+    if (result != OK) return result;
+    (*out)->kind = NODE_LIST;
+    (*out)->line = line;
+    return OK;
 }
 
 void yaml_node_append(yaml_node *parent, yaml_node *child)
@@ -61,7 +68,7 @@ const yaml_node *yaml_node_entry(const yaml_node *map, const char *key)
     return NULL;
 }
 
-// A plain scalar that no YAML reader takes for anything but this string.
+// Does every YAML reader take the unquoted scalar for this string?
 static bool is_plain(const char *s)
 {
     bool flag;
@@ -72,8 +79,7 @@ static bool is_plain(const char *s)
            strcasecmp(s, "n");
 }
 
-// The code point that begins at *p, which is moved behind it. Of bytes that are not UTF-8, some
-// number.
+// The code point at *p, which moves behind it. For bytes that are not UTF-8 it returns some number.
 static uint32_t take_code_point(const char **p)
 {
     const unsigned char *s = (const unsigned char *)*p;
@@ -85,7 +91,7 @@ static uint32_t take_code_point(const char **p)
     return c;
 }
 
-// What YAML readers refuse, or take for a line break, when it stands in a text as it is.
+// Do YAML readers refuse the character, or take it for a line break, where it is not escaped?
 static bool needs_escape(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||

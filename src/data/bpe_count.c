@@ -132,7 +132,7 @@ static status run_counters(counter *counters, int threads, err *e)
     status result = OK;
     pthread_t *handles = calloc((size_t)threads, sizeof *handles);
     int started = 1;
-    if (!handles) return err_set(e, E_IO, "out of memory");
+    if (!handles) return err_set(e, E_MEMORY, "out of memory");
     counters[0].reports = true;
     // A thread that cannot start leaves its share to the others.
     while (started < threads &&
@@ -168,7 +168,7 @@ status bpe_count(const splitter *split, const document *docs, size_t count, int 
     TRY(cut_documents(&job, docs, count, e));
     threads = threads_for(threads, job.count);
     counters = calloc((size_t)threads, sizeof *counters);
-    if (!counters) FAIL(E_IO, "out of memory");
+    if (!counters) FAIL(E_MEMORY, "out of memory");
     for (int i = 0; i < threads; i++) counters[i].job = &job;
     TRY(run_counters(counters, threads, e));
     for (int i = 1; i < threads; i++) TRY(fold(&counters[0].found, &counters[i].found, e));

@@ -195,7 +195,8 @@ static status load_words(learner *l, const bpe_words *words, const bpe_strings *
     l->symbols = malloc((words->words.used + 1) * sizeof *l->symbols);
     l->starts = malloc((count + 1) * sizeof *l->starts);
     l->lengths = malloc((count + 1) * sizeof *l->lengths);
-    if (!l->symbols || !l->starts || !l->lengths) FAIL(E_IO, "out of memory for %zu words", count);
+    if (!l->symbols || !l->starts || !l->lengths)
+        FAIL(E_MEMORY, "out of memory for %zu words", count);
     for (size_t w = 0; w < count; w++) {
         bpe_span span = words->words.spans[w];
         if (span.bytes > INT32_MAX)

@@ -16,13 +16,13 @@ status bpe_grow(void *at, size_t *room, size_t need, size_t width, err *e)
     size_t wanted = *room ? *room : 64;
     while (wanted < need) {
         if (wanted > SIZE_MAX / 2 / width)
-            return err_set(e, E_IO, "out of memory (%zu x %zu bytes)", need, width);
+            return err_set(e, E_MEMORY, "out of memory (%zu x %zu bytes)", need, width);
         wanted *= 2;
     }
     void *old;
     memcpy(&old, at, sizeof old);
     void *grown = realloc(old, wanted * width);
-    if (!grown) return err_set(e, E_IO, "out of memory (%zu bytes)", wanted * width);
+    if (!grown) return err_set(e, E_MEMORY, "out of memory (%zu bytes)", wanted * width);
     memcpy(at, &grown, sizeof grown);
     *room = wanted;
     return OK;
@@ -75,7 +75,7 @@ static status strings_rehash(bpe_strings *s, err *e)
 {
     size_t slots = s->slots ? (s->mask + 1) * 2 : FIRST_SLOTS;
     bpe_slot *fresh = calloc(slots, sizeof *fresh);
-    if (!fresh) return err_set(e, E_IO, "out of memory (%zu bytes)", slots * sizeof *fresh);
+    if (!fresh) return err_set(e, E_MEMORY, "out of memory (%zu bytes)", slots * sizeof *fresh);
     free(s->slots);
     s->slots = fresh;
     s->mask = slots - 1;
@@ -128,7 +128,7 @@ static status pairs_rehash(bpe_pairs *p, err *e)
     bpe_pairs grown = {.count = p->count, .mask = p->slots ? p->mask * 2 + 1 : FIRST_SLOTS - 1};
     grown.slots = malloc((grown.mask + 1) * sizeof *grown.slots);
     if (!grown.slots)
-        return err_set(e, E_IO, "out of memory (%zu bytes)",
+        return err_set(e, E_MEMORY, "out of memory (%zu bytes)",
                        (grown.mask + 1) * sizeof *grown.slots);
     memset(grown.slots, 0xff, (grown.mask + 1) * sizeof *grown.slots); // every value BPE_NO_PAIR
     for (size_t i = 0; p->slots && i <= p->mask; i++) {

@@ -43,7 +43,7 @@ status dataset_open_mock(int64_t seq_len, int32_t vocab, uint64_t seed, uint64_t
                        " samples, valid is 1 or more of both",
                        vocab, samples);
     mock *m = calloc(1, sizeof *m);
-    if (!m) return err_set(e, E_IO, "data: mock: out of memory");
+    if (!m) return err_set(e, E_MEMORY, "data: mock: out of memory");
     m->base = (dataset){
         .shape = {.inputs = seq_len, .input_type = I32, .labels = seq_len, .label_type = I32},
         .samples = samples,

@@ -86,7 +86,8 @@ static status blend_make(shards *s, err *e)
     s->turn = malloc(samples);
     s->before = malloc((samples / BLOCK + 1) * s->parts * sizeof *s->before);
     if (!s->turn || !s->before)
-        return err_set(e, E_IO, "data: out of memory for a blend of %" PRIu64 " samples", samples);
+        return err_set(e, E_MEMORY, "data: out of memory for a blend of %" PRIu64 " samples",
+                       samples);
     for (uint64_t k = 0; k < samples; k++) {
         if (k % BLOCK == 0)
             memcpy(s->before + k / BLOCK * s->parts, count, s->parts * sizeof *count);
@@ -112,7 +113,7 @@ status dataset_open_shards(const data_part *parts, size_t count, int64_t seq_len
     double weights = 0;
     for (size_t i = 0; i < count; i++) weights += parts[i].weight;
     shards *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, E_IO, "data: out of memory");
+    if (!s) return err_set(e, E_MEMORY, "data: out of memory");
     s->base = (dataset){
         .shape = {.inputs = seq_len, .input_type = I32, .labels = seq_len, .label_type = I32},
         .max_id = -1,
@@ -121,7 +122,7 @@ status dataset_open_shards(const data_part *parts, size_t count, int64_t seq_len
     };
     s->parts = count;
     s->part = calloc(count, sizeof *s->part);
-    if (!s->part) FAIL(E_IO, "data: out of memory");
+    if (!s->part) FAIL(E_MEMORY, "data: out of memory");
     for (size_t i = 0; i < count; i++) {
         TRY(part_open(&s->part[i], &parts[i], weights, seq_len, vocab, e));
         s->base.samples += s->part[i].samples;

@@ -164,7 +164,7 @@ status dataset_open_vectors(const char *path, int32_t vocab, dataset **out, err 
 {
     status result = OK;
     vectors *v = calloc(1, sizeof *v);
-    if (!v) return err_set(e, E_IO, "%s: out of memory", path);
+    if (!v) return err_set(e, E_MEMORY, "%s: out of memory", path);
     TRY(safetensors_open(path, &v->file, e));
     TRY(shapes_check(v, path, e));
     bool regression = is_float(v->y->type);

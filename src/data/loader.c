@@ -196,7 +196,7 @@ status loader_open(const loader_options *o, loader **out, err *e)
     loader *l = NULL;
     TRY(options_check(o, e));
     l = calloc(1, sizeof *l);
-    if (!l) FAIL(E_IO, "loader: out of memory");
+    if (!l) FAIL(E_MEMORY, "loader: out of memory");
     l->o = *o;
     l->input_bytes = input_bytes(o);
     l->label_bytes = label_bytes(o);
@@ -210,7 +210,8 @@ status loader_open(const loader_options *o, loader **out, err *e)
     if (!o->host) l->own_memory = aligned_alloc(ALIGNMENT, loader_host_bytes(o));
     l->memory = o->host ? o->host : l->own_memory;
     if (!l->slot || !l->memory)
-        FAIL(E_IO, "loader: out of memory for %d batches of %zu bytes", o->depth, l->slot_bytes);
+        FAIL(E_MEMORY, "loader: out of memory for %d batches of %zu bytes", o->depth,
+             l->slot_bytes);
     TRY(thread_start(l, e));
     *out = l;
     l = NULL;

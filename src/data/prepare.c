@@ -82,7 +82,7 @@ static status corpus_add(corpus *c, const document *d, err *e)
     if (c->count == c->room) {
         size_t room = c->room ? 2 * c->room : 1024;
         document *grown = realloc(c->docs, room * sizeof *grown);
-        if (!grown) return err_set(e, E_IO, "out of memory for %zu documents", room);
+        if (!grown) return err_set(e, E_MEMORY, "out of memory for %zu documents", room);
         c->docs = grown;
         c->room = room;
     }

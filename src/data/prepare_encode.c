@@ -58,7 +58,7 @@ static status text_encode(const encode_round *round, tokenizer_work *work, slot 
         return result;
     }
     s->ids[key] = malloc((count + extra) * sizeof *ids + 1);
-    if (!s->ids[key]) return err_set(e, E_IO, "out of memory for %zu tokens", count);
+    if (!s->ids[key]) return err_set(e, E_MEMORY, "out of memory for %zu tokens", count);
     if (count) memcpy(s->ids[key], ids, count * sizeof *ids);
     if (extra) s->ids[key][count] = round->eod;
     s->count[key] = count + extra;
@@ -136,7 +136,7 @@ static status round_write(encode_round *round, output *to, prepare_result *out, 
         for (size_t k = 0; k < round->o->json_key_count; k++) {
             out->empty_documents += s->bytes[k] == 0;
             if (s->bytes[k] == 0) continue;
-            if (!s->ids[k]) FAIL(E_IO, "%s: out of memory while encoding", s->r.path);
+            if (!s->ids[k]) FAIL(E_MEMORY, "%s: out of memory while encoding", s->r.path);
             TRY(output_add(to, valid, k, s->ids[k], s->count[k], s->bytes[k], e));
         }
     }
@@ -190,7 +190,7 @@ status encode_all(const prepare_options *o, source *from, const tokenizer *t, in
     encode_round round = {.o = o, .eod = eod};
     round.slots = malloc(ROUND_RECORDS * sizeof *round.slots);
     round.work = calloc((size_t)members, sizeof *round.work);
-    if (!round.slots || !round.work) FAIL(E_IO, "out of memory");
+    if (!round.slots || !round.work) FAIL(E_MEMORY, "out of memory");
     for (int i = 0; i < members; i++) TRY(tokenizer_work_open(t, &round.work[i], e));
     TRY(rounds_run(&round, members, from, to, out, e));
 done:

@@ -31,12 +31,13 @@ status byte_buffer_reserve(byte_buffer *b, size_t more, err *e)
 {
     size_t room = b->room ? b->room : 4096;
     while (room - b->bytes < more) {
-        if (room > SIZE_MAX / 2) return err_set(e, E_IO, "out of memory");
+        if (room > SIZE_MAX / 2) return err_set(e, E_MEMORY, "out of memory");
         room *= 2;
     }
     if (room == b->room) return OK;
     char *grown = realloc(b->at, room);
-    if (!grown) return err_set(e, E_IO, "out of memory for a text of %zu bytes", b->bytes + more);
+    if (!grown)
+        return err_set(e, E_MEMORY, "out of memory for a text of %zu bytes", b->bytes + more);
     b->at = grown;
     b->room = room;
     return OK;
@@ -56,7 +57,7 @@ status source_open(const char *const *inputs, size_t count, const prepare_filter
 {
     status result = OK;
     source *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, E_IO, "out of memory");
+    if (!s) return err_set(e, E_MEMORY, "out of memory");
     s->separator = separator;
     for (size_t i = 0; i < count; i++) TRY(file_list_add(&s->files, inputs[i], filter, e));
     *out = s;

@@ -34,7 +34,7 @@ status sampler_open(sample_order order, uint64_t samples, uint64_t seed, int ran
                        ", larger sets need shuffle",
                        samples, UINT32_MAX);
     sampler *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, E_IO, "sampler: out of memory");
+    if (!s) return err_set(e, E_MEMORY, "sampler: out of memory");
     *s = (sampler){.order = order,
                    .samples = samples,
                    .seed = seed,
@@ -44,7 +44,7 @@ status sampler_open(sample_order order, uint64_t samples, uint64_t seed, int ran
         s->permutation = malloc(samples * sizeof *s->permutation);
         if (!s->permutation) {
             sampler_close(s);
-            return err_set(e, E_IO, "data.order: torch: out of memory for %" PRIu64 " samples",
+            return err_set(e, E_MEMORY, "data.order: torch: out of memory for %" PRIu64 " samples",
                            samples);
         }
     }

@@ -35,7 +35,7 @@ status sidecar_write(const char *path, const sidecar *s, err *e)
         if (name) json_object_set_new(root, "tokenizer", name);
     }
     dump = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    if (!dump) FAIL(E_IO, "%s: out of memory", path);
+    if (!dump) FAIL(E_MEMORY, "%s: out of memory", path);
     TRY(file_create(path, &w, e));
     TRY(file_write(w, dump, strlen(dump), e));
     TRY(file_write(w, "\n", 1, e));
@@ -92,6 +92,7 @@ status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
     if (n > 4 && (strcmp(given + n - 4, ".bin") == 0 || strcmp(given + n - 4, ".idx") == 0)) n -= 4;
     text_add_bytes(&path, given, n);
     text_add(&path, ".json");
+    TRY(text_check(&path, e));
     *found = file_exists(path.chars);
     if (!*found) goto done;
     TRY(file_read_small(path.chars, FILE_MOST_CONFIG, &raw, &bytes, e));
@@ -115,7 +116,7 @@ status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
         text full = {0};
         if (name[0] != '/') text_add_bytes(&full, given, folder_length(given));
         text_add(&full, name);
-        s.tokenizer = full.chars;
+        TRY(text_take(&full, &s.tokenizer, e));
     }
     *out = s;
 done:

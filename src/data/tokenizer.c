@@ -81,19 +81,20 @@ static char *new_settings(const tokenizer *t)
 status tokenizer_save_folder(const tokenizer *t, const char *folder, err *e)
 {
     status result = OK;
-    char *path = file_join(folder, "tokenizer.json"), *settings = NULL;
+    char *path = NULL, *settings = NULL;
+    TRY(file_join(folder, "tokenizer.json", &path, e));
     TRY(tokenizer_save(t, path, e));
     for (int i = 0; i < TOKEN_FILES; i++) {
         const char *content = t->files[i].content;
         size_t bytes = t->files[i].bytes;
         if (!content && i == TOKEN_FILE_CONFIG) {
             content = settings = new_settings(t);
-            if (!settings) FAIL(E_IO, "out of memory");
+            if (!settings) FAIL(E_MEMORY, "out of memory");
             bytes = strlen(settings);
         }
         if (!content) continue;
         free(path);
-        path = file_join(folder, token_file_names[i]);
+        TRY(file_join(folder, token_file_names[i], &path, e));
         TRY(file_replace(path, content, bytes, e));
     }
 done:

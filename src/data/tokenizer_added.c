@@ -42,9 +42,9 @@ status added_set_open(const added_token *tokens, size_t count, added_set **out, 
     status result = OK;
     bool whole_words = false;
     added_set *s = calloc(1, sizeof *s);
-    if (!s) FAIL(E_IO, "out of memory");
+    if (!s) FAIL(E_MEMORY, "out of memory");
     s->tokens = calloc(count ? count : 1, sizeof *s->tokens);
-    if (!s->tokens) FAIL(E_IO, "out of memory");
+    if (!s->tokens) FAIL(E_MEMORY, "out of memory");
     s->count = count;
     for (size_t i = 0; i < count; i++) {
         s->tokens[i] = tokens[i];

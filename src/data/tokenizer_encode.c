@@ -49,7 +49,7 @@ status tokenizer_work_open(const tokenizer *t, tokenizer_work **out, err *e)
 {
     status result = OK;
     tokenizer_work *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_IO, "out of memory");
+    if (!w) FAIL(E_MEMORY, "out of memory");
     w->tokenizer = t;
     TRY(splitter_work_open(t->split, &w->split, e));
     *out = w;

@@ -87,12 +87,12 @@ status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e)
     json_error_t broken;
     json_t *root = NULL;
     tokenizer *t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_IO, "out of memory");
+    if (!t) FAIL(E_MEMORY, "out of memory");
     root = json_load_python(json, bytes, JSON_REJECT_DUPLICATES, &broken);
     if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
     TRY(read_root(t, root, e));
     t->json = malloc(bytes + 1);
-    if (!t->json) FAIL(E_IO, "out of memory");
+    if (!t->json) FAIL(E_MEMORY, "out of memory");
     memcpy(t->json, json, bytes);
     t->json[bytes] = 0;
     t->json_bytes = bytes;
@@ -118,7 +118,7 @@ static status read_settings(tokenizer *t, err *e)
     const json_t *end = json_object_get(root, "eos_token");
     const char *name =
         json_string_value(json_is_object(end) ? json_object_get(end, "content") : end);
-    if (name) t->end_of_text = text_copy(name);
+    if (name) TRY(text_copy(name, &t->end_of_text, e));
 done:
     json_decref(root);
     return result;

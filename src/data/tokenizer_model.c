@@ -29,7 +29,7 @@ static status add_name(tokenizer *t, const char *name, size_t bytes, int32_t id,
     TRY(bpe_grow(&t->name_ids, &t->name_id_room, (size_t)number + 1, sizeof *t->name_ids, e));
     t->name_ids[number] = id;
     char *raw = malloc(bytes + 1);
-    if (!raw) FAIL(E_IO, "out of memory");
+    if (!raw) FAIL(E_MEMORY, "out of memory");
     // What is no spelling of bytes decodes to itself.
     bool spelled = !added && bpe_unspell(name, bytes, raw, &length);
     t->entries[id] = (token_entry){.name = number + 1,
@@ -252,7 +252,7 @@ status tokenizer_read_added(tokenizer *t, const json_t *added, err *e)
     size_t count = json_array_size(added), raws = 0, normals = 0;
     int32_t greatest = -1;
     added_token *raw = calloc(count + 1, sizeof *raw), *normal = calloc(count + 1, sizeof *normal);
-    if (!raw || !normal) FAIL(E_IO, "out of memory");
+    if (!raw || !normal) FAIL(E_MEMORY, "out of memory");
     if (added && !json_is_array(added) && !json_is_null(added))
         FAIL(E_USAGE, "added_tokens must be a list");
     for (size_t i = 0; i < count; i++) {

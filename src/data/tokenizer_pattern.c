@@ -40,10 +40,10 @@ status pattern_open(const char *source, pattern **out, err *e)
     text rewritten = {0};
     pcre2_compile_context *context = NULL;
     pattern *p = calloc(1, sizeof *p);
-    if (!p) FAIL(E_IO, "out of memory");
+    if (!p) FAIL(E_MEMORY, "out of memory");
     TRY(pattern_translate(source, &rewritten, e));
     context = pcre2_compile_context_create(NULL);
-    if (!context) FAIL(E_IO, "out of memory");
+    if (!context) FAIL(E_MEMORY, "out of memory");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     int code;
     PCRE2_SIZE at;
@@ -78,11 +78,11 @@ status pattern_work_open(pattern_work **out, err *e)
 {
     status result = OK;
     pattern_work *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_IO, "out of memory");
+    if (!w) FAIL(E_MEMORY, "out of memory");
     w->match = pcre2_match_data_create(1, NULL);
     w->context = pcre2_match_context_create(NULL);
     w->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, NULL);
-    if (!w->match || !w->context || !w->stack) FAIL(E_IO, "out of memory");
+    if (!w->match || !w->context || !w->stack) FAIL(E_MEMORY, "out of memory");
     pcre2_jit_stack_assign(w->context, NULL, w->stack);
     *out = w;
     w = NULL;

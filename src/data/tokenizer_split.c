@@ -161,7 +161,7 @@ status splitter_open(const json_t *pre_tokenizer, splitter **out, err *e)
     status result = OK;
     const char *type = json_string_value(json_object_get(pre_tokenizer, "type"));
     splitter *s = calloc(1, sizeof *s);
-    if (!s) FAIL(E_IO, "out of memory");
+    if (!s) FAIL(E_MEMORY, "out of memory");
     if (type && strcmp(type, "Sequence") == 0) {
         TRY(read_sequence(s, json_object_get(pre_tokenizer, "pretokenizers"), e));
     } else if (json_is_object(pre_tokenizer)) {
@@ -188,7 +188,7 @@ status splitter_work_open(const splitter *s, splitter_work **out, err *e)
 {
     status result = OK;
     splitter_work *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_IO, "out of memory");
+    if (!w) FAIL(E_MEMORY, "out of memory");
     w->splitter = s;
     TRY(pattern_work_open(&w->match, e));
     *out = w;

@@ -91,7 +91,7 @@ static status write_json(const tokenizer_train_options *o, const bpe_learned *l,
                              decoder, "model", model_json(l));
     *out = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
-    return *out ? OK : err_set(e, E_IO, "out of memory");
+    return *out ? OK : err_set(e, E_MEMORY, "out of memory");
 }
 
 status tokenizer_train(const tokenizer_train_options *o, const document *docs, size_t count,

@@ -92,11 +92,12 @@ static status documents_write(const raw_options *o, const raw *r, tokens_writer 
     // A document has to be in memory as a whole; without documents pieces do.
     size_t room = PIECE;
     ids = malloc(room * sizeof *ids);
-    if (!ids) FAIL(E_IO, "out of memory");
+    if (!ids) FAIL(E_MEMORY, "out of memory");
     for (uint64_t i = 0; i < r->count; i++) {
         if (filled == room) {
             int32_t *grown = realloc(ids, 2 * room * sizeof *ids);
-            if (!grown) FAIL(E_IO, "%s: out of memory for a document of %zu tokens", o->path, room);
+            if (!grown)
+                FAIL(E_MEMORY, "%s: out of memory for a document of %zu tokens", o->path, room);
             ids = grown;
             room *= 2;
         }

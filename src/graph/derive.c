@@ -5,6 +5,8 @@
 // Called by graph_finish. Does not know the gradient of an op, which stands in the op's own file.
 #include "graph/op.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 
 bool graph_requires_grad(const graph_value *v)
@@ -14,12 +16,9 @@ bool graph_requires_grad(const graph_value *v)
 
 graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n)
 {
-    graph_node *d = graph_new_node(g, kind);
-    // graph_new_node appends to the forward list, but this node belongs to the backward list.
-    g->forward.count--, g->next_number--;
+    graph_node *d = graph_add_node(g, &g->backward, kind);
     d->attr = n->attr;
     d->number = n->number;
-    graph_node_list_add(&g->backward, d);
     return d;
 }
 
@@ -48,15 +47,16 @@ status graph_derive(graph *g, err *e)
     for (int i = g->forward.count - 1; i >= 0; i--) {
         graph_node *n = g->forward.node[i];
         const graph_op_info *o = graph_op_find(n->op);
+        if (g->trouble.code != OK) return graph_trouble(g, e);
         if (!o->is_loss && !n->out[0]->grad)
             return err_set(e, E_USAGE, "model graph: the result of %s (node %d) is never used",
                            o->name, i);
         o->derive(g, n);
     }
-    if (g->input && !g->input->grad)
+    if (g->trouble.code == OK && g->input && !g->input->grad)
         return err_set(e, E_USAGE, "model graph: the input of a block is never used");
     g->input_grad_unused = !g->input;
-    return OK;
+    return graph_trouble(g, e);
 }
 
 // ---- Recompute
@@ -79,10 +79,11 @@ static bool may_recompute(const graph_recompute_pass *r, const graph_value *v)
 // saved. Else v's node, and what it needs, is appended to the list once.
 static graph_value *recompute_value(graph_recompute_pass *r, graph_value *v)
 {
-    if (!v || !may_recompute(r, v)) return v;
+    if (!v || r->g->trouble.code != OK || !may_recompute(r, v)) return v;
     if (r->again[v->id]) return r->again[v->id];
-    graph_node *n = v->producer, *copy = malloc(sizeof *copy);
-    if (!copy) abort();
+    const graph_node *n = v->producer;
+    graph_node *copy = NULL;
+    if (!graph_check(r->g, alloc_zeroed(&copy, 1, sizeof *copy, "", NULL))) return v;
     *copy = *n;
     copy->recomputed = true;
     for (int i = 0; i < NODE_INPUTS; i++) copy->in[i] = recompute_value(r, n->in[i]);
@@ -92,19 +93,20 @@ static graph_value *recompute_value(graph_recompute_pass *r, graph_value *v)
         copy->out[i]->producer = copy;
         r->again[n->out[i]->id] = copy->out[i];
     }
-    graph_node_list_add(&r->list, copy);
-    return r->again[v->id];
+    graph_value *again = r->again[v->id];
+    graph_node_list_add(r->g, &r->list, copy);
+    return again;
 }
 
-void graph_plan_recompute(graph *g, graph_recompute recompute)
+status graph_plan_recompute(graph *g, graph_recompute recompute, err *e)
 {
-    int forward_values = g->values;
+    status result = OK;
+    const int forward_values = g->values;
     // Ids do not say which list makes a value: inputs, gradients and forward values share them.
-    char *is_forward = calloc((size_t)forward_values + 1, 1);
-    graph_recompute_pass r = {.g = g,
-                              .recompute = recompute,
-                              .again = calloc((size_t)forward_values + 1, sizeof(graph_value *))};
-    if (!is_forward || !r.again) abort();
+    char *is_forward = NULL;
+    graph_recompute_pass r = {.g = g, .recompute = recompute};
+    TRY(alloc_zeroed(&is_forward, (size_t)forward_values, 1, "a graph", e));
+    TRY(alloc_zeroed(&r.again, (size_t)forward_values, sizeof *r.again, "a graph", e));
     for (int i = 0; i < g->forward.count; i++)
         for (int k = 0; k < NODE_OUTPUTS; k++)
             if (g->forward.node[i]->out[k]) is_forward[g->forward.node[i]->out[k]->id] = 1;
@@ -114,10 +116,13 @@ void graph_plan_recompute(graph *g, graph_recompute recompute)
             graph_value *v = n->in[k];
             if (v && v->id < forward_values && is_forward[v->id]) n->in[k] = recompute_value(&r, v);
         }
-        graph_node_list_add(&r.list, n);
+        graph_node_list_add(g, &r.list, n);
     }
     free(g->backward.node);
     g->backward = r.list;
+    TRY(graph_trouble(g, e));
+done:
     free(is_forward);
     free(r.again);
+    return result;
 }

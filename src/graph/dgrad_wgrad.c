@@ -7,6 +7,8 @@
 // reads memory of their own.
 #include "graph/op.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 
 static bool is_needed(const graph_node *n, const char *needed)
@@ -36,13 +38,16 @@ static bool reads(const graph_node *n, const graph_value *v)
     return false;
 }
 
-// Moves the nodes of dgrad to the front; each of the two keeps its order. Returns false when wgrad
+// Moves the nodes of dgrad to the front; each of the two keeps its order. *apart is false when wgrad
 // reads the input gradient, which the block before may have overwritten by then.
-static bool partition_backward(graph *g)
+static status partition_backward(graph *g, bool *apart, err *e)
 {
-    char *needed = calloc((size_t)g->values + 1, 1); // by value id: dgrad needs it
-    bool *is_dgrad = calloc((size_t)g->backward.count + 1, sizeof *is_dgrad), apart = true;
-    if (!needed || !is_dgrad) abort();
+    status result = OK;
+    char *needed = NULL;   // by value id: dgrad needs it
+    bool *is_dgrad = NULL; // by number in the backward list
+    TRY(alloc_zeroed(&needed, (size_t)g->values, 1, "a graph", e));
+    TRY(alloc_zeroed(&is_dgrad, (size_t)g->backward.count, sizeof *is_dgrad, "a graph", e));
+    *apart = true;
     if (g->input) needed[g->input->grad->id] = 1;
     for (int i = g->backward.count - 1; i >= 0; i--) {
         const graph_node *n = g->backward.node[i];
@@ -53,21 +58,29 @@ static bool partition_backward(graph *g)
     graph_node_list ordered = {0};
     for (int is_wgrad = 0; is_wgrad < 2; is_wgrad++) {
         for (int i = 0; i < g->backward.count; i++)
-            if (is_dgrad[i] == !is_wgrad) graph_node_list_add(&ordered, g->backward.node[i]);
+            if (is_dgrad[i] == !is_wgrad) graph_node_list_add(g, &ordered, g->backward.node[i]);
         if (!is_wgrad) g->dgrad_nodes = ordered.count;
     }
     free(g->backward.node);
     g->backward = ordered;
+    TRY(graph_trouble(g, e));
     for (int i = g->dgrad_nodes; i < g->backward.count && g->input; i++)
-        if (reads(g->backward.node[i], g->input->grad)) apart = false;
+        if (reads(g->backward.node[i], g->input->grad)) *apart = false;
+done:
     free(needed);
     free(is_dgrad);
-    return apart;
+    return result;
 }
 
-void graph_split_backward(graph *g)
+status graph_split_backward(graph *g, err *e)
 {
-    if (partition_backward(g)) return;
+    status result = OK;
+    bool apart = true;
+    TRY(partition_backward(g, &apart, e));
+    if (apart) goto done;
     copy_input_grad(g);
-    partition_backward(g);
+    TRY(graph_trouble(g, e));
+    TRY(partition_backward(g, &apart, e));
+done:
+    return result;
 }

@@ -94,7 +94,7 @@ status graph_upload_rope(const graph *g, device_stream *stream, float *table, er
     status result = OK;
     const size_t bytes = graph_rope_bytes(g);
     float *host = malloc(bytes);
-    if (!host) FAIL(E_IO, "no memory for the rotary table (%zu bytes)", bytes);
+    if (!host) FAIL(E_MEMORY, "no memory for the rotary table (%zu bytes)", bytes);
     fill_rope(g, host);
     stream->device->ops->copy(stream, table, host, bytes);
     TRY(stream->device->ops->sync(stream, e));

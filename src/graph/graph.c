@@ -2,6 +2,7 @@
 // functions of the ops, and by derive.c. Knows nothing of what an op computes.
 #include "graph/graph.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 #include "graph/op.h"
 
@@ -9,30 +10,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Graphs are small and made before step 0; running out of memory here is not worth an error path.
-static void *make(size_t bytes)
+static const char WHAT[] = "a graph of the model";
+
+static bool grow(graph *g, void *array, int count, size_t *room, size_t item)
 {
-    void *p = calloc(1, bytes);
-    if (!p) abort();
-    return p;
+    return graph_check(g, alloc_grow(array, room, (size_t)count + 1, item, WHAT, NULL));
 }
 
-static void *grow(void *array, int count, int *room, size_t item)
+bool graph_check(graph *g, status s)
 {
-    if (count < *room) return array;
-    *room = *room ? 2 * *room : 16;
-    void *p = realloc(array, (size_t)*room * item);
-    if (!p) abort();
-    return p;
+    if (s != OK && g->trouble.code == OK) err_set(&g->trouble, s, "no memory for %s", WHAT);
+    return s == OK;
 }
 
-graph *graph_open(const graph_options *o)
+status graph_open(const graph_options *o, graph **out, err *e)
 {
-    graph *g = make(sizeof *g);
+    status result = OK;
+    graph *g = NULL;
+    TRY(alloc_zeroed(&g, 1, sizeof *g, WHAT, e));
+    // Parameter 0 is there whatever fails later, see build_weight.
+    TRY(alloc_grow(&g->param, &g->param_room, 1, sizeof *g->param, WHAT, e));
+    g->param[0] = (graph_param){.pieces = 0};
     g->mode = o->mode, g->type = o->type, g->batch = o->batch, g->seq = o->seq;
     g->tp = o->tp, g->splits_backward = o->splits_backward && o->mode == GRAPH_TRAIN;
     if (g->tp.ranks <= 1) g->tp = (graph_tp){.ranks = 1};
-    return g;
+    *out = g;
+    g = NULL;
+done:
+    graph_close(g);
+    return result;
 }
 
 static void free_nodes(graph_node_list *l)
@@ -64,19 +70,34 @@ void graph_misuse(graph *g, const char *format, ...)
     err_set(&g->trouble, E_USAGE, "model graph: %s", text);
 }
 
-void graph_node_list_add(graph_node_list *l, graph_node *n)
+void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n)
 {
-    l->node = grow(l->node, l->count, &l->room, sizeof *l->node);
-    l->node[l->count++] = n;
+    if (grow(g, &l->node, l->count, &l->room, sizeof *l->node))
+        l->node[l->count++] = n;
+    else
+        free(n);
+}
+
+graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind)
+{
+    graph_node *n = NULL;
+    if (!graph_check(g, alloc_zeroed(&n, 1, sizeof *n, WHAT, NULL)) ||
+        !grow(g, &l->node, l->count, &l->room, sizeof *l->node)) {
+        free(n);
+        n = &g->no_node;
+        *n = (graph_node){.number = 0};
+    } else {
+        l->node[l->count++] = n;
+    }
+    n->op = kind;
+    n->param[0] = n->param[1] = -1;
+    return n;
 }
 
 graph_node *graph_new_node(graph *g, graph_op kind)
 {
-    graph_node *n = make(sizeof *n);
-    n->op = kind;
+    graph_node *n = graph_add_node(g, &g->forward, kind);
     n->number = g->next_number++;
-    n->param[0] = n->param[1] = -1;
-    graph_node_list_add(&g->forward, n);
     return n;
 }
 
@@ -104,12 +125,21 @@ static void check_value(graph *g, graph_value *v)
 
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim)
 {
-    graph_value *v = make(sizeof *v);
-    v->id = g->values, v->name = name, v->type = type, v->dims = dims, v->param = -1, v->root = v;
-    for (int i = 0; i < dims; i++) v->dim[i] = dim[i];
+    graph_value *v = NULL;
+    if (!graph_check(g, alloc_zeroed(&v, 1, sizeof *v, WHAT, NULL)) ||
+        !grow(g, &g->value, g->values, &g->value_room, sizeof(graph_value *))) {
+        free(v);
+        v = &g->no_value;
+        *v = (graph_value){.id = 0};
+    } else {
+        v->id = g->values;
+        g->value[g->values++] = v;
+    }
+    v->name = name, v->type = type, v->dims = dims, v->param = v == &g->no_value ? 0 : -1,
+    v->root = v;
+    // One that stands for a value has sizes by which may be divided.
+    for (int i = 0; i < GRAPH_DIMS; i++) v->dim[i] = v == &g->no_value ? 1 : i < dims ? dim[i] : 0;
     check_value(g, v);
-    g->value = grow(g->value, g->values, &g->value_room, sizeof(graph_value *));
-    g->value[g->values++] = v;
     return v;
 }
 
@@ -195,8 +225,9 @@ void build_output(graph *g, graph_value *x)
 graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, graph_init init,
                           double std)
 {
-    g->param = grow(g->param, g->params, &g->param_room, sizeof *g->param);
-    graph_param *p = &g->param[g->params];
+    const bool fits = grow(g, &g->param, g->params, &g->param_room, sizeof *g->param);
+    const int index = fits ? g->params++ : 0;
+    graph_param *p = &g->param[index];
     *p = (graph_param){.dims = cols ? 2 : 1,
                        .dim = {rows, cols},
                        .init = init,
@@ -208,7 +239,7 @@ graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols
     p->piece[0].rows = rows;
     graph_value *v = graph_new_value(g, p->name, g->type, p->dims, p->dim);
     v->name = "weight";
-    v->param = g->params++;
+    v->param = index;
     v->region = REGION_PARAM;
     return v;
 }
@@ -269,14 +300,17 @@ static status check_pieces(const graph *g, err *e)
     return OK;
 }
 
+status graph_trouble(const graph *g, err *e)
+{
+    if (g->trouble.code != OK && e) *e = g->trouble;
+    return g->trouble.code;
+}
+
 status graph_finish(graph *g, graph_recompute recompute, err *e)
 {
     status result = OK;
     graph_check_tp(g);
-    if (g->trouble.code != OK) {
-        if (e) *e = g->trouble;
-        return g->trouble.code;
-    }
+    TRY(graph_trouble(g, e));
     TRY(check_pieces(g, e));
     for (int i = 0; i < g->forward.count; i++) {
         const graph_op_info *o = graph_op_find(g->forward.node[i]->op);
@@ -284,8 +318,8 @@ status graph_finish(graph *g, graph_recompute recompute, err *e)
     }
     if (g->mode == GRAPH_TRAIN) {
         TRY(graph_derive(g, e));
-        graph_plan_recompute(g, recompute);
-        if (g->splits_backward) graph_split_backward(g);
+        TRY(graph_plan_recompute(g, recompute, e));
+        if (g->splits_backward) TRY(graph_split_backward(g, e));
         for (int i = 0; i < g->backward.count; i++) {
             const graph_op_info *o = graph_op_find(g->backward.node[i]->op);
             if (o->flops && !g->backward.node[i]->recomputed)

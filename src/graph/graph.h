@@ -187,7 +187,8 @@ typedef struct graph_options {
 
 typedef struct graph_node_list {
     graph_node **node;
-    int count, room;
+    int count;
+    size_t room;
 } graph_node_list;
 
 struct graph {
@@ -196,15 +197,20 @@ struct graph {
     int64_t batch, seq; // the full activations have batch * seq rows
     graph_tp tp;
     bool splits_backward;
-    err trouble;        // the first misuse of a build function
+    err trouble;        // the first misuse of a build function, or E_MEMORY
     bool not_divisible; // trouble says which size tensor parallelism does not divide
     int next_number;    // of the next forward node
 
     graph_param *param;
-    int params, param_room;
+    int params;
+    size_t param_room;
     graph_value **value;
-    int values, value_room;
+    int values;
+    size_t value_room;
     graph_node_list forward, backward; // own their nodes
+    // What a build function returns without memory. graph_finish then fails before either is read.
+    graph_value no_value;
+    graph_node no_node;
 
     graph_value *input, *ids, *labels; // NULL where the block has none
     graph_value *output;               // NULL in the last block
@@ -224,14 +230,14 @@ struct graph {
     double forward_flops, backward_flops; // of matrix products and attention, for one micro-batch
 };
 
-graph *graph_open(const graph_options *o);
+status graph_open(const graph_options *o, graph **out, err *e);
 void graph_close(graph *g); // NULL allowed
 
 // ---- What a model family calls
 //
-// Values belong to the graph. The first misuse is kept in g->trouble, and graph_finish returns it,
-// so that a forward pass reads without checks. Shapes below are those of the unsharded graph, with
-// rows = batch * seq.
+// Values belong to the graph. The first misuse, or a lack of memory, is kept in g->trouble, and
+// graph_finish returns it, so that a forward pass reads without checks. Shapes below are those of
+// the unsharded graph, with rows = batch * seq.
 
 // -> [rows, cols] from the block before, in the compute type
 graph_value *build_input(graph *g, int64_t cols);
@@ -298,7 +304,7 @@ void build_linear_cross_entropy(graph *g, graph_value *x, graph_value *w, graph_
 void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_value *bias);
 
 // Derives the backward list, the memory layout, FLOPs and bytes. Returns the first misuse of a build
-// function: E_USAGE, or E_FIT for a value that is too large.
+// function: E_USAGE, or E_FIT for a value that is too large; or E_MEMORY.
 status graph_finish(graph *g, graph_recompute recompute, err *e);
 
 // ---- Facts about a finished graph
@@ -335,12 +341,19 @@ int64_t graph_param_cols(const graph_param *p); // of the full parameter; 1 for 
 
 // Keeps the first misuse of a build function in g->trouble.
 void graph_misuse(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Appends a node to the forward list. The caller fills it.
+// False when `s` is not OK: then it is kept in g->trouble.
+bool graph_check(graph *g, status s);
+// Returns what is kept in g->trouble.
+status graph_trouble(const graph *g, err *e);
+// Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
+// g->no_node.
 graph_node *graph_new_node(graph *g, graph_op kind);
-// `name` is borrowed for the graph's life.
+graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
+// `name` is borrowed for the graph's life. Without memory it is g->no_value.
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
-void graph_node_list_add(graph_node_list *l, graph_node *n);
+// Appends a node and owns it from now on. Without memory the node is freed.
+void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
 // x converted to the compute type; x itself where it has that type.
 graph_value *graph_as_compute(graph *g, graph_value *x);
 // Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
@@ -377,9 +390,9 @@ void graph_check_tp(graph *g);
 // Makes the backward list (derive.c).
 status graph_derive(graph *g, err *e);
 // Adds to the backward list the forward nodes that are recomputed (derive.c).
-void graph_plan_recompute(graph *g, graph_recompute recompute);
+status graph_plan_recompute(graph *g, graph_recompute recompute, err *e);
 // Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
-void graph_split_backward(graph *g);
+status graph_split_backward(graph *g, err *e);
 // Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.
 status graph_layout(graph *g, err *e);
 

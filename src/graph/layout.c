@@ -9,6 +9,8 @@
 // Does not know the regions' addresses (execute.h), nor how many micro-batches are in flight.
 #include "graph/op.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 
 enum { REGION_ALIGN = 64 };
@@ -172,11 +174,12 @@ static void place_saved_for_wgrad(const graph_layout_pass *l)
     g->output_grad_saved = g->output && g->output->grad && is_saved_for_wgrad(l, g->output->grad);
 }
 
-// Places the list's roots that have no region yet in the workspace; returns its size.
-static size_t pack_workspace(graph_layout_pass *l)
+// Places the list's roots that have no region yet in the workspace; *out is its size.
+static status pack_workspace(graph_layout_pass *l, size_t *out, err *e)
 {
-    graph_lifetime *lifetimes = calloc((size_t)l->g->values + 1, sizeof *lifetimes);
-    if (!lifetimes) abort();
+    status result = OK;
+    graph_lifetime *lifetimes = NULL;
+    TRY(alloc_zeroed(&lifetimes, (size_t)l->g->values, sizeof *lifetimes, "a graph", e));
     int count = 0;
     size_t most = 0;
     for (int i = 0; i < l->g->values; i++) {
@@ -191,8 +194,10 @@ static size_t pack_workspace(graph_layout_pass *l)
         size_t end = lifetimes[i].root->offset + align_up(graph_value_bytes(lifetimes[i].root));
         if (end > most) most = end;
     }
+    *out = most;
+done:
     free(lifetimes);
-    return most;
+    return result;
 }
 
 static void save_value(graph *g, graph_value *v)
@@ -261,9 +266,9 @@ status graph_layout(graph *g, err *e)
 {
     status result = OK;
     graph_layout_pass l = {.g = g, .list = &g->forward};
-    l.first = calloc((size_t)g->values + 1, sizeof(int));
-    l.last = calloc((size_t)g->values + 1, sizeof(int));
-    if (!l.first || !l.last) abort();
+    size_t backward = 0;
+    TRY(alloc_zeroed(&l.first, (size_t)g->values, sizeof(int), "a graph", e));
+    TRY(alloc_zeroed(&l.last, (size_t)g->values, sizeof(int), "a graph", e));
     if (g->output) g->output->region = REGION_OUTPUT;
     if (g->logits) g->logits->region = REGION_OUTPUT;
     mark_saved(g);
@@ -271,14 +276,14 @@ status graph_layout(graph *g, err *e)
     TRY(share_memory(&l, false, e));
     if (g->mode == GRAPH_DECODE) place_cache(g);
     place_saved(g);
-    g->workspace_bytes = pack_workspace(&l);
+    TRY(pack_workspace(&l, &g->workspace_bytes, e));
 
     l.list = &g->backward;
     find_lifetimes(&l);
     TRY(share_memory(&l, true, e));
     place_input_grad(g);
     place_saved_for_wgrad(&l);
-    size_t backward = pack_workspace(&l);
+    TRY(pack_workspace(&l, &backward, e));
     if (backward > g->workspace_bytes) g->workspace_bytes = backward;
 
     resolve_roots(g);

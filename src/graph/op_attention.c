@@ -10,6 +10,8 @@
 // values of earlier tokens in the rows before them.
 #include "graph/op.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +30,8 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
     if (g->rope_frequency && (g->rope_half != half || memcmp(g->rope_frequency, frequency,
                                                              (size_t)half * sizeof *frequency)))
         graph_misuse(g, "rope: two different tables in one block");
-    if (!g->rope_frequency) {
-        g->rope_frequency = malloc((size_t)half * sizeof *frequency);
-        if (!g->rope_frequency) abort();
+    if (!g->rope_frequency && graph_check(g, alloc_array(&g->rope_frequency, (size_t)half,
+                                                         sizeof *frequency, "", NULL))) {
         memcpy(g->rope_frequency, frequency, (size_t)half * sizeof *frequency);
     }
     g->rope_rows = rows, g->rope_half = half;

@@ -64,7 +64,7 @@ static void set_sections(graph *g, const graph_value *w, int count, const int64_
 
 void graph_sections(graph *g, const graph_value *x, const char *who, int count, const int64_t *rows)
 {
-    if (x->tp_sharding != TP_SHARD_COLS) return;
+    if (x->tp_sharding != TP_SHARD_COLS || g->trouble.code == E_MEMORY) return;
     const graph_node *n = x->producer;
     // Rotary positions keep the columns where the linear layer put them.
     while (n && n->op == OP_ROPE) n = n->in[0]->producer;
@@ -87,7 +87,7 @@ void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
 
 void graph_not_divisible(graph *g, const char *format, ...)
 {
-    if (g->not_divisible) return;
+    if (g->not_divisible || g->trouble.code == E_MEMORY) return;
     char text[256];
     va_list list;
     va_start(list, format);

@@ -66,9 +66,9 @@ void model_config_defaults(family f, model_config *c)
                                       .attention_bias = true,
                                       .mlp_bias = true,
                                       .scale_attention = true,
-                                      .drop_embed = 0.1,
-                                      .drop_attention = 0.1,
-                                      .drop_residual = 0.1,
+                                      .dropout.embed = 0.1,
+                                      .dropout.attention = 0.1,
+                                      .dropout.residual = 0.1,
                                       .bos = 50256,
                                       .eos = 50256};
     static const model_config llama = {.layers = 32,
@@ -88,9 +88,9 @@ void model_config_defaults(family f, model_config *c)
     c->family = f;
     c->init_std = 0.02;
     c->pad = -1;
-    c->rope_theta = 10000;
-    c->rope_factor = c->rope_low = 1;
-    c->rope_high = 4;
+    c->rope.theta = 10000;
+    c->rope.factor = c->rope.low = 1;
+    c->rope.high = 4;
 }
 
 // Drops token ids that the vocabulary lacks: HuggingFace's defaults stay in a small model's config.
@@ -122,10 +122,10 @@ static status finish_attention(model_config *c, err *e)
     if (c->head_dim % 2)
         FAIL(E_USAGE, "head_dim: found %" PRId64 ", valid are even numbers (rotary positions)",
              c->head_dim);
-    if (c->rope_original == 0) c->rope_original = c->max_seq;
-    if (c->rope == ROPE_LLAMA3 && c->rope_high <= c->rope_low)
-        FAIL(E_USAGE, "rope_high: found %g, valid is more than rope_low (%g)", c->rope_high,
-             c->rope_low);
+    if (c->rope.original == 0) c->rope.original = c->max_seq;
+    if (c->rope.kind == ROPE_LLAMA3 && c->rope.high <= c->rope.low)
+        FAIL(E_USAGE, "rope_high: found %g, valid is more than rope_low (%g)", c->rope.high,
+             c->rope.low);
 done:
     return result;
 }
@@ -138,7 +138,7 @@ static status check_size(const model_config *c, err *e)
     double layer = c->family == FAMILY_MLP ? hidden * hidden
                                            : 4 * hidden * all_heads + 3 * hidden * (double)c->ffn;
     double count = (double)c->layers * layer +
-                   hidden * (2 * (double)c->vocab + (double)c->max_seq + (double)c->features);
+                   hidden * (2 * (double)c->vocab + (double)c->max_seq + (double)c->mlp.features);
     if (count < 0x1p56) return OK;
     return err_set(e, E_USAGE,
                    "layers, hidden and vocab make %.3g parameters, valid are below %.3g", count,
@@ -152,8 +152,9 @@ status model_config_finish(model_config *c, err *e)
         FAIL(E_USAGE, "%s: not given, valid are whole numbers from 1",
              c->family == FAMILY_MLP ? "classes" : "vocab");
     if (c->family == FAMILY_MLP) {
-        if (c->features < 1) FAIL(E_USAGE, "features: not given, valid are whole numbers from 1");
-        if (c->loss == LOSS_CROSS_ENTROPY && c->vocab < 2)
+        if (c->mlp.features < 1)
+            FAIL(E_USAGE, "features: not given, valid are whole numbers from 1");
+        if (c->mlp.loss == LOSS_CROSS_ENTROPY && c->vocab < 2)
             FAIL(E_USAGE, "classes: found 1, valid with loss cross_entropy are numbers from 2");
     } else {
         TRY(finish_attention(c, e));

@@ -21,6 +21,24 @@ enum {
     HEAD_DIM = 1 << 16
 };
 
+// Rotary position embeddings (llama). The numbers below `theta` are those of the kind.
+typedef struct model_rope_config {
+    model_rope kind;
+    double theta; // base of the frequencies
+    double factor, low, high;
+    int64_t original; // positions that the model was trained for before it was stretched
+} model_rope_config;
+
+typedef struct model_dropout {
+    double embed, attention, residual; // probabilities
+} model_dropout;
+
+// Of the family mlp: `layers` linear layers of width `hidden`; `vocab` classes, or targets of mse.
+typedef struct model_mlp_config {
+    int64_t features;
+    model_loss loss;
+} model_mlp_config;
+
 typedef struct model_config {
     family family;
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_seq;
@@ -30,19 +48,17 @@ typedef struct model_config {
     bool attention_bias, mlp_bias; // llama; gpt2 always has both
     bool scale_attention;          // gpt2: scores are divided by sqrt(head_dim)
     bool scale_by_layer;           // gpt2: scores are divided by the layer's number, from 1
-    double drop_embed, drop_attention, drop_residual; // dropout probabilities
-    model_rope rope;
-    double rope_theta, rope_factor, rope_low, rope_high;
-    int64_t rope_original;      // positions that the model was trained for before it was stretched
+    model_dropout dropout;
+    model_rope_config rope;
     int64_t bos, eos, pad;      // token ids; -1: not given, or not in the vocabulary
     int64_t more_eos[MORE_EOS]; // further end tokens
     int more_eos_count;
-    // mlp: `layers` linear layers of width `hidden`; `vocab` classes, or with mse targets
-    int64_t features;
-    model_loss loss;
+    model_mlp_config mlp;
 } model_config;
 
 extern const char *const FAMILY_NAMES[FAMILIES + 1]; // the job file's words; ended by NULL
+extern const char *const MODEL_ROPE_WORDS[ROPES];    // of rope.kind
+extern const char *const MODEL_LOSS_WORDS[LOSSES];   // of mlp.loss
 const char *family_name(family f);                   // "gpt2", "llama", "mlp"
 // HuggingFace's word: gelu, gelu_new, relu, silu or tanh.
 const char *activation_label(kernel_activation a);
@@ -74,6 +90,6 @@ status model_config_finish(model_config *c, err *e);
 status model_config_read(const char *folder, model_config *c, err *e);
 // Returns a config.json that transformers 4 and 5 load. `dtype_word` is "float32", "bfloat16" or
 // "float16", the type of the weights beside it. The caller frees the text.
-char *model_config_write(const model_config *c, const char *dtype_word);
+status model_config_write(const model_config *c, const char *dtype_word, char **out, err *e);
 
 #endif

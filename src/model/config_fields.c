@@ -76,12 +76,12 @@ static const model_field FIELDS[] = {
     SIZE("max_seq", GPT2 | LLAMA, 0, max_seq),
     SIZE("n_positions", GPT2, IN_FILE, max_seq),
     SIZE("max_position_embeddings", GPT2 | LLAMA, IN_FILE, max_seq),
-    SIZE("features", MLP, IN_FILE, features),
+    SIZE("features", MLP, IN_FILE, mlp.features),
     {"activation", GPT2 | LLAMA, 0, FIELD_ACTIVATION, OFFSET(act), 0, 0},
     {"activation", MLP, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
     {"activation_function", GPT2, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
     {"hidden_act", LLAMA, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
-    {"loss", MLP, IN_FILE, FIELD_LOSS, OFFSET(loss), 0, 0},
+    {"loss", MLP, IN_FILE, FIELD_LOSS, OFFSET(mlp.loss), 0, 0},
     {"norm_eps", GPT2 | LLAMA, 0, FIELD_REAL, OFFSET(norm_eps), 0, 1},
     {"layer_norm_epsilon", GPT2, IN_FILE, FIELD_REAL, OFFSET(norm_eps), 0, 1},
     {"rms_norm_eps", LLAMA, IN_FILE, FIELD_REAL, OFFSET(norm_eps), 0, 1},
@@ -95,19 +95,19 @@ static const model_field FIELDS[] = {
     BOOL("scale_attn_weights", GPT2, IN_FILE, scale_attention),
     BOOL("scale_by_layer", GPT2, 0, scale_by_layer),
     BOOL("scale_attn_by_inverse_layer_idx", GPT2, IN_FILE, scale_by_layer),
-    PROBABILITY("drop_embed", GPT2, 0, drop_embed),
-    PROBABILITY("embd_pdrop", GPT2, IN_FILE, drop_embed),
-    PROBABILITY("drop_attention", GPT2 | LLAMA, 0, drop_attention),
-    PROBABILITY("attn_pdrop", GPT2, IN_FILE, drop_attention),
-    PROBABILITY("attention_dropout", LLAMA, IN_FILE | NULLABLE, drop_attention),
-    PROBABILITY("drop_residual", GPT2, 0, drop_residual),
-    PROBABILITY("resid_pdrop", GPT2, IN_FILE, drop_residual),
-    {"rope", LLAMA, 0, FIELD_ROPE, OFFSET(rope), 0, 0},
-    {"rope_theta", LLAMA, 0, FIELD_REAL, OFFSET(rope_theta), 1, 1e15},
-    {"rope_factor", LLAMA, 0, FIELD_REAL, OFFSET(rope_factor), 1e-3, 1e6},
-    {"rope_low", LLAMA, 0, FIELD_REAL, OFFSET(rope_low), 1e-6, 1e6},
-    {"rope_high", LLAMA, 0, FIELD_REAL, OFFSET(rope_high), 1e-6, 1e6},
-    SIZE("rope_original", LLAMA, NULLABLE, rope_original),
+    PROBABILITY("drop_embed", GPT2, 0, dropout.embed),
+    PROBABILITY("embd_pdrop", GPT2, IN_FILE, dropout.embed),
+    PROBABILITY("drop_attention", GPT2 | LLAMA, 0, dropout.attention),
+    PROBABILITY("attn_pdrop", GPT2, IN_FILE, dropout.attention),
+    PROBABILITY("attention_dropout", LLAMA, IN_FILE | NULLABLE, dropout.attention),
+    PROBABILITY("drop_residual", GPT2, 0, dropout.residual),
+    PROBABILITY("resid_pdrop", GPT2, IN_FILE, dropout.residual),
+    {"rope", LLAMA, 0, FIELD_ROPE, OFFSET(rope.kind), 0, 0},
+    {"rope_theta", LLAMA, 0, FIELD_REAL, OFFSET(rope.theta), 1, 1e15},
+    {"rope_factor", LLAMA, 0, FIELD_REAL, OFFSET(rope.factor), 1e-3, 1e6},
+    {"rope_low", LLAMA, 0, FIELD_REAL, OFFSET(rope.low), 1e-6, 1e6},
+    {"rope_high", LLAMA, 0, FIELD_REAL, OFFSET(rope.high), 1e-6, 1e6},
+    SIZE("rope_original", LLAMA, NULLABLE, rope.original),
     {"rope_scaling", LLAMA, 0, FIELD_ROPE_OBJECT, 0, 0, 0},
     {"rope_parameters", LLAMA, 0, FIELD_ROPE_OBJECT, 0, 0, 0},
     {"bos", GPT2 | LLAMA, 0, FIELD_TOKEN, OFFSET(bos), 0, 0},
@@ -315,11 +315,11 @@ status model_config_set(model_config *c, const char *word, const json_t *value, 
         return OK;
     case FIELD_LOSS:
         result = set_word(f, &choice, value, MODEL_LOSS_WORDS, LOSSES, e);
-        if (result == OK) c->loss = (model_loss)choice;
+        if (result == OK) c->mlp.loss = (model_loss)choice;
         return result;
     case FIELD_ROPE:
         result = set_word(f, &choice, value, MODEL_ROPE_WORDS, ROPES, e);
-        if (result == OK) c->rope = (model_rope)choice;
+        if (result == OK) c->rope.kind = (model_rope)choice;
         return result;
     case FIELD_ROPE_OBJECT:
         return model_config_set_rope(c, word, value, e);

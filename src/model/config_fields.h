@@ -11,9 +11,6 @@ bool model_field_in_file(family f, const char *word);
 enum { SHOWN_BYTES = 80 };
 const char *model_show_value(const json_t *value, char out[SHOWN_BYTES]);
 
-extern const char *const MODEL_ROPE_WORDS[ROPES];  // by model_rope
-extern const char *const MODEL_LOSS_WORDS[LOSSES]; // by model_loss
-
 // Sets all rope_* fields from rope_scaling of transformers 4 or rope_parameters of 5: an object
 // {rope_type or type, factor, ...}. `field` names the object in messages.
 status model_config_set_rope(model_config *c, const char *field, const json_t *value, err *e);

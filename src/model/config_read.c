@@ -131,7 +131,8 @@ static status read_rope(const json_t *root, model_config *c, err *e)
     if (!rope || is_neutral(rope, NAN)) rope = json_object_get(root, field = "rope_parameters");
     if (rope) TRY(model_config_set_rope(c, field, rope, e));
     const json_t *original = json_object_get(root, "original_max_position_embeddings");
-    if (original && c->rope == ROPE_LLAMA3) TRY(model_config_set(c, "rope_original", original, e));
+    if (original && c->rope.kind == ROPE_LLAMA3)
+        TRY(model_config_set(c, "rope_original", original, e));
 done:
     return result;
 }
@@ -159,10 +160,11 @@ done:
 status model_config_read(const char *folder, model_config *c, err *e)
 {
     status result = OK;
-    char *path = file_join(folder, "config.json"), *content = NULL;
+    char *path = NULL, *content = NULL;
     size_t bytes;
     json_t *root = NULL;
     json_error_t problem;
+    TRY(file_join(folder, "config.json", &path, e));
     TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
     root = json_load_python(content, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
     if (!root)

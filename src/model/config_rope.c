@@ -21,7 +21,7 @@ static status check_needed(const model_config *c, const char *field, const json_
 {
     status result = OK;
     static const char *const NEEDED[] = {"factor", "low_freq_factor", "high_freq_factor"};
-    int needed = c->rope == ROPE_LLAMA3 ? 3 : c->rope == ROPE_LINEAR ? 1 : 0;
+    int needed = c->rope.kind == ROPE_LLAMA3 ? 3 : c->rope.kind == ROPE_LINEAR ? 1 : 0;
     for (int i = 0; i < needed; i++)
         if (!json_is_number(json_object_get(value, NEEDED[i])))
             FAIL(E_USAGE, "%s: %s: not given, but its type needs it", field, NEEDED[i]);
@@ -33,7 +33,7 @@ status model_config_set_rope(model_config *c, const char *field, const json_t *v
 {
     status result = OK;
     char shown[SHOWN_BYTES];
-    c->rope = ROPE_DEFAULT;
+    c->rope.kind = ROPE_DEFAULT;
     if (json_is_null(value)) goto done;
     if (!json_is_object(value))
         FAIL(E_USAGE, "%s: found %s, valid are objects and null", field,

@@ -64,9 +64,9 @@ static void put_tokens(text *t, const model_config *c)
 static void write_gpt2(text *t, const model_config *c)
 {
     put_word(t, "activation_function", activation_label(c->act));
-    put_real(t, "attn_pdrop", c->drop_attention);
-    put_real(t, "embd_pdrop", c->drop_embed);
-    put_real(t, "resid_pdrop", c->drop_residual);
+    put_real(t, "attn_pdrop", c->dropout.attention);
+    put_real(t, "embd_pdrop", c->dropout.embed);
+    put_real(t, "resid_pdrop", c->dropout.residual);
     put_real(t, "initializer_range", c->init_std);
     put_real(t, "layer_norm_epsilon", c->norm_eps);
     put_int(t, "n_ctx", c->max_seq);
@@ -83,30 +83,30 @@ static void write_gpt2(text *t, const model_config *c)
 static void put_rope(text *t, const char *key, const model_config *c, bool with_theta)
 {
     text_addf(t, ",\n  \"%s\": {", key);
-    if (c->rope != ROPE_DEFAULT) {
+    if (c->rope.kind != ROPE_DEFAULT) {
         text_add(t, "\"factor\": ");
-        add_real(t, c->rope_factor);
+        add_real(t, c->rope.factor);
         text_add(t, ", ");
     }
-    if (c->rope == ROPE_LLAMA3) {
+    if (c->rope.kind == ROPE_LLAMA3) {
         text_add(t, "\"high_freq_factor\": ");
-        add_real(t, c->rope_high);
+        add_real(t, c->rope.high);
         text_add(t, ", \"low_freq_factor\": ");
-        add_real(t, c->rope_low);
-        text_addf(t, ", \"original_max_position_embeddings\": %" PRId64 ", ", c->rope_original);
+        add_real(t, c->rope.low);
+        text_addf(t, ", \"original_max_position_embeddings\": %" PRId64 ", ", c->rope.original);
     }
     if (with_theta) {
         text_add(t, "\"rope_theta\": ");
-        add_real(t, c->rope_theta);
+        add_real(t, c->rope.theta);
         text_add(t, ", ");
     }
-    text_addf(t, "\"rope_type\": \"%s\"}", MODEL_ROPE_WORDS[c->rope]);
+    text_addf(t, "\"rope_type\": \"%s\"}", MODEL_ROPE_WORDS[c->rope.kind]);
 }
 
 static void write_llama(text *t, const model_config *c)
 {
     put_bool(t, "attention_bias", c->attention_bias);
-    put_real(t, "attention_dropout", c->drop_attention);
+    put_real(t, "attention_dropout", c->dropout.attention);
     put_int(t, "head_dim", c->head_dim);
     put_word(t, "hidden_act", activation_label(c->act));
     put_int(t, "hidden_size", c->hidden);
@@ -121,24 +121,24 @@ static void write_llama(text *t, const model_config *c)
     put_real(t, "rms_norm_eps", c->norm_eps);
     put_rope(t, "rope_parameters", c, true);
     // Version 5 prefers rope_scaling where it is not null, and then reads rope_theta from beside it.
-    if (c->rope == ROPE_DEFAULT)
+    if (c->rope.kind == ROPE_DEFAULT)
         text_add(t, ",\n  \"rope_scaling\": null");
     else
         put_rope(t, "rope_scaling", c, false);
-    put_real(t, "rope_theta", c->rope_theta);
+    put_real(t, "rope_theta", c->rope.theta);
 }
 
 static void write_mlp(text *t, const model_config *c)
 {
     put_word(t, "activation", activation_label(c->act));
     put_int(t, "classes", c->vocab);
-    put_int(t, "features", c->features);
+    put_int(t, "features", c->mlp.features);
     put_int(t, "hidden", c->hidden);
     put_int(t, "layers", c->layers);
-    put_word(t, "loss", MODEL_LOSS_WORDS[c->loss]);
+    put_word(t, "loss", MODEL_LOSS_WORDS[c->mlp.loss]);
 }
 
-char *model_config_write(const model_config *c, const char *dtype_word)
+status model_config_write(const model_config *c, const char *dtype_word, char **out, err *e)
 {
     static const char *const names[FAMILIES][2] = {
         {"GPT2LMHeadModel", "gpt2"}, {"LlamaForCausalLM", "llama"}, {"TriremeMLP", "trireme_mlp"}};
@@ -160,5 +160,5 @@ char *model_config_write(const model_config *c, const char *dtype_word)
             write_llama(&t, c);
     }
     text_add(&t, "\n}\n");
-    return t.chars;
+    return text_take(&t, out, e);
 }

@@ -60,7 +60,7 @@ static void gpt2_embed(graph *g, const model_config *c)
     graph_value *positions =
         build_weight(g, "transformer.wpe.weight", c->max_seq, c->hidden, INIT_NORMAL, c->init_std);
     graph_value *x = build_embedding(g, ids, tokens, positions, 1);
-    build_output(g, build_dropout(g, x, c->drop_embed));
+    build_output(g, build_dropout(g, x, c->dropout.embed));
 }
 
 static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
@@ -73,10 +73,10 @@ static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
     graph_value *h = norm(g, x, "transformer.h.{}.ln_1.weight", "transformer.h.{}.ln_1.bias", c);
     h = conv1d(g, h, "transformer.h.{}.attn.c_attn.weight", "transformer.h.{}.attn.c_attn.bias",
                3 * c->hidden, c->hidden, ROLE_HEADS, ROLE_EMBED, c->init_std);
-    h = build_attention(g, h, c->heads, c->heads, c->head_dim, scale, c->drop_attention);
+    h = build_attention(g, h, c->heads, c->heads, c->head_dim, scale, c->dropout.attention);
     h = conv1d(g, h, "transformer.h.{}.attn.c_proj.weight", "transformer.h.{}.attn.c_proj.bias",
                c->hidden, c->hidden, ROLE_EMBED, ROLE_HEADS, residual_std);
-    x = build_add(g, x, build_dropout(g, h, c->drop_residual), 1, 1);
+    x = build_add(g, x, build_dropout(g, h, c->dropout.residual), 1, 1);
 
     h = norm(g, x, "transformer.h.{}.ln_2.weight", "transformer.h.{}.ln_2.bias", c);
     h = conv1d(g, h, "transformer.h.{}.mlp.c_fc.weight", "transformer.h.{}.mlp.c_fc.bias", c->ffn,
@@ -84,7 +84,7 @@ static void gpt2_layer_trace(graph *g, const model_config *c, int layer)
     h = build_activation(g, h, c->act);
     h = conv1d(g, h, "transformer.h.{}.mlp.c_proj.weight", "transformer.h.{}.mlp.c_proj.bias",
                c->hidden, c->ffn, ROLE_EMBED, ROLE_MLP, residual_std);
-    build_output(g, build_add(g, x, build_dropout(g, h, c->drop_residual), 1, 1));
+    build_output(g, build_add(g, x, build_dropout(g, h, c->dropout.residual), 1, 1));
 }
 
 static void gpt2_head(graph *g, const model_config *c)

@@ -4,6 +4,8 @@
 // Blocks: the embedding, the layers, the head.
 #include "model/model.h"
 
+#include "base/alloc.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,21 +32,22 @@ static int llama_layer(const void *config, int block)
 // waves, keeps those of short waves, and blends between (Dubey et al. 2024).
 static float rope_frequency(const model_config *c, int64_t i)
 {
-    float f = 1.0f / powf((float)c->rope_theta, (float)(2 * i) / (float)c->head_dim);
-    if (c->rope == ROPE_LINEAR) return f / (float)c->rope_factor;
-    if (c->rope != ROPE_LLAMA3) return f;
-    float original = (float)c->rope_original, wave = 2 * (float)M_PI / f;
-    if (wave < original / (float)c->rope_high) return f;
-    if (wave > original / (float)c->rope_low) return f / (float)c->rope_factor;
-    float s = (original / wave - (float)c->rope_low) / ((float)c->rope_high - (float)c->rope_low);
-    return (1 - s) * f / (float)c->rope_factor + s * f;
+    float f = 1.0f / powf((float)c->rope.theta, (float)(2 * i) / (float)c->head_dim);
+    if (c->rope.kind == ROPE_LINEAR) return f / (float)c->rope.factor;
+    if (c->rope.kind != ROPE_LLAMA3) return f;
+    float original = (float)c->rope.original, wave = 2 * (float)M_PI / f;
+    if (wave < original / (float)c->rope.high) return f;
+    if (wave > original / (float)c->rope.low) return f / (float)c->rope.factor;
+    float s = (original / wave - (float)c->rope.low) / ((float)c->rope.high - (float)c->rope.low);
+    return (1 - s) * f / (float)c->rope.factor + s * f;
 }
 
 static graph_value *rope(graph *g, graph_value *qkv, const model_config *c)
 {
     int64_t half = c->head_dim / 2;
-    double *frequency = calloc((size_t)half, sizeof *frequency);
-    if (!frequency) abort();
+    double *frequency = NULL;
+    if (!graph_check(g, alloc_zeroed(&frequency, (size_t)half, sizeof *frequency, "", NULL)))
+        return qkv;
     for (int64_t i = 0; i < half; i++) frequency[i] = (double)rope_frequency(c, i);
     graph_value *y =
         build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, half);
@@ -113,7 +116,7 @@ static void llama_layer_trace(graph *g, const model_config *c)
     graph_value *h = norm(g, x, "model.layers.{}.input_layernorm.weight", c);
     h = rope(g, qkv(g, h, c), c);
     h = build_attention(g, h, c->heads, c->kv_heads, c->head_dim, 1 / sqrt((double)c->head_dim),
-                        c->drop_attention);
+                        c->dropout.attention);
     h = project(g, h, "model.layers.{}.self_attn.o_proj.weight",
                 "model.layers.{}.self_attn.o_proj.bias", c->attention_bias, c->heads * c->head_dim,
                 ROLE_HEADS, c);

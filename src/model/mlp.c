@@ -29,7 +29,7 @@ static void mlp_trace(graph *g, const void *config, int block)
 {
     const model_config *c = config;
     bool last = block == c->layers - 1;
-    graph_value *x = block == 0 ? build_features(g, c->features) : build_input(g, c->hidden);
+    graph_value *x = block == 0 ? build_features(g, c->mlp.features) : build_input(g, c->hidden);
     int64_t in = graph_value_cols(x), out = last ? c->vocab : c->hidden;
     // This deviation keeps the variance of activations through rectifiers (He et al. 2015).
     graph_value *w =
@@ -37,7 +37,7 @@ static void mlp_trace(graph *g, const void *config, int block)
     graph_value *b = build_weight(g, "layers.{}.bias", out, 0, INIT_ZEROS, 0);
     if (!last)
         build_output(g, build_activation(g, build_linear(g, x, w, b), c->act));
-    else if (c->loss == LOSS_MSE)
+    else if (c->mlp.loss == LOSS_MSE)
         build_linear_square_error(g, x, w, b);
     else
         build_linear_cross_entropy(g, x, w, b, 1);

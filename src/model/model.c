@@ -2,6 +2,7 @@
 // together. Called by train/ and session/. Does not know where parameters will live.
 #include "model/model.h"
 
+#include "base/alloc.h"
 #include "base/lookup.h"
 #include "base/size.h"
 
@@ -32,8 +33,8 @@ void model_param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, in
 typedef struct model_opening {
     model *m;
     lookup graphs, params;
-    int *key;       // [graphs]
-    int param_room; // of m->param
+    int *key;          // [graphs]
+    size_t param_room; // of m->param
 } model_opening;
 
 // What a lookup searches for: a graph of this key, or a parameter of this name.
@@ -55,25 +56,25 @@ static bool is_param(const void *given, int number)
     return strcmp(x->o->m->param[number].name, x->name) == 0;
 }
 
-static void add_param(model_opening *o, const model_param *p, uint64_t hash)
+static status add_param(model_opening *o, const model_param *p, uint64_t hash, err *e)
 {
+    status result = OK;
     model *m = o->m;
-    if (m->params == o->param_room) {
-        o->param_room = o->param_room ? 2 * o->param_room : 64;
-        m->param = realloc(m->param, (size_t)o->param_room * sizeof *m->param);
-        if (!m->param) abort();
-    }
-    lookup_add(&o->params, hash, m->params);
+    TRY(alloc_grow(&m->param, &o->param_room, (size_t)m->params + 1, sizeof *m->param, "the model",
+                   e));
+    TRY(lookup_add(&o->params, hash, m->params, e));
     m->param[m->params++] = *p;
+done:
+    return result;
 }
 
 // Adds the parameters of a block that no earlier block has, and fills the block's param[].
 static status collect_params(model_opening *o, int block, err *e)
 {
+    status result = OK;
     model *m = o->m;
     model_block *b = &m->block[block];
-    b->param = calloc((size_t)b->g->params + 1, sizeof(int));
-    if (!b->param) abort();
+    TRY(alloc_zeroed(&b->param, (size_t)b->g->params, sizeof(int), "the model", e));
     for (int i = 0; i < b->g->params; i++) {
         const graph_param *d = &b->g->param[i];
         // The product cannot overflow: graph_finish has checked the size of every value.
@@ -88,15 +89,15 @@ static status collect_params(model_opening *o, int block, err *e)
             lookup_find(&o->params, hash, is_param, &(model_sought){.o = o, .name = p.name});
         if (known < 0) {
             known = m->params;
-            add_param(o, &p, hash);
+            TRY(add_param(o, &p, hash, e));
         } else if (m->param[known].count != p.count || m->param[known].decl->dim[0] != d->dim[0]) {
-            return err_set(e, E_USAGE, "model graph: %s is declared twice with different shapes",
-                           p.name);
+            FAIL(E_USAGE, "model graph: %s is declared twice with different shapes", p.name);
         }
         m->param[known].last_block = block;
         b->param[i] = known;
     }
-    return OK;
+done:
+    return result;
 }
 
 static status check_count(const model *m, err *e)
@@ -187,32 +188,39 @@ static status resolve_tp(model *m, err *e)
 }
 
 // Traces one graph for each distinct key.
-static void trace_blocks(model_opening *o, const void *config, const graph_options *options)
+static status trace_blocks(model_opening *o, const void *config, const graph_options *options,
+                           err *e)
 {
+    status result = OK;
     model *m = o->m;
     for (int i = 0; i < m->blocks; i++) {
         const int key = m->family->key(config, i);
         const uint64_t hash = lookup_hash(&key, sizeof key);
         int known = lookup_find(&o->graphs, hash, is_graph, &(model_sought){.o = o, .key = key});
         if (known < 0) {
-            known = m->graphs++;
+            known = m->graphs;
+            TRY(graph_open(options, &m->graph[known], e));
+            m->graphs++;
             o->key[known] = key;
-            lookup_add(&o->graphs, hash, known);
-            m->graph[known] = graph_open(options);
+            TRY(lookup_add(&o->graphs, hash, known, e));
             m->family->trace(m->graph[known], config, i);
+            if (m->graph[known]->trouble.code == E_MEMORY) TRY(graph_trouble(m->graph[known], e));
         }
         m->block[i].g = m->graph[known];
         m->block[i].layer = m->family->layer(config, i);
     }
+done:
+    return result;
 }
 
 status model_open(const model_family *f, const void *config, const model_options *o, model **out,
                   err *e)
 {
     status result = OK;
-    model *m = calloc(1, sizeof *m);
-    model_opening x = {.m = m};
-    if (!m) abort();
+    model *m = NULL;
+    model_opening x = {.m = NULL};
+    TRY(alloc_zeroed(&m, 1, sizeof *m, "the model", e));
+    x.m = m;
     m->tp = o->tp, m->splits_backward = o->splits_backward;
     m->family = f, m->mode = o->mode, m->type = o->type, m->batch = o->batch, m->seq = o->seq;
     const graph_options options = {.mode = o->mode,
@@ -224,11 +232,10 @@ status model_open(const model_family *f, const void *config, const model_options
     m->blocks = f->blocks(config);
     if (m->blocks < 1 || m->blocks > MODEL_BLOCKS)
         FAIL(E_USAGE, "%s: found %d blocks; valid: 1 to %d", f->name, m->blocks, MODEL_BLOCKS);
-    m->block = calloc((size_t)m->blocks, sizeof *m->block);
-    m->graph = calloc((size_t)m->blocks, sizeof *m->graph);
-    x.key = calloc((size_t)m->blocks, sizeof *x.key);
-    if (!m->block || !m->graph || !x.key) abort();
-    trace_blocks(&x, config, &options);
+    TRY(alloc_zeroed(&m->block, (size_t)m->blocks, sizeof *m->block, "the model", e));
+    TRY(alloc_zeroed(&m->graph, (size_t)m->blocks, sizeof *m->graph, "the model", e));
+    TRY(alloc_zeroed(&x.key, (size_t)m->blocks, sizeof *x.key, "the model", e));
+    TRY(trace_blocks(&x, config, &options, e));
     TRY(check_tp(m, e));
     for (int i = 0; i < m->graphs; i++) TRY(finish_graph(m, m->graph[i], o->recompute, e));
     for (int i = 0; i < m->blocks; i++) TRY(collect_params(&x, i, e));
@@ -248,7 +255,7 @@ done:
 void model_close(model *m)
 {
     if (!m) return;
-    for (int i = 0; i < m->blocks; i++) free(m->block[i].param);
+    for (int i = 0; m->block && i < m->blocks; i++) free(m->block[i].param);
     for (int i = 0; i < m->graphs; i++) graph_close(m->graph[i]);
     free(m->block);
     free(m->graph);

@@ -139,12 +139,12 @@ typedef struct model_param_file {
     int64_t first_row;
 } model_param_file;
 typedef struct model_param_files {
-    model_param_file *file; // [count]
-    safetensors_tensor *info;      // [count] shapes and the type that is written; data NULL
+    model_param_file *file;   // [count]
+    safetensors_tensor *info; // [count] shapes and the type that is written; data NULL
     int count;
 } model_param_files;
 // Lists the tensors of all parameters. The caller frees the lists with model_param_files_clear.
-void model_param_files_make(const model *m, dtype type, model_param_files *out);
+status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e);
 void model_param_files_clear(model_param_files *f);
 // Copies tensor f out of the full parameter, or into it. Host memory, F32; the tensor has the file's
 // order of elements.

@@ -1,6 +1,7 @@
 // params.c -- draws the initial values of parameters on the device, and copies parameters between the
 // host's memory and the tensors of HuggingFace's files, which may be transposed pieces of them.
 // Called when a run starts and when it saves. Does not know which rank holds which shard.
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "model/model.h"
 
@@ -34,8 +35,8 @@ static const safetensors_tensor *find_tensor(const safetensors *from, const char
     return t;
 }
 
-static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows, bool transposed,
-                          err *e)
+static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows,
+                          bool transposed, err *e)
 {
     int64_t expected[2] = {transposed ? graph_param_cols(q->decl) : rows,
                            transposed ? rows : graph_param_cols(q->decl)};
@@ -93,8 +94,8 @@ status model_param_load(const model *m, int p, const safetensors *from, float *o
         size_t count = (size_t)(rows * cols);
         if (q->decl->piece[i].transposed) {
             free(stored);
-            stored = malloc(count * sizeof *stored);
-            if (!stored) FAIL(E_IO, "tensor %s: no memory for %zu elements", t->name, count);
+            stored = NULL;
+            TRY(alloc_array(&stored, count, sizeof *stored, t->name, e));
             dtype_convert(stored, F32, t->data, t->type, count);
             transpose(stored, cols, rows, out);
         } else {
@@ -151,12 +152,13 @@ done:
     return result;
 }
 
-void model_param_files_make(const model *m, dtype type, model_param_files *out)
+status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e)
 {
+    status result = OK;
     int most = m->params * PARAM_PIECES;
-    *out = (model_param_files){.file = calloc((size_t)most, sizeof *out->file),
-                               .info = calloc((size_t)most, sizeof *out->info)};
-    if (!out->file || !out->info) abort();
+    *out = (model_param_files){.file = NULL};
+    TRY(alloc_zeroed(&out->file, (size_t)most, sizeof *out->file, "a list of tensors", e));
+    TRY(alloc_zeroed(&out->info, (size_t)most, sizeof *out->info, "a list of tensors", e));
     for (int p = 0; p < m->params; p++) {
         const model_param *q = &m->param[p];
         int64_t first = 0;
@@ -168,15 +170,17 @@ void model_param_files_make(const model *m, dtype type, model_param_files *out)
             int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
             bool transposed = q->decl->piece[i].transposed;
             *t = (safetensors_tensor){.name = f->name,
-                               .type = type,
-                               .known_type = true,
-                               .dims = q->decl->dims,
-                               .dim = {transposed ? cols : rows, transposed ? rows : cols},
-                               .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
+                                      .type = type,
+                                      .known_type = true,
+                                      .dims = q->decl->dims,
+                                      .dim = {transposed ? cols : rows, transposed ? rows : cols},
+                                      .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
             if (t->dims == 1) t->dim[1] = 0;
             first += rows;
         }
     }
+done:
+    return result;
 }
 
 void model_param_files_clear(model_param_files *f)

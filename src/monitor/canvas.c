@@ -14,7 +14,7 @@ status canvas_open(canvas *c, int width, int height, color background, err *e)
     size_t pixels = (size_t)width * (size_t)height;
 
     *c = (canvas){.width = width, .height = height, .rgb = malloc(pixels * 3)};
-    if (!c->rgb) return err_set(e, E_IO, "out of memory for a picture of %dx%d", width, height);
+    if (!c->rgb) return err_set(e, E_MEMORY, "out of memory for a picture of %dx%d", width, height);
     for (size_t i = 0; i < pixels; i++) {
         c->rgb[3 * i] = (uint8_t)(background >> 16);
         c->rgb[3 * i + 1] = (uint8_t)(background >> 8);
@@ -117,7 +117,7 @@ status canvas_write_png(const canvas *c, const char *path, err *e)
     image.height = (png_uint_32)c->height;
     bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
     file = malloc(bytes);
-    if (!file) FAIL(E_IO, "%s: out of memory", path);
+    if (!file) FAIL(E_MEMORY, "%s: out of memory", path);
     if (!png_image_write_to_memory(&image, file, &bytes, 0, c->rgb, 0, NULL))
         FAIL(E_INTERNAL, "%s: libpng: %s", path, image.message);
     TRY(file_replace(path, file, bytes, e));

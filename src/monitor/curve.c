@@ -64,7 +64,7 @@ static status read_line(const char *path, long number, const char *at, size_t by
 
     if (!line) FAIL(E_USAGE, "%s:%ld: not JSON: %s", path, number, why.text);
     if (!json_is_object(line)) FAIL(E_USAGE, "%s:%ld: not a JSON object", path, number);
-    if (!add_event(out, line)) FAIL(E_IO, "%s: out of memory", path);
+    if (!add_event(out, line)) FAIL(E_MEMORY, "%s: out of memory", path);
 done:
     json_decref(line);
     return result;

@@ -202,7 +202,7 @@ status curve_draw_png(const curve *c, const char *path, int width, int height, e
         FAIL(E_USAGE, "%s: %dx%d pixels; valid are 320x200 to 10000x10000", path, width, height);
     if (t->count + v->count == 0) FAIL(E_USAGE, "%s: no losses to draw", path);
     smoothed = smooth(t);
-    if (!smoothed) FAIL(E_IO, "%s: out of memory", path);
+    if (!smoothed) FAIL(E_MEMORY, "%s: out of memory", path);
     TRY(canvas_open(&paint, width, height, paper, e));
     f = (frame){MARGIN_LEFT, width - MARGIN_RIGHT, MARGIN_TOP, height - MARGIN_BOTTOM, 0, 0, 0, 0};
     fit(&f, c, smoothed);

@@ -131,8 +131,8 @@ status log_open(const char *path, log_file **out, err *e)
     log_file *l = calloc(1, sizeof *l);
 
     *out = NULL;
-    if (!l) return err_set(e, E_IO, "%s: out of memory", path);
-    l->path = text_copy(path);
+    if (!l) return err_set(e, E_MEMORY, "%s: out of memory", path);
+    TRY(text_copy(path, &l->path, e));
     l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->fd < 0) {
         result = err_errno(e, "%s: cannot open", path);

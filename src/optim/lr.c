@@ -24,17 +24,17 @@ void lr_defaults(lr_config *c)
         .name = LR_COSINE,
         .warmup_steps = 100,
         .min_ratio = 0.1,
-        .warmup_max_lr = -1.0,
-        .warmup_num_steps = 1000,
-        .cos_min_ratio = 1e-4,
-        .lr_range_test_min_lr = 1e-3,
-        .lr_range_test_step_size = 2000,
-        .lr_range_test_step_rate = 1.0,
-        .cycle_first_step_size = 2000,
-        .cycle_second_stair_count = -1,
-        .cycle_momentum = true,
-        .cycle_min_mom = 0.8,
-        .cycle_max_mom = 0.9,
+        .warmup.max_lr = -1.0,
+        .warmup.num_steps = 1000,
+        .warmup.cos_min_ratio = 1e-4,
+        .range_test.min_lr = 1e-3,
+        .range_test.step_size = 2000,
+        .range_test.step_rate = 1.0,
+        .cycle.first_step_size = 2000,
+        .cycle.second_stair_count = -1,
+        .cycle.moves_momentum = true,
+        .cycle.min_mom = 0.8,
+        .cycle.max_mom = 0.9,
     };
 }
 
@@ -78,28 +78,28 @@ static double own_ratio(const lr_config *c, int64_t it)
 
 static double range_test(const lr_config *c, int64_t it)
 {
-    double i = (double)(it + 1) / (double)c->lr_range_test_step_size;
-    if (c->lr_range_test_staircase) i = floor(i);
-    return c->lr_range_test_min_lr * (1.0 + c->lr_range_test_step_rate * i);
+    double i = (double)(it + 1) / (double)c->range_test.step_size;
+    if (c->range_test.staircase) i = floor(i);
+    return c->range_test.min_lr * (1.0 + c->range_test.step_rate * i);
 }
 
 static int64_t cycle_second(const lr_config *c)
 {
-    return c->cycle_second_step_size > 0 ? c->cycle_second_step_size : c->cycle_first_step_size;
+    return c->cycle.second_step_size > 0 ? c->cycle.second_step_size : c->cycle.first_step_size;
 }
 
 // How far up the cycle is after `it` finished steps: 0 at its ends, 1 at its peak.
 static double cycle_height(const lr_config *c, int64_t it)
 {
-    int64_t first = c->cycle_first_step_size, second = cycle_second(c);
+    int64_t first = c->cycle.first_step_size, second = cycle_second(c);
     int64_t j = (it + 1) % (first + second);
-    int64_t stairs = c->cycle_first_stair_count;
+    int64_t stairs = c->cycle.first_stair_count;
     int64_t part = j, whole = first;
 
     if (j > first) {
         part = first + second - j;
         whole = second;
-        if (c->cycle_second_stair_count >= 0) stairs = c->cycle_second_stair_count;
+        if (c->cycle.second_stair_count >= 0) stairs = c->cycle.second_stair_count;
     }
     // Whole numbers, so that a stair begins exactly where it should.
     if (stairs > 0) return (double)((__int128)part * stairs / whole) / (double)stairs;
@@ -109,47 +109,47 @@ static double cycle_height(const lr_config *c, int64_t it)
 // The decay intervals since the end of the cycle; < 0 within it.
 static double cycle_intervals(const lr_config *c, int64_t it)
 {
-    int64_t cycle = c->cycle_first_step_size + cycle_second(c);
+    int64_t cycle = c->cycle.first_step_size + cycle_second(c);
     if (it < cycle) return -1.0;
-    if (c->decay_step_size == 0) return 0.0;
-    return (double)(it - cycle + 1) / (double)c->decay_step_size;
+    if (c->cycle.decay_step_size == 0) return 0.0;
+    return (double)(it - cycle + 1) / (double)c->cycle.decay_step_size;
 }
 
 static double one_cycle(const lr_config *c, int64_t it)
 {
     double k = cycle_intervals(c, it);
-    if (k >= 0.0) return c->cycle_min_lr / (1.0 + c->decay_lr_rate * k);
-    return c->cycle_min_lr + (c->cycle_max_lr - c->cycle_min_lr) * cycle_height(c, it);
+    if (k >= 0.0) return c->cycle.min_lr / (1.0 + c->cycle.decay_lr_rate * k);
+    return c->cycle.min_lr + (c->cycle.max_lr - c->cycle.min_lr) * cycle_height(c, it);
 }
 
 static double warmup_gamma(const lr_config *c, int64_t it, int64_t w)
 {
-    if (c->warmup_linear) return (double)it / (double)w;
+    if (c->warmup.linear) return (double)it / (double)w;
     return log((double)(it + 1)) / log((double)w);
 }
 
 static double warmup(const lr_config *c, double base_lr, int64_t it)
 {
-    int64_t w = longer(2, c->warmup_num_steps);
-    int64_t total = c->total_num_steps > 0 ? c->total_num_steps : c->total_steps;
-    double max_lr = c->warmup_max_lr < 0.0 ? base_lr : c->warmup_max_lr, gamma = 1.0;
+    int64_t w = longer(2, c->warmup.num_steps);
+    int64_t total = c->warmup.total_num_steps > 0 ? c->warmup.total_num_steps : c->total_steps;
+    double max_lr = c->warmup.max_lr < 0.0 ? base_lr : c->warmup.max_lr, gamma = 1.0;
 
     if (it < w) {
         gamma = warmup_gamma(c, it, w);
     } else if (c->name == LR_WARMUP_DECAY) {
         gamma = (double)longer(0, total - it) / (double)longer(1, total - w);
     }
-    return c->warmup_min_lr + (max_lr - c->warmup_min_lr) * gamma;
+    return c->warmup.min_lr + (max_lr - c->warmup.min_lr) * gamma;
 }
 
 static double warmup_cosine(const lr_config *c, double base_lr, int64_t it)
 {
-    int64_t w = longer(2, c->warmup_num_steps);
-    int64_t total = c->total_num_steps > 0 ? c->total_num_steps : c->total_steps;
-    double low = c->cos_min_ratio;
+    int64_t w = longer(2, c->warmup.num_steps);
+    int64_t total = c->warmup.total_num_steps > 0 ? c->warmup.total_num_steps : c->total_steps;
+    double low = c->warmup.cos_min_ratio;
 
     if (it < w) {
-        double r0 = c->warmup_min_ratio;
+        double r0 = c->warmup.min_ratio;
         return base_lr * (r0 + (1.0 - r0) * warmup_gamma(c, it, w));
     }
     return base_lr * (low + (1.0 - low) * half_cosine(fraction(it - w + 1, total - w)));
@@ -176,10 +176,10 @@ double lr_momentum_at(const lr_config *c, double beta1, int64_t done)
 {
     double k;
 
-    if (c->name != LR_ONE_CYCLE || !c->cycle_momentum) return beta1;
+    if (c->name != LR_ONE_CYCLE || !c->cycle.moves_momentum) return beta1;
     k = cycle_intervals(c, done);
-    if (k >= 0.0) return c->cycle_max_mom * (1.0 + c->decay_mom_rate * k);
-    return c->cycle_max_mom - (c->cycle_max_mom - c->cycle_min_mom) * cycle_height(c, done);
+    if (k >= 0.0) return c->cycle.max_mom * (1.0 + c->cycle.decay_mom_rate * k);
+    return c->cycle.max_mom - (c->cycle.max_mom - c->cycle.min_mom) * cycle_height(c, done);
 }
 
 double lr_scale(double lr, lr_scaling s, int ranks)

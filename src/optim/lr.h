@@ -47,25 +47,43 @@ typedef enum lr_name {
 
 typedef enum lr_scaling { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT, LR_SCALES } lr_scaling;
 
+// Parameters of DeepSpeed's WarmupLR, WarmupDecayLR and WarmupCosineLR, without the prefix warmup_.
+typedef struct lr_warmup {
+    double min_lr, max_lr; // max_lr < 0: the optimizer's lr
+    int64_t num_steps;
+    int64_t total_num_steps; // 0: total_steps of the run
+    bool linear;             // warmup_type linear; false: log
+    double min_ratio, cos_min_ratio;
+} lr_warmup;
+
+// Parameters of DeepSpeed's LRRangeTest, without the prefix lr_range_test_.
+typedef struct lr_range_test {
+    double min_lr, step_rate;
+    int64_t step_size;
+    bool staircase;
+} lr_range_test;
+
+// Parameters of DeepSpeed's OneCycle, without the prefix cycle_.
+typedef struct lr_one_cycle {
+    double min_lr, max_lr, decay_lr_rate;
+    int64_t first_step_size;
+    int64_t second_step_size; // 0: first_step_size
+    int64_t decay_step_size;  // 0: no decay
+    int64_t first_stair_count;
+    int64_t second_stair_count; // < 0: first_stair_count
+    bool moves_momentum;        // cycle_momentum
+    double min_mom, max_mom, decay_mom_rate;
+} lr_one_cycle;
+
 typedef struct lr_config {
     lr_name name;
-    int64_t warmup_steps;
-    double min_ratio;
-    int64_t decay_steps; // wsd: steps of the final decay (linear); 0 = a tenth of the run
-    int64_t total_steps; // of the run; filled from train.steps when 0
-    // DeepSpeed's own parameters, by their own names (interfaces §2.3)
-    double warmup_min_lr, warmup_max_lr;       // warmup_max_lr < 0: the optimizer's lr
-    int64_t warmup_num_steps, total_num_steps; // total_num_steps 0: total_steps
-    bool warmup_linear;                        // warmup_type
-    double warmup_min_ratio, cos_min_ratio;
-    double lr_range_test_min_lr, lr_range_test_step_rate;
-    int64_t lr_range_test_step_size;
-    bool lr_range_test_staircase;
-    double cycle_min_lr, cycle_max_lr, decay_lr_rate;
-    int64_t cycle_first_step_size, cycle_second_step_size /* 0 = first */, decay_step_size;
-    int64_t cycle_first_stair_count, cycle_second_stair_count /* < 0 = first */;
-    bool cycle_momentum;
-    double cycle_min_mom, cycle_max_mom, decay_mom_rate;
+    int64_t warmup_steps; // not of DeepSpeed's schedules, as the next two
+    double min_ratio;     // the last learning rate, as a fraction of the first
+    int64_t decay_steps;  // wsd: steps of the final linear decay; 0: a tenth of the run
+    int64_t total_steps;  // of the run
+    lr_warmup warmup;
+    lr_range_test range_test;
+    lr_one_cycle cycle;
 } lr_config;
 
 // The job file's words, by lr_name; ended by NULL. DeepSpeed's schedules have DeepSpeed's names.

@@ -105,7 +105,7 @@ static void add_row(const pipeline_picture *x, int stage, double per_second, int
 {
     bar b;
     for (int i = 0; i < wide; i++) text_add(row, ".");
-    for (int at = 0; next_bar(x, stage, &at, &b);) {
+    for (int at = 0; !row->failed && next_bar(x, stage, &at, &b);) {
         int from = (int)lround(b.start * per_second), to = (int)lround(b.end * per_second);
         for (int i = from; i < to && i < wide; i++)
             row->chars[i] = i == from       ? letter(&b)
@@ -126,7 +126,9 @@ void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
         text row = {0};
         add_row(x, i, all.bars ? per_unit / all.shortest : 0, wide, &row);
         text_addf(out, "stage %-4d ", i);
-        if (wide <= room)
+        if (row.failed)
+            text_fail(out);
+        else if (wide <= room)
             text_add_bytes(out, row.chars, row.bytes);
         else
             text_addf(out, "%.*s%s%s", half, row.chars, CUT, row.chars + wide - half);

@@ -3,6 +3,7 @@
 // schedule.c (the order). Deliberately knows no messages and no memory.
 #include "parallel/pipeline.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 
 #include <math.h>
@@ -138,8 +139,8 @@ status pipeline_make(pipeline_schedule s, int stages, int virtual_stages, int mi
     *out = (pipeline_list){0};
     TRY(check_shape(s, &x, e));
     size_t passes = (size_t)micros * (size_t)virtual_stages;
-    out->at = calloc(passes, 3 * sizeof *out->at); // at most forward, dgrad and wgrad
-    if (!out->at) FAIL(E_IO, "no memory for the order of %zu passes of the pipeline", passes);
+    // at most forward, dgrad and wgrad
+    TRY(alloc_zeroed(&out->at, passes, 3 * sizeof *out->at, "the passes of the pipeline", e));
     if (stages == 1)
         make_alone(&x, out);
     else
@@ -272,12 +273,11 @@ status pipeline_split(const double *cost, int blocks, int chunks, int *first, er
              "valid: 1 to %d",
              chunks, blocks, blocks);
     const size_t row = (size_t)blocks + 1;
-    t.sum = calloc(row, sizeof *t.sum);
-    t.before = calloc(row, sizeof *t.before);
-    t.now = calloc(row, sizeof *t.now);
-    t.start = calloc(row * ((size_t)chunks + 1), sizeof *t.start);
-    if (!t.sum || !t.before || !t.now || !t.start)
-        FAIL(E_IO, "no memory to divide %d blocks into chunks", blocks);
+    TRY(alloc_zeroed(&t.sum, row, sizeof *t.sum, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.before, row, sizeof *t.before, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.now, row, sizeof *t.now, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.start, row * ((size_t)chunks + 1), sizeof *t.start,
+                     "the split of the blocks", e));
     for (int b = 0; b < blocks; b++) t.sum[b + 1] = t.sum[b] + cost[b];
     t.limit = least_largest(&t);
     most_even(&t);

@@ -2,10 +2,13 @@
 // every layout, and counts their bytes. See plan.h. plan_redistribute.c adds the collectives.
 #include "parallel/plan_private.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char WHAT[] = "the plan";
 
 // The first bucket that backward completes is small, as DDP's is, so that the first reduction
 // starts early.
@@ -168,8 +171,9 @@ static status choose_chunks(plan *p, err *e)
     const int stages = p->o.mesh.size[AXIS_PP];
     const strategy_pipeline *const pipeline = &p->o.strategy.pipeline;
     p->chunks = pipeline->virtual_stages > 1 ? stages * pipeline->virtual_stages : stages;
-    p->chunk_first = calloc((size_t)p->chunks + 1, sizeof *p->chunk_first);
-    if (!p->chunk_first) return err_set(e, E_IO, "no memory for the plan");
+    const status result =
+        alloc_zeroed(&p->chunk_first, (size_t)p->chunks + 1, sizeof *p->chunk_first, WHAT, e);
+    if (result != OK) return result;
     if (p->chunks == 1) {
         p->chunk_first[1] = p->o.blocks;
         return OK;
@@ -236,8 +240,8 @@ static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e
 static status fill_rows(plan *p, const plan_param *params, err *e)
 {
     status result = OK;
-    plan_users *u = calloc((size_t)p->rows + 1, sizeof *u);
-    if (!u) FAIL(E_IO, "no memory for the plan");
+    plan_users *u = NULL;
+    TRY(alloc_zeroed(&u, (size_t)p->rows, sizeof *u, WHAT, e));
     for (int i = 0; i < p->rows; i++) u[i] = (plan_users){-1, -1, -1, -1, false};
     for (int i = 0; i < p->o.uses; i++) add_user(p, &u[p->o.use[i].param], p->o.use[i].block);
     for (int i = 0; i < p->rows; i++) TRY(fill_row(p, i, &params[i], u[i], e));
@@ -261,8 +265,9 @@ static int compare_rows(const void *a, const void *b)
 // order of the first block of any stage.
 static status sort_rows(plan *p, err *e)
 {
-    plan_sort_key *all = malloc(((size_t)p->local_rows + 1) * sizeof *all);
-    if (!all) return err_set(e, E_IO, "no memory for the plan");
+    plan_sort_key *all = NULL;
+    const status result = alloc_array(&all, (size_t)p->local_rows, sizeof *all, WHAT, e);
+    if (result != OK) return result;
     for (int i = 0; i < p->local_rows; i++)
         all[i] = (plan_sort_key){p->row[p->order[i]].block, p->order[i]};
     qsort(all, (size_t)p->local_rows, sizeof *all, compare_rows);
@@ -281,13 +286,14 @@ static bool uses_files(const plan *p)
 // Fills buckets from the last block to the first, the order in which backward completes gradients.
 // The first one is small; the others end at the size limit. Where weights are unsharded for use or
 // state is in files, a bucket is one block, so that slots are small.
-static void fill_buckets(plan *p)
+static status fill_buckets(plan *p, err *e)
 {
     int64_t bytes = 0;
     int64_t limit = size_min(FIRST_BUCKET_BYTES, p->o.strategy.bucket_bytes);
     const bool one_block = p->weight_slots || uses_files(p);
-    char *starts = calloc((size_t)p->local_rows + 1, 1);
-    if (!starts) abort();
+    char *starts = NULL;
+    const status result = alloc_zeroed(&starts, (size_t)p->local_rows, 1, WHAT, e);
+    if (result != OK) return result;
     for (int i = p->local_rows - 1; i >= 0; i--) {
         bytes += 4 * p->row[p->order[i]].count;
         bool block_starts = i == 0 || p->row[p->order[i - 1]].block != p->row[p->order[i]].block;
@@ -306,6 +312,7 @@ static void fill_buckets(plan *p)
         r->bucket = p->buckets - 1;
     }
     free(starts);
+    return OK;
 }
 
 static int compare_ints(const void *a, const void *b)
@@ -327,8 +334,9 @@ static int sort_unique(int *buckets, int count)
 static status mark_uses(plan *p, err *e)
 {
     const int blocks = p->o.blocks;
-    int *fill = calloc((size_t)blocks + 1, sizeof *fill), total = 0;
-    if (!fill) return err_set(e, E_IO, "no memory for the plan");
+    int *fill = NULL, total = 0;
+    const status result = alloc_zeroed(&fill, (size_t)blocks, sizeof *fill, WHAT, e);
+    if (result != OK) return result;
     for (int i = 0; i < p->o.uses; i++)
         if (plan_has_block(p, p->o.use[i].block)) p->first_use[p->o.use[i].block + 1]++;
     for (int b = 0; b < blocks; b++) p->first_use[b + 1] += p->first_use[b];
@@ -414,7 +422,7 @@ static status make(plan *p, const plan_param *params, err *e)
     TRY(assign_blocks(p, e));
     TRY(fill_rows(p, params, e));
     TRY(sort_rows(p, e));
-    fill_buckets(p);
+    TRY(fill_buckets(p, e));
     TRY(mark_uses(p, e));
     for (int l = 0; l < LAYOUTS; l++) lay_out(p, (plan_layout)l);
     lay_out_tied_grads(p);
@@ -427,21 +435,18 @@ done:
 status plan_make(const plan_options *o, const plan_param *params, int count, plan **out, err *e)
 {
     status result = OK;
-    plan *p = calloc(1, sizeof *p);
-    if (!p) FAIL(E_IO, "no memory for the plan");
+    plan *p = NULL;
+    TRY(alloc_zeroed(&p, 1, sizeof *p, WHAT, e));
     p->o = *o;
     p->o.strategy = strategy_resolve(&o->strategy, &o->mesh);
     p->rows = count;
     for (int a = 0; a < AXES; a++) p->coord[a] = mesh_at(&o->mesh, o->rank, (axis)a);
-    p->row = calloc((size_t)count + 1, sizeof *p->row);
-    p->order = calloc((size_t)count + 1, sizeof *p->order);
-    p->bucket = calloc((size_t)count + 1, sizeof *p->bucket);
-    p->chunk_of_block = calloc((size_t)o->blocks + 1, sizeof *p->chunk_of_block);
-    p->first_use = calloc((size_t)o->blocks + 2, sizeof *p->first_use);
-    p->used_bucket = calloc((size_t)o->uses + 1, sizeof *p->used_bucket);
-    if (!p->row || !p->order || !p->bucket || !p->chunk_of_block || !p->first_use ||
-        !p->used_bucket)
-        FAIL(E_IO, "no memory for the plan");
+    TRY(alloc_zeroed(&p->row, (size_t)count, sizeof *p->row, WHAT, e));
+    TRY(alloc_zeroed(&p->order, (size_t)count, sizeof *p->order, WHAT, e));
+    TRY(alloc_zeroed(&p->bucket, (size_t)count, sizeof *p->bucket, WHAT, e));
+    TRY(alloc_zeroed(&p->chunk_of_block, (size_t)o->blocks, sizeof *p->chunk_of_block, WHAT, e));
+    TRY(alloc_zeroed(&p->first_use, (size_t)o->blocks + 1, sizeof *p->first_use, WHAT, e));
+    TRY(alloc_zeroed(&p->used_bucket, (size_t)o->uses, sizeof *p->used_bucket, WHAT, e));
     TRY(make(p, params, e));
     p->o.strategy.pipeline.chunk_blocks = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
     *out = p;

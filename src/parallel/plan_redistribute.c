@@ -53,7 +53,7 @@ static status add_step(plan *p, plan_redistribution *m, axis a, placement_collec
     if (collective == REDISTRIBUTE_ALL_REDUCE && from == m->layout) return OK;
     x->segment =
         segments(p, m->layout, gathers ? from : to, gathers ? to : from, p->o.mesh.size[a]);
-    return x->segment ? OK : err_set(e, E_IO, "no memory for the plan");
+    return x->segment ? OK : err_set(e, E_MEMORY, "no memory for the plan");
 }
 
 // Reductions over both axes, inner first. Placements are in the order of PLAN_DP_AXIS.
@@ -102,7 +102,7 @@ static status add_post_forward_gather(plan *p, err *e)
     x->segment = segments(p, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL,
                           p->o.strategy.reshard_after_forward);
     p->unshard_post_forward.count = 1;
-    return x->segment ? OK : err_set(e, E_IO, "no memory for the plan");
+    return x->segment ? OK : err_set(e, E_MEMORY, "no memory for the plan");
 }
 
 status plan_make_redistributions(plan *p, err *e)

@@ -4,6 +4,8 @@
 // messages and for collectives between stages.
 #include "parallel/replay.h"
 
+#include "base/alloc.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,12 +215,12 @@ status schedule_replay(const schedule *const *of_stage, int stages, replay_visit
 {
     status result = OK;
     walk w = {.of_stage = of_stage, .stages = stages, .visit = visitor, .given = given};
-    w.next = calloc((size_t)stages, sizeof *w.next);
-    w.together = calloc((size_t)stages, sizeof *w.together);
-    w.named = calloc((size_t)stages, sizeof *w.named);
-    for (int c = 0; c < CHANNELS; c++) w.read[c] = calloc((size_t)stages, sizeof *w.read[c]);
-    if (!w.next || !w.together || !w.named || !w.read[ACTIVATIONS] || !w.read[GRADIENTS])
-        FAIL(E_IO, "no memory to walk through %d stages", stages);
+    const size_t count = (size_t)stages;
+    TRY(alloc_zeroed(&w.next, count, sizeof *w.next, "a replay", e));
+    TRY(alloc_zeroed(&w.together, count, sizeof *w.together, "a replay", e));
+    TRY(alloc_zeroed(&w.named, count, sizeof *w.named, "a replay", e));
+    for (int c = 0; c < CHANNELS; c++)
+        TRY(alloc_zeroed(&w.read[c], count, sizeof *w.read[c], "a replay", e));
     for (bool any = true; any;) {
         any = false;
         for (int i = 0; i < stages; i++)

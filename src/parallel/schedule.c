@@ -8,16 +8,21 @@
 // and followed by what it makes possible.
 #include "parallel/schedule_private.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
+
+// False when memory lacks.
+static bool grow(builder *b, void *array, size_t *room, int count, size_t size)
+{
+    if (alloc_grow(array, room, (size_t)count, size, "", NULL) != OK) b->failed = true;
+    return !b->failed;
+}
 
 static schedule_instr *add(builder *b, schedule_instr x)
 {
     schedule *s = b->s;
-    if (s->count == s->room) {
-        s->room = s->room ? 2 * s->room : 256;
-        s->instr = realloc(s->instr, (size_t)s->room * sizeof *s->instr);
-        if (!s->instr) abort();
-    }
+    if (!grow(b, &s->instr, &s->room, s->count + 1, sizeof *s->instr)) return &b->no_instr;
     s->instr[s->count] = x;
     return &s->instr[s->count++];
 }
@@ -45,18 +50,18 @@ static bool state_free(const builder *b, plan_state what, int slot)
 static int state_grow(builder *b, plan_state what)
 {
     schedule_slots *s = &b->s->state[what];
-    const size_t count = (size_t)++s->count;
-    s->elements = realloc(s->elements, count * sizeof *s->elements);
-    b->state_busy[what] = realloc(b->state_busy[what], count * sizeof **b->state_busy);
-    b->state_used[what] = realloc(b->state_used[what], count * sizeof **b->state_used);
-    if (!s->elements || !b->state_busy[what] || !b->state_used[what]) abort();
-    s->elements[count - 1] = 0;
-    b->state_busy[what][count - 1] = false;
-    return s->count - 1;
+    const int slot = s->count;
+    if (!grow(b, &s->elements, &b->state_room[0][what], slot + 1, sizeof *s->elements) ||
+        !grow(b, &b->state_busy[what], &b->state_room[1][what], slot + 1, sizeof **b->state_busy) ||
+        !grow(b, &b->state_used[what], &b->state_room[2][what], slot + 1, sizeof **b->state_used))
+        return -1;
+    s->elements[slot] = 0;
+    b->state_busy[what][slot] = false;
+    return s->count++;
 }
 
 // The state slot for so many elements: of those that are free the one that has to grow least, so
-// that one large bucket costs one large slot.
+// that one large bucket costs one large slot. -1 when memory lacks.
 static int state_turn(builder *b, plan_state what, int64_t elements)
 {
     schedule_slots *s = &b->s->state[what];
@@ -67,6 +72,7 @@ static int state_turn(builder *b, plan_state what, int64_t elements)
             (best < 0 || llabs(s->elements[i] - elements) < llabs(s->elements[best] - elements)))
             best = i;
     if (best < 0) best = state_grow(b, what);
+    if (best < 0) return best;
     if (s->elements[best] < elements) s->elements[best] = elements;
     b->state_used[what][best] = b->turn[what];
     return best;
@@ -85,6 +91,7 @@ static void fetch_weights(builder *b, int at)
         if (b->weight_slot[k] >= 0 || b->fetched[k] >= 0) continue;
         if (b->kept[k] && b->visit[at].kind != PIPE_FORWARD) continue;
         b->fetched[k] = state_turn(b, PLAN_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
+        if (b->failed) return;
         b->state_busy[PLAN_WEIGHTS][b->fetched[k]] = true;
         add(b, (schedule_instr){
                    .kind = SWAP_IN, .index = k, .slot = b->fetched[k], .what = PLAN_WEIGHTS});
@@ -173,15 +180,15 @@ static void give_gradient_slot(builder *b, int bucket)
 static void reduce(builder *b, int bucket, int micro, bool last)
 {
     const plan *p = b->p;
-    add(b, (schedule_instr){.kind = REDUCE_GRAD,
-                            .index = bucket,
-                            .micro = micro,
-                            .slot = b->gradient_slot[bucket],
-                            .state = {-1, -1, -1},
-                            .last = last});
+    schedule_instr *x = add(b, (schedule_instr){.kind = REDUCE_GRAD,
+                                                .index = bucket,
+                                                .micro = micro,
+                                                .slot = b->gradient_slot[bucket],
+                                                .state = {-1, -1, -1},
+                                                .last = last});
     if (in_file(b, PLAN_GRADIENTS)) {
         int slot = state_turn(b, PLAN_GRADIENTS, p->bucket[bucket].count[p->optimizer]);
-        b->s->instr[b->s->count - 1].state[PLAN_GRADIENTS] = slot;
+        x->state[PLAN_GRADIENTS] = slot;
         add(b, (schedule_instr){
                    .kind = SWAP_OUT, .index = bucket, .slot = slot, .what = PLAN_GRADIENTS});
     }
@@ -377,12 +384,14 @@ status schedule_make(const plan *p, schedule_pass what, schedule *out, err *e)
                  .gradients = {.sizes = &out->gradients}};
     *out = (schedule){.instr = NULL};
     TRY(builder_open(&b, e));
-    for (int i = 0; i < b.visits; i++) add_visit(&b, i);
+    for (int i = 0; i < b.visits && !b.failed; i++) add_visit(&b, i);
     if (what == PASS_TRAIN) {
         tie(&b);
         add(&b, (schedule_instr){.kind = CLIP_GRAD_NORM});
         update(&b);
     }
+    if (b.failed || b.weights.failed || b.gradients.failed)
+        FAIL(E_MEMORY, "no memory for a schedule");
     for (int t = 0; t < PLAN_STATES; t++) widen_first(&out->state[t]);
     // One more than is used at once, so that the next is copied while this one is computed on.
     out->batch_slots++;

@@ -60,7 +60,8 @@ typedef struct schedule_slots {
 
 typedef struct schedule {
     schedule_instr *instr;
-    int count, room;
+    int count;
+    size_t room;
     int *act_slots;         // [chunks of the stage] so many micro-batches' activations live at once
     int *wgrad_slots;       // [chunks] so many are between the two halves of their backward
     int batch_slots;        // micro-batches on the device

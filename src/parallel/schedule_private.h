@@ -18,10 +18,13 @@ typedef struct visit {
 typedef struct schedule_slot_pool {
     schedule_slots *sizes;
     int *free;
-    int frees, room;
+    int frees;
+    size_t size_room, free_room;
+    bool failed; // memory lacked
 } schedule_slot_pool;
 
-// The free slot that has to grow least for so many elements, else a new one.
+// The free slot that has to grow least for so many elements, else a new one. -1 and p->failed when
+// memory lacks.
 int schedule_slot_take(schedule_slot_pool *p, int64_t elements);
 void schedule_slot_give(schedule_slot_pool *p, int slot);
 
@@ -42,6 +45,9 @@ typedef struct builder {
     schedule_slot_pool weights, gradients;
     size_t *first_after; // [visits] where its block's buckets begin in
     unsigned char *after;
+    bool failed;                       // memory lacked: schedule_make fails at its end
+    schedule_instr no_instr;           // what cannot be added is written here
+    size_t state_room[3][PLAN_STATES]; // of the elements, and of the two arrays below
     bool *state_busy[PLAN_STATES];
     int *state_used[PLAN_STATES]; // by slot: the turn that filled it last
     int loaded, done;             // batches so far

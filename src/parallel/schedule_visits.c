@@ -2,10 +2,13 @@
 // that its activations are in. Called by schedule_make.
 #include "parallel/schedule_private.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char WHAT[] = "a schedule";
 
 // Slots of the chunks: which micro-batch is in which.
 typedef struct pool {
@@ -17,11 +20,12 @@ typedef struct pool {
 
 static status pool_open(pool *p, int micros, err *e)
 {
-    *p = (pool){.slot_of = malloc((size_t)micros * sizeof(int)),
-                .busy = calloc((size_t)micros, sizeof(bool))};
-    if (!p->slot_of || !p->busy) return err_set(e, E_IO, "no memory for a schedule");
+    status result = OK;
+    TRY(alloc_array(&p->slot_of, (size_t)micros, sizeof(int), WHAT, e));
+    TRY(alloc_zeroed(&p->busy, (size_t)micros, sizeof(bool), WHAT, e));
     for (int i = 0; i < micros; i++) p->slot_of[i] = -1;
-    return OK;
+done:
+    return result;
 }
 
 static void pool_close(pool *p)
@@ -67,11 +71,11 @@ static int place_of(const schedule_slot_pool *p, int64_t elements, int slot)
 static int take_new(schedule_slot_pool *p, int64_t elements)
 {
     schedule_slots *s = p->sizes;
-    if (s->count == p->room) {
-        p->room = p->room ? 2 * p->room : 8;
-        s->elements = realloc(s->elements, (size_t)p->room * sizeof *s->elements);
-        p->free = realloc(p->free, (size_t)p->room * sizeof *p->free);
-        if (!s->elements || !p->free) abort();
+    const size_t need = (size_t)s->count + 1;
+    if (alloc_grow(&s->elements, &p->size_room, need, sizeof *s->elements, WHAT, NULL) != OK ||
+        alloc_grow(&p->free, &p->free_room, need, sizeof *p->free, WHAT, NULL) != OK) {
+        p->failed = true;
+        return -1;
     }
     s->elements[s->count] = elements;
     return s->count++;
@@ -127,8 +131,9 @@ static void visit_chunk(builder *b, const pipeline_op *x, pool *act, pool *held)
 static status eval_list(const plan *p, int chunks, pipeline_list *out, err *e)
 {
     (void)p;
-    *out = (pipeline_list){.at = calloc((size_t)chunks, sizeof *out->at), .count = chunks};
-    if (!out->at) return err_set(e, E_IO, "no memory for a schedule");
+    const status result = alloc_zeroed(&out->at, (size_t)chunks, sizeof *out->at, WHAT, e);
+    if (result != OK) return result;
+    out->count = chunks;
     for (int c = 0; c < chunks; c++) out->at[c] = (pipeline_op){PIPE_FORWARD, 0, c};
     return OK;
 }
@@ -169,8 +174,7 @@ static status make_visits(builder *b, pool *act, pool *held, err *e)
     else
         TRY(pipeline_make(p->o.strategy.pipeline.schedule, stages, chunks, p->o.micros,
                           p->coord[AXIS_PP], &l, e));
-    b->visit = calloc(count_visits(p, &l) + 1, sizeof *b->visit);
-    if (!b->visit) FAIL(E_IO, "no memory for a schedule");
+    TRY(alloc_zeroed(&b->visit, count_visits(p, &l), sizeof *b->visit, WHAT, e));
     for (int i = 0; i < l.count; i++)
         visit_chunk(b, &l.at[i], &act[l.at[i].chunk], &held[l.at[i].chunk]);
     for (int c = 0; c < chunks; c++) {
@@ -189,16 +193,16 @@ static status look_ahead(builder *b, err *e)
     const plan *p = b->p;
     const size_t buckets = (size_t)p->buckets;
     size_t count = 0;
-    pipeline_pass *next = malloc((buckets + 1) * sizeof *next); // that needs the bucket
-    bool *more = calloc(buckets * (size_t)p->o.micros + 1, sizeof *more);
-    b->first_after = calloc((size_t)b->visits + 1, sizeof *b->first_after);
-    if (!next || !more || !b->first_after) FAIL(E_IO, "no memory for a schedule");
+    pipeline_pass *next = NULL; // that needs the bucket
+    bool *more = NULL;
+    TRY(alloc_array(&next, buckets, sizeof *next, WHAT, e));
+    TRY(alloc_zeroed(&more, buckets * (size_t)p->o.micros, sizeof *more, WHAT, e));
+    TRY(alloc_zeroed(&b->first_after, (size_t)b->visits, sizeof *b->first_after, WHAT, e));
     for (int v = 0; v < b->visits; v++) {
         b->first_after[v] = count;
         count += (size_t)plan_buckets_of(p, b->visit[v].block).count;
     }
-    b->after = calloc(count + 1, sizeof *b->after);
-    if (!b->after) FAIL(E_IO, "no memory for a schedule");
+    TRY(alloc_zeroed(&b->after, count, sizeof *b->after, WHAT, e));
     for (size_t k = 0; k < buckets; k++) next[k] = PIPE_FORWARD;
     for (int at = b->visits - 1; at >= 0; at--) {
         const visit *v = &b->visit[at];
@@ -218,11 +222,11 @@ done:
     return result;
 }
 
-static int *minus_ones(int count)
+static status minus_ones(int **out, int count, err *e)
 {
-    int *p = malloc((size_t)(count + 1) * sizeof *p);
-    for (int i = 0; p && i <= count; i++) p[i] = -1;
-    return p;
+    const status result = alloc_array(out, (size_t)count, sizeof **out, WHAT, e);
+    for (int i = 0; result == OK && i < count; i++) (*out)[i] = -1;
+    return result;
 }
 
 status builder_open(builder *b, err *e)
@@ -233,16 +237,15 @@ status builder_open(builder *b, err *e)
         result = check_length(b->p, e);
         if (result != OK) return result;
     }
-    pool *act = calloc((size_t)chunks, sizeof *act), *held = calloc((size_t)chunks, sizeof *held);
-    b->s->act_slots = calloc((size_t)chunks, sizeof(int));
-    b->s->wgrad_slots = calloc((size_t)chunks, sizeof(int));
-    b->weight_slot = minus_ones(b->p->buckets);
-    b->gradient_slot = minus_ones(b->p->buckets);
-    b->fetched = minus_ones(b->p->buckets);
-    b->kept = calloc((size_t)b->p->buckets + 1, sizeof *b->kept);
-    if (!act || !held || !b->s->act_slots || !b->s->wgrad_slots || !b->weight_slot ||
-        !b->gradient_slot || !b->fetched || !b->kept)
-        FAIL(E_IO, "no memory for a schedule");
+    pool *act = NULL, *held = NULL;
+    TRY(alloc_zeroed(&act, (size_t)chunks, sizeof *act, WHAT, e));
+    TRY(alloc_zeroed(&held, (size_t)chunks, sizeof *held, WHAT, e));
+    TRY(alloc_zeroed(&b->s->act_slots, (size_t)chunks, sizeof(int), WHAT, e));
+    TRY(alloc_zeroed(&b->s->wgrad_slots, (size_t)chunks, sizeof(int), WHAT, e));
+    TRY(minus_ones(&b->weight_slot, b->p->buckets, e));
+    TRY(minus_ones(&b->gradient_slot, b->p->buckets, e));
+    TRY(minus_ones(&b->fetched, b->p->buckets, e));
+    TRY(alloc_zeroed(&b->kept, (size_t)b->p->buckets, sizeof *b->kept, WHAT, e));
     for (int c = 0; c < chunks; c++) {
         TRY(pool_open(&act[c], micros, e));
         TRY(pool_open(&held[c], micros, e));

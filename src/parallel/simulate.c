@@ -283,7 +283,7 @@ static status open_result(simulate_result *r, const schedule *const *of_stage, i
         r->at[i] = calloc((size_t)of_stage[i]->count + 1, sizeof **r->at);
         good = r->at[i] != NULL;
     }
-    return good ? OK : err_set(e, E_IO, "no memory to simulate %d stages", stages);
+    return good ? OK : err_set(e, E_MEMORY, "no memory to simulate %d stages", stages);
 }
 
 void simulate_result_clear(simulate_result *r)
@@ -311,10 +311,10 @@ status schedule_simulate(const schedule *const *of_stage, const plan *const *pla
     status result = OK;
     simulation x = {of_stage, plan_of_stage, c, out, calloc((size_t)stages, sizeof(clocks))};
     TRY(open_result(out, of_stage, stages, e));
-    if (!x.of) FAIL(E_IO, "no memory to simulate %d stages", stages);
+    if (!x.of) FAIL(E_MEMORY, "no memory to simulate %d stages", stages);
     for (int i = 0; i < stages; i++)
         if (!open_clocks(&x.of[i], plan_of_stage[i], of_stage[i]))
-            FAIL(E_IO, "no memory to simulate %d stages", stages);
+            FAIL(E_MEMORY, "no memory to simulate %d stages", stages);
     TRY(schedule_replay(of_stage, stages, time_step, &x, e));
     sum_up(out);
 done:

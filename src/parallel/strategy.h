@@ -1,7 +1,7 @@
 // strategy.h -- every choice of how a job is parallelized, beside the sizes of the mesh. The job
-// file's keys are read into a `strategy`; the job, the trainer's options and the plan's options each
-// hold one, and each copies it whole. A new knob is a key in config/job_keys.c, a member here, and
-// the code that reads the member.
+// file's keys are read into a `strategy`; the job, the trainer's options and the plan's options
+// each hold one, and each copies it whole. A new knob is a key in config/job_keys.c, a member here,
+// and the code that reads the member.
 //
 // It deliberately does not know sizes of the model, the batch or the mesh.
 #ifndef TRIREME_PARALLEL_STRATEGY_H

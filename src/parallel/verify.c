@@ -352,7 +352,7 @@ static status open_check(verify_list *c, err *e)
     for (int i = 0; good && i < c->chunks; i++)
         good = verify_slots_open(&c->act[i], s->act_slots[i], micros) &
                verify_slots_open(&c->held[i], s->wgrad_slots[i], micros);
-    return good ? OK : err_set(e, E_IO, "no memory to check a schedule");
+    return good ? OK : err_set(e, E_MEMORY, "no memory to check a schedule");
 }
 
 static void close_check(verify_list *c)

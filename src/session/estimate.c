@@ -1,5 +1,5 @@
-// estimate.c -- bytes of memory of the rank that needs most. See estimate.h. Called where a job is checked,
-// and for every step of the ladder and row of the table. Does not know what else could be done.
+// estimate.c -- see estimate.h. Called when a job is checked, for each change of the memory fit
+// search and for each row of `trireme plan`. It does not know what could be changed in a job.
 #include "session/estimate.h"
 
 #include "base/proc.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-// Bytes that this job may use on each rank. More ranks than this machine starts run elsewhere.
+// Bytes that each rank may use. A job of more ranks than a machine starts runs on other machines.
 static uint64_t budget_of(const job *j)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
@@ -72,17 +72,17 @@ static void add_plan(memory_estimate *n, const plan *p, uint64_t params)
     if (first || plan_bytes(p) > n->total) take_plan(n, p, params);
 }
 
-// Do both have parts of parameters of the same sizes?
-static bool same_parts(const plan *a, const plan *b)
+// Do both tensor-parallel ranks have shards of the same sizes?
+static bool same_shards(const plan *a, const plan *b)
 {
     for (int i = 0; i < a->rows; i++)
         if (a->row[i].rows != b->row[i].rows || a->row[i].cols != b->row[i].cols) return false;
     return true;
 }
 
-// The tensor-parallel ranks of a stage. Their parts are equal but for the last ones of a
-// vocabulary, which may be shorter: where the last rank's are not, the ranks between need not be
-// looked at.
+// Adds the tensor-parallel ranks of a stage. Only the last shards of a vocabulary can be shorter,
+// so the ranks in between are planned only where the last rank's shards differ from the first
+// rank's.
 static status add_stage(trainer_options *o, int pp, const memory_estimate_base *base,
                         memory_estimate *n, err *e)
 {
@@ -97,7 +97,7 @@ static status add_stage(trainer_options *o, int pp, const memory_estimate_base *
     for (int tp = tps - 1; tp > 0 && (tp == tps - 1 || !same); tp--) {
         o->rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp, [AXIS_TP] = tp});
         TRY(plan_rank(o, base, &p, &params, e));
-        if (tp == tps - 1) same = same_parts(first, p);
+        if (tp == tps - 1) same = same_shards(first, p);
         add_plan(n, p, params);
         plan_free(p);
         p = NULL;
@@ -122,30 +122,31 @@ done:
 
 // ---- The largest micro-batch
 
-// What the largest legal micro-batch up to `limit` needs. More than any memory has: not fitting.
-// More passes than a step can have: not possible.
-static status need_up_to(const micro_search *s, int64_t limit, memory_estimate_micro *out, err *e)
+// The estimate of the largest legal micro-batch up to `limit`. It does not fit where it has more
+// bytes than any machine. It is not possible where a step would have too many passes.
+static status estimate_up_to(const memory_estimate_search *s, int64_t limit,
+                             memory_estimate_micro *out, err *e)
 {
     status result = OK;
-    job next = *s->of;
+    job next = *s->job;
     err refused = {.code = OK};
     *out = (memory_estimate_micro){.micro = 1};
     next.train.micro_batch = 0;
     TRY(job_solve_batch(&next, s->ranks, limit, e));
     out->micro = next.train.micro_batch;
-    result = memory_estimate_of(&next, s->in, s->ranks, s->base, &out->need, &refused);
+    result = memory_estimate_of(&next, s->in, s->ranks, s->base, &out->estimate, &refused);
     out->possible = result == OK || result == E_FIT;
-    out->fits = result == OK && out->need.total <= s->budget;
-    if (result == E_FIT) out->need.total = UINT64_MAX;
+    out->fits = result == OK && out->estimate.total <= s->budget;
+    if (result == E_FIT) out->estimate.total = UINT64_MAX;
     if (result == OK || result == E_FIT || result == E_USAGE) out->refused = refused, result = OK;
     if (result != OK && e) *e = refused;
 done:
     return result;
 }
 
-// Between `low`, which fits or makes too many passes, and `high`: halving the ratio, as legal sizes
-// are divisors.
-static status search_between(const micro_search *s, int64_t low, int64_t high,
+// Searches between `low`, which fits or makes too many passes, and `high`. It halves the ratio of
+// the two, because legal sizes are divisors of one number.
+static status search_between(const memory_estimate_search *s, int64_t low, int64_t high,
                              memory_estimate_micro *best, err *e)
 {
     status result = OK;
@@ -153,7 +154,7 @@ static status search_between(const micro_search *s, int64_t low, int64_t high,
         const int64_t mean = (int64_t)sqrt((double)low * (double)high);
         const int64_t middle = mean > low ? mean : low + 1;
         memory_estimate_micro m;
-        TRY(need_up_to(s, middle, &m, e));
+        TRY(estimate_up_to(s, middle, &m, e));
         if (m.micro <= low || m.fits || !m.possible)
             low = middle;
         else
@@ -164,14 +165,14 @@ done:
     return result;
 }
 
-status memory_estimate_largest_micro(const micro_search *s, int64_t limit,
+status memory_estimate_largest_micro(const memory_estimate_search *s, int64_t limit,
                                      memory_estimate_micro *out, err *e)
 {
     status result = OK;
     memory_estimate_micro least;
-    TRY(need_up_to(s, limit, out, e));
+    TRY(estimate_up_to(s, limit, out, e));
     if (out->fits || out->micro == 1) goto done;
-    TRY(need_up_to(s, 1, &least, e));
+    TRY(estimate_up_to(s, 1, &least, e));
     if (!out->possible || (least.possible && !least.fits)) {
         *out = least;
         goto done;

@@ -1,63 +1,65 @@
-// estimate.h -- what a job needs of memory on its ranks, before anything starts: the plan of every rank
-// that can differ from another one, of which the largest counts.
-#ifndef TRIREME_SESSION_NEED_H
-#define TRIREME_SESSION_NEED_H
+// estimate.h -- the memory estimate of a job: bytes of its largest rank, known before any rank
+// starts. It plans one rank of every kind that can differ in size.
+#ifndef TRIREME_SESSION_ESTIMATE_H
+#define TRIREME_SESSION_ESTIMATE_H
 
 #include "session/session.h"
 
-// Of the rank that needs most.
+// The estimate of the largest rank.
 typedef struct memory_estimate {
     int rank, ranks;
-    int coord[AXES], size[AXES]; // where it is
-    bool alike;                  // every rank needs as much
+    int coord[AXES], size[AXES]; // coordinates of the rank, and sizes of the mesh
+    bool alike;                  // every rank has the same total
     uint64_t bytes[CATEGORIES], total;
-    uint64_t file;                     // state in files, beside them
-    double sent_bytes[PROCESS_GROUPS]; // bytes that it sends in a step
-    uint64_t params;                   // of the whole model
+    uint64_t file;                     // bytes of state in files, which `total` leaves out
+    double sent_bytes[PROCESS_GROUPS]; // bytes that the rank sends in a step
+    uint64_t params;                   // parameters of the full model
 } memory_estimate;
 
-#define MEMORY_ESTIMATE_NO_BUDGET UINT64_MAX // nothing is known of where the ranks will run
+#define MEMORY_ESTIMATE_NO_BUDGET UINT64_MAX // the ranks run on machines of unknown memory
 
-// What a rank has before it has anything of the job: a device like the ranks'; the bytes of its
-// scratch memory and of the program itself; and what it may use in all. As they were when this was
-// opened, without what planning itself takes.
+// What does not depend on the plan, measured when it is opened.
 typedef struct memory_estimate_base {
-    device *device;
-    uint64_t runtime, budget;
+    device *device;   // like that of the ranks
+    uint64_t runtime; // bytes of the program itself and of the device's scratch memory
+    uint64_t budget;  // bytes that a rank may use
 } memory_estimate_base;
 
 status memory_estimate_base_open(const job *j, memory_estimate_base *out, err *e);
 void memory_estimate_base_close(memory_estimate_base *b); // safe on a zeroed one
 
-// The plan of rank o->rank as trainer_plan makes it, on top of `base`.
+// The plan and the schedule of rank o->rank, as trainer_plan makes them, with the bytes of `base`.
 status memory_estimate_plan(const trainer_options *o, const memory_estimate_base *base, plan **out,
                             schedule *s, uint64_t *params, double *flops, err *e);
-// Ranks that differ in their data-parallel coordinates alone are alike; stages and tensor-parallel
-// ranks are not. E_USAGE where the job's keys exclude each other.
+// The estimate of the job's largest rank. Ranks that differ only in their data-parallel coordinates
+// have the same bytes, so it plans one of them. E_USAGE where the job's keys exclude each other.
 status memory_estimate_of(const job *j, const session_inputs *in, int ranks,
                           const memory_estimate_base *base, memory_estimate *out, err *e);
-typedef struct micro_search {
-    const job *of; // but for its micro-batch
+
+// The job whose micro-batch is searched for.
+typedef struct memory_estimate_search {
+    const job *job; // its train.micro_batch is not read
     const session_inputs *in;
     int ranks;
-    uint64_t budget;
+    uint64_t budget; // bytes of a rank
     const memory_estimate_base *base;
-} micro_search;
+} memory_estimate_search;
 
 typedef struct memory_estimate_micro {
-    int64_t micro;
-    memory_estimate need;
-    bool fits, possible;
-    err refused; // why it is more than any memory has, or not possible
+    int64_t micro; // sequences
+    memory_estimate estimate;
+    bool fits;
+    bool possible; // the plan allows it
+    err refused;   // E_FIT: more bytes than any machine has; E_USAGE: the plan does not allow it
 } memory_estimate_micro;
 
-// train.micro_batch: the largest up to `limit` that fits, of those that the batch rule allows; else
-// the smallest. E_FIT, E_USAGE where that one is more than any memory has, or not possible.
-status memory_estimate_largest_micro(const micro_search *s, int64_t limit,
+// The largest train.micro_batch up to `limit` that fits, of those that the batch rule allows; where
+// none fits, the smallest. Returns the error of the smallest where that is E_FIT or E_USAGE.
+status memory_estimate_largest_micro(const memory_estimate_search *s, int64_t limit,
                                      memory_estimate_micro *out, err *e);
-// "weights 1.2 MiB, gradients 1.2 MiB, …", what is not zero.
+// Appends "weights 1.2 MiB, gradients 1.2 MiB, …", without the categories that are zero.
 void memory_estimate_print(const memory_estimate *n, text *out);
-// "on each of 8 ranks", "on rank 5 (pp 1, tp 1), the largest of 8"
+// Appends "on each of 8 ranks" or "on rank 5 (pp 1, tp 1), the largest of 8".
 void memory_estimate_print_ranks(const memory_estimate *n, text *out);
 
 #endif

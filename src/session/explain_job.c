@@ -1,5 +1,5 @@
-// explain_job.c -- the text of `trireme explain` and trm_job_explain: values, pipeline, plan and
-// schedule of a job that does not run. See session.h. Starts nothing.
+// explain_job.c -- the text of `trireme explain` and trm_job_explain. See session_explain in
+// session.h.
 #include "session/estimate.h"
 
 #include "parallel/draw.h"
@@ -31,15 +31,15 @@ static void print_pipeline(const pipeline_picture *x, bool even, text *out)
     for (int k = 0; k < p->chunks; k++)
         text_addf(out, "%s blocks %d-%d on stage %d", k ? "," : "", p->chunk_first[k],
                   p->chunk_first[k + 1] - 1, k % x->times->stages);
-    text_addf(out, "\n  time goes to the right, %s; F forward, B backward%s\n",
+    text_addf(out, "\n  time runs to the right, %s; F forward, B backward%s\n",
               even ? "as if all model chunks took the same time" : "by the FLOPs of the blocks",
               pipeline_schedule_splits_backward(p->o.strategy.pipeline.schedule)
-                  ? " of the input (dgrad), W backward of the weights (wgrad)"
+                  ? " (dgrad), W wgrad"
                   : "");
     pipeline_draw_text(x, COLUMNS, out);
 }
 
-// The picture of all stages, where the job has a pipeline.
+// Simulates all stages and prints them side by side.
 static status explain_pipeline(const trainer_options *o, const explain_options *x, text *out,
                                err *e)
 {
@@ -101,6 +101,8 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     text_add(out, x->json ? ",\"schedule\":" : "\n");
     schedule_print(&s, x->json, out);
     text_add(out, x->json ? "}\n" : "");
+    if (x->svg) TRY(text_check(x->svg, e));
+    TRY(text_check(out, e));
 done:
     memory_estimate_base_close(&base);
     plan_free(p);

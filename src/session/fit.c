@@ -1,13 +1,14 @@
-// fit.c -- refuses a job that does not fit in memory, or changes it as memory.fit allows. See
-// fit.h. Called when inputs are opened. What can be changed is fit_search.c's.
+// fit.c -- see fit.h. inputs.c calls it when the inputs are open. It does not know which changes
+// there are (fit_search.c).
 #include "session/fit.h"
 
 #include "session/fit_search.h"
 
-static status choose(job *j, const session_inputs *in, const memory_estimate_base *base, err *e)
+static status choose_micro_batch(job *j, const session_inputs *in, const memory_estimate_base *base,
+                                 err *e)
 {
     status result = OK;
-    const micro_search s = {j, in, j->launch.ranks, base->budget, base};
+    const memory_estimate_search s = {j, in, j->launch.ranks, base->budget, base};
     memory_estimate_micro found;
     TRY(memory_estimate_largest_micro(&s, j->train.micro_batch, &found, e));
     j->train.micro_batch = found.micro;
@@ -20,7 +21,7 @@ status fit_micro_batch(job *j, const session_inputs *in, err *e)
     status result = OK;
     memory_estimate_base base = {NULL, 0, 0};
     TRY(memory_estimate_base_open(j, &base, e));
-    TRY(choose(j, in, &base, e));
+    TRY(choose_micro_batch(j, in, &base, e));
 done:
     memory_estimate_base_close(&base);
     return result;
@@ -46,7 +47,7 @@ static status refuse(const job *j, const session_inputs *in, const memory_estima
     if (!l->fits) {
         TRY(fit_search_ranks(&l->changed, in, ranks, base->budget, base, &more, e));
         if (more > 0) text_addf(&line, "; under zero3 it would fit on %d ranks", more);
-    } else if (!l->wants_path) {
+    } else if (!l->needs_path) {
         text_add(&line, " (memory.fit true makes it)");
     }
     FAIL(E_FIT, "%s", line.chars);
@@ -56,7 +57,7 @@ done:
 }
 
 static status change(job *j, const fit_search *l, const memory_estimate *before, uint64_t budget,
-                     char **said, err *e)
+                     char **changes, err *e)
 {
     status result = OK;
     text line = {0};
@@ -66,13 +67,13 @@ static status change(job *j, const fit_search *l, const memory_estimate *before,
     text_addf(&line, "memory.fit: the job needs %s of %s; ", size, have);
     fit_search_print(j, l, &line);
     TRY(job_take_changes(j, &l->changed, "memory.fit", e));
-    *said = text_copy(line.chars);
+    TRY(text_copy(line.chars, changes, e));
 done:
     text_clear(&line);
     return result;
 }
 
-status fit_job(job *j, const session_inputs *in, bool choose_batch, char **said, err *e)
+status fit_job(job *j, const session_inputs *in, bool choose_batch, char **changes, err *e)
 {
     status result = OK;
     memory_estimate_base base = {NULL, 0, 0};
@@ -80,12 +81,12 @@ status fit_job(job *j, const session_inputs *in, bool choose_batch, char **said,
     memory_estimate n;
     fit_search l;
     TRY(memory_estimate_base_open(j, &base, e));
-    if (choose_batch) TRY(choose(j, in, &base, e));
+    if (choose_batch) TRY(choose_micro_batch(j, in, &base, e));
     TRY(memory_estimate_of(j, in, ranks, &base, &n, e));
     if (n.total <= base.budget) goto done;
     TRY(fit_search_run(j, in, ranks, base.budget, &base, &l, e));
-    if (j->memory.fit && l.fits && !l.wants_path)
-        TRY(change(j, &l, &n, base.budget, said, e));
+    if (j->memory.fit && l.fits && !l.needs_path)
+        TRY(change(j, &l, &n, base.budget, changes, e));
     else
         TRY(refuse(j, in, &n, &l, &base, e));
 done:

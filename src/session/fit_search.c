@@ -1,11 +1,11 @@
-// fit_search.c -- the ladder of changes to a job that does not fit. See fit_search.h. Called where a job is
-// refused or, with memory.fit, changed. A step changes values of the job; what that saves is for
-// its plan to say.
+// fit_search.c -- see fit_search.h. fit.c calls it to refuse a job or, with memory.fit, to change
+// it, and plan_table.c to print the first change that fits. A change sets values of the job; it
+// does not know how many bytes that saves, which the plan says.
 #include "session/fit_search.h"
 
 #include <string.h>
 
-static bool sums_several(const job *j, const mesh *m)
+static bool has_several_micro_batches(const job *j, const mesh *m)
 {
     return j->train.global_batch / mesh_data_ranks(m) > j->train.micro_batch;
 }
@@ -39,16 +39,16 @@ static bool to_full(job *j, int ranks)
     return true;
 }
 
-// `word` over dp_shard; over dp_replicate, too, where that is all there is. Gradients of several
-// micro-batches stay whole unless each is reduced, as auto does.
-static bool to_policy(job *j, int ranks, const char *word)
+// Takes the policy `name` for dp_shard, and for dp_replicate where dp_shard has one rank. Under
+// no_sync the gradients of several micro-batches are not sharded, so no_sync becomes false.
+static bool to_policy(job *j, int ranks, const char *name)
 {
     mesh m;
-    const policy *p = policy_find(word);
+    const policy *p = policy_find(name);
     j->strategy.dp.inner = *p;
     if (mesh_of(j, ranks, &m) != OK || mesh_data_ranks(&m) == 1) return false;
     if (m.size[AXIS_DP_SHARD] == 1) j->strategy.dp.outer = *p;
-    if (sums_several(j, &m) && j->strategy.no_sync == NO_SYNC_TRUE)
+    if (has_several_micro_batches(j, &m) && j->strategy.no_sync == NO_SYNC_TRUE)
         j->strategy.no_sync = NO_SYNC_FALSE;
     return true;
 }
@@ -63,8 +63,8 @@ static bool to_zero3(job *j, int ranks)
     return to_policy(j, ranks, "zero3");
 }
 
-// The copies of a hybrid, too.
-static bool to_zero3_of_all(job *j, int ranks)
+// Shards over the replicas of hybrid sharding, too.
+static bool to_zero3_on_both_axes(job *j, int ranks)
 {
     mesh m;
     j->strategy.dp.outer = *policy_find("zero3");
@@ -79,7 +79,7 @@ static bool to_tier(job *j, plan_state what, memory_tier to)
     return true;
 }
 
-// On cpu ranks the host's memory is the device's own: nothing is gained.
+// The memory of a cpu device is the host's, so offloading to the host saves nothing there.
 static bool to_host(job *j, int ranks)
 {
     bool changed = false;
@@ -95,8 +95,8 @@ static bool to_optimizer_file(job *j, int ranks)
     return to_tier(j, PLAN_OPTIMIZER_STATE, TIER_FILE);
 }
 
-// A file cannot be added to by every micro-batch; auto knows that.
-static void sum_locally(job *j)
+// Gradients in files can be reduced only once a step. auto resolves to that by itself.
+static void reduce_once_a_step(job *j)
 {
     if (j->strategy.no_sync == NO_SYNC_FALSE) j->strategy.no_sync = NO_SYNC_TRUE;
 }
@@ -105,48 +105,48 @@ static bool to_gradients_file(job *j, int ranks)
 {
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
-    if (sums_several(j, &m)) sum_locally(j);
+    if (has_several_micro_batches(j, &m)) reduce_once_a_step(j);
     return to_tier(j, PLAN_GRADIENTS, TIER_FILE);
 }
 
-// Where they are sharded as the optimizer's state is.
+// Weights can be in files only where they are sharded as the optimizer state is.
 static bool to_weights_file(job *j, int ranks)
 {
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
     if (mesh_data_ranks(&m) > 1) to_zero3(j, ranks);
-    if (sums_several(j, &m) && j->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE)
-        sum_locally(j);
+    if (has_several_micro_batches(j, &m) && j->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE)
+        reduce_once_a_step(j);
     return to_tier(j, PLAN_WEIGHTS, TIER_FILE);
 }
 
-static bool (*const STEPS[])(job *j, int ranks) = {
-    to_bf16,         to_selective, to_full,           to_zero2,          to_zero3,
-    to_zero3_of_all, to_host,      to_optimizer_file, to_gradients_file, to_weights_file};
+// In the order in which the search tries them. False: the change does not apply to this job.
+static bool (*const CHANGES[])(job *j, int ranks) = {
+    to_bf16, to_selective,      to_full,           to_zero2,       to_zero3, to_zero3_on_both_axes,
+    to_host, to_optimizer_file, to_gradients_file, to_weights_file};
 
-enum { COUNT = sizeof STEPS / sizeof *STEPS };
+enum { CHANGE_COUNT = sizeof CHANGES / sizeof *CHANGES };
 
-// ---- Climbing
+// ---- The search
 
-typedef struct climber {
+typedef struct fit_search_state {
     const session_inputs *in;
     int ranks;
-    uint64_t budget;
+    uint64_t budget; // bytes of a rank
     const memory_estimate_base *base;
-    fit_search *at;
-} climber;
+    fit_search *best; // the lowest estimate so far
+} fit_search_state;
 
-// Goes on from `next` where that needs less.
-static void take_step(climber *c, const job *next, const memory_estimate *n)
+static void keep_if_lower(fit_search_state *c, const job *next, const memory_estimate *n)
 {
-    if (n->total >= c->at->need.total) return;
-    c->at->changed = *next;
-    c->at->need = *n;
-    c->at->fits = n->total <= c->budget;
+    if (n->total >= c->best->estimate.total) return;
+    c->best->changed = *next;
+    c->best->estimate = *n;
+    c->best->fits = n->total <= c->budget;
 }
 
-// What the plan refuses is no step.
-static status try(climber *c, const job *next, err *e)
+// Leaves out a job that the plan refuses.
+static status try_change(fit_search_state *c, const job *next, err *e)
 {
     err refused = {0};
     memory_estimate n;
@@ -156,24 +156,24 @@ static status try(climber *c, const job *next, err *e)
         if (e) *e = refused;
         return result;
     }
-    take_step(c, next, &n);
+    keep_if_lower(c, next, &n);
     return OK;
 }
 
-// The largest micro-batch below that fits, else the smallest.
-static status shrink_batch(climber *c, err *e)
+// Takes the largest smaller micro-batch that fits, or else the smallest one.
+static status shrink_batch(fit_search_state *c, err *e)
 {
     status result = OK;
-    job next = c->at->changed;
-    const micro_search s = {&c->at->changed, c->in, c->ranks, c->budget, c->base};
+    job next = c->best->changed;
+    const memory_estimate_search s = {&c->best->changed, c->in, c->ranks, c->budget, c->base};
     memory_estimate_micro found;
     err refused = {.code = OK};
-    if (c->at->fits || next.train.micro_batch == 1) return OK;
+    if (c->best->fits || next.train.micro_batch == 1) return OK;
     result = memory_estimate_largest_micro(&s, next.train.micro_batch - 1, &found, &refused);
     if (result == E_USAGE || result == E_FIT) return OK;
     if (result != OK) FAIL(result, "%s", refused.text);
     next.train.micro_batch = found.micro;
-    take_step(c, &next, &found.need);
+    keep_if_lower(c, &next, &found.estimate);
 done:
     return result;
 }
@@ -182,18 +182,18 @@ status fit_search_run(const job *j, const session_inputs *in, int ranks, uint64_
                       const memory_estimate_base *base, fit_search *out, err *e)
 {
     status result = OK;
-    climber c = {in, ranks, budget, base, out};
+    fit_search_state c = {in, ranks, budget, base, out};
     *out = (fit_search){.changed = *j};
-    TRY(memory_estimate_of(j, in, ranks, base, &out->need, e));
-    out->fits = out->need.total <= budget;
+    TRY(memory_estimate_of(j, in, ranks, base, &out->estimate, e));
+    out->fits = out->estimate.total <= budget;
     TRY(shrink_batch(&c, e));
-    for (int i = 0; i < COUNT && !out->fits; i++) {
+    for (int i = 0; i < CHANGE_COUNT && !out->fits; i++) {
         job next = out->changed;
-        if (STEPS[i](&next, ranks)) TRY(try(&c, &next, e));
+        if (CHANGES[i](&next, ranks)) TRY(try_change(&c, &next, e));
     }
     for (int k = 0; k < PLAN_STATES; k++)
         if (out->changed.strategy.offload.tier[k] == TIER_FILE && !j->strategy.offload.path)
-            out->wants_path = true;
+            out->needs_path = true;
 done:
     return result;
 }
@@ -224,9 +224,9 @@ void fit_search_print(const job *j, const fit_search *l, text *out)
     char size[24];
     text changes = {0};
     job_describe_changes(j, &l->changed, &changes);
-    text_bytes(size, (double)l->need.total);
+    text_bytes(size, (double)l->estimate.total);
     text_addf(out, "%s%s needs %s", changes.chars ? changes.chars : "as it is",
-              !l->wants_path    ? ""
+              !l->needs_path    ? ""
               : j->own.by_calls ? " parallel.offload.path FOLDER"
                                 : " --parallel.offload.path FOLDER",
               size);

@@ -1,5 +1,5 @@
-// folder.h -- what an earlier run left in train.out, and what becomes of it. Nothing is removed
-// unless the user said so: a run that begins anew keeps the earlier one beside.
+// folder.h -- the files of an earlier run in train.out. A new run renames them and removes nothing,
+// unless the user asked for it.
 #ifndef TRIREME_SESSION_FOLDER_H
 #define TRIREME_SESSION_FOLDER_H
 
@@ -8,13 +8,13 @@
 
 #include <stdbool.h>
 
-// A new run begins in `out`, which is made when need be. What an earlier run left (job.yaml,
-// log.jsonl, checkpoints) is renamed to job-N.yaml, log-N.jsonl and checkpoints-N, with the first N
-// that none of the three has; those names are appended to `kept` (NULL allowed). With `overwrite`
-// it is removed instead. What else lies in the folder, and what was kept before, stays.
+// Prepares the folder `out` for a new run and creates it where it does not exist. job.yaml,
+// log.jsonl and checkpoints of an earlier run are renamed to job-N.yaml, log-N.jsonl and
+// checkpoints-N, with the first N that none of the three has. The new names are appended to `kept`
+// (NULL allowed). With `overwrite` the three are removed instead. Other files stay.
 status folder_begin(const char *out, bool overwrite, text *kept, err *e);
-// The run in `out` goes on from `checkpoint`, one of its own (ckpt_is_of): later checkpoints are
-// kept beside, in checkpoints-N.
+// Prepares the run in `out` for resuming from `checkpoint`, one of its own (ckpt_is_of): later
+// checkpoints are moved to checkpoints-N.
 status folder_go_on(const char *out, const char *checkpoint, text *kept, err *e);
 
 #endif

@@ -1,5 +1,5 @@
-// inputs.c -- what a job reads, opened and checked before anything starts; and the sizes that
-// follow from it: batch, steps, memory (fit.c). See session.h.
+// inputs.c -- opens and checks a job's inputs before any rank starts, and resolves the sizes that
+// follow from them: batch, steps, memory (fit.c). See session.h.
 #include "base/file.h"
 #include "session/checked.h"
 #include "session/fit.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Traces the model once, for what does not depend on the data, and checks the weights against it.
+// Traces the model once to get its limits of ids, and checks the weights against it.
 static status open_model(const job *j, session_inputs *in, model_limits *limits, err *e)
 {
     status result = OK;
@@ -53,12 +53,11 @@ done:
     return result;
 }
 
-// A batch that holds a sample several times is seldom meant.
+// Warns of a batch that holds a sample several times, which is seldom meant.
 static void warn_of_epochs(const job *j, session_inputs *in)
 {
     uint64_t samples = in->train->samples, batch = (uint64_t)j->train.global_batch;
-    if (samples == 0 || samples >= batch)
-        return; // 0: each rank's own data, whose number is not known
+    if (samples == 0 || samples >= batch) return; // 0: their number is not known
     text_addf(&in->warnings,
               "data.train has %llu samples, and a step takes train.global_batch = %llu of them: "
               "every step is %.1f epochs\n",
@@ -66,7 +65,8 @@ static void warn_of_epochs(const job *j, session_inputs *in)
               (double)batch / (double)samples);
 }
 
-// Everything but memory and schedule. A micro-batch that is left open is the largest there is.
+// Opens the inputs without the checks of memory and schedule. An unsolved micro-batch becomes the
+// largest that the batch rule allows.
 static status open_all(job *j, const session_own_inputs *own, session_inputs *out, err *e)
 {
     status result = OK;

@@ -1,8 +1,9 @@
-// plan_table.c -- `trireme plan`: what the job and other strategies of it need of every rank's memory
-// and send in a step, side by side. See session.h. Every row is the plan of a changed copy of the
-// job; nothing is allocated, so the model may be larger than this machine.
+// plan_table.c -- `trireme plan`: memory of the largest rank and bytes sent in a step, for the job
+// and for other strategies. See session_plan in session.h. Each row is the plan of a changed copy
+// of the job. It allocates nothing of the model, which may be larger than this machine.
 #include "session/fit_search.h"
 
+#include "base/alloc.h"
 #include "parallel/traffic.h"
 
 #include <inttypes.h>
@@ -16,9 +17,9 @@ typedef struct table_row {
     const char *group; // "policy", "recompute", "offload"
     char name[48];
     job changed;
-    bool is_job; // as the job is
-    memory_estimate need;
-    err refused; // code OK: it can be done
+    bool is_job; // `changed` equals the job
+    memory_estimate estimate;
+    err refused; // code OK: the plan allows it
 } table_row;
 
 typedef struct table {
@@ -51,7 +52,7 @@ done:
     return result;
 }
 
-// The same word on both axes where there are two; `outer` NULL means that.
+// `outer` NULL takes the inner policy for both axes of a mesh that has two.
 static table_row *add_policy(table *t, const char *name, const char *outer, const char *inner)
 {
     table_row *r = add_row(t, "policy", name);
@@ -61,24 +62,24 @@ static table_row *add_policy(table *t, const char *name, const char *outer, cons
     return r;
 }
 
-// Where sharded gradients are reduced after each micro-batch, the row that sums them first, and the
-// reverse.
-static void add_other_order(table *t, const char *word)
+// Adds a row with the other value of no_sync.
+static void add_other_no_sync(table *t, const char *policy_name)
 {
     const bool sums = t->j->strategy.no_sync == NO_SYNC_TRUE;
     char name[48];
-    snprintf(name, sizeof name, "%s, no_sync %s", word, sums ? "false" : "true");
-    add_policy(t, name, NULL, word)->changed.strategy.no_sync = sums ? NO_SYNC_FALSE : NO_SYNC_TRUE;
+    snprintf(name, sizeof name, "%s, no_sync %s", policy_name, sums ? "false" : "true");
+    add_policy(t, name, NULL, policy_name)->changed.strategy.no_sync =
+        sums ? NO_SYNC_FALSE : NO_SYNC_TRUE;
 }
 
 static status add_policies(table *t, err *e)
 {
     status result = OK;
-    static const char *const words[] = {"ddp", "zero1", "zero2", "zero3"};
+    static const char *const names[] = {"ddp", "zero1", "zero2", "zero3"};
     bool several;
     TRY(several_micros(t->j, t->ranks, &several, e));
-    for (int i = 0; i < 4; i++) add_policy(t, words[i], NULL, words[i]);
-    for (int i = 2; several && i < 4; i++) add_other_order(t, words[i]);
+    for (int i = 0; i < 4; i++) add_policy(t, names[i], NULL, names[i]);
+    for (int i = 2; several && i < 4; i++) add_other_no_sync(t, names[i]);
     if (t->j->parallel.dp_replicate > 1) {
         add_policy(t, "hybrid zero2", "ddp", "zero2");
         add_policy(t, "hybrid zero3", "ddp", "zero3");
@@ -93,7 +94,7 @@ static void add_recomputes(table *t)
         add_row(t, "recompute", RECOMPUTE_NAMES[i])->changed.strategy.recompute = (recompute_mode)i;
 }
 
-// zero3, then one state after the other to files.
+// zero3 with optimizer state, then gradients, then weights in files.
 static void add_offloads(table *t)
 {
     static const plan_state order[] = {PLAN_OPTIMIZER_STATE, PLAN_GRADIENTS, PLAN_WEIGHTS};
@@ -120,9 +121,12 @@ static status fill(table *t, err *e)
         text changes = {0};
         job_describe_changes(t->j, &r->changed, &changes);
         r->is_job = changes.bytes == 0;
+        result = text_check(&changes, e);
         text_clear(&changes);
-        // What the job's keys exclude is a row that says so.
-        result = memory_estimate_of(&r->changed, t->in, t->ranks, &t->base, &r->need, &r->refused);
+        if (result != OK) goto done;
+        // A row that the plan refuses prints the reason.
+        result =
+            memory_estimate_of(&r->changed, t->in, t->ranks, &t->base, &r->estimate, &r->refused);
         if (result != OK && result != E_USAGE) FAIL(result, "%s", r->refused.text);
         result = OK;
     }
@@ -140,7 +144,7 @@ static void print_gigabytes(const char *before, double bytes, text *out)
 // Parameter arithmetic: 7B parameters are 28 GB in fp32, training takes 4 to 8 times that.
 static void print_model(const table *t, text *out)
 {
-    const double params = (double)t->row[0].need.params;
+    const double params = (double)t->row[0].estimate.params;
     const int states = optim_state_tensors(&t->j->optimizer);
     const int weight = (int)dtype_bytes(t->j->train.precision),
               master = t->j->train.precision == F32 ? 0 : 4;
@@ -163,7 +167,7 @@ static void print_size(double bytes, text *out)
     text_addf(out, "  %11s", bytes > 0 ? size : "-");
 }
 
-// Without a budget nobody can tell.
+// Without a budget it is unknown whether a row fits.
 static const char *fits_word(const table *t, uint64_t bytes, const char *unknown, const char *yes,
                              const char *no)
 {
@@ -172,7 +176,7 @@ static const char *fits_word(const table *t, uint64_t bytes, const char *unknown
 
 static void print_row(const table *t, const table_row *r, text *out)
 {
-    const memory_estimate *n = &r->need;
+    const memory_estimate *n = &r->estimate;
     double sent = 0;
     text_addf(out, "%c %-27s", r->is_job ? '*' : ' ', r->name);
     if (r->refused.code != OK) {
@@ -193,7 +197,7 @@ static void print_row(const table *t, const table_row *r, text *out)
 
 static void print_table(const table *t, text *out)
 {
-    const memory_estimate *n = &t->row[0].need;
+    const memory_estimate *n = &t->row[0].estimate;
     char size[24];
     const char *group = "";
     const bool budget = t->budget != MEMORY_ESTIMATE_NO_BUDGET;
@@ -226,7 +230,7 @@ static void print_table(const table *t, text *out)
 
 static void print_json_row(const table *t, const table_row *r, text *out)
 {
-    const memory_estimate *n = &r->need;
+    const memory_estimate *n = &r->estimate;
     text_addf(out, "{\"group\":\"%s\",\"name\":\"%s\",\"is_job\":%s,", r->group, r->name,
               r->is_job ? "true" : "false");
     if (r->refused.code != OK) {
@@ -257,10 +261,11 @@ static void print_json(const table *t, const fit_search *l, text *out)
               "{\"params\":%" PRIu64 ",\"ranks\":%d,\"budget_bytes\":%s"
               ",\"fits\":%s,\"first_fit\":{\"fits\":%s,\"changes\":\"%s\",\"bytes\":%" PRIu64
               ",\"needs_path\":%s},\"rows\":[",
-              t->row[0].need.params, t->ranks, budget.chars,
-              fits_word(t, t->row[0].need.total, "null", "true", "false"),
-              fits_word(t, l->need.total, "null", "true", "false"),
-              changes.chars ? changes.chars : "", l->need.total, l->wants_path ? "true" : "false");
+              t->row[0].estimate.params, t->ranks, budget.chars,
+              fits_word(t, t->row[0].estimate.total, "null", "true", "false"),
+              fits_word(t, l->estimate.total, "null", "true", "false"),
+              changes.chars ? changes.chars : "", l->estimate.total,
+              l->needs_path ? "true" : "false");
     for (int i = 0; i < t->rows; i++) {
         text_add(out, i ? "," : "");
         print_json_row(t, &t->row[i], out);
@@ -275,24 +280,23 @@ status session_plan(const job *j, const session_inputs *in, bool json, text *out
     status result = OK;
     table t = {.j = j, .in = in, .ranks = j->launch.ranks};
     fit_search l;
-    t.row = calloc(ROWS, sizeof *t.row);
-    if (!t.row) FAIL(E_IO, "no memory for the table");
+    TRY(alloc_zeroed(&t.row, ROWS, sizeof *t.row, "the table of strategies", e));
     TRY(memory_estimate_base_open(j, &t.base, e));
     t.budget = t.base.budget;
     TRY(fill(&t, e));
     if (t.row[0].refused.code != OK) FAIL(E_USAGE, "%s", t.row[0].refused.text);
     TRY(fit_search_run(j, in, t.ranks, t.budget, &t.base, &l, e));
-    if (json) {
+    if (json)
         print_json(&t, &l, out);
-        goto done;
-    }
-    print_table(&t, out);
-    if (t.row[0].need.total > t.budget) {
+    else
+        print_table(&t, out);
+    if (!json && t.row[0].estimate.total > t.budget) {
         text_add(out, l.fits ? "does not fit; the first change that does: "
                              : "does not fit, nor does any change; the least: ");
         fit_search_print(j, &l, out);
         text_add(out, "\n");
     }
+    TRY(text_check(out, e));
 done:
     memory_estimate_base_close(&t.base);
     free(t.row);

@@ -1,5 +1,5 @@
-// record.c -- what a run is and does, as events of log.jsonl. Called on rank 0 by cmd/train_run.c and by
-// the library. Knows neither where the log lies nor when an event is due. See record.h.
+// record.c -- see record.h. Rank 0 calls it. It does not know where the log is nor when an event is
+// due.
 #include "session/record.h"
 
 #include <math.h>
@@ -31,7 +31,9 @@ status session_log_start(const session *s, const job *j, const session_inputs *i
                              .tokens_per_step = j->train.global_batch * in->seq_len,
                              .resumed_from = resumed_from,
                              .note = note.chars};
-    const status result = log_start(l, &m, e);
+    status result = text_check(&note, e);
+    if (result == OK) result = text_check(&policy_name, e);
+    if (result == OK) result = log_start(l, &m, e);
     text_clear(&policy_name);
     text_clear(&note);
     return result;
@@ -56,7 +58,7 @@ monitor_step session_step(const job *j, const session_inputs *in, const trainer_
 status session_log_eval(const session *s, const session_inputs *in, double loss, log_file *l,
                         err *e)
 {
-    // Vectors have no perplexity.
+    // Only tokens have a perplexity.
     const bool tokens = in->valid->shape.input_type == I32;
     return log_eval(l, (int64_t)trainer_steps_done(s->trainer), loss, tokens ? exp(loss) : NAN, e);
 }

@@ -1,5 +1,5 @@
-// resume.c -- may this job go on from that checkpoint? Asked before any rank starts, of the
-// checkpoint alone, which may come from any folder. See session.h.
+// resume.c -- checks that a job can resume from a checkpoint, which may be in any folder. See
+// session_check_resume in session.h. The starting process calls it before any rank starts.
 #include "session/session.h"
 
 #include "base/dtype.h"
@@ -10,20 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_words(text *t, const char *key, const char *there, const char *here)
+static void compare_words(text *t, const char *key, const char *there, const char *here)
 {
     if (strcmp(there, here) != 0)
         text_addf(t, "%s%s (%s there, %s here)", t->bytes ? ", " : "", key, there, here);
 }
 
-static void add_counts(text *t, const char *key, uint64_t there, uint64_t here)
+static void compare_counts(text *t, const char *key, uint64_t there, uint64_t here)
 {
     if (there != here)
         text_addf(t, "%s%s (%" PRIu64 " there, %" PRIu64 " here)", t->bytes ? ", " : "", key, there,
                   here);
 }
 
-// What the state means: whose averages they are, in which type, which random numbers come next.
+// The optimizer, precision and seed decide the meaning of the saved state.
 static status compare_state(const job *j, const ckpt *c, text *differs, err *e)
 {
     status result = OK;
@@ -32,15 +32,15 @@ static status compare_state(const job *j, const ckpt *c, text *differs, err *e)
     TRY(ckpt_text(c, "optimizer", &optimizer, e));
     TRY(ckpt_text(c, "precision", &precision, e));
     TRY(ckpt_int(c, "seed", &seed, e));
-    add_words(differs, "optimizer.name", optimizer, OPTIM_NAMES[j->optimizer.rule]);
-    add_words(differs, "train.precision", precision, dtype_name(j->train.precision));
-    add_counts(differs, "train.seed", (uint64_t)seed, j->train.seed);
+    compare_words(differs, "optimizer.name", optimizer, OPTIM_NAMES[j->optimizer.rule]);
+    compare_words(differs, "train.precision", precision, dtype_name(j->train.precision));
+    compare_counts(differs, "train.seed", (uint64_t)seed, j->train.seed);
 done:
     return result;
 }
 
-// Positions are counted in steps: another batch or length would read other samples than those that
-// follow.
+// The position in the data is a number of steps, so another batch or sequence length would continue
+// at other samples.
 static status compare_positions(const job *j, const session_inputs *in, const ckpt *c,
                                 uint64_t *step, text *differs, err *e)
 {
@@ -56,19 +56,20 @@ static status compare_positions(const job *j, const session_inputs *in, const ck
              c->folder, steps, samples, tokens);
     *step = (uint64_t)steps;
     if (steps == 0) goto done;
-    add_counts(differs, "train.global_batch", (uint64_t)(samples / steps),
-               (uint64_t)j->train.global_batch);
-    add_counts(differs, "data.seq_len", (uint64_t)(tokens / samples), (uint64_t)in->seq_len);
+    compare_counts(differs, "train.global_batch", (uint64_t)(samples / steps),
+                   (uint64_t)j->train.global_batch);
+    compare_counts(differs, "data.seq_len", (uint64_t)(tokens / samples), (uint64_t)in->seq_len);
 done:
     return result;
 }
 
-// A program's own model: its config.json says what it is, but for the type of the weights.
+// config.json identifies a program's own model, except for the type of its weights.
 static status compare_own_model(const char *config_json, const char *folder, text *differs, err *e)
 {
     status result = OK;
-    char *path = file_join(folder, "config.json"), *content = NULL;
+    char *path = NULL, *content = NULL;
     json_t *here = json_loads(config_json, 0, NULL), *there = NULL;
+    TRY(file_join(folder, "config.json", &path, e));
     TRY(file_read(path, &content, NULL, e));
     there = json_loads(content, 0, NULL);
     if (!there || !json_equal(there, here))
@@ -94,6 +95,7 @@ status session_check_resume(const job *j, const session_inputs *in, const char *
         TRY(job_compare_model(j, folder, &differs, e));
     TRY(compare_state(j, c, &differs, e));
     TRY(compare_positions(j, in, c, step, &differs, e));
+    TRY(text_check(&differs, e));
     if (differs.bytes)
         FAIL(E_USAGE,
              "%s was saved by a run with other values: %s; valid: the same values, or a new run "

@@ -1,4 +1,4 @@
-// session.c -- one rank of a job: device, communicator, trainer. See session.h.
+// session.c -- device, communicator and trainer of one rank. See session.h.
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -59,8 +59,10 @@ status session_save(const session *s, const job *j, const session_inputs *in,
     status result = OK;
     static const char *const words[] = {[F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
     char *made = NULL;
-    if (!config_json)
-        config_json = made = model_config_write(&j->model.config, words[j->train.precision]);
+    if (!config_json) {
+        TRY(model_config_write(&j->model.config, words[j->train.precision], &made, e));
+        config_json = made;
+    }
     trainer_save_options o = {.out = j->train.out,
                               .keep = j->train.keep,
                               .config_json = config_json,

@@ -1,5 +1,6 @@
-// session.h -- a job brought to life: its inputs opened and checked in the starting process, then
-// device, communicator and trainer on every rank. The commands and libtrireme both stand on it.
+// session.h -- from a job to a trainer: opens and checks the job's inputs in the starting process,
+// then opens device, communicator and trainer on each rank. The commands and libtrireme call it. It
+// does not know how ranks are started (launch/).
 #ifndef TRIREME_SESSION_SESSION_H
 #define TRIREME_SESSION_SESSION_H
 
@@ -7,71 +8,71 @@
 #include "config/job.h"
 #include "train/trainer.h"
 
-// What a program brings itself (job->own says so): NULL where the job names it. Borrowed until
-// session_inputs_close.
+// The model and data that a program brings (job->own says so); NULL where the job names them.
+// Borrowed until session_inputs_close.
 typedef struct session_own_inputs {
     const model_family *family;
     const void *config;
-    dataset *train, *valid; // read by several threads and ranks at once
-    bool predicts;          // memory is planned for trainer_predict, too
+    dataset *train, *valid; // several threads and ranks read them at once
+    bool predicts;          // the memory estimate includes trainer_predict
 } session_own_inputs;
 
-// What a job reads, opened once before any rank starts and shared by them (mapped files).
+// The inputs of a job, opened once before any rank starts. Ranks share them as mapped files.
 typedef struct session_inputs {
     const model_family *family;
-    const void *config;     // the family's; borrowed from the job or the program
+    const void *config;     // of the family; borrowed from the job or the program
     int64_t seq_len;        // positions of a sample
     dataset *train, *valid; // valid NULL when the job has none
-    safetensors *weights;   // NULL when they are drawn
-    bool predicts;          // as session_own_inputs says
-    char *tokenizer_folder; // whose tokenizer files a checkpoint copies; NULL for none
+    safetensors *weights;   // initial weights; NULL when they are drawn
+    bool predicts;          // as in session_own_inputs
+    char *tokenizer_folder; // checkpoints copy its tokenizer files; NULL for none
     char *data_tokenizer;   // tokenizer.json that data.train was made with; NULL: not known
-    text warnings;          // of the data, a line each
-    char *fit;              // what memory.fit changed, in one line to be said aloud; NULL: nothing
+    text warnings;          // about the data, a line each
+    char *fit; // a line with the changes of memory.fit, printed as a warning; NULL: none
 } session_inputs;
 
-// Opens data sets and weights, solves the batch rule and the number of steps, and checks that the
-// plan fits in memory. E_USAGE or E_FIT; nothing on disk is changed and no thread is left. Fills
-// j's resolved fields.
+// Opens data sets and weights, solves the batch rule and the number of steps, checks that the plan
+// fits in memory, and verifies the schedules. Fills j's resolved fields. Changes nothing on disk
+// and leaves no thread. E_USAGE or E_FIT.
 status session_inputs_open(job *j, session_inputs *out, err *e);
-// The same where the program brings its model or its data. Every id that its data give is checked
-// against the model's tables when it is read.
+// The same for a program that brings its model or its data. Each id of its data is checked against
+// the model's tables when a rank reads it.
 status session_inputs_open_own(job *j, const session_own_inputs *own, session_inputs *out, err *e);
-// The same as session_inputs_open for a job that need not run here: of any number of ranks.
+// The same as session_inputs_open for a job with more ranks than this machine starts.
 status session_inputs_open_to_explain(job *j, session_inputs *out, err *e);
-// The same for who only wants to know what the job would need: it may be far too large.
+// The same without the checks of memory and schedules, for a job of any size.
 status session_inputs_open_to_plan(job *j, session_inputs *out, err *e);
 void session_inputs_close(session_inputs *in);
 
-// May a run of this job go on from the checkpoint `folder`, which has been verified? Its model,
-// optimizer, precision, seed, batch and sequence length must be the job's. `config_json`: of a
-// program's own model, else NULL. *step: finished steps. E_USAGE names the folder and the keys that
-// differ.
+// Can a run of this job resume from the checkpoint `folder`, whose files have been verified? Its
+// model, optimizer, precision, seed, batch and sequence length must be those of the job.
+// `config_json` describes a program's own model, else it is NULL. *step receives the finished
+// steps. E_USAGE names the folder and the keys that differ.
 status session_check_resume(const job *j, const session_inputs *in, const char *config_json,
                             const char *folder, uint64_t *step, err *e);
 
-// The trainer's options for this job, without device and communicator: enough for trainer_plan.
+// The trainer's options for this job, without device and communicator; trainer_plan needs no more.
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e);
 
-// Plans and lists of all pipeline stages, as the ranks would have them, are right and come to their
-// end: E_INTERNAL otherwise, with the text of schedule_verify. Part of session_inputs_open.
+// Verifies the schedules of all pipeline stages, for training and evaluation. E_INTERNAL with the
+// text of schedule_verify where one cannot run. session_inputs_open calls it.
 status session_verify(const job *j, const session_inputs *in, int ranks, err *e);
 
 typedef struct explain_options {
-    bool json; // one object
-    int rank;  // whose plan and schedule; below the job's ranks
-    bool even; // the pipeline's picture as if its parts took the same, not by their FLOPs
-    text *svg; // receives the picture of a pipeline; NULL: not drawn
+    bool json; // print one JSON object
+    int rank;  // print the plan and schedule of this rank; below the job's ranks
+    bool even; // draw the pipeline as if all model chunks took equally long, not by their FLOPs
+    text *svg; // receives the picture of the pipeline; NULL: not drawn
 } explain_options;
 
-// What `trireme explain` prints: values and origins, a picture of the pipeline where there is one,
-// plan and schedule.
+// Appends what `trireme explain` prints: values and their origins, a picture of the pipeline where
+// there is one, the plan and the schedule.
 status session_explain(const job *j, const session_inputs *in, const explain_options *x, text *out,
                        err *e);
 
-// What `trireme plan` prints: memory of the largest rank and bytes sent in a step, as the job is
-// and under other strategies.
+// Appends what `trireme plan` prints: memory of the largest rank and bytes sent in a step, for the
+// job and for other strategies.
 status session_plan(const job *j, const session_inputs *in, bool json, text *out, err *e);
 
 typedef struct session {
@@ -80,16 +81,16 @@ typedef struct session {
     trainer *trainer;
 } session;
 
-// One rank's part. Collective over the world.
+// Opens device, communicator and trainer of one rank. Collective over the world.
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e);
-// A checkpoint of the run in train.out; `config_json` (NULL: made from the job's model) becomes its
-// config.json. *folder (NULL allowed) is set on rank 0, owned by the caller. Collective over the
+// Saves a checkpoint in train.out. `config_json` becomes its config.json; NULL makes one from the
+// job's model. *folder (NULL allowed) is set on rank 0; the caller owns it. Collective over the
 // world.
 status session_save(const session *s, const job *j, const session_inputs *in,
                     const char *config_json, char **folder, err *e);
-// Before session_close of a rank that failed: the others learn why before they learn that it has
-// left.
+// Tells the other ranks why this rank failed. A rank that failed calls it before session_close, so
+// that the others do not only see that it has left.
 void session_abort(session *s, const err *why);
 void session_close(session *s); // safe on a zeroed one
 

@@ -1,5 +1,5 @@
-// stages.c -- the lists of all pipeline stages of a job, and what they would take. Called by
-// verify.c and explain_job.c. Deliberately starts no rank and opens no device.
+// stages.c -- see stages.h. verify.c and explain_job.c call it. It starts no rank and opens no
+// device.
 #include "session/stages.h"
 
 #include "graph/op.h"
@@ -17,13 +17,13 @@ status session_stages_open(const trainer_options *o, session_stages *out, err *e
                             .train_of = calloc(count, sizeof(schedule *)),
                             .eval_of = calloc(count, sizeof(schedule *))};
     if (!out->plan || !out->train || !out->eval || !out->plan_of || !out->train_of || !out->eval_of)
-        FAIL(E_IO, "no memory for the lists of %zu stages", count);
+        FAIL(E_MEMORY, "no memory for the schedules of %zu stages", count);
     for (; out->count < (int)count; out->count++) {
-        const int i = out->count, at[AXES] = {[AXIS_PP] = i};
+        const int i = out->count, coord[AXES] = {[AXIS_PP] = i};
         trainer_options of = *o;
         uint64_t params;
         double flops;
-        of.rank = mesh_rank(&o->mesh, at);
+        of.rank = mesh_rank(&o->mesh, coord);
         TRY(trainer_plan(&of, &out->plan[i], &out->train[i], &params, &flops, e));
         out->plan_of[i] = out->plan[i];
         out->train_of[i] = &out->train[i];
@@ -50,9 +50,9 @@ void session_stages_close(session_stages *s)
     *s = (session_stages){.count = 0};
 }
 
-// ---- What passes take
+// ---- The time of each pass
 
-enum { PASSES = 3 }; // forward, input half, weight half
+enum { PASSES = 3 }; // forward, dgrad, wgrad
 
 static double flops_of(const graph *g, const graph_node_list *l, int from, int to)
 {
@@ -64,7 +64,8 @@ static double flops_of(const graph *g, const graph_node_list *l, int from, int t
     return sum;
 }
 
-// What is computed again counts in the half that does it.
+// seconds[PASSES * blocks]: FLOPs of each pass of each block. Recomputation counts in the pass that
+// runs it.
 static status by_flops(const trainer_options *o, int blocks, double *seconds, err *e)
 {
     status result = OK;
@@ -91,12 +92,14 @@ done:
     return result;
 }
 
+// seconds[PASSES * blocks]: each pass of a model chunk takes 1.
 static void evenly(const plan *p, double *seconds)
 {
     for (int b = 0; b < p->o.blocks; b++) {
-        const int part = plan_part_of(p, b);
+        const int chunk = plan_part_of(p, b);
         for (int k = 0; k < PASSES; k++)
-            seconds[k * p->o.blocks + b] = 1.0 / (p->chunk_first[part + 1] - p->chunk_first[part]);
+            seconds[k * p->o.blocks + b] =
+                1.0 / (p->chunk_first[chunk + 1] - p->chunk_first[chunk]);
     }
 }
 
@@ -107,7 +110,7 @@ status session_stages_simulate(const session_stages *s, const trainer_options *o
     const int blocks = s->plan[0]->o.blocks;
     double *seconds = calloc((size_t)blocks, PASSES * sizeof *seconds);
     *out = (simulate_result){.stages = 0};
-    if (!seconds) FAIL(E_IO, "no memory for the costs of %d blocks", blocks);
+    if (!seconds) FAIL(E_MEMORY, "no memory for the costs of %d blocks", blocks);
     if (even)
         evenly(s->plan[0], seconds);
     else

@@ -1,6 +1,6 @@
-// tokenizers.c -- the tokenizer that a job's shards were made with, as their sidecars tell: is it
-// one, and the model's? Where is it, and which id ends a document? Called by session_inputs_open. Shards
-// without a sidecar (Megatron's own) say nothing, and nothing is asked of them.
+// tokenizers.c -- see tokenizers.h. A sidecar file beside each shard names the shard's tokenizer,
+// its hash and the id that ends a document. Shards without a sidecar (Megatron's) are not checked.
+// session_inputs_open calls it.
 #include "session/tokenizers.h"
 
 #include "base/file.h"
@@ -11,33 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The tokenizer that all shards are compared with.
+// All shards are compared with this tokenizer: the model's, or else the first shard's.
 typedef struct reference {
-    bool known;    // false: nothing has a hash yet
-    text label;    // who has it
-    uint64_t hash; // 0: the model has one that Trireme cannot read, hence another than the shards'
-    char *why;     // that it cannot, owned
+    bool known;    // false: no hash has been seen yet
+    text label;    // names its owner in messages
+    uint64_t hash; // 0: Trireme cannot read the model's tokenizer, so it is not that of the shards
+    char *why;     // why Trireme cannot read it; owned
 } reference;
 
-// Only shards that are files have sidecars.
+// mock and vectors have no sidecar.
 static bool has_sidecar(const dataset *d, const data_part *part)
 {
     return d->shape.input_type == I32 && strcmp(part->path, "mock") != 0;
 }
 
-// The model's own tokenizer, where its folder has one.
+// Takes the tokenizer of the model's folder as the reference, where it has one.
 static status read_model(const job *j, reference *r, err *e)
 {
     status result = OK;
     tokenizer *t = NULL;
     err why = {.code = OK};
-    char *path = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    char *path = NULL;
+    if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &path, e));
     if (!path || !file_exists(path)) goto done;
     r->known = true;
     text_addf(&r->label, "the model's, %s", path);
     status s = tokenizer_load(path, &t, &why);
     if (s == E_USAGE)
-        r->why = text_copy(why.text);
+        TRY(text_copy(why.text, &r->why, e));
     else if (s != OK)
         FAIL(s, "%s", why.text);
     r->hash = t ? tokenizer_hash(t) : 0;
@@ -75,19 +76,19 @@ static status compare(const job *j, session_inputs *in, const char *key, const d
     return result;
 }
 
-// What a checkpoint can take from the shards that it is trained on.
-static void take_from(job *j, session_inputs *in, const data_part *part, const sidecar *s,
-                      text *missing)
+// Takes the end token and the tokenizer file of a shard for the model's checkpoints.
+static status take_from(job *j, session_inputs *in, const data_part *part, const sidecar *s,
+                        text *missing, err *e)
 {
     if (s->append_eod && s->eod >= 0) job_set_end_token(j, s->eod);
-    if (!s->tokenizer || in->data_tokenizer) return;
-    if (file_exists(s->tokenizer))
-        in->data_tokenizer = text_copy(s->tokenizer);
-    else if (!missing->bytes)
+    if (!s->tokenizer || in->data_tokenizer) return OK;
+    if (file_exists(s->tokenizer)) return text_copy(s->tokenizer, &in->data_tokenizer, e);
+    if (!missing->bytes)
         text_addf(missing,
                   "data.train: the tokenizer of %s, %s, is missing; checkpoints will have no "
                   "tokenizer\n",
                   part->path, s->tokenizer);
+    return text_check(missing, e);
 }
 
 status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
@@ -98,7 +99,8 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
     text missing = {0};
     size_t trains = j->own.train ? 0 : j->data.trains;
     size_t valids = j->own.valid || !in->valid ? 0 : j->data.valids;
-    bool asked = false; // the model: only when there is something to compare
+    char *own = NULL;
+    bool asked = false; // the model's tokenizer has been read; only a shard's hash needs it
     for (size_t i = 0; i < trains + valids; i++) {
         bool train = i < trains, found = false;
         const data_part *part = train ? &j->data.train[i] : &j->data.valid[i - trains];
@@ -109,14 +111,15 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
         asked = asked || s.tokenizer_hash;
         if (s.tokenizer_hash)
             TRY(compare(j, in, train ? "data.train" : "data.valid", part, &s, &r, e));
-        if (train) take_from(j, in, part, &s, &missing);
+        if (train) TRY(take_from(j, in, part, &s, &missing, e));
         sidecar_clear(&s);
     }
-    char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &own, e));
     if (missing.bytes && !in->data_tokenizer && !(own && file_exists(own)))
         text_add(&in->warnings, missing.chars);
-    free(own);
+    TRY(text_check(&in->warnings, e));
 done:
+    free(own);
     sidecar_clear(&s);
     text_clear(&missing);
     text_clear(&r.label);

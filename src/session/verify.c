@@ -1,5 +1,5 @@
-// verify.c -- proves a job's lists in the starting process, before any rank runs them. Called when
-// inputs are opened. Deliberately knows nothing of what makes a list right: parallel/verify.c does.
+// verify.c -- verifies a job's schedules in the starting process, before any rank runs them.
+// inputs.c calls it. It does not know what makes a schedule valid (parallel/verify.c).
 #include "session/stages.h"
 
 #include "parallel/verify.h"

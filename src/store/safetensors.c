@@ -38,7 +38,8 @@ static status add_file(safetensors *s, size_t p, err *e)
     if (all) s->tensors = all;
     size_t *file_index = realloc(s->file_index, (s->count + n + 1) * sizeof *file_index);
     if (file_index) s->file_index = file_index;
-    if (!all || !file_index) FAIL(E_IO, "%s: no memory for the list of tensors", s->files[p].path);
+    if (!all || !file_index)
+        FAIL(E_MEMORY, "%s: no memory for the list of tensors", s->files[p].path);
     for (size_t i = 0; i < n; i++) {
         s->tensors[s->count + i] = more[i];
         s->file_index[s->count + i] = p;
@@ -67,7 +68,7 @@ static status sort_names(safetensors *s, err *e)
     status result = OK;
     char label[SAFETENSORS_LABEL_BYTES];
     s->by_name = malloc((s->count + 1) * sizeof *s->by_name);
-    if (!s->by_name) FAIL(E_IO, "%s: no memory for the list of tensors", s->files[0].path);
+    if (!s->by_name) FAIL(E_MEMORY, "%s: no memory for the list of tensors", s->files[0].path);
     for (size_t i = 0; i < s->count; i++) s->by_name[i] = &s->tensors[i];
     qsort(s->by_name, s->count, sizeof *s->by_name, compare_names);
     for (size_t i = 1; i < s->count; i++) {
@@ -84,13 +85,13 @@ status safetensors_open_files(const char *const *paths, size_t count, safetensor
 {
     status result = OK;
     safetensors *s = calloc(1, sizeof *s);
-    if (!s) FAIL(E_IO, "%s: no memory to open it", paths[0]);
+    if (!s) FAIL(E_MEMORY, "%s: no memory to open it", paths[0]);
     s->files = calloc(count, sizeof *s->files);
-    if (!s->files) FAIL(E_IO, "%s: no memory to open it", paths[0]);
+    if (!s->files) FAIL(E_MEMORY, "%s: no memory to open it", paths[0]);
     s->file_count = count;
     for (size_t p = 0; p < count; p++) {
         s->files[p].path = strdup(paths[p]);
-        if (!s->files[p].path) FAIL(E_IO, "%s: no memory to open it", paths[p]);
+        if (!s->files[p].path) FAIL(E_MEMORY, "%s: no memory to open it", paths[p]);
         TRY(add_file(s, p, e));
     }
     TRY(sort_names(s, e));

@@ -287,7 +287,7 @@ status safetensors_file_open(safetensors_file *file, safetensors_tensor **out, s
     uint64_t data_begin;
     TRY(read_header(file, &data_begin, e));
     tensors = calloc(json_object_size(file->header) + 1, sizeof *tensors);
-    if (!tensors) FAIL(E_IO, "%s: no memory for the list of tensors", file->path);
+    if (!tensors) FAIL(E_MEMORY, "%s: no memory for the list of tensors", file->path);
     const char *name;
     json_t *entry;
     json_object_foreach(file->header, name, entry)

@@ -17,7 +17,7 @@ static status list_files(const char *index_path, json_t *map, const char ***out,
     char label[SAFETENSORS_LABEL_BYTES];
     json_t *seen = json_object();
     const char **files = calloc(json_object_size(map) + 1, sizeof *files);
-    if (!files || !seen) FAIL(E_IO, "%s: no memory for the list of files", index_path);
+    if (!files || !seen) FAIL(E_MEMORY, "%s: no memory for the list of files", index_path);
     size_t n = 0;
     const char *name;
     json_t *value;
@@ -84,8 +84,8 @@ static status open_index(const char *folder, const char *index_path, safetensors
     if (!json_is_object(map)) FAIL(E_USAGE, "%s: weight_map: missing or not an object", index_path);
     TRY(list_files(index_path, map, &files, &count, e));
     paths = calloc(count, sizeof *paths);
-    if (!paths) FAIL(E_IO, "%s: no memory for the list of files", index_path);
-    for (size_t i = 0; i < count; i++) paths[i] = file_join(folder, files[i]);
+    if (!paths) FAIL(E_MEMORY, "%s: no memory for the list of files", index_path);
+    for (size_t i = 0; i < count; i++) TRY(file_join(folder, files[i], &paths[i], e));
     TRY(safetensors_open_files((const char *const *)paths, count, &s, e));
     TRY(check_map(index_path, map, files, s, e));
     *out = s;
@@ -103,8 +103,9 @@ done:
 status safetensors_open_folder(const char *folder, safetensors **out, err *e)
 {
     status result = OK;
-    char *single = file_join(folder, "model.safetensors");
-    char *index_path = file_join(folder, "model.safetensors.index.json");
+    char *single = NULL, *index_path = NULL;
+    TRY(file_join(folder, "model.safetensors", &single, e));
+    TRY(file_join(folder, "model.safetensors.index.json", &index_path, e));
     if (file_exists(single))
         TRY(safetensors_open(single, out, e));
     else if (file_exists(index_path))

@@ -75,7 +75,7 @@ static status header_make(const char *path, const safetensors_tensor *const *ord
     text = json_dumps(root, JSON_COMPACT);
     size_t length = text ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
     char *grown = text ? realloc(text, padded + 1) : NULL;
-    if (!grown) FAIL(E_IO, "%s: no memory for the header", path);
+    if (!grown) FAIL(E_MEMORY, "%s: no memory for the header", path);
     text = grown;
     memset(text + length, ' ', padded - length);
     text[padded] = 0;
@@ -116,7 +116,7 @@ status safetensors_write(const char *path, const safetensors_tensor *t, size_t c
     bool created = false;
     uint8_t *chunk = malloc(CHUNK_BYTES);
     const safetensors_tensor **order = malloc((count + 1) * sizeof *order);
-    if (!order || !chunk) FAIL(E_IO, "%s: no memory for writing", path);
+    if (!order || !chunk) FAIL(E_MEMORY, "%s: no memory for writing", path);
     for (size_t i = 0; i < count; i++) {
         TRY(check_tensor(path, &t[i], e));
         order[i] = &t[i];

@@ -3,6 +3,7 @@
 // are transferred: a thread serves the queue (tier_service.c).
 #include "store/tier.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -142,25 +143,25 @@ static status check_options(const tier_options *o, err *e)
 
 static status allocate(tier *t, const tier_options *o, err *e)
 {
+    status result = OK;
     text what = {0};
     text_addf(&what, "%s in %s", o->name, o->folder);
-    t->what = what.chars;
+    TRY(text_take(&what, &t->what, e));
     t->bytes = o->bytes ? size_align(o->bytes, TIER_ALIGN) : TIER_ALIGN;
     t->block_bytes = o->block_bytes ? o->block_bytes : DEFAULT_BLOCK;
     t->depth = o->depth ? (unsigned)o->depth : DEFAULT_DEPTH;
     t->queue.room = o->requests ? (unsigned)o->requests : DEFAULT_REQUESTS;
     t->queue.splitting = 1;
-    t->queue.entries = calloc(t->queue.room, sizeof *t->queue.entries);
-    t->slots = calloc(t->depth, sizeof *t->slots);
-    t->free = calloc(t->depth, sizeof *t->free);
-    t->done = calloc(t->depth, sizeof *t->done);
-    if (!t->queue.entries || !t->slots || !t->free || !t->done)
-        return err_set(e, E_IO, "%s: out of memory for its queue", t->what);
+    TRY(alloc_zeroed(&t->queue.entries, t->queue.room, sizeof *t->queue.entries, t->what, e));
+    TRY(alloc_zeroed(&t->slots, t->depth, sizeof *t->slots, t->what, e));
+    TRY(alloc_zeroed(&t->free, t->depth, sizeof *t->free, t->what, e));
+    TRY(alloc_zeroed(&t->done, t->depth, sizeof *t->done, t->what, e));
     while (t->free_count < t->depth) {
         t->free[t->free_count] = t->free_count;
         t->free_count++;
     }
-    return OK;
+done:
+    return result;
 }
 
 static status open_engine(tier *t, const tier_options *o, err *e)
@@ -180,8 +181,10 @@ static status open_engine(tier *t, const tier_options *o, err *e)
     if (no_uring.code != OK)
         text_addf(&note, "%s%s threads instead of io_uring (%s)", buffered ? "" : t->what,
                   buffered ? ", and" : ":", no_uring.text);
+    TRY(text_check(&note, e));
+    if (note.bytes) TRY(text_take(&note, &t->note, e));
 done:
-    t->note = note.chars;
+    text_clear(&note);
     return result;
 }
 
@@ -190,8 +193,7 @@ status tier_open(const tier_options *o, tier **out, err *e)
     status result = OK;
     tier *t = NULL;
     TRY(check_options(o, e));
-    t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_IO, "%s: out of memory", o->name);
+    TRY(alloc_zeroed(&t, 1, sizeof *t, o->name, e));
     t->fd = -1;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->submitted, NULL);

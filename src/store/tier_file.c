@@ -19,7 +19,11 @@ enum { ZEROS = 1 << 20 };
 // For file systems without O_TMPFILE: the file has a name for an instant.
 static int create_and_unlink(const char *folder)
 {
-    char *path = file_join(folder, ".trireme-tier-XXXXXX");
+    char *path = NULL;
+    if (file_join(folder, ".trireme-tier-XXXXXX", &path, NULL) != OK) {
+        errno = ENOMEM;
+        return -1;
+    }
     const int fd = mkostemp(path, O_CLOEXEC);
     if (fd >= 0) unlink(path);
     const int why = errno;

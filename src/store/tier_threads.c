@@ -95,7 +95,7 @@ status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
 {
     static const tier_engine_ops ops = {threads_begin, threads_push, threads_turn, threads_close};
     tier_threads *p = calloc(1, sizeof *p);
-    if (!p) return err_set(e, E_IO, "out of memory");
+    if (!p) return err_set(e, E_MEMORY, "out of memory");
     p->base = (tier_engine){&ops, sizeof *p + depth * (sizeof *p->todo + sizeof *p->done)};
     p->fd = fd;
     p->depth = depth;
@@ -109,7 +109,7 @@ status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
         p->workers++;
     if (!p->workers) {
         threads_close(&p->base);
-        return err_set(e, E_IO, "no memory or no threads to read and write a file");
+        return err_set(e, E_MEMORY, "no memory or no threads to read and write a file");
     }
     *out = &p->base;
     return OK;

@@ -23,7 +23,7 @@ status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64
     char *inputs = malloc(round * row);
     int32_t *want = malloc(round * sizeof *want), *got = malloc(round * sizeof *got);
     *right = *labels = 0;
-    if (!inputs || !want || !got) FAIL(E_IO, "no memory for a batch of %zu bytes", round * row);
+    if (!inputs || !want || !got) FAIL(E_MEMORY, "no memory for a batch of %zu bytes", round * row);
     for (uint64_t at = 0; at < samples; at += round) {
         const uint64_t count = samples - at < round ? samples - at : round;
         for (uint64_t i = 0; i < count; i++) TRY(d->read(d, at + i, inputs + i * row, want + i, e));

@@ -76,6 +76,10 @@ void completion_add(completion *c, const char *bytes, size_t count, text *shown)
     size_t at;
     if (count == 0 || c->found) return;
     text_add_bytes(&c->bytes, bytes, count);
+    if (c->bytes.failed) {
+        text_fail(shown);
+        return;
+    }
     if (find_stop(c, &at)) {
         c->bytes.bytes = at;
         c->bytes.chars[at] = 0;
@@ -87,7 +91,7 @@ void completion_add(completion *c, const char *bytes, size_t count, text *shown)
 
 void completion_end(completion *c, text *shown)
 {
-    hand_out(c, c->bytes.bytes, true, shown);
+    if (!c->bytes.failed) hand_out(c, c->bytes.bytes, true, shown);
 }
 
 void completion_clear(completion *c)

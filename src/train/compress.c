@@ -4,6 +4,7 @@
 // computes the factors.
 #include "train/compress.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 #include "parallel/hook.h"
 #include "train/launch.h"
@@ -57,8 +58,9 @@ static status make_rest(const plan *p, const plan_redistribution *m, plan_redist
 {
     out->layout = m->layout;
     for (; out->count < m->count; out->count++) {
-        comm_segment *s = calloc((size_t)p->local_rows + 1, sizeof *s);
-        if (!s) return err_set(e, E_IO, "no memory for PowerSGD");
+        comm_segment *s = NULL;
+        const status result = alloc_zeroed(&s, (size_t)p->local_rows, sizeof *s, "PowerSGD", e);
+        if (result != OK) return result;
         for (int i = 0; i < p->local_rows; i++) s[i] = hook_row_segment(p, m, out->count, i);
         out->step[out->count] = m->step[out->count];
         out->step[out->count].segment = s;
@@ -92,8 +94,7 @@ status compress_open(const compress_options *o, compressor **out, err *e)
     if (!plan_compresses(p)) return OK;
     if (hook_type(p) == F16 && !(o->scale > 0))
         FAIL(E_INTERNAL, "fp16 gradients: scale %g; valid: more than 0", o->scale);
-    c = calloc(1, sizeof *c);
-    if (!c) FAIL(E_IO, "no memory for compression");
+    TRY(alloc_zeroed(&c, 1, sizeof *c, "compression", e));
     c->o = *o;
     c->type = hook_type(p);
     c->scale_before = c->type == F16 ? (float)o->scale : 1;

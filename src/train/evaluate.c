@@ -67,7 +67,7 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
     h.input_bytes = (size_t)d->shape.inputs * 4, h.label_bytes = (size_t)d->shape.labels * 4;
     h.inputs = malloc((size_t)t->o.micro_batch * h.input_bytes);
     h.labels = malloc((size_t)t->o.micro_batch * h.label_bytes);
-    if (!h.inputs || !h.labels) FAIL(E_IO, "no memory for a validation batch");
+    if (!h.inputs || !h.labels) FAIL(E_MEMORY, "no memory for a validation batch");
     uint64_t ranks = (uint64_t)mesh_data_ranks(&t->o.mesh),
              rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
     uint64_t micro = (uint64_t)t->o.micro_batch, per_round = micro * ranks;

@@ -3,6 +3,7 @@
 // shorter types: it sees a bucket of full gradients.
 #include "train/powersgd.h"
 
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "base/size.h"
 #include "parallel/hook.h"
@@ -114,13 +115,12 @@ static status alloc_local(powersgd *s, device_memory_kind kind, int64_t count, f
 status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd **out, err *e)
 {
     status result = OK;
-    powersgd *s = calloc(1, sizeof *s);
+    powersgd *s = NULL;
     *out = NULL;
-    if (!s) FAIL(E_IO, "no memory for PowerSGD");
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "PowerSGD", e));
     *s = (powersgd){.plan = p, .device = d, .comm = c, .seed = seed};
-    s->matrix = calloc((size_t)p->local_rows + 1, sizeof *s->matrix);
-    s->bucket = calloc((size_t)p->buckets + 1, sizeof *s->bucket);
-    if (!s->matrix || !s->bucket) FAIL(E_IO, "no memory for PowerSGD");
+    TRY(alloc_zeroed(&s->matrix, (size_t)p->local_rows, sizeof *s->matrix, "PowerSGD", e));
+    TRY(alloc_zeroed(&s->bucket, (size_t)p->buckets + 1, sizeof *s->bucket, "PowerSGD", e));
     s->size = lay_out(p, s->matrix, s->bucket);
     TRY(alloc_shared(s, s->size.p, &s->p, e));
     TRY(alloc_shared(s, s->size.q, &s->q, e));

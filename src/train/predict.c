@@ -99,7 +99,7 @@ static status take(void *arg, const graph_output_rows *r, err *e)
         free(w->chunk);
         w->chunk_bytes = 0;
         w->chunk = malloc(bytes);
-        if (!w->chunk) FAIL(E_IO, "predict: no memory for %zu bytes of outputs", bytes);
+        if (!w->chunk) FAIL(E_MEMORY, "predict: no memory for %zu bytes of outputs", bytes);
         w->chunk_bytes = bytes;
     }
     trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], w->chunk, r->values, bytes);
@@ -234,7 +234,7 @@ static status open_work(work *w, trainer *t, const trainer_predict_options *o, e
     w->received = malloc(rows * item);
     w->found = malloc(rows * sizeof *w->found);
     if (!w->inputs || !w->labels || !w->line || !w->made || !w->received || !w->found)
-        FAIL(E_IO, "predict: no memory for outputs of %zu bytes", rows * item);
+        FAIL(E_MEMORY, "predict: no memory for outputs of %zu bytes", rows * item);
 done:
     return result;
 }

@@ -49,7 +49,8 @@ status sample_token(const float *logits, int64_t vocab, const sample_options *o,
     if (o->temperature <= 0) return OK;
     choice *c = malloc((size_t)vocab * sizeof *c);
     if (!c)
-        return err_set(e, E_IO, "no memory to sample from a vocabulary of %lld", (long long)vocab);
+        return err_set(e, E_MEMORY, "no memory to sample from a vocabulary of %lld",
+                       (long long)vocab);
     for (int64_t i = 0; i < vocab; i++)
         c[i] =
             (choice){exp(((double)logits[i] - (double)logits[best]) / o->temperature), (int32_t)i};

@@ -1,6 +1,7 @@
 // save.c -- a trainer's state as the tensors of a checkpoint, and back. Weights go into the
 // HuggingFace folder in the type that the model computes in; what that cannot hold (moments, fp32
 // masters beside bf16) goes into the state.
+#include "base/alloc.h"
 #include "base/dtype.h"
 #include "ckpt/ckpt.h"
 #include "train/factors.h"
@@ -47,7 +48,7 @@ static status state_list(saver *s, err *e)
     s->state = calloc(most, sizeof *s->state);
     s->state_info = calloc(most, sizeof *s->state_info);
     if (!s->state || !s->state_info)
-        return err_set(e, E_IO, "no memory for the list of %zu tensors", most);
+        return err_set(e, E_MEMORY, "no memory for the list of %zu tensors", most);
     for (int part = 0; part < STATE_GRADIENT; part++)
         for (int p = 0; is_stored(t, (trainer_state_kind)part) && p < t->model->params; p++) {
             state_tensor *x = &s->state[s->states];
@@ -74,7 +75,7 @@ static status factor_list(saver *s, err *e)
     TRY(factors_list(s->t, &s->factors, e));
     safetensors_tensor *info =
         realloc(s->state_info, (s->states + (size_t)s->factors.count + 1) * sizeof *info);
-    if (!info) FAIL(E_IO, "no memory for the list of %d tensors", s->factors.count);
+    if (!info) FAIL(E_MEMORY, "no memory for the list of %d tensors", s->factors.count);
     s->state_info = info;
     for (int i = 0; i < s->factors.count; i++) {
         const factor *f = &s->factors.at[i];
@@ -120,7 +121,7 @@ done:
     return result;
 }
 
-static char *facts_json(const trainer *t)
+static status facts_json(const trainer *t, char **out, err *e)
 {
     text json = {0};
     uint64_t samples = t->steps_done * (uint64_t)t->o.global_batch;
@@ -137,7 +138,7 @@ static char *facts_json(const trainer *t)
                   t->scaler.scale, t->scaler.iteration, t->scaler.last_overflow,
                   t->scaler.hysteresis);
     text_add(&json, "}");
-    return json.chars;
+    return text_take(&json, out, e);
 }
 
 static status saver_open(saver *s, trainer *t, err *e)
@@ -147,14 +148,12 @@ static status saver_open(saver *s, trainer *t, err *e)
     *s = (saver){.t = t};
     for (int p = 0; p < t->model->params; p++)
         if (t->model->param[p].count > most) most = t->model->param[p].count;
-    model_param_files_make(t->model, t->o.precision, &s->files);
+    TRY(model_param_files_make(t->model, t->o.precision, &s->files, e));
     TRY(state_list(s, e));
     TRY(factor_list(s, e));
-    s->whole = malloc((size_t)most * sizeof(float));
-    s->piece = malloc((size_t)most * sizeof(float));
-    s->bytes = malloc((size_t)most * sizeof(float));
-    if (!s->whole || !s->piece || !s->bytes)
-        FAIL(E_IO, "no memory to stage a tensor of %" PRId64 " elements", most);
+    TRY(alloc_array(&s->whole, (size_t)most, sizeof(float), "a staged tensor", e));
+    TRY(alloc_array(&s->piece, (size_t)most, sizeof(float), "a staged tensor", e));
+    TRY(alloc_array(&s->bytes, (size_t)most, sizeof(float), "a staged tensor", e));
 done:
     return result;
 }
@@ -174,7 +173,8 @@ static status save_here(trainer *t, const trainer_save_options *o, char **folder
 {
     status result = OK;
     saver s = {0};
-    char *facts = facts_json(t);
+    char *facts = NULL;
+    TRY(facts_json(t, &facts, e));
     TRY(saver_open(&s, t, e));
     ckpt_save_options c = {
         .out = o->out,

@@ -5,8 +5,8 @@
 #include "data/loader.h"
 #include "graph/execute.h"
 #include "optim/clip.h"
-#include "train/compress.h"
 #include "store/tier.h"
+#include "train/compress.h"
 #include "train/trainer.h"
 
 // A piece of memory that the trainer owns. `shared`: other ranks read it (comm_alloc).
@@ -63,7 +63,8 @@ struct trainer {
     device_event *computed, *reduced, *arrived;
 
     owned_memory *owned;
-    int owned_count, owned_room;
+    int owned_count;
+    size_t owned_room;
     char *weights;    // in the type that is computed in, as kept; NULL when in a file
     char *kept;       // parts of them from forward to backward, or NULL
     float *master;    // fp32 weights beside them; NULL when they are fp32

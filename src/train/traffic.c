@@ -23,7 +23,7 @@ static traffic_block traffic_of(const graph *g)
 status trainer_count_traffic(trainer *t, err *e)
 {
     traffic_block *b = calloc((size_t)t->model->blocks, sizeof *b);
-    if (!b) return err_set(e, E_IO, "no memory for the plan");
+    if (!b) return err_set(e, E_MEMORY, "no memory for the plan");
     for (int i = 0; i < t->model->blocks; i++) b[i] = traffic_of(t->model->block[i].g);
     traffic_count(t->plan, &t->schedule, b, SUMS * sizeof(double));
     free(b);

@@ -51,7 +51,7 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     int uses = 0;
     for (int b = 0; b < m->blocks; b++) uses += m->block[b].g->params;
     plan_use *use = calloc((size_t)uses + 1, sizeof *use);
-    if (!p || !cost || !use) FAIL(E_IO, "no memory for the plan");
+    if (!p || !cost || !use) FAIL(E_MEMORY, "no memory for the plan");
     for (int i = 0; i < m->params; i++) {
         const model_param *q = &m->param[i];
         p[i] = (plan_param){.name = q->name,
@@ -141,7 +141,7 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
 {
     status result = OK;
     trainer *t = calloc(1, sizeof *t);
-    if (!t) return err_set(e, E_IO, "no memory for the plan");
+    if (!t) return err_set(e, E_MEMORY, "no memory for the plan");
     TRY(prepare(t, o, e));
     *params = model_param_count(t->model);
     *flops = t->flops * t->micros;
@@ -272,8 +272,8 @@ static status open_tiers(trainer *t, err *e)
         if (tier_note(t->tier[k]))
             text_addf(&note, "%s%s", note.bytes ? "; " : "", tier_note(t->tier[k]));
     }
-    t->note = note.chars;
-    note = (text){0};
+    TRY(text_check(&note, e));
+    if (note.bytes) TRY(text_take(&note, &t->note, e));
 done:
     text_clear(&note);
     return result;
@@ -313,7 +313,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     status result = OK;
     trainer_options mine = *o;
     trainer *t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_IO, "no memory for the trainer");
+    if (!t) FAIL(E_MEMORY, "no memory for the trainer");
     mine.rank = o->comm->rank;
     t->o = mine;
     TRY(prepare(t, &mine, e));

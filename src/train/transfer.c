@@ -266,7 +266,7 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
     plan_shard s;
     if (r->bucket < 0) return OK;
     mine = malloc((size_t)r->count * sizeof *mine + 1);
-    if (!mine) FAIL(E_IO, "no memory for a part of %s", t->model->param[p].name);
+    if (!mine) FAIL(E_MEMORY, "no memory for a part of %s", t->model->param[p].name);
     model_param_take_shard(t->model, p, t->plan->coord[AXIS_TP], in, mine);
     TRY(holding_find(t, &h, r, true, &at, &s, e));
     trainer_ops(t)->copy(on, at, mine + s.first, (size_t)s.count * sizeof *at);

@@ -14,7 +14,7 @@ static status read_weights(trainer *t, err *e)
         if (t->plan->row[p].bucket < 0) continue;
         free(host);
         host = malloc((size_t)t->model->param[p].count * sizeof *host);
-        if (!host) FAIL(E_IO, "no memory for parameter %s", t->model->param[p].name);
+        if (!host) FAIL(E_MEMORY, "no memory for parameter %s", t->model->param[p].name);
         TRY(model_param_load(t->model, p, t->o.weights, host, e));
         TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
     }

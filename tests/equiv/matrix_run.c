@@ -45,7 +45,7 @@ static status make_config(const point *p, model_config *c, err *e)
     c->max_seq = LENGTH;
     c->init_std = 0.1;
     c->tie_embeddings = p->v[DIM_MODEL] != 1;
-    if (f == FAMILY_GPT2) c->drop_embed = c->drop_attention = c->drop_residual = 0.1;
+    if (f == FAMILY_GPT2) c->dropout.embed = c->dropout.attention = c->dropout.residual = 0.1;
     return model_config_finish(c, e);
 }
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "comm/world.h"
 #include "model/config.h"
+#include "own_text.h"
 #include "train/state.h"
 
 #include <pthread.h>
@@ -116,7 +117,7 @@ static status make_config(kind k, model_config *c)
     c->max_seq = LENGTH;
     c->init_std = 0.1;
     c->tie_embeddings = k == GPT2_TIED;
-    if (k == GPT2_TIED) c->drop_embed = c->drop_attention = c->drop_residual = 0.1;
+    if (k == GPT2_TIED) c->dropout.embed = c->dropout.attention = c->dropout.residual = 0.1;
     return model_config_finish(c, NULL);
 }
 
@@ -182,8 +183,8 @@ done:
 static status save(run *r, trainer *t, err *e)
 {
     status result = OK;
-    char *json = model_config_write(&r->config, "float32"), *folder = NULL;
-    char out[256];
+    char out[256], *json = NULL, *folder = NULL;
+    TRY(model_config_write(&r->config, "float32", &json, e));
     snprintf(out, sizeof out, "%s/%d", r->scratch, (int)(r->l - MESHES));
     const trainer_save_options o = {.out = out, .config_json = json};
     if (t->o.comm->rank == 0) TRY(file_make_directories(out, e));
@@ -333,7 +334,7 @@ static void expect_files(const moment *a, const moment *b, const layout *from, c
     static const char *const file[] = {"model.safetensors", "trireme/state.safetensors",
                                        "config.json"};
     for (int i = 0; i < 3; i++) {
-        char *path[] = {file_join(a->folder, file[i]), file_join(b->folder, file[i])};
+        char *path[] = {own_path(a->folder, file[i]), own_path(b->folder, file[i])};
         file_map map[2] = {{0}};
         for (int k = 0; k < 2; k++) CHECK(file_map_open(path[k], &map[k], e));
         if (map[0].bytes != map[1].bytes || memcmp(map[0].at, map[1].at, map[0].bytes) != 0)

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "ckpt/ckpt.h"
+#include "own_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +107,7 @@ static void check_checkpoint(const char *folder, int64_t step, int64_t mark)
 
 static inline char *inside(const char *name)
 {
-    return file_join(out_folder, name);
+    return own_path(out_folder, name);
 }
 
 static inline void save_good(int64_t step, int64_t mark, int64_t keep)

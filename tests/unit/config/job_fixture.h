@@ -1,10 +1,11 @@
-// job_fixture.h -- jobs from text, for the tests of this folder: a temporary folder, a file in it,
-// and the error line that comes out.
+// job_fixture.h -- opens jobs from text for the tests of this folder, in a temporary folder, and
+// compares the error lines of refused jobs.
 #ifndef TESTS_CONFIG_JOB_FIXTURE_H
 #define TESTS_CONFIG_JOB_FIXTURE_H
 
 #include "base/file.h"
 #include "config/job.h"
+#include "own_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@
 // Runs in a temporary folder, so that files have short names.
 static int enter_folder(void **state)
 {
-    char *folder = text_copy("/tmp/trireme-test-XXXXXX");
+    char *folder = own_copy("/tmp/trireme-test-XXXXXX");
     *state = folder;
     return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
 }
@@ -39,7 +40,7 @@ static inline void put_file(const char *name, const char *content)
     assert_int_equal(file_replace(name, content, strlen(content), NULL), OK);
 }
 
-// How a refused batch ends.
+// The end of the error of a global batch that breaks the batch rule.
 #define BATCH_RULE                                                                                 \
     "; train.global_batch = micro_batch x accumulation x data-parallel ranks (DeepSpeed: "         \
     "train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x "           \
@@ -50,7 +51,7 @@ enum { ARGS_MAX = 12 };
 // Arguments are words separated by '|'.
 static inline status open_job(const char *yaml, const char *args, job **out, err *e)
 {
-    char *argv[ARGS_MAX], *copy = text_copy(args), *rest = copy, *word;
+    char *argv[ARGS_MAX], *copy = own_copy(args), *rest = copy, *word;
     int argc = 0;
     while ((word = strsep(&rest, "|")))
         if (*word && argc < ARGS_MAX) argv[argc++] = word;
@@ -75,6 +76,25 @@ static inline void assert_refused(const char *yaml, const char *args, const char
     status s = open_job(yaml, args, &j, &e);
     if (s != E_USAGE || strcmp(e.text, line) != 0)
         fail_msg("status %d\n  found    %s\n  expected %s\n", (int)s, s == OK ? "" : e.text, line);
+}
+
+// A job file, arguments, and the full error line.
+typedef struct refusal {
+    const char *yaml, *args, *line;
+} refusal;
+
+static inline void assert_all_refused(const refusal *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++) assert_refused(all[i].yaml, all[i].args, all[i].line);
+}
+
+#define ASSERT_ALL_REFUSED(all) assert_all_refused(all, sizeof all / sizeof all[0])
+
+static inline text yaml_of(const job *j)
+{
+    text t = {0};
+    job_write_yaml(j, &t);
+    return t;
 }
 
 #endif

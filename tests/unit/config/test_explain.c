@@ -1,14 +1,7 @@
-// A job as text: what explain prints, job.yaml that reads back, and help.
+// test_explain.c -- a job as text: explain, job.yaml that reads back to the same job, and help.
 #include "config/keys.h"
 #include "config/yaml_node.h"
 #include "job_fixture.h"
-
-static text yaml_of(const job *j)
-{
-    text t = {0};
-    job_write_yaml(j, &t);
-    return t;
-}
 
 static void assert_round_trip(const char *yaml, const char *args)
 {
@@ -17,7 +10,7 @@ static void assert_round_trip(const char *yaml, const char *args)
     job *second = good_job(once.chars, "");
     text twice = yaml_of(second);
     assert_string_equal(once.chars, twice.chars);
-    // The struct is equal too, but for pointers.
+    // The structs are equal, except for pointers.
     assert_memory_equal(&first->model.config, &second->model.config, sizeof first->model.config);
     assert_memory_equal(&first->optimizer, &second->optimizer, sizeof first->optimizer);
     assert_memory_equal(&first->lr, &second->lr, sizeof first->lr);
@@ -185,7 +178,7 @@ static void help_lists_every_key(void **state)
     text_clear(&t);
 }
 
-// A value of the enum that has no word would end the list of words before its time.
+// A value of an enum without a word would end the list of words early.
 static void every_value_of_an_enum_has_a_word(void **state)
 {
     (void)state;
@@ -219,7 +212,7 @@ static void every_value_of_an_enum_has_a_word(void **state)
     }
 }
 
-static void words_of_the_table_are_those_of_their_owners(void **state)
+static void words_of_dtypes_and_policies_are_their_names(void **state)
 {
     (void)state;
     for (int i = 0; i <= F16; i++)
@@ -230,7 +223,7 @@ static void words_of_the_table_are_those_of_their_owners(void **state)
     for (size_t i = 0; dp->also[i][0]; i++) assert_non_null(policy_find(dp->also[i][1]));
 }
 
-// Every character that YAML readers treat in a way of their own, and the neighbours of those.
+// Covers every character that YAML readers treat specially, and the characters around it.
 static void a_path_of_any_characters_reads_back(void **state)
 {
     (void)state;
@@ -280,7 +273,7 @@ int main(void)
         cmocka_unit_test(a_folders_fields_come_from_config_json),
         cmocka_unit_test(help_lists_every_key),
         cmocka_unit_test(every_value_of_an_enum_has_a_word),
-        cmocka_unit_test(words_of_the_table_are_those_of_their_owners),
+        cmocka_unit_test(words_of_dtypes_and_policies_are_their_names),
         cmocka_unit_test(a_path_of_any_characters_reads_back),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -1,7 +1,7 @@
-// What a job holds after the file, the command line and the defaults.
+// test_job.c -- the values of a job from its file, the command line and the defaults.
 #include "job_fixture.h"
 
-static void everything_but_model_and_data_has_a_default(void **state)
+static void all_keys_but_model_and_data_have_defaults(void **state)
 {
     (void)state;
     job *j = good_job(NULL, "--model.family|gpt2|--data.train|mock");
@@ -46,7 +46,7 @@ static void quotes_do_not_turn_mock_into_a_path(void **state)
     job_close(j);
 }
 
-static void the_documents_own_example_is_understood(void **state)
+static void a_job_file_with_every_section_is_read(void **state)
 {
     (void)state;
     job *j = good_job(
@@ -73,7 +73,7 @@ static void the_documents_own_example_is_understood(void **state)
     assert_int_equal(j->model.config.layers, 2);
     assert_int_equal(j->model.config.vocab, 1000);
     assert_int_equal(j->model.config.head_dim, 16);
-    assert_true(j->model.config.rope_theta == 5e5);
+    assert_true(j->model.config.rope.theta == 5e5);
     assert_int_equal(j->data.trains, 2);
     assert_true(j->data.train[0].weight == 2 && j->data.train[1].weight == 1);
     assert_string_equal(j->data.train[1].path, "/c");
@@ -96,7 +96,7 @@ static void the_documents_own_example_is_understood(void **state)
     job_close(j);
 }
 
-static void the_command_line_wins(void **state)
+static void the_command_line_overrides_the_file(void **state)
 {
     (void)state;
     job *j = good_job(
@@ -124,7 +124,7 @@ static void the_command_line_wins(void **state)
     job_close(j);
 }
 
-static void words_of_other_systems_are_understood(void **state)
+static void names_of_other_systems_are_read(void **state)
 {
     (void)state;
     static const char *const words[] = {"DDP", "NO_SHARD",         "no-shard",
@@ -141,8 +141,8 @@ static void words_of_other_systems_are_understood(void **state)
                             "warmup_type: linear, warmup_max_lr: null, total_num_steps: 100}\n",
                       "--optimizer.name|AdamW");
     assert_int_equal(j->lr.name, LR_WARMUP_DECAY);
-    assert_true(j->lr.warmup_linear && j->lr.warmup_max_lr < 0);
-    assert_int_equal(j->lr.total_num_steps, 100);
+    assert_true(j->lr.warmup.linear && j->lr.warmup.max_lr < 0);
+    assert_int_equal(j->lr.warmup.total_num_steps, 100);
     job_close(j);
 }
 
@@ -236,11 +236,11 @@ static void auto_ranks_divide_the_batch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_but_model_and_data_has_a_default),
+        cmocka_unit_test(all_keys_but_model_and_data_have_defaults),
         cmocka_unit_test(quotes_do_not_turn_mock_into_a_path),
-        cmocka_unit_test(the_documents_own_example_is_understood),
-        cmocka_unit_test(the_command_line_wins),
-        cmocka_unit_test(words_of_other_systems_are_understood),
+        cmocka_unit_test(a_job_file_with_every_section_is_read),
+        cmocka_unit_test(the_command_line_overrides_the_file),
+        cmocka_unit_test(names_of_other_systems_are_read),
         cmocka_unit_test(a_model_folder_is_read),
         cmocka_unit_test(batches_are_split_and_steps_are_counted),
         cmocka_unit_test(auto_ranks_divide_the_batch),

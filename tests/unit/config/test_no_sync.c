@@ -1,7 +1,8 @@
-// parallel.no_sync auto: who sums the gradients of micro-batches before they are reduced, and that
-// every place which shows a job says what is in effect.
+// test_no_sync.c -- parallel.no_sync auto: the strategies that reduce gradients once a step, and
+// the effective value in explain and job.yaml.
 #include "job_fixture.h"
 
+// Does the job sum the gradients of its micro-batches before ranks reduce them?
 static bool sums(const char *args)
 {
     job *j = good_job(SMALL, args);
@@ -20,13 +21,13 @@ static void auto_reduces_sharded_gradients_after_every_micro_batch(void **state)
     assert_true(sums("--launch.ranks|4|--parallel.dp|fsdp_no_sync"));
     assert_false(sums("--launch.ranks|4|--parallel.dp|zero2"));
     assert_false(sums("--launch.ranks|4|--parallel.dp|zero3|--parallel.no_sync|auto"));
-    // With copies of the shards, too; on one axis of copies that shard nothing, not.
+    // Hybrid sharding shards gradients; zero1 shards none.
     assert_false(sums("--launch.ranks|4|--parallel.dp|zero3|--parallel.dp_replicate|2"));
     assert_true(sums("--launch.ranks|4|--parallel.dp|zero1|--parallel.dp_replicate|2"));
     assert_true(sums("--launch.ranks|1|--parallel.dp|zero3"));
 }
 
-static void what_is_given_wins(void **state)
+static void given_values_override_auto(void **state)
 {
     (void)state;
     assert_true(sums("--launch.ranks|4|--parallel.dp|zero3|--parallel.no_sync"));
@@ -41,7 +42,7 @@ static void gradients_in_a_file_are_reduced_once(void **state)
                      "--parallel.offload.path|."));
 }
 
-static void explain_and_job_yaml_have_the_value_in_effect(void **state)
+static void explain_and_job_yaml_have_the_effective_value(void **state)
 {
     (void)state;
     job *j = good_job(SMALL, "--launch.ranks|2|--parallel.dp|zero2");
@@ -56,7 +57,7 @@ static void explain_and_job_yaml_have_the_value_in_effect(void **state)
     job_close(j);
 }
 
-static void another_word_is_refused(void **state)
+static void other_words_are_refused(void **state)
 {
     (void)state;
     assert_refused(SMALL, "--parallel.no_sync|sometimes",
@@ -67,10 +68,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_reduces_sharded_gradients_after_every_micro_batch),
-        cmocka_unit_test(what_is_given_wins),
+        cmocka_unit_test(given_values_override_auto),
         cmocka_unit_test(gradients_in_a_file_are_reduced_once),
-        cmocka_unit_test(explain_and_job_yaml_have_the_value_in_effect),
-        cmocka_unit_test(another_word_is_refused),
+        cmocka_unit_test(explain_and_job_yaml_have_the_effective_value),
+        cmocka_unit_test(other_words_are_refused),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

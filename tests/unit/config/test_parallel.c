@@ -1,19 +1,8 @@
-// The keys of parallel:, memory: and train.fp16: words of other systems, meshes, the batch over
-// data-parallel ranks, and what is refused with which line.
+// test_parallel.c -- the keys of `parallel`, `memory` and `train.fp16`: names of other systems,
+// meshes, the batch over data-parallel ranks, and error lines.
 #include "job_fixture.h"
 
-typedef struct refusal {
-    const char *yaml, *args, *line;
-} refusal;
-
-static void check(const refusal *all, size_t count)
-{
-    for (size_t i = 0; i < count; i++) assert_refused(all[i].yaml, all[i].args, all[i].line);
-}
-
-#define CHECK(all) check(all, sizeof all / sizeof all[0])
-
-static void policies_have_many_names(void **state)
+static void policies_have_names_of_other_systems(void **state)
 {
     (void)state;
     static const struct {
@@ -92,7 +81,7 @@ static void every_key_is_stored(void **state)
     job_close(j);
 }
 
-static void the_defaults_are_those_of_the_systems_they_come_from(void **state)
+static void defaults_are_those_of_deepspeed_and_pytorch(void **state)
 {
     (void)state;
     job *j = good_job(SMALL, "--parallel.hook|powersgd");
@@ -189,7 +178,7 @@ static void a_mesh_that_does_not_fit_names_the_nearest_that_do(void **state)
         {SMALL "parallel: {tp: 300000}", "",
          "job.yaml:3: parallel.tp: found 300000; valid: a whole number from 1 to 16384"},
     };
-    CHECK(all);
+    ASSERT_ALL_REFUSED(all);
 }
 
 static void auto_ranks_are_at_least_the_mesh(void **state)
@@ -229,7 +218,7 @@ static void the_batch_is_split_over_data_parallel_ranks(void **state)
          "micro_batch 3 = 6; nearest valid: 60 and 66; valid train.micro_batch for 64: 1, 2, 4, 8, "
          "16, 32, 64" BATCH_RULE},
     };
-    CHECK(all);
+    ASSERT_ALL_REFUSED(all);
 }
 
 static void an_auto_micro_batch_fills_the_pipeline(void **state)
@@ -242,10 +231,10 @@ static void an_auto_micro_batch_fills_the_pipeline(void **state)
         {"--parallel.pp|2|--train.global_batch|16", 0, 4},
         {"--parallel.pp|4|--train.global_batch|16", 0, 2},
         {"--parallel.pp|2|--train.global_batch|16", 3, 2},
-        {"--parallel.pp|4|--train.global_batch|6", 0, 1}, // never 8 micro-batches
+        {"--parallel.pp|4|--train.global_batch|6", 0, 1}, // no 8 micro-batches
         {"--parallel.pp|2|--train.global_batch|18|--parallel.pp_schedule|interleaved|"
          "--parallel.virtual_stages|2",
-         0, 3}, // 6 of them, not 9 … 2
+         0, 3}, // 6 micro-batches, because 9 do not come in groups of 2
         {"--parallel.pp|1|--train.global_batch|16|--parallel.pp_schedule|interleaved", 0, 16},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -336,7 +325,7 @@ static void keys_that_exclude_each_other_are_refused(void **state)
          "job.yaml:3: parallel.hook: found [a]; valid: a section of name, rank, start_step, "
          "min_compression_rate, error_feedback, warm_start, epsilon"},
     };
-    CHECK(all);
+    ASSERT_ALL_REFUSED(all);
 }
 
 static void offload_and_fp16_are_checked(void **state)
@@ -365,7 +354,7 @@ static void offload_and_fp16_are_checked(void **state)
         {SMALL "train: {precision: fp16, fp16: {min_loss_scale: 0}}", "",
          "job.yaml:3: train.fp16.min_loss_scale: found 0; valid: a number > 0, at most 1.0e+38"},
     };
-    CHECK(all);
+    ASSERT_ALL_REFUSED(all);
 }
 
 static void sizes_may_end_in_b(void **state)
@@ -391,7 +380,7 @@ static void sizes_may_end_in_b(void **state)
                    "--train.steps: found 1kB; valid: a whole number from 1 to 1000000000000000");
 }
 
-static void what_has_no_effect_is_no_error(void **state)
+static void keys_without_effect_are_no_error(void **state)
 {
     (void)state;
     job *j = good_job(SMALL "parallel: {pp_schedule: interleaved, virtual_stages: 3, split: 2}\n",
@@ -404,9 +393,9 @@ static void what_has_no_effect_is_no_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(policies_have_many_names),
+        cmocka_unit_test(policies_have_names_of_other_systems),
         cmocka_unit_test(every_key_is_stored),
-        cmocka_unit_test(the_defaults_are_those_of_the_systems_they_come_from),
+        cmocka_unit_test(defaults_are_those_of_deepspeed_and_pytorch),
         cmocka_unit_test(a_hook_is_a_word_or_a_section),
         cmocka_unit_test(the_mesh_follows_from_the_number_of_ranks),
         cmocka_unit_test(a_mesh_that_does_not_fit_names_the_nearest_that_do),
@@ -417,7 +406,7 @@ int main(void)
         cmocka_unit_test(keys_that_exclude_each_other_are_refused),
         cmocka_unit_test(offload_and_fp16_are_checked),
         cmocka_unit_test(sizes_may_end_in_b),
-        cmocka_unit_test(what_has_no_effect_is_no_error),
+        cmocka_unit_test(keys_without_effect_are_no_error),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

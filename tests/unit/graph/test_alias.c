@@ -13,8 +13,9 @@
 static graph *open_block(bool gated)
 {
     const graph_options o = {.mode = GRAPH_TRAIN, .type = F32, .batch = 2, .seq = 6};
-    graph *g = graph_open(&o);
+    graph *g = NULL;
     err e;
+    assert_int_equal(graph_open(&o, &g, NULL), OK);
     graph_value *x = build_residual(g, 4);
     graph_value *up = build_weight(g, "up.{}", gated ? 16 : 8, 4, INIT_NORMAL, 0.02);
     graph_value *down = build_weight(g, "down.{}", 4, 8, INIT_NORMAL, 0.02);

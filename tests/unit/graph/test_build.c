@@ -19,7 +19,9 @@ static graph *open_graph(int ranks, bool sequence, bool splits_backward)
                              .seq = 6,
                              .tp = {.ranks = ranks, .rank = ranks - 1, .sequence = sequence},
                              .splits_backward = splits_backward};
-    return graph_open(&o);
+    graph *g = NULL;
+    assert_int_equal(graph_open(&o, &g, NULL), OK);
+    return g;
 }
 
 static graph_value *weight(graph *g, int64_t out, int64_t in, graph_role rows, graph_role cols)

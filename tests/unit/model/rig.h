@@ -350,7 +350,7 @@ static inline rig_options rig_gpt2(void)
     model_config_defaults(FAMILY_GPT2, &o.config);
     o.config.layers = 2, o.config.hidden = 16, o.config.heads = 4, o.config.kv_heads = 4;
     o.config.head_dim = 4, o.config.ffn = 24, o.config.vocab = 37, o.config.max_seq = 12;
-    o.config.drop_embed = o.config.drop_attention = o.config.drop_residual = 0.2;
+    o.config.dropout.embed = o.config.dropout.attention = o.config.dropout.residual = 0.2;
     o.model = (model_options){.mode = GRAPH_TRAIN, .type = F32, .batch = 4, .seq = 10};
     return o;
 }
@@ -361,7 +361,7 @@ static inline rig_options rig_llama(void)
     model_config_defaults(FAMILY_LLAMA, &o.config);
     o.config.layers = 2, o.config.hidden = 16, o.config.heads = 4, o.config.kv_heads = 2;
     o.config.head_dim = 6, o.config.ffn = 22, o.config.vocab = 41, o.config.max_seq = 16;
-    o.config.drop_attention = 0.2;
+    o.config.dropout.attention = 0.2;
     o.config.attention_bias = o.config.mlp_bias = true;
     return o;
 }

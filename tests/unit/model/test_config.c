@@ -2,6 +2,7 @@
 // written reads back as the same model.
 #include "base/file.h"
 #include "model/config.h"
+#include "own_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,7 @@ static int remove_folder(void **state)
 
 static status read_text(const char *json, model_config *c, err *e)
 {
-    char *path = file_join(folder, "config.json");
+    char *path = own_path(folder, "config.json");
     assert_int_equal(file_replace(path, json, strlen(json), NULL), OK);
     free(path);
     return model_config_read(folder, c, e);
@@ -69,7 +70,7 @@ static void an_almost_empty_file_means_the_defaults_of_huggingface(void **state)
     assert_int_equal(c.max_seq, 1024);
     assert_int_equal(c.act, ACT_GELU_TANH);
     assert_true(c.tie_embeddings && c.scale_attention && !c.scale_by_layer);
-    assert_true(c.drop_embed == 0.1 && c.drop_attention == 0.1 && c.drop_residual == 0.1);
+    assert_true(c.dropout.embed == 0.1 && c.dropout.attention == 0.1 && c.dropout.residual == 0.1);
     assert_true(c.norm_eps == 1e-5 && c.init_std == 0.02);
     assert_int_equal(c.eos, 50256);
     read_good("{\"model_type\": \"llama\"}", &c);
@@ -79,7 +80,7 @@ static void an_almost_empty_file_means_the_defaults_of_huggingface(void **state)
     assert_int_equal(c.ffn, 11008);
     assert_int_equal(c.act, ACT_SILU);
     assert_true(!c.tie_embeddings && !c.attention_bias && !c.mlp_bias);
-    assert_true(c.rope == ROPE_DEFAULT && c.rope_theta == 10000 && c.norm_eps == 1e-6);
+    assert_true(c.rope.kind == ROPE_DEFAULT && c.rope.theta == 10000 && c.norm_eps == 1e-6);
     assert_int_equal(c.bos, 1);
     assert_int_equal(c.pad, -1);
 }
@@ -106,7 +107,7 @@ static void every_field_of_gpt2_is_read(void **state)
     assert_int_equal(c.vocab, 300);
     assert_int_equal(c.max_seq, 77);
     assert_int_equal(c.act, ACT_GELU);
-    assert_true(c.drop_residual == 0 && c.drop_embed == 0.25 && c.drop_attention == 0.5);
+    assert_true(c.dropout.residual == 0 && c.dropout.embed == 0.25 && c.dropout.attention == 0.5);
     assert_true(c.norm_eps == 0.001 && c.init_std == 0.1);
     assert_true(!c.scale_attention && c.scale_by_layer && !c.tie_embeddings);
     assert_int_equal(c.bos, 7);
@@ -134,9 +135,9 @@ static void every_field_of_llama_is_read(void **state)
     assert_int_equal(c.ffn, 96);
     assert_int_equal(c.act, ACT_GELU_TANH);
     assert_true(c.mlp_bias && c.attention_bias && c.tie_embeddings);
-    assert_true(c.drop_attention == 0.125 && c.norm_eps == 1e-4 && c.rope_theta == 500000);
+    assert_true(c.dropout.attention == 0.125 && c.norm_eps == 1e-4 && c.rope.theta == 500000);
     assert_int_equal(c.pad, 3);
-    assert_true(c.rope == ROPE_DEFAULT);
+    assert_true(c.rope.kind == ROPE_DEFAULT);
 }
 
 static void rope_is_read_as_versions_4_and_5_write_it(void **state)
@@ -146,27 +147,27 @@ static void rope_is_read_as_versions_4_and_5_write_it(void **state)
     read_good("{" LLAMA ",\"rope_theta\":500.0,\"rope_scaling\":{\"type\":\"linear\","
               "\"factor\":4}}",
               &c);
-    assert_true(c.rope == ROPE_LINEAR && c.rope_factor == 4 && c.rope_theta == 500);
+    assert_true(c.rope.kind == ROPE_LINEAR && c.rope.factor == 4 && c.rope.theta == 500);
     read_good("{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,"
               "\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
               "\"original_max_position_embeddings\":8192},\"rope_theta\":500000.0}",
               &c);
-    assert_true(c.rope == ROPE_LLAMA3 && c.rope_factor == 8 && c.rope_low == 1 && c.rope_high == 4);
-    assert_true(c.rope_original == 8192 && c.rope_theta == 500000);
+    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.low == 1 && c.rope.high == 4);
+    assert_true(c.rope.original == 8192 && c.rope.theta == 500000);
     read_good("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":2.0,"
               "\"low_freq_factor\":1.0,\"high_freq_factor\":3.0,\"rope_theta\":777.0}}",
               &c);
-    assert_true(c.rope == ROPE_LLAMA3 && c.rope_factor == 2 && c.rope_theta == 777);
-    assert_int_equal(c.rope_original, 50); // as long as the model's own when not given
+    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.factor == 2 && c.rope.theta == 777);
+    assert_int_equal(c.rope.original, 50); // as long as the model's own when not given
     read_good("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5.0},"
               "\"rope_scaling\":null}",
               &c);
-    assert_true(c.rope == ROPE_DEFAULT && c.rope_theta == 5);
+    assert_true(c.rope.kind == ROPE_DEFAULT && c.rope.theta == 5);
     // both: version 5 takes rope_scaling
     read_good("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5.0},"
               "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2.0}}",
               &c);
-    assert_true(c.rope == ROPE_LINEAR && c.rope_theta == 10000);
+    assert_true(c.rope.kind == ROPE_LINEAR && c.rope.theta == 10000);
 }
 
 static void what_would_change_arithmetic_is_refused_by_name(void **state)
@@ -275,7 +276,7 @@ static void fields_are_set_by_either_name(void **state)
     assert_int_equal(set(&c, "rope", "\"llama3\"", &e), OK);
     assert_int_equal(set(&c, "rope_factor", "8", &e), OK);
     assert_int_equal(set(&c, "rope_scaling", "{\"type\":\"linear\",\"factor\":2.0}", &e), OK);
-    assert_true(c.rope == ROPE_LINEAR && c.rope_factor == 2);
+    assert_true(c.rope.kind == ROPE_LINEAR && c.rope.factor == 2);
 }
 
 static void unknown_fields_are_refused_with_the_nearest(void **state)
@@ -302,16 +303,16 @@ static void same_model(const model_config *a, const model_config *b)
     assert_true(a->tie_embeddings == b->tie_embeddings && a->mlp_bias == b->mlp_bias);
     assert_true(a->attention_bias == b->attention_bias);
     assert_true(a->scale_attention == b->scale_attention && a->scale_by_layer == b->scale_by_layer);
-    assert_true(a->drop_embed == b->drop_embed && a->drop_attention == b->drop_attention);
-    assert_true(a->drop_residual == b->drop_residual && a->rope == b->rope);
-    assert_true(a->rope_theta == b->rope_theta && a->rope_original == b->rope_original);
-    if (a->rope != ROPE_DEFAULT) assert_true(a->rope_factor == b->rope_factor);
-    if (a->rope == ROPE_LLAMA3)
-        assert_true(a->rope_low == b->rope_low && a->rope_high == b->rope_high);
+    assert_true(a->dropout.embed == b->dropout.embed && a->dropout.attention == b->dropout.attention);
+    assert_true(a->dropout.residual == b->dropout.residual && a->rope.kind == b->rope.kind);
+    assert_true(a->rope.theta == b->rope.theta && a->rope.original == b->rope.original);
+    if (a->rope.kind != ROPE_DEFAULT) assert_true(a->rope.factor == b->rope.factor);
+    if (a->rope.kind == ROPE_LLAMA3)
+        assert_true(a->rope.low == b->rope.low && a->rope.high == b->rope.high);
     assert_true(a->bos == b->bos && a->eos == b->eos && a->pad == b->pad);
     assert_int_equal(a->more_eos_count, b->more_eos_count);
     assert_memory_equal(a->more_eos, b->more_eos, sizeof a->more_eos);
-    assert_true(a->features == b->features && a->loss == b->loss);
+    assert_true(a->mlp.features == b->mlp.features && a->mlp.loss == b->mlp.loss);
 }
 
 static void what_is_written_reads_back(void **state)
@@ -333,7 +334,8 @@ static void what_is_written_reads_back(void **state)
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         model_config a, b;
         read_good(files[i], &a);
-        char *json = model_config_write(&a, "bfloat16");
+        char *json;
+        assert_int_equal(model_config_write(&a, "bfloat16", &json, NULL), OK);
         assert_non_null(strstr(json, "\"torch_dtype\": \"bfloat16\""));
         read_good(json, &b);
         same_model(&a, &b);

@@ -246,7 +246,7 @@ static void test_sizes_that_do_not_divide_are_named(void **state)
             "parallel.tp 2");
     o = rig_gpt2();
     model_config_defaults(FAMILY_MLP, &o.config);
-    o.config.layers = 2, o.config.features = 8, o.config.hidden = 8, o.config.vocab = 4;
+    o.config.layers = 2, o.config.mlp.features = 8, o.config.hidden = 8, o.config.vocab = 4;
     refused(o, 2, "no parameter of mlp can be sharded over parallel.tp 2; valid: 1");
 }
 

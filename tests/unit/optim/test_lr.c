@@ -14,53 +14,53 @@
 
 typedef struct field {
     const char *key;
-    size_t at;
+    size_t offset;
     char type; // i: int64, d: double, b: bool
 } field;
 
-#define FIELD(name, type)                                                                          \
+#define FIELD(key, member, type)                                                                   \
     {                                                                                              \
-#name, offsetof(lr_config, name), type                                                     \
+#key, offsetof(lr_config, member), type                                                    \
     }
 
 static const field fields[] = {
-    FIELD(warmup_steps, 'i'),
-    FIELD(min_ratio, 'd'),
-    FIELD(decay_steps, 'i'),
-    FIELD(total_steps, 'i'),
-    FIELD(warmup_min_lr, 'd'),
-    FIELD(warmup_max_lr, 'd'),
-    FIELD(warmup_num_steps, 'i'),
-    FIELD(total_num_steps, 'i'),
-    FIELD(warmup_linear, 'b'),
-    FIELD(warmup_min_ratio, 'd'),
-    FIELD(cos_min_ratio, 'd'),
-    FIELD(lr_range_test_min_lr, 'd'),
-    FIELD(lr_range_test_step_rate, 'd'),
-    FIELD(lr_range_test_step_size, 'i'),
-    FIELD(lr_range_test_staircase, 'b'),
-    FIELD(cycle_min_lr, 'd'),
-    FIELD(cycle_max_lr, 'd'),
-    FIELD(decay_lr_rate, 'd'),
-    FIELD(cycle_first_step_size, 'i'),
-    FIELD(cycle_second_step_size, 'i'),
-    FIELD(decay_step_size, 'i'),
-    FIELD(cycle_first_stair_count, 'i'),
-    FIELD(cycle_second_stair_count, 'i'),
-    FIELD(cycle_momentum, 'b'),
-    FIELD(cycle_min_mom, 'd'),
-    FIELD(cycle_max_mom, 'd'),
-    FIELD(decay_mom_rate, 'd'),
+    FIELD(warmup_steps, warmup_steps, 'i'),
+    FIELD(min_ratio, min_ratio, 'd'),
+    FIELD(decay_steps, decay_steps, 'i'),
+    FIELD(total_steps, total_steps, 'i'),
+    FIELD(warmup_min_lr, warmup.min_lr, 'd'),
+    FIELD(warmup_max_lr, warmup.max_lr, 'd'),
+    FIELD(warmup_num_steps, warmup.num_steps, 'i'),
+    FIELD(total_num_steps, warmup.total_num_steps, 'i'),
+    FIELD(warmup_linear, warmup.linear, 'b'),
+    FIELD(warmup_min_ratio, warmup.min_ratio, 'd'),
+    FIELD(cos_min_ratio, warmup.cos_min_ratio, 'd'),
+    FIELD(lr_range_test_min_lr, range_test.min_lr, 'd'),
+    FIELD(lr_range_test_step_rate, range_test.step_rate, 'd'),
+    FIELD(lr_range_test_step_size, range_test.step_size, 'i'),
+    FIELD(lr_range_test_staircase, range_test.staircase, 'b'),
+    FIELD(cycle_min_lr, cycle.min_lr, 'd'),
+    FIELD(cycle_max_lr, cycle.max_lr, 'd'),
+    FIELD(decay_lr_rate, cycle.decay_lr_rate, 'd'),
+    FIELD(cycle_first_step_size, cycle.first_step_size, 'i'),
+    FIELD(cycle_second_step_size, cycle.second_step_size, 'i'),
+    FIELD(decay_step_size, cycle.decay_step_size, 'i'),
+    FIELD(cycle_first_stair_count, cycle.first_stair_count, 'i'),
+    FIELD(cycle_second_stair_count, cycle.second_stair_count, 'i'),
+    FIELD(cycle_momentum, cycle.moves_momentum, 'b'),
+    FIELD(cycle_min_mom, cycle.min_mom, 'd'),
+    FIELD(cycle_max_mom, cycle.max_mom, 'd'),
+    FIELD(decay_mom_rate, cycle.decay_mom_rate, 'd'),
 };
 
 static void set_field(lr_config *c, const char *key, double value)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (strcmp(fields[i].key, key) != 0) continue;
-        char *at = (char *)c + fields[i].at;
-        if (fields[i].type == 'i') *(int64_t *)(void *)at = (int64_t)value;
-        if (fields[i].type == 'd') *(double *)(void *)at = value;
-        if (fields[i].type == 'b') *(bool *)(void *)at = value != 0.0;
+        void *member = (char *)c + fields[i].offset;
+        if (fields[i].type == 'i') *(int64_t *)member = (int64_t)value;
+        if (fields[i].type == 'd') *(double *)member = value;
+        if (fields[i].type == 'b') *(bool *)member = value != 0.0;
         return;
     }
     fail_msg("no field %s", key);
@@ -123,7 +123,7 @@ static void one_cycle_without_momentum_and_other_schedules_leave_beta1_alone(voi
     assert_true(lr_momentum_at(&c, 0.9, 3) == 0.9);
     c.name = LR_ONE_CYCLE;
     assert_true(lr_momentum_at(&c, 0.5, 3) != 0.5);
-    c.cycle_momentum = false;
+    c.cycle.moves_momentum = false;
     assert_true(lr_momentum_at(&c, 0.5, 3) == 0.5);
 }
 

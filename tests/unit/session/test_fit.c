@@ -1,5 +1,6 @@
-// Jobs that do not fit: refused with the change that would, or changed; every step of the ladder is
-// what its plan says. What the program itself takes is given here, not measured.
+// test_fit.c -- jobs that do not fit in memory: the error names the first change that fits, or
+// memory.fit makes it; each change of the search lowers the estimate. A wrapped function gives the
+// bytes of the program itself.
 #include "base/proc.h"
 #include "session/fit_search.h"
 
@@ -15,7 +16,8 @@
 
 enum { ARGS_MAX = 24 };
 
-// Wide and shallow beside its vocabulary, so that every step of the ladder helps.
+// Wide, shallow and with a small vocabulary, so that every change of the search lowers the
+// estimate.
 static const char *const fixed[] = {
     "--model={family: gpt2, layers: 6, hidden: 64, heads: 2, vocab: 64, max_seq: 64}",
     "--data.train=mock", "--data.seq_len=64",
@@ -49,7 +51,7 @@ static job *job_of(const char *const *arg)
     return j;
 }
 
-static memory_estimate need_now(const job *j, const session_inputs *in)
+static memory_estimate estimate_of(const job *j, const session_inputs *in)
 {
     memory_estimate n;
     memory_estimate_base base;
@@ -61,7 +63,7 @@ static memory_estimate need_now(const job *j, const session_inputs *in)
     return n;
 }
 
-static fit_search climb(const job *j, const session_inputs *in, uint64_t budget)
+static fit_search search(const job *j, const session_inputs *in, uint64_t budget)
 {
     fit_search l;
     memory_estimate_base base;
@@ -81,32 +83,32 @@ static session_inputs open_to_plan(job *j)
     return in;
 }
 
-// Between what micro-batches of 4 and of 2 need.
+// Between the estimates of micro-batches of 4 and of 2.
 static uint64_t budget_between(const job *j, const session_inputs *in)
 {
     job two = *j;
     two.train.micro_batch = 2;
-    const uint64_t more = need_now(j, in).total, less = need_now(&two, in).total;
+    const uint64_t more = estimate_of(j, in).total, less = estimate_of(&two, in).total;
     assert_true(more > less);
     return less + (more - less) / 2;
 }
 
-// From budget to budget, each a byte too small for the step before.
-static void every_step_saves_bytes_down_to_the_last(void **state)
+// Each budget is a byte too small for the result before.
+static void every_change_lowers_the_estimate(void **state)
 {
     (void)state;
     static const char *const arg[] = {"--parallel.offload.path=/tmp", "--model.hidden=512", NULL};
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
-    uint64_t last = need_now(j, &in).total;
+    uint64_t last = estimate_of(j, &in).total;
     text all = {0};
     fit_search l = {.fits = true};
     for (int steps = 0; steps < 20; steps++) {
-        l = climb(j, &in, last - 1);
+        l = search(j, &in, last - 1);
         if (!l.fits) break;
-        assert_true(l.need.total < last);
-        assert_true(need_now(&l.changed, &in).total == l.need.total);
-        last = l.need.total;
+        assert_true(l.estimate.total < last);
+        assert_true(estimate_of(&l.changed, &in).total == l.estimate.total);
+        last = l.estimate.total;
         text_clear(&all);
         fit_search_print(j, &l, &all);
     }
@@ -114,35 +116,35 @@ static void every_step_saves_bytes_down_to_the_last(void **state)
     assert_non_null(strstr(all.chars, "--parallel.dp zero3"));
     assert_non_null(strstr(all.chars, "--parallel.recompute full"));
     assert_non_null(strstr(all.chars, "--parallel.offload.optimizer file"));
-    assert_false(l.fits || l.wants_path);
+    assert_false(l.fits || l.needs_path);
     text_clear(&all);
     session_inputs_close(&in);
     job_close(j);
 }
 
-static void the_first_step_is_the_largest_batch_that_fits(void **state)
+static void the_first_change_is_the_largest_batch_that_fits(void **state)
 {
     (void)state;
     job *j = job_of(NULL);
     session_inputs in = open_to_plan(j);
-    fit_search l = climb(j, &in, budget_between(j, &in));
-    text said = {0};
-    job_describe_changes(j, &l.changed, &said);
-    assert_string_equal(said.chars, "--train.micro_batch 2");
-    text_clear(&said);
+    fit_search l = search(j, &in, budget_between(j, &in));
+    text changes = {0};
+    job_describe_changes(j, &l.changed, &changes);
+    assert_string_equal(changes.chars, "--train.micro_batch 2");
+    text_clear(&changes);
     session_inputs_close(&in);
     job_close(j);
 }
 
-// Gradients are only cut while several micro-batches are summed if each is reduced.
-static void a_policy_that_cuts_gradients_reduces_every_micro_batch(void **state)
+// Gradients of several micro-batches are sharded only where each micro-batch is reduced.
+static void a_policy_that_shards_gradients_reduces_every_micro_batch(void **state)
 {
     (void)state;
     static const char *const arg[] = {"--train.micro_batch=1", "--train.precision=bf16",
                                       "--parallel.recompute=full", NULL};
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
-    fit_search l = climb(j, &in, need_now(j, &in).total - 1);
+    fit_search l = search(j, &in, estimate_of(j, &in).total - 1);
     assert_true(l.fits);
     assert_string_equal(l.changed.strategy.dp.inner.name, "zero2");
     assert_int_equal(l.changed.strategy.no_sync, NO_SYNC_AUTO);
@@ -150,24 +152,25 @@ static void a_policy_that_cuts_gradients_reduces_every_micro_batch(void **state)
     job_close(j);
 }
 
-static void without_a_folder_a_step_to_files_says_so(void **state)
+static void a_change_to_files_without_a_folder_asks_for_one(void **state)
 {
     (void)state;
     static const char *const arg[] = {"--launch.ranks=1", NULL};
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
-    fit_search l = climb(j, &in, 1);
-    text said = {0};
+    fit_search l = search(j, &in, 1);
+    text changes = {0};
     assert_false(l.fits);
-    assert_true(l.wants_path);
-    fit_search_print(j, &l, &said);
-    assert_non_null(strstr(said.chars, "--parallel.offload.path FOLDER"));
-    text_clear(&said);
+    assert_true(l.needs_path);
+    fit_search_print(j, &l, &changes);
+    assert_non_null(strstr(changes.chars, "--parallel.offload.path FOLDER"));
+    text_clear(&changes);
     session_inputs_close(&in);
     job_close(j);
 }
 
-// Stages differ: embedding and head have a table each, and earlier ones keep more micro-batches.
+// Stages differ: the first has the embedding, the last the head, and earlier ones save the
+// activations of more micro-batches.
 static void the_largest_rank_decides_and_is_named(void **state)
 {
     (void)state;
@@ -175,7 +178,7 @@ static void the_largest_rank_decides_and_is_named(void **state)
                                       "--model.vocab=513", NULL};
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
-    const memory_estimate n = need_now(j, &in);
+    const memory_estimate n = estimate_of(j, &in);
     uint64_t most = 0;
     text who = {0};
     for (int r = 0; r < 4; r++) {
@@ -188,8 +191,8 @@ static void the_largest_rank_decides_and_is_named(void **state)
         if (session_options(j, &in, 4, &o, &refused) != OK) fail_msg("%s", refused.text);
         o.rank = r;
         if (trainer_plan(&o, &p, &s, &params, &flops, &refused) != OK) fail_msg("%s", refused.text);
-        const uint64_t own = plan_bytes(p) - p->bytes[BYTES_RUNTIME];
-        if (own > most) most = own;
+        const uint64_t planned = plan_bytes(p) - p->bytes[BYTES_RUNTIME];
+        if (planned > most) most = planned;
         plan_free(p);
         schedule_clear(&s);
     }
@@ -202,17 +205,16 @@ static void the_largest_rank_decides_and_is_named(void **state)
     job_close(j);
 }
 
-// The program itself counts once on each rank, whatever it is, beside the scratch memory of the
-// device.
-static void what_the_program_takes_is_part_of_the_need(void **state)
+// Each rank counts the bytes of the program once, with the scratch memory of the device.
+static void the_estimate_includes_the_program_itself(void **state)
 {
     (void)state;
     job *j = job_of(NULL);
     session_inputs in = open_to_plan(j);
-    const memory_estimate small = need_now(j, &in);
+    const memory_estimate small = estimate_of(j, &in);
     assert_true(small.bytes[BYTES_RUNTIME] >= own_bytes);
     own_bytes += 12345;
-    const memory_estimate large = need_now(j, &in);
+    const memory_estimate large = estimate_of(j, &in);
     assert_true(large.total == small.total + 12345);
     own_bytes -= 12345;
     session_inputs_close(&in);
@@ -238,7 +240,7 @@ static void a_job_too_large_is_refused_with_its_bytes_and_a_change(void **state)
     job_close(j);
 }
 
-static void memory_fit_takes_the_change_over_with_its_origin(void **state)
+static void memory_fit_is_the_origin_of_its_changes(void **state)
 {
     (void)state;
     job *probe = job_of(NULL);
@@ -268,14 +270,14 @@ static void memory_fit_takes_the_change_over_with_its_origin(void **state)
     job_close(j);
 }
 
-static void more_ranks_are_named_where_they_would_help(void **state)
+static void the_search_finds_the_ranks_that_would_fit(void **state)
 {
     (void)state;
     static const char *const arg[] = {"--parallel.dp=zero3", "--train.micro_batch=1",
                                       "--parallel.recompute=full", NULL};
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
-    const memory_estimate now = need_now(j, &in);
+    const memory_estimate now = estimate_of(j, &in);
     memory_estimate_base base;
     err e = {.code = OK};
     int more = 0;
@@ -292,15 +294,15 @@ static void more_ranks_are_named_where_they_would_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_step_saves_bytes_down_to_the_last),
-        cmocka_unit_test(the_first_step_is_the_largest_batch_that_fits),
-        cmocka_unit_test(a_policy_that_cuts_gradients_reduces_every_micro_batch),
-        cmocka_unit_test(without_a_folder_a_step_to_files_says_so),
+        cmocka_unit_test(every_change_lowers_the_estimate),
+        cmocka_unit_test(the_first_change_is_the_largest_batch_that_fits),
+        cmocka_unit_test(a_policy_that_shards_gradients_reduces_every_micro_batch),
+        cmocka_unit_test(a_change_to_files_without_a_folder_asks_for_one),
         cmocka_unit_test(the_largest_rank_decides_and_is_named),
-        cmocka_unit_test(what_the_program_takes_is_part_of_the_need),
+        cmocka_unit_test(the_estimate_includes_the_program_itself),
         cmocka_unit_test(a_job_too_large_is_refused_with_its_bytes_and_a_change),
-        cmocka_unit_test(memory_fit_takes_the_change_over_with_its_origin),
-        cmocka_unit_test(more_ranks_are_named_where_they_would_help),
+        cmocka_unit_test(memory_fit_is_the_origin_of_its_changes),
+        cmocka_unit_test(the_search_finds_the_ranks_that_would_fit),
     };
     return cmocka_run_group_tests(tests, fixed_own_bytes, NULL);
 }

@@ -1,6 +1,6 @@
-// A run's folder when another begins in it: what was there is kept beside under numbers, or removed
-// when the user said so; and a kill before any system call of that loses nothing and leaves no
-// half.
+// test_folder.c -- a new run in the folder of an earlier one: the earlier files get numbered names,
+// or are removed on request. A kill before any system call loses nothing and leaves no part of a
+// run.
 #define _GNU_SOURCE
 #include "base/file.h"
 #include "ckpt/ckpt.h"
@@ -24,7 +24,7 @@
 
 static struct {
     int calls;   // so far
-    int kill_at; // the call before which the process dies; 0 never
+    int kill_at; // the process is killed before this call; 0: never
 } trap;
 
 static void trap_step(void)
@@ -32,7 +32,7 @@ static void trap_step(void)
     if (++trap.calls == trap.kill_at) raise(SIGKILL);
 }
 
-// In front of the C library's.
+// These replace the functions of the C library.
 int rename(const char *from, const char *to)
 {
     trap_step();
@@ -110,11 +110,11 @@ static void each_earlier_run_gets_a_number(void **state)
     assert_true(holds("out/checkpoints-1/step-00000004/config.json", "first"));
     assert_true(holds("out/log-2.jsonl", "second") && holds("out/job-2.yaml", "second"));
     assert_true(holds("out/notes", "mine"));
-    // A number that any of the three has is taken; what a run did not leave is not looked for.
+    // A number that one of the three has is taken. Missing files of the run are left out.
     put("out/log-3.jsonl", "somebody's");
     put("out/log.jsonl", "third");
     begin(false, "log-4.jsonl");
-    // Neither a job.yaml alone nor a folder without checkpoints tells of a run.
+    // job.yaml alone is not a run, nor is a folder without checkpoints.
     put("out/job.yaml", "fourth");
     assert_int_equal(file_make_directories("out/checkpoints/mine", NULL), OK);
     begin(false, "");
@@ -136,7 +136,7 @@ static void overwrite_removes_the_run_and_nothing_else(void **state)
     assert_true(holds("out/checkpoints-1/step-00000004/config.json", "first"));
 }
 
-// A child begins anew and is killed before call `n`; true when it ended.
+// A child starts a new run and is killed before call `n`. True: it ended before that.
 static bool killed_begin(bool overwrite, int n)
 {
     pid_t pid = fork();
@@ -163,6 +163,13 @@ static bool kept_anywhere(const char *stem, const char *extension)
     return kept;
 }
 
+static bool has_checkpoints(void)
+{
+    bool has;
+    assert_int_equal(ckpt_has_any("out", &has, NULL), OK);
+    return has;
+}
+
 static void a_kill_anywhere_loses_nothing(void **state)
 {
     (void)state;
@@ -171,10 +178,10 @@ static void a_kill_anywhere_loses_nothing(void **state)
     for (; !ended; n++) {
         put_run("first");
         ended = killed_begin(false, n);
-        // Checkpoints in their place are those of the log beside them.
-        if (ckpt_has_any("out")) assert_true(holds("out/log.jsonl", "first"));
+        // Checkpoints that were not renamed belong to the log beside them.
+        if (has_checkpoints()) assert_true(holds("out/log.jsonl", "first"));
         assert_true(killed_begin(false, 0));
-        assert_false(ckpt_has_any("out") || file_exists("out/log.jsonl"));
+        assert_false(has_checkpoints() || file_exists("out/log.jsonl"));
         assert_true(kept_anywhere("log", ".jsonl"));
         assert_true(kept_anywhere("checkpoints", "/step-00000004/config.json"));
         assert_int_equal(file_remove_tree("out", NULL), OK);
@@ -182,7 +189,7 @@ static void a_kill_anywhere_loses_nothing(void **state)
     assert_true(n > 5);
 }
 
-static void a_removal_killed_anywhere_leaves_no_half_run(void **state)
+static void a_kill_during_a_removal_leaves_no_part_of_a_run(void **state)
 {
     (void)state;
     bool ended = false;
@@ -190,10 +197,10 @@ static void a_removal_killed_anywhere_leaves_no_half_run(void **state)
     for (; !ended; n++) {
         put_run("first");
         ended = killed_begin(true, n);
-        if (ckpt_has_any("out"))
+        if (has_checkpoints())
             assert_true(holds("out/checkpoints/step-00000004/config.json", "first"));
         assert_true(killed_begin(true, 0));
-        assert_false(ckpt_has_any("out") || file_exists("out/log.jsonl"));
+        assert_false(has_checkpoints() || file_exists("out/log.jsonl"));
         assert_int_equal(file_remove_tree("out", NULL), OK);
     }
     assert_true(n > 8);
@@ -207,7 +214,7 @@ int main(void)
         IN_FOLDER(each_earlier_run_gets_a_number),
         IN_FOLDER(overwrite_removes_the_run_and_nothing_else),
         IN_FOLDER(a_kill_anywhere_loses_nothing),
-        IN_FOLDER(a_removal_killed_anywhere_leaves_no_half_run),
+        IN_FOLDER(a_kill_during_a_removal_leaves_no_part_of_a_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

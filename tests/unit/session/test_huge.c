@@ -1,6 +1,6 @@
-// Every number of a job file far outside of what anybody means: it is planned, or refused in one
-// line, and nothing overflows, aborts or takes long.
-#include "config/keys.h"
+// test_huge.c -- numbers far outside the useful range in every key: the job is planned or refused
+// with one line, and nothing overflows, aborts or takes long.
+#include "config/private.h"
 #include "session/session.h"
 
 #include <setjmp.h>
@@ -11,9 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-// Of config/private.h, whose nodes are not the graph's.
-bool model_field_at(const job *j, int index, const char **name, text *out, text *from);
 
 static const char *const NUMBERS[] = {"0",
                                       "1",
@@ -36,21 +33,21 @@ static const char *const LLAMA[] = {
 enum { ARGS = 16 };
 
 typedef struct arguments {
-    const char *at[ARGS];
+    const char *items[ARGS];
     int count;
 } arguments;
 
-// Of a later value for a key only that counts.
+// Replaces an earlier value of the same key.
 static void add(arguments *a, const char *arg)
 {
     const size_t key = strcspn(arg, "=") + 1;
     for (int i = 0; i < a->count; i++)
-        if (strncmp(a->at[i], arg, key) == 0) {
-            a->at[i] = arg;
+        if (strncmp(a->items[i], arg, key) == 0) {
+            a->items[i] = arg;
             return;
         }
     assert_true(a->count < ARGS);
-    a->at[a->count++] = arg;
+    a->items[a->count++] = arg;
 }
 
 static arguments arguments_of(const char *const *base, size_t count)
@@ -69,36 +66,22 @@ static void check_result(status s, const err *e, const char *arg)
         fail_msg("%s: status %d, '%s'", arg, (int)s, e->text);
 }
 
-// What `trireme plan` does: the job under every strategy, and what would make it fit.
-static void try_plan(const arguments *a, const char *arg)
+// Runs `trireme plan` (with `plan_it`) or `trireme explain`.
+static void try_job(const arguments *a, bool plan_it, const char *arg)
 {
     job *j = NULL;
     session_inputs in = {0};
     text out = {0};
     err e = {.code = OK};
     char *argv[ARGS];
-    for (int i = 0; i < a->count; i++) argv[i] = (char *)a->at[i];
+    for (int i = 0; i < a->count; i++) argv[i] = (char *)a->items[i];
     status s = job_open(NULL, a->count, argv, &j, &e);
-    if (s == OK) s = session_inputs_open_to_plan(j, &in, &e);
-    if (s == OK) s = session_plan(j, &in, true, &out, &e);
-    check_result(s, &e, arg);
-    session_inputs_close(&in);
-    job_close(j);
-    text_clear(&out);
-}
-
-// Explained or refused.
-static void try_job(const arguments *a, const char *arg)
-{
-    job *j = NULL;
-    session_inputs in = {0};
-    text out = {0};
-    err e = {.code = OK};
-    char *argv[ARGS];
-    for (int i = 0; i < a->count; i++) argv[i] = (char *)a->at[i];
-    status s = job_open(NULL, a->count, argv, &j, &e);
-    if (s == OK) s = session_inputs_open_to_explain(j, &in, &e);
-    if (s == OK) s = session_explain(j, &in, &(explain_options){.json = true}, &out, &e);
+    if (s == OK)
+        s = plan_it ? session_inputs_open_to_plan(j, &in, &e)
+                    : session_inputs_open_to_explain(j, &in, &e);
+    if (s == OK)
+        s = plan_it ? session_plan(j, &in, true, &out, &e)
+                    : session_explain(j, &in, &(explain_options){.json = true}, &out, &e);
     check_result(s, &e, arg);
     session_inputs_close(&in);
     job_close(j);
@@ -112,7 +95,7 @@ static void try_numbers(arguments base, const char *path)
         arguments a = base;
         snprintf(arg, sizeof arg, "--%s=%s", path, NUMBERS[i]);
         add(&a, arg);
-        try_job(&a, arg);
+        try_job(&a, false, arg);
     }
 }
 
@@ -123,7 +106,7 @@ static void every_key_takes_any_number(void **state)
         const key_type t = JOB_KEYS[i].type;
         arguments a = BASE(GPT2);
         if (t > KEY_NUMBER && t != KEY_SWITCH && t != KEY_SIZES) continue;
-        // Where the key is of any effect.
+        // The key is read only with these values of others.
         if (strncmp(JOB_KEYS[i].path, "train.fp16.", 11) == 0) add(&a, "--train.precision=fp16");
         if (JOB_KEYS[i].hooks) add(&a, "--parallel.hook.name=powersgd");
         if (JOB_KEYS[i].schedules & 1u << LR_ONE_CYCLE) {
@@ -158,7 +141,7 @@ static void every_field_of_a_model_takes_any_number(void **state)
         job *j = NULL;
         err e = {.code = OK};
         char *argv[ARGS];
-        for (int i = 0; i < base.count; i++) argv[i] = (char *)base.at[i];
+        for (int i = 0; i < base.count; i++) argv[i] = (char *)base.items[i];
         if (job_open(NULL, base.count, argv, &j, &e) != OK) fail_msg("%s", e.text);
         for (int i = 0;; i++) {
             text shown = {0}, from = {0};
@@ -196,8 +179,8 @@ static void sizes_that_are_each_allowed_may_be_too_many_together(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         arguments a = BASE(GPT2);
         for (int k = 0; k < 4 && all[i][k]; k++) add(&a, all[i][k]);
-        try_job(&a, all[i][0]);
-        try_plan(&a, all[i][0]);
+        try_job(&a, false, all[i][0]);
+        try_job(&a, true, all[i][0]);
     }
 }
 

@@ -1,6 +1,6 @@
-// Planning takes time in proportion to the model and to the step. What is compared is CPU time of
-// one size and of four times as much, the least of several tries: work that grows with the square
-// would take 16 times as long, and is not taken for linear by any load of the machine.
+// test_linear.c -- planning takes time in proportion to the model and to the step. The tests
+// compare the CPU time of one size with that of four times the size, the least of several tries.
+// Quadratic work would take 16 times as long, which the limit of 10 refuses on a busy machine, too.
 #include "session/session.h"
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// What `trireme explain` does; a %d in an argument is `size`.
+// CPU seconds of `trireme explain`; %d in an argument stands for `size`.
 static double explain_seconds(const char *const *more, int size)
 {
     static const char *const base[] = {

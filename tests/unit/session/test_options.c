@@ -1,4 +1,4 @@
-// What a job says arrives in the trainer's options: strategy, mesh, learning rate, scaler.
+// test_options.c -- the trainer's options of a job: strategy, mesh, learning rate, loss scaler.
 #include "session/session.h"
 
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 enum { ARGS_MAX = 12 };
 
-// `arg` ends with NULL. The options borrow from the job.
+// `arg` ends with NULL. *out borrows from the job.
 static job *options_of(const char *const *arg, int ranks, trainer_options *out)
 {
     static const char *const fixed[] = {"--model.family=gpt2", "--model.layers=4",
@@ -29,7 +29,7 @@ static job *options_of(const char *const *arg, int ranks, trainer_options *out)
     return j;
 }
 
-static void a_strategy_arrives_whole(void **state)
+static void the_strategy_is_that_of_the_job(void **state)
 {
     (void)state;
     static const char *const arg[] = {
@@ -85,7 +85,7 @@ static void without_a_pipeline_its_keys_have_no_effect(void **state)
     job_close(j);
 }
 
-static void the_rate_is_scaled_by_data_parallel_ranks(void **state)
+static void the_learning_rate_is_scaled_by_data_parallel_ranks(void **state)
 {
     (void)state;
     static const char *const arg[] = {"--optimizer={lr: 0.5, lr_scaling: linear}",
@@ -99,9 +99,9 @@ static void the_rate_is_scaled_by_data_parallel_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_strategy_arrives_whole),
+        cmocka_unit_test(the_strategy_is_that_of_the_job),
         cmocka_unit_test(without_a_pipeline_its_keys_have_no_effect),
-        cmocka_unit_test(the_rate_is_scaled_by_data_parallel_ranks),
+        cmocka_unit_test(the_learning_rate_is_scaled_by_data_parallel_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Lists that are wrong are refused in the starting process, when inputs are opened. schedule_make
-// is wrapped (tests/CMakeLists.txt), so that it can leave one instruction out.
+// test_verify.c -- session_inputs_open refuses invalid schedules in the starting process.
+// schedule_make is wrapped (tests/CMakeLists.txt), so that it can leave one instruction out.
 #include "session/session.h"
 
 #include <setjmp.h>
@@ -12,14 +12,14 @@
 
 #include <cmocka.h>
 
-// What is left out: the first of this kind, in lists of this pass, on this stage.
+// Leaves out the first instruction of this kind in schedules of this pass on this stage.
 typedef struct fault {
     schedule_instr_kind kind;
     schedule_pass what;
     int stage;
 } fault;
 
-// Read by the wrapped function: the environment is the one way to it without a global.
+// The wrapped function reads the fault from the environment, because it has no argument for it.
 static void set_fault(const fault *f)
 {
     char word[32];
@@ -47,7 +47,7 @@ status __wrap_schedule_make(const plan *p, schedule_pass what, schedule *out, er
     return OK;
 }
 
-// "proved", or why not.
+// *says receives "verified" or the error.
 static void open_with(const fault *f, const char *key, char *says, size_t room)
 {
     const char *const args[] = {
@@ -65,7 +65,7 @@ static void open_with(const fault *f, const char *key, char *says, size_t room)
     set_fault(f);
     const status result = session_inputs_open(j, &in, &e);
     set_fault(NULL);
-    snprintf(says, room, "%s", result == OK ? "proved" : e.text);
+    snprintf(says, room, "%s", result == OK ? "verified" : e.text);
     assert_true(result == OK || result == E_INTERNAL);
     if (result == OK) session_inputs_close(&in);
     job_close(j);
@@ -78,14 +78,14 @@ static void expect(const fault *f, const char *key, const char *part)
     if (!strstr(says, part)) fail_msg("%s, expected %s", says, part);
 }
 
-static void jobs_with_right_lists_are_opened(void **state)
+static void jobs_with_valid_schedules_are_opened(void **state)
 {
     (void)state;
-    expect(NULL, "--parallel.pp=2", "proved");
-    expect(NULL, "--parallel.dp=zero3", "proved");
+    expect(NULL, "--parallel.pp=2", "verified");
+    expect(NULL, "--parallel.dp=zero3", "verified");
 }
 
-static void a_pipeline_that_would_stand_still_is_refused_before_it_runs(void **state)
+static void a_pipeline_that_would_deadlock_is_refused(void **state)
 {
     (void)state;
     expect(&(fault){SEND_GRAD, PASS_TRAIN, 1}, "--parallel.pp=2",
@@ -96,7 +96,7 @@ static void a_pipeline_that_would_stand_still_is_refused_before_it_runs(void **s
            "the schedule of an evaluation cannot run: the pipeline comes to a standstill: ");
 }
 
-static void a_list_that_uses_what_is_not_there_is_refused_without_a_pipeline_too(void **state)
+static void a_schedule_that_uses_missing_data_is_refused(void **state)
 {
     (void)state;
     expect(&(fault){LOAD_BATCH, PASS_TRAIN, 0}, "--parallel.dp=ddp",
@@ -112,9 +112,9 @@ static void a_list_that_uses_what_is_not_there_is_refused_without_a_pipeline_too
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jobs_with_right_lists_are_opened),
-        cmocka_unit_test(a_pipeline_that_would_stand_still_is_refused_before_it_runs),
-        cmocka_unit_test(a_list_that_uses_what_is_not_there_is_refused_without_a_pipeline_too),
+        cmocka_unit_test(jobs_with_valid_schedules_are_opened),
+        cmocka_unit_test(a_pipeline_that_would_deadlock_is_refused),
+        cmocka_unit_test(a_schedule_that_uses_missing_data_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

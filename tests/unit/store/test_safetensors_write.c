@@ -1,6 +1,7 @@
 // The reader returns what the writer wrote: bytes, order, alignment and hash. A folder of shards is
 // checked against its index.
 #include "base/text.h"
+#include "own_text.h"
 #include "store/safetensors.h"
 
 #include <setjmp.h>
@@ -72,7 +73,7 @@ static void written_data_reads_back(void **state)
     };
     size_t count = sizeof t / sizeof t[0];
     write_source source = {.fail_at = SIZE_MAX};
-    char *path = file_join(folder, "x.safetensors");
+    char *path = own_path(folder, "x.safetensors");
     uint64_t hash;
     assert_int_equal(safetensors_write(path, t, count, read_pattern, &source, &hash, NULL), OK);
     assert_true(source.biggest <= 1 << 20); // although a tensor has 4.2 MB
@@ -113,7 +114,7 @@ static void a_failing_source_leaves_no_file(void **state)
     const safetensors_tensor t[] = {make("a", F32, 1, 10, 0), make("b", F32, 1, 10, 0)};
     write_source source = {.fail_at = 1};
     err e = {0};
-    char *path = file_join(folder, "y.safetensors");
+    char *path = own_path(folder, "y.safetensors");
     assert_int_equal(safetensors_write(path, t, 2, read_pattern, &source, NULL, &e), E_IO);
     assert_non_null(strstr(e.text, "the source has failed"));
     assert_false(file_exists(path));
@@ -127,7 +128,7 @@ static void a_full_disk_is_named(void **state)
     write_source source = {.fail_at = SIZE_MAX};
     err e = {0};
     if (access("/dev/full", W_OK) != 0) skip();
-    char *path = file_join(folder, "full.safetensors");
+    char *path = own_path(folder, "full.safetensors");
     assert_int_equal(symlink("/dev/full", path), 0);
     assert_int_equal(safetensors_write(path, t, 1, read_pattern, &source, NULL, &e), E_IO);
     assert_non_null(strstr(e.text, "full.safetensors"));
@@ -140,7 +141,7 @@ static void tensors_that_no_file_can_hold_are_refused(void **state)
 {
     (void)state;
     write_source source = {.fail_at = SIZE_MAX};
-    char *path = file_join(folder, "n.safetensors");
+    char *path = own_path(folder, "n.safetensors");
     safetensors_tensor twice[] = {make("a", F32, 1, 1, 0), make("a", U8, 1, 1, 0)};
     assert_int_equal(safetensors_write(path, twice, 2, read_pattern, &source, NULL, NULL),
                      E_INTERNAL);
@@ -163,14 +164,14 @@ static void write_one(const char *file, const char *tensor)
 {
     safetensors_tensor t = make(tensor, F32, 1, 4, 0);
     write_source source = {.fail_at = SIZE_MAX};
-    char *path = file_join(folder, file);
+    char *path = own_path(folder, file);
     assert_int_equal(safetensors_write(path, &t, 1, read_pattern, &source, NULL, NULL), OK);
     free(path);
 }
 
 static void write_index(const char *json)
 {
-    char *path = file_join(folder, "model.safetensors.index.json");
+    char *path = own_path(folder, "model.safetensors.index.json");
     assert_int_equal(file_replace(path, json, strlen(json), NULL), OK);
     free(path);
 }
@@ -232,7 +233,7 @@ static void a_tensor_that_the_index_does_not_list_is_refused(void **state)
     (void)state;
     const safetensors_tensor t[] = {make("a", F32, 1, 4, 0), make("b", F32, 1, 4, 0)};
     write_source source = {.fail_at = SIZE_MAX};
-    char *path = file_join(folder, "m-1.safetensors");
+    char *path = own_path(folder, "m-1.safetensors");
     assert_int_equal(safetensors_write(path, t, 2, read_pattern, &source, NULL, NULL), OK);
     free(path);
     write_index("{\"weight_map\":{\"a\":\"m-1.safetensors\"}}");

@@ -129,7 +129,7 @@ static void compare_param(run *r, const golden *g, const trainer *t, int p, trai
 static void compare_all(run *r, const golden *g, const trainer *t)
 {
     model_param_files files;
-    model_param_files_make(t->model, F32, &files);
+    assert_int_equal(model_param_files_make(t->model, F32, &files, NULL), OK);
     for (int i = 0, end; i < files.count; i = end) {
         for (end = i + 1; end < files.count && files.file[end].param == files.file[i].param;) end++;
         assert_true(end - i <= PIECES);
