@@ -65,9 +65,9 @@ static status set(trm_job *j, const char *key, const char *value, err *e)
     if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
         return err_set(e, E_USAGE, "%s: this is a flag of `trireme train`, not a key", key);
     text_addf(&arg, "--%s=%s", key, value);
-    char *call = NULL;
-    const status result = text_take(&arg, &call, e);
-    return result == OK ? add_call(j, false, call, e) : result;
+    char *setting = NULL;
+    const status result = text_take(&arg, &setting, e);
+    return result == OK ? add_call(j, false, setting, e) : result;
 }
 
 trm_status trm_job_set(trm_job *j, const char *key, const char *value, trm_error *error)
@@ -79,10 +79,10 @@ trm_status trm_job_set(trm_job *j, const char *key, const char *value, trm_error
 trm_status trm_job_set_yaml(trm_job *j, const char *yaml, trm_error *error)
 {
     err e = {.code = OK};
-    char *said = NULL;
-    status result = yaml ? text_copy(yaml, &said, &e)
+    char *setting = NULL;
+    status result = yaml ? text_copy(yaml, &setting, &e)
                          : err_set(&e, E_USAGE, "trm_job_set_yaml: the text is NULL");
-    if (result == OK) result = add_call(j, true, said, &e);
+    if (result == OK) result = add_call(j, true, setting, &e);
     return api_give(result, &e, error);
 }
 
