@@ -45,6 +45,7 @@ struct trm_job {
     char *path;     // NULL: no file
     job_call *call; // what was said of keys, in order
     int calls;
+    size_t call_room;
     bool has_model, has_train, has_valid;
     own_model model;
     own_data train, valid;

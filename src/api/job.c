@@ -3,6 +3,7 @@
 // that keys are compared with each other only when all of them are there.
 #include "api/api.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -12,9 +13,9 @@
 static status open_job(const char *path, trm_job **out, err *e)
 {
     status result = OK;
-    trm_job *j = calloc(1, sizeof *j);
-    if (!j) FAIL(E_IO, "out of memory");
-    if (path) j->path = text_copy(path);
+    trm_job *j = NULL;
+    TRY(alloc_zeroed(&j, 1, sizeof *j, "a job", e));
+    if (path) TRY(text_copy(path, &j->path, e));
     TRY(job_check_settings(path, NULL, e));
     *out = j;
     j = NULL;
@@ -47,9 +48,7 @@ static status add_call(trm_job *j, bool is_yaml, char *said, err *e)
     status result = OK;
     const job_call call = {.is_yaml = is_yaml, .text = said};
     TRY(job_check_settings(NULL, &call, e));
-    job_call *all = realloc(j->call, (size_t)(j->calls + 1) * sizeof *all);
-    if (!all) FAIL(E_IO, "out of memory");
-    j->call = all;
+    TRY(alloc_grow(&j->call, &j->call_room, (size_t)j->calls + 1, sizeof *j->call, "a job", e));
     j->call[j->calls++] = call;
     said = NULL;
 done:
@@ -66,7 +65,9 @@ static status set(trm_job *j, const char *key, const char *to, err *e)
     if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
         return err_set(e, E_USAGE, "%s: a flag of `trireme train`, not a key", key);
     text_addf(&arg, "--%s=%s", key, to);
-    return add_call(j, false, arg.chars, e);
+    char *said = NULL;
+    const status result = text_take(&arg, &said, e);
+    return result == OK ? add_call(j, false, said, e) : result;
 }
 
 trm_status trm_job_set(trm_job *j, const char *key, const char *to, trm_error *error)
@@ -78,8 +79,10 @@ trm_status trm_job_set(trm_job *j, const char *key, const char *to, trm_error *e
 trm_status trm_job_set_yaml(trm_job *j, const char *yaml, trm_error *error)
 {
     err e = {.code = OK};
-    status result = yaml ? add_call(j, true, text_copy(yaml), &e)
+    char *said = NULL;
+    status result = yaml ? text_copy(yaml, &said, &e)
                          : err_set(&e, E_USAGE, "trm_job_set_yaml: the text is NULL");
+    if (result == OK) result = add_call(j, true, said, &e);
     return api_give(result, &e, error);
 }
 
@@ -121,7 +124,8 @@ static status use_model(trm_job *j, const trm_family *of, const void *config,
     if (config_json) TRY(check_json(config_json, e));
     TRY(own_model_make(&j->model, of, config, e));
     free(j->config_json);
-    j->config_json = config_json ? text_copy(config_json) : least_json(of->name);
+    j->config_json = config_json ? NULL : least_json(of->name);
+    if (config_json) TRY(text_copy(config_json, &j->config_json, e));
     if (!j->config_json) FAIL(E_USAGE, "model: the family's name is not UTF-8");
     j->has_model = true;
 done:
@@ -136,12 +140,16 @@ trm_status trm_job_use_model(trm_job *j, const trm_family *of, const void *confi
 }
 
 // Checkpoints carry the tokenizer of the model that the job starts from.
-static void find_tokenizer(ready *r)
+static status find_tokenizer(ready *r, err *e)
 {
+    status result = OK;
     const char *folder = r->job->model.path;
-    char *path = folder ? file_join(folder, "tokenizer.json") : NULL;
-    if (path && file_exists(path)) r->inputs.tokenizer_folder = text_copy(folder);
+    char *path = NULL;
+    if (folder) TRY(file_join(folder, "tokenizer.json", &path, e));
+    if (path && file_exists(path)) TRY(text_copy(folder, &r->inputs.tokenizer_folder, e));
+done:
     free(path);
+    return result;
 }
 
 status job_ready(trm_job *j, ready *out, err *e)
@@ -162,7 +170,7 @@ status job_ready(trm_job *j, ready *out, err *e)
     *out = (ready){.job = NULL};
     TRY(job_open_own(j->path, 0, NULL, &own, &out->job, e));
     TRY(session_inputs_open_own(out->job, &in, &out->inputs, e));
-    find_tokenizer(out);
+    TRY(find_tokenizer(out, e));
 done:
     if (result != OK) ready_close(out);
     return result;

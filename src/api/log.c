@@ -12,8 +12,11 @@
 
 static status open_file(const job *j, log_file **out, err *e)
 {
-    char *path = file_join(j->train.out, "log.jsonl");
-    const status result = log_open(path, out, e);
+    status result = OK;
+    char *path = NULL;
+    TRY(file_join(j->train.out, "log.jsonl", &path, e));
+    TRY(log_open(path, out, e));
+done:
     free(path);
     return result;
 }

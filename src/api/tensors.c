@@ -8,7 +8,7 @@
 bool trm_trainer_tensor(const trm_trainer *t, int index, trm_tensor *out)
 {
     if (index < 0 || index >= t->files.count) return false;
-    const tensor_info *i = &t->files.info[index];
+    const safetensors_tensor *i = &t->files.info[index];
     *out = (trm_tensor){.name = i->name, .rows = i->dim[0], .cols = i->dims == 2 ? i->dim[1] : 0};
     return true;
 }

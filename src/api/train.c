@@ -28,7 +28,7 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
         .ready = &q->ready, .config_json = q->config_json, .world = w, .rank = rank, .log = q->log};
     (void)ranks;
     TRY(session_open(q->ready.job, &q->ready.inputs, w, rank, &t.session, e));
-    model_param_files_make(trainer_get_model(t.session.trainer), F32, &t.files);
+    TRY(model_param_files_make(trainer_get_model(t.session.trainer), F32, &t.files, e));
     TRY(api_take(q->fn(&t, q->arg, &why), &why, e));
     TRY(api_log_end(&t, t.log.interrupted, e));
 done:
@@ -213,7 +213,9 @@ static status resume(trm_trainer *t, const char *folder, err *e)
     free(t->from);
     t->from = NULL;
     t->owns_folder = false;
-    if (!ckpt_is_of(out, found)) goto done;
+    bool is_of = false;
+    TRY(ckpt_is_of(out, found, &is_of, e));
+    if (!is_of) goto done;
     t->from = found;
     found = NULL;
 done:

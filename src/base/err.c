@@ -95,6 +95,7 @@ int status_exit_code(status s)
     case E_INTERRUPTED:
         return 130;
     case E_IO:
+    case E_MEMORY:
     case E_PEER:
     case E_NUMERIC:
     case E_INTERNAL:

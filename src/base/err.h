@@ -12,7 +12,8 @@ typedef enum status {
     OK = 0,
     E_USAGE,   // bad usage, configuration or input data: nothing was started or changed (exit 2)
     E_FIT,     // does not fit in memory (exit 3)
-    E_IO,      // the operating system refused: file, disk, memory (exit 1)
+    E_IO,      // the operating system refused: file, disk, network (exit 1)
+    E_MEMORY,  // the heap gave no memory, see alloc.h (exit 1)
     E_PEER,    // another rank failed or was lost; its own error says why (exit 1)
     E_NUMERIC, // NaN or Inf where none may be (exit 1)
     E_INTERRUPTED, // stopped by a signal, state saved (exit 130)

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE // nftw
 #include "base/file.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -116,6 +117,7 @@ status file_read(const char *path, char **out, size_t *bytes, err *e)
 
 status file_read_small(const char *path, uint64_t most, char **out, size_t *bytes, err *e)
 {
+    enum { CHUNK_BYTES = 1 << 16 };
     status result = OK;
     int fd = -1;
     uint64_t size;
@@ -123,11 +125,9 @@ status file_read_small(const char *path, uint64_t most, char **out, size_t *byte
     char *chunk = NULL;
     TRY(file_open_input(path, &fd, &size, e));
     TRY(check_limit(path, size, most, e));
-    chunk = malloc(1 << 16);
-    if (!chunk) FAIL(E_IO, "out of memory while reading %s", path);
-    text_add(&content, "");
+    TRY(alloc_array(&chunk, CHUNK_BYTES, 1, path, e));
     for (;;) {
-        ssize_t got = read(fd, chunk, 1 << 16);
+        ssize_t got = read(fd, chunk, CHUNK_BYTES);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
             result = err_errno(e, "cannot read %s", path);
@@ -135,11 +135,12 @@ status file_read_small(const char *path, uint64_t most, char **out, size_t *byte
         }
         if (got == 0) break;
         text_add_bytes(&content, chunk, (size_t)got);
+        TRY(text_check(&content, e));
         TRY(check_limit(path, content.bytes, most, e)); // it may grow, or not know its size
     }
-    *out = content.chars;
-    if (bytes) *bytes = content.bytes;
-    content = (text){0};
+    size = content.bytes;
+    TRY(text_take(&content, out, e));
+    if (bytes) *bytes = size;
 done:
     free(chunk);
     text_clear(&content);
@@ -161,7 +162,8 @@ bool file_is_directory(const char *path)
 status file_make_directories(const char *path, err *e)
 {
     status result = OK;
-    char *copy = text_copy(path);
+    char *copy = NULL;
+    TRY(text_copy(path, &copy, e));
     for (char *p = copy + 1; copy[0]; p++) {
         char c = *p;
         if (c != '/' && c != 0) continue;
@@ -173,14 +175,18 @@ status file_make_directories(const char *path, err *e)
         if (c == 0) break;
         *p = c;
     }
+done:
     free(copy);
     return result;
 }
 
-bool file_could_be_directory(const char *path)
+status file_could_be_directory(const char *path, bool *can, err *e)
 {
-    if (file_exists(path)) return file_is_directory(path);
-    char *folder = text_copy(path);
+    status result = OK;
+    char *folder = NULL;
+    *can = file_exists(path) && file_is_directory(path);
+    if (file_exists(path)) return OK;
+    TRY(text_copy(path, &folder, e));
     size_t length = strlen(folder);
     while (length > 0 && !file_exists(folder)) {
         while (length > 0 && folder[length - 1] != '/') length--;
@@ -188,9 +194,10 @@ bool file_could_be_directory(const char *path)
         folder[length] = 0;
     }
     const char *nearest = length ? folder : ".";
-    const bool can = file_is_directory(nearest) && access(nearest, W_OK | X_OK) == 0;
+    *can = file_is_directory(nearest) && access(nearest, W_OK | X_OK) == 0;
+done:
     free(folder);
-    return can;
+    return result;
 }
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
@@ -205,13 +212,13 @@ status file_remove_tree(const char *path, err *e)
     return err_errno(e, "cannot remove %s", path);
 }
 
-char *file_join(const char *folder, const char *name)
+status file_join(const char *folder, const char *name, char **out, err *e)
 {
     text t = {0};
     text_add(&t, folder);
     if (t.bytes && t.chars[t.bytes - 1] != '/') text_add(&t, "/");
     text_add(&t, name);
-    return t.chars;
+    return text_take(&t, out, e);
 }
 
 const char *file_shown(const char *path)

@@ -41,9 +41,10 @@ bool file_is_directory(const char *path);
 status file_make_directories(const char *path, err *e); // like mkdir -p
 // Is it a folder, or could file_make_directories make it now: what exists of the path is a folder
 // that can be written?
-bool file_could_be_directory(const char *path);
+status file_could_be_directory(const char *path, bool *can, err *e);
 status file_remove_tree(const char *path, err *e); // like rm -r; fine when absent; follows no links
-char *file_join(const char *folder, const char *name); // owned by the caller
+// "folder/name", owned by the caller.
+status file_join(const char *folder, const char *name, char **out, err *e);
 // An absolute path as a user would write it: without the working folder where it lies below that.
 // Points into `path`.
 const char *file_shown(const char *path);

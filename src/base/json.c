@@ -56,6 +56,7 @@ static bool add_number(text *out, const char *at, size_t bytes)
         text_add_bytes(out, at, bytes);
         changed = false;
     }
+    if (number.failed) text_fail(out);
     text_clear(&number);
     return changed;
 }
@@ -89,6 +90,13 @@ static bool rewrite(const char *at, size_t bytes, text *out)
     return changed;
 }
 
+// As jansson says it: the code is the last byte of the text.
+static void set_no_memory(json_error_t *problem)
+{
+    strcpy(problem->text, "no memory for the text");
+    problem->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;
+}
+
 json_t *json_load_python(const char *at, size_t bytes, size_t flags, json_error_t *problem)
 {
     text rewritten = {0};
@@ -96,7 +104,10 @@ json_t *json_load_python(const char *at, size_t bytes, size_t flags, json_error_
     enum json_error_code why = root ? json_error_unknown : json_error_code(problem);
     if (root || (why != json_error_numeric_overflow && why != json_error_invalid_syntax))
         return root;
-    if (rewrite(at, bytes, &rewritten))
+    const bool changed = rewrite(at, bytes, &rewritten);
+    if (rewritten.failed)
+        set_no_memory(problem);
+    else if (changed)
         root = json_loadb(rewritten.chars, rewritten.bytes, flags, problem);
     text_clear(&rewritten);
     return root;

@@ -2,6 +2,8 @@
 // of a model are found again. Deliberately knows no keys: it has hashes and numbers.
 #include "base/lookup.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -27,23 +29,29 @@ static void put(lookup *l, lookup_entry e)
     l->at[i & (l->room - 1)] = e;
 }
 
-static void grow(lookup *l)
+static status grow(lookup *l, err *e)
 {
+    status result = OK;
     const lookup old = *l;
-    l->room = old.room ? 2 * old.room : 64;
-    l->at = malloc(l->room * sizeof *l->at);
-    if (!l->at) abort();
+    const size_t room = old.room ? 2 * old.room : 64;
+    TRY(alloc_array(&l->at, room, sizeof *l->at, "a hash table", e));
+    l->room = room;
     for (size_t i = 0; i < l->room; i++) l->at[i] = (lookup_entry){0, -1};
     for (size_t i = 0; i < old.room; i++)
         if (old.at[i].number >= 0) put(l, old.at[i]);
     free(old.at);
+done:
+    return result;
 }
 
-void lookup_add(lookup *l, uint64_t hash, int number)
+status lookup_add(lookup *l, uint64_t hash, int number, err *e)
 {
-    if (2 * (l->count + 1) > l->room) grow(l);
+    status result = OK;
+    if (2 * (l->count + 1) > l->room) TRY(grow(l, e));
     put(l, (lookup_entry){hash, number});
     l->count++;
+done:
+    return result;
 }
 
 void lookup_clear(lookup *l)

@@ -28,6 +28,22 @@ static inline uint64_t size_align(uint64_t n, uint64_t to)
     return n > SIZE_TOO_LARGE - to ? SIZE_TOO_LARGE : (n + to - 1) / to * to;
 }
 
+static inline int64_t size_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t size_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+// n / by, rounded up. Both are at least 0, `by` more.
+static inline int64_t size_ceil_div(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
 static inline bool size_fits(uint64_t n)
 {
     return n <= SIZE_MOST;

@@ -2,34 +2,57 @@
 // numbers written as text are in number.c. Deliberately knows no locale.
 #include "base/text.h"
 
+#include "base/alloc.h"
+
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Makes room for `more` bytes and the final zero.
-static void text_reserve(text *t, size_t more)
+static const char WHAT[] = "a text";
+
+void text_fail(text *t)
 {
-    size_t need = t->bytes + more + 1;
-    if (need <= t->room) return;
-    size_t room = t->room ? t->room : 64;
-    while (room < need) room *= 2;
-    char *at = realloc(t->chars, room);
-    if (!at) abort();
-    t->chars = at;
-    t->room = room;
+    if (!t->failed) free(t->chars);
+    *t = (text){.chars = (char *)"", .failed = true};
+}
+
+// Makes room for `more` bytes and the final zero. False when the text failed.
+static bool text_reserve(text *t, size_t more)
+{
+    enum { FIRST_ROOM = 64 };
+    if (t->failed) return false;
+    const size_t need = t->bytes + more + 1;
+    const size_t room = need > t->room && need < FIRST_ROOM ? FIRST_ROOM : need;
+    if (alloc_grow(&t->chars, &t->room, room, 1, WHAT, NULL) == OK) return true;
+    text_fail(t);
+    return false;
 }
 
 void text_clear(text *t)
 {
-    free(t->chars);
+    if (!t->failed) free(t->chars);
     *t = (text){0};
+}
+
+status text_check(const text *t, err *e)
+{
+    return t->failed ? err_set(e, E_MEMORY, "no memory for %s", WHAT) : OK;
+}
+
+status text_take(text *t, char **out, err *e)
+{
+    text_add(t, "");
+    const status result = text_check(t, e);
+    if (result == OK) *out = t->chars;
+    *t = (text){.chars = NULL};
+    return result;
 }
 
 void text_add_bytes(text *t, const void *s, size_t bytes)
 {
-    text_reserve(t, bytes);
+    if (!text_reserve(t, bytes)) return;
     if (bytes) memcpy(t->chars + t->bytes, s, bytes);
     t->bytes += bytes;
     t->chars[t->bytes] = 0;
@@ -44,12 +67,14 @@ void text_addv(text *t, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
-    if (length < 0) abort();
-    text_reserve(t, (size_t)length);
-    vsnprintf(t->chars + t->bytes, (size_t)length + 1, format, again);
+    const int length = vsnprintf(NULL, 0, format, args);
+    if (length < 0) {
+        text_fail(t); // the C library lacked memory, or the text has more than INT_MAX bytes
+    } else if (text_reserve(t, (size_t)length)) {
+        vsnprintf(t->chars + t->bytes, (size_t)length + 1, format, again);
+        t->bytes += (size_t)length;
+    }
     va_end(again);
-    t->bytes += (size_t)length;
 }
 
 void text_addf(text *t, const char *format, ...)
@@ -60,11 +85,12 @@ void text_addf(text *t, const char *format, ...)
     va_end(args);
 }
 
-char *text_copy(const char *s)
+status text_copy(const char *s, char **out, err *e)
 {
-    char *copy = strdup(s);
-    if (!copy) abort();
-    return copy;
+    const size_t bytes = strlen(s) + 1;
+    const status result = alloc_array(out, bytes, 1, WHAT, e);
+    if (result == OK) memcpy(*out, s, bytes);
+    return result;
 }
 
 enum { WORD_MAX = 63 };

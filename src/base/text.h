@@ -9,14 +9,27 @@
 #include <stdint.h>
 
 // A growing byte string, always zero-terminated once anything was added. Start with {0}.
-// Owner calls text_clear. Out of memory aborts the process: these strings are small.
+// The owner calls text_clear.
+//
+// Functions that add return nothing. When memory lacks, the text becomes empty and `failed`: it
+// takes no more, and `chars` is "". So a text may always be read, but a text that becomes a
+// result (a path, a key, a file, what a caller receives) is first checked with text_check or handed
+// over with text_take.
 typedef struct text {
     char *chars;
     size_t bytes;
     size_t room;
+    bool failed;
 } text;
 
 void text_clear(text *t);
+// Makes the text one that failed, where something that it is made of failed.
+void text_fail(text *t);
+// E_MEMORY when the text failed.
+status text_check(const text *t, err *e);
+// Hands the characters over to *out, owned by the caller ("" for an empty text), and clears the
+// text. E_MEMORY when the text failed.
+status text_take(text *t, char **out, err *e);
 void text_add(text *t, const char *s);
 void text_add_bytes(text *t, const void *s, size_t bytes);
 void text_addf(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -26,8 +39,8 @@ void text_addv(text *t, const char *format, va_list args) __attribute__((format(
 // or \xNN, one for each byte, and so do bytes that are not UTF-8. All else stays as it is.
 void text_add_printable(text *t, const char *s, size_t bytes, const char *allowed);
 
-// A copy that the caller frees. Aborts when out of memory.
-char *text_copy(const char *s);
+// A copy of s that the caller frees.
+status text_copy(const char *s, char **out, err *e);
 
 // The candidate nearest to `word` by edit distance (insertions, deletions, substitutions and swaps
 // of neighbours; case and '-' against '_' ignored), or NULL when none is near enough to be meant

@@ -2,6 +2,7 @@
 // place by one rename. Called by checkpoints, data preparation and logs. Does not know formats.
 #include "base/file.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -35,13 +36,13 @@ static void writer_free(file_writer *w)
 status file_create(const char *path, file_writer **out, err *e)
 {
     status result = OK;
-    file_writer *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_IO, "out of memory while creating %s", path);
-    w->path = text_copy(path);
-    w->buffer = malloc(BUFFER_BYTES);
-    w->hash = XXH3_createState();
+    file_writer *w = NULL;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, path, e));
     w->fd = -1;
-    if (!w->buffer || !w->hash) FAIL(E_IO, "out of memory while creating %s", path);
+    TRY(text_copy(path, &w->path, e));
+    TRY(alloc_array(&w->buffer, BUFFER_BYTES, 1, path, e));
+    w->hash = XXH3_createState();
+    if (!w->hash) FAIL(E_MEMORY, "no memory for the hash of %s", path);
     XXH3_64bits_reset(w->hash);
     w->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (w->fd < 0) {
@@ -129,6 +130,7 @@ status file_replace(const char *path, const void *data, size_t bytes, err *e)
     file_writer *w = NULL;
     text beside = {0};
     text_addf(&beside, "%s.tmp-%ld", path, (long)getpid());
+    TRY(text_check(&beside, e));
     TRY(file_create(beside.chars, &w, e));
     TRY(file_write(w, data, bytes, e));
     file_writer *full = w;
@@ -137,7 +139,7 @@ status file_replace(const char *path, const void *data, size_t bytes, err *e)
     TRY(file_rename(beside.chars, path, e));
 done:
     file_abandon(w);
-    if (result != OK) unlink(beside.chars);
+    if (result != OK && !beside.failed) unlink(beside.chars);
     text_clear(&beside);
     return result;
 }
@@ -154,24 +156,30 @@ status file_sync_directory(const char *path, err *e)
 }
 
 // The folder that a path lies in; owned by the caller.
-static char *parent_of(const char *path)
+static status parent_of(const char *path, char **out, err *e)
 {
-    char *copy = text_copy(path);
+    status result = OK;
+    char *copy = NULL;
+    TRY(text_copy(path, &copy, e));
     size_t n = strlen(copy);
     while (n > 1 && copy[n - 1] == '/') copy[--n] = 0;
     char *slash = strrchr(copy, '/');
-    if (!slash) {
-        free(copy);
-        return text_copy(".");
-    }
+    if (!slash) TRY(text_copy(".", out, e));
+    if (!slash) goto done;
     slash[slash == copy ? 1 : 0] = 0;
-    return copy;
+    *out = copy;
+    copy = NULL;
+done:
+    free(copy);
+    return result;
 }
 
 status file_rename(const char *from, const char *to, err *e)
 {
     status result = OK;
-    char *from_parent = parent_of(from), *to_parent = parent_of(to);
+    char *from_parent = NULL, *to_parent = NULL;
+    TRY(parent_of(from, &from_parent, e));
+    TRY(parent_of(to, &to_parent, e));
     if (rename(from, to) != 0) {
         result = err_errno(e, "cannot rename %s to %s", from, to);
         goto done;

@@ -2,6 +2,7 @@
 // that show, verify and export them. Does not know what the values mean.
 #include "ckpt/ckpt.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
@@ -17,15 +18,20 @@ static status newest_in(const char *checkpoints, char **folder, text *warnings, 
     ckpt_entry *list = NULL;
     size_t count = 0;
     err problem = {0};
+    char *path = NULL;
     *folder = NULL;
     TRY(ckpt_list(checkpoints, &list, &count, e));
     for (size_t i = 0; i < count; i++) {
-        char *path = file_join(checkpoints, list[i].name);
-        if (ckpt_verify(path, &problem) == OK) {
+        TRY(file_join(checkpoints, list[i].name, &path, e));
+        const status found = ckpt_verify(path, &problem);
+        if (found == E_MEMORY) FAIL(E_MEMORY, "%s", problem.text); // it says nothing of the files
+        if (found == OK) {
             *folder = path;
+            path = NULL;
             goto done;
         }
         free(path);
+        path = NULL;
         if (warnings)
             text_addf(warnings, "%s is broken and passed over: %s\n", list[i].name, problem.text);
     }
@@ -33,6 +39,7 @@ static status newest_in(const char *checkpoints, char **folder, text *warnings, 
         FAIL(E_USAGE, "%s: none of %zu checkpoints is valid; of the oldest: %s", checkpoints, count,
              problem.text);
 done:
+    free(path);
     free(list);
     return result;
 }
@@ -40,29 +47,36 @@ done:
 status ckpt_newest(const char *out, char **folder, text *warnings, err *e)
 {
     status result = OK;
-    char *checkpoints = file_join(out, "checkpoints");
+    char *checkpoints = NULL;
     *folder = NULL;
-    if (file_is_directory(checkpoints)) result = newest_in(checkpoints, folder, warnings, e);
+    TRY(file_join(out, "checkpoints", &checkpoints, e));
+    if (file_is_directory(checkpoints)) TRY(newest_in(checkpoints, folder, warnings, e));
+done:
     free(checkpoints);
     return result;
 }
 
-static bool has_inside(const char *folder, const char *name)
+// Adds to *has whether the folder holds something of that name.
+static status look_inside(const char *folder, const char *name, bool *has, err *e)
 {
-    char *path = file_join(folder, name);
-    bool has = file_exists(path);
+    char *path = NULL;
+    const status result = file_join(folder, name, &path, e);
+    *has = *has || (result == OK && file_exists(path));
     free(path);
-    return has;
+    return result;
 }
 
 status ckpt_locate(const char *folder, char **checkpoint, text *warnings, err *e)
 {
     status result = OK;
-    char *inner = file_join(folder, "checkpoints");
+    char *inner = NULL;
+    bool is_checkpoint = false;
     *checkpoint = NULL;
-    if (has_inside(folder, "config.json") || has_inside(folder, "trireme") ||
-        !file_is_directory(inner)) {
-        *checkpoint = text_copy(folder);
+    TRY(file_join(folder, "checkpoints", &inner, e));
+    TRY(look_inside(folder, "config.json", &is_checkpoint, e));
+    TRY(look_inside(folder, "trireme", &is_checkpoint, e));
+    if (is_checkpoint || !file_is_directory(inner)) {
+        TRY(text_copy(folder, checkpoint, e));
         goto done;
     }
     TRY(newest_in(inner, checkpoint, warnings, e));
@@ -75,11 +89,12 @@ done:
 status ckpt_open(const char *folder, ckpt **out, err *e)
 {
     status result = OK;
-    char *values = file_join(folder, CKPT_STATE_JSON),
-         *state = file_join(folder, CKPT_STATE_TENSORS);
-    ckpt *c = calloc(1, sizeof *c);
-    if (!c) FAIL(E_IO, "%s: no memory to open it", folder);
-    c->folder = text_copy(folder);
+    char *values = NULL, *state = NULL;
+    ckpt *c = NULL;
+    TRY(file_join(folder, CKPT_STATE_JSON, &values, e));
+    TRY(file_join(folder, CKPT_STATE_TENSORS, &state, e));
+    TRY(alloc_zeroed(&c, 1, sizeof *c, "a checkpoint", e));
+    TRY(text_copy(folder, &c->folder, e));
     if (!file_exists(values))
         FAIL(E_USAGE, "%s: not a checkpoint of Trireme, it has no %s", folder, CKPT_STATE_JSON);
     TRY(json_open(values, &c->values, e));

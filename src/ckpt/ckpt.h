@@ -30,9 +30,9 @@
 // Tensors to write. `read` is asked for every byte exactly once, tensor after tensor from its first
 // byte to its last, in an order that depends on `info` only.
 typedef struct ckpt_tensors {
-    const tensor_info *info; // data is not used
+    const safetensors_tensor *info; // data is not used
     size_t count;
-    tensor_source read;
+    safetensors_source read;
     void *arg;
 } ckpt_tensors;
 
@@ -68,9 +68,9 @@ status ckpt_locate(const char *folder, char **checkpoint, text *warnings, err *e
 // ---- History (ckpt_history.c)
 
 // Has this run's folder checkpoints, valid or not?
-bool ckpt_has_any(const char *out);
+status ckpt_has_any(const char *out, bool *has, err *e);
 // Is `folder` one of the checkpoints in out/checkpoints (whatever path or link leads there)?
-bool ckpt_is_of(const char *out, const char *folder);
+status ckpt_is_of(const char *out, const char *folder, bool *is_of, err *e);
 // The run in `out` goes on from `folder`, one of its own checkpoints (ckpt_is_of): all later ones,
 // and broken ones of the same step, move into the new folder `aside`, and `latest` names `folder`.
 // *moved says whether there were any. They move from the lowest step to the highest, so that a kill

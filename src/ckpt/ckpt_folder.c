@@ -3,6 +3,7 @@
 // is whole, so that a kill between any two lines leaves only whole checkpoints under visible names.
 //
 // Called by the rest of ckpt/. Does not look into checkpoints.
+#include "base/alloc.h"
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
@@ -47,7 +48,7 @@ status ckpt_list(const char *checkpoints, ckpt_entry **out, size_t *count, err *
 {
     status result = OK;
     ckpt_entry *list = NULL, one;
-    size_t n = 0;
+    size_t n = 0, room = 0;
     struct dirent *d;
     DIR *dir = opendir(checkpoints);
     if (!dir) {
@@ -56,9 +57,7 @@ status ckpt_list(const char *checkpoints, ckpt_entry **out, size_t *count, err *
     }
     while ((d = readdir(dir))) {
         if (!ckpt_entry_parse(d->d_name, &one)) continue;
-        ckpt_entry *grown = realloc(list, (n + 1) * sizeof *grown);
-        if (!grown) FAIL(E_IO, "%s: no memory to list it", checkpoints);
-        list = grown;
+        TRY(alloc_grow(&list, &room, n + 1, sizeof *list, "a list of checkpoints", e));
         list[n++] = one;
     }
     if (n) qsort(list, n, sizeof *list, newest_first);
@@ -77,7 +76,9 @@ static status discard(const char *checkpoints, const char *name, err *e)
     status result = OK;
     char hidden[2 * CKPT_NAME_BYTES];
     snprintf(hidden, sizeof hidden, TEMPORARY "old-%s-%ld", name, (long)getpid());
-    char *from = file_join(checkpoints, name), *to = file_join(checkpoints, hidden);
+    char *from = NULL, *to = NULL;
+    TRY(file_join(checkpoints, name, &from, e));
+    TRY(file_join(checkpoints, hidden, &to, e));
     TRY(file_remove_tree(to, e));
     TRY(file_rename(from, to, e));
     TRY(file_remove_tree(to, e));
@@ -92,7 +93,9 @@ status ckpt_point_latest(const char *checkpoints, const char *name, err *e)
     status result = OK;
     char hidden[CKPT_NAME_BYTES], now[CKPT_NAME_BYTES] = "";
     snprintf(hidden, sizeof hidden, TEMPORARY "latest-%ld", (long)getpid());
-    char *from = file_join(checkpoints, hidden), *to = file_join(checkpoints, "latest");
+    char *from = NULL, *to = NULL;
+    TRY(file_join(checkpoints, hidden, &from, e));
+    TRY(file_join(checkpoints, "latest", &to, e));
     if (readlink(to, now, sizeof now - 1) > 0 && strcmp(now, name) == 0) goto done;
     TRY(file_remove_tree(from, e));
     if (symlink(name, from) != 0) {
@@ -112,7 +115,9 @@ status ckpt_publish(const char *checkpoints, const char *temporary, int64_t step
     char name[CKPT_NAME_BYTES], aside[CKPT_NAME_BYTES + sizeof REPLACED];
     ckpt_entry_name(name, step);
     snprintf(aside, sizeof aside, "%s" REPLACED, name);
-    char *place = file_join(checkpoints, name), *old = file_join(checkpoints, aside);
+    char *place = NULL, *old = NULL;
+    TRY(file_join(checkpoints, name, &place, e));
+    TRY(file_join(checkpoints, aside, &old, e));
     if (file_exists(place)) {
         // A folder cannot be renamed over another; for a moment the old one has the other name.
         if (file_exists(old)) TRY(discard(checkpoints, aside, e));
@@ -183,7 +188,8 @@ status ckpt_sweep(const char *checkpoints, err *e)
         goto done;
     }
     while ((d = readdir(dir))) {
-        char *path = file_join(checkpoints, d->d_name);
+        char *path = NULL;
+        TRY(file_join(checkpoints, d->d_name, &path, e));
         if (is_left_over(path, d->d_name)) result = file_remove_tree(path, e);
         free(path);
         if (result != OK) goto done;

@@ -12,46 +12,62 @@
 #include <string.h>
 #include <sys/stat.h>
 
-bool ckpt_has_any(const char *out)
+status ckpt_has_any(const char *out, bool *has, err *e)
 {
+    status result = OK;
     ckpt_entry *list = NULL;
     size_t count = 0;
-    char *checkpoints = file_join(out, "checkpoints");
-    bool has = file_is_directory(checkpoints) &&
-               ckpt_list(checkpoints, &list, &count, NULL) == OK && count > 0;
+    char *checkpoints = NULL;
+    *has = false;
+    TRY(file_join(out, "checkpoints", &checkpoints, e));
+    if (!file_is_directory(checkpoints)) goto done;
+    // A folder that cannot be listed holds none.
+    const status listed = ckpt_list(checkpoints, &list, &count, e);
+    if (listed == E_MEMORY) result = listed;
+    *has = listed == OK && count > 0;
+done:
     free(list);
     free(checkpoints);
-    return has;
+    return result;
 }
 
-// The entry of out/checkpoints that `folder` is or leads to. False: it is none of them.
-static bool entry_of(const char *out, const char *folder, ckpt_entry *entry)
+// The entry of out/checkpoints that `folder` is or leads to. *is_of is false when it is none.
+static status entry_of(const char *out, const char *folder, ckpt_entry *entry, bool *is_of, err *e)
 {
-    bool is_of = false;
+    status result = OK;
     struct stat here, there;
-    char *checkpoints = file_join(out, "checkpoints"), *whole = realpath(folder, NULL);
+    char *checkpoints = NULL, *whole = NULL;
+    *is_of = false;
+    TRY(file_join(out, "checkpoints", &checkpoints, e));
+    whole = realpath(folder, NULL);
+    if (!whole && errno == ENOMEM) FAIL(E_MEMORY, "no memory for the path %s", folder);
     char *slash = whole ? strrchr(whole, '/') : NULL;
     if (slash && slash > whole) {
         *slash = 0;
-        is_of = stat(checkpoints, &here) == 0 && stat(whole, &there) == 0 &&
-                here.st_dev == there.st_dev && here.st_ino == there.st_ino &&
-                ckpt_entry_parse(slash + 1, entry);
+        *is_of = stat(checkpoints, &here) == 0 && stat(whole, &there) == 0 &&
+                 here.st_dev == there.st_dev && here.st_ino == there.st_ino &&
+                 ckpt_entry_parse(slash + 1, entry);
     }
+done:
     free(checkpoints);
     free(whole);
-    return is_of;
+    return result;
 }
 
-bool ckpt_is_of(const char *out, const char *folder)
+status ckpt_is_of(const char *out, const char *folder, bool *is_of, err *e)
 {
     ckpt_entry entry;
-    return entry_of(out, folder, &entry);
+    return entry_of(out, folder, &entry, is_of, e);
 }
 
 static status move(const char *checkpoints, const char *name, const char *aside, err *e)
 {
-    char *from = file_join(checkpoints, name), *to = file_join(aside, name);
-    status result = file_rename(from, to, e);
+    status result = OK;
+    char *from = NULL, *to = NULL;
+    TRY(file_join(checkpoints, name, &from, e));
+    TRY(file_join(aside, name, &to, e));
+    TRY(file_rename(from, to, e));
+done:
     free(from);
     free(to);
     return result;
@@ -62,10 +78,12 @@ status ckpt_go_on(const char *out, const char *folder, const char *aside, bool *
     status result = OK;
     ckpt_entry *list = NULL, from;
     size_t count = 0, later = 0;
-    char *checkpoints = file_join(out, "checkpoints");
+    char *checkpoints = NULL;
+    bool is_of = false;
     *moved = false;
-    if (!entry_of(out, folder, &from))
-        FAIL(E_INTERNAL, "%s is not one of the checkpoints in %s", folder, checkpoints);
+    TRY(file_join(out, "checkpoints", &checkpoints, e));
+    TRY(entry_of(out, folder, &from, &is_of, e));
+    if (!is_of) FAIL(E_INTERNAL, "%s is not one of the checkpoints in %s", folder, checkpoints);
     TRY(ckpt_list(checkpoints, &list, &count, e));
     while (later < count && strcmp(list[later].name, from.name) != 0) later++;
     if (later > 0) {

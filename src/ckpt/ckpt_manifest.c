@@ -35,8 +35,9 @@ done:
 status manifest_add(json_t *files, const char *folder, const char *path, uint64_t hash, err *e)
 {
     status result = OK;
-    char hex[24], *full = file_join(folder, path);
+    char hex[24], *full = NULL;
     struct stat info;
+    TRY(file_join(folder, path, &full, e));
     if (stat(full, &info) != 0) {
         result = err_errno(e, "cannot look at %s", full);
         goto done;
@@ -71,13 +72,15 @@ static void own_hash(char *json, size_t bytes, char *digits, char hex[DIGITS + 1
 status manifest_write(const json_t *files, const char *folder, int64_t step, err *e)
 {
     status result = OK;
-    char hex[DIGITS + 1], *path = file_join(folder, CKPT_MANIFEST);
-    json_t *root =
+    char hex[DIGITS + 1], *path = NULL, *json = NULL;
+    json_t *root = NULL;
+    TRY(file_join(folder, CKPT_MANIFEST, &path, e));
+    root =
         json_pack("{s:s, s:i, s:I, s:O, s:s}", "format", "trireme checkpoint", "version", VERSION,
                   "step", (json_int_t)step, "files", files, OWN_HASH, "0000000000000000");
-    char *json = json_dumps(root, JSON_INDENT(1));
+    json = json_dumps(root, JSON_INDENT(1));
     char *digits = json ? own_digits(json) : NULL;
-    if (!digits) FAIL(E_IO, "%s: no memory for it", path);
+    if (!digits) FAIL(E_MEMORY, "no memory for %s", path);
     own_hash(json, strlen(json), digits, hex);
     memcpy(digits, hex, DIGITS);
     TRY(file_replace(path, json, strlen(json), e));
@@ -104,7 +107,7 @@ static status verify_file(const char *folder, const json_t *entry, err *e)
     const json_t *bytes = json_object_get(entry, "bytes");
     if (!path || !hash || !json_is_integer(bytes) || !is_inside(path))
         FAIL(E_USAGE, "%s/%s: an entry is not {path, bytes, xxh3_64}", folder, CKPT_MANIFEST);
-    full = file_join(folder, path);
+    TRY(file_join(folder, path, &full, e));
     TRY(file_map_open(full, &map, e));
     if (map.bytes != (uint64_t)json_integer_value(bytes))
         FAIL(E_USAGE, "%s: %zu bytes long, but it was saved with %" JSON_INTEGER_FORMAT, full,
@@ -164,7 +167,8 @@ status ckpt_verify(const char *folder, err *e)
 {
     status result = OK;
     json_t *root = NULL;
-    char *path = file_join(folder, CKPT_MANIFEST);
+    char *path = NULL;
+    TRY(file_join(folder, CKPT_MANIFEST, &path, e));
     if (file_is_directory(folder) && !file_exists(path))
         FAIL(E_USAGE, "%s: not a checkpoint of Trireme, it has no %s", folder, CKPT_MANIFEST);
     TRY(json_open(path, &root, e));

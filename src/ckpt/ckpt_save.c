@@ -26,7 +26,8 @@ static status put_file(save *s, const char *name, const void *data, size_t bytes
 {
     status result = OK;
     file_writer *w = NULL;
-    char *path = file_join(s->folder, name);
+    char *path = NULL;
+    TRY(file_join(s->folder, name, &path, e));
     TRY(file_create(path, &w, e));
     TRY(file_write(w, data, bytes, e));
     file_writer *full = w;
@@ -43,7 +44,7 @@ static status put_json(save *s, const char *name, const json_t *value, err *e)
 {
     status result = OK;
     char *json = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    if (!json) FAIL(E_IO, "%s: no memory for it", name);
+    if (!json) FAIL(E_MEMORY, "no memory for %s", name);
     TRY(put_file(s, name, json, strlen(json), e));
 done:
     free(json);
@@ -66,7 +67,8 @@ static status put_tensors(save *s, const char *name, shard part, err *e)
 {
     status result = OK;
     uint64_t hash;
-    char *path = file_join(s->folder, name);
+    char *path = NULL;
+    TRY(file_join(s->folder, name, &path, e));
     TRY(safetensors_write(path, part.all->info + part.first, part.count, read_shard, &part, &hash,
                           e));
     TRY(manifest_add(s->files, s->folder, name, hash, e));
@@ -137,7 +139,7 @@ static status copy_tokenizer(save *s, err *e)
     char *path = NULL;
     file_map map = {0};
     for (size_t i = 0; s->o->tokenizer_folder && i < sizeof NAMES / sizeof NAMES[0]; i++) {
-        path = file_join(s->o->tokenizer_folder, NAMES[i]);
+        TRY(file_join(s->o->tokenizer_folder, NAMES[i], &path, e));
         if (file_exists(path)) {
             TRY(file_map_open(path, &map, e));
             TRY(put_file(s, NAMES[i], map.at, map.bytes, e));
@@ -161,7 +163,8 @@ static status put_everything(save *s, err *e)
 {
     status result = OK;
     const ckpt_save_options *o = s->o;
-    char *inner = file_join(s->folder, "trireme");
+    char *inner = NULL;
+    TRY(file_join(s->folder, "trireme", &inner, e));
     TRY(file_remove_tree(s->folder, e));
     TRY(make_folder(s->folder, e));
     TRY(ckpt_lock(s->folder, &s->lock, e));
@@ -213,10 +216,13 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     status result = OK;
     bool published = false;
     char name[CKPT_NAME_BYTES], hidden[2 * CKPT_NAME_BYTES];
-    char *checkpoints = file_join(o->out, "checkpoints");
+    char *checkpoints = NULL;
+    save s = {.o = o, .lock = -1};
     ckpt_entry_name(name, o->step);
     snprintf(hidden, sizeof hidden, ".tmp-%s-%ld", name, (long)getpid());
-    save s = {.o = o, .folder = file_join(checkpoints, hidden), .files = json_array(), .lock = -1};
+    TRY(file_join(o->out, "checkpoints", &checkpoints, e));
+    TRY(file_join(checkpoints, hidden, &s.folder, e));
+    s.files = json_array();
     TRY(read_values(&s, e));
     if (!file_is_directory(checkpoints)) TRY(make_folder(checkpoints, e));
     TRY(ckpt_sweep(checkpoints, e));
@@ -225,11 +231,11 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     published = true;
     TRY(ckpt_point_latest(checkpoints, name, e));
     TRY(ckpt_prune(checkpoints, o->step, o->keep, e));
-    if (folder) *folder = file_join(checkpoints, name);
+    if (folder) TRY(file_join(checkpoints, name, folder, e));
 done:
     if (result != OK) {
         blame(o, published, e);
-        file_remove_tree(s.folder, NULL);
+        if (s.folder) file_remove_tree(s.folder, NULL);
     }
     if (s.lock >= 0) close(s.lock);
     json_decref(s.files);

@@ -1,8 +1,6 @@
 // bench_comm.c -- `trireme bench all_reduce | reduce_scatter | all_gather | broadcast | sendrecv`:
-// the flags and the frame of the output are those of nccl-tests, so that scripts written for it
-// work.
-//
-// The measuring loop is in bench_comm_run.c.
+// reads the flags, starts the ranks, and prints the head and the end of the output. Flags and output
+// are those of nccl-tests, so that scripts written for it work. bench_comm_run.c measures.
 #include "cmd/bench_comm.h"
 
 #include "cmd/cmd.h"
@@ -17,49 +15,52 @@
 const char *const bench_names[BENCH_COLLECTIVES] = {"all_reduce", "reduce_scatter", "all_gather",
                                                     "broadcast", "sendrecv"};
 
-// What the command line says, as it says it; NULL: nothing.
-typedef struct given {
+// The values of the command line as text; NULL: not given.
+typedef struct bench_given {
     const char *least, *most, *step, *factor, *iterations, *warm_up, *aggregate, *check, *average,
         *op, *type, *root, *threads, *devices, *ranks, *as, *memory;
     bool json;
-} given;
+} bench_given;
 
-#define AT(field) offsetof(given, field)
+#define AT(field) offsetof(bench_given, field)
 static const flag flags[] = {
     {"-b, --minbytes", FLAG_TEXT, AT(least), "SIZE",
-     "Sets the smallest size (default: 32M); K, M and G are powers of 1024."},
-    {"-e, --maxbytes", FLAG_TEXT, AT(most), "SIZE", "Sets the largest size (default: 32M)."},
+     "Sets the smallest size in bytes (default: 32M); K, M and G are powers of 1024."},
+    {"-e, --maxbytes", FLAG_TEXT, AT(most), "SIZE",
+     "Sets the largest size in bytes (default: 32M)."},
     {"-i, --stepbytes", FLAG_TEXT, AT(step), "SIZE",
-     "Adds this to the size from row to row (default: 1M)."},
+     "Adds this many bytes to the size from row to row (default: 1M)."},
     {"-f, --stepfactor", FLAG_TEXT, AT(factor), "N",
-     "Multiplies the size by this from row to row, instead of adding."},
+     "Multiplies the size by N from row to row, instead of adding bytes."},
     {"-n, --iters", FLAG_TEXT, AT(iterations), "N",
      "Sets the number of timed iterations of a row (default: 20)."},
     {"-w, --warmup_iters", FLAG_TEXT, AT(warm_up), "N",
-     "Sets the number of iterations before those (default: 1)."},
+     "Sets the number of iterations that run before the timed ones (default: 1)."},
     {"-m, --agg_iters", FLAG_TEXT, AT(aggregate), "N",
      "Sets the number of calls in an iteration (default: 1)."},
     {"-c, --check", FLAG_TEXT, AT(check), "0|1", "Compares the result, bit for bit (default: 1)."},
     {"-a, --average", FLAG_TEXT, AT(average), "0|1|2|3",
-     "Takes the time of rank 0, or the mean, least or greatest of all ranks (default: 1)."},
+     "Chooses the time that is printed: 0 of rank 0, 1 the mean, 2 the least, 3 the greatest of "
+     "all ranks (default: 1)."},
     {"-o, --op", FLAG_TEXT, AT(op), "sum|max|min", "Chooses the reduction (default: sum)."},
     {"-d, --datatype", FLAG_TEXT, AT(type), "float|half|bfloat16|double|int64",
      "Chooses the number format (default: float)."},
     {"-r, --root", FLAG_TEXT, AT(root), "RANK", "Chooses the root of broadcast (default: 0)."},
     {"-t, --nthreads", FLAG_TEXT, AT(threads), "N",
-     "Sets the number of ranks; with --ngpus, their product."},
+     "Sets the number of ranks; with --ngpus, the product of both."},
     {"-g, --ngpus", FLAG_TEXT, AT(devices), "N",
-     "Sets the number of ranks; with --nthreads, their product."},
+     "Sets the number of ranks; with --nthreads, the product of both."},
     {"--ranks", FLAG_TEXT, AT(ranks), "N", "Sets the number of ranks (default: 2)."},
     {"--as", FLAG_TEXT, AT(as), "processes|threads",
-     "Chooses what a rank is (default: processes)."},
+     "Chooses whether ranks are processes or threads (default: processes)."},
     {"--memory", FLAG_TEXT, AT(memory), "shared|private",
-     "Chooses the memory of the buffers; shared needs no copies (default: shared)."},
+     "Chooses the memory of the buffers; ranks read each other's shared memory without a copy "
+     "(default: shared)."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// "128M": powers of 1024, as nccl-tests has them. Whole numbers from `least` on.
+// Reads a whole number of at least `least`. K, M and G are powers of 1024, as in nccl-tests.
 static status parse_number(const char *name, const char *s, int64_t least, int64_t *out, err *e)
 {
     char *end = NULL;
@@ -90,7 +91,7 @@ static status parse_int(const char *name, const char *s, int least, int most, in
     return result;
 }
 
-// The place of `s` in `words` (space-separated).
+// The index of `s` among `words`, which are separated by spaces.
 static status parse_word(const char *name, const char *s, const char *words, int *out, err *e)
 {
     const size_t length = strlen(s);
@@ -103,11 +104,11 @@ static status parse_word(const char *name, const char *s, const char *words, int
     return err_set(e, E_USAGE, "bench: %s: found '%s'; valid are %s", name, s, words);
 }
 
-typedef struct rank_flags {
+typedef struct bench_rank_flags {
     int ranks, threads, devices; // 0: not given
-} rank_flags;
+} bench_rank_flags;
 
-static status read_numbers(const given *g, bench_request *q, rank_flags *r, err *e)
+static status read_numbers(const bench_given *g, bench_request *q, bench_rank_flags *r, err *e)
 {
     status result = OK;
     if (g->least) TRY(parse_number("-b", g->least, 1, &q->least, e));
@@ -125,7 +126,7 @@ done:
     return result;
 }
 
-static status read_words(const given *g, bench_request *q, err *e)
+static status read_words(const bench_given *g, bench_request *q, err *e)
 {
     static const dtype types[] = {F32, F16, BF16, F64, I64};
     static const reduce_op ops[] = {REDUCE_SUM, REDUCE_MAX, REDUCE_MIN};
@@ -138,7 +139,7 @@ static status read_words(const given *g, bench_request *q, err *e)
     if (g->as) TRY(parse_word("--as", g->as, "processes threads", &as, e));
     if (g->memory) TRY(parse_word("--memory", g->memory, "shared private", &memory, e));
     q->check = check;
-    q->average = (average)average_of;
+    q->average = (bench_average)average_of;
     q->op = ops[op];
     q->type = types[type];
     q->as_threads = as;
@@ -148,7 +149,7 @@ done:
     return result;
 }
 
-static status check_request(bench_request *q, const rank_flags *r, err *e)
+static status check_request(bench_request *q, const bench_rank_flags *r, err *e)
 {
     const int by_nccl = (r->threads ? r->threads : 1) * (r->devices ? r->devices : 1);
     q->ranks = r->ranks ? r->ranks : r->threads || r->devices ? by_nccl : 2;
@@ -167,8 +168,8 @@ static status check_request(bench_request *q, const rank_flags *r, err *e)
 static status parse_flags(int argc, char **argv, bench_request *q, err *e)
 {
     status result = OK;
-    given g = {0};
-    rank_flags ranks = {0};
+    bench_given g = {0};
+    bench_rank_flags ranks = {0};
     TRY(flags_parse(flags, FLAGS, argc, argv, &g, NULL, e));
     TRY(read_numbers(&g, q, &ranks, e));
     TRY(read_words(&g, q, e));
@@ -255,9 +256,9 @@ done:
         .help = (sentence),                                                                        \
         .about =                                                                                   \
             "Times the collective between ranks of this machine and checks its result. Flags "     \
-            "and output are those of nccl-tests; the time includes the copy where a call in "      \
-            "place is measured out-of-place. The exit code is 1 when a rank failed or a "          \
-            "result was wrong.",                                                                   \
+            "and output are those of nccl-tests. all_reduce and broadcast work in place, so "      \
+            "their out-of-place time includes a copy. The exit code is 1 when a rank failed or "   \
+            "a result was wrong.",                                                                 \
         .flags = flags,                                                                            \
         .flag_count = FLAGS,                                                                       \
     }

@@ -1,7 +1,6 @@
-// bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fill, time, check, and
-// rank 0's rows in the format of nccl-tests.
-//
-// Called by bench_comm.c through launch_ranks. Runs on the cpu device, whose memory it may read.
+// bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fills the buffers, times
+// the calls, checks the result; rank 0 prints the rows in the format of nccl-tests. bench_comm.c
+// starts it through launch_ranks. It runs on the cpu device, so it may read device memory.
 #include "cmd/bench_comm.h"
 #include "cmd/console.h"
 
@@ -16,27 +15,27 @@ typedef struct bench_rank {
     device *device;
     device_stream *stream;
     comm *comm;
-    char *send, *recv; // one behind the other in one allocation
+    char *send, *recv; // both in `memory`
     void *memory;
     size_t memory_bytes;
 } bench_rank;
 
 // The sizes of one row.
-typedef struct row {
-    size_t count;      // the count that the call takes
-    size_t in, out;    // elements of the buffers
-    size_t bytes;      // as nccl-tests counts them
-    size_t own_offset; // of this rank's part of the larger buffer, elements
-} row;
+typedef struct bench_row {
+    size_t count;        // elements, as the call counts them
+    size_t in, out;      // elements of the input and the output buffer
+    size_t bytes;        // as nccl-tests counts them
+    size_t shard_offset; // elements in front of this rank's shard in the larger buffer
+} bench_row;
 
-static row row_of(const bench_rank *b, int64_t bytes)
+static bench_row row_of(const bench_rank *b, int64_t bytes)
 {
     const size_t element = dtype_bytes(b->q->type), ranks = (size_t)b->comm->size;
-    row r = {.count = (size_t)bytes / element};
+    bench_row r = {.count = (size_t)bytes / element};
     if (b->q->what == BENCH_ALL_GATHER || b->q->what == BENCH_REDUCE_SCATTER) {
-        // Parts start at multiples of 16 bytes.
+        // Shards start at multiples of 16 bytes.
         r.count = r.count / ranks & ~(16 / element - 1);
-        r.own_offset = r.count * (size_t)b->comm->rank;
+        r.shard_offset = r.count * (size_t)b->comm->rank;
         r.in = b->q->what == BENCH_ALL_GATHER ? r.count : r.count * ranks;
         r.out = b->q->what == BENCH_ALL_GATHER ? r.count * ranks : r.count;
     } else {
@@ -46,7 +45,7 @@ static row row_of(const bench_rank *b, int64_t bytes)
     return r;
 }
 
-// Small whole numbers: exact in every type, but their sums need not be.
+// Values are small whole numbers, which are exact in every type. Their sums need not be.
 static void put(void *p, dtype t, size_t i, double x)
 {
     if (t == F32)
@@ -79,15 +78,15 @@ static double reduced(const bench_rank *b, size_t i)
     return acc;
 }
 
-// What element i of the result must be.
-static double expected(const bench_rank *b, const row *r, size_t i)
+// The expected element i of the result.
+static double expected(const bench_rank *b, const bench_row *r, size_t i)
 {
     const int rank = b->comm->rank, size = b->comm->size;
     switch (b->q->what) {
     case BENCH_ALL_REDUCE:
         return reduced(b, i);
     case BENCH_REDUCE_SCATTER:
-        return reduced(b, r->own_offset + i);
+        return reduced(b, r->shard_offset + i);
     case BENCH_ALL_GATHER:
         return value((int)(i / r->count), i % r->count);
     case BENCH_BROADCAST:
@@ -97,36 +96,36 @@ static double expected(const bench_rank *b, const row *r, size_t i)
     }
 }
 
-// Where the call's data lie, out-of-place or in-place.
-static void buffers(const bench_rank *b, const row *r, bool in_place, char **in, char **out)
+// The input and output of a call, out-of-place or in-place.
+static void buffers(const bench_rank *b, const bench_row *r, bool in_place, char **in, char **out)
 {
-    const size_t own = r->own_offset * dtype_bytes(b->q->type);
+    const size_t shard = r->shard_offset * dtype_bytes(b->q->type);
     *in = b->send;
     *out = b->recv;
     if (!in_place) return;
-    *in = b->q->what == BENCH_ALL_GATHER ? b->recv + own : b->recv;
-    *out = b->q->what == BENCH_REDUCE_SCATTER ? b->recv + own : b->recv;
+    *in = b->q->what == BENCH_ALL_GATHER ? b->recv + shard : b->recv;
+    *out = b->q->what == BENCH_REDUCE_SCATTER ? b->recv + shard : b->recv;
 }
 
 static status exchange(const bench_rank *b, const char *in, char *out, size_t bytes, err *e)
 {
     status result = OK;
     const int rank = b->comm->rank, size = b->comm->size;
-    // Even ranks send first: a call may block, and long messages wait for their receiver.
+    // Even ranks send first, because a send of a long message blocks until its receiver is ready.
     for (int turn = 0; turn < 2; turn++) {
         if (turn == rank % 2)
             TRY(comm_send(b->comm, in, bytes, (rank + 1) % size, b->stream, e));
         else
             TRY(comm_recv(b->comm, out, bytes, (rank + size - 1) % size, b->stream, e));
     }
-    // The end of a call is when its buffers may be used again.
+    // A call has ended when its buffers may be used again.
     TRY(comm_send_wait(b->comm, (rank + 1) % size, ++b->q->board->ranks[rank].sent, b->stream, e));
 done:
     return result;
 }
 
-// Out-of-place, all_reduce and broadcast copy first: theirs are calls in place.
-static status call_once(const bench_rank *b, const row *r, const char *in, char *out, err *e)
+// comm_all_reduce and comm_broadcast work in place, so out-of-place they need a copy first.
+static status call_once(const bench_rank *b, const bench_row *r, const char *in, char *out, err *e)
 {
     const bench_request *q = b->q;
     const size_t bytes = r->count * dtype_bytes(q->type);
@@ -147,8 +146,8 @@ static status call_once(const bench_rank *b, const row *r, const char *in, char 
     }
 }
 
-static status time_calls(const bench_rank *b, const row *r, bool in_place, int count, double *out,
-                         err *e)
+static status time_calls(const bench_rank *b, const bench_row *r, bool in_place, int count,
+                         double *out, err *e)
 {
     status result = OK;
     char *in = NULL, *to = NULL;
@@ -162,7 +161,8 @@ done:
     return result;
 }
 
-static status count_wrong(const bench_rank *b, const row *r, bool in_place, uint64_t *out, err *e)
+static status count_wrong(const bench_rank *b, const bench_row *r, bool in_place, uint64_t *out,
+                          err *e)
 {
     status result = OK;
     const size_t element = dtype_bytes(b->q->type);
@@ -174,9 +174,9 @@ static status count_wrong(const bench_rank *b, const row *r, bool in_place, uint
     TRY(time_calls(b, r, in_place, 1, &seconds, e));
     *out = 0;
     for (size_t i = 0; i < r->out; i++) {
-        uint64_t want = 0;
-        put(&want, b->q->type, 0, expected(b, r, i));
-        *out += memcmp(to + i * element, &want, element) != 0;
+        uint64_t exact = 0;
+        put(&exact, b->q->type, 0, expected(b, r, i));
+        *out += memcmp(to + i * element, &exact, element) != 0;
     }
 done:
     return result;
@@ -197,7 +197,7 @@ static double average_seconds(const bench_request *q, int in_place)
                                         : sum / q->ranks;
 }
 
-// Two decimals, fewer where they would not fit the column.
+// Two decimals, or fewer where two do not fit the column.
 static const char *fit(char out[32], double x, int width)
 {
     int decimals = 2;
@@ -214,9 +214,9 @@ static double bus_factor(const bench_request *q)
     return 1;
 }
 
-// The figures of one half of a row, which also go into the totals.
-static double take_half(const bench_request *q, const row *r, int in_place, double *rate,
-                        uint64_t *wrong)
+// The figures of a row, out-of-place or in-place. Adds them to the totals.
+static double add_to_totals(const bench_request *q, const bench_row *r, int in_place, double *rate,
+                            uint64_t *wrong)
 {
     const double seconds = average_seconds(q, in_place);
     *wrong = 0;
@@ -228,7 +228,7 @@ static double take_half(const bench_request *q, const row *r, int in_place, doub
     return seconds;
 }
 
-static void print_half(const bench_request *q, const row *r, int in_place)
+static void print_figures(const bench_request *q, const bench_row *r, int in_place)
 {
     char time[32], algorithm[32], bus[32];
     uint64_t wrong;
@@ -237,7 +237,7 @@ static void print_half(const bench_request *q, const row *r, int in_place)
         printf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
         return;
     }
-    const double seconds = take_half(q, r, in_place, &rate, &wrong);
+    const double seconds = add_to_totals(q, r, in_place, &rate, &wrong);
     printf("  %7s  %6s  %6s", fit(time, seconds * 1e6, 7), fit(algorithm, rate, 6),
            fit(bus, rate * bus_factor(q), 6));
     if (q->check)
@@ -246,7 +246,7 @@ static void print_half(const bench_request *q, const row *r, int in_place)
         printf("  %6s", "N/A");
 }
 
-static void print_half_json(const bench_request *q, const row *r, int in_place)
+static void print_figures_json(const bench_request *q, const bench_row *r, int in_place)
 {
     uint64_t wrong;
     double rate;
@@ -255,7 +255,7 @@ static void print_half_json(const bench_request *q, const row *r, int in_place)
         printf("null");
         return;
     }
-    const double seconds = take_half(q, r, in_place, &rate, &wrong);
+    const double seconds = add_to_totals(q, r, in_place, &rate, &wrong);
     printf("{\"us\":%.6g,\"algorithm_gb_per_s\":%.6g,\"bus_gb_per_s\":%.6g,\"wrong\":",
            seconds * 1e6, rate, rate * bus_factor(q));
     if (q->check)
@@ -264,7 +264,7 @@ static void print_half_json(const bench_request *q, const row *r, int in_place)
         printf("null}");
 }
 
-static void print_row(const bench_request *q, const row *r)
+static void print_row(const bench_request *q, const bench_row *r)
 {
     static const char *const types[DTYPES] = {
         [F32] = "float", [BF16] = "bfloat16", [F16] = "half", [F64] = "double", [I64] = "int64"};
@@ -276,13 +276,13 @@ static void print_row(const bench_request *q, const row *r)
     if (q->json) {
         printf("%s{\"bytes\":%zu,\"count\":%zu,\"type\":\"%s\",\"op\":\"%s\",\"root\":%d",
                q->board->bandwidths ? ",\n" : "", r->bytes, r->count, types[q->type], op, root);
-        print_half_json(q, r, 0);
-        print_half_json(q, r, 1);
+        print_figures_json(q, r, 0);
+        print_figures_json(q, r, 1);
         printf("}");
     } else {
         printf("%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, types[q->type], op, root);
-        print_half(q, r, 0);
-        print_half(q, r, 1);
+        print_figures(q, r, 0);
+        print_figures(q, r, 1);
         printf("\n");
     }
 }
@@ -291,8 +291,8 @@ static status run_size(const bench_rank *b, int64_t bytes, err *e)
 {
     status result = OK;
     const bench_request *q = b->q;
-    const row r = row_of(b, bytes);
-    rank_figures *mine = &q->board->ranks[b->comm->rank];
+    const bench_row r = row_of(b, bytes);
+    bench_rank_figures *mine = &q->board->ranks[b->comm->rank];
     const int halves = q->what == BENCH_SENDRECV ? 1 : 2;
     for (int half = 0; half < halves; half++) {
         double seconds = 0;
@@ -314,7 +314,7 @@ static status run_sizes(const bench_rank *b, err *e)
 {
     status result = OK;
     const bench_request *q = b->q;
-    const row most = row_of(b, q->most), least = row_of(b, q->least);
+    const bench_row most = row_of(b, q->most), least = row_of(b, q->least);
     double seconds = 0;
     TRY(time_calls(b, &most, true, q->what == BENCH_SENDRECV ? 0 : q->warm_up, &seconds, e));
     TRY(time_calls(b, &most, false, q->warm_up, &seconds, e));
@@ -357,7 +357,7 @@ static void close_rank(bench_rank *b)
     device_close(b->device);
 }
 
-// Rank 0's lines before the rows.
+// The lines that rank 0 prints before the rows.
 static void print_titles(const bench_request *q)
 {
     char host[64] = "localhost";

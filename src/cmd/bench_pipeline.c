@@ -1,5 +1,7 @@
-// bench_pipeline.c -- `trireme bench pipeline`: the share of time in which pipeline stages are
-// idle: in closed form, as simulated, and as it is when the same lists run. Writes nothing to disk.
+// bench_pipeline.c -- `trireme bench pipeline`: the bubble of pipeline schedules, which is the share of
+// time in which stages wait: analytic, simulated, and measured while the same schedules run. Writes
+// nothing to disk.
+#include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -16,35 +18,36 @@
 enum { WARM_UP = 2, MICROS = 8 };
 
 // One schedule with one number of micro-batches.
-typedef struct setup {
+typedef struct bench_setup {
     job *job;
     session_inputs inputs;
     session_stages lists;
-    double closed, by_flops;
-    double *idle; // [rounds * steps]
-    int counted;
-    double *seconds; // [stages][INSTRS] of all counted steps and ranks
-} setup;
+    double analytic, simulated; // bubbles; simulated: blocks take their FLOPs
+    double *measured;           // [rounds * steps] bubbles
+    int counted;                // of them
+    double *seconds;            // [stages][INSTRS] summed over counted steps and ranks
+} bench_setup;
 
-typedef struct request {
-    int count; // of the job's arguments
-    char **args;
-    const char *path, *list;
+typedef struct bench_pipeline_request {
+    char **args; // [count] arguments of the job
+    int count;
+    const char *path; // of the job file; NULL: none
+    const char *list; // --micros
     int micros[MICROS], sizes;
     int64_t rounds;
     bool json;
-    setup *all;
+    bench_setup *all; // [setups]
     int setups;
-    const setup *now;
+    const bench_setup *now;  // the one that the ranks run
     double (*board)[INSTRS]; // [ranks * steps], shared with the ranks
-} request;
+} bench_pipeline_request;
 
 static const flag flags[] = {
-    {"--micros", FLAG_TEXT, offsetof(request, list), "LIST",
-     "Sets the numbers of micro-batches of a step (default: 4,8,16)."},
-    {"--rounds", FLAG_COUNT, offsetof(request, rounds), "N",
-     "Sets how often the schedules run in turn (default: 3)."},
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints a JSON array."},
+    {"--micros", FLAG_TEXT, offsetof(bench_pipeline_request, list), "LIST",
+     "Sets the numbers of micro-batches a step, separated by commas (default: 4,8,16)."},
+    {"--rounds", FLAG_COUNT, offsetof(bench_pipeline_request, rounds), "N",
+     "Sets the number of rounds; each runs every schedule once (default: 3)."},
+    {"--json", FLAG_SWITCH, offsetof(bench_pipeline_request, json), NULL, "Prints a JSON array."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -53,7 +56,7 @@ enum { FLAGS = sizeof flags / sizeof *flags };
 static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
-    const request *q = arg;
+    const bench_pipeline_request *q = arg;
     const int64_t steps = q->now->job->train.steps;
     session s = {0};
     (void)ranks;
@@ -79,7 +82,7 @@ static bool is_waiting(int kind)
 }
 
 // The update and the files of buckets, which are no part of the pipeline.
-static bool is_after(int kind)
+static bool is_after_clipping(int kind)
 {
     const schedule_instr_kind k = (schedule_instr_kind)kind;
     const instr_row *row = instr_row_of(k);
@@ -88,7 +91,7 @@ static bool is_after(int kind)
            (row->stream == STREAM_COPY && row->subject == ABOUT_BUCKET);
 }
 
-static void take_figures(const request *q, setup *x)
+static void take_figures(const bench_pipeline_request *q, bench_setup *x)
 {
     const mesh *m = &x->lists.plan[0]->o.mesh;
     const int64_t steps = x->job->train.steps;
@@ -97,16 +100,16 @@ static void take_figures(const request *q, setup *x)
         for (int r = 0; r < m->ranks; r++) {
             const double *seconds = q->board[r * steps + i];
             for (int k = 0; k < INSTRS; k++) {
-                if (!is_after(k)) all += seconds[k];
+                if (!is_after_clipping(k)) all += seconds[k];
                 if (is_waiting(k)) waited += seconds[k];
                 x->seconds[mesh_at(m, r, AXIS_PP) * INSTRS + k] += seconds[k];
             }
         }
-        x->idle[x->counted++] = waited / all;
+        x->measured[x->counted++] = waited / all;
     }
 }
 
-static status run_all(request *q, err *e)
+static status run_all(bench_pipeline_request *q, err *e)
 {
     status result = OK;
     for (int64_t round = 0; round < q->rounds; round++)
@@ -125,7 +128,7 @@ done:
 
 static double pass_seconds(const void *given, int stage, const schedule_instr *x)
 {
-    const setup *s = given;
+    const bench_setup *s = given;
     const schedule *l = &s->lists.train[stage];
     int count = 0;
     if (instr_row_of(x->kind)->computes == COMPUTES_NOTHING) return 0;
@@ -139,38 +142,39 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static status print_setup(const request *q, setup *x, err *e)
+static status print_setup(const bench_pipeline_request *q, bench_setup *x, err *e)
 {
     status result = OK;
     const plan_options *p = &x->lists.plan[0]->o;
     const simulate_costs c = {.seconds = pass_seconds, .given = x, .overlap = true};
-    simulate_result by_passes;
+    simulate_result by_passes; // blocks take their measured times
     TRY(schedule_simulate(x->lists.train_of, x->lists.plan_of, x->lists.count, &c, &by_passes, e));
-    qsort(x->idle, (size_t)x->counted, sizeof *x->idle, compare);
+    qsort(x->measured, (size_t)x->counted, sizeof *x->measured, compare);
     if (q->json)
         printf("%s{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,\"micro_batches\":%d,"
                "\"closed_form\":%.6g,\"by_flops\":%.6g,\"by_passes\":%.6g,\"run\":%.6g,"
                "\"run_least\":%.6g,\"run_most\":%.6g,\"steps\":%d}",
-               x == q->all ? "[" : ",\n", pipeline_schedule_name(p->pipeline), x->lists.count,
-               x->lists.plan[0]->chunks / x->lists.count, p->micros, x->closed, x->by_flops,
-               by_passes.bubble, x->idle[x->counted / 2], x->idle[0], x->idle[x->counted - 1],
-               x->counted);
+               x == q->all ? "[" : ",\n", pipeline_schedule_name(p->strategy.pipeline.schedule),
+               x->lists.count, x->lists.plan[0]->chunks / x->lists.count, p->micros, x->analytic,
+               x->simulated, by_passes.bubble, x->measured[x->counted / 2], x->measured[0],
+               x->measured[x->counted - 1], x->counted);
     else
         printf("%-12s %6d %6d %12.1f %% %8.1f %% %8.1f %% %8.1f %%   (%.1f to %.1f)\n",
-               pipeline_schedule_name(p->pipeline), x->lists.count, p->micros, 100 * x->closed,
-               100 * x->by_flops, 100 * by_passes.bubble, 100 * x->idle[x->counted / 2],
-               100 * x->idle[0], 100 * x->idle[x->counted - 1]);
+               pipeline_schedule_name(p->strategy.pipeline.schedule), x->lists.count, p->micros,
+               100 * x->analytic, 100 * x->simulated, 100 * by_passes.bubble,
+               100 * x->measured[x->counted / 2], 100 * x->measured[0],
+               100 * x->measured[x->counted - 1]);
 done:
     simulate_result_clear(&by_passes);
     return result;
 }
 
-static status print_all(const request *q, err *e)
+static status print_all(const bench_pipeline_request *q, err *e)
 {
     status result = OK;
     if (!q->json)
-        printf("%-12s %6s %6s %14s %10s %10s %10s\n", "schedule", "stages", "micros", "closed form",
-               "by FLOPs", "by passes", "run");
+        printf("%-12s %6s %6s %14s %10s %10s %10s\n", "schedule", "stages", "micros", "analytic",
+               "by FLOPs", "by times", "measured");
     for (int i = 0; i < q->setups; i++) TRY(print_setup(q, &q->all[i], e));
     if (q->json) printf("]\n");
 done:
@@ -187,8 +191,10 @@ static bool is_given(int count, char **args, const char *key)
     return false;
 }
 
-// The arguments, before them what is not given, after them what this setup is.
-static status open_job(const request *q, const text *own, int owns, job **out, err *e)
+// Opens a job: defaults of keys that are not given, then the arguments, then the settings of one
+// bench_setup.
+static status open_job(const bench_pipeline_request *q, const text *settings, int count, job **out,
+                       err *e)
 {
     static const char *const defaults[] = {"--train.steps=5",
                                            "--train.micro_batch=1",
@@ -208,22 +214,25 @@ static status open_job(const request *q, const text *own, int owns, job **out, e
                                            "--model.max_seq=128",
                                            "--model.tie_embeddings=false"};
     enum { DEFAULTS = sizeof defaults / sizeof *defaults, RUN = 9 };
+    status result = OK;
     int n = 0;
-    char **all = calloc((size_t)(q->count + DEFAULTS + owns), sizeof *all);
-    if (!all) return err_set(e, E_IO, "no memory for the arguments");
-    // A job file says itself what is trained on what.
+    char **all = NULL;
+    for (int i = 0; i < count; i++) TRY(text_check(&settings[i], e));
+    TRY(alloc_zeroed(&all, (size_t)(q->count + DEFAULTS + count), sizeof *all, "the arguments", e));
+    // A job file names its model and data, so only the first RUN defaults apply.
     for (int i = 0; i < (q->path ? RUN : DEFAULTS); i++)
         if (!is_given(q->count, q->args, defaults[i]) && !(q->path && i == 2))
             all[n++] = (char *)defaults[i];
     for (int i = 0; i < q->count; i++) all[n++] = q->args[i];
-    for (int i = 0; i < owns; i++) all[n++] = own[i].chars;
-    const status result = job_open(q->path, n, all, out, e);
+    for (int i = 0; i < count; i++) all[n++] = settings[i].chars;
+    TRY(job_open(q->path, n, all, out, e));
+done:
     free(all);
     return result;
 }
 
-// micro_batch and data-parallel ranks are the job's; the global batch follows.
-static status sequences_of(const request *q, int64_t *each, err *e)
+// Sequences of one micro-batch of all data-parallel ranks. The global batch is a multiple of them.
+static status sequences_of(const bench_pipeline_request *q, int64_t *each, err *e)
 {
     status result = OK;
     job *j = NULL;
@@ -236,34 +245,35 @@ done:
     return result;
 }
 
-static status open_setup(const request *q, pipeline_schedule order, int micros, int64_t each,
-                         setup *x, err *e)
+static status open_setup(const bench_pipeline_request *q, pipeline_schedule order, int micros,
+                         int64_t each, bench_setup *x, err *e)
 {
     status result = OK;
-    text own[3] = {{0}};
+    text settings[3] = {{0}};
     trainer_options o;
     simulate_result times = {.stages = 0};
     const int virtual = order == PIPE_INTERLEAVED ? 2 : 1;
-    text_addf(&own[0], "--parallel.pp_schedule=%s", pipeline_schedule_name(order));
-    text_addf(&own[1], "--parallel.virtual_stages=%d", virtual);
-    text_addf(&own[2], "--train.global_batch=%lld", (long long)(each * micros));
-    TRY(open_job(q, own, 3, &x->job, e));
+    text_addf(&settings[0], "--parallel.pp_schedule=%s", pipeline_schedule_name(order));
+    text_addf(&settings[1], "--parallel.virtual_stages=%d", virtual);
+    text_addf(&settings[2], "--train.global_batch=%lld", (long long)(each * micros));
+    TRY(open_job(q, settings, 3, &x->job, e));
     TRY(session_inputs_open(x->job, &x->inputs, e));
     TRY(session_options(x->job, &x->inputs, x->job->launch.ranks, &o, e));
     TRY(session_stages_open(&o, &x->lists, e));
     TRY(session_stages_simulate(&x->lists, &o, false, &times, e));
-    x->by_flops = times.bubble;
-    x->closed = pipeline_bubble(order, x->lists.count, virtual, micros);
-    x->idle = calloc((size_t)(q->rounds * x->job->train.steps) + 1, sizeof *x->idle);
-    x->seconds = calloc((size_t)x->lists.count, INSTRS * sizeof *x->seconds);
-    if (!x->idle || !x->seconds) FAIL(E_IO, "no memory for the figures");
+    x->simulated = times.bubble;
+    x->analytic = pipeline_bubble(order, x->lists.count, virtual, micros);
+    TRY(alloc_zeroed(&x->measured, (size_t)(q->rounds * x->job->train.steps), sizeof *x->measured,
+                     "the figures", e));
+    TRY(alloc_zeroed(&x->seconds, (size_t)x->lists.count, INSTRS * sizeof *x->seconds,
+                     "the figures", e));
 done:
     simulate_result_clear(&times);
-    for (int i = 0; i < 3; i++) text_clear(&own[i]);
+    for (int i = 0; i < 3; i++) text_clear(&settings[i]);
     return result;
 }
 
-static status open_all(request *q, err *e)
+static status open_all(bench_pipeline_request *q, err *e)
 {
     status result = OK;
     int64_t each;
@@ -282,37 +292,37 @@ done:
     return result;
 }
 
-static void close_all(request *q)
+static void close_all(bench_pipeline_request *q)
 {
     for (int i = 0; i < q->setups; i++) {
-        setup *x = &q->all[i];
+        bench_setup *x = &q->all[i];
         session_stages_close(&x->lists);
         session_inputs_close(&x->inputs);
         job_close(x->job);
-        free(x->idle);
+        free(x->measured);
         free(x->seconds);
     }
-    free(q->all); // the figures' pages end with the process
+    free(q->all); // q->board lives until the process ends
 }
 
 // ---- Arguments
 
-static status read_micros(const char *list, request *q, err *e)
+static status read_micros(const char *list, bench_pipeline_request *q, err *e)
 {
     q->sizes = 0;
-    for (const char *at = list; *at;) {
+    for (const char *number = list; *number;) {
         char *end;
-        const long n = strtol(at, &end, 10);
-        if (end == at || n < 1 || n > 1 << 16 || q->sizes == MICROS || (*end && *end != ','))
+        const long n = strtol(number, &end, 10);
+        if (end == number || n < 1 || n > 1 << 16 || q->sizes == MICROS || (*end && *end != ','))
             return err_set(e, E_USAGE, "--micros: found '%s'; valid: up to %d numbers as 4,8,16",
                            list, MICROS);
         q->micros[q->sizes++] = (int)n;
-        at = *end ? end + 1 : end;
+        number = *end ? end + 1 : end;
     }
     return q->sizes ? OK : err_set(e, E_USAGE, "--micros: found ''; valid: as 4,8,16");
 }
 
-static status read_arguments(request *q, int argc, char **argv, err *e)
+static status read_arguments(bench_pipeline_request *q, int argc, char **argv, err *e)
 {
     status result = OK;
     q->rounds = 3;
@@ -330,7 +340,7 @@ static int cmd_bench_pipeline(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request q = {.args = calloc((size_t)argc + 1, sizeof *q.args)};
+    bench_pipeline_request q = {.args = calloc((size_t)argc + 1, sizeof *q.args)};
     if (!q.args) FAIL(E_IO, "no memory for the arguments");
     TRY(read_arguments(&q, argc, argv, e));
     TRY(open_all(&q, e));
@@ -349,14 +359,13 @@ const command command_bench_pipeline = {
     .help = "Measures the bubble of pipeline schedules: the share of time in which stages wait.",
     .about =
         "Runs the job (default: a small gpt2 on 2 ranks of one thread) under every pipeline "
-        "schedule with as many micro-batches as LIST says, schedules in turn, N rounds of "
-        "train.steps steps each (default 5, after 2 that are not counted), and prints the share of "
-        "time in which stages are idle:\n"
-        "\"closed form\" counts every model chunk as equally long and messages as nothing;\n"
-        "\"by FLOPs\" is simulated, and a block takes its FLOPs;\n"
-        "\"by passes\" is simulated, and a block takes what its stage's blocks took in the run;\n"
-        "\"run\" is measured from a step's start to the agreement on its norm, as waiting for "
-        "messages and for that, in the median step.",
+        "schedule and every number of micro-batches of LIST. In each of N rounds every schedule "
+        "runs train.steps steps (default 5), after 2 that are not counted. Prints four bubbles:\n"
+        "\"analytic\" is the formula: every model chunk takes the same time, messages take none;\n"
+        "\"by FLOPs\" is simulated: a block takes time in proportion to its FLOPs;\n"
+        "\"by times\" is simulated: a block takes the mean measured time of its stage's blocks;\n"
+        "\"measured\" is the median step's share of time that ranks wait for messages and for the "
+        "gradient norm, from the start of the step until all ranks have the norm.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

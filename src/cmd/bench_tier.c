@@ -1,8 +1,7 @@
-// bench_tier.c -- `trireme bench tier`: how fast the file tier of offload writes and reads a
-// folder's disk. Two requests are under way at a time, as in a step that works on one half while
-// the other travels. What is read is checked. Leaves nothing behind.
-//
-// It deliberately does not know trainers.
+// bench_tier.c -- `trireme bench tier`: measures how fast the file tier of offload writes and reads the
+// disk of a folder. Two requests are in flight at a time, as in a training step that computes on one
+// buffer while the other is transferred. It checks what it reads, and removes its file. It deliberately
+// does not know trainers.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -15,72 +14,77 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REQUEST = 32 << 20, HALVES = 2 };
+enum { REQUEST = 32 << 20, BUFFERS = 2 };
 
-typedef struct request {
+typedef struct bench_tier_request {
     const char *path;
     int64_t bytes, block, depth;
     bool json;
-} request;
+} bench_tier_request;
 
 static const flag flags[] = {
-    {"--path", FLAG_TEXT, offsetof(request, path), "DIR", "Names a folder on the disk to measure."},
-    {"--bytes", FLAG_COUNT, offsetof(request, bytes), "N",
+    {"--path", FLAG_TEXT, offsetof(bench_tier_request, path), "DIR",
+     "Names a folder on the disk to measure."},
+    {"--bytes", FLAG_COUNT, offsetof(bench_tier_request, bytes), "N",
      "Sets the size of the file, in bytes (default: 1Gi)."},
-    {"--block", FLAG_COUNT, offsetof(request, block), "N",
-     "Sets how many bytes are moved at once (default: 1Mi)."},
-    {"--depth", FLAG_COUNT, offsetof(request, depth), "N",
-     "Sets how many blocks are moved at the same time (default: 8)."},
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints one JSON object."},
+    {"--block", FLAG_COUNT, offsetof(bench_tier_request, block), "N",
+     "Sets the bytes of one request to the disk (default: 1Mi)."},
+    {"--depth", FLAG_COUNT, offsetof(bench_tier_request, depth), "N",
+     "Sets the number of requests in flight (default: 8)."},
+    {"--json", FLAG_SWITCH, offsetof(bench_tier_request, json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// The head of each block tells its place in the file. No more, since it is the disk that is timed.
+// The first bytes of each block hold its offset in the file. The other bytes are not written, because
+// the disk is timed, not the CPU.
 static uint64_t stamp(uint64_t offset)
 {
     return (offset + 1) * 0x9e3779b97f4a7c15u;
 }
 
-static void fill(char *at, uint64_t offset, size_t bytes, size_t block)
+static void fill(char *buffer, uint64_t offset, size_t bytes, size_t block)
 {
-    for (size_t k = 0; k < bytes; k += block) *(uint64_t *)(at + k) = stamp(offset + k);
+    for (size_t k = 0; k < bytes; k += block) *(uint64_t *)(buffer + k) = stamp(offset + k);
 }
 
-static status check(const char *at, uint64_t offset, size_t bytes, size_t block, err *e)
+static status check(const char *buffer, uint64_t offset, size_t bytes, size_t block, err *e)
 {
     for (size_t k = 0; k < bytes; k += block)
-        if (*(const uint64_t *)(at + k) != stamp(offset + k))
-            return err_set(e, E_IO, "bench tier: the block at %llu is not what was written there",
-                           (unsigned long long)(offset + k));
+        if (*(const uint64_t *)(buffer + k) != stamp(offset + k))
+            return err_set(
+                e, E_IO,
+                "bench tier: the block at offset %llu is not the one that was written there",
+                (unsigned long long)(offset + k));
     return OK;
 }
 
-static size_t part(const request *q, uint64_t offset)
+static size_t part(const bench_tier_request *q, uint64_t offset)
 {
     const uint64_t left = (uint64_t)q->bytes - offset;
     return left < REQUEST ? (size_t)left : REQUEST;
 }
 
-// The whole file once; *seconds until the last byte.
-static status pass(tier *t, const request *q, bool write, char *memory, double *seconds, err *e)
+// Writes or reads the file once; *seconds is the time until the last byte.
+static status pass(tier *t, const bench_tier_request *q, bool write, char *memory, double *seconds,
+                   err *e)
 {
     status result = OK;
-    tier_ticket tickets[HALVES] = {0};
+    tier_ticket tickets[BUFFERS] = {0};
     const uint64_t count = ((uint64_t)q->bytes + REQUEST - 1) / REQUEST;
     const double began = clock_seconds();
-    for (uint64_t i = 0; i < count + HALVES; i++) {
-        char *half = memory + i % HALVES * REQUEST;
-        const uint64_t offset = i * REQUEST, before = offset - HALVES * REQUEST;
-        if (i >= HALVES && i - HALVES < count) {
-            TRY(tier_wait(t, tickets[i % HALVES], e));
+    for (uint64_t i = 0; i < count + BUFFERS; i++) {
+        char *half = memory + i % BUFFERS * REQUEST;
+        const uint64_t offset = i * REQUEST, before = offset - BUFFERS * REQUEST;
+        if (i >= BUFFERS && i - BUFFERS < count) {
+            TRY(tier_wait(t, tickets[i % BUFFERS], e));
             if (!write) TRY(check(half, before, part(q, before), (size_t)q->block, e));
         }
         if (i >= count) continue;
         if (write) {
             fill(half, offset, part(q, offset), (size_t)q->block);
-            TRY(tier_write(t, offset, half, part(q, offset), &tickets[i % HALVES], e));
+            TRY(tier_write(t, offset, half, part(q, offset), &tickets[i % BUFFERS], e));
         } else {
-            TRY(tier_read(t, offset, half, part(q, offset), &tickets[i % HALVES], e));
+            TRY(tier_read(t, offset, half, part(q, offset), &tickets[i % BUFFERS], e));
         }
     }
     *seconds = clock_seconds() - began;
@@ -88,7 +92,7 @@ done:
     return result;
 }
 
-static status measure(const request *q, err *e)
+static status measure(const bench_tier_request *q, err *e)
 {
     status result = OK;
     tier *t = NULL;
@@ -102,11 +106,11 @@ static status measure(const request *q, err *e)
                             .block_bytes = (size_t)q->block,
                             .depth = (int)q->depth};
     TRY(device_open("cpu", &one_thread, &d, e));
-    TRY(device_alloc(d, MEMORY_HOST, HALVES * REQUEST, &memory, e)); // huge pages, as a trainer's
+    TRY(device_alloc(d, MEMORY_HOST, BUFFERS * REQUEST, &memory, e)); // huge pages, as in a trainer
     TRY(tier_open(&o, &t, e));
     const char *note = tier_note(t);
     if (note) console_say("%s", note);
-    memset(memory, 1, HALVES * REQUEST); // the pages are there
+    memset(memory, 1, BUFFERS * REQUEST); // so that the pages exist before the clock starts
     TRY(pass(t, q, true, memory, &write_s, e));
     TRY(pass(t, q, false, memory, &read_s, e));
     tier_counters c;
@@ -128,7 +132,7 @@ static status measure(const request *q, err *e)
     }
 done:
     tier_close(t);
-    if (memory) device_release(d, MEMORY_HOST, memory, HALVES * REQUEST);
+    if (memory) device_release(d, MEMORY_HOST, memory, BUFFERS * REQUEST);
     device_close(d);
     return result;
 }
@@ -137,7 +141,7 @@ static int cmd_bench_tier(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request q = {.bytes = 1 << 30, .block = 1 << 20, .depth = 8};
+    bench_tier_request q = {.bytes = 1 << 30, .block = 1 << 20, .depth = 8};
     TRY(flags_parse(flags, FLAGS, argc, argv, &q, NULL, e));
     if (!q.path) FAIL(E_USAGE, "bench tier: give --path, a folder on the disk to measure");
     if (q.bytes == 0 || q.bytes % TIER_ALIGN)
@@ -156,9 +160,10 @@ const command command_bench_tier = {
     .run = cmd_bench_tier,
     .usage = "--path DIR [--bytes N] [--block N] [--depth N] [--json]",
     .help = "Measures how fast offload to files writes and reads a disk.",
-    .about = "Writes a file in DIR from front to back, then reads it, the way that offload to file "
-             "does, and prints GB/s (1e9 bytes) of both and what share of a core that took. The "
-             "file is gone afterwards.",
+    .about =
+        "Writes a file in DIR from front to back, then reads it, with the requests of offload to "
+        "files. Prints the GB/s (1e9 bytes) of both and the share of a core that the transfers "
+        "took. Removes the file.",
     .flags = flags,
     .flag_count = FLAGS,
 };

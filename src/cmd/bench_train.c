@@ -1,5 +1,5 @@
-// bench_train.c -- `trireme bench train`: speed and memory of whole steps on random tokens, with
-// the numbers that a comparison needs. Writes nothing to disk.
+// bench_train.c -- `trireme bench train`: measures speed and memory of training steps, by default on
+// random tokens. Writes nothing to disk.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
@@ -17,22 +17,22 @@
 enum { WARM_UP = 2 };
 
 // What one rank measured.
-typedef struct figures {
+typedef struct bench_figures {
     double step_s, first_step_s, flops, rate;
     uint64_t plan_bytes, runtime_bytes, device_bytes, params;
-    double update_s;     // of a step: the update and what it moves
-    tier_counters tiers; // of a step, this rank's
-} figures;
+    double update_s;     // seconds a step of the optimizer, its tiers and the weights' all-gather
+    tier_counters tiers; // of this rank, a step
+} bench_figures;
 
-typedef struct request {
+typedef struct bench_train_request {
     job *job;
     session_inputs inputs;
     bool json;
     double began;
-} request;
+} bench_train_request;
 
 static const flag flags[] = {
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints one JSON object."},
+    {"--json", FLAG_SWITCH, offsetof(bench_train_request, json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -42,7 +42,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print_figures(const request *q, const figures *f, uint64_t pss, uint64_t peak)
+static void print_figures(const bench_train_request *q, const bench_figures *f, uint64_t pss,
+                          uint64_t peak)
 {
     const job *j = q->job;
     double per_step = (double)(j->train.global_batch * j->data.seq_len);
@@ -76,7 +77,7 @@ static void print_figures(const request *q, const figures *f, uint64_t pss, uint
     }
 }
 
-// What files did between two looks, per step.
+// The traffic of the file tier between two readings, divided by the steps.
 static tier_counters per_step(const tier_counters *before, const tier_counters *after,
                               int64_t steps)
 {
@@ -98,9 +99,9 @@ static double update_seconds(const trainer *t)
 static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
-    const request *q = arg;
+    const bench_train_request *q = arg;
     session s = {0};
-    figures f = {0};
+    bench_figures f = {0};
     (void)ranks;
     int64_t steps = q->job->train.steps, counted = 0;
     double *seconds = calloc((size_t)steps, sizeof *seconds);
@@ -119,7 +120,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     trainer_add_tiers(s.trainer, &after);
     f.tiers = per_step(&before, &after, counted);
     f.update_s /= (double)counted;
-    // While every rank holds its memory.
+    // The barriers keep every rank's memory alive while it is measured.
     uint64_t pss = proc_own_bytes(), peak = proc_bytes("/proc/self/status", "VmHWM:");
     TRY(comm_barrier(s.comm, e));
     f.rate = device_matmul_rate(s.device, q->job->train.precision, 1.0);
@@ -127,7 +128,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     qsort(seconds, (size_t)counted, sizeof *seconds, compare);
     f.step_s = seconds[counted / 2];
     f.flops = trainer_flops(s.trainer);
-    f.rate = fmax(f.rate, f.flops / seconds[0]); // the fastest step shows what can be reached too
+    f.rate = fmax(f.rate, f.flops / seconds[0]); // the fastest step is a lower bound of the peak
     f.plan_bytes = plan_bytes(trainer_get_plan(s.trainer));
     f.runtime_bytes = trainer_get_plan(s.trainer)->bytes[BYTES_RUNTIME];
     f.device_bytes = s.device->bytes_peak;
@@ -141,8 +142,8 @@ done:
     return result;
 }
 
-// The job's keys as given, after defaults for what a bench need not say.
-static status open_job(request *q, int argc, char **argv, err *e)
+// Opens the job of the arguments, with defaults for keys that a benchmark need not give.
+static status open_job(bench_train_request *q, int argc, char **argv, err *e)
 {
     status result = OK;
     static const char *const defaults[] = {"--data.train=mock", "--train.steps=10", "--train.out=.",
@@ -169,7 +170,7 @@ static int cmd_bench_train(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request q = {.began = clock_seconds()};
+    bench_train_request q = {.began = clock_seconds()};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(open_job(&q, argc, argv, e));
     TRY(session_inputs_open(q.job, &q.inputs, e));
@@ -185,11 +186,12 @@ const command command_bench_train = {
     .name = "train",
     .run = cmd_bench_train,
     .usage = "[JOB.yaml] [--key value ...] [--json]",
-    .help = "Measures speed and memory of whole steps.",
-    .about = "Runs train.steps steps of the job (default 10, after 2 that are not counted) on its "
-             "data, or on random tokens, and prints the median step, tokens per second, memory per "
-             "rank against the plan, and the share of the time that the step's matrix products "
-             "alone would take at the measured rate.",
+    .help = "Measures the speed and memory of training steps.",
+    .about =
+        "Runs train.steps steps of the job (default 10) on its data, or on random tokens; the "
+        "first 2 are not counted. Prints tokens per second, the median time of a step, the mfu "
+        "(the step's FLOP/s as a share of the measured matmul peak), and the memory of a rank "
+        "beside the plan's.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

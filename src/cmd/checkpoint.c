@@ -1,5 +1,5 @@
-// checkpoint.c -- `trireme checkpoint show | verify`: what is in a checkpoint, and is all of it
-// there.
+// checkpoint.c -- `trireme checkpoint show | verify`: lists the contents of a checkpoint, and checks
+// that it is complete.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -14,7 +14,7 @@
 static void show_tensors(const char *what, const safetensors *s)
 {
     for (size_t i = 0; s && i < safetensors_count(s); i++) {
-        const tensor_info *t = safetensors_at(s, i);
+        const safetensors_tensor *t = safetensors_at(s, i);
         text shape = {0};
         for (int k = 0; k < t->dims; k++) text_addf(&shape, "%s%" PRId64, k ? ", " : "", t->dim[k]);
         console_line("%-8s %-56s %-5s [%s]", what, t->name,
@@ -41,8 +41,8 @@ done:
     return result;
 }
 
-// Of a run, its newest checkpoint must be whole: to pass over a broken one would hide it. *found
-// (owned by the caller) is the checkpoint that was read.
+// Opens a checkpoint, or the newest one of a run. A broken newest checkpoint of a run is an error:
+// passing over it would hide it. *found is its path, which the caller frees.
 static status verify(const char *folder, char **found, err *e)
 {
     status result = OK;
@@ -56,22 +56,22 @@ done:
     return result;
 }
 
-typedef struct request {
+typedef struct checkpoint_request {
     bool json;
-} request;
+} checkpoint_request;
 
 static const flag show_flags[] = {
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL,
-     "Prints one JSON object: the state, without the tensors."},
+    {"--json", FLAG_SWITCH, offsetof(checkpoint_request, json), NULL,
+     "Prints the state as one JSON object, without the tensors."},
 };
 static const flag verify_flags[] = {
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL,
-     "Prints one JSON object, also of a checkpoint that is not whole."},
+    {"--json", FLAG_SWITCH, offsetof(checkpoint_request, json), NULL,
+     "Prints one JSON object, also for an incomplete checkpoint."},
 };
 
-// The folder that a command names, and its flags.
-static status take_folder(const flag *flags, int argc, char **argv, request *r, const char **out,
-                          err *e)
+// Reads the one folder and the flags of the command line.
+static status take_folder(const flag *flags, int argc, char **argv, checkpoint_request *r,
+                          const char **out, err *e)
 {
     status result = OK;
     flag_texts words = {0};
@@ -79,7 +79,7 @@ static status take_folder(const flag *flags, int argc, char **argv, request *r, 
     if (words.count != 1)
         FAIL(E_USAGE, "checkpoint %s: found %zu folders; valid: one, of a checkpoint or a run",
              argv[0], words.count);
-    *out = words.at[0];
+    *out = words.items[0];
 done:
     flag_texts_clear(&words);
     return result;
@@ -89,7 +89,7 @@ static int cmd_show(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request r = {0};
+    checkpoint_request r = {0};
     const char *folder = NULL;
     TRY(take_folder(show_flags, argc, argv, &r, &folder, e));
     TRY(show(folder, r.json, e));
@@ -110,7 +110,7 @@ static int cmd_verify(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request r = {0};
+    checkpoint_request r = {0};
     const char *folder = NULL;
     char *found = NULL;
     TRY(take_folder(verify_flags, argc, argv, &r, &folder, e));
@@ -129,7 +129,7 @@ static const command show_row = {
     .run = cmd_show,
     .usage = "DIR [--json]",
     .help = "Lists the tensors of a checkpoint and the state that a run resumes from.",
-    .about = "DIR is a checkpoint, or the folder of a run, of which it is the newest.",
+    .about = "DIR is a checkpoint, or the folder of a run, whose newest checkpoint is meant.",
     .flags = show_flags,
     .flag_count = 1,
 };
@@ -138,7 +138,7 @@ static const command verify_row = {
     .run = cmd_verify,
     .usage = "DIR [--json]",
     .help = "Reads every file of a checkpoint and compares size and checksum with the manifest.",
-    .about = "DIR is a checkpoint, or the folder of a run, of which it is the newest.",
+    .about = "DIR is a checkpoint, or the folder of a run, whose newest checkpoint is meant.",
     .flags = verify_flags,
     .flag_count = 1,
 };

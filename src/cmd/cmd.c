@@ -1,4 +1,4 @@
-// cmd.c -- failures and the job's arguments, as every command has them.
+// cmd.c -- failures, warnings and the arguments of a job, for every command. See cmd.h.
 #include "cmd/cmd.h"
 
 #include "base/text.h"
@@ -50,14 +50,14 @@ void cmd_warn(const char *lines)
 
 json_t *json_of_text(const char *s)
 {
-    text kept = {0};
-    text_add(&kept, "");
+    text valid = {0};
+    text_add(&valid, "");
     for (size_t good; *s; s += good + (s[good] != 0)) {
         if (text_is_utf8(s, strlen(s), &good)) good = strlen(s);
-        text_add_bytes(&kept, s, good);
+        text_add_bytes(&valid, s, good);
     }
-    json_t *j = json_string(kept.chars);
-    text_clear(&kept);
+    json_t *j = json_string(valid.chars);
+    text_clear(&valid);
     return j;
 }
 
@@ -69,7 +69,7 @@ status cmd_use_model(struct job *j, const char *folder, err *e)
     TRY(ckpt_locate(folder, &found, NULL, e));
     TRY(model_config_read(found, &c, e));
     if (c.family != j->model.config.family)
-        FAIL(E_USAGE, "%s: a %s model, the job's is %s", found, family_name(c.family),
+        FAIL(E_USAGE, "%s: the model is a %s, the job's is a %s", found, family_name(c.family),
              family_name(j->model.config.family));
     j->model.config = c;
     free(j->model.path);

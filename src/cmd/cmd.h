@@ -1,4 +1,5 @@
-// cmd.h -- the commands of the program, and what they share. Only this folder prints and exits.
+// cmd.h -- what the commands of the program share: failures, warnings and the job of the arguments.
+// Only this folder prints and exits.
 #ifndef TRIREME_CMD_CMD_H
 #define TRIREME_CMD_CMD_H
 
@@ -14,12 +15,14 @@ int cmd_fail(const err *e);
 void cmd_say_lines(const char *before, const char *lines);
 // Prints "trireme: warning: <line>" to stderr for each line; NULL: none.
 void cmd_warn(const char *lines);
-// The first argument, when it is no flag: the job file. NULL otherwise.
+// The first argument, which is the job file; NULL where it is a flag or missing. Borrowed.
 const char *cmd_job_path(int argc, char **argv);
-// Text of a user, such as a path, as a JSON string: what is not UTF-8 in it is left out.
+// A text of the user, such as a path, as a JSON string. Bytes that are not UTF-8 are left out.
 json_t *json_of_text(const char *s);
-// The job of "[JOB.yaml] [--key value ...]"; errors as job_open. Owned by the caller.
+// Opens the job of "[JOB.yaml] [--key value ...]" and prints its warnings. Errors are those of
+// job_open. The caller closes the job.
 status cmd_open_job(int argc, char **argv, struct job **out, err *e);
-// The job's model becomes that of a folder, weights included; E_USAGE when it is of another family.
+// Makes the job use the model of a folder, with its weights. E_USAGE where the model is of another
+// family than the job's.
 status cmd_use_model(struct job *j, const char *folder, err *e);
 #endif

@@ -1,5 +1,5 @@
-// command.c -- from a command line to the row that it calls. Called by main. It knows how rows are
-// found and when help is asked for, and no command but by its row.
+// command.c -- finds the row that a command line calls, and runs it or prints its help. Called by
+// main. It knows commands only by their rows.
 #include "cmd/command.h"
 
 #include "base/text.h"
@@ -64,45 +64,45 @@ static bool is_long_help(const char *word)
     return strcmp(word, "--help") == 0 || strncmp(word, "--help=", 7) == 0;
 }
 
-// Where help is asked for, or 0. --help is never a value; -h is none either but of a flag of the
-// command that waits for one.
+// The index of the argument that asks for help, or 0. --help is never the value of a flag. -h is one
+// only after a flag of the command that needs a value.
 static int help_index(const command *c, int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (is_long_help(argv[i]) || strcmp(argv[i], "-h") == 0) return i;
         const flag *f = flag_find(c->flags, c->flag_count, argv[i]);
-        const bool waits = f && f->kind != FLAG_SWITCH && !strchr(argv[i], '=');
-        if (waits && i + 1 < argc && !is_long_help(argv[i + 1])) i++;
+        const bool needs_value = f && f->kind != FLAG_SWITCH && !strchr(argv[i], '=');
+        if (needs_value && i + 1 < argc && !is_long_help(argv[i + 1])) i++;
     }
     return 0;
 }
 
-// Help of a command, or of the one flag or key that is named after --help.
-static int call_help(const command *c, char title[TITLE_BYTES], int argc, char **argv, int at)
+// Prints help of the command, or of the flag or key after --help, which is argv[index].
+static int call_help(const command *c, char title[TITLE_BYTES], int argc, char **argv, int index)
 {
     err e = {0};
     const char *topic = NULL;
-    int behind = at + 1;
-    if (strncmp(argv[at], "--help=", 7) == 0)
-        topic = argv[at] + 7;
-    else if (behind < argc && argv[behind][0] != '-')
-        topic = argv[behind++];
+    int next = index + 1;
+    if (strncmp(argv[index], "--help=", 7) == 0)
+        topic = argv[index] + 7;
+    else if (next < argc && argv[next][0] != '-')
+        topic = argv[next++];
     const command *part = topic ? command_part(c, topic) : NULL;
     if (part) snprintf(title + strlen(title), TITLE_BYTES - strlen(title), " %s", part->name);
     if (!topic || part) {
         help_command(part ? part : c, title, stdout);
         return 0;
     }
-    // The other arguments are the job's, of which the key's value and its origin are told.
-    int rest = at;
-    while (behind < argc) argv[rest++] = argv[behind++];
+    // The other arguments are a job's; help_topic prints the key's value in it and the origin.
+    int rest = index;
+    while (next < argc) argv[rest++] = argv[next++];
     return help_topic(c, title, topic, rest, argv, &e) == OK ? 0 : cmd_fail(&e);
 }
 
 static int refuse_planned(const char *title)
 {
     err e = {0};
-    err_set(&e, E_USAGE, "%s is planned and not there yet; `trireme help` lists what is",
+    err_set(&e, E_USAGE, "%s is planned, not written yet; `trireme help` lists the commands",
             title + strlen("trireme "));
     return cmd_fail(&e);
 }

@@ -1,28 +1,27 @@
-// command.h -- what the program can be called with, as one tree of rows: commands, the parts of
-// some
-// (`data prepare`), and the flags of each. Finding, help, completion and the manual walk the rows.
+// command.h -- the commands of the program as one tree of rows: commands, their parts (`data prepare`)
+// and the flags of each. The caller of commands, help, completion and the manual walk the same rows.
 #ifndef TRIREME_CMD_COMMAND_H
 #define TRIREME_CMD_COMMAND_H
 
 #include "cmd/flags.h"
 
 typedef struct command {
-    const char *name;                  // the word that calls it; of a planned one, all words
-    int (*run)(int argc, char **argv); // argv[0] is the name; NULL: it has parts, or is planned
-    const char *usage;                 // what follows the name; a form a line; NULL: nothing
+    const char *name;                  // the word that calls it; all words of a planned command
+    int (*run)(int argc, char **argv); // argv[0] is the name. NULL: it has parts, or is planned
+    const char *usage;                 // arguments after the name, one form a line; NULL: none
     const char *help;                  // one sentence, for lists
     const char *about;                 // more sentences; NULL: none
-    const flag *flags;
+    const flag *flags;                 // [flag_count]
     size_t flag_count;
-    bool takes_job;                     // every key of the job file is a flag, too
-    bool planned;                       // is not there yet
-    const struct command *const *parts; // ended by NULL; NULL: none
+    bool takes_job;                     // every key of the job file is also a flag
+    bool planned;                       // named in help, not written yet
+    const struct command *const *parts; // ends with NULL; NULL: none
 } command;
 
-// The whole program: its parts are the commands.
+// The program itself; its parts are the commands.
 extern const command command_trireme;
 
-// One row for each command, beside the code that it calls.
+// One row for each command, in the file of the code that it calls.
 extern const command command_train, command_explain, command_plan, command_data, command_generate,
     command_eval, command_predict, command_checkpoint, command_curve, command_bench, command_help,
     command_completion;
@@ -31,14 +30,15 @@ extern const command command_bench_train, command_bench_all_reduce, command_benc
     command_bench_all_gather, command_bench_broadcast, command_bench_sendrecv, command_bench_tier,
     command_bench_pipeline;
 
-// The part that is called by `word`, or NULL.
+// The part that this word calls, or NULL.
 const command *command_part(const command *of, const char *word);
-// E_USAGE: `word` is no part of the command that is called by `title` ("trireme data").
+// Always E_USAGE: the command called `title` ("trireme data") has no part of this name. Names the
+// nearest one.
 status command_unknown(const command *of, const char *title, const char *word, err *e);
-// Calls visit for every row below `of` that has no parts, with its title ("data prepare").
+// Calls `visit` for every row below `of` that has no parts, with its title ("data prepare").
 void command_each(const command *of, void (*visit)(const command *c, const char *title, void *arg),
                   void *arg);
-// Finds the command of a whole command line, and runs it or prints its help. The exit code.
+// Finds the command of a command line, and runs it or prints its help. Returns the exit code.
 int command_call(int argc, char **argv);
 
 #endif

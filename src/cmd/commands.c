@@ -1,5 +1,5 @@
-// commands.c -- the table of commands, in the order in which help lists them. Those that are
-// planned are named, so that nobody looks for them elsewhere.
+// commands.c -- the table of commands, in the order in which help lists them. Planned commands are
+// listed, so that users find out that they do not exist yet.
 #include "cmd/command.h"
 
 #include <stddef.h>
@@ -14,7 +14,7 @@ static const command *const DATA[] = {&command_data_prepare, &command_data_inspe
 
 const command command_data = {
     .name = "data",
-    .help = "Makes token shards of text, and shows what is in them.",
+    .help = "Writes token shards from text, and shows their contents.",
     .parts = DATA,
 };
 
@@ -56,8 +56,8 @@ static const command *const COMMANDS[] = {
     PLANNED("deepspeed", "Starts ranks as DeepSpeed's launcher does."),
     PLANNED("accelerate launch", "Starts ranks as HuggingFace Accelerate does."),
     PLANNED("ilab model train", "Trains as InstructLab's command does."),
-    PLANNED("doctor", "Checks machine and job before a run."),
-    PLANNED("env", "Prints the versions of everything that matters."),
+    PLANNED("doctor", "Checks the machine and a job before a run."),
+    PLANNED("env", "Prints the versions of the program, the system and the libraries."),
     PLANNED("topo", "Prints the links between devices."),
     PLANNED("top", "Shows running jobs live."),
     NULL,

@@ -1,5 +1,5 @@
-// completion.c -- `trireme completion`: scripts that let a shell complete the program's arguments,
-// and the words that they ask the program for. So a script knows no command, flag or key itself.
+// completion.c -- `trireme completion`: scripts with which a shell completes arguments. A script asks
+// the program for the words (`trireme completion words`), so it knows no command, flag or key itself.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -32,7 +32,7 @@ static const char zsh_script[] =
     "if [[ ${funcstack[1]} == _trireme ]]; then _trireme \"$@\"; else compdef _trireme trireme; "
     "fi\n";
 
-// Prints `before` and `word` when they begin with what has been typed.
+// Prints `before` and `word` if together they begin with the typed text.
 static void offer(const char *typed, const char *before, const char *word)
 {
     text whole = {0};
@@ -41,44 +41,45 @@ static void offer(const char *typed, const char *before, const char *word)
     text_clear(&whole);
 }
 
-// The words of "auto|never|DIR"; names in capitals stand for something else.
+// Offers the words of "auto|never|DIR". Names in capitals stand for values of the user.
 static void offer_choices(const char *typed, const char *before, const char *choices)
 {
-    for (const char *at = choices; *at;) {
-        const size_t bytes = strcspn(at, "|");
+    for (const char *choice = choices; *choice;) {
+        const size_t bytes = strcspn(choice, "|");
         char word[64];
-        snprintf(word, sizeof word, "%.*s", (int)bytes, at);
+        snprintf(word, sizeof word, "%.*s", (int)bytes, choice);
         if (strchr(choices, '|') && !isupper((unsigned char)word[0])) offer(typed, before, word);
-        at += bytes + (at[bytes] == '|');
+        choice += bytes + (choice[bytes] == '|');
     }
 }
 
-// What a visit of all keys looks for.
-typedef struct look {
+// What the visit of all keys offers: keys, or the values of one key.
+typedef struct completion_visit {
     const char *typed, *before, *key;
-} look;
+} completion_visit;
 
 static void offer_key(const key_help *k, void *arg)
 {
-    const look *l = arg;
+    const completion_visit *l = arg;
     offer(l->typed, l->before, k->path);
 }
 
 static void offer_value(const key_help *k, void *arg)
 {
-    const look *l = arg;
+    const completion_visit *l = arg;
     if (strcmp(k->path, l->key) != 0) return;
     if (k->special) offer(l->typed, l->before, k->special);
     for (int i = 0; k->words && k->words[i]; i++) offer(l->typed, l->before, k->words[i]);
 }
 
-// The values of "--name", each with `before` in front.
+// Offers the values of "--name", each with `before` in front.
 static void offer_values(const command *c, const char *name, const char *typed, const char *before)
 {
     const flag *f = flag_find(c->flags, c->flag_count, name);
     if (f && f->value) offer_choices(typed, before, f->value);
     if (!f && c->takes_job)
-        job_help_each(offer_value, &(look){.typed = typed, .before = before, .key = name + 2});
+        job_help_each(offer_value,
+                      &(completion_visit){.typed = typed, .before = before, .key = name + 2});
 }
 
 static void offer_parts(const command *c, const char *typed)
@@ -91,10 +92,10 @@ static void offer_flags(const command *c, const char *typed)
 {
     for (size_t i = 0; i < c->flag_count; i++) offer(typed, "", flag_long_name(&c->flags[i]));
     offer(typed, "", "--help");
-    if (c->takes_job) job_help_each(offer_key, &(look){.typed = typed, .before = "--"});
+    if (c->takes_job) job_help_each(offer_key, &(completion_visit){.typed = typed, .before = "--"});
 }
 
-// Is the word behind `before` its value?
+// Is the word after `before` its value?
 static bool takes_value(const command *c, const char *before)
 {
     const flag *f = flag_find(c->flags, c->flag_count, before);
@@ -102,7 +103,7 @@ static bool takes_value(const command *c, const char *before)
     return f ? f->kind != FLAG_SWITCH : c->takes_job && job_help_find(before + 2);
 }
 
-// The last argument of a command. bash hands --key=value over as three words, zsh as one.
+// Completes the last argument of a command. bash passes --key=value as three words, zsh as one.
 static void complete_argument(const command *c, int count, char **words)
 {
     const char *typed = words[count - 1], *before = count > 1 ? words[count - 2] : "";
@@ -112,16 +113,16 @@ static void complete_argument(const command *c, int count, char **words)
     } else if (strcmp(typed, "=") == 0 && count > 1) {
         typed = "";
     } else if (equals) {
-        text name = {0}, whole = {0};
+        text name = {0}, prefix = {0};
         text_add_bytes(&name, typed, (size_t)(equals - typed));
-        text_addf(&whole, "%s=", name.chars);
-        offer_values(c, name.chars, typed, whole.chars);
+        text_addf(&prefix, "%s=", name.chars);
+        offer_values(c, name.chars, typed, prefix.chars);
         text_clear(&name);
-        text_clear(&whole);
+        text_clear(&prefix);
         return;
     }
     if (strcmp(before, "--help") == 0)
-        job_help_each(offer_key, &(look){.typed = typed, .before = ""});
+        job_help_each(offer_key, &(completion_visit){.typed = typed, .before = ""});
     else if (takes_value(c, before))
         offer_values(c, before, typed, "");
     else if (typed[0] == '-')
@@ -144,7 +145,7 @@ static void complete(int count, char **words)
         if (c == &command_trireme) offer(words[used], "", "--version");
     }
     if (help && c == &command_trireme)
-        job_help_each(offer_key, &(look){.typed = words[count - 1], .before = ""});
+        job_help_each(offer_key, &(completion_visit){.typed = words[count - 1], .before = ""});
     if (!c->parts && !help) complete_argument(c, count - used, words + used);
 }
 
@@ -170,6 +171,6 @@ const command command_completion = {
     .run = cmd_completion,
     .usage = "bash|zsh",
     .help = "Prints a script that lets a shell complete commands, flags, keys and their values.",
-    .about = "In bash: source <(trireme completion bash). What the script offers is asked of the "
-             "program, so it is always that of the version that runs.",
+    .about = "In bash: source <(trireme completion bash). The script asks the installed "
+             "program for the words, so it always offers those of that version.",
 };

@@ -1,6 +1,5 @@
-// console.c -- stdin, stdout and stderr as the program leaves and finds them. See console.h.
-//
-// Called by main around every command, and by whatever prints. Knows no command.
+// console.c -- stdin, stdout and stderr. See console.h. main calls it around every command; everything
+// that prints calls it. Knows no command.
 #include "cmd/console.h"
 
 #include "base/maps.h"
@@ -16,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// The lowest free number is the one that open gives, hence the order. What is written to a closed
-// stdout is lost and must fail as before; lost progress does not matter.
+// open returns the lowest free number, so the order matters. stdout is opened for reading: what is
+// written to a closed stdout is lost, and must still fail. Lost progress on stderr does not matter.
 static void fill_closed(void)
 {
     static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
@@ -25,7 +24,8 @@ static void fill_closed(void)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", modes[fd]);
 }
 
-// A page of a mapped file is gone: the file was cut off under us. Only async-signal-safe calls.
+// SIGBUS: a page of a mapped file is gone because the file was truncated. Only async-signal-safe
+// calls.
 static void lost_page(int signal_number, siginfo_t *info, void *context)
 {
     char line[MAPS_LINE_BYTES + 16] = "trireme: ";
@@ -35,7 +35,7 @@ static void lost_page(int signal_number, siginfo_t *info, void *context)
         (void)!write(STDERR_FILENO, line, strlen(line));
         _exit(status_exit_code(E_IO));
     }
-    signal(signal_number, SIG_DFL); // the access is repeated, and kills
+    signal(signal_number, SIG_DFL); // the access repeats and kills the process
 }
 
 void console_open(void)
@@ -48,7 +48,7 @@ void console_open(void)
     sigaction(SIGBUS, &lost, NULL);
 }
 
-// The reason that an earlier flush met is gone; a pipe still knows that it has no reader.
+// errno of an earlier flush may be overwritten; poll still reports that a pipe has no reader.
 static bool reader_is_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
@@ -86,7 +86,7 @@ int console_close(int code)
     return status_exit_code(result);
 }
 
-// In one write, so that lines of several processes do not mix.
+// One fwrite for the line, so that lines of several processes do not mix.
 static void print_line(FILE *out, const char *before, const char *format, va_list args)
 {
     text plain = {0}, line = {0};

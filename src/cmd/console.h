@@ -1,5 +1,5 @@
-// console.h -- the program's standard descriptors: opened before anything else, written so that a
-// terminal cannot be harmed, and checked when the command is done.
+// console.h -- stdin, stdout and stderr of the program. They are opened before anything else, control
+// characters in what users wrote are escaped, and stdout is checked when the command is done.
 #ifndef TRIREME_CMD_CONSOLE_H
 #define TRIREME_CMD_CONSOLE_H
 
@@ -7,24 +7,24 @@
 
 #include <stddef.h>
 
-// Called first of all. Descriptors 0 to 2 that are closed are opened on /dev/null, so that no file
-// of a run gets their numbers. Writing to a reader that has gone and beyond `ulimit -f` fails from
-// now on instead of killing the process, also in ranks that are forked.
+// main calls it first. Opens descriptors 0 to 2 on /dev/null where they are closed, so that no file of
+// a run gets their numbers. From now on writing to a closed pipe or beyond `ulimit -f` fails instead
+// of killing the process. Forked ranks inherit this.
 void console_open(void);
-// Called last, with the command's exit code: flushes and closes stdout, and returns the exit code
-// of the process. Where stdout could not be written and the command was content, says so and
-// returns
-// 1. A reader that has gone ends the process by SIGPIPE instead, as shells expect (`| head`).
+// main calls it last, with the command's exit code. Flushes and closes stdout, and returns the exit
+// code of the process. Where the command succeeded but stdout could not be written, prints the error
+// and returns 1. Where the reader of a pipe is gone, the process ends by SIGPIPE, as shells expect
+// (`| head`).
 int console_close(int code);
-// Flushes stdout. E_IO when anything that was printed so far is lost. For what prints line by line,
-// and for ranks, whose buffer main does not see.
+// Flushes stdout. E_IO when anything that was printed so far is lost. Called by commands that print
+// line by line, and by ranks, whose buffer console_close does not see.
 status console_flush(err *e);
 
 // Prints "trireme: " and one line to stderr; control characters and line breaks in it are escaped.
 void console_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Prints one line to stdout, with its end; made safe in the same way.
+// Prints one line and a line break to stdout; escapes in the same way.
 void console_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Prints lines to stdout; control characters but newlines and tabs are escaped.
+// Prints lines to stdout; control characters except newlines and tabs are escaped.
 void console_print(const char *lines, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-// curve.c -- `trireme curve`: the loss curve of a run as a picture and as a line of block
+// curve.c -- `trireme curve`: draws the loss curve of a run as a picture and as a line of block
 // characters.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
@@ -44,7 +44,9 @@ static status draw(const char *folder, const char *output, bool json, err *e)
 {
     status result = OK;
     curve c = {0};
-    char *log = file_join(folder, "log.jsonl"), *own = file_join(folder, "loss.png");
+    char *log = NULL, *own = NULL;
+    TRY(file_join(folder, "log.jsonl", &log, e));
+    TRY(file_join(folder, "loss.png", &own, e));
     const char *png = output ? output : own;
     TRY(curve_read(log, &c, e));
     if (c.train.count == 0)
@@ -61,15 +63,15 @@ done:
     return result;
 }
 
-typedef struct request {
+typedef struct curve_request {
     const char *output;
     bool json;
-} request;
+} curve_request;
 
 static const flag flags[] = {
-    {"--output", FLAG_TEXT, offsetof(request, output), "FILE.png",
-     "Writes the picture here (default: RUN/loss.png)."},
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL,
+    {"--output", FLAG_TEXT, offsetof(curve_request, output), "FILE.png",
+     "Writes the picture to this file (default: RUN/loss.png)."},
+    {"--json", FLAG_SWITCH, offsetof(curve_request, json), NULL,
      "Prints one JSON object with every step and loss."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
@@ -78,11 +80,11 @@ static int cmd_curve(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request r = {0};
+    curve_request r = {0};
     flag_texts words = {0};
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, &words, e));
     if (words.count != 1) FAIL(E_USAGE, "curve: give the folder of a run");
-    TRY(draw(words.at[0], r.output, r.json, e));
+    TRY(draw(words.items[0], r.output, r.json, e));
 done:
     flag_texts_clear(&words);
     return result == OK ? 0 : cmd_fail(e);
@@ -93,7 +95,8 @@ const command command_curve = {
     .run = cmd_curve,
     .usage = "RUN [--output FILE.png] [--json]",
     .help = "Draws the loss curve of a run.",
-    .about = "Reads RUN/log.jsonl, draws RUN/loss.png and prints a line of block characters.",
+    .about = "Reads RUN/log.jsonl, writes RUN/loss.png, and prints the curve as a line of block "
+             "characters.",
     .flags = flags,
     .flag_count = FLAGS,
 };

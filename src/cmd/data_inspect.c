@@ -1,5 +1,5 @@
-// `trireme data inspect`: what a token shard holds.
-// It deliberately reads only: header facts, lengths, the first documents, the sidecar when present.
+// data_inspect.c -- `trireme data inspect`: prints the header of a token shard, the lengths of its
+// documents, the first documents and the facts of P.json. It only reads.
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
@@ -25,21 +25,20 @@ typedef struct inspect_flags {
 #define AT(field) offsetof(inspect_flags, field)
 static const flag flags[] = {
     {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
-     "Names a tokenizer.json to decode with (default: the one that P.json names)."},
-    {"--documents", FLAG_COUNT, AT(documents), "N",
-     "Shows this many first documents (default: 3)."},
+     "Names the tokenizer.json that decodes the documents (default: the one that P.json names)."},
+    {"--documents", FLAG_COUNT, AT(documents), "N", "Shows the first N documents (default: 3)."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// Lengths of documents; bin b counts those of 2^(b-1) to 2^b - 1 tokens, bin 0 the empty ones.
-typedef struct lengths {
+// Lengths of documents. Bin b counts documents of 2^(b-1) to 2^b - 1 tokens, bin 0 empty ones.
+typedef struct inspect_lengths {
     uint64_t shortest, longest, bin[BINS];
-} lengths;
+} inspect_lengths;
 
-static lengths lengths_measure(const tokens *t)
+static inspect_lengths lengths_measure(const tokens *t)
 {
-    lengths l = {.shortest = tokens_documents(t) ? UINT64_MAX : 0};
+    inspect_lengths l = {.shortest = tokens_documents(t) ? UINT64_MAX : 0};
     for (uint64_t d = 0; d < tokens_documents(t); d++) {
         uint64_t first, n;
         tokens_document(t, d, &first, &n);
@@ -56,9 +55,9 @@ static void ids_measure(const tokens *t, int32_t *lowest, int32_t *highest)
     int32_t ids[4096];
     *lowest = tokens_count(t) ? INT32_MAX : 0;
     *highest = tokens_count(t) ? INT32_MIN : 0;
-    for (uint64_t at = 0; at < tokens_count(t); at += 4096) {
-        size_t n = tokens_count(t) - at < 4096 ? (size_t)(tokens_count(t) - at) : 4096;
-        tokens_read(t, at, n, ids);
+    for (uint64_t first = 0; first < tokens_count(t); first += 4096) {
+        size_t n = tokens_count(t) - first < 4096 ? (size_t)(tokens_count(t) - first) : 4096;
+        tokens_read(t, first, n, ids);
         for (size_t i = 0; i < n; i++) {
             if (ids[i] < *lowest) *lowest = ids[i];
             if (ids[i] > *highest) *highest = ids[i];
@@ -66,7 +65,7 @@ static void ids_measure(const tokens *t, int32_t *lowest, int32_t *highest)
     }
 }
 
-static void histogram_print(const lengths *l)
+static void histogram_print(const inspect_lengths *l)
 {
     enum { WIDTH = 40 };
     uint64_t most = 1;
@@ -86,13 +85,13 @@ static void histogram_print(const lengths *l)
     }
 }
 
-// Bytes of a document's beginning as one printable line; a character cut in two is left out.
-static void excerpt_print(const char *at, size_t bytes)
+// Prints the first bytes of a document as one line. An incomplete last character is left out.
+static void excerpt_print(const char *start, size_t bytes)
 {
     size_t valid = bytes;
-    text_is_utf8(at, bytes, &valid);
+    text_is_utf8(start, bytes, &valid);
     text line = {0};
-    text_add_printable(&line, at, valid, "");
+    text_add_printable(&line, start, valid, "");
     fwrite(line.chars, 1, line.bytes, stdout);
     text_clear(&line);
 }
@@ -132,7 +131,7 @@ done:
 
 static void facts_print(const tokens *t, uint64_t text_size)
 {
-    lengths l = lengths_measure(t);
+    inspect_lengths l = lengths_measure(t);
     int32_t lowest, highest;
     ids_measure(t, &lowest, &highest);
     uint64_t count = tokens_count(t), documents = tokens_documents(t);
@@ -178,7 +177,7 @@ static void sidecar_add_json(const sidecar *s, json_t *root)
 
 static void facts_print_json(const tokens *t, uint64_t text_size, const sidecar *s)
 {
-    lengths l = lengths_measure(t);
+    inspect_lengths l = lengths_measure(t);
     int32_t lowest, highest;
     ids_measure(t, &lowest, &highest);
     json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:I, s:[]}", "prefix",
@@ -196,16 +195,17 @@ static void facts_print_json(const tokens *t, uint64_t text_size, const sidecar 
     json_decref(root);
 }
 
-// The tokenizer that was asked for, or the sidecar's when its file is still there; else NULL.
+// The tokenizer of --tokenizer, or the one that P.json names if that file exists; else NULL.
 static status tokenizer_find(const inspect_flags *f, const sidecar *s, tokenizer **out, err *e)
 {
     status result = OK;
     char *path = NULL;
-    if (f->tokenizer)
-        path = file_is_directory(f->tokenizer) ? file_join(f->tokenizer, "tokenizer.json")
-                                               : text_copy(f->tokenizer);
+    if (f->tokenizer && file_is_directory(f->tokenizer))
+        TRY(file_join(f->tokenizer, "tokenizer.json", &path, e));
+    else if (f->tokenizer)
+        TRY(text_copy(f->tokenizer, &path, e));
     else if (s->tokenizer && file_exists(s->tokenizer))
-        path = text_copy(s->tokenizer);
+        TRY(text_copy(s->tokenizer, &path, e));
     if (path) TRY(tokenizer_load(path, out, e));
 done:
     free(path);
@@ -247,7 +247,7 @@ static int data_inspect(int argc, char **argv)
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, &prefixes, e));
     if (prefixes.count != 1)
         FAIL(E_USAGE, "data inspect: found %zu shards, valid is one prefix P", prefixes.count);
-    TRY(inspect(&f, prefixes.at[0], e));
+    TRY(inspect(&f, prefixes.items[0], e));
 done:
     flag_texts_clear(&prefixes);
     return result == OK ? 0 : cmd_fail(e);
@@ -257,7 +257,7 @@ const command command_data_inspect = {
     .name = "inspect",
     .run = data_inspect,
     .usage = "P [flags]",
-    .help = "Shows what the token shard P.bin, P.idx holds.",
+    .help = "Shows the contents of the token shard P.bin, P.idx.",
     .flags = flags,
     .flag_count = FLAGS,
 };

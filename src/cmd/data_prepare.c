@@ -1,8 +1,8 @@
-// `trireme data prepare`: flags, progress and the result's lines.
-// It deliberately does not know how texts become tokens (data/prepare.c).
+// data_prepare.c -- `trireme data prepare`: flags, progress and the lines of the result. It
+// deliberately does not know how texts become tokens (data/prepare.c).
 //
-// Once files are being written, the signals that end a program are held back and asked for between
-// rounds, so that an interrupted run leaves nothing behind. Before that they end it as usual.
+// While files are being written, the signals that end a program are blocked and checked between rounds,
+// so that an interrupted run removes its files. Before that they end the program as usual.
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -35,10 +35,10 @@ typedef struct prepare_flags {
 #define AT(field) offsetof(prepare_flags, field)
 static const flag flags[] = {
     {"--input", FLAG_TEXTS, AT(input), "FILE",
-     "Names text files, *.jsonl, *.gz of both, or folders of them."},
+     "Names text files, *.jsonl files, *.gz files of both, or folders of them."},
     {"--include", FLAG_TEXTS, AT(include), "GLOB",
-     "Takes only the files of folders that match, such as '*.txt' or 'docs/*.md'."},
-    {"--exclude", FLAG_TEXTS, AT(exclude), "GLOB", "Leaves out the files and folders that match."},
+     "Reads only files of folders that match, such as '*.txt' or 'docs/*.md'."},
+    {"--exclude", FLAG_TEXTS, AT(exclude), "GLOB", "Skips files and folders that match."},
     {"--skip-invalid", FLAG_SWITCH, AT(skip_invalid), NULL,
      "Skips and counts documents that are not UTF-8 or not JSON, instead of stopping."},
     {"--output-prefix", FLAG_TEXT, AT(output_prefix), "P",
@@ -46,27 +46,27 @@ static const flag flags[] = {
     {"--json-keys", FLAG_TEXTS, AT(json_keys), "KEY",
      "Names the keys of JSONL that hold text (default: text); several give P_KEY_document."},
     {"--document-separator", FLAG_TEXT, AT(separator), "S",
-     "Splits text files into documents at S, in which \\n, \\t, \\r, \\f and \\\\ are understood."},
+     "Splits text files into documents at S, which may contain \\n, \\t, \\r, \\f and \\\\."},
     {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
      "Names a tokenizer.json, or a folder with one."},
     {"--train-bpe", FLAG_COUNT, AT(train_bpe), "VOCAB",
-     "Trains a byte-level BPE tokenizer with this vocabulary instead."},
+     "Trains a byte-level BPE tokenizer with this many tokens, instead of --tokenizer."},
     {"--pattern", FLAG_TEXT, AT(pattern), "gpt2|llama3",
-     "Chooses how the trained tokenizer cuts words (default: gpt2)."},
+     "Chooses the pattern by which the trained tokenizer splits text into words (default: gpt2)."},
     {"--save-tokenizer", FLAG_TEXT, AT(save_tokenizer), "FILE",
-     "Writes the trained tokenizer here, too."},
+     "Writes the trained tokenizer to this file, too."},
     {"--from-tokens", FLAG_TEXT, AT(from_tokens), "FILE",
      "Converts a .bin file of llm.c or nanoGPT, instead of --input."},
     {"--dtype", FLAG_TEXT, AT(dtype), "uint16|uint32",
-     "Sets the type of its ids (default: as llm.c's header says, else uint16)."},
+     "Sets the type of the ids of --from-tokens (default: that of llm.c's header, else uint16)."},
     {"--eod", FLAG_COUNT, AT(eod), "ID",
-     "Sets the id in it that ends a document, such as 50256 of GPT-2."},
+     "Sets the id of --from-tokens that ends a document, such as GPT-2's 50256."},
     {"--append-eod", FLAG_SWITCH, AT(append_eod), NULL,
      "Ends every document with the end-of-text token."},
     {"--add-special-tokens", FLAG_SWITCH, AT(add_special_tokens), NULL,
-     "Adds what the tokenizer's post-processor adds to a text (BOS, EOS)."},
+     "Adds the special tokens of the tokenizer's post-processor to every document (BOS, EOS)."},
     {"--valid-fraction", FLAG_NUMBER, AT(valid_fraction), "F",
-     "Puts this share of whole documents into P_valid (default: 0)."},
+     "Puts this share of the documents into P_valid (default: 0)."},
     {"--seed", FLAG_COUNT, AT(seed), "N", "Seeds the choice of those documents (default: 0)."},
     {"--workers", FLAG_COUNT, AT(workers), "N",
      "Sets the number of threads; 0 takes all cores (default: 0)."},
@@ -77,27 +77,29 @@ static const flag flags[] = {
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
     {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Draws no progress bar."},
     {"--tokenizer-type", FLAG_TEXT, AT(tokenizer_type), "T",
-     "Takes Megatron's word HuggingFaceTokenizer, and implies --megatron-names."},
+     "Accepts Megatron's value HuggingFaceTokenizer, and implies --megatron-names."},
     {"--tokenizer-model", FLAG_TEXT, AT(tokenizer_model), "FILE",
-     "Does the same as --tokenizer, by Megatron's name."},
-    {"--partitions", FLAG_COUNT, AT(partitions), "N", "Takes Megatron's flag, which must be 1."},
+     "Is Megatron's name of --tokenizer."},
+    {"--partitions", FLAG_COUNT, AT(partitions), "N",
+     "Accepts Megatron's flag; its value must be 1."},
     {"--keep-sequential-samples", FLAG_SWITCH, AT(keep_order), NULL,
-     "Takes Megatron's flag; the order is always kept."},
+     "Accepts Megatron's flag; the order is always kept."},
     {"--keep-newlines", FLAG_SWITCH, AT(keep_newlines), NULL,
-     "Takes Megatron's flag; line breaks are always kept."},
+     "Accepts Megatron's flag; line breaks are always kept."},
     {"--lang", FLAG_TEXT, AT(lang), "NAME",
-     "Takes Megatron's flag, which has no effect without --split-sentences."},
+     "Accepts Megatron's flag, which has no effect without --split-sentences."},
     {"--split-sentences", FLAG_SWITCH, AT(split_sentences), NULL,
-     "Is Megatron's flag, and not supported."},
+     "Is a flag of Megatron that is not supported."},
     {"--find-optimal-num-workers", FLAG_SWITCH, AT(find_workers), NULL,
-     "Is Megatron's flag, and not supported."},
+     "Is a flag of Megatron that is not supported."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-typedef struct bar {
-    bool shown, held; // draws on a terminal; signals are held back
+typedef struct prepare_bar {
+    bool shown; // stderr is a terminal
+    bool held;  // signals are blocked
     double last;
-} bar;
+} prepare_bar;
 
 static void signals_hold(void)
 {
@@ -121,7 +123,7 @@ static bool signals_wait(void *arg)
 static void bar_draw(void *arg, const char *what, double done)
 {
     enum { WIDTH = 40 };
-    bar *b = arg;
+    prepare_bar *b = arg;
     if (!b->held && strcmp(what, "encoding") == 0) {
         signals_hold();
         b->held = true;
@@ -134,7 +136,7 @@ static void bar_draw(void *arg, const char *what, double done)
             "########################################", WIDTH - full, "", done * 100);
 }
 
-static void bar_clear(const bar *b)
+static void bar_clear(const prepare_bar *b)
 {
     if (b->shown) fputs("\r\033[K", stderr);
 }
@@ -147,7 +149,7 @@ static void log_line(void *arg, uint64_t documents, uint64_t bytes)
     fprintf(stderr, "processed %" PRIu64 " documents (%s)\n", documents, size);
 }
 
-static char *separator_unescape(const char *s)
+static status separator_unescape(const char *s, char **result, err *e)
 {
     text out = {0};
     text_add(&out, "");
@@ -161,17 +163,18 @@ static char *separator_unescape(const char *s)
         }
         text_add_bytes(&out, &c, 1);
     }
-    return out.chars;
+    return text_take(&out, result, e);
 }
 
-// A folder stands for the tokenizer.json in it. Owned by the caller.
-static char *tokenizer_path(const char *given)
+// The path of a tokenizer.json. For a folder, that of the file in it. The caller frees it.
+static status tokenizer_path(const char *given, char **out, err *e)
 {
-    if (!given) return NULL;
-    return file_is_directory(given) ? file_join(given, "tokenizer.json") : text_copy(given);
+    if (!given) return OK;
+    return file_is_directory(given) ? file_join(given, "tokenizer.json", out, e)
+                                    : text_copy(given, out, e);
 }
 
-// The flags that must have a certain value, or none.
+// Refuses values of flags that are invalid or exclude each other.
 static status flags_check(const prepare_flags *f, err *e)
 {
     if (f->tokenizer_type && strcmp(f->tokenizer_type, "HuggingFaceTokenizer") != 0)
@@ -188,7 +191,7 @@ static status flags_check(const prepare_flags *f, err *e)
                        "--partitions: found %" PRId64 ", valid is 1 (all threads share one input)",
                        f->partitions);
     if (f->split_sentences)
-        return err_set(e, E_USAGE, "--split-sentences: is not supported, documents stay whole");
+        return err_set(e, E_USAGE, "--split-sentences: is not supported; documents are not split");
     if (f->find_workers)
         return err_set(e, E_USAGE,
                        "--find-optimal-num-workers: is not supported; --workers 0 "
@@ -204,18 +207,18 @@ static status flags_check(const prepare_flags *f, err *e)
     return OK;
 }
 
-static prepare_options options_from(const prepare_flags *f, bar *b)
+static prepare_options options_from(const prepare_flags *f, prepare_bar *b)
 {
     return (prepare_options){
-        .inputs = f->input.at,
+        .inputs = f->input.items,
         .input_count = f->input.count,
-        .filter = {.include = f->include.at,
+        .filter = {.include = f->include.items,
                    .includes = f->include.count,
-                   .exclude = f->exclude.at,
+                   .exclude = f->exclude.items,
                    .excludes = f->exclude.count},
         .skip_invalid = f->skip_invalid,
         .output_prefix = f->output_prefix,
-        .json_keys = f->json_keys.at,
+        .json_keys = f->json_keys.items,
         .json_key_count = f->json_keys.count,
         .train_bpe = (int32_t)f->train_bpe,
         .pattern = f->pattern && strcmp(f->pattern, "llama3") == 0 ? PATTERN_LLAMA3 : PATTERN_GPT2,
@@ -264,7 +267,8 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
     if (r->valid_documents)
         line_print(f->output_prefix, "_valid", r->valid_documents, r->valid_tokens, r->valid_bytes);
     else if (f->valid_fraction > 0)
-        console_line("no document fell to %s_valid: there are few, another --seed may choose some",
+        console_line("no document was chosen for %s_valid, because there are few; another --seed "
+                     "may choose some",
                      f->output_prefix);
     if (r->empty_documents) printf("%" PRIu64 " empty documents skipped\n", r->empty_documents);
     if (r->invalid_records)
@@ -276,7 +280,7 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
     printf("vocabulary %" PRId32 ", %.1f s\n", r->vocab, seconds);
 }
 
-// --from-tokens: ids become a shard; nothing about texts applies.
+// --from-tokens: converts ids into a shard. The flags for text do not apply.
 static status convert(const prepare_flags *f, err *e)
 {
     status result = OK;
@@ -311,7 +315,7 @@ static int data_prepare(int argc, char **argv)
     err error = {0}, *e = &error;
     prepare_flags f = {.partitions = 1, .eod = -1};
     prepare_result r;
-    bar b = {0};
+    prepare_bar b = {0};
     char *separator = NULL, *tokens_by = NULL;
     double began = clock_seconds();
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, NULL, e));
@@ -322,8 +326,10 @@ static int data_prepare(int argc, char **argv)
     }
     b.shown = !f.quiet && isatty(STDERR_FILENO);
     prepare_options o = options_from(&f, &b);
-    o.document_separator = separator = f.separator ? separator_unescape(f.separator) : NULL;
-    o.tokenizer = tokens_by = tokenizer_path(f.tokenizer ? f.tokenizer : f.tokenizer_model);
+    if (f.separator) TRY(separator_unescape(f.separator, &separator, e));
+    TRY(tokenizer_path(f.tokenizer ? f.tokenizer : f.tokenizer_model, &tokens_by, e));
+    o.document_separator = separator;
+    o.tokenizer = tokens_by;
     result = prepare_run(&o, &r, e);
     bar_clear(&b);
     if (result == OK) result_print(&f, &r, clock_seconds() - began);
@@ -343,9 +349,10 @@ const command command_data_prepare = {
     .usage = "--input FILE... --output-prefix P (--tokenizer FILE | --train-bpe VOCAB) [flags]\n"
              "--from-tokens FILE --output-prefix P [--dtype T] [--eod ID]",
     .help = "Turns text and JSONL into token shards.",
-    .about = "Plain text is one document a file, JSONL one document a line; the shards are "
-             "Megatron's. All files appear at the end, or none. Links inside folders are not "
-             "followed. --from-tokens takes token ids instead of text.",
+    .about =
+        "A file of plain text is one document, a line of JSONL is one document. The shards have "
+        "Megatron's format. All files appear at the end, or none. Symbolic links inside folders "
+        "are not followed. --from-tokens reads token ids instead of text.",
     .flags = flags,
     .flag_count = FLAGS,
 };

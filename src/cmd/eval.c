@@ -1,5 +1,5 @@
-// eval.c -- `trireme eval`: loss of a model folder on a job's validation set; of text also
-// perplexity and bits per byte.
+// eval.c -- `trireme eval`: the loss of a model folder on a job's validation data; for text also the
+// perplexity and the bits per byte.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
@@ -13,23 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct request {
+typedef struct eval_request {
     job *job;
     session_inputs inputs;
     bool json;
     const char *folder;               // of the model
-    uint64_t text_bytes, text_tokens; // 0 when not known
-} request;
+    uint64_t text_bytes, text_tokens; // 0: not known
+} eval_request;
 
 static const flag flags[] = {
-    {"--model", FLAG_TEXT, offsetof(request, folder), "DIR",
+    {"--model", FLAG_TEXT, offsetof(eval_request, folder), "DIR",
      "Names the HuggingFace folder of the model, such as a checkpoint."},
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints one JSON object."},
+    {"--json", FLAG_SWITCH, offsetof(eval_request, json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// positions: labels that count. accuracy NAN: they are no classes.
-static void print_vectors(const request *q, double loss, double accuracy, double positions)
+// `positions` labels are counted. accuracy is NAN where labels are not classes.
+static void print_vectors(const eval_request *q, double loss, double accuracy, double positions)
 {
     char share[64] = "";
     if (!isnan(accuracy))
@@ -39,7 +39,7 @@ static void print_vectors(const request *q, double loss, double accuracy, double
            share, positions / (double)q->inputs.valid->shape.labels);
 }
 
-static void print_text(const request *q, double loss, double positions)
+static void print_text(const eval_request *q, double loss, double positions)
 {
     double bits =
         q->text_bytes ? loss * (double)q->text_tokens / (double)q->text_bytes / log(2) : NAN;
@@ -57,7 +57,7 @@ static void print_text(const request *q, double loss, double positions)
 static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
-    const request *q = arg;
+    const eval_request *q = arg;
     session s = {0};
     double loss, positions;
     (void)ranks;
@@ -81,8 +81,8 @@ done:
     return result;
 }
 
-// How many bytes of text the evaluated tokens stand for, when the shard was made by `data prepare`.
-static status text_size(request *q, err *e)
+// The bytes of text that the evaluated tokens encode, where `data prepare` wrote the shard.
+static status text_size(eval_request *q, err *e)
 {
     status result = OK;
     tokens *t = NULL;
@@ -102,7 +102,7 @@ static int cmd_eval(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request q = {0};
+    eval_request q = {0};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     if (!q.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
     TRY(cmd_open_job(argc, argv, &q.job, e));

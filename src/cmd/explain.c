@@ -1,4 +1,5 @@
-// explain.c -- `trireme explain`: what a job would do, before anything runs.
+// explain.c -- `trireme explain`: prints the values, the plan and the schedule of a job before anything
+// runs. session/explain_job.c writes the text.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
@@ -8,24 +9,24 @@
 
 #include <stdio.h>
 
-// The command's own flags.
-typedef struct request {
+// The flags of the command.
+typedef struct explain_request {
     explain_options o;
-    const char *rank, *svg; // as given; NULL: not
-} request;
+    const char *rank, *svg; // as given; NULL: not given
+} explain_request;
 
 static const flag flags[] = {
-    {"--rank", FLAG_TEXT, offsetof(request, rank), "R",
-     "Shows plan and schedule of this rank (default: 0)."},
-    {"--svg", FLAG_TEXT, offsetof(request, svg), "FILE",
+    {"--rank", FLAG_TEXT, offsetof(explain_request, rank), "R",
+     "Shows the plan and the schedule of rank R (default: 0)."},
+    {"--svg", FLAG_TEXT, offsetof(explain_request, svg), "FILE",
      "Writes the picture of the pipeline to this file."},
-    {"--even", FLAG_SWITCH, offsetof(request, o.even), NULL,
-     "Draws the pipeline as if all model chunks took the same time, instead of by FLOPs."},
-    {"--json", FLAG_SWITCH, offsetof(request, o.json), NULL, "Prints one JSON object."},
+    {"--even", FLAG_SWITCH, offsetof(explain_request, o.even), NULL,
+     "Draws the pipeline as if all model chunks took the same time, not as their FLOPs say."},
+    {"--json", FLAG_SWITCH, offsetof(explain_request, o.json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-static status check_request(request *q, const job *j, err *e)
+static status check_request(explain_request *q, const job *j, err *e)
 {
     status result = OK;
     int64_t rank = 0;
@@ -39,7 +40,7 @@ done:
     return result;
 }
 
-static status explain(job *j, request *q, err *e)
+static status explain(job *j, explain_request *q, err *e)
 {
     status result = OK;
     text out = {0}, picture = {0};
@@ -63,7 +64,7 @@ static int cmd_explain(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     job *j = NULL;
-    request q = {.rank = NULL};
+    explain_request q = {.rank = NULL};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(cmd_open_job(argc, argv, &j, e));
     TRY(explain(j, &q, e));
@@ -77,10 +78,9 @@ const command command_explain = {
     .run = cmd_explain,
     .usage = "JOB.yaml [--key value ...] [--rank R] [--svg FILE] [--even] [--json]",
     .help = "Prints every effective value of a job and its origin, the plan and the schedule.",
-    .about =
-        "Shows the bytes of a rank by category and the schedule of one step; where the job has "
-        "a pipeline, also a picture of it with its bubble (the share of time in which stages "
-        "wait), in closed form and simulated. Starts nothing and changes nothing.",
+    .about = "Shows the bytes of a rank by category and the schedule of one step. Of a pipeline it "
+             "also draws a picture and prints the bubble (the share of time in which stages wait), "
+             "analytic and simulated. Starts nothing and changes nothing.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

@@ -1,5 +1,5 @@
-// Flags: a command line against a table. Called by commands whose flags are not the keys of a job.
-// It deliberately does not know any command.
+// flags.c -- parses a command line by a table of flags. See flags.h. Called by every command that has
+// flags of its own. Deliberately knows no command.
 #include "cmd/flags.h"
 
 #include "base/text.h"
@@ -10,16 +10,16 @@
 
 static status texts_add(flag_texts *t, const char *word, err *e)
 {
-    const char **grown = realloc(t->at, (t->count + 1) * sizeof *grown);
+    const char **grown = realloc(t->items, (t->count + 1) * sizeof *grown);
     if (!grown) return err_set(e, E_IO, "out of memory");
-    t->at = grown;
-    t->at[t->count++] = word;
+    t->items = grown;
+    t->items[t->count++] = word;
     return OK;
 }
 
 void flag_texts_clear(flag_texts *t)
 {
-    free(t->at);
+    free(t->items);
     *t = (flag_texts){0};
 }
 
@@ -65,20 +65,20 @@ static status unknown(const flag *flags, size_t count, const char *given, err *e
     return err_set(e, E_USAGE, "%s: unknown flag, --help lists those that are valid", word);
 }
 
-static status value_set(const flag *f, const char *word, void *at, err *e)
+static status value_set(const flag *f, const char *word, void *value, err *e)
 {
     switch (f->kind) {
     case FLAG_TEXT:
-        *(const char **)at = word;
+        *(const char **)value = word;
         return OK;
     case FLAG_TEXTS:
-        return texts_add(at, word, e);
+        return texts_add(value, word, e);
     case FLAG_COUNT:
-        if (text_to_count(word, at) && *(int64_t *)at >= 0) return OK;
+        if (text_to_count(word, value) && *(int64_t *)value >= 0) return OK;
         return err_set(e, E_USAGE, "%s: found %s, valid is a whole number from 0 to %lld",
                        flag_long_name(f), word, (long long)INT64_MAX);
     default:
-        if (text_to_double(word, at)) return OK;
+        if (text_to_double(word, value)) return OK;
         return err_set(e, E_USAGE, "%s: found %s, valid is a number", flag_long_name(f), word);
     }
 }
@@ -88,7 +88,8 @@ static bool is_flag(const char *word)
     return strncmp(word, "--", 2) == 0 && word[2];
 }
 
-// One flag and its values from argv[*i] on; *i ends at its last word. values NULL: only past it.
+// Reads the flag argv[*i] and its values, and moves *i to its last word. With values NULL the values
+// are dropped.
 static status flag_take(const flag *f, int argc, char **argv, int *i, void *values, err *e)
 {
     status result = OK;
@@ -100,21 +101,21 @@ static status flag_take(const flag *f, int argc, char **argv, int *i, void *valu
     } unused;
     flag_texts texts = {0};
     void *nowhere = f->kind == FLAG_TEXTS ? (void *)&texts : (void *)&unused;
-    void *at = values ? (char *)values + f->offset : nowhere;
+    void *value = values ? (char *)values + f->offset : nowhere;
     const bool letter = argv[*i][1] != '-';
     const char *given = letter ? argv[*i] + 2 : strchr(argv[*i], '=');
     if (f->kind == FLAG_SWITCH) {
         if (given && *given) FAIL(E_USAGE, "%s: takes no value", flag_long_name(f));
-        *(bool *)at = true;
+        *(bool *)value = true;
         goto done;
     }
     if (given && (*given || !letter)) {
-        TRY(value_set(f, given + (letter ? 0 : 1), at, e));
+        TRY(value_set(f, given + (letter ? 0 : 1), value, e));
         goto done;
     }
     if (*i + 1 >= argc || is_flag(argv[*i + 1]))
         FAIL(E_USAGE, "%s: needs a value (%s)", flag_long_name(f), f->value);
-    do TRY(value_set(f, argv[++*i], at, e));
+    do TRY(value_set(f, argv[++*i], value, e));
     while (f->kind == FLAG_TEXTS && *i + 1 < argc && !is_flag(argv[*i + 1]));
 done:
     flag_texts_clear(&texts);
@@ -145,15 +146,15 @@ done:
 status flags_take(const flag *flags, size_t count, int *argc, char **argv, void *values, err *e)
 {
     status result = OK;
-    int kept = 1;
+    int rest = 1;
     for (int i = 1; i < *argc; i++) {
         const flag *f = flag_find(flags, count, argv[i]);
         if (f)
             TRY(flag_take(f, *argc, argv, &i, values, e));
         else
-            argv[kept++] = argv[i];
+            argv[rest++] = argv[i];
     }
-    *argc = kept;
+    *argc = rest;
 done:
     return result;
 }

@@ -1,5 +1,5 @@
-// flags.h -- the flags of one command as a table: parsed, refused with "did you mean", and printed
-// as help from the same rows.
+// flags.h -- the flags of one command as a table. Parsing, the "did you mean" of refusals and help read
+// the same rows.
 #ifndef TRIREME_CMD_FLAGS_H
 #define TRIREME_CMD_FLAGS_H
 
@@ -19,7 +19,7 @@ typedef enum flag_kind {
 } flag_kind;
 
 typedef struct flag_texts {
-    const char **at; // owned
+    const char **items; // [count] the array is owned, the texts are not
     size_t count;
 } flag_texts;
 
@@ -27,20 +27,21 @@ typedef struct flag {
     const char *name; // "--output-prefix" ('_' for '-' is accepted), or "-b, --minbytes"
     flag_kind kind;
     size_t offset;     // of the value in the command's struct
-    const char *value; // what help calls the value, "FILE", or its words, "fp32|bf16"; NULL: switch
-    const char *help;  // a sentence
+    const char *value; // help's name of the value, "FILE", or its words, "fp32|bf16"; NULL: switch
+    const char *help;  // what the flag does, its unit and its default, in a sentence
 } flag;
 
-// The row that a word of the command line names ("--name", "--name=value", "-b", "-b8"), or NULL.
+// The row of a word of the command line ("--name", "--name=value", "-b", "-b8"), or NULL.
 const flag *flag_find(const flag *flags, size_t count, const char *word);
 const char *flag_long_name(const flag *f); // "--minbytes"
 
 // Fills the struct `values` from argv[1…], which may hold `--name value` and `--name=value`.
-// Arguments that belong to no flag go to *rest (NULL: none are valid). E_USAGE otherwise.
+// Arguments that belong to no flag go to *rest; with rest NULL they are E_USAGE. So are unknown flags
+// and invalid values.
 status flags_parse(const flag *flags, size_t count, int argc, char **argv, void *values,
                    flag_texts *rest, err *e);
-// Takes the table's flags out of argv[1…] and leaves the rest in order: for commands that give all
-// other arguments to a job. values NULL: the flags' values are not wanted.
+// Removes the table's flags from argv[1…] and leaves the other arguments in order, for commands that
+// give those to a job. With values NULL the flags are removed and their values dropped.
 status flags_take(const flag *flags, size_t count, int *argc, char **argv, void *values, err *e);
 void flags_help(const flag *flags, size_t count, FILE *out);
 void flag_texts_clear(flag_texts *t);

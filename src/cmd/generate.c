@@ -1,4 +1,4 @@
-// generate.c -- `trireme generate`: samples text from a model folder, and prints it as it comes.
+// generate.c -- `trireme generate`: samples text from a model folder, and prints each token at once.
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -15,51 +15,51 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct request {
+typedef struct generate_request {
     const char *model, *prompt, *prompt_file, *precision;
     int64_t tokens, top_k, seed, threads, samples;
     double temperature, top_p;
     flag_texts stop;
     bool json, quiet;
     dtype type;
-    text from_file; // the prompt, when it is no argument
-} request;
+    text from_file; // the prompt, if it comes from a file or stdin
+} generate_request;
 
-#define AT(field) offsetof(request, field)
+#define AT(field) offsetof(generate_request, field)
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
      "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run."},
     {"--prompt", FLAG_TEXT, AT(prompt), "TEXT",
-     "Sets what the text begins with; - reads it from stdin, without its last line break."},
+     "Sets the prompt; - reads it from stdin, without its last line break."},
     {"--prompt-file", FLAG_TEXT, AT(prompt_file), "FILE",
      "Reads the prompt from a file, without its last line break."},
     {"--tokens", FLAG_COUNT, AT(tokens), "N",
-     "Draws at most this many tokens (default: 100); the text ends earlier at its end token."},
+     "Draws at most N tokens (default: 100); the text ends earlier at the end-of-text token."},
     {"--samples", FLAG_COUNT, AT(samples), "N",
-     "Continues the prompt this many times (default: 1); sample k of a seed is always the same "
+     "Continues the prompt N times (default: 1); sample k of a seed is always the same "
      "text."},
     {"--stop", FLAG_TEXTS, AT(stop), "TEXT",
-     "Ends a sample before this text, which is not printed; may be given several times."},
+     "Ends a sample before this text, which is not printed. Several texts may be given."},
     {"--temperature", FLAG_NUMBER, AT(temperature), "T",
-     "Divides the logits by this; 0 always takes the most likely token (default: 0.8)."},
+     "Divides the logits by T; 0 always takes the most likely token (default: 0.8)."},
     {"--top-k", FLAG_COUNT, AT(top_k), "K",
-     "Draws among this many most likely tokens; 0 takes all (default: 0)."},
+     "Draws among the K most likely tokens; 0 means all (default: 0)."},
     {"--top-p", FLAG_NUMBER, AT(top_p), "P",
-     "Draws among the most likely tokens that make up this probability (default: 1)."},
+     "Draws among the most likely tokens whose probabilities sum to P (default: 1)."},
     {"--seed", FLAG_COUNT, AT(seed), "S",
      "Seeds the draws; the same seed gives the same text (default: 0)."},
     {"--threads", FLAG_COUNT, AT(threads), "N",
-     "Sets the number of threads that compute (default: all cores)."},
+     "Sets the number of compute threads (default: all cores)."},
     {"--precision", FLAG_TEXT, AT(precision), "fp32|bf16",
      "Sets the number format of computation (default: fp32)."},
     {"--json", FLAG_SWITCH, AT(json), NULL,
-     "Prints one JSON object at the end: the prompt, and of each sample its text, ids, number of "
-     "tokens, and the reason of its end."},
-    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not print why samples ended."},
+     "Prints one JSON object at the end: the prompt, and for each sample its text, its ids, the "
+     "number of tokens, and the reason why it ended."},
+    {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not print the reason why samples ended."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20, MOST_THREADS = 1024 };
 
-static status settle(request *r, err *e)
+static status settle(generate_request *r, err *e)
 {
     status result = OK;
     if (!r->model) FAIL(E_USAGE, "generate: --model DIR is missing");
@@ -69,7 +69,7 @@ static status settle(request *r, err *e)
     if (r->tokens < 1) FAIL(E_USAGE, "generate: --tokens: found 0; valid: 1 or more");
     if (r->samples < 1) FAIL(E_USAGE, "generate: --samples: found 0; valid: 1 or more");
     for (size_t i = 0; i < r->stop.count; i++)
-        if (!r->stop.at[i][0]) FAIL(E_USAGE, "generate: --stop: the text is empty");
+        if (!r->stop.items[i][0]) FAIL(E_USAGE, "generate: --stop: the text is empty");
     if (!(r->temperature >= 0 && r->temperature <= 100))
         FAIL(E_USAGE, "generate: --temperature: found %g; valid: 0 to 100", r->temperature);
     if (!(r->top_p >= 0 && r->top_p <= 1))
@@ -101,8 +101,8 @@ static status read_stdin(text *out, err *e)
     return ferror(stdin) ? err_errno(e, "generate: --prompt: cannot read stdin") : OK;
 }
 
-// Prompts of several lines come from editors and pipes, which end them with a line break.
-static status read_prompt(request *r, err *e)
+// Editors and pipes end a text with a line break, which is not part of the prompt.
+static status read_prompt(generate_request *r, err *e)
 {
     status result = OK;
     char *content = NULL;
@@ -130,8 +130,8 @@ done:
 
 // ---- The samples
 
-// Why a sample ended.
-typedef enum reason { END_OF_TEXT, STOP_STRING, MODEL_LENGTH, TOKENS } reason;
+// The reason why a sample ended.
+typedef enum generate_reason { END_OF_TEXT, STOP_STRING, MODEL_LENGTH, TOKENS } generate_reason;
 static const char *const REASONS[] = {
     [END_OF_TEXT] = "end_of_text",
     [STOP_STRING] = "stop_string",
@@ -139,18 +139,19 @@ static const char *const REASONS[] = {
     [TOKENS] = "tokens",
 };
 
-typedef struct writer {
-    const request *r;
+typedef struct generate_writer {
+    const generate_request *r;
     const tokenizer *t;
     decoder *d;
-    int64_t room, max_seq;
-    json_t *json; // the array of samples; NULL: text is printed as it comes
-} writer;
+    int64_t room;    // positions of the key-value cache
+    int64_t max_seq; // of the model
+    json_t *json;    // the array of samples; NULL: text is printed token by token
+} generate_writer;
 
-static status print(const writer *w, const text *shown, err *e)
+static status print(const generate_writer *w, const text *shown, err *e)
 {
     if (w->json || shown->bytes == 0) return OK;
-    // A file or a program gets the bytes that the model chose; on a terminal they must do no harm.
+    // A file or a program gets the bytes as they are; a terminal gets control characters escaped.
     if (isatty(STDOUT_FILENO))
         console_print(shown->chars, shown->bytes);
     else
@@ -158,8 +159,8 @@ static status print(const writer *w, const text *shown, err *e)
     return console_flush(e);
 }
 
-// Moves what may be shown from `shown` to the reader.
-static status show(const writer *w, text *shown, text *all, err *e)
+// Prints `shown`, appends it to `all` and clears it.
+static status show(const generate_writer *w, text *shown, text *all, err *e)
 {
     status result = print(w, shown, e);
     if (shown->bytes) text_add_bytes(all, shown->chars, shown->bytes);
@@ -167,12 +168,12 @@ static status show(const writer *w, text *shown, text *all, err *e)
     return result;
 }
 
-static status draw_tokens(const writer *w, const float *logits, uint64_t number, completion *c,
-                          json_t *ids, text *all, reason *why, err *e)
+static status draw_tokens(const generate_writer *w, const float *logits, uint64_t number,
+                          completion *c, json_t *ids, text *all, generate_reason *why, err *e)
 {
     status result = OK;
     text token = {0}, shown = {0};
-    const request *r = w->r;
+    const generate_request *r = w->r;
     const sample_options o = {r->temperature, r->top_p, r->top_k, (uint64_t)r->seed, number};
     *why = TOKENS;
     for (int64_t i = 0; i < r->tokens; i++) {
@@ -202,8 +203,8 @@ done:
     return result;
 }
 
-static void say_reason(const writer *w, uint64_t number, size_t tokens, reason why,
-                       const completion *c)
+static void say_reason(const generate_writer *w, uint64_t number, size_t tokens,
+                       generate_reason why, const completion *c)
 {
     text line = {0};
     if (w->r->quiet || w->json) return;
@@ -221,12 +222,12 @@ static void say_reason(const writer *w, uint64_t number, size_t tokens, reason w
     text_clear(&line);
 }
 
-static status one_sample(const writer *w, const float *logits, uint64_t number, err *e)
+static status one_sample(const generate_writer *w, const float *logits, uint64_t number, err *e)
 {
     status result = OK;
-    completion c = {.stop = w->r->stop.at, .stops = w->r->stop.count};
+    completion c = {.stop = w->r->stop.items, .stops = w->r->stop.count};
     text all = {0};
-    reason why;
+    generate_reason why;
     json_t *ids = json_array();
     if (w->r->samples > 1)
         text_addf(&all, "--- sample %llu of %lld ---\n", (unsigned long long)number + 1,
@@ -254,8 +255,8 @@ done:
     return result;
 }
 
-// Every sample goes on from the one pass over the prompt.
-static status all_samples(const writer *w, const int32_t *ids, int64_t count, err *e)
+// The prompt passes the model once; every sample continues from there.
+static status all_samples(const generate_writer *w, const int32_t *ids, int64_t count, err *e)
 {
     status result = OK;
     const float *logits;
@@ -273,7 +274,7 @@ done:
     return result;
 }
 
-static status generate_from(const request *r, const char *folder, json_t *samples, err *e)
+static status generate_from(const generate_request *r, const char *folder, json_t *samples, err *e)
 {
     status result = OK;
     model_config c;
@@ -284,7 +285,8 @@ static status generate_from(const request *r, const char *folder, json_t *sample
     decoder *x = NULL;
     const int32_t *ids;
     size_t count;
-    char *path = file_join(folder, "tokenizer.json");
+    char *path = NULL;
+    TRY(file_join(folder, "tokenizer.json", &path, e));
     device_options options = {.threads = (int)r->threads};
     TRY(model_config_read(folder, &c, e));
     TRY(tokenizer_load(path, &t, e));
@@ -298,7 +300,8 @@ static status generate_from(const request *r, const char *folder, json_t *sample
     TRY(device_open("cpu", &options, &d, e));
     int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
     TRY(decoder_open(d, family_find(c.family), &c, r->type, weights, room, &x, e));
-    const writer w = {.r = r, .t = t, .d = x, .room = room, .max_seq = c.max_seq, .json = samples};
+    const generate_writer w = {
+        .r = r, .t = t, .d = x, .room = room, .max_seq = c.max_seq, .json = samples};
     TRY(all_samples(&w, ids, (int64_t)count, e));
 done:
     decoder_close(x);
@@ -310,7 +313,7 @@ done:
     return result;
 }
 
-static status generate(const request *r, json_t *samples, err *e)
+static status generate(const generate_request *r, json_t *samples, err *e)
 {
     status result = OK;
     char *folder = NULL;
@@ -321,7 +324,7 @@ done:
     return result;
 }
 
-// `text` is the first sample's.
+// The member `text` is the first sample's.
 static status print_json(const char *prompt, json_t *samples, err *e)
 {
     json_t *j = json_object();
@@ -338,7 +341,7 @@ static int cmd_generate(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request r = {.tokens = 100, .temperature = 0.8, .top_p = 1, .samples = 1};
+    generate_request r = {.tokens = 100, .temperature = 0.8, .top_p = 1, .samples = 1};
     json_t *samples = NULL;
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
     TRY(settle(&r, e));
@@ -358,8 +361,8 @@ const command command_generate = {
     .run = cmd_generate,
     .usage = "--model DIR --prompt TEXT [flags]",
     .help = "Samples text from a model folder.",
-    .about = "Prints prompt and continuation as tokens come. A line on stderr says why each sample "
-             "ended.",
+    .about =
+        "Prints the prompt and then each token at once. A line on stderr says why a sample ended.",
     .flags = flags,
     .flag_count = FLAGS,
 };

@@ -1,5 +1,5 @@
-// help.c -- help for people: of the program, of a command, of one flag or key. Called by command.c
-// and `trireme help`. Everything that it prints stands in the rows of commands and keys.
+// help.c -- prints help of the program, of a command, of one flag or key. Called by command.c and
+// `trireme help`. Its sentences come from the rows of commands and keys.
 #include "cmd/help.h"
 
 #include "base/text.h"
@@ -15,19 +15,19 @@ enum { COLUMNS = 100, NAME_COLUMNS = 22 };
 void help_wrap(const char *sentences, int indent, FILE *out)
 {
     int column = 0;
-    for (const char *at = sentences; *at;) {
-        const int bytes = (int)strcspn(at, " \n");
+    for (const char *word = sentences; *word;) {
+        const int bytes = (int)strcspn(word, " \n");
         if (column && column + 1 + bytes > COLUMNS) {
             fputc('\n', out);
             column = 0;
         }
         if (!column)
-            column = fprintf(out, "%*s%.*s", indent, "", bytes, at);
+            column = fprintf(out, "%*s%.*s", indent, "", bytes, word);
         else
-            column += fprintf(out, " %.*s", bytes, at);
-        at += bytes;
-        for (; *at == ' ' || *at == '\n'; at++)
-            if (*at == '\n') {
+            column += fprintf(out, " %.*s", bytes, word);
+        word += bytes;
+        for (; *word == ' ' || *word == '\n'; word++)
+            if (*word == '\n') {
                 fputc('\n', out);
                 column = 0;
             }
@@ -35,15 +35,15 @@ void help_wrap(const char *sentences, int indent, FILE *out)
     if (column) fputc('\n', out);
 }
 
-// Which half of the list is printed.
-typedef struct list {
+// Which commands print_row prints: those that exist or those that are planned.
+typedef struct help_list {
     FILE *out;
     bool planned;
-} list;
+} help_list;
 
 static void print_row(const command *c, const char *title, void *arg)
 {
-    const list *l = arg;
+    const help_list *l = arg;
     if (c->planned == l->planned) fprintf(l->out, "  %-*s%s\n", NAME_COLUMNS, title, c->help);
 }
 
@@ -62,15 +62,14 @@ static void print_parts(const command *c, const char *title, FILE *out)
     else
         fprintf(out, "%s: %s\n\n", title, c->help);
     fprintf(out, "usage: %s COMMAND [arguments]\n\n", title);
-    command_each(c, print_row, &(list){.out = out});
+    command_each(c, print_row, &(help_list){.out = out});
     command_each(c, note_planned, &any_planned);
     if (any_planned) {
-        fprintf(out, "\nPlanned, and not there yet:\n");
-        command_each(c, print_row, &(list){.out = out, .planned = true});
+        fprintf(out, "\nPlanned, not written yet:\n");
+        command_each(c, print_row, &(help_list){.out = out, .planned = true});
     }
     fprintf(out,
-            "\n`%s COMMAND --help` tells the rest, `trireme help KEY` explains a key of the job "
-            "file.\n",
+            "\n`%s COMMAND --help` explains a command, `trireme help KEY` a key of the job file.\n",
             title);
     if (top)
         fputs("Exit codes: 0 done, 1 the run failed, 2 bad usage or input, 3 does not fit in "
@@ -80,14 +79,14 @@ static void print_parts(const command *c, const char *title, FILE *out)
 
 static void print_usage(const command *c, const char *title, FILE *out)
 {
-    const char *at = c->usage ? c->usage : "";
+    const char *form = c->usage ? c->usage : "";
     const char *before = "usage:";
     do {
-        const int bytes = (int)strcspn(at, "\n");
-        fprintf(out, "%s %s%s%.*s\n", before, title, bytes ? " " : "", bytes, at);
+        const int bytes = (int)strcspn(form, "\n");
+        fprintf(out, "%s %s%s%.*s\n", before, title, bytes ? " " : "", bytes, form);
         before = "      ";
-        at += bytes + (at[bytes] == '\n');
-    } while (*at);
+        form += bytes + (form[bytes] == '\n');
+    } while (*form);
 }
 
 static void print_keys(FILE *out)
@@ -108,7 +107,7 @@ void help_command(const command *c, const char *title, FILE *out)
     fputc('\n', out);
     help_wrap(c->help, 0, out);
     if (c->about) help_wrap(c->about, 0, out);
-    if (c->planned) fputs("It is planned, and not there yet.\n", out);
+    if (c->planned) fputs("It is planned, not written yet.\n", out);
     if (c->flag_count) {
         fputc('\n', out);
         flags_help(c->flags, c->flag_count, out);
@@ -117,13 +116,13 @@ void help_command(const command *c, const char *title, FILE *out)
         print_keys(out);
     else if (c->takes_job)
         fprintf(out,
-                "\nEvery key of the job file is a flag, too: `trireme train --help` lists them, "
+                "\nEvery key of the job file is also a flag: `trireme train --help` lists them, "
                 "`%s --help KEY` explains one.\n",
                 title);
 }
 
-// The key's value in the job that the arguments make, if there are any.
-static status print_here(const command *c, const char *path, int argc, char **argv, err *e)
+// The key's value in the job of the arguments. Without arguments it prints nothing.
+static status print_value_in_job(const command *c, const char *path, int argc, char **argv, err *e)
 {
     status result = OK;
     job *j = NULL;
@@ -178,7 +177,7 @@ status help_topic(const command *c, const char *title, const char *word, int arg
     }
     TRY(job_help_topic(word, &t, e));
     fputs(t.chars ? t.chars : "", stdout);
-    TRY(print_here(c, job_help_find(word), argc, argv, e));
+    TRY(print_value_in_job(c, job_help_find(word), argc, argv, e));
 done:
     text_clear(&t);
     return result;
@@ -186,24 +185,24 @@ done:
 
 // ---- trireme help
 
-typedef struct request {
+typedef struct help_request {
     bool man;
-} request;
+} help_request;
 
 static const flag flags[] = {
-    {"--man", FLAG_SWITCH, offsetof(request, man), NULL,
+    {"--man", FLAG_SWITCH, offsetof(help_request, man), NULL,
      "Prints the whole manual as a page for man (troff)."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// The row that the words call; *used of them. Words that call nothing are left.
+// The row that the first *used words call. The other words call no command.
 static const command *find_command(const flag_texts *words, char *title, size_t bytes, size_t *used)
 {
     const command *c = &command_trireme;
     snprintf(title, bytes, "trireme");
     *used = 0;
-    while (*used < words->count && c->parts && command_part(c, words->at[*used])) {
-        c = command_part(c, words->at[(*used)++]);
+    while (*used < words->count && c->parts && command_part(c, words->items[*used])) {
+        c = command_part(c, words->items[(*used)++]);
         const size_t length = strlen(title);
         snprintf(title + length, bytes - length, " %s", c->name);
         if (strchr(c->name, ' ')) *used = words->count; // all words of a planned command
@@ -217,13 +216,13 @@ static status help(const flag_texts *words, err *e)
     char title[80];
     size_t used;
     const command *c = find_command(words, title, sizeof title, &used);
-    const char *left = used < words->count ? words->at[used] : NULL;
-    if (!left)
+    const char *topic = used < words->count ? words->items[used] : NULL;
+    if (!topic)
         help_command(c, title, stdout);
-    else if (job_help_find(left) || strchr(left, '.') || !c->parts)
-        TRY(help_topic(c, title, left, 1, NULL, e));
+    else if (job_help_find(topic) || strchr(topic, '.') || !c->parts)
+        TRY(help_topic(c, title, topic, 1, NULL, e));
     else
-        result = command_unknown(c, title, left, e);
+        result = command_unknown(c, title, topic, e);
 done:
     return result;
 }
@@ -232,7 +231,7 @@ static int cmd_help(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request r = {.man = false};
+    help_request r = {.man = false};
     flag_texts words = {0};
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, &words, e));
     if (r.man)

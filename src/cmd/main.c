@@ -1,5 +1,4 @@
-// main.c -- the program: its command line goes to the command that it calls (command.c); the table
-// of commands is commands.c.
+// main.c -- the entry of the program. command.c finds and runs the command; commands.c has the table.
 #include "cmd/command.h"
 #include "cmd/console.h"
 

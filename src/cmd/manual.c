@@ -1,5 +1,5 @@
-// manual.c -- trireme(1) as troff with the man macros, from the rows of commands and keys. Called
-// by `trireme help --man`. Writes no sentence that is not also in help, but the frame.
+// manual.c -- the manual page trireme(1) in troff, from the rows of commands and keys. Called by
+// `trireme help --man`. Beside the frame of the page it writes only sentences of help.
 #include "cmd/help.h"
 
 #include "base/text.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-// Text as troff reads it back: no line of it is a request.
+// Escapes text so that troff takes no line of it for a request.
 static void put(FILE *out, const char *s)
 {
     bool first = true;
@@ -46,22 +46,22 @@ static void put_command(const command *c, const char *title, void *arg)
     fputs(".SS trireme ", out);
     put(out, title);
     fputs("\n.nf\n", out);
-    const char *at = c->usage ? c->usage : "";
+    const char *form = c->usage ? c->usage : "";
     do {
-        const size_t bytes = strcspn(at, "\n");
+        const size_t bytes = strcspn(form, "\n");
         text line = {0};
-        text_addf(&line, "trireme %s%s%.*s", title, bytes ? " " : "", (int)bytes, at);
+        text_addf(&line, "trireme %s%s%.*s", title, bytes ? " " : "", (int)bytes, form);
         put(out, line.chars);
         fputc('\n', out);
         text_clear(&line);
-        at += bytes + (at[bytes] == '\n');
-    } while (*at);
+        form += bytes + (form[bytes] == '\n');
+    } while (*form);
     fputs(".fi\n.PP\n", out);
     put(out, c->help);
     fputc('\n', out);
     if (c->about) put(out, c->about);
     if (c->about) fputc('\n', out);
-    if (c->takes_job) fputs("Every key of the job file is a flag, too.\n", out);
+    if (c->takes_job) fputs("Every key of the job file is also a flag.\n", out);
     for (size_t i = 0; i < c->flag_count; i++) put_flag(out, &c->flags[i]);
 }
 
@@ -106,7 +106,7 @@ void help_manual(FILE *out)
           "\\fB\\-\\-help\\fR \\fIKEY\\fR explains one key of the job file, or one flag.\n",
           out);
     command_each(&command_trireme, put_command, out);
-    fputs(".SH PLANNED COMMANDS\nThese are not there yet.\n", out);
+    fputs(".SH PLANNED COMMANDS\nThese are not written yet.\n", out);
     command_each(&command_trireme, put_planned, out);
     fputs(".SH KEYS OF THE JOB FILE\n"
           "Defaults stand in brackets. On the command line a key is \\fB\\-\\-key\\fR "
@@ -118,6 +118,6 @@ void help_manual(FILE *out)
           "why.\n"
           ".TP\n2\nUsage, configuration or input is bad; nothing was started or changed.\n"
           ".TP\n3\nThe job does not fit in memory.\n"
-          ".TP\n130\nThe run was interrupted, and saved.\n",
+          ".TP\n130\nThe run was interrupted, and has saved a checkpoint.\n",
           out);
 }

@@ -1,4 +1,5 @@
-// plan.c -- `trireme plan`: memory and traffic of a job under every strategy, before anything runs.
+// plan.c -- `trireme plan`: prints the memory and traffic of a job under every strategy, before anything
+// runs. session/plan_table.c writes the text.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
@@ -7,12 +8,12 @@
 
 #include <stdio.h>
 
-typedef struct request {
+typedef struct plan_request {
     bool json;
-} request;
+} plan_request;
 
 static const flag flags[] = {
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL, "Prints one JSON object."},
+    {"--json", FLAG_SWITCH, offsetof(plan_request, json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -23,7 +24,7 @@ static int cmd_plan(int argc, char **argv)
     job *j = NULL;
     session_inputs in = {0};
     text out = {0};
-    request r = {.json = false};
+    plan_request r = {.json = false};
     TRY(flags_take(flags, FLAGS, &argc, argv, &r, e));
     TRY(cmd_open_job(argc, argv, &j, e));
     TRY(session_inputs_open_to_plan(j, &in, e));
@@ -41,13 +42,14 @@ const command command_plan = {
     .name = "plan",
     .run = cmd_plan,
     .usage = "JOB.yaml [--key value ...] [--json]",
-    .help = "Prints the memory and traffic of a job under every strategy, and what fits.",
+    .help = "Prints the memory and traffic of a job under every strategy, and whether it fits.",
     .about =
-        "Shows what each rank needs of memory, by category, and sends in a step: as the job "
-        "is, under every data-parallel policy, with every kind of recompute, and with state in "
-        "files; then what fits memory.budget, and the first change that does where the job "
-        "does not. Starts nothing and allocates nothing, so the model may be far larger than "
-        "this machine. The exit code is 0 whether the job fits or not.",
+        "Shows the bytes of memory of each rank, by category, and the bytes that it sends in a "
+        "step: for the job as it is, under every data-parallel policy, with every kind of "
+        "recompute, and with state in files. Then it says whether the job fits memory.budget, "
+        "and if not, names the first change that makes it fit. Starts nothing and allocates "
+        "nothing, so the model may be far larger than this machine. The exit code is 0 whether "
+        "the job fits or not.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

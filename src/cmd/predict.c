@@ -1,6 +1,7 @@
-// predict.c -- `trireme predict`: what a model folder says of each sample of a data set. The job's
-// ranks compute, rank 0 writes. How it is written is in predict_write.c.
+// predict.c -- `trireme predict`: predicts logits, classes or vectors for each sample of a data set with
+// a model folder. The job's ranks compute, rank 0 writes (predict_write.c).
 #include "cmd/predict.h"
+#include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -13,31 +14,31 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct request {
+typedef struct predict_request {
     job *job;
     session_inputs inputs;
     const char *folder, *data, *what, *positions, *output, *format;
     bool json;
     trainer_predict_options o;
-    bool chosen; // o.what was given
+    bool chosen; // --what was given
     predict_writer writer;
-} request;
+} predict_request;
 
 static const flag flags[] = {
-    {"--model", FLAG_TEXT, offsetof(request, folder), "DIR",
+    {"--model", FLAG_TEXT, offsetof(predict_request, folder), "DIR",
      "Names the HuggingFace folder of the model, such as a checkpoint."},
-    {"--data", FLAG_TEXT, offsetof(request, data), "PREFIX",
-     "Reads this data set instead of data.valid."},
-    {"--what", FLAG_TEXT, offsetof(request, what), "logits|classes|vectors",
-     "Chooses what is predicted (default: classes; vectors under squared error)."},
-    {"--positions", FLAG_TEXT, offsetof(request, positions), "all|last",
-     "Chooses the positions of a sequence (default: all)."},
-    {"--output", FLAG_TEXT, offsetof(request, output), "FILE",
-     "Writes to this file, which appears when it is complete (default: standard output)."},
-    {"--format", FLAG_TEXT, offsetof(request, format), "jsonl|npy",
+    {"--data", FLAG_TEXT, offsetof(predict_request, data), "PREFIX",
+     "Predicts for this data set instead of data.valid."},
+    {"--what", FLAG_TEXT, offsetof(predict_request, what), "logits|classes|vectors",
+     "Chooses what is written (default: classes; vectors for models with squared error)."},
+    {"--positions", FLAG_TEXT, offsetof(predict_request, positions), "all|last",
+     "Chooses all positions of a sequence or its last one (default: all)."},
+    {"--output", FLAG_TEXT, offsetof(predict_request, output), "FILE",
+     "Writes to this file, which appears when it is complete (default: stdout)."},
+    {"--format", FLAG_TEXT, offsetof(predict_request, format), "jsonl|npy",
      "Chooses JSON lines or a NumPy array (default: npy for a file that ends in .npy, else "
      "jsonl)."},
-    {"--json", FLAG_SWITCH, offsetof(request, json), NULL,
+    {"--json", FLAG_SWITCH, offsetof(predict_request, json), NULL,
      "Prints the summary as one JSON object; needs --output."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
@@ -50,7 +51,7 @@ static bool ends_in(const char *s, const char *end)
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-// Which of `words` a flag says, or 0 when it was not given.
+// The index of a flag's value among `words`, or 0 where the flag was not given.
 static status choose(const char *name, const char *given, const char *const *words, int count,
                      int *out, err *e)
 {
@@ -71,7 +72,7 @@ done:
     return result;
 }
 
-static status settle(request *q, err *e)
+static status settle(predict_request *q, err *e)
 {
     status result = OK;
     static const char *const what[] = {"logits", "classes", "vectors"},
@@ -95,16 +96,17 @@ done:
     return result;
 }
 
-// The job of the arguments, with --data in the place of data.valid.
-static status open_job(request *q, int argc, char **argv, err *e)
+// Opens the job of the arguments, with --data as data.valid.
+static status open_job(predict_request *q, int argc, char **argv, err *e)
 {
     status result = OK;
     text data = {0};
-    char **all = calloc((size_t)argc + 2, sizeof *all);
-    if (!all) FAIL(E_IO, "predict: out of memory");
+    char **all = NULL;
+    TRY(alloc_zeroed(&all, (size_t)argc + 2, sizeof *all, "the arguments", e));
     memcpy(all, argv, (size_t)argc * sizeof *all);
     if (q->data) {
         text_addf(&data, "--data.valid=%s", q->data);
+        TRY(text_check(&data, e));
         all[argc++] = data.chars;
     }
     TRY(cmd_open_job(argc, all, &q->job, e));
@@ -123,32 +125,33 @@ done:
 
 // ---- A rank
 
-typedef struct buffers {
-    char *inputs, *labels; // of the samples of a round
-    char *outputs;         // on rank 0
+typedef struct predict_buffers {
+    char *inputs, *labels; // [samples of a round][inputs], [labels], 4 bytes each
+    char *outputs;         // [samples of a round][positions][cols], 4 bytes each; rank 0 only
     device_stream *on;
-} buffers;
+} predict_buffers;
 
 static status open_buffers(const session *s, const dataset *d,
-                           const trainer_prediction_shape *shape, int rank, buffers *b, err *e)
+                           const trainer_prediction_shape *shape, int rank, predict_buffers *b,
+                           err *e)
 {
     status result = OK;
     const size_t samples = (size_t)trainer_predict_batch(s->trainer),
                  output = samples * (size_t)(shape->positions * shape->cols) * 4;
-    b->inputs = malloc(samples * (size_t)d->shape.inputs * 4);
-    b->labels = malloc(samples * (size_t)d->shape.labels * 4);
-    if (rank == 0) b->outputs = malloc(output);
-    if (!b->inputs || !b->labels || (rank == 0 && !b->outputs))
-        FAIL(E_IO,
-             "predict: no memory for %zu samples of outputs (%zu bytes); a smaller "
-             "train.micro_batch or --positions last takes less",
-             samples, output);
+    TRY(alloc_array(&b->inputs, samples, (size_t)d->shape.inputs * 4, "a batch", e));
+    TRY(alloc_array(&b->labels, samples, (size_t)d->shape.labels * 4, "a batch", e));
+    if (rank == 0) {
+        result = alloc_array(&b->outputs, output, 1, "the outputs of a batch", e);
+        if (result != OK)
+            FAIL(result, "%s; a smaller train.micro_batch or --positions last takes less",
+                 e ? e->text : "");
+    }
     TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &b->on, e));
 done:
     return result;
 }
 
-static void close_buffers(const session *s, buffers *b)
+static void close_buffers(const session *s, predict_buffers *b)
 {
     if (b->on) s->device->ops->stream_close(b->on);
     free(b->inputs);
@@ -156,8 +159,9 @@ static void close_buffers(const session *s, buffers *b)
     free(b->outputs);
 }
 
-// Has any rank been asked to stop? All ranks agree.
-static status agree_to_stop(const session *s, const buffers *b, bool asked, bool *stop, err *e)
+// *stop: has any rank been asked to stop? Collective over all ranks.
+static status agree_to_stop(const session *s, const predict_buffers *b, bool asked, bool *stop,
+                            err *e)
 {
     status result = OK;
     int64_t any = asked;
@@ -168,11 +172,11 @@ done:
     return result;
 }
 
-static status predict_all(const request *q, world *w, int rank, const session *s,
+static status predict_all(const predict_request *q, world *w, int rank, const session *s,
                           predict_writer *out, err *e)
 {
     status result = OK;
-    buffers b = {0};
+    predict_buffers b = {0};
     trainer_predict_options o = q->o;
     trainer_prediction_shape shape;
     dataset *d = q->inputs.valid;
@@ -201,7 +205,7 @@ done:
 static status rank_predict(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
-    request *q = arg;
+    predict_request *q = arg;
     session s = {0};
     (void)ranks;
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
@@ -216,7 +220,7 @@ static int cmd_predict(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    request q = {0};
+    predict_request q = {0};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(settle(&q, e));
     TRY(open_job(&q, argc, argv, e));
@@ -238,12 +242,12 @@ const command command_predict = {
              "[--key value ...]",
     .help = "Prints logits, classes or vectors for a data set.",
     .about =
-        "Takes every sample of data.valid of the job (data.train when it has none) once, in the "
-        "order of the data set, on the job's ranks. Classes are those with the largest logit (for "
-        "a language model the most likely next token of each position); vectors are the predicted "
-        "targets of a model with squared error, else what the last linear layer reads. The "
-        "accuracy is printed where labels are classes. Memory is that of one micro-batch on each "
-        "rank and one round on rank 0.",
+        "Predicts once for every sample of the job's data.valid (data.train where it has none), in "
+        "the order of the data set, on the job's ranks. A class is the one with the largest logit: "
+        "for a language model the most likely next token of each position. Vectors are the "
+        "predicted targets of a model with squared error, else the input of the last linear layer. "
+        "Where labels are classes, the accuracy is printed. A rank has memory for one micro-batch, "
+        "rank 0 for the outputs of one micro-batch of all ranks.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

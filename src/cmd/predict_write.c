@@ -1,5 +1,5 @@
-// predict_write.c -- predictions on their way out: one JSON object a sample, or one array; counted
-// against the labels where these are classes. Called by predict.c on rank 0. See predict.h.
+// predict_write.c -- writes predictions: one JSON object a sample, or one array. Where labels are
+// classes it counts the right ones. Called by predict.c on rank 0. See predict.h.
 #include "cmd/predict.h"
 
 #include "base/text.h"
@@ -16,7 +16,8 @@ status predict_write_open(predict_writer *w, err *e)
     text beside = {0};
     if (!w->path) return OK;
     text_addf(&beside, "%s.tmp-%ld", w->path, (long)getpid());
-    w->beside = beside.chars;
+    const status taken = text_take(&beside, &w->beside, e);
+    if (taken != OK) return taken;
     if (file_create(w->beside, &w->file, e) == OK) return OK;
     err_prefix(e, "predict: --output: ");
     return e->code = E_USAGE;
@@ -57,7 +58,7 @@ done:
 
 // ---- Classes
 
-// The first of the largest; -1 when all are NaN.
+// The index of the largest value, the first of equal ones; -1 if all are NaN.
 static int32_t class_of(const float *logits, int64_t count)
 {
     int32_t best = -1;
@@ -72,7 +73,7 @@ static int32_t predicted(const predict_writer *w, const void *outputs, int64_t r
     return class_of((const float *)outputs + row * w->shape.cols, w->shape.cols);
 }
 
-// The label of the position that a row of the sample is about; -100: none counts.
+// The label of the position of an output row; -100: the position is not counted.
 static int32_t label_of(const predict_writer *w, const dataset_shape *of, const int32_t *labels,
                         int64_t position)
 {
@@ -115,7 +116,7 @@ static void add_row(text *t, const float *row, int64_t cols)
     text_add(t, "]");
 }
 
-// ,"name": a value, or a list of them where a sample has several positions
+// Appends ,"name":value, or a list where a sample has several positions.
 static void add_ids(text *t, const predict_writer *w, const char *one, const char *many,
                     const int32_t *ids)
 {
@@ -127,7 +128,7 @@ static void add_ids(text *t, const predict_writer *w, const char *one, const cha
     if (list) text_add(t, "]");
 }
 
-// A sample of many positions is a long line: it is written row by row.
+// A sample of many positions makes a long line, so it is written row by row.
 static status add_rows(predict_writer *w, const char *name, const float *rows, text *t, err *e)
 {
     status result = OK;
@@ -175,7 +176,7 @@ done:
     return result;
 }
 
-// ---- All of them
+// ---- All samples
 
 status predict_write(predict_writer *w, const dataset_shape *of, const void *labels,
                      const void *outputs, int64_t samples, err *e)
@@ -211,7 +212,7 @@ static status print_summary(const predict_writer *w, err *e)
             text_addf(&line, ", accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
                       (unsigned long long)w->labels);
     }
-    // Where predictions are on stdout, it must not stand among them.
+    // Predictions on stdout must not be mixed with the summary.
     if (w->path)
         console_line("%s", line.chars);
     else

@@ -1,5 +1,6 @@
-// start.c -- from the command line to a run that may begin: everything is checked before the run's
-// directory is grad_written. Called by cmd_train in the starting process.
+// start.c -- prepares a run of `trireme train` in the starting process: opens the job, checks all
+// inputs and the run's folder, and chooses the checkpoint to resume from. Only then it writes into the
+// folder. Called by cmd_train.
 #include "cmd/train_run.h"
 
 #include "base/clock.h"
@@ -19,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// A folder that cannot be written in is a bad value of its key: nothing was started.
+// A folder that cannot be written is an invalid value of train.out, because nothing was started.
 static status of_out(status result, err *e)
 {
     if (result == OK) return OK;
@@ -27,8 +28,8 @@ static status of_out(status result, err *e)
     return e->code = E_USAGE;
 }
 
-// One run writes into a folder at a time. The ranks of a run that was killed need a moment to go.
-static status lock_directory(start *s, err *e)
+// Only one run at a time writes into a folder. The ranks of a killed run take a moment to end.
+static status lock_directory(train_start *s, err *e)
 {
     enum { TRIES = 100, WAIT_US = 20000 };
     const char *out = s->job->train.out;
@@ -38,39 +39,41 @@ static status lock_directory(start *s, err *e)
     if (s->lock < 0) return err_errno(e, "cannot open the folder %s", out);
     s->counts_links = fstat(s->lock, &info) == 0 && info.st_nlink > 0;
     for (int i = 0; i < TRIES; i++) {
-        // A file system without locks cannot tell.
+        // On a file system without locks the folder is taken to be free.
         if (flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return OK;
         usleep(WAIT_US);
     }
     return err_set(e, E_USAGE, "%s: another run is writing into it", out);
 }
 
-// A folder holds one job's run; what may differ when it goes on is the job file's own business. A
-// run that is resumed from elsewhere or begins anew there may be no other's either: --overwrite
-// says that it may.
-static status check_directory(const start *s, err *e)
+// A folder holds the run of one job; job_compare_run knows which keys may differ on resuming. A run
+// that starts anew, or resumes from another folder, may not replace another job's run either, except
+// with --overwrite.
+static status check_directory(const train_start *s, err *e)
 {
     status result = OK;
     const job *j = s->job;
     const char *out = j->train.out;
     text different = {0};
-    char *old = file_join(out, "job.yaml");
-    const bool has_checkpoints = ckpt_has_any(out);
-    const char *go_on =
-        has_checkpoints ? "--resume DIR --train.out NEW to go on from a checkpoint, " : "";
+    char *old = NULL;
+    bool has_checkpoints = false;
+    TRY(file_join(out, "job.yaml", &old, e));
+    TRY(ckpt_has_any(out, &has_checkpoints, e));
+    const char *resume =
+        has_checkpoints ? "--resume DIR --train.out NEW to resume from a checkpoint, " : "";
     if (j->overwrite) goto done;
     if (file_exists(old)) {
         TRY(job_compare_run(j, old, &different, e));
         if (different.bytes)
             FAIL(E_USAGE,
-                 "%s is of another job: %s; valid: the same values, %sanother train.out, or "
+                 "%s belongs to another job: %s; valid: the same values, %sanother train.out, or "
                  "--overwrite to remove that run",
-                 old, different.chars, go_on);
+                 old, different.chars, resume);
     } else if (has_checkpoints) {
         FAIL(E_USAGE,
-             "train.out: %s holds checkpoints, but no job.yaml that says whose they are; valid: "
+             "train.out: %s holds checkpoints, but no job.yaml that names their job; valid: "
              "%sanother train.out, or --overwrite to remove them",
-             out, go_on);
+             out, resume);
     }
 done:
     text_clear(&different);
@@ -78,22 +81,23 @@ done:
     return result;
 }
 
-// --resume DIR, which may be a run's folder or a checkpoint.
-static status find_named(start *s, text *warnings, err *e)
+// --resume DIR: the folder of a run or of a checkpoint.
+static status find_named(train_start *s, text *warnings, err *e)
 {
     status result = OK;
     const job *j = s->job;
     TRY(ckpt_locate(j->resume_from, &s->resume, warnings, e));
     TRY(ckpt_verify(s->resume, e));
-    s->is_own = ckpt_is_of(j->train.out, s->resume);
+    TRY(ckpt_is_of(j->train.out, s->resume, &s->is_own, e));
     if (j->overwrite && s->is_own)
-        FAIL(E_USAGE, "%s is of the run that --overwrite removes; valid: one of the two",
+        FAIL(E_USAGE,
+             "%s belongs to the run that --overwrite removes; valid: --resume or --overwrite",
              s->resume);
 done:
     return result;
 }
 
-static status find_checkpoint(start *s, err *e)
+static status find_checkpoint(train_start *s, err *e)
 {
     status result = OK;
     text warnings = {0};
@@ -113,37 +117,39 @@ done:
     return result;
 }
 
-// Checkpoints carry the tokenizer: that of the model's folder, or the one that the data was made
-// with, which *made is then, to be written into the run's directory.
-static status find_tokenizer(start *s, tokenizer **made, err *e)
+// Chooses the tokenizer that checkpoints get: that of the model's folder, else that of the data. *made
+// is the latter, which write_directory writes into the run's folder; NULL otherwise.
+static status find_tokenizer(train_start *s, tokenizer **made, err *e)
 {
     status result = OK;
     const job *j = s->job;
-    char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    char *own = NULL;
     *made = NULL;
+    if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &own, e));
     if (own && file_exists(own)) {
-        s->inputs.tokenizer_folder = text_copy(j->model.path);
+        TRY(text_copy(j->model.path, &s->inputs.tokenizer_folder, e));
         goto done;
     }
     if (!s->inputs.data_tokenizer) goto done;
     TRY(tokenizer_load(s->inputs.data_tokenizer, made, e));
-    s->inputs.tokenizer_folder = file_join(j->train.out, "tokenizer");
+    TRY(file_join(j->train.out, "tokenizer", &s->inputs.tokenizer_folder, e));
 done:
     free(own);
     return result;
 }
 
-static status write_directory(start *s, const tokenizer *t, err *e)
+static status write_directory(train_start *s, const tokenizer *t, err *e)
 {
     status result = OK;
     text yaml = {0}, kept = {0};
     const job *j = s->job;
-    char *path = file_join(j->train.out, "job.yaml");
+    char *path = NULL;
+    TRY(file_join(j->train.out, "job.yaml", &path, e));
     const bool is_new = s->lock < 0;
     TRY(file_make_directories(j->train.out, e));
     TRY(lock_directory(s, e));
     if (is_new && file_exists(path))
-        FAIL(E_USAGE, "%s: another run has begun in it meanwhile", j->train.out);
+        FAIL(E_USAGE, "%s: another run has started in it", j->train.out);
     if (s->is_own)
         TRY(folder_go_on(j->train.out, s->resume, &kept, e));
     else
@@ -152,6 +158,7 @@ static status write_directory(start *s, const tokenizer *t, err *e)
     if (t) TRY(file_make_directories(s->inputs.tokenizer_folder, e));
     if (t) TRY(tokenizer_save_folder(t, s->inputs.tokenizer_folder, e));
     job_write_yaml(j, &yaml);
+    TRY(text_check(&yaml, e));
     TRY(file_replace(path, yaml.chars, yaml.bytes, e));
 done:
     text_clear(&yaml);
@@ -160,20 +167,20 @@ done:
     return result;
 }
 
-static status claim_directory(start *s, err *e)
+static status claim_directory(train_start *s, err *e)
 {
     status result = OK;
     tokenizer *t = NULL;
     TRY(find_tokenizer(s, &t, e));
     TRY(of_out(write_directory(s, t, e), e));
-    s->log_path = file_join(s->job->train.out, "log.jsonl");
+    TRY(file_join(s->job->train.out, "log.jsonl", &s->log_path, e));
     s->opened = true;
 done:
     tokenizer_close(t);
     return result;
 }
 
-status start_open(start *s, int argc, char **argv, err *e)
+status train_start_open(train_start *s, int argc, char **argv, err *e)
 {
     status result = OK;
     TRY(cmd_open_job(argc, argv, &s->job, e));
@@ -185,13 +192,14 @@ status start_open(start *s, int argc, char **argv, err *e)
     s->is_done = s->resume && s->resume_step >= (uint64_t)s->job->train.steps;
     if (!s->is_done)
         TRY(claim_directory(s, e));
-    else if (s->job->resume == RESUME_AUTO) // a kill in the last save may have left `latest` behind
+    else if (s->job->resume ==
+             RESUME_AUTO) // the link `latest` may be old if the last save was killed
         TRY(of_out(folder_go_on(s->job->train.out, s->resume, NULL, e), e));
 done:
     return result;
 }
 
-void start_print_done(const start *s)
+void train_start_print_done(const train_start *s)
 {
     const job *j = s->job;
     const char *length = j->train.epochs > 0 ? "epochs" : j->train.tokens > 0 ? "tokens" : "steps";
@@ -199,7 +207,7 @@ void start_print_done(const start *s)
                 (unsigned long long)s->resume_step, (long long)j->train.steps, length);
 }
 
-status start_check_folder(const start *s, err *e)
+status train_start_check_folder(const train_start *s, err *e)
 {
     struct stat info;
     bool gone = !file_is_directory(s->job->train.out) ||
@@ -208,17 +216,17 @@ status start_check_folder(const start *s, err *e)
     return err_set(e, E_IO, "train.out: %s was removed during the run", s->job->train.out);
 }
 
-void start_log_error(const start *s, int rank, const err *why)
+void train_start_log_error(const train_start *s, int rank, const err *why)
 {
     log_file *l = NULL;
     if (!s->opened || why->code == E_INTERRUPTED || why->code == E_USAGE) return;
-    // A log that cannot be written must not hide the error that is about to be printed.
+    // An unwritable log must not hide the error that is about to be printed.
     if (log_open(s->log_path, &l, NULL) == OK && log_error(l, -1, rank, why->text, NULL) == OK)
         (void)log_end(l, -1, "failed", (float)(clock_seconds() - s->began), NULL);
     log_close(l);
 }
 
-void start_close(start *s)
+void train_start_close(train_start *s)
 {
     if (s->lock >= 0) close(s->lock);
     session_inputs_close(&s->inputs);

@@ -1,8 +1,5 @@
-// train.c -- `trireme train`: opens the job, starts its ranks, and on each of them walks from step
-// to step.
-//
-// What a rank does between two steps (log, progress, evaluation, saving) is here; what a step does
-// is in train/step.c.
+// train.c -- `trireme train`: opens the job, starts its ranks, and on each rank runs step after step.
+// train_run.c has what a rank does between steps; train/step.c has the step.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/train_run.h"
@@ -14,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static status train_steps(run *r, err *e)
+static status train_steps(train_run *r, err *e)
 {
     status result = OK;
     trainer *t = r->session.trainer;
@@ -22,11 +19,11 @@ static status train_steps(run *r, err *e)
     while (!stop && trainer_steps_done(t) < (uint64_t)r->job->train.steps) {
         trainer_step_result s;
         TRY(trainer_step(t, world_stop_requested(r->world), &s, e));
-        TRY(run_report_step(r, &s, e));
+        TRY(train_run_report_step(r, &s, e));
         stop = s.stop;
-        TRY(run_after_step(r, &s, e));
+        TRY(train_run_after_step(r, &s, e));
     }
-    TRY(run_finish(r, stop, e));
+    TRY(train_run_finish(r, stop, e));
     if (stop)
         FAIL(E_INTERRUPTED, "interrupted after step %llu",
              (unsigned long long)trainer_steps_done(t));
@@ -37,13 +34,13 @@ done:
 static status rank_train(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
-    const start *s = arg;
-    run r = {0};
-    TRY(run_open(&r, s, w, rank, ranks, e));
+    const train_start *s = arg;
+    train_run r = {0};
+    TRY(train_run_open(&r, s, w, rank, ranks, e));
     TRY(train_steps(&r, e));
 done:
     if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
-    run_close(&r);
+    train_run_close(&r);
     return result;
 }
 
@@ -51,32 +48,32 @@ static int cmd_train(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    start s = {.lock = -1};
+    train_start s = {.lock = -1};
     int first_rank = -1;
     s.began = clock_seconds();
-    TRY(launcher_check(e)); // before a folder that all would write into is grad_written
-    TRY(start_open(&s, argc, argv, e));
+    TRY(launcher_check(
+        e)); // before anything is written into a folder that all processes would share
+    TRY(train_start_open(&s, argc, argv, e));
     if (s.is_done) {
-        start_print_done(&s);
+        train_start_print_done(&s);
         goto done;
     }
     launch_options o = {
         .ranks = s.job->launch.ranks, .as_threads = s.job->launch.as_threads, .own_terminal = true};
     TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));
 done:
-    if (result != OK) start_log_error(&s, first_rank, e);
-    start_close(&s);
+    if (result != OK) train_start_log_error(&s, first_rank, e);
+    train_start_close(&s);
     return result == OK ? 0 : cmd_fail(e);
 }
 
-// Both are read with the job's keys (config/job.c: job_open).
+// job_open reads these flags with the keys of the job (config/job.c), so they have no offsets.
 static const flag flags[] = {
     {"--resume", FLAG_TEXT, 0, "auto|never|DIR",
      "Chooses the checkpoint to resume from: the newest valid one in train.out (auto, the "
-     "default), "
-     "none, or that in DIR."},
+     "default), none (never), or the one in DIR."},
     {"--overwrite", FLAG_SWITCH, 0, NULL,
-     "Removes the run that is in train.out, and starts a new one there."},
+     "Removes the run in train.out, and starts a new one there."},
     {"--quiet", FLAG_SWITCH, 0, NULL, "Prints no progress."},
 };
 
@@ -84,11 +81,10 @@ const command command_train = {
     .name = "train",
     .run = cmd_train,
     .usage = "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] [--quiet]",
-    .help = "Trains a model as a job file says.",
+    .help = "Trains the model of a job file.",
     .about =
-        "Starts the job's ranks on this machine. Every key of the job file can be given by its "
-        "dotted path, as --train.steps 100 --launch.ranks 2; the command line wins over the "
-        "file.",
+        "Starts the job's ranks on this machine. Every key of the job file is also a flag, by its "
+        "dotted path: --train.steps 100 --launch.ranks 2. The command line wins over the file.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .takes_job = true,

@@ -1,5 +1,5 @@
-// train_run.c -- one rank of a training run between its steps: log, progress, evaluation, checkpoints.
-// See train_run.h.
+// train_run.c -- what one rank of `trireme train` does between steps: log, progress, evaluation,
+// checkpoints. See train_run.h. Called by train.c.
 #include "cmd/train_run.h"
 
 #include "base/clock.h"
@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
+status train_run_open(train_run *r, const train_start *s, world *w, int rank, int ranks, err *e)
 {
     status result = OK;
-    *r = (run){.start = s, .job = s->job, .world = w, .rank = rank, .ranks = ranks};
+    *r = (train_run){.start = s, .job = s->job, .world = w, .rank = rank, .ranks = ranks};
     progress_open(&r->progress, stderr, r->job->quiet || rank > 0 ? PROGRESS_QUIET : PROGRESS_AUTO);
     TRY(session_open(s->job, &s->inputs, w, rank, &r->session, e));
     if (s->resume) TRY(trainer_resume(r->session.trainer, s->resume, e));
@@ -29,7 +29,7 @@ status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e)
     TRY(log_open(s->log_path, &r->log, e));
     TRY(session_log_start(&r->session, s->job, &s->inputs, TRIREME_VERSION,
                           s->resume ? (int64_t)s->resume_step : -1, r->log, e));
-    // Also of a quiet run: a tier that is slower than asked for, or no other memory, is a warning.
+    // A quiet run prints these too: they warn of a slower tier than the job's, or of a changed job.
     const char *note = trainer_note(r->session.trainer);
     if (s->inputs.fit) console_say("%s", s->inputs.fit);
     if (note) console_say("%s", note);
@@ -38,19 +38,19 @@ done:
     return result;
 }
 
-// Is it time to measure what matrix products can do at most? Not before the first steps are seen,
-// and then now and again, for a machine that had other work before.
-static bool is_time_to_measure(const run *r)
+// Is it time to measure the matmul peak? First after step 3, so that the first steps are shown soon,
+// then at growing intervals, because the machine may have been busy at the earlier measurements.
+static bool is_time_to_measure(const train_run *r)
 {
     enum { FIRST = 3, TIMES = 4 };
-    uint64_t at = FIRST, step = trainer_steps_done(r->session.trainer) - r->start->resume_step;
-    while (at < step) at *= TIMES;
-    return at == step;
+    uint64_t next = FIRST, step = trainer_steps_done(r->session.trainer) - r->start->resume_step;
+    while (next < step) next *= TIMES;
+    return next == step;
 }
 
-// The step's floating-point operations a second as a share of the most that products have been seen
-// to reach: those that were measured, and this run's own.
-static double share_of_rate(run *r, const trainer_step_result *s)
+// The mfu: FLOP/s of the step as a share of the matmul peak, which is the larger of the measured rate
+// and the fastest step of this run.
+static double mfu_of(train_run *r, const trainer_step_result *s)
 {
     const double rate = trainer_flops(r->session.trainer) / s->seconds;
     if (r->matmul_rate <= 0) return NAN;
@@ -58,23 +58,23 @@ static double share_of_rate(run *r, const trainer_step_result *s)
     return rate / r->matmul_rate;
 }
 
-status run_report_step(run *r, const trainer_step_result *s, err *e)
+status train_run_report_step(train_run *r, const trainer_step_result *s, err *e)
 {
     status result = OK;
     if (!r->job->quiet && is_time_to_measure(r))
         r->matmul_rate = fmax(r->matmul_rate,
                               device_matmul_rate(r->session.device, r->job->train.precision, 0.05));
     if (r->rank > 0) return OK;
-    TRY(start_check_folder(r->start, e));
+    TRY(train_start_check_folder(r->start, e));
     monitor_step m = session_step(r->job, &r->start->inputs, s);
-    m.share = (float)share_of_rate(r, s);
+    m.share = (float)mfu_of(r, s);
     TRY(log_step(r->log, &m, e));
     progress_step(&r->progress, &m, clock_seconds());
 done:
     return result;
 }
 
-static status save(run *r, err *e)
+static status save(train_run *r, err *e)
 {
     status result = OK;
     char *folder = NULL;
@@ -91,13 +91,13 @@ done:
     return result;
 }
 
-static status evaluate(run *r, err *e)
+static status evaluate(train_run *r, err *e)
 {
     status result = OK;
     double loss;
     TRY(trainer_evaluate(r->session.trainer, r->job->train.eval_batches, &loss, NULL, e));
     if (r->rank > 0) return OK;
-    bool text_data = r->start->inputs.valid->shape.input_type == I32; // vectors have no perplexity
+    bool text_data = r->start->inputs.valid->shape.input_type == I32; // only text has a perplexity
     uint64_t step = trainer_steps_done(r->session.trainer);
     TRY(session_log_eval(&r->session, &r->start->inputs, loss, r->log, e));
     char perplexity[40] = "";
@@ -113,7 +113,7 @@ static bool is_due(int64_t every, uint64_t step)
     return every > 0 && step % (uint64_t)every == 0;
 }
 
-status run_after_step(run *r, const trainer_step_result *s, err *e)
+status train_run_after_step(train_run *r, const trainer_step_result *s, err *e)
 {
     status result = OK;
     bool last = s->stop || s->step == (uint64_t)r->job->train.steps;
@@ -125,7 +125,7 @@ done:
     return result;
 }
 
-status run_finish(run *r, bool interrupted, err *e)
+status train_run_finish(train_run *r, bool interrupted, err *e)
 {
     status result = OK;
     uint64_t step = trainer_steps_done(r->session.trainer);
@@ -138,7 +138,7 @@ done:
     return result;
 }
 
-void run_close(run *r)
+void train_run_close(train_run *r)
 {
     progress_close(&r->progress);
     log_close(r->log);

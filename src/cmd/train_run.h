@@ -1,57 +1,58 @@
-// train_run.h -- a training run as its directory sees it: where it starts from, what it logs, when it
-// evaluates and saves.
-#ifndef TRIREME_CMD_RUN_H
-#define TRIREME_CMD_RUN_H
+// train_run.h -- one run of `trireme train`: its start in the starting process (start.c), and its log,
+// progress, evaluations and checkpoints on each rank (train_run.c).
+#ifndef TRIREME_CMD_TRAIN_RUN_H
+#define TRIREME_CMD_TRAIN_RUN_H
 
 #include "monitor/log.h"
 #include "monitor/progress.h"
 #include "session/session.h"
 
-// What the starting process settles before any rank runs; ranks only read it.
-typedef struct start {
+// What the starting process decides before any rank runs. Ranks only read it.
+typedef struct train_start {
     job *job;
     session_inputs inputs;
     char *resume; // checkpoint folder to resume from, or NULL
     uint64_t resume_step;
-    bool is_own;  // `resume` is a checkpoint of train.out: its history goes on
-    bool is_done; // the checkpoint has all of the job's steps: nothing is left to do
+    bool is_own;  // `resume` is a checkpoint of train.out, whose log continues
+    bool is_done; // the checkpoint already has all steps of the job
     char *log_path;
     double began;      // clock_seconds when the program started
-    int lock;          // descriptor that holds the folder's lock, -1: none
-    bool counts_links; // its file system counts names: a folder without any was removed
-    bool opened;       // the run's directory is ours to write in
-} start;
+    int lock;          // descriptor that holds the lock of the run's folder; -1: none
+    bool counts_links; // its file system counts links: a folder with none was removed
+    bool opened;       // this process may write into the run's folder
+} train_start;
 
-// Reads the job, checks all inputs, decides what to resume from, and only then writes to the run's
-// directory.
-status start_open(start *s, int argc, char **argv, err *e);
-// What a run that is done says.
-void start_print_done(const start *s);
-// E_IO when the run's folder is no longer there: what is written now would be lost.
-status start_check_folder(const start *s, err *e);
-void start_log_error(const start *s, int rank, const err *why); // the error event of log.jsonl
-void start_close(start *s);
+// Reads the job, checks all inputs, chooses the checkpoint to resume from, and only then writes to the
+// run's folder. Errors leave the folder as it was.
+status train_start_open(train_start *s, int argc, char **argv, err *e);
+// Prints that the run has all its steps already.
+void train_start_print_done(const train_start *s);
+// E_IO when the run's folder was removed, because everything written from now on would be lost.
+status train_start_check_folder(const train_start *s, err *e);
+void train_start_log_error(const train_start *s, int rank,
+                           const err *why); // the error event of log.jsonl
+void train_start_close(train_start *s);
 
-// One rank of the run. Rank 0 writes log and progress.
-typedef struct run {
-    const start *start;
+// One rank of the run. Rank 0 writes the log and the progress.
+typedef struct train_run {
+    const train_start *start;
     const job *job;
     world *world;
     int rank, ranks;
     session session;
     log_file *log;
     progress progress;
-    double matmul_rate; // FLOP/s of this rank's device, measured
+    double matmul_rate; // FLOP/s of this rank's device, the largest measured; 0: not measured yet
     uint64_t saved_step;
     bool has_saved;
-} run;
+} train_run;
 
-status run_open(run *r, const start *s, world *w, int rank, int ranks, err *e);
-status run_report_step(run *r, const trainer_step_result *s, err *e);
-// Evaluates and saves when the job's cadence says so. Collective.
-status run_after_step(run *r, const trainer_step_result *s, err *e);
-// The last save and the end event. Collective.
-status run_finish(run *r, bool interrupted, err *e);
-void run_close(run *r);
+status train_run_open(train_run *r, const train_start *s, world *w, int rank, int ranks, err *e);
+status train_run_report_step(train_run *r, const trainer_step_result *s, err *e);
+// Evaluates and saves at the intervals of the job. Collective over all ranks.
+status train_run_after_step(train_run *r, const trainer_step_result *s, err *e);
+// Writes the last checkpoint and the end event. Collective over all ranks.
+status train_run_finish(train_run *r, bool interrupted, err *e);
+void train_run_close(train_run *r);
 
 #endif

@@ -100,7 +100,7 @@ status batch_check(const job *j, const mesh *m, err *e)
 static bool fills_pipeline(const job *j, int64_t micros)
 {
     int pp = j->parallel.pp;
-    if (pp > 1 && j->parallel.schedule == PIPE_INTERLEAVED && micros % pp) return false;
+    if (pp > 1 && j->strategy.pipeline.schedule == PIPE_INTERLEAVED && micros % pp) return false;
     return pp == 1 || micros >= 2 * pp;
 }
 

@@ -3,6 +3,7 @@
 // keys there are (job_keys.c).
 #include "config/job.h"
 
+#include "base/alloc.h"
 #include "config/private.h"
 #include "config/values.h"
 
@@ -21,16 +22,18 @@ static status set_row(job *j, const char *path, err *e)
         result = value_set(j, k, s->value, e);
         if (result != OK) setting_prefix(j->values, s, e);
     } else if (k->fallback) {
-        fallback = yaml_node_scalar(k->fallback, 0);
-        result = value_set(j, k, fallback, e);
+        TRY(yaml_node_scalar(k->fallback, 0, &fallback, e));
+        TRY(value_set(j, k, fallback, e));
     }
+done:
     yaml_node_free(fallback);
     return result;
 }
 
 // runs/NAME of the job file.
-static void set_default_out(job *j)
+static status set_default_out(job *j, err *e)
 {
+    status result = OK;
     const char *file = j->values->file ? j->values->file : "job";
     const char *slash = strrchr(file, '/');
     text out = {0};
@@ -40,8 +43,12 @@ static void set_default_out(job *j)
     text_add(&out, "runs/");
     text_add_bytes(&out, name, bytes);
     free(j->train.out);
-    j->train.out = value_absolute(out.chars);
+    j->train.out = NULL;
+    TRY(text_check(&out, e));
+    TRY(value_absolute(out.chars, &j->train.out, e));
+done:
     text_clear(&out);
+    return result;
 }
 
 static void set_optimizer_defaults(job *j)
@@ -61,12 +68,13 @@ static status set_all(job *j, err *e)
     scaler_defaults(&j->train.fp16);
     TRY(set_row(j, "optimizer.name", e));
     set_optimizer_defaults(j);
-    set_default_out(j);
+    TRY(set_default_out(j, e));
     for (int i = 0; i < JOB_KEY_COUNT; i++) TRY(set_row(j, JOB_KEYS[i].path, e));
     if (!j->train.steps && j->train.epochs == 0 && !j->train.tokens) j->train.steps = 1000;
     if (strcmp(j->launch.device, "auto") == 0) {
         free(j->launch.device);
-        j->launch.device = text_copy("cpu");
+        j->launch.device = NULL;
+        TRY(text_copy("cpu", &j->launch.device, e));
     }
 done:
     return result;
@@ -74,14 +82,18 @@ done:
 
 static status job_start(const char *file, const job_own *own, job **out, err *e)
 {
-    job *j = calloc(1, sizeof *j);
-    if (!j) return err_set(e, E_IO, "out of memory");
-    j->values = settings_new(file);
+    status result = OK;
+    job *j = NULL;
+    TRY(alloc_zeroed(&j, 1, sizeof *j, "the job", e));
+    TRY(settings_open(file, &j->values, e));
     j->values->by_calls = own->by_calls;
     j->own = *own;
     j->data.mock_samples = MOCK_SAMPLES;
     *out = j;
-    return OK;
+    j = NULL;
+done:
+    job_close(j);
+    return result;
 }
 
 status job_new(const char *file, job **out, err *e)
@@ -97,7 +109,7 @@ done:
     return result;
 }
 
-static void set_resume(job *j, const char *word)
+static status set_resume(job *j, const char *word, err *e)
 {
     if (!word || strcmp(word, "auto") == 0) {
         j->resume = RESUME_AUTO;
@@ -105,8 +117,9 @@ static void set_resume(job *j, const char *word)
         j->resume = RESUME_NEVER;
     } else {
         j->resume = RESUME_FROM;
-        j->resume_from = value_absolute(word);
+        return value_absolute(word, &j->resume_from, e);
     }
+    return OK;
 }
 
 status job_open(const char *path, int argc, char *const *argv, job **out, err *e)
@@ -141,7 +154,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     TRY(set_all(j, e));
     TRY(job_read_model(j, e));
     TRY(job_check(j, e));
-    set_resume(j, flags.resume);
+    TRY(set_resume(j, flags.resume, e));
     j->quiet = flags.quiet;
     j->overwrite = flags.overwrite;
     *out = j;
@@ -169,7 +182,7 @@ void job_close(job *j)
     if (!j) return;
     for (int i = 0; i < JOB_KEY_COUNT; i++) value_free(j, &JOB_KEYS[i]);
     settings_free(j->values);
-    free(j->parallel.blocks);
+    free((int *)j->strategy.pipeline.chunk_blocks);
     free(j->resume_from);
     text_clear(&j->warnings);
     free(j);

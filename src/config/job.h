@@ -18,9 +18,11 @@
 #include "parallel/plan.h"
 
 typedef enum resume_mode { RESUME_AUTO, RESUME_NEVER, RESUME_FROM } resume_mode;
-// auto: as the policy asks (job_sums_locally).
-typedef enum no_sync_mode { NO_SYNC_FALSE, NO_SYNC_TRUE, NO_SYNC_AUTO } no_sync_mode;
-typedef enum nonfinite_action { NONFINITE_STOP, NONFINITE_SKIP } nonfinite_action;
+typedef enum nonfinite_action {
+    NONFINITE_STOP,
+    NONFINITE_SKIP,
+    NONFINITE_ACTIONS
+} nonfinite_action;
 
 // What a call of a program says of keys: "--key=value", or YAML as a job file has it.
 typedef struct job_call {
@@ -61,7 +63,7 @@ typedef struct job {
         int64_t tokens; // 0 when not given
         int64_t global_batch, micro_batch; // micro_batch 0 = auto until job_solve_batch
         uint64_t seed;
-        dtype precision, reduce_dtype;
+        dtype precision;
         scaler_options fp16; // read where precision is F16
         double clip_grad_norm;
         int64_t eval_every, eval_batches, save_every, keep;
@@ -70,26 +72,14 @@ typedef struct job {
     optim_config optimizer;
     lr_scaling scaling;
     lr_config lr;
+    strategy strategy; // owns its path and its chunk_blocks (layers of `split`, and the blocks of
+                       // embedding and head)
     struct {
-        policies dp;      // one word in the file: over dp_shard, and ddp over dp_replicate
-        int dp_shard;     // 0 = auto: what the others leave (job_solve_mesh)
-        int dp_replicate; // as it was given; the mesh may have more
+        int dp_shard;     // 0: auto, the ranks that the other axes leave (job_solve_mesh)
+        int dp_replicate; // as given; the mesh may have more replicas
         int tp, pp;
-        bool sequence_parallel;     // never without tp
-        pipeline_schedule schedule; // of no effect where pp is 1, and so is virtual_stages
-        int virtual_stages;
-        int *split; // layers of each part of the pipeline, pp x virtual_stages of them; NULL = auto
+        int *split; // [splits] layers of each model chunk; NULL: auto
         size_t splits;
-        int *blocks;               // the same in blocks of the model: with embedding and head
-        int reshard_after_forward; // 0 no, 1 yes, K: to parts among K neighbours
-        char *recompute;
-        memory_tier tier[PLAN_STATES];
-        char *offload_path; // a folder that the ranks create if needed; NULL: none given
-        int64_t offload_block_bytes, offload_depth;
-        int64_t bucket_bytes;
-        strategy_hook hook;
-        no_sync_mode no_sync;
-        char *unused_parameters;
     } parallel;
     struct {
         int64_t budget; // bytes; 0 = auto
@@ -135,11 +125,6 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
 // Can this machine start launch.ranks ranks? A mesh to be planned may have more (MESH_RANKS).
 // E_USAGE.
 status job_check_local(const job *j, err *e);
-
-// Does each rank sum the gradients of its micro-batches before they are reduced, on this mesh? What
-// parallel.no_sync says; auto: yes, but for policies that shard gradients on an axis of several
-// ranks. Gradients in a file can only be reduced once a step, so that auto is yes there.
-bool job_sums_locally(const job *j, const mesh *m);
 
 // The batch rule: global_batch = micro_batch * accumulation * data-parallel ranks. micro_batch
 // auto: the largest divisor of a data-parallel rank's share that is <= micro_limit (0: no limit),

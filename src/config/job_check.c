@@ -27,10 +27,10 @@ static status check_length(job *j, err *e)
         setting *s = &j->values->rows[key_index(LENGTHS[i])];
         if (!setting_is_given(s)) continue;
         if (s->from == strongest && chosen)
-            REFUSE(LENGTHS[i],
-                   "%s is given too; valid: one of train.steps, train.epochs and "
-                   "train.tokens",
-                   chosen);
+            KEY_ERROR(LENGTHS[i],
+                      "%s is given too; valid: one of train.steps, train.epochs and "
+                      "train.tokens",
+                      chosen);
         if (s->from == strongest)
             chosen = LENGTHS[i];
         else
@@ -40,7 +40,8 @@ static status check_length(job *j, err *e)
     if (!given(j, "train.tokens")) j->train.tokens = 0;
     if (chosen && !given(j, "train.steps")) j->train.steps = 0;
     if (j->train.tokens && !j->own.model && j->model.config.family == FAMILY_MLP)
-        REFUSE("train.tokens", "mlp reads vectors, not tokens; valid: train.steps or train.epochs");
+        KEY_ERROR("train.tokens",
+                  "mlp reads vectors, not tokens; valid: train.steps or train.epochs");
 done:
     return result;
 }
@@ -53,22 +54,22 @@ static status check_applies(const job *j, err *e)
         const job_key *k = &JOB_KEYS[i];
         if (!given(j, k->path) || key_applies(k, j)) continue;
         if (k->schedules)
-            REFUSE(k->path, "not a parameter of the schedule %s (lr_schedule.name)",
-                   lr_label(j->lr.name));
+            KEY_ERROR(k->path, "not a parameter of the schedule %s (lr_schedule.name)",
+                      LR_LABELS[j->lr.name]);
         if (k->rules)
-            REFUSE(k->path, "not a parameter of the optimizer %s (optimizer.name)",
-                   optim_rule_of(&j->optimizer)->name);
+            KEY_ERROR(k->path, "not a parameter of the optimizer %s (optimizer.name)",
+                      OPTIM_NAMES[j->optimizer.rule]);
         if (k->hooks)
-            REFUSE(k->path, "not a parameter of the hook %s (parallel.hook.name)",
-                   key_find("parallel.hook.name")->words[j->parallel.hook.kind]);
+            KEY_ERROR(k->path, "not a parameter of the hook %s (parallel.hook.name)",
+                      HOOK_NAMES[j->strategy.hook.kind]);
         if (k->precisions)
-            REFUSE(k->path, "not a parameter of the precision %s (train.precision); valid: fp16",
-                   dtype_name(j->train.precision));
+            KEY_ERROR(k->path, "not a parameter of the precision %s (train.precision); valid: fp16",
+                      dtype_name(j->train.precision));
     }
     if (j->lr.name == LR_ONE_CYCLE && !given(j, "lr_schedule.cycle_min_lr"))
-        REFUSE("lr_schedule.cycle_min_lr", "not given; OneCycle needs it");
+        KEY_ERROR("lr_schedule.cycle_min_lr", "not given; OneCycle needs it");
     if (j->lr.name == LR_ONE_CYCLE && !given(j, "lr_schedule.cycle_max_lr"))
-        REFUSE("lr_schedule.cycle_max_lr", "not given; OneCycle needs it");
+        KEY_ERROR("lr_schedule.cycle_max_lr", "not given; OneCycle needs it");
 done:
     return result;
 }
@@ -78,12 +79,12 @@ static status check_own_data(job *j, err *e)
 {
     status result = OK;
     const char *const OWN = "given, but the program brings these data; valid: one of the two";
-    if (j->own.train && j->data.trains) REFUSE("data.train", "%s", OWN);
-    if (j->own.valid && j->data.valids) REFUSE("data.valid", "%s", OWN);
+    if (j->own.train && j->data.trains) KEY_ERROR("data.train", "%s", OWN);
+    if (j->own.valid && j->data.valids) KEY_ERROR("data.valid", "%s", OWN);
     if (!j->own.train) goto done;
     if (given(j, "data.seq_len") && j->data.seq_len != j->own.positions)
-        REFUSE("data.seq_len", "found %lld; a sample of the program's data has %lld positions",
-               (long long)j->data.seq_len, (long long)j->own.positions);
+        KEY_ERROR("data.seq_len", "found %lld; a sample of the program's data has %lld positions",
+                  (long long)j->data.seq_len, (long long)j->own.positions);
     j->data.seq_len = j->own.positions;
 done:
     return result;
@@ -95,14 +96,14 @@ static status check_data(job *j, err *e)
     const model_config *c = &j->model.config;
     TRY(check_own_data(j, e));
     if (!j->own.train && !j->data.trains)
-        REFUSE("data.train",
-               "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
-               "or a list of {path, weight}");
+        KEY_ERROR("data.train",
+                  "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
+                  "or a list of {path, weight}");
     if (j->own.model) goto done; // it says so itself, when it is traced
     if (c->family == FAMILY_MLP) {
         if (given(j, "data.seq_len") && j->data.seq_len != 1)
-            REFUSE("data.seq_len", "found %lld; mlp reads vectors, valid: 1",
-                   (long long)j->data.seq_len);
+            KEY_ERROR("data.seq_len", "found %lld; mlp reads vectors, valid: 1",
+                      (long long)j->data.seq_len);
         j->data.seq_len = 1;
         goto done;
     }
@@ -110,8 +111,8 @@ static status check_data(job *j, err *e)
     if (too_long && !given(j, "data.seq_len") && !j->own.train)
         j->data.seq_len = c->max_seq;
     else if (too_long)
-        REFUSE("data.seq_len", "found %lld; valid: up to the model's max_seq, which is %lld",
-               (long long)j->data.seq_len, (long long)c->max_seq);
+        KEY_ERROR("data.seq_len", "found %lld; valid: up to the model's max_seq, which is %lld",
+                  (long long)j->data.seq_len, (long long)c->max_seq);
 done:
     return result;
 }
@@ -126,13 +127,13 @@ static status check_paths(const job *j, err *e)
         if (k->type == KEY_PATH) {
             const char *path = *(char *const *)((const char *)j + k->at);
             if (path && !text_is_utf8(path, strlen(path), &at))
-                REFUSE(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", at);
+                KEY_ERROR(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", at);
         } else if (k->type == KEY_PARTS) {
             const data_part *part = *(data_part *const *)((const char *)j + k->at);
             size_t count = *(const size_t *)((const char *)j + k->count_at);
             for (size_t p = 0; p < count; p++)
                 if (!text_is_utf8(part[p].path, strlen(part[p].path), &at))
-                    REFUSE(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", at);
+                    KEY_ERROR(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", at);
         }
     }
 done:
@@ -153,8 +154,9 @@ static status resolve_launch(job *j, err *e)
     int all = cores(), threads = j->launch.threads_per_rank;
     mesh m;
     if (j->train.micro_batch > j->train.global_batch)
-        REFUSE("train.micro_batch", "found %lld; valid: at most train.global_batch, which is %lld",
-               (long long)j->train.micro_batch, (long long)j->train.global_batch);
+        KEY_ERROR("train.micro_batch",
+                  "found %lld; valid: at most train.global_batch, which is %lld",
+                  (long long)j->train.micro_batch, (long long)j->train.global_batch);
     if (!j->launch.ranks) j->launch.ranks = batch_auto_ranks(j, threads > 1 ? all / threads : all);
     if (!threads) j->launch.threads_per_rank = all / j->launch.ranks;
     if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;

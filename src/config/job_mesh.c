@@ -76,18 +76,11 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e)
                       [AXIS_TP] = j->parallel.tp};
     // One axis of plain replicas is one reduction. Where the outer axis shards, its given size is
     // into how many parts.
-    bool plain = strcmp(j->parallel.dp.inner.name, "ddp") == 0;
-    bool outer_plain = strcmp(j->parallel.dp.outer.name, "ddp") == 0;
+    bool plain = strcmp(j->strategy.dp.inner.name, "ddp") == 0;
+    bool outer_plain = strcmp(j->strategy.dp.outer.name, "ddp") == 0;
     if (!fixed && plain && (outer_plain || j->parallel.dp_replicate == 1)) {
         size[AXIS_DP_REPLICATE] *= rest;
         size[AXIS_DP_SHARD] = 1;
     }
     return mesh_make(size, ranks, out, e);
-}
-
-bool job_sums_locally(const job *j, const mesh *m)
-{
-    if (j->parallel.no_sync != NO_SYNC_AUTO) return j->parallel.no_sync == NO_SYNC_TRUE;
-    if (j->parallel.tier[PLAN_GRADIENTS] == TIER_FILE) return true;
-    return !policies_shard_gradients(&j->parallel.dp, m);
 }

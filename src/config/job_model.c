@@ -1,6 +1,6 @@
-// job_model.c -- the model section: a folder's config.json, or a family and its fields. Called by
-// job_open, and by explain for the fields' values. Fields are set and checked by model/config.h;
-// this file knows only their own names, to list them.
+// job_model.c -- the section `model`: config.json of a folder, or a family and its fields. job_open
+// calls it to read the section, help and explain to list the fields. model/config.h sets and checks
+// values; this file knows Trireme's name of each field, its type and its help.
 #include "config/private.h"
 
 #include "base/file.h"
@@ -13,55 +13,65 @@
 enum { GPT2 = 1 << FAMILY_GPT2, LLAMA = 1 << FAMILY_LLAMA, MLP = 1 << FAMILY_MLP };
 
 typedef enum field_type {
-    FIELD_COUNT,
-    FIELD_TOKEN, // -1: null
-    FIELD_EOS,
-    FIELD_NUMBER,
-    FIELD_FLAG,
+    FIELD_COUNT,  // int64_t
+    FIELD_TOKEN,  // int64_t; -1: null
+    FIELD_EOS,    // eos and more_eos
+    FIELD_NUMBER, // double
+    FIELD_FLAG,   // bool
     FIELD_ACTIVATION,
     FIELD_ROPE,
     FIELD_LOSS,
 } field_type;
 
+// When does another value make the same weights another model, which a run must not resume with?
+// config.json holds the parameters of rope only where the kind of rope has them.
+typedef enum field_identity {
+    DIFFERS_ALWAYS,
+    DIFFERS_NEVER, // dropout, initialization and token ids
+    DIFFERS_WITH_ROPE_SCALING,
+    DIFFERS_WITH_ROPE_LLAMA3,
+} field_identity;
+
 #define AT(member) offsetof(model_config, member)
 // clang-format off
 static const struct {
-    const char *path, *help; // "model." and its own name
-    unsigned families;
+    const char *path, *help; // "model." and Trireme's name of the field
+    unsigned families;       // bits of the families that have it
     field_type type;
-    size_t at;
+    size_t offset; // in model_config
+    field_identity identity;
 } FIELDS[] = {
-    {"model.features", "Sets how many features an input vector has.", MLP, FIELD_COUNT, AT(features)},
-    {"model.layers", "Sets the number of layers.", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers)},
-    {"model.hidden", "Sets the width of the model (its hidden size).", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(hidden)},
-    {"model.heads", "Sets the number of attention heads.", GPT2 | LLAMA, FIELD_COUNT, AT(heads)},
-    {"model.kv_heads", "Sets the number of key and value heads; the default is model.heads.", LLAMA, FIELD_COUNT, AT(kv_heads)},
-    {"model.head_dim", "Sets the width of an attention head; the default is model.hidden over model.heads.", LLAMA, FIELD_COUNT, AT(head_dim)},
-    {"model.ffn", "Sets the width of the feed-forward layers; the default of gpt2 is 4 times model.hidden.", GPT2 | LLAMA, FIELD_COUNT, AT(ffn)},
-    {"model.vocab", "Sets the number of tokens in the vocabulary.", GPT2 | LLAMA, FIELD_COUNT, AT(vocab)},
-    {"model.classes", "Sets the number of classes, or of targets with loss mse.", MLP, FIELD_COUNT, AT(vocab)},
-    {"model.max_seq", "Sets the longest sequence that the model takes, in tokens.", GPT2 | LLAMA, FIELD_COUNT, AT(max_seq)},
-    {"model.activation", "Chooses the activation function of the feed-forward layers.", GPT2 | LLAMA | MLP, FIELD_ACTIVATION, AT(act)},
-    {"model.loss", "Chooses the loss: cross_entropy for classes, mse for regression.", MLP, FIELD_LOSS, AT(loss)},
-    {"model.norm_eps", "Adds this to the variance in normalization layers.", GPT2 | LLAMA, FIELD_NUMBER, AT(norm_eps)},
-    {"model.init_std", "Sets the standard deviation of random initial weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(init_std)},
-    {"model.tie_embeddings", "Shares one weight between the token embedding and the output layer.", GPT2 | LLAMA, FIELD_FLAG, AT(tie_embeddings)},
-    {"model.attention_bias", "Gives the projections of attention a bias.", LLAMA, FIELD_FLAG, AT(attention_bias)},
-    {"model.mlp_bias", "Gives the projections of the feed-forward layers a bias.", LLAMA, FIELD_FLAG, AT(mlp_bias)},
-    {"model.scale_attention", "Divides attention scores by the square root of the head's width.", GPT2, FIELD_FLAG, AT(scale_attention)},
-    {"model.scale_by_layer", "Divides attention scores also by the number of the layer.", GPT2, FIELD_FLAG, AT(scale_by_layer)},
-    {"model.drop_embed", "Sets the dropout probability of embeddings.", GPT2, FIELD_NUMBER, AT(drop_embed)},
-    {"model.drop_attention", "Sets the dropout probability of attention weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(drop_attention)},
-    {"model.drop_residual", "Sets the dropout probability of what a layer adds to the residual.", GPT2, FIELD_NUMBER, AT(drop_residual)},
-    {"model.rope", "Chooses how rotary position embeddings are scaled.", LLAMA, FIELD_ROPE, AT(rope)},
-    {"model.rope_theta", "Sets the base of the rotary frequencies.", LLAMA, FIELD_NUMBER, AT(rope_theta)},
-    {"model.rope_factor", "Sets the factor by which positions are scaled.", LLAMA, FIELD_NUMBER, AT(rope_factor)},
-    {"model.rope_low", "Sets the low frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope_low)},
-    {"model.rope_high", "Sets the high frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope_high)},
-    {"model.rope_original", "Sets the sequence length that llama3's scaling starts from; the default is model.max_seq.", LLAMA, FIELD_COUNT, AT(rope_original)},
-    {"model.bos", "Sets the id of the token that a text begins with.", GPT2 | LLAMA, FIELD_TOKEN, AT(bos)},
-    {"model.eos", "Sets the id of the token that a text ends with, or a list of such ids.", GPT2 | LLAMA, FIELD_EOS, AT(eos)},
-    {"model.pad", "Sets the id of the token that fills sequences up.", GPT2 | LLAMA, FIELD_TOKEN, AT(pad)},
+    {"model.features", "Sets how many features an input vector has.", MLP, FIELD_COUNT, AT(features), DIFFERS_ALWAYS},
+    {"model.layers", "Sets the number of layers.", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers), DIFFERS_ALWAYS},
+    {"model.hidden", "Sets the width of the residual (hidden size).", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(hidden), DIFFERS_ALWAYS},
+    {"model.heads", "Sets the number of attention heads.", GPT2 | LLAMA, FIELD_COUNT, AT(heads), DIFFERS_ALWAYS},
+    {"model.kv_heads", "Sets the number of key and value heads; the default is model.heads.", LLAMA, FIELD_COUNT, AT(kv_heads), DIFFERS_ALWAYS},
+    {"model.head_dim", "Sets the width of an attention head; the default is model.hidden divided by model.heads.", LLAMA, FIELD_COUNT, AT(head_dim), DIFFERS_ALWAYS},
+    {"model.ffn", "Sets the width of the feed-forward layers; the default of gpt2 is 4 times model.hidden.", GPT2 | LLAMA, FIELD_COUNT, AT(ffn), DIFFERS_ALWAYS},
+    {"model.vocab", "Sets the number of tokens in the vocabulary.", GPT2 | LLAMA, FIELD_COUNT, AT(vocab), DIFFERS_ALWAYS},
+    {"model.classes", "Sets the number of classes, or of targets with loss mse.", MLP, FIELD_COUNT, AT(vocab), DIFFERS_ALWAYS},
+    {"model.max_seq", "Sets the longest sequence that the model takes, in tokens.", GPT2 | LLAMA, FIELD_COUNT, AT(max_seq), DIFFERS_ALWAYS},
+    {"model.activation", "Chooses the activation function of the feed-forward layers.", GPT2 | LLAMA | MLP, FIELD_ACTIVATION, AT(act), DIFFERS_ALWAYS},
+    {"model.loss", "Chooses the loss: cross_entropy for classes, mse for regression.", MLP, FIELD_LOSS, AT(loss), DIFFERS_ALWAYS},
+    {"model.norm_eps", "Sets the number that normalization layers add to the variance.", GPT2 | LLAMA, FIELD_NUMBER, AT(norm_eps), DIFFERS_ALWAYS},
+    {"model.init_std", "Sets the standard deviation of random initial weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(init_std), DIFFERS_NEVER},
+    {"model.tie_embeddings", "Uses the token embedding's weights in the output layer, too (tied weights).", GPT2 | LLAMA, FIELD_FLAG, AT(tie_embeddings), DIFFERS_ALWAYS},
+    {"model.attention_bias", "Adds a bias to the projections of attention.", LLAMA, FIELD_FLAG, AT(attention_bias), DIFFERS_ALWAYS},
+    {"model.mlp_bias", "Adds a bias to the projections of the feed-forward layers.", LLAMA, FIELD_FLAG, AT(mlp_bias), DIFFERS_ALWAYS},
+    {"model.scale_attention", "Divides attention scores by the square root of the head's width.", GPT2, FIELD_FLAG, AT(scale_attention), DIFFERS_ALWAYS},
+    {"model.scale_by_layer", "Divides attention scores by the number of the layer, too.", GPT2, FIELD_FLAG, AT(scale_by_layer), DIFFERS_ALWAYS},
+    {"model.drop_embed", "Sets the dropout probability of embeddings.", GPT2, FIELD_NUMBER, AT(drop_embed), DIFFERS_NEVER},
+    {"model.drop_attention", "Sets the dropout probability of attention weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(drop_attention), DIFFERS_NEVER},
+    {"model.drop_residual", "Sets the dropout probability of the values that a layer adds to the residual.", GPT2, FIELD_NUMBER, AT(drop_residual), DIFFERS_NEVER},
+    {"model.rope", "Chooses how rotary position embeddings are scaled.", LLAMA, FIELD_ROPE, AT(rope), DIFFERS_ALWAYS},
+    {"model.rope_theta", "Sets the base of the rotary frequencies.", LLAMA, FIELD_NUMBER, AT(rope_theta), DIFFERS_ALWAYS},
+    {"model.rope_factor", "Sets the factor by which rotary positions are scaled.", LLAMA, FIELD_NUMBER, AT(rope_factor), DIFFERS_WITH_ROPE_SCALING},
+    {"model.rope_low", "Sets the low frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope_low), DIFFERS_WITH_ROPE_LLAMA3},
+    {"model.rope_high", "Sets the high frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope_high), DIFFERS_WITH_ROPE_LLAMA3},
+    {"model.rope_original", "Sets the sequence length, in tokens, that the model had before llama3's scaling; the default is model.max_seq.", LLAMA, FIELD_COUNT, AT(rope_original), DIFFERS_WITH_ROPE_LLAMA3},
+    {"model.bos", "Sets the id of the token that begins a text.", GPT2 | LLAMA, FIELD_TOKEN, AT(bos), DIFFERS_NEVER},
+    {"model.eos", "Sets the id of the token that ends a text, or a list of such ids.", GPT2 | LLAMA, FIELD_EOS, AT(eos), DIFFERS_NEVER},
+    {"model.pad", "Sets the id of the token that pads sequences.", GPT2 | LLAMA, FIELD_TOKEN, AT(pad), DIFFERS_NEVER},
 };
 // clang-format on
 enum { FIELDS_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
@@ -76,14 +86,15 @@ static void format_token(int64_t token, text *out)
 
 static void format_field(const model_config *c, int i, text *out)
 {
-    static const char *const ropes[] = {"default", "linear", "llama3"};
-    const char *at = (const char *)c + FIELDS[i].at;
+    static const char *const ropes[] = {
+        [ROPE_DEFAULT] = "default", [ROPE_LINEAR] = "linear", [ROPE_LLAMA3] = "llama3"};
+    const void *value = (const char *)c + FIELDS[i].offset;
     switch (FIELDS[i].type) {
     case FIELD_COUNT:
-        text_addf(out, "%lld", (long long)*(const int64_t *)at);
+        text_addf(out, "%lld", (long long)*(const int64_t *)value);
         break;
     case FIELD_TOKEN:
-        format_token(*(const int64_t *)at, out);
+        format_token(*(const int64_t *)value, out);
         break;
     case FIELD_EOS:
         text_add(out, c->more_eos_count ? "[" : "");
@@ -95,10 +106,10 @@ static void format_field(const model_config *c, int i, text *out)
         text_add(out, c->more_eos_count ? "]" : "");
         break;
     case FIELD_NUMBER:
-        value_number(*(const double *)at, out);
+        value_number(*(const double *)value, out);
         break;
     case FIELD_FLAG:
-        text_add(out, *(const bool *)at ? "true" : "false");
+        text_add(out, *(const bool *)value ? "true" : "false");
         break;
     case FIELD_ACTIVATION:
         text_add(out, activation_label(c->act));
@@ -112,19 +123,18 @@ static void format_field(const model_config *c, int i, text *out)
     }
 }
 
-// Does this field make the same weights another model? Rope's parameters only where its kind has
-// them: config.json holds no others.
-static bool is_of_model(const model_config *c, int i)
+static bool is_compared(const model_config *c, field_identity identity)
 {
-    const size_t at = FIELDS[i].at;
-    if (FIELDS[i].type == FIELD_TOKEN || FIELDS[i].type == FIELD_EOS) return false;
-    if (at == AT(drop_embed) || at == AT(drop_attention) || at == AT(drop_residual) ||
-        at == AT(init_std))
+    switch (identity) {
+    case DIFFERS_NEVER:
         return false;
-    if (at == AT(rope_factor)) return c->rope != ROPE_DEFAULT;
-    if (at == AT(rope_low) || at == AT(rope_high) || at == AT(rope_original))
+    case DIFFERS_WITH_ROPE_SCALING:
+        return c->rope != ROPE_DEFAULT;
+    case DIFFERS_WITH_ROPE_LLAMA3:
         return c->rope == ROPE_LLAMA3;
-    return true;
+    default:
+        return true;
+    }
 }
 
 static void add_difference(const char *key, const char *there, const char *here, text *out)
@@ -142,9 +152,11 @@ status job_compare_model(const job *j, const char *folder, text *different, err 
     add_difference("model.family", family_name(there.family), family_name(here->family), different);
     for (int i = 0; there.family == here->family && i < FIELDS_COUNT; i++) {
         text a = {0}, b = {0};
-        if (!(FIELDS[i].families >> here->family & 1u) || !is_of_model(here, i)) continue;
+        if (!(FIELDS[i].families >> here->family & 1u) || !is_compared(here, FIELDS[i].identity))
+            continue;
         format_field(&there, i, &a);
         format_field(here, i, &b);
+        if (a.failed || b.failed) text_fail(different);
         add_difference(FIELDS[i].path, a.chars, b.chars, different);
         text_clear(&a);
         text_clear(&b);
@@ -153,8 +165,7 @@ done:
     return result;
 }
 
-// The family's sizes as HuggingFace has them, but no token ids: a vocabulary of one's own has other
-// ones there.
+// HuggingFace's sizes of the family without its token ids, which other vocabularies do not have.
 static void family_defaults(family f, model_config *c)
 {
     model_config_defaults(f, c);
@@ -178,7 +189,8 @@ bool model_field_help(int index, key_help *out)
         family_defaults((family)f, &c);
         text_addf(&out->fallback, "%s%s: ", out->fallback.bytes ? ", " : "",
                   family_name((family)f));
-        bool later = FIELDS[i].type == FIELD_COUNT && *(int64_t *)((char *)&c + FIELDS[i].at) == 0;
+        bool later =
+            FIELDS[i].type == FIELD_COUNT && *(int64_t *)((char *)&c + FIELDS[i].offset) == 0;
         if (later)
             text_add(&out->fallback, FIELDS[i].families == MLP ? "none" : "from the others");
         else
@@ -190,8 +202,8 @@ bool model_field_help(int index, key_help *out)
     return true;
 }
 
-// Which of FIELDS a model.* setting sets, whatever name it uses: found by setting it in two
-// configurations that differ in every byte, because afterwards they agree where it has written.
+// The bits of FIELDS that a model.* setting sets under any of its names. The setting is written into
+// two configurations that differ in every byte; afterwards they agree where it has written.
 static uint64_t fields_set_by(const job *j, const setting *s)
 {
     model_config a, b;
@@ -205,7 +217,7 @@ static uint64_t fields_set_by(const job *j, const setting *s)
                 model_config_set(&b, name, value, NULL) == OK;
     for (int i = 0; good && i < FIELDS_COUNT; i++)
         if ((FIELDS[i].families >> a.family & 1u) &&
-            ((char *)&a)[FIELDS[i].at] == ((char *)&b)[FIELDS[i].at])
+            ((char *)&a)[FIELDS[i].offset] == ((char *)&b)[FIELDS[i].offset])
             set |= UINT64_C(1) << i;
     json_decref(value);
     return set;
@@ -248,7 +260,7 @@ void job_set_end_token(job *j, int64_t id)
     j->model.eos_of_data = true;
 }
 
-// One name for a field and HuggingFace's name for the same in one file: which one is meant?
+// Refuses two names of one field in the same place, which could have different values.
 static status check_synonyms(const job *j, int k, err *e)
 {
     const setting *all = j->values->model;
@@ -284,7 +296,8 @@ done:
     return result;
 }
 
-// "hidden: found …" gets the line of model.hidden, or else that of the family.
+// Puts the line of model.hidden before "hidden: found …". Where the job does not set that field, it
+// is the line of the family.
 static void place_finish_error(const job *j, const setting *family_given, err *e)
 {
     if (!e) return;
@@ -318,15 +331,16 @@ done:
     return result;
 }
 
-static bool folder_has(const char *folder, const char *name)
+static status folder_has(const char *folder, const char *name, bool *has, err *e)
 {
-    char *path = file_join(folder, name);
-    bool has = file_exists(path);
+    char *path = NULL;
+    const status result = file_join(folder, name, &path, e);
+    *has = result == OK && file_exists(path);
     free(path);
-    return has;
+    return result;
 }
 
-// The folder of a run stands for its newest checkpoint.
+// The folder of a run becomes that of its newest checkpoint.
 static status find_checkpoint(job *j, err *e)
 {
     status result = OK;
@@ -338,8 +352,8 @@ done:
     return result;
 }
 
-// A folder on the command line takes the place of the file's family. Sizes beside that must be the
-// folder's, or else the user would train another model than the file says. They are dropped.
+// A folder on the command line replaces the file's family. The file's sizes must be those of the
+// folder, or else the user would train another model than the file says. The sizes are dropped.
 static status check_replaced(job *j, err *e)
 {
     status result = OK;
@@ -358,10 +372,12 @@ static status check_replaced(job *j, err *e)
             if (fields >> i & 1u) format_field(&mine, i, &a);
             if (fields >> i & 1u) format_field(c, i, &b);
             if (a.bytes && strcmp(a.chars, b.chars) != 0) text_addf(&there, "says %s", b.chars);
+            if (a.failed || b.failed) text_fail(&there);
             text_clear(&a);
             text_clear(&b);
         }
         yaml_node_text(s->value, &found);
+        if (result == OK) result = text_check(&there, e);
         if (there.bytes) {
             result = err_set(e, E_USAGE,
                              "found %.*s, but config.json of --model.path %s; valid: the same, or "
@@ -397,8 +413,10 @@ static status read_folder(job *j, bool replaces, err *e)
              j->model.path);
     TRY(find_checkpoint(j, e));
     TRY(model_config_read(j->model.path, &j->model.config, e));
-    bool weights = folder_has(j->model.path, "model.safetensors") ||
-                   folder_has(j->model.path, "model.safetensors.index.json");
+    bool weights = false, index = false;
+    TRY(folder_has(j->model.path, "model.safetensors", &weights, e));
+    TRY(folder_has(j->model.path, "model.safetensors.index.json", &index, e));
+    weights = weights || index;
     if (strcmp(j->model.init, "checkpoint") == 0 && !weights) {
         blamed = init;
         FAIL(E_USAGE,
@@ -427,7 +445,7 @@ static bool let_command_line_choose(job *j, setting *path, setting *family_given
     return false;
 }
 
-// A program's own model: nothing is left to say about it.
+// The program's own model excludes every key of the section.
 static status refuse_settings(const job *j, err *e)
 {
     const setting *said = NULL;

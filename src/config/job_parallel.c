@@ -2,6 +2,7 @@
 // job_check. Does not know what the plan or the graph cannot do: they say so themselves.
 #include "config/private.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "config/values.h"
 
@@ -28,19 +29,20 @@ static status check_policies(const job *j, err *e)
     text found = {0};
     if (setting_is_given(s) && s->value->kind == NODE_SCALAR &&
         value_same_word(s->value->scalar, "MultiWorkerMirroredStrategy"))
-        REFUSE("parallel.dp",
-               "found MultiWorkerMirroredStrategy, whose workers are processes that were started "
-               "one by one; this version starts all ranks itself, on one machine; valid: "
-               "MirroredStrategy, with launch.ranks");
-    result = policies_check(&j->parallel.dp, e);
+        KEY_ERROR(
+            "parallel.dp",
+            "found MultiWorkerMirroredStrategy, whose workers are processes that were started "
+            "one by one; this version starts all ranks itself, on one machine; valid: "
+            "MirroredStrategy, with launch.ranks");
+    result = policies_check(&j->strategy.dp, e);
     if (result != OK) setting_place(j->values, s, e);
     if (result != OK) goto done;
     if (!setting_is_given(s) || !is_hybrid(s->value) || j->parallel.dp_replicate > 1) goto done;
     yaml_node_text(s->value, &found);
-    REFUSE("parallel.dp",
-           "found %.*s, which keeps several copies of the shards; valid: with "
-           "parallel.dp_replicate 2 or more, their number",
-           TEXT_CUT(found.chars, 60));
+    KEY_ERROR("parallel.dp",
+              "found %.*s, which keeps several copies of the shards; valid: with "
+              "parallel.dp_replicate 2 or more, their number",
+              TEXT_CUT(found.chars, 60));
 done:
     text_clear(&found);
     return result;
@@ -49,17 +51,17 @@ done:
 static status check_stages(job *j, err *e)
 {
     status result = OK;
-    bool interleaved = j->parallel.schedule == PIPE_INTERLEAVED;
-    int virtual = j->parallel.virtual_stages;
+    bool interleaved = j->strategy.pipeline.schedule == PIPE_INTERLEAVED;
+    int virtual = j->strategy.pipeline.virtual_stages;
     if (virtual > 1 && !interleaved)
-        REFUSE("parallel.virtual_stages",
-               "found %d, but parallel.pp_schedule is %s; valid: 1, or interleaved", virtual,
-               key_find("parallel.pp_schedule")->words[j->parallel.schedule]);
+        KEY_ERROR("parallel.virtual_stages",
+                  "found %d, but parallel.pp_schedule is %s; valid: 1, or interleaved", virtual,
+                  pipeline_schedule_name(j->strategy.pipeline.schedule));
     if (j->parallel.pp > 1 && interleaved && virtual == 1)
-        REFUSE("parallel.pp_schedule",
-               "found interleaved with parallel.virtual_stages 1; valid: with 2 or more");
-    if (j->parallel.sequence_parallel && j->parallel.tp == 1) {
-        j->parallel.sequence_parallel = false;
+        KEY_ERROR("parallel.pp_schedule",
+                  "found interleaved with parallel.virtual_stages 1; valid: with 2 or more");
+    if (j->strategy.sequence_parallel && j->parallel.tp == 1) {
+        j->strategy.sequence_parallel = false;
         text_add(&j->warnings,
                  "parallel.sequence_parallel has no effect, because parallel.tp is 1; "
                  "valid: with parallel.tp 2 or more\n");
@@ -76,24 +78,24 @@ static status check_split(job *j, err *e)
     status result = OK;
     const model_config *c = &j->model.config;
     int64_t sum = 0;
-    int parts = j->parallel.pp > 1 ? j->parallel.pp * j->parallel.virtual_stages : 1;
+    int *blocks = NULL;
+    int parts = j->parallel.pp > 1 ? j->parallel.pp * j->strategy.pipeline.virtual_stages : 1;
     if (!j->parallel.splits) goto done;
     if ((int)j->parallel.splits != parts)
-        REFUSE("parallel.split", "found %zu numbers; valid: %d, for pp %d x virtual_stages %d",
-               j->parallel.splits, parts, j->parallel.pp,
-               j->parallel.pp > 1 ? j->parallel.virtual_stages : 1);
-    free(j->parallel.blocks); // of an earlier check
-    j->parallel.blocks = calloc(j->parallel.splits, sizeof *j->parallel.blocks);
-    if (!j->parallel.blocks) FAIL(E_IO, "out of memory");
-    for (size_t i = 0; i < j->parallel.splits; i++)
-        sum += j->parallel.blocks[i] = j->parallel.split[i];
+        KEY_ERROR("parallel.split", "found %zu numbers; valid: %d, for pp %d x virtual_stages %d",
+                  j->parallel.splits, parts, j->parallel.pp,
+                  j->parallel.pp > 1 ? j->strategy.pipeline.virtual_stages : 1);
+    TRY(alloc_zeroed(&blocks, j->parallel.splits, sizeof *blocks, "parallel.split", e));
+    free((int *)j->strategy.pipeline.chunk_blocks); // of an earlier check
+    j->strategy.pipeline.chunk_blocks = blocks;
+    for (size_t i = 0; i < j->parallel.splits; i++) sum += blocks[i] = j->parallel.split[i];
     if (j->own.model) goto done; // its blocks are counted as they are, when it is traced
     if (sum != c->layers)
-        REFUSE("parallel.split", "found %lld layers in all; the model has %lld", (long long)sum,
-               (long long)c->layers);
+        KEY_ERROR("parallel.split", "found %lld layers in all; the model has %lld", (long long)sum,
+                  (long long)c->layers);
     if (c->family == FAMILY_MLP) goto done;
-    j->parallel.blocks[0]++;
-    j->parallel.blocks[parts - 1]++;
+    blocks[0]++;
+    blocks[parts - 1]++;
 done:
     return result;
 }
@@ -103,20 +105,22 @@ static status check_offload(const job *j, err *e)
     status result = OK;
     static const char *const keys[PLAN_STATES] = {
         "parallel.offload.weights", "parallel.offload.gradients", "parallel.offload.optimizer"};
-    const char *path = j->parallel.offload_path;
+    const char *path = j->strategy.offload.path;
     for (int t = 0; t < PLAN_STATES; t++) {
-        if (j->parallel.tier[t] != TIER_FILE) continue;
-        if (!path) REFUSE(keys[t], "found file; it needs parallel.offload.path, a folder");
-        if (!file_could_be_directory(path))
-            REFUSE(
+        if (j->strategy.offload.tier[t] != TIER_FILE) continue;
+        if (!path) KEY_ERROR(keys[t], "found file; it needs parallel.offload.path, a folder");
+        bool can = false;
+        TRY(file_could_be_directory(path, &can, e));
+        if (!can)
+            KEY_ERROR(
                 "parallel.offload.path",
                 "found %s, which is not a folder and cannot be made one; valid: a folder of this "
                 "machine, which is created where it does not exist",
                 path);
     }
-    if (j->parallel.offload_block_bytes % 4096)
-        REFUSE("parallel.offload.block_bytes", "found %lld; valid: a multiple of 4Ki",
-               (long long)j->parallel.offload_block_bytes);
+    if (j->strategy.offload.block_bytes % 4096)
+        KEY_ERROR("parallel.offload.block_bytes", "found %lld; valid: a multiple of 4Ki",
+                  (long long)j->strategy.offload.block_bytes);
 done:
     return result;
 }
@@ -124,12 +128,12 @@ done:
 static status check_hook(const job *j, err *e)
 {
     status result = OK;
-    const strategy_hook *h = &j->parallel.hook;
+    const strategy_hook *h = &j->strategy.hook;
     bool keeps = h->error_feedback || h->warm_start;
     if (h->kind == HOOK_POWERSGD && keeps && h->start_step < 2)
-        REFUSE("parallel.hook.start_step",
-               "found %lld; valid: 2 or more, or any with error_feedback and warm_start false",
-               (long long)h->start_step);
+        KEY_ERROR("parallel.hook.start_step",
+                  "found %lld; valid: 2 or more, or any with error_feedback and warm_start false",
+                  (long long)h->start_step);
 done:
     return result;
 }
@@ -140,9 +144,9 @@ static status check_scaler(const job *j, err *e)
     const scaler_options *s = &j->train.fp16;
     if (j->train.precision == F16 && s->loss_scale == 0 &&
         s->min_scale > ldexp(1, s->initial_power))
-        REFUSE("train.fp16.min_loss_scale",
-               "found %g; valid: at most 2^%d (train.fp16.initial_scale_power)", s->min_scale,
-               s->initial_power);
+        KEY_ERROR("train.fp16.min_loss_scale",
+                  "found %g; valid: at most 2^%d (train.fp16.initial_scale_power)", s->min_scale,
+                  s->initial_power);
 done:
     return result;
 }
@@ -166,11 +170,11 @@ status job_check_micros(const job *j, const mesh *m, err *e)
     int data = mesh_data_ranks(m), pp = j->parallel.pp;
     int64_t micro = j->train.micro_batch ? j->train.micro_batch : 1;
     int64_t micros = j->train.global_batch / data / micro;
-    if (pp > 1 && j->parallel.schedule == PIPE_INTERLEAVED && micros % pp)
-        REFUSE("parallel.pp_schedule",
-               "found interleaved with %lld micro-batches in a step (global_batch %lld / %d "
-               "data-parallel ranks / micro_batch %lld); valid: a multiple of pp %d",
-               (long long)micros, (long long)j->train.global_batch, data, (long long)micro, pp);
+    if (pp > 1 && j->strategy.pipeline.schedule == PIPE_INTERLEAVED && micros % pp)
+        KEY_ERROR("parallel.pp_schedule",
+                  "found interleaved with %lld micro-batches in a step (global_batch %lld / %d "
+                  "data-parallel ranks / micro_batch %lld); valid: a multiple of pp %d",
+                  (long long)micros, (long long)j->train.global_batch, data, (long long)micro, pp);
 done:
     return result;
 }

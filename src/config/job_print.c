@@ -1,5 +1,6 @@
 // job_print.c -- a job as text: with origins for people and programs, and as the job.yaml of a run.
 // Called by explain, help and the trainer. Changes nothing.
+#include "base/alloc.h"
 #include "config/private.h"
 #include "config/values.h"
 
@@ -13,15 +14,30 @@ typedef struct line {
 
 typedef struct lines {
     line *at;
-    size_t count;
+    size_t count, room;
+    bool failed; // memory lacked
 } lines;
+
+static void line_free(line *x)
+{
+    free(x->path);
+    free(x->value);
+    free(x->from);
+}
 
 // Takes the three texts.
 static void add_line(lines *all, text path, text value, text from)
 {
-    all->at = realloc(all->at, (all->count + 1) * sizeof *all->at);
-    if (!all->at) abort();
-    all->at[all->count++] = (line){path.chars, value.chars, from.chars};
+    line x = {NULL, NULL, NULL};
+    bool good = text_take(&path, &x.path, NULL) == OK;
+    good &= text_take(&value, &x.value, NULL) == OK;
+    good &= text_take(&from, &x.from, NULL) == OK;
+    if (good && alloc_grow(&all->at, &all->room, all->count + 1, sizeof *all->at, "", NULL) == OK) {
+        all->at[all->count++] = x;
+        return;
+    }
+    all->failed = true;
+    line_free(&x);
 }
 
 static void add_model_fields(const job *j, lines *all)
@@ -47,9 +63,9 @@ static void format_effective(const job *j, const job_key *k, text *out)
 {
     mesh m;
     const bool follows =
-        strcmp(k->path, "parallel.no_sync") == 0 && j->parallel.no_sync == NO_SYNC_AUTO;
+        strcmp(k->path, "parallel.no_sync") == 0 && j->strategy.no_sync == NO_SYNC_AUTO;
     if (follows && job_solve_mesh(j, j->launch.ranks, &m, NULL) == OK)
-        text_add(out, k->words[job_sums_locally(j, &m)]);
+        text_add(out, k->words[strategy_resolve(&j->strategy, &m).no_sync]);
     else
         value_format(j, k, out);
 }
@@ -81,11 +97,7 @@ static lines lines_of(const job *j)
 
 static void lines_free(lines *all)
 {
-    for (size_t i = 0; i < all->count; i++) {
-        free(all->at[i].path);
-        free(all->at[i].value);
-        free(all->at[i].from);
-    }
+    for (size_t i = 0; i < all->count; i++) line_free(&all->at[i]);
     free(all->at);
 }
 
@@ -117,7 +129,8 @@ static void explain_json(const lines *all, text *out)
             root, all->at[i].path,
             json_pack("{s:o, s:s}", "value", json_of(all->at[i].value), "origin", all->at[i].from));
     char *s = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    text_add(out, s ? s : "{}");
+    if (!s) text_fail(out);
+    text_add(out, s ? s : "");
     text_add(out, "\n");
     free(s);
     json_decref(root);
@@ -135,6 +148,7 @@ void job_explain(const job *j, bool json, text *out)
     for (size_t i = 0; !json && i < all.count; i++)
         text_addf(out, "%-*s  %-*s  %s\n", (int)paths, all.at[i].path, (int)values, all.at[i].value,
                   all.at[i].from);
+    if (all.failed) text_fail(out);
     lines_free(&all);
 }
 
@@ -173,6 +187,7 @@ void job_write_yaml(const job *j, text *out)
         const char *word = enter_sections(path, &open, out);
         text_addf(out, "%s: %s\n", word, keep ? "auto" : all.at[i].value);
     }
+    if (all.failed || open.failed) text_fail(out);
     text_clear(&open);
     lines_free(&all);
 }
@@ -187,6 +202,7 @@ bool job_find_value(const job *j, const char *path, text *value, text *from)
         text_add(value, all.at[i].value);
         text_add(from, all.at[i].from);
     }
+    if (all.failed) text_fail(value);
     lines_free(&all);
     return found;
 }

@@ -2,6 +2,8 @@
 // Called by settings, values and explain. Does not know values.
 #include "config/keys.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +72,7 @@ bool key_applies(const job_key *k, const job *j)
 {
     if (k->schedules && !(k->schedules >> j->lr.name & 1u)) return false;
     if (k->rules && !(k->rules >> j->optimizer.rule & 1u)) return false;
-    if (k->hooks && !(k->hooks >> j->parallel.hook.kind & 1u)) return false;
+    if (k->hooks && !(k->hooks >> j->strategy.hook.kind & 1u)) return false;
     if (k->precisions && !(k->precisions >> j->train.precision & 1u)) return false;
     if (strncmp(k->path, "model.", 6) == 0 && j->own.model) return false;
     if (strcmp(k->path, "model.family") == 0) return !j->model.path;
@@ -84,23 +86,20 @@ static const char *last_word(const char *path)
     return dot ? dot + 1 : path;
 }
 
-// The section of a path, "" at the top; owned by the caller.
-static char *section_of(const char *path)
+// The section of a path, "" at the top.
+static void add_section(const char *path, text *out)
 {
-    char *section = text_copy(path);
-    char *dot = strrchr(section, '.');
-    *(dot ? dot : section) = 0;
-    return section;
+    const char *dot = strrchr(path, '.');
+    text_add_bytes(out, path, dot ? (size_t)(dot - path) : 0);
 }
 
 // The row that is meant by `path`: by its last word among the section's keys, then among all keys,
-// then by the whole path.
+// then by the whole path. NULL when none is near; without memory none is looked for.
 static const char *nearest_path(const char *path, const char *section)
 {
-    const char **words = calloc(3 * (size_t)JOB_KEY_COUNT, sizeof *words);
+    const char **words = NULL, *found = NULL;
+    if (alloc_zeroed(&words, 3 * (size_t)JOB_KEY_COUNT, sizeof *words, "", NULL) != OK) return NULL;
     const char **paths = words + JOB_KEY_COUNT, **all = paths + JOB_KEY_COUNT;
-    if (!words) abort();
-    const char *found = NULL;
     for (int inside = 1; inside >= 0 && !found; inside--) {
         size_t n = 0;
         for (int i = 0; i < JOB_KEY_COUNT; i++) {
@@ -137,16 +136,17 @@ void key_list(const char *section, text *out)
 
 void key_suggest(const char *path, text *out)
 {
-    char *section = section_of(path);
+    text section = {0};
+    add_section(path, &section);
     const char *top[] = {"model",    "data",   "train",  "optimizer", "lr_schedule",
                          "parallel", "memory", "launch", "checks"};
-    const char *near = *section ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
-    if (!near) near = nearest_path(path, section);
+    const char *near = section.bytes ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
+    if (!near) near = nearest_path(path, section.chars);
     if (near) {
         text_addf(out, "; did you mean %s?", near);
     } else {
         text_add(out, "; valid: ");
-        key_list(key_is_section(section) ? section : "", out);
+        key_list(key_is_section(section.chars) ? section.chars : "", out);
     }
-    free(section);
+    text_clear(&section);
 }

@@ -13,7 +13,7 @@ status job_read_model(job *j, err *e);
 
 // E_USAGE with the place of a key in front, out of a function with `j`, `e`, `result` and `done:`.
 // A format, because every caller has one.
-#define REFUSE(path, ...)                                                                          \
+#define KEY_ERROR(path, ...)                                                                       \
     do {                                                                                           \
         result = err_set(e, E_USAGE, __VA_ARGS__);                                                 \
         setting_prefix(j->values, settings_of(j->values, path), e);                                \

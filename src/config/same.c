@@ -2,6 +2,7 @@
 // Called before a run resumes. Compares text: both sides were written by job_print.c.
 #include "config/private.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -14,26 +15,33 @@ typedef struct leaf {
 
 typedef struct leaves {
     leaf *at;
-    size_t count;
+    size_t count, room;
 } leaves;
 
-static void flatten(const yaml_node *map, const char *section, leaves *all)
+static status flatten(const yaml_node *map, const char *section, leaves *all, err *e)
 {
+    status result = OK;
+    text path = {0}, value = {0};
     for (const yaml_node *c = map->first; c; c = c->next) {
-        text path = {0}, value = {0};
+        text_clear(&path);
         text_addf(&path, "%s%s%s", section, *section ? "." : "", c->key ? c->key : "");
+        TRY(text_check(&path, e));
         if (key_is_section(path.chars) && c->kind == NODE_MAP) {
-            flatten(c, path.chars, all);
-            text_clear(&path);
+            TRY(flatten(c, path.chars, all, e));
             continue;
         }
         const job_key *bare = key_of_section(path.chars);
         if (bare) text_add(&path, bare->path + path.bytes);
         yaml_node_text(c, &value);
-        all->at = realloc(all->at, (all->count + 1) * sizeof *all->at);
-        if (!all->at) abort();
-        all->at[all->count++] = (leaf){path.chars, value.chars};
+        TRY(alloc_grow(&all->at, &all->room, all->count + 1, sizeof *all->at, "the keys", e));
+        all->at[all->count++] = (leaf){NULL, NULL};
+        TRY(text_take(&path, &all->at[all->count - 1].path, e));
+        TRY(text_take(&value, &all->at[all->count - 1].value, e));
     }
+done:
+    text_clear(&path);
+    text_clear(&value);
+    return result;
 }
 
 static void leaves_free(leaves *all)
@@ -88,11 +96,13 @@ status job_compare_run(const job *j, const char *old_yaml_path, text *different,
     TRY(file_read(old_yaml_path, &content, &bytes, e));
     TRY(yaml_node_parse(old_yaml_path, content, bytes, &old_tree, e));
     job_write_yaml(j, &now);
+    TRY(text_check(&now, e));
     TRY(yaml_node_parse("job", now.chars, now.bytes, &new_tree, e));
-    flatten(old_tree, "", &there);
-    flatten(new_tree, "", &here);
+    TRY(flatten(old_tree, "", &there, e));
+    TRY(flatten(new_tree, "", &here, e));
     list_differences(&there, &here, false, different);
     list_differences(&there, &here, true, different);
+    TRY(text_check(different, e));
 done:
     leaves_free(&there);
     leaves_free(&here);

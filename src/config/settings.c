@@ -2,26 +2,31 @@
 // Knows which keys there are and refuses others; does not know what values mean.
 #include "config/settings.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-job_values *settings_new(const char *file)
+status settings_open(const char *file, job_values **out, err *e)
 {
-    job_values *v = calloc(1, sizeof *v);
-    if (!v) abort();
-    v->rows = calloc((size_t)JOB_KEY_COUNT, sizeof *v->rows);
-    if (!v->rows) abort();
-    for (int i = 0; i < JOB_KEY_COUNT; i++) v->rows[i].path = text_copy(JOB_KEYS[i].path);
-    if (file) v->file = text_copy(file);
-    return v;
+    status result = OK;
+    job_values *v = NULL;
+    TRY(alloc_zeroed(&v, 1, sizeof *v, "the job", e));
+    TRY(alloc_zeroed(&v->rows, (size_t)JOB_KEY_COUNT, sizeof *v->rows, "the job", e));
+    for (int i = 0; i < JOB_KEY_COUNT; i++) TRY(text_copy(JOB_KEYS[i].path, &v->rows[i].path, e));
+    if (file) TRY(text_copy(file, &v->file, e));
+    *out = v;
+    v = NULL;
+done:
+    settings_free(v);
+    return result;
 }
 
 void settings_free(job_values *v)
 {
     if (!v) return;
-    for (int i = 0; i < JOB_KEY_COUNT; i++) free(v->rows[i].path);
+    for (int i = 0; v->rows && i < JOB_KEY_COUNT; i++) free(v->rows[i].path);
     for (int i = 0; i < v->models; i++) free(v->model[i].path);
     for (int i = 0; i < v->trees_count; i++) yaml_node_free(v->trees[i]);
     free(v->rows);
@@ -94,25 +99,36 @@ void setting_describe(const job_values *v, const setting *s, text *out)
     if (s->note) text_addf(out, " (%s)", s->note);
 }
 
-static void keep_tree(job_values *v, yaml_node *tree)
+// Owns the tree from now on, also on failure.
+static status keep_tree(job_values *v, yaml_node *tree, err *e)
 {
-    v->trees = realloc(v->trees, (size_t)(v->trees_count + 1) * sizeof *v->trees);
-    if (!v->trees) abort();
-    v->trees[v->trees_count++] = tree;
+    const status result = alloc_grow(&v->trees, &v->trees_room, (size_t)v->trees_count + 1,
+                                     sizeof *v->trees, "the job", e);
+    if (result == OK)
+        v->trees[v->trees_count++] = tree;
+    else
+        yaml_node_free(tree);
+    return result;
 }
 
-// The setting of a path: a row's, or a model field's, new if need be. NULL: no such key.
-static setting *find_setting(job_values *v, const char *path)
+// The setting of a path: a row's, or a model field's, new if need be. *out is NULL where there is
+// no such key.
+static status find_setting(job_values *v, const char *path, setting **out, err *e)
 {
-    int row = key_index(path);
-    if (row >= 0) return &v->rows[row];
-    if (!key_is_model_field(path)) return NULL;
+    status result = OK;
+    const int row = key_index(path);
+    *out = row >= 0 ? &v->rows[row] : NULL;
+    if (row >= 0 || !key_is_model_field(path)) return OK;
     for (int i = 0; i < v->models; i++)
-        if (strcmp(v->model[i].path, path) == 0) return &v->model[i];
-    v->model = realloc(v->model, (size_t)(v->models + 1) * sizeof *v->model);
-    if (!v->model) abort();
-    v->model[v->models] = (setting){.path = text_copy(path)};
-    return &v->model[v->models++];
+        if (strcmp(v->model[i].path, path) == 0) *out = &v->model[i];
+    if (*out) return OK;
+    TRY(alloc_grow(&v->model, &v->model_room, (size_t)v->models + 1, sizeof *v->model, "the job",
+                   e));
+    v->model[v->models] = (setting){.path = NULL};
+    TRY(text_copy(path, &v->model[v->models].path, e));
+    *out = &v->model[v->models++];
+done:
+    return result;
 }
 
 // A value that is being read, before it is a setting's.
@@ -173,7 +189,8 @@ static status take(job_values *v, const char *path, const yaml_node *n, setting_
     status result = OK;
     text below = {0};
     if (!key_is_section(path)) {
-        setting *s = find_setting(v, path);
+        setting *s;
+        TRY(find_setting(v, path, &s, e));
         return s ? set_value(v, s, n, from, e) : unknown_key(v, path, n, from, e);
     }
     const job_key *bare = key_of_section(path);
@@ -184,6 +201,7 @@ static status take(job_values *v, const char *path, const yaml_node *n, setting_
     for (const yaml_node *c = n->first; c; c = c->next) {
         text_clear(&below);
         text_addf(&below, "%s.%s", path, c->key);
+        TRY(text_check(&below, e));
         TRY(take(v, below.chars, c, from, e));
     }
 done:
@@ -198,7 +216,7 @@ static status take_text(job_values *v, const char *name, const char *content, si
     status result = OK;
     yaml_node *root = NULL;
     TRY(yaml_node_parse(name, content, bytes, &root, e));
-    keep_tree(v, root);
+    TRY(keep_tree(v, root, e));
     if (root->kind != NODE_MAP)
         FAIL(E_USAGE, "%s:%d: found a %s; valid: sections of keys, as train: {steps: 1000}", name,
              root->line, root->kind == NODE_LIST ? "list" : "word");
@@ -228,18 +246,28 @@ status settings_read_yaml(job_values *v, const char *yaml, err *e)
 }
 
 // "a,b" as a list; borrowed by nobody yet.
-static yaml_node *split_list(const char *s)
+static status split_list(const char *s, yaml_node **out, err *e)
 {
-    yaml_node *list = graph_node_list(0);
-    for (;;) {
-        size_t bytes = strcspn(s, ",");
-        text one = {0};
-        text_add_bytes(&one, s, bytes);
-        yaml_node_append(list, yaml_node_scalar(one.chars, 0));
+    status result = OK;
+    text one = {0};
+    yaml_node *list = NULL, *item;
+    TRY(yaml_node_list(0, &list, e));
+    for (;; s++) {
+        const size_t bytes = strcspn(s, ",");
         text_clear(&one);
-        if (!s[bytes]) return list;
-        s += bytes + 1;
+        text_add_bytes(&one, s, bytes);
+        TRY(text_check(&one, e));
+        TRY(yaml_node_scalar(one.chars, 0, &item, e));
+        yaml_node_append(list, item);
+        s += bytes;
+        if (!*s) break;
     }
+    *out = list;
+    list = NULL;
+done:
+    yaml_node_free(list);
+    text_clear(&one);
+    return result;
 }
 
 static status value_node(const job_values *v, const char *path, const char *value, yaml_node **out,
@@ -251,12 +279,12 @@ static status value_node(const job_values *v, const char *path, const char *valu
     text name = {0};
     status result = OK;
     if (value[0] == '[' || value[0] == '{') {
-        text_addf(&name, "%s%s", dashes(v), path);
+        text_addf(&name, "%s%s", dashes(v), path); // for messages alone
         result = yaml_node_parse(name.chars, value, strlen(value), out, e);
     } else if (lists && strchr(value, ',')) {
-        *out = split_list(value);
+        result = split_list(value, out, e);
     } else {
-        *out = yaml_node_scalar(value, 0);
+        result = yaml_node_scalar(value, 0, out, e);
     }
     text_clear(&name);
     return result;
@@ -278,7 +306,7 @@ static status read_option(job_values *v, const char *path, const char *value, er
     if (!text_is_utf8(value, strlen(value), &at))
         FAIL(E_USAGE, "%s%s: the value is not UTF-8 at byte %zu", dashes(v), path, at);
     TRY(value_node(v, path, value, &n, e));
-    keep_tree(v, n);
+    TRY(keep_tree(v, n, e));
     TRY(take(v, path, n, ORIGIN_COMMAND_LINE, e));
 done:
     return result;
@@ -324,6 +352,7 @@ status settings_read_args(job_values *v, int argc, char *const *argv, setting_fl
         const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
         text_clear(&path);
         text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));
+        TRY(text_check(&path, e));
         bool *flag = find_switch(flags, path.chars);
         if (flag && equals) FAIL(E_USAGE, "--%s: takes no value", path.chars);
         if (flag) {

@@ -30,6 +30,7 @@ struct job_values {
     setting *rows;  // one for each row of JOB_KEYS
     setting *model; // model.* fields that are no rows, in the order of reading
     int models;
+    size_t model_room, trees_room;
     int yamls;   // a program's YAML texts so far …
     int reading; // … and the number of the one that is being read; 0: none
     yaml_node **trees;
@@ -38,7 +39,7 @@ struct job_values {
 
 typedef struct job_values job_values;
 
-job_values *settings_new(const char *file);
+status settings_open(const char *file, job_values **out, err *e);
 void settings_free(job_values *v); // NULL allowed
 
 // Arguments that are no keys.

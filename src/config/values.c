@@ -2,6 +2,7 @@
 // table; formatting is in format.c. Does not know where a value came from, nor other keys.
 #include "config/values.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <stdio.h>
@@ -10,17 +11,23 @@
 #include <strings.h>
 #include <unistd.h>
 
-char *value_absolute(const char *path)
+status value_absolute(const char *path, char **out, err *e)
 {
+    status result = OK;
     const char *home = getenv("HOME");
-    if (path[0] == '/') return text_copy(path);
-    if (strncmp(path, "~/", 2) == 0 && home) return file_join(home, path + 2);
+    if (path[0] == '/') return text_copy(path, out, e);
+    if (strncmp(path, "~/", 2) == 0 && home) return file_join(home, path + 2, out, e);
     while (strncmp(path, "./", 2) == 0) path += 2;
     char *here = getcwd(NULL, 0);
-    if (!here) return text_copy(path);
-    char *whole = strcmp(path, ".") == 0 ? text_copy(here) : file_join(here, path);
+    if (!here)
+        TRY(text_copy(path, out, e));
+    else if (strcmp(path, ".") == 0)
+        TRY(text_copy(here, out, e));
+    else
+        TRY(file_join(here, path, out, e));
+done:
     free(here);
-    return whole;
+    return result;
 }
 
 // "found …; valid: …" with a guess when one of `words` is near.
@@ -108,7 +115,8 @@ static status set_word(void *at, const job_key *k, const yaml_node *n, err *e)
         memcpy(at, &value, sizeof value);
     } else {
         free(*(char **)at);
-        *(char **)at = text_copy(k->words[i]);
+        *(char **)at = NULL;
+        TRY(text_copy(k->words[i], (char **)at, e));
     }
 done:
     return result;
@@ -171,8 +179,8 @@ static status set_path(char **at, const job_key *k, const yaml_node *n, err *e)
 {
     if (!n->scalar[0]) return refuse(k, n, e);
     free(*at);
-    *at = value_absolute(n->scalar);
-    return OK;
+    *at = NULL;
+    return value_absolute(n->scalar, at, e);
 }
 
 static status set_betas(double *at, const job_key *k, const yaml_node *n, err *e)
@@ -208,8 +216,8 @@ static status read_part(const job_key *k, const yaml_node *n, data_part *out, er
         return err_set(e, E_USAGE, "found weight %.*s; valid: a number > 0",
                        TEXT_CUT(weight->scalar ? weight->scalar : "that is no number", 60));
     bool mock = strcmp(path->scalar, "mock") == 0; // shards of that name are ./mock
-    out->path = mock ? text_copy("mock") : value_absolute(path->scalar);
-    return OK;
+    return mock ? text_copy("mock", (char **)&out->path, e)
+                : value_absolute(path->scalar, (char **)&out->path, e);
 }
 
 static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
@@ -220,8 +228,7 @@ static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
     data_part *parts = NULL;
     if (!first) return refuse(k, n, e);
     for (const yaml_node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL) count++;
-    parts = calloc(count, sizeof *parts);
-    if (!parts) FAIL(E_IO, "out of memory");
+    TRY(alloc_zeroed(&parts, count, sizeof *parts, "the parts of data", e));
     const yaml_node *c = first;
     for (size_t i = 0; i < count; i++, c = c->next) {
         TRY(read_part(k, c, &parts[i], e));
@@ -284,8 +291,9 @@ static status set_sizes(job *j, const job_key *k, const yaml_node *n, err *e)
             !in_range(k, (double)size))
             return refuse(k, n, e);
     if (!count) return refuse(k, n, e);
-    int *sizes = calloc(count, sizeof *sizes);
-    if (!sizes) return err_set(e, E_IO, "out of memory");
+    int *sizes = NULL;
+    const status result = alloc_zeroed(&sizes, count, sizeof *sizes, "a list of sizes", e);
+    if (result != OK) return result;
     const yaml_node *c = first;
     for (size_t i = 0; i < count; i++, c = c->next) {
         text_to_count(c->scalar, &size);

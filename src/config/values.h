@@ -17,6 +17,6 @@ bool value_is_set(const job *j, const job_key *k);
 void value_free(job *j, const job_key *k);
 void value_describe_valid(const job_key *k, text *out);
 void value_number(double value, text *out); // the shortest form that reads back to the same bits
-char *value_absolute(const char *path);     // owned by the caller
+status value_absolute(const char *path, char **out, err *e); // owned by the caller
 
 #endif

@@ -33,7 +33,7 @@ static int column_of(yaml_mark_t at)
 static status parser_error(const builder *b, const yaml_parser_t *p, err *e)
 {
     const char *problem = p->problem ? p->problem : "cannot be read";
-    if (p->error == YAML_MEMORY_ERROR) return err_set(e, E_IO, "%s: out of memory", b->name);
+    if (p->error == YAML_MEMORY_ERROR) return err_set(e, E_MEMORY, "no memory for %s", b->name);
     if (p->error == YAML_READER_ERROR)
         return err_set(e, E_USAGE, "%s: broken YAML: %s at byte %zu", b->name, problem,
                        p->problem_offset);
@@ -79,7 +79,8 @@ static status begin(builder *b, node_kind kind, yaml_mark_t at, err *e)
     if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1])
         FAIL(E_USAGE, "%s:%d:%d: a key must be a word, not a %s", b->name, line_of(at),
              column_of(at), kind == NODE_MAP ? "section" : "list");
-    yaml_node *n = graph_node_list(line_of(at));
+    yaml_node *n = NULL;
+    TRY(yaml_node_list(line_of(at), &n, e));
     n->kind = kind;
     TRY(place(b, n, e));
     b->keys[b->depth] = 0;
@@ -96,11 +97,12 @@ static status scalar(builder *b, const yaml_event_t *event, err *e)
         return err_set(e, E_USAGE, "%s:%d:%d: a zero byte in text", b->name, line_of(at),
                        column_of(at));
     if (b->depth && b->open[b->depth - 1]->kind == NODE_MAP && !b->key[b->depth - 1]) {
-        b->key[b->depth - 1] = text_copy(s);
         b->key_line[b->depth - 1] = line_of(at);
-        return OK;
+        return text_copy(s, &b->key[b->depth - 1], e);
     }
-    yaml_node *n = yaml_node_scalar(s, line_of(at));
+    yaml_node *n = NULL;
+    const status made = yaml_node_scalar(s, line_of(at), &n, e);
+    if (made != OK) return made;
     n->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     return place(b, n, e);
 }
@@ -137,7 +139,7 @@ status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node 
     builder b = {.name = name};
     yaml_parser_t parser;
     bool ended = false;
-    if (!yaml_parser_initialize(&parser)) return err_set(e, E_IO, "%s: out of memory", name);
+    if (!yaml_parser_initialize(&parser)) return err_set(e, E_MEMORY, "no memory for %s", name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)s, bytes);
     while (!ended) {
         yaml_event_t event;
@@ -152,7 +154,8 @@ status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node 
     }
     if (!b.root || yaml_node_is_null(b.root)) {
         yaml_node_free(b.root);
-        b.root = graph_node_list(1);
+        b.root = NULL;
+        TRY(yaml_node_list(1, &b.root, e));
         b.root->kind = NODE_MAP;
     }
     *out = b.root;

@@ -2,29 +2,36 @@
 // yaml.c. Does not know what a key means.
 #include "config/yaml_node.h"
 
+#include "base/alloc.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-yaml_node *yaml_node_scalar(const char *s, int line)
+status yaml_node_scalar(const char *s, int line, yaml_node **out, err *e)
 {
-    yaml_node *n = calloc(1, sizeof *n);
-    if (!n) abort();
+    status result = OK;
+    yaml_node *n = NULL;
+    TRY(alloc_zeroed(&n, 1, sizeof *n, "a YAML text", e));
     n->kind = NODE_SCALAR;
-    n->scalar = text_copy(s);
     n->line = line;
-    return n;
+    TRY(text_copy(s, &n->scalar, e));
+    *out = n;
+    n = NULL;
+done:
+    yaml_node_free(n);
+    return result;
 }
 
-yaml_node *graph_node_list(int line)
+status yaml_node_list(int line, yaml_node **out, err *e)
 {
-    yaml_node *n = calloc(1, sizeof *n);
-    if (!n) abort();
-    n->kind = NODE_LIST;
-    n->line = line;
-    return n;
+    const status result = alloc_zeroed(out, 1, sizeof **out, "a YAML text", e);
+    if (result != OK) return result;
+    (*out)->kind = NODE_LIST;
+    (*out)->line = line;
+    return OK;
 }
 
 void yaml_node_append(yaml_node *parent, yaml_node *child)

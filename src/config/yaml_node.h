@@ -22,8 +22,8 @@ typedef struct yaml_node {
 // Reads one YAML document; an empty one is an empty map. E_USAGE with "name:line:column: …" for
 // what is not YAML, keys given twice in one map, aliases, and a second document.
 status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e);
-yaml_node *yaml_node_scalar(const char *s, int line);
-yaml_node *graph_node_list(int line);
+status yaml_node_scalar(const char *s, int line, yaml_node **out, err *e);
+status yaml_node_list(int line, yaml_node **out, err *e);
 void yaml_node_append(yaml_node *parent, yaml_node *child);
 void yaml_node_free(yaml_node *n); // with all below and after it; NULL allowed
 

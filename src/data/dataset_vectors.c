@@ -16,11 +16,11 @@ enum { IGNORED = -100 };
 typedef struct vectors {
     dataset base;
     safetensors *file;
-    const tensor_info *x, *y;
+    const safetensors_tensor *x, *y;
 } vectors;
 
 // Element i of a float tensor, which may lie unaligned in the map.
-static float float_at(const tensor_info *t, uint64_t i)
+static float float_at(const safetensors_tensor *t, uint64_t i)
 {
     const uint8_t *at = (const uint8_t *)t->data + i * dtype_bytes(t->type);
     uint16_t half;
@@ -42,7 +42,7 @@ static float float_at(const tensor_info *t, uint64_t i)
     }
 }
 
-static int64_t integer_at(const tensor_info *t, uint64_t i)
+static int64_t integer_at(const safetensors_tensor *t, uint64_t i)
 {
     const uint8_t *at = (const uint8_t *)t->data + i * dtype_bytes(t->type);
     int32_t narrow;
@@ -89,7 +89,7 @@ static void vectors_close(dataset *d)
 }
 
 static status tensor_get(const vectors *v, const char *path, const char *name,
-                         const tensor_info **out, err *e)
+                         const safetensors_tensor **out, err *e)
 {
     *out = safetensors_find(v->file, name);
     if (*out) return OK;
@@ -133,7 +133,7 @@ done:
     return result;
 }
 
-static status floats_check(const tensor_info *t, const char *path, err *e)
+static status floats_check(const safetensors_tensor *t, const char *path, err *e)
 {
     uint64_t count = t->bytes / dtype_bytes(t->type), row = t->dims == 2 ? (uint64_t)t->dim[1] : 1;
     for (uint64_t i = 0; i < count; i++)

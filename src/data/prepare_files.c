@@ -2,6 +2,7 @@
 // It deliberately does not know documents or formats.
 #include "data/prepare_files.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -27,20 +28,15 @@ static status usage_errno(const char *path, err *e)
 
 static status list_append(file_list *l, const char *path, uint64_t size, err *e)
 {
-    if (l->count == l->room) {
-        size_t room = l->room ? 2 * l->room : 64;
-        char **paths = realloc(l->path, room * sizeof *paths);
-        if (!paths) return err_set(e, E_IO, "out of memory for a list of %zu files", room);
-        l->path = paths;
-        uint64_t *sizes = realloc(l->size, room * sizeof *sizes);
-        if (!sizes) return err_set(e, E_IO, "out of memory for a list of %zu files", room);
-        l->size = sizes;
-        l->room = room;
-    }
-    l->path[l->count] = text_copy(path);
+    status result = OK;
+    const size_t need = l->count + 1;
+    TRY(alloc_grow(&l->path, &l->path_room, need, sizeof *l->path, "a list of files", e));
+    TRY(alloc_grow(&l->size, &l->size_room, need, sizeof *l->size, "a list of files", e));
+    TRY(text_copy(path, &l->path[l->count], e));
     l->size[l->count++] = size;
     l->bytes += size;
-    return OK;
+done:
+    return result;
 }
 
 static int by_bytes(const struct dirent **a, const struct dirent **b)
@@ -68,7 +64,7 @@ static status folder_add(file_list *l, const char *folder, size_t root, const pr
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
-        path = file_join(folder, name);
+        TRY(file_join(folder, name, &path, e));
         struct stat s;
         if (lstat(path, &s) != 0) {
             result = usage_errno(path, e);
@@ -132,7 +128,7 @@ status input_file_open(const char *path, input_file **out, err *e)
     status result = OK;
     input_file *f = calloc(1, sizeof *f);
     if (!f) return err_set(e, E_IO, "%s: out of memory", path);
-    f->path = text_copy(path);
+    TRY(text_copy(path, &f->path, e));
     f->fd = -1;
     TRY(file_open_input(path, &f->fd, NULL, e));
     if (path_has_suffix(path, ".gz")) {

@@ -7,7 +7,7 @@
 typedef struct file_list {
     char **path; // owned
     uint64_t *size;
-    size_t count, room;
+    size_t count, path_room, size_room;
     uint64_t bytes; // all sizes
 } file_list;
 

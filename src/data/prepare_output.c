@@ -3,6 +3,7 @@
 // not know texts, nor how documents were encoded.
 #include "data/prepare_output.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "data/sidecar.h"
 #include "data/tokens.h"
@@ -38,22 +39,23 @@ struct output {
     shard shard[SPLITS][PREPARE_KEYS_MAX];
 };
 
-static char *path_make(const char *prefix, const char *suffix)
+static status path_make(const char *prefix, const char *suffix, char **out, err *e)
 {
     text t = {0};
     text_addf(&t, "%s%s", prefix, suffix);
-    return t.chars;
+    return text_take(&t, out, e);
 }
 
-static char *temporary_make(const char *path)
+static status temporary_make(const char *path, char **out, err *e)
 {
     text t = {0};
     text_addf(&t, "%s.%ld.tmp", path, (long)getpid());
-    return t.chars;
+    return text_take(&t, out, e);
 }
 
-static void names_make(output *w)
+static status names_make(output *w, err *e)
 {
+    status result = OK;
     const prepare_options *o = w->o;
     for (int i = 0; i <= TOKENIZER_FILES; i++) {
         text path = {0};
@@ -62,7 +64,8 @@ static void names_make(output *w)
         else if (o->save_tokenizer && strcmp(o->save_tokenizer, w->file[0].path) != 0)
             text_add(&path, o->save_tokenizer);
         if (!path.chars) continue;
-        w->file[i] = (loose_file){.path = path.chars, .temporary = temporary_make(path.chars)};
+        TRY(text_take(&path, &w->file[i].path, e));
+        TRY(temporary_make(w->file[i].path, &w->file[i].temporary, e));
     }
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
@@ -71,13 +74,15 @@ static void names_make(output *w)
             text_addf(&prefix, "%s%s", o->output_prefix, split == VALID ? "_valid" : "");
             if (w->keys > 1 || o->megatron_names)
                 text_addf(&prefix, "_%s_document", o->json_keys[k]);
-            s->prefix = prefix.chars;
-            s->json = path_make(prefix.chars, ".json");
-            s->json_temporary = temporary_make(s->json);
-            s->facts = (sidecar){.append_eod = o->append_eod,
-                                 .add_special_tokens = o->add_special_tokens,
-                                 .tokenizer = text_copy(w->file[0].path)};
+            TRY(text_take(&prefix, &s->prefix, e));
+            TRY(path_make(s->prefix, ".json", &s->json, e));
+            TRY(temporary_make(s->json, &s->json_temporary, e));
+            s->facts =
+                (sidecar){.append_eod = o->append_eod, .add_special_tokens = o->add_special_tokens};
+            TRY(text_copy(w->file[0].path, &s->facts.tokenizer, e));
         }
+done:
+    return result;
 }
 
 // An output must not be one of the inputs: P.json of `--input P.json --output-prefix P`.
@@ -101,7 +106,8 @@ static status output_path_check(const char *path, const source *inputs, err *e)
 static status folder_check(const char *path, bool may_make, err *e)
 {
     status result = OK;
-    char *folder = text_copy(path);
+    char *folder = NULL;
+    TRY(text_copy(path, &folder, e));
     char *slash = strrchr(folder, '/');
     for (bool first = true; slash && slash != folder; first = false, slash = strrchr(folder, '/')) {
         *slash = 0;
@@ -127,7 +133,8 @@ static status outputs_check(const output *w, const source *inputs, err *e)
             if (strcmp(w->shard[k / w->keys][k % w->keys].prefix, prefix) == 0)
                 FAIL(E_USAGE, "--json-keys: two outputs would both be %s", prefix);
         for (int suffix = 0; suffix < 3; suffix++) {
-            char *path = path_make(prefix, suffixes[suffix]);
+            char *path = NULL;
+            TRY(path_make(prefix, suffixes[suffix], &path, e));
             result = output_path_check(path, inputs, e);
             free(path);
             if (result != OK) return result;
@@ -147,10 +154,11 @@ static status folder_make(output *w, err *e)
     status result = OK;
     const char *slash = strrchr(w->o->output_prefix, '/');
     if (!slash || slash == w->o->output_prefix) goto done;
-    w->folder = text_copy(w->o->output_prefix);
+    TRY(text_copy(w->o->output_prefix, &w->folder, e));
     w->folder[slash - w->o->output_prefix] = 0;
     if (file_is_directory(w->folder)) goto done;
-    char *missing = text_copy(w->folder);
+    char *missing = NULL;
+    TRY(text_copy(w->folder, &missing, e));
     for (char *cut = missing; (cut = strrchr(missing, '/')) && cut != missing;) {
         *cut = 0;
         if (!file_is_directory(missing)) continue;
@@ -166,11 +174,11 @@ done:
 status output_open(const prepare_options *o, const source *inputs, output **out, err *e)
 {
     status result = OK;
-    output *w = calloc(1, sizeof *w);
-    if (!w) return err_set(e, E_IO, "out of memory");
+    output *w = NULL;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, "the outputs", e));
     w->o = o;
     w->keys = o->json_key_count;
-    names_make(w);
+    TRY(names_make(w, e));
     TRY(outputs_check(w, inputs, e));
     *out = w;
     w = NULL;
@@ -266,21 +274,25 @@ done:
 
 // What an earlier run left and this one replaces stops being readable, so that a kill between the
 // renames leaves shards that are refused, not shards of two runs.
-static void old_remove(const output *w)
+static status old_remove(const output *w, err *e)
 {
+    status result = OK;
     static const char *const suffixes[] = {".idx", ".bin", ".json"};
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
             const shard *s = &w->shard[split][k];
             bool stale = !s->w && w->o->valid_fraction > 0;
             for (int i = 0; i < (stale ? 3 : s->w ? 1 : 0); i++) {
-                char *path = path_make(s->prefix, suffixes[i]);
+                char *path = NULL;
+                TRY(path_make(s->prefix, suffixes[i], &path, e));
                 unlink(path);
                 free(path);
             }
         }
     for (int i = 0; i < TOKENIZER_FILES; i++) // settings that are not this tokenizer's
         if (!w->file[i].written) unlink(w->file[i].path);
+done:
+    return result;
 }
 
 status output_publish(output *w, const tokenizer *t, prepare_result *result_out, err *e)
@@ -288,7 +300,7 @@ status output_publish(output *w, const tokenizer *t, prepare_result *result_out,
     status result = OK;
     TRY(shards_check(w, e));
     TRY(seal_all(w, t, result_out, e));
-    old_remove(w);
+    TRY(old_remove(w, e));
     for (int i = 0; i <= TOKENIZER_FILES; i++)
         if (w->file[i].written) TRY(file_rename(w->file[i].temporary, w->file[i].path, e));
     for (int split = SPLITS - 1; split >= 0; split--)

@@ -92,6 +92,7 @@ status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
     if (n > 4 && (strcmp(given + n - 4, ".bin") == 0 || strcmp(given + n - 4, ".idx") == 0)) n -= 4;
     text_add_bytes(&path, given, n);
     text_add(&path, ".json");
+    TRY(text_check(&path, e));
     *found = file_exists(path.chars);
     if (!*found) goto done;
     TRY(file_read_small(path.chars, FILE_MOST_CONFIG, &raw, &bytes, e));
@@ -115,7 +116,7 @@ status sidecar_read(const char *given, sidecar *out, bool *found, err *e)
         text full = {0};
         if (name[0] != '/') text_add_bytes(&full, given, folder_length(given));
         text_add(&full, name);
-        s.tokenizer = full.chars;
+        TRY(text_take(&full, &s.tokenizer, e));
     }
     *out = s;
 done:

@@ -81,7 +81,8 @@ static char *new_settings(const tokenizer *t)
 status tokenizer_save_folder(const tokenizer *t, const char *folder, err *e)
 {
     status result = OK;
-    char *path = file_join(folder, "tokenizer.json"), *settings = NULL;
+    char *path = NULL, *settings = NULL;
+    TRY(file_join(folder, "tokenizer.json", &path, e));
     TRY(tokenizer_save(t, path, e));
     for (int i = 0; i < TOKEN_FILES; i++) {
         const char *content = t->files[i].content;
@@ -93,7 +94,7 @@ status tokenizer_save_folder(const tokenizer *t, const char *folder, err *e)
         }
         if (!content) continue;
         free(path);
-        path = file_join(folder, token_file_names[i]);
+        TRY(file_join(folder, token_file_names[i], &path, e));
         TRY(file_replace(path, content, bytes, e));
     }
 done:

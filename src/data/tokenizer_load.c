@@ -118,7 +118,7 @@ static status read_settings(tokenizer *t, err *e)
     const json_t *end = json_object_get(root, "eos_token");
     const char *name =
         json_string_value(json_is_object(end) ? json_object_get(end, "content") : end);
-    if (name) t->end_of_text = text_copy(name);
+    if (name) TRY(text_copy(name, &t->end_of_text, e));
 done:
     json_decref(root);
     return result;

@@ -10,6 +10,7 @@
 //               34 + 12S        i64 x D  documents' borders as sequence numbers: 0 first, S last
 #include "data/tokens.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "data/sidecar.h"
@@ -49,17 +50,22 @@ static int32_t get_i32(const uint8_t *at)
 }
 
 // "PREFIX", "PREFIX.bin" and "PREFIX.idx" all mean PREFIX.
-static void paths_make(tokens *t, const char *given)
+static status paths_make(tokens *t, const char *given, err *e)
 {
+    status result = OK;
     size_t n = strlen(given);
     if (n > 4 && (strcmp(given + n - 4, ".bin") == 0 || strcmp(given + n - 4, ".idx") == 0)) n -= 4;
     text prefix = {0}, bin = {0}, idx = {0};
     text_add_bytes(&prefix, given, n);
     text_addf(&bin, "%s.bin", prefix.chars);
     text_addf(&idx, "%s.idx", prefix.chars);
-    t->prefix = prefix.chars;
-    t->bin_path = bin.chars;
-    t->idx_path = idx.chars;
+    TRY(text_take(&prefix, &t->prefix, e));
+    TRY(text_take(&bin, &t->bin_path, e));
+    TRY(text_take(&idx, &t->idx_path, e));
+done:
+    text_clear(&bin);
+    text_clear(&idx);
+    return result;
 }
 
 static status type_from_code(tokens *t, uint8_t code, err *e)
@@ -185,9 +191,9 @@ static status borders_check(const tokens *t, err *e)
 status tokens_open(const char *prefix, tokens **out, err *e)
 {
     status result = OK;
-    tokens *t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_IO, "%s: out of memory", prefix);
-    paths_make(t, prefix);
+    tokens *t = NULL;
+    TRY(alloc_zeroed(&t, 1, sizeof *t, prefix, e));
+    TRY(paths_make(t, prefix, e));
     result = file_map_open(t->idx_path, &t->idx, e);
     if (result != OK) {
         if (!file_exists(t->idx_path)) raw_tokens_hint(t->bin_path, e);

@@ -3,6 +3,7 @@
 // It deliberately does not know texts or tokenizers.
 #include "data/tokens.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -39,18 +40,19 @@ status tokens_writer_open(const char *prefix, int32_t vocab, tokens_writer **out
 {
     static const char *const suffix[NAMES] = {"bin", "idx"};
     status result = OK;
-    tokens_writer *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_IO, "%s: out of memory", prefix);
+    tokens_writer *w = NULL;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, prefix, e));
     w->vocab = vocab;
     w->type = vocab < 65500 ? U16 : I32;
     for (int i = 0; i < NAMES; i++) {
         text final_path = {0}, temporary = {0};
         text_addf(&final_path, "%s.%s", prefix, suffix[i]);
         text_addf(&temporary, "%s.%s.%ld.tmp", prefix, suffix[i], (long)getpid());
-        w->final_path[i] = final_path.chars;
-        w->temporary[i] = temporary.chars;
-        if (file_is_directory(final_path.chars))
-            FAIL(E_USAGE, "%s: is a folder, a token shard cannot take its place", final_path.chars);
+        const status taken = text_take(&final_path, &w->final_path[i], e);
+        TRY(text_take(&temporary, &w->temporary[i], e));
+        TRY(taken);
+        if (file_is_directory(w->final_path[i]))
+            FAIL(E_USAGE, "%s: is a folder, a token shard cannot take its place", w->final_path[i]);
     }
     TRY(file_create(w->temporary[BIN], &w->bin, e));
     *out = w;
@@ -66,13 +68,9 @@ static status length_add(tokens_writer *w, size_t count, err *e)
         return err_set(e, E_USAGE,
                        "%s: document %" PRIu64 ": found %zu tokens, valid is at most %d",
                        w->final_path[IDX], w->documents, count, INT32_MAX);
-    if (w->documents == w->room) {
-        uint64_t room = w->room ? 2 * w->room : 1024;
-        int32_t *grown = realloc(w->lengths, room * sizeof *grown);
-        if (!grown) return err_set(e, E_IO, "%s: out of memory", w->final_path[IDX]);
-        w->lengths = grown;
-        w->room = room;
-    }
+    const status result = alloc_grow(&w->lengths, &w->room, w->documents + 1, sizeof *w->lengths,
+                                     w->final_path[IDX], e);
+    if (result != OK) return result;
     w->lengths[w->documents] = (int32_t)count;
     w->documents++;
     w->count += count;

@@ -1,14 +1,15 @@
-// device.h -- the device seam: memory, streams and events, as a table of functions.
+// device.h -- memory, streams and events of a device, as a table of functions.
 //
-// Everything above this folder issues work to streams and orders it by events; nothing above it
-// dereferences device memory, or takes the return of a call for the end of the work. A stream runs
-// its work in the order of issue; two streams are ordered only by event_record / event_wait.
+// Code above this folder issues work to streams and orders it by events. It never dereferences
+// device memory, and it never takes the return of a call for the end of the work. A stream runs its
+// work in the order of issue. Only record and wait of an event order the work of two streams.
 //
-//   cpu    runs each piece of work at once, on the calling thread and its OpenMP team
-//   late   test-only (tests/late/): each stream on its own thread, in the least convenient legal
-//   order cuda   to come
+// Back ends:
+//   cpu    runs each piece of work at once, on the calling thread and its team (cpu_team.h)
+//   late   for tests only (tests/late/): each stream is a thread that runs its work in the least
+//          convenient legal order
 //
-// Handles are structs that a back end embeds as the first member of its own.
+// device_stream and device_event are structs that a back end embeds as the first member of its own.
 #ifndef TRIREME_DEVICE_DEVICE_H
 #define TRIREME_DEVICE_DEVICE_H
 
@@ -31,45 +32,52 @@ typedef enum device_stream_kind {
     STREAMS
 } device_stream_kind;
 
-// Where memory lives. HOST is readable by the host and fast to copy from (pinned on a GPU).
-// MEMORY_ZEROED is device memory that starts as zeros. Where the system hands out such pages,
-// nobody has to write them before they are used.
-typedef enum device_memory_kind { MEMORY_DEVICE, MEMORY_HOST, MEMORY_ZEROED } device_memory_kind;
+typedef enum device_memory_kind {
+    MEMORY_DEVICE, // contents undefined
+    MEMORY_HOST,   // the host can read it, and copies from it are fast (pinned on a GPU)
+    MEMORY_ZEROED, // device memory that starts as zeros; pages that the system has zeroed already
+                   // are not written again
+} device_memory_kind;
 
-// A host function run in stream order on a device whose memory the host can address. It may block
-// (a collective does). A failure is kept by the stream and returned by its next sync. `arg` is a
-// copy.
+// A host function that a stream runs in its order, on a device whose memory the host can address.
+// It may block, as a collective does. The stream keeps a failure and returns it from its next sync.
+// `arg` points to the stream's copy of the argument.
 typedef status (*stream_fn)(void *arg, err *e);
 
 typedef struct device_ops {
     const char *name;
     void (*close)(device *d);
 
-    // `bytes` of memory, 64-byte aligned, contents undefined but for MEMORY_ZEROED. E_FIT when
-    // there is none left. It is released as the kind that it was allocated as.
+    // Gives `bytes` of memory, aligned to 64 bytes. E_FIT when there is none left. The caller
+    // releases it with the kind that it was allocated with.
     status (*alloc)(device *d, device_memory_kind kind, size_t bytes, void **out, err *e);
-    void (*release)(device *d, device_memory_kind kind, void *p); // NULL allowed
+    // p may be NULL.
+    void (*release)(device *d, device_memory_kind kind, void *p);
 
     status (*stream_open)(device *d, device_stream_kind kind, device_stream **out, err *e);
-    void (*stream_close)(device_stream *s); // waits for its work first; NULL allowed
+    // Waits for the stream's work first. s may be NULL.
+    void (*stream_close)(device_stream *s);
 
     status (*event_open)(device *d, device_event **out, err *e);
-    void (*event_close)(device_event *v); // NULL allowed
-    // The event is complete when all work issued to `s` so far is. May be recorded again.
+    // v may be NULL.
+    void (*event_close)(device_event *v);
+    // The event is complete when all work issued to s so far is complete. An event may be recorded
+    // again.
     void (*record)(device_event *v, device_stream *s);
-    // Work issued to `s` from now on starts after the event's latest record (none: at once).
+    // Work issued to s from now on starts after the event's latest record. An event that was never
+    // recorded is not waited for.
     void (*wait)(device_stream *s, device_event *v);
     // Blocks the host until the event's latest record is complete.
     void (*event_sync)(device_event *v);
-    // Blocks the host until the stream is idle; returns and clears its first asynchronous failure.
+    // Blocks the host until the stream is idle. Returns and clears its first asynchronous failure.
     status (*sync)(device_stream *s, err *e);
 
     // Copies within and between device and host memory, in stream order.
     void (*copy)(device_stream *s, void *dst, const void *src, size_t bytes);
     // Runs one kernel in stream order. `call` is copied before the return.
     void (*launch)(device_stream *s, const struct kernel_call *call);
-    // Optional: NULL on a device whose memory the host cannot address. arg_bytes <=
-    // STREAM_ARG_BYTES.
+    // Runs fn in stream order. arg_bytes <= STREAM_ARG_BYTES, and the bytes are copied. NULL on a
+    // device whose memory the host cannot address.
     void (*call)(device_stream *s, stream_fn fn, const void *arg, size_t arg_bytes);
 } device_ops;
 
@@ -77,9 +85,9 @@ enum { STREAM_ARG_BYTES = 256 };
 
 struct device {
     const device_ops *ops;
-    size_t bytes_now; // of MEMORY_DEVICE and MEMORY_HOST together
-    size_t bytes_peak;
-    size_t bytes_scratch; // of bytes_now, what its kernels work in: since it was opened
+    size_t bytes_now;     // of all memory kinds together, with bytes_scratch
+    size_t bytes_peak;    // maximum of bytes_now since the device was opened
+    size_t bytes_scratch; // scratch memory of its kernels, allocated when the device was opened
     uint64_t allocations; // calls of alloc so far; a test checks that a step makes none
 };
 struct device_stream {
@@ -91,25 +99,27 @@ struct device_event {
 };
 
 typedef struct device_options {
-    int threads; // of the team that runs kernels; 0 = all cores that this process may use, the most
-                 // too
-    const char *isa; // cpu: NULL or "auto", or generic | avx2 | avx512 | amx
+    int threads;     // that run kernels; 0, or more than the cores that this process may use: all
+    const char *isa; // of the cpu device: generic, avx2, avx512 or amx; NULL or "auto": the best
 } device_options;
 
-// Opens a device by name ("cpu"). E_USAGE for a name or isa that is unknown or not on this machine.
-// Must be called on the thread that will issue its work.
+// Opens a device by name ("cpu"). E_USAGE for a name or isa that is unknown or that this machine
+// lacks. The thread that calls it must be the one that issues its work. The caller closes the
+// device.
 status device_open(const char *name, const device_options *options, device **out, err *e);
-// Would device_open take these options on this machine? Starts no thread: for a process that forks.
+// Checks whether device_open would take these options on this machine. It starts no thread, so a
+// process that forks later may call it.
 status device_check(const char *name, const device_options *options, err *e);
 void device_close(device *d); // NULL allowed
 
-// Counting wrappers over the table; all code above calls these.
+// alloc and release of the table, counted in bytes_now, bytes_peak and allocations. Code above this
+// folder calls these.
 status device_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e);
 void device_release(device *d, device_memory_kind kind, void *p, size_t bytes);
 
-// Floating-point operations a second (a multiply-add is two) of large products of `type` (F32,
-// BF16 or F16) at the device's threads, measured for about `seconds`: the best of several products,
-// at least one. What a step could do at most. Its memory is not counted. 0 when the device fails.
+// Measures large matrix products of `type` (F32, BF16 or F16) for about `seconds`, and returns the
+// best rate in floating-point operations per second, where a multiply-add counts as two. It runs at
+// least one product. Its memory is not counted in bytes_now. Returns 0 when the device fails.
 double device_matmul_rate(device *d, dtype type, double seconds);
 
 static inline void device_launch(device_stream *s, const struct kernel_call *c)

@@ -1,13 +1,30 @@
-// kernels.h -- every kernel that a device must have, as data: a kernel is launched by filling one
-// kernel_call and handing it to device_launch. This file is the written specification; the plain-C
-// reference in device/cpu/ref_*.c is its executable form, and other forms are checked against it.
+// kernels.h -- the specification of every kernel that a device must have.
 //
-// Conventions. All pointers are device memory unless they say host. Matrices are row-major and
-// dense unless a stride (in elements) is given. B batch, T tokens, C width, H heads, D head width,
-// V vocabulary, F inner width. `type` is the type of activations and compute weights: F32, BF16 or
-// F16; arithmetic is fp32 inside every kernel, and what is written is rounded to nearest, ties to
-// even (F16: beyond 65504 to Inf). Gradients of parameters are F32 always, and `accumulate` says
-// whether to add to them (true) or overwrite. Results do not depend on the number of threads.
+// A kernel is launched as data: fill one kernel_call, and hand it to device_launch. Callers are the
+// ops of graph/, the optimizer, and the code that moves gradients and weights. The file says what a
+// kernel computes. It does not say how.
+//
+// One specification, many forms:
+//   this file                  what each kernel computes
+//   device/cpu/ref_*.c         the same in plain C, one function a kernel. The set is complete,
+//                              and every other form is tested against it.
+//   device/cpu/vec_*.c, cpu_*  faster forms, which override the reference kernel by kernel
+//                              (cpu_kernels.c: cpu_kernels_fill)
+//
+// Conventions:
+//   pointers    All point to device memory.
+//   matrices    Row-major. Dense unless a stride is given. Strides and offsets count elements.
+//   shapes      B batch, T tokens, H heads, KV heads of keys and values, D width of a head, F inner
+//               width of an MLP. `cols` is the last dimension of an array.
+//   `type`      Element type of activations and compute weights: F32, BF16 or F16.
+//   arithmetic  fp32 inside every kernel. Results are rounded to nearest, ties to even. An F16
+//               result beyond 65504 becomes Inf.
+//   gradients   Gradients of parameters are always F32. `accumulate` true adds to them, false
+//               overwrites them. "(+)=" below means: either of the two.
+//   residual    With `residual_fp32`, and `type` BF16 or F16, the residual that the kernel reads or
+//               writes is F32. Each args struct says which arrays those are; all others are of
+//               `type`. Without it, the residual is of `type` too.
+//   threads     No result depends on the number of threads.
 #ifndef TRIREME_DEVICE_KERNELS_H
 #define TRIREME_DEVICE_KERNELS_H
 
@@ -18,8 +35,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// `wide` (with type BF16 or F16): the residual stream that the kernel reads or writes is F32, as
-// each field's comment says, while everything else is of `type`.
 typedef enum kernel_kind {
     K_MATMUL,
     K_BIAS_GRAD,
@@ -58,233 +73,265 @@ typedef enum kernel_activation {
     ACTIVATIONS
 } kernel_activation;
 
-// C[M,N] = op(A) op(B) (+ bias) (+ C).  op(A): [M,K], op(B): [K,N].
-// trans_a: A is stored [K,M]; trans_b: B is stored [N,K]. lda, ldb, ldc: row strides as stored.
-// a, b and bias are of `type`; c is of `c_type` (F32, or `type`).
+// c [m, n] = op(a) [m, k] · op(b) [k, n] (+ bias [n]) (+ c)
+// A linear layer is y [rows, out] = x [rows, in] · w [out, in]^T + bias [out], with trans_b.
+// a is stored as [m, k], or as [k, m] with trans_a; b as [k, n], or as [n, k] with trans_b.
 typedef struct kernel_matmul_args {
     int64_t m, n, k;
-    const void *a, *b;
-    void *c;
-    const void *bias; // [N], NULL for none
-    int64_t lda, ldb, ldc;
-    dtype type, c_type;
-    bool trans_a, trans_b, accumulate;
+    const void *a, *b;     // of `type`
+    void *c;               // [m, n] of `c_type`
+    const void *bias;      // [n] of `type`; NULL: no bias
+    int64_t lda, ldb, ldc; // elements from one stored row of a, b and c to the next
+    dtype type, c_type;    // c_type is F32 or `type`
+    bool trans_a, trans_b;
+    bool accumulate; // add to c
 } kernel_matmul_args;
 
-// db[C] (+)= sum over rows of dy[rows, C].
+// db [cols] (+)= sum over rows of dy [rows, cols]
 typedef struct kernel_bias_grad_args {
     int64_t rows, cols;
-    const void *dy;
-    float *db;
+    const void *dy; // [rows, cols] of `type`
+    float *db;      // [cols]
     dtype type;
     bool accumulate;
 } kernel_bias_grad_args;
 
-// y[r,:] = scale * tokens[ids[r] - first] + positions[pos0 + r % seq]   for r in 0 … rows-1. With
-// `vocab` the table holds rows first … first+vocab-1 of the whole one only, and an id outside adds
-// nothing for its token; vocab 0 means no limit: every id is in the table.
+// y [rows, cols] = scale * tokens [ids[r] - first, :] + positions [pos0 + r % seq, :], for row r
+//
+// With `vocab` > 0 the table is a vocabulary shard: rows first … first+vocab-1 of the full table.
+// The token of an id outside the shard adds nothing. `vocab` 0 says that the table is full.
 typedef struct kernel_embedding_args {
-    int64_t rows, seq, cols, pos0;
-    int64_t first, vocab;
-    const int32_t *ids;    // [rows]
-    const void *tokens;    // [vocab, C]
-    const void *positions; // [>= pos0+seq, C]; NULL for none
-    void *y;               // [rows, C]
+    int64_t rows, seq, cols; // seq: tokens of a sequence
+    int64_t pos0;            // position of row 0
+    int64_t first, vocab;    // the ids that the table holds
+    const int32_t *ids;      // [rows]
+    const void *tokens;      // [vocab, cols] of `type`
+    const void *positions;   // [>= pos0 + seq, cols] of `type`; NULL: none
+    void *y;                 // [rows, cols], the residual
     float scale;
     dtype type;
-    bool wide; // y is F32
+    bool residual_fp32; // y is F32
 } kernel_embedding_args;
 
-// d_tokens[id - first,:] += the sum of scale * dy[r,:] over the rows r with ids[r] == id, in row
-// order; d_positions[r % seq,:] (+)= dy[r,:], row by row. The token's half leaves out ids outside
-// first … first+vocab-1. With accumulate false the whole of d_tokens [vocab, C] (d_positions
-// [max_seq, C]) is zeroed first. With d_tokens NULL (d_positions NULL) that half is left out.
+// d_tokens [id - first, :]    (+)= sum of scale * dy [r, :] over the rows r with ids[r] == id
+// d_positions [r % seq, :]    (+)= dy [r, :], row by row
+//
+// The rows of an id are summed in row order, and the sum is then added to d_tokens. Ids outside
+// first … first+vocab-1 add nothing to d_tokens. Without accumulate_tokens (accumulate_positions)
+// all of the array is set to zero first. An array that is NULL is left out.
 typedef struct kernel_embedding_grad_args {
-    int64_t rows, seq, cols, first, vocab, max_seq;
-    const int32_t *ids;
-    const void *dy;
-    float *d_tokens, *d_positions;
+    int64_t rows, seq, cols, first, vocab;
+    int64_t max_seq;    // rows of d_positions
+    const int32_t *ids; // [rows]
+    const void *dy;     // [rows, cols], the residual's gradient
+    float *d_tokens;    // [vocab, cols]; NULL: not wanted
+    float *d_positions; // [max_seq, cols]; NULL: not wanted
     float scale;
     dtype type;
     bool accumulate_tokens, accumulate_positions;
-    bool wide; // dy is F32
+    bool residual_fp32; // dy is F32
 } kernel_embedding_grad_args;
 
-// Layer norm (bias or mean given) or RMS norm (is_rms) over the last dim.
-//   layer: y = (x - mean) * rstd * gain + bias     rms: y = x * rstd * gain,  rstd =
-//   1/sqrt(mean(x^2) + eps)
-// x, y: [rows, C]; gain, bias: [C] of `type`, bias NULL for none; mean (NULL for rms), rstd: [rows]
-// F32.
+// Layer norm or RMS norm over the last dimension.
+//   layer norm   y [rows, cols] = (x - mean) * rstd * gain + bias
+//                mean = mean(x),  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+//   RMS norm     y [rows, cols] = x * rstd * gain (+ bias)
+//                rstd = 1 / sqrt(mean(x^2) + eps)
 typedef struct kernel_norm_args {
     int64_t rows, cols;
-    const void *x, *gain, *bias;
-    void *y;
-    float *mean, *rstd;
+    const void *x;           // [rows, cols], the residual
+    const void *gain, *bias; // [cols] of `type`; bias NULL: none
+    void *y;                 // [rows, cols] of `type`
+    float *mean, *rstd;      // [rows], written for the gradient; mean is NULL for RMS norm
     float eps;
     bool is_rms;
     dtype type;
-    bool wide; // x is F32
+    bool residual_fp32; // x is F32
 } kernel_norm_args;
 
-// dx (+)= …; dgain, dbias (+)= …  dx may alias dy when accumulate_dx is false.
+// The gradients of kernel_norm_args. With g = dy * gain and x_hat = (x - mean) * rstd:
+//   dx [rows, cols]  (+)= rstd * (g - mean(g) - x_hat * mean(g * x_hat))
+//                    RMS norm leaves out mean(g).
+//   dgain [cols]     (+)= sum over rows of dy * x_hat
+//   dbias [cols]     (+)= sum over rows of dy
 typedef struct kernel_norm_grad_args {
     int64_t rows, cols;
-    const void *dy, *x, *gain;
-    const float *mean, *rstd;
-    void *dx;
-    float *dgain, *dbias; // dbias NULL for none
+    const void *dy, *x, *gain; // [rows, cols] of `type`, [rows, cols] residual, [cols] of `type`
+    const float *mean, *rstd;  // [rows], as kernel_norm_args wrote them
+    void *dx;                  // [rows, cols], residual; may be dy when accumulate_dx is false
+    float *dgain, *dbias;      // [cols]; dbias NULL: none
     bool is_rms, accumulate_dx, accumulate_dgain, accumulate_dbias;
     dtype type;
-    bool wide; // x and dx are F32
+    bool residual_fp32; // x and dx are F32
 } kernel_norm_grad_args;
 
-// Rotary position embedding, in place, rotate-half layout: for each row r, head h < heads and
-// i < rot/2:  (x[i], x[i+rot/2]) <- (x[i] cos - x[i+rot/2] sin, x[i+rot/2] cos + x[i] sin)
-// with cos, sin = table[(pos0 + r % seq)][i]; `inverse` rotates back (the gradient).
+// Rotary position embedding, in place, rotate-half layout. For each row r, head h < heads and
+// i < rot/2, with cos, sin = table [pos0 + r % seq, i]:
+//   x[i], x[i + rot/2]  =  x[i] cos - x[i + rot/2] sin,  x[i + rot/2] cos + x[i] sin
 typedef struct kernel_rope_args {
-    int64_t rows, seq, pos0, heads, head_dim, rot, stride; // stride between rows of x, in elements
-    void *x;                                               // first head of row 0
-    const float *table;                                    // [max_seq, rot/2, 2] cos then sin
-    bool inverse;
+    int64_t rows, seq, pos0; // pos0: position of row 0
+    int64_t heads, head_dim;
+    int64_t rot;        // leading elements of a head that are rotated, an even number
+    int64_t stride;     // elements from one row of x to the next
+    void *x;            // [rows, heads, head_dim] of `type`; points to head 0 of row 0
+    const float *table; // [max_seq, rot/2, 2]: cosine, then sine
+    bool inverse;       // rotate back: the gradient
     dtype type;
 } kernel_rope_args;
 
-// o = softmax(scale * q k^T + causal mask) v, per batch and head, with dropout on the
-// probabilities. q: [B*Tq] rows of stride q_stride holding H heads of D; k, v: [B*Tk] rows of
-// strides k_stride, v_stride holding KV heads of D (head h reads h / (H/KV)). Query t sees keys 0 …
-// t + Tk - Tq when causal. Batch b's keys start k_batch (v_batch) elements after batch b-1's; q and
-// o are dense in B. lse: [B, H, Tq] F32, natural log of the sum of exponentials of scaled scores.
-// Never stores Tq x Tk. Dropout keeps the probability of (row q, head h, key j) when
-// rng_uniform(rng_word(key, ((row0 + b*Tq + q) * A + head0 + h) * drop_stride + j)) >= p and scales
-// it by 1/(1-p); row0 is the logical row of the first query, head0 the logical head of the first
-// head here, and A = all_heads (0: H) the number of heads of the whole layer.
+// o = softmax(scale * q · k^T + causal mask) · v, for each batch and head
+//   q, o   [B * Tq, H, D]     k, v   [B * Tk, KV, D]     lse   [B, H, Tq]
+//
+// Head h reads head h / (H/KV) of k and v. When causal, query t sees keys 0 … t + Tk - Tq. The
+// scores [Tq, Tk] are never stored.
+//
+// Dropout keeps the probability of (row q, head h, key j), and scales it by 1/(1-dropout), when
+//   rng_uniform(rng_word(key, ((row0 + b*Tq + q) * A + head0 + h) * drop_stride + j)) >= dropout
+// where A = all_heads, or H if all_heads is 0. So the random numbers depend on the logical position
+// and not on the rank.
 typedef struct kernel_attention_args {
-    int64_t batch, tq, tk, heads, kv_heads, head_dim;
-    int64_t q_stride, k_stride, v_stride, o_stride, k_batch, v_batch;
-    const void *q, *k, *v;
-    void *o;
-    float *lse;
+    int64_t batch, tq, tk, heads, kv_heads, head_dim; // B, Tq, Tk, H, KV, D
+    int64_t q_stride, k_stride, v_stride, o_stride;   // elements from one row to the next
+    int64_t k_batch, v_batch; // elements from one batch to the next; q and o are dense in B
+    const void *q, *k, *v;    // of `type`
+    void *o;                  // of `type`
+    float *lse;               // natural logarithm of the sum of exponentials of the scaled scores
     float scale, dropout;
     rng_key key;
-    uint64_t row0, drop_stride;
-    int64_t head0, all_heads;
+    uint64_t row0;        // logical row of query 0
+    uint64_t drop_stride; // random words of one row and head
+    int64_t head0;        // logical head of head 0 here
+    int64_t all_heads;    // heads of the full layer; 0: H
     bool causal;
     dtype type;
 } kernel_attention_args;
 
-// The gradient. dq, dk, dv are overwritten (strides and batch offsets as q, k, v; Tq == Tk).
-// `delta`: [B, H, T] F32 scratch. dk, dv are summed over the query heads that share them, in order.
+// The gradients of kernel_attention_args, for Tq == Tk. dq, dk and dv are overwritten. dk and dv
+// are sums over the query heads that share a head of keys, in order of the heads.
 typedef struct kernel_attention_grad_args {
-    kernel_attention_args fwd; // o and lse as written by the forward
-    const void *d_o;           // strided as o
-    void *dq, *dk, *dv;
-    float *delta;
+    kernel_attention_args fwd; // o and lse as the forward pass wrote them
+    const void *d_o;           // [B * T, H, D], strides of o
+    void *dq, *dk, *dv;        // strides and batch offsets of q, k and v
+    float *delta;              // [B, H, T], scratch
 } kernel_attention_grad_args;
 
-// y = f(x) elementwise; grad: dx = f'(x) * dy. dx may alias dy.
+// K_ACTIVATION        y [count] = f(x)
+// K_ACTIVATION_GRAD   y [count] = f'(x) * dy
 typedef struct kernel_activation_args {
     int64_t count;
-    const void *x, *dy;
-    void *y; // y, or dx in the gradient
+    const void *x, *dy; // [count] of `type`; dy is read by the gradient only
+    void *y;            // [count] of `type`: y, or dx in the gradient; dx may be dy
     kernel_activation act;
     dtype type;
 } kernel_activation_args;
 
-// x: [rows, 2F] holding gate then up; y[rows, F] = f(gate) * up.
-// grad: dx[rows, 2F] from dy[rows, F] and x; dx may alias x.
+// K_GLU        y [rows, F] = f(gate) * up, where x [rows, 2F] holds gate [F], then up [F]
+// K_GLU_GRAD   y [rows, 2F] = dx, from x [rows, 2F] and dy [rows, F]
 typedef struct kernel_glu_args {
     int64_t rows, cols; // cols = F
-    const void *x, *dy;
-    void *y; // y, or dx in the gradient
+    const void *x;      // [rows, 2F] of `type`
+    const void *dy;     // [rows, F] of `type`; read by the gradient only
+    void *y;            // y [rows, F], or dx [rows, 2F] in the gradient; dx may be x
     kernel_activation act;
     dtype type;
 } kernel_glu_args;
 
-// y = alpha * a + beta * b; y may alias a or b.
+// y [count] = alpha * a + beta * b; y may be a or b
 typedef struct kernel_add_args {
     int64_t count;
-    const void *a, *b; // b NULL: y = alpha * a
-    void *y;
+    const void *a, *b; // a: the residual; b: of `type`, NULL: y = alpha * a
+    void *y;           // the residual
     float alpha, beta;
     dtype type;
-    bool wide; // a and y are F32
+    bool residual_fp32; // a and y are F32
 } kernel_add_args;
 
-// y[i] = keep(i) ? x[i] / (1-p) : 0 with keep(i) = rng_uniform(rng_word(key, index0 + i)) >= p.
-// The gradient is the same call on dy. y may alias x.
+// y [count]: y[i] = kept(i) ? x[i] / (1-p) : 0
+// kept(i) = rng_uniform(rng_word(key, index0 + i)) >= p
+// The gradient is the same call on dy. y may be x.
 typedef struct kernel_dropout_args {
     int64_t count;
-    const void *x;
-    void *y;
-    float p;
+    const void *x; // [count] of `type`
+    void *y;       // [count] of `type`
+    float p;       // probability of a zero
     rng_key key;
-    uint64_t index0;
+    uint64_t index0; // logical index of element 0
     dtype type;
 } kernel_dropout_args;
 
-// Initial values of elements index0 … index0+count-1 of a parameter: y[i] = std times the standard
-// normal number of element index0+i of `key` (rng_normal, the same bits on every device) where
-// `normal`, else `constant`.
+// Initial values of elements index0 … index0+count-1 of a parameter.
+// y [count]: y[i] = std * (standard normal number index0+i of `key`) if `normal`, else constant.
+// The numbers are rng_normal's, and they have the same bits on every device.
 typedef struct kernel_init_args {
     int64_t count;
-    float *y;
+    float *y; // [count]
     rng_key key;
     uint64_t index0;
     float std, constant;
     bool normal;
 } kernel_init_args;
 
-// Per row: loss = logsumexp(s*x) - s*x[label] with s = scale. Rows whose label is `ignore` add
-// nothing and get zero gradient. *loss_sum += sum of losses (F64), *count += rows that are not
-// ignored (F64); each may be NULL. With `gradient`, logits are replaced by grad_scale * s *
-// (softmax(s*x) - onehot(label)) (not divided by anything); grad_scale 0 means 1.
-// Column 0 of the logits is entry `first` of the vocabulary. Without `stats` the columns are the
-// whole vocabulary, every label that is not ignored among them. With `stats`, what
-// K_CROSS_ENTROPY_STATS gave for each of `parts` parts of the vocabulary, a row's logsumexp and
-// label logit are taken from there, the parts in order, and the columns may be any part.
+// The label of a row without a target, as PyTorch's ignore_index.
+enum { IGNORED_LABEL = -100 };
+
+// For each row: loss = logsumexp(scale * x) - scale * x[label].
+//   *loss_sum += sum of the losses
+//   *count    += rows whose label is not `ignore`
+//   logits     = grad_scale * scale * (softmax(scale * x) - onehot(label)), when `gradient`
+//
+// A row whose label is `ignore` adds no loss and gets a zero gradient. The gradient is not divided
+// by the number of rows. Column 0 of the logits is id `first` of the vocabulary.
+//   stats NULL   The columns are the full vocabulary.
+//   stats        The columns are a vocabulary shard. The row's logsumexp and the logit of its label
+//                come from `stats`, which holds the result of K_CROSS_ENTROPY_STATS for each of
+//                `shards` shards. They are combined in order of the shards.
 typedef struct kernel_cross_entropy_args {
     int64_t rows, cols, first;
-    void *logits; // [rows, V]
-    const int32_t *labels;
-    const float *stats; // [parts, rows, 3], NULL for none
-    int parts;
-    double *loss_sum, *count; // device scalars
-    float scale, grad_scale;
+    void *logits;             // [rows, cols] of `type`
+    const int32_t *labels;    // [rows], ids of the full vocabulary
+    const float *stats;       // [shards, rows, 3]; NULL: none
+    int shards;               // of the vocabulary
+    double *loss_sum, *count; // device scalars; each may be NULL
+    float scale, grad_scale;  // grad_scale 0 means 1
     int32_t ignore;
-    bool gradient;
+    bool gradient; // replace the logits by their gradient
     dtype type;
 } kernel_cross_entropy_args;
 
-// Per row of a part of the vocabulary, columns `first` … first+cols-1 of it: stats[r,:] = maximum
-// of s*x; sum of exp(s*x - maximum); s*x[label] if the label is here, else 0. A row whose label is
-// `ignore` gets three zeros. cols 0 gives (-Inf, 0, 0).
+// stats [rows, 3] of a vocabulary shard, whose columns are ids first … first+cols-1:
+//   maximum of scale * x
+//   sum of exp(scale * x - maximum)
+//   scale * x[label] if the shard holds the label, else 0
+// A row whose label is `ignore` gets three zeros. An empty shard (cols 0) gives (-Inf, 0, 0).
 typedef struct kernel_cross_entropy_stats_args {
     int64_t rows, cols, first;
-    const void *logits; // [rows, V]
-    const int32_t *labels;
-    float *stats; // [rows, 3]
+    const void *logits;    // [rows, cols] of `type`
+    const int32_t *labels; // [rows], ids of the full vocabulary
+    float *stats;          // [rows, 3]
     float scale;
     int32_t ignore;
     dtype type;
 } kernel_cross_entropy_stats_args;
 
-// Mean-squared-error pieces: *loss_sum += sum (x-y)^2, *total += count (each may be NULL); dx =
-// grad_scale * 2 (x-y) when dx is not NULL, grad_scale 0 meaning 1. target is F32. dx may alias x.
+// Sums for the mean squared error:
+//   *loss_sum  += sum of (x - target)^2
+//   *total     += count
+//   dx [count]  = grad_scale * 2 (x - target)
 typedef struct kernel_square_error_args {
     int64_t count;
-    const void *x;
-    const float *target;
-    void *dx;
-    double *loss_sum, *total;
-    float grad_scale;
+    const void *x;            // [count] of `type`
+    const float *target;      // [count]
+    void *dx;                 // [count] of `type`; may be x; NULL: no gradient
+    double *loss_sum, *total; // device scalars; each may be NULL
+    float grad_scale;         // 0 means 1
     dtype type;
 } kernel_square_error_args;
 
-// *sum += sum of squares in F64 (NaN or Inf when any element is). F32, BF16 or F16 input.
+// *sum += sum of x[i]^2, in F64. NaN or Inf when any element is.
 typedef struct kernel_sum_squares_args {
     int64_t count;
-    const void *x;
-    double *sum;
+    const void *x; // [count] of `type`: F32, BF16 or F16
+    double *sum;   // device scalar
     dtype type;
 } kernel_sum_squares_args;
 
@@ -296,58 +343,66 @@ typedef enum kernel_update_rule {
     UPDATE_RULES
 } kernel_update_rule;
 
-// One optimizer step on a flat range. w, m, v: F32. g is multiplied by grad_scale first.
-//   adamw  w -= lr*wd*w; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; w -= lr * (m/c1) / (sqrt(v/c2)
-//   + eps) adam   g += wd*w, then as adamw without the decay (torch.optim.Adam) sgd    g += wd*w; m
-//   = b1 m + g (m = g on the first step); w -= lr * m   (torch.optim.SGD; b1 = 0: w -= lr * g) lion
-//   w -= lr*wd*w; w -= lr * sign(b1 m + (1-b1) g); m = b2 m + (1-b2) g
-// c1 = 1 - b1^t and c2 = 1 - b2^t are given. m or v are NULL where the rule has none.
-// `low` (NULL allowed) receives w rounded to low_type.
+// One optimizer step on `count` elements. First g is multiplied by grad_scale. Then, with
+// b1 = beta1, b2 = beta2, wd = weight_decay, c1 = 1 - b1^step and c2 = 1 - b2^step:
+//
+//   adamw   w -= lr*wd*w
+//           m  = b1 m + (1-b1) g
+//           v  = b2 v + (1-b2) g^2
+//           w -= lr * (m/c1) / (sqrt(v/c2) + eps)
+//   adam    g += wd*w, then as adamw without its first line          (torch.optim.Adam)
+//   sgd     g += wd*w
+//           m  = b1 m + g, or m = g on the first step
+//           w -= lr * m, or w -= lr * g when m is NULL (b1 = 0)      (torch.optim.SGD)
+//   lion    w -= lr*wd*w
+//           w -= lr * sign(b1 m + (1-b1) g)
+//           m  = b2 m + (1-b2) g
 typedef struct kernel_update_args {
     int64_t count;
-    float *w, *m, *v;
-    const float *g;
-    void *low;
+    float *w, *m, *v; // [count]; m and v are NULL where the rule has none
+    const float *g;   // [count]
+    void *low;        // [count]: receives w rounded to low_type; NULL: not wanted
     dtype low_type;
     kernel_update_rule rule;
-    bool first; // sgd: m is not yet set
+    bool first; // sgd: the first step, m holds nothing yet
     float lr, beta1, beta2, eps, weight_decay, grad_scale, c1, c2;
 } kernel_update_args;
 
-// dst[i] = src[i] between F32, BF16, F16.
+// dst [count] = src [count], between F32, BF16 and F16
 typedef struct kernel_convert_args {
     int64_t count;
-    const void *src;
-    void *dst;
+    const void *src; // [count] of src_type
+    void *dst;       // [count] of dst_type
     dtype src_type, dst_type;
 } kernel_convert_args;
 
-// Sets `bytes` bytes to zero.
+// Sets `bytes` bytes of dst to zero.
 typedef struct kernel_fill_args {
     void *dst;
     int64_t bytes;
 } kernel_fill_args;
 
-// *digest += sum over 32-bit words i of mix64(word | (uint64_t)(index0 + i) << 32), modulo 2^64,
-// where mix64 is the finaliser of splitmix64. Independent of order and partition. bytes is a
-// multiple of 2; a last half word is zero-extended.
+// *digest += sum over the 32-bit words i of x of mix64(word | (uint64_t)(index0 + i) << 32), modulo
+// 2^64. mix64 is the finaliser of splitmix64. The result does not depend on the order, or on how x
+// is split into calls. A last half word is extended with zeros.
 typedef struct kernel_digest_args {
-    int64_t bytes;
+    int64_t bytes; // a multiple of 2
     const void *x;
-    uint64_t index0;
+    uint64_t index0; // index of word 0
     uint64_t *digest;
 } kernel_digest_args;
 
-// Makes the columns of x [rows, cols] orthonormal, in place, by modified Gram-Schmidt: for each
-// column in order: divide it by (its norm + eps), then take its part out of every later column.
-// Sums run in double. A column that depends on those before it ends as rounding noise of no
-// meaning, one of zeros as zeros where eps > 0.
+// Makes the columns of x [rows, cols] orthonormal, in place, by modified Gram-Schmidt. For each
+// column in order: divide it by (its norm + eps), then subtract its projection from every later
+// column. Sums run in F64. A column that depends linearly on earlier ones ends as rounding noise. A
+// column of zeros stays zero when eps > 0.
 typedef struct kernel_orthogonalize_args {
     int64_t rows, cols;
-    float *x;
+    float *x; // [rows, cols]
     float eps;
 } kernel_orthogonalize_args;
 
+// One launch: which kernel, and its arguments.
 typedef struct kernel_call {
     kernel_kind kind;
     union {
@@ -377,18 +432,19 @@ typedef struct kernel_call {
     } u;
 } kernel_call;
 
-// The type of what `wide` speaks of.
-static inline dtype wide_type(dtype type, bool wide)
+// Element type of the residual in a kernel of activations of `type`.
+static inline dtype kernel_residual_type(dtype type, bool residual_fp32)
 {
-    return wide ? F32 : type;
+    return residual_fp32 ? F32 : type;
 }
 
-// The factor that a gradient's `grad_scale` stands for.
-static inline float grad_factor(float grad_scale)
+// The factor of a `grad_scale` field, in which 0 means 1.
+static inline float kernel_grad_factor(float grad_scale)
 {
     return grad_scale == 0 ? 1 : grad_scale;
 }
 
-const char *kernel_name(kernel_kind k); // "matmul", …
+// The kernel's name for messages, such as "matmul". Static text.
+const char *kernel_name(kernel_kind k);
 
 #endif

@@ -1,37 +1,36 @@
-// derive.c -- the backward list: reverse-mode differentiation of the forward list (Griewank and
-// Walther, "Evaluating Derivatives"), and the choice of which forward values to keep and which to
-// compute again.
+// derive.c -- makes the backward list by reverse-mode differentiation of the forward list (Griewank
+// and Walther, "Evaluating Derivatives"), and chooses which forward values are saved and which are
+// recomputed.
 //
-// Called by graph_finish. What the gradient of an op is stands in the op's own file.
+// Called by graph_finish. Does not know the gradient of an op, which stands in the op's own file.
 #include "graph/op.h"
+
+#include "base/alloc.h"
 
 #include <stdlib.h>
 
-bool grad_wanted(const graph_value *v)
+bool graph_requires_grad(const graph_value *v)
 {
-    return v && (v->producer || v->place == REGION_INPUT);
+    return v && (v->producer || v->region == REGION_INPUT);
 }
 
-graph_node *grad_node(graph *g, graph_op kind, const graph_node *n)
+graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n)
 {
-    graph_node *d = graph_new_node(g, kind);
-    // graph_new_node appends to the forward list; this one belongs to the other.
-    g->forward.count--, g->numbered--;
+    graph_node *d = graph_add_node(g, &g->backward, kind);
     d->attr = n->attr;
     d->number = n->number;
-    graph_node_list_add(&g->backward, d);
     return d;
 }
 
-void grad_give(graph *g, graph_value *v, graph_value *dx)
+void graph_accumulate_grad(graph *g, graph_value *v, graph_value *dx)
 {
-    if (!grad_wanted(v)) return;
+    if (!graph_requires_grad(v)) return;
     if (!v->grad) {
         v->grad = dx;
         return;
     }
     graph_node none = {.number = 0};
-    graph_node *sum = grad_node(g, OP_ADD, &none);
+    graph_node *sum = graph_new_grad_node(g, OP_ADD, &none);
     sum->in[0] = v->grad, sum->in[1] = dx;
     sum->attr.u.add.alpha = sum->attr.u.add.beta = 1;
     sum->out[0] = graph_new_like(g, "gradient sum", v);
@@ -43,66 +42,71 @@ status graph_derive(graph *g, err *e)
 {
     if (g->output) {
         g->output->grad = graph_new_like(g, "output gradient", g->output);
-        g->output->grad->place = REGION_OUTPUT_GRAD;
+        g->output->grad->region = REGION_OUTPUT_GRAD;
     }
     for (int i = g->forward.count - 1; i >= 0; i--) {
         graph_node *n = g->forward.node[i];
         const graph_op_info *o = graph_op_find(n->op);
+        if (g->trouble.code != OK) return graph_trouble(g, e);
         if (!o->is_loss && !n->out[0]->grad)
             return err_set(e, E_USAGE, "model graph: the result of %s (node %d) is never used",
                            o->name, i);
         o->derive(g, n);
     }
-    if (g->input && !g->input->grad)
+    if (g->trouble.code == OK && g->input && !g->input->grad)
         return err_set(e, E_USAGE, "model graph: the input of a block is never used");
     g->input_grad_unused = !g->input;
-    return OK;
+    return graph_trouble(g, e);
 }
 
 // ---- Recompute
 
-typedef struct rebuild {
+typedef struct graph_recompute_pass {
     graph *g;
-    graph_recompute keep;
-    graph_value **again; // by value id: the value computed again, NULL when not (yet)
-    graph_node_list list;
-} rebuild;
+    graph_recompute recompute;
+    graph_value **again;  // [forward values] the recomputed value, or NULL
+    graph_node_list list; // the new backward list
+} graph_recompute_pass;
 
-static bool may_recompute(const rebuild *r, const graph_value *v)
+static bool may_recompute(const graph_recompute_pass *r, const graph_value *v)
 {
     if (!v->producer) return false;
     int when = graph_op_find(v->producer->op)->recompute;
-    return when != 0 && when <= (int)r->keep + 1;
+    return when != 0 && when <= (int)r->recompute + 1;
 }
 
-// The value to read in the backward list instead of forward value v.
-static graph_value *obtain(rebuild *r, graph_value *v)
+// Returns the value that the backward list reads instead of forward value v: v itself where it is
+// saved. Else v's node, and what it needs, is appended to the list once.
+static graph_value *recompute_value(graph_recompute_pass *r, graph_value *v)
 {
-    if (!v || !may_recompute(r, v)) return v;
+    if (!v || r->g->trouble.code != OK || !may_recompute(r, v)) return v;
     if (r->again[v->id]) return r->again[v->id];
-    graph_node *n = v->producer, *copy = malloc(sizeof *copy);
-    if (!copy) abort();
+    const graph_node *n = v->producer;
+    graph_node *copy = NULL;
+    if (!graph_check(r->g, alloc_zeroed(&copy, 1, sizeof *copy, "", NULL))) return v;
     *copy = *n;
     copy->recomputed = true;
-    for (int i = 0; i < NODE_INPUTS; i++) copy->in[i] = obtain(r, n->in[i]);
+    for (int i = 0; i < NODE_INPUTS; i++) copy->in[i] = recompute_value(r, n->in[i]);
     for (int i = 0; i < NODE_OUTPUTS; i++) {
         if (!n->out[i]) continue;
         copy->out[i] = graph_new_like(r->g, n->out[i]->name, n->out[i]);
         copy->out[i]->producer = copy;
         r->again[n->out[i]->id] = copy->out[i];
     }
-    graph_node_list_add(&r->list, copy);
-    return r->again[v->id];
+    graph_value *again = r->again[v->id];
+    graph_node_list_add(r->g, &r->list, copy);
+    return again;
 }
 
-void graph_plan_recompute(graph *g, graph_recompute keep)
+status graph_plan_recompute(graph *g, graph_recompute recompute, err *e)
 {
-    int forward_values = g->values;
-    // Values of the backward list are told from forward ones by their producer.
-    char *is_forward = calloc((size_t)forward_values + 1, 1);
-    rebuild r = {
-        .g = g, .keep = keep, .again = calloc((size_t)forward_values + 1, sizeof(graph_value *))};
-    if (!is_forward || !r.again) abort();
+    status result = OK;
+    const int forward_values = g->values;
+    // Ids do not say which list makes a value: inputs, gradients and forward values share them.
+    char *is_forward = NULL;
+    graph_recompute_pass r = {.g = g, .recompute = recompute};
+    TRY(alloc_zeroed(&is_forward, (size_t)forward_values, 1, "a graph", e));
+    TRY(alloc_zeroed(&r.again, (size_t)forward_values, sizeof *r.again, "a graph", e));
     for (int i = 0; i < g->forward.count; i++)
         for (int k = 0; k < NODE_OUTPUTS; k++)
             if (g->forward.node[i]->out[k]) is_forward[g->forward.node[i]->out[k]->id] = 1;
@@ -110,12 +114,15 @@ void graph_plan_recompute(graph *g, graph_recompute keep)
         graph_node *n = g->backward.node[i];
         for (int k = 0; k < NODE_INPUTS; k++) {
             graph_value *v = n->in[k];
-            if (v && v->id < forward_values && is_forward[v->id]) n->in[k] = obtain(&r, v);
+            if (v && v->id < forward_values && is_forward[v->id]) n->in[k] = recompute_value(&r, v);
         }
-        graph_node_list_add(&r.list, n);
+        graph_node_list_add(g, &r.list, n);
     }
     free(g->backward.node);
     g->backward = r.list;
+    TRY(graph_trouble(g, e));
+done:
     free(is_forward);
     free(r.again);
+    return result;
 }

@@ -1,11 +1,13 @@
-// dgrad_wgrad.c -- the backward list in two halves: what the gradient of the input needs, then the rest,
-// which gives the gradients of parameters only (Qi et al. 2023, "Zero Bubble Pipeline
-// Parallelism"). A value that is computed again goes to the half that reads it, to the first when
-// both do.
+// dgrad_wgrad.c -- orders the backward list as dgrad, then wgrad, so that a pipeline can run them
+// apart (Qi et al. 2023, "Zero Bubble Pipeline Parallelism"). dgrad is every node that the gradient
+// of the block's input needs. wgrad is the rest: it computes gradients of parameters only. A
+// recomputed node belongs to dgrad when both need it.
 //
-// Called by graph_finish. What the second half reads of the first gets memory of its own in
-// layout.c.
+// Called by graph_finish. Does not know memory: layout.c gives the values that dgrad makes and wgrad
+// reads memory of their own.
 #include "graph/op.h"
+
+#include "base/alloc.h"
 
 #include <stdlib.h>
 
@@ -16,11 +18,12 @@ static bool is_needed(const graph_node *n, const char *needed)
     return false;
 }
 
-static void copy_din(graph *g)
+// Gives the input gradient a value of its own: dgrad ends with a copy.
+static void copy_input_grad(graph *g)
 {
     graph_value *input_grad = g->input->grad;
     graph_node none = {.number = 0};
-    graph_node *copy = grad_node(g, OP_ADD, &none);
+    graph_node *copy = graph_new_grad_node(g, OP_ADD, &none);
     copy->in[0] = input_grad;
     copy->attr.u.add.alpha = 1;
     copy->out[0] = graph_new_like(g, "input gradient", input_grad);
@@ -35,38 +38,49 @@ static bool reads(const graph_node *n, const graph_value *v)
     return false;
 }
 
-// Splits without changing the order inside a half. Returns false when the second half reads the
-// gradient of the input, which is the block before's by then.
-static bool split(graph *g)
+// Moves the nodes of dgrad to the front; each of the two keeps its order. *apart is false when wgrad
+// reads the input gradient, which the block before may have overwritten by then.
+static status partition_backward(graph *g, bool *apart, err *e)
 {
-    char *needed = calloc((size_t)g->values + 1, 1);
-    bool *first = calloc((size_t)g->backward.count + 1, sizeof *first), apart = true;
-    if (!needed || !first) abort();
+    status result = OK;
+    char *needed = NULL;   // by value id: dgrad needs it
+    bool *is_dgrad = NULL; // by number in the backward list
+    TRY(alloc_zeroed(&needed, (size_t)g->values, 1, "a graph", e));
+    TRY(alloc_zeroed(&is_dgrad, (size_t)g->backward.count, sizeof *is_dgrad, "a graph", e));
+    *apart = true;
     if (g->input) needed[g->input->grad->id] = 1;
     for (int i = g->backward.count - 1; i >= 0; i--) {
         const graph_node *n = g->backward.node[i];
-        first[i] = is_needed(n, needed);
-        for (int k = 0; k < NODE_INPUTS && first[i]; k++)
+        is_dgrad[i] = is_needed(n, needed);
+        for (int k = 0; k < NODE_INPUTS && is_dgrad[i]; k++)
             if (n->in[k]) needed[n->in[k]->id] = 1;
     }
-    graph_node_list halves = {0};
-    for (int half = 0; half < 2; half++) {
+    graph_node_list ordered = {0};
+    for (int is_wgrad = 0; is_wgrad < 2; is_wgrad++) {
         for (int i = 0; i < g->backward.count; i++)
-            if (first[i] == (half == 0)) graph_node_list_add(&halves, g->backward.node[i]);
-        if (half == 0) g->dgrad_nodes = halves.count;
+            if (is_dgrad[i] == !is_wgrad) graph_node_list_add(g, &ordered, g->backward.node[i]);
+        if (!is_wgrad) g->dgrad_nodes = ordered.count;
     }
     free(g->backward.node);
-    g->backward = halves;
+    g->backward = ordered;
+    TRY(graph_trouble(g, e));
     for (int i = g->dgrad_nodes; i < g->backward.count && g->input; i++)
-        if (reads(g->backward.node[i], g->input->grad)) apart = false;
+        if (reads(g->backward.node[i], g->input->grad)) *apart = false;
+done:
     free(needed);
-    free(first);
-    return apart;
+    free(is_dgrad);
+    return result;
 }
 
-void graph_split_backward(graph *g)
+status graph_split_backward(graph *g, err *e)
 {
-    if (split(g)) return;
-    copy_din(g);
-    split(g);
+    status result = OK;
+    bool apart = true;
+    TRY(partition_backward(g, &apart, e));
+    if (apart) goto done;
+    copy_input_grad(g);
+    TRY(graph_trouble(g, e));
+    TRY(partition_backward(g, &apart, e));
+done:
+    return result;
 }

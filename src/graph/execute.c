@@ -1,70 +1,85 @@
-// execute.c -- walks a list of nodes and lets each op launch its kernels. See execute.h.
+// execute.c -- walks a list of nodes, and each op launches its kernels. See execute.h.
 #include "graph/execute.h"
+
+#include "base/size.h"
 #include "graph/op.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-void *graph_run_ptr(const graph_run *x, const graph_value *v)
+void *graph_run_ptr(const graph_run *run, const graph_value *v)
 {
     if (!v) return NULL;
-    if (v->place == REGION_PARAM) return x->weight[v->param];
-    size_t offset = v->offset + v->view;
-    // One after the other, each attention of the block has a row per token.
-    if (v->place == REGION_CACHE)
-        offset = v->offset * (size_t)x->cache_rows +
-                 (size_t)(x->pos0 * graph_value_cols(v->root)) * dtype_bytes(v->type);
-    return x->base[v->place] + offset;
+    if (v->region == REGION_PARAM) return run->weight[v->param];
+    size_t offset = v->offset + v->view_offset;
+    // The block's attentions lie one after the other, and each has a row per token.
+    if (v->region == REGION_CACHE)
+        offset = v->offset * (size_t)run->cache_rows +
+                 (size_t)(run->pos0 * graph_value_cols(v->root)) * dtype_bytes(v->type);
+    return run->base[v->region] + offset;
 }
 
-float *graph_run_grad(const graph_run *x, int p, bool *accumulate)
+void graph_run_copy(const graph_run *run, const graph_value *to, const graph_value *from)
 {
-    *accumulate = *x->grad_written[p];
-    *x->grad_written[p] = true;
-    return x->gradient[p];
+    void *dst = graph_run_ptr(run, to);
+    const void *src = graph_run_ptr(run, from);
+    if (dst != src) run->stream->device->ops->copy(run->stream, dst, src, graph_value_bytes(to));
 }
 
-uint64_t graph_run_row0(const graph_run *x, const graph_value *v)
+float *graph_run_grad(const graph_run *run, int p, bool *accumulate)
 {
-    uint64_t part =
-        v->tp_sharding == TP_SHARD_ROWS ? (uint64_t)(x->g->tp.rank * graph_value_rows(v)) : 0;
-    return x->row0 + part;
+    *accumulate = *run->grad_written[p];
+    *run->grad_written[p] = true;
+    return run->gradient[p];
 }
 
-rng_key graph_run_key(const graph_run *x, const graph_node *n)
+uint64_t graph_run_row0(const graph_run *run, const graph_value *v)
 {
-    return rng_key_make(x->seed, RNG_DROPOUT, x->step,
-                        (uint64_t)x->block << 16 | (uint64_t)n->number);
+    uint64_t first =
+        v->tp_sharding == TP_SHARD_ROWS ? (uint64_t)(run->g->tp.rank * graph_value_rows(v)) : 0;
+    return run->row0 + first;
 }
 
-static status run_nodes(const graph_run *x, const graph_node_list *l, int first, int last, err *e)
+rng_key graph_run_key(const graph_run *run, const graph_node *n)
+{
+    return rng_key_make(run->seed, RNG_DROPOUT, run->step,
+                        (uint64_t)run->block << 16 | (uint64_t)n->number);
+}
+
+static status run_nodes(const graph_run *run, const graph_node_list *l, int first, int last, err *e)
 {
     status result = OK;
-    for (int i = first; i < last; i++) TRY(graph_op_find(l->node[i]->op)->run(x, l->node[i], e));
+    for (int i = first; i < last; i++) TRY(graph_op_find(l->node[i]->op)->run(run, l->node[i], e));
 done:
     return result;
 }
 
-status graph_run_forward(const graph_run *x, err *e)
+status graph_run_forward(const graph_run *run, err *e)
 {
-    return run_nodes(x, &x->g->forward, 0, x->g->forward.count, e);
+    return run_nodes(run, &run->g->forward, 0, run->g->forward.count, e);
 }
 
-status graph_run_backward(const graph_run *x, err *e)
+status graph_run_backward(const graph_run *run, err *e)
 {
-    return run_nodes(x, &x->g->backward, 0, x->g->backward.count, e);
+    return run_nodes(run, &run->g->backward, 0, run->g->backward.count, e);
 }
 
-status graph_run_dgrad(const graph_run *x, err *e)
+status graph_run_dgrad(const graph_run *run, err *e)
 {
-    return run_nodes(x, &x->g->backward, 0, x->g->dgrad_nodes, e);
+    return run_nodes(run, &run->g->backward, 0, run->g->dgrad_nodes, e);
 }
 
-status graph_run_wgrad(const graph_run *x, err *e)
+status graph_run_wgrad(const graph_run *run, err *e)
 {
-    return run_nodes(x, &x->g->backward, x->g->dgrad_nodes, x->g->backward.count, e);
+    return run_nodes(run, &run->g->backward, run->g->dgrad_nodes, run->g->backward.count, e);
 }
 
-void rope_table_fill(const graph *g, float *out)
+size_t graph_rope_bytes(const graph *g)
+{
+    return size_mul(2 * sizeof(float), size_mul((uint64_t)g->rope_rows, (uint64_t)g->rope_half));
+}
+
+static void fill_rope(const graph *g, float *out)
 {
     for (int64_t t = 0; t < g->rope_rows; t++)
         for (int64_t i = 0; i < g->rope_half; i++) {
@@ -72,4 +87,18 @@ void rope_table_fill(const graph *g, float *out)
             *out++ = cosf(angle);
             *out++ = sinf(angle);
         }
+}
+
+status graph_upload_rope(const graph *g, device_stream *stream, float *table, err *e)
+{
+    status result = OK;
+    const size_t bytes = graph_rope_bytes(g);
+    float *host = malloc(bytes);
+    if (!host) FAIL(E_IO, "no memory for the rotary table (%zu bytes)", bytes);
+    fill_rope(g, host);
+    stream->device->ops->copy(stream, table, host, bytes);
+    TRY(stream->device->ops->sync(stream, e));
+done:
+    free(host);
+    return result;
 }

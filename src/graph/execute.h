@@ -1,5 +1,6 @@
-// execute.h -- executes a finished graph's lists on a stream: each node fills a kernel_call from the
-// places of its values and launches it. Nothing is allocated and nothing waits.
+// execute.h -- runs a finished graph's lists on a stream: each node fills a kernel_call with the
+// addresses of its values and launches it. Called by train/ for one block and one micro-batch at a
+// time. A run allocates nothing, and the host waits for nothing.
 #ifndef TRIREME_GRAPH_RUN_H
 #define TRIREME_GRAPH_RUN_H
 
@@ -7,68 +8,81 @@
 #include "device/device.h"
 #include "graph/graph.h"
 
-// Rows of what a model computes, in device memory.
+// A chunk of rows of the model's outputs, in device memory.
 typedef struct graph_output_rows {
-    int64_t first, rows;     // of the micro-batch
-    int64_t first_col, cols; // of all columns: a rank of a cut vocabulary has its part
+    int64_t first, rows; // rows first … first+rows-1 of the micro-batch
+    // Columns first_col … first_col+cols-1 of the full outputs. Where the vocabulary is sharded, a
+    // rank has its shard of them.
+    int64_t first_col, cols;
     dtype type;
-    const void *at; // [rows, cols]; valid until `take` returns
-    float scale;    // to be multiplied with
+    const void *values; // [rows, cols]; valid until `take` returns
+    float scale;        // the outputs are scale * values
 } graph_output_rows;
 
-// Who wants the model's outputs instead of its loss (GRAPH_EVAL): the logits (under squared error
-// the predictions), or with `vectors` what the last linear layer reads. `take` is called once for
-// each chunk of rows, when it has been issued to the stream; it may wait for it.
+// Asks a GRAPH_EVAL graph for the model's outputs instead of its loss.
 typedef struct graph_run_outputs {
+    // False: the logits, or under squared error the predictions. True: what the last linear layer
+    // reads.
     bool vectors;
+    // Called once for each chunk of rows, after its kernels have been launched on the stream. It may
+    // wait for them. An error ends the run.
     status (*take)(void *arg, const graph_output_rows *r, err *e);
     void *arg;
 } graph_run_outputs;
 
-// Everything that differs from one run of a block to the next. All pointers are device memory,
-// borrowed until the stream has passed the run.
+// What differs from one run of a block to the next. All memory is borrowed until the stream has
+// passed the run. It is device memory, but for the tables of pointers, which are the host's.
 typedef struct graph_run {
     const graph *g;
-    device_stream *on;
-    comm *tp;               // the ranks that the graph is cut over; NULL when it is not
-    char *base[REGIONS];    // INPUT … LABELS; REGION_CACHE: the cache's first row
-    void *const *weight;    // per parameter of the graph: compute weights
-    float *const *gradient; // per parameter: fp32 accumulator
-    bool *const
-        *grad_written; // per parameter: has this step written its gradient yet? Set by the run
-    const float *rope; // [rope_rows, rope_half, 2]
+    device_stream *stream;
+    comm *tp;                  // the tensor-parallel group; NULL without one
+    char *base[REGIONS];       // the start of each region; CACHE: of the cache's first row
+    void *const *weight;       // [params] compute weights
+    float *const *gradient;    // [params] F32 gradient accumulators
+    bool *const *grad_written; // [params] has this step written the gradient? Set by the run
+    const float *rope;         // [rope_rows, rope_half, 2] cos and sin
     double *loss_sum, *loss_count;
-    int64_t padding_rows; // how many of the last rows hold no sample: no squared error counts there
-    uint64_t seed, step;  // key of dropout
-    float grad_scale;     // the loss' gradient is multiplied by it; 0 means 1
-    int block;            // position in the model, key of dropout
-    uint64_t row0;        // logical number of the first row in the step's stream of rows
+    int64_t padding_rows; // the last rows, which hold no sample; squared error skips them
+    uint64_t seed, step;  // key the random numbers of dropout
+    float grad_scale;     // factor of the loss' gradient (loss scaling); 0 means 1
+    int block;            // position in the model; keys dropout
+    uint64_t row0;        // number of the first row among all rows of the step; keys dropout
     const graph_run_outputs *outputs; // NULL: the loss is computed
     int64_t cache_rows;               // GRAPH_DECODE: tokens that the cache has room for
-    int64_t pos0;                     // GRAPH_DECODE: tokens already in the cache
+    int64_t pos0;                     // GRAPH_DECODE: tokens that the cache holds already
 } graph_run;
 
-// Collective over x->tp, in the same order on every rank. What the communicator refuses is
-// returned; what fails while the stream runs is returned by its sync.
-status graph_run_forward(const graph_run *x, err *e);
-status graph_run_backward(const graph_run *x, err *e);
-// The two halves of a graph that was opened with halves: the gradient of the input, then those of
-// the parameters. One after the other they do what graph_run_backward does, bit for bit, whatever
-// runs in between. Until the second half has run, the block's INPUT, IDS, SAVED and HELD must stay
-// as they are, and DOUT where g->output_grad_saved; WORK need not.
-status graph_run_dgrad(const graph_run *x, err *e);
-status graph_run_wgrad(const graph_run *x, err *e);
+// Collective over run->tp: every rank calls the same functions in the same order. An error that the
+// communicator finds at once is returned here; an error on the stream is returned by its sync.
+status graph_run_forward(const graph_run *run, err *e);
+status graph_run_backward(const graph_run *run, err *e);
 
-// For the op files: the address of a value in this run (NULL for NULL).
-void *graph_run_ptr(const graph_run *x, const graph_value *v);
-// The gradient of parameter p; *accumulate says whether to add, and from now on it will.
-float *graph_run_grad(const graph_run *x, int p, bool *accumulate);
-// The logical number of v's first row.
-uint64_t graph_run_row0(const graph_run *x, const graph_value *v);
-rng_key graph_run_key(const graph_run *x, const graph_node *n);
+// graph_run_backward in two calls, for a graph with splits_backward: dgrad computes the gradient of
+// the input, wgrad those of the parameters. Together they give the bits of graph_run_backward,
+// whatever runs between them. Until wgrad has run, the block's regions INPUT, IDS, SAVED and
+// SAVED_FOR_WGRAD must stay as they are, and OUTPUT_GRAD where g->output_grad_saved. WORKSPACE may
+// change. Collective over run->tp.
+status graph_run_dgrad(const graph_run *run, err *e);
+status graph_run_wgrad(const graph_run *run, err *e);
 
-// cos and sin of the rotary table, on the host: [rows, half, 2], angles in fp32 as PyTorch computes
-// them.
-void rope_table_fill(const graph *g, float *out);
+// Bytes of the table of rotary positions that graph_run.rope points to; 0: the graph has none.
+size_t graph_rope_bytes(const graph *g);
+// Computes the table and copies it into `table`, device memory of graph_rope_bytes; waits for the
+// stream. Angles are F32, as PyTorch computes them.
+status graph_upload_rope(const graph *g, device_stream *stream, float *table, err *e);
+
+// ---- For the files of the ops
+
+// The address of v in this run; NULL for NULL.
+void *graph_run_ptr(const graph_run *run, const graph_value *v);
+// Copies `from` to `to`, of equal size, unless they share their memory.
+void graph_run_copy(const graph_run *run, const graph_value *to, const graph_value *from);
+// The gradient of parameter p, which the caller writes now. *accumulate: the caller must add to it,
+// because this step has written it before.
+float *graph_run_grad(const graph_run *run, int p, bool *accumulate);
+// The number of v's first row among all rows of the step, whichever rank has it.
+uint64_t graph_run_row0(const graph_run *run, const graph_value *v);
+// The key of node n's random numbers.
+rng_key graph_run_key(const graph_run *run, const graph_node *n);
 
 #endif

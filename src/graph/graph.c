@@ -1,7 +1,8 @@
-// graph.c -- building a graph: values, nodes, parameters. Called by the build_* functions (ops in
-// their own files) and by derive.c; knows nothing of what an op computes.
+// graph.c -- builds a graph: values, nodes and parameters. Called by model families, by the build_*
+// functions of the ops, and by derive.c. Knows nothing of what an op computes.
 #include "graph/graph.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 #include "graph/op.h"
 
@@ -9,33 +10,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Graphs are small and made before step 0; running out of memory here is not worth an error path.
-static void *make(size_t bytes)
+static const char WHAT[] = "a graph of the model";
+
+static bool grow(graph *g, void *array, int count, size_t *room, size_t item)
 {
-    void *p = calloc(1, bytes);
-    if (!p) abort();
-    return p;
+    return graph_check(g, alloc_grow(array, room, (size_t)count + 1, item, WHAT, NULL));
 }
 
-static void *grow(void *array, int count, int *room, size_t item)
+bool graph_check(graph *g, status s)
 {
-    if (count < *room) return array;
-    *room = *room ? 2 * *room : 16;
-    void *p = realloc(array, (size_t)*room * item);
-    if (!p) abort();
-    return p;
+    if (s != OK && g->trouble.code == OK) err_set(&g->trouble, s, "no memory for %s", WHAT);
+    return s == OK;
 }
 
-graph *graph_open(const graph_options *o)
+status graph_open(const graph_options *o, graph **out, err *e)
 {
-    graph *g = make(sizeof *g);
+    status result = OK;
+    graph *g = NULL;
+    TRY(alloc_zeroed(&g, 1, sizeof *g, WHAT, e));
+    // Parameter 0 is there whatever fails later, see build_weight.
+    TRY(alloc_grow(&g->param, &g->param_room, 1, sizeof *g->param, WHAT, e));
+    g->param[0] = (graph_param){.pieces = 0};
     g->mode = o->mode, g->type = o->type, g->batch = o->batch, g->seq = o->seq;
     g->tp = o->tp, g->splits_backward = o->splits_backward && o->mode == GRAPH_TRAIN;
     if (g->tp.ranks <= 1) g->tp = (graph_tp){.ranks = 1};
-    return g;
+    *out = g;
+    g = NULL;
+done:
+    graph_close(g);
+    return result;
 }
 
-static void list_clear(graph_node_list *l)
+static void free_nodes(graph_node_list *l)
 {
     for (int i = 0; i < l->count; i++) free(l->node[i]);
     free(l->node);
@@ -45,8 +51,8 @@ void graph_close(graph *g)
 {
     if (!g) return;
     for (int i = 0; i < g->values; i++) free(g->value[i]);
-    list_clear(&g->forward);
-    list_clear(&g->backward);
+    free_nodes(&g->forward);
+    free_nodes(&g->backward);
     free(g->value);
     free(g->param);
     free(g->rope_frequency);
@@ -64,27 +70,42 @@ void graph_misuse(graph *g, const char *format, ...)
     err_set(&g->trouble, E_USAGE, "model graph: %s", text);
 }
 
-void graph_node_list_add(graph_node_list *l, graph_node *n)
+void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n)
 {
-    l->node = grow(l->node, l->count, &l->room, sizeof *l->node);
-    l->node[l->count++] = n;
+    if (grow(g, &l->node, l->count, &l->room, sizeof *l->node))
+        l->node[l->count++] = n;
+    else
+        free(n);
+}
+
+graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind)
+{
+    graph_node *n = NULL;
+    if (!graph_check(g, alloc_zeroed(&n, 1, sizeof *n, WHAT, NULL)) ||
+        !grow(g, &l->node, l->count, &l->room, sizeof *l->node)) {
+        free(n);
+        n = &g->no_node;
+        *n = (graph_node){.number = 0};
+    } else {
+        l->node[l->count++] = n;
+    }
+    n->op = kind;
+    n->param[0] = n->param[1] = -1;
+    return n;
 }
 
 graph_node *graph_new_node(graph *g, graph_op kind)
 {
-    graph_node *n = make(sizeof *n);
-    n->op = kind;
-    n->number = g->numbered++;
-    n->param[0] = n->param[1] = -1;
-    graph_node_list_add(&g->forward, n);
+    graph_node *n = graph_add_node(g, &g->forward, kind);
+    n->number = g->next_number++;
     return n;
 }
 
-// Of one value; so that the sum of a graph's stays far below what 64 bits hold.
+// The largest value. With this limit the bytes of a whole graph fit in 64 bits.
 static const uint64_t VALUE_BYTES = UINT64_C(1) << 48;
 
-// A value that no memory holds has sizes of 1 from now on, so that nothing is computed from its
-// own.
+// Notes a value with an impossible size. A value that is too large gets sizes of 1, so that later
+// products of sizes cannot overflow.
 static void check_value(graph *g, graph_value *v)
 {
     uint64_t bytes = dtype_bytes(v->type);
@@ -104,12 +125,19 @@ static void check_value(graph *g, graph_value *v)
 
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim)
 {
-    graph_value *v = make(sizeof *v);
-    v->id = g->values, v->name = name, v->type = type, v->dims = dims, v->param = -1, v->root = v;
+    graph_value *v = NULL;
+    if (!graph_check(g, alloc_zeroed(&v, 1, sizeof *v, WHAT, NULL)) ||
+        !grow(g, &g->value, g->values, &g->value_room, sizeof(graph_value *))) {
+        free(v);
+        v = &g->no_value;
+        *v = (graph_value){.id = 0};
+    } else {
+        v->id = g->values;
+        g->value[g->values++] = v;
+    }
+    v->name = name, v->type = type, v->dims = dims, v->param = -1, v->root = v;
     for (int i = 0; i < dims; i++) v->dim[i] = dim[i];
     check_value(g, v);
-    g->value = grow(g->value, g->values, &g->value_room, sizeof(graph_value *));
-    g->value[g->values++] = v;
     return v;
 }
 
@@ -132,23 +160,33 @@ int64_t graph_value_rows(const graph_value *v)
     return rows;
 }
 
+int64_t graph_param_cols(const graph_param *p)
+{
+    return p->dims == 2 ? p->dim[1] : 1;
+}
+
+int64_t graph_value_count(const graph_value *v)
+{
+    return graph_value_rows(v) * graph_value_cols(v);
+}
+
 size_t graph_value_bytes(const graph_value *v)
 {
-    return (size_t)(graph_value_rows(v) * graph_value_cols(v)) * dtype_bytes(v->type);
+    return (size_t)graph_value_count(v) * dtype_bytes(v->type);
 }
 
 graph_value *build_input(graph *g, int64_t cols)
 {
-    int64_t rows = g->batch * g->seq, part = rows;
-    if (g->tp.sequence) part = rows / g->tp.ranks;
+    int64_t rows = g->batch * g->seq, local_rows = rows;
+    if (g->tp.sequence) local_rows = rows / g->tp.ranks;
     if (g->tp.sequence && rows % g->tp.ranks)
         graph_not_divisible(g,
                             "with parallel.sequence_parallel the %lld tokens of a micro-batch must "
                             "divide over parallel.tp %d",
                             (long long)rows, g->tp.ranks);
-    g->input = graph_new_value(g, "input", g->type, 2, (int64_t[]){part, cols});
+    g->input = graph_new_value(g, "input", g->type, 2, (int64_t[]){local_rows, cols});
     g->input->tp_sharding = g->tp.sequence ? TP_SHARD_ROWS : TP_REPLICATE;
-    g->input->place = REGION_INPUT;
+    g->input->region = REGION_INPUT;
     return g->input;
 }
 
@@ -162,14 +200,14 @@ graph_value *build_residual(graph *g, int64_t cols)
 graph_value *build_ids(graph *g)
 {
     g->ids = graph_new_value(g, "ids", I32, 1, (int64_t[]){g->batch * g->seq});
-    g->ids->place = REGION_IDS;
+    g->ids->region = REGION_IDS;
     return g->ids;
 }
 
 graph_value *build_features(graph *g, int64_t cols)
 {
     g->ids = graph_new_value(g, "features", g->type, 2, (int64_t[]){g->batch * g->seq, cols});
-    g->ids->place = REGION_IDS;
+    g->ids->region = REGION_IDS;
     return g->ids;
 }
 
@@ -177,15 +215,17 @@ void build_output(graph *g, graph_value *x)
 {
     if (!x->producer) graph_misuse(g, "the output of a block must be computed by it");
     if (x->tp_sharding != (g->tp.sequence ? TP_SHARD_ROWS : TP_REPLICATE))
-        graph_misuse(g, "the output of a block must have been summed over the ranks of a cut");
+        graph_misuse(g,
+                     "the output of a block must have been reduced over the tensor-parallel ranks");
     g->output = x;
 }
 
 graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, graph_init init,
                           double std)
 {
-    g->param = grow(g->param, g->params, &g->param_room, sizeof *g->param);
-    graph_param *p = &g->param[g->params];
+    const bool fits = grow(g, &g->param, g->params, &g->param_room, sizeof *g->param);
+    const int index = fits ? g->params++ : 0;
+    graph_param *p = &g->param[index];
     *p = (graph_param){.dims = cols ? 2 : 1,
                        .dim = {rows, cols},
                        .init = init,
@@ -197,8 +237,8 @@ graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols
     p->piece[0].rows = rows;
     graph_value *v = graph_new_value(g, p->name, g->type, p->dims, p->dim);
     v->name = "weight";
-    v->param = g->params++;
-    v->place = REGION_PARAM;
+    v->param = index;
+    v->region = REGION_PARAM;
     return v;
 }
 
@@ -211,6 +251,7 @@ void build_transposed(graph *g, graph_value *param)
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
 {
     graph_param *p = &g->param[param->param];
+    // build_weight made one piece of the parameter's own name; the first piece replaces it.
     bool first = p->pieces == 1 && strcmp(p->piece[0].name, p->name) == 0;
     if (first) p->pieces = 0;
     if (p->pieces == PARAM_PIECES) {
@@ -223,12 +264,12 @@ void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
 
 int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab)
 {
-    // Never the logits of all rows at once; else as many as 64 MiB hold, in parts of equal size.
+    // At least two chunks, each of at most 64 MiB of F32 logits, and all of nearly equal size.
     enum { BUDGET = 64 << 20, ALIGN = 16 };
     int64_t rows = g->batch * g->seq, most = BUDGET / (vocab * 4);
     if (most < ALIGN) most = ALIGN;
     if (most > (rows + 1) / 2) most = (rows + 1) / 2;
-    int64_t parts = (rows + most - 1) / most, even = (rows + parts - 1) / parts;
+    int64_t chunks = (rows + most - 1) / most, even = (rows + chunks - 1) / chunks;
     return (even + ALIGN - 1) / ALIGN * ALIGN;
 }
 
@@ -238,7 +279,7 @@ bool graph_gives_gradient(const graph *g, int p)
         if (g->backward.node[i]->param[0] == p || g->backward.node[i]->param[1] == p) return true;
     for (int i = 0; i < g->forward.count; i++) {
         const graph_node *n = g->forward.node[i];
-        if (!graph_op_find(n->op)->is_loss) continue; // takes its gradients in the forward
+        if (!graph_op_find(n->op)->is_loss) continue; // a loss writes gradients in the forward
         if (n->in[1]->param == p || (n->in[2] && n->in[2]->param == p)) return true;
     }
     return false;
@@ -257,14 +298,17 @@ static status check_pieces(const graph *g, err *e)
     return OK;
 }
 
-status graph_finish(graph *g, graph_recompute keep, err *e)
+status graph_trouble(const graph *g, err *e)
+{
+    if (g->trouble.code != OK && e) *e = g->trouble;
+    return g->trouble.code;
+}
+
+status graph_finish(graph *g, graph_recompute recompute, err *e)
 {
     status result = OK;
     graph_check_tp(g);
-    if (g->trouble.code != OK) {
-        if (e) *e = g->trouble;
-        return g->trouble.code;
-    }
+    TRY(graph_trouble(g, e));
     TRY(check_pieces(g, e));
     for (int i = 0; i < g->forward.count; i++) {
         const graph_op_info *o = graph_op_find(g->forward.node[i]->op);
@@ -272,8 +316,8 @@ status graph_finish(graph *g, graph_recompute keep, err *e)
     }
     if (g->mode == GRAPH_TRAIN) {
         TRY(graph_derive(g, e));
-        graph_plan_recompute(g, keep);
-        if (g->splits_backward) graph_split_backward(g);
+        TRY(graph_plan_recompute(g, recompute, e));
+        if (g->splits_backward) TRY(graph_split_backward(g, e));
         for (int i = 0; i < g->backward.count; i++) {
             const graph_op_info *o = graph_op_find(g->backward.node[i]->op);
             if (o->flops && !g->backward.node[i]->recomputed)

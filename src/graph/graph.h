@@ -1,17 +1,18 @@
-// graph.h -- one block of a model as a graph of ops: written forward only, everything else is
-// derived.
+// graph.h -- one block of a model as a graph of operations. A model family writes the forward pass;
+// everything else is derived from it.
 //
-// A model family calls the build_* functions once per kind of block (the trace). graph_finish then
-// derives the backward list, which forward values to keep or to compute again, the places of all
-// values in memory, FLOPs and bytes. execute.h executes the two lists. Values are in
-// single-assignment form; a value owns no memory, it has a place.
+// A family calls the build_* functions once per kind of block. This is the trace. graph_finish then
+// derives the backward list, decides which forward values are saved and which are recomputed, gives
+// every value its memory, and counts FLOPs and bytes. execute.h runs the two lists.
 //
-// A graph may be one rank's part of a graph that is cut over the ranks of tensor parallelism: see
-// tensor_parallel.c. It knows nothing of other ranks, of optimizers, or of which device will run it.
+// The graph is in single-assignment form. A value owns no memory: it has a region and an offset.
+// Under tensor parallelism a graph is one rank's shard of the block (tensor_parallel.c). A graph
+// knows nothing of other ranks, of optimizers, or of the device that will run it.
 #ifndef TRIREME_GRAPH_GRAPH_H
 #define TRIREME_GRAPH_GRAPH_H
 
 #include "base/err.h"
+#include "base/recompute.h"
 #include "device/kernels.h"
 
 typedef struct graph graph;
@@ -27,22 +28,21 @@ enum {
     PARAM_NAME_BYTES = 96
 };
 
-// Where a value lives while a list runs. WORK is shared by all blocks, SAVED lasts from a block's
-// forward to its backward, HELD from one half of the backward to the other, INPUT … DIN are handed
-// over between blocks, CACHE holds keys and values of earlier tokens.
+// The memory region that a value lives in while a list runs. The caller of execute.h provides the
+// memory of every region but NONE and PARAM.
 typedef enum graph_region {
-    REGION_NONE,
-    REGION_INPUT,
-    REGION_OUTPUT,
-    REGION_OUTPUT_GRAD,
-    REGION_INPUT_GRAD,
-    REGION_SAVED,
-    REGION_SAVED_FOR_WGRAD,
-    REGION_WORKSPACE,
-    REGION_CACHE,
-    REGION_IDS,
+    REGION_NONE,            // not yet laid out
+    REGION_INPUT,           // activations from the block before
+    REGION_OUTPUT,          // activations for the next block
+    REGION_OUTPUT_GRAD,     // activation gradient from the next block
+    REGION_INPUT_GRAD,      // activation gradient for the block before
+    REGION_SAVED,           // saved from a block's forward to its backward
+    REGION_SAVED_FOR_WGRAD, // saved from a block's dgrad to its wgrad
+    REGION_WORKSPACE,       // scratch that all blocks share; dies with the list
+    REGION_CACHE,           // GRAPH_DECODE: keys and values of earlier tokens
+    REGION_IDS,             // token ids, or the features of a model without tokens
     REGION_LABELS,
-    REGION_PARAM,
+    REGION_PARAM, // a compute weight
     REGIONS
 } graph_region;
 
@@ -73,17 +73,17 @@ typedef enum graph_op {
     OPS
 } graph_op;
 
-// What a dimension of a parameter is; tensor parallelism splits by role.
+// What a dimension of a parameter stands for. Tensor parallelism shards VOCAB, HEADS and MLP.
 typedef enum graph_role { ROLE_NONE, ROLE_VOCAB, ROLE_EMBED, ROLE_HEADS, ROLE_MLP } graph_role;
 typedef enum graph_init { INIT_NORMAL, INIT_ONES, INIT_ZEROS } graph_init;
 
-// A parameter as a block declares it. `piece` says which tensors of a HuggingFace folder it is made
-// of, rows after rows; "{}" in a name stands for the layer's number. Parameters of equal name are
-// one parameter.
+// A parameter as a block declares it. Two parameters of equal name are one parameter. A "{}" in a
+// name stands for the layer's number. In files a parameter is a concatenation of pieces along its
+// rows; each piece is one tensor of a HuggingFace folder.
 typedef struct graph_param {
     char name[PARAM_NAME_BYTES];
     int dims;
-    int64_t dim[PARAM_DIMS];
+    int64_t dim[PARAM_DIMS]; // of the full tensor, also where it is sharded
     graph_role roles[PARAM_DIMS];
     graph_init init;
     float std;
@@ -91,37 +91,43 @@ typedef struct graph_param {
     struct {
         char name[PARAM_NAME_BYTES];
         int64_t rows;    // of dim[0]
-        bool transposed; // stored [dim[1], rows]
+        bool transposed; // the file holds [dim[1], rows]
     } piece[PARAM_PIECES];
-    // dim is the whole's; these are set when the graph is cut.
-    int shard_dim;                 // the dimension of which each rank has a part, or -1
-    int sections;                  // of split 0: blocks of rows of which each gives its part,
-    int64_t section[PARAM_PIECES]; // and their rows; 0 sections: the pieces
-    bool grad_full, grad_partial;  // not split: a rank's gradient is the whole, or a summand
+    // Tensor parallelism:
+    int shard_dim; // the dimension that is sharded, or -1
+    // With shard_dim 0 the rows are a concatenation of sections, and each section is sharded by
+    // itself (queries, keys and values). section[i] counts the rows of a full section.
+    int sections;
+    int64_t section[PARAM_PIECES];
+    // With shard_dim -1: what the gradient of one rank is. Set by the ops that use the parameter.
+    bool grad_full;    // some use gives the full gradient on every rank
+    bool grad_partial; // some use gives a summand; the gradient is the sum over the ranks
 } graph_param;
 
-// What a rank's value holds of the whole one: all of it, the columns of its part of the weight (its
-// heads, its part of the inner width), or its part of the rows.
+// What this rank's value holds of the full one. COLS: the columns of this rank's shard of the weight
+// (its heads, its share of the inner width). ROWS: this rank's share of the rows.
 typedef enum graph_tp_sharding { TP_REPLICATE, TP_SHARD_COLS, TP_SHARD_ROWS } graph_tp_sharding;
 
 struct graph_value {
-    int id;
+    int id; // index in graph->value
     const char *name;
     dtype type;
     int dims;
-    int64_t dim[GRAPH_DIMS];
-    graph_node *producer; // NULL for inputs and parameters
-    int param;            // index in graph->param, or -1
-    graph_value *grad;    // its gradient, once derived
-    graph_value *root;    // the value whose memory it shares; itself when its own
+    int64_t dim[GRAPH_DIMS]; // of this rank's shard
+    graph_node *producer;    // NULL for inputs and parameters
+    int param;               // index in graph->param, or -1
+    graph_value *grad;       // its gradient; NULL before graph_finish, or where there is none
     graph_tp_sharding tp_sharding;
-    graph_value *copied_to_tp; // the same for a tensor-parallel region, once something asked for it
-    size_t view;               // bytes from the root's start (a part of the root's rows)
-    graph_region place;        // of the root
-    size_t offset;             // bytes from the place's start
+    graph_value
+        *copied_to_tp; // graph_copy_to_tp's result for this value; NULL before its first call
+    // Memory, final after graph_finish:
+    graph_value *root;   // the value whose memory this one shares; itself if it shares none
+    graph_region region; // of the root
+    size_t offset;       // of the root, in bytes from the region's start
+    size_t view_offset;  // bytes from the root's start to this value
 };
 
-// Attributes of a node; each op reads its own part.
+// Attributes of a node. Each op reads its own member of the union.
 typedef struct graph_node_attr {
     union {
         struct {
@@ -129,11 +135,13 @@ typedef struct graph_node_attr {
             bool is_rms;
         } norm;
         struct {
-            int64_t heads, kv_heads, head_dim, all_heads; // all: of the whole layer
+            int64_t heads, kv_heads, head_dim; // of this rank
+            int64_t full_heads;                // of the unsharded layer
             float scale, dropout;
         } attention;
         struct {
-            int64_t heads, head_dim, rot;
+            int64_t heads, head_dim;
+            int64_t rot; // columns of a head that are rotated
             bool inverse;
         } rope;
         kernel_activation act;
@@ -141,33 +149,29 @@ typedef struct graph_node_attr {
             float alpha, beta;
         } add;
         float dropout;
-        float scale;     // embedding, cross entropy
-        bool other_bias; // linear: another rank's product adds the bias of their sum
+        float scale;    // embedding, cross entropy
+        bool skip_bias; // linear: y is a summand, and another rank's summand has the bias
     } u;
 } graph_node_attr;
 
 struct graph_node {
     graph_op op;
-    graph_value *in[NODE_INPUTS]; // a slot may be NULL where the op says optional
+    graph_value *in[NODE_INPUTS]; // an entry may be NULL where the op says optional
     graph_value *out[NODE_OUTPUTS];
     graph_node_attr attr;
-    int number;   // of forward nodes, in order; keys random numbers. -1 where only a cut graph has
-                  // the node, so that the others have the numbers of the whole one. Of a gradient
-                  // node: its forward's
-    int param[2]; // gradient nodes: parameters whose gradients it adds to, or -1
-    bool recomputed; // a forward node run again in the backward list
+    // Position among the forward nodes of the unsharded graph; keys random numbers. A gradient node
+    // has the number of its forward node. -1: the node exists under tensor parallelism only.
+    int number;
+    int param[2];    // gradient nodes: parameters whose gradients the node writes, or -1
+    bool recomputed; // a forward node that runs again in the backward list
 };
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
-typedef enum graph_recompute {
-    RECOMPUTE_NONE,
-    RECOMPUTE_SELECTIVE,
-    RECOMPUTE_FULL,
-    RECOMPUTES
-} graph_recompute;
+typedef recompute_mode graph_recompute;
 
-// How a graph is cut over the ranks of tensor parallelism; zeros: not at all. `sequence`: what lies
-// between two tensor-parallel regions is split by rows, too (Korthikanti et al. 2022).
+// This rank's position in its tensor-parallel group; all zeros: no tensor parallelism. `sequence`:
+// between two tensor-parallel regions the values are sharded by rows (sequence parallelism,
+// Korthikanti et al. 2022).
 typedef struct graph_tp {
     int ranks, rank;
     bool sequence;
@@ -176,171 +180,220 @@ typedef struct graph_tp {
 typedef struct graph_options {
     graph_mode mode;
     dtype type;         // of activations and compute weights
-    int64_t batch, seq; // sequences of a micro-batch and their tokens (seq 1 for other samples)
+    int64_t batch, seq; // sequences of a micro-batch and tokens of a sequence (seq 1: no sequences)
     graph_tp tp;
-    bool splits_backward; // the backward can be run in two halves
+    bool splits_backward; // the backward can run as dgrad and wgrad; ignored unless GRAPH_TRAIN
 } graph_options;
 
 typedef struct graph_node_list {
     graph_node **node;
-    int count, room;
+    int count;
+    size_t room;
 } graph_node_list;
 
 struct graph {
     graph_mode mode;
-    dtype type;         // of activations and compute weights; the residual stream is F32
-    int64_t batch, seq; // rows of every activation are batch * seq
+    dtype type;         // of activations and compute weights; the residual is F32
+    int64_t batch, seq; // the full activations have batch * seq rows
     graph_tp tp;
     bool splits_backward;
-    err trouble;        // the first misuse of a build function
-    bool not_divisible; // trouble says what does not divide over the ranks; by model_family.name
-    int numbered;       // forward nodes that have a number
+    err trouble;        // the first misuse of a build function, or E_MEMORY
+    bool not_divisible; // trouble says which size tensor parallelism does not divide
+    int next_number;    // of the next forward node
 
     graph_param *param;
-    int params, param_room;
+    int params;
+    size_t param_room;
     graph_value **value;
-    int values, value_room;
-    graph_node_list forward, backward;
+    int values;
+    size_t value_room;
+    graph_node_list forward, backward; // own their nodes
+    // What a build function returns without memory. graph_finish then fails before either is read.
+    graph_value no_value;
+    graph_node no_node;
 
     graph_value *input, *ids, *labels; // NULL where the block has none
     graph_value *output;               // NULL in the last block
     graph_value *logits;               // the last block of a GRAPH_DECODE graph
-    bool input_grad_in_place;          // the gradient of the input replaces that of the output
-    bool input_grad_unused;            // the block has no differentiable input
-    int dgrad_nodes; // with halves: how many nodes of `backward` are the first half
-    bool
-        output_grad_saved; // with halves: the second one, too, reads the gradient that was handed in
+    bool input_grad_in_place; // the input gradient overwrites the output gradient in its memory
+    bool input_grad_unused;   // the block has no differentiable input
+    int dgrad_nodes;          // splits_backward: backward.node[0 … dgrad_nodes-1] are dgrad
+    bool output_grad_saved;   // splits_backward: wgrad reads the output gradient too
 
     int64_t rope_rows, rope_half;
-    double *rope_frequency; // [rope_half] of the one rotary table that the block uses
+    double *rope_frequency; // [rope_half] of the block's one rotary table; NULL: it has none. Owned
 
+    // Sizes of the regions, for one micro-batch.
     size_t input_bytes, output_bytes, saved_bytes, workspace_bytes;
-    size_t saved_for_wgrad_bytes; // with halves; else 0
+    size_t saved_for_wgrad_bytes; // 0 without splits_backward
     size_t cache_row_bytes;       // GRAPH_DECODE: bytes per token of the block's key-value cache
-    double forward_flops, backward_flops; // of matrix products and attention, one micro-batch
+    double forward_flops, backward_flops; // of matrix products and attention, for one micro-batch
 };
 
-graph *graph_open(const graph_options *o);
+status graph_open(const graph_options *o, graph **out, err *e);
 void graph_close(graph *g); // NULL allowed
 
-// ---- What a model family calls. Values are borrowed from the graph. Misuse is kept in g->trouble
-// and returned by graph_finish, so that a forward pass reads without checks.
+// ---- What a model family calls
+//
+// Values belong to the graph. The first misuse, or a lack of memory, is kept in g->trouble, and
+// graph_finish returns it, so that a forward pass reads without checks. Shapes below are those of
+// the unsharded graph, with rows = batch * seq.
 
-graph_value *build_input(graph *g, int64_t cols); // [batch*seq, cols] from the block before
-graph_value *build_residual(graph *g,
-                            int64_t cols); // the same for the residual: F32 whatever g->type is
-graph_value *build_ids(graph *g);          // [batch*seq] token ids (I32)
-// [batch*seq, cols] of the data itself (F32 on the host's side)
+// -> [rows, cols] from the block before, in the compute type
+graph_value *build_input(graph *g, int64_t cols);
+// -> [rows, cols] F32: the residual from the block before
+graph_value *build_residual(graph *g, int64_t cols);
+// -> [rows] I32: token ids
+graph_value *build_ids(graph *g);
+// -> [rows, cols]: the features of a dataset without tokens
 graph_value *build_features(graph *g, int64_t cols);
-void build_output(graph *g, graph_value *x); // what the next block reads
+// x becomes the input of the next block.
+void build_output(graph *g, graph_value *x);
 
-// Parameters. `rows`, `cols`; a vector has cols 0. The last declared piece list is one tensor of
-// the same name.
+// Declares a parameter -> [rows, cols], or [rows] where cols is 0. `std` is of INIT_NORMAL.
 graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, graph_init init,
                           double std);
-// Which dimensions are cut over the ranks of tensor parallelism; right after build_weight. From
-// then on the value has the sizes of this rank's part, the declaration keeps the whole ones.
+// Gives the dimensions of a parameter their roles; call it right after build_weight. Under tensor
+// parallelism the value then has the sizes of this rank's shard; the declaration keeps the full ones.
 void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols);
-void build_transposed(graph *g,
-                      graph_value *param); // stored [cols, rows] in files (GPT-2's Conv1D)
-// The parameter is a concatenation of `rows` rows of tensor `name`, then of the next piece.
+// Files hold the parameter as [cols, rows] (GPT-2's Conv1D).
+void build_transposed(graph *g, graph_value *param);
+// Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. A parameter without
+// a call of build_piece is one tensor of its own name.
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows);
 
-// y[r,:] = scale * tokens[ids[r],:] + positions[r % seq,:]      positions NULL for none; y is a
-// stream (F32)
+// y[r,:] = scale * tokens[ids[r],:] + positions[r % seq,:]
+//   ids [rows]   tokens [vocab, cols]   positions [max_seq, cols] or NULL   -> y [rows, cols] F32
 graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
                              graph_value *positions, double scale);
-// y = x w^T + bias      x [rows, in], w [out, in], bias [out] or NULL
+// y = x w^T + bias
+//   x [rows, in]   w [out, in]   bias [out] or NULL   -> y [rows, out]
 graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value *bias);
+// x [rows, cols]   gain, bias [cols]   -> [rows, cols] in the compute type
 graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
                               double eps);
 graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps);
-// Rotates the first `heads` heads of each row of x, in its own memory: x must have no other reader.
+// Rotates the first `heads` heads of each row of x by rotary positions. Works in the memory of x, so
+// x must have no other reader. `rows` is the number of positions of the table.
+//   x [rows of x, >= heads * head_dim]   frequency [half], copied   2 * half <= head_dim
 graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim, int64_t rows,
                         const double *frequency, int64_t half);
-// Causal self-attention. qkv [rows, (heads + 2 kv_heads) * head_dim] -> [rows, heads * head_dim]
+// Causal self-attention.
+//   qkv [rows, (heads + 2 * kv_heads) * head_dim]   -> [rows, heads * head_dim]
 graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t kv_heads,
                              int64_t head_dim, double scale, double dropout);
 graph_value *build_activation(graph *g, graph_value *x, kernel_activation act);
-graph_value *build_glu(graph *g, graph_value *gate_up,
-                       kernel_activation act); // [rows, 2F] -> [rows, F]
-// y has a's type: a stream (F32) takes what a half-block adds to it in the compute type.
+// act(gate) * up:   gate_up [rows, 2 * cols], gate first   -> [rows, cols]
+graph_value *build_glu(graph *g, graph_value *gate_up, kernel_activation act);
+// y = alpha * a + beta * b, of equal shapes. y has the type of a, which may be the F32 residual while
+// b has the compute type.
 graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, double beta);
-graph_value *build_dropout(graph *g, graph_value *x,
-                           double p); // x itself when p is 0 or the graph does not train
-// x as a stream (F32): x itself when it is one.
+// Returns x itself where p is 0 or the graph does not train.
+graph_value *build_dropout(graph *g, graph_value *x, double p);
+// x converted to F32; x itself where it is F32.
 graph_value *build_as_residual(graph *g, graph_value *x);
-// The last row of each sequence [batch, cols], in the memory of x; batch must be 1.
+// The last row of x -> [1, cols], in the memory of x. The batch must be 1.
 graph_value *build_last_row(graph *g, graph_value *x);
-// The loss of logits = scale * (x w^T + bias) against labels; ends the last block. In a
-// GRAPH_DECODE graph: the unscaled logits of the last row, as the block's output.
+// Ends the last block with the loss of logits = scale * (x w^T + bias) against labels. In a
+// GRAPH_DECODE graph the output is instead the unscaled logits of the last row.
+//   x [rows, in]   w [classes, in]   bias [classes] or NULL   labels [rows] I32
 void build_linear_cross_entropy(graph *g, graph_value *x, graph_value *w, graph_value *bias,
                                 double scale);
+// The same with squared error against targets.
+//   x [rows, in]   w [outputs, in]   bias [outputs] or NULL   labels [rows * outputs] F32
 void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_value *bias);
 
-// Derives everything. E_USAGE with the first misuse of a build function; E_INTERNAL when the graph
-// cannot be laid out.
-status graph_finish(graph *g, graph_recompute keep, err *e);
+// Derives the backward list, the memory layout, FLOPs and bytes. Returns the first misuse of a build
+// function: E_USAGE, or E_FIT for a value that is too large; or E_MEMORY.
+status graph_finish(graph *g, graph_recompute recompute, err *e);
 
-// What the loss is of, of the whole model where the graph is cut: how many logits or predictions a
-// position has, and how many columns the last linear layer reads.
+// ---- Facts about a finished graph
+
+// The sizes of the loss, for the unsharded model.
 typedef struct graph_loss_dims {
-    int64_t outputs, inputs;
-    bool classes;       // outputs are logits of classes; else predictions of targets
-    bool outputs_split; // over the ranks of the cut, as graph_shard says
+    int64_t outputs;      // logits or predictions of a position
+    int64_t inputs;       // columns that the last linear layer reads
+    bool classes;         // outputs are logits of classes; else predictions of targets
+    bool outputs_sharded; // each rank has the outputs that graph_shard(ROLE_VOCAB, …) says
 } graph_loss_dims;
-// False when the graph ends in no loss.
+// Returns false when the graph does not end in a loss.
 bool graph_loss_shape(const graph *g, graph_loss_dims *out);
 
-// Does parameter p get a gradient? (Of a finished GRAPH_TRAIN graph.)
+// Does parameter p get a gradient? The graph must be a finished GRAPH_TRAIN graph.
 bool graph_gives_gradient(const graph *g, int p);
 
-// Bytes that this rank of a cut graph sends to the others while nodes first … last-1 of one of its
-// lists run, by the formulas of a ring.
+// Bytes that this rank sends to its tensor-parallel group while nodes first … last-1 of one of the
+// graph's lists run, by the formulas of ring collectives.
 double graph_sent_bytes(const graph *g, const graph_node_list *l, int first, int last);
 
-// ---- For the files of this folder.
-
-// ---- A graph that is cut (tensor_parallel.c, op_tensor_parallel.c)
-
-// Does each rank have a part of dimension `dim` of parameter w?
-bool graph_is_sharded(const graph *g, const graph_value *w, int dim);
-// How much of a whole of `count` rank `rank` has, and where it starts: equal parts, but a
-// vocabulary's last one may be shorter.
+// This rank's shard of `count` elements of a dimension of role r: returns how many elements it has,
+// and *first (NULL allowed) gets the first one. Shards are equal, but for a vocabulary's last one,
+// which may be shorter.
 int64_t graph_shard(graph_role r, int64_t count, int ranks, int rank, int64_t *first);
-// The row of the whole table that is row 0 of w.
-int64_t graph_first_row(const graph *g, const graph_value *w);
-// x as every rank of a tensor-parallel region reads it; its gradient is the sum of theirs.
-graph_value *graph_copy_to_tp(graph *g, graph_value *x);
-// The sum of what the ranks have of x; with `sequence`, each rank's rows of it.
-graph_value *graph_reduce_from_tp(graph *g, graph_value *x);
-// qkv or gate_up comes from a linear layer whose rows are such blocks: each is cut by itself.
-void graph_sections(graph *g, const graph_value *x, const char *who, int count,
-                    const int64_t *rows);
-// How many of `whole` heads this rank has of x.
-int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t whole);
-// Notes whether this use gives parameter w its whole gradient or a summand; x is what it meets.
-void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
-void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// What divides `count`: "1, 2, 4".
-const char *graph_divisors(int64_t count, char out[96]);
-void graph_check_tp(graph *g);
 
-// x in the compute type: itself, or converted from a stream.
-graph_value *graph_as_compute(graph *g, graph_value *x);
+size_t graph_value_bytes(const graph_value *v);
+int64_t graph_value_count(const graph_value *v); // elements
+int64_t graph_value_rows(const graph_value *v);  // product of all dims but the last
+int64_t graph_value_cols(const graph_value *v);
+int64_t graph_param_cols(const graph_param *p); // of the full parameter; 1 for a vector
+
+// ---- For the build_* functions, which live in the files of the ops and in api/
+
+// Keeps the first misuse of a build function in g->trouble.
+void graph_misuse(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// False when `s` is not OK: then it is kept in g->trouble.
+bool graph_check(graph *g, status s);
+// Returns what is kept in g->trouble.
+status graph_trouble(const graph *g, err *e);
+// Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
+// g->no_node.
 graph_node *graph_new_node(graph *g, graph_op kind);
+graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
+// `name` is borrowed for the graph's life. Without memory it is g->no_value.
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
-void graph_misuse(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void graph_node_list_add(graph_node_list *l, graph_node *n);
-size_t graph_value_bytes(const graph_value *v);
-int64_t graph_value_rows(const graph_value *v); // product of all dims but the last
-int64_t graph_value_cols(const graph_value *v);
+// Appends a node and owns it from now on. Without memory the node is freed.
+void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
+// x converted to the compute type; x itself where it has that type.
+graph_value *graph_as_compute(graph *g, graph_value *x);
+// Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
 int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
 
+// ---- Tensor parallelism (tensor_parallel.c, op_tensor_parallel.c)
+
+// Is dimension `dim` of parameter w sharded?
+bool graph_is_sharded(const graph *g, const graph_value *w, int dim);
+// The row of the full parameter that is row 0 of this rank's w.
+int64_t graph_first_row(const graph *g, const graph_value *w);
+// x as every rank reads it in a tensor-parallel region. Its gradient is the sum over the ranks.
+graph_value *graph_copy_to_tp(graph *g, graph_value *x);
+// The sum of x over the ranks. With sequence parallelism each rank gets its rows of the sum.
+graph_value *graph_reduce_from_tp(graph *g, graph_value *x);
+// x comes from a linear layer whose output columns are a concatenation of sections. Each section is
+// sharded by itself. `rows` [count] are the local sizes; `who` names the op in a message.
+void graph_sections(graph *g, const graph_value *x, const char *who, int count,
+                    const int64_t *rows);
+// How many of `full_heads` heads x has on this rank.
+int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
+// Notes whether the use of parameter w with x gives the full gradient or a summand of it.
+void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
+// Keeps in g->trouble which size the tensor-parallel ranks do not divide. It replaces a misuse, which
+// may only follow from it.
+void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Writes the divisors of `count`: "1, 2, 4". Returns out.
+const char *graph_divisors(int64_t count, char out[96]);
+
+// ---- The passes of graph_finish, in this order
+
+// Settles the sections of sharded parameters, and checks that the ranks divide them.
+void graph_check_tp(graph *g);
+// Makes the backward list (derive.c).
 status graph_derive(graph *g, err *e);
-void graph_plan_recompute(graph *g, graph_recompute keep);
-void graph_split_backward(graph *g);
+// Adds to the backward list the forward nodes that are recomputed (derive.c).
+status graph_plan_recompute(graph *g, graph_recompute recompute, err *e);
+// Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
+status graph_split_backward(graph *g, err *e);
+// Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.
 status graph_layout(graph *g, err *e);
 
 #endif

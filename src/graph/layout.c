@@ -1,26 +1,31 @@
-// layout.c -- gives every value a place: which values share memory, which are kept for the
-// backward, and where in the shared work area the others lie. All sizes of a step are known from
-// here on.
+// layout.c -- gives every value its memory: a region and an offset. Decides which values share
+// memory, which forward values are saved for the backward, and where in the workspace the others
+// lie. Every size of a step is known afterwards.
 //
-// Two values of one list share a root when an op writes its result over an input that dies there.
-// Roots with overlapping lifetimes never overlap in memory: first fit over roots in order of size.
+// Called by graph_finish. When an op writes its result over an input that no later node reads, the
+// result and the input share a root, the value that stands for the memory. Roots whose lifetimes
+// overlap never overlap in memory. The workspace is packed by first fit, the largest roots first.
+//
+// Does not know the regions' addresses (execute.h), nor how many micro-batches are in flight.
 #include "graph/op.h"
+
+#include "base/alloc.h"
 
 #include <stdlib.h>
 
 enum { REGION_ALIGN = 64 };
 
-// The lifetime of a root in one list: node numbers, inclusive.
-typedef struct span {
+// The lifetime of a root in one list: positions of its first and last node.
+typedef struct graph_lifetime {
     graph_value *root;
     int first, last;
-} span;
+} graph_lifetime;
 
-typedef struct layout {
+typedef struct graph_layout_pass {
     graph *g;
-    const graph_node_list *list;
-    int *first, *last; // by value id, of the list at hand; -1 when not in it
-} layout;
+    const graph_node_list *list; // the list that is laid out
+    int *first, *last; // [values] lifetimes in the list; -1: the list does not use the value
+} graph_layout_pass;
 
 static graph_value *root_of(graph_value *v)
 {
@@ -33,25 +38,25 @@ static size_t align_up(size_t n)
     return (n + REGION_ALIGN - 1) / REGION_ALIGN * REGION_ALIGN;
 }
 
-static void note(layout *l, const graph_value *v, int at)
+static void extend_lifetime(graph_layout_pass *l, const graph_value *v, int position)
 {
     if (!v) return;
-    if (l->first[v->id] < 0) l->first[v->id] = at;
-    l->last[v->id] = at;
+    if (l->first[v->id] < 0) l->first[v->id] = position;
+    l->last[v->id] = position;
 }
 
-static void lifetimes(layout *l)
+static void find_lifetimes(graph_layout_pass *l)
 {
     for (int i = 0; i < l->g->values; i++) l->first[i] = l->last[i] = -1;
     for (int i = 0; i < l->list->count; i++) {
         const graph_node *n = l->list->node[i];
-        for (int k = 0; k < NODE_INPUTS; k++) note(l, n->in[k], i);
-        for (int k = 0; k < NODE_OUTPUTS; k++) note(l, n->out[k], i);
+        for (int k = 0; k < NODE_INPUTS; k++) extend_lifetime(l, n->in[k], i);
+        for (int k = 0; k < NODE_OUTPUTS; k++) extend_lifetime(l, n->out[k], i);
     }
 }
 
-// The last node at which any value that shares this memory is used.
-static int root_last(const layout *l, const graph_value *root)
+// The last node that uses any value of this memory.
+static int root_last(const graph_layout_pass *l, const graph_value *root)
 {
     int last = -1;
     for (int i = 0; i < l->g->values; i++)
@@ -59,52 +64,54 @@ static int root_last(const layout *l, const graph_value *root)
     return last;
 }
 
-static bool used_later(const layout *l, const graph_node *n, int at, const graph_value *root,
-                       int as)
+// Does anything but input `input` of node n, which is at `position`, still read this memory?
+static bool is_read_again(const graph_layout_pass *l, const graph_node *n, int position,
+                          const graph_value *root, int input)
 {
-    if (root_last(l, root) > at) return true;
-    for (int k = 0; k < NODE_INPUTS; k++) // the same memory under two inputs
-        if (k != as && n->in[k] && root_of(n->in[k]) == root) return true;
+    if (root_last(l, root) > position) return true;
+    for (int k = 0; k < NODE_INPUTS; k++)
+        if (k != input && n->in[k] && root_of(n->in[k]) == root) return true;
     return false;
 }
 
-// Does this memory hold a value that the backward list will read?
-static bool is_kept(const graph *g, const graph_value *root)
+// Does this memory hold a forward value that the backward list will read?
+static bool is_saved(const graph *g, const graph_value *root)
 {
     for (int i = 0; i < g->values; i++)
-        if (g->value[i]->place == REGION_SAVED && root_of(g->value[i]) == root) return true;
+        if (g->value[i]->region == REGION_SAVED && root_of(g->value[i]) == root) return true;
     return false;
 }
 
-// Memory that this list may write over: of its own work values, or the gradient handed in.
+// May the list overwrite this memory? It may overwrite its own scratch and the output gradient.
 static bool may_overwrite(const graph_value *root)
 {
-    return root->place == REGION_NONE || root->place == REGION_WORKSPACE ||
-           root->place == REGION_OUTPUT_GRAD;
+    return root->region == REGION_NONE || root->region == REGION_WORKSPACE ||
+           root->region == REGION_OUTPUT_GRAD;
 }
 
-static status share_memory(layout *l, bool backward, err *e)
+// Gives outputs the root of an input where the op's row allows or demands it.
+static status share_memory(graph_layout_pass *l, bool backward, err *e)
 {
     for (int i = 0; i < l->list->count; i++) {
         graph_node *n = l->list->node[i];
         const graph_op_info *o = graph_op_find(n->op);
         graph_value *out = n->out[0];
         if (o->is_view) {
-            out->root = root_of(n->in[0]), out->view = n->in[0]->view;
+            out->root = root_of(n->in[0]), out->view_offset = n->in[0]->view_offset;
             continue;
         }
-        if (!out || out->root != out || (out->place == REGION_OUTPUT && o->must_alias < 0))
+        if (!out || out->root != out || (out->region == REGION_OUTPUT && o->must_alias < 0))
             continue;
         for (int k = 0; k < NODE_INPUTS; k++) {
             graph_value *in = n->in[k];
             bool must = o->must_alias == k;
             if (!in || !(must || (o->may_alias >> k & 1))) continue;
             graph_value *root = root_of(in);
-            bool free_to = out->place != REGION_OUTPUT &&
-                           (in->producer || in->place == REGION_OUTPUT_GRAD) &&
-                           may_overwrite(root) && !used_later(l, n, i, root, k) &&
+            bool free_to = out->region != REGION_OUTPUT &&
+                           (in->producer || in->region == REGION_OUTPUT_GRAD) &&
+                           may_overwrite(root) && !is_read_again(l, n, i, root, k) &&
                            graph_value_bytes(root) >= graph_value_bytes(out) &&
-                           (backward || !is_kept(l->g, root));
+                           (backward || !is_saved(l->g, root));
             if (must && !free_to)
                 return err_set(
                     e, E_USAGE,
@@ -118,135 +125,139 @@ static status share_memory(layout *l, bool backward, err *e)
     return OK;
 }
 
-static int compare_spans(const void *a, const void *b)
+static int compare_lifetimes(const void *a, const void *b)
 {
-    const span *x = a, *y = b;
-    size_t m = graph_value_bytes(x->root), n = graph_value_bytes(y->root);
-    if (m != n) return m < n ? 1 : -1;
+    const graph_lifetime *x = a, *y = b;
+    size_t x_bytes = graph_value_bytes(x->root), y_bytes = graph_value_bytes(y->root);
+    if (x_bytes != y_bytes) return x_bytes < y_bytes ? 1 : -1;
     return x->root->id - y->root->id;
 }
 
-// First fit: the lowest offset that is free of every span already placed which lives at the same
-// time.
-static size_t place_span(const span *placed, int count, const span *s)
+// Returns the lowest offset at which root s overlaps no placed root that lives at the same time.
+static size_t first_fit(const graph_lifetime *placed, int count, const graph_lifetime *s)
 {
-    size_t at = 0, bytes = align_up(graph_value_bytes(s->root));
+    size_t offset = 0, bytes = align_up(graph_value_bytes(s->root));
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < count; i++) {
-            const span *p = &placed[i];
+            const graph_lifetime *p = &placed[i];
             size_t from = p->root->offset, to = from + align_up(graph_value_bytes(p->root));
-            if (p->last < s->first || s->last < p->first || at + bytes <= from || to <= at)
+            if (p->last < s->first || s->last < p->first || offset + bytes <= from || to <= offset)
                 continue;
-            at = to;
+            offset = to;
             moved = true;
         }
     }
-    return at;
+    return offset;
 }
 
-// Read by the second half of the backward, made or handed in before it.
-static bool is_held(const layout *l, const graph_value *root)
+// Does wgrad read this memory, which dgrad or the next block wrote?
+static bool is_saved_for_wgrad(const graph_layout_pass *l, const graph_value *root)
 {
-    int half = l->g->dgrad_nodes;
-    return l->list == &l->g->backward && l->g->splits_backward && root_last(l, root) >= half &&
-           (l->first[root->id] < half || root->place == REGION_OUTPUT_GRAD);
+    int wgrad = l->g->dgrad_nodes; // wgrad's first node
+    return l->list == &l->g->backward && l->g->splits_backward && root_last(l, root) >= wgrad &&
+           (l->first[root->id] < wgrad || root->region == REGION_OUTPUT_GRAD);
 }
 
-static void place_held(const layout *l)
+static void place_saved_for_wgrad(const graph_layout_pass *l)
 {
     graph *g = l->g;
     for (int i = 0; i < g->values; i++) {
         graph_value *v = g->value[i];
-        if (v->root != v || v->place != REGION_NONE || l->first[i] < 0 || !is_held(l, v)) continue;
-        v->place = REGION_SAVED_FOR_WGRAD;
+        if (v->root != v || v->region != REGION_NONE || l->first[i] < 0 ||
+            !is_saved_for_wgrad(l, v))
+            continue;
+        v->region = REGION_SAVED_FOR_WGRAD;
         v->offset = g->saved_for_wgrad_bytes;
         g->saved_for_wgrad_bytes += align_up(graph_value_bytes(v));
     }
-    g->output_grad_saved = g->output && g->output->grad && is_held(l, g->output->grad);
+    g->output_grad_saved = g->output && g->output->grad && is_saved_for_wgrad(l, g->output->grad);
 }
 
-// Places all WORK roots of the list; returns the size of the area.
-static size_t pack_work(layout *l)
+// Places the list's roots that have no region yet in the workspace; *out is its size.
+static status pack_workspace(graph_layout_pass *l, size_t *out, err *e)
 {
-    span *spans = calloc((size_t)l->g->values + 1, sizeof *spans);
-    if (!spans) abort();
+    status result = OK;
+    graph_lifetime *lifetimes = NULL;
+    TRY(alloc_zeroed(&lifetimes, (size_t)l->g->values, sizeof *lifetimes, "a graph", e));
     int count = 0;
     size_t most = 0;
     for (int i = 0; i < l->g->values; i++) {
         graph_value *v = l->g->value[i];
-        if (v->root != v || v->place != REGION_NONE || l->first[i] < 0) continue;
-        v->place = REGION_WORKSPACE;
-        spans[count++] = (span){v, l->first[i], root_last(l, v)};
+        if (v->root != v || v->region != REGION_NONE || l->first[i] < 0) continue;
+        v->region = REGION_WORKSPACE;
+        lifetimes[count++] = (graph_lifetime){v, l->first[i], root_last(l, v)};
     }
-    qsort(spans, (size_t)count, sizeof *spans, compare_spans);
+    qsort(lifetimes, (size_t)count, sizeof *lifetimes, compare_lifetimes);
     for (int i = 0; i < count; i++) {
-        spans[i].root->offset = place_span(spans, i, &spans[i]);
-        size_t end = spans[i].root->offset + align_up(graph_value_bytes(spans[i].root));
+        lifetimes[i].root->offset = first_fit(lifetimes, i, &lifetimes[i]);
+        size_t end = lifetimes[i].root->offset + align_up(graph_value_bytes(lifetimes[i].root));
         if (end > most) most = end;
     }
-    free(spans);
-    return most;
+    *out = most;
+done:
+    free(lifetimes);
+    return result;
 }
 
-static void save(graph *g, graph_value *v)
+static void save_value(graph *g, graph_value *v)
 {
     if (!v || !v->producer || v->producer->recomputed) return;
     for (int f = 0; f < g->forward.count; f++)
-        if (g->forward.node[f] == v->producer && v->place == REGION_NONE) v->place = REGION_SAVED;
+        if (g->forward.node[f] == v->producer && v->region == REGION_NONE) v->region = REGION_SAVED;
 }
 
-// Forward values that the backward list reads, and the gradient of the input where it is the loss
-// itself that takes it: then the block before reads it.
+// Saves the forward values that the backward list reads. Where the loss itself computes the input
+// gradient in the forward, that is saved too: the backward of the block before reads it.
 static void mark_saved(graph *g)
 {
     for (int i = 0; i < g->backward.count; i++)
-        for (int k = 0; k < NODE_INPUTS; k++) save(g, g->backward.node[i]->in[k]);
-    if (g->input) save(g, g->input->grad);
+        for (int k = 0; k < NODE_INPUTS; k++) save_value(g, g->backward.node[i]->in[k]);
+    if (g->input) save_value(g, g->input->grad);
 }
 
 static void place_saved(graph *g)
 {
-    for (int i = 0; i < g->values; i++) { // a root is kept when any value in its memory is
+    for (int i = 0; i < g->values; i++) { // a root is saved when any value in its memory is
         graph_value *v = g->value[i], *root = root_of(v);
-        if (v->place == REGION_SAVED && root->place == REGION_NONE) root->place = REGION_SAVED;
+        if (v->region == REGION_SAVED && root->region == REGION_NONE) root->region = REGION_SAVED;
     }
     for (int i = 0; i < g->values; i++) {
         graph_value *v = g->value[i];
-        if (v->root != v || v->place != REGION_SAVED) continue;
+        if (v->root != v || v->region != REGION_SAVED) continue;
         v->offset = g->saved_bytes;
         g->saved_bytes += align_up(graph_value_bytes(v));
     }
 }
 
-// In a decoding graph the memory of attention's input is the cache itself: rows of keys and values
-// (and queries).
+// In a decoding graph the input of attention lives in the cache: each token's row holds its queries,
+// keys and values.
 static void place_cache(graph *g)
 {
     for (int i = 0; i < g->forward.count; i++) {
         if (g->forward.node[i]->op != OP_ATTENTION) continue;
         graph_value *root = root_of(g->forward.node[i]->in[0]);
-        root->place = REGION_CACHE;
+        root->region = REGION_CACHE;
         root->offset = g->cache_row_bytes;
         g->cache_row_bytes += (size_t)graph_value_cols(root) * dtype_bytes(root->type);
     }
 }
 
-// The gradient of the input may have taken over the memory of the output's gradient.
-static void place_din(graph *g)
+// The input gradient may share the memory of the output gradient; else it has a region of its own.
+static void place_input_grad(graph *g)
 {
     if (!g->input || !g->input->grad) return;
     graph_value *root = root_of(g->input->grad);
-    g->input_grad_in_place = root->place == REGION_OUTPUT_GRAD;
-    if (!g->input_grad_in_place && root->place == REGION_NONE) root->place = REGION_INPUT_GRAD;
+    g->input_grad_in_place = root->region == REGION_OUTPUT_GRAD;
+    if (!g->input_grad_in_place && root->region == REGION_NONE) root->region = REGION_INPUT_GRAD;
 }
 
-static void settle(graph *g)
+static void resolve_roots(graph *g)
 {
     for (int i = 0; i < g->values; i++) {
         graph_value *v = g->value[i], *root = root_of(v);
         v->root = root;
-        v->place = root->place;
+        v->region = root->region;
         v->offset = root->offset;
     }
 }
@@ -254,28 +265,28 @@ static void settle(graph *g)
 status graph_layout(graph *g, err *e)
 {
     status result = OK;
-    layout l = {.g = g, .list = &g->forward};
-    l.first = calloc((size_t)g->values + 1, sizeof(int));
-    l.last = calloc((size_t)g->values + 1, sizeof(int));
-    if (!l.first || !l.last) abort();
-    if (g->output) g->output->place = REGION_OUTPUT;
-    if (g->logits) g->logits->place = REGION_OUTPUT;
+    graph_layout_pass l = {.g = g, .list = &g->forward};
+    size_t backward = 0;
+    TRY(alloc_zeroed(&l.first, (size_t)g->values, sizeof(int), "a graph", e));
+    TRY(alloc_zeroed(&l.last, (size_t)g->values, sizeof(int), "a graph", e));
+    if (g->output) g->output->region = REGION_OUTPUT;
+    if (g->logits) g->logits->region = REGION_OUTPUT;
     mark_saved(g);
-    lifetimes(&l);
+    find_lifetimes(&l);
     TRY(share_memory(&l, false, e));
     if (g->mode == GRAPH_DECODE) place_cache(g);
     place_saved(g);
-    g->workspace_bytes = pack_work(&l);
+    TRY(pack_workspace(&l, &g->workspace_bytes, e));
 
     l.list = &g->backward;
-    lifetimes(&l);
+    find_lifetimes(&l);
     TRY(share_memory(&l, true, e));
-    place_din(g);
-    place_held(&l);
-    size_t backward = pack_work(&l);
+    place_input_grad(g);
+    place_saved_for_wgrad(&l);
+    TRY(pack_workspace(&l, &backward, e));
     if (backward > g->workspace_bytes) g->workspace_bytes = backward;
 
-    settle(g);
+    resolve_roots(g);
     if (g->input) g->input_bytes = align_up(graph_value_bytes(g->input));
     if (g->output) g->output_bytes = align_up(graph_value_bytes(g->output));
     if (g->logits) g->output_bytes = align_up(graph_value_bytes(g->logits));

@@ -1,4 +1,4 @@
-// op.c -- the table of ops. An op is added by its own file and one line here.
+// op.c -- the table of ops: one line for each. Called by whatever walks a list of nodes.
 #include "graph/op.h"
 
 const graph_op_info *graph_op_find(graph_op kind)

@@ -1,4 +1,4 @@
-// op.h -- what the graph must know of each op: one row of a table, filled in the op's own file.
+// op.h -- what the graph must know of each op: one row of a table. Each op's own file fills its row.
 #ifndef TRIREME_GRAPH_OP_H
 #define TRIREME_GRAPH_OP_H
 
@@ -7,31 +7,35 @@
 
 typedef struct graph_op_info {
     const char *name;
-    // Appends gradient nodes to g->backward for forward node n, whose outputs' gradients are known,
-    // and gives its inputs their gradients with grad_give. NULL for gradient ops.
+    // Appends to the backward list the gradient nodes of forward node n, and gives the inputs of n
+    // their gradients with graph_accumulate_grad. The gradients of n's outputs are known. NULL for
+    // gradient ops.
     void (*derive)(graph *g, graph_node *n);
     // Launches the node's kernels and collectives.
-    status (*run)(const graph_run *x, const graph_node *n, err *e);
+    status (*run)(const graph_run *run, const graph_node *n, err *e);
     double (*flops)(const graph *g, const graph_node *n); // NULL: not counted
-    // Output 0 must (not only may) live in the memory of this input; -1 none.
+    // Output 0 must live in the memory of this input: the op works in place. -1: it need not.
     int must_alias;
-    // Output 0 may take over the memory of these inputs when they die here; bit i = input i.
+    // Output 0 may overwrite these inputs where no later node reads them; bit i is input i.
     unsigned may_alias;
-    // May be run again in the backward list: 0 never, 1 at every setting (it costs less than the
-    // memory), 2 from selective on, 3 only under full.
+    // The settings of `recompute` under which the op may run again in the backward list:
+    //   0 never   1 all, because it costs less than its memory   2 selective and full   3 full
     int recompute;
-    bool is_view; // output 0 is input 0, under another name
-    bool is_loss; // ends the graph: it needs no gradient from above
+    bool is_view; // output 0 is input 0 under another name
+    bool is_loss; // ends the graph; its gradient starts the backward
 } graph_op_info;
 
 const graph_op_info *graph_op_find(graph_op kind);
 
-// derive: hands `dx` to v (v's first gradient), or appends an addition to the gradient that it has.
-void grad_give(graph *g, graph_value *v, graph_value *dx);
-// Does anybody want v's gradient?
-bool grad_wanted(const graph_value *v);
-// A gradient node of forward node n, appended to the backward list.
-graph_node *grad_node(graph *g, graph_op kind, const graph_node *n);
+// ---- For graph_op_info.derive
+
+// Adds dx to the gradient of v. The first dx becomes v's gradient; for a later one an addition is
+// appended to the backward list.
+void graph_accumulate_grad(graph *g, graph_value *v, graph_value *dx);
+// Does the backward list need the gradient of v? NULL allowed.
+bool graph_requires_grad(const graph_value *v);
+// Appends a gradient node of forward node n to the backward list, with the attributes of n.
+graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n);
 
 extern const graph_op_info op_embedding, op_embedding_grad, op_linear, op_linear_grad_input,
     op_linear_grad_weight, op_norm, op_norm_grad, op_rope, op_attention, op_attention_grad,

@@ -1,11 +1,16 @@
-// op_attention.c -- rotary positions (Su et al. 2021) and causal attention with shared key-value
-// heads (Ainslie et al. 2023), without the T x T matrix (Dao et al. 2022).
-//   qkv [rows, (H + 2 KV) * D]: H query heads, KV key heads, KV value heads   o [rows, H * D]   lse
-//   [B, H, T]
+// op_attention.c -- rotary positions (Su et al. 2021), and causal attention with shared key-value
+// heads (Ainslie et al. 2023) that never stores the matrix of scores (Dao et al. 2022).
 //
-// Decoding: the rows of qkv are the last rows of the block's cache, so attention reads earlier keys
-// and values in front of them.
+//   qkv   [rows, (heads + 2 * kv_heads) * head_dim]   queries, then keys, then values
+//   o     [rows, heads * head_dim]
+//   lse   [batch, heads, seq] F32                     log-sum-exp of each query's scores
+//   delta [batch, heads, seq] F32                     scratch of the backward
+//
+// When decoding, the rows of qkv are the last rows of the block's cache. Attention finds the keys and
+// values of earlier tokens in the rows before them.
 #include "graph/op.h"
+
+#include "base/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +20,7 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
 {
     heads = graph_local_heads(g, x, heads);
     if (x->tp_sharding == TP_SHARD_ROWS)
-        graph_misuse(g, "rope: each rank of the cut has rows of its own");
+        graph_misuse(g, "rope: the rows of x are sharded over the tensor-parallel ranks");
     if (heads * head_dim > graph_value_cols(x) || 2 * half > head_dim)
         graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
                      (long long)head_dim, (long long)graph_value_cols(x));
@@ -25,9 +30,8 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
     if (g->rope_frequency && (g->rope_half != half || memcmp(g->rope_frequency, frequency,
                                                              (size_t)half * sizeof *frequency)))
         graph_misuse(g, "rope: two different tables in one block");
-    if (!g->rope_frequency) {
-        g->rope_frequency = malloc((size_t)half * sizeof *frequency);
-        if (!g->rope_frequency) abort();
+    if (!g->rope_frequency && graph_check(g, alloc_array(&g->rope_frequency, (size_t)half,
+                                                         sizeof *frequency, "", NULL))) {
         memcpy(g->rope_frequency, frequency, (size_t)half * sizeof *frequency);
     }
     g->rope_rows = rows, g->rope_half = half;
@@ -39,40 +43,40 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
     return n->out[0];
 }
 
-static status rope_run(const graph_run *x, const graph_node *n, err *e)
+static status rope_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ROPE};
     c.u.rope = (kernel_rope_args){.rows = graph_value_rows(n->out[0]),
-                                  .seq = x->g->seq,
-                                  .pos0 = x->pos0,
+                                  .seq = run->g->seq,
+                                  .pos0 = run->pos0,
                                   .heads = n->attr.u.rope.heads,
                                   .head_dim = n->attr.u.rope.head_dim,
                                   .rot = n->attr.u.rope.rot,
                                   .stride = graph_value_cols(n->out[0]),
-                                  .x = graph_run_ptr(x, n->out[0]),
-                                  .table = x->rope,
+                                  .x = graph_run_ptr(run, n->out[0]),
+                                  .table = run->rope,
                                   .inverse = n->attr.u.rope.inverse,
                                   .type = n->out[0]->type};
-    device_launch(x->on, &c);
+    device_launch(run->stream, &c);
     return OK;
 }
 
 static void rope_derive(graph *g, graph_node *n)
 {
-    graph_node *d = grad_node(g, OP_ROPE, n);
+    graph_node *d = graph_new_grad_node(g, OP_ROPE, n);
     d->in[0] = n->out[0]->grad;
     d->attr.u.rope.inverse = true;
     d->out[0] = graph_new_like(g, "rope dx", n->in[0]);
     d->out[0]->producer = d;
-    grad_give(g, n->in[0], d->out[0]);
+    graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
 static void check_heads(graph *g, const graph_value *qkv, int64_t heads, int64_t kv_heads)
 {
     char valid[96];
     if (qkv->tp_sharding == TP_SHARD_ROWS)
-        graph_misuse(g, "attention: each rank of the cut has rows of its own");
+        graph_misuse(g, "attention: the rows of qkv are sharded over the tensor-parallel ranks");
     if (qkv->tp_sharding != TP_SHARD_COLS || kv_heads <= 0 || kv_heads % g->tp.ranks == 0) return;
     bool shared = kv_heads != heads;
     graph_not_divisible(g, "%lld %s do not divide over parallel.tp %d; valid: %s",
@@ -83,7 +87,7 @@ static void check_heads(graph *g, const graph_value *qkv, int64_t heads, int64_t
 graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t kv_heads,
                              int64_t head_dim, double scale, double dropout)
 {
-    int64_t all = heads;
+    const int64_t full_heads = heads;
     check_heads(g, qkv, heads, kv_heads);
     heads = graph_local_heads(g, qkv, heads), kv_heads = graph_local_heads(g, qkv, kv_heads);
     int64_t cols = (heads + 2 * kv_heads) * head_dim;
@@ -102,7 +106,7 @@ graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t 
     n->in[0] = qkv;
     n->attr.u.attention.heads = heads, n->attr.u.attention.kv_heads = kv_heads,
     n->attr.u.attention.head_dim = head_dim;
-    n->attr.u.attention.all_heads = all;
+    n->attr.u.attention.full_heads = full_heads;
     n->attr.u.attention.scale = (float)scale;
     n->attr.u.attention.dropout = g->mode == GRAPH_TRAIN ? (float)dropout : 0;
     n->out[0] = graph_new_value(g, "attention", g->type, 2,
@@ -113,19 +117,20 @@ graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t 
     return n->out[0];
 }
 
-static kernel_attention_args attention_fill(const graph_run *x, const graph_node *n,
+static kernel_attention_args attention_fill(const graph_run *run, const graph_node *n,
                                             const graph_value *qkv, const graph_value *o,
                                             const graph_value *lse)
 {
     int64_t d = n->attr.u.attention.head_dim, h = n->attr.u.attention.heads,
-            kv = n->attr.u.attention.kv_heads;
+            kv = n->attr.u.attention.kv_heads; // of this rank
     int64_t cols = graph_value_cols(qkv);
     size_t item = dtype_bytes(qkv->type);
-    const char *q = graph_run_ptr(x, qkv),
-               *k = q - (size_t)(x->pos0 * cols) * item + (size_t)(h * d) * item;
-    return (kernel_attention_args){.batch = x->g->batch,
-                                   .tq = x->g->seq,
-                                   .tk = x->pos0 + x->g->seq,
+    // Keys start at the sequence's first token, pos0 rows before the first query.
+    const char *q = graph_run_ptr(run, qkv),
+               *k = q - (size_t)(run->pos0 * cols) * item + (size_t)(h * d) * item;
+    return (kernel_attention_args){.batch = run->g->batch,
+                                   .tq = run->g->seq,
+                                   .tk = run->pos0 + run->g->seq,
                                    .heads = h,
                                    .kv_heads = kv,
                                    .head_dim = d,
@@ -133,62 +138,62 @@ static kernel_attention_args attention_fill(const graph_run *x, const graph_node
                                    .k_stride = cols,
                                    .v_stride = cols,
                                    .o_stride = h * d,
-                                   .k_batch = x->g->seq * cols,
-                                   .v_batch = x->g->seq * cols,
+                                   .k_batch = run->g->seq * cols,
+                                   .v_batch = run->g->seq * cols,
                                    .q = q,
                                    .k = k,
                                    .v = k + (size_t)(kv * d) * item,
-                                   .o = graph_run_ptr(x, o),
-                                   .lse = graph_run_ptr(x, lse),
+                                   .o = graph_run_ptr(run, o),
+                                   .lse = graph_run_ptr(run, lse),
                                    .scale = n->attr.u.attention.scale,
                                    .dropout = n->attr.u.attention.dropout,
-                                   .key = graph_run_key(x, n),
-                                   .row0 = x->row0,
-                                   .drop_stride = (uint64_t)x->g->seq,
+                                   .key = graph_run_key(run, n),
+                                   .row0 = run->row0,
+                                   .drop_stride = (uint64_t)run->g->seq,
                                    .head0 =
-                                       qkv->tp_sharding == TP_SHARD_COLS ? x->g->tp.rank * h : 0,
-                                   .all_heads = n->attr.u.attention.all_heads,
+                                       qkv->tp_sharding == TP_SHARD_COLS ? run->g->tp.rank * h : 0,
+                                   .all_heads = n->attr.u.attention.full_heads,
                                    .causal = true,
                                    .type = qkv->type};
 }
 
-static status attention_run(const graph_run *x, const graph_node *n, err *e)
+static status attention_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ATTENTION};
-    c.u.attention = attention_fill(x, n, n->in[0], n->out[0], n->out[1]);
-    device_launch(x->on, &c);
+    c.u.attention = attention_fill(run, n, n->in[0], n->out[0], n->out[1]);
+    device_launch(run->stream, &c);
     return OK;
 }
 
 static void attention_derive(graph *g, graph_node *n)
 {
-    graph_node *d = grad_node(g, OP_ATTENTION_GRAD, n);
+    graph_node *d = graph_new_grad_node(g, OP_ATTENTION_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0], d->in[2] = n->out[0], d->in[3] = n->out[1];
     d->out[0] = graph_new_like(g, "attention dqkv", n->in[0]);
     d->out[1] = graph_new_like(g, "delta", n->out[1]);
     d->out[0]->producer = d->out[1]->producer = d;
-    grad_give(g, n->in[0], d->out[0]);
+    graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
-static status attention_grad_run(const graph_run *x, const graph_node *n, err *e)
+static status attention_grad_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ATTENTION_GRAD};
     kernel_attention_grad_args *a = &c.u.attention_grad;
-    a->fwd = attention_fill(x, n, n->in[1], n->in[2], n->in[3]);
+    a->fwd = attention_fill(run, n, n->in[1], n->in[2], n->in[3]);
     size_t item = dtype_bytes(n->in[1]->type);
-    char *dq = graph_run_ptr(x, n->out[0]);
-    a->d_o = graph_run_ptr(x, n->in[0]);
+    char *dq = graph_run_ptr(run, n->out[0]);
+    a->d_o = graph_run_ptr(run, n->in[0]);
     a->dq = dq;
     a->dk = dq + (size_t)(a->fwd.heads * a->fwd.head_dim) * item;
     a->dv = dq + (size_t)((a->fwd.heads + a->fwd.kv_heads) * a->fwd.head_dim) * item;
-    a->delta = graph_run_ptr(x, n->out[1]);
-    device_launch(x->on, &c);
+    a->delta = graph_run_ptr(run, n->out[1]);
+    device_launch(run->stream, &c);
     return OK;
 }
 
-// Products of queries with keys and of probabilities with values; half of each by causality.
+// Two products: queries by keys, and probabilities by values. Causality halves both.
 static double attention_flops(const graph *g, const graph_node *n)
 {
     double t = (double)g->seq;
@@ -196,7 +201,7 @@ static double attention_flops(const graph *g, const graph_node *n)
            (double)n->attr.u.attention.head_dim * t * (t + 1) / 2;
 }
 
-// Five products: scores again, dV, dP, dQ, dK.
+// Five products: the scores again, and the gradients of values, probabilities, queries and keys.
 static double attention_grad_flops(const graph *g, const graph_node *n)
 {
     return 2.5 * attention_flops(g, n);

@@ -1,5 +1,7 @@
 // op_embedding.c -- rows of a table by token id, plus learned positions.
-//   ids [rows]   tokens [V, C]   positions [P, C] or none   y [rows, C]
+//   ids [rows]   tokens [vocab, cols]   positions [max_seq, cols] or none   y [rows, cols] F32
+// Under tensor parallelism the table is sharded by rows: a rank's y is zero where another rank has
+// the token, and reduce_from_tp sums the ranks.
 #include "graph/op.h"
 
 graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
@@ -10,9 +12,9 @@ graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
     if (positions && g->mode != GRAPH_DECODE && g->seq > positions->dim[0])
         graph_misuse(g, "embedding: %lld tokens, but %lld positions", (long long)g->seq,
                      (long long)positions->dim[0]);
-    bool cut = graph_is_sharded(g, tokens, 0);
-    if (g->tp.sequence && !cut)
-        graph_not_divisible(g, "parallel.sequence_parallel needs a token table that is split");
+    bool sharded = graph_is_sharded(g, tokens, 0);
+    if (g->tp.sequence && !sharded)
+        graph_not_divisible(g, "parallel.sequence_parallel needs a token table that is sharded");
     if (positions) graph_note_use(g, positions, ids);
     graph_note_use(g, tokens, ids);
     graph_node *n = graph_new_node(g, OP_EMBEDDING);
@@ -21,61 +23,64 @@ graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
     n->out[0] = graph_new_value(g, "embedding", F32, 2,
                                 (int64_t[]){g->batch * g->seq, graph_value_cols(tokens)});
     n->out[0]->producer = n;
-    return cut ? graph_reduce_from_tp(g, n->out[0]) : n->out[0];
+    return sharded ? graph_reduce_from_tp(g, n->out[0]) : n->out[0];
 }
 
-static status embedding_run(const graph_run *x, const graph_node *n, err *e)
+static status embedding_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
-    // The sum over the ranks has the positions once.
     const graph_value *tokens = n->in[1];
-    bool cut = graph_is_sharded(x->g, tokens, 0), adds = !cut || x->g->tp.rank == 0;
+    bool sharded = graph_is_sharded(run->g, tokens, 0);
+    // Only rank 0 adds the positions, so that the sum over the ranks has them once.
+    bool adds_positions = !sharded || run->g->tp.rank == 0;
     kernel_call c = {.kind = K_EMBEDDING};
-    c.u.embedding = (kernel_embedding_args){.rows = graph_value_rows(n->out[0]),
-                                            .seq = x->g->seq,
-                                            .cols = graph_value_cols(n->out[0]),
-                                            .pos0 = x->pos0,
-                                            .first = graph_first_row(x->g, tokens),
-                                            .vocab = cut ? tokens->dim[0] : 0,
-                                            .ids = graph_run_ptr(x, n->in[0]),
-                                            .tokens = graph_run_ptr(x, tokens),
-                                            .positions = adds ? graph_run_ptr(x, n->in[2]) : NULL,
-                                            .y = graph_run_ptr(x, n->out[0]),
-                                            .scale = n->attr.u.scale,
-                                            .wide = tokens->type != F32,
-                                            .type = tokens->type};
-    device_launch(x->on, &c);
+    c.u.embedding =
+        (kernel_embedding_args){.rows = graph_value_rows(n->out[0]),
+                                .seq = run->g->seq,
+                                .cols = graph_value_cols(n->out[0]),
+                                .pos0 = run->pos0,
+                                .first = graph_first_row(run->g, tokens),
+                                .vocab = sharded ? tokens->dim[0] : 0,
+                                .ids = graph_run_ptr(run, n->in[0]),
+                                .tokens = graph_run_ptr(run, tokens),
+                                .positions = adds_positions ? graph_run_ptr(run, n->in[2]) : NULL,
+                                .y = graph_run_ptr(run, n->out[0]),
+                                .scale = n->attr.u.scale,
+                                .residual_fp32 = tokens->type != F32,
+                                .type = tokens->type};
+    device_launch(run->stream, &c);
     return OK;
 }
 
 static void embedding_derive(graph *g, graph_node *n)
 {
-    graph_node *d = grad_node(g, OP_EMBEDDING_GRAD, n);
+    graph_node *d = graph_new_grad_node(g, OP_EMBEDDING_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0], d->in[2] = n->in[1], d->in[3] = n->in[2];
     d->param[0] = n->in[1]->param;
     d->param[1] = n->in[2] ? n->in[2]->param : -1;
 }
 
-static status embedding_grad_run(const graph_run *x, const graph_node *n, err *e)
+static status embedding_grad_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     const graph_value *dy = n->in[0];
     kernel_call c = {.kind = K_EMBEDDING_GRAD};
     kernel_embedding_grad_args *a = &c.u.embedding_grad;
     *a = (kernel_embedding_grad_args){.rows = graph_value_rows(dy),
-                                      .seq = x->g->seq,
+                                      .seq = run->g->seq,
                                       .cols = graph_value_cols(dy),
-                                      .first = graph_first_row(x->g, n->in[2]),
+                                      .first = graph_first_row(run->g, n->in[2]),
                                       .vocab = n->in[2]->dim[0],
                                       .max_seq = n->in[3] ? n->in[3]->dim[0] : 0,
-                                      .ids = graph_run_ptr(x, n->in[1]),
-                                      .dy = graph_run_ptr(x, dy),
+                                      .ids = graph_run_ptr(run, n->in[1]),
+                                      .dy = graph_run_ptr(run, dy),
                                       .scale = n->attr.u.scale,
-                                      .wide = n->in[2]->type != F32,
+                                      .residual_fp32 = n->in[2]->type != F32,
                                       .type = n->in[2]->type};
-    a->d_tokens = graph_run_grad(x, n->param[0], &a->accumulate_tokens);
-    if (n->param[1] >= 0) a->d_positions = graph_run_grad(x, n->param[1], &a->accumulate_positions);
-    device_launch(x->on, &c);
+    a->d_tokens = graph_run_grad(run, n->param[0], &a->accumulate_tokens);
+    if (n->param[1] >= 0)
+        a->d_positions = graph_run_grad(run, n->param[1], &a->accumulate_positions);
+    device_launch(run->stream, &c);
     return OK;
 }
 

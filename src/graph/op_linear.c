@@ -1,5 +1,13 @@
-// op_linear.c -- y = x w^T + b and its gradients: three matrix products and a column sum.
-//   x [rows, in]   w [out, in]   b [out]   y [rows, out]
+// op_linear.c -- a linear layer: one matrix product in the forward, two and a column sum in the
+// backward.
+//
+//   y = x w^T + b     x [rows, in]   w [out, in]   b [out]   y [rows, out]
+//   dx = dy w         linear_grad_input
+//   dw += dy^T x      linear_grad_weight
+//   db += column sums of dy
+//
+// Under tensor parallelism a weight that is sharded by rows gives each rank columns of y, and one
+// that is sharded by columns gives each rank a summand of y.
 #include "graph/op.h"
 
 graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value *bias)
@@ -11,8 +19,8 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
     bool rows = graph_is_sharded(g, w, 0), cols = graph_is_sharded(g, w, 1);
     if ((x->tp_sharding == TP_SHARD_COLS) != cols)
         graph_misuse(g,
-                     "linear: the columns of %s are parts over the ranks of a cut, those of %s "
-                     "are not",
+                     "linear: the columns of %s are sharded over the tensor-parallel ranks, those "
+                     "of %s are not",
                      cols ? "the weight" : "x", cols ? "x" : "the weight");
     x = graph_as_compute(g, x);
     if (rows) x = graph_copy_to_tp(g, x);
@@ -22,13 +30,13 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
         graph_new_value(g, "linear", g->type, 2, (int64_t[]){graph_value_rows(x), w->dim[0]});
     n->out[0]->producer = n;
     n->out[0]->tp_sharding = rows ? TP_SHARD_COLS : cols ? TP_REPLICATE : x->tp_sharding;
-    n->attr.u.other_bias = cols && g->tp.rank != 0;
+    n->attr.u.skip_bias = cols && g->tp.rank != 0;
     graph_note_use(g, w, x);
     if (bias) graph_note_use(g, bias, n->out[0]);
     return cols ? graph_reduce_from_tp(g, n->out[0]) : n->out[0];
 }
 
-static status linear_run(const graph_run *x, const graph_node *n, err *e)
+static status linear_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     const graph_value *in = n->in[0], *w = n->in[1], *y = n->out[0];
@@ -37,17 +45,17 @@ static status linear_run(const graph_run *x, const graph_node *n, err *e)
         (kernel_matmul_args){.m = graph_value_rows(in),
                              .n = w->dim[0],
                              .k = graph_value_cols(w),
-                             .a = graph_run_ptr(x, in),
+                             .a = graph_run_ptr(run, in),
                              .lda = graph_value_cols(in),
-                             .b = graph_run_ptr(x, w),
+                             .b = graph_run_ptr(run, w),
                              .ldb = graph_value_cols(w),
                              .trans_b = true,
-                             .c = graph_run_ptr(x, y),
+                             .c = graph_run_ptr(run, y),
                              .ldc = graph_value_cols(y),
-                             .bias = n->attr.u.other_bias ? NULL : graph_run_ptr(x, n->in[2]),
+                             .bias = n->attr.u.skip_bias ? NULL : graph_run_ptr(run, n->in[2]),
                              .type = w->type,
                              .c_type = y->type};
-    device_launch(x->on, &c);
+    device_launch(run->stream, &c);
     return OK;
 }
 
@@ -55,75 +63,73 @@ static void linear_derive(graph *g, graph_node *n)
 {
     graph_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *dy = n->out[0]->grad;
     graph_value *dx = NULL;
-    if (grad_wanted(x)) {
-        // A gradient that x already has is added to by the product itself.
-        graph_node *d = grad_node(g, OP_LINEAR_GRAD_INPUT, n);
+    if (graph_requires_grad(x)) {
+        // Where x has a gradient already, the product adds to it.
+        graph_node *d = graph_new_grad_node(g, OP_LINEAR_GRAD_INPUT, n);
         d->in[0] = dy, d->in[1] = w, d->in[2] = x->grad;
         d->out[0] = dx = graph_new_like(g, "linear dx", x);
         dx->producer = d;
         x->grad = dx;
     }
-    graph_node *d = grad_node(g, OP_LINEAR_GRAD_WEIGHT, n);
+    graph_node *d = graph_new_grad_node(g, OP_LINEAR_GRAD_WEIGHT, n);
     d->in[0] = dy, d->in[1] = x;
     d->param[0] = w->param;
     d->param[1] = bias ? bias->param : -1;
 }
 
-static status linear_grad_input_run(const graph_run *x, const graph_node *n, err *e)
+static status linear_grad_input_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     const graph_value *dy = n->in[0], *w = n->in[1], *sum = n->in[2], *dx = n->out[0];
-    if (sum && graph_run_ptr(x, sum) != graph_run_ptr(x, dx))
-        x->on->device->ops->copy(x->on, graph_run_ptr(x, dx), graph_run_ptr(x, sum),
-                                 graph_value_bytes(dx));
+    if (sum) graph_run_copy(run, dx, sum);
     kernel_call c = {.kind = K_MATMUL};
     c.u.matmul = (kernel_matmul_args){.m = graph_value_rows(dy),
                                       .n = graph_value_cols(w),
                                       .k = w->dim[0],
-                                      .a = graph_run_ptr(x, dy),
+                                      .a = graph_run_ptr(run, dy),
                                       .lda = graph_value_cols(dy),
-                                      .b = graph_run_ptr(x, w),
+                                      .b = graph_run_ptr(run, w),
                                       .ldb = graph_value_cols(w),
-                                      .c = graph_run_ptr(x, dx),
+                                      .c = graph_run_ptr(run, dx),
                                       .ldc = graph_value_cols(dx),
                                       .type = w->type,
                                       .c_type = dx->type,
                                       .accumulate = sum != NULL};
-    device_launch(x->on, &c);
+    device_launch(run->stream, &c);
     return OK;
 }
 
-static status linear_grad_weight_run(const graph_run *x, const graph_node *n, err *e)
+static status linear_grad_weight_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     const graph_value *dy = n->in[0], *in = n->in[1];
     bool accumulate;
-    float *dw = graph_run_grad(x, n->param[0], &accumulate);
+    float *dw = graph_run_grad(run, n->param[0], &accumulate);
     kernel_call c = {.kind = K_MATMUL};
     c.u.matmul = (kernel_matmul_args){.m = graph_value_cols(dy),
                                       .n = graph_value_cols(in),
                                       .k = graph_value_rows(in),
-                                      .a = graph_run_ptr(x, dy),
+                                      .a = graph_run_ptr(run, dy),
                                       .lda = graph_value_cols(dy),
                                       .trans_a = true,
-                                      .b = graph_run_ptr(x, in),
+                                      .b = graph_run_ptr(run, in),
                                       .ldb = graph_value_cols(in),
                                       .c = dw,
                                       .ldc = graph_value_cols(in),
                                       .type = in->type,
                                       .c_type = F32,
                                       .accumulate = accumulate};
-    device_launch(x->on, &c);
+    device_launch(run->stream, &c);
     if (n->param[1] < 0) return OK;
-    float *db = graph_run_grad(x, n->param[1], &accumulate);
+    float *db = graph_run_grad(run, n->param[1], &accumulate);
     kernel_call b = {.kind = K_BIAS_GRAD};
     b.u.bias_grad = (kernel_bias_grad_args){.rows = graph_value_rows(dy),
                                             .cols = graph_value_cols(dy),
-                                            .dy = graph_run_ptr(x, dy),
+                                            .dy = graph_run_ptr(run, dy),
                                             .db = db,
                                             .type = dy->type,
                                             .accumulate = accumulate};
-    device_launch(x->on, &b);
+    device_launch(run->stream, &b);
     return OK;
 }
 
@@ -134,14 +140,8 @@ static double linear_flops(const graph *g, const graph_node *n)
            (double)n->in[1]->dim[0];
 }
 
-static double linear_grad_input_flops(const graph *g, const graph_node *n)
-{
-    (void)g;
-    return 2.0 * (double)graph_value_rows(n->in[0]) * (double)graph_value_cols(n->in[0]) *
-           (double)graph_value_cols(n->in[1]);
-}
-
-static double linear_grad_weight_flops(const graph *g, const graph_node *n)
+// Of either gradient: a product over all columns of both inputs.
+static double linear_grad_flops(const graph *g, const graph_node *n)
 {
     (void)g;
     return 2.0 * (double)graph_value_rows(n->in[0]) * (double)graph_value_cols(n->in[0]) *
@@ -156,10 +156,10 @@ const graph_op_info op_linear = {.name = "linear",
                                  .recompute = 3};
 const graph_op_info op_linear_grad_input = {.name = "linear_grad_input",
                                             .run = linear_grad_input_run,
-                                            .flops = linear_grad_input_flops,
+                                            .flops = linear_grad_flops,
                                             .must_alias = -1,
                                             .may_alias = 1u << 2};
 const graph_op_info op_linear_grad_weight = {.name = "linear_grad_weight",
                                              .run = linear_grad_weight_run,
-                                             .flops = linear_grad_weight_flops,
+                                             .flops = linear_grad_flops,
                                              .must_alias = -1};

@@ -1,6 +1,6 @@
-// op_norm.c -- layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over the last
-// dim.
-//   x, y [rows, C]   gain, bias [C]   mean, rstd [rows] F32
+// op_norm.c -- layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) of each row.
+//   x, y [rows, cols]   gain, bias [cols]   mean, rstd [rows] F32
+// x may be the F32 residual; y has the compute type.
 #include "graph/op.h"
 
 static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
@@ -10,7 +10,7 @@ static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, grap
         graph_misuse(g, "norm: %lld columns, %lld gains", (long long)graph_value_cols(x),
                      (long long)gain->dim[0]);
     if (x->tp_sharding == TP_SHARD_COLS)
-        graph_misuse(g, "norm: each rank of the cut has columns of its own");
+        graph_misuse(g, "norm: the columns of x are sharded over the tensor-parallel ranks");
     graph_note_use(g, gain, x);
     if (bias) graph_note_use(g, bias, x);
     graph_node *n = graph_new_node(g, OP_NORM);
@@ -37,69 +37,67 @@ graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double 
     return build_norm(g, x, gain, NULL, eps, true);
 }
 
-static status norm_run(const graph_run *x, const graph_node *n, err *e)
+static status norm_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_NORM};
     c.u.norm = (kernel_norm_args){.rows = graph_value_rows(n->in[0]),
                                   .cols = graph_value_cols(n->in[0]),
-                                  .x = graph_run_ptr(x, n->in[0]),
-                                  .gain = graph_run_ptr(x, n->in[1]),
-                                  .bias = graph_run_ptr(x, n->in[2]),
-                                  .y = graph_run_ptr(x, n->out[0]),
-                                  .rstd = graph_run_ptr(x, n->out[1]),
-                                  .mean = graph_run_ptr(x, n->out[2]),
+                                  .x = graph_run_ptr(run, n->in[0]),
+                                  .gain = graph_run_ptr(run, n->in[1]),
+                                  .bias = graph_run_ptr(run, n->in[2]),
+                                  .y = graph_run_ptr(run, n->out[0]),
+                                  .rstd = graph_run_ptr(run, n->out[1]),
+                                  .mean = graph_run_ptr(run, n->out[2]),
                                   .eps = n->attr.u.norm.eps,
                                   .is_rms = n->attr.u.norm.is_rms,
-                                  .wide = n->in[0]->type != n->out[0]->type,
+                                  .residual_fp32 = n->in[0]->type != n->out[0]->type,
                                   .type = n->out[0]->type};
-    device_launch(x->on, &c);
+    device_launch(run->stream, &c);
     return OK;
 }
 
 static void norm_derive(graph *g, graph_node *n)
 {
     graph_value *x = n->in[0];
-    graph_node *d = grad_node(g, OP_NORM_GRAD, n);
+    graph_node *d = graph_new_grad_node(g, OP_NORM_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = x, d->in[2] = n->in[1], d->in[3] = n->out[1],
     d->in[4] = n->out[2];
-    d->in[5] = grad_wanted(x) ? x->grad : NULL;
+    d->in[5] = graph_requires_grad(x) ? x->grad : NULL;
     d->param[0] = n->in[1]->param;
     d->param[1] = n->in[2] ? n->in[2]->param : -1;
     d->out[0] = graph_new_like(g, "norm dx", x);
     d->out[0]->producer = d;
-    if (grad_wanted(x)) x->grad = d->out[0];
+    if (graph_requires_grad(x)) x->grad = d->out[0];
 }
 
-static status norm_grad_run(const graph_run *x, const graph_node *n, err *e)
+static status norm_grad_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     const graph_value *dx = n->out[0], *sum = n->in[5];
-    if (sum && graph_run_ptr(x, sum) != graph_run_ptr(x, dx))
-        x->on->device->ops->copy(x->on, graph_run_ptr(x, dx), graph_run_ptr(x, sum),
-                                 graph_value_bytes(dx));
+    if (sum) graph_run_copy(run, dx, sum);
     kernel_call c = {.kind = K_NORM_GRAD};
     kernel_norm_grad_args *a = &c.u.norm_grad;
     *a = (kernel_norm_grad_args){.rows = graph_value_rows(dx),
                                  .cols = graph_value_cols(dx),
-                                 .dy = graph_run_ptr(x, n->in[0]),
-                                 .x = graph_run_ptr(x, n->in[1]),
-                                 .gain = graph_run_ptr(x, n->in[2]),
-                                 .rstd = graph_run_ptr(x, n->in[3]),
-                                 .mean = graph_run_ptr(x, n->in[4]),
-                                 .dx = graph_run_ptr(x, dx),
+                                 .dy = graph_run_ptr(run, n->in[0]),
+                                 .x = graph_run_ptr(run, n->in[1]),
+                                 .gain = graph_run_ptr(run, n->in[2]),
+                                 .rstd = graph_run_ptr(run, n->in[3]),
+                                 .mean = graph_run_ptr(run, n->in[4]),
+                                 .dx = graph_run_ptr(run, dx),
                                  .is_rms = n->attr.u.norm.is_rms,
                                  .accumulate_dx = sum != NULL,
-                                 .wide = dx->type != n->in[0]->type,
+                                 .residual_fp32 = dx->type != n->in[0]->type,
                                  .type = n->in[0]->type};
-    a->dgain = graph_run_grad(x, n->param[0], &a->accumulate_dgain);
-    if (n->param[1] >= 0) a->dbias = graph_run_grad(x, n->param[1], &a->accumulate_dbias);
-    device_launch(x->on, &c);
+    a->dgain = graph_run_grad(run, n->param[0], &a->accumulate_dgain);
+    if (n->param[1] >= 0) a->dbias = graph_run_grad(run, n->param[1], &a->accumulate_dbias);
+    device_launch(run->stream, &c);
     return OK;
 }
 
 const graph_op_info op_norm = {
     .name = "norm", .derive = norm_derive, .run = norm_run, .must_alias = -1, .recompute = 1};
-// dx takes over the gradient that x already has, or else dy.
+// Where x has a gradient already, dx is added to it in its memory.
 const graph_op_info op_norm_grad = {
     .name = "norm_grad", .run = norm_grad_run, .must_alias = -1, .may_alias = 1u << 5};

@@ -1,4 +1,6 @@
-// op_pointwise.c -- activations, gated activations (Shazeer 2020), sums, dropout and conversions.
+// op_pointwise.c -- activations, gated activations (Shazeer 2020), sums, dropout and conversions
+// between the compute type and the F32 residual. All but the gated ones map [rows, cols] to
+// [rows, cols] element by element; glu maps [rows, 2 * cols] to [rows, cols].
 #include "graph/op.h"
 
 graph_value *build_activation(graph *g, graph_value *x, kernel_activation act)
@@ -11,41 +13,39 @@ graph_value *build_activation(graph *g, graph_value *x, kernel_activation act)
     return n->out[0];
 }
 
-static status activation_run(const graph_run *x, const graph_node *n, err *e)
+static status activation_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ACTIVATION};
-    c.u.activation =
-        (kernel_activation_args){.count = graph_value_rows(n->in[0]) * graph_value_cols(n->in[0]),
-                                 .x = graph_run_ptr(x, n->in[0]),
-                                 .y = graph_run_ptr(x, n->out[0]),
-                                 .act = n->attr.u.act,
-                                 .type = n->in[0]->type};
-    device_launch(x->on, &c);
+    c.u.activation = (kernel_activation_args){.count = graph_value_count(n->in[0]),
+                                              .x = graph_run_ptr(run, n->in[0]),
+                                              .y = graph_run_ptr(run, n->out[0]),
+                                              .act = n->attr.u.act,
+                                              .type = n->in[0]->type};
+    device_launch(run->stream, &c);
     return OK;
 }
 
 static void activation_derive(graph *g, graph_node *n)
 {
-    graph_node *d = grad_node(g, OP_ACTIVATION_GRAD, n);
+    graph_node *d = graph_new_grad_node(g, OP_ACTIVATION_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0];
     d->out[0] = graph_new_like(g, "activation dx", n->in[0]);
     d->out[0]->producer = d;
-    grad_give(g, n->in[0], d->out[0]);
+    graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
-static status activation_grad_run(const graph_run *x, const graph_node *n, err *e)
+static status activation_grad_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ACTIVATION_GRAD};
-    c.u.activation =
-        (kernel_activation_args){.count = graph_value_rows(n->in[1]) * graph_value_cols(n->in[1]),
-                                 .dy = graph_run_ptr(x, n->in[0]),
-                                 .x = graph_run_ptr(x, n->in[1]),
-                                 .y = graph_run_ptr(x, n->out[0]),
-                                 .act = n->attr.u.act,
-                                 .type = n->in[1]->type};
-    device_launch(x->on, &c);
+    c.u.activation = (kernel_activation_args){.count = graph_value_count(n->in[1]),
+                                              .dy = graph_run_ptr(run, n->in[0]),
+                                              .x = graph_run_ptr(run, n->in[1]),
+                                              .y = graph_run_ptr(run, n->out[0]),
+                                              .act = n->attr.u.act,
+                                              .type = n->in[1]->type};
+    device_launch(run->stream, &c);
     return OK;
 }
 
@@ -65,41 +65,41 @@ graph_value *build_glu(graph *g, graph_value *x, kernel_activation act)
     return n->out[0];
 }
 
-static status glu_run(const graph_run *x, const graph_node *n, err *e)
+static status glu_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_GLU};
     c.u.glu = (kernel_glu_args){.rows = graph_value_rows(n->out[0]),
                                 .cols = graph_value_cols(n->out[0]),
-                                .x = graph_run_ptr(x, n->in[0]),
-                                .y = graph_run_ptr(x, n->out[0]),
+                                .x = graph_run_ptr(run, n->in[0]),
+                                .y = graph_run_ptr(run, n->out[0]),
                                 .act = n->attr.u.act,
                                 .type = n->in[0]->type};
-    device_launch(x->on, &c);
+    device_launch(run->stream, &c);
     return OK;
 }
 
 static void glu_derive(graph *g, graph_node *n)
 {
-    graph_node *d = grad_node(g, OP_GLU_GRAD, n);
+    graph_node *d = graph_new_grad_node(g, OP_GLU_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0];
     d->out[0] = graph_new_like(g, "glu dx", n->in[0]);
     d->out[0]->producer = d;
-    grad_give(g, n->in[0], d->out[0]);
+    graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
-static status glu_grad_run(const graph_run *x, const graph_node *n, err *e)
+static status glu_grad_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_GLU_GRAD};
     c.u.glu = (kernel_glu_args){.rows = graph_value_rows(n->in[0]),
                                 .cols = graph_value_cols(n->in[0]),
-                                .dy = graph_run_ptr(x, n->in[0]),
-                                .x = graph_run_ptr(x, n->in[1]),
-                                .y = graph_run_ptr(x, n->out[0]),
+                                .dy = graph_run_ptr(run, n->in[0]),
+                                .x = graph_run_ptr(run, n->in[1]),
+                                .y = graph_run_ptr(run, n->out[0]),
                                 .act = n->attr.u.act,
                                 .type = n->in[1]->type};
-    device_launch(x->on, &c);
+    device_launch(run->stream, &c);
     return OK;
 }
 
@@ -109,7 +109,7 @@ graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, d
         a->tp_sharding != b->tp_sharding)
         graph_misuse(g, "add: operands of different sizes");
     if (a->type != b->type && a->type != F32)
-        graph_misuse(g, "add: the residual stream must be the first operand");
+        graph_misuse(g, "add: the residual must be the first operand");
     graph_node *n = graph_new_node(g, OP_ADD);
     n->in[0] = a, n->in[1] = b;
     n->attr.u.add.alpha = (float)alpha, n->attr.u.add.beta = (float)beta;
@@ -118,27 +118,27 @@ graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, d
     return n->out[0];
 }
 
-static status add_run(const graph_run *x, const graph_node *n, err *e)
+static status add_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ADD};
-    c.u.add = (kernel_add_args){.count = graph_value_rows(n->in[0]) * graph_value_cols(n->in[0]),
-                                .a = graph_run_ptr(x, n->in[0]),
-                                .b = graph_run_ptr(x, n->in[1]),
-                                .y = graph_run_ptr(x, n->out[0]),
+    c.u.add = (kernel_add_args){.count = graph_value_count(n->in[0]),
+                                .a = graph_run_ptr(run, n->in[0]),
+                                .b = graph_run_ptr(run, n->in[1]),
+                                .y = graph_run_ptr(run, n->out[0]),
                                 .alpha = n->attr.u.add.alpha,
                                 .beta = n->attr.u.add.beta,
                                 .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
-                                .wide = n->in[1] && n->in[0]->type != n->in[1]->type};
-    device_launch(x->on, &c);
+                                .residual_fp32 = n->in[1] && n->in[0]->type != n->in[1]->type};
+    device_launch(run->stream, &c);
     return OK;
 }
 
-// dy in the type of what it is the gradient of.
-static graph_value *grad_convert(graph *g, const graph_node *n, graph_value *dy, dtype type)
+// dy converted to the type of the value that it is the gradient of.
+static graph_value *grad_as_type(graph *g, const graph_node *n, graph_value *dy, dtype type)
 {
     if (dy->type == type) return dy;
-    graph_node *d = grad_node(g, OP_CONVERT, n);
+    graph_node *d = graph_new_grad_node(g, OP_CONVERT, n);
     d->in[0] = dy;
     d->out[0] = graph_new_value(g, "converted gradient", type, dy->dims, dy->dim);
     d->out[0]->tp_sharding = dy->tp_sharding;
@@ -146,12 +146,12 @@ static graph_value *grad_convert(graph *g, const graph_node *n, graph_value *dy,
     return d->out[0];
 }
 
-static graph_value *add_scaled(graph *g, const graph_node *n, graph_value *dy, float by)
+static graph_value *grad_scaled(graph *g, const graph_node *n, graph_value *dy, float factor)
 {
-    if (by == 1) return dy; // the same value is the gradient of both operands
-    graph_node *d = grad_node(g, OP_ADD, n);
+    if (factor == 1) return dy; // both operands may share the value as their gradient
+    graph_node *d = graph_new_grad_node(g, OP_ADD, n);
     d->in[0] = dy;
-    d->attr.u.add.alpha = by;
+    d->attr.u.add.alpha = factor;
     d->out[0] = graph_new_like(g, "scaled gradient", dy);
     d->out[0]->producer = d;
     return d->out[0];
@@ -161,12 +161,12 @@ static void add_derive(graph *g, graph_node *n)
 {
     graph_value *dy = n->out[0]->grad;
     for (int i = 0; i < 2; i++)
-        if (grad_wanted(n->in[i]))
-            grad_give(g, n->in[i],
-                      grad_convert(
-                          g, n,
-                          add_scaled(g, n, dy, i == 0 ? n->attr.u.add.alpha : n->attr.u.add.beta),
-                          n->in[i]->type));
+        if (graph_requires_grad(n->in[i]))
+            graph_accumulate_grad(
+                g, n->in[i],
+                grad_as_type(
+                    g, n, grad_scaled(g, n, dy, i == 0 ? n->attr.u.add.alpha : n->attr.u.add.beta),
+                    n->in[i]->type));
 }
 
 static graph_value *build_convert(graph *g, graph_value *x, dtype type)
@@ -190,23 +190,22 @@ graph_value *build_as_residual(graph *g, graph_value *x)
     return build_convert(g, x, F32);
 }
 
-static status convert_run(const graph_run *x, const graph_node *n, err *e)
+static status convert_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_CONVERT};
-    c.u.convert =
-        (kernel_convert_args){.count = graph_value_rows(n->in[0]) * graph_value_cols(n->in[0]),
-                              .src = graph_run_ptr(x, n->in[0]),
-                              .dst = graph_run_ptr(x, n->out[0]),
-                              .src_type = n->in[0]->type,
-                              .dst_type = n->out[0]->type};
-    device_launch(x->on, &c);
+    c.u.convert = (kernel_convert_args){.count = graph_value_count(n->in[0]),
+                                        .src = graph_run_ptr(run, n->in[0]),
+                                        .dst = graph_run_ptr(run, n->out[0]),
+                                        .src_type = n->in[0]->type,
+                                        .dst_type = n->out[0]->type};
+    device_launch(run->stream, &c);
     return OK;
 }
 
 static void convert_derive(graph *g, graph_node *n)
 {
-    grad_give(g, n->in[0], grad_convert(g, n, n->out[0]->grad, n->in[0]->type));
+    graph_accumulate_grad(g, n->in[0], grad_as_type(g, n, n->out[0]->grad, n->in[0]->type));
 }
 
 graph_value *build_dropout(graph *g, graph_value *x, double p)
@@ -214,7 +213,7 @@ graph_value *build_dropout(graph *g, graph_value *x, double p)
     if (p == 0 || g->mode != GRAPH_TRAIN) return x;
     if (p < 0 || p >= 1) graph_misuse(g, "dropout: %g is not in [0, 1)", p);
     if (x->tp_sharding == TP_SHARD_COLS)
-        graph_misuse(g, "dropout: each rank of the cut has columns of its own");
+        graph_misuse(g, "dropout: the columns of x are sharded over the tensor-parallel ranks");
     graph_node *n = graph_new_node(g, OP_DROPOUT);
     n->in[0] = x;
     n->attr.u.dropout = (float)p;
@@ -223,29 +222,29 @@ graph_value *build_dropout(graph *g, graph_value *x, double p)
     return n->out[0];
 }
 
-static status dropout_run(const graph_run *x, const graph_node *n, err *e)
+static status dropout_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_DROPOUT};
-    c.u.dropout = (kernel_dropout_args){
-        .count = graph_value_rows(n->in[0]) * graph_value_cols(n->in[0]),
-        .x = graph_run_ptr(x, n->in[0]),
-        .y = graph_run_ptr(x, n->out[0]),
-        .p = n->attr.u.dropout,
-        .key = graph_run_key(x, n),
-        .index0 = graph_run_row0(x, n->in[0]) * (uint64_t)graph_value_cols(n->in[0]),
-        .type = n->in[0]->type};
-    device_launch(x->on, &c);
+    c.u.dropout = (kernel_dropout_args){.count = graph_value_count(n->in[0]),
+                                        .x = graph_run_ptr(run, n->in[0]),
+                                        .y = graph_run_ptr(run, n->out[0]),
+                                        .p = n->attr.u.dropout,
+                                        .key = graph_run_key(run, n),
+                                        .index0 = graph_run_row0(run, n->in[0]) *
+                                                  (uint64_t)graph_value_cols(n->in[0]),
+                                        .type = n->in[0]->type};
+    device_launch(run->stream, &c);
     return OK;
 }
 
 static void dropout_derive(graph *g, graph_node *n)
 {
-    graph_node *d = grad_node(g, OP_DROPOUT, n); // the same mask on the gradient
+    graph_node *d = graph_new_grad_node(g, OP_DROPOUT, n); // applies the same mask
     d->in[0] = n->out[0]->grad;
     d->out[0] = graph_new_like(g, "dropout dx", n->in[0]);
     d->out[0]->producer = d;
-    grad_give(g, n->in[0], d->out[0]);
+    graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
 const graph_op_info op_activation = {.name = "activation",

@@ -1,43 +1,47 @@
-// op_tensor_parallel.c -- where a cut graph goes in and out of a tensor-parallel region: before a linear layer
-// whose rows are split, and after one whose columns are (or a table of tokens). The builders of
-// those layers put the ops; no family names them.
+// op_tensor_parallel.c -- the collectives at both ends of a tensor-parallel region. A region starts
+// before a linear layer whose weight is sharded by rows. It ends after a layer whose weight is
+// sharded by columns, or after a sharded table of tokens. The build functions of those layers add the
+// ops; no family names them.
 //
-//               forward                          its gradient
-//   ENTER       the value itself                 LEAVE
-//   LEAVE       sum over the ranks, in place     the value itself
-//   UNSHARD      all ranks' rows                  SCATTER
-//   SCATTER     sum, of which own rows stay      UNSHARD
-// ENTER and LEAVE without, UNSHARD and SCATTER with sequence parallelism (Korthikanti et al. 2022).
+//                     forward               backward
+//   copy_to_tp        nothing               all-reduce
+//   reduce_from_tp    all-reduce            nothing
+//   gather_from_sp    all-gather of rows    reduce-scatter of rows
+//   scatter_to_sp     reduce-scatter        all-gather
+//
+// The first two are used without sequence parallelism, the last two with it (Korthikanti et al.
+// 2022). The names are Megatron's.
 #include "graph/op.h"
 
-// Numbers key random numbers: those of the other nodes are to be the whole graph's.
-static graph_node *cut_node(graph *g, graph_op kind, graph_value *x)
+// A node that the unsharded graph lacks. It takes no number, so that the other nodes have the numbers
+// of the unsharded graph, and with them its random numbers.
+static graph_node *new_tp_node(graph *g, graph_op kind, graph_value *x)
 {
     graph_node *n = graph_new_node(g, kind);
-    g->numbered--;
+    g->next_number--;
     n->number = -1;
     n->in[0] = x;
     return n;
 }
 
 static graph_value *with_rows(graph *g, const char *name, const graph_value *x, int64_t rows,
-                              graph_tp_sharding cut)
+                              graph_tp_sharding sharding)
 {
     graph_value *v = graph_new_value(g, name, x->type, 2, (int64_t[]){rows, graph_value_cols(x)});
-    v->tp_sharding = cut;
+    v->tp_sharding = sharding;
     return v;
 }
 
 graph_value *graph_copy_to_tp(graph *g, graph_value *x)
 {
-    // What nobody wants the gradient of is whole on every rank already.
-    if (x->tp_sharding != TP_SHARD_ROWS && !grad_wanted(x)) return x;
+    // Every rank has all of x already, and without a gradient the backward has no sum to take.
+    if (x->tp_sharding != TP_SHARD_ROWS && !graph_requires_grad(x)) return x;
     if (x->copied_to_tp) return x->copied_to_tp;
     bool gather = x->tp_sharding == TP_SHARD_ROWS;
-    graph_node *n = cut_node(g, gather ? OP_GATHER_FROM_SP : OP_COPY_TO_TP, x);
+    graph_node *n = new_tp_node(g, gather ? OP_GATHER_FROM_SP : OP_COPY_TO_TP, x);
     n->out[0] =
-        with_rows(g, "entered", x, gather ? graph_value_rows(x) * g->tp.ranks : graph_value_rows(x),
-                  TP_REPLICATE);
+        with_rows(g, "copy for tp", x,
+                  gather ? graph_value_rows(x) * g->tp.ranks : graph_value_rows(x), TP_REPLICATE);
     n->out[0]->producer = n;
     return x->copied_to_tp = n->out[0];
 }
@@ -51,48 +55,43 @@ graph_value *graph_reduce_from_tp(graph *g, graph_value *x)
                             "divide over parallel.tp %lld",
                             (long long)rows, (long long)ranks);
     bool scatter = g->tp.sequence;
-    graph_node *n = cut_node(g, scatter ? OP_SCATTER_TO_SP : OP_REDUCE_FROM_TP, x);
-    n->out[0] = with_rows(g, "sum of parts", x, scatter ? rows / ranks : rows,
+    graph_node *n = new_tp_node(g, scatter ? OP_SCATTER_TO_SP : OP_REDUCE_FROM_TP, x);
+    n->out[0] = with_rows(g, "sum over tp", x, scatter ? rows / ranks : rows,
                           scatter ? TP_SHARD_ROWS : TP_REPLICATE);
     n->out[0]->producer = n;
     return n->out[0];
 }
 
-static size_t count_of(const graph_value *v)
+static status copy_to_tp_run(const graph_run *run, const graph_node *n, err *e)
 {
-    return (size_t)(graph_value_rows(v) * graph_value_cols(v));
-}
-
-static status enter_run(const graph_run *x, const graph_node *n, err *e)
-{
-    (void)x, (void)n, (void)e;
+    (void)run, (void)n, (void)e;
     return OK;
 }
 
-static status leave_run(const graph_run *x, const graph_node *n, err *e)
+static status reduce_from_tp_run(const graph_run *run, const graph_node *n, err *e)
 {
     const graph_value *in = n->in[0], *out = n->out[0];
-    if (graph_run_ptr(x, in) != graph_run_ptr(x, out))
-        x->on->device->ops->copy(x->on, graph_run_ptr(x, out), graph_run_ptr(x, in),
-                                 graph_value_bytes(out));
-    return comm_all_reduce(x->tp, graph_run_ptr(x, out), count_of(out), out->type, REDUCE_SUM,
-                           x->on, e);
+    graph_run_copy(run, out, in);
+    return comm_all_reduce(run->tp, graph_run_ptr(run, out), (size_t)graph_value_count(out),
+                           out->type, REDUCE_SUM, run->stream, e);
 }
 
-static status gather_run(const graph_run *x, const graph_node *n, err *e)
+static status gather_from_sp_run(const graph_run *run, const graph_node *n, err *e)
 {
     const graph_value *in = n->in[0], *out = n->out[0];
-    return comm_all_gather(x->tp, graph_run_ptr(x, in), graph_run_ptr(x, out), count_of(in),
-                           in->type, x->on, e);
+    return comm_all_gather(run->tp, graph_run_ptr(run, in), graph_run_ptr(run, out),
+                           (size_t)graph_value_count(in), in->type, run->stream, e);
 }
 
-static status scatter_run(const graph_run *x, const graph_node *n, err *e)
+static status scatter_to_sp_run(const graph_run *run, const graph_node *n, err *e)
 {
     const graph_value *in = n->in[0], *out = n->out[0];
-    return comm_reduce_scatter(x->tp, graph_run_ptr(x, in), graph_run_ptr(x, out), count_of(out),
-                               in->type, REDUCE_SUM, x->on, e);
+    return comm_reduce_scatter(run->tp, graph_run_ptr(run, in), graph_run_ptr(run, out),
+                               (size_t)graph_value_count(out), in->type, REDUCE_SUM, run->stream,
+                               e);
 }
 
+// Bytes that this rank sends for node n, by the formulas of ring collectives.
 static double node_sent(const graph *g, const graph_node *n)
 {
     const double others = g->tp.ranks - 1, ranks = g->tp.ranks;
@@ -103,7 +102,7 @@ static double node_sent(const graph *g, const graph_node *n)
         return others * (double)graph_value_bytes(n->in[0]);
     case OP_SCATTER_TO_SP:
         return others * (double)graph_value_bytes(n->out[0]);
-    case OP_LINEAR_CROSS_ENTROPY: // three fp32 numbers of every row
+    case OP_LINEAR_CROSS_ENTROPY: // all-gathers three F32 statistics of every row
         return n->out[2] ? others * 12 * (double)graph_value_rows(n->in[0]) : 0;
     default:
         return 0;
@@ -117,51 +116,55 @@ double graph_sent_bytes(const graph *g, const graph_node_list *l, int first, int
     return bytes;
 }
 
-static void derive_by(graph *g, graph_node *n, graph_op kind)
+// The gradient of n is node `kind` on the gradient of its output.
+static void derive_as(graph *g, graph_node *n, graph_op kind)
 {
-    graph_node *d = grad_node(g, kind, n);
+    graph_node *d = graph_new_grad_node(g, kind, n);
     d->in[0] = n->out[0]->grad;
     d->out[0] = graph_new_like(g, "gradient over ranks", n->in[0]);
     d->out[0]->producer = d;
-    grad_give(g, n->in[0], d->out[0]);
+    graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
-static void enter_derive(graph *g, graph_node *n)
+static void copy_to_tp_derive(graph *g, graph_node *n)
 {
-    derive_by(g, n, OP_REDUCE_FROM_TP);
+    derive_as(g, n, OP_REDUCE_FROM_TP);
 }
 
-static void leave_derive(graph *g, graph_node *n)
+static void reduce_from_tp_derive(graph *g, graph_node *n)
 {
-    grad_give(g, n->in[0], n->out[0]->grad);
+    graph_accumulate_grad(g, n->in[0], n->out[0]->grad);
 }
 
-static void gather_derive(graph *g, graph_node *n)
+static void gather_from_sp_derive(graph *g, graph_node *n)
 {
-    derive_by(g, n, OP_SCATTER_TO_SP);
+    derive_as(g, n, OP_SCATTER_TO_SP);
 }
 
-static void scatter_derive(graph *g, graph_node *n)
+static void scatter_to_sp_derive(graph *g, graph_node *n)
 {
-    derive_by(g, n, OP_GATHER_FROM_SP);
+    derive_as(g, n, OP_GATHER_FROM_SP);
 }
 
-const graph_op_info op_copy_to_tp = {.name = "enter",
-                                     .derive = enter_derive,
-                                     .run = enter_run,
+const graph_op_info op_copy_to_tp = {.name = "copy_to_tp",
+                                     .derive = copy_to_tp_derive,
+                                     .run = copy_to_tp_run,
                                      .must_alias = -1,
                                      .is_view = true,
                                      .recompute = 1};
-const graph_op_info op_reduce_from_tp = {.name = "leave",
-                                         .derive = leave_derive,
-                                         .run = leave_run,
+const graph_op_info op_reduce_from_tp = {.name = "reduce_from_tp",
+                                         .derive = reduce_from_tp_derive,
+                                         .run = reduce_from_tp_run,
                                          .must_alias = -1,
                                          .may_alias = 1,
                                          .recompute = 3};
-const graph_op_info op_gather_from_sp = {
-    .name = "gather", .derive = gather_derive, .run = gather_run, .must_alias = -1, .recompute = 1};
-const graph_op_info op_scatter_to_sp = {.name = "scatter",
-                                        .derive = scatter_derive,
-                                        .run = scatter_run,
+const graph_op_info op_gather_from_sp = {.name = "gather_from_sp",
+                                         .derive = gather_from_sp_derive,
+                                         .run = gather_from_sp_run,
+                                         .must_alias = -1,
+                                         .recompute = 1};
+const graph_op_info op_scatter_to_sp = {.name = "scatter_to_sp",
+                                        .derive = scatter_to_sp_derive,
+                                        .run = scatter_to_sp_run,
                                         .must_alias = -1,
                                         .recompute = 3};

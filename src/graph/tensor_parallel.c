@@ -1,15 +1,15 @@
-// tensor_parallel.c -- one rank's part of a graph that is cut over the ranks of tensor parallelism (Shoeybi et
-// al. 2019). A family writes whole sizes and says by roles what its parameters' dimensions are; a
-// weight that is cut then has the sizes of this rank's part, and the ops follow the sizes of what
-// they are given. Where values change between parts and sums stands in op_tensor_parallel.c.
+// tensor_parallel.c -- one rank's shard of a graph under tensor parallelism (Shoeybi et al. 2019). A
+// family writes full sizes, and names the roles of its parameters' dimensions. A sharded weight then
+// has the sizes of this rank's shard, and the ops take their sizes from their inputs.
 //
-// Called by the build_* functions; knows nothing of communicators.
+// Called by the build_* functions. Knows nothing of communicators, nor where a graph needs a
+// collective (op_tensor_parallel.c).
 #include "graph/graph.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-static bool is_cut(graph_role r)
+static bool is_sharded_role(graph_role r)
 {
     return r == ROLE_VOCAB || r == ROLE_HEADS || r == ROLE_MLP;
 }
@@ -27,13 +27,14 @@ void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols)
     graph_param *p = &g->param[param->param];
     p->roles[0] = rows, p->roles[1] = cols;
     if (g->tp.ranks == 1) return;
-    if (is_cut(rows) && is_cut(cols))
-        graph_misuse(g, "%s: both dimensions would be split over the ranks", p->name);
-    p->shard_dim = is_cut(rows) ? 0 : is_cut(cols) ? 1 : -1;
+    if (is_sharded_role(rows) && is_sharded_role(cols))
+        graph_misuse(g, "%s: both dimensions would be sharded over the tensor-parallel ranks",
+                     p->name);
+    p->shard_dim = is_sharded_role(rows) ? 0 : is_sharded_role(cols) ? 1 : -1;
     if (p->shard_dim < 0) return;
-    int64_t part =
+    int64_t local =
         graph_shard(p->roles[p->shard_dim], p->dim[p->shard_dim], g->tp.ranks, g->tp.rank, NULL);
-    param->dim[p->shard_dim] = part > 0 ? part : 1; // 0 is refused by graph_check_tp
+    param->dim[p->shard_dim] = local > 0 ? local : 1; // graph_check_tp refuses 0
 }
 
 bool graph_is_sharded(const graph *g, const graph_value *w, int dim)
@@ -49,9 +50,9 @@ int64_t graph_first_row(const graph *g, const graph_value *w)
     return first;
 }
 
-int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t whole)
+int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads)
 {
-    return x->tp_sharding == TP_SHARD_COLS ? whole / g->tp.ranks : whole;
+    return x->tp_sharding == TP_SHARD_COLS ? full_heads / g->tp.ranks : full_heads;
 }
 
 static void set_sections(graph *g, const graph_value *w, int count, const int64_t *rows)
@@ -63,11 +64,12 @@ static void set_sections(graph *g, const graph_value *w, int count, const int64_
 
 void graph_sections(graph *g, const graph_value *x, const char *who, int count, const int64_t *rows)
 {
-    if (x->tp_sharding != TP_SHARD_COLS) return;
+    if (x->tp_sharding != TP_SHARD_COLS || g->trouble.code == E_MEMORY) return;
     const graph_node *n = x->producer;
+    // Rotary positions keep the columns where the linear layer put them.
     while (n && n->op == OP_ROPE) n = n->in[0]->producer;
     if (!n || n->op != OP_LINEAR) {
-        graph_misuse(g, "%s must come from one linear layer where they are split", who);
+        graph_misuse(g, "%s must come from one linear layer where they are sharded", who);
         return;
     }
     set_sections(g, n->in[1], count, rows);
@@ -85,13 +87,13 @@ void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
 
 void graph_not_divisible(graph *g, const char *format, ...)
 {
-    if (g->not_divisible) return;
+    if (g->not_divisible || g->trouble.code == E_MEMORY) return;
     char text[256];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    g->not_divisible = true; // goes before a misuse: that may only follow from it
+    g->not_divisible = true;
     err_set(&g->trouble, E_USAGE, "%s", text);
 }
 
@@ -105,13 +107,13 @@ const char *graph_divisors(int64_t count, char out[96])
     return out;
 }
 
-static void check_part(graph *g, const graph_param *p, int64_t count)
+static void check_section(graph *g, const graph_param *p, int64_t count)
 {
     char valid[96];
     graph_role r = p->roles[p->shard_dim];
     int64_t ranks = g->tp.ranks;
     if (r == ROLE_VOCAB && graph_shard(r, count, (int)ranks, (int)ranks - 1, NULL) <= 0)
-        graph_not_divisible(g, "a vocabulary of %lld has no part for each of parallel.tp %lld",
+        graph_not_divisible(g, "a vocabulary of %lld has no shard for each of parallel.tp %lld",
                             (long long)count, (long long)ranks);
     if (r != ROLE_VOCAB && count % ranks)
         graph_not_divisible(g, "%s of %lld does not divide over parallel.tp %lld; valid: %s",
@@ -122,13 +124,14 @@ static void check_part(graph *g, const graph_param *p, int64_t count)
 void graph_check_tp(graph *g)
 {
     if (g->tp.ranks == 1) return;
-    if (g->mode == GRAPH_DECODE) graph_misuse(g, "a decoding graph cannot be cut");
+    if (g->mode == GRAPH_DECODE) graph_misuse(g, "a decoding graph cannot be sharded");
     for (int i = 0; i < g->params; i++) {
         graph_param *p = &g->param[i];
+        // Where no op has named the sections, they are the pieces of the file.
         for (int k = 0; k < p->pieces && p->shard_dim == 0 && p->sections == 0; k++)
             p->section[k] = p->piece[k].rows;
         if (p->shard_dim == 0 && p->sections == 0) p->sections = p->pieces;
-        for (int k = 0; k < p->sections; k++) check_part(g, p, p->section[k]);
-        if (p->shard_dim == 1) check_part(g, p, p->dim[1]);
+        for (int k = 0; k < p->sections; k++) check_section(g, p, p->section[k]);
+        if (p->shard_dim == 1) check_section(g, p, p->dim[1]);
     }
 }

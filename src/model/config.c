@@ -1,13 +1,15 @@
-// config.c -- what a model is, in numbers: names, defaults, and the relations that must hold.
+// config.c -- the names of families and activations, the defaults of model_config, and the relations
+// that must hold between its fields.
 //
-// Called by the job and by whoever opens a model folder. Does not know files (config_read.c,
+// Called by config/ and by whatever opens a model's folder. Does not know files (config_read.c,
 // config_write.c) nor how fields are spelled (config_fields.c).
 #include "model/config.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const FAMILY_NAMES[FAMILIES] = {"gpt2", "llama", "mlp"};
+const char *const FAMILY_NAMES[FAMILIES + 1] = {
+    [FAMILY_GPT2] = "gpt2", [FAMILY_LLAMA] = "llama", [FAMILY_MLP] = "mlp"};
 
 const char *family_name(family f)
 {
@@ -18,7 +20,7 @@ static const struct {
     const char *word;
     kernel_activation act;
 } ACTIVATION_WORDS[] = {
-    // the first word of each is the one that is written
+    // activation_label returns the first word of each function.
     {"gelu", ACT_GELU},
     {"gelu_new", ACT_GELU_TANH},
     {"relu", ACT_RELU},
@@ -91,7 +93,7 @@ void model_config_defaults(family f, model_config *c)
     c->rope_high = 4;
 }
 
-// A token that the vocabulary lacks can never be seen: HuggingFace's defaults in a small model.
+// Drops token ids that the vocabulary lacks: HuggingFace's defaults stay in a small model's config.
 static void drop_foreign_tokens(model_config *c)
 {
     int kept = 0;
@@ -128,12 +130,13 @@ done:
     return result;
 }
 
-// Every size is below 2^31 already, so that a product of two fits; sums of the whole may not.
+// Every size is below 2^31, so that a product of two fits in 64 bits. The number of parameters may
+// not, and is bounded here.
 static status check_size(const model_config *c, err *e)
 {
-    double hidden = (double)c->hidden, wide = (double)(c->heads * c->head_dim);
-    double layer =
-        c->family == FAMILY_MLP ? hidden * hidden : 4 * hidden * wide + 3 * hidden * (double)c->ffn;
+    double hidden = (double)c->hidden, all_heads = (double)(c->heads * c->head_dim);
+    double layer = c->family == FAMILY_MLP ? hidden * hidden
+                                           : 4 * hidden * all_heads + 3 * hidden * (double)c->ffn;
     double count = (double)c->layers * layer +
                    hidden * (2 * (double)c->vocab + (double)c->max_seq + (double)c->features);
     if (count < 0x1p56) return OK;

@@ -1,5 +1,5 @@
-// config_fields.c -- the table of config fields: every name by which a field can be set (Trireme's
-// and HuggingFace's), its type and range. Called by the job (model.* keys) and by config_read.c.
+// config_fields.c -- the table of config fields: every name by which a field can be set, Trireme's
+// and HuggingFace's, with its type and range. Called by config/ (model.* keys) and by config_read.c.
 // Does not know how fields depend on each other (config.c).
 #include "model/config_fields.h"
 
@@ -8,126 +8,139 @@
 #include <string.h>
 
 enum { GPT2 = 1 << FAMILY_GPT2, LLAMA = 1 << FAMILY_LLAMA, MLP = 1 << FAMILY_MLP };
-enum { OF_FILE = 1, NULLABLE = 2 }; // is in config.json; null stands for "not given"
+enum {
+    IN_FILE = 1,  // config.json may have the field
+    NULLABLE = 2, // null stands for "not given"
+};
 
-typedef enum field_type {
-    COUNT,    // int64_t, low … high; null is 0
-    REAL,     // double, low … high; null is 0
-    FLAG,     // bool
-    TOKEN,    // int64_t from -1; null is -1
-    TOKENS,   // eos: a token or a list
-    ACTIVATE, // activation
-    LOSS,     // loss_kind
-    ROPE,     // rope_kind
-    ROPES,    // rope_scaling, rope_parameters: an object
-} field_type;
+// The type of a field's member in model_config, and what JSON null means.
+typedef enum model_field_type {
+    FIELD_INTEGER,     // int64_t from low to high; null is 0
+    FIELD_REAL,        // double from low to high; null is 0
+    FIELD_BOOL,        // bool
+    FIELD_TOKEN,       // int64_t from -1; null is -1
+    FIELD_TOKENS,      // eos and more_eos: a token or a list
+    FIELD_ACTIVATION,  // kernel_activation
+    FIELD_LOSS,        // model_loss
+    FIELD_ROPE,        // model_rope
+    FIELD_ROPE_OBJECT, // all rope_* members: an object
+} model_field_type;
 
-typedef struct field {
+typedef struct model_field {
     const char *word;
-    unsigned families, traits;
-    field_type type;
-    size_t at;
+    unsigned families; // bits GPT2, LLAMA, MLP
+    unsigned traits;   // bits IN_FILE, NULLABLE
+    model_field_type type;
+    size_t offset; // of the member in model_config
     double low, high;
-} field;
+} model_field;
 
-#define AT(member) offsetof(model_config, member)
+#define OFFSET(member) offsetof(model_config, member)
 #define SIZE_TO(high, word, families, traits, member)                                              \
     {                                                                                              \
-        word, families, traits, COUNT, AT(member), 1, high                                         \
+        word, families, traits, FIELD_INTEGER, OFFSET(member), 1, high                             \
     }
 #define SIZE(word, families, traits, member) SIZE_TO(INT32_MAX, word, families, traits, member)
-#define DROP(word, families, traits, member)                                                       \
+#define PROBABILITY(word, families, traits, member)                                                \
     {                                                                                              \
-        word, families, traits, REAL, AT(member), 0, 0.999999                                      \
+        word, families, traits, FIELD_REAL, OFFSET(member), 0, 0.999999                            \
     }
-#define ON(word, families, traits, member)                                                         \
+#define BOOL(word, families, traits, member)                                                       \
     {                                                                                              \
-        word, families, traits, FLAG, AT(member), 0, 0                                             \
+        word, families, traits, FIELD_BOOL, OFFSET(member), 0, 0                                   \
     }
 
-static const field FIELDS[] = {
+static const model_field FIELDS[] = {
     SIZE_TO(MODEL_LAYERS, "layers", GPT2 | LLAMA, 0, layers),
-    SIZE_TO(MODEL_LAYERS, "layers", MLP, OF_FILE, layers),
-    SIZE_TO(MODEL_LAYERS, "n_layer", GPT2, OF_FILE, layers),
-    SIZE_TO(MODEL_LAYERS, "num_hidden_layers", GPT2 | LLAMA, OF_FILE, layers),
+    SIZE_TO(MODEL_LAYERS, "layers", MLP, IN_FILE, layers),
+    SIZE_TO(MODEL_LAYERS, "n_layer", GPT2, IN_FILE, layers),
+    SIZE_TO(MODEL_LAYERS, "num_hidden_layers", GPT2 | LLAMA, IN_FILE, layers),
     SIZE("hidden", GPT2 | LLAMA, 0, hidden),
-    SIZE("hidden", MLP, OF_FILE, hidden),
-    SIZE("n_embd", GPT2, OF_FILE, hidden),
-    SIZE("hidden_size", GPT2 | LLAMA, OF_FILE, hidden),
+    SIZE("hidden", MLP, IN_FILE, hidden),
+    SIZE("n_embd", GPT2, IN_FILE, hidden),
+    SIZE("hidden_size", GPT2 | LLAMA, IN_FILE, hidden),
     SIZE("heads", GPT2 | LLAMA, 0, heads),
-    SIZE("n_head", GPT2, OF_FILE, heads),
-    SIZE("num_attention_heads", GPT2 | LLAMA, OF_FILE, heads),
+    SIZE("n_head", GPT2, IN_FILE, heads),
+    SIZE("num_attention_heads", GPT2 | LLAMA, IN_FILE, heads),
     SIZE("kv_heads", LLAMA, NULLABLE, kv_heads),
-    SIZE("num_key_value_heads", LLAMA, OF_FILE | NULLABLE, kv_heads),
-    SIZE_TO(HEAD_DIM, "head_dim", LLAMA, OF_FILE | NULLABLE, head_dim),
+    SIZE("num_key_value_heads", LLAMA, IN_FILE | NULLABLE, kv_heads),
+    SIZE_TO(HEAD_DIM, "head_dim", LLAMA, IN_FILE | NULLABLE, head_dim),
     SIZE("ffn", GPT2, NULLABLE, ffn),
     SIZE("ffn", LLAMA, 0, ffn),
-    SIZE("n_inner", GPT2, OF_FILE | NULLABLE, ffn),
-    SIZE("intermediate_size", LLAMA, OF_FILE, ffn),
+    SIZE("n_inner", GPT2, IN_FILE | NULLABLE, ffn),
+    SIZE("intermediate_size", LLAMA, IN_FILE, ffn),
     SIZE("vocab", GPT2 | LLAMA, 0, vocab),
-    SIZE("vocab", MLP, OF_FILE, vocab),
-    SIZE("classes", MLP, OF_FILE, vocab),
-    SIZE("vocab_size", GPT2 | LLAMA, OF_FILE, vocab),
+    SIZE("vocab", MLP, IN_FILE, vocab),
+    SIZE("classes", MLP, IN_FILE, vocab),
+    SIZE("vocab_size", GPT2 | LLAMA, IN_FILE, vocab),
     SIZE("max_seq", GPT2 | LLAMA, 0, max_seq),
-    SIZE("n_positions", GPT2, OF_FILE, max_seq),
-    SIZE("max_position_embeddings", GPT2 | LLAMA, OF_FILE, max_seq),
-    SIZE("features", MLP, OF_FILE, features),
-    {"activation", GPT2 | LLAMA, 0, ACTIVATE, AT(act), 0, 0},
-    {"activation", MLP, OF_FILE, ACTIVATE, AT(act), 0, 0},
-    {"activation_function", GPT2, OF_FILE, ACTIVATE, AT(act), 0, 0},
-    {"hidden_act", LLAMA, OF_FILE, ACTIVATE, AT(act), 0, 0},
-    {"loss", MLP, OF_FILE, LOSS, AT(loss), 0, 0},
-    {"norm_eps", GPT2 | LLAMA, 0, REAL, AT(norm_eps), 0, 1},
-    {"layer_norm_epsilon", GPT2, OF_FILE, REAL, AT(norm_eps), 0, 1},
-    {"rms_norm_eps", LLAMA, OF_FILE, REAL, AT(norm_eps), 0, 1},
-    {"init_std", GPT2 | LLAMA, 0, REAL, AT(init_std), 0, 1},
-    {"initializer_range", GPT2 | LLAMA, OF_FILE, REAL, AT(init_std), 0, 1},
-    ON("tie_embeddings", GPT2 | LLAMA, 0, tie_embeddings),
-    ON("tie_word_embeddings", GPT2 | LLAMA, OF_FILE, tie_embeddings),
-    ON("attention_bias", LLAMA, OF_FILE, attention_bias),
-    ON("mlp_bias", LLAMA, OF_FILE, mlp_bias),
-    ON("scale_attention", GPT2, 0, scale_attention),
-    ON("scale_attn_weights", GPT2, OF_FILE, scale_attention),
-    ON("scale_by_layer", GPT2, 0, scale_by_layer),
-    ON("scale_attn_by_inverse_layer_idx", GPT2, OF_FILE, scale_by_layer),
-    DROP("drop_embed", GPT2, 0, drop_embed),
-    DROP("embd_pdrop", GPT2, OF_FILE, drop_embed),
-    DROP("drop_attention", GPT2 | LLAMA, 0, drop_attention),
-    DROP("attn_pdrop", GPT2, OF_FILE, drop_attention),
-    DROP("attention_dropout", LLAMA, OF_FILE | NULLABLE, drop_attention),
-    DROP("drop_residual", GPT2, 0, drop_residual),
-    DROP("resid_pdrop", GPT2, OF_FILE, drop_residual),
-    {"rope", LLAMA, 0, ROPE, AT(rope), 0, 0},
-    {"rope_theta", LLAMA, 0, REAL, AT(rope_theta), 1, 1e15},
-    {"rope_factor", LLAMA, 0, REAL, AT(rope_factor), 1e-3, 1e6},
-    {"rope_low", LLAMA, 0, REAL, AT(rope_low), 1e-6, 1e6},
-    {"rope_high", LLAMA, 0, REAL, AT(rope_high), 1e-6, 1e6},
+    SIZE("n_positions", GPT2, IN_FILE, max_seq),
+    SIZE("max_position_embeddings", GPT2 | LLAMA, IN_FILE, max_seq),
+    SIZE("features", MLP, IN_FILE, features),
+    {"activation", GPT2 | LLAMA, 0, FIELD_ACTIVATION, OFFSET(act), 0, 0},
+    {"activation", MLP, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
+    {"activation_function", GPT2, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
+    {"hidden_act", LLAMA, IN_FILE, FIELD_ACTIVATION, OFFSET(act), 0, 0},
+    {"loss", MLP, IN_FILE, FIELD_LOSS, OFFSET(loss), 0, 0},
+    {"norm_eps", GPT2 | LLAMA, 0, FIELD_REAL, OFFSET(norm_eps), 0, 1},
+    {"layer_norm_epsilon", GPT2, IN_FILE, FIELD_REAL, OFFSET(norm_eps), 0, 1},
+    {"rms_norm_eps", LLAMA, IN_FILE, FIELD_REAL, OFFSET(norm_eps), 0, 1},
+    {"init_std", GPT2 | LLAMA, 0, FIELD_REAL, OFFSET(init_std), 0, 1},
+    {"initializer_range", GPT2 | LLAMA, IN_FILE, FIELD_REAL, OFFSET(init_std), 0, 1},
+    BOOL("tie_embeddings", GPT2 | LLAMA, 0, tie_embeddings),
+    BOOL("tie_word_embeddings", GPT2 | LLAMA, IN_FILE, tie_embeddings),
+    BOOL("attention_bias", LLAMA, IN_FILE, attention_bias),
+    BOOL("mlp_bias", LLAMA, IN_FILE, mlp_bias),
+    BOOL("scale_attention", GPT2, 0, scale_attention),
+    BOOL("scale_attn_weights", GPT2, IN_FILE, scale_attention),
+    BOOL("scale_by_layer", GPT2, 0, scale_by_layer),
+    BOOL("scale_attn_by_inverse_layer_idx", GPT2, IN_FILE, scale_by_layer),
+    PROBABILITY("drop_embed", GPT2, 0, drop_embed),
+    PROBABILITY("embd_pdrop", GPT2, IN_FILE, drop_embed),
+    PROBABILITY("drop_attention", GPT2 | LLAMA, 0, drop_attention),
+    PROBABILITY("attn_pdrop", GPT2, IN_FILE, drop_attention),
+    PROBABILITY("attention_dropout", LLAMA, IN_FILE | NULLABLE, drop_attention),
+    PROBABILITY("drop_residual", GPT2, 0, drop_residual),
+    PROBABILITY("resid_pdrop", GPT2, IN_FILE, drop_residual),
+    {"rope", LLAMA, 0, FIELD_ROPE, OFFSET(rope), 0, 0},
+    {"rope_theta", LLAMA, 0, FIELD_REAL, OFFSET(rope_theta), 1, 1e15},
+    {"rope_factor", LLAMA, 0, FIELD_REAL, OFFSET(rope_factor), 1e-3, 1e6},
+    {"rope_low", LLAMA, 0, FIELD_REAL, OFFSET(rope_low), 1e-6, 1e6},
+    {"rope_high", LLAMA, 0, FIELD_REAL, OFFSET(rope_high), 1e-6, 1e6},
     SIZE("rope_original", LLAMA, NULLABLE, rope_original),
-    {"rope_scaling", LLAMA, 0, ROPES, 0, 0, 0},
-    {"rope_parameters", LLAMA, 0, ROPES, 0, 0, 0},
-    {"bos", GPT2 | LLAMA, 0, TOKEN, AT(bos), 0, 0},
-    {"bos_token_id", GPT2 | LLAMA, OF_FILE, TOKEN, AT(bos), 0, 0},
-    {"pad", GPT2 | LLAMA, 0, TOKEN, AT(pad), 0, 0},
-    {"pad_token_id", GPT2 | LLAMA, OF_FILE, TOKEN, AT(pad), 0, 0},
-    {"eos", GPT2 | LLAMA, 0, TOKENS, 0, 0, 0},
-    {"eos_token_id", GPT2 | LLAMA, OF_FILE, TOKENS, 0, 0, 0},
+    {"rope_scaling", LLAMA, 0, FIELD_ROPE_OBJECT, 0, 0, 0},
+    {"rope_parameters", LLAMA, 0, FIELD_ROPE_OBJECT, 0, 0, 0},
+    {"bos", GPT2 | LLAMA, 0, FIELD_TOKEN, OFFSET(bos), 0, 0},
+    {"bos_token_id", GPT2 | LLAMA, IN_FILE, FIELD_TOKEN, OFFSET(bos), 0, 0},
+    {"pad", GPT2 | LLAMA, 0, FIELD_TOKEN, OFFSET(pad), 0, 0},
+    {"pad_token_id", GPT2 | LLAMA, IN_FILE, FIELD_TOKEN, OFFSET(pad), 0, 0},
+    {"eos", GPT2 | LLAMA, 0, FIELD_TOKENS, 0, 0, 0},
+    {"eos_token_id", GPT2 | LLAMA, IN_FILE, FIELD_TOKENS, 0, 0, 0},
 };
 enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
 
-static const field *field_find(family f, const char *word)
+static const model_field *field_find(family f, const char *word)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
         if ((FIELDS[i].families & 1u << f) && strcmp(FIELDS[i].word, word) == 0) return &FIELDS[i];
     return NULL;
 }
 
-bool config_field_is_of_file(family f, const char *word)
+// The first field of that name in any family.
+static const model_field *field_find_any(const char *word)
 {
-    const field *one = field_find(f, word);
-    return one && (one->traits & OF_FILE);
+    for (int i = 0; i < FIELD_COUNT; i++)
+        if (strcmp(FIELDS[i].word, word) == 0) return &FIELDS[i];
+    return NULL;
 }
 
-const char *config_show(const json_t *value, char out[SHOWN_BYTES])
+bool model_field_in_file(family f, const char *word)
+{
+    const model_field *found = field_find(f, word);
+    return found && (found->traits & IN_FILE);
+}
+
+const char *model_show_value(const json_t *value, char out[SHOWN_BYTES])
 {
     char *json = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
     size_t length = json ? strlen(json) : 0, kept = length < SHOWN_BYTES ? length : SHOWN_BYTES - 4;
@@ -137,79 +150,76 @@ const char *config_show(const json_t *value, char out[SHOWN_BYTES])
     return out;
 }
 
-static const char *const ROPE_WORDS[] = {"default", "linear", "llama3"};
-static const char *const LOSS_WORDS[] = {"cross_entropy", "mse"};
+const char *const MODEL_ROPE_WORDS[ROPES] = {"default", "linear", "llama3"};
+const char *const MODEL_LOSS_WORDS[LOSSES] = {"cross_entropy", "mse"};
 
 static void add_words(const char *const *words, int count, text *out)
 {
     for (int i = 0; i < count; i++) text_addf(out, "%s%s", i ? ", " : "", words[i]);
 }
 
-// What a field may be, as it follows "valid are".
-static void field_describe(const field *f, text *out)
+// Appends what a field may be set to, worded to follow "valid are".
+static void field_describe(const model_field *f, text *out)
 {
     switch (f->type) {
-    case COUNT:
+    case FIELD_INTEGER:
         text_addf(out, "whole numbers from %.0f to %.0f", f->low, f->high);
         break;
-    case REAL:
+    case FIELD_REAL:
         text_addf(out, "numbers from %g to %g", f->low, f->high);
         break;
-    case FLAG:
+    case FIELD_BOOL:
         text_add(out, "true and false");
         break;
-    case TOKEN:
+    case FIELD_TOKEN:
         text_addf(out, "token ids up to %d, or null", INT32_MAX);
         break;
-    case TOKENS:
+    case FIELD_TOKENS:
         text_addf(out, "a token id up to %d, lists of 1 to 16 of them, or null", INT32_MAX);
         break;
-    case ACTIVATE:
+    case FIELD_ACTIVATION:
         text_add(out, "gelu, gelu_new, gelu_pytorch_tanh, relu, silu and tanh");
         break;
-    case LOSS:
-        add_words(LOSS_WORDS, 2, out);
+    case FIELD_LOSS:
+        add_words(MODEL_LOSS_WORDS, LOSSES, out);
         break;
-    case ROPE:
-        add_words(ROPE_WORDS, 3, out);
+    case FIELD_ROPE:
+        add_words(MODEL_ROPE_WORDS, ROPES, out);
         break;
-    case ROPES:
+    case FIELD_ROPE_OBJECT:
         text_add(out, "an object as in config.json");
         break;
     }
-    if (f->type <= REAL && f->traits & NULLABLE) text_add(out, ", or null");
+    if (f->type <= FIELD_REAL && f->traits & NULLABLE) text_add(out, ", or null");
 }
 
-static status refuse(const field *f, const json_t *value, err *e)
+static status refuse(const model_field *f, const json_t *value, err *e)
 {
     char shown[SHOWN_BYTES];
     text valid = {0};
     field_describe(f, &valid);
     const status result = err_set(e, E_USAGE, "%s: found %s, valid are %s", f->word,
-                                  config_show(value, shown), valid.chars);
+                                  model_show_value(value, shown), valid.chars);
     text_clear(&valid);
     return result;
 }
 
 bool model_config_describe(const char *word, text *out)
 {
-    const field *f = NULL;
-    for (int i = 0; i < FIELD_COUNT && !f; i++)
-        if (strcmp(FIELDS[i].word, word) == 0) f = &FIELDS[i];
+    const model_field *f = field_find_any(word);
     if (f) field_describe(f, out);
     return f;
 }
 
 const char *model_config_synonym(const char *word, int index)
 {
-    const field *f = NULL;
-    for (int i = 0; i < FIELD_COUNT && !f; i++)
-        if (strcmp(FIELDS[i].word, word) == 0) f = &FIELDS[i];
+    const model_field *f = field_find_any(word);
     for (int i = 0; f && i < FIELD_COUNT; i++) {
-        const field *g = &FIELDS[i];
+        const model_field *g = &FIELDS[i];
         bool again = false;
         for (int k = 0; k < i; k++) again = again || strcmp(FIELDS[k].word, g->word) == 0;
-        if (again || g->type != f->type || g->at != f->at || strcmp(g->word, word) == 0) continue;
+        if (again || g->type != f->type || g->offset != f->offset || strcmp(g->word, word) == 0)
+            continue;
         if (index-- == 0) return g->word;
     }
     return NULL;
@@ -226,34 +236,34 @@ static status unknown_field(const model_config *c, const char *word, err *e)
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-static status set_number(const field *f, void *at, const json_t *value, err *e)
+static status set_number(const model_field *f, void *member, const json_t *value, err *e)
 {
     bool is_null = json_is_null(value) && (f->traits & NULLABLE);
-    if (f->type == COUNT) {
+    if (f->type == FIELD_INTEGER) {
         json_int_t v = is_null ? 0 : json_integer_value(value);
         if (!is_null && (!json_is_integer(value) || v < f->low || v > f->high))
             return refuse(f, value, e);
-        *(int64_t *)at = v;
+        *(int64_t *)member = v;
         return OK;
     }
     double v = is_null ? 0 : json_number_value(value);
     if (!is_null && (!json_is_number(value) || !(v >= f->low && v <= f->high)))
         return refuse(f, value, e);
-    *(double *)at = v;
+    *(double *)member = v;
     return OK;
 }
 
-static status set_token(const field *f, int64_t *at, const json_t *value, err *e)
+static status set_token(const model_field *f, int64_t *member, const json_t *value, err *e)
 {
     json_int_t v = json_is_null(value) ? -1 : json_integer_value(value);
     if ((!json_is_null(value) && !json_is_integer(value)) || v < -1 || v > INT32_MAX)
         return refuse(f, value, e);
-    *at = v;
+    *member = v;
     return OK;
 }
 
-// The first of a list is eos, the rest more_eos.
-static status set_tokens(const field *f, model_config *c, const json_t *value, err *e)
+// The first token of a list becomes eos, the others more_eos.
+static status set_tokens(const model_field *f, model_config *c, const json_t *value, err *e)
 {
     status result = OK;
     c->more_eos_count = 0;
@@ -267,14 +277,14 @@ done:
     return result;
 }
 
-// One of `words`; *at becomes its position.
-static status set_word(const field *f, int *at, const json_t *value, const char *const *words,
-                       int count, err *e)
+// Finds the value among `words`; *choice becomes its index.
+static status set_word(const model_field *f, int *choice, const json_t *value,
+                       const char *const *words, int count, err *e)
 {
     const char *word = json_string_value(value);
     for (int i = 0; i < count; i++)
         if (word && strcmp(word, words[i]) == 0) {
-            *at = i;
+            *choice = i;
             return OK;
         }
     return refuse(f, value, e);
@@ -282,37 +292,37 @@ static status set_word(const field *f, int *at, const json_t *value, const char 
 
 status model_config_set(model_config *c, const char *word, const json_t *value, err *e)
 {
-    const field *f = field_find(c->family, word);
+    const model_field *f = field_find(c->family, word);
     if (!f) return unknown_field(c, word, e);
-    char *at = (char *)c + f->at;
+    void *member = (char *)c + f->offset;
     int choice = 0;
     status result = OK;
     switch (f->type) {
-    case COUNT:
-    case REAL:
-        return set_number(f, at, value, e);
-    case FLAG:
+    case FIELD_INTEGER:
+    case FIELD_REAL:
+        return set_number(f, member, value, e);
+    case FIELD_BOOL:
         if (!json_is_boolean(value)) return refuse(f, value, e);
-        *(bool *)at = json_is_true(value);
+        *(bool *)member = json_is_true(value);
         return OK;
-    case TOKEN:
-        return set_token(f, (int64_t *)at, value, e);
-    case TOKENS:
+    case FIELD_TOKEN:
+        return set_token(f, member, value, e);
+    case FIELD_TOKENS:
         return set_tokens(f, c, value, e);
-    case ACTIVATE:
+    case FIELD_ACTIVATION:
         if (!json_is_string(value) || !activation_find(json_string_value(value), &c->act))
             return refuse(f, value, e);
         return OK;
-    case LOSS:
-        result = set_word(f, &choice, value, LOSS_WORDS, 2, e);
-        if (result == OK) c->loss = (loss_kind)choice;
+    case FIELD_LOSS:
+        result = set_word(f, &choice, value, MODEL_LOSS_WORDS, LOSSES, e);
+        if (result == OK) c->loss = (model_loss)choice;
         return result;
-    case ROPE:
-        result = set_word(f, &choice, value, ROPE_WORDS, 3, e);
-        if (result == OK) c->rope = (rope_kind)choice;
+    case FIELD_ROPE:
+        result = set_word(f, &choice, value, MODEL_ROPE_WORDS, ROPES, e);
+        if (result == OK) c->rope = (model_rope)choice;
         return result;
-    case ROPES:
-        return config_set_rope(c, word, value, e);
+    case FIELD_ROPE_OBJECT:
+        return model_config_set_rope(c, word, value, e);
     }
     return E_INTERNAL;
 }

@@ -1,18 +1,21 @@
-// config_fields.h -- private to model/: the table of config fields, for setting and for listing.
+// config_fields.h -- private to model/: what the files that read and write config.json share.
 #ifndef TRIREME_MODEL_CONFIG_FIELDS_H
 #define TRIREME_MODEL_CONFIG_FIELDS_H
 
 #include "model/config.h"
 
-// Does HuggingFace's configuration class of this family have a field of this name that
-// model_config_set understands? (trireme_mlp: Trireme's own names.)
-bool config_field_is_of_file(family f, const char *word);
+// Is `word` a field of this family's config.json that model_config_set understands?
+bool model_field_in_file(family f, const char *word);
 
-// A value as it may stand in a message: one line, not too long.
+// Writes a value for a message: on one line, shortened to the buffer. Returns out.
 enum { SHOWN_BYTES = 80 };
-const char *config_show(const json_t *value, char out[SHOWN_BYTES]);
+const char *model_show_value(const json_t *value, char out[SHOWN_BYTES]);
 
-// rope_scaling of transformers 4 or rope_parameters of 5: {rope_type or type, factor, …}.
-status config_set_rope(model_config *c, const char *field, const json_t *value, err *e);
+extern const char *const MODEL_ROPE_WORDS[ROPES];  // by model_rope
+extern const char *const MODEL_LOSS_WORDS[LOSSES]; // by model_loss
+
+// Sets all rope_* fields from rope_scaling of transformers 4 or rope_parameters of 5: an object
+// {rope_type or type, factor, ...}. `field` names the object in messages.
+status model_config_set_rope(model_config *c, const char *field, const json_t *value, err *e);
 
 #endif

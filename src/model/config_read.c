@@ -1,7 +1,8 @@
-// config_read.c -- a model folder's config.json: the fields of its family, and a refusal by name of
-// everything that would make the same weights compute something else.
+// config_read.c -- reads a model folder's config.json. It refuses by name every field with which
+// HuggingFace would compute something else from the same weights.
 //
-// Called by the job and by generate, eval and export. Does not know what the weights are called.
+// Called by config/ and by the commands that open a model's folder. Does not know the names of the
+// weights.
 #include "base/file.h"
 #include "base/json.h"
 #include "model/config_fields.h"
@@ -10,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Fields that change arithmetic in some model of HuggingFace's, and their one value that does not
-// (beside null, false, 0 and empty); NAN: no number does.
+// Fields that change the arithmetic of some model of HuggingFace. null, false and empty lists or
+// objects are allowed, and the number `neutral`; NAN allows 0 alone.
 static const struct {
     const char *key;
     double neutral;
@@ -64,7 +65,7 @@ static status check_supported(const json_t *root, err *e)
         const json_t *value = json_object_get(root, NOT_SUPPORTED[i].key);
         if (value && !is_neutral(value, NOT_SUPPORTED[i].neutral))
             FAIL(E_USAGE, "%s: found %s, which changes the model and is not supported; valid is %s",
-                 NOT_SUPPORTED[i].key, config_show(value, shown),
+                 NOT_SUPPORTED[i].key, model_show_value(value, shown),
                  isnan(NOT_SUPPORTED[i].neutral) ? "null" : "1");
     }
     const json_t *types = json_object_get(root, "layer_types");
@@ -72,7 +73,7 @@ static status check_supported(const json_t *root, err *e)
         const char *type = json_string_value(json_array_get(types, i));
         if (!type || strcmp(type, "full_attention"))
             FAIL(E_USAGE, "layer_types: found %s, valid is full_attention",
-                 config_show(json_array_get(types, i), shown));
+                 model_show_value(json_array_get(types, i), shown));
     }
     const json_t *map = json_object_get(root, "auto_map");
     if (json_object_get(map, "AutoModelForCausalLM") || json_object_get(map, "AutoModel"))
@@ -106,19 +107,20 @@ static status read_family(const json_t *root, family *out, err *e)
             if (!name || (strcmp(name, MODEL_TYPES[k].architectures[0]) &&
                           strcmp(name, MODEL_TYPES[k].architectures[1])))
                 FAIL(E_USAGE, "architectures: found %s, valid is %s",
-                     config_show(json_array_get(names, i), shown), MODEL_TYPES[k].architectures[0]);
+                     model_show_value(json_array_get(names, i), shown),
+                     MODEL_TYPES[k].architectures[0]);
         }
         *out = MODEL_TYPES[k].family;
         goto done;
     }
     FAIL(E_USAGE, "model_type: found %s, valid are gpt2, llama and trireme_mlp",
-         config_show(type, shown));
+         model_show_value(type, shown));
 done:
     return result;
 }
 
-// transformers 5 prefers a rope_scaling that is not empty to rope_parameters, and a theta inside it
-// to the one beside it.
+// As transformers 5: rope_scaling goes before rope_parameters unless it is empty, and a theta inside
+// the object goes before rope_theta beside it.
 static status read_rope(const json_t *root, model_config *c, err *e)
 {
     status result = OK;
@@ -127,7 +129,7 @@ static status read_rope(const json_t *root, model_config *c, err *e)
     const char *field = "rope_scaling";
     const json_t *rope = json_object_get(root, field);
     if (!rope || is_neutral(rope, NAN)) rope = json_object_get(root, field = "rope_parameters");
-    if (rope) TRY(config_set_rope(c, field, rope, e));
+    if (rope) TRY(model_config_set_rope(c, field, rope, e));
     const json_t *original = json_object_get(root, "original_max_position_embeddings");
     if (original && c->rope == ROPE_LLAMA3) TRY(model_config_set(c, "rope_original", original, e));
 done:
@@ -146,7 +148,7 @@ static status read_object(const json_t *root, model_config *c, err *e)
     json_t *value;
     json_object_foreach((json_t *)root, key, value)
     {
-        if (config_field_is_of_file(f, key)) TRY(model_config_set(c, key, value, e));
+        if (model_field_in_file(f, key)) TRY(model_config_set(c, key, value, e));
     }
     if (f == FAMILY_LLAMA) TRY(read_rope(root, c, e));
     TRY(model_config_finish(c, e));
@@ -157,10 +159,11 @@ done:
 status model_config_read(const char *folder, model_config *c, err *e)
 {
     status result = OK;
-    char *path = file_join(folder, "config.json"), *content = NULL;
+    char *path = NULL, *content = NULL;
     size_t bytes;
     json_t *root = NULL;
     json_error_t problem;
+    TRY(file_join(folder, "config.json", &path, e));
     TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
     root = json_load_python(content, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
     if (!root)

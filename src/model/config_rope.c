@@ -1,14 +1,14 @@
-// config_rope.c -- rotary positions as HuggingFace describes them: rope_scaling and rope_theta of
-// transformers 4, rope_parameters of 5. Called through config_fields.c and config_read.c. Does not
-// know how frequencies are computed (llama.c).
+// config_rope.c -- reads rotary positions as HuggingFace writes them: rope_scaling of transformers 4
+// and rope_parameters of 5. Called by config_fields.c and config_read.c. Does not know how the
+// frequencies are computed (llama.c).
 #include "model/config_fields.h"
 
 #include <string.h>
 
-// Keys of the object, by Trireme's field.
+// The object's keys, and Trireme's names of the fields that they set.
 static const struct {
-    const char *key, *word;
-} PARTS[] = {
+    const char *key, *field;
+} KEYS[] = {
     {"rope_theta", "rope_theta"},
     {"factor", "rope_factor"},
     {"low_freq_factor", "rope_low"},
@@ -16,12 +16,7 @@ static const struct {
     {"original_max_position_embeddings", "rope_original"},
 };
 
-// Sets one part, and names it in the message as the file does.
-static status set_part(model_config *c, const char *word, const json_t *value, err *e)
-{
-    return json_is_null(value) ? OK : model_config_set(c, word, value, e);
-}
-
+// Checks that the numbers that the type of rope needs are given.
 static status check_needed(const model_config *c, const char *field, const json_t *value, err *e)
 {
     status result = OK;
@@ -34,14 +29,15 @@ done:
     return result;
 }
 
-status config_set_rope(model_config *c, const char *field, const json_t *value, err *e)
+status model_config_set_rope(model_config *c, const char *field, const json_t *value, err *e)
 {
     status result = OK;
     char shown[SHOWN_BYTES];
     c->rope = ROPE_DEFAULT;
     if (json_is_null(value)) goto done;
     if (!json_is_object(value))
-        FAIL(E_USAGE, "%s: found %s, valid are objects and null", field, config_show(value, shown));
+        FAIL(E_USAGE, "%s: found %s, valid are objects and null", field,
+             model_show_value(value, shown));
     const char *key;
     json_t *part;
     json_object_foreach((json_t *)value, key, part)
@@ -53,15 +49,16 @@ status config_set_rope(model_config *c, const char *field, const json_t *value, 
     if (!type) type = json_object_get(value, "type");
     if (type && model_config_set(c, "rope", type, e) != OK)
         FAIL(E_USAGE, "%s: rope_type: found %s, valid are default, linear and llama3", field,
-             config_show(type, shown));
+             model_show_value(type, shown));
     json_t *partial = json_object_get(value, "partial_rotary_factor");
     if (partial && !json_is_null(partial) && json_number_value(partial) != 1)
         FAIL(E_USAGE, "%s: partial_rotary_factor: found %s, valid is 1", field,
-             config_show(partial, shown));
-    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
-        part = json_object_get(value, PARTS[i].key);
-        if (part && set_part(c, PARTS[i].word, part, e) != OK) {
-            err_prefix(e, "%s: %s as ", field, PARTS[i].key);
+             model_show_value(partial, shown));
+    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
+        part = json_object_get(value, KEYS[i].key);
+        if (!part || json_is_null(part)) continue;
+        if (model_config_set(c, KEYS[i].field, part, e) != OK) {
+            err_prefix(e, "%s: %s as ", field, KEYS[i].key); // names the key as the file does
             result = E_USAGE;
             goto done;
         }

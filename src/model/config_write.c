@@ -1,14 +1,15 @@
-// config_write.c -- a config.json that transformers loads, for checkpoints and exports. Writes what
-// version 4 reads and what version 5 reads beside each other (torch_dtype and dtype, rope_theta
-// with rope_scaling and rope_parameters). Does not know where the file goes.
-#include "model/config.h"
+// config_write.c -- writes a config.json that transformers loads. Called for checkpoints and exports.
+// Where versions 4 and 5 of transformers read different fields, it writes both: torch_dtype and dtype,
+// rope_theta with rope_scaling and rope_parameters. Does not know where the file goes.
+#include "model/config_fields.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The shortest decimal that reads back to the same double, always recognisable as a float.
+// Adds the shortest decimal that reads back as the same double. It has a "." or an "e", so that
+// Python reads a float.
 static void add_real(text *t, double v)
 {
     char s[40];
@@ -78,10 +79,9 @@ static void write_gpt2(text *t, const model_config *c)
     put_bool(t, "scale_attn_weights", c->scale_attention);
 }
 
-// {"rope_type": …, …}; with theta for version 5, which keeps it inside.
+// Adds {"rope_type": ..., ...}. rope_parameters of version 5 have theta inside.
 static void put_rope(text *t, const char *key, const model_config *c, bool with_theta)
 {
-    static const char *const words[] = {"default", "linear", "llama3"};
     text_addf(t, ",\n  \"%s\": {", key);
     if (c->rope != ROPE_DEFAULT) {
         text_add(t, "\"factor\": ");
@@ -100,7 +100,7 @@ static void put_rope(text *t, const char *key, const model_config *c, bool with_
         add_real(t, c->rope_theta);
         text_add(t, ", ");
     }
-    text_addf(t, "\"rope_type\": \"%s\"}", words[c->rope]);
+    text_addf(t, "\"rope_type\": \"%s\"}", MODEL_ROPE_WORDS[c->rope]);
 }
 
 static void write_llama(text *t, const model_config *c)
@@ -120,7 +120,7 @@ static void write_llama(text *t, const model_config *c)
     put_int(t, "pretraining_tp", 1);
     put_real(t, "rms_norm_eps", c->norm_eps);
     put_rope(t, "rope_parameters", c, true);
-    // Version 5 takes rope_scaling when it is not null, and rope_theta from beside it.
+    // Version 5 prefers rope_scaling where it is not null, and then reads rope_theta from beside it.
     if (c->rope == ROPE_DEFAULT)
         text_add(t, ",\n  \"rope_scaling\": null");
     else
@@ -135,10 +135,10 @@ static void write_mlp(text *t, const model_config *c)
     put_int(t, "features", c->features);
     put_int(t, "hidden", c->hidden);
     put_int(t, "layers", c->layers);
-    put_word(t, "loss", c->loss == LOSS_MSE ? "mse" : "cross_entropy");
+    put_word(t, "loss", MODEL_LOSS_WORDS[c->loss]);
 }
 
-char *model_config_write(const model_config *c, const char *dtype_word)
+status model_config_write(const model_config *c, const char *dtype_word, char **out, err *e)
 {
     static const char *const names[FAMILIES][2] = {
         {"GPT2LMHeadModel", "gpt2"}, {"LlamaForCausalLM", "llama"}, {"TriremeMLP", "trireme_mlp"}};
@@ -160,5 +160,5 @@ char *model_config_write(const model_config *c, const char *dtype_word)
             write_llama(&t, c);
     }
     text_add(&t, "\n}\n");
-    return t.chars;
+    return text_take(&t, out, e);
 }

@@ -1,5 +1,6 @@
-// gpt2.c -- the GPT-2 family (Radford et al. 2019): learned positions, layer norm before each
-// half-block, GELU. Weights are kept [out, in]; files hold the transpose of those that were Conv1D.
+// gpt2.c -- the GPT-2 family (Radford et al. 2019): learned positions, layer norm before attention and
+// before the MLP, GELU. Weights are [out, in]; files hold the transpose of HuggingFace's Conv1D
+// weights. Called through model_family. Blocks: the embedding, the layers, the head.
 #include "model/model.h"
 
 #include <math.h>
@@ -16,8 +17,8 @@ static int gpt2_key(const void *config, int block)
     const model_config *c = config;
     if (block == 0) return KEY_EMBED;
     if (block == c->layers + 1) return KEY_HEAD;
-    return c->scale_by_layer ? KEY_LAYER + block
-                             : KEY_LAYER; // the attention's scale depends on the layer
+    // With scale_by_layer the scale of attention depends on the layer, so no two layers share a graph.
+    return c->scale_by_layer ? KEY_LAYER + block : KEY_LAYER;
 }
 
 static int gpt2_layer(const void *config, int block)

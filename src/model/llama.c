@@ -1,7 +1,10 @@
 // llama.c -- the Llama family (Touvron et al. 2023): RMS norm, rotary positions, shared key-value
-// heads, gated MLP. Query, key and value projections are one parameter here (one product), three
-// tensors in files; gate and up likewise.
+// heads, gated MLP. The projections of queries, keys and values are one parameter, so that they are
+// one matrix product; files hold three tensors. Gate and up likewise. Called through model_family.
+// Blocks: the embedding, the layers, the head.
 #include "model/model.h"
+
+#include "base/alloc.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,8 +28,8 @@ static int llama_layer(const void *config, int block)
     return block - 1;
 }
 
-// One frequency, in fp32 as HuggingFace computes it; llama3: long waves are stretched, short ones
-// kept, those between blended (Dubey et al. 2024).
+// One rotary frequency, in fp32 as HuggingFace computes it. llama3 divides the frequencies of long
+// waves, keeps those of short waves, and blends between (Dubey et al. 2024).
 static float rope_frequency(const model_config *c, int64_t i)
 {
     float f = 1.0f / powf((float)c->rope_theta, (float)(2 * i) / (float)c->head_dim);
@@ -42,8 +45,9 @@ static float rope_frequency(const model_config *c, int64_t i)
 static graph_value *rope(graph *g, graph_value *qkv, const model_config *c)
 {
     int64_t half = c->head_dim / 2;
-    double *frequency = calloc((size_t)half, sizeof *frequency);
-    if (!frequency) abort();
+    double *frequency = NULL;
+    if (!graph_check(g, alloc_zeroed(&frequency, (size_t)half, sizeof *frequency, "", NULL)))
+        return qkv;
     for (int64_t i = 0; i < half; i++) frequency[i] = (double)rope_frequency(c, i);
     graph_value *y =
         build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, half);

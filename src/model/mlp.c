@@ -1,6 +1,6 @@
-// mlp.c -- a multi-layer perceptron on vectors: `layers` linear layers of width `hidden`, an
-// activation between them, cross-entropy over `vocab` classes or squared error against `vocab`
-// targets.
+// mlp.c -- a multi-layer perceptron on vectors: `layers` linear layers of width `hidden` with an
+// activation between them. The loss is cross-entropy over `vocab` classes, or squared error against
+// `vocab` targets. Called through model_family. Each linear layer is a block.
 #include "model/model.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static void mlp_trace(graph *g, const void *config, int block)
     bool last = block == c->layers - 1;
     graph_value *x = block == 0 ? build_features(g, c->features) : build_input(g, c->hidden);
     int64_t in = graph_value_cols(x), out = last ? c->vocab : c->hidden;
-    // He et al. 2015: the variance of activations is kept through rectifiers.
+    // This deviation keeps the variance of activations through rectifiers (He et al. 2015).
     graph_value *w =
         build_weight(g, "layers.{}.weight", out, in, INIT_NORMAL, sqrt(2.0 / (double)in));
     graph_value *b = build_weight(g, "layers.{}.bias", out, 0, INIT_ZEROS, 0);

@@ -1,7 +1,8 @@
-// model.c -- traces a family's blocks and collects their parameters. Called by train/ and the
-// planner; knows nothing of where parameters will live.
+// model.c -- traces a family's blocks, collects their parameters, and checks that the blocks fit
+// together. Called by train/ and session/. Does not know where parameters will live.
 #include "model/model.h"
 
+#include "base/alloc.h"
 #include "base/lookup.h"
 #include "base/size.h"
 
@@ -20,80 +21,83 @@ const model_family *family_find(family f)
 
 void model_param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer)
 {
-    const char *hole = strstr(pattern, "{}");
-    if (!hole)
+    const char *braces = strstr(pattern, "{}");
+    if (!braces)
         snprintf(out, PARAM_NAME_BYTES, "%s", pattern);
     else
-        snprintf(out, PARAM_NAME_BYTES, "%.*s%d%s", (int)(hole - pattern), pattern, layer,
-                 hole + 2);
+        snprintf(out, PARAM_NAME_BYTES, "%.*s%d%s", (int)(braces - pattern), pattern, layer,
+                 braces + 2);
 }
 
-// What is found again while a model is opened.
-typedef struct opening {
+// A model while it is opened: hash tables find a graph by its key and a parameter by its name.
+typedef struct model_opening {
     model *m;
     lookup graphs, params;
-    int *key;       // of each graph
-    int param_room; // of m->param
-} opening;
+    int *key;          // [graphs]
+    size_t param_room; // of m->param
+} model_opening;
 
-typedef struct sought {
-    const opening *o;
+// What a lookup searches for: a graph of this key, or a parameter of this name.
+typedef struct model_sought {
+    const model_opening *o;
     int key;
     const char *name;
-} sought;
+} model_sought;
 
 static bool is_graph(const void *given, int number)
 {
-    const sought *x = given;
+    const model_sought *x = given;
     return x->o->key[number] == x->key;
 }
 
 static bool is_param(const void *given, int number)
 {
-    const sought *x = given;
+    const model_sought *x = given;
     return strcmp(x->o->m->param[number].name, x->name) == 0;
 }
 
-static void add_param(opening *o, const model_param *p, uint64_t hash)
+static status add_param(model_opening *o, const model_param *p, uint64_t hash, err *e)
 {
+    status result = OK;
     model *m = o->m;
-    if (m->params == o->param_room) {
-        o->param_room = o->param_room ? 2 * o->param_room : 64;
-        m->param = realloc(m->param, (size_t)o->param_room * sizeof *m->param);
-        if (!m->param) abort();
-    }
-    lookup_add(&o->params, hash, m->params);
+    TRY(alloc_grow(&m->param, &o->param_room, (size_t)m->params + 1, sizeof *m->param, "the model",
+                   e));
+    TRY(lookup_add(&o->params, hash, m->params, e));
     m->param[m->params++] = *p;
+done:
+    return result;
 }
 
-static status collect(opening *o, int block, err *e)
+// Adds the parameters of a block that no earlier block has, and fills the block's param[].
+static status collect_params(model_opening *o, int block, err *e)
 {
+    status result = OK;
     model *m = o->m;
     model_block *b = &m->block[block];
-    b->param = calloc((size_t)b->g->params + 1, sizeof(int));
-    if (!b->param) abort();
+    TRY(alloc_zeroed(&b->param, (size_t)b->g->params, sizeof(int), "the model", e));
     for (int i = 0; i < b->g->params; i++) {
         const graph_param *d = &b->g->param[i];
-        // No larger than a value of a graph may be, which is checked by now.
+        // The product cannot overflow: graph_finish has checked the size of every value.
         model_param p = {.decl = d,
-                         .count = d->dim[0] * (d->dims == 2 ? d->dim[1] : 1),
+                         .count = d->dim[0] * graph_param_cols(d),
                          .block = block,
                          .last_block = block,
                          .layer = b->layer};
         model_param_name_expand(p.name, d->name, b->layer);
         const uint64_t hash = lookup_hash(p.name, strlen(p.name));
-        int known = lookup_find(&o->params, hash, is_param, &(sought){.o = o, .name = p.name});
+        int known =
+            lookup_find(&o->params, hash, is_param, &(model_sought){.o = o, .name = p.name});
         if (known < 0) {
             known = m->params;
-            add_param(o, &p, hash);
+            TRY(add_param(o, &p, hash, e));
         } else if (m->param[known].count != p.count || m->param[known].decl->dim[0] != d->dim[0]) {
-            return err_set(e, E_USAGE, "model graph: %s is declared twice with different shapes",
-                           p.name);
+            FAIL(E_USAGE, "model graph: %s is declared twice with different shapes", p.name);
         }
         m->param[known].last_block = block;
         b->param[i] = known;
     }
-    return OK;
+done:
+    return result;
 }
 
 static status check_count(const model *m, err *e)
@@ -120,8 +124,8 @@ static status check_chain(const model *m, err *e)
     return OK;
 }
 
-// One rotary table serves all blocks.
-static status take_rope(model *m, const graph *g, err *e)
+// All blocks that rotate must have the same rotary table.
+static status note_rope(model *m, const graph *g, err *e)
 {
     const graph *known = m->rope;
     if (!g->rope_frequency) return OK;
@@ -133,103 +137,110 @@ static status take_rope(model *m, const graph *g, err *e)
     return OK;
 }
 
-static status check_cut(const model *m, err *e)
+// With tensor parallelism something must be sharded, or the ranks would only repeat each other.
+static status check_tp(const model *m, err *e)
 {
-    bool any = m->cut.ranks <= 1;
+    bool any = m->tp.ranks <= 1;
     for (int k = 0; k < m->graphs; k++)
         for (int i = 0; i < m->graph[k]->params; i++)
             any = any || m->graph[k]->param[i].shard_dim >= 0;
     if (any) return OK;
-    return err_set(e, E_USAGE, "no parameter of %s can be split over parallel.tp %d; valid: 1",
-                   m->family->name, m->cut.ranks);
+    return err_set(e, E_USAGE, "no parameter of %s can be sharded over parallel.tp %d; valid: 1",
+                   m->family->name, m->tp.ranks);
 }
 
-static status finish(model *m, graph *g, graph_recompute keep, err *e)
+static status finish_graph(model *m, graph *g, graph_recompute recompute, err *e)
 {
     status result = OK;
-    TRY(graph_finish(g, keep, e));
-    TRY(take_rope(m, g, e));
+    TRY(graph_finish(g, recompute, e));
+    TRY(note_rope(m, g, e));
 done:
     if (result != OK && g->not_divisible) err_prefix(e, "%s: ", m->family->name);
     return result;
 }
 
-// What a rank of the cut has of each parameter, and how it sums the gradient, over all blocks.
-static status settle_parts(model *m, err *e)
+// Sets how tensor parallelism treats each parameter. All blocks that use it must agree.
+static status resolve_tp(model *m, err *e)
 {
     for (int p = 0; p < m->params; p++) {
         model_param *q = &m->param[p];
-        bool whole = false, partial = false;
+        bool full = false, partial = false;
         for (int b = q->block; b <= q->last_block; b++)
             for (int i = 0; i < m->block[b].g->params; i++) {
                 const graph_param *d = &m->block[b].g->param[i];
                 if (m->block[b].param[i] != p) continue;
                 if (d->shard_dim != q->decl->shard_dim)
-                    return err_set(e, E_USAGE, "model graph: %s is split in two ways", q->name);
-                whole = whole || d->grad_full, partial = partial || d->grad_partial;
+                    return err_set(e, E_USAGE, "model graph: %s is sharded in two ways", q->name);
+                full = full || d->grad_full, partial = partial || d->grad_partial;
             }
         q->tp_sharded = q->decl->shard_dim >= 0;
         q->tp_partial = !q->tp_sharded && partial;
-        q->shard_rows = model_param_shard_rows(m, p, m->cut.rank);
-        q->shard_cols = model_param_shard_cols(m, p, m->cut.rank);
-        if (q->tp_partial && whole)
+        q->shard_rows = model_param_shard_rows(m, p, m->tp.rank);
+        q->shard_cols = model_param_shard_cols(m, p, m->tp.rank);
+        if (q->tp_partial && full)
             return err_set(
                 e, E_USAGE,
-                "model graph: %s meets whole sequences and parts of them in a graph that "
-                "is cut",
+                "model graph: under sequence parallelism %s is used with all rows and with "
+                "sharded rows",
                 q->name);
     }
     return OK;
 }
 
-// Blocks of equal key have one graph.
-static void trace_blocks(opening *o, const void *config, const graph_options *options)
+// Traces one graph for each distinct key.
+static status trace_blocks(model_opening *o, const void *config, const graph_options *options,
+                           err *e)
 {
+    status result = OK;
     model *m = o->m;
     for (int i = 0; i < m->blocks; i++) {
         const int key = m->family->key(config, i);
         const uint64_t hash = lookup_hash(&key, sizeof key);
-        int known = lookup_find(&o->graphs, hash, is_graph, &(sought){.o = o, .key = key});
+        int known = lookup_find(&o->graphs, hash, is_graph, &(model_sought){.o = o, .key = key});
         if (known < 0) {
-            known = m->graphs++;
+            known = m->graphs;
+            TRY(graph_open(options, &m->graph[known], e));
+            m->graphs++;
             o->key[known] = key;
-            lookup_add(&o->graphs, hash, known);
-            m->graph[known] = graph_open(options);
+            TRY(lookup_add(&o->graphs, hash, known, e));
             m->family->trace(m->graph[known], config, i);
+            if (m->graph[known]->trouble.code == E_MEMORY) TRY(graph_trouble(m->graph[known], e));
         }
         m->block[i].g = m->graph[known];
         m->block[i].layer = m->family->layer(config, i);
     }
+done:
+    return result;
 }
 
 status model_open(const model_family *f, const void *config, const model_options *o, model **out,
                   err *e)
 {
     status result = OK;
-    model *m = calloc(1, sizeof *m);
-    opening x = {.m = m};
-    if (!m) abort();
-    m->cut = o->cut, m->halves = o->halves;
+    model *m = NULL;
+    model_opening x = {.m = NULL};
+    TRY(alloc_zeroed(&m, 1, sizeof *m, "the model", e));
+    x.m = m;
+    m->tp = o->tp, m->splits_backward = o->splits_backward;
     m->family = f, m->mode = o->mode, m->type = o->type, m->batch = o->batch, m->seq = o->seq;
     const graph_options options = {.mode = o->mode,
                                    .type = o->type,
                                    .batch = o->batch,
                                    .seq = o->seq,
-                                   .tp = o->cut,
-                                   .splits_backward = o->halves};
+                                   .tp = o->tp,
+                                   .splits_backward = o->splits_backward};
     m->blocks = f->blocks(config);
     if (m->blocks < 1 || m->blocks > MODEL_BLOCKS)
         FAIL(E_USAGE, "%s: found %d blocks; valid: 1 to %d", f->name, m->blocks, MODEL_BLOCKS);
-    m->block = calloc((size_t)m->blocks, sizeof *m->block);
-    m->graph = calloc((size_t)m->blocks, sizeof *m->graph);
-    x.key = calloc((size_t)m->blocks, sizeof *x.key);
-    if (!m->block || !m->graph || !x.key) abort();
-    trace_blocks(&x, config, &options);
-    TRY(check_cut(m, e));
-    for (int i = 0; i < m->graphs; i++) TRY(finish(m, m->graph[i], o->keep, e));
-    for (int i = 0; i < m->blocks; i++) TRY(collect(&x, i, e));
+    TRY(alloc_zeroed(&m->block, (size_t)m->blocks, sizeof *m->block, "the model", e));
+    TRY(alloc_zeroed(&m->graph, (size_t)m->blocks, sizeof *m->graph, "the model", e));
+    TRY(alloc_zeroed(&x.key, (size_t)m->blocks, sizeof *x.key, "the model", e));
+    TRY(trace_blocks(&x, config, &options, e));
+    TRY(check_tp(m, e));
+    for (int i = 0; i < m->graphs; i++) TRY(finish_graph(m, m->graph[i], o->recompute, e));
+    for (int i = 0; i < m->blocks; i++) TRY(collect_params(&x, i, e));
     TRY(check_count(m, e));
-    TRY(settle_parts(m, e));
+    TRY(resolve_tp(m, e));
     TRY(check_chain(m, e));
     *out = m;
     m = NULL;
@@ -244,7 +255,7 @@ done:
 void model_close(model *m)
 {
     if (!m) return;
-    for (int i = 0; i < m->blocks; i++) free(m->block[i].param);
+    for (int i = 0; m->block && i < m->blocks; i++) free(m->block[i].param);
     for (int i = 0; i < m->graphs; i++) graph_close(m->graph[i]);
     free(m->block);
     free(m->graph);
@@ -257,8 +268,8 @@ static void lower(int32_t *limit, int64_t rows)
     if (rows < *limit) *limit = (int32_t)rows;
 }
 
-// Of the whole table: ids are not relative to a rank's part.
-static int64_t rows_of(const graph *g, const graph_value *w)
+// Rows of the full table, because ids are not relative to a rank's shard.
+static int64_t full_rows(const graph *g, const graph_value *w)
 {
     return g->param[w->param].dim[0];
 }
@@ -269,10 +280,11 @@ model_limits model_get_limits(const model *m)
     for (int k = 0; k < m->graphs; k++)
         for (int i = 0; i < m->graph[k]->forward.count; i++) {
             const graph_node *n = m->graph[k]->forward.node[i];
-            if (n->op == OP_EMBEDDING) lower(&l.tokens, rows_of(m->graph[k], n->in[1]));
+            if (n->op == OP_EMBEDDING) lower(&l.tokens, full_rows(m->graph[k], n->in[1]));
             if (n->op == OP_EMBEDDING && n->in[2])
-                lower(&l.positions, rows_of(m->graph[k], n->in[2]));
-            if (n->op == OP_LINEAR_CROSS_ENTROPY) lower(&l.classes, rows_of(m->graph[k], n->in[1]));
+                lower(&l.positions, full_rows(m->graph[k], n->in[2]));
+            if (n->op == OP_LINEAR_CROSS_ENTROPY)
+                lower(&l.classes, full_rows(m->graph[k], n->in[1]));
         }
     if (m->rope) lower(&l.positions, m->rope->rope_rows);
     return l;

@@ -1,6 +1,7 @@
-// params.c -- initial values of parameters, drawn on the device; and parameters between the host's
-// memory and HuggingFace's files: pieces, transposes. Called when a run starts and when it saves;
-// knows nothing of who holds which part.
+// params.c -- draws the initial values of parameters on the device, and copies parameters between the
+// host's memory and the tensors of HuggingFace's files, which may be transposed pieces of them.
+// Called when a run starts and when it saves. Does not know which rank holds which shard.
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "model/model.h"
 
@@ -22,29 +23,25 @@ void model_param_init(const model *m, int p, uint64_t seed, int64_t first, int64
     device_launch(on, &c);
 }
 
-// Bare models (GPT2Model, LlamaModel) write their tensors without the prefix of the language model
-// around them.
-static const tensor_info *find_tensor(const safetensors *from, const char *name)
+// GPT2Model and LlamaModel write their tensors without the prefix that GPT2LMHeadModel and
+// LlamaForCausalLM put before them.
+static const safetensors_tensor *find_tensor(const safetensors *from, const char *name)
 {
     static const char *const prefix[] = {"transformer.", "model."};
-    const tensor_info *t = safetensors_find(from, name);
+    const safetensors_tensor *t = safetensors_find(from, name);
     for (size_t i = 0; !t && i < sizeof prefix / sizeof *prefix; i++)
         if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
             t = safetensors_find(from, name + strlen(prefix[i]));
     return t;
 }
 
-static int64_t cols_of(const model_param *q)
+static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows,
+                          bool transposed, err *e)
 {
-    return q->decl->dims == 2 ? q->decl->dim[1] : 1;
-}
-
-static status check_shape(const tensor_info *t, const model_param *q, int64_t rows, bool transposed,
-                          err *e)
-{
-    int64_t want[2] = {transposed ? cols_of(q) : rows, transposed ? rows : cols_of(q)};
-    bool same =
-        t->dims == q->decl->dims && t->dim[0] == want[0] && (t->dims < 2 || t->dim[1] == want[1]);
+    int64_t expected[2] = {transposed ? graph_param_cols(q->decl) : rows,
+                           transposed ? rows : graph_param_cols(q->decl)};
+    bool same = t->dims == q->decl->dims && t->dim[0] == expected[0] &&
+                (t->dims < 2 || t->dim[1] == expected[1]);
     if (same && (t->type == F32 || t->type == BF16 || t->type == F16 || t->type == F64) &&
         t->known_type)
         return OK;
@@ -58,13 +55,13 @@ static status check_shape(const tensor_info *t, const model_param *q, int64_t ro
                        t->name);
     return err_set(e, E_USAGE,
                    "tensor %s has shape [%s], the model's config.json makes it [%lld%s%.0lld]",
-                   t->name, found, (long long)want[0], q->decl->dims == 2 ? ", " : "",
-                   q->decl->dims == 2 ? (long long)want[1] : 0LL);
+                   t->name, found, (long long)expected[0], q->decl->dims == 2 ? ", " : "",
+                   q->decl->dims == 2 ? (long long)expected[1] : 0LL);
 }
 
-// The tensor of piece i of parameter p.
+// Finds the tensor of piece i of parameter p.
 static status find_piece(const model *m, int p, int i, const safetensors *from,
-                         const tensor_info **out, err *e)
+                         const safetensors_tensor **out, err *e)
 {
     const model_param *q = &m->param[p];
     char name[PARAM_NAME_BYTES];
@@ -74,8 +71,8 @@ static status find_piece(const model *m, int p, int i, const safetensors *from,
     return check_shape(*out, q, q->decl->piece[i].rows, q->decl->piece[i].transposed, e);
 }
 
-static void transpose(const float *in, int64_t rows, int64_t cols,
-                      float *out) // in [rows, cols], out [cols, rows]
+// in [rows, cols] -> out [cols, rows]
+static void transpose(const float *in, int64_t rows, int64_t cols, float *out)
 {
     enum { TILE = 32 };
     for (int64_t r0 = 0; r0 < rows; r0 += TILE)
@@ -91,14 +88,14 @@ status model_param_load(const model *m, int p, const safetensors *from, float *o
     const model_param *q = &m->param[p];
     float *stored = NULL;
     for (int i = 0; i < q->decl->pieces; i++) {
-        int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
-        const tensor_info *t;
+        int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
+        const safetensors_tensor *t;
         TRY(find_piece(m, p, i, from, &t, e));
         size_t count = (size_t)(rows * cols);
         if (q->decl->piece[i].transposed) {
             free(stored);
-            stored = malloc(count * sizeof *stored);
-            if (!stored) FAIL(E_IO, "tensor %s: no memory for %zu elements", t->name, count);
+            stored = NULL;
+            TRY(alloc_array(&stored, count, sizeof *stored, t->name, e));
             dtype_convert(stored, F32, t->data, t->type, count);
             transpose(stored, cols, rows, out);
         } else {
@@ -112,7 +109,8 @@ done:
     return result;
 }
 
-static bool is_read(const model *m, const safetensors *from, const tensor_info *t)
+// Is t a piece of some parameter?
+static bool is_piece(const model *m, const safetensors *from, const safetensors_tensor *t)
 {
     for (int p = 0; p < m->params; p++)
         for (int i = 0; i < m->param[p].decl->pieces; i++) {
@@ -131,21 +129,22 @@ static bool ends_with(const char *s, const char *end)
 
 status model_param_check_all(const model *m, const safetensors *from, err *e)
 {
-    // Masks and tables that old files hold beside the weights, and the copy of a tied output layer.
+    // Masks and tables that old files hold beside the weights. Also harmless: a copy of the tied
+    // output layer.
     static const char *const harmless[] = {".attn.bias", ".attn.masked_bias",
                                            ".rotary_emb.inv_freq"};
     status result = OK;
-    const tensor_info *found;
+    const safetensors_tensor *found;
     for (int p = 0; p < m->params; p++)
         for (int i = 0; i < m->param[p].decl->pieces; i++)
             TRY(find_piece(m, p, i, from, &found, e));
     bool tied = m->param[0].last_block != m->param[0].block;
     for (size_t i = 0; i < safetensors_count(from); i++) {
-        const tensor_info *t = safetensors_at(from, i);
-        bool fine = tied && strcmp(t->name, "lm_head.weight") == 0;
+        const safetensors_tensor *t = safetensors_at(from, i);
+        bool is_harmless = tied && strcmp(t->name, "lm_head.weight") == 0;
         for (size_t k = 0; k < sizeof harmless / sizeof *harmless; k++)
-            fine = fine || ends_with(t->name, harmless[k]);
-        if (!fine && !is_read(m, from, t))
+            is_harmless = is_harmless || ends_with(t->name, harmless[k]);
+        if (!is_harmless && !is_piece(m, from, t))
             FAIL(E_USAGE, "tensor %s is not one of a %s model with this config.json", t->name,
                  m->family->name);
     }
@@ -153,32 +152,35 @@ done:
     return result;
 }
 
-void model_param_files_make(const model *m, dtype type, model_param_files *out)
+status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e)
 {
+    status result = OK;
     int most = m->params * PARAM_PIECES;
-    *out = (model_param_files){.file = calloc((size_t)most, sizeof *out->file),
-                               .info = calloc((size_t)most, sizeof *out->info)};
-    if (!out->file || !out->info) abort();
+    *out = (model_param_files){.file = NULL};
+    TRY(alloc_zeroed(&out->file, (size_t)most, sizeof *out->file, "a list of tensors", e));
+    TRY(alloc_zeroed(&out->info, (size_t)most, sizeof *out->info, "a list of tensors", e));
     for (int p = 0; p < m->params; p++) {
         const model_param *q = &m->param[p];
         int64_t first = 0;
         for (int i = 0; i < q->decl->pieces; i++) {
             model_param_file *f = &out->file[out->count];
-            tensor_info *t = &out->info[out->count++];
+            safetensors_tensor *t = &out->info[out->count++];
             model_param_name_expand(f->name, q->decl->piece[i].name, q->layer);
             f->param = p, f->piece = i, f->first_row = first;
-            int64_t rows = q->decl->piece[i].rows, cols = cols_of(q);
-            bool turned = q->decl->piece[i].transposed;
-            *t = (tensor_info){.name = f->name,
-                               .type = type,
-                               .known_type = true,
-                               .dims = q->decl->dims,
-                               .dim = {turned ? cols : rows, turned ? rows : cols},
-                               .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
+            int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
+            bool transposed = q->decl->piece[i].transposed;
+            *t = (safetensors_tensor){.name = f->name,
+                                      .type = type,
+                                      .known_type = true,
+                                      .dims = q->decl->dims,
+                                      .dim = {transposed ? cols : rows, transposed ? rows : cols},
+                                      .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
             if (t->dims == 1) t->dim[1] = 0;
             first += rows;
         }
     }
+done:
+    return result;
 }
 
 void model_param_files_clear(model_param_files *f)
@@ -188,12 +190,12 @@ void model_param_files_clear(model_param_files *f)
     *f = (model_param_files){0};
 }
 
-void model_param_file_extract(const model *m, const model_param_file *f, const float *whole,
+void model_param_file_extract(const model *m, const model_param_file *f, const float *full,
                               float *out)
 {
     const model_param *q = &m->param[f->param];
-    int64_t rows = q->decl->piece[f->piece].rows, cols = cols_of(q);
-    const float *from = whole + f->first_row * cols;
+    int64_t rows = q->decl->piece[f->piece].rows, cols = graph_param_cols(q->decl);
+    const float *from = full + f->first_row * cols;
     if (q->decl->piece[f->piece].transposed)
         transpose(from, rows, cols, out);
     else
@@ -201,11 +203,11 @@ void model_param_file_extract(const model *m, const model_param_file *f, const f
 }
 
 void model_param_file_insert(const model *m, const model_param_file *f, const float *in,
-                             float *whole)
+                             float *full)
 {
     const model_param *q = &m->param[f->param];
-    int64_t rows = q->decl->piece[f->piece].rows, cols = cols_of(q);
-    float *to = whole + f->first_row * cols;
+    int64_t rows = q->decl->piece[f->piece].rows, cols = graph_param_cols(q->decl);
+    float *to = full + f->first_row * cols;
     if (q->decl->piece[f->piece].transposed)
         transpose(in, cols, rows, to);
     else

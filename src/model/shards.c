@@ -1,21 +1,17 @@
-// shards.c -- parameters cut over the ranks of tensor parallelism, on the host: which elements of
-// the whole a rank's part holds. Called when weights are drawn or read, and when they are saved;
-// knows nothing of devices, nor of how a part is divided further.
+// shards.c -- which elements of a full parameter the shard of a tensor-parallel rank holds. Called
+// when weights are drawn or read, and when they are saved. Does not know how data parallelism shards
+// a shard further.
 //
-// A part is a sequence of runs: elements that lie back to back both in it and in the whole. Split
-// rows give a run per block of rows that is cut by itself (queries, keys, values), split columns
-// one per row.
+// A shard is a sequence of runs: elements that are contiguous both in the shard and in the full
+// parameter. Where rows are sharded there is one run for each section (queries, keys, values); where
+// columns are sharded, one for each row.
 #include "model/model.h"
 
-static int64_t whole_cols(const model_param *q)
+// This rank's share of `count` rows or columns of the dimension that is sharded.
+static int64_t local_count(const model *m, const graph_param *d, int64_t count, int rank,
+                           int64_t *first)
 {
-    return q->decl->dims == 2 ? q->decl->dim[1] : 1;
-}
-
-static int64_t part_of(const model *m, const graph_param *d, int64_t count, int rank,
-                       int64_t *first)
-{
-    return graph_shard(d->roles[d->shard_dim], count, m->cut.ranks, rank, first);
+    return graph_shard(d->roles[d->shard_dim], count, m->tp.ranks, rank, first);
 }
 
 int64_t model_param_shard_rows(const model *m, int p, int tp_rank)
@@ -23,62 +19,62 @@ int64_t model_param_shard_rows(const model *m, int p, int tp_rank)
     const graph_param *d = m->param[p].decl;
     if (d->shard_dim != 0) return d->dim[0];
     int64_t rows = 0;
-    for (int i = 0; i < d->sections; i++) rows += part_of(m, d, d->section[i], tp_rank, NULL);
+    for (int i = 0; i < d->sections; i++) rows += local_count(m, d, d->section[i], tp_rank, NULL);
     return rows;
 }
 
 int64_t model_param_shard_cols(const model *m, int p, int tp_rank)
 {
-    const model_param *q = &m->param[p];
-    return q->decl->shard_dim == 1 ? part_of(m, q->decl, q->decl->dim[1], tp_rank, NULL)
-                                   : whole_cols(q);
+    const graph_param *d = m->param[p].decl;
+    return d->shard_dim == 1 ? local_count(m, d, d->dim[1], tp_rank, NULL) : graph_param_cols(d);
 }
 
-// The run that element `at` of the part lies in: from there on, how many elements, and where in the
-// whole.
-static int64_t run_at_element(const model *m, int p, int rank, int64_t at, int64_t *whole_at)
+// Returns how many elements are left in the run that contains the shard's element `element`, itself
+// included. *full_element is the same element's index in the full parameter.
+static int64_t run_from(const model *m, int p, int rank, int64_t element, int64_t *full_element)
 {
-    const model_param *q = &m->param[p];
-    const graph_param *d = q->decl;
-    int64_t cols = whole_cols(q), first = 0;
-    *whole_at = at;
-    if (d->shard_dim < 0) return q->count - at;
+    const graph_param *d = m->param[p].decl;
+    int64_t cols = graph_param_cols(d), first = 0;
+    *full_element = element;
+    if (d->shard_dim < 0) return m->param[p].count - element;
     if (d->shard_dim == 1) {
-        int64_t own = part_of(m, d, cols, rank, &first), row = at / own, col = at % own;
-        *whole_at = row * cols + first + col;
-        return own - col;
+        int64_t local = local_count(m, d, cols, rank, &first);
+        int64_t row = element / local, col = element % local;
+        *full_element = row * cols + first + col;
+        return local - col;
     }
-    int64_t row = at / cols, begin = 0; // of the section, in the whole
+    int64_t row = element / cols, col = element % cols;
+    int64_t section_row = 0; // where section i starts in the full parameter
     for (int i = 0;; i++) {
-        int64_t own = part_of(m, d, d->section[i], rank, &first);
-        if (row < own) {
-            *whole_at = (begin + first + row) * cols + at % cols;
-            return (own - row) * cols - at % cols;
+        int64_t local = local_count(m, d, d->section[i], rank, &first);
+        if (row < local) {
+            *full_element = (section_row + first + row) * cols + col;
+            return (local - row) * cols - col;
         }
-        row -= own, begin += d->section[i];
+        row -= local, section_row += d->section[i];
     }
 }
 
-static int64_t part_count(const model *m, int p, int rank)
+static int64_t shard_count(const model *m, int p, int rank)
 {
     return model_param_shard_rows(m, p, rank) * model_param_shard_cols(m, p, rank);
 }
 
-void model_param_take_shard(const model *m, int p, int tp_rank, const float *whole, float *part)
+void model_param_take_shard(const model *m, int p, int tp_rank, const float *full, float *shard)
 {
-    int64_t count = part_count(m, p, tp_rank), from;
-    for (int64_t at = 0, run; at < count; at += run) {
-        run = run_at_element(m, p, tp_rank, at, &from);
-        memcpy(part + at, whole + from, (size_t)run * sizeof *part);
+    int64_t count = shard_count(m, p, tp_rank), from;
+    for (int64_t i = 0, run; i < count; i += run) {
+        run = run_from(m, p, tp_rank, i, &from);
+        memcpy(shard + i, full + from, (size_t)run * sizeof *shard);
     }
 }
 
-void model_param_put_shard(const model *m, int p, int tp_rank, const float *part, float *whole)
+void model_param_put_shard(const model *m, int p, int tp_rank, const float *shard, float *full)
 {
-    int64_t count = part_count(m, p, tp_rank), to;
-    for (int64_t at = 0, run; at < count; at += run) {
-        run = run_at_element(m, p, tp_rank, at, &to);
-        memcpy(whole + to, part + at, (size_t)run * sizeof *part);
+    int64_t count = shard_count(m, p, tp_rank), to;
+    for (int64_t i = 0, run; i < count; i += run) {
+        run = run_from(m, p, tp_rank, i, &to);
+        memcpy(full + to, shard + i, (size_t)run * sizeof *shard);
     }
 }
 
@@ -86,9 +82,9 @@ void model_param_init_shard(const model *m, int p, int tp_rank, uint64_t seed, i
                             int64_t count, device_stream *on, float *out)
 {
     int64_t from;
-    for (int64_t at = 0, run; at < count; at += run) {
-        run = run_at_element(m, p, tp_rank, first + at, &from);
-        if (run > count - at) run = count - at;
-        model_param_init(m, p, seed, from, run, on, out + at);
+    for (int64_t i = 0, run; i < count; i += run) {
+        run = run_from(m, p, tp_rank, first + i, &from);
+        if (run > count - i) run = count - i;
+        model_param_init(m, p, seed, from, run, on, out + i);
     }
 }

@@ -132,7 +132,7 @@ status log_open(const char *path, log_file **out, err *e)
 
     *out = NULL;
     if (!l) return err_set(e, E_IO, "%s: out of memory", path);
-    l->path = text_copy(path);
+    TRY(text_copy(path, &l->path, e));
     l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->fd < 0) {
         result = err_errno(e, "%s: cannot open", path);

@@ -7,15 +7,12 @@
 
 void clip_share(const plan *p, int *index, int *of)
 {
-    static const struct {
-        axis axis;
-        plan_layout bit;
-    } along[2] = {{AXIS_DP_REPLICATE, LAYOUT_DP_REPLICATE}, {AXIS_DP_SHARD, LAYOUT_DP_SHARD}};
     *index = 0, *of = 1;
-    for (int i = 0; i < 2; i++) {
-        if (p->optimizer & along[i].bit) continue;
-        *index = *index * p->o.mesh.size[along[i].axis] + p->coord[along[i].axis];
-        *of *= p->o.mesh.size[along[i].axis];
+    for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
+        const axis a = PLAN_DP_AXIS[i].axis;
+        if (plan_layout_shards(p->optimizer, a)) continue;
+        *index = *index * p->o.mesh.size[a] + p->coord[a];
+        *of *= p->o.mesh.size[a];
     }
 }
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const labels[LR_NAMES] = {
+const char *const LR_LABELS[LR_NAMES + 1] = {
     [LR_CONSTANT] = "constant",
     [LR_LINEAR] = "linear",
     [LR_COSINE] = "cosine",
@@ -17,22 +17,6 @@ static const char *const labels[LR_NAMES] = {
     [LR_WARMUP_DECAY] = "WarmupDecayLR",
     [LR_WARMUP_COSINE] = "WarmupCosineLR",
 };
-
-const char *lr_label(lr_name n)
-{
-    return labels[n];
-}
-
-bool lr_find(const char *word, lr_name *out)
-{
-    for (int i = 0; i < LR_NAMES; i++) {
-        if (strcmp(labels[i], word) == 0) {
-            *out = (lr_name)i;
-            return true;
-        }
-    }
-    return false;
-}
 
 void lr_defaults(lr_config *c)
 {

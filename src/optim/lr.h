@@ -45,7 +45,7 @@ typedef enum lr_name {
     LR_NAMES
 } lr_name;
 
-typedef enum lr_scaling { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT } lr_scaling;
+typedef enum lr_scaling { LR_SCALE_NONE, LR_SCALE_LINEAR, LR_SCALE_SQRT, LR_SCALES } lr_scaling;
 
 typedef struct lr_config {
     lr_name name;
@@ -68,9 +68,9 @@ typedef struct lr_config {
     double cycle_min_mom, cycle_max_mom, decay_mom_rate;
 } lr_config;
 
-const char *lr_label(lr_name n); // the job file's word; DeepSpeed's names as DeepSpeed spells them
-bool lr_find(const char *word, lr_name *out); // false when unknown; case matters
-void lr_defaults(lr_config *c);               // DeepSpeed's and Trireme's defaults
+// The job file's words, by lr_name; ended by NULL. DeepSpeed's schedules have DeepSpeed's names.
+extern const char *const LR_LABELS[LR_NAMES + 1];
+void lr_defaults(lr_config *c); // DeepSpeed's and Trireme's defaults
 
 // The learning rate of the step after `done` finished ones, for the optimizer's base lr.
 double lr_at(const lr_config *c, double base_lr, int64_t done);

@@ -4,37 +4,22 @@
 #include "optim/optim.h"
 
 #include <math.h>
-#include <string.h>
 
 // torch.optim's defaults but for adamw, whose are those that language models are trained with, and
 // the momentum of sgd.
-static const optim_rule rules[] = {
-    {"adamw", UPDATE_ADAMW, true, true, 0.9, 0.95, 1e-8, 0.1},
-    {"adam", UPDATE_ADAM, true, true, 0.9, 0.999, 1e-8, 0.0},
-    {"sgd", UPDATE_SGD, true, false, 0.9, 0.0, 0.0, 0.0},
-    {"lion", UPDATE_LION, true, false, 0.9, 0.99, 0.0, 0.0},
+static const optim_rule rules[UPDATE_RULES] = {
+    [UPDATE_ADAMW] = {true, true, 0.9, 0.95, 1e-8, 0.1},
+    [UPDATE_ADAM] = {true, true, 0.9, 0.999, 1e-8, 0.0},
+    [UPDATE_SGD] = {true, false, 0.9, 0.0, 0.0, 0.0},
+    [UPDATE_LION] = {true, false, 0.9, 0.99, 0.0, 0.0},
 };
-static const char *const names[] = {"adamw", "adam", "sgd", "lion"};
-enum { RULES = sizeof rules / sizeof rules[0] };
 
-const optim_rule *optim_find(const char *name)
-{
-    for (int i = 0; i < RULES; i++)
-        if (strcmp(rules[i].name, name) == 0) return &rules[i];
-    return NULL;
-}
-
-const char *const *optim_names(size_t *count)
-{
-    *count = RULES;
-    return names;
-}
+const char *const OPTIM_NAMES[UPDATE_RULES + 1] = {
+    [UPDATE_ADAMW] = "adamw", [UPDATE_ADAM] = "adam", [UPDATE_SGD] = "sgd", [UPDATE_LION] = "lion"};
 
 const optim_rule *optim_rule_of(const optim_config *c)
 {
-    for (int i = 0; i < RULES; i++)
-        if (rules[i].rule == c->rule) return &rules[i];
-    return NULL;
+    return &rules[c->rule];
 }
 
 int optim_state_tensors(const optim_config *c)

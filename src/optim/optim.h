@@ -12,14 +12,11 @@ typedef struct optim_config {
 } optim_config;
 
 typedef struct optim_rule {
-    const char *name;
-    kernel_update_rule rule;
     bool has_m, has_v;
     double beta1, beta2, eps, weight_decay; // defaults when the job says nothing
 } optim_rule;
 
-const optim_rule *optim_find(const char *name); // NULL when unknown
-const char *const *optim_names(size_t *count);  // every name, for "valid values"
+extern const char *const OPTIM_NAMES[UPDATE_RULES + 1]; // by kernel_update_rule; ended by NULL
 const optim_rule *optim_rule_of(const optim_config *c);
 // State per weight in F32 numbers: 2 (m and v), 1 (m) or 0 (sgd without momentum).
 int optim_state_tensors(const optim_config *c);

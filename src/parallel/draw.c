@@ -86,10 +86,11 @@ static void add_caption(const pipeline_picture *x, text *out)
 {
     const plan_options *o = &x->plan_of_stage[0]->o;
     const int chunks = chunks_of(x);
-    text_addf(out, "%s, %d stages", pipeline_schedule_name(o->pipeline), stages_of(x));
+    text_addf(out, "%s, %d stages", pipeline_schedule_name(o->strategy.pipeline.schedule),
+              stages_of(x));
     if (chunks > 1) text_addf(out, " of %d chunks", chunks);
     text_addf(out, ", %d micro-batches: bubble %.1f %% analytic, %.1f %% simulated", o->micros,
-              100 * pipeline_bubble(o->pipeline, stages_of(x), chunks, o->micros),
+              100 * pipeline_bubble(o->strategy.pipeline.schedule, stages_of(x), chunks, o->micros),
               100 * x->times->bubble);
 }
 

@@ -93,7 +93,7 @@ static bool when_sends_input_grad(const context *c, instr_resource r)
 static bool when_split_backward(const context *c, instr_resource r)
 {
     (void)r;
-    return pipeline_schedule_splits_backward(c->p->o.pipeline);
+    return pipeline_schedule_splits_backward(c->p->o.strategy.pipeline.schedule);
 }
 
 static bool when_whole_backward(const context *c, instr_resource r)
@@ -160,7 +160,7 @@ static bool when_post_forward(const context *c, instr_resource r)
 
 static bool when_in_file(const context *c, instr_resource r)
 {
-    return c->p->o.tier[r - RES_STATE_SLOT] == TIER_FILE;
+    return c->p->o.strategy.offload.tier[r - RES_STATE_SLOT] == TIER_FILE;
 }
 
 static bool when_unshards_file(const context *c, instr_resource r)

@@ -31,10 +31,10 @@ int mesh_at(const mesh *m, int rank, axis a)
     return rank % m->size[a];
 }
 
-int mesh_rank(const mesh *m, const int at[AXES])
+int mesh_rank(const mesh *m, const int coord[AXES])
 {
     int rank = 0;
-    for (int a = 0; a < AXES; a++) rank = rank * m->size[a] + at[a];
+    for (int a = 0; a < AXES; a++) rank = rank * m->size[a] + coord[a];
     return rank;
 }
 

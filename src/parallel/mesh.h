@@ -1,11 +1,13 @@
-// mesh.h -- who is where: every rank has a coordinate on each axis, and every axis that it spans is
-// a group. Pure arithmetic; the communicators of the axes are opened by whoever runs the plan.
+// mesh.h -- the device mesh: every rank has a coordinate on each axis. The ranks that differ in one
+// coordinate only are the process group of that axis. Pure arithmetic; the trainer opens the
+// communicators.
 #ifndef TRIREME_PARALLEL_MESH_H
 #define TRIREME_PARALLEL_MESH_H
 
 #include "base/err.h"
 
-// Slowest to fastest: neighbours in rank differ in tp first, which keeps it on the fastest links.
+// From the slowest to the fastest: consecutive ranks differ in tp first, so tp, which communicates
+// most, runs between the closest ranks.
 typedef enum axis { AXIS_PP, AXIS_DP_REPLICATE, AXIS_DP_SHARD, AXIS_CP, AXIS_TP, AXES } axis;
 
 enum { MESH_RANKS = 16384 }; // at most; a machine starts fewer (comm/world.h)
@@ -18,11 +20,12 @@ typedef struct mesh {
 const char *axis_name(axis a); // "pp", "dp_replicate", …
 // Sizes must multiply to `ranks`; E_USAGE names the axes otherwise.
 status mesh_make(const int size[AXES], int ranks, mesh *out, err *e);
-// Where `rank` is on an axis.
+// The coordinate of `rank` on an axis.
 int mesh_at(const mesh *m, int rank, axis a);
 // The rank at these coordinates.
-int mesh_rank(const mesh *m, const int at[AXES]);
-// Which data-parallel part of the global batch is this rank's, and of how many.
+int mesh_rank(const mesh *m, const int coord[AXES]);
+// The coordinate of `rank` on both data-parallel axes flattened, and the number of such coordinates.
+// Ranks with the same coordinate read the same samples.
 int mesh_data_rank(const mesh *m, int rank);
 int mesh_data_ranks(const mesh *m);
 

@@ -1,25 +1,22 @@
-// pipeline.c -- in which order a pipeline stage works through chunks and micro-batches, the idle
-// share that follows, and where a model is cut. Called by plan.c (the cut) and schedule.c (the
-// order); verify.c proves the lists, simulate.c times them. Deliberately knows no blocks of a model,
-// no messages and no memory.
+// pipeline.c -- the order in which a pipeline stage runs chunks and micro-batches, the bubble that
+// follows from it, and the division of a model into chunks. Called by plan.c (the division) and
+// schedule.c (the order). Deliberately knows no messages and no memory.
 #include "parallel/pipeline.h"
+
+#include "base/alloc.h"
+#include "base/size.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-// What a generator is asked for.
-typedef struct shape {
+// The arguments of a generator. `chunks` are those of one stage.
+typedef struct pipeline_shape {
     int stages, chunks, micros, stage;
-} shape;
+} pipeline_shape;
 
 static int least(int a, int b)
 {
-    return a < b ? a : b;
-}
-
-static int most(int a, int b)
-{
-    return a > b ? a : b;
+    return (int)size_min(a, b);
 }
 
 static void add(pipeline_list *l, pipeline_pass kind, int micro, int chunk)
@@ -27,8 +24,8 @@ static void add(pipeline_list *l, pipeline_pass kind, int micro, int chunk)
     l->at[l->count++] = (pipeline_op){kind, micro, chunk};
 }
 
-// One stage: nobody waits, so the activations of one micro-batch are all that is ever kept.
-static void make_alone(const shape *x, pipeline_list *out)
+// One stage waits for no other, so it saves the activations of one micro-batch at a time.
+static void make_alone(const pipeline_shape *x, pipeline_list *out)
 {
     for (int m = 0; m < x->micros; m++) {
         for (int c = 0; c < x->chunks; c++) add(out, PIPE_FORWARD, m, c);
@@ -37,15 +34,15 @@ static void make_alone(const shape *x, pipeline_list *out)
 }
 
 // All forwards, then all backwards (Huang et al. 2019, "GPipe", §2.3).
-static void make_gpipe(const shape *x, pipeline_list *out)
+static void make_gpipe(const pipeline_shape *x, pipeline_list *out)
 {
     for (int m = 0; m < x->micros; m++) add(out, PIPE_FORWARD, m, 0);
     for (int m = 0; m < x->micros; m++) add(out, PIPE_BACKWARD, m, 0);
 }
 
-// As many forwards as there are stages behind this one, then one forward, one backward (Narayanan
+// As many forwards as there are later stages, then one forward and one backward in turn (Narayanan
 // et al. 2019, "PipeDream", §3.2; with a flush at the step's end).
-static void make_1f1b(const shape *x, pipeline_list *out)
+static void make_1f1b(const pipeline_shape *x, pipeline_list *out)
 {
     int ahead = least(x->stages - x->stage - 1, x->micros);
     for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
@@ -55,9 +52,9 @@ static void make_1f1b(const shape *x, pipeline_list *out)
     }
 }
 
-// The k-th pass of a stage: micro-batches go through in groups of as many as there are stages, a
-// group through chunk after chunk.
-static void add_interleaved(const shape *x, pipeline_pass kind, int k, pipeline_list *out)
+// The k-th pass of a stage. `stages` micro-batches form a group, and a group passes one chunk after
+// the other.
+static void add_interleaved(const pipeline_shape *x, pipeline_pass kind, int k, pipeline_list *out)
 {
     int group = x->stages * x->chunks, chunk = k % group / x->stages;
     if (kind != PIPE_FORWARD) chunk = x->chunks - 1 - chunk;
@@ -66,7 +63,7 @@ static void add_interleaved(const shape *x, pipeline_pass kind, int k, pipeline_
 
 // Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using
 // Megatron-LM", §2.2.
-static void make_interleaved(const shape *x, pipeline_list *out)
+static void make_interleaved(const pipeline_shape *x, pipeline_list *out)
 {
     int passes = x->micros * x->chunks;
     int ahead = (x->stages - x->stage - 1) * 2 + (x->chunks - 1) * x->stages;
@@ -78,12 +75,11 @@ static void make_interleaved(const shape *x, pipeline_list *out)
     }
 }
 
-// 1F1B with the backward in halves: the input half when 1F1B has its backward, the weight half as
-// many micro-batches later as there are stages before this one. So a stage keeps the activations of
-// at most `stages` micro-batches, which is 1F1B's peak, and has weight halves left to do while the
-// last input halves travel to the first stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism",
-// §2.1, ZB-H1).
-static void make_zb(const shape *x, pipeline_list *out)
+// 1F1B with dgrad and wgrad apart. dgrad runs where 1F1B has its backward. wgrad runs as many
+// micro-batches later as there are earlier stages. So a stage saves the activations of at most
+// `stages` micro-batches, which is 1F1B's peak, and still has wgrads to run while the last dgrads
+// pass to the first stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", §2.1, ZB-H1).
+static void make_zb(const pipeline_shape *x, pipeline_list *out)
 {
     int ahead = least(x->stages - x->stage - 1, x->micros), late = x->stage, done = 0;
     for (int m = 0; m < ahead; m++) add(out, PIPE_FORWARD, m, 0);
@@ -95,24 +91,24 @@ static void make_zb(const shape *x, pipeline_list *out)
     while (done < x->micros) add(out, PIPE_BACKWARD_WEIGHT, done++, 0);
 }
 
-typedef struct generator {
-    const char *name;
-    void (*make)(const shape *x, pipeline_list *out);
-} generator;
-
-static const generator GENERATORS[PIPE_SCHEDULES] = {
-    [PIPE_GPIPE] = {"gpipe", make_gpipe},
-    [PIPE_1F1B] = {"1f1b", make_1f1b},
-    [PIPE_INTERLEAVED] = {"interleaved", make_interleaved},
-    [PIPE_ZB] = {"zb", make_zb},
+static void (*const GENERATORS[PIPE_SCHEDULES])(const pipeline_shape *x, pipeline_list *out) = {
+    [PIPE_GPIPE] = make_gpipe,
+    [PIPE_1F1B] = make_1f1b,
+    [PIPE_INTERLEAVED] = make_interleaved,
+    [PIPE_ZB] = make_zb,
 };
+
+const char *const PIPELINE_SCHEDULE_NAMES[PIPE_SCHEDULES + 1] = {[PIPE_GPIPE] = "gpipe",
+                                                                 [PIPE_1F1B] = "1f1b",
+                                                                 [PIPE_INTERLEAVED] = "interleaved",
+                                                                 [PIPE_ZB] = "zb"};
 
 const char *pipeline_schedule_name(pipeline_schedule s)
 {
-    return GENERATORS[s].name;
+    return PIPELINE_SCHEDULE_NAMES[s];
 }
 
-static status check_shape(pipeline_schedule s, const shape *x, err *e)
+static status check_shape(pipeline_schedule s, const pipeline_shape *x, err *e)
 {
     const char *name = pipeline_schedule_name(s);
     if (x->stages < 1 || x->micros < 1 || x->stage < 0 || x->stage >= x->stages)
@@ -142,16 +138,16 @@ status pipeline_make(pipeline_schedule s, int stages, int virtual_stages, int mi
                      pipeline_list *out, err *e)
 {
     status result = OK;
-    const shape x = {stages, virtual_stages, micros, stage};
+    const pipeline_shape x = {stages, virtual_stages, micros, stage};
     *out = (pipeline_list){0};
     TRY(check_shape(s, &x, e));
     size_t passes = (size_t)micros * (size_t)virtual_stages;
-    out->at = calloc(passes, 3 * sizeof *out->at); // at most a forward and two halves
-    if (!out->at) FAIL(E_IO, "no memory for the order of %zu passes of the pipeline", passes);
+    // at most forward, dgrad and wgrad
+    TRY(alloc_zeroed(&out->at, passes, 3 * sizeof *out->at, "the passes of the pipeline", e));
     if (stages == 1)
         make_alone(&x, out);
     else
-        GENERATORS[s].make(&x, out);
+        GENERATORS[s](&x, out);
 done:
     return result;
 }
@@ -168,131 +164,130 @@ double pipeline_bubble(pipeline_schedule s, int stages, int virtual_stages, int 
     if (stages == 1) return 0;
     if (s == PIPE_INTERLEAVED) return (p - 1) / (v * m + p - 1);
     if (s != PIPE_ZB) return (p - 1) / (m + p - 1);
-    // In units of a half: no stage can do better than wait for the first forward to reach the last
-    // stage. With fewer micro-batches than stages the first gradient is late by the difference.
-    double idle = p - 1 + most(stages - micros, 0);
+    // In units of one forward, dgrad or wgrad. Every stage waits while the first forward passes to the
+    // last stage. With fewer micro-batches than stages the first gradient is late by the difference.
+    double idle = p - 1 + (double)size_max(stages - micros, 0);
     return idle / (3 * m + idle);
 }
 
-// A dynamic programme over parts: `before` and `now` are the costs of dividing the first n blocks
-// into one part less and into this many, -1 where no division keeps the limit.
-typedef struct split {
-    double *sum; // sum[i]: cost of the first i blocks
-    double *before, *now;
-    int blocks, parts;
-    double limit; // of a part
-    int *cut;     // [parts+1][blocks+1] where the last part begins
-} split;
+// A dynamic program over the number of chunks k. `before[n]` and `now[n]` are the costs of the best
+// division of the first n blocks into k-1 and into k chunks; -1 where no division keeps the limit.
+typedef struct pipeline_division {
+    double *sum;          // [blocks+1] cost of the first i blocks
+    double *before, *now; // [blocks+1]
+    int blocks, chunks;
+    double limit; // largest cost of a chunk
+    int *start;   // [chunks+1][blocks+1] the first block of chunk k, if k chunks hold n blocks
+} pipeline_division;
 
-static double part_cost(const split *t, int from, int to)
+static double chunk_cost(const pipeline_division *t, int from, int to)
 {
     return t->sum[to] - t->sum[from];
 }
 
-// The last of the blocks that `k` of the parts can have.
-static int last_of(const split *t, int k)
+// The most blocks that the first k chunks can have.
+static int last_of(const pipeline_division *t, int k)
 {
-    return t->blocks - (t->parts - k);
+    return t->blocks - (t->chunks - k);
 }
 
-static void next_row(split *t)
+static void next_row(pipeline_division *t)
 {
     double *swap = t->before;
     t->before = t->now;
     t->now = swap;
 }
 
-// The least that the largest part can cost. More blocks in front cost more, and leave a smaller
-// last part: the best place is where both meet.
-static double least_largest(split *t)
+// The smallest possible cost of the largest chunk. A later start of the last chunk makes the chunks
+// before it cost more and the last one less; the best start is where the two costs meet.
+static double least_largest(pipeline_division *t)
 {
-    for (int n = 1; n <= t->blocks; n++) t->now[n] = part_cost(t, 0, n);
-    for (int k = 2; k <= t->parts; k++) {
+    for (int n = 1; n <= t->blocks; n++) t->now[n] = chunk_cost(t, 0, n);
+    for (int k = 2; k <= t->chunks; k++) {
         next_row(t);
         for (int n = k, i = k - 1; n <= last_of(t, k); n++) {
-            while (i < n - 1 && t->before[i] < part_cost(t, i, n)) i++;
-            double cost = fmax(t->before[i], part_cost(t, i, n));
-            if (i > k - 1) cost = fmin(cost, fmax(t->before[i - 1], part_cost(t, i - 1, n)));
+            while (i < n - 1 && t->before[i] < chunk_cost(t, i, n)) i++;
+            double cost = fmax(t->before[i], chunk_cost(t, i, n));
+            if (i > k - 1) cost = fmin(cost, fmax(t->before[i - 1], chunk_cost(t, i - 1, n)));
             t->now[n] = cost;
         }
     }
     return t->now[t->blocks];
 }
 
-// The best place for the last of k parts of n blocks, from `low` to `high`; -1: none keeps the
-// limit.
-static int best_cut(split *t, int k, int n, int low, int high)
+// The best first block of the last of k chunks of n blocks, from `low` to `high`; -1 where none keeps
+// the limit.
+static int best_start(pipeline_division *t, int k, int n, int low, int high)
 {
-    int *cut = &t->cut[(size_t)k * ((size_t)t->blocks + 1) + (size_t)n];
+    int *start = &t->start[(size_t)k * ((size_t)t->blocks + 1) + (size_t)n];
     t->now[n] = -1;
     for (int i = low; i <= least(high, n - 1); i++) {
-        const double part = part_cost(t, i, n);
-        if (t->before[i] < 0 || part > t->limit) continue;
-        const double cost = t->before[i] + part * part;
+        const double last = chunk_cost(t, i, n);
+        if (t->before[i] < 0 || last > t->limit) continue;
+        const double cost = t->before[i] + last * last;
         if (t->now[n] >= 0 && cost >= t->now[n]) continue;
         t->now[n] = cost;
-        *cut = i;
+        *start = i;
     }
-    return t->now[n] < 0 ? -1 : *cut;
+    return t->now[n] < 0 ? -1 : *start;
 }
 
-// Costs for n from `from` to `to`, whose best places lie from `low` to `high`: the place of a
-// larger n is never in front of that of a smaller one. Where no place keeps the limit, none does
-// for a larger n.
-static void split_rows(split *t, int k, int from, int to, int low, int high)
+// Fills now[from … to], whose best starts lie from `low` to `high`. The best start never moves to an
+// earlier block as n grows, so the middle n halves the search. Where no start keeps the limit, none
+// does for a larger n.
+static void divide_rows(pipeline_division *t, int k, int from, int to, int low, int high)
 {
     while (from <= to) {
         const int middle = from + (to - from) / 2;
-        const int place = best_cut(t, k, middle, low, high);
-        if (place < 0) {
+        const int start = best_start(t, k, middle, low, high);
+        if (start < 0) {
             for (int n = middle; n <= to; n++) t->now[n] = -1;
             to = middle - 1;
         } else {
-            split_rows(t, k, from, middle - 1, low, place);
+            divide_rows(t, k, from, middle - 1, low, start);
             from = middle + 1;
-            low = place;
+            low = start;
         }
     }
 }
 
-// The least sum of squares of parts that keep the limit: it prefers even divisions among those
-// whose largest part is the same.
-static void most_even(split *t)
+// The smallest sum of squares of chunks that keep the limit. Among the divisions with the same largest
+// chunk it prefers even ones.
+static void most_even(pipeline_division *t)
 {
     for (int n = 1; n <= t->blocks; n++) {
-        const double part = part_cost(t, 0, n);
-        t->now[n] = part > t->limit ? -1 : part * part;
+        const double last = chunk_cost(t, 0, n);
+        t->now[n] = last > t->limit ? -1 : last * last;
     }
-    for (int k = 2; k <= t->parts; k++) {
+    for (int k = 2; k <= t->chunks; k++) {
         next_row(t);
-        split_rows(t, k, k, last_of(t, k), k - 1, last_of(t, k) - 1);
+        divide_rows(t, k, k, last_of(t, k), k - 1, last_of(t, k) - 1);
     }
 }
 
-status pipeline_split(const double *cost, int blocks, int parts, int *first, err *e)
+status pipeline_split(const double *cost, int blocks, int chunks, int *first, err *e)
 {
     status result = OK;
-    split t = {.blocks = blocks, .parts = parts};
-    if (parts < 1 || blocks < parts)
+    pipeline_division t = {.blocks = blocks, .chunks = chunks};
+    if (chunks < 1 || blocks < chunks)
         FAIL(E_USAGE,
-             "parallel.pp x parallel.virtual_stages: found %d parts for a model of %d blocks; "
+             "parallel.pp x parallel.virtual_stages: found %d model chunks for %d blocks; "
              "valid: 1 to %d",
-             parts, blocks, blocks);
-    const size_t wide = (size_t)blocks + 1;
-    t.sum = calloc(wide, sizeof *t.sum);
-    t.before = calloc(wide, sizeof *t.before);
-    t.now = calloc(wide, sizeof *t.now);
-    t.cut = calloc(wide * ((size_t)parts + 1), sizeof *t.cut);
-    if (!t.sum || !t.before || !t.now || !t.cut)
-        FAIL(E_IO, "no memory to divide %d blocks", blocks);
+             chunks, blocks, blocks);
+    const size_t row = (size_t)blocks + 1;
+    TRY(alloc_zeroed(&t.sum, row, sizeof *t.sum, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.before, row, sizeof *t.before, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.now, row, sizeof *t.now, "the split of the blocks", e));
+    TRY(alloc_zeroed(&t.start, row * ((size_t)chunks + 1), sizeof *t.start,
+                     "the split of the blocks", e));
     for (int b = 0; b < blocks; b++) t.sum[b + 1] = t.sum[b] + cost[b];
     t.limit = least_largest(&t);
     most_even(&t);
-    first[parts] = blocks;
+    first[chunks] = blocks;
     first[0] = 0;
-    for (int k = parts; k > 1; k--) first[k - 1] = t.cut[(size_t)k * wide + (size_t)first[k]];
+    for (int k = chunks; k > 1; k--) first[k - 1] = t.start[(size_t)k * row + (size_t)first[k]];
 done:
-    free(t.cut);
+    free(t.start);
     free(t.now);
     free(t.before);
     free(t.sum);

@@ -1,4 +1,4 @@
-// placement.c -- the table. See placement.h.
+// placement.c -- the table of redistributions. See placement.h.
 #include "parallel/placement.h"
 
 placement_collective placement_redistribute(placement from, placement to)
@@ -19,12 +19,12 @@ placement_collective placement_redistribute(placement from, placement to)
 
 char placement_letter(placement p)
 {
-    return "WPS"[p];
+    return "RPS"[p];
 }
 
-const char *placement_collective_name(placement_collective t)
+const char *placement_collective_name(placement_collective collective)
 {
-    static const char *const name[] = {"nothing",    "all-reduce",    "reduce-scatter",
-                                       "all-gather", "take own part", "illegal"};
-    return name[t];
+    static const char *const name[] = {"nothing",    "all-reduce",     "reduce-scatter",
+                                       "all-gather", "take the shard", "illegal"};
+    return name[collective];
 }

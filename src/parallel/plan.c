@@ -1,55 +1,65 @@
-// plan.c -- lays parameters out in buckets and arrays of every level, and counts their bytes. See
-// plan.h. Which collective takes what where is in plan_redistribute.c.
+// plan.c -- assigns blocks to stages and parameters to buckets, lays both out in flat arrays of every
+// layout, and counts their bytes. See plan.h. plan_redistribute.c adds the collectives.
 #include "parallel/plan_private.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BUCKET_BYTES = 1 << 20 }; // DDP's: the first reduction starts early
+static const char WHAT[] = "the plan";
+
+// The first bucket that backward completes is small, as DDP's is, so that the first reduction starts
+// early.
+enum { FIRST_BUCKET_BYTES = 1 << 20 };
+
+const plan_dp_axis PLAN_DP_AXIS[PLAN_DP_AXES] = {{AXIS_DP_SHARD, LAYOUT_DP_SHARD},
+                                                 {AXIS_DP_REPLICATE, LAYOUT_DP_REPLICATE}};
+
+bool plan_layout_shards(plan_layout l, axis a)
+{
+    for (int i = 0; i < PLAN_DP_AXES; i++)
+        if (PLAN_DP_AXIS[i].axis == a) return (l & PLAN_DP_AXIS[i].layout) != 0;
+    return false;
+}
 
 static int64_t round_up(int64_t n, int64_t to)
 {
-    return (n + to - 1) / to * to;
+    return size_ceil_div(n, to) * to;
 }
 
-static int64_t ceil_div(int64_t n, int64_t by)
+// Shard `index` of `shards` of a run of rows, as torch.chunk divides it.
+static plan_shard shard_of(plan_shard run, int64_t shards, int64_t index)
 {
-    return (n + by - 1) / by;
+    const int64_t each = size_ceil_div(run.count, shards),
+                  begin = size_min(each * index, run.count);
+    return (plan_shard){run.first + begin, size_min(each, run.count - begin)};
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-// Part `at` of `parts` of rows first … first+rows-1, as torch.chunk cuts.
-static plan_shard chunk_of(plan_shard of, int64_t parts, int64_t at)
-{
-    int64_t each = ceil_div(of.count, parts), begin = least(each * at, of.count);
-    return (plan_shard){of.first + begin, least(each, of.count - begin)};
-}
-
-plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int at[AXES])
+plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int coord[AXES])
 {
     plan_shard s = {0, r->rows};
     if (l == LAYOUT_POST_FORWARD && p->keeps_post_forward_shards)
-        s = chunk_of(s, p->o.reshard, at[AXIS_DP_SHARD] % p->o.reshard);
-    if (l & LAYOUT_DP_SHARD) s = chunk_of(s, p->o.mesh.size[AXIS_DP_SHARD], at[AXIS_DP_SHARD]);
-    if (l & LAYOUT_DP_REPLICATE)
-        s = chunk_of(s, p->o.mesh.size[AXIS_DP_REPLICATE], at[AXIS_DP_REPLICATE]);
+        s = shard_of(s, p->o.strategy.reshard_after_forward,
+                     coord[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward);
+    for (int i = 0; i < PLAN_DP_AXES; i++) {
+        const axis a = PLAN_DP_AXIS[i].axis;
+        if (plan_layout_shards(l, a)) s = shard_of(s, p->o.mesh.size[a], coord[a]);
+    }
     return (plan_shard){s.first * r->cols, s.count * r->cols};
 }
 
-// Room for any rank's part.
-static int64_t capacity(const plan *p, const plan_row *r, plan_layout l)
+// Elements of the largest rank's shard, so that offsets are the same on every rank.
+static int64_t shard_capacity(const plan *p, const plan_row *r, plan_layout l)
 {
     int64_t rows = r->rows;
     if (l == LAYOUT_POST_FORWARD && p->keeps_post_forward_shards)
-        rows = ceil_div(rows, p->o.reshard);
-    if (l & LAYOUT_DP_SHARD) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_SHARD]);
-    if (l & LAYOUT_DP_REPLICATE) rows = ceil_div(rows, p->o.mesh.size[AXIS_DP_REPLICATE]);
+        rows = size_ceil_div(rows, p->o.strategy.reshard_after_forward);
+    for (int i = 0; i < PLAN_DP_AXES; i++) {
+        const axis a = PLAN_DP_AXIS[i].axis;
+        if (plan_layout_shards(l, a)) rows = size_ceil_div(rows, p->o.mesh.size[a]);
+    }
     return rows * r->cols;
 }
 
@@ -81,7 +91,7 @@ bool plan_bucket_is_tied(const plan *p, int bucket)
     return false;
 }
 
-static plan_layout level_of(placement outer, placement inner)
+static plan_layout layout_of(placement outer, placement inner)
 {
     return (plan_layout)((inner == SHARD ? LAYOUT_DP_SHARD : 0) |
                          (outer == SHARD ? LAYOUT_DP_REPLICATE : 0));
@@ -90,105 +100,114 @@ static plan_layout level_of(placement outer, placement inner)
 static status check_tiers(const plan *p, err *e)
 {
     const plan_options *o = &p->o;
-    if (o->tier[PLAN_WEIGHTS] == TIER_FILE && p->weight != p->optimizer)
+    if (o->strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE && p->weight != p->optimizer)
         return err_set(e, E_USAGE,
                        "parallel.offload.weights: file needs weights that are sharded as the "
                        "optimizer's state is; valid: parallel.dp zero3, or device");
-    if (o->tier[PLAN_GRADIENTS] == TIER_FILE && o->micros > 1 && !o->no_sync)
+    if (o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE && o->micros > 1 &&
+        o->strategy.no_sync == NO_SYNC_FALSE)
         return err_set(e, E_USAGE,
                        "parallel.offload.gradients: file cannot be added to in every micro-batch; "
                        "valid: parallel.no_sync true, one micro-batch a step, or device");
-    if (o->tier[PLAN_GRADIENTS] == TIER_FILE && p->gradient != LAYOUT_FULL &&
+    if (o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE && p->gradient != LAYOUT_FULL &&
         p->gradient != p->optimizer)
         return err_set(
             e, E_USAGE,
-            "parallel.offload.gradients: file needs gradients that are whole, or sharded "
-            "as the optimizer's state is; valid: one word for both axes, or device");
+            "parallel.offload.gradients: file needs gradients that are unsharded, or sharded "
+            "as the optimizer's state is; valid: one policy for both axes, or device");
     return OK;
 }
 
 static status check_reshard(plan *p, err *e)
 {
-    const int k = p->o.reshard, shards = p->o.mesh.size[AXIS_DP_SHARD];
+    const int k = p->o.strategy.reshard_after_forward, shards = p->o.mesh.size[AXIS_DP_SHARD];
     if (k < 2 || !(p->weight & LAYOUT_DP_SHARD)) return OK;
     if (shards % k)
         return err_set(e, E_USAGE,
-                       "parallel.reshard_after_forward: %d neighbours do not divide %d ranks on "
+                       "parallel.reshard_after_forward: groups of %d do not divide the %d ranks of "
                        "dp_shard; valid: true, false, or a divisor",
                        k, shards);
-    p->keeps_post_forward_shards = k < shards; // all of them is what they keep anyway
+    // A group of all ranks would keep the shards that the ranks have anyway.
+    p->keeps_post_forward_shards = k < shards;
     return OK;
 }
 
-static void choose_levels(plan *p)
+static void choose_layouts(plan *p)
 {
     const plan_options *o = &p->o;
-    p->policy = o->micros > 1 && o->no_sync ? policies_no_sync(o->policies) : o->policies;
-    // Neighbours are summed before distant ranks are, also where only these keep parts.
+    p->policy = o->micros > 1 && o->strategy.no_sync == NO_SYNC_TRUE
+                    ? policies_no_sync(o->strategy.dp)
+                    : o->strategy.dp;
+    // The inner axis is summed before the outer one, also where only the outer one shards.
     if (o->micros == 1 && p->policy.outer.gradient == SHARD &&
         p->policy.inner.optimizer == REPLICATE)
         p->policy.inner.gradient = REPLICATE;
-    // An axis of one rank cuts nothing, whatever its word says.
-    const policy whole = {"", REPLICATE, PARTIAL, REPLICATE};
-    policy outer = o->mesh.size[AXIS_DP_REPLICATE] > 1 ? p->policy.outer : whole,
-           inner = o->mesh.size[AXIS_DP_SHARD] > 1 ? p->policy.inner : whole;
-    p->weight = level_of(outer.weight, inner.weight);
-    p->gradient = level_of(outer.gradient, inner.gradient);
-    p->optimizer = level_of(outer.optimizer, inner.optimizer);
-    p->weight_slots = p->weight != LAYOUT_FULL || o->tier[PLAN_WEIGHTS] == TIER_FILE;
-    p->gradient_slots = p->gradient != LAYOUT_FULL || o->tier[PLAN_GRADIENTS] == TIER_FILE;
+    // An axis of one rank shards nothing, whatever its policy says.
+    const policy unsharded = {"", REPLICATE, PARTIAL, REPLICATE};
+    policy outer = o->mesh.size[AXIS_DP_REPLICATE] > 1 ? p->policy.outer : unsharded,
+           inner = o->mesh.size[AXIS_DP_SHARD] > 1 ? p->policy.inner : unsharded;
+    p->weight = layout_of(outer.weight, inner.weight);
+    p->gradient = layout_of(outer.gradient, inner.gradient);
+    p->optimizer = layout_of(outer.optimizer, inner.optimizer);
+    p->weight_slots =
+        p->weight != LAYOUT_FULL || o->strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE;
+    p->gradient_slots =
+        p->gradient != LAYOUT_FULL || o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE;
 }
 
-// `split` may leave out the first and the last block (embedding and loss).
+// parallel.split may leave out the first and the last block (embedding and loss).
 static status take_split(plan *p, err *e)
 {
+    const int *const split = p->o.strategy.pipeline.chunk_blocks;
     int sum = 0, blocks = p->o.blocks;
-    for (int k = 0; k < p->chunks; k++) sum += p->o.split[k];
+    for (int k = 0; k < p->chunks; k++) sum += split[k];
     if (sum != blocks && sum != blocks - 2)
         return err_set(
             e, E_USAGE,
             "parallel.split: %d blocks in all; valid: %d, or %d without the first and the "
             "last block",
             sum, blocks, blocks - 2);
-    for (int k = 0; k < p->chunks; k++) p->chunk_first[k + 1] = p->chunk_first[k] + p->o.split[k];
+    for (int k = 0; k < p->chunks; k++) p->chunk_first[k + 1] = p->chunk_first[k] + split[k];
     if (sum == blocks) return OK;
     for (int k = 1; k < p->chunks; k++) p->chunk_first[k]++;
     p->chunk_first[p->chunks] = blocks;
     return OK;
 }
 
-static status cut_parts(plan *p, err *e)
+static status choose_chunks(plan *p, err *e)
 {
     const int stages = p->o.mesh.size[AXIS_PP];
-    p->chunks = stages > 1 && p->o.virtual_stages > 1 ? stages * p->o.virtual_stages : stages;
-    p->chunk_first = calloc((size_t)p->chunks + 1, sizeof *p->chunk_first);
-    if (!p->chunk_first) return err_set(e, E_IO, "no memory for the plan");
+    const strategy_pipeline *const pipeline = &p->o.strategy.pipeline;
+    p->chunks = pipeline->virtual_stages > 1 ? stages * pipeline->virtual_stages : stages;
+    const status result =
+        alloc_zeroed(&p->chunk_first, (size_t)p->chunks + 1, sizeof *p->chunk_first, WHAT, e);
+    if (result != OK) return result;
     if (p->chunks == 1) {
         p->chunk_first[1] = p->o.blocks;
         return OK;
     }
-    if (p->o.split) return take_split(p, e);
+    if (pipeline->chunk_blocks) return take_split(p, e);
     return pipeline_split(p->o.cost, p->o.blocks, p->chunks, p->chunk_first, e);
 }
 
-static status cut_stages(plan *p, err *e)
+static status assign_blocks(plan *p, err *e)
 {
     status result = OK;
-    TRY(cut_parts(p, e));
+    TRY(choose_chunks(p, e));
     for (int k = 0; k < p->chunks; k++)
         for (int b = p->chunk_first[k]; b < p->chunk_first[k + 1]; b++) p->chunk_of_block[b] = k;
 done:
     return result;
 }
 
-// The first and the last stage that use parameter i, the first and last block that do here, and
-// whether a stage between the ends does.
-typedef struct users {
-    int first_stage, last_stage, first_block, last_block;
-    bool between;
-} users;
+// Where one parameter is used.
+typedef struct plan_users {
+    int first_stage, last_stage; // of all stages; -1: none
+    int first_block, last_block; // of this stage; -1: none
+    bool between;                // a stage other than the first and the last uses it
+} plan_users;
 
-static void add_user(const plan *p, users *u, int block)
+static void add_user(const plan *p, plan_users *u, int block)
 {
     const int stage = plan_stage_of(p, block), end = p->o.mesh.size[AXIS_PP] - 1;
     if (u->first_stage < 0 || stage < u->first_stage) u->first_stage = stage;
@@ -199,7 +218,7 @@ static void add_user(const plan *p, users *u, int block)
     if (block > u->last_block) u->last_block = block;
 }
 
-static status fill_row(plan *p, int i, const plan_param *q, users u, err *e)
+static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e)
 {
     plan_row *r = &p->row[i];
     *r = (plan_row){.name = q->name,
@@ -229,9 +248,9 @@ static status fill_row(plan *p, int i, const plan_param *q, users u, err *e)
 static status fill_rows(plan *p, const plan_param *params, err *e)
 {
     status result = OK;
-    users *u = calloc((size_t)p->rows + 1, sizeof *u);
-    if (!u) FAIL(E_IO, "no memory for the plan");
-    for (int i = 0; i < p->rows; i++) u[i] = (users){-1, -1, -1, -1, false};
+    plan_users *u = NULL;
+    TRY(alloc_zeroed(&u, (size_t)p->rows, sizeof *u, WHAT, e));
+    for (int i = 0; i < p->rows; i++) u[i] = (plan_users){-1, -1, -1, -1, false};
     for (int i = 0; i < p->o.uses; i++) add_user(p, &u[p->o.use[i].param], p->o.use[i].block);
     for (int i = 0; i < p->rows; i++) TRY(fill_row(p, i, &params[i], u[i], e));
 done:
@@ -239,24 +258,26 @@ done:
     return result;
 }
 
-typedef struct keyed_row {
+typedef struct plan_sort_key {
     int block, row;
-} keyed_row;
+} plan_sort_key;
 
 static int compare_rows(const void *a, const void *b)
 {
-    const keyed_row *x = a, *y = b;
+    const plan_sort_key *x = a, *y = b;
     return x->block != y->block ? (x->block > y->block) - (x->block < y->block)
                                 : (x->row > y->row) - (x->row < y->row);
 }
 
-// By first block on this stage; parameters come in the order of their first block of all.
+// Orders the rows of this stage by the first block that uses them here. plan_make got them in the
+// order of the first block of any stage.
 static status sort_rows(plan *p, err *e)
 {
-    keyed_row *all = malloc(((size_t)p->local_rows + 1) * sizeof *all);
-    if (!all) return err_set(e, E_IO, "no memory for the plan");
+    plan_sort_key *all = NULL;
+    const status result = alloc_array(&all, (size_t)p->local_rows, sizeof *all, WHAT, e);
+    if (result != OK) return result;
     for (int i = 0; i < p->local_rows; i++)
-        all[i] = (keyed_row){p->row[p->order[i]].block, p->order[i]};
+        all[i] = (plan_sort_key){p->row[p->order[i]].block, p->order[i]};
     qsort(all, (size_t)p->local_rows, sizeof *all, compare_rows);
     for (int i = 0; i < p->local_rows; i++) p->order[i] = all[i].row;
     free(all);
@@ -266,27 +287,28 @@ static status sort_rows(plan *p, err *e)
 static bool uses_files(const plan *p)
 {
     for (int t = 0; t < PLAN_STATES; t++)
-        if (p->o.tier[t] == TIER_FILE) return true;
+        if (p->o.strategy.offload.tier[t] == TIER_FILE) return true;
     return false;
 }
 
-// Buckets are closed from the back, in the order in which gradients are ready: a small one first,
-// then at the cap. Where weights are gathered or state is in files a bucket is one block, so that
-// slots are small.
-static void cut_buckets(plan *p)
+// Fills buckets from the last block to the first, the order in which backward completes gradients.
+// The first one is small; the others end at the size limit. Where weights are unsharded for use or
+// state is in files, a bucket is one block, so that slots are small.
+static status fill_buckets(plan *p, err *e)
 {
     int64_t bytes = 0;
-    int64_t limit = least(FIRST_BUCKET_BYTES, p->o.bucket_bytes);
+    int64_t limit = size_min(FIRST_BUCKET_BYTES, p->o.strategy.bucket_bytes);
     const bool one_block = p->weight_slots || uses_files(p);
-    char *starts = calloc((size_t)p->local_rows + 1, 1);
-    if (!starts) abort();
+    char *starts = NULL;
+    const status result = alloc_zeroed(&starts, (size_t)p->local_rows, 1, WHAT, e);
+    if (result != OK) return result;
     for (int i = p->local_rows - 1; i >= 0; i--) {
         bytes += 4 * p->row[p->order[i]].count;
         bool block_starts = i == 0 || p->row[p->order[i - 1]].block != p->row[p->order[i]].block;
         if (!block_starts || (i > 0 && bytes < limit && !one_block)) continue;
         starts[i] = 1;
         bytes = 0;
-        limit = p->o.bucket_bytes;
+        limit = p->o.strategy.bucket_bytes;
     }
     for (int i = 0; i < p->local_rows; i++) {
         plan_row *r = &p->row[p->order[i]];
@@ -298,6 +320,7 @@ static void cut_buckets(plan *p)
         r->bucket = p->buckets - 1;
     }
     free(starts);
+    return OK;
 }
 
 static int compare_ints(const void *a, const void *b)
@@ -306,21 +329,22 @@ static int compare_ints(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// One block's buckets in order, each once; returns how many.
-static int settle_buckets(int *at, int count)
+// Sorts one block's buckets and drops duplicates; returns how many are left.
+static int sort_unique(int *buckets, int count)
 {
-    int kept = 0;
-    qsort(at, (size_t)count, sizeof *at, compare_ints);
+    int unique = 0;
+    qsort(buckets, (size_t)count, sizeof *buckets, compare_ints);
     for (int i = 0; i < count; i++)
-        if (kept == 0 || at[i] != at[kept - 1]) at[kept++] = at[i];
-    return kept;
+        if (unique == 0 || buckets[i] != buckets[unique - 1]) buckets[unique++] = buckets[i];
+    return unique;
 }
 
 static status mark_uses(plan *p, err *e)
 {
     const int blocks = p->o.blocks;
-    int *fill = calloc((size_t)blocks + 1, sizeof *fill), kept = 0;
-    if (!fill) return err_set(e, E_IO, "no memory for the plan");
+    int *fill = NULL, total = 0;
+    const status result = alloc_zeroed(&fill, (size_t)blocks, sizeof *fill, WHAT, e);
+    if (result != OK) return result;
     for (int i = 0; i < p->o.uses; i++)
         if (plan_has_block(p, p->o.use[i].block)) p->first_use[p->o.use[i].block + 1]++;
     for (int b = 0; b < blocks; b++) p->first_use[b + 1] += p->first_use[b];
@@ -331,38 +355,40 @@ static status mark_uses(plan *p, err *e)
     }
     for (int b = 0; b < blocks; b++) {
         int *from = p->used_bucket + p->first_use[b];
-        const int count = settle_buckets(from, fill[b]);
-        memmove(p->used_bucket + kept, from, (size_t)count * sizeof *from);
-        p->first_use[b] = kept;
-        kept += count;
+        const int count = sort_unique(from, fill[b]);
+        memmove(p->used_bucket + total, from, (size_t)count * sizeof *from);
+        p->first_use[b] = total;
+        total += count;
     }
-    p->first_use[blocks] = kept;
+    p->first_use[blocks] = total;
     free(fill);
     return OK;
 }
 
 static void lay_out(plan *p, plan_layout l)
 {
-    int64_t at = 0;
+    int64_t offset = 0;
     for (int k = 0; k < p->buckets; k++) {
         plan_bucket *b = &p->bucket[k];
-        b->first[l] = at;
+        b->first[l] = offset;
         for (int i = 0; i < b->rows; i++) {
             plan_row *r = &p->row[p->order[b->first_row + i]];
-            r->offset[l] = at;
-            at = round_up(at + capacity(p, r, l), BUCKET_ALIGN);
+            r->offset[l] = offset;
+            offset = round_up(offset + shard_capacity(p, r, l), BUCKET_ALIGN);
         }
-        at = round_up(at, uses_files(p) ? FILE_ALIGN : BUCKET_ALIGN);
-        b->count[l] = at - b->first[l];
+        offset = round_up(offset, uses_files(p) ? FILE_ALIGN : BUCKET_ALIGN);
+        b->count[l] = offset - b->first[l];
     }
-    p->elements[l] = at;
+    p->elements[l] = offset;
 }
 
-// Two uses of one parameter, summed over micro-batches each for itself: the sum of both is then the
-// same as that of two stages.
-static void place_twins(plan *p)
+// A parameter that two blocks of this stage use gets an array for the gradients of its second use.
+// Each use is summed over micro-batches by itself, as on two stages, so the sum of both has the same
+// bits on one stage and on two.
+static void lay_out_tied_grads(plan *p)
 {
-    for (int i = 0; i < p->local_rows && p->o.no_sync && p->o.micros > 1; i++) {
+    if (p->o.strategy.no_sync == NO_SYNC_FALSE || p->o.micros == 1) return;
+    for (int i = 0; i < p->local_rows; i++) {
         plan_row *r = &p->row[p->order[i]];
         if (r->block == r->last_block) continue;
         r->tied_grad = p->tied_grads;
@@ -372,11 +398,11 @@ static void place_twins(plan *p)
 
 static void count_state(plan *p, plan_state what, plan_category c, int64_t bytes)
 {
-    if (p->o.tier[what] == TIER_FILE)
+    if (p->o.strategy.offload.tier[what] == TIER_FILE)
         p->tier_bytes[TIER_FILE] += (uint64_t)bytes;
     else
         p->bytes[c] += (uint64_t)bytes;
-    if (p->o.tier[what] == TIER_HOST) p->tier_bytes[TIER_HOST] += (uint64_t)bytes;
+    if (p->o.strategy.offload.tier[what] == TIER_HOST) p->tier_bytes[TIER_HOST] += (uint64_t)bytes;
 }
 
 static void count_bytes(plan *p)
@@ -397,17 +423,17 @@ static void count_bytes(plan *p)
 static status make(plan *p, const plan_param *params, err *e)
 {
     status result = OK;
-    TRY(policies_check(&p->o.policies, e));
-    choose_levels(p);
+    TRY(policies_check(&p->o.strategy.dp, e));
+    choose_layouts(p);
     TRY(check_tiers(p, e));
     TRY(check_reshard(p, e));
-    TRY(cut_stages(p, e));
+    TRY(assign_blocks(p, e));
     TRY(fill_rows(p, params, e));
     TRY(sort_rows(p, e));
-    cut_buckets(p);
+    TRY(fill_buckets(p, e));
     TRY(mark_uses(p, e));
     for (int l = 0; l < LAYOUTS; l++) lay_out(p, (plan_layout)l);
-    place_twins(p);
+    lay_out_tied_grads(p);
     TRY(plan_make_redistributions(p, e));
     count_bytes(p);
 done:
@@ -417,26 +443,24 @@ done:
 status plan_make(const plan_options *o, const plan_param *params, int count, plan **out, err *e)
 {
     status result = OK;
-    plan *p = calloc(1, sizeof *p);
-    if (!p) FAIL(E_IO, "no memory for the plan");
+    plan *p = NULL;
+    TRY(alloc_zeroed(&p, 1, sizeof *p, WHAT, e));
     p->o = *o;
+    p->o.strategy = strategy_resolve(&o->strategy, &o->mesh);
     p->rows = count;
     for (int a = 0; a < AXES; a++) p->coord[a] = mesh_at(&o->mesh, o->rank, (axis)a);
-    p->row = calloc((size_t)count + 1, sizeof *p->row);
-    p->order = calloc((size_t)count + 1, sizeof *p->order);
-    p->bucket = calloc((size_t)count + 1, sizeof *p->bucket);
-    p->chunk_of_block = calloc((size_t)o->blocks + 1, sizeof *p->chunk_of_block);
-    p->first_use = calloc((size_t)o->blocks + 2, sizeof *p->first_use);
-    p->used_bucket = calloc((size_t)o->uses + 1, sizeof *p->used_bucket);
-    p->input_grad_in_place = calloc((size_t)o->blocks + 1, sizeof *p->input_grad_in_place);
-    if (!p->row || !p->order || !p->bucket || !p->chunk_of_block || !p->first_use ||
-        !p->used_bucket || !p->input_grad_in_place)
-        FAIL(E_IO, "no memory for the plan");
+    TRY(alloc_zeroed(&p->row, (size_t)count, sizeof *p->row, WHAT, e));
+    TRY(alloc_zeroed(&p->order, (size_t)count, sizeof *p->order, WHAT, e));
+    TRY(alloc_zeroed(&p->bucket, (size_t)count, sizeof *p->bucket, WHAT, e));
+    TRY(alloc_zeroed(&p->chunk_of_block, (size_t)o->blocks, sizeof *p->chunk_of_block, WHAT, e));
+    TRY(alloc_zeroed(&p->first_use, (size_t)o->blocks + 1, sizeof *p->first_use, WHAT, e));
+    TRY(alloc_zeroed(&p->used_bucket, (size_t)o->uses, sizeof *p->used_bucket, WHAT, e));
+    TRY(alloc_zeroed(&p->input_grad_in_place, (size_t)o->blocks, sizeof(bool), WHAT, e));
     for (int b = 0; o->input_grad_in_place && b < o->blocks; b++)
         p->input_grad_in_place[b] = o->input_grad_in_place[b];
     TRY(make(p, params, e));
     p->o.input_grad_in_place = NULL;
-    p->o.split = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
+    p->o.strategy.pipeline.chunk_blocks = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
     *out = p;
     p = NULL;
 done:

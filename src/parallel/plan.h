@@ -1,67 +1,55 @@
-// plan.h -- what lives where: a row for every parameter, the buckets that travel together, which
-// moves take them from one placement to another, and the exact bytes of every category on this
-// rank. Built once by a pure function before step 0; printed by `trireme explain`.
+// plan.h -- what one rank stores: a row for every parameter, the buckets that are communicated
+// together, the redistributions of each bucket, and the exact bytes of every category. A pure
+// function builds it once before step 0; `trireme explain` prints it. It knows no memory, no streams
+// and no communicators.
 //
-// Weights, gradients and optimizer state each lie in one flat array, parameters in the order of
-// blocks. How much of a parameter an array holds is its *level*: all of it, or this rank's part on
-// one or both data-parallel axes, cut along dim 0 as torch.chunk and FSDP2 cut. Nothing is padded
-// but the starts. A bucket is a run of whole blocks; where weights or gradients are not kept whole,
-// a bucket is whole for a while in a slot, laid out as in the whole array.
+// Weights, gradients and optimizer state are three flat arrays. Each holds the parameters of this
+// stage in the order of blocks. The *layout* of an array says how much of each parameter it holds:
+// the full parameter, or this rank's shard on one or both data-parallel axes. Parameters are sharded
+// along dim 0, into the shards that torch.chunk and FSDP2 make. Only starts are aligned; nothing
+// else is padded. A *bucket* is a run of blocks. Where an array holds shards, a bucket that is in
+// use also lies unsharded in a slot, in the layout of the full array.
 #ifndef TRIREME_PARALLEL_PLAN_H
 #define TRIREME_PARALLEL_PLAN_H
 
 #include "base/dtype.h"
 #include "base/text.h"
-#include "comm/comm.h"
+#include "comm/segment.h"
 #include "parallel/mesh.h"
-#include "parallel/pipeline.h"
 #include "parallel/policy.h"
+#include "parallel/strategy.h"
 
 #include <stdbool.h>
 
-// Which axes a parameter is cut on: bit 0 inner (dp_shard), bit 1 outer (dp_replicate).
-// GROUP: over small groups of neighbours on the inner axis, where weights are kept between forward
-// and backward (reshard_after_forward: K).
+// Over which axes the parameters of a flat array are sharded.
 typedef enum plan_layout {
-    LAYOUT_FULL,
-    LAYOUT_DP_SHARD,
-    LAYOUT_DP_REPLICATE,
-    LAYOUT_DP,
-    LAYOUT_POST_FORWARD,
+    LAYOUT_FULL,         // none
+    LAYOUT_DP_SHARD,     // dp_shard, the inner axis (bit 0)
+    LAYOUT_DP_REPLICATE, // dp_replicate, the outer axis (bit 1)
+    LAYOUT_DP,           // both: the outer axis shards the inner axis' shard
+    LAYOUT_POST_FORWARD, // the post-forward group (reshard_after_forward: K), weights only
     LAYOUTS
 } plan_layout;
 
-typedef enum memory_tier { TIER_DEVICE, TIER_HOST, TIER_FILE, TIERS } memory_tier;
-typedef enum plan_state {
-    PLAN_WEIGHTS,
-    PLAN_GRADIENTS,
-    PLAN_OPTIMIZER_STATE,
-    PLAN_STATES
-} plan_state;
+// The two data-parallel axes, and the layout that is sharded over that axis alone.
+typedef struct plan_dp_axis {
+    axis axis;
+    plan_layout layout;
+} plan_dp_axis;
 
-typedef enum strategy_hook_kind {
-    HOOK_NONE,
-    HOOK_FP16,
-    HOOK_BF16,
-    HOOK_POWERSGD,
-    HOOKS
-} strategy_hook_kind;
+enum { PLAN_DP_AXES = 2 };
+// In the order in which gradients are summed: inner axis first.
+extern const plan_dp_axis PLAN_DP_AXIS[PLAN_DP_AXES];
+// Is an array of this layout sharded over axis a?
+bool plan_layout_shards(plan_layout l, axis a);
 
-// Compression of the gradient reduction (interfaces §5.2).
-typedef struct strategy_hook {
-    strategy_hook_kind kind;
-    int64_t rank, start_step; // PowerSGD: of the approximation; plain sums before that step
-    double min_compression_rate, epsilon;
-    bool error_feedback, warm_start;
-} strategy_hook;
-
-// What the plan must know of a parameter (model/ gives it), of this tensor-parallel rank.
+// A parameter as the model describes it, on this tensor-parallel rank.
 typedef struct plan_param {
     const char *name;
-    int64_t rows, cols; // of this tensor-parallel part; cols 1 for a vector
+    int64_t rows, cols; // of the tensor-parallel shard; cols is 1 for a vector
     bool is_matrix;     // two or more dimensions
-    bool tp_sharded;    // every tensor-parallel rank has its part
-    bool tp_partial;    // whole on each, but their gradients are summands
+    bool tp_sharded;    // every tensor-parallel rank has another shard
+    bool tp_partial;    // replicated over tp, but the gradient of each tp rank is PARTIAL
 } plan_param;
 
 // Block `block` uses parameter `param`.
@@ -69,62 +57,63 @@ typedef struct plan_use {
     int param, block;
 } plan_use;
 
+// A parameter in the plan. Rows of the plan are parameters; rows of a parameter are its dim 0.
 typedef struct plan_row {
     const char *name;          // borrowed
-    int64_t rows, cols, count; // of this tensor-parallel part
+    int64_t rows, cols, count; // of the tensor-parallel shard; count is rows * cols
     int bucket;                // -1: on another stage
-    int stage;                 // the first that has it
-    int64_t offset[LAYOUTS];   // first element in an array of that level
-    int64_t tied_grad;         // in the array of second gradients; -1: none
-    int block, last_block;     // on this stage, the first and the last that use it
-    bool decays;
-    bool counted;    // this rank counts it in the gradient norm
-    bool tp_partial; // gradients are summed over tp first
-    bool tied;       // the first and the last stage both have it
+    int stage;                 // the first stage that uses it
+    int64_t offset[LAYOUTS];   // its first element in an array of that layout
+    int64_t tied_grad;         // its first element in the array of tied gradients; -1: none
+    int block, last_block;     // the first and the last block of this stage that use it
+    bool decays;               // weight decay applies
+    bool counted;              // this rank counts it in the gradient norm
+    bool tp_partial;           // its gradient is first summed over tp
+    bool tied;                 // the first and the last stage both use it
 } plan_row;
 
 typedef struct plan_bucket {
-    int first_row, rows;                    // in plan->order
-    int64_t first[LAYOUTS], count[LAYOUTS]; // elements
-    int first_block, last_block;            // that declare its parameters
+    int first_row, rows;                    // plan->order[first_row … first_row+rows-1]
+    int64_t first[LAYOUTS], count[LAYOUTS]; // elements in an array of that layout
+    int first_block, last_block;            // the blocks whose parameters it holds
 } plan_bucket;
 
-// What a rank sends over: an axis of the mesh, or one of these process groups.
+// A process group is an axis of the mesh or one of these.
 enum {
-    GROUP_POST_FORWARD =
-        AXES,    // the small group that keeps weight shards between forward and backward
-    GROUP_TIED,  // the first and the last stage, which share weights
-    GROUP_DP,    // both data-parallel axes at once
-    GROUP_WORLD, // all ranks
+    GROUP_POST_FORWARD = AXES, // ranks that keep weight shards between forward and backward
+    GROUP_TIED,                // the first and the last stage, which share tied weights
+    GROUP_DP,                  // both data-parallel axes flattened
+    GROUP_WORLD,               // all ranks
     PROCESS_GROUPS
 };
 
-// One step from a placement to another, on one axis, of every row: `segment` is by place in
-// plan->order.
+// One collective of a redistribution, for all buckets.
 typedef struct plan_redistribution_step {
     int axis; // or GROUP_POST_FORWARD
     placement_collective collective;
-    plan_layout from, to;  // what is held before and after
-    comm_segment *segment; // offsets count from the bucket's start; NULL: the bucket is one run
+    plan_layout from, to;  // layout before and after
+    comm_segment *segment; // [local_rows] in the order of plan->order, offsets from the bucket's
+                           // start; NULL: the collective treats the bucket as one run
 } plan_redistribution_step;
 
 enum { PLAN_REDISTRIBUTION_STEPS = 2 };
 typedef struct plan_redistribution {
-    int count;
+    int count; // of steps; 0: nothing to do
     plan_redistribution_step step[PLAN_REDISTRIBUTION_STEPS];
-    plan_layout layout; // of the array (or slot) that they work in, in place
+    plan_layout layout; // of the array or slot in which the collectives work, in place
 } plan_redistribution;
 
-enum { BUCKET_ALIGN = 16, FILE_ALIGN = 2048 }; // elements; a page of the smallest type
+// Alignment of buckets and rows, in elements. FILE_ALIGN elements of the smallest type are a page.
+enum { BUCKET_ALIGN = 16, FILE_ALIGN = 2048 };
 
 typedef enum plan_category {
-    BYTES_WEIGHTS, // in the type that is computed in
-    BYTES_MASTER,  // fp32 copies of weights of another type
-    BYTES_GRADIENTS,
-    BYTES_OPTIMIZER,
-    BYTES_BUFFERS,     // gathered weights, gradients before their reduction, compression, tiers
-    BYTES_ACTIVATIONS, // kept from forward to backward, and handed between blocks
-    BYTES_WORKSPACE,   // values that die within one block
+    BYTES_WEIGHTS,     // in the compute type
+    BYTES_MASTER,      // fp32 master weights, where the compute type is another
+    BYTES_GRADIENTS,   // fp32
+    BYTES_OPTIMIZER,   // optimizer state
+    BYTES_BUFFERS,     // unsharded weights, unreduced gradients, compression, tiers
+    BYTES_ACTIVATIONS, // saved for backward, and activations and gradients between blocks
+    BYTES_WORKSPACE,   // values that live within one block
     BYTES_DATA,        // batches on the device and read ahead on the host
     BYTES_KERNELS,     // tables and sums of the trainer's kernels
     BYTES_RUNTIME,     // measured, not planned: code, libraries, stacks, scratch of the device
@@ -133,73 +122,71 @@ typedef enum plan_category {
 
 typedef struct plan_options {
     mesh mesh;
-    int rank; // whose plan
-    policies policies;
-    bool no_sync; // gradients of several micro-batches are summed before they are reduced
-    int reshard;  // 1: weights are released after forward, 0: kept for backward, K: parts among K
-    int64_t bucket_bytes; // of fp32 gradients
-    int state_tensors;    // optimizer state, fp32 numbers per weight
-    dtype compute, reduce;
-    strategy_hook hook;
-    memory_tier tier[PLAN_STATES];
+    int rank;          // whose plan
+    strategy strategy; // plan_make resolves it (strategy_resolve)
+    int state_tensors; // optimizer state, fp32 numbers per weight
+    dtype compute;
     bool decay_all;
-    int micros; // of a step, on each data-parallel rank
-    pipeline_schedule pipeline;
-    int virtual_stages;
-    const bool *input_grad_in_place; // [blocks] the input gradient of the block replaces its output
-                                     // gradient in memory; NULL: that of no block
-    const int *split;   // blocks of each part, pp x virtual_stages of them; NULL: by cost
+    int micros;         // of a step, on each data-parallel rank
     const double *cost; // per block
+    // [blocks] the input gradient of the block replaces its output gradient in memory; NULL: that of
+    // no block.
+    const bool *input_grad_in_place;
     int blocks;
     const plan_use *use; // which block uses which parameter, in any order
     int uses;
 } plan_options;
 
 typedef struct plan {
-    plan_options o;                          // without input_grad_in_place, split, cost and use
-    bool *input_grad_in_place;               // [blocks]
-    int coord[AXES];                         // this rank's coordinates
-    policies policy;                         // as it is in effect
+    plan_options o;            // without chunk_blocks, cost, input_grad_in_place and use
+    bool *input_grad_in_place; // [blocks]
+    int coord[AXES];           // this rank's coordinates
+    policies policy;           // in effect: gradients PARTIAL under no_sync
     plan_layout weight, gradient, optimizer; // of the three arrays
-    bool weight_slots;                       // weights are whole only while they are used
-    bool gradient_slots;                     // gradients likewise
-    bool keeps_post_forward_shards; // of weights, among neighbours, from forward to backward
-    int chunks, *chunk_first;       // part k of the model is blocks part[k] … part[k+1]-1
+    bool weight_slots;              // blocks use weights from slots, where they lie unsharded
+    bool gradient_slots;            // blocks write gradients to slots
+    bool keeps_post_forward_shards; // of weights, in the post-forward group
+    int chunks;                     // model chunks of all stages
+    int *chunk_first;               // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
     int *chunk_of_block;            // [blocks]
     int rows, buckets;
-    plan_row *row;    // by parameter
-    int *order;       // the rows of this stage, as they lie in the arrays
-    int local_rows;   // so many
-    int *first_use;   // [blocks+1]: which of used_bucket are a block's
-    int *used_bucket; // by block of this stage, in order: the buckets that it uses
-    plan_bucket *bucket;
-    int64_t elements[LAYOUTS]; // of each flat array
-    int64_t tied_grads;        // elements of the array of second gradients
-    plan_redistribution
-        unshard; // weights: as kept -> whole (the first move takes parts from the array)
-    plan_redistribution unshard_post_forward; // weights: as kept from forward to backward -> whole
-    plan_redistribution reduce_micro_batch;   // gradients: summands -> as kept, every micro-batch
-    plan_redistribution reduce_step;          // … -> as the optimizer needs them
-    plan_redistribution all_gather_updated;   // weights: as the optimizer leaves them -> as kept
+    plan_row *row; // [rows] by parameter
+    int *order;    // [local_rows] rows of this stage, as they lie in the arrays
+    int local_rows;
+    int *first_use;            // [blocks+1] where a block's run of used_bucket begins
+    int *used_bucket;          // the buckets that each block of this stage uses, ascending
+    plan_bucket *bucket;       // [buckets]
+    int64_t elements[LAYOUTS]; // of a flat array of that layout
+    int64_t tied_grads;        // elements of the array of tied gradients
+    // Weights: array -> LAYOUT_FULL in a slot. The first step reads shards from the array.
+    plan_redistribution unshard;
+    // Weights: LAYOUT_POST_FORWARD -> LAYOUT_FULL in a slot.
+    plan_redistribution unshard_post_forward;
+    // Gradients of each micro-batch: PARTIAL -> the policy's gradient placement.
+    plan_redistribution reduce_micro_batch;
+    // Gradients of the step: that placement -> the layout of the optimizer state.
+    plan_redistribution reduce_step;
+    // Updated weights: the layout of the optimizer state -> the layout of the weights.
+    plan_redistribution all_gather_updated;
     uint64_t bytes[CATEGORIES];
-    uint64_t tier_bytes[TIERS];        // state beyond the device, by where it is
+    uint64_t tier_bytes[TIERS];        // state beyond the device, by tier
     double sent_bytes[PROCESS_GROUPS]; // bytes that this rank sends in a step (traffic.h)
 } plan;
 
-// Elements of a row, relative to its whole.
+// A run of elements of a row, counted from the row's first element.
 typedef struct plan_shard {
     int64_t first, count;
 } plan_shard;
 
-// `params` in the order of blocks (of first use). Fills everything but the bytes of buffers,
-// activations, work, data and below. E_USAGE where the options exclude each other.
+// `params` come in the order of the blocks that first use them. The plan borrows their names. Fills
+// everything but the bytes of buffers, activations, workspace, data, kernels and runtime, and
+// sent_bytes. E_USAGE where the options exclude each other.
 status plan_make(const plan_options *o, const plan_param *params, int count, plan **out, err *e);
 void plan_free(plan *p); // NULL allowed
 
-// What the rank at coordinates `at` holds of a row at a level (torch.chunk along dim 0, inner axis
-// first).
-plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int at[AXES]);
-// Which part of the model block b belongs to, on which stage, and which of its chunks that is.
+// The shard of a row that the rank at these coordinates has in an array of layout l.
+plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int coord[AXES]);
+// The model chunk of block b, and its pipeline stage.
 static inline int plan_part_of(const plan *p, int block)
 {
     return p->chunk_of_block[block];
@@ -208,9 +195,10 @@ static inline int plan_stage_of(const plan *p, int block)
 {
     return plan_part_of(p, block) % p->o.mesh.size[AXIS_PP];
 }
-// Is block b on this rank's stage?
+// Is the block on this rank's stage?
 bool plan_has_block(const plan *p, int block);
-// The buckets of which a block of this stage uses a parameter, ascending; none of another stage's.
+// The buckets that hold the parameters of a block, ascending. Empty for a block of another stage.
+// Borrowed from the plan.
 typedef struct plan_buckets {
     const int *items;
     int count;
@@ -220,17 +208,18 @@ static inline plan_buckets plan_buckets_of(const plan *p, int block)
     const int first = p->first_use[block];
     return (plan_buckets){p->used_bucket + first, p->first_use[block + 1] - first};
 }
-// Does block b use a parameter of this bucket?
+// Does the block use a parameter of this bucket?
 bool plan_block_uses(const plan *p, int block, int bucket);
-// Are weights shared by the first and the last stage?
+// Are there weights that the first and the last stage share?
 bool plan_ties_stages(const plan *p);
 // Does the bucket have such weights?
 bool plan_bucket_is_tied(const plan *p, int bucket);
-uint64_t plan_bytes(const plan *p);
-const char *plan_category_name(plan_category c);
+uint64_t plan_bytes(const plan *p);              // of all categories
+const char *plan_category_name(plan_category c); // "weights", …
 const char *memory_tier_name(memory_tier t);
 const char *plan_state_name(plan_state t);
 void plan_print_policy(const plan *p, text *out); // "zero2", "ddp x zero3"
+// Appends the plan as lines of text, or as one JSON object without a newline.
 void plan_print(const plan *p, bool json, text *out);
 
 #endif

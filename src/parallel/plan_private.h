@@ -1,4 +1,4 @@
-// plan_private.h -- shared by the files that make a plan.
+// plan_private.h -- shared by plan.c, plan_redistribute.c and plan_print.c.
 #ifndef TRIREME_PARALLEL_PLAN_PRIVATE_H
 #define TRIREME_PARALLEL_PLAN_PRIVATE_H
 

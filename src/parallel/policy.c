@@ -1,4 +1,4 @@
-// policy.c -- the words. See policy.h.
+// policy.c -- the table of policies. See policy.h.
 #include "parallel/policy.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 static const policy POLICIES[] = {
     {"ddp", REPLICATE, PARTIAL, REPLICATE},  {"zero1", REPLICATE, PARTIAL, SHARD},
     {"zero2", REPLICATE, SHARD, SHARD},      {"zero3", SHARD, SHARD, SHARD},
-    {"fsdp_no_sync", SHARD, PARTIAL, SHARD}, // zero3 that never reduces before the step's end
+    {"fsdp_no_sync", SHARD, PARTIAL, SHARD}, // zero3 that reduces gradients once a step
 };
 
 const policy *policy_at(size_t i)

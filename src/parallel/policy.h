@@ -1,7 +1,13 @@
-// policy.h -- data-parallel strategies by name. A policy is a word of three placements: how Weight,
-// Gradient and Optimizer state are kept between uses, on one axis of the mesh; a pair of words says
-// it for both data-parallel axes. The only file, with the configuration dialects, that knows the
-// names.
+// policy.h -- data-parallel strategies by name. A policy is three placements on one axis of the mesh:
+// how weights, gradients and optimizer state lie between uses. A pair of policies covers both
+// data-parallel axes. Only this module, config/ and session/'s memory fit know the names.
+//
+//   name           weight     gradient   optimizer
+//   ddp            REPLICATE  PARTIAL    REPLICATE
+//   zero1          REPLICATE  PARTIAL    SHARD
+//   zero2          REPLICATE  SHARD      SHARD
+//   zero3          SHARD      SHARD      SHARD
+//   fsdp_no_sync   SHARD      PARTIAL    SHARD
 #ifndef TRIREME_PARALLEL_POLICY_H
 #define TRIREME_PARALLEL_POLICY_H
 
@@ -22,16 +28,18 @@ typedef struct policies {
     policy outer, inner;
 } policies;
 
-// By Trireme's own name; NULL when unknown. Other systems' words for it are config/'s to translate.
+// By Trireme's name; NULL when unknown. config/ translates the names of other systems.
 const policy *policy_find(const char *name);
 // Row i of the table, NULL beyond it.
 const policy *policy_at(size_t i);
-// In every state, if the outer axis is sharded so is the inner one, unless the inner axis never
-// shards: then parts of parts are nested one way only. E_USAGE names the pair and the state.
+// Refuses pairs in which the outer axis shards a state and the inner axis does not, except where the
+// inner axis shards nothing at all. So the shard of a shard is always taken from the inner axis'
+// shard. E_USAGE names both policies and the state.
 status policies_check(const policies *p, err *e);
-// Does any of them keep gradients sharded, on an axis of several ranks?
+// Does one of the policies shard gradients on an axis of several ranks?
 bool policies_shard_gradients(const policies *p, const mesh *m);
-// While gradients of several micro-batches are summed locally (no_sync), they are whole summands.
+// The same policies with PARTIAL gradients: under no_sync every rank sums the gradients of several
+// micro-batches locally, at full size.
 policies policies_no_sync(policies p);
 
 #endif

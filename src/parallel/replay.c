@@ -4,6 +4,7 @@
 // stages it meets, from the table in instructions.c.
 #include "parallel/replay.h"
 
+#include "base/alloc.h"
 #include "parallel/instructions.h"
 
 #include <stdarg.h>
@@ -209,13 +210,12 @@ status schedule_replay(const schedule *const *of_stage, int stages, replay_visit
 {
     status result = OK;
     replay w = {.of_stage = of_stage, .stages = stages, .visit = visitor, .given = given};
-    w.next = calloc((size_t)stages, sizeof *w.next);
-    w.together = calloc((size_t)stages, sizeof *w.together);
-    w.named = calloc((size_t)stages, sizeof *w.named);
-    for (int c = 0; c < CHANNELS; c++) w.read[c] = calloc((size_t)stages, sizeof *w.read[c]);
-    if (!w.next || !w.together || !w.named || !w.read[CHANNEL_ACTIVATIONS] ||
-        !w.read[CHANNEL_GRADIENTS])
-        FAIL(E_IO, "no memory to replay %d stages", stages);
+    const size_t count = (size_t)stages;
+    TRY(alloc_zeroed(&w.next, count, sizeof *w.next, "a replay", e));
+    TRY(alloc_zeroed(&w.together, count, sizeof *w.together, "a replay", e));
+    TRY(alloc_zeroed(&w.named, count, sizeof *w.named, "a replay", e));
+    for (int c = 0; c < CHANNELS; c++)
+        TRY(alloc_zeroed(&w.read[c], count, sizeof *w.read[c], "a replay", e));
     for (bool any = true; any;) {
         any = false;
         for (int i = 0; i < stages; i++)

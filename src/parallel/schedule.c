@@ -7,23 +7,23 @@
 // instructions that it makes possible.
 #include "parallel/schedule_private.h"
 
+#include "base/alloc.h"
 #include "parallel/instructions.h"
 
 #include <stdlib.h>
 
+// Makes room for so many items in an array; false: no memory.
+static bool grow(schedule_builder *b, void *array, size_t *room, int count, size_t size)
+{
+    const bool grown = alloc_grow(array, room, (size_t)count, size, "a schedule", NULL) == OK;
+    b->no_memory = b->no_memory || !grown;
+    return grown;
+}
+
 static schedule_instr *add(schedule_builder *b, schedule_instr x)
 {
     schedule *s = b->s;
-    if (s->count == s->room) {
-        const int room = s->room ? 2 * s->room : 256;
-        schedule_instr *grown = realloc(s->instr, (size_t)room * sizeof *grown);
-        if (!grown) {
-            b->no_memory = true;
-            return &b->discarded;
-        }
-        s->instr = grown;
-        s->room = room;
-    }
+    if (!grow(b, &s->instr, &s->room, s->count + 1, sizeof *s->instr)) return &b->discarded;
     s->instr[s->count] = x;
     return &s->instr[s->count++];
 }
@@ -32,7 +32,7 @@ static schedule_instr *add(schedule_builder *b, schedule_instr x)
 
 static bool in_file(const schedule_builder *b, plan_state what)
 {
-    return b->p->o.tier[what] == TIER_FILE;
+    return b->p->o.strategy.offload.tier[what] == TIER_FILE;
 }
 
 // A state slot may be filled unless UNSHARD has not yet read it, or it is one of those that were
@@ -46,19 +46,14 @@ static bool state_slot_is_free(const schedule_builder *b, plan_state what, int s
 static int add_state_slot(schedule_builder *b, plan_state what)
 {
     schedule_slots *s = &b->s->state[what];
-    const size_t count = (size_t)s->count + 1;
-    int64_t *elements = realloc(s->elements, count * sizeof *elements);
-    if (elements) s->elements = elements;
-    bool *busy = realloc(b->state_busy[what], count * sizeof *busy);
-    if (busy) b->state_busy[what] = busy;
-    int *used = realloc(b->state_used[what], count * sizeof *used);
-    if (used) b->state_used[what] = used;
-    if (!elements || !busy || !used) {
-        b->no_memory = true;
+    const int slot = s->count;
+    size_t *const room = b->state_room[what];
+    if (!grow(b, &s->elements, &room[0], slot + 1, sizeof *s->elements) ||
+        !grow(b, &b->state_busy[what], &room[1], slot + 1, sizeof **b->state_busy) ||
+        !grow(b, &b->state_used[what], &room[2], slot + 1, sizeof **b->state_used))
         return -1;
-    }
-    elements[count - 1] = 0;
-    busy[count - 1] = false;
+    s->elements[slot] = 0;
+    b->state_busy[what][slot] = false;
     return s->count++;
 }
 
@@ -134,7 +129,7 @@ static void unshard(schedule_builder *b, int v)
 static bool stays_unsharded(const schedule_builder *b, int v, int i)
 {
     if (visit_uses(b, v + 1, buckets_of(b, v).items[i])) return true;
-    if (b->p->o.reshard || b->s->pass == PASS_EVAL) return false;
+    if (b->p->o.strategy.reshard_after_forward || b->s->pass == PASS_EVAL) return false;
     return b->after[b->first_after[v] + (size_t)i] & VISIT_NEXT_IS_BACKWARD;
 }
 
@@ -469,7 +464,7 @@ status schedule_make(const plan *p, schedule_pass pass, schedule *out, err *e)
         add(&b, (schedule_instr){.kind = CLIP_GRAD_NORM});
         update(&b);
     }
-    if (b.no_memory) FAIL(E_IO, "no memory for a schedule");
+    if (b.no_memory) FAIL(E_MEMORY, "no memory for a schedule");
     for (int t = 0; t < PLAN_STATES; t++) grow_first_slot(&out->state[t]);
     assign_batch_slots(out);
 done:

@@ -73,8 +73,9 @@ typedef enum schedule_pass { PASS_TRAIN, PASS_EVAL } schedule_pass;
 
 typedef struct schedule {
     schedule_pass pass;
-    schedule_instr *instr;             // [count]
-    int count, room;                   // room: of `instr`, in instructions
+    schedule_instr *instr; // [count]
+    int count;
+    size_t room;                       // of `instr`, in instructions
     int *act_slots;                    // [chunks of the stage] micro-batches of saved activations
     int *wgrad_slots;                  // [chunks] micro-batches between their dgrad and wgrad
     int act_grad_slots;                // activation-gradient buffers

@@ -1,10 +1,9 @@
 // traffic.c -- the bytes that a rank sends in a step. See traffic.h. Called by the trainer where it
-// makes a plan. It follows the redistribution steps that bucket.c and compress.c execute, and knows
-// no strategy by name.
+// makes a plan. It follows the redistribution steps that train/ executes, and knows no strategy by
+// name.
 #include "parallel/traffic.h"
 
-#include "parallel/compress.h"
-#include "parallel/powersgd.h"
+#include "parallel/hook.h"
 
 static double ring(int ranks, double payload)
 {
@@ -13,28 +12,29 @@ static double ring(int ranks, double payload)
 
 static int rank_in(const plan *p, int group)
 {
-    return group == GROUP_POST_FORWARD ? p->coord[AXIS_DP_SHARD] % p->o.reshard : p->coord[group];
+    return group == GROUP_POST_FORWARD
+               ? p->coord[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward
+               : p->coord[group];
 }
 
-// Elements of the bucket that belong to the shards of other ranks.
-static double elements_of_others(const plan *p, const plan_redistribution_step *x,
-                                 const plan_bucket *b)
+// Elements of a segment that this rank sends: those of other ranks' shards, twice in a sum that
+// every rank receives.
+static double segment_elements(const plan *p, const plan_redistribution_step *x,
+                               const comm_segment *s)
 {
-    double elements = 0;
-    for (int i = b->first_row; i < b->first_row + b->rows; i++) {
-        int64_t first;
-        elements += (double)(x->segment[i].count -
-                             comm_segment_shard(&x->segment[i], rank_in(p, x->axis), &first));
-    }
-    return elements;
+    int64_t first;
+    const int64_t own = comm_segment_shard(s, rank_in(p, x->axis), &first);
+    return (double)(s->count - own) * (x->collective == REDISTRIBUTE_ALL_REDUCE ? 2 : 1);
 }
 
 static double step_elements(const plan *p, const plan_redistribution_step *x, const plan_bucket *b,
                             plan_layout array)
 {
-    const bool sums_all = x->collective == REDISTRIBUTE_ALL_REDUCE;
+    double elements = 0;
     if (!x->segment) return ring(p->o.mesh.size[x->axis], (double)b->count[array]);
-    return (sums_all ? 2 : 1) * elements_of_others(p, x, b);
+    for (int i = b->first_row; i < b->first_row + b->rows; i++)
+        elements += segment_elements(p, x, &x->segment[i]);
+    return elements;
 }
 
 static void count_redistribution(plan *p, const plan_redistribution *m, int bucket, dtype t)
@@ -46,29 +46,16 @@ static void count_redistribution(plan *p, const plan_redistribution *m, int buck
 
 // ---- Gradients
 
-// Elements of one row, reduced by itself, that belong to the shards of other ranks.
-static double row_elements(const plan *p, const plan_redistribution_step *x, int position,
-                           plan_layout array)
-{
-    const plan_row *r = &p->row[p->order[position]];
-    const int64_t count = plan_local_shard(p, r, array, p->coord).count,
-                  ranks = p->o.mesh.size[x->axis];
-    int64_t first;
-    comm_segment s = {.count = count, .shard_count = (count + ranks - 1) / ranks};
-    if (x->segment) s = x->segment[position];
-    return (double)(s.count - comm_segment_shard(&s, rank_in(p, x->axis), &first)) *
-           (x->collective == REDISTRIBUTE_ALL_REDUCE ? 2 : 1);
-}
-
-// As compress.c does: rows that PowerSGD does not compress are reduced by themselves.
-static void count_rest(plan *p, const plan_redistribution *m, int bucket, dtype t)
+// The rows that the hook leaves as they are travel one by one.
+static void count_rows(plan *p, const plan_redistribution *m, int bucket, dtype t)
 {
     const plan_bucket *b = &p->bucket[bucket];
     for (int i = 0; i < m->count; i++)
-        for (int k = b->first_row; k < b->first_row + b->rows; k++)
-            if (!powersgd_takes(p, &p->row[p->order[k]]))
-                p->sent_bytes[m->step[i].axis] +=
-                    (double)dtype_bytes(t) * row_elements(p, &m->step[i], k, m->layout);
+        for (int k = b->first_row; k < b->first_row + b->rows; k++) {
+            const comm_segment s = hook_row_segment(p, m, i, k);
+            p->sent_bytes[m->step[i].axis] +=
+                (double)dtype_bytes(t) * segment_elements(p, &m->step[i], &s);
+        }
 }
 
 static void count_factors(plan *p, int bucket, dtype t)
@@ -76,21 +63,18 @@ static void count_factors(plan *p, int bucket, dtype t)
     const plan_bucket *b = &p->bucket[bucket];
     double elements = 0;
     for (int i = b->first_row; i < b->first_row + b->rows; i++)
-        elements += (double)powersgd_factor_elements(p, &p->row[p->order[i]]);
+        elements += (double)hook_factor_elements(p, &p->row[p->order[i]]);
     p->sent_bytes[GROUP_DP] += ring(mesh_data_ranks(&p->o.mesh), elements * (double)dtype_bytes(t));
 }
 
 static void count_gradients(plan *p, const plan_redistribution *m, int bucket)
 {
-    const dtype t = compress_type(p);
-    if (m->count == 0) return;
-    if (p->o.hook.kind != HOOK_POWERSGD) {
+    const dtype t = hook_type(p);
+    if (p->o.strategy.hook.kind == HOOK_POWERSGD)
+        count_rows(p, m, bucket, t);
+    else
         count_redistribution(p, m, bucket, t);
-        return;
-    }
-    count_rest(p, m, bucket, t);
-    if (m == &p->reduce_micro_batch || p->reduce_micro_batch.count == 0)
-        count_factors(p, bucket, t);
+    if (hook_sends_factors(p, m)) count_factors(p, bucket, t);
 }
 
 static void count_partial(plan *p, const plan_bucket *b)
@@ -147,7 +131,8 @@ static void count_reduced_gradients(const traffic_step *s)
 {
     plan *p = s->p;
     const schedule_instr *x = s->x;
-    const bool in_file = p->o.tier[PLAN_GRADIENTS] == TIER_FILE, slot = x->slot >= 0;
+    const bool in_file = p->o.strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE,
+               slot = x->slot >= 0;
     if (slot || p->gradient == LAYOUT_FULL) count_partial(p, &p->bucket[x->index]);
     if (slot) count_gradients(p, &p->reduce_micro_batch, x->index);
     if (!slot || p->gradient == LAYOUT_FULL || (!in_file && x->last))

@@ -12,8 +12,9 @@ static void print_json_pipeline(const pipeline_picture *x, text *out)
               ",\"pipeline\":{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,"
               "\"micro_batches\":%d,\"idle_closed_form\":%.9g,\"idle_simulated\":%.9g,"
               "\"stage_idle\":[",
-              pipeline_schedule_name(p->o.pipeline), stages, chunks, p->o.micros,
-              pipeline_bubble(p->o.pipeline, stages, chunks, p->o.micros), x->times->bubble);
+              pipeline_schedule_name(p->o.strategy.pipeline.schedule), stages, chunks, p->o.micros,
+              pipeline_bubble(p->o.strategy.pipeline.schedule, stages, chunks, p->o.micros),
+              x->times->bubble);
     for (int i = 0; i < stages; i++)
         text_addf(out, "%s%.9g", i ? "," : "", x->times->idle[i] / x->times->seconds);
     text_add(out, "],\"first_blocks\":[");
@@ -31,8 +32,9 @@ static void print_pipeline(const pipeline_picture *x, bool even, text *out)
                   p->chunk_first[k + 1] - 1, k % x->times->stages);
     text_addf(out, "\n  time goes to the right, %s; F forward, B backward%s\n",
               even ? "as if all parts took the same" : "by the FLOPs of the blocks",
-              pipeline_schedule_splits_backward(p->o.pipeline) ? "'s input half, W its weight half"
-                                                               : "");
+              pipeline_schedule_splits_backward(p->o.strategy.pipeline.schedule)
+                  ? "'s input half, W its weight half"
+                  : "");
     pipeline_draw_text(x, COLUMNS, out);
 }
 

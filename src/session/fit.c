@@ -66,7 +66,7 @@ static status change(job *j, const fit_search *l, const memory_estimate *before,
     text_addf(&line, "memory.fit: the job needs %s of %s; ", size, have);
     fit_search_print(j, l, &line);
     TRY(job_take_changes(j, &l->changed, "memory.fit", e));
-    *said = text_copy(line.chars);
+    TRY(text_copy(line.chars, said, e));
 done:
     text_clear(&line);
     return result;

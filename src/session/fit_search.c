@@ -23,23 +23,20 @@ static bool to_bf16(job *j, int ranks)
     return true;
 }
 
-static bool to_recompute(job *j, const char *from, const char *to)
-{
-    if (strcmp(j->parallel.recompute, from) != 0) return false;
-    j->parallel.recompute = (char *)to; // a copy of the job: never freed
-    return true;
-}
-
 static bool to_selective(job *j, int ranks)
 {
     (void)ranks;
-    return to_recompute(j, "none", "selective");
+    if (j->strategy.recompute != RECOMPUTE_NONE) return false;
+    j->strategy.recompute = RECOMPUTE_SELECTIVE;
+    return true;
 }
 
 static bool to_full(job *j, int ranks)
 {
     (void)ranks;
-    return to_recompute(j, "none", "full") || to_recompute(j, "selective", "full");
+    if (j->strategy.recompute == RECOMPUTE_FULL) return false;
+    j->strategy.recompute = RECOMPUTE_FULL;
+    return true;
 }
 
 // `word` over dp_shard; over dp_replicate, too, where that is all there is. Gradients of several
@@ -48,17 +45,17 @@ static bool to_policy(job *j, int ranks, const char *word)
 {
     mesh m;
     const policy *p = policy_find(word);
-    j->parallel.dp.inner = *p;
+    j->strategy.dp.inner = *p;
     if (mesh_of(j, ranks, &m) != OK || mesh_data_ranks(&m) == 1) return false;
-    if (m.size[AXIS_DP_SHARD] == 1) j->parallel.dp.outer = *p;
-    if (sums_several(j, &m) && j->parallel.no_sync == NO_SYNC_TRUE)
-        j->parallel.no_sync = NO_SYNC_FALSE;
+    if (m.size[AXIS_DP_SHARD] == 1) j->strategy.dp.outer = *p;
+    if (sums_several(j, &m) && j->strategy.no_sync == NO_SYNC_TRUE)
+        j->strategy.no_sync = NO_SYNC_FALSE;
     return true;
 }
 
 static bool to_zero2(job *j, int ranks)
 {
-    return to_policy(j, ranks, j->parallel.dp.inner.weight == SHARD ? "zero3" : "zero2");
+    return to_policy(j, ranks, j->strategy.dp.inner.weight == SHARD ? "zero3" : "zero2");
 }
 
 static bool to_zero3(job *j, int ranks)
@@ -70,15 +67,15 @@ static bool to_zero3(job *j, int ranks)
 static bool to_zero3_of_all(job *j, int ranks)
 {
     mesh m;
-    j->parallel.dp.outer = *policy_find("zero3");
+    j->strategy.dp.outer = *policy_find("zero3");
     return mesh_of(j, ranks, &m) == OK && m.size[AXIS_DP_SHARD] > 1 &&
            m.size[AXIS_DP_REPLICATE] > 1 && to_policy(j, ranks, "zero3");
 }
 
 static bool to_tier(job *j, plan_state what, memory_tier to)
 {
-    if (j->parallel.tier[what] >= to) return false;
-    j->parallel.tier[what] = to;
+    if (j->strategy.offload.tier[what] >= to) return false;
+    j->strategy.offload.tier[what] = to;
     return true;
 }
 
@@ -101,7 +98,7 @@ static bool to_optimizer_file(job *j, int ranks)
 // A file cannot be added to by every micro-batch; auto knows that.
 static void sum_locally(job *j)
 {
-    if (j->parallel.no_sync == NO_SYNC_FALSE) j->parallel.no_sync = NO_SYNC_TRUE;
+    if (j->strategy.no_sync == NO_SYNC_FALSE) j->strategy.no_sync = NO_SYNC_TRUE;
 }
 
 static bool to_gradients_file(job *j, int ranks)
@@ -118,7 +115,8 @@ static bool to_weights_file(job *j, int ranks)
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
     if (mesh_data_ranks(&m) > 1) to_zero3(j, ranks);
-    if (sums_several(j, &m) && j->parallel.tier[PLAN_GRADIENTS] == TIER_FILE) sum_locally(j);
+    if (sums_several(j, &m) && j->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE)
+        sum_locally(j);
     return to_tier(j, PLAN_WEIGHTS, TIER_FILE);
 }
 
@@ -194,7 +192,7 @@ status fit_search_run(const job *j, const session_inputs *in, int ranks, uint64_
         if (STEPS[i](&next, ranks)) TRY(try(&c, &next, e));
     }
     for (int k = 0; k < PLAN_STATES; k++)
-        if (out->changed.parallel.tier[k] == TIER_FILE && !j->parallel.offload_path)
+        if (out->changed.strategy.offload.tier[k] == TIER_FILE && !j->strategy.offload.path)
             out->wants_path = true;
 done:
     return result;

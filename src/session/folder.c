@@ -18,40 +18,50 @@ static const struct {
                  {"job.yaml", "job", ".yaml"}};
 
 // OUT/log-3.jsonl; owned by the caller.
-static char *beside(const char *out, int part, int number)
+static status beside(const char *out, int part, int number, char **path, err *e)
 {
+    status result = OK;
     text name = {0};
     text_addf(&name, "%s-%d%s", PART[part].stem, number, PART[part].extension);
-    char *path = file_join(out, name.chars);
+    TRY(text_check(&name, e));
+    TRY(file_join(out, name.chars, path, e));
+done:
     text_clear(&name);
-    return path;
+    return result;
 }
 
-static bool is_taken(const char *out, int number)
+static status is_taken(const char *out, int number, bool *taken, err *e)
 {
-    bool taken = false;
+    status result = OK;
+    *taken = false;
     for (int part = 0; part < PARTS; part++) {
-        char *path = beside(out, part, number);
-        taken = taken || file_exists(path);
+        char *path = NULL;
+        TRY(beside(out, part, number, &path, e));
+        *taken = *taken || file_exists(path);
         free(path);
     }
-    return taken;
+done:
+    return result;
 }
 
-static int free_number(const char *out)
+static status free_number(const char *out, int *number, err *e)
 {
-    int number = 1;
-    while (is_taken(out, number)) number++;
-    return number;
+    status result = OK;
+    bool taken = true;
+    for (*number = 0; taken;) TRY(is_taken(out, ++*number, &taken, e));
+done:
+    return result;
 }
 
-static bool is_there(const char *out, int part)
+static status is_there(const char *out, int part, bool *there, err *e)
 {
-    char *path = file_join(out, PART[part].name);
+    char *path = NULL;
     // A folder of this name that holds no checkpoints is not a run's.
-    bool there = part == CHECKPOINTS ? ckpt_has_any(out) : file_exists(path);
+    if (part == CHECKPOINTS) return ckpt_has_any(out, there, e);
+    const status result = file_join(out, PART[part].name, &path, e);
+    *there = result == OK && file_exists(path);
     free(path);
-    return there;
+    return result;
 }
 
 static void tell(text *kept, int part, int number)
@@ -65,14 +75,17 @@ status folder_begin(const char *out, bool overwrite, text *kept, err *e)
 {
     status result = OK;
     char *from = NULL, *to = NULL;
+    bool there[PARTS];
+    int number;
     TRY(file_make_directories(out, e));
-    const int number = free_number(out);
+    TRY(free_number(out, &number, e));
+    for (int part = 0; part < PARTS; part++) TRY(is_there(out, part, &there[part], e));
     // A job.yaml alone tells of no run.
-    const int parts = is_there(out, CHECKPOINTS) || is_there(out, LOG) ? PARTS : JOB;
+    const int parts = there[CHECKPOINTS] || there[LOG] ? PARTS : JOB;
     for (int part = 0; part < parts; part++) {
-        if (!is_there(out, part)) continue;
-        from = file_join(out, PART[part].name);
-        to = beside(out, part, number);
+        if (!there[part]) continue;
+        TRY(file_join(out, PART[part].name, &from, e));
+        TRY(beside(out, part, number, &to, e));
         // Also before a removal, which may be interrupted: half a run must not look like one.
         TRY(file_rename(from, to, e));
         if (overwrite)
@@ -93,8 +106,10 @@ status folder_go_on(const char *out, const char *checkpoint, text *kept, err *e)
 {
     status result = OK;
     bool moved;
-    const int number = free_number(out);
-    char *aside = beside(out, CHECKPOINTS, number);
+    int number;
+    char *aside = NULL;
+    TRY(free_number(out, &number, e));
+    TRY(beside(out, CHECKPOINTS, number, &aside, e));
     TRY(ckpt_go_on(out, checkpoint, aside, &moved, e));
     if (moved) tell(kept, CHECKPOINTS, number);
 done:

@@ -57,7 +57,7 @@ static table_row *add_policy(table *t, const char *name, const char *outer, cons
     table_row *r = add_row(t, "policy", name);
     const bool two = t->j->parallel.dp_replicate > 1;
     const char *over = outer ? outer : two ? inner : "ddp";
-    r->changed.parallel.dp = (policies){*policy_find(over), *policy_find(inner)};
+    r->changed.strategy.dp = (policies){*policy_find(over), *policy_find(inner)};
     return r;
 }
 
@@ -65,10 +65,10 @@ static table_row *add_policy(table *t, const char *name, const char *outer, cons
 // reverse.
 static void add_other_order(table *t, const char *word)
 {
-    const bool sums = t->j->parallel.no_sync == NO_SYNC_TRUE;
+    const bool sums = t->j->strategy.no_sync == NO_SYNC_TRUE;
     char name[48];
     snprintf(name, sizeof name, "%s, no_sync %s", word, sums ? "false" : "true");
-    add_policy(t, name, NULL, word)->changed.parallel.no_sync = sums ? NO_SYNC_FALSE : NO_SYNC_TRUE;
+    add_policy(t, name, NULL, word)->changed.strategy.no_sync = sums ? NO_SYNC_FALSE : NO_SYNC_TRUE;
 }
 
 static status add_policies(table *t, err *e)
@@ -89,9 +89,8 @@ done:
 
 static void add_recomputes(table *t)
 {
-    static char *const words[] = {"none", "selective", "full"};
-    for (int i = 0; i < 3; i++)
-        add_row(t, "recompute", words[i])->changed.parallel.recompute = words[i];
+    for (int i = 0; i < RECOMPUTES; i++)
+        add_row(t, "recompute", RECOMPUTE_NAMES[i])->changed.strategy.recompute = (recompute_mode)i;
 }
 
 // zero3, then one state after the other to files.
@@ -102,9 +101,9 @@ static void add_offloads(table *t)
                                         "and weights"};
     for (int i = 0; i < 3; i++) {
         table_row *r = add_row(t, "offload", names[i]);
-        r->changed.parallel.dp.inner = *policy_find("zero3");
-        if (t->j->parallel.dp_replicate > 1) r->changed.parallel.dp.outer = *policy_find("zero3");
-        for (int k = 0; k <= i; k++) r->changed.parallel.tier[order[k]] = TIER_FILE;
+        r->changed.strategy.dp.inner = *policy_find("zero3");
+        if (t->j->parallel.dp_replicate > 1) r->changed.strategy.dp.outer = *policy_find("zero3");
+        for (int k = 0; k <= i; k++) r->changed.strategy.offload.tier[order[k]] = TIER_FILE;
     }
 }
 

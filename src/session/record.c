@@ -8,16 +8,16 @@ status session_log_start(const session *s, const job *j, const session_inputs *i
                          const char *version, int64_t resumed_from, log_file *l, err *e)
 {
     const plan *p = trainer_get_plan(s->trainer);
-    text strategy = {0}, note = {0};
+    text policy_name = {0}, note = {0};
     const char *notes[] = {in->fit, trainer_note(s->trainer)};
     for (int i = 0; i < 2; i++)
         if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
     monitor_axis axes[AXES];
-    plan_print_policy(p, &strategy);
+    plan_print_policy(p, &policy_name);
     for (int a = 0; a < AXES; a++) axes[a] = (monitor_axis){axis_name((axis)a), p->o.mesh.size[a]};
     const monitor_start m = {.version = version,
                              .model = in->family->name,
-                             .policy = strategy.chars,
+                             .policy = policy_name.chars,
                              .precision = dtype_name(j->train.precision),
                              .device = j->launch.device,
                              .as = j->launch.as_threads ? "threads" : "processes",
@@ -31,8 +31,10 @@ status session_log_start(const session *s, const job *j, const session_inputs *i
                              .tokens_per_step = j->train.global_batch * in->seq_len,
                              .resumed_from = resumed_from,
                              .note = note.chars};
-    const status result = log_start(l, &m, e);
-    text_clear(&strategy);
+    status result = text_check(&note, e);
+    if (result == OK) result = text_check(&policy_name, e);
+    if (result == OK) result = log_start(l, &m, e);
+    text_clear(&policy_name);
     text_clear(&note);
     return result;
 }

@@ -32,7 +32,7 @@ static status compare_state(const job *j, const ckpt *c, text *differs, err *e)
     TRY(ckpt_text(c, "optimizer", &optimizer, e));
     TRY(ckpt_text(c, "precision", &precision, e));
     TRY(ckpt_int(c, "seed", &seed, e));
-    add_words(differs, "optimizer.name", optimizer, optim_rule_of(&j->optimizer)->name);
+    add_words(differs, "optimizer.name", optimizer, OPTIM_NAMES[j->optimizer.rule]);
     add_words(differs, "train.precision", precision, dtype_name(j->train.precision));
     add_counts(differs, "train.seed", (uint64_t)seed, j->train.seed);
 done:
@@ -67,8 +67,9 @@ done:
 static status compare_own_model(const char *config_json, const char *folder, text *differs, err *e)
 {
     status result = OK;
-    char *path = file_join(folder, "config.json"), *content = NULL;
+    char *path = NULL, *content = NULL;
     json_t *here = json_loads(config_json, 0, NULL), *there = NULL;
+    TRY(file_join(folder, "config.json", &path, e));
     TRY(file_read(path, &content, NULL, e));
     there = json_loads(content, 0, NULL);
     if (!there || !json_equal(there, here))
@@ -94,6 +95,7 @@ status session_check_resume(const job *j, const session_inputs *in, const char *
         TRY(job_compare_model(j, folder, &differs, e));
     TRY(compare_state(j, c, &differs, e));
     TRY(compare_positions(j, in, c, step, &differs, e));
+    TRY(text_check(&differs, e));
     if (differs.bytes)
         FAIL(E_USAGE,
              "%s was saved by a run with other values: %s; valid: the same values, or a new run "

@@ -4,40 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static graph_recompute recompute_of(const char *word)
-{
-    return strcmp(word, "full") == 0        ? RECOMPUTE_FULL
-           : strcmp(word, "selective") == 0 ? RECOMPUTE_SELECTIVE
-                                            : RECOMPUTE_NONE;
-}
-
-// Where and how everything lies and travels.
-static void set_strategy(const job *j, trainer_options *out)
-{
-    bool pipeline = j->parallel.pp > 1;
-    out->policies = j->parallel.dp;
-    out->reshard = j->parallel.reshard_after_forward;
-    out->sequence_parallel = j->parallel.sequence_parallel;
-    out->pipeline = pipeline ? j->parallel.schedule : PIPE_1F1B;
-    out->virtual_stages = pipeline ? j->parallel.virtual_stages : 1;
-    out->split = pipeline ? j->parallel.blocks : NULL;
-    out->bucket_bytes = j->parallel.bucket_bytes;
-    out->hook = j->parallel.hook;
-    out->reduce = j->train.reduce_dtype;
-    memcpy(out->tier, j->parallel.tier, sizeof out->tier);
-    out->tier_path = j->parallel.offload_path;
-    out->tier_block_bytes = j->parallel.offload_block_bytes;
-    out->tier_depth = j->parallel.offload_depth;
-    out->recompute = recompute_of(j->parallel.recompute);
-    out->zero_unused = strcmp(j->parallel.unused_parameters, "zero") == 0;
-}
-
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e)
 {
     status result = OK;
     *out = (trainer_options){.family = in->family,
                              .config = in->config,
+                             .strategy = j->strategy,
                              .precision = j->train.precision,
                              .scaler = j->train.fp16,
                              .micro_batch = j->train.micro_batch,
@@ -55,9 +28,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .predicts = in->predicts,
                              .order = j->data.order,
                              .weights = in->weights};
-    set_strategy(j, out);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
-    out->no_sync = job_sums_locally(j, &out->mesh);
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
 done:
     return result;
@@ -88,8 +59,10 @@ status session_save(const session *s, const job *j, const session_inputs *in,
     status result = OK;
     static const char *const words[] = {[F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
     char *made = NULL;
-    if (!config_json)
-        config_json = made = model_config_write(&j->model.config, words[j->train.precision]);
+    if (!config_json) {
+        TRY(model_config_write(&j->model.config, words[j->train.precision], &made, e));
+        config_json = made;
+    }
     trainer_save_options o = {.out = j->train.out,
                               .keep = j->train.keep,
                               .config_json = config_json,

@@ -70,13 +70,14 @@ static status by_flops(const trainer_options *o, int blocks, double *seconds, er
     status result = OK;
     model *m = NULL;
     const int tp = o->mesh.size[AXIS_TP];
-    const model_options x = {.mode = GRAPH_TRAIN,
-                             .type = o->precision,
-                             .batch = o->micro_batch,
-                             .seq = o->seq_len,
-                             .keep = o->recompute,
-                             .cut = {.ranks = tp, .sequence = o->sequence_parallel && tp > 1},
-                             .halves = true};
+    const model_options x = {
+        .mode = GRAPH_TRAIN,
+        .type = o->precision,
+        .batch = o->micro_batch,
+        .seq = o->seq_len,
+        .recompute = o->strategy.recompute,
+        .tp = {.ranks = tp, .sequence = o->strategy.sequence_parallel && tp > 1},
+        .splits_backward = true};
     TRY(model_open(o->family, o->config, &x, &m, e));
     for (int b = 0; b < blocks; b++) {
         const graph *g = m->block[b].g;

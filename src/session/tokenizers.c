@@ -31,13 +31,14 @@ static status read_model(const job *j, reference *r, err *e)
     status result = OK;
     tokenizer *t = NULL;
     err why = {.code = OK};
-    char *path = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    char *path = NULL;
+    if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &path, e));
     if (!path || !file_exists(path)) goto done;
     r->known = true;
     text_addf(&r->label, "the model's, %s", path);
     status s = tokenizer_load(path, &t, &why);
     if (s == E_USAGE)
-        r->why = text_copy(why.text);
+        TRY(text_copy(why.text, &r->why, e));
     else if (s != OK)
         FAIL(s, "%s", why.text);
     r->hash = t ? tokenizer_hash(t) : 0;
@@ -76,18 +77,18 @@ static status compare(const job *j, session_inputs *in, const char *key, const d
 }
 
 // What a checkpoint can take from the shards that it is trained on.
-static void take_from(job *j, session_inputs *in, const data_part *part, const sidecar *s,
-                      text *missing)
+static status take_from(job *j, session_inputs *in, const data_part *part, const sidecar *s,
+                        text *missing, err *e)
 {
     if (s->append_eod && s->eod >= 0) job_set_end_token(j, s->eod);
-    if (!s->tokenizer || in->data_tokenizer) return;
-    if (file_exists(s->tokenizer))
-        in->data_tokenizer = text_copy(s->tokenizer);
-    else if (!missing->bytes)
+    if (!s->tokenizer || in->data_tokenizer) return OK;
+    if (file_exists(s->tokenizer)) return text_copy(s->tokenizer, &in->data_tokenizer, e);
+    if (!missing->bytes)
         text_addf(missing,
                   "data.train: the tokenizer of %s, %s, is missing; checkpoints will have no "
                   "tokenizer\n",
                   part->path, s->tokenizer);
+    return text_check(missing, e);
 }
 
 status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
@@ -98,6 +99,7 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
     text missing = {0};
     size_t trains = j->own.train ? 0 : j->data.trains;
     size_t valids = j->own.valid || !in->valid ? 0 : j->data.valids;
+    char *own = NULL;
     bool asked = false; // the model: only when there is something to compare
     for (size_t i = 0; i < trains + valids; i++) {
         bool train = i < trains, found = false;
@@ -109,14 +111,15 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
         asked = asked || s.tokenizer_hash;
         if (s.tokenizer_hash)
             TRY(compare(j, in, train ? "data.train" : "data.valid", part, &s, &r, e));
-        if (train) take_from(j, in, part, &s, &missing);
+        if (train) TRY(take_from(j, in, part, &s, &missing, e));
         sidecar_clear(&s);
     }
-    char *own = j->model.path ? file_join(j->model.path, "tokenizer.json") : NULL;
+    if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &own, e));
     if (missing.bytes && !in->data_tokenizer && !(own && file_exists(own)))
         text_add(&in->warnings, missing.chars);
-    free(own);
+    TRY(text_check(&in->warnings, e));
 done:
+    free(own);
     sidecar_clear(&s);
     text_clear(&missing);
     text_clear(&r.label);

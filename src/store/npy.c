@@ -1,6 +1,12 @@
-// npy.c -- NumPy's array file: "\x93NUMPY", version 1.0, the header's length as 16 bits, and a
-// Python literal padded with blanks to a multiple of 64 bytes. Called by `trireme predict`. See
-// npy.h.
+// npy.c -- NumPy's array file. `trireme predict` calls it. It does not know the elements.
+//
+//   OFFSET   SIZE   FIELD
+//   0        6      magic "\x93NUMPY"
+//   6        2      version: 1, 0
+//   8        2      H, the header's length: u16, little-endian
+//   10       H      header: a Python literal {'descr': TYPE, 'fortran_order': False, 'shape': (…), },
+//                   spaces, and a newline; 10 + H is a multiple of 64
+//   10 + H          elements in C order, little-endian
 #include "store/npy.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-// safetensors.h -- the file format: a reader that checks everything before it trusts a byte, and a
-// streaming writer. Format in the head of safetensors.c.
+// safetensors.h -- named tensors in files: a reader that checks a whole header before it uses a
+// tensor, and a streaming writer. safetensors_check.c describes the format.
 #ifndef TRIREME_STORE_SAFETENSORS_H
 #define TRIREME_STORE_SAFETENSORS_H
 
@@ -9,45 +9,49 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TENSOR_DIMS_MAX = 8 };
+enum { SAFETENSORS_DIMS_MAX = 8 };
 
-typedef struct tensor_info {
-    const char *name; // borrowed from the file object
-    dtype type;       // DTYPES when Trireme has no such type; known_type is false then
-    bool known_type;  // a tensor of an unknown type can be listed, but must not be computed with
-    const char *type_word; // the file's own word, e.g. "BF16"; for messages; ignored by the writer
+typedef struct safetensors_tensor {
+    const char *name;      // borrowed from the file object
+    dtype type;            // DTYPES when Trireme has no such type
+    bool known_type;       // false: the tensor can be listed, but not used in a computation
+    const char *type_word; // the file's word, e.g. "BF16", for messages; the writer ignores it
     int dims;
-    int64_t dim[TENSOR_DIMS_MAX];
+    int64_t dim[SAFETENSORS_DIMS_MAX];
     uint64_t bytes;
     const void *data; // in the map, may be unaligned
-} tensor_info;
+} safetensors_tensor;
 
 typedef struct safetensors safetensors;
-// One file. E_USAGE, naming file and tensor, for: header length over the file or 100 MB, bad JSON,
-// duplicate names, unknown fields or dtypes, negative or overflowing shapes, offsets that do not
-// equal product*size, holes, overlaps, trailing bytes.
+
+// Opens one file; safetensors_check.c lists every rule. E_USAGE names the file, the tensor and the
+// rule that it breaks. The owner calls safetensors_close.
 status safetensors_open(const char *path, safetensors **out, err *e);
-// A model folder: model.safetensors, or the shards of model.safetensors.index.json (every name
-// found exactly once, in the file that the index says).
-// model.safetensors goes before the index, as in HuggingFace.
+// Opens a model folder: model.safetensors, or else the shards that model.safetensors.index.json
+// lists. HuggingFace looks in the same order. E_USAGE when a listed tensor is not in the file that
+// the index names, or a shard holds a tensor that is not listed.
 status safetensors_open_folder(const char *folder, safetensors **out, err *e);
 void safetensors_close(safetensors *s); // NULL allowed
-// After data was read: E_IO, naming the file, when one was cut off since it was opened.
+// The caller calls it after it has read data. E_IO names a file that was truncated after it was
+// opened.
 status safetensors_check_whole(const safetensors *s, err *e);
 size_t safetensors_count(const safetensors *s);
-const tensor_info *safetensors_at(const safetensors *s, size_t i);
-const tensor_info *safetensors_find(const safetensors *s, const char *name); // NULL when absent
-const char *safetensors_metadata(const safetensors *s, const char *key);     // NULL when absent
+const safetensors_tensor *safetensors_at(const safetensors *s, size_t i);
+const safetensors_tensor *safetensors_find(const safetensors *s,
+                                           const char *name);            // NULL when absent
+const char *safetensors_metadata(const safetensors *s, const char *key); // NULL when absent
 
-// What a writer asks for, tensor after tensor: `bytes` bytes from `offset` of tensor i into `out`.
-typedef status (*tensor_source)(void *arg, size_t i, uint64_t offset, void *out, size_t bytes,
-                                err *e);
+// The writer calls it, tensor after tensor, for `bytes` bytes of tensor i from `offset` on; it
+// copies them to `out`.
+typedef status (*safetensors_source)(void *arg, size_t i, uint64_t offset, void *out, size_t bytes,
+                                     err *e);
 
-// Writes tensors (in any order of `t`; stored by size of element descending, then by name, data
-// aligned to 8) in bounded memory, with __metadata__ {"format": "pt"}. *hash (NULL allowed) is the
-// XXH3-64 of the file. Durable on OK; on failure nothing is left at `path`. E_INTERNAL when `t` is
-// not what a file can hold: a name twice, an unknown type, bytes that are not the shape's.
-status safetensors_write(const char *path, const tensor_info *t, size_t count, tensor_source read,
-                         void *arg, uint64_t *hash, err *e);
+// Writes a file in bounded memory, with __metadata__ {"format": "pt"}. The order of `t` does not
+// matter: tensors with larger elements come first, tensors of equal element size are sorted by name,
+// and data is aligned to 8 bytes. *hash (NULL allowed) is the XXH3-64 of the file. The file is
+// durable on OK; on failure there is no file at `path`. E_INTERNAL when a file cannot hold `t`: two
+// tensors have one name, a type is unknown, or `bytes` disagrees with the shape.
+status safetensors_write(const char *path, const safetensors_tensor *t, size_t count,
+                         safetensors_source read, void *arg, uint64_t *hash, err *e);
 
 #endif

@@ -4,8 +4,10 @@
 
 #include "store/safetensors_file.h"
 
-// Maps part->path and parses and checks its header. What was opened belongs to `part`, also on
-// failure. *out (owned by the caller) holds its tensors by position. E_USAGE names file and tensor.
-status safetensors_part_open(safetensors_part *part, tensor_info **out, size_t *count, err *e);
+// Maps file->path, parses its header and checks it. `file` owns the map and the header, also after
+// a failure. *out [*count] holds the tensors in the order of their data; the caller frees it.
+// E_USAGE names file and tensor.
+status safetensors_file_open(safetensors_file *file, safetensors_tensor **out, size_t *count,
+                             err *e);
 
 #endif

@@ -1,4 +1,5 @@
-// safetensors_file.h -- private to store/: how an open object looks inside, for its two openers.
+// safetensors_file.h -- private to store/: the members of `safetensors`, and what its .c files
+// share.
 #ifndef TRIREME_STORE_SAFETENSORS_FILE_H
 #define TRIREME_STORE_SAFETENSORS_FILE_H
 
@@ -6,25 +7,25 @@
 
 #include <jansson.h>
 
-enum { SAFETENSORS_HEADER_MAX = 100000000, LABEL_BYTES = 160 };
+enum { SAFETENSORS_HEADER_MAX = 100000000, SAFETENSORS_LABEL_BYTES = 160 };
 
-// One file: its map, and the JSON header that lends all names.
-typedef struct safetensors_part {
+// One open file. All names of tensors point into `header`.
+typedef struct safetensors_file {
     char *path;
     file_map map;
     json_t *header;
-} safetensors_part;
+} safetensors_file;
 
 struct safetensors {
-    safetensors_part *parts;
-    size_t part_count;
-    tensor_info *tensors; // part after part, in each by position in the file
-    size_t *part_of;      // the part of tensors[i]
+    safetensors_file *files; // [file_count]
+    size_t file_count;
+    safetensors_tensor *tensors; // [count] file after file, in each file in the order of the data
+    size_t *file_index;          // [count] tensors[i] is in files[file_index[i]]
     size_t count;
-    const tensor_info **by_name; // pointers into `tensors`, sorted by name
+    const safetensors_tensor **by_name; // [count] pointers into `tensors`, sorted by name
 };
 
-// A file's type word: its size and Trireme's type, DTYPES for none.
+// A type of the format, its size, and Trireme's type, which is DTYPES when Trireme has none.
 typedef struct safetensors_type {
     const char *word;
     unsigned bits;
@@ -32,10 +33,10 @@ typedef struct safetensors_type {
 } safetensors_type;
 const safetensors_type *safetensors_type_find(const char *word); // NULL when the format has none
 
-// A name as it may stand in a message: one line, not too long.
-const char *safetensors_label(const char *name, char out[LABEL_BYTES]);
+// Copies a name for a message: control characters become '?', and a long name is truncated.
+const char *safetensors_label(const char *name, char out[SAFETENSORS_LABEL_BYTES]);
 
 // Opens and checks `count` files, whose paths are copied, as one object.
-status safetensors_open_parts(const char *const *paths, size_t count, safetensors **out, err *e);
+status safetensors_open_files(const char *const *paths, size_t count, safetensors **out, err *e);
 
 #endif

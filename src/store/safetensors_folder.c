@@ -1,19 +1,20 @@
-// safetensors_folder.c -- the weights of a HuggingFace folder: model.safetensors, or the shards
-// that model.safetensors.index.json lists ({"weight_map": {tensor: file}}).
+// safetensors_folder.c -- opens the weights of a HuggingFace folder: model.safetensors, or the
+// shards that model.safetensors.index.json lists as {"weight_map": {TENSOR: FILE}}.
 //
-// Called by whoever loads a model or a checkpoint. Does not know which tensors a model needs.
+// The loaders of models and checkpoints call it. It does not know which tensors a model needs.
 #include "base/json.h"
 #include "store/safetensors_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// The distinct files of a weight map, in order of first use; borrowed from the map.
+// Lists the distinct files of a weight map in the order of their first use. The names are borrowed
+// from the map; the caller frees *out.
 static status list_files(const char *index_path, json_t *map, const char ***out, size_t *count,
                          err *e)
 {
     status result = OK;
-    char label[LABEL_BYTES];
+    char label[SAFETENSORS_LABEL_BYTES];
     json_t *seen = json_object();
     const char **files = calloc(json_object_size(map) + 1, sizeof *files);
     if (!files || !seen) FAIL(E_IO, "%s: no memory for the list of files", index_path);
@@ -40,25 +41,26 @@ done:
     return result;
 }
 
-// Every listed tensor is in the file that the index says, and there are no others.
+// Checks that every listed tensor is in the file that the index names, and that the files hold no
+// other tensors.
 static status check_map(const char *index_path, json_t *map, const char *const *files,
                         const safetensors *s, err *e)
 {
     status result = OK;
-    char label[LABEL_BYTES];
+    char label[SAFETENSORS_LABEL_BYTES];
     const char *name;
     json_t *value;
     json_object_foreach(map, name, value)
     {
-        const tensor_info *t = safetensors_find(s, name);
-        if (!t || strcmp(files[s->part_of[t - s->tensors]], json_string_value(value)))
+        const safetensors_tensor *t = safetensors_find(s, name);
+        if (!t || strcmp(files[s->file_index[t - s->tensors]], json_string_value(value)))
             FAIL(E_USAGE, "%s: tensor \"%s\" is not in %s", index_path,
                  safetensors_label(name, label), json_string_value(value));
     }
     for (size_t i = 0; i < s->count; i++)
         if (!json_object_get(map, s->tensors[i].name))
             FAIL(E_USAGE, "%s: tensor \"%s\" of %s is not in the index", index_path,
-                 safetensors_label(s->tensors[i].name, label), files[s->part_of[i]]);
+                 safetensors_label(s->tensors[i].name, label), files[s->file_index[i]]);
 done:
     return result;
 }
@@ -73,7 +75,7 @@ static status open_index(const char *folder, const char *index_path, safetensors
     safetensors *s = NULL;
     TRY(file_read_small(index_path, FILE_MOST_TABLE, &text, &bytes, e));
     json_error_t problem;
-    char label[LABEL_BYTES];
+    char label[SAFETENSORS_LABEL_BYTES];
     root = json_load_python(text, bytes, JSON_REJECT_DUPLICATES, &problem);
     if (!root)
         FAIL(E_USAGE, "%s:%d: %s", index_path, problem.line,
@@ -83,8 +85,8 @@ static status open_index(const char *folder, const char *index_path, safetensors
     TRY(list_files(index_path, map, &files, &count, e));
     paths = calloc(count, sizeof *paths);
     if (!paths) FAIL(E_IO, "%s: no memory for the list of files", index_path);
-    for (size_t i = 0; i < count; i++) paths[i] = file_join(folder, files[i]);
-    TRY(safetensors_open_parts((const char *const *)paths, count, &s, e));
+    for (size_t i = 0; i < count; i++) TRY(file_join(folder, files[i], &paths[i], e));
+    TRY(safetensors_open_files((const char *const *)paths, count, &s, e));
     TRY(check_map(index_path, map, files, s, e));
     *out = s;
     s = NULL;
@@ -101,8 +103,9 @@ done:
 status safetensors_open_folder(const char *folder, safetensors **out, err *e)
 {
     status result = OK;
-    char *single = file_join(folder, "model.safetensors");
-    char *index_path = file_join(folder, "model.safetensors.index.json");
+    char *single = NULL, *index_path = NULL;
+    TRY(file_join(folder, "model.safetensors", &single, e));
+    TRY(file_join(folder, "model.safetensors.index.json", &index_path, e));
     if (file_exists(single))
         TRY(safetensors_open(single, out, e));
     else if (file_exists(index_path))

@@ -1,7 +1,7 @@
-// safetensors_write.c -- the streaming writer: header first, then tensor after tensor through one
-// buffer, so that memory does not depend on the size of the model.
+// safetensors_write.c -- the streaming writer. It writes the header, then each tensor in chunks
+// through one buffer, so that its memory does not depend on the size of the model.
 //
-// Called by checkpoints and exports. Does not know where the bytes come from: it asks its source.
+// Checkpoints and exports call it. It does not know where the bytes come from: it asks its source.
 #include "store/safetensors_file.h"
 
 #include <inttypes.h>
@@ -21,18 +21,19 @@ static const char *type_word(dtype t)
 
 static int storage_order(const void *a, const void *b)
 {
-    const tensor_info *x = *(const tensor_info *const *)a, *y = *(const tensor_info *const *)b;
+    const safetensors_tensor *x = *(const safetensors_tensor *const *)a,
+                             *y = *(const safetensors_tensor *const *)b;
     size_t p = dtype_bytes(x->type), q = dtype_bytes(y->type);
     if (p != q) return p > q ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
-// A tensor that a file can hold: known type, bytes as the shape says.
-static status check_tensor(const char *path, const tensor_info *t, err *e)
+// Checks that a file can hold the tensor.
+static status check_tensor(const char *path, const safetensors_tensor *t, err *e)
 {
     status result = OK;
     if (!type_word(t->type) || strcmp(t->name, "__metadata__") == 0 || t->dims < 0 ||
-        t->dims > TENSOR_DIMS_MAX)
+        t->dims > SAFETENSORS_DIMS_MAX)
         FAIL(E_INTERNAL, "%s: tensor \"%s\" has no type, shape or name that can be stored", path,
              t->name);
     uint64_t bytes = dtype_bytes(t->type);
@@ -46,7 +47,7 @@ done:
     return result;
 }
 
-static json_t *entry_make(const tensor_info *t, uint64_t begin)
+static json_t *entry_make(const safetensors_tensor *t, uint64_t begin)
 {
     json_t *shape = json_array();
     for (int i = 0; i < t->dims; i++) json_array_append_new(shape, json_integer(t->dim[i]));
@@ -54,8 +55,9 @@ static json_t *entry_make(const tensor_info *t, uint64_t begin)
                      "data_offsets", (json_int_t)begin, (json_int_t)(begin + t->bytes));
 }
 
-// The header's JSON text, padded so that data begins at a multiple of 8. Caller frees.
-static status header_make(const char *path, const tensor_info *const *order, size_t count,
+// Makes the header's JSON text, padded so that the data begins at a multiple of 8. The caller frees
+// *out.
+static status header_make(const char *path, const safetensors_tensor *const *order, size_t count,
                           char **out, uint64_t *bytes, err *e)
 {
     status result = OK;
@@ -63,12 +65,12 @@ static status header_make(const char *path, const tensor_info *const *order, siz
     json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     uint64_t begin = 0;
     for (size_t i = 0; i < count; i++) {
-        const tensor_info *one = order[i];
-        if (json_object_get(root, one->name))
-            FAIL(E_INTERNAL, "%s: tensor \"%s\" is given twice", path, one->name);
-        if (json_object_set_new(root, one->name, entry_make(one, begin)))
-            FAIL(E_INTERNAL, "%s: tensor \"%s\" cannot be written as JSON", path, one->name);
-        begin += one->bytes;
+        const safetensors_tensor *t = order[i];
+        if (json_object_get(root, t->name))
+            FAIL(E_INTERNAL, "%s: tensor \"%s\" is given twice", path, t->name);
+        if (json_object_set_new(root, t->name, entry_make(t, begin)))
+            FAIL(E_INTERNAL, "%s: tensor \"%s\" cannot be written as JSON", path, t->name);
+        begin += t->bytes;
     }
     text = json_dumps(root, JSON_COMPACT);
     size_t length = text ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
@@ -89,22 +91,23 @@ done:
     return result;
 }
 
-static status write_data(file_writer *w, const tensor_info *t, size_t index, tensor_source read,
-                         void *arg, uint8_t *chunk, err *e)
+static status write_data(file_writer *w, const safetensors_tensor *t, size_t index,
+                         safetensors_source read, void *arg, uint8_t *chunk, err *e)
 {
     status result = OK;
-    for (uint64_t at = 0; at < t->bytes;) {
-        size_t n = t->bytes - at < CHUNK_BYTES ? (size_t)(t->bytes - at) : CHUNK_BYTES;
-        TRY(read(arg, index, at, chunk, n, e));
+    for (uint64_t offset = 0; offset < t->bytes;) {
+        const uint64_t left = t->bytes - offset;
+        const size_t n = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+        TRY(read(arg, index, offset, chunk, n, e));
         TRY(file_write(w, chunk, n, e));
-        at += n;
+        offset += n;
     }
 done:
     return result;
 }
 
-status safetensors_write(const char *path, const tensor_info *t, size_t count, tensor_source read,
-                         void *arg, uint64_t *hash, err *e)
+status safetensors_write(const char *path, const safetensors_tensor *t, size_t count,
+                         safetensors_source read, void *arg, uint64_t *hash, err *e)
 {
     status result = OK;
     file_writer *w = NULL;
@@ -112,7 +115,7 @@ status safetensors_write(const char *path, const tensor_info *t, size_t count, t
     uint64_t header_bytes = 0;
     bool created = false;
     uint8_t *chunk = malloc(CHUNK_BYTES);
-    const tensor_info **order = malloc((count + 1) * sizeof *order);
+    const safetensors_tensor **order = malloc((count + 1) * sizeof *order);
     if (!order || !chunk) FAIL(E_IO, "%s: no memory for writing", path);
     for (size_t i = 0; i < count; i++) {
         TRY(check_tensor(path, &t[i], e));

@@ -1,20 +1,20 @@
-// tier.h -- the file tier of offload: one file that holds what a rank does not keep in memory
-// (optimizer state, gradients, weights), read and written asynchronously through aligned memory of
-// the caller's.
+// tier.h -- the file tier of offload: one file that holds optimizer state, gradients or weights
+// that a rank does not keep in memory. Reads and writes are asynchronous and use aligned memory of
+// the caller.
 //
-// The file has no name: it is gone after any end of the process. Its space is reserved at open, so
-// a full disk is found there and never in a step. Nothing is allocated after open. Data moves
-// between the file and the caller's memory without a copy (O_DIRECT, io_uring); where the system
-// refuses one of them there is another way, and tier_note says so.
+// The file has no name, so the system frees its space however the process ends. tier_open reserves
+// the space: a full disk is found there and never in a step. A tier allocates nothing after open.
+// Data moves between the file and the caller's memory without a copy (O_DIRECT, io_uring). Where
+// the system refuses one of the two, the tier uses another way and tier_note says which.
 //
-// A thread of the tier's own, started at open, moves what is asked for: a request that was started
-// finishes without any help. It sleeps while nothing finishes.
+// tier_open starts a thread that serves the requests, so a request finishes without a call of
+// tier_wait. The thread sleeps while no block finishes.
 //
-// Memory in huge pages (device_alloc from 2 MiB on) moves up to twice as fast as in small ones,
-// because the kernel pins each page.
+// Memory in huge pages (device_alloc from 2 MiB on) moves up to twice as fast as memory in small
+// pages, because the kernel pins each page.
 //
-// One thread calls a tier at a time, not always the same one. Not across fork: a child has no such
-// thread.
+// Only one thread may call a tier at a time; it need not be the same thread each time. A tier does
+// not survive fork, because the child lacks the tier's thread.
 #ifndef TRIREME_STORE_TIER_H
 #define TRIREME_STORE_TIER_H
 
@@ -22,68 +22,70 @@
 
 #include <stdint.h>
 
-enum { TIER_ALIGN = 4096 }; // of offsets, sizes and addresses
+enum { TIER_ALIGN = 4096 }; // offsets, sizes and addresses are multiples of it
 
-// Ways that a tier does not take although the system may offer them; for tests and measurements.
+// Ways that a tier does not use although the system may offer them; for tests and measurements.
 enum {
     TIER_AVOID_DIRECT = 1,  // O_DIRECT
     TIER_AVOID_URING = 2,   // io_uring
     TIER_AVOID_TMPFILE = 4, // O_TMPFILE
-    TIER_AVOID_RESERVE = 8, // fallocate: zeros are written instead
+    TIER_AVOID_RESERVE = 8, // fallocate: the tier writes zeros instead
 };
 
 typedef struct tier_options {
-    const char *folder; // an existing one that can be written in
-    const char *name;   // what the file holds, for messages
-    uint64_t bytes;     // of the file; rounded up to TIER_ALIGN, at least that
-    size_t block_bytes; // moved at once, DeepSpeed's aio.block_size; 0: 1 MiB
-    int depth;          // blocks moved at the same time, aio.queue_depth; 0: 8, at most 1024
-    int requests;       // unfinished ones, at most; 0: 64
+    const char *folder; // exists and is writable
+    const char *name;   // says in messages what the file holds
+    uint64_t bytes;     // size of the file; rounded up to TIER_ALIGN, at least TIER_ALIGN
+    size_t block_bytes; // size of one transfer, DeepSpeed's aio.block_size; 0 means 1 MiB
+    int depth;          // transfers in flight, DeepSpeed's aio.queue_depth; 0 means 8, at most 1024
+    int requests;       // limit of unfinished requests; 0 means 64
     unsigned avoid;     // TIER_AVOID_*
 } tier_options;
 
 typedef struct tier_counters {
-    uint64_t bytes_read, bytes_written; // of blocks that are finished
+    uint64_t bytes_read, bytes_written; // in finished blocks
     double seconds_waited;              // in tier_wait, and for room in the queue
-    double seconds_moving;              // while a block was on its way
-    double seconds_cpu;                 // that the tier's thread has worked
+    double seconds_moving;              // while at least one block was in flight
+    double seconds_cpu;                 // CPU time of the tier's thread
 } tier_counters;
 
-typedef uint64_t tier_ticket; // of a request; they count up from 1
+typedef uint64_t tier_ticket; // number of a request; tickets count up from 1
 typedef struct tier tier;
 
-// Makes the file and reserves its space; a read of what was never written gives zeros. E_USAGE:
-// no such folder, nothing can be written in it, a block that is no multiple of TIER_ALIGN, a depth
-// out of range. E_IO: the space is not there (the line names folder, bytes wanted and free). The
-// owner calls tier_close.
+// Makes the file and reserves its space. Parts that were never written read as zeros. The owner
+// calls tier_close.
+// E_USAGE: the folder does not exist or is not writable, block_bytes is no multiple of TIER_ALIGN,
+//          or depth is out of range.
+// E_IO:    the disk has no room; the message names the folder, the bytes wanted and the bytes free.
 status tier_open(const tier_options *o, tier **out, err *e);
 
-// Waits for what the system has in its hands, drops what it has not, and gives the space back.
-// NULL allowed.
+// Waits for the blocks in flight, drops all other blocks, and frees the space. NULL allowed.
 void tier_close(tier *t);
 
-// One line when the tier does not go the best way (buffered I/O, threads instead of io_uring), for
-// the caller to print aloud; NULL when it does. Borrowed from the tier.
+// One line for the caller to print when the tier uses buffered I/O or threads instead of O_DIRECT
+// or io_uring; else NULL. Borrowed from the tier.
 const char *tier_note(const tier *t);
 
-// Starts a request and returns; it goes on beside whatever the caller does. Requests are taken up
-// in their order, each cut into blocks. Where `requests` of them are unfinished, the call waits for
-// the oldest. The memory is the caller's and stays untouched by him until tier_wait has returned
-// OK, or tier_close. Ranges of unfinished requests must not overlap where one of them is a write:
-// nothing orders them. E_INTERNAL: misaligned, or outside of the file.
+// Starts a request and returns while it runs. Requests start in the order of the calls; each is
+// split into blocks. When `requests` of them are unfinished, the call waits for the oldest.
+// The memory belongs to the caller, who must not touch it before tier_wait has returned OK or
+// tier_close has returned. Ranges of unfinished requests must not overlap when one of the requests
+// is a write, because nothing orders them.
+// E_INTERNAL: an argument is misaligned, or the range is outside of the file.
 status tier_read(tier *t, uint64_t offset, void *to, size_t bytes, tier_ticket *out, err *e);
 status tier_write(tier *t, uint64_t offset, const void *from, size_t bytes, tier_ticket *out,
                   err *e);
 
-// Returns when that request is finished, in any order and as often as wanted. E_IO, naming file
-// and cause, when the disk failed; from then on every call on the tier returns that error.
-// E_INTERNAL: a ticket that was never given.
+// Returns when the request has finished. Tickets may be waited for in any order and repeatedly.
+// E_IO, naming file and cause: the disk failed. From then on every call on the tier returns this
+//             error.
+// E_INTERNAL: no request has this ticket.
 status tier_wait(tier *t, tier_ticket ticket, err *e);
 
-// Since open.
+// Counters since tier_open.
 void tier_count(tier *t, tier_counters *out);
 
-// Bytes of memory that the tier holds for itself: its queue. Data passes through none of its own.
+// Bytes of memory that the tier itself allocates: its queue. Data needs no memory of the tier.
 size_t tier_bytes_buffers(const tier *t);
 
 #endif

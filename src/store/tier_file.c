@@ -1,5 +1,6 @@
-// tier_file.c -- the file of a tier: made without a name, its space reserved, O_DIRECT where the
-// file system takes it. Called by tier_open. It deliberately does not know requests or engines.
+// tier_file.c -- the file of a tier: it has no name, its space is reserved, and it uses O_DIRECT
+// where the file system accepts it. tier_open calls it. It deliberately does not know requests or
+// engines.
 #define _GNU_SOURCE // O_TMPFILE, O_DIRECT, fallocate, mkostemp
 #include "store/tier_private.h"
 
@@ -15,10 +16,14 @@
 
 enum { ZEROS = 1 << 20 };
 
-// As O_TMPFILE does, for file systems that do not know it: a name, for an instant.
+// For file systems without O_TMPFILE: the file has a name for an instant.
 static int create_and_unlink(const char *folder)
 {
-    char *path = file_join(folder, ".trireme-tier-XXXXXX");
+    char *path = NULL;
+    if (file_join(folder, ".trireme-tier-XXXXXX", &path, NULL) != OK) {
+        errno = ENOMEM;
+        return -1;
+    }
     const int fd = mkostemp(path, O_CLOEXEC);
     if (fd >= 0) unlink(path);
     const int why = errno;
@@ -42,16 +47,17 @@ static status create(const tier_options *o, int *fd, err *e)
                    o->name, o->folder);
 }
 
-// 0 or errno. Synced, because some file systems look for the space no earlier.
+// Returns 0 or errno. It syncs, because some file systems allocate the space no earlier.
 static int write_zeros(int fd, uint64_t bytes)
 {
     char *zeros = calloc(1, ZEROS);
     if (!zeros) return ENOMEM;
     int why = 0;
-    for (uint64_t at = 0; !why && at < bytes;) {
-        const ssize_t put = pwrite(fd, zeros, bytes - at < ZEROS ? bytes - at : ZEROS, (off_t)at);
-        if (put >= 0)
-            at += (uint64_t)put;
+    for (uint64_t offset = 0; !why && offset < bytes;) {
+        const uint64_t left = bytes - offset;
+        const ssize_t written = pwrite(fd, zeros, left < ZEROS ? left : ZEROS, (off_t)offset);
+        if (written >= 0)
+            offset += (uint64_t)written;
         else if (errno != EINTR)
             why = errno;
     }
@@ -60,7 +66,7 @@ static int write_zeros(int fd, uint64_t bytes)
     return why;
 }
 
-// 0 or errno.
+// Returns 0 or errno.
 static int reserve(const tier_options *o, uint64_t bytes, int fd)
 {
     int why = o->avoid & TIER_AVOID_RESERVE ? EOPNOTSUPP : EINTR;
@@ -68,9 +74,9 @@ static int reserve(const tier_options *o, uint64_t bytes, int fd)
     return why == EOPNOTSUPP || why == ENOSYS ? write_zeros(fd, bytes) : why;
 }
 
-// Whether there is room is asked first, so that a wish beyond the disk does not fill it for a
-// moment under the eyes of others.
-static status reserve_or_say(const tier_options *o, uint64_t bytes, int fd, err *e)
+// Asks for the free space first: a size beyond the disk must not fill the disk for a moment, while
+// other programs write to it.
+static status reserve_checked(const tier_options *o, uint64_t bytes, int fd, err *e)
 {
     struct statvfs fs = {0};
     const bool known = fstatvfs(fd, &fs) == 0 && fs.f_blocks > 0;
@@ -84,7 +90,7 @@ static status reserve_or_say(const tier_options *o, uint64_t bytes, int fd, err 
     return err_errno(e, "%s: cannot reserve %s in %s (free: %s)", o->name, want, o->folder, have);
 }
 
-// Some file systems take the flag and refuse the I/O, so one block is read.
+// Reads one block as a trial, because some file systems accept the flag and refuse the I/O.
 static bool set_direct(int fd)
 {
     const int flags = fcntl(fd, F_GETFL);
@@ -109,9 +115,9 @@ status tier_file_open(const tier_options *o, uint64_t bytes, int *fd, char reaso
     *fd = -1;
     *buffered = NULL;
     TRY(create(o, fd, e));
-    TRY(reserve_or_say(o, bytes, *fd, e));
+    TRY(reserve_checked(o, bytes, *fd, e));
     if (o->avoid & TIER_AVOID_DIRECT) {
-        *buffered = "it is not wanted";
+        *buffered = "the caller avoids it";
     } else if (!set_direct(*fd)) {
         snprintf(reason, 128, "the file system refuses it: %m");
         *buffered = reason;

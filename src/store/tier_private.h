@@ -1,6 +1,6 @@
-// tier_private.h -- the parts of a file tier: the file, two engines that move blocks (io_uring, or
-// threads that call pread and pwrite), and the thread that serves requests by one of them. Inside
-// store/tier*.c only.
+// tier_private.h -- the pieces of a file tier: the file, two engines that transfer blocks (io_uring,
+// or threads that call pread and pwrite), and the thread that serves requests through one engine.
+// Only store/tier*.c includes it.
 #ifndef TRIREME_STORE_TIER_PRIVATE_H
 #define TRIREME_STORE_TIER_PRIVATE_H
 
@@ -9,93 +9,106 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-// One block on its way.
+// One transfer of a block.
 typedef struct tier_io {
-    void *at;
+    void *ptr; // the caller's memory
     size_t bytes;
-    uint64_t offset;
-    unsigned slot; // comes back in tier_done
+    uint64_t offset; // in the file
+    unsigned slot;   // the engine returns it in tier_done
     bool write;
 } tier_io;
 
 typedef struct tier_done {
     unsigned slot;
-    int64_t moved; // bytes, maybe fewer than asked for; or -errno
+    int64_t moved; // bytes transferred, possibly fewer than requested; or -errno
 } tier_done;
 
 typedef struct tier_engine tier_engine;
 
-// One thread, the one that calls begin, calls push and turn.
+// The thread that calls `begin` also calls `push` and `turn`.
 typedef struct tier_engine_ops {
-    // Before the first push.
+    // Called once, before the first push.
     status (*begin)(tier_engine *g, err *e);
-    // Takes a block up; at most `depth` are unfinished at a time. It may start as late as turn.
+    // Accepts a transfer, which may start as late as the next turn. At most `depth` transfers are
+    // unfinished at a time.
     void (*push)(tier_engine *g, const tier_io *io);
-    // Starts what was pushed and sleeps until `want` blocks are finished (as many must be
-    // unfinished). done[0…*count) is what is finished; it has room for `depth`.
+    // Starts the pushed transfers and sleeps until `want` transfers have finished; at least `want`
+    // must be unfinished. done[0..*count) holds the finished ones; it has room for `depth`.
     status (*turn)(tier_engine *g, unsigned want, tier_done *done, unsigned *count, err *e);
-    void (*close)(tier_engine *g); // nothing is unfinished any more; of any thread
+    // Called from any thread, when no transfer is unfinished.
+    void (*close)(tier_engine *g);
 } tier_engine_ops;
 
 struct tier_engine {
     const tier_engine_ops *ops;
-    size_t bytes; // of memory that the engine holds
+    size_t bytes; // memory that the engine holds
 };
 
-// E_IO where the system does not permit or not know io_uring; the text is the reason alone.
+// E_IO: the system does not permit or does not know io_uring; the text is the reason alone.
 status tier_uring_open(int fd, unsigned depth, tier_engine **out, err *e);
 status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e);
 
-// The file: nameless, `bytes` long, its space reserved. *buffered is why O_DIRECT is not used, a
-// literal or text of `reason`, or NULL when it is. Errors as tier_open.
+// Makes the nameless file of `bytes` bytes and reserves its space. *buffered is NULL when the file
+// uses O_DIRECT, else the reason why it does not: a literal, or the text in `reason`. Errors as
+// tier_open.
 status tier_file_open(const tier_options *o, uint64_t bytes, int *fd, char reason[128],
                       const char **buffered, err *e);
 
-// ---- Requests, and who serves them
+// ---- Requests, and the thread that serves them
 
-typedef struct request {
+typedef struct tier_request {
     tier_ticket ticket;
-    char *at;
-    uint64_t offset;
-    size_t uncut; // bytes that were in no block yet
-    size_t left;  // bytes that are not finished
+    char *ptr;         // memory of the first byte that is in no block yet
+    uint64_t offset;   // of that byte in the file
+    size_t unsplit;    // bytes that are in no block yet
+    size_t unfinished; // bytes that are not transferred yet
     bool write;
-} request;
+} tier_request;
 
-typedef struct slot {
-    tier_io io; // what is left of the block
-    request *of;
-    int tries;
-} slot;
+typedef struct tier_slot {
+    tier_io io; // the rest of the block
+    tier_request *request;
+    int tries; // transfers in a row that moved no byte
+} tier_slot;
+
+typedef struct tier_queue {
+    tier_request *entries; // [room]; ticket t is entries[t % room]
+    unsigned room;         // tier_options.requests
+    tier_ticket last;      // the newest request
+    tier_ticket splitting; // the oldest request that is not wholly split into blocks
+} tier_queue;
 
 struct tier {
-    pthread_mutex_t lock;          // of all that changes below
-    pthread_cond_t work, finished; // for the thread; for who waits
-    pthread_t thread;
-    bool serving, stop; // there is a thread; it ends when nothing is on its way
-    bool waiting, news; // somebody sleeps on `finished`; there is what he may wait for
+    pthread_mutex_t lock;     // protects every member that changes
+    pthread_cond_t submitted; // the tier's thread waits on it
+    pthread_cond_t finished;  // the caller waits on it
+    pthread_t thread;         // serves the queue
+    bool serving;             // `thread` runs
+    bool stop;                // `thread` ends when no block is in flight
+    bool waiting;             // the caller sleeps on `finished`
+    bool progress;            // a request has finished or failed since the last signal
     tier_engine *engine;
     int fd;
-    unsigned depth, requests;
+    unsigned depth; // see tier_options
     size_t block_bytes;
     uint64_t bytes;
-    tier_ticket last, feeding; // the newest; the oldest that is not wholly cut
-    request *queue;            // of ticket t: [t % requests]
-    slot *slots;
-    unsigned *free, free_count; // slots in nobody's hands
-    tier_done *done;            // the thread's
-    int64_t moving_since;       // 0: nothing is on its way
+    tier_queue queue;
+    tier_slot *slots; // [depth] one for each block in flight
+    unsigned *free;   // [depth] indices of the unused slots, a stack
+    unsigned free_count;
+    tier_done *done;      // [depth] used by `thread`
+    int64_t moving_since; // clock_ns; 0 when no block is in flight
     tier_counters counters;
-    err failure; // the first; code OK while there is none
-    char *what;  // name and folder, for messages
-    char *note;  // NULL: there is nothing to say
+    err failure; // the first failure; its code is OK while there is none
+    char *what;  // "NAME in FOLDER", for messages
+    char *note;  // see tier_note
 };
 
-// Starts the thread, which serves until tier_serve_stop: that returns when nothing is on its way.
+// Starts the thread that serves the queue. tier_serve_stop returns when no block is in flight.
 status tier_serve_start(tier *t, err *e);
 void tier_serve_stop(tier *t);
 
-// pthread_create of a thread that no signal goes to. 0 or an error number.
+// Calls pthread_create for a thread that receives no signals. Returns 0 or an error number.
 int tier_thread_create(pthread_t *out, void *(*body)(void *), void *arg);
 
 #endif

@@ -1,7 +1,8 @@
-// tier_service.c -- the thread that serves a file tier's queue: requests cut into blocks, of which
-// `depth` are with the engine at a time; what comes back short goes out again. Started by
-// tier_open. It sleeps while nothing is asked for, and in the engine while blocks are on their way.
-// It deliberately does not know what the bytes are, nor how an engine moves them.
+// tier_service.c -- the thread that serves a file tier's queue. It splits requests into blocks,
+// keeps up to `depth` blocks in flight in the engine, and sends the rest of an incomplete transfer
+// again. tier_open starts it. It sleeps while the queue is empty, and inside the engine while blocks
+// are in flight. It deliberately does not know what the bytes mean, nor how an engine transfers
+// them.
 #include "store/tier_private.h"
 
 #include "base/clock.h"
@@ -11,60 +12,63 @@
 #include <signal.h>
 #include <string.h>
 
-enum { TRIES = 1000 }; // in a row that moved nothing
+enum { TRIES_MAX = 1000 }; // transfers of one block in a row that moved no byte
 
-static unsigned moving(const tier *t)
+static unsigned in_flight(const tier *t)
 {
     return t->depth - t->free_count;
 }
 
-// Hands blocks out until there are no more, or `depth` are on their way.
-static void feed(tier *t)
+// Pushes blocks to the engine until none is left, or `depth` are in flight.
+static void push_blocks(tier *t)
 {
-    while (t->free_count && t->feeding <= t->last && t->failure.code == OK && !t->stop) {
-        request *r = &t->queue[t->feeding % t->requests];
-        const size_t bytes = r->uncut < t->block_bytes ? r->uncut : t->block_bytes;
+    while (t->free_count && t->queue.splitting <= t->queue.last && t->failure.code == OK &&
+           !t->stop) {
+        tier_request *r = &t->queue.entries[t->queue.splitting % t->queue.room];
+        const size_t bytes = r->unsplit < t->block_bytes ? r->unsplit : t->block_bytes;
         if (bytes) {
             const unsigned i = t->free[--t->free_count];
-            t->slots[i] = (slot){{r->at, bytes, r->offset, i, r->write}, r, 0};
+            const tier_io io = {
+                .ptr = r->ptr, .bytes = bytes, .offset = r->offset, .slot = i, .write = r->write};
+            t->slots[i] = (tier_slot){.io = io, .request = r};
             t->engine->ops->push(t->engine, &t->slots[i].io);
-            r->at += bytes;
+            r->ptr += bytes;
             r->offset += bytes;
-            r->uncut -= bytes;
+            r->unsplit -= bytes;
         }
-        if (r->uncut) continue;
-        t->feeding++;
-        t->news = t->news || !r->left; // it was empty
+        if (r->unsplit) continue;
+        t->queue.splitting++;
+        t->progress = t->progress || !r->unfinished; // an empty request has finished
     }
 }
 
-static void fail_block(tier *t, const slot *s, int why)
+static void fail_block(tier *t, const tier_slot *s, int why)
 {
     if (t->failure.code != OK) return;
     errno = why;
     err_errno(&t->failure, "%s: cannot %s %zu bytes at %llu", t->what,
               s->io.write ? "write" : "read", s->io.bytes, (unsigned long long)s->io.offset);
-    t->news = true;
+    t->progress = true;
 }
 
-// A block came back: whole, in part, or failed.
-static void take_back(tier *t, const tier_done *d)
+// Handles a finished transfer, which moved all of its block, a part of it, or failed.
+static void finish_transfer(tier *t, const tier_done *d)
 {
-    slot *s = &t->slots[d->slot];
+    tier_slot *s = &t->slots[d->slot];
     const bool again = d->moved == -EINTR || d->moved == -EAGAIN || d->moved == -ECANCELED;
     size_t moved = d->moved > 0 ? (size_t)d->moved : 0;
-    if (moved < s->io.bytes) moved -= moved % TIER_ALIGN; // O_DIRECT can go on from there
+    if (moved < s->io.bytes) moved -= moved % TIER_ALIGN; // O_DIRECT needs an aligned rest
     s->tries = moved ? 0 : s->tries + 1;
-    s->of->left -= moved;
-    s->io.at = (char *)s->io.at + moved;
+    s->request->unfinished -= moved;
+    s->io.ptr = (char *)s->io.ptr + moved;
     s->io.offset += moved;
     s->io.bytes -= moved;
     *(s->io.write ? &t->counters.bytes_written : &t->counters.bytes_read) += moved;
     if (d->moved < 0 && !again)
         fail_block(t, s, (int)-d->moved);
-    else if (s->tries > TRIES || (d->moved == 0 && !s->io.write))
+    else if (s->tries > TRIES_MAX || (d->moved == 0 && !s->io.write))
         fail_block(t, s, EIO);
-    t->news = t->news || !s->of->left;
+    t->progress = t->progress || !s->request->unfinished;
     if (s->io.bytes && t->failure.code == OK)
         t->engine->ops->push(t->engine, &s->io);
     else
@@ -77,10 +81,10 @@ static void fail_engine(tier *t, const err *why)
         t->failure = *why;
         err_prefix(&t->failure, "%s: ", t->what);
     }
-    t->news = true;
+    t->progress = true;
 }
 
-// One round with the engine, which has something to do. The lock is free while it does it.
+// One turn of the engine, which has blocks in flight. The lock is free meanwhile.
 static status turn(tier *t)
 {
     err why = {0};
@@ -90,22 +94,22 @@ static status turn(tier *t)
     const status result = t->engine->ops->turn(t->engine, 1, t->done, &count, &why);
     pthread_mutex_lock(&t->lock);
     if (result != OK) fail_engine(t, &why);
-    for (unsigned i = 0; result == OK && i < count; i++) take_back(t, &t->done[i]);
-    feed(t); // before the caller hears of it: the disk waits for no one
-    if (!moving(t) || result != OK) {
+    for (unsigned i = 0; result == OK && i < count; i++) finish_transfer(t, &t->done[i]);
+    push_blocks(t); // before the caller wakes up, so that the disk never idles
+    if (!in_flight(t) || result != OK) {
         t->counters.seconds_moving += (double)(clock_ns() - t->moving_since) * 1e-9;
         t->moving_since = 0;
     }
     return result;
 }
 
-static void tell(tier *t)
+static void wake_caller(tier *t)
 {
-    if (t->news && t->waiting) {
+    if (t->progress && t->waiting) {
         t->waiting = false;
         pthread_cond_broadcast(&t->finished);
     }
-    t->news = false;
+    t->progress = false;
 }
 
 static void *serve(void *arg)
@@ -116,16 +120,16 @@ static void *serve(void *arg)
     pthread_mutex_lock(&t->lock);
     if (result != OK) fail_engine(t, &why);
     while (result == OK) {
-        feed(t);
-        tell(t);
-        if (moving(t))
+        push_blocks(t);
+        wake_caller(t);
+        if (in_flight(t))
             result = turn(t);
         else if (t->stop)
             break;
-        else if (t->feeding > t->last || t->failure.code != OK)
-            pthread_cond_wait(&t->work, &t->lock);
+        else if (t->queue.splitting > t->queue.last || t->failure.code != OK)
+            pthread_cond_wait(&t->submitted, &t->lock);
     }
-    tell(t);
+    wake_caller(t);
     pthread_mutex_unlock(&t->lock);
     return NULL;
 }
@@ -142,7 +146,7 @@ int tier_thread_create(pthread_t *out, void *(*body)(void *), void *arg)
 status tier_serve_start(tier *t, err *e)
 {
     const int why = tier_thread_create(&t->thread, serve, t);
-    if (why) return err_set(e, E_IO, "%s: no thread for it: %s", t->what, strerror(why));
+    if (why) return err_set(e, E_IO, "%s: cannot start its thread: %s", t->what, strerror(why));
     t->serving = true;
     return OK;
 }
@@ -152,7 +156,7 @@ void tier_serve_stop(tier *t)
     if (!t->serving) return;
     pthread_mutex_lock(&t->lock);
     t->stop = true;
-    pthread_cond_signal(&t->work);
+    pthread_cond_signal(&t->submitted);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
     t->serving = false;

@@ -1,6 +1,6 @@
-// tier_threads.c -- the engine of a tier for systems without io_uring: a few threads that call
-// pread and pwrite. Called by tier_service.c through tier_engine_ops. It deliberately does not know
-// requests, retries or errors of the disk: those come back as numbers.
+// tier_threads.c -- the engine of a tier for systems without io_uring: a few threads call pread and
+// pwrite. tier_service.c calls it through tier_engine_ops. It deliberately does not know requests or
+// retries, and it returns the disk's errors as numbers.
 #define _GNU_SOURCE
 #include "store/tier_private.h"
 
@@ -10,34 +10,34 @@
 
 enum { WORKERS = 8 };
 
-typedef struct threads {
+typedef struct tier_threads {
     tier_engine base;
     int fd;
     unsigned depth;
-    pthread_mutex_t lock; // of all below
-    pthread_cond_t work, finished;
-    tier_io *todo; // a ring of `depth`
+    pthread_mutex_t lock; // protects all members below
+    pthread_cond_t pushed, finished;
+    tier_io *todo; // [depth] a ring
     unsigned todo_first, todo_count;
-    tier_done *done;
+    tier_done *done; // [depth]
     unsigned done_count;
     bool stop;
-    unsigned workers;
     pthread_t worker[WORKERS];
-} threads;
+    unsigned workers; // that run
+} tier_threads;
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
-    threads *p = arg;
+    tier_threads *p = arg;
     pthread_mutex_lock(&p->lock);
     for (;;) {
-        while (!p->todo_count && !p->stop) pthread_cond_wait(&p->work, &p->lock);
+        while (!p->todo_count && !p->stop) pthread_cond_wait(&p->pushed, &p->lock);
         if (!p->todo_count) break;
         const tier_io io = p->todo[p->todo_first];
         p->todo_first = (p->todo_first + 1) % p->depth;
         p->todo_count--;
         pthread_mutex_unlock(&p->lock);
-        const ssize_t moved = io.write ? pwrite(p->fd, io.at, io.bytes, (off_t)io.offset)
-                                       : pread(p->fd, io.at, io.bytes, (off_t)io.offset);
+        const ssize_t moved = io.write ? pwrite(p->fd, io.ptr, io.bytes, (off_t)io.offset)
+                                       : pread(p->fd, io.ptr, io.bytes, (off_t)io.offset);
         const int why = errno;
         pthread_mutex_lock(&p->lock);
         p->done[p->done_count++] = (tier_done){io.slot, moved < 0 ? -why : moved};
@@ -55,16 +55,16 @@ static status threads_begin(tier_engine *g, err *e)
 
 static void threads_push(tier_engine *g, const tier_io *io)
 {
-    threads *p = (threads *)g;
+    tier_threads *p = (tier_threads *)g;
     pthread_mutex_lock(&p->lock);
     p->todo[(p->todo_first + p->todo_count++) % p->depth] = *io;
-    pthread_cond_signal(&p->work);
+    pthread_cond_signal(&p->pushed);
     pthread_mutex_unlock(&p->lock);
 }
 
 static status threads_turn(tier_engine *g, unsigned want, tier_done *done, unsigned *count, err *e)
 {
-    threads *p = (threads *)g;
+    tier_threads *p = (tier_threads *)g;
     (void)e;
     pthread_mutex_lock(&p->lock);
     while (p->done_count < want) pthread_cond_wait(&p->finished, &p->lock);
@@ -77,14 +77,14 @@ static status threads_turn(tier_engine *g, unsigned want, tier_done *done, unsig
 
 static void threads_close(tier_engine *g)
 {
-    threads *p = (threads *)g;
+    tier_threads *p = (tier_threads *)g;
     pthread_mutex_lock(&p->lock);
     p->stop = true;
-    pthread_cond_broadcast(&p->work);
+    pthread_cond_broadcast(&p->pushed);
     pthread_mutex_unlock(&p->lock);
     for (unsigned i = 0; i < p->workers; i++) pthread_join(p->worker[i], NULL);
     pthread_cond_destroy(&p->finished);
-    pthread_cond_destroy(&p->work);
+    pthread_cond_destroy(&p->pushed);
     pthread_mutex_destroy(&p->lock);
     free(p->done);
     free(p->todo);
@@ -94,7 +94,7 @@ static void threads_close(tier_engine *g)
 status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
 {
     static const tier_engine_ops ops = {threads_begin, threads_push, threads_turn, threads_close};
-    threads *p = calloc(1, sizeof *p);
+    tier_threads *p = calloc(1, sizeof *p);
     if (!p) return err_set(e, E_IO, "out of memory");
     p->base = (tier_engine){&ops, sizeof *p + depth * (sizeof *p->todo + sizeof *p->done)};
     p->fd = fd;
@@ -102,14 +102,14 @@ status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
     p->todo = calloc(depth, sizeof *p->todo);
     p->done = calloc(depth, sizeof *p->done);
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->pushed, NULL);
     pthread_cond_init(&p->finished, NULL);
     const unsigned most = p->todo && p->done ? (depth < WORKERS ? depth : WORKERS) : 0;
-    while (p->workers < most && tier_thread_create(&p->worker[p->workers], work, p) == 0)
+    while (p->workers < most && tier_thread_create(&p->worker[p->workers], run_worker, p) == 0)
         p->workers++;
     if (!p->workers) {
         threads_close(&p->base);
-        return err_set(e, E_IO, "no memory or no threads for reading and writing a file");
+        return err_set(e, E_IO, "no memory or no threads to read and write a file");
     }
     *out = &p->base;
     return OK;

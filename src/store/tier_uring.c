@@ -1,6 +1,6 @@
-// tier_uring.c -- the engine of a tier that hands blocks to the kernel by io_uring. Called by
-// tier_service.c through tier_engine_ops. It deliberately does not know requests, retries or errors
-// of the disk: those come back as numbers.
+// tier_uring.c -- the engine of a tier that transfers blocks by io_uring. tier_service.c calls it
+// through tier_engine_ops. It deliberately does not know requests or retries, and it returns the
+// disk's errors as numbers.
 #include "store/tier_private.h"
 
 #include <errno.h>
@@ -10,18 +10,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef struct uring {
+typedef struct tier_uring {
     tier_engine base;
     struct io_uring ring;
     int fd;
-} uring;
+} tier_uring;
 
-// A ring of a single thread belongs to the one that switches it on.
+// A ring for a single thread belongs to the thread that enables it, so `begin` enables it.
 static status uring_begin(tier_engine *g, err *e)
 {
-    uring *u = (uring *)g;
+    tier_uring *u = (tier_uring *)g;
     if (!(u->ring.flags & IORING_SETUP_R_DISABLED)) return OK;
-    // liburing's own call for it is missing from the library of 2.3.
+    // liburing 2.3 does not export its own function for this call.
     const long rc =
         syscall(SYS_io_uring_register, u->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
     return rc < 0 ? err_errno(e, "io_uring") : OK;
@@ -29,24 +29,24 @@ static status uring_begin(tier_engine *g, err *e)
 
 static void uring_push(tier_engine *g, const tier_io *io)
 {
-    uring *u = (uring *)g;
-    // Never NULL: the ring has an entry for each of the depth blocks.
+    tier_uring *u = (tier_uring *)g;
+    // Never NULL: the ring has an entry for each of the `depth` transfers.
     struct io_uring_sqe *entry = io_uring_get_sqe(&u->ring);
     if (io->write)
-        io_uring_prep_write(entry, u->fd, io->at, (unsigned)io->bytes, io->offset);
+        io_uring_prep_write(entry, u->fd, io->ptr, (unsigned)io->bytes, io->offset);
     else
-        io_uring_prep_read(entry, u->fd, io->at, (unsigned)io->bytes, io->offset);
+        io_uring_prep_read(entry, u->fd, io->ptr, (unsigned)io->bytes, io->offset);
     io_uring_sqe_set_data64(entry, io->slot);
 }
 
 static status uring_turn(tier_engine *g, unsigned want, tier_done *done, unsigned *count, err *e)
 {
-    uring *u = (uring *)g;
+    tier_uring *u = (tier_uring *)g;
     int rc;
     do rc = io_uring_submit_and_wait(&u->ring, want);
     while (rc == -EINTR);
     *count = 0;
-    // Busy and again: the kernel takes the rest with the next turn.
+    // After EAGAIN and EBUSY the kernel accepts the rest in the next turn.
     if (rc < 0 && rc != -EAGAIN && rc != -EBUSY) {
         errno = -rc;
         return err_errno(e, "io_uring");
@@ -64,12 +64,12 @@ static status uring_turn(tier_engine *g, unsigned want, tier_done *done, unsigne
 
 static void uring_close(tier_engine *g)
 {
-    uring *u = (uring *)g;
+    tier_uring *u = (tier_uring *)g;
     io_uring_queue_exit(&u->ring);
     free(u);
 }
 
-// Kernels before 5.6 have rings, but not the two plain operations.
+// Kernels before 5.6 have rings, but lack the operations READ and WRITE.
 static bool knows_operations(struct io_uring *ring)
 {
     struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
@@ -79,8 +79,8 @@ static bool knows_operations(struct io_uring *ring)
     return knows;
 }
 
-// Completions are worked on where they are waited for, in one go (kernels from 6.1 on), not by an
-// interrupt each.
+// DEFER_TASKRUN (kernels from 6.1 on) handles all completions inside the wait, instead of one
+// interrupt for each.
 static int init(struct io_uring *ring, unsigned depth)
 {
     const unsigned best =
@@ -92,7 +92,7 @@ static int init(struct io_uring *ring, unsigned depth)
 status tier_uring_open(int fd, unsigned depth, tier_engine **out, err *e)
 {
     static const tier_engine_ops ops = {uring_begin, uring_push, uring_turn, uring_close};
-    uring *u = calloc(1, sizeof *u);
+    tier_uring *u = calloc(1, sizeof *u);
     int rc = u ? init(&u->ring, depth) : -ENOMEM;
     if (rc == 0 && !knows_operations(&u->ring)) {
         io_uring_queue_exit(&u->ring);

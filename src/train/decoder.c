@@ -3,6 +3,7 @@
 // decoder.h.
 #include "train/decoder.h"
 
+#include "base/alloc.h"
 #include "graph/execute.h"
 
 #include <stdlib.h>
@@ -68,12 +69,11 @@ static status load_weights(decoder *x, const safetensors *from, err *e)
         free(host);
         free(low);
         low = NULL;
-        host = malloc(count * sizeof *host);
-        if (!host) FAIL(E_IO, "no memory for parameter %s", x->one->param[p].name);
+        host = NULL;
+        TRY(alloc_array(&host, count, sizeof *host, x->one->param[p].name, e));
         TRY(model_param_load(x->one, p, from, host, e));
         if (x->type != F32) {
-            low = malloc(count * dtype_bytes(x->type));
-            if (!low) FAIL(E_IO, "no memory for parameter %s", x->one->param[p].name);
+            TRY(alloc_array(&low, count, dtype_bytes(x->type), x->one->param[p].name, e));
             dtype_convert(low, x->type, host, F32, count);
         }
         TRY(device_alloc(x->device, MEMORY_DEVICE, count * dtype_bytes(x->type), &x->weight[p], e));
@@ -104,35 +104,27 @@ done:
 static status open_rope(decoder *x, err *e)
 {
     status result = OK;
-    float *host = NULL;
     const graph *g = x->one->rope;
     if (!g) return OK;
-    x->rope_bytes = (size_t)(g->rope_rows * g->rope_half) * 2 * sizeof(float);
-    host = malloc(x->rope_bytes);
-    if (!host) FAIL(E_IO, "no memory for the rotary table");
-    rope_table_fill(g, host);
+    x->rope_bytes = graph_rope_bytes(g);
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->rope_bytes, (void **)&x->rope, e));
-    x->device->ops->copy(x->stream, x->rope, host, x->rope_bytes);
-    TRY(x->device->ops->sync(x->stream, e));
+    TRY(graph_upload_rope(g, x->stream, x->rope, e));
 done:
-    free(host);
     return result;
 }
 
-static void *zeroed(size_t count, size_t item)
-{
-    void *p = calloc(count + 1, item);
-    if (!p) abort();
-    return p;
-}
+static const char WHAT[] = "the decoder";
 
-static void bind_blocks(decoder *x)
+static status bind_blocks(decoder *x, err *e)
 {
+    status result = OK;
     for (int b = 0; b < x->one->blocks; b++) {
         const model_block *k = &x->one->block[b];
-        x->block_weight[b] = zeroed((size_t)k->g->params, sizeof(void *));
+        TRY(alloc_zeroed(&x->block_weight[b], (size_t)k->g->params, sizeof(void *), WHAT, e));
         for (int i = 0; i < k->g->params; i++) x->block_weight[b][i] = x->weight[k->param[i]];
     }
+done:
+    return result;
 }
 
 static status open_model(const decoder *x, int64_t seq, model **out, err *e)
@@ -145,7 +137,8 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
                     const safetensors *weights, int64_t max_tokens, decoder **out, err *e)
 {
     status result = OK;
-    decoder *x = zeroed(1, sizeof *x);
+    decoder *x = NULL;
+    TRY(alloc_zeroed(&x, 1, sizeof *x, WHAT, e));
     x->device = d, x->family = f, x->config = config, x->type = precision,
     x->max_tokens = max_tokens;
     TRY(d->ops->stream_open(d, STREAM_COMPUTE, &x->stream, e));
@@ -159,15 +152,15 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
              (long long)max_tokens, limits.positions);
     x->vocab = graph_value_cols(last->logits);
     x->ids_below = limits.tokens;
-    x->weight = zeroed((size_t)x->one->params, sizeof(void *));
-    x->cache_at = zeroed((size_t)x->one->blocks, sizeof(size_t));
-    x->block_weight = zeroed((size_t)x->one->blocks, sizeof(void **));
-    x->host_logits = zeroed((size_t)x->vocab, sizeof(float));
-    x->logits = zeroed((size_t)x->vocab, sizeof(float));
+    TRY(alloc_zeroed(&x->weight, (size_t)x->one->params, sizeof(void *), WHAT, e));
+    TRY(alloc_zeroed(&x->cache_at, (size_t)x->one->blocks, sizeof(size_t), WHAT, e));
+    TRY(alloc_zeroed(&x->block_weight, (size_t)x->one->blocks, sizeof(void **), WHAT, e));
+    TRY(alloc_zeroed(&x->host_logits, (size_t)x->vocab, sizeof(float), WHAT, e));
+    TRY(alloc_zeroed(&x->logits, (size_t)x->vocab, sizeof(float), WHAT, e));
     TRY(load_weights(x, weights, e));
     TRY(open_cache(x, e));
     TRY(open_rope(x, e));
-    bind_blocks(x);
+    TRY(bind_blocks(x, e));
     *out = x;
     x = NULL;
 done:
@@ -217,7 +210,7 @@ static status run_blocks(decoder *x, const model *m, const scratch *s, err *e)
     status result = OK;
     for (int b = 0; b < m->blocks; b++) {
         graph_run c = {.g = m->block[b].g,
-                       .on = x->stream,
+                       .stream = x->stream,
                        .weight = x->block_weight[b],
                        .rope = x->rope,
                        .block = b,

@@ -1,7 +1,8 @@
 // factors.c -- see factors.h. Called by save.c and transfer.c. Does not know what the factors are
-// for (parallel/powersgd.c).
+// for (powersgd.c).
 #include "train/factors.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -64,8 +65,9 @@ status factors_list(const trainer *t, factors *out, err *e)
     *out = (factors){0};
     if (!compress_powersgd(t->compressor)) return OK;
     list_all(t, out);
-    out->at = calloc((size_t)out->count + 1, sizeof *out->at);
-    if (!out->at) return err_set(e, E_FIT, "no memory for the list of %d tensors", out->count);
+    const status result =
+        alloc_zeroed(&out->at, (size_t)out->count, sizeof *out->at, "the tensors of PowerSGD", e);
+    if (result != OK) return result;
     list_all(t, out);
     return OK;
 }
@@ -82,7 +84,8 @@ status factor_read(trainer *t, const factor *f, float *out, err *e)
     device_stream *on = t->stream[STREAM_COMPUTE];
     const size_t bytes = (size_t)(f->rows * f->cols) * sizeof(float);
     const bool mine = t->o.comm->rank == f->rank;
-    float *at = mine ? powersgd_part_at(compress_powersgd(t->compressor), f->param, f->part) : NULL;
+    float *at =
+        mine ? powersgd_part_ptr(compress_powersgd(t->compressor), f->param, f->part) : NULL;
     void *room = NULL;
     if (f->rank != 0 && mine) {
         TRY(comm_send(t->o.comm, at, bytes, 0, on, e));
@@ -116,7 +119,7 @@ static int saved_count(const safetensors *state)
 static bool are_same(const factors *own, const safetensors *state)
 {
     for (int i = 0; i < own->count; i++) {
-        const tensor_info *x = safetensors_find(state, own->at[i].name);
+        const safetensors_tensor *x = safetensors_find(state, own->at[i].name);
         const size_t bytes = (size_t)(own->at[i].rows * own->at[i].cols) * sizeof(float);
         if (!x || x->type != F32 || x->bytes != bytes) return false;
     }
@@ -139,9 +142,11 @@ static status say_different(trainer *t, err *e)
     if (t->note) text_addf(&note, "%s; ", t->note);
     text_add(&note, "warning: the checkpoint's PowerSGD state is of another layout of ranks or of "
                     "another hook; errors and factors start at zero");
-    if (!note.chars) return err_set(e, E_FIT, "no memory for a note");
+    char *now = NULL;
+    const status result = text_take(&note, &now, e);
+    if (result != OK) return result;
     free(t->note);
-    t->note = note.chars;
+    t->note = now;
     return OK;
 }
 
@@ -158,9 +163,9 @@ status factors_load(trainer *t, const safetensors *state, err *e)
     }
     for (int i = 0; i < own.count; i++) {
         const factor *f = &own.at[i];
-        const tensor_info *x = safetensors_find(state, f->name);
+        const safetensors_tensor *x = safetensors_find(state, f->name);
         if (!is_for(t, f)) continue;
-        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], powersgd_part_at(s, f->param, f->part),
+        trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], powersgd_part_ptr(s, f->param, f->part),
                              x->data, x->bytes);
     }
     TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));

@@ -4,7 +4,7 @@
 #ifndef TRIREME_TRAIN_FACTORS_H
 #define TRIREME_TRAIN_FACTORS_H
 
-#include "parallel/powersgd.h"
+#include "train/powersgd.h"
 #include "train/state.h"
 
 typedef struct factor {

@@ -1,6 +1,7 @@
 // memory.c -- every piece of memory of a trainer, in one list that is walked twice: once to count
 // bytes into the plan, before anything starts, and once to allocate. So the plan says exactly what
 // is allocated. Called by trainer.c.
+#include "base/alloc.h"
 #include "base/proc.h"
 #include "base/size.h"
 #include "train/state.h"
@@ -29,11 +30,9 @@ static size_t after(size_t at, size_t bytes)
 }
 
 // Tables of the trainer's own are small and made before step 0.
-static void *table(size_t count, size_t item)
+static status table(void *out, size_t count, size_t item, err *e)
 {
-    void *p = calloc(count + 1, item);
-    if (!p) abort();
-    return p;
+    return alloc_zeroed(out, count, item, "the trainer", e);
 }
 
 static device_memory_kind kind_of(source from)
@@ -43,13 +42,8 @@ static device_memory_kind kind_of(source from)
 
 static status make_room(trainer *t, err *e)
 {
-    if (t->owned_count < t->owned_room) return OK;
-    const int room = t->owned_room ? 2 * t->owned_room : 64;
-    owned_memory *grown = realloc(t->owned, (size_t)room * sizeof *grown);
-    if (!grown) return err_set(e, E_IO, "no memory for the trainer");
-    t->owned = grown;
-    t->owned_room = room;
-    return OK;
+    return alloc_grow(&t->owned, &t->owned_room, (size_t)t->owned_count + 1, sizeof *t->owned,
+                      "the trainer", e);
 }
 
 static status take(trainer *t, plan_category c, source from, size_t bytes, void *out, err *e)
@@ -82,7 +76,7 @@ size_t trainer_weight_bytes(const trainer *t)
 
 static bool in_memory(const trainer *t, plan_state what)
 {
-    return t->plan->o.tier[what] != TIER_FILE;
+    return t->plan->o.strategy.offload.tier[what] != TIER_FILE;
 }
 
 // The plan has counted the arrays already.
@@ -152,16 +146,16 @@ static status take_all_slots(trainer *t, err *e)
     status result = OK;
     const schedule *s = &t->schedule, *f = &t->forward;
     if (!t->counting) {
-        t->weight_slot =
-            table((size_t)most(s->weights.count, f->weights.count), sizeof(bucket_slot));
-        t->gradient_slot = table((size_t)s->gradients.count, sizeof(bucket_slot));
+        TRY(table(&t->weight_slot, (size_t)most(s->weights.count, f->weights.count),
+                  sizeof(bucket_slot), e));
+        TRY(table(&t->gradient_slot, (size_t)s->gradients.count, sizeof(bucket_slot), e));
         for (int k = 0; k < PLAN_STATES; k++)
-            t->state_slot[k] =
-                table((size_t)most(s->state[k].count, f->state[k].count), sizeof(bucket_slot));
+            TRY(table(&t->state_slot[k], (size_t)most(s->state[k].count, f->state[k].count),
+                      sizeof(bucket_slot), e));
         for (int k = 0; k < PLAN_STATES; k++)
-            t->flushed[k] = table((size_t)t->plan->buckets, sizeof(tier_ticket));
-        t->weight_of = table((size_t)t->plan->buckets, sizeof(int));
-        t->gradient_of = table((size_t)t->plan->buckets, sizeof(int));
+            TRY(table(&t->flushed[k], (size_t)t->plan->buckets, sizeof(tier_ticket), e));
+        TRY(table(&t->weight_of, (size_t)t->plan->buckets, sizeof(int), e));
+        TRY(table(&t->gradient_of, (size_t)t->plan->buckets, sizeof(int), e));
     }
     TRY(take_slots(t, &s->weights, &f->weights, trainer_weight_bytes(t), t->weight_slot, e));
     TRY(take_slots(t, &s->gradients, &(schedule_slots){0}, sizeof(float), t->gradient_slot, e));
@@ -217,11 +211,12 @@ static status take_chunks(trainer *t, err *e)
                  size_mul((uint64_t)t->schedule.wgrad_slots[k], c->saved_for_wgrad_bytes), &c->held,
                  e));
         if (t->schedule.wgrad_slots[k] > held) held = t->schedule.wgrad_slots[k];
-        if (!t->counting) c->sent = table((size_t)t->schedule.act_slots[k], sizeof *c->sent);
+        if (!t->counting)
+            TRY(table(&c->sent, (size_t)t->schedule.act_slots[k], sizeof *c->sent, e));
     }
     if (!t->counting)
-        t->output_grad_ptr =
-            table((size_t)held * (size_t)t->model->blocks, sizeof *t->output_grad_ptr);
+        TRY(table(&t->output_grad_ptr, (size_t)held * (size_t)t->model->blocks,
+                  sizeof *t->output_grad_ptr, e));
 done:
     return result;
 }
@@ -255,7 +250,7 @@ static status take_work(trainer *t, err *e)
     const int stages = t->plan->o.mesh.size[AXIS_PP];
     const source from = stages > 1 || t->plan->o.mesh.size[AXIS_TP] > 1 ? FROM_SHARED : FROM_DEVICE;
     const int slots = t->schedule.act_grad_slots;
-    if (!t->counting) t->act_grad = table((size_t)slots, sizeof *t->act_grad);
+    if (!t->counting) TRY(table(&t->act_grad, (size_t)slots, sizeof *t->act_grad, e));
     TRY(take(t, BYTES_WORKSPACE, from, workspace_bytes(t), &t->work, e));
     for (int i = 0; i < slots; i++)
         TRY(take(t, BYTES_WORKSPACE, from, act_grad_bytes(t),
@@ -278,13 +273,6 @@ static size_t feature_bytes(const trainer *t)
     return converts_features(t)
                ? (size_t)(graph_value_rows(ids) * graph_value_cols(ids)) * sizeof(float)
                : 0;
-}
-
-static size_t rope_bytes(const model *m)
-{
-    return m->rope ? size_mul(2 * sizeof(float),
-                              size_mul((uint64_t)m->rope->rope_rows, (uint64_t)m->rope->rope_half))
-                   : 0;
 }
 
 static dataset_shape shape_of(const model *m)
@@ -333,11 +321,11 @@ static status take_batches(trainer *t, err *e)
     const graph *first = t->model->block[0].g, *last = t->model->block[t->model->blocks - 1].g;
     const int slots = t->schedule.batch_slots;
     if (!t->counting) {
-        t->ids = table((size_t)slots, sizeof *t->ids);
-        t->labels = table((size_t)slots, sizeof *t->labels);
-        t->loaded = table((size_t)slots, sizeof *t->loaded);
-        t->consumed = table((size_t)slots, sizeof *t->consumed);
-        t->blank = table((size_t)slots, sizeof *t->blank);
+        TRY(table(&t->ids, (size_t)slots, sizeof *t->ids, e));
+        TRY(table(&t->labels, (size_t)slots, sizeof *t->labels, e));
+        TRY(table(&t->loaded, (size_t)slots, sizeof *t->loaded, e));
+        TRY(table(&t->consumed, (size_t)slots, sizeof *t->consumed, e));
+        TRY(table(&t->blank, (size_t)slots, sizeof *t->blank, e));
     }
     for (int i = 0; i < slots && trainer_reads_data(t); i++) {
         void *ids = NULL, *labels = NULL;
@@ -358,7 +346,8 @@ static status take_small(trainer *t, err *e)
 {
     status result = OK;
     const size_t digests = 2 * sizeof(uint64_t) * (size_t)t->plan->o.mesh.ranks;
-    TRY(take(t, BYTES_KERNELS, FROM_DEVICE, rope_bytes(t->model), &t->rope, e));
+    TRY(take(t, BYTES_KERNELS, FROM_DEVICE, t->model->rope ? graph_rope_bytes(t->model->rope) : 0,
+             &t->rope, e));
     TRY(take(t, BYTES_KERNELS, FROM_DEVICE, SUMS * sizeof(double), &t->sums, e));
     TRY(take(t, BYTES_KERNELS, FROM_HOST, SUMS * sizeof(double), &t->host_sums, e));
     TRY(take(t, BYTES_KERNELS, FROM_DEVICE, digests, &t->digest, e));
@@ -368,16 +357,19 @@ done:
 }
 
 // Filled for a block at a time, so that they hold as many as a block has.
-static void make_tables(trainer *t)
+static status make_tables(trainer *t, err *e)
 {
+    status result = OK;
     size_t params = (size_t)t->model->params;
-    t->run_weight = table(params, sizeof *t->run_weight);
-    t->run_gradient = table(params, sizeof *t->run_gradient);
-    t->run_grad_written = table(params, sizeof *t->run_grad_written);
-    t->grad_written = table(params, sizeof *t->grad_written);
-    t->tied_grad_written = table(params, sizeof *t->tied_grad_written);
-    t->acts_sent = table((size_t)t->plan->o.mesh.size[AXIS_PP], sizeof(uint64_t));
-    t->grads_sent = table((size_t)t->plan->o.mesh.size[AXIS_PP], sizeof(uint64_t));
+    TRY(table(&t->run_weight, params, sizeof *t->run_weight, e));
+    TRY(table(&t->run_gradient, params, sizeof *t->run_gradient, e));
+    TRY(table(&t->run_grad_written, params, sizeof *t->run_grad_written, e));
+    TRY(table(&t->grad_written, params, sizeof *t->grad_written, e));
+    TRY(table(&t->tied_grad_written, params, sizeof *t->tied_grad_written, e));
+    TRY(table(&t->acts_sent, (size_t)t->plan->o.mesh.size[AXIS_PP], sizeof(uint64_t), e));
+    TRY(table(&t->grads_sent, (size_t)t->plan->o.mesh.size[AXIS_PP], sizeof(uint64_t), e));
+done:
+    return result;
 }
 
 static void count_rest(trainer *t)
@@ -393,11 +385,11 @@ status trainer_allocate(trainer *t, err *e)
 {
     status result = OK;
     if (t->counting) {
-        t->chunk =
-            table((size_t)(t->plan->chunks / t->plan->o.mesh.size[AXIS_PP]), sizeof *t->chunk);
-        t->place = table((size_t)t->model->blocks, sizeof *t->place);
+        TRY(table(&t->chunk, (size_t)(t->plan->chunks / t->plan->o.mesh.size[AXIS_PP]),
+                  sizeof *t->chunk, e));
+        TRY(table(&t->place, (size_t)t->model->blocks, sizeof *t->place, e));
     } else {
-        make_tables(t);
+        TRY(make_tables(t, e));
     }
     TRY(take_arrays(t, e));
     TRY(take_all_slots(t, e));
@@ -435,7 +427,7 @@ void trainer_free_memory(trainer *t)
     const device_ops *ops = t->counting ? NULL : t->o.device->ops;
     loader_close(t->loader);
     sampler_close(t->sampler);
-    for (int i = 0; ops && t->loaded && i < t->schedule.batch_slots; i++) {
+    for (int i = 0; ops && t->loaded && t->consumed && i < t->schedule.batch_slots; i++) {
         ops->event_close(t->loaded[i]);
         ops->event_close(t->consumed[i]);
     }

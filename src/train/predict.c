@@ -102,7 +102,7 @@ static status take(void *arg, const graph_output_rows *r, err *e)
         if (!w->chunk) FAIL(E_IO, "predict: no memory for %zu bytes of outputs", bytes);
         w->chunk_bytes = bytes;
     }
-    trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], w->chunk, r->at, bytes);
+    trainer_ops(t)->copy(t->stream[STREAM_COMPUTE], w->chunk, r->values, bytes);
     TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
     for (int64_t i = 0; i < r->rows; i++) {
         const int64_t at = r->first + i, sample = at / seq, position = at % seq;
@@ -222,7 +222,7 @@ static status open_work(work *w, trainer *t, const trainer_predict_options *o, e
     TRY(trainer_predict_shape(t, o, &w->shape, e));
     (void)graph_loss_shape(last_graph(t), &w->loss);
     w->vectors = o->what == PREDICT_VECTORS && w->loss.classes;
-    w->split = w->loss.outputs_split && !w->vectors;
+    w->split = w->loss.outputs_sharded && !w->vectors;
     w->input_bytes = (size_t)(graph_value_rows(ids) * graph_value_cols(ids) / t->model->batch) * 4;
     const size_t micro = (size_t)t->o.micro_batch, rows = micro * (size_t)w->shape.positions,
                  cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);

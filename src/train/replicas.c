@@ -30,10 +30,8 @@ done:
 // Do these ranks keep the same parts of the same stage?
 static bool keep_the_same(const plan *p, int a, int b)
 {
-    static const plan_layout bit[AXES] = {
-        [AXIS_DP_REPLICATE] = LAYOUT_DP_REPLICATE, [AXIS_DP_SHARD] = LAYOUT_DP_SHARD};
     for (int k = 0; k < AXES; k++) {
-        bool cuts = k == AXIS_PP || k == AXIS_TP || (p->weight & bit[k]);
+        bool cuts = k == AXIS_PP || k == AXIS_TP || plan_layout_shards(p->weight, (axis)k);
         if (cuts && mesh_at(&p->o.mesh, a, (axis)k) != mesh_at(&p->o.mesh, b, (axis)k))
             return false;
     }

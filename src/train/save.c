@@ -1,6 +1,7 @@
 // save.c -- a trainer's state as the tensors of a checkpoint, and back. Weights go into the
 // HuggingFace folder in the type that the model computes in; what that cannot hold (moments, fp32
 // masters beside bf16) goes into the state.
+#include "base/alloc.h"
 #include "base/dtype.h"
 #include "ckpt/ckpt.h"
 #include "train/factors.h"
@@ -21,7 +22,7 @@ typedef struct saver {
     trainer *t;
     model_param_files files;
     state_tensor *state;
-    tensor_info *state_info;
+    safetensors_tensor *state_info;
     size_t states; // of parameters; the factors follow
     factors factors;
     float *whole, *piece; // of the parameter at hand
@@ -56,12 +57,12 @@ static status state_list(saver *s, err *e)
                      t->model->param[p].name);
             x->part = (trainer_state_kind)part, x->param = p;
             s->state_info[s->states++] =
-                (tensor_info){.name = x->name,
-                              .type = F32,
-                              .known_type = true,
-                              .dims = d->dims,
-                              .dim = {d->dim[0], d->dim[1]},
-                              .bytes = (uint64_t)t->model->param[p].count * sizeof(float)};
+                (safetensors_tensor){.name = x->name,
+                                     .type = F32,
+                                     .known_type = true,
+                                     .dims = d->dims,
+                                     .dim = {d->dim[0], d->dim[1]},
+                                     .bytes = (uint64_t)t->model->param[p].count * sizeof(float)};
         }
     return OK;
 }
@@ -72,18 +73,19 @@ static status factor_list(saver *s, err *e)
     status result = OK;
     if (!factors_carried(s->t)) return OK;
     TRY(factors_list(s->t, &s->factors, e));
-    tensor_info *info =
+    safetensors_tensor *info =
         realloc(s->state_info, (s->states + (size_t)s->factors.count + 1) * sizeof *info);
     if (!info) FAIL(E_IO, "no memory for the list of %d tensors", s->factors.count);
     s->state_info = info;
     for (int i = 0; i < s->factors.count; i++) {
         const factor *f = &s->factors.at[i];
-        info[s->states + (size_t)i] = (tensor_info){.name = f->name,
-                                                    .type = F32,
-                                                    .known_type = true,
-                                                    .dims = 2,
-                                                    .dim = {f->rows, f->cols},
-                                                    .bytes = (uint64_t)(f->rows * f->cols) * 4};
+        info[s->states + (size_t)i] =
+            (safetensors_tensor){.name = f->name,
+                                 .type = F32,
+                                 .known_type = true,
+                                 .dims = 2,
+                                 .dim = {f->rows, f->cols},
+                                 .bytes = (uint64_t)(f->rows * f->cols) * 4};
     }
 done:
     return result;
@@ -94,7 +96,7 @@ static status weight_bytes(void *arg, size_t i, uint64_t offset, void *out, size
     status result = OK;
     saver *s = arg;
     const model_param_file *f = &s->files.file[i];
-    const tensor_info *info = &s->files.info[i];
+    const safetensors_tensor *info = &s->files.info[i];
     if (offset == 0) {
         TRY(trainer_ask_state(s->t, STATE_WEIGHT, f->param, s->whole, e));
         model_param_file_extract(s->t->model, f, s->whole, s->piece);
@@ -119,7 +121,7 @@ done:
     return result;
 }
 
-static char *facts_json(const trainer *t)
+static status facts_json(const trainer *t, char **out, err *e)
 {
     text json = {0};
     uint64_t samples = t->steps_done * (uint64_t)t->o.global_batch;
@@ -127,7 +129,7 @@ static char *facts_json(const trainer *t)
               "{\"samples\":%" PRIu64 ",\"tokens\":%" PRIu64 ",\"seed\":%" PRIu64
               ",\"optimizer\":\"%s\",\"precision\":\"%s\",\"ranks\":%d,\"skipped\":%" PRIu64,
               samples, samples * (uint64_t)t->o.seq_len, t->o.seed,
-              optim_rule_of(&t->o.optimizer)->name, dtype_name(t->o.precision), t->o.comm->size,
+              OPTIM_NAMES[t->o.optimizer.rule], dtype_name(t->o.precision), t->o.comm->size,
               t->skipped);
     if (t->o.precision == F16)
         text_addf(&json,
@@ -136,7 +138,7 @@ static char *facts_json(const trainer *t)
                   t->scaler.scale, t->scaler.iteration, t->scaler.last_overflow,
                   t->scaler.hysteresis);
     text_add(&json, "}");
-    return json.chars;
+    return text_take(&json, out, e);
 }
 
 static status saver_open(saver *s, trainer *t, err *e)
@@ -146,14 +148,12 @@ static status saver_open(saver *s, trainer *t, err *e)
     *s = (saver){.t = t};
     for (int p = 0; p < t->model->params; p++)
         if (t->model->param[p].count > most) most = t->model->param[p].count;
-    model_param_files_make(t->model, t->o.precision, &s->files);
+    TRY(model_param_files_make(t->model, t->o.precision, &s->files, e));
     TRY(state_list(s, e));
     TRY(factor_list(s, e));
-    s->whole = malloc((size_t)most * sizeof(float));
-    s->piece = malloc((size_t)most * sizeof(float));
-    s->bytes = malloc((size_t)most * sizeof(float));
-    if (!s->whole || !s->piece || !s->bytes)
-        FAIL(E_IO, "no memory to stage a tensor of %" PRId64 " elements", most);
+    TRY(alloc_array(&s->whole, (size_t)most, sizeof(float), "a staged tensor", e));
+    TRY(alloc_array(&s->piece, (size_t)most, sizeof(float), "a staged tensor", e));
+    TRY(alloc_array(&s->bytes, (size_t)most, sizeof(float), "a staged tensor", e));
 done:
     return result;
 }
@@ -173,7 +173,8 @@ static status save_here(trainer *t, const trainer_save_options *o, char **folder
 {
     status result = OK;
     saver s = {0};
-    char *facts = facts_json(t);
+    char *facts = NULL;
+    TRY(facts_json(t, &facts, e));
     TRY(saver_open(&s, t, e));
     ckpt_save_options c = {
         .out = o->out,
@@ -216,7 +217,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
         TRY(trainer_write_state(t, STATE_WEIGHT, p, s.whole, e));
     }
     for (size_t i = 0; i < s.states; i++) {
-        const tensor_info *x = safetensors_find(c->state, s.state[i].name);
+        const safetensors_tensor *x = safetensors_find(c->state, s.state[i].name);
         if (!x || x->type != F32 || x->bytes != s.state_info[i].bytes)
             FAIL(E_USAGE, "%s: state tensor %s is %s", c->folder, s.state[i].name,
                  x ? "of another shape" : "missing");

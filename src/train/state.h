@@ -5,8 +5,8 @@
 #include "data/loader.h"
 #include "graph/execute.h"
 #include "optim/clip.h"
-#include "parallel/compress.h"
 #include "store/tier.h"
+#include "train/compress.h"
 #include "train/trainer.h"
 
 // A piece of memory that the trainer owns. `shared`: other ranks read it (comm_alloc).
@@ -68,7 +68,8 @@ struct trainer {
     device_event *computed, *reduced, *arrived;
 
     owned_memory *owned;
-    int owned_count, owned_room;
+    int owned_count;
+    size_t owned_room;
     char *weights;    // in the type that is computed in, as kept; NULL when in a file
     char *kept;       // parts of them from forward to backward, or NULL
     float *master;    // fp32 weights beside them; NULL when they are fp32
@@ -145,7 +146,7 @@ static inline bool trainer_reads_data(const trainer *t)
 // The array that gradients are in once they are reduced; from a file, their parts alone come back.
 static inline plan_layout trainer_gradient_layout(const plan *p)
 {
-    return p->o.tier[PLAN_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
+    return p->o.strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE ? p->optimizer : p->gradient;
 }
 
 // memory.c

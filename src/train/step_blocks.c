@@ -120,7 +120,7 @@ static graph_run context(trainer *t, const schedule_instr *x)
     await_buckets(t, x->index);
     for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
     graph_run r = {.g = b->g,
-                   .on = t->stream[STREAM_COMPUTE],
+                   .stream = t->stream[STREAM_COMPUTE],
                    .tp = t->axis[AXIS_TP],
                    .weight = t->run_weight,
                    .gradient = t->run_gradient,

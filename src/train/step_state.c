@@ -1,14 +1,14 @@
 // step_state.c -- instructions that move weights, gradients and optimizer state: between the
 // placements of the plan and between memory and files. Called through the table in step.c. What is
 // moved where stands in the plan; no strategy has a name here.
-#include "parallel/bucket.h"
+#include "train/redistribute.h"
 #include "train/state.h"
 
 #include <stddef.h>
 
 static bool in_file(const trainer *t, plan_state what)
 {
-    return t->plan->o.tier[what] == TIER_FILE;
+    return t->plan->o.strategy.offload.tier[what] == TIER_FILE;
 }
 
 // ---- Files. Requests are issued on the copy stream, and waited for there too, when they are due.
@@ -145,7 +145,7 @@ static status unshard_post_forward(trainer *t, const schedule_instr *x, bucket_s
     const plan *p = t->plan;
     device_stream *on = t->stream[STREAM_COMM];
     const size_t at = (size_t)p->bucket[x->index].first[LAYOUT_POST_FORWARD];
-    TRY(bucket_redistribute(p, &p->unshard_post_forward, x->index,
+    TRY(redistribute_bucket(p, &p->unshard_post_forward, x->index,
                             t->kept + at * trainer_weight_bytes(t), to->at, t->o.precision, t->axis,
                             on, e));
     trainer_ops(t)->record(to->filled, on);
@@ -190,7 +190,7 @@ status run_unshard(trainer *t, const schedule_instr *x, err *e)
         own = t->state_slot[PLAN_WEIGHTS][from].at;
     }
     if (p->unshard.count > 0)
-        TRY(bucket_redistribute(p, &p->unshard, x->index, own, to->at, t->o.precision, t->axis, on,
+        TRY(redistribute_bucket(p, &p->unshard, x->index, own, to->at, t->o.precision, t->axis, on,
                                 e));
     else
         trainer_ops(t)->copy(on, to->at, own, (size_t)b->count[LAYOUT_FULL] * item);
@@ -214,7 +214,7 @@ status run_all_gather_updated(trainer *t, const schedule_instr *x, err *e)
     const plan *p = t->plan;
     if (p->all_gather_updated.count == 0) return OK;
     char *at = t->weights + (size_t)p->bucket[x->index].first[p->weight] * trainer_weight_bytes(t);
-    return bucket_redistribute(p, &p->all_gather_updated, x->index, NULL, at, t->o.precision,
+    return redistribute_bucket(p, &p->all_gather_updated, x->index, NULL, at, t->o.precision,
                                t->axis, t->stream[STREAM_COMPUTE], e);
 }
 
@@ -286,7 +286,7 @@ static status sum_over_ranks(trainer *t, const plan_redistribution *m, int bucke
     if (m->count == 0) return OK;
     if (t->compressor)
         return compress_redistribute(t->compressor, m, bucket, at, t->steps_done, on, e);
-    return bucket_redistribute(t->plan, m, bucket, NULL, at, F32, t->axis, on, e);
+    return redistribute_bucket(t->plan, m, bucket, NULL, at, F32, t->axis, on, e);
 }
 
 // This rank's parts out of a slot, into the array of gradients as they are kept (or a state slot).

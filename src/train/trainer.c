@@ -13,12 +13,13 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                              .type = o->precision,
                              .batch = o->micro_batch,
                              .seq = o->seq_len,
-                             .keep = o->recompute,
-                             .cut = {.ranks = tp,
-                                     .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
-                                     .sequence = o->sequence_parallel && tp > 1},
-                             .halves = mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
-                                       pipeline_schedule_splits_backward(o->pipeline)};
+                             .recompute = o->strategy.recompute,
+                             .tp = {.ranks = tp,
+                                    .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
+                                    .sequence = o->strategy.sequence_parallel && tp > 1},
+                             .splits_backward =
+                                 mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
+                                 pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
     return model_open(o->family, o->config, &m, out, e);
 }
 
@@ -31,24 +32,14 @@ static int micros_of(const trainer_options *o)
 
 static plan_options plan_options_of(const trainer_options *o, const model *m)
 {
-    plan_options p = {.mesh = o->mesh,
-                      .rank = o->rank,
-                      .policies = o->policies,
-                      .no_sync = o->no_sync,
-                      .reshard = o->reshard,
-                      .bucket_bytes = o->bucket_bytes,
-                      .state_tensors = optim_state_tensors(&o->optimizer),
-                      .compute = o->precision,
-                      .reduce = o->reduce,
-                      .hook = o->hook,
-                      .decay_all = o->optimizer.decay_all,
-                      .micros = micros_of(o),
-                      .pipeline = o->pipeline,
-                      .virtual_stages = o->virtual_stages,
-                      .split = o->split,
-                      .blocks = m->blocks};
-    memcpy(p.tier, o->tier, sizeof p.tier);
-    return p;
+    return (plan_options){.mesh = o->mesh,
+                          .rank = o->rank,
+                          .strategy = o->strategy,
+                          .state_tensors = optim_state_tensors(&o->optimizer),
+                          .compute = o->precision,
+                          .decay_all = o->optimizer.decay_all,
+                          .micros = micros_of(o),
+                          .blocks = m->blocks};
 }
 
 static status make_plan(const trainer_options *o, const model *m, plan **out, err *e)
@@ -203,7 +194,8 @@ static status open_groups(trainer *t, err *e)
         if (size[a] > 1) TRY(comm_split(t->o.comm, line_of(t, (axis)a), at[a], &t->axis[a], e));
     if (p->keeps_post_forward_shards)
         TRY(comm_split(t->o.comm,
-                       p->o.rank - at[AXIS_DP_SHARD] % p->o.reshard * size[AXIS_CP] * size[AXIS_TP],
+                       p->o.rank - at[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward *
+                                       size[AXIS_CP] * size[AXIS_TP],
                        at[AXIS_DP_SHARD], &t->axis[GROUP_POST_FORWARD], e));
     if (size[AXIS_PP] > 1)
         TRY(comm_split(t->o.comm, line_of(t, AXIS_PP), at[AXIS_PP], &t->grads, e));
@@ -233,8 +225,9 @@ static status make_tier_folder(trainer *t, text *note, err *e)
 {
     status result = OK;
     bool files = false;
-    const char *path = t->o.tier_path;
-    for (int k = 0; k < PLAN_STATES; k++) files = files || t->plan->o.tier[k] == TIER_FILE;
+    const char *path = t->o.strategy.offload.path;
+    for (int k = 0; k < PLAN_STATES; k++)
+        files = files || t->plan->o.strategy.offload.tier[k] == TIER_FILE;
     if (!files) return OK;
     if (t->o.comm->rank == 0 && !file_is_directory(path)) {
         TRY(file_make_directories(path, e));
@@ -265,26 +258,26 @@ static status open_tiers(trainer *t, err *e)
     text note = {0};
     TRY(make_tier_folder(t, &note, e));
     for (int k = 0; k < PLAN_STATES; k++) {
-        if (t->plan->o.tier[k] == TIER_HOST)
+        if (t->plan->o.strategy.offload.tier[k] == TIER_HOST)
             text_addf(&note, "%s%s on host: on cpu ranks that is the device's own memory",
                       note.bytes ? "; " : "", plan_state_name((plan_state)k));
-        if (t->plan->o.tier[k] != TIER_FILE) continue;
+        if (t->plan->o.strategy.offload.tier[k] != TIER_FILE) continue;
         if (!t->o.device->ops->call)
             FAIL(E_USAGE,
                  "parallel.offload.%s: file needs a device whose memory the host can address; "
                  "valid on %s: device",
                  plan_state_name((plan_state)k), t->o.device->ops->name);
-        const tier_options o = {.folder = t->o.tier_path,
+        const tier_options o = {.folder = t->o.strategy.offload.path,
                                 .name = plan_state_name((plan_state)k),
                                 .bytes = trainer_file_at(t, (plan_state)k, t->plan->buckets),
-                                .block_bytes = (size_t)t->o.tier_block_bytes,
-                                .depth = (int)t->o.tier_depth};
+                                .block_bytes = (size_t)t->o.strategy.offload.block_bytes,
+                                .depth = (int)t->o.strategy.offload.depth};
         TRY(tier_open(&o, &t->tier[k], e));
         if (tier_note(t->tier[k]))
             text_addf(&note, "%s%s", note.bytes ? "; " : "", tier_note(t->tier[k]));
     }
-    t->note = note.chars;
-    note = (text){0};
+    TRY(text_check(&note, e));
+    if (note.bytes) TRY(text_take(&note, &t->note, e));
 done:
     text_clear(&note);
     return result;
@@ -295,29 +288,13 @@ static status open_compressor(trainer *t, err *e)
     const compress_options o = {.plan = t->plan,
                                 .device = t->o.device,
                                 .comm = t->o.comm,
-                                .along = t->axis,
-                                .data = t->data,
+                                .groups = t->axis,
+                                .dp = t->data,
                                 // About the mean over all positions, as PyTorch's hooks see it.
                                 .scale = 1.0 / (double)(t->o.global_batch * t->o.seq_len),
                                 .seed = t->o.seed};
     if (!t->data) return OK;
     return compress_open(&o, &t->compressor, e);
-}
-
-static status fill_rope(trainer *t, err *e)
-{
-    status result = OK;
-    const graph *g = t->model->rope;
-    if (!g) return OK;
-    size_t bytes = (size_t)(g->rope_rows * g->rope_half) * 2 * sizeof(float);
-    float *host = malloc(bytes);
-    if (!host) FAIL(E_IO, "no memory for the rotary table (%zu bytes)", bytes);
-    rope_table_fill(g, host);
-    t->o.device->ops->copy(t->stream[STREAM_COMPUTE], t->rope, host, bytes);
-    TRY(t->o.device->ops->sync(t->stream[STREAM_COMPUTE], e));
-done:
-    free(host);
-    return result;
 }
 
 static status check_unused(const model *m, err *e)
@@ -344,7 +321,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     mine.rank = o->comm->rank;
     t->o = mine;
     TRY(prepare(t, &mine, e));
-    if (!o->zero_unused) TRY(check_unused(t->model, e));
+    if (!o->strategy.zero_unused_parameters) TRY(check_unused(t->model, e));
     TRY(open_streams(t, e));
     TRY(open_groups(t, e));
     label_groups(t);
@@ -353,7 +330,8 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     TRY(trainer_allocate(t, e));
     TRY(open_compressor(t, e));
     scaler_open(&t->scaler, &o->scaler, o->precision == F16);
-    TRY(fill_rope(t, e));
+    if (t->model->rope)
+        TRY(graph_upload_rope(t->model->rope, t->stream[STREAM_COMPUTE], t->rope, e));
     if (o->weights) TRY(model_param_check_all(t->model, o->weights, e));
     TRY(trainer_fill_weights(t, e));
     *out = t;

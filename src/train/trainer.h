@@ -27,20 +27,7 @@ typedef struct trainer_options {
     const model_family *family;
     const void *config; // the family's
     mesh mesh;
-    policies policies;
-    bool no_sync; // reduce once a step, not once a micro-batch
-    int reshard;  // 1: release gathered weights after forward; 0: keep them for backward
-    bool sequence_parallel;
-    pipeline_schedule pipeline;
-    int virtual_stages;
-    const int *split; // blocks per part of the pipeline; NULL: balanced by cost
-    int64_t bucket_bytes;
-    strategy_hook hook;
-    dtype reduce; // of gradient sums between ranks
-    memory_tier tier[PLAN_STATES];
-    const char *tier_path;                // folder of the file tier
-    int64_t tier_block_bytes, tier_depth; // of one request, and requests in flight
-    graph_recompute recompute;
+    strategy strategy;
     dtype precision;       // what weights and activations are computed in
     scaler_options scaler; // of F16
     int64_t micro_batch, global_batch;
@@ -50,7 +37,6 @@ typedef struct trainer_options {
     optim_config optimizer; // lr already scaled
     lr_config lr;
     double clip_grad_norm;
-    bool zero_unused; // a parameter that no loss depends on has gradient zero; else it is an error
     bool skip_nonfinite;    // leave a step with NaN or Inf out, instead of stopping
     int64_t replicas_every; // compare the weights of all ranks every so many steps; 0 = never
     dataset *train, *valid; // valid may be NULL

@@ -87,7 +87,7 @@ status holding_find(trainer *t, const holding *h, const plan_row *r, bool will_w
     *s = plan_local_shard(p, r, h->parts, p->coord);
     int64_t within = s->first - plan_local_shard(p, r, h->array, p->coord).first;
     char *base = h->at;
-    if (p->o.tier[h->what] == TIER_FILE) {
+    if (p->o.strategy.offload.tier[h->what] == TIER_FILE) {
         TRY(trainer_show_bucket(t, h->what, r->bucket, will_write, &base, e));
         within += r->offset[h->array] - b->first[h->array] + h->number * b->count[h->array];
     } else {

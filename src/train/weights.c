@@ -1,7 +1,7 @@
 // weights.c -- the weights that a run starts from: drawn or read, each rank its own parts; and the
 // compute weights that follow from fp32 ones. Called when a trainer opens and after state was
 // written.
-#include "parallel/bucket.h"
+#include "train/redistribute.h"
 #include "train/state_shards.h"
 
 #include <stdlib.h>
@@ -127,7 +127,7 @@ static status convert_bucket(trainer *t, int bucket, err *e)
     }
     TRY(trainer_ops(t)->sync(t->stream[STREAM_COMPUTE], e));
     if (t->weights && p->all_gather_updated.count > 0)
-        TRY(bucket_redistribute(p, &p->all_gather_updated, bucket, NULL,
+        TRY(redistribute_bucket(p, &p->all_gather_updated, bucket, NULL,
                                 t->weights + (size_t)b->first[p->weight] * trainer_weight_bytes(t),
                                 t->o.precision, t->axis, t->stream[STREAM_COMPUTE], e));
 done:

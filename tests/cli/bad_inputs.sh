@@ -49,7 +49,7 @@ bad_key '^trireme: --parallel.pp_schedule: found zb2; valid: gpipe, 1f1b, interl
 bad_key '^trireme: --parallel.split: found 1 numbers; valid: 2, for pp 2' --parallel.pp 2 --parallel.split 1
 bad_key '^trireme: --parallel.split: found 2 layers in all; the model has 1$' --parallel.pp 2 --parallel.split 1,1
 bad_key '^trireme: --parallel.reshard_after_forward: found maybe; valid: false, true, or a whole' --parallel.reshard_after_forward maybe
-bad_key '^trireme: parallel.reshard_after_forward: 4 neighbours do not divide 2 ranks on dp_shard' --parallel.reshard_after_forward 4 --parallel.dp zero3 --launch.ranks 2
+bad_key '^trireme: parallel.reshard_after_forward: groups of 4 do not divide the 2 ranks of dp_shard' --parallel.reshard_after_forward 4 --parallel.dp zero3 --launch.ranks 2
 bad_key '^trireme: --parallel.offload.optimizer: found file; it needs parallel.offload.path' --parallel.offload.optimizer file
 bad_key '^trireme: --parallel.offload.path: found /dev/null/tier, which is not a folder and cannot be made one' --parallel.offload '{optimizer: file, path: /dev/null/tier}'
 bad_key '^trireme: --parallel.offload.block_bytes: found 5000; valid: a multiple of 4Ki' --parallel.offload.block_bytes 5000
@@ -203,9 +203,9 @@ another() { # EXPECTED-LINE ARGUMENTS...: the run in `out` stays as it is
     expect_line "$pattern"
     diff -r before out >difference || fail "out has changed: $(cat difference)"
 }
-another 'out/job.yaml is of another job: model.layers .1 there, 2 here.' --model.layers 2
+another 'out/job.yaml belongs to another job: model.layers .1 there, 2 here.' --model.layers 2
 another 'optimizer.lr .0.01 there, 0.1 here., train.seed|train.seed .*optimizer.lr' --optimizer.lr 0.1 --train.seed 9
-another 'is of another job: optimizer.lr' --optimizer.lr 0.1 --resume never
+another 'belongs to another job: optimizer.lr' --optimizer.lr 0.1 --resume never
 rm -rf out before
 
 # ---- Disk full while saving: the older checkpoint stays valid and the run goes on from it.

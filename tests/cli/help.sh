@@ -27,9 +27,9 @@ done
 for name in run torchrun deepspeed 'accelerate launch' 'ilab model train' 'checkpoint export' 'checkpoint import' 'bench scaling' 'bench kernels' doctor env topo top; do
     grep -qx "$name" planned || fail "help does not say that $name is planned"
     expect_none 'both there and planned' "$(grep -x "$name" commands)"
-    refused 2 "^trireme: $name is planned and not there yet" "$trireme" $name --anything
+    refused 2 "^trireme: $name is planned, not written yet" "$trireme" $name --anything
     ok "$trireme" help $name
-    expect_line 'planned, and not there yet' stdout
+    expect_line 'planned, not written yet' stdout
 done
 grep '^  [a-z]' list | sed -E 's/^  [^A-Z]*//' >sentences
 expect_sentences 'the list of commands' sentences

@@ -90,17 +90,17 @@ expect_same first.log out/log-1.jsonl
 expect_steps out 8
 
 # ---- Another job's run: what differs, and what to do
-keeps '/out/job.yaml is of another job: optimizer.lr \(0.01 there, 0.02 here\); valid: the same values, --resume DIR --train.out NEW .*, another train.out, or --overwrite' --optimizer.lr 2e-2
-keeps 'is of another job: optimizer.lr' --optimizer.lr 2e-2 --resume never
-keeps 'is of another job: optimizer.lr' --optimizer.lr 2e-2 --resume "${checkpoint}4"
+keeps '/out/job.yaml belongs to another job: optimizer.lr \(0.01 there, 0.02 here\); valid: the same values, --resume DIR --train.out NEW .*, another train.out, or --overwrite' --optimizer.lr 2e-2
+keeps 'belongs to another job: optimizer.lr' --optimizer.lr 2e-2 --resume never
+keeps 'belongs to another job: optimizer.lr' --optimizer.lr 2e-2 --resume "${checkpoint}4"
 break='rm -r out/checkpoints'
-keeps 'is of another job: .*; valid: the same values, another train.out, or --overwrite' --optimizer.lr 2e-2
+keeps 'belongs to another job: .*; valid: the same values, another train.out, or --overwrite' --optimizer.lr 2e-2
 expect_no_line 'resume DIR'
 break='rm out/job.yaml'
-keeps 'train.out: .*/out holds checkpoints, but no job.yaml that says whose they are; valid: --resume DIR --train.out NEW .*--overwrite'
+keeps 'train.out: .*/out holds checkpoints, but no job.yaml that names their job; valid: --resume DIR --train.out NEW .*--overwrite'
 keeps 'holds checkpoints, but no job.yaml' --resume never --train.keep 1 --train.save_every 1
 unset break
-keeps "--resume: .*/out/checkpoints/step-00000004 is of the run that --overwrite removes" --overwrite --resume out/checkpoints/step-00000004
+keeps "--resume: .*/out/checkpoints/step-00000004 belongs to the run that --overwrite removes" --overwrite --resume out/checkpoints/step-00000004
 keeps '--overwrite: takes no value' --overwrite=yes
 
 # ---- The ways on: elsewhere, where other values than the model's may change; or --overwrite

@@ -101,19 +101,21 @@ void matrix_options(const point *p, trainer_options *o)
     static const int pp[] = {1, 2, 4};
     static const dtype precision[] = {F32, BF16, F16};
     static const pipeline_schedule order[] = {PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZB};
+    const pipeline_schedule how = order[p->v[DIM_SCHEDULE]];
     const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
     *o = (trainer_options){
-        .policies = {*policy_at((size_t)p->v[DIM_OUTER]), *policy_at((size_t)p->v[DIM_INNER])},
-        .no_sync = p->v[DIM_NO_SYNC] == 0,
-        .reshard = p->v[DIM_RESHARD] == 0,
-        .sequence_parallel = p->v[DIM_TP] == 2,
-        .pipeline = order[p->v[DIM_SCHEDULE]],
-        .virtual_stages = order[p->v[DIM_SCHEDULE]] == PIPE_INTERLEAVED ? 2 : 1,
-        .recompute = (graph_recompute)p->v[DIM_RECOMPUTE],
+        .strategy = {.dp = {*policy_at((size_t)p->v[DIM_OUTER]),
+                            *policy_at((size_t)p->v[DIM_INNER])},
+                     .no_sync = p->v[DIM_NO_SYNC] == 0 ? NO_SYNC_TRUE : NO_SYNC_FALSE,
+                     .reshard_after_forward = p->v[DIM_RESHARD] == 0,
+                     .sequence_parallel = p->v[DIM_TP] == 2,
+                     .pipeline = {.schedule = how,
+                                  .virtual_stages = how == PIPE_INTERLEAVED ? 2 : 1},
+                     .recompute = (recompute_mode)p->v[DIM_RECOMPUTE]},
         .precision = precision[p->v[DIM_PRECISION]],
         .micro_batch = 1,
         .global_batch = (int64_t)replicate * shard * MICROS[p->v[DIM_MICROS]]};
-    set_tiers(p, o->tier);
+    set_tiers(p, o->strategy.offload.tier);
     for (int a = 0; a < AXES; a++) o->mesh.size[a] = 1;
     o->mesh.size[AXIS_DP_REPLICATE] = replicate;
     o->mesh.size[AXIS_DP_SHARD] = shard;
@@ -138,24 +140,20 @@ static bool plan_allows(const trainer_options *o)
         use[b] = (plan_use){b, b};
     }
     plan_options options = {.mesh = o->mesh,
-                            .policies = o->policies,
-                            .no_sync = o->no_sync,
-                            .reshard = o->reshard,
-                            .bucket_bytes = 64,
+                            .strategy = o->strategy,
                             .state_tensors = 2,
                             .compute = o->precision,
                             .micros = (int)(o->global_batch / mesh_data_ranks(&o->mesh)),
-                            .pipeline = o->pipeline,
-                            .virtual_stages = o->virtual_stages,
                             .cost = cost,
                             .blocks = BLOCKS,
                             .use = use,
                             .uses = BLOCKS};
-    memcpy(options.tier, o->tier, sizeof options.tier);
+    options.strategy.bucket_bytes = 64;
+    const strategy_pipeline *const pipeline = &o->strategy.pipeline;
     pipeline_list list = {NULL, 0};
     bool allowed = plan_make(&options, row, BLOCKS, &made, NULL) == OK &&
-                   pipeline_make(o->pipeline, o->mesh.size[AXIS_PP], o->virtual_stages,
-                                 options.micros, 0, &list, NULL) == OK;
+                   pipeline_make(pipeline->schedule, o->mesh.size[AXIS_PP],
+                                 pipeline->virtual_stages, options.micros, 0, &list, NULL) == OK;
     pipeline_list_clear(&list);
     plan_free(made);
     return allowed;
@@ -176,7 +174,8 @@ bool matrix_legal(const point *p)
     if (p->v[DIM_SHARD] == 0 && p->v[DIM_INNER] > 0) return false;
     if (p->v[DIM_PP] == 0 && p->v[DIM_SCHEDULE] > 0) return false;
     if (MICROS[p->v[DIM_MICROS]] == 1 && p->v[DIM_NO_SYNC] > 0) return false;
-    const bool gathers = keeps_parts_of_weights(p) || o.tier[PLAN_WEIGHTS] == TIER_FILE;
+    const bool gathers =
+        keeps_parts_of_weights(p) || o.strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE;
     if (!gathers && p->v[DIM_RESHARD] > 0) return false;
     return plan_allows(&o);
 }

@@ -54,8 +54,8 @@ static void fill_options(const setup *s, trainer_options *o)
     matrix_options(s->point, o);
     o->family = family_find(s->config->family);
     o->config = s->config;
-    o->bucket_bytes = 8 << 10; // several blocks' or one's
-    o->tier_path = s->how->folder;
+    o->strategy.bucket_bytes = 8 << 10; // several blocks' or one's
+    o->strategy.offload.path = s->how->folder;
     if (s->how->micro_batch > 0) o->micro_batch = o->global_batch = s->how->micro_batch;
     o->seq_len = LENGTH;
     o->seed = SEED;

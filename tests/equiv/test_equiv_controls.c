@@ -4,7 +4,7 @@
 #include "equiv/matrix_pool.h"
 
 #include "device/kernels.h"
-#include "parallel/bucket.h"
+#include "train/redistribute.h"
 #include "train/state.h"
 
 #include <setjmp.h>
@@ -56,20 +56,20 @@ placement_collective __wrap_placement_redistribute(placement from, placement to)
     return __real_placement_redistribute(from, to);
 }
 
-status __real_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+status __real_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
                                   const void *own, void *at, dtype t, comm *const *along,
                                   device_stream *on, err *e);
-status __wrap_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
                                   const void *own, void *at, dtype t, comm *const *along,
                                   device_stream *on, err *e);
-status __wrap_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
                                   const void *own, void *at, dtype t, comm *const *along,
                                   device_stream *on, err *e)
 {
     plan_redistribution some = {.layout = m->layout};
     for (int i = 0; i < m->count; i++)
         if (!is(AXIS) || m->step[i].axis != broken->axis) some.step[some.count++] = m->step[i];
-    return __real_bucket_redistribute(p, &some, b, own, at, t, along, on, e);
+    return __real_redistribute_bucket(p, &some, b, own, at, t, along, on, e);
 }
 
 status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,

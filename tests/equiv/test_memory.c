@@ -117,7 +117,7 @@ static void check_plan(const char *name, dtype precision, graph_recompute keep)
     golden_open(&g, name, 1);
     trainer_options o =
         golden_options(&g, UPDATE_ADAMW, precision, g.config.family == FAMILY_MLP ? 16 : 3);
-    o.recompute = keep;
+    o.strategy.recompute = keep;
     CHECK(trainer_open(&o, &t, e));
     const plan *p = trainer_get_plan(t);
     uint64_t planned = plan_bytes(p) - p->bytes[BYTES_RUNTIME],
@@ -172,7 +172,7 @@ done:
     return result;
 }
 
-static void check_strategy(const char *name, const strategy *s)
+static void check_strategy(const char *name, const scenario *s)
 {
     observed o = {0};
     crew_run(name, s, false, observe, &o);
@@ -188,7 +188,7 @@ static void check_strategy(const char *name, const strategy *s)
 
 typedef struct named_strategy {
     const char *name;
-    strategy s;
+    scenario s;
 } named_strategy;
 
 static const named_strategy strategies[] = {

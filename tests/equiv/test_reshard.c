@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "comm/world.h"
 #include "model/config.h"
+#include "own_text.h"
 #include "train/state.h"
 
 #include <pthread.h>
@@ -129,16 +130,13 @@ static trainer_options make_options(const run *r, device *d, comm *c)
         .family = family_find(r->config.family),
         .config = &r->config,
         .mesh = {.size = {l->pp, l->replicate, l->shard, 1, l->tp}, .ranks = layout_ranks(l)},
-        .policies = {*policy_find(l->outer), *policy_find(l->inner)},
-        .no_sync = true,
-        .reshard = 1,
-        .sequence_parallel = l->sequence,
-        .pipeline = l->order,
-        .virtual_stages = l->chunks,
-        .bucket_bytes = 8 << 10,
-        .tier_path = r->scratch,
-        .tier_block_bytes = 64 << 10,
-        .tier_depth = 4,
+        .strategy = {.dp = {*policy_find(l->outer), *policy_find(l->inner)},
+                     .no_sync = NO_SYNC_TRUE,
+                     .reshard_after_forward = 1,
+                     .sequence_parallel = l->sequence,
+                     .pipeline = {.schedule = l->order, .virtual_stages = l->chunks},
+                     .bucket_bytes = 8 << 10,
+                     .offload = {.path = r->scratch, .block_bytes = 64 << 10, .depth = 4}},
         .precision = r->precision,
         .micro_batch = 1,
         .global_batch = BATCH,
@@ -150,9 +148,9 @@ static trainer_options make_options(const run *r, device *d, comm *c)
         .clip_grad_norm = 0.5,
         .replicas_every = 1,
         .train = r->data};
-    if (strchr(l->file, 'o')) o.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE;
-    if (strchr(l->file, 'g')) o.tier[PLAN_GRADIENTS] = TIER_FILE;
-    if (strchr(l->file, 'w')) o.tier[PLAN_WEIGHTS] = TIER_FILE;
+    if (strchr(l->file, 'o')) o.strategy.offload.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE;
+    if (strchr(l->file, 'g')) o.strategy.offload.tier[PLAN_GRADIENTS] = TIER_FILE;
+    if (strchr(l->file, 'w')) o.strategy.offload.tier[PLAN_WEIGHTS] = TIER_FILE;
     lr_defaults(&o.lr);
     o.lr.name = LR_COSINE;
     o.lr.warmup_steps = 2;
@@ -185,8 +183,8 @@ done:
 static status save(run *r, trainer *t, err *e)
 {
     status result = OK;
-    char *json = model_config_write(&r->config, "float32"), *folder = NULL;
-    char out[256];
+    char out[256], *json = NULL, *folder = NULL;
+    TRY(model_config_write(&r->config, "float32", &json, e));
     snprintf(out, sizeof out, "%s/%d", r->scratch, (int)(r->l - MESHES));
     const trainer_save_options o = {.out = out, .config_json = json};
     if (t->o.comm->rank == 0) TRY(file_make_directories(out, e));
@@ -336,7 +334,7 @@ static void expect_files(const moment *a, const moment *b, const layout *from, c
     static const char *const file[] = {"model.safetensors", "trireme/state.safetensors",
                                        "config.json"};
     for (int i = 0; i < 3; i++) {
-        char *path[] = {file_join(a->folder, file[i]), file_join(b->folder, file[i])};
+        char *path[] = {own_path(a->folder, file[i]), own_path(b->folder, file[i])};
         file_map map[2] = {{0}};
         for (int k = 0; k < 2; k++) CHECK(file_map_open(path[k], &map[k], e));
         if (map[0].bytes != map[1].bytes || memcmp(map[0].at, map[1].at, map[0].bytes) != 0)

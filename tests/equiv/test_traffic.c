@@ -53,7 +53,7 @@ done:
     return result;
 }
 
-static void run(const char *name, const strategy *s, traffic *out)
+static void run(const char *name, const scenario *s, traffic *out)
 {
     memset(out, 0, sizeof *out);
     crew_run(name, s, true, measure, out);
@@ -66,7 +66,7 @@ static void run(const char *name, const strategy *s, traffic *out)
 
 typedef struct named_strategy {
     const char *name;
-    strategy s;
+    scenario s;
 } named_strategy;
 
 static void test_every_rank_sends_what_its_plan_says(void **state)
@@ -135,11 +135,11 @@ static void test_policies_send_their_closed_forms(void **state)
     traffic t;
     for (int n = 2; n <= 4; n += 2) {
         const double part = (n - 1.0) / n;
-        run("ddp", &(strategy){.replicate = n}, &t);
+        run("ddp", &(scenario){.replicate = n}, &t);
         expect("ddp", &t, AXIS_DP_REPLICATE, 2 * part * 4 * t.elements);
         for (int bf16 = 0; bf16 < 2; bf16++) {
             const double w = bf16 ? 2 : 4;
-            strategy s = {.shard = n, .inner = "zero1", .precision = bf16 ? BF16 : F32};
+            scenario s = {.shard = n, .inner = "zero1", .precision = bf16 ? BF16 : F32};
             run("zero1", &s, &t);
             expect("zero1", &t, AXIS_DP_SHARD, part * (4 + w) * t.elements);
             s.inner = "zero2", s.sync = true;
@@ -161,7 +161,7 @@ static void test_a_hybrid_sends_its_closed_form(void **state)
 {
     (void)state;
     traffic t;
-    strategy s = {.shard = 2, .replicate = 2, .inner = "zero3", .sync = true};
+    scenario s = {.shard = 2, .replicate = 2, .inner = "zero3", .sync = true};
     run("hybrid", &s, &t);
     expect("hybrid", &t, AXIS_DP_SHARD, 0.5 * 4 * (t.gathered + t.micros * t.elements));
     expect("hybrid", &t, AXIS_DP_REPLICATE, 2 * 0.5 * 4 * t.elements / 2);
@@ -175,7 +175,7 @@ static void test_tensor_parallel_sends_its_closed_form(void **state)
     (void)state;
     traffic t;
     for (int n = 2; n <= 4; n += 2) {
-        run("tp", &(strategy){.tp = n, .micro = 2}, &t);
+        run("tp", &(scenario){.tp = n, .micro = 2}, &t);
         const double rows = 2 * TOKENS, sums = 4 * t.layers + 2;
         expect("tp", &t, AXIS_TP,
                t.micros * (sums * 2 * (n - 1.0) / n * 4 * rows * t.hidden + (n - 1.0) * 12 * rows));
@@ -190,7 +190,7 @@ static void test_pipelines_send_their_closed_form(void **state)
     traffic t;
     for (int k = 0; k < PIPE_SCHEDULES; k++) {
         const int chunks = k == PIPE_INTERLEAVED ? 2 : 1;
-        strategy s = {.pp = 2, .order = (pipeline_schedule)k, .chunks = chunks};
+        scenario s = {.pp = 2, .order = (pipeline_schedule)k, .chunks = chunks};
         run("pp", &s, &t);
         expect("pp", &t, AXIS_PP, t.micros * (2 * chunks - 1) * 4 * TOKENS * t.hidden);
         expect("tied weights", &t, GROUP_TIED, 4 * t.tied);

@@ -24,7 +24,7 @@ const char *__tsan_default_suppressions(void)
 enum { CREW_MOST = 8 };
 
 // Zeros mean: one rank, ddp, fp32, everything on the device.
-typedef struct strategy {
+typedef struct scenario {
     const char *model; // NULL: gpt2_new
     int pp, replicate, shard, tp;
     const char *outer, *inner; // over dp_replicate and dp_shard
@@ -38,19 +38,19 @@ typedef struct strategy {
     memory_tier weights, gradients, optimizer;
     int64_t micro, global; // 0: 1 and 8
     bool evaluates;
-} strategy;
+} scenario;
 
 static inline int crew_size(int n)
 {
     return n > 0 ? n : 1;
 }
 
-static inline int crew_ranks(const strategy *s)
+static inline int crew_ranks(const scenario *s)
 {
     return crew_size(s->pp) * crew_size(s->replicate) * crew_size(s->shard) * crew_size(s->tp);
 }
 
-static inline trainer_options crew_options(golden *g, const strategy *s, const char *folder)
+static inline trainer_options crew_options(golden *g, const scenario *s, const char *folder)
 {
     trainer_options o = golden_options(g, UPDATE_ADAMW, s->precision, s->micro > 0 ? s->micro : 1);
     const int size[AXES] = {crew_size(s->pp), crew_size(s->replicate), crew_size(s->shard), 1,
@@ -58,21 +58,21 @@ static inline trainer_options crew_options(golden *g, const strategy *s, const c
     memcpy(o.mesh.size, size, sizeof size);
     o.mesh.ranks = crew_ranks(s);
     o.global_batch = s->global > 0 ? s->global : 8;
-    o.policies = (policies){*policy_find(s->outer ? s->outer : "ddp"),
-                            *policy_find(s->inner ? s->inner : "ddp")};
-    o.no_sync = !s->sync;
-    o.reshard = s->reshard < 0 ? 0 : s->reshard > 0 ? s->reshard : 1;
-    o.sequence_parallel = s->sequence;
-    o.pipeline = s->pp > 1 ? s->order : PIPE_1F1B;
-    o.virtual_stages = crew_size(s->chunks);
-    o.recompute = s->keep;
-    o.reduce = s->reduce;
-    o.hook = (strategy_hook){.kind = s->hook, .rank = 2, .min_compression_rate = 1.5};
+    o.strategy.dp = (policies){*policy_find(s->outer ? s->outer : "ddp"),
+                               *policy_find(s->inner ? s->inner : "ddp")};
+    o.strategy.no_sync = s->sync ? NO_SYNC_FALSE : NO_SYNC_TRUE;
+    o.strategy.reshard_after_forward = s->reshard < 0 ? 0 : s->reshard > 0 ? s->reshard : 1;
+    o.strategy.sequence_parallel = s->sequence;
+    o.strategy.pipeline.schedule = s->pp > 1 ? s->order : PIPE_1F1B;
+    o.strategy.pipeline.virtual_stages = crew_size(s->chunks);
+    o.strategy.recompute = s->keep;
+    o.strategy.reduce_dtype = s->reduce;
+    o.strategy.hook = (strategy_hook){.kind = s->hook, .rank = 2, .min_compression_rate = 1.5};
     const memory_tier tiers[PLAN_STATES] = {s->weights, s->gradients, s->optimizer};
-    memcpy(o.tier, tiers, sizeof tiers);
-    o.tier_path = folder;
-    o.tier_block_bytes = 64 << 10;
-    o.tier_depth = 4;
+    memcpy(o.strategy.offload.tier, tiers, sizeof tiers);
+    o.strategy.offload.path = folder;
+    o.strategy.offload.block_bytes = 64 << 10;
+    o.strategy.offload.depth = 4;
     if (s->evaluates) o.valid = &g->data.base;
     scaler_defaults(&o.scaler);
     return o;
@@ -82,7 +82,7 @@ struct crew;
 typedef status crew_task(struct crew *all, int rank, golden *g, trainer *t, err *e);
 
 typedef struct crew {
-    const strategy *s;
+    const scenario *s;
     crew_task *task;
     void *given;
     bool traced;
@@ -129,7 +129,7 @@ static inline void *crew_thread(void *arg)
 }
 
 // Every rank opens a trainer and runs `task`; the first failure fails the test under `name`.
-static inline void crew_run(const char *name, const strategy *s, bool traced, crew_task *task,
+static inline void crew_run(const char *name, const scenario *s, bool traced, crew_task *task,
                             void *given)
 {
     crew all = {.s = s, .task = task, .given = given, .traced = traced};

@@ -35,8 +35,9 @@ static const char *path_of(int file)
 
 static void open_target(void)
 {
-    static const tensor_info w = {.name = "w", .type = F32, .dims = 1, .dim = {4}, .bytes = 16},
-                             m = {.name = "m.w", .type = F32, .dims = 1, .dim = {4}, .bytes = 16};
+    static const safetensors_tensor
+        w = {.name = "w", .type = F32, .dims = 1, .dim = {4}, .bytes = 16},
+        m = {.name = "m.w", .type = F32, .dims = 1, .dim = {4}, .bytes = 16};
     const ckpt_save_options o = {.out = fuzz_path(""),
                                  .step = 7,
                                  .weights = {&w, 1, ones, NULL},

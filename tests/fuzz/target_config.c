@@ -16,11 +16,13 @@ static bool run(const uint8_t *input, size_t bytes)
         fuzz_refused(s, &e);
         return false;
     }
-    char *first = model_config_write(&c, "float32");
+    char *first = NULL;
+    FUZZ_CLAIM(model_config_write(&c, "float32", &first, &e) == OK, "%s", e.text);
     fuzz_put("config.json", first, strlen(first));
     s = model_config_read(fuzz_path(""), &again, &e);
     FUZZ_CLAIM(s == OK, "what was written of an accepted config.json is refused: %s", e.text);
-    char *second = model_config_write(&again, "float32");
+    char *second = NULL;
+    FUZZ_CLAIM(model_config_write(&again, "float32", &second, &e) == OK, "%s", e.text);
     FUZZ_CLAIM(strcmp(first, second) == 0, "config.json reads as another model: %s", first);
     free(first);
     free(second);

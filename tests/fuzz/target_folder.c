@@ -14,8 +14,9 @@ static status zeros(void *arg, size_t i, uint64_t offset, void *out, size_t byte
 
 static void write_shard(const char *name, const char *a, const char *b)
 {
-    const tensor_info t[] = {{.name = a, .type = F32, .dims = 1, .dim = {4}, .bytes = 16},
-                             {.name = b, .type = BF16, .dims = 2, .dim = {2, 3}, .bytes = 12}};
+    const safetensors_tensor t[] = {
+        {.name = a, .type = F32, .dims = 1, .dim = {4}, .bytes = 16},
+        {.name = b, .type = BF16, .dims = 2, .dim = {2, 3}, .bytes = 12}};
     err e = {.code = OK};
     FUZZ_CLAIM(safetensors_write(fuzz_path(name), t, 2, zeros, NULL, NULL, &e) == OK, "%s", e.text);
 }

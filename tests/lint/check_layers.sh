@@ -1,6 +1,7 @@
 #!/bin/sh
 # A folder includes only lower tiers and its own headers (ARCHITECTURE.md); device/cpu/ is seen by
-# device/ alone; trireme.h by api/ alone. Libraries that are not Trireme's are not judged.
+# device/ alone; trireme.h by api/ alone. parallel/ plans and executes nothing: of comm/ it sees the plain
+# data of segment.h, and of device/ no kernels. Libraries that are not Trireme's are not judged.
 #   check_layers.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -26,6 +27,10 @@ check() {
         name == "trireme.h" { if (from != "api") say("trireme.h is for users; only api/ includes it"); next }
         !(to in tier) || to == name { say("include \"" name "\": valid is \"folder/file.h\""); next }
         from == to { next }
+        from == "parallel" && (to == "comm" && name != "comm/segment.h" || name == "device/kernels.h") {
+            say("include \"" name "\": parallel/ plans; what executes is in train/")
+            next
+        }
         name ~ /^device\/cpu\// { say("include \"" name "\": device/cpu/ is seen by device/ alone"); next }
         tier[to] >= tier[from] {
             say("include \"" name "\": " to " is of tier " tier[to] ", " from " is of tier " tier[from])
@@ -53,7 +58,12 @@ tree bare comm/comm.c comm.h
 control_fails "$scratch/bare" 'valid is "folder/file.h"'
 tree public train/step.c trireme.h
 control_fails "$scratch/public" 'only api/'
-tree good train/step.c parallel/bucket.h
+tree plans parallel/plan.h comm/comm.h
+control_fails "$scratch/plans" 'parallel/ plans'
+tree launches parallel/plan.c device/kernels.h
+control_fails "$scratch/launches" 'parallel/ plans'
+tree good parallel/hook.c comm/segment.h
+tree good train/step.c parallel/plan.h
 tree good device/cpu/ref_norm.c device/cpu/ref.h
 control_passes "$scratch/good"
 

@@ -8,7 +8,7 @@ void ref_add(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_add_args *p = args;
-    dtype wide = wide_type(p->type, p->wide);
+    dtype wide = kernel_residual_type(p->type, p->residual_fp32);
     for (int64_t i = 0; i < p->count; i++) {
         float y = p->alpha * ref_load(p->a, i, wide);
         if (p->b) y += p->beta * ref_load(p->b, i, p->type);

@@ -17,7 +17,7 @@ void ref_embedding(const cpu_context *x, const void *args)
         for (int64_t c = 0; c < p->cols; c++) {
             float y = here ? p->scale * ref_load(p->tokens, id * p->cols + c, p->type) : 0;
             if (p->positions) y += ref_load(p->positions, position + c, p->type);
-            ref_store(p->y, r * p->cols + c, wide_type(p->type, p->wide), y);
+            ref_store(p->y, r * p->cols + c, kernel_residual_type(p->type, p->residual_fp32), y);
         }
     }
 }
@@ -39,7 +39,7 @@ static void add_id(const kernel_embedding_grad_args *p, int64_t r)
         float sum = 0;
         for (int64_t q = r; q < p->rows; q++)
             if (p->ids[q] == p->ids[r])
-                sum += p->scale * ref_load(p->dy, q * p->cols + c, wide_type(p->type, p->wide));
+                sum += p->scale * ref_load(p->dy, q * p->cols + c, kernel_residual_type(p->type, p->residual_fp32));
         to[c] += sum;
     }
 }
@@ -56,6 +56,6 @@ void ref_embedding_grad(const cpu_context *x, const void *args)
         if (p->d_tokens && is_first(p, r)) add_id(p, r);
         for (int64_t c = 0; p->d_positions && c < p->cols; c++)
             p->d_positions[r % p->seq * p->cols + c] +=
-                ref_load(p->dy, r * p->cols + c, wide_type(p->type, p->wide));
+                ref_load(p->dy, r * p->cols + c, kernel_residual_type(p->type, p->residual_fp32));
     }
 }

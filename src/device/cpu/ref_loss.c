@@ -22,11 +22,11 @@ static double row_sum(const void *row, int64_t cols, double scale, double top, d
 row_total ref_total_of_parts(const kernel_cross_entropy_args *p, int64_t r)
 {
     double top = -INFINITY, sum = 0, label = 0;
-    for (int i = 0; i < p->parts; i++) {
+    for (int i = 0; i < p->shards; i++) {
         const float *part = p->stats + (i * p->rows + r) * 3;
         top = fmax(top, part[0]);
     }
-    for (int i = 0; i < p->parts; i++) {
+    for (int i = 0; i < p->shards; i++) {
         const float *part = p->stats + (i * p->rows + r) * 3;
         sum += part[1] * exp(part[0] - top);
         label += part[2];
@@ -45,7 +45,7 @@ void ref_cross_entropy(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_cross_entropy_args *p = args;
-    double loss = 0, count = 0, s = p->scale, factor = s * grad_factor(p->grad_scale);
+    double loss = 0, count = 0, s = p->scale, factor = s * kernel_grad_factor(p->grad_scale);
     for (int64_t r = 0; r < p->rows; r++) {
         void *row = (void *)ref_at(p->logits, r * p->cols, p->type);
         int64_t label = p->labels[r] - p->first;
@@ -87,7 +87,7 @@ void ref_square_error(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_square_error_args *p = args;
-    double sum = 0, factor = 2 * (double)grad_factor(p->grad_scale);
+    double sum = 0, factor = 2 * (double)kernel_grad_factor(p->grad_scale);
     for (int64_t i = 0; i < p->count; i++) {
         double d = (double)ref_load(p->x, i, p->type) - p->target[i];
         sum += d * d;

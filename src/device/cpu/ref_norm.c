@@ -7,7 +7,7 @@ void ref_norm(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_norm_args *p = args;
-    dtype wide = wide_type(p->type, p->wide);
+    dtype wide = kernel_residual_type(p->type, p->residual_fp32);
     for (int64_t r = 0; r < p->rows; r++) {
         const void *row = ref_at(p->x, r * p->cols, wide);
         double mean = 0, square = 0;
@@ -34,7 +34,7 @@ void ref_norm(const cpu_context *x, const void *args)
 static double norm_hat(const kernel_norm_grad_args *p, int64_t r, int64_t c)
 {
     double mean = p->is_rms ? 0 : p->mean[r];
-    return (ref_load(p->x, r * p->cols + c, wide_type(p->type, p->wide)) - mean) * p->rstd[r];
+    return (ref_load(p->x, r * p->cols + c, kernel_residual_type(p->type, p->residual_fp32)) - mean) * p->rstd[r];
 }
 
 // Sums over rows; before dx is written, because dx may be dy.
@@ -56,7 +56,7 @@ void ref_norm_grad(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_norm_grad_args *p = args;
-    dtype wide = wide_type(p->type, p->wide);
+    dtype wide = kernel_residual_type(p->type, p->residual_fp32);
     norm_grad_parameters(p);
     for (int64_t r = 0; r < p->rows; r++) {
         double sum = 0, along = 0;

@@ -29,7 +29,7 @@ static void add_part(const cpu_context *x, const void *args, int64_t first, int6
     (void)x, (void)thread;
     const kernel_add_args *p = args;
 #define CALL(type, wide) add_range(p, first, last, type, wide)
-    V_BY_WIDTH(p->type, p->wide, CALL);
+    V_BY_WIDTH(p->type, p->residual_fp32, CALL);
 #undef CALL
 }
 

@@ -40,7 +40,7 @@ static void embedding_part(const cpu_context *x, const void *args, int64_t first
     (void)x, (void)thread;
     const kernel_embedding_args *p = args;
 #define CALL(type, wide) embed_rows(p, first, last, type, wide)
-    V_BY_WIDTH(p->type, p->wide, CALL);
+    V_BY_WIDTH(p->type, p->residual_fp32, CALL);
 #undef CALL
 }
 
@@ -116,7 +116,7 @@ static void embedding_grad_part(const cpu_context *x, const void *args, int64_t 
         zero_columns(p->d_positions, p->max_seq, p->cols, first, last);
         // dy is all that it reads in the type of activations.
 #define CALL(type) add_columns(p, first, last, type)
-    V_BY_TYPE(wide_type(p->type, p->wide), CALL);
+    V_BY_TYPE(kernel_residual_type(p->type, p->residual_fp32), CALL);
 #undef CALL
 }
 

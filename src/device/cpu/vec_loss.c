@@ -84,7 +84,7 @@ VEC_INLINE float logit(const void *row, int64_t column, dtype type)
 VEC_INLINE void row_grad(const kernel_cross_entropy_args *p, void *row, int64_t label, double lse,
                          dtype type)
 {
-    double scale = p->scale, factor = scale * grad_factor(p->grad_scale), at_label = 0;
+    double scale = p->scale, factor = scale * kernel_grad_factor(p->grad_scale), at_label = 0;
     bool here = label >= 0 && label < p->cols;
     if (here) at_label = factor * (exp(scale * logit(row, label, type) - lse) - 1);
     vf s = v_set(p->scale), f = v_set((float)factor), l = v_set((float)lse);

@@ -67,9 +67,9 @@ static void norm_part(const cpu_context *x, const void *args, int64_t first, int
 #define BIASED(type, wide) norm_rows(p, first, last, true, type, wide)
 #define PLAIN(type, wide)  norm_rows(p, first, last, false, type, wide)
     if (p->bias)
-        V_BY_WIDTH(p->type, p->wide, BIASED);
+        V_BY_WIDTH(p->type, p->residual_fp32, BIASED);
     else
-        V_BY_WIDTH(p->type, p->wide, PLAIN);
+        V_BY_WIDTH(p->type, p->residual_fp32, PLAIN);
 #undef BIASED
 #undef PLAIN
 }
@@ -175,7 +175,7 @@ static void grad_chunks(const cpu_context *x, const void *args, int64_t first, i
         int64_t from = i * chunk_rows(p), to = min64(from + chunk_rows(p), p->rows);
         if (!p->dbias) dbias = NULL;
 #define CALL(type, wide) grad_rows(p, from, to, dgain, dbias, type, wide)
-        V_BY_WIDTH(p->type, p->wide, CALL);
+        V_BY_WIDTH(p->type, p->residual_fp32, CALL);
 #undef CALL
     }
 }

@@ -115,7 +115,7 @@ VEC_INLINE double range_error(const kernel_square_error_args *p, int64_t first, 
                               dtype type)
 {
     vd sum[2] = {};
-    vf factor = v_set(2 * grad_factor(p->grad_scale));
+    vf factor = v_set(2 * kernel_grad_factor(p->grad_scale));
 #define ERROR(i, n)                                                                                \
     do {                                                                                           \
         vf d = v_load_n(p->x, i, n, type) - v_load_n(p->target, i, n, F32);                        \

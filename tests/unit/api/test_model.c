@@ -291,7 +291,7 @@ static void what_cannot_be_split_is_named(void **state)
     ACCEPT(explain_split(TRM_MLP, "4"));
     ACCEPT(explain_split(TRM_NO_ROLE, "1"));
     REFUSE(explain_split(TRM_NO_ROLE, "2"));
-    HAS("no parameter of split can be split over parallel.tp 2");
+    HAS("no parameter of split can be sharded over parallel.tp 2");
     REFUSE(explain_split(TRM_MLP, "3"));
     HAS("an inner width of 16 does not divide over parallel.tp 3; valid: 1, 2, 4, 8, 16");
 }

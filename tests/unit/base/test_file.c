@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include "base/text.h"
+#include "own_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +28,7 @@ static int make_folder(void **state)
 static void a_path_is_shown_without_the_working_folder(void **state)
 {
     (void)state;
-    char *here = getcwd(NULL, 0), *below = file_join(here, "run/x");
+    char *here = getcwd(NULL, 0), *below = own_path(here, "run/x");
     assert_string_equal(file_shown(below), "run/x");
     assert_ptr_equal(file_shown(here), here);
     below[strlen(here)] = '-'; // beside it, with the same beginning
@@ -46,7 +47,7 @@ static int remove_folder(void **state)
 static void what_was_written_is_read_and_mapped_back(void **state)
 {
     (void)state;
-    char *path = file_join(folder, "a");
+    char *path = own_path(folder, "a");
     size_t bytes = 3 * (1 << 20) + 17, got;
     uint8_t *data = malloc(bytes);
     for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)(i * 2654435761u >> 13);
@@ -79,7 +80,7 @@ static void what_was_written_is_read_and_mapped_back(void **state)
 static void an_empty_file_is_a_file(void **state)
 {
     (void)state;
-    char *path = file_join(folder, "empty"), *back;
+    char *path = own_path(folder, "empty"), *back;
     size_t bytes = 9;
     file_map map;
     assert_int_equal(file_replace(path, "", 0, NULL), OK);
@@ -119,9 +120,9 @@ static void a_full_disk_is_reported_and_the_old_file_stays(void **state)
     assert_int_equal(file_finish(w, &e), E_IO);
     assert_string_equal(e.text, "cannot write /dev/full: No space left on device");
     // Replacing onto a folder fails at the rename: the temporary file is gone afterwards.
-    char *path = file_join(folder, "taken");
+    char *path = own_path(folder, "taken");
     assert_int_equal(file_make_directories(path, NULL), OK);
-    char *inside = file_join(path, "x");
+    char *inside = own_path(path, "x");
     assert_int_equal(file_replace(inside, "1", 1, NULL), OK);
     assert_int_equal(file_replace(path, "2", 1, &e), E_IO);
     assert_true(file_is_directory(path) && file_exists(inside));
@@ -136,7 +137,7 @@ static void a_full_disk_is_reported_and_the_old_file_stays(void **state)
 static void replace_swaps_the_whole_content(void **state)
 {
     (void)state;
-    char *path = file_join(folder, "r"), *back;
+    char *path = own_path(folder, "r"), *back;
     assert_int_equal(file_replace(path, "old and long", 12, NULL), OK);
     assert_int_equal(file_replace(path, "new", 3, NULL), OK);
     assert_int_equal(file_read(path, &back, NULL, NULL), OK);
@@ -148,20 +149,20 @@ static void replace_swaps_the_whole_content(void **state)
 static void folders_are_made_and_removed_with_what_is_in_them(void **state)
 {
     (void)state;
-    char *deep = file_join(folder, "d/e/f"), *top = file_join(folder, "d"), *keep;
+    char *deep = own_path(folder, "d/e/f"), *top = own_path(folder, "d"), *keep;
     assert_int_equal(file_make_directories(deep, NULL), OK);
     assert_int_equal(file_make_directories(deep, NULL), OK);
     assert_true(file_is_directory(deep));
-    keep = file_join(folder, "keep");
+    keep = own_path(folder, "keep");
     assert_int_equal(file_replace(keep, "x", 1, NULL), OK);
-    char *link = file_join(deep, "link");
+    char *link = own_path(deep, "link");
     assert_int_equal(symlink(keep, link), 0);
     assert_int_equal(file_remove_tree(top, NULL), OK);
     assert_false(file_exists(top));
     assert_true(file_exists(keep));
     assert_int_equal(file_remove_tree(top, NULL), OK);
     err e;
-    char *below = file_join(keep, "sub");
+    char *below = own_path(keep, "sub");
     assert_int_equal(file_make_directories(below, &e), E_IO);
     assert_non_null(strstr(e.text, "cannot make the folder"));
     free(below);
@@ -176,7 +177,7 @@ static void join_does_not_double_slashes(void **state)
     (void)state;
     static const char *const cases[][3] = {{"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}};
     for (int i = 0; i < 3; i++) {
-        char *path = file_join(cases[i][0], cases[i][1]);
+        char *path = own_path(cases[i][0], cases[i][1]);
         assert_string_equal(path, cases[i][2]);
         free(path);
     }
@@ -186,7 +187,7 @@ static void abandoning_is_always_allowed(void **state)
 {
     (void)state;
     file_writer *w;
-    char *path = file_join(folder, "abandoned");
+    char *path = own_path(folder, "abandoned");
     assert_int_equal(file_create(path, &w, NULL), OK);
     assert_int_equal(file_write(w, "x", 1, NULL), OK);
     file_abandon(w);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "ckpt/ckpt.h"
+#include "own_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,12 +46,12 @@ static status fixture_read(void *arg, size_t i, uint64_t offset, void *out, size
     return OK;
 }
 
-static const tensor_info FIXTURE_WEIGHTS[] = {
+static const safetensors_tensor FIXTURE_WEIGHTS[] = {
     {.name = "w.0", .type = BF16, .dims = 2, .dim = {10, 20}, .bytes = 400},
     {.name = "w.1", .type = BF16, .dims = 1, .dim = {100}, .bytes = 200},
     {.name = "w.2", .type = BF16, .dims = 1, .dim = {150}, .bytes = 300},
 };
-static const tensor_info FIXTURE_STATE[] = {
+static const safetensors_tensor FIXTURE_STATE[] = {
     {.name = "m.w.0", .type = F32, .dims = 2, .dim = {10, 20}, .bytes = 800},
     {.name = "master.w.0", .type = F32, .dims = 1, .dim = {300000}, .bytes = 1200000},
 };
@@ -71,11 +72,12 @@ static status fixture_save(int64_t step, int64_t mark, int64_t keep, uint64_t sh
     return ckpt_save(&o, folder, e);
 }
 
-static void check_tensors(const safetensors *s, const tensor_info *t, size_t count, int64_t mark)
+static void check_tensors(const safetensors *s, const safetensors_tensor *t, size_t count,
+                          int64_t mark)
 {
     assert_int_equal(safetensors_count(s), count);
     for (size_t i = 0; i < count; i++) {
-        const tensor_info *r = safetensors_find(s, t[i].name);
+        const safetensors_tensor *r = safetensors_find(s, t[i].name);
         assert_non_null(r);
         assert_int_equal(r->bytes, t[i].bytes);
         for (uint64_t k = 0; k < r->bytes; k++)
@@ -105,7 +107,7 @@ static void check_checkpoint(const char *folder, int64_t step, int64_t mark)
 
 static inline char *inside(const char *name)
 {
-    return file_join(out_folder, name);
+    return own_path(out_folder, name);
 }
 
 static inline void save_good(int64_t step, int64_t mark, int64_t keep)

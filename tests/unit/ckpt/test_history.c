@@ -53,6 +53,7 @@ static void a_broken_one_is_not_taken_for_a_later_one_again(void **state)
 static void only_its_own_checkpoints_are_of_a_run(void **state)
 {
     (void)state;
+    bool is_of, has;
     save_good(10, 1, 0);
     save_good(20, 2, 0);
     const char *const own[] = {"checkpoints/step-00000010", "checkpoints/latest",
@@ -66,16 +67,20 @@ static void only_its_own_checkpoints_are_of_a_run(void **state)
     }
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         char *path = inside(own[i]);
-        assert_true(ckpt_is_of(out_folder, path));
+        assert_int_equal(ckpt_is_of(out_folder, path, &is_of, NULL), OK);
+        assert_true(is_of);
         free(path);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char *path = inside(others[i]);
-        assert_false(ckpt_is_of(out_folder, path));
+        assert_int_equal(ckpt_is_of(out_folder, path, &is_of, NULL), OK);
+        assert_false(is_of);
         free(path);
     }
-    assert_true(ckpt_has_any(out_folder));
-    assert_false(ckpt_has_any("/nonexistent"));
+    assert_int_equal(ckpt_has_any(out_folder, &has, NULL), OK);
+    assert_true(has);
+    assert_int_equal(ckpt_has_any("/nonexistent", &has, NULL), OK);
+    assert_false(has);
 }
 
 static void the_folder_of_a_run_stands_for_its_newest_checkpoint(void **state)

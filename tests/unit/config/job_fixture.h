@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "config/job.h"
+#include "own_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@
 // Runs in a temporary folder, so that files have short names.
 static int enter_folder(void **state)
 {
-    char *folder = text_copy("/tmp/trireme-test-XXXXXX");
+    char *folder = own_copy("/tmp/trireme-test-XXXXXX");
     *state = folder;
     return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
 }
@@ -50,7 +51,7 @@ enum { ARGS_MAX = 12 };
 // Arguments are words separated by '|'.
 static inline status open_job(const char *yaml, const char *args, job **out, err *e)
 {
-    char *argv[ARGS_MAX], *copy = text_copy(args), *rest = copy, *word;
+    char *argv[ARGS_MAX], *copy = own_copy(args), *rest = copy, *word;
     int argc = 0;
     while ((word = strsep(&rest, "|")))
         if (*word && argc < ARGS_MAX) argv[argc++] = word;

@@ -23,9 +23,9 @@ static void everything_but_model_and_data_has_a_default(void **state)
     assert_true(j->optimizer.eps == 1e-8 && j->optimizer.weight_decay == 0.1);
     assert_int_equal(j->lr.name, LR_COSINE);
     assert_int_equal(j->lr.warmup_steps, 100);
-    assert_string_equal(j->parallel.dp.inner.name, "ddp");
-    assert_int_equal(j->parallel.bucket_bytes, 25 << 20);
-    assert_string_equal(j->parallel.recompute, "none");
+    assert_string_equal(j->strategy.dp.inner.name, "ddp");
+    assert_int_equal(j->strategy.bucket_bytes, 25 << 20);
+    assert_int_equal(j->strategy.recompute, RECOMPUTE_NONE);
     assert_true(j->launch.ranks >= 1 && j->launch.threads_per_rank >= 1);
     assert_string_equal(j->launch.device, "cpu");
     assert_int_equal(j->checks.watchdog_ms, 600000);
@@ -85,10 +85,10 @@ static void the_documents_own_example_is_understood(void **state)
     assert_int_equal(j->scaling, LR_SCALE_SQRT);
     assert_int_equal(j->lr.name, LR_WSD);
     assert_int_equal(j->lr.decay_steps, 50);
-    assert_string_equal(j->parallel.dp.inner.name, "ddp");
-    assert_string_equal(j->parallel.offload_path, "/off");
-    assert_int_equal(j->parallel.bucket_bytes, 1 << 20);
-    assert_string_equal(j->parallel.unused_parameters, "zero");
+    assert_string_equal(j->strategy.dp.inner.name, "ddp");
+    assert_string_equal(j->strategy.offload.path, "/off");
+    assert_int_equal(j->strategy.bucket_bytes, 1 << 20);
+    assert_true(j->strategy.zero_unused_parameters);
     assert_true(j->memory.budget == INT64_C(2) << 30);
     assert_true(j->launch.ranks == 4 && j->launch.threads_per_rank == 2 && j->launch.as_threads);
     assert_int_equal(j->checks.nonfinite, NONFINITE_SKIP);
@@ -133,7 +133,7 @@ static void words_of_other_systems_are_understood(void **state)
         text args = {0};
         text_addf(&args, "--parallel.dp|%s", words[i]);
         job *j = good_job(SMALL, args.chars);
-        assert_string_equal(j->parallel.dp.inner.name, "ddp");
+        assert_string_equal(j->strategy.dp.inner.name, "ddp");
         job_close(j);
         text_clear(&args);
     }

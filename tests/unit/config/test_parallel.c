@@ -43,8 +43,8 @@ static void policies_have_many_names(void **state)
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         job *j = good_job(SMALL, all[i].args);
-        assert_string_equal(j->parallel.dp.outer.name, all[i].outer);
-        assert_string_equal(j->parallel.dp.inner.name, all[i].inner);
+        assert_string_equal(j->strategy.dp.outer.name, all[i].outer);
+        assert_string_equal(j->strategy.dp.inner.name, all[i].inner);
         job_close(j);
     }
 }
@@ -68,25 +68,25 @@ static void every_key_is_stored(void **state)
               "memory: {fit: true}\n",
         "");
     assert_int_equal(j->train.precision, F16);
-    assert_int_equal(j->train.reduce_dtype, BF16);
+    assert_int_equal(j->strategy.reduce_dtype, BF16);
     const scaler_options *s = &j->train.fp16;
     assert_true(s->loss_scale == 4 && s->initial_power == 10 && s->window == 50);
     assert_true(s->hysteresis == 3 && s->consecutive_hysteresis && s->min_scale == 0.5);
     assert_true(j->parallel.dp_shard == 2 && j->parallel.dp_replicate == 2);
-    assert_true(j->parallel.tp == 2 && j->parallel.pp == 2 && j->parallel.sequence_parallel);
-    assert_int_equal(j->parallel.schedule, PIPE_ZB);
+    assert_true(j->parallel.tp == 2 && j->parallel.pp == 2 && j->strategy.sequence_parallel);
+    assert_int_equal(j->strategy.pipeline.schedule, PIPE_ZB);
     assert_int_equal(j->parallel.splits, 2);
-    assert_int_equal(j->parallel.reshard_after_forward, 0);
-    assert_int_equal(j->parallel.tier[PLAN_WEIGHTS], TIER_HOST);
-    assert_int_equal(j->parallel.tier[PLAN_GRADIENTS], TIER_HOST);
-    assert_int_equal(j->parallel.tier[PLAN_OPTIMIZER_STATE], TIER_FILE);
-    assert_int_equal(j->parallel.offload_path[0], '/');
-    assert_true(j->parallel.offload_block_bytes == 8192 && j->parallel.offload_depth == 4);
-    const strategy_hook *h = &j->parallel.hook;
+    assert_int_equal(j->strategy.reshard_after_forward, 0);
+    assert_int_equal(j->strategy.offload.tier[PLAN_WEIGHTS], TIER_HOST);
+    assert_int_equal(j->strategy.offload.tier[PLAN_GRADIENTS], TIER_HOST);
+    assert_int_equal(j->strategy.offload.tier[PLAN_OPTIMIZER_STATE], TIER_FILE);
+    assert_int_equal(j->strategy.offload.path[0], '/');
+    assert_true(j->strategy.offload.block_bytes == 8192 && j->strategy.offload.depth == 4);
+    const strategy_hook *h = &j->strategy.hook;
     assert_true(h->kind == HOOK_POWERSGD && h->rank == 2 && h->start_step == 0);
     assert_true(h->min_compression_rate == 1.5 && h->epsilon == 1e-6);
     assert_true(!h->error_feedback && !h->warm_start);
-    assert_int_equal(j->parallel.no_sync, NO_SYNC_FALSE);
+    assert_int_equal(j->strategy.no_sync, NO_SYNC_FALSE);
     assert_true(j->memory.fit);
     assert_int_equal(j->launch.ranks, 16); // as many as the mesh needs
     job_close(j);
@@ -99,14 +99,14 @@ static void the_defaults_are_those_of_the_systems_they_come_from(void **state)
     const scaler_options *s = &j->train.fp16;
     assert_true(s->loss_scale == 0 && s->initial_power == 16 && s->window == 1000);
     assert_true(s->hysteresis == 2 && !s->consecutive_hysteresis && s->min_scale == 1);
-    const strategy_hook *h = &j->parallel.hook;
+    const strategy_hook *h = &j->strategy.hook;
     assert_true(h->rank == 1 && h->start_step == 1000 && h->min_compression_rate == 2);
     assert_true(h->error_feedback && h->warm_start && h->epsilon == 0);
-    assert_true(j->parallel.no_sync == NO_SYNC_AUTO && j->parallel.reshard_after_forward);
+    assert_true(j->strategy.no_sync == NO_SYNC_AUTO && j->strategy.reshard_after_forward);
     assert_int_equal(j->parallel.dp_shard, 0);
-    assert_int_equal(j->parallel.schedule, PIPE_1F1B);
+    assert_int_equal(j->strategy.pipeline.schedule, PIPE_1F1B);
     assert_null(j->parallel.split);
-    assert_true(j->parallel.offload_block_bytes == 1 << 20 && j->parallel.offload_depth == 8);
+    assert_true(j->strategy.offload.block_bytes == 1 << 20 && j->strategy.offload.depth == 8);
     assert_false(j->memory.fit);
     job_close(j);
 }
@@ -122,15 +122,15 @@ static void a_hook_is_a_word_or_a_section(void **state)
     };
     for (size_t i = 0; i < sizeof yaml / sizeof yaml[0]; i++) {
         job *j = good_job(yaml[i], "--parallel.hook.rank|4");
-        assert_int_equal(j->parallel.hook.kind, HOOK_POWERSGD);
-        assert_int_equal(j->parallel.hook.rank, 4);
+        assert_int_equal(j->strategy.hook.kind, HOOK_POWERSGD);
+        assert_int_equal(j->strategy.hook.rank, 4);
         job_close(j);
     }
     job *j = good_job(SMALL, "--parallel.hook|{name: powersgd, start_step: 10}");
-    assert_int_equal(j->parallel.hook.start_step, 10);
+    assert_int_equal(j->strategy.hook.start_step, 10);
     job_close(j);
     j = good_job(SMALL "parallel: {hook: }\n", "");
-    assert_int_equal(j->parallel.hook.kind, HOOK_NONE);
+    assert_int_equal(j->strategy.hook.kind, HOOK_NONE);
     job_close(j);
 }
 
@@ -269,8 +269,8 @@ static void a_split_counts_layers_and_becomes_blocks(void **state)
         text_addf(&yaml, "model: {family: %s, layers: 4%s}\ndata: {train: x}\n", all[i].family,
                   i == 2 ? ", features: 3, classes: 2" : "");
         job *j = good_job(yaml.chars, "--parallel.pp|2|--parallel.split|3,1");
-        assert_int_equal(j->parallel.blocks[0], all[i].first);
-        assert_int_equal(j->parallel.blocks[1], all[i].last);
+        assert_int_equal(j->strategy.pipeline.chunk_blocks[0], all[i].first);
+        assert_int_equal(j->strategy.pipeline.chunk_blocks[1], all[i].last);
         job_close(j);
         text_clear(&yaml);
     }
@@ -381,7 +381,7 @@ static void sizes_may_end_in_b(void **state)
                {"--parallel.bucket_bytes|5e8", 500000000}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         job *j = good_job(SMALL, all[i].args);
-        assert_int_equal(j->parallel.bucket_bytes, all[i].bytes);
+        assert_int_equal(j->strategy.bucket_bytes, all[i].bytes);
         job_close(j);
     }
     assert_refused(
@@ -397,7 +397,7 @@ static void what_has_no_effect_is_no_error(void **state)
     job *j = good_job(SMALL "parallel: {pp_schedule: interleaved, virtual_stages: 3, split: 2}\n",
                       "--parallel.offload.path|/nowhere|--parallel.sequence_parallel|on|"
                       "--parallel.dp|zero1,zero3");
-    assert_false(j->parallel.sequence_parallel);
+    assert_false(j->strategy.sequence_parallel);
     job_close(j);
 }
 

@@ -77,7 +77,8 @@ static void compare_models(const char *there, const char *here, const char *diff
     job *a = good_job(NULL, there), *b = good_job(NULL, here);
     err e = {0};
     text found = {0};
-    char *json = model_config_write(&a->model.config, "float32");
+    char *json;
+    assert_int_equal(model_config_write(&a->model.config, "float32", &json, NULL), OK);
     put_file("config.json", json);
     if (job_compare_model(b, ".", &found, &e) != OK) fail_msg("%s", e.text);
     assert_string_equal(found.chars ? found.chars : "", differences);

@@ -182,20 +182,20 @@ static status source_read(void *arg, size_t i, uint64_t offset, void *out, size_
     return OK;
 }
 
-static tensor_info tensor(const char *name, dtype type, int64_t a, int64_t b)
+static safetensors_tensor tensor(const char *name, dtype type, int64_t a, int64_t b)
 {
-    tensor_info t = {
+    safetensors_tensor t = {
         .name = name, .type = type, .known_type = true, .dims = b ? 2 : 1, .dim = {a, b}};
     t.bytes = (uint64_t)(a * (b ? b : 1)) * dtype_bytes(type);
     return t;
 }
 
-static const char *vectors_make(void **state, tensor_info x, const void *xs, tensor_info y,
-                                const void *ys)
+static const char *vectors_make(void **state, safetensors_tensor x, const void *xs,
+                                safetensors_tensor y, const void *ys)
 {
     err e = {0};
     const char *path = in_folder(state, "v.safetensors");
-    tensor_info t[2] = {x, y};
+    safetensors_tensor t[2] = {x, y};
     sources s = {{xs, ys}};
     if (safetensors_write(path, t, 2, source_read, &s, NULL, &e) != OK) fail_msg("%s", e.text);
     return path;
@@ -276,7 +276,7 @@ static void a_sample_may_have_several_targets(void **state)
     }
 }
 
-static void refuse_vectors(void **state, tensor_info x, const void *xs, tensor_info y,
+static void refuse_vectors(void **state, safetensors_tensor x, const void *xs, safetensors_tensor y,
                            const void *ys, const char *says)
 {
     err e = {0};
@@ -292,7 +292,7 @@ static void wrong_vectors_are_refused_one_by_one(void **state)
     const float xs[4] = {1, 2, 3, 4}, not_finite[4] = {1, 2, 3, 1.0f / 0.0f};
     const double too_large[4] = {1, 1e300, 3, 4};
     const int64_t ys[2] = {0, -1}, huge[2] = {(int64_t)1 << 40, 0}, ignored[2] = {-100, 3};
-    tensor_info x = tensor("x", F32, 2, 2), y = tensor("y", I64, 2, 0);
+    safetensors_tensor x = tensor("x", F32, 2, 2), y = tensor("y", I64, 2, 0);
     refuse_vectors(state, x, xs, y, ys, "y: sample 1: found class -1");
     refuse_vectors(state, x, xs, y, huge, "y: sample 0: found class 1099511627776");
     refuse_vectors(state, x, not_finite, y, ignored, "x: sample 1, element 1: found inf");
@@ -301,7 +301,7 @@ static void wrong_vectors_are_refused_one_by_one(void **state)
     refuse_vectors(state, x, xs, tensor("labels", I64, 2, 0), ys, "no tensor y");
     refuse_vectors(state, tensor("x", F32, 4, 0), xs, y, ys, "x: found 1 dimensions, valid is 2");
     refuse_vectors(state, x, xs, tensor("y", I64, 2, 1), ys, "y: found 2 dimensions, valid is 1");
-    tensor_info empty = tensor("y", F32, 2, 0);
+    safetensors_tensor empty = tensor("y", F32, 2, 0);
     empty.dims = 2, empty.bytes = 0;
     refuse_vectors(state, x, xs, empty, xs, "y: found no target");
     refuse_vectors(state, tensor("x", I32, 2, 2), xs, y, ys, "x: found dtype int32, valid are F32");

@@ -4,6 +4,7 @@
 
 #include "data/sidecar.h"
 #include "data/tokens.h"
+#include "own_text.h"
 
 // A shard of int32 ids {1..6} in three sequences (2, 3, 1) and two documents (2 sequences, 1).
 enum { IDX_BYTES = 34 + 12 * 3 + 8 * 3 };
@@ -302,7 +303,7 @@ static void text_bytes_come_from_the_sidecar(void **state)
                  .eod = 3,
                  .add_special_tokens = true,
                  .tokenizer_hash = 0xFEDCBA9876543210};
-    char *tokenizer = text_copy(in_folder(state, "t.json"));
+    char *tokenizer = own_copy(in_folder(state, "t.json"));
     s.tokenizer = tokenizer;
     assert_int_equal(sidecar_write(json, &s, &e), OK);
     assert_int_equal(tokens_text_bytes(t, &bytes, &e), OK);

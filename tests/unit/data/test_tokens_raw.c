@@ -3,6 +3,7 @@
 
 #include "data/tokens.h"
 #include "data/tokens_raw.h"
+#include "own_text.h"
 
 static const uint16_t IDS[] = {7, 8, 50256, 9, 50256, 65535, 1};
 enum { COUNT = sizeof IDS / sizeof *IDS };
@@ -41,7 +42,7 @@ static void ids_of_both_become_a_shard(void **state)
 {
     uint32_t wide[COUNT];
     for (int i = 0; i < COUNT; i++) wide[i] = IDS[i];
-    char *path = text_copy(in_folder(state, "raw.bin")), *prefix = text_copy(in_folder(state, "p"));
+    char *path = own_copy(in_folder(state, "raw.bin")), *prefix = own_copy(in_folder(state, "p"));
     raw_options o = {.path = path, .output_prefix = prefix, .eod = -1};
     put_file(o.path, IDS, sizeof IDS);
     put_text(in_folder(state, "p.json"), "the sidecar of another shard");

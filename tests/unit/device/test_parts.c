@@ -127,7 +127,7 @@ static entropy entropy_of_parts(dtype type, const int64_t *cut, int parts, float
                                                               .logits = part,
                                                               .labels = labels,
                                                               .stats = stats,
-                                                              .parts = parts,
+                                                              .shards = parts,
                                                               .loss_sum = i == 0 ? &out.loss : NULL,
                                                               .count = i == 0 ? &out.count : NULL,
                                                               .scale = 0.7f,
@@ -214,7 +214,7 @@ static void check_bad_logits(void)
                                                           .logits = other,
                                                           .labels = &label,
                                                           .stats = stats[0],
-                                                          .parts = 2,
+                                                          .shards = 2,
                                                           .loss_sum = &loss,
                                                           .scale = 1});
         assert_true(isfinite(loss) == (i == 2));

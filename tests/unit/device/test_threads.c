@@ -119,10 +119,10 @@ static void draw_embedding(trial *t, dtype type)
                                 .ids = id,
                                 .tokens = numbers(t, vocab * cols, type),
                                 .positions = numbers(t, seq * cols, type),
-                                .y = numbers(t, rows * cols, wide_type(type, wide)),
+                                .y = numbers(t, rows * cols, kernel_residual_type(type, wide)),
                                 .scale = 1.5f,
                                 .type = type,
-                                .wide = wide};
+                                .residual_fp32 = wide};
     call(t, K_EMBEDDING_GRAD)->u.embedding_grad =
         (kernel_embedding_grad_args){.rows = rows,
                                      .seq = seq,
@@ -130,21 +130,21 @@ static void draw_embedding(trial *t, dtype type)
                                      .vocab = vocab,
                                      .max_seq = seq,
                                      .ids = id,
-                                     .dy = numbers(t, rows * cols, wide_type(type, wide)),
+                                     .dy = numbers(t, rows * cols, kernel_residual_type(type, wide)),
                                      .d_tokens = floats(t, vocab * cols),
                                      .d_positions = floats(t, seq * cols),
                                      .scale = 1.5f,
                                      .type = type,
                                      .accumulate_tokens = coin(t),
                                      .accumulate_positions = coin(t),
-                                     .wide = wide};
+                                     .residual_fp32 = wide};
 }
 
 static void draw_norm(trial *t, dtype type)
 {
     int64_t rows = size_up_to(t, 900), cols = size_up_to(t, 700);
     bool rms = coin(t), wide = coin(t);
-    dtype outer = wide_type(type, wide);
+    dtype outer = kernel_residual_type(type, wide);
     kernel_norm_args n = {.rows = rows,
                           .cols = cols,
                           .x = numbers(t, rows * cols, outer),
@@ -156,7 +156,7 @@ static void draw_norm(trial *t, dtype type)
                           .eps = 1e-5f,
                           .is_rms = rms,
                           .type = type,
-                          .wide = wide};
+                          .residual_fp32 = wide};
     call(t, K_NORM)->u.norm = n;
     call(t, K_NORM_GRAD)->u.norm_grad =
         (kernel_norm_grad_args){.rows = rows,
@@ -174,7 +174,7 @@ static void draw_norm(trial *t, dtype type)
                                 .accumulate_dgain = coin(t),
                                 .accumulate_dbias = coin(t),
                                 .type = type,
-                                .wide = wide};
+                                .residual_fp32 = wide};
 }
 
 static void draw_rope(trial *t, dtype type)

@@ -73,7 +73,7 @@ static kernel_call describe_entropy(space *s, const void *args)
                             .logits = space_random(s, h->rows * h->cols, h->type, 5, "logits"),
                             .labels = own->labels,
                             .stats = stats,
-                            .parts = 2,
+                            .shards = 2,
                             .loss_sum = space_random(s, 1, F64, 1, "loss_sum"),
                             .count = h->variant ? NULL : space_random(s, 1, F64, 1, "count"),
                             .ignore = -100,
@@ -110,13 +110,13 @@ static kernel_call describe_embedding(space *s, const void *args)
                         .first = 4,
                         .vocab = 7,
                         .type = h->type,
-                        .wide = wide,
+                        .residual_fp32 = wide,
                         .ids = space_ids(s, h->rows, 13),
                         .scale = 1.5f,
                         .tokens = space_random(s, 7 * h->cols, h->type, 1, NULL),
                         .positions =
                             h->variant & 1 ? space_random(s, 7 * h->cols, h->type, 1, NULL) : NULL,
-                        .y = space_random(s, h->rows * h->cols, wide_type(h->type, wide), 1, "y")}};
+                        .y = space_random(s, h->rows * h->cols, kernel_residual_type(h->type, wide), 1, "y")}};
 }
 
 static kernel_call describe_embedding_grad(space *s, const void *args)
@@ -135,8 +135,8 @@ static kernel_call describe_embedding_grad(space *s, const void *args)
             .scale = 1.5f,
             .ids = space_ids(s, h->rows, 13),
             .type = h->type,
-            .wide = wide,
-            .dy = space_random(s, h->rows * h->cols, wide_type(h->type, wide), 1, NULL),
+            .residual_fp32 = wide,
+            .dy = space_random(s, h->rows * h->cols, kernel_residual_type(h->type, wide), 1, NULL),
             .d_tokens = space_random(s, 7 * h->cols, F32, 1, "d_tokens"),
             .d_positions = space_random(s, 7 * h->cols, F32, 1, "d_positions"),
             .accumulate_tokens = h->variant & 2}};
@@ -154,7 +154,7 @@ static kernel_call describe_wide_norm(space *s, const void *args)
                    .eps = 1e-5f,
                    .is_rms = rms,
                    .type = h->type,
-                   .wide = true,
+                   .residual_fp32 = true,
                    .x = space_random(s, count, F32, 3, NULL),
                    .gain = space_random(s, h->cols, h->type, 1, NULL),
                    .bias = h->variant == 0 ? space_random(s, h->cols, h->type, 1, NULL) : NULL,
@@ -174,7 +174,7 @@ static kernel_call describe_wide_norm_grad(space *s, const void *args)
                         .cols = h->cols,
                         .is_rms = rms,
                         .type = h->type,
-                        .wide = true,
+                        .residual_fp32 = true,
                         .x = space_random(s, count, F32, 1, NULL),
                         .dy = space_random(s, count, h->type, 1, NULL),
                         .dx = space_random(s, count, F32, 1, "dx"),
@@ -199,7 +199,7 @@ static kernel_call describe_wide_add(space *s, const void *args)
                                    .beta = -2,
                                    .b = space_random(s, count, h->type, 1, NULL),
                                    .type = h->type,
-                                   .wide = true}};
+                                   .residual_fp32 = true}};
 }
 
 // Heads 2 … 4 of 7. variant: tokens.

@@ -1,5 +1,5 @@
-// test_build.c -- what the builders make of a graph that is cut or halved, and what they refuse,
-// for families other than Trireme's own.
+// test_build.c -- the graphs that the build functions make under tensor parallelism and with a split
+// backward, and the misuse that they refuse. The graphs are such as no family of Trireme has.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,15 +11,17 @@
 
 #include <string.h>
 
-static graph *open_graph(int ranks, bool sequence, bool halves)
+static graph *open_graph(int ranks, bool sequence, bool splits_backward)
 {
     const graph_options o = {.mode = GRAPH_TRAIN,
                              .type = F32,
                              .batch = 2,
                              .seq = 6,
                              .tp = {.ranks = ranks, .rank = ranks - 1, .sequence = sequence},
-                             .splits_backward = halves};
-    return graph_open(&o);
+                             .splits_backward = splits_backward};
+    graph *g = NULL;
+    assert_int_equal(graph_open(&o, &g, NULL), OK);
+    return g;
 }
 
 static graph_value *weight(graph *g, int64_t out, int64_t in, graph_role rows, graph_role cols)
@@ -58,7 +60,7 @@ static graph_value *two_branches(graph *g, graph_value *x)
     return build_linear(g, y, weight(g, 4, 8, ROLE_EMBED, ROLE_MLP), NULL);
 }
 
-static void test_a_region_of_two_branches_is_entered_once(void **state)
+static void test_two_branches_share_one_copy_to_tp(void **state)
 {
     (void)state;
     for (int sequence = 0; sequence < 2; sequence++) {
@@ -77,7 +79,7 @@ static void test_a_region_of_two_branches_is_entered_once(void **state)
     }
 }
 
-static void test_a_region_is_entered_without_a_copy(void **state)
+static void test_copy_to_tp_and_reduce_from_tp_work_in_place(void **state)
 {
     (void)state;
     graph *g = open_graph(2, false, false);
@@ -92,7 +94,7 @@ static void test_a_region_is_entered_without_a_copy(void **state)
     graph_close(g);
 }
 
-static void test_the_whole_graph_has_no_collectives(void **state)
+static void test_an_unsharded_graph_has_no_collectives(void **state)
 {
     (void)state;
     graph *g = open_graph(1, true, false);
@@ -108,8 +110,7 @@ static void test_the_whole_graph_has_no_collectives(void **state)
     graph_close(g);
 }
 
-// A weight without roles on rows that are parts gives each rank a summand of its gradient.
-static void test_uses_of_parameters_are_noted(void **state)
+static void test_a_replicated_weight_on_sharded_rows_has_partial_gradients(void **state)
 {
     (void)state;
     for (int sequence = 0; sequence < 2; sequence++) {
@@ -127,9 +128,9 @@ static void test_uses_of_parameters_are_noted(void **state)
     }
 }
 
-// The gradient handed in is that of the input and of a product of which the second half takes the
-// weight's: the input gets a copy.
-static void test_the_inputs_gradient_is_not_what_the_second_half_reads(void **state)
+// Here the output gradient is also the input gradient, and wgrad reads it for a weight. So dgrad
+// copies it.
+static void test_wgrad_does_not_read_the_input_gradient(void **state)
 {
     (void)state;
     graph *g = open_graph(1, false, true);
@@ -141,59 +142,62 @@ static void test_the_inputs_gradient_is_not_what_the_second_half_reads(void **st
     assert_int_equal(g->backward.node[0]->op, OP_ADD);
     assert_int_equal(g->backward.node[1]->op, OP_LINEAR_GRAD_WEIGHT);
     assert_true(g->output_grad_saved && !g->input_grad_in_place);
-    assert_int_equal(g->input->grad->place, REGION_INPUT_GRAD);
+    assert_int_equal(g->input->grad->region, REGION_INPUT_GRAD);
     graph_close(g);
 }
 
-// The loss takes its gradients in the forward; whatever runs before the backward of the block
-// before must leave them alone.
-static void test_the_gradient_of_a_loss_right_at_the_input_is_kept(void **state)
+// The loss computes the gradient in the forward. It must last until the backward of the block before.
+static void test_an_input_gradient_computed_by_the_loss_is_saved(void **state)
 {
     (void)state;
     graph *g = open_graph(1, false, false);
     graph_value *x = build_residual(g, 4);
     build_linear_cross_entropy(g, x, weight(g, 8, 4, ROLE_NONE, ROLE_NONE), NULL, 1);
     finish(g);
-    assert_int_equal(g->input->grad->place, REGION_SAVED);
+    assert_int_equal(g->input->grad->region, REGION_SAVED);
     assert_true(g->saved_bytes >= 12 * 4 * sizeof(float));
     graph_close(g);
 }
 
-static void test_columns_of_a_part_are_not_taken_for_all(void **state)
+static void test_sharded_values_are_refused_where_full_ones_are_needed(void **state)
 {
     (void)state;
     graph *g = open_graph(2, false, false);
     graph_value *x = build_residual(g, 4);
     graph_value *h = build_linear(g, x, weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_output(g, h);
-    refused(g, "model graph: the output of a block must have been summed over the ranks of a cut");
+    refused(
+        g,
+        "model graph: the output of a block must have been reduced over the tensor-parallel ranks");
 
     g = open_graph(2, false, false);
     h = build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_dropout(g, h, 0.1);
-    refused(g, "model graph: dropout: each rank of the cut has columns of its own");
+    refused(g, "model graph: dropout: the columns of x are sharded over the tensor-parallel ranks");
 
     g = open_graph(2, false, false);
     h = build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_rms_norm(g, h, build_weight(g, "gain", 4, 0, INIT_ONES, 0), 1e-5);
-    refused(g, "model graph: norm: each rank of the cut has columns of its own");
+    refused(g, "model graph: norm: the columns of x are sharded over the tensor-parallel ranks");
 
     g = open_graph(2, false, false);
     h = build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_linear(g, h, weight(g, 4, 4, ROLE_NONE, ROLE_NONE), NULL);
-    refused(g, "model graph: linear: the columns of x are parts over the ranks of a cut, those of "
-               "the weight are not");
+    refused(g, "model graph: linear: the columns of x are sharded over the tensor-parallel ranks, "
+               "those of the weight are not");
 
     g = open_graph(2, false, false);
     weight(g, 8, 8, ROLE_MLP, ROLE_HEADS);
-    refused(g, "model graph: w.{}: both dimensions would be split over the ranks");
+    refused(g,
+            "model graph: w.{}: both dimensions would be sharded over the tensor-parallel ranks");
 
     g = open_graph(2, true, false);
     build_attention(g, build_input(g, 12), 1, 1, 4, 1, 0);
-    refused(g, "model graph: attention: each rank of the cut has rows of its own");
+    refused(g,
+            "model graph: attention: the rows of qkv are sharded over the tensor-parallel ranks");
 }
 
-static void test_gate_and_up_of_a_split_value_come_from_one_layer(void **state)
+static void test_sharded_gate_and_up_must_come_from_one_layer(void **state)
 {
     (void)state;
     graph *g = open_graph(2, false, false);
@@ -201,20 +205,20 @@ static void test_gate_and_up_of_a_split_value_come_from_one_layer(void **state)
         build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
     build_glu(g, build_activation(g, h, ACT_SILU), ACT_SILU);
     refused(g,
-            "model graph: glu: gate and up must come from one linear layer where they are split");
+            "model graph: glu: gate and up must come from one linear layer where they are sharded");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_region_of_two_branches_is_entered_once),
-        cmocka_unit_test(test_a_region_is_entered_without_a_copy),
-        cmocka_unit_test(test_the_whole_graph_has_no_collectives),
-        cmocka_unit_test(test_uses_of_parameters_are_noted),
-        cmocka_unit_test(test_the_inputs_gradient_is_not_what_the_second_half_reads),
-        cmocka_unit_test(test_the_gradient_of_a_loss_right_at_the_input_is_kept),
-        cmocka_unit_test(test_columns_of_a_part_are_not_taken_for_all),
-        cmocka_unit_test(test_gate_and_up_of_a_split_value_come_from_one_layer),
+        cmocka_unit_test(test_two_branches_share_one_copy_to_tp),
+        cmocka_unit_test(test_copy_to_tp_and_reduce_from_tp_work_in_place),
+        cmocka_unit_test(test_an_unsharded_graph_has_no_collectives),
+        cmocka_unit_test(test_a_replicated_weight_on_sharded_rows_has_partial_gradients),
+        cmocka_unit_test(test_wgrad_does_not_read_the_input_gradient),
+        cmocka_unit_test(test_an_input_gradient_computed_by_the_loss_is_saved),
+        cmocka_unit_test(test_sharded_values_are_refused_where_full_ones_are_needed),
+        cmocka_unit_test(test_sharded_gate_and_up_must_come_from_one_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

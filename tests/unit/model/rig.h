@@ -1,6 +1,6 @@
-// rig.h -- for tests: one forward and backward of a small model on each rank of tensor parallelism,
-// without a trainer. Weights are drawn whole and parts taken of them; the ranks' gradients are put
-// together to whole ones.
+// rig.h -- for tests: one forward and backward of a small model on each tensor-parallel rank, without
+// a trainer. Each rank takes its shards of the same full weights, and the ranks' gradients are
+// gathered to full ones.
 #ifndef TRIREME_TESTS_RIG_H
 #define TRIREME_TESTS_RIG_H
 
@@ -25,22 +25,23 @@ enum { RIG_RANKS = 4, RIG_BLOCKS = 8, RIG_PARAMS = 64 };
 
 // How the backward is run.
 typedef enum rig_backward {
-    RIG_UNDIVIDED,
-    RIG_HALVES,         // of each block, one after the other
-    RIG_HALVES_DELAYED, // all first halves, then all second ones
+    RIG_ONE_CALL,      // the backward of each block
+    RIG_DGRAD_WGRAD,   // dgrad and wgrad of each block, one after the other
+    RIG_WGRAD_DELAYED, // dgrad of all blocks, then wgrad of all blocks
 } rig_backward;
 
 typedef struct rig_options {
     model_config config;
-    model_options model; // cut.ranks is set by `ranks`, cut.rank by the rig
+    model_options model; // the rig sets tp.ranks, from `ranks`, and tp.rank
     int ranks;
     rig_backward backward;
-    bool spoil_held, keep_taken; // negative controls: spoil what is held; take rank 0's parts only
+    // Negative controls: overwrite what is saved for wgrad; give every rank the shards of rank 0.
+    bool spoil_saved, take_shard_0;
     uint64_t seed;
     float grad_scale;
 } rig_options;
 
-// What one rank has, and afterwards what it found.
+// The memory of one rank, and afterwards its results.
 typedef struct rig_rank {
     const rig_options *o;
     world *world;
@@ -54,10 +55,10 @@ typedef struct rig_rank {
     int pieces;
     void **weight[RIG_BLOCKS];
     float **gradient[RIG_BLOCKS];
-    bool **grad_written[RIG_BLOCKS], touch[RIG_PARAMS];
+    bool **grad_written[RIG_BLOCKS], written[RIG_PARAMS];
     float *grad[RIG_PARAMS];
-    char *output[RIG_BLOCKS], *saved[RIG_BLOCKS], *held[RIG_BLOCKS], *input_grad[RIG_BLOCKS],
-        *output_grad[RIG_BLOCKS], *work;
+    char *output[RIG_BLOCKS], *saved[RIG_BLOCKS], *saved_for_wgrad[RIG_BLOCKS],
+        *input_grad[RIG_BLOCKS], *output_grad[RIG_BLOCKS], *workspace;
     size_t workspace_bytes;
     float *rope;
     int32_t *ids, *labels;
@@ -70,7 +71,7 @@ typedef struct rig_result {
     double loss, count;
     int params;
     int64_t size[RIG_PARAMS];
-    float *grad[RIG_PARAMS]; // whole
+    float *grad[RIG_PARAMS]; // [size] full
     char name[RIG_PARAMS][PARAM_NAME_BYTES];
 } rig_result;
 
@@ -84,7 +85,7 @@ static void *rig_alloc(rig_rank *r, size_t bytes)
     return p;
 }
 
-static float *rig_whole(const rig_rank *r, int p)
+static float *rig_draw_full(const rig_rank *r, int p)
 {
     const model_param *q = &r->m->param[p];
     float *w = malloc((size_t)q->count * sizeof *w), shift = q->decl->init == INIT_ONES ? 1 : 0;
@@ -98,16 +99,17 @@ static void rig_params(rig_rank *r)
     const model *m = r->m;
     void *weight[RIG_PARAMS];
     for (int p = 0; p < m->params; p++) {
-        size_t own = (size_t)(m->param[p].shard_rows * m->param[p].shard_cols);
-        int of = r->o->keep_taken ? 0 : r->rank;
-        float *whole = rig_whole(r, p), *part = malloc((size_t)m->param[p].count * sizeof *part);
-        model_param_take_shard(m, p, of, whole, part);
-        weight[p] = rig_alloc(r, own * dtype_bytes(m->type));
-        dtype_convert(weight[p], m->type, part, F32, own);
-        r->grad[p] = rig_alloc(r, own * sizeof(float));
-        memset(r->grad[p], 0, own * sizeof(float));
-        free(whole);
-        free(part);
+        size_t local = (size_t)(m->param[p].shard_rows * m->param[p].shard_cols);
+        int tp_rank = r->o->take_shard_0 ? 0 : r->rank;
+        float *full = rig_draw_full(r, p),
+              *shard = malloc((size_t)m->param[p].count * sizeof *shard);
+        model_param_take_shard(m, p, tp_rank, full, shard);
+        weight[p] = rig_alloc(r, local * dtype_bytes(m->type));
+        dtype_convert(weight[p], m->type, shard, F32, local);
+        r->grad[p] = rig_alloc(r, local * sizeof(float));
+        memset(r->grad[p], 0, local * sizeof(float));
+        free(full);
+        free(shard);
     }
     for (int b = 0; b < m->blocks; b++) {
         size_t count = (size_t)m->block[b].g->params + 1;
@@ -117,7 +119,7 @@ static void rig_params(rig_rank *r)
         for (int i = 0; i < m->block[b].g->params; i++) {
             int p = m->block[b].param[i];
             r->weight[b][i] = weight[p], r->gradient[b][i] = r->grad[p];
-            r->grad_written[b][i] = &r->touch[p];
+            r->grad_written[b][i] = &r->written[p];
         }
     }
 }
@@ -130,11 +132,11 @@ static void rig_memory(rig_rank *r)
         const graph *g = m->block[b].g;
         r->output[b] = rig_alloc(r, g->output_bytes);
         r->saved[b] = rig_alloc(r, g->saved_bytes);
-        r->held[b] = rig_alloc(r, g->saved_for_wgrad_bytes);
+        r->saved_for_wgrad[b] = rig_alloc(r, g->saved_for_wgrad_bytes);
         r->input_grad[b] = rig_alloc(r, g->input_bytes);
         if (g->workspace_bytes > r->workspace_bytes) r->workspace_bytes = g->workspace_bytes;
     }
-    r->work = rig_alloc(r, r->workspace_bytes);
+    r->workspace = rig_alloc(r, r->workspace_bytes);
     r->ids = rig_alloc(r, (size_t)rows * 4), r->labels = rig_alloc(r, (size_t)rows * 4);
     r->sums = rig_alloc(r, 2 * sizeof(double));
     r->sums[0] = r->sums[1] = 0;
@@ -143,18 +145,18 @@ static void rig_memory(rig_rank *r)
         r->ids[i] = (int32_t)(rng_word(key, (uint64_t)i) % (uint32_t)r->o->config.vocab);
         r->labels[i] =
             (int32_t)(rng_word(key, (uint64_t)(rows + i)) % (uint32_t)r->o->config.vocab);
-        if (i % 7 == 3) r->labels[i] = -100;
+        if (i % 7 == 3) r->labels[i] = IGNORED_LABEL;
     }
     if (!m->rope) return;
-    r->rope = rig_alloc(r, (size_t)(m->rope->rope_rows * m->rope->rope_half) * 2 * sizeof(float));
-    rope_table_fill(m->rope, r->rope);
+    r->rope = rig_alloc(r, graph_rope_bytes(m->rope));
+    if (graph_upload_rope(m->rope, r->on, r->rope, &r->error) != OK) abort();
 }
 
 static graph_run rig_context(rig_rank *r, int b)
 {
     graph_run x = {.g = r->m->block[b].g,
-                   .on = r->on,
-                   .tp = r->m->cut.ranks > 1 ? r->tp : NULL,
+                   .stream = r->on,
+                   .tp = r->m->tp.ranks > 1 ? r->tp : NULL,
                    .weight = r->weight[b],
                    .gradient = r->gradient[b],
                    .grad_written = r->grad_written[b],
@@ -169,8 +171,8 @@ static graph_run rig_context(rig_rank *r, int b)
     x.base[REGION_INPUT] = b > 0 ? r->output[b - 1] : NULL;
     x.base[REGION_OUTPUT] = r->output[b];
     x.base[REGION_SAVED] = r->saved[b];
-    x.base[REGION_SAVED_FOR_WGRAD] = r->held[b];
-    x.base[REGION_WORKSPACE] = r->work;
+    x.base[REGION_SAVED_FOR_WGRAD] = r->saved_for_wgrad[b];
+    x.base[REGION_WORKSPACE] = r->workspace;
     x.base[REGION_IDS] = (char *)r->ids;
     x.base[REGION_LABELS] = (char *)r->labels;
     x.base[REGION_OUTPUT_GRAD] = r->output_grad[b];
@@ -178,17 +180,17 @@ static graph_run rig_context(rig_rank *r, int b)
     return x;
 }
 
-// Everything that may be written over between the two halves of block b is.
+// Overwrites all memory that may change between dgrad and wgrad of block b.
 static void rig_spoil(rig_rank *r, int b)
 {
     const graph *g = r->m->block[b].g;
-    memset(r->work, 0xff, r->workspace_bytes);
+    memset(r->workspace, 0xff, r->workspace_bytes);
     if (g->output && !g->output_grad_saved && !g->input_grad_in_place)
         memset(r->output_grad[b], 0xff, graph_value_bytes(g->output->grad));
-    if (r->o->spoil_held) memset(r->held[b], 0xff, g->saved_for_wgrad_bytes);
+    if (r->o->spoil_saved) memset(r->saved_for_wgrad[b], 0xff, g->saved_for_wgrad_bytes);
 }
 
-static status rig_second(rig_rank *r, int b, err *e)
+static status rig_wgrad(rig_rank *r, int b, err *e)
 {
     graph_run x = rig_context(r, b);
     return graph_run_wgrad(&x, e);
@@ -200,19 +202,19 @@ static status rig_run_backward(rig_rank *r, err *e)
     for (int b = r->m->blocks - 1; b >= 0; b--) {
         const graph *g = r->m->block[b].g;
         graph_run x = rig_context(r, b);
-        if (r->o->backward == RIG_UNDIVIDED)
+        if (r->o->backward == RIG_ONE_CALL)
             TRY(graph_run_backward(&x, e));
         else
             TRY(graph_run_dgrad(&x, e));
         if (b > 0) r->output_grad[b - 1] = graph_run_ptr(&x, g->input->grad);
-        if (r->o->backward == RIG_UNDIVIDED) continue;
+        if (r->o->backward == RIG_ONE_CALL) continue;
         if (g->output_grad_saved && g->input_grad_in_place)
-            FAIL(E_INTERNAL, "block %d takes what is held", b);
+            FAIL(E_INTERNAL, "block %d overwrites the output gradient that wgrad reads", b);
         rig_spoil(r, b);
-        if (r->o->backward == RIG_HALVES) TRY(rig_second(r, b, e));
+        if (r->o->backward == RIG_DGRAD_WGRAD) TRY(rig_wgrad(r, b, e));
     }
-    for (int b = r->m->blocks - 1; r->o->backward == RIG_HALVES_DELAYED && b >= 0; b--)
-        TRY(rig_second(r, b, e));
+    for (int b = r->m->blocks - 1; r->o->backward == RIG_WGRAD_DELAYED && b >= 0; b--)
+        TRY(rig_wgrad(r, b, e));
 done:
     return result;
 }
@@ -222,8 +224,8 @@ static status rig_run(rig_rank *r, err *e)
     status result = OK;
     model_options o = r->o->model;
     const device_options options = {.threads = 1};
-    o.cut.ranks = r->o->ranks, o.cut.rank = r->rank;
-    o.halves = r->o->backward != RIG_UNDIVIDED;
+    o.tp.ranks = r->o->ranks, o.tp.rank = r->rank;
+    o.splits_backward = r->o->backward != RIG_ONE_CALL;
     TRY(device_open("cpu", &options, &r->device, e));
     TRY(world_attach(r->world, r->rank, r->device, &r->tp, e));
     TRY(r->device->ops->stream_open(r->device, STREAM_COMPUTE, &r->on, e));
@@ -263,7 +265,8 @@ static void rig_release(rig_rank *r)
     device_close(r->device);
 }
 
-// Gradients of the whole: parts side by side, summands summed, and of the rest every rank the same.
+// Makes full gradients: shards are put together, partial gradients summed, and replicated gradients
+// must be equal on all ranks.
 static void rig_collect(const rig_rank *ranks, int count, rig_result *out)
 {
     const model *m = ranks[0].m;
@@ -271,17 +274,17 @@ static void rig_collect(const rig_rank *ranks, int count, rig_result *out)
     for (int k = 0; k < count; k++) out->loss += ranks[k].sums[0], out->count += ranks[k].sums[1];
     for (int p = 0; p < m->params && m->mode == GRAPH_TRAIN; p++) {
         const model_param *q = &m->param[p];
-        float *whole = out->grad[p] = calloc((size_t)q->count, sizeof *whole);
+        float *full = out->grad[p] = calloc((size_t)q->count, sizeof *full);
         out->size[p] = q->count;
         snprintf(out->name[p], PARAM_NAME_BYTES, "%s", q->name);
         for (int k = 0; k < count; k++) {
             if (q->tp_sharded)
-                model_param_put_shard(m, p, k, ranks[k].grad[p], whole);
+                model_param_put_shard(m, p, k, ranks[k].grad[p], full);
             else if (q->tp_partial)
-                for (int64_t i = 0; i < q->count; i++) whole[i] += ranks[k].grad[p][i];
+                for (int64_t i = 0; i < q->count; i++) full[i] += ranks[k].grad[p][i];
             else if (k == 0)
-                memcpy(whole, ranks[0].grad[p], (size_t)q->count * sizeof *whole);
-            else if (memcmp(whole, ranks[k].grad[p], (size_t)q->count * sizeof *whole) != 0)
+                memcpy(full, ranks[0].grad[p], (size_t)q->count * sizeof *full);
+            else if (memcmp(full, ranks[k].grad[p], (size_t)q->count * sizeof *full) != 0)
                 fail_msg("%s: ranks 0 and %d differ", q->name, k);
         }
     }

@@ -4,6 +4,7 @@
 #include "monitor/canvas.h"
 #include "monitor/curve.h"
 #include "monitor/log.h"
+#include "own_text.h"
 
 #include <math.h>
 #include <png.h>
@@ -25,8 +26,8 @@ static int setup(void **state)
     (void)state;
     strcpy(folder, "/tmp/trireme-curve-XXXXXX");
     if (!mkdtemp(folder)) return -1;
-    log_path = file_join(folder, "log.jsonl");
-    png_path = file_join(folder, "loss.png");
+    log_path = own_path(folder, "log.jsonl");
+    png_path = own_path(folder, "loss.png");
     return 0;
 }
 

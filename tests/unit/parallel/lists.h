@@ -63,27 +63,26 @@ static void lists_open(lists *l, const lists_of *x)
         l->use[b] = (plan_use){b < count ? b : 0, b};
     }
     plan_options o = {
-        .policies = {*policy_find("ddp"), *policy_find(x->policy ? x->policy : "ddp")},
-        .no_sync = x->no_sync,
-        .reshard = x->reshard == 0  ? 1
-                   : x->reshard < 0 ? 0
-                                    : x->reshard,
-        .bucket_bytes = 1,
+        .strategy = {.dp = {*policy_find("ddp"), *policy_find(x->policy ? x->policy : "ddp")},
+                     .no_sync = x->no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
+                     .reshard_after_forward = x->reshard == 0  ? 1
+                                              : x->reshard < 0 ? 0
+                                                               : x->reshard,
+                     .bucket_bytes = 1,
+                     .reduce_dtype = F32,
+                     .pipeline = {.schedule = x->order, .virtual_stages = x->chunks}},
         .state_tensors = 2,
         .compute = F32,
-        .reduce = F32,
         .micros = x->micros,
-        .pipeline = x->order,
-        .virtual_stages = x->chunks,
         .input_grad_in_place = in_place,
         .cost = cost,
         .blocks = blocks,
         .use = l->use,
         .uses = blocks};
     // Weights go there only where they are sharded as the optimizer's state is.
-    const bool alike = o.policies.inner.weight == o.policies.inner.optimizer;
+    const bool alike = o.strategy.dp.inner.weight == o.strategy.dp.inner.optimizer;
     for (int t = alike ? 0 : PLAN_WEIGHTS + 1; x->files && t < PLAN_STATES; t++)
-        o.tier[t] = TIER_FILE;
+        o.strategy.offload.tier[t] = TIER_FILE;
     if (mesh_make(size, size[AXIS_PP] * size[AXIS_DP_SHARD], &o.mesh, &e) != OK)
         fail_msg("%s", e.text);
     for (int i = 0; i < x->stages; i++) {

@@ -55,23 +55,23 @@ static status planned_make(const planned *x, plan **out, err *e)
                             at_least_1(x->tp)};
     plan_options o = {
         .rank = x->rank,
-        .policies = {*policy_find(x->outer ? x->outer : "ddp"),
-                     *policy_find(x->inner ? x->inner : "ddp")},
-        .no_sync = x->no_sync,
-        .reshard = x->reshard,
-        .bucket_bytes = x->bucket_bytes ? x->bucket_bytes : 4,
+        .strategy = {.dp = {*policy_find(x->outer ? x->outer : "ddp"),
+                            *policy_find(x->inner ? x->inner : "ddp")},
+                     .no_sync = x->no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
+                     .reshard_after_forward = x->reshard,
+                     .bucket_bytes = x->bucket_bytes ? x->bucket_bytes : 4,
+                     .reduce_dtype = F32,
+                     .pipeline = {.schedule = x->chunks > 1 ? PIPE_INTERLEAVED : PIPE_1F1B,
+                                  .virtual_stages = at_least_1(x->chunks),
+                                  .chunk_blocks = x->split}},
         .state_tensors = 2,
         .compute = x->compute,
-        .reduce = F32,
         .micros = at_least_1(x->micros),
-        .pipeline = x->chunks > 1 ? PIPE_INTERLEAVED : PIPE_1F1B,
-        .virtual_stages = at_least_1(x->chunks),
-        .split = x->split,
         .cost = cost,
         .blocks = x->blocks,
         .use = use,
     };
-    memcpy(o.tier, x->tier, sizeof o.tier);
+    memcpy(o.strategy.offload.tier, x->tier, sizeof o.strategy.offload.tier);
     for (int b = 0; b < x->blocks; b++) cost[b] = x->cost[b] > 0 ? x->cost[b] : 1;
     for (int i = 0; i < x->params; i++) {
         const planned_param *q = &x->param[i];
@@ -105,7 +105,7 @@ static __attribute__((unused)) planned planned_blocks(int blocks, int64_t rows, 
     return x;
 }
 
-// Outer word, inner word, and what a test expects of the pair: all 18 legal ones.
+// A pair of policies, and what a test expects of it. 18 pairs are legal.
 typedef struct planned_pair {
     const char *outer, *inner, *expected;
 } planned_pair;

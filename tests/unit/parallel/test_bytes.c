@@ -1,6 +1,7 @@
-// Bytes of a rank's model state against the formulas of ZeRO (Rajbhandari et al. 2020), on the real
-// shapes of GPT-2 124M. There a parameter in mixed precision is 2 + 2 + 12 bytes; Trireme keeps
-// gradients in fp32, so 2 + 4 + 12 (fp32: 4 + 4 + 8). Shares are 1/N, within 1 % for padding.
+// test_bytes.c -- bytes of a rank's weights, gradients and optimizer state against the formulas of
+// ZeRO (Rajbhandari et al. 2020), on the shapes of GPT-2 124M. In the paper a parameter in mixed
+// precision has 2 + 2 + 12 bytes. Trireme has fp32 gradients, so it is 2 + 4 + 12, and 4 + 4 + 8 in
+// fp32. A shard may be 1 % larger than its share, because starts are aligned.
 #include "parallel/plan.h"
 
 #include <setjmp.h>
@@ -15,63 +16,62 @@
 enum { LAYERS = 12, HIDDEN = 768, VOCAB = 50257, POSITIONS = 1024, BLOCKS = LAYERS + 2 };
 enum { EACH = 12, PARAMS = 2 + LAYERS * EACH + 2 };
 
-typedef struct gpt2 {
+typedef struct bytes_model {
     plan_param param[PARAMS];
     plan_use use[PARAMS + 1];
     double cost[BLOCKS];
     double elements;
-} gpt2;
+} bytes_model;
 
-static void add(gpt2 *m, int *at, int block, int64_t rows, int64_t cols)
+static void add(bytes_model *m, int *param, int block, int64_t rows, int64_t cols)
 {
-    m->param[*at] = (plan_param){
+    m->param[*param] = (plan_param){
         .name = "weight", .rows = rows, .cols = cols > 0 ? cols : 1, .is_matrix = cols > 0};
     m->elements += (double)(rows * (cols > 0 ? cols : 1));
-    m->use[*at] = (plan_use){*at, block};
-    (*at)++;
+    m->use[*param] = (plan_use){*param, block};
+    (*param)++;
 }
 
-static gpt2 *make_model(void)
+static bytes_model *make_model(void)
 {
     static const int64_t shape[EACH][2] = {
         {HIDDEN, 0},          {HIDDEN, 0},     {3 * HIDDEN, HIDDEN}, {3 * HIDDEN, 0},
         {HIDDEN, HIDDEN},     {HIDDEN, 0},     {HIDDEN, 0},          {HIDDEN, 0},
         {4 * HIDDEN, HIDDEN}, {4 * HIDDEN, 0}, {HIDDEN, 4 * HIDDEN}, {HIDDEN, 0}};
-    gpt2 *m = calloc(1, sizeof *m);
-    int at = 0;
+    bytes_model *m = calloc(1, sizeof *m);
+    int param = 0;
     assert_non_null(m);
-    add(m, &at, 0, VOCAB, HIDDEN);
+    add(m, &param, 0, VOCAB, HIDDEN);
     m->use[PARAMS] = (plan_use){0, BLOCKS - 1}; // the output layer shares it
-    add(m, &at, 0, POSITIONS, HIDDEN);
+    add(m, &param, 0, POSITIONS, HIDDEN);
     for (int layer = 0; layer < LAYERS; layer++)
-        for (int i = 0; i < EACH; i++) add(m, &at, layer + 1, shape[i][0], shape[i][1]);
-    for (int i = 0; i < 2; i++) add(m, &at, BLOCKS - 1, HIDDEN, 0);
+        for (int i = 0; i < EACH; i++) add(m, &param, layer + 1, shape[i][0], shape[i][1]);
+    for (int i = 0; i < 2; i++) add(m, &param, BLOCKS - 1, HIDDEN, 0);
     for (int b = 0; b < BLOCKS; b++) m->cost[b] = 1;
     assert_int_equal((int64_t)m->elements, 124439808);
     return m;
 }
 
-typedef struct state_bytes {
+typedef struct bytes_of_state {
     double weights, gradients, optimizer; // optimizer with the fp32 copies of the weights
-} state_bytes;
+} bytes_of_state;
 
-// The last data-parallel rank, whose parts are the shortest where rows do not divide.
-static state_bytes plan_of(const gpt2 *m, int replicate, int shard, const char *outer,
-                           const char *inner, dtype compute, int micros, bool no_sync)
+// Of the last data-parallel rank, whose shards are the smallest where rows do not divide.
+static bytes_of_state plan_of(const bytes_model *m, int replicate, int shard, const char *outer,
+                              const char *inner, dtype compute, int micros, bool no_sync)
 {
     plan *p = NULL;
     err e = {0};
     const int size[AXES] = {1, replicate, shard, 1, 1};
     plan_options o = {.rank = replicate * shard - 1,
-                      .policies = {*policy_find(outer), *policy_find(inner)},
-                      .no_sync = no_sync,
-                      .reshard = 1,
-                      .bucket_bytes = 25 << 20,
+                      .strategy = {.dp = {*policy_find(outer), *policy_find(inner)},
+                                   .no_sync = no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
+                                   .reshard_after_forward = 1,
+                                   .bucket_bytes = 25 << 20,
+                                   .reduce_dtype = F32},
                       .state_tensors = 2,
                       .compute = compute,
-                      .reduce = F32,
                       .micros = micros,
-                      .virtual_stages = 1,
                       .cost = m->cost,
                       .blocks = BLOCKS,
                       .use = m->use,
@@ -79,32 +79,32 @@ static state_bytes plan_of(const gpt2 *m, int replicate, int shard, const char *
     if (mesh_make(size, replicate * shard, &o.mesh, &e) != OK ||
         plan_make(&o, m->param, PARAMS, &p, &e) != OK)
         fail_msg("%s", e.text);
-    state_bytes b = {(double)p->bytes[BYTES_WEIGHTS], (double)p->bytes[BYTES_GRADIENTS],
-                     (double)(p->bytes[BYTES_OPTIMIZER] + p->bytes[BYTES_MASTER])};
+    bytes_of_state b = {(double)p->bytes[BYTES_WEIGHTS], (double)p->bytes[BYTES_GRADIENTS],
+                        (double)(p->bytes[BYTES_OPTIMIZER] + p->bytes[BYTES_MASTER])};
     plan_free(p);
     return b;
 }
 
-static void expect(const char *what, int ranks, double found, double want)
+static void expect(const char *what, int ranks, double found, double expected)
 {
-    if (found < want || found > 1.01 * want)
-        fail_msg("%s on %d ranks: %.0f bytes, the formula says %.0f", what, ranks, found, want);
+    if (found < expected || found > 1.01 * expected)
+        fail_msg("%s on %d ranks: %.0f bytes, the formula says %.0f", what, ranks, found, expected);
 }
 
-static void expect_shares(const gpt2 *m, const char *word, int n, dtype compute, int weights,
+static void expect_shares(const bytes_model *m, const char *name, int n, dtype compute, int weights,
                           int gradients, int optimizer)
 {
-    const state_bytes b = plan_of(m, 1, n, "ddp", word, compute, 1, true);
+    const bytes_of_state b = plan_of(m, 1, n, "ddp", name, compute, 1, true);
     const double weight = compute == F32 ? 4 : 2, states = compute == F32 ? 8 : 12;
-    expect(word, n, b.weights, weight * m->elements / weights);
-    expect(word, n, b.gradients, 4 * m->elements / gradients);
-    expect(word, n, b.optimizer, states * m->elements / optimizer);
+    expect(name, n, b.weights, weight * m->elements / weights);
+    expect(name, n, b.gradients, 4 * m->elements / gradients);
+    expect(name, n, b.optimizer, states * m->elements / optimizer);
 }
 
 static void shares_are_those_of_zero(void **state)
 {
     (void)state;
-    gpt2 *m = make_model();
+    bytes_model *m = make_model();
     for (int n = 1; n <= 8; n *= 2)
         for (int t = 0; t < 3; t++) {
             const dtype compute = t == 0 ? F32 : t == 1 ? BF16 : F16;
@@ -116,28 +116,30 @@ static void shares_are_those_of_zero(void **state)
     free(m);
 }
 
-// (2 + 4 + 12) bytes per parameter, and what each stage leaves of it on 8 ranks.
+// 2 + 4 + 12 bytes per parameter, of which each ZeRO stage shards more over 8 ranks.
 static void totals_in_mixed_precision_are_eighteen_bytes_a_parameter(void **state)
 {
     (void)state;
-    gpt2 *m = make_model();
+    bytes_model *m = make_model();
     static const struct {
-        const char *word;
+        const char *policy;
         double bytes;
-    } want[] = {{"ddp", 18}, {"zero1", 6 + 12 / 8.0}, {"zero2", 2 + 16 / 8.0}, {"zero3", 18 / 8.0}};
+    } cases[] = {
+        {"ddp", 18}, {"zero1", 6 + 12 / 8.0}, {"zero2", 2 + 16 / 8.0}, {"zero3", 18 / 8.0}};
     for (int i = 0; i < 4; i++) {
-        const state_bytes b = plan_of(m, 1, 8, "ddp", want[i].word, BF16, 1, true);
-        expect(want[i].word, 8, b.weights + b.gradients + b.optimizer, want[i].bytes * m->elements);
+        const bytes_of_state b = plan_of(m, 1, 8, "ddp", cases[i].policy, BF16, 1, true);
+        expect(cases[i].policy, 8, b.weights + b.gradients + b.optimizer,
+               cases[i].bytes * m->elements);
     }
     free(m);
 }
 
-static void a_hybrid_has_the_shares_of_its_inner_axis(void **state)
+static void hybrid_sharding_has_the_shares_of_its_inner_axis(void **state)
 {
     (void)state;
-    gpt2 *m = make_model();
-    const state_bytes b = plan_of(m, 2, 4, "ddp", "zero3", BF16, 1, true),
-                      both = plan_of(m, 2, 4, "zero3", "zero3", BF16, 1, true);
+    bytes_model *m = make_model();
+    const bytes_of_state b = plan_of(m, 2, 4, "ddp", "zero3", BF16, 1, true),
+                         both = plan_of(m, 2, 4, "zero3", "zero3", BF16, 1, true);
     expect("hybrid", 4, b.weights, 2 * m->elements / 4);
     expect("hybrid", 4, b.gradients, 4 * m->elements / 4);
     expect("hybrid", 4, b.optimizer, 12 * m->elements / 4);
@@ -146,14 +148,14 @@ static void a_hybrid_has_the_shares_of_its_inner_axis(void **state)
     free(m);
 }
 
-// What no_sync costs: gradients of several micro-batches are whole until the step's end.
-static void gradients_of_several_micro_batches_are_whole_without_reducing_each(void **state)
+// Under no_sync the gradients of several micro-batches are unsharded until the step's end.
+static void no_sync_keeps_full_gradients_until_the_step(void **state)
 {
     (void)state;
-    gpt2 *m = make_model();
-    const state_bytes summed = plan_of(m, 1, 4, "ddp", "zero2", BF16, 2, true),
-                      reduced = plan_of(m, 1, 4, "ddp", "zero2", BF16, 2, false);
-    // Weights that two blocks share have a second array of gradients then.
+    bytes_model *m = make_model();
+    const bytes_of_state summed = plan_of(m, 1, 4, "ddp", "zero2", BF16, 2, true),
+                         reduced = plan_of(m, 1, 4, "ddp", "zero2", BF16, 2, false);
+    // Tied weights then have a second array of gradients.
     expect("no_sync", 4, summed.gradients, 4 * (m->elements + (double)VOCAB * HIDDEN));
     expect("each reduced", 4, reduced.gradients, 4 * m->elements / 4);
     free(m);
@@ -164,8 +166,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_those_of_zero),
         cmocka_unit_test(totals_in_mixed_precision_are_eighteen_bytes_a_parameter),
-        cmocka_unit_test(a_hybrid_has_the_shares_of_its_inner_axis),
-        cmocka_unit_test(gradients_of_several_micro_batches_are_whole_without_reducing_each),
+        cmocka_unit_test(hybrid_sharding_has_the_shares_of_its_inner_axis),
+        cmocka_unit_test(no_sync_keeps_full_gradients_until_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

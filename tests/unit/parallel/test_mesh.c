@@ -1,4 +1,5 @@
-// test_mesh.c -- coordinates of ranks: tp fastest, every rank has its own, sizes must multiply.
+// test_mesh.c -- coordinates of ranks: tp varies fastest, every rank has other coordinates, and the
+// sizes of the axes must multiply to the number of ranks.
 #include "parallel/mesh.h"
 
 #include <setjmp.h>
@@ -18,7 +19,7 @@ static mesh open_mesh(int pp, int replicate, int shard, int tp)
     return m;
 }
 
-static void test_neighbours_differ_in_tp_first_and_in_pp_last(void **state)
+static void test_tp_varies_fastest_and_pp_slowest(void **state)
 {
     (void)state;
     static const axis order[] = {AXIS_TP, AXIS_DP_SHARD, AXIS_DP_REPLICATE, AXIS_PP};
@@ -35,17 +36,17 @@ static void test_coordinates_and_ranks_are_each_others_inverse(void **state)
         const mesh m =
             open_mesh(1 + code % 3, 1 + code / 3 % 3, 1 + code / 9 % 3, 1 + code / 27 % 3);
         for (int rank = 0; rank < m.ranks; rank++) {
-            int at[AXES];
+            int coord[AXES];
             for (int a = 0; a < AXES; a++) {
-                at[a] = mesh_at(&m, rank, (axis)a);
-                assert_in_range(at[a], 0, m.size[a] - 1);
+                coord[a] = mesh_at(&m, rank, (axis)a);
+                assert_in_range(coord[a], 0, m.size[a] - 1);
             }
-            assert_int_equal(mesh_rank(&m, at), rank);
+            assert_int_equal(mesh_rank(&m, coord), rank);
         }
     }
 }
 
-static void test_data_ranks_are_both_data_parallel_axes(void **state)
+static void test_data_ranks_count_over_both_data_parallel_axes(void **state)
 {
     (void)state;
     const mesh m = open_mesh(2, 2, 3, 2);
@@ -57,7 +58,7 @@ static void test_data_ranks_are_both_data_parallel_axes(void **state)
                                    mesh_at(&m, rank, AXIS_DP_SHARD));
         seen[data]++;
     }
-    // Every part of the batch is read by as many ranks as stages and tensor-parallel parts are.
+    // 2 stages x 2 tensor-parallel ranks read the same samples.
     for (int i = 0; i < 6; i++) assert_int_equal(seen[i], 4);
 }
 
@@ -76,9 +77,9 @@ static void test_sizes_that_do_not_make_the_ranks_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_neighbours_differ_in_tp_first_and_in_pp_last),
+        cmocka_unit_test(test_tp_varies_fastest_and_pp_slowest),
         cmocka_unit_test(test_coordinates_and_ranks_are_each_others_inverse),
-        cmocka_unit_test(test_data_ranks_are_both_data_parallel_axes),
+        cmocka_unit_test(test_data_ranks_count_over_both_data_parallel_axes),
         cmocka_unit_test(test_sizes_that_do_not_make_the_ranks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

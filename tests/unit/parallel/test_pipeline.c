@@ -1,5 +1,5 @@
-// test_pipeline.c -- the order of passes of every pipeline schedule, and where a model is cut.
-// That the closed forms are what the orders give is in test_simulate.c.
+// test_pipeline.c -- the order of passes of every pipeline schedule, and the division of a model into
+// chunks. test_simulate.c compares the analytic bubble with the simulated one.
 #include "parallel/pipeline.h"
 
 #include <math.h>
@@ -17,12 +17,12 @@ enum { MOST_STAGES = 8, MOST_MICROS = 4 * MOST_STAGES, MOST_CHUNKS = 3 };
 // "F0.1 B0.1": kind, micro-batch, chunk.
 static void list_text(const pipeline_list *l, char *out, size_t room)
 {
-    size_t at = 0;
+    size_t length = 0;
     for (int i = 0; i < l->count; i++) {
         const pipeline_op *o = &l->at[i];
-        at += (size_t)snprintf(out + at, room - at, "%s%c%d.%d", i ? " " : "", "FBIW"[o->kind],
-                               o -> micro, o -> chunk);
-        assert_true(at < room);
+        length += (size_t)snprintf(out + length, room - length, "%s%c%d.%d", i ? " " : "",
+                                   "FBIW"[o->kind], o -> micro, o -> chunk);
+        assert_true(length < room);
     }
 }
 
@@ -53,7 +53,7 @@ static void test_orders_are_those_of_the_papers(void **state)
     expect_list(PIPE_ZB, 3, 1, 4, 2, "F0.0 I0.0 F1.0 I1.0 F2.0 I2.0 W0.0 F3.0 I3.0 W1.0 W2.0 W3.0");
 }
 
-static void test_a_stage_alone_keeps_one_micro_batch_under_every_schedule(void **state)
+static void test_one_stage_saves_one_micro_batch_under_every_schedule(void **state)
 {
     (void)state;
     for (int s = 0; s < PIPE_SCHEDULES; s++)
@@ -62,16 +62,17 @@ static void test_a_stage_alone_keeps_one_micro_batch_under_every_schedule(void *
     expect_list(PIPE_INTERLEAVED, 1, 2, 2, 0, "F0.0 F0.1 B0.1 B0.0 F1.0 F1.1 B1.1 B1.0");
 }
 
-// How many passes of a kind there were, per chunk, and what is kept in consequence.
-typedef struct counts {
-    int done[4][MOST_CHUNKS];
-    int most_kept, most_waiting; // (micro, chunk) pairs whose weight half, input half is to come
-} counts;
+// What a list does, in passes of one chunk for one micro-batch.
+typedef struct pass_counts {
+    int done[4][MOST_CHUNKS]; // by kind and chunk
+    int most_saved;           // the most that are between forward and wgrad
+    int most_waiting;         // the most that are between forward and dgrad
+} pass_counts;
 
-static void count_list(const pipeline_list *l, int chunks, counts *c)
+static void count_list(const pipeline_list *l, int chunks, pass_counts *c)
 {
-    *c = (counts){0};
-    int kept = 0, waiting = 0;
+    *c = (pass_counts){0};
+    int saved = 0, waiting = 0;
     for (int i = 0; i < l->count; i++) {
         const pipeline_op *o = &l->at[i];
         assert_in_range(o->chunk, 0, chunks - 1);
@@ -82,12 +83,12 @@ static void count_list(const pipeline_list *l, int chunks, counts *c)
             assert_true(o->micro < c->done[PIPE_BACKWARD_INPUT][o->chunk]);
         waiting += (o->kind == PIPE_FORWARD) -
                    (o->kind == PIPE_BACKWARD || o->kind == PIPE_BACKWARD_INPUT);
-        kept += (o->kind == PIPE_FORWARD) -
-                (o->kind == PIPE_BACKWARD || o->kind == PIPE_BACKWARD_WEIGHT);
-        if (kept > c->most_kept) c->most_kept = kept;
+        saved += (o->kind == PIPE_FORWARD) -
+                 (o->kind == PIPE_BACKWARD || o->kind == PIPE_BACKWARD_WEIGHT);
+        if (saved > c->most_saved) c->most_saved = saved;
         if (waiting > c->most_waiting) c->most_waiting = waiting;
     }
-    assert_int_equal(kept, 0);
+    assert_int_equal(saved, 0);
     assert_int_equal(waiting, 0);
 }
 
@@ -97,23 +98,23 @@ static int least(int a, int b)
 }
 
 static void check_memory(pipeline_schedule s, int stages, int chunks, int micros, int stage,
-                         const counts *c)
+                         const pass_counts *c)
 {
     int ahead = stages - stage;
     switch (s) {
     case PIPE_GPIPE:
-        assert_int_equal(c->most_kept, micros);
+        assert_int_equal(c->most_saved, micros);
         break;
     case PIPE_1F1B:
-        assert_int_equal(c->most_kept, least(ahead, micros));
+        assert_int_equal(c->most_saved, least(ahead, micros));
         break;
     case PIPE_INTERLEAVED:
-        assert_int_equal(c->most_kept,
+        assert_int_equal(c->most_saved,
                          least(2 * ahead - 1 + (chunks - 1) * stages, micros * chunks));
         break;
-    case PIPE_ZB: // the peak over stages is 1F1B's
+    case PIPE_ZB: // the peak of all stages is 1F1B's
         assert_int_equal(c->most_waiting, least(ahead, micros));
-        assert_int_equal(c->most_kept, least(stages, micros));
+        assert_int_equal(c->most_saved, least(stages, micros));
         break;
     case PIPE_SCHEDULES:
         fail();
@@ -130,7 +131,7 @@ static void test_every_pass_runs_once_in_order_and_within_its_memory(void **stat
                     for (int stage = 0; stage < p; stage++) {
                         if (s == PIPE_INTERLEAVED && m % p) continue;
                         pipeline_list l;
-                        counts c;
+                        pass_counts c;
                         assert_int_equal(
                             pipeline_make((pipeline_schedule)s, p, v, m, stage, &l, NULL), OK);
                         count_list(&l, v, &c);
@@ -171,7 +172,7 @@ static void test_impossible_combinations_are_refused_by_name(void **state)
                    "one of each, and a stage below their number");
 }
 
-static void test_idle_shares_are_the_closed_forms(void **state)
+static void test_the_analytic_bubble_is_the_formula_of_the_schedule(void **state)
 {
     (void)state;
     assert_true(fabs(pipeline_bubble(PIPE_GPIPE, 4, 1, 8) - 3.0 / 11) < 1e-15);
@@ -182,34 +183,34 @@ static void test_idle_shares_are_the_closed_forms(void **state)
         assert_true(pipeline_bubble((pipeline_schedule)s, 1, 1, 4) == 0);
 }
 
-// The largest part, over every division, by trying them all.
-static double best_by_trial(const double *cost, int blocks, int parts)
+// The smallest possible cost of the largest chunk, by trying every division.
+static double best_by_trial(const double *cost, int blocks, int chunks)
 {
     double sum = 0, best = INFINITY;
     for (int n = 1; n <= blocks; n++) {
         sum += cost[n - 1];
-        if (parts == 1 && n < blocks) continue;
-        double rest = parts == 1 ? 0 : best_by_trial(cost + n, blocks - n, parts - 1);
+        if (chunks == 1 && n < blocks) continue;
+        double rest = chunks == 1 ? 0 : best_by_trial(cost + n, blocks - n, chunks - 1);
         best = fmin(best, fmax(sum, rest));
     }
     return best;
 }
 
-// The least sum of squares of divisions of which no part exceeds the limit.
-static double squares_by_trial(const double *cost, int blocks, int parts, double limit)
+// The smallest sum of squares of divisions whose chunks keep the limit.
+static double squares_by_trial(const double *cost, int blocks, int chunks, double limit)
 {
     double sum = 0, best = INFINITY;
     for (int n = 1; n <= blocks; n++) {
         sum += cost[n - 1];
         if (sum > limit) break;
-        if (parts == 1 && n < blocks) continue;
-        double rest = parts == 1 ? 0 : squares_by_trial(cost + n, blocks - n, parts - 1, limit);
+        if (chunks == 1 && n < blocks) continue;
+        double rest = chunks == 1 ? 0 : squares_by_trial(cost + n, blocks - n, chunks - 1, limit);
         best = fmin(best, sum * sum + rest);
     }
     return best;
 }
 
-static void test_a_model_is_cut_where_the_largest_part_is_smallest(void **state)
+static void test_the_largest_chunk_is_as_small_as_possible(void **state)
 {
     (void)state;
     uint32_t random = 1;
@@ -220,25 +221,25 @@ static void test_a_model_is_cut_where_the_largest_part_is_smallest(void **state)
             random = random * 1664525u + 1013904223u;
             cost[b] = (double)(random >> 28);
         }
-        for (int parts = 1; parts <= blocks; parts++) {
-            assert_int_equal(pipeline_split(cost, blocks, parts, first, NULL), OK);
+        for (int chunks = 1; chunks <= blocks; chunks++) {
+            assert_int_equal(pipeline_split(cost, blocks, chunks, first, NULL), OK);
             assert_int_equal(first[0], 0);
-            assert_int_equal(first[parts], blocks);
+            assert_int_equal(first[chunks], blocks);
             double largest = 0, squares = 0;
-            for (int k = 0; k < parts; k++) {
+            for (int k = 0; k < chunks; k++) {
                 double sum = 0;
                 assert_true(first[k] < first[k + 1]);
                 for (int b = first[k]; b < first[k + 1]; b++) sum += cost[b];
                 largest = fmax(largest, sum);
                 squares += sum * sum;
             }
-            assert_true(largest == best_by_trial(cost, blocks, parts));
-            assert_true(squares == squares_by_trial(cost, blocks, parts, largest));
+            assert_true(largest == best_by_trial(cost, blocks, chunks));
+            assert_true(squares == squares_by_trial(cost, blocks, chunks, largest));
         }
     }
 }
 
-static void test_what_is_left_over_is_spread_evenly(void **state)
+static void test_equal_blocks_are_divided_evenly(void **state)
 {
     (void)state;
     const double cost[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -247,28 +248,28 @@ static void test_what_is_left_over_is_spread_evenly(void **state)
     for (int k = 0; k < 5; k++) assert_in_range(first[k + 1] - first[k], 2, 3);
 }
 
-static void test_more_parts_than_blocks_are_refused(void **state)
+static void test_more_chunks_than_blocks_are_refused(void **state)
 {
     (void)state;
     const double cost[3] = {1, 1, 1};
     int first[5];
     err e = {0};
     assert_int_equal(pipeline_split(cost, 3, 4, first, &e), E_USAGE);
-    assert_string_equal(e.text, "parallel.pp x parallel.virtual_stages: found 4 parts for a model "
-                                "of 3 blocks; valid: 1 to 3");
+    assert_string_equal(e.text, "parallel.pp x parallel.virtual_stages: found 4 model chunks "
+                                "for 3 blocks; valid: 1 to 3");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orders_are_those_of_the_papers),
-        cmocka_unit_test(test_a_stage_alone_keeps_one_micro_batch_under_every_schedule),
+        cmocka_unit_test(test_one_stage_saves_one_micro_batch_under_every_schedule),
         cmocka_unit_test(test_every_pass_runs_once_in_order_and_within_its_memory),
         cmocka_unit_test(test_impossible_combinations_are_refused_by_name),
-        cmocka_unit_test(test_idle_shares_are_the_closed_forms),
-        cmocka_unit_test(test_a_model_is_cut_where_the_largest_part_is_smallest),
-        cmocka_unit_test(test_what_is_left_over_is_spread_evenly),
-        cmocka_unit_test(test_more_parts_than_blocks_are_refused),
+        cmocka_unit_test(test_the_analytic_bubble_is_the_formula_of_the_schedule),
+        cmocka_unit_test(test_the_largest_chunk_is_as_small_as_possible),
+        cmocka_unit_test(test_equal_blocks_are_divided_evenly),
+        cmocka_unit_test(test_more_chunks_than_blocks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

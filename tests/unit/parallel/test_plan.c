@@ -1,5 +1,5 @@
-// test_plan.c -- what lies where: buckets, levels, parts, offsets, stages, shared parameters,
-// bytes; and what a plan refuses.
+// test_plan.c -- buckets, layouts, shards, offsets, stages, tied weights and bytes of a plan; and the
+// options that plan_make refuses.
 #include "unit/parallel/planned.h"
 
 // ---- Buckets
@@ -24,16 +24,16 @@ static void expect_buckets(const planned *x, const char *expected)
 static void test_buckets_are_a_small_first_one_then_up_to_the_cap(void **state)
 {
     (void)state;
-    planned x = planned_blocks(6, 1024, 256); // 1 MiB of gradients a block
+    planned x = planned_blocks(6, 1024, 256); // 1 MiB of gradients in each block
     x.bucket_bytes = 3 << 20;
     expect_buckets(&x, "a b | c d e | f");
     x.bucket_bytes = 100 << 20;
     expect_buckets(&x, "a b c d e | f");
     x.bucket_bytes = 1 << 20;
     expect_buckets(&x, "a | b | c | d | e | f");
-    x.bucket_bytes = 1; // smaller than the small one
+    x.bucket_bytes = 1; // smaller than the first bucket's size
     expect_buckets(&x, "a | b | c | d | e | f");
-    x.param[5].rows = 8; // the small one takes what it needs to be 1 MiB
+    x.param[5].rows = 8; // the first bucket takes blocks until it has 1 MiB
     x.bucket_bytes = 3 << 20;
     expect_buckets(&x, "a | b c d | e f");
 }
@@ -50,14 +50,14 @@ static void test_a_bucket_is_whole_blocks(void **state)
     expect_buckets(&x, "a b | c d | e");
 }
 
-static void test_gathered_weights_and_files_go_block_by_block(void **state)
+static void test_buckets_are_single_blocks_with_sharded_weights_or_files(void **state)
 {
     (void)state;
     planned x = planned_blocks(4, 8, 4);
     x.bucket_bytes = 100 << 20;
     x.shard = 2;
     expect_buckets(&x, "a b c d");
-    x.inner = "zero2"; // gradients in slots, weights whole
+    x.inner = "zero2"; // gradients in slots, weights replicated
     expect_buckets(&x, "a b c d");
     x.inner = "zero3";
     expect_buckets(&x, "a | b | c | d");
@@ -67,77 +67,77 @@ static void test_gathered_weights_and_files_go_block_by_block(void **state)
     expect_buckets(&x, "a | b | c | d");
 }
 
-// ---- Levels
+// ---- Layouts
 
-static char level_letter(plan_layout l)
+static char layout_letter(plan_layout l)
 {
-    return "WIOBG"[l]; // whole, inner, outer, both, group
+    return "FIOBG"[l]; // full, inner axis, outer axis, both, post-forward group
 }
 
-static void expect_levels(const planned *x, const char *expected)
+static void expect_layouts(const planned *x, const char *expected)
 {
     plan *p = planned_open(x);
-    const char word[] = {level_letter(p->weight), level_letter(p->gradient),
-                         level_letter(p->optimizer), '\0'};
-    if (strcmp(word, expected))
-        fail_msg("%s over %s: %s, expected %s", x->outer, x->inner, word, expected);
+    const char found[] = {layout_letter(p->weight), layout_letter(p->gradient),
+                          layout_letter(p->optimizer), '\0'};
+    if (strcmp(found, expected))
+        fail_msg("%s over %s: %s, expected %s", x->outer, x->inner, found, expected);
     assert_int_equal(p->weight_slots, p->weight != LAYOUT_FULL);
     assert_int_equal(p->gradient_slots, p->gradient != LAYOUT_FULL);
     plan_free(p);
 }
 
-static void test_levels_follow_from_both_words(void **state)
+static void test_layouts_follow_from_both_policies(void **state)
 {
     (void)state;
-    static const planned_pair pairs[] = {{"ddp", "ddp", "WWW"},
-                                         {"ddp", "zero1", "WWI"},
-                                         {"ddp", "zero2", "WII"},
+    static const planned_pair pairs[] = {{"ddp", "ddp", "FFF"},
+                                         {"ddp", "zero1", "FFI"},
+                                         {"ddp", "zero2", "FII"},
                                          {"ddp", "zero3", "III"},
-                                         {"ddp", "fsdp_no_sync", "IWI"},
-                                         {"zero1", "ddp", "WWO"},
-                                         {"zero1", "zero1", "WWB"},
-                                         {"zero1", "zero2", "WIB"},
+                                         {"ddp", "fsdp_no_sync", "IFI"},
+                                         {"zero1", "ddp", "FFO"},
+                                         {"zero1", "zero1", "FFB"},
+                                         {"zero1", "zero2", "FIB"},
                                          {"zero1", "zero3", "IIB"},
-                                         {"zero1", "fsdp_no_sync", "IWB"},
-                                         {"zero2", "ddp", "WOO"},
-                                         {"zero2", "zero2", "WBB"},
+                                         {"zero1", "fsdp_no_sync", "IFB"},
+                                         {"zero2", "ddp", "FOO"},
+                                         {"zero2", "zero2", "FBB"},
                                          {"zero2", "zero3", "IBB"},
                                          {"zero3", "ddp", "OOO"},
                                          {"zero3", "zero3", "BBB"},
-                                         {"fsdp_no_sync", "ddp", "OWO"},
+                                         {"fsdp_no_sync", "ddp", "OFO"},
                                          {"fsdp_no_sync", "zero3", "BIB"},
-                                         {"fsdp_no_sync", "fsdp_no_sync", "BWB"}};
+                                         {"fsdp_no_sync", "fsdp_no_sync", "BFB"}};
     for (size_t i = 0; i < 18; i++) {
         planned x = planned_blocks(2, 8, 4);
         x.replicate = x.shard = 2;
         x.outer = pairs[i].outer, x.inner = pairs[i].inner;
-        expect_levels(&x, pairs[i].expected);
-        // Summed over micro-batches first, gradients are whole; reduced after each, they are not.
-        char summed[] = {pairs[i].expected[0], 'W', pairs[i].expected[2], '\0'};
+        expect_layouts(&x, pairs[i].expected);
+        // Under no_sync several micro-batches are summed in full gradients.
+        char summed[] = {pairs[i].expected[0], 'F', pairs[i].expected[2], '\0'};
         x.micros = 2;
-        expect_levels(&x, pairs[i].expected);
+        expect_layouts(&x, pairs[i].expected);
         x.no_sync = true;
-        expect_levels(&x, summed);
+        expect_layouts(&x, summed);
         x.micros = 1;
-        expect_levels(&x, pairs[i].expected);
+        expect_layouts(&x, pairs[i].expected);
     }
 }
 
-static void test_an_axis_of_one_rank_cuts_nothing(void **state)
+static void test_an_axis_of_one_rank_shards_nothing(void **state)
 {
     (void)state;
     planned x = planned_blocks(2, 8, 4);
     x.outer = x.inner = "zero3";
-    expect_levels(&x, "WWW");
+    expect_layouts(&x, "FFF");
     x.shard = 2;
-    expect_levels(&x, "III");
+    expect_layouts(&x, "III");
     x.shard = 1, x.replicate = 2;
-    expect_levels(&x, "OOO");
+    expect_layouts(&x, "OOO");
 }
 
-// ---- Parts
+// ---- Shards
 
-static void expect_parts(planned x, int64_t rows, plan_layout l, const char *expected)
+static void expect_shards(planned x, int64_t rows, plan_layout l, const char *expected)
 {
     text t = {0};
     x.params = x.blocks = 1;
@@ -155,41 +155,42 @@ static void expect_parts(planned x, int64_t rows, plan_layout l, const char *exp
     text_clear(&t);
 }
 
-static void test_parts_are_cut_as_torch_chunk_cuts(void **state)
+static void test_shards_are_those_of_torch_chunk(void **state)
 {
     (void)state;
     const planned four = {.shard = 4, .inner = "zero3"};
-    expect_parts(four, 8, LAYOUT_DP_SHARD, "0+2 2+2 4+2 6+2");
-    expect_parts(four, 10, LAYOUT_DP_SHARD, "0+3 3+3 6+3 9+1");
-    expect_parts(four, 5, LAYOUT_DP_SHARD, "0+2 2+2 4+1 5+0"); // the last has nothing
-    expect_parts(four, 1, LAYOUT_DP_SHARD, "0+1 1+0 1+0 1+0");
-    expect_parts(four, 10, LAYOUT_FULL, "0+10 0+10 0+10 0+10");
-    expect_parts((planned){.replicate = 4, .outer = "zero3"}, 10, LAYOUT_DP_REPLICATE,
-                 "0+3 3+3 6+3 9+1");
+    expect_shards(four, 8, LAYOUT_DP_SHARD, "0+2 2+2 4+2 6+2");
+    expect_shards(four, 10, LAYOUT_DP_SHARD, "0+3 3+3 6+3 9+1");
+    expect_shards(four, 5, LAYOUT_DP_SHARD, "0+2 2+2 4+1 5+0"); // the last rank has none
+    expect_shards(four, 1, LAYOUT_DP_SHARD, "0+1 1+0 1+0 1+0");
+    expect_shards(four, 10, LAYOUT_FULL, "0+10 0+10 0+10 0+10");
+    expect_shards((planned){.replicate = 4, .outer = "zero3"}, 10, LAYOUT_DP_REPLICATE,
+                  "0+3 3+3 6+3 9+1");
 }
 
-static void test_parts_of_parts_are_cut_from_the_inner_part(void **state)
+static void test_the_outer_axis_shards_the_inner_shard(void **state)
 {
     (void)state;
     const planned x = {.replicate = 2, .shard = 2, .outer = "zero3", .inner = "zero3"};
-    // dp_shard is the faster axis: rank 1 is the inner axis' second.
-    expect_parts(x, 10, LAYOUT_DP, "0+3 5+3 3+2 8+2");
-    expect_parts(x, 10, LAYOUT_DP_SHARD, "0+5 5+5 0+5 5+5");
-    expect_parts(x, 10, LAYOUT_DP_REPLICATE, "0+5 0+5 5+5 5+5");
-    expect_parts(x, 3, LAYOUT_DP, "0+1 2+1 1+1 3+0");
+    // dp_shard varies faster: rank 1 is the second of the inner axis.
+    expect_shards(x, 10, LAYOUT_DP, "0+3 5+3 3+2 8+2");
+    expect_shards(x, 10, LAYOUT_DP_SHARD, "0+5 5+5 0+5 5+5");
+    expect_shards(x, 10, LAYOUT_DP_REPLICATE, "0+5 0+5 5+5 5+5");
+    expect_shards(x, 3, LAYOUT_DP, "0+1 2+1 1+1 3+0");
 }
 
-static void test_neighbours_keep_parts_of_their_group(void **state)
+static void test_a_post_forward_group_keeps_shards(void **state)
 {
     (void)state;
     planned x = {.shard = 4, .inner = "zero3", .reshard = 2};
-    expect_parts(x, 10, LAYOUT_POST_FORWARD, "0+5 5+5 0+5 5+5");
+    expect_shards(x, 10, LAYOUT_POST_FORWARD, "0+5 5+5 0+5 5+5");
     x.params = x.blocks = 1, x.param[0] = (planned_param){16, 4, .block = 0};
     plan *p = planned_open(&x);
     assert_true(p->keeps_post_forward_shards);
-    assert_int_equal(p->bytes[BYTES_WEIGHTS], 4 * (16 + 32)); // a fourth, and a half
+    assert_int_equal(p->bytes[BYTES_WEIGHTS],
+                     4 * (16 + 32)); // a fourth between uses, a half in the group
     plan_free(p);
-    static const int others[] = {0, 1, 4}; // kept whole, released, and parts that they have anyway
+    static const int others[] = {0, 1, 4}; // kept unsharded, resharded, and a group of all ranks
     for (int i = 0; i < 3; i++) {
         x.reshard = others[i];
         p = planned_open(&x);
@@ -224,21 +225,21 @@ static void test_a_parameter_lies_at_the_same_offset_on_every_rank(void **state)
 
 static void expect_packed(const plan *p, plan_layout l, int64_t bucket_align)
 {
-    int64_t at = 0;
+    int64_t end = 0;
     for (int k = 0; k < p->buckets; k++) {
         const plan_bucket *b = &p->bucket[k];
-        assert_int_equal(b->first[l], at);
-        assert_int_equal(at % bucket_align, 0);
+        assert_int_equal(b->first[l], end);
+        assert_int_equal(end % bucket_align, 0);
         for (int i = 0; i < b->rows; i++) {
             const plan_row *r = &p->row[p->order[b->first_row + i]];
-            assert_true(r->offset[l] >= at && r->offset[l] < at + BUCKET_ALIGN);
+            assert_true(r->offset[l] >= end && r->offset[l] < end + BUCKET_ALIGN);
             assert_int_equal(r->offset[l] % BUCKET_ALIGN, 0);
-            at = r->offset[l] + plan_local_shard(p, r, l, p->coord).count;
+            end = r->offset[l] + plan_local_shard(p, r, l, p->coord).count;
         }
-        assert_true(b->first[l] + b->count[l] >= at);
-        at = b->first[l] + b->count[l];
+        assert_true(b->first[l] + b->count[l] >= end);
+        end = b->first[l] + b->count[l];
     }
-    assert_int_equal(p->elements[l], at);
+    assert_int_equal(p->elements[l], end);
 }
 
 static void test_arrays_are_packed_but_for_the_alignment_of_starts(void **state)
@@ -250,7 +251,7 @@ static void test_arrays_are_packed_but_for_the_alignment_of_starts(void **state)
     expect_packed(p, LAYOUT_FULL, BUCKET_ALIGN);
     expect_packed(p, LAYOUT_DP_SHARD, BUCKET_ALIGN);
     plan_free(p);
-    x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE; // whole pages
+    x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE; // multiples of pages
     p = planned_open(&x);
     expect_packed(p, LAYOUT_FULL, FILE_ALIGN);
     expect_packed(p, LAYOUT_DP_SHARD, FILE_ALIGN);
@@ -267,9 +268,9 @@ static void expect_stages(const planned *x, const char *expected)
         text_addf(&t, "%s%d-%d", k ? " " : "", p->chunk_first[k], p->chunk_first[k + 1] - 1);
     assert_string_equal(t.chars, expected);
     for (int b = 0; b < x->blocks; b++) {
-        const int part = plan_part_of(p, b);
-        assert_true(p->chunk_first[part] <= b && b < p->chunk_first[part + 1]);
-        assert_int_equal(plan_stage_of(p, b), part % p->o.mesh.size[AXIS_PP]);
+        const int chunk = plan_part_of(p, b);
+        assert_true(p->chunk_first[chunk] <= b && b < p->chunk_first[chunk + 1]);
+        assert_int_equal(plan_stage_of(p, b), chunk % p->o.mesh.size[AXIS_PP]);
         assert_int_equal(plan_has_block(p, b), plan_stage_of(p, b) == p->coord[AXIS_PP]);
     }
     text_clear(&t);
@@ -292,7 +293,7 @@ static void test_stages_are_as_given_or_balanced(void **state)
     x.pp = 3, x.rank = 1;
     x.split = NULL, x.cost[5] = 1;
     expect_stages(&x, "0-1 2-3 4-5");
-    x.pp = 2, x.chunks = 3; // chunk c of stage s is part 2c + s
+    x.pp = 2, x.chunks = 3; // the c-th chunk of stage s is model chunk 2c + s
     x.split = (const int[]){1, 1, 1, 1, 1, 1};
     expect_stages(&x, "0-0 1-1 2-2 3-3 4-4 5-5");
 }
@@ -315,7 +316,7 @@ static void test_a_stage_has_the_parameters_of_its_blocks(void **state)
     plan_free(p);
 }
 
-// ---- Shared parameters
+// ---- Tied weights
 
 static void test_the_first_and_the_last_stage_may_share(void **state)
 {
@@ -328,14 +329,14 @@ static void test_the_first_and_the_last_stage_may_share(void **state)
         const plan_row *r = &p->row[0];
         assert_true(r->tied && plan_ties_stages(p));
         assert_true(r->bucket >= 0);
-        assert_int_equal(r->counted, x.rank == 0); // in the norm, once
+        assert_int_equal(r->counted, x.rank == 0); // once in the norm
         assert_int_equal(r->block, x.rank == 0 ? 0 : 3);
         assert_int_equal(r->tied_grad, -1);
         assert_false(p->row[2].tied);
         plan_free(p);
     }
     x.rank = 1;
-    expect_buckets(&x, "c | a d"); // where this stage first uses it
+    expect_buckets(&x, "c | a d"); // its place is at the first block of this stage that uses it
 }
 
 static void test_two_uses_on_a_stage_are_summed_apart_over_micro_batches(void **state)
@@ -344,7 +345,7 @@ static void test_two_uses_on_a_stage_are_summed_apart_over_micro_batches(void **
     planned x = planned_blocks(4, 8, 4);
     x.param[1].also = 3;
     x.micros = 2;
-    plan *p = planned_open(&x); // reduced after each micro-batch: no need
+    plan *p = planned_open(&x); // gradients are reduced after each micro-batch
     assert_int_equal(p->tied_grads, 0);
     plan_free(p);
     x.no_sync = true;
@@ -393,7 +394,7 @@ static void expect_bytes(const planned *x, uint64_t weights, uint64_t master, ui
 static void test_state_bytes_are_the_formulas_of_each_policy(void **state)
 {
     (void)state;
-    enum { N = 4 * 64 * 128 }; // a fourth of a block is a page of the file
+    enum { N = 4 * 64 * 128 }; // the shard of a block is a page of the file
     planned x = planned_blocks(4, 64, 128);
     x.shard = 4;
     expect_bytes(&x, 4 * N, 0, 4 * N, 8 * N, 0);
@@ -405,7 +406,7 @@ static void test_state_bytes_are_the_formulas_of_each_policy(void **state)
     expect_bytes(&x, 2 * N, N, N, 2 * N, 0);
     x.inner = "zero3";
     expect_bytes(&x, N / 2, N, N, 2 * N, 0);
-    x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE; // with it the master copy
+    x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE; // and the master weights with it
     expect_bytes(&x, N / 2, 0, N, 0, 3 * N);
     x.tier[PLAN_GRADIENTS] = x.tier[PLAN_WEIGHTS] = TIER_FILE;
     expect_bytes(&x, 0, 0, 0, 0, 4 * N + N / 2);
@@ -434,7 +435,7 @@ static void expect_refused(const planned *x, const char *says)
     assert_null(p);
 }
 
-static void test_what_excludes_each_other_is_refused_in_one_line(void **state)
+static void test_options_that_exclude_each_other_are_refused_in_one_line(void **state)
 {
     (void)state;
     planned x = planned_blocks(6, 8, 4);
@@ -451,16 +452,16 @@ static void test_what_excludes_each_other_is_refused_in_one_line(void **state)
     expect_refused(&x, "parallel.offload.gradients: file cannot be added to in every micro-batch; "
                        "valid: parallel.no_sync true, one micro-batch a step, or device");
     x.micros = 1, x.outer = "zero1", x.inner = "zero2";
-    expect_refused(&x, "parallel.offload.gradients: file needs gradients that are whole, or "
-                       "sharded as the optimizer's state is; valid: one word for both axes, or "
-                       "device");
+    expect_refused(&x, "parallel.offload.gradients: file needs gradients that are unsharded, "
+                       "or sharded as the optimizer's state is; valid: one policy for both axes, "
+                       "or device");
     x = planned_blocks(6, 8, 4);
     x.shard = 4, x.inner = "zero3", x.reshard = 3;
-    expect_refused(&x, "parallel.reshard_after_forward: 3 neighbours do not divide 4 ranks on "
-                       "dp_shard; valid: true, false, or a divisor");
+    expect_refused(&x, "parallel.reshard_after_forward: groups of 3 do not divide the 4 ranks "
+                       "of dp_shard; valid: true, false, or a divisor");
 }
 
-static void test_stages_that_cannot_be_cut_are_refused_in_one_line(void **state)
+static void test_impossible_stages_are_refused_in_one_line(void **state)
 {
     (void)state;
     planned x = planned_blocks(6, 8, 4);
@@ -469,7 +470,7 @@ static void test_stages_that_cannot_be_cut_are_refused_in_one_line(void **state)
     expect_refused(&x, "parallel.split: 5 blocks in all; valid: 6, or 4 without the first and the "
                        "last block");
     x.split = NULL, x.pp = 7;
-    expect_refused(&x, "parallel.pp x parallel.virtual_stages: found 7 parts for a model of 6 "
+    expect_refused(&x, "parallel.pp x parallel.virtual_stages: found 7 model chunks for 6 "
                        "blocks; valid: 1 to 6");
     x.pp = 3;
     x.param[0].also = 2;
@@ -482,12 +483,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_buckets_are_a_small_first_one_then_up_to_the_cap),
         cmocka_unit_test(test_a_bucket_is_whole_blocks),
-        cmocka_unit_test(test_gathered_weights_and_files_go_block_by_block),
-        cmocka_unit_test(test_levels_follow_from_both_words),
-        cmocka_unit_test(test_an_axis_of_one_rank_cuts_nothing),
-        cmocka_unit_test(test_parts_are_cut_as_torch_chunk_cuts),
-        cmocka_unit_test(test_parts_of_parts_are_cut_from_the_inner_part),
-        cmocka_unit_test(test_neighbours_keep_parts_of_their_group),
+        cmocka_unit_test(test_buckets_are_single_blocks_with_sharded_weights_or_files),
+        cmocka_unit_test(test_layouts_follow_from_both_policies),
+        cmocka_unit_test(test_an_axis_of_one_rank_shards_nothing),
+        cmocka_unit_test(test_shards_are_those_of_torch_chunk),
+        cmocka_unit_test(test_the_outer_axis_shards_the_inner_shard),
+        cmocka_unit_test(test_a_post_forward_group_keeps_shards),
         cmocka_unit_test(test_a_parameter_lies_at_the_same_offset_on_every_rank),
         cmocka_unit_test(test_arrays_are_packed_but_for_the_alignment_of_starts),
         cmocka_unit_test(test_stages_are_as_given_or_balanced),
@@ -497,8 +498,8 @@ int main(void)
         cmocka_unit_test(test_the_norm_counts_every_parameter_once_over_tensor_parallel_ranks),
         cmocka_unit_test(test_state_bytes_are_the_formulas_of_each_policy),
         cmocka_unit_test(test_the_host_tier_is_the_devices_own_memory),
-        cmocka_unit_test(test_what_excludes_each_other_is_refused_in_one_line),
-        cmocka_unit_test(test_stages_that_cannot_be_cut_are_refused_in_one_line),
+        cmocka_unit_test(test_options_that_exclude_each_other_are_refused_in_one_line),
+        cmocka_unit_test(test_impossible_stages_are_refused_in_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

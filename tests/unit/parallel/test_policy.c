@@ -1,4 +1,5 @@
-// test_policy.c -- the words, and which of their pairs may stand on two axes.
+// test_policy.c -- the table of policies, which pairs of them are legal on two axes, and the table of
+// redistributions.
 #include "parallel/policy.h"
 
 #include <setjmp.h>
@@ -10,30 +11,30 @@
 
 #include <cmocka.h>
 
-static void test_a_word_says_how_three_states_are_kept(void **state)
+static void test_a_policy_is_three_placements(void **state)
 {
     (void)state;
     static const struct {
-        const char *name, *word;
-    } cases[] = {{"ddp", "WPW"},
-                 {"zero1", "WPS"},
-                 {"zero2", "WSS"},
+        const char *name, *placements;
+    } cases[] = {{"ddp", "RPR"},
+                 {"zero1", "RPS"},
+                 {"zero2", "RSS"},
                  {"zero3", "SSS"},
                  {"fsdp_no_sync", "SPS"}};
     for (size_t i = 0; i < 5; i++) {
         const policy *p = policy_find(cases[i].name);
         assert_non_null(p);
         assert_ptr_equal(p, policy_at(i));
-        const char word[] = {placement_letter(p->weight), placement_letter(p->gradient),
-                             placement_letter(p->optimizer), '\0'};
-        assert_string_equal(word, cases[i].word);
+        const char found[] = {placement_letter(p->weight), placement_letter(p->gradient),
+                              placement_letter(p->optimizer), '\0'};
+        assert_string_equal(found, cases[i].placements);
     }
     assert_null(policy_at(5));
 }
 
-// Gradients start as summands, an update needs what it updates whole or in its part, and nothing is
-// gathered that the update leaves elsewhere: other words have no moves.
-static void test_every_word_is_one_that_can_be_carried_out(void **state)
+// Gradients start PARTIAL. The optimizer needs full weights or a shard of them. Weights and gradients
+// are sharded only where the optimizer state is. No collectives exist for other policies.
+static void test_every_policy_has_its_collectives(void **state)
 {
     (void)state;
     for (size_t i = 0; policy_at(i); i++) {
@@ -44,7 +45,7 @@ static void test_every_word_is_one_that_can_be_carried_out(void **state)
     }
 }
 
-static void test_other_systems_words_are_not_known_here(void **state)
+static void test_names_of_other_systems_are_unknown_here(void **state)
 {
     (void)state;
     static const char *const others[] = {"", "fsdp", "FULL_SHARD", "DDP", "zero", "zero4", "3"};
@@ -56,8 +57,8 @@ static const char *const NAMES[] = {"ddp", "zero1", "zero2", "zero3", "fsdp_no_s
 static const char *const LEGAL[] = {
     "+++++", // ddp
     "+++++", // zero1
-    "+-++-", // zero2: gradients of zero1 and fsdp_no_sync are not sharded inside
-    "+--+-", // zero3: and weights of zero2 are not
+    "+-++-", // zero2: zero1 and fsdp_no_sync do not shard gradients on the inner axis
+    "+--+-", // zero3: zero2 does not shard weights there either
     "+--++", // fsdp_no_sync
 };
 
@@ -100,7 +101,7 @@ static void test_a_refusal_names_the_pair_and_the_state(void **state)
     expect_refused(3, 2,
                    "parallel.dp: zero3 over dp_replicate shards weights, zero2 over dp_shard does "
                    "not; valid: shard them on dp_shard too, or nothing there (ddp)");
-    // The rule itself, where no word has it: optimizer state.
+    // No policy of the table shards only the optimizer state of the outer axis.
     const policies p = {{"outer", REPLICATE, PARTIAL, SHARD},
                         {"inner", REPLICATE, SHARD, REPLICATE}};
     err e = {0};
@@ -108,7 +109,7 @@ static void test_a_refusal_names_the_pair_and_the_state(void **state)
     assert_non_null(strstr(e.text, "shards optimizer state"));
 }
 
-static void test_no_sync_keeps_gradients_as_whole_summands(void **state)
+static void test_no_sync_makes_gradients_partial(void **state)
 {
     (void)state;
     for (int o = 0; o < 5; o++)
@@ -121,7 +122,7 @@ static void test_no_sync_keeps_gradients_as_whole_summands(void **state)
         }
 }
 
-static void test_the_table_of_placements_is_the_designs(void **state)
+static void test_the_table_of_redistributions(void **state)
 {
     (void)state;
     static const placement_collective table[PLACEMENTS][PLACEMENTS] = {
@@ -137,13 +138,13 @@ static void test_the_table_of_placements_is_the_designs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_word_says_how_three_states_are_kept),
-        cmocka_unit_test(test_every_word_is_one_that_can_be_carried_out),
-        cmocka_unit_test(test_other_systems_words_are_not_known_here),
+        cmocka_unit_test(test_a_policy_is_three_placements),
+        cmocka_unit_test(test_every_policy_has_its_collectives),
+        cmocka_unit_test(test_names_of_other_systems_are_unknown_here),
         cmocka_unit_test(test_18_of_25_pairs_are_legal),
         cmocka_unit_test(test_a_refusal_names_the_pair_and_the_state),
-        cmocka_unit_test(test_no_sync_keeps_gradients_as_whole_summands),
-        cmocka_unit_test(test_the_table_of_placements_is_the_designs),
+        cmocka_unit_test(test_no_sync_makes_gradients_partial),
+        cmocka_unit_test(test_the_table_of_redistributions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

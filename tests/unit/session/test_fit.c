@@ -144,8 +144,8 @@ static void a_policy_that_cuts_gradients_reduces_every_micro_batch(void **state)
     session_inputs in = open_to_plan(j);
     fit_search l = climb(j, &in, need_now(j, &in).total - 1);
     assert_true(l.fits);
-    assert_string_equal(l.changed.parallel.dp.inner.name, "zero2");
-    assert_int_equal(l.changed.parallel.no_sync, NO_SYNC_AUTO);
+    assert_string_equal(l.changed.strategy.dp.inner.name, "zero2");
+    assert_int_equal(l.changed.strategy.no_sync, NO_SYNC_AUTO);
     session_inputs_close(&in);
     job_close(j);
 }

@@ -41,28 +41,31 @@ static void a_strategy_arrives_whole(void **state)
         "--train.precision=fp16", "--train.reduce_dtype=bf16", "--train.fp16.hysteresis=7", NULL};
     trainer_options o;
     job *j = options_of(arg, 16, &o);
-    assert_string_equal(o.policies.outer.name, "zero1");
-    assert_string_equal(o.policies.inner.name, "zero3");
+    const strategy *const g = &o.strategy;
+    assert_memory_equal(g, &j->strategy, sizeof *g);
+    assert_string_equal(g->dp.outer.name, "zero1");
+    assert_string_equal(g->dp.inner.name, "zero3");
     static const int size[AXES] = {2, 2, 2, 1, 2};
     for (int a = 0; a < AXES; a++) assert_int_equal(o.mesh.size[a], size[a]);
-    assert_true(!o.no_sync && o.reshard == 0 && o.sequence_parallel && o.zero_unused);
-    assert_true(o.pipeline == PIPE_INTERLEAVED && o.virtual_stages == 2);
+    assert_true(g->no_sync == NO_SYNC_FALSE && g->reshard_after_forward == 0);
+    assert_true(g->sequence_parallel && g->zero_unused_parameters);
+    assert_true(g->pipeline.schedule == PIPE_INTERLEAVED && g->pipeline.virtual_stages == 2);
     static const int blocks[] = {2, 1, 1, 2}; // with embedding and head
     int all = 0;
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(o.split[i], blocks[i]);
-        all += o.split[i];
+        assert_int_equal(g->pipeline.chunk_blocks[i], blocks[i]);
+        all += g->pipeline.chunk_blocks[i];
     }
     assert_int_equal(all, o.family->blocks(o.config));
-    assert_int_equal(o.bucket_bytes, 1024);
-    assert_true(o.hook.kind == HOOK_POWERSGD && o.hook.rank == 3 && o.hook.start_step == 1000);
-    assert_true(o.precision == F16 && o.reduce == BF16 && o.scaler.hysteresis == 7);
-    assert_int_equal(o.tier[PLAN_WEIGHTS], TIER_HOST);
-    assert_int_equal(o.tier[PLAN_GRADIENTS], TIER_DEVICE);
-    assert_int_equal(o.tier[PLAN_OPTIMIZER_STATE], TIER_FILE);
-    assert_string_equal(o.tier_path, "/tmp");
-    assert_true(o.tier_block_bytes == 8192 && o.tier_depth == 3);
-    assert_int_equal(o.recompute, RECOMPUTE_FULL);
+    assert_int_equal(g->bucket_bytes, 1024);
+    assert_true(g->hook.kind == HOOK_POWERSGD && g->hook.rank == 3 && g->hook.start_step == 1000);
+    assert_true(o.precision == F16 && g->reduce_dtype == BF16 && o.scaler.hysteresis == 7);
+    assert_int_equal(g->offload.tier[PLAN_WEIGHTS], TIER_HOST);
+    assert_int_equal(g->offload.tier[PLAN_GRADIENTS], TIER_DEVICE);
+    assert_int_equal(g->offload.tier[PLAN_OPTIMIZER_STATE], TIER_FILE);
+    assert_string_equal(g->offload.path, "/tmp");
+    assert_true(g->offload.block_bytes == 8192 && g->offload.depth == 3);
+    assert_int_equal(g->recompute, RECOMPUTE_FULL);
     assert_int_equal(o.rank, 0);
     job_close(j);
 }
@@ -74,8 +77,11 @@ static void without_a_pipeline_its_keys_have_no_effect(void **state)
         "--parallel={pp_schedule: interleaved, virtual_stages: 2, split: [4]}", NULL};
     trainer_options o;
     job *j = options_of(arg, 2, &o);
-    assert_true(o.pipeline == PIPE_1F1B && o.virtual_stages == 1 && !o.split);
-    assert_true(o.no_sync && o.reshard == 1 && !o.zero_unused);
+    const strategy used = strategy_resolve(&o.strategy, &o.mesh);
+    assert_true(used.pipeline.schedule == PIPE_1F1B && used.pipeline.virtual_stages == 1);
+    assert_null(used.pipeline.chunk_blocks);
+    assert_true(used.no_sync == NO_SYNC_TRUE && used.reshard_after_forward == 1);
+    assert_false(used.zero_unused_parameters);
     job_close(j);
 }
 

@@ -1,4 +1,4 @@
-// The head of a .npy file, byte for byte as numpy.save writes it.
+// npy_head writes the bytes that numpy.save writes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-// As python3 -c 'import numpy; numpy.save("a.npy", numpy.zeros(SHAPE, TYPE))' writes them.
+// The literals come from python3 -c 'import numpy; numpy.save("a.npy", numpy.zeros(SHAPE, TYPE))'.
 static void check(dtype type, int dims, const int64_t *dim, const char *literal)
 {
     text out = {0};
@@ -27,7 +27,7 @@ static void check(dtype type, int dims, const int64_t *dim, const char *literal)
     text_clear(&out);
 }
 
-static void heads_are_numpys(void **state)
+static void heads_equal_those_of_numpy(void **state)
 {
     (void)state;
     check(F32, 3, (int64_t[]){2, 3, 4},
@@ -49,7 +49,7 @@ static void types_that_numpy_lacks_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heads_are_numpys),
+        cmocka_unit_test(heads_equal_those_of_numpy),
         cmocka_unit_test(types_that_numpy_lacks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// Every rule of the safetensors format, broken one at a time: the reader refuses the file with one
-// line that names it, and never touches a byte outside it.
+// Each file breaks one rule of the safetensors format. The reader refuses it with one line that names
+// the file, and never reads a byte outside it.
 #include "store/safetensors.h"
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void put(const void *bytes, size_t count)
     fclose(f);
 }
 
-// A file of this header and `data` zero bytes; returns its length.
+// Builds a file of this header and `data` zero bytes. Returns the file's length.
 static size_t build(const char *header, size_t data, uint8_t *out)
 {
     uint64_t n = strlen(header);
@@ -78,7 +78,7 @@ static void accept(const char *header, size_t data, size_t tensors)
     safetensors_close(s);
 }
 
-static void what_the_format_allows_is_read(void **state)
+static void valid_files_are_read(void **state)
 {
     (void)state;
     accept("{}", 0, 0);
@@ -89,7 +89,7 @@ static void what_the_format_allows_is_read(void **state)
            "\"f\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
            "\"g\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[3,3]}}",
            3, 3);
-    // later in the header, earlier in the file
+    // The order in the header differs from the order of the data.
     accept("{\"b\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[2,10]},"
            "\"a\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]}}",
            10, 2);
@@ -221,11 +221,11 @@ static const char *const GOOD =
     "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[24,30]}}";
 
 // Reads every byte of every tensor, so that a sanitizer or the kernel sees a bad range.
-static unsigned touch_everything(const safetensors *s)
+static unsigned read_everything(const safetensors *s)
 {
     unsigned sum = 0;
     for (size_t i = 0; i < safetensors_count(s); i++) {
-        const tensor_info *t = safetensors_at(s, i);
+        const safetensors_tensor *t = safetensors_at(s, i);
         assert_ptr_equal(safetensors_find(s, t->name), t);
         for (uint64_t k = 0; k < t->bytes; k++) sum += ((const uint8_t *)t->data)[k];
     }
@@ -239,7 +239,7 @@ static void try_bytes(const uint8_t *bytes, size_t count, bool may_be_good)
     put(bytes, count);
     status result = safetensors_open(path, &s, &e);
     assert_true(result == E_USAGE || (may_be_good && result == OK));
-    if (s) touch_everything(s);
+    if (s) read_everything(s);
     safetensors_close(s);
 }
 
@@ -267,7 +267,7 @@ static void every_single_bit_flip_is_refused_or_harmless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_format_allows_is_read),
+        cmocka_unit_test(valid_files_are_read),
         cmocka_unit_test(a_type_that_trireme_lacks_is_listed_but_marked),
         cmocka_unit_test(a_broken_length_is_refused),
         cmocka_unit_test(a_header_that_is_no_json_object_is_refused),

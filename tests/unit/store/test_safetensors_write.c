@@ -1,6 +1,7 @@
-// What the writer writes, the reader reads: bytes, order, alignment, hash; and a folder of shards
-// is checked against its index.
+// The reader returns what the writer wrote: bytes, order, alignment and hash. A folder of shards is
+// checked against its index.
 #include "base/text.h"
+#include "own_text.h"
 #include "store/safetensors.h"
 
 #include <setjmp.h>
@@ -36,32 +37,32 @@ static uint8_t pattern(size_t i, uint64_t k)
     return (uint8_t)((i * 31 + k * 7) % 251);
 }
 
-typedef struct source_log {
+typedef struct write_source {
     size_t biggest;
     size_t fail_at; // tensor whose reading fails; SIZE_MAX for none
-} source_log;
+} write_source;
 
 static status read_pattern(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
-    source_log *log = arg;
-    if (bytes > log->biggest) log->biggest = bytes;
-    if (i == log->fail_at) return err_set(e, E_IO, "the source has failed");
+    write_source *source = arg;
+    if (bytes > source->biggest) source->biggest = bytes;
+    if (i == source->fail_at) return err_set(e, E_IO, "the source has failed");
     for (size_t k = 0; k < bytes; k++) ((uint8_t *)out)[k] = pattern(i, offset + k);
     return OK;
 }
 
-static tensor_info make(const char *name, dtype type, int dims, int64_t a, int64_t b)
+static safetensors_tensor make(const char *name, dtype type, int dims, int64_t a, int64_t b)
 {
-    tensor_info t = {.name = name, .type = type, .dims = dims, .dim = {a, b}};
+    safetensors_tensor t = {.name = name, .type = type, .dims = dims, .dim = {a, b}};
     t.bytes = dtype_bytes(type);
     for (int i = 0; i < dims; i++) t.bytes *= (uint64_t)t.dim[i];
     return t;
 }
 
-static void what_is_written_reads_back(void **state)
+static void written_data_reads_back(void **state)
 {
     (void)state;
-    const tensor_info t[] = {
+    const safetensors_tensor t[] = {
         make("z.bytes", U8, 1, 5, 0),
         make("b", BF16, 2, 3, 5),
         make("wide", I64, 1, 2, 0),
@@ -71,11 +72,11 @@ static void what_is_written_reads_back(void **state)
         make("\"quoted\"\n\u00e9", F16, 1, 1, 0),
     };
     size_t count = sizeof t / sizeof t[0];
-    source_log log = {.fail_at = SIZE_MAX};
-    char *path = file_join(folder, "x.safetensors");
+    write_source source = {.fail_at = SIZE_MAX};
+    char *path = own_path(folder, "x.safetensors");
     uint64_t hash;
-    assert_int_equal(safetensors_write(path, t, count, read_pattern, &log, &hash, NULL), OK);
-    assert_true(log.biggest <= 1 << 20); // 4.2 MB tensor, bounded memory
+    assert_int_equal(safetensors_write(path, t, count, read_pattern, &source, &hash, NULL), OK);
+    assert_true(source.biggest <= 1 << 20); // although a tensor has 4.2 MB
 
     file_map map;
     assert_int_equal(file_map_open(path, &map, NULL), OK);
@@ -93,7 +94,7 @@ static void what_is_written_reads_back(void **state)
     assert_null(safetensors_metadata(s, "other"));
     assert_null(safetensors_find(s, "absent"));
     for (size_t i = 0; i < count; i++) {
-        const tensor_info *r = safetensors_find(s, t[i].name);
+        const safetensors_tensor *r = safetensors_find(s, t[i].name);
         assert_non_null(r);
         assert_int_equal(r->type, t[i].type);
         assert_int_equal(r->dims, t[i].dims);
@@ -110,11 +111,11 @@ static void what_is_written_reads_back(void **state)
 static void a_failing_source_leaves_no_file(void **state)
 {
     (void)state;
-    const tensor_info t[] = {make("a", F32, 1, 10, 0), make("b", F32, 1, 10, 0)};
-    source_log log = {.fail_at = 1};
+    const safetensors_tensor t[] = {make("a", F32, 1, 10, 0), make("b", F32, 1, 10, 0)};
+    write_source source = {.fail_at = 1};
     err e = {0};
-    char *path = file_join(folder, "y.safetensors");
-    assert_int_equal(safetensors_write(path, t, 2, read_pattern, &log, NULL, &e), E_IO);
+    char *path = own_path(folder, "y.safetensors");
+    assert_int_equal(safetensors_write(path, t, 2, read_pattern, &source, NULL, &e), E_IO);
     assert_non_null(strstr(e.text, "the source has failed"));
     assert_false(file_exists(path));
     free(path);
@@ -123,13 +124,13 @@ static void a_failing_source_leaves_no_file(void **state)
 static void a_full_disk_is_named(void **state)
 {
     (void)state;
-    const tensor_info t[] = {make("a", F32, 1, 1 << 20, 0)};
-    source_log log = {.fail_at = SIZE_MAX};
+    const safetensors_tensor t[] = {make("a", F32, 1, 1 << 20, 0)};
+    write_source source = {.fail_at = SIZE_MAX};
     err e = {0};
     if (access("/dev/full", W_OK) != 0) skip();
-    char *path = file_join(folder, "full.safetensors");
+    char *path = own_path(folder, "full.safetensors");
     assert_int_equal(symlink("/dev/full", path), 0);
-    assert_int_equal(safetensors_write(path, t, 1, read_pattern, &log, NULL, &e), E_IO);
+    assert_int_equal(safetensors_write(path, t, 1, read_pattern, &source, NULL, &e), E_IO);
     assert_non_null(strstr(e.text, "full.safetensors"));
     assert_non_null(strstr(e.text, "No space left"));
     assert_false(file_exists(path));
@@ -139,19 +140,21 @@ static void a_full_disk_is_named(void **state)
 static void tensors_that_no_file_can_hold_are_refused(void **state)
 {
     (void)state;
-    source_log log = {.fail_at = SIZE_MAX};
-    char *path = file_join(folder, "n.safetensors");
-    tensor_info twice[] = {make("a", F32, 1, 1, 0), make("a", U8, 1, 1, 0)};
-    assert_int_equal(safetensors_write(path, twice, 2, read_pattern, &log, NULL, NULL), E_INTERNAL);
-    tensor_info wrong = make("a", F32, 1, 3, 0);
-    wrong.bytes = 13;
-    assert_int_equal(safetensors_write(path, &wrong, 1, read_pattern, &log, NULL, NULL),
+    write_source source = {.fail_at = SIZE_MAX};
+    char *path = own_path(folder, "n.safetensors");
+    safetensors_tensor twice[] = {make("a", F32, 1, 1, 0), make("a", U8, 1, 1, 0)};
+    assert_int_equal(safetensors_write(path, twice, 2, read_pattern, &source, NULL, NULL),
                      E_INTERNAL);
-    tensor_info meta = make("__metadata__", F32, 1, 3, 0);
-    assert_int_equal(safetensors_write(path, &meta, 1, read_pattern, &log, NULL, NULL), E_INTERNAL);
-    tensor_info unknown = make("a", U8, 1, 3, 0);
+    safetensors_tensor wrong = make("a", F32, 1, 3, 0);
+    wrong.bytes = 13;
+    assert_int_equal(safetensors_write(path, &wrong, 1, read_pattern, &source, NULL, NULL),
+                     E_INTERNAL);
+    safetensors_tensor meta = make("__metadata__", F32, 1, 3, 0);
+    assert_int_equal(safetensors_write(path, &meta, 1, read_pattern, &source, NULL, NULL),
+                     E_INTERNAL);
+    safetensors_tensor unknown = make("a", U8, 1, 3, 0);
     unknown.type = DTYPES;
-    assert_int_equal(safetensors_write(path, &unknown, 1, read_pattern, &log, NULL, NULL),
+    assert_int_equal(safetensors_write(path, &unknown, 1, read_pattern, &source, NULL, NULL),
                      E_INTERNAL);
     assert_false(file_exists(path));
     free(path);
@@ -159,16 +162,16 @@ static void tensors_that_no_file_can_hold_are_refused(void **state)
 
 static void write_one(const char *file, const char *tensor)
 {
-    tensor_info t = make(tensor, F32, 1, 4, 0);
-    source_log log = {.fail_at = SIZE_MAX};
-    char *path = file_join(folder, file);
-    assert_int_equal(safetensors_write(path, &t, 1, read_pattern, &log, NULL, NULL), OK);
+    safetensors_tensor t = make(tensor, F32, 1, 4, 0);
+    write_source source = {.fail_at = SIZE_MAX};
+    char *path = own_path(folder, file);
+    assert_int_equal(safetensors_write(path, &t, 1, read_pattern, &source, NULL, NULL), OK);
     free(path);
 }
 
 static void write_index(const char *json)
 {
-    char *path = file_join(folder, "model.safetensors.index.json");
+    char *path = own_path(folder, "model.safetensors.index.json");
     assert_int_equal(file_replace(path, json, strlen(json), NULL), OK);
     free(path);
 }
@@ -228,10 +231,10 @@ static void an_index_that_disagrees_with_its_shards_is_refused(void **state)
 static void a_tensor_that_the_index_does_not_list_is_refused(void **state)
 {
     (void)state;
-    const tensor_info t[] = {make("a", F32, 1, 4, 0), make("b", F32, 1, 4, 0)};
-    source_log log = {.fail_at = SIZE_MAX};
-    char *path = file_join(folder, "m-1.safetensors");
-    assert_int_equal(safetensors_write(path, t, 2, read_pattern, &log, NULL, NULL), OK);
+    const safetensors_tensor t[] = {make("a", F32, 1, 4, 0), make("b", F32, 1, 4, 0)};
+    write_source source = {.fail_at = SIZE_MAX};
+    char *path = own_path(folder, "m-1.safetensors");
+    assert_int_equal(safetensors_write(path, t, 2, read_pattern, &source, NULL, NULL), OK);
     free(path);
     write_index("{\"weight_map\":{\"a\":\"m-1.safetensors\"}}");
     refuse_folder("\"b\" of m-1.safetensors is not in the index");
@@ -248,7 +251,7 @@ static void an_empty_folder_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(what_is_written_reads_back),
+        IN_FOLDER(written_data_reads_back),
         IN_FOLDER(a_failing_source_leaves_no_file),
         IN_FOLDER(a_full_disk_is_named),
         IN_FOLDER(tensors_that_no_file_can_hold_are_refused),

@@ -1,5 +1,6 @@
-// The file tier keeps what it is given: all ways of I/O, sizes around its borders, many requests at
-// once, waits in any order, threads that take turns, nobody that waits.
+// A file tier returns the bytes that were written: with both engines, with and without O_DIRECT, for
+// sizes around alignment and block size, with many requests, waits in any order, several threads,
+// and without a wait.
 #include "base/clock.h"
 #include "tier_fixture.h"
 
@@ -44,7 +45,7 @@ static void round_trip(unsigned avoid, size_t block, int depth)
     free(memory);
 }
 
-static void what_is_written_reads_back(void **state)
+static void written_data_reads_back(void **state)
 {
     (void)state;
     for (int i = 0; i < WAY_COUNT; i++) {
@@ -55,8 +56,8 @@ static void what_is_written_reads_back(void **state)
     }
 }
 
-// More requests than the queue has places, more blocks than the depth; waited for last to first.
-static void many_requests_are_waited_for_in_reverse(void **state)
+// There are more requests than the queue holds, and more blocks than the depth.
+static void tickets_may_be_waited_for_in_reverse(void **state)
 {
     (void)state;
     enum { REQUESTS = 40, EACH = 5 * 4096 };
@@ -85,7 +86,7 @@ static void many_requests_are_waited_for_in_reverse(void **state)
         }
 }
 
-static void what_was_never_written_is_zero(void **state)
+static void unwritten_bytes_read_as_zeros(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
@@ -101,7 +102,7 @@ static void what_was_never_written_is_zero(void **state)
     }
 }
 
-static void a_close_waits_for_what_is_under_way(void **state)
+static void a_close_waits_for_blocks_in_flight(void **state)
 {
     (void)state;
     for (int i = 0; i < WAY_COUNT; i++) {
@@ -112,31 +113,33 @@ static void a_close_waits_for_what_is_under_way(void **state)
         memset(memory, 5, 32 * BLOCK);
         CHECK(tier_write(t, 0, memory, 32 * BLOCK, &w, why));
         tier_close(t);
-        free(memory); // the sanitizer's word that nobody reads it any more
+        free(memory); // the address sanitizer reports a transfer that still uses it
     }
 }
 
-typedef struct turn_of {
+typedef struct tier_turn {
     tier *t;
     char *memory;
     tier_ticket ticket;
-} turn_of;
+} tier_turn;
 
 static void *submit_and_end(void *arg)
 {
-    turn_of *x = arg;
+    tier_turn *x = arg;
     tier_write(x->t, 0, x->memory, 16 * BLOCK, &x->ticket, NULL);
     return NULL;
 }
 
-// The kernel cancels what a thread has started when it ends.
-static void threads_take_turns(void **state)
+// The kernel cancels a thread's own io_uring requests when the thread ends, so the tier's thread
+// must start them.
+static void several_threads_may_use_a_tier_in_turn(void **state)
 {
     (void)state;
     for (int i = 0; i < WAY_COUNT; i++) {
-        turn_of x = {.t = open_tier((tier_options){
-                         .bytes = 16 * BLOCK, .block_bytes = BLOCK, .depth = 16, .avoid = WAYS[i]}),
-                     .memory = aligned(16 * BLOCK)};
+        tier_turn x = {
+            .t = open_tier((tier_options){
+                .bytes = 16 * BLOCK, .block_bytes = BLOCK, .depth = 16, .avoid = WAYS[i]}),
+            .memory = aligned(16 * BLOCK)};
         for (uint64_t round = 0; round < 8; round++) {
             pthread_t thread;
             tier_ticket r;
@@ -154,7 +157,7 @@ static void threads_take_turns(void **state)
     }
 }
 
-// More blocks than are moved at once, and nobody helps: counting does not.
+// There are more blocks than the depth, and the test only calls tier_count, which serves no block.
 static void a_request_finishes_while_nobody_waits(void **state)
 {
     (void)state;
@@ -182,7 +185,7 @@ static void a_request_finishes_while_nobody_waits(void **state)
         tier_count(t, &c);
         assert_true(c.seconds_waited == waited);
         assert_true(c.seconds_moving > 0 && c.seconds_cpu > 0);
-        const double moved = c.seconds_moving; // it stands still while nothing is asked for
+        const double moved = c.seconds_moving; // it does not grow while no block is in flight
         usleep(20000);
         tier_count(t, &c);
         assert_true(c.seconds_moving == moved);
@@ -191,7 +194,7 @@ static void a_request_finishes_while_nobody_waits(void **state)
     }
 }
 
-// Empty requests have their turn among the others and take no block.
+// Empty requests keep their order among the others and use no block.
 static void empty_requests_finish(void **state)
 {
     (void)state;
@@ -212,13 +215,13 @@ static void empty_requests_finish(void **state)
     }
 }
 
-static void each_way_that_is_not_the_best_is_said(void **state)
+static void the_note_names_each_slower_way(void **state)
 {
     (void)state;
-    static const char *const said[][2] = {{NULL, NULL},
-                                          {"buffered I/O instead of O_DIRECT", NULL},
-                                          {"threads instead of io_uring", NULL},
-                                          {"O_DIRECT", "io_uring"}};
+    static const char *const expected[][2] = {{NULL, NULL},
+                                              {"buffered I/O instead of O_DIRECT", NULL},
+                                              {"threads instead of io_uring", NULL},
+                                              {"O_DIRECT", "io_uring"}};
     for (int i = 1; i < WAY_COUNT; i++) {
         tier *t = open_tier((tier_options){.bytes = 4096, .avoid = WAYS[i]});
         const char *note = tier_note(t);
@@ -227,7 +230,7 @@ static void each_way_that_is_not_the_best_is_said(void **state)
         assert_non_null(strstr(note, folder));
         assert_null(strchr(note, '\n'));
         for (int k = 0; k < 2; k++)
-            if (said[i][k]) assert_non_null(strstr(note, said[i][k]));
+            if (expected[i][k]) assert_non_null(strstr(note, expected[i][k]));
         tier_close(t);
     }
 }
@@ -249,7 +252,7 @@ static void a_misaligned_request_is_refused(void **state)
     assert_true(r == 77);
     assert_int_equal(tier_wait(t, 1, &e), E_INTERNAL);
     assert_int_equal(tier_wait(t, 0, &e), E_INTERNAL);
-    CHECK(tier_read(t, 0, memory, 8192, &r, why)); // none of that broke it
+    CHECK(tier_read(t, 0, memory, 8192, &r, why)); // the tier still works
     CHECK(tier_wait(t, r, why));
     tier_close(t);
     free(memory);
@@ -275,14 +278,14 @@ static void bad_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_reads_back),
-        cmocka_unit_test(many_requests_are_waited_for_in_reverse),
-        cmocka_unit_test(what_was_never_written_is_zero),
-        cmocka_unit_test(a_close_waits_for_what_is_under_way),
-        cmocka_unit_test(threads_take_turns),
+        cmocka_unit_test(written_data_reads_back),
+        cmocka_unit_test(tickets_may_be_waited_for_in_reverse),
+        cmocka_unit_test(unwritten_bytes_read_as_zeros),
+        cmocka_unit_test(a_close_waits_for_blocks_in_flight),
+        cmocka_unit_test(several_threads_may_use_a_tier_in_turn),
         cmocka_unit_test(a_request_finishes_while_nobody_waits),
         cmocka_unit_test(empty_requests_finish),
-        cmocka_unit_test(each_way_that_is_not_the_best_is_said),
+        cmocka_unit_test(the_note_names_each_slower_way),
         cmocka_unit_test(a_misaligned_request_is_refused),
         cmocka_unit_test(bad_options_are_refused),
     };

@@ -1,7 +1,7 @@
-// The file tier when the system is against it: no folder, no space, no io_uring, a disk that fails
-// or moves less than asked, a process that is killed. And: nothing is allocated after open.
+// The file tier when the system fails: no folder, no space, no io_uring, a disk that fails or
+// transfers fewer bytes than requested, a killed process. Also: a tier allocates nothing after open.
 //
-// malloc and its kin, pread and pwrite are wrapped by the linker (--wrap).
+// The linker wraps malloc, calloc, realloc, aligned_alloc, mmap, pread and pwrite (--wrap).
 #include "tier_fixture.h"
 
 #include <errno.h>
@@ -16,8 +16,9 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 
-static long allocations; // all threads
-static long stingy;      // calls of pread and pwrite that move one page, or are interrupted
+static long allocations; // of all threads
+// 0: pread and pwrite work as usual. Else it counts their calls, which move one page or fail.
+static long faulty_calls;
 
 static void count(void)
 {
@@ -36,19 +37,19 @@ WRAP(void *, malloc, (size_t n), (n))
 WRAP(void *, calloc, (size_t n, size_t m), (n, m))
 WRAP(void *, realloc, (void *p, size_t n), (p, n))
 WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, n))
-WRAP(void *, mmap, (void *at, size_t n, int how, int flags, int fd, off_t o),
-     (at, n, how, flags, fd, o))
+WRAP(void *, mmap, (void *address, size_t n, int how, int flags, int fd, off_t o),
+     (address, n, how, flags, fd, o))
 
-ssize_t __real_pread(int fd, void *to, size_t bytes, off_t at);
-ssize_t __real_pwrite(int fd, const void *from, size_t bytes, off_t at);
-ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at);
-ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t at);
+ssize_t __real_pread(int fd, void *to, size_t bytes, off_t offset);
+ssize_t __real_pwrite(int fd, const void *from, size_t bytes, off_t offset);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t offset);
+ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t offset);
 
-// How many bytes a call may move; -1: it is interrupted.
+// How many bytes a call moves, or -1 with errno.
 static ssize_t allowed(size_t bytes)
 {
-    const long k = __atomic_load_n(&stingy, __ATOMIC_RELAXED)
-                       ? __atomic_fetch_add(&stingy, 1, __ATOMIC_RELAXED)
+    const long k = __atomic_load_n(&faulty_calls, __ATOMIC_RELAXED)
+                       ? __atomic_fetch_add(&faulty_calls, 1, __ATOMIC_RELAXED)
                        : 0;
     if (k && k % 3 == 0) {
         errno = k % 2 ? EINTR : ECANCELED;
@@ -57,19 +58,19 @@ static ssize_t allowed(size_t bytes)
     return k && bytes > TIER_ALIGN ? TIER_ALIGN + k % 2 : (ssize_t)bytes;
 }
 
-ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t offset)
 {
     const ssize_t n = allowed(bytes);
-    return n < 0 ? n : __real_pread(fd, to, (size_t)n - (size_t)n % TIER_ALIGN, at);
+    return n < 0 ? n : __real_pread(fd, to, (size_t)n - (size_t)n % TIER_ALIGN, offset);
 }
 
-ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t at)
+ssize_t __wrap_pwrite(int fd, const void *from, size_t bytes, off_t offset)
 {
     const ssize_t n = allowed(bytes);
-    return n < 0 ? n : __real_pwrite(fd, from, (size_t)n - (size_t)n % TIER_ALIGN, at);
+    return n < 0 ? n : __real_pwrite(fd, from, (size_t)n - (size_t)n % TIER_ALIGN, offset);
 }
 
-static void what_moves_in_part_is_continued(void **state)
+static void partial_transfers_are_continued(void **state)
 {
     (void)state;
     enum { BYTES = 40 * TIER_ALIGN };
@@ -78,14 +79,14 @@ static void what_moves_in_part_is_continued(void **state)
     char *memory = aligned(BYTES);
     tier_ticket x;
     fill(memory, 0, BYTES, 3);
-    __atomic_store_n(&stingy, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&faulty_calls, 1, __ATOMIC_RELAXED);
     CHECK(tier_write(t, 0, memory, BYTES, &x, why));
     CHECK(tier_wait(t, x, why));
     memset(memory, 0, BYTES);
     CHECK(tier_read(t, 0, memory, BYTES, &x, why));
     CHECK(tier_wait(t, x, why));
-    assert_true(__atomic_load_n(&stingy, __ATOMIC_RELAXED) > 2 * 40);
-    __atomic_store_n(&stingy, 0, __ATOMIC_RELAXED);
+    assert_true(__atomic_load_n(&faulty_calls, __ATOMIC_RELAXED) > 2 * 40);
+    __atomic_store_n(&faulty_calls, 0, __ATOMIC_RELAXED);
     check(memory, 0, BYTES, 3);
     tier_close(t);
     free(memory);
@@ -121,7 +122,7 @@ static void nothing_is_allocated_after_open(void **state)
 
 // ---- No space
 
-static void a_disk_without_room_is_found_at_open(void **state)
+static void a_full_disk_is_found_at_open(void **state)
 {
     (void)state;
     struct statvfs fs;
@@ -165,7 +166,7 @@ static void a_reservation_that_fails_is_found_at_open(void **state)
     assert_int_equal(files_in_folder(), 0);
 }
 
-// The limit cuts a block: part of it is written, the rest is refused.
+// The limit lies inside a block: the system writes the first bytes of the block and refuses the rest.
 static int write_over_the_limit(void)
 {
     enum { BYTES = 2 << 20 };
@@ -243,7 +244,7 @@ static void a_folder_that_does_not_exist_is_named(void **state)
     assert_non_null(strstr(e.text, "Not a directory"));
 }
 
-static int open_what_cannot_be_written(void)
+static int open_in_a_read_only_folder(void)
 {
     if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) return 10;
     tier_options o = {.folder = folder, .name = "x", .bytes = 4096};
@@ -257,7 +258,7 @@ static void a_folder_that_cannot_be_written_is_named(void **state)
 {
     (void)state;
     chmod(folder, 0555);
-    const int found = in_child(open_what_cannot_be_written);
+    const int found = in_child(open_in_a_read_only_folder);
     chmod(folder, 0700);
     assert_int_equal(found, 0);
 }
@@ -291,7 +292,7 @@ static int open_where_io_uring_is_forbidden(void)
     return 0;
 }
 
-static void threads_do_it_where_io_uring_is_forbidden(void **state)
+static void threads_replace_io_uring_where_it_is_forbidden(void **state)
 {
     (void)state;
     const int found = in_child(open_where_io_uring_is_forbidden);
@@ -332,15 +333,15 @@ static void a_killed_process_leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_moves_in_part_is_continued),
+        cmocka_unit_test(partial_transfers_are_continued),
         cmocka_unit_test(nothing_is_allocated_after_open),
-        cmocka_unit_test(a_disk_without_room_is_found_at_open),
+        cmocka_unit_test(a_full_disk_is_found_at_open),
         cmocka_unit_test(a_reservation_that_fails_is_found_at_open),
         cmocka_unit_test(a_write_that_fails_is_named_and_remembered),
         cmocka_unit_test(a_file_that_has_shrunk_is_named),
         cmocka_unit_test(a_folder_that_does_not_exist_is_named),
         cmocka_unit_test(a_folder_that_cannot_be_written_is_named),
-        cmocka_unit_test(threads_do_it_where_io_uring_is_forbidden),
+        cmocka_unit_test(threads_replace_io_uring_where_it_is_forbidden),
         cmocka_unit_test(a_killed_process_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Every way that a tier can go.
+// Every combination of engine and file mode.
 static const unsigned WAYS[] = {0, TIER_AVOID_DIRECT, TIER_AVOID_URING,
                                 TIER_AVOID_DIRECT | TIER_AVOID_URING};
 enum { WAY_COUNT = sizeof WAYS / sizeof *WAYS };
@@ -52,24 +52,30 @@ static int files_in_folder(void)
 
 static inline void *aligned(size_t bytes)
 {
-    void *at = aligned_alloc(TIER_ALIGN, bytes ? bytes : TIER_ALIGN);
-    assert_non_null(at);
-    return at;
+    void *ptr = aligned_alloc(TIER_ALIGN, bytes ? bytes : TIER_ALIGN);
+    assert_non_null(ptr);
+    return ptr;
 }
 
-// Word k of the file at `offset` tells its place and who wrote it.
-static inline void fill(void *at, uint64_t offset, size_t bytes, uint64_t who)
+// The word at byte `offset` of the file; it depends on the offset and on a key of the writer.
+static inline uint64_t tier_pattern(uint64_t offset, uint64_t key)
 {
-    for (size_t k = 0; k < bytes / 8; k++)
-        ((uint64_t *)at)[k] = (offset / 8 + k) * 0x9e3779b97f4a7c15u ^ who;
+    return offset / 8 * 0x9e3779b97f4a7c15u ^ key;
 }
 
-static inline void check(const void *at, uint64_t offset, size_t bytes, uint64_t who)
+// Fills memory with the pattern of the file's bytes from `offset` on.
+static inline void fill(void *memory, uint64_t offset, size_t bytes, uint64_t key)
 {
     for (size_t k = 0; k < bytes / 8; k++)
-        if (((const uint64_t *)at)[k] != ((offset / 8 + k) * 0x9e3779b97f4a7c15u ^ who))
-            fail_msg("%zu bytes at %llu: wrong from byte %zu on", bytes, (unsigned long long)offset,
-                     8 * k);
+        ((uint64_t *)memory)[k] = tier_pattern(offset + 8 * k, key);
+}
+
+static inline void check(const void *memory, uint64_t offset, size_t bytes, uint64_t key)
+{
+    for (size_t k = 0; k < bytes / 8; k++)
+        if (((const uint64_t *)memory)[k] != tier_pattern(offset + 8 * k, key))
+            fail_msg("%zu bytes at offset %llu: wrong from byte %zu on", bytes,
+                     (unsigned long long)offset, 8 * k);
 }
 
 static inline tier *open_tier(tier_options o)
@@ -88,7 +94,7 @@ static inline tier *open_tier(tier_options o)
         if ((call) != OK) fail_msg("%s: %s", #call, why->text);                                    \
     } while (0)
 
-// Runs `body` in a child, whose exit code (0: all is well) is returned; -1 when a signal ended it.
+// Runs `body` in a child process. Returns the child's exit code, or -1 when a signal ended it.
 static inline int in_child(int (*body)(void))
 {
     int how = 0;

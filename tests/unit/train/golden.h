@@ -53,9 +53,9 @@ static inline void golden_close_data(dataset *d)
     (void)d;
 }
 
-static inline const tensor_info *golden_tensor(const golden *g, const char *name)
+static inline const safetensors_tensor *golden_tensor(const golden *g, const char *name)
 {
-    const tensor_info *t = safetensors_find(g->values, name);
+    const safetensors_tensor *t = safetensors_find(g->values, name);
     if (!t) fail_msg("golden tensor %s is missing", name);
     return t;
 }
@@ -63,8 +63,8 @@ static inline const tensor_info *golden_tensor(const golden *g, const char *name
 static inline void golden_open_data(golden *g)
 {
     bool vectors = g->config.family == FAMILY_MLP;
-    const tensor_info *x = golden_tensor(g, vectors ? "x" : "tokens"),
-                      *y = golden_tensor(g, vectors ? "y" : "labels");
+    const safetensors_tensor *x = golden_tensor(g, vectors ? "x" : "tokens"),
+                             *y = golden_tensor(g, vectors ? "y" : "labels");
     golden_data *d = &g->data;
     int64_t labels = vectors ? 1 : y->dim[2], inputs = vectors ? x->dim[2] : labels;
     *d = (golden_data){
@@ -129,11 +129,11 @@ static inline trainer_options golden_options(golden *g, kernel_update_rule rule,
                          .comm = g->comm,
                          .family = family_find(g->config.family),
                          .config = &g->config,
-                         .policies = {*policy_find("ddp"), *policy_find("ddp")},
-                         .no_sync = true,
-                         .reshard = 1,
-                         .virtual_stages = 1,
-                         .bucket_bytes = 16 << 10,
+                         .strategy = {.dp = {*policy_find("ddp"), *policy_find("ddp")},
+                                      .no_sync = NO_SYNC_TRUE,
+                                      .reshard_after_forward = 1,
+                                      .pipeline = {.virtual_stages = 1},
+                                      .bucket_bytes = 16 << 10},
                          .precision = precision,
                          .micro_batch = micro,
                          .global_batch = vectors ? 16 : 3,
@@ -155,7 +155,7 @@ static inline trainer_options golden_options(golden *g, kernel_update_rule rule,
 }
 
 // |a - b| / |b| over a whole tensor; b of any type.
-static inline double relative_error(const float *a, const tensor_info *b, int64_t first,
+static inline double relative_error(const float *a, const safetensors_tensor *b, int64_t first,
                                     int64_t count)
 {
     double difference = 0, size = 0;

@@ -11,7 +11,8 @@ static void check_logits(const char *name, int64_t piece)
     golden g = {0};
     decoder *d = NULL;
     golden_open(&g, name, 1);
-    const tensor_info *prompt = golden_tensor(&g, "prompt"), *want = golden_tensor(&g, "logits");
+    const safetensors_tensor *prompt = golden_tensor(&g, "prompt"),
+                             *want = golden_tensor(&g, "logits");
     CHECK(decoder_open(g.device, family_find(g.config.family), &g.config, F32, g.weights,
                        prompt->dim[0], &d, e));
     for (int64_t at = 0; at < prompt->dim[0]; at += piece) {
@@ -135,7 +136,7 @@ static safetensors *two_weights(device *v)
     CHECK(model_open(&two_family, NULL, &o, &m, e));
     d.m = m;
     CHECK(v->ops->stream_open(v, STREAM_COMPUTE, &d.on, e));
-    model_param_files_make(m, F32, &d.files);
+    CHECK(model_param_files_make(m, F32, &d.files, e));
     CHECK(safetensors_write(path, d.files.info, (size_t)d.files.count, draw, &d, NULL, e));
     CHECK(safetensors_open(path, &s, e));
     unlink(path);

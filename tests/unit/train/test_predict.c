@@ -41,7 +41,8 @@ static void check_logits(const char *name)
     trainer *t = NULL;
     trainer_prediction_shape shape;
     golden_open(&g, name, 1);
-    const tensor_info *prompt = golden_tensor(&g, "prompt"), *want = golden_tensor(&g, "logits");
+    const safetensors_tensor *prompt = golden_tensor(&g, "prompt"),
+                             *want = golden_tensor(&g, "logits");
     const int64_t seq = prompt->dim[0], vocab = want->dim[1];
     trainer_options o = golden_options(&g, UPDATE_ADAMW, F32, 2);
     o.global_batch = 2;

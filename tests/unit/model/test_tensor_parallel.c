@@ -1,5 +1,5 @@
-// test_cut.c -- models cut over the ranks of tensor parallelism against the whole model: loss and
-// every gradient.
+// test_tensor_parallel.c -- the loss and every gradient of models under tensor parallelism equal those
+// of the unsharded model.
 #include "rig.h"
 
 enum { CONFIGS = 3 };
@@ -14,54 +14,54 @@ static rig_options config_of(int i)
     return o;
 }
 
-static void check_equal(const char *what, const rig_result *whole, const rig_result *cut,
+static void check_equal(const char *what, const rig_result *full, const rig_result *sharded,
                         double tolerance)
 {
-    if (!(fabs(whole->loss - cut->loss) <= tolerance * fabs(whole->loss)))
-        fail_msg("%s: loss %.9g, whole %.9g", what, cut->loss, whole->loss);
-    assert_true(whole->count == cut->count);
-    for (int p = 0; p < whole->params; p++) {
-        double d = rig_distance(whole, cut, p);
+    if (!(fabs(full->loss - sharded->loss) <= tolerance * fabs(full->loss)))
+        fail_msg("%s: loss %.9g, full %.9g", what, sharded->loss, full->loss);
+    assert_true(full->count == sharded->count);
+    for (int p = 0; p < full->params; p++) {
+        double d = rig_distance(full, sharded, p);
         // Key biases have a true gradient of zero; what is left is rounding noise.
-        if (!(d <= tolerance) && !strstr(whole->name[p], "qkv.bias"))
-            fail_msg("%s: %s differs by %.3g", what, whole->name[p], d);
+        if (!(d <= tolerance) && !strstr(full->name[p], "qkv.bias"))
+            fail_msg("%s: %s differs by %.3g", what, full->name[p], d);
     }
 }
 
 static void compare(rig_options o, int ranks, bool sequence, double tolerance)
 {
     char what[96];
-    rig_result whole, cut;
-    rig(&o, &whole);
-    o.ranks = ranks, o.model.cut.sequence = sequence;
+    rig_result full, sharded;
+    rig(&o, &full);
+    o.ranks = ranks, o.model.tp.sequence = sequence;
     snprintf(what, sizeof what, "%s, %d ranks%s, recompute %d", family_name(o.config.family), ranks,
-             sequence ? ", sequence" : "", o.model.keep);
-    rig(&o, &cut);
-    check_equal(what, &whole, &cut, tolerance);
-    rig_clear(&whole);
-    rig_clear(&cut);
+             sequence ? ", sequence" : "", o.model.recompute);
+    rig(&o, &sharded);
+    check_equal(what, &full, &sharded, tolerance);
+    rig_clear(&full);
+    rig_clear(&sharded);
+}
+
+static void compare_all(bool sequence)
+{
+    for (int i = 0; i < CONFIGS; i++)
+        for (int recompute = 0; recompute < RECOMPUTES; recompute++) {
+            rig_options o = config_of(i);
+            o.model.recompute = (graph_recompute)recompute;
+            compare(o, 2, sequence, 1e-5);
+        }
 }
 
 static void test_two_ranks_equal_one(void **state)
 {
     (void)state;
-    for (int i = 0; i < CONFIGS; i++)
-        for (int keep = 0; keep < RECOMPUTES; keep++) {
-            rig_options o = config_of(i);
-            o.model.keep = (graph_recompute)keep;
-            compare(o, 2, false, 1e-5);
-        }
+    compare_all(false);
 }
 
-static void test_two_ranks_with_parts_of_the_rows_equal_one(void **state)
+static void test_two_ranks_with_sequence_parallelism_equal_one(void **state)
 {
     (void)state;
-    for (int i = 0; i < CONFIGS; i++)
-        for (int keep = 0; keep < RECOMPUTES; keep++) {
-            rig_options o = config_of(i);
-            o.model.keep = (graph_recompute)keep;
-            compare(o, 2, true, 1e-5);
-        }
+    compare_all(true);
 }
 
 static void test_four_ranks_equal_one(void **state)
@@ -71,7 +71,7 @@ static void test_four_ranks_equal_one(void **state)
     compare(rig_gpt2(), 4, true, 1e-5);
 }
 
-static void test_half_precision_is_near(void **state)
+static void test_bf16_and_fp16_are_near(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++)
@@ -93,26 +93,26 @@ static void test_evaluation_has_the_same_loss(void **state)
     }
 }
 
-// The masks are part of what is compared: others, or the parts of another rank, are seen.
-static void test_other_masks_and_other_parts_differ(void **state)
+// The negative control: other dropout masks, or the shards of another rank, give other gradients.
+static void test_other_masks_and_other_shards_differ(void **state)
 {
     (void)state;
     rig_options o = rig_gpt2();
-    rig_result whole, cut;
-    rig(&o, &whole);
+    rig_result full, sharded;
+    rig(&o, &full);
     o.ranks = 2;
     o.seed = 12;
-    rig(&o, &cut);
-    assert_true(rig_worst(&whole, &cut) > 1e-2);
-    rig_clear(&cut);
-    o.seed = 11, o.keep_taken = true;
-    rig(&o, &cut);
-    assert_true(rig_worst(&whole, &cut) > 1e-2);
-    rig_clear(&cut);
-    rig_clear(&whole);
+    rig(&o, &sharded);
+    assert_true(rig_worst(&full, &sharded) > 1e-2);
+    rig_clear(&sharded);
+    o.seed = 11, o.take_shard_0 = true;
+    rig(&o, &sharded);
+    assert_true(rig_worst(&full, &sharded) > 1e-2);
+    rig_clear(&sharded);
+    rig_clear(&full);
 }
 
-static void test_the_scale_of_the_loss_is_the_gradients(void **state)
+static void test_the_loss_scale_multiplies_every_gradient(void **state)
 {
     (void)state;
     for (int ranks = 1; ranks <= 2; ranks++) {
@@ -131,17 +131,17 @@ static void test_the_scale_of_the_loss_is_the_gradients(void **state)
     }
 }
 
-static model *open_cut(rig_options o, int ranks, int rank)
+static model *open_rank(rig_options o, int ranks, int rank)
 {
     model *m;
     err e;
-    o.model.cut = (graph_tp){.ranks = ranks, .rank = rank};
+    o.model.tp = (graph_tp){.ranks = ranks, .rank = rank};
     if (model_open(family_find(o.config.family), &o.config, &o.model, &m, &e) != OK)
         fail_msg("%s", e.text);
     return m;
 }
 
-static void test_parts_are_of_the_whole(void **state)
+static void test_shards_hold_the_elements_of_the_full_parameter(void **state)
 {
     (void)state;
     device *d;
@@ -149,30 +149,31 @@ static void test_parts_are_of_the_whole(void **state)
     assert_int_equal(device_open("cpu", &(device_options){.threads = 1}, &d, NULL), OK);
     assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, &on, NULL), OK);
     for (int i = 0; i < CONFIGS; i++) {
-        model *m = open_cut(config_of(i), 2, 1);
+        model *m = open_rank(config_of(i), 2, 1);
         for (int p = 0; p < m->params; p++) {
             size_t bytes = (size_t)m->param[p].count * sizeof(float);
-            float *whole = malloc(bytes), *part = malloc(bytes), *drawn = malloc(bytes),
+            float *full = malloc(bytes), *shard = malloc(bytes), *drawn = malloc(bytes),
                   *back = calloc(1, bytes);
             int64_t elements = 0;
-            model_param_init(m, p, 9, 0, m->param[p].count, on, whole);
+            model_param_init(m, p, 9, 0, m->param[p].count, on, full);
             for (int rank = 0; rank < 2; rank++) {
                 int64_t count =
                     model_param_shard_rows(m, p, rank) * model_param_shard_cols(m, p, rank);
-                model_param_take_shard(m, p, rank, whole, part);
-                for (int64_t at = 0; at < count; at += 5)
-                    model_param_init_shard(m, p, rank, 9, at, count - at < 5 ? count - at : 5, on,
-                                           drawn + at);
-                assert_memory_equal(part, drawn, (size_t)count * sizeof(float));
-                model_param_put_shard(m, p, rank, part, back);
+                model_param_take_shard(m, p, rank, full, shard);
+                for (int64_t first = 0; first < count; first += 5)
+                    model_param_init_shard(m, p, rank, 9, first,
+                                           count - first < 5 ? count - first : 5, on,
+                                           drawn + first);
+                assert_memory_equal(shard, drawn, (size_t)count * sizeof(float));
+                model_param_put_shard(m, p, rank, shard, back);
                 elements += count;
             }
-            assert_memory_equal(whole, back, bytes);
+            assert_memory_equal(full, back, bytes);
             assert_int_equal(elements,
                              m->param[p].tp_sharded ? m->param[p].count : 2 * m->param[p].count);
             assert_int_equal(m->param[p].shard_rows, model_param_shard_rows(m, p, 1));
-            free(whole);
-            free(part);
+            free(full);
+            free(shard);
             free(drawn);
             free(back);
         }
@@ -182,17 +183,16 @@ static void test_parts_are_of_the_whole(void **state)
     device_close(d);
 }
 
-// Rows of queries, keys and values are parts of their own.
-static void test_each_of_queries_keys_and_values_is_cut(void **state)
+static void test_queries_keys_and_values_are_sharded_each_by_itself(void **state)
 {
     (void)state;
-    model *m = open_cut(rig_gpt2(), 2, 0);
+    model *m = open_rank(rig_gpt2(), 2, 0);
     for (int p = 0; p < m->params; p++) {
         if (strcmp(m->param[p].name, "transformer.h.0.attn.c_attn.bias") != 0) continue;
-        float whole[48], part[24];
-        for (int i = 0; i < 48; i++) whole[i] = (float)i;
-        model_param_take_shard(m, p, 1, whole, part);
-        for (int i = 0; i < 24; i++) assert_true(part[i] == (float)(i / 8 * 16 + 8 + i % 8));
+        float full[48], shard[24];
+        for (int i = 0; i < 48; i++) full[i] = (float)i;
+        model_param_take_shard(m, p, 1, full, shard);
+        for (int i = 0; i < 24; i++) assert_true(shard[i] == (float)(i / 8 * 16 + 8 + i % 8));
     }
     const model_limits limits = model_get_limits(m);
     assert_int_equal(limits.tokens, 37);
@@ -201,15 +201,15 @@ static void test_each_of_queries_keys_and_values_is_cut(void **state)
     model_close(m);
 }
 
-static void test_a_part_has_its_share_of_the_work(void **state)
+static void test_a_rank_of_two_computes_half_of_the_flops(void **state)
 {
     (void)state;
-    model *whole = open_cut(rig_llama(), 1, 0), *half = open_cut(rig_llama(), 2, 0);
+    model *full = open_rank(rig_llama(), 1, 0), *half = open_rank(rig_llama(), 2, 0);
     double sum = 0;
-    assert_true(fabs(model_flops(half) / model_flops(whole) - 0.5) < 0.01);
-    for (int b = 0; b < whole->blocks; b++) sum += model_block_flops(whole, b);
-    assert_true(sum == model_flops(whole));
-    model_close(whole);
+    assert_true(fabs(model_flops(half) / model_flops(full) - 0.5) < 0.01);
+    for (int b = 0; b < full->blocks; b++) sum += model_block_flops(full, b);
+    assert_true(sum == model_flops(full));
+    model_close(full);
     model_close(half);
 }
 
@@ -217,13 +217,13 @@ static void refused(rig_options o, int ranks, const char *line)
 {
     model *m;
     err e = {0};
-    o.model.cut.ranks = ranks;
+    o.model.tp.ranks = ranks;
     assert_int_equal(model_open(family_find(o.config.family), &o.config, &o.model, &m, &e),
                      E_USAGE);
     assert_string_equal(e.text, line);
 }
 
-static void test_what_does_not_divide_is_named(void **state)
+static void test_sizes_that_do_not_divide_are_named(void **state)
 {
     (void)state;
     rig_options o = rig_llama();
@@ -238,32 +238,32 @@ static void test_what_does_not_divide_is_named(void **state)
             "gpt2: an inner width of 21 does not divide over parallel.tp 2; valid: 1, 3, 7, 21");
     o = rig_gpt2();
     o.config.vocab = 5;
-    refused(o, 4, "gpt2: a vocabulary of 5 has no part for each of parallel.tp 4");
+    refused(o, 4, "gpt2: a vocabulary of 5 has no shard for each of parallel.tp 4");
     o = rig_gpt2();
-    o.model.cut.sequence = true, o.model.batch = 1, o.model.seq = 9;
+    o.model.tp.sequence = true, o.model.batch = 1, o.model.seq = 9;
     refused(o, 2,
             "gpt2: with parallel.sequence_parallel the 9 tokens of a micro-batch must divide over "
             "parallel.tp 2");
     o = rig_gpt2();
     model_config_defaults(FAMILY_MLP, &o.config);
     o.config.layers = 2, o.config.features = 8, o.config.hidden = 8, o.config.vocab = 4;
-    refused(o, 2, "no parameter of mlp can be split over parallel.tp 2; valid: 1");
+    refused(o, 2, "no parameter of mlp can be sharded over parallel.tp 2; valid: 1");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_ranks_equal_one),
-        cmocka_unit_test(test_two_ranks_with_parts_of_the_rows_equal_one),
+        cmocka_unit_test(test_two_ranks_with_sequence_parallelism_equal_one),
         cmocka_unit_test(test_four_ranks_equal_one),
-        cmocka_unit_test(test_half_precision_is_near),
+        cmocka_unit_test(test_bf16_and_fp16_are_near),
         cmocka_unit_test(test_evaluation_has_the_same_loss),
-        cmocka_unit_test(test_other_masks_and_other_parts_differ),
-        cmocka_unit_test(test_the_scale_of_the_loss_is_the_gradients),
-        cmocka_unit_test(test_parts_are_of_the_whole),
-        cmocka_unit_test(test_each_of_queries_keys_and_values_is_cut),
-        cmocka_unit_test(test_a_part_has_its_share_of_the_work),
-        cmocka_unit_test(test_what_does_not_divide_is_named),
+        cmocka_unit_test(test_other_masks_and_other_shards_differ),
+        cmocka_unit_test(test_the_loss_scale_multiplies_every_gradient),
+        cmocka_unit_test(test_shards_hold_the_elements_of_the_full_parameter),
+        cmocka_unit_test(test_queries_keys_and_values_are_sharded_each_by_itself),
+        cmocka_unit_test(test_a_rank_of_two_computes_half_of_the_flops),
+        cmocka_unit_test(test_sizes_that_do_not_divide_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

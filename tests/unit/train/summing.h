@@ -1,12 +1,13 @@
 // summing.h -- for the tests of what sums gradients over ranks: a small model's plan on every rank
 // of a mesh, ranks as threads, and steps of known gradients through compress_redistribute as a trainer
 // makes them.
-#ifndef TRIREME_TESTS_PARALLEL_SUMMING_H
-#define TRIREME_TESTS_PARALLEL_SUMMING_H
+#ifndef TRIREME_TESTS_TRAIN_SUMMING_H
+#define TRIREME_TESTS_TRAIN_SUMMING_H
 
 #include "base/rng.h"
 #include "comm/world.h"
-#include "parallel/compress.h"
+#include "train/compress.h"
+#include "train/redistribute.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -88,17 +89,16 @@ static status summer_plan(summer *s, err *e)
                                  .cols = SUM_SHAPE[i][1],
                                  .is_matrix = SUM_SHAPE[i][1] > 1};
     plan_options o = {.rank = s->rank,
-                      .policies = {*policy_find(x->outer ? x->outer : "ddp"),
-                                   *policy_find(x->inner ? x->inner : "ddp")},
-                      .no_sync = x->no_sync,
-                      .reshard = 1,
-                      .bucket_bytes = 1,
+                      .strategy = {.dp = {*policy_find(x->outer ? x->outer : "ddp"),
+                                          *policy_find(x->inner ? x->inner : "ddp")},
+                                   .no_sync = x->no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
+                                   .reshard_after_forward = 1,
+                                   .bucket_bytes = 1,
+                                   .reduce_dtype = x->reduce,
+                                   .hook = x->hook},
                       .state_tensors = 2,
                       .compute = F32,
-                      .reduce = x->reduce,
-                      .hook = x->hook,
                       .micros = x->micros ? x->micros : 1,
-                      .virtual_stages = 1,
                       .cost = cost,
                       .blocks = 2,
                       .use = use,
@@ -129,8 +129,8 @@ static status summer_open(summer *s, err *e)
     const compress_options o = {.plan = p,
                                 .device = s->device,
                                 .comm = s->all,
-                                .along = s->along,
-                                .data = s->data,
+                                .groups = s->along,
+                                .dp = s->data,
                                 .scale = s->x->scale != 0 ? s->x->scale : 1,
                                 .seed = 11};
     TRY(compress_open(&o, &s->compressor, e));
@@ -147,7 +147,7 @@ static status summer_move(summer *s, const plan_redistribution *m, int b, float 
 {
     if (m->count == 0) return OK;
     if (s->compressor) return compress_redistribute(s->compressor, m, b, at, step, s->on, e);
-    return bucket_redistribute(s->plan, m, b, NULL, at, F32, s->along, s->on, e);
+    return redistribute_bucket(s->plan, m, b, NULL, at, F32, s->along, s->on, e);
 }
 
 // This rank's part of a row at a level: where it lies in the row, and in an array of that level.

@@ -166,7 +166,7 @@ static void test_bytes_are_counted_beforehand(void **state)
 static void test_fp16_without_a_scale_is_refused(void **state)
 {
     (void)state;
-    plan p = {.o = {.reduce = F16}, .reduce_micro_batch = {.count = 1}};
+    plan p = {.o = {.strategy = {.reduce_dtype = F16}}, .reduce_micro_batch = {.count = 1}};
     compressor *c;
     err e = {0};
     assert_int_equal(compress_open(&(compress_options){.plan = &p}, &c, &e), E_INTERNAL);

@@ -1,6 +1,8 @@
 // PowerSGD: as PyTorch's hook (tests/golden/make_powersgd.py), the same under every policy, plain
 // sums before it starts, and what it does with matrices that have fewer directions than factors.
-#include "parallel/powersgd.h"
+#include "train/powersgd.h"
+
+#include "parallel/hook.h"
 
 #include "summing.h"
 
@@ -261,17 +263,17 @@ static void test_a_restart_forgets_what_was_not_finite(void **state)
 static void test_only_what_is_worth_it_is_taken(void **state)
 {
     (void)state;
-    plan p = {.o.hook = hook_of(2, true, true, 0)};
+    plan p = {.o.strategy.hook = hook_of(2, true, true, 0)};
     const plan_row wide = {.rows = 10, .cols = 8, .count = 80},
                    small = {.rows = 4, .cols = 4, .count = 16},
                    vector = {.rows = 4096, .cols = 1, .count = 4096};
-    assert_true(powersgd_takes(&p, &wide));   // 36 < 80
-    assert_false(powersgd_takes(&p, &small)); // 16 < 16
-    assert_false(powersgd_takes(&p, &vector));
-    p.o.hook.min_compression_rate = 80. / 36;
-    assert_false(powersgd_takes(&p, &wide));
-    p.o.hook = (strategy_hook){.kind = HOOK_BF16, .rank = 1};
-    assert_false(powersgd_takes(&p, &wide));
+    assert_true(hook_factors_row(&p, &wide));   // 36 < 80
+    assert_false(hook_factors_row(&p, &small)); // 16 < 16
+    assert_false(hook_factors_row(&p, &vector));
+    p.o.strategy.hook.min_compression_rate = 80. / 36;
+    assert_false(hook_factors_row(&p, &wide));
+    p.o.strategy.hook = (strategy_hook){.kind = HOOK_BF16, .rank = 1};
+    assert_false(hook_factors_row(&p, &wide));
 }
 
 int main(void)

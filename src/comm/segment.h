@@ -1,0 +1,27 @@
+// segment.h -- a run of array elements that is sharded over the ranks of a process group. It is plain
+// data: plans contain segments, and the segment collectives of comm.h take them.
+#ifndef TRIREME_COMM_SEGMENT_H
+#define TRIREME_COMM_SEGMENT_H
+
+#include <stdint.h>
+
+// A run of consecutive elements that is sharded over the ranks as torch.chunk shards dim 0. Rank r
+// holds elements r*shard_count … min((r+1)*shard_count, count)-1 of the run. Its shard may be
+// empty.
+typedef struct comm_segment {
+    int64_t full_offset;  // first element of the run in the full array
+    int64_t shard_offset; // first element of the rank's shard in its own array; equal on all ranks
+    int64_t count;        // elements of the run
+    int64_t shard_count;  // elements of a shard; the last ones may have fewer
+} comm_segment;
+
+// Number of elements in the shard of rank `rank`. *first is the shard's first element, counted from
+// the run's.
+static inline int64_t comm_segment_shard(const comm_segment *s, int rank, int64_t *first)
+{
+    const int64_t begin = rank * s->shard_count, left = s->count - begin;
+    *first = begin < s->count ? begin : s->count;
+    return left < 0 ? 0 : left < s->shard_count ? left : s->shard_count;
+}
+
+#endif

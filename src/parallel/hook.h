@@ -1,0 +1,27 @@
+// hook.h -- which gradients a communication hook compresses, and what the ranks then send. These are
+// pure functions of the plan. train/compress.c and train/powersgd.c execute what they say;
+// traffic.c counts it.
+#ifndef TRIREME_PARALLEL_HOOK_H
+#define TRIREME_PARALLEL_HOOK_H
+
+#include "parallel/plan.h"
+
+// The element type in which gradients are sent.
+dtype hook_type(const plan *p);
+
+// Whether PowerSGD sends row r's gradient [rows, cols] as two factors of hook_rank columns:
+// (rows + cols) rank min_compression_rate < rows cols. A vector never is. Other hooks: false.
+bool hook_factors_row(const plan *p, const plan_row *r);
+// The rank of row r's approximation: the hook's, or the smaller dimension of the row.
+int64_t hook_rank(const plan *p, const plan_row *r);
+// Elements of both factors of row r; 0 where PowerSGD does not factor it.
+int64_t hook_factor_elements(const plan *p, const plan_row *r);
+
+// Whether the factors are summed with redistribution m. PowerSGD sums them with the first
+// redistribution of gradients that communicates: that of each micro-batch, else that of the step.
+bool hook_sends_factors(const plan *p, const plan_redistribution *m);
+// The elements that redistribution step m->step[step] communicates for the row at `position` of
+// plan->order, when rows travel one by one. It is empty for a row that PowerSGD factors.
+comm_segment hook_row_segment(const plan *p, const plan_redistribution *m, int step, int position);
+
+#endif

@@ -1,0 +1,93 @@
+// strategy.h -- every choice of how a job is parallelized, beside the sizes of the mesh. The job
+// file's keys are read into a `strategy`; the job, the trainer's options and the plan's options each
+// hold one, and each copies it whole. A new knob is a key in config/job_keys.c, a member here, and
+// the code that reads the member.
+//
+// It deliberately does not know sizes of the model, the batch or the mesh.
+#ifndef TRIREME_PARALLEL_STRATEGY_H
+#define TRIREME_PARALLEL_STRATEGY_H
+
+#include "base/dtype.h"
+#include "base/recompute.h"
+#include "parallel/mesh.h"
+#include "parallel/pipeline.h"
+#include "parallel/policy.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum memory_tier { TIER_DEVICE, TIER_HOST, TIER_FILE, TIERS } memory_tier;
+typedef enum plan_state {
+    PLAN_WEIGHTS,
+    PLAN_GRADIENTS,
+    PLAN_OPTIMIZER_STATE,
+    PLAN_STATES
+} plan_state;
+
+typedef enum strategy_no_sync {
+    NO_SYNC_FALSE, // gradients are reduced after each micro-batch
+    NO_SYNC_TRUE,  // gradients of a step's micro-batches are summed before they are reduced
+    NO_SYNC_AUTO,  // strategy_resolve chooses one of the two
+    NO_SYNC_MODES
+} strategy_no_sync;
+
+typedef enum strategy_hook_kind {
+    HOOK_NONE,
+    HOOK_FP16,
+    HOOK_BF16,
+    HOOK_POWERSGD,
+    HOOKS
+} strategy_hook_kind;
+
+// The job file's words, by enumerator; ended by NULL.
+extern const char *const MEMORY_TIER_NAMES[TIERS + 1];
+extern const char *const NO_SYNC_NAMES[NO_SYNC_MODES + 1];
+extern const char *const HOOK_NAMES[HOOKS + 1];
+extern const char *const RECOMPUTE_NAMES[RECOMPUTES + 1];
+
+// Compression of the gradient reduction, as a DDP communication hook. The numbers are PowerSGD's.
+typedef struct strategy_hook {
+    strategy_hook_kind kind;
+    int64_t rank;       // of the approximation
+    int64_t start_step; // earlier steps reduce gradients uncompressed
+    double min_compression_rate, epsilon;
+    bool error_feedback, warm_start;
+} strategy_hook;
+
+typedef struct strategy_pipeline {
+    pipeline_schedule schedule; // without effect on a mesh of one stage
+    int virtual_stages;         // model chunks of each stage; without effect on one stage
+    const int *chunk_blocks;    // blocks of each model chunk; NULL: the plan balances them by cost
+} strategy_pipeline;
+
+typedef struct strategy_offload {
+    memory_tier tier[PLAN_STATES];
+    const char *path;    // folder of the file tier; NULL: none given
+    int64_t block_bytes; // of one request to a file
+    int64_t depth;       // requests in flight
+} strategy_offload;
+
+// Pointers are borrowed, but for those of a job, which owns them.
+typedef struct strategy {
+    policies dp;
+    strategy_no_sync no_sync;
+    int reshard_after_forward; // 1: free unsharded weights after forward; 0: keep them for
+                               // backward; K: keep shards among K ranks
+    bool sequence_parallel;    // without effect where tp is 1
+    strategy_pipeline pipeline;
+    int64_t bucket_bytes; // of fp32 gradients
+    dtype reduce_dtype;   // in which ranks sum gradients
+    strategy_hook hook;
+    strategy_offload offload;
+    recompute_mode recompute;
+    bool zero_unused_parameters; // a parameter that the loss does not depend on has gradient zero;
+                                 // false: it is an error
+} strategy;
+
+// The strategy with everything chosen that the mesh decides: no_sync auto becomes true or false,
+// and without pipeline stages the schedule is 1f1b with one chunk. no_sync auto is true, except
+// where a policy shards gradients on an axis of several ranks. Gradients in files can be reduced
+// only once a step, so auto is true for them.
+strategy strategy_resolve(const strategy *s, const mesh *m);
+
+#endif

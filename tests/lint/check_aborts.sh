@@ -1,0 +1,36 @@
+#!/bin/sh
+# The library never ends the process: no call of abort, exit and their like outside src/cmd/. The
+# child that launch/processes.c forks ends itself with _exit.
+#   check_aborts.sh ROOT
+set -eu
+. "$(dirname "$0")/control.sh"
+
+check() {
+    (cd "$1" && find src -name '*.[ch]' | sort | xargs awk '
+        { code = $0; sub(/\/\/.*/, "", code); gsub(/"([^"\\]|\\.)*"/, "", code) }
+        FILENAME ~ /^src\/cmd\// { next }
+        code ~ /(^|[^A-Za-z0-9_>.])(abort|exit|quick_exit|_Exit|__builtin_trap|__builtin_abort|assert)\(/ {
+            say("ends the process")
+        }
+        code ~ /(^|[^A-Za-z0-9_>.])_exit\(/ && FILENAME != "src/launch/processes.c" {
+            say("ends the process")
+        }
+        function say(what) { print FILENAME ":" FNR ": " what ": " $0; bad = 1 }
+        END { exit bad }')
+}
+
+mkdir -p "$scratch/tree/src/optim" "$scratch/tree/src/cmd" "$scratch/tree/src/launch"
+file=$scratch/tree/src/optim/a.c
+printf '// never abort()\nint a(comm *c) { c->ops->abort(c, "exit(1)"); return comm_abort(c); }\n' >"$file"
+printf 'int main(void) { exit(1); }\n' >"$scratch/tree/src/cmd/main.c"
+printf '    _exit(1);\n' >"$scratch/tree/src/launch/processes.c"
+control_passes "$scratch/tree"
+for call in 'abort()' 'exit(1)' '_exit(1)' '_Exit(1)' '__builtin_trap()' 'assert(p)'; do
+    printf '    if (!p) %s;\n' "$call" >"$file"
+    control_fails "$scratch/tree" 'a.c:1: ends the process'
+done
+printf '    exit(1);\n' >"$scratch/tree/src/launch/processes.c"
+printf 'int a;\n' >"$file"
+control_fails "$scratch/tree" 'processes.c:1: ends the process'
+
+control_verdict "only cmd/ ends the process"
