@@ -3,8 +3,8 @@
 // functions run_NAME and the collectives are wrapped (tests/CMakeLists.txt).
 #include "equiv/matrix_pool.h"
 
-#include "parallel/bucket.h"
 #include "parallel/instructions.h"
+#include "train/redistribute.h"
 #include "train/state.h"
 
 #include <setjmp.h>
@@ -42,18 +42,18 @@ static void note(const device_stream *on)
     }
 SCHEDULE_INSTRS(WATCHED)
 
-status __real_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+status __real_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
                                   const void *own, void *at, dtype t, comm *const *along,
                                   device_stream *on, err *e);
-status __wrap_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
                                   const void *own, void *at, dtype t, comm *const *along,
                                   device_stream *on, err *e);
-status __wrap_bucket_redistribute(const plan *p, const plan_redistribution *m, int b,
+status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
                                   const void *own, void *at, dtype t, comm *const *along,
                                   device_stream *on, err *e)
 {
     note(on);
-    return __real_bucket_redistribute(p, m, b, own, at, t, along, on, e);
+    return __real_redistribute_bucket(p, m, b, own, at, t, along, on, e);
 }
 
 status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
