@@ -12,13 +12,18 @@
 
 #include <stdlib.h>
 
+// Makes room for so many items in an array; false: no memory.
+static bool grow(schedule_builder *b, void *array, size_t *room, int count, size_t size)
+{
+    const bool grown = alloc_grow(array, room, (size_t)count, size, "a schedule", NULL) == OK;
+    b->no_memory = b->no_memory || !grown;
+    return grown;
+}
+
 static schedule_instr *add(schedule_builder *b, schedule_instr x)
 {
     schedule *s = b->s;
-    if (alloc_grow(&s->instr, &s->room, (size_t)s->count + 1, sizeof *s->instr, "", NULL) != OK) {
-        b->no_memory = true;
-        return &b->discarded;
-    }
+    if (!grow(b, &s->instr, &s->room, s->count + 1, sizeof *s->instr)) return &b->discarded;
     s->instr[s->count] = x;
     return &s->instr[s->count++];
 }
@@ -41,19 +46,14 @@ static bool state_slot_is_free(const schedule_builder *b, plan_state what, int s
 static int add_state_slot(schedule_builder *b, plan_state what)
 {
     schedule_slots *s = &b->s->state[what];
-    const size_t count = (size_t)s->count + 1;
-    int64_t *elements = realloc(s->elements, count * sizeof *elements);
-    if (elements) s->elements = elements;
-    bool *busy = realloc(b->state_busy[what], count * sizeof *busy);
-    if (busy) b->state_busy[what] = busy;
-    int *used = realloc(b->state_used[what], count * sizeof *used);
-    if (used) b->state_used[what] = used;
-    if (!elements || !busy || !used) {
-        b->no_memory = true;
+    const int slot = s->count;
+    size_t *const room = b->state_room[what];
+    if (!grow(b, &s->elements, &room[0], slot + 1, sizeof *s->elements) ||
+        !grow(b, &b->state_busy[what], &room[1], slot + 1, sizeof **b->state_busy) ||
+        !grow(b, &b->state_used[what], &room[2], slot + 1, sizeof **b->state_used))
         return -1;
-    }
-    elements[count - 1] = 0;
-    busy[count - 1] = false;
+    s->elements[slot] = 0;
+    b->state_busy[what][slot] = false;
     return s->count++;
 }
 

@@ -73,7 +73,7 @@ typedef enum schedule_pass { PASS_TRAIN, PASS_EVAL } schedule_pass;
 
 typedef struct schedule {
     schedule_pass pass;
-    schedule_instr *instr;             // [count]
+    schedule_instr *instr; // [count]
     int count;
     size_t room;                       // of `instr`, in instructions
     int *act_slots;                    // [chunks of the stage] micro-batches of saved activations

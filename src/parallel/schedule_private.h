@@ -17,7 +17,8 @@ typedef struct schedule_visit {
 typedef struct schedule_slot_pool {
     schedule_slots *sizes;
     int *free; // [free_count] free slots, by elements, then by number
-    int free_count, room;
+    int free_count;
+    size_t size_room, free_room; // of sizes->elements and of `free`, in items
 } schedule_slot_pool;
 
 // Takes the free slot that has to grow least for so many elements, or a new one if none is free. -1:
@@ -42,14 +43,15 @@ typedef struct schedule_builder {
     int *swapped_in;                  // [buckets] state slot of the weights from the file; -1: none
     bool *post_forward;               // [buckets] the post-forward group keeps the weights
     schedule_slot_pool weights, gradients;
-    unsigned char *after;          // VISIT_… of each bucket of each visit, visit by visit
-    size_t *first_after;           // [visits] where those of a visit begin
-    bool *state_busy[PLAN_STATES]; // [slots] UNSHARD has not yet read the weights in it
-    int *state_used[PLAN_STATES];  // [slots] the turn that filled it last
-    int turn[PLAN_STATES];         // how often a slot was filled
-    int loaded, done;              // batches that are on the device, or were; that are done with
-    int act_grad;                  // activation-gradient slot in use; -1: none
-    int act_grad_turn;             // how many were taken
+    unsigned char *after;              // VISIT_… of each bucket of each visit, visit by visit
+    size_t *first_after;               // [visits] where those of a visit begin
+    bool *state_busy[PLAN_STATES];     // [slots] UNSHARD has not yet read the weights in it
+    int *state_used[PLAN_STATES];      // [slots] the turn that filled it last
+    size_t state_room[PLAN_STATES][3]; // of the arrays by slot, in items
+    int turn[PLAN_STATES];             // how often a slot was filled
+    int loaded, done;  // batches that are on the device, or were; that are done with
+    int act_grad;      // activation-gradient slot in use; -1: none
+    int act_grad_turn; // how many were taken
 } schedule_builder;
 
 // Does the visit complete the gradients of its block's weights for its micro-batch?

@@ -2,10 +2,13 @@
 // slots of its chunk. Called by schedule_make. Knows nothing of buckets but which of them a block uses.
 #include "parallel/schedule_private.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char WHAT[] = "a schedule";
 
 // The slots of one chunk, which are all of one size.
 typedef struct schedule_chunk_slots {
@@ -17,11 +20,12 @@ typedef struct schedule_chunk_slots {
 
 static status chunk_slots_open(schedule_chunk_slots *p, int micros, err *e)
 {
-    *p = (schedule_chunk_slots){.slot_of = malloc((size_t)micros * sizeof(int)),
-                                .busy = calloc((size_t)micros, sizeof(bool))};
-    if (!p->slot_of || !p->busy) return err_set(e, E_MEMORY, "no memory for a schedule");
+    status result = OK;
+    TRY(alloc_array(&p->slot_of, (size_t)micros, sizeof *p->slot_of, WHAT, e));
+    TRY(alloc_zeroed(&p->busy, (size_t)micros, sizeof *p->busy, WHAT, e));
     for (int i = 0; i < micros; i++) p->slot_of[i] = -1;
-    return OK;
+done:
+    return result;
 }
 
 static void chunk_slots_close(schedule_chunk_slots *p)
@@ -67,15 +71,10 @@ static int free_position(const schedule_slot_pool *p, int64_t elements, int slot
 static int take_new(schedule_slot_pool *p, int64_t elements)
 {
     schedule_slots *s = p->sizes;
-    if (s->count == p->room) {
-        const int room = p->room ? 2 * p->room : 8;
-        int64_t *sizes = realloc(s->elements, (size_t)room * sizeof *sizes);
-        if (sizes) s->elements = sizes;
-        int *list = realloc(p->free, (size_t)room * sizeof *list);
-        if (list) p->free = list;
-        if (!sizes || !list) return -1;
-        p->room = room;
-    }
+    const size_t need = (size_t)s->count + 1;
+    if (alloc_grow(&s->elements, &p->size_room, need, sizeof *s->elements, WHAT, NULL) != OK ||
+        alloc_grow(&p->free, &p->free_room, need, sizeof *p->free, WHAT, NULL) != OK)
+        return -1;
     s->elements[s->count] = elements;
     return s->count++;
 }
@@ -132,8 +131,9 @@ static void visit_chunk(schedule_builder *b, const pipeline_op *x, schedule_chun
 static status eval_list(const plan *p, int chunks, pipeline_list *out, err *e)
 {
     (void)p;
-    *out = (pipeline_list){.at = calloc((size_t)chunks, sizeof *out->at), .count = chunks};
-    if (!out->at) return err_set(e, E_MEMORY, "no memory for a schedule");
+    const status result = alloc_zeroed(&out->at, (size_t)chunks, sizeof *out->at, WHAT, e);
+    if (result != OK) return result;
+    out->count = chunks;
     for (int c = 0; c < chunks; c++) out->at[c] = (pipeline_op){PIPE_FORWARD, 0, c};
     return OK;
 }
@@ -175,8 +175,7 @@ static status make_visits(schedule_builder *b, schedule_chunk_slots *act,
     else
         TRY(pipeline_make(p->o.strategy.pipeline.schedule, stages, chunks, p->o.micros,
                           p->coord[AXIS_PP], &l, e));
-    b->visit = calloc(count_visits(p, &l) + 1, sizeof *b->visit);
-    if (!b->visit) FAIL(E_MEMORY, "no memory for a schedule");
+    TRY(alloc_zeroed(&b->visit, count_visits(p, &l), sizeof *b->visit, WHAT, e));
     for (int i = 0; i < l.count; i++)
         visit_chunk(b, &l.at[i], &act[l.at[i].chunk], &wgrad[l.at[i].chunk]);
     for (int c = 0; c < chunks; c++) {
@@ -195,17 +194,16 @@ static status look_ahead(schedule_builder *b, err *e)
     const plan *p = b->p;
     const size_t buckets = (size_t)p->buckets;
     size_t count = 0;
-    pipeline_pass *next =
-        malloc((buckets + 1) * sizeof *next); // the next visit that uses the bucket
-    bool *more = calloc(buckets * (size_t)p->o.micros + 1, sizeof *more);
-    b->first_after = calloc((size_t)b->visits + 1, sizeof *b->first_after);
-    if (!next || !more || !b->first_after) FAIL(E_MEMORY, "no memory for a schedule");
+    pipeline_pass *next = NULL; // [buckets] the next visit that uses the bucket
+    bool *more = NULL;          // [micros, buckets] a later visit adds to its gradients
+    TRY(alloc_array(&next, buckets, sizeof *next, WHAT, e));
+    TRY(alloc_zeroed(&more, buckets * (size_t)p->o.micros, sizeof *more, WHAT, e));
+    TRY(alloc_zeroed(&b->first_after, (size_t)b->visits, sizeof *b->first_after, WHAT, e));
     for (int v = 0; v < b->visits; v++) {
         b->first_after[v] = count;
         count += (size_t)plan_buckets_of(p, b->visit[v].block).count;
     }
-    b->after = calloc(count + 1, sizeof *b->after);
-    if (!b->after) FAIL(E_MEMORY, "no memory for a schedule");
+    TRY(alloc_zeroed(&b->after, count, sizeof *b->after, WHAT, e));
     for (size_t k = 0; k < buckets; k++) next[k] = PIPE_FORWARD;
     for (int n = b->visits - 1; n >= 0; n--) {
         const schedule_visit *v = &b->visit[n];
@@ -225,11 +223,11 @@ done:
     return result;
 }
 
-static int *minus_ones(int count)
+static status minus_ones(int **out, int count, err *e)
 {
-    int *p = malloc((size_t)(count + 1) * sizeof *p);
-    for (int i = 0; p && i <= count; i++) p[i] = -1;
-    return p;
+    const status result = alloc_array(out, (size_t)count, sizeof **out, WHAT, e);
+    for (int i = 0; result == OK && i < count; i++) (*out)[i] = -1;
+    return result;
 }
 
 status schedule_builder_open(schedule_builder *b, err *e)
@@ -240,17 +238,15 @@ status schedule_builder_open(schedule_builder *b, err *e)
         result = check_length(b->p, e);
         if (result != OK) return result;
     }
-    schedule_chunk_slots *act = calloc((size_t)chunks, sizeof *act),
-                         *wgrad = calloc((size_t)chunks, sizeof *wgrad);
-    b->s->act_slots = calloc((size_t)chunks, sizeof(int));
-    b->s->wgrad_slots = calloc((size_t)chunks, sizeof(int));
-    b->weight_slot = minus_ones(b->p->buckets);
-    b->gradient_slot = minus_ones(b->p->buckets);
-    b->swapped_in = minus_ones(b->p->buckets);
-    b->post_forward = calloc((size_t)b->p->buckets + 1, sizeof *b->post_forward);
-    if (!act || !wgrad || !b->s->act_slots || !b->s->wgrad_slots || !b->weight_slot ||
-        !b->gradient_slot || !b->swapped_in || !b->post_forward)
-        FAIL(E_MEMORY, "no memory for a schedule");
+    schedule_chunk_slots *act = NULL, *wgrad = NULL;
+    TRY(alloc_zeroed(&act, (size_t)chunks, sizeof *act, WHAT, e));
+    TRY(alloc_zeroed(&wgrad, (size_t)chunks, sizeof *wgrad, WHAT, e));
+    TRY(alloc_zeroed(&b->s->act_slots, (size_t)chunks, sizeof(int), WHAT, e));
+    TRY(alloc_zeroed(&b->s->wgrad_slots, (size_t)chunks, sizeof(int), WHAT, e));
+    TRY(minus_ones(&b->weight_slot, b->p->buckets, e));
+    TRY(minus_ones(&b->gradient_slot, b->p->buckets, e));
+    TRY(minus_ones(&b->swapped_in, b->p->buckets, e));
+    TRY(alloc_zeroed(&b->post_forward, (size_t)b->p->buckets, sizeof *b->post_forward, WHAT, e));
     for (int c = 0; c < chunks; c++) {
         TRY(chunk_slots_open(&act[c], micros, e));
         TRY(chunk_slots_open(&wgrad[c], micros, e));

@@ -5,10 +5,13 @@
 // one waits for stands in instructions.c.
 #include "parallel/simulate.h"
 
+#include "base/alloc.h"
 #include "parallel/instructions.h"
 #include "parallel/replay.h"
 
 #include <stdlib.h>
+
+static const char WHAT[] = "a simulation";
 
 // When the values of one resource exist. All begin with 0.
 typedef struct simulate_clock {
@@ -128,31 +131,30 @@ done:
 
 // ---- Memory
 
-static bool open_doubles(double **out, size_t count)
+static status open_clock(simulate_clock *c, int slots, int owners, err *e)
 {
-    *out = calloc(count + 1, sizeof **out);
-    return *out != NULL;
+    status result = OK;
+    TRY(alloc_zeroed(&c->slot, (size_t)owners, sizeof *c->slot, WHAT, e));
+    TRY(alloc_zeroed(&c->ready, (size_t)slots, sizeof *c->ready, WHAT, e));
+    TRY(alloc_zeroed(&c->unused, (size_t)slots, sizeof *c->unused, WHAT, e));
+done:
+    return result;
 }
 
-static bool open_stage(simulate_stage *g, const plan *p, const schedule *s)
+static status open_stage(simulate_stage *g, const plan *p, const schedule *s, err *e)
 {
-    bool good = true;
+    status result = OK;
     *g = (simulate_stage){.p = p, .s = s};
     for (instr_resource r = 0; r < RESOURCES; r++) {
-        const int groups = instr_slot_groups(p, r);
-        const size_t owners = (size_t)instr_owners(p, r);
-        g->clock[r] = calloc((size_t)groups, sizeof *g->clock[r]);
-        good = good && g->clock[r];
-        for (int i = 0; good && i < groups; i++) {
-            simulate_clock *c = &g->clock[r][i];
-            const size_t slots = r < RES_SLOTS ? (size_t)instr_slot_count(s, r, i) : 0;
-            good = open_doubles(&c->ready, r < RES_SLOTS ? slots : owners);
-            if (r >= RES_SLOTS) continue;
-            c->slot = calloc(owners + 1, sizeof *c->slot);
-            good = good && c->slot && open_doubles(&c->unused, slots);
-        }
+        const int groups = instr_slot_groups(p, r), owners = instr_owners(p, r);
+        TRY(alloc_zeroed(&g->clock[r], (size_t)groups, sizeof *g->clock[r], WHAT, e));
+        if (r >= RES_SLOTS)
+            TRY(alloc_zeroed(&g->clock[r]->ready, (size_t)owners, sizeof(double), WHAT, e));
+        for (int i = 0; r < RES_SLOTS && i < groups; i++)
+            TRY(open_clock(&g->clock[r][i], instr_slot_count(s, r, i), owners, e));
     }
-    return good;
+done:
+    return result;
 }
 
 static void close_stage(simulate_stage *g)
@@ -169,15 +171,15 @@ static void close_stage(simulate_stage *g)
 
 static status open_result(simulate_result *r, const schedule *const *of_stage, int stages, err *e)
 {
+    status result = OK;
     *r = (simulate_result){.stages = stages};
-    bool good = open_doubles(&r->busy, (size_t)stages) && open_doubles(&r->idle, (size_t)stages);
-    r->span = calloc((size_t)stages, sizeof *r->span);
-    good = good && r->span;
-    for (int i = 0; good && i < stages; i++) {
-        r->span[i] = calloc((size_t)of_stage[i]->count + 1, sizeof **r->span);
-        good = r->span[i] != NULL;
-    }
-    return good ? OK : err_set(e, E_MEMORY, "no memory to simulate %d stages", stages);
+    TRY(alloc_zeroed(&r->busy, (size_t)stages, sizeof *r->busy, WHAT, e));
+    TRY(alloc_zeroed(&r->idle, (size_t)stages, sizeof *r->idle, WHAT, e));
+    TRY(alloc_zeroed(&r->span, (size_t)stages, sizeof *r->span, WHAT, e));
+    for (int i = 0; i < stages; i++)
+        TRY(alloc_zeroed(&r->span[i], (size_t)of_stage[i]->count, sizeof **r->span, WHAT, e));
+done:
+    return result;
 }
 
 void simulate_result_clear(simulate_result *r)
@@ -203,12 +205,10 @@ status schedule_simulate(const schedule *const *of_stage, const plan *const *pla
                          int stages, const simulate_costs *c, simulate_result *out, err *e)
 {
     status result = OK;
-    simulation x = {of_stage, c, out, calloc((size_t)stages, sizeof(simulate_stage))};
+    simulation x = {of_stage, c, out, NULL};
     TRY(open_result(out, of_stage, stages, e));
-    if (!x.stage) FAIL(E_MEMORY, "no memory to simulate %d stages", stages);
-    for (int i = 0; i < stages; i++)
-        if (!open_stage(&x.stage[i], plan_of_stage[i], of_stage[i]))
-            FAIL(E_MEMORY, "no memory to simulate %d stages", stages);
+    TRY(alloc_zeroed(&x.stage, (size_t)stages, sizeof *x.stage, WHAT, e));
+    for (int i = 0; i < stages; i++) TRY(open_stage(&x.stage[i], plan_of_stage[i], of_stage[i], e));
     TRY(schedule_replay(of_stage, stages, time_step, &x, e));
     sum_up(out);
 done:

@@ -5,11 +5,14 @@
 // instructions.c.
 #include "parallel/verify.h"
 
+#include "base/alloc.h"
 #include "parallel/instructions.h"
 #include "parallel/replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+static const char WHAT[] = "the verification of a schedule";
 
 // The slots of one chunk, or of the whole stage.
 typedef struct verify_slots {
@@ -203,31 +206,37 @@ done:
 
 // ---- Memory
 
-static bool open_slots(verify_slots *k, int count, int owners)
+static status open_slots(verify_slots *k, int count, int owners, err *e)
 {
+    status result = OK;
     *k = (verify_slots){.count = count};
-    k->owner = malloc(((size_t)count + 1) * sizeof *k->owner);
-    k->holds = calloc((size_t)count + 1, sizeof *k->holds);
-    k->slot = malloc(((size_t)owners + 1) * sizeof *k->slot);
-    for (int i = 0; k->owner && i < count; i++) k->owner[i] = -1;
-    for (int i = 0; k->slot && i < owners; i++) k->slot[i] = -1;
-    return k->owner && k->holds && k->slot;
+    TRY(alloc_array(&k->owner, (size_t)count, sizeof *k->owner, WHAT, e));
+    TRY(alloc_zeroed(&k->holds, (size_t)count, sizeof *k->holds, WHAT, e));
+    TRY(alloc_array(&k->slot, (size_t)owners, sizeof *k->slot, WHAT, e));
+    for (int i = 0; i < count; i++) k->owner[i] = -1;
+    for (int i = 0; i < owners; i++) k->slot[i] = -1;
+done:
+    return result;
 }
 
 static status open_list(verify_list *c, err *e)
 {
-    bool good = true;
+    status result = OK;
     for (instr_resource r = 0; r < RESOURCES; r++) {
         verify_resource *v = &c->resource[r];
         v->owners = instr_owners(c->p, r);
-        v->groups = r < RES_SLOTS ? instr_slot_groups(c->p, r) : 0;
-        if (r >= RES_SLOTS) v->there = calloc((size_t)v->owners + 1, 1);
-        if (r < RES_SLOTS) v->group = calloc((size_t)v->groups, sizeof *v->group);
-        good = good && (v->there || v->group);
-        for (int g = 0; good && g < v->groups; g++)
-            good = open_slots(&v->group[g], instr_slot_count(c->s, r, g), v->owners);
+        if (r >= RES_SLOTS) {
+            TRY(alloc_zeroed(&v->there, (size_t)v->owners, 1, WHAT, e));
+            continue;
+        }
+        const int groups = instr_slot_groups(c->p, r);
+        TRY(alloc_zeroed(&v->group, (size_t)groups, sizeof *v->group, WHAT, e));
+        v->groups = groups;
+        for (int g = 0; g < groups; g++)
+            TRY(open_slots(&v->group[g], instr_slot_count(c->s, r, g), v->owners, e));
     }
-    return good ? OK : err_set(e, E_MEMORY, "no memory to verify a schedule");
+done:
+    return result;
 }
 
 static void close_list(verify_list *c)
