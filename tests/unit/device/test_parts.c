@@ -128,7 +128,7 @@ static entropy entropy_of_shards(dtype type, const int64_t *cut, int shards, flo
                                                               .logits = shard,
                                                               .labels = labels,
                                                               .stats = stats,
-                                                              .shards = parts,
+                                                              .shards = shards,
                                                               .loss_sum = i == 0 ? &out.loss : NULL,
                                                               .count = i == 0 ? &out.count : NULL,
                                                               .scale = 0.7f,
