@@ -152,7 +152,8 @@ typedef struct generate_writer {
 
 static status print(const generate_writer *w, const text *shown, err *e)
 {
-    if (w->json || shown->bytes == 0) return OK;
+    const status made = text_check(shown, e);
+    if (made != OK || w->json || shown->bytes == 0) return made;
     // A file or a program gets the bytes as they are; a terminal gets control characters escaped.
     if (isatty(STDOUT_FILENO))
         console_print(shown->chars, shown->bytes);
@@ -187,6 +188,7 @@ static status draw_tokens(const generate_writer *w, const float *logits, uint64_
         json_array_append_new(ids, json_integer(id));
         text_clear(&token);
         tokenizer_decode(w->t, &id, 1, true, &token);
+        TRY(text_check(&token, e));
         completion_add(c, token.chars, token.bytes, &shown);
         TRY(show(w, &shown, all, e));
         *why = STOP_STRING;
@@ -199,6 +201,7 @@ static status draw_tokens(const generate_writer *w, const float *logits, uint64_
     }
     completion_end(c, &shown);
     TRY(show(w, &shown, all, e));
+    TRY(text_check(all, e));
 done:
     text_clear(&token);
     text_clear(&shown);

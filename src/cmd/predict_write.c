@@ -138,6 +138,7 @@ static status add_rows(predict_writer *w, const char *name, const float *rows, t
     for (int64_t i = 0; i < w->shape.positions; i++) {
         if (i) text_add(t, ",");
         add_row(t, rows + i * w->shape.cols, w->shape.cols);
+        TRY(text_check(t, e));
         TRY(put(w, t->chars, t->bytes, e));
         text_clear(t);
     }
@@ -173,6 +174,7 @@ static status write_line(predict_writer *w, const dataset_shape *of, const void 
     if (w->o.what == PREDICT_VECTORS)
         TRY(add_rows(w, w->shape.positions > 1 ? "vectors" : "vector", rows, &t, e));
     text_add(&t, "}\n");
+    TRY(text_check(&t, e));
     TRY(put(w, t.chars, t.bytes, e));
 done:
     text_clear(&t);
@@ -215,6 +217,8 @@ static status print_summary(const predict_writer *w, err *e)
             text_addf(&line, ", accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
                       (unsigned long long)w->labels);
     }
+    const status made = text_check(&line, e);
+    if (made != OK) return made;
     // Predictions on stdout must not be mixed with the summary.
     if (w->path)
         console_line("%s", line.chars);

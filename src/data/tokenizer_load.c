@@ -140,6 +140,7 @@ static status read_side_files(tokenizer *t, const char *path, err *e)
         text_clear(&side_file);
         text_add_bytes(&side_file, path, start);
         text_add(&side_file, tokenizer_side_file_names[i]);
+        TRY(text_check(&side_file, e));
         if (!file_exists(side_file.chars)) continue;
         TRY(file_read_small(side_file.chars, FILE_MOST_TABLE, &t->files[i].content,
                             &t->files[i].bytes, e));

@@ -41,6 +41,7 @@ static status add_name(tokenizer *t, const char *name, size_t bytes, int32_t id,
                                        .decoded_bytes = (uint32_t)(spelled ? length : bytes)};
     text_add_bytes(&t->decoded, spelled ? raw : name, t->entries[id].decoded_bytes);
     free(raw);
+    TRY(text_check(&t->decoded, e));
 done:
     return result;
 }
@@ -119,6 +120,7 @@ static status read_merges(tokenizer *t, const json_t *merges, err *e)
         joined.bytes = 0;
         text_add_bytes(&joined, left, left_bytes);
         text_add(&joined, right);
+        TRY(text_check(&joined, e));
         TRY(name_id(t, i, left, left_bytes, &left_id, e));
         TRY(name_id(t, i, right, strlen(right), &right_id, e));
         TRY(name_id(t, i, joined.chars, joined.bytes, &id, e));

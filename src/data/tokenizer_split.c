@@ -123,6 +123,7 @@ static status read_split(tokenizer_splitter *s, const json_t *object, const char
     TRY(read_flag(object, field, "invert", false, &invert, e));
     if (invert) FAIL(E_USAGE, "%s.invert is true; only false is supported", field);
     if (literal) tokenizer_pattern_quote(literal, &quoted);
+    TRY(text_check(&quoted, e));
     if (literal && !*literal) FAIL(E_USAGE, "%s.pattern is empty", field);
     TRY(add_stage(s, field, literal ? quoted.chars : regex, e));
 done:

@@ -130,6 +130,8 @@ status tokens_raw_convert(const tokens_raw_options *o, tokens_raw_result *out, e
     text bin = {0}, old = {0};
     text_addf(&bin, "%s.bin", o->output_prefix);
     text_addf(&old, "%s.json", o->output_prefix);
+    TRY(text_check(&bin, e));
+    TRY(text_check(&old, e));
     TRY(output_check(o, bin.chars, e));
     TRY(file_map_open(o->path, &r.map, e));
     TRY(layout_read(o, &r, e));

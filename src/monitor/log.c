@@ -82,6 +82,7 @@ static status end_line(log_file *l, text *t, err *e)
     off_t before = lseek(l->fd, 0, SEEK_END);
 
     text_add(t, "}\n");
+    TRY(text_check(t, e));
     const char *rest = t->chars;
     size_t left = t->bytes;
     while (left > 0) {
