@@ -48,6 +48,7 @@ static status verify(const char *folder, char **found, err *e)
     status result = OK;
     text warnings = {0};
     TRY(ckpt_locate(folder, found, &warnings, e));
+    TRY(text_check(&warnings, e));
     if (warnings.bytes)
         FAIL(E_USAGE, "%s: %.*s", folder, (int)strcspn(warnings.chars, "\n"), warnings.chars);
     TRY(ckpt_verify(*found, e));

@@ -118,6 +118,7 @@ static status documents_print(const tokens *t, const tokenizer *known, uint64_t 
         if (known) {
             text_clear(&decoded);
             tokenizer_decode(known, ids, n, false, &decoded);
+            TRY(text_check(&decoded, e));
             excerpt_print(decoded.chars ? decoded.chars : "", decoded.bytes);
         } else {
             for (size_t i = 0; i < n; i++) printf("%s%" PRId32, i ? " " : "", ids[i]);

@@ -1,5 +1,6 @@
 // generate.c -- `trireme generate`: samples text from a model folder, and prints each token at
 // once.
+#include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -151,7 +152,8 @@ typedef struct generate_writer {
 
 static status print(const generate_writer *w, const text *shown, err *e)
 {
-    if (w->json || shown->bytes == 0) return OK;
+    const status made = text_check(shown, e);
+    if (made != OK || w->json || shown->bytes == 0) return made;
     // A file or a program gets the bytes as they are; a terminal gets control characters escaped.
     if (isatty(STDOUT_FILENO))
         console_print(shown->chars, shown->bytes);
@@ -195,6 +197,7 @@ static status draw_tokens(const generate_writer *w, const float *logits, uint64_
         json_array_append_new(ids, json_integer(id));
         text_clear(&token);
         tokenizer_decode(w->t, &id, 1, true, &token);
+        TRY(text_check(&token, e));
         completion_add(c, token.chars, token.bytes, &shown);
         TRY(show(w, &shown, all, e));
         *why = STOP_STRING;
@@ -207,6 +210,7 @@ static status draw_tokens(const generate_writer *w, const float *logits, uint64_
     }
     completion_end(c, &shown);
     TRY(show(w, &shown, all, e));
+    TRY(text_check(all, e));
 done:
     text_clear(&token);
     text_clear(&shown);
@@ -271,8 +275,8 @@ static status all_samples(const generate_writer *w, const int32_t *ids, int64_t 
     status result = OK;
     const float *logits;
     const size_t bytes = (size_t)decoder_vocab(w->d) * sizeof *logits;
-    float *first = malloc(bytes);
-    if (!first) FAIL(E_MEMORY, "generate: out of memory");
+    float *first = NULL;
+    TRY(alloc_array(&first, bytes, 1, "the logits", e));
     TRY(decoder_feed(w->d, ids, count, &logits, e));
     memcpy(first, logits, bytes);
     for (int64_t k = 0; k < w->r->samples; k++) {

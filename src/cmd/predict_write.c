@@ -2,6 +2,7 @@
 // classes it counts the right ones. Called by predict.c on rank 0. See predict.h.
 #include "cmd/predict.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "cmd/console.h"
 #include "store/npy.h"
@@ -137,6 +138,7 @@ static status add_rows(predict_writer *w, const char *name, const float *rows, t
     for (int64_t i = 0; i < w->shape.positions; i++) {
         if (i) text_add(t, ",");
         add_row(t, rows + i * w->shape.cols, w->shape.cols);
+        TRY(text_check(t, e));
         TRY(put(w, t->chars, t->bytes, e));
         text_clear(t);
     }
@@ -148,8 +150,10 @@ done:
 static status add_classes(const predict_writer *w, const dataset_shape *of, const int32_t *labels,
                           const void *outputs, int64_t first_row, text *t, err *e)
 {
-    int32_t *ids = malloc((size_t)w->shape.positions * sizeof *ids);
-    if (!ids) return err_set(e, E_MEMORY, "predict: out of memory");
+    int32_t *ids;
+    const status result =
+        alloc_array(&ids, (size_t)w->shape.positions, sizeof *ids, "the predictions", e);
+    if (result != OK) return result;
     for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = predicted(w, outputs, first_row + i);
     add_ids(t, w, "class", "classes", ids);
     for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = label_of(w, of, labels, i);
@@ -170,6 +174,7 @@ static status write_line(predict_writer *w, const dataset_shape *of, const void 
     if (w->o.what == PREDICT_VECTORS)
         TRY(add_rows(w, w->shape.positions > 1 ? "vectors" : "vector", rows, &t, e));
     text_add(&t, "}\n");
+    TRY(text_check(&t, e));
     TRY(put(w, t.chars, t.bytes, e));
 done:
     text_clear(&t);
@@ -212,6 +217,8 @@ static status print_summary(const predict_writer *w, err *e)
             text_addf(&line, ", accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
                       (unsigned long long)w->labels);
     }
+    const status made = text_check(&line, e);
+    if (made != OK) return made;
     // Predictions on stdout must not be mixed with the summary.
     if (w->path)
         console_line("%s", line.chars);

@@ -173,6 +173,7 @@ status tokenizer_pattern_translate(const char *source, text *out, err *e)
             text_add_bytes(out, r.ptr++, 1);
         }
     }
+    TRY(text_check(out, e));
 done:
     return result;
 }

@@ -43,12 +43,13 @@ status npy_head(dtype type, int dims, const int64_t *dim, text *out, err *e)
     for (int i = 0; i < dims; i++) text_addf(&header, "%s%" PRId64, i ? ", " : "", dim[i]);
     // A tuple of one element ends with a comma.
     text_addf(&header, "%s), }", dims == 1 ? "," : "");
-    while ((BEFORE + header.bytes + 1) % ALIGN) text_add(&header, " ");
+    while (!header.failed && (BEFORE + header.bytes + 1) % ALIGN) text_add(&header, " ");
     text_add(&header, "\n");
     const unsigned char before[BEFORE] = {
         0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, header.bytes & 0xff, header.bytes >> 8 & 0xff};
     text_add_bytes(out, before, sizeof before);
     text_add_bytes(out, header.chars, header.bytes);
+    if (header.failed) text_fail(out);
     text_clear(&header);
-    return OK;
+    return text_check(out, e);
 }

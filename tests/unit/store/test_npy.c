@@ -46,11 +46,20 @@ static void types_that_numpy_lacks_are_refused(void **state)
     assert_int_equal(out.bytes, 0);
 }
 
+static void a_text_that_failed_is_an_error(void **state)
+{
+    (void)state;
+    text out = {0};
+    text_fail(&out);
+    assert_int_equal(npy_head(F32, 1, (int64_t[]){7}, &out, NULL), E_MEMORY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_equal_those_of_numpy),
         cmocka_unit_test(types_that_numpy_lacks_are_refused),
+        cmocka_unit_test(a_text_that_failed_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
