@@ -337,7 +337,7 @@ static void expect_files(const moment *a, const moment *b, const layout *from, c
         char *path[] = {own_path(a->folder, file[i]), own_path(b->folder, file[i])};
         file_map map[2] = {{0}};
         for (int k = 0; k < 2; k++) CHECK(file_map_open(path[k], &map[k], e));
-        if (map[0].bytes != map[1].bytes || memcmp(map[0].at, map[1].at, map[0].bytes) != 0)
+        if (map[0].bytes != map[1].bytes || memcmp(map[0].ptr, map[1].ptr, map[0].bytes) != 0)
             fail_msg("%s and %s save another %s", from->name, to->name, file[i]);
         for (int k = 0; k < 2; k++) file_unmap(&map[k]), free(path[k]);
     }
