@@ -112,8 +112,8 @@ static void test_a_point_has_a_name(void **state)
     points_clear(&l);
 }
 
-// 25 pairs of policies, of which 7 are illegal: they shard a state over the outer axis and not over
-// the inner one.
+// 7 of 25 pairs of policies are illegal: the inner policy shards some state, but not a state that the
+// outer policy shards.
 static void test_eighteen_policy_pairs_are_legal(void **state)
 {
     (void)state;

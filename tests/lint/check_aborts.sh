@@ -1,6 +1,6 @@
 #!/bin/sh
-# The library never ends the process: no call of abort, exit and their like outside src/cmd/. The
-# child that launch/processes.c forks ends itself with _exit.
+# The library never ends the process: only src/cmd/ calls abort, exit and the like. The child that
+# launch/processes.c forks ends itself with _exit.
 #   check_aborts.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
