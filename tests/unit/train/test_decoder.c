@@ -24,7 +24,7 @@ static void check_logits(const char *name, int64_t piece)
             relative_error(logits, want, (offset + count - 1) * want->dim[1], want->dim[1]);
         if (!(worst <= 1e-5))
             fail_msg("%s: logits after %lld tokens: relative error %.3g", name,
-                     (long long)(at + count), worst);
+                     (long long)(offset + count), worst);
     }
     err full = {0};
     const float *none;

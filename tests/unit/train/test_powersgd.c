@@ -198,7 +198,7 @@ static void test_every_reduced_micro_batch_is_compressed(void **state)
 
 // ---- Matrices of low rank
 
-// Matrices of rank one. Parameter b, and all parameters in step START, are zero.
+// Matrices of rank one. In step START, parameter b is zero.
 static void poor_summand(uint64_t step, int data_rank, float *out)
 {
     random_summand(step, data_rank, out);
