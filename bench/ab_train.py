@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trireme against PyTorch on the same model and batch: A B A B … in one run, so that both meet the
-same weather on a shared machine. Prints each round, the medians and their ratios.
+"""Compares Trireme with PyTorch on the same model and batch. The rounds alternate A B A B … in one run,
+so that other load on the machine affects both alike. Prints each round, the medians and their ratios.
 
   PYTHON=venv/bin/python bench/ab_train.py --layers 12 --hidden 768 --heads 12 --vocab 50257 \\
       --seq 256 --micro 2 --ranks 2 --threads 1 --rounds 3

@@ -1,6 +1,6 @@
-// bench_kernels.c -- times the cpu kernels one by one and prints rates: the best of several runs on
-// one thread, in CPU time, at the level that TRIREME_CPU says. With an argument, only the kernels
-// whose names start with it. It is linked with the device library and what that needs:
+// bench_kernels.c -- times the cpu kernels one by one and prints their rates: the best of several runs
+// on one thread, in CPU time, at the CPU level of TRIREME_CPU. An argument selects the kernels whose
+// names start with it. It links the device library and the libraries that this needs:
 //   cc -std=gnu17 -O2 -Isrc bench/bench_kernels.c build/libt_device.a build/libt_base.a
 //      -ldnnl -lxxhash -fopenmp -lm -o bench_kernels
 #include "device/cpu/cpu.h"
@@ -36,7 +36,7 @@ static void *array(int64_t count, dtype type)
     return data;
 }
 
-// Seconds of one call, the best of RUNS, each long enough for the clock.
+// Returns the seconds of one call: the best of RUNS runs, each long enough for the clock.
 static double seconds_of(const bench *b, const kernel_call *call)
 {
     double best = INFINITY;
@@ -144,28 +144,28 @@ static void bench_norm(const bench *b, int64_t rows, int64_t cols, dtype type)
 {
     int64_t count = rows * cols;
     kernel_norm_args p = {.rows = rows,
-                   .cols = cols,
-                   .eps = 1e-5f,
-                   .type = type,
-                   .x = array(count, type),
-                   .gain = array(cols, type),
-                   .bias = array(cols, type),
-                   .y = array(count, type),
-                   .mean = array(rows, F32),
-                   .rstd = array(rows, F32)};
+                          .cols = cols,
+                          .eps = 1e-5f,
+                          .type = type,
+                          .x = array(count, type),
+                          .gain = array(cols, type),
+                          .bias = array(cols, type),
+                          .y = array(count, type),
+                          .mean = array(rows, F32),
+                          .rstd = array(rows, F32)};
     kernel_norm_grad_args g = {.rows = rows,
-                        .cols = cols,
-                        .type = type,
-                        .x = p.x,
-                        .dy = p.y,
-                        .gain = p.gain,
-                        .mean = p.mean,
-                        .rstd = p.rstd,
-                        .dx = array(count, type),
-                        .dgain = array(cols, F32),
-                        .dbias = array(cols, F32),
-                        .accumulate_dx = true,
-                        .accumulate_dgain = true};
+                               .cols = cols,
+                               .type = type,
+                               .x = p.x,
+                               .dy = p.y,
+                               .gain = p.gain,
+                               .mean = p.mean,
+                               .rstd = p.rstd,
+                               .dx = array(count, type),
+                               .dgain = array(cols, F32),
+                               .dbias = array(cols, F32),
+                               .accumulate_dx = true,
+                               .accumulate_dgain = true};
     char shape[64];
     snprintf(shape, sizeof shape, "layer [%ld, %ld]", (long)rows, (long)cols);
     report(b, shape, type, &(kernel_call){K_NORM, {.norm = p}}, (double)count, "G/s");
@@ -179,16 +179,16 @@ static void bench_activation(const bench *b, int64_t rows, int64_t cols, dtype t
     static const char *const names[ACTIVATIONS] = {"gelu", "gelu_tanh", "relu", "silu", "tanh"};
     int64_t count = rows * cols;
     kernel_activation_args p = {.count = count,
-                         .x = array(count, type),
-                         .dy = array(count, type),
-                         .y = array(count, type),
-                         .type = type};
+                                .x = array(count, type),
+                                .dy = array(count, type),
+                                .y = array(count, type),
+                                .type = type};
     kernel_bias_grad_args bias = {.rows = rows,
-                           .cols = cols,
-                           .dy = p.dy,
-                           .db = array(cols, F32),
-                           .type = type,
-                           .accumulate = true};
+                                  .cols = cols,
+                                  .dy = p.dy,
+                                  .db = array(cols, F32),
+                                  .type = type,
+                                  .accumulate = true};
     char shape[64];
     for (p.act = ACT_GELU; p.act < ACTIVATIONS; p.act++) {
         snprintf(shape, sizeof shape, "%s [%ld, %ld]", names[p.act], (long)rows, (long)cols);
@@ -200,12 +200,12 @@ static void bench_activation(const bench *b, int64_t rows, int64_t cols, dtype t
     snprintf(shape, sizeof shape, "[%ld, %ld]", (long)rows, (long)cols);
     report(b, shape, type, &(kernel_call){K_BIAS_GRAD, {.bias_grad = bias}}, (double)count, "G/s");
     kernel_glu_args glu = {.rows = rows,
-                    .cols = cols / 2,
-                    .x = p.x,
-                    .dy = p.dy,
-                    .y = p.y,
-                    .act = ACT_SILU,
-                    .type = type};
+                           .cols = cols / 2,
+                           .x = p.x,
+                           .dy = p.dy,
+                           .y = p.y,
+                           .act = ACT_SILU,
+                           .type = type};
     snprintf(shape, sizeof shape, "silu [%ld, 2 x %ld]", (long)rows, (long)cols / 2);
     report(b, shape, type, &(kernel_call){K_GLU, {.glu = glu}}, (double)count / 2, "G/s");
     report(b, shape, type, &(kernel_call){K_GLU_GRAD, {.glu = glu}}, (double)count / 2, "G/s");
@@ -222,15 +222,15 @@ static void bench_loss(const bench *b, int64_t rows, int64_t cols, dtype type)
     double loss = 0, count = 0;
     int32_t *labels = calloc((size_t)rows, sizeof *labels);
     kernel_cross_entropy_args p = {.rows = rows,
-                            .cols = cols,
-                            .logits = array(rows * cols, type),
-                            .labels = labels,
-                            .loss_sum = &loss,
-                            .count = &count,
-                            .scale = 1,
-                            .ignore = -100,
-                            .gradient = true,
-                            .type = type};
+                                   .cols = cols,
+                                   .logits = array(rows * cols, type),
+                                   .labels = labels,
+                                   .loss_sum = &loss,
+                                   .count = &count,
+                                   .scale = 1,
+                                   .ignore = -100,
+                                   .gradient = true,
+                                   .type = type};
     char shape[64];
     snprintf(shape, sizeof shape, "[%ld, %ld]", (long)rows, (long)cols);
     report(b, shape, type, &(kernel_call){K_CROSS_ENTROPY, {.cross_entropy = p}},
@@ -241,19 +241,19 @@ static void bench_loss(const bench *b, int64_t rows, int64_t cols, dtype type)
 static void bench_flat(const bench *b, int64_t count)
 {
     kernel_update_args p = {.count = count,
-                     .w = array(count, F32),
-                     .m = array(count, F32),
-                     .v = array(count, F32),
-                     .g = array(count, F32),
-                     .lr = 1e-9f,
-                     .beta1 = 0.9f,
-                     .beta2 = 0.95f,
-                     .eps = 1e-8f,
-                     .weight_decay = 0.1f,
-                     .grad_scale = 1,
-                     .c1 = 1,
-                     .c2 = 1,
-                     .low_type = BF16};
+                            .w = array(count, F32),
+                            .m = array(count, F32),
+                            .v = array(count, F32),
+                            .g = array(count, F32),
+                            .lr = 1e-9f,
+                            .beta1 = 0.9f,
+                            .beta2 = 0.95f,
+                            .eps = 1e-8f,
+                            .weight_decay = 0.1f,
+                            .grad_scale = 1,
+                            .c1 = 1,
+                            .c2 = 1,
+                            .low_type = BF16};
     for (int64_t i = 0; i < count; i++) p.v[i] = fabsf(p.v[i]);
     report(b, "adamw", F32, &(kernel_call){K_UPDATE, {.update = p}}, (double)count, "G/s");
     p.low = array(count, BF16);

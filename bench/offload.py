@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What offload to a file costs: the same GPT-2 in fp32 with its optimizer state on the device (A) and in a
-file (B), A B A B … in one run, so that both meet the same weather. Then a model whose state is larger than
-memory.budget: refused as it stands, trained with weights, gradients and optimizer state in files.
+"""Measures the cost of offload to a file. Trains the same GPT-2 in fp32 with its optimizer state on the device (A)
+and in a file (B). The rounds alternate A B A B … in one run, so that other load affects both alike. Then trains a
+model whose state is larger than memory.budget: Trireme must refuse it on the device, and must train it with
+weights, gradients and optimizer state in files.
 
   bench/offload.py --path DIR --size 124m --ranks 2 --threads 1 --rounds 3
 

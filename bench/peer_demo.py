@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The demo's yardstick: its model, text and wall time in PyTorch (one process, two threads).
+"""The reference of the demo: trains its model on its text for its wall time in PyTorch (one process, two threads).
 
   python bench/peer_demo.py --text austen.txt              BPE trained by HuggingFace's tokenizers,
                                                            every twentieth document held out

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The file tier of offload against fio on the same disk: sequential write, then sequential read, with
-# the same size, block, depth, O_DIRECT and io_uring, A B A B … in one run, so that both meet the same
-# weather. Prints each round, the medians and their ratios (wanted: 0.85 or more).
+# Compares the file tier of offload with fio on the same disk: sequential write, then sequential read,
+# with the same size, block, depth, O_DIRECT and io_uring. The rounds alternate A B A B … in one run, so
+# that other load affects both alike. Prints each round, the medians and their ratios (goal: 0.85).
 #
 #   bench/peer_fio.sh DIR [ROUNDS [BYTES [BLOCK [DEPTH]]]]      defaults 5, 1Gi, 1Mi, 8
 #

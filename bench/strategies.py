@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every parallel strategy on one model and one global batch: A B C … A B C … in one run, so that all
-meet the same weather on a shared machine. Prints a markdown table: tokens/s (median of the rounds),
+"""Measures every parallel strategy on one model and one global batch. The rounds alternate A B C … A B C …
+in one run, so that other load affects all alike. Prints a markdown table: tokens/s (median of the rounds),
 the ratio to ddp in the same round (median of the rounds' ratios), bytes of a rank as planned and as
 measured (rank 0; shared pages divided).
 

@@ -1,12 +1,12 @@
-# What `cmake --install` puts where, how other programs find it (pkg-config, find_package), and the Debian
-# package. docs/installing.md shows all of it, tests/install runs that page.
+# The files that `cmake --install` installs, the files for pkg-config and find_package, and the Debian package.
+# docs/installing.md shows all of it, and tests/install runs that page.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
   message(FATAL_ERROR "CMAKE_INSTALL_LIBDIR, CMAKE_INSTALL_INCLUDEDIR: valid are folders below the prefix")
 endif()
 
-# What libtrireme.a stands on.
+# The libraries that libtrireme.a needs.
 set(TRIREME_STATIC_LIBRARIES dnnl ${JANSSON_LIBRARIES} ${YAML_LIBRARIES} ${PCRE2_LIBRARIES} ${XXHASH_LIBRARIES}
     ${ZLIB_LIBRARIES} ${URING_LIBRARIES} m pthread)
 list(TRANSFORM TRIREME_STATIC_LIBRARIES PREPEND "-l" OUTPUT_VARIABLE flags)
@@ -34,7 +34,7 @@ install(EXPORT trireme NAMESPACE trireme:: FILE trireme-targets.cmake DESTINATIO
 install(FILES ${PROJECT_BINARY_DIR}/trireme-config.cmake ${PROJECT_BINARY_DIR}/trireme-config-version.cmake
         DESTINATION ${package})
 
-# The manual and completion, which the program itself writes.
+# The manual and the shell completion. The program itself writes them.
 set(written "")
 foreach(one "trireme.1;help;--man" "trireme.bash;completion;bash" "_trireme;completion;zsh")
   list(POP_FRONT one name)
@@ -57,7 +57,7 @@ set(CPACK_PACKAGE_DESCRIPTION "The program trireme and the library libtrireme, s
 set(CPACK_STRIP_FILES TRUE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-# What it needs at run time is read from its files; only a program that links libtrireme.a needs more.
+# CPack derives the run-time dependencies from the files. Only a program that links libtrireme.a needs more.
 find_program(TRIREME_SHLIBDEPS dpkg-shlibdeps)
 if(TRIREME_SHLIBDEPS)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

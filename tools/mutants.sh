@@ -1,13 +1,13 @@
 #!/bin/sh
-# Mutants: changes one token of the core at a time, builds, and runs the tests that should notice. What no test
-# notices is printed: a missing test, or a change that means nothing.
+# Mutants: changes one token of the core at a time, builds, and runs the tests that should fail. Prints every mutant
+# under which all tests pass: either a test is missing, or the change has no effect.
 #   tools/mutants.sh [--count N] [--seed S] [--folder WORK] [--passed] [FILE or FOLDER under src/ ...]
 #   tools/mutants.sh --list FILE             every mutant of a file: line, column, old, new
 #   tools/mutants.sh --only FILE:LINE:COLUMN [--folder WORK] [--passed]     that one
 # Defaults: 20 mutants, seed 1, build-mutants/, and the folders train graph parallel optim comm ckpt. Works on a
-# copy of the tree in WORK, whose build is kept between calls; the tests pass there first, which --passed takes for
-# granted. Up to minutes a mutant: a command of its own, not a part of ./test.
-# Exit codes: 0 all were noticed, 1 one was not, 2 bad usage.
+# copy of the tree in WORK and keeps its build between calls. First it checks that the tests pass there; --passed skips
+# this check. A mutant can take minutes, so ./test does not run this command.
+# Exit codes: 0 a test failed under every mutant, 1 no test failed under some mutant, 2 bad usage.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -30,7 +30,7 @@ list() {
         while (my $line = <$in>) {
             my $goes_on = $line =~ /\\$/;
             if ($directive || $line =~ /^\s*#/) { $directive = $goes_on; next }
-            # What is no code becomes blanks, so that columns stay.
+            # Blanks replace everything but code, so that columns stay the same.
             my $code = $line;
             $code =~ s{("(?:\\.|[^"\\])*"|\x27(?:\\.|[^\x27\\])*\x27)}{" " x length $1}ge;
             if ($comment) { next unless $code =~ s{^(.*?\*/)}{" " x length $1}e; $comment = 0 }

@@ -1,4 +1,4 @@
-# mutants_tests.sh -- which tests should notice a change of a file, the quickest first. Sourced by mutants.sh.
+# mutants_tests.sh -- lists the tests that should fail after a change of a file, the fastest first. mutants.sh sources it.
 
 # Expressions of ctest, one a line; the next ones run where the earlier ones notice nothing.
 mutant_tests() {

@@ -1,5 +1,5 @@
-# packages.sh -- what Trireme needs of Debian's packages, and how a script asks for them. Sourced by
-# ./test and ./demo. Knows Debian 12's names; installs nothing that is not in the lists here.
+# packages.sh -- lists the Debian packages that Trireme needs and installs missing ones. ./test and
+# ./demo source it. The names are those of Debian 12. It installs only packages of these lists.
 
 # Compiler and tools, then the libraries of CMakeLists.txt, in its order, then what the tests link.
 # CPack asks file(1) what is in a package. libdnnl-dev's CMake file asks for OpenCL, which the package only recommends.

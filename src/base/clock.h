@@ -1,4 +1,4 @@
-// clock.h -- time.
+// clock.h -- the monotonic clock.
 #ifndef TRIREME_BASE_CLOCK_H
 #define TRIREME_BASE_CLOCK_H
 

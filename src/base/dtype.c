@@ -1,5 +1,5 @@
-// dtype.c -- sizes, names and host conversions of element types. Called by stores, checkpoints and
-// tests; devices have conversions of their own. The loops are branch-free so that they vectorise.
+// dtype.c -- sizes, names and host conversions of element types. Stores, checkpoints and tests call
+// it; devices have their own conversions. The loops have no branches, so that they vectorize.
 #include "base/dtype.h"
 
 static const struct {
@@ -33,7 +33,7 @@ static inline uint32_t float_bits(float f)
     return u;
 }
 
-// Both sides are evaluated, so that no branch keeps the loops from vectorising.
+// Evaluates both sides, because a branch would prevent vectorization of the loops.
 static inline uint32_t choose(int condition, uint32_t yes, uint32_t no)
 {
     uint32_t mask = 0u - (uint32_t)condition;
@@ -46,7 +46,7 @@ static inline float half_widen(uint16_t h)
     uint32_t normal = body + (112u << 23);
     // Infinity, or a NaN made quiet.
     uint32_t special = (body + (224u << 23)) | (body > 0x0f800000u ? 0x400000u : 0u);
-    // 2^-14 + subnormal, minus 2^-14: the float unit normalises it.
+    // Computes 2^-14 + subnormal, minus 2^-14. The addition normalizes the number.
     uint32_t tiny = float_bits(bits_float(body + (113u << 23)) - 0x1p-14f);
     uint32_t magnitude = choose(body >= 0x0f800000u, special, normal);
     magnitude = choose(body < 0x00800000u, tiny, magnitude);
@@ -57,7 +57,7 @@ static inline uint16_t half_narrow(float f)
 {
     uint32_t u = float_bits(f), sign = (u >> 16) & 0x8000u, body = u & 0x7fffffffu;
     uint32_t normal = (body - (112u << 23) + 0xfffu + ((body >> 13) & 1u)) >> 13;
-    // Adding one half shifts a subnormal half into the low bits, rounded by the float unit.
+    // The addition of 0.5 shifts a subnormal fp16 number into the low bits and rounds it.
     uint32_t tiny = float_bits(bits_float(body) + 0.5f) - 0x3f000000u;
     uint32_t special = body > 0x7f800000u ? 0x7e00u | ((body >> 13) & 0x3ffu) : 0x7c00u;
     uint32_t magnitude = choose(body >= 0x47800000u, special, normal);
@@ -65,7 +65,8 @@ static inline uint16_t half_narrow(float f)
     return (uint16_t)(sign | magnitude);
 }
 
-// Double to float, rounded to odd: a second rounding to 16 bits is then as if done at once.
+// Converts double to float and rounds to odd. A second rounding, to 16 bits, then gives the same
+// result as one rounding from double to 16 bits.
 static inline float round_to_odd(double d)
 {
     float f = (float)d;

@@ -1,4 +1,4 @@
-// dtype.h -- element types, their sizes and conversions. Knows nothing of tensors.
+// dtype.h -- element types, their sizes and conversions. It does not know tensors.
 #ifndef TRIREME_BASE_DTYPE_H
 #define TRIREME_BASE_DTYPE_H
 
@@ -19,7 +19,7 @@ static inline float bf16_to_float(uint16_t h)
     return f;
 }
 
-// Round to nearest, ties to even; NaN stays NaN (quiet).
+// Rounds to nearest, ties to even. A NaN becomes a quiet NaN.
 static inline uint16_t float_to_bf16(float f)
 {
     uint32_t u;
@@ -29,7 +29,7 @@ static inline uint16_t float_to_bf16(float f)
 }
 
 float fp16_to_float(uint16_t h);
-uint16_t float_to_fp16(float f); // round to nearest even; overflow to infinity
+uint16_t float_to_fp16(float f); // rounds to nearest even; overflows to infinity
 
 // Converts `count` elements between any two of F32, BF16, F16, F64 on the host.
 // The ranges must not overlap unless the types are equal.

@@ -1,5 +1,5 @@
-// err.c -- fills and extends the error record of err.h. Called by everyone who can fail, and by
-// cmd/ for the exit code. Deliberately does not know where errors are shown.
+// err.c -- fills and extends the error record of err.h. Every function that can fail calls it, and
+// cmd/ calls it for the exit code. It deliberately does not know where errors are shown.
 #define _GNU_SOURCE // strerror_r that returns the text
 #include "base/err.h"
 
@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// A line of `length` bytes that did not fit is cut at a character, and says that it was.
-static void show_cut(char line[ERR_TEXT_BYTES], size_t length)
+// Shortens a line of `length` bytes that does not fit, at the end of a character, and marks it as
+// truncated.
+static void mark_truncated(char line[ERR_TEXT_BYTES], size_t length)
 {
     static const char MORE[] = "...";
     if (length < ERR_TEXT_BYTES) return;
@@ -20,7 +21,7 @@ static void show_cut(char line[ERR_TEXT_BYTES], size_t length)
     strcat(line, MORE);
 }
 
-// Formats into a buffer of its own first: the arguments may point into e->text.
+// Formats into a separate buffer first, because the arguments may point into e->text.
 static void set_text(err *e, status code, const char *line)
 {
     e->code = code;
@@ -36,7 +37,7 @@ status err_set(err *e, status code, const char *format, ...)
     va_start(args, format);
     const int length = vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    if (length > 0) show_cut(line, (size_t)length);
+    if (length > 0) mark_truncated(line, (size_t)length);
     set_text(e, code, line);
     return code;
 }
@@ -54,7 +55,7 @@ status err_errno(err *e, const char *format, ...)
     if (used < sizeof line)
         used += (size_t)snprintf(line + used, sizeof line - used, ": %s",
                                  strerror_r(number, reason, sizeof reason));
-    show_cut(line, used);
+    mark_truncated(line, used);
     set_text(e, E_IO, line);
     return E_IO;
 }
@@ -70,7 +71,7 @@ void err_prefix(err *e, const char *format, ...)
     size_t used = length < 0 ? 0 : (size_t)length;
     if (used < sizeof line)
         used += (size_t)snprintf(line + used, sizeof line - used, "%s", e->text);
-    show_cut(line, used);
+    mark_truncated(line, used);
     memcpy(e->text, line, sizeof line);
 }
 

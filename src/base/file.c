@@ -1,6 +1,6 @@
-// file.c -- whole reads, maps and what is known about paths. Called by stores, data and
-// configuration; writing is in writer.c. A file that cannot be opened for reading is the user's
-// mistake (E_USAGE), a failing read is the system's (E_IO).
+// file.c -- complete reads, maps and properties of paths. Stores, data and configuration call it;
+// writer.c writes files. A failure to open an input is the user's mistake (E_USAGE). A failure to
+// read it is the system's (E_IO).
 #define _GNU_SOURCE // nftw
 #include "base/file.h"
 
@@ -38,8 +38,8 @@ static status refuse_path(const char *path, err *e)
     return E_USAGE;
 }
 
-// Looks before it opens, because opening a device may do something; and opens without waiting, for
-// what has become a pipe meanwhile.
+// Checks the kind of file before it opens the file, because opening a device may have an effect. It
+// opens with O_NONBLOCK, because a pipe may have replaced the file after the check.
 status file_open_input(const char *path, int *out, uint64_t *bytes, err *e)
 {
     status result = OK;
@@ -70,12 +70,12 @@ status file_map_open(const char *path, file_map *out, err *e)
     *out = (file_map){0};
     TRY(file_open_input(path, &fd, &bytes, e));
     if (bytes > 0) {
-        void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-        if (at == MAP_FAILED) {
+        void *ptr = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (ptr == MAP_FAILED) {
             result = err_errno(e, "cannot map %s", path);
             goto done;
         }
-        *out = (file_map){.at = at, .bytes = bytes, .fd = fd};
+        *out = (file_map){.ptr = ptr, .bytes = bytes, .fd = fd};
         fd = -1;
     }
 done:
@@ -85,15 +85,15 @@ done:
 
 void file_unmap(file_map *m)
 {
-    if (m->at) munmap((void *)m->at, m->bytes);
-    if (m->at) close(m->fd);
+    if (m->ptr) munmap((void *)m->ptr, m->bytes);
+    if (m->ptr) close(m->fd);
     *m = (file_map){0};
 }
 
 status file_map_check(const file_map *m, const char *path, err *e)
 {
     struct stat info;
-    if (!m->at) return OK;
+    if (!m->ptr) return OK;
     if (fstat(m->fd, &info) != 0) return err_errno(e, "cannot look at %s", path);
     if ((uint64_t)info.st_size >= m->bytes) return OK;
     return err_set(e, E_IO,
@@ -136,7 +136,7 @@ status file_read_small(const char *path, uint64_t most, char **out, size_t *byte
         if (got == 0) break;
         text_add_bytes(&content, chunk, (size_t)got);
         TRY(text_check(&content, e));
-        TRY(check_limit(path, content.bytes, most, e)); // it may grow, or not know its size
+        TRY(check_limit(path, content.bytes, most, e)); // a file may grow or have no known size
     }
     size = content.bytes;
     TRY(text_take(&content, out, e));

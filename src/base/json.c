@@ -1,9 +1,9 @@
-// json.c -- JSON as Python writes it. Called wherever a file of others is read: configurations,
-// tokenizers and their settings, indices of weights, lines of text. Does not know any key.
+// json.c -- reads JSON that Python wrote. The readers of foreign files call it: configurations,
+// tokenizers and their settings, indices of weights, lines of text. It does not know any key.
 //
 // jansson reads integers of 64 bits and finite doubles. Python's json also writes integers of any
-// length, NaN and Infinity. Only a text that jansson refuses is rewritten, and only in those
-// places.
+// length, NaN and Infinity. This file rewrites those numbers, and only in texts that jansson
+// refuses.
 #include "base/json.h"
 
 #include "base/text.h"
@@ -14,32 +14,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The end of a string that begins at `from`, behind its closing quote.
-static size_t string_end(const char *at, size_t bytes, size_t from)
+// Returns the offset behind the closing quote of the string that begins at `from`.
+static size_t string_end(const char *chars, size_t bytes, size_t from)
 {
     for (size_t i = from + 1; i < bytes; i++) {
-        if (at[i] == '\\')
+        if (chars[i] == '\\')
             i++;
-        else if (at[i] == '"')
+        else if (chars[i] == '"')
             return i + 1;
     }
     return bytes;
 }
 
-static void add_quoted(text *out, const char *at, size_t bytes)
+static void add_quoted(text *out, const char *chars, size_t bytes)
 {
     text_add(out, "\"");
-    text_add_bytes(out, at, bytes);
+    text_add_bytes(out, chars, bytes);
     text_add(out, "\"");
 }
 
-// A run of the characters of numbers. What is no number stays, for jansson to refuse.
-static bool add_number(text *out, const char *at, size_t bytes)
+// Appends the characters of a number, rewritten if jansson would refuse it. Returns whether it
+// rewrote them. Characters that form no number stay unchanged, so that jansson refuses them.
+static bool add_number(text *out, const char *chars, size_t bytes)
 {
     text number = {0};
     char *end;
     bool changed = true, whole;
-    text_add_bytes(&number, at, bytes);
+    text_add_bytes(&number, chars, bytes);
     whole = strspn(number.chars + (number.chars[0] == '-'), "0123456789") ==
             bytes - (size_t)(number.chars[0] == '-');
     double real = strtod(number.chars, &end);
@@ -48,12 +49,12 @@ static bool add_number(text *out, const char *at, size_t bytes)
     if (valid && whole) (void)strtoll(number.chars, NULL, 10);
     bool too_long = valid && whole && errno == ERANGE;
     if (valid && isinf(real)) {
-        add_quoted(out, at, bytes);
+        add_quoted(out, chars, bytes);
     } else if (too_long) {
-        text_add_bytes(out, at, bytes);
+        text_add_bytes(out, chars, bytes);
         text_add(out, ".0");
     } else {
-        text_add_bytes(out, at, bytes);
+        text_add_bytes(out, chars, bytes);
         changed = false;
     }
     if (number.failed) text_fail(out);
@@ -61,8 +62,8 @@ static bool add_number(text *out, const char *at, size_t bytes)
     return changed;
 }
 
-// Copies `at` with the numbers that jansson refuses rewritten; false when there are none.
-static bool rewrite(const char *at, size_t bytes, text *out)
+// Copies `chars` and rewrites the numbers that jansson refuses. Returns false if there are none.
+static bool rewrite(const char *chars, size_t bytes, text *out)
 {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     bool changed = false;
@@ -70,41 +71,41 @@ static bool rewrite(const char *at, size_t bytes, text *out)
         size_t word = 0;
         for (int k = 0; k < 3 && !word; k++) {
             size_t length = strlen(words[k]);
-            if (bytes - i >= length && memcmp(at + i, words[k], length) == 0) word = length;
+            if (bytes - i >= length && memcmp(chars + i, words[k], length) == 0) word = length;
         }
         end = i + 1;
-        if (at[i] == '"') {
-            end = string_end(at, bytes, i);
-            text_add_bytes(out, at + i, end - i);
+        if (chars[i] == '"') {
+            end = string_end(chars, bytes, i);
+            text_add_bytes(out, chars + i, end - i);
         } else if (word) {
             end = i + word;
-            add_quoted(out, at + i, word);
+            add_quoted(out, chars + i, word);
             changed = true;
-        } else if (at[i] == '-' || (at[i] >= '0' && at[i] <= '9')) {
-            while (end < bytes && at[end] && strchr("0123456789+-.eE", at[end])) end++;
-            changed |= add_number(out, at + i, end - i);
+        } else if (chars[i] == '-' || (chars[i] >= '0' && chars[i] <= '9')) {
+            while (end < bytes && chars[end] && strchr("0123456789+-.eE", chars[end])) end++;
+            changed |= add_number(out, chars + i, end - i);
         } else {
-            text_add_bytes(out, at + i, 1);
+            text_add_bytes(out, chars + i, 1);
         }
     }
     return changed;
 }
 
-// As jansson says it: the code is the last byte of the text.
+// Reports the error as jansson does: the last byte of the text is the code.
 static void set_no_memory(json_error_t *problem)
 {
     strcpy(problem->text, "no memory for the text");
     problem->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;
 }
 
-json_t *json_load_python(const char *at, size_t bytes, size_t flags, json_error_t *problem)
+json_t *json_load_python(const char *chars, size_t bytes, size_t flags, json_error_t *problem)
 {
     text rewritten = {0};
-    json_t *root = json_loadb(at, bytes, flags, problem);
+    json_t *root = json_loadb(chars, bytes, flags, problem);
     enum json_error_code why = root ? json_error_unknown : json_error_code(problem);
     if (root || (why != json_error_numeric_overflow && why != json_error_invalid_syntax))
         return root;
-    const bool changed = rewrite(at, bytes, &rewritten);
+    const bool changed = rewrite(chars, bytes, &rewritten);
     if (rewritten.failed)
         set_no_memory(problem);
     else if (changed)

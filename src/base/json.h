@@ -4,10 +4,10 @@
 
 #include <jansson.h>
 
-// Like json_loadb, for files that Python wrote: it also takes the numbers that jansson refuses, so
-// that a key which nobody asks for never breaks a file. An integer beyond 64 bits becomes a real;
-// NaN, Infinity, -Infinity and a number beyond double become a string that spells them, which every
-// key that wants a number refuses by its name. All other numbers are exact.
-json_t *json_load_python(const char *at, size_t bytes, size_t flags, json_error_t *problem);
+// Like json_loadb, for files that Python wrote. It also accepts the numbers that jansson refuses,
+// so that an unused key never makes a file unreadable. An integer beyond 64 bits becomes a real.
+// NaN, Infinity, -Infinity and numbers beyond the range of double become strings. If a caller
+// expects a number there, it refuses the string and names the key. All other numbers are exact.
+json_t *json_load_python(const char *chars, size_t bytes, size_t flags, json_error_t *problem);
 
 #endif

@@ -1,5 +1,5 @@
-// lookup.c -- an open hash table with linear probing, at most half full. Called where names or keys
-// of a model are found again. Deliberately knows no keys: it has hashes and numbers.
+// lookup.c -- an open hash table with linear probing, at most half full. model/ finds the names of
+// weights with it. It deliberately stores no keys, only hashes and numbers.
 #include "base/lookup.h"
 
 #include "base/alloc.h"
@@ -15,7 +15,7 @@ uint64_t lookup_hash(const void *key, size_t bytes)
 int lookup_find(const lookup *l, uint64_t hash, lookup_is *is, const void *given)
 {
     for (size_t i = hash; l->room; i++) {
-        const lookup_entry *e = &l->at[i & (l->room - 1)];
+        const lookup_entry *e = &l->entries[i & (l->room - 1)];
         if (e->number < 0) return -1;
         if (e->hash == hash && is(given, e->number)) return e->number;
     }
@@ -25,8 +25,8 @@ int lookup_find(const lookup *l, uint64_t hash, lookup_is *is, const void *given
 static void put(lookup *l, lookup_entry e)
 {
     size_t i = e.hash;
-    while (l->at[i & (l->room - 1)].number >= 0) i++;
-    l->at[i & (l->room - 1)] = e;
+    while (l->entries[i & (l->room - 1)].number >= 0) i++;
+    l->entries[i & (l->room - 1)] = e;
 }
 
 static status grow(lookup *l, err *e)
@@ -34,12 +34,12 @@ static status grow(lookup *l, err *e)
     status result = OK;
     const lookup old = *l;
     const size_t room = old.room ? 2 * old.room : 64;
-    TRY(alloc_array(&l->at, room, sizeof *l->at, "a hash table", e));
+    TRY(alloc_array(&l->entries, room, sizeof *l->entries, "a hash table", e));
     l->room = room;
-    for (size_t i = 0; i < l->room; i++) l->at[i] = (lookup_entry){0, -1};
+    for (size_t i = 0; i < l->room; i++) l->entries[i] = (lookup_entry){0, -1};
     for (size_t i = 0; i < old.room; i++)
-        if (old.at[i].number >= 0) put(l, old.at[i]);
-    free(old.at);
+        if (old.entries[i].number >= 0) put(l, old.entries[i]);
+    free(old.entries);
 done:
     return result;
 }
@@ -56,6 +56,6 @@ done:
 
 void lookup_clear(lookup *l)
 {
-    free(l->at);
+    free(l->entries);
     *l = (lookup){0};
 }

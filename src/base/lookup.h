@@ -1,5 +1,5 @@
-// lookup.h -- finds the number of a thing by its key in constant time; the things themselves and
-// their keys are the caller's.
+// lookup.h -- a hash table that finds an item's number by its key in constant time. The caller
+// stores the items and their keys; the table stores hashes and numbers only.
 #ifndef TRIREME_BASE_LOOKUP_H
 #define TRIREME_BASE_LOOKUP_H
 
@@ -16,15 +16,17 @@ typedef struct lookup_entry {
 
 // An open hash table. Start with {0}. The owner calls lookup_clear.
 typedef struct lookup {
-    lookup_entry *at;
+    lookup_entry *entries;
     size_t room, count; // room is 0 or a power of two
 } lookup;
 
-// Is the thing of this number the one that is sought? `given` is the caller's.
+// Returns whether item `number` has the wanted key. `given` is the caller's argument of
+// lookup_find.
 typedef bool lookup_is(const void *given, int number);
 
 uint64_t lookup_hash(const void *key, size_t bytes);
-int lookup_find(const lookup *l, uint64_t hash, lookup_is *is, const void *given); // -1: none
+// Returns the number of the item for which `is` is true, or -1.
+int lookup_find(const lookup *l, uint64_t hash, lookup_is *is, const void *given);
 status lookup_add(lookup *l, uint64_t hash, int number, err *e);
 void lookup_clear(lookup *l);
 

@@ -1,6 +1,6 @@
-// maps.c -- reads /proc/self/maps within a signal handler. Called by the handlers of SIGBUS of the
-// program and of forked ranks. So it uses nothing but system calls and memory of its own stack, and
-// knows nothing of who mapped what.
+// maps.c -- reads /proc/self/maps in a signal handler. The SIGBUS handlers of the program and of
+// forked ranks call it, so it uses only system calls and its own stack. It does not know which code
+// mapped a file.
 #include "base/maps.h"
 
 #include <fcntl.h>
@@ -12,23 +12,23 @@ enum { PIECE_BYTES = 4096 };
 
 typedef struct reader {
     int fd;
-    size_t at, end;
+    size_t next, end;
     char piece[PIECE_BYTES];
 } reader;
 
-// The next byte, -1 at the end.
+// Returns the next byte, or -1 at the end.
 static int next_byte(reader *r)
 {
-    if (r->at == r->end) {
+    if (r->next == r->end) {
         const ssize_t got = read(r->fd, r->piece, sizeof r->piece);
         if (got <= 0) return -1;
-        r->at = 0;
+        r->next = 0;
         r->end = (size_t)got;
     }
-    return (unsigned char)r->piece[r->at++];
+    return (unsigned char)r->piece[r->next++];
 }
 
-// A hexadecimal number; *stop is the byte after it.
+// Reads a hexadecimal number. *stop is the byte after it.
 static uintptr_t next_number(reader *r, int *stop)
 {
     uintptr_t n = 0;
@@ -45,8 +45,8 @@ static uintptr_t next_number(reader *r, int *stop)
     }
 }
 
-// The rest of a line "rwxp offset device inode   path", of which the path is kept: from the first
-// '/', which no other field has. Line breaks in it are escaped by the kernel.
+// Reads the rest of a line "rwxp offset device inode   path" and keeps the path. The path begins at
+// the first '/', because no other field has one. The kernel escapes line breaks in it.
 static void next_path(reader *r, char *out, size_t room)
 {
     size_t n = 0;
@@ -82,7 +82,7 @@ bool maps_describe_lost(const void *address, char *out, size_t room)
     static const char CUT_OFF[] = ": the file was cut off while it was in use";
     if (!find_path(address, out, room - sizeof CUT_OFF)) return false;
     if (starts_with(out, "/dev/zero") || starts_with(out, "/memfd:"))
-        strcpy(out, "no memory is left for what ranks share");
+        strcpy(out, "shared memory has run out");
     else
         strcat(out, CUT_OFF);
     return true;

@@ -1,4 +1,5 @@
-// maps.h -- which mapped file a lost page belonged to.
+// maps.h -- names the mapped file of an address, after a read of that address raised SIGBUS.
+// The SIGBUS handlers call it.
 #ifndef TRIREME_BASE_MAPS_H
 #define TRIREME_BASE_MAPS_H
 
@@ -7,10 +8,10 @@
 
 enum { MAPS_LINE_BYTES = 1024 };
 
-// For a handler of SIGBUS: one line, without an end, that names the file which is mapped at
-// `address` and was cut off while it was in use, or says that shared memory has run out. False when
-// nothing of the kind is mapped there. Reads /proc/self/maps, which keeps this list for us.
-// Async-signal-safe; `room` is at least 256, longer paths are cut.
+// Writes one line without a line break to `out`. The line names the file that is mapped at
+// `address` and was truncated while in use, or says that shared memory has run out. Returns false
+// if no file and no shared memory is mapped there. The function reads /proc/self/maps and is
+// async-signal-safe. `room` is at least 256 bytes; the function truncates longer paths.
 bool maps_describe_lost(const void *address, char *out, size_t room);
 
 #endif

@@ -1,5 +1,5 @@
-// number.c -- numbers that people write: counts with exponents and suffixes, durations, yes and no.
-// Called by configuration and command lines; the C locale's decimal point is assumed everywhere.
+// number.c -- reads numbers that people write: counts with exponents and suffixes, durations, yes
+// and no. Configuration and command lines call it. It assumes the decimal point of the C locale.
 #include "base/text.h"
 
 #include <ctype.h>
@@ -9,14 +9,15 @@
 #include <string.h>
 #include <strings.h>
 
-// A decimal number as digits * 10^exponent, exact.
+// An exact decimal number: digits * 10^exponent.
 typedef struct decimal {
     bool negative;
     uint64_t digits;
     int exponent;
 } decimal;
 
-// Reads digits with '_' between them; false on overflow of 64 bits. *count: digits read.
+// Reads digits, which may have '_' between them. *count is the number of digits. Returns false if
+// the number overflows 64 bits.
 static bool read_digits(const char **s, decimal *d, int *count)
 {
     *count = 0;
@@ -65,7 +66,7 @@ static bool read_decimal(const char **s, decimal *d)
     return true;
 }
 
-// digits * 10^exponent * unit as a whole number.
+// Computes digits * 10^exponent * unit. Returns false if the result is not whole or overflows.
 static bool decimal_to_count(decimal d, int64_t unit, int64_t *out)
 {
     unsigned __int128 value = (unsigned __int128)d.digits * (uint64_t)unit;
@@ -119,7 +120,7 @@ bool text_to_duration_ms(const char *s, int64_t *out)
 
 bool text_to_double(const char *s, double *out)
 {
-    // strtod also takes blanks, hexadecimal, "nan" and "infinity"; people do not mean those.
+    // strtod also accepts blanks, hexadecimal, "nan" and "infinity". This function refuses them.
     if (!*s || strspn(s, "0123456789+-.eE") != strlen(s)) return false;
     char *end;
     double value = strtod(s, &end);

@@ -1,5 +1,5 @@
-// proc.c -- reads figures of memory from /proc, called by the planner's budget, the plan and the
-// bench; and sets signal masks for threads that work in the background.
+// proc.c -- reads memory figures from /proc and sets signal masks for background threads. The memory
+// budget, the plan and the benchmarks call it.
 #include "base/proc.h"
 
 #include <stdio.h>

@@ -1,21 +1,22 @@
-// proc.h -- what the kernel says of this process, and its threads' signals.
+// proc.h -- memory figures of this machine and process from /proc, and the signal mask of threads.
 #ifndef TRIREME_BASE_PROC_H
 #define TRIREME_BASE_PROC_H
 
 #include <signal.h>
 #include <stdint.h>
 
-// Bytes of the line "KEY  N kB" of a file such as /proc/meminfo; `key` with its colon. 0 when there
-// is none.
+// Returns the bytes that the line "KEY  N kB" of a file such as /proc/meminfo states, or 0 if there
+// is no such line. `key` includes the colon.
 uint64_t proc_bytes(const char *path, const char *key);
 
-// Memory that this process has now, pages that it shares divided by how many share them.
+// Returns the resident bytes of this process. A page that several processes share counts in equal
+// parts for each of them.
 uint64_t proc_own_bytes(void);
 
-// Blocks the calling thread's signals and those of threads that it starts from now on, so that
-// signals for the process reach other threads. Those stay that a thread's own access raises
-// (SIGBUS, SIGSEGV, SIGFPE, SIGILL): blocked, they would kill before any handler. The caller
-// restores `before`.
+// Blocks signals in the calling thread and in threads that it starts later, so that signals for the
+// process reach other threads. It does not block the signals that a thread's own access raises
+// (SIGBUS, SIGSEGV, SIGFPE, SIGILL): the kernel kills a process that blocks them instead of calling
+// its handler. *before receives the old mask, which the caller restores.
 void proc_block_signals(sigset_t *before);
 
 #endif

@@ -1,12 +1,12 @@
-// recompute.h -- which activations the backward pass computes again instead of having them saved.
-// The strategy chooses it and the graph follows it; neither of the two folders includes the other.
+// recompute.h -- the activations that the backward pass recomputes instead of saving them. The
+// strategy chooses the mode and the graph follows it. Neither folder includes the other.
 #ifndef TRIREME_BASE_RECOMPUTE_H
 #define TRIREME_BASE_RECOMPUTE_H
 
 typedef enum recompute_mode {
-    RECOMPUTE_NONE,      // outputs of norms and activation functions alone, which are cheap
-    RECOMPUTE_SELECTIVE, // attention, too
-    RECOMPUTE_FULL,      // everything: a block saves its input alone
+    RECOMPUTE_NONE,      // recomputes only the outputs of norms and activation functions
+    RECOMPUTE_SELECTIVE, // recomputes attention, too
+    RECOMPUTE_FULL,      // recomputes everything: a block saves only its input
     RECOMPUTES
 } recompute_mode;
 

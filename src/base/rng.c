@@ -1,5 +1,5 @@
-// rng.c -- keys and derived draws of the counter-based generator. Called for initial weights, data
-// order, sampling; dropout's kernels call rng_philox directly. Holds no state.
+// rng.c -- keys and derived draws of the counter-based generator. The code for initial weights,
+// data order and sampling calls it; the dropout kernels call rng_philox directly. It has no state.
 #include "base/rng.h"
 
 #include <math.h>
@@ -29,13 +29,13 @@ uint32_t rng_word(rng_key key, uint64_t index)
     return words[index % 4];
 }
 
-// Box-Muller on one counter's four words: a pair from each half.
+// Box-Muller on the four words of one counter: two words give two numbers.
 static void four_normals(rng_key key, uint64_t counter, float out[4])
 {
     uint32_t words[4];
     rng_philox(key, counter, words);
     for (int i = 0; i < 4; i += 2) {
-        // (0, 1], so that the logarithm is finite.
+        // In (0, 1], so that the logarithm is finite.
         float u = (float)((words[i] >> 8) + 1) * 0x1p-24f;
         float radius = sqrtf(-2.0f * logf(u)), angle = 6.2831853f * rng_uniform(words[i + 1]);
         out[i] = radius * cosf(angle);

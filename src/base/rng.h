@@ -1,9 +1,9 @@
 // rng.h -- counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as
 // easy as 1, 2, 3", SC 2011).
 //
-// A draw is a pure function of (key, counter): no state, so a value does not depend on which rank
-// or thread draws it, nor on what was drawn before. Keys come from (seed, stream), counters are
-// logical positions: a parameter's element, a token's position in the global batch.
+// A draw is a pure function of (key, counter). There is no state, so a value depends neither on the
+// rank or thread that draws it nor on earlier draws. A key derives from (seed, use). A counter is a
+// logical position: a parameter's element, or a token's position in the global batch.
 #ifndef TRIREME_BASE_RNG_H
 #define TRIREME_BASE_RNG_H
 
@@ -14,7 +14,7 @@ typedef struct rng_key {
     uint32_t k[2];
 } rng_key;
 
-// What a stream of random numbers is for; part of the key, so that no two uses share draws.
+// The use of a stream of random numbers. It is part of the key, so that two uses never share draws.
 typedef enum rng_use {
     RNG_INIT = 1,
     RNG_DROPOUT,
@@ -45,18 +45,19 @@ static inline void rng_philox(rng_key key, uint64_t counter, uint32_t out[4])
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-// The 32-bit word that belongs to element `index`: word index%4 of counter index/4.
+// Returns the 32-bit word of element `index`: word index%4 of counter index/4.
 uint32_t rng_word(rng_key key, uint64_t index);
 
-// Uniform in [0, 1) with 24 bits, from one word.
+// Maps a word to a uniform number in [0, 1) with 24 random bits.
 static inline float rng_uniform(uint32_t word)
 {
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-// Standard normal number of element `index` (Box-Muller; four elements share a counter's words).
+// Returns the standard normal number of element `index`, by Box-Muller. Four elements share the
+// words of one counter.
 float rng_normal(rng_key key, uint64_t index);
-// The same for elements first … first+count-1.
+// Like rng_normal, for elements first … first+count-1. out is [count] F32.
 void rng_normals(rng_key key, uint64_t first, size_t count, float *out);
 
 #endif

@@ -1,6 +1,6 @@
-// size.h -- products and sums of sizes that users choose. They never overflow: what is too large
-// becomes SIZE_TOO_LARGE and stays that in every sum and product with more, so that one look at the
-// end suffices (size_fits).
+// size.h -- products and sums of sizes that users choose. They never overflow: a result that is too
+// large becomes SIZE_TOO_LARGE, and every further sum and product keeps that value. So callers
+// check a calculation once, at its end, with size_fits.
 #ifndef TRIREME_BASE_SIZE_H
 #define TRIREME_BASE_SIZE_H
 
@@ -22,7 +22,7 @@ static inline uint64_t size_add(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &out) || out > SIZE_TOO_LARGE ? SIZE_TOO_LARGE : out;
 }
 
-// The next multiple of `to`.
+// Rounds n up to a multiple of `to`.
 static inline uint64_t size_align(uint64_t n, uint64_t to)
 {
     return n > SIZE_TOO_LARGE - to ? SIZE_TOO_LARGE : (n + to - 1) / to * to;
@@ -38,7 +38,7 @@ static inline int64_t size_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-// n / by, rounded up. Both are at least 0, `by` more.
+// Returns n / by, rounded up. n is at least 0, by at least 1.
 static inline int64_t size_ceil_div(int64_t n, int64_t by)
 {
     return (n + by - 1) / by;

@@ -1,5 +1,5 @@
-// text.c -- growing strings, "did you mean" and UTF-8. Called wherever text is built or checked;
-// numbers written as text are in number.c. Deliberately knows no locale.
+// text.c -- growing strings, the nearest valid word, and UTF-8. Every folder calls it. number.c
+// reads numbers. This file deliberately ignores the locale.
 #include "base/text.h"
 
 #include "base/alloc.h"
@@ -18,7 +18,7 @@ void text_fail(text *t)
     *t = (text){.chars = (char *)"", .failed = true};
 }
 
-// Makes room for `more` bytes and the final zero. False when the text failed.
+// Makes room for `more` bytes and the final zero. Returns false if the text failed.
 static bool text_reserve(text *t, size_t more)
 {
     enum { FIRST_ROOM = 64 };
@@ -95,7 +95,8 @@ status text_copy(const char *s, char **out, err *e)
 
 enum { WORD_MAX = 63 };
 
-// Lower case with '_' for '-'; words longer than WORD_MAX are cut, which only makes guesses worse.
+// Copies s in lower case, with '_' for '-'. It truncates longer words, which only makes guesses
+// worse.
 static int fold_word(const char *s, char out[WORD_MAX + 1])
 {
     int n = 0;
@@ -110,7 +111,8 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
-// Optimal string alignment: insertion, deletion, substitution, swap of neighbours.
+// The optimal string alignment distance: insertions, deletions, substitutions, swaps of adjacent
+// characters.
 static int edit_distance(const char *a, int na, const char *b, int nb)
 {
     int row[3][WORD_MAX + 1];
@@ -159,7 +161,7 @@ void text_bytes(char out[24], double bytes)
     snprintf(out, 24, unit ? "%.2f %s" : "%.0f %s", bytes, units[unit]);
 }
 
-// Length of the well-formed sequence at s (of n > 0 bytes), or 0.
+// Returns the length of the well-formed character that s starts with, or 0. s has n > 0 bytes.
 static size_t utf8_length(const uint8_t *s, size_t n)
 {
     uint8_t b = s[0], low = 0x80, high = 0xbf;
@@ -184,19 +186,19 @@ static size_t utf8_length(const uint8_t *s, size_t n)
     return length;
 }
 
-bool text_is_utf8(const void *s, size_t bytes, size_t *bad_at)
+bool text_is_utf8(const void *s, size_t bytes, size_t *bad_offset)
 {
-    const uint8_t *at = s;
+    const uint8_t *byte = s;
     size_t i = 0;
     while (i < bytes) {
         uint64_t eight;
-        if (bytes - i >= 8 && (memcpy(&eight, at + i, 8), !(eight & 0x8080808080808080u))) {
+        if (bytes - i >= 8 && (memcpy(&eight, byte + i, 8), !(eight & 0x8080808080808080u))) {
             i += 8;
             continue;
         }
-        size_t length = utf8_length(at + i, bytes - i);
+        size_t length = utf8_length(byte + i, bytes - i);
         if (!length) {
-            if (bad_at) *bad_at = i;
+            if (bad_offset) *bad_offset = i;
             return false;
         }
         i += length;
@@ -204,8 +206,8 @@ bool text_is_utf8(const void *s, size_t bytes, size_t *bad_at)
     return true;
 }
 
-// Does the well-formed character at s control a terminal, break a line, or turn the direction of
-// what follows?
+// Returns whether the well-formed character s controls a terminal, breaks a line or changes the
+// direction of writing.
 static bool is_control(const uint8_t *s, size_t length)
 {
     if (length == 1) return s[0] < 0x20 || s[0] == 0x7f;
@@ -228,27 +230,27 @@ static void add_escaped(text *t, uint8_t byte)
 
 void text_add_printable(text *t, const char *s, size_t bytes, const char *allowed)
 {
-    const uint8_t *at = (const uint8_t *)s;
+    const uint8_t *byte = (const uint8_t *)s;
     text_add(t, "");
     for (size_t i = 0, length; i < bytes; i += length) {
-        const size_t good = utf8_length(at + i, bytes - i);
+        const size_t good = utf8_length(byte + i, bytes - i);
         length = good ? good : 1;
-        const bool kept = at[i] && strchr(allowed, at[i]);
-        if (good && (kept || !is_control(at + i, good)))
-            text_add_bytes(t, at + i, length);
+        const bool kept = byte[i] && strchr(allowed, byte[i]);
+        if (good && (kept || !is_control(byte + i, good)))
+            text_add_bytes(t, byte + i, length);
         else
-            for (size_t k = 0; k < length; k++) add_escaped(t, at[i + k]);
+            for (size_t k = 0; k < length; k++) add_escaped(t, byte[i + k]);
     }
 }
 
 size_t text_cut(const char *s, size_t most)
 {
-    const uint8_t *at = (const uint8_t *)s;
+    const uint8_t *byte = (const uint8_t *)s;
     const size_t bytes = strnlen(s, most + 1);
     if (bytes <= most) return bytes;
     for (size_t back = 0; back < 4 && back <= most; back++) {
-        const size_t start = most - back; // a character that begins here ends behind the cut
-        if ((at[start] & 0xc0) != 0x80) return start;
+        const size_t start = most - back; // a character that begins here ends beyond `most`
+        if ((byte[start] & 0xc0) != 0x80) return start;
     }
     return most;
 }
@@ -257,9 +259,9 @@ void text_trim(char *s)
 {
     const size_t bytes = strlen(s);
     for (size_t back = 1; back < 4 && back <= bytes; back++) {
-        const uint8_t *at = (const uint8_t *)s + bytes - back;
-        if ((*at & 0xc0) == 0x80) continue;
-        const size_t needs = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : *at >= 0xc2 ? 2 : 1;
+        const uint8_t *lead = (const uint8_t *)s + bytes - back;
+        if ((*lead & 0xc0) == 0x80) continue;
+        const size_t needs = *lead >= 0xf0 ? 4 : *lead >= 0xe0 ? 3 : *lead >= 0xc2 ? 2 : 1;
         if (needs > back) s[bytes - back] = 0;
         return;
     }

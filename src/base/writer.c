@@ -1,5 +1,5 @@
-// writer.c -- files that are written: buffered, hashed on the way, durable at the end, and put in
-// place by one rename. Called by checkpoints, data preparation and logs. Does not know formats.
+// writer.c -- writes files: it buffers and hashes the bytes, makes the file durable and can replace
+// a file by one rename. Checkpoints, data preparation and logs call it. It does not know formats.
 #include "base/file.h"
 
 #include "base/alloc.h"
@@ -19,7 +19,7 @@ struct file_writer {
     char *path;
     XXH3_state_t *hash;
     uint64_t bytes;
-    size_t held;
+    size_t buffered;
     uint8_t *buffer;
 };
 
@@ -56,13 +56,13 @@ done:
     return result;
 }
 
-static status write_all(file_writer *w, const uint8_t *at, size_t bytes, err *e)
+static status write_all(file_writer *w, const uint8_t *data, size_t bytes, err *e)
 {
     while (bytes) {
-        ssize_t put = write(w->fd, at, bytes);
+        ssize_t put = write(w->fd, data, bytes);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return err_errno(e, "cannot write %s", w->path);
-        at += put;
+        data += put;
         bytes -= (size_t)put;
     }
     return OK;
@@ -70,9 +70,9 @@ static status write_all(file_writer *w, const uint8_t *at, size_t bytes, err *e)
 
 static status writer_flush(file_writer *w, err *e)
 {
-    size_t held = w->held;
-    w->held = 0;
-    return write_all(w, w->buffer, held, e);
+    size_t buffered = w->buffered;
+    w->buffered = 0;
+    return write_all(w, w->buffer, buffered, e);
 }
 
 status file_write(file_writer *w, const void *data, size_t bytes, err *e)
@@ -81,12 +81,12 @@ status file_write(file_writer *w, const void *data, size_t bytes, err *e)
     if (!bytes) return OK;
     XXH3_64bits_update(w->hash, data, bytes);
     w->bytes += bytes;
-    if (w->held + bytes > BUFFER_BYTES) TRY(writer_flush(w, e));
+    if (w->buffered + bytes > BUFFER_BYTES) TRY(writer_flush(w, e));
     if (bytes >= BUFFER_BYTES) {
         TRY(write_all(w, data, bytes, e));
     } else {
-        memcpy(w->buffer + w->held, data, bytes);
-        w->held += bytes;
+        memcpy(w->buffer + w->buffered, data, bytes);
+        w->buffered += bytes;
     }
 done:
     return result;
@@ -106,7 +106,7 @@ status file_finish(file_writer *w, err *e)
 {
     status result = OK;
     TRY(writer_flush(w, e));
-    // A pipe or a terminal cannot be synced, and need not be.
+    // fsync fails on a pipe or a terminal, which need no fsync.
     if (fsync(w->fd) != 0 && errno != EINVAL && errno != EROFS) {
         result = err_errno(e, "cannot make %s durable", w->path);
         goto done;
@@ -155,7 +155,7 @@ status file_sync_directory(const char *path, err *e)
     return result;
 }
 
-// The folder that a path lies in; owned by the caller.
+// Returns the parent folder of a path. The caller frees it.
 static status parent_of(const char *path, char **out, err *e)
 {
     status result = OK;

@@ -123,7 +123,7 @@ static status verify_file(const char *folder, const json_t *entry, err *e)
     if (map.bytes != (uint64_t)json_integer_value(bytes))
         FAIL(E_USAGE, "%s: %zu bytes long, but it was saved with %" JSON_INTEGER_FORMAT, full,
              map.bytes, json_integer_value(bytes));
-    snprintf(hex, sizeof hex, "%016" PRIx64, (uint64_t)XXH3_64bits(map.at, map.bytes));
+    snprintf(hex, sizeof hex, "%016" PRIx64, (uint64_t)XXH3_64bits(map.ptr, map.bytes));
     if (strcmp(hex, hash))
         FAIL(E_USAGE, "%s: its checksum is %s, but it was saved with %s", full, hex, hash);
 done:

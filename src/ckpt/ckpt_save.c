@@ -142,7 +142,7 @@ static status copy_tokenizer(ckpt_save_job *s, err *e)
         TRY(file_join(s->o->tokenizer_folder, NAMES[i], &path, e));
         if (file_exists(path)) {
             TRY(file_map_open(path, &map, e));
-            TRY(put_file(s, NAMES[i], map.at, map.bytes, e));
+            TRY(put_file(s, NAMES[i], map.ptr, map.bytes, e));
             file_unmap(&map);
         }
         free(path);

@@ -23,7 +23,7 @@ static status compare(const job *a, const job *b, const job_key *k, bool *differ
     status result = OK;
     text left = {0}, right = {0};
     *differ = false;
-    if (k->at == KEY_UNSTORED || value_is_set(a, k) != value_is_set(b, k)) return OK;
+    if (k->offset == KEY_UNSTORED || value_is_set(a, k) != value_is_set(b, k)) return OK;
     if (!value_is_set(a, k)) return OK;
     value_format(a, k, &left);
     value_format(b, k, &right);

@@ -8,7 +8,7 @@
 
 static const void *value_of(const job *j, const job_key *k)
 {
-    return (const char *)j + k->at;
+    return (const char *)j + k->offset;
 }
 
 void value_number(double value, text *out)
@@ -65,7 +65,7 @@ static void format_unit(int64_t value, int64_t unit, const char *with, const cha
 static void format_parts(const job *j, const job_key *k, text *out)
 {
     const dataset_source *parts = *(dataset_source *const *)value_of(j, k);
-    size_t count = *(const size_t *)((const char *)j + k->count_at);
+    size_t count = *(const size_t *)((const char *)j + k->count_offset);
     bool weighted = false;
     for (size_t i = 0; i < count; i++) weighted = weighted || parts[i].weight != 1;
     bool bare = count == 1 && !weighted;
@@ -122,7 +122,7 @@ static void format_policies(const policies *p, text *out)
 static void format_sizes(const job *j, const job_key *k, text *out)
 {
     const int *sizes = *(int *const *)value_of(j, k);
-    size_t count = *(const size_t *)((const char *)j + k->count_at);
+    size_t count = *(const size_t *)((const char *)j + k->count_offset);
     text_add(out, count ? "[" : k->special);
     for (size_t i = 0; i < count; i++) text_addf(out, i ? ", %d" : "%d", sizes[i]);
     text_add(out, count ? "]" : "");
@@ -131,7 +131,7 @@ static void format_sizes(const job *j, const job_key *k, text *out)
 void value_format(const job *j, const job_key *k, text *out)
 {
     bool has_number = k->type <= KEY_NUMBER;
-    if (k->at == KEY_UNSTORED) {
+    if (k->offset == KEY_UNSTORED) {
         text_add(out, k->fallback);
         return;
     }
@@ -175,23 +175,23 @@ void value_format(const job *j, const job_key *k, text *out)
 
 void value_free(job *j, const job_key *k)
 {
-    if (k->at == KEY_UNSTORED) return;
+    if (k->offset == KEY_UNSTORED) return;
     if (k->type == KEY_WORD || k->type == KEY_PATH) {
-        char **s = (char **)((char *)j + k->at);
+        char **s = (char **)((char *)j + k->offset);
         free(*s);
         *s = NULL;
     } else if (k->type == KEY_PARTS) {
-        dataset_source **parts = (dataset_source **)((char *)j + k->at);
-        size_t *count = (size_t *)((char *)j + k->count_at);
+        dataset_source **parts = (dataset_source **)((char *)j + k->offset);
+        size_t *count = (size_t *)((char *)j + k->count_offset);
         for (size_t i = 0; i < *count; i++) free((char *)(*parts)[i].path);
         free(*parts);
         *parts = NULL;
         *count = 0;
     } else if (k->type == KEY_SIZES) {
-        int **sizes = (int **)((char *)j + k->at);
+        int **sizes = (int **)((char *)j + k->offset);
         free(*sizes);
         *sizes = NULL;
-        *(size_t *)((char *)j + k->count_at) = 0;
+        *(size_t *)((char *)j + k->count_offset) = 0;
     }
 }
 

@@ -126,12 +126,12 @@ static status check_paths(const job *j, err *e)
         const job_key *k = &JOB_KEYS[i];
         size_t byte;
         if (k->type == KEY_PATH) {
-            const char *path = *(char *const *)((const char *)j + k->at);
+            const char *path = *(char *const *)((const char *)j + k->offset);
             if (path && !text_is_utf8(path, strlen(path), &byte))
                 KEY_ERROR(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", byte);
         } else if (k->type == KEY_PARTS) {
-            const dataset_source *part = *(dataset_source *const *)((const char *)j + k->at);
-            size_t count = *(const size_t *)((const char *)j + k->count_at);
+            const dataset_source *part = *(dataset_source *const *)((const char *)j + k->offset);
+            size_t count = *(const size_t *)((const char *)j + k->count_offset);
             for (size_t p = 0; p < count; p++)
                 if (!text_is_utf8(part[p].path, strlen(part[p].path), &byte))
                     KEY_ERROR(k->path, "the path is not UTF-8 at byte %zu; valid: UTF-8", byte);

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#define AT(member)           .at = (int)offsetof(job, member)
-#define PARTS(member, count) AT(member), .count_at = (int)offsetof(job, count)
-#define UNSTORED             .at = KEY_UNSTORED
+#define AT(member)           .offset = (int)offsetof(job, member)
+#define PARTS(member, count) AT(member), .count_offset = (int)offsetof(job, count)
+#define UNSTORED             .offset = KEY_UNSTORED
 #define WORDS(...)                                                                                 \
     .words = (const char *const[])                                                                 \
     {                                                                                              \
@@ -142,7 +142,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.pp", "Divides the layers into this many pipeline stages.", KEY_INT, .unit = "stages", AT(parallel.pp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.pp_schedule", "Chooses the order in which pipeline stages run forward and backward passes of micro-batches.", KEY_ENUM, AT(strategy.pipeline.schedule), .flags = KEY_MAY_CHANGE, .fallback = "1f1b", .words = PIPELINE_SCHEDULE_NAMES},
     {"parallel.virtual_stages", "Sets how many model chunks each pipeline stage runs under the interleaved schedule.", KEY_INT, .unit = "model chunks", AT(strategy.pipeline.virtual_stages), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
-    {"parallel.split", "Sets the number of layers of each model chunk; auto balances the chunks by FLOPs.", KEY_SIZES, .unit = "layers", AT(parallel.split), .count_at = (int)offsetof(job, parallel.splits), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 20, AUTO},
+    {"parallel.split", "Sets the number of layers of each model chunk; auto balances the chunks by FLOPs.", KEY_SIZES, .unit = "layers", AT(parallel.split), .count_offset = (int)offsetof(job, parallel.splits), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 20, AUTO},
     {"parallel.reshard_after_forward", "Frees unsharded weights after forward and gathers them again for backward (zero3); a number K keeps them sharded over K ranks in between.", KEY_SWITCH, .unit = "ranks", AT(strategy.reshard_after_forward), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, .low = 2, .high = MESH_RANKS},
     {"parallel.recompute", "Chooses the activations that backward computes again instead of loading saved ones: selective recomputes attention, full recomputes whole blocks.", KEY_ENUM, AT(strategy.recompute), .flags = KEY_MAY_CHANGE, .fallback = "none", .words = RECOMPUTE_NAMES},
     {"parallel.offload.weights", "Chooses the memory that holds the weights between uses.", KEY_ENUM, AT(strategy.offload.tier[PLAN_WEIGHTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = MEMORY_TIER_NAMES},

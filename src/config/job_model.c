@@ -229,13 +229,13 @@ bool model_field_at(const job *j, int index, const char **name, text *value, tex
     if (i == FIELDS_COUNT) return false;
     *name = field_name(i);
     format_field(&j->model.config, i, value);
-    const setting *said = NULL;
+    const setting *source = NULL;
     for (int k = 0; k < j->values->models; k++)
         if (setting_is_given(&j->values->model[k]) &&
             (fields_set_by(j, &j->values->model[k]) >> i & 1u))
-            said = &j->values->model[k];
-    if (said)
-        setting_describe(j->values, said, from);
+            source = &j->values->model[k];
+    if (source)
+        setting_describe(j->values, source, from);
     else if (FIELDS[i].type == FIELD_EOS && j->model.eos_of_data)
         text_add(from, "data.train");
     else
@@ -446,16 +446,16 @@ static bool let_command_line_choose(job *j, setting *path, setting *family_given
 // The program's own model excludes every key of the section.
 static status refuse_settings(const job *j, err *e)
 {
-    const setting *said = NULL;
+    const setting *given = NULL;
     static const char *const rows[] = {"model.path", "model.init", "model.family"};
-    for (int i = 0; i < j->values->models && !said; i++)
-        if (setting_is_given(&j->values->model[i])) said = &j->values->model[i];
-    for (int i = 0; i < 3 && !said; i++)
+    for (int i = 0; i < j->values->models && !given; i++)
+        if (setting_is_given(&j->values->model[i])) given = &j->values->model[i];
+    for (int i = 0; i < 3 && !given; i++)
         if (setting_is_given(settings_of(j->values, rows[i])))
-            said = settings_of(j->values, rows[i]);
-    if (!said) return OK;
+            given = settings_of(j->values, rows[i]);
+    if (!given) return OK;
     err_set(e, E_USAGE, "given, but the program brings a model of its own; valid: one of the two");
-    setting_prefix(j->values, said, e);
+    setting_prefix(j->values, given, e);
     return E_USAGE;
 }
 

@@ -13,7 +13,7 @@ typedef struct line {
 } line;
 
 typedef struct lines {
-    line *at;
+    line *items;
     size_t count, room;
     bool failed; // memory lacked
 } lines;
@@ -32,8 +32,9 @@ static void add_line(lines *all, text path, text value, text from)
     bool good = text_take(&path, &x.path, NULL) == OK;
     good &= text_take(&value, &x.value, NULL) == OK;
     good &= text_take(&from, &x.from, NULL) == OK;
-    if (good && alloc_grow(&all->at, &all->room, all->count + 1, sizeof *all->at, "", NULL) == OK) {
-        all->at[all->count++] = x;
+    if (good &&
+        alloc_grow(&all->items, &all->room, all->count + 1, sizeof *all->items, "", NULL) == OK) {
+        all->items[all->count++] = x;
         return;
     }
     all->failed = true;
@@ -97,8 +98,8 @@ static lines lines_of(const job *j)
 
 static void lines_free(lines *all)
 {
-    for (size_t i = 0; i < all->count; i++) line_free(&all->at[i]);
-    free(all->at);
+    for (size_t i = 0; i < all->count; i++) line_free(&all->items[i]);
+    free(all->items);
 }
 
 static size_t longest(size_t so_far, const char *s, size_t limit)
@@ -126,9 +127,9 @@ static void explain_json(const lines *all, text *out)
 {
     json_t *root = json_object();
     for (size_t i = 0; i < all->count; i++)
-        json_object_set_new(root, all->at[i].path,
-                            json_pack("{s:o, s:s}", "value", json_of(all->at[i].value, out),
-                                      "origin", all->at[i].from));
+        json_object_set_new(root, all->items[i].path,
+                            json_pack("{s:o, s:s}", "value", json_of(all->items[i].value, out),
+                                      "origin", all->items[i].from));
     char *s = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     if (!s) text_fail(out);
     text_add(out, s ? s : "");
@@ -142,13 +143,13 @@ void job_explain(const job *j, bool json, text *out)
     lines all = lines_of(j);
     size_t paths = 0, values = 0;
     for (size_t i = 0; i < all.count; i++) {
-        paths = longest(paths, all.at[i].path, 48);
-        values = longest(values, all.at[i].value, 40);
+        paths = longest(paths, all.items[i].path, 48);
+        values = longest(values, all.items[i].value, 40);
     }
     if (json) explain_json(&all, out);
     for (size_t i = 0; !json && i < all.count; i++)
-        text_addf(out, "%-*s  %-*s  %s\n", (int)paths, all.at[i].path, (int)values, all.at[i].value,
-                  all.at[i].from);
+        text_addf(out, "%-*s  %-*s  %s\n", (int)paths, all.items[i].path, (int)values,
+                  all.items[i].value, all.items[i].from);
     if (all.failed) text_fail(out);
     lines_free(&all);
 }
@@ -179,7 +180,7 @@ void job_write_yaml(const job *j, text *out)
     text open = {0};
     text_add(out, "# The effective job of this run.\n");
     for (size_t i = 0; i < all.count; i++) {
-        const char *path = all.at[i].path;
+        const char *path = all.items[i].path;
         const job_key *k = key_find(path);
         bool of_folder = !k || strcmp(path, "model.family") == 0;
         if (j->model.path && of_folder) continue; // config.json holds it
@@ -187,7 +188,7 @@ void job_write_yaml(const job *j, text *out)
             k && (k->flags & KEY_KEEP_AUTO) && setting_is_auto(settings_of(j->values, path));
         const char *word = enter_sections(path, &open, out);
         if (open.failed) text_fail(out);
-        text_addf(out, "%s: %s\n", word, keep ? "auto" : all.at[i].value);
+        text_addf(out, "%s: %s\n", word, keep ? "auto" : all.items[i].value);
     }
     if (all.failed) text_fail(out);
     text_clear(&open);
@@ -199,10 +200,10 @@ bool job_find_value(const job *j, const char *path, text *value, text *from)
     lines all = lines_of(j);
     bool found = false;
     for (size_t i = 0; i < all.count && !found; i++) {
-        found = strcmp(all.at[i].path, path) == 0;
+        found = strcmp(all.items[i].path, path) == 0;
         if (!found) continue;
-        text_add(value, all.at[i].value);
-        text_add(from, all.at[i].from);
+        text_add(value, all.items[i].value);
+        text_add(from, all.items[i].from);
     }
     if (all.failed) text_fail(value);
     lines_free(&all);

@@ -26,7 +26,7 @@ typedef enum key_type {
 
 enum {
     KEY_UNSTORED = -1
-}; // `at` of a key with one supported value, which struct job does not hold
+}; // `offset` of a key with one supported value, which struct job does not hold
 
 typedef enum key_flag {
     KEY_MAY_CHANGE = 1, // a resumed run may have another value
@@ -41,7 +41,8 @@ typedef struct job_key {
     const char *help; // a sentence that says what the key does
     key_type type;
     unsigned flags;
-    int at, count_at;             // offsets in struct job; count_at of KEY_PARTS and KEY_SIZES
+    int offset;                   // of the value in struct job, in bytes; or KEY_UNSTORED
+    int count_offset;             // of the number of items, for KEY_PARTS and KEY_SIZES
     const char *unit;             // of a number; NULL: none
     const char *fallback;         // the default as text; NULL: the value that set_all prepares
     const char *const *words;     // ended by NULL

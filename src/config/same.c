@@ -14,7 +14,7 @@ typedef struct leaf {
 } leaf;
 
 typedef struct leaves {
-    leaf *at;
+    leaf *items;
     size_t count, room;
 } leaves;
 
@@ -33,10 +33,10 @@ static status flatten(const yaml_node *map, const char *section, leaves *all, er
         const job_key *bare = key_of_section(path.chars);
         if (bare) text_add(&path, bare->path + path.bytes);
         yaml_node_text(c, &value);
-        TRY(alloc_grow(&all->at, &all->room, all->count + 1, sizeof *all->at, "the keys", e));
-        all->at[all->count++] = (leaf){NULL, NULL};
-        TRY(text_take(&path, &all->at[all->count - 1].path, e));
-        TRY(text_take(&value, &all->at[all->count - 1].value, e));
+        TRY(alloc_grow(&all->items, &all->room, all->count + 1, sizeof *all->items, "the keys", e));
+        all->items[all->count++] = (leaf){NULL, NULL};
+        TRY(text_take(&path, &all->items[all->count - 1].path, e));
+        TRY(text_take(&value, &all->items[all->count - 1].value, e));
     }
 done:
     text_clear(&path);
@@ -47,17 +47,17 @@ done:
 static void leaves_free(leaves *all)
 {
     for (size_t i = 0; i < all->count; i++) {
-        free(all->at[i].path);
-        free(all->at[i].value);
+        free(all->items[i].path);
+        free(all->items[i].value);
     }
-    free(all->at);
+    free(all->items);
 }
 
 // A key that is not in the job.yaml of an older version had the value of today's default.
 static const char *value_in(const leaves *all, const char *path)
 {
     for (size_t i = 0; i < all->count; i++)
-        if (strcmp(all->at[i].path, path) == 0) return all->at[i].value;
+        if (strcmp(all->items[i].path, path) == 0) return all->items[i].value;
     const job_key *k = key_find(path);
     return k && k->fallback ? k->fallback : "none";
 }
@@ -72,13 +72,13 @@ static void list_differences(const leaves *there, const leaves *here, bool there
 {
     const leaves *walked = there_only ? there : here;
     for (size_t i = 0; i < walked->count; i++) {
-        const char *path = walked->at[i].path;
+        const char *path = walked->items[i].path;
         const char *a = value_in(there, path), *b = value_in(here, path);
         if (may_change(path) || strcmp(a, b) == 0) continue;
         // The walk over `here` has listed the keys that both sides have.
         bool both = false;
         for (size_t k = 0; there_only && k < here->count; k++)
-            both = both || strcmp(here->at[k].path, path) == 0;
+            both = both || strcmp(here->items[k].path, path) == 0;
         if (!both)
             text_addf(out, "%s%s (%.*s there, %.*s here)", out->bytes ? ", " : "", path,
                       TEXT_CUT(a, 80), TEXT_CUT(b, 80));

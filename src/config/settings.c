@@ -132,7 +132,8 @@ done:
 }
 
 // The origin of a value that is being read, for messages.
-static setting said(const job_values *v, const char *path, const yaml_node *n, setting_origin from)
+static setting origin_of(const job_values *v, const char *path, const yaml_node *n,
+                         setting_origin from)
 {
     return (setting){.path = (char *)path, .from = from, .line = n->line, .yaml = v->reading};
 }
@@ -140,7 +141,7 @@ static setting said(const job_values *v, const char *path, const yaml_node *n, s
 static status set_value(const job_values *v, setting *s, const yaml_node *n, setting_origin from,
                         err *e)
 {
-    const setting now = said(v, s->path, n, from);
+    const setting now = origin_of(v, s->path, n, from);
     const bool same_text =
         from == ORIGIN_FILE ? s->from == ORIGIN_FILE : now.yaml && now.yaml == s->yaml;
     if (same_text) {
@@ -158,7 +159,7 @@ static status set_value(const job_values *v, setting *s, const yaml_node *n, set
 static status unknown_key(const job_values *v, const char *path, const yaml_node *n,
                           setting_origin from, err *e)
 {
-    const setting now = said(v, path, n, from);
+    const setting now = origin_of(v, path, n, from);
     const bool key = from == ORIGIN_FILE || v->by_calls;
     text hint = {0};
     key_suggest(path, &hint);
@@ -176,7 +177,7 @@ static status not_a_section(const job_values *v, const char *path, const yaml_no
     text found = {0}, below = {0};
     yaml_node_text(n, &found);
     key_list(path, &below);
-    const setting now = said(v, path, n, from);
+    const setting now = origin_of(v, path, n, from);
     err_set(e, E_USAGE, "found %.*s; valid: a section of %s", TEXT_CUT(found.chars, 200),
             below.chars);
     setting_prefix(v, &now, e);
@@ -304,9 +305,9 @@ static status read_option(job_values *v, const char *path, const char *value, er
 {
     status result = OK;
     yaml_node *n = NULL;
-    size_t at;
-    if (!text_is_utf8(value, strlen(value), &at))
-        FAIL(E_USAGE, "%s%s: the value is not UTF-8 at byte %zu", dashes(v), path, at);
+    size_t bad_offset;
+    if (!text_is_utf8(value, strlen(value), &bad_offset))
+        FAIL(E_USAGE, "%s%s: the value is not UTF-8 at byte %zu", dashes(v), path, bad_offset);
     TRY(value_node(v, path, value, &n, e));
     TRY(keep_tree(v, n, e));
     TRY(take(v, path, n, ORIGIN_COMMAND_LINE, e));

@@ -72,12 +72,12 @@ static status check_only(const job_key *k, const char *word, const yaml_node *n,
     status result = OK;
     text list = {0}, found = {0};
     bool allowed = false;
-    for (const char *at = k->only; *at;) {
-        size_t bytes = strcspn(at, "|");
-        allowed = allowed || (strlen(word) == bytes && strncmp(at, word, bytes) == 0);
-        if (list.bytes) text_add(&list, at[bytes] ? ", " : " and ");
-        text_add_bytes(&list, at, bytes);
-        at += bytes + (at[bytes] == '|');
+    for (const char *option = k->only; *option;) {
+        size_t bytes = strcspn(option, "|");
+        allowed = allowed || (strlen(word) == bytes && strncmp(option, word, bytes) == 0);
+        if (list.bytes) text_add(&list, option[bytes] ? ", " : " and ");
+        text_add_bytes(&list, option, bytes);
+        option += bytes + (option[bytes] == '|');
     }
     if (!allowed) {
         yaml_node_text(n, &found);
@@ -109,22 +109,22 @@ static int find_word(const job_key *k, const char *s)
     return -1;
 }
 
-static status set_word(void *at, const job_key *k, const yaml_node *n, err *e)
+static status set_word(void *out, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
     int i = find_word(k, n->scalar);
     if (i < 0) return refuse(k, n, e);
     TRY(check_only(k, k->words[i], n, e));
-    if (!at) return OK;
+    if (!out) return OK;
     if (k->type == KEY_BOOL) {
-        *(bool *)at = i == 1;
+        *(bool *)out = i == 1;
     } else if (k->type == KEY_ENUM) {
         unsigned value = (unsigned)i;
-        memcpy(at, &value, sizeof value);
+        memcpy(out, &value, sizeof value);
     } else {
-        free(*(char **)at);
-        *(char **)at = NULL;
-        TRY(text_copy(k->words[i], (char **)at, e));
+        free(*(char **)out);
+        *(char **)out = NULL;
+        TRY(text_copy(k->words[i], (char **)out, e));
     }
 done:
     return result;
@@ -136,13 +136,13 @@ static bool in_range(const job_key *k, double value)
     return !(k->flags & KEY_POSITIVE) || value > k->low;
 }
 
-static void store_whole(void *at, const job_key *k, int64_t value)
+static void store_whole(void *out, const job_key *k, int64_t value)
 {
-    if (!at) return;
+    if (!out) return;
     if (k->type == KEY_INT || k->type == KEY_SWITCH)
-        *(int *)at = (int)value;
+        *(int *)out = (int)value;
     else
-        memcpy(at, &value, sizeof value);
+        memcpy(out, &value, sizeof value);
 }
 
 // Reads a size, which may end in B: 25MiB, 25MB.
@@ -158,7 +158,7 @@ static bool read_bytes(const char *s, int64_t *out)
     return text_to_count(bare, out);
 }
 
-static status set_whole(void *at, const job_key *k, const yaml_node *n, err *e)
+static status set_whole(void *out, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
     int64_t value;
@@ -169,29 +169,29 @@ static status set_whole(void *at, const job_key *k, const yaml_node *n, err *e)
     if (!good || !in_range(k, (double)value)) return refuse(k, n, e);
     snprintf(word, sizeof word, "%lld", (long long)value);
     TRY(check_only(k, word, n, e));
-    store_whole(at, k, value);
+    store_whole(out, k, value);
 done:
     return result;
 }
 
-static status set_special(void *at, const job_key *k)
+static status set_special(void *out, const job_key *k)
 {
     if (k->type == KEY_NUMBER)
-        *(double *)at = k->special_value;
+        *(double *)out = k->special_value;
     else
-        store_whole(at, k, (int64_t)k->special_value);
+        store_whole(out, k, (int64_t)k->special_value);
     return OK;
 }
 
-static status set_path(char **at, const job_key *k, const yaml_node *n, err *e)
+static status set_path(char **out, const job_key *k, const yaml_node *n, err *e)
 {
     if (!n->scalar[0]) return refuse(k, n, e);
-    free(*at);
-    *at = NULL;
-    return value_absolute(n->scalar, at, e);
+    free(*out);
+    *out = NULL;
+    return value_absolute(n->scalar, out, e);
 }
 
-static status set_betas(double *at, const job_key *k, const yaml_node *n, err *e)
+static status set_betas(double *out, const job_key *k, const yaml_node *n, err *e)
 {
     const yaml_node *first = n->kind == NODE_LIST ? n->first : NULL;
     const yaml_node *pair[2] = {first, first ? first->next : NULL};
@@ -201,7 +201,7 @@ static status set_betas(double *at, const job_key *k, const yaml_node *n, err *e
         if (pair[i]->kind != NODE_SCALAR || !text_to_double(pair[i]->scalar, &beta[i]) ||
             beta[i] < 0 || beta[i] >= 1)
             return refuse(k, n, e);
-    memcpy(at, beta, sizeof beta);
+    memcpy(out, beta, sizeof beta);
     return OK;
 }
 
@@ -244,8 +244,8 @@ static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
             FAIL(E_USAGE, "found mock among other parts; valid: mock alone");
     }
     value_free(j, k);
-    *(dataset_source **)((char *)j + k->at) = parts;
-    *(size_t *)((char *)j + k->count_at) = count;
+    *(dataset_source **)((char *)j + k->offset) = parts;
+    *(size_t *)((char *)j + k->count_offset) = count;
     return OK;
 done:
     for (size_t i = 0; parts && i < count; i++) free((char *)parts[i].path);
@@ -253,11 +253,11 @@ done:
     return result;
 }
 
-static status set_number(double *at, const job_key *k, const yaml_node *n, err *e)
+static status set_number(double *out, const job_key *k, const yaml_node *n, err *e)
 {
     double value;
     if (!text_to_double(n->scalar, &value) || !in_range(k, value)) return refuse(k, n, e);
-    *at = value;
+    *out = value;
     return OK;
 }
 
@@ -270,7 +270,7 @@ static status read_policy(const job_key *k, const yaml_node *n, policy *out, err
 }
 
 // Reads one word for dp_shard, or a list of two words.
-static status set_policies(policies *at, const job_key *k, const yaml_node *n, err *e)
+static status set_policies(policies *out, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
     const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
@@ -279,7 +279,7 @@ static status set_policies(policies *at, const job_key *k, const yaml_node *n, e
     if (!first || (second && second->next)) return refuse(k, n, e);
     if (second) TRY(read_policy(k, first, &both.outer, e));
     TRY(read_policy(k, second ? second : first, &both.inner, e));
-    *at = both;
+    *out = both;
 done:
     return result;
 }
@@ -308,38 +308,38 @@ static status set_sizes(job *j, const job_key *k, const yaml_node *n, err *e)
         sizes[i] = (int)size;
     }
     value_free(j, k);
-    *(int **)((char *)j + k->at) = sizes;
-    *(size_t *)((char *)j + k->count_at) = count;
+    *(int **)((char *)j + k->offset) = sizes;
+    *(size_t *)((char *)j + k->count_offset) = count;
     return OK;
 }
 
 status value_set(job *j, const job_key *k, const yaml_node *n, err *e)
 {
-    void *at = k->at == KEY_UNSTORED ? NULL : (char *)j + k->at;
+    void *out = k->offset == KEY_UNSTORED ? NULL : (char *)j + k->offset;
     if (k->type == KEY_PARTS) return set_parts(j, k, n, e);
-    if (k->type == KEY_BETAS) return set_betas(at, k, n, e);
-    if (k->type == KEY_POLICIES) return set_policies(at, k, n, e);
+    if (k->type == KEY_BETAS) return set_betas(out, k, n, e);
+    if (k->type == KEY_POLICIES) return set_policies(out, k, n, e);
     if (k->type == KEY_SIZES) return set_sizes(j, k, n, e);
     if (n->kind != NODE_SCALAR) return refuse(k, n, e);
     bool nothing = yaml_node_is_null(n);
     if (k->special && value_same_word(k->special, nothing ? "null" : n->scalar))
-        return set_special(at, k);
+        return set_special(out, k);
     if (nothing) return refuse(k, n, e);
     switch (k->type) {
     case KEY_COUNT:
     case KEY_INT:
     case KEY_BYTES:
     case KEY_DURATION:
-        return set_whole(at, k, n, e);
+        return set_whole(out, k, n, e);
     case KEY_NUMBER:
-        return set_number(at, k, n, e);
+        return set_number(out, k, n, e);
     case KEY_PATH:
-        return set_path(at, k, n, e);
+        return set_path(out, k, n, e);
     case KEY_SWITCH:
-        if (find_word(k, n->scalar) < 0) return set_whole(at, k, n, e);
-        store_whole(at, k, find_word(k, n->scalar));
+        if (find_word(k, n->scalar) < 0) return set_whole(out, k, n, e);
+        store_whole(out, k, find_word(k, n->scalar));
         return OK;
     default:
-        return set_word(at, k, n, e);
+        return set_word(out, k, n, e);
     }
 }

@@ -103,7 +103,7 @@ static status type_from_code(tokens *t, uint8_t code, err *e)
 // Checks magic, version and type, and the two counts against the size of the file.
 static status header_check(tokens *t, err *e)
 {
-    const uint8_t *h = t->idx.at;
+    const uint8_t *h = t->idx.ptr;
     uint64_t bytes = t->idx.bytes;
     if (bytes < HEADER_BYTES)
         return err_set(e, E_USAGE, "%s: size: found %" PRIu64 " bytes, the header alone has %d",
@@ -270,7 +270,7 @@ void tokens_document(const tokens *t, uint64_t d, uint64_t *first, uint64_t *len
 void tokens_read(const tokens *t, uint64_t first, size_t count, int32_t *out)
 {
     if (count == 0) return;
-    const uint8_t *ptr = t->bin.at + first * t->id_bytes;
+    const uint8_t *ptr = t->bin.ptr + first * t->id_bytes;
     switch (t->id_bytes) {
     case 1:
         for (size_t i = 0; i < count; i++) out[i] = ptr[i];
@@ -342,7 +342,7 @@ status tokens_check(const tokens *t, int32_t vocab, err *e)
     if (bad == t->count) return OK;
     int64_t id;
     if (t->type == I64) {
-        id = (int64_t)get_u64(t->bin.at + 8 * bad);
+        id = (int64_t)get_u64(t->bin.ptr + 8 * bad);
     } else {
         int32_t narrow;
         tokens_read(t, bad, 1, &narrow);

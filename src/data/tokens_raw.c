@@ -41,7 +41,7 @@ static int32_t id_at(const tokens_raw *r, uint64_t i)
 static int header_id_bytes(const file_map *map)
 {
     int32_t magic = 0;
-    if (map->bytes >= HEADER_BYTES) memcpy(&magic, map->at, sizeof magic);
+    if (map->bytes >= HEADER_BYTES) memcpy(&magic, map->ptr, sizeof magic);
     return magic == MAGIC_U16 ? 2 : magic == MAGIC_U32 ? 4 : 0;
 }
 
@@ -54,14 +54,14 @@ static status layout_read(const tokens_raw_options *o, tokens_raw *r, err *e)
     if (by_header && o->id_bytes && o->id_bytes != by_header)
         return err_set(e, E_USAGE, "%s: llm.c's header says ids of %d bytes, --dtype says %d",
                        o->path, by_header, o->id_bytes);
-    r->ids = r->map.at + header;
+    r->ids = r->map.ptr + header;
     r->count = bytes / (uint64_t)r->id_bytes;
     if (bytes == 0 || bytes % (uint64_t)r->id_bytes)
         return err_set(e, E_USAGE,
                        "%s: %" PRIu64 " bytes of ids, valid is a multiple of %d other than 0",
                        o->path, bytes, r->id_bytes);
     uint32_t announced = 0;
-    if (by_header) memcpy(&announced, r->map.at + 8, sizeof announced);
+    if (by_header) memcpy(&announced, r->map.ptr + 8, sizeof announced);
     if (by_header && announced != r->count)
         return err_set(e, E_USAGE,
                        "%s: llm.c's header says %" PRIu32 " ids, the file has %" PRIu64

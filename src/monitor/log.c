@@ -29,11 +29,11 @@ static void begin(text *t, const char *event)
 // Omits a NULL value. Bytes that are not UTF-8 become U+FFFD, so that a line is always valid JSON.
 static void add_string(text *t, const char *key, const char *value)
 {
-    size_t bad_at;
+    size_t bad_offset;
     bool utf8;
 
     if (!value) return;
-    utf8 = text_is_utf8(value, strlen(value), &bad_at);
+    utf8 = text_is_utf8(value, strlen(value), &bad_offset);
     text_addf(t, ",\"%s\":\"", key);
     for (const char *s = value; *s; s++) {
         unsigned char c = (unsigned char)*s;

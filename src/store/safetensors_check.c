@@ -87,7 +87,7 @@ static status read_header(safetensors_file *file, uint64_t *data_begin, err *e)
     uint64_t size = file->map.bytes;
     if (size < 8)
         FAIL(E_USAGE, "%s: %" PRIu64 " bytes long, a safetensors file has at least 10", path, size);
-    uint64_t n = read_le64(file->map.at);
+    uint64_t n = read_le64(file->map.ptr);
     if (n > SAFETENSORS_HEADER_MAX)
         FAIL(E_USAGE,
              "%s: header length %" PRIu64 ", valid are at most %d (not a safetensors file?)", path,
@@ -96,7 +96,7 @@ static status read_header(safetensors_file *file, uint64_t *data_begin, err *e)
         FAIL(E_USAGE,
              "%s: header length %" PRIu64 ", but only %" PRIu64 " bytes follow (truncated?)", path,
              n, size - 8);
-    const char *json = (const char *)file->map.at + 8;
+    const char *json = (const char *)file->map.ptr + 8;
     if (n < 2 || json[0] != '{') FAIL(E_USAGE, "%s: the header does not start with '{'", path);
     json_error_t problem;
     file->header = json_loadb(json, n, JSON_REJECT_DUPLICATES, &problem);
@@ -242,7 +242,7 @@ static status read_entry(const safetensors_file *file, const char *name, json_t 
              "%s: tensor \"%s\": ends at %" PRIu64 ", but the file holds only %" PRIu64
              " bytes of data (truncated?)",
              where.path, where.name, offsets[1], size);
-    t->data = file->map.at + data_begin + offsets[0];
+    t->data = file->map.ptr + data_begin + offsets[0];
 done:
     return result;
 }
@@ -262,7 +262,7 @@ static status check_cover(const safetensors_file *file, uint64_t data_begin,
 {
     status result = OK;
     char label[SAFETENSORS_LABEL_BYTES];
-    const uint8_t *begin = file->map.at + data_begin;
+    const uint8_t *begin = file->map.ptr + data_begin;
     uint64_t end = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t offset = (uint64_t)((const uint8_t *)t[i].data - begin);

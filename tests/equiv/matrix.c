@@ -1,5 +1,5 @@
-// matrix.c -- the table of matrix.h: dimensions, values, legal points, references. Called by the
-// tests of equivalence. Knows nothing of how a point is run.
+// matrix.c -- the table of matrix.h: dimensions, values, legal points, references. The equivalence
+// tests call it. It does not know how a point is run.
 #include "equiv/matrix.h"
 
 #include <stdio.h>
@@ -45,10 +45,10 @@ const char *matrix_value(dim d, int v)
 
 void matrix_print(const point *p, char out[MATRIX_NAME])
 {
-    int at = 0;
+    int length = 0;
     for (int d = 0; d < DIMS; d++)
-        at += snprintf(out + at, (size_t)(MATRIX_NAME - at), "%s%s=%s", d ? "," : "", DIM[d].name,
-                       DIM[d].value[p->v[d]]);
+        length += snprintf(out + length, (size_t)(MATRIX_NAME - length), "%s%s=%s", d ? "," : "",
+                           DIM[d].name, DIM[d].value[p->v[d]]);
 }
 
 static bool parse_one(const char *from, size_t bytes, point *out)
@@ -82,7 +82,7 @@ int matrix_ranks(const point *p)
     return o.mesh.ranks;
 }
 
-// ---- From values to the trainer's words
+// ---- The trainer's options of a point
 
 static const int MICROS[] = {4, 1, 3, 8};
 
@@ -124,9 +124,9 @@ void matrix_options(const point *p, trainer_options *o)
     o->mesh.ranks = replicate * shard * o->mesh.size[AXIS_PP] * o->mesh.size[AXIS_TP];
 }
 
-// ---- Which points there are
+// ---- The legal points
 
-// What the plan says of a model of the same blocks, with hardly any parameters.
+// Returns whether the plan accepts a model with the same blocks and very few parameters.
 static bool plan_allows(const trainer_options *o)
 {
     enum { BLOCKS = LAYERS + 2 };
@@ -180,7 +180,7 @@ bool matrix_legal(const point *p)
     return plan_allows(&o);
 }
 
-// ---- What is equal to what
+// ---- References and tolerances
 
 static bool is_power_of_two(int n)
 {
@@ -190,13 +190,14 @@ static bool is_power_of_two(int n)
 nearness matrix_nearness(const point *p)
 {
     const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
-    // Sums over groups of ranks that are then summed are one flat sum over all only in pairs.
+    // A sum of group sums has the order of one sum over all ranks only if the groups divide into
+    // pairs.
     if (replicate > 1 && shard > 1 && !is_power_of_two(shard)) return MATRIX_CLOSE;
-    // Sums over ranks first and micro-batches then, instead of the other way round.
+    // Without no_sync the ranks are summed before the micro-batches. The reference does the reverse.
     return p->v[DIM_NO_SYNC] > 0 ? MATRIX_CLOSE : MATRIX_EXACT;
 }
 
-// Weights of 16 bits differ by a unit in the last place where their fp32 masters hardly do.
+// A tiny difference of fp32 master weights can change a 16-bit weight by a unit in the last place.
 double matrix_tolerance(const point *p)
 {
     return p->v[DIM_PRECISION] == 0 ? 1e-5 : 1e-3;
@@ -219,6 +220,6 @@ point matrix_one_rank(const point *p, int64_t *micro_batch)
     point one = {{0}};
     one.v[DIM_MODEL] = p->v[DIM_MODEL];
     one.v[DIM_PRECISION] = p->v[DIM_PRECISION];
-    one.v[DIM_MICROS] = 1; // its number: one micro-batch
+    one.v[DIM_MICROS] = 1; // the value number of one micro-batch
     return one;
 }

@@ -1,12 +1,12 @@
-// matrix.h -- for tests: every way of training that Trireme has, as points of one table; and one
-// point run in this process, with a thread for every rank, on a tiny model with weights drawn from
-// the seed. What must be equal to what, and how equal, is said here once.
+// matrix.h -- for tests: a table whose points are all ways of training that Trireme has. It says to
+// which reference each point must be equal, and how closely. matrix_execute trains a tiny model at
+// one point in this process, with a thread for every rank and weights drawn from the seed.
 #ifndef TRIREME_TESTS_MATRIX_H
 #define TRIREME_TESTS_MATRIX_H
 
 #include "train/trainer.h"
 
-// A point has one of the values of each dimension, by number. Value 0 is that of the reference.
+// A point has one value of each dimension, by number. Value 0 is the reference's.
 typedef enum dim {
     DIM_MODEL,
     DIM_REPLICATE,
@@ -35,37 +35,37 @@ const char *matrix_dim(dim d);
 int matrix_values(dim d);
 const char *matrix_value(dim d, int v);
 void matrix_print(const point *p, char out[MATRIX_NAME]);
-// The reverse of matrix_print; what is not named is as in the reference. False: not understood.
+// Reads what matrix_print wrote. Unnamed dimensions get value 0. Returns false for an invalid name.
 bool matrix_parse(const char *name, point *out);
 
-// Fits in 8 ranks, is legal (by the plan's and the pipeline's own checks), and no value that makes
-// no difference to it (the policy of an axis of one rank) is other than 0.
+// Returns whether the point fits in 8 ranks and passes the checks of the plan and the pipeline. A
+// dimension that has no effect (the policy of an axis of one rank) must also have value 0.
 bool matrix_legal(const point *p);
 int matrix_ranks(const point *p);
-// Policies, mesh, schedule, tiers, batch: what of a trainer's options a point says.
+// Sets the trainer options that a point determines: policies, mesh, schedule, tiers, batch.
 void matrix_options(const point *p, trainer_options *o);
 
-// EXACT: losses and weights are those of the reference, bit for bit. CLOSE: sums are made in
-// another order, hence within matrix_tolerance of it.
+// EXACT: losses and weights are bit-identical to the reference's. CLOSE: sums have another order,
+// so losses and weights are within matrix_tolerance of the reference's.
 typedef enum nearness { MATRIX_EXACT, MATRIX_CLOSE } nearness;
 nearness matrix_nearness(const point *p);
 double matrix_tolerance(const point *p);
-// ddp, one stage, everything on the device, nothing computed again; data-parallel size,
-// micro-batches, tensor-parallel size and precision as in p.
+// The reference of p: ddp, one stage, everything on the device, no recomputation. Model,
+// data-parallel size, micro-batches, tensor-parallel size and precision are those of p.
 point matrix_reference(const point *p);
-// The same sequences on one rank, in one micro-batch.
+// The point that trains on the same sequences with one rank, in one micro-batch.
 point matrix_one_rank(const point *p, int64_t *micro_batch);
 
 // ---- Running
 
-// How a point is run, beyond what it is. Zeroed: on the cpu device, a sequence a micro-batch.
+// How a point is run. Zeros mean: on the cpu device, one sequence in a micro-batch.
 typedef struct matrix_run {
     int steps; // 0: MATRIX_STEPS
     int64_t micro_batch;
     bool late; // on the late device
     int late_order;
     const char *folder;                  // of the file tier
-    int64_t patience_ms;                 // how long a rank waits for another; 0: for ever
+    int64_t patience_ms;                 // longest wait of a rank for another one; 0: no limit
     void (*opened)(device *d, int rank); // may replace d->ops until `closing`
     void (*closing)(device *d, int rank);
 } matrix_run;
@@ -81,8 +81,9 @@ typedef struct outcome {
 void matrix_execute(const point *p, const matrix_run *how, outcome *out);
 
 typedef struct difference {
-    bool same;            // losses and weights, every bit
-    double loss, weights; // the largest relative ones; of weights, norm by norm of all
+    bool same;      // losses and weights have the same bits
+    double loss;    // the largest relative difference of a loss
+    double weights; // norm of the difference of all weights by the norm of all weights
 } difference;
 difference matrix_compare(const outcome *a, const outcome *b);
 

@@ -1,5 +1,6 @@
-// matrix_cover.c -- chooses points of the matrix. See matrix_cover.h. The covering array is made
-// greedily: each new point has a pair that is not yet covered and, of a few random ones, the most.
+// matrix_cover.c -- chooses points of the matrix. See matrix_cover.h. A greedy search makes the
+// covering array: for each uncovered pair it draws a few random points that have the pair and takes
+// the one with the most uncovered pairs.
 #include "equiv/matrix_cover.h"
 
 #include "base/rng.h"
@@ -12,18 +13,18 @@ enum { MOST_VALUES = 8, TRIES = 400, CANDIDATES = 24 };
 void points_add(points *l, const point *p)
 {
     for (int i = 0; i < l->count; i++)
-        if (!memcmp(&l->at[i], p, sizeof *p)) return;
+        if (!memcmp(&l->items[i], p, sizeof *p)) return;
     if (l->count == l->room) {
         l->room = l->room ? 2 * l->room : 256;
-        l->at = realloc(l->at, (size_t)l->room * sizeof *l->at);
-        if (!l->at) abort();
+        l->items = realloc(l->items, (size_t)l->room * sizeof *l->items);
+        if (!l->items) abort();
     }
-    l->at[l->count++] = *p;
+    l->items[l->count++] = *p;
 }
 
 void points_clear(points *l)
 {
-    free(l->at);
+    free(l->items);
     *l = (points){NULL, 0, 0};
 }
 
@@ -41,12 +42,12 @@ static int throw(dice * d, int sides)
 
 static int throw_value(dice *d, dim which)
 {
-    // fp32 is what the promise is strongest for.
+    // Prefers fp32, for which the equivalence is strictest.
     if (which == DIM_PRECISION && throw(d, 2)) return 0;
     return throw(d, matrix_values(which));
 }
 
-// Values that make no difference become 0, unless they are fixed.
+// Sets dimensions that have no effect to 0, unless they are fixed.
 static void drop_idle(point *p, const bool fixed[DIMS])
 {
     static const dim may_idle[] = {DIM_OUTER, DIM_INNER, DIM_SCHEDULE, DIM_NO_SYNC, DIM_RESHARD};
@@ -58,14 +59,14 @@ static void drop_idle(point *p, const bool fixed[DIMS])
     p->v[DIM_RESHARD] = 0;
 }
 
-// A legal point with the fixed values; false when none was found.
+// Draws a legal point with the fixed values. Returns false if it finds none.
 static bool draw(dice *d, const point *with, const bool fixed[DIMS], point *out)
 {
     for (int i = 0; i < TRIES; i++) {
         *out = *with;
         for (int k = 0; k < DIMS; k++)
             if (!fixed[k]) out->v[k] = throw_value(d, (dim)k);
-        // Few meshes of four axes fit.
+        // Shrinks axes until the mesh fits, because few meshes of four axes do.
         static const dim sizes[] = {DIM_REPLICATE, DIM_SHARD, DIM_PP, DIM_TP};
         while (matrix_ranks(out) > MATRIX_RANKS) {
             const dim k = sizes[throw(d, 4)];
@@ -118,11 +119,11 @@ static pairs *pairs_of(const points *l)
 {
     pairs *s = calloc(1, sizeof *s);
     if (!s) abort();
-    for (int i = 0; i < l->count; i++) mark(s, &l->at[i]);
+    for (int i = 0; i < l->count; i++) mark(s, &l->items[i]);
     return s;
 }
 
-// The best of a few points that have this pair.
+// Draws a few points that have this pair and keeps the one with the most uncovered pairs.
 static bool best_with(dice *d, const pairs *have, dim a, int x, dim b, int y, point *best)
 {
     bool fixed[DIMS] = {false};
@@ -157,9 +158,9 @@ void matrix_cover(points *out)
     free(have);
 }
 
-int matrix_pairs(const points *l, const points *of, int *missing)
+int matrix_pairs(const points *l, const points *cover, int *missing)
 {
-    pairs *some = pairs_of(l), *others = pairs_of(of);
+    pairs *some = pairs_of(l), *others = pairs_of(cover);
     const bool *x = &some->has[0][0][0][0], *y = &others->has[0][0][0][0];
     int n = 0;
     *missing = 0;
@@ -198,10 +199,10 @@ void matrix_core(points *out)
             if (p.v[DIM_TIER] > 3 || !matrix_legal(&p)) continue;
             if (out->count == out->room) {
                 out->room = out->room ? 2 * out->room : 4096;
-                out->at = realloc(out->at, (size_t)out->room * sizeof *out->at);
-                if (!out->at) abort();
+                out->items = realloc(out->items, (size_t)out->room * sizeof *out->items);
+                if (!out->items) abort();
             }
-            out->at[out->count++] = p; // each comes once
+            out->items[out->count++] = p; // the loops visit each point once
         } while (next_value(&p, rest));
     } while (next_value(&m, sizes));
 }

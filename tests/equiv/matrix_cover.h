@@ -1,26 +1,27 @@
-// matrix_cover.h -- for tests: which points of the matrix are run. All choices are deterministic.
+// matrix_cover.h -- for tests: chooses the points of the matrix that are run. All choices are
+// deterministic.
 #ifndef TRIREME_TESTS_MATRIX_COVER_H
 #define TRIREME_TESTS_MATRIX_COVER_H
 
 #include "equiv/matrix.h"
 
 typedef struct points {
-    point *at;
+    point *items; // [count]
     int count, room;
 } points;
 
-void points_add(points *l, const point *p); // once each
+void points_add(points *l, const point *p); // ignores a point that the list has
 void points_clear(points *l);
 
-// Every pair of values of two dimensions that any legal point has, in at least one point.
+// Adds points that cover every pair of values of two dimensions that some legal point has.
 void matrix_cover(points *out);
-// Points drawn at random from all legal ones until there are `count` of them in the list.
+// Adds random legal points until the list has `count` of them.
 void matrix_sample(points *out, int count, uint64_t seed);
-// Every policy pair, mesh, schedule, recompute setting and tier, in fp32, with several
+// Adds every policy pair, mesh, schedule, recompute setting and tier, in fp32, with several
 // micro-batches.
 void matrix_core(points *out);
 
-// How many pairs of values the points have, and how many of those are not in `of`.
-int matrix_pairs(const points *l, const points *of, int *missing);
+// Returns the number of pairs of values in `l`. *missing is the number of those that `cover` lacks.
+int matrix_pairs(const points *l, const points *cover, int *missing);
 
 #endif

@@ -1,5 +1,5 @@
-// matrix_pool.c -- processes for points of the matrix. See matrix_pool.h. Called by the tests of
-// equivalence and the nightly command. Knows nothing of what a point means.
+// matrix_pool.c -- runs points of the matrix in processes. See matrix_pool.h. The equivalence tests
+// and the nightly command call it. It does not know what a point means.
 #include "equiv/matrix_pool.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 
 enum { MOST_JOBS = 64, MOST_KEPT = 4096 };
 
-// One run in a process; its outcome is in memory that both see.
+// One run in a child process. Parent and child share the memory of the outcome.
 typedef struct run {
     pid_t pid;
     double since;
@@ -23,7 +23,7 @@ typedef struct run {
     int number; // of the trial or the kept outcome
 } run;
 
-// What others are compared with.
+// A reference that trials are compared with.
 typedef struct kept {
     point point;
     int64_t micro_batch;
@@ -37,7 +37,7 @@ typedef struct pool {
 } pool;
 
 #ifdef __SANITIZE_THREAD__
-// A race ends its run, which has no outcome then.
+// A data race ends the run, which then has no outcome.
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -62,7 +62,7 @@ const char *pool_folder(void)
 
 static void start(run *r, const point *p, const matrix_run *how)
 {
-    // Until the run has ended well it has failed.
+    // The run counts as failed until it has succeeded.
     *r->out = (outcome){.result = E_INTERNAL};
     snprintf(r->out->error, sizeof r->out->error, "ended without an outcome");
     r->since = clock_seconds();
@@ -78,7 +78,7 @@ static void start(run *r, const point *p, const matrix_run *how)
     _exit(0);
 }
 
-// Has it ended, by itself or by its time?
+// Returns whether the run has ended. Kills a run that has exceeded its time limit.
 static bool ended(run *r, double limit_s)
 {
     int how = 0;
@@ -107,7 +107,7 @@ void pool_run_one(const point *p, const matrix_run *how, double limit_s, outcome
     munmap(r.out, sizeof *r.out);
 }
 
-// ---- Many processes. `next` starts run number i; `take` looks at its end.
+// ---- Many processes. `next` starts run number i; `take` receives its outcome.
 
 typedef struct work {
     int count;
@@ -118,17 +118,17 @@ typedef struct work {
 
 static void run_work(const pool_options *o, const work *w)
 {
-    run at[MOST_JOBS] = {{0}};
+    run slot[MOST_JOBS] = {{0}};
     const int jobs = o->jobs < MOST_JOBS ? o->jobs : MOST_JOBS;
     for (int begun = 0, done = 0; done < w->count;) {
         bool moved = false;
         for (int k = 0; k < jobs; k++) {
-            if (at[k].pid == 0 && begun < w->count) {
-                at[k].number = begun++;
-                w->next(w->arg, at[k].number, &at[k]);
+            if (slot[k].pid == 0 && begun < w->count) {
+                slot[k].number = begun++;
+                w->next(w->arg, slot[k].number, &slot[k]);
                 moved = true;
-            } else if (at[k].pid > 0 && ended(&at[k], o->limit_s)) {
-                w->take(w->arg, at[k].number, &at[k]);
+            } else if (slot[k].pid > 0 && ended(&slot[k], o->limit_s)) {
+                w->take(w->arg, slot[k].number, &slot[k]);
                 done++;
                 moved = true;
             }
@@ -136,7 +136,7 @@ static void run_work(const pool_options *o, const work *w)
         if (!moved) usleep(500);
     }
     for (int k = 0; k < jobs; k++)
-        if (at[k].out) munmap(at[k].out, sizeof *at[k].out);
+        if (slot[k].out) munmap(slot[k].out, sizeof *slot[k].out);
 }
 
 static matrix_run how_of(const pool_options *o)
@@ -156,7 +156,7 @@ static const outcome *keep(pool *l, const point *p, int64_t micro_batch)
     return l->kept[l->count++].out;
 }
 
-// One rank's outcome is a reference's reference in fp32.
+// In fp32 a reference is itself compared with a run on one rank.
 static const outcome *one_rank(pool *l, const point *p)
 {
     int64_t micro_batch;
@@ -189,7 +189,7 @@ static void take_kept(void *arg, int i, run *r)
 
 typedef struct trials {
     pool *l;
-    trial *at;
+    trial *items; // [count]
     int count, done, failed;
 } trials;
 
@@ -197,10 +197,10 @@ static void next_trial(void *arg, int i, run *r)
 {
     trials *t = arg;
     matrix_run how = how_of(t->l->o);
-    how.late = t->at[i].late;
-    how.late_order = t->at[i].late_order;
+    how.late = t->items[i].late;
+    how.late_order = t->items[i].late_order;
     if (!r->out) r->out = shared_outcome();
-    start(r, &t->at[i].point, &how);
+    start(r, &t->items[i].point, &how);
 }
 
 static bool is_close(const difference *d, double tolerance)
@@ -224,22 +224,23 @@ static void judge(pool *l, trial *t, const outcome *out)
     const bool exact = matrix_nearness(&t->point) == MATRIX_EXACT;
     t->passed = exact ? t->difference.same : is_close(&t->difference, matrix_tolerance(&t->point));
     if (!t->passed)
-        snprintf(t->why, sizeof t->why, "not %s its reference: losses by %.3g, weights by %.3g",
-                 exact ? "the bits of" : "near enough to", t->difference.loss,
-                 t->difference.weights);
+        snprintf(
+            t->why, sizeof t->why, "differs from its reference%s: losses by %.3g, weights by %.3g",
+            exact ? "" : " by more than the tolerance", t->difference.loss, t->difference.weights);
     if (!t->passed || t->point.v[DIM_PRECISION] > 0) return;
     const difference d = matrix_compare(want, one_rank(l, &t->point));
     t->passed = is_close(&d, matrix_tolerance(&t->point));
     if (!t->passed)
         snprintf(t->why, sizeof t->why,
-                 "its reference is not near enough to one rank: losses by %.3g, weights by %.3g",
+                 "its reference differs from one rank by more than the tolerance: losses by %.3g, "
+                 "weights by %.3g",
                  d.loss, d.weights);
 }
 
 static void take_trial(void *arg, int i, run *r)
 {
     trials *t = arg;
-    trial *x = &t->at[i];
+    trial *x = &t->items[i];
     x->seconds = clock_seconds() - r->since;
     judge(t->l, x, r->out);
     t->done++;
@@ -247,17 +248,17 @@ static void take_trial(void *arg, int i, run *r)
     if (t->l->o->progress) t->l->o->progress(t->l->o->arg, t->done, t->count, t->failed);
 }
 
-int pool_run(const pool_options *o, trial *at, int count)
+int pool_run(const pool_options *o, trial *items, int count)
 {
     pool *l = calloc(1, sizeof *l);
     if (!l) abort();
     l->o = o;
     for (int i = 0; i < count; i++) {
-        reference(l, &at[i].point);
-        if (at[i].point.v[DIM_PRECISION] == 0) one_rank(l, &at[i].point);
+        reference(l, &items[i].point);
+        if (items[i].point.v[DIM_PRECISION] == 0) one_rank(l, &items[i].point);
     }
     run_work(o, &(work){l->count, next_kept, take_kept, l});
-    trials t = {.l = l, .at = at, .count = count};
+    trials t = {.l = l, .items = items, .count = count};
     run_work(o, &(work){count, next_trial, take_trial, &t});
     for (int i = 0; i < l->count; i++) munmap(l->kept[i].out, sizeof *l->kept[i].out);
     free(l);

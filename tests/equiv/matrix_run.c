@@ -1,6 +1,5 @@
-// matrix_run.c -- runs one point of the matrix: a thread for every rank, each with its own device,
-// on mock data. Called by the tests of equivalence through matrix.h. Knows nothing of what the
-// outcome should be.
+// matrix_run.c -- runs one point of the matrix on mock data. Every rank is a thread with its own
+// device. The equivalence tests call it through matrix.h. It does not know the expected outcome.
 #include "equiv/matrix.h"
 
 #include "comm/world.h"
@@ -54,14 +53,15 @@ static void fill_options(const setup *s, trainer_options *o)
     matrix_options(s->point, o);
     o->family = family_find(s->config->family);
     o->config = s->config;
-    o->strategy.bucket_bytes = 8 << 10; // several blocks' or one's
+    o->strategy.bucket_bytes = 8 << 10; // some buckets hold several blocks, some hold one
     o->strategy.offload.path = s->how->folder;
     if (s->how->micro_batch > 0) o->micro_batch = o->global_batch = s->how->micro_batch;
     o->seq_len = LENGTH;
     o->seed = SEED;
     o->steps = MATRIX_STEPS;
-    // Adam divides by the root of the second moment: an epsilon far below a gradient that is zero
-    // but for rounding (that of a key's bias) would make a step of full size of it.
+    // Adam divides by the root of the second moment. The true gradient of a key bias is zero, so its
+    // computed gradient is only rounding error. A small epsilon would scale that error to a full
+    // step.
     o->optimizer = (optim_config){.rule = UPDATE_ADAMW,
                                   .lr = 5e-3,
                                   .beta1 = 0.9,
@@ -85,15 +85,15 @@ static status read_weights(trainer *t, outcome *out, err *e)
 {
     status result = OK;
     const model *m = trainer_get_model(t);
-    int64_t at = 0;
+    int64_t offset = 0;
     for (int p = 0; p < m->params; p++) {
         const int64_t count = m->param[p].count;
-        if (at + count > MATRIX_WEIGHTS)
+        if (offset + count > MATRIX_WEIGHTS)
             FAIL(E_INTERNAL, "the matrix has no room for the weights of this model");
-        TRY(trainer_read_state(t, STATE_WEIGHT, p, out ? out->weight + at : NULL, e));
-        at += count;
+        TRY(trainer_read_state(t, STATE_WEIGHT, p, out ? out->weight + offset : NULL, e));
+        offset += count;
     }
-    if (out) out->weights = at;
+    if (out) out->weights = offset;
 done:
     return result;
 }
@@ -132,7 +132,7 @@ static status run_rank(setup *s, int rank, err *e)
     TRY(run_steps(t, how->steps ? how->steps : MATRIX_STEPS, rank == 0 ? s->out : NULL, e));
     TRY(comm_barrier(o.comm, e));
 done:
-    // Nobody waits for a rank that has failed, nor for what it has not sent.
+    // Wakes the ranks that wait for this failed rank.
     if (result != OK && o.comm) comm_abort(o.comm, e);
     trainer_close(t);
     if (how->closing && o.device) how->closing(o.device, rank);
@@ -149,7 +149,7 @@ static void *rank_thread(void *arg)
     const status got = run_rank(s, a->rank, &why);
     if (got == OK) return NULL;
     pthread_mutex_lock(&s->lock);
-    // What only follows from another rank's failure is no cause.
+    // Reports the first cause. E_PEER only follows from another rank's failure.
     if (s->out->result == OK || (s->out->result == E_PEER && got != E_PEER)) {
         s->out->result = got;
         snprintf(s->out->error, sizeof s->out->error, "rank %d: %.200s", a->rank, why.text);
@@ -207,7 +207,7 @@ difference matrix_compare(const outcome *a, const outcome *b)
     double apart = 0, size = 0;
     for (int i = 0; i < MATRIX_STEPS; i++) {
         const double off = fabs(a->loss[i] - b->loss[i]) / (fabs(b->loss[i]) + 1e-30);
-        if (!(off <= d.loss)) d.loss = off; // a NaN is the largest of all
+        if (!(off <= d.loss)) d.loss = off; // also takes a NaN
     }
     for (int64_t i = 0; i < b->weights; i++) {
         const double x = (double)a->weight[i] - (double)b->weight[i];

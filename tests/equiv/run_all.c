@@ -1,6 +1,7 @@
-// run_all.c -- the whole suite of equivalence: every policy pair, mesh, schedule, recompute setting
-// and tier that fits in 8 ranks, and random points of the rest. Called by `./test --nightly`, or by
-// hand to repeat one point. Prints progress, what failed, and a table by value of each dimension.
+// run_all.c -- the full equivalence suite: every policy pair, mesh, schedule, recompute setting and
+// tier that fits in 8 ranks, and random other points. `./test --nightly` runs it; people run it to
+// repeat one point. It prints progress, failures, and a table with a row for each value of each
+// dimension.
 #include "equiv/matrix_cover.h"
 #include "equiv/matrix_pool.h"
 
@@ -17,13 +18,13 @@ static const char USAGE[] =
     "usage: equiv_run_all [option ...]\n"
     "  --core              every policy pair, mesh, schedule, recompute setting, tier (fp32)\n"
     "  --cover             points that cover every pair of values\n"
-    "  --sample N          N points drawn from all\n"
-    "  --late N            N points drawn from all, on the late device in both orders\n"
-    "  --only POINT        this one, as it was printed; may be given again\n"
-    "  --part K/N          of the points above, every N-th from the K-th on (1 to N)\n"
-    "  --jobs N            runs at once (default: processors)\n"
-    "  --limit S           seconds that one run may take (default 120)\n"
-    "  --folder DIR        of the file tier (default: memory, where there is such a folder)\n"
+    "  --sample N          N random points\n"
+    "  --late N            N random points, on the late device in both orders\n"
+    "  --only POINT        one point by its printed name; may be repeated\n"
+    "  --part K/N          every N-th of the points above, from the K-th on (1 to N)\n"
+    "  --jobs N            number of simultaneous runs (default: processors)\n"
+    "  --limit S           time limit of one run in seconds (default 120)\n"
+    "  --folder DIR        folder of the file tier (default: in memory, if possible)\n"
     "  --json              the result as one JSON object\n"
     "Without --core, --cover, --sample, --late and --only: --core --cover --sample 6000 --late "
     "200\n"
@@ -34,12 +35,12 @@ typedef struct suite {
     pool_options pool;
     int part, parts;
     bool json, chosen;
-    trial *at;
+    trial *trials;
     int count;
     double since, told;
 } suite;
 
-// ---- What is run
+// ---- Options
 
 static bool to_number(const char *from, long least, long most, long *out)
 {
@@ -63,7 +64,7 @@ static bool take_part(suite *s, const char *from)
            s->part <= s->parts;
 }
 
-// One that takes no value. False: it is none of these.
+// Reads an option without a value. Returns false for any other word.
 static bool take_switch(suite *s, const char *word)
 {
     if (!strcmp(word, "--core"))
@@ -121,15 +122,16 @@ static bool take_arguments(suite *s, int argc, char **argv)
 
 static void list_trials(suite *s)
 {
-    s->at = calloc((size_t)(s->plain.count + 2 * s->late.count) + 1, sizeof *s->at);
-    if (!s->at) abort();
+    s->trials = calloc((size_t)(s->plain.count + 2 * s->late.count) + 1, sizeof *s->trials);
+    if (!s->trials) abort();
     for (int i = 0; i < s->plain.count; i++)
-        if (i % s->parts == s->part - 1) s->at[s->count++] = (trial){.point = s->plain.at[i]};
+        if (i % s->parts == s->part - 1)
+            s->trials[s->count++] = (trial){.point = s->plain.items[i]};
     for (int i = 0; i < s->late.count; i++)
         for (int order = LATE_OTHERS_FIRST; order <= LATE_OTHERS_LAST; order++)
             if (i % s->parts == s->part - 1)
-                s->at[s->count++] =
-                    (trial){.point = s->late.at[i], .late = true, .late_order = order};
+                s->trials[s->count++] =
+                    (trial){.point = s->late.items[i], .late = true, .late_order = order};
 }
 
 static void progress(void *arg, int done, int count, int failed)
@@ -141,7 +143,7 @@ static void progress(void *arg, int done, int count, int failed)
     fprintf(stderr, "%d of %d, %d failed, %.0f s\n", done, count, failed, now - s->since);
 }
 
-// ---- What came of it
+// ---- Results
 
 static void print_name(const trial *t, char out[MATRIX_NAME + 32])
 {
@@ -153,7 +155,7 @@ static void count_value(const suite *s, dim d, int v, int *passed, int *failed)
 {
     *passed = *failed = 0;
     for (int i = 0; i < s->count; i++)
-        if (s->at[i].point.v[d] == v) ++*(s->at[i].passed ? passed : failed);
+        if (s->trials[i].point.v[d] == v) ++*(s->trials[i].passed ? passed : failed);
 }
 
 static void print_table(const suite *s, int failed)
@@ -168,13 +170,13 @@ static void print_table(const suite *s, int failed)
                    good, bad);
         }
     for (int i = 0; i < s->count; i++) {
-        exact += matrix_nearness(&s->at[i].point) == MATRIX_EXACT;
-        if (s->at[i].passed) continue;
-        print_name(&s->at[i], name);
-        printf("FAILED %s: %s\n", name, s->at[i].why);
+        exact += matrix_nearness(&s->trials[i].point) == MATRIX_EXACT;
+        if (s->trials[i].passed) continue;
+        print_name(&s->trials[i], name);
+        printf("FAILED %s: %s\n", name, s->trials[i].why);
     }
-    printf("%d ways of training (%d to be bit-identical, %d near), %d failed, %.0f s\n", s->count,
-           exact, s->count - exact, failed, clock_seconds() - s->since);
+    printf("%d points (%d must be bit-identical, %d close), %d failed, %.0f s\n", s->count, exact,
+           s->count - exact, failed, clock_seconds() - s->since);
 }
 
 static void print_json(const suite *s, int failed)
@@ -192,9 +194,9 @@ static void print_json(const suite *s, int failed)
         json_object_set_new(by, matrix_dim((dim)d), values);
     }
     for (int i = 0; i < s->count; i++) {
-        if (s->at[i].passed) continue;
-        print_name(&s->at[i], name);
-        json_array_append_new(list, json_pack("{s:s,s:s}", "point", name, "why", s->at[i].why));
+        if (s->trials[i].passed) continue;
+        print_name(&s->trials[i], name);
+        json_array_append_new(list, json_pack("{s:s,s:s}", "point", name, "why", s->trials[i].why));
     }
     json_object_set_new(all, "count", json_integer(s->count));
     json_object_set_new(all, "failed", json_integer(failed));
@@ -219,10 +221,10 @@ int main(int argc, char **argv)
         return 2;
     }
     list_trials(&s);
-    const int failed = pool_run(&s.pool, s.at, s.count);
+    const int failed = pool_run(&s.pool, s.trials, s.count);
     (s.json ? print_json : print_table)(&s, failed);
     points_clear(&s.plain);
     points_clear(&s.late);
-    free(s.at);
+    free(s.trials);
     return failed ? 1 : 0;
 }

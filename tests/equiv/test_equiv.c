@@ -1,5 +1,5 @@
-// test_equiv.c -- one computation, however it is spread: points of the matrix that cover every pair
-// of values, each against its reference. The whole matrix is run by `./test --nightly`.
+// test_equiv.c -- every way of training computes the same: compares points of the matrix that cover
+// every pair of values with their references. `./test --nightly` runs the full matrix.
 #include "equiv/matrix_cover.h"
 #include "equiv/matrix_pool.h"
 
@@ -19,13 +19,13 @@ enum { LIMIT_S = 900, SAMPLE = 24, COVER = false };
 enum { LIMIT_S = 600, SAMPLE = 120, COVER = true };
 #endif
 
-// Points that were not as they should be once, each for another reason.
+// Points that once failed. Each failed for a different reason.
 static const char *const ONCE_WRONG[] = {
-    "file=g", // another bucket's gradients counted in the norm
+    "file=g", // the norm included another bucket's gradients
     "model=llama,shard=2,inner=zero3,file=ogw",
-    "replicate=3,outer=zero1,pp=2,schedule=zb",                  // the loss summed stage by stage
-    "replicate=2,shard=2,outer=ddp,inner=zero3,micros=1,file=g", // no sum over dp_replicate
-    "replicate=2,shard=2,outer=zero3,inner=ddp,micros=1",        // dp_replicate summed first
+    "replicate=3,outer=zero1,pp=2,schedule=zb",                  // the loss was summed by stage
+    "replicate=2,shard=2,outer=ddp,inner=zero3,micros=1,file=g", // dp_replicate was not summed
+    "replicate=2,shard=2,outer=zero3,inner=ddp,micros=1",        // dp_replicate was summed first
 };
 
 static points chosen(void)
@@ -40,20 +40,20 @@ static points chosen(void)
     if (COVER) matrix_cover(&l);
     matrix_sample(&l, SAMPLE, 1);
 #ifdef __SANITIZE_THREAD__
-    // It cannot see the locks of oneDNN, which the products of 16-bit types use.
-    for (int i = 0; i < l.count; i++) l.at[i].v[DIM_PRECISION] = 0;
+    // The sanitizer cannot see the locks of oneDNN, which multiplies 16-bit matrices.
+    for (int i = 0; i < l.count; i++) l.items[i].v[DIM_PRECISION] = 0;
 #endif
     return l;
 }
 
-// How many are not as they should be; each is named.
+// Runs the points, prints each failed one, and returns their number.
 static int count_failed(const points *l)
 {
     char name[MATRIX_NAME];
     trial *t = calloc((size_t)l->count, sizeof *t);
     const pool_options o = {.jobs = 2, .limit_s = LIMIT_S, .folder = pool_folder()};
     assert_non_null(t);
-    for (int i = 0; i < l->count; i++) t[i] = (trial){.point = l->at[i]};
+    for (int i = 0; i < l->count; i++) t[i] = (trial){.point = l->items[i]};
     const int failed = pool_run(&o, t, l->count);
     double seconds = 0;
     for (int i = 0; i < l->count; i++) {
@@ -61,8 +61,7 @@ static int count_failed(const points *l)
         matrix_print(&t[i].point, name);
         if (!t[i].passed) print_error("%s: %s\n", name, t[i].why);
     }
-    print_message("%d ways of training, %d not as they should be, %.3f s each\n", l->count, failed,
-                  seconds / l->count);
+    print_message("%d points, %d failed, %.3f s each\n", l->count, failed, seconds / l->count);
     free(t);
     return failed;
 }
@@ -76,7 +75,7 @@ static void test_every_way_of_training_computes_the_same(void **state)
     assert_int_equal(failed, 0);
 }
 
-// What many more random points have, the covering ones have too.
+// The covering points have every pair of values that many more random points have.
 static void test_every_legal_pair_of_values_is_covered(void **state)
 {
     (void)state;
@@ -101,9 +100,9 @@ static void test_a_point_has_a_name(void **state)
     point p;
     matrix_sample(&l, 100, 3);
     for (int i = 0; i < l.count; i++) {
-        matrix_print(&l.at[i], name);
+        matrix_print(&l.items[i], name);
         assert_true(matrix_parse(name, &p));
-        assert_memory_equal(&p, &l.at[i], sizeof p);
+        assert_memory_equal(&p, &l.items[i], sizeof p);
     }
     assert_false(matrix_parse("tp=3", &p));
     assert_true(matrix_parse("replicate=2,shard=2,outer=zero1,inner=ddp", &p));
@@ -113,7 +112,8 @@ static void test_a_point_has_a_name(void **state)
     points_clear(&l);
 }
 
-// 25 pairs of words, 7 of them illegal (design: in every state, if the outer axis is sharded, ...).
+// 7 of 25 pairs of policies are illegal: the inner policy shards some state, but not a state that the
+// outer policy shards.
 static void test_eighteen_policy_pairs_are_legal(void **state)
 {
     (void)state;
@@ -127,8 +127,8 @@ static void test_eighteen_policy_pairs_are_legal(void **state)
     assert_int_equal(legal, 18);
 }
 
-// A point whose run is still going after its time is named, and the others are run.
-static void test_what_hangs_is_named(void **state)
+// A point that exceeds its time limit fails and is named. The other points still run.
+static void test_a_hanging_run_is_named(void **state)
 {
     (void)state;
     trial t[2] = {{.point = {{0}}}, {.point = {{[DIM_SHARD] = 1, [DIM_INNER] = 3}}}};
@@ -137,7 +137,7 @@ static void test_what_hangs_is_named(void **state)
     assert_non_null(strstr(t[1].why, "still running"));
 }
 
-static void test_a_difference_is_seen(void **state)
+static void test_a_difference_is_detected(void **state)
 {
     (void)state;
     static outcome a, b;
@@ -162,8 +162,8 @@ int main(void)
         cmocka_unit_test(test_a_point_has_a_name),
         cmocka_unit_test(test_eighteen_policy_pairs_are_legal),
         cmocka_unit_test(test_every_legal_pair_of_values_is_covered),
-        cmocka_unit_test(test_a_difference_is_seen),
-        cmocka_unit_test(test_what_hangs_is_named),
+        cmocka_unit_test(test_a_difference_is_detected),
+        cmocka_unit_test(test_a_hanging_run_is_named),
         cmocka_unit_test(test_every_way_of_training_computes_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-// test_equiv_controls.c -- negative controls of the equivalence suite. One thing at a time is broken (by
-// the linker's --wrap, or on the device), and the outcome of the point that depends on it must differ.
-// This covers every redistribution that is used, every axis, every kind of message, and slots.
+// test_equiv_controls.c -- negative controls of the equivalence suite. Each test breaks one function
+// (by the linker's --wrap, or on the device), and the outcome of a point that depends on it must
+// differ. The faults cover every redistribution in use, every axis, every kind of message, and slots.
 #include "equiv/matrix_pool.h"
 
 #include "device/kernels.h"
@@ -19,15 +19,15 @@
 
 typedef enum fault_kind {
     NOTHING,
-    CELL,         // placement_redistribute(from, to) says `becomes`
-    AXIS,         // no collective along `axis`
+    CELL,         // placement_redistribute(from, to) returns `becomes`
+    AXIS,         // no collective runs along `axis`
     SKIP,         // instruction `skip` does nothing
     TP_SUM,       // partial gradients are not summed over tensor-parallel ranks
     TIED_SUM,     // tied gradients are not added
-    MESSAGE,      // zeros are sent instead of what was computed
-    ONE_SLOT,     // all buckets are unsharded into one slot, over the weights in use
+    MESSAGE,      // messages hold zeros
+    ONE_SLOT,     // all buckets are unsharded into one slot and overwrite weights in use
     ONE_ACT_GRAD, // all activation gradients lie in one slot
-    WRITTEN,      // gradients are added to what a newly allocated slot held before
+    WRITTEN,      // gradients are added to the old content of a newly allocated slot
 } fault_kind;
 
 typedef struct fault {
@@ -39,14 +39,14 @@ typedef struct fault {
     schedule_instr_kind skip;
 } fault;
 
-static const fault *broken; // what is broken now; NULL: nothing
+static const fault *broken; // the present fault; NULL: none
 
 static bool is(fault_kind kind)
 {
     return broken && broken->kind == kind;
 }
 
-// ---- Seams
+// ---- Wrapped functions
 
 placement_collective __real_placement_redistribute(placement from, placement to);
 placement_collective __wrap_placement_redistribute(placement from, placement to);
@@ -57,19 +57,19 @@ placement_collective __wrap_placement_redistribute(placement from, placement to)
 }
 
 status __real_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *at, dtype t, comm *const *along,
+                                  const void *own, void *out, dtype t, comm *const *along,
                                   device_stream *on, err *e);
 status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *at, dtype t, comm *const *along,
+                                  const void *own, void *out, dtype t, comm *const *along,
                                   device_stream *on, err *e);
 status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *at, dtype t, comm *const *along,
+                                  const void *own, void *out, dtype t, comm *const *along,
                                   device_stream *on, err *e)
 {
     plan_redistribution some = {.layout = m->layout};
     for (int i = 0; i < m->count; i++)
         if (!is(AXIS) || m->step[i].axis != broken->axis) some.step[some.count++] = m->step[i];
-    return __real_redistribute_bucket(p, &some, b, own, at, t, along, on, e);
+    return __real_redistribute_bucket(p, &some, b, own, out, t, along, on, e);
 }
 
 status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
@@ -138,7 +138,7 @@ status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
     return result;
 }
 
-// On the communication stream of a trainer without slots, only tied gradients are added.
+// Without slots, the only additions on the communication stream are those of tied gradients.
 typedef struct without_sums {
     device_ops ops;
     const device_ops *real;
@@ -171,7 +171,7 @@ static void closing(device *d, int rank)
     free(mine);
 }
 
-// ---- What is broken, and where it must be noticed
+// ---- The faults, each with a point whose outcome must change
 
 #define R2                   "replicate=2,outer="
 #define S2                   "shard=2,inner="
@@ -231,7 +231,7 @@ static const fault FAULTS[] = {
 
 static outcome *run_point(const char *name, const fault *f)
 {
-    // A broken run may wait for ever. A good one may wait long for its turn on the processor.
+    // A broken run may wait for ever. A good run may wait long for a processor.
     const matrix_run how = {.folder = pool_folder(),
                             .patience_ms = f ? 1500 : 300000,
                             .opened = opened,
@@ -267,7 +267,7 @@ static void test_every_fault_is_noticed(void **state)
     assert_int_equal(missed, 0);
 }
 
-// A rank that waits for a message which never comes names the rank that it waits for.
+// If a message never arrives, the error names the rank that should have sent it.
 static void test_a_missing_message_names_the_rank(void **state)
 {
     (void)state;

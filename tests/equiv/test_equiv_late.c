@@ -1,6 +1,6 @@
-// test_equiv_late.c -- sharded, piped and offloaded training on devices whose streams run late and
-// in the least convenient order: the same bits; and each wait for an event that an instruction
-// issues is left out in turn, which must show.
+// test_equiv_late.c -- sharded, pipelined and offloaded training on devices whose streams run late
+// and in the least convenient order. The results must have the same bits. A second test leaves out
+// each event wait of each instruction in turn, which must change the results.
 #include "equiv/matrix_pool.h"
 
 #include "late/late_device.h"
@@ -55,7 +55,7 @@ static void test_late_streams_give_the_same_bits(void **state)
             if (!matrix_parse(SAME[i], &t[count].point) || !matrix_legal(&t[count].point))
                 fail_msg("%s is no point", SAME[i]);
 #ifdef __SANITIZE_THREAD__
-            t[count].point.v[DIM_PRECISION] = 0; // it cannot see the locks of oneDNN
+            t[count].point.v[DIM_PRECISION] = 0; // the sanitizer cannot see oneDNN's locks
 #endif
         }
     const pool_options o = {.jobs = 2, .limit_s = LIMIT_S, .folder = pool_folder()};
@@ -67,7 +67,7 @@ static void test_late_streams_give_the_same_bits(void **state)
     assert_int_equal(failed, 0);
 }
 
-// ---- A wait that is left out: the n-th that an instruction of one kind issues, every time
+// ---- Leaves out the n-th wait of every instruction of one kind
 
 enum { WAITS = 4 };
 
@@ -80,9 +80,9 @@ typedef struct forgetful {
     const device_ops *real;
 } forgetful;
 
-static site forgotten;                              // kind -1: none
-static bool (*seen)[INSTRS][WAITS];                 // by all processes
-static __thread site now = {.kind = -1, .wait = 0}; // of this rank
+static site forgotten;                              // the wait that is left out; kind -1: none
+static bool (*seen)[INSTRS][WAITS];                 // the waits of all processes
+static __thread site now = {.kind = -1, .wait = 0}; // this rank's instruction and its next wait
 
 static void forget_wait(device_stream *s, device_event *v)
 {
@@ -146,7 +146,7 @@ static outcome *run_without(const point *p, int order, site s)
                             .late = true,
                             .late_order = order,
                             .folder = pool_folder(),
-                            // Whole, it may wait for its turn on the processor.
+                            // With all waits in place, a rank may only wait for a processor.
                             .patience_ms = s.kind < 0 ? LIMIT_S * 500 : PATIENCE_MS,
                             .opened = opened,
                             .closing = closing};
@@ -168,8 +168,8 @@ static bool shows(const point *p, site s, const outcome *want)
     return differs;
 }
 
-// What other waits cover as well is not noticed: an update follows CLIP_GRAD_NORM, for which the host waits.
-// Which waits of this point are noticed when they are left out.
+// Leaves out every wait of this point in turn and records which omissions change the result. A wait
+// that another wait covers does not: OPTIMIZER_STEP follows CLIP_GRAD_NORM, for which the host waits.
 static void try_point(const char *name, bool noticed[INSTRS][WAITS], bool tried[INSTRS][WAITS])
 {
     point p;
@@ -192,7 +192,7 @@ static void test_a_missing_wait_is_noticed(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    skip(); // what it makes are data races
+    skip(); // a missing wait is a data race, which the sanitizer reports
 #endif
     static const char *const points[] = {
         "shard=2,inner=zero3,file=ogw,micros=3",

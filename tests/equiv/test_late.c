@@ -1,5 +1,6 @@
-// test_late.c -- the trainer on a device whose streams run late and in the least convenient order:
-// the same bits as on the cpu device; and with one event wait left out, not the same.
+// test_late.c -- the trainer on a device whose streams run late and in the least convenient order.
+// The results must have the same bits as on the cpu device. If one event wait is left out, they must
+// differ.
 #include "../unit/train/golden.h"
 #include "late/late_device.h"
 
@@ -9,16 +10,16 @@
 
 enum { STEPS = 3, RANKS = 3 };
 
-// ---- A device that forgets its n-th wait from a given moment on.
+// ---- A device that leaves out its n-th wait.
 
 typedef struct forgetful {
     device_ops ops;
     const device_ops *real;
-    int forget; // which wait, counted from 0; -1 none
+    int forget; // number of the wait to leave out, from 0; -1: none
     int waits;
 } forgetful;
 
-// The table is all that differs, so its owner is found from it.
+// d->ops points to the first member of a forgetful.
 static void forget_wait(device_stream *s, device_event *v)
 {
     forgetful *f = (forgetful *)(uintptr_t)s->device->ops;
@@ -47,7 +48,7 @@ static uint64_t weights_digest(trainer *t)
     uint64_t sum = 0;
     const model *m = trainer_get_model(t);
     for (int p = 0; p < m->params; p++) {
-        float *w = calloc((size_t)m->param[p].count, sizeof *w); // stays zero but on rank 0
+        float *w = calloc((size_t)m->param[p].count, sizeof *w); // only rank 0 receives weights
         CHECK(trainer_read_state(t, STATE_WEIGHT, p, w, e));
         for (int64_t i = 0; i < m->param[p].count; i++) {
             uint32_t word;
@@ -86,7 +87,7 @@ static device *open_device(int order)
     return d;
 }
 
-// order: -1 the cpu device, else a late_order.
+// order is a late_order, or -1 for the cpu device.
 static outcome run_alone(const char *name, dtype precision, int order, int forget)
 {
     golden g = {0};
@@ -127,13 +128,13 @@ static void test_late_streams_give_the_same_bits(void **state)
         }
 }
 
-// Leaves out one wait after the other; most must be missed (a wait for an event that was never
-// recorded, or whose work another wait covers, is not).
+// Leaves out one wait after the other and counts the omissions that change the result. An omission
+// changes nothing if the event was never recorded or another wait covers its work.
 static void test_a_missing_wait_is_noticed(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    skip(); // a missing wait is a race, which is what the sanitizer reports
+    skip(); // a missing wait is a data race, which the sanitizer reports
 #endif
     outcome want = run_alone("mlp_values", F32, -1, -1);
     int noticed = 0;
@@ -200,7 +201,7 @@ static void test_late_ranks_give_the_same_bits(void **state)
         run_ranks(order, got);
         for (int r = 0; r < RANKS; r++) {
             assert_same(&got[r], &want[r]);
-            // Replicas are compared in every step; rank 0 alone reads whole weights.
+            // The trainer compares the replicas in every step. Only rank 0 reads full weights.
             assert_memory_equal(got[r].loss, want[0].loss, sizeof got[r].loss);
         }
     }

@@ -1,25 +1,26 @@
-// test_memory.c -- a step allocates nothing, and what was allocated is what the plan said.
+// test_memory.c -- a step allocates nothing, and a trainer uses exactly the memory that its plan
+// states.
 //
-// malloc and its kin are wrapped by the linker (--wrap), which catches every call from Trireme's
-// own code; what the libraries below do inside a call is theirs.
+// The linker wraps malloc and the like (--wrap). This counts every call from Trireme's own code, but
+// no call inside a library.
 #include "workers.h"
 
 enum { STEPS = 4, WARM_UP = 1 };
 
-static long allocations; // of this program's own objects, all threads
+static long allocations; // calls from this program's own objects, of all threads
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t m);
 void *__real_realloc(void *p, size_t n);
 void *__real_aligned_alloc(size_t a, size_t n);
 int __real_posix_memalign(void **p, size_t a, size_t n);
-void *__real_mmap(void *at, size_t n, int protection, int flags, int fd, long offset);
+void *__real_mmap(void *address, size_t n, int protection, int flags, int fd, long offset);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t m);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_aligned_alloc(size_t a, size_t n);
 int __wrap_posix_memalign(void **p, size_t a, size_t n);
-void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, long offset);
+void *__wrap_mmap(void *address, size_t n, int protection, int flags, int fd, long offset);
 
 static long counted(void)
 {
@@ -61,10 +62,10 @@ int __wrap_posix_memalign(void **p, size_t a, size_t n)
     return __real_posix_memalign(p, a, n);
 }
 
-void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, long offset)
+void *__wrap_mmap(void *address, size_t n, int protection, int flags, int fd, long offset)
 {
     count();
-    return __real_mmap(at, n, protection, flags, fd, offset);
+    return __real_mmap(address, n, protection, flags, fd, offset);
 }
 
 static void check_no_allocation(const char *name, dtype precision, int threads)
@@ -109,7 +110,7 @@ static void test_the_counter_counts(void **state)
     assert_int_equal(counted() - before, 1);
 }
 
-// Everything but the program itself is memory of the device, which counts it.
+// All memory of a trainer is memory of the device, which counts it.
 static void check_plan(const char *name, dtype precision, recompute_mode keep)
 {
     golden g = {0};
@@ -144,11 +145,11 @@ static void test_memory_is_what_the_plan_says(void **state)
 // ---- Several ranks, under every strategy
 
 typedef struct observed {
-    uint64_t used[CREW_MOST], planned[CREW_MOST], device_allocations[CREW_MOST];
-    long before, after; // of the whole program, while no rank is outside a step
+    uint64_t used[WORKERS_MOST], planned[WORKERS_MOST], device_allocations[WORKERS_MOST];
+    long before, after; // allocations of the program before and after two steps
 } observed;
 
-// Barriers hold all ranks together, so that nobody's opening or closing is counted.
+// Barriers keep all ranks within the same steps, so that no rank's setup or cleanup is counted.
 static status observe(worker_group *all, int rank, golden *g, trainer *t, err *e)
 {
     status result = OK;
@@ -199,7 +200,7 @@ static const named_strategy strategies[] = {
     {"zero3", {.shard = 2, .inner = "zero3", .sync = true, .evaluates = true}},
     {"zero3, no_sync", {.shard = 3, .inner = "zero3", .global = 6}},
     {"zero3, weights kept", {.shard = 2, .inner = "zero3", .reshard = -1, .sync = true}},
-    {"zero3, parts among 2", {.shard = 4, .inner = "zero3", .reshard = 2, .sync = true}},
+    {"zero3, groups of 2", {.shard = 4, .inner = "zero3", .reshard = 2, .sync = true}},
     {"hybrid", {.replicate = 2, .shard = 2, .inner = "zero3", .sync = true}},
     {"zero3 x zero3",
      {.replicate = 2, .shard = 2, .outer = "zero3", .inner = "zero3", .sync = true}},

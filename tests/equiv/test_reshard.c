@@ -1,9 +1,10 @@
-// test_reshard.c -- checkpoints know nothing of ranks: saved under any mesh and policy, gone on
-// from under any other. Whatever layout saves, weights and moments are read back bit for bit, and
-// the next step has the loss, and with the same sums the weights, of the run that never stopped.
+// test_reshard.c -- a run resumes from a checkpoint under any mesh and policy, because checkpoints
+// do not depend on ranks. Under every layout, the weights and moments have the bits that were saved.
+// The next step has the loss of the run that never stopped. If both layouts sum in the same order,
+// it also has its weights.
 //
-// With --all every layout goes on from every other's checkpoint (nightly); without, each from a
-// few.
+// With --all (nightly) every layout resumes from every layout's checkpoint. Without it, every layout
+// resumes from one.
 #include "../unit/train/golden.h"
 
 #include "base/file.h"
@@ -24,7 +25,7 @@ typedef struct layout {
     pipeline_schedule order;
     int chunks;
     bool sequence;
-    const char *file; // what lies in files: o, g, w
+    const char *file; // states in the file tier: o (optimizer), g (gradients), w (weights)
 } layout;
 
 static const layout MESHES[] = {
@@ -65,18 +66,20 @@ enum { COUNT = sizeof MESHES / sizeof *MESHES };
 
 typedef enum kind { GPT2_TIED, LLAMA_GROUPED } kind;
 
-// What a trainer is made of at one moment.
+// The state of a trainer after STEPS steps, and the result of its next step.
 typedef struct moment {
     int64_t count;
     float *part[STATE_GRADIENT]; // weights, m, v; parameters one after the other
     scaler scaler;
     uint64_t skipped;
-    double loss;             // of the next step
-    float *after, *gradient; // weights after that, and what it reduced
-    char *folder;            // the checkpoint
+    double loss;     // of the next step
+    float *after;    // [count] weights after the next step
+    float *gradient; // [count] reduced gradients of the next step
+    char *folder;    // the checkpoint
 } moment;
 
-// One run of one layout; `from` NULL: trains STEPS and saves, else goes on from there.
+// One run of one layout. If `from` is NULL it trains STEPS steps and saves; otherwise it resumes
+// from that checkpoint.
 typedef struct run {
     const layout *l;
     model_config config;
@@ -143,7 +146,7 @@ static trainer_options make_options(const run *r, device *d, comm *c)
         .seq_len = LENGTH,
         .seed = SEED,
         .steps = STEPS + 1,
-        // An epsilon far above the rounding of gradients that are zero (those of keys' biases).
+        // Epsilon is far above the rounding error of key biases' gradients, whose true value is 0.
         .optimizer = {UPDATE_ADAMW, 5e-3, 0.9, 0.95, 1e-4, 0.1},
         .clip_grad_norm = 0.5,
         .replicas_every = 1,
@@ -158,24 +161,24 @@ static trainer_options make_options(const run *r, device *d, comm *c)
     scaler_defaults(&o.scaler);
     o.scaler.initial_power = 21; // overflows at first
     o.scaler.hysteresis = 1;
-    o.scaler.window = 2; // moves after the save too
+    o.scaler.window = 2; // the scale changes after the save, too
     return o;
 }
 
 // ---- One rank
 
-// Every parameter's part of the state, to rank 0.
+// Reads one state tensor of every parameter to rank 0.
 static status read_part(trainer *t, trainer_state_kind part, float **out, int64_t *count, err *e)
 {
     status result = OK;
     const model *m = trainer_get_model(t);
     const bool mine = t->o.comm->rank == 0;
-    int64_t at = 0;
+    int64_t offset = 0;
     *count = 0;
     for (int p = 0; p < m->params; p++) *count += m->param[p].count;
     if (mine && !*out) *out = malloc((size_t)*count * sizeof(float));
-    for (int p = 0; p < m->params; at += m->param[p++].count)
-        TRY(trainer_read_state(t, part, p, mine ? *out + at : NULL, e));
+    for (int p = 0; p < m->params; offset += m->param[p++].count)
+        TRY(trainer_read_state(t, part, p, mine ? *out + offset : NULL, e));
 done:
     return result;
 }
@@ -195,14 +198,14 @@ done:
     return result;
 }
 
-// The gradients that are read are those whose norm the step has told.
+// The norm of the gradients that were read must be the norm that the step reported.
 static status check_norm(const run *r, const trainer_step_result *s, err *e)
 {
     double sum = 0;
     for (int64_t i = 0; i < r->out->count; i++)
         sum += (double)r->out->gradient[i] * (double)r->out->gradient[i];
     if (s->skipped || fabs(sqrt(sum) - s->grad_norm) <= 1e-5 * s->grad_norm) return OK;
-    return err_set(e, E_INTERNAL, "gradients of norm %g are read as of %g", s->grad_norm,
+    return err_set(e, E_INTERNAL, "the step reports norm %g, its gradients have %g", s->grad_norm,
                    sqrt(sum));
 }
 
@@ -221,7 +224,8 @@ static status go(run *r, trainer *t, err *e)
     if (trainer_steps_done(t) != STEPS) FAIL(E_INTERNAL, "not after step %d", STEPS);
     for (int part = 0; part < STATE_GRADIENT; part++)
         TRY(read_part(t, (trainer_state_kind)part, mine ? &r->out->part[part] : &none, &count, e));
-    // Ends where the reading after the step begins, which must see the step.
+    // Reads parameter 0 last, because the read after the step starts with it. A stale copy would
+    // show there.
     TRY(trainer_read_state(t, STATE_WEIGHT, 0, mine ? r->out->part[STATE_WEIGHT] : NULL, e));
     if (mine) r->out->scaler = *results_scaler(t), r->out->skipped = results_skipped(t);
     TRY(trainer_step(t, false, &s, e));
@@ -231,7 +235,7 @@ static status go(run *r, trainer *t, err *e)
     if (mine) TRY(check_norm(r, &s, e));
     const size_t first = (size_t)trainer_get_model(t)->param[0].count * sizeof(float);
     if (mine && !s.skipped && !memcmp(r->out->after, r->out->part[STATE_WEIGHT], first))
-        FAIL(E_INTERNAL, "what is read after a step is what was before");
+        FAIL(E_INTERNAL, "the weights after the step equal those before it");
 done:
     return result;
 }
@@ -318,7 +322,7 @@ static void expect_next(const run *r, const moment *a, const moment *b, const la
                         const layout *to)
 {
     const bool same = same_sums(from, to);
-    // Sums of parts are rounded to 16 bits before they are added.
+    // Tensor-parallel ranks round their partial sums to 16 bits before they are added.
     const double allowed = r->precision == F32 || (from->tp == to->tp) ? 1e-6 : 5e-3;
     if (same ? a->loss != b->loss : !(fabs(a->loss - b->loss) <= allowed * fabs(a->loss)))
         fail_msg("%s, then %s: the next loss is %.17g, then %.17g", from->name, to->name, a->loss,
@@ -328,7 +332,7 @@ static void expect_next(const run *r, const moment *a, const moment *b, const la
     expect_bits(a->gradient, b->gradient, a->count, "next gradients", from, to);
 }
 
-// The files of layouts with the same sums are the same bytes.
+// Layouts that sum in the same order save files with the same bytes.
 static void expect_files(const moment *a, const moment *b, const layout *from, const layout *to)
 {
     static const char *const file[] = {"model.safetensors", "trireme/state.safetensors",
@@ -337,13 +341,13 @@ static void expect_files(const moment *a, const moment *b, const layout *from, c
         char *path[] = {own_path(a->folder, file[i]), own_path(b->folder, file[i])};
         file_map map[2] = {{0}};
         for (int k = 0; k < 2; k++) CHECK(file_map_open(path[k], &map[k], e));
-        if (map[0].bytes != map[1].bytes || memcmp(map[0].at, map[1].at, map[0].bytes) != 0)
-            fail_msg("%s and %s save another %s", from->name, to->name, file[i]);
+        if (map[0].bytes != map[1].bytes || memcmp(map[0].ptr, map[1].ptr, map[0].bytes) != 0)
+            fail_msg("%s and %s save different files %s", from->name, to->name, file[i]);
         for (int k = 0; k < 2; k++) file_unmap(&map[k]), free(path[k]);
     }
 }
 
-// ---- All of them
+// ---- All layouts
 
 static int save_all(run *r, moment saved[COUNT])
 {
@@ -360,9 +364,9 @@ static int save_all(run *r, moment saved[COUNT])
     return files;
 }
 
-// Each layout from every other and itself; or from one far from it in the list, another for each
-// `turn`, so that all that save are gone on from.
-static void go_on(kind k, dtype precision, int turn)
+// Every layout resumes from all layouts' checkpoints, or from one that is far from it in the list.
+// `turn` selects which one. Every checkpoint is used.
+static void resume_all(kind k, dtype precision, int turn)
 {
     char scratch[] = "/tmp/trireme-reshard.XXXXXX";
     moment saved[COUNT] = {{0}};
@@ -383,58 +387,58 @@ static void go_on(kind k, dtype precision, int turn)
             expect_next(&r, &saved[a], &got, &MESHES[a], &MESHES[b]);
             forget(&got);
         }
-    print_message("%d layouts saved, %d of them as another one's files, %d pairs\n", COUNT, files,
-                  pairs);
+    print_message("%d layouts saved, %d with the same files as another one, %d pairs resumed\n",
+                  COUNT, files, pairs);
     for (int a = 0; a < COUNT; a++) forget(&saved[a]);
     dataset_close(r.data);
     CHECK(file_remove_tree(scratch, e));
 }
 
-static void gpt2_goes_on_under_any_layout_in_fp32(void **state)
+static void gpt2_resumes_under_any_layout_in_fp32(void **state)
 {
     (void)state;
-    go_on(GPT2_TIED, F32, 0);
+    resume_all(GPT2_TIED, F32, 0);
 }
 
-static void gpt2_goes_on_under_any_layout_in_bf16(void **state)
+static void gpt2_resumes_under_any_layout_in_bf16(void **state)
 {
     (void)state;
-    go_on(GPT2_TIED, BF16, 1);
+    resume_all(GPT2_TIED, BF16, 1);
 }
 
-static void gpt2_goes_on_under_any_layout_in_fp16(void **state)
+static void gpt2_resumes_under_any_layout_in_fp16(void **state)
 {
     (void)state;
-    go_on(GPT2_TIED, F16, 2);
+    resume_all(GPT2_TIED, F16, 2);
 }
 
-static void llama_goes_on_under_any_layout_in_fp32(void **state)
+static void llama_resumes_under_any_layout_in_fp32(void **state)
 {
     (void)state;
-    go_on(LLAMA_GROUPED, F32, 3);
+    resume_all(LLAMA_GROUPED, F32, 3);
 }
 
-static void llama_goes_on_under_any_layout_in_bf16(void **state)
+static void llama_resumes_under_any_layout_in_bf16(void **state)
 {
     (void)state;
-    go_on(LLAMA_GROUPED, BF16, 4);
+    resume_all(LLAMA_GROUPED, BF16, 4);
 }
 
-static void llama_goes_on_under_any_layout_in_fp16(void **state)
+static void llama_resumes_under_any_layout_in_fp16(void **state)
 {
     (void)state;
-    go_on(LLAMA_GROUPED, F16, 5);
+    resume_all(LLAMA_GROUPED, F16, 5);
 }
 
 int main(int count, char **word)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2_goes_on_under_any_layout_in_fp32),
-        cmocka_unit_test(gpt2_goes_on_under_any_layout_in_bf16),
-        cmocka_unit_test(gpt2_goes_on_under_any_layout_in_fp16),
-        cmocka_unit_test(llama_goes_on_under_any_layout_in_fp32),
-        cmocka_unit_test(llama_goes_on_under_any_layout_in_bf16),
-        cmocka_unit_test(llama_goes_on_under_any_layout_in_fp16),
+        cmocka_unit_test(gpt2_resumes_under_any_layout_in_fp32),
+        cmocka_unit_test(gpt2_resumes_under_any_layout_in_bf16),
+        cmocka_unit_test(gpt2_resumes_under_any_layout_in_fp16),
+        cmocka_unit_test(llama_resumes_under_any_layout_in_fp32),
+        cmocka_unit_test(llama_resumes_under_any_layout_in_bf16),
+        cmocka_unit_test(llama_resumes_under_any_layout_in_fp16),
     };
     everything = count > 1 && strcmp(word[1], "--all") == 0;
     return cmocka_run_group_tests(tests, NULL, NULL);

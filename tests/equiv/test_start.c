@@ -1,5 +1,5 @@
-// test_start.c -- a start draws every initial weight once, over all data-parallel ranks: none draws
-// what it does not keep, and where all keep everything each draws a share.
+// test_start.c -- the data-parallel ranks together draw every initial weight once. A rank draws the
+// weights of its shard. If every rank has all weights, each draws an equal share of them.
 #include "equiv/matrix.h"
 #include "equiv/matrix_pool.h"
 
@@ -67,7 +67,7 @@ static void test_every_weight_is_drawn_once(void **state)
         if (all != out.weights)
             fail_msg("%s: %lld elements are drawn, the model has %lld", points[i], all,
                      (long long)out.weights);
-        // Evenly, but for rows that cannot be cut.
+        // The shares are about equal; a row is never divided.
         if (most > out.weights * 3 / 4) fail_msg("%s: one rank draws %lld", points[i], most);
     }
 }

@@ -1,6 +1,6 @@
-// test_streams.c -- every instruction executes on the stream that its row of the table names: copies,
-// kernels, messages and collectives of whole trainers are watched while they are issued. The
-// functions run_NAME and the collectives are wrapped (tests/CMakeLists.txt).
+// test_streams.c -- every instruction executes on the stream that its row of the instruction table
+// names. The test records the stream of every copy, kernel, message and collective of a trainer. The
+// linker wraps the functions run_NAME and the collectives (tests/CMakeLists.txt).
 #include "equiv/matrix_pool.h"
 
 #include "parallel/instructions.h"
@@ -19,16 +19,16 @@
 
 enum { LIMIT_S = 600 };
 
-// What was issued to a stream by an instruction of a kind, in all processes.
+// Whether an instruction of a kind has issued anything to a stream, in any process.
 static bool (*issued)[INSTRS][STREAMS];
-static __thread int kind_now = -1; // of the instruction that this rank executes; -1: none
+static __thread int kind_now = -1; // kind of the instruction that this rank executes; -1: none
 
 static void note(const device_stream *on)
 {
     if (kind_now >= 0) (*issued)[kind_now][on->kind] = true;
 }
 
-// ---- Seams
+// ---- Wrapped functions
 
 #define WATCHED(KIND, name)                                                                        \
     status __real_run_##name(trainer *t, const schedule_instr *x, err *e);                         \
@@ -43,17 +43,17 @@ static void note(const device_stream *on)
 SCHEDULE_INSTRS(WATCHED)
 
 status __real_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *at, dtype t, comm *const *along,
+                                  const void *own, void *out, dtype t, comm *const *along,
                                   device_stream *on, err *e);
 status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *at, dtype t, comm *const *along,
+                                  const void *own, void *out, dtype t, comm *const *along,
                                   device_stream *on, err *e);
 status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *at, dtype t, comm *const *along,
+                                  const void *own, void *out, dtype t, comm *const *along,
                                   device_stream *on, err *e)
 {
     note(on);
-    return __real_redistribute_bucket(p, m, b, own, at, t, along, on, e);
+    return __real_redistribute_bucket(p, m, b, own, out, t, along, on, e);
 }
 
 status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
@@ -123,7 +123,7 @@ static void closing(device *d, int rank)
 
 // ---- The test
 
-// Together these execute every kind.
+// These points together execute every kind of instruction.
 static const char *const POINTS[] = {
     "shard=2,inner=zero1",
     "shard=2,inner=zero3,micros=1",
@@ -147,7 +147,7 @@ static void run_point(const char *name)
     free(out);
 }
 
-// Some kinds issue nothing that is watched: they only order streams, or call a file's functions.
+// Some kinds issue nothing that the test records: they only order streams or access files.
 static bool is_watched(schedule_instr_kind k)
 {
     const instr_row *row = instr_row_of(k);
@@ -167,8 +167,8 @@ static void test_instructions_run_on_the_stream_of_their_row(void **state)
         for (int s = 0; s < STREAMS; s++) {
             const bool must = s == (int)on && is_watched(kind), may = s == (int)on;
             if ((*issued)[k][s] ? may : !must) continue;
-            print_error("%s: its row names stream %d; stream %d got %s\n", instr_name(kind),
-                        (int)on, s, (*issued)[k][s] ? "something of it" : "nothing");
+            print_error("%s: its row names stream %d; it issued %s to stream %d\n",
+                        instr_name(kind), (int)on, (*issued)[k][s] ? "work" : "nothing", s);
             wrong++;
         }
     }

@@ -1,25 +1,26 @@
-// test_traffic.c -- the bytes that every rank sends in a step: what a communicator that counts sees
-// equals what the plan says, to the byte, and both equal the closed form of each policy.
+// test_traffic.c -- the bytes that every rank sends in a step. A counting communicator must count
+// exactly the bytes that the plan states, and both must equal the closed form of each policy.
 #include "workers.h"
 
 #include "optim/clip.h"
 #include "parallel/traffic.h"
 
-enum { TOKENS = 16 }; // of a sequence of gpt2_new
+enum { TOKENS = 16 }; // tokens in a sequence of gpt2_new
 
 typedef struct traffic {
-    double run[CREW_MOST][PROCESS_GROUPS], planned[CREW_MOST][PROCESS_GROUPS]; // of one step
-    double elements, gathered; // of the weights, and of all gathers of zero3 (both of rank 0)
+    double run[WORKERS_MOST][PROCESS_GROUPS], planned[WORKERS_MOST][PROCESS_GROUPS]; // of one step
+    double elements, gathered; // of the weights, and of all all-gathers of zero3 (on rank 0)
     double tied, hidden, layers, micros;
 } traffic;
 
-// zero3 gathers a weight for its forward and for its backward; not again at the turn from the last
-// block's forward to its backward, nor from the first block's backward to the next forward.
+// Returns how often zero3 all-gathers a weight in a step: once for each forward and once for each
+// backward. The weights of the last block stay from its forward to its backward, and those of the
+// first block stay from its backward to the next forward.
 static double gathers(const plan *p, const plan_row *r)
 {
     const double m = p->o.micros;
     const int last = p->o.blocks - 1;
-    const bool at_end = plan_block_uses(p, last, r->bucket); // shared weights are, with the first's
+    const bool at_end = plan_block_uses(p, last, r->bucket); // also true of tied weights
     if (plan_block_uses(p, 0, r->bucket)) return at_end ? 2 * m + 1 : m + 1;
     return at_end ? m : 2 * m;
 }
@@ -60,7 +61,7 @@ static void run(const char *name, const scenario *s, traffic *out)
     for (int r = 0; r < workers_ranks(s); r++)
         for (int k = 0; k < PROCESS_GROUPS; k++)
             if (fabs(out->run[r][k] - out->planned[r][k]) > 1e-6 * (1 + out->planned[r][k]))
-                fail_msg("%s: rank %d sends %.3f bytes over %s, the plan says %.3f", name, r,
+                fail_msg("%s: rank %d sends %.3f bytes over %s, the plan states %.3f", name, r,
                          out->run[r][k], process_group_name(k), out->planned[r][k]);
 }
 
@@ -81,7 +82,7 @@ static void test_every_rank_sends_what_its_plan_says(void **state)
         {"zero3, no_sync", {.shard = 2, .inner = "zero3"}},
         {"zero3, weights kept for backward",
          {.shard = 2, .inner = "zero3", .reshard = -1, .sync = true}},
-        {"zero3, parts among 2", {.shard = 4, .inner = "zero3", .reshard = 2, .sync = true}},
+        {"zero3, groups of 2", {.shard = 4, .inner = "zero3", .reshard = 2, .sync = true}},
         {"hybrid", {.replicate = 2, .shard = 2, .inner = "zero3", .sync = true}},
         {"zero1 x zero3",
          {.replicate = 2, .shard = 2, .outer = "zero1", .inner = "zero3", .sync = true}},
@@ -120,15 +121,15 @@ static void test_every_rank_sends_what_its_plan_says(void **state)
 
 // ---- Closed forms. N ranks, M micro-batches of B sequences of T tokens, W weights, H columns.
 
-static void expect(const char *name, const traffic *t, int link, double bytes)
+static void expect(const char *name, const traffic *t, int group, double bytes)
 {
     assert_true(bytes > 0);
-    if (fabs(t->run[0][link] - bytes) > 1e-9 * bytes)
-        fail_msg("%s: %.3f bytes over %s, the closed form says %.3f", name, t->run[0][link],
-                 process_group_name(link), bytes);
+    if (fabs(t->run[0][group] - bytes) > 1e-9 * bytes)
+        fail_msg("%s: %.3f bytes over %s, the closed form gives %.3f", name, t->run[0][group],
+                 process_group_name(group), bytes);
 }
 
-// Every dimension of this model divides by 4, so that parts are equal.
+// Every dimension of this model is divisible by 4, so that shards are equal.
 static void test_policies_send_their_closed_forms(void **state)
 {
     (void)state;
@@ -148,7 +149,7 @@ static void test_policies_send_their_closed_forms(void **state)
             s.inner = "zero3";
             run("zero3", &s, &t);
             expect("zero3", &t, AXIS_DP_SHARD, part * (w * t.gathered + t.micros * 4 * t.elements));
-            // Once a step where gradients are summed on each rank first.
+            // With no_sync, the ranks reduce their gradients once a step.
             s.sync = false;
             run("zero3, no_sync", &s, &t);
             expect("zero3, no_sync", &t, AXIS_DP_SHARD, part * (w * t.gathered + 4 * t.elements));
@@ -156,7 +157,7 @@ static void test_policies_send_their_closed_forms(void **state)
     }
 }
 
-// Shards are reduced among themselves, then what is left of them among their copies.
+// Gradients are reduce-scattered over dp_shard, then the shards are all-reduced over dp_replicate.
 static void test_a_hybrid_sends_its_closed_form(void **state)
 {
     (void)state;
@@ -165,11 +166,12 @@ static void test_a_hybrid_sends_its_closed_form(void **state)
     run("hybrid", &s, &t);
     expect("hybrid", &t, AXIS_DP_SHARD, 0.5 * 4 * (t.gathered + t.micros * t.elements));
     expect("hybrid", &t, AXIS_DP_REPLICATE, 2 * 0.5 * 4 * t.elements / 2);
-    expect("the agreement of a step", &t, GROUP_WORLD, 2 * 0.75 * sizeof(double) * SUMS);
+    expect("loss and norm", &t, GROUP_WORLD, 2 * 0.75 * sizeof(double) * SUMS);
 }
 
-// Per micro-batch: two sums forward and two backward in each layer, one for the vocabulary's table
-// and one for the gradient of its product (Megatron's f and g); three numbers a row for the loss.
+// Per micro-batch, each layer all-reduces twice forward and twice backward (Megatron's f and g). The
+// embedding and the gradient of the head's input add one all-reduce each. The loss takes three
+// numbers a row.
 static void test_tensor_parallel_sends_its_closed_form(void **state)
 {
     (void)state;
@@ -182,8 +184,8 @@ static void test_tensor_parallel_sends_its_closed_form(void **state)
     }
 }
 
-// The first stage, per micro-batch: the stream forward after each of its chunks, its gradient
-// backward before each but the first. What two stages have of shared weights is summed once.
+// Per micro-batch, the first stage sends the activations of each of its chunks and the activation
+// gradients of each chunk but the first. The first and last stage sum the tied gradients once a step.
 static void test_pipelines_send_their_closed_form(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-// workers.h -- for tests: a golden model trained by several ranks, each a thread with a device of its
-// own, under any strategy. What fails on a thread is told by name afterwards.
-#ifndef TRIREME_TESTS_CREW_H
-#define TRIREME_TESTS_CREW_H
+// workers.h -- for tests: trains a golden model on several ranks under any strategy. Every rank is a
+// thread with its own device. After the run, the calling test reports the failure of any thread.
+#ifndef TRIREME_TESTS_WORKERS_H
+#define TRIREME_TESTS_WORKERS_H
 
 #include "../unit/train/golden.h"
 
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #ifdef __SANITIZE_THREAD__
-// oneDNN is not instrumented: the locks of its cache of products are invisible, what it compares
-// and allocates is not.
+// oneDNN is not instrumented. The sanitizer cannot see its locks, but it sees some of its memory
+// accesses and would report them as races.
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -21,7 +21,7 @@ const char *__tsan_default_suppressions(void)
 }
 #endif
 
-enum { CREW_MOST = 8 };
+enum { WORKERS_MOST = 8 };
 
 // Zeros mean: one rank, ddp, fp32, everything on the device.
 typedef struct scenario {
@@ -95,7 +95,7 @@ typedef struct worker_group {
         int rank;
         status result;
         err error;
-    } member[CREW_MOST];
+    } member[WORKERS_MOST];
 } worker_group;
 
 static inline status worker_group_work(worker_group *all, int rank, err *e)
@@ -129,12 +129,12 @@ static inline void *workers_thread(void *arg)
     return NULL;
 }
 
-// Every rank opens a trainer and runs `task`; the first failure fails the test under `name`.
+// Every rank opens a trainer and runs `task`. The first failure fails the test and names `name`.
 static inline void workers_run(const char *name, const scenario *s, bool traced, worker_task *task,
                                void *given)
 {
     worker_group all = {.s = s, .task = task, .given = given, .traced = traced};
-    pthread_t thread[CREW_MOST];
+    pthread_t thread[WORKERS_MOST];
     const int ranks = workers_ranks(s);
     strcpy(all.folder, "/tmp/trireme-workers.XXXXXX");
     assert_non_null(mkdtemp(all.folder));

@@ -6,11 +6,11 @@ golden.safetensors:
 
   tokens [STEPS, B, T+1] I32   one global batch for each step; labels [STEPS, B, T] I32, -100 where there is none
   losses [STEPS], norms [STEPS]   mean over the valid labels of the global batch; gradient norm before clipping
-  N.R.weight.<name>, N.R.m.<name>, N.R.v.<name>   what rank R of N (2, 3, 4) holds of a parameter after the steps:
-                               the weights and AdamW's exp_avg and exp_avg_sq, as FSDP2 cut them along dim 0. Some
-                               have no rows.
+  N.R.weight.<name>, N.R.m.<name>, N.R.v.<name>   the local shard of rank R of N (2, 3, 4) after the steps: weights
+                               and AdamW's exp_avg and exp_avg_sq, as FSDP2 sharded them along dim 0. Some have no
+                               rows.
 
-No dimension divides by all of 2, 3 and 4. GPT-2's Conv1D modules are replaced by nn.Linear ([out, in], as Trireme
+No dimension is divisible by all of 2, 3 and 4. GPT-2's Conv1D modules are replaced by nn.Linear ([out, in], as Trireme
 keeps them in memory) before sharding; model.safetensors is in transformers' own layout. The optimizer is that of
 make_model_golden.py. Nothing here needs the network.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes sampler_torch.txt: what PyTorch's DistributedSampler deals out, for tests/unit/data/test_sampler.c.
+"""Writes sampler_torch.txt: the indices of PyTorch's DistributedSampler, for tests/unit/data/test_sampler.c.
 
     python3 make_sampler_golden.py        (needs PyTorch)
 

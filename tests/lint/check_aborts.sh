@@ -1,7 +1,7 @@
 #!/bin/sh
-# The library never ends the process: no call of abort, exit and their like outside src/cmd/. The
-# child that launch/processes.c forks ends itself with _exit. Heap memory comes from base/alloc.h, so
-# that running out of it is one error: no raw malloc and its like outside base/alloc.c and device/.
+# The library never ends the process: only src/cmd/ calls abort, exit and the like. The child that
+# launch/processes.c forks ends itself with _exit. Heap memory comes from base/alloc.h, so that
+# running out of it is one error: no raw malloc and its like outside base/alloc.c and device/.
 #   check_aborts.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"

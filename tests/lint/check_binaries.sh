@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a document says lies in the build folder is there: every `build/…` that README.md, CONTRIBUTING.md and
-# the documents of docs/ and examples/ name, but what a run makes (build/demo/).
+# Every file `build/…` that README.md, CONTRIBUTING.md, docs/ and examples/ name exists in the build folder. Files
+# that a run makes (build/demo/) are exempt.
 #   check_binaries.sh ROOT BUILD_FOLDER
 set -eu
 . "$(dirname "$0")/control.sh"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Every command in the documents works: the ```sh blocks of README.md, CONTRIBUTING.md, docs/ and examples/
-# are run, a document's blocks one after the other in a folder of its own that holds what a clean
-# checkout holds of documents, examples and the public header, with program and library in build/ and
-# the program on PATH. A block after a line <!-- not run: reason --> is not run.
+# Every command in the documents works. Runs the ```sh blocks of README.md, CONTRIBUTING.md, docs/ and
+# examples/. The blocks of a document run in order in one new folder. It holds the documents, the
+# examples and the public header of a checkout, and the program and library in build/. The program is
+# on PATH. A block after a line <!-- not run: reason --> does not run.
 #   check_docs.sh ROOT BUILD_FOLDER
 set -eu
 . "$(dirname "$0")/control.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every C file is as clang-format 14 would leave it. Exit code 77 (skipped) where that is not
-# installed: other versions disagree about details.
+# clang-format 14 would change no C file. Exits with 77 (skipped) if that version is not installed,
+# because other versions format differently.
 #   check_format.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A header stands by itself, and no two headers are in each other's way: each compiles alone, all compile in one file in
-# the order of their names, and in the reverse of that order.
+# Headers are complete and do not conflict: each compiles alone, and all compile in one file in the order of their names
+# and in the reverse order.
 #   check_headers.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -11,7 +11,7 @@ compile() {
     x86_64) level='-DCPU_LEVEL=avx2 -DVEC_BYTES=32 -mavx2 -mfma' ;;
     *) level= ;;
     esac
-    # Functions of headers that this file does not use are no fault.
+    # Unused functions of headers are allowed.
     cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only -I"$1/src" -I"$1/include" $level -x c "$2"
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A folder includes only lower tiers and its own headers (ARCHITECTURE.md); device/cpu/ is seen by
-# device/ alone; trireme.h by api/ alone. parallel/ plans and executes nothing: of comm/ it sees the plain
-# data of segment.h, and of device/ no kernels. Libraries that are not Trireme's are not judged.
+# A folder includes only lower tiers and its own headers (ARCHITECTURE.md). Only device/ includes
+# device/cpu/, and only api/ includes trireme.h. parallel/ only plans, so it includes no kernels of
+# device/ and of comm/ only the plain data of segment.h. The check ignores other libraries' headers.
 #   check_layers.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Files of at most 500 lines (tests, whose cases are tables: 600), functions of at most 60. A function that must be longer says why in a
-# line `// LONG: reason` within it; a file likewise in its first 12 lines. Exemptions are counted.
+# Files have at most 500 lines (tests, whose cases are tables: 600) and functions at most 60. A longer function says why
+# in a line `// LONG: reason`, and a longer file says so in its first 12 lines. The check counts these exemptions.
 #   check_sizes.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
 
-# Relies on clang-format's shape, which check_format.sh enforces: a function's "{" and "}" stand alone
-# at the start of a line.
+# Relies on the format that check_format.sh enforces: the "{" and "}" of a function stand alone at the
+# start of a line.
 check() {
     (cd "$1" && find src include tests examples -name '*.[ch]' 2>/dev/null | sort) | (
         cd "$1" && xargs awk -v most_exempt="$most_exempt" '

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every place `file: function` that ARCHITECTURE.md and docs/ name exists: the file under src/ (or where it
-# says), and in it the definition of the function or the table.
+# Every place `file: function` that ARCHITECTURE.md and docs/ name exists: the file (under src/ unless its path says
+# otherwise) defines the function or table.
 #   check_where.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -34,7 +34,7 @@ check() {
             bad=1
         fi
     done <"$scratch/entries"
-    # Fewer would mean that the table is gone or spelt otherwise, and nothing was checked.
+    # With fewer entries, the table is gone or has another form, and the check would see nothing.
     if [ "$(wc -l <"$scratch/entries")" -lt "$least" ]; then
         echo "ARCHITECTURE.md: fewer than $least entries of the form \`file.c: function\`"
         bad=1

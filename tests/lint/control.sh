@@ -1,5 +1,5 @@
-# control.sh -- the negative control that every checker has: it must pass on the tree, and fail on a
-# tiny tree in which its rule is broken. Sourced by the checkers with the tree's root as their $1.
+# control.sh -- the negative control of every checker: it must pass on the tree and fail on a tiny
+# tree that breaks its rule. The checkers source it, with the tree's root as their $1.
 #
 # A checker defines check ROOT, which prints one line for each breach and returns 1 when there is
 # any, and calls control_fails for trees that it has made under $scratch, then control_passes.
@@ -8,7 +8,7 @@ root=${1:?usage: $0 ROOT}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The rule is broken in tree $1; the text of the breach must contain $2.
+# Tree $1 breaks the rule. The message must contain $2.
 control_fails() {
     if found=$(check "$1" 2>&1); then
         echo "$0: negative control: a broken tree passed, where '$2' should have been found" >&2

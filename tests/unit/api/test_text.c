@@ -118,7 +118,7 @@ static void the_checkpoint_holds_what_the_program_said(void **state)
     file_map m = {0};
     assert_int_equal(file_map_open("fp32/checkpoints/latest/config.json", &m, NULL), OK);
     assert_int_equal(m.bytes, strlen("{\"model_type\": \"own\", \"note\": 1}"));
-    assert_memory_equal(m.at, "{\"model_type\": \"own\", \"note\": 1}", m.bytes);
+    assert_memory_equal(m.ptr, "{\"model_type\": \"own\", \"note\": 1}", m.bytes);
     file_unmap(&m);
 }
 

@@ -1,4 +1,4 @@
-// Conversions of element types, against exact arithmetic done another way.
+// Tests the conversions of element types against exact arithmetic in double.
 #include "base/dtype.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-// What a 16-bit pattern means, from its definition.
+// Returns the value of a 16-bit pattern by the definition of the format.
 static double half_meaning(uint16_t h)
 {
     int exponent = h >> 10 & 31, fraction = h & 1023;
@@ -18,7 +18,7 @@ static double half_meaning(uint16_t h)
     return h & 0x8000 ? -v : v;
 }
 
-static void every_half_widens_to_its_meaning_and_narrows_back(void **state)
+static void every_16_bit_number_converts_to_float_and_back(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
@@ -37,7 +37,7 @@ static void every_half_widens_to_its_meaning_and_narrows_back(void **state)
 static void narrowing_rounds_to_nearest_even_at_every_boundary(void **state)
 {
     (void)state;
-    // Between two neighbours of one sign: just below, at and just above the middle.
+    // Rounds numbers just below, at and just above the middle of two adjacent fp16 numbers.
     for (uint32_t h = 0; h < 0x7bff; h++) {
         float a = fp16_to_float((uint16_t)h), b = fp16_to_float((uint16_t)(h + 1));
         float middle = a + (b - a) / 2;
@@ -102,7 +102,7 @@ static void arrays_convert_like_their_elements(void **state)
 static void double_to_16_bits_rounds_once(void **state)
 {
     (void)state;
-    // Just above the middle of two neighbours: rounded to float first it would be the middle.
+    // d is just above the middle of two adjacent numbers. A rounding to float would give the middle.
     double d = 1 + ldexp(1, -11) + ldexp(1, -40);
     uint16_t h;
     dtype_convert(&h, F16, &d, F64, 1);
@@ -131,7 +131,7 @@ static void types_have_names_and_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_half_widens_to_its_meaning_and_narrows_back),
+        cmocka_unit_test(every_16_bit_number_converts_to_float_and_back),
         cmocka_unit_test(narrowing_rounds_to_nearest_even_at_every_boundary),
         cmocka_unit_test(arrays_convert_like_their_elements),
         cmocka_unit_test(double_to_16_bits_rounds_once),

@@ -1,4 +1,4 @@
-// The error record: one line, a trail, the exit codes.
+// Tests the error record: its text, its trail and the exit codes.
 #include "base/err.h"
 #include "base/text.h"
 
@@ -27,7 +27,7 @@ done:
     return result;
 }
 
-static void a_failure_carries_its_text_and_the_calls_it_came_through(void **state)
+static void an_error_holds_its_text_and_the_trail_of_calls(void **state)
 {
     (void)state;
     err e;
@@ -38,7 +38,7 @@ static void a_failure_carries_its_text_and_the_calls_it_came_through(void **stat
     assert_string_equal(e.trail[0].call, "inner(e)");
 }
 
-static void no_record_is_needed(void **state)
+static void the_error_record_may_be_null(void **state)
 {
     (void)state;
     assert_int_equal(outer(NULL), E_NUMERIC);
@@ -47,7 +47,7 @@ static void no_record_is_needed(void **state)
     assert_int_equal(err_errno(NULL, "x"), E_IO);
 }
 
-static void errno_is_appended_and_prefixes_go_before(void **state)
+static void err_errno_appends_the_reason_and_err_prefix_prepends_text(void **state)
 {
     (void)state;
     err e;
@@ -57,7 +57,7 @@ static void errno_is_appended_and_prefixes_go_before(void **state)
     assert_string_equal(e.text, "job.yaml:4: cannot open a: No such file or directory");
 }
 
-static void a_text_may_be_made_from_itself_and_is_cut_at_its_room(void **state)
+static void a_text_may_contain_the_old_text_and_is_truncated_to_its_room(void **state)
 {
     (void)state;
     static char longer[3000];
@@ -74,7 +74,7 @@ static void a_text_may_be_made_from_itself_and_is_cut_at_its_room(void **state)
     assert_int_equal(strlen(e.text), ERR_TEXT_BYTES - 1);
 }
 
-static void a_line_that_is_too_long_ends_at_a_character(void **state)
+static void a_truncated_line_ends_with_a_complete_character(void **state)
 {
     (void)state;
     char euros[3 * ERR_TEXT_BYTES + 1] = {0};
@@ -104,7 +104,7 @@ static void the_trail_keeps_the_deepest_frames(void **state)
     assert_int_equal(e.trail[0].line, 0);
 }
 
-static void exit_codes_are_the_documented_ones(void **state)
+static void every_status_has_its_documented_exit_code(void **state)
 {
     (void)state;
     assert_int_equal(status_exit_code(OK), 0);
@@ -120,13 +120,13 @@ static void exit_codes_are_the_documented_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_failure_carries_its_text_and_the_calls_it_came_through),
-        cmocka_unit_test(no_record_is_needed),
-        cmocka_unit_test(errno_is_appended_and_prefixes_go_before),
-        cmocka_unit_test(a_text_may_be_made_from_itself_and_is_cut_at_its_room),
-        cmocka_unit_test(a_line_that_is_too_long_ends_at_a_character),
+        cmocka_unit_test(an_error_holds_its_text_and_the_trail_of_calls),
+        cmocka_unit_test(the_error_record_may_be_null),
+        cmocka_unit_test(err_errno_appends_the_reason_and_err_prefix_prepends_text),
+        cmocka_unit_test(a_text_may_contain_the_old_text_and_is_truncated_to_its_room),
+        cmocka_unit_test(a_truncated_line_ends_with_a_complete_character),
         cmocka_unit_test(the_trail_keeps_the_deepest_frames),
-        cmocka_unit_test(exit_codes_are_the_documented_ones),
+        cmocka_unit_test(every_status_has_its_documented_exit_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

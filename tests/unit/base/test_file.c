@@ -1,4 +1,4 @@
-// Files: reading, mapping, writing with a hash, replacing at once, removing.
+// Tests files: reading, mapping, writing with a hash, atomic replacement, removal.
 #include "base/file.h"
 
 #include "base/text.h"
@@ -31,7 +31,7 @@ static void a_path_is_shown_without_the_working_folder(void **state)
     char *here = getcwd(NULL, 0), *below = own_path(here, "run/x");
     assert_string_equal(file_shown(below), "run/x");
     assert_ptr_equal(file_shown(here), here);
-    below[strlen(here)] = '-'; // beside it, with the same beginning
+    below[strlen(here)] = '-'; // now a path beside the working folder
     assert_ptr_equal(file_shown(below), below);
     assert_string_equal(file_shown("run/x"), "run/x");
     free(below);
@@ -44,7 +44,7 @@ static int remove_folder(void **state)
     return file_remove_tree(folder, NULL) == OK && !file_exists(folder) ? 0 : -1;
 }
 
-static void what_was_written_is_read_and_mapped_back(void **state)
+static void a_written_file_reads_and_maps_back_unchanged(void **state)
 {
     (void)state;
     char *path = own_path(folder, "a");
@@ -53,7 +53,7 @@ static void what_was_written_is_read_and_mapped_back(void **state)
     for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)(i * 2654435761u >> 13);
     file_writer *w;
     assert_int_equal(file_create(path, &w, NULL), OK);
-    // Pieces below, above and across the buffer.
+    // Writes pieces that are smaller than the buffer, larger, and that cross its end.
     size_t cuts[] = {0, 5, 1 << 20, (1 << 20) + 1, (5 << 19) + 3, bytes};
     for (size_t i = 1; i < 6; i++)
         assert_int_equal(file_write(w, data + cuts[i - 1], cuts[i] - cuts[i - 1], NULL), OK);
@@ -69,15 +69,15 @@ static void what_was_written_is_read_and_mapped_back(void **state)
     file_map map;
     assert_int_equal(file_map_open(path, &map, NULL), OK);
     assert_int_equal(map.bytes, bytes);
-    assert_memory_equal(map.at, data, bytes);
+    assert_memory_equal(map.ptr, data, bytes);
     file_unmap(&map);
-    assert_null(map.at);
+    assert_null(map.ptr);
     free(back);
     free(data);
     free(path);
 }
 
-static void an_empty_file_is_a_file(void **state)
+static void an_empty_file_can_be_read_and_mapped(void **state)
 {
     (void)state;
     char *path = own_path(folder, "empty"), *back;
@@ -88,12 +88,12 @@ static void an_empty_file_is_a_file(void **state)
     assert_int_equal(bytes, 0);
     assert_string_equal(back, "");
     assert_int_equal(file_map_open(path, &map, NULL), OK);
-    assert_null(map.at);
+    assert_null(map.ptr);
     free(back);
     free(path);
 }
 
-static void what_cannot_be_opened_is_the_users_mistake_and_named(void **state)
+static void an_input_that_cannot_be_opened_is_a_usage_error_that_names_it(void **state)
 {
     (void)state;
     err e;
@@ -110,7 +110,7 @@ static void what_cannot_be_opened_is_the_users_mistake_and_named(void **state)
     assert_int_equal(file_rename("/nowhere/x", "/nowhere/y", &e), E_IO);
 }
 
-static void a_full_disk_is_reported_and_the_old_file_stays(void **state)
+static void a_full_disk_is_an_error_and_keeps_the_old_file(void **state)
 {
     (void)state;
     err e;
@@ -119,7 +119,7 @@ static void a_full_disk_is_reported_and_the_old_file_stays(void **state)
     assert_int_equal(file_write(w, "abc", 3, &e), OK);
     assert_int_equal(file_finish(w, &e), E_IO);
     assert_string_equal(e.text, "cannot write /dev/full: No space left on device");
-    // Replacing onto a folder fails at the rename: the temporary file is gone afterwards.
+    // The rename onto a folder fails. file_replace then removes its temporary file.
     char *path = own_path(folder, "taken");
     assert_int_equal(file_make_directories(path, NULL), OK);
     char *inside = own_path(path, "x");
@@ -146,7 +146,7 @@ static void replace_swaps_the_whole_content(void **state)
     free(path);
 }
 
-static void folders_are_made_and_removed_with_what_is_in_them(void **state)
+static void folders_are_made_and_removed_with_their_content(void **state)
 {
     (void)state;
     char *deep = own_path(folder, "d/e/f"), *top = own_path(folder, "d"), *keep;
@@ -183,7 +183,7 @@ static void join_does_not_double_slashes(void **state)
     }
 }
 
-static void abandoning_is_always_allowed(void **state)
+static void a_writer_can_be_abandoned_at_any_time(void **state)
 {
     (void)state;
     file_writer *w;
@@ -195,7 +195,7 @@ static void abandoning_is_always_allowed(void **state)
     free(path);
 }
 
-static void a_map_knows_when_its_file_was_cut_off(void **state)
+static void a_map_detects_that_its_file_was_truncated(void **state)
 {
     (void)state;
     char path[] = "/tmp/test_file.XXXXXX";
@@ -205,7 +205,7 @@ static void a_map_knows_when_its_file_was_cut_off(void **state)
     assert_int_equal(ftruncate(fd, 5000), 0);
     assert_int_equal(file_map_open(path, &map, NULL), OK);
     assert_int_equal(file_map_check(&map, path, &e), OK);
-    assert_int_equal(ftruncate(fd, 6000), 0); // longer is no harm
+    assert_int_equal(ftruncate(fd, 6000), 0); // growth is no error
     assert_int_equal(file_map_check(&map, path, &e), OK);
     assert_int_equal(ftruncate(fd, 4999), 0);
     assert_int_equal(file_map_check(&map, path, &e), E_IO);
@@ -213,7 +213,7 @@ static void a_map_knows_when_its_file_was_cut_off(void **state)
     assert_non_null(strstr(e.text, "4999 of its 5000 bytes are left"));
     file_unmap(&map);
     assert_int_equal(file_map_check(&empty, path, &e), OK);
-    file_unmap(&empty); // closes nothing
+    file_unmap(&empty); // must not close descriptor 0
     close(fd);
     unlink(path);
 }
@@ -221,16 +221,16 @@ static void a_map_knows_when_its_file_was_cut_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_is_read_and_mapped_back),
-        cmocka_unit_test(an_empty_file_is_a_file),
-        cmocka_unit_test(what_cannot_be_opened_is_the_users_mistake_and_named),
-        cmocka_unit_test(a_full_disk_is_reported_and_the_old_file_stays),
+        cmocka_unit_test(a_written_file_reads_and_maps_back_unchanged),
+        cmocka_unit_test(an_empty_file_can_be_read_and_mapped),
+        cmocka_unit_test(an_input_that_cannot_be_opened_is_a_usage_error_that_names_it),
+        cmocka_unit_test(a_full_disk_is_an_error_and_keeps_the_old_file),
         cmocka_unit_test(replace_swaps_the_whole_content),
-        cmocka_unit_test(folders_are_made_and_removed_with_what_is_in_them),
+        cmocka_unit_test(folders_are_made_and_removed_with_their_content),
         cmocka_unit_test(join_does_not_double_slashes),
         cmocka_unit_test(a_path_is_shown_without_the_working_folder),
-        cmocka_unit_test(abandoning_is_always_allowed),
-        cmocka_unit_test(a_map_knows_when_its_file_was_cut_off),
+        cmocka_unit_test(a_writer_can_be_abandoned_at_any_time),
+        cmocka_unit_test(a_map_detects_that_its_file_was_truncated),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-// JSON as Python writes it: no number that nobody asks for breaks a file, and all others are exact.
+// Tests json_load_python: it accepts the numbers that jansson refuses, and all others stay exact.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static void an_integer_of_a_thousand_digits_is_read(void **state)
     json_decref(root);
 }
 
-static void what_is_no_json_is_refused_at_its_line(void **state)
+static void invalid_json_is_refused_with_its_line(void **state)
 {
     (void)state;
     static const char *const bad[] = {"",
@@ -77,7 +77,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_that_jansson_refuses_do_not_break_a_file),
         cmocka_unit_test(an_integer_of_a_thousand_digits_is_read),
-        cmocka_unit_test(what_is_no_json_is_refused_at_its_line),
+        cmocka_unit_test(invalid_json_is_refused_with_its_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// Numbers are found by key, also where hashes are the same, and none where there is none.
+// Tests the hash table: it finds every number by its key, also if hashes are equal, and finds
+// nothing for an unknown key.
 #include "base/lookup.h"
 
 #include <setjmp.h>
@@ -30,7 +31,7 @@ static void every_number_is_found_by_its_key(void **state)
     lookup_clear(&l);
 }
 
-static void equal_hashes_are_told_apart(void **state)
+static void keys_with_equal_hashes_are_distinguished(void **state)
 {
     (void)state;
     lookup l = {0};
@@ -44,7 +45,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_is_found_by_its_key),
-        cmocka_unit_test(equal_hashes_are_told_apart),
+        cmocka_unit_test(keys_with_equal_hashes_are_distinguished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

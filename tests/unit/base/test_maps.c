@@ -1,4 +1,4 @@
-// A page that is gone leads to the file that it was of.
+// Tests that maps_describe_lost names the file that is mapped at an address.
 #include "base/maps.h"
 
 #include <fcntl.h>
@@ -42,23 +42,23 @@ static void a_mapped_file_is_found_by_address(void **state)
     rmdir(folder);
 }
 
-static void memory_that_ranks_share_is_no_file(void **state)
+static void an_address_in_shared_memory_is_not_reported_as_a_file(void **state)
 {
     (void)state;
     char line[MAPS_LINE_BYTES];
     void *shared = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(maps_describe_lost(shared, line, sizeof line));
-    assert_string_equal(line, "no memory is left for what ranks share");
+    assert_string_equal(line, "shared memory has run out");
     munmap(shared, 4096);
     assert_false(maps_describe_lost(NULL, line, sizeof line));
-    assert_false(maps_describe_lost(&line, line, sizeof line)); // the stack
+    assert_false(maps_describe_lost(&line, line, sizeof line)); // an address on the stack
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mapped_file_is_found_by_address),
-        cmocka_unit_test(memory_that_ranks_share_is_no_file),
+        cmocka_unit_test(an_address_in_shared_memory_is_not_reported_as_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

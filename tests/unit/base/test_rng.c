@@ -1,4 +1,5 @@
-// Random numbers: the published test vector, independence of streams, the shape of the normal.
+// Tests random numbers: the published test vector, the independence of streams, and the
+// distribution of normal numbers.
 #include "base/rng.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@ static void philox_gives_the_published_vector(void **state)
                 w[3] == 0x9b00dbd8);
 }
 
-static void an_element_has_its_word_in_any_order(void **state)
+static void the_word_of_an_element_does_not_depend_on_the_order_of_draws(void **state)
 {
     (void)state;
     rng_key key = rng_key_make(7, RNG_DROPOUT, 1, 2);
@@ -27,7 +28,7 @@ static void an_element_has_its_word_in_any_order(void **state)
         rng_philox(key, i / 4, w);
         assert_int_equal(rng_word(key, i), w[i % 4]);
     }
-    // The upper half of the counter counts.
+    // The upper 32 bits of the counter change the words, too.
     assert_int_not_equal(rng_word(key, 3), rng_word(key, 3 + (UINT64_C(1) << 34)));
 }
 
@@ -64,8 +65,9 @@ static void normal_numbers_have_mean_0_variance_1_and_finite_tails(void **state)
     assert_true(fabs((double)beyond / N - 0.05) < 0.003);
 }
 
-// Runs are repeated by their seed: these numbers never change. The last bits are the C library's.
-static void normal_numbers_are_those_of_every_version(void **state)
+// These numbers must never change, because a seed must repeat a run. The tolerance allows for the
+// last bits, which depend on the C library.
+static void normal_numbers_are_the_same_in_every_version(void **state)
 {
     (void)state;
     static const struct {
@@ -104,10 +106,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_vector),
-        cmocka_unit_test(an_element_has_its_word_in_any_order),
+        cmocka_unit_test(the_word_of_an_element_does_not_depend_on_the_order_of_draws),
         cmocka_unit_test(keys_differ_in_every_argument),
         cmocka_unit_test(normal_numbers_have_mean_0_variance_1_and_finite_tails),
-        cmocka_unit_test(normal_numbers_are_those_of_every_version),
+        cmocka_unit_test(normal_numbers_are_the_same_in_every_version),
         cmocka_unit_test(a_range_of_normal_numbers_may_begin_and_end_anywhere),
         cmocka_unit_test(uniform_numbers_stay_below_1),
     };

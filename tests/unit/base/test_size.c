@@ -1,4 +1,4 @@
-// Sizes that are too large stay too large, whatever is added to them or multiplied with them.
+// Tests that a size that is too large stays too large in every further sum and product.
 #include "base/size.h"
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void what_fits_is_exact(void **state)
+static void results_that_fit_are_exact(void **state)
 {
     (void)state;
     assert_true(size_mul(1u << 30, 1u << 30) == UINT64_C(1) << 60);
@@ -17,7 +17,7 @@ static void what_fits_is_exact(void **state)
     assert_true(size_mul(SIZE_TOO_LARGE, 0) == 0 && size_fits(SIZE_MOST));
 }
 
-static void what_overflows_saturates(void **state)
+static void results_that_overflow_saturate(void **state)
 {
     (void)state;
     assert_true(size_mul(UINT64_C(1) << 32, UINT64_C(1) << 32) == SIZE_TOO_LARGE);
@@ -33,8 +33,8 @@ static void what_overflows_saturates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_fits_is_exact),
-        cmocka_unit_test(what_overflows_saturates),
+        cmocka_unit_test(results_that_fit_are_exact),
+        cmocka_unit_test(results_that_overflow_saturate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

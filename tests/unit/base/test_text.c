@@ -1,4 +1,4 @@
-// Strings, numbers that people write, guesses and UTF-8.
+// Tests strings, numbers that people write, the nearest valid word, and UTF-8.
 #include "base/text.h"
 
 #include <setjmp.h>
@@ -84,7 +84,7 @@ static void durations_take_units(void **state)
     assert_false(text_to_duration_ms("s", &ms));
 }
 
-static void numbers_and_words_are_taken_whole_or_not_at_all(void **state)
+static void a_number_or_word_with_trailing_text_is_refused(void **state)
 {
     (void)state;
     double d;
@@ -99,7 +99,7 @@ static void numbers_and_words_are_taken_whole_or_not_at_all(void **state)
     assert_false(text_to_bool("maybe", &b) || text_to_bool("", &b));
 }
 
-static void a_guess_is_near_or_not_made(void **state)
+static void text_nearest_returns_a_near_word_or_null(void **state)
 {
     (void)state;
     static const char *const words[] = {"global_batch", "micro_batch", "steps", "seed", "out"};
@@ -125,28 +125,28 @@ static void sizes_are_shown_in_powers_of_1024(void **state)
     assert_string_equal(s, "-2.00 KiB");
 }
 
-static void utf8_is_checked_to_the_byte(void **state)
+static void the_first_invalid_utf8_byte_is_found(void **state)
 {
     (void)state;
-    size_t at = 99;
+    size_t offset = 99;
     const char *good =
         "plain text of some length, z\xc3\xbc \xe2\x82\xac \xf0\x9f\x8e\x89 \xf4\x8f\xbf\xbf";
-    assert_true(text_is_utf8(good, strlen(good), &at));
-    assert_true(text_is_utf8("", 0, &at));
+    assert_true(text_is_utf8(good, strlen(good), &offset));
+    assert_true(text_is_utf8("", 0, &offset));
     static const char *const bad[] = {
-        "12345678\x80",         // a lone continuation
+        "12345678\x80",         // a continuation byte alone
         "12345678\xc0\xaf",     // overlong
         "12345678\xe0\x9f\xbf", // overlong
         "12345678\xed\xa0\x80", // surrogate
         "12345678\xf0\x8f\xbf\xbf",
         "12345678\xf4\x90\x80\x80",
         "12345678\xff",
-        "12345678\xe2\x82", // cut
+        "12345678\xe2\x82", // truncated
         "12345678\xe2\x28\xa1",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(text_is_utf8(bad[i], strlen(bad[i]), &at));
-        assert_int_equal(at, 8);
+        assert_false(text_is_utf8(bad[i], strlen(bad[i]), &offset));
+        assert_int_equal(offset, 8);
     }
     assert_false(text_is_utf8("\xff", 1, NULL));
 }
@@ -159,7 +159,7 @@ static void expect_printable(const char *s, const char *allowed, const char *sho
     text_clear(&t);
 }
 
-static void what_controls_a_terminal_is_escaped(void **state)
+static void terminal_control_characters_are_escaped(void **state)
 {
     (void)state;
     expect_printable("", "", "");
@@ -193,7 +193,7 @@ static void texts_are_cut_at_characters(void **state)
     }
     assert_int_equal(text_cut("\xf0\x9f\x8e\x89", 3), 0);
     assert_int_equal(text_cut("plain", 3), 3);
-    assert_int_equal(text_cut("\x80\x80\x80\x80\x80\x80", 5), 5); // no UTF-8: bytes
+    assert_int_equal(text_cut("\x80\x80\x80\x80\x80\x80", 5), 5); // not UTF-8: counts bytes
 }
 
 int main(void)
@@ -202,11 +202,11 @@ int main(void)
         cmocka_unit_test(a_string_grows_and_keeps_zero_bytes),
         cmocka_unit_test(counts_take_exponents_and_suffixes),
         cmocka_unit_test(durations_take_units),
-        cmocka_unit_test(numbers_and_words_are_taken_whole_or_not_at_all),
-        cmocka_unit_test(a_guess_is_near_or_not_made),
+        cmocka_unit_test(a_number_or_word_with_trailing_text_is_refused),
+        cmocka_unit_test(text_nearest_returns_a_near_word_or_null),
         cmocka_unit_test(sizes_are_shown_in_powers_of_1024),
-        cmocka_unit_test(utf8_is_checked_to_the_byte),
-        cmocka_unit_test(what_controls_a_terminal_is_escaped),
+        cmocka_unit_test(the_first_invalid_utf8_byte_is_found),
+        cmocka_unit_test(terminal_control_characters_are_escaped),
         cmocka_unit_test(texts_are_cut_at_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,9 +80,9 @@ static void written_data_reads_back(void **state)
 
     file_map map;
     assert_int_equal(file_map_open(path, &map, NULL), OK);
-    assert_true(hash == XXH3_64bits(map.at, map.bytes));
+    assert_true(hash == XXH3_64bits(map.ptr, map.bytes));
     uint64_t header;
-    memcpy(&header, map.at, 8);
+    memcpy(&header, map.ptr, 8);
     assert_int_equal(header % 8, 0);
     file_unmap(&map);
 

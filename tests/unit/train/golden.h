@@ -1,5 +1,5 @@
-// golden.h -- for tests: a trainer on one of the small models of tests/golden/models, fed with the
-// file's own batches.
+// golden.h -- for tests: a trainer on one of the small models of tests/golden/models. Its dataset is
+// the batches of the golden file.
 #ifndef TRIREME_TESTS_GOLDEN_H
 #define TRIREME_TESTS_GOLDEN_H
 
@@ -154,7 +154,7 @@ static inline trainer_options golden_options(golden *g, kernel_update_rule rule,
     return o;
 }
 
-// |a - b| / |b| over a whole tensor; b of any type.
+// Returns |a - b| / |b| over a full tensor. b has any type.
 static inline double relative_error(const float *a, const safetensors_tensor *b, int64_t first,
                                     int64_t count)
 {

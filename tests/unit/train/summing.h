@@ -1,6 +1,6 @@
-// summing.h -- for the tests of what sums gradients over ranks: a small model's plan on every rank
-// of a mesh, ranks as threads, and steps of known gradients through compress_redistribute as a trainer
-// makes them.
+// summing.h -- for tests of gradient reduction: runs steps of known gradients on every rank of a
+// mesh. Ranks are threads. Each has the plan of a small model and calls compress_redistribute as a
+// trainer does.
 #ifndef TRIREME_TESTS_TRAIN_SUMMING_H
 #define TRIREME_TESTS_TRAIN_SUMMING_H
 
@@ -22,32 +22,32 @@
 
 enum { SUM_RANKS = 8, SUM_PARAMS = 4, SUM_ELEMENTS = 10 * 8 + 16 * 5 + 4 * 4 + 9, SUM_STEPS = 8 };
 
-// Rows, columns; two buckets.
+// Rows and columns of each parameter. They make two buckets.
 static const int64_t SUM_SHAPE[SUM_PARAMS][2] = {{10, 8}, {16, 5}, {4, 4}, {9, 1}};
 static const char *const SUM_NAME[SUM_PARAMS] = {"a", "b", "c", "d"};
 
-// Fills the gradient, or summand, of a rank: all parameters, one after the other.
+// Fills out [SUM_ELEMENTS], a rank's gradients of all parameters in order.
 typedef void (*summand_fn)(uint64_t step, int data_rank, float *out);
 
 typedef struct summing {
     int replicate, shard;      // ranks; 0: 1
     const char *outer, *inner; // policies; NULL: ddp
-    int micros;                // 0: 1; each has the summand of the step
+    int micros;                // 0: 1; every micro-batch has the step's gradients
     bool no_sync;
     dtype reduce;
     strategy_hook hook;
     double scale; // 0: 1
     summand_fn summand;
     int steps;
-    int restart; // before this step; 0: never
-    // What is found:
-    float sum[SUM_RANKS][SUM_STEPS][SUM_ELEMENTS]; // of each rank, where it is right
-    bool own[SUM_RANKS][SUM_ELEMENTS];             // is it to be right?
-    uint64_t counted, allocated;                   // bytes, on rank 0
+    int restart; // restarts the compressor before this step; 0: never
+    // Results:
+    float sum[SUM_RANKS][SUM_STEPS][SUM_ELEMENTS]; // the sums of each rank's shard
+    bool own[SUM_RANKS][SUM_ELEMENTS];             // the elements of each rank's shard
+    uint64_t counted, allocated;                   // planned and used bytes of rank 0
     bool was_opened;
 } summing;
 
-// One rank's end.
+// One rank.
 typedef struct summer {
     summing *x;
     world *world;
@@ -58,7 +58,7 @@ typedef struct summer {
     comm *all, *data, *along[AXES];
     compressor *compressor;
     float *whole, *kept; // a slot for all buckets; gradients as they are kept
-    size_t bytes;        // that the device took for itself
+    size_t bytes;        // used by the device itself
     status result;
     err e;
 } summer;
@@ -68,12 +68,12 @@ static void random_summand(uint64_t step, int data_rank, float *out)
     rng_normals(rng_key_make(7, RNG_MOCK, step, (uint64_t)data_rank), 0, SUM_ELEMENTS, out);
 }
 
-// Where a parameter starts among all elements.
+// Returns the first element of a parameter.
 static int64_t sum_first(int param)
 {
-    int64_t at = 0;
-    for (int i = 0; i < param; i++) at += SUM_SHAPE[i][0] * SUM_SHAPE[i][1];
-    return at;
+    int64_t offset = 0;
+    for (int i = 0; i < param; i++) offset += SUM_SHAPE[i][0] * SUM_SHAPE[i][1];
+    return offset;
 }
 
 static status summer_plan(summer *s, err *e)
@@ -142,15 +142,15 @@ done:
     return result;
 }
 
-static status summer_move(summer *s, const plan_redistribution *m, int b, float *at, uint64_t step,
-                          err *e)
+static status summer_move(summer *s, const plan_redistribution *m, int b, float *array,
+                          uint64_t step, err *e)
 {
     if (m->count == 0) return OK;
-    if (s->compressor) return compress_redistribute(s->compressor, m, b, at, step, s->on, e);
-    return redistribute_bucket(s->plan, m, b, NULL, at, F32, s->along, s->on, e);
+    if (s->compressor) return compress_redistribute(s->compressor, m, b, array, step, s->on, e);
+    return redistribute_bucket(s->plan, m, b, NULL, array, F32, s->along, s->on, e);
 }
 
-// This rank's part of a row at a level: where it lies in the row, and in an array of that level.
+// *part is this rank's shard of a row in a layout. Returns its address in an array of that layout.
 static float *part_in(const summer *s, float *array, plan_layout l, int row, plan_shard *part)
 {
     const plan_row *r = &s->plan->row[row];
@@ -158,7 +158,7 @@ static float *part_in(const summer *s, float *array, plan_layout l, int row, pla
     return array + r->offset[l];
 }
 
-// One micro-batch: its summands into the slot, summed, and this rank's parts added to those kept.
+// Copies a micro-batch's gradients to the slot, reduces them, and accumulates this rank's shards.
 static status summer_micro(summer *s, uint64_t step, int micro, err *e)
 {
     status result = OK;
@@ -196,10 +196,10 @@ static status summer_step(summer *s, uint64_t step, err *e)
         plan_shard held;
         const float *from = part_in(s, s->kept, p->gradient, i, &held);
         const plan_shard part = plan_local_shard(p, &p->row[i], p->optimizer, p->coord);
-        const int64_t at = sum_first(i) + part.first;
-        memcpy(s->x->sum[s->rank][step] + at, from + (part.first - held.first),
+        const int64_t array = sum_first(i) + part.first;
+        memcpy(s->x->sum[s->rank][step] + array, from + (part.first - held.first),
                4 * (size_t)part.count);
-        for (int64_t k = 0; k < part.count; k++) s->x->own[s->rank][at + k] = true;
+        for (int64_t k = 0; k < part.count; k++) s->x->own[s->rank][array + k] = true;
     }
 done:
     return result;
@@ -236,7 +236,7 @@ static int sum_ranks(const summing *x)
     return (x->replicate ? x->replicate : 1) * (x->shard ? x->shard : 1);
 }
 
-// Runs x's steps on all its ranks, and fills what is found.
+// Runs x's steps on all its ranks and fills its results.
 static void sum_run(summing *x)
 {
     const int ranks = sum_ranks(x);
@@ -266,8 +266,7 @@ static summing *sum_new(summing x)
     return out;
 }
 
-// Every element that a rank is to have is that of x's rank 0, a plan that keeps it all: bit for
-// bit.
+// Every element of every rank's shard must have the bits of rank 0 of `whole`, which has all sums.
 static void expect_same_bits(const summing *found, const summing *whole)
 {
     for (int r = 0; r < sum_ranks(found); r++)

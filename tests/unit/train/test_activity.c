@@ -1,4 +1,4 @@
-// What a rank is at, as one number: every instruction comes out of it in the words of the schedule.
+// Tests the number that holds a rank's current instruction: its text must be the schedule's text.
 #include "train/trainer_private.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static void expect_words(const schedule_instr *x)
     text_clear(&words);
 }
 
-static void every_instruction_comes_out_in_its_words(void **state)
+static void every_instruction_has_the_text_of_the_schedule(void **state)
 {
     (void)state;
     for (int kind = 0; kind < INSTRS; kind++)
@@ -48,7 +48,7 @@ static void numbers_that_are_too_large_do_not_spill(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_instruction_comes_out_in_its_words),
+        cmocka_unit_test(every_instruction_has_the_text_of_the_schedule),
         cmocka_unit_test(numbers_that_are_too_large_do_not_spill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

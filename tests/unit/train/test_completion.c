@@ -1,4 +1,4 @@
-// Text as it is generated: stop strings over several tokens, and whole characters.
+// Tests generated text: stop strings may span tokens, and characters are shown when complete.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 enum { PIECES = 12 };
 
-// Feeds pieces and checks what each of them shows; the last of `shown` is what the end shows.
+// Feeds pieces and checks the text that each piece shows. The last text of `shown` is that of the end.
 static void check(const char *const *stop, size_t stops, const char *const pieces[PIECES],
                   const char *const shown[PIECES], const char *found)
 {
@@ -49,18 +49,18 @@ static void text_without_stop_strings_is_shown_at_once(void **state)
     CHECK_TEXT(NULL, 0, LIST("a", " b", "", "c"), LIST("a", " b", "", "c", ""), NULL);
 }
 
-static void a_stop_string_is_cut_off_also_over_tokens(void **state)
+static void a_stop_string_that_spans_tokens_is_removed(void **state)
 {
     (void)state;
     const char *stop[] = {"END", "\n\n"};
     CHECK_TEXT(stop, 2, LIST("one ENDtwo"), LIST("one ", ""), "END");
     CHECK_TEXT(stop, 2, LIST("one E", "N", "D two"), LIST("one ", "", "", ""), "END");
     CHECK_TEXT(stop, 2, LIST("a\n", "\n", "b"), LIST("a", "", ""), "\n\n");
-    // The first in the text ends it, whichever it is.
+    // The stop string that comes first in the text ends it.
     CHECK_TEXT(stop, 2, LIST("a\n\nEND"), LIST("a", ""), "\n\n");
 }
 
-static void what_only_looked_like_a_stop_string_is_shown_later(void **state)
+static void a_false_beginning_of_a_stop_string_is_shown_later(void **state)
 {
     (void)state;
     const char *stop[] = {"END", "ENDLESS", "aab"};
@@ -69,7 +69,7 @@ static void what_only_looked_like_a_stop_string_is_shown_later(void **state)
     CHECK_TEXT(stop + 2, 1, LIST("a", "a", "a", "a", "b"), LIST("", "", "a", "a", "", ""), "aab");
 }
 
-static void characters_are_shown_whole(void **state)
+static void characters_are_shown_when_complete(void **state)
 {
     (void)state;
     const char *stop[] = {"\xe2\x82\xac!"}; // the euro sign and a mark
@@ -79,7 +79,7 @@ static void characters_are_shown_whole(void **state)
     CHECK_TEXT(stop, 1, LIST("x\xe2\x82", "\xac", "!"), LIST("x", "", "", ""), stop[0]);
 }
 
-static void bytes_that_are_no_text_are_replaced(void **state)
+static void bytes_that_are_not_utf8_are_replaced(void **state)
 {
     (void)state;
 #define MARK "\xef\xbf\xbd"
@@ -94,10 +94,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_without_stop_strings_is_shown_at_once),
-        cmocka_unit_test(a_stop_string_is_cut_off_also_over_tokens),
-        cmocka_unit_test(what_only_looked_like_a_stop_string_is_shown_later),
-        cmocka_unit_test(characters_are_shown_whole),
-        cmocka_unit_test(bytes_that_are_no_text_are_replaced),
+        cmocka_unit_test(a_stop_string_that_spans_tokens_is_removed),
+        cmocka_unit_test(a_false_beginning_of_a_stop_string_is_shown_later),
+        cmocka_unit_test(characters_are_shown_when_complete),
+        cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
-// Gradients reduced in a shorter type: near to the sums in fp32, the same on every rank and under
-// every policy, and what each plan allocates for it.
+// Tests gradient reduction in a 16-bit type: the sums are close to those in fp32 and equal on all
+// ranks and under all policies, and the plan states the bytes that the reduction allocates.
 #include "summing.h"
 
 #include <math.h>
 
 static const strategy_hook FP16 = {.kind = HOOK_FP16}, BF16_HOOK = {.kind = HOOK_BF16};
 
-// The summands are normal numbers: of sums of ranks, each is off by half a unit in the last place,
-// and so is the sum.
+// The gradients are standard normal numbers. Rounding changes each gradient and their sum by at most
+// half a unit in the last place.
 static void expect_near(const summing *found, const summing *exact, double unit)
 {
     const double most = unit * 4 * sum_ranks(found);
@@ -59,7 +59,7 @@ static void test_a_hook_and_a_reduce_type_are_the_same(void **state)
     free(hook);
 }
 
-static void test_parts_are_those_of_whole_sums(void **state)
+static void test_shards_equal_those_of_full_sums(void **state)
 {
     (void)state;
     static const char *const words[] = {"zero1", "zero2", "zero3"};
@@ -82,7 +82,7 @@ static void test_two_axes_round_twice_and_agree(void **state)
         .replicate = 2, .shard = 2, .inner = "zero3", .steps = 2, .reduce = BF16};
     summing *exact = sum_new((summing){.shard = 4, .steps = 2}), *found = sum_new(hybrid);
     expect_near(found, exact, 0x1p-7);
-    for (int r = 0; r < 2; r++) // ranks with the same part
+    for (int r = 0; r < 2; r++) // ranks r and r + 2 have the same shard
         for (int k = 0; k < SUM_ELEMENTS; k++)
             if (found->own[r][k])
                 assert_memory_equal(&found->sum[r][1][k], &found->sum[r + 2][1][k], sizeof(float));
@@ -126,7 +126,7 @@ static void test_a_scale_keeps_large_sums_finite_in_fp16(void **state)
     free(kept);
 }
 
-static void test_without_a_shorter_type_or_another_rank_there_is_nothing(void **state)
+static void test_fp32_or_one_rank_needs_no_compressor(void **state)
 {
     (void)state;
     const summing cases[] = {{.shard = 2, .steps = 1},
@@ -142,7 +142,7 @@ static void test_without_a_shorter_type_or_another_rank_there_is_nothing(void **
     }
 }
 
-static void test_bytes_are_counted_beforehand(void **state)
+static void test_the_plan_states_the_bytes(void **state)
 {
     (void)state;
     const strategy_hook low_rank = {.kind = HOOK_POWERSGD, .rank = 2, .min_compression_rate = 1};
@@ -180,12 +180,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_in_a_shorter_type_are_near_and_the_same_on_every_rank),
         cmocka_unit_test(test_a_hook_and_a_reduce_type_are_the_same),
-        cmocka_unit_test(test_parts_are_those_of_whole_sums),
+        cmocka_unit_test(test_shards_equal_those_of_full_sums),
         cmocka_unit_test(test_two_axes_round_twice_and_agree),
         cmocka_unit_test(test_several_micro_batches_are_summed_in_both_ways),
         cmocka_unit_test(test_a_scale_keeps_large_sums_finite_in_fp16),
-        cmocka_unit_test(test_without_a_shorter_type_or_another_rank_there_is_nothing),
-        cmocka_unit_test(test_bytes_are_counted_beforehand),
+        cmocka_unit_test(test_fp32_or_one_rank_needs_no_compressor),
+        cmocka_unit_test(test_the_plan_states_the_bytes),
         cmocka_unit_test(test_fp16_without_a_scale_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

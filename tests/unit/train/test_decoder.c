@@ -1,4 +1,5 @@
-// test_decoder.c -- logits with a key-value cache against transformers', fed in several ways.
+// test_decoder.c -- compares logits with a key-value cache with those of transformers, for prompts
+// that are fed in pieces of several sizes.
 #include "golden.h"
 
 #include "train/decoder.h"
@@ -15,14 +16,15 @@ static void check_logits(const char *name, int64_t piece)
                              *want = golden_tensor(&g, "logits");
     CHECK(decoder_open(g.device, family_find(g.config.family), &g.config, F32, g.weights,
                        prompt->dim[0], &d, e));
-    for (int64_t at = 0; at < prompt->dim[0]; at += piece) {
+    for (int64_t offset = 0; offset < prompt->dim[0]; offset += piece) {
         const float *logits;
-        int64_t count = piece < prompt->dim[0] - at ? piece : prompt->dim[0] - at;
-        CHECK(decoder_feed(d, (const int32_t *)prompt->data + at, count, &logits, e));
-        double worst = relative_error(logits, want, (at + count - 1) * want->dim[1], want->dim[1]);
+        int64_t count = piece < prompt->dim[0] - offset ? piece : prompt->dim[0] - offset;
+        CHECK(decoder_feed(d, (const int32_t *)prompt->data + offset, count, &logits, e));
+        double worst =
+            relative_error(logits, want, (offset + count - 1) * want->dim[1], want->dim[1]);
         if (!(worst <= 1e-5))
             fail_msg("%s: logits after %lld tokens: relative error %.3g", name,
-                     (long long)(at + count), worst);
+                     (long long)(offset + count), worst);
     }
     err full = {0};
     const float *none;
@@ -64,7 +66,7 @@ static void test_sampling_follows_temperature_and_cuts(void **state)
                 abs(counts[2] - 979) < 120 && counts[3] == 0);
 }
 
-// ---- A family whose block has two attentions, so that its cache has two parts.
+// ---- A family with two attentions in a block, so that the cache of a block has two parts.
 
 enum { VOCAB = 11, WIDTH = 16, TOKENS = 9 };
 
@@ -102,7 +104,7 @@ static void two_trace(graph *g, const void *config, int block)
         build_linear_cross_entropy(g, x, w, NULL, 1);
         return;
     }
-    // Of different widths: rows of the cache's parts differ.
+    // The attentions have different widths, so that the rows of the two cache parts differ.
     graph_value *a = build_add(g, x, attend(g, x, "first", 2, 1), 1, 1);
     build_output(g, build_add(g, a, attend(g, a, "second", 4, 4), 1, 1));
 }
@@ -148,21 +150,22 @@ static safetensors *two_weights(device *v)
 
 static const int32_t TEXT[TOKENS] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
 
-// The logits after all of TEXT, fed in pieces, with room for `room` tokens.
+// Feeds TEXT in pieces to a decoder for `room` tokens and returns the last logits.
 static void feed_pieces(device *v, const safetensors *weights, int64_t piece, int64_t room,
                         float out[VOCAB])
 {
     decoder *d;
     const float *logits = NULL;
     CHECK(decoder_open(v, &two_family, NULL, F32, weights, room, &d, e));
-    for (int64_t at = 0; at < TOKENS; at += piece)
-        CHECK(decoder_feed(d, TEXT + at, piece < TOKENS - at ? piece : TOKENS - at, &logits, e));
+    for (int64_t offset = 0; offset < TOKENS; offset += piece)
+        CHECK(decoder_feed(d, TEXT + offset, piece < TOKENS - offset ? piece : TOKENS - offset,
+                           &logits, e));
     memcpy(out, logits, VOCAB * sizeof *out);
     decoder_close(d);
 }
 
-// Fed at once, what a block reads of its cache was written in the same pass; in pieces, at another
-// offset of every part of it.
+// If the text is fed at once, a block reads cache rows of the same pass. If it is fed in pieces, the
+// block reads rows of earlier passes, at another offset of each part.
 static void test_every_part_of_the_cache_is_found_again(void **state)
 {
     (void)state;
@@ -183,7 +186,7 @@ static void test_every_part_of_the_cache_is_found_again(void **state)
     safetensors_close(weights);
 }
 
-static void test_a_sequence_goes_on_from_where_it_was_taken_back_to(void **state)
+static void test_a_sequence_continues_after_it_was_truncated(void **state)
 {
     (void)state;
     device *v;
@@ -206,7 +209,7 @@ static void test_a_sequence_goes_on_from_where_it_was_taken_back_to(void **state
     safetensors_close(weights);
 }
 
-static void test_streams_of_a_seed_are_their_own(void **state)
+static void test_every_sampling_stream_of_a_seed_is_independent(void **state)
 {
     (void)state;
     float flat[64] = {0};
@@ -230,8 +233,8 @@ int main(void)
         cmocka_unit_test(test_cached_logits_equal_transformers),
         cmocka_unit_test(test_sampling_follows_temperature_and_cuts),
         cmocka_unit_test(test_every_part_of_the_cache_is_found_again),
-        cmocka_unit_test(test_a_sequence_goes_on_from_where_it_was_taken_back_to),
-        cmocka_unit_test(test_streams_of_a_seed_are_their_own),
+        cmocka_unit_test(test_a_sequence_continues_after_it_was_truncated),
+        cmocka_unit_test(test_every_sampling_stream_of_a_seed_is_independent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

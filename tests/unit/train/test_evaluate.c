@@ -1,5 +1,5 @@
-// Evaluation: every sample counts once, whatever the micro-batch; the padding rows of the last
-// micro-batch count nowhere.
+// Tests evaluation: every sample counts once for every micro-batch size, and the padding rows of the
+// last micro-batch never count.
 #include "golden.h"
 
 typedef struct result {
@@ -71,7 +71,7 @@ static void padding_rows_of_tokens_do_not_count(void **state)
     check("gpt2_new", (int64_t[]){3}, 1, 7);
 }
 
-// Labels that are the predicted classes themselves, two wrong ones and an ignored one.
+// The labels are the predicted classes, except two wrong ones and an ignored one.
 static void accuracy_counts_the_labels_that_are_predicted(void **state)
 {
     (void)state;

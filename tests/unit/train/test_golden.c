@@ -1,5 +1,5 @@
-// test_golden.c -- losses, gradients and ten optimizer steps of small models against PyTorch and
-// transformers.
+// test_golden.c -- compares losses, gradients and ten optimizer steps of small models with those of
+// PyTorch and transformers.
 #include "golden.h"
 
 enum { STEPS = 10 };
@@ -27,8 +27,8 @@ static void compare_all(const golden *g, trainer *t, reading what, const char *p
         snprintf(name, sizeof name, "%s%s", prefix, f->name);
         const safetensors_tensor *want = golden_tensor(g, name);
         assert_int_equal(want->bytes / dtype_bytes(want->type), size);
-        // Key biases have a true gradient of zero: what is computed, and where Adam takes them, is
-        // rounding noise.
+        // The true gradient of a key bias is zero. Its computed gradient, and so its Adam step, is
+        // only rounding error.
         bool key = strstr(f->name, "k_proj.bias") != NULL,
              fused = strstr(f->name, "c_attn.bias") != NULL;
         double worst = key ? 0 : relative_error(piece, want, 0, fused ? size / 3 : size);
@@ -53,7 +53,7 @@ static void check_close(const char *what, int step, double got, double want, dou
         fail_msg("%s of step %d: %.9g, PyTorch has %.9g", what, step + 1, got, want);
 }
 
-// The first step without update: the loss and every gradient.
+// Compares the loss and all gradients of the first step, without an optimizer step.
 static void check_gradients(const char *name, dtype precision, const char *prefix, double tolerance,
                             recompute_mode keep, int64_t micro)
 {

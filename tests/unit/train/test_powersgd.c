@@ -1,5 +1,6 @@
-// PowerSGD: as PyTorch's hook (tests/golden/make_powersgd.py), the same under every policy, plain
-// sums before it starts, and what it does with matrices that have fewer directions than factors.
+// Tests PowerSGD: it equals PyTorch's hook (tests/golden/make_powersgd.py) and gives the same bits
+// under every policy. Before its first step, sums are exact. It handles matrices whose rank is below
+// the number of factors.
 #include "train/powersgd.h"
 
 #include "parallel/hook.h"
@@ -36,7 +37,7 @@ static void read_means(FILE *f, float *out)
     for (int k = 0; k < SUM_ELEMENTS; k++) assert_int_equal(fscanf(f, "%f", &out[k]), 1);
 }
 
-static void test_means_are_those_of_pytorch(void **state)
+static void test_means_equal_those_of_pytorch(void **state)
 {
     (void)state;
     FILE *f = fopen(TESTS_DIR "/golden/powersgd_torch.txt", "r");
@@ -99,7 +100,7 @@ static void test_sums_are_plain_before_it_starts(void **state)
     free(found);
 }
 
-static void test_what_it_does_not_take_travels_as_ever(void **state)
+static void test_other_parameters_are_summed_exactly(void **state)
 {
     (void)state;
     const int64_t c = sum_first(2), elements = SUM_ELEMENTS - c; // the parameters c and d
@@ -118,7 +119,7 @@ static void test_what_it_does_not_take_travels_as_ever(void **state)
     }
 }
 
-static void test_as_many_factors_as_directions_give_the_sum(void **state)
+static void test_a_full_rank_approximation_gives_the_sum(void **state)
 {
     (void)state;
     strategy_hook hook = hook_of(16, true, true, 0);
@@ -152,7 +153,7 @@ static void constant_summand(uint64_t step, int data_rank, float *out)
     random_summand(0, data_rank, out);
 }
 
-static void test_feedback_brings_across_in_time_what_a_step_loses(void **state)
+static void test_error_feedback_recovers_lost_gradients_over_steps(void **state)
 {
     (void)state;
     const strategy_hook with = hook_of(3, true, true, 0), without = hook_of(3, true, false, 0);
@@ -177,7 +178,7 @@ static void test_feedback_brings_across_in_time_what_a_step_loses(void **state)
     free(lossy);
 }
 
-static void test_micro_batches_that_are_reduced_each_are_compressed_each(void **state)
+static void test_every_reduced_micro_batch_is_compressed(void **state)
 {
     (void)state;
     strategy_hook hook = hook_of(16, true, true, 0); // exact, so that sums can be compared
@@ -195,9 +196,9 @@ static void test_micro_batches_that_are_reduced_each_are_compressed_each(void **
     }
 }
 
-// ---- Matrices with few directions
+// ---- Matrices of low rank
 
-// One direction, or none in step START and where the parameter is b.
+// Matrices of rank one. In step START, parameter b is zero.
 static void poor_summand(uint64_t step, int data_rank, float *out)
 {
     random_summand(step, data_rank, out);
@@ -205,7 +206,7 @@ static void poor_summand(uint64_t step, int data_rank, float *out)
     if (step == START) memset(out + sum_first(1), 0, sizeof(float) * 16 * 5);
 }
 
-static void test_more_factors_than_directions_count_nothing_twice(void **state)
+static void test_more_factors_than_the_rank_count_nothing_twice(void **state)
 {
     (void)state;
     for (int rank = 2; rank <= 4; rank++) {
@@ -222,7 +223,7 @@ static void test_more_factors_than_directions_count_nothing_twice(void **state)
     }
 }
 
-static void test_a_matrix_of_zeros_stays_so_and_starts_afresh(void **state)
+static void test_a_matrix_of_zeros_stays_zero_and_starts_again(void **state)
 {
     (void)state;
     const double epsilons[] = {0, 1e-8};
@@ -245,7 +246,7 @@ static void broken_summand(uint64_t step, int data_rank, float *out)
     if (step == START + 1 && data_rank == 1) out[3] = INFINITY;
 }
 
-static void test_a_restart_forgets_what_was_not_finite(void **state)
+static void test_a_restart_drops_values_that_are_not_finite(void **state)
 {
     (void)state;
     summing x = {.shard = 2, .steps = 6, .summand = broken_summand};
@@ -260,7 +261,7 @@ static void test_a_restart_forgets_what_was_not_finite(void **state)
     free(found);
 }
 
-static void test_only_what_is_worth_it_is_taken(void **state)
+static void test_only_matrices_that_compress_well_are_compressed(void **state)
 {
     (void)state;
     plan p = {.o.strategy.hook = hook_of(2, true, true, 0)};
@@ -279,18 +280,18 @@ static void test_only_what_is_worth_it_is_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_means_are_those_of_pytorch),
+        cmocka_unit_test(test_means_equal_those_of_pytorch),
         cmocka_unit_test(test_every_policy_gives_the_same_bits),
         cmocka_unit_test(test_sums_are_plain_before_it_starts),
-        cmocka_unit_test(test_what_it_does_not_take_travels_as_ever),
-        cmocka_unit_test(test_as_many_factors_as_directions_give_the_sum),
+        cmocka_unit_test(test_other_parameters_are_summed_exactly),
+        cmocka_unit_test(test_a_full_rank_approximation_gives_the_sum),
         cmocka_unit_test(test_factors_in_a_shorter_type_are_near_and_the_same_on_every_rank),
-        cmocka_unit_test(test_feedback_brings_across_in_time_what_a_step_loses),
-        cmocka_unit_test(test_micro_batches_that_are_reduced_each_are_compressed_each),
-        cmocka_unit_test(test_more_factors_than_directions_count_nothing_twice),
-        cmocka_unit_test(test_a_matrix_of_zeros_stays_so_and_starts_afresh),
-        cmocka_unit_test(test_a_restart_forgets_what_was_not_finite),
-        cmocka_unit_test(test_only_what_is_worth_it_is_taken),
+        cmocka_unit_test(test_error_feedback_recovers_lost_gradients_over_steps),
+        cmocka_unit_test(test_every_reduced_micro_batch_is_compressed),
+        cmocka_unit_test(test_more_factors_than_the_rank_count_nothing_twice),
+        cmocka_unit_test(test_a_matrix_of_zeros_stays_zero_and_starts_again),
+        cmocka_unit_test(test_a_restart_drops_values_that_are_not_finite),
+        cmocka_unit_test(test_only_matrices_that_compress_well_are_compressed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

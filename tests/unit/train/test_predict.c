@@ -1,5 +1,5 @@
-// test_predict.c -- what a trainer predicts: against transformers' logits, and against the loss
-// that it computes itself from the same data.
+// test_predict.c -- compares a trainer's predictions with the logits of transformers, and their loss
+// with the loss that the trainer's evaluation computes.
 #include "golden.h"
 
 static trainer *open_predictor(golden *g, const char *name, dtype precision, int64_t micro)
@@ -12,7 +12,7 @@ static trainer *open_predictor(golden *g, const char *name, dtype precision, int
     return t;
 }
 
-// Inputs and labels of the first `samples` samples, the caller's.
+// Reads inputs and labels of the first `samples` samples. The caller frees them.
 static void read_samples(golden *g, int64_t samples, void **inputs, void **labels)
 {
     const dataset_shape *s = &g->data.base.shape;
@@ -33,7 +33,7 @@ static void *predict(trainer *t, trainer_prediction what, bool last, const void 
     return out;
 }
 
-// Five sequences of the golden prompt in micro-batches of two: the last place has no sample.
+// Five sequences of the golden prompt in micro-batches of two. The last row is a padding row.
 static void check_logits(const char *name)
 {
     enum { SAMPLES = 5 };
@@ -85,7 +85,7 @@ static double cross_entropy(const float *logits, int64_t cols, int32_t label)
     return log(sum) + most - (double)logits[label];
 }
 
-// The evaluation's loss, computed here from the logits of the same samples.
+// Computes the loss of the samples from their logits.
 static void check_loss(const char *name, int64_t micro)
 {
     golden g = {0};
@@ -116,7 +116,7 @@ static void check_loss(const char *name, int64_t micro)
     golden_close(&g);
 }
 
-static void test_the_loss_of_the_logits_is_the_evaluations(void **state)
+static void test_the_loss_of_the_logits_equals_that_of_the_evaluation(void **state)
 {
     (void)state;
     static const char *const names[] = {"gpt2_new", "gpt2_variants", "llama_gqa", "llama_llama3",
@@ -153,7 +153,7 @@ static void test_vectors_of_a_regression_are_its_predictions(void **state)
     golden_close(&g);
 }
 
-// The logits are the last layer's, of the vectors.
+// Applies the last layer to the vectors and compares the results with the logits.
 static void test_vectors_of_a_classifier_are_what_its_last_layer_reads(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits_equal_transformers),
-        cmocka_unit_test(test_the_loss_of_the_logits_is_the_evaluations),
+        cmocka_unit_test(test_the_loss_of_the_logits_equals_that_of_the_evaluation),
         cmocka_unit_test(test_vectors_of_a_regression_are_its_predictions),
         cmocka_unit_test(test_vectors_of_a_classifier_are_what_its_last_layer_reads),
         cmocka_unit_test(test_predicting_changes_nothing),

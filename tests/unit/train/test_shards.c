@@ -1,11 +1,10 @@
-// test_shards.c -- what each rank holds under zero3 after some steps, against what PyTorch's FSDP2
-// holds after the same steps (tests/golden/make_fsdp2.py): weights, m and v of every parameter, cut
-// over 2, 3 and 4 ranks, unevenly, some with nothing.
+// test_shards.c -- compares each rank's local shards under zero3 after some steps with those of
+// PyTorch's FSDP2 (tests/golden/make_fsdp2.py). It compares weights, m and v of every parameter,
+// sharded over 2, 3 and 4 ranks. Shards are uneven and some are empty.
 //
-// A parameter that is one tensor in both is compared rank by rank, its shape exactly. Llama's
-// query, key and value (and gate and up) are one parameter here and several in PyTorch, and so are
-// cut elsewhere: their shards are put together in their order, and this rank's rows of that
-// compared.
+// If a parameter is one tensor in both, each rank's shard must have the same shape and values.
+// Llama's query, key and value (and gate and up) are one parameter here and several in PyTorch, so
+// their shards begin elsewhere. The test joins PyTorch's shards and compares this rank's rows.
 #include "golden.h"
 
 #include "comm/world.h"
@@ -21,10 +20,10 @@ typedef struct run {
     const char *model;
     int ranks;
     world *world;
-    // Of all ranks, under the lock: parameters compared, of them by shape, and without a row.
+    // Counts of all ranks, under the lock: shards that were compared, compared by shape, and empty.
     pthread_mutex_t lock;
     int compared, shaped, empty;
-    char problem[400]; // the first
+    char problem[400]; // the first difference
 } run;
 
 static void say(run *r, const char *line)
@@ -34,7 +33,7 @@ static void say(run *r, const char *line)
     pthread_mutex_unlock(&r->lock);
 }
 
-// ---- What PyTorch holds
+// ---- PyTorch's shards
 
 static const safetensors_tensor *shard_of(const golden *g, int ranks, int rank,
                                           trainer_state_kind part, const char *name)
@@ -44,7 +43,7 @@ static const safetensors_tensor *shard_of(const golden *g, int ranks, int rank,
     return golden_tensor(g, key);
 }
 
-// Its pieces' shards, one after the other: the whole parameter as it lies here.
+// Joins the shards of all pieces to the full parameter in Trireme's order.
 static void put_together(const golden *g, int ranks, trainer_state_kind part,
                          const model_param_file *piece, int pieces, float *whole)
 {
@@ -56,10 +55,10 @@ static void put_together(const golden *g, int ranks, trainer_state_kind part,
         }
 }
 
-// ---- What this rank holds
+// ---- This rank's shards
 
 typedef struct held {
-    const float *at;
+    const float *local;
     plan_shard span; // of the whole
 } held;
 
@@ -72,7 +71,7 @@ static held held_part(const trainer *t, trainer_state_kind part, const plan_row 
     return (held){array + r->offset[l], plan_local_shard(p, r, l, p->coord)};
 }
 
-// Gradients of keys' biases are zero but for rounding, of which Adam makes steps of full size.
+// The true gradient of a key bias is zero. Adam scales the rounding error to full steps.
 static bool is_noise(const char *name, const plan_row *r, int64_t element)
 {
     return strstr(name, "c_attn.bias") && element >= r->count / 3 && element < 2 * r->count / 3;
@@ -84,7 +83,7 @@ static double error_of(const held *h, const char *name, const plan_row *r, const
     for (int64_t i = 0; i < h->span.count; i++) {
         const double want = whole[h->span.first + i];
         if (is_noise(name, r, h->span.first + i)) continue;
-        apart += (h->at[i] - want) * (h->at[i] - want);
+        apart += (h->local[i] - want) * (h->local[i] - want);
         size += want * want;
     }
     return sqrt(apart) / (sqrt(size) + 1e-30);
@@ -191,7 +190,7 @@ done:
     return NULL;
 }
 
-// Returns how many parts of parameters had no row.
+// Returns the number of empty shards.
 static int compare_with_fsdp2(const char *folder, int ranks)
 {
     run r = {.model = folder, .ranks = ranks, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -211,7 +210,7 @@ static int compare_with_fsdp2(const char *folder, int ranks)
     return r.empty;
 }
 
-static void test_gpt2_is_cut_as_fsdp2_cuts_it(void **state)
+static void test_gpt2_is_sharded_like_fsdp2(void **state)
 {
     (void)state;
     compare_with_fsdp2("../fsdp2/gpt2", 2);
@@ -219,7 +218,7 @@ static void test_gpt2_is_cut_as_fsdp2_cuts_it(void **state)
     assert_true(compare_with_fsdp2("../fsdp2/gpt2", 4) > 0);
 }
 
-static void test_llama_is_cut_as_fsdp2_cuts_it(void **state)
+static void test_llama_is_sharded_like_fsdp2(void **state)
 {
     (void)state;
     compare_with_fsdp2("../fsdp2/llama", 2);
@@ -230,8 +229,8 @@ static void test_llama_is_cut_as_fsdp2_cuts_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2_is_cut_as_fsdp2_cuts_it),
-        cmocka_unit_test(test_llama_is_cut_as_fsdp2_cuts_it),
+        cmocka_unit_test(test_gpt2_is_sharded_like_fsdp2),
+        cmocka_unit_test(test_llama_is_sharded_like_fsdp2),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
