@@ -196,6 +196,7 @@ static const comm_ops solo_ops = {
     .split = solo_split,
 };
 
+// `w` is the world that the rank was split off from (see shared.h), or NULL.
 status solo_comm_open_in(world *w, int world_rank, comm **out, err *e)
 {
     comm_solo *s = calloc(1, sizeof *s);
