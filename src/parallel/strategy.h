@@ -1,6 +1,6 @@
-// strategy.h -- every choice of how a job is parallelized, beside the sizes of the mesh. The job
+// strategy.h -- every choice of how a job is parallelized, except the sizes of the mesh. The job
 // file's keys are read into a `strategy`; the job, the trainer's options and the plan's options
-// each hold one, and each copies it whole. A new knob is a key in config/job_keys.c, a member here,
+// each hold a copy of it. A new setting is a key in config/job_keys.c, a member here,
 // and the code that reads the member.
 //
 // It deliberately does not know sizes of the model, the batch or the mesh.
@@ -39,7 +39,7 @@ typedef enum strategy_hook_kind {
     HOOKS
 } strategy_hook_kind;
 
-// The job file's words, by enumerator; ended by NULL.
+// The names in the job file, by enumerator; ended by NULL.
 extern const char *const MEMORY_TIER_NAMES[TIERS + 1];
 extern const char *const NO_SYNC_NAMES[NO_SYNC_MODES + 1];
 extern const char *const HOOK_NAMES[HOOKS + 1];
@@ -48,8 +48,8 @@ extern const char *const RECOMPUTE_NAMES[RECOMPUTES + 1];
 // Compression of the gradient reduction, as a DDP communication hook. The numbers are PowerSGD's.
 typedef struct strategy_hook {
     strategy_hook_kind kind;
-    int64_t rank;       // of the approximation
-    int64_t start_step; // earlier steps reduce gradients uncompressed
+    int64_t rank;       // rank of the approximation
+    int64_t start_step; // first step that compresses
     double min_compression_rate, epsilon;
     bool error_feedback, warm_start;
 } strategy_hook;
@@ -84,9 +84,9 @@ typedef struct strategy {
                                  // false: it is an error
 } strategy;
 
-// The strategy with everything chosen that the mesh decides: no_sync auto becomes true or false,
-// and without pipeline stages the schedule is 1f1b with one chunk. no_sync auto is true, except
-// where a policy shards gradients on an axis of several ranks. Gradients in files can be reduced
+// The strategy with every choice that depends on the mesh: no_sync auto becomes true or false,
+// and without pipeline stages the schedule is 1f1b with one chunk. no_sync auto is true, unless
+// a policy shards gradients on an axis of several ranks. Gradients in files can be reduced
 // only once a step, so auto is true for them.
 strategy strategy_resolve(const strategy *s, const mesh *m);
 
