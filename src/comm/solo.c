@@ -11,7 +11,7 @@
 
 typedef struct comm_solo {
     comm base;
-    world *world; // NULL: the run has one rank
+    world *world; // the world that the rank was split off from; NULL: the run has one rank
     int world_rank;
     bool aborted;
     err why;
@@ -196,7 +196,6 @@ static const comm_ops solo_ops = {
     .split = solo_split,
 };
 
-// `w` is the world that the rank was split off from (see shared.h), or NULL.
 status solo_comm_open_in(world *w, int world_rank, comm **out, err *e)
 {
     comm_solo *s = calloc(1, sizeof *s);

@@ -24,8 +24,8 @@ typedef struct graph_run_outputs {
     // False: the logits, or under squared error the predictions. True: what the last linear layer
     // reads.
     bool vectors;
-    // Called once for each chunk of rows, after its kernels have been launched on the stream. It
-    // may wait for them. An error ends the run.
+    // Called once for each chunk of rows, after its kernels have been launched on the stream. It may
+    // wait for them. An error ends the run.
     status (*take)(void *arg, const graph_output_rows *r, err *e);
     void *arg;
 } graph_run_outputs;
@@ -59,9 +59,9 @@ status graph_run_backward(const graph_run *run, err *e);
 
 // graph_run_backward in two calls, for a graph with splits_backward: dgrad computes the gradient of
 // the input, wgrad those of the parameters. Together they give the bits of graph_run_backward,
-// whatever runs between them. Until wgrad has run, nothing may write the block's memory regions
-// INPUT, IDS, SAVED and SAVED_FOR_WGRAD (graph.h), nor OUTPUT_GRAD if g->output_grad_saved is set.
-// WORKSPACE may change. Collective over run->tp.
+// whatever runs between them. Until wgrad has run, the block's regions INPUT, IDS, SAVED and
+// SAVED_FOR_WGRAD must stay as they are, and OUTPUT_GRAD where g->output_grad_saved. WORKSPACE may
+// change. Collective over run->tp.
 status graph_run_dgrad(const graph_run *run, err *e);
 status graph_run_wgrad(const graph_run *run, err *e);
 

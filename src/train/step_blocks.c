@@ -314,7 +314,7 @@ status run_forward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     blocks_chunk *c = chunk_of(t, x->index);
-    if (x->index == c->last - 1 && c->sent[x->slot] > 0) { // the receiver may not have read it yet
+    if (x->index == c->last - 1 && c->sent[x->slot] > 0) { // what is there may still be on its way
         const int part = plan_part_of(t->plan, x->index), stages = t->plan->o.mesh.size[AXIS_PP];
         TRY(comm_send_wait(trainer_group(t, AXIS_PP), (part + 1) % stages, c->sent[x->slot],
                            trainer_stream(t, STREAM_COMPUTE), e));
