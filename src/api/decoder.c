@@ -2,6 +2,7 @@
 // trm_tokenizer, which holds a tokenizer with its workspace.
 #include "api/api.h"
 
+#include "base/alloc.h"
 #include "ckpt/ckpt.h"
 #include "data/tokenizer.h"
 #include "train/decoder.h"
@@ -24,8 +25,8 @@ static status open_decoder(const char *folder, const trm_family *family, const v
     status result = OK;
     const device_options options = {.threads = 0};
     char *found = NULL;
-    trm_decoder *d = calloc(1, sizeof *d);
-    if (!d) FAIL(E_MEMORY, "out of memory");
+    trm_decoder *d = NULL;
+    TRY(alloc_zeroed(&d, 1, sizeof *d, "a decoder", e));
     TRY(ckpt_locate(folder, &found, NULL, e));
     folder = found;
     if (family)
@@ -111,8 +112,8 @@ struct trm_tokenizer {
 static status open_tokenizer(const char *path, trm_tokenizer **out, err *e)
 {
     status result = OK;
-    trm_tokenizer *t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_MEMORY, "out of memory");
+    trm_tokenizer *t = NULL;
+    TRY(alloc_zeroed(&t, 1, sizeof *t, "a tokenizer", e));
     TRY(tokenizer_load(path, &t->inner, e));
     TRY(tokenizer_workspace_open(t->inner, &t->work, e));
     *out = t;

@@ -2,6 +2,8 @@
 // in model.safetensors.
 #include "api/api.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +28,8 @@ static status find(const trm_trainer *t, const char *name, size_t count,
             return err_set(e, E_USAGE, "tensor %s has %zu elements; found count %zu", name, has,
                            count);
         const int64_t all = trainer_get_model(t->session.trainer)->param[f->param].count;
-        *full = malloc((size_t)all * sizeof **full);
         *file = f;
-        return *full ? OK : err_set(e, E_MEMORY, "no memory for tensor %s", name);
+        return alloc_array(full, (size_t)all, sizeof **full, name, e);
     }
     return err_set(e, E_USAGE, "the model has no tensor %s", name);
 }

@@ -278,8 +278,7 @@ static status open_all(bench_pipeline_request *q, err *e)
     status result = OK;
     int64_t each;
     TRY(sequences_of(q, &each, e));
-    q->all = calloc((size_t)(q->sizes * PIPE_SCHEDULES), sizeof *q->all);
-    if (!q->all) FAIL(E_MEMORY, "no memory for %d jobs", q->sizes * PIPE_SCHEDULES);
+    TRY(alloc_zeroed(&q->all, (size_t)(q->sizes * PIPE_SCHEDULES), sizeof *q->all, "the jobs", e));
     for (int i = 0; i < q->sizes; i++)
         for (int s = 0; s < PIPE_SCHEDULES; s++)
             TRY(open_setup(q, (pipeline_schedule)s, q->micros[i], each, &q->all[q->setups++], e));
@@ -340,8 +339,8 @@ static int cmd_bench_pipeline(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    bench_pipeline_request q = {.args = calloc((size_t)argc + 1, sizeof *q.args)};
-    if (!q.args) FAIL(E_MEMORY, "no memory for the arguments");
+    bench_pipeline_request q = {.args = NULL};
+    TRY(alloc_zeroed(&q.args, (size_t)argc, sizeof *q.args, "the arguments", e));
     TRY(read_arguments(&q, argc, argv, e));
     TRY(open_all(&q, e));
     TRY(run_all(&q, e));

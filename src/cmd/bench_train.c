@@ -1,5 +1,6 @@
 // bench_train.c -- `trireme bench train`: measures speed and memory of training steps, by default
 // on random tokens. Writes nothing to disk.
+#include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
@@ -104,8 +105,8 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     bench_figures f = {0};
     (void)ranks;
     int64_t steps = q->job->train.steps, counted = 0;
-    double *seconds = calloc((size_t)steps, sizeof *seconds);
-    if (!seconds) FAIL(E_MEMORY, "no memory for %lld steps", (long long)steps);
+    double *seconds = NULL;
+    TRY(alloc_zeroed(&seconds, (size_t)steps, sizeof *seconds, "the steps", e));
     TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
     tier_counters before = {0}, after = {0};
     for (int64_t i = 0; i < steps; i++) {
@@ -149,10 +150,10 @@ static status open_job(bench_train_request *q, int argc, char **argv, err *e)
     static const char *const defaults[] = {"--data.train=mock", "--train.steps=10", "--train.out=.",
                                            "--train.save_every=0", "--train.eval_every=0"};
     enum { DEFAULTS = sizeof defaults / sizeof *defaults };
-    char **all = calloc((size_t)(argc + DEFAULTS), sizeof *all);
+    char **all = NULL;
     const char *path = cmd_job_path(argc, argv);
     int n = 0;
-    if (!all) FAIL(E_MEMORY, "no memory for the arguments");
+    TRY(alloc_zeroed(&all, (size_t)(argc + DEFAULTS), sizeof *all, "the arguments", e));
     for (int i = 0; i < DEFAULTS; i++) {
         size_t key = (size_t)(strchr(defaults[i], '=') - defaults[i]);
         bool given = false;

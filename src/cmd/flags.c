@@ -2,6 +2,7 @@
 // has flags of its own. Deliberately knows no command.
 #include "cmd/flags.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "cmd/help.h"
 
@@ -10,11 +11,10 @@
 
 static status texts_add(flag_texts *t, const char *word, err *e)
 {
-    const char **grown = realloc(t->items, (t->count + 1) * sizeof *grown);
-    if (!grown) return err_set(e, E_MEMORY, "out of memory");
-    t->items = grown;
-    t->items[t->count++] = word;
-    return OK;
+    const status result =
+        alloc_grow(&t->items, &t->room, t->count + 1, sizeof *t->items, "the arguments", e);
+    if (result == OK) t->items[t->count++] = word;
+    return result;
 }
 
 void flag_texts_clear(flag_texts *t)

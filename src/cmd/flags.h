@@ -20,7 +20,7 @@ typedef enum flag_kind {
 
 typedef struct flag_texts {
     const char **items; // [count] the array is owned, the texts are not
-    size_t count;
+    size_t count, room;
 } flag_texts;
 
 typedef struct flag {

@@ -1,5 +1,6 @@
 // generate.c -- `trireme generate`: samples text from a model folder, and prints each token at
 // once.
+#include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
@@ -271,8 +272,8 @@ static status all_samples(const generate_writer *w, const int32_t *ids, int64_t 
     status result = OK;
     const float *logits;
     const size_t bytes = (size_t)decoder_vocab(w->d) * sizeof *logits;
-    float *first = malloc(bytes);
-    if (!first) FAIL(E_MEMORY, "generate: out of memory");
+    float *first = NULL;
+    TRY(alloc_array(&first, bytes, 1, "the logits", e));
     TRY(decoder_feed(w->d, ids, count, &logits, e));
     memcpy(first, logits, bytes);
     for (int64_t k = 0; k < w->r->samples; k++) {

@@ -2,6 +2,7 @@
 // classes it counts the correct predictions. Called by predict.c on rank 0. See predict.h.
 #include "cmd/predict.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "cmd/console.h"
 #include "store/npy.h"
@@ -149,8 +150,10 @@ static status add_classes(const predict_writer *w, const dataset_shape *sample,
                           const int32_t *labels, const void *outputs, int64_t first_row, text *t,
                           err *e)
 {
-    int32_t *ids = malloc((size_t)w->shape.positions * sizeof *ids);
-    if (!ids) return err_set(e, E_MEMORY, "predict: out of memory");
+    int32_t *ids;
+    const status result =
+        alloc_array(&ids, (size_t)w->shape.positions, sizeof *ids, "the predictions", e);
+    if (result != OK) return result;
     for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = predicted(w, outputs, first_row + i);
     add_ids(t, w, "class", "classes", ids);
     for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = label_of(w, sample, labels, i);

@@ -5,6 +5,7 @@
 // local_segments.c, messages in local_message.c. It does not know how ranks were started.
 #include "comm/local.h"
 
+#include "base/alloc.h"
 #include "comm/reduce.h"
 
 #include <stdlib.h>
@@ -315,10 +316,11 @@ status local_comm_open(world *w, comm_group *g, int rank, comm **out, err *e)
 {
     status result = OK;
     const size_t size = (size_t)g->size;
-    comm_local *local = calloc(1, sizeof *local);
-    comm_queue *queues = calloc(2 * size, sizeof *queues);
+    comm_local *local = NULL;
+    comm_queue *queues = NULL;
     *out = NULL;
-    if (!local || !queues) FAIL(E_FIT, "out of memory for a communicator of %d ranks", g->size);
+    TRY(alloc_zeroed(&local, 1, sizeof *local, "a communicator", e));
+    TRY(alloc_zeroed(&queues, 2 * size, sizeof *queues, "a communicator", e));
     local->base = (comm){.ops = &local_ops, .rank = rank, .size = g->size};
     local->world = w;
     local->group = g;

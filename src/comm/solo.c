@@ -6,6 +6,8 @@
 // use what it allocates.
 #include "comm/shared.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,9 +200,10 @@ static const comm_ops solo_ops = {
 
 status solo_comm_open_in(world *w, int world_rank, comm **out, err *e)
 {
-    comm_solo *s = calloc(1, sizeof *s);
+    comm_solo *s;
     *out = NULL;
-    if (!s) return err_set(e, E_FIT, "out of memory for a communicator");
+    const status result = alloc_zeroed(&s, 1, sizeof *s, "a communicator", e);
+    if (result != OK) return result;
     s->base = (comm){.ops = &solo_ops, .rank = 0, .size = 1};
     s->world = w;
     s->world_rank = world_rank;

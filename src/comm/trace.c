@@ -4,6 +4,8 @@
 // It does not know how the wrapped communicator moves bytes.
 #include "comm/trace.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 
 typedef struct comm_trace {
@@ -174,9 +176,10 @@ static const comm_ops trace_ops = {
 
 status trace_comm_open(comm *inner, comm **out, err *e)
 {
-    comm_trace *t = calloc(1, sizeof *t);
+    comm_trace *t;
     *out = NULL;
-    if (!t) return err_set(e, E_FIT, "out of memory for a communicator that counts");
+    const status result = alloc_zeroed(&t, 1, sizeof *t, "a communicator that counts", e);
+    if (result != OK) return result;
     t->base = (comm){.ops = &trace_ops, .rank = inner->rank, .size = inner->size};
     t->inner = inner;
     *out = &t->base;

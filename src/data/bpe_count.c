@@ -4,6 +4,7 @@
 // whatever the other characters are. It does not know pairs.
 #include "data/bpe_count.h"
 
+#include "base/alloc.h"
 #include "data/workers.h"
 
 #include <stdatomic.h>
@@ -42,7 +43,7 @@ static status add_word(bpe_words *w, const char *word, size_t bytes, int64_t tim
     status result = OK;
     uint32_t number;
     size_t before = w->words.count;
-    TRY(bpe_grow(&w->counts, &w->count_room, before + 1, sizeof *w->counts, e));
+    TRY(alloc_grow(&w->counts, &w->count_room, before + 1, sizeof *w->counts, "a tokenizer", e));
     TRY(bpe_strings_add(&w->words, word, bytes, &number, e));
     if (number == before) w->counts[number] = 0;
     w->counts[number] += times;
@@ -79,7 +80,8 @@ static status divide_documents(bpe_count_job *job, const tokenizer_document *doc
             FAIL(E_USAGE, "document %zu is not valid UTF-8 at byte %zu", d, bad);
         for (size_t from = 0; from < docs[d].bytes;) {
             size_t end = piece_end(&docs[d], from);
-            TRY(bpe_grow(&job->pieces, &job->room, job->count + 1, sizeof *job->pieces, e));
+            TRY(alloc_grow(&job->pieces, &job->room, job->count + 1, sizeof *job->pieces,
+                           "a tokenizer", e));
             job->pieces[job->count++] = (tokenizer_document){docs[d].chars + from, end - from};
             from = end;
         }
@@ -145,8 +147,8 @@ status bpe_count(const tokenizer_splitter *split, const tokenizer_document *docs
     bpe_count_job job = {.split = split, .progress = progress, .progress_arg = progress_arg};
     TRY(divide_documents(&job, docs, count, e));
     threads = threads_for(threads, job.count);
-    bpe_counter *c = job.counters = calloc((size_t)threads, sizeof *job.counters);
-    if (!c) FAIL(E_MEMORY, "out of memory");
+    TRY(alloc_zeroed(&job.counters, (size_t)threads, sizeof *job.counters, "counts of words", e));
+    bpe_counter *c = job.counters;
     data_workers_run(threads, count_on_worker, &job);
     for (int i = 0; i < threads; i++) {
         if (c[i].result == OK) continue;

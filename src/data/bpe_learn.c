@@ -5,6 +5,7 @@
 // its new occurrences form a queue entry of their own. It does not know threads, patterns or files.
 #include "data/bpe_learn.h"
 
+#include "base/alloc.h"
 #include "data/bpe_bytes.h"
 
 #include <stdlib.h>
@@ -79,7 +80,8 @@ static bool comes_first(const bpe_queue_entry *a, const bpe_queue_entry *b)
 static status queue_push(bpe_learner *l, bpe_queue_entry entry, err *e)
 {
     status result = OK;
-    TRY(bpe_grow(&l->queue, &l->queue_room, l->queue_count + 1, sizeof *l->queue, e));
+    TRY(alloc_grow(&l->queue, &l->queue_room, l->queue_count + 1, sizeof *l->queue, "a tokenizer",
+                   e));
     size_t i = l->queue_count++;
     for (; i > 0 && comes_first(&entry, &l->queue[(i - 1) / 2]); i = (i - 1) / 2)
         l->queue[i] = l->queue[(i - 1) / 2];
@@ -113,18 +115,21 @@ static status pair_change(bpe_learner *l, int32_t left, int32_t right, uint32_t 
     uint64_t key = bpe_pair_key(left, right), index = bpe_pairs_find(&l->index, key);
     if (index == BPE_NO_PAIR) {
         index = l->record_count;
-        TRY(bpe_grow(&l->records, &l->record_room, index + 1, sizeof *l->records, e));
+        TRY(alloc_grow(&l->records, &l->record_room, index + 1, sizeof *l->records, "a tokenizer",
+                       e));
         l->records[l->record_count++] = (bpe_pair_record){.key = key};
         TRY(bpe_pairs_set(&l->index, key, index, e));
     }
     bpe_pair_record *r = &l->records[index];
     r->count += sign * l->times[word];
     if (sign < 0 || (r->fresh.count > 0 && r->fresh.items[r->fresh.count - 1] == word)) goto done;
-    TRY(bpe_grow(&r->fresh.items, &r->fresh.room, r->fresh.count + 1, sizeof *r->fresh.items, e));
+    TRY(alloc_grow(&r->fresh.items, &r->fresh.room, r->fresh.count + 1, sizeof *r->fresh.items,
+                   "a tokenizer", e));
     r->fresh.items[r->fresh.count++] = word;
     if (r->is_changed) goto done;
     r->is_changed = true;
-    TRY(bpe_grow(&l->changed, &l->changed_room, l->changed_count + 1, sizeof *l->changed, e));
+    TRY(alloc_grow(&l->changed, &l->changed_room, l->changed_count + 1, sizeof *l->changed,
+                   "a tokenizer", e));
     l->changed[l->changed_count++] = (uint32_t)index;
 done:
     return result;
@@ -193,11 +198,9 @@ static status load_words(bpe_learner *l, const bpe_words *words, const bpe_strin
         byte_id[byte] = (int32_t)bpe_strings_find(names, spelled, bpe_spell(&raw, 1, spelled));
     }
     l->times = words->counts;
-    l->symbols = malloc((words->words.used + 1) * sizeof *l->symbols);
-    l->starts = malloc((count + 1) * sizeof *l->starts);
-    l->lengths = malloc((count + 1) * sizeof *l->lengths);
-    if (!l->symbols || !l->starts || !l->lengths)
-        FAIL(E_MEMORY, "out of memory for %zu words", count);
+    TRY(alloc_array(&l->symbols, words->words.used, sizeof *l->symbols, "the words", e));
+    TRY(alloc_array(&l->starts, count, sizeof *l->starts, "the words", e));
+    TRY(alloc_array(&l->lengths, count, sizeof *l->lengths, "the words", e));
     for (size_t w = 0; w < count; w++) {
         bpe_span span = words->words.spans[w];
         if (span.bytes > INT32_MAX)
@@ -238,7 +241,8 @@ static status apply_merge(bpe_learner *l, bpe_learned *out, const bpe_queue_entr
     status result = OK;
     int32_t id;
     TRY(merged_id(l, &out->names, top->key, &id, e));
-    TRY(bpe_grow(&out->merges, &out->merge_room, out->merge_count + 1, sizeof *out->merges, e));
+    TRY(alloc_grow(&out->merges, &out->merge_room, out->merge_count + 1, sizeof *out->merges,
+                   "a tokenizer", e));
     out->merges[out->merge_count++] = top->key;
     for (size_t i = 0; i < top->words.count; i++) {
         TRY(merge_in_word(l, top->words.items[i], (int32_t)(top->key >> 32),

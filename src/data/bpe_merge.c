@@ -4,6 +4,8 @@
 // knows ids and ranks, not bytes.
 #include "data/bpe_merge.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +54,7 @@ static bool comes_first(bpe_candidate a, bpe_candidate b)
 static status heap_push(bpe_merger *m, bpe_candidate c, err *e)
 {
     status result = OK;
-    TRY(bpe_grow(&m->heap, &m->heap_room, m->heap_count + 1, sizeof *m->heap, e));
+    TRY(alloc_grow(&m->heap, &m->heap_room, m->heap_count + 1, sizeof *m->heap, "a tokenizer", e));
     size_t i = m->heap_count++;
     for (; i > 0 && comes_first(c, m->heap[(i - 1) / 2]); i = (i - 1) / 2)
         m->heap[i] = m->heap[(i - 1) / 2];
@@ -113,9 +115,9 @@ static status merge_long(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, s
     size_t n = *count;
     if (n >= NO_SYMBOL)
         FAIL(E_USAGE, "a word of %zu bytes without a break; at most 4 GiB are possible", n);
-    TRY(bpe_grow(&m->before, &m->before_room, n, sizeof *m->before, e));
-    TRY(bpe_grow(&m->after, &m->after_room, n, sizeof *m->after, e));
-    TRY(bpe_grow(&m->values, &m->value_room, n, sizeof *m->values, e));
+    TRY(alloc_grow(&m->before, &m->before_room, n, sizeof *m->before, "a tokenizer", e));
+    TRY(alloc_grow(&m->after, &m->after_room, n, sizeof *m->after, "a tokenizer", e));
+    TRY(alloc_grow(&m->values, &m->value_room, n, sizeof *m->values, "a tokenizer", e));
     m->heap_count = 0;
     for (uint32_t i = 0; i < n; i++) {
         m->before[i] = i ? i - 1 : NO_SYMBOL;

@@ -2,6 +2,8 @@
 // (merges, the cache of words) and training (words, pairs) use them. It does not know tokens.
 #include "data/bpe_table.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,24 +11,6 @@
 #include <xxhash.h>
 
 enum { FIRST_SLOTS = 1024 };
-
-status bpe_grow(void *array, size_t *room, size_t count, size_t width, err *e)
-{
-    if (count <= *room) return OK;
-    size_t wanted = *room ? *room : 64;
-    while (wanted < count) {
-        if (wanted > SIZE_MAX / 2 / width)
-            return err_set(e, E_MEMORY, "out of memory (%zu x %zu bytes)", count, width);
-        wanted *= 2;
-    }
-    void *old;
-    memcpy(&old, array, sizeof old);
-    void *grown = realloc(old, wanted * width);
-    if (!grown) return err_set(e, E_MEMORY, "out of memory (%zu bytes)", wanted * width);
-    memcpy(array, &grown, sizeof grown);
-    *room = wanted;
-    return OK;
-}
 
 void bpe_strings_close(bpe_strings *s)
 {
@@ -75,8 +59,9 @@ int64_t bpe_strings_find(const bpe_strings *s, const char *string, size_t bytes)
 static status strings_rehash(bpe_strings *s, err *e)
 {
     size_t slots = s->slots ? (s->mask + 1) * 2 : FIRST_SLOTS;
-    bpe_slot *fresh = calloc(slots, sizeof *fresh);
-    if (!fresh) return err_set(e, E_MEMORY, "out of memory (%zu bytes)", slots * sizeof *fresh);
+    bpe_slot *fresh;
+    const status result = alloc_zeroed(&fresh, slots, sizeof *fresh, "a table of strings", e);
+    if (result != OK) return result;
     free(s->slots);
     s->slots = fresh;
     s->mask = slots - 1;
@@ -98,8 +83,8 @@ status bpe_strings_add(bpe_strings *s, const char *string, size_t bytes, uint32_
     bpe_slot *slot = slot_of(s, string, bytes, home, hash);
     if (slot->number == 0) {
         if (s->count >= UINT32_MAX - 1) FAIL(E_IO, "too many different words");
-        TRY(bpe_grow(&s->spans, &s->span_room, s->count + 1, sizeof *s->spans, e));
-        TRY(bpe_grow(&s->bytes, &s->room, s->used + bytes + 1, 1, e));
+        TRY(alloc_grow(&s->spans, &s->span_room, s->count + 1, sizeof *s->spans, "a tokenizer", e));
+        TRY(alloc_grow(&s->bytes, &s->room, s->used + bytes + 1, 1, "a tokenizer", e));
         s->spans[s->count] = (bpe_span){s->used, bytes};
         memcpy(s->bytes + s->used, string, bytes);
         s->bytes[s->used + bytes] = 0;
@@ -127,10 +112,9 @@ static bpe_pair *pair_slot(const bpe_pairs *p, uint64_t key)
 static status pairs_rehash(bpe_pairs *p, err *e)
 {
     bpe_pairs grown = {.count = p->count, .mask = p->slots ? p->mask * 2 + 1 : FIRST_SLOTS - 1};
-    grown.slots = malloc((grown.mask + 1) * sizeof *grown.slots);
-    if (!grown.slots)
-        return err_set(e, E_MEMORY, "out of memory (%zu bytes)",
-                       (grown.mask + 1) * sizeof *grown.slots);
+    const status result =
+        alloc_array(&grown.slots, grown.mask + 1, sizeof *grown.slots, "a table of pairs", e);
+    if (result != OK) return result;
     memset(grown.slots, 0xff, (grown.mask + 1) * sizeof *grown.slots); // every value BPE_NO_PAIR
     for (size_t i = 0; p->slots && i <= p->mask; i++) {
         if (p->slots[i].value != BPE_NO_PAIR) *pair_slot(&grown, p->slots[i].key) = p->slots[i];

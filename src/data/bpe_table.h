@@ -9,11 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Grows an array by doubling until it holds `count` elements of `width` bytes. `array` is the
-// address of the pointer to it, and *room the number of elements that fit. E_IO when there is no
-// memory; the array is unchanged then.
-status bpe_grow(void *array, size_t *room, size_t count, size_t width, err *e);
-
 // Distinct strings, numbered 0, 1, 2, … in the order in which they were added. Start with {0}.
 typedef struct bpe_span {
     size_t offset; // in bpe_strings.bytes

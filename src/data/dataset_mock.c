@@ -2,6 +2,7 @@
 // without files. dataset_open calls it. It deliberately does not know any text.
 #include "data/dataset_kinds.h"
 
+#include "base/alloc.h"
 #include "base/rng.h"
 
 #include <inttypes.h>
@@ -42,8 +43,9 @@ status dataset_open_mock(int64_t seq_len, int32_t vocab, uint64_t seed, uint64_t
                        "data: mock: found a vocabulary of %" PRId32 " and %" PRIu64
                        " samples, valid is 1 or more of both",
                        vocab, samples);
-    dataset_mock *m = calloc(1, sizeof *m);
-    if (!m) return err_set(e, E_MEMORY, "data: mock: out of memory");
+    dataset_mock *m;
+    const status result = alloc_zeroed(&m, 1, sizeof *m, "mock data", e);
+    if (result != OK) return result;
     m->base = (dataset){
         .shape = {.inputs = seq_len, .input_type = I32, .labels = seq_len, .label_type = I32},
         .samples = samples,

@@ -6,6 +6,7 @@
 // shard has given so far. So a sample is found by counting fewer than 1024 bytes.
 #include "data/dataset_kinds.h"
 
+#include "base/alloc.h"
 #include "data/tokens.h"
 
 #include <inttypes.h>
@@ -83,11 +84,10 @@ done:
 static status blend_make(dataset_shards *s, err *e)
 {
     uint64_t samples = s->base.samples, given[SHARDS_MAX] = {0}; // samples of each shard so far
-    s->shard_of = malloc(samples);
-    s->before = malloc((samples / BLOCK + 1) * s->count * sizeof *s->before);
-    if (!s->shard_of || !s->before)
-        return err_set(e, E_MEMORY, "data: out of memory for a blend of %" PRIu64 " samples",
-                       samples);
+    status result = OK;
+    TRY(alloc_array(&s->shard_of, samples, sizeof *s->shard_of, "a blend of samples", e));
+    TRY(alloc_array(&s->before, (samples / BLOCK + 1) * s->count, sizeof *s->before,
+                    "a blend of samples", e));
     for (uint64_t k = 0; k < samples; k++) {
         if (k % BLOCK == 0)
             memcpy(s->before + k / BLOCK * s->count, given, s->count * sizeof *given);
@@ -100,7 +100,8 @@ static status blend_make(dataset_shards *s, err *e)
         s->shard_of[k] = (uint8_t)lagging;
         given[lagging]++;
     }
-    return OK;
+done:
+    return result;
 }
 
 status dataset_open_shards(const dataset_source *sources, size_t count, int64_t seq_len,
@@ -112,8 +113,8 @@ status dataset_open_shards(const dataset_source *sources, size_t count, int64_t 
                        SHARDS_MAX);
     double weights = 0;
     for (size_t i = 0; i < count; i++) weights += sources[i].weight;
-    dataset_shards *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, E_MEMORY, "data: out of memory");
+    dataset_shards *s = NULL;
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "the shards of the data", e));
     s->base = (dataset){
         .shape = {.inputs = seq_len, .input_type = I32, .labels = seq_len, .label_type = I32},
         .max_id = -1,
@@ -121,8 +122,7 @@ status dataset_open_shards(const dataset_source *sources, size_t count, int64_t 
         .close = shards_close,
     };
     s->count = count;
-    s->shards = calloc(count, sizeof *s->shards);
-    if (!s->shards) FAIL(E_MEMORY, "data: out of memory");
+    TRY(alloc_zeroed(&s->shards, count, sizeof *s->shards, "the shards of the data", e));
     for (size_t i = 0; i < count; i++) {
         TRY(shard_open(&s->shards[i], &sources[i], weights, seq_len, vocab, e));
         s->base.samples += s->shards[i].samples;

@@ -4,6 +4,7 @@
 // model's outputs.
 #include "data/dataset_kinds.h"
 
+#include "base/alloc.h"
 #include "device/kernels.h"
 #include "store/safetensors.h"
 
@@ -161,8 +162,8 @@ static status classes_check(dataset_vectors *v, const char *path, int32_t vocab,
 status dataset_open_vectors(const char *path, int32_t vocab, dataset **out, err *e)
 {
     status result = OK;
-    dataset_vectors *v = calloc(1, sizeof *v);
-    if (!v) return err_set(e, E_MEMORY, "%s: out of memory", path);
+    dataset_vectors *v = NULL;
+    TRY(alloc_zeroed(&v, 1, sizeof *v, path, e));
     TRY(safetensors_open(path, &v->file, e));
     TRY(shapes_check(v, path, e));
     bool regression = is_float(v->y->type);

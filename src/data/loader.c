@@ -12,6 +12,7 @@
 // from its value when the read began.
 #include "data/loader.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/size.h"
@@ -203,8 +204,7 @@ status loader_open(const loader_options *o, loader **out, err *e)
     status result = OK;
     loader *l = NULL;
     TRY(options_check(o, e));
-    l = calloc(1, sizeof *l);
-    if (!l) FAIL(E_MEMORY, "loader: out of memory");
+    TRY(alloc_zeroed(&l, 1, sizeof *l, "the loader", e));
     l->o = *o;
     l->input_bytes = input_bytes(o);
     l->label_bytes = label_bytes(o);
@@ -214,12 +214,11 @@ status loader_open(const loader_options *o, loader **out, err *e)
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->wake_thread, NULL);
     pthread_cond_init(&l->wake_caller, NULL);
-    l->slot = calloc((size_t)o->depth, sizeof *l->slot);
-    if (!o->host) l->allocated = aligned_alloc(ALIGNMENT, loader_host_bytes(o));
+    TRY(alloc_zeroed(&l->slot, (size_t)o->depth, sizeof *l->slot, "the loader", e));
+    if (!o->host)
+        TRY(alloc_aligned(&l->allocated, ALIGNMENT, 1, loader_host_bytes(o),
+                          "the batches of the loader", e));
     l->memory = o->host ? o->host : l->allocated;
-    if (!l->slot || !l->memory)
-        FAIL(E_MEMORY, "loader: out of memory for %d batches of %zu bytes", o->depth,
-             l->slot_bytes);
     TRY(thread_start(l, e));
     *out = l;
     l = NULL;

@@ -3,6 +3,7 @@
 // records are read (prepare_source.c), encoded (prepare_encode.c) and written (prepare_output.c).
 #include "data/prepare.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "data/paths.h"
 #include "data/prepare_encode.h"
@@ -81,15 +82,12 @@ typedef struct prepare_corpus {
 static status corpus_add(prepare_corpus *c, const tokenizer_document *d, err *e)
 {
     if (d->bytes == 0) return OK;
-    if (c->count == c->room) {
-        size_t room = c->room ? 2 * c->room : 1024;
-        tokenizer_document *grown = realloc(c->docs, room * sizeof *grown);
-        if (!grown) return err_set(e, E_MEMORY, "out of memory for %zu documents", room);
-        c->docs = grown;
-        c->room = room;
-    }
+    status result = OK;
+    TRY(alloc_grow(&c->docs, &c->room, c->count + 1, sizeof *c->docs, "a list of documents", e));
+    TRY(prepare_buffer_add(&c->bytes, d->chars, d->bytes, e));
     c->docs[c->count++].bytes = d->bytes;
-    return prepare_buffer_add(&c->bytes, d->chars, d->bytes, e);
+done:
+    return result;
 }
 
 static status corpus_read(const prepare_options *o, prepare_source *from, prepare_corpus *c, err *e)

@@ -4,6 +4,7 @@
 // does not know the files that are read or written.
 #include "data/prepare_encode.h"
 
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "data/workers.h"
 
@@ -58,8 +59,8 @@ static status text_encode(const prepare_round *round, tokenizer_workspace *works
             err_prefix(e, "%s: ", s->r.path);
         return result;
     }
-    s->ids[key] = malloc((count + extra) * sizeof *ids + 1);
-    if (!s->ids[key]) return err_set(e, E_MEMORY, "out of memory for %zu tokens", count);
+    result = alloc_array(&s->ids[key], count + extra, sizeof *ids, "the tokens of a document", e);
+    if (result != OK) return result;
     if (count) memcpy(s->ids[key], ids, count * sizeof *ids);
     if (extra) s->ids[key][count] = round->eod;
     s->count[key] = count + extra;
@@ -93,8 +94,7 @@ static void encode_slots(void *arg, int worker)
         err failure = {0};
         prepare_slot *s = &round->slots[i];
         if (slot_encode(round, round->workspaces[worker], s, &failure) == OK) continue;
-        s->failure = malloc(sizeof failure);
-        if (s->failure)
+        if (alloc_array(&s->failure, 1, sizeof failure, "an error", NULL) == OK)
             *s->failure = failure;
         else
             s->bytes[0] = 1; // round_write reports bytes without ids as out of memory
@@ -192,9 +192,8 @@ status prepare_encode(const prepare_options *o, prepare_source *from, const toke
     status result = OK;
     int workers = o->workers > 0 ? o->workers : data_workers_default();
     prepare_round round = {.o = o, .eod = eod};
-    round.slots = malloc(ROUND_RECORDS * sizeof *round.slots);
-    round.workspaces = calloc((size_t)workers, sizeof *round.workspaces);
-    if (!round.slots || !round.workspaces) FAIL(E_MEMORY, "out of memory");
+    TRY(alloc_array(&round.slots, ROUND_RECORDS, sizeof *round.slots, "documents", e));
+    TRY(alloc_zeroed(&round.workspaces, (size_t)workers, sizeof *round.workspaces, "documents", e));
     for (int i = 0; i < workers; i++) TRY(tokenizer_workspace_open(t, &round.workspaces[i], e));
     TRY(rounds_run(&round, workers, from, to, out, e));
 done:

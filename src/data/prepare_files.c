@@ -122,10 +122,10 @@ struct prepare_input {
 status prepare_input_open(const char *path, prepare_input **out, err *e)
 {
     status result = OK;
-    prepare_input *f = calloc(1, sizeof *f);
-    if (!f) return err_set(e, E_MEMORY, "%s: out of memory", path);
-    TRY(text_copy(path, &f->path, e));
+    prepare_input *f = NULL;
+    TRY(alloc_zeroed(&f, 1, sizeof *f, path, e));
     f->fd = -1;
+    TRY(text_copy(path, &f->path, e));
     TRY(file_open_input(path, &f->fd, NULL, e));
     if (data_path_has_suffix(path, ".gz")) {
         f->gz = gzdopen(f->fd, "rb");

@@ -6,7 +6,9 @@
 #define _GNU_SOURCE // memmem
 #include "data/prepare_source.h"
 
+#include "base/alloc.h"
 #include "base/json.h"
+#include "base/size.h"
 #include "data/paths.h"
 #include "data/prepare_files.h"
 
@@ -37,18 +39,9 @@ struct prepare_source {
 
 status prepare_buffer_reserve(prepare_buffer *b, size_t more, err *e)
 {
-    size_t room = b->room ? b->room : 4096;
-    while (room - b->bytes < more) {
-        if (room > SIZE_MAX / 2) return err_set(e, E_MEMORY, "out of memory");
-        room *= 2;
-    }
-    if (room == b->room) return OK;
-    char *grown = realloc(b->data, room);
-    if (!grown)
-        return err_set(e, E_MEMORY, "out of memory for a text of %zu bytes", b->bytes + more);
-    b->data = grown;
-    b->room = room;
-    return OK;
+    enum { FIRST_ROOM = 4096 };
+    const size_t need = size_add(b->bytes, more);
+    return alloc_grow(&b->data, &b->room, need < FIRST_ROOM ? FIRST_ROOM : need, 1, "a text", e);
 }
 
 status prepare_buffer_add(prepare_buffer *b, const void *from, size_t bytes, err *e)
@@ -64,8 +57,8 @@ status prepare_source_open(const char *const *inputs, size_t count, const prepar
                            const char *separator, prepare_source **out, err *e)
 {
     status result = OK;
-    prepare_source *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, E_MEMORY, "out of memory");
+    prepare_source *s = NULL;
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "the input", e));
     s->separator = separator;
     for (size_t i = 0; i < count; i++) TRY(prepare_file_list_add(&s->files, inputs[i], filter, e));
     *out = s;

@@ -6,6 +6,7 @@
 // again until it is. There are at most 4N values, so that takes fewer than four passes on average.
 #include "data/sampler.h"
 
+#include "base/alloc.h"
 #include "base/rng.h"
 
 #include <inttypes.h>
@@ -25,6 +26,8 @@ struct sampler {
 status sampler_open(sample_order order, uint64_t samples, uint64_t seed, int rank, int ranks,
                     sampler **out, err *e)
 {
+    status result = OK;
+    sampler *s = NULL;
     if (samples == 0) return err_set(e, E_USAGE, "data: found no samples, valid is 1 or more");
     if (ranks < 1 || rank < 0 || rank >= ranks)
         return err_set(e, E_INTERNAL, "sampler: rank %d of %d", rank, ranks);
@@ -33,23 +36,20 @@ status sampler_open(sample_order order, uint64_t samples, uint64_t seed, int ran
                        "data.order: torch: found %" PRIu64 " samples, valid is at most %" PRIu32
                        ", larger sets need shuffle",
                        samples, UINT32_MAX);
-    sampler *s = calloc(1, sizeof *s);
-    if (!s) return err_set(e, E_MEMORY, "sampler: out of memory");
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "a sampler", e));
     *s = (sampler){.order = order,
                    .samples = samples,
                    .seed = seed,
                    .rank = (uint64_t)rank,
                    .ranks = (uint64_t)ranks};
-    if (order == ORDER_TORCH) {
-        s->permutation = malloc(samples * sizeof *s->permutation);
-        if (!s->permutation) {
-            sampler_close(s);
-            return err_set(e, E_MEMORY, "data.order: torch: out of memory for %" PRIu64 " samples",
-                           samples);
-        }
-    }
+    if (order == ORDER_TORCH)
+        TRY(alloc_array(&s->permutation, samples, sizeof *s->permutation,
+                        "the samples of data.order torch", e));
     *out = s;
-    return OK;
+    s = NULL;
+done:
+    sampler_close(s);
+    return result;
 }
 
 void sampler_close(sampler *s)

@@ -3,6 +3,7 @@
 // on the text between them, for the normalized tokens. It does not know byte pairs.
 #include "data/tokenizer_added.h"
 
+#include "base/alloc.h"
 #include "data/tokenizer_pattern.h"
 #include "data/tokenizer_unicode.h"
 
@@ -42,10 +43,9 @@ status tokenizer_added_open(const tokenizer_added_token *tokens, size_t count,
 {
     status result = OK;
     bool whole_words = false;
-    tokenizer_added_set *s = calloc(1, sizeof *s);
-    if (!s) FAIL(E_MEMORY, "out of memory");
-    s->tokens = calloc(count ? count : 1, sizeof *s->tokens);
-    if (!s->tokens) FAIL(E_MEMORY, "out of memory");
+    tokenizer_added_set *s = NULL;
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "the added tokens", e));
+    TRY(alloc_zeroed(&s->tokens, count, sizeof *s->tokens, "the added tokens", e));
     s->count = count;
     for (size_t i = 0; i < count; i++) {
         s->tokens[i] = tokens[i];

@@ -1,6 +1,7 @@
 // tokenizer_encode.c -- text to ids: it finds added tokens, splits the rest into words and merges the
 // byte pairs of each word. A cache holds the ids of words, because text repeats its words. Data
 // preparation (one workspace per thread) and generation call it. It does not know files.
+#include "base/alloc.h"
 #include "data/bpe_bytes.h"
 #include "data/bpe_merge.h"
 #include "data/tokenizer_private.h"
@@ -48,8 +49,8 @@ void tokenizer_workspace_close(tokenizer_workspace *w)
 status tokenizer_workspace_open(const tokenizer *t, tokenizer_workspace **out, err *e)
 {
     status result = OK;
-    tokenizer_workspace *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_MEMORY, "out of memory");
+    tokenizer_workspace *w = NULL;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, "a tokenizer", e));
     w->tokenizer = t;
     TRY(tokenizer_splitter_workspace_open(t->split, &w->split, e));
     *out = w;
@@ -61,7 +62,8 @@ done:
 
 static status ids_room(tokenizer_ids *ids, size_t more, err *e)
 {
-    return bpe_grow(&ids->items, &ids->room, ids->count + more, sizeof *ids->items, e);
+    return alloc_grow(&ids->items, &ids->room, ids->count + more, sizeof *ids->items, "a tokenizer",
+                      e);
 }
 
 // Sets *id to the id of a word that is one token of the model's vocabulary, else to -1.
@@ -69,7 +71,7 @@ static status single_token(tokenizer_workspace *w, const char *string, size_t by
                            err *e)
 {
     status result = OK;
-    TRY(bpe_grow(&w->spelling, &w->spelling_room, 2 * bytes, 1, e));
+    TRY(alloc_grow(&w->spelling, &w->spelling_room, 2 * bytes, 1, "a tokenizer", e));
     int64_t number =
         bpe_strings_find(&w->tokenizer->names, w->spelling, bpe_spell(string, bytes, w->spelling));
     *id = number < 0 || (size_t)number >= w->tokenizer->model_names
@@ -117,7 +119,8 @@ static status cache_add(tokenizer_workspace *w, const char *string, size_t bytes
         w->cached.count = 0;
     }
     TRY(ids_room(&w->cached, count, e));
-    TRY(bpe_grow(&w->spans, &w->span_room, w->words.count + 1, sizeof *w->spans, e));
+    TRY(alloc_grow(&w->spans, &w->span_room, w->words.count + 1, sizeof *w->spans, "a tokenizer",
+                   e));
     TRY(bpe_strings_add(&w->words, string, bytes, &number, e));
     w->spans[number] = (tokenizer_id_span){(uint32_t)w->cached.count, (uint32_t)count};
     if (count > 0)

@@ -2,6 +2,7 @@
 // and data preparation call it. tokenizer_train.c also calls tokenizer_parse with the JSON that it
 // has made, so that a trained tokenizer behaves as the file that is saved. tokenizer_model.c reads
 // the vocabulary and the merges.
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "data/tokenizer_private.h"
@@ -87,13 +88,12 @@ status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e)
     status result = OK;
     json_error_t broken;
     json_t *root = NULL;
-    tokenizer *t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_MEMORY, "out of memory");
+    tokenizer *t = NULL;
+    TRY(alloc_zeroed(&t, 1, sizeof *t, "a tokenizer", e));
     root = json_load_python(json, bytes, JSON_REJECT_DUPLICATES, &broken);
     if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
     TRY(read_root(t, root, e));
-    t->json = malloc(bytes + 1);
-    if (!t->json) FAIL(E_MEMORY, "out of memory");
+    TRY(alloc_array(&t->json, bytes + 1, 1, "a tokenizer", e));
     memcpy(t->json, json, bytes);
     t->json[bytes] = 0;
     t->json_bytes = bytes;

@@ -1,6 +1,7 @@
 // tokenizer_model.c -- reads the fields `model` (vocabulary, merges, the id of bytes that the
 // vocabulary lacks) and `added_tokens` of a tokenizer.json. tokenizer_load.c calls it. An error names
 // a field that this encoder does not support.
+#include "base/alloc.h"
 #include "base/text.h"
 #include "data/bpe_bytes.h"
 #include "data/bpe_merge.h"
@@ -20,16 +21,18 @@ static status add_name(tokenizer *t, const char *name, size_t bytes, int32_t id,
     if (bytes > 1 << 20) FAIL(E_USAGE, "a token of %zu bytes; at most 1 MiB is possible", bytes);
     if (id >= t->vocab) {
         size_t room = t->entry_room;
-        TRY(bpe_grow(&t->entries, &t->entry_room, (size_t)id + 1, sizeof *t->entries, e));
+        TRY(alloc_grow(&t->entries, &t->entry_room, (size_t)id + 1, sizeof *t->entries,
+                       "a tokenizer", e));
         if (t->entry_room > room)
             memset(t->entries + room, 0, (t->entry_room - room) * sizeof *t->entries);
         t->vocab = id + 1;
     }
     TRY(bpe_strings_add(&t->names, name, bytes, &number, e));
-    TRY(bpe_grow(&t->name_ids, &t->name_id_room, (size_t)number + 1, sizeof *t->name_ids, e));
+    TRY(alloc_grow(&t->name_ids, &t->name_id_room, (size_t)number + 1, sizeof *t->name_ids,
+                   "a tokenizer", e));
     t->name_ids[number] = id;
-    char *raw = malloc(bytes + 1);
-    if (!raw) FAIL(E_MEMORY, "out of memory");
+    char *raw;
+    TRY(alloc_array(&raw, bytes, 1, "a tokenizer", e));
     // A name that spells no bytes decodes to itself.
     bool spelled = !added && bpe_unspell(name, bytes, raw, &length);
     t->entries[id] = (tokenizer_entry){.name = number + 1,
@@ -254,9 +257,9 @@ status tokenizer_read_added(tokenizer *t, const json_t *added, err *e)
     status result = OK;
     size_t count = json_array_size(added), raws = 0, normals = 0;
     int32_t greatest = -1;
-    tokenizer_added_token *raw = calloc(count + 1, sizeof *raw),
-                          *normal = calloc(count + 1, sizeof *normal);
-    if (!raw || !normal) FAIL(E_MEMORY, "out of memory");
+    tokenizer_added_token *raw = NULL, *normal = NULL;
+    TRY(alloc_zeroed(&raw, count, sizeof *raw, "the added tokens", e));
+    TRY(alloc_zeroed(&normal, count, sizeof *normal, "the added tokens", e));
     if (added && !json_is_array(added) && !json_is_null(added))
         FAIL(E_USAGE, "added_tokens must be a list");
     for (size_t i = 0; i < count; i++) {

@@ -3,6 +3,8 @@
 // syntax. It does not know tokens.
 #include "data/tokenizer_pattern.h"
 
+#include "base/alloc.h"
+
 #include <stdlib.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -40,8 +42,8 @@ status tokenizer_pattern_open(const char *source, tokenizer_pattern **out, err *
     status result = OK;
     text rewritten = {0};
     pcre2_compile_context *context = NULL;
-    tokenizer_pattern *p = calloc(1, sizeof *p);
-    if (!p) FAIL(E_MEMORY, "out of memory");
+    tokenizer_pattern *p = NULL;
+    TRY(alloc_zeroed(&p, 1, sizeof *p, "a pattern", e));
     TRY(tokenizer_pattern_translate(source, &rewritten, e));
     context = pcre2_compile_context_create(NULL);
     if (!context) FAIL(E_MEMORY, "out of memory");
@@ -78,8 +80,8 @@ void tokenizer_pattern_workspace_close(tokenizer_pattern_workspace *w)
 status tokenizer_pattern_workspace_open(tokenizer_pattern_workspace **out, err *e)
 {
     status result = OK;
-    tokenizer_pattern_workspace *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_MEMORY, "out of memory");
+    tokenizer_pattern_workspace *w = NULL;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, "a pattern", e));
     w->match = pcre2_match_data_create(1, NULL);
     w->context = pcre2_match_context_create(NULL);
     w->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, NULL);

@@ -4,6 +4,7 @@
 // bytes as characters, which happens after all stages (bpe_bytes.h).
 #include "data/tokenizer_split.h"
 
+#include "base/alloc.h"
 #include "data/bpe_table.h"
 #include "data/tokenizer_pattern.h"
 #include "data/tokenizer_unicode.h"
@@ -162,8 +163,8 @@ status tokenizer_splitter_open(const json_t *pre_tokenizer, tokenizer_splitter *
 {
     status result = OK;
     const char *type = json_string_value(json_object_get(pre_tokenizer, "type"));
-    tokenizer_splitter *s = calloc(1, sizeof *s);
-    if (!s) FAIL(E_MEMORY, "out of memory");
+    tokenizer_splitter *s = NULL;
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "a tokenizer", e));
     if (type && strcmp(type, "Sequence") == 0) {
         TRY(read_sequence(s, json_object_get(pre_tokenizer, "pretokenizers"), e));
     } else if (json_is_object(pre_tokenizer)) {
@@ -190,8 +191,8 @@ status tokenizer_splitter_workspace_open(const tokenizer_splitter *s,
                                          tokenizer_splitter_workspace **out, err *e)
 {
     status result = OK;
-    tokenizer_splitter_workspace *w = calloc(1, sizeof *w);
-    if (!w) FAIL(E_MEMORY, "out of memory");
+    tokenizer_splitter_workspace *w = NULL;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, "a tokenizer", e));
     w->splitter = s;
     TRY(tokenizer_pattern_workspace_open(&w->match, e));
     *out = w;
@@ -209,7 +210,7 @@ static status run_space(tokenizer_splitter_workspace *w, size_t next, const char
 {
     status result = OK;
     if (piece[0] != ' ') {
-        TRY(bpe_grow(&w->spaced, &w->spaced_room, bytes + 1, 1, e));
+        TRY(alloc_grow(&w->spaced, &w->spaced_room, bytes + 1, 1, "a tokenizer", e));
         w->spaced[0] = ' ';
         memcpy(w->spaced + 1, piece, bytes);
         piece = w->spaced;

@@ -3,6 +3,7 @@
 // file does not name one.
 #include "data/tokens_raw.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "data/paths.h"
@@ -92,17 +93,10 @@ static status documents_write(const tokens_raw_options *o, const tokens_raw *r, 
     size_t filled = 0;
     int32_t *ids = NULL;
     // A document must be in memory as a whole. Without documents a piece is enough.
-    size_t room = PIECE;
-    ids = malloc(room * sizeof *ids);
-    if (!ids) FAIL(E_MEMORY, "out of memory");
+    size_t room = 0;
+    TRY(alloc_grow(&ids, &room, PIECE, sizeof *ids, "a document", e));
     for (uint64_t i = 0; i < r->count; i++) {
-        if (filled == room) {
-            int32_t *grown = realloc(ids, 2 * room * sizeof *ids);
-            if (!grown)
-                FAIL(E_MEMORY, "%s: out of memory for a document of %zu tokens", o->path, room);
-            ids = grown;
-            room *= 2;
-        }
+        TRY(alloc_grow(&ids, &room, filled + 1, sizeof *ids, "a document", e));
         ids[filled++] = id_at(r, i);
         bool ends = o->eod >= 0 ? ids[filled - 1] == o->eod : filled == PIECE;
         if (ends || i + 1 == r->count) {

@@ -1,6 +1,7 @@
 // execute.c -- walks a list of nodes, and each op launches its kernels. See execute.h.
 #include "graph/execute.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 #include "graph/op.h"
 
@@ -93,8 +94,8 @@ status graph_upload_rope(const graph *g, device_stream *stream, float *table, er
 {
     status result = OK;
     const size_t bytes = graph_rope_bytes(g);
-    float *host = malloc(bytes);
-    if (!host) FAIL(E_MEMORY, "no memory for the rotary table (%zu bytes)", bytes);
+    float *host = NULL;
+    TRY(alloc_array(&host, bytes, 1, "the rotary table", e));
     fill_rope(g, host);
     stream->device->ops->copy(stream, table, host, bytes);
     TRY(stream->device->ops->sync(stream, e));

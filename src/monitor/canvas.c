@@ -1,6 +1,7 @@
 // canvas.c -- draws into a picture and writes it as a PNG. curve_png.c calls it. It deliberately does
 // not know losses, axes or runs.
 #include "monitor/canvas.h"
+#include "base/alloc.h"
 #include "base/file.h"
 #include "monitor/font.h"
 
@@ -13,8 +14,9 @@ status canvas_open(canvas *c, int width, int height, canvas_color background, er
 {
     size_t pixels = (size_t)width * (size_t)height;
 
-    *c = (canvas){.width = width, .height = height, .rgb = malloc(pixels * 3)};
-    if (!c->rgb) return err_set(e, E_MEMORY, "out of memory for a picture of %dx%d", width, height);
+    *c = (canvas){.width = width, .height = height};
+    const status result = alloc_array(&c->rgb, pixels, 3, "a picture", e);
+    if (result != OK) return result;
     for (size_t i = 0; i < pixels; i++) {
         c->rgb[3 * i] = (uint8_t)(background >> 16);
         c->rgb[3 * i + 1] = (uint8_t)(background >> 8);
@@ -117,8 +119,7 @@ status canvas_write_png(const canvas *c, const char *path, err *e)
     image.width = (png_uint_32)c->width;
     image.height = (png_uint_32)c->height;
     bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
-    file = malloc(bytes);
-    if (!file) FAIL(E_MEMORY, "%s: out of memory", path);
+    TRY(alloc_array(&file, bytes, 1, path, e));
     if (!png_image_write_to_memory(&image, file, &bytes, 0, c->rgb, 0, NULL))
         FAIL(E_INTERNAL, "%s: libpng: %s", path, image.message);
     TRY(file_replace(path, file, bytes, e));

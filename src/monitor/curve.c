@@ -1,6 +1,7 @@
 // curve.c -- reads the losses of a run from its log.jsonl. The end of a run calls it for the picture
 // and the sparkline, and so does `trireme curve`. It deliberately knows only the file, not the run.
 #include "monitor/curve.h"
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -18,20 +19,17 @@ void curve_clear(curve *c)
     *c = (curve){0};
 }
 
-static bool add_point(curve_line *l, double step, double loss)
+static status add_point(curve_line *l, double step, double loss, err *e)
 {
-    if (l->count == l->room) {
-        size_t room = l->room ? 2 * l->room : 256;
-        double *steps = realloc(l->step, room * sizeof *steps);
-        if (steps) l->step = steps;
-        double *losses = realloc(l->loss, room * sizeof *losses);
-        if (losses) l->loss = losses;
-        if (!steps || !losses) return false;
-        l->room = room;
-    }
+    status result = OK;
+    size_t steps = l->room, losses = l->room;
+    TRY(alloc_grow(&l->step, &steps, l->count + 1, sizeof *l->step, "a curve", e));
+    TRY(alloc_grow(&l->loss, &losses, l->count + 1, sizeof *l->loss, "a curve", e));
+    l->room = losses;
     l->step[l->count] = step;
     l->loss[l->count++] = loss;
-    return true;
+done:
+    return result;
 }
 
 static void drop_from(curve_line *l, double step)
@@ -41,7 +39,7 @@ static void drop_from(curve_line *l, double step)
 
 // A step that comes again belongs to a resumed run. The later steps of the earlier run are dropped,
 // because the resumed run does not continue them.
-static bool add_event(curve *c, json_t *line)
+static status add_event(curve *c, json_t *line, err *e)
 {
     const char *event = json_string_value(json_object_get(line, "event"));
     json_t *loss = json_object_get(line, "loss");
@@ -51,8 +49,8 @@ static bool add_event(curve *c, json_t *line)
 
     if (is_step) drop_from(&c->train, step);
     if (is_step || is_eval) drop_from(&c->valid, step);
-    if ((!is_step && !is_eval) || !json_is_number(loss)) return true;
-    return add_point(is_step ? &c->train : &c->valid, step, json_number_value(loss));
+    if ((!is_step && !is_eval) || !json_is_number(loss)) return OK;
+    return add_point(is_step ? &c->train : &c->valid, step, json_number_value(loss), e);
 }
 
 static status read_line(const char *path, long number, const char *string, size_t bytes, curve *out,
@@ -64,7 +62,7 @@ static status read_line(const char *path, long number, const char *string, size_
 
     if (!line) FAIL(E_USAGE, "%s:%ld: not JSON: %s", path, number, why.text);
     if (!json_is_object(line)) FAIL(E_USAGE, "%s:%ld: not a JSON object", path, number);
-    if (!add_event(out, line)) FAIL(E_MEMORY, "%s: out of memory", path);
+    TRY(add_event(out, line, e));
 done:
     json_decref(line);
     return result;

@@ -1,5 +1,6 @@
 // curve_png.c -- draws the loss curve as a picture. The end of a run and `trireme curve` call it. It
 // deliberately does not know the log or the format of the picture.
+#include "base/alloc.h"
 #include "monitor/canvas.h"
 #include "monitor/curve.h"
 
@@ -41,28 +42,26 @@ static double to_y(const curve_frame *f, double loss)
 // --- what is shown -----------------------------------------------------------------------------
 
 // A mean over about a fortieth of the run. It is centred, so that it does not lag. At the steep start
-// it covers fewer steps, and at the end, where people read the value, only earlier steps. NULL when
-// out of memory. The caller frees it, [count].
-static double *smooth(const curve_line *l)
+// it covers fewer steps, and at the end, where people read the value, only earlier steps. The
+// caller frees *out, [count].
+static status smooth(const curve_line *l, double **out, err *e)
 {
+    status result = OK;
     size_t widest = l->count / 80;
-    double *sums = malloc((l->count + 1) * sizeof *sums);
-    double *out = malloc((l->count + 1) * sizeof *out);
+    double *sums = NULL;
 
-    if (sums && out) {
-        sums[0] = 0.0;
-        for (size_t i = 0; i < l->count; i++) sums[i + 1] = sums[i] + l->loss[i];
-        for (size_t i = 0; i < l->count; i++) {
-            size_t behind = i < widest ? i : widest, ahead = l->count - 1 - i;
-            if (ahead > behind) ahead = behind;
-            out[i] = (sums[i + ahead + 1] - sums[i - behind]) / (double)(ahead + behind + 1);
-        }
-        free(sums);
-        return out;
+    TRY(alloc_array(&sums, l->count + 1, sizeof *sums, "a curve", e));
+    TRY(alloc_array(out, l->count, sizeof **out, "a curve", e));
+    sums[0] = 0.0;
+    for (size_t i = 0; i < l->count; i++) sums[i + 1] = sums[i] + l->loss[i];
+    for (size_t i = 0; i < l->count; i++) {
+        size_t behind = i < widest ? i : widest, ahead = l->count - 1 - i;
+        if (ahead > behind) ahead = behind;
+        (*out)[i] = (sums[i + ahead + 1] - sums[i - behind]) / (double)(ahead + behind + 1);
     }
+done:
     free(sums);
-    free(out);
-    return NULL;
+    return result;
 }
 
 static void widen(double *low, double *high, const double *values, size_t count)
@@ -202,8 +201,7 @@ status curve_draw_png(const curve *c, const char *path, int width, int height, e
     if (width < 320 || height < 200 || width > 10000 || height > 10000)
         FAIL(E_USAGE, "%s: %dx%d pixels; valid are 320x200 to 10000x10000", path, width, height);
     if (t->count + v->count == 0) FAIL(E_USAGE, "%s: no losses to draw", path);
-    smoothed = smooth(t);
-    if (!smoothed) FAIL(E_MEMORY, "%s: out of memory", path);
+    TRY(smooth(t, &smoothed, e));
     TRY(canvas_open(&paint, width, height, paper, e));
     f = (curve_frame){
         MARGIN_LEFT, width - MARGIN_RIGHT, MARGIN_TOP, height - MARGIN_BOTTOM, 0, 0, 0, 0};

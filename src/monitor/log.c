@@ -3,6 +3,7 @@
 // contains.
 #define _GNU_SOURCE // memrchr
 #include "monitor/log.h"
+#include "base/alloc.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -128,10 +129,11 @@ static status remove_unfinished_line(int fd, const char *path, err *e)
 status log_open(const char *path, log_file **out, err *e)
 {
     status result = OK;
-    log_file *l = calloc(1, sizeof *l);
+    log_file *l = NULL;
 
     *out = NULL;
-    if (!l) return err_set(e, E_MEMORY, "%s: out of memory", path);
+    TRY(alloc_zeroed(&l, 1, sizeof *l, path, e));
+    l->fd = -1;
     TRY(text_copy(path, &l->path, e));
     l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->fd < 0) {

@@ -7,6 +7,7 @@
 // before distant ones, like one sum over all ranks.
 #include "parallel/plan_private.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 
 #include <stdlib.h>
@@ -27,15 +28,14 @@ static comm_segment segment_of(const plan *p, const plan_row *r, plan_layout arr
                           .shard_count = size_ceil_div(run.count / r->cols, ranks) * r->cols};
 }
 
-// The segments of all rows of this stage, in the order of plan->order. NULL when out of memory. The
-// caller frees them.
-static comm_segment *segments(const plan *p, plan_layout array, plan_layout shard, plan_layout full,
-                              int ranks)
+// The segments of all rows of this stage, in the order of plan->order. The caller frees *out.
+static status segments(const plan *p, plan_layout array, plan_layout shard, plan_layout full,
+                       int ranks, comm_segment **out, err *e)
 {
-    comm_segment *s = calloc((size_t)p->local_rows + 1, sizeof *s);
-    for (int i = 0; s && i < p->local_rows; i++)
-        s[i] = segment_of(p, &p->row[p->order[i]], array, shard, full, ranks);
-    return s;
+    const status result = alloc_zeroed(out, (size_t)p->local_rows, sizeof **out, "the plan", e);
+    for (int i = 0; result == OK && i < p->local_rows; i++)
+        (*out)[i] = segment_of(p, &p->row[p->order[i]], array, shard, full, ranks);
+    return result;
 }
 
 static status add_step(plan *p, plan_redistribution *m, axis a, placement_collective collective,
@@ -52,9 +52,8 @@ static status add_step(plan *p, plan_redistribution *m, axis a, placement_collec
     *x = (plan_redistribution_step){.axis = a, .collective = collective, .from = from, .to = to};
     // An all-reduce of all elements of a bucket needs no segments.
     if (collective == REDISTRIBUTE_ALL_REDUCE && from == m->layout) return OK;
-    x->segment =
-        segments(p, m->layout, gathers ? from : to, gathers ? to : from, p->o.mesh.size[a]);
-    return x->segment ? OK : err_set(e, E_MEMORY, "no memory for the plan");
+    return segments(p, m->layout, gathers ? from : to, gathers ? to : from, p->o.mesh.size[a],
+                    &x->segment, e);
 }
 
 // Reductions over both axes, inner first. Placements are in the order of PLAN_DP_AXIS.
@@ -100,10 +99,9 @@ static status add_post_forward_gather(plan *p, err *e)
                                     .collective = REDISTRIBUTE_ALL_GATHER,
                                     .from = LAYOUT_POST_FORWARD,
                                     .to = LAYOUT_FULL};
-    x->segment = segments(p, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL,
-                          p->o.strategy.reshard_after_forward);
     p->redistribute.unshard_post_forward.count = 1;
-    return x->segment ? OK : err_set(e, E_MEMORY, "no memory for the plan");
+    return segments(p, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL,
+                    p->o.strategy.reshard_after_forward, &x->segment, e);
 }
 
 status plan_make_redistributions(plan *p, err *e)

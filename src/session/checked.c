@@ -2,6 +2,7 @@
 // can only be checked sample by sample. inputs.c calls it.
 #include "session/checked.h"
 
+#include "base/alloc.h"
 #include "device/kernels.h"
 
 #include <inttypes.h>
@@ -70,8 +71,9 @@ static void checked_close(dataset *d)
 status checked_dataset_open(dataset *source, const char *key, int32_t inputs, int32_t labels,
                             dataset **out, err *e)
 {
-    checked_dataset *c = calloc(1, sizeof *c);
-    if (!c) return err_set(e, E_MEMORY, "%s: out of memory", key);
+    checked_dataset *c;
+    const status result = alloc_zeroed(&c, 1, sizeof *c, key, e);
+    if (result != OK) return result;
     *c = (checked_dataset){
         .base = *source, .source = source, .key = key, .inputs = inputs, .labels = labels};
     c->base.read = checked_read;

@@ -2,6 +2,7 @@
 // device.
 #include "session/stages.h"
 
+#include "base/alloc.h"
 #include "graph/op.h"
 
 #include <stdlib.h>
@@ -10,14 +11,13 @@ status session_stages_open(const trainer_options *o, session_stages *out, err *e
 {
     status result = OK;
     const size_t count = (size_t)o->mesh.size[AXIS_PP];
-    *out = (session_stages){.plan = calloc(count, sizeof(plan *)),
-                            .train = calloc(count, sizeof(schedule)),
-                            .eval = calloc(count, sizeof(schedule)),
-                            .plan_of = calloc(count, sizeof(plan *)),
-                            .train_of = calloc(count, sizeof(schedule *)),
-                            .eval_of = calloc(count, sizeof(schedule *))};
-    if (!out->plan || !out->train || !out->eval || !out->plan_of || !out->train_of || !out->eval_of)
-        FAIL(E_MEMORY, "no memory for the schedules of %zu stages", count);
+    *out = (session_stages){.count = 0};
+    TRY(alloc_zeroed(&out->plan, count, sizeof *out->plan, "the stages", e));
+    TRY(alloc_zeroed(&out->train, count, sizeof *out->train, "the stages", e));
+    TRY(alloc_zeroed(&out->eval, count, sizeof *out->eval, "the stages", e));
+    TRY(alloc_zeroed(&out->plan_of, count, sizeof *out->plan_of, "the stages", e));
+    TRY(alloc_zeroed(&out->train_of, count, sizeof *out->train_of, "the stages", e));
+    TRY(alloc_zeroed(&out->eval_of, count, sizeof *out->eval_of, "the stages", e));
     for (; out->count < (int)count; out->count++) {
         const int i = out->count, coord[AXES] = {[AXIS_PP] = i};
         trainer_options of = *o;
@@ -108,9 +108,9 @@ status session_stages_simulate(const session_stages *s, const trainer_options *o
 {
     status result = OK;
     const int blocks = s->plan[0]->o.blocks;
-    double *seconds = calloc((size_t)blocks, PASSES * sizeof *seconds);
+    double *seconds = NULL;
     *out = (simulate_result){.stages = 0};
-    if (!seconds) FAIL(E_MEMORY, "no memory for the costs of %d blocks", blocks);
+    TRY(alloc_zeroed(&seconds, (size_t)blocks, PASSES * sizeof *seconds, "the costs of blocks", e));
     if (even)
         evenly(s->plan[0], seconds);
     else

@@ -4,6 +4,9 @@
 // The loaders of weights, checkpoints and vectors call it. It does not know what the names mean.
 #include "store/safetensors_check.h"
 
+#include "base/alloc.h"
+#include "base/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,12 +37,10 @@ static status add_file(safetensors *s, size_t p, err *e)
     safetensors_tensor *more = NULL;
     size_t n = 0;
     TRY(safetensors_file_open(&s->files[p], &more, &n, e));
-    safetensors_tensor *all = realloc(s->tensors, (s->count + n + 1) * sizeof *all);
-    if (all) s->tensors = all;
-    size_t *file_index = realloc(s->file_index, (s->count + n + 1) * sizeof *file_index);
-    if (file_index) s->file_index = file_index;
-    if (!all || !file_index)
-        FAIL(E_MEMORY, "%s: no memory for the list of tensors", s->files[p].path);
+    TRY(alloc_grow(&s->tensors, &s->tensor_room, s->count + n, sizeof *s->tensors,
+                   "the list of tensors", e));
+    TRY(alloc_grow(&s->file_index, &s->index_room, s->count + n, sizeof *s->file_index,
+                   "the list of tensors", e));
     for (size_t i = 0; i < n; i++) {
         s->tensors[s->count + i] = more[i];
         s->file_index[s->count + i] = p;
@@ -67,8 +68,7 @@ static status sort_names(safetensors *s, err *e)
 {
     status result = OK;
     char label[SAFETENSORS_LABEL_BYTES];
-    s->by_name = malloc((s->count + 1) * sizeof *s->by_name);
-    if (!s->by_name) FAIL(E_MEMORY, "%s: no memory for the list of tensors", s->files[0].path);
+    TRY(alloc_array(&s->by_name, s->count, sizeof *s->by_name, "the list of tensors", e));
     for (size_t i = 0; i < s->count; i++) s->by_name[i] = &s->tensors[i];
     qsort(s->by_name, s->count, sizeof *s->by_name, compare_names);
     for (size_t i = 1; i < s->count; i++) {
@@ -84,14 +84,12 @@ done:
 status safetensors_open_files(const char *const *paths, size_t count, safetensors **out, err *e)
 {
     status result = OK;
-    safetensors *s = calloc(1, sizeof *s);
-    if (!s) FAIL(E_MEMORY, "%s: no memory to open it", paths[0]);
-    s->files = calloc(count, sizeof *s->files);
-    if (!s->files) FAIL(E_MEMORY, "%s: no memory to open it", paths[0]);
+    safetensors *s = NULL;
+    TRY(alloc_zeroed(&s, 1, sizeof *s, paths[0], e));
+    TRY(alloc_zeroed(&s->files, count, sizeof *s->files, paths[0], e));
     s->file_count = count;
     for (size_t p = 0; p < count; p++) {
-        s->files[p].path = strdup(paths[p]);
-        if (!s->files[p].path) FAIL(E_MEMORY, "%s: no memory to open it", paths[p]);
+        TRY(text_copy(paths[p], &s->files[p].path, e));
         TRY(add_file(s, p, e));
     }
     TRY(sort_names(s, e));

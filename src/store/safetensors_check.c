@@ -22,6 +22,7 @@
 // safetensors.c calls it. It does not know what the tensors are for.
 #include "store/safetensors_check.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -286,8 +287,8 @@ status safetensors_file_open(safetensors_file *file, safetensors_tensor **out, s
     size_t n = 0;
     uint64_t data_begin;
     TRY(read_header(file, &data_begin, e));
-    tensors = calloc(json_object_size(file->header) + 1, sizeof *tensors);
-    if (!tensors) FAIL(E_MEMORY, "%s: no memory for the list of tensors", file->path);
+    TRY(alloc_zeroed(&tensors, json_object_size(file->header), sizeof *tensors,
+                     "the list of tensors", e));
     const char *name;
     json_t *entry;
     json_object_foreach(file->header, name, entry)

@@ -21,7 +21,7 @@ struct safetensors {
     size_t file_count;
     safetensors_tensor *tensors; // [count] file after file, in each file in the order of the data
     size_t *file_index;          // [count] tensors[i] is in files[file_index[i]]
-    size_t count;
+    size_t count, tensor_room, index_room;
     const safetensors_tensor **by_name; // [count] pointers into `tensors`, sorted by name
 };
 

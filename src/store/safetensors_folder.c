@@ -2,6 +2,7 @@
 // shards that model.safetensors.index.json lists as {"weight_map": {TENSOR: FILE}}.
 //
 // The loaders of models and checkpoints call it. It does not know which tensors a model needs.
+#include "base/alloc.h"
 #include "base/json.h"
 #include "store/safetensors_file.h"
 
@@ -16,8 +17,9 @@ static status list_files(const char *index_path, json_t *map, const char ***out,
     status result = OK;
     char label[SAFETENSORS_LABEL_BYTES];
     json_t *seen = json_object();
-    const char **files = calloc(json_object_size(map) + 1, sizeof *files);
-    if (!files || !seen) FAIL(E_MEMORY, "%s: no memory for the list of files", index_path);
+    const char **files = NULL;
+    if (!seen) FAIL(E_MEMORY, "%s: no memory for the list of files", index_path);
+    TRY(alloc_zeroed(&files, json_object_size(map), sizeof *files, "the list of files", e));
     size_t n = 0;
     const char *name;
     json_t *value;
@@ -83,8 +85,7 @@ static status open_index(const char *folder, const char *index_path, safetensors
     json_t *map = json_object_get(root, "weight_map");
     if (!json_is_object(map)) FAIL(E_USAGE, "%s: weight_map: missing or not an object", index_path);
     TRY(list_files(index_path, map, &files, &count, e));
-    paths = calloc(count, sizeof *paths);
-    if (!paths) FAIL(E_MEMORY, "%s: no memory for the list of files", index_path);
+    TRY(alloc_zeroed(&paths, count, sizeof *paths, "the list of files", e));
     for (size_t i = 0; i < count; i++) TRY(file_join(folder, files[i], &paths[i], e));
     TRY(safetensors_open_files((const char *const *)paths, count, &s, e));
     TRY(check_map(index_path, map, files, s, e));

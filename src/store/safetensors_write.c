@@ -4,6 +4,8 @@
 // Checkpoints and exports call it. It does not know where the bytes come from: it asks its source.
 #include "store/safetensors_file.h"
 
+#include "base/alloc.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,18 +75,16 @@ static status header_make(const char *path, const safetensors_tensor *const *ord
         begin += t->bytes;
     }
     text = json_dumps(root, JSON_COMPACT);
-    size_t length = text ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
-    char *grown = text ? realloc(text, padded + 1) : NULL;
-    if (!grown) FAIL(E_MEMORY, "%s: no memory for the header", path);
-    text = grown;
-    memset(text + length, ' ', padded - length);
-    text[padded] = 0;
+    if (!text) FAIL(E_MEMORY, "%s: no memory for the header", path);
+    const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
     if (padded > SAFETENSORS_HEADER_MAX)
         FAIL(E_INTERNAL, "%s: the header would have %zu bytes, valid are at most %d", path, padded,
              SAFETENSORS_HEADER_MAX);
-    *out = text;
+    TRY(alloc_array(out, padded + 1, 1, "the header", e));
+    memcpy(*out, text, length);
+    memset(*out + length, ' ', padded - length);
+    (*out)[padded] = 0;
     *bytes = padded;
-    text = NULL;
 done:
     free(text);
     json_decref(root);
@@ -114,9 +114,10 @@ status safetensors_write(const char *path, const safetensors_tensor *t, size_t c
     char *header = NULL;
     uint64_t header_bytes = 0;
     bool created = false;
-    uint8_t *chunk = malloc(CHUNK_BYTES);
-    const safetensors_tensor **order = malloc((count + 1) * sizeof *order);
-    if (!order || !chunk) FAIL(E_MEMORY, "%s: no memory for writing", path);
+    uint8_t *chunk = NULL;
+    const safetensors_tensor **order = NULL;
+    TRY(alloc_array(&chunk, CHUNK_BYTES, 1, path, e));
+    TRY(alloc_array(&order, count, sizeof *order, path, e));
     for (size_t i = 0; i < count; i++) {
         TRY(check_tensor(path, &t[i], e));
         order[i] = &t[i];

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE // O_TMPFILE, O_DIRECT, fallocate, mkostemp
 #include "store/tier_private.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -50,8 +51,8 @@ static status create(const tier_options *o, int *fd, err *e)
 // Returns 0 or errno. It syncs, because some file systems allocate the space no earlier.
 static int write_zeros(int fd, uint64_t bytes)
 {
-    char *zeros = calloc(1, ZEROS);
-    if (!zeros) return ENOMEM;
+    char *zeros;
+    if (alloc_zeroed(&zeros, 1, ZEROS, "zeros", NULL) != OK) return ENOMEM;
     int why = 0;
     for (uint64_t offset = 0; !why && offset < bytes;) {
         const uint64_t left = bytes - offset;
@@ -95,9 +96,9 @@ static bool set_direct(int fd)
 {
     const int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) return false;
-    void *block = aligned_alloc(TIER_ALIGN, TIER_ALIGN);
+    void *block = NULL;
     ssize_t got = -1;
-    if (block) do
+    if (alloc_aligned(&block, TIER_ALIGN, 1, TIER_ALIGN, "a block", NULL) == OK) do
             got = pread(fd, block, TIER_ALIGN, 0);
         while (got < 0 && errno == EINTR);
     const int why = errno;

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "store/tier_private.h"
 
+#include "base/alloc.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -96,23 +98,24 @@ status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
 {
     static const tier_engine_ops ops = {threads_begin, threads_push, threads_submit_and_wait,
                                         threads_close};
-    tier_threads *p = calloc(1, sizeof *p);
-    if (!p) return err_set(e, E_MEMORY, "out of memory");
+    status result = OK;
+    tier_threads *p = NULL;
+    TRY(alloc_zeroed(&p, 1, sizeof *p, "the threads of a tier", e));
     p->base = (tier_engine){&ops, sizeof *p + depth * (sizeof *p->todo + sizeof *p->done)};
     p->fd = fd;
     p->depth = depth;
-    p->todo = calloc(depth, sizeof *p->todo);
-    p->done = calloc(depth, sizeof *p->done);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->pushed, NULL);
     pthread_cond_init(&p->finished, NULL);
-    const unsigned most = p->todo && p->done ? (depth < WORKERS ? depth : WORKERS) : 0;
+    TRY(alloc_zeroed(&p->todo, depth, sizeof *p->todo, "the threads of a tier", e));
+    TRY(alloc_zeroed(&p->done, depth, sizeof *p->done, "the threads of a tier", e));
+    const unsigned most = depth < WORKERS ? depth : WORKERS;
     while (p->workers < most && tier_thread_create(&p->worker[p->workers], run_worker, p) == 0)
         p->workers++;
-    if (!p->workers) {
-        threads_close(&p->base);
-        return err_set(e, E_MEMORY, "no memory or no threads to read and write a file");
-    }
+    if (!p->workers) FAIL(E_IO, "cannot start a thread to read and write a file");
     *out = &p->base;
-    return OK;
+    p = NULL;
+done:
+    if (p) threads_close(&p->base);
+    return result;
 }

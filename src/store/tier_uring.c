@@ -3,6 +3,8 @@
 // disk's errors as numbers.
 #include "store/tier_private.h"
 
+#include "base/alloc.h"
+
 #include <errno.h>
 #include <liburing.h>
 #include <stdlib.h>
@@ -94,8 +96,10 @@ status tier_uring_open(int fd, unsigned depth, tier_engine **out, err *e)
 {
     static const tier_engine_ops ops = {uring_begin, uring_push, uring_submit_and_wait,
                                         uring_close};
-    tier_uring *u = calloc(1, sizeof *u);
-    int rc = u ? init(&u->ring, depth) : -ENOMEM;
+    tier_uring *u;
+    const status result = alloc_zeroed(&u, 1, sizeof *u, "io_uring", e);
+    if (result != OK) return result;
+    int rc = init(&u->ring, depth);
     if (rc == 0 && !knows_operations(&u->ring)) {
         io_uring_queue_exit(&u->ring);
         rc = -EOPNOTSUPP;

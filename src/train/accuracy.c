@@ -3,6 +3,8 @@
 // same samples on every rank.
 #include "train/trainer_private.h"
 
+#include "base/alloc.h"
+
 bool trainer_has_accuracy(const trainer *t)
 {
     const dataset *d = t->o.valid;
@@ -17,10 +19,12 @@ status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64
     const uint64_t samples = trainer_evaluated_samples(t, max_batches),
                    round = (uint64_t)trainer_predict_batch(t);
     const size_t row = (size_t)d->shape.inputs * sizeof(float);
-    char *inputs = malloc(round * row);
-    int32_t *want = malloc(round * sizeof *want), *got = malloc(round * sizeof *got);
+    char *inputs = NULL;
+    int32_t *want = NULL, *got = NULL;
     *right = *labels = 0;
-    if (!inputs || !want || !got) FAIL(E_MEMORY, "no memory for a batch of %zu bytes", round * row);
+    TRY(alloc_array(&inputs, round, row, "a batch", e));
+    TRY(alloc_array(&want, round, sizeof *want, "a batch", e));
+    TRY(alloc_array(&got, round, sizeof *got, "a batch", e));
     for (uint64_t first = 0; first < samples; first += round) {
         const uint64_t count = samples - first < round ? samples - first : round;
         for (uint64_t i = 0; i < count; i++)

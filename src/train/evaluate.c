@@ -3,6 +3,8 @@
 // once with any number of ranks. Called by the session and by the library.
 #include "train/trainer_private.h"
 
+#include "base/alloc.h"
+
 typedef struct evaluate_batch {
     void *inputs, *labels;           // one micro-batch, on the host
     size_t input_bytes, label_bytes; // of one sample
@@ -52,10 +54,12 @@ static status open_batch(evaluate_batch *h, const trainer *t, err *e)
 {
     const dataset_shape *shape = &t->o.valid->shape;
     const size_t micro = (size_t)t->o.micro_batch;
+    status result = OK;
     h->input_bytes = (size_t)shape->inputs * 4, h->label_bytes = (size_t)shape->labels * 4;
-    h->inputs = malloc(micro * h->input_bytes);
-    h->labels = malloc(micro * h->label_bytes);
-    return h->inputs && h->labels ? OK : err_set(e, E_MEMORY, "no memory for a validation batch");
+    TRY(alloc_array(&h->inputs, micro, h->input_bytes, "a validation batch", e));
+    TRY(alloc_array(&h->labels, micro, h->label_bytes, "a validation batch", e));
+done:
+    return result;
 }
 
 status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e)

@@ -2,6 +2,7 @@
 // trainer.c. Every file that communicates uses the groups.
 #include "train/groups.h"
 
+#include "base/alloc.h"
 #include "comm/trace.h"
 
 #include <stdlib.h>
@@ -105,8 +106,8 @@ static void label_groups(trainer_groups *g)
 status groups_open(const plan *p, device *d, comm *world, trainer_groups **out, err *e)
 {
     status result = OK;
-    trainer_groups *g = calloc(1, sizeof *g);
-    if (!g) FAIL(E_MEMORY, "no memory for the process groups");
+    trainer_groups *g = NULL;
+    TRY(alloc_zeroed(&g, 1, sizeof *g, "the process groups", e));
     g->device = d;
     g->comm[GROUP_WORLD] = world;
     TRY(open_streams(g, d, e));

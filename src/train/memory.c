@@ -2,6 +2,7 @@
 // object of the trainer.
 #include "train/memory.h"
 
+#include "base/alloc.h"
 #include "base/size.h"
 
 #include <stdlib.h>
@@ -22,15 +23,15 @@ struct trainer_memory {
     device *device;
     comm *comm;
     memory_piece *piece; // [count]
-    int count, room;
+    int count;
+    size_t room;
 };
 
 status memory_open(plan *p, trainer_memory **out, err *e)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out) return err_set(e, E_MEMORY, "no memory for the trainer");
-    (*out)->plan = p;
-    return OK;
+    const status result = alloc_zeroed(out, 1, sizeof **out, "the trainer", e);
+    if (result == OK) (*out)->plan = p;
+    return result;
 }
 
 void memory_start(trainer_memory *m, device *d, comm *c)
@@ -62,13 +63,8 @@ bool memory_is_counting(const trainer_memory *m)
 
 static status reserve_piece(trainer_memory *m, err *e)
 {
-    if (m->count < m->room) return OK;
-    const int room = m->room ? 2 * m->room : 64;
-    memory_piece *grown = realloc(m->piece, (size_t)room * sizeof *grown);
-    if (!grown) return err_set(e, E_MEMORY, "no memory for the trainer");
-    m->piece = grown;
-    m->room = room;
-    return OK;
+    return alloc_grow(&m->piece, &m->room, (size_t)m->count + 1, sizeof *m->piece, "the trainer",
+                      e);
 }
 
 static void keep_piece(trainer_memory *m, memory_piece x, void *out)
@@ -114,8 +110,7 @@ status memory_table(trainer_memory *m, size_t count, size_t item, void *out, err
     memory_piece x = {.owner = OWNED_BY_HEAP};
     if (memory_is_counting(m)) return OK;
     TRY(reserve_piece(m, e));
-    x.ptr = calloc(count + 1, item);
-    if (!x.ptr) FAIL(E_MEMORY, "no memory for the trainer");
+    TRY(alloc_zeroed(&x.ptr, count, item, "the trainer", e));
     keep_piece(m, x, out);
 done:
     return result;

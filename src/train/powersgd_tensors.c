@@ -2,6 +2,7 @@
 // and transfer.c. It does not know what the factors are for (powersgd.c).
 #include "train/powersgd_tensors.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "train/trainer_private.h"
 
@@ -65,8 +66,9 @@ status powersgd_tensors_list(const trainer *t, powersgd_tensors *out, err *e)
     *out = (powersgd_tensors){0};
     if (!compress_powersgd(t->compressor)) return OK;
     list_all(t, out);
-    out->items = calloc((size_t)out->count + 1, sizeof *out->items);
-    if (!out->items) return err_set(e, E_FIT, "no memory for the list of %d tensors", out->count);
+    const status result =
+        alloc_zeroed(&out->items, (size_t)out->count, sizeof *out->items, "the list of tensors", e);
+    if (result != OK) return result;
     list_all(t, out);
     return OK;
 }

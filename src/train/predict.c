@@ -2,6 +2,7 @@
 // data-parallel rank computes some of the micro-batches. The ranks of the last stage receive the
 // inputs or the outputs of the last linear layer chunk by chunk, and broadcast them to all ranks.
 // Called by `trireme predict` and trm_trainer_predict. It does not know where samples come from.
+#include "base/alloc.h"
 #include "base/size.h"
 #include "train/trainer_private.h"
 
@@ -99,9 +100,9 @@ static status take(void *arg, const graph_output_rows *r, err *e)
     const int64_t seq = t->o.seq_len;
     if (bytes > w->chunk_bytes) {
         free(w->chunk);
+        w->chunk = NULL;
         w->chunk_bytes = 0;
-        w->chunk = malloc(bytes);
-        if (!w->chunk) FAIL(E_MEMORY, "predict: no memory for %zu bytes of outputs", bytes);
+        TRY(alloc_array(&w->chunk, bytes, 1, "outputs", e));
         w->chunk_bytes = bytes;
     }
     trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), w->chunk, r->values, bytes);
@@ -230,14 +231,12 @@ static status open_call(predict_call *w, trainer *t, const trainer_predict_optio
     const size_t micro = (size_t)t->o.micro_batch, rows = micro * (size_t)w->shape.positions,
                  cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
     const size_t item = o->what == PREDICT_CLASSES ? sizeof(predict_best) : cols * sizeof(float);
-    w->inputs = malloc(micro * w->input_bytes);
-    w->labels = calloc(1, graph_value_bytes(labels));
-    w->line = malloc(cols * sizeof *w->line);
-    w->made = malloc(rows * item);
-    w->received = malloc(rows * item);
-    w->found = malloc(rows * sizeof *w->found);
-    if (!w->inputs || !w->labels || !w->line || !w->made || !w->received || !w->found)
-        FAIL(E_MEMORY, "predict: no memory for outputs of %zu bytes", rows * item);
+    TRY(alloc_array(&w->inputs, micro, w->input_bytes, "inputs", e));
+    TRY(alloc_zeroed(&w->labels, 1, graph_value_bytes(labels), "labels", e));
+    TRY(alloc_array(&w->line, cols, sizeof *w->line, "outputs", e));
+    TRY(alloc_array(&w->made, rows, item, "outputs", e));
+    TRY(alloc_array(&w->received, rows, item, "outputs", e));
+    TRY(alloc_array(&w->found, rows, sizeof *w->found, "outputs", e));
 done:
     return result;
 }

@@ -1,4 +1,5 @@
 // sample.c -- draws the next token from logits, as a pure function. Called by `trireme generate`.
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "train/decoder.h"
 
@@ -49,10 +50,9 @@ status sample_token(const float *logits, int64_t vocab, const sample_options *o,
 {
     int32_t best = *out = most_likely(logits, vocab);
     if (o->temperature <= 0) return OK;
-    sample_choice *c = malloc((size_t)vocab * sizeof *c);
-    if (!c)
-        return err_set(e, E_MEMORY, "no memory to sample from a vocabulary of %lld",
-                       (long long)vocab);
+    sample_choice *c;
+    const status result = alloc_array(&c, (size_t)vocab, sizeof *c, "the choices of a token", e);
+    if (result != OK) return result;
     for (int64_t i = 0; i < vocab; i++)
         c[i] = (sample_choice){exp(((double)logits[i] - (double)logits[best]) / o->temperature),
                                (int32_t)i};

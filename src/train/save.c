@@ -22,6 +22,7 @@ typedef struct save_run {
     model_param_files files;
     save_tensor *state;
     safetensors_tensor *state_info;
+    size_t state_room;
     size_t states; // tensors of parameters; those of PowerSGD follow
     powersgd_tensors powersgd;
     float *full;  // the current parameter
@@ -43,12 +44,12 @@ static bool is_stored(const trainer *t, trainer_state_kind part)
 
 static status state_list(save_run *s, err *e)
 {
+    status result = OK;
     const trainer *t = s->t;
     size_t most = (size_t)t->model->params * STATE_GRADIENT;
-    s->state = calloc(most, sizeof *s->state);
-    s->state_info = calloc(most, sizeof *s->state_info);
-    if (!s->state || !s->state_info)
-        return err_set(e, E_MEMORY, "no memory for the list of %zu tensors", most);
+    TRY(alloc_zeroed(&s->state, most, sizeof *s->state, "the list of tensors", e));
+    TRY(alloc_grow(&s->state_info, &s->state_room, most, sizeof *s->state_info,
+                   "the list of tensors", e));
     for (int part = 0; part < STATE_GRADIENT; part++)
         for (int p = 0; is_stored(t, (trainer_state_kind)part) && p < t->model->params; p++) {
             save_tensor *x = &s->state[s->states];
@@ -64,7 +65,8 @@ static status state_list(save_run *s, err *e)
                                      .dim = {d->dim[0], d->dim[1]},
                                      .bytes = (uint64_t)t->model->param[p].count * sizeof(float)};
         }
-    return OK;
+done:
+    return result;
 }
 
 // The tensors of PowerSGD, after those of parameters.
@@ -73,13 +75,11 @@ static status powersgd_list(save_run *s, err *e)
     status result = OK;
     if (!powersgd_tensors_exist(s->t)) return OK;
     TRY(powersgd_tensors_list(s->t, &s->powersgd, e));
-    safetensors_tensor *info =
-        realloc(s->state_info, (s->states + (size_t)s->powersgd.count + 1) * sizeof *info);
-    if (!info) FAIL(E_MEMORY, "no memory for the list of %d tensors", s->powersgd.count);
-    s->state_info = info;
+    TRY(alloc_grow(&s->state_info, &s->state_room, s->states + (size_t)s->powersgd.count,
+                   sizeof *s->state_info, "the list of tensors", e));
     for (int i = 0; i < s->powersgd.count; i++) {
         const powersgd_tensor *f = &s->powersgd.items[i];
-        info[s->states + (size_t)i] =
+        s->state_info[s->states + (size_t)i] =
             (safetensors_tensor){.name = f->name,
                                  .type = F32,
                                  .known_type = true,
@@ -151,11 +151,9 @@ static status saver_open(save_run *s, trainer *t, err *e)
     TRY(model_param_files_make(t->model, t->o.precision, &s->files, e));
     TRY(state_list(s, e));
     TRY(powersgd_list(s, e));
-    s->full = malloc((size_t)most * sizeof(float));
-    s->piece = malloc((size_t)most * sizeof(float));
-    s->bytes = malloc((size_t)most * sizeof(float));
-    if (!s->full || !s->piece || !s->bytes)
-        FAIL(E_MEMORY, "no memory to stage a tensor of %" PRId64 " elements", most);
+    TRY(alloc_array(&s->full, (size_t)most, sizeof(float), "a tensor to save", e));
+    TRY(alloc_array(&s->piece, (size_t)most, sizeof(float), "a tensor to save", e));
+    TRY(alloc_array(&s->bytes, (size_t)most, sizeof(float), "a tensor to save", e));
 done:
     return result;
 }

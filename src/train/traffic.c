@@ -3,6 +3,7 @@
 // commands and tests that compare both.
 #include "parallel/traffic.h"
 
+#include "base/alloc.h"
 #include "train/trainer_private.h"
 
 static traffic_block traffic_of(const graph *g)
@@ -19,8 +20,9 @@ static traffic_block traffic_of(const graph *g)
 
 status trainer_count_traffic(trainer *t, err *e)
 {
-    traffic_block *b = calloc((size_t)t->model->blocks, sizeof *b);
-    if (!b) return err_set(e, E_MEMORY, "no memory for the plan");
+    traffic_block *b;
+    const status result = alloc_zeroed(&b, (size_t)t->model->blocks, sizeof *b, "the plan", e);
+    if (result != OK) return result;
     for (int i = 0; i < t->model->blocks; i++) b[i] = traffic_of(t->model->block[i].g);
     traffic_count(t->plan, &t->schedule, b, SUMS * sizeof(double));
     free(b);

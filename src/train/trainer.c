@@ -1,5 +1,6 @@
 // trainer.c -- opens and closes a trainer: it traces the model, makes the plan and the schedules, opens the
 // objects, and fills the weights. Called by the session, the library and tests.
+#include "base/alloc.h"
 #include "base/proc.h"
 #include "base/size.h"
 #include "train/trainer_private.h"
@@ -44,13 +45,16 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
 {
     status result = OK;
     plan_options options = plan_options_of(o, m);
-    plan_param *p = calloc((size_t)m->params, sizeof *p);
-    double *cost = calloc((size_t)m->blocks, sizeof *cost);
-    int uses = 0;
-    for (int b = 0; b < m->blocks; b++) uses += m->block[b].g->params;
-    plan_use *use = calloc((size_t)uses + 1, sizeof *use);
-    bool *in_place = calloc((size_t)m->blocks + 1, sizeof *in_place);
-    if (!p || !cost || !use || !in_place) FAIL(E_MEMORY, "no memory for the plan");
+    plan_param *p = NULL;
+    double *cost = NULL;
+    plan_use *use = NULL;
+    bool *in_place = NULL;
+    size_t uses = 0;
+    for (int b = 0; b < m->blocks; b++) uses += (size_t)m->block[b].g->params;
+    TRY(alloc_zeroed(&p, (size_t)m->params, sizeof *p, "the plan", e));
+    TRY(alloc_zeroed(&cost, (size_t)m->blocks, sizeof *cost, "the plan", e));
+    TRY(alloc_zeroed(&use, uses, sizeof *use, "the plan", e));
+    TRY(alloc_zeroed(&in_place, (size_t)m->blocks, sizeof *in_place, "the plan", e));
     for (int i = 0; i < m->params; i++) {
         const model_param *q = &m->param[i];
         p[i] = (plan_param){.name = q->name,
@@ -179,19 +183,15 @@ status trainer_object(void *object, size_t bytes, err *e)
 {
     void *made;
     memcpy(&made, object, sizeof made);
-    if (made) return OK;
-    made = calloc(1, bytes + 1);
-    if (!made) return err_set(e, E_MEMORY, "no memory for the trainer");
-    memcpy(object, &made, sizeof made);
-    return OK;
+    return made ? OK : alloc_zeroed(object, 1, bytes, "the trainer", e);
 }
 
 status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
                     double *flops, err *e)
 {
     status result = OK;
-    trainer *t = calloc(1, sizeof *t);
-    if (!t) return err_set(e, E_MEMORY, "no memory for the plan");
+    trainer *t = NULL;
+    TRY(alloc_zeroed(&t, 1, sizeof *t, "the plan", e));
     TRY(prepare(t, o, e));
     *params = model_param_count(t->model);
     *flops = t->flops * t->micros;
@@ -252,8 +252,8 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
 {
     status result = OK;
     trainer_options mine = *o;
-    trainer *t = calloc(1, sizeof *t);
-    if (!t) FAIL(E_MEMORY, "no memory for the trainer");
+    trainer *t = NULL;
+    TRY(alloc_zeroed(&t, 1, sizeof *t, "the trainer", e));
     mine.rank = o->comm->rank;
     TRY(prepare(t, &mine, e));
     if (!o->strategy.zero_unused_parameters) TRY(check_unused(t->model, e));

@@ -1,6 +1,7 @@
 // transfer.c -- copies weights, optimizer state and gradients between this rank's local shards and
 // full parameters on the host. Checkpoints, initial weights and tools use it. The plan says which
 // ranks have which shards of a parameter, so rank 0 knows from which ranks to receive.
+#include "base/alloc.h"
 #include "train/powersgd_tensors.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
@@ -196,8 +197,7 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
     float *tp_shard = NULL, *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
-    tp_shard = malloc((size_t)r->count * sizeof *tp_shard + 1);
-    if (!tp_shard) FAIL(E_MEMORY, "no memory for a shard of %s", t->model->param[p].name);
+    TRY(alloc_array(&tp_shard, (size_t)r->count, sizeof *tp_shard, t->model->param[p].name, e));
     model_param_take_shard(t->model, p, t->plan->coord[AXIS_TP], in, tp_shard);
     TRY(state_shards_find(t, &x, r, true, &to, &s, e));
     trainer_ops(t)->copy(on, to, tp_shard + s.first, (size_t)s.count * sizeof *to);

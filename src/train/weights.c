@@ -1,6 +1,7 @@
 // weights.c -- draws or reads the initial weights, on each rank its local shards, and converts fp32
 // master weights to compute weights. Called when a trainer opens and after state was
 // written.
+#include "base/alloc.h"
 #include "base/size.h"
 #include "train/launch.h"
 #include "train/redistribute.h"
@@ -14,8 +15,9 @@ static status read_weights(trainer *t, err *e)
     for (int p = 0; p < t->model->params; p++) {
         if (t->plan->row[p].bucket < 0) continue;
         free(host);
-        host = malloc((size_t)t->model->param[p].count * sizeof *host);
-        if (!host) FAIL(E_MEMORY, "no memory for parameter %s", t->model->param[p].name);
+        host = NULL;
+        TRY(alloc_array(&host, (size_t)t->model->param[p].count, sizeof *host,
+                        t->model->param[p].name, e));
         TRY(model_param_load(t->model, p, t->o.weights, host, e));
         TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
     }

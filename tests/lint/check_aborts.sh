@@ -1,6 +1,7 @@
 #!/bin/sh
 # The library never ends the process: no call of abort, exit and their like outside src/cmd/. The
-# child that launch/processes.c forks ends itself with _exit.
+# child that launch/processes.c forks ends itself with _exit. Heap memory comes from base/alloc.h, so
+# that running out of it is one error: no raw malloc and its like outside base/alloc.c and device/.
 #   check_aborts.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -8,6 +9,10 @@ set -eu
 check() {
     (cd "$1" && find src -name '*.[ch]' | sort | xargs awk '
         { code = $0; sub(/\/\/.*/, "", code); gsub(/"([^"\\]|\\.)*"/, "", code) }
+        FILENAME !~ /^src\/(device\/|base\/alloc\.c$)/ &&
+        code ~ /(^|[^A-Za-z0-9_>.])(malloc|calloc|realloc|reallocarray|strdup|strndup|aligned_alloc|posix_memalign|v?asprintf)\(/ {
+            say("takes memory past base/alloc.h")
+        }
         FILENAME ~ /^src\/cmd\// { next }
         code ~ /(^|[^A-Za-z0-9_>.])(abort|exit|quick_exit|_Exit|__builtin_trap|__builtin_abort|assert)\(/ {
             say("ends the process")
@@ -19,12 +24,26 @@ check() {
         END { exit bad }')
 }
 
-mkdir -p "$scratch/tree/src/optim" "$scratch/tree/src/cmd" "$scratch/tree/src/launch"
+mkdir -p "$scratch/tree/src/optim" "$scratch/tree/src/cmd" "$scratch/tree/src/launch" \
+    "$scratch/tree/src/base" "$scratch/tree/src/device/cpu"
 file=$scratch/tree/src/optim/a.c
 printf '// never abort()\nint a(comm *c) { c->ops->abort(c, "exit(1)"); return comm_abort(c); }\n' >"$file"
 printf 'int main(void) { exit(1); }\n' >"$scratch/tree/src/cmd/main.c"
 printf '    _exit(1);\n' >"$scratch/tree/src/launch/processes.c"
+printf 'p = malloc(n);\n' >"$scratch/tree/src/base/alloc.c"
+printf 'p = aligned_alloc(64, n);\n' >"$scratch/tree/src/device/cpu/a.c"
 control_passes "$scratch/tree"
+for call in 'malloc(n)' 'calloc(1, n)' 'realloc(p, n)' 'reallocarray(p, 2, n)' 'strdup(s)' \
+    'strndup(s, n)' 'aligned_alloc(64, n)' 'posix_memalign(&p, 64, n)' 'asprintf(&p, s)' \
+    'vasprintf(&p, s, args)'; do
+    printf '    if (!p) p = %s;\n' "$call" >"$file"
+    control_fails "$scratch/tree" 'a.c:1: takes memory past base/alloc.h'
+done
+printf 'char *a(void) { return trm_malloc(3); } // malloc(n)\n' >"$file"
+control_passes "$scratch/tree"
+printf 'p = malloc(n);\n' >"$scratch/tree/src/cmd/b.c"
+control_fails "$scratch/tree" 'b.c:1: takes memory past base/alloc.h'
+rm "$scratch/tree/src/cmd/b.c"
 for call in 'abort()' 'exit(1)' '_exit(1)' '_Exit(1)' '__builtin_trap()' 'assert(p)'; do
     printf '    if (!p) %s;\n' "$call" >"$file"
     control_fails "$scratch/tree" 'a.c:1: ends the process'
@@ -33,4 +52,4 @@ printf '    exit(1);\n' >"$scratch/tree/src/launch/processes.c"
 printf 'int a;\n' >"$file"
 control_fails "$scratch/tree" 'processes.c:1: ends the process'
 
-control_verdict "only cmd/ ends the process"
+control_verdict "only cmd/ ends the process, and heap memory comes from base/alloc.h"
