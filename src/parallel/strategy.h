@@ -71,17 +71,18 @@ typedef struct strategy_offload {
 typedef struct strategy {
     policies dp;
     strategy_no_sync no_sync;
-    int reshard_after_forward; // 1: free unsharded weights after forward; 0: keep them for
-                               // backward; K: keep shards among K ranks
-    bool sequence_parallel;    // without effect where tp is 1
+    // 1: free unsharded weights after forward; 0: keep them for backward; K: keep shards of them in
+    // post-forward groups of K ranks.
+    int reshard_after_forward;
+    bool sequence_parallel; // without effect when tp is 1
     strategy_pipeline pipeline;
-    int64_t bucket_bytes; // of fp32 gradients
-    dtype reduce_dtype;   // in which ranks sum gradients
+    int64_t bucket_bytes; // fp32 gradients in one bucket
+    dtype reduce_dtype;   // type in which ranks sum gradients
     strategy_hook hook;
     strategy_offload offload;
     recompute_mode recompute;
-    bool zero_unused_parameters; // a parameter that the loss does not depend on has gradient zero;
-                                 // false: it is an error
+    // True: a parameter on which the loss does not depend has gradient zero. False: it is an error.
+    bool zero_unused_parameters;
 } strategy;
 
 // The strategy with every choice that depends on the mesh: no_sync auto becomes true or false,
