@@ -11,15 +11,15 @@
 #include <string.h>
 
 struct trm_decoder {
-    model_config known; // of a family of Trireme
-    api_model own;      // or of the program's family
+    model_config built_in; // the model, if it is of a family of Trireme
+    api_model custom;      // the model, if it is of a family of the calling program
     device *device;
     safetensors *weights;
     decoder *inner;
-    const float *logits; // of the token after the sequence; NULL: nothing was fed
+    const float *logits; // [vocab] of the token after the sequence; NULL: no token was fed yet
 };
 
-static status open_decoder(const char *folder, const trm_family *of, const void *config,
+static status open_decoder(const char *folder, const trm_family *family, const void *config,
                            int64_t max_tokens, trm_decoder **out, err *e)
 {
     status result = OK;
@@ -29,15 +29,15 @@ static status open_decoder(const char *folder, const trm_family *of, const void 
     TRY(alloc_zeroed(&d, 1, sizeof *d, "a decoder", e));
     TRY(ckpt_locate(folder, &found, NULL, e));
     folder = found;
-    if (of)
-        TRY(api_model_make(&d->own, of, config, e));
+    if (family)
+        TRY(api_model_make(&d->custom, family, config, e));
     else
-        TRY(model_config_read(folder, &d->known, e));
+        TRY(model_config_read(folder, &d->built_in, e));
     TRY(safetensors_open_folder(folder, &d->weights, e));
     TRY(device_open("cpu", &options, &d->device, e));
-    result = decoder_open(d->device, of ? &d->own.ops : family_find(d->known.family),
-                          of ? (const void *)&d->own : &d->known, F32, d->weights, max_tokens,
-                          &d->inner, e);
+    result = decoder_open(d->device, family ? &d->custom.ops : family_find(d->built_in.family),
+                          family ? (const void *)&d->custom : &d->built_in, F32, d->weights,
+                          max_tokens, &d->inner, e);
     if (result != OK) {
         err_prefix(e, "%s: ", folder);
         goto done;
@@ -50,12 +50,12 @@ done:
     return result;
 }
 
-trm_status trm_decoder_open(const char *folder, const trm_family *of, const void *config,
+trm_status trm_decoder_open(const char *folder, const trm_family *family, const void *config,
                             int64_t max_tokens, trm_decoder **out, trm_error *error)
 {
     err e = {.code = OK};
     *out = NULL;
-    return api_give(open_decoder(folder, of, config, max_tokens, out, &e), &e, error);
+    return api_give(open_decoder(folder, family, config, max_tokens, out, &e), &e, error);
 }
 
 void trm_decoder_close(trm_decoder *d)

@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REQUEST = 32 << 20, BUFFERS = 2 };
+enum {
+    REQUEST = 32 << 20, // bytes of one request to the tier
+    BUFFERS = 2,        // requests in flight: one buffer is filled while the other is transferred
+};
 
 typedef struct bench_tier_request {
     const char *path;
@@ -35,8 +38,8 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// The first bytes of each block hold its offset in the file. The other bytes are not written,
-// because the disk is timed, not the CPU.
+// The first 8 bytes of each block are a code of its file offset, by which `check` recognizes the
+// block. The other bytes stay as they are: filling them would add CPU time to the disk's.
 static uint64_t stamp(uint64_t offset)
 {
     return (offset + 1) * 0x9e3779b97f4a7c15u;

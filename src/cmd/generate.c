@@ -326,6 +326,7 @@ done:
     return result;
 }
 
+// Prints the samples as text, or appends them to `samples` if it is not NULL (--json).
 static status generate(const generate_request *r, json_t *samples, err *e)
 {
     status result = OK;
@@ -337,7 +338,8 @@ done:
     return result;
 }
 
-// The member `text` is the first sample's.
+// The member `text` repeats the first sample's text, which is all that a request for one sample
+// needs.
 static status print_json(const char *prompt, json_t *samples, err *e)
 {
     json_t *j = json_object();

@@ -20,7 +20,7 @@ typedef struct predict_request {
     const char *folder, *data, *what, *positions, *output, *format;
     bool json;
     trainer_predict_options o;
-    bool chosen; // --what was given
+    bool what_given; // --what was given
     predict_writer writer;
 } predict_request;
 
@@ -83,7 +83,7 @@ static status check_request(predict_request *q, err *e)
     TRY(choose("--what", q->what, what, 3, &kind, e));
     TRY(choose("--positions", q->positions, positions, 2, &last, e));
     TRY(choose("--format", q->format, formats, 2, &npy, e));
-    q->chosen = q->what != NULL;
+    q->what_given = q->what != NULL;
     q->o = (trainer_predict_options){.what = (trainer_prediction)kind, .last = last == 1};
     q->writer.npy = q->format ? npy == 1 : q->output && ends_in(q->output, ".npy");
     q->writer.path = q->output;
@@ -128,7 +128,7 @@ done:
 typedef struct predict_buffers {
     char *inputs, *labels; // [samples of a round][inputs], [labels], 4 bytes each
     char *outputs;         // [samples of a round][positions][cols], 4 bytes each; rank 0 only
-    device_stream *on;
+    device_stream *stream;
 } predict_buffers;
 
 static status open_buffers(const session *s, const dataset *d,
@@ -146,27 +146,27 @@ static status open_buffers(const session *s, const dataset *d,
             FAIL(result, "%s; a smaller train.micro_batch or --positions last takes less",
                  e ? e->text : "");
     }
-    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &b->on, e));
+    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &b->stream, e));
 done:
     return result;
 }
 
 static void close_buffers(const session *s, predict_buffers *b)
 {
-    if (b->on) s->device->ops->stream_close(b->on);
+    if (b->stream) s->device->ops->stream_close(b->stream);
     free(b->inputs);
     free(b->labels);
     free(b->outputs);
 }
 
-// *stop: has any rank been asked to stop? Collective over all ranks.
-static status agree_to_stop(const session *s, const predict_buffers *b, bool asked, bool *stop,
+// Sets *stop when at least one rank passes `requested`. Collective over all ranks.
+static status agree_to_stop(const session *s, const predict_buffers *b, bool requested, bool *stop,
                             err *e)
 {
     status result = OK;
-    int64_t any = asked;
-    TRY(comm_all_reduce(s->comm, &any, 1, I64, REDUCE_MAX, b->on, e));
-    TRY(s->device->ops->sync(b->on, e));
+    int64_t any = requested;
+    TRY(comm_all_reduce(s->comm, &any, 1, I64, REDUCE_MAX, b->stream, e));
+    TRY(s->device->ops->sync(b->stream, e));
     *stop = any != 0;
 done:
     return result;
@@ -181,7 +181,7 @@ static status predict_all(const predict_request *q, world *w, int rank, const se
     trainer_prediction_shape shape;
     dataset *d = q->inputs.valid;
     const int64_t batch = trainer_predict_batch(s->trainer), samples = (int64_t)d->samples;
-    if (!q->chosen) o.what = d->shape.label_type == I32 ? PREDICT_CLASSES : PREDICT_VECTORS;
+    if (!q->what_given) o.what = d->shape.label_type == I32 ? PREDICT_CLASSES : PREDICT_VECTORS;
     TRY(trainer_predict_shape(s->trainer, &o, &shape, e));
     TRY(open_buffers(s, d, &shape, rank, &b, e));
     if (rank == 0) TRY(predict_write_head(out, &o, &shape, samples, e));

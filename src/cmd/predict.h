@@ -9,21 +9,22 @@
 typedef struct predict_writer {
     const char *path; // NULL: stdout
     bool npy, json;
-    char *beside;      // the temporary file that is written until it is complete
-    file_writer *file; // NULL: stdout, or finished
-    trainer_predict_options o;
+    char *temporary_path; // the file that is written, until it is complete and gets the name `path`
+    file_writer *file;    // NULL: stdout, or finished
+    trainer_predict_options options;
     trainer_prediction_shape shape;
-    int64_t samples, written;
-    uint64_t labels, right; // labels that are counted, and those that were predicted
+    int64_t samples, written; // samples to predict, and samples written so far
+    uint64_t labels;          // labels that are counted
+    uint64_t correct;         // labels that the model predicted
 } predict_writer;
 
-// Creates a temporary file beside `path`; E_USAGE where that fails. The starting process calls it.
+// Creates a temporary file next to `path`; E_USAGE when that fails. The starting process calls it.
 status predict_write_open(predict_writer *w, err *e);
 // Rank 0 calls these: the head, then the samples in order, then the end, which renames the file and
 // prints the summary.
 status predict_write_head(predict_writer *w, const trainer_predict_options *o,
                           const trainer_prediction_shape *shape, int64_t samples, err *e);
-status predict_write(predict_writer *w, const dataset_shape *of, const void *labels,
+status predict_write(predict_writer *w, const dataset_shape *sample, const void *labels,
                      const void *outputs, int64_t samples, err *e);
 status predict_write_end(predict_writer *w, err *e);
 // The starting process calls it. Removes the file if it is not complete.

@@ -1,5 +1,5 @@
 // predict_write.c -- writes predictions: one JSON object a sample, or one array. Where labels are
-// classes it counts the right ones. Called by predict.c on rank 0. See predict.h.
+// classes it counts the correct predictions. Called by predict.c on rank 0. See predict.h.
 #include "cmd/predict.h"
 
 #include "base/alloc.h"
@@ -14,12 +14,12 @@
 
 status predict_write_open(predict_writer *w, err *e)
 {
-    text beside = {0};
+    text temporary_path = {0};
     if (!w->path) return OK;
-    text_addf(&beside, "%s.tmp-%ld", w->path, (long)getpid());
-    const status taken = text_take(&beside, &w->beside, e);
+    text_addf(&temporary_path, "%s.tmp-%ld", w->path, (long)getpid());
+    const status taken = text_take(&temporary_path, &w->temporary_path, e);
     if (taken != OK) return taken;
-    if (file_create(w->beside, &w->file, e) == OK) return OK;
+    if (file_create(w->temporary_path, &w->file, e) == OK) return OK;
     err_prefix(e, "predict: --output: ");
     return e->code = E_USAGE;
 }
@@ -27,8 +27,8 @@ status predict_write_open(predict_writer *w, err *e)
 void predict_write_close(predict_writer *w, bool complete)
 {
     file_abandon(w->file);
-    if (w->beside && !complete) unlink(w->beside);
-    free(w->beside);
+    if (w->temporary_path && !complete) unlink(w->temporary_path);
+    free(w->temporary_path);
 }
 
 static status put(predict_writer *w, const void *bytes, size_t count, err *e)
@@ -44,7 +44,7 @@ status predict_write_head(predict_writer *w, const trainer_predict_options *o,
     text head = {0};
     int64_t dim[3] = {samples};
     int dims = 1;
-    w->o = *o;
+    w->options = *o;
     w->shape = *shape;
     w->samples = samples;
     if (!w->npy) return OK;
@@ -70,30 +70,30 @@ static int32_t class_of(const float *logits, int64_t count)
 
 static int32_t predicted(const predict_writer *w, const void *outputs, int64_t row)
 {
-    if (w->o.what == PREDICT_CLASSES) return ((const int32_t *)outputs)[row];
+    if (w->options.what == PREDICT_CLASSES) return ((const int32_t *)outputs)[row];
     return class_of((const float *)outputs + row * w->shape.cols, w->shape.cols);
 }
 
 // The label of the position of an output row; -100: the position is not counted.
-static int32_t label_of(const predict_writer *w, const dataset_shape *of, const int32_t *labels,
+static int32_t label_of(const predict_writer *w, const dataset_shape *sample, const int32_t *labels,
                         int64_t position)
 {
-    return labels[w->o.last ? of->labels - 1 : position];
+    return labels[w->options.last ? sample->labels - 1 : position];
 }
 
-static bool has_classes(const predict_writer *w, const dataset_shape *of)
+static bool has_classes(const predict_writer *w, const dataset_shape *sample)
 {
-    return w->o.what != PREDICT_VECTORS && of->label_type == I32;
+    return w->options.what != PREDICT_VECTORS && sample->label_type == I32;
 }
 
-static void count_right(predict_writer *w, const dataset_shape *of, const int32_t *labels,
+static void count_right(predict_writer *w, const dataset_shape *sample, const int32_t *labels,
                         const void *outputs, int64_t first_row)
 {
     for (int64_t i = 0; i < w->shape.positions; i++) {
-        const int32_t label = label_of(w, of, labels, i);
+        const int32_t label = label_of(w, sample, labels, i);
         if (label < 0) continue;
         w->labels++;
-        w->right += label == predicted(w, outputs, first_row + i);
+        w->correct += label == predicted(w, outputs, first_row + i);
     }
 }
 
@@ -147,8 +147,9 @@ done:
     return result;
 }
 
-static status add_classes(const predict_writer *w, const dataset_shape *of, const int32_t *labels,
-                          const void *outputs, int64_t first_row, text *t, err *e)
+static status add_classes(const predict_writer *w, const dataset_shape *sample,
+                          const int32_t *labels, const void *outputs, int64_t first_row, text *t,
+                          err *e)
 {
     int32_t *ids;
     const status result =
@@ -156,22 +157,22 @@ static status add_classes(const predict_writer *w, const dataset_shape *of, cons
     if (result != OK) return result;
     for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = predicted(w, outputs, first_row + i);
     add_ids(t, w, "class", "classes", ids);
-    for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = label_of(w, of, labels, i);
+    for (int64_t i = 0; i < w->shape.positions; i++) ids[i] = label_of(w, sample, labels, i);
     add_ids(t, w, "label", "labels", ids);
     free(ids);
     return OK;
 }
 
-static status write_line(predict_writer *w, const dataset_shape *of, const void *labels,
+static status write_line(predict_writer *w, const dataset_shape *sample, const void *labels,
                          const void *outputs, int64_t first_row, err *e)
 {
     status result = OK;
     text t = {0};
     const float *rows = (const float *)outputs + first_row * w->shape.cols;
     text_addf(&t, "{\"sample\":%lld", (long long)w->written);
-    if (has_classes(w, of)) TRY(add_classes(w, of, labels, outputs, first_row, &t, e));
-    if (w->o.what == PREDICT_LOGITS) TRY(add_rows(w, "logits", rows, &t, e));
-    if (w->o.what == PREDICT_VECTORS)
+    if (has_classes(w, sample)) TRY(add_classes(w, sample, labels, outputs, first_row, &t, e));
+    if (w->options.what == PREDICT_LOGITS) TRY(add_rows(w, "logits", rows, &t, e));
+    if (w->options.what == PREDICT_VECTORS)
         TRY(add_rows(w, w->shape.positions > 1 ? "vectors" : "vector", rows, &t, e));
     text_add(&t, "}\n");
     TRY(text_check(&t, e));
@@ -183,15 +184,16 @@ done:
 
 // ---- All samples
 
-status predict_write(predict_writer *w, const dataset_shape *of, const void *labels,
+status predict_write(predict_writer *w, const dataset_shape *sample, const void *labels,
                      const void *outputs, int64_t samples, err *e)
 {
     status result = OK;
     const size_t each = (size_t)(w->shape.positions * w->shape.cols) * 4;
     for (int64_t i = 0; i < samples; i++) {
-        const int32_t *own = (const int32_t *)labels + i * of->labels;
-        if (has_classes(w, of)) count_right(w, of, own, outputs, i * w->shape.positions);
-        if (!w->npy) TRY(write_line(w, of, own, outputs, i * w->shape.positions, e));
+        const int32_t *sample_labels = (const int32_t *)labels + i * sample->labels;
+        if (has_classes(w, sample))
+            count_right(w, sample, sample_labels, outputs, i * w->shape.positions);
+        if (!w->npy) TRY(write_line(w, sample, sample_labels, outputs, i * w->shape.positions, e));
         w->written++;
     }
     if (w->npy) TRY(put(w, outputs, (size_t)samples * each, e));
@@ -202,20 +204,20 @@ done:
 static status print_summary(const predict_writer *w, err *e)
 {
     static const char *const names[] = {"logits", "classes", "vectors"};
-    const double share = (double)w->right / (double)(w->labels ? w->labels : 1);
+    const double share = (double)w->correct / (double)(w->labels ? w->labels : 1);
     text line = {0};
     if (w->json) {
         text_addf(&line, "{\"samples\":%lld,\"positions\":%lld,\"what\":\"%s\"",
-                  (long long)w->written, (long long)w->shape.positions, names[w->o.what]);
+                  (long long)w->written, (long long)w->shape.positions, names[w->options.what]);
         if (w->labels)
             text_addf(&line, ",\"accuracy\":%.17g,\"right\":%llu,\"labels\":%llu", share,
-                      (unsigned long long)w->right, (unsigned long long)w->labels);
+                      (unsigned long long)w->correct, (unsigned long long)w->labels);
         text_add(&line, "}");
     } else {
         text_addf(&line, "%lld samples", (long long)w->written);
         if (w->labels)
-            text_addf(&line, ", accuracy %.4f (%llu of %llu)", share, (unsigned long long)w->right,
-                      (unsigned long long)w->labels);
+            text_addf(&line, ", accuracy %.4f (%llu of %llu)", share,
+                      (unsigned long long)w->correct, (unsigned long long)w->labels);
     }
     const status made = text_check(&line, e);
     if (made != OK) return made;
@@ -235,7 +237,7 @@ status predict_write_end(predict_writer *w, err *e)
         file_writer *file = w->file;
         w->file = NULL;
         TRY(file_finish(file, e));
-        TRY(file_rename(w->beside, w->path, e));
+        TRY(file_rename(w->temporary_path, w->path, e));
     } else {
         TRY(console_flush(e));
     }

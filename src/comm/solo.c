@@ -13,7 +13,7 @@
 
 typedef struct comm_solo {
     comm base;
-    world *world; // NULL: the run has one rank
+    world *world; // the world that the rank was split off from; NULL: the run has one rank
     int world_rank;
     bool aborted;
     err why;

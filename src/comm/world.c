@@ -16,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEAVER_MS = 500 };
+// How long a rank waits for the failure record of a rank that has left its communicators.
+enum { LEAVER_WAIT_MS = 500 };
 
 // Maps address space only: a page is taken when it is first written. The size is halved until the
 // limit of the process (ulimit -v) allows it. The memory is anonymous, so a limit of file size does
@@ -178,26 +179,27 @@ static bool describe_activity(world *w, int rank, uint64_t what, char out[ACTIVI
 status world_wait_error(world *w, const world_wait *wait, err *e)
 {
     err why = {0};
-    char waits[ACTIVITY_BYTES], is[ACTIVITY_BYTES];
+    char waiting_for[ACTIVITY_BYTES], awaited_in[ACTIVITY_BYTES];
     if (world_has_failed(w)) return world_peer_error(w, e);
-    const uint64_t now = atomic_load(&w->activities[wait->awaited].what);
-    const bool knows_waits = describe_activity(w, wait->waiting, wait->what, waits);
-    const bool knows_is = describe_activity(w, wait->awaited, now, is);
+    const uint64_t awaited_what = atomic_load(&w->activities[wait->awaited].what);
+    if (!describe_activity(w, wait->waiting, wait->what, waiting_for)) waiting_for[0] = 0;
+    if (!describe_activity(w, wait->awaited, awaited_what, awaited_in)) awaited_in[0] = 0;
     err_set(&why, E_PEER,
             "Watchdog caught collective operation timeout: rank %d did not come to %s%s%s%s%s%s "
             "within %.3g s%s%s",
             wait->awaited, wait->call, wait->label ? " over " : "", wait->label ? wait->label : "",
-            knows_waits ? " (" : "", knows_waits ? waits : "", knows_waits ? ")" : "",
-            (double)atomic_load(&w->watchdog_ms) * 1e-3, knows_is ? "; it is in " : "",
-            knows_is ? is : "");
-    world_fail(w, -1, &why); // the other ranks wait for the same rank, or are that rank
+            waiting_for[0] ? " (" : "", waiting_for, waiting_for[0] ? ")" : "",
+            (double)atomic_load(&w->watchdog_ms) * 1e-3, awaited_in[0] ? "; it is in " : "",
+            awaited_in);
+    // -1: the message names the awaited rank, and no rank has reported a failure of its own.
+    world_fail(w, -1, &why);
     return err_set(e, E_PEER, "%s", why.text);
 }
 
 bool world_leaver_failed(const world *w)
 {
-    const struct timespec tick = {0, 1000 * 1000};
-    for (int i = 0; i < LEAVER_MS && !world_has_failed(w); i++) nanosleep(&tick, NULL);
+    const struct timespec one_ms = {0, 1000 * 1000};
+    for (int i = 0; i < LEAVER_WAIT_MS && !world_has_failed(w); i++) nanosleep(&one_ms, NULL);
     return world_has_failed(w);
 }
 

@@ -35,8 +35,8 @@ typedef enum device_stream_kind {
 typedef enum device_memory_kind {
     MEMORY_DEVICE, // contents undefined
     MEMORY_HOST,   // the host can read it, and copies from it are fast (pinned on a GPU)
-    MEMORY_ZEROED, // device memory that starts as zeros; pages that the system has zeroed already
-                   // are not written again
+    // Device memory that starts as zeros. Pages that the system has zeroed are not written again.
+    MEMORY_ZEROED,
 } device_memory_kind;
 
 // A host function that a stream runs in its order, on a device whose memory the host can address.

@@ -1,6 +1,6 @@
-// tensor_parallel.c -- one rank's shard of a graph under tensor parallelism (Shoeybi et al. 2019). A
-// family writes full sizes, and names the roles of its parameters' dimensions. A sharded weight then
-// has the sizes of this rank's shard, and the ops take their sizes from their inputs.
+// tensor_parallel.c -- one rank's shard of a graph under tensor parallelism (Shoeybi et al. 2019).
+// A family writes full sizes, and names the roles of its parameters' dimensions. A sharded weight
+// then has the sizes of this rank's shard, and the ops take their sizes from their inputs.
 //
 // Called by the build_* functions. Knows nothing of communicators, nor where a graph needs a
 // collective (op_tensor_parallel.c).
@@ -108,6 +108,8 @@ const char *graph_divisors(int64_t count, char out[96])
     return out;
 }
 
+// A section of `count` rows or columns is sharded by itself. Records an error if the ranks do not
+// divide it. A vocabulary need not divide: its last shard may be smaller, but not empty.
 static void check_section(graph *g, const graph_param *p, int64_t count)
 {
     char valid[96];
@@ -128,7 +130,8 @@ void graph_check_tp(graph *g)
     if (g->mode == GRAPH_DECODE) graph_misuse(g, "a decoding graph cannot be sharded");
     for (int i = 0; i < g->params; i++) {
         graph_param *p = &g->param[i];
-        // Where no op has named the sections, they are the pieces of the file.
+        // Unless an op has set the sections (graph_sections), each piece of the file is one
+        // section.
         for (int k = 0; k < p->pieces && p->shard_dim == 0 && p->sections == 0; k++)
             p->section[k] = p->piece[k].rows;
         if (p->shard_dim == 0 && p->sections == 0) p->sections = p->pieces;

@@ -16,8 +16,9 @@ typedef status (*launch_rank_main)(world *w, int rank, int ranks, void *arg, err
 typedef struct launch_options {
     int ranks;
     bool as_threads;
-    bool own_terminal; // on SIGINT or SIGTERM the first signal asks the ranks to stop, the second
-                       // fails the run; false: leave both signals alone
+    // True: the first SIGINT or SIGTERM asks the ranks to stop, and the second one fails the run.
+    // False: the launcher handles neither signal.
+    bool own_terminal;
 } launch_options;
 
 // E_USAGE where the environment says that another launcher (torchrun, mpirun, srun, ...) has

@@ -1,5 +1,5 @@
-// draw.c -- pictures of a simulated pipeline, as text and as SVG. Called by `trireme explain`.
-// Deliberately does not know how the times were found, and writes no files: it appends to a text.
+// draw.c -- draws a simulated pipeline, as text and as SVG. Called by `trireme explain`. It does
+// not know how the times were computed. It appends to a text and writes no files.
 #include "parallel/draw.h"
 
 #include "parallel/instructions.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// One pass of a chunk: its blocks one after the other.
+// One bar of the picture: one pass of a chunk, which runs its blocks one after the other.
 typedef struct draw_bar {
     unsigned computes;
     int micro, chunk, first_block, last_block;
@@ -58,11 +58,11 @@ static bool next_bar(const pipeline_picture *x, int stage, int *next, draw_bar *
     return found;
 }
 
-// What all bars have in common.
+// The measures of all bars together.
 typedef struct draw_extent {
     int bars;
     double mean, shortest; // seconds
-    double end;            // of the last bar
+    double end;            // end of the last bar
 } draw_extent;
 
 static draw_extent measure(const pipeline_picture *x)
@@ -77,7 +77,8 @@ static draw_extent measure(const pipeline_picture *x)
             all.end = fmax(all.end, b.end);
         }
     if (all.bars) all.mean /= all.bars;
-    // Much shorter bars, as those of a chunk with nothing but an embedding, do not set the scale.
+    // Very short bars, such as those of a chunk that has only an embedding, do not determine the
+    // scale.
     all.shortest = fmax(all.shortest, all.mean / 4);
     return all;
 }
@@ -147,7 +148,8 @@ void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
 {
     const draw_extent all = measure(x);
     const int room = columns - LABEL;
-    // Two columns for the shortest pass; one, if that shows all; or two and the middle left out.
+    // The shortest pass gets two columns. It gets one column if only then the picture fits. If the
+    // picture does not fit with one column either, the middle is left out.
     const double units = all.bars ? all.end / all.shortest : 0;
     double per_unit = 2 * units > room && units <= room ? 1 : 2;
     const int width = (int)lround(units * per_unit), shown = (room - (int)strlen(CUT)) / 2;
@@ -172,7 +174,7 @@ void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
 
 enum { LEFT = 72, TOP = 40, ROW = 30, BAR = 26, FOOT = 44, NARROW = 640, WIDE = 6000 };
 
-// Later chunks are paler: 0 is the paint itself, 1 would be white.
+// How much paler the colour of a chunk is: 0 for the first chunk; 1 would be white.
 static double paleness(int chunk, int chunks)
 {
     return chunks > 1 ? 0.6 * chunk / (chunks - 1) : 0;
@@ -200,7 +202,7 @@ static void add_bar(const draw_bar *b, int chunks, double left, double width, do
                   top + BAR / 2 + 4, b->micro);
 }
 
-// Does the picture have such a pass? The legend names no others.
+// Whether the picture has such a pass. The legend names only these.
 static bool shows(const pipeline_picture *x, unsigned computes)
 {
     draw_bar b;

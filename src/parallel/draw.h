@@ -1,5 +1,5 @@
-// draw.h -- a step of a pipeline as a picture: a row for each stage, time to the right, and the
-// bubble. `trireme explain` calls it.
+// draw.h -- draws a step of a pipeline: one row for each stage, with time to the right, and the
+// bubble. Called by `trireme explain`.
 #ifndef TRIREME_PARALLEL_DRAW_H
 #define TRIREME_PARALLEL_DRAW_H
 
@@ -14,15 +14,15 @@ typedef struct pipeline_picture {
     const simulate_result *times;
 } pipeline_picture;
 
-// Appends lines of at most `columns` characters (40 or more). A pass is a letter, and the last digit
-// of its micro-batch where there is room: F forward, B backward or dgrad, W wgrad; lower case for
-// odd chunks; '.' idle. The middle of a picture that is too wide is left out, at " // ". The last
-// line says the bubble, analytic and simulated.
+// Appends lines of at most `columns` characters (40 or more). A pass is a letter, followed by the
+// last digit of its micro-batch if there is room. F is forward, B backward or dgrad, W wgrad; odd
+// chunks have lower case; '.' is idle time. If the picture is too wide, " // " replaces its middle.
+// The last line has the analytic and the simulated bubble.
 void pipeline_draw_text(const pipeline_picture *x, int columns, text *out);
 
-// Appends a self-contained SVG document: a rect of class "op" for every pass of a chunk, coloured by
-// what it computes and by chunk, with the number of its micro-batch and a tooltip; a legend; the
-// bubble as title.
+// Appends a self-contained SVG document: a rect of class "op" for every pass of a chunk, coloured
+// by what it computes and by chunk, with the number of its micro-batch and a tooltip. The document
+// also has a legend, and the bubble as its title.
 void pipeline_draw_svg(const pipeline_picture *x, text *out);
 
 #endif

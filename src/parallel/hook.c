@@ -1,4 +1,4 @@
-// hook.c -- the choices of a communication hook. See hook.h. Called by traffic.c, and by
+// hook.c -- what a communication hook compresses. See hook.h. Called by traffic.c, and by
 // train/compress.c and train/powersgd.c. It knows neither buffers nor communicators.
 #include "parallel/hook.h"
 
@@ -40,7 +40,8 @@ comm_segment hook_row_segment(const plan *p, const plan_redistribution *m, int s
     const plan_row *r = &p->row[p->order[position]];
     if (hook_factors_row(p, r)) return (comm_segment){0};
     if (x->segment) return x->segment[position];
-    // The step sums whole buckets: the ranks split each row evenly.
+    // The redistribution step sums full buckets. Row by row, each rank sums an equal part of the
+    // row.
     const int64_t offset = r->offset[m->layout] - p->bucket[r->bucket].first[m->layout],
                   count = plan_local_shard(p, r, m->layout, p->coord).count;
     return (comm_segment){.full_offset = offset,

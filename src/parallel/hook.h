@@ -1,6 +1,6 @@
-// hook.h -- which gradients a communication hook compresses, and what the ranks then send. These are
-// pure functions of the plan. train/compress.c and train/powersgd.c execute what they say;
-// traffic.c counts it.
+// hook.h -- which gradients a communication hook compresses, and what the ranks then send. These
+// are pure functions of the plan. train/compress.c and train/powersgd.c compress as they say;
+// traffic.c counts the bytes.
 #ifndef TRIREME_PARALLEL_HOOK_H
 #define TRIREME_PARALLEL_HOOK_H
 
@@ -10,18 +10,21 @@
 dtype hook_type(const plan *p);
 
 // Whether PowerSGD sends row r's gradient [rows, cols] as two factors of hook_rank columns:
-// (rows + cols) rank min_compression_rate < rows cols. A vector never is. Other hooks: false.
+// (rows + cols) rank min_compression_rate < rows cols. It never factors a vector. Returns false for
+// other hooks.
 bool hook_factors_row(const plan *p, const plan_row *r);
-// The rank of row r's approximation: the hook's, or the smaller dimension of the row.
+// The rank of row r's approximation: the rank of the hook, but at most the smaller dimension of the
+// row.
 int64_t hook_rank(const plan *p, const plan_row *r);
-// Elements of both factors of row r; 0 where PowerSGD does not factor it.
+// The number of elements of both factors of row r; 0 when PowerSGD does not factor it.
 int64_t hook_factor_elements(const plan *p, const plan_row *r);
 
 // Whether the factors are summed with redistribution m. PowerSGD sums them with the first
-// redistribution of gradients that communicates: that of each micro-batch, else that of the step.
+// redistribution of gradients that communicates: the one after each micro-batch, or else the one at
+// the end of the step.
 bool hook_sends_factors(const plan *p, const plan_redistribution *m);
 // The elements that redistribution step m->step[step] communicates for the row at `position` of
-// plan->order, when rows travel one by one. It is empty for a row that PowerSGD factors.
+// plan->order, when rows are sent one by one. It is empty for a row that PowerSGD factors.
 comm_segment hook_row_segment(const plan *p, const plan_redistribution *m, int step, int position);
 
 #endif

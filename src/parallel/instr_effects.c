@@ -1,6 +1,6 @@
-// instr_effects.c -- what the row of an instruction's kind means for that instruction: which
-// effects take place in this plan, on which owners and in which slots. Called by verify.c and
-// simulate.c. Deliberately does not check anything: verify.c does.
+// instr_effects.c -- applies the row of a kind to one instruction: which of the row's effects take
+// place in this plan, on which owners and in which slots. Called by verify.c and simulate.c.
+// Deliberately does not check anything: verify.c does.
 #include "parallel/instructions.h"
 
 typedef struct context {
@@ -63,7 +63,7 @@ static bool when_loss(const context *c, instr_resource r)
     return c->s->pass == PASS_TRAIN && !when_has_block_after(c, r);
 }
 
-// An evaluation brings its own batch.
+// In an evaluation no LOAD_BATCH fills the batch slot: the caller uploads the batch.
 static bool when_reads_batch(const context *c, instr_resource r)
 {
     return c->s->pass == PASS_TRAIN && (c->x->index == 0 || when_loss(c, r));
@@ -96,7 +96,7 @@ static bool when_split_backward(const context *c, instr_resource r)
     return pipeline_schedule_splits_backward(c->p->o.strategy.pipeline.schedule);
 }
 
-static bool when_whole_backward(const context *c, instr_resource r)
+static bool when_fused_backward(const context *c, instr_resource r)
 {
     return !when_split_backward(c, r);
 }
@@ -186,7 +186,8 @@ static bool when_last_of_tied(const context *c, instr_resource r)
     return c->x->last && plan_bucket_is_tied(c->p, c->x->index);
 }
 
-// Weights in fp32 are updated in place; others are rounded from the optimizer's fp32 copy.
+// fp32 weights are updated in place, so their old values are needed. 16-bit weights are rounded
+// from the fp32 master weights.
 static bool when_read_from_file(const context *c, instr_resource r)
 {
     return when_in_file(c, r) && c->p->o.compute == F32;
@@ -210,7 +211,7 @@ static when_fn *const WHENS[INSTR_WHENS] = {
     [WHEN_OUTPUT_GRAD_IS_LOCAL] = when_output_grad_is_local,
     [WHEN_SENDS_INPUT_GRAD] = when_sends_input_grad,
     [WHEN_SPLIT_BACKWARD] = when_split_backward,
-    [WHEN_WHOLE_BACKWARD] = when_whole_backward,
+    [WHEN_FUSED_BACKWARD] = when_fused_backward,
     [WHEN_INPUT_GRAD_IN_PLACE] = when_input_grad_in_place,
     [WHEN_INPUT_GRAD_APART] = when_input_grad_apart,
     [WHEN_WEIGHT_SLOTS] = when_weight_slots,
@@ -298,7 +299,7 @@ static int own_owner(const context *c, instr_resource r)
     }
 }
 
-// A slot that the instruction names, unchecked.
+// A slot number that the instruction has. It is not checked.
 static int slot_of(const context *c, const instr_effect *f, instr_resource r)
 {
     const schedule_instr *x = c->x;

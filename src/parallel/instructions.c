@@ -89,27 +89,27 @@ const instr_resource_row *instr_resource_row_of(instr_resource r)
 #define PRECEDES(resource, whose, where, when)  {ACCESS_PRECEDE, resource, whose, where, when}
 // clang-format on
 
-// The inputs and labels of a micro-batch go to the device.
+// Copies the inputs and labels of a micro-batch to the device.
 static const instr_row LOAD_BATCH_ROW =
     ROW("LOAD_BATCH", STREAM_COPY, ABOUT_MICRO, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
         LINE(" micro {micro}"), EFFECTS(ALLOCATES(RES_BATCH_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
 
-// A file is read: this rank's shard into a state slot, or full gradients, whose sum over
-// micro-batches goes on, into a gradient slot.
+// Reads from a file: this rank's shard into a state slot, or full gradients into a gradient slot,
+// where the sum over micro-batches continues.
 static const instr_row SWAP_IN_ROW =
     ROW("SWAP_IN", STREAM_COPY, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
         LINE(" {what} of bucket {index}"),
         EFFECTS(ALLOCATES(RES_STATE_SLOT, OF_THIS, IN_SLOT, WHEN_SHARD),
                 ALLOCATES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, WHEN_FULL)));
 
-// The reverse of SWAP_IN.
+// Writes to the file what SWAP_IN reads.
 static const instr_row SWAP_OUT_ROW =
     ROW("SWAP_OUT", STREAM_COPY, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
         LINE(" {what} of bucket {index}"),
         EFFECTS(FREES(RES_STATE_SLOT, OF_THIS, IN_SLOT, WHEN_SHARD),
                 FREES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, WHEN_FULL)));
 
-// The weights of a bucket are all-gathered for use.
+// All-gathers the weights of a bucket for use.
 static const instr_row UNSHARD_ROW =
     ROW("UNSHARD", STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_WEIGHTS,
         LINE_AND(" bucket {index} into weight slot {slot}", WHEN_POST_FORWARD,
@@ -118,7 +118,7 @@ static const instr_row UNSHARD_ROW =
                 FREES(RES_STATE_SLOT + PLAN_WEIGHTS, OF_THIS, IN_STATE, WHEN_UNSHARDS_FILE),
                 ALLOCATES(RES_WEIGHT_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
 
-// This rank's shard in the post-forward group is kept, for the UNSHARD before backward.
+// Keeps this rank's shard of the post-forward group for the UNSHARD before backward.
 static const instr_row RESHARD_POST_FORWARD_ROW =
     ROW("RESHARD_POST_FORWARD", STREAM_COMPUTE, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE,
         SENDS_NOTHING, LINE(" bucket {index}, its shard stays for backward"),
@@ -135,14 +135,14 @@ static const instr_row ALLOC_GRAD_ROW =
         LINE(" bucket {index} in gradient slot {slot}"),
         EFFECTS(ALLOCATES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
 
-// The input of a block arrives from the stage before.
+// Receives the input of a block from the previous stage.
 static const instr_row RECV_ACT_ROW =
     ROW("RECV_ACT", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, RECEIVER(CHANNEL_ACTIVATIONS, -1),
         SENDS_NOTHING, LINE(" micro {micro} block {index} from stage {peer}"),
         EFFECTS(ALLOCATES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
                 WRITES(RES_OUTPUT, OF_BLOCK_BEFORE, ALWAYS)));
 
-// The block with the loss computes the first of its gradients here.
+// Runs the forward pass of a block. The block with the loss also computes its first gradients.
 static const instr_row FORWARD_ROW =
     ROW("FORWARD", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_FORWARD, ALONE, SENDS_PASS,
         LINE(" micro {micro} block {index}"),
@@ -157,30 +157,31 @@ static const instr_row FORWARD_ROW =
                 WRITES(RES_OUTPUT, OF_THIS, ALWAYS),
                 FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_LOSS_ENDS_BATCH)));
 
-// The output of a block goes to the next stage.
+// Sends the output of a block to the next stage.
 static const instr_row SEND_ACT_ROW =
     ROW("SEND_ACT", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, SENDER(CHANNEL_ACTIVATIONS, 1),
         SENDS_OUTPUT, LINE(" micro {micro} block {index} to stage {peer}"),
         EFFECTS(READS(RES_OUTPUT, OF_THIS, IN_RESULT, ALWAYS),
                 READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
 
-// The gradient of the output of a block arrives from the next stage.
+// Receives the output gradient of a block from the next stage.
 static const instr_row RECV_GRAD_ROW =
     ROW("RECV_GRAD", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, RECEIVER(CHANNEL_GRADIENTS, 1),
         SENDS_NOTHING, LINE(" micro {micro} block {index} from stage {peer}"),
-        EFFECTS(ALLOCATES(RES_ACT_GRAD_SLOT, OF_BLOCK_AFTER, IN_GRAD_OUT, WHEN_WHOLE_BACKWARD),
+        EFFECTS(ALLOCATES(RES_ACT_GRAD_SLOT, OF_BLOCK_AFTER, IN_GRAD_OUT, WHEN_FUSED_BACKWARD),
                 ALLOCATES(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, WHEN_SPLIT_BACKWARD),
                 WRITES(RES_INPUT_GRAD, OF_BLOCK_AFTER, ALWAYS)));
 
-// What every pass that adds to the gradients of weights has in common.
+// The effects of every pass that adds to the gradients of weights.
 #define ADDS_TO_GRADIENTS                                                                          \
     PRECEDES(RES_REDUCED, OF_ITS_BUCKETS, IN_RESULT, ALWAYS),                                      \
         MODIFIES(RES_GRAD_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_GRAD_SLOTS),                     \
         MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, ALWAYS),                                 \
         READS(RES_WEIGHT_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_WEIGHT_SLOTS)
 
-// dgrad and wgrad of a block at once. An input gradient in place takes over the slot of the
-// output's gradient; another one has its slot before that of the output's gradient is free.
+// Runs dgrad and wgrad of a block together. An input gradient that is computed in place takes over
+// the slot of the output gradient. Otherwise its slot is allocated before the output gradient's is
+// freed.
 static const instr_row BACKWARD_ROW =
     ROW("BACKWARD", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_DGRAD | COMPUTES_WGRAD, ALONE, SENDS_PASS,
         LINE(" micro {micro} block {index}"),
@@ -195,8 +196,9 @@ static const instr_row BACKWARD_ROW =
                 WRITES(RES_INPUT_GRAD, OF_THIS, ALWAYS), WRITES(RES_WEIGHT_GRAD, OF_THIS, ALWAYS),
                 FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_FIRST_BLOCK)));
 
-// dgrad of a block. Gradients between the blocks of a chunk lie in its wgrad slot, because wgrad
-// reads them later; the one that leaves the chunk lies in an activation-gradient slot.
+// Runs dgrad of a block. Gradients between the blocks of a chunk lie in its wgrad slot, because
+// wgrad reads them later. The input gradient of the chunk's first block lies in an
+// activation-gradient slot.
 static const instr_row BACKWARD_INPUT_ROW =
     ROW("BACKWARD_INPUT", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_DGRAD, ALONE, SENDS_PASS,
         LINE(" micro {micro} block {index}"),
@@ -209,7 +211,7 @@ static const instr_row BACKWARD_INPUT_ROW =
                 ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_SENDS_INPUT_GRAD),
                 WRITES(RES_INPUT_GRAD, OF_THIS, ALWAYS)));
 
-// wgrad of a block, some time after its dgrad.
+// Runs wgrad of a block, some time after its dgrad.
 static const instr_row BACKWARD_WEIGHT_ROW =
     ROW("BACKWARD_WEIGHT", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_WGRAD, ALONE, SENDS_PASS,
         LINE(" micro {micro} block {index}"),
@@ -220,14 +222,14 @@ static const instr_row BACKWARD_WEIGHT_ROW =
                 WRITES(RES_WEIGHT_GRAD, OF_THIS, ALWAYS),
                 FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_FIRST_BLOCK)));
 
-// The gradient of the input of a block goes to the stage before.
+// Sends the input gradient of a block to the previous stage.
 static const instr_row SEND_GRAD_ROW =
     ROW("SEND_GRAD", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, SENDER(CHANNEL_GRADIENTS, -1),
         SENDS_INPUT_GRAD, LINE(" micro {micro} block {index} to stage {peer}"),
         EFFECTS(READS(RES_INPUT_GRAD, OF_THIS, IN_RESULT, ALWAYS),
                 FREES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_IN, ALWAYS)));
 
-// Gradients of weights that the first and the last stage share are summed; both get the sum.
+// Sums the gradients of tied weights over the first and the last stage. Both receive the sum.
 static const instr_row REDUCE_TIED_GRAD_ROW =
     ROW("REDUCE_TIED_GRAD", STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, TOGETHER(MEETS_ENDS),
         SENDS_TIED_GRADIENTS, LINE(" bucket {index}"),
@@ -238,8 +240,8 @@ static const instr_row REDUCE_TIED_GRAD_ROW =
                 MODIFIES(RES_GRAD_SUM, OF_THIS, IN_RESULT, ALWAYS),
                 WRITES(RES_TIED_SUM, OF_THIS, ALWAYS)));
 
-// Gradients of a bucket are reduced to the placement in which they are stored, and for the last
-// time to that in which the optimizer reads them.
+// Reduces the gradients of a bucket to the placement in which they are stored. The last REDUCE_GRAD
+// of a step reduces them to the placement in which the optimizer reads them.
 static const instr_row REDUCE_GRAD_ROW =
     ROW("REDUCE_GRAD", STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_GRADIENTS,
         LINE_AND(" bucket {index}", WHEN_NOT_LAST, " (more to come)"),
@@ -272,7 +274,7 @@ static const instr_row OPTIMIZER_STEP_ROW =
                 MODIFIES(RES_STATE_SLOT + PLAN_OPTIMIZER_STATE, OF_THIS, IN_STATE, WHEN_IN_FILE),
                 WRITES(RES_UPDATED, OF_THIS, ALWAYS)));
 
-// Every rank that stores the weights gets the shards that other ranks updated.
+// All-gathers the updated shards to every rank that stores the weights.
 static const instr_row ALL_GATHER_UPDATED_ROW = ROW(
     "ALL_GATHER_UPDATED", STREAM_COMPUTE, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE,
     SENDS_UPDATED_WEIGHTS, LINE(" bucket {index}"),

@@ -1,10 +1,11 @@
-// instructions.h -- the table of instructions: one row for each kind, which says everything that
-// more than one part of the program must know about it.
+// instructions.h -- the table of instructions. The row of a kind has everything that more than one
+// file needs to know about it.
 //
 // schedule.c makes instructions. verify.c, simulate.c, replay.c, traffic.c, draw.c and the printer
-// read the rows and name no kind; train/step.c executes each kind on the stream of its row.
-// A row describes an instruction by its effects on resources: slots that the schedule hands out,
-// and results that exist once they are written. The table knows no device and no communicator.
+// read the rows and name no kind; train/step.c executes each kind on the stream of its row. A row
+// describes an instruction by its effects on resources. A resource is a set of slots, which the
+// schedule assigns, or of results, which exist once they are written. The table knows no device and
+// no communicator.
 #ifndef TRIREME_PARALLEL_INSTRUCTIONS_H
 #define TRIREME_PARALLEL_INSTRUCTIONS_H
 
@@ -102,23 +103,23 @@ typedef enum instr_when {
     NEVER,
     ALWAYS,
     WHEN_HAS_BLOCK_BEFORE, // the block is not the first of the model
-    WHEN_HAS_BLOCK_AFTER,  // … the last
+    WHEN_HAS_BLOCK_AFTER,  // the block is not the last of the model
     WHEN_FIRST_BLOCK,      // the block is the first of the model
     WHEN_READS_BATCH,      // training, and the block reads inputs or labels
     WHEN_LOSS_ENDS_BATCH, // training, the block computes the loss and no later pass reads the batch
     WHEN_LOSS,            // training, and the block computes the loss
     WHEN_INPUT_IS_LOCAL,  // no message brought the input of the block
     WHEN_OUTPUT_GRAD_IS_LOCAL, // no message brought the gradient of its output
-    WHEN_SENDS_INPUT_GRAD,     // a message takes the gradient of its input away
-    WHEN_SPLIT_BACKWARD,       // the pipeline schedule computes dgrad and wgrad apart
-    WHEN_WHOLE_BACKWARD,
+    WHEN_SENDS_INPUT_GRAD,     // a message sends the gradient of its input
+    WHEN_SPLIT_BACKWARD,       // the pipeline schedule runs dgrad and wgrad as two instructions
+    WHEN_FUSED_BACKWARD,
     WHEN_INPUT_GRAD_IN_PLACE, // the gradient of the input replaces that of the output
-    WHEN_INPUT_GRAD_APART,    // it needs memory of its own
+    WHEN_INPUT_GRAD_APART,    // the gradient of the input needs another slot
     WHEN_WEIGHT_SLOTS,        // weights are full only while a slot holds them
-    WHEN_GRAD_SLOTS,          // likewise gradients
+    WHEN_GRAD_SLOTS,          // gradients are full only while a slot holds them
     WHEN_LOSS_AND_GRAD_SLOTS,
     WHEN_IN_GRAD_SLOT,     // gradients of the bucket are in a gradient slot
-    WHEN_NOT_IN_GRAD_SLOT, // only their reduced shards are left, although the plan has such slots
+    WHEN_NOT_IN_GRAD_SLOT, // only reduced shards remain, although the plan has gradient slots
     WHEN_FULL,             // `full` of the instruction
     WHEN_SHARD,            // not `full`
     WHEN_POST_FORWARD,
@@ -127,14 +128,15 @@ typedef enum instr_when {
     WHEN_NOT_LAST,
     WHEN_LAST_OF_TIED,   // the last reduction of a bucket with tied weights
     WHEN_IN_FILE,        // the resource's state is in a file
-    WHEN_READ_FROM_FILE, // … and its old value is needed
-    WHEN_ONLY_TO_FILE,   // … and its old value is not needed
+    WHEN_READ_FROM_FILE, // the resource's state is in a file, and its old value is needed
+    WHEN_ONLY_TO_FILE,   // the resource's state is in a file, and its old value is not needed
     INSTR_WHENS
 } instr_when;
 
 typedef struct instr_effect {
     instr_access access;
-    instr_resource resource; // RES_STATE_SLOT with where IN_SLOT: of the instruction's `what`
+    // RES_STATE_SLOT with IN_SLOT means the slots of the instruction's `what`.
+    instr_resource resource;
     instr_whose whose;
     instr_where where;
     instr_when when;
@@ -144,10 +146,10 @@ enum { INSTR_EFFECTS = 18 };
 
 // ---- Rows
 
-// What an instruction is about; says what micro and index of it mean.
+// The subject of an instruction, which determines what its `micro` and `index` mean.
 typedef enum instr_subject { ABOUT_STEP, ABOUT_MICRO, ABOUT_BLOCK, ABOUT_BUCKET } instr_subject;
 
-// What a pass over a block computes: bits.
+// Bits that say what a pass over a block computes.
 enum {
     COMPUTES_NOTHING = 0,
     COMPUTES_FORWARD = 1,
@@ -171,28 +173,28 @@ typedef enum instr_meeting {
 typedef struct instr_peers {
     instr_meeting meeting;
     instr_channel channel; // of a message
-    int stage_step;        // of a message: 1 to or from the next stage, -1 the one before
+    int stage_step; // of a message: 1 to or from the next stage, -1 to or from the previous one
 } instr_peers;
 
 // What an instruction sends to other ranks.
 typedef enum instr_payload {
     SENDS_NOTHING,
-    SENDS_PASS,            // what the block's pass sums over tp
-    SENDS_OUTPUT,          // of the block
-    SENDS_INPUT_GRAD,      // of the block
-    SENDS_WEIGHTS,         // of the bucket, for its use
-    SENDS_UPDATED_WEIGHTS, // of the bucket
-    SENDS_GRADIENTS,       // of the bucket
-    SENDS_TIED_GRADIENTS,  // of the bucket
+    SENDS_PASS,            // the values that the block's pass sums over tp
+    SENDS_OUTPUT,          // the output of the block
+    SENDS_INPUT_GRAD,      // the input gradient of the block
+    SENDS_WEIGHTS,         // the weights of the bucket, for a pass
+    SENDS_UPDATED_WEIGHTS, // the updated weights of the bucket
+    SENDS_GRADIENTS,       // the gradients of the bucket
+    SENDS_TIED_GRADIENTS,  // the tied gradients of the bucket
     SENDS_AGREED,          // loss, norm, finite flag
     PAYLOADS
 } instr_payload;
 
-// How the line of an instruction goes on after its name. {micro}, {index}, {slot}, {peer} and {what}
-// stand for these members.
+// The text that follows the name in the printed line of an instruction. {micro}, {index}, {slot},
+// {peer} and {what} are replaced by these members.
 typedef struct instr_line {
     const char *text;
-    instr_when when; // `addition` follows then; may depend on members of the instruction only
+    instr_when when; // when `addition` follows; it may depend only on members of the instruction
     const char *addition;
 } instr_line;
 
@@ -210,7 +212,7 @@ typedef struct instr_row {
 const instr_row *instr_row_of(schedule_instr_kind k);
 // Does a kind have this effect on this resource, in some plan?
 bool instr_has_effect(schedule_instr_kind k, instr_access access, instr_resource r);
-// The kind that computes this (bits as above) in a pass.
+// The kind of a pass that computes this (COMPUTES_ bits).
 schedule_instr_kind instr_computing(unsigned computes);
 
 // ---- Effects of one instruction
@@ -220,7 +222,7 @@ typedef struct instr_use {
     instr_access access;
     instr_resource resource;
     int group; // of slots
-    int slot;  // as the instruction names it, unchecked; -1 where IN_ANY_SLOT or no slot
+    int slot;  // the instruction's number, not checked; -1 for IN_ANY_SLOT or no slot
     bool any_slot;
     int owner;
 } instr_use;
@@ -233,7 +235,7 @@ status instr_each_use(const plan *p, const schedule *s, const schedule_instr *x,
                       instr_use_fn *visit, void *given, err *e);
 // "micro 3", "bucket 0", "micro 3 block 1", "the step".
 void instr_owner_print(const plan *p, instr_resource r, int owner, text *out);
-// Whether a condition that depends on members of the instruction alone holds.
+// Whether a condition holds that depends only on members of the instruction.
 bool instr_when_holds(instr_when when, const schedule_instr *x);
 
 #endif

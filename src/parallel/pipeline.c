@@ -19,7 +19,8 @@ static void add(pipeline_list *l, pipeline_pass kind, int micro, int chunk)
     l->ops[l->count++] = (pipeline_op){kind, micro, chunk};
 }
 
-// One stage waits for no other, so it saves the activations of one micro-batch at a time.
+// The only stage never waits for another one, so it saves the activations of one micro-batch at a
+// time.
 static void make_alone(const pipeline_shape *x, pipeline_list *out)
 {
     for (int m = 0; m < x->micros; m++) {
@@ -47,8 +48,8 @@ static void make_1f1b(const pipeline_shape *x, pipeline_list *out)
     }
 }
 
-// The k-th pass of a stage. `stages` micro-batches form a group, and a group passes one chunk after
-// the other.
+// Adds the k-th pass of a stage. `stages` micro-batches form a group, and a group runs through one
+// chunk after the other.
 static void add_interleaved(const pipeline_shape *x, pipeline_pass kind, int k, pipeline_list *out)
 {
     int group = x->stages * x->chunks, chunk = k % group / x->stages;
@@ -70,7 +71,7 @@ static void make_interleaved(const pipeline_shape *x, pipeline_list *out)
     }
 }
 
-// 1F1B with dgrad and wgrad apart. dgrad runs where 1F1B has its backward. wgrad runs as many
+// 1F1B with separate dgrad and wgrad. dgrad runs where 1F1B has its backward. wgrad runs as many
 // micro-batches later as there are earlier stages. So a stage saves the activations of at most
 // `stages` micro-batches, which is 1F1B's peak, and still has wgrads to run while the last dgrads
 // pass to the first stage (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", §2.1, ZB-H1).

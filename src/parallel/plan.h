@@ -91,9 +91,10 @@ enum {
 typedef struct plan_redistribution_step {
     int axis; // or GROUP_POST_FORWARD
     placement_collective collective;
-    plan_layout from, to;  // layout before and after
-    comm_segment *segment; // [local_rows] in the order of plan->order, offsets from the bucket's
-                           // start; NULL: the collective treats the bucket as one run
+    plan_layout from, to; // layout before and after
+    // [local_rows] in the order of plan->order, with offsets from the bucket's start. NULL: the
+    // collective treats the bucket as one run.
+    comm_segment *segment;
 } plan_redistribution_step;
 
 enum { PLAN_REDISTRIBUTION_STEPS = 2 };

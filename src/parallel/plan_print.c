@@ -87,7 +87,7 @@ static void print_summary(const plan *p, text *out)
     text_add(out, "\n");
 }
 
-// ---- Rows: when it happens, and what
+// ---- Rows: when a collective runs, and which one
 
 static void print_when(const char *when, text *out)
 {
@@ -234,6 +234,7 @@ static void print_json_placements(const plan *p, text *out)
 {
     const char *between = "";
     text_add(out, "\"placements\":{");
+    // PLAN_DP_AXIS lists the inner axis first; the outer axis is printed first.
     for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
         const axis a = PLAN_DP_AXIS[i].axis;
         const policy *x = policy_of(&p->policy, a);

@@ -2,9 +2,9 @@
 // over which axis on which runs of elements. It looks each axis up in the table of placement.h.
 // Called by plan_make.
 //
-// Reductions go over the inner axis first, all-gathers over the outer axis first, because the outer
-// axis shards the inner axis' shard. It also sums consecutive ranks before distant ones, in the
-// order of one sum over all ranks.
+// Reductions go over the inner axis first and all-gathers over the outer axis first, because the
+// outer axis shards the inner axis' shard. This order of reductions also sums consecutive ranks
+// before distant ones, like one sum over all ranks.
 #include "parallel/plan_private.h"
 
 #include "base/alloc.h"
@@ -12,9 +12,9 @@
 
 #include <stdlib.h>
 
-// The run of row r that one collective handles in an array of layout `array`. It is what the row
-// has in layout `full`; each of `ranks` ranks has a shard of it, in units of the row's columns,
-// which an array of layout `shard` holds.
+// The segment of row r that one collective handles in an array of layout `array`. The segment is
+// the row's shard in layout `full`. Each of `ranks` ranks has an equal number of the segment's
+// dim-0 rows, which an array of layout `shard` holds.
 static comm_segment segment_of(const plan *p, const plan_row *r, plan_layout array,
                                plan_layout shard, plan_layout full, int64_t ranks)
 {
@@ -28,7 +28,7 @@ static comm_segment segment_of(const plan *p, const plan_row *r, plan_layout arr
                           .shard_count = size_ceil_div(run.count / r->cols, ranks) * r->cols};
 }
 
-// Of all rows of this stage, in the order of plan->order. The caller frees *out.
+// The segments of all rows of this stage, in the order of plan->order. The caller frees *out.
 static status segments(const plan *p, plan_layout array, plan_layout shard, plan_layout full,
                        int ranks, comm_segment **out, err *e)
 {
@@ -50,7 +50,7 @@ static status add_step(plan *p, plan_redistribution *m, axis a, placement_collec
                        axis_name(a));
     plan_redistribution_step *x = &m->step[m->count++];
     *x = (plan_redistribution_step){.axis = a, .collective = collective, .from = from, .to = to};
-    // An all-reduce of everything that the array holds of a bucket needs no segments.
+    // An all-reduce of all elements of a bucket needs no segments.
     if (collective == REDISTRIBUTE_ALL_REDUCE && from == m->layout) return OK;
     return segments(p, m->layout, gathers ? from : to, gathers ? to : from, p->o.mesh.size[a],
                     &x->segment, e);

@@ -1,7 +1,8 @@
-// replay.c -- runs the lists of all pipeline stages against each other, without computing and without
-// time. Every stage goes on until it has to wait, in turn, until all lists are at their end or none
-// can go on. Called by verify.c and simulate.c. Deliberately knows of an instruction only which
-// stages it meets, from the table in instructions.c.
+// replay.c -- steps through the instruction lists of all pipeline stages together, without
+// computing anything. It advances one stage after another until each has to wait. It ends when all
+// lists are at their end, or when no stage can advance. Called by verify.c and simulate.c. The only
+// fact that it uses about an instruction is which stages it meets, from the table in
+// instructions.c.
 #include "parallel/replay.h"
 
 #include "base/alloc.h"
@@ -14,10 +15,11 @@
 typedef struct replay {
     const schedule *const *of_stage;
     int stages;
-    int *next;                 // [stages] the instruction that a stage has come to
-    int *read[CHANNELS];       // [stages] by sender: its messages before this one are received
-    replay_position *together; // [stages] the instructions of a collective
-    bool *named;               // [stages] the account of a deadlock has named the stage
+    int *next; // [stages] the next instruction of the stage
+    // [stages] by sender: the receiver has read the messages before this instruction of the sender.
+    int *read[CHANNELS];
+    replay_position *collective; // [stages] the instruction of each stage in a collective
+    bool *named;                 // [stages] the deadlock message has named the stage
     replay_visit *visit;
     void *given;
 } replay;
@@ -49,21 +51,21 @@ static const schedule_instr *instr_of(const replay *w, replay_position position)
     return &w->of_stage[position.stage]->instr[position.number];
 }
 
-static bool is_through(const replay *w, int stage)
+static bool is_finished(const replay *w, int stage)
 {
     return w->next[stage] == w->of_stage[stage]->count;
 }
 
-// What the stage's next instruction meets; the list must not be at its end.
+// Which stages the next instruction of `stage` meets. The list must not be at its end.
 static const instr_peers *peers_now(const replay *w, int stage)
 {
     return &instr_row_of(w->of_stage[stage]->instr[w->next[stage]].kind)->peers;
 }
 
-// Has the stage come to an instruction that meets others in this way?
+// Whether the next instruction of the stage meets other stages in this way.
 static bool is_at(const replay *w, int stage, instr_meeting m)
 {
-    return !is_through(w, stage) && peers_now(w, stage)->meeting == m;
+    return !is_finished(w, stage) && peers_now(w, stage)->meeting == m;
 }
 
 static bool is_sent_on(const schedule_instr *x, instr_channel c)
@@ -104,7 +106,7 @@ static status try_receive(replay *w, replay_position position, bool *moved, err 
 {
     const schedule_instr *x = instr_of(w, position);
     const instr_peers *p = &instr_row_of(x->kind)->peers;
-    // The sender's block lies as many blocks from this one as its stage does from this stage.
+    // The sender is the next or the previous stage, so its block is the next or the previous one.
     const int block = x->index + p->stage_step;
     const replay_position sent = {x->peer, oldest_sent(w, x->peer, p->channel)};
     *moved = sent.number >= 0;
@@ -123,13 +125,13 @@ static status try_receive(replay *w, replay_position position, bool *moved, err 
     return visit(w, &(replay_step){.items = &position, .count = 1, .sent = sent}, e);
 }
 
-// Fills w->together with the next instruction of each stage that takes part in the collective.
+// Fills w->collective with the next instruction of each stage that takes part in the collective.
 static int participants(replay *w, instr_meeting m)
 {
     int count = 0;
     for (int i = 0; i < w->stages; i++)
         if (m == MEETS_ALL_STAGES || i == 0 || i == w->stages - 1)
-            w->together[count++] = (replay_position){i, w->next[i]};
+            w->collective[count++] = (replay_position){i, w->next[i]};
     return count;
 }
 
@@ -141,9 +143,9 @@ static status try_collective(replay *w, replay_position position, bool *moved, e
     if (m == MEETS_ENDS && position.stage > 0 && position.stage < w->stages - 1)
         return replay_refuse(w->of_stage, position, e,
                              "only the first and the last stage share weights");
-    for (int i = 0; i < count; i++) *moved = *moved && is_at(w, w->together[i].stage, m);
+    for (int i = 0; i < count; i++) *moved = *moved && is_at(w, w->collective[i].stage, m);
     if (!*moved) return OK;
-    return visit(w, &(replay_step){.items = w->together, .count = count}, e);
+    return visit(w, &(replay_step){.items = w->collective, .count = count}, e);
 }
 
 static status try_next(replay *w, int stage, bool *moved, err *e)
@@ -160,30 +162,30 @@ done:
     return result;
 }
 
-// The stage that a stage which cannot go on waits for.
+// `stage` cannot advance. Returns the stage that it waits for.
 static int waits_for(replay *w, int stage)
 {
     const instr_meeting m = peers_now(w, stage)->meeting;
     if (m == MEETS_SENDER) return w->of_stage[stage]->instr[w->next[stage]].peer;
     int count = participants(w, m), i = 0;
-    while (i < count && is_at(w, w->together[i].stage, m)) i++;
-    return w->together[i].stage;
+    while (i < count && is_at(w, w->collective[i].stage, m)) i++;
+    return w->collective[i].stage;
 }
 
-// No stage can go on. The text goes from the first stage that waits along the stages that are
-// waited for, until one that is at the end of its list or was named before.
+// No stage can advance. The message starts at the first stage that waits, and names which stage
+// waits for which, until it comes to one that is at the end of its list or already named.
 static status refuse_deadlock(replay *w, err *e)
 {
     text chain = {0};
     int stage = 0;
-    while (is_through(w, stage)) stage++;
-    while (!is_through(w, stage) && !w->named[stage]) {
+    while (is_finished(w, stage)) stage++;
+    while (!is_finished(w, stage) && !w->named[stage]) {
         int other = waits_for(w, stage);
         if (chain.bytes) text_add(&chain, "; ");
         w->named[stage] = true;
         add_position(w->of_stage, (replay_position){stage, w->next[stage]}, &chain);
         text_addf(&chain, " waits for stage %d%s", other,
-                  is_through(w, other) ? ", which is at the end of its list" : "");
+                  is_finished(w, other) ? ", which is at the end of its list" : "");
         stage = other;
     }
     status result = err_set(e, E_INTERNAL, "the pipeline deadlocks: %s", chain.chars);
@@ -194,7 +196,7 @@ static status refuse_deadlock(replay *w, err *e)
 static status check_end(replay *w, err *e)
 {
     for (int i = 0; i < w->stages; i++)
-        if (!is_through(w, i)) return refuse_deadlock(w, e);
+        if (!is_finished(w, i)) return refuse_deadlock(w, e);
     for (int i = 0; i < w->stages; i++)
         for (int c = 0; c < CHANNELS; c++) {
             int number = oldest_sent(w, i, (instr_channel)c);
@@ -212,21 +214,21 @@ status schedule_replay(const schedule *const *of_stage, int stages, replay_visit
     replay w = {.of_stage = of_stage, .stages = stages, .visit = visitor, .given = given};
     const size_t count = (size_t)stages;
     TRY(alloc_zeroed(&w.next, count, sizeof *w.next, "a replay", e));
-    TRY(alloc_zeroed(&w.together, count, sizeof *w.together, "a replay", e));
+    TRY(alloc_zeroed(&w.collective, count, sizeof *w.collective, "a replay", e));
     TRY(alloc_zeroed(&w.named, count, sizeof *w.named, "a replay", e));
     for (int c = 0; c < CHANNELS; c++)
         TRY(alloc_zeroed(&w.read[c], count, sizeof *w.read[c], "a replay", e));
     for (bool any = true; any;) {
         any = false;
         for (int i = 0; i < stages; i++)
-            for (bool moved = true; moved && !is_through(&w, i); any = any || moved)
+            for (bool moved = true; moved && !is_finished(&w, i); any = any || moved)
                 TRY(try_next(&w, i, &moved, e));
     }
     TRY(check_end(&w, e));
 done:
     for (int c = 0; c < CHANNELS; c++) free(w.read[c]);
     free(w.named);
-    free(w.together);
+    free(w.collective);
     free(w.next);
     return result;
 }

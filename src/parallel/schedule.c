@@ -1,10 +1,11 @@
 // schedule.c -- turns a stage's list of forward and backward passes into instructions: batches,
-// weights and gradients are brought when a block uses them, and given back as soon as no pass uses
-// them. See schedule.h. Called by the trainer, the planner and the users of the simulator.
+// weights and gradients get a slot before a block uses them, and their slot is freed as soon as no
+// pass uses them. See schedule.h. Called by the trainer, the planner and the users of the
+// simulator.
 //
-// The stage's passes become *visits* of single blocks. Before each visit stand the instructions that
-// bring what it uses, and those that unshard the weights of the next visit. After it stand the
-// instructions that it makes possible.
+// The stage's passes become *visits* of single blocks. Before each visit come the instructions that
+// provide its inputs, and those that unshard the weights of the next visit. After it come the
+// instructions that need its results.
 #include "parallel/schedule_private.h"
 
 #include "base/alloc.h"
@@ -35,14 +36,14 @@ static bool in_file(const schedule_builder *b, plan_state what)
     return b->p->o.strategy.offload.tier[what] == TIER_FILE;
 }
 
-// A state slot may be filled unless UNSHARD has not yet read it, or it is one of those that were
-// filled last, whose values may be on their way from or to the file.
+// Whether a state slot may be filled. It may not while UNSHARD has yet to read it, or while it is
+// one of the slots that were filled last, which may still be read from or written to the file.
 static bool state_slot_is_free(const schedule_builder *b, plan_state what, int slot)
 {
     return !b->state_busy[what][slot] && b->turn[what] - b->state_used[what][slot] >= STATE_SLOTS;
 }
 
-// -1: no memory.
+// Returns the number of a new state slot, or -1 when out of memory.
 static int add_state_slot(schedule_builder *b, plan_state what)
 {
     schedule_slots *s = &b->s->state[what];
@@ -57,8 +58,8 @@ static int add_state_slot(schedule_builder *b, plan_state what)
     return s->count++;
 }
 
-// The state slot for so many elements: of the free ones that whose size is nearest, so that one large
-// bucket costs one large slot. -1: no memory.
+// Takes a state slot for `elements` elements: the free slot whose size is nearest, so that one
+// large bucket makes only one slot large. Returns -1 when out of memory.
 static int take_state_slot(schedule_builder *b, plan_state what, int64_t elements)
 {
     schedule_slots *s = &b->s->state[what];
@@ -94,7 +95,7 @@ static void swap_in_weights(schedule_builder *b, int v)
     for (int i = 0; in_file(b, PLAN_WEIGHTS) && i < l.count; i++) {
         const int k = l.items[i];
         if (b->weight_slot[k] >= 0 || b->swapped_in[k] >= 0) continue;
-        if (visit_uses(b, v - 1, k)) continue; // that visit unshards it for both
+        if (visit_uses(b, v - 1, k)) continue; // the previous visit unshards the bucket for both
         if (b->post_forward[k] && b->visit[v].kind != PIPE_FORWARD) continue;
         const int slot = take_state_slot(b, PLAN_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
         if (slot < 0) return;
@@ -124,8 +125,8 @@ static void unshard(schedule_builder *b, int v)
     }
 }
 
-// Does the i-th bucket of the visit's block stay unsharded after it? It does when the next visit
-// uses it too, and with reshard 0 from a forward to the next backward.
+// Whether the i-th bucket of the visit's block stays unsharded after the visit. It does when the
+// next visit uses it too, and with reshard_after_forward 0 from a forward to the next backward.
 static bool stays_unsharded(const schedule_builder *b, int v, int i)
 {
     if (visit_uses(b, v + 1, buckets_of(b, v).items[i])) return true;
@@ -151,7 +152,8 @@ static void reshard(schedule_builder *b, int v)
 
 // ---- Gradients
 
-// The loss computes its gradients in forward; norms compute theirs in dgrad.
+// Whether the visit may write gradients of weights. Every backward visit may, because norms write
+// theirs in dgrad. The forward visit of the block with the loss may too.
 static bool adds_to_gradients(const schedule_builder *b, const schedule_visit *v)
 {
     return b->s->pass == PASS_TRAIN && (v->kind != PIPE_FORWARD || v->block == b->p->o.blocks - 1);
@@ -167,9 +169,9 @@ static void alloc_gradients(schedule_builder *b, const schedule_visit *v)
         const int slot = schedule_slot_take(&b->gradients, p->bucket[k].count[LAYOUT_FULL]);
         b->no_memory = b->no_memory || slot < 0;
         b->gradient_slot[k] = slot;
-        // A sum over micro-batches that was written to the file goes on.
-        const bool goes_on = p->gradient == LAYOUT_FULL && v->micro > 0;
-        add(b, (schedule_instr){.kind = goes_on ? SWAP_IN : ALLOC_GRAD,
+        // The sum of earlier micro-batches is in the file and continues in the slot.
+        const bool continues = p->gradient == LAYOUT_FULL && v->micro > 0;
+        add(b, (schedule_instr){.kind = continues ? SWAP_IN : ALLOC_GRAD,
                                 .index = k,
                                 .micro = v->micro,
                                 .slot = slot,
@@ -184,7 +186,7 @@ static void give_gradient_slot(schedule_builder *b, int bucket)
     b->gradient_slot[bucket] = -1;
 }
 
-// `last`: for the last time in the step.
+// Reduces a bucket. `last` says that this is its last reduction in the step.
 static void reduce(schedule_builder *b, int bucket, int micro, bool last)
 {
     const plan *p = b->p;
@@ -205,9 +207,9 @@ static void reduce(schedule_builder *b, int bucket, int micro, bool last)
     give_gradient_slot(b, bucket);
 }
 
-// The gradients of this micro-batch are complete for some buckets. They are reduced when that is due,
-// and written to the file when their sum goes on there. Buckets with tied weights wait for
-// REDUCE_TIED_GRAD at the end of the step.
+// Ends the gradients of the buckets that the visit completes for its micro-batch. They are reduced
+// if this is the last micro-batch or the plan reduces after each; otherwise a sum in the file is
+// written back. Buckets with tied weights wait for REDUCE_TIED_GRAD at the end of the step.
 static void end_gradients(schedule_builder *b, int number)
 {
     const plan *p = b->p;
@@ -232,8 +234,8 @@ static void end_gradients(schedule_builder *b, int number)
 
 // ---- Activation gradients
 
-// Another slot than the one in use. Slots are taken in turn, so that one whose value is being sent
-// is written again as late as possible.
+// Takes a slot other than the one in use. Slots are taken in turn, so that a slot whose value is
+// being sent is overwritten as late as possible.
 static int take_act_grad(schedule_builder *b)
 {
     const int count = b->s->act_grad_slots;
@@ -262,8 +264,8 @@ static bool ends_chunk(const schedule_builder *b, const schedule_visit *v)
     return v->block == b->p->chunk_first[plan_part_of(b->p, v->block) + 1] - 1;
 }
 
-// Sets the slots from which the visit reads the gradient of its output and to which it writes that
-// of its input. Within a chunk whose backward is split, wgrad slots have them.
+// Sets the slot from which the visit reads the output gradient, and the slot to which it writes the
+// input gradient. Within a chunk whose backward is split, both are in the wgrad slot.
 static void assign_act_grads(schedule_builder *b, const schedule_visit *v, schedule_instr *x)
 {
     x->grad_in = x->grad_out = -1;
@@ -279,7 +281,7 @@ static void assign_act_grads(schedule_builder *b, const schedule_visit *v, sched
 
 // ---- Messages
 
-// The stage of the model chunk before (-1) or after (1) that of the visit's block.
+// The stage of the previous (-1) or the next (1) model chunk, counted from the visit's block.
 static int stage_beside(const schedule_builder *b, const schedule_visit *v, int step)
 {
     return (plan_part_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
@@ -327,8 +329,8 @@ static void send(schedule_builder *b, const schedule_visit *v)
 
 // ---- One visit
 
-// Batches come and go in the order of micro-batches, so that they take slots in turn. An evaluation
-// brings its own batch.
+// Batches are loaded and freed in the order of micro-batches, so that they take slots in turn. In
+// an evaluation the caller uploads the batch.
 static void load(schedule_builder *b, const schedule_visit *v)
 {
     const bool reads = v->block == 0 || v->block == b->p->o.blocks - 1;
@@ -339,8 +341,8 @@ static void load(schedule_builder *b, const schedule_visit *v)
     add(b, (schedule_instr){.kind = LOAD_BATCH, .micro = v->micro});
 }
 
-// No later visit reads the batch after the last pass of the first block, or on a stage without that
-// block after the loss.
+// The last visit that reads a batch is the last pass of the first block, or on a stage without that
+// block the loss.
 static void end_batch(schedule_builder *b, const schedule_visit *v)
 {
     const bool first_here = plan_has_block(b->p, 0);
@@ -365,7 +367,7 @@ static void add_visit(schedule_builder *b, int number)
     receive(b, v);
     swap_in_weights(b, number);
     unshard(b, number);
-    swap_in_weights(b, number + 1); // an instruction only before the first visit
+    swap_in_weights(b, number + 1); // adds an instruction only before the first visit
     swap_in_weights(b, number + 2);
     unshard(b, number + 1);
     alloc_gradients(b, v);
@@ -383,8 +385,8 @@ static void add_visit(schedule_builder *b, int number)
 
 // ---- The end of a step
 
-// Gradients of tied weights are summed over the first and the last stage before their last reduction.
-// Where they are reduced after every micro-batch, their reduced shards are summed.
+// Gradients of tied weights are summed over the first and the last stage before their last
+// reduction. Where they are reduced after every micro-batch, their reduced shards are summed.
 static void reduce_tied(schedule_builder *b)
 {
     const plan *p = b->p;
@@ -398,12 +400,13 @@ static void reduce_tied(schedule_builder *b)
     }
 }
 
-// The state slot of a bucket for its update; -1: its state is not in a file.
+// Reads a bucket's state from the file for its update. Returns the state slot, or -1 when the state
+// is not in a file.
 static int swap_in_state(schedule_builder *b, plan_state what, int bucket)
 {
     const plan *p = b->p;
     if (!in_file(b, what) || bucket >= p->buckets) return -1;
-    // Weights that are rounded from an fp32 copy are only written.
+    // 16-bit weights are rounded from the fp32 master weights, so they are only written.
     const bool reads = what != PLAN_WEIGHTS || p->o.compute == F32;
     const int slot = take_state_slot(b, what, p->bucket[bucket].count[p->optimizer]);
     if (reads)
@@ -430,7 +433,7 @@ static void update(schedule_builder *b)
     }
 }
 
-// Between steps any bucket may be brought into the first state slot.
+// Between steps the first state slot is the staging buffer, so it must hold the largest bucket.
 static void grow_first_slot(schedule_slots *s)
 {
     for (int i = 1; i < s->count; i++)

@@ -1,10 +1,10 @@
-// schedule_print.c -- instructions as lines of text, made from the rows of instructions.c. Called by
-// `trireme explain`, by verify.c for its messages and by train/activity.c.
+// schedule_print.c -- instructions as lines of text, made from the rows of instructions.c. Called
+// by `trireme explain`, by verify.c for its messages and by train/activity.c.
 #include "parallel/instructions.h"
 
 #include <string.h>
 
-// Appends the member that stands in braces at `word`, and returns where the text goes on.
+// Appends the member whose name is in braces at `word`. Returns the text after the braces.
 static const char *add_member(const schedule_instr *x, const char *word, text *out)
 {
     const struct {

@@ -10,7 +10,7 @@ enum { STATE_SLOTS = 3 }; // one read, one in use, one written
 typedef struct schedule_visit {
     pipeline_pass kind;
     int micro, block;
-    int act, wgrad; // slots of its chunk; wgrad -1: dgrad and wgrad run at once
+    int act, wgrad; // slots of its chunk; wgrad -1: dgrad and wgrad run together
 } schedule_visit;
 
 // Slots of varying size.
@@ -21,12 +21,12 @@ typedef struct schedule_slot_pool {
     size_t size_room, free_room; // of sizes->elements and of `free`, in items
 } schedule_slot_pool;
 
-// Takes the free slot that has to grow least for so many elements, or a new one if none is free. -1:
-// no memory.
+// Takes the free slot that has to grow least for so many elements, or a new one if none is free.
+// Returns -1 when out of memory.
 int schedule_slot_take(schedule_slot_pool *p, int64_t elements);
 void schedule_slot_give(schedule_slot_pool *p, int slot);
 
-// What comes after a visit, for one bucket of its block: bits.
+// Bits that say what follows a visit, for one bucket of its block.
 enum {
     VISIT_NEXT_IS_BACKWARD = 1, // the next visit that uses the bucket is a backward
     VISIT_MORE_GRADIENTS = 2    // a later visit of the same micro-batch adds to its gradients
@@ -36,7 +36,7 @@ typedef struct schedule_builder {
     const plan *p;
     schedule *s;
     bool no_memory;           // an allocation failed; the list is incomplete
-    schedule_instr discarded; // what is added after that
+    schedule_instr discarded; // receives the instructions after that
     schedule_visit *visit;
     int visits;
     int *weight_slot, *gradient_slot; // [buckets] -1: none
@@ -44,14 +44,14 @@ typedef struct schedule_builder {
     bool *post_forward;               // [buckets] the post-forward group keeps the weights
     schedule_slot_pool weights, gradients;
     unsigned char *after;              // VISIT_… of each bucket of each visit, visit by visit
-    size_t *first_after;               // [visits] where those of a visit begin
-    bool *state_busy[PLAN_STATES];     // [slots] UNSHARD has not yet read the weights in it
-    int *state_used[PLAN_STATES];      // [slots] the turn that filled it last
+    size_t *first_after;               // [visits] index in `after` of the first bucket of the visit
+    bool *state_busy[PLAN_STATES];     // [slots] UNSHARD has yet to read the weights in the slot
+    int *state_used[PLAN_STATES];      // [slots] the value of `turn` when the slot was filled last
     size_t state_room[PLAN_STATES][3]; // of the arrays by slot, in items
     int turn[PLAN_STATES];             // how often a slot was filled
-    int loaded, done;  // batches that are on the device, or were; that are done with
+    int loaded, done;  // micro-batches that were loaded so far, and that were freed so far
     int act_grad;      // activation-gradient slot in use; -1: none
-    int act_grad_turn; // how many were taken
+    int act_grad_turn; // how many activation-gradient slots were taken
 } schedule_builder;
 
 // Does the visit complete the gradients of its block's weights for its micro-batch?

@@ -1,5 +1,6 @@
-// schedule_visits.c -- turns a stage's passes over chunks into visits of single blocks, each with the
-// slots of its chunk. Called by schedule_make. Knows nothing of buckets but which of them a block uses.
+// schedule_visits.c -- turns a stage's passes over chunks into visits of single blocks, each with
+// the slots of its chunk. Called by schedule_make. All that it knows of buckets is which of them a
+// block uses.
 #include "parallel/schedule_private.h"
 
 #include "base/alloc.h"
@@ -10,11 +11,11 @@
 
 static const char WHAT[] = "a schedule";
 
-// The slots of one chunk, which are all of one size.
+// The slots of one chunk. They all have the same size.
 typedef struct schedule_chunk_slots {
     int *slot_of; // [micros] the slot of a micro-batch; -1: none
-    bool *busy;   // [micros] by slot
-    int count;    // slots that were ever taken
+    bool *busy;   // [slots] a micro-batch has the slot
+    int count;    // slots that were taken at least once
     int first;    // all slots below it are busy
 } schedule_chunk_slots;
 
@@ -53,7 +54,7 @@ static void chunk_slots_give(schedule_chunk_slots *p, int micro)
 
 // ---- Slots of varying size
 
-// Where in p->free a slot of so many elements and this number stands, or would stand.
+// The position in p->free of a slot with so many elements and this number, or where to insert it.
 static int free_position(const schedule_slot_pool *p, int64_t elements, int slot)
 {
     int low = 0, high = p->free_count;
@@ -127,7 +128,7 @@ static void visit_chunk(schedule_builder *b, const pipeline_op *x, schedule_chun
     if (x->kind == PIPE_BACKWARD_WEIGHT) chunk_slots_give(wgrad, x->micro);
 }
 
-// The passes of an evaluation: each chunk once, in the model's order.
+// Lists the passes of an evaluation: each chunk once, in the model's order.
 static status eval_list(const plan *p, int chunks, pipeline_list *out, err *e)
 {
     (void)p;
@@ -149,7 +150,7 @@ static size_t count_visits(const plan *p, const pipeline_list *l)
     return count;
 }
 
-// A list has about two instructions a visit. Longer lists would fill the memory.
+// Refuses plans whose lists would fill the memory. A list has about two instructions per visit.
 static status check_length(const plan *p, err *e)
 {
     enum { MOST = 1 << 23 };

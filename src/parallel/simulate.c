@@ -1,8 +1,9 @@
-// simulate.c -- gives every instruction of every stage a start and an end: it starts when its stream,
-// the values that it reads and the slots that it allocates are free, and ends its seconds later.
+// simulate.c -- computes the start and the end of every instruction of every stage. An instruction
+// starts when its stream is idle, the values that it reads are complete, and the slots that it
+// allocates are free. It ends when its duration is over.
 // Called by `trireme explain`, the planner and the users of draw.c. Deliberately knows no machine
-// (the caller's function says how long an instruction takes) and names no kind of instruction: what
-// one waits for stands in instructions.c.
+// (the caller's function says how long an instruction takes) and names no kind of instruction:
+// instructions.c says what each waits for.
 #include "parallel/simulate.h"
 
 #include "base/alloc.h"
@@ -13,10 +14,10 @@
 
 static const char WHAT[] = "a simulation";
 
-// When the values of one resource exist. All begin with 0.
+// The times at which the values of one resource exist. All start as 0.
 typedef struct simulate_clock {
-    double *ready;  // [slots] or, of results, [owners]: the value is complete
-    double *unused; // [slots] the last instruction that used the slot has ended
+    double *ready;  // [slots], or for results [owners]: the time at which the value is complete
+    double *unused; // [slots] the end of the last instruction that used the slot
     int *slot;      // [owners] the slot that an owner took last
 } simulate_clock;
 
@@ -24,7 +25,7 @@ typedef struct simulate_stage {
     const plan *p;
     const schedule *s;
     double stream[STREAMS];
-    simulate_clock *clock[RESOURCES]; // [groups of slots], or one of results
+    simulate_clock *clock[RESOURCES]; // [groups of slots], or one clock for results
 } simulate_stage;
 
 typedef struct simulation {
@@ -56,7 +57,7 @@ typedef struct simulate_moment {
     double start, end;
 } simulate_moment;
 
-// The value's place in ready[] (and unused[]).
+// The value's index in ready[] (and unused[]).
 static int place_of(const simulate_clock *c, const instr_use *u)
 {
     if (u->resource >= RES_SLOTS) return u->owner;

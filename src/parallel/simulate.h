@@ -1,12 +1,12 @@
-// simulate.h -- how long a step takes, from the lists that would run: start and end of each
-// instruction when stages wait for each other's messages and for their own streams.
+// simulate.h -- simulates how long a step takes: computes the start and the end of each instruction
+// from the instruction lists. Stages wait for each other's messages and for their own streams.
 #ifndef TRIREME_PARALLEL_SIMULATE_H
 #define TRIREME_PARALLEL_SIMULATE_H
 
 #include "parallel/schedule.h"
 
-// Seconds of one instruction by itself: of a send until its message has arrived, of a receive from
-// then on, of a collective from when all its stages have come to it.
+// The seconds that one instruction takes. For a send they end when the message has arrived, and for
+// a receive they begin then. For a collective they begin when all its stages have reached it.
 typedef double simulate_seconds(const void *given, int stage, const schedule_instr *x);
 
 typedef struct simulate_costs {
@@ -30,8 +30,8 @@ typedef struct simulate_span {
 typedef struct simulate_result {
     int stages;
     simulate_span **span; // [stages][instructions of the stage]
-    double seconds;       // until the last instruction of all has ended
-    double *busy, *idle;  // [stages] seconds of the compute stream; together `seconds`
+    double seconds;       // until the last instruction of all stages has ended
+    double *busy, *idle;  // [stages] seconds of the compute stream; their sum is `seconds`
     double bubble;        // idle seconds of all stages, as a fraction of all their seconds
 } simulate_result;
 

@@ -1,4 +1,5 @@
-// strategy.c -- the words of a strategy's choices, and what the mesh decides of it. See strategy.h.
+// strategy.c -- the names of a strategy's choices, and the choices that depend on the mesh. See
+// strategy.h.
 #include "parallel/strategy.h"
 
 const char *const MEMORY_TIER_NAMES[TIERS + 1] = {

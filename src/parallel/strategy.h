@@ -1,6 +1,6 @@
-// strategy.h -- every choice of how a job is parallelized, beside the sizes of the mesh. The job
+// strategy.h -- every choice of how a job is parallelized, except the sizes of the mesh. The job
 // file's keys are read into a `strategy`; the job, the trainer's options and the plan's options
-// each hold one, and each copies it whole. A new knob is a key in config/job_keys.c, a member here,
+// each hold a copy of it. A new setting is a key in config/job_keys.c, a member here,
 // and the code that reads the member.
 //
 // It deliberately does not know sizes of the model, the batch or the mesh.
@@ -39,7 +39,7 @@ typedef enum strategy_hook_kind {
     HOOKS
 } strategy_hook_kind;
 
-// The job file's words, by enumerator; ended by NULL.
+// The names in the job file, by enumerator; ended by NULL.
 extern const char *const MEMORY_TIER_NAMES[TIERS + 1];
 extern const char *const NO_SYNC_NAMES[NO_SYNC_MODES + 1];
 extern const char *const HOOK_NAMES[HOOKS + 1];
@@ -48,8 +48,8 @@ extern const char *const RECOMPUTE_NAMES[RECOMPUTES + 1];
 // Compression of the gradient reduction, as a DDP communication hook. The numbers are PowerSGD's.
 typedef struct strategy_hook {
     strategy_hook_kind kind;
-    int64_t rank;       // of the approximation
-    int64_t start_step; // earlier steps reduce gradients uncompressed
+    int64_t rank;       // rank of the approximation
+    int64_t start_step; // first step that compresses
     double min_compression_rate, epsilon;
     bool error_feedback, warm_start;
 } strategy_hook;
@@ -71,22 +71,23 @@ typedef struct strategy_offload {
 typedef struct strategy {
     policies dp;
     strategy_no_sync no_sync;
-    int reshard_after_forward; // 1: free unsharded weights after forward; 0: keep them for
-                               // backward; K: keep shards among K ranks
-    bool sequence_parallel;    // without effect where tp is 1
+    // 1: free unsharded weights after forward; 0: keep them for backward; K: keep shards of them in
+    // post-forward groups of K ranks.
+    int reshard_after_forward;
+    bool sequence_parallel; // without effect when tp is 1
     strategy_pipeline pipeline;
-    int64_t bucket_bytes; // of fp32 gradients
-    dtype reduce_dtype;   // in which ranks sum gradients
+    int64_t bucket_bytes; // fp32 gradients in one bucket
+    dtype reduce_dtype;   // type in which ranks sum gradients
     strategy_hook hook;
     strategy_offload offload;
     recompute_mode recompute;
-    bool zero_unused_parameters; // a parameter that the loss does not depend on has gradient zero;
-                                 // false: it is an error
+    // True: a parameter on which the loss does not depend has gradient zero. False: it is an error.
+    bool zero_unused_parameters;
 } strategy;
 
-// The strategy with everything chosen that the mesh decides: no_sync auto becomes true or false,
-// and without pipeline stages the schedule is 1f1b with one chunk. no_sync auto is true, except
-// where a policy shards gradients on an axis of several ranks. Gradients in files can be reduced
+// The strategy with every choice that depends on the mesh: no_sync auto becomes true or false,
+// and without pipeline stages the schedule is 1f1b with one chunk. no_sync auto is true, unless
+// a policy shards gradients on an axis of several ranks. Gradients in files can be reduced
 // only once a step, so auto is true for them.
 strategy strategy_resolve(const strategy *s, const mesh *m);
 

@@ -1,6 +1,6 @@
-// traffic.c -- the bytes that a rank sends in a step. See traffic.h. Called by the trainer where it
-// makes a plan. It follows the redistribution steps that train/redistribute.c and train/compress.c
-// execute, and knows no strategy by name.
+// traffic.c -- counts the bytes that a rank sends in a step. See traffic.h. Called by the trainer
+// when it makes a plan. It follows the redistribution steps that train/redistribute.c and
+// train/compress.c execute, and knows no strategy by name.
 #include "parallel/traffic.h"
 
 #include "parallel/hook.h"
@@ -17,8 +17,8 @@ static int rank_in(const plan *p, int group)
                : p->coord[group];
 }
 
-// Elements of a segment that this rank sends: those of other ranks' shards, twice in a sum that
-// every rank receives.
+// The number of elements of a segment that this rank sends: those of the other ranks' shards. In an
+// all-reduce it sends them twice.
 static double segment_elements(const plan *p, const plan_redistribution_step *x,
                                const comm_segment *s)
 {

@@ -1,27 +1,27 @@
-// traffic.h -- the bytes that a rank sends in one training step, by process group, from its plan and
-// its list of instructions alone. `trireme plan` prints them beside the bytes of memory, and a
-// communicator that counts (comm/trace.h) must show the same.
+// traffic.h -- computes the bytes that a rank sends in one training step, by process group, from
+// its plan and its list of instructions. `trireme plan` prints them after the bytes of memory, and
+// a communicator that counts (comm/trace.h) must show the same.
 //
 // Collectives count by the formulas of a ring of n ranks: all-reduce 2(n-1)/n of the payload,
-// reduce-scatter and all-gather the full payload less the rank's shard. A message counts where it is
-// sent. What happens more rarely than every step (comparing replicas, evaluation, saving) is left
-// out.
+// reduce-scatter and all-gather the full payload less the rank's shard. A message counts on
+// its sender. Communication that does not happen in every step (comparing replicas, evaluation,
+// saving) is not counted.
 #ifndef TRIREME_PARALLEL_TRAFFIC_H
 #define TRIREME_PARALLEL_TRAFFIC_H
 
 #include "parallel/instructions.h"
 
-// What a block sends in one micro-batch, in bytes.
+// The bytes that a block sends in one micro-batch.
 typedef struct traffic_block {
-    double input, output; // its input gradient, its output: to another stage
+    double input, output; // its input gradient and its output, to another stage
     double tp[COMPUTES];  // over tp, by what a pass computes (COMPUTES_FORWARD, …)
 } traffic_block;
 
-// Fills p->sent_bytes. blocks[b] is of block b of the model; those of other stages are not read.
-// `agreed` is the payload in bytes of the all-reduce of CLIP_GRAD_NORM.
+// Fills p->sent_bytes. blocks[b] belongs to block b of the model; it is read only for blocks of
+// this stage. `agreed` is the payload in bytes of the all-reduce of CLIP_GRAD_NORM.
 void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, double agreed);
 
-// "pp", "tp", …, of an axis or a GROUP_….
+// The name of an axis or a GROUP_…: "pp", "tp", ….
 const char *process_group_name(int group);
 double traffic_total(const plan *p); // bytes over all groups
 

@@ -1,8 +1,7 @@
-// verify.c -- checks the instruction lists of a pipeline before they run. Called where a schedule is
-// made ready for a trainer or is explained. replay.c checks the messages between stages; this file
-// follows one list at a time and keeps account of every slot and every result. Deliberately does
-// not know how lists are built, and names no kind of instruction: all that it checks stands in
-// instructions.c.
+// verify.c -- checks the instruction lists of a pipeline before they run. Called when a trainer is
+// opened or a job is explained. replay.c checks the messages between stages. This file follows one
+// list at a time and tracks every slot and every result. It does not know how lists are built, and
+// it names no kind of instruction: all its checks follow from instructions.c.
 #include "parallel/verify.h"
 
 #include "base/alloc.h"
@@ -14,17 +13,17 @@
 
 static const char WHAT[] = "the verification of a schedule";
 
-// The slots of one chunk, or of the whole stage.
+// The slots of one chunk, or of the stage.
 typedef struct verify_slots {
     int count;
     int *owner; // [count] -1: the slot is free
     int *holds; // [count] blocks whose values the slot holds; slots of chunks hold several
-    int *slot;  // [owners] the slot that the owner took last; it may have left
+    int *slot;  // [owners] the slot that the owner took last; it may be freed since
 } verify_slots;
 
 typedef struct verify_resource {
     verify_slots *group;  // [groups] of a resource with slots
-    unsigned char *there; // [owners] of a result
+    unsigned char *there; // [owners] the result exists
     int groups, owners;
 } verify_resource;
 
@@ -36,10 +35,10 @@ typedef struct verify_list {
     verify_resource resource[RESOURCES];
 } verify_list;
 
-// At the instruction that is being checked; `c` is the verify_list.
+// Returns an error at the instruction that is being checked. `c` is the verify_list.
 #define REFUSE(...) return replay_refuse(c->of_stage, c->position, e, __VA_ARGS__)
 
-// ---- What a message names
+// ---- Messages
 
 // Refuses with "the weights of bucket 1 are not unsharded".
 static status refuse_value(const verify_list *c, const instr_use *u, bool missing, err *e)
@@ -127,7 +126,7 @@ static status use_one(void *given, const instr_use *u, err *e)
 
 // ---- One list
 
-// The numbers that the instruction names exist on this stage.
+// Checks that the numbers of the instruction exist on this stage.
 static status check_numbers(const verify_list *c, const schedule_instr *x, err *e)
 {
     const instr_subject about = instr_row_of(x->kind)->subject;
@@ -144,7 +143,7 @@ static status check_numbers(const verify_list *c, const schedule_instr *x, err *
     return OK;
 }
 
-// Is this owner's value one of this stage, and of this list?
+// Whether this list must produce the owner's value on this stage.
 static bool is_due(const verify_list *c, instr_resource r, int owner)
 {
     if (instr_resource_row_of(r)->owner != OWNER_PASS) return true;
@@ -152,7 +151,7 @@ static bool is_due(const verify_list *c, instr_resource r, int owner)
     return plan_has_block(c->p, owner / c->p->o.micros) && owner % c->p->o.micros < micros;
 }
 
-// Ends a refusal that `says` begins and the owner's name goes on.
+// Returns the error of check_end: `says`, then the name of the owner.
 static status refuse_end(const verify_list *c, instr_resource r, int owner, text *says,
                          const char *after, err *e)
 {
@@ -164,7 +163,7 @@ static status refuse_end(const verify_list *c, instr_resource r, int owner, text
     return result;
 }
 
-// Every result that a list of this pass must bring about is there.
+// Checks that every result that a list of this pass must produce exists.
 static status check_results(const verify_list *c, instr_resource r, err *e)
 {
     const instr_resource_row *row = instr_resource_row_of(r);
@@ -194,7 +193,7 @@ static status check_slots_are_free(const verify_list *c, instr_resource r, err *
     return OK;
 }
 
-// Nothing was left out, and nothing is left behind.
+// Checks that every result exists and every slot is free.
 static status check_end(const verify_list *c, err *e)
 {
     status result = OK;

@@ -1,5 +1,5 @@
 // verify.h -- checks the instruction lists of all pipeline stages before anything runs: the stages
-// do not deadlock, and no instruction uses a value that is not there.
+// do not deadlock, and no instruction uses a value that does not exist.
 #ifndef TRIREME_PARALLEL_VERIFY_H
 #define TRIREME_PARALLEL_VERIFY_H
 
@@ -11,8 +11,8 @@
 // Between stages (replay.h): every message goes to the right stage and is received in the order in
 // which it was sent; no stage waits for ever.
 // Within a list, every effect of the table of instructions (instructions.h) holds: a value that is
-// read is there, a slot that is allocated is free, a slot that is freed or read holds the value in
-// question, a result is written once, and no gradient is added to a bucket after its last
+// read exists, a slot that is allocated is free, a slot that is freed or read holds the expected
+// value, a result is written once, and no gradient is added to a bucket after its last
 // reduction. At the end of a list every pass has run, every updated bucket is gathered and every
 // slot is free.
 //

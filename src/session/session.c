@@ -57,11 +57,12 @@ status session_save(const session *s, const job *j, const session_inputs *in,
                     const char *config_json, char **folder, err *e)
 {
     status result = OK;
-    static const char *const words[] = {[F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
-    char *made = NULL;
+    static const char *const torch_dtypes[] = {
+        [F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
+    char *generated = NULL;
     if (!config_json) {
-        TRY(model_config_write(&j->model.config, words[j->train.precision], &made, e));
-        config_json = made;
+        TRY(model_config_write(&j->model.config, torch_dtypes[j->train.precision], &generated, e));
+        config_json = generated;
     }
     trainer_save_options o = {.out = j->train.out,
                               .keep = j->train.keep,
@@ -69,7 +70,7 @@ status session_save(const session *s, const job *j, const session_inputs *in,
                               .tokenizer_folder = in->tokenizer_folder};
     TRY(trainer_save(s->trainer, &o, folder, e));
 done:
-    free(made);
+    free(generated);
     return result;
 }
 

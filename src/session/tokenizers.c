@@ -12,12 +12,12 @@
 #include <string.h>
 
 // All shards are compared with this tokenizer: the model's, or else the first shard's.
-typedef struct reference {
+typedef struct tokenizers_reference {
     bool known;    // false: no hash has been seen yet
     text label;    // names its owner in messages
     uint64_t hash; // 0: Trireme cannot read the model's tokenizer, so it is not that of the shards
     char *why;     // why Trireme cannot read it; owned
-} reference;
+} tokenizers_reference;
 
 // mock and vectors have no sidecar.
 static bool has_sidecar(const dataset *d, const dataset_source *part)
@@ -26,7 +26,7 @@ static bool has_sidecar(const dataset *d, const dataset_source *part)
 }
 
 // Takes the tokenizer of the model's folder as the reference, where it has one.
-static status read_model(const job *j, reference *r, err *e)
+static status read_model(const job *j, tokenizers_reference *r, err *e)
 {
     status result = OK;
     tokenizer *t = NULL;
@@ -49,7 +49,7 @@ done:
 }
 
 static status compare(const job *j, session_inputs *in, const char *key, const dataset_source *part,
-                      const sidecar *s, reference *r, err *e)
+                      const sidecar *s, tokenizers_reference *r, err *e)
 {
     text found = {0};
     status result = OK;
@@ -95,7 +95,7 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
 {
     status result = OK;
     sidecar s = {.eod = -1};
-    reference r = {.known = false};
+    tokenizers_reference r = {.known = false};
     text missing = {0};
     size_t trains = j->own.train ? 0 : j->data.trains;
     size_t valids = j->own.valid || !in->valid ? 0 : j->data.valids;

@@ -1,6 +1,6 @@
-// tier_private.h -- the pieces of a file tier: the file, two engines that transfer blocks (io_uring,
-// or threads that call pread and pwrite), and the thread that serves requests through one engine.
-// Only store/tier*.c includes it.
+// tier_private.h -- the pieces of a file tier: the file, two engines that transfer blocks
+// (io_uring, or threads that call pread and pwrite), and the thread that serves requests through
+// one engine. Only store/tier*.c includes it.
 #ifndef TRIREME_STORE_TIER_PRIVATE_H
 #define TRIREME_STORE_TIER_PRIVATE_H
 
@@ -25,32 +25,34 @@ typedef struct tier_done {
 
 typedef struct tier_engine tier_engine;
 
-// The thread that calls `begin` also calls `push` and `turn`.
+// The thread that calls `begin` also calls `push` and `submit_and_wait`.
 typedef struct tier_engine_ops {
     // Called once, before the first push.
     status (*begin)(tier_engine *g, err *e);
-    // Accepts a transfer, which may start as late as the next turn. At most `depth` transfers are
-    // unfinished at a time.
+    // Queues a transfer, which may start as late as the next submit_and_wait. At most `depth`
+    // transfers are unfinished at a time.
     void (*push)(tier_engine *g, const tier_io *io);
-    // Starts the pushed transfers and sleeps until `want` transfers have finished; at least `want`
-    // must be unfinished. done[0..*count) holds the finished ones; it has room for `depth`.
-    status (*turn)(tier_engine *g, unsigned want, tier_done *done, unsigned *count, err *e);
+    // Starts the queued transfers and sleeps until at least `least` transfers have finished. As
+    // many must be unfinished. Writes the finished ones to done[0..*count), which has room for
+    // `depth`.
+    status (*submit_and_wait)(tier_engine *g, unsigned least, tier_done *done, unsigned *count,
+                              err *e);
     // Called from any thread, when no transfer is unfinished.
     void (*close)(tier_engine *g);
 } tier_engine_ops;
 
 struct tier_engine {
     const tier_engine_ops *ops;
-    size_t bytes; // memory that the engine holds
+    size_t bytes; // memory that the engine allocated
 };
 
-// E_IO: the system does not permit or does not know io_uring; the text is the reason alone.
+// E_IO when the system does not permit or does not know io_uring; e->text is the reason alone.
 status tier_uring_open(int fd, unsigned depth, tier_engine **out, err *e);
 status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e);
 
-// Makes the nameless file of `bytes` bytes and reserves its space. *buffered is NULL when the file
-// uses O_DIRECT, else the reason why it does not: a literal, or the text in `reason`. Errors as
-// tier_open.
+// Makes the tier's file of `bytes` bytes, which has no name in its folder (O_TMPFILE), and reserves
+// its space. *buffered is NULL when the file uses O_DIRECT. Otherwise it is the reason for buffered
+// transfers: a literal, or the text in `reason`. The errors are those of tier_open.
 status tier_file_open(const tier_options *o, uint64_t bytes, int *fd, char reason[128],
                       const char **buffered, err *e);
 
@@ -58,15 +60,15 @@ status tier_file_open(const tier_options *o, uint64_t bytes, int *fd, char reaso
 
 typedef struct tier_request {
     tier_ticket ticket;
-    char *ptr;         // memory of the first byte that is in no block yet
-    uint64_t offset;   // of that byte in the file
-    size_t unsplit;    // bytes that are in no block yet
+    char *ptr;         // memory of the first byte that no block has covered yet
+    uint64_t offset;   // file offset of that byte
+    size_t unsplit;    // bytes that no block has covered yet
     size_t unfinished; // bytes that are not transferred yet
     bool write;
 } tier_request;
 
 typedef struct tier_slot {
-    tier_io io; // the rest of the block
+    tier_io io; // the bytes of the block that are not transferred yet
     tier_request *request;
     int tries; // transfers in a row that moved no byte
 } tier_slot;
@@ -75,7 +77,7 @@ typedef struct tier_queue {
     tier_request *entries; // [room]; ticket t is entries[t % room]
     unsigned room;         // tier_options.requests
     tier_ticket last;      // the newest request
-    tier_ticket splitting; // the oldest request that is not wholly split into blocks
+    tier_ticket splitting; // the oldest request that is not split into blocks completely
 } tier_queue;
 
 struct tier {

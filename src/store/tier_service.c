@@ -1,8 +1,8 @@
 // tier_service.c -- the thread that serves a file tier's queue. It splits requests into blocks,
 // keeps up to `depth` blocks in flight in the engine, and sends the rest of an incomplete transfer
-// again. tier_open starts it. It sleeps while the queue is empty, and inside the engine while blocks
-// are in flight. It deliberately does not know what the bytes mean, nor how an engine transfers
-// them.
+// again. tier_open starts it. It sleeps while the queue is empty, and inside the engine while
+// blocks are in flight. It deliberately does not know what the bytes mean, nor how an engine
+// transfers them.
 #include "store/tier_private.h"
 
 #include "base/clock.h"
@@ -91,7 +91,7 @@ static status turn(tier *t)
     unsigned count = 0;
     if (!t->moving_since) t->moving_since = clock_ns();
     pthread_mutex_unlock(&t->lock);
-    const status result = t->engine->ops->turn(t->engine, 1, t->done, &count, &why);
+    const status result = t->engine->ops->submit_and_wait(t->engine, 1, t->done, &count, &why);
     pthread_mutex_lock(&t->lock);
     if (result != OK) fail_engine(t, &why);
     for (unsigned i = 0; result == OK && i < count; i++) finish_transfer(t, &t->done[i]);

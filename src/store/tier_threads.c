@@ -1,6 +1,6 @@
 // tier_threads.c -- the engine of a tier for systems without io_uring: a few threads call pread and
-// pwrite. tier_service.c calls it through tier_engine_ops. It deliberately does not know requests or
-// retries, and it returns the disk's errors as numbers.
+// pwrite. tier_service.c calls it through tier_engine_ops. It deliberately does not know requests
+// or retries, and it returns the disk's errors as numbers.
 #define _GNU_SOURCE
 #include "store/tier_private.h"
 
@@ -64,12 +64,13 @@ static void threads_push(tier_engine *g, const tier_io *io)
     pthread_mutex_unlock(&p->lock);
 }
 
-static status threads_turn(tier_engine *g, unsigned want, tier_done *done, unsigned *count, err *e)
+static status threads_submit_and_wait(tier_engine *g, unsigned least, tier_done *done,
+                                      unsigned *count, err *e)
 {
     tier_threads *p = (tier_threads *)g;
     (void)e;
     pthread_mutex_lock(&p->lock);
-    while (p->done_count < want) pthread_cond_wait(&p->finished, &p->lock);
+    while (p->done_count < least) pthread_cond_wait(&p->finished, &p->lock);
     *count = p->done_count;
     for (unsigned i = 0; i < *count; i++) done[i] = p->done[i];
     p->done_count = 0;
@@ -95,7 +96,8 @@ static void threads_close(tier_engine *g)
 
 status tier_threads_open(int fd, unsigned depth, tier_engine **out, err *e)
 {
-    static const tier_engine_ops ops = {threads_begin, threads_push, threads_turn, threads_close};
+    static const tier_engine_ops ops = {threads_begin, threads_push, threads_submit_and_wait,
+                                        threads_close};
     status result = OK;
     tier_threads *p = NULL;
     TRY(alloc_zeroed(&p, 1, sizeof *p, "the threads of a tier", e));

@@ -41,14 +41,15 @@ static void uring_push(tier_engine *g, const tier_io *io)
     io_uring_sqe_set_data64(entry, io->slot);
 }
 
-static status uring_turn(tier_engine *g, unsigned want, tier_done *done, unsigned *count, err *e)
+static status uring_submit_and_wait(tier_engine *g, unsigned least, tier_done *done,
+                                    unsigned *count, err *e)
 {
     tier_uring *u = (tier_uring *)g;
     int rc;
-    do rc = io_uring_submit_and_wait(&u->ring, want);
+    do rc = io_uring_submit_and_wait(&u->ring, least);
     while (rc == -EINTR);
     *count = 0;
-    // After EAGAIN and EBUSY the kernel accepts the rest in the next turn.
+    // After EAGAIN and EBUSY the kernel accepts the remaining transfers in the next call.
     if (rc < 0 && rc != -EAGAIN && rc != -EBUSY) {
         errno = -rc;
         return err_errno(e, "io_uring");
@@ -93,7 +94,8 @@ static int init(struct io_uring *ring, unsigned depth)
 
 status tier_uring_open(int fd, unsigned depth, tier_engine **out, err *e)
 {
-    static const tier_engine_ops ops = {uring_begin, uring_push, uring_turn, uring_close};
+    static const tier_engine_ops ops = {uring_begin, uring_push, uring_submit_and_wait,
+                                        uring_close};
     tier_uring *u;
     const status result = alloc_zeroed(&u, 1, sizeof *u, "io_uring", e);
     if (result != OK) return result;

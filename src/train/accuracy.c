@@ -1,5 +1,6 @@
-// accuracy.c -- how often the predicted class is the label, over the samples of an evaluation. Called by
-// commands. Every rank reads all samples, because trainer_predict takes the same on every rank.
+// accuracy.c -- counts how often the predicted class equals the label, over the samples of an
+// evaluation. Called by commands. Every rank reads all samples, because trainer_predict needs the
+// same samples on every rank.
 #include "train/trainer_private.h"
 
 #include "base/alloc.h"

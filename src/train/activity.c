@@ -1,5 +1,6 @@
-// activity.c -- the instruction that a rank executes, as one number and in words. The number lies in memory that
-// all ranks see, so another rank can say where a lost rank is.
+// activity.c -- encodes the instruction that a rank executes as one number, and decodes it into
+// words. The number lies in memory that all ranks see, so another rank can report where a lost rank
+// is.
 //
 // Called by step.c for each instruction, and by comm/world.c when a rank does not come to a
 // collective.
@@ -9,7 +10,7 @@
 
 #include <stdio.h>
 
-// The bits of the members of an instruction that its words contain.
+// The number of bits for each member of an instruction that the number contains.
 enum { KIND_BITS = 6, WHAT_BITS = 3, FLAG_BITS = 2, SLOT_BITS = 8 };
 enum { PEER_BITS = 9, INDEX_BITS = 16, MICRO_BITS = 20 };
 enum { BETWEEN_STEPS = INSTRS + 1 };

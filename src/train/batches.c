@@ -1,27 +1,28 @@
-// batches.c -- micro-batches from the loader to the device. See batches.h. Called by trainer.c, through
-// the table in step.c, and by evaluate.c and predict.c, which have samples of their own.
+// batches.c -- copies micro-batches from the loader to the device. See batches.h. Called by
+// trainer.c, through the table in step.c, and by evaluate.c and predict.c, which read their samples
+// themselves.
 #include "train/batches.h"
 
 #include "data/loader.h"
 #include "train/launch.h"
 #include "train/trainer_private.h"
 
-enum { READ_AHEAD = 4 }; // micro-batches
+enum { READ_AHEAD = 4 }; // micro-batches that the loader reads in advance
 
 typedef struct batches_slot {
     trainer_batch batch;
-    device_event *loaded;   // the copy is done
-    device_event *consumed; // nobody reads the slot any more
+    device_event *loaded;   // recorded after the copy
+    device_event *consumed; // recorded after the last kernel that reads the slot
 } batches_slot;
 
 struct trainer_batches {
-    sampler *sampler;   // NULL: the dataset has an order of its own
+    sampler *sampler;   // NULL: the dataset determines the order of its samples
     loader *loader;     // NULL: this rank reads no batches
-    void *host_batches; // the loader's, [loader_host_bytes]
+    void *host_batches; // [loader_host_bytes] memory that the loader fills
     batches_slot *slot; // [schedule's batch_slots]
     // Vectors before their conversion [micro_batch, inputs] F32; NULL: nothing is converted.
     float *vectors;
-    // The slot into which the loader's present batch is copied; -1: the loader has given none.
+    // The slot into which the loader's current batch is copied; -1: there is no such batch.
     int copying;
     int64_t samples;
     uint64_t first_hash;
@@ -183,8 +184,8 @@ static void release_host_batch(trainer *t)
     x->copying = -1;
 }
 
-// Several stages and tensor-parallel ranks read the same batches; one of them counts.
-static bool answers_for_batches(const trainer *t)
+// Several stages and tensor-parallel ranks read the same batches. Only one of them counts samples.
+static bool counts_samples(const trainer *t)
 {
     return plan_has_block(t->plan, 0) && t->plan->coord[AXIS_TP] == 0;
 }
@@ -201,7 +202,7 @@ status run_load_batch(trainer *t, const schedule_instr *x, err *e)
     TRY(loader_next(all->loader, step, x->micro, &read, e));
     all->copying = x->slot;
     if (step == 0 && !t->inspects) all->first_hash = all->first_hash * 31 + read.hash;
-    if (answers_for_batches(t) && !t->inspects) all->samples += read.samples;
+    if (counts_samples(t) && !t->inspects) all->samples += read.samples;
     s->batch.padding = t->o.micro_batch - read.samples;
     trainer_ops(t)->wait(copy, s->consumed);
     upload(t, copy, x->slot, read.inputs, read.labels);

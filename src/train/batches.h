@@ -1,6 +1,6 @@
-// batches.h -- the micro-batches of a trainer. It owns the loader and the sampler, the batch slots on the
-// device with their events, and the hash of the first step's batches. The schedule assigns the
-// slots.
+// batches.h -- the micro-batches of a trainer. It owns the loader and the sampler, the batch slots
+// on the device with their events, and the hash of the first step's batches. The schedule assigns
+// the slots.
 #ifndef TRIREME_TRAIN_BATCHES_H
 #define TRIREME_TRAIN_BATCHES_H
 
@@ -13,7 +13,7 @@ typedef struct trainer_batches trainer_batches;
 typedef struct trainer_batch {
     void *ids;       // [micro_batch, inputs] I32, or vectors in the compute type
     void *labels;    // [micro_batch, labels]
-    int64_t padding; // samples that only fill the micro-batch up
+    int64_t padding; // the last samples of the micro-batch, which are padding
 } trainer_batch;
 
 // Counts memory, or allocates it and opens the loader.
@@ -22,22 +22,23 @@ void batches_close(trainer *t);
 
 // Whether this rank reads batches: its stage has the first or the last block.
 bool batches_are_read(const trainer *t);
-// Starts a step: no samples are counted yet.
+// Starts a step: sets the count of samples to 0.
 void batches_start_step(trainer *t);
-// Samples of this step so far, on the one rank that answers for them among those that read the same.
+// Samples of this step so far. Of the ranks that read the same batches one counts them; the others
+// return 0.
 int64_t batches_samples(const trainer *t);
-// Of all batches of step 1; 0: this rank has read none.
+// The hash of all batches of step 1; 0: this rank has read none.
 uint64_t batches_first_hash(const trainer *t);
 
 status run_load_batch(trainer *t, const schedule_instr *x, err *e);
 // Copies `inputs` [micro_batch samples] (ids I32 or vectors F32) and `labels` from the host into a
-// slot, on stream `on`; the last `padding` samples only fill the micro-batch up. This is for batches
-// that the loader does not read. Nothing is copied on a rank that reads no batches.
+// slot, on stream `on`. The last `padding` samples are padding rows. This is for batches that the
+// loader does not read. Nothing is copied on a rank that reads no batches.
 void batches_upload(trainer *t, device_stream_kind on, int slot, const void *inputs,
                     const void *labels, int64_t padding);
 // The slot's micro-batch.
 trainer_batch batches_get(const trainer *t, int slot);
-// The work of the compute stream up to now is the last that reads the slot.
+// Frees the slot after the work that the compute stream has so far, which is the last to read it.
 void batches_free_slot(trainer *t, int slot);
 
 #endif

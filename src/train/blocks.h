@@ -1,7 +1,7 @@
 // blocks.h -- the blocks of this stage and what they compute with. It owns the activations of the
-// micro-batches in flight, what dgrad saves for wgrad, the activation-gradient buffers, the workspace
-// and the rotary table. Weights, gradients and batches are other objects'; a block is bound to them
-// when it runs.
+// micro-batches in flight, what dgrad saves for wgrad, the activation-gradient buffers, the
+// workspace and the rotary table. Other objects own weights, gradients and batches; a block is
+// bound to them when it runs.
 #ifndef TRIREME_TRAIN_BLOCKS_H
 #define TRIREME_TRAIN_BLOCKS_H
 

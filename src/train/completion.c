@@ -1,11 +1,12 @@
-// completion.c -- stop strings and complete characters in generated text. See completion.h. Called by
-// `trireme generate` for each token. It does not know where tokens come from or where text goes.
+// completion.c -- finds stop strings and complete characters in generated text. See completion.h.
+// Called by `trireme generate` for each token. It does not know where tokens come from or where
+// text goes.
 #include "train/completion.h"
 
 #include <string.h>
 
-// Whether more bytes can make the bytes at s a UTF-8 character. After every legal beginning, either the
-// smallest or the largest continuation is legal, so these two are tried.
+// Whether the bytes at s are the beginning of a UTF-8 character. After every legal beginning,
+// either the smallest or the largest continuation is legal, so these two are tried.
 static bool can_be_completed(const char *s, size_t bytes)
 {
     enum { LONGEST = 4 };
@@ -20,7 +21,8 @@ static bool can_be_completed(const char *s, size_t bytes)
     return false;
 }
 
-// The longest beginning of a character at `s`, which has no whole one: at least one byte.
+// There is no complete character at `s`. Returns the length of the longest beginning of one, at
+// least 1.
 static size_t broken_bytes(const char *s, size_t bytes)
 {
     for (size_t n = bytes < 3 ? bytes : 3; n > 1; n--)
@@ -28,7 +30,8 @@ static size_t broken_bytes(const char *s, size_t bytes)
     return 1;
 }
 
-// Hands out what lies before `end`; an unfinished character at the end waits, unless it is final.
+// Appends the text before `end` to *shown. An incomplete character at its end waits for more bytes,
+// unless `final`.
 static void hand_out(completion *c, size_t end, bool final, text *shown)
 {
     while (c->given < end) {
@@ -47,7 +50,8 @@ static void hand_out(completion *c, size_t end, bool final, text *shown)
     }
 }
 
-// The first place from `given` on where a stop string lies; of two at one place, the first given.
+// Finds the first stop string after the bytes that were handed out. Of two at the same offset, the
+// one that stands first in c->stop.
 static bool find_stop(completion *c, size_t *offset)
 {
     for (*offset = c->given; *offset < c->bytes.bytes; ++*offset)
@@ -62,7 +66,7 @@ static bool find_stop(completion *c, size_t *offset)
     return false;
 }
 
-// Where the longest end of the text begins that a stop string may begin with.
+// The offset of the longest suffix of the text that is a prefix of a stop string.
 static size_t possible_stop(const completion *c)
 {
     for (size_t offset = c->given; offset < c->bytes.bytes; offset++)

@@ -1,5 +1,5 @@
-// compress.c -- redistributes gradients in a shorter element type, as low-rank factors, or both. See
-// compress.h. Called by step_state.c in the place of redistribute_bucket. It knows no policy: the
+// compress.c -- redistributes gradients in a shorter element type, as low-rank factors, or both.
+// See compress.h. Called by step_state.c instead of redistribute_bucket. It knows no policy: the
 // plan says which collectives there are, parallel/hook.h says what they carry, and powersgd.c
 // computes the factors.
 #include "train/compress.h"
@@ -24,7 +24,8 @@ struct compressor {
     size_t low_bytes;
     // NULL with another hook.
     powersgd *powersgd;
-    // With PowerSGD: the plan's redistributions of gradients, of the rows that it does not factor.
+    // With PowerSGD: the plan's redistributions of gradients, restricted to the rows that PowerSGD
+    // does not factor.
     plan_redistribution rest_of_micro_batch, rest_of_step;
 };
 
@@ -35,7 +36,7 @@ static bool plan_compresses(const plan *p)
     return sums && (p->o.strategy.hook.kind == HOOK_POWERSGD || hook_type(p) != F32);
 }
 
-// The factors of a bucket on either side never have more elements than the bucket.
+// Neither the P nor the Q of a bucket has more elements than the bucket.
 static uint64_t low_bytes(const plan *p)
 {
     const plan_redistribution *m[2] = {&p->redistribute.reduce_micro_batch,
@@ -54,7 +55,8 @@ uint64_t compress_bytes(const plan *p)
     return low_bytes(p) + (p->o.strategy.hook.kind == HOOK_POWERSGD ? powersgd_bytes(p) : 0);
 }
 
-// Redistribution m of the rows that PowerSGD does not factor: the segments of the others are empty.
+// Makes *out a copy of redistribution m in which the segments of the rows that PowerSGD factors are
+// empty.
 static status make_rest(const plan *p, const plan_redistribution *m, plan_redistribution *out,
                         err *e)
 {
@@ -134,7 +136,7 @@ powersgd *compress_powersgd(compressor *c)
 
 // ---- The shorter type
 
-// Elements first … first+count-1 of x, to the same elements of c->low.
+// Converts elements first … first+count-1 of x to the same elements of c->low.
 static void shorten(compressor *c, float *x, int64_t first, int64_t count, device_stream *on)
 {
     if (c->scale_before != 1) launch_scale(on, x + first, c->scale_before, count);

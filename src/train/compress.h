@@ -1,12 +1,12 @@
-// compress.h -- gradients that are sent compressed: in a shorter element type (train.reduce_dtype, the
-// fp16 and bf16 hooks), as the product of two thin matrices (PowerSGD, see powersgd.h), or both.
-// Which rows and how many elements that are is said by parallel/hook.h.
+// compress.h -- gradients that are sent compressed: in a shorter element type (train.reduce_dtype,
+// the fp16 and bf16 hooks), as the product of two thin matrices (PowerSGD, see powersgd.h), or
+// both. parallel/hook.h says which rows are compressed, and into how many elements.
 //
 // Gradients are rounded to the shorter type before each collective, and once by each sum. PowerSGD
-// replaces the first redistribution of gradients that communicates: that of each micro-batch, else
-// that of the step. Its factors are summed over both data-parallel axes at once. Later
-// redistributions send only the rows that PowerSGD does not factor. The factors and the errors of
-// PowerSGD are part of a checkpoint.
+// replaces the first redistribution of gradients that communicates: the one after each micro-batch,
+// or else the one at the end of the step. Its factors are summed over both data-parallel axes at
+// once. Later redistributions send only the rows that PowerSGD does not factor. The factors and the
+// errors of PowerSGD are part of a checkpoint.
 #ifndef TRIREME_TRAIN_COMPRESS_H
 #define TRIREME_TRAIN_COMPRESS_H
 
@@ -19,15 +19,15 @@ typedef struct compress_options {
     // Borrowed.
     const plan *plan;
     device *device;
-    // All ranks; it gives the memory that other ranks read.
+    // The group of all ranks; comm_alloc on it gives the memory that other ranks read.
     comm *comm;
-    // By axis of the mesh; borrowed.
+    // [axis of the mesh] process groups; borrowed.
     comm *const *groups;
-    // Both data-parallel axes.
+    // The group of both data-parallel axes.
     comm *dp;
     // fp16: gradients are multiplied by it before they are sent, and divided after. More than 0.
     double scale;
-    // Of PowerSGD's first factors; the same on every rank.
+    // Seed of PowerSGD's first factors; the same on every rank.
     uint64_t seed;
 } compress_options;
 
@@ -37,18 +37,19 @@ uint64_t compress_bytes(const plan *p);
 status compress_open(const compress_options *o, compressor **out, err *e);
 void compress_close(compressor *c); // NULL allowed
 
-// Carries out m, which is &p->redistribute.reduce_micro_batch or &p->redistribute.reduce_step, for bucket `bucket`. `gradients`
-// [bucket elements of m->layout] F32 is memory of comm_alloc; afterwards only this rank's shards in
-// it have meaning. `step` counts finished optimizer steps. Collective over the groups of m's steps,
-// and over `dp`.
+// Carries out m for bucket `bucket`; m is &p->redistribute.reduce_micro_batch or
+// &p->redistribute.reduce_step. `gradients` [bucket elements of m->layout] F32 is memory of
+// comm_alloc; afterwards only this rank's shards in it have meaning. `step` counts finished
+// optimizer steps. Collective over the groups of m's steps, and over `dp`.
 status compress_redistribute(compressor *c, const plan_redistribution *m, int bucket,
                              float *gradients, uint64_t step, device_stream *on, err *e);
 
 // PowerSGD's state, borrowed; NULL with another hook. NULL allowed.
 struct powersgd *compress_powersgd(compressor *c);
 
-// PowerSGD forgets the factors and errors of earlier steps: for gradients that were not finite, or
-// whose loss scale has changed. Every rank must call it between the same steps. NULL allowed.
+// PowerSGD forgets the factors and errors of earlier steps. Called after a step whose gradients
+// were not finite, and when the loss scale has changed. Every rank must call it between the same
+// steps. NULL allowed.
 void compress_restart(compressor *c);
 
 #endif

@@ -1,6 +1,6 @@
-// decoder.c -- forward passes with a key-value cache. See decoder.h. A prompt runs through graphs that are traced
-// for its length, each further token through graphs of length one. Both use the same weights and
-// cache.
+// decoder.c -- forward passes with a key-value cache. See decoder.h. A prompt runs through graphs
+// that are traced for its length. Each further token runs through graphs of length one. Both use
+// the same weights and cache.
 #include "train/decoder.h"
 
 #include "base/alloc.h"
@@ -14,7 +14,7 @@ struct decoder {
     const void *config;
     dtype type;
     int64_t max_tokens, position, vocab;
-    int32_t ids_below; // ids must be smaller: rows of the embedding table
+    int32_t ids_below; // rows of the embedding table; every id must be smaller
     device_stream *stream;
     model *one;    // graphs for one token
     void **weight; // [params]
@@ -28,7 +28,8 @@ struct decoder {
     void ***block_weight; // [blocks] the weights of a block, by its parameters
 };
 
-// Memory of one run, beside weights and cache. boundary: block b writes its output into boundary[b % 2].
+// Memory of one run, in addition to weights and cache. Block b writes its output into
+// boundary[b % 2].
 typedef struct decoder_scratch {
     char *boundary[2], *workspace;
     size_t boundary_bytes, workspace_bytes;

@@ -1,17 +1,17 @@
-// evaluate.c -- the mean loss over a validation set. Each micro-batch goes to one data-parallel rank. The last
-// round is filled up with padding rows, which do not count, so every sample counts once with any
-// number of ranks. Called by the session and by the library.
+// evaluate.c -- computes the mean loss over a validation set. Each micro-batch goes to one
+// data-parallel rank. Padding rows fill the last round and do not count, so every sample counts
+// once with any number of ranks. Called by the session and by the library.
 #include "train/trainer_private.h"
 
 #include "base/alloc.h"
 
 typedef struct evaluate_batch {
-    void *inputs, *labels;           // of one micro-batch, on the host
+    void *inputs, *labels;           // one micro-batch, on the host
     size_t input_bytes, label_bytes; // of one sample
 } evaluate_batch;
 
-// Reads `count` samples; the other rows are padding. A cross-entropy skips ignored labels, a squared error the
-// padding rows.
+// Reads `count` samples; the other rows are padding. Cross-entropy skips them by their ignored
+// labels, squared error by graph_run.padding_rows.
 static status read_batch(trainer *t, const evaluate_batch *h, uint64_t first, int64_t count, err *e)
 {
     status result = OK;
@@ -37,7 +37,7 @@ static status run_batch(trainer *t, const evaluate_batch *h, int64_t count, err 
     status result = OK;
     batches_upload(t, STREAM_COMPUTE, 0, h->inputs, h->labels, t->o.micro_batch - count);
     TRY(trainer_run(t, &t->forward, t->eval, e));
-    TRY(groups_sync(t->groups, e)); // the host's batch is written again next
+    TRY(groups_sync(t->groups, e)); // the next iteration overwrites the batch on the host
     trainer_show_activity(t, NULL);
 done:
     return result;

@@ -1,11 +1,11 @@
-// exchange.c -- small messages between ranks outside of steps. See exchange.h. Called by replicas.c,
-// transfer.c and factors.c.
+// exchange.c -- small messages between ranks outside of steps. See exchange.h. Called by
+// replicas.c, transfer.c and powersgd_tensors.c.
 #include "train/exchange.h"
 
 #include "device/kernels.h"
 #include "train/trainer_private.h"
 
-enum { WORDS = 2 }; // of each rank
+enum { WORDS = 2 }; // numbers that each rank contributes
 
 struct trainer_exchange {
     uint64_t *words, *host_words; // [ranks, WORDS], on the device and on the host
@@ -71,7 +71,7 @@ status exchange_send(trainer *t, const void *x, size_t bytes, err *e)
     status result = OK;
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     TRY(comm_send(t->o.comm, x, bytes, 0, on, e));
-    // The memory may be written again from now on.
+    // Waits until rank 0 has received the message, so that the caller may overwrite the memory.
     TRY(comm_send_wait(t->o.comm, 0, ++t->exchange->sent, on, e));
     TRY(trainer_ops(t)->sync(on, e));
 done:

@@ -1,5 +1,5 @@
 // groups.c -- splits all ranks into process groups, and opens the streams. See groups.h. Called by
-// trainer.c; used by whatever communicates.
+// trainer.c. Every file that communicates uses the groups.
 #include "train/groups.h"
 
 #include "base/alloc.h"
@@ -9,11 +9,11 @@
 #include <string.h>
 
 struct trainer_groups {
-    // [TRAINER_GROUPS] NULL: no such group here. GROUP_WORLD is borrowed. GROUP_AGREE may be the
-    // same communicator.
+    // [TRAINER_GROUPS] NULL: this rank is in no such group. GROUP_WORLD is borrowed. GROUP_AGREE
+    // may be the same communicator.
     comm *comm[TRAINER_GROUPS];
     device_stream *stream[STREAMS];
-    // By stream: recorded where another stream is to start after it.
+    // [stream] groups_order records it, and a later stream waits for it.
     device_event *order[STREAMS];
     device *device;
 };
@@ -29,7 +29,7 @@ done:
     return result;
 }
 
-// The same number for all ranks that differ from this one on axis a alone.
+// A number that all ranks share which differ from this one only on axis a.
 static int color_of(const plan *p, axis a)
 {
     int coord[AXES];
@@ -60,7 +60,7 @@ static status open_stages(trainer_groups *g, const plan *p, comm *world, err *e)
     if (stages > 1)
         TRY(comm_split(world, color_of(p, AXIS_PP), stage, &g->comm[GROUP_PP_GRADS], e));
     if (plan_ties_stages(p)) {
-        // A stage between them gets a group of its own.
+        // A stage between the first and the last one gets a group that contains only itself.
         const bool ties = stage == 0 || stage == stages - 1;
         const int color = ties ? color_of(p, AXIS_PP) : p->o.mesh.ranks + p->o.rank;
         TRY(comm_split(world, color, stage, &g->comm[GROUP_TIED], e));
@@ -88,7 +88,7 @@ done:
     return result;
 }
 
-// Messages name a group as torch.distributed does: by its axes.
+// Messages name a group by its axes, as torch.distributed does.
 static void label_groups(trainer_groups *g)
 {
     static const char *const label[TRAINER_GROUPS] = {[GROUP_POST_FORWARD] =
@@ -142,7 +142,8 @@ comm *const *groups_comms(const trainer_groups *g)
     return g->comm;
 }
 
-// A message is counted where it is sent.
+// The bytes that this rank has sent over c. Received messages do not count: their sender counts
+// them.
 static double sent_over(const comm *c)
 {
     const trace_counts *n = c ? trace_comm_counts(c) : NULL;

@@ -1,4 +1,4 @@
-// launch.h -- short forms of the kernel calls that several files of this folder launch.
+// launch.h -- functions that launch the kernels which several files of this folder use.
 #ifndef TRIREME_TRAIN_LAUNCH_H
 #define TRIREME_TRAIN_LAUNCH_H
 
@@ -22,7 +22,7 @@ static inline void launch_add(device_stream *on, float *y, const float *a, const
     device_launch(on, &c);
 }
 
-// x[count] F32 is multiplied by `factor`.
+// x[count] *= factor, in F32.
 static inline void launch_scale(device_stream *on, float *x, float factor, int64_t count)
 {
     kernel_call c = {.kind = K_ADD};
@@ -39,7 +39,7 @@ static inline void launch_convert(device_stream *on, void *to, dtype to_type, co
     device_launch(on, &c);
 }
 
-// *sum F64 grows by the squares of x[count] F32.
+// Adds the squares of x[count] F32 to *sum F64.
 static inline void launch_sum_squares(device_stream *on, const float *x, int64_t count, double *sum)
 {
     kernel_call c = {.kind = K_SUM_SQUARES};

@@ -1,5 +1,5 @@
-// memory.c -- counts memory, then allocates it. See memory.h. Called by trainer.c and by every object of
-// the trainer.
+// memory.c -- counts memory, then allocates it. See memory.h. Called by trainer.c and by every
+// object of the trainer.
 #include "train/memory.h"
 
 #include "base/alloc.h"
@@ -19,7 +19,7 @@ typedef struct memory_piece {
 
 struct trainer_memory {
     plan *plan;
-    // NULL while memory is counted.
+    // Both are NULL while memory is counted.
     device *device;
     comm *comm;
     memory_piece *piece; // [count]

@@ -1,7 +1,7 @@
-// nonfinite.c -- names the rank and the tensor when a step met NaN or Inf. A normal step pays nothing for this:
-// micro-batches are a pure function of the step, and the weights are not updated yet, so the step is
-// repeated up to CLIP_GRAD_NORM. Gradients are not reduced then; each rank looks at its own where
-// they would be. Called by step.c and by run_reduce_grad.
+// nonfinite.c -- names the rank and the tensor when a step computed NaN or Inf. A normal step costs
+// nothing more: micro-batches are a pure function of the step, and the weights are not updated yet,
+// so the step can be repeated up to CLIP_GRAD_NORM. In the repetition REDUCE_GRAD does not reduce:
+// each rank inspects its local gradients instead. Called by step.c and by run_reduce_grad.
 #include "train/launch.h"
 #include "train/trainer_private.h"
 
@@ -39,8 +39,8 @@ done:
     return result;
 }
 
-// Repeats the step. *bad: the first row whose gradient on this rank is not finite; -1: all are. *loss: the
-// sum of this rank's losses.
+// Repeats the step. *bad is the first row whose gradient on this rank is not finite, or -1. *loss
+// is the sum of this rank's losses.
 static status repeat_step(trainer *t, int *bad, double *loss, err *e)
 {
     status result = OK;
@@ -56,7 +56,7 @@ done:
     return result;
 }
 
-// Whether `own` is true on any rank.
+// Sets *any to whether `own` is true on at least one rank.
 static status agree_any(trainer *t, bool own, bool *any, err *e)
 {
     status result = OK;
@@ -81,7 +81,7 @@ status trainer_name_nonfinite(trainer *t, err *e)
     int bad;
     TRY(repeat_step(t, &bad, &loss, e));
     const bool own = bad >= 0 || !isfinite(loss);
-    // A rank without fault must not report first.
+    // A rank whose values are finite must not report before the rank that computed NaN or Inf.
     TRY(agree_any(t, own, &any, e));
     if (own && !isfinite(loss))
         FAIL(E_NUMERIC, "step %llu: the loss is %g; first gradient that is not finite: %s", step,
@@ -93,7 +93,7 @@ status trainer_name_nonfinite(trainer *t, err *e)
         FAIL(E_NUMERIC,
              "step %llu: every rank's own gradients are finite, their sum is not (loss %g)", step,
              reduced_loss);
-    TRY(comm_barrier(t->o.comm, e)); // ends when the rank at fault aborts
+    TRY(comm_barrier(t->o.comm, e)); // ends when the rank that computed NaN or Inf aborts
     FAIL(E_PEER, "step %llu: another rank's gradients are not finite", step);
 done:
     return result;

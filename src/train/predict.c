@@ -1,20 +1,20 @@
-// predict.c -- a model's outputs for given samples: logits, classes or vectors. Each data-parallel rank gets
-// its micro-batches. The ranks of the last stage receive the inputs or the outputs of the last linear
-// layer chunk by chunk, and broadcast them to all ranks. Called by `trireme predict` and
-// trm_trainer_predict. It does not know where samples come from.
+// predict.c -- computes a model's outputs for given samples: logits, classes or vectors. Each
+// data-parallel rank computes some of the micro-batches. The ranks of the last stage receive the
+// inputs or the outputs of the last linear layer chunk by chunk, and broadcast them to all ranks.
+// Called by `trireme predict` and trm_trainer_predict. It does not know where samples come from.
 #include "base/alloc.h"
 #include "base/size.h"
 #include "train/trainer_private.h"
 
 #include <math.h>
 
-// The best class that one rank of a sharded vocabulary has found.
+// The class with the largest logit in one rank's shard of the vocabulary.
 typedef struct predict_best {
     float score;
     int32_t id;
 } predict_best;
 
-// One call: its options and the memory of one micro-batch.
+// One call of trainer_predict: its options and the memory of one micro-batch.
 typedef struct predict_call {
     trainer *t;
     trainer_predict_options o;
@@ -22,13 +22,14 @@ typedef struct predict_call {
     graph_loss_dims loss;
     bool
         vectors; // the inputs of the last linear layer; every tensor-parallel rank has them in full
-    bool sharded;          // each tensor-parallel rank has columns of the outputs
+    bool sharded;          // each tensor-parallel rank has a shard of the columns of the outputs
     char *inputs, *labels; // of this rank's micro-batch
     size_t input_bytes;    // of one sample
-    char *chunk;           // rows as the device has them
+    char *chunk;           // rows, copied from the device
     size_t chunk_bytes;
-    float *line;           // one of these rows, F32
-    char *made, *received; // results for all positions of a micro-batch: of this rank, of another
+    float *line; // one of these rows, converted to F32
+    // Results for all positions of a micro-batch: from this rank, and from another rank.
+    char *made, *received;
     predict_best *found;
 } predict_call;
 
@@ -63,7 +64,7 @@ int64_t trainer_predict_batch(const trainer *t)
 
 // ---- The outputs of this rank
 
-// Columns of the outputs that rank `tp` of a tensor-parallel group has.
+// The number of columns of the outputs that rank `tp` of a tensor-parallel group has.
 static int64_t cols_of(const predict_call *w, int tp, int64_t *first)
 {
     *first = 0;
@@ -89,7 +90,7 @@ static predict_best best_class_of(const float *logits, int64_t count, int64_t fi
     return b;
 }
 
-// Receives a chunk of rows on the host, and keeps the result for each requested position.
+// Copies a chunk of rows to the host, and stores the result for each requested position.
 static status take(void *arg, const graph_output_rows *r, err *e)
 {
     status result = OK;
@@ -125,8 +126,8 @@ done:
     return result;
 }
 
-// This rank's micro-batch of the round that begins with sample `first`; places without a sample
-// repeat the last one.
+// Runs this rank's micro-batch of the round that begins with sample `first`. The last sample fills
+// the places without a sample.
 static status run_micro_batch(predict_call *w, const char *inputs, int64_t first, int64_t samples,
                               err *e)
 {
@@ -141,13 +142,13 @@ static status run_micro_batch(predict_call *w, const char *inputs, int64_t first
     }
     batches_upload(t, STREAM_COMPUTE, 0, w->inputs, w->labels, 0);
     TRY(trainer_run(t, &t->forward, t->eval, e));
-    TRY(groups_sync(t->groups, e)); // the host's batch is written again next
+    TRY(groups_sync(t->groups, e)); // the next iteration overwrites the batch on the host
     trainer_show_activity(t, NULL);
 done:
     return result;
 }
 
-// ---- From the ranks that have the outputs to all ranks
+// ---- Broadcasting the outputs from the last stage to all ranks
 
 // The rank of the last stage with data-parallel rank `data` and tensor-parallel rank `tp`.
 static int rank_at(const trainer *t, int data, int tp)
@@ -161,7 +162,8 @@ static int rank_at(const trainer *t, int data, int tp)
     return r;
 }
 
-// Puts the columns of tensor-parallel rank `tp` into `out`, or keeps the better class in `found`.
+// Copies the columns of tensor-parallel rank `tp` into `out`. For classes it stores the one with
+// the larger logit in `found`.
 static void merge(const predict_call *w, int tp, const char *from, int64_t rows, float *out,
                   predict_best *found)
 {
@@ -179,7 +181,8 @@ static void merge(const predict_call *w, int tp, const char *from, int64_t rows,
     }
 }
 
-// Broadcasts what data-parallel rank `data` computed for its micro-batch, of which `samples` samples count.
+// Broadcasts the results of data-parallel rank `data` for its micro-batch, of which the first
+// `samples` samples count.
 static status share(predict_call *w, int data, int64_t samples, void *out, err *e)
 {
     status result = OK;

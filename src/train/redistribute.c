@@ -1,8 +1,9 @@
-// redistribute.c -- one collective for each step of a redistribution. See redistribute.h. Called by the
-// instructions of step_state.c, by compress.c and by weights.c.
+// redistribute.c -- one collective for each step of a redistribution. See redistribute.h. Called by
+// the instructions of step_state.c, by compress.c and by weights.c.
 #include "train/redistribute.h"
 
-// A sum over the ranks of many runs: each rank sums its shards, and all ranks gather them.
+// All-reduce of many segments: a reduce-scatter gives each rank the sum of its shards, then an
+// all-gather gives all ranks the full sum.
 static status sum_segments(const comm_segment *s, int rows, void *full, dtype t, comm *c,
                            device_stream *on, err *e)
 {

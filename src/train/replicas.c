@@ -1,11 +1,11 @@
-// replicas.c -- checks that replicas are equal and that their data differ. Every rank gathers a digest of the
-// weights of all ranks and the hash of their first step's batches, and compares ranks that must agree
-// or must differ. Called by step.c as the options say.
+// replicas.c -- checks that replicas are equal and that their data differ. Every rank gathers from
+// all ranks a digest of the weights and the hash of the first step's batches, and compares the
+// ranks that must agree or must differ. Called by step.c every `replicas_every` steps.
 #include "train/trainer_private.h"
 
 #include <inttypes.h>
 
-// Of each rank: the digest of its weights, and the hash of its batches of step 1.
+// Two numbers of each rank: the digest of its weights, and the hash of its batches of step 1.
 typedef struct replica_words {
     const uint64_t *items; // [ranks, 2]
 } replica_words;
@@ -20,7 +20,7 @@ static uint64_t hash_of(replica_words w, int rank)
     return w.items[2 * rank + 1];
 }
 
-// Weights in a file are not read for this: their digest is 0.
+// Weights that lie in a file are not read; their digest is 0.
 static status gather_words(trainer *t, replica_words *out, err *e)
 {
     const plan *p = t->plan;
@@ -40,7 +40,8 @@ static bool have_the_same(const plan *p, int a, int b)
     return true;
 }
 
-// Ranks of stages that read data, with different data-parallel ranks.
+// Whether the batches of two ranks must differ: both are on a stage that reads batches, and their
+// data-parallel ranks differ.
 static bool must_differ(const trainer *t, replica_words w, int a, int b)
 {
     const mesh *m = &t->plan->o.mesh;
@@ -50,7 +51,7 @@ static bool must_differ(const trainer *t, replica_words w, int a, int b)
 static status compare_first_batches(const trainer *t, replica_words w, err *e)
 {
     const dataset *d = t->o.train;
-    // With fewer samples than a step takes, ranks must share some.
+    // With fewer samples than one step needs, several ranks read the same samples.
     const bool few = d && !d->read_own && d->samples < (uint64_t)t->o.global_batch;
     if (results_steps_done(t) != 1 || !d || few) return OK;
     for (int r = 1; r < t->o.comm->size; r++)

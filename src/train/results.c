@@ -1,5 +1,5 @@
-// results.c -- the numbers of a step. See results.h. Called by step.c; the sums are added to by the
-// kernels of the loss (step_blocks.c) and by those of reduced gradients (step_update.c).
+// results.c -- the numbers that a step computes. See results.h. Called by step.c. The kernels of
+// the loss (step_blocks.c) and of reduced gradients (step_update.c) add to the sums.
 #include "train/results.h"
 
 #include "train/launch.h"
@@ -90,7 +90,8 @@ status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e)
 {
     (void)x;
     trainer_results *r = t->results;
-    // The loss is summed on the compute stream, the squares of gradients on the communication stream.
+    // The loss is summed on the compute stream, the squares of gradients on the communication
+    // stream.
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     r->agreed_scale = results_gradient_scale(t);
     return clip_agree(trainer_group(t, GROUP_AGREE), trainer_stream(t, STREAM_COMM), r->sums,
@@ -108,8 +109,8 @@ double results_agreed_scale(const trainer *t)
     return t->results->agreed_scale;
 }
 
-// A power of two, so that nothing is rounded: the loss scale over about as many positions as this
-// rank's gradients are sums of.
+// The loss scale divided by about the number of positions over which this rank sums gradients. It
+// is a power of two, so that multiplying by it does not round.
 double results_gradient_scale(const trainer *t)
 {
     if (t->o.precision != F16) return 1;

@@ -1,6 +1,6 @@
-// results.h -- what a step computes beside weights: the sums of loss, positions and squared gradients,
-// what all ranks agreed on from them, the loss scale, how many steps are done, and the seconds of each
-// kind of instruction. It owns the memory of the sums.
+// results.h -- the numbers that a step computes: the sums of loss, positions and squared gradients,
+// the loss and the norm on which all ranks agree, the loss scale, the count of finished steps, and
+// the seconds of each kind of instruction. It owns the memory of the sums.
 #ifndef TRIREME_TRAIN_RESULTS_H
 #define TRIREME_TRAIN_RESULTS_H
 
@@ -14,13 +14,13 @@ typedef struct trainer_results trainer_results;
 status results_allocate(trainer *t, err *e);
 void results_close(trainer *t);
 
-// Steps that are done, and those of them that left the update out.
+// The number of finished steps, and of those among them that skipped the update.
 uint64_t results_steps_done(const trainer *t);
 uint64_t results_skipped(const trainer *t);
 void results_set_steps_done(trainer *t, uint64_t steps);
 void results_set_skipped(trainer *t, uint64_t steps);
-// Updates so far. A skipped step advances neither the learning rate nor Adam's bias correction, as in
-// DeepSpeed.
+// The number of updates so far. A skipped step advances neither the learning rate nor Adam's bias
+// correction, as in DeepSpeed.
 int64_t results_updates(const trainer *t);
 
 // [SUMS] F64, on the device and on the host.
@@ -28,23 +28,25 @@ double *results_sums(const trainer *t);
 double *results_host_sums(const trainer *t);
 // Sets the sums on the device to zero, on the compute stream.
 void results_reset_sums(trainer *t);
-// Copies sums `first` to `first + count - 1` to the host, on the compute stream, and waits for them.
+// Copies sums `first` to `first + count - 1` to the host, on the compute stream, and waits for
+// them.
 status results_read_sums(trainer *t, int first, int count, err *e);
 
-// All ranks agree on loss, norm, finiteness and the wish to stop.
+// All ranks agree on the loss, the gradient norm, whether all gradients are finite, and whether a
+// rank has requested a stop.
 status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e);
 const clip_result *results_agreed(const trainer *t);
-// The factor that the gradients of that agreement carry; 0: there was none yet.
+// The factor that the gradients had when CLIP_GRAD_NORM last ran; 0: it has not run yet.
 double results_agreed_scale(const trainer *t);
-// The factor by which the gradient of the loss is multiplied, so that fp16 can represent the gradients
-// that follow from it; 1 with other types.
+// The factor by which the gradient of the loss is multiplied, so that fp16 can represent the
+// gradients that follow from it; 1 with other types.
 double results_gradient_scale(const trainer *t);
 scaler *results_scaler(const trainer *t);
 
-// A step starts; `stop`: this rank wishes to stop after it.
+// Starts a step. `stop` says that this rank requests a stop after it.
 void results_start_step(trainer *t, bool stop);
 void results_add_seconds(trainer *t, schedule_instr_kind kind, double seconds);
-// What the step has computed, but for its seconds.
+// The result of the step, without its seconds.
 trainer_step_result results_of_step(const trainer *t);
 // Counts the step and adapts the loss scale. *rescaled: the loss scale has changed.
 status results_end_step(trainer *t, bool *rescaled, err *e);

@@ -1,4 +1,4 @@
-// sample.c -- draws the next token from logits. Called by `trireme generate`; a pure function.
+// sample.c -- draws the next token from logits, as a pure function. Called by `trireme generate`.
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "train/decoder.h"
@@ -26,7 +26,8 @@ static int32_t most_likely(const float *logits, int64_t vocab)
     return best;
 }
 
-// The number of choices, most likely first, that top_k and then top_p keep; *total is their weight.
+// Returns how many of the choices, which are sorted by likelihood, remain after top_k and then
+// top_p. *total is the sum of their weights.
 static int64_t keep_likely(const sample_choice *c, int64_t vocab, int64_t top_k, double top_p,
                            double *total)
 {

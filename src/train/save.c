@@ -1,6 +1,6 @@
-// save.c -- a trainer's state to the tensors of a checkpoint, and back. Weights go into the
-// HuggingFace folder in the compute type. The moments, and fp32 master weights beside 16-bit
-// weights, go into the state file. Called by the session.
+// save.c -- writes a trainer's state to the tensors of a checkpoint, and reads it back. Weights go
+// into the HuggingFace folder in the compute type. The moments, and fp32 master weights beside
+// 16-bit weights, go into the state file. Called by the session.
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "ckpt/ckpt.h"
@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// One tensor of the state file: one part of the state of one parameter.
+// One tensor of the state file: one kind of state of one parameter.
 typedef struct save_tensor {
     char name[PARAM_NAME_BYTES + 16];
     trainer_state_kind part;
@@ -25,9 +25,9 @@ typedef struct save_run {
     size_t state_room;
     size_t states; // tensors of parameters; those of PowerSGD follow
     powersgd_tensors powersgd;
-    float *full;  // the present parameter
-    float *piece; // the part of it that one tensor of the HuggingFace folder has
-    char *bytes;  // the present tensor, as stored
+    float *full;  // the current parameter
+    float *piece; // the rows of it that are one tensor of the HuggingFace folder
+    char *bytes;  // the current tensor in the type in which it is stored
 } save_run;
 
 static const char *part_name(trainer_state_kind part)

@@ -7,7 +7,7 @@
 
 struct trainer_slots {
     trainer_slot *weight, *gradient, *state[PLAN_STATES];
-    // By bucket: the slot that it is in; -1: none.
+    // [buckets] the slot that the bucket is in; -1: none.
     int *weight_of, *gradient_of;
 };
 

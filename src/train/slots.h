@@ -1,7 +1,7 @@
-// slots.h -- the slots that buckets pass through: weight slots hold unsharded weights, gradient slots
-// full gradients before they are reduced, and state slots what lies in files. It owns the slots,
-// their events, and the record of which slot a bucket is in. The schedule assigns the slots; nothing
-// here chooses one.
+// slots.h -- the slots that buckets pass through: weight slots hold unsharded weights, gradient
+// slots full gradients before they are reduced, and state slots hold state that is offloaded to
+// files. It owns the slots, their events, and the record of which slot a bucket is in. The schedule
+// assigns the slots.
 #ifndef TRIREME_TRAIN_SLOTS_H
 #define TRIREME_TRAIN_SLOTS_H
 
@@ -14,9 +14,9 @@ typedef struct trainer_slots trainer_slots;
 
 typedef struct trainer_slot {
     char *ptr;            // memory of comm_alloc, for the largest bucket that uses the slot
-    device_event *filled; // the content is there
-    device_event *freed;  // nobody reads the content any more
-    tier_ticket ticket;   // the file request that is under way; 0: none
+    device_event *filled; // recorded after the work that fills the slot
+    device_event *freed;  // recorded after the last work that reads the slot
+    tier_ticket ticket;   // the unfinished file request; 0: none
 } trainer_slot;
 
 // Counts the memory of the slots, or allocates it.
@@ -30,10 +30,10 @@ trainer_slot *slots_state(const trainer *t, plan_state what, int slot);
 // The slot that a bucket's weights or gradients are in; NULL: in none.
 trainer_slot *slots_weight_of(const trainer *t, int bucket);
 trainer_slot *slots_gradient_of(const trainer *t, int bucket);
-// Records that a bucket is in a slot; -1: in none any more.
+// Records that a bucket is in a slot; -1: in no slot.
 void slots_assign_weight(trainer *t, int bucket, int slot);
 void slots_assign_gradient(trainer *t, int bucket, int slot);
-// No bucket is in a slot.
+// Records that no bucket is in a slot.
 void slots_reset(trainer *t);
 
 #endif

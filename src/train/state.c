@@ -1,4 +1,4 @@
-// state.c -- allocates the flat arrays, and says where things lie in them. See state.h. Called by
+// state.c -- allocates the flat arrays, and computes addresses in them. See state.h. Called by
 // trainer.c and by the files that read and write state.
 #include "train/state.h"
 

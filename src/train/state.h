@@ -1,7 +1,7 @@
-// state.h -- the flat arrays of a trainer: weights, fp32 master weights, the optimizer's moments and
-// gradients, each with this rank's local shards in the layout that the plan gives the array. It owns the
-// arrays that lie in memory, and the flags that say which gradients a step has written. An array
-// whose state lies in a file is NULL (see tiers.h).
+// state.h -- the flat arrays of a trainer: weights, fp32 master weights, the optimizer's moments
+// and gradients, each with this rank's local shards in the layout that the plan gives the array. It
+// owns the arrays that lie in memory, and the flags that say which gradients a step has written. An
+// array is NULL when its state lies in a file (see tiers.h).
 #ifndef TRIREME_TRAIN_STATE_H
 #define TRIREME_TRAIN_STATE_H
 
@@ -18,18 +18,18 @@ float *state_master(const trainer *t); // [elements of plan->optimizer]; NULL: w
 float *state_moment(const trainer *t, int i); // likewise; 0: m, 1: v; NULL: the rule has none
 float *state_gradients(const trainer *t);     // [elements of plan->gradient]
 
-// Where a bucket starts in one of the arrays.
+// The address of a bucket in one of the arrays.
 char *state_bucket_weights(const trainer *t, int bucket);
 float *state_bucket_gradients(const trainer *t, int bucket);
 // Row r's local shard in the post-forward group, in the compute type.
 char *state_post_forward(const trainer *t, const plan_row *r);
-// Row r's second gradient, [r->count]; the row must have one.
+// Row r's tied gradient, [r->count]; the row must have one.
 float *state_tied_gradient(const trainer *t, const plan_row *r);
 
-// Whether this step has written the gradient of a row yet; else the next write overwrites. By row.
+// Whether this step has written the gradient of a row. While it has not, the next write overwrites.
 bool *state_grad_written(const trainer *t, int row);
 bool *state_tied_grad_written(const trainer *t, int row);
-// No gradient is written yet.
+// Records that no gradient is written yet.
 void state_reset_gradients(trainer *t);
 
 #endif

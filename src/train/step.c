@@ -1,11 +1,12 @@
 // step.c -- executes the schedule. Each kind of instruction has a function, which issues work to
 // streams.
 //
-// The compute stream runs blocks and updates, the communication stream collectives and messages, the
-// copy stream copies batches and files; the table in parallel/instructions.c says which instruction
-// runs where. Only two instructions make the host wait: CLIP_GRAD_NORM reads numbers, and LOAD_BATCH
-// waits when the reader is late. Strategies differ in the plan and in the list, not here. The
-// functions are in batches.c, step_blocks.c, step_state.c, tiers.c, results.c and step_update.c.
+// The compute stream runs blocks and updates. The communication stream runs collectives and
+// messages. The copy stream copies batches and files. The table in parallel/instructions.c says
+// which instruction runs where. Only two instructions make the host wait: CLIP_GRAD_NORM reads
+// numbers, and LOAD_BATCH waits when the loader is late. Strategies differ in the plan and in the
+// list, not in this file. The functions are in batches.c, step_blocks.c, step_state.c, tiers.c,
+// results.c and step_update.c.
 #include "base/clock.h"
 #include "parallel/instructions.h"
 #include "train/trainer_private.h"
@@ -27,7 +28,7 @@ status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
     status result = OK;
     const clip_result *agreed = results_agreed(t);
     t->running = m;
-    TRY(tiers_close_staging(t, e)); // the list changes what they hold, and uses their slots
+    TRY(tiers_close_staging(t, e)); // the list changes the staged buckets, and uses their slots
     for (int i = 0; i < s->count; i++) {
         const schedule_instr *x = &s->instr[i];
         const bool agrees = instr_has_effect(x->kind, ACCESS_WRITE, RES_AGREED);
@@ -68,8 +69,8 @@ status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e)
     *out = results_of_step(t);
     if (out->exhausted) goto done;
     TRY(results_end_step(t, &rescaled, e));
-    // What compression carries from step to step has the loss scale as a factor, and must not keep a
-    // NaN.
+    // The errors that compression carries from step to step have the loss scale as a factor, and
+    // must not contain a NaN.
     if (rescaled || out->skipped) compress_restart(t->compressor);
     TRY(check_replicas(t, e));
 done:

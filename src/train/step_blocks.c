@@ -1,9 +1,9 @@
-// step_blocks.c -- the blocks of a stage: their memory, and the instructions that run them and that send
-// activations and gradients between stages. See blocks.h. Called by trainer.c and through the table
-// in step.c.
+// step_blocks.c -- the blocks of a stage: allocates their memory, and executes the instructions
+// that run them and that send activations and gradients between stages. See blocks.h. Called by
+// trainer.c and through the table in step.c.
 //
-// A stage sends straight from where it computed and does not wait; before such memory is written
-// again, it waits until the message has been read.
+// A stage sends from the memory in which it computed, without a copy and without waiting. Before it
+// writes such memory again, it waits until the receiver has read the message.
 #include "base/size.h"
 #include "train/blocks.h"
 #include "train/trainer_private.h"
@@ -15,7 +15,7 @@ typedef struct blocks_chunk {
     size_t saved_for_wgrad_bytes; // of one wgrad slot
     char *act;                    // [act slots, act_bytes]
     char *saved_for_wgrad;        // [wgrad slots, saved_for_wgrad_bytes]
-    uint64_t *sent; // by act slot: number of the message that reads its output; 0: none
+    uint64_t *sent;               // [act slots] number of the unread message from the slot; 0: none
 } blocks_chunk;
 
 // Offsets of a block's values within the slots of its chunk.
@@ -28,7 +28,7 @@ typedef struct blocks_offsets {
 typedef struct blocks_act_grad {
     char *ptr;
     int peer;      // the stage that its last value was sent to
-    uint64_t sent; // the number of that message; 0: none is under way
+    uint64_t sent; // the number of that message; 0: it has been read
 } blocks_act_grad;
 
 struct trainer_blocks {
@@ -37,11 +37,11 @@ struct trainer_blocks {
     char *workspace;
     float *rope;               // [rope_rows, rope_half, 2]; NULL: the model has none
     blocks_act_grad *act_grad; // [schedule's act_grad_slots]
-    char *output_grad;         // gradient of the output of the block that is next in backward
+    char *output_grad;         // output gradient of the next block of the backward pass
     char **output_grad_ptr;    // [wgrad slots, blocks] where dgrad read its output gradient
-    // By stage: messages so far.
+    // [stages] the number of messages that were sent to the stage so far.
     uint64_t *acts_sent, *grads_sent;
-    // What one block is bound to at a time, by parameter of the block.
+    // [parameters of the block] the arrays of the block that runs.
     void **weight;
     float **gradient;
     bool **grad_written;
@@ -54,18 +54,19 @@ static int chunk_count(const trainer *t)
     return t->plan->chunks / t->plan->o.mesh.size[AXIS_PP];
 }
 
-// The offset of what follows `bytes` bytes at `offset`.
+// The aligned offset after `bytes` bytes at `offset`.
 static size_t after(size_t offset, size_t bytes)
 {
     return size_add(offset, size_align(bytes, 64));
 }
 
-// Lays the values of chunk `number` out in its slots; it is model chunk `of_model`.
-static void lay_out_chunk(trainer *t, int number, int of_model)
+// Lays out the values of the stage's chunk `number`, which is model chunk `model_chunk`, in its
+// slots.
+static void lay_out_chunk(trainer *t, int number, int model_chunk)
 {
     blocks_chunk *c = &t->blocks->chunk[number];
     const plan *p = t->plan;
-    c->first = p->chunk_first[of_model], c->last = p->chunk_first[of_model + 1];
+    c->first = p->chunk_first[model_chunk], c->last = p->chunk_first[model_chunk + 1];
     c->act_bytes = c->saved_for_wgrad_bytes = 0;
     for (int b = c->first; b < c->last; b++) {
         const graph *g = t->model->block[b].g;
@@ -86,7 +87,8 @@ static void lay_out_chunk(trainer *t, int number, int of_model)
     }
 }
 
-// Other stages read what is sent straight from here; tensor-parallel ranks sum in place.
+// Activations are sent without a copy, so the receiving stages must be able to read them.
+// Tensor-parallel ranks sum them in place.
 static memory_source activation_source(const trainer *t)
 {
     const int *size = t->plan->o.mesh.size;
@@ -159,7 +161,7 @@ done:
     return result;
 }
 
-// A block uses at most all parameters.
+// The tables have room for all parameters, because a block may use any number of them.
 static status allocate_tables(trainer *t, err *e)
 {
     status result = OK;
@@ -210,14 +212,15 @@ void blocks_close(trainer *t)
     free(t->blocks);
 }
 
-// ---- What a block is bound to
+// ---- Binding a block to its memory
 
 static blocks_chunk *chunk_of(const trainer *t, int block)
 {
     return &t->blocks->chunk[plan_part_of(t->plan, block) / t->plan->o.mesh.size[AXIS_PP]];
 }
 
-// Parameter i of the block, which is row p of the plan. It lies in a slot, or in the trainer's arrays.
+// Binds parameter i of the block, which is row p of the plan. Its weight and its gradient each lie
+// in a slot or in a flat array of the trainer.
 static void bind_parameter(trainer *t, int i, int block, int p)
 {
     trainer_blocks *x = t->blocks;
@@ -237,7 +240,8 @@ static void bind_parameter(trainer *t, int i, int block, int p)
     x->grad_written[i] = tied_grad ? state_tied_grad_written(t, p) : state_grad_written(t, p);
 }
 
-// Logical number of a micro-batch's first row, which keys its random numbers on every stage.
+// The number of a micro-batch's first row among all rows of the run. It keys the random numbers, so
+// it is the same on every stage.
 static uint64_t first_row(const trainer *t, int micro)
 {
     const uint64_t own = (uint64_t)(t->micros * t->o.micro_batch),
@@ -318,7 +322,7 @@ status run_forward(trainer *t, const schedule_instr *x, err *e)
     }
     graph_run r = bind_block(t, x);
     TRY(graph_run_forward(&r, e));
-    // Without the first block here, nobody needs the batch after the loss.
+    // On a stage without the first block, the loss is the last to read the batch.
     if (x->index == t->model->blocks - 1 && !plan_has_block(t->plan, 0))
         batches_free_slot(t, batch_slot(t, x));
 done:
@@ -327,7 +331,8 @@ done:
 
 // ---- Gradients between blocks
 
-// The activation-gradient slot, once the stage that it was sent to has read it; NULL for -1.
+// Waits until the stage to which the activation-gradient slot was sent has read it. *ptr is the
+// slot's memory, or NULL for slot -1.
 static status take_act_grad(trainer *t, int slot, char **ptr, err *e)
 {
     status result = OK;
@@ -343,7 +348,7 @@ done:
     return result;
 }
 
-// The first block's pass is the last one that reads the batch.
+// The backward pass of the first block is the last one that reads the batch.
 static void end_batch(trainer *t, const schedule_instr *x)
 {
     if (x->index == 0) batches_free_slot(t, batch_slot(t, x));
@@ -354,9 +359,10 @@ static char *act_grad_ptr(const trainer *t, int slot)
     return slot < 0 ? NULL : t->blocks->act_grad[slot].ptr;
 }
 
-// The block's input gradient is in its activation-gradient slot from now on. Some blocks leave it in
-// memory that is written again too soon: a loss in the activation slot, dgrad in the wgrad slot.
-static void keep_input_grad(trainer *t, const graph_run *r, char *to)
+// Copies the block's input gradient to its activation-gradient slot `to`, unless it is there
+// already. Some blocks compute it in memory that is overwritten too soon: a loss in the act slot,
+// dgrad in the wgrad slot.
+static void store_input_grad(trainer *t, const graph_run *r, char *to)
 {
     const void *from = graph_run_ptr(r, r->g->input->grad);
     if (from != to)
@@ -364,7 +370,8 @@ static void keep_input_grad(trainer *t, const graph_run *r, char *to)
                              graph_value_bytes(r->g->input));
 }
 
-// dgrad and wgrad at once, from one activation-gradient slot to another.
+// Runs dgrad and wgrad together. Reads the output gradient from one activation-gradient slot and
+// writes the input gradient to another.
 status run_backward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
@@ -374,7 +381,7 @@ status run_backward(trainer *t, const schedule_instr *x, err *e)
     r.base[REGION_OUTPUT_GRAD] = act_grad_ptr(t, x->grad_in);
     r.base[REGION_INPUT_GRAD] = to;
     TRY(graph_run_backward(&r, e));
-    if (to) keep_input_grad(t, &r, to);
+    if (to) store_input_grad(t, &r, to);
     end_batch(t, x);
 done:
     return result;
@@ -385,7 +392,7 @@ static char **output_grad_of(trainer *t, const schedule_instr *x)
     return &t->blocks->output_grad_ptr[x->wgrad_slot * t->model->blocks + x->index];
 }
 
-// Where the wgrad slot has room for the gradient of the block's output.
+// The address of the block's output gradient in the wgrad slot.
 static char *wgrad_output_grad(const trainer *t, int wgrad_slot, int block)
 {
     const blocks_chunk *c = chunk_of(t, block);
@@ -393,7 +400,7 @@ static char *wgrad_output_grad(const trainer *t, int wgrad_slot, int block)
            t->blocks->offsets[block].output_grad;
 }
 
-// dgrad alone. The gradient of its output stays where it is until wgrad has read it.
+// Runs dgrad alone. The output gradient stays in its memory until wgrad has read it.
 status run_backward_input(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
@@ -409,7 +416,7 @@ status run_backward_input(trainer *t, const schedule_instr *x, err *e)
     TRY(graph_run_dgrad(&r, e));
     if (r.g->input_grad_unused) goto done;
     t->blocks->output_grad = graph_run_ptr(&r, r.g->input->grad);
-    if (to) keep_input_grad(t, &r, to);
+    if (to) store_input_grad(t, &r, to);
 done:
     return result;
 }

@@ -1,5 +1,6 @@
-// step_state.c -- instructions that take weights and gradients from one placement to another. Called through
-// the table in step.c. The plan says which collectives that takes; no strategy has a name here.
+// step_state.c -- executes the instructions that change the placement of weights and gradients.
+// Called through the table in step.c. The plan says which collectives they need. This file names no
+// strategy.
 #include "train/launch.h"
 #include "train/redistribute.h"
 #include "train/trainer_private.h"
@@ -33,7 +34,7 @@ status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e)
     return OK;
 }
 
-// From this rank's shards, in memory or in a file.
+// Unshards a bucket from this rank's shards, which are in memory or in a file.
 static status unshard_local(trainer *t, const schedule_instr *x, trainer_slot *to, err *e)
 {
     status result = OK;
@@ -106,16 +107,16 @@ status run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
     return OK;
 }
 
-// A bucket's gradients as this rank sums them over micro-batches: full in a slot (-1: none), else in
-// the array of gradients.
+// The memory in which this rank sums a bucket's gradients over micro-batches: the gradient slot,
+// or, for slot -1, the flat array of gradients.
 static float *gradients_of(const trainer *t, int bucket, int slot)
 {
     if (slot >= 0) return (float *)(void *)slots_gradient(t, slot)->ptr;
     return state_bucket_gradients(t, bucket);
 }
 
-// Completes the sums of this rank: rows without a gradient become zero, second gradients are added,
-// and rows of which tensor-parallel ranks have summands are summed over tp.
+// Completes this rank's sums: sets rows without a gradient to zero, adds tied gradients, and sums
+// the rows with partial gradients over tp.
 static status complete(trainer *t, const schedule_instr *x, float *gradients, err *e)
 {
     status result = OK;
@@ -149,8 +150,8 @@ static status sum_over_ranks(trainer *t, const plan_redistribution *m, int bucke
                                on, e);
 }
 
-// Copies this rank's local shards from the full bucket `full` to `shards`, in layout l, or adds them to
-// those of earlier micro-batches.
+// Copies this rank's local shards from the full bucket `full` to `shards`, in layout l. If earlier
+// micro-batches have written shards there, it adds to them.
 static void keep_shards(trainer *t, const schedule_instr *x, float *full, float *shards,
                         plan_layout l)
 {
@@ -170,7 +171,7 @@ static void keep_shards(trainer *t, const schedule_instr *x, float *full, float 
     }
 }
 
-// The sum goes into a state slot, as the shards that the optimizer needs.
+// Copies the shards that the optimizer needs from the summed bucket to a state slot.
 static status keep_in_file(trainer *t, const schedule_instr *x, float *full, err *e)
 {
     status result = OK;
@@ -179,7 +180,7 @@ static status keep_in_file(trainer *t, const schedule_instr *x, float *full, err
     TRY(tiers_await(t, PLAN_GRADIENTS, x->state[PLAN_GRADIENTS], STREAM_COMM, &ptr, e));
     float *shards = (float *)(void *)ptr;
     keep_shards(t, x, full, shards, p->optimizer);
-    // Shards on one axis may still be summands on the other.
+    // An array that is sharded on one axis may still be PARTIAL on the other.
     if (p->gradient != LAYOUT_FULL)
         TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, shards, e));
     trainer_add_squares(t, x->index, shards, p->optimizer, trainer_stream(t, STREAM_COMM));
@@ -201,7 +202,7 @@ done:
     return result;
 }
 
-// A full bucket in a slot is summed over ranks; then this rank keeps its shards.
+// Sums the full bucket of a gradient slot over ranks, then stores this rank's shards.
 static status reduce_slot(trainer *t, const schedule_instr *x, float *full, err *e)
 {
     status result = OK;
@@ -238,8 +239,8 @@ done:
     return result;
 }
 
-// Weights that two stages share: their gradient is the sum of what both stages computed. Gradients are
-// full by now, or in a slot.
+// Sums the gradients of tied weights over the first and the last stage. The gradients are full, in
+// the flat array or in a slot.
 status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;

@@ -1,10 +1,10 @@
-// step_update.c -- the update of this rank's shards at the end of a step, and the squares of the reduced
-// gradients for the norm. Called through the table in step.c, and by step_state.c.
+// step_update.c -- updates this rank's shards at the end of a step, and sums the squares of the
+// reduced gradients for the norm. Called through the table in step.c, and by step_state.c.
 #include "train/launch.h"
 #include "train/trainer_private.h"
 
-// Rows first … last-1 of plan->order, whose shards lie back to back in every array of the update, and
-// which are treated alike: one kernel call for all of them.
+// Rows first … last-1 of plan->order that one kernel call updates: their shards are contiguous in
+// every array of the update, and their settings are equal.
 typedef struct update_run {
     int first, last;
 } update_run;
@@ -15,7 +15,8 @@ static bool same_layouts(const plan *p)
     return trainer_gradient_layout(p) == p->optimizer && p->weight == p->optimizer;
 }
 
-// The run after *run in a bucket; false: there is none. Start with run->last at the bucket's first row.
+// Advances *run to the next run of a bucket. Returns false when there is none. Start with run->last
+// at the bucket's first row.
 static bool next_run(const trainer *t, int bucket, update_run *run)
 {
     const plan *p = t->plan;
@@ -29,15 +30,15 @@ static bool next_run(const trainer *t, int bucket, update_run *run)
                        *before = &p->row[p->order[run->last - 1]];
         const int64_t end_before = before->offset[p->optimizer] +
                                    plan_local_shard(p, before, p->optimizer, p->coord).count;
-        // In a state slot, what lies between rows is left over from another bucket.
+        // In a state slot, the gaps between rows hold data of another bucket.
         if (r->offset[p->optimizer] != end_before) break;
         if (r->decays != a->decays || r->counted != a->counted) break;
     }
     return true;
 }
 
-// The first element of the optimizer's shard of row r, relative to the start of its bucket in an array of
-// layout l.
+// The first element of the optimizer's shard of row r, relative to the start of its bucket in an
+// array of layout l.
 static int64_t shard_offset(const plan *p, const plan_row *r, plan_layout l)
 {
     return r->offset[l] - p->bucket[r->bucket].first[l] +
@@ -72,14 +73,15 @@ void trainer_add_squares(trainer *t, int bucket, const float *gradients, plan_la
 
 // ---- The update
 
-// Where the arrays of a bucket's update start.
+// The arrays of a bucket's update, from its first element on.
 typedef struct update_arrays {
     char *weights;             // in the compute type
     float *gradients;          // reduced
     float *master, *moment[2]; // NULL: there is none
 } update_arrays;
 
-// The next of the arrays that a state slot holds one after the other; NULL: it is not among them.
+// The next one of the arrays that a state slot holds one after the other; NULL if it is not
+// present.
 static float *next_array(float **from, size_t count, bool present)
 {
     float *array = *from;
@@ -133,7 +135,8 @@ static void update(trainer *t, const update_run *run, const update_arrays *array
     kernel_call c = {.kind = K_UPDATE};
     kernel_update_args *u = &c.u.update;
     optim_config config = t->o.optimizer;
-    // A schedule that cycles momentum cycles Adam's first beta; SGD's momentum stays.
+    // A learning-rate schedule that cycles momentum changes Adam's first beta, but not SGD's
+    // momentum.
     if (arrays->moment[1]) config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, updates);
     optim_fill(&config, (uint64_t)updates + 1, lr_at(&t->o.lr, config.lr, updates),
                results_agreed(t)->scale, r->decays, u);

@@ -1,6 +1,6 @@
-// tiers.c -- moves buckets between state slots and files. See tiers.h. Called by trainer.c, through the
-// table in step.c, and by whatever reads or writes state between steps. What lies in files is said by
-// the plan; how a file is read is store/tier.h's.
+// tiers.c -- moves buckets between state slots and files. See tiers.h. Called by trainer.c, through
+// the table in step.c, and by the files that read or write state between steps. The plan says which
+// state lies in files; store/tier.h reads and writes the files.
 #include "train/tiers.h"
 
 #include "base/file.h"
@@ -13,7 +13,7 @@ typedef struct tiers_staging {
 
 struct trainer_tiers {
     tier *file[PLAN_STATES];
-    // By bucket: the request that wrote it last; 0: none.
+    // [buckets] the request that wrote the bucket last; 0: none.
     tier_ticket *written[PLAN_STATES];
     tiers_staging staging[PLAN_STATES];
 };
@@ -44,7 +44,7 @@ static status make_folder(trainer *t, text *note, err *e)
         text_addf(note, "parallel.offload.path: created the folder %s", path);
     }
     TRY(comm_barrier(t->o.comm, e));
-    TRY(file_make_directories(path, e)); // on another machine
+    TRY(file_make_directories(path, e)); // rank 0 may be on another machine
 done:
     if (result != OK) err_prefix(e, "parallel.offload.path: ");
     return result;
@@ -57,7 +57,7 @@ static plan_layout file_layout(const trainer *t, plan_state what)
     return what == PLAN_GRADIENTS ? t->plan->gradient : t->plan->optimizer;
 }
 
-// Where a bucket starts in the file. The number of buckets gives the end of the file.
+// The file offset of a bucket. For the number of buckets it is the end of the file.
 static uint64_t file_offset(const trainer *t, plan_state what, int bucket)
 {
     const plan_layout l = file_layout(t, what);
@@ -71,7 +71,7 @@ static size_t file_bytes(const trainer *t, plan_state what, int bucket)
     return (size_t)(file_offset(t, what, bucket + 1) - file_offset(t, what, bucket));
 }
 
-// Gradients that are reduced: this rank's shards alone.
+// The bytes of a bucket's reduced gradients: of this rank's shards only.
 static size_t reduced_bytes(const trainer *t, int bucket)
 {
     return (size_t)t->plan->bucket[bucket].count[t->plan->optimizer] * sizeof(float);
@@ -156,7 +156,8 @@ static status start_request(void *arg, err *e)
     status result = OK;
     const tiers_request *r = arg;
     if (r->slot->ticket) TRY(tier_wait(r->file, r->slot->ticket, e));
-    if (*r->written) TRY(tier_wait(r->file, *r->written, e)); // perhaps from another slot
+    if (*r->written)
+        TRY(tier_wait(r->file, *r->written, e)); // it may have been written from another slot
     if (r->write)
         TRY(tier_write(r->file, r->offset, r->slot->ptr, r->bytes, &r->slot->ticket, e));
     else
@@ -174,7 +175,7 @@ static status end_request(void *arg, err *e)
 
 static tiers_request request_of(const trainer *t, const schedule_instr *x, bool write)
 {
-    // After a sum over micro-batches, only this rank's shards are left.
+    // Gradients that are not full are reduced: this rank's shards only.
     const bool reduced = x->what == PLAN_GRADIENTS && !x->full;
     return (tiers_request){
         .file = t->tiers->file[x->what],
@@ -193,7 +194,7 @@ status run_swap_in(trainer *t, const schedule_instr *x, err *e)
     trainer_ops(t)->wait(copy, r.slot->freed);
     trainer_ops(t)->call(copy, start_request, &r, sizeof r);
     if (!x->full) return OK;
-    // The sum over micro-batches continues in a gradient slot.
+    // The gradient slot continues the sum over micro-batches.
     trainer_ops(t)->call(copy, end_request, &r, sizeof r);
     trainer_ops(t)->record(r.slot->filled, copy);
     slots_assign_gradient(t, x->index, x->slot);

@@ -1,6 +1,6 @@
-// traffic.c -- the bytes that this rank sends in a step, as its plan and its blocks say; and the bytes that it
-// has sent and moved to files so far, as communicators and tiers have counted them. Called by
-// trainer.c and by whatever compares both.
+// traffic.c -- computes the bytes that this rank sends in a step from its plan and its blocks, and
+// reads the bytes that communicators and tiers have counted so far. Called by trainer.c, and by the
+// commands and tests that compare both.
 #include "parallel/traffic.h"
 
 #include "base/alloc.h"

@@ -1,6 +1,6 @@
-// trainer_private.h -- a trainer, for the files of this folder. It is the plan, the schedules and the
-// models, and one object for each job; each object's header says what it owns, and only its own file
-// sees its inside.
+// trainer_private.h -- a trainer, for the files of this folder. It is the plan, the schedules and
+// the models, and one object for each task. Each object's header says what it owns, and only the
+// object's own file knows its members.
 #ifndef TRIREME_TRAIN_TRAINER_PRIVATE_H
 #define TRIREME_TRAIN_TRAINER_PRIVATE_H
 
@@ -28,7 +28,7 @@ struct trainer {
     schedule forward;     // of the evaluation of one micro-batch
     model *model;         // for training
     model *eval;          // for evaluation; NULL without a validation set
-    const model *running; // the one whose schedule runs
+    const model *running; // the model whose schedule runs
     int micros;           // micro-batches of a step
     double flops;         // of this rank's blocks, one micro-batch
 
@@ -42,10 +42,10 @@ struct trainer {
     trainer_results *results;
     trainer_exchange *exchange;
     compressor *compressor; // NULL: gradients are reduced as they are
-    char *note;             // for the user; NULL: none
+    char *note;             // a warning for the user; NULL: none
 
-    // nonfinite.c repeats a step to find the tensor that has a NaN or Inf. bad_row: the first row of
-    // the plan that has one; -1: none.
+    // nonfinite.c repeats a step to find the tensor that has a NaN or Inf. bad_row: the first row
+    // of the plan that has one; -1: none.
     bool inspects;
     int bad_row;
     const graph_run_outputs *outputs; // receives predictions instead of the loss; NULL: the loss
@@ -61,7 +61,7 @@ static inline device_stream *trainer_stream(const trainer *t, device_stream_kind
     return groups_stream(t->groups, k);
 }
 
-// Of an axis, or GROUP_…; NULL: one rank.
+// The communicator of an axis or of a GROUP_…; NULL when it has one rank.
 static inline comm *trainer_group(const trainer *t, int group)
 {
     return groups_comm(t->groups, group);
@@ -73,7 +73,7 @@ static inline void trainer_order(const trainer *t, device_stream_kind before,
     groups_order(t->groups, before, later);
 }
 
-// Of one element in the compute type.
+// The size of one weight in the compute type.
 static inline size_t trainer_weight_bytes(const trainer *t)
 {
     return dtype_bytes(t->o.precision);
@@ -90,15 +90,14 @@ static inline plan_layout trainer_gradient_layout(const plan *p)
     return trainer_in_file(p, PLAN_GRADIENTS) ? p->optimizer : p->gradient;
 }
 
-// Row r's elements in a bucket that starts at `bucket`, laid out in layout l.
+// The address of row r in a bucket that starts at `bucket` and has layout l.
 static inline float *trainer_row_ptr(const plan *p, const plan_row *r, float *bucket, plan_layout l)
 {
     return bucket + (r->offset[l] - p->bucket[r->bucket].first[l]);
 }
 
-// trainer.c
-// Where the pointer that `object` points to is NULL, allocates `bytes` zeros for it: objects are made when
-// memory is counted, and kept when it is allocated.
+// trainer.c Where the pointer that `object` points to is NULL, allocates `bytes` zeros for it:
+// objects are made when memory is counted, and kept when it is allocated.
 status trainer_object(void *object, size_t bytes, err *e);
 
 // traffic.c
@@ -106,22 +105,22 @@ status trainer_object(void *object, size_t bytes, err *e);
 status trainer_count_traffic(trainer *t, err *e);
 
 // activity.c
-// *x as one number that is not 0, and its words as schedule_print has them, "REDUCE_GRAD bucket 3". A
-// number that is too large for its bits becomes the largest that fits.
+// Encodes *x as one number that is not 0. Decoded, it reads like a line of schedule_print, such as
+// "REDUCE_GRAD bucket 3". A member that is too large for its bits becomes the largest that fits.
 uint64_t activity_pack(const schedule_instr *x);
 void activity_describe(uint64_t what, char *out, size_t room);
 void trainer_open_activity(trainer *t);
-// This rank executes *x now; NULL: it is between steps.
+// Records that this rank executes *x now. NULL says that it is between steps.
 void trainer_show_activity(trainer *t, const schedule_instr *x);
 
 // step.c
 typedef status (*run_fn)(trainer *t, const schedule_instr *x, err *e);
-// Executes schedule s of model m. Waits for nothing at its end.
+// Executes schedule s of model m. Does not wait for the streams at its end.
 status trainer_run(trainer *t, const schedule *s, const model *m, err *e);
-// Sums are zero, no gradient is written, no bucket is in a slot.
+// Sets the sums to zero, and records that no gradient is written and no bucket is in a slot.
 void trainer_reset_sums(trainer *t);
 
-// step_state.c: weights and gradients between their placements
+// step_state.c: changes the placement of weights and gradients
 status run_unshard(trainer *t, const schedule_instr *x, err *e);
 status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e);
 status run_reshard(trainer *t, const schedule_instr *x, err *e);
@@ -130,9 +129,8 @@ status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e);
 status run_reduce_grad(trainer *t, const schedule_instr *x, err *e);
 status run_all_gather_updated(trainer *t, const schedule_instr *x, err *e);
 
-// step_update.c
-// Adds the squares of a bucket's reduced gradients, in layout l, to the sums on stream `on`. Of rows
-// that several ranks have in full, this rank adds its share.
+// step_update.c Adds the squares of a bucket's reduced gradients, in layout l, to the sums on
+// stream `on`. Of rows that several ranks have in full, this rank adds its share.
 void trainer_add_squares(trainer *t, int bucket, const float *gradients, plan_layout l,
                          device_stream *on);
 status run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
@@ -142,12 +140,12 @@ status run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
 status trainer_fill_weights(trainer *t, err *e);
 
 // transfer.c
-// Whether the optimizer has this part of the state.
+// Whether the optimizer has this kind of state.
 bool trainer_has_state(const trainer *t, trainer_state_kind part);
 
 // nonfinite.c
 status trainer_inspect(trainer *t, int bucket, const float *gradients, err *e);
-// Fails with the tensor's name. Collective over all ranks.
+// Returns E_NUMERIC with the name of the tensor. Collective over all ranks.
 status trainer_name_nonfinite(trainer *t, err *e);
 
 #endif

@@ -1,6 +1,6 @@
-// transfer.c -- weights, optimizer state and gradients between this rank's local shards and full parameters on
-// the host: for checkpoints, initial weights and tools. The plan says which ranks have which shards of
-// a parameter, so rank 0 knows from whom to receive.
+// transfer.c -- copies weights, optimizer state and gradients between this rank's local shards and
+// full parameters on the host. Checkpoints, initial weights and tools use it. The plan says which
+// ranks have which shards of a parameter, so rank 0 knows from which ranks to receive.
 #include "base/alloc.h"
 #include "train/powersgd_tensors.h"
 #include "train/state_shards.h"
@@ -47,9 +47,10 @@ done:
     return result;
 }
 
-// ---- Reading: one rank of each shard sends, rank 0 puts the shards together
+// ---- Reading: for each shard one of its ranks sends it, and rank 0 assembles the shards
 
-// Whether the rank at these coordinates sends its shard of the row, among the ranks that have the same.
+// Several ranks may have the same shard of a row. Returns whether the rank at these coordinates is
+// the one that sends it.
 static bool sends(const trainer *t, const plan_row *r, int p, plan_layout shards,
                   const int coord[AXES])
 {

@@ -1,5 +1,5 @@
-// weights.c -- the weights that a run starts from, drawn or read, each rank its own shards; and the compute
-// weights that follow from fp32 master weights. Called when a trainer opens and after state was
+// weights.c -- draws or reads the initial weights, on each rank its local shards, and converts fp32
+// master weights to compute weights. Called when a trainer opens and after state was
 // written.
 #include "base/alloc.h"
 #include "base/size.h"
@@ -42,9 +42,9 @@ done:
     return result;
 }
 
-// Elements first … first+count-1 of the array of weights, which this rank draws. Where all data-parallel
-// ranks have the full array, each draws an equal share of it and *shared is true; else a rank draws
-// all that it has.
+// Elements first … first+count-1 of the array of weights, which this rank draws. Where all
+// data-parallel ranks have the full array, each draws an equal share of it and *shared is true;
+// else a rank draws all that it has.
 static plan_shard drawn_elements(const trainer *t, const state_shards *x, bool *shared)
 {
     const int64_t all = t->plan->elements[x->array];

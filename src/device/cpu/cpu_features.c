@@ -17,6 +17,22 @@ enum {
     REQUEST_PERMISSION = 0x1023,
 };
 
+// Bits of the registers that cpuid fills: leaf 1, leaf 7, and leaf 7 with subleaf 1.
+enum {
+    LEAF1_ECX_FMA = 12,
+    LEAF1_ECX_OSXSAVE = 27,
+    LEAF1_ECX_AVX = 28,
+    LEAF1_ECX_F16C = 29,
+    LEAF7_EBX_AVX2 = 5,
+    LEAF7_EBX_AVX512F = 16,
+    LEAF7_EBX_AVX512DQ = 17,
+    LEAF7_EBX_AVX512BW = 30,
+    LEAF7_EBX_AVX512VL = 31,
+    LEAF7_EDX_AMX_BF16 = 22,
+    LEAF7_EDX_AMX_TILE = 24,
+    LEAF7_1_EAX_AVX512_BF16 = 5,
+};
+
 typedef struct cpu_cpuid {
     uint32_t a, b, c, d;
 } cpu_cpuid;
@@ -34,9 +50,9 @@ static bool has(uint32_t word, int bit)
 }
 
 // The register files that the operating system saves, as XSTATE_ bits.
-static uint64_t saved_states(cpu_cpuid basic)
+static uint64_t saved_states(cpu_cpuid leaf1)
 {
-    if (!has(basic.c, 27)) return 0; // no OSXSAVE
+    if (!has(leaf1.c, LEAF1_ECX_OSXSAVE)) return 0;
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (uint64_t)high << 32 | low;
@@ -57,21 +73,24 @@ static bool amx_permitted(void)
 void cpu_features_read(cpu_features *out)
 {
     *out = (cpu_features){.best = CPU_GENERIC};
-    cpu_cpuid basic = cpuid(1, 0), more = cpuid(7, 0), extra = cpuid(7, 1);
-    uint64_t saved = saved_states(basic);
-    bool avx2 = (saved & XSTATE_AVX) == XSTATE_AVX && has(basic.c, 28) && has(basic.c, 12) &&
-                has(basic.c, 29) && has(more.b, 5);
+    cpu_cpuid leaf1 = cpuid(1, 0), leaf7 = cpuid(7, 0), leaf7_1 = cpuid(7, 1);
+    uint64_t saved = saved_states(leaf1);
+    bool avx2 = (saved & XSTATE_AVX) == XSTATE_AVX && has(leaf1.c, LEAF1_ECX_AVX) &&
+                has(leaf1.c, LEAF1_ECX_FMA) && has(leaf1.c, LEAF1_ECX_F16C) &&
+                has(leaf7.b, LEAF7_EBX_AVX2);
     if (!avx2) return;
     out->best = CPU_AVX2;
-    bool avx512 = (saved & XSTATE_AVX512) == XSTATE_AVX512 && has(more.b, 16) && has(more.b, 17) &&
-                  has(more.b, 30) && has(more.b, 31);
+    bool avx512 = (saved & XSTATE_AVX512) == XSTATE_AVX512 && has(leaf7.b, LEAF7_EBX_AVX512F) &&
+                  has(leaf7.b, LEAF7_EBX_AVX512DQ) && has(leaf7.b, LEAF7_EBX_AVX512BW) &&
+                  has(leaf7.b, LEAF7_EBX_AVX512VL);
     if (!avx512) return;
     out->best = CPU_AVX512;
-    out->avx512_bf16 = has(extra.a, 5);
+    out->avx512_bf16 = has(leaf7_1.a, LEAF7_1_EAX_AVX512_BF16);
     // Zen 4 and later run the bf16 dot product at twice the rate of fp32 multiply-add; Intel's
     // cores run it at half that rate and have AMX for the purpose.
     out->fast_bf16_dot = out->avx512_bf16 && is_amd();
-    bool amx = (saved & XSTATE_AMX) == XSTATE_AMX && has(more.d, 24) && has(more.d, 22);
+    bool amx = (saved & XSTATE_AMX) == XSTATE_AMX && has(leaf7.d, LEAF7_EDX_AMX_TILE) &&
+               has(leaf7.d, LEAF7_EDX_AMX_BF16);
     if (amx && out->avx512_bf16 && amx_permitted()) out->best = CPU_AMX;
 }
 
@@ -85,10 +104,10 @@ const char *cpu_level_name(cpu_level level)
 status cpu_level_choose(const char *isa, cpu_level *out, err *e)
 {
     status result = OK;
-    const char *from = "isa";
+    const char *source = "isa"; // names the setting in messages
     if (!isa || strcmp(isa, "auto") == 0) {
         isa = getenv("TRIREME_CPU");
-        from = "TRIREME_CPU";
+        source = "TRIREME_CPU";
     }
     cpu_features features;
     cpu_features_read(&features);
@@ -97,9 +116,9 @@ status cpu_level_choose(const char *isa, cpu_level *out, err *e)
     int level = 0;
     while (level < CPU_LEVELS && strcmp(isa, level_names[level]) != 0) level++;
     if (level == CPU_LEVELS)
-        FAIL(E_USAGE, "%s=%s: valid are auto, generic, avx2, avx512 and amx", from, isa);
+        FAIL(E_USAGE, "%s=%s: valid are auto, generic, avx2, avx512 and amx", source, isa);
     if (level > (int)features.best)
-        FAIL(E_USAGE, "%s=%s: this machine has no more than %s", from, isa,
+        FAIL(E_USAGE, "%s=%s: this machine has no more than %s", source, isa,
              cpu_level_name(features.best));
     *out = (cpu_level)level;
 done:

@@ -62,8 +62,8 @@ void cpu_product_f32(const cpu_context *x, const kernel_matmul_args *p)
     if (code != dnnl_success) keep_failure(x->products, code, p);
 }
 
-// c = bias (+ c), or zero. The product is then added to it, because sgemm knows no bias.
-static void begin_rows(const kernel_matmul_args *p)
+// Sets c to bias (+ c), or to zero. oneDNN's sgemm has no bias, so its product is added to this.
+static void write_bias(const kernel_matmul_args *p)
 {
     for (int64_t i = 0; i < p->m; i++) {
         float *row = (float *)p->c + i * p->ldc;
@@ -80,12 +80,14 @@ static void begin_rows(const kernel_matmul_args *p)
 static void multiply_by_onednn(const cpu_context *x, kernel_matmul_args p)
 {
     if (p.bias || p.k <= 0) {
-        begin_rows(&p);
+        write_bias(&p);
         p.accumulate = true;
     }
     if (p.k > 0) cpu_product_f32(x, &p);
 }
 
+// Chooses the file that computes the product; cpu_products.h lists them. The vec_product_few
+// functions return false when `a` has more than a few rows.
 void cpu_matmul(const cpu_context *x, const void *args)
 {
     const kernel_matmul_args *p = args;
