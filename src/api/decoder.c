@@ -34,7 +34,7 @@ static status open_decoder(const char *folder, const trm_family *of, const void 
         TRY(model_config_read(folder, &d->known, e));
     TRY(safetensors_open_folder(folder, &d->weights, e));
     TRY(device_open("cpu", &options, &d->device, e));
-    result = decoder_open(d->device, of ? &d->own.ops : family_find(d->known.family),
+    result = decoder_open(d->device, of ? &d->own.ops : model_family_find(d->known.family),
                           of ? (const void *)&d->own : &d->known, F32, d->weights, max_tokens,
                           &d->inner, e);
     if (result != OK) {

@@ -254,12 +254,12 @@ static bool is_dgrad(const schedule_visit *v)
 
 static bool begins_chunk(const schedule_builder *b, const schedule_visit *v)
 {
-    return v->block == b->p->chunk_first[plan_part_of(b->p, v->block)];
+    return v->block == b->p->chunk_first[plan_chunk_of(b->p, v->block)];
 }
 
 static bool ends_chunk(const schedule_builder *b, const schedule_visit *v)
 {
-    return v->block == b->p->chunk_first[plan_part_of(b->p, v->block) + 1] - 1;
+    return v->block == b->p->chunk_first[plan_chunk_of(b->p, v->block) + 1] - 1;
 }
 
 // Sets the slots from which the visit reads the gradient of its output and to which it writes that
@@ -282,12 +282,12 @@ static void assign_act_grads(schedule_builder *b, const schedule_visit *v, sched
 // The stage of the model chunk before (-1) or after (1) that of the visit's block.
 static int stage_beside(const schedule_builder *b, const schedule_visit *v, int step)
 {
-    return (plan_part_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
+    return (plan_chunk_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
 }
 
 static void receive(schedule_builder *b, const schedule_visit *v)
 {
-    const int chunk = plan_part_of(b->p, v->block); // of the model
+    const int chunk = plan_chunk_of(b->p, v->block); // of the model
     if (v->kind == PIPE_FORWARD && begins_chunk(b, v) && chunk > 0)
         add(b, (schedule_instr){.kind = RECV_ACT,
                                 .micro = v->micro,
@@ -307,7 +307,7 @@ static void receive(schedule_builder *b, const schedule_visit *v)
 
 static void send(schedule_builder *b, const schedule_visit *v)
 {
-    const int chunk = plan_part_of(b->p, v->block); // of the model
+    const int chunk = plan_chunk_of(b->p, v->block); // of the model
     if (v->kind == PIPE_FORWARD && ends_chunk(b, v) && chunk + 1 < b->p->chunks)
         add(b, (schedule_instr){.kind = SEND_ACT,
                                 .micro = v->micro,
