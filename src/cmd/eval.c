@@ -28,15 +28,25 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
+// One member of a JSON object. JSON has no infinity and no NaN: they become null.
+static void print_member(const char *before, double value)
+{
+    printf(isfinite(value) ? "%s%.17g" : "%snull", before, value);
+}
+
 // `positions` labels are counted. accuracy is NAN where labels are not classes.
 static void print_vectors(const eval_request *q, double loss, double accuracy, double positions)
 {
-    char share[64] = "";
-    if (!isnan(accuracy))
-        snprintf(share, sizeof share, q->json ? ",\"accuracy\":%.17g" : "  accuracy %.4f",
-                 accuracy);
-    printf(q->json ? "{\"loss\":%.17g%s,\"samples\":%.0f}\n" : "loss %.4f%s  samples %.0f\n", loss,
-           share, positions / (double)q->inputs.valid->shape.labels);
+    const double samples = positions / (double)q->inputs.valid->shape.labels;
+    if (q->json) {
+        print_member("{\"loss\":", loss);
+        if (!isnan(accuracy)) print_member(",\"accuracy\":", accuracy);
+        printf(",\"samples\":%.0f}\n", samples);
+    } else {
+        printf("loss %.4f", loss);
+        if (!isnan(accuracy)) printf("  accuracy %.4f", accuracy);
+        printf("  samples %.0f\n", samples);
+    }
 }
 
 static void print_text(const eval_request *q, double loss, double positions)
@@ -44,8 +54,10 @@ static void print_text(const eval_request *q, double loss, double positions)
     double bits =
         q->text_bytes ? loss * (double)q->text_tokens / (double)q->text_bytes / log(2) : NAN;
     if (q->json) {
-        printf("{\"loss\":%.17g,\"perplexity\":%.17g,\"tokens\":%.0f", loss, exp(loss), positions);
-        if (q->text_bytes) printf(",\"bits_per_byte\":%.17g", bits);
+        print_member("{\"loss\":", loss);
+        print_member(",\"perplexity\":", exp(loss));
+        printf(",\"tokens\":%.0f", positions);
+        if (q->text_bytes) print_member(",\"bits_per_byte\":", bits);
         printf("}\n");
     } else {
         printf("loss %.4f  perplexity %.2f  tokens %.0f", loss, exp(loss), positions);

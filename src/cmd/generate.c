@@ -144,9 +144,9 @@ typedef struct generate_writer {
     const generate_request *r;
     const tokenizer *t;
     decoder *d;
-    int64_t room;    // positions of the key-value cache
-    int64_t max_seq; // of the model
-    json_t *json;    // the array of samples; NULL: text is printed token by token
+    const model_config *config;
+    int64_t room; // positions of the key-value cache
+    json_t *json; // the array of samples; NULL: text is printed token by token
 } generate_writer;
 
 static status print(const generate_writer *w, const text *shown, err *e)
@@ -169,6 +169,15 @@ static status show(const generate_writer *w, text *shown, text *all, err *e)
     return result;
 }
 
+// The tokenizer has one end token, config.json may have more: chat models end a turn with another one.
+static bool ends_text(const generate_writer *w, int32_t id)
+{
+    const model_config *c = w->config;
+    bool ends = id == tokenizer_end_of_text(w->t) || id == c->eos;
+    for (int i = 0; i < c->more_eos_count; i++) ends = ends || id == c->more_eos[i];
+    return ends;
+}
+
 static status draw_tokens(const generate_writer *w, const float *logits, uint64_t number,
                           completion *c, json_t *ids, text *all, generate_reason *why, err *e)
 {
@@ -182,7 +191,7 @@ static status draw_tokens(const generate_writer *w, const float *logits, uint64_
         TRY(sample_token(logits, decoder_vocab(w->d), &o, (uint64_t)decoder_position(w->d), &id,
                          e));
         *why = END_OF_TEXT;
-        if (id == tokenizer_end_of_text(w->t)) break;
+        if (ends_text(w, id)) break;
         json_array_append_new(ids, json_integer(id));
         text_clear(&token);
         tokenizer_decode(w->t, &id, 1, true, &token);
@@ -216,7 +225,7 @@ static void say_reason(const generate_writer *w, uint64_t number, size_t tokens,
     else if (why == STOP_STRING)
         text_addf(&line, "stop string \"%s\"", c->found);
     else if (why == MODEL_LENGTH)
-        text_addf(&line, "the model takes at most %lld tokens", (long long)w->max_seq);
+        text_addf(&line, "the model takes at most %lld tokens", (long long)w->config->max_seq);
     else
         text_addf(&line, "--tokens %lld", (long long)w->r->tokens);
     console_say("%s", line.chars);
@@ -301,8 +310,7 @@ static status generate_from(const generate_request *r, const char *folder, json_
     TRY(device_open("cpu", &options, &d, e));
     int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
     TRY(decoder_open(d, model_family_find(c.family), &c, r->type, weights, room, &x, e));
-    const generate_writer w = {
-        .r = r, .t = t, .d = x, .room = room, .max_seq = c.max_seq, .json = samples};
+    const generate_writer w = {.r = r, .t = t, .d = x, .config = &c, .room = room, .json = samples};
     TRY(all_samples(&w, ids, (int64_t)count, e));
 done:
     decoder_close(x);

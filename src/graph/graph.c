@@ -84,7 +84,7 @@ graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind)
     if (!graph_check(g, alloc_zeroed(&n, 1, sizeof *n, WHAT, NULL)) ||
         !grow(g, &l->node, l->count, &l->room, sizeof *l->node)) {
         free(n);
-        n = &g->spare.node;
+        n = &g->no_memory.node;
         *n = (graph_node){.number = 0};
     } else {
         l->node[l->count++] = n;
@@ -129,17 +129,17 @@ graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, c
     if (!graph_check(g, alloc_zeroed(&v, 1, sizeof *v, WHAT, NULL)) ||
         !grow(g, &g->values.value, g->values.count, &g->values.room, sizeof(graph_value *))) {
         free(v);
-        v = &g->spare.value;
+        v = &g->no_memory.value;
         *v = (graph_value){.id = 0};
     } else {
         v->id = g->values.count;
         g->values.value[g->values.count++] = v;
     }
-    v->name = name, v->type = type, v->dims = dims, v->param = v == &g->spare.value ? 0 : -1,
+    v->name = name, v->type = type, v->dims = dims, v->param = v == &g->no_memory.value ? 0 : -1,
     v->root = v;
     // One that stands for a value has sizes by which may be divided.
     for (int i = 0; i < GRAPH_DIMS; i++)
-        v->dim[i] = v == &g->spare.value ? 1 : i < dims ? dim[i] : 0;
+        v->dim[i] = v == &g->no_memory.value ? 1 : i < dims ? dim[i] : 0;
     check_value(g, v);
     return v;
 }

@@ -109,7 +109,7 @@ typedef struct graph_param {
 typedef enum graph_tp_sharding { TP_REPLICATE, TP_SHARD_COLS, TP_SHARD_ROWS } graph_tp_sharding;
 
 struct graph_value {
-    int id; // index in graph->value
+    int id; // index in graph->values.value
     const char *name;
     dtype type;
     int dims;
@@ -227,10 +227,10 @@ typedef struct graph_flops {
 } graph_flops;
 
 // What a build function returns without memory. graph_finish then fails before either is read.
-typedef struct graph_spare {
+typedef struct graph_no_memory {
     graph_value value;
     graph_node node;
-} graph_spare;
+} graph_no_memory;
 
 struct graph {
     graph_mode mode;
@@ -246,7 +246,7 @@ struct graph {
     size_t param_room;
     graph_value_list values;
     graph_node_list forward, backward; // own their nodes
-    graph_spare spare;
+    graph_no_memory no_memory;
 
     graph_value *input, *ids, *labels; // NULL where the block has none
     graph_value *output;               // NULL in the last block
@@ -374,10 +374,10 @@ bool graph_check(graph *g, status s);
 // Returns what is kept in g->first_error.
 status graph_first_error(const graph *g, err *e);
 // Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
-// g->spare.node.
+// g->no_memory.node.
 graph_node *graph_new_node(graph *g, graph_op kind);
 graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
-// `name` is borrowed for the graph's life. Without memory it is g->spare.value.
+// `name` is borrowed for the graph's life. Without memory it is g->no_memory.value.
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
 // Appends a node and owns it from now on. Without memory the node is freed.
@@ -405,8 +405,8 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
 // Notes whether the use of parameter w with x gives the full gradient or a summand of it.
 void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
-// Keeps in g->first_error which size the tensor-parallel ranks do not divide. It replaces a misuse, which
-// may only follow from it.
+// Keeps in g->first_error which size the tensor-parallel ranks do not divide. It replaces a misuse,
+// which may only follow from it.
 void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Writes the divisors of `count`: "1, 2, 4". Returns out.
 const char *graph_divisors(int64_t count, char out[96]);

@@ -18,13 +18,14 @@ status session_stages_open(const trainer_options *o, session_stages *out, err *e
                             .eval_of = calloc(count, sizeof(schedule *))};
     if (!out->plan || !out->train || !out->eval || !out->plan_of || !out->train_of || !out->eval_of)
         FAIL(E_MEMORY, "no memory for the schedules of %zu stages", count);
-    for (; out->count < (int)count; out->count++) {
-        const int i = out->count, coord[AXES] = {[AXIS_PP] = i};
+    for (int i = 0; i < (int)count; i++) {
+        const int coord[AXES] = {[AXIS_PP] = i};
         trainer_options of = *o;
         uint64_t params;
         double flops;
         of.rank = mesh_rank(&o->mesh, coord);
         TRY(trainer_plan(&of, &out->plan[i], &out->train[i], &params, &flops, e));
+        out->count++; // session_stages_close frees them from now on
         out->plan_of[i] = out->plan[i];
         out->train_of[i] = &out->train[i];
         out->eval_of[i] = &out->eval[i];

@@ -19,11 +19,12 @@ static status allocate_weights(trainer *t, trainer_state *s, err *e)
     status result = OK;
     const plan *p = t->plan;
     const size_t bytes = trainer_weight_bytes(t);
-    // Weights that never travel during a step need no memory that other ranks can read.
+    // Weights that never travel during a step need no memory that other ranks can read. Both kinds of
+    // memory start as zeros: digests also read the gaps between rows.
     const bool travel =
         p->redistribute.unshard.count > 0 || p->redistribute.all_gather_updated.count > 0;
     if (!trainer_in_file(p, PLAN_WEIGHTS))
-        TRY(memory_take_planned(t->memory, travel ? FROM_SHARED : FROM_DEVICE,
+        TRY(memory_take_planned(t->memory, travel ? FROM_SHARED : FROM_ZEROED,
                                 (size_t)p->elements[p->weight] * bytes, &s->weights, e));
     if (p->keeps_post_forward_shards)
         TRY(memory_take_planned(t->memory, FROM_SHARED,

@@ -82,20 +82,9 @@ done:
     return result;
 }
 
-// Also the gaps between rows, which only digests read. Master weights and the optimizer's state are zeros
-// from the start.
-static void zero_weights(trainer *t)
-{
-    const plan *p = t->plan;
-    if (state_weights(t))
-        launch_zero(trainer_stream(t, STREAM_COMPUTE), state_weights(t),
-                    p->elements[p->weight] * (int64_t)trainer_weight_bytes(t));
-}
-
 status trainer_fill_weights(trainer *t, err *e)
 {
     status result = OK;
-    zero_weights(t);
     TRY((t->o.weights ? read_weights : draw_weights)(t, e));
     TRY(trainer_restore(t, 0, e));
 done:

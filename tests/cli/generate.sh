@@ -46,6 +46,18 @@ sed -n '/--- sample 1/,/--- sample 2/p' stdout | sed '1d;$d' >first
 expect_same first argument
 expect_line '^trireme: sample 2: ended after 8 tokens' stderr
 
+# ---- Every end token of config.json ends a sample: here the third token that the model draws
+generate --prompt 'the sea' --tokens 20 --temperature 0 --json
+ids=$(sed 's/.*"ids": \[\([^]]*\)\].*/\1/' stdout)
+third=$(echo "$ids" | cut -d, -f3 | tr -d ' ')
+earlier=$(echo "$ids" | tr -d ' ' | tr , '\n' | grep -nx "$third" | head -n 1 | cut -d: -f1)
+mkdir ends
+cp $model/config.json $model/model.safetensors $model/tokenizer.json ends/
+sed -i "s/\"eos_token_id\": *[0-9]*/\"eos_token_id\": [319, $third]/" ends/config.json
+grep -q "\[319, $third\]" ends/config.json || fail "config.json has no end token: $(cat ends/config.json)"
+ok "$trireme" generate --model ends --prompt 'the sea' --tokens 20 --temperature 0
+expect_line "^trireme: ended after $((earlier - 1)) tokens?: end of text$" stderr
+
 # ---- Stop strings, also one that spans several tokens
 generate --prompt 'the sea' --tokens 20 --temperature 0 --json
 text=$(sed 's/.*"text": "the sea\([^"\\]*\)", "tokens": 20.*/\1/' stdout)
