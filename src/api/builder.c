@@ -18,7 +18,7 @@ static trm_value *outer(graph_value *x)
 
 static bool is_broken(const trm_builder *b)
 {
-    return b->g->trouble.code != OK;
+    return b->g->first_error.code != OK;
 }
 
 // Is x a computed value: the input of the block, features of the data, or the result of an op?

@@ -29,7 +29,7 @@ static status own_folder(trm_trainer *t, err *e)
     const char *out = t->prepared->job->train.out;
     api_log_close(t); // it may be one of the files that are moved
     if (t->from)
-        TRY(folder_go_on(out, t->from, NULL, e));
+        TRY(folder_resume(out, t->from, NULL, e));
     else
         TRY(folder_begin(out, false, NULL, e));
     t->owns_folder = true;

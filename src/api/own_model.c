@@ -39,7 +39,7 @@ static void own_trace(graph *g, const void *config, int block)
     if (last && g->output) graph_misuse(g, "trm_output: the last block has no block after it");
     if (!last && b.has_loss) graph_misuse(g, "a loss is for the last block");
     if (!last && !g->output) graph_misuse(g, "the block must call trm_output");
-    if (g->trouble.code != OK) err_prefix(&g->trouble, "%s, block %d: ", m->of.name, block);
+    if (g->first_error.code != OK) err_prefix(&g->first_error, "%s, block %d: ", m->of.name, block);
 }
 
 status api_model_make(api_model *m, const trm_family *of, const void *config, err *e)

@@ -129,7 +129,7 @@ done:
 static status read_words(const bench_given *g, bench_request *q, err *e)
 {
     static const dtype types[] = {F32, F16, BF16, F64, I64};
-    static const reduce_op ops[] = {REDUCE_SUM, REDUCE_MAX, REDUCE_MIN};
+    static const comm_reduce_op ops[] = {REDUCE_SUM, REDUCE_MAX, REDUCE_MIN};
     status result = OK;
     int check = q->check, average_of = q->average, op = 0, type = 0, as = 0, memory = 0;
     if (g->check) TRY(parse_int("-c", g->check, 0, 1, &check, e));

@@ -39,7 +39,7 @@ typedef struct bench_request {
     int iterations, warm_up, aggregate;
     bool check, as_threads, private_memory, json;
     dtype type;
-    reduce_op op;
+    comm_reduce_op op;
     int root, ranks;
     bench_average average;
     bench_board *board;

@@ -102,7 +102,7 @@ static void add_figures(const bench_pipeline_request *q, bench_setup *x)
             for (int k = 0; k < INSTRS; k++) {
                 if (!is_after_clipping(k)) all += seconds[k];
                 if (is_waiting(k)) waited += seconds[k];
-                x->seconds[mesh_at(m, r, AXIS_PP) * INSTRS + k] += seconds[k];
+                x->seconds[mesh_coord(m, r, AXIS_PP) * INSTRS + k] += seconds[k];
             }
         }
         x->measured[x->counted++] = waited / all;

@@ -14,7 +14,7 @@
 static void show_tensors(const char *what, const safetensors *s)
 {
     for (size_t i = 0; s && i < safetensors_count(s); i++) {
-        const safetensors_tensor *t = safetensors_at(s, i);
+        const safetensors_tensor *t = safetensors_get(s, i);
         text shape = {0};
         for (int k = 0; k < t->dims; k++) text_addf(&shape, "%s%" PRId64, k ? ", " : "", t->dim[k]);
         console_line("%-8s %-56s %-5s [%s]", what, t->name,

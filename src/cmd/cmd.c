@@ -69,8 +69,8 @@ status cmd_use_model(struct job *j, const char *folder, err *e)
     TRY(ckpt_locate(folder, &found, NULL, e));
     TRY(model_config_read(found, &c, e));
     if (c.family != j->model.config.family)
-        FAIL(E_USAGE, "%s: the model is a %s, the job's is a %s", found, family_name(c.family),
-             family_name(j->model.config.family));
+        FAIL(E_USAGE, "%s: the model is a %s, the job's is a %s", found,
+             model_family_name(c.family), model_family_name(j->model.config.family));
     j->model.config = c;
     free(j->model.path);
     j->model.path = found;

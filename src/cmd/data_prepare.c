@@ -20,16 +20,27 @@
 #include <string.h>
 #include <unistd.h>
 
+// Flags of Megatron's preprocess_data.py, so that its command lines run as they are.
+typedef struct prepare_megatron_flags {
+    const char *tokenizer_type, *tokenizer_model, *lang;
+    int64_t partitions;
+    bool split_sentences, keep_newlines, keep_order, find_workers;
+} prepare_megatron_flags;
+
+// Flags of the conversion of token ids, which reads no text.
+typedef struct prepare_from_tokens_flags {
+    const char *path, *dtype;
+    int64_t eod; // -1: none
+} prepare_from_tokens_flags;
+
 typedef struct prepare_flags {
     flag_texts input, json_keys, include, exclude;
     const char *output_prefix, *separator, *tokenizer, *pattern, *save_tokenizer;
-    const char *tokenizer_type, *tokenizer_model, *lang;
-    int64_t train_bpe, seed, workers, partitions, log_interval;
-    const char *from_tokens, *dtype;
-    int64_t eod;
+    int64_t train_bpe, seed, workers, log_interval;
     double valid_fraction;
     bool append_eod, add_special_tokens, skip_invalid, megatron_names, json, quiet;
-    bool split_sentences, keep_newlines, keep_order, find_workers;
+    prepare_from_tokens_flags from_tokens;
+    prepare_megatron_flags megatron;
 } prepare_flags;
 
 #define AT(field) offsetof(prepare_flags, field)
@@ -55,11 +66,11 @@ static const flag flags[] = {
      "Chooses the pattern by which the trained tokenizer splits text into words (default: gpt2)."},
     {"--save-tokenizer", FLAG_TEXT, AT(save_tokenizer), "FILE",
      "Writes the trained tokenizer to this file, too."},
-    {"--from-tokens", FLAG_TEXT, AT(from_tokens), "FILE",
+    {"--from-tokens", FLAG_TEXT, AT(from_tokens.path), "FILE",
      "Converts a .bin file of llm.c or nanoGPT, instead of --input."},
-    {"--dtype", FLAG_TEXT, AT(dtype), "uint16|uint32",
+    {"--dtype", FLAG_TEXT, AT(from_tokens.dtype), "uint16|uint32",
      "Sets the type of the ids of --from-tokens (default: that of llm.c's header, else uint16)."},
-    {"--eod", FLAG_COUNT, AT(eod), "ID",
+    {"--eod", FLAG_COUNT, AT(from_tokens.eod), "ID",
      "Sets the id of --from-tokens that ends a document, such as GPT-2's 50256."},
     {"--append-eod", FLAG_SWITCH, AT(append_eod), NULL,
      "Ends every document with the end-of-text token."},
@@ -76,21 +87,21 @@ static const flag flags[] = {
      "Writes P_KEY_document.bin and .idx."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
     {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Draws no progress bar."},
-    {"--tokenizer-type", FLAG_TEXT, AT(tokenizer_type), "T",
+    {"--tokenizer-type", FLAG_TEXT, AT(megatron.tokenizer_type), "T",
      "Accepts Megatron's value HuggingFaceTokenizer, and implies --megatron-names."},
-    {"--tokenizer-model", FLAG_TEXT, AT(tokenizer_model), "FILE",
+    {"--tokenizer-model", FLAG_TEXT, AT(megatron.tokenizer_model), "FILE",
      "Is Megatron's name of --tokenizer."},
-    {"--partitions", FLAG_COUNT, AT(partitions), "N",
+    {"--partitions", FLAG_COUNT, AT(megatron.partitions), "N",
      "Accepts Megatron's flag; its value must be 1."},
-    {"--keep-sequential-samples", FLAG_SWITCH, AT(keep_order), NULL,
+    {"--keep-sequential-samples", FLAG_SWITCH, AT(megatron.keep_order), NULL,
      "Accepts Megatron's flag; the order is always kept."},
-    {"--keep-newlines", FLAG_SWITCH, AT(keep_newlines), NULL,
+    {"--keep-newlines", FLAG_SWITCH, AT(megatron.keep_newlines), NULL,
      "Accepts Megatron's flag; line breaks are always kept."},
-    {"--lang", FLAG_TEXT, AT(lang), "NAME",
+    {"--lang", FLAG_TEXT, AT(megatron.lang), "NAME",
      "Accepts Megatron's flag, which has no effect without --split-sentences."},
-    {"--split-sentences", FLAG_SWITCH, AT(split_sentences), NULL,
+    {"--split-sentences", FLAG_SWITCH, AT(megatron.split_sentences), NULL,
      "Is a flag of Megatron that is not supported."},
-    {"--find-optimal-num-workers", FLAG_SWITCH, AT(find_workers), NULL,
+    {"--find-optimal-num-workers", FLAG_SWITCH, AT(megatron.find_workers), NULL,
      "Is a flag of Megatron that is not supported."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
@@ -177,29 +188,30 @@ static status tokenizer_path(const char *given, char **out, err *e)
 // Refuses values of flags that are invalid or exclude each other.
 static status flags_check(const prepare_flags *f, err *e)
 {
-    if (f->tokenizer_type && strcmp(f->tokenizer_type, "HuggingFaceTokenizer") != 0)
+    if (f->megatron.tokenizer_type &&
+        strcmp(f->megatron.tokenizer_type, "HuggingFaceTokenizer") != 0)
         return err_set(e, E_USAGE, "--tokenizer-type: found %s, valid is HuggingFaceTokenizer",
-                       f->tokenizer_type);
-    if (f->tokenizer && f->tokenizer_model)
+                       f->megatron.tokenizer_type);
+    if (f->tokenizer && f->megatron.tokenizer_model)
         return err_set(e, E_USAGE, "--tokenizer and --tokenizer-model: found both, valid is one");
     if (f->pattern && strcmp(f->pattern, "gpt2") != 0 && strcmp(f->pattern, "llama3") != 0)
         return err_set(e, E_USAGE, "--pattern: found %s, valid are gpt2 and llama3", f->pattern);
     if (f->pattern && !f->train_bpe)
         return err_set(e, E_USAGE, "--pattern: goes with --train-bpe only");
-    if (f->partitions != 1)
+    if (f->megatron.partitions != 1)
         return err_set(e, E_USAGE,
                        "--partitions: found %" PRId64 ", valid is 1 (all threads share one input)",
-                       f->partitions);
-    if (f->split_sentences)
+                       f->megatron.partitions);
+    if (f->megatron.split_sentences)
         return err_set(e, E_USAGE, "--split-sentences: is not supported; documents are not split");
-    if (f->find_workers)
+    if (f->megatron.find_workers)
         return err_set(e, E_USAGE,
                        "--find-optimal-num-workers: is not supported; --workers 0 "
                        "takes all processors");
     if (f->train_bpe > INT32_MAX)
         return err_set(e, E_USAGE, "--train-bpe: found %" PRId64 ", valid is at most %d",
                        f->train_bpe, INT32_MAX);
-    if (!f->from_tokens && (f->dtype || f->eod >= 0))
+    if (!f->from_tokens.path && (f->from_tokens.dtype || f->from_tokens.eod >= 0))
         return err_set(e, E_USAGE, "--dtype and --eod: go with --from-tokens only");
     if (f->workers > INT32_MAX)
         return err_set(e, E_USAGE, "--workers: found %" PRId64 ", valid is at most 256",
@@ -226,7 +238,7 @@ static prepare_options options_from(const prepare_flags *f, prepare_bar *b)
         .save_tokenizer = f->save_tokenizer,
         .append_eod = f->append_eod,
         .add_special_tokens = f->add_special_tokens,
-        .megatron_names = f->megatron_names || f->tokenizer_type,
+        .megatron_names = f->megatron_names || f->megatron.tokenizer_type,
         .valid_fraction = f->valid_fraction,
         .seed = (uint64_t)f->seed,
         .workers = (int)f->workers,
@@ -286,18 +298,19 @@ static status convert(const prepare_flags *f, err *e)
 {
     status result = OK;
     tokens_raw_result r;
-    tokens_raw_options o = {.path = f->from_tokens,
+    tokens_raw_options o = {.path = f->from_tokens.path,
                             .output_prefix = f->output_prefix,
-                            .eod = f->eod,
+                            .eod = f->from_tokens.eod,
                             .stopped = signals_are_pending};
-    if (f->input.count || f->tokenizer || f->tokenizer_model || f->train_bpe || f->append_eod ||
-        f->valid_fraction > 0)
+    if (f->input.count || f->tokenizer || f->megatron.tokenizer_model || f->train_bpe ||
+        f->append_eod || f->valid_fraction > 0)
         FAIL(E_USAGE, "--from-tokens: goes with --output-prefix, --dtype, --eod and --json only");
     if (!f->output_prefix || !*f->output_prefix)
         FAIL(E_USAGE, "--output-prefix: missing, valid is the path of the shards");
-    if (f->dtype && strcmp(f->dtype, "uint16") != 0 && strcmp(f->dtype, "uint32") != 0)
-        FAIL(E_USAGE, "--dtype: found %s, valid are uint16 and uint32", f->dtype);
-    if (f->dtype) o.id_bytes = strcmp(f->dtype, "uint16") == 0 ? 2 : 4;
+    if (f->from_tokens.dtype && strcmp(f->from_tokens.dtype, "uint16") != 0 &&
+        strcmp(f->from_tokens.dtype, "uint32") != 0)
+        FAIL(E_USAGE, "--dtype: found %s, valid are uint16 and uint32", f->from_tokens.dtype);
+    if (f->from_tokens.dtype) o.id_bytes = strcmp(f->from_tokens.dtype, "uint16") == 0 ? 2 : 4;
     signals_block();
     TRY(tokens_raw_convert(&o, &r, e));
     if (f->json)
@@ -314,21 +327,21 @@ static int data_prepare(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    prepare_flags f = {.partitions = 1, .eod = -1};
+    prepare_flags f = {.megatron.partitions = 1, .from_tokens.eod = -1};
     prepare_result r;
     prepare_bar b = {0};
     char *separator = NULL, *tokens_by = NULL;
     double began = clock_seconds();
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, NULL, e));
     TRY(flags_check(&f, e));
-    if (f.from_tokens) {
+    if (f.from_tokens.path) {
         TRY(convert(&f, e));
         goto done;
     }
     b.shown = !f.quiet && isatty(STDERR_FILENO);
     prepare_options o = options_from(&f, &b);
     if (f.separator) TRY(separator_unescape(f.separator, &separator, e));
-    TRY(tokenizer_path(f.tokenizer ? f.tokenizer : f.tokenizer_model, &tokens_by, e));
+    TRY(tokenizer_path(f.tokenizer ? f.tokenizer : f.megatron.tokenizer_model, &tokens_by, e));
     o.document_separator = separator;
     o.tokenizer = tokens_by;
     result = prepare_run(&o, &r, e);

@@ -151,7 +151,7 @@ static status write_directory(train_start *s, const tokenizer *t, err *e)
     if (is_new && file_exists(path))
         FAIL(E_USAGE, "%s: another run has started in it", j->train.out);
     if (s->is_own)
-        TRY(folder_go_on(j->train.out, s->resume, &kept, e));
+        TRY(folder_resume(j->train.out, s->resume, &kept, e));
     else
         TRY(folder_begin(j->train.out, j->overwrite, &kept, e));
     if (kept.bytes && !j->quiet) console_say("kept in %s: %s", j->train.out, kept.chars);
@@ -194,7 +194,7 @@ status train_start_open(train_start *s, int argc, char **argv, err *e)
         TRY(claim_directory(s, e));
     else if (s->job->resume ==
              RESUME_AUTO) // the link `latest` may be old if the last save was killed
-        TRY(blame_train_out(folder_go_on(s->job->train.out, s->resume, NULL, e), e));
+        TRY(blame_train_out(folder_resume(s->job->train.out, s->resume, NULL, e), e));
 done:
     return result;
 }

@@ -50,8 +50,8 @@ static status check_peer(const comm *c, const char *what, int peer, bool may_be_
     return OK;
 }
 
-status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, device_stream *on,
-                       err *e)
+status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
+                       device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_counts(c, "all_reduce", count, t, true, e));
@@ -61,7 +61,7 @@ done:
 }
 
 status comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                           reduce_op op, device_stream *on, err *e)
+                           comm_reduce_op op, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_counts(c, "reduce_scatter", shard_count, t, true, e));
@@ -144,7 +144,8 @@ done:
 }
 
 status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *full,
-                                    void *shard, dtype t, reduce_op op, device_stream *on, err *e)
+                                    void *shard, dtype t, comm_reduce_op op, device_stream *on,
+                                    err *e)
 {
     status result = OK;
     TRY(check_counts(c, "reduce_scatter", 0, t, true, e));

@@ -33,17 +33,17 @@
 #include <stdint.h>
 
 typedef struct comm comm;
-typedef enum reduce_op { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN } reduce_op;
+typedef enum comm_reduce_op { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN } comm_reduce_op;
 
 typedef struct comm_ops {
     const char *name;
     void (*close)(comm *c);
     status (*alloc)(comm *c, device *d, size_t bytes, void **out, err *e);
     void (*release)(comm *c, device *d, void *p, size_t bytes);
-    status (*all_reduce)(comm *c, void *inout, size_t count, dtype t, reduce_op op,
+    status (*all_reduce)(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
                          device_stream *on, err *e);
     status (*reduce_scatter)(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                             reduce_op op, device_stream *on, err *e);
+                             comm_reduce_op op, device_stream *on, err *e);
     status (*all_gather)(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                          device_stream *on, err *e);
     status (*broadcast)(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e);
@@ -53,7 +53,7 @@ typedef struct comm_ops {
     status (*all_gather_segments)(comm *c, const comm_segment *s, int segments, const void *shard,
                                   void *full, dtype t, device_stream *on, err *e);
     status (*reduce_scatter_segments)(comm *c, const comm_segment *s, int segments,
-                                      const void *full, void *shard, dtype t, reduce_op op,
+                                      const void *full, void *shard, dtype t, comm_reduce_op op,
                                       device_stream *on, err *e);
     status (*barrier)(comm *c, err *e);
     void (*abort)(comm *c, const err *why);
@@ -80,12 +80,12 @@ void comm_release(comm *c, device *d, void *p, size_t bytes);
 // inout [count] becomes the reduction over all ranks, on every rank. t is F32, BF16, F16, F64 or
 // I64. E_PEER, at the stream's sync, when a rank was lost or aborted; inout is then undefined.
 // Collective over c.
-status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op, device_stream *on,
-                       err *e);
+status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
+                       device_stream *on, err *e);
 // out [shard_count] receives this rank's shard of the reduction of in [size * shard_count]. out may
 // be in + rank*shard_count. Collective over c.
 status comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                           reduce_op op, device_stream *on, err *e);
+                           comm_reduce_op op, device_stream *on, err *e);
 // out [size * shard_count] receives in [shard_count] of rank r as shard r, for every r. in may be
 // out + rank*shard_count. Collective over c.
 status comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
@@ -107,7 +107,8 @@ status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, co
 // `full`. This call and then comm_all_gather_segments of the same list give the bits of an
 // all-reduce. Collective over c.
 status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *full,
-                                    void *shard, dtype t, reduce_op op, device_stream *on, err *e);
+                                    void *shard, dtype t, comm_reduce_op op, device_stream *on,
+                                    err *e);
 
 // Point to point: the messages of one pair of ranks arrive in the order of issue. A send from
 // memory of comm_alloc copies nothing and does not wait for its receiver. Its buffer must stay
@@ -134,6 +135,6 @@ status comm_split(comm *c, int color, int key, comm **out, err *e);
 void comm_set_label(comm *c, const char *label);
 
 // Opens the communicator of a run with one rank.
-status solo_comm_open(comm **out, err *e);
+status comm_solo_open(comm **out, err *e);
 
 #endif

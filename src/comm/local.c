@@ -106,7 +106,7 @@ static void local_release(comm *c, device *d, void *p, size_t bytes)
     heap_release(local_of(c)->world, d, p, bytes);
 }
 
-static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op,
+static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
                                device_stream *on, err *e)
 {
     comm_local *local = local_of(c);
@@ -121,7 +121,7 @@ static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, redu
 }
 
 static status local_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                                   reduce_op op, device_stream *on, err *e)
+                                   comm_reduce_op op, device_stream *on, err *e)
 {
     comm_local *local = local_of(c);
     return issue((comm_call){.local = local,
@@ -206,8 +206,8 @@ done:
 }
 
 static status local_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                            const void *full, void *shard, dtype t, reduce_op op,
-                                            device_stream *on, err *e)
+                                            const void *full, void *shard, dtype t,
+                                            comm_reduce_op op, device_stream *on, err *e)
 {
     status result = OK;
     comm_local *local = local_of(c);
@@ -286,7 +286,7 @@ static status local_split(comm *c, int color, int key, comm **out, err *e)
     }
     TRY(gather_now(local, &mine, groups, sizeof mine, e));
     if (size == 1)
-        TRY(solo_comm_open_in(local->world, local->world_rank, out, e));
+        TRY(comm_solo_open_in(local->world, local->world_rank, out, e));
     else
         TRY(local_comm_open(local->world, groups[members[0]], new_rank, out, e));
 done:

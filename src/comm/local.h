@@ -45,7 +45,7 @@ typedef struct comm_call {
     uint32_t ticket; // place in the queue: the number of calls before it, modulo 2^32
     comm_call_kind kind;
     dtype type;
-    reduce_op op;
+    comm_reduce_op op;
     int root; // of a broadcast; for messages: the peer; both are ranks of this group
     const void *in;
     void *out;
@@ -78,7 +78,7 @@ status local_run_send_wait(const comm_call *call, err *e);
 status local_gather_call(comm_local *local, const comm_segment *s, int segments, const void *shard,
                          void *full, dtype t, comm_call *out, err *e);
 status local_scatter_call(comm_local *local, const comm_segment *s, int segments, const void *full,
-                          void *shard, dtype t, reduce_op op, comm_call *out, err *e);
+                          void *shard, dtype t, comm_reduce_op op, comm_call *out, err *e);
 
 // ---- rounds (local_round.c; see shared.h)
 

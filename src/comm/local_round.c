@@ -45,13 +45,13 @@ static void describe_segments(char out[TEXT], const comm_post *p)
     snprintf(out, TEXT, "calls %s of %llu %s%s%s%s in %d segments (list %08x%s)",
              reduces ? "reduce_scatter" : "all_gather", (unsigned long long)p->count,
              dtype_name((dtype)p->type), reduces ? " (" : "",
-             reduces ? reduce_op_name((reduce_op)p->op) : "", reduces ? ")" : "", p->root,
+             reduces ? reduce_op_name((comm_reduce_op)p->op) : "", reduces ? ")" : "", p->root,
              (unsigned)p->hash, p->in_place ? ", in place" : "");
 }
 
 static const char *describe(char out[TEXT], const comm_post *p)
 {
-    const char *type = dtype_name((dtype)p->type), *op = reduce_op_name((reduce_op)p->op);
+    const char *type = dtype_name((dtype)p->type), *op = reduce_op_name((comm_reduce_op)p->op);
     const unsigned long long count = p->count;
     if (p->kind == CALL_LEAVE)
         snprintf(out, TEXT, "leaves the group");

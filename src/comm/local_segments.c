@@ -69,7 +69,7 @@ status local_gather_call(comm_local *local, const comm_segment *s, int segments,
 }
 
 status local_scatter_call(comm_local *local, const comm_segment *s, int segments, const void *full,
-                          void *shard, dtype t, reduce_op op, comm_call *out, err *e)
+                          void *shard, dtype t, comm_reduce_op op, comm_call *out, err *e)
 {
     *out = (comm_call){.local = local,
                        .kind = CALL_REDUCE_SCATTER_SEGMENTS,

@@ -22,8 +22,8 @@ bool reduce_supports(dtype t);
 // src_count is 1 to REDUCE_SOURCES. A destination may be one of the sources (the same address), and
 // must not overlap any source otherwise. Buffers are aligned to their element.
 void reduce_arrays(void *const *dsts, int dst_count, const void *const *srcs, int src_count,
-                   size_t count, dtype t, reduce_op op);
+                   size_t count, dtype t, comm_reduce_op op);
 
-const char *reduce_op_name(reduce_op op); // "sum", "max", "min"
+const char *reduce_op_name(comm_reduce_op op); // "sum", "max", "min"
 
 #endif

@@ -147,6 +147,6 @@ status local_comm_open(world *w, comm_group *g, int rank, comm **out, err *e);
 
 // Opens the communicator of a group of one rank, with the memory and the failures of world w. w is
 // NULL when the run has only one rank.
-status solo_comm_open_in(world *w, int world_rank, comm **out, err *e);
+status comm_solo_open_in(world *w, int world_rank, comm **out, err *e);
 
 #endif

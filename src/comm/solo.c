@@ -75,7 +75,7 @@ static void solo_release(comm *c, device *d, void *p, size_t bytes)
         device_release(d, MEMORY_DEVICE, p, bytes);
 }
 
-static status solo_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op op,
+static status solo_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
                               device_stream *on, err *e)
 {
     (void)inout, (void)count, (void)t, (void)op, (void)on;
@@ -90,7 +90,7 @@ static status solo_copy(comm *c, const void *in, void *out, size_t bytes, device
 }
 
 static status solo_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                                  reduce_op op, device_stream *on, err *e)
+                                  comm_reduce_op op, device_stream *on, err *e)
 {
     (void)op;
     return solo_copy(c, in, out, shard_count * dtype_bytes(t), on, e);
@@ -143,8 +143,8 @@ static status solo_all_gather_segments(comm *c, const comm_segment *s, int segme
 }
 
 static status solo_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                           const void *full, void *shard, dtype t, reduce_op op,
-                                           device_stream *on, err *e)
+                                           const void *full, void *shard, dtype t,
+                                           comm_reduce_op op, device_stream *on, err *e)
 {
     (void)op;
     const size_t element = dtype_bytes(t);
@@ -176,7 +176,7 @@ static status solo_split(comm *c, int color, int key, comm **out, err *e)
     const comm_solo *s = (const comm_solo *)c;
     *out = NULL;
     status result = solo_check(c, e);
-    return result == OK ? solo_comm_open_in(s->world, s->world_rank, out, e) : result;
+    return result == OK ? comm_solo_open_in(s->world, s->world_rank, out, e) : result;
 }
 
 static const comm_ops solo_ops = {
@@ -198,7 +198,7 @@ static const comm_ops solo_ops = {
     .split = solo_split,
 };
 
-status solo_comm_open_in(world *w, int world_rank, comm **out, err *e)
+status comm_solo_open_in(world *w, int world_rank, comm **out, err *e)
 {
     comm_solo *s;
     *out = NULL;
@@ -211,7 +211,7 @@ status solo_comm_open_in(world *w, int world_rank, comm **out, err *e)
     return OK;
 }
 
-status solo_comm_open(comm **out, err *e)
+status comm_solo_open(comm **out, err *e)
 {
-    return solo_comm_open_in(NULL, 0, out, e);
+    return comm_solo_open_in(NULL, 0, out, e);
 }

@@ -66,7 +66,7 @@ static void trace_release(comm *c, device *d, void *p, size_t bytes)
     comm_release(inner_of(c), d, p, bytes);
 }
 
-static status trace_all_reduce(comm *c, void *inout, size_t n, dtype t, reduce_op op,
+static status trace_all_reduce(comm *c, void *inout, size_t n, dtype t, comm_reduce_op op,
                                device_stream *on, err *e)
 {
     return count(c, TRACE_ALL_REDUCE, 2 * others(c, bytes_of(n, t)),
@@ -74,7 +74,7 @@ static status trace_all_reduce(comm *c, void *inout, size_t n, dtype t, reduce_o
 }
 
 static status trace_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                                   reduce_op op, device_stream *on, err *e)
+                                   comm_reduce_op op, device_stream *on, err *e)
 {
     return count(c, TRACE_REDUCE_SCATTER, bytes_of(shard_count, t) * (c->size - 1),
                  comm_reduce_scatter(inner_of(c), in, out, shard_count, t, op, on, e));
@@ -119,8 +119,8 @@ static status trace_all_gather_segments(comm *c, const comm_segment *s, int segm
 }
 
 static status trace_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                            const void *full, void *shard, dtype t, reduce_op op,
-                                            device_stream *on, err *e)
+                                            const void *full, void *shard, dtype t,
+                                            comm_reduce_op op, device_stream *on, err *e)
 {
     return count(c, TRACE_REDUCE_SCATTER, others_of_segments(c, s, segments, t),
                  comm_reduce_scatter_segments(inner_of(c), s, segments, full, shard, t, op, on, e));

@@ -87,7 +87,7 @@ status world_attach(world *w, int rank, device *d, comm **out, err *e)
     status result = OK;
     *out = NULL;
     if (w->ranks == 1) {
-        TRY(solo_comm_open(out, e));
+        TRY(comm_solo_open(out, e));
     } else {
         if (!d->ops->call)
             FAIL(E_USAGE,

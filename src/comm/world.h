@@ -59,7 +59,7 @@ typedef struct comm_activity {
 comm_activity *world_activity(world *w, int rank);
 
 // Called by the rank itself. It is one store, which is cheap enough for every instruction.
-static inline void activity_set(comm_activity *a, uint64_t what)
+static inline void comm_activity_set(comm_activity *a, uint64_t what)
 {
     atomic_store_explicit(&a->what, what, memory_order_relaxed);
 }

@@ -52,7 +52,7 @@ typedef struct job {
         dataset_source *train, *valid;
         size_t trains, valids;
         int64_t seq_len;
-        sample_order order;
+        sampler_order order;
         bool allow_tokenizer_mismatch;
         uint64_t mock_samples; // number of samples of `mock`
     } data;

@@ -68,7 +68,7 @@ static const char *const DP_ALSO[][2] = {
 const job_key JOB_KEYS[] = {
     {"model.path", "Names the HuggingFace folder that holds the model (config.json, *.safetensors, tokenizer.json).", KEY_PATH, AT(model.path), .flags = KEY_OPTIONAL},
     {"model.init", "Chooses the initial weights: random draws them from train.seed, checkpoint reads them from model.path, auto reads them where model.path holds weights and draws them otherwise.", KEY_WORD, AT(model.init), .fallback = "auto", WORDS("auto", "random", "checkpoint")},
-    {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.config.family), .words = FAMILY_NAMES},
+    {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.config.family), .words = MODEL_FAMILY_NAMES},
 
     {"data.train", "Names the training data: token shards PREFIX.bin and PREFIX.idx, a *.safetensors file (mlp), mock for random tokens, or a list of {path, weight}.", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "Names the validation data, in the same forms as data.train.", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
@@ -86,7 +86,7 @@ const job_key JOB_KEYS[] = {
     {"train.reduce_dtype", "Sets the number format in which ranks sum gradients.", KEY_ENUM, AT(strategy.reduce_dtype), .fallback = "fp32", .words = PRECISIONS},
     {"train.fp16.loss_scale", "Sets a fixed loss scale for precision fp16; 0 scales dynamically, as the other keys of train.fp16 say.", KEY_NUMBER, AT(train.fp16.loss_scale), .low = 0, .high = 1e38, FP16},
     {"train.fp16.initial_scale_power", "Sets the exponent of the first dynamic loss scale, which is 2 to this power.", KEY_INT, AT(train.fp16.initial_power), .low = 0, .high = 120, FP16},
-    {"train.fp16.loss_scale_window", "Sets after how many steps without overflow the loss scale is doubled.", KEY_COUNT, .unit = "optimizer steps", AT(train.fp16.window), FROM(1), FP16},
+    {"train.fp16.loss_scale_window", "Sets after how many steps without overflow the loss scale is doubled.", KEY_COUNT, .unit = "optimizer steps", AT(train.fp16.scale_window), FROM(1), FP16},
     {"train.fp16.hysteresis", "Sets after how many overflows the loss scale is halved.", KEY_COUNT, .unit = "overflows", AT(train.fp16.hysteresis), FROM(1), FP16},
     {"train.fp16.consecutive_hysteresis", "Restarts the count of overflows after each step without overflow.", KEY_BOOL, AT(train.fp16.consecutive_hysteresis), .words = FALSE_TRUE, FP16},
     {"train.fp16.min_loss_scale", "Sets the smallest loss scale; the run ends when gradients overflow at this scale.", KEY_NUMBER, AT(train.fp16.min_scale), .flags = KEY_POSITIVE, .low = 0, .high = 1e38, FP16},

@@ -110,7 +110,7 @@ static void format_field(const model_config *c, int i, text *out)
         text_add(out, *(const bool *)value ? "true" : "false");
         break;
     case FIELD_ACTIVATION:
-        text_add(out, activation_label(c->act));
+        text_add(out, model_activation_name(c->act));
         break;
     case FIELD_ROPE:
         text_add(out, MODEL_ROPE_WORDS[c->rope.kind]);
@@ -147,7 +147,8 @@ status job_compare_model(const job *j, const char *folder, text *different, err 
     model_config there;
     const model_config *here = &j->model.config;
     TRY(model_config_read(folder, &there, e));
-    add_difference("model.family", family_name(there.family), family_name(here->family), different);
+    add_difference("model.family", model_family_name(there.family), model_family_name(here->family),
+                   different);
     for (int i = 0; there.family == here->family && i < FIELDS_COUNT; i++) {
         text a = {0}, b = {0};
         if (!(FIELDS[i].families >> here->family & 1u) || !is_compared(here, FIELDS[i].identity))
@@ -164,7 +165,7 @@ done:
 }
 
 // HuggingFace's sizes of the family without its token ids, which other vocabularies do not have.
-static void family_defaults(family f, model_config *c)
+static void family_defaults(model_family_kind f, model_config *c)
 {
     model_config_defaults(f, c);
     c->bos = c->eos = -1;
@@ -184,9 +185,9 @@ bool model_field_help(int index, key_help *out)
     for (int f = 0; f < FAMILIES; f++) {
         model_config c;
         if (!(FIELDS[i].families >> f & 1u)) continue;
-        family_defaults((family)f, &c);
+        family_defaults((model_family_kind)f, &c);
         text_addf(&out->fallback, "%s%s: ", out->fallback.bytes ? ", " : "",
-                  family_name((family)f));
+                  model_family_name((model_family_kind)f));
         bool later =
             FIELDS[i].type == FIELD_COUNT && *(int64_t *)((char *)&c + FIELDS[i].offset) == 0;
         if (later)
@@ -364,7 +365,7 @@ static status check_replaced(job *j, err *e)
         json_t *value = yaml_node_json(s->value);
         const uint64_t fields = fields_set_by(j, s);
         if (model_config_set(&mine, s->path + strlen("model."), value, NULL) != OK)
-            text_addf(&there, "has no such field in %s models", family_name(c->family));
+            text_addf(&there, "has no such field in %s models", model_family_name(c->family));
         for (int i = 0; i < FIELDS_COUNT && !there.bytes; i++) {
             text a = {0}, b = {0};
             if (fields >> i & 1u) format_field(&mine, i, &a);

@@ -46,7 +46,7 @@ static void add_model_fields(const job *j, lines *all)
     if (j->model.path) {
         text path = {0}, value = {0}, from = {0};
         text_add(&path, "model.family");
-        text_add(&value, family_name(j->model.config.family));
+        text_add(&value, model_family_name(j->model.config.family));
         text_add(&from, "config.json");
         add_line(all, path, value, from);
     }

@@ -16,14 +16,14 @@
 enum { FEISTEL_ROUNDS = 8, MT_WORDS = 624, MT_SHIFT = 397 };
 
 struct sampler {
-    sample_order order;
+    sampler_order order;
     uint64_t samples, seed, rank, ranks;
     uint32_t *permutation; // [samples] torch: of `epoch`, once it is built
     uint64_t epoch;
     bool built;
 };
 
-status sampler_open(sample_order order, uint64_t samples, uint64_t seed, int rank, int ranks,
+status sampler_open(sampler_order order, uint64_t samples, uint64_t seed, int rank, int ranks,
                     sampler **out, err *e)
 {
     status result = OK;

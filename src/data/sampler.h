@@ -13,12 +13,12 @@
 
 #include <stdint.h>
 
-typedef enum sample_order { ORDER_SHUFFLE, ORDER_SEQUENTIAL, ORDER_TORCH, ORDERS } sample_order;
+typedef enum sampler_order { ORDER_SHUFFLE, ORDER_SEQUENTIAL, ORDER_TORCH, ORDERS } sampler_order;
 
 typedef struct sampler sampler;
 // `samples` is N > 0, at most 2^32 - 1 for torch. Only torch uses `rank` and `ranks`. One thread at
 // a time may use a sampler.
-status sampler_open(sample_order order, uint64_t samples, uint64_t seed, int rank, int ranks,
+status sampler_open(sampler_order order, uint64_t samples, uint64_t seed, int rank, int ranks,
                     sampler **out, err *e);
 void sampler_close(sampler *s); // NULL allowed
 

@@ -42,7 +42,7 @@ typedef enum device_memory_kind {
 // A host function that a stream runs in its order, on a device whose memory the host can address.
 // It may block, as a collective does. The stream keeps a failure and returns it from its next sync.
 // `arg` points to the stream's copy of the argument.
-typedef status (*stream_fn)(void *arg, err *e);
+typedef status (*device_stream_fn)(void *arg, err *e);
 
 typedef struct device_ops {
     const char *name;
@@ -78,7 +78,7 @@ typedef struct device_ops {
     void (*launch)(device_stream *s, const struct kernel_call *call);
     // Runs fn in stream order. arg_bytes <= STREAM_ARG_BYTES, and the bytes are copied. NULL on a
     // device whose memory the host cannot address.
-    void (*call)(device_stream *s, stream_fn fn, const void *arg, size_t arg_bytes);
+    void (*call)(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes);
 } device_ops;
 
 enum { STREAM_ARG_BYTES = 256 };

@@ -185,10 +185,18 @@ typedef struct kernel_rope_args {
 // Head h reads head h / (H/KV) of k and v. When causal, query t sees keys 0 … t + Tk - Tq. The
 // scores [Tq, Tk] are never stored.
 //
-// Dropout keeps the probability of (row q, head h, key j), and scales it by 1/(1-dropout), when
-//   rng_uniform(rng_word(key, ((row0 + b*Tq + q) * A + head0 + h) * drop_stride + j)) >= dropout
+// Dropout keeps the probability of (row q, head h, key j), and scales it by 1/(1-p), when
+//   rng_uniform(rng_word(key, ((row0 + b*Tq + q) * A + head0 + h) * stride + j)) >= p
 // where A = all_heads, or H if all_heads is 0. So the random numbers depend on the logical position
 // and not on the rank.
+typedef struct kernel_attention_dropout {
+    float p; // probability of a zero
+    rng_key key;
+    uint64_t row0;     // logical row of query 0
+    uint64_t stride;   // random words of one row and head
+    int64_t head0;     // logical head of head 0 here
+    int64_t all_heads; // heads of the full layer; 0: H
+} kernel_attention_dropout;
 typedef struct kernel_attention_args {
     int64_t batch, tq, tk, heads, kv_heads, head_dim; // B, Tq, Tk, H, KV, D
     int64_t q_stride, k_stride, v_stride, o_stride;   // elements from one row to the next
@@ -196,12 +204,8 @@ typedef struct kernel_attention_args {
     const void *q, *k, *v;    // of `type`
     void *o;                  // of `type`
     float *lse;               // natural logarithm of the sum of exponentials of the scaled scores
-    float scale, dropout;
-    rng_key key;
-    uint64_t row0;        // logical row of query 0
-    uint64_t drop_stride; // random words of one row and head
-    int64_t head0;        // logical head of head 0 here
-    int64_t all_heads;    // heads of the full layer; 0: H
+    float scale;
+    kernel_attention_dropout dropout;
     bool causal;
     dtype type;
 } kernel_attention_args;

@@ -47,16 +47,16 @@ status graph_derive(graph *g, err *e)
     for (int i = g->forward.count - 1; i >= 0; i--) {
         graph_node *n = g->forward.node[i];
         const graph_op_info *o = graph_op_find(n->op);
-        if (g->trouble.code != OK) return graph_trouble(g, e);
+        if (g->first_error.code != OK) return graph_first_error(g, e);
         if (!o->is_loss && !n->out[0]->grad)
             return err_set(e, E_USAGE, "model graph: the result of %s (node %d) is never used",
                            o->name, i);
         o->derive(g, n);
     }
-    if (g->trouble.code == OK && g->input && !g->input->grad)
+    if (g->first_error.code == OK && g->input && !g->input->grad)
         return err_set(e, E_USAGE, "model graph: the input of a block is never used");
-    g->input_grad_unused = !g->input;
-    return graph_trouble(g, e);
+    g->input_grad.unused = !g->input;
+    return graph_first_error(g, e);
 }
 
 // ---- Recompute
@@ -79,7 +79,7 @@ static bool may_recompute(const graph_recompute_pass *r, const graph_value *v)
 // saved. Else v's node, and what it needs, is appended to the list once.
 static graph_value *recompute_value(graph_recompute_pass *r, graph_value *v)
 {
-    if (!v || r->g->trouble.code != OK || !may_recompute(r, v)) return v;
+    if (!v || r->g->first_error.code != OK || !may_recompute(r, v)) return v;
     if (r->again[v->id]) return r->again[v->id];
     const graph_node *n = v->producer;
     graph_node *copy = NULL;
@@ -101,7 +101,7 @@ static graph_value *recompute_value(graph_recompute_pass *r, graph_value *v)
 status graph_plan_recompute(graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
-    const int forward_values = g->values;
+    const int forward_values = g->values.count;
     // Ids do not say which list makes a value: inputs, gradients and forward values share them.
     char *is_forward = NULL;
     graph_recompute_pass r = {.g = g, .recompute = recompute};
@@ -120,7 +120,7 @@ status graph_plan_recompute(graph *g, recompute_mode recompute, err *e)
     }
     free(g->backward.node);
     g->backward = r.list;
-    TRY(graph_trouble(g, e));
+    TRY(graph_first_error(g, e));
 done:
     free(is_forward);
     free(r.again);

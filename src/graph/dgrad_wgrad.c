@@ -46,7 +46,7 @@ static status partition_backward(graph *g, bool *apart, err *e)
     status result = OK;
     char *needed = NULL;   // by value id: dgrad needs it
     bool *is_dgrad = NULL; // by number in the backward list
-    TRY(alloc_zeroed(&needed, (size_t)g->values, 1, "a graph", e));
+    TRY(alloc_zeroed(&needed, (size_t)g->values.count, 1, "a graph", e));
     TRY(alloc_zeroed(&is_dgrad, (size_t)g->backward.count, sizeof *is_dgrad, "a graph", e));
     *apart = true;
     if (g->input) needed[g->input->grad->id] = 1;
@@ -60,12 +60,12 @@ static status partition_backward(graph *g, bool *apart, err *e)
     for (int is_wgrad = 0; is_wgrad < 2; is_wgrad++) {
         for (int i = 0; i < g->backward.count; i++)
             if (is_dgrad[i] == !is_wgrad) graph_node_list_add(g, &ordered, g->backward.node[i]);
-        if (!is_wgrad) g->dgrad_nodes = ordered.count;
+        if (!is_wgrad) g->split.dgrad_nodes = ordered.count;
     }
     free(g->backward.node);
     g->backward = ordered;
-    TRY(graph_trouble(g, e));
-    for (int i = g->dgrad_nodes; i < g->backward.count && g->input; i++)
+    TRY(graph_first_error(g, e));
+    for (int i = g->split.dgrad_nodes; i < g->backward.count && g->input; i++)
         if (reads(g->backward.node[i], g->input->grad)) *apart = false;
 done:
     free(needed);
@@ -80,7 +80,7 @@ status graph_split_backward(graph *g, err *e)
     TRY(partition_backward(g, &apart, e));
     if (apart) goto done;
     copy_input_grad(g);
-    TRY(graph_trouble(g, e));
+    TRY(graph_first_error(g, e));
     TRY(partition_backward(g, &apart, e));
 done:
     return result;

@@ -67,24 +67,24 @@ status graph_run_backward(const graph_run *run, err *e)
 
 status graph_run_dgrad(const graph_run *run, err *e)
 {
-    return run_nodes(run, &run->g->backward, 0, run->g->dgrad_nodes, e);
+    return run_nodes(run, &run->g->backward, 0, run->g->split.dgrad_nodes, e);
 }
 
 status graph_run_wgrad(const graph_run *run, err *e)
 {
-    return run_nodes(run, &run->g->backward, run->g->dgrad_nodes, run->g->backward.count, e);
+    return run_nodes(run, &run->g->backward, run->g->split.dgrad_nodes, run->g->backward.count, e);
 }
 
 size_t graph_rope_bytes(const graph *g)
 {
-    return size_mul(2 * sizeof(float), size_mul((uint64_t)g->rope_rows, (uint64_t)g->rope_pairs));
+    return size_mul(2 * sizeof(float), size_mul((uint64_t)g->rope.rows, (uint64_t)g->rope.pairs));
 }
 
 static void fill_rope(const graph *g, float *out)
 {
-    for (int64_t t = 0; t < g->rope_rows; t++)
-        for (int64_t i = 0; i < g->rope_pairs; i++) {
-            float angle = (float)t * (float)g->rope_frequency[i];
+    for (int64_t t = 0; t < g->rope.rows; t++)
+        for (int64_t i = 0; i < g->rope.pairs; i++) {
+            float angle = (float)t * (float)g->rope.frequency[i];
             *out++ = cosf(angle);
             *out++ = sinf(angle);
         }

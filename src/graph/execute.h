@@ -60,7 +60,7 @@ status graph_run_backward(const graph_run *run, err *e);
 // graph_run_backward in two calls, for a graph with splits_backward: dgrad computes the gradient of
 // the input, wgrad those of the parameters. Together they give the bits of graph_run_backward,
 // whatever runs between them. Until wgrad has run, the block's regions INPUT, IDS, SAVED and
-// SAVED_FOR_WGRAD must stay as they are, and OUTPUT_GRAD where g->output_grad_saved. WORKSPACE may
+// SAVED_FOR_WGRAD must stay as they are, and OUTPUT_GRAD where g->split.saves_output_grad. WORKSPACE may
 // change. Collective over run->tp.
 status graph_run_dgrad(const graph_run *run, err *e);
 status graph_run_wgrad(const graph_run *run, err *e);

@@ -19,7 +19,7 @@ static bool grow(graph *g, void *array, int count, size_t *room, size_t item)
 
 bool graph_check(graph *g, status s)
 {
-    if (s != OK && g->trouble.code == OK) err_set(&g->trouble, s, "no memory for %s", WHAT);
+    if (s != OK && g->first_error.code == OK) err_set(&g->first_error, s, "no memory for %s", WHAT);
     return s == OK;
 }
 
@@ -32,7 +32,7 @@ status graph_open(const graph_options *o, graph **out, err *e)
     TRY(alloc_grow(&g->param, &g->param_room, 1, sizeof *g->param, WHAT, e));
     g->param[0] = (graph_param){.pieces = 0};
     g->mode = o->mode, g->type = o->type, g->batch = o->batch, g->seq = o->seq;
-    g->tp = o->tp, g->splits_backward = o->splits_backward && o->mode == GRAPH_TRAIN;
+    g->tp = o->tp, g->split.on = o->splits_backward && o->mode == GRAPH_TRAIN;
     if (g->tp.ranks <= 1) g->tp = (graph_tp){.ranks = 1};
     *out = g;
     g = NULL;
@@ -50,24 +50,24 @@ static void free_nodes(graph_node_list *l)
 void graph_close(graph *g)
 {
     if (!g) return;
-    for (int i = 0; i < g->values; i++) free(g->value[i]);
+    for (int i = 0; i < g->values.count; i++) free(g->values.value[i]);
     free_nodes(&g->forward);
     free_nodes(&g->backward);
-    free(g->value);
+    free(g->values.value);
     free(g->param);
-    free(g->rope_frequency);
+    free(g->rope.frequency);
     free(g);
 }
 
 void graph_misuse(graph *g, const char *format, ...)
 {
-    if (g->trouble.code != OK) return;
+    if (g->first_error.code != OK) return;
     char text[256];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    err_set(&g->trouble, E_USAGE, "model graph: %s", text);
+    err_set(&g->first_error, E_USAGE, "model graph: %s", text);
 }
 
 void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n)
@@ -84,7 +84,7 @@ graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind)
     if (!graph_check(g, alloc_zeroed(&n, 1, sizeof *n, WHAT, NULL)) ||
         !grow(g, &l->node, l->count, &l->room, sizeof *l->node)) {
         free(n);
-        n = &g->no_node;
+        n = &g->spare.node;
         *n = (graph_node){.number = 0};
     } else {
         l->node[l->count++] = n;
@@ -115,8 +115,8 @@ static void check_value(graph *g, graph_value *v)
         bytes = size_mul(bytes, v->dim[i] < 1 ? 1 : (uint64_t)v->dim[i]);
     }
     if (bytes <= VALUE_BYTES) return;
-    if (g->trouble.code == OK)
-        err_set(&g->trouble, E_FIT,
+    if (g->first_error.code == OK)
+        err_set(&g->first_error, E_FIT,
                 "%s of %lld x %lld elements is larger than 256 TiB; valid: smaller sizes of the "
                 "model, a smaller train.micro_batch or data.seq_len",
                 v->name, (long long)v->dim[0], (long long)(v->dims > 1 ? v->dim[1] : 1));
@@ -127,18 +127,19 @@ graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, c
 {
     graph_value *v = NULL;
     if (!graph_check(g, alloc_zeroed(&v, 1, sizeof *v, WHAT, NULL)) ||
-        !grow(g, &g->value, g->values, &g->value_room, sizeof(graph_value *))) {
+        !grow(g, &g->values.value, g->values.count, &g->values.room, sizeof(graph_value *))) {
         free(v);
-        v = &g->no_value;
+        v = &g->spare.value;
         *v = (graph_value){.id = 0};
     } else {
-        v->id = g->values;
-        g->value[g->values++] = v;
+        v->id = g->values.count;
+        g->values.value[g->values.count++] = v;
     }
-    v->name = name, v->type = type, v->dims = dims, v->param = v == &g->no_value ? 0 : -1,
+    v->name = name, v->type = type, v->dims = dims, v->param = v == &g->spare.value ? 0 : -1,
     v->root = v;
     // One that stands for a value has sizes by which may be divided.
-    for (int i = 0; i < GRAPH_DIMS; i++) v->dim[i] = v == &g->no_value ? 1 : i < dims ? dim[i] : 0;
+    for (int i = 0; i < GRAPH_DIMS; i++)
+        v->dim[i] = v == &g->spare.value ? 1 : i < dims ? dim[i] : 0;
     check_value(g, v);
     return v;
 }
@@ -300,30 +301,30 @@ static status check_pieces(const graph *g, err *e)
     return OK;
 }
 
-status graph_trouble(const graph *g, err *e)
+status graph_first_error(const graph *g, err *e)
 {
-    if (g->trouble.code != OK && e) *e = g->trouble;
-    return g->trouble.code;
+    if (g->first_error.code != OK && e) *e = g->first_error;
+    return g->first_error.code;
 }
 
 status graph_finish(graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
     graph_check_tp(g);
-    TRY(graph_trouble(g, e));
+    TRY(graph_first_error(g, e));
     TRY(check_pieces(g, e));
     for (int i = 0; i < g->forward.count; i++) {
         const graph_op_info *o = graph_op_find(g->forward.node[i]->op);
-        if (o->flops) g->forward_flops += o->flops(g, g->forward.node[i]);
+        if (o->flops) g->flops.forward += o->flops(g, g->forward.node[i]);
     }
     if (g->mode == GRAPH_TRAIN) {
         TRY(graph_derive(g, e));
         TRY(graph_plan_recompute(g, recompute, e));
-        if (g->splits_backward) TRY(graph_split_backward(g, e));
+        if (g->split.on) TRY(graph_split_backward(g, e));
         for (int i = 0; i < g->backward.count; i++) {
             const graph_op_info *o = graph_op_find(g->backward.node[i]->op);
             if (o->flops && !g->backward.node[i]->recomputed)
-                g->backward_flops += o->flops(g, g->backward.node[i]);
+                g->flops.backward += o->flops(g, g->backward.node[i]);
         }
     }
     TRY(graph_layout(g, e));

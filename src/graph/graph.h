@@ -190,44 +190,72 @@ typedef struct graph_node_list {
     size_t room;
 } graph_node_list;
 
+typedef struct graph_value_list {
+    graph_value **value;
+    int count;
+    size_t room;
+} graph_value_list;
+
+// The backward as two parts, dgrad and wgrad.
+typedef struct graph_split {
+    bool on;
+    int dgrad_nodes;        // backward.node[0 … dgrad_nodes-1] are dgrad
+    bool saves_output_grad; // wgrad reads the output gradient too
+} graph_split;
+
+typedef struct graph_input_grad {
+    bool in_place; // the input gradient overwrites the output gradient in its memory
+    bool unused;   // the block has no differentiable input
+} graph_input_grad;
+
+// The block's one rotary table: positions, and rotated pairs of columns of a head.
+typedef struct graph_rope {
+    int64_t rows, pairs;
+    double *frequency; // [pairs] owned; NULL: the block has no table
+} graph_rope;
+
+// Sizes of the regions, for one micro-batch.
+typedef struct graph_bytes {
+    size_t input, output, saved, workspace;
+    size_t saved_for_wgrad; // 0 unless the backward is split
+    size_t cache_row;       // GRAPH_DECODE: bytes per token of the block's key-value cache
+} graph_bytes;
+
+// FLOPs of matrix products and attention, for one micro-batch.
+typedef struct graph_flops {
+    double forward, backward;
+} graph_flops;
+
+// What a build function returns without memory. graph_finish then fails before either is read.
+typedef struct graph_spare {
+    graph_value value;
+    graph_node node;
+} graph_spare;
+
 struct graph {
     graph_mode mode;
     dtype type;         // of activations and compute weights; the residual is F32
     int64_t batch, seq; // the full activations have batch * seq rows
     graph_tp tp;
-    bool splits_backward;
-    err trouble;        // the first misuse of a build function, or E_MEMORY
-    bool not_divisible; // trouble says which size tensor parallelism does not divide
+    err first_error;    // the first misuse of a build function, or E_MEMORY
+    bool not_divisible; // first_error says which size tensor parallelism does not divide
     int next_number;    // of the next forward node
 
     graph_param *param;
     int params;
     size_t param_room;
-    graph_value **value;
-    int values;
-    size_t value_room;
+    graph_value_list values;
     graph_node_list forward, backward; // own their nodes
-    // What a build function returns without memory. graph_finish then fails before either is read.
-    graph_value no_value;
-    graph_node no_node;
+    graph_spare spare;
 
     graph_value *input, *ids, *labels; // NULL where the block has none
     graph_value *output;               // NULL in the last block
     graph_value *logits;               // the last block of a GRAPH_DECODE graph
-    bool input_grad_in_place; // the input gradient overwrites the output gradient in its memory
-    bool input_grad_unused;   // the block has no differentiable input
-    int dgrad_nodes;          // splits_backward: backward.node[0 … dgrad_nodes-1] are dgrad
-    bool output_grad_saved;   // splits_backward: wgrad reads the output gradient too
-
-    // The block's one rotary table: positions, and rotated pairs of columns of a head.
-    int64_t rope_rows, rope_pairs;
-    double *rope_frequency; // [rope_pairs] owned; NULL: the block has no table
-
-    // Sizes of the regions, for one micro-batch.
-    size_t input_bytes, output_bytes, saved_bytes, workspace_bytes;
-    size_t saved_for_wgrad_bytes; // 0 without splits_backward
-    size_t cache_row_bytes;       // GRAPH_DECODE: bytes per token of the block's key-value cache
-    double forward_flops, backward_flops; // of matrix products and attention, for one micro-batch
+    graph_input_grad input_grad;
+    graph_split split;
+    graph_rope rope;
+    graph_bytes bytes;
+    graph_flops flops;
 };
 
 status graph_open(const graph_options *o, graph **out, err *e);
@@ -235,7 +263,7 @@ void graph_close(graph *g); // NULL allowed
 
 // ---- What a model family calls
 //
-// Values belong to the graph. The first misuse, or a lack of memory, is kept in g->trouble, and
+// Values belong to the graph. The first misuse, or a lack of memory, is kept in g->first_error, and
 // graph_finish returns it, so that a forward pass reads without checks. Shapes below are those of
 // the unsharded graph, with rows = batch * seq.
 
@@ -339,17 +367,17 @@ int64_t graph_param_cols(const graph_param *p); // of the full parameter; 1 for 
 
 // ---- For the build_* functions, which live in the files of the ops and in api/
 
-// Keeps the first misuse of a build function in g->trouble.
+// Keeps the first misuse of a build function in g->first_error.
 void graph_misuse(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// False when `s` is not OK: then it is kept in g->trouble.
+// False when `s` is not OK: then it is kept in g->first_error.
 bool graph_check(graph *g, status s);
-// Returns what is kept in g->trouble.
-status graph_trouble(const graph *g, err *e);
+// Returns what is kept in g->first_error.
+status graph_first_error(const graph *g, err *e);
 // Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
-// g->no_node.
+// g->spare.node.
 graph_node *graph_new_node(graph *g, graph_op kind);
 graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
-// `name` is borrowed for the graph's life. Without memory it is g->no_value.
+// `name` is borrowed for the graph's life. Without memory it is g->spare.value.
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
 // Appends a node and owns it from now on. Without memory the node is freed.
@@ -377,7 +405,7 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
 // Notes whether the use of parameter w with x gives the full gradient or a summand of it.
 void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
-// Keeps in g->trouble which size the tensor-parallel ranks do not divide. It replaces a misuse, which
+// Keeps in g->first_error which size the tensor-parallel ranks do not divide. It replaces a misuse, which
 // may only follow from it.
 void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Writes the divisors of `count`: "1, 2, 4". Returns out.

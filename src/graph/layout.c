@@ -48,7 +48,7 @@ static void extend_lifetime(graph_layout_pass *l, const graph_value *v, int posi
 
 static void find_lifetimes(graph_layout_pass *l)
 {
-    for (int i = 0; i < l->g->values; i++) l->first[i] = l->last[i] = -1;
+    for (int i = 0; i < l->g->values.count; i++) l->first[i] = l->last[i] = -1;
     for (int i = 0; i < l->list->count; i++) {
         const graph_node *n = l->list->node[i];
         for (int k = 0; k < NODE_INPUTS; k++) extend_lifetime(l, n->in[k], i);
@@ -60,8 +60,8 @@ static void find_lifetimes(graph_layout_pass *l)
 static int root_last(const graph_layout_pass *l, const graph_value *root)
 {
     int last = -1;
-    for (int i = 0; i < l->g->values; i++)
-        if (root_of(l->g->value[i]) == root && l->last[i] > last) last = l->last[i];
+    for (int i = 0; i < l->g->values.count; i++)
+        if (root_of(l->g->values.value[i]) == root && l->last[i] > last) last = l->last[i];
     return last;
 }
 
@@ -78,8 +78,9 @@ static bool is_read_again(const graph_layout_pass *l, const graph_node *n, int p
 // Does this memory hold a forward value that the backward list will read?
 static bool is_saved(const graph *g, const graph_value *root)
 {
-    for (int i = 0; i < g->values; i++)
-        if (g->value[i]->region == REGION_SAVED && root_of(g->value[i]) == root) return true;
+    for (int i = 0; i < g->values.count; i++)
+        if (g->values.value[i]->region == REGION_SAVED && root_of(g->values.value[i]) == root)
+            return true;
     return false;
 }
 
@@ -155,24 +156,25 @@ static size_t first_fit(const graph_lifetime *placed, int count, const graph_lif
 // Does wgrad read this memory, which dgrad or the next block wrote?
 static bool is_saved_for_wgrad(const graph_layout_pass *l, const graph_value *root)
 {
-    int wgrad = l->g->dgrad_nodes; // wgrad's first node
-    return l->list == &l->g->backward && l->g->splits_backward && root_last(l, root) >= wgrad &&
+    int wgrad = l->g->split.dgrad_nodes; // wgrad's first node
+    return l->list == &l->g->backward && l->g->split.on && root_last(l, root) >= wgrad &&
            (l->first[root->id] < wgrad || root->region == REGION_OUTPUT_GRAD);
 }
 
 static void place_saved_for_wgrad(const graph_layout_pass *l)
 {
     graph *g = l->g;
-    for (int i = 0; i < g->values; i++) {
-        graph_value *v = g->value[i];
+    for (int i = 0; i < g->values.count; i++) {
+        graph_value *v = g->values.value[i];
         if (v->root != v || v->region != REGION_NONE || l->first[i] < 0 ||
             !is_saved_for_wgrad(l, v))
             continue;
         v->region = REGION_SAVED_FOR_WGRAD;
-        v->offset = g->saved_for_wgrad_bytes;
-        g->saved_for_wgrad_bytes += aligned_bytes(v);
+        v->offset = g->bytes.saved_for_wgrad;
+        g->bytes.saved_for_wgrad += aligned_bytes(v);
     }
-    g->output_grad_saved = g->output && g->output->grad && is_saved_for_wgrad(l, g->output->grad);
+    g->split.saves_output_grad =
+        g->output && g->output->grad && is_saved_for_wgrad(l, g->output->grad);
 }
 
 // Places the list's roots that have no region yet in the workspace; *out is its size.
@@ -180,11 +182,11 @@ static status pack_workspace(graph_layout_pass *l, size_t *out, err *e)
 {
     status result = OK;
     graph_lifetime *lifetimes = NULL;
-    TRY(alloc_zeroed(&lifetimes, (size_t)l->g->values, sizeof *lifetimes, "a graph", e));
+    TRY(alloc_zeroed(&lifetimes, (size_t)l->g->values.count, sizeof *lifetimes, "a graph", e));
     int count = 0;
     size_t most = 0;
-    for (int i = 0; i < l->g->values; i++) {
-        graph_value *v = l->g->value[i];
+    for (int i = 0; i < l->g->values.count; i++) {
+        graph_value *v = l->g->values.value[i];
         if (v->root != v || v->region != REGION_NONE || l->first[i] < 0) continue;
         v->region = REGION_WORKSPACE;
         lifetimes[count++] = (graph_lifetime){v, l->first[i], root_last(l, v)};
@@ -219,15 +221,15 @@ static void mark_saved(graph *g)
 
 static void place_saved(graph *g)
 {
-    for (int i = 0; i < g->values; i++) { // a root is saved when any value in its memory is
-        graph_value *v = g->value[i], *root = root_of(v);
+    for (int i = 0; i < g->values.count; i++) { // a root is saved when any value in its memory is
+        graph_value *v = g->values.value[i], *root = root_of(v);
         if (v->region == REGION_SAVED && root->region == REGION_NONE) root->region = REGION_SAVED;
     }
-    for (int i = 0; i < g->values; i++) {
-        graph_value *v = g->value[i];
+    for (int i = 0; i < g->values.count; i++) {
+        graph_value *v = g->values.value[i];
         if (v->root != v || v->region != REGION_SAVED) continue;
-        v->offset = g->saved_bytes;
-        g->saved_bytes += aligned_bytes(v);
+        v->offset = g->bytes.saved;
+        g->bytes.saved += aligned_bytes(v);
     }
 }
 
@@ -239,8 +241,8 @@ static void place_cache(graph *g)
         if (g->forward.node[i]->op != OP_ATTENTION) continue;
         graph_value *root = root_of(g->forward.node[i]->in[0]);
         root->region = REGION_CACHE;
-        root->offset = g->cache_row_bytes;
-        g->cache_row_bytes += (size_t)graph_value_cols(root) * dtype_bytes(root->type);
+        root->offset = g->bytes.cache_row;
+        g->bytes.cache_row += (size_t)graph_value_cols(root) * dtype_bytes(root->type);
     }
 }
 
@@ -249,14 +251,14 @@ static void place_input_grad(graph *g)
 {
     if (!g->input || !g->input->grad) return;
     graph_value *root = root_of(g->input->grad);
-    g->input_grad_in_place = root->region == REGION_OUTPUT_GRAD;
-    if (!g->input_grad_in_place && root->region == REGION_NONE) root->region = REGION_INPUT_GRAD;
+    g->input_grad.in_place = root->region == REGION_OUTPUT_GRAD;
+    if (!g->input_grad.in_place && root->region == REGION_NONE) root->region = REGION_INPUT_GRAD;
 }
 
 static void resolve_roots(graph *g)
 {
-    for (int i = 0; i < g->values; i++) {
-        graph_value *v = g->value[i], *root = root_of(v);
+    for (int i = 0; i < g->values.count; i++) {
+        graph_value *v = g->values.value[i], *root = root_of(v);
         v->root = root;
         v->region = root->region;
         v->offset = root->offset;
@@ -268,8 +270,8 @@ status graph_layout(graph *g, err *e)
     status result = OK;
     graph_layout_pass l = {.g = g, .list = &g->forward};
     size_t backward = 0;
-    TRY(alloc_zeroed(&l.first, (size_t)g->values, sizeof(int), "a graph", e));
-    TRY(alloc_zeroed(&l.last, (size_t)g->values, sizeof(int), "a graph", e));
+    TRY(alloc_zeroed(&l.first, (size_t)g->values.count, sizeof(int), "a graph", e));
+    TRY(alloc_zeroed(&l.last, (size_t)g->values.count, sizeof(int), "a graph", e));
     if (g->output) g->output->region = REGION_OUTPUT;
     if (g->logits) g->logits->region = REGION_OUTPUT;
     mark_saved(g);
@@ -277,7 +279,7 @@ status graph_layout(graph *g, err *e)
     TRY(share_memory(&l, false, e));
     if (g->mode == GRAPH_DECODE) place_cache(g);
     place_saved(g);
-    TRY(pack_workspace(&l, &g->workspace_bytes, e));
+    TRY(pack_workspace(&l, &g->bytes.workspace, e));
 
     l.list = &g->backward;
     find_lifetimes(&l);
@@ -285,12 +287,12 @@ status graph_layout(graph *g, err *e)
     place_input_grad(g);
     place_saved_for_wgrad(&l);
     TRY(pack_workspace(&l, &backward, e));
-    if (backward > g->workspace_bytes) g->workspace_bytes = backward;
+    if (backward > g->bytes.workspace) g->bytes.workspace = backward;
 
     resolve_roots(g);
-    if (g->input) g->input_bytes = aligned_bytes(g->input);
-    if (g->output) g->output_bytes = aligned_bytes(g->output);
-    if (g->logits) g->output_bytes = aligned_bytes(g->logits);
+    if (g->input) g->bytes.input = aligned_bytes(g->input);
+    if (g->output) g->bytes.output = aligned_bytes(g->output);
+    if (g->logits) g->bytes.output = aligned_bytes(g->logits);
 done:
     free(l.first);
     free(l.last);

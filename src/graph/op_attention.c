@@ -31,14 +31,14 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
     if (g->mode != GRAPH_DECODE && g->seq > rows)
         graph_misuse(g, "rope: %lld tokens, but %lld positions", (long long)g->seq,
                      (long long)rows);
-    if (g->rope_frequency && (g->rope_pairs != pairs || memcmp(g->rope_frequency, frequency,
+    if (g->rope.frequency && (g->rope.pairs != pairs || memcmp(g->rope.frequency, frequency,
                                                                (size_t)pairs * sizeof *frequency)))
         graph_misuse(g, "rope: two different tables in one block");
-    if (!g->rope_frequency && graph_check(g, alloc_array(&g->rope_frequency, (size_t)pairs,
+    if (!g->rope.frequency && graph_check(g, alloc_array(&g->rope.frequency, (size_t)pairs,
                                                          sizeof *frequency, "", NULL))) {
-        memcpy(g->rope_frequency, frequency, (size_t)pairs * sizeof *frequency);
+        memcpy(g->rope.frequency, frequency, (size_t)pairs * sizeof *frequency);
     }
-    g->rope_rows = rows, g->rope_pairs = pairs;
+    g->rope.rows = rows, g->rope.pairs = pairs;
     graph_node *n = graph_new_node(g, OP_ROPE);
     n->in[0] = x;
     n->attr.u.rope.heads = heads, n->attr.u.rope.head_dim = head_dim,
@@ -151,13 +151,13 @@ static kernel_attention_args attention_fill(const graph_run *run, const graph_no
                                    .o = graph_run_ptr(run, o),
                                    .lse = graph_run_ptr(run, lse),
                                    .scale = n->attr.u.attention.scale,
-                                   .dropout = n->attr.u.attention.dropout,
-                                   .key = graph_run_key(run, n),
-                                   .row0 = run->row0,
-                                   .drop_stride = (uint64_t)run->g->seq,
-                                   .head0 =
+                                   .dropout.p = n->attr.u.attention.dropout,
+                                   .dropout.key = graph_run_key(run, n),
+                                   .dropout.row0 = run->row0,
+                                   .dropout.stride = (uint64_t)run->g->seq,
+                                   .dropout.head0 =
                                        qkv->tp_sharding == TP_SHARD_COLS ? run->g->tp.rank * h : 0,
-                                   .all_heads = n->attr.u.attention.full_heads,
+                                   .dropout.all_heads = n->attr.u.attention.full_heads,
                                    .causal = true,
                                    .type = qkv->type};
 }

@@ -65,7 +65,7 @@ static void set_sections(graph *g, const graph_value *w, int count, const int64_
 void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows)
 {
-    if (x->tp_sharding != TP_SHARD_COLS || g->trouble.code == E_MEMORY) return;
+    if (x->tp_sharding != TP_SHARD_COLS || g->first_error.code == E_MEMORY) return;
     const graph_node *n = x->producer;
     // Rotary positions keep the columns where the linear layer put them.
     while (n && n->op == OP_ROPE) n = n->in[0]->producer;
@@ -88,14 +88,14 @@ void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
 
 void graph_not_divisible(graph *g, const char *format, ...)
 {
-    if (g->not_divisible || g->trouble.code == E_MEMORY) return;
+    if (g->not_divisible || g->first_error.code == E_MEMORY) return;
     char text[256];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     g->not_divisible = true;
-    err_set(&g->trouble, E_USAGE, "%s", text);
+    err_set(&g->first_error, E_USAGE, "%s", text);
 }
 
 const char *graph_divisors(int64_t count, char out[96])

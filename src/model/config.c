@@ -8,19 +8,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-const char *const FAMILY_NAMES[FAMILIES + 1] = {
+const char *const MODEL_FAMILY_NAMES[FAMILIES + 1] = {
     [FAMILY_GPT2] = "gpt2", [FAMILY_LLAMA] = "llama", [FAMILY_MLP] = "mlp"};
 
-const char *family_name(family f)
+const char *model_family_name(model_family_kind f)
 {
-    return FAMILY_NAMES[f];
+    return MODEL_FAMILY_NAMES[f];
 }
 
 static const struct {
     const char *word;
     kernel_activation act;
 } ACTIVATION_WORDS[] = {
-    // activation_label returns the first word of each function.
+    // model_activation_name returns the first word of each function.
     {"gelu", ACT_GELU},
     {"gelu_new", ACT_GELU_TANH},
     {"relu", ACT_RELU},
@@ -35,14 +35,14 @@ static const struct {
 };
 enum { ACTIVATION_WORD_COUNT = sizeof ACTIVATION_WORDS / sizeof ACTIVATION_WORDS[0] };
 
-const char *activation_label(kernel_activation a)
+const char *model_activation_name(kernel_activation a)
 {
     for (int i = 0; i < ACTIVATION_WORD_COUNT; i++)
         if (ACTIVATION_WORDS[i].act == a) return ACTIVATION_WORDS[i].word;
     return NULL;
 }
 
-bool activation_find(const char *word, kernel_activation *out)
+bool model_activation_find(const char *word, kernel_activation *out)
 {
     for (int i = 0; i < ACTIVATION_WORD_COUNT; i++) {
         if (strcmp(ACTIVATION_WORDS[i].word, word) == 0) {
@@ -53,7 +53,7 @@ bool activation_find(const char *word, kernel_activation *out)
     return false;
 }
 
-void model_config_defaults(family f, model_config *c)
+void model_config_defaults(model_family_kind f, model_config *c)
 {
     static const model_config gpt2 = {.layers = 12,
                                       .hidden = 768,

@@ -10,7 +10,12 @@
 
 #include <jansson.h>
 
-typedef enum family { FAMILY_GPT2, FAMILY_LLAMA, FAMILY_MLP, FAMILIES } family;
+typedef enum model_family_kind {
+    FAMILY_GPT2,
+    FAMILY_LLAMA,
+    FAMILY_MLP,
+    FAMILIES
+} model_family_kind;
 typedef enum model_rope { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPES } model_rope;
 typedef enum model_loss { LOSS_CROSS_ENTROPY, LOSS_MSE, LOSSES } model_loss;
 
@@ -40,7 +45,7 @@ typedef struct model_mlp_config {
 } model_mlp_config;
 
 typedef struct model_config {
-    family family;
+    model_family_kind family;
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_seq;
     kernel_activation act;
     double norm_eps, init_std;
@@ -56,18 +61,18 @@ typedef struct model_config {
     model_mlp_config mlp;
 } model_config;
 
-extern const char *const FAMILY_NAMES[FAMILIES + 1]; // the job file's words; ended by NULL
-extern const char *const MODEL_ROPE_WORDS[ROPES];    // of rope.kind
-extern const char *const MODEL_LOSS_WORDS[LOSSES];   // of mlp.loss
-const char *family_name(family f);                   // "gpt2", "llama", "mlp"
+extern const char *const MODEL_FAMILY_NAMES[FAMILIES + 1]; // the job file's words; ended by NULL
+extern const char *const MODEL_ROPE_WORDS[ROPES];          // of rope.kind
+extern const char *const MODEL_LOSS_WORDS[LOSSES];         // of mlp.loss
+const char *model_family_name(model_family_kind f);        // "gpt2", "llama", "mlp"
 // HuggingFace's word: gelu, gelu_new, relu, silu or tanh.
-const char *activation_label(kernel_activation a);
+const char *model_activation_name(kernel_activation a);
 // Finds an activation by any of HuggingFace's words, of which some mean the same function. Returns
 // false for an unknown word.
-bool activation_find(const char *word, kernel_activation *out);
+bool model_activation_find(const char *word, kernel_activation *out);
 
 // Sets every field to the default of HuggingFace's configuration class of the family.
-void model_config_defaults(family f, model_config *c);
+void model_config_defaults(model_family_kind f, model_config *c);
 
 // Sets one field of c->family, by Trireme's name or HuggingFace's. The table is in config_fields.c.
 // `value` is borrowed; null means "not given" where the table allows it. E_USAGE

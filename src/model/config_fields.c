@@ -119,7 +119,7 @@ static const model_field FIELDS[] = {
 };
 enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
 
-static const model_field *field_find(family f, const char *name)
+static const model_field *field_find(model_family_kind f, const char *name)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
         if ((FIELDS[i].families & 1u << f) && strcmp(FIELDS[i].name, name) == 0) return &FIELDS[i];
@@ -134,7 +134,7 @@ static const model_field *field_find_any(const char *name)
     return NULL;
 }
 
-bool model_field_in_file(family f, const char *name)
+bool model_field_in_file(model_family_kind f, const char *name)
 {
     const model_field *found = field_find(f, name);
     return found && (found->traits & IN_FILE);
@@ -232,8 +232,9 @@ static status unknown_field(const model_config *c, const char *name, err *e)
     for (int i = 0; i < FIELD_COUNT; i++)
         if (FIELDS[i].families & 1u << c->family) words[count++] = FIELDS[i].name;
     const char *near = text_nearest(name, words, count);
-    return err_set(e, E_USAGE, "%s: not a field of %s models%s%s%s", name, family_name(c->family),
-                   near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return err_set(e, E_USAGE, "%s: not a field of %s models%s%s%s", name,
+                   model_family_name(c->family), near ? "; did you mean " : "", near ? near : "",
+                   near ? "?" : "");
 }
 
 static status set_number(const model_field *f, void *member, const json_t *value, err *e)
@@ -310,7 +311,7 @@ status model_config_set(model_config *c, const char *name, const json_t *value, 
     case FIELD_TOKENS:
         return set_tokens(f, c, value, e);
     case FIELD_ACTIVATION:
-        if (!json_is_string(value) || !activation_find(json_string_value(value), &c->act))
+        if (!json_is_string(value) || !model_activation_find(json_string_value(value), &c->act))
             return refuse(f, value, e);
         return OK;
     case FIELD_LOSS:

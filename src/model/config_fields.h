@@ -5,7 +5,7 @@
 #include "model/config.h"
 
 // Is `name` a field of this family's config.json that model_config_set understands?
-bool model_field_in_file(family f, const char *name);
+bool model_field_in_file(model_family_kind f, const char *name);
 
 // Writes a value for a message: on one line, shortened to the buffer. Returns out.
 enum { SHOWN_BYTES = 80 };

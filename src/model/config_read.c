@@ -85,7 +85,7 @@ done:
 
 static const struct {
     const char *word;
-    family family;
+    model_family_kind family;
     const char *architectures[2];
 } MODEL_TYPES[] = {
     {"gpt2", FAMILY_GPT2, {"GPT2LMHeadModel", "GPT2Model"}},
@@ -93,7 +93,7 @@ static const struct {
     {"trireme_mlp", FAMILY_MLP, {"TriremeMLP", "TriremeMLP"}},
 };
 
-static status read_family(const json_t *root, family *out, err *e)
+static status read_family(const json_t *root, model_family_kind *out, err *e)
 {
     status result = OK;
     char shown[SHOWN_BYTES];
@@ -140,7 +140,7 @@ done:
 static status read_object(const json_t *root, model_config *c, err *e)
 {
     status result = OK;
-    family f = FAMILY_GPT2;
+    model_family_kind f = FAMILY_GPT2;
     if (!json_is_object(root)) FAIL(E_USAGE, "not an object");
     TRY(read_family(root, &f, e));
     TRY(check_supported(root, e));

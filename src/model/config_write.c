@@ -63,7 +63,7 @@ static void put_tokens(text *t, const model_config *c)
 
 static void write_gpt2(text *t, const model_config *c)
 {
-    put_word(t, "activation_function", activation_label(c->act));
+    put_word(t, "activation_function", model_activation_name(c->act));
     put_real(t, "attn_pdrop", c->dropout.attention);
     put_real(t, "embd_pdrop", c->dropout.embed);
     put_real(t, "resid_pdrop", c->dropout.residual);
@@ -108,7 +108,7 @@ static void write_llama(text *t, const model_config *c)
     put_bool(t, "attention_bias", c->attention_bias);
     put_real(t, "attention_dropout", c->dropout.attention);
     put_int(t, "head_dim", c->head_dim);
-    put_word(t, "hidden_act", activation_label(c->act));
+    put_word(t, "hidden_act", model_activation_name(c->act));
     put_int(t, "hidden_size", c->hidden);
     put_real(t, "initializer_range", c->init_std);
     put_int(t, "intermediate_size", c->ffn);
@@ -130,7 +130,7 @@ static void write_llama(text *t, const model_config *c)
 
 static void write_mlp(text *t, const model_config *c)
 {
-    put_word(t, "activation", activation_label(c->act));
+    put_word(t, "activation", model_activation_name(c->act));
     put_int(t, "classes", c->vocab);
     put_int(t, "features", c->mlp.features);
     put_int(t, "hidden", c->hidden);

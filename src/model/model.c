@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const model_family *family_find(family f)
+const model_family *model_family_find(model_family_kind f)
 {
     static const model_family *const table[FAMILIES] = {
         [FAMILY_GPT2] = &gpt2_family,
@@ -128,10 +128,10 @@ static status check_chain(const model *m, err *e)
 static status note_rope(model *m, const graph *g, err *e)
 {
     const graph *known = m->rope;
-    if (!g->rope_frequency) return OK;
-    if (known && (known->rope_rows != g->rope_rows || known->rope_pairs != g->rope_pairs ||
-                  memcmp(known->rope_frequency, g->rope_frequency,
-                         (size_t)g->rope_pairs * sizeof *g->rope_frequency) != 0))
+    if (!g->rope.frequency) return OK;
+    if (known && (known->rope.rows != g->rope.rows || known->rope.pairs != g->rope.pairs ||
+                  memcmp(known->rope.frequency, g->rope.frequency,
+                         (size_t)g->rope.pairs * sizeof *g->rope.frequency) != 0))
         return err_set(e, E_USAGE, "model graph: two blocks rotate by different tables");
     m->rope = g;
     return OK;
@@ -204,7 +204,8 @@ static status trace_blocks(model_opening *o, const void *config, const graph_opt
             o->key[known] = key;
             TRY(lookup_add(&o->graphs, hash, known, e));
             m->family->trace(m->graph[known], config, i);
-            if (m->graph[known]->trouble.code == E_MEMORY) TRY(graph_trouble(m->graph[known], e));
+            if (m->graph[known]->first_error.code == E_MEMORY)
+                TRY(graph_first_error(m->graph[known], e));
         }
         m->block[i].g = m->graph[known];
         m->block[i].layer = m->family->layer(config, i);
@@ -286,7 +287,7 @@ model_limits model_get_limits(const model *m)
             if (n->op == OP_LINEAR_CROSS_ENTROPY)
                 lower(&l.classes, full_rows(m->graph[k], n->in[1]));
         }
-    if (m->rope) lower(&l.positions, m->rope->rope_rows);
+    if (m->rope) lower(&l.positions, m->rope->rope.rows);
     return l;
 }
 
@@ -329,5 +330,5 @@ double model_flops(const model *m)
 
 double model_block_flops(const model *m, int block)
 {
-    return m->block[block].g->forward_flops + m->block[block].g->backward_flops;
+    return m->block[block].g->flops.forward + m->block[block].g->flops.backward;
 }

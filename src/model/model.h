@@ -30,7 +30,7 @@ typedef struct model_family {
 } model_family;
 
 extern const model_family gpt2_family, llama_family, mlp_family;
-const model_family *family_find(family f);
+const model_family *model_family_find(model_family_kind f);
 
 typedef struct model_param {
     char name[PARAM_NAME_BYTES];

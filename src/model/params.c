@@ -140,7 +140,7 @@ status model_param_check_all(const model *m, const safetensors *from, err *e)
             TRY(find_piece(m, p, i, from, &found, e));
     bool tied = m->param[0].last_block != m->param[0].block;
     for (size_t i = 0; i < safetensors_count(from); i++) {
-        const safetensors_tensor *t = safetensors_at(from, i);
+        const safetensors_tensor *t = safetensors_get(from, i);
         bool is_harmless = tied && strcmp(t->name, "lm_head.weight") == 0;
         for (size_t k = 0; k < sizeof harmless / sizeof *harmless; k++)
             is_harmless = is_harmless || ends_with(t->name, harmless[k]);

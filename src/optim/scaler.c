@@ -8,7 +8,7 @@ void scaler_defaults(scaler_options *o)
 {
     *o = (scaler_options){.loss_scale = 0,
                           .initial_power = 16,
-                          .window = 1000,
+                          .scale_window = 1000,
                           .hysteresis = 2,
                           .consecutive_hysteresis = false,
                           .min_scale = 1};
@@ -39,7 +39,7 @@ static status shrink(scaler *s, err *e)
 static void grow(scaler *s)
 {
     int64_t stable = s->iteration - s->last_overflow - 1;
-    bool due = stable > 0 && stable % s->o.window == 0;
+    bool due = stable > 0 && stable % s->o.scale_window == 0;
     if (due || s->o.consecutive_hysteresis) s->hysteresis = s->o.hysteresis;
     if (due) s->scale *= 2;
 }

@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 typedef struct scaler_options {
-    double loss_scale;  // the constant scale; 0: dynamic
-    int initial_power;  // the dynamic scale starts at 2^initial_power
-    int64_t window;     // steps without overflow after which the scale doubles
-    int64_t hysteresis; // the overflow of this number, and every later one, halves the scale
+    double loss_scale;    // the constant scale; 0: dynamic
+    int initial_power;    // the dynamic scale starts at 2^initial_power
+    int64_t scale_window; // steps without overflow after which the scale doubles
+    int64_t hysteresis;   // the overflow of this number, and every later one, halves the scale
     // Every step without overflow resets the count of hysteresis; else only doubling does.
     bool consecutive_hysteresis;
     double min_scale; // an overflow at this scale is an error

@@ -46,7 +46,7 @@ static bool next_bar(const pipeline_picture *x, int stage, int *next, draw_bar *
         const schedule_instr *y = &s->instr[*next];
         if (computes(y) == COMPUTES_NOTHING) continue;
         const simulate_span *t = &x->times->span[stage][*next];
-        const int chunk = plan_part_of(p, y->index) / stages_of(x);
+        const int chunk = plan_chunk_of(p, y->index) / stages_of(x);
         if (found && !belongs(out, y, chunk)) return true;
         if (!found)
             *out = (draw_bar){computes(y), y->micro, chunk, y->index, y->index, t->start, t->end};

@@ -16,12 +16,12 @@ static int stages_of(const plan *p)
 
 static bool is_first_of_chunk(const plan *p, int block)
 {
-    return block == p->chunk_first[plan_part_of(p, block)];
+    return block == p->chunk_first[plan_chunk_of(p, block)];
 }
 
 static bool is_last_of_chunk(const plan *p, int block)
 {
-    return block + 1 == p->chunk_first[plan_part_of(p, block) + 1];
+    return block + 1 == p->chunk_first[plan_chunk_of(p, block) + 1];
 }
 
 // ---- Conditions
@@ -337,7 +337,7 @@ static status use_effect(const context *c, const instr_effect *f, instr_use_fn *
                      .any_slot = f->where == IN_ANY_SLOT};
     use.slot = slot_of(c, f, use.resource);
     if (instr_resource_row_of(use.resource)->by_chunk)
-        use.group = plan_part_of(p, x->index) / stages_of(p);
+        use.group = plan_chunk_of(p, x->index) / stages_of(p);
     if (f->whose == OF_ITS_BUCKETS) {
         const plan_buckets l = plan_buckets_of(p, x->index);
         for (int i = 0; i < l.count; i++) {

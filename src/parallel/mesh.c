@@ -25,7 +25,7 @@ status mesh_make(const int size[AXES], int ranks, mesh *out, err *e)
         product, ranks);
 }
 
-int mesh_at(const mesh *m, int rank, axis a)
+int mesh_coord(const mesh *m, int rank, axis a)
 {
     for (int b = AXES - 1; b > (int)a; b--) rank /= m->size[b];
     return rank % m->size[a];
@@ -40,8 +40,8 @@ int mesh_rank(const mesh *m, const int coord[AXES])
 
 int mesh_data_rank(const mesh *m, int rank)
 {
-    return mesh_at(m, rank, AXIS_DP_REPLICATE) * m->size[AXIS_DP_SHARD] +
-           mesh_at(m, rank, AXIS_DP_SHARD);
+    return mesh_coord(m, rank, AXIS_DP_REPLICATE) * m->size[AXIS_DP_SHARD] +
+           mesh_coord(m, rank, AXIS_DP_SHARD);
 }
 
 int mesh_data_ranks(const mesh *m)

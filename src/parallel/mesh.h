@@ -21,7 +21,7 @@ const char *axis_name(axis a); // "pp", "dp_replicate", …
 // Sizes must multiply to `ranks`; E_USAGE names the axes otherwise.
 status mesh_make(const int size[AXES], int ranks, mesh *out, err *e);
 // The coordinate of `rank` on an axis.
-int mesh_at(const mesh *m, int rank, axis a);
+int mesh_coord(const mesh *m, int rank, axis a);
 // The rank at these coordinates.
 int mesh_rank(const mesh *m, const int coord[AXES]);
 // The coordinate of `rank` on both data-parallel axes flattened, and the number of such

@@ -16,7 +16,7 @@ typedef struct pipeline_shape {
 
 static void add(pipeline_list *l, pipeline_pass kind, int micro, int chunk)
 {
-    l->at[l->count++] = (pipeline_op){kind, micro, chunk};
+    l->ops[l->count++] = (pipeline_op){kind, micro, chunk};
 }
 
 // The only stage never waits for another one, so it saves the activations of one micro-batch at a
@@ -141,7 +141,7 @@ status pipeline_make(pipeline_schedule s, int stages, int virtual_stages, int mi
     TRY(check_shape(s, &x, e));
     size_t passes = (size_t)micros * (size_t)virtual_stages;
     // at most forward, dgrad and wgrad
-    TRY(alloc_zeroed(&out->at, passes, 3 * sizeof *out->at, "the passes of the pipeline", e));
+    TRY(alloc_zeroed(&out->ops, passes, 3 * sizeof *out->ops, "the passes of the pipeline", e));
     if (stages == 1)
         make_alone(&x, out);
     else
@@ -152,7 +152,7 @@ done:
 
 void pipeline_list_clear(pipeline_list *l)
 {
-    free(l->at);
+    free(l->ops);
     *l = (pipeline_list){0};
 }
 

@@ -23,7 +23,7 @@ typedef struct pipeline_op {
 } pipeline_op;
 
 typedef struct pipeline_list {
-    pipeline_op *at; // [count]
+    pipeline_op *ops; // [count]
     int count;
 } pipeline_list;
 

@@ -449,7 +449,7 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     p->o = *o;
     p->o.strategy = strategy_resolve(&o->strategy, &o->mesh);
     p->rows = count;
-    for (int a = 0; a < AXES; a++) p->coord[a] = mesh_at(&o->mesh, o->rank, (axis)a);
+    for (int a = 0; a < AXES; a++) p->coord[a] = mesh_coord(&o->mesh, o->rank, (axis)a);
     TRY(alloc_zeroed(&p->row, (size_t)count, sizeof *p->row, WHAT, e));
     TRY(alloc_zeroed(&p->order, (size_t)count, sizeof *p->order, WHAT, e));
     TRY(alloc_zeroed(&p->bucket, (size_t)count, sizeof *p->bucket, WHAT, e));

@@ -198,13 +198,13 @@ void plan_free(plan *p); // NULL allowed
 // The shard of a row that the rank at these coordinates has in an array of layout l.
 plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int coord[AXES]);
 // The model chunk of block b, and its pipeline stage.
-static inline int plan_part_of(const plan *p, int block)
+static inline int plan_chunk_of(const plan *p, int block)
 {
     return p->blocks.chunk[block];
 }
 static inline int plan_stage_of(const plan *p, int block)
 {
-    return plan_part_of(p, block) % p->o.mesh.size[AXIS_PP];
+    return plan_chunk_of(p, block) % p->o.mesh.size[AXIS_PP];
 }
 // Is the block on this rank's stage?
 bool plan_has_block(const plan *p, int block);

@@ -9,14 +9,14 @@ static const policy POLICIES[] = {
     {"fsdp_no_sync", SHARD, PARTIAL, SHARD}, // zero3 that reduces gradients once a step
 };
 
-const policy *policy_at(size_t i)
+const policy *policy_row(size_t i)
 {
     return i < sizeof POLICIES / sizeof *POLICIES ? &POLICIES[i] : NULL;
 }
 
 const policy *policy_find(const char *name)
 {
-    for (size_t i = 0; policy_at(i); i++)
+    for (size_t i = 0; policy_row(i); i++)
         if (strcmp(POLICIES[i].name, name) == 0) return &POLICIES[i];
     return NULL;
 }

@@ -31,7 +31,7 @@ typedef struct policies {
 // By Trireme's name; NULL when unknown. config/ translates the names of other systems.
 const policy *policy_find(const char *name);
 // Row i of the table, NULL beyond it.
-const policy *policy_at(size_t i);
+const policy *policy_row(size_t i);
 // Refuses pairs in which the outer axis shards a state and the inner axis does not, except where
 // the inner axis shards nothing at all. So the shard of a shard is always taken from the inner
 // axis' shard. E_USAGE names both policies and the state.

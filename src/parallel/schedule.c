@@ -256,12 +256,12 @@ static bool is_dgrad(const schedule_visit *v)
 
 static bool begins_chunk(const schedule_builder *b, const schedule_visit *v)
 {
-    return v->block == b->p->chunk_first[plan_part_of(b->p, v->block)];
+    return v->block == b->p->chunk_first[plan_chunk_of(b->p, v->block)];
 }
 
 static bool ends_chunk(const schedule_builder *b, const schedule_visit *v)
 {
-    return v->block == b->p->chunk_first[plan_part_of(b->p, v->block) + 1] - 1;
+    return v->block == b->p->chunk_first[plan_chunk_of(b->p, v->block) + 1] - 1;
 }
 
 // Sets the slot from which the visit reads the output gradient, and the slot to which it writes the
@@ -284,12 +284,12 @@ static void assign_act_grads(schedule_builder *b, const schedule_visit *v, sched
 // The stage of the previous (-1) or the next (1) model chunk, counted from the visit's block.
 static int stage_beside(const schedule_builder *b, const schedule_visit *v, int step)
 {
-    return (plan_part_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
+    return (plan_chunk_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
 }
 
 static void receive(schedule_builder *b, const schedule_visit *v)
 {
-    const int chunk = plan_part_of(b->p, v->block); // of the model
+    const int chunk = plan_chunk_of(b->p, v->block); // of the model
     if (v->kind == PIPE_FORWARD && begins_chunk(b, v) && chunk > 0)
         add(b, (schedule_instr){.kind = RECV_ACT,
                                 .micro = v->micro,
@@ -309,7 +309,7 @@ static void receive(schedule_builder *b, const schedule_visit *v)
 
 static void send(schedule_builder *b, const schedule_visit *v)
 {
-    const int chunk = plan_part_of(b->p, v->block); // of the model
+    const int chunk = plan_chunk_of(b->p, v->block); // of the model
     if (v->kind == PIPE_FORWARD && ends_chunk(b, v) && chunk + 1 < b->p->chunks)
         add(b, (schedule_instr){.kind = SEND_ACT,
                                 .micro = v->micro,

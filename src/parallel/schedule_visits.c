@@ -132,10 +132,10 @@ static void visit_chunk(schedule_builder *b, const pipeline_op *x, schedule_chun
 static status eval_list(const plan *p, int chunks, pipeline_list *out, err *e)
 {
     (void)p;
-    const status result = alloc_zeroed(&out->at, (size_t)chunks, sizeof *out->at, WHAT, e);
+    const status result = alloc_zeroed(&out->ops, (size_t)chunks, sizeof *out->ops, WHAT, e);
     if (result != OK) return result;
     out->count = chunks;
-    for (int c = 0; c < chunks; c++) out->at[c] = (pipeline_op){PIPE_FORWARD, 0, c};
+    for (int c = 0; c < chunks; c++) out->ops[c] = (pipeline_op){PIPE_FORWARD, 0, c};
     return OK;
 }
 
@@ -144,7 +144,7 @@ static size_t count_visits(const plan *p, const pipeline_list *l)
     const int stages = p->o.mesh.size[AXIS_PP];
     size_t count = 0;
     for (int i = 0; i < l->count; i++) {
-        const int chunk = l->at[i].chunk * stages + p->coord[AXIS_PP];
+        const int chunk = l->ops[i].chunk * stages + p->coord[AXIS_PP];
         count += (size_t)(p->chunk_first[chunk + 1] - p->chunk_first[chunk]);
     }
     return count;
@@ -178,7 +178,7 @@ static status make_visits(schedule_builder *b, schedule_chunk_slots *act,
                           p->coord[AXIS_PP], &l, e));
     TRY(alloc_zeroed(&b->visit, count_visits(p, &l), sizeof *b->visit, WHAT, e));
     for (int i = 0; i < l.count; i++)
-        visit_chunk(b, &l.at[i], &act[l.at[i].chunk], &wgrad[l.at[i].chunk]);
+        visit_chunk(b, &l.ops[i], &act[l.ops[i].chunk], &wgrad[l.ops[i].chunk]);
     for (int c = 0; c < chunks; c++) {
         b->s->act_slots[c] = act[c].count;
         b->s->wgrad_slots[c] = wgrad[c].count;

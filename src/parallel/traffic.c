@@ -182,7 +182,7 @@ void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, doub
 
 const char *process_group_name(int group)
 {
-    static const char *const more[] = {"neighbours", "tie", "data", "all"};
+    static const char *const more[] = {"post_forward", "tied", "dp", "world"};
     return group < AXES ? axis_name((axis)group) : more[group - AXES];
 }
 

@@ -66,7 +66,7 @@ static void print_rank(const trainer_options *o, text *out)
     text_addf(out, "\nrank %d of %d", o->rank, o->mesh.ranks);
     for (int a = 0; a < AXES; a++)
         if (o->mesh.size[a] > 1)
-            text_addf(out, ", %s %d", axis_name((axis)a), mesh_at(&o->mesh, o->rank, (axis)a));
+            text_addf(out, ", %s %d", axis_name((axis)a), mesh_coord(&o->mesh, o->rank, (axis)a));
     text_add(out, "\n");
 }
 

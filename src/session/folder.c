@@ -101,7 +101,7 @@ done:
     return result;
 }
 
-status folder_go_on(const char *out, const char *checkpoint, text *kept, err *e)
+status folder_resume(const char *out, const char *checkpoint, text *kept, err *e)
 {
     status result = OK;
     bool moved;

@@ -15,6 +15,6 @@
 status folder_begin(const char *out, bool overwrite, text *kept, err *e);
 // Prepares the run in `out` for resuming from `checkpoint`, one of its own (ckpt_belongs_to_run): later
 // checkpoints are moved to checkpoints-N.
-status folder_go_on(const char *out, const char *checkpoint, text *kept, err *e);
+status folder_resume(const char *out, const char *checkpoint, text *kept, err *e);
 
 #endif

@@ -71,10 +71,10 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
 {
     status result = OK;
     model_limits limits;
-    *out =
-        (session_inputs){.family = own->family ? own->family : family_find(j->model.config.family),
-                         .config = own->family ? own->config : &j->model.config,
-                         .predicts = own->predicts};
+    *out = (session_inputs){.family = own->family ? own->family
+                                                  : model_family_find(j->model.config.family),
+                            .config = own->family ? own->config : &j->model.config,
+                            .predicts = own->predicts};
     TRY(device_check(j->launch.device, &(device_options){0}, e));
     TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));
     TRY(open_model(j, out, &limits, e));

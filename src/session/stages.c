@@ -84,8 +84,8 @@ static status by_flops(const trainer_options *o, int blocks, double *seconds, er
         const graph *g = m->block[b].g;
         const graph_node_list *back = &g->backward;
         seconds[b] = flops_of(g, &g->forward, 0, g->forward.count);
-        seconds[blocks + b] = flops_of(g, back, 0, g->dgrad_nodes);
-        seconds[2 * blocks + b] = flops_of(g, back, g->dgrad_nodes, back->count);
+        seconds[blocks + b] = flops_of(g, back, 0, g->split.dgrad_nodes);
+        seconds[2 * blocks + b] = flops_of(g, back, g->split.dgrad_nodes, back->count);
     }
 done:
     model_close(m);
@@ -96,7 +96,7 @@ done:
 static void evenly(const plan *p, double *seconds)
 {
     for (int b = 0; b < p->o.blocks; b++) {
-        const int chunk = plan_part_of(p, b);
+        const int chunk = plan_chunk_of(p, b);
         for (int k = 0; k < PASSES; k++)
             seconds[k * p->o.blocks + b] =
                 1.0 / (p->chunk_first[chunk + 1] - p->chunk_first[chunk]);

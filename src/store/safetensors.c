@@ -119,7 +119,7 @@ size_t safetensors_count(const safetensors *s)
     return s->count;
 }
 
-const safetensors_tensor *safetensors_at(const safetensors *s, size_t i)
+const safetensors_tensor *safetensors_get(const safetensors *s, size_t i)
 {
     return &s->tensors[i];
 }

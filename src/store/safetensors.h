@@ -36,7 +36,7 @@ void safetensors_close(safetensors *s); // NULL allowed
 // opened.
 status safetensors_check_whole(const safetensors *s, err *e);
 size_t safetensors_count(const safetensors *s);
-const safetensors_tensor *safetensors_at(const safetensors *s, size_t i);
+const safetensors_tensor *safetensors_get(const safetensors *s, size_t i);
 const safetensors_tensor *safetensors_find(const safetensors *s,
                                            const char *name);            // NULL when absent
 const char *safetensors_metadata(const safetensors *s, const char *key); // NULL when absent

@@ -63,7 +63,7 @@ void activity_describe(uint64_t what, char *out, size_t room)
 
 void trainer_show_activity(trainer *t, const schedule_instr *x)
 {
-    if (t->o.activity) activity_set(t->o.activity, x ? activity_pack(x) : BETWEEN_STEPS);
+    if (t->o.activity) comm_activity_set(t->o.activity, x ? activity_pack(x) : BETWEEN_STEPS);
 }
 
 void trainer_open_activity(trainer *t)

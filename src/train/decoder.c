@@ -39,10 +39,10 @@ static status decoder_scratch_open(decoder *x, const model *m, decoder_scratch *
 {
     status result = OK;
     for (int b = 0; b < m->blocks; b++) {
-        if (m->block[b].g->output_bytes > s->boundary_bytes)
-            s->boundary_bytes = m->block[b].g->output_bytes;
-        if (m->block[b].g->workspace_bytes > s->workspace_bytes)
-            s->workspace_bytes = m->block[b].g->workspace_bytes;
+        if (m->block[b].g->bytes.output > s->boundary_bytes)
+            s->boundary_bytes = m->block[b].g->bytes.output;
+        if (m->block[b].g->bytes.workspace > s->workspace_bytes)
+            s->workspace_bytes = m->block[b].g->bytes.workspace;
     }
     for (int i = 0; i < 2; i++)
         TRY(device_alloc(x->device, MEMORY_DEVICE, s->boundary_bytes, (void **)&s->boundary[i], e));
@@ -94,7 +94,7 @@ static status open_cache(decoder *x, err *e)
     status result = OK;
     for (int b = 0; b < x->one->blocks; b++) {
         x->cache_offset[b] = x->cache_bytes;
-        x->cache_bytes += x->one->block[b].g->cache_row_bytes * (size_t)x->max_tokens;
+        x->cache_bytes += x->one->block[b].g->bytes.cache_row * (size_t)x->max_tokens;
     }
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->cache_bytes + 64, (void **)&x->cache, e));
     TRY(device_alloc(x->device, MEMORY_DEVICE, (size_t)x->max_tokens * sizeof(int32_t),

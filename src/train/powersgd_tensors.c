@@ -15,7 +15,7 @@ static bool has_param(const trainer *t, int p, int rank, bool *second)
 {
     const mesh *m = &t->plan->o.mesh;
     const plan_row *r = &t->plan->row[p];
-    const int stage = mesh_at(m, rank, AXIS_PP);
+    const int stage = mesh_coord(m, rank, AXIS_PP);
     *second = r->tied && stage != r->stage && stage == m->size[AXIS_PP] - 1;
     return stage == r->stage || *second;
 }
@@ -28,7 +28,7 @@ static powersgd_tensor tensor_of(const trainer *t, int p, int rank, powersgd_par
     powersgd_tensor x = {
         .part = part, .param = p, .rank = rank, .rows = elements / cols, .cols = cols};
     snprintf(x.name, sizeof x.name, "%s%s.dp%d.tp%d.%s%s", PREFIX, name[part],
-             mesh_data_rank(m, rank), mesh_at(m, rank, AXIS_TP), t->model->param[p].name,
+             mesh_data_rank(m, rank), mesh_coord(m, rank, AXIS_TP), t->model->param[p].name,
              second ? ".last_stage" : "");
     return x;
 }
@@ -40,9 +40,9 @@ static void list_rank(const trainer *t, int p, int rank, powersgd_tensors *out)
     const mesh *m = &t->plan->o.mesh;
     plan_row theirs = t->plan->row[p];
     bool second;
-    if (!has_param(t, p, rank, &second) || mesh_at(m, rank, AXIS_CP) != 0) return;
-    theirs.rows = model_param_shard_rows(t->model, p, mesh_at(m, rank, AXIS_TP));
-    theirs.cols = model_param_shard_cols(t->model, p, mesh_at(m, rank, AXIS_TP));
+    if (!has_param(t, p, rank, &second) || mesh_coord(m, rank, AXIS_CP) != 0) return;
+    theirs.rows = model_param_shard_rows(t->model, p, mesh_coord(m, rank, AXIS_TP));
+    theirs.cols = model_param_shard_cols(t->model, p, mesh_coord(m, rank, AXIS_TP));
     theirs.count = theirs.rows * theirs.cols;
     for (int k = 0; k < POWERSGD_PARTS; k++) {
         const powersgd_part part = (powersgd_part)k;
@@ -108,7 +108,7 @@ static int saved_count(const safetensors *state)
 {
     int count = 0;
     for (size_t i = 0; i < safetensors_count(state); i++)
-        count += strncmp(safetensors_at(state, i)->name, PREFIX, sizeof PREFIX - 1) == 0;
+        count += strncmp(safetensors_get(state, i)->name, PREFIX, sizeof PREFIX - 1) == 0;
     return count;
 }
 

@@ -156,8 +156,8 @@ static int rank_at(const trainer *t, int data, int tp)
     const mesh *m = &t->o.mesh;
     const int stage = plan_stage_of(t->plan, t->model->blocks - 1);
     int r = 0;
-    while (r < m->ranks - 1 && (mesh_data_rank(m, r) != data || mesh_at(m, r, AXIS_TP) != tp ||
-                                mesh_at(m, r, AXIS_PP) != stage))
+    while (r < m->ranks - 1 && (mesh_data_rank(m, r) != data || mesh_coord(m, r, AXIS_TP) != tp ||
+                                mesh_coord(m, r, AXIS_PP) != stage))
         r++;
     return r;
 }

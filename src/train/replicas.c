@@ -34,7 +34,7 @@ static bool have_the_same(const plan *p, int a, int b)
 {
     for (int k = 0; k < AXES; k++) {
         const bool differs = k == AXIS_PP || k == AXIS_TP || plan_layout_shards(p->weight, (axis)k);
-        if (differs && mesh_at(&p->o.mesh, a, (axis)k) != mesh_at(&p->o.mesh, b, (axis)k))
+        if (differs && mesh_coord(&p->o.mesh, a, (axis)k) != mesh_coord(&p->o.mesh, b, (axis)k))
             return false;
     }
     return true;

@@ -74,16 +74,16 @@ static void lay_out_chunk(trainer *t, int number, int model_chunk)
         if (b > c->first) x->input = t->blocks->offsets[b - 1].output;
         if (b == c->first && b > 0) {
             x->input = c->act_bytes;
-            c->act_bytes = after(c->act_bytes, g->input_bytes);
+            c->act_bytes = after(c->act_bytes, g->bytes.input);
         }
         x->output = c->act_bytes;
-        c->act_bytes = after(c->act_bytes, g->output_bytes);
+        c->act_bytes = after(c->act_bytes, g->bytes.output);
         x->saved = c->act_bytes;
-        c->act_bytes = after(c->act_bytes, g->saved_bytes);
+        c->act_bytes = after(c->act_bytes, g->bytes.saved);
         x->saved_for_wgrad = c->saved_for_wgrad_bytes;
-        c->saved_for_wgrad_bytes = after(c->saved_for_wgrad_bytes, g->saved_for_wgrad_bytes);
+        c->saved_for_wgrad_bytes = after(c->saved_for_wgrad_bytes, g->bytes.saved_for_wgrad);
         x->output_grad = c->saved_for_wgrad_bytes;
-        c->saved_for_wgrad_bytes = after(c->saved_for_wgrad_bytes, g->output_bytes);
+        c->saved_for_wgrad_bytes = after(c->saved_for_wgrad_bytes, g->bytes.output);
     }
 }
 
@@ -124,8 +124,8 @@ static size_t workspace_bytes(const trainer *t)
     size_t bytes = 0;
     for (int b = 0; b < t->model->blocks; b++) {
         if (!plan_has_block(t->plan, b)) continue;
-        const size_t train = t->model->block[b].g->workspace_bytes,
-                     eval = t->eval ? t->eval->block[b].g->workspace_bytes : 0;
+        const size_t train = t->model->block[b].g->bytes.workspace,
+                     eval = t->eval ? t->eval->block[b].g->bytes.workspace : 0;
         if (train > bytes) bytes = train;
         if (eval > bytes) bytes = eval;
     }
@@ -139,8 +139,8 @@ static size_t act_grad_bytes(const trainer *t)
     for (int b = 0; b < t->model->blocks; b++) {
         const graph *g = t->model->block[b].g;
         if (!plan_has_block(t->plan, b)) continue;
-        if (g->output_bytes > bytes) bytes = g->output_bytes;
-        if (g->input_bytes > bytes) bytes = g->input_bytes;
+        if (g->bytes.output > bytes) bytes = g->bytes.output;
+        if (g->bytes.input > bytes) bytes = g->bytes.input;
     }
     return size_align(bytes, 64);
 }
@@ -216,7 +216,7 @@ void blocks_close(trainer *t)
 
 static blocks_chunk *chunk_of(const trainer *t, int block)
 {
-    return &t->blocks->chunk[plan_part_of(t->plan, block) / t->plan->o.mesh.size[AXIS_PP]];
+    return &t->blocks->chunk[plan_chunk_of(t->plan, block) / t->plan->o.mesh.size[AXIS_PP]];
 }
 
 // Binds parameter i of the block, which is row p of the plan. Its weight and its gradient each lie
@@ -315,7 +315,7 @@ status run_forward(trainer *t, const schedule_instr *x, err *e)
     status result = OK;
     blocks_chunk *c = chunk_of(t, x->index);
     if (x->index == c->last - 1 && c->sent[x->slot] > 0) { // what is there may still be on its way
-        const int part = plan_part_of(t->plan, x->index), stages = t->plan->o.mesh.size[AXIS_PP];
+        const int part = plan_chunk_of(t->plan, x->index), stages = t->plan->o.mesh.size[AXIS_PP];
         TRY(comm_send_wait(trainer_group(t, AXIS_PP), (part + 1) % stages, c->sent[x->slot],
                            trainer_stream(t, STREAM_COMPUTE), e));
         c->sent[x->slot] = 0;
@@ -414,7 +414,7 @@ status run_backward_input(trainer *t, const schedule_instr *x, err *e)
     if (x->index > chunk_of(t, x->index)->first)
         r.base[REGION_INPUT_GRAD] = wgrad_output_grad(t, x->wgrad_slot, x->index - 1);
     TRY(graph_run_dgrad(&r, e));
-    if (r.g->input_grad_unused) goto done;
+    if (r.g->input_grad.unused) goto done;
     t->blocks->output_grad = graph_run_ptr(&r, r.g->input->grad);
     if (to) store_input_grad(t, &r, to);
 done:

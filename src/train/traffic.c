@@ -14,8 +14,8 @@ static traffic_block traffic_of(const graph *g)
         .output = g->output ? (double)graph_value_bytes(g->output) : 0,
         .tp = {[COMPUTES_FORWARD] = graph_sent_bytes(g, &g->forward, 0, g->forward.count),
                [COMPUTES_DGRAD | COMPUTES_WGRAD] = graph_sent_bytes(g, back, 0, back->count),
-               [COMPUTES_DGRAD] = graph_sent_bytes(g, back, 0, g->dgrad_nodes),
-               [COMPUTES_WGRAD] = graph_sent_bytes(g, back, g->dgrad_nodes, back->count)}};
+               [COMPUTES_DGRAD] = graph_sent_bytes(g, back, 0, g->split.dgrad_nodes),
+               [COMPUTES_WGRAD] = graph_sent_bytes(g, back, g->split.dgrad_nodes, back->count)}};
 }
 
 status trainer_count_traffic(trainer *t, err *e)

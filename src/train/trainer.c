@@ -14,7 +14,7 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                              .seq = o->seq_len,
                              .recompute = o->strategy.recompute,
                              .tp = {.ranks = tp,
-                                    .rank = mesh_at(&o->mesh, o->rank, AXIS_TP),
+                                    .rank = mesh_coord(&o->mesh, o->rank, AXIS_TP),
                                     .sequence = o->strategy.sequence_parallel && tp > 1},
                              .splits_backward =
                                  mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
@@ -66,7 +66,7 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
     }
     for (int b = 0; b < m->blocks; b++) {
         cost[b] = model_block_flops(m, b);
-        in_place[b] = m->block[b].g->input_grad_in_place;
+        in_place[b] = m->block[b].g->input_grad.in_place;
         for (int i = 0; i < m->block[b].g->params; i++)
             use[options.uses++] = (plan_use){m->block[b].param[i], b};
     }

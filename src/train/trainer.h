@@ -41,7 +41,7 @@ typedef struct trainer_options {
     int64_t replicas_every; // steps between comparisons of replicas; 0: never
     dataset *train, *valid; // valid may be NULL
     bool predicts;          // trainer_predict will be called; it may always be with `valid`
-    sample_order order;
+    sampler_order order;
     const safetensors *weights; // initial weights; NULL: drawn from the seed
 } trainer_options;
 

@@ -106,7 +106,7 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
         bool any = false;
         for (int rank = 0; rank < m->ranks; rank++) {
             int coord[AXES];
-            for (int a = 0; a < AXES; a++) coord[a] = mesh_at(m, rank, (axis)a);
+            for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(m, rank, (axis)a);
             if (coord[AXIS_TP] != tp || !sends(t, r, p, x->shards, coord)) continue;
             TRY(receive_shard(t, x, r, &theirs, rank, coord, shard, e));
             any = true;

@@ -104,8 +104,8 @@ void matrix_options(const point *p, trainer_options *o)
     const pipeline_schedule how = order[p->v[DIM_SCHEDULE]];
     const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
     *o = (trainer_options){
-        .strategy = {.dp = {*policy_at((size_t)p->v[DIM_OUTER]),
-                            *policy_at((size_t)p->v[DIM_INNER])},
+        .strategy = {.dp = {*policy_row((size_t)p->v[DIM_OUTER]),
+                            *policy_row((size_t)p->v[DIM_INNER])},
                      .no_sync = p->v[DIM_NO_SYNC] == 0 ? NO_SYNC_TRUE : NO_SYNC_FALSE,
                      .reshard_after_forward = p->v[DIM_RESHARD] == 0,
                      .sequence_parallel = p->v[DIM_TP] == 2,
@@ -161,8 +161,8 @@ static bool plan_allows(const trainer_options *o)
 
 static bool keeps_parts_of_weights(const point *p)
 {
-    return (p->v[DIM_REPLICATE] > 0 && policy_at((size_t)p->v[DIM_OUTER])->weight == SHARD) ||
-           (p->v[DIM_SHARD] > 0 && policy_at((size_t)p->v[DIM_INNER])->weight == SHARD);
+    return (p->v[DIM_REPLICATE] > 0 && policy_row((size_t)p->v[DIM_OUTER])->weight == SHARD) ||
+           (p->v[DIM_SHARD] > 0 && policy_row((size_t)p->v[DIM_INNER])->weight == SHARD);
 }
 
 bool matrix_legal(const point *p)

@@ -33,7 +33,7 @@ typedef struct rank_arg {
 
 static status make_config(const point *p, model_config *c, err *e)
 {
-    const family f = p->v[DIM_MODEL] == 0 ? FAMILY_GPT2 : FAMILY_LLAMA;
+    const model_family_kind f = p->v[DIM_MODEL] == 0 ? FAMILY_GPT2 : FAMILY_LLAMA;
     model_config_defaults(f, c);
     c->layers = LAYERS;
     c->hidden = HIDDEN;
@@ -52,7 +52,7 @@ static status make_config(const point *p, model_config *c, err *e)
 static void fill_options(const setup *s, trainer_options *o)
 {
     matrix_options(s->point, o);
-    o->family = family_find(s->config->family);
+    o->family = model_family_find(s->config->family);
     o->config = s->config;
     o->strategy.bucket_bytes = 8 << 10; // several blocks' or one's
     o->strategy.offload.path = s->how->folder;

@@ -72,11 +72,11 @@ status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, i
     return __real_redistribute_bucket(p, &some, b, own, at, t, along, on, e);
 }
 
-status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
                               device_stream *on, err *e);
-status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
                               device_stream *on, err *e);
-status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, reduce_op how,
+status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
                               device_stream *on, err *e)
 {
     if (is(TP_SUM) && t == F32 && on->kind == STREAM_COMM) return OK;

@@ -105,7 +105,7 @@ static bool same_sums(const layout *a, const layout *b)
 
 static status make_config(kind k, model_config *c)
 {
-    const family f = k == GPT2_TIED ? FAMILY_GPT2 : FAMILY_LLAMA;
+    const model_family_kind f = k == GPT2_TIED ? FAMILY_GPT2 : FAMILY_LLAMA;
     model_config_defaults(f, c);
     c->layers = 4;
     c->hidden = 20;
@@ -127,7 +127,7 @@ static trainer_options make_options(const run *r, device *d, comm *c)
     trainer_options o = {
         .device = d,
         .comm = c,
-        .family = family_find(r->config.family),
+        .family = model_family_find(r->config.family),
         .config = &r->config,
         .mesh = {.size = {l->pp, l->replicate, l->shard, 1, l->tp}, .ranks = layout_ranks(l)},
         .strategy = {.dp = {*policy_find(l->outer), *policy_find(l->inner)},
@@ -158,7 +158,7 @@ static trainer_options make_options(const run *r, device *d, comm *c)
     scaler_defaults(&o.scaler);
     o.scaler.initial_power = 21; // overflows at first
     o.scaler.hysteresis = 1;
-    o.scaler.window = 2; // moves after the save too
+    o.scaler.scale_window = 2; // moves after the save too
     return o;
 }
 

@@ -12,7 +12,7 @@ static void read_all(const safetensors *s)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < safetensors_count(s); i++) {
-        const safetensors_tensor *t = safetensors_at(s, i);
+        const safetensors_tensor *t = safetensors_get(s, i);
         FUZZ_CLAIM(safetensors_find(s, t->name) == t, "tensor %s is not found", t->name);
         for (uint64_t b = 0; b < t->bytes; b++) sum += ((const uint8_t *)t->data)[b];
     }

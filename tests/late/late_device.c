@@ -28,7 +28,7 @@ typedef struct late_item {
             size_t bytes;
         } copy;
         struct {
-            stream_fn fn;
+            device_stream_fn fn;
             _Alignas(16) unsigned char arg[STREAM_ARG_BYTES];
         } call;
         struct {
@@ -218,7 +218,7 @@ static void late_copy(device_stream *s, void *dst, const void *src, size_t bytes
     issue(s, &(late_item){.kind = ITEM_COPY, .u.copy = {dst, src, bytes}});
 }
 
-static void late_call(device_stream *s, stream_fn fn, const void *arg, size_t arg_bytes)
+static void late_call(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes)
 {
     late_item i = {.kind = ITEM_CALL, .u.call.fn = fn};
     if (arg_bytes) memcpy(i.u.call.arg, arg, arg_bytes);

@@ -137,7 +137,7 @@ static void cpu_launch(device_stream *s, const kernel_call *call)
     d->kernels.run[call->kind](&d->context, &call->u);
 }
 
-static void cpu_call(device_stream *s, stream_fn fn, const void *arg, size_t arg_bytes)
+static void cpu_call(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes)
 {
     _Alignas(16) unsigned char copy[STREAM_ARG_BYTES];
     if (arg_bytes) memcpy(copy, arg, arg_bytes);

@@ -19,7 +19,7 @@ static ref_query query_at(const kernel_attention_args *p, int64_t b, int64_t h, 
 {
     int64_t row = b * p->tq + t, kv = h / (p->heads / p->kv_heads);
     int64_t seen = p->causal ? t + p->tk - p->tq + 1 : p->tk;
-    uint64_t heads = (uint64_t)(p->all_heads ? p->all_heads : p->heads);
+    uint64_t heads = (uint64_t)(p->dropout.all_heads ? p->dropout.all_heads : p->heads);
     return (ref_query){
         .q = row * p->q_stride + h * p->head_dim,
         .o = row * p->o_stride + h * p->head_dim,
@@ -27,7 +27,8 @@ static ref_query query_at(const kernel_attention_args *p, int64_t b, int64_t h, 
         .k = b * p->k_batch + kv * p->head_dim,
         .v = b * p->v_batch + kv * p->head_dim,
         .keys = seen > 0 ? seen : 0,
-        .drop = ((p->row0 + (uint64_t)row) * heads + (uint64_t)(p->head0 + h)) * p->drop_stride,
+        .drop = ((p->dropout.row0 + (uint64_t)row) * heads + (uint64_t)(p->dropout.head0 + h)) *
+                p->dropout.stride,
     };
 }
 
@@ -47,9 +48,9 @@ static double score(const kernel_attention_args *p, const ref_query *query, int6
 // The factor by which dropout multiplies the probability of key j: 0 or 1/(1-p).
 static double keep_factor(const kernel_attention_args *p, const ref_query *query, int64_t j)
 {
-    if (p->dropout <= 0) return 1;
-    float u = rng_uniform(rng_word(p->key, query->drop + (uint64_t)j));
-    return u >= p->dropout ? 1 / (1 - (double)p->dropout) : 0;
+    if (p->dropout.p <= 0) return 1;
+    float u = rng_uniform(rng_word(p->dropout.key, query->drop + (uint64_t)j));
+    return u >= p->dropout.p ? 1 / (1 - (double)p->dropout.p) : 0;
 }
 
 static void attend(const kernel_attention_args *p, const ref_query *query, double *sums)

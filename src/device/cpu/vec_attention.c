@@ -112,7 +112,7 @@ static void forward_strip(vec_forward *f, int64_t row, int64_t rows, int64_t k0,
         } else {
             softmax_row_masked(f, s, row + r, visible, width);
         }
-        if (p->dropout > 0) drop_row(f, s, row + r, k0, width);
+        if (p->dropout.p > 0) drop_row(f, s, row + r, k0, width);
     }
     VEC(tile_multiply)
     (&(vec_tile_product){.m = rows,

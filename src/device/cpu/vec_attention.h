@@ -40,11 +40,12 @@ static inline void dropout_row(const kernel_attention_args *p, int64_t b, int64_
                                int64_t k0, int64_t n, float *keep)
 {
     uint32_t scratch[TILE_WORDS];
-    uint64_t row = p->row0 + (uint64_t)(b * p->tq + t);
-    uint64_t heads = (uint64_t)(p->all_heads ? p->all_heads : p->heads);
-    uint64_t index = (row * heads + (uint64_t)(p->head0 + h)) * p->drop_stride + (uint64_t)k0;
-    const uint32_t *words = VEC(random)(p->key, index, n, scratch);
-    vf scale = v_set(1 / (1 - p->dropout)), limit = v_set(p->dropout);
+    uint64_t row = p->dropout.row0 + (uint64_t)(b * p->tq + t);
+    uint64_t heads = (uint64_t)(p->dropout.all_heads ? p->dropout.all_heads : p->heads);
+    uint64_t index =
+        (row * heads + (uint64_t)(p->dropout.head0 + h)) * p->dropout.stride + (uint64_t)k0;
+    const uint32_t *words = VEC(random)(p->dropout.key, index, n, scratch);
+    vf scale = v_set(1 / (1 - p->dropout.p)), limit = v_set(p->dropout.p);
     for (int64_t c = 0; c < n; c += VL) {
         vi bits = (vi)((vu) * (const vi_any *)(words + c) >> 8);
         vmask dropped = v_less(v_from_int(bits) * v_set(0x1p-24f), limit);

@@ -91,7 +91,7 @@ VEC_INLINE void decode_keys(vec_decode *d, int64_t i, int64_t h, int64_t t, int6
     for (int64_t j = 0; j < keys; j++)
         d->s[j] = dot(d->q + i * d->width, vec_at(k, j * p->k_stride, type), p->head_dim, type);
     softmax_scores(d, i, keys);
-    if (p->dropout > 0) drop_scores(d, h, t, k0, keys);
+    if (p->dropout.p > 0) drop_scores(d, h, t, k0, keys);
     add_weighted(d->o + i * d->width, d->s, v, p->v_stride, keys, p->head_dim, type);
 }
 

@@ -106,7 +106,7 @@ static void grad_rows(const vec_backward *w, int64_t row, int64_t rows, int64_t 
 {
     for (int64_t r = row; r < row + rows; r++) {
         int64_t seen = keys_seen_in(w->p, t0 + r, k0, keys);
-        if (w->p->dropout > 0) {
+        if (w->p->dropout.p > 0) {
             grad_row(w, r, t0 + r, k0, seen, true);
         } else if (seen < TILE_KEYS) {
             grad_row(w, r, t0 + r, k0, seen, false);

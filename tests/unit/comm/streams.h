@@ -28,7 +28,7 @@ typedef struct test_stream {
     int issued, started, ended;
     bool closing;
     struct {
-        stream_fn fn;
+        device_stream_fn fn;
         char arg[STREAM_ARG_BYTES];
     } work[QUEUE];
 } test_stream;
@@ -65,7 +65,7 @@ static void *test_stream_main(void *arg)
     return NULL;
 }
 
-static void test_call(device_stream *on, stream_fn fn, const void *arg, size_t arg_bytes)
+static void test_call(device_stream *on, device_stream_fn fn, const void *arg, size_t arg_bytes)
 {
     test_stream *s = (test_stream *)on;
     pthread_mutex_lock(&s->lock);

@@ -40,7 +40,7 @@ static int middle(int low, int high)
     return low + half;
 }
 
-static int64_t expect_integer(reduce_op op, int low, int high, size_t i)
+static int64_t expect_integer(comm_reduce_op op, int low, int high, size_t i)
 {
     if (high - low == 1) {
         int64_t x = 0;
@@ -52,7 +52,7 @@ static int64_t expect_integer(reduce_op op, int low, int high, size_t i)
     return op == REDUCE_SUM ? x + y : (op == REDUCE_MAX ? y > x : y < x) ? y : x;
 }
 
-static double expect_real(dtype t, reduce_op op, int low, int high, size_t i)
+static double expect_real(dtype t, comm_reduce_op op, int low, int high, size_t i)
 {
     if (high - low == 1) {
         uint64_t x = 0;
@@ -66,7 +66,7 @@ static double expect_real(dtype t, reduce_op op, int low, int high, size_t i)
 }
 
 // Writes the reduction of element i over `size` ranks to out.
-static void expect(void *out, dtype t, reduce_op op, int size, size_t i)
+static void expect(void *out, dtype t, comm_reduce_op op, int size, size_t i)
 {
     if (t == I64)
         *(int64_t *)out = expect_integer(op, 0, size, i);
@@ -94,8 +94,8 @@ static void buffer_free(const test_rank *s, int place, void *p, size_t bytes)
         free(p);
 }
 
-static status check(const test_rank *s, const char *what, const void *got, dtype t, reduce_op op,
-                    size_t first, size_t count, err *e)
+static status check(const test_rank *s, const char *what, const void *got, dtype t,
+                    comm_reduce_op op, size_t first, size_t count, err *e)
 {
     const size_t element = dtype_bytes(t);
     for (size_t i = 0; i < count; i++) {
@@ -108,8 +108,8 @@ static status check(const test_rank *s, const char *what, const void *got, dtype
     return OK;
 }
 
-static status one_all_reduce(const test_rank *s, int place, size_t count, dtype t, reduce_op op,
-                             err *e)
+static status one_all_reduce(const test_rank *s, int place, size_t count, dtype t,
+                             comm_reduce_op op, err *e)
 {
     status result = OK;
     const size_t bytes = count * dtype_bytes(t);
@@ -125,7 +125,7 @@ done:
 }
 
 static status one_reduce_scatter(const test_rank *s, int place, size_t shard_count, dtype t,
-                                 reduce_op op, bool in_place, err *e)
+                                 comm_reduce_op op, bool in_place, err *e)
 {
     status result = OK;
     const size_t full = shard_count * (size_t)s->comm->size, bytes = full * dtype_bytes(t);
@@ -193,7 +193,7 @@ static status everything(const test_rank *s, err *e)
             const size_t n = COUNTS[c];
             for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
                 if (n > 10000 && t > 1) break; // the other types differ in arithmetic only
-                const reduce_op op = (reduce_op)((c + t) % 3);
+                const comm_reduce_op op = (comm_reduce_op)((c + t) % 3);
                 TRY(one_all_reduce(s, place, n, TYPES[t], REDUCE_SUM, e));
                 TRY(one_all_reduce(s, place, n, TYPES[t], op, e));
                 TRY(one_reduce_scatter(s, place, n / 3 + n % 3, TYPES[t], op, false, e));

@@ -103,7 +103,7 @@ static status check_shards(const test_rank *s, const test_layout *l, dtype t, co
 }
 
 // reduce_scatter and all_gather, through `shard` and in place, against all_reduce.
-static status one_type(const test_rank *s, dtype t, reduce_op op, err *e)
+static status one_type(const test_rank *s, dtype t, comm_reduce_op op, err *e)
 {
     status result = OK;
     const test_layout l = lay(s->comm->size);

@@ -350,7 +350,7 @@ static void shows_step(const test_rank *s, uint64_t step)
 {
     comm_activity *a = world_activity(s->world, s->comm->rank);
     atomic_store(&a->describe, say_step);
-    activity_set(a, step);
+    comm_activity_set(a, step);
 }
 
 // Waits until all ranks are here, so that no watchdog starts before. Rank 1 then waits for the

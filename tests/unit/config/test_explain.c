@@ -218,8 +218,8 @@ static void words_of_dtypes_and_policies_are_their_names(void **state)
     for (int i = 0; i <= F16; i++)
         assert_string_equal(key_find("train.precision")->words[i], dtype_name((dtype)i));
     const job_key *dp = key_find("parallel.dp");
-    for (size_t i = 0; policy_at(i) || dp->words[i]; i++)
-        assert_string_equal(dp->words[i], policy_at(i)->name);
+    for (size_t i = 0; policy_row(i) || dp->words[i]; i++)
+        assert_string_equal(dp->words[i], policy_row(i)->name);
     for (size_t i = 0; dp->also[i][0]; i++) assert_non_null(policy_find(dp->also[i][1]));
 }
 

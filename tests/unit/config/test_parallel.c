@@ -59,7 +59,7 @@ static void every_key_is_stored(void **state)
     assert_int_equal(j->train.precision, F16);
     assert_int_equal(j->strategy.reduce_dtype, BF16);
     const scaler_options *s = &j->train.fp16;
-    assert_true(s->loss_scale == 4 && s->initial_power == 10 && s->window == 50);
+    assert_true(s->loss_scale == 4 && s->initial_power == 10 && s->scale_window == 50);
     assert_true(s->hysteresis == 3 && s->consecutive_hysteresis && s->min_scale == 0.5);
     assert_true(j->parallel.dp_shard == 2 && j->parallel.dp_replicate == 2);
     assert_true(j->parallel.tp == 2 && j->parallel.pp == 2 && j->strategy.sequence_parallel);
@@ -86,7 +86,7 @@ static void defaults_are_those_of_deepspeed_and_pytorch(void **state)
     (void)state;
     job *j = good_job(SMALL, "--parallel.hook|powersgd");
     const scaler_options *s = &j->train.fp16;
-    assert_true(s->loss_scale == 0 && s->initial_power == 16 && s->window == 1000);
+    assert_true(s->loss_scale == 0 && s->initial_power == 16 && s->scale_window == 1000);
     assert_true(s->hysteresis == 2 && !s->consecutive_hysteresis && s->min_scale == 1);
     const strategy_hook *h = &j->strategy.hook;
     assert_true(h->rank == 1 && h->start_step == 1000 && h->min_compression_rate == 2);

@@ -4,7 +4,7 @@
 
 #include "data/sampler.h"
 
-static sampler *open_or_fail(sample_order order, uint64_t n, uint64_t seed, int rank, int ranks)
+static sampler *open_or_fail(sampler_order order, uint64_t n, uint64_t seed, int rank, int ranks)
 {
     err e = {0};
     sampler *s = NULL;

@@ -315,10 +315,10 @@ static void check_attention(int64_t kv_heads, bool causal, float dropout)
                  .o = o,
                  .lse = lse,
                  .scale = 0.4f,
-                 .dropout = dropout,
-                 .key = rng_key_make(5, RNG_DROPOUT, 1, 2),
-                 .row0 = 11,
-                 .drop_stride = 16,
+                 .dropout.p = dropout,
+                 .dropout.key = rng_key_make(5, RNG_DROPOUT, 1, 2),
+                 .dropout.row0 = 11,
+                 .dropout.stride = 16,
                  .causal = causal},
                 d_o};
     attend_loss(&l);

@@ -212,8 +212,8 @@ static void draw_attention(trial *t, dtype type)
                                .k_batch = tokens * k,
                                .v_batch = tokens * k,
                                .scale = 0.3f,
-                               .dropout = coin(t) ? 0.2f : 0,
-                               .drop_stride = (uint64_t)tokens,
+                               .dropout.p = coin(t) ? 0.2f : 0,
+                               .dropout.stride = (uint64_t)tokens,
                                .causal = coin(t),
                                .type = type};
     f.q = numbers(t, batch * tokens * q, type), f.k = numbers(t, batch * tokens * k, type);

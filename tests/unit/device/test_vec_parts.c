@@ -226,11 +226,11 @@ static kernel_call describe_attention(space *s, const void *args)
                                          .o = space_random(s, count, h->type, 1, "o"),
                                          .lse = space_random(s, 2 * tokens * 3, F32, 1, "lse"),
                                          .scale = 0.35f,
-                                         .dropout = 0.3f,
-                                         .key = rng_key_make(3, RNG_DROPOUT, 0, 0),
-                                         .drop_stride = (uint64_t)tokens,
-                                         .head0 = 2,
-                                         .all_heads = 7,
+                                         .dropout.p = 0.3f,
+                                         .dropout.key = rng_key_make(3, RNG_DROPOUT, 0, 0),
+                                         .dropout.stride = (uint64_t)tokens,
+                                         .dropout.head0 = 2,
+                                         .dropout.all_heads = 7,
                                          .causal = true,
                                          .type = h->type}};
 }

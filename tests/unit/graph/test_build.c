@@ -138,10 +138,10 @@ static void test_wgrad_does_not_read_the_input_gradient(void **state)
     graph_value *h = build_linear(g, f, weight(g, 4, 8, ROLE_NONE, ROLE_NONE), NULL);
     build_output(g, build_add(g, x, h, 1, 1));
     finish(g);
-    assert_int_equal(g->dgrad_nodes, 1);
+    assert_int_equal(g->split.dgrad_nodes, 1);
     assert_int_equal(g->backward.node[0]->op, OP_ADD);
     assert_int_equal(g->backward.node[1]->op, OP_LINEAR_GRAD_WEIGHT);
-    assert_true(g->output_grad_saved && !g->input_grad_in_place);
+    assert_true(g->split.saves_output_grad && !g->input_grad.in_place);
     assert_int_equal(g->input->grad->region, REGION_INPUT_GRAD);
     graph_close(g);
 }
@@ -155,7 +155,7 @@ static void test_an_input_gradient_computed_by_the_loss_is_saved(void **state)
     build_linear_cross_entropy(g, x, weight(g, 8, 4, ROLE_NONE, ROLE_NONE), NULL, 1);
     finish(g);
     assert_int_equal(g->input->grad->region, REGION_SAVED);
-    assert_true(g->saved_bytes >= 12 * 4 * sizeof(float));
+    assert_true(g->bytes.saved >= 12 * 4 * sizeof(float));
     graph_close(g);
 }
 

@@ -130,11 +130,11 @@ static void rig_memory(rig_rank *r)
     int64_t rows = m->batch * m->seq;
     for (int b = 0; b < m->blocks; b++) {
         const graph *g = m->block[b].g;
-        r->output[b] = rig_alloc(r, g->output_bytes);
-        r->saved[b] = rig_alloc(r, g->saved_bytes);
-        r->saved_for_wgrad[b] = rig_alloc(r, g->saved_for_wgrad_bytes);
-        r->input_grad[b] = rig_alloc(r, g->input_bytes);
-        if (g->workspace_bytes > r->workspace_bytes) r->workspace_bytes = g->workspace_bytes;
+        r->output[b] = rig_alloc(r, g->bytes.output);
+        r->saved[b] = rig_alloc(r, g->bytes.saved);
+        r->saved_for_wgrad[b] = rig_alloc(r, g->bytes.saved_for_wgrad);
+        r->input_grad[b] = rig_alloc(r, g->bytes.input);
+        if (g->bytes.workspace > r->workspace_bytes) r->workspace_bytes = g->bytes.workspace;
     }
     r->workspace = rig_alloc(r, r->workspace_bytes);
     r->ids = rig_alloc(r, (size_t)rows * 4), r->labels = rig_alloc(r, (size_t)rows * 4);
@@ -185,9 +185,9 @@ static void rig_spoil(rig_rank *r, int b)
 {
     const graph *g = r->m->block[b].g;
     memset(r->workspace, 0xff, r->workspace_bytes);
-    if (g->output && !g->output_grad_saved && !g->input_grad_in_place)
+    if (g->output && !g->split.saves_output_grad && !g->input_grad.in_place)
         memset(r->output_grad[b], 0xff, graph_value_bytes(g->output->grad));
-    if (r->o->spoil_saved) memset(r->saved_for_wgrad[b], 0xff, g->saved_for_wgrad_bytes);
+    if (r->o->spoil_saved) memset(r->saved_for_wgrad[b], 0xff, g->bytes.saved_for_wgrad);
 }
 
 static status rig_wgrad(rig_rank *r, int b, err *e)
@@ -208,7 +208,7 @@ static status rig_run_backward(rig_rank *r, err *e)
             TRY(graph_run_dgrad(&x, e));
         if (b > 0) r->output_grad[b - 1] = graph_run_ptr(&x, g->input->grad);
         if (r->o->backward == RIG_ONE_CALL) continue;
-        if (g->output_grad_saved && g->input_grad_in_place)
+        if (g->split.saves_output_grad && g->input_grad.in_place)
             FAIL(E_INTERNAL, "block %d overwrites the output gradient that wgrad reads", b);
         rig_spoil(r, b);
         if (r->o->backward == RIG_DGRAD_WGRAD) TRY(rig_wgrad(r, b, e));
@@ -229,7 +229,7 @@ static status rig_run(rig_rank *r, err *e)
     TRY(device_open("cpu", &options, &r->device, e));
     TRY(world_attach(r->world, r->rank, r->device, &r->tp, e));
     TRY(r->device->ops->stream_open(r->device, STREAM_COMPUTE, &r->on, e));
-    TRY(model_open(family_find(r->o->config.family), &r->o->config, &o, &r->m, e));
+    TRY(model_open(model_family_find(r->o->config.family), &r->o->config, &o, &r->m, e));
     rig_params(r);
     rig_memory(r);
     for (int b = 0; b < r->m->blocks; b++) {

@@ -17,7 +17,7 @@ static void compare(rig_options o)
         o.backward = (rig_backward)how;
         rig(&o, &two_calls);
         if (!rig_same_bits(&one_call, &two_calls))
-            fail_msg("%s, recompute %d, %s: differs by %.3g", family_name(o.config.family),
+            fail_msg("%s, recompute %d, %s: differs by %.3g", model_family_name(o.config.family),
                      o.model.recompute,
                      how == RIG_DGRAD_WGRAD ? "one block at a time" : "all blocks",
                      rig_worst(&one_call, &two_calls));
@@ -80,17 +80,18 @@ static void test_wgrad_computes_gradients_of_parameters_only(void **state)
         err e;
         o.model.recompute = (recompute_mode)recompute, o.model.splits_backward = true;
         assert_int_equal(model_open(&llama_family, &o.config, &o.model, &m, &e), OK);
-        assert_int_equal(m->block[0].g->dgrad_nodes, 0); // the first block has no input gradient
+        assert_int_equal(m->block[0].g->split.dgrad_nodes,
+                         0); // the first block has no input gradient
         const graph *g = m->block[1].g;
-        assert_true(g->saved_for_wgrad_bytes > 0);
-        assert_true(g->output_grad_saved && !g->input_grad_in_place);
+        assert_true(g->bytes.saved_for_wgrad > 0);
+        assert_true(g->split.saves_output_grad && !g->input_grad.in_place);
         int weights = 0;
         for (int i = 0; i < g->backward.count; i++) {
             weights += is_param_grad(g->backward.node[i]);
-            if (is_param_grad(g->backward.node[i])) assert_true(i >= g->dgrad_nodes);
+            if (is_param_grad(g->backward.node[i])) assert_true(i >= g->split.dgrad_nodes);
         }
         assert_int_equal(weights, 4);
-        for (int i = g->dgrad_nodes; i < g->backward.count; i++)
+        for (int i = g->split.dgrad_nodes; i < g->backward.count; i++)
             assert_true(is_param_grad(g->backward.node[i]) || g->backward.node[i]->recomputed);
         model_close(m);
     }
@@ -103,8 +104,8 @@ static void test_a_graph_that_is_not_split_saves_nothing_for_wgrad(void **state)
     model *m;
     err e;
     assert_int_equal(model_open(&llama_family, &o.config, &o.model, &m, &e), OK);
-    assert_int_equal(m->block[1].g->saved_for_wgrad_bytes, 0);
-    assert_false(m->block[1].g->output_grad_saved);
+    assert_int_equal(m->block[1].g->bytes.saved_for_wgrad, 0);
+    assert_false(m->block[1].g->split.saves_output_grad);
     model_close(m);
 }
 

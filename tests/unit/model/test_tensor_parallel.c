@@ -34,8 +34,8 @@ static void compare(rig_options o, int ranks, bool sequence, double tolerance)
     rig_result full, sharded;
     rig(&o, &full);
     o.ranks = ranks, o.model.tp.sequence = sequence;
-    snprintf(what, sizeof what, "%s, %d ranks%s, recompute %d", family_name(o.config.family), ranks,
-             sequence ? ", sequence" : "", o.model.recompute);
+    snprintf(what, sizeof what, "%s, %d ranks%s, recompute %d", model_family_name(o.config.family),
+             ranks, sequence ? ", sequence" : "", o.model.recompute);
     rig(&o, &sharded);
     check_equal(what, &full, &sharded, tolerance);
     rig_clear(&full);
@@ -136,7 +136,7 @@ static model *open_rank(rig_options o, int ranks, int rank)
     model *m;
     err e;
     o.model.tp = (graph_tp){.ranks = ranks, .rank = rank};
-    if (model_open(family_find(o.config.family), &o.config, &o.model, &m, &e) != OK)
+    if (model_open(model_family_find(o.config.family), &o.config, &o.model, &m, &e) != OK)
         fail_msg("%s", e.text);
     return m;
 }
@@ -218,7 +218,7 @@ static void refused(rig_options o, int ranks, const char *line)
     model *m;
     err e = {0};
     o.model.tp.ranks = ranks;
-    assert_int_equal(model_open(family_find(o.config.family), &o.config, &o.model, &m, &e),
+    assert_int_equal(model_open(model_family_find(o.config.family), &o.config, &o.model, &m, &e),
                      E_USAGE);
     assert_string_equal(e.text, line);
 }

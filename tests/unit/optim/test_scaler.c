@@ -18,7 +18,7 @@ typedef struct trace {
 
 #define OPTIONS(power, w, h, each, least)                                                          \
     {                                                                                              \
-        .initial_power = (power), .window = (w), .hysteresis = (h),                                \
+        .initial_power = (power), .scale_window = (w), .hysteresis = (h),                          \
         .consecutive_hysteresis = (each), .min_scale = (least)                                     \
     }
 

@@ -26,7 +26,7 @@ static void test_tp_varies_fastest_and_pp_slowest(void **state)
     const mesh m = open_mesh(2, 2, 2, 2);
     for (int i = 0; i < 4; i++)
         for (int rank = 0; rank < 16; rank++)
-            assert_int_equal(mesh_at(&m, rank, order[i]), rank >> i & 1);
+            assert_int_equal(mesh_coord(&m, rank, order[i]), rank >> i & 1);
 }
 
 static void test_coordinates_and_ranks_are_each_others_inverse(void **state)
@@ -38,7 +38,7 @@ static void test_coordinates_and_ranks_are_each_others_inverse(void **state)
         for (int rank = 0; rank < m.ranks; rank++) {
             int coord[AXES];
             for (int a = 0; a < AXES; a++) {
-                coord[a] = mesh_at(&m, rank, (axis)a);
+                coord[a] = mesh_coord(&m, rank, (axis)a);
                 assert_in_range(coord[a], 0, m.size[a] - 1);
             }
             assert_int_equal(mesh_rank(&m, coord), rank);
@@ -54,8 +54,8 @@ static void test_data_ranks_count_over_both_data_parallel_axes(void **state)
     assert_int_equal(mesh_data_ranks(&m), 6);
     for (int rank = 0; rank < m.ranks; rank++) {
         const int data = mesh_data_rank(&m, rank);
-        assert_int_equal(data, mesh_at(&m, rank, AXIS_DP_REPLICATE) * 3 +
-                                   mesh_at(&m, rank, AXIS_DP_SHARD));
+        assert_int_equal(data, mesh_coord(&m, rank, AXIS_DP_REPLICATE) * 3 +
+                                   mesh_coord(&m, rank, AXIS_DP_SHARD));
         seen[data]++;
     }
     // 2 stages x 2 tensor-parallel ranks read the same samples.

@@ -19,7 +19,7 @@ static void list_text(const pipeline_list *l, char *out, size_t room)
 {
     size_t length = 0;
     for (int i = 0; i < l->count; i++) {
-        const pipeline_op *o = &l->at[i];
+        const pipeline_op *o = &l->ops[i];
         length += (size_t)snprintf(out + length, room - length, "%s%c%d.%d", i ? " " : "",
                                    "FBIW"[o->kind], o -> micro, o -> chunk);
         assert_true(length < room);
@@ -74,7 +74,7 @@ static void count_list(const pipeline_list *l, int chunks, pass_counts *c)
     *c = (pass_counts){0};
     int saved = 0, waiting = 0;
     for (int i = 0; i < l->count; i++) {
-        const pipeline_op *o = &l->at[i];
+        const pipeline_op *o = &l->ops[i];
         assert_in_range(o->chunk, 0, chunks - 1);
         assert_int_equal(o->micro, c->done[o->kind][o->chunk]++); // 0, 1, 2 …
         int begun = c->done[PIPE_FORWARD][o->chunk];
@@ -152,7 +152,7 @@ static void expect_refused(pipeline_schedule s, int stages, int chunks, int micr
     err e = {0};
     assert_int_equal(pipeline_make(s, stages, chunks, micros, stage, &l, &e), E_USAGE);
     assert_string_equal(e.text, expected);
-    assert_null(l.at);
+    assert_null(l.ops);
 }
 
 static void test_impossible_combinations_are_refused_by_name(void **state)

@@ -268,7 +268,7 @@ static void expect_stages(const planned *x, const char *expected)
         text_addf(&t, "%s%d-%d", k ? " " : "", p->chunk_first[k], p->chunk_first[k + 1] - 1);
     assert_string_equal(t.chars, expected);
     for (int b = 0; b < x->blocks; b++) {
-        const int chunk = plan_part_of(p, b);
+        const int chunk = plan_chunk_of(p, b);
         assert_true(p->chunk_first[chunk] <= b && b < p->chunk_first[chunk + 1]);
         assert_int_equal(plan_stage_of(p, b), chunk % p->o.mesh.size[AXIS_PP]);
         assert_int_equal(plan_has_block(p, b), plan_stage_of(p, b) == p->coord[AXIS_PP]);

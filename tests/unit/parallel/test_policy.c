@@ -24,12 +24,12 @@ static void test_a_policy_is_three_placements(void **state)
     for (size_t i = 0; i < 5; i++) {
         const policy *p = policy_find(cases[i].name);
         assert_non_null(p);
-        assert_ptr_equal(p, policy_at(i));
+        assert_ptr_equal(p, policy_row(i));
         const char found[] = {placement_letter(p->weight), placement_letter(p->gradient),
                               placement_letter(p->optimizer), '\0'};
         assert_string_equal(found, cases[i].placements);
     }
-    assert_null(policy_at(5));
+    assert_null(policy_row(5));
 }
 
 // Gradients start PARTIAL. The optimizer needs full weights or a shard of them. Weights and
@@ -37,8 +37,8 @@ static void test_a_policy_is_three_placements(void **state)
 static void test_every_policy_has_its_collectives(void **state)
 {
     (void)state;
-    for (size_t i = 0; policy_at(i); i++) {
-        const policy *p = policy_at(i);
+    for (size_t i = 0; policy_row(i); i++) {
+        const policy *p = policy_row(i);
         assert_true(p->gradient == PARTIAL || p->gradient == SHARD);
         assert_true(p->weight != PARTIAL && p->optimizer != PARTIAL);
         if (p->weight == SHARD || p->gradient == SHARD) assert_int_equal(p->optimizer, SHARD);

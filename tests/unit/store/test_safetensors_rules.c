@@ -225,7 +225,7 @@ static unsigned read_everything(const safetensors *s)
 {
     unsigned sum = 0;
     for (size_t i = 0; i < safetensors_count(s); i++) {
-        const safetensors_tensor *t = safetensors_at(s, i);
+        const safetensors_tensor *t = safetensors_get(s, i);
         assert_ptr_equal(safetensors_find(s, t->name), t);
         for (uint64_t k = 0; k < t->bytes; k++) sum += ((const uint8_t *)t->data)[k];
     }

@@ -91,7 +91,7 @@ static inline void golden_open(golden *g, const char *name, int threads)
     CHECK(model_config_read(folder, &g->config, e));
     golden_open_data(g);
     CHECK(device_open("cpu", &o, &g->device, e));
-    CHECK(solo_comm_open(&g->comm, e));
+    CHECK(comm_solo_open(&g->comm, e));
 }
 
 static inline void golden_close(golden *g)
@@ -127,7 +127,7 @@ static inline trainer_options golden_options(golden *g, kernel_update_rule rule,
     bool vectors = g->config.family == FAMILY_MLP;
     trainer_options o = {.device = g->device,
                          .comm = g->comm,
-                         .family = family_find(g->config.family),
+                         .family = model_family_find(g->config.family),
                          .config = &g->config,
                          .strategy = {.dp = {*policy_find("ddp"), *policy_find("ddp")},
                                       .no_sync = NO_SYNC_TRUE,

@@ -13,7 +13,7 @@ static void check_logits(const char *name, int64_t piece)
     golden_open(&g, name, 1);
     const safetensors_tensor *prompt = golden_tensor(&g, "prompt"),
                              *want = golden_tensor(&g, "logits");
-    CHECK(decoder_open(g.device, family_find(g.config.family), &g.config, F32, g.weights,
+    CHECK(decoder_open(g.device, model_family_find(g.config.family), &g.config, F32, g.weights,
                        prompt->dim[0], &d, e));
     for (int64_t at = 0; at < prompt->dim[0]; at += piece) {
         const float *logits;
