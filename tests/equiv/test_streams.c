@@ -9,6 +9,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 enum { LIMIT_S = 600 };
 
 // Whether an instruction of a kind has issued anything to a stream, in any process.
-static bool (*issued)[INSTRS][STREAMS];
+static atomic_bool (*issued)[INSTRS][STREAMS]; // ranks are threads, too
 static __thread int kind_now = -1; // kind of the instruction that this rank executes; -1: none
 
 static void note(const device_stream *on)
