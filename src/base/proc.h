@@ -1,4 +1,5 @@
-// proc.h -- memory figures of this machine and process from /proc, and the signal mask of threads.
+// proc.h -- memory figures of this machine and process from /proc, the signal mask of threads, and
+// the pause of a core that spins.
 #ifndef TRIREME_BASE_PROC_H
 #define TRIREME_BASE_PROC_H
 
@@ -18,5 +19,15 @@ uint64_t proc_own_bytes(void);
 // (SIGBUS, SIGSEGV, SIGFPE, SIGILL): the kernel kills a process that blocks them instead of calling
 // its handler. *before receives the old mask, which the caller restores.
 void proc_block_signals(sigset_t *before);
+
+// Tells the core that this thread spins, so that the core's other thread gets its resources.
+static inline void proc_pause_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 #endif

@@ -6,6 +6,7 @@
 #include "comm/doorbell.h"
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "comm/shared.h"
 
 #include <limits.h>
@@ -21,15 +22,6 @@ enum { SPINS = 64, YIELDS = 200 };
 // When a sleep takes much longer than SLEEP_MS, the machine slept or this process was stopped
 // (Ctrl-Z). The watchdog counts at most COUNTED_MS of each sleep.
 enum { SLEEP_MS = 20, COUNTED_MS = 100 };
-
-static inline void pause_core(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 void doorbell_ring(doorbell *b, uint32_t value)
 {
@@ -73,7 +65,7 @@ bool doorbell_wait(doorbell *b, uint32_t seen, const _Atomic int *left, const wo
     if (doorbell_read(b) != seen) return true;
     for (int i = 0; w->spin && i < SPINS; i++) {
         if (doorbell_read(b) != seen) return true;
-        pause_core();
+        proc_pause_core();
     }
     for (int i = 0; i < YIELDS; i++) {
         if (doorbell_read(b) != seen) return true;

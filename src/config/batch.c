@@ -3,14 +3,10 @@
 // data are known. It does not know which micro-batch fits in memory; its caller gives the limit.
 #include "config/private.h"
 
+#include "base/size.h"
 #include "comm/world.h"
 
 #include <math.h>
-
-static int64_t min_of(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 // The smallest number of sequences in one forward pass of all ranks.
 static int64_t unit_of(const job *j, int64_t data_ranks)
@@ -20,8 +16,8 @@ static int64_t unit_of(const job *j, int64_t data_ranks)
 
 int batch_auto_ranks(const job *j, int cores)
 {
-    int least = (int)min_of(mesh_least_ranks(j), MESH_RANKS);
-    int most = (int)min_of(cores, WORLD_RANKS), model = j->parallel.pp * j->parallel.tp;
+    int least = (int)size_min(mesh_least_ranks(j), MESH_RANKS);
+    int most = (int)size_min(cores, WORLD_RANKS), model = j->parallel.pp * j->parallel.tp;
     if (j->parallel.dp_shard) return least;
     for (int ranks = most / least * least; ranks > least; ranks -= least)
         if (j->train.global_batch % unit_of(j, ranks / model) == 0) return ranks;
@@ -34,7 +30,7 @@ enum { LISTED = 12 };
 static void list_divisors(int64_t number, int64_t of, int64_t by, text *out)
 {
     int listed = 0;
-    for (int64_t d = of; d <= min_of(number, 4096) && listed <= LISTED; d += of) {
+    for (int64_t d = of; d <= size_min(number, 4096) && listed <= LISTED; d += of) {
         if (number % d) continue;
         if (listed == LISTED)
             text_add(out, ", …");
@@ -124,7 +120,7 @@ status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e)
     if (j->train.micro_batch) goto done;
     int64_t share = j->train.global_batch / mesh_data_ranks(&m);
     j->train.micro_batch =
-        largest_micro(j, share, micro_limit > 0 ? min_of(share, micro_limit) : share);
+        largest_micro(j, share, micro_limit > 0 ? size_min(share, micro_limit) : share);
 done:
     return result;
 }

@@ -31,7 +31,7 @@ static void cpu_close(device *d)
 // Returns an aligned address within a block of calloc. For a large block, calloc gives pages that
 // are zeroed at their first use. The address of the block is stored in front of the aligned
 // address.
-static void *alloc_zeroed(size_t alignment, size_t bytes)
+static void *zeroed_block(size_t alignment, size_t bytes)
 {
     char *block = calloc(1, bytes + alignment + sizeof block);
     if (!block) return NULL;
@@ -48,7 +48,7 @@ static status cpu_alloc(device *d, device_memory_kind kind, size_t bytes, void *
     const bool huge = bytes >= HUGE_PAGE, possible = bytes <= SIZE_MAX / 2;
     const size_t alignment = huge ? HUGE_PAGE : ALIGNMENT;
     *out = NULL;
-    if (possible && kind == MEMORY_ZEROED) *out = alloc_zeroed(alignment, bytes);
+    if (possible && kind == MEMORY_ZEROED) *out = zeroed_block(alignment, bytes);
     if (possible && kind != MEMORY_ZEROED &&
         posix_memalign(out, alignment, bytes ? bytes : ALIGNMENT) != 0)
         *out = NULL;

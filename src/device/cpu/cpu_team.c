@@ -10,6 +10,7 @@
 #include "device/cpu/cpu_team.h"
 
 #include "base/clock.h"
+#include "base/proc.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -62,15 +63,6 @@ int cpu_team_cores(void)
     return count > 0 ? count : 1;
 }
 
-static inline void pause_core(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 // Spins for up to SPIN_NS until *word differs from `seen`. Returns whether it does.
 static bool spin(const _Atomic uint32_t *word, uint32_t seen)
 {
@@ -78,7 +70,7 @@ static bool spin(const _Atomic uint32_t *word, uint32_t seen)
     do {
         for (int i = 0; i < PAUSES; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
-            pause_core();
+            proc_pause_core();
         }
     } while (clock_ns() < end);
     return false;
