@@ -72,7 +72,7 @@ static void bench_attention(const bench *b, int64_t batch, int64_t t, int64_t d,
     unsigned char *qkv = array(batch * t * row, type), *grads = array(batch * t * row, type);
     kernel_attention_args p = {
         .batch = batch,
-        .tq = t,
+        .queries = kernel_tokens_from(t, 0),
         .tk = t,
         .heads = heads,
         .kv_heads = heads,
@@ -115,7 +115,7 @@ static void bench_decode(const bench *b, int64_t keys, dtype type)
     unsigned char *kv = array(keys * row, type);
     kernel_attention_args p = {
         .batch = 1,
-        .tq = 1,
+        .queries = kernel_tokens_from(1, keys - 1),
         .tk = keys,
         .heads = heads,
         .kv_heads = heads,
@@ -211,7 +211,13 @@ static void bench_activation(const bench *b, int64_t rows, int64_t cols, dtype t
     report(b, shape, type, &(kernel_call){K_GLU_GRAD, {.glu = glu}}, (double)count / 2, "G/s");
     kernel_add_args add = {
         .count = count, .a = p.x, .b = p.dy, .y = p.y, .alpha = 1, .beta = 1, .type = type};
-    kernel_dropout_args drop = {.count = count, .x = p.x, .y = p.y, .p = 0.1f, .type = type};
+    kernel_dropout_args drop = {.rows = rows,
+                                .cols = cols,
+                                .row_tokens = kernel_tokens_from(rows, 0),
+                                .x = p.x,
+                                .y = p.y,
+                                .p = 0.1f,
+                                .type = type};
     report(b, "", type, &(kernel_call){K_ADD, {.add = add}}, (double)count, "G/s");
     report(b, "", type, &(kernel_call){K_DROPOUT, {.dropout = drop}}, (double)count, "G/s");
     free((void *)p.x), free((void *)p.dy), free(p.y), free(bias.db);

@@ -89,6 +89,13 @@ TRM_API trm_status trm_job_set(trm_job *job, const char *key, const char *value,
 // "yaml", the line and the key.
 TRM_API trm_status trm_job_set_yaml(trm_job *job, const char *yaml, trm_error *error);
 
+// Adds a parameter group behind earlier ones, as add_param_group of torch.optim does: the tensors of
+// model.safetensors whose names match `match` ("*" stands for any characters), but for those of an
+// earlier group. `settings` are keys of an entry of `groups`, as "lr_scale: 2, eps: 1e-6"; NULL: none.
+// TRM_USAGE names what is wrong; then the job is as before. trm_run refuses a pattern without a match.
+TRM_API trm_status trm_job_add_group(trm_job *job, const char *match, const char *settings,
+                                     trm_error *error);
+
 // Explains what trm_run would do: every value and its origin, the bytes of a rank, the schedule of
 // a step. *text belongs to the job until the job is explained again or closed. The errors are those
 // of trm_run.

@@ -16,7 +16,7 @@ static status open_job(const char *path, trm_job **out, err *e)
     trm_job *j = NULL;
     TRY(alloc_zeroed(&j, 1, sizeof *j, "a job", e));
     if (path) TRY(text_copy(path, &j->path, e));
-    TRY(job_check_settings(path, NULL, e));
+    TRY(job_check_settings(path, NULL, 0, e));
     *out = j;
     j = NULL;
 done:
@@ -42,14 +42,19 @@ void trm_job_close(trm_job *j)
     free(j);
 }
 
-// Takes ownership of `setting`, also on failure.
-static status add_call(trm_job *j, bool is_yaml, char *setting, err *e)
+// Takes ownership of `setting`, also on failure. A group is checked behind those before it, so that
+// an error has its number.
+static status add_call(trm_job *j, job_call_kind kind, char *setting, err *e)
 {
     status result = OK;
-    const job_call call = {.is_yaml = is_yaml, .text = setting};
-    TRY(job_check_settings(NULL, &call, e));
+    const bool group = kind == JOB_CALL_GROUP;
     TRY(alloc_grow(&j->call, &j->call_room, (size_t)j->calls + 1, sizeof *j->call, "a job", e));
-    j->call[j->calls++] = call;
+    j->call[j->calls] = (job_call){.kind = kind, .text = setting};
+    if (group)
+        TRY(job_check_settings(j->path, j->call, j->calls + 1, e));
+    else
+        TRY(job_check_settings(NULL, &j->call[j->calls], 1, e));
+    j->calls++;
     setting = NULL;
 done:
     free(setting);
@@ -67,7 +72,7 @@ static status set(trm_job *j, const char *key, const char *value, err *e)
     text_addf(&arg, "--%s=%s", key, value);
     char *setting = NULL;
     const status result = text_take(&arg, &setting, e);
-    return result == OK ? add_call(j, false, setting, e) : result;
+    return result == OK ? add_call(j, JOB_CALL_OPTION, setting, e) : result;
 }
 
 trm_status trm_job_set(trm_job *j, const char *key, const char *value, trm_error *error)
@@ -82,8 +87,24 @@ trm_status trm_job_set_yaml(trm_job *j, const char *yaml, trm_error *error)
     char *setting = NULL;
     status result = yaml ? text_copy(yaml, &setting, &e)
                          : err_set(&e, E_USAGE, "trm_job_set_yaml: the text is NULL");
-    if (result == OK) result = add_call(j, true, setting, &e);
+    if (result == OK) result = add_call(j, JOB_CALL_YAML, setting, &e);
     return api_give(result, &e, error);
+}
+
+static status add_group(trm_job *j, const char *match, const char *settings, err *e)
+{
+    text entry = {0};
+    char *taken = NULL;
+    if (!match) return err_set(e, E_USAGE, "trm_job_add_group: the pattern is NULL");
+    job_write_group(match, settings, &entry);
+    const status result = text_take(&entry, &taken, e);
+    return result == OK ? add_call(j, JOB_CALL_GROUP, taken, e) : result;
+}
+
+trm_status trm_job_add_group(trm_job *j, const char *match, const char *settings, trm_error *error)
+{
+    err e = {.code = OK};
+    return api_give(add_group(j, match, settings, &e), &e, error);
 }
 
 trm_status trm_job_use_data(trm_job *j, trm_part part, const trm_dataset *data, trm_error *error)

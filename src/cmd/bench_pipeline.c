@@ -21,6 +21,7 @@ enum { WARM_UP = 2, MICROS = 8 };
 typedef struct bench_setup {
     job *job;
     session_inputs inputs;
+    trainer_options options; // the plans borrow from them
     session_stages lists;
     double analytic, simulated; // bubbles; simulated: blocks take their FLOPs
     double *measured;           // [rounds * steps] bubbles
@@ -250,7 +251,7 @@ static status open_setup(const bench_pipeline_request *q, pipeline_schedule orde
 {
     status result = OK;
     text settings[3] = {{0}};
-    trainer_options o;
+    trainer_options *o = &x->options;
     simulate_result times = {.stages = 0};
     const int virtual = order == PIPE_INTERLEAVED ? 2 : 1;
     text_addf(&settings[0], "--parallel.pp_schedule=%s", pipeline_schedule_name(order));
@@ -258,9 +259,9 @@ static status open_setup(const bench_pipeline_request *q, pipeline_schedule orde
     text_addf(&settings[2], "--train.global_batch=%lld", (long long)(each * micros));
     TRY(open_job(q, settings, 3, &x->job, e));
     TRY(session_inputs_open(x->job, &x->inputs, e));
-    TRY(session_options(x->job, &x->inputs, x->job->launch.ranks, &o, e));
-    TRY(session_stages_open(&o, &x->lists, e));
-    TRY(session_stages_simulate(&x->lists, &o, false, &times, e));
+    TRY(session_options(x->job, &x->inputs, x->job->launch.ranks, o, e));
+    TRY(session_stages_open(o, &x->lists, e));
+    TRY(session_stages_simulate(&x->lists, o, false, &times, e));
     x->simulated = times.bubble;
     x->analytic = pipeline_bubble(order, x->lists.count, virtual, micros);
     TRY(alloc_zeroed(&x->measured, (size_t)(q->rounds * x->job->train.steps), sizeof *x->measured,
@@ -296,6 +297,7 @@ static void close_all(bench_pipeline_request *q)
     for (int i = 0; i < q->setups; i++) {
         bench_setup *x = &q->all[i];
         session_stages_close(&x->lists);
+        session_options_clear(&x->options);
         session_inputs_close(&x->inputs);
         job_close(x->job);
         free(x->measured);

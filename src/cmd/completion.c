@@ -62,7 +62,7 @@ typedef struct completion_visit {
 static void offer_key(const key_help *k, void *arg)
 {
     const completion_visit *l = arg;
-    offer(l->typed, l->before, k->path);
+    if (!k->of_entry || !*l->before) offer(l->typed, l->before, k->path);
 }
 
 static void offer_value(const key_help *k, void *arg)

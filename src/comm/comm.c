@@ -124,7 +124,8 @@ static status check_segments(const comm *c, const char *what, const comm_segment
     for (int i = 0; i < segments; i++)
         if (s[i].full_offset < 0 || s[i].shard_offset < 0 || s[i].count < 0 ||
             s[i].shard_count < 0 || s[i].count > most || s[i].shard_count > most ||
-            s[i].shard_count * c->size < s[i].count)
+            s[i].shard_count * c->size < s[i].count ||
+            (s[i].reversed && s[i].shard_count * c->size != s[i].count))
             return err_set(e, E_INTERNAL,
                            "%s: segment %d (%lld elements from %lld, shard from %lld, %lld a rank) "
                            "does not fit %d ranks",

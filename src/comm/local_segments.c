@@ -25,6 +25,7 @@ static uint64_t hash_of(const comm_segment *s, int segments)
         hash = hash_word(hash, s[i].shard_offset);
         hash = hash_word(hash, s[i].count);
         hash = hash_word(hash, s[i].shard_count);
+        if (s[i].reversed) hash = hash_word(hash, 1);
     }
     return hash;
 }

@@ -1,14 +1,15 @@
 // format.c -- writes values of struct job as text for explain, job.yaml, help and errors. values.c
 // reads each form back to the same value. See values.h.
+#include "config/private.h"
 #include "config/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const void *value_of(const job *j, const job_key *k)
+static const void *value_of(const void *owner, const job_key *k)
 {
-    return (const char *)j + k->offset;
+    return (const char *)owner + k->offset;
 }
 
 void value_number(double value, text *out)
@@ -26,30 +27,33 @@ void value_number(double value, text *out)
         text_add(out, s);
 }
 
-static int64_t whole_of(const job *j, const job_key *k)
+static int64_t whole_of(const void *owner, const job_key *k)
 {
     int64_t value;
-    if (k->type == KEY_INT) return *(const int *)value_of(j, k);
-    memcpy(&value, value_of(j, k), sizeof value);
+    if (k->type == KEY_INT) return *(const int *)value_of(owner, k);
+    memcpy(&value, value_of(owner, k), sizeof value);
     return value;
 }
 
-static bool is_special(const job *j, const job_key *k)
+static bool is_special(const void *owner, const job_key *k)
 {
-    double value = k->type == KEY_NUMBER ? *(const double *)value_of(j, k) : (double)whole_of(j, k);
+    double value =
+        k->type == KEY_NUMBER ? *(const double *)value_of(owner, k) : (double)whole_of(owner, k);
     return value == k->special_value;
 }
 
-bool value_is_set(const job *j, const job_key *k)
+bool value_is_set(const void *owner, const job_key *k)
 {
     if (!(k->flags & KEY_OPTIONAL)) return true;
     switch (k->type) {
     case KEY_PATH:
-        return *(char *const *)value_of(j, k) != NULL;
+        return *(char *const *)value_of(owner, k) != NULL;
     case KEY_PARTS:
-        return *(dataset_source *const *)value_of(j, k) != NULL;
+        return *(dataset_source *const *)value_of(owner, k) != NULL;
+    case KEY_GROUPS:
+        return *(job_group *const *)value_of(owner, k) != NULL;
     default:
-        return !is_special(j, k);
+        return !is_special(owner, k);
     }
 }
 
@@ -62,10 +66,10 @@ static void format_unit(int64_t value, int64_t unit, const char *with, const cha
         text_addf(out, "%lld%s", (long long)value, without);
 }
 
-static void format_parts(const job *j, const job_key *k, text *out)
+static void format_parts(const void *owner, const job_key *k, text *out)
 {
-    const dataset_source *parts = *(dataset_source *const *)value_of(j, k);
-    size_t count = *(const size_t *)((const char *)j + k->count_offset);
+    const dataset_source *parts = *(dataset_source *const *)value_of(owner, k);
+    size_t count = *(const size_t *)((const char *)owner + k->count_offset);
     bool weighted = false;
     for (size_t i = 0; i < count; i++) weighted = weighted || parts[i].weight != 1;
     bool bare = count == 1 && !weighted;
@@ -82,22 +86,23 @@ static void format_parts(const job *j, const job_key *k, text *out)
     text_add(out, bare ? "" : "]");
 }
 
-static void format_word(const job *j, const job_key *k, text *out)
+static void format_word(const void *owner, const job_key *k, text *out)
 {
     unsigned value;
     if (k->type == KEY_BOOL) {
-        text_add(out, k->words[*(const bool *)value_of(j, k)]);
+        const bool stored = *(const bool *)value_of(owner, k);
+        text_add(out, k->words[k->flags & KEY_INVERTED ? !stored : stored]);
     } else if (k->type == KEY_SWITCH) {
-        const int number = *(const int *)value_of(j, k);
+        const int number = *(const int *)value_of(owner, k);
         if (number < 2)
             text_add(out, k->words[number]);
         else
             text_addf(out, "%d", number);
     } else if (k->type == KEY_ENUM) {
-        memcpy(&value, value_of(j, k), sizeof value);
+        memcpy(&value, value_of(owner, k), sizeof value);
         text_add(out, k->words[value]);
     } else {
-        text_add(out, *(char *const *)value_of(j, k));
+        text_add(out, *(char *const *)value_of(owner, k));
     }
 }
 
@@ -119,79 +124,85 @@ static void format_policies(const policies *p, text *out)
         text_addf(out, "[%s, %s]", p->outer.name, p->inner.name);
 }
 
-static void format_sizes(const job *j, const job_key *k, text *out)
+static void format_sizes(const void *owner, const job_key *k, text *out)
 {
-    const int *sizes = *(int *const *)value_of(j, k);
-    size_t count = *(const size_t *)((const char *)j + k->count_offset);
+    const int *sizes = *(int *const *)value_of(owner, k);
+    size_t count = *(const size_t *)((const char *)owner + k->count_offset);
     text_add(out, count ? "[" : k->special);
     for (size_t i = 0; i < count; i++) text_addf(out, i ? ", %d" : "%d", sizes[i]);
     text_add(out, count ? "]" : "");
 }
 
-void value_format(const job *j, const job_key *k, text *out)
+void value_format(const void *owner, const job_key *k, text *out)
 {
     bool has_number = k->type <= KEY_NUMBER;
     if (k->offset == KEY_UNSTORED) {
         text_add(out, k->fallback);
         return;
     }
-    if (k->special && has_number && is_special(j, k)) {
+    if (k->special && has_number && is_special(owner, k)) {
         text_add(out, k->special);
         return;
     }
     switch (k->type) {
     case KEY_COUNT:
     case KEY_INT:
-        text_addf(out, "%lld", (long long)whole_of(j, k));
+        text_addf(out, "%lld", (long long)whole_of(owner, k));
         break;
     case KEY_BYTES:
-        format_unit(whole_of(j, k), 1 << 20, "Mi", "", out);
+        format_unit(whole_of(owner, k), 1 << 20, "Mi", "", out);
         break;
     case KEY_DURATION:
-        format_unit(whole_of(j, k), 1000, "s", "ms", out);
+        format_unit(whole_of(owner, k), 1000, "s", "ms", out);
         break;
     case KEY_NUMBER:
-        value_number(*(const double *)value_of(j, k), out);
+        value_number(*(const double *)value_of(owner, k), out);
         break;
     case KEY_PATH:
-        yaml_node_quote(*(char *const *)value_of(j, k), out);
+    case KEY_TEXT:
+        yaml_node_quote(*(char *const *)value_of(owner, k), out);
         break;
     case KEY_PARTS:
-        format_parts(j, k, out);
+        format_parts(owner, k, out);
         break;
     case KEY_BETAS:
-        format_betas(value_of(j, k), out);
+        format_betas(value_of(owner, k), out);
         break;
     case KEY_POLICIES:
-        format_policies(value_of(j, k), out);
+        format_policies(value_of(owner, k), out);
         break;
     case KEY_SIZES:
-        format_sizes(j, k, out);
+        format_sizes(owner, k, out);
+        break;
+    case KEY_GROUPS:
+        groups_format(owner, out);
         break;
     default:
-        format_word(j, k, out);
+        format_word(owner, k, out);
     }
 }
 
-void value_free(job *j, const job_key *k)
+void value_free(void *owner, const job_key *k)
 {
     if (k->offset == KEY_UNSTORED) return;
-    if (k->type == KEY_WORD || k->type == KEY_PATH) {
-        char **s = (char **)((char *)j + k->offset);
+    if (k->type == KEY_GROUPS) {
+        groups_free(owner);
+    } else if (k->type == KEY_WORD || k->type == KEY_PATH || k->type == KEY_TEXT) {
+        char **s = (char **)((char *)owner + k->offset);
         free(*s);
         *s = NULL;
     } else if (k->type == KEY_PARTS) {
-        dataset_source **parts = (dataset_source **)((char *)j + k->offset);
-        size_t *count = (size_t *)((char *)j + k->count_offset);
+        dataset_source **parts = (dataset_source **)((char *)owner + k->offset);
+        size_t *count = (size_t *)((char *)owner + k->count_offset);
         for (size_t i = 0; i < *count; i++) free((char *)(*parts)[i].path);
         free(*parts);
         *parts = NULL;
         *count = 0;
     } else if (k->type == KEY_SIZES) {
-        int **sizes = (int **)((char *)j + k->offset);
+        int **sizes = (int **)((char *)owner + k->offset);
         free(*sizes);
         *sizes = NULL;
-        *(size_t *)((char *)j + k->count_offset) = 0;
+        *(size_t *)((char *)owner + k->count_offset) = 0;
     }
 }
 
@@ -230,6 +241,12 @@ void value_describe_valid(const job_key *k, text *out)
         break;
     case KEY_PATH:
         text_add(out, "a path");
+        break;
+    case KEY_TEXT:
+        text_add(out, "a pattern of tensor names, as \"*.bias\"");
+        break;
+    case KEY_GROUPS:
+        text_add(out, "a list of parameter groups, as [{match: \"*.bias\", weight_decay: 0}]");
         break;
     case KEY_PARTS:
         text_add(out, "a path, mock, or a list of paths or {path, weight}");

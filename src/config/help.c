@@ -19,16 +19,18 @@ static const char *const TYPES[] = {
     [KEY_ENUM] = "word",
     [KEY_WORD] = "word",
     [KEY_PATH] = "path",
+    [KEY_TEXT] = "text",
     [KEY_PARTS] = "path or list",
     [KEY_BETAS] = "list of two numbers",
     [KEY_POLICIES] = "word or list of two words",
     [KEY_SIZES] = "list of whole numbers",
+    [KEY_GROUPS] = "list of entries",
 };
 
 // Appends "optimizer.name adamw or adam": the words of `key` whose bits are set.
 static void add_choices(unsigned bits, const char *key, text *out)
 {
-    const char *const *words = key_find(key)->words;
+    const char *const *words = (key_find(key) ? key_find(key) : key_find_of_group(key))->words;
     if (!bits) return;
     text_addf(out, "%s%s", out->bytes ? ", " : "", key);
     const char *before = " ";
@@ -50,7 +52,7 @@ static void add_only(const job_key *k, text *out)
     text_add(out, ")");
 }
 
-static void describe_row(const job *j, const job_key *k, key_help *out)
+static void describe_key(const job_key *k, key_help *out)
 {
     out->path = k->path;
     out->help = k->help;
@@ -59,20 +61,34 @@ static void describe_row(const job *j, const job_key *k, key_help *out)
     out->words = k->words;
     out->special = k->special;
     out->may_change = k->flags & KEY_MAY_CHANGE;
+    value_describe_valid(k, &out->valid);
+    if (k->only && strcmp(k->only, out->valid.chars) != 0) add_only(k, &out->valid);
+    for (int i = 0; k->also && k->also[i][0]; i++)
+        text_addf(&out->also, "%s%s = %s", i ? ", " : "", k->also[i][0], k->also[i][1]);
+}
+
+static void describe_row(const job *j, const job_key *k, key_help *out)
+{
+    describe_key(k, out);
     if (strcmp(k->path, "train.out") == 0)
         text_add(&out->fallback, "runs/NAME");
     else if (strcmp(k->path, "model.family") == 0 || !value_is_set(j, k))
         text_add(&out->fallback, "-");
     else
         value_format(j, k, &out->fallback);
-    value_describe_valid(k, &out->valid);
-    if (k->only && strcmp(k->only, out->valid.chars) != 0) add_only(k, &out->valid);
     add_choices(k->rules, "optimizer.name", &out->read_with);
     add_choices(k->schedules, "lr_schedule.name", &out->read_with);
     add_choices(k->hooks, "parallel.hook.name", &out->read_with);
     add_choices(k->precisions, "train.precision", &out->read_with);
-    for (int i = 0; k->also && k->also[i][0]; i++)
-        text_addf(&out->also, "%s%s = %s", i ? ", " : "", k->also[i][0], k->also[i][1]);
+}
+
+// A key of an entry of `groups`; its default is the value of another key.
+static void describe_group_row(const job_key *k, key_help *out)
+{
+    describe_key(k, out);
+    out->of_entry = true;
+    text_add(&out->fallback, k->inherits ? k->inherits : k->fallback ? k->fallback : "-");
+    add_choices(k->rules, "groups.optimizer", &out->read_with);
 }
 
 static void visit_and_clear(key_help *k, void (*visit)(const key_help *k, void *arg), void *arg)
@@ -93,6 +109,15 @@ static void visit_fields(void (*visit)(const key_help *k, void *arg), void *arg)
     }
 }
 
+static void visit_group_keys(void (*visit)(const key_help *k, void *arg), void *arg)
+{
+    for (int i = 0; i < GROUP_KEY_COUNT; i++) {
+        key_help k = {.path = NULL};
+        describe_group_row(&GROUP_KEYS[i], &k);
+        visit_and_clear(&k, visit, arg);
+    }
+}
+
 void job_help_each(void (*visit)(const key_help *k, void *arg), void *arg)
 {
     job *j = NULL;
@@ -102,6 +127,7 @@ void job_help_each(void (*visit)(const key_help *k, void *arg), void *arg)
         describe_row(j, &JOB_KEYS[i], &k);
         visit_and_clear(&k, visit, arg);
         if (strcmp(JOB_KEYS[i].path, "model.family") == 0) visit_fields(visit, arg);
+        if (JOB_KEYS[i].type == KEY_GROUPS) visit_group_keys(visit, arg);
     }
     job_close(j);
 }
@@ -166,7 +192,7 @@ static void add_topic(const key_help *k, void *arg)
     add_line("read with", k->read_with.chars, t->out);
     if (!is_in(k->path, "model"))
         add_line("resuming", k->may_change ? "may change" : "must stay as it was", t->out);
-    text_addf(t->out, "  %-10s --%s VALUE\n", "flag", k->path);
+    if (!k->of_entry) text_addf(t->out, "  %-10s --%s VALUE\n", "flag", k->path);
 }
 
 static bool find_field(const char *path, const char **own)
@@ -190,6 +216,7 @@ const char *job_help_find(const char *word)
 {
     const char *own = NULL;
     if (key_find(word)) return key_find(word)->path;
+    if (key_find_of_group(word)) return key_find_of_group(word)->path;
     if (key_is_model_field(word) && find_field(word, &own)) return own;
     return key_is_section(word) ? word : NULL;
 }
@@ -200,6 +227,7 @@ status job_help_topic(const char *word, text *out, err *e)
     text hint = {0};
     if (path && !key_is_section(path)) {
         job_help_each(add_topic, &(help_topic){.path = path, .out = out});
+        job_help_each(add_to_list, &(help_listing){.out = out, .only = path});
         return OK;
     }
     if (path) {

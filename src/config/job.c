@@ -18,7 +18,9 @@ static status set_row(job *j, const char *path, err *e)
     const job_key *k = key_find(path);
     status result = OK;
     yaml_node *fallback = NULL;
-    if (s->value) {
+    if (s->value && k->type == KEY_GROUPS && s->value->kind == NODE_LIST) {
+        TRY(groups_set(j, s->value, e));
+    } else if (s->value) {
         result = value_set(j, k, s->value, e);
         if (result != OK) setting_prefix(j->values, s, e);
     } else if (k->fallback) {
@@ -51,13 +53,13 @@ done:
     return result;
 }
 
-static void set_optimizer_defaults(job *j)
+void optimizer_set_defaults(optim_config *c)
 {
-    const optim_rule *r = optim_rule_of(&j->optimizer);
-    j->optimizer.beta1 = r->beta1;
-    j->optimizer.beta2 = r->beta2;
-    j->optimizer.eps = r->eps;
-    j->optimizer.weight_decay = r->weight_decay;
+    const optim_rule *r = optim_rule_of(c);
+    c->beta1 = r->beta1;
+    c->beta2 = r->beta2;
+    c->eps = r->eps;
+    c->weight_decay = r->weight_decay;
 }
 
 // Sets every key from its setting or its default. optimizer.name comes first, because defaults of
@@ -68,7 +70,7 @@ static status set_all(job *j, err *e)
     lr_defaults(&j->lr);
     scaler_defaults(&j->train.fp16);
     TRY(set_row(j, "optimizer.name", e));
-    set_optimizer_defaults(j);
+    optimizer_set_defaults(&j->optimizer);
     TRY(set_default_out(j, e));
     for (int i = 0; i < JOB_KEY_COUNT; i++) TRY(set_row(j, JOB_KEYS[i].path, e));
     if (!j->train.steps && j->train.epochs == 0 && !j->train.tokens) j->train.steps = 1000;
@@ -134,8 +136,10 @@ static status read_calls(job *j, const job_call *call, int calls, err *e)
     status result = OK;
     setting_flags flags = {.resume = NULL};
     for (int i = 0; i < calls; i++)
-        if (call[i].is_yaml)
+        if (call[i].kind == JOB_CALL_YAML)
             TRY(settings_read_yaml(j->values, call[i].text, e));
+        else if (call[i].kind == JOB_CALL_GROUP)
+            TRY(settings_add_group(j->values, call[i].text, e));
         else
             TRY(settings_read_args(j->values, 1, &call[i].text, &flags, e));
 done:
@@ -165,13 +169,13 @@ done:
     return result;
 }
 
-status job_check_settings(const char *path, const job_call *call, err *e)
+status job_check_settings(const char *path, const job_call *call, int calls, err *e)
 {
     status result = OK;
     job *j = NULL;
     TRY(job_start(path, &(job_own){.by_calls = true}, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
-    if (call) TRY(read_calls(j, call, 1, e));
+    TRY(read_calls(j, call, calls, e));
     TRY(set_all(j, e));
 done:
     job_close(j);

@@ -2,7 +2,7 @@
 // library and session/ read it. No other folder reads job files or arguments.
 //
 // job_keys.c holds one table row for each key: dotted path, type, default, range or words, help.
-// The code that parses, overrides, explains, writes job.yaml and compares jobs walks that table.
+// A second table has the keys of a parameter group. The code that parses, overrides, explains, writes job.yaml and compares jobs walks these tables.
 #ifndef TRIREME_CONFIG_JOB_H
 #define TRIREME_CONFIG_JOB_H
 
@@ -13,6 +13,7 @@
 #include "model/config.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
+#include "optim/param_group.h"
 #include "optim/scaler.h"
 #include "parallel/plan.h"
 
@@ -24,10 +25,21 @@ typedef enum nonfinite_action {
 } nonfinite_action;
 
 // A call of a program that sets keys.
+typedef enum job_call_kind {
+    JOB_CALL_OPTION, // "--key=value"
+    JOB_CALL_YAML,   // YAML as in a job file
+    JOB_CALL_GROUP   // YAML of an entry, which is appended to the list `groups`
+} job_call_kind;
 typedef struct job_call {
-    bool is_yaml;
-    char *text; // is_yaml: YAML as in a job file; else "--key=value"
+    job_call_kind kind;
+    char *text;
 } job_call;
+
+// An entry of the list `groups`. job_solve_groups adds the settings that it does not give.
+typedef struct job_group {
+    param_group value; // the settings that the entry gives; owns `match`
+    unsigned given;    // bits of the rows of GROUP_KEYS that the entry gives
+} job_group;
 
 // The parts of a job that a program brings by itself. Its job file must not name them, too.
 typedef struct job_own {
@@ -76,10 +88,12 @@ typedef struct job {
     struct {
         int dp_shard;     // 0: auto, the ranks that the other axes leave (job_solve_mesh)
         int dp_replicate; // as given; the mesh may have more replicas
-        int tp, pp;
+        int tp, cp, pp;
         int *split; // [splits] layers of each model chunk; NULL: auto
         size_t splits;
     } parallel;
+    job_group *group; // [groups] in the order of the file
+    int groups;
     struct {
         int64_t budget; // bytes of a rank; 0: auto
         bool fit;       // change the strategy until the job fits
@@ -112,9 +126,12 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
 status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
                     err *e);
 void job_close(job *j); // NULL allowed
-// Checks each key of the file (NULL: none) and of one call (NULL: none) by itself, not against the
-// others, while a program is still setting keys.
-status job_check_settings(const char *path, const job_call *call, err *e);
+// Appends an entry of `groups` as YAML, for JOB_CALL_GROUP. `settings` are keys of the entry as
+// "lr_scale: 2, weight_decay: 0"; NULL: none.
+void job_write_group(const char *match, const char *settings, text *out);
+// Checks each key of the file (NULL: none) and of call[calls] by itself, not against the others,
+// while a program is still setting keys.
+status job_check_settings(const char *path, const job_call *call, int calls, err *e);
 
 // The mesh of `ranks` ranks. dp_shard auto takes the ranks that the other axes leave; under ddp,
 // which shards nothing, they become replicas. E_USAGE names launch.ranks, the product of the sizes
@@ -124,6 +141,13 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
 // E_USAGE where this machine cannot start launch.ranks ranks. A mesh that is only planned may have
 // more (MESH_RANKS).
 status job_check_local(const job *j, err *e);
+
+// The parameter groups of the job: *out[groups + 1]. What an entry does not give is the job's own
+// setting, or the default of an optimizer that is not the job's. The last group has match NULL and
+// the job's own settings. Patterns are borrowed from the job; the caller frees *out.
+status job_solve_groups(const job *j, param_group **out, err *e);
+// Puts "file:line: groups[1].lr_scale: " before the text of *e. `key` is one of an entry.
+void job_place_group(const job *j, int group, const char *key, err *e);
 
 // Solves the batch rule: global_batch = micro_batch * accumulation * data-parallel ranks.
 // micro_batch auto becomes the largest divisor of the sequences of a data-parallel rank that is at
@@ -162,6 +186,7 @@ typedef struct key_help {
     const char *const *words; // valid words, ended by NULL; NULL: none
     const char *special;      // another valid word: auto, null; NULL: none
     bool may_change;          // a resumed run may have another value
+    bool of_entry;            // a key of an entry of a list; it is no flag
 } key_help;
 
 // Calls `visit` for every key in order. The texts of k live until `visit` returns.
@@ -174,7 +199,8 @@ status job_help_topic(const char *word, text *out, err *e);
 // The name of a key or section in help: `word` itself, or Trireme's name of a model field that
 // `word` names as HuggingFace does. NULL: unknown.
 const char *job_help_find(const char *word);
-// Appends a key's value in this job and its origin. False: the job does not read the key.
+// Appends a key's value in this job and its origin; for a key of an entry the whole list. False: the
+// job does not read the key.
 bool job_find_value(const job *j, const char *path, text *value, text *from);
 // Compares the job with the job.yaml of an earlier run in the same folder. Appends the keys that
 // must not change when the run resumes and differ, with both values. E_USAGE where the file is not

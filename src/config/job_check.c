@@ -187,6 +187,7 @@ status job_check(job *j, err *e)
     TRY(check_paths(j, e));
     TRY(check_data(j, e));
     TRY(job_check_parallel(j, e));
+    TRY(job_check_groups(j, e));
     TRY(resolve_launch(j, e));
 done:
     return result;

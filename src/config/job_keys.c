@@ -1,4 +1,5 @@
-// job_keys.c -- the table of all keys of the job file, in the order of explain and job.yaml.
+// job_keys.c -- the table of all keys of the job file, in the order of explain and job.yaml, and the
+// table of the keys of a parameter group.
 // config/ reads it through keys.h. A key's words stand beside the values of its enum, here or in
 // the table of the folder that owns the enum.
 #include "config/keys.h"
@@ -8,6 +9,7 @@
 
 #define AT(member)           .offset = (int)offsetof(job, member)
 #define PARTS(member, count) AT(member), .count_offset = (int)offsetof(job, count)
+#define OF_GROUP(member)     .offset = (int)offsetof(param_group, member)
 #define UNSTORED             .offset = KEY_UNSTORED
 #define WORDS(...)                                                                                 \
     .words = (const char *const[])                                                                 \
@@ -139,6 +141,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.dp_replicate", "Sets the number of replicas of the sharded state; more than 1 with a sharded dp is HYBRID_SHARD.", KEY_INT, .unit = "copies", AT(parallel.dp_replicate), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.tp", "Shards the matrices of each layer over this many ranks (tensor parallelism).", KEY_INT, .unit = "ranks", AT(parallel.tp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.sequence_parallel", "Shards activations along the sequence between tensor-parallel regions, as Megatron does; it needs parallel.tp 2 or more.", KEY_BOOL, AT(strategy.sequence_parallel), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
+    {"parallel.cp", "Splits each sequence over this many ranks (context parallelism); data.seq_len must be a multiple of twice the number.", KEY_INT, .unit = "ranks", AT(parallel.cp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.pp", "Divides the layers into this many pipeline stages.", KEY_INT, .unit = "stages", AT(parallel.pp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.pp_schedule", "Chooses the order in which pipeline stages run forward and backward passes of micro-batches.", KEY_ENUM, AT(strategy.pipeline.schedule), .flags = KEY_MAY_CHANGE, .fallback = "1f1b", .words = PIPELINE_SCHEDULE_NAMES},
     {"parallel.virtual_stages", "Sets how many model chunks each pipeline stage runs under the interleaved schedule.", KEY_INT, .unit = "model chunks", AT(strategy.pipeline.virtual_stages), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
@@ -162,6 +165,8 @@ const job_key JOB_KEYS[] = {
     {"parallel.no_sync", "Sums the gradients of a step's micro-batches on each rank before ranks reduce them once; false reduces after each micro-batch; auto is false for zero2 and zero3 and true for other strategies.", KEY_ENUM, AT(strategy.no_sync), .flags = KEY_MAY_CHANGE, .fallback = "auto", .words = NO_SYNC_NAMES},
     {"parallel.unused_parameters", "Chooses what happens when a parameter gets no gradient: error refuses the job, zero takes a gradient of zero.", KEY_BOOL, AT(strategy.zero_unused_parameters), .flags = KEY_MAY_CHANGE, .fallback = "error", WORDS("error", "zero")},
 
+    {"groups", "Lists parameter groups: sets of parameters with settings of their own, as the param_groups of torch.optim. A parameter belongs to the first group whose pattern matches its name.", KEY_GROUPS, AT(group), .count_offset = (int)offsetof(job, groups), .flags = KEY_OPTIONAL},
+
     {"memory.budget", "Limits the memory of a rank; auto takes the memory of the device.", KEY_BYTES, .unit = "bytes", AT(memory.budget), .flags = KEY_MAY_CHANGE, .fallback = "auto", FROM(1), AUTO},
     {"memory.fit", "Changes the strategy until the job fits in memory.budget, and reports the changes.", KEY_BOOL, AT(memory.fit), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
 
@@ -175,5 +180,23 @@ const job_key JOB_KEYS[] = {
     {"checks.watchdog", "Reports a step that takes longer than this as hanging; 0 turns the watchdog off.", KEY_DURATION, .unit = "seconds", AT(checks.watchdog_ms), .flags = KEY_MAY_CHANGE, .fallback = "600s", .low = 0, .high = 1e12},
     {"checks.desync", "Compares the next operations of all ranks before they run.", KEY_BOOL, UNSTORED, .flags = KEY_MAY_CHANGE, .fallback = "off", .words = OFF_ON, .only = "off"},
 };
+
+const job_key GROUP_KEYS[] = {
+    {"groups.match", "Names the parameters of the group: a pattern of tensor names as in model.safetensors, where * stands for any characters. An entry must have it.", KEY_TEXT, OF_GROUP(match)},
+    {"groups.trainable", "Trains the parameters. false freezes them: they take no gradient, no optimizer state and no update.", KEY_BOOL, OF_GROUP(frozen), .flags = KEY_INVERTED, .fallback = "true", .words = FALSE_TRUE},
+    {"groups.lr_scale", "Multiplies the learning rate.", KEY_NUMBER, OF_GROUP(lr_scale), .flags = KEY_OF_UPDATE, .fallback = "1", FROM(0)},
+    {"groups.optimizer", "Chooses the optimizer. Another one than optimizer.name has its own defaults for betas, momentum, eps and weight_decay.", KEY_ENUM, OF_GROUP(optimizer.rule), .flags = KEY_OF_UPDATE, .inherits = "optimizer.name", .words = OPTIM_NAMES},
+    {"groups.betas", "Sets the decay rates of the moving averages of the gradient and of its square.", KEY_BETAS, OF_GROUP(optimizer.beta1), .flags = KEY_OF_UPDATE, .inherits = "optimizer.betas", .rules = ADAMS | 1u << UPDATE_LION},
+    {"groups.momentum", "Sets the momentum of sgd.", KEY_NUMBER, OF_GROUP(optimizer.beta1), .flags = KEY_OF_UPDATE, .inherits = "optimizer.momentum", .low = 0, .high = 1, .rules = 1u << UPDATE_SGD},
+    {"groups.eps", "Sets the number that is added to the denominator of the update.", KEY_NUMBER, OF_GROUP(optimizer.eps), .flags = KEY_OF_UPDATE, .inherits = "optimizer.eps", FROM(0), .rules = ADAMS},
+    {"groups.weight_decay", "Sets the weight decay coefficient. It applies to all parameters of the group, whatever their dimensions, as in torch.optim.", KEY_NUMBER, OF_GROUP(optimizer.weight_decay), .flags = KEY_OF_UPDATE, .inherits = "optimizer.weight_decay", FROM(0)},
+    {"groups.decay", "Chooses the tensors that weight decay applies to, as optimizer.decay does; the default is all where the entry has weight_decay.", KEY_BOOL, OF_GROUP(optimizer.decay_all), .flags = KEY_OF_UPDATE, .inherits = "optimizer.decay", WORDS("matrices", "all")},
+    {"groups.dtype", "Sets the number format of the compute weights: fp32 or train.precision.", KEY_ENUM, OF_GROUP(precision), .inherits = "train.precision", .words = PRECISIONS},
+    {"groups.dp", "Chooses the data-parallel strategy, as parallel.dp does.", KEY_POLICIES, OF_GROUP(dp), .flags = KEY_MAY_CHANGE, .inherits = "parallel.dp", WORDS("ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"), .also = DP_ALSO},
+    {"groups.offload.weights", "Chooses the memory that holds the weights between uses.", KEY_ENUM, OF_GROUP(tier[PLAN_WEIGHTS]), .flags = KEY_MAY_CHANGE, .inherits = "parallel.offload.weights", .words = MEMORY_TIER_NAMES},
+    {"groups.offload.gradients", "Chooses the memory that holds the gradients between uses.", KEY_ENUM, OF_GROUP(tier[PLAN_GRADIENTS]), .flags = KEY_MAY_CHANGE | KEY_OF_UPDATE, .inherits = "parallel.offload.gradients", .words = MEMORY_TIER_NAMES},
+    {"groups.offload.optimizer", "Chooses the memory that holds the optimizer state between uses.", KEY_ENUM, OF_GROUP(tier[PLAN_OPTIMIZER_STATE]), .flags = KEY_MAY_CHANGE | KEY_OF_UPDATE, .inherits = "parallel.offload.optimizer", .words = MEMORY_TIER_NAMES},
+};
 // clang-format on
 const int JOB_KEY_COUNT = sizeof JOB_KEYS / sizeof JOB_KEYS[0];
+const int GROUP_KEY_COUNT = sizeof GROUP_KEYS / sizeof GROUP_KEYS[0];

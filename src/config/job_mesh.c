@@ -3,14 +3,19 @@
 // needs no sharded axis. See job_solve_mesh in job.h.
 #include "config/private.h"
 
+#include "base/size.h"
 #include "comm/world.h"
 
 #include <string.h>
 
 int64_t mesh_least_ranks(const job *j)
 {
-    int64_t shard = j->parallel.dp_shard ? j->parallel.dp_shard : 1;
-    return shard * j->parallel.dp_replicate * j->parallel.tp * j->parallel.pp;
+    const int size[] = {j->parallel.dp_shard ? j->parallel.dp_shard : 1, j->parallel.dp_replicate,
+                        j->parallel.cp, j->parallel.tp, j->parallel.pp};
+    uint64_t least = 1;
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        least = size_mul(least, (uint64_t)size[i]);
+    return (int64_t)least;
 }
 
 // Appends the sizes above 1 and their product: "pp 2 x tp 2 = 4", "tp 4".
@@ -22,13 +27,15 @@ static void describe_least(const job *j, text *out)
     } axes[] = {{"pp", j->parallel.pp},
                 {"dp_replicate", j->parallel.dp_replicate},
                 {"dp_shard", j->parallel.dp_shard},
+                {"cp", j->parallel.cp},
                 {"tp", j->parallel.tp}};
     int named = 0;
     for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++)
         if (axes[i].size > 1)
             text_addf(out, named++ ? " x %s %d" : "%s %d", axes[i].name, axes[i].size);
     if (!named) text_add(out, "dp_shard 1");
-    if (named > 1) text_addf(out, " = %lld", (long long)mesh_least_ranks(j));
+    const int64_t least = mesh_least_ranks(j);
+    if (named > 1 && size_fits((uint64_t)least)) text_addf(out, " = %lld", (long long)least);
 }
 
 static status refuse(const job *j, int ranks, err *e)
@@ -62,6 +69,17 @@ status job_check_local(const job *j, err *e)
     return E_USAGE;
 }
 
+// Is ddp the policy over dp_shard of all parameters?
+static bool shards_nothing(const job *j)
+{
+    bool plain = strcmp(j->strategy.dp.inner.name, "ddp") == 0;
+    for (int i = 0; i < j->groups; i++) {
+        const char *own = j->group[i].value.dp.inner.name; // NULL: not given
+        plain = plain && (!own || strcmp(own, "ddp") == 0);
+    }
+    return plain;
+}
+
 status job_solve_mesh(const job *j, int ranks, mesh *out, err *e)
 {
     int64_t least = mesh_least_ranks(j);
@@ -72,13 +90,12 @@ status job_solve_mesh(const job *j, int ranks, mesh *out, err *e)
     int size[AXES] = {[AXIS_PP] = j->parallel.pp,
                       [AXIS_DP_REPLICATE] = j->parallel.dp_replicate,
                       [AXIS_DP_SHARD] = fixed ? j->parallel.dp_shard : rest,
-                      [AXIS_CP] = 1,
+                      [AXIS_CP] = j->parallel.cp,
                       [AXIS_TP] = j->parallel.tp};
     // Replicas on one axis are reduced at once. The size of an outer axis that shards stays as
     // given, because it is the number of shards.
-    bool plain = strcmp(j->strategy.dp.inner.name, "ddp") == 0;
     bool outer_plain = strcmp(j->strategy.dp.outer.name, "ddp") == 0;
-    if (!fixed && plain && (outer_plain || j->parallel.dp_replicate == 1)) {
+    if (!fixed && shards_nothing(j) && (outer_plain || j->parallel.dp_replicate == 1)) {
         size[AXIS_DP_REPLICATE] *= rest;
         size[AXIS_DP_SHARD] = 1;
     }

@@ -23,29 +23,72 @@ static bool is_hybrid(const yaml_node *n)
     return false;
 }
 
-static status check_policies(const job *j, err *e)
+status policies_check_value(const job *j, const yaml_node *n, const policies *dp, err *e)
 {
+    static const char key[] = "parallel.dp: ";
     status result = OK;
-    const setting *s = settings_of(j->values, "parallel.dp");
     text found = {0};
-    if (setting_is_given(s) && s->value->kind == NODE_SCALAR &&
-        value_same_word(s->value->scalar, "MultiWorkerMirroredStrategy"))
-        KEY_ERROR(
-            "parallel.dp",
-            "found MultiWorkerMirroredStrategy, whose workers are processes that were started "
-            "one by one; this version starts all ranks itself, on one machine; valid: "
-            "MirroredStrategy, with launch.ranks");
-    result = policies_check(&j->strategy.dp, e);
-    if (result != OK) setting_place(j->values, s, e);
-    if (result != OK) goto done;
-    if (!setting_is_given(s) || !is_hybrid(s->value) || j->parallel.dp_replicate > 1) goto done;
-    yaml_node_text(s->value, &found);
-    KEY_ERROR("parallel.dp",
-              "found %.*s, which keeps several copies of the shards; valid: with "
-              "parallel.dp_replicate 2 or more, their number",
-              TEXT_CUT(found.chars, 60));
+    err refused = {.code = OK};
+    if (n && n->kind == NODE_SCALAR && value_same_word(n->scalar, "MultiWorkerMirroredStrategy"))
+        FAIL(E_USAGE,
+             "found MultiWorkerMirroredStrategy, whose workers are processes that were started "
+             "one by one; this version starts all ranks itself, on one machine; valid: "
+             "MirroredStrategy, with launch.ranks");
+    if (policies_check(dp, &refused) != OK)
+        FAIL(refused.code, "%s",
+             refused.text + (strncmp(refused.text, key, strlen(key)) ? 0 : strlen(key)));
+    if (!n || !is_hybrid(n) || j->parallel.dp_replicate > 1) goto done;
+    yaml_node_text(n, &found);
+    TRY(text_check(&found, e));
+    FAIL(E_USAGE,
+         "found %.*s, which keeps several copies of the shards; valid: with "
+         "parallel.dp_replicate 2 or more, their number",
+         TEXT_CUT(found.chars, 60));
 done:
     text_clear(&found);
+    return result;
+}
+
+static status check_policies(const job *j, err *e)
+{
+    const setting *s = settings_of(j->values, "parallel.dp");
+    const status result = policies_check_value(j, s->value, &j->strategy.dp, e);
+    if (result != OK) setting_prefix(j->values, s, e);
+    return result;
+}
+
+// Appends the numbers of context-parallel ranks that sequences of this length divide over.
+static void list_cp(int64_t seq_len, text *out)
+{
+    enum { LISTED = 12 };
+    int listed = 0;
+    text_add(out, "1");
+    for (int cp = 2; cp <= MESH_RANKS && 2 * cp <= seq_len && listed < LISTED; cp++)
+        if (seq_len % (2 * cp) == 0) text_addf(out, ++listed < LISTED ? ", %d" : ", …", cp);
+}
+
+// Each rank has two chunks of a sequence.
+static status check_cp(const job *j, err *e)
+{
+    status result = OK;
+    text valid = {0};
+    const int cp = j->parallel.cp;
+    const int64_t seq_len = j->data.seq_len, chunks = 2 * (int64_t)cp;
+    const bool vectors = !j->own.model && j->model.config.family == FAMILY_MLP;
+    if (cp == 1) goto done;
+    if (vectors || (j->own.train && j->own.positions == 1))
+        KEY_ERROR("parallel.cp", "found %d, but %s, which cannot be split; valid: 1", cp,
+                  vectors ? "mlp reads vectors, not sequences"
+                          : "a sample of the program's data has one position");
+    if (seq_len % chunks == 0) goto done;
+    list_cp(seq_len, &valid);
+    TRY(text_check(&valid, e));
+    KEY_ERROR("parallel.cp",
+              "found %d, which splits a sequence into %lld chunks of equal length, but "
+              "data.seq_len is %lld; valid: data.seq_len a multiple of %lld, or parallel.cp %s",
+              cp, (long long)chunks, (long long)seq_len, (long long)chunks, valid.chars);
+done:
+    text_clear(&valid);
     return result;
 }
 
@@ -156,6 +199,7 @@ status job_check_parallel(job *j, err *e)
 {
     status result = OK;
     TRY(check_policies(j, e));
+    TRY(check_cp(j, e));
     TRY(check_stages(j, e));
     TRY(check_split(j, e));
     TRY(check_offload(j, e));

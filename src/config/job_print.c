@@ -85,12 +85,25 @@ static void add_row(const job *j, const job_key *k, lines *all)
     add_line(all, path, value, from);
 }
 
-static lines lines_of(const job *j)
+static void add_groups(const job *j, lines *all)
+{
+    for (int i = 0; i < j->groups * GROUP_KEY_COUNT; i++) {
+        text path = {0}, value = {0}, from = {0};
+        if (group_line_at(j, i / GROUP_KEY_COUNT, i % GROUP_KEY_COUNT, &path, &value, &from))
+            add_line(all, path, value, from);
+    }
+}
+
+// With `entries` each key of a parameter group has a line, else the whole list has one.
+static lines lines_of(const job *j, bool entries)
 {
     lines all = {0};
     for (int i = 0; i < JOB_KEY_COUNT; i++) {
         const job_key *k = &JOB_KEYS[i];
-        if (value_is_set(j, k) && key_applies(k, j)) add_row(j, k, &all);
+        if (k->type == KEY_GROUPS && entries)
+            add_groups(j, &all);
+        else if (value_is_set(j, k) && key_applies(k, j))
+            add_row(j, k, &all);
         if (strcmp(k->path, "model.family") == 0) add_model_fields(j, &all);
     }
     return all;
@@ -140,7 +153,7 @@ static void explain_json(const lines *all, text *out)
 
 void job_explain(const job *j, bool json, text *out)
 {
-    lines all = lines_of(j);
+    lines all = lines_of(j, true);
     size_t paths = 0, values = 0;
     for (size_t i = 0; i < all.count; i++) {
         paths = longest(paths, all.items[i].path, 48);
@@ -176,7 +189,7 @@ static const char *enter_sections(const char *path, text *open, text *out)
 
 void job_write_yaml(const job *j, text *out)
 {
-    lines all = lines_of(j);
+    lines all = lines_of(j, false);
     text open = {0};
     text_add(out, "# The effective job of this run.\n");
     for (size_t i = 0; i < all.count; i++) {
@@ -197,8 +210,9 @@ void job_write_yaml(const job *j, text *out)
 
 bool job_find_value(const job *j, const char *path, text *value, text *from)
 {
-    lines all = lines_of(j);
+    lines all = lines_of(j, false);
     bool found = false;
+    if (key_find_of_group(path)) path = "groups";
     for (size_t i = 0; i < all.count && !found; i++) {
         found = strcmp(all.items[i].path, path) == 0;
         if (!found) continue;

@@ -20,6 +20,18 @@ const job_key *key_find(const char *path)
     return i < 0 ? NULL : &JOB_KEYS[i];
 }
 
+const job_key *key_find_of_group(const char *path)
+{
+    for (int i = 0; i < GROUP_KEY_COUNT; i++)
+        if (strcmp(GROUP_KEYS[i].path, path) == 0) return &GROUP_KEYS[i];
+    return NULL;
+}
+
+const char *key_in_entry(const job_key *k)
+{
+    return k->path + strlen("groups.");
+}
+
 static bool is_below(const char *path, const char *section)
 {
     size_t n = strlen(section);
@@ -139,10 +151,14 @@ void key_list(const char *section, text *out)
 
 void key_suggest(const char *path, text *out)
 {
+    if (is_below(path, "groups")) {
+        text_add(out, "; valid: groups with a list, as [{match: \"*.bias\", weight_decay: 0}]");
+        return;
+    }
     text section = {0};
     add_section(path, &section);
     const char *top[] = {"model",    "data",   "train",  "optimizer", "lr_schedule",
-                         "parallel", "memory", "launch", "checks"};
+                         "parallel", "groups", "memory", "launch",    "checks"};
     const char *near = section.bytes ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
     if (!near) near = nearest_path(path, section.chars, out);
     if (near) {

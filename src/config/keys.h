@@ -1,4 +1,4 @@
-// keys.h -- the table of the job file's keys, and questions about it. Private to config/.
+// keys.h -- the tables of the job file's keys, and questions about them. Private to config/.
 //
 // The table has keys and words that this version does not support yet. `only` names the supported
 // words; the other valid words are refused as not supported.
@@ -18,10 +18,12 @@ typedef enum key_type {
     KEY_ENUM,     // an enum; words[value] names its values
     KEY_WORD,     // char *, one of words
     KEY_PATH,     // char *, absolute
+    KEY_TEXT,     // char *
     KEY_PARTS,    // dataset_source * and size_t
     KEY_BETAS,    // double[2]
     KEY_POLICIES, // policies: one of words for dp_shard, or two of them, outer and inner
     KEY_SIZES,    // int * and size_t, or auto
+    KEY_GROUPS,   // job_group * and int; GROUP_KEYS has the keys of an entry
 } key_type;
 
 enum {
@@ -34,6 +36,8 @@ typedef enum key_flag {
     KEY_POSITIVE = 4,   // the number must be above `low`
     KEY_OPTIONAL = 8,   // not written where it holds special_value or NULL
     KEY_OF_SECTION = 16, // a bare word given to the key's section is the key's value
+    KEY_INVERTED = 32,   // KEY_BOOL: words[1] is stored as false
+    KEY_OF_UPDATE = 64,  // GROUP_KEYS: without effect on frozen parameters
 } key_flag;
 
 typedef struct job_key {
@@ -41,10 +45,10 @@ typedef struct job_key {
     const char *help; // a sentence that says what the key does
     key_type type;
     unsigned flags;
-    int offset;                   // of the value in struct job, in bytes; or KEY_UNSTORED
-    int count_offset;             // of the number of items, for KEY_PARTS and KEY_SIZES
-    const char *unit;             // of a number; NULL: none
-    const char *fallback;         // the default as text; NULL: the value that set_all prepares
+    int offset;           // of the value in struct job or param_group, in bytes; or KEY_UNSTORED
+    int count_offset;     // of the number of items, for KEY_PARTS and KEY_SIZES
+    const char *unit;     // of a number; NULL: none
+    const char *fallback; // the default as text; NULL: the value that set_all prepares
     const char *const *words;     // ended by NULL
     const char *const (*also)[2]; // words of other systems and ours, ended by NULL
     const char *only;             // supported words, separated by '|'; NULL: all
@@ -56,15 +60,22 @@ typedef struct job_key {
     unsigned rules;      // bits of the kernel_update_rules of optimizer.name
     unsigned hooks;      // bits of the strategy_hook_kinds of parallel.hook.name
     unsigned precisions; // bits of the dtypes of train.precision
+    // GROUP_KEYS: the job's key whose value holds where an entry gives none; NULL: the default does.
+    const char *inherits;
 } job_key;
 
 extern const job_key JOB_KEYS[];
 extern const int JOB_KEY_COUNT;
+// The keys of an entry of the list `groups`; their paths begin with "groups.". At most 32.
+extern const job_key GROUP_KEYS[];
+extern const int GROUP_KEY_COUNT;
 
-const job_key *key_find(const char *path); // NULL: unknown
-int key_index(const char *path);           // -1: unknown
-bool key_is_section(const char *path);     // "train", "parallel.offload"
-bool key_is_model_field(const char *path); // "model.layers", which model/ reads and no row names
+const job_key *key_find(const char *path);          // NULL: unknown
+int key_index(const char *path);                    // -1: unknown
+const job_key *key_find_of_group(const char *path); // a row of GROUP_KEYS; NULL: unknown
+const char *key_in_entry(const job_key *k); // the path of a row of GROUP_KEYS within its entry
+bool key_is_section(const char *path);      // "train", "parallel.offload"
+bool key_is_model_field(const char *path);  // "model.layers", which model/ reads and no row names
 // The key that takes a bare word given to the section; NULL: none.
 const job_key *key_of_section(const char *path);
 double key_most(const job_key *k);                // the largest valid number

@@ -28,6 +28,26 @@ status job_check_parallel(job *j, err *e);
 // Checks the number of micro-batches, which the interleaved schedule limits.
 status job_check_micros(const job *j, const mesh *m, err *e);
 
+// ---- The list `groups` (groups.c)
+
+// Reads all entries of a list. E_USAGE names file, line, entry and key.
+status groups_set(job *j, const yaml_node *list, err *e);
+void groups_free(job *j);
+// Appends the entries as a list in flow YAML that reads back to the same entries.
+void groups_format(const job *j, text *out);
+// Checks the entries against the job's other keys. Warns of settings without effect.
+status job_check_groups(job *j, err *e);
+// Row `row` of GROUP_KEYS in an entry, for explain. False where the entry does not read the key.
+// Appends "groups[1].lr_scale", the effective value and its origin.
+bool group_line_at(const job *j, int group, int row, text *path, text *value, text *from);
+// Appends the list of a job.yaml without the settings that may change when a run resumes, and
+// without entries at its end that have no others. Appends nothing where no entry is left.
+void groups_identity(const yaml_node *list, text *out);
+// Sets the optimizer's own defaults of all hyperparameters but the learning rate.
+void optimizer_set_defaults(optim_config *c);
+// Does the value of a key `dp` agree with the mesh? Without the key in the text of *e.
+status policies_check_value(const job *j, const yaml_node *n, const policies *dp, err *e);
+
 // The product of the given sizes of the axes.
 int64_t mesh_least_ranks(const job *j);
 // The largest number of ranks up to `cores` that the mesh and the global batch allow, or else as

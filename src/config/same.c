@@ -32,7 +32,13 @@ static status flatten(const yaml_node *map, const char *section, leaves *all, er
         }
         const job_key *bare = key_of_section(path.chars);
         if (bare) text_add(&path, bare->path + path.bytes);
-        yaml_node_text(c, &value);
+        text_clear(&value);
+        if (c->kind == NODE_LIST && strcmp(path.chars, "groups") == 0)
+            groups_identity(c, &value);
+        else
+            yaml_node_text(c, &value);
+        TRY(text_check(&value, e));
+        if (!value.bytes && c->kind == NODE_LIST) continue;
         TRY(alloc_grow(&all->items, &all->room, all->count + 1, sizeof *all->items, "the keys", e));
         all->items[all->count++] = (leaf){NULL, NULL};
         TRY(text_take(&path, &all->items[all->count - 1].path, e));

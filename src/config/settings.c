@@ -153,6 +153,7 @@ static status set_value(const job_values *v, setting *s, const yaml_node *n, set
     s->from = from;
     s->line = n->line;
     s->yaml = now.yaml;
+    s->appended = 0;
     return OK;
 }
 
@@ -246,6 +247,38 @@ status settings_read_yaml(job_values *v, const char *yaml, err *e)
     const status result = take_text(v, YAML_NAME, yaml, strlen(yaml), ORIGIN_COMMAND_LINE, e);
     v->reading = 0;
     return result;
+}
+
+status settings_add_group(job_values *v, const char *yaml, err *e)
+{
+    status result = OK;
+    setting *s = &v->rows[key_index("groups")];
+    const bool more = s->value && s->value->kind == NODE_LIST;
+    yaml_node *list = NULL, *entry = NULL;
+    if (more)
+        TRY(yaml_node_copy(s->value, &list, e));
+    else
+        TRY(yaml_node_list(0, &list, e));
+    TRY(yaml_node_parse(s->path, yaml, strlen(yaml), &entry, e));
+    yaml_node_append(list, entry);
+    entry = list;
+    list = NULL;
+    TRY(keep_tree(v, entry, e));
+    s->value = entry;
+    s->appended = more ? s->appended + 1 : 0;
+    if (!more) s->from = ORIGIN_COMMAND_LINE;
+done:
+    yaml_node_free(list);
+    return result;
+}
+
+setting setting_item(const setting *list, int item, int line, char *path)
+{
+    setting out = {.path = path, .from = list->from, .line = line, .yaml = list->yaml};
+    int items = 0;
+    for (const yaml_node *c = list->value->first; c; c = c->next) items++;
+    if (item >= items - list->appended) out.from = ORIGIN_COMMAND_LINE, out.yaml = 0;
+    return out;
 }
 
 // "a,b" as a list; the caller owns it.

@@ -21,6 +21,7 @@ typedef struct setting {
     int yaml;         // ORIGIN_COMMAND_LINE: number of a program's YAML text; 0: none
     const char *who;  // ORIGIN_OTHER: the name that explain prints; a literal
     const char *note; // why the effective value is another one; a literal, or NULL
+    int appended;     // items at the end of a list that calls of a program appended to it
 } setting;
 
 // The private part of struct job.
@@ -56,10 +57,15 @@ status settings_read_args(job_values *v, int argc, char *const *argv, setting_fl
 // line; errors name it "yaml:LINE".
 status settings_read_yaml(job_values *v, const char *yaml, err *e);
 
+// Appends an entry, given as YAML, to the list `groups`. It counts as a call.
+status settings_add_group(job_values *v, const char *yaml, err *e);
+
 // Sets a row's value to an argument of the command line; explain names `who` as its origin.
 status settings_change(job_values *v, const char *path, const char *value, const char *who, err *e);
 
 const setting *settings_of(const job_values *v, const char *path); // `path` must be a row's
+// The origin of item `item` of a row's list, whose line is `line`. `path` names the item in errors.
+setting setting_item(const setting *list, int item, int line, char *path);
 bool setting_is_given(const setting *s);
 bool setting_is_auto(const setting *s); // not given, or the word auto
 void setting_drop(setting *s);          // becomes not given

@@ -117,7 +117,7 @@ static status set_word(void *out, const job_key *k, const yaml_node *n, err *e)
     TRY(check_only(k, k->words[i], n, e));
     if (!out) return OK;
     if (k->type == KEY_BOOL) {
-        *(bool *)out = i == 1;
+        *(bool *)out = (i == 1) != ((k->flags & KEY_INVERTED) != 0);
     } else if (k->type == KEY_ENUM) {
         unsigned value = (unsigned)i;
         memcpy(out, &value, sizeof value);
@@ -183,12 +183,12 @@ static status set_special(void *out, const job_key *k)
     return OK;
 }
 
-static status set_path(char **out, const job_key *k, const yaml_node *n, err *e)
+static status set_text(char **out, const job_key *k, const yaml_node *n, err *e)
 {
     if (!n->scalar[0]) return refuse(k, n, e);
     free(*out);
     *out = NULL;
-    return value_absolute(n->scalar, out, e);
+    return k->type == KEY_PATH ? value_absolute(n->scalar, out, e) : text_copy(n->scalar, out, e);
 }
 
 static status set_betas(double *out, const job_key *k, const yaml_node *n, err *e)
@@ -228,7 +228,7 @@ static status read_part(const job_key *k, const yaml_node *n, dataset_source *ou
                 : value_absolute(path->scalar, (char **)&out->path, e);
 }
 
-static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
+static status set_parts(void *owner, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
     const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
@@ -243,9 +243,9 @@ static status set_parts(job *j, const job_key *k, const yaml_node *n, err *e)
         if (count > 1 && strcmp(parts[i].path, "mock") == 0)
             FAIL(E_USAGE, "found mock among other parts; valid: mock alone");
     }
-    value_free(j, k);
-    *(dataset_source **)((char *)j + k->offset) = parts;
-    *(size_t *)((char *)j + k->count_offset) = count;
+    value_free(owner, k);
+    *(dataset_source **)((char *)owner + k->offset) = parts;
+    *(size_t *)((char *)owner + k->count_offset) = count;
     return OK;
 done:
     for (size_t i = 0; parts && i < count; i++) free((char *)parts[i].path);
@@ -285,13 +285,13 @@ done:
 }
 
 // Reads auto, or a list of whole numbers.
-static status set_sizes(job *j, const job_key *k, const yaml_node *n, err *e)
+static status set_sizes(void *owner, const job_key *k, const yaml_node *n, err *e)
 {
     const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
     size_t count = 0;
     int64_t size;
     if (n->kind == NODE_SCALAR && !yaml_node_is_null(n) && value_same_word(n->scalar, k->special)) {
-        value_free(j, k);
+        value_free(owner, k);
         return OK;
     }
     for (const yaml_node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL, count++)
@@ -307,19 +307,20 @@ static status set_sizes(job *j, const job_key *k, const yaml_node *n, err *e)
         text_to_count(c->scalar, &size);
         sizes[i] = (int)size;
     }
-    value_free(j, k);
-    *(int **)((char *)j + k->offset) = sizes;
-    *(size_t *)((char *)j + k->count_offset) = count;
+    value_free(owner, k);
+    *(int **)((char *)owner + k->offset) = sizes;
+    *(size_t *)((char *)owner + k->count_offset) = count;
     return OK;
 }
 
-status value_set(job *j, const job_key *k, const yaml_node *n, err *e)
+status value_set(void *owner, const job_key *k, const yaml_node *n, err *e)
 {
-    void *out = k->offset == KEY_UNSTORED ? NULL : (char *)j + k->offset;
-    if (k->type == KEY_PARTS) return set_parts(j, k, n, e);
+    void *out = k->offset == KEY_UNSTORED ? NULL : (char *)owner + k->offset;
+    if (k->type == KEY_PARTS) return set_parts(owner, k, n, e);
     if (k->type == KEY_BETAS) return set_betas(out, k, n, e);
     if (k->type == KEY_POLICIES) return set_policies(out, k, n, e);
-    if (k->type == KEY_SIZES) return set_sizes(j, k, n, e);
+    if (k->type == KEY_SIZES) return set_sizes(owner, k, n, e);
+    if (k->type == KEY_GROUPS) return refuse(k, n, e); // groups_set reads lists
     if (n->kind != NODE_SCALAR) return refuse(k, n, e);
     bool nothing = yaml_node_is_null(n);
     if (k->special && value_same_word(k->special, nothing ? "null" : n->scalar))
@@ -334,7 +335,8 @@ status value_set(job *j, const job_key *k, const yaml_node *n, err *e)
     case KEY_NUMBER:
         return set_number(out, k, n, e);
     case KEY_PATH:
-        return set_path(out, k, n, e);
+    case KEY_TEXT:
+        return set_text(out, k, n, e);
     case KEY_SWITCH:
         if (find_word(k, n->scalar) < 0) return set_whole(out, k, n, e);
         store_whole(out, k, find_word(k, n->scalar));

@@ -1,4 +1,5 @@
-// values.h -- reads the value of a key from a YAML node into struct job, and writes it as text.
+// values.h -- reads the value of a key from a YAML node into struct job or a parameter
+// group (`owner`), and writes it as text.
 // Private to config/.
 #ifndef TRIREME_CONFIG_VALUES_H
 #define TRIREME_CONFIG_VALUES_H
@@ -8,14 +9,14 @@
 
 // Checks `n` and stores its value. E_USAGE "found …; valid: …", to which the caller adds file, line
 // and key.
-status value_set(job *j, const job_key *k, const yaml_node *n, err *e);
+status value_set(void *owner, const job_key *k, const yaml_node *n, err *e);
 // Are the words equal, where case does not count and '-' equals '_'?
 bool value_same_word(const char *a, const char *b);
 // Appends the value as flow YAML that reads back to the same value.
-void value_format(const job *j, const job_key *k, text *out);
+void value_format(const void *owner, const job_key *k, text *out);
 // False for an optional key without a value.
-bool value_is_set(const job *j, const job_key *k);
-void value_free(job *j, const job_key *k);
+bool value_is_set(const void *owner, const job_key *k);
+void value_free(void *owner, const job_key *k);
 void value_describe_valid(const job_key *k, text *out);
 void value_number(double value, text *out); // appends the shortest form with the same bits
 status value_absolute(const char *path, char **out, err *e); // the caller owns the absolute path

@@ -20,6 +20,9 @@ typedef struct yaml_builder {
     int documents;
 } yaml_builder;
 
+// For patterns such as *.bias, which YAML takes for an alias.
+static const char QUOTE_STARS[] = "; text that begins with * needs quotes";
+
 static int line_of(yaml_mark_t mark)
 {
     return (int)mark.line + 1;
@@ -37,9 +40,10 @@ static status parser_error(const yaml_builder *b, const yaml_parser_t *p, err *e
     if (p->error == YAML_READER_ERROR)
         return err_set(e, E_USAGE, "%s: broken YAML: %s at byte %zu", b->name, problem,
                        p->problem_offset);
-    return err_set(e, E_USAGE, "%s:%d:%d: broken YAML: %s%s%s", b->name, line_of(p->problem_mark),
-                   column_of(p->problem_mark), problem, p->context ? " " : "",
-                   p->context ? p->context : "");
+    const char *context = p->context ? p->context : "";
+    return err_set(e, E_USAGE, "%s:%d:%d: broken YAML: %s%s%s%s", b->name, line_of(p->problem_mark),
+                   column_of(p->problem_mark), problem, *context ? " " : "", context,
+                   strstr(context, "scanning an alias") ? QUOTE_STARS : "");
 }
 
 // Adds a value to the map or list that is open. Takes `n`.
@@ -116,8 +120,9 @@ static status take_event(yaml_builder *b, const yaml_event_t *event, err *e)
         return err_set(e, E_USAGE, "%s:%d: a second document begins here; a job file is one",
                        b->name, line_of(mark));
     case YAML_ALIAS_EVENT:
-        return err_set(e, E_USAGE, "%s:%d:%d: alias *%s: aliases are not supported", b->name,
-                       line_of(mark), column_of(mark), (const char *)event->data.alias.anchor);
+        return err_set(e, E_USAGE, "%s:%d:%d: alias *%s: aliases are not supported%s", b->name,
+                       line_of(mark), column_of(mark), (const char *)event->data.alias.anchor,
+                       QUOTE_STARS);
     case YAML_SCALAR_EVENT:
         return scalar(b, event, e);
     case YAML_SEQUENCE_START_EVENT:

@@ -34,6 +34,26 @@ status yaml_node_list(int line, yaml_node **out, err *e)
     return OK;
 }
 
+status yaml_node_copy(const yaml_node *n, yaml_node **out, err *e)
+{
+    status result = OK;
+    yaml_node *copy = NULL, *below;
+    TRY(yaml_node_list(n->line, &copy, e));
+    copy->kind = n->kind;
+    copy->quoted = n->quoted;
+    if (n->key) TRY(text_copy(n->key, &copy->key, e));
+    if (n->scalar) TRY(text_copy(n->scalar, &copy->scalar, e));
+    for (const yaml_node *c = n->first; c; c = c->next) {
+        TRY(yaml_node_copy(c, &below, e));
+        yaml_node_append(copy, below);
+    }
+    *out = copy;
+    copy = NULL;
+done:
+    yaml_node_free(copy);
+    return result;
+}
+
 void yaml_node_append(yaml_node *parent, yaml_node *child)
 {
     if (parent->last)

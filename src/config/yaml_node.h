@@ -24,6 +24,8 @@ typedef struct yaml_node {
 status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e);
 status yaml_node_scalar(const char *s, int line, yaml_node **out, err *e);
 status yaml_node_list(int line, yaml_node **out, err *e);
+// A copy of the node and of all nodes below it, without those after it.
+status yaml_node_copy(const yaml_node *n, yaml_node **out, err *e);
 void yaml_node_append(yaml_node *parent, yaml_node *child);
 void yaml_node_free(yaml_node *n); // with all nodes below and after it; NULL allowed
 

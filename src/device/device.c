@@ -78,6 +78,7 @@ const char *kernel_name(kernel_kind k)
         [K_SUM_SQUARES] = "sum_squares",
         [K_UPDATE] = "update",
         [K_CONVERT] = "convert",
+        [K_COPY_ROWS] = "copy_rows",
         [K_FILL] = "fill",
         [K_DIGEST] = "digest",
         [K_ORTHOGONALIZE] = "orthogonalize",

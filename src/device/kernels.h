@@ -30,6 +30,7 @@
 
 #include "base/dtype.h"
 #include "base/rng.h"
+#include "device/kernel_tokens.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,6 +59,7 @@ typedef enum kernel_kind {
     K_SUM_SQUARES,
     K_UPDATE,
     K_CONVERT,
+    K_COPY_ROWS,
     K_FILL,
     K_DIGEST,
     K_ORTHOGONALIZE,
@@ -96,36 +98,37 @@ typedef struct kernel_bias_grad_args {
     bool accumulate;
 } kernel_bias_grad_args;
 
-// y [rows, cols] = scale * tokens [ids[r] - first, :] + positions [pos0 + r % seq, :], for row r
+// y [r, :] = scale * tokens [ids[r] - first, :] + positions [position of row r, :]
 //
 // With `vocab` > 0 the table is a vocabulary shard: rows first … first+vocab-1 of the full table.
 // The token of an id outside the shard adds nothing. `vocab` 0 says that the table is full.
 typedef struct kernel_embedding_args {
-    int64_t rows, seq, cols; // seq: tokens of a sequence
-    int64_t pos0;            // position of row 0
-    int64_t first, vocab;    // the ids that the table holds
-    const int32_t *ids;      // [rows]
-    const void *tokens;      // [vocab, cols] of `type`
-    const void *positions;   // [>= pos0 + seq, cols] of `type`; NULL: none
-    void *y;                 // [rows, cols], the residual
+    int64_t rows, cols;
+    kernel_tokens row_tokens; // the tokens of the rows
+    int64_t first, vocab;     // the ids that the table holds
+    const int32_t *ids;       // [rows]
+    const void *tokens;       // [vocab, cols] of `type`
+    const void *positions;    // [> every position, cols] of `type`; NULL: none
+    void *y;                  // [rows, cols], the residual
     float scale;
     dtype type;
     bool residual_fp32; // y is F32
 } kernel_embedding_args;
 
-// d_tokens [id - first, :]    (+)= sum of scale * dy [r, :] over the rows r with ids[r] == id
-// d_positions [r % seq, :]    (+)= dy [r, :], row by row
+// d_tokens [id - first, :]                 (+)= sum of scale * dy [r, :] over rows r with ids[r] == id
+// d_positions [position of row r, :]       (+)= dy [r, :], row by row
 //
 // The rows of an id are summed in row order, and the sum is then added to d_tokens. Ids outside
 // first … first+vocab-1 add nothing to d_tokens. Without accumulate_tokens (accumulate_positions)
 // all of the array is set to zero first. An array that is NULL is left out.
 typedef struct kernel_embedding_grad_args {
-    int64_t rows, seq, cols, first, vocab;
-    int64_t max_seq;    // rows of d_positions
-    const int32_t *ids; // [rows]
-    const void *dy;     // [rows, cols], the residual's gradient
-    float *d_tokens;    // [vocab, cols]; NULL: not wanted
-    float *d_positions; // [max_seq, cols]; NULL: not wanted
+    int64_t rows, cols, first, vocab;
+    int64_t max_seq;          // rows of d_positions
+    kernel_tokens row_tokens; // the tokens of the rows
+    const int32_t *ids;       // [rows]
+    const void *dy;           // [rows, cols], the residual's gradient
+    float *d_tokens;          // [vocab, cols]; NULL: not wanted
+    float *d_positions;       // [max_seq, cols]; NULL: not wanted
     float scale;
     dtype type;
     bool accumulate_tokens, accumulate_positions;
@@ -154,22 +157,25 @@ typedef struct kernel_norm_args {
 //                    RMS norm leaves out mean(g).
 //   dgain [cols]     (+)= sum over rows of dy * x_hat
 //   dbias [cols]     (+)= sum over rows of dy
+// An array that is NULL is left out; the bits of the others do not depend on it. gain is read for dx
+// only; x, mean and rstd are read for dx and dgain only.
 typedef struct kernel_norm_grad_args {
     int64_t rows, cols;
     const void *dy, *x, *gain; // [rows, cols] of `type`, [rows, cols] residual, [cols] of `type`
     const float *mean, *rstd;  // [rows], as kernel_norm_args wrote them
     void *dx;                  // [rows, cols], residual; may be dy when accumulate_dx is false
-    float *dgain, *dbias;      // [cols]; dbias NULL: none
+    float *dgain, *dbias;      // [cols]
     bool is_rms, accumulate_dx, accumulate_dgain, accumulate_dbias;
     dtype type;
     bool residual_fp32; // x and dx are F32
 } kernel_norm_grad_args;
 
 // Rotary position embedding, in place, rotate-half layout. For each row r, head h < heads and
-// i < rot/2, with cos, sin = table [pos0 + r % seq, i]:
+// i < rot/2, with cos, sin = table [position of row r, i]:
 //   x[i], x[i + rot/2]  =  x[i] cos - x[i + rot/2] sin,  x[i + rot/2] cos + x[i] sin
 typedef struct kernel_rope_args {
-    int64_t rows, seq, pos0; // pos0: position of row 0
+    int64_t rows;
+    kernel_tokens row_tokens; // the tokens of the rows
     int64_t heads, head_dim;
     int64_t rot;        // leading elements of a head that are rotated, an even number
     int64_t stride;     // elements from one row of x to the next
@@ -180,26 +186,27 @@ typedef struct kernel_rope_args {
 } kernel_rope_args;
 
 // o = softmax(scale * q · k^T + causal mask) · v, for each batch and head
-//   q, o   [B * Tq, H, D]     k, v   [B * Tk, KV, D]     lse   [B, H, Tq]
+//   q, o   [B * Tq, H, D]     k, v   [B * Tk, KV, D]     lse   [B, H, Tq]     Tq = queries.seq
 //
-// Head h reads head h / (H/KV) of k and v. When causal, query t sees keys 0 … t + Tk - Tq. The
-// scores [Tq, Tk] are never stored.
+// Head h reads head h / (H/KV) of k and v. When causal, a query sees the keys from 0 to its own
+// position. The scores [Tq, Tk] are never stored.
 //
-// Dropout keeps the probability of (row q, head h, key j), and scales it by 1/(1-p), when
-//   rng_uniform(rng_word(key, ((row0 + b*Tq + q) * A + head0 + h) * stride + j)) >= p
+// Dropout keeps the probability of (row r of q, head h, key j), and scales it by 1/(1-p), when
+//   rng_uniform(rng_word(key, ((row0 + logical row of r) * A + head0 + h) * stride + j)) >= p
 // where A = all_heads, or H if all_heads is 0. So the random numbers depend on the logical position
 // and not on the rank.
 typedef struct kernel_attention_dropout {
     float p; // probability of a zero
     rng_key key;
-    uint64_t row0;     // logical row of query 0
+    uint64_t row0;     // added to logical rows
     uint64_t stride;   // random words of one row and head
     int64_t head0;     // logical head of head 0 here
     int64_t all_heads; // heads of the full layer; 0: H
 } kernel_attention_dropout;
 typedef struct kernel_attention_args {
-    int64_t batch, tq, tk, heads, kv_heads, head_dim; // B, Tq, Tk, H, KV, D
-    int64_t q_stride, k_stride, v_stride, o_stride;   // elements from one row to the next
+    int64_t batch, tk, heads, kv_heads, head_dim;   // B, Tk, H, KV, D
+    kernel_tokens queries;                          // the tokens of the rows of q; first_row is 0
+    int64_t q_stride, k_stride, v_stride, o_stride; // elements from one row to the next
     int64_t k_batch, v_batch; // elements from one batch to the next; q and o are dense in B
     const void *q, *k, *v;    // of `type`
     void *o;                  // of `type`
@@ -210,13 +217,14 @@ typedef struct kernel_attention_args {
     dtype type;
 } kernel_attention_args;
 
-// The gradients of kernel_attention_args, for Tq == Tk. dq, dk and dv are overwritten. dk and dv
-// are sums over the query heads that share a head of keys, in order of the heads.
+// The gradients of kernel_attention_args. dq, dk and dv are overwritten. dk and dv are sums over the
+// query heads that share a head of keys, in order of the heads. They are zero for a key that no query
+// sees.
 typedef struct kernel_attention_grad_args {
     kernel_attention_args fwd; // o and lse as the forward pass wrote them
-    const void *d_o;           // [B * T, H, D], strides of o
+    const void *d_o;           // [B * Tq, H, D], strides of o
     void *dq, *dk, *dv;        // strides and batch offsets of q, k and v
-    float *delta;              // [B, H, T], scratch
+    float *delta;              // [B, H, Tq], scratch
 } kernel_attention_grad_args;
 
 // K_ACTIVATION        y [count] = f(x)
@@ -250,16 +258,17 @@ typedef struct kernel_add_args {
     bool residual_fp32; // a and y are F32
 } kernel_add_args;
 
-// y [count]: y[i] = kept(i) ? x[i] / (1-p) : 0
-// kept(i) = rng_uniform(rng_word(key, index0 + i)) >= p
+// y [r, c] = kept(r, c) ? x [r, c] / (1-p) : 0
+// kept(r, c) = rng_uniform(rng_word(key, (row0 + logical row of r) * cols + c)) >= p
 // The gradient is the same call on dy. y may be x.
 typedef struct kernel_dropout_args {
-    int64_t count;
-    const void *x; // [count] of `type`
-    void *y;       // [count] of `type`
-    float p;       // probability of a zero
+    int64_t rows, cols;
+    kernel_tokens row_tokens; // the tokens of the rows
+    const void *x;            // [rows, cols] of `type`
+    void *y;                  // [rows, cols] of `type`
+    float p;                  // probability of a zero
     rng_key key;
-    uint64_t index0; // logical index of element 0
+    uint64_t row0; // added to logical rows
     dtype type;
 } kernel_dropout_args;
 
@@ -380,6 +389,17 @@ typedef struct kernel_convert_args {
     dtype src_type, dst_type;
 } kernel_convert_args;
 
+// For each r < rows: row dst_row of dst [cols] = row src_row of src [cols], where the two are the
+// logical rows of r by dst_rows and by src_rows.
+typedef struct kernel_copy_rows_args {
+    int64_t rows, cols;
+    const void *src; // of `type`
+    void *dst;       // of `type`
+    int64_t src_stride, dst_stride;
+    kernel_tokens src_rows, dst_rows;
+    dtype type;
+} kernel_copy_rows_args;
+
 // Sets `bytes` bytes of dst to zero.
 typedef struct kernel_fill_args {
     void *dst;
@@ -430,6 +450,7 @@ typedef struct kernel_call {
         kernel_sum_squares_args sum_squares;
         kernel_update_args update;
         kernel_convert_args convert;
+        kernel_copy_rows_args copy_rows;
         kernel_fill_args fill;
         kernel_digest_args digest;
         kernel_orthogonalize_args orthogonalize;

@@ -1,6 +1,6 @@
 // derive.c -- makes the backward list by reverse-mode differentiation of the forward list (Griewank
 // and Walther, "Evaluating Derivatives"), and chooses which forward values are saved and which are
-// recomputed.
+// recomputed. Where no parameter trains and no gradient is asked for, it makes no node.
 //
 // Called by graph_finish. Does not know the gradient of an op, which stands in the op's own file.
 #include "graph/op.h"
@@ -11,7 +11,44 @@
 
 bool graph_requires_grad(const graph_value *v)
 {
-    return v && (v->producer || v->region == REGION_INPUT);
+    return v && v->requires_grad;
+}
+
+int graph_trained_param(const graph *g, const graph_value *w)
+{
+    return w && !g->param[w->param].frozen ? w->param : -1;
+}
+
+// Settles which forward values require a gradient, as requires_grad of PyTorch's tensors.
+static void mark_requires_grad(graph *g)
+{
+    if (g->input) g->input->requires_grad = !g->input_grad.unused;
+    for (int i = 0; i < g->forward.count; i++) {
+        graph_node *n = g->forward.node[i];
+        bool requires = false;
+        for (int k = 0; k < NODE_INPUTS; k++) {
+            const graph_value *in = n->in[k];
+            requires = requires || graph_requires_grad(in) ||
+                       (in && in->param >= 0 && graph_trained_param(g, in) >= 0);
+        }
+        for (int k = 0; k < NODE_OUTPUTS; k++)
+            if (n->out[k]) n->out[k]->requires_grad = requires && n->out[k]->param < 0;
+    }
+}
+
+// Does a forward node read v, or is it the block's output?
+static bool is_used(const graph *g, const graph_value *v)
+{
+    for (int i = 0; i < g->forward.count; i++)
+        for (int k = 0; k < NODE_INPUTS; k++)
+            if (g->forward.node[i]->in[k] == v) return true;
+    return v == g->output;
+}
+
+// After the derivation of every node that reads v: has v no use, or one that gives no gradient?
+static bool is_lost(const graph *g, const graph_value *v)
+{
+    return !v->grad && (v->requires_grad || !is_used(g, v));
 }
 
 graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n)
@@ -40,7 +77,8 @@ void graph_accumulate_grad(graph *g, graph_value *v, graph_value *dx)
 
 status graph_derive(graph *g, err *e)
 {
-    if (g->output) {
+    mark_requires_grad(g);
+    if (graph_requires_grad(g->output)) {
         g->output->grad = graph_new_like(g, "output gradient", g->output);
         g->output->grad->region = REGION_OUTPUT_GRAD;
     }
@@ -48,14 +86,14 @@ status graph_derive(graph *g, err *e)
         graph_node *n = g->forward.node[i];
         const graph_op_info *o = graph_op_find(n->op);
         if (g->first_error.code != OK) return graph_first_error(g, e);
-        if (!o->is_loss && !n->out[0]->grad)
+        if (!o->is_loss && is_lost(g, n->out[0]))
             return err_set(e, E_USAGE, "model graph: the result of %s (node %d) is never used",
                            o->name, i);
-        o->derive(g, n);
+        if (n->out[0]->requires_grad || o->is_loss) o->derive(g, n);
     }
-    if (g->first_error.code == OK && g->input && !g->input->grad)
+    if (g->first_error.code == OK && g->input && is_lost(g, g->input))
         return err_set(e, E_USAGE, "model graph: the input of a block is never used");
-    g->input_grad.unused = !g->input;
+    g->input_grad.unused = !graph_requires_grad(g->input);
     return graph_first_error(g, e);
 }
 

@@ -49,7 +49,8 @@ static status partition_backward(graph *g, bool *apart, err *e)
     TRY(alloc_zeroed(&needed, (size_t)g->values.count, 1, "a graph", e));
     TRY(alloc_zeroed(&is_dgrad, (size_t)g->backward.count, sizeof *is_dgrad, "a graph", e));
     *apart = true;
-    if (g->input) needed[g->input->grad->id] = 1;
+    const graph_value *input_grad = g->input ? g->input->grad : NULL;
+    if (input_grad) needed[input_grad->id] = 1;
     for (int i = g->backward.count - 1; i >= 0; i--) {
         const graph_node *n = g->backward.node[i];
         is_dgrad[i] = is_needed(n, needed);
@@ -65,8 +66,8 @@ static status partition_backward(graph *g, bool *apart, err *e)
     free(g->backward.node);
     g->backward = ordered;
     TRY(graph_first_error(g, e));
-    for (int i = g->split.dgrad_nodes; i < g->backward.count && g->input; i++)
-        if (reads(g->backward.node[i], g->input->grad)) *apart = false;
+    for (int i = g->split.dgrad_nodes; i < g->backward.count && input_grad; i++)
+        if (reads(g->backward.node[i], input_grad)) *apart = false;
 done:
     free(needed);
     free(is_dgrad);

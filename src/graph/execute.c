@@ -34,11 +34,12 @@ float *graph_run_grad(const graph_run *run, int p, bool *accumulate)
     return run->gradient[p];
 }
 
-uint64_t graph_run_row0(const graph_run *run, const graph_value *v)
+kernel_tokens graph_run_tokens(const graph_run *run, const graph_value *v)
 {
-    uint64_t first =
-        v->tp_sharding == TP_SHARD_ROWS ? (uint64_t)(run->g->tp.rank * graph_value_rows(v)) : 0;
-    return run->row0 + first;
+    kernel_tokens t = run->g->sequences.tokens;
+    t.start[0] += run->pos0;
+    if (v->sharding.rows & GRAPH_TP) t.first_row = run->g->tp.rank * graph_value_rows(v);
+    return t;
 }
 
 rng_key graph_run_key(const graph_run *run, const graph_node *n)

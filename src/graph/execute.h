@@ -35,10 +35,10 @@ typedef struct graph_run_outputs {
 typedef struct graph_run {
     const graph *g;
     device_stream *stream;
-    comm *tp;                  // the tensor-parallel group; NULL without one
-    char *base[REGIONS];       // the start of each region; CACHE: of the cache's first row
-    void *const *weight;       // [params] compute weights
-    float *const *gradient;    // [params] F32 gradient accumulators
+    comm *tp, *cp;          // the tensor-parallel and the context-parallel group; NULL without one
+    char *base[REGIONS];    // the start of each region; CACHE: of the cache's first row
+    void *const *weight;    // [params] compute weights
+    float *const *gradient; // [params] F32 gradient accumulators
     bool *const *grad_written; // [params] has this step written the gradient? Set by the run
     const float *rope;         // [rope_rows, rope_pairs, 2] cos and sin
     double *loss_sum, *loss_count;
@@ -46,13 +46,14 @@ typedef struct graph_run {
     uint64_t seed, step;  // key the random numbers of dropout
     float grad_scale;     // factor of the loss' gradient (loss scaling); 0 means 1
     int block;            // position in the model; keys dropout
-    uint64_t row0;        // number of the first row among all rows of the step; keys dropout
+    uint64_t row0;        // number of the first row of the full sequences among all rows of the
+                          // run; keys dropout
     const graph_run_outputs *outputs; // NULL: the loss is computed
     int64_t cache_rows;               // GRAPH_DECODE: tokens that the cache has room for
     int64_t pos0;                     // GRAPH_DECODE: tokens that the cache holds already
 } graph_run;
 
-// Collective over run->tp: every rank calls the same functions in the same order. An error that the
+// Collective over run->tp and run->cp: every rank calls the same functions in the same order. An error that the
 // communicator finds at once is returned here; an error on the stream is returned by its sync.
 status graph_run_forward(const graph_run *run, err *e);
 status graph_run_backward(const graph_run *run, err *e);
@@ -61,7 +62,7 @@ status graph_run_backward(const graph_run *run, err *e);
 // the input, wgrad those of the parameters. Together they give the bits of graph_run_backward,
 // whatever runs between them. Until wgrad has run, the block's regions INPUT, IDS, SAVED and
 // SAVED_FOR_WGRAD must stay as they are, and OUTPUT_GRAD where g->split.saves_output_grad.
-// WORKSPACE may change. Collective over run->tp.
+// WORKSPACE may change. Collective over run->tp and run->cp.
 status graph_run_dgrad(const graph_run *run, err *e);
 status graph_run_wgrad(const graph_run *run, err *e);
 
@@ -80,8 +81,8 @@ void graph_run_copy(const graph_run *run, const graph_value *to, const graph_val
 // The gradient of parameter p, which the caller writes now. *accumulate: the caller must add to it,
 // because this step has written it before.
 float *graph_run_grad(const graph_run *run, int p, bool *accumulate);
-// The number of v's first row among all rows of the step, whichever rank has it.
-uint64_t graph_run_row0(const graph_run *run, const graph_value *v);
+// The tokens that the rows of v are.
+kernel_tokens graph_run_tokens(const graph_run *run, const graph_value *v);
 // The key of node n's random numbers.
 rng_key graph_run_key(const graph_run *run, const graph_node *n);
 

@@ -31,9 +31,11 @@ status graph_open(const graph_options *o, graph **out, err *e)
     // Parameter 0 is there whatever fails later, see build_weight.
     TRY(alloc_grow(&g->param, &g->param_room, 1, sizeof *g->param, WHAT, e));
     g->param[0] = (graph_param){.pieces = 0};
-    g->mode = o->mode, g->type = o->type, g->batch = o->batch, g->seq = o->seq;
+    g->mode = o->mode, g->type = o->type, g->batch = o->batch;
     g->tp = o->tp, g->split.on = o->splits_backward && o->mode == GRAPH_TRAIN;
+    g->input_grad.unused = o->input_needs_no_grad;
     if (g->tp.ranks <= 1) g->tp = (graph_tp){.ranks = 1};
+    graph_shard_sequences(g, o->seq, &o->cp);
     *out = g;
     g = NULL;
 done:
@@ -56,6 +58,7 @@ void graph_close(graph *g)
     free(g->values.value);
     free(g->param);
     free(g->rope.frequency);
+    for (graph_segments *s = g->sequences.segments, *next; s; s = next) next = s->next, free(s);
     free(g);
 }
 
@@ -147,7 +150,7 @@ graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, c
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v)
 {
     graph_value *new = graph_new_value(g, name, v->type, v->dims, v->dim);
-    new->tp_sharding = v->tp_sharding;
+    new->sharding = v->sharding;
     return new;
 }
 
@@ -178,9 +181,19 @@ size_t graph_value_bytes(const graph_value *v)
     return (size_t)graph_value_count(v) * dtype_bytes(v->type);
 }
 
+int64_t graph_rows(const graph *g)
+{
+    return g->batch * g->sequences.tokens.seq;
+}
+
+unsigned graph_row_sharding(const graph *g)
+{
+    return (g->sequences.cp.ranks > 1 ? GRAPH_CP : 0) | (g->tp.sequence ? GRAPH_TP : 0);
+}
+
 graph_value *build_input(graph *g, int64_t cols)
 {
-    int64_t rows = g->batch * g->seq, local_rows = rows;
+    int64_t rows = graph_rows(g), local_rows = rows;
     if (g->tp.sequence) local_rows = rows / g->tp.ranks;
     if (g->tp.sequence && rows % g->tp.ranks)
         graph_not_divisible(g,
@@ -188,7 +201,7 @@ graph_value *build_input(graph *g, int64_t cols)
                             "divide over parallel.tp %d",
                             (long long)rows, g->tp.ranks);
     g->input = graph_new_value(g, "input", g->type, 2, (int64_t[]){local_rows, cols});
-    g->input->tp_sharding = g->tp.sequence ? TP_SHARD_ROWS : TP_REPLICATE;
+    g->input->sharding.rows = graph_row_sharding(g);
     g->input->region = REGION_INPUT;
     return g->input;
 }
@@ -202,14 +215,16 @@ graph_value *build_residual(graph *g, int64_t cols)
 
 graph_value *build_ids(graph *g)
 {
-    g->ids = graph_new_value(g, "ids", I32, 1, (int64_t[]){g->batch * g->seq});
+    g->ids = graph_new_value(g, "ids", I32, 1, (int64_t[]){graph_rows(g)});
+    g->ids->sharding.rows = graph_row_sharding(g) & GRAPH_CP;
     g->ids->region = REGION_IDS;
     return g->ids;
 }
 
 graph_value *build_features(graph *g, int64_t cols)
 {
-    g->ids = graph_new_value(g, "features", g->type, 2, (int64_t[]){g->batch * g->seq, cols});
+    g->ids = graph_new_value(g, "features", g->type, 2, (int64_t[]){graph_rows(g), cols});
+    g->ids->sharding.rows = graph_row_sharding(g) & GRAPH_CP;
     g->ids->region = REGION_IDS;
     return g->ids;
 }
@@ -217,7 +232,7 @@ graph_value *build_features(graph *g, int64_t cols)
 void build_output(graph *g, graph_value *x)
 {
     if (!x->producer) graph_misuse(g, "the output of a block must be computed by it");
-    if (x->tp_sharding != (g->tp.sequence ? TP_SHARD_ROWS : TP_REPLICATE))
+    if (x->sharding.rows != graph_row_sharding(g) || x->sharding.cols)
         graph_misuse(g,
                      "the output of a block must have been reduced over the tensor-parallel ranks");
     g->output = x;
@@ -234,7 +249,8 @@ graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols
                        .init = init,
                        .std = (float)std,
                        .pieces = 1,
-                       .shard_dim = -1};
+                       .shard_dim = -1,
+                       .type = g->type};
     snprintf(p->name, sizeof p->name, "%s", name);
     snprintf(p->piece[0].name, sizeof p->piece[0].name, "%s", name);
     p->piece[0].rows = rows;
@@ -269,23 +285,29 @@ int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab)
 {
     // At least two chunks, each of at most 64 MiB of F32 logits, and all of nearly equal size.
     enum { BUDGET = 64 << 20, ALIGN = 16 };
-    int64_t rows = g->batch * g->seq, most = BUDGET / (vocab * 4);
+    int64_t rows = graph_rows(g), most = BUDGET / (vocab * 4);
     if (most < ALIGN) most = ALIGN;
     if (most > (rows + 1) / 2) most = (rows + 1) / 2;
     int64_t chunks = (rows + most - 1) / most, even = (rows + chunks - 1) / chunks;
     return (int64_t)size_align((uint64_t)even, ALIGN);
 }
 
+static bool writes_gradient(const graph_node_list *l, int p)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->node[i]->param[0] == p || l->node[i]->param[1] == p) return true;
+    return false;
+}
+
 bool graph_gives_gradient(const graph *g, int p)
 {
-    for (int i = 0; i < g->backward.count; i++)
-        if (g->backward.node[i]->param[0] == p || g->backward.node[i]->param[1] == p) return true;
-    for (int i = 0; i < g->forward.count; i++) {
-        const graph_node *n = g->forward.node[i];
-        if (!graph_op_find(n->op)->is_loss) continue; // a loss writes gradients in the forward
-        if (n->in[1]->param == p || (n->in[2] && n->in[2]->param == p)) return true;
-    }
-    return false;
+    // A loss writes gradients in the forward.
+    return writes_gradient(&g->backward, p) || writes_gradient(&g->forward, p);
+}
+
+bool graph_has_backward(const graph *g)
+{
+    return g->backward.count > 0;
 }
 
 static status check_pieces(const graph *g, err *e)
@@ -307,26 +329,31 @@ status graph_first_error(const graph *g, err *e)
     return g->first_error.code;
 }
 
+// FLOPs of a list; what is recomputed does not count.
+static double list_flops(const graph *g, const graph_node_list *l)
+{
+    double sum = 0;
+    for (int i = 0; i < l->count; i++) {
+        const graph_op_info *o = graph_op_find(l->node[i]->op);
+        if (o->flops && !l->node[i]->recomputed) sum += o->flops(g, l->node[i]);
+    }
+    return sum;
+}
+
 status graph_finish(graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
     graph_check_tp(g);
     TRY(graph_first_error(g, e));
     TRY(check_pieces(g, e));
-    for (int i = 0; i < g->forward.count; i++) {
-        const graph_op_info *o = graph_op_find(g->forward.node[i]->op);
-        if (o->flops) g->flops.forward += o->flops(g, g->forward.node[i]);
-    }
+    TRY(graph_convert_params(g, e));
     if (g->mode == GRAPH_TRAIN) {
         TRY(graph_derive(g, e));
         TRY(graph_plan_recompute(g, recompute, e));
         if (g->split.on) TRY(graph_split_backward(g, e));
-        for (int i = 0; i < g->backward.count; i++) {
-            const graph_op_info *o = graph_op_find(g->backward.node[i]->op);
-            if (o->flops && !g->backward.node[i]->recomputed)
-                g->flops.backward += o->flops(g, g->backward.node[i]);
-        }
     }
+    g->flops.forward = list_flops(g, &g->forward);
+    g->flops.backward = list_flops(g, &g->backward);
     TRY(graph_layout(g, e));
 done:
     return result;

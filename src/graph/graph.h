@@ -6,13 +6,14 @@
 // every value its memory, and counts FLOPs and bytes. execute.h runs the two lists.
 //
 // The graph is in single-assignment form. A value owns no memory: it has a region and an offset.
-// Under tensor parallelism a graph is one rank's shard of the block (tensor_parallel.c). A graph
-// knows nothing of other ranks, of optimizers, or of the device that will run it.
+// Under tensor parallelism a graph is one rank's shard of the block (tensor_parallel.c), and under
+// context parallelism one rank's tokens of each sequence (op_context_parallel.c). A graph knows nothing of other ranks, of optimizers, or of the device that will run it.
 #ifndef TRIREME_GRAPH_GRAPH_H
 #define TRIREME_GRAPH_GRAPH_H
 
 #include "base/err.h"
 #include "base/recompute.h"
+#include "comm/segment.h"
 #include "device/kernels.h"
 
 typedef struct graph graph;
@@ -61,6 +62,8 @@ typedef enum graph_op {
     OP_REDUCE_FROM_TP,
     OP_GATHER_FROM_SP,
     OP_SCATTER_TO_SP,
+    OP_GATHER_FROM_CP,
+    OP_SCATTER_TO_CP,
     OP_LINEAR_CROSS_ENTROPY,
     OP_LINEAR_SQUARE_ERROR,
     OP_EMBEDDING_GRAD,
@@ -102,11 +105,21 @@ typedef struct graph_param {
     // With shard_dim -1: what the gradient of one rank is. Set by the ops that use the parameter.
     bool grad_full;    // some use gives the full gradient on every rank
     bool grad_partial; // some use gives a summand; the gradient is the sum over the ranks
+    // The caller may set these two before graph_finish:
+    bool frozen; // it gets no gradient; GRAPH_TRAIN only
+    dtype type;  // of the compute weight; the graph's type unless it is set
 } graph_param;
 
-// What this rank's value holds of the full one. COLS: the columns of this rank's shard of the weight
-// (its heads, its share of the inner width). ROWS: this rank's share of the rows.
-typedef enum graph_tp_sharding { TP_REPLICATE, TP_SHARD_COLS, TP_SHARD_ROWS } graph_tp_sharding;
+// The axes of the mesh that a graph knows.
+typedef enum graph_axis { GRAPH_CP = 1, GRAPH_TP = 2 } graph_axis;
+
+// The axes over which each dimension of a value is sharded: bits of graph_axis. No bit: this rank has
+// all of it. Rows over cp: the rank's tokens of each sequence. Rows over tp (sequence parallelism): a
+// run of those rows. Columns over tp: those of this rank's shard of a weight (its heads, its share of
+// the inner width).
+typedef struct graph_sharding {
+    unsigned rows, cols;
+} graph_sharding;
 
 struct graph_value {
     int id; // index in graph->values.value
@@ -115,9 +128,12 @@ struct graph_value {
     int dims;
     int64_t dim[GRAPH_DIMS]; // of this rank's shard
     graph_node *producer;    // NULL for inputs and parameters
-    int param;               // index in graph->param, or -1
+    int param;               // index in graph->param, or -1; also of a parameter's conversion
     graph_value *grad;       // its gradient; NULL before graph_finish, or where there is none
-    graph_tp_sharding tp_sharding;
+    // The backward list computes its gradient: the block's input needs one, or the block computes the
+    // value from a parameter that is not frozen. Set by graph_finish; false for parameters.
+    bool requires_grad;
+    graph_sharding sharding;
     graph_value
         *copied_to_tp; // graph_copy_to_tp's result for this value; NULL before its first call
     // Memory, final after graph_finish:
@@ -144,6 +160,11 @@ typedef struct graph_node_attr {
             int64_t rot; // columns of a head that are rotated
             bool inverse;
         } rope;
+        struct {
+            int64_t first_col, cols;     // the columns of qkv that hold keys and values
+            const comm_segment *segment; // [segments] of the gathered keys and values
+            int segments;
+        } cp;
         kernel_activation act;
         struct {
             float alpha, beta;
@@ -162,7 +183,7 @@ struct graph_node {
     // Position among the forward nodes of the unsharded graph; keys random numbers. A gradient node
     // has the number of its forward node. -1: the node exists under tensor parallelism only.
     int number;
-    int param[2];    // gradient nodes: parameters whose gradients the node writes, or -1
+    int param[2];    // parameters whose gradients the node writes, or -1
     bool recomputed; // a forward node that runs again in the backward list
 };
 
@@ -176,12 +197,20 @@ typedef struct graph_tp {
     bool sequence;
 } graph_tp;
 
+// This rank's position in its context-parallel group; zeros: no context parallelism.
+typedef struct graph_cp {
+    int ranks, rank;
+} graph_cp;
+
 typedef struct graph_options {
     graph_mode mode;
-    dtype type;         // of activations and compute weights
+    dtype type;         // of activations, and of compute weights unless graph_param.type is set
     int64_t batch, seq; // sequences of a micro-batch and tokens of a sequence (seq 1: no sequences)
     graph_tp tp;
+    graph_cp cp;
     bool splits_backward; // the backward can run as dgrad and wgrad; ignored unless GRAPH_TRAIN
+    // No earlier block has a parameter that trains, so the block computes no input gradient.
+    bool input_needs_no_grad;
 } graph_options;
 
 typedef struct graph_node_list {
@@ -205,7 +234,7 @@ typedef struct graph_split {
 
 typedef struct graph_input_grad {
     bool in_place; // the input gradient overwrites the output gradient in its memory
-    bool unused;   // the block has no differentiable input
+    bool unused;   // there is none: the block has no input, or the input needs no gradient
 } graph_input_grad;
 
 // The block's one rotary table: positions, and rotated pairs of columns of a head.
@@ -213,6 +242,13 @@ typedef struct graph_rope {
     int64_t rows, pairs;
     double *frequency; // [pairs] owned; NULL: the block has no table
 } graph_rope;
+
+// The sequences of a micro-batch, and this rank's tokens of them.
+typedef struct graph_sequences {
+    kernel_tokens tokens;
+    graph_cp cp;
+    struct graph_segments *segments; // owned; op.h
+} graph_sequences;
 
 // Sizes of the regions, for one micro-batch.
 typedef struct graph_bytes {
@@ -234,11 +270,12 @@ typedef struct graph_no_memory {
 
 struct graph {
     graph_mode mode;
-    dtype type;         // of activations and compute weights; the residual is F32
-    int64_t batch, seq; // the full activations have batch * seq rows
+    dtype type;    // of activations; the residual is F32
+    int64_t batch; // sequences of a micro-batch
+    graph_sequences sequences;
     graph_tp tp;
     err first_error;    // the first misuse of a build function, or E_MEMORY
-    bool not_divisible; // first_error says which size tensor parallelism does not divide
+    bool not_divisible; // first_error says which size the tp or cp ranks do not divide
     int next_number;    // of the next forward node
 
     graph_param *param;
@@ -290,7 +327,7 @@ void build_transposed(graph *g, graph_value *param);
 // a call of build_piece is one tensor of its own name.
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows);
 
-// y[r,:] = scale * tokens[ids[r],:] + positions[r % seq,:]
+// y[r,:] = scale * tokens[ids[r],:] + positions[position of row r,:]
 //   ids [rows]   tokens [vocab, cols]   positions [max_seq, cols] or NULL   -> y [rows, cols] F32
 graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
                              graph_value *positions, double scale);
@@ -347,17 +384,29 @@ typedef struct graph_loss_dims {
 // Returns false when the graph does not end in a loss.
 bool graph_loss_shape(const graph *g, graph_loss_dims *out);
 
-// Does parameter p get a gradient? The graph must be a finished GRAPH_TRAIN graph.
+// Does parameter p get a gradient? False where it is frozen. The graph must be a finished GRAPH_TRAIN
+// graph.
 bool graph_gives_gradient(const graph *g, int p);
+// Has the backward list any node? Without one, running the backward does nothing. A loss that is the
+// block's only op has computed the gradients in its forward.
+bool graph_has_backward(const graph *g);
 
-// Bytes that this rank sends to its tensor-parallel group while nodes first … last-1 of one of the
+// Bytes that this rank sends to its process group of `axis` while nodes first … last-1 of one of the
 // graph's lists run, by the formulas of ring collectives.
-double graph_sent_bytes(const graph *g, const graph_node_list *l, int first, int last);
+double graph_sent_bytes(const graph *g, graph_axis axis, const graph_node_list *l, int first,
+                        int last);
 
 // This rank's shard of `count` elements of a dimension of role r: returns how many elements it has,
 // and *first (NULL allowed) gets the first one. Shards are equal, but for a vocabulary's last one,
 // which may be shorter.
 int64_t graph_shard(graph_role r, int64_t count, int ranks, int rank, int64_t *first);
+
+// The tokens of a sequence of `seq` tokens that a context-parallel rank has. cp->ranks 0 and 1: all.
+// The ranks must divide the sequence (graph_open).
+kernel_tokens graph_tokens(int64_t seq, const graph_cp *cp);
+// How the rows of a block's input and output are sharded.
+unsigned graph_row_sharding(const graph *g);
+int64_t graph_rows(const graph *g); // rows of this rank before sequence parallelism shards them
 
 size_t graph_value_bytes(const graph_value *v);
 int64_t graph_value_count(const graph_value *v); // elements
@@ -405,16 +454,36 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
 // Notes whether the use of parameter w with x gives the full gradient or a summand of it.
 void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
-// Keeps in g->first_error which size the tensor-parallel ranks do not divide. It replaces a misuse,
-// which may only follow from it.
+// Keeps in g->first_error which size the ranks of an axis do not divide. It replaces a misuse, which
+// may only follow from it.
 void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Writes the divisors of `count`: "1, 2, 4". Returns out.
 const char *graph_divisors(int64_t count, char out[96]);
+
+// Appends a node that the unsharded graph lacks. It takes no number, so that the other nodes have the
+// numbers of the unsharded graph, and with them its random numbers.
+graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x);
+
+// ---- Context parallelism (op_context_parallel.c)
+
+// Sets g->sequences. Where the ranks do not divide the sequences, g->first_error says so.
+void graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp);
+// The keys and values of all tokens, in order of positions. They are columns first_col …
+// first_col+cols-1 of qkv.   -> [batch * full_seq, cols]
+graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols);
+// Makes the gradient of qkv complete: dqkv has that of the queries, d_kv this rank's summand of the
+// gradient of the keys and values that node `gather` gathered.
+graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *d_kv,
+                                 graph_value *dqkv);
+// Bytes that node n sends to the context-parallel group.
+double graph_cp_sent(const graph *g, const graph_node *n);
 
 // ---- The passes of graph_finish, in this order
 
 // Settles the sections of sharded parameters, and checks that the ranks divide them.
 void graph_check_tp(graph *g);
+// Adds the conversions for parameters whose type is not the graph's (param_types.c).
+status graph_convert_params(graph *g, err *e);
 // Makes the backward list (derive.c).
 status graph_derive(graph *g, err *e);
 // Adds to the backward list the forward nodes that are recomputed (derive.c).

@@ -18,6 +18,8 @@ const graph_op_info *graph_op_find(graph_op kind)
         [OP_REDUCE_FROM_TP] = &op_reduce_from_tp,
         [OP_GATHER_FROM_SP] = &op_gather_from_sp,
         [OP_SCATTER_TO_SP] = &op_scatter_to_sp,
+        [OP_GATHER_FROM_CP] = &op_gather_from_cp,
+        [OP_SCATTER_TO_CP] = &op_scatter_to_cp,
         [OP_LINEAR_CROSS_ENTROPY] = &op_linear_cross_entropy,
         [OP_LINEAR_SQUARE_ERROR] = &op_linear_square_error,
         [OP_EMBEDDING_GRAD] = &op_embedding_grad,

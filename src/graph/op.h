@@ -7,9 +7,10 @@
 
 typedef struct graph_op_info {
     const char *name;
-    // Appends to the backward list the gradient nodes of forward node n, and gives the inputs of n
-    // their gradients with graph_accumulate_grad. The gradients of n's outputs are known. NULL for
-    // gradient ops.
+    // Appends to the backward list the gradient nodes of forward node n, and gives the inputs of n that
+    // require one their gradients with graph_accumulate_grad. The gradients of n's outputs are known.
+    // Called where some input of n requires a gradient, or a parameter of n trains. NULL for gradient
+    // ops.
     void (*derive)(graph *g, graph_node *n);
     // Launches the node's kernels and collectives.
     status (*run)(const graph_run *run, const graph_node *n, err *e);
@@ -27,6 +28,12 @@ typedef struct graph_op_info {
 
 const graph_op_info *graph_op_find(graph_op kind);
 
+// Segments of a collective of a node. A graph owns the list of them.
+typedef struct graph_segments {
+    struct graph_segments *next;
+    comm_segment segment[];
+} graph_segments;
+
 // ---- For graph_op_info.derive
 
 // Adds dx to the gradient of v. The first dx becomes v's gradient; for a later one an addition is
@@ -34,13 +41,15 @@ const graph_op_info *graph_op_find(graph_op kind);
 void graph_accumulate_grad(graph *g, graph_value *v, graph_value *dx);
 // Does the backward list need the gradient of v? NULL allowed.
 bool graph_requires_grad(const graph_value *v);
+// The index of parameter w, or -1 where its gradient is not wanted: w is NULL or frozen.
+int graph_trained_param(const graph *g, const graph_value *w);
 // Appends a gradient node of forward node n to the backward list, with the attributes of n.
 graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n);
 
 extern const graph_op_info op_embedding, op_embedding_grad, op_linear, op_linear_grad_input,
     op_linear_grad_weight, op_norm, op_norm_grad, op_rope, op_attention, op_attention_grad,
     op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout, op_convert,
-    op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp, op_scatter_to_sp, op_linear_cross_entropy,
-    op_linear_square_error;
+    op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp, op_scatter_to_sp, op_gather_from_cp,
+    op_scatter_to_cp, op_linear_cross_entropy, op_linear_square_error;
 
 #endif

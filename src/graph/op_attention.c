@@ -5,10 +5,14 @@
 //   o     [rows, heads * head_dim]
 //   lse   [batch, heads, seq] F32                     log-sum-exp of each query's scores
 //   delta [batch, heads, seq] F32                     scratch of the backward
+//   kv    [batch * full_seq, 2 * kv_heads * head_dim] keys and values of all tokens, under context
+//                                                     parallelism (op_context_parallel.c) only
 //
-//   rope             in x                out x, rotated in place
-//   attention        in qkv              out o, lse
-//   attention_grad   in do, qkv, o, lse  out dqkv, delta
+//   rope             in x                    out x, rotated in place
+//   attention        in qkv, kv              out o, lse
+//   attention_grad   in do, qkv, o, lse, kv  out dqkv, delta, d_kv
+//
+// Without kv the keys and values are those in qkv. With kv, dqkv has the gradient of the queries only.
 //
 // When decoding, the rows of qkv are the last rows of the block's cache. Attention finds the keys and
 // values of earlier tokens in the rows before them.
@@ -23,14 +27,14 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
                         const double *frequency, int64_t pairs)
 {
     heads = graph_local_heads(g, x, heads);
-    if (x->tp_sharding == TP_SHARD_ROWS)
+    if (x->sharding.rows & GRAPH_TP)
         graph_misuse(g, "rope: the rows of x are sharded over the tensor-parallel ranks");
     if (heads * head_dim > graph_value_cols(x) || 2 * pairs > head_dim)
         graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
                      (long long)head_dim, (long long)graph_value_cols(x));
-    if (g->mode != GRAPH_DECODE && g->seq > rows)
-        graph_misuse(g, "rope: %lld tokens, but %lld positions", (long long)g->seq,
-                     (long long)rows);
+    if (g->mode != GRAPH_DECODE && g->sequences.tokens.full_seq > rows)
+        graph_misuse(g, "rope: %lld tokens, but %lld positions",
+                     (long long)g->sequences.tokens.full_seq, (long long)rows);
     if (g->rope.frequency && (g->rope.pairs != pairs || memcmp(g->rope.frequency, frequency,
                                                                (size_t)pairs * sizeof *frequency)))
         graph_misuse(g, "rope: two different tables in one block");
@@ -53,8 +57,7 @@ static status rope_run(const graph_run *run, const graph_node *n, err *e)
     (void)e;
     kernel_call c = {.kind = K_ROPE};
     c.u.rope = (kernel_rope_args){.rows = graph_value_rows(n->out[0]),
-                                  .seq = run->g->seq,
-                                  .pos0 = run->pos0,
+                                  .row_tokens = graph_run_tokens(run, n->out[0]),
                                   .heads = n->attr.u.rope.heads,
                                   .head_dim = n->attr.u.rope.head_dim,
                                   .rot = n->attr.u.rope.rot,
@@ -80,9 +83,9 @@ static void rope_derive(graph *g, graph_node *n)
 static void check_heads(graph *g, const graph_value *qkv, int64_t heads, int64_t kv_heads)
 {
     char valid[96];
-    if (qkv->tp_sharding == TP_SHARD_ROWS)
+    if (qkv->sharding.rows & GRAPH_TP)
         graph_misuse(g, "attention: the rows of qkv are sharded over the tensor-parallel ranks");
-    if (qkv->tp_sharding != TP_SHARD_COLS || kv_heads <= 0 || kv_heads % g->tp.ranks == 0) return;
+    if (!(qkv->sharding.cols & GRAPH_TP) || kv_heads <= 0 || kv_heads % g->tp.ranks == 0) return;
     bool shared = kv_heads != heads;
     graph_not_divisible(g, "%lld %s do not divide over parallel.tp %d; valid: %s",
                         (long long)kv_heads, shared ? "key-value heads" : "heads", g->tp.ranks,
@@ -107,8 +110,11 @@ graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t 
         graph_misuse(g, "attention: queries, keys and values must come from a linear layer");
     if (g->mode == GRAPH_DECODE && g->batch != 1)
         graph_misuse(g, "attention: decoding takes one sequence at a time");
+    graph_value *kv = NULL;
+    if (qkv->sharding.rows & GRAPH_CP)
+        kv = graph_gather_from_cp(g, qkv, heads * head_dim, 2 * kv_heads * head_dim);
     graph_node *n = graph_new_node(g, OP_ATTENTION);
-    n->in[0] = qkv;
+    n->in[0] = qkv, n->in[1] = kv;
     n->attr.u.attention.heads = heads, n->attr.u.attention.kv_heads = kv_heads,
     n->attr.u.attention.head_dim = head_dim;
     n->attr.u.attention.full_heads = full_heads;
@@ -116,47 +122,73 @@ graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t 
     n->attr.u.attention.dropout = g->mode == GRAPH_TRAIN ? (float)dropout : 0;
     n->out[0] = graph_new_value(g, "attention", g->type, 2,
                                 (int64_t[]){graph_value_rows(qkv), heads * head_dim});
-    n->out[1] = graph_new_value(g, "lse", F32, 3, (int64_t[]){g->batch, heads, g->seq});
+    n->out[1] =
+        graph_new_value(g, "lse", F32, 3, (int64_t[]){g->batch, heads, g->sequences.tokens.seq});
     n->out[0]->producer = n->out[1]->producer = n;
-    n->out[0]->tp_sharding = qkv->tp_sharding;
+    n->out[0]->sharding = qkv->sharding;
     return n->out[0];
 }
 
-static kernel_attention_args attention_fill(const graph_run *run, const graph_node *n,
-                                            const graph_value *qkv, const graph_value *o,
-                                            const graph_value *lse)
+// The addresses of the key of token 0 and of its value, and the strides of both.
+typedef struct attention_keys {
+    char *k, *v;
+    int64_t stride, batch; // elements from one token, and from one sequence, to the next
+} attention_keys;
+
+// `in` holds queries, keys and values, or, with heads 0, keys and values.
+static attention_keys attention_keys_in(const graph_run *run, const graph_value *in, int64_t heads,
+                                        int64_t kv_heads, int64_t head_dim, int64_t tokens)
 {
-    int64_t d = n->attr.u.attention.head_dim, h = n->attr.u.attention.heads,
-            kv = n->attr.u.attention.kv_heads; // of this rank
-    int64_t cols = graph_value_cols(qkv);
-    size_t item = dtype_bytes(qkv->type);
-    // Keys start at the sequence's first token, pos0 rows before the first query.
-    const char *q = graph_run_ptr(run, qkv),
-               *k = q - (size_t)(run->pos0 * cols) * item + (size_t)(h * d) * item;
+    const size_t item = dtype_bytes(in->type);
+    const int64_t cols = graph_value_cols(in);
+    // When decoding, earlier tokens stand in the pos0 rows before the first query.
+    char *row = (char *)graph_run_ptr(run, in) - (size_t)(run->pos0 * cols) * item;
+    return (attention_keys){.k = row + (size_t)(heads * head_dim) * item,
+                            .v = row + (size_t)((heads + kv_heads) * head_dim) * item,
+                            .stride = cols,
+                            .batch = tokens * cols};
+}
+
+static attention_keys attention_find_keys(const graph_run *run, const graph_node *n,
+                                          const graph_value *qkv, const graph_value *kv)
+{
+    const kernel_tokens *t = &run->g->sequences.tokens;
+    const int64_t kv_heads = n->attr.u.attention.kv_heads, d = n->attr.u.attention.head_dim;
+    return kv ? attention_keys_in(run, kv, 0, kv_heads, d, t->full_seq)
+              : attention_keys_in(run, qkv, n->attr.u.attention.heads, kv_heads, d, t->seq);
+}
+
+static kernel_attention_args attention_fill(const graph_run *run, const graph_node *n,
+                                            const graph_value *qkv, const graph_value *kv,
+                                            const graph_value *o, const graph_value *lse)
+{
+    const int64_t d = n->attr.u.attention.head_dim, h = n->attr.u.attention.heads; // of this rank
+    const int64_t full_seq = run->g->sequences.tokens.full_seq;
+    const attention_keys keys = attention_find_keys(run, n, qkv, kv);
     return (kernel_attention_args){.batch = run->g->batch,
-                                   .tq = run->g->seq,
-                                   .tk = run->pos0 + run->g->seq,
+                                   .tk = run->pos0 + full_seq,
                                    .heads = h,
-                                   .kv_heads = kv,
+                                   .kv_heads = n->attr.u.attention.kv_heads,
                                    .head_dim = d,
-                                   .q_stride = cols,
-                                   .k_stride = cols,
-                                   .v_stride = cols,
+                                   .queries = graph_run_tokens(run, qkv),
+                                   .q_stride = graph_value_cols(qkv),
+                                   .k_stride = keys.stride,
+                                   .v_stride = keys.stride,
                                    .o_stride = h * d,
-                                   .k_batch = run->g->seq * cols,
-                                   .v_batch = run->g->seq * cols,
-                                   .q = q,
-                                   .k = k,
-                                   .v = k + (size_t)(kv * d) * item,
+                                   .k_batch = keys.batch,
+                                   .v_batch = keys.batch,
+                                   .q = graph_run_ptr(run, qkv),
+                                   .k = keys.k,
+                                   .v = keys.v,
                                    .o = graph_run_ptr(run, o),
                                    .lse = graph_run_ptr(run, lse),
                                    .scale = n->attr.u.attention.scale,
                                    .dropout.p = n->attr.u.attention.dropout,
                                    .dropout.key = graph_run_key(run, n),
                                    .dropout.row0 = run->row0,
-                                   .dropout.stride = (uint64_t)run->g->seq,
+                                   .dropout.stride = (uint64_t)full_seq,
                                    .dropout.head0 =
-                                       qkv->tp_sharding == TP_SHARD_COLS ? run->g->tp.rank * h : 0,
+                                       qkv->sharding.cols & GRAPH_TP ? run->g->tp.rank * h : 0,
                                    .dropout.all_heads = n->attr.u.attention.full_heads,
                                    .causal = true,
                                    .type = qkv->type};
@@ -166,19 +198,28 @@ static status attention_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_ATTENTION};
-    c.u.attention = attention_fill(run, n, n->in[0], n->out[0], n->out[1]);
+    c.u.attention = attention_fill(run, n, n->in[0], n->in[1], n->out[0], n->out[1]);
     device_launch(run->stream, &c);
     return OK;
 }
 
 static void attention_derive(graph *g, graph_node *n)
 {
+    graph_value *qkv = n->in[0], *kv = n->in[1];
     graph_node *d = graph_new_grad_node(g, OP_ATTENTION_GRAD, n);
-    d->in[0] = n->out[0]->grad, d->in[1] = n->in[0], d->in[2] = n->out[0], d->in[3] = n->out[1];
-    d->out[0] = graph_new_like(g, "attention dqkv", n->in[0]);
+    d->in[0] = n->out[0]->grad, d->in[1] = qkv, d->in[2] = n->out[0], d->in[3] = n->out[1];
+    d->in[4] = kv;
+    d->out[0] = graph_new_like(g, "attention dqkv", qkv);
     d->out[1] = graph_new_like(g, "delta", n->out[1]);
     d->out[0]->producer = d->out[1]->producer = d;
-    graph_accumulate_grad(g, n->in[0], d->out[0]);
+    graph_value *dqkv = d->out[0];
+    if (kv) {
+        d->out[2] = graph_new_like(g, "gradient of gathered keys and values", kv);
+        d->out[2]->producer = d;
+        kv->grad = d->out[2];
+        dqkv = graph_scatter_to_cp(g, kv->producer, d->out[2], dqkv);
+    }
+    graph_accumulate_grad(g, qkv, dqkv);
 }
 
 static status attention_grad_run(const graph_run *run, const graph_node *n, err *e)
@@ -186,24 +227,24 @@ static status attention_grad_run(const graph_run *run, const graph_node *n, err 
     (void)e;
     kernel_call c = {.kind = K_ATTENTION_GRAD};
     kernel_attention_grad_args *a = &c.u.attention_grad;
-    a->fwd = attention_fill(run, n, n->in[1], n->in[2], n->in[3]);
-    size_t item = dtype_bytes(n->in[1]->type);
-    char *dq = graph_run_ptr(run, n->out[0]);
+    a->fwd = attention_fill(run, n, n->in[1], n->in[4], n->in[2], n->in[3]);
+    const attention_keys grads = attention_find_keys(run, n, n->out[0], n->out[2]);
     a->d_o = graph_run_ptr(run, n->in[0]);
-    a->dq = dq;
-    a->dk = dq + (size_t)(a->fwd.heads * a->fwd.head_dim) * item;
-    a->dv = dq + (size_t)((a->fwd.heads + a->fwd.kv_heads) * a->fwd.head_dim) * item;
+    a->dq = graph_run_ptr(run, n->out[0]);
+    a->dk = grads.k;
+    a->dv = grads.v;
     a->delta = graph_run_ptr(run, n->out[1]);
     device_launch(run->stream, &c);
     return OK;
 }
 
-// Two products: queries by keys, and probabilities by values. Causality halves both.
+// Two products: queries by keys, and probabilities by values. Causality halves both, and
+// context-parallel ranks share them equally.
 static double attention_flops(const graph *g, const graph_node *n)
 {
-    double t = (double)g->seq;
+    double t = (double)g->sequences.tokens.full_seq;
     return 4.0 * (double)g->batch * (double)n->attr.u.attention.heads *
-           (double)n->attr.u.attention.head_dim * t * (t + 1) / 2;
+           (double)n->attr.u.attention.head_dim * t * (t + 1) / 2 / g->sequences.cp.ranks;
 }
 
 // Five products: the scores again, and the gradients of values, probabilities, queries and keys.

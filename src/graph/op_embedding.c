@@ -1,7 +1,7 @@
 // op_embedding.c -- rows of a table by token id, plus learned positions.
 //   ids [rows]   tokens [vocab, cols]   positions [max_seq, cols] or none   y [rows, cols] F32
 //   embedding        in ids, tokens, positions      out y
-//   embedding_grad   in dy, ids, tokens, positions
+//   embedding_grad   in dy, ids, tokens, positions      of the tables that train
 // Under tensor parallelism the table is sharded by rows: a rank's y is zero where another rank has
 // the token, and reduce_from_tp sums the ranks.
 #include "graph/op.h"
@@ -11,9 +11,9 @@ graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
 {
     if (positions && graph_value_cols(positions) != graph_value_cols(tokens))
         graph_misuse(g, "embedding: tokens and positions differ in width");
-    if (positions && g->mode != GRAPH_DECODE && g->seq > positions->dim[0])
-        graph_misuse(g, "embedding: %lld tokens, but %lld positions", (long long)g->seq,
-                     (long long)positions->dim[0]);
+    if (positions && g->mode != GRAPH_DECODE && g->sequences.tokens.full_seq > positions->dim[0])
+        graph_misuse(g, "embedding: %lld tokens, but %lld positions",
+                     (long long)g->sequences.tokens.full_seq, (long long)positions->dim[0]);
     bool sharded = graph_is_sharded(g, tokens, 0);
     if (g->tp.sequence && !sharded)
         graph_not_divisible(g, "parallel.sequence_parallel needs a token table that is sharded");
@@ -23,7 +23,8 @@ graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
     n->in[0] = ids, n->in[1] = tokens, n->in[2] = positions;
     n->attr.u.scale = (float)scale;
     n->out[0] = graph_new_value(g, "embedding", F32, 2,
-                                (int64_t[]){g->batch * g->seq, graph_value_cols(tokens)});
+                                (int64_t[]){graph_rows(g), graph_value_cols(tokens)});
+    n->out[0]->sharding.rows = ids->sharding.rows;
     n->out[0]->producer = n;
     return sharded ? graph_reduce_from_tp(g, n->out[0]) : n->out[0];
 }
@@ -38,9 +39,8 @@ static status embedding_run(const graph_run *run, const graph_node *n, err *e)
     kernel_call c = {.kind = K_EMBEDDING};
     c.u.embedding =
         (kernel_embedding_args){.rows = graph_value_rows(n->out[0]),
-                                .seq = run->g->seq,
+                                .row_tokens = graph_run_tokens(run, n->out[0]),
                                 .cols = graph_value_cols(n->out[0]),
-                                .pos0 = run->pos0,
                                 .first = graph_first_row(run->g, tokens),
                                 .vocab = sharded ? tokens->dim[0] : 0,
                                 .ids = graph_run_ptr(run, n->in[0]),
@@ -58,8 +58,8 @@ static void embedding_derive(graph *g, graph_node *n)
 {
     graph_node *d = graph_new_grad_node(g, OP_EMBEDDING_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0], d->in[2] = n->in[1], d->in[3] = n->in[2];
-    d->param[0] = n->in[1]->param;
-    d->param[1] = n->in[2] ? n->in[2]->param : -1;
+    d->param[0] = graph_trained_param(g, n->in[1]);
+    d->param[1] = graph_trained_param(g, n->in[2]);
 }
 
 static status embedding_grad_run(const graph_run *run, const graph_node *n, err *e)
@@ -69,7 +69,7 @@ static status embedding_grad_run(const graph_run *run, const graph_node *n, err 
     kernel_call c = {.kind = K_EMBEDDING_GRAD};
     kernel_embedding_grad_args *a = &c.u.embedding_grad;
     *a = (kernel_embedding_grad_args){.rows = graph_value_rows(dy),
-                                      .seq = run->g->seq,
+                                      .row_tokens = graph_run_tokens(run, dy),
                                       .cols = graph_value_cols(dy),
                                       .first = graph_first_row(run->g, n->in[2]),
                                       .vocab = n->in[2]->dim[0],
@@ -79,7 +79,7 @@ static status embedding_grad_run(const graph_run *run, const graph_node *n, err 
                                       .scale = n->attr.u.scale,
                                       .residual_fp32 = n->in[2]->type != F32,
                                       .type = n->in[2]->type};
-    a->d_tokens = graph_run_grad(run, n->param[0], &a->accumulate_tokens);
+    if (n->param[0] >= 0) a->d_tokens = graph_run_grad(run, n->param[0], &a->accumulate_tokens);
     if (n->param[1] >= 0)
         a->d_positions = graph_run_grad(run, n->param[1], &a->accumulate_positions);
     device_launch(run->stream, &c);

@@ -7,6 +7,8 @@
 //   linear_grad_input    in dy, w, earlier gradient of x  out dx   dx = earlier gradient + dy w
 //   linear_grad_weight   in dy, x                                  dw += dy^T x
 //                                                                  dbias += sum of the rows of dy
+// Each gradient is computed only where it is wanted: x requires one, or the parameter trains.
+// linear_grad_weight has no x where the weight is frozen.
 //
 // Under tensor parallelism a weight that is sharded by rows gives each rank columns of y, and one
 // that is sharded by columns gives each rank a summand of y.
@@ -19,7 +21,7 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
                      (long long)graph_value_cols(x), (long long)w->dim[0],
                      (long long)graph_value_cols(w), (long long)(bias ? bias->dim[0] : 0));
     bool rows = graph_is_sharded(g, w, 0), cols = graph_is_sharded(g, w, 1);
-    if ((x->tp_sharding == TP_SHARD_COLS) != cols)
+    if ((x->sharding.cols != 0) != cols)
         graph_misuse(g,
                      "linear: the columns of %s are sharded over the tensor-parallel ranks, those "
                      "of %s are not",
@@ -31,7 +33,7 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
     n->out[0] =
         graph_new_value(g, "linear", g->type, 2, (int64_t[]){graph_value_rows(x), w->dim[0]});
     n->out[0]->producer = n;
-    n->out[0]->tp_sharding = rows ? TP_SHARD_COLS : cols ? TP_REPLICATE : x->tp_sharding;
+    n->out[0]->sharding = (graph_sharding){x->sharding.rows, rows ? GRAPH_TP : 0};
     n->attr.u.skip_bias = cols && g->tp.rank != 0;
     graph_note_use(g, w, x);
     if (bias) graph_note_use(g, bias, n->out[0]);
@@ -73,10 +75,11 @@ static void linear_derive(graph *g, graph_node *n)
         dx->producer = d;
         x->grad = dx;
     }
+    const int dw = graph_trained_param(g, w), dbias = graph_trained_param(g, bias);
+    if (dw < 0 && dbias < 0) return;
     graph_node *d = graph_new_grad_node(g, OP_LINEAR_GRAD_WEIGHT, n);
-    d->in[0] = dy, d->in[1] = x;
-    d->param[0] = w->param;
-    d->param[1] = bias ? bias->param : -1;
+    d->in[0] = dy, d->in[1] = dw < 0 ? NULL : x;
+    d->param[0] = dw, d->param[1] = dbias;
 }
 
 static status linear_grad_input_run(const graph_run *run, const graph_node *n, err *e)
@@ -101,9 +104,8 @@ static status linear_grad_input_run(const graph_run *run, const graph_node *n, e
     return OK;
 }
 
-static status linear_grad_weight_run(const graph_run *run, const graph_node *n, err *e)
+static void launch_weight_grad(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     const graph_value *dy = n->in[0], *in = n->in[1];
     bool accumulate;
     float *dw = graph_run_grad(run, n->param[0], &accumulate);
@@ -122,16 +124,28 @@ static status linear_grad_weight_run(const graph_run *run, const graph_node *n, 
                                       .c_type = F32,
                                       .accumulate = accumulate};
     device_launch(run->stream, &c);
-    if (n->param[1] < 0) return OK;
+}
+
+static void launch_bias_grad(const graph_run *run, const graph_node *n)
+{
+    const graph_value *dy = n->in[0];
+    bool accumulate;
     float *db = graph_run_grad(run, n->param[1], &accumulate);
-    kernel_call b = {.kind = K_BIAS_GRAD};
-    b.u.bias_grad = (kernel_bias_grad_args){.rows = graph_value_rows(dy),
+    kernel_call c = {.kind = K_BIAS_GRAD};
+    c.u.bias_grad = (kernel_bias_grad_args){.rows = graph_value_rows(dy),
                                             .cols = graph_value_cols(dy),
                                             .dy = graph_run_ptr(run, dy),
                                             .db = db,
                                             .type = dy->type,
                                             .accumulate = accumulate};
-    device_launch(run->stream, &b);
+    device_launch(run->stream, &c);
+}
+
+static status linear_grad_weight_run(const graph_run *run, const graph_node *n, err *e)
+{
+    (void)e;
+    if (n->param[0] >= 0) launch_weight_grad(run, n);
+    if (n->param[1] >= 0) launch_bias_grad(run, n);
     return OK;
 }
 
@@ -142,10 +156,12 @@ static double linear_flops(const graph *g, const graph_node *n)
            (double)n->in[1]->dim[0];
 }
 
-// Of either gradient: a product over all columns of both inputs.
+// Of either gradient: a product over all columns of both inputs. The gradient of a bias alone is no
+// product.
 static double linear_grad_flops(const graph *g, const graph_node *n)
 {
     (void)g;
+    if (!n->in[1]) return 0;
     return 2.0 * (double)graph_value_rows(n->in[0]) * (double)graph_value_cols(n->in[0]) *
            (double)graph_value_cols(n->in[1]);
 }

@@ -1,12 +1,14 @@
 // op_loss.c -- the last linear layer fused with its loss. The op works through the rows in chunks, so
 // that the logits never exist for all rows at once. In training it computes a chunk's gradients right
-// after the chunk's loss, while the logits are still there; only dx is saved for the backward.
+// after the chunk's loss, while the logits are still there; only dx is saved for the backward. It
+// computes those gradients that are wanted: dx where x requires one, those of the weight and the bias
+// where they train.
 //
 //   x          [rows, cols]
 //   w          [outputs, cols]
 //   bias       [outputs] or none
 //   labels     [rows] I32, or under squared error [rows, outputs] F32
-//   dx         [rows, cols]          in training
+//   dx         [rows, cols]          in training, where x requires a gradient
 //   logits     [chunk, outputs]      scratch; the kernels turn logits into their gradient in place
 //   statistics [ranks, chunk, 3] F32 scratch, where the vocabulary is sharded
 //
@@ -25,7 +27,7 @@ static void check_loss(graph *g, graph_op kind, const graph_value *x, const grap
         graph_misuse(g, "loss: %lld columns, the weight is [%lld, %lld], the bias has %lld",
                      (long long)graph_value_cols(x), (long long)w->dim[0],
                      (long long)graph_value_cols(w), (long long)(bias ? bias->dim[0] : 0));
-    if (x->tp_sharding == TP_SHARD_COLS || graph_is_sharded(g, w, 1))
+    if (x->sharding.cols || graph_is_sharded(g, w, 1))
         graph_misuse(g, "loss: the columns of x are sharded over the tensor-parallel ranks");
     if (kind == OP_LINEAR_SQUARE_ERROR && sharded)
         graph_misuse(g, "loss: squared error over a weight that is sharded");
@@ -51,6 +53,7 @@ static void loss_node(graph *g, graph_op kind, graph_value *x, graph_value *w, g
         labels = (int64_t)size_mul((uint64_t)rows, (uint64_t)w->dim[0]);
     g->labels = graph_new_value(g, "labels", label_type, 1, (int64_t[]){labels});
     g->labels->region = REGION_LABELS;
+    g->labels->sharding.rows = x->sharding.rows;
     graph_node *n = graph_new_node(g, kind);
     n->in[0] = x, n->in[1] = w, n->in[2] = bias, n->in[3] = g->labels;
     n->attr.u.scale = (float)scale;
@@ -92,10 +95,22 @@ graph_value *build_last_row(graph *g, graph_value *x)
 
 static void loss_derive(graph *g, graph_node *n)
 {
-    graph_accumulate_grad(g, n->in[0], n->out[0]);
+    n->param[0] = graph_trained_param(g, n->in[1]);
+    n->param[1] = graph_trained_param(g, n->in[2]);
+    if (graph_requires_grad(n->in[0]))
+        graph_accumulate_grad(g, n->in[0], n->out[0]);
+    else
+        n->out[0] = NULL;
 }
 
-// The tensor-parallel ranks have the same rows; rank 0 adds their loss to the sums.
+// Does the loss compute any gradient?
+static bool gives_gradient(const graph_node *n)
+{
+    return n->out[0] || n->param[0] >= 0 || n->param[1] >= 0;
+}
+
+// The tensor-parallel ranks have the same rows; rank 0 adds their loss to the sums. Context-parallel
+// ranks have different rows, and each adds its own.
 static bool adds_loss(const graph_run *run)
 {
     return run->g->tp.rank == 0;
@@ -106,7 +121,7 @@ typedef struct graph_loss_chunk {
     int64_t first, rows;
     void *x;      // [rows, cols]
     void *logits; // [rows, outputs]
-    void *dx;     // [rows, cols]; NULL unless training
+    void *dx;     // [rows, cols]; NULL: not wanted
 } graph_loss_chunk;
 
 static void launch_square_error(const graph_run *run, const graph_node *n,
@@ -127,7 +142,7 @@ static void launch_square_error(const graph_run *run, const graph_node *n,
         .count = filled * outputs,
         .x = chunk->logits,
         .target = (const float *)graph_run_ptr(run, n->in[3]) + chunk->first * outputs,
-        .dx = n->out[0] ? chunk->logits : NULL,
+        .dx = gives_gradient(n) ? chunk->logits : NULL,
         .loss_sum = adds_loss(run) ? run->loss_sum : NULL,
         .total = adds_loss(run) ? run->loss_count : NULL,
         .grad_scale = run->grad_scale,
@@ -173,7 +188,7 @@ static void launch_cross_entropy(const graph_run *run, const graph_node *n,
         .scale = n->attr.u.scale,
         .grad_scale = run->grad_scale,
         .ignore = IGNORED_LABEL,
-        .gradient = n->out[0] != NULL,
+        .gradient = gives_gradient(n),
         .type = n->out[1]->type};
     device_launch(run->stream, &c);
 }
@@ -233,10 +248,9 @@ static status chunk_predict(const graph_run *run, const graph_node *n,
     return run->outputs->take(run->outputs->arg, &r, e);
 }
 
-// The loss kernel has replaced the logits by their gradient.
-static void chunk_backward(const graph_run *run, const graph_node *n, const graph_loss_chunk *chunk)
+static void launch_dx(const graph_run *run, const graph_node *n, const graph_loss_chunk *chunk)
 {
-    const graph_value *w = n->in[1], *bias = n->in[2];
+    const graph_value *w = n->in[1];
     int64_t cols = graph_value_cols(w), outputs = w->dim[0];
     kernel_call m = {.kind = K_MATMUL};
     m.u.matmul = (kernel_matmul_args){.m = chunk->rows,
@@ -251,6 +265,14 @@ static void chunk_backward(const graph_run *run, const graph_node *n, const grap
                                       .type = w->type,
                                       .c_type = n->out[0]->type};
     device_launch(run->stream, &m);
+}
+
+static void launch_weight_grad(const graph_run *run, const graph_node *n,
+                               const graph_loss_chunk *chunk)
+{
+    const graph_value *w = n->in[1];
+    int64_t cols = graph_value_cols(w), outputs = w->dim[0];
+    kernel_call m = {.kind = K_MATMUL};
     m.u.matmul = (kernel_matmul_args){.m = outputs,
                                       .n = cols,
                                       .k = chunk->rows,
@@ -262,14 +284,28 @@ static void chunk_backward(const graph_run *run, const graph_node *n, const grap
                                       .ldc = cols,
                                       .type = w->type,
                                       .c_type = F32};
-    m.u.matmul.c = graph_run_grad(run, w->param, &m.u.matmul.accumulate);
+    m.u.matmul.c = graph_run_grad(run, n->param[0], &m.u.matmul.accumulate);
     device_launch(run->stream, &m);
-    if (!bias) return;
+}
+
+static void launch_bias_grad(const graph_run *run, const graph_node *n,
+                             const graph_loss_chunk *chunk)
+{
     kernel_call b = {.kind = K_BIAS_GRAD};
-    b.u.bias_grad = (kernel_bias_grad_args){
-        .rows = chunk->rows, .cols = outputs, .dy = chunk->logits, .type = n->out[1]->type};
-    b.u.bias_grad.db = graph_run_grad(run, bias->param, &b.u.bias_grad.accumulate);
+    b.u.bias_grad = (kernel_bias_grad_args){.rows = chunk->rows,
+                                            .cols = n->in[1]->dim[0],
+                                            .dy = chunk->logits,
+                                            .type = n->out[1]->type};
+    b.u.bias_grad.db = graph_run_grad(run, n->param[1], &b.u.bias_grad.accumulate);
     device_launch(run->stream, &b);
+}
+
+// The loss kernel has replaced the logits by their gradient.
+static void chunk_backward(const graph_run *run, const graph_node *n, const graph_loss_chunk *chunk)
+{
+    if (n->out[0]) launch_dx(run, n, chunk);
+    if (n->param[0] >= 0) launch_weight_grad(run, n, chunk);
+    if (n->param[1] >= 0) launch_bias_grad(run, n, chunk);
 }
 
 static status loss_run(const graph_run *run, const graph_node *n, err *e)
@@ -287,7 +323,7 @@ static status loss_run(const graph_run *run, const graph_node *n, err *e)
             TRY(chunk_predict(run, n, &chunk, e));
         else
             TRY(chunk_forward(run, n, &chunk, e));
-        if (n->out[0]) chunk_backward(run, n, &chunk);
+        chunk_backward(run, n, &chunk);
     }
 done:
     return result;
@@ -306,9 +342,11 @@ bool graph_loss_shape(const graph *g, graph_loss_dims *out)
 
 static double loss_flops(const graph *g, const graph_node *n)
 {
+    (void)g;
+    const int products = 1 + (n->out[0] != NULL) + (n->param[0] >= 0);
     double one = 2.0 * (double)graph_value_rows(n->in[0]) * (double)graph_value_cols(n->in[0]) *
                  (double)n->in[1]->dim[0];
-    return g->mode == GRAPH_TRAIN ? 3 * one : one;
+    return products * one;
 }
 
 const graph_op_info op_linear_cross_entropy = {.name = "linear_cross_entropy",

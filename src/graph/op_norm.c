@@ -4,7 +4,8 @@
 //
 //   norm        in x, gain, bias                                    out y, rstd, mean
 //   norm_grad   in dy, x, gain, rstd, mean, earlier gradient of x   out dx
-// RMS norm has no bias and no mean. dx is the sum with the earlier gradient, where there is one.
+// RMS norm has no bias and no mean. dx is the sum with the earlier gradient, where there is one; no dx
+// where x requires no gradient. norm_grad has no x, rstd and mean where it computes dbias alone.
 #include "graph/op.h"
 
 static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
@@ -13,7 +14,7 @@ static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, grap
     if (gain->dim[0] != graph_value_cols(x))
         graph_misuse(g, "norm: %lld columns, %lld gains", (long long)graph_value_cols(x),
                      (long long)gain->dim[0]);
-    if (x->tp_sharding == TP_SHARD_COLS)
+    if (x->sharding.cols)
         graph_misuse(g, "norm: the columns of x are sharded over the tensor-parallel ranks");
     graph_note_use(g, gain, x);
     if (bias) graph_note_use(g, bias, x);
@@ -26,7 +27,7 @@ static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, grap
     n->out[2] =
         is_rms ? NULL : graph_new_value(g, "mean", F32, 1, (int64_t[]){graph_value_rows(x)});
     for (int i = 0; i < 3; i++)
-        if (n->out[i]) n->out[i]->producer = n, n->out[i]->tp_sharding = x->tp_sharding;
+        if (n->out[i]) n->out[i]->producer = n, n->out[i]->sharding = x->sharding;
     return n->out[0];
 }
 
@@ -65,36 +66,38 @@ static void norm_derive(graph *g, graph_node *n)
 {
     graph_value *x = n->in[0];
     graph_node *d = graph_new_grad_node(g, OP_NORM_GRAD, n);
-    d->in[0] = n->out[0]->grad, d->in[1] = x, d->in[2] = n->in[1], d->in[3] = n->out[1],
-    d->in[4] = n->out[2];
-    d->in[5] = graph_requires_grad(x) ? x->grad : NULL;
-    d->param[0] = n->in[1]->param;
-    d->param[1] = n->in[2] ? n->in[2]->param : -1;
+    d->param[0] = graph_trained_param(g, n->in[1]);
+    d->param[1] = graph_trained_param(g, n->in[2]);
+    d->in[0] = n->out[0]->grad, d->in[2] = n->in[1];
+    if (graph_requires_grad(x) || d->param[0] >= 0)
+        d->in[1] = x, d->in[3] = n->out[1], d->in[4] = n->out[2];
+    if (!graph_requires_grad(x)) return;
+    d->in[5] = x->grad;
     d->out[0] = graph_new_like(g, "norm dx", x);
     d->out[0]->producer = d;
-    if (graph_requires_grad(x)) x->grad = d->out[0];
+    x->grad = d->out[0];
 }
 
 static status norm_grad_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
-    const graph_value *dx = n->out[0], *sum = n->in[5];
+    const graph_value *dy = n->in[0], *x = n->in[1], *sum = n->in[5], *dx = n->out[0];
     if (sum) graph_run_copy(run, dx, sum);
     kernel_call c = {.kind = K_NORM_GRAD};
     kernel_norm_grad_args *a = &c.u.norm_grad;
-    *a = (kernel_norm_grad_args){.rows = graph_value_rows(dx),
-                                 .cols = graph_value_cols(dx),
-                                 .dy = graph_run_ptr(run, n->in[0]),
-                                 .x = graph_run_ptr(run, n->in[1]),
+    *a = (kernel_norm_grad_args){.rows = graph_value_rows(dy),
+                                 .cols = graph_value_cols(dy),
+                                 .dy = graph_run_ptr(run, dy),
+                                 .x = graph_run_ptr(run, x),
                                  .gain = graph_run_ptr(run, n->in[2]),
                                  .rstd = graph_run_ptr(run, n->in[3]),
                                  .mean = graph_run_ptr(run, n->in[4]),
                                  .dx = graph_run_ptr(run, dx),
                                  .is_rms = n->attr.u.norm.is_rms,
                                  .accumulate_dx = sum != NULL,
-                                 .residual_fp32 = dx->type != n->in[0]->type,
-                                 .type = n->in[0]->type};
-    a->dgain = graph_run_grad(run, n->param[0], &a->accumulate_dgain);
+                                 .residual_fp32 = x && x->type != dy->type,
+                                 .type = dy->type};
+    if (n->param[0] >= 0) a->dgain = graph_run_grad(run, n->param[0], &a->accumulate_dgain);
     if (n->param[1] >= 0) a->dbias = graph_run_grad(run, n->param[1], &a->accumulate_dbias);
     device_launch(run->stream, &c);
     return OK;

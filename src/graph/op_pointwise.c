@@ -62,7 +62,7 @@ graph_value *build_glu(graph *g, graph_value *x, kernel_activation act)
     n->out[0] = graph_new_value(g, "glu", x->type, 2,
                                 (int64_t[]){graph_value_rows(x), graph_value_cols(x) / 2});
     n->out[0]->producer = n;
-    n->out[0]->tp_sharding = x->tp_sharding;
+    n->out[0]->sharding = x->sharding;
     return n->out[0];
 }
 
@@ -107,7 +107,7 @@ static status glu_grad_run(const graph_run *run, const graph_node *n, err *e)
 graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, double beta)
 {
     if (graph_value_rows(a) != graph_value_rows(b) || graph_value_cols(a) != graph_value_cols(b) ||
-        a->tp_sharding != b->tp_sharding)
+        a->sharding.rows != b->sharding.rows || a->sharding.cols != b->sharding.cols)
         graph_misuse(g, "add: operands of different sizes");
     if (a->type != b->type && a->type != F32)
         graph_misuse(g, "add: the residual must be the first operand");
@@ -142,7 +142,7 @@ static graph_value *grad_as_type(graph *g, const graph_node *n, graph_value *dy,
     graph_node *d = graph_new_grad_node(g, OP_CONVERT, n);
     d->in[0] = dy;
     d->out[0] = graph_new_value(g, "converted gradient", type, dy->dims, dy->dim);
-    d->out[0]->tp_sharding = dy->tp_sharding;
+    d->out[0]->sharding = dy->sharding;
     d->out[0]->producer = d;
     return d->out[0];
 }
@@ -175,7 +175,7 @@ static graph_value *build_convert(graph *g, graph_value *x, dtype type)
     graph_node *n = graph_new_node(g, OP_CONVERT);
     n->in[0] = x;
     n->out[0] = graph_new_value(g, "converted", type, x->dims, x->dim);
-    n->out[0]->tp_sharding = x->tp_sharding;
+    n->out[0]->sharding = x->sharding;
     n->out[0]->producer = n;
     return n->out[0];
 }
@@ -212,7 +212,7 @@ graph_value *build_dropout(graph *g, graph_value *x, double p)
 {
     if (p == 0 || g->mode != GRAPH_TRAIN) return x;
     if (p < 0 || p >= 1) graph_misuse(g, "dropout: %g is not in [0, 1)", p);
-    if (x->tp_sharding == TP_SHARD_COLS)
+    if (x->sharding.cols)
         graph_misuse(g, "dropout: the columns of x are sharded over the tensor-parallel ranks");
     graph_node *n = graph_new_node(g, OP_DROPOUT);
     n->in[0] = x;
@@ -226,13 +226,14 @@ static status dropout_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
     kernel_call c = {.kind = K_DROPOUT};
-    c.u.dropout = (kernel_dropout_args){.count = graph_value_count(n->in[0]),
+    c.u.dropout = (kernel_dropout_args){.rows = graph_value_rows(n->in[0]),
+                                        .cols = graph_value_cols(n->in[0]),
+                                        .row_tokens = graph_run_tokens(run, n->in[0]),
                                         .x = graph_run_ptr(run, n->in[0]),
                                         .y = graph_run_ptr(run, n->out[0]),
                                         .p = n->attr.u.dropout,
                                         .key = graph_run_key(run, n),
-                                        .index0 = graph_run_row0(run, n->in[0]) *
-                                                  (uint64_t)graph_value_cols(n->in[0]),
+                                        .row0 = run->row0,
                                         .type = n->in[0]->type};
     device_launch(run->stream, &c);
     return OK;

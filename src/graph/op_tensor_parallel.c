@@ -13,9 +13,7 @@
 // 2022). The names are Megatron's.
 #include "graph/op.h"
 
-// A node that the unsharded graph lacks. It takes no number, so that the other nodes have the numbers
-// of the unsharded graph, and with them its random numbers.
-static graph_node *new_tp_node(graph *g, graph_op kind, graph_value *x)
+graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x)
 {
     graph_node *n = graph_new_node(g, kind);
     g->next_number--;
@@ -24,24 +22,25 @@ static graph_node *new_tp_node(graph *g, graph_op kind, graph_value *x)
     return n;
 }
 
+// A value with all columns.
 static graph_value *new_tp_value(graph *g, const char *name, const graph_value *x, int64_t rows,
-                                 graph_tp_sharding sharding)
+                                 unsigned row_sharding)
 {
     graph_value *v = graph_new_value(g, name, x->type, 2, (int64_t[]){rows, graph_value_cols(x)});
-    v->tp_sharding = sharding;
+    v->sharding.rows = row_sharding;
     return v;
 }
 
 graph_value *graph_copy_to_tp(graph *g, graph_value *x)
 {
-    // Every rank has all of x already, and without a gradient the backward has no sum to take.
-    if (x->tp_sharding != TP_SHARD_ROWS && !graph_requires_grad(x)) return x;
+    // Every rank has all of the features already, and the backward has no sum to take for them.
+    if (!(x->sharding.rows & GRAPH_TP) && x->region == REGION_IDS) return x;
     if (x->copied_to_tp) return x->copied_to_tp;
-    bool gather = x->tp_sharding == TP_SHARD_ROWS;
-    graph_node *n = new_tp_node(g, gather ? OP_GATHER_FROM_SP : OP_COPY_TO_TP, x);
+    bool gather = x->sharding.rows & GRAPH_TP;
+    graph_node *n = graph_new_axis_node(g, gather ? OP_GATHER_FROM_SP : OP_COPY_TO_TP, x);
     n->out[0] = new_tp_value(g, "copy for tp", x,
                              gather ? graph_value_rows(x) * g->tp.ranks : graph_value_rows(x),
-                             TP_REPLICATE);
+                             x->sharding.rows & ~(unsigned)GRAPH_TP);
     n->out[0]->producer = n;
     return x->copied_to_tp = n->out[0];
 }
@@ -55,9 +54,9 @@ graph_value *graph_reduce_from_tp(graph *g, graph_value *x)
                             "divide over parallel.tp %lld",
                             (long long)rows, (long long)ranks);
     bool scatter = g->tp.sequence;
-    graph_node *n = new_tp_node(g, scatter ? OP_SCATTER_TO_SP : OP_REDUCE_FROM_TP, x);
+    graph_node *n = graph_new_axis_node(g, scatter ? OP_SCATTER_TO_SP : OP_REDUCE_FROM_TP, x);
     n->out[0] = new_tp_value(g, "sum over tp", x, scatter ? rows / ranks : rows,
-                             scatter ? TP_SHARD_ROWS : TP_REPLICATE);
+                             x->sharding.rows | (scatter ? GRAPH_TP : 0));
     n->out[0]->producer = n;
     return n->out[0];
 }
@@ -91,8 +90,7 @@ static status scatter_to_sp_run(const graph_run *run, const graph_node *n, err *
                                e);
 }
 
-// Bytes that this rank sends for node n, by the formulas of ring collectives.
-static double node_sent(const graph *g, const graph_node *n)
+static double tp_sent(const graph *g, const graph_node *n)
 {
     const double others = g->tp.ranks - 1, ranks = g->tp.ranks;
     switch (n->op) {
@@ -109,10 +107,12 @@ static double node_sent(const graph *g, const graph_node *n)
     }
 }
 
-double graph_sent_bytes(const graph *g, const graph_node_list *l, int first, int last)
+double graph_sent_bytes(const graph *g, graph_axis axis, const graph_node_list *l, int first,
+                        int last)
 {
     double bytes = 0;
-    for (int i = first; i < last && g->tp.ranks > 1; i++) bytes += node_sent(g, l->node[i]);
+    for (int i = first; i < last; i++)
+        bytes += axis == GRAPH_TP ? tp_sent(g, l->node[i]) : graph_cp_sent(g, l->node[i]);
     return bytes;
 }
 

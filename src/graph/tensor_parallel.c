@@ -52,7 +52,7 @@ int64_t graph_first_row(const graph *g, const graph_value *w)
 
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads)
 {
-    return x->tp_sharding == TP_SHARD_COLS ? full_heads / g->tp.ranks : full_heads;
+    return x->sharding.cols & GRAPH_TP ? full_heads / g->tp.ranks : full_heads;
 }
 
 static void set_sections(graph *g, const graph_value *w, int count, const int64_t *rows)
@@ -65,7 +65,7 @@ static void set_sections(graph *g, const graph_value *w, int count, const int64_
 void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows)
 {
-    if (x->tp_sharding != TP_SHARD_COLS || g->first_error.code == E_MEMORY) return;
+    if (!(x->sharding.cols & GRAPH_TP) || g->first_error.code == E_MEMORY) return;
     const graph_node *n = x->producer;
     // Rotary positions keep the columns where the linear layer put them.
     while (n && n->op == OP_ROPE) n = n->in[0]->producer;
@@ -80,7 +80,7 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
 void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
 {
     graph_param *p = &g->param[w->param];
-    if (x->tp_sharding == TP_SHARD_ROWS)
+    if (x->sharding.rows & GRAPH_TP)
         p->grad_partial = true;
     else
         p->grad_full = true;
@@ -126,8 +126,10 @@ static void check_section(graph *g, const graph_param *p, int64_t count)
 
 void graph_check_tp(graph *g)
 {
+    if (g->mode == GRAPH_DECODE && (g->tp.ranks > 1 || g->sequences.cp.ranks > 1))
+        graph_misuse(g, "a decoding graph cannot be sharded over parallel.%s",
+                     g->tp.ranks > 1 ? "tp" : "cp");
     if (g->tp.ranks == 1) return;
-    if (g->mode == GRAPH_DECODE) graph_misuse(g, "a decoding graph cannot be sharded");
     for (int i = 0; i < g->params; i++) {
         graph_param *p = &g->param[i];
         // Unless an op has set the sections (graph_sections), each piece of the file is one

@@ -32,22 +32,48 @@ void model_param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, in
 // A model while it is opened: hash tables find a graph by its key and a parameter by its name.
 typedef struct model_opening {
     model *m;
+    const model_options *options;
     lookup graphs, params;
     int *key;          // [graphs]
     size_t param_room; // of m->param
 } model_opening;
 
-// What a lookup searches for: a graph of this key, or a parameter of this name.
+// What a lookup searches for: a graph for a block of this key and layer, or a parameter of this name.
 typedef struct model_sought {
     const model_opening *o;
-    int key;
+    int key, layer;
+    bool input_needs_no_grad;
     const char *name;
 } model_sought;
 
+// What the caller of model_open says of a tensor.
+typedef struct model_tensor {
+    char name[PARAM_NAME_BYTES];
+    bool frozen;
+    dtype type;
+} model_tensor;
+
+static model_tensor find_tensor(const model_options *o, const graph_param *p, int piece, int layer)
+{
+    model_tensor t = {.type = o->type};
+    model_param_name_expand(t.name, p->piece[piece].name, layer);
+    if (o->is_frozen && o->mode == GRAPH_TRAIN) t.frozen = o->is_frozen(o->tensor_arg, t.name);
+    if (o->type_of) t.type = o->type_of(o->tensor_arg, t.name);
+    return t;
+}
+
+// Blocks share a graph only where their parameters are frozen alike and of equal types, and where the
+// inputs of both need a gradient or neither does.
 static bool is_graph(const void *given, int number)
 {
     const model_sought *x = given;
-    return x->o->key[number] == x->key;
+    const graph *g = x->o->m->graph[number];
+    bool same = x->o->key[number] == x->key && g->input_grad.unused == x->input_needs_no_grad;
+    for (int i = 0; same && i < g->params; i++) {
+        const model_tensor t = find_tensor(x->o->options, &g->param[i], 0, x->layer);
+        same = g->param[i].frozen == t.frozen && g->param[i].type == t.type;
+    }
+    return same;
 }
 
 static bool is_param(const void *given, int number)
@@ -82,7 +108,9 @@ static status collect_params(model_opening *o, int block, err *e)
                          .count = d->dim[0] * graph_param_cols(d),
                          .block = block,
                          .last_block = block,
-                         .layer = b->layer};
+                         .layer = b->layer,
+                         .frozen = d->frozen,
+                         .type = d->type};
         model_param_name_expand(p.name, d->name, b->layer);
         const uint64_t hash = lookup_hash(p.name, strlen(p.name));
         int known =
@@ -96,6 +124,35 @@ static status collect_params(model_opening *o, int block, err *e)
         m->param[known].last_block = block;
         b->param[i] = known;
     }
+done:
+    return result;
+}
+
+static status check_pieces(const model_param *p, const model_options *o, err *e)
+{
+    const model_tensor a = find_tensor(o, p->decl, 0, p->layer);
+    for (int i = 1; i < p->decl->pieces; i++) {
+        const model_tensor b = find_tensor(o, p->decl, i, p->layer);
+        if (a.frozen != b.frozen)
+            return err_set(e, E_USAGE,
+                           "groups: %s is frozen, %s is not, but they are one parameter; valid: "
+                           "both frozen, or neither",
+                           a.frozen ? a.name : b.name, a.frozen ? b.name : a.name);
+        if (a.type != b.type)
+            return err_set(e, E_USAGE,
+                           "groups: %s is %s, %s is %s, but they are one parameter; valid: one "
+                           "precision for both",
+                           a.name, dtype_name(a.type), b.name, dtype_name(b.type));
+    }
+    return OK;
+}
+
+static status check_groups(const model *m, const model_options *o, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < m->params; i++) TRY(check_pieces(&m->param[i], o, e));
+    if (m->first_backward == m->blocks && o->mode == GRAPH_TRAIN)
+        FAIL(E_USAGE, "groups: every parameter is frozen; valid: at least one that is not");
 done:
     return result;
 }
@@ -174,7 +231,7 @@ static status resolve_tp(model *m, err *e)
                 full = full || d->grad_full, partial = partial || d->grad_partial;
             }
         q->tp_sharded = q->decl->shard_dim >= 0;
-        q->tp_partial = !q->tp_sharded && partial;
+        q->tp_partial = !q->tp_sharded && partial && !q->frozen;
         q->shard_rows = model_param_shard_rows(m, p, m->tp.rank);
         q->shard_cols = model_param_shard_cols(m, p, m->tp.rank);
         if (q->tp_partial && full)
@@ -187,28 +244,63 @@ static status resolve_tp(model *m, err *e)
     return OK;
 }
 
-// Traces one graph for each distinct key.
-static status trace_blocks(model_opening *o, const void *config, const graph_options *options,
-                           err *e)
+// Traces the graph of a block, and says which of its parameters are frozen, and their types.
+static status trace_block(model_opening *o, const void *config, int block, const model_sought *x,
+                          err *e)
 {
     status result = OK;
     model *m = o->m;
+    const graph_options options = {.mode = m->mode,
+                                   .type = m->type,
+                                   .batch = m->batch,
+                                   .seq = m->seq,
+                                   .tp = m->tp,
+                                   .cp = m->cp,
+                                   .splits_backward = m->splits_backward,
+                                   .input_needs_no_grad = x->input_needs_no_grad};
+    TRY(graph_open(&options, &m->graph[m->graphs], e));
+    graph *g = m->graph[m->graphs];
+    o->key[m->graphs++] = x->key;
+    m->family->trace(g, config, block);
+    if (g->first_error.code == E_MEMORY) TRY(graph_first_error(g, e));
+    for (int i = 0; i < g->params; i++) {
+        const model_tensor t = find_tensor(o->options, &g->param[i], 0, x->layer);
+        g->param[i].frozen = t.frozen, g->param[i].type = t.type;
+    }
+done:
+    return result;
+}
+
+static bool has_trained_param(const graph *g)
+{
+    for (int i = 0; i < g->params; i++)
+        if (!g->param[i].frozen) return true;
+    return false;
+}
+
+// Gives each block its graph. Blocks of equal key share one.
+static status trace_blocks(model_opening *o, const void *config, err *e)
+{
+    status result = OK;
+    model *m = o->m;
+    m->first_backward = m->blocks;
     for (int i = 0; i < m->blocks; i++) {
-        const int key = m->family->key(config, i);
-        const uint64_t hash = lookup_hash(&key, sizeof key);
-        int known = lookup_find(&o->graphs, hash, is_graph, &(model_sought){.o = o, .key = key});
+        const model_sought x = {.o = o,
+                                .key = m->family->key(config, i),
+                                .layer = m->family->layer(config, i),
+                                .input_needs_no_grad =
+                                    m->mode == GRAPH_TRAIN && m->first_backward == m->blocks};
+        const uint64_t hash = lookup_hash(&x.key, sizeof x.key);
+        int known = lookup_find(&o->graphs, hash, is_graph, &x);
         if (known < 0) {
             known = m->graphs;
-            TRY(graph_open(options, &m->graph[known], e));
-            m->graphs++;
-            o->key[known] = key;
+            TRY(trace_block(o, config, i, &x, e));
             TRY(lookup_add(&o->graphs, hash, known, e));
-            m->family->trace(m->graph[known], config, i);
-            if (m->graph[known]->first_error.code == E_MEMORY)
-                TRY(graph_first_error(m->graph[known], e));
         }
         m->block[i].g = m->graph[known];
-        m->block[i].layer = m->family->layer(config, i);
+        m->block[i].layer = x.layer;
+        if (m->first_backward == m->blocks && has_trained_param(m->graph[known]))
+            m->first_backward = i;
     }
 done:
     return result;
@@ -221,28 +313,23 @@ status model_open(const model_family *f, const void *config, const model_options
     model *m = NULL;
     model_opening x = {.m = NULL};
     TRY(alloc_zeroed(&m, 1, sizeof *m, "the model", e));
-    x.m = m;
-    m->tp = o->tp, m->splits_backward = o->splits_backward;
+    x.m = m, x.options = o;
+    m->tp = o->tp, m->cp = o->cp, m->splits_backward = o->splits_backward;
     m->family = f, m->mode = o->mode, m->type = o->type, m->batch = o->batch, m->seq = o->seq;
-    const graph_options options = {.mode = o->mode,
-                                   .type = o->type,
-                                   .batch = o->batch,
-                                   .seq = o->seq,
-                                   .tp = o->tp,
-                                   .splits_backward = o->splits_backward};
     m->blocks = f->blocks(config);
     if (m->blocks < 1 || m->blocks > MODEL_BLOCKS)
         FAIL(E_USAGE, "%s: found %d blocks; valid: 1 to %d", f->name, m->blocks, MODEL_BLOCKS);
     TRY(alloc_zeroed(&m->block, (size_t)m->blocks, sizeof *m->block, "the model", e));
     TRY(alloc_zeroed(&m->graph, (size_t)m->blocks, sizeof *m->graph, "the model", e));
     TRY(alloc_zeroed(&x.key, (size_t)m->blocks, sizeof *x.key, "the model", e));
-    TRY(trace_blocks(&x, config, &options, e));
+    TRY(trace_blocks(&x, config, e));
     TRY(check_tp(m, e));
     for (int i = 0; i < m->graphs; i++) TRY(finish_graph(m, m->graph[i], o->recompute, e));
     for (int i = 0; i < m->blocks; i++) TRY(collect_params(&x, i, e));
     TRY(check_count(m, e));
     TRY(resolve_tp(m, e));
     TRY(check_chain(m, e));
+    TRY(check_groups(m, o, e));
     *out = m;
     m = NULL;
 done:
@@ -311,7 +398,7 @@ int model_unused_params(const model *m, text *names)
     enum { LINE_BYTES = 500 };
     int count = 0, named = 0;
     for (int p = 0; p < m->params; p++) {
-        if (has_gradient(m, p)) continue;
+        if (m->param[p].frozen || has_gradient(m, p)) continue;
         count++;
         if (count > named + 1 || names->bytes + strlen(m->param[p].name) > LINE_BYTES) continue;
         text_addf(names, "%s%s", named ? ", " : "", m->param[p].name);

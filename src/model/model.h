@@ -20,7 +20,7 @@ enum { MODEL_BLOCKS = MODEL_LAYERS + 2 }; // at most
 typedef struct model_family {
     const char *name;
     int (*blocks)(const void *config); // how many blocks
-    // Blocks of equal key have the same graph.
+    // Blocks of equal key have the same graph, but for what is_frozen and type_of say.
     int (*key)(const void *config, int block);
     // Writes the forward pass of one block with the build_* functions of graph.h, from its input (ids,
     // features or the block before) to its output or the loss.
@@ -41,10 +41,13 @@ typedef struct model_param {
     int64_t shard_rows,
         shard_cols;  // of this rank's shard, or the full sizes; a vector has 1 column
     bool tp_sharded; // each rank has a shard
-    bool tp_partial; // each rank has the full parameter, but its gradient is a sum over the ranks
+    bool tp_partial; // each rank has the full parameter, but its gradient is a sum over the ranks;
+                     // false where it is frozen
     int block;       // the first block that uses it
     int last_block;  // the last block that uses it; another one when the weights are tied
     int layer;       // what "{}" stands for in the names of its pieces
+    bool frozen;     // it gets no gradient; false unless GRAPH_TRAIN
+    dtype type;      // of the compute weight
 } model_param;
 
 typedef struct model_block {
@@ -56,12 +59,16 @@ typedef struct model_block {
 struct model {
     const model_family *family;
     graph_mode mode;
-    dtype type;         // of activations and compute weights
+    dtype type;         // of activations
     int64_t batch, seq; // of a micro-batch
     graph_tp tp;
+    graph_cp cp;
     bool splits_backward;
     int blocks;
     model_block *block; // [blocks]
+    // The first block with a parameter that is not frozen. Blocks before it have no backward, and it
+    // has no input gradient. `blocks`: every parameter is frozen.
+    int first_backward;
     int graphs;
     graph **graph; // [graphs] owned
     int params;
@@ -71,15 +78,23 @@ struct model {
 
 typedef struct model_options {
     graph_mode mode;
-    dtype type;         // of activations and compute weights
+    dtype type;         // of activations, and of compute weights unless type_of is given
     int64_t batch, seq; // of a micro-batch
     recompute_mode recompute;
     graph_tp tp;          // zeros: no tensor parallelism
+    graph_cp cp;          // zeros: no context parallelism
     bool splits_backward; // the backward of a block can run as dgrad and wgrad
+    // Two functions of a tensor of model.safetensors. The pieces of one parameter must agree.
+    // Is the tensor frozen? NULL: none is. Ignored unless GRAPH_TRAIN.
+    bool (*is_frozen)(const void *arg, const char *tensor);
+    // The type of the tensor's compute weight. NULL: `type`. An op computes in the type of its weight.
+    dtype (*type_of)(const void *arg, const char *tensor);
+    const void *tensor_arg; // of both; borrowed for the call of model_open
 } model_options;
 
 // Traces every block. `config` need not outlive the call. E_USAGE names a misuse of the build
-// functions, or the size that the tensor-parallel ranks do not divide; E_FIT: the model is too large.
+// functions, the size that the tp or cp ranks do not divide, or two pieces of a parameter that differ
+// in is_frozen or type_of; E_FIT: the model is too large.
 status model_open(const model_family *f, const void *config, const model_options *o, model **out,
                   err *e);
 void model_close(model *m); // NULL allowed
@@ -92,7 +107,8 @@ typedef struct model_limits {
 model_limits model_get_limits(const model *m);
 
 uint64_t model_param_count(const model *m); // elements of all full parameters
-// Returns how many parameters get no gradient from any block. Appends their names to a message:
+// Returns how many parameters that are not frozen get no gradient from any block. Appends their names
+// to a message:
 // "a, b and 7 more" where they would not fit on a line.
 int model_unused_params(const model *m, text *names);
 // FLOPs of forward and backward of one micro-batch, on this rank.

@@ -6,15 +6,15 @@
 
 #include <math.h>
 
-void clip_share(const plan *p, int *index, int *shares)
+void clip_share(const plan *p, const plan_group *g, int *index, int *shares)
 {
     *index = 0, *shares = 1;
-    for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
-        const axis a = PLAN_DP_AXIS[i].axis;
-        // The ranks of a sharded axis hold different shards; each sums all of its own.
-        if (plan_layout_shards(p->optimizer, a)) continue;
-        *index = *index * p->o.mesh.size[a] + p->coord[a];
-        *shares *= p->o.mesh.size[a];
+    for (int l = POLICY_LEVELS - 1; l >= 0; l--) {
+        const int ranks = mesh_group_size(&p->o.mesh, g->axes[l]);
+        // The ranks of a sharded level hold different shards; each sums all of its own.
+        if (plan_layout_shards(g->optimizer, (policy_level)l)) continue;
+        *index = *index * ranks + mesh_group_index(&p->o.mesh, p->coord, g->axes[l]);
+        *shares *= ranks;
     }
 }
 

@@ -21,9 +21,9 @@ typedef struct clip_result {
     bool stop;      // some rank asks to stop
 } clip_result;
 
-// Where several ranks hold the same reduced gradients, each sums the squares of its share of them, so
-// that the norm counts every gradient once: share *index of *shares equal ones.
-void clip_share(const plan *p, int *index, int *shares);
+// Where several ranks hold the same reduced gradients of a group, each sums the squares of its share
+// of them, so that the norm counts every gradient once: share *index of *shares equal ones.
+void clip_share(const plan *p, const plan_group *g, int *index, int *shares);
 
 // Adds `stop` and this rank's `samples` to its sums, reduces them, and waits for the result.
 //   sums, host   [SUMS] F64, in device and host memory

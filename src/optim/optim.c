@@ -22,11 +22,14 @@ const optim_rule *optim_rule_of(const optim_config *c)
     return &rules[c->rule];
 }
 
+bool optim_has_m(const optim_config *c)
+{
+    return optim_rule_of(c)->has_m && !(c->rule == UPDATE_SGD && c->beta1 == 0.0);
+}
+
 int optim_state_tensors(const optim_config *c)
 {
-    const optim_rule *r = optim_rule_of(c);
-    if (c->rule == UPDATE_SGD && c->beta1 == 0.0) return 0;
-    return (int)r->has_m + (int)r->has_v;
+    return (int)optim_has_m(c) + (int)optim_rule_of(c)->has_v;
 }
 
 bool optim_decays(const optim_config *c, int dims)

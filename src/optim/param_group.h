@@ -23,6 +23,12 @@ typedef struct param_group {
     double lr_scale;               // factor of the learning rate
 } param_group;
 
+// Groups in the order in which they are tried. The last one has match NULL.
+typedef struct param_groups {
+    const param_group *items; // [count]
+    int count;
+} param_groups;
+
 // Does the pattern match the whole name? "*" stands for any characters, also none and also dots.
 bool param_group_matches(const char *pattern, const char *name);
 // The index of the first group that matches `name`; -1: none does.

@@ -7,6 +7,7 @@ typedef struct context {
     const plan *p;
     const schedule *s;
     const schedule_instr *x;
+    int bucket; // that the effect is about; -1: it is about no bucket
 } context;
 
 static int stages_of(const plan *p)
@@ -24,7 +25,30 @@ static bool is_last_of_chunk(const plan *p, int block)
     return block + 1 == p->chunk_first[plan_chunk_of(p, block) + 1];
 }
 
+// ---- Who ends a batch
+
+// The loss reads labels in its forward. The first block reads tokens in its forward, and again in
+// its backward where it has one.
+bool instr_ends_batch(const plan *p, const schedule_instr *x)
+{
+    const unsigned computes = instr_row_of(x->kind)->computes;
+    const int loss = p->o.blocks - 1;
+    if (plan_has_block(p, 0) && p->o.first_backward == 0)
+        return x->index == 0 && computes & COMPUTES_WGRAD;
+    return x->index == (plan_has_block(p, loss) ? loss : 0) && computes & COMPUTES_FORWARD;
+}
+
 // ---- Conditions
+
+static const plan_group *group_of(const context *c)
+{
+    return plan_group_of(c->p, c->bucket);
+}
+
+static bool in_file(const context *c, instr_resource r)
+{
+    return plan_in_file(group_of(c), (plan_state)(r - RES_STATE_SLOT));
+}
 
 typedef bool when_fn(const context *c, instr_resource r);
 
@@ -52,12 +76,6 @@ static bool when_has_block_after(const context *c, instr_resource r)
     return c->x->index < c->p->o.blocks - 1;
 }
 
-static bool when_first_block(const context *c, instr_resource r)
-{
-    (void)r;
-    return c->x->index == 0;
-}
-
 static bool when_loss(const context *c, instr_resource r)
 {
     return c->s->pass == PASS_TRAIN && !when_has_block_after(c, r);
@@ -69,9 +87,16 @@ static bool when_reads_batch(const context *c, instr_resource r)
     return c->s->pass == PASS_TRAIN && (c->x->index == 0 || when_loss(c, r));
 }
 
-static bool when_loss_ends_batch(const context *c, instr_resource r)
+static bool when_ends_batch(const context *c, instr_resource r)
 {
-    return when_loss(c, r) && !plan_has_block(c->p, 0);
+    (void)r;
+    return c->s->pass == PASS_TRAIN && instr_ends_batch(c->p, c->x);
+}
+
+static bool when_has_input_grad(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->index > c->p->o.first_backward;
 }
 
 static bool when_input_is_local(const context *c, instr_resource r)
@@ -87,7 +112,22 @@ static bool when_output_grad_is_local(const context *c, instr_resource r)
 
 static bool when_sends_input_grad(const context *c, instr_resource r)
 {
-    return !when_input_is_local(c, r);
+    return !when_input_is_local(c, r) && when_has_input_grad(c, r);
+}
+
+// The output of a block without a backward is needed until the next block has read it.
+static bool when_ends_block_before(const context *c, instr_resource r)
+{
+    (void)r;
+    const int block = c->x->index;
+    return c->s->pass == PASS_TRAIN && !is_first_of_chunk(c->p, block) &&
+           block - 1 < c->p->o.first_backward;
+}
+
+static bool when_has_no_backward(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->s->pass == PASS_TRAIN && c->x->index < c->p->o.first_backward;
 }
 
 static bool when_split_backward(const context *c, instr_resource r)
@@ -103,41 +143,50 @@ static bool when_fused_backward(const context *c, instr_resource r)
 
 static bool when_input_grad_in_place(const context *c, instr_resource r)
 {
-    return when_has_block_before(c, r) && c->p->blocks.input_grad_in_place[c->x->index];
+    return when_has_input_grad(c, r) && c->p->blocks.input_grad_in_place[c->x->index];
 }
 
 static bool when_input_grad_apart(const context *c, instr_resource r)
 {
-    return when_has_block_before(c, r) && !c->p->blocks.input_grad_in_place[c->x->index];
+    return when_has_input_grad(c, r) && !c->p->blocks.input_grad_in_place[c->x->index];
 }
 
 static bool when_weight_slots(const context *c, instr_resource r)
 {
     (void)r;
-    return c->p->weight_slots;
+    return group_of(c)->weight_slots;
+}
+
+static bool when_trains(const context *c, instr_resource r)
+{
+    (void)r;
+    return !group_of(c)->o.frozen;
+}
+
+static bool when_loss_trains(const context *c, instr_resource r)
+{
+    return when_loss(c, r) && when_trains(c, r);
 }
 
 static bool when_grad_slots(const context *c, instr_resource r)
 {
     (void)r;
-    return c->p->gradient_slots;
+    return group_of(c)->gradient_slots;
 }
 
 static bool when_loss_and_grad_slots(const context *c, instr_resource r)
 {
-    return when_loss(c, r) && c->p->gradient_slots;
+    return when_loss(c, r) && when_grad_slots(c, r);
 }
 
 static bool when_in_grad_slot(const context *c, instr_resource r)
 {
-    (void)r;
-    return c->p->gradient_slots && c->x->slot >= 0;
+    return when_grad_slots(c, r) && c->x->slot >= 0;
 }
 
 static bool when_not_in_grad_slot(const context *c, instr_resource r)
 {
-    (void)r;
-    return c->p->gradient_slots && c->x->slot < 0;
+    return when_grad_slots(c, r) && c->x->slot < 0;
 }
 
 static bool when_full(const context *c, instr_resource r)
@@ -158,14 +207,20 @@ static bool when_post_forward(const context *c, instr_resource r)
     return c->x->post_forward;
 }
 
+static bool when_writes_updated(const context *c, instr_resource r)
+{
+    (void)r;
+    return c->x->what != PLAN_GRADIENTS;
+}
+
 static bool when_in_file(const context *c, instr_resource r)
 {
-    return c->p->o.strategy.offload.tier[r - RES_STATE_SLOT] == TIER_FILE;
+    return in_file(c, r);
 }
 
 static bool when_unshards_file(const context *c, instr_resource r)
 {
-    return !c->x->post_forward && when_in_file(c, r);
+    return !c->x->post_forward && in_file(c, r);
 }
 
 static bool when_last(const context *c, instr_resource r)
@@ -190,12 +245,12 @@ static bool when_last_of_tied(const context *c, instr_resource r)
 // from the fp32 master weights.
 static bool when_read_from_file(const context *c, instr_resource r)
 {
-    return when_in_file(c, r) && c->p->o.compute == F32;
+    return in_file(c, r) && group_of(c)->o.compute == F32;
 }
 
 static bool when_only_to_file(const context *c, instr_resource r)
 {
-    return when_in_file(c, r) && c->p->o.compute != F32;
+    return in_file(c, r) && group_of(c)->o.compute != F32;
 }
 
 static when_fn *const WHENS[INSTR_WHENS] = {
@@ -203,9 +258,11 @@ static when_fn *const WHENS[INSTR_WHENS] = {
     [ALWAYS] = when_always,
     [WHEN_HAS_BLOCK_BEFORE] = when_has_block_before,
     [WHEN_HAS_BLOCK_AFTER] = when_has_block_after,
-    [WHEN_FIRST_BLOCK] = when_first_block,
+    [WHEN_HAS_INPUT_GRAD] = when_has_input_grad,
+    [WHEN_HAS_NO_BACKWARD] = when_has_no_backward,
+    [WHEN_ENDS_BLOCK_BEFORE] = when_ends_block_before,
     [WHEN_READS_BATCH] = when_reads_batch,
-    [WHEN_LOSS_ENDS_BATCH] = when_loss_ends_batch,
+    [WHEN_ENDS_BATCH] = when_ends_batch,
     [WHEN_LOSS] = when_loss,
     [WHEN_INPUT_IS_LOCAL] = when_input_is_local,
     [WHEN_OUTPUT_GRAD_IS_LOCAL] = when_output_grad_is_local,
@@ -215,6 +272,8 @@ static when_fn *const WHENS[INSTR_WHENS] = {
     [WHEN_INPUT_GRAD_IN_PLACE] = when_input_grad_in_place,
     [WHEN_INPUT_GRAD_APART] = when_input_grad_apart,
     [WHEN_WEIGHT_SLOTS] = when_weight_slots,
+    [WHEN_TRAINS] = when_trains,
+    [WHEN_LOSS_TRAINS] = when_loss_trains,
     [WHEN_GRAD_SLOTS] = when_grad_slots,
     [WHEN_LOSS_AND_GRAD_SLOTS] = when_loss_and_grad_slots,
     [WHEN_IN_GRAD_SLOT] = when_in_grad_slot,
@@ -223,6 +282,7 @@ static when_fn *const WHENS[INSTR_WHENS] = {
     [WHEN_SHARD] = when_shard,
     [WHEN_POST_FORWARD] = when_post_forward,
     [WHEN_UNSHARDS_FILE] = when_unshards_file,
+    [WHEN_WRITES_UPDATED] = when_writes_updated,
     [WHEN_LAST] = when_last,
     [WHEN_NOT_LAST] = when_not_last,
     [WHEN_LAST_OF_TIED] = when_last_of_tied,
@@ -325,47 +385,67 @@ static int slot_of(const context *c, const instr_effect *f, instr_resource r)
 
 // ---- Effects
 
-static status use_effect(const context *c, const instr_effect *f, instr_use_fn *visit, void *given,
-                         err *e)
+// Visits the effect on the owner of `use`, or on a bucket, where it takes place.
+static status visit_effect(const context *c, const instr_effect *f, instr_use *use,
+                           instr_use_fn *visit, void *given, err *e)
+{
+    return WHENS[f->when](c, use->resource) ? visit(given, use, e) : OK;
+}
+
+static status visit_buckets(context *c, const instr_effect *f, instr_use *use, instr_use_fn *visit,
+                            void *given, err *e)
 {
     status result = OK;
+    const bool all = f->whose == OF_ALL_BUCKETS;
+    const plan_buckets l =
+        all ? (plan_buckets){NULL, c->p->buckets} : plan_buckets_of(c->p, c->x->index);
+    for (int i = 0; i < l.count; i++) {
+        use->owner = c->bucket = all ? i : l.items[i];
+        TRY(visit_effect(c, f, use, visit, given, e));
+    }
+done:
+    return result;
+}
+
+static status use_effect(context *c, const instr_effect *f, instr_use_fn *visit, void *given,
+                         err *e)
+{
     const plan *p = c->p;
     const schedule_instr *x = c->x;
-    const bool named = f->resource == RES_STATE_SLOT && f->where == IN_SLOT;
+    const bool named = f->resource == RES_STATE_SLOT && f->where == IN_SLOT,
+               about_bucket = instr_row_of(x->kind)->subject == ABOUT_BUCKET;
     instr_use use = {.access = f->access,
                      .resource = f->resource + (named ? (instr_resource)x->what : 0),
                      .any_slot = f->where == IN_ANY_SLOT};
     use.slot = slot_of(c, f, use.resource);
     if (instr_resource_row_of(use.resource)->by_chunk)
         use.group = plan_chunk_of(p, x->index) / stages_of(p);
-    if (f->whose == OF_ITS_BUCKETS) {
-        const plan_buckets l = plan_buckets_of(p, x->index);
-        for (int i = 0; i < l.count; i++) {
-            use.owner = l.items[i];
-            TRY(visit(given, &use, e));
-        }
-        return OK;
-    }
-    for (int k = 0; f->whose == OF_ALL_BUCKETS && k < p->buckets; k++) {
-        use.owner = k;
-        TRY(visit(given, &use, e));
-    }
-    if (f->whose == OF_ALL_BUCKETS) return OK;
+    if (f->whose == OF_ITS_BUCKETS || f->whose == OF_ALL_BUCKETS)
+        return visit_buckets(c, f, &use, visit, given, e);
+    c->bucket = about_bucket ? x->index : -1;
     use.owner = own_owner(c, use.resource);
     if (f->whose == OF_BLOCK_BEFORE) use.owner = pass_of(p, x->micro, x->index - 1);
     if (f->whose == OF_BLOCK_AFTER) use.owner = pass_of(p, x->micro, x->index + 1);
-    TRY(visit(given, &use, e));
-done:
-    return result;
+    return visit_effect(c, f, &use, visit, given, e);
 }
 
 status instr_each_use(const plan *p, const schedule *s, const schedule_instr *x,
                       instr_use_fn *visit, void *given, err *e)
 {
     status result = OK;
-    const context c = {p, s, x};
+    context c = {p, s, x, -1};
     for (const instr_effect *f = instr_row_of(x->kind)->effect; f->access != ACCESS_END; f++)
-        if (WHENS[f->when](&c, f->resource)) TRY(use_effect(&c, f, visit, given, e));
+        TRY(use_effect(&c, f, visit, given, e));
 done:
     return result;
+}
+
+bool instr_is_due(const plan *p, schedule_pass pass, instr_resource r, int owner)
+{
+    const instr_owner kind = instr_resource_row_of(r)->owner;
+    if (kind == OWNER_BUCKET) return !plan_group_of(p, owner)->o.frozen;
+    if (kind != OWNER_PASS) return true;
+    const int block = owner / p->o.micros, micros = pass == PASS_TRAIN ? p->o.micros : 1;
+    return plan_has_block(p, block) && owner % p->o.micros < micros &&
+           (pass == PASS_EVAL || block >= p->o.first_backward);
 }

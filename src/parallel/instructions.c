@@ -107,7 +107,8 @@ static const instr_row SWAP_OUT_ROW =
     ROW("SWAP_OUT", STREAM_COPY, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
         LINE(" {what} of bucket {index}"),
         EFFECTS(FREES(RES_STATE_SLOT, OF_THIS, IN_SLOT, WHEN_SHARD),
-                FREES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, WHEN_FULL)));
+                FREES(RES_GRAD_SLOT, OF_THIS, IN_SLOT, WHEN_FULL),
+                READS(RES_UPDATED, OF_THIS, IN_RESULT, WHEN_WRITES_UPDATED)));
 
 // All-gathers the weights of a bucket for use.
 static const instr_row UNSHARD_ROW =
@@ -151,18 +152,20 @@ static const instr_row FORWARD_ROW =
                 READS(RES_WEIGHT_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_WEIGHT_SLOTS),
                 ALLOCATES(RES_ACT_SLOT, OF_THIS, IN_SLOT, WHEN_INPUT_IS_LOCAL),
                 READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, WHEN_ENDS_BLOCK_BEFORE),
                 PRECEDES(RES_REDUCED, OF_ITS_BUCKETS, IN_RESULT, WHEN_LOSS),
                 MODIFIES(RES_GRAD_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_LOSS_AND_GRAD_SLOTS),
-                MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, WHEN_LOSS),
+                MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, WHEN_LOSS_TRAINS),
                 WRITES(RES_OUTPUT, OF_THIS, ALWAYS),
-                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_LOSS_ENDS_BATCH)));
+                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_ENDS_BATCH)));
 
 // Sends the output of a block to the next stage.
 static const instr_row SEND_ACT_ROW =
     ROW("SEND_ACT", STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, SENDER(CHANNEL_ACTIVATIONS, 1),
         SENDS_OUTPUT, LINE(" micro {micro} block {index} to stage {peer}"),
         EFFECTS(READS(RES_OUTPUT, OF_THIS, IN_RESULT, ALWAYS),
-                READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS)));
+                READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, WHEN_HAS_NO_BACKWARD)));
 
 // Receives the output gradient of a block from the next stage.
 static const instr_row RECV_GRAD_ROW =
@@ -176,7 +179,7 @@ static const instr_row RECV_GRAD_ROW =
 #define ADDS_TO_GRADIENTS                                                                          \
     PRECEDES(RES_REDUCED, OF_ITS_BUCKETS, IN_RESULT, ALWAYS),                                      \
         MODIFIES(RES_GRAD_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_GRAD_SLOTS),                     \
-        MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, ALWAYS),                                 \
+        MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, WHEN_TRAINS),                            \
         READS(RES_WEIGHT_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_WEIGHT_SLOTS)
 
 // Runs dgrad and wgrad of a block together. An input gradient that is computed in place takes over
@@ -192,9 +195,9 @@ static const instr_row BACKWARD_ROW =
                 ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_INPUT_GRAD_APART),
                 FREES(RES_ACT_GRAD_SLOT, OF_BLOCK_AFTER, IN_GRAD_IN, WHEN_HAS_BLOCK_AFTER),
                 ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_IN, WHEN_INPUT_GRAD_IN_PLACE),
-                READS(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_HAS_BLOCK_BEFORE),
+                READS(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_HAS_INPUT_GRAD),
                 WRITES(RES_INPUT_GRAD, OF_THIS, ALWAYS), WRITES(RES_WEIGHT_GRAD, OF_THIS, ALWAYS),
-                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_FIRST_BLOCK)));
+                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_ENDS_BATCH)));
 
 // Runs dgrad of a block. Gradients between the blocks of a chunk lie in its wgrad slot, because
 // wgrad reads them later. The input gradient of the chunk's first block lies in an
@@ -220,7 +223,7 @@ static const instr_row BACKWARD_WEIGHT_ROW =
                 FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
                 FREES(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, ALWAYS),
                 WRITES(RES_WEIGHT_GRAD, OF_THIS, ALWAYS),
-                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_FIRST_BLOCK)));
+                FREES(RES_BATCH_SLOT, OF_THIS, IN_TURN, WHEN_ENDS_BATCH)));
 
 // Sends the input gradient of a block to the previous stage.
 static const instr_row SEND_GRAD_ROW =
@@ -259,7 +262,7 @@ static const instr_row REDUCE_GRAD_ROW =
 static const instr_row CLIP_GRAD_NORM_ROW =
     ROW("CLIP_GRAD_NORM", STREAM_COMM, ABOUT_STEP, COMPUTES_NOTHING, TOGETHER(MEETS_ALL_STAGES),
         SENDS_AGREED, LINE(""),
-        EFFECTS(READS(RES_REDUCED, OF_ALL_BUCKETS, IN_RESULT, ALWAYS),
+        EFFECTS(READS(RES_REDUCED, OF_ALL_BUCKETS, IN_RESULT, WHEN_TRAINS),
                 WRITES(RES_AGREED, OF_THIS, ALWAYS)));
 
 // The optimizer updates this rank's shard of a bucket.

@@ -54,7 +54,7 @@ typedef struct instr_resource_row {
     const char *missing;          // "are not unsharded", after it
     const char *present;          // "are unsharded already"
     bool by_chunk;                // every chunk of the stage has slots of its own
-    bool due[PASS_EVAL + 1];      // every owner of this stage has it at the end of such a list
+    bool due[PASS_EVAL + 1];      // the owners of this stage have it at the end of such a list
     bool outlives[PASS_EVAL + 1]; // slots may be taken at the end of such a list
 } instr_resource_row;
 
@@ -99,16 +99,19 @@ typedef enum instr_where {
 } instr_where;
 
 // Whether an effect takes place, which depends on the plan and on members of the instruction.
+// Conditions on weights, gradients and state are those of the group of the bucket in question.
 typedef enum instr_when {
     NEVER,
     ALWAYS,
-    WHEN_HAS_BLOCK_BEFORE, // the block is not the first of the model
-    WHEN_HAS_BLOCK_AFTER,  // the block is not the last of the model
-    WHEN_FIRST_BLOCK,      // the block is the first of the model
-    WHEN_READS_BATCH,      // training, and the block reads inputs or labels
-    WHEN_LOSS_ENDS_BATCH, // training, the block computes the loss and no later pass reads the batch
-    WHEN_LOSS,            // training, and the block computes the loss
-    WHEN_INPUT_IS_LOCAL,  // no message brought the input of the block
+    WHEN_HAS_BLOCK_BEFORE,     // the block is not the first of the model
+    WHEN_HAS_BLOCK_AFTER,      // the block is not the last of the model
+    WHEN_HAS_INPUT_GRAD,       // the backward of the block computes the gradient of its input
+    WHEN_HAS_NO_BACKWARD,      // training, and the block has no backward
+    WHEN_ENDS_BLOCK_BEFORE,    // training, and the block before, in this chunk, has no backward
+    WHEN_READS_BATCH,          // training, and the block reads inputs or labels
+    WHEN_ENDS_BATCH,           // training, and no later pass reads the batch
+    WHEN_LOSS,                 // training, and the block computes the loss
+    WHEN_INPUT_IS_LOCAL,       // no message brought the input of the block
     WHEN_OUTPUT_GRAD_IS_LOCAL, // no message brought the gradient of its output
     WHEN_SENDS_INPUT_GRAD,     // a message sends the gradient of its input
     WHEN_SPLIT_BACKWARD,       // the pipeline schedule runs dgrad and wgrad as two instructions
@@ -116,14 +119,17 @@ typedef enum instr_when {
     WHEN_INPUT_GRAD_IN_PLACE, // the gradient of the input replaces that of the output
     WHEN_INPUT_GRAD_APART,    // the gradient of the input needs another slot
     WHEN_WEIGHT_SLOTS,        // weights are full only while a slot holds them
-    WHEN_GRAD_SLOTS,          // gradients are full only while a slot holds them
+    WHEN_TRAINS,              // the bucket is not frozen
+    WHEN_LOSS_TRAINS,
+    WHEN_GRAD_SLOTS, // gradients are full only while a slot holds them
     WHEN_LOSS_AND_GRAD_SLOTS,
     WHEN_IN_GRAD_SLOT,     // gradients of the bucket are in a gradient slot
     WHEN_NOT_IN_GRAD_SLOT, // only reduced shards remain, although the plan has gradient slots
     WHEN_FULL,             // `full` of the instruction
     WHEN_SHARD,            // not `full`
     WHEN_POST_FORWARD,
-    WHEN_UNSHARDS_FILE, // weights come from a file, not from the post-forward group
+    WHEN_UNSHARDS_FILE,  // weights come from a file, not from the post-forward group
+    WHEN_WRITES_UPDATED, // `what` is state that the optimizer updates
     WHEN_LAST,
     WHEN_NOT_LAST,
     WHEN_LAST_OF_TIED,   // the last reduction of a bucket with tied weights
@@ -233,6 +239,11 @@ typedef status instr_use_fn(void *given, const instr_use *use, err *e);
 // effect, in the order of the row, and returns the first status that is not OK.
 status instr_each_use(const plan *p, const schedule *s, const schedule_instr *x,
                       instr_use_fn *visit, void *given, err *e);
+// Must the owner have the result at the end of a list of this pass, where the resource is due? Not
+// if it is on another stage, and in training not if it is frozen or has no backward.
+bool instr_is_due(const plan *p, schedule_pass pass, instr_resource r, int owner);
+// Is the pass, in training, the last one of its micro-batch that reads the batch on this stage?
+bool instr_ends_batch(const plan *p, const schedule_instr *x);
 // "micro 3", "bucket 0", "micro 3 block 1", "the step".
 void instr_owner_print(const plan *p, instr_resource r, int owner, text *out);
 // Whether a condition holds that depends only on members of the instruction.

@@ -1,6 +1,8 @@
 // mesh.c -- coordinates of ranks on the axes of the mesh. See mesh.h.
 #include "parallel/mesh.h"
 
+#include <stdio.h>
+
 const char *axis_name(axis a)
 {
     static const char *const name[AXES] = {"pp", "dp_replicate", "dp_shard", "cp", "tp"};
@@ -38,13 +40,56 @@ int mesh_rank(const mesh *m, const int coord[AXES])
     return rank;
 }
 
+mesh_axes mesh_axes_in_use(const mesh *m, mesh_axes axes)
+{
+    mesh_axes used = 0;
+    for (int a = 0; a < AXES; a++)
+        if (m->size[a] > 1) used |= axes & MESH_AXIS(a);
+    return used;
+}
+
+int mesh_group_size(const mesh *m, mesh_axes axes)
+{
+    int size = 1;
+    for (int a = 0; a < AXES; a++)
+        if (axes & MESH_AXIS(a)) size *= m->size[a];
+    return size;
+}
+
+int mesh_group_index(const mesh *m, const int coord[AXES], mesh_axes axes)
+{
+    int index = 0;
+    for (int a = 0; a < AXES; a++)
+        if (axes & MESH_AXIS(a)) index = index * m->size[a] + coord[a];
+    return index;
+}
+
+int mesh_group_first(const mesh *m, const int coord[AXES], mesh_axes axes)
+{
+    int first[AXES];
+    for (int a = 0; a < AXES; a++) first[a] = axes & MESH_AXIS(a) ? 0 : coord[a];
+    return mesh_rank(m, first);
+}
+
+const char *mesh_group_name(const mesh *m, mesh_axes axes, char out[MESH_NAME_BYTES])
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int a = 0; a < AXES; a++)
+        if (mesh_axes_in_use(m, axes) & MESH_AXIS(a))
+            used += (size_t)snprintf(out + used, MESH_NAME_BYTES - used, "%s%s", used ? "_" : "",
+                                     axis_name((axis)a));
+    return out;
+}
+
 int mesh_data_rank(const mesh *m, int rank)
 {
-    return mesh_coord(m, rank, AXIS_DP_REPLICATE) * m->size[AXIS_DP_SHARD] +
-           mesh_coord(m, rank, AXIS_DP_SHARD);
+    int coord[AXES];
+    for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(m, rank, (axis)a);
+    return mesh_group_index(m, coord, AXES_DATA);
 }
 
 int mesh_data_ranks(const mesh *m)
 {
-    return m->size[AXIS_DP_REPLICATE] * m->size[AXIS_DP_SHARD];
+    return mesh_group_size(m, AXES_DATA);
 }

@@ -1,5 +1,6 @@
-// plan.c -- assigns blocks to stages and parameters to buckets, lays both out in flat arrays of
-// every layout, and counts their bytes. See plan.h. plan_redistribute.c adds the collectives.
+// plan.c -- assigns blocks to stages, describes each parameter in a row, and counts bytes. See plan.h.
+// plan_groups.c makes the parameter groups, plan_buckets.c the buckets and arrays, and
+// plan_redistribute.c the collectives.
 #include "parallel/plan_private.h"
 
 #include "base/alloc.h"
@@ -9,25 +10,6 @@
 #include <string.h>
 
 static const char WHAT[] = "the plan";
-
-// The first bucket that backward completes is small, as DDP's is, so that the first reduction
-// starts early.
-enum { FIRST_BUCKET_BYTES = 1 << 20 };
-
-const plan_dp_axis PLAN_DP_AXIS[PLAN_DP_AXES] = {{AXIS_DP_SHARD, LAYOUT_DP_SHARD},
-                                                 {AXIS_DP_REPLICATE, LAYOUT_DP_REPLICATE}};
-
-bool plan_layout_shards(plan_layout l, axis a)
-{
-    for (int i = 0; i < PLAN_DP_AXES; i++)
-        if (PLAN_DP_AXIS[i].axis == a) return (l & PLAN_DP_AXIS[i].layout) != 0;
-    return false;
-}
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (int64_t)size_align((uint64_t)n, (uint64_t)to);
-}
 
 // Shard `index` of `shards` of a run of rows, as torch.chunk divides it.
 static plan_shard shard_of(plan_shard run, int64_t shards, int64_t index)
@@ -39,28 +21,17 @@ static plan_shard shard_of(plan_shard run, int64_t shards, int64_t index)
 
 plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int coord[AXES])
 {
+    const plan_group *g = &p->group[r->group];
+    const mesh *m = &p->o.mesh;
     plan_shard s = {0, r->rows};
-    if (l == LAYOUT_POST_FORWARD && p->keeps_post_forward_shards)
-        s = shard_of(s, p->o.strategy.reshard_after_forward,
-                     coord[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward);
-    for (int i = 0; i < PLAN_DP_AXES; i++) {
-        const axis a = PLAN_DP_AXIS[i].axis;
-        if (plan_layout_shards(l, a)) s = shard_of(s, p->o.mesh.size[a], coord[a]);
+    if (l == LAYOUT_POST_FORWARD && g->keeps_post_forward_shards) {
+        const int ranks = p->o.strategy.reshard_after_forward;
+        s = shard_of(s, ranks, mesh_group_index(m, coord, g->axes[LEVEL_INNER]) % ranks);
     }
+    for (int i = 0; i < POLICY_LEVELS; i++)
+        if (plan_layout_shards(l, (policy_level)i))
+            s = shard_of(s, mesh_group_size(m, g->axes[i]), mesh_group_index(m, coord, g->axes[i]));
     return (plan_shard){s.first * r->cols, s.count * r->cols};
-}
-
-// Elements of the largest rank's shard, so that offsets are the same on every rank.
-static int64_t shard_capacity(const plan *p, const plan_row *r, plan_layout l)
-{
-    int64_t rows = r->rows;
-    if (l == LAYOUT_POST_FORWARD && p->keeps_post_forward_shards)
-        rows = size_ceil_div(rows, p->o.strategy.reshard_after_forward);
-    for (int i = 0; i < PLAN_DP_AXES; i++) {
-        const axis a = PLAN_DP_AXIS[i].axis;
-        if (plan_layout_shards(l, a)) rows = size_ceil_div(rows, p->o.mesh.size[a]);
-    }
-    return rows * r->cols;
 }
 
 bool plan_has_block(const plan *p, int block)
@@ -89,70 +60,6 @@ bool plan_bucket_is_tied(const plan *p, int bucket)
     for (int i = b->first_row; i < b->first_row + b->rows; i++)
         if (p->row[p->order[i]].tied) return true;
     return false;
-}
-
-static plan_layout layout_of(placement outer, placement inner)
-{
-    return (plan_layout)((inner == SHARD ? LAYOUT_DP_SHARD : 0) |
-                         (outer == SHARD ? LAYOUT_DP_REPLICATE : 0));
-}
-
-static status check_tiers(const plan *p, err *e)
-{
-    const plan_options *o = &p->o;
-    if (o->strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE && p->weight != p->optimizer)
-        return err_set(e, E_USAGE,
-                       "parallel.offload.weights: file needs weights that are sharded as the "
-                       "optimizer's state is; valid: parallel.dp zero3, or device");
-    if (o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE && o->micros > 1 &&
-        o->strategy.no_sync == NO_SYNC_FALSE)
-        return err_set(e, E_USAGE,
-                       "parallel.offload.gradients: file cannot be added to in every micro-batch; "
-                       "valid: parallel.no_sync true, one micro-batch a step, or device");
-    if (o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE && p->gradient != LAYOUT_FULL &&
-        p->gradient != p->optimizer)
-        return err_set(
-            e, E_USAGE,
-            "parallel.offload.gradients: file needs gradients that are unsharded, or sharded "
-            "as the optimizer's state is; valid: one policy for both axes, or device");
-    return OK;
-}
-
-static status check_reshard(plan *p, err *e)
-{
-    const int k = p->o.strategy.reshard_after_forward, shards = p->o.mesh.size[AXIS_DP_SHARD];
-    if (k < 2 || !(p->weight & LAYOUT_DP_SHARD)) return OK;
-    if (shards % k)
-        return err_set(e, E_USAGE,
-                       "parallel.reshard_after_forward: groups of %d do not divide the %d ranks of "
-                       "dp_shard; valid: true, false, or a divisor",
-                       k, shards);
-    // A group of all ranks would keep the shards that the ranks have anyway.
-    p->keeps_post_forward_shards = k < shards;
-    return OK;
-}
-
-static void choose_layouts(plan *p)
-{
-    const plan_options *o = &p->o;
-    p->policy = o->micros > 1 && o->strategy.no_sync == NO_SYNC_TRUE
-                    ? policies_no_sync(o->strategy.dp)
-                    : o->strategy.dp;
-    // The inner axis is summed before the outer one, also where only the outer one shards.
-    if (o->micros == 1 && p->policy.outer.gradient == SHARD &&
-        p->policy.inner.optimizer == REPLICATE)
-        p->policy.inner.gradient = REPLICATE;
-    // An axis of one rank shards nothing, whatever its policy says.
-    const policy unsharded = {"", REPLICATE, PARTIAL, REPLICATE};
-    policy outer = o->mesh.size[AXIS_DP_REPLICATE] > 1 ? p->policy.outer : unsharded,
-           inner = o->mesh.size[AXIS_DP_SHARD] > 1 ? p->policy.inner : unsharded;
-    p->weight = layout_of(outer.weight, inner.weight);
-    p->gradient = layout_of(outer.gradient, inner.gradient);
-    p->optimizer = layout_of(outer.optimizer, inner.optimizer);
-    p->weight_slots =
-        p->weight != LAYOUT_FULL || o->strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE;
-    p->gradient_slots =
-        p->gradient != LAYOUT_FULL || o->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE;
 }
 
 // parallel.split may leave out the first and the last block (embedding and loss).
@@ -230,7 +137,8 @@ static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e
                     .tied_grad = -1,
                     .block = u.first_block,
                     .last_block = u.last_block,
-                    .decays = q->is_matrix || p->o.decay_all,
+                    .group = q->group,
+                    .decays = q->decays,
                     .tp_partial = q->tp_partial,
                     .tied = u.first_stage != u.last_stage};
     if (r->tied && u.between)
@@ -256,71 +164,6 @@ static status fill_rows(plan *p, const plan_param *params, err *e)
 done:
     free(u);
     return result;
-}
-
-typedef struct plan_sort_key {
-    int block, row;
-} plan_sort_key;
-
-static int compare_rows(const void *a, const void *b)
-{
-    const plan_sort_key *x = a, *y = b;
-    return x->block != y->block ? (x->block > y->block) - (x->block < y->block)
-                                : (x->row > y->row) - (x->row < y->row);
-}
-
-// Orders the rows of this stage by the first block that uses them here. plan_make got them in the
-// order of the first block of any stage.
-static status sort_rows(plan *p, err *e)
-{
-    plan_sort_key *all = NULL;
-    const status result = alloc_array(&all, (size_t)p->local_rows, sizeof *all, WHAT, e);
-    if (result != OK) return result;
-    for (int i = 0; i < p->local_rows; i++)
-        all[i] = (plan_sort_key){p->row[p->order[i]].block, p->order[i]};
-    qsort(all, (size_t)p->local_rows, sizeof *all, compare_rows);
-    for (int i = 0; i < p->local_rows; i++) p->order[i] = all[i].row;
-    free(all);
-    return OK;
-}
-
-static bool uses_files(const plan *p)
-{
-    for (int t = 0; t < PLAN_STATES; t++)
-        if (p->o.strategy.offload.tier[t] == TIER_FILE) return true;
-    return false;
-}
-
-// Fills buckets from the last block to the first, the order in which backward completes gradients.
-// The first one is small; the others end at the size limit. Where weights are unsharded for use or
-// state is in files, a bucket is one block, so that slots are small.
-static status fill_buckets(plan *p, err *e)
-{
-    int64_t bytes = 0;
-    int64_t limit = size_min(FIRST_BUCKET_BYTES, p->o.strategy.bucket_bytes);
-    const bool one_block = p->weight_slots || uses_files(p);
-    char *starts = NULL;
-    const status result = alloc_zeroed(&starts, (size_t)p->local_rows, 1, WHAT, e);
-    if (result != OK) return result;
-    for (int i = p->local_rows - 1; i >= 0; i--) {
-        bytes += 4 * p->row[p->order[i]].count;
-        bool block_starts = i == 0 || p->row[p->order[i - 1]].block != p->row[p->order[i]].block;
-        if (!block_starts || (i > 0 && bytes < limit && !one_block)) continue;
-        starts[i] = 1;
-        bytes = 0;
-        limit = p->o.strategy.bucket_bytes;
-    }
-    for (int i = 0; i < p->local_rows; i++) {
-        plan_row *r = &p->row[p->order[i]];
-        if (starts[i])
-            p->bucket[p->buckets++] = (plan_bucket){.first_row = i, .first_block = r->block};
-        plan_bucket *b = &p->bucket[p->buckets - 1];
-        b->rows++;
-        b->last_block = r->block;
-        r->bucket = p->buckets - 1;
-    }
-    free(starts);
-    return OK;
 }
 
 static int compare_ints(const void *a, const void *b)
@@ -366,75 +209,35 @@ static status mark_uses(plan *p, err *e)
     return OK;
 }
 
-static void lay_out(plan *p, plan_layout l)
+// Adds a bucket's bytes of one array to its category, and to its tier where that is not the device.
+static void count_array(plan *p, int bucket, plan_array a)
 {
-    int64_t offset = 0;
-    for (int k = 0; k < p->buckets; k++) {
-        plan_bucket *b = &p->bucket[k];
-        b->first[l] = offset;
-        for (int i = 0; i < b->rows; i++) {
-            plan_row *r = &p->row[p->order[b->first_row + i]];
-            r->offset[l] = offset;
-            offset = round_up(offset + shard_capacity(p, r, l), BUCKET_ALIGN);
-        }
-        offset = round_up(offset, uses_files(p) ? FILE_ALIGN : BUCKET_ALIGN);
-        b->count[l] = offset - b->first[l];
-    }
-    p->elements[l] = offset;
-}
-
-// A parameter that two blocks of this stage use gets an array for the gradients of its second use.
-// Each use is summed over micro-batches by itself, as on two stages, so the sum of both has the
-// same bits on one stage and on two.
-static void lay_out_tied_grads(plan *p)
-{
-    if (p->o.strategy.no_sync == NO_SYNC_FALSE || p->o.micros == 1) return;
-    for (int i = 0; i < p->local_rows; i++) {
-        plan_row *r = &p->row[p->order[i]];
-        if (r->block == r->last_block) continue;
-        r->tied_grad = p->tied_grads;
-        p->tied_grads = round_up(p->tied_grads + r->count, BUCKET_ALIGN);
-    }
-}
-
-static void count_state(plan *p, plan_state what, plan_category c, int64_t bytes)
-{
-    if (p->o.strategy.offload.tier[what] == TIER_FILE)
-        p->tier_bytes[TIER_FILE] += (uint64_t)bytes;
-    else
-        p->bytes[c] += (uint64_t)bytes;
-    if (p->o.strategy.offload.tier[what] == TIER_HOST) p->tier_bytes[TIER_HOST] += (uint64_t)bytes;
+    static const plan_category category[PLAN_ARRAYS] = {
+        [ARRAY_WEIGHTS] = BYTES_WEIGHTS,     [ARRAY_POST_FORWARD] = BYTES_WEIGHTS,
+        [ARRAY_GRADIENTS] = BYTES_GRADIENTS, [ARRAY_MASTER] = BYTES_MASTER,
+        [ARRAY_M] = BYTES_OPTIMIZER,         [ARRAY_V] = BYTES_OPTIMIZER};
+    const memory_tier tier = a == ARRAY_POST_FORWARD
+                                 ? TIER_DEVICE
+                                 : plan_group_of(p, bucket)->o.tier[plan_array_state(a)];
+    const uint64_t bytes = plan_bucket_bytes(p, bucket, a);
+    if (tier != TIER_FILE) p->bytes[category[a]] += bytes;
+    if (tier != TIER_DEVICE) p->tier_bytes[tier] += bytes;
 }
 
 static void count_bytes(plan *p)
 {
-    const plan_options *o = &p->o;
-    const int64_t states = p->elements[p->optimizer];
-    count_state(p, PLAN_WEIGHTS, BYTES_WEIGHTS,
-                p->elements[p->weight] * (int64_t)dtype_bytes(o->compute));
-    if (p->keeps_post_forward_shards)
-        p->bytes[BYTES_WEIGHTS] +=
-            (uint64_t)p->elements[LAYOUT_POST_FORWARD] * dtype_bytes(o->compute);
-    if (o->compute != F32) count_state(p, PLAN_OPTIMIZER_STATE, BYTES_MASTER, 4 * states);
-    count_state(p, PLAN_GRADIENTS, BYTES_GRADIENTS, 4 * p->elements[p->gradient]);
+    for (int k = 0; k < p->buckets; k++)
+        for (int a = 0; a < PLAN_ARRAYS; a++) count_array(p, k, (plan_array)a);
     p->bytes[BYTES_GRADIENTS] += (uint64_t)(4 * p->tied_grads);
-    count_state(p, PLAN_OPTIMIZER_STATE, BYTES_OPTIMIZER, 4 * states * o->state_tensors);
 }
 
 static status make(plan *p, const plan_param *params, err *e)
 {
     status result = OK;
-    TRY(policies_check(&p->o.strategy.dp, e));
-    choose_layouts(p);
-    TRY(check_tiers(p, e));
-    TRY(check_reshard(p, e));
     TRY(assign_blocks(p, e));
     TRY(fill_rows(p, params, e));
-    TRY(sort_rows(p, e));
-    TRY(fill_buckets(p, e));
+    TRY(plan_make_buckets(p, e));
     TRY(mark_uses(p, e));
-    for (int l = 0; l < LAYOUTS; l++) lay_out(p, (plan_layout)l);
-    lay_out_tied_grads(p);
     TRY(plan_make_redistributions(p, e));
     count_bytes(p);
 done:
@@ -461,9 +264,10 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
                      WHAT, e));
     for (int i = 0; o->input_grad_in_place && i < o->blocks; i++)
         b->input_grad_in_place[i] = o->input_grad_in_place[i];
+    TRY(plan_make_groups(p, &o->strategy, e));
     TRY(make(p, params, e));
     p->o.strategy.pipeline.chunk_blocks = NULL, p->o.cost = NULL, p->o.use = NULL; // the caller's
-    p->o.input_grad_in_place = NULL;
+    p->o.input_grad_in_place = NULL, p->o.group = NULL;
     *out = p;
     p = NULL;
 done:
@@ -475,6 +279,7 @@ void plan_free(plan *p)
 {
     if (!p) return;
     plan_free_redistributions(p);
+    free(p->group);
     free(p->chunk_first);
     free(p->row);
     free(p->order);

@@ -1,14 +1,16 @@
 // plan.h -- what one rank stores: a row for every parameter, the buckets that are communicated
-// together, the redistributions of each bucket, and the exact bytes of every category. A pure
-// function builds it once before step 0; `trireme explain` prints it. It knows no memory, no
+// together, the redistributions of each parameter group, and the exact bytes of every category. A
+// pure function builds it once before step 0; `trireme explain` prints it. It knows no memory, no
 // streams and no communicators.
 //
-// Weights, gradients and optimizer state are three flat arrays. Each holds the parameters of this
-// stage in the order of blocks. The *layout* of an array says how much of each parameter it holds:
-// the full parameter, or this rank's shard on one or both data-parallel axes. Parameters are
-// sharded along dim 0, into the shards that torch.chunk and FSDP2 make. Only starts are aligned;
-// nothing else is padded. A *bucket* is a run of blocks. Where an array holds shards, a bucket that
-// is in use also lies unsharded in a slot, in the layout of the full array.
+// A *parameter group* is a set of parameters with one policy, one pair of process groups, one compute
+// type, one set of memory tiers and one optimizer rule. It may be frozen. A job without groups has
+// one. Weights, gradients and optimizer state are flat arrays. Each holds the parameters of this
+// stage group by group, and within a group in the order of blocks. The *layout* of a group's part of
+// an array says how much of each parameter it holds: the full parameter, or this rank's shard.
+// Parameters are sharded along dim 0, into the shards that torch.chunk and FSDP2 make. Only starts
+// are aligned; nothing else is padded. A *bucket* is a run of blocks of one group. Where an array
+// holds shards, a bucket that is in use also lies unsharded in a slot, in the full layout.
 #ifndef TRIREME_PARALLEL_PLAN_H
 #define TRIREME_PARALLEL_PLAN_H
 
@@ -21,33 +23,44 @@
 
 #include <stdbool.h>
 
-// Over which axes the parameters of a flat array are sharded.
+// Over which levels of its process groups a parameter is sharded (policy.h).
 typedef enum plan_layout {
     LAYOUT_FULL,         // none
-    LAYOUT_DP_SHARD,     // dp_shard, the inner axis (bit 0)
-    LAYOUT_DP_REPLICATE, // dp_replicate, the outer axis (bit 1)
-    LAYOUT_DP,           // both: the outer axis shards the inner axis' shard
+    LAYOUT_INNER,        // the inner level (bit 0)
+    LAYOUT_OUTER,        // the outer level (bit 1)
+    LAYOUT_BOTH,         // both: the outer level shards the inner level's shard
     LAYOUT_POST_FORWARD, // the post-forward group (reshard_after_forward: K), weights only
     LAYOUTS
 } plan_layout;
 
-// The two data-parallel axes, and the layout that is sharded over that axis alone.
-typedef struct plan_dp_axis {
-    axis axis;
-    plan_layout layout;
-} plan_dp_axis;
+// The layout that is sharded over this level alone.
+static inline plan_layout plan_level_layout(policy_level l)
+{
+    return (plan_layout)(1 << l);
+}
+// Is an array of this layout sharded over the level?
+static inline bool plan_layout_shards(plan_layout l, policy_level level)
+{
+    return l != LAYOUT_POST_FORWARD && ((unsigned)l >> level & 1);
+}
 
-enum { PLAN_DP_AXES = 2 };
-// In the order in which gradients are summed: inner axis first.
-extern const plan_dp_axis PLAN_DP_AXIS[PLAN_DP_AXES];
-// Is an array of this layout sharded over axis a?
-bool plan_layout_shards(plan_layout l, axis a);
+// The flat arrays of a rank.
+typedef enum plan_array {
+    ARRAY_WEIGHTS,      // in the compute type of each group
+    ARRAY_POST_FORWARD, // weight shards that the post-forward group keeps; likewise
+    ARRAY_GRADIENTS,    // F32, as are the following
+    ARRAY_MASTER,       // master weights, where the compute type is not F32
+    ARRAY_M,            // the optimizer's running averages, where the rule has them
+    ARRAY_V,
+    PLAN_ARRAYS
+} plan_array;
 
 // A parameter as the model describes it, on this tensor-parallel rank.
 typedef struct plan_param {
     const char *name;
     int64_t rows, cols; // of the tensor-parallel shard; cols is 1 for a vector
-    bool is_matrix;     // two or more dimensions
+    int group;          // its parameter group
+    bool decays;        // weight decay applies
     bool tp_sharded;    // every tensor-parallel rank has another shard
     bool tp_partial;    // replicated over tp, but the gradient of each tp rank is PARTIAL
 } plan_param;
@@ -63,7 +76,8 @@ typedef struct plan_row {
     int64_t rows, cols, count; // of the tensor-parallel shard; count is rows * cols
     int bucket;                // -1: on another stage
     int stage;                 // the first stage that uses it
-    int64_t offset[LAYOUTS];   // its first element in an array of that layout
+    int group;                 // its parameter group
+    int64_t offset[LAYOUTS];   // its first element, from the start of its bucket in that layout
     int64_t tied_grad;         // its first element in the array of tied gradients; -1: none
     int block, last_block;     // the first and the last block of this stage that use it
     bool decays;               // weight decay applies
@@ -73,23 +87,26 @@ typedef struct plan_row {
 } plan_row;
 
 typedef struct plan_bucket {
-    int first_row, rows;                    // plan->order[first_row … first_row+rows-1]
-    int64_t first[LAYOUTS], count[LAYOUTS]; // elements in an array of that layout
-    int first_block, last_block;            // the blocks whose parameters it holds
+    int group;                      // the plan group of its parameters (see plan_group)
+    int first_row, rows;            // plan->order[first_row … first_row+rows-1]
+    int64_t count[LAYOUTS];         // elements in that layout
+    size_t start[PLAN_ARRAYS];      // bytes before it in the array in memory
+    size_t file_start[PLAN_STATES]; // bytes before it in the file, for state in files
+    int first_block, last_block;    // the blocks whose parameters it holds
 } plan_bucket;
 
-// A process group is an axis of the mesh or one of these.
+// A process group is a set of axes without those of one rank (mesh_axes_in_use), or one of these.
 enum {
-    GROUP_POST_FORWARD = AXES, // ranks that keep weight shards between forward and backward
-    GROUP_TIED,                // the first and the last stage, which share tied weights
-    GROUP_DP,                  // both data-parallel axes flattened
-    GROUP_WORLD,               // all ranks
+    GROUP_POST_FORWARD = AXES_ALL + 1, // ranks that keep weight shards between forward and backward
+    GROUP_TIED,                        // the first and the last stage, which share tied weights
+    GROUP_WORLD,                       // all ranks
     PROCESS_GROUPS
 };
 
 // One collective of a redistribution, for all buckets.
 typedef struct plan_redistribution_step {
-    int axis; // or GROUP_POST_FORWARD
+    int group; // process group: axes, or GROUP_POST_FORWARD
+    int ranks; // of the process group
     placement_collective collective;
     plan_layout from, to; // layout before and after
     // [local_rows] in the order of plan->order, with offsets from the bucket's start. NULL: the
@@ -121,14 +138,23 @@ typedef enum plan_category {
     CATEGORIES
 } plan_category;
 
+// What the plan needs to know of a parameter group.
+typedef struct plan_group_options {
+    policies dp;
+    memory_tier tier[PLAN_STATES];
+    dtype compute; // the type of its weights in use
+    bool frozen;   // no gradient, no optimizer state
+    bool has_m, has_v;
+} plan_group_options;
+
 typedef struct plan_options {
     mesh mesh;
-    int rank;          // whose plan
-    strategy strategy; // plan_make resolves it (strategy_resolve)
-    int state_tensors; // optimizer state, fp32 numbers per weight
-    dtype compute;
-    bool decay_all;
-    int micros; // of a step, on each data-parallel rank
+    int rank;                        // whose plan
+    strategy strategy;               // plan_make resolves it (strategy_resolve)
+    const plan_group_options *group; // [groups]
+    int groups;                      // 1 or more
+    int first_backward; // the first block with a backward; none before it has a trainable parameter
+    int micros;         // of a step, on each data-parallel rank
     // [blocks] the input gradient of the block replaces its output gradient in memory; NULL: that of
     // no block
     const bool *input_grad_in_place;
@@ -160,24 +186,37 @@ typedef struct plan_blocks {
     bool *input_grad_in_place; // [blocks] see plan_options
 } plan_blocks;
 
-typedef struct plan {
-    plan_options o;                          // without chunk_blocks, cost, use and the next
-    int coord[AXES];                         // this rank's coordinates
-    policies policy;                         // in effect: gradients PARTIAL under no_sync
-    plan_layout weight, gradient, optimizer; // of the three arrays
+// A parameter group in the plan. Groups that differ in nothing that the plan knows share their
+// buckets: these belong to the first of such groups, its *representative*.
+typedef struct plan_group {
+    plan_group_options o;
+    int representative;            // the index of the first group with equal options
+    mesh_axes axes[POLICY_LEVELS]; // the process group of each level; axes in use only
+    policies policy;               // in effect: gradients PARTIAL under no_sync
+    bool no_sync;                  // the gradients of a step are summed before they are reduced
+    plan_layout weight, gradient, optimizer;
     bool weight_slots;              // blocks use weights from slots, where they lie unsharded
     bool gradient_slots;            // blocks write gradients to slots
     bool keeps_post_forward_shards; // of weights, in the post-forward group
-    int chunks;                     // model chunks of all stages
-    int *chunk_first;               // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
+    int first_bucket, buckets;      // 0 buckets where another group is the representative
+    plan_redistributions redistribute;
+} plan_group;
+
+typedef struct plan {
+    plan_options o;  // without chunk_blocks, cost, use, group and the next
+    int coord[AXES]; // this rank's coordinates
+    int groups;
+    plan_group *group; // [groups]
+    int chunks;        // model chunks of all stages
+    int *chunk_first;  // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
     int rows, buckets;
     plan_row *row; // [rows] by parameter
     int *order;    // [local_rows] rows of this stage, as they lie in the arrays
     int local_rows;
-    plan_bucket *bucket;       // [buckets]
-    int64_t elements[LAYOUTS]; // of a flat array of that layout
-    int64_t tied_grads;        // elements of the array of tied gradients
-    plan_redistributions redistribute;
+    plan_bucket *bucket;             // [buckets]
+    size_t array_bytes[PLAN_ARRAYS]; // of the arrays in memory
+    size_t file_bytes[PLAN_STATES];  // of the files
+    int64_t tied_grads;              // elements of the array of tied gradients
     plan_blocks blocks;
     uint64_t bytes[CATEGORIES];
     uint64_t tier_bytes[TIERS];        // state beyond the device, by tier
@@ -194,6 +233,38 @@ typedef struct plan_shard {
 // sent_bytes. E_USAGE where the options exclude each other.
 status plan_make(const plan_options *o, const plan_param *params, int count, plan **out, err *e);
 void plan_free(plan *p); // NULL allowed
+
+// The group that a bucket belongs to.
+static inline const plan_group *plan_group_of(const plan *p, int bucket)
+{
+    return &p->group[p->bucket[bucket].group];
+}
+// The axes of both levels: the ranks that have a shard or a replica of its parameters.
+static inline mesh_axes plan_group_axes(const plan_group *g)
+{
+    return g->axes[LEVEL_INNER] | g->axes[LEVEL_OUTER];
+}
+// Does a rank of this group have a file of the state? Where the group has no such state, as plain sgd
+// has none of the optimizer, no tier makes a file of it.
+bool plan_in_file(const plan_group *g, plan_state what);
+// Does one of the groups keep this state in files? Does one keep it on this tier?
+bool plan_any_on_tier(const plan *p, plan_state what, memory_tier t);
+// Does a rank of this group have the array, in memory or in a file?
+bool plan_group_has(const plan_group *g, plan_array a);
+// The layout of a group's part of an array, its element type, and the state that the array is of.
+plan_layout plan_array_layout(const plan_group *g, plan_array a);
+dtype plan_array_type(const plan_group *g, plan_array a);
+plan_state plan_array_state(plan_array a);
+// The bytes of a bucket in an array; 0 where its group has no such array.
+size_t plan_bucket_bytes(const plan *p, int bucket, plan_array a);
+// The bytes of a bucket in the file of a state.
+size_t plan_bucket_file_bytes(const plan *p, int bucket, plan_state what);
+// The number of ranks of a process group.
+int plan_group_ranks(const plan *p, int process_group);
+// This rank's index in a process group.
+int plan_group_index(const plan *p, int process_group);
+// Lists the process groups that a rank opens (PROCESS_GROUPS at most); the same list on every rank.
+int plan_process_groups(const plan *p, int out[PROCESS_GROUPS]);
 
 // The shard of a row that the rank at these coordinates has in an array of layout l.
 plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, const int coord[AXES]);

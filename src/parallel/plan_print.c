@@ -24,66 +24,106 @@ const char *plan_state_name(plan_state t)
     return name[t];
 }
 
-static const policy *policy_of(const policies *both, axis a)
+// ---- Parameter groups
+
+// The job's own settings: the group of the parameters that no other group matches.
+static const plan_group *own_group(const plan *p)
 {
-    return a == AXIS_DP_REPLICATE ? &both->outer : &both->inner;
+    return &p->group[p->groups - 1];
 }
 
-// How many of the two data-parallel axes have several ranks.
-static int axes_in_use(const plan *p)
+// Does the group, or one that it represents, have a parameter on some stage?
+static bool has_parameters(const plan *p, int group)
+{
+    for (int i = 0; i < p->rows; i++)
+        if (p->group[p->row[i].group].representative == group) return true;
+    return false;
+}
+
+static int count_printed(const plan *p)
 {
     int count = 0;
-    for (int i = 0; i < PLAN_DP_AXES; i++) count += p->o.mesh.size[PLAN_DP_AXIS[i].axis] > 1;
+    for (int i = 0; i < p->groups; i++) count += has_parameters(p, i);
     return count;
 }
 
-// "zero3 over dp_shard (2 ranks)"; with two axes "ddp over dp_replicate (2 ranks) x zero3 over …".
-static void print_policies(const plan *p, text *out)
+// "plan: ", or with several groups "plan, group 1: "; groups that share their buckets are one.
+static void print_group_numbers(const plan *p, int group, text *out)
+{
+    int printed = 0, count = 0;
+    for (int i = 0; i < p->groups; i++) count += p->group[i].representative == group;
+    text_add(out, "plan");
+    for (int i = 0; i < p->groups && count_printed(p) > 1; i++) {
+        if (p->group[i].representative != group) continue;
+        text_addf(out, "%s%d", printed++ ? ", " : count > 1 ? ", groups " : ", group ", i);
+    }
+    text_add(out, ": ");
+}
+
+// How many of the two levels have several ranks.
+static int levels_in_use(const plan_group *g)
+{
+    return (g->axes[LEVEL_INNER] != 0) + (g->axes[LEVEL_OUTER] != 0);
+}
+
+// "zero3 over dp_shard (2 ranks)"; with two levels "ddp over dp_replicate (2 ranks) x zero3 over …".
+static void print_policies(const plan *p, const plan_group *g, text *out)
 {
     const char *between = "";
-    for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
-        const axis a = PLAN_DP_AXIS[i].axis;
-        if (p->o.mesh.size[a] == 1) continue;
-        text_addf(out, "%s%s over %s (%d ranks)", between, policy_of(&p->o.strategy.dp, a)->name,
-                  axis_name(a), p->o.mesh.size[a]);
+    char name[MESH_NAME_BYTES];
+    for (int l = POLICY_LEVELS - 1; l >= 0; l--) {
+        if (!g->axes[l]) continue;
+        text_addf(
+            out, "%s%s over %s (%d ranks)", between, policies_at(&g->o.dp, (policy_level)l)->name,
+            mesh_group_name(&p->o.mesh, g->axes[l], name), mesh_group_size(&p->o.mesh, g->axes[l]));
         between = " x ";
     }
-    if (axes_in_use(p) == 0) text_add(out, "one data-parallel rank");
+    if (levels_in_use(g) == 0) text_add(out, "one data-parallel rank");
+}
+
+static void print_policy_names(const plan_group *g, text *out)
+{
+    const char *outer = g->o.dp.outer.name, *inner = g->o.dp.inner.name;
+    if (levels_in_use(g) == POLICY_LEVELS)
+        text_addf(out, "%s x %s", outer, inner);
+    else
+        text_add(out, g->axes[LEVEL_OUTER] ? outer : inner);
 }
 
 void plan_print_policy(const plan *p, text *out)
 {
-    const char *outer = p->o.strategy.dp.outer.name, *inner = p->o.strategy.dp.inner.name;
-    if (axes_in_use(p) == PLAN_DP_AXES)
-        text_addf(out, "%s x %s", outer, inner);
-    else
-        text_add(out, p->o.mesh.size[AXIS_DP_REPLICATE] > 1 ? outer : inner);
+    print_policy_names(own_group(p), out);
 }
 
-// "sharded", or with two axes in use "sharded over dp_replicate and dp_shard"; else `unsharded`.
-static void print_layout(const plan *p, plan_layout l, const char *unsharded, text *out)
+// "sharded", or with two levels in use "sharded over dp_replicate and dp_shard"; else `unsharded`.
+static void print_layout(const plan *p, const plan_group *g, plan_layout l, const char *unsharded,
+                         text *out)
 {
-    const char *between = axes_in_use(p) == 1 ? NULL : " over ";
+    const char *between = levels_in_use(g) == 1 ? NULL : " over ";
+    char name[MESH_NAME_BYTES];
     text_add(out, l == LAYOUT_FULL ? unsharded : "sharded");
-    for (int i = PLAN_DP_AXES - 1; between && i >= 0; i--) {
-        if (!plan_layout_shards(l, PLAN_DP_AXIS[i].axis)) continue;
-        text_addf(out, "%s%s", between, axis_name(PLAN_DP_AXIS[i].axis));
+    for (int i = POLICY_LEVELS - 1; between && i >= 0; i--) {
+        if (!plan_layout_shards(l, (policy_level)i)) continue;
+        text_addf(out, "%s%s", between, mesh_group_name(&p->o.mesh, g->axes[i], name));
         between = " and ";
     }
 }
 
-static void print_summary(const plan *p, text *out)
+static void print_summary(const plan *p, const plan_group *g, text *out)
 {
-    const char *full = axes_in_use(p) == 0 ? "full" : "replicated";
-    text_add(out, "plan: ");
-    print_policies(p, out);
+    const char *full = levels_in_use(g) == 0 ? "full" : "replicated";
+    print_policies(p, g, out);
     text_add(out, ": weights ");
-    print_layout(p, p->weight, full, out);
+    print_layout(p, g, g->weight, full, out);
+    if (g->o.frozen) {
+        text_add(out, ", frozen: no gradients, no optimizer state\n");
+        return;
+    }
     text_add(out, ", gradients ");
-    print_layout(p, p->gradient,
+    print_layout(p, g, g->gradient,
                  p->o.micros > 1 ? "summed locally until the step" : "full until the step", out);
     text_add(out, ", optimizer state ");
-    print_layout(p, p->optimizer, full, out);
+    print_layout(p, g, g->optimizer, full, out);
     text_add(out, "\n");
 }
 
@@ -94,12 +134,13 @@ static void print_when(const char *when, text *out)
     text_addf(out, "  %-26s  ", when);
 }
 
-static void print_axis(const plan *p, int group, text *out)
+static void print_ranks(const plan *p, int group, text *out)
 {
+    char name[MESH_NAME_BYTES];
     if (group == GROUP_POST_FORWARD)
         text_addf(out, "post-forward groups of %d ranks", p->o.strategy.reshard_after_forward);
     else
-        text_add(out, axis_name((axis)group));
+        text_add(out, mesh_group_name(&p->o.mesh, (mesh_axes)group, name));
 }
 
 // "reduce-scatter gradients over dp_shard, all-reduce gradients over dp_replicate".
@@ -109,7 +150,7 @@ static void print_redistribution(const plan *p, const plan_redistribution *m, co
     for (int i = 0; i < m->count; i++) {
         text_addf(out, "%s%s %s over ", i ? ", " : "",
                   placement_collective_name(m->step[i].collective), what);
-        print_axis(p, m->step[i].axis, out);
+        print_ranks(p, m->step[i].group, out);
     }
 }
 
@@ -122,51 +163,81 @@ static void print_row(const plan *p, const char *when, const plan_redistribution
     text_add(out, "\n");
 }
 
-static bool has_tp_partial(const plan *p)
+// Has the group a row of this stage whose gradient is summed over tp?
+static bool has_tp_partial(const plan *p, int group)
 {
-    for (int i = 0; i < p->local_rows; i++)
-        if (p->row[p->order[i]].tp_partial) return true;
+    for (int k = 0; k < p->local_rows; k++) {
+        const plan_row *r = &p->row[p->order[k]];
+        if (r->tp_partial && p->group[r->group].representative == group) return true;
+    }
     return false;
 }
 
-// When collectives run, and over which ranks.
-static void print_collectives(const plan *p, text *out)
+// Has the group weights that the first and the last stage share?
+static bool ties_stages(const plan *p, int group)
 {
+    for (int i = 0; i < p->rows; i++)
+        if (p->row[i].tied && p->group[p->row[i].group].representative == group) return true;
+    return false;
+}
+
+// When the collectives of gradients and updates run, and over which ranks.
+static void print_gradient_collectives(const plan *p, int group, text *out)
+{
+    const plan_group *g = &p->group[group];
     const char *const each = p->o.micros > 1 ? "each micro-batch" : "each step";
-    const bool backward_too =
-        p->o.strategy.reshard_after_forward != 0 && p->redistribute.unshard_post_forward.count == 0;
-    print_row(p, backward_too ? "each forward and backward" : "each forward",
-              &p->redistribute.unshard, "weights", out);
-    print_row(p, "each backward", &p->redistribute.unshard_post_forward, "weights", out);
-    print_row(p, each, &p->redistribute.reduce_micro_batch, "gradients", out);
-    if (has_tp_partial(p)) {
-        print_when(p->o.strategy.no_sync == NO_SYNC_TRUE ? "each step" : each, out);
+    print_row(p, each, &g->redistribute.reduce_micro_batch, "gradients", out);
+    if (has_tp_partial(p, group)) {
+        print_when(g->no_sync ? "each step" : each, out);
         text_add(out, "all-reduce gradients of unsharded parameters over tp\n");
     }
-    if (plan_ties_stages(p)) {
+    if (ties_stages(p, group)) {
         print_when("each step", out);
         text_add(out, "all-reduce gradients of tied weights over the first and the last stage\n");
     }
-    print_row(p, "each step", &p->redistribute.reduce_step, "gradients", out);
-    print_row(p, "each step", &p->redistribute.all_gather_updated, "updated weights", out);
+    print_row(p, "each step", &g->redistribute.reduce_step, "gradients", out);
+    print_row(p, "each step", &g->redistribute.all_gather_updated, "updated weights", out);
+}
+
+// Have all blocks of this stage that use the group no backward?
+static bool only_in_forward(const plan *p, int group)
+{
+    for (int k = 0; k < p->local_rows; k++) {
+        const plan_row *r = &p->row[p->order[k]];
+        if (p->group[r->group].representative == group && r->last_block >= p->o.first_backward)
+            return false;
+    }
+    return p->o.first_backward > 0;
+}
+
+static void print_collectives(const plan *p, int group, text *out)
+{
+    const plan_redistributions *r = &p->group[group].redistribute;
+    const bool forward = only_in_forward(p, group),
+               backward_too = !forward && p->o.strategy.reshard_after_forward != 0 &&
+                              r->unshard_post_forward.count == 0;
+    print_row(p, backward_too ? "each forward and backward" : "each forward", &r->unshard,
+              "weights", out);
+    if (!forward) print_row(p, "each backward", &r->unshard_post_forward, "weights", out);
+    if (!p->group[group].o.frozen) print_gradient_collectives(p, group, out);
 }
 
 // "weights and gradients on the device; optimizer state in files".
-static void print_memory(const plan *p, text *out)
+static void print_memory(const plan_group *g, text *out)
 {
     static const char *const state[PLAN_STATES] = {"weights", "gradients", "optimizer state"};
     static const char *const where[TIERS] = {
         "on the device", "on the host (on cpu ranks that is the device's own memory)", "in files"};
+    const int states = g->o.frozen ? PLAN_WEIGHTS + 1 : PLAN_STATES;
     bool any = false;
     print_when("memory", out);
     for (int tier = 0; tier < TIERS; tier++) {
         int left = 0, printed = 0;
-        for (int s = 0; s < PLAN_STATES; s++)
-            left += p->o.strategy.offload.tier[s] == (memory_tier)tier;
+        for (int s = 0; s < states; s++) left += g->o.tier[s] == (memory_tier)tier;
         if (left == 0) continue;
         text_add(out, any ? "; " : "");
-        for (int s = 0; s < PLAN_STATES; s++) {
-            if (p->o.strategy.offload.tier[s] != (memory_tier)tier) continue;
+        for (int s = 0; s < states; s++) {
+            if (g->o.tier[s] != (memory_tier)tier) continue;
             left--;
             text_addf(out, "%s%s", printed++ == 0 ? "" : left ? ", " : " and ", state[s]);
         }
@@ -174,6 +245,17 @@ static void print_memory(const plan *p, text *out)
         any = true;
     }
     text_add(out, "\n");
+}
+
+static void print_groups(const plan *p, text *out)
+{
+    for (int i = 0; i < p->groups; i++) {
+        if (!has_parameters(p, i)) continue;
+        print_group_numbers(p, i, out);
+        print_summary(p, &p->group[i], out);
+        print_collectives(p, i, out);
+        print_memory(&p->group[i], out);
+    }
 }
 
 // The axes that are not data-parallel; print_policies names those that are.
@@ -219,54 +301,96 @@ static void print_bytes(const char *name, uint64_t bytes, text *out)
 
 static void print_traffic(const plan *p, text *out)
 {
-    char size[24];
+    int group[PROCESS_GROUPS];
+    char size[24], name[MESH_NAME_BYTES];
+    const int count = traffic_groups(p->sent_bytes, group);
     text_bytes(size, traffic_total(p));
     text_addf(out, "  sent per step: %s", size);
-    for (int k = 0; k < PROCESS_GROUPS; k++) {
-        if (p->sent_bytes[k] == 0) continue;
-        text_bytes(size, p->sent_bytes[k]);
-        text_addf(out, ", %s over %s", size, process_group_name(k));
+    for (int i = 0; i < count; i++) {
+        const double sent = p->sent_bytes[group[i]];
+        if (sent == 0) continue;
+        text_bytes(size, sent);
+        text_addf(out, ", %s over %s", size, process_group_name(&p->o.mesh, group[i], name));
     }
     text_add(out, "\n");
 }
 
-static void print_json_placements(const plan *p, text *out)
+// ---- JSON
+
+static void print_json_policy(const plan_group *g, text *out)
+{
+    text_add(out, "\"policy\":\"");
+    print_policy_names(g, out);
+    text_add(out, "\"");
+}
+
+static void print_json_placements(const plan *p, const plan_group *g, text *out)
 {
     const char *between = "";
+    char name[MESH_NAME_BYTES];
     text_add(out, "\"placements\":{");
-    // PLAN_DP_AXIS lists the inner axis first; the outer axis is printed first.
-    for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
-        const axis a = PLAN_DP_AXIS[i].axis;
-        const policy *x = policy_of(&p->policy, a);
-        if (p->o.mesh.size[a] == 1) continue;
+    for (int l = POLICY_LEVELS - 1; l >= 0; l--) {
+        const policy *x = policies_at(&g->policy, (policy_level)l);
+        if (!g->axes[l]) continue;
         text_addf(out, "%s\"%s\":{\"weight\":\"%c\",\"gradient\":\"%c\",\"optimizer\":\"%c\"}",
-                  between, axis_name(a), placement_letter(x->weight), placement_letter(x->gradient),
+                  between, mesh_group_name(&p->o.mesh, g->axes[l], name),
+                  placement_letter(x->weight), placement_letter(x->gradient),
                   placement_letter(x->optimizer));
         between = ",";
     }
     text_add(out, "}");
 }
 
+static void print_json_tiers(const plan_group *g, text *out)
+{
+    text_add(out, "\"tiers\":{");
+    for (int t = 0; t < PLAN_STATES; t++)
+        text_addf(out, "%s\"%s\":\"%s\"", t ? "," : "", plan_state_name((plan_state)t),
+                  memory_tier_name(g->o.tier[t]));
+    text_add(out, "}");
+}
+
+static void print_json_groups(const plan *p, text *out)
+{
+    text_add(out, "\"groups\":[");
+    for (int i = 0; i < p->groups; i++) {
+        const plan_group *g = &p->group[i];
+        text_addf(out, "%s{\"group\":%d,\"frozen\":%s,", i ? "," : "", i,
+                  g->o.frozen ? "true" : "false");
+        print_json_policy(g, out);
+        text_add(out, ",");
+        print_json_placements(p, g, out);
+        text_add(out, ",");
+        print_json_tiers(g, out);
+        text_add(out, "}");
+    }
+    text_add(out, "],");
+}
+
+// The members outside "groups" are those of the job's own settings.
 static void print_json(const plan *p, text *out)
 {
-    text_add(out, "{\"policy\":\"");
-    plan_print_policy(p, out);
-    text_add(out, "\",");
-    print_json_placements(p, out);
+    int group[PROCESS_GROUPS];
+    char name[MESH_NAME_BYTES];
+    const int count = traffic_groups(p->sent_bytes, group);
+    text_add(out, "{");
+    print_json_policy(own_group(p), out);
+    text_add(out, ",");
+    print_json_placements(p, own_group(p), out);
     text_add(out, ",\"mesh\":{");
     for (int a = 0; a < AXES; a++)
         text_addf(out, "%s\"%s\":%d", a ? "," : "", axis_name((axis)a), p->o.mesh.size[a]);
-    text_addf(out, "},\"buckets\":%d,\"parameters_here\":%d,\"tiers\":{", p->buckets,
-              p->local_rows);
-    for (int t = 0; t < PLAN_STATES; t++)
-        text_addf(out, "%s\"%s\":\"%s\"", t ? "," : "", plan_state_name((plan_state)t),
-                  memory_tier_name(p->o.strategy.offload.tier[t]));
-    text_addf(out, "},\"file_bytes\":%" PRIu64 ",\"bytes_per_rank\":{", p->tier_bytes[TIER_FILE]);
+    text_add(out, "},");
+    if (p->groups > 1) print_json_groups(p, out);
+    text_addf(out, "\"buckets\":%d,\"parameters_here\":%d,", p->buckets, p->local_rows);
+    print_json_tiers(own_group(p), out);
+    text_addf(out, ",\"file_bytes\":%" PRIu64 ",\"bytes_per_rank\":{", p->tier_bytes[TIER_FILE]);
     for (int c = 0; c < CATEGORIES; c++)
         text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c), p->bytes[c]);
     text_addf(out, "\"total\":%" PRIu64 "},\"sent_per_step\":{", plan_bytes(p));
-    for (int k = 0; k < PROCESS_GROUPS; k++)
-        text_addf(out, "\"%s\":%.0f,", process_group_name(k), p->sent_bytes[k]);
+    for (int i = 0; i < count; i++)
+        text_addf(out, "\"%s\":%.0f,", process_group_name(&p->o.mesh, group[i], name),
+                  p->sent_bytes[group[i]]);
     text_addf(out, "\"total\":%.0f}}", traffic_total(p));
 }
 
@@ -276,9 +400,7 @@ void plan_print(const plan *p, bool json, text *out)
         print_json(p, out);
         return;
     }
-    print_summary(p, out);
-    print_collectives(p, out);
-    print_memory(p, out);
+    print_groups(p, out);
     print_other_axes(p, out);
     print_parameters(p, out);
     text_add(out, "  bytes per rank:\n");

@@ -1,9 +1,13 @@
-// plan_private.h -- shared by plan.c, plan_redistribute.c and plan_print.c.
+// plan_private.h -- shared by plan.c, plan_groups.c, plan_buckets.c and plan_redistribute.c.
 #ifndef TRIREME_PARALLEL_PLAN_PRIVATE_H
 #define TRIREME_PARALLEL_PLAN_PRIVATE_H
 
 #include "parallel/plan.h"
 
+// Makes p->group from p->o.group. `s` is the job's strategy before strategy_resolve.
+status plan_make_groups(plan *p, const strategy *s, err *e);
+// Orders the rows of this stage, divides them into buckets, and lays them out in the arrays.
+status plan_make_buckets(plan *p, err *e);
 status plan_make_redistributions(plan *p, err *e);
 void plan_free_redistributions(plan *p);
 

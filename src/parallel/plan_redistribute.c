@@ -1,9 +1,9 @@
 // plan_redistribute.c -- plans the redistributions of weights and gradients: which collective runs
-// over which axis on which runs of elements. It looks each axis up in the table of placement.h.
+// over which process group on which runs of elements. It looks each level up in the table of placement.h.
 // Called by plan_make.
 //
-// Reductions go over the inner axis first and all-gathers over the outer axis first, because the
-// outer axis shards the inner axis' shard. This order of reductions also sums consecutive ranks
+// Reductions go over the inner level first and all-gathers over the outer level first, because the
+// outer level shards the inner level's shard. This order of reductions also sums consecutive ranks
 // before distant ones, like one sum over all ranks.
 #include "parallel/plan_private.h"
 
@@ -18,119 +18,141 @@
 static comm_segment segment_of(const plan *p, const plan_row *r, plan_layout array,
                                plan_layout shard, plan_layout full, int64_t ranks)
 {
-    const plan_bucket *b = &p->bucket[r->bucket];
     const plan_shard run = plan_local_shard(p, r, full, p->coord),
                      base = plan_local_shard(p, r, array, p->coord);
-    return (comm_segment){.full_offset =
-                              r->offset[array] - b->first[array] + run.first - base.first,
-                          .shard_offset = r->offset[shard] - b->first[shard],
+    return (comm_segment){.full_offset = r->offset[array] + run.first - base.first,
+                          .shard_offset = r->offset[shard],
                           .count = run.count,
                           .shard_count = size_ceil_div(run.count / r->cols, ranks) * r->cols};
 }
 
-// The segments of all rows of this stage, in the order of plan->order. The caller frees *out.
-static status segments(const plan *p, plan_layout array, plan_layout shard, plan_layout full,
-                       int ranks, comm_segment **out, err *e)
+// The segments of the group's rows of this stage, in the order of plan->order; those of other groups
+// are zeros. The caller frees *out.
+static status segments(const plan *p, const plan_group *g, plan_layout array, plan_layout shard,
+                       plan_layout full, int ranks, comm_segment **out, err *e)
 {
     const status result = alloc_zeroed(out, (size_t)p->local_rows, sizeof **out, "the plan", e);
-    for (int i = 0; result == OK && i < p->local_rows; i++)
-        (*out)[i] = segment_of(p, &p->row[p->order[i]], array, shard, full, ranks);
-    return result;
+    if (result != OK) return result;
+    for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++) {
+        const plan_bucket *b = &p->bucket[k];
+        for (int i = b->first_row; i < b->first_row + b->rows; i++)
+            (*out)[i] = segment_of(p, &p->row[p->order[i]], array, shard, full, ranks);
+    }
+    return OK;
 }
 
-static status add_step(plan *p, plan_redistribution *m, axis a, placement_collective collective,
-                       plan_layout from, plan_layout to, err *e)
+static status add_step(const plan *p, const plan_group *g, plan_redistribution *m, mesh_axes axes,
+                       placement_collective collective, plan_layout from, plan_layout to, err *e)
 {
     const bool gathers = collective == REDISTRIBUTE_ALL_GATHER;
-    if (collective == REDISTRIBUTE_NOTHING || collective == REDISTRIBUTE_TAKE_SHARD ||
-        p->o.mesh.size[a] == 1)
+    char name[MESH_NAME_BYTES];
+    if (collective == REDISTRIBUTE_NOTHING || collective == REDISTRIBUTE_TAKE_SHARD || !axes)
         return OK;
     if (collective == REDISTRIBUTE_ILLEGAL)
         return err_set(e, E_INTERNAL, "no collective on %s makes this redistribution",
-                       axis_name(a));
+                       mesh_group_name(&p->o.mesh, axes, name));
     plan_redistribution_step *x = &m->step[m->count++];
-    *x = (plan_redistribution_step){.axis = a, .collective = collective, .from = from, .to = to};
+    *x = (plan_redistribution_step){.group = (int)axes,
+                                    .ranks = mesh_group_size(&p->o.mesh, axes),
+                                    .collective = collective,
+                                    .from = from,
+                                    .to = to};
     // An all-reduce of all elements of a bucket needs no segments.
     if (collective == REDISTRIBUTE_ALL_REDUCE && from == m->layout) return OK;
-    return segments(p, m->layout, gathers ? from : to, gathers ? to : from, p->o.mesh.size[a],
+    return segments(p, g, m->layout, gathers ? from : to, gathers ? to : from, x->ranks,
                     &x->segment, e);
 }
 
-// Reductions over both axes, inner first. Placements are in the order of PLAN_DP_AXIS.
-static status add_reductions(plan *p, plan_redistribution *m, plan_layout from,
-                             const placement before[PLAN_DP_AXES],
-                             const placement after[PLAN_DP_AXES], err *e)
+// Reductions over both levels, inner first.
+static status add_reductions(const plan *p, const plan_group *g, plan_redistribution *m,
+                             plan_layout from, const placement before[POLICY_LEVELS],
+                             const placement after[POLICY_LEVELS], err *e)
 {
     status result = OK;
-    for (int i = 0; i < PLAN_DP_AXES; i++) {
-        const placement_collective collective = placement_redistribute(before[i], after[i]);
-        const plan_layout to =
-            collective == REDISTRIBUTE_REDUCE_SCATTER ? from | PLAN_DP_AXIS[i].layout : from;
-        TRY(add_step(p, m, PLAN_DP_AXIS[i].axis, collective, from, to, e));
-        if (p->o.mesh.size[PLAN_DP_AXIS[i].axis] > 1) from = to;
+    for (int l = 0; l < POLICY_LEVELS; l++) {
+        const placement_collective collective = placement_redistribute(before[l], after[l]);
+        const plan_layout to = collective == REDISTRIBUTE_REDUCE_SCATTER
+                                   ? from | plan_level_layout((policy_level)l)
+                                   : from;
+        TRY(add_step(p, g, m, g->axes[l], collective, from, to, e));
+        if (g->axes[l]) from = to;
     }
 done:
     return result;
 }
 
-// All-gathers over both axes, outer first. Placements are in the order of PLAN_DP_AXIS.
-static status add_gathers(plan *p, plan_redistribution *m, plan_layout from,
-                          const placement before[PLAN_DP_AXES], const placement after[PLAN_DP_AXES],
-                          err *e)
+// All-gathers over both levels, outer first.
+static status add_gathers(const plan *p, const plan_group *g, plan_redistribution *m,
+                          plan_layout from, const placement before[POLICY_LEVELS],
+                          const placement after[POLICY_LEVELS], err *e)
 {
     status result = OK;
-    for (int i = PLAN_DP_AXES - 1; i >= 0; i--) {
-        const placement_collective collective = placement_redistribute(before[i], after[i]);
-        const plan_layout to =
-            collective == REDISTRIBUTE_ALL_GATHER ? from & ~PLAN_DP_AXIS[i].layout : from;
-        TRY(add_step(p, m, PLAN_DP_AXIS[i].axis, collective, from, to, e));
-        if (p->o.mesh.size[PLAN_DP_AXIS[i].axis] > 1) from = to;
+    for (int l = POLICY_LEVELS - 1; l >= 0; l--) {
+        const placement_collective collective = placement_redistribute(before[l], after[l]);
+        const plan_layout to = collective == REDISTRIBUTE_ALL_GATHER
+                                   ? from & ~plan_level_layout((policy_level)l)
+                                   : from;
+        TRY(add_step(p, g, m, g->axes[l], collective, from, to, e));
+        if (g->axes[l]) from = to;
     }
 done:
     return result;
 }
 
-static status add_post_forward_gather(plan *p, err *e)
+static status add_post_forward_gather(const plan *p, plan_group *g, err *e)
 {
-    plan_redistribution_step *x = &p->redistribute.unshard_post_forward.step[0];
-    p->redistribute.unshard_post_forward.layout = LAYOUT_FULL; // a slot
-    if (!p->keeps_post_forward_shards) return OK;
-    *x = (plan_redistribution_step){.axis = GROUP_POST_FORWARD,
-                                    .collective = REDISTRIBUTE_ALL_GATHER,
-                                    .from = LAYOUT_POST_FORWARD,
-                                    .to = LAYOUT_FULL};
-    p->redistribute.unshard_post_forward.count = 1;
-    return segments(p, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL,
-                    p->o.strategy.reshard_after_forward, &x->segment, e);
+    plan_redistribution *m = &g->redistribute.unshard_post_forward;
+    m->layout = LAYOUT_FULL; // a slot
+    if (!g->keeps_post_forward_shards) return OK;
+    m->step[0] = (plan_redistribution_step){.group = GROUP_POST_FORWARD,
+                                            .ranks = p->o.strategy.reshard_after_forward,
+                                            .collective = REDISTRIBUTE_ALL_GATHER,
+                                            .from = LAYOUT_POST_FORWARD,
+                                            .to = LAYOUT_FULL};
+    m->count = 1;
+    return segments(p, g, LAYOUT_FULL, LAYOUT_POST_FORWARD, LAYOUT_FULL, m->step[0].ranks,
+                    &m->step[0].segment, e);
+}
+
+static status make_of_group(const plan *p, plan_group *g, err *e)
+{
+    status result = OK;
+    const policy *inner = &g->policy.inner, *outer = &g->policy.outer;
+    plan_redistributions *r = &g->redistribute;
+    const placement partial[POLICY_LEVELS] = {PARTIAL, PARTIAL},
+                    replicate[POLICY_LEVELS] = {REPLICATE, REPLICATE},
+                    gradient[POLICY_LEVELS] = {inner->gradient, outer->gradient},
+                    optimizer[POLICY_LEVELS] = {inner->optimizer, outer->optimizer},
+                    weight[POLICY_LEVELS] = {inner->weight, outer->weight};
+    r->unshard.layout = LAYOUT_FULL;            // a slot
+    r->reduce_micro_batch.layout = LAYOUT_FULL; // a slot
+    r->reduce_step.layout = g->gradient;
+    r->all_gather_updated.layout = g->weight;
+    TRY(add_gathers(p, g, &r->unshard, g->weight, weight, replicate, e));
+    TRY(add_post_forward_gather(p, g, e));
+    if (g->o.frozen) return OK; // it has no gradients and no updates
+    TRY(add_reductions(p, g, &r->reduce_micro_batch, LAYOUT_FULL, partial, gradient, e));
+    TRY(add_reductions(p, g, &r->reduce_step, g->gradient, gradient, optimizer, e));
+    TRY(add_gathers(p, g, &r->all_gather_updated, g->optimizer, optimizer, weight, e));
+done:
+    return result;
 }
 
 status plan_make_redistributions(plan *p, err *e)
 {
     status result = OK;
-    const policy *inner = &p->policy.inner, *outer = &p->policy.outer;
-    const placement partial[PLAN_DP_AXES] = {PARTIAL, PARTIAL},
-                    replicate[PLAN_DP_AXES] = {REPLICATE, REPLICATE},
-                    gradient[PLAN_DP_AXES] = {inner->gradient, outer->gradient},
-                    optimizer[PLAN_DP_AXES] = {inner->optimizer, outer->optimizer},
-                    weight[PLAN_DP_AXES] = {inner->weight, outer->weight};
-    p->redistribute.unshard.layout = LAYOUT_FULL;            // a slot
-    p->redistribute.reduce_micro_batch.layout = LAYOUT_FULL; // a slot
-    p->redistribute.reduce_step.layout = p->gradient;
-    p->redistribute.all_gather_updated.layout = p->weight;
-    TRY(add_gathers(p, &p->redistribute.unshard, p->weight, weight, replicate, e));
-    TRY(add_post_forward_gather(p, e));
-    TRY(add_reductions(p, &p->redistribute.reduce_micro_batch, LAYOUT_FULL, partial, gradient, e));
-    TRY(add_reductions(p, &p->redistribute.reduce_step, p->gradient, gradient, optimizer, e));
-    TRY(add_gathers(p, &p->redistribute.all_gather_updated, p->optimizer, optimizer, weight, e));
+    for (int i = 0; i < p->groups; i++) TRY(make_of_group(p, &p->group[i], e));
 done:
     return result;
 }
 
 void plan_free_redistributions(plan *p)
 {
-    plan_redistribution *all[] = {&p->redistribute.unshard, &p->redistribute.unshard_post_forward,
-                                  &p->redistribute.reduce_micro_batch, &p->redistribute.reduce_step,
-                                  &p->redistribute.all_gather_updated};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        for (int k = 0; k < all[i]->count; k++) free(all[i]->step[k].segment);
+    for (int i = 0; p->group && i < p->groups; i++) {
+        plan_redistributions *r = &p->group[i].redistribute;
+        plan_redistribution *all[] = {&r->unshard, &r->unshard_post_forward, &r->reduce_micro_batch,
+                                      &r->reduce_step, &r->all_gather_updated};
+        for (size_t m = 0; m < sizeof all / sizeof *all; m++)
+            for (int k = 0; k < all[m]->count; k++) free(all[m]->step[k].segment);
+    }
 }

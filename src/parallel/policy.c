@@ -9,6 +9,10 @@ static const policy POLICIES[] = {
     {"fsdp_no_sync", SHARD, PARTIAL, SHARD}, // zero3 that reduces gradients once a step
 };
 
+const mesh_axes POLICY_AXES[POLICY_LEVELS] = {[LEVEL_INNER] =
+                                                  MESH_AXIS(AXIS_DP_SHARD) | MESH_AXIS(AXIS_CP),
+                                              [LEVEL_OUTER] = MESH_AXIS(AXIS_DP_REPLICATE)};
+
 const policy *policy_row(size_t i)
 {
     return i < sizeof POLICIES / sizeof *POLICIES ? &POLICIES[i] : NULL;
@@ -42,10 +46,18 @@ status policies_check(const policies *p, err *e)
     return OK;
 }
 
+const policy *policies_at(const policies *p, policy_level level)
+{
+    return level == LEVEL_OUTER ? &p->outer : &p->inner;
+}
+
 bool policies_shard_gradients(const policies *p, const mesh *m)
 {
-    return (p->outer.gradient == SHARD && m->size[AXIS_DP_REPLICATE] > 1) ||
-           (p->inner.gradient == SHARD && m->size[AXIS_DP_SHARD] > 1);
+    for (int l = 0; l < POLICY_LEVELS; l++)
+        if (policies_at(p, (policy_level)l)->gradient == SHARD &&
+            mesh_group_size(m, POLICY_AXES[l]) > 1)
+            return true;
+    return false;
 }
 
 policies policies_no_sync(policies p)

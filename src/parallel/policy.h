@@ -1,6 +1,7 @@
-// policy.h -- data-parallel strategies by name. A policy is three placements on one axis of the
-// mesh: how weights, gradients and optimizer state lie between uses. A pair of policies covers both
-// data-parallel axes. Only this module, config/ and session/'s memory fit know the names.
+// policy.h -- data-parallel strategies by name. A policy is three placements on one process group:
+// how weights, gradients and optimizer state lie between uses. A pair of policies covers the two
+// levels of a parameter: the process group that it is sharded over, and the one that it is
+// replicated over. Only this module, config/ and session/'s memory fit know the names.
 //
 //   name           weight     gradient   optimizer
 //   ddp            REPLICATE  PARTIAL    REPLICATE
@@ -23,7 +24,12 @@ typedef struct policy {
     placement weight, gradient, optimizer;
 } policy;
 
-// outer: dp_replicate, inner: dp_shard.
+// The two levels, in the order in which gradients are summed: inner first.
+typedef enum policy_level { LEVEL_INNER, LEVEL_OUTER, POLICY_LEVELS } policy_level;
+
+// The axes of the process group of each level: dp_shard and cp flattened, and dp_replicate.
+extern const mesh_axes POLICY_AXES[POLICY_LEVELS];
+
 typedef struct policies {
     policy outer, inner;
 } policies;
@@ -36,7 +42,8 @@ const policy *policy_row(size_t i);
 // the inner axis shards nothing at all. So the shard of a shard is always taken from the inner
 // axis' shard. E_USAGE names both policies and the state.
 status policies_check(const policies *p, err *e);
-// Does one of the policies shard gradients on an axis of several ranks?
+const policy *policies_at(const policies *p, policy_level level);
+// Does one of the policies shard gradients over several ranks?
 bool policies_shard_gradients(const policies *p, const mesh *m);
 // The same policies with PARTIAL gradients: under no_sync every rank sums the gradients of several
 // micro-batches locally, at full size.

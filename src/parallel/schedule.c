@@ -13,67 +13,21 @@
 
 #include <stdlib.h>
 
-// Makes room for so many items in an array; false: no memory.
-static bool grow(schedule_builder *b, void *array, size_t *room, int count, size_t size)
-{
-    const bool grown = alloc_grow(array, room, (size_t)count, size, "a schedule", NULL) == OK;
-    b->no_memory = b->no_memory || !grown;
-    return grown;
-}
-
 static schedule_instr *add(schedule_builder *b, schedule_instr x)
 {
     schedule *s = b->s;
-    if (!grow(b, &s->instr, &s->room, s->count + 1, sizeof *s->instr)) return &b->discarded;
+    if (alloc_grow(&s->instr, &s->room, (size_t)s->count + 1, sizeof *s->instr, "a schedule",
+                   NULL) != OK) {
+        b->no_memory = true;
+        return &b->discarded;
+    }
     s->instr[s->count] = x;
     return &s->instr[s->count++];
 }
 
-// ---- State slots
-
-static bool in_file(const schedule_builder *b, plan_state what)
+static bool in_file(const schedule_builder *b, int bucket, plan_state what)
 {
-    return b->p->o.strategy.offload.tier[what] == TIER_FILE;
-}
-
-// Whether a state slot may be filled. It may not while UNSHARD has yet to read it, or while it is
-// one of the slots that were filled last, which may still be read from or written to the file.
-static bool state_slot_is_free(const schedule_builder *b, plan_state what, int slot)
-{
-    return !b->state_busy[what][slot] && b->turn[what] - b->state_used[what][slot] >= STATE_SLOTS;
-}
-
-// Returns the number of a new state slot, or -1 when out of memory.
-static int add_state_slot(schedule_builder *b, plan_state what)
-{
-    schedule_slots *s = &b->s->state[what];
-    const int slot = s->count;
-    size_t *const room = b->state_room[what];
-    if (!grow(b, &s->elements, &room[0], slot + 1, sizeof *s->elements) ||
-        !grow(b, &b->state_busy[what], &room[1], slot + 1, sizeof **b->state_busy) ||
-        !grow(b, &b->state_used[what], &room[2], slot + 1, sizeof **b->state_used))
-        return -1;
-    s->elements[slot] = 0;
-    b->state_busy[what][slot] = false;
-    return s->count++;
-}
-
-// Takes a state slot for `elements` elements: the free slot whose size is nearest, so that one
-// large bucket makes only one slot large. Returns -1 when out of memory.
-static int take_state_slot(schedule_builder *b, plan_state what, int64_t elements)
-{
-    schedule_slots *s = &b->s->state[what];
-    int best = -1;
-    b->turn[what]++;
-    for (int i = 0; i < s->count; i++)
-        if (state_slot_is_free(b, what, i) &&
-            (best < 0 || llabs(s->elements[i] - elements) < llabs(s->elements[best] - elements)))
-            best = i;
-    if (best < 0) best = add_state_slot(b, what);
-    if (best < 0) return -1;
-    if (s->elements[best] < elements) s->elements[best] = elements;
-    b->state_used[what][best] = b->turn[what];
-    return best;
+    return plan_in_file(plan_group_of(b->p, bucket), what);
 }
 
 // ---- Weights. `v` is the number of a visit; one after the last is allowed.
@@ -92,12 +46,14 @@ static plan_buckets buckets_of(const schedule_builder *b, int v)
 static void swap_in_weights(schedule_builder *b, int v)
 {
     const plan_buckets l = buckets_of(b, v);
-    for (int i = 0; in_file(b, PLAN_WEIGHTS) && i < l.count; i++) {
+    for (int i = 0; i < l.count; i++) {
         const int k = l.items[i];
+        if (!in_file(b, k, PLAN_WEIGHTS)) continue;
         if (b->weight_slot[k] >= 0 || b->swapped_in[k] >= 0) continue;
         if (visit_uses(b, v - 1, k)) continue; // the previous visit unshards the bucket for both
         if (b->post_forward[k] && b->visit[v].kind != PIPE_FORWARD) continue;
-        const int slot = take_state_slot(b, PLAN_WEIGHTS, b->p->bucket[k].count[b->p->weight]);
+        const plan_layout shard = plan_group_of(b->p, k)->weight;
+        const int slot = schedule_state_take(b, PLAN_WEIGHTS, b->p->bucket[k].count[shard]);
         if (slot < 0) return;
         b->swapped_in[k] = slot;
         b->state_busy[PLAN_WEIGHTS][slot] = true;
@@ -109,9 +65,9 @@ static void unshard(schedule_builder *b, int v)
 {
     const plan *p = b->p;
     const plan_buckets l = buckets_of(b, v);
-    for (int i = 0; p->weight_slots && i < l.count; i++) {
+    for (int i = 0; i < l.count; i++) {
         const int k = l.items[i], state = b->swapped_in[k];
-        if (b->weight_slot[k] >= 0) continue;
+        if (!plan_group_of(p, k)->weight_slots || b->weight_slot[k] >= 0) continue;
         b->weight_slot[k] = schedule_slot_take(&b->weights, p->bucket[k].count[LAYOUT_FULL]);
         b->no_memory = b->no_memory || b->weight_slot[k] < 0;
         add(b, (schedule_instr){.kind = UNSHARD,
@@ -134,13 +90,27 @@ static bool stays_unsharded(const schedule_builder *b, int v, int i)
     return b->after[b->first_after[v] + (size_t)i] & VISIT_NEXT_IS_BACKWARD;
 }
 
+static bool has_backward(const schedule_builder *b, int bucket)
+{
+    for (int k = b->p->o.first_backward; k < b->p->o.blocks; k++)
+        if (plan_block_uses(b->p, k, bucket)) return true;
+    return false;
+}
+
+// Whether the post-forward group begins to keep shards of the bucket for its backward.
+static bool keeps_for_backward(const schedule_builder *b, int bucket)
+{
+    return plan_group_of(b->p, bucket)->keeps_post_forward_shards && b->s->pass == PASS_TRAIN &&
+           !b->post_forward[bucket] && has_backward(b, bucket);
+}
+
 static void reshard(schedule_builder *b, int v)
 {
     const plan_buckets l = buckets_of(b, v);
-    for (int i = 0; b->p->weight_slots && i < l.count; i++) {
+    for (int i = 0; i < l.count; i++) {
         const int k = l.items[i], slot = b->weight_slot[k];
         if (slot < 0 || stays_unsharded(b, v, i)) continue;
-        if (b->p->keeps_post_forward_shards && b->s->pass == PASS_TRAIN && !b->post_forward[k]) {
+        if (keeps_for_backward(b, k)) {
             add(b, (schedule_instr){.kind = RESHARD_POST_FORWARD, .index = k, .slot = slot});
             b->post_forward[k] = true;
         }
@@ -163,14 +133,15 @@ static void alloc_gradients(schedule_builder *b, const schedule_visit *v)
 {
     const plan *p = b->p;
     const plan_buckets l = plan_buckets_of(p, v->block);
-    for (int i = 0; p->gradient_slots && adds_to_gradients(b, v) && i < l.count; i++) {
+    for (int i = 0; adds_to_gradients(b, v) && i < l.count; i++) {
         const int k = l.items[i];
-        if (b->gradient_slot[k] >= 0) continue;
+        const plan_group *g = plan_group_of(p, k);
+        if (!g->gradient_slots || b->gradient_slot[k] >= 0) continue;
         const int slot = schedule_slot_take(&b->gradients, p->bucket[k].count[LAYOUT_FULL]);
         b->no_memory = b->no_memory || slot < 0;
         b->gradient_slot[k] = slot;
         // The sum of earlier micro-batches is in the file and continues in the slot.
-        const bool continues = p->gradient == LAYOUT_FULL && v->micro > 0;
+        const bool continues = g->gradient == LAYOUT_FULL && v->micro > 0;
         add(b, (schedule_instr){.kind = continues ? SWAP_IN : ALLOC_GRAD,
                                 .index = k,
                                 .micro = v->micro,
@@ -189,10 +160,10 @@ static void give_gradient_slot(schedule_builder *b, int bucket)
 // Reduces a bucket. `last` says that this is its last reduction in the step.
 static void reduce(schedule_builder *b, int bucket, int micro, bool last)
 {
-    const plan *p = b->p;
+    const bool file = in_file(b, bucket, PLAN_GRADIENTS);
+    const plan_layout shard = plan_group_of(b->p, bucket)->optimizer;
     int state = -1;
-    if (in_file(b, PLAN_GRADIENTS))
-        state = take_state_slot(b, PLAN_GRADIENTS, p->bucket[bucket].count[p->optimizer]);
+    if (file) state = schedule_state_take(b, PLAN_GRADIENTS, b->p->bucket[bucket].count[shard]);
     add(b,
         (schedule_instr){
             .kind = REDUCE_GRAD,
@@ -201,7 +172,7 @@ static void reduce(schedule_builder *b, int bucket, int micro, bool last)
             .slot = b->gradient_slot[bucket],
             .state = {[PLAN_WEIGHTS] = -1, [PLAN_GRADIENTS] = state, [PLAN_OPTIMIZER_STATE] = -1},
             .last = last});
-    if (in_file(b, PLAN_GRADIENTS))
+    if (file)
         add(b, (schedule_instr){
                    .kind = SWAP_OUT, .index = bucket, .slot = state, .what = PLAN_GRADIENTS});
     give_gradient_slot(b, bucket);
@@ -214,14 +185,17 @@ static void end_gradients(schedule_builder *b, int number)
 {
     const plan *p = b->p;
     const schedule_visit *v = &b->visit[number];
-    const bool last = v->micro == p->o.micros - 1, due = last || p->gradient != LAYOUT_FULL;
+    const bool last = v->micro == p->o.micros - 1;
     const plan_buckets l = buckets_of(b, number);
     for (int i = 0; visit_ends_gradients(v) && i < l.count; i++) {
         const int k = l.items[i];
+        const plan_group *g = plan_group_of(p, k);
+        const bool due = last || g->gradient != LAYOUT_FULL;
+        if (g->o.frozen) continue;
         if (b->after[b->first_after[number] + (size_t)i] & VISIT_MORE_GRADIENTS) continue;
         if (due && !(last && plan_bucket_is_tied(p, k))) {
             reduce(b, k, v->micro, last);
-        } else if (!due && p->gradient_slots) {
+        } else if (!due && g->gradient_slots) {
             add(b, (schedule_instr){.kind = SWAP_OUT,
                                     .index = k,
                                     .slot = b->gradient_slot[k],
@@ -249,6 +223,12 @@ static bool is_split(const schedule_visit *v)
     return v->wgrad >= 0;
 }
 
+// Does the block's dgrad compute the gradient of its input?
+static bool has_input_grad(const schedule_builder *b, const schedule_visit *v)
+{
+    return v->block > b->p->o.first_backward;
+}
+
 static bool is_dgrad(const schedule_visit *v)
 {
     return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_INPUT;
@@ -271,7 +251,7 @@ static void assign_act_grads(schedule_builder *b, const schedule_visit *v, sched
     x->grad_in = x->grad_out = -1;
     if (!is_dgrad(v)) return;
     x->grad_in = b->act_grad;
-    const bool writes = is_split(v) ? begins_chunk(b, v) && v->block > 0 : v->block > 0;
+    const bool writes = has_input_grad(b, v) && (!is_split(v) || begins_chunk(b, v));
     if (writes && b->p->blocks.input_grad_in_place[v->block] && !is_split(v))
         x->grad_out = x->grad_in;
     else if (writes)
@@ -316,7 +296,7 @@ static void send(schedule_builder *b, const schedule_visit *v)
                                 .index = v->block,
                                 .slot = v->act,
                                 .peer = stage_beside(b, v, 1)});
-    if (!is_dgrad(v) || !begins_chunk(b, v) || chunk == 0) return;
+    if (!is_dgrad(v) || !begins_chunk(b, v) || !has_input_grad(b, v)) return;
     add(b, (schedule_instr){.kind = SEND_GRAD,
                             .micro = v->micro,
                             .index = v->block,
@@ -339,16 +319,6 @@ static void load(schedule_builder *b, const schedule_visit *v)
     b->loaded = v->micro + 1;
     if (b->loaded - b->done > b->s->batch_slots) b->s->batch_slots = b->loaded - b->done;
     add(b, (schedule_instr){.kind = LOAD_BATCH, .micro = v->micro});
-}
-
-// The last visit that reads a batch is the last pass of the first block, or on a stage without that
-// block the loss.
-static void end_batch(schedule_builder *b, const schedule_visit *v)
-{
-    const bool first_here = plan_has_block(b->p, 0);
-    if (first_here ? v->block == 0 && visit_ends_gradients(v)
-                   : v->block == b->p->o.blocks - 1 && v->kind == PIPE_FORWARD)
-        b->done = v->micro + 1;
 }
 
 static unsigned computes(const schedule_visit *v)
@@ -377,10 +347,10 @@ static void add_visit(schedule_builder *b, int number)
                                                 .slot = v->act,
                                                 .wgrad_slot = v->wgrad});
     assign_act_grads(b, v, x);
+    if (instr_ends_batch(b->p, x)) b->done = v->micro + 1;
     reshard(b, number);
     send(b, v);
     end_gradients(b, number);
-    end_batch(b, v);
 }
 
 // ---- The end of a step
@@ -392,8 +362,9 @@ static void reduce_tied(schedule_builder *b)
     const plan *p = b->p;
     const int last = p->o.micros - 1;
     for (int k = 0; k < p->buckets; k++) {
-        if (!plan_bucket_is_tied(p, k)) continue;
-        const bool sharded = p->gradient != LAYOUT_FULL && last > 0;
+        const plan_group *g = plan_group_of(p, k);
+        if (g->o.frozen || !plan_bucket_is_tied(p, k)) continue;
+        const bool sharded = g->gradient != LAYOUT_FULL && last > 0;
         if (sharded) reduce(b, k, last, false);
         add(b, (schedule_instr){.kind = REDUCE_TIED_GRAD, .index = k, .slot = b->gradient_slot[k]});
         reduce(b, k, last, true);
@@ -404,32 +375,50 @@ static void reduce_tied(schedule_builder *b)
 // is not in a file.
 static int swap_in_state(schedule_builder *b, plan_state what, int bucket)
 {
-    const plan *p = b->p;
-    if (!in_file(b, what) || bucket >= p->buckets) return -1;
+    const plan_group *g = plan_group_of(b->p, bucket);
+    if (!in_file(b, bucket, what)) return -1;
     // 16-bit weights are rounded from the fp32 master weights, so they are only written.
-    const bool reads = what != PLAN_WEIGHTS || p->o.compute == F32;
-    const int slot = take_state_slot(b, what, p->bucket[bucket].count[p->optimizer]);
+    const bool reads = what != PLAN_WEIGHTS || g->o.compute == F32;
+    const int slot = schedule_state_take(b, what, b->p->bucket[bucket].count[g->optimizer]);
     if (reads)
         add(b, (schedule_instr){.kind = SWAP_IN, .index = bucket, .slot = slot, .what = what});
     return slot;
 }
 
+// The first bucket from this one on that is not frozen; the number of buckets if there is none.
+static int next_updated(const plan *p, int bucket)
+{
+    while (bucket < p->buckets && plan_group_of(p, bucket)->o.frozen) bucket++;
+    return bucket;
+}
+
+// A bucket with the state slots of its update.
+typedef struct update_bucket {
+    int bucket, slot[PLAN_STATES];
+} update_bucket;
+
+static update_bucket swap_in_next(schedule_builder *b, int from)
+{
+    update_bucket next = {.bucket = next_updated(b->p, from)};
+    for (int t = 0; t < PLAN_STATES && next.bucket < b->p->buckets; t++)
+        next.slot[t] = swap_in_state(b, (plan_state)t, next.bucket);
+    return next;
+}
+
 // The state of the next bucket is read while this one is updated.
 static void update(schedule_builder *b)
 {
-    int slot[2][PLAN_STATES];
-    for (int t = 0; t < PLAN_STATES; t++) slot[0][t] = swap_in_state(b, (plan_state)t, 0);
-    for (int k = 0; k < b->p->buckets; k++) {
-        const int *now = slot[k & 1];
+    for (update_bucket now = swap_in_next(b, 0), next; now.bucket < b->p->buckets; now = next) {
+        next = swap_in_next(b, now.bucket + 1);
+        schedule_instr *x = add(b, (schedule_instr){.kind = OPTIMIZER_STEP, .index = now.bucket});
+        for (int t = 0; t < PLAN_STATES; t++) x->state[t] = now.slot[t];
         for (int t = 0; t < PLAN_STATES; t++)
-            slot[~k & 1][t] = swap_in_state(b, (plan_state)t, k + 1);
-        schedule_instr *x = add(b, (schedule_instr){.kind = OPTIMIZER_STEP, .index = k});
-        for (int t = 0; t < PLAN_STATES; t++) x->state[t] = now[t];
-        for (int t = 0; t < PLAN_STATES; t++)
-            if (now[t] >= 0 && t != PLAN_GRADIENTS)
-                add(b, (schedule_instr){
-                           .kind = SWAP_OUT, .index = k, .slot = now[t], .what = (plan_state)t});
-        add(b, (schedule_instr){.kind = ALL_GATHER_UPDATED, .index = k});
+            if (now.slot[t] >= 0 && t != PLAN_GRADIENTS)
+                add(b, (schedule_instr){.kind = SWAP_OUT,
+                                        .index = now.bucket,
+                                        .slot = now.slot[t],
+                                        .what = (plan_state)t});
+        add(b, (schedule_instr){.kind = ALL_GATHER_UPDATED, .index = now.bucket});
     }
 }
 
@@ -449,6 +438,15 @@ static void assign_batch_slots(schedule *s)
             s->instr[i].slot = s->instr[i].micro % s->batch_slots;
 }
 
+// Between stages a gradient stays in its slot until the other stage has read it, so that there are
+// more slots. A stage without a backward needs none.
+static int act_grad_slots(const plan *p)
+{
+    const int stages = p->o.mesh.size[AXIS_PP], last_chunk = p->chunks - stages + p->coord[AXIS_PP];
+    if (p->chunk_first[last_chunk + 1] <= p->o.first_backward) return 0;
+    return stages > 1 ? 4 : 2;
+}
+
 status schedule_make(const plan *p, schedule_pass pass, schedule *out, err *e)
 {
     status result = OK;
@@ -457,9 +455,7 @@ status schedule_make(const plan *p, schedule_pass pass, schedule *out, err *e)
                           .act_grad = -1,
                           .weights = {.sizes = &out->weights},
                           .gradients = {.sizes = &out->gradients}};
-    // Between stages a gradient stays in its slot until the other stage has read it, so that there
-    // are more slots.
-    *out = (schedule){.pass = pass, .act_grad_slots = p->o.mesh.size[AXIS_PP] > 1 ? 4 : 2};
+    *out = (schedule){.pass = pass, .act_grad_slots = act_grad_slots(p)};
     TRY(schedule_builder_open(&b, e));
     for (int i = 0; i < b.visits && !b.no_memory; i++) add_visit(&b, i);
     if (pass == PASS_TRAIN && !b.no_memory) {

@@ -1,4 +1,5 @@
-// schedule_private.h -- what schedule.c and schedule_visits.c share while they build a schedule.
+// schedule_private.h -- what schedule.c, schedule_visits.c and schedule_slots.c share while they build
+// a schedule.
 #ifndef TRIREME_PARALLEL_SCHEDULE_PRIVATE_H
 #define TRIREME_PARALLEL_SCHEDULE_PRIVATE_H
 
@@ -59,6 +60,10 @@ static inline bool visit_ends_gradients(const schedule_visit *v)
 {
     return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_WEIGHT;
 }
+
+// Takes a state slot for `elements` elements: the free slot whose size is nearest, so that one
+// large bucket makes only one slot large. Returns -1 when out of memory.
+int schedule_state_take(schedule_builder *b, plan_state what, int64_t elements);
 
 // Makes the list of visits and the tables. E_USAGE where the pipeline schedule does not fit.
 // schedule_builder_close also follows a failure.

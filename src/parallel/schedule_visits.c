@@ -7,7 +7,6 @@
 #include "base/size.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const char WHAT[] = "a schedule";
 
@@ -52,79 +51,56 @@ static void chunk_slots_give(schedule_chunk_slots *p, int micro)
     if (i < p->first) p->first = i;
 }
 
-// ---- Slots of varying size
-
-// The position in p->free of a slot with so many elements and this number, or where to insert it.
-static int free_position(const schedule_slot_pool *p, int64_t elements, int slot)
-{
-    int low = 0, high = p->free_count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2, other = p->free[middle];
-        const int64_t size = p->sizes->elements[other];
-        if (size < elements || (size == elements && other < slot))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static int take_new(schedule_slot_pool *p, int64_t elements)
-{
-    schedule_slots *s = p->sizes;
-    const size_t need = (size_t)s->count + 1;
-    if (alloc_grow(&s->elements, &p->size_room, need, sizeof *s->elements, WHAT, NULL) != OK ||
-        alloc_grow(&p->free, &p->free_room, need, sizeof *p->free, WHAT, NULL) != OK)
-        return -1;
-    s->elements[s->count] = elements;
-    return s->count++;
-}
-
-int schedule_slot_take(schedule_slot_pool *p, int64_t elements)
-{
-    int64_t *const size = p->sizes->elements;
-    const int above = free_position(p, elements, -1); // the first that is large enough
-    if (p->free_count == 0) return take_new(p, elements);
-    int best = above;
-    if (above > 0) {
-        const int64_t below = size[p->free[above - 1]];
-        const int first = free_position(p, below, -1); // of the slots of that size
-        const int64_t lacks = elements - below,
-                      over = above < p->free_count ? size[p->free[above]] - elements : INT64_MAX;
-        if (lacks < over || (lacks == over && p->free[first] < p->free[above])) best = first;
-    }
-    const int slot = p->free[best];
-    memmove(&p->free[best], &p->free[best + 1], (size_t)(--p->free_count - best) * sizeof *p->free);
-    if (size[slot] < elements) size[slot] = elements;
-    return slot;
-}
-
-void schedule_slot_give(schedule_slot_pool *p, int slot)
-{
-    const int i = free_position(p, p->sizes->elements[slot], slot);
-    memmove(&p->free[i + 1], &p->free[i], (size_t)(p->free_count++ - i) * sizeof *p->free);
-    p->free[i] = slot;
-}
-
 // ---- Visits
+
+// The blocks that a pass of a chunk visits; none where the last is before the first.
+typedef struct schedule_span {
+    int first, last;
+} schedule_span;
+
+// `chunk` is one of the model. Blocks before plan_options.first_backward have no backward.
+static schedule_span span_of(const plan *p, pipeline_pass kind, int chunk)
+{
+    const schedule_span all = {p->chunk_first[chunk], p->chunk_first[chunk + 1] - 1};
+    if (kind == PIPE_FORWARD || all.first >= p->o.first_backward) return all;
+    return (schedule_span){p->o.first_backward, all.last};
+}
+
+static int span_blocks(schedule_span s)
+{
+    return s.last < s.first ? 0 : s.last - s.first + 1;
+}
+
+static int model_chunk(const plan *p, int chunk)
+{
+    return chunk * p->o.mesh.size[AXIS_PP] + p->coord[AXIS_PP];
+}
+
+// The activations of a chunk are saved for its backward, if it has one.
+static bool releases_act(const schedule_builder *b, const pipeline_op *x)
+{
+    const bool kept = b->s->pass == PASS_TRAIN &&
+                      span_blocks(span_of(b->p, PIPE_BACKWARD, model_chunk(b->p, x->chunk))) > 0;
+    return x->kind == PIPE_FORWARD ? !kept
+                                   : x->kind == PIPE_BACKWARD || x->kind == PIPE_BACKWARD_WEIGHT;
+}
 
 static void visit_chunk(schedule_builder *b, const pipeline_op *x, schedule_chunk_slots *act,
                         schedule_chunk_slots *wgrad)
 {
-    const plan *p = b->p;
-    const int chunk = x->chunk * p->o.mesh.size[AXIS_PP] + p->coord[AXIS_PP];
-    const int first = p->chunk_first[chunk], last = p->chunk_first[chunk + 1] - 1;
+    const schedule_span s = span_of(b->p, x->kind, model_chunk(b->p, x->chunk));
+    const int blocks = span_blocks(s);
+    if (blocks == 0) return;
     if (x->kind == PIPE_FORWARD) chunk_slots_take(act, x->micro);
     if (x->kind == PIPE_BACKWARD_INPUT) chunk_slots_take(wgrad, x->micro);
-    for (int i = 0; i <= last - first; i++)
+    for (int i = 0; i < blocks; i++)
         b->visit[b->visits++] =
             (schedule_visit){.kind = x->kind,
                              .micro = x->micro,
-                             .block = x->kind == PIPE_FORWARD ? first + i : last - i,
+                             .block = x->kind == PIPE_FORWARD ? s.first + i : s.last - i,
                              .act = act->slot_of[x->micro],
                              .wgrad = wgrad->slot_of[x->micro]};
-    const bool ends = x->kind == PIPE_BACKWARD || x->kind == PIPE_BACKWARD_WEIGHT;
-    if (ends || b->s->pass == PASS_EVAL) chunk_slots_give(act, x->micro);
+    if (releases_act(b, x)) chunk_slots_give(act, x->micro);
     if (x->kind == PIPE_BACKWARD_WEIGHT) chunk_slots_give(wgrad, x->micro);
 }
 
@@ -141,12 +117,9 @@ static status eval_list(const plan *p, int chunks, pipeline_list *out, err *e)
 
 static size_t count_visits(const plan *p, const pipeline_list *l)
 {
-    const int stages = p->o.mesh.size[AXIS_PP];
     size_t count = 0;
-    for (int i = 0; i < l->count; i++) {
-        const int chunk = l->ops[i].chunk * stages + p->coord[AXIS_PP];
-        count += (size_t)(p->chunk_first[chunk + 1] - p->chunk_first[chunk]);
-    }
+    for (int i = 0; i < l->count; i++)
+        count += (size_t)span_blocks(span_of(p, l->ops[i].kind, model_chunk(p, l->ops[i].chunk)));
     return count;
 }
 
@@ -154,10 +127,13 @@ static size_t count_visits(const plan *p, const pipeline_list *l)
 static status check_length(const plan *p, err *e)
 {
     enum { MOST = 1 << 23 };
-    int blocks = 0;
-    for (int k = p->coord[AXIS_PP]; k < p->chunks; k += p->o.mesh.size[AXIS_PP])
-        blocks += p->chunk_first[k + 1] - p->chunk_first[k];
-    if (size_mul(2 * (uint64_t)blocks, (uint64_t)p->o.micros) <= MOST) return OK;
+    int blocks = 0, passes = 0;
+    for (int k = p->coord[AXIS_PP]; k < p->chunks; k += p->o.mesh.size[AXIS_PP]) {
+        blocks += span_blocks(span_of(p, PIPE_FORWARD, k));
+        passes += span_blocks(span_of(p, PIPE_BACKWARD, k));
+    }
+    passes += blocks;
+    if (size_mul((uint64_t)passes, (uint64_t)p->o.micros) <= MOST) return OK;
     return err_set(e, E_USAGE,
                    "train.global_batch: %d micro-batches of %d blocks are more than %d passes in a "
                    "step; valid: a smaller train.global_batch or a larger train.micro_batch",

@@ -14,14 +14,18 @@ const char *const HOOK_NAMES[HOOKS + 1] = {
 const char *const RECOMPUTE_NAMES[RECOMPUTES + 1] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 
+bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, const memory_tier *tier,
+                         const mesh *m)
+{
+    if (mode != NO_SYNC_AUTO) return mode == NO_SYNC_TRUE;
+    return tier[PLAN_GRADIENTS] == TIER_FILE || !policies_shard_gradients(dp, m);
+}
+
 strategy strategy_resolve(const strategy *s, const mesh *m)
 {
     strategy r = *s;
-    if (r.no_sync == NO_SYNC_AUTO) {
-        const bool each_micro_batch =
-            r.offload.tier[PLAN_GRADIENTS] != TIER_FILE && policies_shard_gradients(&r.dp, m);
-        r.no_sync = each_micro_batch ? NO_SYNC_FALSE : NO_SYNC_TRUE;
-    }
+    r.no_sync =
+        strategy_no_sync_of(s->no_sync, &s->dp, s->offload.tier, m) ? NO_SYNC_TRUE : NO_SYNC_FALSE;
     if (m->size[AXIS_PP] == 1)
         r.pipeline = (strategy_pipeline){.schedule = PIPE_1F1B, .virtual_stages = 1};
     return r;

@@ -85,10 +85,13 @@ typedef struct strategy {
     bool zero_unused_parameters;
 } strategy;
 
+// What no_sync means for these policies and tiers, [PLAN_STATES]: are the gradients of a step's
+// micro-batches summed before they are reduced? `auto` means yes, unless a policy shards gradients
+// over several ranks. Gradients in files can be reduced only once a step, so it means yes for them.
+bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, const memory_tier *tier,
+                         const mesh *m);
 // The strategy with every choice that depends on the mesh: no_sync auto becomes true or false,
-// and without pipeline stages the schedule is 1f1b with one chunk. no_sync auto is true, unless
-// a policy shards gradients on an axis of several ranks. Gradients in files can be reduced
-// only once a step, so auto is true for them.
+// and without pipeline stages the schedule is 1f1b with one chunk.
 strategy strategy_resolve(const strategy *s, const mesh *m);
 
 #endif

@@ -10,20 +10,13 @@ static double ring(int ranks, double payload)
     return 2 * payload * (ranks - 1) / ranks;
 }
 
-static int rank_in(const plan *p, int group)
-{
-    return group == GROUP_POST_FORWARD
-               ? p->coord[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward
-               : p->coord[group];
-}
-
 // The number of elements of a segment that this rank sends: those of the other ranks' shards. In an
 // all-reduce it sends them twice.
 static double segment_elements(const plan *p, const plan_redistribution_step *x,
                                const comm_segment *s)
 {
     int64_t first;
-    const int64_t own = comm_segment_shard(s, rank_in(p, x->axis), &first);
+    const int64_t own = comm_segment_shard(s, plan_group_index(p, x->group), &first);
     return (double)(s->count - own) * (x->collective == REDISTRIBUTE_ALL_REDUCE ? 2 : 1);
 }
 
@@ -31,7 +24,7 @@ static double step_elements(const plan *p, const plan_redistribution_step *x, co
                             plan_layout array)
 {
     double elements = 0;
-    if (!x->segment) return ring(p->o.mesh.size[x->axis], (double)b->count[array]);
+    if (!x->segment) return ring(x->ranks, (double)b->count[array]);
     for (int i = b->first_row; i < b->first_row + b->rows; i++)
         elements += segment_elements(p, x, &x->segment[i]);
     return elements;
@@ -40,7 +33,7 @@ static double step_elements(const plan *p, const plan_redistribution_step *x, co
 static void count_redistribution(plan *p, const plan_redistribution *m, int bucket, dtype t)
 {
     for (int i = 0; i < m->count; i++)
-        p->sent_bytes[m->step[i].axis] +=
+        p->sent_bytes[m->step[i].group] +=
             (double)dtype_bytes(t) * step_elements(p, &m->step[i], &p->bucket[bucket], m->layout);
 }
 
@@ -53,7 +46,7 @@ static void count_rows(plan *p, const plan_redistribution *m, int bucket, dtype 
     for (int i = 0; i < m->count; i++)
         for (int k = b->first_row; k < b->first_row + b->rows; k++) {
             const comm_segment s = hook_row_segment(p, m, i, k);
-            p->sent_bytes[m->step[i].axis] +=
+            p->sent_bytes[m->step[i].group] +=
                 (double)dtype_bytes(t) * segment_elements(p, &m->step[i], &s);
         }
 }
@@ -64,7 +57,9 @@ static void count_factors(plan *p, int bucket, dtype t)
     double elements = 0;
     for (int i = b->first_row; i < b->first_row + b->rows; i++)
         elements += (double)hook_factor_elements(p, &p->row[p->order[i]]);
-    p->sent_bytes[GROUP_DP] += ring(mesh_data_ranks(&p->o.mesh), elements * (double)dtype_bytes(t));
+    // Every rank that has a shard or a replica of the rows sends its factors to the others.
+    const int group = (int)plan_group_axes(plan_group_of(p, bucket));
+    p->sent_bytes[group] += ring(plan_group_ranks(p, group), elements * (double)dtype_bytes(t));
 }
 
 static void count_gradients(plan *p, const plan_redistribution *m, int bucket)
@@ -74,7 +69,7 @@ static void count_gradients(plan *p, const plan_redistribution *m, int bucket)
         count_rows(p, m, bucket, t);
     else
         count_redistribution(p, m, bucket, t);
-    if (hook_sends_factors(p, m)) count_factors(p, bucket, t);
+    if (hook_sends_factors(p, plan_group_of(p, bucket), m)) count_factors(p, bucket, t);
 }
 
 static void count_partial(plan *p, const plan_bucket *b)
@@ -82,7 +77,8 @@ static void count_partial(plan *p, const plan_bucket *b)
     for (int i = b->first_row; i < b->first_row + b->rows; i++) {
         const plan_row *r = &p->row[p->order[i]];
         if (r->tp_partial)
-            p->sent_bytes[AXIS_TP] += ring(p->o.mesh.size[AXIS_TP], 4 * (double)r->count);
+            p->sent_bytes[MESH_AXIS(AXIS_TP)] +=
+                ring(p->o.mesh.size[AXIS_TP], 4 * (double)r->count);
     }
 }
 
@@ -102,50 +98,52 @@ static void count_nothing(const traffic_step *s)
 
 static void count_pass(const traffic_step *s)
 {
-    s->p->sent_bytes[AXIS_TP] += s->block->tp[instr_row_of(s->x->kind)->computes];
+    const int computes = instr_row_of(s->x->kind)->computes;
+    s->p->sent_bytes[MESH_AXIS(AXIS_TP)] += s->block->tp[computes];
+    s->p->sent_bytes[MESH_AXIS(AXIS_CP)] += s->block->cp[computes];
 }
 
 static void count_output(const traffic_step *s)
 {
-    s->p->sent_bytes[AXIS_PP] += s->block->output;
+    s->p->sent_bytes[MESH_AXIS(AXIS_PP)] += s->block->output;
 }
 
 static void count_input_grad(const traffic_step *s)
 {
-    s->p->sent_bytes[AXIS_PP] += s->block->input;
+    s->p->sent_bytes[MESH_AXIS(AXIS_PP)] += s->block->input;
 }
 
 static void count_weights(const traffic_step *s)
 {
-    plan *p = s->p;
+    const plan_group *g = plan_group_of(s->p, s->x->index);
     count_redistribution(
-        p, s->x->post_forward ? &p->redistribute.unshard_post_forward : &p->redistribute.unshard,
-        s->x->index, p->o.compute);
+        s->p, s->x->post_forward ? &g->redistribute.unshard_post_forward : &g->redistribute.unshard,
+        s->x->index, g->o.compute);
 }
 
 static void count_updated_weights(const traffic_step *s)
 {
-    count_redistribution(s->p, &s->p->redistribute.all_gather_updated, s->x->index,
-                         s->p->o.compute);
+    const plan_group *g = plan_group_of(s->p, s->x->index);
+    count_redistribution(s->p, &g->redistribute.all_gather_updated, s->x->index, g->o.compute);
 }
 
 static void count_reduced_gradients(const traffic_step *s)
 {
     plan *p = s->p;
     const schedule_instr *x = s->x;
-    const bool in_file = p->o.strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE,
-               slot = x->slot >= 0;
-    if (slot || p->gradient == LAYOUT_FULL) count_partial(p, &p->bucket[x->index]);
-    if (slot) count_gradients(p, &p->redistribute.reduce_micro_batch, x->index);
-    if (!slot || p->gradient == LAYOUT_FULL || (!in_file && x->last))
-        count_gradients(p, &p->redistribute.reduce_step, x->index);
+    const plan_group *g = plan_group_of(p, x->index);
+    const bool in_file = plan_in_file(g, PLAN_GRADIENTS), slot = x->slot >= 0;
+    if (slot || g->gradient == LAYOUT_FULL) count_partial(p, &p->bucket[x->index]);
+    if (slot) count_gradients(p, &g->redistribute.reduce_micro_batch, x->index);
+    if (!slot || g->gradient == LAYOUT_FULL || (!in_file && x->last))
+        count_gradients(p, &g->redistribute.reduce_step, x->index);
 }
 
 static void count_tied_gradients(const traffic_step *s)
 {
     plan *p = s->p;
     const plan_bucket *b = &p->bucket[s->x->index];
-    const plan_layout l = s->x->slot < 0 ? p->gradient : LAYOUT_FULL;
+    const plan_layout l = s->x->slot < 0 ? p->group[b->group].gradient : LAYOUT_FULL;
     for (int i = b->first_row; i < b->first_row + b->rows; i++) {
         const plan_row *r = &p->row[p->order[i]];
         if (r->tied)
@@ -180,10 +178,29 @@ void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, doub
     }
 }
 
-const char *process_group_name(int group)
+int traffic_groups(const double sent[PROCESS_GROUPS], int out[PROCESS_GROUPS])
 {
-    static const char *const more[] = {"post_forward", "tied", "dp", "world"};
-    return group < AXES ? axis_name((axis)group) : more[group - AXES];
+    int count = 0;
+    for (int a = 0; a < AXES; a++) out[count++] = MESH_AXIS(a);
+    out[count++] = GROUP_POST_FORWARD;
+    out[count++] = GROUP_TIED;
+    for (int k = 1; k <= AXES_ALL; k++) {
+        const bool one_axis = (k & (k - 1)) == 0;
+        if (!one_axis && (k == AXES_DATA || sent[k] > 0)) out[count++] = k;
+    }
+    out[count++] = GROUP_WORLD;
+    return count;
+}
+
+const char *process_group_name(const mesh *m, int group, char out[MESH_NAME_BYTES])
+{
+    if (group == GROUP_POST_FORWARD) return "post_forward";
+    if (group == GROUP_TIED) return "tied";
+    if (group == GROUP_WORLD) return "world";
+    if (group == AXES_DATA) return "dp";
+    for (int a = 0; a < AXES; a++)
+        if (group == (int)MESH_AXIS(a)) return axis_name((axis)a);
+    return mesh_group_name(m, (mesh_axes)group, out);
 }
 
 double traffic_total(const plan *p)

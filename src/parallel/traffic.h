@@ -14,15 +14,20 @@
 // The bytes that a block sends in one micro-batch.
 typedef struct traffic_block {
     double input, output; // its input gradient and its output, to another stage
-    double tp[COMPUTES];  // over tp, by what a pass computes (COMPUTES_FORWARD, …)
+    // Over tp and over cp, by what a pass computes (COMPUTES_FORWARD, …).
+    double tp[COMPUTES], cp[COMPUTES];
 } traffic_block;
 
 // Fills p->sent_bytes. blocks[b] belongs to block b of the model; it is read only for blocks of
 // this stage. `agreed` is the payload in bytes of the all-reduce of CLIP_GRAD_NORM.
 void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, double agreed);
 
-// The name of an axis or a GROUP_…: "pp", "tp", ….
-const char *process_group_name(int group);
+// Lists the process groups to print for these bytes: every single axis, "dp", the GROUP_…, and other
+// flattened axes that are used. Returns their number.
+int traffic_groups(const double sent[PROCESS_GROUPS], int out[PROCESS_GROUPS]);
+// The name of a process group: "pp", "dp_shard_cp", "world", …; "dp" for both data-parallel axes.
+// May write it to out.
+const char *process_group_name(const mesh *m, int group, char out[MESH_NAME_BYTES]);
 double traffic_total(const plan *p); // bytes over all groups
 
 #endif

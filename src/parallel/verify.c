@@ -143,14 +143,6 @@ static status check_numbers(const verify_list *c, const schedule_instr *x, err *
     return OK;
 }
 
-// Whether this list must produce the owner's value on this stage.
-static bool is_due(const verify_list *c, instr_resource r, int owner)
-{
-    if (instr_resource_row_of(r)->owner != OWNER_PASS) return true;
-    const int micros = c->s->pass == PASS_TRAIN ? c->p->o.micros : 1;
-    return plan_has_block(c->p, owner / c->p->o.micros) && owner % c->p->o.micros < micros;
-}
-
 // Returns the error of check_end: `says`, then the name of the owner.
 static status refuse_end(const verify_list *c, instr_resource r, int owner, text *says,
                          const char *after, err *e)
@@ -170,7 +162,7 @@ static status check_results(const verify_list *c, instr_resource r, err *e)
     const verify_resource *v = &c->resource[r];
     for (int i = 0; row->due[c->s->pass] && i < v->owners; i++) {
         text says = {0};
-        if (v->there[i] || !is_due(c, r, i)) continue;
+        if (v->there[i] || !instr_is_due(c->p, c->s->pass, r, i)) continue;
         char after[96];
         snprintf(after, sizeof after, " %s", row->missing);
         text_addf(&says, "%s ", row->value);

@@ -37,7 +37,7 @@ static void take_plan(memory_estimate *n, const plan *p, uint64_t params)
     n->rank = p->o.rank;
     n->ranks = p->o.mesh.ranks;
     memcpy(n->coord, p->coord, sizeof n->coord);
-    memcpy(n->size, p->o.mesh.size, sizeof n->size);
+    n->mesh = p->o.mesh;
     memcpy(n->bytes, p->bytes, sizeof n->bytes);
     memcpy(n->sent_bytes, p->sent_bytes, sizeof n->sent_bytes);
     n->total = plan_bytes(p);
@@ -117,6 +117,7 @@ status memory_estimate_of(const job *j, const session_inputs *in, int ranks,
     TRY(session_options(j, in, ranks, &o, e));
     for (int pp = 0; pp < o.mesh.size[AXIS_PP]; pp++) TRY(add_stage(&o, pp, base, out, e));
 done:
+    session_options_clear(&o);
     return result;
 }
 
@@ -208,7 +209,7 @@ void memory_estimate_print_ranks(const memory_estimate *n, text *out)
     }
     text_addf(out, "on rank %d (", n->rank);
     for (int a = 0, named = 0; a < AXES; a++)
-        if (n->size[a] > 1)
+        if (n->mesh.size[a] > 1)
             text_addf(out, "%s%s %d", named++ ? ", " : "", axis_name((axis)a), n->coord[a]);
     text_addf(out, "), the largest of %d", n->ranks);
 }

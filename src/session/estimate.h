@@ -8,8 +8,9 @@
 // The estimate of the largest rank.
 typedef struct memory_estimate {
     int rank, ranks;
-    int coord[AXES], size[AXES]; // coordinates of the rank, and sizes of the mesh
-    bool alike;                  // every rank has the same total
+    int coord[AXES]; // coordinates of the rank
+    mesh mesh;
+    bool alike; // every rank has the same total
     uint64_t bytes[CATEGORIES], total;
     uint64_t file;                     // bytes of state in files, which `total` leaves out
     double sent_bytes[PROCESS_GROUPS]; // bytes that the rank sends in a step

@@ -3,6 +3,7 @@
 #include "session/estimate.h"
 
 #include "parallel/draw.h"
+#include "session/groups.h"
 #include "session/stages.h"
 
 static void print_json_pipeline(const pipeline_picture *x, text *out)
@@ -61,6 +62,20 @@ done:
     return result;
 }
 
+// Lists the parameters of a job that has parameter groups.
+static status explain_groups(const job *j, const session_inputs *in, bool json, text *out, err *e)
+{
+    status result = OK;
+    model *m = NULL;
+    const model_options once = {.mode = GRAPH_EVAL, .type = F32, .batch = 1, .seq = 1};
+    if (!j->groups) return OK;
+    TRY(model_open(in->family, in->config, &once, &m, e));
+    TRY(session_print_groups(j, m, json, out, e));
+done:
+    model_close(m);
+    return result;
+}
+
 static void print_rank(const trainer_options *o, text *out)
 {
     text_addf(out, "\nrank %d of %d", o->rank, o->mesh.ranks);
@@ -92,6 +107,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     else
         text_addf(out, "\nmodel: %llu parameters; %.4g FLOP per rank and step\n",
                   (unsigned long long)params, flops);
+    TRY(explain_groups(j, in, x->json, out, e));
     TRY(explain_pipeline(&o, x, out, e));
     if (x->json)
         text_add(out, ",\"plan\":");
@@ -107,5 +123,6 @@ done:
     memory_estimate_base_close(&base);
     plan_free(p);
     schedule_clear(&s);
+    session_options_clear(&o);
     return result;
 }

@@ -10,6 +10,13 @@ static bool has_several_micro_batches(const job *j, const mesh *m)
     return j->train.global_batch / mesh_data_ranks(m) > j->train.micro_batch;
 }
 
+// The ranks that can shard state: those that hold the same part of the model.
+static int sharding_ranks(const mesh *m)
+{
+    return mesh_group_size(m, POLICY_AXES[LEVEL_INNER]) *
+           mesh_group_size(m, POLICY_AXES[LEVEL_OUTER]);
+}
+
 static status mesh_of(const job *j, int ranks, mesh *out)
 {
     return job_solve_mesh(j, ranks, out, NULL);
@@ -39,15 +46,15 @@ static bool to_full(job *j, int ranks)
     return true;
 }
 
-// Takes the policy `name` for dp_shard, and for dp_replicate where dp_shard has one rank. Under
+// Takes the policy `name` for dp_shard and cp, and for dp_replicate where these have one rank. Under
 // no_sync the gradients of several micro-batches are not sharded, so no_sync becomes false.
 static bool to_policy(job *j, int ranks, const char *name)
 {
     mesh m;
     const policy *p = policy_find(name);
     j->strategy.dp.inner = *p;
-    if (mesh_of(j, ranks, &m) != OK || mesh_data_ranks(&m) == 1) return false;
-    if (m.size[AXIS_DP_SHARD] == 1) j->strategy.dp.outer = *p;
+    if (mesh_of(j, ranks, &m) != OK || sharding_ranks(&m) == 1) return false;
+    if (mesh_group_size(&m, POLICY_AXES[LEVEL_INNER]) == 1) j->strategy.dp.outer = *p;
     if (has_several_micro_batches(j, &m) && j->strategy.no_sync == NO_SYNC_TRUE)
         j->strategy.no_sync = NO_SYNC_FALSE;
     return true;
@@ -68,8 +75,20 @@ static bool to_zero3_on_both_axes(job *j, int ranks)
 {
     mesh m;
     j->strategy.dp.outer = *policy_find("zero3");
-    return mesh_of(j, ranks, &m) == OK && m.size[AXIS_DP_SHARD] > 1 &&
+    return mesh_of(j, ranks, &m) == OK && mesh_group_size(&m, POLICY_AXES[LEVEL_INNER]) > 1 &&
            m.size[AXIS_DP_REPLICATE] > 1 && to_policy(j, ranks, "zero3");
+}
+
+// Splits a micro-batch of one sequence over twice as many ranks, which the data-parallel axes give.
+static bool to_cp(job *j, int ranks)
+{
+    mesh m;
+    const int cp = 2 * j->parallel.cp;
+    if (j->train.micro_batch != 1 || j->data.seq_len % (2 * cp) || j->parallel.dp_shard % 2)
+        return false;
+    j->parallel.dp_shard /= 2; // 0, which is auto, stays
+    j->parallel.cp = cp;
+    return mesh_of(j, ranks, &m) == OK;
 }
 
 static bool to_tier(job *j, plan_state what, memory_tier to)
@@ -114,7 +133,7 @@ static bool to_weights_file(job *j, int ranks)
 {
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
-    if (mesh_data_ranks(&m) > 1) to_zero3(j, ranks);
+    if (sharding_ranks(&m) > 1) to_zero3(j, ranks);
     if (has_several_micro_batches(j, &m) && j->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE)
         reduce_once_a_step(j);
     return to_tier(j, PLAN_WEIGHTS, TIER_FILE);
@@ -122,8 +141,9 @@ static bool to_weights_file(job *j, int ranks)
 
 // In the order in which the search tries them. False: the change does not apply to this job.
 static bool (*const CHANGES[])(job *j, int ranks) = {
-    to_bf16, to_selective,      to_full,           to_zero2,       to_zero3, to_zero3_on_both_axes,
-    to_host, to_optimizer_file, to_gradients_file, to_weights_file};
+    to_bf16,        to_selective, to_full, to_zero2, to_zero3,          to_zero3_on_both_axes,
+    to_cp,          to_cp,        to_cp,   to_host,  to_optimizer_file, to_gradients_file,
+    to_weights_file};
 
 enum { CHANGE_COUNT = sizeof CHANGES / sizeof *CHANGES };
 

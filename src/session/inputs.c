@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "session/checked.h"
 #include "session/fit.h"
+#include "session/groups.h"
 #include "session/session.h"
 #include "session/tokenizers.h"
 
@@ -18,6 +19,7 @@ static status open_model(const job *j, session_inputs *in, model_limits *limits,
     const model_options once = {.mode = GRAPH_EVAL, .type = F32, .batch = 1, .seq = 1};
     TRY(model_open(in->family, in->config, &once, &m, e));
     *limits = model_get_limits(m);
+    TRY(session_check_groups(j, m, &in->warnings, e));
     if (!j->model.has_weights) goto done;
     TRY(safetensors_open_folder(j->model.path, &in->weights, e));
     result = model_param_check_all(m, in->weights, e);

@@ -154,10 +154,13 @@ static void print_model(const table *t, text *out)
     print_gigabytes(" GB in fp32; training takes 4 to 8 times that with activations: ", 16 * params,
                     out);
     print_gigabytes(" to ", 32 * params, out);
-    text_addf(out, " GB\nstate: %d bytes per parameter (weights %d, gradients 4, optimizer %d)",
-              each, weight, master + 4 * states);
-    print_gigabytes(", ", each * params, out);
-    text_add(out, " GB in all\n");
+    text_addf(out, " GB\nstate: %d bytes per parameter%s (weights %d, gradients 4, optimizer %d)",
+              each, t->j->groups ? " of no group" : "", weight, master + 4 * states);
+    if (!t->j->groups) {
+        print_gigabytes(", ", each * params, out);
+        text_add(out, " GB in all");
+    }
+    text_add(out, "\n");
 }
 
 static void print_size(double bytes, text *out)
@@ -205,7 +208,7 @@ static void print_table(const table *t, text *out)
     text_bytes(size, (double)t->budget);
     text_addf(out, "job: %d ranks (", t->ranks);
     for (int a = 0; a < AXES; a++)
-        text_addf(out, "%s%s %d", a ? ", " : "", axis_name((axis)a), n->size[a]);
+        text_addf(out, "%s%s %d", a ? ", " : "", axis_name((axis)a), n->mesh.size[a]);
     text_addf(out,
               "), global batch %lld in micro-batches of %lld x %lld tokens, %s; %s%s%s\n\n  %-27s",
               (long long)t->j->train.global_batch, (long long)t->j->train.micro_batch,
@@ -231,6 +234,8 @@ static void print_table(const table *t, text *out)
 static void print_json_row(const table *t, const table_row *r, text *out)
 {
     const memory_estimate *n = &r->estimate;
+    int group[PROCESS_GROUPS];
+    char name[MESH_NAME_BYTES];
     text_addf(out, "{\"group\":\"%s\",\"name\":\"%s\",\"is_job\":%s,", r->group, r->name,
               r->is_job ? "true" : "false");
     if (r->refused.code != OK) {
@@ -244,8 +249,10 @@ static void print_json_row(const table *t, const table_row *r, text *out)
         text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c), n->bytes[c]);
     text_addf(out, "\"total\":%" PRIu64 "},\"file_bytes\":%" PRIu64 ",\"sent_per_step\":{",
               n->total, n->file);
-    for (int k = 0; k < PROCESS_GROUPS; k++)
-        text_addf(out, "%s\"%s\":%.0f", k ? "," : "", process_group_name(k), n->sent_bytes[k]);
+    const int count = traffic_groups(n->sent_bytes, group);
+    for (int i = 0; i < count; i++)
+        text_addf(out, "%s\"%s\":%.0f", i ? "," : "", process_group_name(&n->mesh, group[i], name),
+                  n->sent_bytes[group[i]]);
     text_add(out, "}}");
 }
 

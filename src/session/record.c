@@ -65,10 +65,6 @@ status session_log_eval(const session *s, const session_inputs *in, double loss,
 
 status session_log_save(const session *s, const char *folder, double seconds, log_file *l, err *e)
 {
-    const plan_options *p = &trainer_get_plan(s->trainer)->o;
-    const size_t each =
-        dtype_bytes(p->compute) + sizeof(float) * (size_t)(p->state_tensors + (p->compute != F32));
-    const uint64_t bytes = model_param_count(trainer_get_model(s->trainer)) * each;
-    return log_save(l, (int64_t)trainer_steps_done(s->trainer), folder, (int64_t)bytes,
-                    (float)seconds, e);
+    return log_save(l, (int64_t)trainer_steps_done(s->trainer), folder,
+                    (int64_t)trainer_saved_bytes(s->trainer), (float)seconds, e);
 }

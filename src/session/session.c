@@ -8,6 +8,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                        err *e)
 {
     status result = OK;
+    param_group *groups = NULL;
     *out = (trainer_options){.family = in->family,
                              .config = in->config,
                              .strategy = j->strategy,
@@ -21,8 +22,8 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .optimizer = j->optimizer,
                              .lr = j->lr,
                              .clip_grad_norm = j->train.clip_grad_norm,
-                             .skip_nonfinite = j->checks.nonfinite == NONFINITE_SKIP,
-                             .replicas_every = j->checks.replicas_every,
+                             .checks = {.skip_nonfinite = j->checks.nonfinite == NONFINITE_SKIP,
+                                        .replicas_every = j->checks.replicas_every},
                              .train = in->train,
                              .valid = in->valid,
                              .predicts = in->predicts,
@@ -30,25 +31,35 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .weights = in->weights};
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
+    if (!j->groups) goto done;
+    TRY(job_solve_groups(j, &groups, e));
+    for (int i = 0; i <= j->groups; i++) groups[i].optimizer.lr = out->optimizer.lr;
+    out->groups = (param_groups){.items = groups, .count = j->groups + 1};
 done:
     return result;
+}
+
+void session_options_clear(trainer_options *o)
+{
+    free((param_group *)o->groups.items);
+    o->groups = (param_groups){.items = NULL};
 }
 
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e)
 {
     status result = OK;
-    trainer_options o;
+    trainer_options *o = &out->options;
     device_options d = {.threads = j->launch.threads_per_rank};
     *out = (session){0};
     TRY(device_open(j->launch.device, &d, &out->device, e));
     TRY(world_attach(w, rank, out->device, &out->comm, e));
     world_set_watchdog(w, j->checks.watchdog_ms);
-    TRY(session_options(j, in, out->comm->size, &o, e));
-    o.device = out->device;
-    o.comm = out->comm;
-    o.activity = world_activity(w, rank);
-    TRY(trainer_open(&o, &out->trainer, e));
+    TRY(session_options(j, in, out->comm->size, o, e));
+    o->device = out->device;
+    o->comm = out->comm;
+    o->activity = world_activity(w, rank);
+    TRY(trainer_open(o, &out->trainer, e));
 done:
     return result;
 }
@@ -82,6 +93,7 @@ void session_abort(session *s, const err *why)
 void session_close(session *s)
 {
     trainer_close(s->trainer);
+    session_options_clear(&s->options);
     comm_close(s->comm);
     device_close(s->device);
     *s = (session){0};

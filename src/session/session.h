@@ -52,8 +52,10 @@ status session_check_resume(const job *j, const session_inputs *in, const char *
                             const char *folder, uint64_t *step, err *e);
 
 // The trainer's options for this job, without device and communicator; trainer_plan needs no more.
+// The caller clears *out with session_options_clear.
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e);
+void session_options_clear(trainer_options *o); // safe on a zeroed one
 
 // Verifies the schedules of all pipeline stages, for training and evaluation. E_INTERNAL with the
 // text of schedule_verify where one cannot run. session_inputs_open calls it.
@@ -79,6 +81,7 @@ typedef struct session {
     device *device;
     comm *comm;
     trainer *trainer;
+    trainer_options options; // of the trainer, which borrows from them
 } session;
 
 // Opens device, communicator and trainer of one rank. Collective over the world.

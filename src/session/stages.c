@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "graph/op.h"
+#include "train/param_groups.h"
 
 #include <stdlib.h>
 
@@ -77,8 +78,12 @@ static status by_flops(const trainer_options *o, int blocks, double *seconds, er
         .type = o->precision,
         .batch = o->micro_batch,
         .seq = o->seq_len,
+        .is_frozen = param_groups_is_frozen,
+        .type_of = o->groups.count > 0 ? param_groups_type_of : NULL,
+        .tensor_arg = &o->groups,
         .recompute = o->strategy.recompute,
         .tp = {.ranks = tp, .sequence = o->strategy.sequence_parallel && tp > 1},
+        .cp = {.ranks = o->mesh.size[AXIS_CP]},
         .splits_backward = true};
     TRY(model_open(o->family, o->config, &x, &m, e));
     for (int b = 0; b < blocks; b++) {

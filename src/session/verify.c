@@ -20,5 +20,6 @@ status session_verify(const job *j, const session_inputs *in, int ranks, err *e)
     }
 done:
     session_stages_close(&s);
+    session_options_clear(&o);
     return result;
 }

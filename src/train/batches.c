@@ -57,12 +57,15 @@ static size_t vector_bytes(const trainer *t)
     return converts ? (size_t)value_elements(ids) * sizeof(float) : 0;
 }
 
-static dataset_shape shape_of(const trainer *t)
+dataset_shape batches_sample_shape(const model *m)
 {
-    const graph_value *ids = ids_of(t), *labels = labels_of(t);
-    return (dataset_shape){.inputs = value_elements(ids) / t->model->batch,
+    const graph *first = m->block[0].g;
+    const graph_value *ids = first->ids, *labels = m->block[m->blocks - 1].g->labels;
+    const kernel_tokens *tokens = &first->sequences.tokens;
+    const int64_t rows = m->batch * tokens->seq;
+    return (dataset_shape){.inputs = value_elements(ids) / rows * tokens->full_seq,
                            .input_type = ids->type == I32 ? I32 : F32,
-                           .labels = labels->dim[0] / t->model->batch,
+                           .labels = labels->dim[0] / rows * tokens->full_seq,
                            .label_type = labels->type};
 }
 
@@ -73,7 +76,7 @@ static status allocate_loader(trainer *t, err *e)
     const mesh *m = &t->plan->o.mesh;
     const int rank = mesh_data_rank(m, t->plan->o.rank), ranks = mesh_data_ranks(m);
     const bool counting = memory_is_counting(t->memory);
-    dataset shape = {.shape = shape_of(t)};
+    dataset shape = {.shape = batches_sample_shape(t->model)};
     loader_options o = {.data = counting ? &shape : t->o.train,
                         .global_batch = (uint64_t)t->o.global_batch,
                         .micro_batch = t->o.micro_batch,
@@ -154,6 +157,22 @@ uint64_t batches_first_hash(const trainer *t)
     return t->batches->first_hash;
 }
 
+// Copies this rank's tokens of a micro-batch's full sequences from the host. The device's array has
+// `bytes` bytes. Where the rank has all tokens, this is one copy.
+static void upload_tokens(trainer *t, device_stream *on, void *to, const void *from, size_t bytes)
+{
+    const graph *g = t->model->block[0].g;
+    const kernel_tokens *tokens = &g->sequences.tokens;
+    const int64_t rows = graph_rows(g);
+    const size_t row = bytes / (size_t)rows;
+    for (int64_t r = 0, count; r < rows; r += count) {
+        count = kernel_consecutive_rows(tokens, r, rows - r);
+        trainer_ops(t)->copy(on, (char *)to + (size_t)r * row,
+                             (const char *)from + (size_t)kernel_logical_row(tokens, r) * row,
+                             (size_t)count * row);
+    }
+}
+
 static void upload(trainer *t, device_stream *on, int slot, const void *inputs, const void *labels)
 {
     trainer_batches *x = t->batches;
@@ -161,9 +180,8 @@ static void upload(trainer *t, device_stream *on, int slot, const void *inputs, 
     const graph_value *ids = ids_of(t);
     const int64_t count = value_elements(ids);
     // Ids and fp32 vectors have elements of the same size.
-    trainer_ops(t)->copy(on, x->vectors ? x->vectors : b->ids, inputs,
-                         (size_t)count * sizeof(float));
-    trainer_ops(t)->copy(on, b->labels, labels, graph_value_bytes(labels_of(t)));
+    upload_tokens(t, on, x->vectors ? x->vectors : b->ids, inputs, (size_t)count * sizeof(float));
+    upload_tokens(t, on, b->labels, labels, graph_value_bytes(labels_of(t)));
     if (x->vectors) launch_convert(on, b->ids, ids->type, x->vectors, F32, count);
 }
 
@@ -184,10 +202,12 @@ static void release_host_batch(trainer *t)
     x->copying = -1;
 }
 
-// Several stages and tensor-parallel ranks read the same batches. Only one of them counts samples.
+// Several stages, tensor-parallel and context-parallel ranks read the same batches. Only one of them
+// counts samples.
 static bool counts_samples(const trainer *t)
 {
-    return plan_has_block(t->plan, 0) && t->plan->coord[AXIS_TP] == 0;
+    const int *coord = t->plan->coord;
+    return plan_has_block(t->plan, 0) && coord[AXIS_TP] == 0 && coord[AXIS_CP] == 0;
 }
 
 status run_load_batch(trainer *t, const schedule_instr *x, err *e)

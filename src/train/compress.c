@@ -13,6 +13,12 @@
 
 #include <stdlib.h>
 
+// With PowerSGD: the redistributions of a group's gradients, restricted to the rows that PowerSGD does
+// not factor.
+typedef struct compress_rest {
+    plan_redistribution micro_batch, step;
+} compress_rest;
+
 struct compressor {
     compress_options o;
     // The element type in which gradients are sent.
@@ -24,28 +30,30 @@ struct compressor {
     size_t low_bytes;
     // NULL with another hook.
     powersgd *powersgd;
-    // With PowerSGD: the plan's redistributions of gradients, restricted to the rows that PowerSGD
-    // does not factor.
-    plan_redistribution rest_of_micro_batch, rest_of_step;
+    compress_rest *rest; // [groups of the plan]; NULL with another hook
 };
 
 static bool plan_compresses(const plan *p)
 {
-    const bool sums =
-        p->redistribute.reduce_micro_batch.count > 0 || p->redistribute.reduce_step.count > 0;
+    bool sums = false;
+    for (int i = 0; i < p->groups; i++) {
+        const plan_redistributions *r = &p->group[i].redistribute;
+        sums = sums || r->reduce_micro_batch.count > 0 || r->reduce_step.count > 0;
+    }
     return sums && (p->o.strategy.hook.kind == HOOK_POWERSGD || hook_type(p) != F32);
 }
 
 // Neither the P nor the Q of a bucket has more elements than the bucket.
 static uint64_t low_bytes(const plan *p)
 {
-    const plan_redistribution *m[2] = {&p->redistribute.reduce_micro_batch,
-                                       &p->redistribute.reduce_step};
     int64_t most = 0;
     if (hook_type(p) == F32) return 0;
-    for (int i = 0; i < 2; i++)
-        for (int b = 0; b < p->buckets && m[i]->count > 0; b++)
-            most = size_max(most, p->bucket[b].count[m[i]->layout]);
+    for (int b = 0; b < p->buckets; b++) {
+        const plan_redistributions *r = &plan_group_of(p, b)->redistribute;
+        const plan_redistribution *m[2] = {&r->reduce_micro_batch, &r->reduce_step};
+        for (int i = 0; i < 2; i++)
+            if (m[i]->count > 0) most = size_max(most, p->bucket[b].count[m[i]->layout]);
+    }
     return (uint64_t)most * dtype_bytes(hook_type(p));
 }
 
@@ -55,19 +63,23 @@ uint64_t compress_bytes(const plan *p)
     return low_bytes(p) + (p->o.strategy.hook.kind == HOOK_POWERSGD ? powersgd_bytes(p) : 0);
 }
 
-// Makes *out a copy of redistribution m in which the segments of the rows that PowerSGD factors are
-// empty.
-static status make_rest(const plan *p, const plan_redistribution *m, plan_redistribution *out,
-                        err *e)
+// Makes *out a copy of redistribution m of group g in which the segments of the rows that PowerSGD
+// factors are empty.
+static status make_rest(const plan *p, const plan_group *g, const plan_redistribution *m,
+                        plan_redistribution *out, err *e)
 {
     out->layout = m->layout;
     for (; out->count < m->count; out->count++) {
         comm_segment *s = NULL;
         const status result = alloc_zeroed(&s, (size_t)p->local_rows, sizeof *s, "PowerSGD", e);
         if (result != OK) return result;
-        for (int i = 0; i < p->local_rows; i++) s[i] = hook_row_segment(p, m, out->count, i);
         out->step[out->count] = m->step[out->count];
         out->step[out->count].segment = s;
+        for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++) {
+            const plan_bucket *b = &p->bucket[k];
+            for (int i = b->first_row; i < b->first_row + b->rows; i++)
+                s[i] = hook_row_segment(p, m, out->count, i);
+        }
     }
     return OK;
 }
@@ -81,8 +93,12 @@ static status open_powersgd(compressor *c, err *e)
 {
     status result = OK;
     const plan *p = c->o.plan;
-    TRY(make_rest(p, &p->redistribute.reduce_micro_batch, &c->rest_of_micro_batch, e));
-    TRY(make_rest(p, &p->redistribute.reduce_step, &c->rest_of_step, e));
+    TRY(alloc_zeroed(&c->rest, (size_t)p->groups, sizeof *c->rest, "PowerSGD", e));
+    for (int i = 0; i < p->groups; i++) {
+        const plan_group *g = &p->group[i];
+        TRY(make_rest(p, g, &g->redistribute.reduce_micro_batch, &c->rest[i].micro_batch, e));
+        TRY(make_rest(p, g, &g->redistribute.reduce_step, &c->rest[i].step, e));
+    }
     TRY(powersgd_open(p, c->o.device, c->o.comm, c->o.seed, &c->powersgd, e));
 done:
     return result;
@@ -119,14 +135,17 @@ void compress_close(compressor *c)
     if (!c) return;
     if (c->low) comm_release(c->o.comm, c->o.device, c->low, c->low_bytes);
     powersgd_close(c->powersgd);
-    free_rest(&c->rest_of_micro_batch);
-    free_rest(&c->rest_of_step);
+    for (int i = 0; c->rest && i < c->o.plan->groups; i++) {
+        free_rest(&c->rest[i].micro_batch);
+        free_rest(&c->rest[i].step);
+    }
+    free(c->rest);
     free(c);
 }
 
-void compress_restart(compressor *c)
+void compress_end_step(compressor *c, uint64_t step, bool restart)
 {
-    if (c && c->powersgd) powersgd_restart(c->powersgd);
+    if (c && c->powersgd) powersgd_end_step(c->powersgd, step, restart);
 }
 
 powersgd *compress_powersgd(compressor *c)
@@ -181,8 +200,7 @@ static int convert_rest(compressor *c, const plan_redistribution *m, int bucket,
         const int64_t count = plan_local_shard(p, r, m->layout, p->coord).count;
         if (hook_factors_row(p, r)) continue;
         rows++;
-        if (c->type != F32 && count > 0)
-            convert(c, gradients, r->offset[m->layout] - b->first[m->layout], count, on);
+        if (c->type != F32 && count > 0) convert(c, gradients, r->offset[m->layout], count, on);
     }
     return rows;
 }
@@ -199,13 +217,14 @@ done:
     return result;
 }
 
-static status sum_factors(compressor *c, powersgd_factors f, device_stream *on, err *e)
+static status sum_factors(compressor *c, int bucket, powersgd_factors f, device_stream *on, err *e)
 {
     status result = OK;
+    comm *over = c->o.groups[plan_group_axes(plan_group_of(c->o.plan, bucket))];
     void *sent = c->type == F32 ? (void *)f.items : (void *)c->low;
     if (f.count == 0) return OK;
     if (c->type != F32) shorten(c, f.items, 0, f.count, on);
-    TRY(comm_all_reduce(c->o.dp, sent, (size_t)f.count, c->type, REDUCE_SUM, on, e));
+    TRY(comm_all_reduce(over, sent, (size_t)f.count, c->type, REDUCE_SUM, on, e));
     if (c->type != F32) lengthen(c, f.items, 0, f.count, on);
 done:
     return result;
@@ -215,8 +234,8 @@ static status sum_low_rank(compressor *c, int bucket, float *gradients, uint64_t
                            device_stream *on, err *e)
 {
     status result = OK;
-    TRY(sum_factors(c, powersgd_left(c->powersgd, bucket, gradients, step, on), on, e));
-    TRY(sum_factors(c, powersgd_right(c->powersgd, bucket, gradients, on), on, e));
+    TRY(sum_factors(c, bucket, powersgd_left(c->powersgd, bucket, gradients, step, on), on, e));
+    TRY(sum_factors(c, bucket, powersgd_right(c->powersgd, bucket, gradients, on), on, e));
     powersgd_product(c->powersgd, bucket, gradients, on);
 done:
     return result;
@@ -227,13 +246,14 @@ status compress_redistribute(compressor *c, const plan_redistribution *m, int bu
 {
     status result = OK;
     const plan *p = c->o.plan;
-    const plan_redistribution *rest =
-        m == &p->redistribute.reduce_micro_batch ? &c->rest_of_micro_batch : &c->rest_of_step;
+    const plan_group *g = plan_group_of(p, bucket);
     if (m->count == 0) return OK;
     if (!c->powersgd || step < (uint64_t)p->o.strategy.hook.start_step)
         return redistribute_whole_bucket(c, m, bucket, gradients, on, e);
-    TRY(redistribute_rest(c, rest, bucket, gradients, on, e));
-    if (hook_sends_factors(p, m)) TRY(sum_low_rank(c, bucket, gradients, step, on, e));
+    const compress_rest *rest = &c->rest[p->bucket[bucket].group];
+    TRY(redistribute_rest(c, m == &g->redistribute.reduce_step ? &rest->step : &rest->micro_batch,
+                          bucket, gradients, on, e));
+    if (hook_sends_factors(p, g, m)) TRY(sum_low_rank(c, bucket, gradients, step, on, e));
 done:
     return result;
 }

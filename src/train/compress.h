@@ -3,10 +3,10 @@
 // both. parallel/hook.h says which rows are compressed, and into how many elements.
 //
 // Gradients are rounded to the shorter type before each collective, and once by each sum. PowerSGD
-// replaces the first redistribution of gradients that communicates: the one after each micro-batch,
-// or else the one at the end of the step. Its factors are summed over both data-parallel axes at
-// once. Later redistributions send only the rows that PowerSGD does not factor. The factors and the
-// errors of PowerSGD are part of a checkpoint.
+// replaces the first redistribution of a group's gradients that communicates: the one after each
+// micro-batch, or else the one at the end of the step. Its factors are summed over both levels of the
+// group at once. Later redistributions send only the rows that PowerSGD does not factor. The factors
+// and the errors of PowerSGD are part of a checkpoint.
 #ifndef TRIREME_TRAIN_COMPRESS_H
 #define TRIREME_TRAIN_COMPRESS_H
 
@@ -21,10 +21,8 @@ typedef struct compress_options {
     device *device;
     // The group of all ranks; comm_alloc on it gives the memory that other ranks read.
     comm *comm;
-    // [axis of the mesh] process groups; borrowed.
+    // [PROCESS_GROUPS] process groups by number (parallel/plan.h); borrowed.
     comm *const *groups;
-    // The group of both data-parallel axes.
-    comm *dp;
     // fp16: gradients are multiplied by it before they are sent, and divided after. More than 0.
     double scale;
     // Seed of PowerSGD's first factors; the same on every rank.
@@ -37,19 +35,19 @@ uint64_t compress_bytes(const plan *p);
 status compress_open(const compress_options *o, compressor **out, err *e);
 void compress_close(compressor *c); // NULL allowed
 
-// Carries out m for bucket `bucket`; m is &p->redistribute.reduce_micro_batch or
-// &p->redistribute.reduce_step. `gradients` [bucket elements of m->layout] F32 is memory of
-// comm_alloc; afterwards only this rank's shards in it have meaning. `step` counts finished
-// optimizer steps. Collective over the groups of m's steps, and over `dp`.
+// Carries out m for bucket `bucket`; m is reduce_micro_batch or reduce_step of the bucket's group.
+// `gradients` [bucket elements of m->layout] F32 is memory of comm_alloc; afterwards only this rank's
+// shards in it have meaning. `step` counts finished optimizer steps. Collective over the process
+// groups of m's steps, and over the one of both levels of the bucket's group.
 status compress_redistribute(compressor *c, const plan_redistribution *m, int bucket,
                              float *gradients, uint64_t step, device_stream *on, err *e);
 
 // PowerSGD's state, borrowed; NULL with another hook. NULL allowed.
 struct powersgd *compress_powersgd(compressor *c);
 
-// PowerSGD forgets the factors and errors of earlier steps. Called after a step whose gradients
-// were not finite, and when the loss scale has changed. Every rank must call it between the same
-// steps. NULL allowed.
-void compress_restart(compressor *c);
+// Called on every rank after each step; `step` counts finished optimizer steps, this one included.
+// With `restart`, PowerSGD forgets the factors and errors of this and earlier steps: gradients were
+// not finite, or the loss scale has changed. NULL allowed.
+void compress_end_step(compressor *c, uint64_t step, bool restart);
 
 #endif

@@ -1,5 +1,5 @@
 // exchange.h -- the messages between ranks outside of a step's schedule: digests of weights,
-// questions of rank 0, and shards of state for rank 0. It owns memory for two numbers of each rank,
+// questions of rank 0, and shards of state for rank 0. It owns memory for some numbers of each rank,
 // and the count of messages to rank 0. All collectives are over all ranks, on the compute stream.
 #ifndef TRIREME_TRAIN_EXCHANGE_H
 #define TRIREME_TRAIN_EXCHANGE_H
@@ -12,11 +12,15 @@ typedef struct trainer_exchange trainer_exchange;
 status exchange_allocate(trainer *t, err *e);
 void exchange_close(trainer *t);
 
-// Gathers from every rank a digest of the `bytes` bytes at x (0 for NULL) and its `number`, into
-// (*all)[2 * rank] and (*all)[2 * rank + 1]. *all is on the host and valid until the next call.
-// Collective over all ranks.
-status exchange_digests(trainer *t, const void *x, int64_t bytes, uint64_t number,
-                        const uint64_t **all, err *e);
+// Each rank contributes this many numbers: one for each parameter group, and one more.
+int exchange_numbers(const trainer *t);
+// Sets this rank's number `index`, on the compute stream: to `number`, or to a digest of the `bytes`
+// bytes of device memory at x (0 for NULL).
+void exchange_set_number(trainer *t, int index, uint64_t number);
+void exchange_set_digest(trainer *t, int index, const void *x, int64_t bytes);
+// Gathers the numbers of all ranks: (*all)[rank * exchange_numbers(t) + index]. *all is on the host
+// and valid until the next call. Collective over all ranks.
+status exchange_gather(trainer *t, const uint64_t **all, err *e);
 // Broadcasts question[2] from rank 0. Collective over all ranks.
 status exchange_question(trainer *t, int64_t question[2], err *e);
 // Sends `bytes` of device memory to rank 0 and waits until they are received.

@@ -1,4 +1,4 @@
-// groups.c -- splits all ranks into process groups, and opens the streams. See groups.h. Called by
+// groups.c -- opens the process groups that the plan names, each once, and the streams. See groups.h. Called by
 // trainer.c. Every file that communicates uses the groups.
 #include "train/groups.h"
 
@@ -12,6 +12,7 @@ struct trainer_groups {
     // [TRAINER_GROUPS] NULL: this rank is in no such group. GROUP_WORLD is borrowed. GROUP_AGREE
     // may be the same communicator.
     comm *comm[TRAINER_GROUPS];
+    char name[AXES_ALL + 1][MESH_NAME_BYTES]; // by process group
     device_stream *stream[STREAMS];
     // [stream] groups_order records it, and a later stream waits for it.
     device_event *order[STREAMS];
@@ -29,77 +30,63 @@ done:
     return result;
 }
 
-// A number that all ranks share which differ from this one only on axis a.
-static int color_of(const plan *p, axis a)
+// Ranks of equal color are a process group. `color` need only differ between groups of one split.
+static status open_group(trainer_groups *g, const plan *p, int group, comm *world, err *e)
 {
-    int coord[AXES];
-    memcpy(coord, p->coord, sizeof coord);
-    coord[a] = 0;
-    return mesh_rank(&p->o.mesh, coord);
-}
-
-static status open_axes(trainer_groups *g, const plan *p, comm *world, err *e)
-{
-    status result = OK;
-    const int *size = p->o.mesh.size, *coord = p->coord;
-    for (int a = 0; a < AXES; a++)
-        if (size[a] > 1) TRY(comm_split(world, color_of(p, (axis)a), coord[a], &g->comm[a], e));
-    if (p->keeps_post_forward_shards) {
-        const int within = coord[AXIS_DP_SHARD] % p->o.strategy.reshard_after_forward;
-        TRY(comm_split(world, p->o.rank - within * size[AXIS_CP] * size[AXIS_TP],
-                       coord[AXIS_DP_SHARD], &g->comm[GROUP_POST_FORWARD], e));
+    const mesh *m = &p->o.mesh;
+    const int index = plan_group_index(p, group);
+    int color = mesh_group_first(m, p->coord, (mesh_axes)group);
+    if (group == GROUP_POST_FORWARD) {
+        const mesh_axes inner = POLICY_AXES[LEVEL_INNER];
+        color = mesh_group_first(m, p->coord, inner) * mesh_group_size(m, inner) +
+                mesh_group_index(m, p->coord, inner) / plan_group_ranks(p, group);
     }
-done:
-    return result;
-}
-
-static status open_stages(trainer_groups *g, const plan *p, comm *world, err *e)
-{
-    status result = OK;
-    const int stage = p->coord[AXIS_PP], stages = p->o.mesh.size[AXIS_PP];
-    if (stages > 1)
-        TRY(comm_split(world, color_of(p, AXIS_PP), stage, &g->comm[GROUP_PP_GRADS], e));
-    if (plan_ties_stages(p)) {
+    if (group == GROUP_TIED) {
         // A stage between the first and the last one gets a group that contains only itself.
-        const bool ties = stage == 0 || stage == stages - 1;
-        const int color = ties ? color_of(p, AXIS_PP) : p->o.mesh.ranks + p->o.rank;
-        TRY(comm_split(world, color, stage, &g->comm[GROUP_TIED], e));
+        const int stage = p->coord[AXIS_PP];
+        const bool ties = stage == 0 || stage == m->size[AXIS_PP] - 1;
+        color = ties ? mesh_group_first(m, p->coord, MESH_AXIS(AXIS_PP)) : m->ranks + p->o.rank;
     }
-done:
-    return result;
+    return comm_split(world, color, index, &g->comm[group], e);
 }
 
-static status open_data_parallel(trainer_groups *g, const plan *p, comm *world, err *e)
+// A second communicator of one axis, for messages that may overtake those of the first.
+static status open_second(trainer_groups *g, const plan *p, axis a, int group, comm *world, err *e)
 {
-    status result = OK;
-    const int *size = p->o.mesh.size, *coord = p->coord;
-    const int data_rank = mesh_data_rank(&p->o.mesh, p->o.rank);
-    const int within = coord[AXIS_PP] * size[AXIS_TP] + coord[AXIS_TP];
-    if (mesh_data_ranks(&p->o.mesh) > 1)
-        TRY(comm_split(world, within, data_rank, &g->comm[GROUP_DP], e));
+    if (p->o.mesh.size[a] == 1) return OK;
+    return comm_split(world, mesh_group_first(&p->o.mesh, p->coord, MESH_AXIS(a)), p->coord[a],
+                      &g->comm[group], e);
+}
+
+static status open_agreement(trainer_groups *g, const plan *p, comm *world, err *e)
+{
+    const mesh *m = &p->o.mesh;
+    const mesh_axes summed = AXES_DATA | MESH_AXIS(AXIS_CP),
+                    other = MESH_AXIS(AXIS_PP) | MESH_AXIS(AXIS_TP);
+    g->comm[GROUP_AGREE] = world;
+    if (m->size[AXIS_PP] == 1 || mesh_group_size(m, summed) == 1) return OK;
     // The stages of a pipeline stand next to each other, so that a sum over all ranks adds the
     // data-parallel summands in the same order as without a pipeline.
-    if (g->comm[GROUP_DP] && size[AXIS_PP] > 1)
-        TRY(comm_split(world, 0, data_rank * size[AXIS_PP] * size[AXIS_TP] + within,
-                       &g->comm[GROUP_AGREE], e));
-    else
-        g->comm[GROUP_AGREE] = world;
-done:
-    return result;
+    return comm_split(world, 0,
+                      mesh_group_index(m, p->coord, summed) * mesh_group_size(m, other) +
+                          mesh_group_index(m, p->coord, other),
+                      &g->comm[GROUP_AGREE], e);
 }
 
 // Messages name a group by its axes, as torch.distributed does.
-static void label_groups(trainer_groups *g)
+static void label_groups(trainer_groups *g, const mesh *m)
 {
     static const char *const label[TRAINER_GROUPS] = {[GROUP_POST_FORWARD] =
                                                           "the post-forward group",
                                                       [GROUP_TIED] = "the first and the last stage",
-                                                      [GROUP_DP] = "dp",
                                                       [GROUP_PP_GRADS] = "pp",
+                                                      [GROUP_CP_PASSES] = "cp",
                                                       [GROUP_AGREE] = "all ranks",
                                                       [GROUP_WORLD] = "all ranks"};
-    for (int k = 0; k < TRAINER_GROUPS; k++)
-        comm_set_label(g->comm[k], k < AXES ? axis_name((axis)k) : label[k]);
+    for (int k = 0; k < TRAINER_GROUPS; k++) {
+        if (k <= AXES_ALL) mesh_group_name(m, (mesh_axes)k, g->name[k]);
+        comm_set_label(g->comm[k], k <= AXES_ALL ? g->name[k] : label[k]);
+    }
 }
 
 // Every rank makes the same splits in the same order, also where its group has one rank.
@@ -107,14 +94,17 @@ status groups_open(const plan *p, device *d, comm *world, trainer_groups **out, 
 {
     status result = OK;
     trainer_groups *g = NULL;
+    int groups[PROCESS_GROUPS];
     TRY(alloc_zeroed(&g, 1, sizeof *g, "the process groups", e));
     g->device = d;
     g->comm[GROUP_WORLD] = world;
     TRY(open_streams(g, d, e));
-    TRY(open_axes(g, p, world, e));
-    TRY(open_stages(g, p, world, e));
-    TRY(open_data_parallel(g, p, world, e));
-    label_groups(g);
+    const int count = plan_process_groups(p, groups);
+    for (int i = 0; i < count; i++) TRY(open_group(g, p, groups[i], world, e));
+    TRY(open_second(g, p, AXIS_PP, GROUP_PP_GRADS, world, e));
+    TRY(open_second(g, p, AXIS_CP, GROUP_CP_PASSES, world, e));
+    TRY(open_agreement(g, p, world, e));
+    label_groups(g, &p->o.mesh);
     *out = g;
     g = NULL;
 done:
@@ -156,7 +146,8 @@ static double sent_over(const comm *c)
 void groups_add_sent(const trainer_groups *g, double *sent)
 {
     for (int k = 0; k < PROCESS_GROUPS; k++) sent[k] += sent_over(g->comm[k]);
-    sent[AXIS_PP] += sent_over(g->comm[GROUP_PP_GRADS]);
+    sent[MESH_AXIS(AXIS_PP)] += sent_over(g->comm[GROUP_PP_GRADS]);
+    sent[MESH_AXIS(AXIS_CP)] += sent_over(g->comm[GROUP_CP_PASSES]);
     if (g->comm[GROUP_AGREE] != g->comm[GROUP_WORLD])
         sent[GROUP_WORLD] += sent_over(g->comm[GROUP_AGREE]);
 }

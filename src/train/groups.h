@@ -9,10 +9,11 @@
 
 typedef struct trainer_groups trainer_groups;
 
-// The groups of a trainer that are neither an axis of the mesh nor a group of parallel/plan.h.
+// Communicators beside those of the plan's process groups.
 enum {
     GROUP_PP_GRADS = PROCESS_GROUPS, // the ranks of pp, for gradients sent between stages
-    GROUP_AGREE,                     // all ranks, in the order of sums over all of them
+    GROUP_CP_PASSES, // the ranks of cp, for passes; parameters may use those of the plan meanwhile
+    GROUP_AGREE,     // all ranks, in the order of sums over all of them
     TRAINER_GROUPS
 };
 

@@ -28,7 +28,7 @@ status trainer_inspect(trainer *t, int bucket, const float *gradients, err *e)
     for (int i = 0; i < b->rows; i++) {
         const int row = p->order[b->first_row + i];
         const plan_row *r = &p->row[row];
-        const int64_t offset = r->offset[LAYOUT_FULL] - b->first[LAYOUT_FULL];
+        const int64_t offset = r->offset[LAYOUT_FULL];
         double sum = 0, tied_sum = 0;
         if (*state_grad_written(t, row)) TRY(sum_squares(t, gradients + offset, r->count, &sum, e));
         if (r->tied_grad >= 0 && *state_tied_grad_written(t, row))

@@ -44,6 +44,7 @@ struct powersgd {
     device *device;
     comm *comm;
     uint64_t seed;
+    bool carries; // a step has been compressed since the last restart
     powersgd_sizes size;
     powersgd_matrix *matrix;
     powersgd_bucket *bucket;
@@ -66,7 +67,7 @@ static powersgd_sizes lay_out(const plan *p, powersgd_matrix *matrices, powersgd
             const plan_row *r = &p->row[row];
             if (!hook_factors_row(p, r)) continue;
             powersgd_matrix x = {.row = row, .n = r->rows, .m = r->cols, .rank = hook_rank(p, r)};
-            x.offset = r->offset[LAYOUT_FULL] - p->bucket[b].first[LAYOUT_FULL];
+            x.offset = r->offset[LAYOUT_FULL];
             x.p = f.p_count, x.q = all.q, x.error = all.errors;
             f.p_count += x.n * x.rank;
             all.q += x.m * x.rank;
@@ -147,18 +148,17 @@ void powersgd_close(powersgd *s)
     free(s);
 }
 
-void powersgd_restart(powersgd *s)
+void powersgd_end_step(powersgd *s, uint64_t step, bool restart)
 {
-    for (int b = 0; b < s->plan->buckets; b++) s->bucket[b].carries = false;
+    s->carries = !restart && step > (uint64_t)s->plan->o.strategy.hook.start_step;
+    for (int b = 0; restart && b < s->plan->buckets; b++) s->bucket[b].carries = false;
 }
 
 // ---- What a checkpoint saves
 
 bool powersgd_carries(const powersgd *s)
 {
-    for (int b = 0; b < s->plan->buckets; b++)
-        if (!s->bucket[b].carries) return false;
-    return s->plan->buckets > 0;
+    return s->carries;
 }
 
 int64_t powersgd_part_elements(const plan *p, const plan_row *r, powersgd_part part)
@@ -178,6 +178,7 @@ float *powersgd_part_ptr(powersgd *s, int row, powersgd_part part)
 
 void powersgd_resume(powersgd *s)
 {
+    s->carries = true;
     for (int b = 0; b < s->plan->buckets; b++) s->bucket[b].carries = true;
 }
 
@@ -200,6 +201,12 @@ static void product(device_stream *on, kernel_matmul_args a)
 }
 
 // ---- The three calls of a step
+
+// The number of ranks that sum the gradients of a bucket.
+static int summing_ranks(const powersgd *s, int bucket)
+{
+    return mesh_group_size(&s->plan->o.mesh, plan_group_axes(plan_group_of(s->plan, bucket)));
+}
 
 // The matrix M: the gradient, or with error feedback the gradient plus the error, kept in s->errors.
 static const float *matrix_ptr(const powersgd *s, const powersgd_matrix *x, const float *gradients)
@@ -237,8 +244,7 @@ powersgd_factors powersgd_left(powersgd *s, int bucket, const float *gradients, 
     powersgd_bucket *f = &s->bucket[bucket];
     // A Q that is kept is a sum over the ranks; epsilon is relative to their mean.
     const bool kept = f->carries && s->first;
-    const double eps =
-        s->plan->o.strategy.hook.epsilon * (kept ? mesh_data_ranks(&s->plan->o.mesh) : 1);
+    const double eps = s->plan->o.strategy.hook.epsilon * (kept ? summing_ranks(s, bucket) : 1);
     if (f->matrices == 0) return (powersgd_factors){0};
     start_right(s, f, step, on);
     for (int i = 0; i < f->matrices; i++) {
@@ -289,7 +295,7 @@ powersgd_factors powersgd_right(powersgd *s, int bucket, const float *gradients,
 void powersgd_product(powersgd *s, int bucket, float *gradients, device_stream *on)
 {
     powersgd_bucket *f = &s->bucket[bucket];
-    const float share = -1.0f / (float)mesh_data_ranks(&s->plan->o.mesh);
+    const float share = -1.0f / (float)summing_ranks(s, bucket);
     for (int i = 0; i < f->matrices; i++) {
         const powersgd_matrix *x = &s->matrix[f->first + i];
         product(on, (kernel_matmul_args){.m = x->n,

@@ -29,18 +29,20 @@ typedef struct powersgd_factors {
 uint64_t powersgd_bytes(const plan *p);
 // `c` gives the memory that is summed over ranks. `p`, `d` and `c` are borrowed.
 status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd **out, err *e);
-void powersgd_close(powersgd *s);   // NULL allowed
-void powersgd_restart(powersgd *s); // see compress_restart
+void powersgd_close(powersgd *s); // NULL allowed
+// See compress_end_step.
+void powersgd_end_step(powersgd *s, uint64_t step, bool restart);
 
 // What PowerSGD carries from step to step, for each parameter that it factors.
 typedef enum powersgd_part {
-    POWERSGD_ERROR, // [rows, cols]; each data-parallel rank has its own
-    POWERSGD_RIGHT, // Q [cols, rank]; the same on all data-parallel ranks
+    POWERSGD_ERROR, // [rows, cols]; each rank that sums the gradient has its own
+    POWERSGD_RIGHT, // Q [cols, rank]; the same on all ranks that sum the gradient
     POWERSGD_START, // [cols, rank]: the random numbers that Q started from; likewise
     POWERSGD_PARTS
 } powersgd_part;
 
-// Whether a step has been compressed since the last restart. The same on every rank.
+// Whether a step has been compressed since the last restart. The same on every rank, also on ranks
+// that factor nothing themselves.
 bool powersgd_carries(const powersgd *s);
 // Elements of one part of row r; 0 where PowerSGD does not factor the row or carries no such part.
 int64_t powersgd_part_elements(const plan *p, const plan_row *r, powersgd_part part);

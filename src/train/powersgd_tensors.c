@@ -20,36 +20,58 @@ static bool has_param(const trainer *t, int p, int rank, bool *second)
     return stage == r->stage || *second;
 }
 
-static powersgd_tensor tensor_of(const trainer *t, int p, int rank, powersgd_part part, bool second,
-                                 int64_t elements, int64_t cols)
+// The axes of the ranks that sum a parameter's gradient.
+static mesh_axes summed_over(const trainer *t, int p)
+{
+    return plan_group_axes(&t->plan->group[t->plan->row[p].group]);
+}
+
+// The coordinates of the rank whose error the rank at `coord` has too. Ranks that differ only on
+// other axes than pp, tp and those that the gradient is summed over have equal errors; the first one
+// is the owner.
+static void owner_of(const trainer *t, int p, const int coord[AXES], int out[AXES])
+{
+    const mesh_axes own = summed_over(t, p) | MESH_AXIS(AXIS_PP) | MESH_AXIS(AXIS_TP);
+    for (int a = 0; a < AXES; a++) out[a] = own & MESH_AXIS(a) ? coord[a] : 0;
+}
+
+static powersgd_tensor tensor_of(const trainer *t, int p, const int coord[AXES], powersgd_part part,
+                                 bool second, int64_t elements, int64_t cols)
 {
     static const char *const name[POWERSGD_PARTS] = {"error", "right", "start"};
     const mesh *m = &t->plan->o.mesh;
-    powersgd_tensor x = {
-        .part = part, .param = p, .rank = rank, .rows = elements / cols, .cols = cols};
+    powersgd_tensor x = {.part = part,
+                         .param = p,
+                         .rank = mesh_rank(m, coord),
+                         .rows = elements / cols,
+                         .cols = cols};
     snprintf(x.name, sizeof x.name, "%s%s.dp%d.tp%d.%s%s", PREFIX, name[part],
-             mesh_data_rank(m, rank), mesh_coord(m, rank, AXIS_TP), t->model->param[p].name,
+             mesh_group_index(m, coord, summed_over(t, p)), coord[AXIS_TP], t->model->param[p].name,
              second ? ".last_stage" : "");
     return x;
 }
 
-// Lists what one rank has of one parameter. Q and its start are the same on all data-parallel ranks: only
-// those of the first are saved.
+// Lists what one rank has of one parameter. Q and its start are the same on all ranks that sum the
+// gradient: only those of the first are saved.
 static void list_rank(const trainer *t, int p, int rank, powersgd_tensors *out)
 {
     const mesh *m = &t->plan->o.mesh;
     plan_row theirs = t->plan->row[p];
+    int coord[AXES], owner[AXES];
     bool second;
-    if (!has_param(t, p, rank, &second) || mesh_coord(m, rank, AXIS_CP) != 0) return;
-    theirs.rows = model_param_shard_rows(t->model, p, mesh_coord(m, rank, AXIS_TP));
-    theirs.cols = model_param_shard_cols(t->model, p, mesh_coord(m, rank, AXIS_TP));
+    for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(m, rank, (axis)a);
+    owner_of(t, p, coord, owner);
+    if (!has_param(t, p, rank, &second) || mesh_rank(m, owner) != rank) return;
+    theirs.rows = model_param_shard_rows(t->model, p, coord[AXIS_TP]);
+    theirs.cols = model_param_shard_cols(t->model, p, coord[AXIS_TP]);
     theirs.count = theirs.rows * theirs.cols;
     for (int k = 0; k < POWERSGD_PARTS; k++) {
         const powersgd_part part = (powersgd_part)k;
         const int64_t count = powersgd_part_elements(t->plan, &theirs, part);
-        if (count == 0 || (part != POWERSGD_ERROR && mesh_data_rank(m, rank) != 0)) continue;
+        if (count == 0) continue;
+        if (part != POWERSGD_ERROR && mesh_group_index(m, coord, summed_over(t, p)) != 0) continue;
         const int64_t cols = part == POWERSGD_ERROR ? theirs.cols : count / theirs.cols;
-        if (out->items) out->items[out->count] = tensor_of(t, p, rank, part, second, count, cols);
+        if (out->items) out->items[out->count] = tensor_of(t, p, coord, part, second, count, cols);
         out->count++;
     }
 }
@@ -123,15 +145,15 @@ static bool are_same(const powersgd_tensors *own, const safetensors *state)
     return own->count == saved_count(state);
 }
 
-// Whether this rank continues from the tensor: from its own error, or from the Q of the first data-parallel
-// rank.
+// Whether this rank continues from the tensor: from its own error, or from the Q of the first rank that
+// sums the gradient.
 static bool is_for(const trainer *t, const powersgd_tensor *x)
 {
-    int coord[AXES];
-    for (int a = 0; a < AXES; a++) coord[a] = t->plan->coord[a];
-    coord[AXIS_CP] = 0;
-    if (x->part != POWERSGD_ERROR) coord[AXIS_DP_REPLICATE] = coord[AXIS_DP_SHARD] = 0;
-    return mesh_rank(&t->plan->o.mesh, coord) == x->rank;
+    const mesh *m = &t->plan->o.mesh;
+    int owner[AXES];
+    owner_of(t, x->param, t->plan->coord, owner);
+    const int first = mesh_group_first(m, owner, summed_over(t, x->param));
+    return (x->part == POWERSGD_ERROR ? mesh_rank(m, owner) : first) == x->rank;
 }
 
 static status note_difference(trainer *t, err *e)

@@ -1,6 +1,6 @@
-// powersgd_tensors.h -- PowerSGD's state as tensors of a checkpoint. Each data-parallel rank has errors of
-// its own, which cannot be combined without changing bits. So a tensor's name says to which
-// data-parallel and which tensor-parallel rank it belongs.
+// powersgd_tensors.h -- PowerSGD's state as tensors of a checkpoint. Each rank that sums a gradient has
+// errors of its own, which cannot be combined without changing bits. So a tensor's name says to which
+// of these ranks and to which tensor-parallel rank it belongs.
 #ifndef TRIREME_TRAIN_POWERSGD_TENSORS_H
 #define TRIREME_TRAIN_POWERSGD_TENSORS_H
 

@@ -1,6 +1,7 @@
 // predict.c -- computes a model's outputs for given samples: logits, classes or vectors. Each
 // data-parallel rank computes some of the micro-batches. The ranks of the last stage receive the
 // inputs or the outputs of the last linear layer chunk by chunk, and broadcast them to all ranks.
+// Tensor-parallel ranks may have some columns of them, and context-parallel ranks some positions.
 // Called by `trireme predict` and trm_trainer_predict. It does not know where samples come from.
 #include "base/alloc.h"
 #include "base/size.h"
@@ -73,6 +74,22 @@ static int64_t cols_of(const predict_call *w, int tp, int64_t *first)
     return graph_shard(ROLE_VOCAB, w->loss.outputs, w->t->o.mesh.size[AXIS_TP], tp, first);
 }
 
+// What a rank of the last stage computes of a micro-batch: some columns, and some positions.
+typedef struct predict_part {
+    int tp, cp;
+    kernel_tokens tokens; // of the rank
+    int64_t positions;    // of a sample, that have a result
+} predict_part;
+
+static predict_part part_of(const predict_call *w, int tp, int cp)
+{
+    const trainer *t = w->t;
+    const kernel_tokens tokens =
+        graph_tokens(t->o.seq_len, &(graph_cp){.ranks = t->o.mesh.size[AXIS_CP], .rank = cp});
+    const bool has_last = kernel_token_position(&tokens, tokens.seq - 1) == t->o.seq_len - 1;
+    return (predict_part){tp, cp, tokens, w->o.last ? has_last : tokens.seq};
+}
+
 // Bytes of the result for one position: its columns, or the best class among them.
 static size_t item_bytes(const predict_call *w, int tp)
 {
@@ -97,7 +114,7 @@ static status take(void *arg, const graph_output_rows *r, err *e)
     predict_call *w = arg;
     trainer *t = w->t;
     const size_t row = (size_t)r->cols * dtype_bytes(r->type), bytes = (size_t)r->rows * row;
-    const int64_t seq = t->o.seq_len;
+    const kernel_tokens *tokens = &last_graph(t)->sequences.tokens;
     if (bytes > w->chunk_bytes) {
         free(w->chunk);
         w->chunk = NULL;
@@ -108,10 +125,9 @@ static status take(void *arg, const graph_output_rows *r, err *e)
     trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), w->chunk, r->values, bytes);
     TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
     for (int64_t i = 0; i < r->rows; i++) {
-        const int64_t row_index = r->first + i, sample = row_index / seq,
-                      position = row_index % seq;
-        if (w->o.last && position != seq - 1) continue;
-        const int64_t to = w->o.last ? sample : row_index;
+        const int64_t row_index = r->first + i;
+        if (w->o.last && kernel_row_position(tokens, row_index) != tokens->full_seq - 1) continue;
+        const int64_t to = w->o.last ? row_index / tokens->seq : row_index;
         dtype_convert(w->line, F32, w->chunk + (size_t)i * row, r->type, (size_t)r->cols);
         for (int64_t k = 0; r->scale != 1 && k < r->cols; k++) w->line[k] *= r->scale;
         if (w->o.what == PREDICT_CLASSES) {
@@ -150,35 +166,54 @@ done:
 
 // ---- Broadcasting the outputs from the last stage to all ranks
 
-// The rank of the last stage with data-parallel rank `data` and tensor-parallel rank `tp`.
-static int rank_at(const trainer *t, int data, int tp)
+// The rank of the last stage with data-parallel rank `data` that computes part x.
+static int rank_at(const trainer *t, int data, const predict_part *x)
 {
     const mesh *m = &t->o.mesh;
     const int stage = plan_stage_of(t->plan, t->model->blocks - 1);
     int r = 0;
-    while (r < m->ranks - 1 && (mesh_data_rank(m, r) != data || mesh_coord(m, r, AXIS_TP) != tp ||
-                                mesh_coord(m, r, AXIS_PP) != stage))
+    while (r < m->ranks - 1 &&
+           (mesh_data_rank(m, r) != data || mesh_coord(m, r, AXIS_TP) != x->tp ||
+            mesh_coord(m, r, AXIS_CP) != x->cp || mesh_coord(m, r, AXIS_PP) != stage))
         r++;
     return r;
 }
 
-// Copies the columns of tensor-parallel rank `tp` into `out`. For classes it stores the one with
-// the larger logit in `found`.
-static void merge(const predict_call *w, int tp, const char *from, int64_t rows, float *out,
-                  predict_best *found)
+// Copies the results of part x [rows] into `out`. For classes it stores the one with the larger logit
+// in `found`.
+static void merge(const predict_call *w, const predict_part *x, const char *from, int64_t rows,
+                  float *out, predict_best *found)
 {
     int64_t first;
-    const int64_t cols = cols_of(w, tp, &first);
+    const int64_t cols = cols_of(w, x->tp, &first);
     for (int64_t i = 0; i < rows; i++) {
+        const int64_t to = w->o.last ? i : kernel_logical_row(&x->tokens, i);
         predict_best b;
         if (w->o.what != PREDICT_CLASSES) {
-            memcpy(out + i * w->shape.cols + first, from + (size_t)(i * cols) * sizeof(float),
+            memcpy(out + to * w->shape.cols + first, from + (size_t)(i * cols) * sizeof(float),
                    (size_t)cols * sizeof(float));
             continue;
         }
         memcpy(&b, from + (size_t)i * sizeof b, sizeof b);
-        if (tp == 0 || found[i].id < 0 || b.score > found[i].score) found[i] = b;
+        if (x->tp == 0 || found[to].id < 0 || b.score > found[to].score) found[to] = b;
     }
+}
+
+static status share_part(predict_call *w, int data, const predict_part *x, int64_t samples,
+                         void *out, err *e)
+{
+    status result = OK;
+    trainer *t = w->t;
+    device_stream *on = trainer_stream(t, STREAM_COMM);
+    const int64_t rows = samples * x->positions;
+    const int root = rank_at(t, data, x);
+    char *items = root == t->plan->o.rank ? w->made : w->received;
+    if (rows == 0) return OK;
+    TRY(comm_broadcast(t->o.comm, items, (size_t)rows * item_bytes(w, x->tp), root, on, e));
+    TRY(trainer_ops(t)->sync(on, e));
+    if (out) merge(w, x, items, rows, out, w->found);
+done:
+    return result;
 }
 
 // Broadcasts the results of data-parallel rank `data` for its micro-batch, of which the first
@@ -186,17 +221,13 @@ static void merge(const predict_call *w, int tp, const char *from, int64_t rows,
 static status share(predict_call *w, int data, int64_t samples, void *out, err *e)
 {
     status result = OK;
-    trainer *t = w->t;
-    device_stream *on = trainer_stream(t, STREAM_COMM);
+    const int *size = w->t->o.mesh.size;
     const int64_t rows = samples * w->shape.positions;
-    const int parts = w->sharded ? t->o.mesh.size[AXIS_TP] : 1;
-    for (int tp = 0; tp < parts; tp++) {
-        const int root = rank_at(t, data, tp);
-        char *items = root == t->plan->o.rank ? w->made : w->received;
-        TRY(comm_broadcast(t->o.comm, items, (size_t)rows * item_bytes(w, tp), root, on, e));
-        TRY(trainer_ops(t)->sync(on, e));
-        if (out) merge(w, tp, items, rows, out, w->found);
-    }
+    for (int tp = 0; tp < (w->sharded ? size[AXIS_TP] : 1); tp++)
+        for (int cp = 0; cp < size[AXIS_CP]; cp++) {
+            const predict_part x = part_of(w, tp, cp);
+            TRY(share_part(w, data, &x, samples, out, e));
+        }
     for (int64_t i = 0; out && w->o.what == PREDICT_CLASSES && i < rows; i++)
         ((int32_t *)out)[i] = w->found[i].id;
 done:
@@ -220,19 +251,19 @@ static status check_tokens(const predict_call *w, const void *inputs, int64_t sa
 static status open_call(predict_call *w, trainer *t, const trainer_predict_options *o, err *e)
 {
     status result = OK;
-    const graph_value *ids = t->model->block[0].g->ids, *labels = last_graph(t)->labels;
+    const dataset_shape sample = batches_sample_shape(t->model);
     *w = (predict_call){.t = t, .o = *o};
     if (!t->eval) FAIL(E_INTERNAL, "predict: the trainer was not opened to predict");
     TRY(trainer_predict_shape(t, o, &w->shape, e));
     (void)graph_loss_shape(last_graph(t), &w->loss);
     w->vectors = o->what == PREDICT_VECTORS && w->loss.classes;
     w->sharded = w->loss.outputs_sharded && !w->vectors;
-    w->input_bytes = (size_t)(graph_value_rows(ids) * graph_value_cols(ids) / t->model->batch) * 4;
+    w->input_bytes = (size_t)sample.inputs * 4;
     const size_t micro = (size_t)t->o.micro_batch, rows = micro * (size_t)w->shape.positions,
                  cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
     const size_t item = o->what == PREDICT_CLASSES ? sizeof(predict_best) : cols * sizeof(float);
     TRY(alloc_array(&w->inputs, micro, w->input_bytes, "inputs", e));
-    TRY(alloc_zeroed(&w->labels, 1, graph_value_bytes(labels), "labels", e));
+    TRY(alloc_zeroed(&w->labels, micro, (size_t)sample.labels * 4, "labels", e));
     TRY(alloc_array(&w->line, cols, sizeof *w->line, "outputs", e));
     TRY(alloc_array(&w->made, rows, item, "outputs", e));
     TRY(alloc_array(&w->received, rows, item, "outputs", e));

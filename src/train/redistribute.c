@@ -24,7 +24,7 @@ status redistribute_bucket(const plan *p, const plan_redistribution *m, int buck
     for (int i = 0; i < m->count; i++) {
         const plan_redistribution_step *x = &m->step[i];
         const comm_segment *s = x->segment ? x->segment + b->first_row : NULL;
-        comm *c = groups[x->axis];
+        comm *c = groups[x->group];
         if (x->collective == REDISTRIBUTE_ALL_REDUCE && !s)
             TRY(comm_all_reduce(c, full, count, t, REDUCE_SUM, on, e));
         else if (x->collective == REDISTRIBUTE_ALL_REDUCE)

@@ -1,42 +1,62 @@
 // replicas.c -- checks that replicas are equal and that their data differ. Every rank gathers from
-// all ranks a digest of the weights and the hash of the first step's batches, and compares the
-// ranks that must agree or must differ. Called by step.c every `replicas_every` steps.
+// all ranks a digest of the weights of each parameter group and the hash of the first step's batches,
+// and compares the ranks that must agree or must differ. Called by step.c every `replicas_every`
+// steps.
 #include "train/trainer_private.h"
 
 #include <inttypes.h>
 
-// Two numbers of each rank: the digest of its weights, and the hash of its batches of step 1.
+// The numbers of each rank: a digest for each parameter group, then the hash of its batches of step 1.
 typedef struct replica_words {
-    const uint64_t *items; // [ranks, 2]
+    const uint64_t *items; // [ranks, groups + 1]
+    int groups;
 } replica_words;
 
-static uint64_t digest_of(replica_words w, int rank)
+static uint64_t digest_of(replica_words w, int rank, int group)
 {
-    return w.items[2 * rank];
+    return w.items[(w.groups + 1) * rank + group];
 }
 
 static uint64_t hash_of(replica_words w, int rank)
 {
-    return w.items[2 * rank + 1];
+    return digest_of(w, rank, w.groups);
 }
 
-// Weights that lie in a file are not read; their digest is 0.
-static status gather_words(trainer *t, replica_words *out, err *e)
+// The digest of a group is that of its buckets, which lie one after the other. It is 0 for a group
+// without buckets on this stage, and for weights that lie in a file: they are not read.
+static void set_digest(trainer *t, int group)
 {
     const plan *p = t->plan;
-    return exchange_digests(t, state_weights(t),
-                            p->elements[p->weight] * (int64_t)trainer_weight_bytes(t),
-                            batches_first_hash(t), &out->items, e);
+    const plan_group *g = &p->group[group];
+    if (g->buckets == 0) {
+        exchange_set_number(t, group, 0);
+        return;
+    }
+    const int last = g->first_bucket + g->buckets - 1;
+    const size_t end =
+        p->bucket[last].start[ARRAY_WEIGHTS] + plan_bucket_bytes(p, last, ARRAY_WEIGHTS);
+    exchange_set_digest(t, group, state_bucket(t, ARRAY_WEIGHTS, g->first_bucket),
+                        (int64_t)(end - p->bucket[g->first_bucket].start[ARRAY_WEIGHTS]));
 }
 
-// Whether two ranks have the same shards of the same stage.
-static bool have_the_same(const plan *p, int a, int b)
+static status gather_words(trainer *t, replica_words *out, err *e)
 {
-    for (int k = 0; k < AXES; k++) {
-        const bool differs = k == AXIS_PP || k == AXIS_TP || plan_layout_shards(p->weight, (axis)k);
-        if (differs && mesh_coord(&p->o.mesh, a, (axis)k) != mesh_coord(&p->o.mesh, b, (axis)k))
+    out->groups = t->plan->groups;
+    for (int i = 0; i < out->groups; i++) set_digest(t, i);
+    exchange_set_number(t, out->groups, batches_first_hash(t));
+    return exchange_gather(t, &out->items, e);
+}
+
+// Whether two ranks have the same shards of a group's weights on the same stage.
+static bool have_the_same(const plan *p, const plan_group *g, int a, int b)
+{
+    mesh_axes apart = MESH_AXIS(AXIS_PP) | MESH_AXIS(AXIS_TP);
+    for (int l = 0; l < POLICY_LEVELS; l++)
+        if (plan_layout_shards(g->weight, (policy_level)l)) apart |= g->axes[l];
+    for (int k = 0; k < AXES; k++)
+        if (apart & MESH_AXIS(k) &&
+            mesh_coord(&p->o.mesh, a, (axis)k) != mesh_coord(&p->o.mesh, b, (axis)k))
             return false;
-    }
     return true;
 }
 
@@ -65,18 +85,28 @@ static status compare_first_batches(const trainer *t, replica_words w, err *e)
     return OK;
 }
 
+static status compare_weights(const trainer *t, replica_words w, int group, err *e)
+{
+    const plan *p = t->plan;
+    for (int r = 1; r < t->o.comm->size; r++)
+        for (int q = 0; q < r; q++)
+            if (have_the_same(p, &p->group[group], q, r) &&
+                digest_of(w, r, group) != digest_of(w, q, group))
+                return err_set(e, E_NUMERIC,
+                               "after step %" PRIu64
+                               " rank %d's weights differ from rank %d's (digest %016" PRIx64
+                               ", %016" PRIx64 ")",
+                               results_steps_done(t), r, q, digest_of(w, r, group),
+                               digest_of(w, q, group));
+    return OK;
+}
+
 status trainer_check_replicas(trainer *t, err *e)
 {
     status result = OK;
     replica_words w;
     TRY(gather_words(t, &w, e));
-    for (int r = 1; r < t->o.comm->size; r++)
-        for (int q = 0; q < r; q++)
-            if (have_the_same(t->plan, q, r) && digest_of(w, r) != digest_of(w, q))
-                FAIL(E_NUMERIC,
-                     "after step %" PRIu64 " rank %d's weights differ from rank %d's (digest "
-                     "%016" PRIx64 ", %016" PRIx64 ")",
-                     results_steps_done(t), r, q, digest_of(w, r), digest_of(w, q));
+    for (int i = 0; i < w.groups; i++) TRY(compare_weights(t, w, i, e));
     TRY(compare_first_batches(t, w, e));
 done:
     return result;

@@ -1,5 +1,5 @@
 // save.c -- writes a trainer's state to the tensors of a checkpoint, and reads it back. Weights go
-// into the HuggingFace folder in the compute type. The moments, and fp32 master weights beside
+// into the HuggingFace folder, each in the compute type of its group. The moments, and fp32 master weights beside
 // 16-bit weights, go into the state file. Called by the session.
 #include "base/alloc.h"
 #include "base/dtype.h"
@@ -36,10 +36,15 @@ static const char *part_name(trainer_state_kind part)
     return name[part];
 }
 
-// F32 weights are in the HuggingFace folder already.
-static bool is_stored(const trainer *t, trainer_state_kind part)
+// Whether parameter p has master weights beside those of the HuggingFace folder.
+static bool has_master(const trainer *t, int p)
 {
-    return part == STATE_WEIGHT ? t->o.precision != F32 : trainer_has_state(t, part);
+    return plan_group_has(&t->plan->group[t->plan->row[p].group], ARRAY_MASTER);
+}
+
+static bool is_stored(const trainer *t, trainer_state_kind part, int p)
+{
+    return part == STATE_WEIGHT ? has_master(t, p) : trainer_has_state(t, part, p);
 }
 
 static status state_list(save_run *s, err *e)
@@ -51,8 +56,9 @@ static status state_list(save_run *s, err *e)
     TRY(alloc_grow(&s->state_info, &s->state_room, most, sizeof *s->state_info,
                    "the list of tensors", e));
     for (int part = 0; part < STATE_GRADIENT; part++)
-        for (int p = 0; is_stored(t, (trainer_state_kind)part) && p < t->model->params; p++) {
+        for (int p = 0; p < t->model->params; p++) {
             save_tensor *x = &s->state[s->states];
+            if (!is_stored(t, (trainer_state_kind)part, p)) continue;
             const graph_param *d = t->model->param[p].decl;
             snprintf(x->name, sizeof x->name, "%s.%s", part_name((trainer_state_kind)part),
                      t->model->param[p].name);
@@ -141,6 +147,26 @@ static status facts_json(const trainer *t, char **out, err *e)
     return text_take(&json, out, e);
 }
 
+static dtype compute_type(const trainer *t, int p)
+{
+    return t->plan->group[t->plan->row[p].group].o.compute;
+}
+
+// An fp32 group in a 16-bit job has no master weights: a 16-bit file would lose its lower bits.
+static status weight_list(save_run *s, err *e)
+{
+    status result = OK;
+    TRY(model_param_files_make(s->t->model, F32, &s->files, e));
+    for (int i = 0; i < s->files.count; i++) {
+        safetensors_tensor *info = &s->files.info[i];
+        const uint64_t count = info->bytes / dtype_bytes(info->type);
+        info->type = compute_type(s->t, s->files.file[i].param);
+        info->bytes = count * dtype_bytes(info->type);
+    }
+done:
+    return result;
+}
+
 static status saver_open(save_run *s, trainer *t, err *e)
 {
     status result = OK;
@@ -148,7 +174,7 @@ static status saver_open(save_run *s, trainer *t, err *e)
     *s = (save_run){.t = t};
     for (int p = 0; p < t->model->params; p++)
         if (t->model->param[p].count > most) most = t->model->param[p].count;
-    TRY(model_param_files_make(t->model, t->o.precision, &s->files, e));
+    TRY(weight_list(s, e));
     TRY(state_list(s, e));
     TRY(powersgd_list(s, e));
     TRY(alloc_array(&s->full, (size_t)most, sizeof(float), "a tensor to save", e));
@@ -207,12 +233,25 @@ done:
     return result;
 }
 
+uint64_t trainer_saved_bytes(const trainer *t)
+{
+    uint64_t bytes = 0;
+    for (int p = 0; p < t->model->params; p++) {
+        size_t each = dtype_bytes(compute_type(t, p));
+        for (int part = 0; part < STATE_GRADIENT; part++)
+            if (is_stored(t, (trainer_state_kind)part, p)) each += sizeof(float);
+        bytes += (uint64_t)t->model->param[p].count * each;
+    }
+    return bytes;
+}
+
 static status load_state(trainer *t, const ckpt *c, err *e)
 {
     status result = OK;
     save_run s = {0};
     TRY(saver_open(&s, t, e));
-    for (int p = 0; t->o.precision == F32 && p < t->model->params; p++) {
+    for (int p = 0; p < t->model->params; p++) {
+        if (has_master(t, p)) continue;
         TRY(model_param_load(t->model, p, c->weights, s.full, e));
         TRY(trainer_write_state(t, STATE_WEIGHT, p, s.full, e));
     }

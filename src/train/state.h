@@ -1,7 +1,7 @@
-// state.h -- the flat arrays of a trainer: weights, fp32 master weights, the optimizer's moments
-// and gradients, each with this rank's local shards in the layout that the plan gives the array. It
-// owns the arrays that lie in memory, and the flags that say which gradients a step has written. An
-// array is NULL when its state lies in a file (see tiers.h).
+// state.h -- the flat arrays of a trainer: weights, post-forward shards, gradients, fp32 master weights
+// and the optimizer's moments. Each holds this rank's local shards, bucket by bucket, in the layout
+// that the plan gives to the bucket's group. It owns the arrays that lie in memory, and the flags that
+// say which gradients a step has written. State in files is in tiers.h.
 #ifndef TRIREME_TRAIN_STATE_H
 #define TRIREME_TRAIN_STATE_H
 
@@ -13,16 +13,10 @@ typedef struct trainer_state trainer_state;
 status state_allocate(trainer *t, err *e);
 void state_close(trainer *t);
 
-char *state_weights(const trainer *t); // [elements of plan->weight] in the compute type
-float *state_master(const trainer *t); // [elements of plan->optimizer]; NULL: weights are F32
-float *state_moment(const trainer *t, int i); // likewise; 0: m, 1: v; NULL: the rule has none
-float *state_gradients(const trainer *t);     // [elements of plan->gradient]
-
-// The address of a bucket in one of the arrays.
-char *state_bucket_weights(const trainer *t, int bucket);
-float *state_bucket_gradients(const trainer *t, int bucket);
-// Row r's local shard in the post-forward group, in the compute type.
-char *state_post_forward(const trainer *t, const plan_row *r);
+// An array; NULL where nothing of it is in memory.
+char *state_array(const trainer *t, plan_array a);
+// A bucket's part of an array; NULL where its group has no such array in memory.
+char *state_bucket(const trainer *t, plan_array a, int bucket);
 // Row r's tied gradient, [r->count]; the row must have one.
 float *state_tied_gradient(const trainer *t, const plan_row *r);
 

@@ -39,7 +39,8 @@ status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
         results_add_seconds(t, x->kind, clock_seconds() - start);
         if (agrees && agreed->samples == 0) break; // no rank had data
         if (agrees && !agreed->finite) {
-            if (!t->o.skip_nonfinite && t->o.precision != F16) TRY(trainer_name_nonfinite(t, e));
+            if (!t->o.checks.skip_nonfinite && t->o.precision != F16)
+                TRY(trainer_name_nonfinite(t, e));
             break; // the step has no update
         }
     }
@@ -49,7 +50,7 @@ done:
 
 static status check_replicas(trainer *t, err *e)
 {
-    const int64_t every = t->o.replicas_every;
+    const int64_t every = t->o.checks.replicas_every;
     const uint64_t steps = results_steps_done(t);
     const bool due = every > 0 && (steps == 1 || steps % (uint64_t)every == 0);
     return due ? trainer_check_replicas(t, e) : OK;
@@ -71,7 +72,7 @@ status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e)
     TRY(results_end_step(t, &rescaled, e));
     // The errors that compression carries from step to step have the loss scale as a factor, and
     // must not contain a NaN.
-    if (rescaled || out->skipped) compress_restart(t->compressor);
+    compress_end_step(t->compressor, results_steps_done(t), rescaled || out->skipped);
     TRY(check_replicas(t, e));
 done:
     if (result == OK) out->seconds = clock_seconds() - start;

@@ -5,6 +5,7 @@
 // A stage sends from the memory in which it computed, without a copy and without waiting. Before it
 // writes such memory again, it waits until the receiver has read the message.
 #include "base/size.h"
+#include "parallel/instructions.h"
 #include "train/blocks.h"
 #include "train/trainer_private.h"
 
@@ -60,6 +61,18 @@ static size_t after(size_t offset, size_t bytes)
     return size_add(offset, size_align(bytes, 64));
 }
 
+// Where block b writes its output: behind the chunk's other values, or, where only the next block's
+// forward reads it, over the output of block b - 2.
+static size_t lay_out_output(trainer *t, blocks_chunk *c, int b)
+{
+    const size_t bytes = t->model->block[b].g->bytes.output, end = c->act_bytes;
+    const bool passes = b + 1 < t->plan->o.first_backward && b + 1 < c->last && b - 2 >= c->first;
+    if (passes && t->model->block[b - 2].g->bytes.output == bytes)
+        return t->blocks->offsets[b - 2].output;
+    c->act_bytes = after(end, bytes);
+    return end;
+}
+
 // Lays out the values of the stage's chunk `number`, which is model chunk `model_chunk`, in its
 // slots.
 static void lay_out_chunk(trainer *t, int number, int model_chunk)
@@ -76,8 +89,7 @@ static void lay_out_chunk(trainer *t, int number, int model_chunk)
             x->input = c->act_bytes;
             c->act_bytes = after(c->act_bytes, g->bytes.input);
         }
-        x->output = c->act_bytes;
-        c->act_bytes = after(c->act_bytes, g->bytes.output);
+        x->output = lay_out_output(t, c, b);
         x->saved = c->act_bytes;
         c->act_bytes = after(c->act_bytes, g->bytes.saved);
         x->saved_for_wgrad = c->saved_for_wgrad_bytes;
@@ -88,11 +100,11 @@ static void lay_out_chunk(trainer *t, int number, int model_chunk)
 }
 
 // Activations are sent without a copy, so the receiving stages must be able to read them.
-// Tensor-parallel ranks sum them in place.
+// Tensor-parallel ranks sum them in place, and context-parallel ranks read each other's keys and values.
 static memory_source activation_source(const trainer *t)
 {
     const int *size = t->plan->o.mesh.size;
-    return size[AXIS_PP] > 1 || size[AXIS_TP] > 1 ? FROM_SHARED : FROM_DEVICE;
+    return size[AXIS_PP] > 1 || size[AXIS_CP] > 1 || size[AXIS_TP] > 1 ? FROM_SHARED : FROM_DEVICE;
 }
 
 static status allocate_chunks(trainer *t, err *e)
@@ -225,22 +237,22 @@ static void bind_parameter(trainer *t, int i, int block, int p)
 {
     trainer_blocks *x = t->blocks;
     const plan_row *r = &t->plan->row[p];
-    const int64_t full = r->offset[LAYOUT_FULL],
-                  in_bucket = full - t->plan->bucket[r->bucket].first[LAYOUT_FULL];
+    const plan_group *g = plan_group_of(t->plan, r->bucket);
+    const size_t full = (size_t)r->offset[LAYOUT_FULL];
     const bool tied_grad = r->tied_grad >= 0 && block == r->last_block;
     const trainer_slot *ws = slots_weight_of(t, r->bucket), *gs = slots_gradient_of(t, r->bucket);
-    char *weights = t->plan->weight_slots ? (ws ? ws->ptr : NULL) : state_weights(t);
-    char *gradients = t->plan->gradient_slots ? (gs ? gs->ptr : NULL) : (char *)state_gradients(t);
-    const int64_t weight_offset = t->plan->weight_slots ? in_bucket : full,
-                  gradient_offset = t->plan->gradient_slots ? in_bucket : full;
-    x->weight[i] = weights ? weights + (size_t)weight_offset * trainer_weight_bytes(t) : NULL;
+    char *weights =
+        g->weight_slots ? (ws ? ws->ptr : NULL) : state_bucket(t, ARRAY_WEIGHTS, r->bucket);
+    char *gradients =
+        g->gradient_slots ? (gs ? gs->ptr : NULL) : state_bucket(t, ARRAY_GRADIENTS, r->bucket);
+    x->weight[i] = weights ? weights + full * dtype_bytes(g->o.compute) : NULL;
     x->gradient[i] = tied_grad   ? state_tied_gradient(t, r)
-                     : gradients ? (float *)(void *)gradients + gradient_offset
+                     : gradients ? (float *)(void *)gradients + full
                                  : NULL;
     x->grad_written[i] = tied_grad ? state_tied_grad_written(t, p) : state_grad_written(t, p);
 }
 
-// The number of a micro-batch's first row among all rows of the run. It keys the random numbers, so
+// The number of a micro-batch's first row among all rows of full sequences of the run. It keys the random numbers, so
 // it is the same on every stage.
 static uint64_t first_row(const trainer *t, int micro)
 {
@@ -283,14 +295,15 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
     for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
     graph_run r = {.g = b->g,
                    .stream = trainer_stream(t, STREAM_COMPUTE),
-                   .tp = trainer_group(t, AXIS_TP),
+                   .tp = trainer_axis(t, AXIS_TP),
+                   .cp = trainer_group(t, GROUP_CP_PASSES),
                    .weight = all->weight,
                    .gradient = all->gradient,
                    .grad_written = all->grad_written,
                    .rope = all->rope,
                    .loss_sum = &sums[SUM_LOSS],
                    .loss_count = &sums[SUM_COUNT],
-                   .padding_rows = batch.padding * t->o.seq_len,
+                   .padding_rows = batch.padding * b->g->sequences.tokens.seq,
                    .grad_scale = (float)results_gradient_scale(t),
                    .outputs = t->outputs,
                    .seed = t->o.seed,
@@ -316,15 +329,13 @@ status run_forward(trainer *t, const schedule_instr *x, err *e)
     blocks_chunk *c = chunk_of(t, x->index);
     if (x->index == c->last - 1 && c->sent[x->slot] > 0) { // what is there may still be on its way
         const int part = plan_chunk_of(t->plan, x->index), stages = t->plan->o.mesh.size[AXIS_PP];
-        TRY(comm_send_wait(trainer_group(t, AXIS_PP), (part + 1) % stages, c->sent[x->slot],
+        TRY(comm_send_wait(trainer_axis(t, AXIS_PP), (part + 1) % stages, c->sent[x->slot],
                            trainer_stream(t, STREAM_COMPUTE), e));
         c->sent[x->slot] = 0;
     }
     graph_run r = bind_block(t, x);
     TRY(graph_run_forward(&r, e));
-    // On a stage without the first block, the loss is the last to read the batch.
-    if (x->index == t->model->blocks - 1 && !plan_has_block(t->plan, 0))
-        batches_free_slot(t, batch_slot(t, x));
+    if (instr_ends_batch(t->plan, x)) batches_free_slot(t, batch_slot(t, x));
 done:
     return result;
 }
@@ -348,12 +359,6 @@ done:
     return result;
 }
 
-// The backward pass of the first block is the last one that reads the batch.
-static void end_batch(trainer *t, const schedule_instr *x)
-{
-    if (x->index == 0) batches_free_slot(t, batch_slot(t, x));
-}
-
 static char *act_grad_ptr(const trainer *t, int slot)
 {
     return slot < 0 ? NULL : t->blocks->act_grad[slot].ptr;
@@ -361,11 +366,11 @@ static char *act_grad_ptr(const trainer *t, int slot)
 
 // Copies the block's input gradient to its activation-gradient slot `to`, unless it is there
 // already. Some blocks compute it in memory that is overwritten too soon: a loss in the act slot,
-// dgrad in the wgrad slot.
+// dgrad in the wgrad slot. A block has none where nothing before it trains.
 static void store_input_grad(trainer *t, const graph_run *r, char *to)
 {
     const void *from = graph_run_ptr(r, r->g->input->grad);
-    if (from != to)
+    if (from && from != to)
         trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), to, from,
                              graph_value_bytes(r->g->input));
 }
@@ -382,7 +387,7 @@ status run_backward(trainer *t, const schedule_instr *x, err *e)
     r.base[REGION_INPUT_GRAD] = to;
     TRY(graph_run_backward(&r, e));
     if (to) store_input_grad(t, &r, to);
-    end_batch(t, x);
+    if (instr_ends_batch(t->plan, x)) batches_free_slot(t, batch_slot(t, x));
 done:
     return result;
 }
@@ -427,7 +432,7 @@ status run_backward_weight(trainer *t, const schedule_instr *x, err *e)
     graph_run r = bind_block(t, x);
     r.base[REGION_OUTPUT_GRAD] = *output_grad_of(t, x);
     TRY(graph_run_wgrad(&r, e));
-    end_batch(t, x);
+    if (instr_ends_batch(t->plan, x)) batches_free_slot(t, batch_slot(t, x));
 done:
     return result;
 }
@@ -441,7 +446,7 @@ status run_recv_act(trainer *t, const schedule_instr *x, err *e)
     const graph *g = t->running->block[x->index].g;
     char *to = c->act + (size_t)x->slot * c->act_bytes + t->blocks->offsets[x->index].input;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(comm_recv(trainer_group(t, AXIS_PP), to, graph_value_bytes(g->input), x->peer,
+    TRY(comm_recv(trainer_axis(t, AXIS_PP), to, graph_value_bytes(g->input), x->peer,
                   trainer_stream(t, STREAM_COMM), e));
     trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
 done:
@@ -456,7 +461,7 @@ status run_send_act(trainer *t, const schedule_instr *x, err *e)
     const char *from =
         c->act + (size_t)x->slot * c->act_bytes + t->blocks->offsets[x->index].output;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(comm_send(trainer_group(t, AXIS_PP), from, graph_value_bytes(g->output), x->peer,
+    TRY(comm_send(trainer_axis(t, AXIS_PP), from, graph_value_bytes(g->output), x->peer,
                   trainer_stream(t, STREAM_COMM), e));
     c->sent[x->slot] = ++t->blocks->acts_sent[x->peer];
 done:

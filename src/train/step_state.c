@@ -10,10 +10,9 @@
 // Gathers the shards that RESHARD_POST_FORWARD kept in the post-forward group.
 static status unshard_post_forward(trainer *t, int bucket, trainer_slot *to, err *e)
 {
-    const plan *p = t->plan;
-    const plan_row *first = &p->row[p->order[p->bucket[bucket].first_row]];
-    return redistribute_bucket(p, &p->redistribute.unshard_post_forward, bucket,
-                               state_post_forward(t, first), to->ptr, t->o.precision,
+    const plan_group *g = plan_group_of(t->plan, bucket);
+    return redistribute_bucket(t->plan, &g->redistribute.unshard_post_forward, bucket,
+                               state_bucket(t, ARRAY_POST_FORWARD, bucket), to->ptr, g->o.compute,
                                groups_comms(t->groups), trainer_stream(t, STREAM_COMM), e);
 }
 
@@ -22,14 +21,16 @@ status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e)
     (void)e;
     const plan *p = t->plan;
     const plan_bucket *b = &p->bucket[x->index];
-    const size_t item = trainer_weight_bytes(t);
+    const size_t item = dtype_bytes(plan_group_of(p, x->index)->o.compute);
     const char *full = slots_weight(t, x->slot)->ptr;
+    char *shards = state_bucket(t, ARRAY_POST_FORWARD, x->index);
     for (int i = 0; i < b->rows; i++) {
         const plan_row *r = &p->row[p->order[b->first_row + i]];
         const plan_shard s = plan_local_shard(p, r, LAYOUT_POST_FORWARD, p->coord);
-        const int64_t from = r->offset[LAYOUT_FULL] - b->first[LAYOUT_FULL] + s.first;
-        trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), state_post_forward(t, r),
-                             full + (size_t)from * item, (size_t)s.count * item);
+        trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE),
+                             shards + (size_t)r->offset[LAYOUT_POST_FORWARD] * item,
+                             full + (size_t)(r->offset[LAYOUT_FULL] + s.first) * item,
+                             (size_t)s.count * item);
     }
     return OK;
 }
@@ -39,21 +40,23 @@ static status unshard_local(trainer *t, const schedule_instr *x, trainer_slot *t
 {
     status result = OK;
     const plan *p = t->plan;
+    const plan_group *g = plan_group_of(p, x->index);
+    const plan_redistribution *unshard = &g->redistribute.unshard;
     device_stream *on = trainer_stream(t, STREAM_COMM);
-    const bool in_file = trainer_in_file(p, PLAN_WEIGHTS);
+    const bool in_file = plan_in_file(g, PLAN_WEIGHTS);
     const int file_slot = x->state[PLAN_WEIGHTS];
     char *shards;
     if (in_file)
         TRY(tiers_await(t, PLAN_WEIGHTS, file_slot, STREAM_COMM, &shards, e));
     else
-        shards = state_bucket_weights(t, x->index);
-    if (p->redistribute.unshard.count > 0)
-        TRY(redistribute_bucket(p, &p->redistribute.unshard, x->index, shards, to->ptr,
-                                t->o.precision, groups_comms(t->groups), on, e));
+        shards = state_bucket(t, ARRAY_WEIGHTS, x->index);
+    if (unshard->count > 0)
+        TRY(redistribute_bucket(p, unshard, x->index, shards, to->ptr, g->o.compute,
+                                groups_comms(t->groups), on, e));
     else
         trainer_ops(t)->copy(on, to->ptr, shards,
                              (size_t)p->bucket[x->index].count[LAYOUT_FULL] *
-                                 trainer_weight_bytes(t));
+                                 dtype_bytes(g->o.compute));
     if (in_file) tiers_free_slot(t, PLAN_WEIGHTS, file_slot, STREAM_COMM);
 done:
     return result;
@@ -85,10 +88,10 @@ status run_reshard(trainer *t, const schedule_instr *x, err *e)
 
 status run_all_gather_updated(trainer *t, const schedule_instr *x, err *e)
 {
-    const plan *p = t->plan;
-    if (p->redistribute.all_gather_updated.count == 0) return OK;
-    return redistribute_bucket(p, &p->redistribute.all_gather_updated, x->index, NULL,
-                               state_bucket_weights(t, x->index), t->o.precision,
+    const plan_group *g = plan_group_of(t->plan, x->index);
+    if (g->redistribute.all_gather_updated.count == 0) return OK;
+    return redistribute_bucket(t->plan, &g->redistribute.all_gather_updated, x->index, NULL,
+                               state_bucket(t, ARRAY_WEIGHTS, x->index), g->o.compute,
                                groups_comms(t->groups), trainer_stream(t, STREAM_COMPUTE), e);
 }
 
@@ -112,7 +115,7 @@ status run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
 static float *gradients_of(const trainer *t, int bucket, int slot)
 {
     if (slot >= 0) return (float *)(void *)slots_gradient(t, slot)->ptr;
-    return state_bucket_gradients(t, bucket);
+    return (float *)(void *)state_bucket(t, ARRAY_GRADIENTS, bucket);
 }
 
 // Completes this rank's sums: sets rows without a gradient to zero, adds tied gradients, and sums
@@ -126,12 +129,12 @@ static status complete(trainer *t, const schedule_instr *x, float *gradients, er
     for (int i = 0; i < b->rows; i++) {
         const int row = p->order[b->first_row + i];
         const plan_row *r = &p->row[row];
-        float *g = trainer_row_ptr(p, r, gradients, LAYOUT_FULL);
+        float *g = trainer_row_ptr(r, gradients, LAYOUT_FULL);
         if (!*state_grad_written(t, row)) launch_zero(on, g, r->count * (int64_t)sizeof *g);
         if (r->tied_grad >= 0 && x->last && *state_tied_grad_written(t, row))
             launch_add(on, g, g, state_tied_gradient(t, r), 1, r->count);
         if (r->tp_partial)
-            TRY(comm_all_reduce(trainer_group(t, AXIS_TP), g, (size_t)r->count, F32, REDUCE_SUM, on,
+            TRY(comm_all_reduce(trainer_axis(t, AXIS_TP), g, (size_t)r->count, F32, REDUCE_SUM, on,
                                 e));
     }
 done:
@@ -157,14 +160,15 @@ static void keep_shards(trainer *t, const schedule_instr *x, float *full, float 
 {
     const plan *p = t->plan;
     const plan_bucket *b = &p->bucket[x->index];
+    const bool adds = x->micro > 0 && plan_group_of(p, x->index)->gradient != LAYOUT_FULL;
     device_stream *on = trainer_stream(t, STREAM_COMM);
     for (int i = 0; i < b->rows; i++) {
         const plan_row *r = &p->row[p->order[b->first_row + i]];
         const plan_shard s = plan_local_shard(p, r, l, p->coord);
-        float *to = trainer_row_ptr(p, r, shards, l);
-        const float *from = trainer_row_ptr(p, r, full, LAYOUT_FULL) + s.first;
+        float *to = trainer_row_ptr(r, shards, l);
+        const float *from = trainer_row_ptr(r, full, LAYOUT_FULL) + s.first;
         if (s.count == 0) continue;
-        if (x->micro > 0 && p->gradient != LAYOUT_FULL)
+        if (adds)
             launch_add(on, to, to, from, 1, s.count);
         else
             trainer_ops(t)->copy(on, to, from, (size_t)s.count * sizeof *to);
@@ -175,15 +179,15 @@ static void keep_shards(trainer *t, const schedule_instr *x, float *full, float 
 static status keep_in_file(trainer *t, const schedule_instr *x, float *full, err *e)
 {
     status result = OK;
-    const plan *p = t->plan;
+    const plan_group *g = plan_group_of(t->plan, x->index);
     char *ptr;
     TRY(tiers_await(t, PLAN_GRADIENTS, x->state[PLAN_GRADIENTS], STREAM_COMM, &ptr, e));
     float *shards = (float *)(void *)ptr;
-    keep_shards(t, x, full, shards, p->optimizer);
-    // An array that is sharded on one axis may still be PARTIAL on the other.
-    if (p->gradient != LAYOUT_FULL)
-        TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, shards, e));
-    trainer_add_squares(t, x->index, shards, p->optimizer, trainer_stream(t, STREAM_COMM));
+    keep_shards(t, x, full, shards, g->optimizer);
+    // An array that is sharded on one level may still be PARTIAL on the other.
+    if (g->gradient != LAYOUT_FULL)
+        TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, shards, e));
+    trainer_add_squares(t, x->index, shards, g->optimizer, trainer_stream(t, STREAM_COMM));
 done:
     return result;
 }
@@ -191,13 +195,13 @@ done:
 static status keep_in_memory(trainer *t, const schedule_instr *x, float *full, err *e)
 {
     status result = OK;
-    const plan *p = t->plan;
-    float *shards = state_bucket_gradients(t, x->index);
-    keep_shards(t, x, full, shards, p->gradient);
+    const plan_group *g = plan_group_of(t->plan, x->index);
+    float *shards = gradients_of(t, x->index, -1);
+    keep_shards(t, x, full, shards, g->gradient);
     if (!x->last) goto done;
-    if (p->gradient != LAYOUT_FULL)
-        TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, shards, e));
-    trainer_add_squares(t, x->index, shards, p->gradient, trainer_stream(t, STREAM_COMM));
+    if (g->gradient != LAYOUT_FULL)
+        TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, shards, e));
+    trainer_add_squares(t, x->index, shards, g->gradient, trainer_stream(t, STREAM_COMM));
 done:
     return result;
 }
@@ -206,11 +210,11 @@ done:
 static status reduce_slot(trainer *t, const schedule_instr *x, float *full, err *e)
 {
     status result = OK;
-    const plan *p = t->plan;
-    const bool to_file = trainer_in_file(p, PLAN_GRADIENTS) && x->state[PLAN_GRADIENTS] >= 0;
-    TRY(sum_over_ranks(t, &p->redistribute.reduce_micro_batch, x->index, full, e));
-    if (p->gradient == LAYOUT_FULL)
-        TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, full, e));
+    const plan_group *g = plan_group_of(t->plan, x->index);
+    const bool to_file = plan_in_file(g, PLAN_GRADIENTS) && x->state[PLAN_GRADIENTS] >= 0;
+    TRY(sum_over_ranks(t, &g->redistribute.reduce_micro_batch, x->index, full, e));
+    if (g->gradient == LAYOUT_FULL)
+        TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, full, e));
     if (to_file)
         TRY(keep_in_file(t, x, full, e));
     else
@@ -224,17 +228,17 @@ done:
 status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const plan *p = t->plan;
+    const plan_group *g = plan_group_of(t->plan, x->index);
     float *gradients = gradients_of(t, x->index, x->slot);
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     if (t->inspects) {
         if (x->slot >= 0) slots_assign_gradient(t, x->index, -1);
         return trainer_inspect(t, x->index, gradients, e);
     }
-    if (x->slot >= 0 || p->gradient == LAYOUT_FULL) TRY(complete(t, x, gradients, e));
+    if (x->slot >= 0 || g->gradient == LAYOUT_FULL) TRY(complete(t, x, gradients, e));
     if (x->slot >= 0) return reduce_slot(t, x, gradients, e);
-    TRY(sum_over_ranks(t, &p->redistribute.reduce_step, x->index, gradients, e));
-    trainer_add_squares(t, x->index, gradients, p->gradient, trainer_stream(t, STREAM_COMM));
+    TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, gradients, e));
+    trainer_add_squares(t, x->index, gradients, g->gradient, trainer_stream(t, STREAM_COMM));
 done:
     return result;
 }
@@ -246,7 +250,7 @@ status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e)
     status result = OK;
     const plan *p = t->plan;
     const plan_bucket *b = &p->bucket[x->index];
-    const plan_layout l = x->slot < 0 ? p->gradient : LAYOUT_FULL;
+    const plan_layout l = x->slot < 0 ? plan_group_of(p, x->index)->gradient : LAYOUT_FULL;
     float *gradients = gradients_of(t, x->index, x->slot);
     if (t->inspects) return OK;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
@@ -254,7 +258,7 @@ status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e)
         const plan_row *r = &p->row[p->order[b->first_row + i]];
         const plan_shard s = plan_local_shard(p, r, l, p->coord);
         if (r->tied)
-            TRY(comm_all_reduce(trainer_group(t, GROUP_TIED), trainer_row_ptr(p, r, gradients, l),
+            TRY(comm_all_reduce(trainer_group(t, GROUP_TIED), trainer_row_ptr(r, gradients, l),
                                 (size_t)s.count, F32, REDUCE_SUM, trainer_stream(t, STREAM_COMM),
                                 e));
     }

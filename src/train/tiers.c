@@ -31,14 +31,16 @@ done:
     return result;
 }
 
-// Makes the folder if there is none. Rank 0 goes first, because only its notes are printed.
+// Makes the folder if there is none. Rank 0 goes first, because only its notes are printed. All ranks
+// meet here, also one that has nothing in files because its stage is frozen.
 static status make_folder(trainer *t, text *note, err *e)
 {
     status result = OK;
-    bool files = false;
     const char *path = t->o.strategy.offload.path;
-    for (int k = 0; k < PLAN_STATES; k++) files = files || trainer_in_file(t->plan, (plan_state)k);
-    if (!files) return OK;
+    bool any = false;
+    for (int k = 0; k < PLAN_STATES; k++)
+        any = any || plan_any_on_tier(t->plan, (plan_state)k, TIER_FILE);
+    if (!any) return OK;
     if (t->o.comm->rank == 0 && !file_is_directory(path)) {
         TRY(file_make_directories(path, e));
         text_addf(note, "parallel.offload.path: created the folder %s", path);
@@ -50,38 +52,31 @@ done:
     return result;
 }
 
-// The layout in which a bucket lies in the file.
-static plan_layout file_layout(const trainer *t, plan_state what)
-{
-    if (what == PLAN_WEIGHTS) return t->plan->weight;
-    return what == PLAN_GRADIENTS ? t->plan->gradient : t->plan->optimizer;
-}
-
-// The file offset of a bucket. For the number of buckets it is the end of the file.
 static uint64_t file_offset(const trainer *t, plan_state what, int bucket)
 {
-    const plan_layout l = file_layout(t, what);
-    const int64_t first =
-        bucket < t->plan->buckets ? t->plan->bucket[bucket].first[l] : t->plan->elements[l];
-    return (uint64_t)first * tiers_element_bytes(t, what);
-}
-
-static size_t file_bytes(const trainer *t, plan_state what, int bucket)
-{
-    return (size_t)(file_offset(t, what, bucket + 1) - file_offset(t, what, bucket));
+    return t->plan->bucket[bucket].file_start[what];
 }
 
 // The bytes of a bucket's reduced gradients: of this rank's shards only.
 static size_t reduced_bytes(const trainer *t, int bucket)
 {
-    return (size_t)t->plan->bucket[bucket].count[t->plan->optimizer] * sizeof(float);
+    const plan_layout l = plan_group_of(t->plan, bucket)->optimizer;
+    return (size_t)t->plan->bucket[bucket].count[l] * sizeof(float);
 }
 
 size_t tiers_element_bytes(const trainer *t, plan_state what)
 {
-    if (what == PLAN_WEIGHTS) return trainer_weight_bytes(t);
-    if (what == PLAN_GRADIENTS) return sizeof(float);
-    return sizeof(float) * (size_t)(t->plan->o.state_tensors + (t->o.precision != F32));
+    size_t most = 0;
+    for (int i = 0; i < t->plan->groups; i++) {
+        const plan_group *g = &t->plan->group[i];
+        size_t bytes = 0;
+        for (int a = 0; a < PLAN_ARRAYS; a++)
+            if (a != ARRAY_POST_FORWARD && plan_array_state((plan_array)a) == what &&
+                plan_group_has(g, (plan_array)a))
+                bytes += dtype_bytes(plan_array_type(g, (plan_array)a));
+        if (plan_in_file(g, what) && bytes > most) most = bytes;
+    }
+    return most;
 }
 
 static status open_file(trainer *t, plan_state what, text *note, err *e)
@@ -95,7 +90,7 @@ static status open_file(trainer *t, plan_state what, text *note, err *e)
              plan_state_name(what), trainer_ops(t)->name);
     const tier_options options = {.folder = o->path,
                                   .name = plan_state_name(what),
-                                  .bytes = file_offset(t, what, t->plan->buckets),
+                                  .bytes = t->plan->file_bytes[what],
                                   .block_bytes = (size_t)o->block_bytes,
                                   .depth = (int)o->depth};
     TRY(tier_open(&options, &t->tiers->file[what], e));
@@ -111,10 +106,10 @@ status tiers_open(trainer *t, text *note, err *e)
     TRY(make_folder(t, note, e));
     for (int k = 0; k < PLAN_STATES; k++) {
         const plan_state what = (plan_state)k;
-        if (t->plan->o.strategy.offload.tier[k] == TIER_HOST)
+        if (plan_any_on_tier(t->plan, what, TIER_HOST))
             text_addf(note, "%s%s on host: on cpu ranks that is the device's own memory",
                       note->bytes ? "; " : "", plan_state_name(what));
-        if (trainer_in_file(t->plan, what)) TRY(open_file(t, what, note, e));
+        if (t->plan->file_bytes[what] > 0) TRY(open_file(t, what, note, e));
     }
 done:
     return result;
@@ -177,13 +172,14 @@ static tiers_request request_of(const trainer *t, const schedule_instr *x, bool 
 {
     // Gradients that are not full are reduced: this rank's shards only.
     const bool reduced = x->what == PLAN_GRADIENTS && !x->full;
-    return (tiers_request){
-        .file = t->tiers->file[x->what],
-        .slot = x->full ? slots_gradient(t, x->slot) : slots_state(t, x->what, x->slot),
-        .written = &t->tiers->written[x->what][x->index],
-        .write = write,
-        .offset = file_offset(t, x->what, x->index),
-        .bytes = reduced ? reduced_bytes(t, x->index) : file_bytes(t, x->what, x->index)};
+    return (tiers_request){.file = t->tiers->file[x->what],
+                           .slot = x->full ? slots_gradient(t, x->slot)
+                                           : slots_state(t, x->what, x->slot),
+                           .written = &t->tiers->written[x->what][x->index],
+                           .write = write,
+                           .offset = file_offset(t, x->what, x->index),
+                           .bytes = reduced ? reduced_bytes(t, x->index)
+                                            : plan_bucket_file_bytes(t->plan, x->index, x->what)};
 }
 
 status run_swap_in(trainer *t, const schedule_instr *x, err *e)
@@ -243,8 +239,8 @@ static status move_staged(trainer *t, plan_state what, bool write, err *e)
     trainer_slot *s = slots_state(t, what, 0);
     const int bucket = t->tiers->staging[what].bucket;
     const uint64_t offset = file_offset(t, what, bucket);
-    const size_t bytes =
-        what == PLAN_GRADIENTS ? reduced_bytes(t, bucket) : file_bytes(t, what, bucket);
+    const size_t bytes = what == PLAN_GRADIENTS ? reduced_bytes(t, bucket)
+                                                : plan_bucket_file_bytes(t->plan, bucket, what);
     if (write)
         TRY(tier_write(file, offset, s->ptr, bytes, &s->ticket, e));
     else

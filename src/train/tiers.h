@@ -21,7 +21,8 @@ void tiers_close(trainer *t);
 // Adds the transfers of the files since they were opened.
 void tiers_count(const trainer *t, tier_counters *to);
 
-// Bytes of one element of a state in a file. For the optimizer this is the sum over all its arrays.
+// The largest size in bytes of one element of a state in the files of any group. For the optimizer
+// this is the sum over all its arrays.
 size_t tiers_element_bytes(const trainer *t, plan_state what);
 
 // Instructions; see the table of instructions in parallel/.

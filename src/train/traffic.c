@@ -6,16 +6,26 @@
 #include "base/alloc.h"
 #include "train/trainer_private.h"
 
-static traffic_block traffic_of(const graph *g)
+// What each pass sends to the process group of axis `over`.
+static void traffic_passes(const graph *g, graph_axis over, double sent[COMPUTES])
 {
     const graph_node_list *back = &g->backward;
-    return (traffic_block){
+    const int split = g->split.dgrad_nodes;
+    sent[COMPUTES_FORWARD] = graph_sent_bytes(g, over, &g->forward, 0, g->forward.count);
+    sent[COMPUTES_DGRAD | COMPUTES_WGRAD] = graph_sent_bytes(g, over, back, 0, back->count);
+    sent[COMPUTES_DGRAD] = graph_sent_bytes(g, over, back, 0, split);
+    sent[COMPUTES_WGRAD] = graph_sent_bytes(g, over, back, split, back->count);
+}
+
+static traffic_block traffic_of(const graph *g)
+{
+    traffic_block b = {
         .input = g->input ? (double)graph_value_bytes(g->input) : 0,
         .output = g->output ? (double)graph_value_bytes(g->output) : 0,
-        .tp = {[COMPUTES_FORWARD] = graph_sent_bytes(g, &g->forward, 0, g->forward.count),
-               [COMPUTES_DGRAD | COMPUTES_WGRAD] = graph_sent_bytes(g, back, 0, back->count),
-               [COMPUTES_DGRAD] = graph_sent_bytes(g, back, 0, g->split.dgrad_nodes),
-               [COMPUTES_WGRAD] = graph_sent_bytes(g, back, g->split.dgrad_nodes, back->count)}};
+    };
+    traffic_passes(g, GRAPH_TP, b.tp);
+    traffic_passes(g, GRAPH_CP, b.cp);
+    return b;
 }
 
 status trainer_count_traffic(trainer *t, err *e)

@@ -3,22 +3,27 @@
 #include "base/alloc.h"
 #include "base/proc.h"
 #include "base/size.h"
+#include "train/param_groups.h"
 #include "train/trainer_private.h"
 
 static status open_model(const trainer_options *o, graph_mode mode, model **out, err *e)
 {
     const int tp = o->mesh.size[AXIS_TP];
-    const model_options m = {.mode = mode,
-                             .type = o->precision,
-                             .batch = o->micro_batch,
-                             .seq = o->seq_len,
-                             .recompute = o->strategy.recompute,
-                             .tp = {.ranks = tp,
-                                    .rank = mesh_coord(&o->mesh, o->rank, AXIS_TP),
-                                    .sequence = o->strategy.sequence_parallel && tp > 1},
-                             .splits_backward =
-                                 mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
-                                 pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
+    const model_options m = {
+        .mode = mode,
+        .type = o->precision,
+        .batch = o->micro_batch,
+        .seq = o->seq_len,
+        .is_frozen = param_groups_is_frozen,
+        .type_of = param_groups_type_of,
+        .tensor_arg = &o->groups,
+        .recompute = o->strategy.recompute,
+        .tp = {.ranks = tp,
+               .rank = mesh_coord(&o->mesh, o->rank, AXIS_TP),
+               .sequence = o->strategy.sequence_parallel && tp > 1},
+        .cp = {.ranks = o->mesh.size[AXIS_CP], .rank = mesh_coord(&o->mesh, o->rank, AXIS_CP)},
+        .splits_backward = mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
+                           pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
     return model_open(o->family, o->config, &m, out, e);
 }
 
@@ -29,78 +34,118 @@ static int micros_of(const trainer_options *o)
 
 // ---- The plan
 
-static plan_options plan_options_of(const trainer_options *o, const model *m)
+static plan_group_options group_options_of(const param_group *g)
 {
-    return (plan_options){.mesh = o->mesh,
-                          .rank = o->rank,
-                          .strategy = o->strategy,
-                          .state_tensors = optim_state_tensors(&o->optimizer),
-                          .compute = o->precision,
-                          .decay_all = o->optimizer.decay_all,
-                          .micros = micros_of(o),
-                          .blocks = m->blocks};
+    plan_group_options o = {.dp = g->dp,
+                            .compute = g->precision,
+                            .frozen = g->frozen,
+                            .has_m = optim_has_m(&g->optimizer),
+                            .has_v = optim_rule_of(&g->optimizer)->has_v};
+    memcpy(o.tier, g->tier, sizeof o.tier);
+    return o;
+}
+
+// What the plan reads while it is made.
+typedef struct plan_inputs {
+    plan_group_options *group; // [groups]
+    int *group_of;             // [params]
+    plan_param *param;         // [params]
+    double *cost;              // [blocks]
+    bool *in_place;            // [blocks]
+    plan_use *use;             // [uses]
+} plan_inputs;
+
+static void plan_inputs_free(plan_inputs *in)
+{
+    free(in->group);
+    free(in->group_of);
+    free(in->param);
+    free(in->cost);
+    free(in->in_place);
+    free(in->use);
+}
+
+static status plan_inputs_alloc(plan_inputs *in, const trainer_options *o, const model *m, err *e)
+{
+    status result = OK;
+    const size_t params = (size_t)m->params, blocks = (size_t)m->blocks;
+    size_t uses = 0;
+    for (int b = 0; b < m->blocks; b++) uses += (size_t)m->block[b].g->params;
+    TRY(alloc_zeroed(&in->group, (size_t)o->groups.count, sizeof *in->group, "the plan", e));
+    TRY(alloc_zeroed(&in->group_of, params, sizeof *in->group_of, "the plan", e));
+    TRY(alloc_zeroed(&in->param, params, sizeof *in->param, "the plan", e));
+    TRY(alloc_zeroed(&in->cost, blocks, sizeof *in->cost, "the plan", e));
+    TRY(alloc_zeroed(&in->in_place, blocks, sizeof *in->in_place, "the plan", e));
+    TRY(alloc_zeroed(&in->use, uses, sizeof *in->use, "the plan", e));
+done:
+    return result;
+}
+
+static void fill_params(plan_inputs *in, const trainer_options *o, const model *m)
+{
+    for (int i = 0; i < m->params; i++) {
+        const model_param *q = &m->param[i];
+        const optim_config *optimizer = &o->groups.items[in->group_of[i]].optimizer;
+        in->param[i] = (plan_param){.name = q->name,
+                                    .rows = q->shard_rows,
+                                    .cols = q->shard_cols,
+                                    .group = in->group_of[i],
+                                    .decays = optim_decays(optimizer, q->decl->dims),
+                                    .tp_sharded = q->tp_sharded,
+                                    .tp_partial = q->tp_partial};
+    }
 }
 
 static status make_plan(const trainer_options *o, const model *m, plan **out, err *e)
 {
     status result = OK;
-    plan_options options = plan_options_of(o, m);
-    plan_param *p = NULL;
-    double *cost = NULL;
-    plan_use *use = NULL;
-    bool *in_place = NULL;
-    size_t uses = 0;
-    for (int b = 0; b < m->blocks; b++) uses += (size_t)m->block[b].g->params;
-    TRY(alloc_zeroed(&p, (size_t)m->params, sizeof *p, "the plan", e));
-    TRY(alloc_zeroed(&cost, (size_t)m->blocks, sizeof *cost, "the plan", e));
-    TRY(alloc_zeroed(&use, uses, sizeof *use, "the plan", e));
-    TRY(alloc_zeroed(&in_place, (size_t)m->blocks, sizeof *in_place, "the plan", e));
-    for (int i = 0; i < m->params; i++) {
-        const model_param *q = &m->param[i];
-        p[i] = (plan_param){.name = q->name,
-                            .rows = q->shard_rows,
-                            .cols = q->shard_cols,
-                            .is_matrix = q->decl->dims > 1,
-                            .tp_sharded = q->tp_sharded,
-                            .tp_partial = q->tp_partial};
-    }
+    plan_inputs in = {.group = NULL};
+    int uses = 0;
+    TRY(plan_inputs_alloc(&in, o, m, e));
+    TRY(param_groups_assign(m, &o->groups, in.group_of, e));
+    for (int i = 0; i < o->groups.count; i++) in.group[i] = group_options_of(&o->groups.items[i]);
+    fill_params(&in, o, m);
     for (int b = 0; b < m->blocks; b++) {
-        cost[b] = model_block_flops(m, b);
-        in_place[b] = m->block[b].g->input_grad.in_place;
+        in.cost[b] = model_block_flops(m, b);
+        in.in_place[b] = m->block[b].g->input_grad.in_place;
         for (int i = 0; i < m->block[b].g->params; i++)
-            use[options.uses++] = (plan_use){m->block[b].param[i], b};
+            in.use[uses++] = (plan_use){m->block[b].param[i], b};
     }
-    options.cost = cost;
-    options.use = use;
-    options.input_grad_in_place = in_place;
-    TRY(plan_make(&options, p, m->params, out, e));
+    const plan_options options = {.mesh = o->mesh,
+                                  .rank = o->rank,
+                                  .strategy = o->strategy,
+                                  .group = in.group,
+                                  .groups = o->groups.count,
+                                  .first_backward = m->first_backward,
+                                  .micros = micros_of(o),
+                                  .input_grad_in_place = in.in_place,
+                                  .cost = in.cost,
+                                  .blocks = m->blocks,
+                                  .use = in.use,
+                                  .uses = uses};
+    TRY(plan_make(&options, in.param, m->params, out, e));
 done:
-    free(p);
-    free(cost);
-    free(use);
-    free(in_place);
+    plan_inputs_free(&in);
     return result;
 }
 
 static status check_shapes(const model *m, const dataset *d, const char *which, err *e)
 {
     if (!d) return OK;
-    const graph *first = m->block[0].g, *last = m->block[m->blocks - 1].g;
-    int64_t inputs = graph_value_rows(first->ids) * graph_value_cols(first->ids) / m->batch;
-    int64_t labels = last->labels->dim[0] / m->batch;
-    bool ids = first->ids->type == I32;
+    const dataset_shape takes = batches_sample_shape(m);
+    const bool ids = takes.input_type == I32;
     if ((d->shape.input_type == I32) != ids)
         return err_set(e, E_USAGE, "%s: the data are %s, the model takes %s", which,
                        ids ? "vectors" : "tokens", ids ? "tokens" : "vectors");
-    if (d->shape.inputs != inputs || d->shape.labels != labels)
+    if (d->shape.inputs != takes.inputs || d->shape.labels != takes.labels)
         return err_set(
             e, E_USAGE,
             "%s: a sample has %lld inputs and %lld labels, the model takes %lld and %lld", which,
-            (long long)d->shape.inputs, (long long)d->shape.labels, (long long)inputs,
-            (long long)labels);
-    if (d->shape.label_type != last->labels->type)
+            (long long)d->shape.inputs, (long long)d->shape.labels, (long long)takes.inputs,
+            (long long)takes.labels);
+    if (d->shape.label_type != takes.label_type)
         return err_set(e, E_USAGE, "%s: labels are %s, the loss takes %s", which,
-                       dtype_name(d->shape.label_type), dtype_name(last->labels->type));
+                       dtype_name(d->shape.label_type), dtype_name(takes.label_type));
     return OK;
 }
 
@@ -136,12 +181,35 @@ done:
     return result;
 }
 
+// Without groups, all parameters are in one group with the job's own settings.
+static void take_groups(trainer *t)
+{
+    const trainer_options *o = &t->o;
+    if (o->groups.count > 0) return;
+    t->group = (param_group){
+        .dp = o->strategy.dp, .precision = o->precision, .optimizer = o->optimizer, .lr_scale = 1};
+    memcpy(t->group.tier, o->strategy.offload.tier, sizeof t->group.tier);
+    t->o.groups = (param_groups){.items = &t->group, .count = 1};
+}
+
+size_t trainer_weight_bytes(const trainer *t)
+{
+    size_t most = 0;
+    for (int i = 0; i < t->plan->groups; i++) {
+        const size_t bytes = dtype_bytes(t->plan->group[i].o.compute);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 // Models, plan and schedules: everything that a rank knows before it allocates.
 static status prepare(trainer *t, const trainer_options *o, err *e)
 {
     status result = OK;
     t->o = *o;
     t->micros = micros_of(o);
+    take_groups(t);
+    o = &t->o;
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
     if (o->valid || o->predicts) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
     TRY(check_shapes(t->model, o->train, "data.train", e));
@@ -213,11 +281,9 @@ static status open_compressor(trainer *t, err *e)
                                 .device = t->o.device,
                                 .comm = t->o.comm,
                                 .groups = groups_comms(t->groups),
-                                .dp = trainer_group(t, GROUP_DP),
                                 // About the mean over all positions, as PyTorch's hooks see it.
                                 .scale = 1.0 / (double)(t->o.global_batch * t->o.seq_len),
                                 .seed = t->o.seed};
-    if (!o.dp) return OK;
     return compress_open(&o, &t->compressor, e);
 }
 

@@ -12,11 +12,17 @@
 #include "model/model.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
+#include "optim/param_group.h"
 #include "optim/scaler.h"
 #include "parallel/schedule.h"
 #include "store/tier.h"
 
 typedef struct trainer trainer;
+
+typedef struct trainer_checks {
+    bool skip_nonfinite;    // a step with NaN or Inf makes no update; false: it is an error
+    int64_t replicas_every; // steps between comparisons of replicas; 0: never
+} trainer_checks;
 
 // All pointers but `config` are borrowed until trainer_close.
 typedef struct trainer_options {
@@ -35,10 +41,10 @@ typedef struct trainer_options {
     uint64_t seed;
     uint64_t steps;
     optim_config optimizer; // lr already scaled
+    param_groups groups;    // the last one has match NULL; none: one group with the settings above
     lr_config lr;
     double clip_grad_norm;
-    bool skip_nonfinite;    // a step with NaN or Inf makes no update; false: it is an error
-    int64_t replicas_every; // steps between comparisons of replicas; 0: never
+    trainer_checks checks;
     dataset *train, *valid; // valid may be NULL
     bool predicts;          // trainer_predict will be called; it may always be with `valid`
     sampler_order order;
@@ -143,8 +149,8 @@ typedef enum trainer_state_kind {
 } trainer_state_kind;
 
 // Reads parameter p from the shards of all ranks into out[count] of rank 0 (NULL elsewhere). STATE_GRADIENT
-// is the reduced gradient of the last step: the mean over valid positions, before clipping. Waits
-// for the device. Collective over the comm.
+// is the reduced gradient of the last step: the mean over valid positions, before clipping. A state
+// that the parameter does not have is zeros. Waits for the device. Collective over the comm.
 status trainer_read_state(trainer *t, trainer_state_kind part, int p, float *out, err *e);
 // Writes this rank's shard of the full parameter in[count]. Every rank must write the same parameter.
 status trainer_write_state(trainer *t, trainer_state_kind part, int p, const float *in, err *e);
@@ -168,6 +174,8 @@ typedef struct trainer_save_options {
 // Rank 0 writes a checkpoint; all return when it is durable. *folder (NULL allowed) is set on rank 0; the
 // caller owns it. Collective over the comm.
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e);
+// The bytes of all parameters and of their state in a checkpoint.
+uint64_t trainer_saved_bytes(const trainer *t);
 // Resumes from a verified checkpoint: weights, optimizer state, step. session_check_resume says whether a job
 // may. E_USAGE when a tensor is missing or has another shape. Collective over the comm.
 status trainer_resume(trainer *t, const char *folder, err *e);

@@ -22,7 +22,8 @@
 #include <string.h>
 
 struct trainer {
-    trainer_options o;
+    trainer_options o; // o.groups is `group` where the options have none
+    param_group group; // all parameters, by the job's own settings
     plan *plan;
     schedule schedule;    // of a training step
     schedule forward;     // of the evaluation of one micro-batch
@@ -61,10 +62,16 @@ static inline device_stream *trainer_stream(const trainer *t, device_stream_kind
     return groups_stream(t->groups, k);
 }
 
-// The communicator of an axis or of a GROUP_…; NULL when it has one rank.
+// The communicator of a process group or of a GROUP_…; NULL when it has one rank.
 static inline comm *trainer_group(const trainer *t, int group)
 {
     return groups_comm(t->groups, group);
+}
+
+// The communicator of one axis.
+static inline comm *trainer_axis(const trainer *t, axis a)
+{
+    return trainer_group(t, (int)mesh_axes_in_use(&t->o.mesh, MESH_AXIS(a)));
 }
 
 static inline void trainer_order(const trainer *t, device_stream_kind before,
@@ -73,27 +80,26 @@ static inline void trainer_order(const trainer *t, device_stream_kind before,
     groups_order(t->groups, before, later);
 }
 
-// The size of one weight in the compute type.
-static inline size_t trainer_weight_bytes(const trainer *t)
-{
-    return dtype_bytes(t->o.precision);
-}
+// The largest size of one weight in its compute type.
+size_t trainer_weight_bytes(const trainer *t);
 
-static inline bool trainer_in_file(const plan *p, plan_state what)
+// The layout of a group's reduced gradients in memory. From a file, only the optimizer's shards come
+// back.
+static inline plan_layout trainer_gradient_layout(const plan_group *g)
 {
-    return p->o.strategy.offload.tier[what] == TIER_FILE;
-}
-
-// The layout of reduced gradients in memory. From a file, only the optimizer's shards come back.
-static inline plan_layout trainer_gradient_layout(const plan *p)
-{
-    return trainer_in_file(p, PLAN_GRADIENTS) ? p->optimizer : p->gradient;
+    return plan_in_file(g, PLAN_GRADIENTS) ? g->optimizer : g->gradient;
 }
 
 // The address of row r in a bucket that starts at `bucket` and has layout l.
-static inline float *trainer_row_ptr(const plan *p, const plan_row *r, float *bucket, plan_layout l)
+static inline float *trainer_row_ptr(const plan_row *r, float *bucket, plan_layout l)
 {
-    return bucket + (r->offset[l] - p->bucket[r->bucket].first[l]);
+    return bucket + r->offset[l];
+}
+
+// The settings of a row's parameter group.
+static inline const param_group *trainer_row_group(const trainer *t, const plan_row *r)
+{
+    return &t->o.groups.items[r->group];
 }
 
 // trainer.c Where the pointer that `object` points to is NULL, allocates `bytes` zeros for it:
@@ -140,8 +146,8 @@ status run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
 status trainer_fill_weights(trainer *t, err *e);
 
 // transfer.c
-// Whether the optimizer has this kind of state.
-bool trainer_has_state(const trainer *t, trainer_state_kind part);
+// Whether parameter p has this kind of state.
+bool trainer_has_state(const trainer *t, trainer_state_kind part, int p);
 
 // nonfinite.c
 status trainer_inspect(trainer *t, int bucket, const float *gradients, err *e);

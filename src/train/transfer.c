@@ -6,43 +6,56 @@
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
 
-state_shards state_shards_of(const trainer *t, trainer_state_kind part)
+state_shards state_shards_of(const plan_group *g, trainer_state_kind part)
 {
-    const plan *p = t->plan;
-    const bool has_master = t->o.precision != F32, is_v = part == STATE_V;
-    const bool has_m = optim_rule_of(&t->o.optimizer)->has_m;
-    if (part == STATE_WEIGHT && !has_master)
-        return (state_shards){PLAN_WEIGHTS, p->weight, p->weight, 0, state_weights(t)};
-    if (part == STATE_GRADIENT)
-        return (state_shards){PLAN_GRADIENTS, trainer_gradient_layout(p), p->optimizer, 0,
-                              (char *)state_gradients(t)};
-    // A file has the master weights first, then m, then v.
-    const int number = part == STATE_WEIGHT ? 0 : has_master + (is_v && has_m ? 1 : 0);
-    float *memory = part == STATE_WEIGHT ? state_master(t) : state_moment(t, is_v);
-    return (state_shards){PLAN_OPTIMIZER_STATE, p->optimizer, p->optimizer, number, (char *)memory};
+    static const plan_array array[STATE_PARTS] = {[STATE_WEIGHT] = ARRAY_MASTER,
+                                                  [STATE_M] = ARRAY_M,
+                                                  [STATE_V] = ARRAY_V,
+                                                  [STATE_GRADIENT] = ARRAY_GRADIENTS};
+    const bool in_place = part == STATE_WEIGHT && !plan_group_has(g, ARRAY_MASTER);
+    const plan_array a = in_place ? ARRAY_WEIGHTS : array[part];
+    return (state_shards){.array = a,
+                          .type = plan_array_type(g, a),
+                          .layout = part == STATE_GRADIENT ? trainer_gradient_layout(g)
+                                                           : plan_array_layout(g, a),
+                          .shards = in_place ? g->weight : g->optimizer};
 }
 
-bool trainer_has_state(const trainer *t, trainer_state_kind part)
+bool trainer_has_state(const trainer *t, trainer_state_kind part, int p)
 {
-    const optim_rule *rule = optim_rule_of(&t->o.optimizer);
-    return part == STATE_M ? rule->has_m : part == STATE_V ? rule->has_v : true;
+    const plan_group *g = &t->plan->group[t->plan->row[p].group];
+    return plan_group_has(g, state_shards_of(g, part).array);
+}
+
+// Elements before an array in its bucket in a file: a file has the master weights first, then m, then
+// v.
+static int64_t elements_before(const plan_group *g, const plan_bucket *b, plan_array a)
+{
+    int64_t elements = 0;
+    for (int k = 0; k < (int)a; k++)
+        if (plan_array_state((plan_array)k) == PLAN_OPTIMIZER_STATE &&
+            plan_array_state(a) == PLAN_OPTIMIZER_STATE && plan_group_has(g, (plan_array)k))
+            elements += b->count[g->optimizer];
+    return elements;
 }
 
 status state_shards_find(trainer *t, const state_shards *x, const plan_row *r, bool will_write,
-                         float **ptr, plan_shard *s, err *e)
+                         char **ptr, plan_shard *s, err *e)
 {
     status result = OK;
     const plan *p = t->plan;
     const plan_bucket *b = &p->bucket[r->bucket];
+    const plan_group *g = plan_group_of(p, r->bucket);
+    const plan_state what = plan_array_state(x->array);
+    char *bucket = state_bucket(t, x->array, r->bucket);
     *s = plan_local_shard(p, r, x->shards, p->coord);
     int64_t offset =
-        r->offset[x->array] + s->first - plan_local_shard(p, r, x->array, p->coord).first;
-    char *base = x->memory;
-    if (trainer_in_file(p, x->what)) {
-        TRY(tiers_stage(t, x->what, r->bucket, will_write, &base, e));
-        offset += x->number * b->count[x->array] - b->first[x->array];
+        r->offset[x->layout] + s->first - plan_local_shard(p, r, x->layout, p->coord).first;
+    if (plan_in_file(g, what)) {
+        TRY(tiers_stage(t, what, r->bucket, will_write, &bucket, e));
+        offset += elements_before(g, b, x->array);
     }
-    *ptr = (float *)(void *)base + offset;
+    *ptr = bucket + (size_t)offset * dtype_bytes(x->type);
 done:
     return result;
 }
@@ -54,39 +67,45 @@ done:
 static bool sends(const trainer *t, const plan_row *r, int p, plan_layout shards,
                   const int coord[AXES])
 {
-    return coord[AXIS_PP] == r->stage && (t->model->param[p].tp_sharded || coord[AXIS_TP] == 0) &&
-           (plan_layout_shards(shards, AXIS_DP_SHARD) || coord[AXIS_DP_SHARD] == 0) &&
-           (plan_layout_shards(shards, AXIS_DP_REPLICATE) || coord[AXIS_DP_REPLICATE] == 0);
+    const plan_group *g = &t->plan->group[r->group];
+    for (int l = 0; l < POLICY_LEVELS; l++)
+        if (!plan_layout_shards(shards, (policy_level)l) &&
+            mesh_group_index(&t->plan->o.mesh, coord, g->axes[l]) != 0)
+            return false;
+    return coord[AXIS_PP] == r->stage && (t->model->param[p].tp_sharded || coord[AXIS_TP] == 0);
 }
 
 static status send_shard(trainer *t, const state_shards *x, const plan_row *r, err *e)
 {
     status result = OK;
-    float *ptr;
+    char *ptr;
     plan_shard s;
     TRY(state_shards_find(t, x, r, false, &ptr, &s, e));
-    TRY(exchange_send(t, ptr, (size_t)s.count * sizeof *ptr, e));
+    TRY(exchange_send(t, ptr, (size_t)s.count * dtype_bytes(x->type), e));
 done:
     return result;
 }
 
-// Receives the data-parallel shard of the rank at `coord`, into the tensor-parallel shard `to`.
+// Receives the data-parallel shard of the rank at `coord`, as F32 into the tensor-parallel shard
+// `to`. `received` has room for it in the type of the state; both are host memory.
 static status receive_shard(trainer *t, const state_shards *x, const plan_row *r,
-                            const plan_row *theirs, int rank, const int coord[AXES], float *to,
-                            err *e)
+                            const plan_row *theirs, int rank, const int coord[AXES], char *received,
+                            float *to, err *e)
 {
     status result = OK;
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     plan_shard s = plan_local_shard(t->plan, theirs, x->shards, coord);
-    const size_t bytes = (size_t)s.count * sizeof *to;
+    const size_t bytes = (size_t)s.count * dtype_bytes(x->type);
+    char *destination = x->type == F32 ? (char *)(to + s.first) : received;
     if (rank == 0) {
-        float *own;
+        char *own;
         TRY(state_shards_find(t, x, r, false, &own, &s, e));
-        trainer_ops(t)->copy(on, to + s.first, own, bytes);
+        trainer_ops(t)->copy(on, destination, own, bytes);
     } else {
-        TRY(comm_recv(t->o.comm, to + s.first, bytes, rank, on, e));
+        TRY(comm_recv(t->o.comm, destination, bytes, rank, on, e));
     }
     TRY(trainer_ops(t)->sync(on, e));
+    if (x->type != F32) dtype_convert(to + s.first, F32, received, x->type, (size_t)s.count);
 done:
     return result;
 }
@@ -98,7 +117,9 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
     const mesh *m = &t->plan->o.mesh;
     const size_t bytes = (size_t)t->model->param[p].count * sizeof(float);
     float *shard = NULL;
+    char *received = NULL;
     TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, (void **)&shard, e));
+    if (x->type != F32) TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, (void **)&received, e));
     for (int tp = 0; tp < m->size[AXIS_TP]; tp++) {
         plan_row theirs = *r;
         theirs.rows = model_param_shard_rows(t->model, p, tp);
@@ -108,22 +129,27 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
             int coord[AXES];
             for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(m, rank, (axis)a);
             if (coord[AXIS_TP] != tp || !sends(t, r, p, x->shards, coord)) continue;
-            TRY(receive_shard(t, x, r, &theirs, rank, coord, shard, e));
+            TRY(receive_shard(t, x, r, &theirs, rank, coord, received, shard, e));
             any = true;
         }
         if (any) model_param_put_shard(t->model, p, tp, shard, out);
     }
 done:
     if (shard) device_release(t->o.device, MEMORY_HOST, shard, bytes);
+    if (received) device_release(t->o.device, MEMORY_HOST, received, bytes);
     return result;
 }
 
 status trainer_read_state(trainer *t, trainer_state_kind part, int p, float *out, err *e)
 {
     status result = OK;
-    const state_shards x = state_shards_of(t, part);
     const plan_row *r = &t->plan->row[p];
+    const state_shards x = state_shards_of(&t->plan->group[r->group], part);
     const double count = results_agreed(t)->count;
+    if (!trainer_has_state(t, part, p)) {
+        for (int64_t i = 0; out && i < t->model->param[p].count; i++) out[i] = 0;
+        return OK;
+    }
     if (t->o.comm->rank > 0) {
         if (sends(t, r, p, x.shards, t->plan->coord)) TRY(send_shard(t, &x, r, e));
         goto done;
@@ -191,18 +217,23 @@ done:
 status trainer_write_state(trainer *t, trainer_state_kind part, int p, const float *in, err *e)
 {
     status result = OK;
-    const state_shards x = state_shards_of(t, part);
     const plan_row *r = &t->plan->row[p];
+    const state_shards x = state_shards_of(&t->plan->group[r->group], part);
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    float *tp_shard = NULL, *to;
+    float *tp_shard = NULL;
+    char *stored = NULL, *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
     TRY(alloc_array(&tp_shard, (size_t)r->count, sizeof *tp_shard, t->model->param[p].name, e));
     model_param_take_shard(t->model, p, t->plan->coord[AXIS_TP], in, tp_shard);
     TRY(state_shards_find(t, &x, r, true, &to, &s, e));
-    trainer_ops(t)->copy(on, to, tp_shard + s.first, (size_t)s.count * sizeof *to);
+    const size_t bytes = (size_t)s.count * dtype_bytes(x.type);
+    TRY(alloc_array(&stored, bytes, 1, t->model->param[p].name, e));
+    dtype_convert(stored, x.type, tp_shard + s.first, F32, (size_t)s.count);
+    trainer_ops(t)->copy(on, to, stored, bytes);
     TRY(trainer_ops(t)->sync(on, e));
 done:
     free(tp_shard);
+    free(stored);
     return result;
 }

@@ -26,60 +26,107 @@ done:
     return result;
 }
 
+// Draws elements `want` of row p into memory of the device, in F32, and converts them to where they
+// lie.
+static status draw_converted(trainer *t, const state_shards *x, int p, plan_shard want, char *ptr,
+                             err *e)
+{
+    status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    const size_t bytes = (size_t)want.count * sizeof(float);
+    float *drawn = NULL;
+    if (want.count == 0) return OK;
+    TRY(device_alloc(t->o.device, MEMORY_DEVICE, bytes, (void **)&drawn, e));
+    model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first, want.count,
+                           on, drawn);
+    launch_convert(on, ptr, x->type, drawn, F32, want.count);
+    TRY(trainer_ops(t)->sync(on, e));
+done:
+    if (drawn) device_release(t->o.device, MEMORY_DEVICE, drawn, bytes);
+    return result;
+}
+
 // Draws elements `want` of row p where they lie.
 static status draw_elements(trainer *t, const state_shards *x, int p, plan_shard want, err *e)
 {
     status result = OK;
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    float *ptr;
+    char *ptr;
     plan_shard s;
     TRY(state_shards_find(t, x, &t->plan->row[p], true, &ptr, &s, e));
+    ptr += (size_t)(want.first - s.first) * dtype_bytes(x->type);
+    if (x->type != F32) return draw_converted(t, x, p, want, ptr, e);
     model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first, want.count,
-                           on, ptr + (want.first - s.first));
+                           on, (float *)(void *)ptr);
     // In a file, the next row may be of another bucket.
     TRY(trainer_ops(t)->sync(on, e));
 done:
     return result;
 }
 
-// Elements first … first+count-1 of the array of weights, which this rank draws. Where all
-// data-parallel ranks have the full array, each draws an equal share of it and *shared is true;
-// else a rank draws all that it has.
-static plan_shard drawn_elements(const trainer *t, const state_shards *x, bool *shared)
+// The elements of a group's part of the array of weights that this rank draws: `count` from the
+// part's element `first` on. Where all ranks of the group's process groups have the full part, each
+// draws an equal share of it and `shares` is true; else a rank draws all that it has.
+typedef struct drawn_part {
+    char *ptr; // of the part; NULL: the part is in a file
+    int64_t first, count;
+    comm *shares; // the ranks that draw a share each; NULL: this rank draws all
+} drawn_part;
+
+static drawn_part drawn_part_of(const trainer *t, const plan_group *g, const state_shards *x)
 {
-    const int64_t all = t->plan->elements[x->array];
-    const comm *dp = trainer_group(t, GROUP_DP);
-    *shared = dp && x->memory && x->array == LAYOUT_FULL && all % dp->size == 0;
-    if (!*shared) return (plan_shard){0, all};
-    return (plan_shard){all / dp->size * dp->rank, all / dp->size};
+    const plan *p = t->plan;
+    drawn_part d = {.ptr = state_bucket(t, x->array, g->first_bucket)};
+    for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++)
+        d.count += p->bucket[k].count[x->layout];
+    comm *all = trainer_group(t, (int)plan_group_axes(g));
+    if (!all || !d.ptr || x->layout != LAYOUT_FULL || d.count % all->size != 0) return d;
+    d.shares = all;
+    d.count /= all->size;
+    d.first = d.count * all->rank;
+    return d;
 }
 
-// The elements of row r's local shard that lie in `drawn` of the array, relative to the row.
+// The elements of row r's local shard that lie in the drawn part, relative to the row. `bucket` is
+// the element of the part at which the row's bucket starts.
 static plan_shard row_elements(const trainer *t, const state_shards *x, const plan_row *r,
-                               plan_shard drawn)
+                               int64_t bucket, const drawn_part *drawn)
 {
     const plan_shard s = plan_local_shard(t->plan, r, x->shards, t->plan->coord);
-    const int64_t begin = r->offset[x->array], end = begin + s.count;
-    const int64_t from = size_max(drawn.first, begin),
-                  to = size_min(drawn.first + drawn.count, end);
+    const int64_t begin = bucket + r->offset[x->layout], end = begin + s.count;
+    const int64_t from = size_max(drawn->first, begin),
+                  to = size_min(drawn->first + drawn->count, end);
     return (plan_shard){s.first + from - begin, size_max(to - from, 0)};
+}
+
+static status draw_group(trainer *t, const plan_group *g, err *e)
+{
+    status result = OK;
+    const plan *p = t->plan;
+    const state_shards x = state_shards_of(g, STATE_WEIGHT);
+    const drawn_part drawn = drawn_part_of(t, g, &x);
+    int64_t bucket = 0;
+    for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++) {
+        const plan_bucket *b = &p->bucket[k];
+        for (int i = b->first_row; i < b->first_row + b->rows; i++) {
+            const int row = p->order[i];
+            TRY(draw_elements(t, &x, row, row_elements(t, &x, &p->row[row], bucket, &drawn), e));
+        }
+        bucket += b->count[x.layout];
+    }
+    if (drawn.shares)
+        TRY(comm_all_gather(drawn.shares, drawn.ptr + (size_t)drawn.first * dtype_bytes(x.type),
+                            drawn.ptr, (size_t)drawn.count, x.type,
+                            trainer_stream(t, STREAM_COMPUTE), e));
+done:
+    return result;
 }
 
 static status draw_weights(trainer *t, err *e)
 {
     status result = OK;
-    const plan *p = t->plan;
-    const state_shards x = state_shards_of(t, STATE_WEIGHT);
-    bool shared;
-    const plan_shard drawn = drawn_elements(t, &x, &shared);
-    float *all = (float *)(void *)x.memory;
-    for (int i = 0; i < p->local_rows; i++) {
-        const int row = p->order[i];
-        TRY(draw_elements(t, &x, row, row_elements(t, &x, &p->row[row], drawn), e));
-    }
-    if (shared)
-        TRY(comm_all_gather(trainer_group(t, GROUP_DP), all + drawn.first, all, (size_t)drawn.count,
-                            F32, trainer_stream(t, STREAM_COMPUTE), e));
+    for (int i = 0; i < t->plan->groups; i++)
+        if (t->plan->group[i].buckets > 0) TRY(draw_group(t, &t->plan->group[i], e));
 done:
     return result;
 }
@@ -98,19 +145,16 @@ static status convert_row(trainer *t, const state_shards *master, const plan_row
 {
     status result = OK;
     const plan *p = t->plan;
-    float *from;
-    char *to = state_weights(t);
+    const plan_group *g = plan_group_of(p, r->bucket);
+    char *from, *to = state_bucket(t, ARRAY_WEIGHTS, r->bucket);
     plan_shard s;
     TRY(state_shards_find(t, master, r, false, &from, &s, e));
-    int64_t offset =
-        r->offset[p->weight] + s.first - plan_local_shard(p, r, p->weight, p->coord).first;
-    if (!to) {
-        TRY(tiers_stage(t, PLAN_WEIGHTS, r->bucket, true, &to, e));
-        offset -= p->bucket[r->bucket].first[p->weight];
-    }
+    const int64_t offset =
+        r->offset[g->weight] + s.first - plan_local_shard(p, r, g->weight, p->coord).first;
+    if (!to) TRY(tiers_stage(t, PLAN_WEIGHTS, r->bucket, true, &to, e));
     if (s.count > 0)
         launch_convert(trainer_stream(t, STREAM_COMPUTE),
-                       to + (size_t)offset * trainer_weight_bytes(t), t->o.precision, from, F32,
+                       to + (size_t)offset * dtype_bytes(g->o.compute), g->o.compute, from, F32,
                        s.count);
 done:
     return result;
@@ -121,15 +165,17 @@ static status convert_bucket(trainer *t, int bucket, err *e)
     status result = OK;
     const plan *p = t->plan;
     const plan_bucket *b = &p->bucket[bucket];
-    const state_shards master = state_shards_of(t, STATE_WEIGHT);
+    const plan_group *g = plan_group_of(p, bucket);
+    const plan_redistribution *gather = &g->redistribute.all_gather_updated;
+    const state_shards master = state_shards_of(g, STATE_WEIGHT);
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    if (!plan_group_has(g, ARRAY_MASTER)) return OK;
     for (int i = 0; i < b->rows; i++)
         TRY(convert_row(t, &master, &p->row[p->order[b->first_row + i]], e));
     TRY(trainer_ops(t)->sync(on, e));
-    if (state_weights(t) && p->redistribute.all_gather_updated.count > 0)
-        TRY(redistribute_bucket(p, &p->redistribute.all_gather_updated, bucket, NULL,
-                                state_bucket_weights(t, bucket), t->o.precision,
-                                groups_comms(t->groups), on, e));
+    if (!plan_in_file(g, PLAN_WEIGHTS) && gather->count > 0)
+        TRY(redistribute_bucket(p, gather, bucket, NULL, state_bucket(t, ARRAY_WEIGHTS, bucket),
+                                g->o.compute, groups_comms(t->groups), on, e));
 done:
     return result;
 }
@@ -137,8 +183,7 @@ done:
 status trainer_restore(trainer *t, uint64_t steps_done, err *e)
 {
     status result = OK;
-    for (int b = 0; t->o.precision != F32 && b < t->plan->buckets; b++)
-        TRY(convert_bucket(t, b, e));
+    for (int b = 0; b < t->plan->buckets; b++) TRY(convert_bucket(t, b, e));
     TRY(tiers_close_staging(t, e));
     TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
     TRY(comm_barrier(t->o.comm, e));

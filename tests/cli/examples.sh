@@ -1,6 +1,6 @@
 # examples.sh -- examples/ has one job file per strategy. Each runs unchanged, in the mesh and under the policy
 # that it shows, and computes what DDP computes on as many data-parallel ranks with the same parallel.no_sync:
-# the same bits, or within 1e-5 with tensor parallelism, where sums have another order.
+# the same bits, or within 1e-5 with tensor or context parallelism, where sums have another order.
 . "${0%/*}/lib.sh" "$1"
 examples=${0%/*}/../../examples
 
@@ -13,26 +13,30 @@ ok "$trireme" train "$examples/ddp.yaml" --quiet --train.out dp1 --launch.ranks 
 [ "$(losses dp4)" != "$(losses dp2)" ] || fail "sums over 4 and over 2 ranks must differ in their last bits"
 [ "$(losses dp4)" != "$(losses each4)" ] || fail "the order of sums must show in the last bits"
 
-# NAME POLICY PP DP_REPLICATE DP_SHARD TP, and the reference of its losses
+# NAME POLICY PP DP_REPLICATE DP_SHARD CP TP, and the reference of its losses
 table="
-ddp             ddp   1 4 1 1 same dp4
-zero1           zero1 1 1 4 1 same dp4
-zero2           zero2 1 1 4 1 each each4
-zero3           zero3 1 1 4 1 each each4
-fsdp_full       zero3 1 1 4 1 each each4
-fsdp_grad_op    zero2 1 1 4 1 each each4
-hsdp            ddp.x.zero3 1 2 2 1 hybrid each4
-cpu_offload     zero3 1 1 4 1 each each4
-nvme_offload    zero3 1 1 4 1 same dp4
-layer_placement ddp   2 1 1 1 same dp1
-tp              ddp   1 2 1 2 near dp2
-tp_sequence     ddp   1 2 1 2 near dp2
-pp              ddp   2 2 1 1 same dp2
-pp_interleaved  ddp   2 2 1 1 same dp2
-pp_zero_bubble  ddp   2 2 1 1 same dp2
-3d              zero1 2 1 2 2 near dp2
-powersgd        ddp   1 4 1 1 powersgd dp4
-fp16            zero2 1 1 4 1 fp16 each4
+ddp             ddp   1 4 1 1 1 same dp4
+zero1           zero1 1 1 4 1 1 same dp4
+zero2           zero2 1 1 4 1 1 each each4
+zero3           zero3 1 1 4 1 1 each each4
+fsdp_full       zero3 1 1 4 1 1 each each4
+fsdp_grad_op    zero2 1 1 4 1 1 each each4
+hsdp            ddp.x.zero3 1 2 2 1 1 hybrid each4
+cpu_offload     zero3 1 1 4 1 1 each each4
+nvme_offload    zero3 1 1 4 1 1 same dp4
+layer_placement ddp   2 1 1 1 1 same dp1
+tp              ddp   1 2 1 1 2 near dp2
+tp_sequence     ddp   1 2 1 1 2 near dp2
+pp              ddp   2 2 1 1 1 same dp2
+pp_interleaved  ddp   2 2 1 1 1 same dp2
+pp_zero_bubble  ddp   2 2 1 1 1 same dp2
+3d              zero1 2 1 2 1 2 near dp2
+powersgd        ddp   1 4 1 1 1 powersgd dp4
+fp16            zero2 1 1 4 1 1 fp16 each4
+freeze          zero3 1 1 4 1 1 groups dp4
+layer_lr        zero1 1 1 4 1 1 groups dp4
+cp              ddp   1 1 1 4 1 context -
+cp_fsdp         zero3 1 1 2 2 1 context -
 "
 
 # Every line has a finite number.
@@ -50,6 +54,17 @@ expect_like() { # HOW RUN REFERENCE
         expect_same_losses "$2-summed" dp4
         ;;
     near) expect_near_losses "$2" "$3" 1e-5 ;;
+    groups) # the first loss is that of the same model; other weights change afterwards, equally under each policy
+        [ "$(losses "$2" | head -n 1)" = "$(losses "$3" | head -n 1)" ] || fail "the first losses of $2 and $3 differ"
+        [ "$(losses "$2" | sed -n 2p)" != "$(losses "$3" | sed -n 2p)" ] || fail "the groups of $2 change nothing"
+        ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-ddp" --parallel.dp ddp --parallel.no_sync true
+        ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-summed" --parallel.no_sync true
+        expect_same_losses "$2-summed" "$2-ddp"
+        ;;
+    context) # whole sequences
+        ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-whole" --parallel.cp 1 --launch.ranks 1
+        expect_near_losses "$2" "$2-whole" 1e-5
+        ;;
     fp16)
         expect_near_losses "$2" "$3" 1e-3
         [ "$(losses "$2")" != "$(losses "$3")" ] || fail "fp16 computes as fp32 does"
@@ -62,11 +77,11 @@ expect_like() { # HOW RUN REFERENCE
     esac
 }
 
-while read -r name policy pp replicate shard tp how reference; do
+while read -r name policy pp replicate shard cp tp how reference; do
     [ -n "$name" ] || continue
     ok "$trireme" train "$examples/$name.yaml" --quiet
     out=runs/$name
-    expect_line "\"mesh\":\{\"pp\":$pp,\"dp_replicate\":$replicate,\"dp_shard\":$shard,\"cp\":1,\"tp\":$tp\}" $out/log.jsonl
+    expect_line "\"mesh\":\{\"pp\":$pp,\"dp_replicate\":$replicate,\"dp_shard\":$shard,\"cp\":$cp,\"tp\":$tp\}" $out/log.jsonl
     expect_line "\"policy\":\"$policy\"" $out/log.jsonl
     expect_steps $out 8
     expect_finite $out

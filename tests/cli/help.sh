@@ -182,6 +182,10 @@ sed -n 's/^train\./--&/p' names >all_train
 sort offered >offered.sorted
 sort all_train >expected
 expect_same offered.sorted expected
+completed train --group # the keys of an entry are no flags
+[ "$(cat offered)" = --groups ] || fail "offered for --group: $(tr '\n' ' ' <offered)"
+completed train --help groups.w
+offers groups.weight_decay
 completed train job.yaml --res
 offers --resume
 completed train --train.precision b

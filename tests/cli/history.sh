@@ -80,6 +80,12 @@ expect_entries out/checkpoints 'latest step-00000008'
 expect_entries out 'checkpoints checkpoints-1 checkpoints-2 job-1.yaml job-2.yaml job.yaml log-1.jsonl log-2.jsonl log.jsonl tokenizer'
 expect_steps out 2
 
+# ---- Parameter groups stay as they are, but for their layout
+fresh
+train --groups '[{match: "*.bias", dp: zero3}]' --train.steps 9
+expect_line '"resumed_from":8' out/log.jsonl
+expect_line '^groups: \[\{match: "\*.bias", dp: zero3\}\]$' out/job.yaml
+
 # ---- A run without checkpoints starts again and keeps the earlier log
 rm -rf out
 train
@@ -91,6 +97,7 @@ expect_steps out 8
 
 # ---- The run of another job: the message names the difference and what to do
 keeps '/out/job.yaml belongs to another job: optimizer.lr \(0.01 there, 0.02 here\); valid: the same values, --resume DIR --train.out NEW .*, another train.out, or --overwrite' --optimizer.lr 2e-2
+keeps 'belongs to another job: groups \(none there, \[\{match: "\*.bias", lr_scale: 2\}\] here\)' --groups '[{match: "*.bias", lr_scale: 2, dp: zero3}]'
 keeps 'belongs to another job: optimizer.lr' --optimizer.lr 2e-2 --resume never
 keeps 'belongs to another job: optimizer.lr' --optimizer.lr 2e-2 --resume "${checkpoint}4"
 break='rm -r out/checkpoints'

@@ -27,6 +27,37 @@ ok "$trireme" plan job.yaml --parallel.sequence_parallel true --parallel.tp 2 --
 expect_lines 0 stderr
 expect_json_lines stdout
 
+# ---- Parameter groups: the frozen ones read no optimizer settings, and every pattern matches a tensor
+ok "$trireme" explain job.yaml --groups '[{match: "*.bias", trainable: false, lr_scale: 2}, {match: "*.ln_1.bias"}]'
+expect_lines 2 stderr
+expect_line '^trireme: warning: groups\[0\].lr_scale has no effect, because groups\[0\].trainable is false; valid: with trainable true$'
+expect_line '^trireme: warning: groups\[1\] has no effect, because earlier entries match all tensors that \*.ln_1.bias matches$'
+expect_line '^groups\[0\].trainable +false +command line$' stdout
+expect_line '^groups\[1\].dp +ddp +parallel.dp$' stdout
+expect_line '^parameters:$' stdout
+expect_line '^  transformer.wte.weight +\[320, 16\] +no group +trainable$' stdout
+expect_line '^  transformer.h.0.attn.c_attn.bias +\[48\] +groups\[0\] \(\*.bias\) +frozen$' stdout
+ok "$trireme" explain job.yaml
+expect_no_line '^parameters:$|group' stdout
+cp job.yaml grouped.yaml
+printf 'groups:\n  - {match: "*.bias", lr_scale: 2}\n  - match: transformer.wt.*\n    trainable: false\n' >>grouped.yaml
+first=$(grep -n '^groups:' grouped.yaml | cut -d: -f1)
+refused 2 "^trireme: grouped.yaml:$((first + 2)): groups\[1\].match: found transformer.wt.\*, which matches no tensor of the model; the nearest is transformer.wte.weight\$" "$trireme" train grouped.yaml
+refused 2 '^trireme: --groups\[0\].match: found ln_f, which matches no tensor of the model; did you mean \*ln_f\*\?$' "$trireme" plan job.yaml --groups '[{match: ln_f}]'
+refused 2 '^trireme: --groups\[0\].optimiser: unknown key; did you mean optimizer\?$' "$trireme" train job.yaml --groups='[{match: a, optimiser: sgd}]'
+refused 2 '^trireme: --groups:1:[0-9]+: .*; text that begins with \* needs quotes$' "$trireme" train job.yaml --groups '[{match: *.bias}]'
+expect_no_file runs
+ok "$trireme" help groups.weight_decay
+expect_line '^  Sets the weight decay coefficient. It applies to all parameters of the group, whatever their dimensions, as in torch.optim.$' stdout
+expect_line '^  default    optimizer.weight_decay$' stdout
+expect_no_line 'flag' stdout
+ok "$trireme" train grouped.yaml --help groups.lr_scale
+expect_line "^  here       \[\{match: \"\*.bias\", lr_scale: 2\}, .*\] \(origin: grouped.yaml:$first\)\$" stdout
+
+# ---- Context parallelism needs sequences of two equal chunks a rank
+refused 2 '^trireme: --parallel.cp: found 3, which splits a sequence into 6 chunks of equal length, but data.seq_len is 16; valid: data.seq_len a multiple of 6, or parallel.cp 1, 2, 4, 8$' "$trireme" train job.yaml --parallel.cp 3
+refused 2 '^trireme: --launch.ranks: found 3, not a multiple of cp 2; nearest valid: 2 and 4$' "$trireme" train job.yaml --parallel.cp 2 --launch.ranks 3
+
 # ---- A text that ends at the model's length, and one that does not
 ok "$trireme" generate --model "$keep/checkpoints/latest" --prompt 'the sea' --tokens 5000 --seed 1
 expect_lines 1 stderr

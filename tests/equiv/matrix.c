@@ -14,6 +14,7 @@ static const struct {
     [DIM_REPLICATE] = {"replicate", {"1", "2", "3", "4", "5", "6", "7", "8"}},
     [DIM_SHARD] = {"shard", {"1", "2", "3", "4", "5", "6", "7", "8"}},
     [DIM_PP] = {"pp", {"1", "2", "4"}},
+    [DIM_CP] = {"cp", {"1", "2", "4"}},
     [DIM_TP] = {"tp", {"1", "2", "2sp"}},
     [DIM_OUTER] = {"outer", {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"}},
     [DIM_INNER] = {"inner", {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"}},
@@ -24,6 +25,7 @@ static const struct {
     [DIM_RECOMPUTE] = {"recompute", {"none", "selective", "full"}},
     [DIM_TIER] = {"file", {"-", "o", "og", "ogw", "g", "w", "og_host"}},
     [DIM_PRECISION] = {"precision", {"fp32", "bf16", "fp16"}},
+    [DIM_GROUPS] = {"groups", {"one", "frozen", "settings", "mlp_ddp", "mlp_zero3"}},
 };
 
 const char *matrix_dim(dim d)
@@ -98,7 +100,7 @@ static void set_tiers(const point *p, memory_tier out[PLAN_STATES])
 
 void matrix_options(const point *p, trainer_options *o)
 {
-    static const int pp[] = {1, 2, 4};
+    static const int pp[] = {1, 2, 4}, cp[] = {1, 2, 4};
     static const dtype precision[] = {F32, BF16, F16};
     static const pipeline_schedule order[] = {PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZB};
     const pipeline_schedule how = order[p->v[DIM_SCHEDULE]];
@@ -120,14 +122,60 @@ void matrix_options(const point *p, trainer_options *o)
     o->mesh.size[AXIS_DP_REPLICATE] = replicate;
     o->mesh.size[AXIS_DP_SHARD] = shard;
     o->mesh.size[AXIS_PP] = pp[p->v[DIM_PP]];
+    o->mesh.size[AXIS_CP] = cp[p->v[DIM_CP]];
     o->mesh.size[AXIS_TP] = p->v[DIM_TP] ? 2 : 1;
-    o->mesh.ranks = replicate * shard * o->mesh.size[AXIS_PP] * o->mesh.size[AXIS_TP];
+    o->mesh.ranks = 1;
+    for (int a = 0; a < AXES; a++) o->mesh.ranks *= o->mesh.size[a];
+}
+
+// ---- Parameter groups
+
+enum { GROUPS_ONE, GROUPS_FROZEN, GROUPS_SETTINGS, GROUPS_MLP_DDP, GROUPS_MLP_ZERO3 };
+
+// The policy that the weights of the MLPs have over dp_shard and cp; NULL: that of all others.
+static const char *policy_of_mlps(const point *p)
+{
+    const int groups = p->v[DIM_GROUPS];
+    return groups == GROUPS_MLP_DDP ? "ddp" : groups == GROUPS_MLP_ZERO3 ? "zero3" : NULL;
+}
+
+param_groups matrix_groups(const point *p, const trainer_options *o, param_group out[MATRIX_GROUPS])
+{
+    // The embeddings, also where the head uses them, and the first three layers.
+    static const char *const frozen[] = {"*.wte.*", "*.wpe.*", "*.embed_tokens.*",
+                                         "*.0.*",   "*.1.*",   "*.2.*"};
+    param_group base = {
+        .dp = o->strategy.dp, .precision = o->precision, .optimizer = o->optimizer, .lr_scale = 1};
+    int count = 0;
+    memcpy(base.tier, o->strategy.offload.tier, sizeof base.tier);
+    if (p->v[DIM_GROUPS] == GROUPS_FROZEN)
+        for (size_t i = 0; i < sizeof frozen / sizeof *frozen; i++) {
+            out[count] = base;
+            out[count].match = frozen[i];
+            out[count++].frozen = true;
+        }
+    if (p->v[DIM_GROUPS] == GROUPS_SETTINGS) {
+        out[count] = base;
+        out[count].match = "*.mlp.*";
+        out[count].optimizer.weight_decay = 0;
+        out[count++].lr_scale = 2;
+        out[count] = base;
+        out[count].match = "*.4.*";
+        out[count++].optimizer.beta1 = 0.5;
+    }
+    if (policy_of_mlps(p)) {
+        out[count] = base;
+        out[count].match = "*.mlp.*";
+        out[count++].dp.inner = *policy_find(policy_of_mlps(p));
+    }
+    if (count > 0) out[count++] = base;
+    return (param_groups){.items = out, .count = count};
 }
 
 // ---- The legal points
 
 // Returns whether the plan accepts a model with the same blocks and very few parameters.
-static bool plan_allows(const trainer_options *o)
+static bool plan_allows(const point *p, const trainer_options *o)
 {
     enum { BLOCKS = LAYERS + 2 };
     plan *made = NULL;
@@ -139,10 +187,21 @@ static bool plan_allows(const trainer_options *o)
         cost[b] = 1;
         use[b] = (plan_use){b, b};
     }
+    param_group own[MATRIX_GROUPS];
+    plan_group_options group[MATRIX_GROUPS] = {
+        {.dp = o->strategy.dp, .compute = o->precision, .has_m = true, .has_v = true}};
+    memcpy(group[0].tier, o->strategy.offload.tier, sizeof group[0].tier);
+    const param_groups groups = matrix_groups(p, o, own);
+    for (int b = BLOCKS / 2; groups.count > 0 && b < BLOCKS; b++) row[b].group = groups.count - 1;
+    for (int i = groups.count - 1; i >= 0; i--) {
+        group[i] = group[0];
+        group[i].dp = own[i].dp;
+        group[i].frozen = own[i].frozen;
+    }
     plan_options options = {.mesh = o->mesh,
                             .strategy = o->strategy,
-                            .state_tensors = 2,
-                            .compute = o->precision,
+                            .group = group,
+                            .groups = groups.count > 0 ? groups.count : 1,
                             .micros = (int)(o->global_batch / mesh_data_ranks(&o->mesh)),
                             .cost = cost,
                             .blocks = BLOCKS,
@@ -159,10 +218,17 @@ static bool plan_allows(const trainer_options *o)
     return allowed;
 }
 
+// Returns whether the process group of the inner policy, dp_shard and cp, has several ranks.
+static bool has_inner_ranks(const point *p)
+{
+    return p->v[DIM_SHARD] > 0 || p->v[DIM_CP] > 0;
+}
+
 static bool keeps_parts_of_weights(const point *p)
 {
     return (p->v[DIM_REPLICATE] > 0 && policy_row((size_t)p->v[DIM_OUTER])->weight == SHARD) ||
-           (p->v[DIM_SHARD] > 0 && policy_row((size_t)p->v[DIM_INNER])->weight == SHARD);
+           (has_inner_ranks(p) && policy_row((size_t)p->v[DIM_INNER])->weight == SHARD) ||
+           p->v[DIM_GROUPS] == GROUPS_MLP_ZERO3;
 }
 
 bool matrix_legal(const point *p)
@@ -171,13 +237,15 @@ bool matrix_legal(const point *p)
     matrix_options(p, &o);
     if (o.mesh.ranks > MATRIX_RANKS) return false;
     if (p->v[DIM_REPLICATE] == 0 && p->v[DIM_OUTER] > 0) return false;
-    if (p->v[DIM_SHARD] == 0 && p->v[DIM_INNER] > 0) return false;
+    if (!has_inner_ranks(p) && p->v[DIM_INNER] > 0) return false;
+    const policy *mlps = policy_of_mlps(p) ? policy_find(policy_of_mlps(p)) : NULL;
+    if (mlps && (!has_inner_ranks(p) || mlps == policy_row((size_t)p->v[DIM_INNER]))) return false;
     if (p->v[DIM_PP] == 0 && p->v[DIM_SCHEDULE] > 0) return false;
     if (MICROS[p->v[DIM_MICROS]] == 1 && p->v[DIM_NO_SYNC] > 0) return false;
     const bool gathers =
         keeps_parts_of_weights(p) || o.strategy.offload.tier[PLAN_WEIGHTS] == TIER_FILE;
     if (!gathers && p->v[DIM_RESHARD] > 0) return false;
-    return plan_allows(&o);
+    return plan_allows(p, &o);
 }
 
 // ---- References and tolerances
@@ -191,7 +259,7 @@ nearness matrix_nearness(const point *p)
 {
     const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
     // A sum of group sums has the order of one sum over all ranks only if the groups divide into
-    // pairs.
+    // pairs. Those of cp do.
     if (replicate > 1 && shard > 1 && !is_power_of_two(shard)) return MATRIX_CLOSE;
     // Without no_sync the ranks are summed before the micro-batches. The reference does the reverse.
     return p->v[DIM_NO_SYNC] > 0 ? MATRIX_CLOSE : MATRIX_EXACT;
@@ -206,8 +274,9 @@ double matrix_tolerance(const point *p)
 point matrix_reference(const point *p)
 {
     point r = {{0}};
-    const dim kept[] = {DIM_MODEL, DIM_TP, DIM_MICROS, DIM_PRECISION};
+    const dim kept[] = {DIM_MODEL, DIM_CP, DIM_TP, DIM_MICROS, DIM_PRECISION};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) r.v[kept[i]] = p->v[kept[i]];
+    if (!policy_of_mlps(p)) r.v[DIM_GROUPS] = p->v[DIM_GROUPS];
     r.v[DIM_REPLICATE] = (p->v[DIM_REPLICATE] + 1) * (p->v[DIM_SHARD] + 1) - 1;
     return r;
 }
@@ -220,6 +289,7 @@ point matrix_one_rank(const point *p, int64_t *micro_batch)
     point one = {{0}};
     one.v[DIM_MODEL] = p->v[DIM_MODEL];
     one.v[DIM_PRECISION] = p->v[DIM_PRECISION];
+    if (!policy_of_mlps(p)) one.v[DIM_GROUPS] = p->v[DIM_GROUPS];
     one.v[DIM_MICROS] = 1; // the value number of one micro-batch
     return one;
 }

@@ -12,9 +12,10 @@ typedef enum dim {
     DIM_REPLICATE,
     DIM_SHARD,
     DIM_PP,
+    DIM_CP,
     DIM_TP,
     DIM_OUTER, // the policy over dp_replicate
-    DIM_INNER, // over dp_shard
+    DIM_INNER, // over dp_shard and cp
     DIM_SCHEDULE,
     DIM_MICROS,
     DIM_NO_SYNC,
@@ -22,6 +23,7 @@ typedef enum dim {
     DIM_RECOMPUTE,
     DIM_TIER,
     DIM_PRECISION,
+    DIM_GROUPS, // parameter groups
     DIMS
 } dim;
 
@@ -29,7 +31,13 @@ typedef struct point {
     int v[DIMS];
 } point;
 
-enum { MATRIX_RANKS = 8, MATRIX_STEPS = 10, MATRIX_WEIGHTS = 1 << 15, MATRIX_NAME = 400 };
+enum {
+    MATRIX_RANKS = 8,
+    MATRIX_STEPS = 10,
+    MATRIX_WEIGHTS = 1 << 15,
+    MATRIX_NAME = 400,
+    MATRIX_GROUPS = 8
+};
 
 const char *matrix_dim(dim d);
 int matrix_values(dim d);
@@ -44,6 +52,9 @@ bool matrix_legal(const point *p);
 int matrix_ranks(const point *p);
 // Sets the trainer options that a point determines: policies, mesh, schedule, tiers, batch.
 void matrix_options(const point *p, trainer_options *o);
+// Fills `out` with the point's parameter groups, where they differ from *o. None: count 0.
+param_groups matrix_groups(const point *p, const trainer_options *o,
+                           param_group out[MATRIX_GROUPS]);
 
 // EXACT: losses and weights are bit-identical to the reference's. CLOSE: sums have another order,
 // so losses and weights are within matrix_tolerance of the reference's.
@@ -51,7 +62,8 @@ typedef enum nearness { MATRIX_EXACT, MATRIX_CLOSE } nearness;
 nearness matrix_nearness(const point *p);
 double matrix_tolerance(const point *p);
 // The reference of p: ddp, one stage, everything on the device, no recomputation. Model,
-// data-parallel size, micro-batches, tensor-parallel size and precision are those of p.
+// data-parallel size, micro-batches, context-parallel and tensor-parallel size and precision are
+// those of p, and so is which parameters are frozen or have settings of their own.
 point matrix_reference(const point *p);
 // The point that trains on the same sequences with one rank, in one micro-batch.
 point matrix_one_rank(const point *p, int64_t *micro_batch);
@@ -83,8 +95,12 @@ void matrix_execute(const point *p, const matrix_run *how, outcome *out);
 typedef struct difference {
     bool same;      // losses and weights have the same bits
     double loss;    // the largest relative difference of a loss
+    double norm;    // the largest relative difference of a gradient norm
     double weights; // norm of the difference of all weights by the norm of all weights
 } difference;
 difference matrix_compare(const outcome *a, const outcome *b);
+// Whether the difference is allowed. Norms are never compared bit by bit: their summands are sums of
+// shards.
+bool matrix_allows(const difference *d, nearness n, double tolerance);
 
 #endif

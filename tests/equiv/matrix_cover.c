@@ -51,12 +51,13 @@ static int throw_value(dice *d, dim which)
 static void drop_idle(point *p, const bool fixed[DIMS])
 {
     static const dim may_idle[] = {DIM_OUTER, DIM_INNER, DIM_SCHEDULE, DIM_NO_SYNC, DIM_RESHARD};
-    const bool needed[] = {p->v[DIM_REPLICATE] > 0, p->v[DIM_SHARD] > 0, p->v[DIM_PP] > 0,
-                           p->v[DIM_MICROS] != 1, true};
+    const bool needed[] = {p->v[DIM_REPLICATE] > 0, p->v[DIM_SHARD] > 0 || p->v[DIM_CP] > 0,
+                           p->v[DIM_PP] > 0, p->v[DIM_MICROS] != 1, true};
     for (int i = 0; i < 5; i++)
         if (!needed[i] && !fixed[may_idle[i]]) p->v[may_idle[i]] = 0;
-    if (fixed[DIM_RESHARD] || matrix_legal(p)) return;
-    p->v[DIM_RESHARD] = 0;
+    static const dim may_be_illegal[] = {DIM_RESHARD, DIM_GROUPS};
+    for (int i = 0; i < 2 && !matrix_legal(p); i++)
+        if (!fixed[may_be_illegal[i]]) p->v[may_be_illegal[i]] = 0;
 }
 
 // Draws a legal point with the fixed values. Returns false if it finds none.
@@ -66,10 +67,10 @@ static bool draw(dice *d, const point *with, const bool fixed[DIMS], point *out)
         *out = *with;
         for (int k = 0; k < DIMS; k++)
             if (!fixed[k]) out->v[k] = throw_value(d, (dim)k);
-        // Shrinks axes until the mesh fits, because few meshes of four axes do.
-        static const dim sizes[] = {DIM_REPLICATE, DIM_SHARD, DIM_PP, DIM_TP};
+        // Shrinks axes until the mesh fits, because few meshes of five axes do.
+        static const dim sizes[] = {DIM_REPLICATE, DIM_SHARD, DIM_PP, DIM_CP, DIM_TP};
         while (matrix_ranks(out) > MATRIX_RANKS) {
-            const dim k = sizes[throw(d, 4)];
+            const dim k = sizes[throw(d, 5)];
             if (fixed[k]) {
                 if (throw(d, 8) == 0) break;
                 continue;
@@ -187,8 +188,11 @@ static bool next_value(point *p, const bool moves[DIMS])
 
 void matrix_core(points *out)
 {
-    const bool sizes[DIMS] =
-        {[DIM_REPLICATE] = true, [DIM_SHARD] = true, [DIM_PP] = true, [DIM_TP] = true},
+    const bool sizes[DIMS] = {[DIM_REPLICATE] = true,
+                              [DIM_SHARD] = true,
+                              [DIM_PP] = true,
+                              [DIM_CP] = true,
+                              [DIM_TP] = true},
                rest[DIMS] = {[DIM_MODEL] = true,    [DIM_OUTER] = true,     [DIM_INNER] = true,
                              [DIM_SCHEDULE] = true, [DIM_RECOMPUTE] = true, [DIM_TIER] = true};
     point m = {{0}};
@@ -196,7 +200,9 @@ void matrix_core(points *out)
         if (matrix_ranks(&m) > MATRIX_RANKS) continue;
         point p = m;
         do {
-            if (p.v[DIM_TIER] > 3 || !matrix_legal(&p)) continue;
+            // The steps of a context-parallel group lie within the passes, which know no tier.
+            const int tiers = p.v[DIM_CP] > 0 ? 1 : 4;
+            if (p.v[DIM_TIER] >= tiers || !matrix_legal(&p)) continue;
             if (out->count == out->room) {
                 out->room = out->room ? 2 * out->room : 4096;
                 out->items = realloc(out->items, (size_t)out->room * sizeof *out->items);

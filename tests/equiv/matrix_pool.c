@@ -203,11 +203,6 @@ static void next_trial(void *arg, int i, run *r)
     start(r, &t->items[i].point, &how);
 }
 
-static bool is_close(const difference *d, double tolerance)
-{
-    return d->loss <= tolerance && d->weights <= tolerance;
-}
-
 static void judge(pool *l, trial *t, const outcome *out)
 {
     const outcome *want = reference(l, &t->point);
@@ -221,20 +216,21 @@ static void judge(pool *l, trial *t, const outcome *out)
         return;
     }
     t->difference = matrix_compare(out, want);
-    const bool exact = matrix_nearness(&t->point) == MATRIX_EXACT;
-    t->passed = exact ? t->difference.same : is_close(&t->difference, matrix_tolerance(&t->point));
+    const nearness near = matrix_nearness(&t->point);
+    t->passed = matrix_allows(&t->difference, near, matrix_tolerance(&t->point));
     if (!t->passed)
-        snprintf(
-            t->why, sizeof t->why, "differs from its reference%s: losses by %.3g, weights by %.3g",
-            exact ? "" : " by more than the tolerance", t->difference.loss, t->difference.weights);
+        snprintf(t->why, sizeof t->why,
+                 "differs from its reference%s: losses by %.3g, norms by %.3g, weights by %.3g",
+                 near == MATRIX_EXACT ? "" : " by more than the tolerance", t->difference.loss,
+                 t->difference.norm, t->difference.weights);
     if (!t->passed || t->point.v[DIM_PRECISION] > 0) return;
     const difference d = matrix_compare(want, one_rank(l, &t->point));
-    t->passed = is_close(&d, matrix_tolerance(&t->point));
+    t->passed = matrix_allows(&d, MATRIX_CLOSE, matrix_tolerance(&t->point));
     if (!t->passed)
         snprintf(t->why, sizeof t->why,
                  "its reference differs from one rank by more than the tolerance: losses by %.3g, "
-                 "weights by %.3g",
-                 d.loss, d.weights);
+                 "norms by %.3g, weights by %.3g",
+                 d.loss, d.norm, d.weights);
 }
 
 static void take_trial(void *arg, int i, run *r)

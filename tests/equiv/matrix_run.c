@@ -20,6 +20,7 @@ typedef struct setup {
     const model_config *config;
     dataset *data;
     trainer_options options;
+    param_group group[MATRIX_GROUPS]; // of the options
     outcome *out;
     pthread_mutex_t lock;
 } setup;
@@ -48,7 +49,7 @@ static status make_config(const point *p, model_config *c, err *e)
     return model_config_finish(c, e);
 }
 
-static void fill_options(const setup *s, trainer_options *o)
+static void fill_options(setup *s, trainer_options *o)
 {
     matrix_options(s->point, o);
     o->family = model_family_find(s->config->family);
@@ -75,8 +76,9 @@ static void fill_options(const setup *s, trainer_options *o)
     o->clip_grad_norm = 0.5;
     scaler_defaults(&o->scaler);
     o->scaler.initial_power = 10;
-    o->replicas_every = 3;
+    o->checks.replicas_every = 3;
     o->train = s->data;
+    o->groups = matrix_groups(s->point, o, s->group);
 }
 
 // ---- One rank
@@ -200,15 +202,30 @@ done:
 
 // ---- Two outcomes
 
+// The largest relative difference of the numbers of two steps. Numbers that are equal may be infinite.
+static double farthest(const double *a, const double *b)
+{
+    double most = 0;
+    for (int i = 0; i < MATRIX_STEPS; i++) {
+        const double off = a[i] == b[i] ? 0 : fabs(a[i] - b[i]) / (fabs(b[i]) + 1e-30);
+        if (!(off <= most)) most = off; // also takes a NaN
+    }
+    return most;
+}
+
+bool matrix_allows(const difference *d, nearness n, double tolerance)
+{
+    if (n == MATRIX_EXACT) return d->same && d->norm <= 1e-6;
+    return d->loss <= tolerance && d->norm <= 10 * tolerance && d->weights <= tolerance;
+}
+
 difference matrix_compare(const outcome *a, const outcome *b)
 {
     difference d = {.same = a->weights == b->weights && !memcmp(a->loss, b->loss, sizeof a->loss) &&
                             !memcmp(a->weight, b->weight, (size_t)a->weights * sizeof(float))};
     double apart = 0, size = 0;
-    for (int i = 0; i < MATRIX_STEPS; i++) {
-        const double off = fabs(a->loss[i] - b->loss[i]) / (fabs(b->loss[i]) + 1e-30);
-        if (!(off <= d.loss)) d.loss = off; // also takes a NaN
-    }
+    d.loss = farthest(a->loss, b->loss);
+    d.norm = farthest(a->norm, b->norm);
     for (int64_t i = 0; i < b->weights; i++) {
         const double x = (double)a->weight[i] - (double)b->weight[i];
         apart += x * x;

@@ -26,6 +26,7 @@ static const char *const ONCE_WRONG[] = {
     "replicate=3,outer=zero1,pp=2,schedule=zb",                  // the loss was summed by stage
     "replicate=2,shard=2,outer=ddp,inner=zero3,micros=1,file=g", // dp_replicate was not summed
     "replicate=2,shard=2,outer=zero3,inner=ddp,micros=1",        // dp_replicate was summed first
+    "pp=4,file=o,groups=frozen", // the frozen stage did not come to a barrier
 };
 
 static points chosen(void)

@@ -1,6 +1,10 @@
 // test_equiv_controls.c -- negative controls of the equivalence suite. Each test breaks one function
 // (by the linker's --wrap, or on the device), and the outcome of a point that depends on it must
-// differ. The faults cover every redistribution in use, every axis, every kind of message, and slots.
+// differ. The faults cover every redistribution in use, every axis, every kind of message, slots,
+// context parallelism and parameter groups.
+//
+// A fault that also breaks the reference of the point must be noticed as the suite does: the point
+// is then not close to the run on one rank.
 #include "equiv/matrix_pool.h"
 
 #include "device/kernels.h"
@@ -20,7 +24,7 @@
 typedef enum fault_kind {
     NOTHING,
     CELL,         // placement_redistribute(from, to) returns `becomes`
-    AXIS,         // no collective runs along `axis`
+    AXIS,         // no collective runs over a process group that has `axis`
     SKIP,         // instruction `skip` does nothing
     TP_SUM,       // partial gradients are not summed over tensor-parallel ranks
     TIED_SUM,     // tied gradients are not added
@@ -28,6 +32,16 @@ typedef enum fault_kind {
     ONE_SLOT,     // all buckets are unsharded into one slot and overwrite weights in use
     ONE_ACT_GRAD, // all activation gradients lie in one slot
     WRITTEN,      // gradients are added to the old content of a newly allocated slot
+    SAME_CHUNKS,  // all context-parallel ranks have the tokens of rank 0
+    CHUNK_ORDER,  // the second chunk of a context-parallel rank follows its first one
+    POSITIONS,    // kernel `kernel` counts a rank's tokens from 0
+    NO_KV,        // keys and values are not gathered
+    KV_GRADS,     // gradients of keys and values are not summed over the context-parallel ranks
+    ALL_SQUARES,  // every replica of a gradient adds all its squares to the norm
+    TWO_LOSSES,   // the loss is counted twice
+    TRAINED,      // frozen parameters train
+    LR_SCALE,     // groups have no factor of the learning rate
+    LATE_STOP,    // the backward stops one block too early
 } fault_kind;
 
 typedef struct fault {
@@ -37,6 +51,8 @@ typedef struct fault {
     placement_collective becomes;
     int axis;
     schedule_instr_kind skip;
+    kernel_kind kernel;
+    bool breaks_reference; // the outcome must not be close to one rank's
 } fault;
 
 static const fault *broken; // the present fault; NULL: none
@@ -68,7 +84,8 @@ status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, i
 {
     plan_redistribution some = {.layout = m->layout};
     for (int i = 0; i < m->count; i++)
-        if (!is(AXIS) || m->step[i].axis != broken->axis) some.step[some.count++] = m->step[i];
+        if (!is(AXIS) || !(m->step[i].group & (int)MESH_AXIS(broken->axis)))
+            some.step[some.count++] = m->step[i];
     return __real_redistribute_bucket(p, &some, b, own, out, t, along, on, e);
 }
 
@@ -125,7 +142,6 @@ SKIPPABLE(run_swap_out)
 SKIPPABLE(run_all_gather_updated)
 SKIPPABLE(run_send_grad)
 SKIPPABLE(run_send_act)
-SKIPPABLE(run_optimizer_step)
 
 status __real_run_alloc_grad(trainer *t, const schedule_instr *x, err *e);
 status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e);
@@ -138,35 +154,149 @@ status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
     return result;
 }
 
+// ---- Context parallelism
+
+void __real_graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp);
+void __wrap_graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp);
+void __wrap_graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp)
+{
+    graph_cp mine = *cp;
+    if (is(SAME_CHUNKS)) mine.rank = 0;
+    __real_graph_shard_sequences(g, seq, &mine);
+    kernel_tokens *t = &g->sequences.tokens;
+    if (is(CHUNK_ORDER)) t->start[0] = cp->rank * t->seq, t->start[1] = t->start[0] + t->chunk;
+}
+
+// The passes gather keys and values on the compute stream. Parameters are gathered on another one.
+status __real_comm_all_gather_segments(comm *c, const comm_segment *s, int segments,
+                                       const void *shard, void *full, dtype t, device_stream *on,
+                                       err *e);
+status __wrap_comm_all_gather_segments(comm *c, const comm_segment *s, int segments,
+                                       const void *shard, void *full, dtype t, device_stream *on,
+                                       err *e);
+status __wrap_comm_all_gather_segments(comm *c, const comm_segment *s, int segments,
+                                       const void *shard, void *full, dtype t, device_stream *on,
+                                       err *e)
+{
+    if (is(NO_KV) && on->kind == STREAM_COMPUTE) return OK;
+    return __real_comm_all_gather_segments(c, s, segments, shard, full, t, on, e);
+}
+
+status __real_comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
+                                           const void *full, void *shard, dtype t,
+                                           comm_reduce_op how, device_stream *on, err *e);
+status __wrap_comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
+                                           const void *full, void *shard, dtype t,
+                                           comm_reduce_op how, device_stream *on, err *e);
+status __wrap_comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
+                                           const void *full, void *shard, dtype t,
+                                           comm_reduce_op how, device_stream *on, err *e)
+{
+    if (is(KV_GRADS) && on->kind == STREAM_COMPUTE) return OK;
+    return __real_comm_reduce_scatter_segments(c, s, segments, full, shard, t, how, on, e);
+}
+
+void __real_clip_share(const plan *p, const plan_group *g, int *index, int *shares);
+void __wrap_clip_share(const plan *p, const plan_group *g, int *index, int *shares);
+void __wrap_clip_share(const plan *p, const plan_group *g, int *index, int *shares)
+{
+    __real_clip_share(p, g, index, shares);
+    if (is(ALL_SQUARES)) *index = 0, *shares = 1;
+}
+
+status __real_clip_agree(comm *c, device_stream *on, double *sums, double *host, bool stop,
+                         double samples, double max_norm, double factor, clip_result *out, err *e);
+status __wrap_clip_agree(comm *c, device_stream *on, double *sums, double *host, bool stop,
+                         double samples, double max_norm, double factor, clip_result *out, err *e);
+status __wrap_clip_agree(comm *c, device_stream *on, double *sums, double *host, bool stop,
+                         double samples, double max_norm, double factor, clip_result *out, err *e)
+{
+    const status result =
+        __real_clip_agree(c, on, sums, host, stop, samples, max_norm, factor, out, e);
+    if (is(TWO_LOSSES)) out->loss *= 2;
+    return result;
+}
+
+// ---- Parameter groups
+
+int __real_param_group_find(const param_group *groups, int count, const char *name);
+int __wrap_param_group_find(const param_group *groups, int count, const char *name);
+int __wrap_param_group_find(const param_group *groups, int count, const char *name)
+{
+    const int found = __real_param_group_find(groups, count, name);
+    return is(TRAINED) && groups[found].frozen ? count - 1 : found;
+}
+
+status __real_plan_make(const plan_options *o, const plan_param *params, int count, plan **out,
+                        err *e);
+status __wrap_plan_make(const plan_options *o, const plan_param *params, int count, plan **out,
+                        err *e);
+status __wrap_plan_make(const plan_options *o, const plan_param *params, int count, plan **out,
+                        err *e)
+{
+    plan_options other = *o;
+    if (is(LATE_STOP)) other.first_backward++;
+    return __real_plan_make(&other, params, count, out, e);
+}
+
+status __real_run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
+status __wrap_run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
+status __wrap_run_optimizer_step(trainer *t, const schedule_instr *x, err *e)
+{
+    if (is(SKIP) && broken->skip == x->kind) return OK;
+    const param_groups right = t->o.groups;
+    param_group group[MATRIX_GROUPS];
+    memcpy(group, right.items, (size_t)right.count * sizeof *group);
+    for (int i = 0; is(LR_SCALE) && i < right.count; i++) group[i].lr_scale = 1;
+    t->o.groups.items = group;
+    const status result = __real_run_optimizer_step(t, x, e);
+    t->o.groups = right;
+    return result;
+}
+
+// ---- Kernels
+
 // Without slots, the only additions on the communication stream are those of tied gradients.
-typedef struct without_sums {
+typedef struct broken_kernels {
     device_ops ops;
     const device_ops *real;
-} without_sums;
+} broken_kernels;
 
-static void launch_but_sums(device_stream *s, const kernel_call *c)
+// Counts the tokens of both chunks from 0.
+static void forget_positions(kernel_tokens *t)
 {
-    const without_sums *d = (const without_sums *)s->device->ops;
-    if (c->kind == K_ADD && s->kind == STREAM_COMM) return;
-    d->real->launch(s, c);
+    *t = kernel_tokens_from(t->seq, 0);
+}
+
+static void launch_broken(device_stream *s, const kernel_call *c)
+{
+    const broken_kernels *d = (const broken_kernels *)s->device->ops;
+    kernel_call other = *c;
+    if (is(TIED_SUM) && c->kind == K_ADD && s->kind == STREAM_COMM) return;
+    if (is(POSITIONS) && c->kind == broken->kernel) {
+        if (c->kind == K_ROPE) forget_positions(&other.u.rope.row_tokens);
+        if (c->kind == K_EMBEDDING) forget_positions(&other.u.embedding.row_tokens);
+        if (c->kind == K_DROPOUT) forget_positions(&other.u.dropout.row_tokens);
+    }
+    d->real->launch(s, &other);
 }
 
 static void opened(device *d, int rank)
 {
     (void)rank;
-    if (!is(TIED_SUM)) return;
-    without_sums *mine = malloc(sizeof *mine);
+    if (!is(TIED_SUM) && !is(POSITIONS)) return;
+    broken_kernels *mine = malloc(sizeof *mine);
     if (!mine) abort();
-    *mine = (without_sums){.ops = *d->ops, .real = d->ops};
-    mine->ops.launch = launch_but_sums;
+    *mine = (broken_kernels){.ops = *d->ops, .real = d->ops};
+    mine->ops.launch = launch_broken;
     d->ops = &mine->ops;
 }
 
 static void closing(device *d, int rank)
 {
     (void)rank;
-    if (!is(TIED_SUM)) return;
-    without_sums *mine = (without_sums *)(uintptr_t)d->ops;
+    if (!is(TIED_SUM) && !is(POSITIONS)) return;
+    broken_kernels *mine = (broken_kernels *)(uintptr_t)d->ops;
     d->ops = mine->real;
     free(mine);
 }
@@ -177,6 +307,7 @@ static void closing(device *d, int rank)
 #define S2                   "shard=2,inner="
 #define IS(have, want, does) .kind = CELL, .from = have, .to = want, .becomes = does
 #define RS(outer, inner)     "replicate=2,shard=2,outer=" outer ",inner=" inner
+#define ALL                  .breaks_reference = true, .kind
 
 static const fault FAULTS[] = {
     {"PARTIAL->REPLICATE does nothing", R2 "ddp", IS(PARTIAL, REPLICATE, REDISTRIBUTE_NOTHING)},
@@ -227,44 +358,107 @@ static const fault FAULTS[] = {
     {"gradients are not written", "file=g", .kind = SKIP, .skip = SWAP_OUT},
     {"updated weights are not gathered", S2 "zero1", .kind = SKIP, .skip = ALL_GATHER_UPDATED},
     {"weights are not updated", "model=llama", .kind = SKIP, .skip = OPTIMIZER_STEP},
+    {"nothing moves on cp", "cp=2", ALL = AXIS, .axis = AXIS_CP},
+    {"nothing moves on cp", "cp=4,inner=zero3", ALL = AXIS, .axis = AXIS_CP},
+    {"nothing moves on dp_shard x cp", S2 "zero2,cp=2", ALL = AXIS, .axis = AXIS_CP},
+    {"nothing moves on dp_replicate", R2 "ddp,cp=2,inner=zero3", .kind = AXIS,
+     .axis = AXIS_DP_REPLICATE},
+    {"all cp ranks have the tokens of rank 0", "cp=2", ALL = SAME_CHUNKS},
+    {"all cp ranks have the tokens of rank 0", "model=llama,cp=4", ALL = SAME_CHUNKS},
+    {"a cp rank has two chunks that follow each other", "cp=2", ALL = CHUNK_ORDER},
+    {"rotary positions do not follow the chunks", "model=llama,cp=2", ALL = POSITIONS,
+     .kernel = K_ROPE},
+    {"the position table does not follow the chunks", "cp=2", ALL = POSITIONS,
+     .kernel = K_EMBEDDING},
+    {"dropout does not follow the chunks", "cp=2", ALL = POSITIONS, .kernel = K_DROPOUT},
+    {"keys and values are not gathered", "cp=2", ALL = NO_KV},
+    {"gradients of keys and values are not summed", "cp=2", ALL = KV_GRADS},
+    {"gradients of keys and values are not summed", "model=llama,cp=4,inner=zero3", ALL = KV_GRADS},
+    {"every cp rank adds all squares to the norm", "cp=2", ALL = ALL_SQUARES},
+    {"every replica adds all squares to the norm", R2 "ddp", ALL = ALL_SQUARES},
+    {"the loss is counted for every cp rank", "cp=2", ALL = TWO_LOSSES},
+    {"frozen parameters train", "groups=frozen", .kind = TRAINED},
+    {"frozen parameters train", S2 "zero3,groups=frozen", .kind = TRAINED},
+    {"frozen parameters train", "pp=2,cp=2,groups=frozen", .kind = TRAINED},
+    {"a group's lr_scale is ignored", "groups=settings", .kind = LR_SCALE},
+    {"a group's lr_scale is ignored", S2 "zero1,cp=2,groups=settings", .kind = LR_SCALE},
+    {"the backward stops one block too early", "groups=frozen", .kind = LATE_STOP},
+    {"the backward stops one block too early", "pp=2,groups=frozen", .kind = LATE_STOP},
 };
 
-static outcome *run_point(const char *name, const fault *f)
+static point point_of(const char *name)
+{
+    point p;
+    if (!matrix_parse(name, &p) || !matrix_legal(&p)) fail_msg("%s is no point", name);
+    return p;
+}
+
+static outcome *run_point(const point *p, int64_t micro_batch, const fault *f)
 {
     // A broken run may wait for ever. A good run may wait long for a processor.
     const matrix_run how = {.folder = pool_folder(),
+                            .micro_batch = micro_batch,
                             .patience_ms = f ? 1500 : 300000,
                             .opened = opened,
                             .closing = closing};
     outcome *out = malloc(sizeof *out);
-    point p;
     assert_non_null(out);
-    if (!matrix_parse(name, &p) || !matrix_legal(&p)) fail_msg("%s is no point", name);
     broken = f;
-    pool_run_one(&p, &how, 600, out);
+    pool_run_one(p, &how, 600, out);
     broken = NULL;
     return out;
+}
+
+// What notices a fault.
+typedef enum check { NONE, AN_ERROR, THE_BITS, ONE_RANK, CHECKS } check;
+
+static const char *const CHECK[CHECKS] = {"nothing", "an error of the run",
+                                          "other bits than those of the good run",
+                                          "the distance from one rank's run"};
+
+// The run without the fault: on the ranks of the point, or on one rank.
+static outcome *run_good(const fault *f, const point *p)
+{
+    int64_t micro_batch = 0;
+    const point one = matrix_one_rank(p, &micro_batch);
+    outcome *good = run_point(p, 0, NULL);
+    if (good->result != OK) fail_msg("%s: %s", f->point, good->error);
+    if (!f->breaks_reference) return good;
+    outcome *single = run_point(&one, micro_batch, NULL);
+    const difference d = matrix_compare(good, single);
+    if (!matrix_allows(&d, MATRIX_CLOSE, matrix_tolerance(p)))
+        fail_msg("%s: the good run is not close to one rank's", f->point);
+    free(good);
+    return single;
+}
+
+static check notice(const fault *f)
+{
+    const point p = point_of(f->point);
+    outcome *good = run_good(f, &p), *bad = run_point(&p, 0, f);
+    const difference d = matrix_compare(bad, good);
+    check by = NONE;
+    if (bad->result != OK)
+        by = AN_ERROR;
+    else if (!f->breaks_reference)
+        by = d.same ? NONE : THE_BITS;
+    else
+        by = matrix_allows(&d, MATRIX_CLOSE, matrix_tolerance(&p)) ? NONE : ONE_RANK;
+    print_message("%s (%s): noticed by %s\n", f->name, f->point, CHECK[by]);
+    free(good);
+    free(bad);
+    return by;
 }
 
 static void test_every_fault_is_noticed(void **state)
 {
     (void)state;
-    int missed = 0, errors = 0;
+    int by[CHECKS] = {0};
     const int count = (int)(sizeof FAULTS / sizeof *FAULTS);
-    for (int i = 0; i < count; i++) {
-        outcome *good = run_point(FAULTS[i].point, NULL),
-                *bad = run_point(FAULTS[i].point, &FAULTS[i]);
-        if (good->result != OK) fail_msg("%s: %s", FAULTS[i].point, good->error);
-        const bool noticed = bad->result != OK || !matrix_compare(bad, good).same;
-        errors += bad->result != OK;
-        missed += !noticed;
-        if (!noticed) print_error("%s (%s): not noticed\n", FAULTS[i].name, FAULTS[i].point);
-        free(good);
-        free(bad);
-    }
-    print_message("%d of %d faults are noticed, %d of them as an error of the run\n",
-                  count - missed, count, errors);
-    assert_int_equal(missed, 0);
+    for (int i = 0; i < count; i++) by[notice(&FAULTS[i])]++;
+    for (int k = 0; k < CHECKS; k++)
+        print_message("%d of %d faults are noticed by %s\n", by[k], count, CHECK[k]);
+    assert_int_equal(by[NONE], 0);
 }
 
 // If a message never arrives, the error names the rank that should have sent it.
@@ -272,7 +466,8 @@ static void test_a_missing_message_names_the_rank(void **state)
 {
     (void)state;
     const fault f = {"gradients are not sent", "pp=2", .kind = SKIP, .skip = SEND_GRAD};
-    outcome *out = run_point(f.point, &f);
+    const point p = point_of(f.point);
+    outcome *out = run_point(&p, 0, &f);
     assert_int_equal(out->result, E_PEER);
     assert_non_null(strstr(out->error, "rank 1"));
     free(out);

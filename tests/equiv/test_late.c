@@ -65,7 +65,7 @@ static void run_steps(golden *g, dtype precision, outcome *out)
     trainer *t = NULL;
     trainer_options o =
         golden_options(g, UPDATE_ADAMW, precision, g->config.family == FAMILY_MLP ? 4 : 1);
-    o.replicas_every = 1;
+    o.checks.replicas_every = 1;
     if (trainer_open(&o, &t, NULL) != OK) out->failed = true;
     for (int s = 0; s < STEPS && !out->failed; s++) {
         trainer_step_result r = {0};

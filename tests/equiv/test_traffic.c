@@ -11,6 +11,7 @@ typedef struct traffic {
     double run[WORKERS_MOST][PROCESS_GROUPS], planned[WORKERS_MOST][PROCESS_GROUPS]; // of one step
     double elements, gathered; // of the weights, and of all all-gathers of zero3 (on rank 0)
     double tied, hidden, layers, micros;
+    mesh mesh;
 } traffic;
 
 // Returns how often zero3 all-gathers a weight in a step: once for each forward and once for each
@@ -50,25 +51,34 @@ static status measure(worker_group *all, int rank, golden *g, trainer *t, err *e
     out->hidden = (double)g->config.hidden;
     out->layers = (double)g->config.layers;
     out->micros = p->o.micros;
+    out->mesh = p->o.mesh;
 done:
     return result;
 }
 
 static void run(const char *name, const scenario *s, traffic *out)
 {
+    char group[MESH_NAME_BYTES];
     memset(out, 0, sizeof *out);
     workers_run(name, s, true, measure, out);
     for (int r = 0; r < workers_ranks(s); r++)
         for (int k = 0; k < PROCESS_GROUPS; k++)
             if (fabs(out->run[r][k] - out->planned[r][k]) > 1e-6 * (1 + out->planned[r][k]))
                 fail_msg("%s: rank %d sends %.3f bytes over %s, the plan states %.3f", name, r,
-                         out->run[r][k], process_group_name(k), out->planned[r][k]);
+                         out->run[r][k], process_group_name(&out->mesh, k, group),
+                         out->planned[r][k]);
 }
 
 typedef struct named_strategy {
     const char *name;
     scenario s;
 } named_strategy;
+
+static void run_all(const named_strategy *cases, int count)
+{
+    traffic out;
+    for (int i = 0; i < count; i++) run(cases[i].name, &cases[i].s, &out);
+}
 
 static void test_every_rank_sends_what_its_plan_says(void **state)
 {
@@ -99,6 +109,13 @@ static void test_every_rank_sends_what_its_plan_says(void **state)
         {"tp, recomputed", {.tp = 2, .keep = RECOMPUTE_FULL, .precision = BF16}},
         {"sequence parallel", {.tp = 2, .sequence = true, .micro = 2}},
         {"tp of a llama", {.model = "llama_gqa", .tp = 2, .sequence = true, .micro = 2}},
+        {"cp", {.cp = 2}},
+        {"cp, recomputed", {.cp = 4, .keep = RECOMPUTE_FULL, .precision = BF16, .micro = 2}},
+        {"cp of a llama", {.model = "llama_gqa", .cp = 2, .keep = RECOMPUTE_SELECTIVE}},
+        {"zero3 over dp_shard x cp", {.shard = 2, .cp = 2, .inner = "zero3", .sync = true}},
+        {"hybrid with cp", {.replicate = 2, .shard = 2, .cp = 2, .inner = "zero3"}},
+        {"cp and sequence parallel", {.cp = 2, .tp = 2, .sequence = true, .micro = 2}},
+        {"cp in a zero-bubble pipeline", {.pp = 2, .cp = 2, .order = PIPE_ZB}},
         {"gpipe", {.pp = 2, .order = PIPE_GPIPE}},
         {"1f1b", {.pp = 2, .order = PIPE_1F1B}},
         {"interleaved", {.pp = 2, .order = PIPE_INTERLEAVED, .chunks = 2}},
@@ -115,18 +132,66 @@ static void test_every_rank_sends_what_its_plan_says(void **state)
           .gradients = TIER_FILE,
           .optimizer = TIER_FILE}},
     };
-    traffic out;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) run(cases[i].name, &cases[i].s, &out);
+    run_all(cases, (int)(sizeof cases / sizeof *cases));
+}
+
+static void test_context_parallel_ranks_send_what_their_plan_says(void **state)
+{
+    (void)state;
+    static const named_strategy cases[] = {
+        {"cp", {.cp = 2}},
+        {"cp, recomputed", {.cp = 4, .keep = RECOMPUTE_FULL, .precision = BF16, .micro = 2}},
+        {"cp of a llama", {.model = "llama_gqa", .cp = 2, .keep = RECOMPUTE_SELECTIVE}},
+        {"zero3 over dp_shard x cp", {.shard = 2, .cp = 2, .inner = "zero3", .sync = true}},
+        {"hybrid with cp", {.replicate = 2, .shard = 2, .cp = 2, .inner = "zero3"}},
+        {"cp and sequence parallel", {.cp = 2, .tp = 2, .sequence = true, .micro = 2}},
+        {"cp in a zero-bubble pipeline", {.pp = 2, .cp = 2, .order = PIPE_ZB}},
+    };
+    run_all(cases, (int)(sizeof cases / sizeof *cases));
+}
+
+static void test_parameter_groups_send_what_the_plan_says(void **state)
+{
+    (void)state;
+    static const named_strategy cases[] = {
+        {"zero3 and ddp",
+         {.replicate = 2, .shard = 2, .inner = "zero3", .match = "*.mlp.*", .match_inner = "ddp"}},
+        {"zero2 and frozen zero3",
+         {.shard = 2,
+          .inner = "zero2",
+          .match = "*.mlp.*",
+          .match_inner = "zero3",
+          .freezes = true,
+          .sync = true}},
+        {"the first layers frozen, pipeline",
+         {.pp = 2, .shard = 2, .inner = "zero3", .match = "*.h.0.*", .freezes = true}},
+        {"PowerSGD, zero3 and ddp",
+         {.shard = 2,
+          .inner = "zero3",
+          .match = "*.attn.*",
+          .match_inner = "ddp",
+          .hook = HOOK_POWERSGD}},
+        {"PowerSGD, frozen",
+         {.replicate = 2, .match = "*.attn.*", .freezes = true, .hook = HOOK_POWERSGD}},
+        {"reduced in bf16, zero3 and zero1",
+         {.shard = 2,
+          .inner = "zero3",
+          .match = "*.mlp.*",
+          .match_inner = "zero1",
+          .reduce = BF16,
+          .sync = true}}};
+    run_all(cases, (int)(sizeof cases / sizeof *cases));
 }
 
 // ---- Closed forms. N ranks, M micro-batches of B sequences of T tokens, W weights, H columns.
 
 static void expect(const char *name, const traffic *t, int group, double bytes)
 {
+    char word[MESH_NAME_BYTES];
     assert_true(bytes > 0);
     if (fabs(t->run[0][group] - bytes) > 1e-9 * bytes)
         fail_msg("%s: %.3f bytes over %s, the closed form gives %.3f", name, t->run[0][group],
-                 process_group_name(group), bytes);
+                 process_group_name(&t->mesh, group, word), bytes);
 }
 
 // Every dimension of this model is divisible by 4, so that shards are equal.
@@ -137,22 +202,24 @@ static void test_policies_send_their_closed_forms(void **state)
     for (int n = 2; n <= 4; n += 2) {
         const double part = (n - 1.0) / n;
         run("ddp", &(scenario){.replicate = n}, &t);
-        expect("ddp", &t, AXIS_DP_REPLICATE, 2 * part * 4 * t.elements);
+        expect("ddp", &t, MESH_AXIS(AXIS_DP_REPLICATE), 2 * part * 4 * t.elements);
         for (int bf16 = 0; bf16 < 2; bf16++) {
             const double w = bf16 ? 2 : 4;
             scenario s = {.shard = n, .inner = "zero1", .precision = bf16 ? BF16 : F32};
             run("zero1", &s, &t);
-            expect("zero1", &t, AXIS_DP_SHARD, part * (4 + w) * t.elements);
+            expect("zero1", &t, MESH_AXIS(AXIS_DP_SHARD), part * (4 + w) * t.elements);
             s.inner = "zero2", s.sync = true;
             run("zero2", &s, &t);
-            expect("zero2", &t, AXIS_DP_SHARD, part * (t.micros * 4 + w) * t.elements);
+            expect("zero2", &t, MESH_AXIS(AXIS_DP_SHARD), part * (t.micros * 4 + w) * t.elements);
             s.inner = "zero3";
             run("zero3", &s, &t);
-            expect("zero3", &t, AXIS_DP_SHARD, part * (w * t.gathered + t.micros * 4 * t.elements));
+            expect("zero3", &t, MESH_AXIS(AXIS_DP_SHARD),
+                   part * (w * t.gathered + t.micros * 4 * t.elements));
             // With no_sync, the ranks reduce their gradients once a step.
             s.sync = false;
             run("zero3, no_sync", &s, &t);
-            expect("zero3, no_sync", &t, AXIS_DP_SHARD, part * (w * t.gathered + 4 * t.elements));
+            expect("zero3, no_sync", &t, MESH_AXIS(AXIS_DP_SHARD),
+                   part * (w * t.gathered + 4 * t.elements));
         }
     }
 }
@@ -164,8 +231,8 @@ static void test_a_hybrid_sends_its_closed_form(void **state)
     traffic t;
     scenario s = {.shard = 2, .replicate = 2, .inner = "zero3", .sync = true};
     run("hybrid", &s, &t);
-    expect("hybrid", &t, AXIS_DP_SHARD, 0.5 * 4 * (t.gathered + t.micros * t.elements));
-    expect("hybrid", &t, AXIS_DP_REPLICATE, 2 * 0.5 * 4 * t.elements / 2);
+    expect("hybrid", &t, MESH_AXIS(AXIS_DP_SHARD), 0.5 * 4 * (t.gathered + t.micros * t.elements));
+    expect("hybrid", &t, MESH_AXIS(AXIS_DP_REPLICATE), 2 * 0.5 * 4 * t.elements / 2);
     expect("loss and norm", &t, GROUP_WORLD, 2 * 0.75 * sizeof(double) * SUMS);
 }
 
@@ -179,8 +246,25 @@ static void test_tensor_parallel_sends_its_closed_form(void **state)
     for (int n = 2; n <= 4; n += 2) {
         run("tp", &(scenario){.tp = n, .micro = 2}, &t);
         const double rows = 2 * TOKENS, sums = 4 * t.layers + 2;
-        expect("tp", &t, AXIS_TP,
+        expect("tp", &t, MESH_AXIS(AXIS_TP),
                t.micros * (sums * 2 * (n - 1.0) / n * 4 * rows * t.hidden + (n - 1.0) * 12 * rows));
+    }
+}
+
+// Per micro-batch, each layer all-gathers keys and values, B T 2H numbers, twice, and reduce-scatters
+// their gradients once. The ranks' gradients are summed as data-parallel ones are.
+static void test_context_parallel_sends_its_closed_form(void **state)
+{
+    (void)state;
+    traffic t;
+    for (int n = 2; n <= 4; n += 2) {
+        const double part = (n - 1.0) / n;
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            run("cp", &(scenario){.cp = n, .micro = 2, .precision = bf16 ? BF16 : F32}, &t);
+            const double kv = (bf16 ? 2 : 4) * 2 * TOKENS * 2 * t.hidden;
+            expect("cp", &t, MESH_AXIS(AXIS_CP),
+                   part * (t.micros * t.layers * 3 * kv + 2 * 4 * t.elements));
+        }
     }
 }
 
@@ -194,7 +278,7 @@ static void test_pipelines_send_their_closed_form(void **state)
         const int chunks = k == PIPE_INTERLEAVED ? 2 : 1;
         scenario s = {.pp = 2, .order = (pipeline_schedule)k, .chunks = chunks};
         run("pp", &s, &t);
-        expect("pp", &t, AXIS_PP, t.micros * (2 * chunks - 1) * 4 * TOKENS * t.hidden);
+        expect("pp", &t, MESH_AXIS(AXIS_PP), t.micros * (2 * chunks - 1) * 4 * TOKENS * t.hidden);
         expect("tied weights", &t, GROUP_TIED, 4 * t.tied);
     }
 }
@@ -203,9 +287,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_rank_sends_what_its_plan_says),
+        cmocka_unit_test(test_context_parallel_ranks_send_what_their_plan_says),
+        cmocka_unit_test(test_parameter_groups_send_what_the_plan_says),
         cmocka_unit_test(test_policies_send_their_closed_forms),
         cmocka_unit_test(test_a_hybrid_sends_its_closed_form),
         cmocka_unit_test(test_tensor_parallel_sends_its_closed_form),
+        cmocka_unit_test(test_context_parallel_sends_its_closed_form),
         cmocka_unit_test(test_pipelines_send_their_closed_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

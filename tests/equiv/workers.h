@@ -26,7 +26,7 @@ enum { WORKERS_MOST = 8 };
 // Zeros mean: one rank, ddp, fp32, everything on the device.
 typedef struct scenario {
     const char *model; // NULL: gpt2_new
-    int pp, replicate, shard, tp;
+    int pp, replicate, shard, cp, tp;
     const char *outer, *inner; // over dp_replicate and dp_shard
     bool sync, sequence;       // sync: no_sync is off
     int reshard;               // -1: off
@@ -35,9 +35,14 @@ typedef struct scenario {
     recompute_mode keep;
     dtype precision, reduce;
     strategy_hook_kind hook;
+    bool feedback; // PowerSGD keeps errors and factors from step to step
     memory_tier weights, gradients, optimizer;
     int64_t micro, global; // 0: 1 and 8
     bool evaluates;
+    // Parameters whose tensors match are in a group of their own, over dp_shard with the policy
+    // match_inner (NULL: inner).
+    const char *match, *match_inner;
+    bool freezes; // that group
 } scenario;
 
 static inline int workers_size(int n)
@@ -48,14 +53,31 @@ static inline int workers_size(int n)
 static inline int workers_ranks(const scenario *s)
 {
     return workers_size(s->pp) * workers_size(s->replicate) * workers_size(s->shard) *
-           workers_size(s->tp);
+           workers_size(s->cp) * workers_size(s->tp);
 }
 
-static inline trainer_options workers_options(golden *g, const scenario *s, const char *folder)
+// Fills the groups of the options: the one of s->match, and that of all other parameters.
+static inline param_groups workers_groups(const scenario *s, const trainer_options *o,
+                                          param_group group[2])
+{
+    const strategy *x = &o->strategy;
+    group[1] = (param_group){
+        .dp = x->dp, .precision = o->precision, .optimizer = o->optimizer, .lr_scale = 1};
+    memcpy(group[1].tier, x->offload.tier, sizeof group[1].tier);
+    group[0] = group[1];
+    group[0].match = s->match;
+    group[0].frozen = s->freezes;
+    if (s->match_inner) group[0].dp.inner = *policy_find(s->match_inner);
+    return (param_groups){.items = group, .count = 2};
+}
+
+// `group` must live as long as the trainer.
+static inline trainer_options workers_options(golden *g, const scenario *s, const char *folder,
+                                              param_group group[2])
 {
     trainer_options o = golden_options(g, UPDATE_ADAMW, s->precision, s->micro > 0 ? s->micro : 1);
     const int size[AXES] = {workers_size(s->pp), workers_size(s->replicate), workers_size(s->shard),
-                            1, workers_size(s->tp)};
+                            workers_size(s->cp), workers_size(s->tp)};
     memcpy(o.mesh.size, size, sizeof size);
     o.mesh.ranks = workers_ranks(s);
     o.global_batch = s->global > 0 ? s->global : 8;
@@ -68,12 +90,17 @@ static inline trainer_options workers_options(golden *g, const scenario *s, cons
     o.strategy.pipeline.virtual_stages = workers_size(s->chunks);
     o.strategy.recompute = s->keep;
     o.strategy.reduce_dtype = s->reduce;
-    o.strategy.hook = (strategy_hook){.kind = s->hook, .rank = 2, .min_compression_rate = 1.5};
+    o.strategy.hook = (strategy_hook){.kind = s->hook,
+                                      .rank = 2,
+                                      .min_compression_rate = 1.5,
+                                      .warm_start = s->feedback,
+                                      .error_feedback = s->feedback};
     const memory_tier tiers[PLAN_STATES] = {s->weights, s->gradients, s->optimizer};
     memcpy(o.strategy.offload.tier, tiers, sizeof tiers);
     o.strategy.offload.path = folder;
     o.strategy.offload.block_bytes = 64 << 10;
     o.strategy.offload.depth = 4;
+    if (s->match) o.groups = workers_groups(s, &o, group);
     if (s->evaluates) o.valid = &g->data.base;
     scaler_defaults(&o.scaler);
     return o;
@@ -110,7 +137,8 @@ static inline status worker_group_work(worker_group *all, int rank, err *e)
     TRY(world_attach(all->world, rank, g.device, &g.comm, e));
     if (all->traced) TRY(trace_comm_open(g.comm, &traced, e));
     if (traced) g.comm = traced;
-    trainer_options o = workers_options(&g, all->s, all->folder);
+    param_group group[2];
+    trainer_options o = workers_options(&g, all->s, all->folder, group);
     TRY(trainer_open(&o, &t, e));
     TRY(all->task(all, rank, &g, t, e));
 done:

@@ -77,6 +77,20 @@ memory: {budget: 2Gi, fit: false}
 launch: {ranks: 4, threads_per_rank: 2, as: threads, device: cpu}
 checks: {replicas_every: 10, nonfinite: skip, watchdog: 500ms, desync: off}
 """)
+put("job", "good-groups.yaml", """model: {family: gpt2, layers: 2, hidden: 32, heads: 4, vocab: 128, max_seq: 32}
+data: {train: mock, seq_len: 32}
+train: {precision: bf16}
+optimizer: {name: adamw, weight_decay: 0.1}
+groups:
+  - {match: '*.bias', weight_decay: 0, lr_scale: 2, betas: [0.8, 0.99], eps: 1e-6}
+  - match: transformer.wte.*
+    trainable: false
+    dp: [zero1, zero3]
+    offload: {weights: host, optimizer: device}
+  - {match: "*", optimizer: sgd, momentum: 0.5, decay: all, dtype: fp32, offload.gradients: host}
+parallel: {cp: 2, dp_replicate: 2}
+launch: {ranks: 8}
+""")
 put("job", "good-strategies.yaml", """# A comment.
 model: {family: gpt2, layers: 6, hidden: 32, heads: 4, vocab: 128, max_seq: 32, activation: gelu_new}
 data: {train: mock, seq_len: 32}

@@ -17,17 +17,17 @@ typedef struct ref_query {
 
 static ref_query query_at(const kernel_attention_args *p, int64_t b, int64_t h, int64_t t)
 {
-    int64_t row = b * p->tq + t, kv = h / (p->heads / p->kv_heads);
-    int64_t seen = p->causal ? t + p->tk - p->tq + 1 : p->tk;
+    int64_t row = b * p->queries.seq + t, kv = h / (p->heads / p->kv_heads);
     uint64_t heads = (uint64_t)(p->dropout.all_heads ? p->dropout.all_heads : p->heads);
     return (ref_query){
         .q = row * p->q_stride + h * p->head_dim,
         .o = row * p->o_stride + h * p->head_dim,
-        .stat = (b * p->heads + h) * p->tq + t,
+        .stat = (b * p->heads + h) * p->queries.seq + t,
         .k = b * p->k_batch + kv * p->head_dim,
         .v = b * p->v_batch + kv * p->head_dim,
-        .keys = seen > 0 ? seen : 0,
-        .drop = ((p->dropout.row0 + (uint64_t)row) * heads + (uint64_t)(p->dropout.head0 + h)) *
+        .keys = p->causal ? kernel_token_position(&p->queries, t) + 1 : p->tk,
+        .drop = ((p->dropout.row0 + (uint64_t)kernel_logical_row(&p->queries, row)) * heads +
+                 (uint64_t)(p->dropout.head0 + h)) *
                 p->dropout.stride,
     };
 }
@@ -74,7 +74,7 @@ void ref_attention(const cpu_context *x, const void *args)
     const kernel_attention_args *p = args;
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads; h++) {
-            for (int64_t t = 0; t < p->tq; t++) {
+            for (int64_t t = 0; t < p->queries.seq; t++) {
                 ref_query query = query_at(p, b, h, t);
                 attend(p, &query, cpu_scratch(x, 0));
             }
@@ -115,7 +115,7 @@ static void grad_key(const kernel_attention_grad_args *g, int64_t b, int64_t kv,
     double *dv = dk + p->head_dim;
     memset(dk, 0, 2 * sizeof(double) * (size_t)p->head_dim);
     for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
-        for (int64_t t = 0; t < p->tq; t++) {
+        for (int64_t t = 0; t < p->queries.seq; t++) {
             ref_query query = query_at(p, b, h, t);
             if (j >= query.keys) continue;
             double ds = p->scale * score_grad(g, &query, j);
@@ -141,7 +141,7 @@ void ref_attention_grad(const cpu_context *x, const void *args)
     double *sums = cpu_scratch(x, 0);
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads; h++) {
-            for (int64_t t = 0; t < p->tq; t++) {
+            for (int64_t t = 0; t < p->queries.seq; t++) {
                 ref_query query = query_at(p, b, h, t);
                 g->delta[query.stat] =
                     (float)dot(g->d_o, query.o, p->o, query.o, p->head_dim, p->type);

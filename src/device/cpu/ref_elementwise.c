@@ -21,9 +21,14 @@ void ref_dropout(const cpu_context *x, const void *args)
     (void)x;
     const kernel_dropout_args *p = args;
     float scale = 1 / (1 - p->p);
-    for (int64_t i = 0; i < p->count; i++) {
-        bool keep = rng_uniform(rng_word(p->key, p->index0 + (uint64_t)i)) >= p->p;
-        ref_store(p->y, i, p->type, keep ? ref_load(p->x, i, p->type) * scale : 0);
+    for (int64_t r = 0; r < p->rows; r++) {
+        uint64_t word =
+            (p->row0 + (uint64_t)kernel_logical_row(&p->row_tokens, r)) * (uint64_t)p->cols;
+        for (int64_t c = 0; c < p->cols; c++) {
+            bool keep = rng_uniform(rng_word(p->key, word + (uint64_t)c)) >= p->p;
+            int64_t i = r * p->cols + c;
+            ref_store(p->y, i, p->type, keep ? ref_load(p->x, i, p->type) * scale : 0);
+        }
     }
 }
 
@@ -41,6 +46,18 @@ void ref_convert(const cpu_context *x, const void *args)
     const kernel_convert_args *p = args;
     for (int64_t i = 0; i < p->count; i++)
         ref_store(p->dst, i, p->dst_type, ref_load(p->src, i, p->src_type));
+}
+
+void ref_copy_rows(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const kernel_copy_rows_args *p = args;
+    for (int64_t r = 0; r < p->rows; r++) {
+        int64_t to = kernel_logical_row(&p->dst_rows, r) * p->dst_stride;
+        int64_t from = kernel_logical_row(&p->src_rows, r) * p->src_stride;
+        for (int64_t c = 0; c < p->cols; c++)
+            ref_store(p->dst, to + c, p->type, ref_load(p->src, from + c, p->type));
+    }
 }
 
 void ref_fill(const cpu_context *x, const void *args)

@@ -28,6 +28,7 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_SUM_SQUARES] = ref_sum_squares,
                            [K_UPDATE] = ref_update,
                            [K_CONVERT] = ref_convert,
+                           [K_COPY_ROWS] = ref_copy_rows,
                            [K_FILL] = ref_fill,
                            [K_DIGEST] = ref_digest,
                            [K_ORTHOGONALIZE] = ref_orthogonalize,

@@ -47,10 +47,10 @@ static void norm_grad_parameters(const kernel_norm_grad_args *p)
         double gain = 0, bias = 0;
         for (int64_t r = 0; r < p->rows; r++) {
             double dy = ref_load(p->dy, r * p->cols + c, p->type);
-            gain += dy * norm_hat(p, r, c);
+            if (p->dgain) gain += dy * norm_hat(p, r, c);
             bias += dy;
         }
-        p->dgain[c] = (float)(gain + (p->accumulate_dgain ? p->dgain[c] : 0));
+        if (p->dgain) p->dgain[c] = (float)(gain + (p->accumulate_dgain ? p->dgain[c] : 0));
         if (p->dbias) p->dbias[c] = (float)(bias + (p->accumulate_dbias ? p->dbias[c] : 0));
     }
 }
@@ -61,7 +61,7 @@ void ref_norm_grad(const cpu_context *x, const void *args)
     const kernel_norm_grad_args *p = args;
     dtype residual = kernel_residual_type(p->type, p->residual_fp32);
     norm_grad_parameters(p);
-    for (int64_t r = 0; r < p->rows; r++) {
+    for (int64_t r = 0; p->dx && r < p->rows; r++) {
         double sum = 0, along = 0;
         for (int64_t c = 0; c < p->cols; c++) {
             double g =

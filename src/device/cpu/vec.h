@@ -357,6 +357,7 @@ void VEC(square_error)(const cpu_context *x, const void *args);
 void VEC(sum_squares)(const cpu_context *x, const void *args);
 void VEC(update)(const cpu_context *x, const void *args);
 void VEC(convert)(const cpu_context *x, const void *args);
+void VEC(copy_rows)(const cpu_context *x, const void *args);
 void VEC(fill)(const cpu_context *x, const void *args);
 void VEC(digest)(const cpu_context *x, const void *args);
 void VEC(orthogonalize)(const cpu_context *x, const void *args);

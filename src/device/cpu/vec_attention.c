@@ -152,15 +152,16 @@ static void forward_finish(vec_forward *f)
     for (int64_t r = 0; r < f->queries; r++) {
         int64_t t = f->t0 + r;
         float sum = v_sum(v_load(f->sum, r * VL, F32));
-        p->lse[(f->b * p->heads + f->h) * p->tq + t] = (float)(f->top[r] + log(sum));
-        void *o = vec_at(p->o, (f->b * p->tq + t) * p->o_stride + f->h * p->head_dim, p->type);
+        p->lse[(f->b * p->heads + f->h) * p->queries.seq + t] = (float)(f->top[r] + log(sum));
+        void *o =
+            vec_at(p->o, (f->b * p->queries.seq + t) * p->o_stride + f->h * p->head_dim, p->type);
         VEC(tile_unpack)(o, 0, f->o + r * f->width, f->width, 1, p->head_dim, 1 / sum, p->type);
     }
 }
 
 static int64_t query_blocks(const kernel_attention_args *p)
 {
-    return size_ceil_div(p->tq, BLOCK_QUERIES);
+    return size_ceil_div(p->queries.seq, BLOCK_QUERIES);
 }
 
 static void forward_blocks(const cpu_context *x, const void *args, int64_t first, int64_t last,
@@ -174,9 +175,9 @@ static void forward_blocks(const cpu_context *x, const void *args, int64_t first
         f.b = head / p->heads;
         f.h = head % p->heads;
         f.t0 = i % query_blocks(p) * BLOCK_QUERIES;
-        f.queries = size_min(BLOCK_QUERIES, p->tq - f.t0);
+        f.queries = size_min(BLOCK_QUERIES, p->queries.seq - f.t0);
         const void *q =
-            vec_at(p->q, (f.b * p->tq + f.t0) * p->q_stride + f.h * p->head_dim, p->type);
+            vec_at(p->q, (f.b * p->queries.seq + f.t0) * p->q_stride + f.h * p->head_dim, p->type);
         VEC(tile_pack)(f.q, f.width, q, p->q_stride, f.queries, p->head_dim, p->scale, p->type);
         memset(f.o, 0, sizeof(float) * (size_t)(f.queries * f.width));
         memset(f.sum, 0, sizeof(float) * (size_t)(f.queries * VL));
@@ -191,13 +192,13 @@ static void forward_blocks(const cpu_context *x, const void *args, int64_t first
 void VEC(attention)(const cpu_context *x, const void *args)
 {
     const kernel_attention_args *p = args;
-    if (p->tq <= DECODE_QUERIES) {
+    if (p->queries.seq <= DECODE_QUERIES) {
         VEC(attention_decode)(x, p);
     } else if (sizeof(float) * forward_floats(size_ceil_div(p->head_dim, VL) * VL) >
                CPU_SCRATCH_BYTES) {
         ref_attention(x, p); // heads wider than about 1500: no fast form
     } else {
-        int64_t grain = vec_grain(p->tq * p->tk * p->head_dim / 16);
+        int64_t grain = vec_grain(p->queries.seq * p->tk * p->head_dim / 16);
         VEC(share)(x, p, p->batch * p->heads * query_blocks(p), grain, forward_blocks);
     }
 }

@@ -22,8 +22,17 @@ void VEC(attention_decode)(const cpu_context *x, const void *args);
 static inline int64_t keys_seen(const kernel_attention_args *p, int64_t t)
 {
     if (!p->causal) return p->tk;
-    int64_t seen = t + 1 + p->tk - p->tq;
-    return seen < 0 ? 0 : seen;
+    return kernel_token_position(&p->queries, t) + 1;
+}
+
+// The first query that sees key j; the number of queries or more if none does. A later query sees
+// more keys.
+static inline int64_t first_query(const kernel_attention_args *p, int64_t j)
+{
+    const kernel_tokens *q = &p->queries;
+    if (!p->causal || j < q->start[0]) return 0;
+    if (j < q->start[0] + q->chunk) return j - q->start[0];
+    return q->chunk + (j > q->start[1] ? j - q->start[1] : 0);
 }
 
 // The number of keys among k0 … k0+keys-1 that query t sees.
@@ -40,7 +49,8 @@ static inline void dropout_row(const kernel_attention_args *p, int64_t b, int64_
                                int64_t k0, int64_t n, float *keep)
 {
     uint32_t scratch[TILE_WORDS];
-    uint64_t row = p->dropout.row0 + (uint64_t)(b * p->tq + t);
+    const kernel_tokens *q = &p->queries;
+    uint64_t row = p->dropout.row0 + (uint64_t)(b * q->full_seq + kernel_token_position(q, t));
     uint64_t heads = (uint64_t)(p->dropout.all_heads ? p->dropout.all_heads : p->heads);
     uint64_t index =
         (row * heads + (uint64_t)(p->dropout.head0 + h)) * p->dropout.stride + (uint64_t)k0;

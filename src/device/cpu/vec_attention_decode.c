@@ -98,7 +98,7 @@ VEC_INLINE void decode_keys(vec_decode *d, int64_t i, int64_t h, int64_t t, int6
 static void decode_layout(vec_decode *d, float *memory)
 {
     const kernel_attention_args *p = d->p;
-    int64_t queries = p->heads / p->kv_heads * p->tq;
+    int64_t queries = p->heads / p->kv_heads * p->queries.seq;
     d->width = size_ceil_div(p->head_dim, VL) * VL;
     d->sum = (double *)memory;
     d->q = memory + 2 * (size_ceil_div(queries, VL) * VL);
@@ -109,7 +109,7 @@ static void decode_layout(vec_decode *d, float *memory)
 
 static size_t decode_bytes(const kernel_attention_args *p)
 {
-    int64_t queries = p->heads / p->kv_heads * p->tq;
+    int64_t queries = p->heads / p->kv_heads * p->queries.seq;
     int64_t floats =
         2 * queries * (size_ceil_div(p->head_dim, VL) * VL) + DECODE_KEYS + 4 * queries + 4 * VL;
     return sizeof(float) * (size_t)floats;
@@ -120,8 +120,9 @@ static void decode_start(vec_decode *d)
 {
     const kernel_attention_args *p = d->p;
     int64_t group = p->heads / p->kv_heads;
-    for (int64_t i = 0; i < group * p->tq; i++) {
-        int64_t h = d->kv * group + i / p->tq, row = d->b * p->tq + i % p->tq;
+    for (int64_t i = 0; i < group * p->queries.seq; i++) {
+        int64_t h = d->kv * group + i / p->queries.seq,
+                row = d->b * p->queries.seq + i % p->queries.seq;
         const void *q = vec_at(p->q, row * p->q_stride + h * p->head_dim, p->type);
         VEC(tile_pack)(d->q + i * d->width, d->width, q, 0, 1, p->head_dim, p->scale, p->type);
         memset(d->o + i * d->width, 0, sizeof(float) * (size_t)d->width);
@@ -134,10 +135,11 @@ static void decode_finish(const vec_decode *d)
 {
     const kernel_attention_args *p = d->p;
     int64_t group = p->heads / p->kv_heads;
-    for (int64_t i = 0; i < group * p->tq; i++) {
-        int64_t h = d->kv * group + i / p->tq, t = i % p->tq;
-        void *o = vec_at(p->o, (d->b * p->tq + t) * p->o_stride + h * p->head_dim, p->type);
-        p->lse[(d->b * p->heads + h) * p->tq + t] = (float)(d->top[i] + log(d->sum[i]));
+    for (int64_t i = 0; i < group * p->queries.seq; i++) {
+        int64_t h = d->kv * group + i / p->queries.seq, t = i % p->queries.seq;
+        void *o =
+            vec_at(p->o, (d->b * p->queries.seq + t) * p->o_stride + h * p->head_dim, p->type);
+        p->lse[(d->b * p->heads + h) * p->queries.seq + t] = (float)(d->top[i] + log(d->sum[i]));
         VEC(tile_unpack)
         (o, 0, d->o + i * d->width, d->width, 1, p->head_dim, (float)(1 / d->sum[i]), p->type);
     }
@@ -155,8 +157,8 @@ static void decode_heads(const cpu_context *x, const void *args, int64_t first, 
         d.kv = task % p->kv_heads;
         decode_start(&d);
         for (int64_t k0 = 0; k0 < p->tk; k0 += DECODE_KEYS) {
-            for (int64_t i = 0; i < group * p->tq; i++) {
-                int64_t h = d.kv * group + i / p->tq, t = i % p->tq;
+            for (int64_t i = 0; i < group * p->queries.seq; i++) {
+                int64_t h = d.kv * group + i / p->queries.seq, t = i % p->queries.seq;
                 int64_t keys = keys_seen_in(p, t, k0, size_min(DECODE_KEYS, p->tk - k0));
                 if (keys == 0) continue;
 #define CALL(type) decode_keys(&d, i, h, t, k0, keys, type)

@@ -51,7 +51,7 @@ static void backward_layout(vec_backward *w, float *memory)
 // Offsets in elements of query t, of key j, and of the statistics of query t, for the current head.
 static int64_t query_offset(const vec_backward *w, int64_t t, int64_t stride)
 {
-    return (w->b * w->p->tq + t) * stride + w->h * w->p->head_dim;
+    return (w->b * w->p->queries.seq + t) * stride + w->h * w->p->head_dim;
 }
 
 static int64_t key_offset(const vec_backward *w, int64_t j, int64_t stride, int64_t batch)
@@ -61,13 +61,13 @@ static int64_t key_offset(const vec_backward *w, int64_t j, int64_t stride, int6
 
 static int64_t stat_offset(const vec_backward *w, int64_t t)
 {
-    return (w->b * w->p->heads + w->h) * w->p->tq + t;
+    return (w->b * w->p->heads + w->h) * w->p->queries.seq + t;
 }
 
 VEC_INLINE void sum_delta(const vec_backward *w, dtype type)
 {
     const kernel_attention_args *p = w->p;
-    for (int64_t t = 0; t < p->tq; t++) {
+    for (int64_t t = 0; t < p->queries.seq; t++) {
         int64_t o = query_offset(w, t, p->o_stride);
         vf sum = v_zero();
 #define DELTA(c, n) sum += v_load_n(p->o, o + c, n, type) * v_load_n(w->g->d_o, o + c, n, type)
@@ -186,7 +186,7 @@ static void grad_tile(const vec_backward *w, int64_t t0, int64_t rows, int64_t k
     }
     if (what == SWEEP_QUERIES) return;
     for (int64_t j = 0; j < last; j += step) {
-        int64_t row = diagonal ? k0 + j + p->tq - p->tk - t0 : 0; // the first to see key j
+        int64_t row = diagonal ? first_query(p, k0 + j) - t0 : 0;
         add_key_grads(w, j, size_min(step, last - j), row > 0 ? row : 0, rows);
     }
 }
@@ -239,8 +239,8 @@ static vec_query_sums sums_of(const vec_backward *w, int64_t t0, bool add)
         return (vec_query_sums){(float *)w->g->dq + query_offset(w, t0, p->q_stride), p->q_stride,
                                 add};
     int64_t group = p->heads / p->kv_heads;
-    return (vec_query_sums){w->dq + ((w->h - w->kv * group) * p->tq + t0) * w->width, w->width,
-                            add};
+    return (vec_query_sums){w->dq + ((w->h - w->kv * group) * p->queries.seq + t0) * w->width,
+                            w->width, add};
 }
 
 // Goes through all tiles of keys, each against the queries of every head that shares them.
@@ -249,14 +249,14 @@ static void sweep_keys(vec_backward *w, vec_sweep what)
     const kernel_attention_args *p = w->p;
     int64_t group = p->heads / p->kv_heads;
     for (int64_t k0 = 0; k0 < p->tk; k0 += TILE_KEYS) {
-        int64_t keys = size_min(TILE_KEYS, p->tk - k0), hidden = p->causal ? k0 + p->tq - p->tk : 0;
+        int64_t keys = size_min(TILE_KEYS, p->tk - k0);
         pack_keys(w, k0, keys);
         memset(w->dk, 0, sizeof(float) * (size_t)(keys * w->width));
         memset(w->dv, 0, sizeof(float) * (size_t)(keys * w->width));
         for (w->h = w->kv * group; w->h < (w->kv + 1) * group; w->h++) {
-            int64_t t0 = hidden > 0 ? hidden / TILE_QUERIES * TILE_QUERIES : 0;
-            for (; t0 < p->tq; t0 += TILE_QUERIES) {
-                int64_t rows = size_min(TILE_QUERIES, p->tq - t0);
+            int64_t t0 = first_query(p, k0) / TILE_QUERIES * TILE_QUERIES;
+            for (; t0 < p->queries.seq; t0 += TILE_QUERIES) {
+                int64_t rows = size_min(TILE_QUERIES, p->queries.seq - t0);
                 pack_queries(w, t0, rows);
                 grad_tile(w, t0, rows, k0, keys, what, sums_of(w, t0, k0 > 0));
             }
@@ -269,8 +269,8 @@ static void sweep_keys(vec_backward *w, vec_sweep what)
 static void sweep_queries(vec_backward *w)
 {
     const kernel_attention_args *p = w->p;
-    for (int64_t t0 = 0; t0 < p->tq; t0 += TILE_QUERIES) {
-        int64_t rows = size_min(TILE_QUERIES, p->tq - t0);
+    for (int64_t t0 = 0; t0 < p->queries.seq; t0 += TILE_QUERIES) {
+        int64_t rows = size_min(TILE_QUERIES, p->queries.seq - t0);
         int64_t seen = size_min(keys_seen(p, t0 + rows - 1), p->tk);
         pack_queries(w, t0, rows);
         for (int64_t k0 = 0; k0 < seen; k0 += TILE_KEYS) {
@@ -293,7 +293,7 @@ static void backward_heads(const cpu_context *x, const void *args, int64_t first
     backward_layout(&w, cpu_scratch(x, thread));
     int64_t fixed = backward_floats(w.width) - TILE_QUERIES * w.width;
     int64_t room = (int64_t)(CPU_SCRATCH_BYTES / sizeof(float)) - fixed;
-    bool one_sweep = sums_in_place(&w) || group * p->tq * w.width <= room;
+    bool one_sweep = sums_in_place(&w) || group * p->queries.seq * w.width <= room;
     for (int64_t i = first; i < last; i++) {
         w.b = i / p->kv_heads;
         w.kv = i % p->kv_heads;
@@ -306,7 +306,7 @@ static void backward_heads(const cpu_context *x, const void *args, int64_t first
         sweep_keys(&w, one_sweep ? SWEEP_ALL : SWEEP_KEYS);
         if (!one_sweep || sums_in_place(&w)) continue;
         for (w.h = w.kv * group; w.h < (w.kv + 1) * group; w.h++)
-            unpack_queries(&w, 0, p->tq, sums_of(&w, 0, false).sums);
+            unpack_queries(&w, 0, p->queries.seq, sums_of(&w, 0, false).sums);
     }
 }
 
@@ -318,7 +318,7 @@ void VEC(attention_grad)(const cpu_context *x, const void *args)
         CPU_SCRATCH_BYTES) {
         ref_attention_grad(x, g); // heads wider than about 2000: no fast form
     } else {
-        int64_t grain = vec_grain(p->tq * p->tk * p->head_dim / 16);
+        int64_t grain = vec_grain(p->queries.seq * p->tk * p->head_dim / 16);
         VEC(share)(x, g, p->batch * p->kv_heads, grain, backward_heads);
     }
 }

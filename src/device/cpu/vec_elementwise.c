@@ -39,17 +39,20 @@ void VEC(add)(const cpu_context *x, const void *args)
     VEC(share)(x, p, p->count, GRAIN, add_part);
 }
 
-VEC_INLINE void dropout_range(const kernel_dropout_args *p, int64_t first, int64_t last, dtype type)
+// Elements first … last-1, whose random words follow each other from `word` on.
+VEC_INLINE void dropout_range(const kernel_dropout_args *p, int64_t first, int64_t last,
+                              uint64_t word, dtype type)
 {
     uint32_t scratch[BATCH + 4 * VL + 4];
     vf scale = v_set(1 / (1 - p->p)), limit = v_set(p->p);
     for (int64_t from = first; from < last; from += BATCH) {
         int64_t to = size_min(from + BATCH, last);
-        const uint32_t *words = VEC(random)(p->key, p->index0 + (uint64_t)from, to - from, scratch);
+        const uint32_t *words =
+            VEC(random)(p->key, word + (uint64_t)(from - first), to - from, scratch);
 #define DROP(i, n)                                                                                 \
     do {                                                                                           \
-        vu word = (vu) * (const vi_any *)(words + (i - from));                                     \
-        vmask dropped = v_less(v_from_int((vi)(word >> 8)) * v_set(0x1p-24f), limit);              \
+        vu bits = (vu) * (const vi_any *)(words + (i - from));                                     \
+        vmask dropped = v_less(v_from_int((vi)(bits >> 8)) * v_set(0x1p-24f), limit);              \
         vf kept = v_load_n(p->x, i, n, type) * scale;                                              \
         v_store_n(p->y, i, n, type, v_pick(dropped, v_zero(), kept));                              \
     } while (0)
@@ -58,20 +61,46 @@ VEC_INLINE void dropout_range(const kernel_dropout_args *p, int64_t first, int64
     }
 }
 
+// Elements first … last-1, run by run of consecutive logical rows.
 static void dropout_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
                          int thread)
 {
     (void)x, (void)thread;
     const kernel_dropout_args *p = args;
-#define CALL(type) dropout_range(p, first, last, type)
-    V_BY_TYPE(p->type, CALL);
+    while (first < last) {
+        int64_t row = first / p->cols, rows = p->rows - row;
+        int64_t end = (row + kernel_consecutive_rows(&p->row_tokens, row, rows)) * p->cols;
+        uint64_t logical = p->row0 + (uint64_t)kernel_logical_row(&p->row_tokens, row);
+        uint64_t word = logical * (uint64_t)p->cols + (uint64_t)(first - row * p->cols);
+        end = size_min(end, last);
+#define CALL(type) dropout_range(p, first, end, word, type)
+        V_BY_TYPE(p->type, CALL);
 #undef CALL
+        first = end;
+    }
 }
 
 void VEC(dropout)(const cpu_context *x, const void *args)
 {
     const kernel_dropout_args *p = args;
-    VEC(share)(x, p, p->count, GRAIN / 4, dropout_part);
+    VEC(share)(x, p, p->rows * p->cols, GRAIN / 4, dropout_part);
+}
+
+static void copy_rows_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                           int thread)
+{
+    (void)x, (void)thread;
+    const kernel_copy_rows_args *p = args;
+    for (int64_t r = first; r < last; r++)
+        memcpy(vec_at(p->dst, kernel_logical_row(&p->dst_rows, r) * p->dst_stride, p->type),
+               vec_at(p->src, kernel_logical_row(&p->src_rows, r) * p->src_stride, p->type),
+               (size_t)p->cols * dtype_bytes(p->type));
+}
+
+void VEC(copy_rows)(const cpu_context *x, const void *args)
+{
+    const kernel_copy_rows_args *p = args;
+    VEC(share)(x, p, p->rows, vec_grain(p->cols), copy_rows_part);
 }
 
 VEC_INLINE void convert_range(const kernel_convert_args *p, int64_t first, int64_t last, dtype from,

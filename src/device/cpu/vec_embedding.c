@@ -13,7 +13,8 @@ VEC_INLINE void embed_rows(const kernel_embedding_args *p, int64_t first, int64_
         int64_t id = p->ids[r] - p->first;
         bool here = p->vocab == 0 || (id >= 0 && id < p->vocab);
         const void *token = vec_at(p->tokens, here ? id * p->cols : 0, type);
-        const void *position = vec_at(p->positions, (p->pos0 + r % p->seq) * p->cols, type);
+        const void *position =
+            vec_at(p->positions, kernel_row_position(&p->row_tokens, r) * p->cols, type);
         void *y = vec_at(p->y, r * p->cols, residual);
 #define BOTH(c, n)                                                                                 \
     v_store_n(y, c, n, residual,                                                                   \
@@ -98,7 +99,7 @@ VEC_INLINE void add_columns(const kernel_embedding_grad_args *p, int64_t first, 
         for (int64_t c = first; c < end; c += SUM_COLUMNS)
             add_id(p, r, c, size_min(c + SUM_COLUMNS, end), type);
         if (p->d_positions) {
-            float *to = p->d_positions + r % p->seq * p->cols;
+            float *to = p->d_positions + kernel_row_position(&p->row_tokens, r) * p->cols;
 #define ADD(c, n) v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + v_load_n(dy, c, n, type))
             V_EACH(c, first, last, ADD);
 #undef ADD

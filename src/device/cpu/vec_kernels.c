@@ -28,6 +28,7 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_SUM_SQUARES] = VEC(sum_squares);
     run[K_UPDATE] = VEC(update);
     run[K_CONVERT] = VEC(convert);
+    run[K_COPY_ROWS] = VEC(copy_rows);
     run[K_FILL] = VEC(fill);
     run[K_DIGEST] = VEC(digest);
     run[K_ORTHOGONALIZE] = VEC(orthogonalize);

@@ -153,6 +153,27 @@ VEC_INLINE void grad_rows(const kernel_norm_grad_args *p, int64_t first, int64_t
     }
 }
 
+// The same sums where dx is not wanted. dgain or dbias may be NULL.
+VEC_INLINE void sum_rows(const kernel_norm_grad_args *p, int64_t first, int64_t last, float *dgain,
+                         float *dbias, dtype type, dtype residual)
+{
+    for (int64_t r = first; r < last; r++) {
+        vf m = v_zero(), s = v_zero();
+        if (dgain) m = v_set(p->is_rms ? 0 : p->mean[r]), s = v_set(p->rstd[r]);
+#define SUMS(c, n)                                                                                 \
+    do {                                                                                           \
+        vf dy = v_load_n(p->dy, r * p->cols + c, n, type);                                         \
+        if (dgain) {                                                                               \
+            vf hat = (v_load_n(p->x, r * p->cols + c, n, residual) - m) * s;                       \
+            v_store_n(dgain, c, n, F32, v_load_n(dgain, c, n, F32) + dy * hat);                    \
+        }                                                                                          \
+        if (dbias) v_store_n(dbias, c, n, F32, v_load_n(dbias, c, n, F32) + dy);                   \
+    } while (0)
+        V_EACH(c, 0, p->cols, SUMS);
+#undef SUMS
+    }
+}
+
 // The rows of a chunk, which depend on the shape only.
 static int64_t chunk_rows(const kernel_norm_grad_args *p)
 {
@@ -175,9 +196,15 @@ static void grad_chunks(const cpu_context *x, const void *args, int64_t first, i
         memset(dgain, 0, 2 * sizeof(float) * (size_t)p->cols);
         int64_t from = i * chunk_rows(p), to = size_min(from + chunk_rows(p), p->rows);
         if (!p->dbias) dbias = NULL;
-#define CALL(type, residual) grad_rows(p, from, to, dgain, dbias, type, residual)
-        V_BY_RESIDUAL(p->type, p->residual_fp32, CALL);
-#undef CALL
+// With dx the sums for dgain cost nothing, so they are taken also where dgain is not wanted.
+#define GRAD(type, residual) grad_rows(p, from, to, dgain, dbias, type, residual)
+#define SUM(type, residual)  sum_rows(p, from, to, p->dgain ? dgain : NULL, dbias, type, residual)
+        if (p->dx)
+            V_BY_RESIDUAL(p->type, p->residual_fp32, GRAD);
+        else
+            V_BY_RESIDUAL(p->type, p->residual_fp32, SUM);
+#undef GRAD
+#undef SUM
     }
 }
 
@@ -199,6 +226,6 @@ void VEC(norm_grad)(const cpu_context *x, const void *args)
     }
     VEC(share)(x, p, chunk_count(p), 1, grad_chunks);
     const float *sums = (const float *)x->shared;
-    add_chunks(p->dgain, sums, p, p->accumulate_dgain);
+    if (p->dgain) add_chunks(p->dgain, sums, p, p->accumulate_dgain);
     if (p->dbias) add_chunks(p->dbias, sums + p->cols, p, p->accumulate_dbias);
 }

@@ -21,7 +21,7 @@ VEC_INLINE void rotate_rows(const kernel_rope_args *p, int64_t first, int64_t la
 {
     int64_t half = p->rot / 2;
     for (int64_t r = first; r < last; r++) {
-        const float *angles = p->table + (p->pos0 + r % p->seq) * half * 2;
+        const float *angles = p->table + kernel_row_position(&p->row_tokens, r) * half * 2;
 #define ROTATE(i, n)                                                                               \
     do {                                                                                           \
         vf cosine, sine;                                                                           \

@@ -96,6 +96,45 @@ static void keys_are_set_from_yaml(void **state)
     trm_job_close(job);
 }
 
+// Groups follow those of earlier calls; the key replaces all of them.
+static void parameter_groups_are_added(void **state)
+{
+    (void)state;
+    trm_job *job = new_gpt2();
+    const char *text;
+    ACCEPT(trm_job_add_group(job, "*.bias", "weight_decay: 0, lr_scale: 2", &error));
+    ACCEPT(trm_job_add_group(job, "transformer.wte.*", "trainable: false", &error));
+    REFUSE(trm_job_add_group(job, "a", "lr_scal: 2", &error));
+    assert_string_equal(error.text, "groups[2].lr_scal: unknown key; did you mean lr_scale?");
+    REFUSE(trm_job_add_group(job, "a", "lr_scale: -2", &error));
+    assert_string_equal(error.text, "groups[2].lr_scale: found -2; valid: a number >= 0");
+    REFUSE(trm_job_add_group(job, "", NULL, &error));
+    HAS("groups[2].match: found \"\"; valid: a pattern of tensor names");
+    REFUSE(trm_job_add_group(job, "a", "lr_scale: [", &error));
+    HAS("groups:");
+    HAS("broken YAML");
+    REFUSE(trm_job_add_group(job, NULL, NULL, &error));
+    assert_string_equal(error.text, "trm_job_add_group: the pattern is NULL");
+    ACCEPT(trm_job_explain(job, &text, &error));
+    assert_non_null(strstr(strstr(text, "groups[0].lr_scale "), " program\n"));
+    assert_non_null(strstr(text, "groups[1].trainable "));
+    assert_null(strstr(text, "groups[2]"));
+    assert_non_null(strstr(text, " groups[1] (transformer.wte.*)  frozen\n"));
+    ACCEPT(trm_job_add_group(job, "transformer.lnf.*", NULL, &error));
+    REFUSE(trm_job_explain(job, &text, &error));
+    assert_string_equal(error.text,
+                        "groups[2].match: found transformer.lnf.*, which matches no tensor of the "
+                        "model; the nearest is transformer.ln_f.weight");
+    ACCEPT(trm_job_set_yaml(job, "groups:\n- {match: '*', lr_scale: 4}\n", &error));
+    ACCEPT(trm_job_explain(job, &text, &error));
+    assert_non_null(strstr(strstr(text, "groups[0].lr_scale "), " yaml:2\n"));
+    assert_null(strstr(text, "groups[1]"));
+    SET(job, "groups", "[]");
+    ACCEPT(trm_job_explain(job, &text, &error));
+    assert_null(strstr(text, "groups["));
+    trm_job_close(job);
+}
+
 static void an_error_may_be_of_no_interest(void **state)
 {
     (void)state;
@@ -203,6 +242,7 @@ int main(void)
                                         leave_folder),
         cmocka_unit_test_setup_teardown(keys_are_named_without_dashes, enter_folder, leave_folder),
         cmocka_unit_test(keys_are_set_from_yaml),
+        cmocka_unit_test(parameter_groups_are_added),
         cmocka_unit_test_setup_teardown(an_error_may_be_of_no_interest, enter_folder, leave_folder),
         cmocka_unit_test_setup_teardown(a_job_file_is_read_at_once, enter_folder, leave_folder),
         cmocka_unit_test(explain_tells_values_plan_and_schedule),

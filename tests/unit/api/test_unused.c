@@ -94,6 +94,31 @@ static void zero_takes_them(void **state)
     ACCEPT(run_with((unused_weights){0, 1}, "error", "ddp"));
 }
 
+// A model whose first block only applies an activation to the features.
+static void trace_without_first_weight(trm_builder *b, const void *config, int block)
+{
+    (void)config;
+    if (block == 0) {
+        trm_output(b, trm_activation(b, trm_features(b, 4), TRM_RELU));
+    } else {
+        trm_value *w = trm_weight(b, "c", 3, 4, TRM_NORMAL, 0.1);
+        trm_cross_entropy(b, trm_input(b, 4), w, NULL);
+    }
+}
+
+static const trm_family no_first_weight = {"idle", two_blocks, NULL, NULL,
+                                           trace_without_first_weight};
+
+static void a_first_block_without_parameters_needs_no_backward(void **state)
+{
+    (void)state;
+    trm_job *job = new_job();
+    ACCEPT(trm_job_use_data(job, TRM_TRAIN, &vectors, &error));
+    ACCEPT(trm_job_use_model(job, &no_first_weight, &vectors, NULL, &error));
+    ACCEPT(trm_run(job, step, NULL, &error));
+    trm_job_close(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +126,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(more_than_a_line_holds_are_counted, enter_folder,
                                         leave_folder),
         cmocka_unit_test_setup_teardown(zero_takes_them, enter_folder, leave_folder),
+        cmocka_unit_test_setup_teardown(a_first_block_without_parameters_needs_no_backward,
+                                        enter_folder, leave_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,9 +27,11 @@ static test_layout lay(int size)
     test_layout l = {.full = 3};
     for (int i = 0; i < SEGMENTS; i++) {
         const int64_t slices = SIZES[i][0] / SIZES[i][1], each = (slices + size - 1) / size;
-        l.segments[i] = (comm_segment){.full_offset = l.full,
-                                       .count = SIZES[i][0],
-                                       .shard_count = (each ? each : 1) * SIZES[i][1]};
+        comm_segment *s = &l.segments[i];
+        *s = (comm_segment){.full_offset = l.full,
+                            .count = SIZES[i][0],
+                            .shard_count = (each ? each : 1) * SIZES[i][1]};
+        s->reversed = s->count == size * s->shard_count; // all that may be
         l.full += SIZES[i][0] + 2;
     }
     for (int i = SEGMENTS - 1; i >= 0; i--) {
@@ -217,6 +219,10 @@ static status uncovered(const test_rank *s, err *e)
         return E_USAGE;
     if (!strstr(why.text, "segment 0 (7 elements from 1, shard from 2, 3 a rank) does not fit 2"))
         return E_IO;
+    const comm_segment reversed = {.count = 7, .shard_count = 4, .reversed = true};
+    if (comm_all_gather_segments(s->comm, &reversed, 1, NULL, x, F32, s->stream, &why) !=
+        E_INTERNAL)
+        return E_IO;
     if (comm_reduce_scatter_segments(s->comm, &r, 1, x, NULL, U8, REDUCE_SUM, s->stream, &why) !=
         E_INTERNAL)
         return E_USAGE;
@@ -230,13 +236,14 @@ static void test_impossible_lists_are_refused(void **state)
     assert_int_equal(workers_run(&k), 0);
 }
 
-// Rank 1 passes another list (0), or works in place (1), or makes another call (2).
+// Rank 1 passes another list (0, 3), or works in place (1), or makes another call (2).
 static status differs(const test_rank *s, err *e)
 {
     void *x = NULL;
     const int way = *(const int *)s->arg;
     const bool odd = s->comm->rank == 1;
-    const comm_segment r = {.shard_offset = odd && way == 0, .count = 8, .shard_count = 4};
+    const comm_segment r = {
+        .shard_offset = odd && way == 0, .count = 8, .shard_count = 4, .reversed = odd && way == 3};
     status result = comm_alloc(s->comm, s->device, 256, &x, e);
     float *shard = odd && way == 1 ? NULL : (float *)x + 32;
     if (result == OK && odd && way == 2)
@@ -253,8 +260,9 @@ static void test_different_lists_are_named(void **state)
 {
     (void)state;
     const char *const ends[] = {"calls all_gather of 8 fp32 in 1 segments (list ", ", in place)",
-                                "calls reduce_scatter of 8 fp32 (max) in 1"};
-    for (int way = 0; way < 3; way++) {
+                                "calls reduce_scatter of 8 fp32 (max) in 1",
+                                "calls all_gather of 8 fp32 in 1 segments (list "};
+    for (int way = 0; way < 4; way++) {
         workers k = {.ranks = 2, .as_threads = true, .fn = differs, .arg = &way};
         assert_int_equal(workers_run(&k), 2);
         assert_int_equal(k.results[0], E_INTERNAL);

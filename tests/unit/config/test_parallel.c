@@ -1,5 +1,6 @@
 // test_parallel.c -- the keys of `parallel`, `memory` and `train.fp16`: names of other systems,
 // meshes, the batch over data-parallel ranks, and error lines.
+#include "config/private.h"
 #include "job_fixture.h"
 
 static void policies_have_names_of_other_systems(void **state)
@@ -128,19 +129,22 @@ static void the_mesh_follows_from_the_number_of_ranks(void **state)
     (void)state;
     static const struct {
         const char *args;
-        int ranks, pp, replicate, shard, tp;
+        int ranks, pp, replicate, shard, tp, cp;
     } all[] = {
-        {"", 4, 1, 4, 1, 1},
-        {"--parallel.dp|zero3", 4, 1, 1, 4, 1},
-        {"--parallel.dp|zero3|--parallel.dp_replicate|2", 8, 1, 2, 4, 1},
-        {"--parallel.dp|ddp|--parallel.dp_replicate|2", 8, 1, 8, 1, 1},
-        {"--parallel.dp|ddp|--parallel.dp_shard|2", 2, 1, 1, 2, 1},
-        {"--parallel.dp|zero1,ddp", 4, 1, 4, 1, 1},
-        {"--parallel.dp|zero1,ddp|--parallel.dp_replicate|2", 4, 1, 2, 2, 1},
-        {"--parallel.dp|zero1,zero3", 4, 1, 1, 4, 1},
-        {"--parallel.tp|2|--parallel.pp|2", 8, 2, 2, 1, 2},
-        {"--parallel.dp|zero2|--parallel.tp|2|--parallel.pp|2", 8, 2, 1, 2, 2},
-        {"--parallel.dp|3|--parallel.dp_shard|2|--parallel.dp_replicate|2", 4, 1, 2, 2, 1},
+        {"", 4, 1, 4, 1, 1, 1},
+        {"--parallel.dp|zero3", 4, 1, 1, 4, 1, 1},
+        {"--parallel.dp|zero3|--parallel.dp_replicate|2", 8, 1, 2, 4, 1, 1},
+        {"--parallel.dp|ddp|--parallel.dp_replicate|2", 8, 1, 8, 1, 1, 1},
+        {"--parallel.dp|ddp|--parallel.dp_shard|2", 2, 1, 1, 2, 1, 1},
+        {"--parallel.dp|zero1,ddp", 4, 1, 4, 1, 1, 1},
+        {"--parallel.dp|zero1,ddp|--parallel.dp_replicate|2", 4, 1, 2, 2, 1, 1},
+        {"--parallel.dp|zero1,zero3", 4, 1, 1, 4, 1, 1},
+        {"--parallel.tp|2|--parallel.pp|2", 8, 2, 2, 1, 2, 1},
+        {"--parallel.dp|zero2|--parallel.tp|2|--parallel.pp|2", 8, 2, 1, 2, 2, 1},
+        {"--parallel.dp|3|--parallel.dp_shard|2|--parallel.dp_replicate|2", 4, 1, 2, 2, 1, 1},
+        {"--parallel.cp|2", 8, 1, 4, 1, 1, 2},
+        {"--parallel.dp|zero3|--parallel.cp|4|--parallel.tp|2|--parallel.pp|2", 32, 2, 1, 2, 2, 4},
+        {"--parallel.dp|zero3|--parallel.dp_shard|2|--parallel.cp|2", 4, 1, 1, 2, 1, 2},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         job *j = good_job(SMALL, all[i].args);
@@ -152,7 +156,25 @@ static void the_mesh_follows_from_the_number_of_ranks(void **state)
         assert_int_equal(m.size[AXIS_DP_REPLICATE], all[i].replicate);
         assert_int_equal(m.size[AXIS_DP_SHARD], all[i].shard);
         assert_int_equal(m.size[AXIS_TP], all[i].tp);
-        assert_int_equal(m.size[AXIS_CP], 1);
+        assert_int_equal(m.size[AXIS_CP], all[i].cp);
+        job_close(j);
+    }
+}
+
+static void launch_ranks_auto_follows_the_mesh_and_the_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *args;
+        int cores, ranks;
+    } all[] = {{"", 4, 4},
+               {"--parallel.cp|2", 8, 8},
+               {"--parallel.cp|2", 7, 4}, // the batch of 4 does not divide over 3
+               {"--parallel.cp|4|--parallel.tp|2", 2, 8},
+               {"--parallel.cp|2|--parallel.pp|2", 16, 16}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        job *j = good_job(SMALL "train: {global_batch: 4, micro_batch: 1}\n", all[i].args);
+        assert_int_equal(batch_auto_ranks(j, all[i].cores), all[i].ranks);
         job_close(j);
     }
 }
@@ -175,6 +197,11 @@ static void a_mesh_that_does_not_fit_names_the_nearest_that_do(void **state)
         {SMALL "parallel: {tp: 256, pp: 256, dp_replicate: 256, dp_shard: 256}", "",
          "job.yaml: launch.ranks: found 16384, not the product of pp 256 x dp_replicate 256 x "
          "dp_shard 256 x tp 256 = 4294967296; valid: sizes of which the product is at most 16384"},
+        {SMALL "parallel: {tp: 16384, pp: 16384, cp: 16384, dp_replicate: 16384, dp_shard: 16384}",
+         "--data.seq_len|32768|--model.max_seq|32768",
+         "job.yaml: launch.ranks: found 16384, not the product of pp 16384 x dp_replicate 16384 x "
+         "dp_shard 16384 x cp 16384 x tp 16384; valid: sizes of which the product is at most "
+         "16384"},
         {SMALL "parallel: {tp: 300000}", "",
          "job.yaml:3: parallel.tp: found 300000; valid: a whole number from 1 to 16384"},
     };
@@ -263,6 +290,30 @@ static void a_split_counts_layers_and_becomes_blocks(void **state)
         job_close(j);
         text_clear(&yaml);
     }
+}
+
+static void context_parallelism_needs_sequences_that_divide(void **state)
+{
+    (void)state;
+    static const refusal all[] = {
+        {SMALL "parallel: {cp: 3}", "--data.seq_len|64",
+         "job.yaml:3: parallel.cp: found 3, which splits a sequence into 6 chunks of equal length, "
+         "but data.seq_len is 64; valid: data.seq_len a multiple of 6, or parallel.cp 1, 2, 4, 8, "
+         "16, 32"},
+        {SMALL, "--parallel.cp|2|--data.seq_len|63",
+         "--parallel.cp: found 2, which splits a sequence into 4 chunks of equal length, but "
+         "data.seq_len is 63; valid: data.seq_len a multiple of 4, or parallel.cp 1"},
+        {"model: {family: mlp, features: 4, classes: 3}\ndata: {train: mock}\n", "--parallel.cp|2",
+         "--parallel.cp: found 2, but mlp reads vectors, not sequences, which cannot be split; "
+         "valid: 1"},
+        {SMALL "parallel: {cp: 0}", "",
+         "job.yaml:3: parallel.cp: found 0; valid: a whole number from 1 to 16384"},
+        {SMALL "parallel: {cp: 2, tp: 2}", "--launch.ranks|6",
+         "--launch.ranks: found 6, not a multiple of cp 2 x tp 2 = 4; nearest valid: 4 and 8"},
+        {SMALL "parallel: {cp: 2, dp_shard: 2}", "--launch.ranks|6",
+         "--launch.ranks: found 6, not the product of dp_shard 2 x cp 2 = 4; valid: 4"},
+    };
+    ASSERT_ALL_REFUSED(all);
 }
 
 static void keys_that_exclude_each_other_are_refused(void **state)
@@ -398,11 +449,13 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_deepspeed_and_pytorch),
         cmocka_unit_test(a_hook_is_a_word_or_a_section),
         cmocka_unit_test(the_mesh_follows_from_the_number_of_ranks),
+        cmocka_unit_test(launch_ranks_auto_follows_the_mesh_and_the_batch),
         cmocka_unit_test(a_mesh_that_does_not_fit_names_the_nearest_that_do),
         cmocka_unit_test(auto_ranks_are_at_least_the_mesh),
         cmocka_unit_test(the_batch_is_split_over_data_parallel_ranks),
         cmocka_unit_test(an_auto_micro_batch_fills_the_pipeline),
         cmocka_unit_test(a_split_counts_layers_and_becomes_blocks),
+        cmocka_unit_test(context_parallelism_needs_sequences_that_divide),
         cmocka_unit_test(keys_that_exclude_each_other_are_refused),
         cmocka_unit_test(offload_and_fp16_are_checked),
         cmocka_unit_test(sizes_may_end_in_b),

@@ -12,7 +12,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
         {SMALL "trian: {steps: 5}", "", "job.yaml:3: trian: unknown key; did you mean train?"},
         {SMALL "banana: 5", "",
          "job.yaml:3: banana: unknown key; valid: model, data, train, optimizer, "
-         "lr_schedule, parallel, memory, launch, checks"},
+         "lr_schedule, parallel, groups, memory, launch, checks"},
         {SMALL "checks: {xyzzy: 1}", "",
          "job.yaml:3: checks.xyzzy: unknown key; valid: replicas_every, nonfinite, watchdog, "
          "desync"},
@@ -21,7 +21,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
         {SMALL, "--seq_len|4", "--seq_len: unknown option; did you mean data.seq_len?"},
         {SMALL, "--verbose",
          "--verbose: unknown option; valid: model, data, train, optimizer, "
-         "lr_schedule, parallel, memory, launch, checks"},
+         "lr_schedule, parallel, groups, memory, launch, checks"},
         {SMALL, "--model.haeds|5",
          "--model.haeds: not a field of gpt2 models; did you mean heads?"},
         {MODEL "data: {train: [{path: a, wieght: 2}]}", "",
@@ -201,7 +201,12 @@ static void broken_yaml_is_refused_with_line_and_column(void **state)
         {"a:\n\tb: 1", "",
          "job.yaml:2:1: broken YAML: found character that cannot start any token while scanning "
          "for the next token"},
-        {SMALL "train: {steps: *x}", "", "job.yaml:3:16: alias *x: aliases are not supported"},
+        {SMALL "train: {steps: *x}", "",
+         "job.yaml:3:16: alias *x: aliases are not supported; text that begins with * needs "
+         "quotes"},
+        {SMALL, "--groups|[{match: *.bias}]",
+         "--groups:1:11: broken YAML: did not find expected alphabetic or numeric character while "
+         "scanning an alias; text that begins with * needs quotes"},
         {SMALL "---\ntrain: {}", "",
          "job.yaml:3: a second document begins here; a job file is one"},
         {"? [a]\n: b", "", "job.yaml:1:3: a key must be a word, not a list"},

@@ -146,7 +146,7 @@ static void embedding_gradients(void **state)
     float *y = harness_zeros(ROWS * COLS), *dy = harness_random(ROWS * COLS, 3);
     float *dt = harness_random(VOCAB * COLS, 4), *dp = harness_random(MAX_SEQ * COLS, 5);
     embed l = {{.rows = ROWS,
-                .seq = SEQ,
+                .row_tokens = kernel_tokens_from(SEQ, 0),
                 .cols = COLS,
                 .ids = ids,
                 .tokens = tokens,
@@ -155,7 +155,7 @@ static void embedding_gradients(void **state)
                 .scale = 1.5f},
                dy};
     run(K_EMBEDDING_GRAD, &(kernel_embedding_grad_args){.rows = ROWS,
-                                                        .seq = SEQ,
+                                                        .row_tokens = kernel_tokens_from(SEQ, 0),
                                                         .cols = COLS,
                                                         .vocab = VOCAB,
                                                         .max_seq = MAX_SEQ,
@@ -258,8 +258,7 @@ static void rope_gradient_is_the_inverse_rotation(void **state)
         table[2 * i + 1] = sinf(0.3f * (float)i);
     }
     kernel_rope_args forward = {.rows = ROWS,
-                                .seq = SEQ,
-                                .pos0 = 2,
+                                .row_tokens = kernel_tokens_from(SEQ, 2),
                                 .heads = HEADS,
                                 .head_dim = HEAD_DIM,
                                 .rot = ROT,
@@ -298,7 +297,7 @@ static void check_attention(int64_t kv_heads, bool causal, float dropout)
     float *dq = harness_zeros(ATT), *dk = harness_zeros(ATT), *dv = harness_zeros(ATT);
     float lse[BATCH * H * T], delta[BATCH * H * T];
     attend l = {{.batch = BATCH,
-                 .tq = T,
+                 .queries = kernel_tokens_from(T, 0),
                  .tk = T,
                  .heads = H,
                  .kv_heads = kv_heads,
@@ -484,8 +483,13 @@ static void dropout_gradient_is_the_same_call(void **state)
 {
     (void)state;
     float *x = harness_random(COUNT, 1), *dy = harness_random(COUNT, 2), *dx = harness_zeros(COUNT);
-    kernel_dropout_args call = {
-        .count = COUNT, .x = x, .p = 0.4f, .index0 = 9, .key = rng_key_make(1, RNG_DROPOUT, 0, 0)};
+    kernel_dropout_args call = {.rows = COUNT,
+                                .cols = 1,
+                                .row_tokens = kernel_tokens_from(COUNT, 0),
+                                .x = x,
+                                .p = 0.4f,
+                                .row0 = 9,
+                                .key = rng_key_make(1, RNG_DROPOUT, 0, 0)};
     kernel_dropout_args back = call;
     back.x = dy, back.y = dx;
     run(K_DROPOUT, &back);

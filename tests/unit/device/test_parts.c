@@ -237,7 +237,7 @@ static void check_embedding_of_parts(void)
     float *tokens = harness_random(VOCAB * COLS, 1), *positions = harness_random(SEQ * COLS, 2);
     float *full = harness_zeros(ROWS * COLS), *shard = harness_zeros(ROWS * COLS);
     kernel_embedding_args p = {.rows = ROWS,
-                               .seq = SEQ,
+                               .row_tokens = kernel_tokens_from(SEQ, 0),
                                .cols = COLS,
                                .ids = ids,
                                .tokens = tokens,
@@ -271,7 +271,7 @@ static void check_embedding_grad_of_parts(void)
     float *dy = harness_random(ROWS * COLS, 3);
     float *full = harness_random(VOCAB * COLS, 4), *shard = harness_random(VOCAB * COLS, 5);
     kernel_embedding_grad_args p = {.rows = ROWS,
-                                    .seq = SEQ,
+                                    .row_tokens = kernel_tokens_from(SEQ, 0),
                                     .cols = COLS,
                                     .vocab = VOCAB,
                                     .ids = ids,
@@ -314,7 +314,7 @@ static void attend(attended *out, int64_t tokens, int64_t head0, int64_t heads, 
     float *d_o = harness_random(MOST, 4);
     int64_t at = head0 * DIM;
     kernel_attention_grad_args g = {.fwd = {.batch = BATCH,
-                                            .tq = tokens,
+                                            .queries = kernel_tokens_from(tokens, 0),
                                             .tk = tokens,
                                             .heads = heads,
                                             .kv_heads = heads,

@@ -108,11 +108,13 @@ static void dropout_keeps_the_right_share_and_depends_on_position_only(void **st
     enum { MANY = 40000 };
     float *x = malloc(sizeof(float) * MANY), *y = harness_zeros(MANY), *z = harness_zeros(MANY);
     for (int i = 0; i < MANY; i++) x[i] = 1;
-    kernel_dropout_args all = {.count = MANY,
+    kernel_dropout_args all = {.rows = MANY,
+                               .cols = 1,
+                               .row_tokens = kernel_tokens_from(MANY, 0),
                                .x = x,
                                .y = y,
                                .p = 0.25f,
-                               .index0 = 1000,
+                               .row0 = 1000,
                                .key = rng_key_make(3, RNG_DROPOUT, 7, 1)};
     run(K_DROPOUT, &all);
     int kept = 0;
@@ -122,7 +124,7 @@ static void dropout_keeps_the_right_share_and_depends_on_position_only(void **st
     }
     assert_true(abs(kept - 30000) < 350); // four standard deviations
     kernel_dropout_args part = all;       // the second part alone
-    part.x = x + 123, part.y = z + 123, part.index0 += 123, part.count -= 123;
+    part.x = x + 123, part.y = z + 123, part.row0 += 123, part.rows -= 123;
     run(K_DROPOUT, &part);
     assert_memory_equal(y + 123, z + 123, sizeof(float) * (MANY - 123));
     all.y = z, all.p = 0; // and with p = 0 nothing changes
@@ -252,7 +254,7 @@ static void the_embedding_gradient_is_added_to_the_old_one(void **state)
     int32_t ids[2] = {1, 1};
     float dy[2] = {1, 2}, tokens[2] = {5, 5}, positions[2] = {7, 7};
     kernel_embedding_grad_args p = {.rows = 2,
-                                    .seq = 2,
+                                    .row_tokens = kernel_tokens_from(2, 0),
                                     .cols = 1,
                                     .vocab = 2,
                                     .max_seq = 2,
@@ -298,7 +300,7 @@ static void attention_of_the_last_query_equals_that_among_all(void **state)
           *v = harness_random(T * D, 3);
     float all[T * D], last[D], lse[T], lse_last[1];
     kernel_attention_args p = {.batch = 1,
-                               .tq = T,
+                               .queries = kernel_tokens_from(T, 0),
                                .tk = T,
                                .heads = 1,
                                .kv_heads = 1,
@@ -316,7 +318,7 @@ static void attention_of_the_last_query_equals_that_among_all(void **state)
                                .causal = true};
     run(K_ATTENTION, &p);
     assert_memory_equal(all, v, sizeof(float) * D); // the first query sees one key
-    p.tq = 1, p.q = q + (T - 1) * D, p.o = last, p.lse = lse_last;
+    p.queries = kernel_tokens_from(1, T - 1), p.q = q + (T - 1) * D, p.o = last, p.lse = lse_last;
     run(K_ATTENTION, &p);
     assert_memory_equal(last, all + (T - 1) * D, sizeof last);
     assert_true(lse[T - 1] == lse_last[0]);

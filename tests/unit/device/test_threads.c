@@ -114,7 +114,7 @@ static void draw_embedding(trial *t, dtype type)
     const int32_t *id = ids(t, rows, vocab);
     call(t, K_EMBEDDING)->u.embedding = (kernel_embedding_args){
         .rows = rows,
-        .seq = seq,
+        .row_tokens = kernel_tokens_from(seq, 0),
         .cols = cols,
         .ids = id,
         .tokens = numbers(t, vocab * cols, type),
@@ -125,7 +125,7 @@ static void draw_embedding(trial *t, dtype type)
         .residual_fp32 = residual_fp32};
     call(t, K_EMBEDDING_GRAD)->u.embedding_grad = (kernel_embedding_grad_args){
         .rows = rows,
-        .seq = seq,
+        .row_tokens = kernel_tokens_from(seq, 0),
         .cols = cols,
         .vocab = vocab,
         .max_seq = seq,
@@ -183,7 +183,7 @@ static void draw_rope(trial *t, dtype type)
             dim = 2 * between(t, 1, 40);
     kernel_rope_args *p = &call(t, K_ROPE)->u.rope;
     *p = (kernel_rope_args){.rows = rows,
-                            .seq = seq,
+                            .row_tokens = kernel_tokens_from(seq, 0),
                             .heads = heads,
                             .head_dim = dim,
                             .rot = dim,
@@ -200,7 +200,7 @@ static void draw_attention(trial *t, dtype type)
     int64_t batch = between(t, 1, 3), tokens = size_up_to(t, 200);
     int64_t q = heads * dim, k = kv * dim;
     kernel_attention_args f = {.batch = batch,
-                               .tq = tokens,
+                               .queries = kernel_tokens_from(tokens, 0),
                                .tk = tokens,
                                .heads = heads,
                                .kv_heads = kv,
@@ -236,7 +236,7 @@ static void draw_decode(trial *t, dtype type)
             q = heads * dim, k = kv * dim;
     int64_t batch = between(t, 1, 5), keys = size_up_to(t, 900);
     kernel_attention_args f = {.batch = batch,
-                               .tq = 1,
+                               .queries = kernel_tokens_from(1, keys - 1),
                                .tk = keys,
                                .heads = heads,
                                .kv_heads = kv,
@@ -296,12 +296,15 @@ static void draw_pointwise(trial *t, dtype type)
                                                   .type = type};
         break;
     case 3:
-        call(t, K_DROPOUT)->u.dropout = (kernel_dropout_args){.count = count,
-                                                              .x = numbers(t, count, type),
-                                                              .y = numbers(t, count, type),
-                                                              .p = 0.3f,
-                                                              .index0 = word(t),
-                                                              .type = type};
+        call(t, K_DROPOUT)->u.dropout =
+            (kernel_dropout_args){.rows = count,
+                                  .cols = 1,
+                                  .row_tokens = kernel_tokens_from(count, 0),
+                                  .x = numbers(t, count, type),
+                                  .y = numbers(t, count, type),
+                                  .p = 0.3f,
+                                  .row0 = word(t),
+                                  .type = type};
         break;
     default:
         call(t, K_CONVERT)->u.convert = (kernel_convert_args){count, numbers(t, count, type),

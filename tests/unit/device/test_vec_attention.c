@@ -7,6 +7,7 @@ typedef struct attention_shape {
     bool causal;
     float dropout;
     dtype type;
+    int ranks, rank; // of context parallelism: the queries are two of 2 * ranks chunks of the keys
 } attention_shape;
 
 static const char *shape_text(const attention_shape *s)
@@ -18,6 +19,16 @@ static const char *shape_text(const attention_shape *s)
     return text;
 }
 
+static kernel_tokens queries_of(const attention_shape *h)
+{
+    if (h->ranks == 0) return kernel_tokens_from(h->tq, h->tk - h->tq);
+    const int64_t chunk = h->tq / 2;
+    return (kernel_tokens){.seq = h->tq,
+                           .full_seq = h->tk,
+                           .chunk = chunk,
+                           .start = {h->rank * chunk, (2 * h->ranks - 1 - h->rank) * chunk}};
+}
+
 // q, k and v lie in one array, as in a model. o has a gap between rows.
 static kernel_attention_args describe_inputs(space *s, const attention_shape *h)
 {
@@ -27,7 +38,7 @@ static kernel_attention_args describe_inputs(space *s, const attention_shape *h)
     size_t size = dtype_bytes(h->type);
     return (kernel_attention_args){
         .batch = h->batch,
-        .tq = h->tq,
+        .queries = queries_of(h),
         .tk = h->tk,
         .heads = h->heads,
         .kv_heads = h->kv_heads,
@@ -56,8 +67,8 @@ static kernel_call describe_forward(space *s, const void *shape)
     const attention_shape *h = shape;
     kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, h)};
     kernel_attention_args *p = &call.u.attention;
-    p->o = space_random(s, p->batch * p->tq * p->o_stride, p->type, 1, "o");
-    p->lse = space_random(s, p->batch * p->heads * p->tq, F32, 1, "lse");
+    p->o = space_random(s, p->batch * p->queries.seq * p->o_stride, p->type, 1, "o");
+    p->lse = space_random(s, p->batch * p->heads * p->queries.seq, F32, 1, "lse");
     return call;
 }
 
@@ -68,17 +79,17 @@ static kernel_call describe_backward(space *s, const void *shape)
     kernel_attention_grad_args *g = &call.u.attention_grad;
     kernel_attention_args *p = &g->fwd;
     *p = describe_inputs(s, h);
-    p->o = space_random(s, p->batch * p->tq * p->o_stride, p->type, 1, NULL);
-    p->lse = space_random(s, p->batch * p->heads * p->tq, F32, 1, NULL);
+    p->o = space_random(s, p->batch * p->queries.seq * p->o_stride, p->type, 1, NULL);
+    p->lse = space_random(s, p->batch * p->heads * p->queries.seq, F32, 1, NULL);
     cpu_kernels fast;
     cpu_kernels_fill(&fast, vec_one.level);
     fast.run[K_ATTENTION](&vec_one, p);
-    g->d_o = space_random(s, p->batch * p->tq * p->o_stride, p->type, 1, NULL);
-    unsigned char *grads = space_random(s, p->batch * p->tq * p->q_stride, p->type, 1, "dqkv");
+    g->d_o = space_random(s, p->batch * p->queries.seq * p->o_stride, p->type, 1, NULL);
+    unsigned char *grads = space_random(s, p->batch * p->tk * p->q_stride, p->type, 1, "dqkv");
     g->dq = grads;
     g->dk = grads + ((const unsigned char *)p->k - (const unsigned char *)p->q);
     g->dv = grads + ((const unsigned char *)p->v - (const unsigned char *)p->q);
-    g->delta = space_random(s, p->batch * p->heads * p->tq, F32, 1, "delta");
+    g->delta = space_random(s, p->batch * p->heads * p->queries.seq, F32, 1, "delta");
     return call;
 }
 
@@ -91,11 +102,11 @@ static void check_all_types(attention_shape shape, describe_fn describe)
 }
 
 static const attention_shape shapes[] = {
-    {2, 1, 1, 2, 2, 8, true, 0, F32},      {1, 5, 5, 4, 2, 16, true, 0, F32},
-    {2, 17, 17, 2, 1, 24, false, 0, F32},  {1, 64, 64, 2, 2, 64, true, 0, F32},
-    {1, 100, 100, 4, 1, 40, true, 0, F32}, {1, 65, 65, 1, 1, 80, false, 0, F32},
-    {1, 257, 257, 1, 1, 32, true, 0, F32}, {1, 70, 70, 2, 1, 128, true, 0, F32},
-    {1, 33, 33, 2, 2, 7, true, 0, F32},    {1, 130, 130, 2, 1, 20, false, 0, F32},
+    {2, 1, 1, 2, 2, 8, true, 0, F32, 0, 0},      {1, 5, 5, 4, 2, 16, true, 0, F32, 0, 0},
+    {2, 17, 17, 2, 1, 24, false, 0, F32, 0, 0},  {1, 64, 64, 2, 2, 64, true, 0, F32, 0, 0},
+    {1, 100, 100, 4, 1, 40, true, 0, F32, 0, 0}, {1, 65, 65, 1, 1, 80, false, 0, F32, 0, 0},
+    {1, 257, 257, 1, 1, 32, true, 0, F32, 0, 0}, {1, 70, 70, 2, 1, 128, true, 0, F32, 0, 0},
+    {1, 33, 33, 2, 2, 7, true, 0, F32, 0, 0},    {1, 130, 130, 2, 1, 20, false, 0, F32, 0, 0},
 };
 
 static void forward_equals_the_reference(void **state)
@@ -109,9 +120,9 @@ static void forward_with_earlier_keys_equals_the_reference(void **state)
 {
     (void)state;
     const attention_shape cases[] = {
-        {2, 1, 300, 4, 2, 64, true, 0, F32},  {1, 3, 257, 4, 1, 40, true, 0, F32},
-        {1, 1, 5, 2, 2, 8, false, 0, F32},    {1, 12, 200, 2, 1, 16, true, 0, F32},
-        {1, 70, 140, 2, 2, 24, true, 0, F32}, {1, 2, 70, 2, 1, 7, true, 0.25f, F32},
+        {2, 1, 300, 4, 2, 64, true, 0, F32, 0, 0},  {1, 3, 257, 4, 1, 40, true, 0, F32, 0, 0},
+        {1, 1, 5, 2, 2, 8, false, 0, F32, 0, 0},    {1, 12, 200, 2, 1, 16, true, 0, F32, 0, 0},
+        {1, 70, 140, 2, 2, 24, true, 0, F32, 0, 0}, {1, 2, 70, 2, 1, 7, true, 0.25f, F32, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_all_types(cases[i], describe_forward);
@@ -128,8 +139,8 @@ static void dropout_keeps_what_the_reference_keeps(void **state)
 {
     (void)state;
     const attention_shape cases[] = {
-        {2, 70, 70, 2, 1, 16, true, 0.1f, F32},
-        {1, 33, 33, 2, 2, 8, false, 0.5f, F32},
+        {2, 70, 70, 2, 1, 16, true, 0.1f, F32, 0, 0},
+        {1, 33, 33, 2, 2, 8, false, 0.5f, F32, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_all_types(cases[i], describe_forward);
@@ -141,8 +152,35 @@ static void dropout_keeps_what_the_reference_keeps(void **state)
 static void backward_in_two_sweeps_equals_the_reference(void **state)
 {
     (void)state;
-    const attention_shape shape = {1, 66, 66, 1030, 1, 12, true, 0, BF16};
+    const attention_shape shape = {1, 66, 66, 1030, 1, 12, true, 0, BF16, 0, 0};
     check_kernel(describe_backward, &shape, shape_text(&shape));
+}
+
+// The queries of a rank of context parallelism: the earlier chunk sees few keys, the later one many.
+static void queries_in_two_chunks_equal_the_reference(void **state)
+{
+    (void)state;
+    const attention_shape cases[] = {
+        {2, 2, 4, 2, 1, 8, true, 0, F32, 2, 0},        {2, 8, 16, 2, 1, 8, true, 0, F32, 2, 0},
+        {2, 8, 16, 2, 1, 8, true, 0.2f, F32, 2, 1},    {1, 100, 200, 4, 2, 24, true, 0, F32, 2, 0},
+        {1, 100, 200, 4, 2, 24, true, 0, F32, 2, 1},   {1, 128, 512, 1, 1, 64, true, 0, F32, 4, 3},
+        {2, 70, 280, 2, 1, 16, true, 0.2f, F32, 4, 2}, {1, 600, 1200, 1, 1, 16, true, 0, F32, 2, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check_all_types(cases[i], describe_forward);
+        check_all_types(cases[i], describe_backward);
+    }
+    const attention_shape sweeps = {1, 66, 132, 1030, 1, 12, true, 0, BF16, 2, 1};
+    check_kernel(describe_backward, &sweeps, shape_text(&sweeps));
+}
+
+static void backward_with_earlier_keys_equals_the_reference(void **state)
+{
+    (void)state;
+    const attention_shape cases[] = {{1, 12, 200, 2, 1, 16, true, 0, F32, 0, 0},
+                                     {2, 70, 140, 2, 2, 24, true, 0, F32, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_all_types(cases[i], describe_backward);
 }
 
 int main(void)
@@ -153,6 +191,8 @@ int main(void)
         cmocka_unit_test(backward_equals_the_reference),
         cmocka_unit_test(dropout_keeps_what_the_reference_keeps),
         cmocka_unit_test(backward_in_two_sweeps_equals_the_reference),
+        cmocka_unit_test(queries_in_two_chunks_equal_the_reference),
+        cmocka_unit_test(backward_with_earlier_keys_equals_the_reference),
     };
     return cmocka_run_group_tests(tests, vec_open, vec_close);
 }

@@ -41,15 +41,18 @@ static kernel_call describe_bias_grad(space *s, const void *args)
                                          .accumulate = h->variant}};
 }
 
+// Positions 1, 2, 5 and 6 of sequences of 8 tokens.
+static const kernel_tokens two_chunks = {
+    .seq = 4, .full_seq = 8, .chunk = 2, .start = {1, 5}, .first_row = 3};
+
 static kernel_call describe_embedding(space *s, const void *args)
 {
     const shape *h = args;
     return (kernel_call){
         .kind = K_EMBEDDING,
         .u.embedding = {.rows = h->rows,
-                        .seq = 5,
+                        .row_tokens = two_chunks,
                         .cols = h->cols,
-                        .pos0 = 2,
                         .type = h->type,
                         .ids = space_ids(s, h->rows, 13),
                         .scale = 1.5f,
@@ -67,7 +70,7 @@ static kernel_call describe_embedding_grad(space *s, const void *args)
         .kind = K_EMBEDDING_GRAD,
         .u.embedding_grad = {
             .rows = h->rows,
-            .seq = 5,
+            .row_tokens = two_chunks,
             .cols = h->cols,
             .vocab = 13,
             .max_seq = 7,
@@ -133,8 +136,7 @@ static kernel_call describe_rope(space *s, const void *args)
     int64_t rot = 2 * h->variant, dim = rot + h->variant % 3, stride = 3 * dim + 1;
     return (kernel_call){.kind = K_ROPE,
                          .u.rope = {.rows = h->rows,
-                                    .seq = 5,
-                                    .pos0 = 2,
+                                    .row_tokens = two_chunks,
                                     .heads = 3,
                                     .head_dim = dim,
                                     .rot = rot,
@@ -219,14 +221,34 @@ static kernel_call describe_dropout(space *s, const void *args)
 {
     const shape *h = args;
     int64_t count = h->rows * h->cols;
-    return (kernel_call){.kind = K_DROPOUT,
-                         .u.dropout = {.count = count,
-                                       .p = 0.3f,
-                                       .type = h->type,
-                                       .index0 = 0xfffffffdu + (uint64_t)h->variant,
-                                       .key = rng_key_make(1, RNG_DROPOUT, 0, 0),
-                                       .x = space_random(s, count, h->type, 1, NULL),
-                                       .y = space_random(s, count, h->type, 1, "y")}};
+    return (kernel_call){
+        .kind = K_DROPOUT,
+        .u.dropout = {.rows = h->rows,
+                      .cols = h->cols,
+                      .row_tokens = h->variant & 1 ? two_chunks : kernel_tokens_from(h->rows, 0),
+                      .p = 0.3f,
+                      .type = h->type,
+                      .row0 = 0xfffffffdu / (uint64_t)h->cols + (uint64_t)h->variant,
+                      .key = rng_key_make(1, RNG_DROPOUT, 0, 0),
+                      .x = space_random(s, count, h->type, 1, NULL),
+                      .y = space_random(s, count, h->type, 1, "y")}};
+}
+
+static kernel_call describe_copy_rows(space *s, const void *args)
+{
+    const shape *h = args;
+    const int64_t logical = 2 * h->rows + 16, stride = h->cols + 3;
+    return (kernel_call){
+        .kind = K_COPY_ROWS,
+        .u.copy_rows = {.rows = h->rows,
+                        .cols = h->cols,
+                        .src_stride = stride,
+                        .dst_stride = stride + 1,
+                        .src_rows = h->variant ? kernel_tokens_from(h->rows, 0) : two_chunks,
+                        .dst_rows = h->variant ? two_chunks : kernel_tokens_from(h->rows, 0),
+                        .type = h->type,
+                        .src = space_random(s, logical * stride, h->type, 1, NULL),
+                        .dst = space_random(s, logical * (stride + 1), h->type, 1, "dst")}};
 }
 
 static kernel_call describe_cross_entropy(space *s, const void *args)
@@ -355,6 +377,7 @@ CASE(glu_equals_the_reference, describe_glu, ACTIVATIONS)
 CASE(glu_grad_equals_the_reference, describe_glu_grad, ACTIVATIONS)
 CASE(add_equals_the_reference, describe_add, 2)
 CASE(dropout_keeps_what_the_reference_keeps, describe_dropout, 4)
+CASE(copy_rows_equals_the_reference, describe_copy_rows, 2)
 CASE(cross_entropy_equals_the_reference, describe_cross_entropy, 3)
 CASE(square_error_equals_the_reference, describe_square_error, 2)
 CASE(sum_squares_equals_the_reference, describe_sum_squares, 1)
@@ -487,6 +510,7 @@ int main(void)
         cmocka_unit_test(glu_grad_equals_the_reference),
         cmocka_unit_test(add_equals_the_reference),
         cmocka_unit_test(dropout_keeps_what_the_reference_keeps),
+        cmocka_unit_test(copy_rows_equals_the_reference),
         cmocka_unit_test(cross_entropy_equals_the_reference),
         cmocka_unit_test(square_error_equals_the_reference),
         cmocka_unit_test(sum_squares_equals_the_reference),

@@ -105,9 +105,8 @@ static kernel_call describe_embedding(space *s, const void *args)
         .kind = K_EMBEDDING,
         .u.embedding = {
             .rows = h->rows,
-            .seq = 5,
+            .row_tokens = kernel_tokens_from(5, 2),
             .cols = h->cols,
-            .pos0 = 2,
             .first = 4,
             .vocab = 7,
             .type = h->type,
@@ -127,7 +126,7 @@ static kernel_call describe_embedding_grad(space *s, const void *args)
         .kind = K_EMBEDDING_GRAD,
         .u.embedding_grad = {
             .rows = h->rows,
-            .seq = 5,
+            .row_tokens = kernel_tokens_from(5, 0),
             .cols = h->cols,
             .first = 4,
             .vocab = 7,
@@ -209,7 +208,7 @@ static kernel_call describe_attention(space *s, const void *args)
     int64_t tokens = h->rows, count = 2 * tokens * 3 * 8;
     return (kernel_call){.kind = K_ATTENTION,
                          .u.attention = {.batch = 2,
-                                         .tq = tokens,
+                                         .queries = kernel_tokens_from(tokens, 0),
                                          .tk = tokens,
                                          .heads = 3,
                                          .kv_heads = 3,

@@ -1,6 +1,6 @@
-// rig.h -- for tests: one forward and backward of a small model on each tensor-parallel rank, without
-// a trainer. Each rank takes its shards of the same full weights, and the ranks' gradients are
-// gathered to full ones.
+// rig.h -- for tests: one forward and backward of a small model on each tensor-parallel and
+// context-parallel rank, without a trainer. Each rank takes its shards of the same full weights and its
+// tokens of the same sequences, and the ranks' gradients are gathered to full ones.
 #ifndef TRIREME_TESTS_RIG_H
 #define TRIREME_TESTS_RIG_H
 
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "comm/trace.h"
 #include "comm/world.h"
 #include "graph/execute.h"
 #include "model/model.h"
@@ -32,11 +33,13 @@ typedef enum rig_backward {
 
 typedef struct rig_options {
     model_config config;
-    model_options model; // the rig sets tp.ranks, from `ranks`, and tp.rank
-    int ranks;
+    model_options model; // the rig sets tp.ranks and cp.ranks, from `ranks` and `cp`, and the rank
+    int ranks;           // of tensor parallelism
+    int cp;              // ranks of context parallelism; 0 means 1
     rig_backward backward;
-    // Negative controls: overwrite what is saved for wgrad; give every rank the shards of rank 0.
-    bool spoil_saved, take_shard_0;
+    // Negative controls: overwrite what is saved for wgrad; give every rank the shards of rank 0; give
+    // every context-parallel rank the tokens of the rank after it.
+    bool spoil_saved, take_shard_0, take_other_tokens;
     uint64_t seed;
     float grad_scale;
 } rig_options;
@@ -49,7 +52,7 @@ typedef struct rig_rank {
     model *m;
     device *device;
     device_stream *on;
-    comm *tp;
+    comm *all, *tp, *cp;
     void *memory[512];
     size_t bytes[512];
     int pieces;
@@ -60,6 +63,7 @@ typedef struct rig_rank {
     char *output[RIG_BLOCKS], *saved[RIG_BLOCKS], *saved_for_wgrad[RIG_BLOCKS],
         *input_grad[RIG_BLOCKS], *output_grad[RIG_BLOCKS], *workspace;
     size_t workspace_bytes;
+    uint64_t sent_cp; // bytes, by the communicator's own count
     float *rope;
     int32_t *ids, *labels;
     double *sums;
@@ -69,9 +73,11 @@ typedef struct rig_rank {
 
 typedef struct rig_result {
     double loss, count;
+    double sent_cp; // by rank 0
     int params;
     int64_t size[RIG_PARAMS];
-    float *grad[RIG_PARAMS]; // [size] full
+    float *grad[RIG_PARAMS]; // [size] full; zeros where the parameter is frozen
+    bool frozen[RIG_PARAMS];
     char name[RIG_PARAMS][PARAM_NAME_BYTES];
 } rig_result;
 
@@ -83,6 +89,11 @@ static void *rig_alloc(rig_rank *r, size_t bytes)
     memset(p, 0xff, bytes); // NaN, so that nothing is read before it is written
     r->memory[r->pieces] = p, r->bytes[r->pieces++] = bytes;
     return p;
+}
+
+static int rig_cp_ranks(const rig_options *o)
+{
+    return o->cp > 1 ? o->cp : 1;
 }
 
 static float *rig_draw_full(const rig_rank *r, int p)
@@ -100,12 +111,12 @@ static void rig_params(rig_rank *r)
     void *weight[RIG_PARAMS];
     for (int p = 0; p < m->params; p++) {
         size_t local = (size_t)(m->param[p].shard_rows * m->param[p].shard_cols);
-        int tp_rank = r->o->take_shard_0 ? 0 : r->rank;
+        int tp_rank = r->o->take_shard_0 ? 0 : r->rank % r->o->ranks;
         float *full = rig_draw_full(r, p),
               *shard = malloc((size_t)m->param[p].count * sizeof *shard);
         model_param_take_shard(m, p, tp_rank, full, shard);
-        weight[p] = rig_alloc(r, local * dtype_bytes(m->type));
-        dtype_convert(weight[p], m->type, shard, F32, local);
+        weight[p] = rig_alloc(r, local * dtype_bytes(m->param[p].type));
+        dtype_convert(weight[p], m->param[p].type, shard, F32, local);
         r->grad[p] = rig_alloc(r, local * sizeof(float));
         memset(r->grad[p], 0, local * sizeof(float));
         free(full);
@@ -124,10 +135,28 @@ static void rig_params(rig_rank *r)
     }
 }
 
+// Draws the ids and labels of full sequences, and takes this rank's tokens.
+static void rig_batch(rig_rank *r)
+{
+    const model *m = r->m;
+    graph_cp cp = m->cp;
+    if (r->o->take_other_tokens) cp.rank = (cp.rank + 1) % rig_cp_ranks(r->o);
+    const kernel_tokens t = graph_tokens(m->seq, &cp);
+    const int64_t all = m->batch * m->seq, rows = m->batch * t.seq;
+    const uint32_t vocab = (uint32_t)r->o->config.vocab;
+    const rng_key key = rng_key_make(3, RNG_MOCK, 0, 0);
+    r->ids = rig_alloc(r, (size_t)rows * 4), r->labels = rig_alloc(r, (size_t)rows * 4);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t from = kernel_logical_row(&t, i);
+        r->ids[i] = (int32_t)(rng_word(key, (uint64_t)from) % vocab);
+        r->labels[i] = (int32_t)(rng_word(key, (uint64_t)(all + from)) % vocab);
+        if (from % 7 == 3) r->labels[i] = IGNORED_LABEL;
+    }
+}
+
 static void rig_memory(rig_rank *r)
 {
     const model *m = r->m;
-    int64_t rows = m->batch * m->seq;
     for (int b = 0; b < m->blocks; b++) {
         const graph *g = m->block[b].g;
         r->output[b] = rig_alloc(r, g->bytes.output);
@@ -136,17 +165,13 @@ static void rig_memory(rig_rank *r)
         r->input_grad[b] = rig_alloc(r, g->bytes.input);
         if (g->bytes.workspace > r->workspace_bytes) r->workspace_bytes = g->bytes.workspace;
     }
-    r->workspace = rig_alloc(r, r->workspace_bytes);
-    r->ids = rig_alloc(r, (size_t)rows * 4), r->labels = rig_alloc(r, (size_t)rows * 4);
+    void *shared; // context-parallel ranks read each other's workspace
+    if (comm_alloc(r->all, r->device, r->workspace_bytes + 64, &shared, &r->error) != OK) abort();
+    r->workspace = shared;
+    memset(r->workspace, 0xff, r->workspace_bytes);
     r->sums = rig_alloc(r, 2 * sizeof(double));
     r->sums[0] = r->sums[1] = 0;
-    rng_key key = rng_key_make(3, RNG_MOCK, 0, 0);
-    for (int64_t i = 0; i < rows; i++) {
-        r->ids[i] = (int32_t)(rng_word(key, (uint64_t)i) % (uint32_t)r->o->config.vocab);
-        r->labels[i] =
-            (int32_t)(rng_word(key, (uint64_t)(rows + i)) % (uint32_t)r->o->config.vocab);
-        if (i % 7 == 3) r->labels[i] = IGNORED_LABEL;
-    }
+    rig_batch(r);
     if (!m->rope) return;
     r->rope = rig_alloc(r, graph_rope_bytes(m->rope));
     if (graph_upload_rope(m->rope, r->on, r->rope, &r->error) != OK) abort();
@@ -157,6 +182,7 @@ static graph_run rig_context(rig_rank *r, int b)
     graph_run x = {.g = r->m->block[b].g,
                    .stream = r->on,
                    .tp = r->m->tp.ranks > 1 ? r->tp : NULL,
+                   .cp = r->m->cp.ranks > 1 ? r->cp : NULL,
                    .weight = r->weight[b],
                    .gradient = r->gradient[b],
                    .grad_written = r->grad_written[b],
@@ -185,7 +211,8 @@ static void rig_spoil(rig_rank *r, int b)
 {
     const graph *g = r->m->block[b].g;
     memset(r->workspace, 0xff, r->workspace_bytes);
-    if (g->output && !g->split.saves_output_grad && !g->input_grad.in_place)
+    if (graph_has_backward(g) && g->output && !g->split.saves_output_grad &&
+        !g->input_grad.in_place)
         memset(r->output_grad[b], 0xff, graph_value_bytes(g->output->grad));
     if (r->o->spoil_saved) memset(r->saved_for_wgrad[b], 0xff, g->bytes.saved_for_wgrad);
 }
@@ -199,21 +226,22 @@ static status rig_wgrad(rig_rank *r, int b, err *e)
 static status rig_run_backward(rig_rank *r, err *e)
 {
     status result = OK;
-    for (int b = r->m->blocks - 1; b >= 0; b--) {
+    const int first = r->m->first_backward;
+    for (int b = r->m->blocks - 1; b >= first; b--) {
         const graph *g = r->m->block[b].g;
         graph_run x = rig_context(r, b);
         if (r->o->backward == RIG_ONE_CALL)
             TRY(graph_run_backward(&x, e));
         else
             TRY(graph_run_dgrad(&x, e));
-        if (b > 0) r->output_grad[b - 1] = graph_run_ptr(&x, g->input->grad);
+        if (b > first) r->output_grad[b - 1] = graph_run_ptr(&x, g->input->grad);
         if (r->o->backward == RIG_ONE_CALL) continue;
         if (g->split.saves_output_grad && g->input_grad.in_place)
             FAIL(E_INTERNAL, "block %d overwrites the output gradient that wgrad reads", b);
         rig_spoil(r, b);
         if (r->o->backward == RIG_DGRAD_WGRAD) TRY(rig_wgrad(r, b, e));
     }
-    for (int b = r->m->blocks - 1; r->o->backward == RIG_WGRAD_DELAYED && b >= 0; b--)
+    for (int b = r->m->blocks - 1; r->o->backward == RIG_WGRAD_DELAYED && b >= first; b--)
         TRY(rig_wgrad(r, b, e));
 done:
     return result;
@@ -224,10 +252,14 @@ static status rig_run(rig_rank *r, err *e)
     status result = OK;
     model_options o = r->o->model;
     const device_options options = {.threads = 1};
-    o.tp.ranks = r->o->ranks, o.tp.rank = r->rank;
+    o.tp.ranks = r->o->ranks, o.tp.rank = r->rank % r->o->ranks;
+    o.cp.ranks = rig_cp_ranks(r->o), o.cp.rank = r->rank / r->o->ranks;
     o.splits_backward = r->o->backward != RIG_ONE_CALL;
     TRY(device_open("cpu", &options, &r->device, e));
-    TRY(world_attach(r->world, r->rank, r->device, &r->tp, e));
+    TRY(world_attach(r->world, r->rank, r->device, &r->all, e));
+    TRY(comm_split(r->all, o.cp.rank, o.tp.rank, &r->tp, e));
+    TRY(comm_split(r->all, o.tp.rank, o.cp.rank, &r->cp, e));
+    TRY(trace_comm_open(r->cp, &r->cp, e));
     TRY(r->device->ops->stream_open(r->device, STREAM_COMPUTE, &r->on, e));
     TRY(model_open(model_family_find(r->o->config.family), &r->o->config, &o, &r->m, e));
     rig_params(r);
@@ -238,6 +270,8 @@ static status rig_run(rig_rank *r, err *e)
     }
     if (o.mode == GRAPH_TRAIN) TRY(rig_run_backward(r, e));
     TRY(r->device->ops->sync(r->on, e));
+    for (int k = 0; k < TRACE_KINDS; k++)
+        r->sent_cp += (uint64_t)trace_comm_counts(r->cp)->kind[k].bytes;
 done:
     return result;
 }
@@ -260,32 +294,51 @@ static void rig_release(rig_rank *r)
         free(r->grad_written[b]);
     }
     if (r->on) r->device->ops->stream_close(r->on);
+    if (r->workspace) comm_release(r->all, r->device, r->workspace, r->workspace_bytes + 64);
     comm_close(r->tp);
+    comm_close(r->cp);
+    comm_close(r->all);
     model_close(r->m);
     device_close(r->device);
 }
 
-// Makes full gradients: shards are put together, partial gradients summed, and replicated gradients
-// must be equal on all ranks.
+// The sum of a gradient over the context-parallel ranks, for tensor-parallel rank k.
+static float *rig_sum_cp(const rig_rank *ranks, int k, int p)
+{
+    const model_param *q = &ranks[k].m->param[p];
+    const int tp = ranks[0].o->ranks, cp = rig_cp_ranks(ranks[0].o);
+    const int64_t count = q->shard_rows * q->shard_cols;
+    float *sum = calloc((size_t)count, sizeof *sum);
+    for (int c = 0; c < cp; c++)
+        for (int64_t i = 0; i < count; i++) sum[i] += ranks[c * tp + k].grad[p][i];
+    return sum;
+}
+
+// Makes full gradients: those of context-parallel ranks are summed. Then shards are put together,
+// partial gradients summed, and replicated gradients must be equal on all ranks.
 static void rig_collect(const rig_rank *ranks, int count, rig_result *out)
 {
     const model *m = ranks[0].m;
-    *out = (rig_result){.params = m->params};
-    for (int k = 0; k < count; k++) out->loss += ranks[k].sums[0], out->count += ranks[k].sums[1];
+    *out = (rig_result){.params = m->params, .sent_cp = (double)ranks[0].sent_cp};
+    for (int k = 0; k < count * rig_cp_ranks(ranks[0].o); k++)
+        out->loss += ranks[k].sums[0], out->count += ranks[k].sums[1];
     for (int p = 0; p < m->params && m->mode == GRAPH_TRAIN; p++) {
         const model_param *q = &m->param[p];
         float *full = out->grad[p] = calloc((size_t)q->count, sizeof *full);
         out->size[p] = q->count;
+        out->frozen[p] = q->frozen;
         snprintf(out->name[p], PARAM_NAME_BYTES, "%s", q->name);
         for (int k = 0; k < count; k++) {
+            float *grad = rig_sum_cp(ranks, k, p);
             if (q->tp_sharded)
-                model_param_put_shard(m, p, k, ranks[k].grad[p], full);
+                model_param_put_shard(m, p, k, grad, full);
             else if (q->tp_partial)
-                for (int64_t i = 0; i < q->count; i++) full[i] += ranks[k].grad[p][i];
+                for (int64_t i = 0; i < q->count; i++) full[i] += grad[i];
             else if (k == 0)
-                memcpy(full, ranks[0].grad[p], (size_t)q->count * sizeof *full);
-            else if (memcmp(full, ranks[k].grad[p], (size_t)q->count * sizeof *full) != 0)
+                memcpy(full, grad, (size_t)q->count * sizeof *full);
+            else if (memcmp(full, grad, (size_t)q->count * sizeof *full) != 0)
                 fail_msg("%s: ranks 0 and %d differ", q->name, k);
+            free(grad);
         }
     }
 }
@@ -301,16 +354,17 @@ static void rig(const rig_options *o, rig_result *out)
     world *w;
     rig_rank *ranks = calloc(RIG_RANKS, sizeof *ranks);
     pthread_t threads[RIG_RANKS];
-    if (world_open(o->ranks, true, &w, &e) != OK) fail_msg("%s", e.text);
-    for (int k = 0; k < o->ranks; k++) {
+    const int count = o->ranks * rig_cp_ranks(o);
+    if (world_open(count, true, &w, &e) != OK) fail_msg("%s", e.text);
+    for (int k = 0; k < count; k++) {
         ranks[k] = (rig_rank){.o = o, .world = w, .rank = k};
         pthread_create(&threads[k], NULL, rig_main, &ranks[k]);
     }
-    for (int k = 0; k < o->ranks; k++) pthread_join(threads[k], NULL);
-    for (int k = 0; k < o->ranks; k++)
+    for (int k = 0; k < count; k++) pthread_join(threads[k], NULL);
+    for (int k = 0; k < count; k++)
         if (ranks[k].result != OK) fail_msg("rank %d: %s", k, ranks[k].error.text);
     rig_collect(ranks, o->ranks, out);
-    for (int k = 0; k < o->ranks; k++) rig_release(&ranks[k]);
+    for (int k = 0; k < count; k++) rig_release(&ranks[k]);
     world_close(w);
     free(ranks);
 }
@@ -329,7 +383,7 @@ static double rig_distance(const rig_result *a, const rig_result *b, int p)
 }
 
 // The worst of all parameters.
-static double rig_worst(const rig_result *a, const rig_result *b)
+static inline double rig_worst(const rig_result *a, const rig_result *b)
 {
     double worst = 0;
     for (int p = 0; p < a->params; p++) worst = fmax(worst, rig_distance(a, b, p));

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { LISTS_STAGES = 8, LISTS_BLOCKS = 64 };
+enum { LISTS_STAGES = 8, LISTS_BLOCKS = 64, LISTS_PARAMS = 2 * LISTS_BLOCKS };
 
 typedef struct lists_of {
     pipeline_schedule order;
@@ -24,8 +24,15 @@ typedef struct lists_of {
     const char *policy; // on dp_shard; NULL: ddp
     int dp_shard;       // 0: 1
     bool tied, no_sync, evaluate;
-    bool files;    // state is in files; then no_sync is needed
-    int reshard;   // 0: weights are resharded after forward; -1: not; K: kept by groups of K ranks
+    bool files;  // state is in files; then no_sync is needed
+    int reshard; // 0: weights are resharded after forward; -1: not; K: kept by groups of K ranks
+    // The second parameter group: the parameters of the blocks before `second`, or with `both` a
+    // second matrix of every block. Its policy is on dp_shard; NULL: ddp.
+    int second;
+    bool both, frozen;
+    const char *second_policy;
+    bool second_files; // its weights are in files
+    bool all_backward; // every block has a backward, also those whose parameters are frozen
     bool in_place; // the input gradient of every block but the last replaces its output gradient
 } lists_of;
 
@@ -41,27 +48,49 @@ typedef struct lists {
     schedule list[LISTS_STAGES];
     const plan *plan_of[LISTS_STAGES];
     const schedule *of[LISTS_STAGES];
-    plan_use use[LISTS_BLOCKS];
+    plan_use use[LISTS_PARAMS];
 } lists;
+
+static plan_group_options lists_group(const lists_of *x, bool second)
+{
+    const char *name = second ? x->second_policy : x->policy;
+    plan_group_options o = {.dp = {*policy_find("ddp"), *policy_find(name ? name : "ddp")},
+                            .frozen = second && x->frozen,
+                            .has_m = true,
+                            .has_v = true};
+    // Weights go there only where they are sharded as the optimizer's state is.
+    const bool alike = o.dp.inner.weight == o.dp.inner.optimizer;
+    for (int t = alike ? 0 : PLAN_WEIGHTS + 1; x->files && !second && t < PLAN_STATES; t++)
+        o.tier[t] = TIER_FILE;
+    if (second && x->second_files) o.tier[PLAN_WEIGHTS] = TIER_FILE;
+    return o;
+}
 
 static void lists_open(lists *l, const lists_of *x)
 {
     static const char *const names[] = {"weight"};
-    plan_param params[LISTS_BLOCKS];
+    plan_param params[LISTS_PARAMS];
     double cost[LISTS_BLOCKS];
     bool in_place[LISTS_BLOCKS];
     err e = {0};
     const int parts = x->stages * x->chunks, blocks = x->blocks ? x->blocks : parts;
-    const int count = blocks - x->tied;
+    const int count = blocks - x->tied, groups = x->second || x->both ? 2 : 1;
+    const int extra = x->both ? blocks : 0;
     const int size[AXES] = {x->stages, 1, x->dp_shard ? x->dp_shard : 1, 1, 1};
     *l = (lists){.stages = x->stages};
     for (int b = 0; b < blocks; b++) {
         cost[b] = 1;
         in_place[b] = x->in_place && b < blocks - 1;
         if (b < count)
-            params[b] = (plan_param){.name = names[0], .rows = 8, .cols = 4, .is_matrix = true};
+            params[b] = (plan_param){
+                .name = names[0], .rows = 8, .cols = 4, .decays = true, .group = b < x->second};
         l->use[b] = (plan_use){b < count ? b : 0, b};
     }
+    for (int b = 0; b < extra; b++) {
+        params[count + b] = (plan_param){.name = names[0], .rows = 6, .cols = 4, .group = 1};
+        l->use[blocks + b] = (plan_use){count + b, b};
+    }
+    const plan_group_options group[2] = {lists_group(x, false), lists_group(x, true)};
     plan_options o = {
         .strategy = {.dp = {*policy_find("ddp"), *policy_find(x->policy ? x->policy : "ddp")},
                      .no_sync = x->no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
@@ -71,23 +100,20 @@ static void lists_open(lists *l, const lists_of *x)
                      .bucket_bytes = 1,
                      .reduce_dtype = F32,
                      .pipeline = {.schedule = x->order, .virtual_stages = x->chunks}},
-        .state_tensors = 2,
-        .compute = F32,
+        .group = group,
+        .groups = groups,
+        .first_backward = x->frozen && !x->both && !x->all_backward ? x->second : 0,
         .input_grad_in_place = in_place,
         .micros = x->micros,
         .cost = cost,
         .blocks = blocks,
         .use = l->use,
-        .uses = blocks};
-    // Weights go there only where they are sharded as the optimizer's state is.
-    const bool alike = o.strategy.dp.inner.weight == o.strategy.dp.inner.optimizer;
-    for (int t = alike ? 0 : PLAN_WEIGHTS + 1; x->files && t < PLAN_STATES; t++)
-        o.strategy.offload.tier[t] = TIER_FILE;
+        .uses = blocks + extra};
     if (mesh_make(size, size[AXIS_PP] * size[AXIS_DP_SHARD], &o.mesh, &e) != OK)
         fail_msg("%s", e.text);
     for (int i = 0; i < x->stages; i++) {
         o.rank = mesh_rank(&o.mesh, (const int[AXES]){i});
-        if (plan_make(&o, params, count, &l->plan[i], &e) != OK ||
+        if (plan_make(&o, params, count + extra, &l->plan[i], &e) != OK ||
             schedule_make(l->plan[i], x->evaluate ? PASS_EVAL : PASS_TRAIN, &l->list[i], &e) != OK)
             fail_msg("%s", e.text);
         l->plan_of[i] = l->plan[i];

@@ -14,19 +14,29 @@
 
 #include <cmocka.h>
 
-enum { PLANNED_PARAMS = 16, PLANNED_BLOCKS = 16 };
+enum { PLANNED_PARAMS = 16, PLANNED_BLOCKS = 16, PLANNED_GROUPS = 4 };
 
 // rows x cols (0: a vector), used by block `block` and, where it is not 0, by block `also`.
 typedef struct planned_param {
     int64_t rows, cols;
     int block, also;
     bool tp_sharded, tp_partial;
+    int group; // of planned.group
 } planned_param;
+
+// A parameter group after the first, which has the members of `planned`. NULL: ddp.
+typedef struct planned_group {
+    const char *outer, *inner;
+    bool frozen;
+    dtype compute;
+    memory_tier tier[PLAN_STATES];
+    bool no_moments; // the rule has no state
+} planned_group;
 
 // Zeros are: one rank, ddp, fp32, one micro-batch, two numbers of optimizer state a weight, buckets
 // of one element, all blocks cost the same, nothing in a file.
 typedef struct planned {
-    int replicate, shard, pp, tp, rank;
+    int replicate, shard, cp, pp, tp, rank;
     const char *outer, *inner;
     planned_param param[PLANNED_PARAMS];
     int params, blocks;
@@ -35,6 +45,10 @@ typedef struct planned {
     bool no_sync;
     memory_tier tier[PLAN_STATES];
     dtype compute;
+    bool frozen; // the first group
+    planned_group group[PLANNED_GROUPS];
+    int groups; // in `group`
+    int first_backward;
     const int *split;
     double cost[PLANNED_BLOCKS];
 } planned;
@@ -44,6 +58,18 @@ static int at_least_1(int n)
     return n ? n : 1;
 }
 
+static plan_group_options planned_group_options(const planned_group *g)
+{
+    plan_group_options o = {.dp = {*policy_find(g->outer ? g->outer : "ddp"),
+                                   *policy_find(g->inner ? g->inner : "ddp")},
+                            .compute = g->compute,
+                            .frozen = g->frozen,
+                            .has_m = !g->no_moments,
+                            .has_v = !g->no_moments};
+    memcpy(o.tier, g->tier, sizeof o.tier);
+    return o;
+}
+
 static status planned_make(const planned *x, plan **out, err *e)
 {
     static const char *const names[PLANNED_PARAMS] = {"a", "b", "c", "d", "e", "f", "g", "h",
@@ -51,8 +77,14 @@ static status planned_make(const planned *x, plan **out, err *e)
     plan_param params[PLANNED_PARAMS] = {{0}};
     plan_use use[2 * PLANNED_PARAMS];
     double cost[PLANNED_BLOCKS];
-    const int size[AXES] = {at_least_1(x->pp), at_least_1(x->replicate), at_least_1(x->shard), 1,
-                            at_least_1(x->tp)};
+    const int size[AXES] = {at_least_1(x->pp), at_least_1(x->replicate), at_least_1(x->shard),
+                            at_least_1(x->cp), at_least_1(x->tp)};
+    planned_group first = {
+        .outer = x->outer, .inner = x->inner, .frozen = x->frozen, .compute = x->compute};
+    plan_group_options group[PLANNED_GROUPS + 1];
+    memcpy(first.tier, x->tier, sizeof first.tier);
+    group[0] = planned_group_options(&first);
+    for (int i = 0; i < x->groups; i++) group[i + 1] = planned_group_options(&x->group[i]);
     plan_options o = {
         .rank = x->rank,
         .strategy = {.dp = {*policy_find(x->outer ? x->outer : "ddp"),
@@ -64,8 +96,9 @@ static status planned_make(const planned *x, plan **out, err *e)
                      .pipeline = {.schedule = x->chunks > 1 ? PIPE_INTERLEAVED : PIPE_1F1B,
                                   .virtual_stages = at_least_1(x->chunks),
                                   .chunk_blocks = x->split}},
-        .state_tensors = 2,
-        .compute = x->compute,
+        .group = group,
+        .groups = 1 + x->groups,
+        .first_backward = x->first_backward,
         .micros = at_least_1(x->micros),
         .cost = cost,
         .blocks = x->blocks,
@@ -78,13 +111,14 @@ static status planned_make(const planned *x, plan **out, err *e)
         params[i] = (plan_param){.name = names[i],
                                  .rows = q->rows,
                                  .cols = q->cols ? q->cols : 1,
-                                 .is_matrix = q->cols > 0,
+                                 .group = q->group,
+                                 .decays = q->cols > 0,
                                  .tp_sharded = q->tp_sharded,
                                  .tp_partial = q->tp_partial};
         use[o.uses++] = (plan_use){i, q->block};
         if (q->also && q->also != q->block) use[o.uses++] = (plan_use){i, q->also};
     }
-    const int ranks = size[0] * size[1] * size[2] * size[4];
+    const int ranks = size[0] * size[1] * size[2] * size[3] * size[4];
     if (mesh_make(size, ranks, &o.mesh, e) != OK) return E_USAGE;
     return plan_make(&o, params, x->params, out, e);
 }
@@ -101,7 +135,8 @@ static plan *planned_open(const planned *x)
 static __attribute__((unused)) planned planned_blocks(int blocks, int64_t rows, int64_t cols)
 {
     planned x = {.params = blocks, .blocks = blocks};
-    for (int b = 0; b < blocks; b++) x.param[b] = (planned_param){rows, cols, b, 0, false, false};
+    for (int b = 0; b < blocks; b++)
+        x.param[b] = (planned_param){.rows = rows, .cols = cols, .block = b};
     return x;
 }
 

@@ -26,7 +26,7 @@ typedef struct bytes_model {
 static void add(bytes_model *m, int *param, int block, int64_t rows, int64_t cols)
 {
     m->param[*param] = (plan_param){
-        .name = "weight", .rows = rows, .cols = cols > 0 ? cols : 1, .is_matrix = cols > 0};
+        .name = "weight", .rows = rows, .cols = cols > 0 ? cols : 1, .decays = cols > 0};
     m->elements += (double)(rows * (cols > 0 ? cols : 1));
     m->use[*param] = (plan_use){*param, block};
     (*param)++;
@@ -63,14 +63,17 @@ static bytes_of_state plan_of(const bytes_model *m, int replicate, int shard, co
     plan *p = NULL;
     err e = {0};
     const int size[AXES] = {1, replicate, shard, 1, 1};
+    const plan_group_options group = {.dp = {*policy_find(outer), *policy_find(inner)},
+                                      .compute = compute,
+                                      .has_m = true,
+                                      .has_v = true};
     plan_options o = {.rank = replicate * shard - 1,
-                      .strategy = {.dp = {*policy_find(outer), *policy_find(inner)},
-                                   .no_sync = no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
+                      .strategy = {.no_sync = no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
                                    .reshard_after_forward = 1,
                                    .bucket_bytes = 25 << 20,
                                    .reduce_dtype = F32},
-                      .state_tensors = 2,
-                      .compute = compute,
+                      .group = &group,
+                      .groups = 1,
                       .micros = micros,
                       .cost = m->cost,
                       .blocks = BLOCKS,

@@ -54,6 +54,19 @@ static void test_blocks_of_a_chunk_are_one_pass_and_odd_chunks_are_lower_case(vo
                 "20.0 % simulated\n");
 }
 
+static void test_a_stage_without_a_backward_is_idle_after_its_forwards(void **state)
+{
+    (void)state;
+    expect_text(&LISTS(PIPE_1F1B, 2, 1, 2, .second = 1, .frozen = true), 100,
+                "stage 0    F0F1..........\n"
+                "stage 1    ..F0B0--F1B1--\n"
+                "1f1b, 2 stages, 2 micro-batches: bubble 33.3 % analytic, 42.9 % simulated\n");
+    expect_text(&LISTS(PIPE_ZB, 2, 1, 2, .second = 1, .frozen = true), 100,
+                "stage 0    F0F1..........\n"
+                "stage 1    ..F0B0F1B1W0W1\n"
+                "zb, 2 stages, 2 micro-batches: bubble 14.3 % analytic, 42.9 % simulated\n");
+}
+
 static void test_text_keeps_to_its_columns(void **state)
 {
     (void)state;
@@ -142,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_shows_passes_on_a_common_clock),
         cmocka_unit_test(test_blocks_of_a_chunk_are_one_pass_and_odd_chunks_are_lower_case),
+        cmocka_unit_test(test_a_stage_without_a_backward_is_idle_after_its_forwards),
         cmocka_unit_test(test_text_keeps_to_its_columns),
         cmocka_unit_test(test_what_is_too_long_is_left_out_of_the_middle),
         cmocka_unit_test(test_svg_has_a_rect_for_every_pass),

@@ -62,6 +62,28 @@ static void test_data_ranks_count_over_both_data_parallel_axes(void **state)
     for (int i = 0; i < 6; i++) assert_int_equal(seen[i], 4);
 }
 
+static void test_process_groups_are_flattened_axes(void **state)
+{
+    (void)state;
+    const mesh_axes sharded = MESH_AXIS(AXIS_DP_SHARD) | MESH_AXIS(AXIS_CP);
+    char name[MESH_NAME_BYTES];
+    mesh m;
+    assert_int_equal(mesh_make((const int[AXES]){2, 2, 2, 2, 2}, 32, &m, NULL), OK);
+    assert_int_equal(mesh_group_size(&m, sharded), 4);
+    assert_string_equal(mesh_group_name(&m, sharded, name), "dp_shard_cp");
+    for (int rank = 0; rank < m.ranks; rank++) {
+        int coord[AXES];
+        for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(&m, rank, (axis)a);
+        const int index = mesh_group_index(&m, coord, sharded);
+        assert_int_equal(index, 2 * coord[AXIS_DP_SHARD] + coord[AXIS_CP]);
+        // tp varies faster than both axes, so that neighbours in the group are 2 ranks apart.
+        assert_int_equal(mesh_group_first(&m, coord, sharded), rank - 2 * index);
+    }
+    assert_int_equal(mesh_make((const int[AXES]){2, 1, 2, 1, 2}, 8, &m, NULL), OK);
+    assert_int_equal(mesh_axes_in_use(&m, sharded), MESH_AXIS(AXIS_DP_SHARD));
+    assert_string_equal(mesh_group_name(&m, sharded, name), "dp_shard");
+}
+
 static void test_sizes_that_do_not_make_the_ranks_are_refused(void **state)
 {
     (void)state;
@@ -80,6 +102,7 @@ int main(void)
         cmocka_unit_test(test_tp_varies_fastest_and_pp_slowest),
         cmocka_unit_test(test_coordinates_and_ranks_are_each_others_inverse),
         cmocka_unit_test(test_data_ranks_count_over_both_data_parallel_axes),
+        cmocka_unit_test(test_process_groups_are_flattened_axes),
         cmocka_unit_test(test_sizes_that_do_not_make_the_ranks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

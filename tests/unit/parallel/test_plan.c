@@ -77,12 +77,12 @@ static char layout_letter(plan_layout l)
 static void expect_layouts(const planned *x, const char *expected)
 {
     plan *p = planned_open(x);
-    const char found[] = {layout_letter(p->weight), layout_letter(p->gradient),
-                          layout_letter(p->optimizer), '\0'};
+    const char found[] = {layout_letter(p->group[0].weight), layout_letter(p->group[0].gradient),
+                          layout_letter(p->group[0].optimizer), '\0'};
     if (strcmp(found, expected))
         fail_msg("%s over %s: %s, expected %s", x->outer, x->inner, found, expected);
-    assert_int_equal(p->weight_slots, p->weight != LAYOUT_FULL);
-    assert_int_equal(p->gradient_slots, p->gradient != LAYOUT_FULL);
+    assert_int_equal(p->group[0].weight_slots, p->group[0].weight != LAYOUT_FULL);
+    assert_int_equal(p->group[0].gradient_slots, p->group[0].gradient != LAYOUT_FULL);
     plan_free(p);
 }
 
@@ -159,13 +159,12 @@ static void test_shards_are_those_of_torch_chunk(void **state)
 {
     (void)state;
     const planned four = {.shard = 4, .inner = "zero3"};
-    expect_shards(four, 8, LAYOUT_DP_SHARD, "0+2 2+2 4+2 6+2");
-    expect_shards(four, 10, LAYOUT_DP_SHARD, "0+3 3+3 6+3 9+1");
-    expect_shards(four, 5, LAYOUT_DP_SHARD, "0+2 2+2 4+1 5+0"); // the last rank has none
-    expect_shards(four, 1, LAYOUT_DP_SHARD, "0+1 1+0 1+0 1+0");
+    expect_shards(four, 8, LAYOUT_INNER, "0+2 2+2 4+2 6+2");
+    expect_shards(four, 10, LAYOUT_INNER, "0+3 3+3 6+3 9+1");
+    expect_shards(four, 5, LAYOUT_INNER, "0+2 2+2 4+1 5+0"); // the last rank has none
+    expect_shards(four, 1, LAYOUT_INNER, "0+1 1+0 1+0 1+0");
     expect_shards(four, 10, LAYOUT_FULL, "0+10 0+10 0+10 0+10");
-    expect_shards((planned){.replicate = 4, .outer = "zero3"}, 10, LAYOUT_DP_REPLICATE,
-                  "0+3 3+3 6+3 9+1");
+    expect_shards((planned){.replicate = 4, .outer = "zero3"}, 10, LAYOUT_OUTER, "0+3 3+3 6+3 9+1");
 }
 
 static void test_the_outer_axis_shards_the_inner_shard(void **state)
@@ -173,10 +172,10 @@ static void test_the_outer_axis_shards_the_inner_shard(void **state)
     (void)state;
     const planned x = {.replicate = 2, .shard = 2, .outer = "zero3", .inner = "zero3"};
     // dp_shard varies faster: rank 1 is the second of the inner axis.
-    expect_shards(x, 10, LAYOUT_DP, "0+3 5+3 3+2 8+2");
-    expect_shards(x, 10, LAYOUT_DP_SHARD, "0+5 5+5 0+5 5+5");
-    expect_shards(x, 10, LAYOUT_DP_REPLICATE, "0+5 0+5 5+5 5+5");
-    expect_shards(x, 3, LAYOUT_DP, "0+1 2+1 1+1 3+0");
+    expect_shards(x, 10, LAYOUT_BOTH, "0+3 5+3 3+2 8+2");
+    expect_shards(x, 10, LAYOUT_INNER, "0+5 5+5 0+5 5+5");
+    expect_shards(x, 10, LAYOUT_OUTER, "0+5 0+5 5+5 5+5");
+    expect_shards(x, 3, LAYOUT_BOTH, "0+1 2+1 1+1 3+0");
 }
 
 static void test_a_post_forward_group_keeps_shards(void **state)
@@ -186,7 +185,7 @@ static void test_a_post_forward_group_keeps_shards(void **state)
     expect_shards(x, 10, LAYOUT_POST_FORWARD, "0+5 5+5 0+5 5+5");
     x.params = x.blocks = 1, x.param[0] = (planned_param){16, 4, .block = 0};
     plan *p = planned_open(&x);
-    assert_true(p->keeps_post_forward_shards);
+    assert_true(p->group[0].keeps_post_forward_shards);
     assert_int_equal(p->bytes[BYTES_WEIGHTS],
                      4 * (16 + 32)); // a fourth between uses, a half in the group
     plan_free(p);
@@ -194,7 +193,7 @@ static void test_a_post_forward_group_keeps_shards(void **state)
     for (int i = 0; i < 3; i++) {
         x.reshard = others[i];
         p = planned_open(&x);
-        assert_false(p->keeps_post_forward_shards);
+        assert_false(p->group[0].keeps_post_forward_shards);
         plan_free(p);
     }
 }
@@ -214,7 +213,8 @@ static void test_a_parameter_lies_at_the_same_offset_on_every_rank(void **state)
     for (x.rank = 1; x.rank < 6; x.rank++) {
         plan *p = planned_open(&x);
         for (int l = 0; l < LAYOUT_POST_FORWARD; l++) {
-            assert_int_equal(p->elements[l], first->elements[l]);
+            for (int k = 0; k < p->buckets; k++)
+                assert_int_equal(p->bucket[k].count[l], first->bucket[k].count[l]);
             for (int i = 0; i < p->rows; i++)
                 assert_int_equal(p->row[i].offset[l], first->row[i].offset[l]);
         }
@@ -223,23 +223,25 @@ static void test_a_parameter_lies_at_the_same_offset_on_every_rank(void **state)
     plan_free(first);
 }
 
-static void expect_packed(const plan *p, plan_layout l, int64_t bucket_align)
+// In a bucket, rows follow each other; in an array, buckets do.
+static void expect_packed(const plan *p, plan_layout l, plan_array array, int64_t bucket_align)
 {
-    int64_t end = 0;
+    size_t bytes = 0;
     for (int k = 0; k < p->buckets; k++) {
         const plan_bucket *b = &p->bucket[k];
-        assert_int_equal(b->first[l], end);
-        assert_int_equal(end % bucket_align, 0);
+        int64_t end = 0;
         for (int i = 0; i < b->rows; i++) {
             const plan_row *r = &p->row[p->order[b->first_row + i]];
             assert_true(r->offset[l] >= end && r->offset[l] < end + BUCKET_ALIGN);
             assert_int_equal(r->offset[l] % BUCKET_ALIGN, 0);
             end = r->offset[l] + plan_local_shard(p, r, l, p->coord).count;
         }
-        assert_true(b->first[l] + b->count[l] >= end);
-        end = b->first[l] + b->count[l];
+        assert_true(b->count[l] >= end && b->count[l] < end + bucket_align);
+        assert_int_equal(b->count[l] % bucket_align, 0);
+        assert_int_equal(b->start[array], bytes);
+        bytes += plan_bucket_bytes(p, k, array);
     }
-    assert_int_equal(p->elements[l], end);
+    assert_int_equal(p->array_bytes[array], bytes);
 }
 
 static void test_arrays_are_packed_but_for_the_alignment_of_starts(void **state)
@@ -248,13 +250,17 @@ static void test_arrays_are_packed_but_for_the_alignment_of_starts(void **state)
     planned x = planned_blocks(5, 7, 3);
     x.shard = 2, x.inner = "zero3";
     plan *p = planned_open(&x);
-    expect_packed(p, LAYOUT_FULL, BUCKET_ALIGN);
-    expect_packed(p, LAYOUT_DP_SHARD, BUCKET_ALIGN);
+    expect_packed(p, LAYOUT_FULL, ARRAY_WEIGHTS, BUCKET_ALIGN);
+    expect_packed(p, LAYOUT_INNER, ARRAY_GRADIENTS, BUCKET_ALIGN);
     plan_free(p);
     x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE; // multiples of pages
     p = planned_open(&x);
-    expect_packed(p, LAYOUT_FULL, FILE_ALIGN);
-    expect_packed(p, LAYOUT_DP_SHARD, FILE_ALIGN);
+    expect_packed(p, LAYOUT_FULL, ARRAY_WEIGHTS, FILE_ALIGN);
+    expect_packed(p, LAYOUT_INNER, ARRAY_GRADIENTS, FILE_ALIGN);
+    assert_int_equal(p->array_bytes[ARRAY_M], 0);
+    for (int k = 0; k < p->buckets; k++)
+        assert_int_equal(p->bucket[k].file_start[PLAN_OPTIMIZER_STATE], k * 2 * 4 * FILE_ALIGN);
+    assert_int_equal(p->file_bytes[PLAN_OPTIMIZER_STATE], 5 * 2 * 4 * FILE_ALIGN);
     plan_free(p);
 }
 
@@ -309,7 +315,7 @@ static void test_a_stage_has_the_parameters_of_its_blocks(void **state)
     assert_int_equal(p->row[0].bucket, -1);
     assert_int_equal(p->row[0].stage, 0);
     assert_int_equal(p->row[3].stage, 1);
-    assert_int_equal(p->elements[LAYOUT_FULL], 64);
+    assert_int_equal(p->array_bytes[ARRAY_WEIGHTS], 4 * 64);
     assert_true(plan_block_uses(p, 2, 0) && plan_block_uses(p, 3, 1));
     assert_false(plan_block_uses(p, 3, 0) || plan_block_uses(p, 0, 0));
     assert_false(plan_ties_stages(p));

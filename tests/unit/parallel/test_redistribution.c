@@ -16,24 +16,25 @@ static void print_steps(const char *name, const plan_redistribution *m, text *ou
     static const char how[] = {[REDISTRIBUTE_ALL_REDUCE] = 'A',
                                [REDISTRIBUTE_REDUCE_SCATTER] = 'S',
                                [REDISTRIBUTE_ALL_GATHER] = 'G'};
-    static const char *const axes[PROCESS_GROUPS] = {
-        [AXIS_DP_REPLICATE] = "r", [AXIS_DP_SHARD] = "s", [GROUP_POST_FORWARD] = "n"};
+    static const char *const axes[PROCESS_GROUPS] = {[MESH_AXIS(AXIS_DP_REPLICATE)] = "r",
+                                                     [MESH_AXIS(AXIS_DP_SHARD)] = "s",
+                                                     [GROUP_POST_FORWARD] = "n"};
     if (m->count == 0) return;
     text_addf(out, "%s%s in %c:", out->bytes ? "; " : "", name, letter_of(m->layout));
     for (int i = 0; i < m->count; i++)
         text_addf(out, "%s %c %s %c>%c", i ? "," : "", how[m->step[i].collective],
-                  axes[m->step[i].axis], letter_of(m->step[i].from), letter_of(m->step[i].to));
+                  axes[m->step[i].group], letter_of(m->step[i].from), letter_of(m->step[i].to));
 }
 
 static void expect_steps(const planned *x, const char *expected)
 {
     plan *p = planned_open(x);
     text t = {0};
-    print_steps("unshard", &p->redistribute.unshard, &t);
-    print_steps("unshard_pf", &p->redistribute.unshard_post_forward, &t);
-    print_steps("micro", &p->redistribute.reduce_micro_batch, &t);
-    print_steps("step", &p->redistribute.reduce_step, &t);
-    print_steps("update", &p->redistribute.all_gather_updated, &t);
+    print_steps("unshard", &p->group[0].redistribute.unshard, &t);
+    print_steps("unshard_pf", &p->group[0].redistribute.unshard_post_forward, &t);
+    print_steps("micro", &p->group[0].redistribute.reduce_micro_batch, &t);
+    print_steps("step", &p->group[0].redistribute.reduce_step, &t);
+    print_steps("update", &p->group[0].redistribute.all_gather_updated, &t);
     if (strcmp(t.chars ? t.chars : "", expected))
         fail_msg("%s over %s:\n%s\nexpected\n%s", x->outer, x->inner, t.chars, expected);
     text_clear(&t);
@@ -137,29 +138,29 @@ typedef const plan_redistribution *pick(const plan *p);
 
 static const plan_redistribution *unshard_of(const plan *p)
 {
-    return &p->redistribute.unshard;
+    return &p->group[0].redistribute.unshard;
 }
 
 static const plan_redistribution *micro_of(const plan *p)
 {
-    return &p->redistribute.reduce_micro_batch;
+    return &p->group[0].redistribute.reduce_micro_batch;
 }
 
 static const plan_redistribution *step_of(const plan *p)
 {
-    return &p->redistribute.reduce_step;
+    return &p->group[0].redistribute.reduce_step;
 }
 
 static const plan_redistribution *update_of(const plan *p)
 {
-    return &p->redistribute.all_gather_updated;
+    return &p->group[0].redistribute.all_gather_updated;
 }
 
-static bool same_group(const all_ranks *r, int a, int b, int along)
+static bool same_group(const all_ranks *r, int a, int b, int group)
 {
-    for (int k = 0; k < AXES; k++)
-        if (k != along && r->p[a]->coord[k] != r->p[b]->coord[k]) return false;
-    return true;
+    const mesh *m = &r->p[a]->o.mesh;
+    return mesh_group_first(m, r->p[a]->coord, (mesh_axes)group) ==
+           mesh_group_first(m, r->p[b]->coord, (mesh_axes)group);
 }
 
 static bool in_shard(const comm_segment *s, int position, int64_t element)
@@ -185,12 +186,12 @@ static void run_segment(all_ranks *r, const all_ranks *was, int rank,
     const bool gathers = x->collective == REDISTRIBUTE_ALL_GATHER;
     for (int64_t e = 0; e < s->count; e++) {
         double *to = &r->array[rank][s->full_offset + e];
-        const bool mine = in_shard(s, was->p[rank]->coord[x->axis], e);
+        const bool mine = in_shard(s, plan_group_index(was->p[rank], x->group), e);
         if (!gathers && (mine || x->collective == REDISTRIBUTE_ALL_REDUCE))
-            *to = sum_of(was, rank, x->axis, s->full_offset + e);
+            *to = sum_of(was, rank, x->group, s->full_offset + e);
         for (int k = 0; gathers && k < r->count; k++) {
-            const int position = was->p[k]->coord[x->axis];
-            if (!same_group(was, rank, k, x->axis) || !in_shard(s, position, e)) continue;
+            const int position = plan_group_index(was->p[k], x->group);
+            if (!same_group(was, rank, k, x->group) || !in_shard(s, position, e)) continue;
             *to = separate ? was->source[k][s->shard_offset + e - position * s->shard_count]
                            : was->array[k][s->full_offset + e];
         }
@@ -204,10 +205,10 @@ static void run_rank(all_ranks *r, const all_ranks *was, int rank, int b, pick *
     const plan_redistribution *m = redistribution(r->p[rank]);
     const plan_redistribution_step *x = &m->step[i];
     for (int64_t e = 0; !x->segment && e < range->count[m->layout]; e++)
-        r->array[rank][e] = sum_of(was, rank, x->axis, e);
+        r->array[rank][e] = sum_of(was, rank, x->group, e);
     for (int k = range->first_row; x->segment && k < range->first_row + range->rows; k++) {
         for (int other = 0; other < r->count; other++) // all ranks of a group give the same list
-            if (same_group(was, rank, other, x->axis))
+            if (same_group(was, rank, other, x->group))
                 assert_memory_equal(&x->segment[k],
                                     &redistribution(r->p[other])->step[i].segment[k],
                                     sizeof(comm_segment));
@@ -237,8 +238,7 @@ static double value_of(int row, int64_t element)
 // The index of a row's element in a bucket of an array of layout l.
 static int64_t index_of(const plan *p, const plan_row *r, plan_layout l, int64_t element)
 {
-    return r->offset[l] - p->bucket[r->bucket].first[l] + element -
-           plan_local_shard(p, r, l, p->coord).first;
+    return r->offset[l] + element - plan_local_shard(p, r, l, p->coord).first;
 }
 
 // Walks the elements that a rank has in layout `held`, as they lie in an array of layout `l`. Their
@@ -289,24 +289,24 @@ static void check_gradients(all_ranks *r, int b)
         const plan_bucket *range = &q->bucket[b];
         for (int i = range->first_row; i < range->first_row + range->rows; i++) {
             const plan_row *row = &q->row[q->order[i]];
-            const plan_shard s = plan_local_shard(q, row, p->gradient, q->coord);
+            const plan_shard s = plan_local_shard(q, row, p->group[0].gradient, q->coord);
             for (int64_t e = s.first; e < s.first + s.count; e++)
-                r->array[rank][index_of(q, row, p->gradient, e)] =
+                r->array[rank][index_of(q, row, p->group[0].gradient, e)] =
                     r->source[rank][index_of(q, row, LAYOUT_FULL, e)];
         }
     }
     apply(r, b, step_of, false);
-    expect_values(r, b, p->optimizer, p->gradient, r->count);
+    expect_values(r, b, p->group[0].optimizer, p->group[0].gradient, r->count);
 }
 
 static void check_weights(all_ranks *r, int b)
 {
     const plan *p = r->p[0];
-    fill_values(r, b, p->optimizer, p->weight); // the optimizer's result
+    fill_values(r, b, p->group[0].optimizer, p->group[0].weight); // the optimizer's result
     apply(r, b, update_of, false);
-    expect_values(r, b, p->weight, p->weight, 1);
+    expect_values(r, b, p->group[0].weight, p->group[0].weight, 1);
     memcpy(r->source, r->array, sizeof r->source);
-    for (int rank = 0; rank < r->count && p->redistribute.unshard.count; rank++)
+    for (int rank = 0; rank < r->count && p->group[0].redistribute.unshard.count; rank++)
         for (int e = 0; e < ELEMENTS; e++) r->array[rank][e] = GARBAGE;
     apply(r, b, unshard_of, true);
     expect_values(r, b, LAYOUT_FULL, LAYOUT_FULL, 1);

@@ -270,6 +270,37 @@ static void memory_fit_is_the_origin_of_its_changes(void **state)
     job_close(j);
 }
 
+static void a_sequence_that_does_not_fit_is_split(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--parallel.dp=zero3",    "--train.micro_batch=1",
+                                      "--train.precision=bf16", "--parallel.recompute=full",
+                                      "--launch.ranks=4",       "--data.seq_len=512",
+                                      "--model.max_seq=512",    NULL};
+    job *j = job_of(arg);
+    session_inputs in = open_to_plan(j);
+    uint64_t last = estimate_of(j, &in).total;
+    for (int cp = 2; cp <= 4; cp *= 2) {
+        const fit_search l = search(j, &in, last - 1);
+        assert_true(l.fits);
+        assert_int_equal(l.changed.parallel.cp, cp);
+        text t = {0};
+        fit_search_print(j, &l, &t);
+        assert_memory_equal(t.chars, cp == 2 ? "--parallel.cp 2 needs" : "--parallel.cp 4 needs",
+                            21);
+        text_clear(&t);
+        assert_true(estimate_of(&l.changed, &in).total == l.estimate.total);
+        last = l.estimate.total;
+    }
+    // There is no fifth rank, and a given dp_shard gives its ranks.
+    assert_int_equal(search(j, &in, 1).changed.parallel.cp, 4);
+    j->parallel.dp_shard = 4;
+    const fit_search l = search(j, &in, estimate_of(j, &in).total - 1);
+    assert_true(l.changed.parallel.cp == 2 && l.changed.parallel.dp_shard == 2);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
 static void the_search_finds_the_ranks_that_would_fit(void **state)
 {
     (void)state;
@@ -302,6 +333,7 @@ int main(void)
         cmocka_unit_test(the_estimate_includes_the_program_itself),
         cmocka_unit_test(a_job_too_large_is_refused_with_its_bytes_and_a_change),
         cmocka_unit_test(memory_fit_is_the_origin_of_its_changes),
+        cmocka_unit_test(a_sequence_that_does_not_fit_is_split),
         cmocka_unit_test(the_search_finds_the_ranks_that_would_fit),
     };
     return cmocka_run_group_tests(tests, fixed_own_bytes, NULL);

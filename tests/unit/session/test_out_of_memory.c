@@ -185,6 +185,15 @@ static status do_open_inputs(run *r, err *e)
     return session_inputs_open(r->job, &r->in, e);
 }
 
+static status do_refuse_inputs(run *r, err *e)
+{
+    err why = {.code = OK};
+    const status result = session_inputs_open(r->job, &r->in, &why);
+    if (result == E_USAGE) text_add(&r->out, why.text);
+    if (result == E_USAGE) return text_check(&r->out, e);
+    return err_set(e, result == OK ? E_INTERNAL : result, "%s", why.text);
+}
+
 static status do_explain(run *r, err *e)
 {
     status result = OK;
@@ -424,6 +433,15 @@ static const char *const stages[] = {TINY,
                                      "--parallel.dp=zero2",
                                      "--parallel.pp_schedule=zb",
                                      NULL};
+static const char *const groups[] = {
+    TINY, "--launch.ranks=1",
+    "--groups=[{match: '*norm*', lr_scale: 2, offload: {weights: host}}, {match: '*embed*', "
+    "trainable: false}]",
+    NULL};
+static const char *const no_match[] = {TINY, "--launch.ranks=1", "--groups=[{match: '*.bais'}]",
+                                       NULL};
+static const char *const no_setting[] = {TINY, "--launch.ranks=1",
+                                         "--groups=[{match: a, offload: {weigths: host}}]", NULL};
 static const char *const unknown[] = {TINY, "--parallel.sequenz_parallel=true", NULL};
 static const char *const mistaken[] = {TINY, "--launch.ranks=1", "--train.precision=fp33", NULL};
 
@@ -435,6 +453,8 @@ static void opening_a_job(void **state)
     (void)state;
     fail_each("job", alone, NULL, do_open_job, EVERY);
     fail_each("job with files", files, NULL, do_open_job, EVERY);
+    fail_each("job with groups", groups, NULL, do_open_job, EVERY);
+    fail_each("job with an unknown key in a group", no_setting, NULL, do_refuse_job, EVERY);
     fail_each("job with an unknown key", unknown, NULL, do_refuse_job, EVERY);
     fail_each("job with a wrong value", mistaken, NULL, do_refuse_job, EVERY);
 }
@@ -444,6 +464,9 @@ static void planning(void **state)
     (void)state;
     fail_each("inputs", alone, open_job, do_open_inputs, EVERY);
     fail_each("explain", alone, open_to_explain, do_explain, EVERY);
+    fail_each("explain groups", groups, open_to_explain, do_explain, EVERY);
+    fail_each("inputs with groups", groups, open_job, do_open_inputs, EVERY);
+    fail_each("inputs without members of a group", no_match, open_job, do_refuse_inputs, EVERY);
     fail_each("explain a pipeline", stages, open_to_explain, do_explain, EVERY);
     fail_each("plan", alone, open_to_explain, do_plan, EVERY);
 }

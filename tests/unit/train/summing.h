@@ -26,13 +26,17 @@ enum { SUM_RANKS = 8, SUM_PARAMS = 4, SUM_ELEMENTS = 10 * 8 + 16 * 5 + 4 * 4 + 9
 static const int64_t SUM_SHAPE[SUM_PARAMS][2] = {{10, 8}, {16, 5}, {4, 4}, {9, 1}};
 static const char *const SUM_NAME[SUM_PARAMS] = {"a", "b", "c", "d"};
 
-// Fills out [SUM_ELEMENTS], a rank's gradients of all parameters in order.
-typedef void (*summand_fn)(uint64_t step, int data_rank, float *out);
+// Fills out [SUM_ELEMENTS], the gradients of all parameters in order. index: of the rank among those that
+// sum them.
+typedef void (*summand_fn)(uint64_t step, int index, float *out);
 
 typedef struct summing {
-    int replicate, shard;      // ranks; 0: 1
+    int replicate, shard, cp;  // ranks; 0: 1
     const char *outer, *inner; // policies; NULL: ddp
-    int micros;                // 0: 1; every micro-batch has the step's gradients
+    // The inner policy of parameters b and d, which are then in a group of their own. "frozen" freezes
+    // them: they have no sums. NULL: one group.
+    const char *second;
+    int micros; // 0: 1; every micro-batch has the step's gradients
     bool no_sync;
     dtype reduce;
     strategy_hook hook;
@@ -55,17 +59,18 @@ typedef struct summer {
     plan *plan;
     device *device;
     device_stream *on;
-    comm *all, *data, *along[AXES];
+    comm *all, *along[PROCESS_GROUPS];
     compressor *compressor;
     float *whole, *kept; // a slot for all buckets; gradients as they are kept
-    size_t bytes;        // used by the device itself
+    size_t whole_bytes, kept_bytes;
+    size_t bytes; // used by the device itself
     status result;
     err e;
 } summer;
 
-static void random_summand(uint64_t step, int data_rank, float *out)
+static void random_summand(uint64_t step, int index, float *out)
 {
-    rng_normals(rng_key_make(7, RNG_MOCK, step, (uint64_t)data_rank), 0, SUM_ELEMENTS, out);
+    rng_normals(rng_key_make(7, RNG_MOCK, step, (uint64_t)index), 0, SUM_ELEMENTS, out);
 }
 
 // Returns the first element of a parameter.
@@ -82,29 +87,60 @@ static status summer_plan(summer *s, err *e)
     plan_param params[SUM_PARAMS];
     const plan_use use[SUM_PARAMS] = {{0, 0}, {1, 0}, {2, 1}, {3, 1}};
     const double cost[2] = {1, 1};
-    const int size[AXES] = {1, x->replicate ? x->replicate : 1, x->shard ? x->shard : 1, 1, 1};
+    const int size[AXES] = {1, x->replicate ? x->replicate : 1, x->shard ? x->shard : 1,
+                            x->cp ? x->cp : 1, 1};
+    const bool freezes = x->second && strcmp(x->second, "frozen") == 0;
+    const char *const inner = x->inner ? x->inner : "ddp";
+    plan_group_options group[2] = {
+        {.dp = {.outer = *policy_find(x->outer ? x->outer : "ddp"), .inner = *policy_find(inner)},
+         .compute = F32,
+         .has_m = true,
+         .has_v = true}};
+    group[1] = group[0];
+    group[1].frozen = freezes;
+    group[1].dp.inner = *policy_find(x->second && !freezes ? x->second : inner);
     for (int i = 0; i < SUM_PARAMS; i++)
         params[i] = (plan_param){.name = SUM_NAME[i],
                                  .rows = SUM_SHAPE[i][0],
                                  .cols = SUM_SHAPE[i][1],
-                                 .is_matrix = SUM_SHAPE[i][1] > 1};
+                                 .group = x->second && i % 2};
     plan_options o = {.rank = s->rank,
-                      .strategy = {.dp = {*policy_find(x->outer ? x->outer : "ddp"),
-                                          *policy_find(x->inner ? x->inner : "ddp")},
-                                   .no_sync = x->no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
+                      .strategy = {.no_sync = x->no_sync ? NO_SYNC_TRUE : NO_SYNC_FALSE,
                                    .reshard_after_forward = 1,
                                    .bucket_bytes = 1,
                                    .reduce_dtype = x->reduce,
                                    .hook = x->hook},
-                      .state_tensors = 2,
-                      .compute = F32,
+                      .group = group,
+                      .groups = x->second ? 2 : 1,
                       .micros = x->micros ? x->micros : 1,
                       .cost = cost,
                       .blocks = 2,
                       .use = use,
                       .uses = SUM_PARAMS};
-    status result = mesh_make(size, size[1] * size[2], &o.mesh, e);
+    status result = mesh_make(size, size[1] * size[2] * size[3], &o.mesh, e);
     return result == OK ? plan_make(&o, params, SUM_PARAMS, &s->plan, e) : result;
+}
+
+// Opens the plan's process groups.
+static status summer_split(summer *s, err *e)
+{
+    status result = OK;
+    const plan *p = s->plan;
+    int group[PROCESS_GROUPS];
+    const int groups = plan_process_groups(p, group);
+    for (int i = 0; i < groups; i++)
+        TRY(comm_split(s->all, mesh_group_first(&p->o.mesh, p->coord, (mesh_axes)group[i]),
+                       plan_group_index(p, group[i]), &s->along[group[i]], e));
+done:
+    return result;
+}
+
+// The first element of a bucket in the slot of all buckets.
+static int64_t whole_first(const plan *p, int bucket)
+{
+    int64_t first = 0;
+    for (int b = 0; b < bucket; b++) first += p->bucket[b].count[LAYOUT_FULL];
+    return first;
 }
 
 static status summer_open(summer *s, err *e)
@@ -118,19 +154,16 @@ static status summer_open(summer *s, err *e)
     s->bytes = s->device->bytes_now;
     TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &s->on, e));
     TRY(world_attach(s->world, s->rank, s->device, &s->all, e));
-    TRY(comm_split(s->all, 0, s->rank, &s->data, e));
-    TRY(comm_split(s->all, p->coord[AXIS_DP_REPLICATE], s->rank, &s->along[AXIS_DP_SHARD], e));
-    TRY(comm_split(s->all, p->coord[AXIS_DP_SHARD], s->rank, &s->along[AXIS_DP_REPLICATE], e));
-    const size_t whole = 4 * (size_t)p->elements[LAYOUT_FULL],
-                 kept = 4 * (size_t)p->elements[p->gradient];
-    TRY(comm_alloc(s->all, s->device, whole, (void **)&s->whole, e));
-    TRY(comm_alloc(s->all, s->device, kept, (void **)&s->kept, e));
+    TRY(summer_split(s, e));
+    s->whole_bytes = sizeof(float) * (size_t)whole_first(p, p->buckets);
+    s->kept_bytes = p->array_bytes[ARRAY_GRADIENTS];
+    TRY(comm_alloc(s->all, s->device, s->whole_bytes, (void **)&s->whole, e));
+    TRY(comm_alloc(s->all, s->device, s->kept_bytes, (void **)&s->kept, e));
     const size_t before = s->device->bytes_now;
     const compress_options o = {.plan = p,
                                 .device = s->device,
                                 .comm = s->all,
                                 .groups = s->along,
-                                .dp = s->data,
                                 .scale = s->x->scale != 0 ? s->x->scale : 1,
                                 .seed = 11};
     TRY(compress_open(&o, &s->compressor, e));
@@ -150,12 +183,27 @@ static status summer_move(summer *s, const plan_redistribution *m, int b, float 
     return redistribute_bucket(s->plan, m, b, NULL, array, F32, s->along, s->on, e);
 }
 
-// *part is this rank's shard of a row in a layout. Returns its address in an array of that layout.
-static float *part_in(const summer *s, float *array, plan_layout l, int row, plan_shard *part)
+// The addresses of a bucket in the slot and in the array.
+static float *whole_of(const summer *s, int bucket)
 {
-    const plan_row *r = &s->plan->row[row];
+    return s->whole + whole_first(s->plan, bucket);
+}
+static float *kept_of(const summer *s, int bucket)
+{
+    return s->kept + s->plan->bucket[bucket].start[ARRAY_GRADIENTS] / sizeof(float);
+}
+
+static bool is_frozen(const plan *p, int bucket)
+{
+    return plan_group_of(p, bucket)->o.frozen;
+}
+
+// *part is this rank's shard of a row's kept gradient. Returns its address.
+static float *kept_part(const summer *s, const plan_row *r, plan_shard *part)
+{
+    const plan_layout l = plan_group_of(s->plan, r->bucket)->gradient;
     *part = plan_local_shard(s->plan, r, l, s->plan->coord);
-    return array + r->offset[l];
+    return kept_of(s, r->bucket) + r->offset[l];
 }
 
 // Copies a micro-batch's gradients to the slot, reduces them, and accumulates this rank's shards.
@@ -164,18 +212,21 @@ static status summer_micro(summer *s, uint64_t step, int micro, err *e)
     status result = OK;
     const plan *p = s->plan;
     float g[SUM_ELEMENTS];
-    s->x->summand(step, mesh_data_rank(&p->o.mesh, s->rank), g);
+    s->x->summand(step, mesh_group_index(&p->o.mesh, p->coord, plan_group_axes(&p->group[0])), g);
     for (int i = 0; i < SUM_PARAMS; i++)
-        memcpy(s->whole + p->row[i].offset[LAYOUT_FULL], g + sum_first(i),
+        memcpy(whole_of(s, p->row[i].bucket) + p->row[i].offset[LAYOUT_FULL], g + sum_first(i),
                4 * (size_t)p->row[i].count);
     for (int b = p->buckets - 1; b >= 0; b--)
-        TRY(summer_move(s, &p->redistribute.reduce_micro_batch, b,
-                        s->whole + p->bucket[b].first[LAYOUT_FULL], step, e));
+        if (!is_frozen(p, b))
+            TRY(summer_move(s, &plan_group_of(p, b)->redistribute.reduce_micro_batch, b,
+                            whole_of(s, b), step, e));
     TRY(s->device->ops->sync(s->on, e));
     for (int i = 0; i < SUM_PARAMS; i++) {
+        const plan_row *r = &p->row[i];
         plan_shard part;
-        float *to = part_in(s, s->kept, p->gradient, i, &part);
-        const float *from = s->whole + p->row[i].offset[LAYOUT_FULL] + part.first;
+        if (is_frozen(p, r->bucket)) continue;
+        float *to = kept_part(s, r, &part);
+        const float *from = whole_of(s, r->bucket) + r->offset[LAYOUT_FULL] + part.first;
         for (int64_t k = 0; k < part.count; k++) to[k] = micro ? to[k] + from[k] : from[k];
     }
 done:
@@ -186,21 +237,25 @@ static status summer_step(summer *s, uint64_t step, err *e)
 {
     status result = OK;
     const plan *p = s->plan;
-    if (s->x->restart && step == (uint64_t)s->x->restart) compress_restart(s->compressor);
     for (int m = 0; m < p->o.micros; m++) TRY(summer_micro(s, step, m, e));
     for (int b = p->buckets - 1; b >= 0; b--)
-        TRY(summer_move(s, &p->redistribute.reduce_step, b,
-                        s->kept + p->bucket[b].first[p->gradient], step, e));
+        if (!is_frozen(p, b))
+            TRY(summer_move(s, &plan_group_of(p, b)->redistribute.reduce_step, b, kept_of(s, b),
+                            step, e));
     TRY(s->device->ops->sync(s->on, e));
     for (int i = 0; i < SUM_PARAMS; i++) {
+        const plan_row *r = &p->row[i];
         plan_shard held;
-        const float *from = part_in(s, s->kept, p->gradient, i, &held);
-        const plan_shard part = plan_local_shard(p, &p->row[i], p->optimizer, p->coord);
+        if (is_frozen(p, r->bucket)) continue;
+        const float *from = kept_part(s, r, &held);
+        const plan_shard part =
+            plan_local_shard(p, r, plan_group_of(p, r->bucket)->optimizer, p->coord);
         const int64_t array = sum_first(i) + part.first;
         memcpy(s->x->sum[s->rank][step] + array, from + (part.first - held.first),
                4 * (size_t)part.count);
         for (int64_t k = 0; k < part.count; k++) s->x->own[s->rank][array + k] = true;
     }
+    compress_end_step(s->compressor, step + 1, step + 1 == (uint64_t)s->x->restart);
 done:
     return result;
 }
@@ -216,11 +271,9 @@ done:
     if (result != OK) world_fail(s->world, s->rank, e);
     if (s->on) s->device->ops->stream_close(s->on);
     compress_close(s->compressor);
-    if (s->whole) comm_release(s->all, s->device, s->whole, 4 * (size_t)s->plan->elements[0]);
-    if (s->kept)
-        comm_release(s->all, s->device, s->kept, 4 * (size_t)s->plan->elements[s->plan->gradient]);
-    for (int a = 0; a < AXES; a++) comm_close(s->along[a]);
-    comm_close(s->data);
+    if (s->whole) comm_release(s->all, s->device, s->whole, s->whole_bytes);
+    if (s->kept) comm_release(s->all, s->device, s->kept, s->kept_bytes);
+    for (int k = 0; k < PROCESS_GROUPS; k++) comm_close(s->along[k]);
     comm_close(s->all);
     if (result == OK && s->device->bytes_now != s->bytes)
         result =
@@ -233,7 +286,7 @@ done:
 
 static int sum_ranks(const summing *x)
 {
-    return (x->replicate ? x->replicate : 1) * (x->shard ? x->shard : 1);
+    return (x->replicate ? x->replicate : 1) * (x->shard ? x->shard : 1) * (x->cp ? x->cp : 1);
 }
 
 // Runs x's steps on all its ranks and fills its results.

@@ -71,6 +71,10 @@ static void test_shards_equal_those_of_full_sums(void **state)
             expect_same_bits(part, whole);
             free(part);
         }
+        summing *groups = sum_new(
+            (summing){.shard = ranks, .inner = "zero3", .second = "ddp", .steps = 2, .hook = FP16});
+        expect_same_bits(groups, whole);
+        free(groups);
         free(whole);
     }
 }
@@ -105,9 +109,9 @@ static void test_several_micro_batches_are_summed_in_both_ways(void **state)
     free(b);
 }
 
-static void large_summand(uint64_t step, int data_rank, float *out)
+static void large_summand(uint64_t step, int index, float *out)
 {
-    (void)step, (void)data_rank;
+    (void)step, (void)index;
     for (int k = 0; k < SUM_ELEMENTS; k++) out[k] = 40000;
 }
 
@@ -152,9 +156,12 @@ static void test_the_plan_states_the_bytes(void **state)
         {.shard = 2, .reduce = BF16},
         {.shard = 4, .inner = "zero2", .micros = 2, .hook = FP16},
         {.replicate = 2, .shard = 2, .inner = "zero3", .micros = 2, .reduce = BF16},
+        {.shard = 2, .cp = 2, .inner = "zero3", .second = "ddp", .reduce = BF16},
+        {.shard = 2, .second = "frozen", .reduce = BF16},
         {.shard = 2, .hook = low_rank},
         {.shard = 2, .hook = all},
-        {.shard = 2, .inner = "zero2", .reduce = F16, .hook = all}};
+        {.shard = 2, .inner = "zero2", .reduce = F16, .hook = all},
+        {.shard = 2, .inner = "zero2", .second = "frozen", .micros = 2, .hook = all}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         summing *x = sum_new(cases[i]);
         assert_true(x->allocated > 0);
@@ -166,8 +173,8 @@ static void test_the_plan_states_the_bytes(void **state)
 static void test_fp16_without_a_scale_is_refused(void **state)
 {
     (void)state;
-    plan p = {.o = {.strategy = {.reduce_dtype = F16}},
-              .redistribute.reduce_micro_batch = {.count = 1}};
+    plan_group g = {.redistribute.reduce_micro_batch = {.count = 1}};
+    plan p = {.o = {.strategy = {.reduce_dtype = F16}}, .groups = 1, .group = &g};
     compressor *c;
     err e = {0};
     assert_int_equal(compress_open(&(compress_options){.plan = &p}, &c, &e), E_INTERNAL);

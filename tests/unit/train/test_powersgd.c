@@ -76,6 +76,10 @@ static void test_every_policy_gives_the_same_bits(void **state)
         {.replicate = 2, .shard = 2, .inner = "zero3"},
         {.replicate = 2, .shard = 2, .inner = "zero2", .outer = "zero1"},
         {.replicate = 2, .shard = 2, .inner = "zero3", .outer = "zero3"},
+        {.shard = 4, .second = "zero3"},
+        {.shard = 4, .inner = "zero3", .second = "zero2"},
+        {.shard = 2, .cp = 2, .inner = "zero3"},
+        {.replicate = 2, .cp = 2, .inner = "zero2", .second = "ddp"},
     };
     expect_same_bits(whole, whole);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -86,6 +90,23 @@ static void test_every_policy_gives_the_same_bits(void **state)
         free(found);
     }
     free(whole);
+}
+
+static void test_frozen_parameters_are_not_factored(void **state)
+{
+    (void)state;
+    const strategy_hook hook = hook_of(2, true, true, 0);
+    summing *whole = sum_new((summing){.shard = 2, .steps = 5, .hook = hook}),
+            *found = sum_new((summing){.shard = 2, .second = "frozen", .steps = 5, .hook = hook});
+    expect_same_bits(found, whole);
+    for (int i = 0; i < SUM_PARAMS; i++)
+        for (int64_t k = sum_first(i); k < sum_first(i + 1); k++)
+            assert_int_equal(found->own[0][k], i % 2 == 0);
+    // What parameter b had: its error of 16 * 5 elements, and three times a Q of 5 * 2. The P of both
+    // buckets' parameters lie in the same memory.
+    assert_int_equal(whole->counted - found->counted, 4 * (16 * 5 + 3 * 5 * 2) + 4 * 2 * 16);
+    free(whole);
+    free(found);
 }
 
 static void test_sums_are_plain_before_it_starts(void **state)
@@ -147,10 +168,10 @@ static void test_factors_in_a_shorter_type_are_near_and_the_same_on_every_rank(v
     free(found);
 }
 
-static void constant_summand(uint64_t step, int data_rank, float *out)
+static void constant_summand(uint64_t step, int index, float *out)
 {
     (void)step;
-    random_summand(0, data_rank, out);
+    random_summand(0, index, out);
 }
 
 static void test_error_feedback_recovers_lost_gradients_over_steps(void **state)
@@ -199,9 +220,9 @@ static void test_every_reduced_micro_batch_is_compressed(void **state)
 // ---- Matrices of low rank
 
 // Matrices of rank one. In step START, parameter b is zero.
-static void poor_summand(uint64_t step, int data_rank, float *out)
+static void poor_summand(uint64_t step, int index, float *out)
 {
-    random_summand(step, data_rank, out);
+    random_summand(step, index, out);
     for (int i = 0; i < 10 * 8; i++) out[i] = (float)(1 + i / 8) * (float)(i % 8 - 3);
     if (step == START) memset(out + sum_first(1), 0, sizeof(float) * 16 * 5);
 }
@@ -240,10 +261,10 @@ static void test_a_matrix_of_zeros_stays_zero_and_starts_again(void **state)
     }
 }
 
-static void broken_summand(uint64_t step, int data_rank, float *out)
+static void broken_summand(uint64_t step, int index, float *out)
 {
-    random_summand(step, data_rank, out);
-    if (step == START + 1 && data_rank == 1) out[3] = INFINITY;
+    random_summand(step, index, out);
+    if (step == START + 1 && index == 1) out[3] = INFINITY;
 }
 
 static void test_a_restart_drops_values_that_are_not_finite(void **state)
@@ -264,11 +285,14 @@ static void test_a_restart_drops_values_that_are_not_finite(void **state)
 static void test_only_matrices_that_compress_well_are_compressed(void **state)
 {
     (void)state;
-    plan p = {.o.strategy.hook = hook_of(2, true, true, 0)};
+    plan_group groups[2] = {{.representative = 0}, {.o.frozen = true}};
+    plan p = {.o.strategy.hook = hook_of(2, true, true, 0), .groups = 2, .group = groups};
     const plan_row wide = {.rows = 10, .cols = 8, .count = 80},
+                   frozen = {.rows = 10, .cols = 8, .count = 80, .group = 1},
                    small = {.rows = 4, .cols = 4, .count = 16},
                    vector = {.rows = 4096, .cols = 1, .count = 4096};
-    assert_true(hook_factors_row(&p, &wide));   // 36 < 80
+    assert_true(hook_factors_row(&p, &wide)); // 36 < 80
+    assert_false(hook_factors_row(&p, &frozen));
     assert_false(hook_factors_row(&p, &small)); // 16 < 16
     assert_false(hook_factors_row(&p, &vector));
     p.o.strategy.hook.min_compression_rate = 80. / 36;
@@ -282,6 +306,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_means_equal_those_of_pytorch),
         cmocka_unit_test(test_every_policy_gives_the_same_bits),
+        cmocka_unit_test(test_frozen_parameters_are_not_factored),
         cmocka_unit_test(test_sums_are_plain_before_it_starts),
         cmocka_unit_test(test_other_parameters_are_summed_exactly),
         cmocka_unit_test(test_a_full_rank_approximation_gives_the_sum),

@@ -65,10 +65,11 @@ typedef struct held {
 static held held_part(const trainer *t, trainer_state_kind part, const plan_row *r)
 {
     const plan *p = t->plan;
-    const plan_layout l = part == STATE_WEIGHT ? p->weight : p->optimizer;
-    const float *array = part == STATE_WEIGHT ? (const float *)(const void *)state_weights(t)
-                                              : state_moment(t, part == STATE_V);
-    return (held){array + r->offset[l], plan_local_shard(p, r, l, p->coord)};
+    static const plan_array array[] = {
+        [STATE_WEIGHT] = ARRAY_WEIGHTS, [STATE_M] = ARRAY_M, [STATE_V] = ARRAY_V};
+    const plan_layout l = plan_array_layout(plan_group_of(p, r->bucket), array[part]);
+    float *bucket = (float *)(void *)state_bucket(t, array[part], r->bucket);
+    return (held){trainer_row_ptr(r, bucket, l), plan_local_shard(p, r, l, p->coord)};
 }
 
 // The true gradient of a key bias is zero. Adam scales the rounding error to full steps.

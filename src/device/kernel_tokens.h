@@ -1,0 +1,51 @@
+// kernel_tokens.h -- which tokens of which sequences the rows of a matrix are. Kernels, graphs and the
+// code that copies batches use it, so that positions, random numbers and causality follow the tokens
+// and not the rows of a rank. Pure arithmetic.
+#ifndef TRIREME_DEVICE_KERNEL_TOKENS_H
+#define TRIREME_DEVICE_KERNEL_TOKENS_H
+
+#include <stdint.h>
+
+// The tokens that the rows of a matrix stand for, where a rank may have some of them only. A rank has
+// `seq` tokens of each sequence of full_seq tokens: one run of consecutive tokens (chunk == seq), or,
+// under context parallelism, two runs of equal length (2 * chunk == seq), the earlier one first.
+typedef struct kernel_tokens {
+    int64_t seq, full_seq;
+    int64_t chunk;     // tokens of a run
+    int64_t start[2];  // position of the first token of each run; [1] is read if there are two
+    int64_t first_row; // number of the matrix's row 0 among the rows of this rank's sequences
+} kernel_tokens;
+
+// `seq` consecutive tokens of each sequence, and no others, from position `start` on.
+static inline kernel_tokens kernel_tokens_from(int64_t seq, int64_t start)
+{
+    return (kernel_tokens){.seq = seq, .full_seq = seq, .chunk = seq, .start = {start}};
+}
+
+// The position in its full sequence of token i < seq of a sequence.
+static inline int64_t kernel_token_position(const kernel_tokens *t, int64_t i)
+{
+    return i < t->chunk ? t->start[0] + i : t->start[1] + i - t->chunk;
+}
+
+// The position of the token of row r.
+static inline int64_t kernel_row_position(const kernel_tokens *t, int64_t r)
+{
+    return kernel_token_position(t, (t->first_row + r) % t->seq);
+}
+
+// The logical row of row r: its number if the sequences were full.
+static inline int64_t kernel_logical_row(const kernel_tokens *t, int64_t r)
+{
+    return (t->first_row + r) / t->seq * t->full_seq + kernel_row_position(t, r);
+}
+
+// How many of `rows` rows from row r on have consecutive logical rows.
+static inline int64_t kernel_consecutive_rows(const kernel_tokens *t, int64_t r, int64_t rows)
+{
+    if (t->chunk == t->full_seq) return rows;
+    const int64_t left = t->chunk - (t->first_row + r) % t->chunk;
+    return left < rows ? left : rows;
+}
+
+#endif

@@ -1,0 +1,195 @@
+// plan_buckets.c -- divides the parameters of a stage into buckets, and gives every bucket its place in
+// the arrays and files of its state. Called by plan_make.
+#include "parallel/plan_private.h"
+
+#include "base/alloc.h"
+#include "base/size.h"
+
+#include <stdlib.h>
+
+static const char WHAT[] = "the plan";
+
+// The first bucket that backward completes is small, as DDP's is, so that the first reduction
+// starts early.
+enum { FIRST_BUCKET_BYTES = 1 << 20 };
+
+typedef struct plan_sort_key {
+    int group, block, row;
+} plan_sort_key;
+
+static int compare_rows(const void *a, const void *b)
+{
+    const plan_sort_key *x = a, *y = b;
+    if (x->group != y->group) return (x->group > y->group) - (x->group < y->group);
+    return x->block != y->block ? (x->block > y->block) - (x->block < y->block)
+                                : (x->row > y->row) - (x->row < y->row);
+}
+
+// The group whose buckets hold the row.
+static int bucket_group(const plan *p, const plan_row *r)
+{
+    return p->group[r->group].representative;
+}
+
+// Orders the rows of this stage by group, and by the first block that uses them here. plan_make got
+// them in the order of the first block of any stage.
+static status sort_rows(plan *p, err *e)
+{
+    plan_sort_key *all = NULL;
+    const status result = alloc_array(&all, (size_t)p->local_rows, sizeof *all, WHAT, e);
+    if (result != OK) return result;
+    for (int i = 0; i < p->local_rows; i++) {
+        const plan_row *r = &p->row[p->order[i]];
+        all[i] = (plan_sort_key){bucket_group(p, r), r->block, p->order[i]};
+    }
+    qsort(all, (size_t)p->local_rows, sizeof *all, compare_rows);
+    for (int i = 0; i < p->local_rows; i++) p->order[i] = all[i].row;
+    free(all);
+    return OK;
+}
+
+static bool uses_files(const plan_group *g)
+{
+    for (int t = 0; t < PLAN_STATES; t++)
+        if (plan_in_file(g, (plan_state)t)) return true;
+    return false;
+}
+
+// Marks the rows at which a bucket starts. Fills the buckets of each group from the last block to the
+// first, the order in which backward completes gradients. The first one is small; the others end at
+// the size limit. Where weights are unsharded for use or state is in files, a bucket is one block, so
+// that slots are small.
+static void mark_starts(const plan *p, char *starts)
+{
+    const int64_t most = p->o.strategy.bucket_bytes, first = size_min(FIRST_BUCKET_BYTES, most);
+    int64_t bytes = 0, limit = first;
+    for (int i = p->local_rows - 1; i >= 0; i--) {
+        const plan_row *r = &p->row[p->order[i]], *before = i ? &p->row[p->order[i - 1]] : NULL;
+        const plan_group *g = &p->group[bucket_group(p, r)];
+        const bool group_starts = !before || bucket_group(p, before) != bucket_group(p, r),
+                   block_starts = group_starts || before->block != r->block;
+        bytes += 4 * r->count;
+        if (!block_starts) continue;
+        if (!group_starts && bytes < limit && !g->weight_slots && !uses_files(g)) continue;
+        starts[i] = 1;
+        bytes = 0;
+        limit = group_starts ? first : most;
+    }
+}
+
+static status fill_buckets(plan *p, err *e)
+{
+    char *starts = NULL;
+    const status result = alloc_zeroed(&starts, (size_t)p->local_rows, 1, WHAT, e);
+    if (result != OK) return result;
+    mark_starts(p, starts);
+    for (int i = 0; i < p->local_rows; i++) {
+        plan_row *r = &p->row[p->order[i]];
+        plan_group *g = &p->group[bucket_group(p, r)];
+        if (starts[i]) {
+            if (g->buckets++ == 0) g->first_bucket = p->buckets;
+            p->bucket[p->buckets++] =
+                (plan_bucket){.group = bucket_group(p, r), .first_row = i, .first_block = r->block};
+        }
+        plan_bucket *b = &p->bucket[p->buckets - 1];
+        b->rows++;
+        b->last_block = r->block;
+        r->bucket = p->buckets - 1;
+    }
+    free(starts);
+    return OK;
+}
+
+// ---- Layouts
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (int64_t)size_align((uint64_t)n, (uint64_t)to);
+}
+
+// Elements of the largest rank's shard, so that offsets are the same on every rank.
+static int64_t shard_capacity(const plan *p, const plan_group *g, const plan_row *r, plan_layout l)
+{
+    int64_t rows = r->rows;
+    if (l == LAYOUT_POST_FORWARD && g->keeps_post_forward_shards)
+        rows = size_ceil_div(rows, p->o.strategy.reshard_after_forward);
+    for (int i = 0; i < POLICY_LEVELS; i++)
+        if (plan_layout_shards(l, (policy_level)i))
+            rows = size_ceil_div(rows, mesh_group_size(&p->o.mesh, g->axes[i]));
+    return rows * r->cols;
+}
+
+static void lay_out(plan *p, plan_bucket *b, plan_layout l)
+{
+    const plan_group *g = &p->group[b->group];
+    int64_t offset = 0;
+    for (int i = 0; i < b->rows; i++) {
+        plan_row *r = &p->row[p->order[b->first_row + i]];
+        r->offset[l] = offset;
+        offset = round_up(offset + shard_capacity(p, g, r, l), BUCKET_ALIGN);
+    }
+    b->count[l] = round_up(offset, uses_files(g) ? FILE_ALIGN : BUCKET_ALIGN);
+}
+
+// Places the bucket after the ones before it, in memory or in the file of its state.
+static void place(plan *p, int bucket)
+{
+    plan_bucket *b = &p->bucket[bucket];
+    const plan_group *g = &p->group[b->group];
+    for (int t = 0; t < PLAN_STATES; t++) {
+        b->file_start[t] = p->file_bytes[t];
+        p->file_bytes[t] += plan_bucket_file_bytes(p, bucket, (plan_state)t);
+    }
+    for (int a = 0; a < PLAN_ARRAYS; a++) {
+        b->start[a] = p->array_bytes[a];
+        if (a != ARRAY_POST_FORWARD && plan_in_file(g, plan_array_state((plan_array)a))) continue;
+        p->array_bytes[a] += plan_bucket_bytes(p, bucket, (plan_array)a);
+    }
+}
+
+// A parameter that two blocks of this stage use gets an array for the gradients of its second use.
+// Each use is summed over micro-batches by itself, as on two stages, so the sum of both has the
+// same bits on one stage and on two.
+static void lay_out_tied_grads(plan *p)
+{
+    for (int i = 0; i < p->local_rows; i++) {
+        plan_row *r = &p->row[p->order[i]];
+        const plan_group *g = &p->group[r->group];
+        if (!g->no_sync || p->o.micros == 1 || g->o.frozen) continue;
+        if (r->block == r->last_block) continue;
+        r->tied_grad = p->tied_grads;
+        p->tied_grads = round_up(p->tied_grads + r->count, BUCKET_ALIGN);
+    }
+}
+
+status plan_make_buckets(plan *p, err *e)
+{
+    status result = OK;
+    TRY(sort_rows(p, e));
+    TRY(fill_buckets(p, e));
+    for (int k = 0; k < p->buckets; k++) {
+        for (int l = 0; l < LAYOUTS; l++) lay_out(p, &p->bucket[k], (plan_layout)l);
+        place(p, k);
+    }
+    lay_out_tied_grads(p);
+done:
+    return result;
+}
+
+size_t plan_bucket_bytes(const plan *p, int bucket, plan_array a)
+{
+    const plan_group *g = plan_group_of(p, bucket);
+    if (!plan_group_has(g, a)) return 0;
+    return (size_t)p->bucket[bucket].count[plan_array_layout(g, a)] *
+           dtype_bytes(plan_array_type(g, a));
+}
+
+size_t plan_bucket_file_bytes(const plan *p, int bucket, plan_state what)
+{
+    size_t bytes = 0;
+    if (!plan_in_file(plan_group_of(p, bucket), what)) return 0;
+    for (int a = 0; a < PLAN_ARRAYS; a++)
+        if (a != ARRAY_POST_FORWARD && plan_array_state((plan_array)a) == what)
+            bytes += plan_bucket_bytes(p, bucket, (plan_array)a);
+    return bytes;
+}

@@ -1,0 +1,61 @@
+// param_groups.c -- which parameter group each parameter belongs to. See param_groups.h.
+#include "train/param_groups.h"
+
+bool param_groups_is_frozen(const void *groups, const char *tensor)
+{
+    const param_groups *all = groups;
+    const int found = param_group_find(all->items, all->count, tensor);
+    return found >= 0 && all->items[found].frozen;
+}
+
+dtype param_groups_type_of(const void *groups, const char *tensor)
+{
+    const param_groups *g = groups;
+    return g->items[param_group_find(g->items, g->count, tensor)].precision;
+}
+
+void param_groups_describe(const param_groups *groups, int index, text *out)
+{
+    if (index == groups->count - 1)
+        text_add(out, "no group");
+    else
+        text_addf(out, "groups[%d] (%s)", index, groups->items[index].match);
+}
+
+static status refuse(const model_param *q, const param_groups *groups, const char *const tensor[2],
+                     const int group[2], err *e)
+{
+    status result = OK;
+    text where[2] = {{0}};
+    for (int i = 0; i < 2; i++) param_groups_describe(groups, group[i], &where[i]);
+    for (int i = 0; i < 2; i++) TRY(text_check(&where[i], e));
+    FAIL(E_USAGE,
+         "groups: %s is in %s and %s in %s, but they are rows of one parameter (%s); valid: "
+         "patterns that put them in one group",
+         tensor[0], where[0].chars, tensor[1], where[1].chars, q->name);
+done:
+    for (int i = 0; i < 2; i++) text_clear(&where[i]);
+    return result;
+}
+
+static status assign(const model_param *q, const param_groups *groups, int *out, err *e)
+{
+    char first[PARAM_NAME_BYTES], name[PARAM_NAME_BYTES];
+    for (int i = 0; i < q->decl->pieces; i++) {
+        model_param_name_expand(i == 0 ? first : name, q->decl->piece[i].name, q->layer);
+        const int group = param_group_find(groups->items, groups->count, i == 0 ? first : name);
+        if (i == 0) *out = group;
+        if (group != *out)
+            return refuse(q, groups, (const char *const[]){first, name}, (const int[]){*out, group},
+                          e);
+    }
+    return OK;
+}
+
+status param_groups_assign(const model *m, const param_groups *groups, int *out, err *e)
+{
+    status result = OK;
+    for (int p = 0; p < m->params; p++) TRY(assign(&m->param[p], groups, &out[p], e));
+done:
+    return result;
+}

@@ -1,0 +1,83 @@
+// test_param_groups.c -- which group each parameter of a model belongs to.
+#include "train/param_groups.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static model *open_llama(void)
+{
+    static const model_config config = {.family = FAMILY_LLAMA,
+                                        .layers = 2,
+                                        .hidden = 16,
+                                        .heads = 2,
+                                        .kv_heads = 2,
+                                        .head_dim = 8,
+                                        .ffn = 24,
+                                        .vocab = 32,
+                                        .max_seq = 8,
+                                        .norm_eps = 1e-5,
+                                        .init_std = 0.02,
+                                        .rope = {.theta = 10000}};
+    const model_options o = {.mode = GRAPH_TRAIN, .type = F32, .batch = 1, .seq = 8};
+    model *m = NULL;
+    err e = {0};
+    if (model_open(&llama_family, &config, &o, &m, &e) != OK) fail_msg("%s", e.text);
+    return m;
+}
+
+static int group_of(const model *m, const int *groups, const char *param)
+{
+    for (int p = 0; p < m->params; p++)
+        if (strcmp(m->param[p].name, param) == 0) return groups[p];
+    fail_msg("no parameter %s", param);
+    return -1;
+}
+
+static void a_parameter_of_several_tensors_has_their_group(void **state)
+{
+    (void)state;
+    model *m = open_llama();
+    const param_group items[] = {
+        {.match = "model.layers.0.*"}, {.match = "*norm*"}, {.match = NULL}};
+    const param_groups groups = {items, 3};
+    int of[64];
+    err e = {0};
+    assert_int_equal(param_groups_assign(m, &groups, of, &e), OK);
+    assert_int_equal(group_of(m, of, "model.layers.0.self_attn.qkv.weight"), 0);
+    assert_int_equal(group_of(m, of, "model.layers.0.input_layernorm.weight"), 0);
+    assert_int_equal(group_of(m, of, "model.layers.1.input_layernorm.weight"), 1);
+    assert_int_equal(group_of(m, of, "model.norm.weight"), 1);
+    assert_int_equal(group_of(m, of, "model.layers.1.mlp.gate_up.weight"), 2);
+    model_close(m);
+}
+
+static void two_tensors_of_one_parameter_must_agree(void **state)
+{
+    (void)state;
+    model *m = open_llama();
+    const param_group items[] = {{.match = "*.k_proj.*"}, {.match = NULL}};
+    const param_groups groups = {items, 2};
+    int of[64];
+    err e = {0};
+    assert_int_equal(param_groups_assign(m, &groups, of, &e), E_USAGE);
+    assert_string_equal(e.text,
+                        "groups: model.layers.0.self_attn.q_proj.weight is in no group and "
+                        "model.layers.0.self_attn.k_proj.weight in groups[0] (*.k_proj.*), but "
+                        "they are rows of one parameter (model.layers.0.self_attn.qkv.weight); "
+                        "valid: patterns that put them in one group");
+    model_close(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_parameter_of_several_tensors_has_their_group),
+        cmocka_unit_test(two_tensors_of_one_parameter_must_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
