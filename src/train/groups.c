@@ -81,6 +81,7 @@ static void label_groups(trainer_groups *g, const mesh *m)
                                                       [GROUP_TIED] = "the first and the last stage",
                                                       [GROUP_PP_GRADS] = "pp",
                                                       [GROUP_CP_PASSES] = "cp",
+                                                      [GROUP_TP_PASSES] = "tp",
                                                       [GROUP_AGREE] = "all ranks",
                                                       [GROUP_WORLD] = "all ranks"};
     for (int k = 0; k < TRAINER_GROUPS; k++) {
@@ -103,6 +104,7 @@ status groups_open(const plan *p, device *d, comm *world, trainer_groups **out, 
     for (int i = 0; i < count; i++) TRY(open_group(g, p, groups[i], world, e));
     TRY(open_second(g, p, AXIS_PP, GROUP_PP_GRADS, world, e));
     TRY(open_second(g, p, AXIS_CP, GROUP_CP_PASSES, world, e));
+    TRY(open_second(g, p, AXIS_TP, GROUP_TP_PASSES, world, e));
     TRY(open_agreement(g, p, world, e));
     label_groups(g, &p->o.mesh);
     *out = g;
@@ -148,6 +150,7 @@ void groups_add_sent(const trainer_groups *g, double *sent)
     for (int k = 0; k < PROCESS_GROUPS; k++) sent[k] += sent_over(g->comm[k]);
     sent[MESH_AXIS(AXIS_PP)] += sent_over(g->comm[GROUP_PP_GRADS]);
     sent[MESH_AXIS(AXIS_CP)] += sent_over(g->comm[GROUP_CP_PASSES]);
+    sent[MESH_AXIS(AXIS_TP)] += sent_over(g->comm[GROUP_TP_PASSES]);
     if (g->comm[GROUP_AGREE] != g->comm[GROUP_WORLD])
         sent[GROUP_WORLD] += sent_over(g->comm[GROUP_AGREE]);
 }

@@ -12,8 +12,11 @@ typedef struct trainer_groups trainer_groups;
 // Communicators beside those of the plan's process groups.
 enum {
     GROUP_PP_GRADS = PROCESS_GROUPS, // the ranks of pp, for gradients sent between stages
-    GROUP_CP_PASSES, // the ranks of cp, for passes; parameters may use those of the plan meanwhile
-    GROUP_AGREE,     // all ranks, in the order of sums over all of them
+    // The ranks of cp and of tp, for passes. Gradients and weights use those of the plan meanwhile, on
+    // another stream.
+    GROUP_CP_PASSES,
+    GROUP_TP_PASSES,
+    GROUP_AGREE, // all ranks, in the order of sums over all of them
     TRAINER_GROUPS
 };
 

@@ -295,7 +295,7 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
     for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
     graph_run r = {.g = b->g,
                    .stream = trainer_stream(t, STREAM_COMPUTE),
-                   .tp = trainer_axis(t, AXIS_TP),
+                   .tp = trainer_group(t, GROUP_TP_PASSES),
                    .cp = trainer_group(t, GROUP_CP_PASSES),
                    .weight = all->weight,
                    .gradient = all->gradient,
