@@ -25,6 +25,8 @@
 //               writes is F32. Each args struct says which arrays those are; all others are of
 //               `type`. Without it, the residual is of `type` too.
 //   threads     No result depends on the number of threads.
+//   segments    K_SUM_SQUARES, K_UPDATE and K_CONVERT can work on parts of many tensors in one
+//               launch. A segment table in device memory then says where the parts lie.
 #ifndef TRIREME_DEVICE_KERNELS_H
 #define TRIREME_DEVICE_KERNELS_H
 
@@ -74,6 +76,17 @@ typedef enum kernel_activation {
     ACT_TANH,
     ACTIVATIONS
 } kernel_activation;
+
+// A run of elements in the arrays of a launch. A *segment table* is an array of them in device
+// memory, which the caller makes once and keeps. Segments are processed as if each had a launch of
+// its own, in the order of the table; they do not overlap in an array that is written. `segment`
+// NULL in a call says that its arrays are one segment from their first element on.
+typedef struct kernel_segment {
+    int64_t count;    // elements
+    int64_t src, dst; // its first element in the array that is read, and in the one that is written
+    int64_t state;    // K_UPDATE: its first element in the optimizer state
+    bool decays;      // K_UPDATE: weight_decay applies to it; if not, it counts as 0
+} kernel_segment;
 
 // c [m, n] = op(a) [m, k] · op(b) [k, n] (+ bias [n]) (+ c)
 // A linear layer is y [rows, out] = x [rows, in] · w [out, in]^T + bias [out], with trans_b.
@@ -340,12 +353,15 @@ typedef struct kernel_square_error_args {
     dtype type;
 } kernel_square_error_args;
 
-// *sum += sum of x[i]^2, in F64. NaN or Inf when any element is.
+// *sum += sum of x[i]^2, in F64. NaN or Inf when any element is. Each segment of x, at its `src`, has a
+// sum of its own; the sums are added to *sum in the order of the table.
 typedef struct kernel_sum_squares_args {
-    int64_t count;
+    int64_t count; // elements, of all segments together
     const void *x; // [count] of `type`: F32, BF16 or F16
     double *sum;   // device scalar
     dtype type;
+    const kernel_segment *segment; // [segments]; NULL: x is one
+    int64_t segments;
 } kernel_sum_squares_args;
 
 typedef enum kernel_update_rule {
@@ -370,8 +386,13 @@ typedef enum kernel_update_rule {
 //   lion    w -= lr*wd*w
 //           w -= lr * sign(b1 m + (1-b1) g)
 //           m  = b2 m + (1-b2) g
+//
+// A segment has its g at `src`, its m and v at `state`, and its low at `dst`. Its w is at `state` where
+// there is low, and at `dst` where there is none: a master weight is optimizer state.
 typedef struct kernel_update_args {
-    int64_t count;
+    int64_t count;                 // elements, of all segments together
+    const kernel_segment *segment; // [segments]; NULL: the arrays are one, which decays
+    int64_t segments;
     float *w, *m, *v; // [count]; m and v are NULL where the rule has none
     const float *g;   // [count]
     void *low;        // [count]: receives w rounded to low_type; NULL: not wanted
@@ -381,12 +402,16 @@ typedef struct kernel_update_args {
     float lr, beta1, beta2, eps, weight_decay, grad_scale, c1, c2;
 } kernel_update_args;
 
-// dst [count] = src [count], between F32, BF16 and F16
+// dst [count] = src [count], between F32, BF16 and F16. With `accumulate`, where both are F32:
+// dst [count] += src [count]. With a segment table it packs, unpacks or adds shards of many tensors.
 typedef struct kernel_convert_args {
-    int64_t count;
+    int64_t count;   // elements, of all segments together
     const void *src; // [count] of src_type
     void *dst;       // [count] of dst_type
     dtype src_type, dst_type;
+    bool accumulate;
+    const kernel_segment *segment; // [segments]; NULL: the arrays are one
+    int64_t segments;
 } kernel_convert_args;
 
 // For each r < rows: row dst_row of dst [cols] = row src_row of src [cols], where the two are the
@@ -461,6 +486,28 @@ typedef struct kernel_call {
 static inline dtype kernel_residual_type(dtype type, bool residual_fp32)
 {
     return residual_fp32 ? F32 : type;
+}
+
+// The address of element i of an array of `type`; NULL where there is no array.
+static inline void *kernel_element(const void *array, int64_t i, dtype type)
+{
+    return array ? (char *)(uintptr_t)array + i * (int64_t)dtype_bytes(type) : NULL;
+}
+
+// The update of one segment, as a call without a table.
+static inline kernel_update_args kernel_update_segment(const kernel_update_args *p,
+                                                       const kernel_segment *s)
+{
+    kernel_update_args one = *p;
+    one.count = s->count;
+    one.segment = NULL;
+    one.g += s->src;
+    one.w += p->low ? s->state : s->dst;
+    one.m = (float *)kernel_element(p->m, s->state, F32);
+    one.v = (float *)kernel_element(p->v, s->state, F32);
+    one.low = kernel_element(p->low, s->dst, p->low_type);
+    if (!s->decays) one.weight_decay = 0;
+    return one;
 }
 
 // The factor of a `grad_scale` field, in which 0 means 1.

@@ -5,6 +5,24 @@
 #include "train/redistribute.h"
 #include "train/trainer_private.h"
 
+// Copies segments of `from` to `to`, both of `type`. With `adds` it adds them, in F32.
+static void copy_segments(device_stream *on, segment_runs runs, const void *from, void *to,
+                          dtype type, bool adds)
+{
+    for (int i = 0; i < runs.count; i++) {
+        kernel_call c = {.kind = K_CONVERT};
+        c.u.convert = (kernel_convert_args){.count = runs.items[i].count,
+                                            .src = from,
+                                            .dst = to,
+                                            .src_type = type,
+                                            .dst_type = type,
+                                            .accumulate = adds,
+                                            .segment = runs.items[i].segment,
+                                            .segments = runs.items[i].segments};
+        if (c.u.convert.count > 0) device_launch(on, &c);
+    }
+}
+
 // ---- Weights
 
 // Gathers the shards that RESHARD_POST_FORWARD kept in the post-forward group.
@@ -19,19 +37,10 @@ static status unshard_post_forward(trainer *t, int bucket, trainer_slot *to, err
 status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e)
 {
     (void)e;
-    const plan *p = t->plan;
-    const plan_bucket *b = &p->bucket[x->index];
-    const size_t item = dtype_bytes(plan_group_of(p, x->index)->o.compute);
-    const char *full = slots_weight(t, x->slot)->ptr;
-    char *shards = state_bucket(t, ARRAY_POST_FORWARD, x->index);
-    for (int i = 0; i < b->rows; i++) {
-        const plan_row *r = &p->row[p->order[b->first_row + i]];
-        const plan_shard s = plan_local_shard(p, r, LAYOUT_POST_FORWARD, p->coord);
-        trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE),
-                             shards + (size_t)r->offset[LAYOUT_POST_FORWARD] * item,
-                             full + (size_t)(r->offset[LAYOUT_FULL] + s.first) * item,
-                             (size_t)s.count * item);
-    }
+    const dtype type = plan_group_of(t->plan, x->index)->o.compute;
+    copy_segments(
+        trainer_stream(t, STREAM_COMPUTE), segments_of(t, SEGMENTS_POST_FORWARD_SHARDS, x->index),
+        slots_weight(t, x->slot)->ptr, state_bucket(t, ARRAY_POST_FORWARD, x->index), type, false);
     return OK;
 }
 
@@ -153,26 +162,13 @@ static status sum_over_ranks(trainer *t, const plan_redistribution *m, int bucke
                                on, e);
 }
 
-// Copies this rank's local shards from the full bucket `full` to `shards`, in layout l. If earlier
-// micro-batches have written shards there, it adds to them.
-static void keep_shards(trainer *t, const schedule_instr *x, float *full, float *shards,
-                        plan_layout l)
+// Copies this rank's local shards from the full bucket `full` to `shards`. If earlier micro-batches
+// have written shards there, it adds to them.
+static void keep_shards(trainer *t, const schedule_instr *x, const float *full, float *shards)
 {
-    const plan *p = t->plan;
-    const plan_bucket *b = &p->bucket[x->index];
-    const bool adds = x->micro > 0 && plan_group_of(p, x->index)->gradient != LAYOUT_FULL;
-    device_stream *on = trainer_stream(t, STREAM_COMM);
-    for (int i = 0; i < b->rows; i++) {
-        const plan_row *r = &p->row[p->order[b->first_row + i]];
-        const plan_shard s = plan_local_shard(p, r, l, p->coord);
-        float *to = trainer_row_ptr(r, shards, l);
-        const float *from = trainer_row_ptr(r, full, LAYOUT_FULL) + s.first;
-        if (s.count == 0) continue;
-        if (adds)
-            launch_add(on, to, to, from, 1, s.count);
-        else
-            trainer_ops(t)->copy(on, to, from, (size_t)s.count * sizeof *to);
-    }
+    const bool adds = x->micro > 0 && plan_group_of(t->plan, x->index)->gradient != LAYOUT_FULL;
+    copy_segments(trainer_stream(t, STREAM_COMM),
+                  segments_of(t, SEGMENTS_GRADIENT_SHARDS, x->index), full, shards, F32, adds);
 }
 
 // Copies the shards that the optimizer needs from the summed bucket to a state slot.
@@ -183,11 +179,11 @@ static status keep_in_file(trainer *t, const schedule_instr *x, float *full, err
     char *ptr;
     TRY(tiers_await(t, PLAN_GRADIENTS, x->state[PLAN_GRADIENTS], STREAM_COMM, &ptr, e));
     float *shards = (float *)(void *)ptr;
-    keep_shards(t, x, full, shards, g->optimizer);
+    keep_shards(t, x, full, shards);
     // An array that is sharded on one level may still be PARTIAL on the other.
     if (g->gradient != LAYOUT_FULL)
         TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, shards, e));
-    trainer_add_squares(t, x->index, shards, g->optimizer, trainer_stream(t, STREAM_COMM));
+    trainer_add_squares(t, x->index, shards, trainer_stream(t, STREAM_COMM));
 done:
     return result;
 }
@@ -197,11 +193,11 @@ static status keep_in_memory(trainer *t, const schedule_instr *x, float *full, e
     status result = OK;
     const plan_group *g = plan_group_of(t->plan, x->index);
     float *shards = gradients_of(t, x->index, -1);
-    keep_shards(t, x, full, shards, g->gradient);
+    keep_shards(t, x, full, shards);
     if (!x->last) goto done;
     if (g->gradient != LAYOUT_FULL)
         TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, shards, e));
-    trainer_add_squares(t, x->index, shards, g->gradient, trainer_stream(t, STREAM_COMM));
+    trainer_add_squares(t, x->index, shards, trainer_stream(t, STREAM_COMM));
 done:
     return result;
 }
@@ -238,7 +234,7 @@ status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
     if (x->slot >= 0 || g->gradient == LAYOUT_FULL) TRY(complete(t, x, gradients, e));
     if (x->slot >= 0) return reduce_slot(t, x, gradients, e);
     TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, gradients, e));
-    trainer_add_squares(t, x->index, gradients, g->gradient, trainer_stream(t, STREAM_COMM));
+    trainer_add_squares(t, x->index, gradients, trainer_stream(t, STREAM_COMM));
 done:
     return result;
 }

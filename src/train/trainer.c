@@ -154,6 +154,7 @@ static status allocate(trainer *t, err *e)
 {
     status result = OK;
     TRY(state_allocate(t, e));
+    TRY(segments_allocate(t, e));
     TRY(slots_allocate(t, e));
     TRY(tiers_allocate(t, e));
     TRY(blocks_allocate(t, e));
@@ -234,6 +235,7 @@ void trainer_close(trainer *t)
     slots_close(t);
     tiers_close(t);
     blocks_close(t);
+    segments_close(t);
     state_close(t);
     results_close(t);
     exchange_close(t);

@@ -13,6 +13,7 @@
 #include "train/groups.h"
 #include "train/memory.h"
 #include "train/results.h"
+#include "train/segments.h"
 #include "train/slots.h"
 #include "train/state.h"
 #include "train/tiers.h"
@@ -38,6 +39,7 @@ struct trainer {
     trainer_batches *batches;
     trainer_blocks *blocks;
     trainer_state *state;
+    trainer_segments *segments;
     trainer_slots *slots;
     trainer_tiers *tiers;
     trainer_results *results;
@@ -96,12 +98,6 @@ static inline float *trainer_row_ptr(const plan_row *r, float *bucket, plan_layo
     return bucket + r->offset[l];
 }
 
-// The settings of a row's parameter group.
-static inline const param_group *trainer_row_group(const trainer *t, const plan_row *r)
-{
-    return &t->o.groups.items[r->group];
-}
-
 // trainer.c Where the pointer that `object` points to is NULL, allocates `bytes` zeros for it:
 // objects are made when memory is counted, and kept when it is allocated.
 status trainer_object(void *object, size_t bytes, err *e);
@@ -135,10 +131,9 @@ status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e);
 status run_reduce_grad(trainer *t, const schedule_instr *x, err *e);
 status run_all_gather_updated(trainer *t, const schedule_instr *x, err *e);
 
-// step_update.c Adds the squares of a bucket's reduced gradients, in layout l, to the sums on
-// stream `on`. Of rows that several ranks have in full, this rank adds its share.
-void trainer_add_squares(trainer *t, int bucket, const float *gradients, plan_layout l,
-                         device_stream *on);
+// step_update.c Adds the squares of a bucket's reduced gradients to the sums on stream `on`. Of rows
+// that several ranks have in full, this rank adds its share.
+void trainer_add_squares(trainer *t, int bucket, const float *gradients, device_stream *on);
 status run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
 
 // weights.c

@@ -40,12 +40,22 @@ void ref_init(const cpu_context *x, const void *args)
     for (int64_t i = 0; i < p->count; i++) p->y[i] = p->normal ? p->std * p->y[i] : p->constant;
 }
 
+static void convert_segment(const kernel_convert_args *p, const kernel_segment *s)
+{
+    for (int64_t i = 0; i < s->count; i++) {
+        float value = ref_load(p->src, s->src + i, p->src_type);
+        if (p->accumulate) value += ref_load(p->dst, s->dst + i, p->dst_type);
+        ref_store(p->dst, s->dst + i, p->dst_type, value);
+    }
+}
+
 void ref_convert(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_convert_args *p = args;
-    for (int64_t i = 0; i < p->count; i++)
-        ref_store(p->dst, i, p->dst_type, ref_load(p->src, i, p->src_type));
+    const kernel_segment whole = {.count = p->count};
+    if (!p->segment) convert_segment(p, &whole);
+    for (int64_t s = 0; p->segment && s < p->segments; s++) convert_segment(p, &p->segment[s]);
 }
 
 void ref_copy_rows(const cpu_context *x, const void *args)

@@ -4,16 +4,23 @@
 
 #include <string.h>
 
-void ref_sum_squares(const cpu_context *x, const void *args)
+static void add_squares(const kernel_sum_squares_args *p, int64_t first, int64_t count)
 {
-    (void)x;
-    const kernel_sum_squares_args *p = args;
     double sum = 0;
-    for (int64_t i = 0; i < p->count; i++) {
+    for (int64_t i = first; i < first + count; i++) {
         double v = ref_load(p->x, i, p->type);
         sum += v * v;
     }
     *p->sum += sum;
+}
+
+void ref_sum_squares(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const kernel_sum_squares_args *p = args;
+    if (!p->segment) add_squares(p, 0, p->count);
+    for (int64_t s = 0; p->segment && s < p->segments; s++)
+        add_squares(p, p->segment[s].src, p->segment[s].count);
 }
 
 static uint64_t mix64(uint64_t z)

@@ -1,4 +1,4 @@
-// ref_update.c -- reference of one optimizer step on a flat range, in fp32, operation by operation
+// ref_update.c -- reference of one optimizer step on flat ranges, in fp32, operation by operation
 // as kernels.h writes it. Clipping and loss scaling come in as grad_scale, the learning rate as lr.
 #include "device/cpu/ref.h"
 
@@ -34,10 +34,8 @@ static float update_lion(const kernel_update_args *p, int64_t i, float w, float 
     return w - p->lr * (float)((step > 0) - (step < 0));
 }
 
-void ref_update(const cpu_context *x, const void *args)
+static void update_segment(const kernel_update_args *p)
 {
-    (void)x;
-    const kernel_update_args *p = args;
     for (int64_t i = 0; i < p->count; i++) {
         float g = p->g[i] * p->grad_scale;
         switch (p->rule) {
@@ -55,5 +53,16 @@ void ref_update(const cpu_context *x, const void *args)
             break;
         }
         if (p->low) ref_store(p->low, i, p->low_type, p->w[i]);
+    }
+}
+
+void ref_update(const cpu_context *x, const void *args)
+{
+    (void)x;
+    const kernel_update_args *p = args;
+    if (!p->segment) update_segment(p);
+    for (int64_t s = 0; p->segment && s < p->segments; s++) {
+        const kernel_update_args one = kernel_update_segment(p, &p->segment[s]);
+        update_segment(&one);
     }
 }

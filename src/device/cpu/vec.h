@@ -330,6 +330,48 @@ static inline int64_t vec_grain(int64_t cost)
 void VEC(share)(const cpu_context *x, const void *args, int64_t count, int64_t grain,
                 vec_part part);
 
+// ---- segments of a launch
+
+// A piece of one segment. Start with zeros.
+typedef struct vec_piece {
+    int64_t next;                  // the segment after this piece's
+    int64_t grains;                // of the segments before that
+    const kernel_segment *segment; // this piece's
+    int64_t first, last;           // elements first … last-1 of the segment
+} vec_piece;
+
+// Each segment is cut into grains by itself, so no cut depends on other segments.
+static inline int64_t vec_segment_grains(const kernel_segment *s, int64_t segments, int64_t grain)
+{
+    int64_t grains = 0;
+    for (int64_t i = 0; i < segments; i++) grains += size_ceil_div(s[i].count, grain);
+    return grains;
+}
+
+// Advances *c to the next piece of grains first … last-1 of a table. Returns false at the end.
+static inline bool vec_next_piece(const kernel_segment *s, int64_t segments, int64_t grain,
+                                  int64_t first, int64_t last, vec_piece *c)
+{
+    while (c->next < segments && c->grains < last) {
+        const int64_t before = c->grains;
+        c->segment = &s[c->next++];
+        c->grains += size_ceil_div(c->segment->count, grain);
+        c->first = size_max(first - before, 0) * grain;
+        c->last = size_min((last - before) * grain, c->segment->count);
+        if (c->first < c->last) return true;
+    }
+    return false;
+}
+
+// Divides the grains of a table over the team, as vec_part. Small work stays on one thread.
+static inline void vec_share_segments(const cpu_context *x, const void *args,
+                                      const kernel_segment *s, int64_t segments, int64_t grain,
+                                      int64_t count, vec_part part)
+{
+    const int64_t grains = vec_segment_grains(s, segments, grain);
+    VEC(share)(x, args, grains, count <= grain ? size_max(grains, 1) : 1, part);
+}
+
 // Writes the random words of `key` for elements index0 … index0+n-1 into scratch, which holds
 // n + 4*VL + 4 words. Returns the address of the first one in scratch.
 const uint32_t *VEC(random)(rng_key key, uint64_t index0, int64_t n, uint32_t *scratch);

@@ -111,13 +111,20 @@ VEC_INLINE void convert_range(const kernel_convert_args *p, int64_t first, int64
 #undef CONVERT
 }
 
-static void convert_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
-                         int thread)
+VEC_INLINE void accumulate_range(const kernel_convert_args *p, int64_t first, int64_t last)
 {
-    (void)x, (void)thread;
-    const kernel_convert_args *p = args;
+#define ACCUMULATE(i, n)                                                                           \
+    v_store_n(p->dst, i, n, F32, v_load_n(p->dst, i, n, F32) + v_load_n(p->src, i, n, F32))
+    V_EACH(i, first, last, ACCUMULATE);
+#undef ACCUMULATE
+}
+
+static void convert_elements(const kernel_convert_args *p, int64_t first, int64_t last)
+{
     dtype from = p->src_type, to = p->dst_type;
-    if (from == to) {
+    if (p->accumulate) {
+        accumulate_range(p, first, last);
+    } else if (from == to) {
         size_t bytes = (size_t)(last - first) * (from == F32 ? 4 : 2);
         memmove(vec_at(p->dst, first, to), vec_at(p->src, first, from), bytes);
     }
@@ -129,10 +136,27 @@ static void convert_part(const cpu_context *x, const void *args, int64_t first, 
     if (from == F16 && to == BF16) convert_range(p, first, last, F16, BF16);
 }
 
+// Takes grains first … last-1 of the segments.
+static void convert_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                         int thread)
+{
+    (void)x, (void)thread;
+    const kernel_convert_args *all = args;
+    vec_piece c = {0};
+    while (vec_next_piece(all->segment, all->segments, GRAIN, first, last, &c)) {
+        kernel_convert_args p = *all;
+        p.src = vec_at(all->src, c.segment->src, all->src_type);
+        p.dst = vec_at(all->dst, c.segment->dst, all->dst_type);
+        convert_elements(&p, c.first, c.last);
+    }
+}
+
 void VEC(convert)(const cpu_context *x, const void *args)
 {
-    const kernel_convert_args *p = args;
-    VEC(share)(x, p, p->count, GRAIN, convert_part);
+    kernel_convert_args p = *(const kernel_convert_args *)args;
+    const kernel_segment whole = {.count = p.count};
+    if (!p.segment) p.segment = &whole, p.segments = 1;
+    vec_share_segments(x, &p, p.segment, p.segments, GRAIN, p.count, convert_part);
 }
 
 static void fill_part(const cpu_context *x, const void *args, int64_t first, int64_t last,

@@ -90,25 +90,64 @@ VEC_INLINE double range_squares(const void *p, int64_t first, int64_t last, dtyp
     return v_sum_double((even[0] + even[1]) + (odd[0] + odd[1]));
 }
 
+// The blocks of a segment, which depend on its own count only.
+static int64_t segment_blocks(const kernel_segment *s)
+{
+    return size_ceil_div(s->count, block_elements(s->count));
+}
+
+// Takes blocks first … last-1 of the segments.
 static void squares_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
                          int thread)
 {
     (void)thread;
     const kernel_sum_squares_args *p = args;
-    int64_t size = block_elements(p->count);
     double *sums = (double *)x->shared;
-    for (int64_t b = first; b < last; b++) {
-        int64_t to = size_min((b + 1) * size, p->count);
-#define CALL(type) sums[b] = range_squares(p->x, b * size, to, type)
-        V_BY_TYPE(p->type, CALL);
+    int64_t before = 0;
+    for (const kernel_segment *s = p->segment; before < last && s < p->segment + p->segments; s++) {
+        const int64_t size = block_elements(s->count), blocks = segment_blocks(s);
+        const void *array = vec_at(p->x, s->src, p->type);
+        for (int64_t b = size_max(first - before, 0); b < size_min(last - before, blocks); b++) {
+            int64_t to = size_min((b + 1) * size, s->count);
+#define CALL(type) sums[before + b] = range_squares(array, b * size, to, type)
+            V_BY_TYPE(p->type, CALL);
 #undef CALL
+        }
+        before += blocks;
     }
+}
+
+// Sums the blocks of as many segments as shared memory has room for, and adds each segment's sum.
+// Returns how many those are.
+static int64_t add_segments(const cpu_context *x, const kernel_sum_squares_args *p)
+{
+    kernel_sum_squares_args some = *p;
+    int64_t blocks = 0;
+    const double *sums = (const double *)x->shared;
+    for (some.segments = 0; some.segments < p->segments; some.segments++) {
+        const int64_t more = segment_blocks(&p->segment[some.segments]);
+        if (blocks + more > BLOCKS) break;
+        blocks += more;
+    }
+    VEC(share)
+    (x, &some, blocks, p->count <= BLOCK_ELEMENTS ? size_max(blocks, 1) : 1, squares_part);
+    for (int64_t s = 0; s < some.segments; s++) {
+        double sum = 0;
+        for (int64_t b = segment_blocks(&p->segment[s]); b > 0; b--) sum += *sums++;
+        *p->sum += sum;
+    }
+    return some.segments;
 }
 
 void VEC(sum_squares)(const cpu_context *x, const void *args)
 {
-    const kernel_sum_squares_args *p = args;
-    *p->sum += sum_blocks(x, p, p->count, squares_part);
+    kernel_sum_squares_args p = *(const kernel_sum_squares_args *)args;
+    const kernel_segment whole = {.count = p.count};
+    if (!p.segment) p.segment = &whole, p.segments = 1;
+    while (p.segments > 0) {
+        const int64_t done = add_segments(x, &p);
+        p.segment += done, p.segments -= done;
+    }
 }
 
 VEC_INLINE double range_error(const kernel_square_error_args *p, int64_t first, int64_t last,

@@ -1,4 +1,4 @@
-// vec_update.c -- vector form of one optimizer step on a flat range. Its time is that of reading
+// vec_update.c -- vector form of one optimizer step on flat ranges. Its time is that of reading
 // and writing memory: adamw reads four arrays and writes three. It prefetches, and uses ordinary
 // stores, because stores that bypass the caches were measured at half the speed. The divisions by
 // c1 and c2 are moved out of the loop.
@@ -104,24 +104,30 @@ VEC_INLINE void update_rule_range(const kernel_update_args *p, int64_t first, in
     if (p->low && p->low_type == F16) update_range(p, first, last, rule, true, F16);
 }
 
-// Moments of tokens that never occur decay to numbers below the normal range. Such a number costs
+// Takes grains first … last-1 of the segments. Moments of tokens that never occur decay to numbers below the normal range. Such a number costs
 // some processors a hundred cycles, so they are flushed to 0.
 static void update_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
                         int thread)
 {
     (void)x, (void)thread;
-    const kernel_update_args *p = args;
+    const kernel_update_args *all = args;
+    vec_piece c = {0};
     unsigned control = _mm_getcsr();
     _mm_setcsr(control | _MM_FLUSH_ZERO_ON | FLUSH_INPUTS);
-    if (p->rule == UPDATE_ADAMW) update_rule_range(p, first, last, UPDATE_ADAMW);
-    if (p->rule == UPDATE_ADAM) update_rule_range(p, first, last, UPDATE_ADAM);
-    if (p->rule == UPDATE_SGD) update_rule_range(p, first, last, UPDATE_SGD);
-    if (p->rule == UPDATE_LION) update_rule_range(p, first, last, UPDATE_LION);
+    while (vec_next_piece(all->segment, all->segments, UPDATE_GRAIN, first, last, &c)) {
+        const kernel_update_args p = kernel_update_segment(all, c.segment);
+        if (p.rule == UPDATE_ADAMW) update_rule_range(&p, c.first, c.last, UPDATE_ADAMW);
+        if (p.rule == UPDATE_ADAM) update_rule_range(&p, c.first, c.last, UPDATE_ADAM);
+        if (p.rule == UPDATE_SGD) update_rule_range(&p, c.first, c.last, UPDATE_SGD);
+        if (p.rule == UPDATE_LION) update_rule_range(&p, c.first, c.last, UPDATE_LION);
+    }
     _mm_setcsr(control);
 }
 
 void VEC(update)(const cpu_context *x, const void *args)
 {
-    const kernel_update_args *p = args;
-    VEC(share)(x, p, p->count, UPDATE_GRAIN, update_part);
+    kernel_update_args p = *(const kernel_update_args *)args;
+    const kernel_segment whole = {.count = p.count, .decays = true};
+    if (!p.segment) p.segment = &whole, p.segments = 1;
+    vec_share_segments(x, &p, p.segment, p.segments, UPDATE_GRAIN, p.count, update_part);
 }

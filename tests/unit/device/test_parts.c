@@ -401,9 +401,11 @@ static void check_large(void)
     uint16_t low[COUNT];
     double sum = 0;
     for (int i = 0; i < COUNT; i++) x[i] = i % 2 ? -65520.0f : 65519.0f;
-    run(K_CONVERT, &(kernel_convert_args){COUNT, x, low, F32, F16});
+    run(K_CONVERT, &(kernel_convert_args){
+                       .count = COUNT, .src = x, .dst = low, .src_type = F32, .dst_type = F16});
     for (int i = 0; i < COUNT; i++) assert_int_equal(low[i], i % 2 ? 0xfc00 : 0x7bff);
-    run(K_SUM_SQUARES, &(kernel_sum_squares_args){COUNT, low, &sum, F16});
+    run(K_SUM_SQUARES,
+        &(kernel_sum_squares_args){.count = COUNT, .x = low, .sum = &sum, .type = F16});
     assert_true(isinf(sum));
     for (int i = 0; i < COUNT; i++) low[i] = float_to_fp16(300);
     run(K_ADD, &(kernel_add_args){.count = COUNT, .a = low, .y = low, .alpha = 300, .type = F16});

@@ -196,13 +196,17 @@ static void conversions_round_to_nearest_even(void **state)
     (void)state;
     float x[4] = {1.00390625f, 1.01171875f, -3.5f, 65504}, back[4]; // two ties of bf16
     uint16_t low[4];
-    run(K_CONVERT, &(kernel_convert_args){4, x, low, F32, BF16});
+    run(K_CONVERT, &(kernel_convert_args){
+                       .count = 4, .src = x, .dst = low, .src_type = F32, .dst_type = BF16});
     assert_int_equal(low[0], 0x3f80);
     assert_int_equal(low[1], 0x3f82);
-    run(K_CONVERT, &(kernel_convert_args){4, low, back, BF16, F32});
+    run(K_CONVERT, &(kernel_convert_args){
+                       .count = 4, .src = low, .dst = back, .src_type = BF16, .dst_type = F32});
     assert_true(back[2] == -3.5f);
-    run(K_CONVERT, &(kernel_convert_args){4, x, low, F32, F16});
-    run(K_CONVERT, &(kernel_convert_args){4, low, back, F16, F32});
+    run(K_CONVERT,
+        &(kernel_convert_args){.count = 4, .src = x, .dst = low, .src_type = F32, .dst_type = F16});
+    run(K_CONVERT, &(kernel_convert_args){
+                       .count = 4, .src = low, .dst = back, .src_type = F16, .dst_type = F32});
     assert_true(back[2] == -3.5f && back[3] == 65504);
 }
 

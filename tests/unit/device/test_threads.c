@@ -307,10 +307,16 @@ static void draw_pointwise(trial *t, dtype type)
                                   .type = type};
         break;
     default:
-        call(t, K_CONVERT)->u.convert = (kernel_convert_args){count, numbers(t, count, type),
-                                                              numbers(t, count, F32), type, F32};
-        call(t, K_CONVERT)->u.convert = (kernel_convert_args){count, numbers(t, count, F32),
-                                                              numbers(t, count, type), F32, type};
+        call(t, K_CONVERT)->u.convert = (kernel_convert_args){.count = count,
+                                                              .src = numbers(t, count, type),
+                                                              .dst = numbers(t, count, F32),
+                                                              .src_type = type,
+                                                              .dst_type = F32};
+        call(t, K_CONVERT)->u.convert = (kernel_convert_args){.count = count,
+                                                              .src = numbers(t, count, F32),
+                                                              .dst = numbers(t, count, type),
+                                                              .src_type = F32,
+                                                              .dst_type = type};
     }
 }
 
@@ -354,7 +360,8 @@ static void draw_sums(trial *t, dtype type)
                                        .total = &sums[1],
                                        .type = type};
     } else {
-        call(t, K_SUM_SQUARES)->u.sum_squares = (kernel_sum_squares_args){count, x, &sums[2], type};
+        call(t, K_SUM_SQUARES)->u.sum_squares =
+            (kernel_sum_squares_args){.count = count, .x = x, .sum = &sums[2], .type = type};
     }
     call(t, K_DIGEST)->u.digest =
         (kernel_digest_args){count * (int64_t)dtype_bytes(type), x, word(t), (uint64_t *)&sums[3]};

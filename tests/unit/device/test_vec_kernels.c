@@ -449,7 +449,8 @@ static void a_nan_is_not_lost(void **state)
         double sum = 0, count = 0;
         memset(values, 0, sizeof values);
         values[i] = NAN;
-        table.run[K_SUM_SQUARES](x, &(kernel_sum_squares_args){40, values, &sum, F32});
+        table.run[K_SUM_SQUARES](
+            x, &(kernel_sum_squares_args){.count = 40, .x = values, .sum = &sum, .type = F32});
         assert_true(isnan(sum));
         sum = 0;
         const int32_t label = 3;

@@ -1,0 +1,234 @@
+// segments.c -- makes the segment tables from the plan. See segments.h. Called by trainer.c, and by
+// the instructions that launch kernels with a table.
+#include "train/segments.h"
+
+#include "optim/clip.h"
+#include "train/trainer_private.h"
+
+struct trainer_segments {
+    kernel_segment *segment; // of all tables, device memory
+    segment_run *run;        // of all tables, on the host
+    int *first_run;          // [SEGMENT_TABLES][buckets] and the end
+};
+
+// Tables that are being made. The arrays are NULL while segments and runs are counted.
+typedef struct builder {
+    const plan *p;
+    kernel_segment *host; // [segments]
+    const kernel_segment *device;
+    segment_run *run; // [runs]
+    int *first_run;
+    int64_t segments;
+    int runs;
+} builder;
+
+static void start_run(builder *b, int group)
+{
+    if (b->run) b->run[b->runs] = (segment_run){.segment = b->device + b->segments, .group = group};
+    b->runs++;
+}
+
+static void add_segment(builder *b, kernel_segment s)
+{
+    if (s.count == 0) return;
+    if (b->run) {
+        b->host[b->segments] = s;
+        b->run[b->runs - 1].segments++;
+        b->run[b->runs - 1].count += s.count;
+    }
+    b->segments++;
+}
+
+// ---- Shards of full arrays
+
+static void add_shards(builder *b, int bucket, plan_layout l)
+{
+    const plan *p = b->p;
+    const plan_bucket *x = &p->bucket[bucket];
+    start_run(b, x->group);
+    for (int i = x->first_row; i < x->first_row + x->rows; i++) {
+        const plan_row *r = &p->row[p->order[i]];
+        const plan_shard s = plan_local_shard(p, r, l, p->coord);
+        add_segment(b, (kernel_segment){.count = s.count,
+                                        .src = r->offset[LAYOUT_FULL] + s.first,
+                                        .dst = r->offset[l]});
+    }
+}
+
+static void add_gradient_shards(builder *b, int bucket)
+{
+    const plan_group *g = plan_group_of(b->p, bucket);
+    if (g->gradient_slots) add_shards(b, bucket, trainer_gradient_layout(g));
+}
+
+static void add_post_forward_shards(builder *b, int bucket)
+{
+    const plan_group *g = plan_group_of(b->p, bucket);
+    if (g->keeps_post_forward_shards) add_shards(b, bucket, LAYOUT_POST_FORWARD);
+}
+
+// ---- Squares and update
+
+// Rows first … last-1 of plan->order that are one segment: their shards are contiguous in every array
+// of the update, and their settings are equal.
+typedef struct row_run {
+    int first, last;
+} row_run;
+
+// Whether this rank's shards have the same layout in every array of the update.
+static bool same_layouts(const plan_group *g)
+{
+    return trainer_gradient_layout(g) == g->optimizer && g->weight == g->optimizer;
+}
+
+// Advances *run to the next run of a bucket. Returns false when there is none. Start with run->last
+// at the bucket's first row.
+static bool next_run(const plan *p, int bucket, row_run *run)
+{
+    const plan_bucket *b = &p->bucket[bucket];
+    const plan_group *g = plan_group_of(p, bucket);
+    const int end = b->first_row + b->rows;
+    run->first = run->last;
+    if (run->first >= end) return false;
+    const plan_row *a = &p->row[p->order[run->first]];
+    for (run->last = run->first + 1; run->last < end && same_layouts(g); run->last++) {
+        const plan_row *r = &p->row[p->order[run->last]],
+                       *before = &p->row[p->order[run->last - 1]];
+        const int64_t end_before = before->offset[g->optimizer] +
+                                   plan_local_shard(p, before, g->optimizer, p->coord).count;
+        // In a state slot, the gaps between rows hold data of another bucket.
+        if (r->offset[g->optimizer] != end_before) break;
+        if (r->group != a->group || r->decays != a->decays || r->counted != a->counted) break;
+    }
+    return true;
+}
+
+// The first element of the optimizer's shard of row r, relative to the start of its bucket in an
+// array of layout l.
+static int64_t shard_offset(const plan *p, const plan_row *r, plan_layout l)
+{
+    const plan_layout optimizer = p->group[r->group].optimizer;
+    return r->offset[l] + plan_local_shard(p, r, optimizer, p->coord).first -
+           plan_local_shard(p, r, l, p->coord).first;
+}
+
+// Elements of a run, from its first row's shard to the end of its last row's.
+static int64_t run_count(const plan *p, const row_run *run)
+{
+    const plan_row *a = &p->row[p->order[run->first]], *b = &p->row[p->order[run->last - 1]];
+    const plan_layout l = p->group[a->group].optimizer;
+    return b->offset[l] - a->offset[l] + plan_local_shard(p, b, l, p->coord).count;
+}
+
+// Of rows that several ranks have in full, this rank counts its share.
+static void add_squares(builder *b, int bucket)
+{
+    const plan *p = b->p;
+    const plan_group *g = plan_group_of(p, bucket);
+    row_run run = {.last = p->bucket[bucket].first_row};
+    int index, of;
+    if (g->o.frozen) return;
+    clip_share(p, g, &index, &of);
+    start_run(b, p->bucket[bucket].group);
+    while (next_run(p, bucket, &run)) {
+        const plan_row *r = &p->row[p->order[run.first]];
+        const int64_t count = run_count(p, &run), from = count * index / of,
+                      to = count * (index + 1) / of;
+        if (r->counted)
+            add_segment(
+                b, (kernel_segment){.count = to - from,
+                                    .src = shard_offset(p, r, trainer_gradient_layout(g)) + from});
+    }
+}
+
+static void add_group_updates(builder *b, int bucket, int group)
+{
+    const plan *p = b->p;
+    const plan_group *g = plan_group_of(p, bucket);
+    row_run run = {.last = p->bucket[bucket].first_row};
+    bool started = false;
+    while (next_run(p, bucket, &run)) {
+        const plan_row *r = &p->row[p->order[run.first]];
+        if (r->group != group) continue;
+        if (!started) start_run(b, group);
+        started = true;
+        add_segment(b, (kernel_segment){.count = run_count(p, &run),
+                                        .src = shard_offset(p, r, trainer_gradient_layout(g)),
+                                        .dst = shard_offset(p, r, g->weight),
+                                        .state = shard_offset(p, r, g->optimizer),
+                                        .decays = r->decays});
+    }
+}
+
+// The groups of a bucket's parameters differ in settings, such as the learning rate.
+static void add_updates(builder *b, int bucket)
+{
+    if (plan_group_of(b->p, bucket)->o.frozen) return;
+    for (int i = 0; i < b->p->groups; i++) add_group_updates(b, bucket, i);
+}
+
+// ---- All tables
+
+static void add_tables(builder *b)
+{
+    static void (*const add[SEGMENT_TABLES])(builder *, int) = {
+        [SEGMENTS_GRADIENT_SHARDS] = add_gradient_shards,
+        [SEGMENTS_POST_FORWARD_SHARDS] = add_post_forward_shards,
+        [SEGMENTS_SQUARES] = add_squares,
+        [SEGMENTS_UPDATE] = add_updates,
+    };
+    int i = 0;
+    for (int k = 0; k < SEGMENT_TABLES; k++)
+        for (int bucket = 0; bucket < b->p->buckets; bucket++) {
+            if (b->run) b->first_run[i++] = b->runs;
+            add[k](b, bucket);
+        }
+    if (b->run) b->first_run[i] = b->runs;
+}
+
+// Makes the tables on the host, then copies them to the device.
+static status write_tables(trainer *t, size_t bytes, err *e)
+{
+    status result = OK;
+    const trainer_segments *x = t->segments;
+    device_stream *on = trainer_stream(t, STREAM_COPY);
+    builder b = {.p = t->plan, .device = x->segment, .run = x->run, .first_run = x->first_run};
+    TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, (void **)&b.host, e));
+    memset(b.host, 0, bytes);
+    add_tables(&b);
+    trainer_ops(t)->copy(on, x->segment, b.host, bytes);
+    TRY(trainer_ops(t)->sync(on, e));
+done:
+    device_release(t->o.device, MEMORY_HOST, b.host, bytes);
+    return result;
+}
+
+status segments_allocate(trainer *t, err *e)
+{
+    status result = OK;
+    builder b = {.p = t->plan};
+    TRY(trainer_object(&t->segments, sizeof *t->segments, e));
+    trainer_segments *x = t->segments;
+    add_tables(&b);
+    const size_t bytes = (size_t)b.segments * sizeof *x->segment,
+                 buckets = (size_t)t->plan->buckets;
+    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, bytes, &x->segment, e));
+    TRY(memory_table(t->memory, (size_t)b.runs + 1, sizeof *x->run, &x->run, e));
+    TRY(memory_table(t->memory, SEGMENT_TABLES * buckets + 1, sizeof *x->first_run, &x->first_run,
+                     e));
+    if (!memory_is_counting(t->memory)) TRY(write_tables(t, bytes, e));
+done:
+    return result;
+}
+
+void segments_close(trainer *t)
+{
+    free(t->segments);
+}
+
+segment_runs segments_of(const trainer *t, segment_table k, int bucket)
+{
+    const trainer_segments *x = t->segments;
+    const int *first = &x->first_run[(int)k * t->plan->buckets + bucket];
+    return (segment_runs){.items = x->run + first[0], .count = first[1] - first[0]};
+}
