@@ -29,15 +29,32 @@ static const char *const ONCE_WRONG[] = {
     "pp=4,file=o,groups=frozen", // the frozen stage did not come to a barrier
 };
 
+// Parameter groups together with several other ways of training.
+static const char *const COMBINED[] = {
+    "cp=2,tp=2sp,pp=2,groups=frozen",
+    "cp=2,pp=2,shard=2,inner=zero3,schedule=zb,groups=frozen,file=o",
+    "model=llama,cp=2,shard=2,tp=2,inner=zero2,groups=settings,file=og,recompute=full",
+    "model=llama_tied,cp=4,pp=2,inner=zero1,schedule=interleaved,groups=settings",
+    "cp=2,replicate=2,tp=2sp,inner=zero3,groups=mlp_ddp,recompute=selective,precision=bf16",
+    "model=llama,cp=2,pp=2,tp=2,inner=zero1,groups=mlp_zero3,schedule=gpipe,file=og",
+    "model=llama_tied,cp=2,replicate=2,shard=2,outer=zero1,inner=zero3,groups=frozen,file=g",
+    "tp=2sp,shard=2,pp=2,inner=zero3,groups=frozen,file=ogw,precision=fp16",
+};
+
+static void add_named(points *l, const char *const *name, size_t count)
+{
+    point p;
+    for (size_t i = 0; i < count; i++) {
+        if (!matrix_parse(name[i], &p) || !matrix_legal(&p)) fail_msg("%s is no point", name[i]);
+        points_add(l, &p);
+    }
+}
+
 static points chosen(void)
 {
     points l = {NULL, 0, 0};
-    point p;
-    for (size_t i = 0; i < sizeof ONCE_WRONG / sizeof *ONCE_WRONG; i++) {
-        if (!matrix_parse(ONCE_WRONG[i], &p) || !matrix_legal(&p))
-            fail_msg("%s is no point", ONCE_WRONG[i]);
-        points_add(&l, &p);
-    }
+    add_named(&l, ONCE_WRONG, sizeof ONCE_WRONG / sizeof *ONCE_WRONG);
+    add_named(&l, COMBINED, sizeof COMBINED / sizeof *COMBINED);
     if (COVER) matrix_cover(&l);
     matrix_sample(&l, SAMPLE, 1);
 #ifdef __SANITIZE_THREAD__

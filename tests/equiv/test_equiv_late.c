@@ -36,6 +36,9 @@ static const char *const SAME[] = {
     "pp=2,schedule=interleaved",
     "pp=2,shard=2,inner=zero3,schedule=zb",
     "tp=2sp,pp=2",
+    "tp=2sp,no_sync=false", // passes and gradients use tp at the same time
+    "cp=2,inner=zero3,no_sync=false",
+    "cp=2,tp=2sp,pp=2,groups=frozen",
     "shard=2,inner=zero1,file=o",
     "shard=2,inner=zero3,file=ogw",
     "file=og,micros=3",
