@@ -34,7 +34,7 @@ static status open_decoder(const char *folder, const trm_family *family, const v
     else
         TRY(model_config_read(folder, &d->built_in, e));
     TRY(safetensors_open_folder(folder, &d->weights, e));
-    TRY(device_open("cpu", &options, &d->device, e));
+    TRY(device_open("auto", &options, &d->device, e));
     result =
         decoder_open(d->device, family ? &d->custom.ops : model_family_find(d->built_in.family),
                      family ? (const void *)&d->custom : &d->built_in, F32, d->weights, max_tokens,

@@ -335,7 +335,7 @@ static status open_rank(bench_rank *b, world *w, int rank, err *e)
     status result = OK;
     const device_options options = {.threads = 1};
     const size_t each = ((size_t)b->q->most + 63) & ~(size_t)63;
-    TRY(device_open("cpu", &options, &b->device, e));
+    TRY(device_open("auto", &options, &b->device, e));
     TRY(b->device->ops->stream_open(b->device, STREAM_COMM, &b->stream, e));
     TRY(world_attach(w, rank, b->device, &b->comm, e));
     b->memory_bytes = 2 * each + 64;

@@ -311,7 +311,7 @@ static status generate_from(const generate_request *r, const char *folder, json_
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
              (long long)c.max_seq);
     TRY(safetensors_open_folder(folder, &weights, e));
-    TRY(device_open("cpu", &options, &d, e));
+    TRY(device_open("auto", &options, &d, e));
     int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
     TRY(decoder_open(d, model_family_find(c.family), &c, r->type, weights, room, &x, e));
     const generate_writer w = {.r = r, .t = t, .d = x, .config = &c, .room = room, .json = samples};

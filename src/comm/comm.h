@@ -70,7 +70,7 @@ struct comm {
 // Not collective, and safe after a failure. c may be NULL.
 void comm_close(comm *c);
 
-// Gives memory for collectives, zeroed and aligned to 64 bytes. Other ranks may read and write it
+// Gives memory for collectives, zeroed and aligned as device_alloc's. Other ranks may read and write it
 // directly, without a copy. It counts in d->bytes_now. Every communicator that was split from the
 // same one can use it. Not collective: each rank allocates what it uses, in any order. The caller
 // releases it.

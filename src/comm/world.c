@@ -82,6 +82,11 @@ void world_close(world *w)
     munmap(w, sizeof *w);
 }
 
+int world_size(const world *w)
+{
+    return w->ranks;
+}
+
 status world_attach(world *w, int rank, device *d, comm **out, err *e)
 {
     status result = OK;

@@ -21,6 +21,7 @@ enum { WORLD_RANKS = 256 };
 // Opens a world of `ranks` ranks, 1 to WORLD_RANKS. as_threads says that all ranks will be threads
 // of this process.
 status world_open(int ranks, bool as_threads, world **out, err *e);
+int world_size(const world *w); // its ranks: those of this machine
 // Called by the starting process after all ranks have ended. w may be NULL.
 void world_close(world *w);
 

@@ -3,6 +3,7 @@
 // config/ reads it through keys.h. A key's words stand beside the values of its enum, here or in
 // the table of the folder that owns the enum.
 #include "config/keys.h"
+#include "device/device.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -173,7 +174,7 @@ const job_key JOB_KEYS[] = {
     {"launch.ranks", "Sets how many ranks start; auto starts one per core, as far as the mesh and the batch divide.", KEY_INT, .unit = "ranks", AT(launch.ranks), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},
     {"launch.threads_per_rank", "Sets how many threads a rank computes with; auto divides the cores among the ranks, and a rank never gets more threads than the process has cores.", KEY_INT, .unit = "threads", AT(launch.threads_per_rank), .flags = KEY_MAY_CHANGE | KEY_KEEP_AUTO, .fallback = "auto", .low = 1, .high = 1024, AUTO},
     {"launch.as", "Chooses whether a rank is a process or a thread.", KEY_BOOL, AT(launch.as_threads), .flags = KEY_MAY_CHANGE, .fallback = "processes", WORDS("processes", "threads")},
-    {"launch.device", "Chooses the device that ranks compute on.", KEY_WORD, AT(launch.device), .flags = KEY_MAY_CHANGE, .fallback = "auto", WORDS("auto", "cpu", "cuda"), .only = "auto|cpu"},
+    {"launch.device", "Chooses the device that ranks compute on.", KEY_WORD, AT(launch.device), .flags = KEY_MAY_CHANGE, .fallback = "auto", .words = DEVICE_WORDS, .only = DEVICE_WORDS_SUPPORTED},
 
     {"checks.replicas_every", "Sets the number of steps between comparisons of the replicas' weights; 0 turns comparisons off.", KEY_COUNT, .unit = "optimizer steps", AT(checks.replicas_every), .flags = KEY_MAY_CHANGE, .fallback = "100", FROM(0)},
     {"checks.nonfinite", "Chooses what happens when the loss or a gradient is NaN or Inf: stop ends the run, skip leaves the step out.", KEY_ENUM, AT(checks.nonfinite), .flags = KEY_MAY_CHANGE, .fallback = "stop", WORDS([NONFINITE_STOP] = "stop", [NONFINITE_SKIP] = "skip")},

@@ -1,34 +1,9 @@
-// device.c -- opens a back end by name, counts its memory, and measures its matrix products.
-//
-// Called by code that opens a device, and for every allocation. Of the back ends it knows only
-// their names and how they are opened.
+// device.c -- closes a device, counts its memory, and measures its matrix products. Called for every
+// allocation. It knows no back end.
 #include "device/device.h"
 
 #include "base/clock.h"
-#include "device/cpu/cpu.h"
 #include "device/kernels.h"
-
-#include <string.h>
-
-status device_check(const char *name, const device_options *options, err *e)
-{
-    status result = OK;
-    cpu_level level;
-    if (strcmp(name, "cpu") != 0) FAIL(E_USAGE, "device %s: valid is cpu", name);
-    TRY(cpu_level_choose(options ? options->isa : NULL, &level, e));
-done:
-    return result;
-}
-
-status device_open(const char *name, const device_options *options, device **out, err *e)
-{
-    status result = OK;
-    *out = NULL;
-    TRY(device_check(name, options, e));
-    TRY(cpu_device_open(options, out, e));
-done:
-    return result;
-}
 
 void device_close(device *d)
 {

@@ -48,7 +48,7 @@ typedef struct device_ops {
     const char *name;
     void (*close)(device *d);
 
-    // Gives `bytes` of memory, aligned to 64 bytes. E_FIT when there is none left. The caller
+    // Gives `bytes` of memory, aligned to DEVICE_ALIGN bytes. E_FIT when there is none left. The caller
     // releases it with the kind that it was allocated with.
     status (*alloc)(device *d, device_memory_kind kind, size_t bytes, void **out, err *e);
     // p may be NULL.
@@ -81,7 +81,7 @@ typedef struct device_ops {
     void (*call)(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes);
 } device_ops;
 
-enum { STREAM_ARG_BYTES = 256 };
+enum { STREAM_ARG_BYTES = 256, DEVICE_ALIGN = 256 };
 
 struct device {
     const device_ops *ops;
@@ -101,15 +101,38 @@ struct device_event {
 typedef struct device_options {
     int threads;     // that run kernels; 0, or more than the cores that this process may use: all
     const char *isa; // of the cpu device: generic, avx2, avx512 or amx; NULL or "auto": the best
+    int index;       // of the device among those of its name on this machine
+    int local_rank;  // of the rank that opens it, among the ranks of this machine
+    int local_ranks; // ranks of this machine; 0: one
 } device_options;
 
-// Opens a device by name ("cpu"). E_USAGE for a name or isa that is unknown or that this machine
-// lacks. The thread that calls it must be the one that issues its work. The caller closes the
-// device.
-status device_open(const char *name, const device_options *options, device **out, err *e);
-// Checks whether device_open would take these options on this machine. It starts no thread, so a
-// process that forks later may call it.
-status device_check(const char *name, const device_options *options, err *e);
+// What is known about a device that nobody has opened.
+typedef struct device_description {
+    const char *name;    // as device_open takes it
+    const char *kind;    // what its kernels are made for: the instruction set of a cpu device
+    int index, count;    // the device, and how many of its name this machine has
+    uint64_t free_bytes; // of its memory; all ranks that open the device share them
+    uint64_t own_bytes;  // that it takes when it is opened: context, libraries, scratch memory
+    bool is_host_memory; // the host can address its memory, which is the host's own
+} device_description;
+
+// Words for a device in job files and flags, ended by NULL: "auto", the names in the registry, and
+// names that a later version will have. The words that this version supports, separated by '|'.
+extern const char *const DEVICE_WORDS[];
+extern const char DEVICE_WORDS_SUPPORTED[];
+// The name of the device that a word means: that of "auto" is the registry's first. NULL where this
+// version has no such device.
+const char *device_resolve(const char *word);
+
+// Describes the device that device_open would open. It opens nothing, starts no thread and takes no
+// memory, so a process that forks later may call it. options may be NULL. E_USAGE for a word, isa, index
+// or local rank that is unknown, or that this machine lacks.
+status device_describe(const char *word, const device_options *options, device_description *out,
+                       err *e);
+// Opens a device. Only a process that does not fork afterwards calls it. options may be NULL. E_USAGE
+// as device_describe. The thread that calls it must be the one that issues its work. The caller closes
+// the device.
+status device_open(const char *word, const device_options *options, device **out, err *e);
 void device_close(device *d); // NULL allowed
 
 // alloc and release of the table, counted in bytes_now, bytes_peak and allocations. Code above this

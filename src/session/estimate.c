@@ -3,33 +3,28 @@
 #include "session/estimate.h"
 
 #include "base/proc.h"
+#include "base/size.h"
 
 #include <math.h>
 #include <string.h>
 
 // Bytes that each rank may use. A job of more ranks than a machine starts runs on other machines.
-static uint64_t budget_of(const job *j)
+static uint64_t budget_of(const job *j, const device_description *d)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
     if (j->launch.ranks > WORLD_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
-    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)j->launch.ranks;
+    return d->free_bytes / (uint64_t)size_ceil_div(j->launch.ranks, d->count);
 }
 
-status memory_estimate_base_open(const job *j, memory_estimate_base *out, err *e)
+status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e)
 {
-    const device_options d = {.threads = j->launch.threads_per_rank};
-    status result = OK;
-    *out = (memory_estimate_base){.runtime = proc_own_bytes(), .budget = budget_of(j)};
-    TRY(device_open(j->launch.device, &d, &out->device, e));
-    out->runtime += out->device->bytes_scratch;
-done:
-    return result;
-}
-
-void memory_estimate_base_close(memory_estimate_base *b)
-{
-    device_close(b->device);
-    *b = (memory_estimate_base){NULL, 0, 0};
+    const device_options o = {.threads = j->launch.threads_per_rank};
+    device_description d;
+    const status result = device_describe(j->launch.device, &o, &d, e);
+    if (result != OK) return result;
+    *out = (memory_estimate_base){.runtime = proc_own_bytes() + d.own_bytes,
+                                  .budget = budget_of(j, &d)};
+    return OK;
 }
 
 static void take_plan(memory_estimate *n, const plan *p, uint64_t params)
@@ -48,9 +43,7 @@ static void take_plan(memory_estimate *n, const plan *p, uint64_t params)
 status memory_estimate_plan(const trainer_options *o, const memory_estimate_base *base, plan **out,
                             schedule *s, uint64_t *params, double *flops, err *e)
 {
-    trainer_options on = *o;
-    on.device = base->device;
-    status result = trainer_plan(&on, out, s, params, flops, e);
+    status result = trainer_plan(o, out, s, params, flops, e);
     if (result == OK) (*out)->bytes[BYTES_RUNTIME] = base->runtime;
     return result;
 }

@@ -19,15 +19,15 @@ typedef struct memory_estimate {
 
 #define MEMORY_ESTIMATE_NO_BUDGET UINT64_MAX // the ranks run on machines of unknown memory
 
-// What does not depend on the plan, measured when it is opened.
+// What does not depend on the plan.
 typedef struct memory_estimate_base {
-    device *device;   // like that of the ranks
-    uint64_t runtime; // bytes of the program itself and of the device's scratch memory
+    uint64_t runtime; // bytes of the program itself, and those that the device takes for itself
     uint64_t budget;  // bytes that a rank may use
 } memory_estimate_base;
 
-status memory_estimate_base_open(const job *j, memory_estimate_base *out, err *e);
-void memory_estimate_base_close(memory_estimate_base *b); // safe on a zeroed one
+// Measures the program, and asks for the device's description: ranks are forked later, and no device
+// is open until then.
+status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e);
 
 // The plan and the schedule of rank o->rank, as trainer_plan makes them, with the bytes of `base`.
 status memory_estimate_plan(const trainer_options *o, const memory_estimate_base *base, plan **out,

@@ -90,12 +90,12 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
 {
     status result = OK;
     trainer_options o = {0};
-    memory_estimate_base base = {NULL, 0, 0};
+    memory_estimate_base base;
     plan *p = NULL;
     schedule s = {0};
     uint64_t params;
     double flops;
-    TRY(memory_estimate_base_open(j, &base, e));
+    TRY(memory_estimate_read_base(j, &base, e));
     TRY(session_options(j, in, j->launch.ranks, &o, e));
     o.rank = x->rank;
     TRY(memory_estimate_plan(&o, &base, &p, &s, &params, &flops, e));
@@ -120,7 +120,6 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     if (x->svg) TRY(text_check(x->svg, e));
     TRY(text_check(out, e));
 done:
-    memory_estimate_base_close(&base);
     plan_free(p);
     schedule_clear(&s);
     session_options_clear(&o);

@@ -19,11 +19,10 @@ done:
 status fit_micro_batch(job *j, const session_inputs *in, err *e)
 {
     status result = OK;
-    memory_estimate_base base = {NULL, 0, 0};
-    TRY(memory_estimate_base_open(j, &base, e));
+    memory_estimate_base base;
+    TRY(memory_estimate_read_base(j, &base, e));
     TRY(choose_micro_batch(j, in, &base, e));
 done:
-    memory_estimate_base_close(&base);
     return result;
 }
 
@@ -76,11 +75,11 @@ done:
 status fit_job(job *j, const session_inputs *in, bool choose_batch, char **changes, err *e)
 {
     status result = OK;
-    memory_estimate_base base = {NULL, 0, 0};
+    memory_estimate_base base;
     const int ranks = j->launch.ranks;
     memory_estimate n;
     fit_search l;
-    TRY(memory_estimate_base_open(j, &base, e));
+    TRY(memory_estimate_read_base(j, &base, e));
     if (choose_batch) TRY(choose_micro_batch(j, in, &base, e));
     TRY(memory_estimate_of(j, in, ranks, &base, &n, e));
     if (n.total <= base.budget) goto done;
@@ -90,6 +89,5 @@ status fit_job(job *j, const session_inputs *in, bool choose_batch, char **chang
     else
         TRY(refuse(j, in, &n, &l, &base, e));
 done:
-    memory_estimate_base_close(&base);
     return result;
 }

@@ -3,8 +3,6 @@
 // does not know how many bytes that saves, which the plan says.
 #include "session/fit_search.h"
 
-#include <string.h>
-
 static bool has_several_micro_batches(const job *j, const mesh *m)
 {
     return j->train.global_batch / mesh_data_ranks(m) > j->train.micro_batch;
@@ -98,12 +96,13 @@ static bool to_tier(job *j, plan_state what, memory_tier to)
     return true;
 }
 
-// The memory of a cpu device is the host's, so offloading to the host saves nothing there.
+// Where the memory of the device is the host's, offloading to the host saves nothing.
 static bool to_host(job *j, int ranks)
 {
     bool changed = false;
+    device_description d;
     (void)ranks;
-    if (strcmp(j->launch.device, "cpu") == 0) return false;
+    if (device_describe(j->launch.device, NULL, &d, NULL) != OK || d.is_host_memory) return false;
     for (int k = 0; k < PLAN_STATES; k++) changed = to_tier(j, (plan_state)k, TIER_HOST) || changed;
     return changed;
 }

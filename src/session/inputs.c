@@ -73,11 +73,12 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
 {
     status result = OK;
     model_limits limits;
+    device_description described;
     *out = (session_inputs){.family = own->family ? own->family
                                                   : model_family_find(j->model.config.family),
                             .config = own->family ? own->config : &j->model.config,
                             .predicts = own->predicts};
-    TRY(device_check(j->launch.device, &(device_options){0}, e));
+    TRY(device_describe(j->launch.device, NULL, &described, e));
     TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));
     TRY(open_model(j, out, &limits, e));
     TRY(open_all_data(j, own, out, limits, e));

@@ -288,7 +288,7 @@ status session_plan(const job *j, const session_inputs *in, bool json, text *out
     table t = {.j = j, .in = in, .ranks = j->launch.ranks};
     fit_search l;
     TRY(alloc_zeroed(&t.row, ROWS, sizeof *t.row, "the table of strategies", e));
-    TRY(memory_estimate_base_open(j, &t.base, e));
+    TRY(memory_estimate_read_base(j, &t.base, e));
     t.budget = t.base.budget;
     TRY(fill(&t, e));
     if (t.row[0].refused.code != OK) FAIL(E_USAGE, "%s", t.row[0].refused.text);
@@ -305,7 +305,6 @@ status session_plan(const job *j, const session_inputs *in, bool json, text *out
     }
     TRY(text_check(out, e));
 done:
-    memory_estimate_base_close(&t.base);
     free(t.row);
     return result;
 }

@@ -45,14 +45,27 @@ void session_options_clear(trainer_options *o)
     o->groups = (param_groups){.items = NULL};
 }
 
+// Local ranks take the devices of the machine in turn.
+static status open_device(const job *j, const world *w, int rank, device **out, err *e)
+{
+    status result = OK;
+    device_description described;
+    device_options o = {
+        .threads = j->launch.threads_per_rank, .local_rank = rank, .local_ranks = world_size(w)};
+    TRY(device_describe(j->launch.device, &o, &described, e));
+    o.index = rank % described.count;
+    TRY(device_open(j->launch.device, &o, out, e));
+done:
+    return result;
+}
+
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e)
 {
     status result = OK;
     trainer_options *o = &out->options;
-    device_options d = {.threads = j->launch.threads_per_rank};
     *out = (session){0};
-    TRY(device_open(j->launch.device, &d, &out->device, e));
+    TRY(open_device(j, w, rank, &out->device, e));
     TRY(world_attach(w, rank, out->device, &out->comm, e));
     world_set_watchdog(w, j->checks.watchdog_ms);
     TRY(session_options(j, in, out->comm->size, o, e));

@@ -4,6 +4,7 @@
 #include "late/late_device.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 #include "device/cpu/cpu.h"
 
 #include <pthread.h>
@@ -333,11 +334,13 @@ static status late_alloc(device *d, device_memory_kind kind, size_t bytes, void 
     (void)d;
     status result = OK;
     unsigned char *block =
-        bytes < SIZE_MAX / 2 ? aligned_alloc(64, 64 + (bytes + 63) / 64 * 64) : NULL;
+        bytes < SIZE_MAX / 2
+            ? aligned_alloc(DEVICE_ALIGN, DEVICE_ALIGN + size_align(bytes, DEVICE_ALIGN))
+            : NULL;
     if (!block) FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
     memcpy(block, &bytes, sizeof bytes);
-    memset(block + 64, kind == MEMORY_ZEROED ? 0 : POISON, bytes);
-    *out = block + 64;
+    memset(block + DEVICE_ALIGN, kind == MEMORY_ZEROED ? 0 : POISON, bytes);
+    *out = block + DEVICE_ALIGN;
 done:
     return result;
 }
@@ -347,9 +350,9 @@ static void late_release(device *d, device_memory_kind kind, void *p)
     (void)d, (void)kind;
     if (!p) return;
     size_t bytes;
-    memcpy(&bytes, (unsigned char *)p - 64, sizeof bytes);
+    memcpy(&bytes, (unsigned char *)p - DEVICE_ALIGN, sizeof bytes);
     memset(p, POISON, bytes);
-    free((unsigned char *)p - 64);
+    free((unsigned char *)p - DEVICE_ALIGN);
 }
 
 static const device_ops late_ops = {

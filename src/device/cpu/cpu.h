@@ -1,5 +1,5 @@
 // cpu.h -- shared by the files of the cpu device: the context in which a kernel runs, the table of
-// kernels, and how the table is filled. Only device.c, device/cpu/ and tests/ include it.
+// kernels, and how the table is filled. Only registry.c, device/cpu/ and tests/ include it.
 //
 // A kernel is a function of a context and of its own args struct (a member of kernel_call.u). It
 // allocates nothing, keeps no state, and its results do not depend on the number of threads. The
@@ -95,8 +95,10 @@ void cpu_context_close(cpu_context *x); // x may be zeroed
 // refused.
 status cpu_context_failure(const cpu_context *x, err *e);
 
-// The device of device_open("cpu"); errors as cpu_context_open.
-status cpu_device_open(const device_options *options, device **out, err *e);
+// The device "cpu" of registry.c: what device_describe says of it, without name and index, and the
+// device itself. E_USAGE as cpu_level_choose, and for threads below 0; E_FIT as cpu_context_open.
+status cpu_device_describe(const device_options *o, device_description *out, err *e);
+status cpu_device_open(const device_options *o, device **out, err *e);
 
 // K_MATMUL of every level.
 void cpu_matmul(const cpu_context *x, const void *args);

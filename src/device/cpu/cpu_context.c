@@ -79,7 +79,6 @@ status cpu_context_open(const device_options *options, cpu_context *out, err *e)
     status result = OK;
     *out = (cpu_context){0};
     int threads = options ? options->threads : 0;
-    if (threads < 0) FAIL(E_USAGE, "threads=%d: valid are 0 (all cores) and above", threads);
     TRY(cpu_level_choose(options ? options->isa : NULL, &out->level, e));
     out->threads = threads ? threads : cpu_team_cores();
     out->scratch = cpu_pages_map(cpu_scratch_bytes(out->threads));

@@ -2,6 +2,7 @@
 // thread and its team, so streams and events never wait. Memory of every kind is host memory.
 // Called through device_ops only. It knows no kernel.
 #define _GNU_SOURCE // MADV_HUGEPAGE
+#include "base/proc.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/cpu_team.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20 };
 
 typedef struct cpu_device {
     device base;
@@ -46,11 +47,11 @@ static status cpu_alloc(device *d, device_memory_kind kind, size_t bytes, void *
     (void)d;
     status result = OK;
     const bool huge = bytes >= HUGE_PAGE, possible = bytes <= SIZE_MAX / 2;
-    const size_t alignment = huge ? HUGE_PAGE : ALIGNMENT;
+    const size_t alignment = huge ? HUGE_PAGE : DEVICE_ALIGN;
     *out = NULL;
     if (possible && kind == MEMORY_ZEROED) *out = zeroed_block(alignment, bytes);
     if (possible && kind != MEMORY_ZEROED &&
-        posix_memalign(out, alignment, bytes ? bytes : ALIGNMENT) != 0)
+        posix_memalign(out, alignment, bytes ? bytes : DEVICE_ALIGN) != 0)
         *out = NULL;
     if (!*out) FAIL(E_FIT, "out of memory: %zu bytes asked for", bytes);
     // Full huge pages only, so that the last page costs no more than was asked for. A refusal costs
@@ -167,15 +168,36 @@ static const device_ops cpu_ops = {
     .call = cpu_call,
 };
 
-status cpu_device_open(const device_options *options, device **out, err *e)
+// More threads than cores would only wait for each other.
+static int threads_of(const device_options *o)
+{
+    const int cores = cpu_team_cores();
+    return o->threads == 0 || o->threads > cores ? cores : o->threads;
+}
+
+status cpu_device_describe(const device_options *o, device_description *out, err *e)
 {
     status result = OK;
+    cpu_level level;
+    if (o->threads < 0) FAIL(E_USAGE, "threads=%d: valid are 0 (all cores) and above", o->threads);
+    TRY(cpu_level_choose(o->isa, &level, e));
+    *out = (device_description){.kind = cpu_level_name(level),
+                                .count = 1,
+                                .free_bytes = proc_bytes("/proc/meminfo", "MemAvailable:"),
+                                .own_bytes = cpu_scratch_bytes(threads_of(o)),
+                                .is_host_memory = true};
+done:
+    return result;
+}
+
+status cpu_device_open(const device_options *o, device **out, err *e)
+{
+    status result = OK;
+    const device_options context = {.threads = threads_of(o), .isa = o->isa};
     cpu_device *d = calloc(1, sizeof *d);
     if (!d) FAIL(E_FIT, "out of memory for a device");
     d->base.ops = &cpu_ops;
-    device_options o = options ? *options : (device_options){0};
-    if (o.threads > cpu_team_cores()) o.threads = cpu_team_cores();
-    TRY(cpu_context_open(&o, &d->context, e));
+    TRY(cpu_context_open(&context, &d->context, e));
     cpu_kernels_fill(&d->kernels, d->context.level);
     d->base.bytes_scratch = d->base.bytes_now = d->base.bytes_peak =
         cpu_scratch_bytes(d->context.threads);

@@ -58,8 +58,8 @@ static void memory_is_aligned_and_counted(void **state)
     void *small = NULL, *big = NULL;
     assert_int_equal(device_alloc(d, MEMORY_DEVICE, 100, &small, NULL), OK);
     assert_int_equal(device_alloc(d, MEMORY_HOST, 5 << 20, &big, NULL), OK);
-    assert_int_equal((uintptr_t)small % 64, 0);
-    assert_int_equal((uintptr_t)big % 64, 0);
+    assert_int_equal((uintptr_t)small % DEVICE_ALIGN, 0);
+    assert_int_equal((uintptr_t)big % DEVICE_ALIGN, 0);
     memset(big, 1, 5 << 20);
     assert_int_equal(d->bytes_now, own + 100 + (5 << 20));
     device_release(d, MEMORY_HOST, big, 5 << 20);
@@ -85,7 +85,7 @@ static void zeroed_memory_is_zero_aligned_and_counted(void **state)
         const size_t bytes = sizes[i % 4];
         void *p = NULL;
         assert_int_equal(device_alloc(d, MEMORY_ZEROED, bytes, &p, NULL), OK);
-        assert_int_equal((uintptr_t)p % 64, 0);
+        assert_int_equal((uintptr_t)p % DEVICE_ALIGN, 0);
         assert_int_equal(d->bytes_now, own + bytes);
         const unsigned char *at = p;
         for (size_t b = 0; b < bytes; b++) assert_int_equal(at[b], 0);

@@ -1,6 +1,6 @@
 // test_fit.c -- jobs that do not fit in memory: the error names the first change that fits, or
 // memory.fit makes it; each change of the search lowers the estimate. A wrapped function gives the
-// bytes of the program itself.
+// bytes of the program itself, and another counts the devices that are opened.
 #include "base/proc.h"
 #include "session/fit_search.h"
 
@@ -32,6 +32,16 @@ uint64_t __wrap_proc_own_bytes(void)
     return own_bytes;
 }
 
+static int devices_opened;
+
+status __wrap_device_open(const char *word, const device_options *o, device **out, err *e);
+status __real_device_open(const char *word, const device_options *o, device **out, err *e);
+status __wrap_device_open(const char *word, const device_options *o, device **out, err *e)
+{
+    devices_opened++;
+    return __real_device_open(word, o, out, e);
+}
+
 static int fixed_own_bytes(void **state)
 {
     (void)state;
@@ -56,10 +66,9 @@ static memory_estimate estimate_of(const job *j, const session_inputs *in)
     memory_estimate n;
     memory_estimate_base base;
     err e = {.code = OK};
-    if (memory_estimate_base_open(j, &base, &e) != OK ||
+    if (memory_estimate_read_base(j, &base, &e) != OK ||
         memory_estimate_of(j, in, j->launch.ranks, &base, &n, &e) != OK)
         fail_msg("%s", e.text);
-    memory_estimate_base_close(&base);
     return n;
 }
 
@@ -68,10 +77,9 @@ static fit_search search(const job *j, const session_inputs *in, uint64_t budget
     fit_search l;
     memory_estimate_base base;
     err e = {.code = OK};
-    if (memory_estimate_base_open(j, &base, &e) != OK ||
+    if (memory_estimate_read_base(j, &base, &e) != OK ||
         fit_search_run(j, in, j->launch.ranks, budget, &base, &l, &e) != OK)
         fail_msg("%s", e.text);
-    memory_estimate_base_close(&base);
     return l;
 }
 
@@ -312,13 +320,51 @@ static void the_search_finds_the_ranks_that_would_fit(void **state)
     memory_estimate_base base;
     err e = {.code = OK};
     int more = 0;
-    assert_int_equal(memory_estimate_base_open(j, &base, &e), OK);
+    assert_int_equal(memory_estimate_read_base(j, &base, &e), OK);
     assert_int_equal(fit_search_ranks(j, &in, 2, now.total - 1, &base, &more, &e), OK);
     assert_int_equal(more, 4);
     assert_int_equal(fit_search_ranks(j, &in, 2, 1, &base, &more, &e), OK);
     assert_int_equal(more, 0);
-    memory_estimate_base_close(&base);
     session_inputs_close(&in);
+    job_close(j);
+}
+
+// Threads and device contexts do not survive a fork, so the process that starts the ranks opens none.
+static void no_device_is_opened_before_ranks_start(void **state)
+{
+    (void)state;
+    job *j = job_of(NULL);
+    session_inputs in;
+    text out = {0};
+    err e = {.code = OK};
+    devices_opened = 0;
+    if (session_inputs_open(j, &in, &e) != OK) fail_msg("%s", e.text);
+    assert_int_equal(session_explain(j, &in, &(explain_options){.rank = 1}, &out, &e), OK);
+    assert_int_equal(session_plan(j, &in, false, &out, &e), OK);
+    assert_int_equal(devices_opened, 0);
+    world *w = NULL;
+    session s;
+    assert_int_equal(world_open(1, true, &w, &e), OK);
+    assert_int_equal(session_open(j, &in, w, 0, &s, &e), OK);
+    assert_int_equal(devices_opened, 1); // a rank's own
+    session_close(&s);
+    world_close(w);
+    text_clear(&out);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
+// The estimate names what an opened device takes.
+static void the_estimate_has_the_bytes_of_the_device(void **state)
+{
+    (void)state;
+    job *j = job_of(NULL);
+    memory_estimate_base base;
+    device *d = NULL;
+    assert_int_equal(memory_estimate_read_base(j, &base, NULL), OK);
+    assert_int_equal(device_open("auto", &(device_options){.threads = 1}, &d, NULL), OK);
+    assert_true(d->bytes_scratch > 0 && base.runtime == own_bytes + d->bytes_scratch);
+    device_close(d);
     job_close(j);
 }
 
@@ -335,6 +381,8 @@ int main(void)
         cmocka_unit_test(memory_fit_is_the_origin_of_its_changes),
         cmocka_unit_test(a_sequence_that_does_not_fit_is_split),
         cmocka_unit_test(the_search_finds_the_ranks_that_would_fit),
+        cmocka_unit_test(no_device_is_opened_before_ranks_start),
+        cmocka_unit_test(the_estimate_has_the_bytes_of_the_device),
     };
     return cmocka_run_group_tests(tests, fixed_own_bytes, NULL);
 }

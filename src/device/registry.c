@@ -1,0 +1,74 @@
+// registry.c -- the devices that this version has: their names, how each is described, and how it is
+// opened. See device.h. A new back end is one row. Called by the checks of a job, which describe a
+// device before ranks are forked, and by each rank, which opens it. Of a back end it knows no more than
+// its row.
+#include "device/device.h"
+
+#include "device/cpu/cpu.h"
+
+#include <string.h>
+
+typedef struct registry_row {
+    const char *name;
+    status (*describe)(const device_options *o, device_description *out, err *e);
+    status (*open)(const device_options *o, device **out, err *e);
+} registry_row;
+
+// "auto" is the first.
+static const registry_row ROWS[] = {{"cpu", cpu_device_describe, cpu_device_open}};
+enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
+
+const char *const DEVICE_WORDS[] = {"auto", "cpu", "cuda", NULL};
+const char DEVICE_WORDS_SUPPORTED[] = "auto|cpu";
+
+static const registry_row *find(const char *word)
+{
+    if (strcmp(word, "auto") == 0) return ROWS;
+    for (int i = 0; i < ROW_COUNT; i++)
+        if (strcmp(ROWS[i].name, word) == 0) return &ROWS[i];
+    return NULL;
+}
+
+const char *device_resolve(const char *word)
+{
+    const registry_row *row = find(word);
+    return row ? row->name : NULL;
+}
+
+static status check_local_rank(const char *name, const device_options *o, err *e)
+{
+    const int ranks = o->local_ranks > 0 ? o->local_ranks : 1;
+    if (o->local_rank >= 0 && o->local_rank < ranks) return OK;
+    return err_set(e, E_USAGE, "device %s: local rank %d; valid are 0 to %d", name, o->local_rank,
+                   ranks - 1);
+}
+
+status device_describe(const char *word, const device_options *options, device_description *out,
+                       err *e)
+{
+    status result = OK;
+    const registry_row *row = find(word);
+    const device_options o = options ? *options : (device_options){0};
+    *out = (device_description){0};
+    if (!row) FAIL(E_USAGE, "device %s: valid is %s", word, DEVICE_WORDS_SUPPORTED);
+    TRY(check_local_rank(row->name, &o, e));
+    TRY(row->describe(&o, out, e));
+    out->name = row->name;
+    out->index = o.index;
+    if (o.index < 0 || o.index >= out->count)
+        FAIL(E_USAGE, "device %s: index %d; valid are 0 to %d", row->name, o.index, out->count - 1);
+done:
+    return result;
+}
+
+status device_open(const char *word, const device_options *options, device **out, err *e)
+{
+    status result = OK;
+    device_description described;
+    const device_options o = options ? *options : (device_options){0};
+    *out = NULL;
+    TRY(device_describe(word, &o, &described, e));
+    TRY(find(word)->open(&o, out, e));
+done:
+    return result;
+}
