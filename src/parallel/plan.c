@@ -219,7 +219,8 @@ static void count_array(plan *p, int bucket, plan_array a)
     const memory_tier tier = a == ARRAY_POST_FORWARD
                                  ? TIER_DEVICE
                                  : plan_group_of(p, bucket)->o.tier[plan_array_state(a)];
-    const uint64_t bytes = plan_bucket_bytes(p, bucket, a);
+    const uint64_t bytes =
+        tier == TIER_FILE ? plan_bucket_bytes(p, bucket, a) : plan_placed_bytes(p, bucket, a);
     if (tier != TIER_FILE) p->bytes[category[a]] += bytes;
     if (tier != TIER_DEVICE) p->tier_bytes[tier] += bytes;
 }

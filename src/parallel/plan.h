@@ -121,8 +121,12 @@ typedef struct plan_redistribution {
     plan_layout layout; // of the array or slot in which the collectives work, in place
 } plan_redistribution;
 
-// Alignment of buckets and rows, in elements. FILE_ALIGN elements of the smallest type are a page.
+// Alignment of the sizes of buckets and of the starts of rows, in elements. FILE_ALIGN elements of the
+// smallest type are a page.
 enum { BUCKET_ALIGN = 16, FILE_ALIGN = 2048 };
+// In an array a bucket starts at a multiple of so many bytes, whatever the element type is. A kernel or
+// a collective then reads and writes it with the widest transfers that a device has.
+enum { BUCKET_START_BYTES = 256 };
 
 typedef enum plan_category {
     BYTES_WEIGHTS,     // in the compute type

@@ -143,7 +143,7 @@ static void place(plan *p, int bucket)
     for (int a = 0; a < PLAN_ARRAYS; a++) {
         b->start[a] = p->array_bytes[a];
         if (a != ARRAY_POST_FORWARD && plan_in_file(g, plan_array_state((plan_array)a))) continue;
-        p->array_bytes[a] += plan_bucket_bytes(p, bucket, (plan_array)a);
+        p->array_bytes[a] += plan_placed_bytes(p, bucket, (plan_array)a);
     }
 }
 
@@ -182,6 +182,11 @@ size_t plan_bucket_bytes(const plan *p, int bucket, plan_array a)
     if (!plan_group_has(g, a)) return 0;
     return (size_t)p->bucket[bucket].count[plan_array_layout(g, a)] *
            dtype_bytes(plan_array_type(g, a));
+}
+
+size_t plan_placed_bytes(const plan *p, int bucket, plan_array a)
+{
+    return size_align(plan_bucket_bytes(p, bucket, a), BUCKET_START_BYTES);
 }
 
 size_t plan_bucket_file_bytes(const plan *p, int bucket, plan_state what)

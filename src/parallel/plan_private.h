@@ -8,6 +8,9 @@
 status plan_make_groups(plan *p, const strategy *s, err *e);
 // Orders the rows of this stage, divides them into buckets, and lays them out in the arrays.
 status plan_make_buckets(plan *p, err *e);
+// The bytes that a bucket takes in an array in memory: those of plan_bucket_bytes, and those up to the
+// place at which the next bucket may start.
+size_t plan_placed_bytes(const plan *p, int bucket, plan_array a);
 status plan_make_redistributions(plan *p, err *e);
 void plan_free_redistributions(plan *p);
 

@@ -21,7 +21,7 @@ static bool weights_travel(const plan *p)
     return false;
 }
 
-// Both kinds of memory start as zeros: digests also read the gaps between rows.
+// Both kinds of memory start as zeros: digests also read the gaps between rows and between buckets.
 static memory_source source_of(const plan *p, plan_array a)
 {
     if (a == ARRAY_WEIGHTS) return weights_travel(p) ? FROM_SHARED : FROM_ZEROED;

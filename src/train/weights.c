@@ -66,23 +66,31 @@ done:
 
 // The elements of a group's part of the array of weights that this rank draws: `count` from the
 // part's element `first` on. Where all ranks of the group's process groups have the full part, each
-// draws an equal share of it and `shares` is true; else a rank draws all that it has.
+// draws an equal share of it; else a rank draws all that it has.
 typedef struct drawn_part {
-    char *ptr; // of the part; NULL: the part is in a file
-    int64_t first, count;
+    char *ptr;    // of the part; NULL: the part is in a file
     comm *shares; // the ranks that draw a share each; NULL: this rank draws all
+    int64_t first, count;
 } drawn_part;
+
+// The element of a group's part of the array at which a bucket starts. Buckets may have gaps between
+// them.
+static int64_t part_offset(const trainer *t, const drawn_part *d, const state_shards *x, int bucket)
+{
+    if (!d->ptr) return 0;
+    return (state_bucket(t, x->array, bucket) - d->ptr) / (int64_t)dtype_bytes(x->type);
+}
 
 static drawn_part drawn_part_of(const trainer *t, const plan_group *g, const state_shards *x)
 {
-    const plan *p = t->plan;
+    const int last = g->first_bucket + g->buckets - 1;
     drawn_part d = {.ptr = state_bucket(t, x->array, g->first_bucket)};
-    for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++)
-        d.count += p->bucket[k].count[x->layout];
     comm *all = trainer_group(t, (int)plan_group_axes(g));
-    if (!all || !d.ptr || x->layout != LAYOUT_FULL || d.count % all->size != 0) return d;
+    if (!all || !d.ptr || x->layout != LAYOUT_FULL) return d;
+    const int64_t elements = part_offset(t, &d, x, last) + t->plan->bucket[last].count[x->layout];
+    if (elements % all->size != 0) return d;
     d.shares = all;
-    d.count /= all->size;
+    d.count = elements / all->size;
     d.first = d.count * all->rank;
     return d;
 }
@@ -95,7 +103,7 @@ static plan_shard row_elements(const trainer *t, const state_shards *x, const pl
     const plan_shard s = plan_local_shard(t->plan, r, x->shards, t->plan->coord);
     const int64_t begin = bucket + r->offset[x->layout], end = begin + s.count;
     const int64_t from = size_max(drawn->first, begin),
-                  to = size_min(drawn->first + drawn->count, end);
+                  to = drawn->shares ? size_min(drawn->first + drawn->count, end) : end;
     return (plan_shard){s.first + from - begin, size_max(to - from, 0)};
 }
 
@@ -105,14 +113,13 @@ static status draw_group(trainer *t, const plan_group *g, err *e)
     const plan *p = t->plan;
     const state_shards x = state_shards_of(g, STATE_WEIGHT);
     const drawn_part drawn = drawn_part_of(t, g, &x);
-    int64_t bucket = 0;
     for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++) {
         const plan_bucket *b = &p->bucket[k];
+        const int64_t bucket = part_offset(t, &drawn, &x, k);
         for (int i = b->first_row; i < b->first_row + b->rows; i++) {
             const int row = p->order[i];
             TRY(draw_elements(t, &x, row, row_elements(t, &x, &p->row[row], bucket, &drawn), e));
         }
-        bucket += b->count[x.layout];
     }
     if (drawn.shares)
         TRY(comm_all_gather(drawn.shares, drawn.ptr + (size_t)drawn.first * dtype_bytes(x.type),
