@@ -426,7 +426,6 @@ void groups_identity(const yaml_node *list, text *out)
     for (const yaml_node *entry = list->first; entry; entry = entry->next) {
         const char *before = "{";
         bool has_settings = entry->kind != NODE_MAP;
-        text_add(&pending, pending.bytes || out->bytes ? ", " : "[");
         if (has_settings) yaml_node_text(entry, &pending);
         for (const yaml_node *c = has_settings ? NULL : entry->first; c; c = c->next) {
             if (may_change(c->key)) continue;
@@ -437,12 +436,11 @@ void groups_identity(const yaml_node *list, text *out)
             has_settings = has_settings || strcmp(c->key, "match") != 0;
             before = ", ";
         }
-        text_add(&pending, entry->kind == NODE_MAP ? "}" : "");
+        text_add(&pending, entry->kind == NODE_MAP ? "}\n" : "\n");
         if (pending.failed) text_fail(out);
         if (!has_settings) continue;
         text_add(out, pending.chars ? pending.chars : "");
         text_clear(&pending);
     }
-    if (out->bytes) text_add(out, "]");
     text_clear(&pending);
 }

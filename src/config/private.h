@@ -40,8 +40,8 @@ status job_check_groups(job *j, err *e);
 // Row `row` of GROUP_KEYS in an entry, for explain. False where the entry does not read the key.
 // Appends "groups[1].lr_scale", the effective value and its origin.
 bool group_line_at(const job *j, int group, int row, text *path, text *value, text *from);
-// Appends the list of a job.yaml without the settings that may change when a run resumes, and
-// without entries at its end that have no others. Appends nothing where no entry is left.
+// Appends the entries of a job.yaml's list, one a line, without the settings that may change when a
+// run resumes. Entries at its end that have no others are left out.
 void groups_identity(const yaml_node *list, text *out);
 // Sets the optimizer's own defaults of all hyperparameters but the learning rate.
 void optimizer_set_defaults(optim_config *c);

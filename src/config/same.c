@@ -74,6 +74,30 @@ static bool may_change(const char *path)
     return k ? k->flags & KEY_MAY_CHANGE : !key_is_model_field(path);
 }
 
+// Two lists of groups, one entry a line: goes to the first entry in which they differ, and returns its
+// index.
+static int first_difference(const char **a, const char **b)
+{
+    for (int i = 0;; i++) {
+        const size_t bytes = strcspn(*a, "\n");
+        if (!(*a)[bytes] || strncmp(*a, *b, bytes + 1) != 0) return i;
+        *a += bytes + 1, *b += bytes + 1;
+    }
+}
+
+static void add_difference(const char *path, const char *a, const char *b, text *out)
+{
+    const bool entries = strcmp(path, "groups") == 0;
+    const size_t most = entries ? 300 : 80;
+    text_addf(out, "%s%s", out->bytes ? ", " : "", path);
+    if (entries) text_addf(out, "[%d]", first_difference(&a, &b));
+    if (!*a) a = "none";
+    if (!*b) b = "none";
+    const size_t a_bytes = strcspn(a, "\n"), b_bytes = strcspn(b, "\n");
+    text_addf(out, " (%.*s there, %.*s here)", TEXT_CUT(a, a_bytes < most ? a_bytes : most),
+              TEXT_CUT(b, b_bytes < most ? b_bytes : most));
+}
+
 static void list_differences(const leaves *there, const leaves *here, bool there_only, text *out)
 {
     const leaves *walked = there_only ? there : here;
@@ -85,9 +109,7 @@ static void list_differences(const leaves *there, const leaves *here, bool there
         bool both = false;
         for (size_t k = 0; there_only && k < here->count; k++)
             both = both || strcmp(here->items[k].path, path) == 0;
-        if (!both)
-            text_addf(out, "%s%s (%.*s there, %.*s here)", out->bytes ? ", " : "", path,
-                      TEXT_CUT(a, 80), TEXT_CUT(b, 80));
+        if (!both) add_difference(path, a, b, out);
     }
 }
 

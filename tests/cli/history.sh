@@ -97,7 +97,7 @@ expect_steps out 8
 
 # ---- The run of another job: the message names the difference and what to do
 keeps '/out/job.yaml belongs to another job: optimizer.lr \(0.01 there, 0.02 here\); valid: the same values, --resume DIR --train.out NEW .*, another train.out, or --overwrite' --optimizer.lr 2e-2
-keeps 'belongs to another job: groups \(none there, \[\{match: "\*.bias", lr_scale: 2\}\] here\)' --groups '[{match: "*.bias", lr_scale: 2, dp: zero3}]'
+keeps 'belongs to another job: groups\[0\] \(none there, \{match: "\*.bias", lr_scale: 2\} here\)' --groups '[{match: "*.bias", lr_scale: 2, dp: zero3}]'
 keeps 'belongs to another job: optimizer.lr' --optimizer.lr 2e-2 --resume never
 keeps 'belongs to another job: optimizer.lr' --optimizer.lr 2e-2 --resume "${checkpoint}4"
 break='rm -r out/checkpoints'

@@ -363,20 +363,19 @@ static void a_run_resumes_only_with_its_own_groups(void **state)
     check_same("--groups|[{match: a, lr_scale: 2, dp: zero3, offload: {weights: host}}, "
                "{match: c, dp: zero3}]",
                NULL);
+    // The message shows the first entry that differs.
     check_same("--groups|[{match: a, lr_scale: 3, dp: zero1}]",
-               "groups ([{match: a, lr_scale: 2}] there, [{match: a, lr_scale: 3}] here)");
-    check_same("", "groups ([{match: a, lr_scale: 2}] there, none here)");
+               "groups[0] ({match: a, lr_scale: 2} there, {match: a, lr_scale: 3} here)");
+    check_same("", "groups[0] ({match: a, lr_scale: 2} there, none here)");
     // The parameters of an entry before it would leave the group.
     check_same("--groups|[{match: b, dp: zero2}, {match: a, lr_scale: 2}]",
-               "groups ([{match: a, lr_scale: 2}] there, [{match: b}, {match: a, lr_scale: 2}] "
-               "here)");
+               "groups[0] ({match: a, lr_scale: 2} there, {match: b} here)");
     check_same("--groups|[{match: a, lr_scale: 2}, {match: b, trainable: false}]",
-               "groups ([{match: a, lr_scale: 2}] there, [{match: a, lr_scale: 2}, {match: b, "
-               "trainable: false}] here)");
+               "groups[1] (none there, {match: b, trainable: false} here)");
     keep_old(SMALL, "");
     check_same("--groups|[{match: a, dp: zero3}]", NULL);
     check_same("--groups|[{match: a, trainable: false}]",
-               "groups (none there, [{match: a, trainable: false}] here)");
+               "groups[0] (none there, {match: a, trainable: false} here)");
 }
 
 static void calls_of_a_program_append_groups(void **state)
