@@ -1,5 +1,6 @@
 // test_reshard.c -- a run resumes from a checkpoint under any mesh and policy, because checkpoints
-// do not depend on ranks. Under every layout, the weights and moments have the bits that were saved.
+// do not depend on ranks, nor on the policies and memory tiers of parameter groups. Under every layout,
+// the weights and moments have the bits that were saved.
 // The next step has the loss of the run that never stopped. If both layouts sum in the same order,
 // it also has its weights.
 //
@@ -16,7 +17,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { MOST_RANKS = 8, LENGTH = 8, VOCAB = 67, BATCH = 8, STEPS = 4, SEED = 5 };
+enum { MOST_RANKS = 8, GROUPS = 3, LENGTH = 8, VOCAB = 67, BATCH = 8, STEPS = 4, SEED = 5 };
 
 typedef struct layout {
     const char *name;
@@ -91,6 +92,7 @@ typedef struct run {
     const layout *l;
     model_config config;
     dtype precision;
+    bool grouped; // with the groups of make_groups
     dataset *data;
     world *world;
     const char *scratch;
@@ -131,7 +133,33 @@ static status make_config(kind k, model_config *c)
     return model_config_finish(c, NULL);
 }
 
-static trainer_options make_options(const run *r, device *d, comm *c)
+// Frozen MLPs, attention with settings of its own, and all others. The layouts also differ in the
+// policies and memory tiers of the first two groups.
+static param_groups make_groups(const run *r, const trainer_options *o, param_group out[GROUPS])
+{
+    static const char *const inner[] = {"zero3", "ddp", "zero1", "zero2"};
+    static const memory_tier at[] = {TIER_DEVICE, TIER_FILE, TIER_HOST};
+    const size_t i = (size_t)(r->l - MESHES);
+    for (int k = 0; k < GROUPS; k++) {
+        out[k] = (param_group){.dp = o->strategy.dp,
+                               .precision = o->precision,
+                               .optimizer = o->optimizer,
+                               .lr_scale = 1};
+        memcpy(out[k].tier, o->strategy.offload.tier, sizeof out[k].tier);
+    }
+    out[0].match = "*.mlp.*", out[0].frozen = true;
+    out[1].match = "*attn.*", out[1].lr_scale = 2, out[1].optimizer.weight_decay = 0;
+    out[1].tier[PLAN_OPTIMIZER_STATE] = at[i % 3];
+    // An outer policy that shards allows few inner ones.
+    for (size_t k = 0; k < 2 && strcmp(r->l->outer, "ddp") == 0; k++) {
+        out[k].dp.inner = *policy_find(inner[(i + k) % 4]);
+        if (out[k].dp.inner.weight != SHARD) out[k].tier[PLAN_WEIGHTS] = TIER_DEVICE;
+    }
+    return (param_groups){.items = out, .count = GROUPS};
+}
+
+// `group` must live as long as the trainer.
+static trainer_options make_options(const run *r, device *d, comm *c, param_group group[GROUPS])
 {
     const layout *l = r->l;
     trainer_options o = {
@@ -169,6 +197,7 @@ static trainer_options make_options(const run *r, device *d, comm *c)
     o.scaler.initial_power = 21; // overflows at first
     o.scaler.hysteresis = 1;
     o.scaler.scale_window = 2; // the scale changes after the save, too
+    if (r->grouped) o.groups = make_groups(r, &o, group);
     return o;
 }
 
@@ -216,6 +245,25 @@ static status check_norm(const run *r, const trainer_step_result *s, err *e)
                    sqrt(sum));
 }
 
+// Frozen weights keep the bits of their initialization in every step, and have no moments.
+static status check_frozen(const run *r, trainer *t, err *e)
+{
+    const moment *m = r->out;
+    const model *all = trainer_get_model(t);
+    int64_t from = 0, frozen = 0;
+    for (int p = 0; p < all->params; from += all->param[p++].count) {
+        if (!t->plan->group[t->plan->row[p].group].o.frozen) continue;
+        const size_t bytes = (size_t)all->param[p].count * sizeof(float);
+        frozen += all->param[p].count;
+        if (memcmp(m->after + from, m->part[STATE_WEIGHT] + from, bytes) != 0)
+            return err_set(e, E_INTERNAL, "frozen weights %s change", all->param[p].name);
+        for (int64_t i = from; i < from + all->param[p].count; i++)
+            if (m->part[STATE_M][i] != 0 || m->part[STATE_V][i] != 0 || m->gradient[i] != 0)
+                return err_set(e, E_INTERNAL, "frozen weights %s have state", all->param[p].name);
+    }
+    return (frozen > 0) == r->grouped ? OK : err_set(e, E_INTERNAL, "wrong parameters are frozen");
+}
+
 static status go(run *r, trainer *t, err *e)
 {
     status result = OK;
@@ -240,6 +288,7 @@ static status go(run *r, trainer *t, err *e)
     TRY(read_part(t, STATE_GRADIENT, mine ? &r->out->gradient : &none, &count, e));
     if (mine) r->out->count = count, r->out->loss = s.loss;
     if (mine) TRY(check_norm(r, &s, e));
+    if (mine) TRY(check_frozen(r, t, e));
     const size_t first = (size_t)trainer_get_model(t)->param[0].count * sizeof(float);
     if (mine && !s.skipped && !memcmp(r->out->after, r->out->part[STATE_WEIGHT], first))
         FAIL(E_INTERNAL, "the weights after the step equal those before it");
@@ -264,7 +313,8 @@ static void *work(void *arg)
     const device_options threads = {.threads = 1};
     TRY(device_open("cpu", &threads, &d, e));
     TRY(world_attach(r->world, rank, d, &c, e));
-    const trainer_options o = make_options(r, d, c);
+    param_group group[GROUPS];
+    const trainer_options o = make_options(r, d, c, group);
     TRY(trainer_open(&o, &t, e));
     TRY(go(r, t, e));
 done:
@@ -281,6 +331,8 @@ static void run_ranks(run *r, const layout *l, const moment *from, moment *out)
     pthread_t thread[MOST_RANKS];
     member arg[MOST_RANKS];
     r->l = l, r->from = from, r->out = out;
+    // A run that resumes starts from other weights, so that weights that are not read show.
+    r->config.init_std = from ? 0.2 : 0.1;
     CHECK(world_open(layout_ranks(l), true, &r->world, e));
     for (int i = 0; i < layout_ranks(l); i++) {
         arg[i] = (member){r, i};
@@ -372,23 +424,30 @@ static int save_all(run *r, moment saved[COUNT])
     return files;
 }
 
+typedef struct resume_case {
+    kind kind;
+    dtype precision;
+    bool grouped;
+    int turn;
+} resume_case;
+
 // Every layout resumes from all layouts' checkpoints, or from one that is far from it in the list.
 // `turn` selects which one. Every checkpoint is used.
-static void resume_all(kind k, dtype precision, int turn)
+static void resume_all(const resume_case *x)
 {
     char scratch[] = "/tmp/trireme-reshard.XXXXXX";
     moment saved[COUNT] = {{0}};
-    run r = {.precision = precision, .scratch = scratch};
+    run r = {.precision = x->precision, .grouped = x->grouped, .scratch = scratch};
     assert_non_null(mkdtemp(scratch));
-    assert_int_equal(make_config(k, &r.config), OK);
+    assert_int_equal(make_config(x->kind, &r.config), OK);
     CHECK(dataset_open(&(dataset_source){.path = "mock", .weight = 1}, 1, LENGTH, VOCAB, SEED, 1000,
                        &r.data, e));
     const int files = save_all(&r, saved);
-    if (precision == F16) assert_true(saved[0].skipped > 0);
+    if (x->precision == F16) assert_true(saved[0].skipped > 0);
     int pairs = 0;
     for (int b = 0; b < COUNT; b++)
         for (int i = 0; i < (everything ? COUNT : 1); i++, pairs++) {
-            const int a = (b + 5 * turn + 3 + i) % COUNT;
+            const int a = (b + 5 * x->turn + 3 + i) % COUNT;
             moment got = {0};
             run_ranks(&r, &MESHES[b], &saved[a], &got);
             expect_state(&saved[a], &got, &MESHES[a], &MESHES[b]);
@@ -402,51 +461,36 @@ static void resume_all(kind k, dtype precision, int turn)
     CHECK(file_remove_tree(scratch, e));
 }
 
-static void gpt2_resumes_under_any_layout_in_fp32(void **state)
+static void runs_resume_under_any_layout(void **state)
 {
-    (void)state;
-    resume_all(GPT2_TIED, F32, 0);
-}
-
-static void gpt2_resumes_under_any_layout_in_bf16(void **state)
-{
-    (void)state;
-    resume_all(GPT2_TIED, BF16, 1);
-}
-
-static void gpt2_resumes_under_any_layout_in_fp16(void **state)
-{
-    (void)state;
-    resume_all(GPT2_TIED, F16, 2);
-}
-
-static void llama_resumes_under_any_layout_in_fp32(void **state)
-{
-    (void)state;
-    resume_all(LLAMA_GROUPED, F32, 3);
-}
-
-static void llama_resumes_under_any_layout_in_bf16(void **state)
-{
-    (void)state;
-    resume_all(LLAMA_GROUPED, BF16, 4);
-}
-
-static void llama_resumes_under_any_layout_in_fp16(void **state)
-{
-    (void)state;
-    resume_all(LLAMA_GROUPED, F16, 5);
+    resume_all(*state);
 }
 
 int main(int count, char **word)
 {
+    static resume_case cases[] = {
+        {GPT2_TIED, F32, false, 0},
+        {GPT2_TIED, BF16, false, 1},
+        {GPT2_TIED, F16, false, 2},
+        {LLAMA_GROUPED, F32, false, 3},
+        {LLAMA_GROUPED, BF16, false, 4},
+        {LLAMA_GROUPED, F16, false, 5},
+        {GPT2_TIED, F32, true, 6},
+        {LLAMA_GROUPED, BF16, true, 7}, // frozen weights have no master weights
+    };
+#define RESUME(name, i)                                                                            \
+    {                                                                                              \
+        name " under any layout", runs_resume_under_any_layout, NULL, NULL, &cases[i]              \
+    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt2_resumes_under_any_layout_in_fp32),
-        cmocka_unit_test(gpt2_resumes_under_any_layout_in_bf16),
-        cmocka_unit_test(gpt2_resumes_under_any_layout_in_fp16),
-        cmocka_unit_test(llama_resumes_under_any_layout_in_fp32),
-        cmocka_unit_test(llama_resumes_under_any_layout_in_bf16),
-        cmocka_unit_test(llama_resumes_under_any_layout_in_fp16),
+        RESUME("gpt2 in fp32", 0),
+        RESUME("gpt2 in bf16", 1),
+        RESUME("gpt2 in fp16", 2),
+        RESUME("llama in fp32", 3),
+        RESUME("llama in bf16", 4),
+        RESUME("llama in fp16", 5),
+        RESUME("gpt2 with parameter groups in fp32", 6),
+        RESUME("llama with parameter groups in bf16", 7),
     };
     everything = count > 1 && strcmp(word[1], "--all") == 0;
     return cmocka_run_group_tests(tests, NULL, NULL);

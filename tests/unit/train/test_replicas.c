@@ -108,6 +108,25 @@ static void test_a_group_of_one_stage_is_compared_there(void **state)
     check(&s, &(damage){.rank = 3, .group = 1}, "rank 3's weights differ from rank 2's");
 }
 
+// Context-parallel ranks have the same weights where these are not sharded, and read the same samples:
+// their batches do not have to differ. Rank 1 shares the shards of zero3 with rank 3 only, and full
+// weights with all ranks.
+static void test_context_parallel_ranks_are_compared(void **state)
+{
+    (void)state;
+    const scenario s = {.replicate = 2, .cp = 2, .match = "*.mlp.*", .match_inner = "zero3"};
+    check(&(scenario){.cp = 4}, NULL, NULL);
+    check(&s, NULL, NULL);
+    for (int last = 0; last < 2; last++) {
+        check(&(scenario){.cp = 2}, &(damage){.rank = 1, .last = last},
+              "after step 1 rank 1's weights differ from rank 0's");
+        check(&s, &(damage){.rank = 1, .group = 0, .last = last},
+              "after step 1 rank 3's weights differ from rank 1's");
+        check(&s, &(damage){.rank = 1, .group = 1, .last = last},
+              "after step 1 rank 1's weights differ from rank 0's");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +134,7 @@ int main(void)
         cmocka_unit_test(test_a_damaged_weight_of_either_group_is_noticed),
         cmocka_unit_test(test_a_damaged_frozen_weight_is_noticed),
         cmocka_unit_test(test_a_group_of_one_stage_is_compared_there),
+        cmocka_unit_test(test_context_parallel_ranks_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
