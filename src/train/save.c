@@ -257,9 +257,15 @@ static status load_state(trainer *t, const ckpt *c, err *e)
     }
     for (size_t i = 0; i < s.states; i++) {
         const safetensors_tensor *x = safetensors_find(c->state, s.state[i].name);
-        if (!x || x->type != F32 || x->bytes != s.state_info[i].bytes)
-            FAIL(E_USAGE, "%s: state tensor %s is %s", c->folder, s.state[i].name,
-                 x ? "of another shape" : "missing");
+        if (!x)
+            FAIL(
+                E_USAGE,
+                "%s: state tensor %s is missing: the run that saved it froze the parameter, or had "
+                "another optimizer or dtype in its group; valid: the groups of that run, or a new "
+                "run with its weights (model.path)",
+                c->folder, s.state[i].name);
+        if (x->type != F32 || x->bytes != s.state_info[i].bytes)
+            FAIL(E_USAGE, "%s: state tensor %s is of another shape", c->folder, s.state[i].name);
         memcpy(s.full, x->data, x->bytes);
         TRY(trainer_write_state(t, s.state[i].part, s.state[i].param, s.full, e));
     }

@@ -45,6 +45,17 @@ refused 2 'groups\[0\].offload.weights: file needs weights .* valid: groups\[0\]
     "$trireme" train job.yaml --quiet --parallel.offload.path tier \
     --groups "[{match: '*norm*', dp: zero2, offload: {weights: file}}]"
 
+# ---- A run resumes with the groups that it had; a new run may begin with the weights of a checkpoint
+ok "$trireme" train job.yaml --quiet --train.out frozen --train.save_every 4 --train.steps 4 --groups "[{match: '*norm*', trainable: false}]"
+run "$trireme" train job.yaml --quiet --train.out frozen --groups "[{match: 'model.norm*', trainable: false}]"
+expect_exit 2
+expect_line 'groups\[0\] \(\{match: "\*norm\*", trainable: false\} there, \{match: "model.norm\*", trainable: false\} here\)'
+run "$trireme" train job.yaml --quiet --train.out thawed --resume frozen/checkpoints/latest
+expect_exit 2
+expect_line 'state tensor m.model.layers.0.input_layernorm.weight is missing: .* froze the parameter.* \(model.path\)$'
+sed '/^model:/d' job.yaml >from-weights.yaml
+ok "$trireme" train from-weights.yaml --quiet --model.path frozen/checkpoints/latest --train.out thawed-2
+
 # ---- A frozen tensor keeps its bytes; a trainable one does not
 train "$@" --train.out start --train.steps 1 --optimizer.lr 0 --train.save_every 1
 for name in lm_head.weight model.norm.weight; do
