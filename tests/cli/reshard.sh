@@ -18,6 +18,8 @@ ddp4    ddp4    --launch.ranks 4
 hsdp    ddp4    --launch.ranks 4 --parallel.dp zero3 --parallel.dp_replicate 2 --parallel.dp_shard 2
 tp2     tp2     --launch.ranks 4 --parallel.tp 2
 file    ddp2    --launch.ranks 2 --parallel.dp zero3 --parallel.offload.optimizer file --parallel.offload.gradients file --parallel.offload.weights file --parallel.offload.path nvme
+cp2     cp2     --launch.ranks 2 --parallel.cp 2
+cpzero3 cp2     --launch.ranks 2 --parallel.cp 2 --parallel.dp zero3
 3d      tp2     --launch.ranks 8 --parallel.tp 2 --parallel.pp 2 --parallel.dp_shard 2 --parallel.dp zero3
 zero2   ddp4    --launch.ranks 4 --parallel.dp zero2 --launch.as threads
 pp4     one     --launch.ranks 4 --parallel.pp 4 --parallel.pp_schedule gpipe

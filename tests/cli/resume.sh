@@ -21,6 +21,21 @@ for precision in fp32 bf16; do
     expect_same straight.evals stopped.evals
 done
 
+# ---- The same with parameter groups: what is frozen has no state, and the layout of a group may change
+groups() { # SETTINGS-OF-THE-FROZEN-GROUP
+    echo "[{match: '*.mlp.*', trainable: false$1}, {match: '*.bias', lr_scale: 2}]"
+}
+train --train.save_every 4 --train.out straight-groups --groups "$(groups '')"
+cp -r straight-groups stopped-groups
+rm -r stopped-groups/checkpoints/step-00000008
+sed -i '/"event":"step","step":5/,$d' stopped-groups/log.jsonl
+train --train.save_every 4 --train.out stopped-groups --groups "$(groups ', dp: zero3')" --parallel.offload.optimizer file \
+    --parallel.offload.path nvme
+expect_line '"event":"start".*"resumed_from":4' stopped-groups/log.jsonl
+expect_steps stopped-groups 8
+expect_same_losses straight-groups stopped-groups
+expect_same_checkpoint straight-groups stopped-groups
+
 # ---- The number of steps grows on the command line
 train --train.save_every 4 --train.steps 4 --train.out grown
 train --train.save_every 4 --train.steps 8 --train.out grown
@@ -40,7 +55,7 @@ train --train.save_every 4 --train.out again --train.steps 4
 expect_line 'already at step 8 of 4; raise train.steps$'
 
 # ---- Another number of ranks, threads instead of processes, another micro-batch: the same global batch
-for change in '--launch.ranks 1' '--launch.ranks 4' '--launch.as threads' '--train.micro_batch 2'; do
+for change in '--launch.ranks 1' '--launch.ranks 4' '--parallel.cp 2' '--launch.as threads' '--train.micro_batch 2'; do
     rm -rf moved
     train --train.save_every 4 --train.steps 4 --train.out moved
     train --train.save_every 4 --train.steps 8 --train.out moved $change

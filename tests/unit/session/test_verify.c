@@ -47,21 +47,25 @@ status __wrap_schedule_make(const plan *p, schedule_pass what, schedule *out, er
     return OK;
 }
 
-// *says receives "verified" or the error.
-static void open_with(const fault *f, const char *key, char *says, size_t room)
+// `keys` are separated by a space. *says receives "verified" or the error.
+static void open_with(const fault *f, const char *keys, char *says, size_t room)
 {
-    const char *const args[] = {
+    enum { FIXED = 13, MOST = 24 };
+    const char *args[MOST] = {
         "--model.family=gpt2", "--model.layers=2",      "--model.hidden=8",
         "--model.heads=2",     "--model.vocab=16",      "--model.max_seq=8",
         "--data.seq_len=8",    "--data.train=mock",     "--data.valid=mock",
         "--train.steps=1",     "--train.micro_batch=1", "--train.global_batch=4",
-        "--launch.ranks=2",    "--train.out=.",         key};
+        "--train.out=."};
+    char *copy = strdup(keys), *rest = copy;
+    int count = FIXED;
+    assert_non_null(copy);
+    while (rest && count < MOST) args[count++] = strsep(&rest, " ");
     job *j = NULL;
     session_inputs in;
     err e = {.code = OK};
     set_fault(NULL);
-    if (job_open(NULL, sizeof args / sizeof *args, (char *const *)args, &j, &e) != OK)
-        fail_msg("%s", e.text);
+    if (job_open(NULL, count, (char *const *)args, &j, &e) != OK) fail_msg("%s", e.text);
     set_fault(f);
     const status result = session_inputs_open(j, &in, &e);
     set_fault(NULL);
@@ -69,49 +73,70 @@ static void open_with(const fault *f, const char *key, char *says, size_t room)
     assert_true(result == OK || result == E_INTERNAL);
     if (result == OK) session_inputs_close(&in);
     job_close(j);
+    free(copy);
 }
 
-static void expect(const fault *f, const char *key, const char *part)
+static void expect(const fault *f, const char *keys, const char *part)
 {
     char says[ERR_TEXT_BYTES];
-    open_with(f, key, says, sizeof says);
+    open_with(f, keys, says, sizeof says);
     if (!strstr(says, part)) fail_msg("%s, expected %s", says, part);
 }
 
 static void jobs_with_valid_schedules_are_opened(void **state)
 {
     (void)state;
-    expect(NULL, "--parallel.pp=2", "verified");
-    expect(NULL, "--parallel.dp=zero3", "verified");
+    expect(NULL, "--launch.ranks=2 --parallel.pp=2", "verified");
+    expect(NULL, "--launch.ranks=2 --parallel.dp=zero3", "verified");
+}
+
+// Every axis in use has two ranks. Nothing but the plans and the schedules is made.
+static void jobs_on_four_axes_are_verified(void **state)
+{
+    (void)state;
+    const char *const all = "--launch.ranks=16 --parallel.pp=2 --parallel.cp=2 --parallel.tp=2 "
+                            "--parallel.sequence_parallel=true --parallel.dp=zero3",
+                      *const hybrid = "--launch.ranks=16 --parallel.pp=2 --parallel.cp=2 "
+                                      "--parallel.dp_replicate=2 --parallel.dp_shard=2 "
+                                      "--parallel.dp=zero3 --parallel.pp_schedule=zb",
+                      *const deadlock =
+                          "the schedule of a step cannot run: the pipeline deadlocks: ";
+    expect(NULL, all, "verified");
+    expect(NULL, hybrid, "verified");
+    expect(&(fault){SEND_GRAD, PASS_TRAIN, 1}, all, "the schedule of a step cannot run: ");
+    expect(&(fault){CLIP_GRAD_NORM, PASS_TRAIN, 0}, hybrid, deadlock);
 }
 
 static void a_pipeline_that_would_deadlock_is_refused(void **state)
 {
     (void)state;
-    expect(&(fault){SEND_GRAD, PASS_TRAIN, 1}, "--parallel.pp=2",
+    expect(&(fault){SEND_GRAD, PASS_TRAIN, 1}, "--launch.ranks=2 --parallel.pp=2",
            "the schedule of a step cannot run: ");
-    expect(&(fault){CLIP_GRAD_NORM, PASS_TRAIN, 0}, "--parallel.pp=2", "the pipeline deadlocks: ");
-    expect(&(fault){SEND_ACT, PASS_EVAL, 0}, "--parallel.pp=2",
+    expect(&(fault){CLIP_GRAD_NORM, PASS_TRAIN, 0}, "--launch.ranks=2 --parallel.pp=2",
+           "the pipeline deadlocks: ");
+    expect(&(fault){SEND_ACT, PASS_EVAL, 0}, "--launch.ranks=2 --parallel.pp=2",
            "the schedule of an evaluation cannot run: the pipeline deadlocks: ");
 }
 
 static void a_schedule_that_uses_missing_data_is_refused(void **state)
 {
     (void)state;
-    expect(&(fault){LOAD_BATCH, PASS_TRAIN, 0}, "--parallel.dp=ddp",
+    expect(&(fault){LOAD_BATCH, PASS_TRAIN, 0}, "--launch.ranks=2 --parallel.dp=ddp",
            "the schedule of a step cannot run: stage 0, instruction 0 (FORWARD micro 0 block 0): "
            "the batch of micro 0 is not loaded");
-    expect(&(fault){UNSHARD, PASS_TRAIN, 0}, "--parallel.dp=zero3",
+    expect(&(fault){UNSHARD, PASS_TRAIN, 0}, "--launch.ranks=2 --parallel.dp=zero3",
            "the weights of bucket 0 are not unsharded");
-    expect(&(fault){UNSHARD, PASS_EVAL, 0}, "--parallel.dp=zero3",
+    expect(&(fault){UNSHARD, PASS_EVAL, 0}, "--launch.ranks=2 --parallel.dp=zero3",
            "the schedule of an evaluation cannot run: stage 0, ");
-    expect(&(fault){REDUCE_GRAD, PASS_TRAIN, 0}, "--parallel.dp=zero1", "are not reduced");
+    expect(&(fault){REDUCE_GRAD, PASS_TRAIN, 0}, "--launch.ranks=2 --parallel.dp=zero1",
+           "are not reduced");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_with_valid_schedules_are_opened),
+        cmocka_unit_test(jobs_on_four_axes_are_verified),
         cmocka_unit_test(a_pipeline_that_would_deadlock_is_refused),
         cmocka_unit_test(a_schedule_that_uses_missing_data_is_refused),
     };
