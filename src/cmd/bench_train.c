@@ -23,6 +23,7 @@ typedef struct bench_figures {
     uint64_t plan_bytes, runtime_bytes, device_bytes, params;
     double update_s;     // seconds a step of the optimizer, its tiers and the weights' all-gather
     tier_counters tiers; // of this rank, a step
+    uint64_t launches;   // of kernels on this rank, a step
 } bench_figures;
 
 typedef struct bench_train_request {
@@ -54,16 +55,17 @@ static void print_figures(const bench_train_request *q, const bench_figures *f, 
                "flops_per_s\":%.6g,"
                "\"pss_bytes_per_rank\":%llu,\"peak_bytes_per_rank\":%llu,\"plan_bytes_per_rank\":%"
                "llu,\"runtime_bytes_per_rank\":%llu,\"device_bytes_per_rank\":%llu,"
-               "\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d,\"update_ms\":%.6g,\"tier\":{"
+               "\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d,\"update_ms\":%.6g,\"launches\":"
+               "%llu,\"tier\":{"
                "\"bytes_read\":%llu,\"bytes_written\":%llu,\"waited_ms\":%.6g,\"moving_ms\":%.6g,"
                "\"cpu_ms\":%.6g}}\n",
                per_step / f->step_s, f->step_s * 1e3, share, f->rate, (unsigned long long)pss,
                (unsigned long long)peak, (unsigned long long)f->plan_bytes,
                (unsigned long long)f->runtime_bytes, (unsigned long long)f->device_bytes,
                f->first_step_s, (unsigned long long)f->params, j->launch.ranks, f->update_s * 1e3,
-               (unsigned long long)f->tiers.bytes_read, (unsigned long long)f->tiers.bytes_written,
-               f->tiers.seconds_waited * 1e3, f->tiers.seconds_moving * 1e3,
-               f->tiers.seconds_cpu * 1e3);
+               (unsigned long long)f->launches, (unsigned long long)f->tiers.bytes_read,
+               (unsigned long long)f->tiers.bytes_written, f->tiers.seconds_waited * 1e3,
+               f->tiers.seconds_moving * 1e3, f->tiers.seconds_cpu * 1e3);
     } else {
         char a[24], b[24], c[24];
         text_bytes(a, (double)pss);
@@ -111,7 +113,10 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     tier_counters before = {0}, after = {0};
     for (int64_t i = 0; i < steps; i++) {
         trainer_step_result r;
-        if (i == (steps > WARM_UP ? WARM_UP : 0)) trainer_add_tiers(s.trainer, &before);
+        if (i == (steps > WARM_UP ? WARM_UP : 0)) {
+            trainer_add_tiers(s.trainer, &before);
+            f.launches = s.device->launches;
+        }
         TRY(trainer_step(s.trainer, false, &r, e));
         if (i == 0) f.first_step_s = clock_seconds() - q->began;
         if (i < WARM_UP && steps > WARM_UP) continue;
@@ -120,6 +125,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     }
     trainer_add_tiers(s.trainer, &after);
     f.tiers = per_step(&before, &after, counted);
+    f.launches = (s.device->launches - f.launches) / (uint64_t)counted;
     f.update_s /= (double)counted;
     // The barriers keep every rank's memory alive while it is measured.
     uint64_t pss = proc_own_bytes(), peak = proc_bytes("/proc/self/status", "VmHWM:");

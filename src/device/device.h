@@ -89,6 +89,7 @@ struct device {
     size_t bytes_peak;    // maximum of bytes_now since the device was opened
     size_t bytes_scratch; // scratch memory of its kernels, allocated when the device was opened
     uint64_t allocations; // calls of alloc so far; a test checks that a step makes none
+    uint64_t launches;    // of kernels so far
 };
 struct device_stream {
     device *device;
@@ -147,6 +148,7 @@ double device_matmul_rate(device *d, dtype type, double seconds);
 
 static inline void device_launch(device_stream *s, const struct kernel_call *c)
 {
+    s->device->launches++;
     s->device->ops->launch(s, c);
 }
 

@@ -32,6 +32,7 @@
 
 #include "base/dtype.h"
 #include "base/rng.h"
+#include "device/kernel_segment.h"
 #include "device/kernel_tokens.h"
 
 #include <stdbool.h>
@@ -76,17 +77,6 @@ typedef enum kernel_activation {
     ACT_TANH,
     ACTIVATIONS
 } kernel_activation;
-
-// A run of elements in the arrays of a launch. A *segment table* is an array of them in device
-// memory, which the caller makes once and keeps. Segments are processed as if each had a launch of
-// its own, in the order of the table; they do not overlap in an array that is written. `segment`
-// NULL in a call says that its arrays are one segment from their first element on.
-typedef struct kernel_segment {
-    int64_t count;    // elements
-    int64_t src, dst; // its first element in the array that is read, and in the one that is written
-    int64_t state;    // K_UPDATE: its first element in the optimizer state
-    bool decays;      // K_UPDATE: weight_decay applies to it; if not, it counts as 0
-} kernel_segment;
 
 // c [m, n] = op(a) [m, k] · op(b) [k, n] (+ bias [n]) (+ c)
 // A linear layer is y [rows, out] = x [rows, in] · w [out, in]^T + bias [out], with trans_b.
@@ -486,28 +476,6 @@ typedef struct kernel_call {
 static inline dtype kernel_residual_type(dtype type, bool residual_fp32)
 {
     return residual_fp32 ? F32 : type;
-}
-
-// The address of element i of an array of `type`; NULL where there is no array.
-static inline void *kernel_element(const void *array, int64_t i, dtype type)
-{
-    return array ? (char *)(uintptr_t)array + i * (int64_t)dtype_bytes(type) : NULL;
-}
-
-// The update of one segment, as a call without a table.
-static inline kernel_update_args kernel_update_segment(const kernel_update_args *p,
-                                                       const kernel_segment *s)
-{
-    kernel_update_args one = *p;
-    one.count = s->count;
-    one.segment = NULL;
-    one.g += s->src;
-    one.w += p->low ? s->state : s->dst;
-    one.m = (float *)kernel_element(p->m, s->state, F32);
-    one.v = (float *)kernel_element(p->v, s->state, F32);
-    one.low = kernel_element(p->low, s->dst, p->low_type);
-    if (!s->decays) one.weight_decay = 0;
-    return one;
 }
 
 // The factor of a `grad_scale` field, in which 0 means 1.

@@ -32,6 +32,22 @@ static inline const void *ref_at(const void *p, int64_t i, dtype type)
     return (const unsigned char *)p + (type == F32 ? 4 : 2) * i;
 }
 
+// The update of one segment, as a call without a table. The vector form uses it too.
+static inline kernel_update_args ref_update_segment(const kernel_update_args *p,
+                                                    const kernel_segment *s)
+{
+    kernel_update_args one = *p;
+    one.count = s->count;
+    one.segment = NULL;
+    one.g += s->src;
+    one.w += p->low ? s->state : s->dst;
+    one.m = (float *)kernel_element(p->m, s->state, F32);
+    one.v = (float *)kernel_element(p->v, s->state, F32);
+    one.low = kernel_element(p->low, s->dst, p->low_type);
+    if (!s->decays) one.weight_decay = 0;
+    return one;
+}
+
 // f(x) and f'(x) of an activation, in double so that the reference adds no error of its own.
 double ref_activate(kernel_activation act, double x);
 double ref_activate_slope(kernel_activation act, double x);

@@ -62,7 +62,7 @@ void ref_update(const cpu_context *x, const void *args)
     const kernel_update_args *p = args;
     if (!p->segment) update_segment(p);
     for (int64_t s = 0; p->segment && s < p->segments; s++) {
-        const kernel_update_args one = kernel_update_segment(p, &p->segment[s]);
+        const kernel_update_args one = ref_update_segment(p, &p->segment[s]);
         update_segment(&one);
     }
 }

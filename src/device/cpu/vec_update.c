@@ -2,6 +2,7 @@
 // and writing memory: adamw reads four arrays and writes three. It prefetches, and uses ordinary
 // stores, because stores that bypass the caches were measured at half the speed. The divisions by
 // c1 and c2 are moved out of the loop.
+#include "device/cpu/ref.h"
 #include "device/cpu/vec.h"
 
 #include <math.h>
@@ -115,7 +116,7 @@ static void update_part(const cpu_context *x, const void *args, int64_t first, i
     unsigned control = _mm_getcsr();
     _mm_setcsr(control | _MM_FLUSH_ZERO_ON | FLUSH_INPUTS);
     while (vec_next_piece(all->segment, all->segments, UPDATE_GRAIN, first, last, &c)) {
-        const kernel_update_args p = kernel_update_segment(all, c.segment);
+        const kernel_update_args p = ref_update_segment(all, c.segment);
         if (p.rule == UPDATE_ADAMW) update_rule_range(&p, c.first, c.last, UPDATE_ADAMW);
         if (p.rule == UPDATE_ADAM) update_rule_range(&p, c.first, c.last, UPDATE_ADAM);
         if (p.rule == UPDATE_SGD) update_rule_range(&p, c.first, c.last, UPDATE_SGD);
