@@ -33,12 +33,16 @@ uint64_t __wrap_proc_own_bytes(void)
 }
 
 static int devices_opened;
+static device_options asked_for; // by the last call
+static bool device_is_refused;
 
 status __wrap_device_open(const char *word, const device_options *o, device **out, err *e);
 status __real_device_open(const char *word, const device_options *o, device **out, err *e);
 status __wrap_device_open(const char *word, const device_options *o, device **out, err *e)
 {
     devices_opened++;
+    asked_for = *o;
+    if (device_is_refused) return err_set(e, E_FIT, "no device");
     return __real_device_open(word, o, out, e);
 }
 
@@ -354,6 +358,28 @@ static void no_device_is_opened_before_ranks_start(void **state)
     job_close(j);
 }
 
+static void a_rank_tells_the_device_its_local_rank(void **state)
+{
+    (void)state;
+    job *j = job_of(NULL);
+    session_inputs in = open_to_plan(j);
+    world *w = NULL;
+    session s;
+    err e = {.code = OK};
+    assert_int_equal(world_open(2, true, &w, &e), OK);
+    device_is_refused = true; // before the first collective
+    assert_int_equal(session_open(j, &in, w, 1, &s, &e), E_FIT);
+    device_is_refused = false;
+    assert_int_equal(asked_for.local_rank, 1);
+    assert_int_equal(asked_for.local_ranks, 2);
+    assert_int_equal(asked_for.index, 0);
+    assert_int_equal(asked_for.threads, 1);
+    session_close(&s);
+    world_close(w);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
 // The estimate names what an opened device takes.
 static void the_estimate_has_the_bytes_of_the_device(void **state)
 {
@@ -382,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_sequence_that_does_not_fit_is_split),
         cmocka_unit_test(the_search_finds_the_ranks_that_would_fit),
         cmocka_unit_test(no_device_is_opened_before_ranks_start),
+        cmocka_unit_test(a_rank_tells_the_device_its_local_rank),
         cmocka_unit_test(the_estimate_has_the_bytes_of_the_device),
     };
     return cmocka_run_group_tests(tests, fixed_own_bytes, NULL);
