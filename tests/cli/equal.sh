@@ -49,6 +49,16 @@ make_job 'family: mlp, features: 4, hidden: 8, layers: 2, classes: 3'
 sed -i 's/^data:.*/data: {train: points.safetensors, valid: points.safetensors}/' job.yaml
 same_whatever_the_ranks mlp --optimizer.name sgd --optimizer.momentum 0.9
 
+# ---- The size of buckets does not change the bits: initial weights do not depend on it either. The
+# sizes are odd, so that buckets have gaps between them.
+make_job 'family: gpt2, layers: 2, hidden: 12, heads: 2, vocab: 321, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'
+for bytes in 1000 10000 25Mi; do
+    for n in 2 3; do
+        train --parallel.bucket_bytes $bytes --launch.ranks $n --train.global_batch 6 --checks.replicas_every 1 --train.out buckets-$bytes-$n
+        expect_same_losses buckets-1000-$n buckets-$bytes-$n
+    done
+done
+
 # ---- Every CPU level of this machine
 make_job
 levels=generic
