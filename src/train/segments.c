@@ -12,7 +12,7 @@ struct trainer_segments {
 };
 
 // Tables that are being made. The arrays are NULL while segments and runs are counted.
-typedef struct builder {
+typedef struct segments_builder {
     const plan *p;
     kernel_segment *host; // [segments]
     const kernel_segment *device;
@@ -20,15 +20,15 @@ typedef struct builder {
     int *first_run;
     int64_t segments;
     int runs;
-} builder;
+} segments_builder;
 
-static void start_run(builder *b, int group)
+static void start_run(segments_builder *b, int group)
 {
     if (b->run) b->run[b->runs] = (segment_run){.segment = b->device + b->segments, .group = group};
     b->runs++;
 }
 
-static void add_segment(builder *b, kernel_segment s)
+static void add_segment(segments_builder *b, kernel_segment s)
 {
     if (s.count == 0) return;
     if (b->run) {
@@ -41,7 +41,7 @@ static void add_segment(builder *b, kernel_segment s)
 
 // ---- Shards of full arrays
 
-static void add_shards(builder *b, int bucket, plan_layout l)
+static void add_shards(segments_builder *b, int bucket, plan_layout l)
 {
     const plan *p = b->p;
     const plan_bucket *x = &p->bucket[bucket];
@@ -55,13 +55,13 @@ static void add_shards(builder *b, int bucket, plan_layout l)
     }
 }
 
-static void add_gradient_shards(builder *b, int bucket)
+static void add_gradient_shards(segments_builder *b, int bucket)
 {
     const plan_group *g = plan_group_of(b->p, bucket);
     if (g->gradient_slots) add_shards(b, bucket, trainer_gradient_layout(g));
 }
 
-static void add_post_forward_shards(builder *b, int bucket)
+static void add_post_forward_shards(segments_builder *b, int bucket)
 {
     const plan_group *g = plan_group_of(b->p, bucket);
     if (g->keeps_post_forward_shards) add_shards(b, bucket, LAYOUT_POST_FORWARD);
@@ -71,9 +71,9 @@ static void add_post_forward_shards(builder *b, int bucket)
 
 // Rows first … last-1 of plan->order that are one segment: their shards are contiguous in every array
 // of the update, and their settings are equal.
-typedef struct row_run {
+typedef struct segments_row_run {
     int first, last;
-} row_run;
+} segments_row_run;
 
 // Whether this rank's shards have the same layout in every array of the update.
 static bool same_layouts(const plan_group *g)
@@ -83,7 +83,7 @@ static bool same_layouts(const plan_group *g)
 
 // Advances *run to the next run of a bucket. Returns false when there is none. Start with run->last
 // at the bucket's first row.
-static bool next_run(const plan *p, int bucket, row_run *run)
+static bool next_run(const plan *p, int bucket, segments_row_run *run)
 {
     const plan_bucket *b = &p->bucket[bucket];
     const plan_group *g = plan_group_of(p, bucket);
@@ -113,7 +113,7 @@ static int64_t shard_offset(const plan *p, const plan_row *r, plan_layout l)
 }
 
 // Elements of a run, from its first row's shard to the end of its last row's.
-static int64_t run_count(const plan *p, const row_run *run)
+static int64_t run_count(const plan *p, const segments_row_run *run)
 {
     const plan_row *a = &p->row[p->order[run->first]], *b = &p->row[p->order[run->last - 1]];
     const plan_layout l = p->group[a->group].optimizer;
@@ -121,11 +121,11 @@ static int64_t run_count(const plan *p, const row_run *run)
 }
 
 // Of rows that several ranks have in full, this rank counts its share.
-static void add_squares(builder *b, int bucket)
+static void add_squares(segments_builder *b, int bucket)
 {
     const plan *p = b->p;
     const plan_group *g = plan_group_of(p, bucket);
-    row_run run = {.last = p->bucket[bucket].first_row};
+    segments_row_run run = {.last = p->bucket[bucket].first_row};
     int index, of;
     if (g->o.frozen) return;
     clip_share(p, g, &index, &of);
@@ -141,11 +141,11 @@ static void add_squares(builder *b, int bucket)
     }
 }
 
-static void add_group_updates(builder *b, int bucket, int group)
+static void add_group_updates(segments_builder *b, int bucket, int group)
 {
     const plan *p = b->p;
     const plan_group *g = plan_group_of(p, bucket);
-    row_run run = {.last = p->bucket[bucket].first_row};
+    segments_row_run run = {.last = p->bucket[bucket].first_row};
     bool started = false;
     while (next_run(p, bucket, &run)) {
         const plan_row *r = &p->row[p->order[run.first]];
@@ -161,7 +161,7 @@ static void add_group_updates(builder *b, int bucket, int group)
 }
 
 // The groups of a bucket's parameters differ in settings, such as the learning rate.
-static void add_updates(builder *b, int bucket)
+static void add_updates(segments_builder *b, int bucket)
 {
     if (plan_group_of(b->p, bucket)->o.frozen) return;
     for (int i = 0; i < b->p->groups; i++) add_group_updates(b, bucket, i);
@@ -169,9 +169,9 @@ static void add_updates(builder *b, int bucket)
 
 // ---- All tables
 
-static void add_tables(builder *b)
+static void add_tables(segments_builder *b)
 {
-    static void (*const add[SEGMENT_TABLES])(builder *, int) = {
+    static void (*const add[SEGMENT_TABLES])(segments_builder *, int) = {
         [SEGMENTS_GRADIENT_SHARDS] = add_gradient_shards,
         [SEGMENTS_POST_FORWARD_SHARDS] = add_post_forward_shards,
         [SEGMENTS_SQUARES] = add_squares,
@@ -192,7 +192,8 @@ static status write_tables(trainer *t, size_t bytes, err *e)
     status result = OK;
     const trainer_segments *x = t->segments;
     device_stream *on = trainer_stream(t, STREAM_COPY);
-    builder b = {.p = t->plan, .device = x->segment, .run = x->run, .first_run = x->first_run};
+    segments_builder b = {
+        .p = t->plan, .device = x->segment, .run = x->run, .first_run = x->first_run};
     TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, (void **)&b.host, e));
     memset(b.host, 0, bytes);
     add_tables(&b);
@@ -206,7 +207,7 @@ done:
 status segments_allocate(trainer *t, err *e)
 {
     status result = OK;
-    builder b = {.p = t->plan};
+    segments_builder b = {.p = t->plan};
     TRY(trainer_object(&t->segments, sizeof *t->segments, e));
     trainer_segments *x = t->segments;
     add_tables(&b);

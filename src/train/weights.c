@@ -67,24 +67,25 @@ done:
 // The elements of a group's part of the array of weights that this rank draws: `count` from the
 // part's element `first` on. Where all ranks of the group's process groups have the full part, each
 // draws an equal share of it; else a rank draws all that it has.
-typedef struct drawn_part {
+typedef struct weights_part {
     char *ptr;    // of the part; NULL: the part is in a file
     comm *shares; // the ranks that draw a share each; NULL: this rank draws all
     int64_t first, count;
-} drawn_part;
+} weights_part;
 
 // The element of a group's part of the array at which a bucket starts. Buckets may have gaps between
 // them.
-static int64_t part_offset(const trainer *t, const drawn_part *d, const state_shards *x, int bucket)
+static int64_t part_offset(const trainer *t, const weights_part *d, const state_shards *x,
+                           int bucket)
 {
     if (!d->ptr) return 0;
     return (state_bucket(t, x->array, bucket) - d->ptr) / (int64_t)dtype_bytes(x->type);
 }
 
-static drawn_part drawn_part_of(const trainer *t, const plan_group *g, const state_shards *x)
+static weights_part weights_part_of(const trainer *t, const plan_group *g, const state_shards *x)
 {
     const int last = g->first_bucket + g->buckets - 1;
-    drawn_part d = {.ptr = state_bucket(t, x->array, g->first_bucket)};
+    weights_part d = {.ptr = state_bucket(t, x->array, g->first_bucket)};
     comm *all = trainer_group(t, (int)plan_group_axes(g));
     if (!all || !d.ptr || x->layout != LAYOUT_FULL) return d;
     const int64_t elements = part_offset(t, &d, x, last) + t->plan->bucket[last].count[x->layout];
@@ -98,7 +99,7 @@ static drawn_part drawn_part_of(const trainer *t, const plan_group *g, const sta
 // The elements of row r's local shard that lie in the drawn part, relative to the row. `bucket` is
 // the element of the part at which the row's bucket starts.
 static plan_shard row_elements(const trainer *t, const state_shards *x, const plan_row *r,
-                               int64_t bucket, const drawn_part *drawn)
+                               int64_t bucket, const weights_part *drawn)
 {
     const plan_shard s = plan_local_shard(t->plan, r, x->shards, t->plan->coord);
     const int64_t begin = bucket + r->offset[x->layout], end = begin + s.count;
@@ -112,7 +113,7 @@ static status draw_group(trainer *t, const plan_group *g, err *e)
     status result = OK;
     const plan *p = t->plan;
     const state_shards x = state_shards_of(g, STATE_WEIGHT);
-    const drawn_part drawn = drawn_part_of(t, g, &x);
+    const weights_part drawn = weights_part_of(t, g, &x);
     for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++) {
         const plan_bucket *b = &p->bucket[k];
         const int64_t bucket = part_offset(t, &drawn, &x, k);
