@@ -228,9 +228,13 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
     model_param_take_shard(t->model, p, t->plan->coord[AXIS_TP], in, tp_shard);
     TRY(state_shards_find(t, &x, r, true, &to, &s, e));
     const size_t bytes = (size_t)s.count * dtype_bytes(x.type);
-    TRY(alloc_array(&stored, bytes, 1, t->model->param[p].name, e));
-    dtype_convert(stored, x.type, tp_shard + s.first, F32, (size_t)s.count);
-    trainer_ops(t)->copy(on, to, stored, bytes);
+    const void *from = tp_shard + s.first;
+    if (x.type != F32) {
+        TRY(alloc_array(&stored, bytes, 1, t->model->param[p].name, e));
+        dtype_convert(stored, x.type, from, F32, (size_t)s.count);
+        from = stored;
+    }
+    trainer_ops(t)->copy(on, to, from, bytes);
     TRY(trainer_ops(t)->sync(on, e));
 done:
     free(tp_shard);
