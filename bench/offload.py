@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Measures the cost of offload to a file. Trains the same GPT-2 in fp32 with its optimizer state on the device (A)
-and in a file (B). The rounds alternate A B A B … in one run, so that other load affects both alike. Then trains a
-model whose state is larger than memory.budget: Trireme must refuse it on the device, and must train it with
-weights, gradients and optimizer state in files.
+and in a file, with one or more numbers of state slots (B, C …). The rounds alternate A B C A B C … in one run, so
+that other load affects all alike. Then trains a model whose state is larger than memory.budget: Trireme must refuse
+it on the device, and must train it with weights, gradients and optimizer state in files.
 
-  bench/offload.py --path DIR --size 124m --ranks 2 --threads 1 --rounds 3
+  bench/offload.py --path DIR --size 124m --ranks 2 --threads 1 --rounds 3 --slots 3 5
 
 DIR is a folder on the disk to measure. Prints, as medians over the rounds: the step, the update, bytes that
 rank 0 moves in a step, GB/s (1e9) while its file moves, the same over the whole update, and the share of the
-transfer that is hidden: 1 - seconds waited / seconds moving. Exit code 0 when the large model was refused
-with 3, trained, and stayed below its budget; 1 when not.
+transfer that is hidden: 1 - seconds waited / seconds moving.
+
+The last column is that share over what could be hidden with so many slots. Before the norm is known there is room
+for the state of as many buckets as there are slots, and after the last update the same; only these transfers have a
+pass to hide behind. All others can hide behind the arithmetic of the update, which is the update on the device.
+
+Exit code 0 when the large model was refused with 3, trained, and stayed below its budget; 1 when not.
 """
 import argparse
 import json
@@ -35,6 +40,7 @@ def arguments():
     p.add_argument("--micros", type=int, default=4, help="micro-batches a rank and step")
     p.add_argument("--steps", type=int, default=6, help="of which 2 are not counted")
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--slots", type=int, nargs="+", default=[3], help="parallel.offload.slots; 0: the default, unsaid")
     p.add_argument("--budget-share", type=float, default=0.75, help="memory.budget over the state's 16 bytes a parameter")
     p.add_argument("--budget-vocab", type=int, default=8192, help="of the large model: slots hold its largest tensor many times")
     p.add_argument("--only", choices=["speed", "budget"])
@@ -71,33 +77,47 @@ def measure(a, keys):
     return figures
 
 
+def in_passes(a, slots):
+    """The share of a step's transfers that a pass can hide: the first reads and the last writes, as many as slots."""
+    layers, hidden, _, vocab = SIZES[a.size]
+    buckets = [(vocab + a.seq) * hidden] + layers * [12 * hidden * hidden + 13 * hidden] + [2 * hidden]
+    slots = slots or 3
+    return (sum(buckets[:slots]) + sum(buckets[-slots:])) / (2 * sum(buckets)) if slots < len(buckets) else 1
+
+
 def speed(a, folder):
-    sides = {"device": keys_of(a), "file": {**keys_of(a), **offload(folder, "optimizer")}}
+    in_file = {**keys_of(a), **offload(folder, "optimizer")}
+    sides = {"device": keys_of(a)}
+    for slots in a.slots:
+        sides[f"file, {slots or 3} slots"] = {**in_file, **({"parallel.offload.slots": slots} if slots else {})}
     found = {side: [] for side in sides}
     print(f"GPT-2 {a.size}, fp32, {a.ranks} ranks x {a.threads} threads, {a.micros} x {a.micro} x {a.seq} tokens a rank")
     print(f"{'round':8}{'optimizer in':>14}{'step ms':>10}{'update ms':>11}{'MB moved':>10}{'GB/s':>7}{'of update':>11}"
-          f"{'hidden':>8}{'cpu ms':>8}")
+          f"{'hidden':>8}{'cpu ms':>8}{'of possible':>13}")
 
-    def line(name, side, f):
+    def line(name, side, f, arithmetic_ms):
         tier = f["tier"]
         moved = tier["bytes_read"] + tier["bytes_written"]
         text = f"{name:8}{side:>14}{f['step_ms_median']:10.1f}{f['update_ms']:11.1f}"
         if moved:
+            hidden = 1 - tier["waited_ms"] / tier["moving_ms"]
+            possible = in_passes(a, int(side.split()[1])) + arithmetic_ms / tier["moving_ms"]
             text += (f"{moved / 1e6:10.1f}{moved / 1e6 / tier['moving_ms']:7.2f}{moved / 1e6 / f['update_ms']:11.2f}"
-                     f"{1 - tier['waited_ms'] / tier['moving_ms']:8.2f}{tier['cpu_ms']:8.1f}")
+                     f"{hidden:8.2f}{tier['cpu_ms']:8.1f}{hidden / min(possible, 1):13.2f}")
         print(text, flush=True)
 
     for number in range(1, a.rounds + 1):
         for side, keys in sides.items():
             found[side].append(measure(a, keys))
-            line(str(number), side, found[side][-1])
+            line(str(number), side, found[side][-1], found["device"][-1]["update_ms"])
     middle = {}
     for side, all_of in found.items():
         middle[side] = {k: statistics.median(f[k] for f in all_of) for k in ("step_ms_median", "update_ms")}
         middle[side]["tier"] = {k: statistics.median(f["tier"][k] for f in all_of) for k in all_of[0]["tier"]}
-        line("median", side, middle[side])
-    print(f"ratio   file / device: step {middle['file']['step_ms_median'] / middle['device']['step_ms_median']:.3f}, "
-          f"update {middle['file']['update_ms'] / middle['device']['update_ms']:.2f}")
+        line("median", side, middle[side], middle["device"]["update_ms"])
+    for side in list(sides)[1:]:
+        print(f"ratio   {side} / device: step {middle[side]['step_ms_median'] / middle['device']['step_ms_median']:.3f}, "
+              f"update {middle[side]['update_ms'] / middle['device']['update_ms']:.2f}")
 
 
 def budget(a, folder):

@@ -3,6 +3,7 @@
 #include "api/api.h"
 
 #include "base/alloc.h"
+#include "train/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,20 +35,6 @@ static status find(const trm_trainer *t, const char *name, size_t count,
     return err_set(e, E_USAGE, "the model has no tensor %s", name);
 }
 
-// Copies rank 0's values to every rank. Collective over all ranks.
-static status share(trm_trainer *t, float *values, size_t count, err *e)
-{
-    status result = OK;
-    device_stream *on = NULL;
-    const session *s = &t->session;
-    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &on, e));
-    TRY(comm_broadcast(s->comm, values, count * sizeof *values, 0, on, e));
-    TRY(s->device->ops->sync(on, e));
-done:
-    s->device->ops->stream_close(on);
-    return result;
-}
-
 static status read_tensor(trm_trainer *t, const char *name, float *out, size_t count, err *e)
 {
     status result = OK;
@@ -57,7 +44,7 @@ static status read_tensor(trm_trainer *t, const char *name, float *out, size_t c
     TRY(trainer_read_state(t->session.trainer, STATE_WEIGHT, f->param, full, e));
     if (t->session.comm->rank == 0)
         model_param_file_extract(trainer_get_model(t->session.trainer), f, full, out);
-    TRY(share(t, out, count, e));
+    TRY(exchange_broadcast(t->session.trainer, out, count * sizeof *out, 0, e));
 done:
     free(full);
     return result;
@@ -79,7 +66,8 @@ static status write_tensor(trm_trainer *t, const char *name, const float *in, si
     TRY(find(t, name, count, &f, &full, e));
     TRY(trainer_read_state(x, STATE_WEIGHT, f->param, full, e));
     if (t->session.comm->rank == 0) model_param_file_insert(trainer_get_model(x), f, in, full);
-    TRY(share(t, full, (size_t)trainer_get_model(x)->param[f->param].count, e));
+    TRY(exchange_broadcast(
+        x, full, (size_t)trainer_get_model(x)->param[f->param].count * sizeof *full, 0, e));
     TRY(trainer_write_state(x, STATE_WEIGHT, f->param, full, e));
     TRY(trainer_restore(x, trainer_steps_done(x), e));
 done:

@@ -127,7 +127,7 @@ static status step(trm_trainer *t, trainer_step_result *s, err *e)
 {
     status result = OK;
     TRY(api_log_open(t, e));
-    TRY(trainer_step(t->session.trainer, world_stop_requested(t->world), s, e));
+    TRY(trainer_step(t->session.trainer, comm_stop_requested(t->world->stop), s, e));
     t->log.interrupted = t->log.interrupted || s->stop;
     if (!s->exhausted) TRY(api_log_step(t, s, e));
 done:
@@ -156,7 +156,7 @@ trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error)
 
 void trm_trainer_stop(trm_trainer *t)
 {
-    world_request_stop(t->world);
+    comm_stop_request(t->world->stop);
 }
 
 static status evaluate(trm_trainer *t, int64_t batches, double *loss, err *e)

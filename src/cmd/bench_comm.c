@@ -118,10 +118,10 @@ static status read_numbers(const bench_given *g, bench_request *q, bench_rank_fl
     if (g->iterations) TRY(parse_int("-n", g->iterations, 1, 1 << 30, &q->iterations, e));
     if (g->warm_up) TRY(parse_int("-w", g->warm_up, 0, 1 << 30, &q->warm_up, e));
     if (g->aggregate) TRY(parse_int("-m", g->aggregate, 1, 1 << 20, &q->aggregate, e));
-    if (g->root) TRY(parse_int("-r", g->root, 0, WORLD_RANKS - 1, &q->root, e));
-    if (g->threads) TRY(parse_int("-t", g->threads, 1, WORLD_RANKS, &r->threads, e));
-    if (g->devices) TRY(parse_int("-g", g->devices, 1, WORLD_RANKS, &r->devices, e));
-    if (g->ranks) TRY(parse_int("--ranks", g->ranks, 1, WORLD_RANKS, &r->ranks, e));
+    if (g->root) TRY(parse_int("-r", g->root, 0, WORLD_MOST_RANKS - 1, &q->root, e));
+    if (g->threads) TRY(parse_int("-t", g->threads, 1, WORLD_MOST_RANKS, &r->threads, e));
+    if (g->devices) TRY(parse_int("-g", g->devices, 1, WORLD_MOST_RANKS, &r->devices, e));
+    if (g->ranks) TRY(parse_int("--ranks", g->ranks, 1, WORLD_MOST_RANKS, &r->ranks, e));
 done:
     return result;
 }
@@ -153,8 +153,9 @@ static status check_request(bench_request *q, const bench_rank_flags *r, err *e)
 {
     const int by_nccl = (r->threads ? r->threads : 1) * (r->devices ? r->devices : 1);
     q->ranks = r->ranks ? r->ranks : r->threads || r->devices ? by_nccl : 2;
-    if (q->ranks > WORLD_RANKS)
-        return err_set(e, E_USAGE, "bench: %d ranks; valid are 1 to %d", q->ranks, WORLD_RANKS);
+    if (q->ranks > WORLD_MOST_RANKS)
+        return err_set(e, E_USAGE, "bench: %d ranks; valid are 1 to %d", q->ranks,
+                       WORLD_MOST_RANKS);
     if (q->least > q->most)
         return err_set(e, E_USAGE, "bench: -b %lld is more than -e %lld", (long long)q->least,
                        (long long)q->most);
@@ -231,8 +232,8 @@ static int cmd_bench_comm(int argc, char **argv)
     while (q.what < BENCH_SENDRECV && strcmp(argv[0], bench_names[q.what]) != 0) q.what++;
     TRY(parse_flags(argc, argv, &q, e));
     TRY(launcher_check(e));
-    q.board =
-        mmap(NULL, sizeof *q.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const size_t bytes = sizeof *q.board + (size_t)q.ranks * sizeof *q.board->ranks;
+    q.board = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (q.board == MAP_FAILED) {
         result = err_errno(e, "bench: cannot map the ranks' figures");
         goto done;
@@ -242,7 +243,7 @@ static int cmd_bench_comm(int argc, char **argv)
     result = launch_ranks(&o, bench_comm_run, &q, NULL, e);
     if (result == OK) print_foot(&q);
     const bool wrong = q.board->wrong != 0;
-    munmap(q.board, sizeof *q.board);
+    munmap(q.board, bytes);
     if (result == OK && wrong) return 1;
 done:
     return result == OK ? 0 : cmd_fail(e);

@@ -26,10 +26,10 @@ typedef struct bench_rank_figures {
 
 // Lies in memory that all ranks share.
 typedef struct bench_board {
-    bench_rank_figures ranks[WORLD_RANKS];
     uint64_t wrong; // of all sizes
     double bandwidth_sum;
     int bandwidths;
+    bench_rank_figures ranks[]; // [ranks]
 } bench_board;
 
 typedef struct bench_request {

@@ -336,13 +336,14 @@ static status open_rank(bench_rank *b, world *w, int rank, err *e)
     const device_options options = {.threads = 1};
     const size_t each = ((size_t)b->q->most + 63) & ~(size_t)63;
     TRY(device_open("auto", &options, &b->device, e));
-    TRY(b->device->ops->stream_open(b->device, STREAM_COMM, &b->stream, e));
-    TRY(world_attach(w, rank, b->device, &b->comm, e));
+    TRY(b->device->ops->stream_open(b->device, STREAM_COMM, false, &b->stream, e));
+    TRY(comm_open("auto", world_options(w, rank, b->device, 0), &b->comm, e));
     b->memory_bytes = 2 * each + 64;
     if (b->q->private_memory)
         TRY(device_alloc(b->device, MEMORY_DEVICE, b->memory_bytes, &b->memory, e));
     else
         TRY(comm_alloc(b->comm, b->device, b->memory_bytes, &b->memory, e));
+    TRY(comm_share(b->comm, e));
     memset(b->memory, 0, b->memory_bytes);
     b->send = b->memory;
     b->recv = b->send + each;

@@ -147,7 +147,10 @@ static status print_setup(const bench_pipeline_request *q, bench_setup *x, err *
 {
     status result = OK;
     const plan_options *p = &x->lists.plan[0]->o;
-    const simulate_costs c = {.seconds = pass_seconds, .given = x, .overlap = true};
+    const simulate_costs c = {.seconds = pass_seconds,
+                              .given = x,
+                              .overlap = true,
+                              .sends_wait = p->strategy.pipeline.sends_wait};
     simulate_result by_passes; // blocks take their measured times
     TRY(schedule_simulate(x->lists.train_of, x->lists.plan_of, x->lists.count, &c, &by_passes, e));
     qsort(x->measured, (size_t)x->counted, sizeof *x->measured, compare);

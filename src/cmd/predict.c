@@ -128,7 +128,6 @@ done:
 typedef struct predict_buffers {
     char *inputs, *labels; // [samples of a round][inputs], [labels], 4 bytes each
     char *outputs;         // [samples of a round][positions][cols], 4 bytes each; rank 0 only
-    device_stream *stream;
 } predict_buffers;
 
 static status open_buffers(const session *s, const dataset *d,
@@ -146,30 +145,15 @@ static status open_buffers(const session *s, const dataset *d,
             FAIL(result, "%s; a smaller train.micro_batch or --positions last takes less",
                  e ? e->text : "");
     }
-    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &b->stream, e));
 done:
     return result;
 }
 
-static void close_buffers(const session *s, predict_buffers *b)
+static void close_buffers(predict_buffers *b)
 {
-    if (b->stream) s->device->ops->stream_close(b->stream);
     free(b->inputs);
     free(b->labels);
     free(b->outputs);
-}
-
-// Sets *stop when at least one rank passes `requested`. Collective over all ranks.
-static status agree_to_stop(const session *s, const predict_buffers *b, bool requested, bool *stop,
-                            err *e)
-{
-    status result = OK;
-    int64_t any = requested;
-    TRY(comm_all_reduce(s->comm, &any, 1, I64, REDUCE_MAX, b->stream, e));
-    TRY(s->device->ops->sync(b->stream, e));
-    *stop = any != 0;
-done:
-    return result;
 }
 
 static status predict_all(const predict_request *q, world *w, int rank, const session *s,
@@ -188,7 +172,7 @@ static status predict_all(const predict_request *q, world *w, int rank, const se
     for (int64_t first = 0; first < samples; first += batch) {
         const int64_t count = batch < samples - first ? batch : samples - first;
         bool stop;
-        TRY(agree_to_stop(s, &b, world_stop_requested(w), &stop, e));
+        TRY(trainer_agree(s->trainer, comm_stop_requested(w->stop), &stop, e));
         if (stop) FAIL(E_INTERRUPTED, "interrupted after %lld samples", (long long)first);
         for (int64_t i = 0; i < count; i++)
             TRY(d->read(d, (uint64_t)(first + i), b.inputs + i * d->shape.inputs * 4,
@@ -198,7 +182,7 @@ static status predict_all(const predict_request *q, world *w, int rank, const se
     }
     if (rank == 0) TRY(predict_write_end(out, e));
 done:
-    close_buffers(s, &b);
+    close_buffers(&b);
     return result;
 }
 

@@ -18,7 +18,7 @@ static status train_steps(train_run *r, err *e)
     bool stop = false;
     while (!stop && trainer_steps_done(t) < (uint64_t)r->job->train.steps) {
         trainer_step_result s;
-        TRY(trainer_step(t, world_stop_requested(r->world), &s, e));
+        TRY(trainer_step(t, comm_stop_requested(r->world->stop), &s, e));
         TRY(train_run_report_step(r, &s, e));
         stop = s.stop;
         TRY(train_run_after_step(r, &s, e));

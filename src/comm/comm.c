@@ -1,9 +1,10 @@
 // comm.c -- the calls of comm.h. It checks the arguments, as is the same for every communicator,
-// and then calls the communicator's table.
+// and then calls the communicator's table, or packed.c for calls over segments that the table lacks.
 //
 // Called by the code that executes a step. It does not know how ranks reach each other.
 #include "comm/comm.h"
 
+#include "comm/packed.h"
 #include "comm/reduce.h"
 
 #include <stdint.h>
@@ -20,6 +21,13 @@ void comm_set_label(comm *c, const char *label)
     if (c->ops->set_label) c->ops->set_label(c, label);
 }
 
+void comm_set_packing(comm *c, const comm_packing *packing)
+{
+    if (!c) return;
+    c->packing = packing;
+    if (c->ops->set_packing) c->ops->set_packing(c, packing);
+}
+
 status comm_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
     return c->ops->alloc(c, d, bytes, out, e);
@@ -28,6 +36,11 @@ status comm_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 void comm_release(comm *c, device *d, void *p, size_t bytes)
 {
     if (p) c->ops->release(c, d, p, bytes);
+}
+
+status comm_share(comm *c, err *e)
+{
+    return c->ops->share(c, e);
 }
 
 static status check_counts(const comm *c, const char *what, size_t count, dtype t, bool reduces,
@@ -116,6 +129,16 @@ done:
     return result;
 }
 
+status comm_group_begin(comm *c, err *e)
+{
+    return c->ops->group_begin ? c->ops->group_begin(c, e) : OK;
+}
+
+status comm_group_end(comm *c, err *e)
+{
+    return c->ops->group_end ? c->ops->group_end(c, e) : OK;
+}
+
 // Checks that the shards cover every segment, and that no size overflows.
 static status check_segments(const comm *c, const char *what, const comm_segment *s, int segments,
                              err *e)
@@ -139,7 +162,10 @@ status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, co
 {
     status result = OK;
     TRY(check_segments(c, "all_gather", s, segments, e));
-    TRY(c->ops->all_gather_segments(c, s, segments, shard, full, t, on, e));
+    if (c->ops->all_gather_segments)
+        TRY(c->ops->all_gather_segments(c, s, segments, shard, full, t, on, e));
+    else
+        TRY(packed_all_gather(c, s, segments, shard, full, t, on, e));
 done:
     return result;
 }
@@ -151,7 +177,10 @@ status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments
     status result = OK;
     TRY(check_counts(c, "reduce_scatter", 0, t, true, e));
     TRY(check_segments(c, "reduce_scatter", s, segments, e));
-    TRY(c->ops->reduce_scatter_segments(c, s, segments, full, shard, t, op, on, e));
+    if (c->ops->reduce_scatter_segments)
+        TRY(c->ops->reduce_scatter_segments(c, s, segments, full, shard, t, op, on, e));
+    else
+        TRY(packed_reduce_scatter(c, s, segments, full, shard, t, op, on, e));
 done:
     return result;
 }

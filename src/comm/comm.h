@@ -10,6 +10,9 @@
 // Where they differ, E_INTERNAL names both calls. A rank that closes its communicator while another
 // waits for it is named in the same way.
 //
+// Arrays are device memory, of comm_alloc or device_alloc. Where the device's memory is the host's, they
+// may be any memory.
+//
 // Sums have one fixed order, a binary tree over the ranks:
 //   sum(lo, hi) = sum(lo, mid) + sum(mid, hi), where mid - lo is the largest power of two < hi - lo
 // So a sum has the same bits on every rank and does not depend on timing. A sum over groups of s
@@ -27,12 +30,14 @@
 
 #include "base/dtype.h"
 #include "base/err.h"
+#include "comm/capabilities.h"
 #include "comm/segment.h"
 #include "device/device.h"
 
 #include <stdint.h>
 
 typedef struct comm comm;
+struct comm_packing;
 typedef enum comm_reduce_op { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN } comm_reduce_op;
 
 typedef struct comm_ops {
@@ -50,6 +55,10 @@ typedef struct comm_ops {
     status (*send)(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e);
     status (*recv)(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
     status (*send_wait)(comm *c, int peer, uint64_t messages, device_stream *on, err *e);
+    // NULL: sends do not wait, so messages need no groups.
+    status (*group_begin)(comm *c, err *e);
+    status (*group_end)(comm *c, err *e);
+    // The next two are NULL where shards are packed (packed.h).
     status (*all_gather_segments)(comm *c, const comm_segment *s, int segments, const void *shard,
                                   void *full, dtype t, device_stream *on, err *e);
     status (*reduce_scatter_segments)(comm *c, const comm_segment *s, int segments,
@@ -58,24 +67,33 @@ typedef struct comm_ops {
     status (*barrier)(comm *c, err *e);
     void (*abort)(comm *c, const err *why);
     status (*split)(comm *c, int color, int key, comm **out, err *e);
-    void (*set_label)(comm *c, const char *label); // NULL: setting comm.label is enough
+    status (*share)(comm *c, err *e);
+    // NULL: setting the member of `comm` is enough.
+    void (*set_label)(comm *c, const char *label);
+    void (*set_packing)(comm *c, const struct comm_packing *packing);
 } comm_ops;
 
 struct comm {
     const comm_ops *ops;
     int rank, size;
+    comm_capabilities can;
     const char *label; // names the process group in messages, such as "dp_shard"; NULL: no name
+    const struct comm_packing *packing; // borrowed; NULL: shards are not packed
 };
 
 // Not collective, and safe after a failure. c may be NULL.
 void comm_close(comm *c);
 
-// Gives memory for collectives, zeroed and aligned as device_alloc's. Other ranks may read and write it
-// directly, without a copy. It counts in d->bytes_now. Every communicator that was split from the
-// same one can use it. Not collective: each rank allocates what it uses, in any order. The caller
-// releases it.
+// Gives memory for collectives, zeroed and aligned as device_alloc's. After comm_share, other ranks may
+// read and write it directly, without a copy. It counts in d->bytes_now. Every communicator that was
+// split from the same one can use it. Not collective: each rank allocates what it uses, in any order.
+// The caller releases it.
 status comm_alloc(comm *c, device *d, size_t bytes, void **out, err *e);
 void comm_release(comm *c, device *d, void *p, size_t bytes);
+// Makes all memory that comm_alloc has given to this rank known to the other ranks. Every rank calls it,
+// after its last comm_alloc and before the first collective that uses the memory, also where it has
+// allocated nothing. c is the communicator that the memory came from. Collective over c.
+status comm_share(comm *c, err *e);
 
 // inout [count] becomes the reduction over all ranks, on every rank. t is F32, BF16, F16, F64 or
 // I64. E_PEER, at the stream's sync, when a rank was lost or aborted; inout is then undefined.
@@ -93,10 +111,12 @@ status comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, d
 // inout [bytes] of rank `root` is copied to every rank. Collective over c.
 status comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e);
 
-// The next two calls redistribute many segments at once, of any sizes, without a copy in between.
-// Every rank passes the same list of segments, and either all pass `shard` or none does. The stream
-// borrows `s`, and the arrays that other ranks read, until it has passed the call. Those arrays
-// must be memory of comm_alloc, from any communicator of this world: else E_INTERNAL.
+// The next two calls redistribute many segments at once, of any sizes. Every rank passes the same list
+// of segments, and either all pass `shard` or none does. The stream borrows `s`, and the arrays that
+// other ranks read, until it has passed the call. With the capability zero_copy nothing is copied in
+// between, and those arrays must be memory of comm_alloc, from any communicator of this world: else
+// E_INTERNAL. With needs_workspace shards are packed, and comm_set_packing must have given a table for
+// the list: else E_INTERNAL.
 //
 // Every rank receives the shards of all ranks in `full`. Other ranks read `shard`. When `shard` is
 // NULL, the shard lies at its offset in `full`, and other ranks read `full`. Collective over c.
@@ -121,6 +141,13 @@ status comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, 
 // communicator ever sent to it. Their buffers may then be written or released. E_INTERNAL when
 // fewer were sent. Not collective.
 status comm_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e);
+// Sends and receives between these two calls start together, when the second call is made, as between
+// ncclGroupStart and ncclGroupEnd. They may be of c and of all communicators that were split from the
+// same one, and are issued to one stream. Without a group a send that waits for its receive keeps back the
+// messages behind it, so two ranks that send to each other would wait for ever. Not collective, but the
+// other ends of the messages must be issued, too.
+status comm_group_begin(comm *c, err *e);
+status comm_group_end(comm *c, err *e);
 // Blocks the host until every rank has called it. Collective over c.
 status comm_barrier(comm *c, err *e);
 // Makes every pending and later call on every rank fail with E_PEER and the text of `why`. The
@@ -133,6 +160,10 @@ status comm_split(comm *c, int color, int key, comm **out, err *e);
 // Names the process group in messages ("dp_shard"). `label` is borrowed. c may be NULL. Not
 // collective.
 void comm_set_label(comm *c, const char *label);
+
+// Gives the tables and the workspace of calls over segments (packed.h), which are borrowed. Without the
+// capability needs_workspace they are not used. c may be NULL. Not collective.
+void comm_set_packing(comm *c, const struct comm_packing *packing);
 
 // Opens the communicator of a run with one rank.
 status comm_solo_open(comm **out, err *e);

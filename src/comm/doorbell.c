@@ -1,13 +1,13 @@
 // doorbell.c -- waits for a number in shared memory: it spins, then yields, then sleeps.
 //
-// Called by the rounds, queues and channels of the local communicator. It does not know whether
-// ranks are processes or threads: a shared futex works for both. A sleeper wakes every 20 ms and
-// checks whether the world has failed or the owner has left. So no list of sleepers is kept.
+// Called by the rounds, queues and channels of the local communicator, and by the store of one
+// machine. It does not know whether ranks are processes or threads: a shared futex works for both. A
+// sleeper wakes every 20 ms and checks whether there is a failure or the owner has left. So no list
+// of sleepers is kept.
 #include "comm/doorbell.h"
 
 #include "base/clock.h"
 #include "base/proc.h"
-#include "comm/shared.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -20,7 +20,7 @@
 enum { SPINS = 64, YIELDS = 200 };
 
 // When a sleep takes much longer than SLEEP_MS, the machine slept or this process was stopped
-// (Ctrl-Z). The watchdog counts at most COUNTED_MS of each sleep.
+// (Ctrl-Z). The time of a wait counts at most COUNTED_MS of each sleep.
 enum { SLEEP_MS = 20, COUNTED_MS = 100 };
 
 void doorbell_ring(doorbell *b, uint32_t value)
@@ -32,25 +32,31 @@ void doorbell_ring(doorbell *b, uint32_t value)
         syscall(SYS_futex, &b->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+static bool has_failed(const doorbell_limits *l)
+{
+    return l->failure && comm_failure_known(l->failure);
+}
+
 // After it returns true, the owner changes the number no more.
 static bool has_left(const _Atomic int *left)
 {
     return left && atomic_load(left) != 0;
 }
 
-static bool doorbell_sleep(doorbell *b, uint32_t seen, const _Atomic int *left, const world *w)
+static bool doorbell_sleep(doorbell *b, uint32_t seen, const _Atomic int *left,
+                           const doorbell_limits *l)
 {
     const struct timespec limit = {0, SLEEP_MS * 1000000};
-    const int64_t watchdog_ns = atomic_load(&w->watchdog_ms) * 1000000;
+    const int64_t timeout_ns = atomic_load(l->timeout_ms) * 1000000;
     int64_t waited_ns = 0, last = clock_ns();
     bool changed = false;
     atomic_fetch_add(&b->sleepers, 1);
-    while (!(changed = atomic_load(&b->value) != seen) && !world_has_failed(w)) {
+    while (!(changed = atomic_load(&b->value) != seen) && !has_failed(l)) {
         if (has_left(left)) {
             changed = atomic_load(&b->value) != seen;
             break;
         }
-        if (watchdog_ns > 0 && waited_ns > watchdog_ns) break;
+        if (timeout_ns > 0 && waited_ns > timeout_ns) break;
         syscall(SYS_futex, &b->value, FUTEX_WAIT, seen, &limit, NULL, 0);
         const int64_t now = clock_ns(), slept = now - last;
         waited_ns += slept < COUNTED_MS * 1000000 ? slept : COUNTED_MS * 1000000;
@@ -60,25 +66,25 @@ static bool doorbell_sleep(doorbell *b, uint32_t seen, const _Atomic int *left, 
     return changed;
 }
 
-bool doorbell_wait(doorbell *b, uint32_t seen, const _Atomic int *left, const world *w)
+bool doorbell_wait(doorbell *b, uint32_t seen, const _Atomic int *left, const doorbell_limits *l)
 {
     if (doorbell_read(b) != seen) return true;
-    for (int i = 0; w->spin && i < SPINS; i++) {
+    for (int i = 0; l->spin && i < SPINS; i++) {
         if (doorbell_read(b) != seen) return true;
         proc_pause_core();
     }
     for (int i = 0; i < YIELDS; i++) {
         if (doorbell_read(b) != seen) return true;
-        if (has_left(left) || world_has_failed(w)) break;
+        if (has_left(left) || has_failed(l)) break;
         sched_yield();
     }
-    return doorbell_sleep(b, seen, left, w);
+    return doorbell_sleep(b, seen, left, l);
 }
 
-bool doorbell_wait_for(doorbell *b, uint32_t target, const world *w)
+bool doorbell_wait_for(doorbell *b, uint32_t target, const doorbell_limits *l)
 {
     uint32_t now;
     while ((now = doorbell_read(b)) != target)
-        if (!doorbell_wait(b, now, NULL, w)) return false;
+        if (!doorbell_wait(b, now, NULL, l)) return false;
     return true;
 }

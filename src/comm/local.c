@@ -1,12 +1,12 @@
 // local.c -- the communicator of the ranks of one machine: it opens and splits communicators,
 // allocates memory, issues calls to streams, and runs each call in its turn.
 //
-// Called through the table of comm.h. The collectives are in local_collective.c and
+// Opened by the registry, and called through the table of comm.h. The collectives are in local_collective.c and
 // local_segments.c, messages in local_message.c. It does not know how ranks were started.
 #include "comm/local.h"
 
 #include "base/alloc.h"
-#include "comm/reduce.h"
+#include "comm/solo.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,18 +21,19 @@ static comm_local *local_of(comm *c)
 status local_wait_error(const comm_call *call, int awaited, const char *to, err *e)
 {
     const comm_local *local = call->local;
-    const world_wait wait = {.waiting = local->world_rank,
-                             .awaited = local->group->world_rank[awaited],
-                             .what = call->what,
-                             .call = to,
-                             .label = local->base.label};
-    return world_wait_error(local->world, &wait, e);
+    const comm_wait wait = {.waiting = local->world_rank,
+                            .awaited = local->group->world_rank[awaited],
+                            .what = call->what,
+                            .call = to,
+                            .label = local->base.label};
+    return comm_watchdog_error(local->world->watchdog, local->world->failure, &wait, e);
 }
 
 static uint64_t activity_of(const comm_local *local)
 {
-    return atomic_load_explicit(&world_activity(local->world, local->world_rank)->what,
-                                memory_order_relaxed);
+    return atomic_load_explicit(
+        &comm_watchdog_activity(local->world->watchdog, local->world_rank)->what,
+        memory_order_relaxed);
 }
 
 static status run_collective(const comm_call *call, err *e)
@@ -47,10 +48,10 @@ static status run_call(void *arg, err *e)
 {
     status result = OK;
     const comm_call *call = arg;
-    world *w = call->local->world;
-    if (!doorbell_wait_for(&call->queue->done, call->ticket, w) || world_has_failed(w))
-        result =
-            local_wait_error(call, call->local->base.rank, "the end of its own earlier call", e);
+    const comm_local *local = call->local;
+    if (!doorbell_wait_for(&call->queue->done, call->ticket, &local->limits) ||
+        local_has_failed(local))
+        result = local_wait_error(call, local->base.rank, "the end of its own earlier call", e);
     else if (call->kind == CALL_SEND)
         result = local_run_send(call, e);
     else if (call->kind == CALL_RECV)
@@ -70,7 +71,7 @@ static status run_send_wait(void *arg, err *e)
 // failure here.
 static status issue(comm_call call, comm_queue *queue, device_stream *on, err *e)
 {
-    if (world_has_failed(call.local->world)) return world_peer_error(call.local->world, e);
+    if (local_has_failed(call.local)) return comm_failure_error(call.local->world->failure, e);
     call.queue = queue;
     call.ticket = (uint32_t)queue->issued++;
     call.what = activity_of(call.local);
@@ -91,19 +92,20 @@ static void local_close(comm *c)
 {
     comm_local *local = local_of(c);
     local_leave(local);
-    comm_group_leave(local->world, local->group);
+    comm_group_leave(local->world->arena, local->group);
     free(local->sends);
+    free(local->arrays);
     free(local);
 }
 
 static status local_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
-    return heap_alloc(local_of(c)->world, d, bytes, out, e);
+    return comm_arena_alloc(local_of(c)->world->arena, d, bytes, out, e);
 }
 
 static void local_release(comm *c, device *d, void *p, size_t bytes)
 {
-    heap_release(local_of(c)->world, d, p, bytes);
+    comm_arena_release(local_of(c)->world->arena, d, p, bytes);
 }
 
 static status local_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
@@ -183,7 +185,7 @@ static status local_send_wait(comm *c, int peer, uint64_t messages, device_strea
     comm_local *local = local_of(c);
     const comm_call call = {
         .local = local, .root = peer, .count = messages, .what = activity_of(local)};
-    if (world_has_failed(local->world)) return world_peer_error(local->world, e);
+    if (local_has_failed(local)) return comm_failure_error(local->world->failure, e);
     if (messages > local->sends[peer].issued)
         return err_set(e, E_INTERNAL, "send_wait for %llu messages to rank %d: %llu were sent",
                        (unsigned long long)messages, peer,
@@ -223,73 +225,59 @@ static status local_barrier(comm *c, err *e)
     return run_now((comm_call){.local = local_of(c), .kind = CALL_BARRIER}, e);
 }
 
+// All memory of comm_alloc lies at one address on every rank, so there is nothing to exchange.
+static status local_share(comm *c, err *e)
+{
+    return run_now((comm_call){.local = local_of(c), .kind = CALL_SHARE}, e);
+}
+
 static void local_abort(comm *c, const err *why)
 {
     const comm_local *local = local_of(c);
-    world_fail(local->world, local->world_rank, why);
+    comm_failure_set(local->world->failure, local->world_rank, why);
 }
 
-// The arguments of comm_split, which each member tells the others.
-typedef struct local_split_key {
-    int color, key;
-} local_split_key;
+static status open_in_group(world *w, comm_group *g, const comm_rendezvous *meeting, comm **out,
+                            err *e);
 
-// Fills members [0 … count-1] with the ranks of this rank's color, in the new order, and *new_rank
-// with the index of this rank. Returns count.
-static int new_members(const local_split_key *keys, int size, int rank, int *members, int *new_rank)
+// The first member of a new group places it in the arena.
+static status open_group(comm_local *local, const comm_members *m, comm_group **out, err *e)
 {
-    int count = 0;
-    for (int r = 0; r < size; r++) {
-        if (keys[r].color != keys[rank].color) continue;
-        int i = count++;
-        for (; i > 0 && keys[members[i - 1]].key > keys[r].key; i--) members[i] = members[i - 1];
-        members[i] = r;
-    }
-    for (int i = 0; i < count; i++)
-        if (members[i] == rank) *new_rank = i;
-    return count;
-}
-
-static status gather_now(comm_local *local, const void *in, void *out, size_t bytes, err *e)
-{
-    return run_now((comm_call){.local = local,
-                               .kind = CALL_ALL_GATHER,
-                               .type = U8,
-                               .in = in,
-                               .out = out,
-                               .count = bytes},
-                   e);
+    status result = OK;
+    int *world_ranks = NULL;
+    err why = {0};
+    if (m->rank != 0 || m->size == 1) return OK;
+    TRY(alloc_array(&world_ranks, (size_t)m->size, sizeof *world_ranks, "a process group", &why));
+    for (int i = 0; i < m->size; i++) world_ranks[i] = local->group->world_rank[m->ranks[i]];
+    TRY(comm_group_open(local->world->arena, m->size, world_ranks, out, &why));
+done:
+    free(world_ranks);
+    if (result == OK) return OK;
+    local_abort(&local->base, &why); // the other members wait for the group
+    return err_set(e, result, "%s", why.text);
 }
 
 static status local_split(comm *c, int color, int key, comm **out, err *e)
 {
     status result = OK;
     comm_local *local = local_of(c);
-    local_split_key keys[WORLD_RANKS];
-    comm_group *groups[WORLD_RANKS];
-    int members[WORLD_RANKS], world_ranks[WORLD_RANKS], new_rank = 0;
-    comm_group *mine = NULL;
-    const local_split_key own = {color, key};
+    world *w = local->world;
+    const int64_t deadline_ms = atomic_load(&w->watchdog->limit_ms);
+    comm_members m = {0};
+    comm_rendezvous meeting;
+    comm_group *group = NULL;
     *out = NULL;
-    TRY(gather_now(local, &own, keys, sizeof own, e));
-    const int size = new_members(keys, c->size, c->rank, members, &new_rank);
-    for (int i = 0; i < size; i++) world_ranks[i] = local->group->world_rank[members[i]];
-    // The first member of each new group opens it and tells the others its address.
-    if (new_rank == 0 && size > 1) {
-        err why;
-        memset(&why, 0, sizeof why);
-        result = comm_group_open(local->world, size, world_ranks, &mine, &why);
-        if (result != OK) {
-            local_abort(c, &why);
-            FAIL(result, "%s", why.text);
-        }
-    }
-    TRY(gather_now(local, &mine, groups, sizeof mine, e));
-    if (size == 1)
-        TRY(comm_solo_open_in(local->world, local->world_rank, out, e));
+    // All ranks come to the same call here, or a rank that does not is named.
+    TRY(run_now((comm_call){.local = local, .kind = CALL_SPLIT}, e));
+    TRY(comm_rendezvous_split(&local->meeting, color, key, deadline_ms, &m, e));
+    TRY(open_group(local, &m, &group, e));
+    TRY(comm_rendezvous_join(&local->meeting, &m, &group, sizeof group, deadline_ms, &meeting, e));
+    if (m.size == 1)
+        TRY(comm_solo_open_in(w, local->world_rank, out, e));
     else
-        TRY(local_comm_open(local->world, groups[members[0]], new_rank, out, e));
+        TRY(open_in_group(w, group, &meeting, out, e));
 done:
+    free(m.ranks);
     return result;
 }
 
@@ -310,28 +298,60 @@ static const comm_ops local_ops = {
     .barrier = local_barrier,
     .abort = local_abort,
     .split = local_split,
+    .share = local_share,
 };
 
-status local_comm_open(world *w, comm_group *g, int rank, comm **out, err *e)
+const comm_capabilities LOCAL_CAPABILITIES = {.tree_order = true, .zero_copy = true};
+
+// Opens the communicator of member meeting->rank of g. Closing it leaves g.
+static status open_in_group(world *w, comm_group *g, const comm_rendezvous *meeting, comm **out,
+                            err *e)
 {
     status result = OK;
     const size_t size = (size_t)g->size;
     comm_local *local = NULL;
-    comm_queue *queues = NULL;
     *out = NULL;
     TRY(alloc_zeroed(&local, 1, sizeof *local, "a communicator", e));
-    TRY(alloc_zeroed(&queues, 2 * size, sizeof *queues, "a communicator", e));
-    local->base = (comm){.ops = &local_ops, .rank = rank, .size = g->size};
+    TRY(alloc_zeroed(&local->sends, 2 * size, sizeof *local->sends, "a communicator", e));
+    TRY(alloc_zeroed(&local->arrays, size, sizeof *local->arrays, "a communicator", e));
+    local->base = (comm){
+        .ops = &local_ops, .rank = meeting->rank, .size = g->size, .can = LOCAL_CAPABILITIES};
     local->world = w;
     local->group = g;
-    local->world_rank = g->world_rank[rank];
-    local->sends = queues;
-    local->receives = queues + size;
+    local->world_rank = g->world_rank[meeting->rank];
+    local->receives = local->sends + size;
+    local->limits = (doorbell_limits){
+        .failure = w->failure, .timeout_ms = &w->watchdog->limit_ms, .spin = w->spin};
+    local->meeting = *meeting;
     *out = &local->base;
 done:
-    if (result != OK) {
-        free(queues);
+    if (result != OK && local) {
+        free(local->arrays);
+        free(local->sends);
         free(local);
     }
+    return result;
+}
+
+status local_open(const comm_options *o, comm **out, err *e)
+{
+    status result = OK;
+    world *w = o->world;
+    comm_group *group = NULL;
+    *out = NULL;
+    if (!w || o->local_size != o->size || w->ranks != o->size)
+        FAIL(E_USAGE, "communicator local: %d of %d ranks are on this machine; valid are all",
+             o->local_size, o->size);
+    if (!o->device->ops->call)
+        FAIL(E_USAGE,
+             "device %s: ranks of one machine need a device whose memory the host "
+             "can address, for example cpu",
+             o->device->ops->name);
+    const comm_rendezvous meeting = {
+        .store = o->store, .failure = w->failure, .rank = o->rank, .size = o->size};
+    if (o->rank == 0) TRY(comm_group_open(w->arena, o->size, NULL, &group, e));
+    TRY(comm_rendezvous_open(&meeting, &group, sizeof group, o->deadline_ms, e));
+    TRY(open_in_group(w, group, &meeting, out, e));
+done:
     return result;
 }

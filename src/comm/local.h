@@ -8,7 +8,9 @@
 #ifndef TRIREME_COMM_LOCAL_H
 #define TRIREME_COMM_LOCAL_H
 
-#include "comm/shared.h"
+#include "comm/local_group.h"
+#include "comm/rendezvous.h"
+#include "comm/world.h"
 
 typedef struct comm_queue {
     uint64_t issued; // calls issued; written by the thread that issues work
@@ -24,11 +26,16 @@ typedef struct comm_local {
     const struct comm_call *running; // the collective that runs
     comm_queue collectives;
     comm_queue *sends, *receives; // [size]
+    void **arrays;                // [size] of the ranks; used by `running` only
+    doorbell_limits limits;       // of every wait
+    comm_rendezvous meeting;      // of the group, for splits
 } comm_local;
 
 typedef enum comm_call_kind {
     CALL_LEAVE = 1, // no call: the post of a member that closes, for members that wait for it
     CALL_BARRIER,
+    CALL_SPLIT,
+    CALL_SHARE,
     CALL_ALL_REDUCE,
     CALL_REDUCE_SCATTER,
     CALL_ALL_GATHER,
@@ -60,7 +67,36 @@ typedef struct comm_call {
 } comm_call;
 _Static_assert(sizeof(comm_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 
-// world_wait_error for a wait for rank `awaited` of the group. `to` names the call that this rank
+extern const comm_capabilities LOCAL_CAPABILITIES;
+
+// Opens the communicator of all ranks, which are those of world o->world. It is a row of registry.c.
+// Collective over all ranks.
+status local_open(const comm_options *o, comm **out, err *e);
+
+// True if p is memory of comm_alloc.
+static inline bool local_holds(const comm_local *local, const void *p)
+{
+    return comm_arena_holds(local->world->arena, p);
+}
+
+// True if every rank can address p, as is always so when the ranks are threads.
+static inline bool local_sees(const comm_local *local, const void *p)
+{
+    return local->world->as_threads || local_holds(local, p);
+}
+
+// Room for an array of each rank, as the sources of a reduction.
+static inline const void **local_sources(const comm_local *local)
+{
+    return (const void **)local->arrays;
+}
+
+static inline bool local_has_failed(const comm_local *local)
+{
+    return comm_failure_known(local->world->failure);
+}
+
+// comm_watchdog_error for a wait for rank `awaited` of the group. `to` names the call that this rank
 // did not come to.
 status local_wait_error(const comm_call *call, int awaited, const char *to, err *e);
 
@@ -80,7 +116,7 @@ status local_gather_call(comm_local *local, const comm_segment *s, int segments,
 status local_scatter_call(comm_local *local, const comm_segment *s, int segments, const void *full,
                           void *shard, dtype t, comm_reduce_op op, comm_call *out, err *e);
 
-// ---- rounds (local_round.c; see shared.h)
+// ---- rounds (local_round.c; see local_group.h)
 
 // Runs the first round of a call, and refuses calls that differ. `shared` is the buffer that other
 // ranks may read and write if all can address it. `shown` points to a few bytes that every other

@@ -1,4 +1,4 @@
-// local_collective.c -- collectives of the ranks of one machine, in rounds (see shared.h).
+// local_collective.c -- collectives of the ranks of one machine, in rounds (see local_group.h).
 //
 // A stream runs them through local.c. There are three ways, with the same arithmetic and the same
 // bits:
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { FLAT_BYTES = 1024, LINE = 64 };
-_Static_assert((int)WORLD_RANKS <= (int)REDUCE_SOURCES, "every rank can be a source");
+_Static_assert((int)WORLD_MOST_RANKS <= (int)REDUCE_SOURCES, "every rank can be a source");
 
 typedef struct local_range {
     size_t first, count; // elements
@@ -61,7 +61,7 @@ static status all_reduce_direct(const comm_call *call, err *e)
     comm_local *local = call->local;
     const size_t element = dtype_bytes(call->type);
     const local_range share = share_of(call->count, element, local->base.rank, local->base.size);
-    void *shares[WORLD_RANKS];
+    void **shares = local->arrays;
     for (int r = 0; r < local->base.size; r++)
         shares[r] = (char *)local_post(local, r)->buffer + share.first * element;
     reduce_arrays(shares, local->base.size, (const void *const *)shares, local->base.size,
@@ -77,7 +77,7 @@ static void all_reduce_own_share(const comm_call *call, size_t first, size_t cou
     const size_t element = dtype_bytes(call->type);
     const local_range share = share_of(count, element, local->base.rank, local->base.size);
     char *mine = (char *)call->out + (first + share.first) * element;
-    const void *from[WORLD_RANKS];
+    const void **from = local_sources(local);
     for (int r = 0; r < local->base.size; r++)
         from[r] = r == local->base.rank
                       ? mine
@@ -134,7 +134,7 @@ static status all_reduce(const comm_call *call, err *e)
         return all_shared(local) ? all_reduce_direct(call, e) : all_reduce_staged(call, e);
     }
     TRY(local_announce(call, NULL, call->in, bytes, e));
-    const void *from[WORLD_RANKS];
+    const void **from = local_sources(local);
     for (int r = 0; r < local->base.size; r++) from[r] = shown_by(local, r, bytes);
     void *to[1] = {call->out};
     reduce_arrays(to, 1, from, local->base.size, call->count, call->type, call->op);
@@ -159,7 +159,7 @@ static status reduce_scatter_staged(const comm_call *call, err *e)
                 memcpy(local_staging(local, rank, local->round + 1) + (size_t)r * chunk * element,
                        in + (size_t)r * shard_bytes + offset, count * element);
         TRY(local_meet(local, e));
-        const void *from[WORLD_RANKS];
+        const void **from = local_sources(local);
         for (int r = 0; r < size; r++)
             from[r] = r == rank
                           ? in + (size_t)rank * shard_bytes + offset
@@ -179,7 +179,7 @@ static status reduce_scatter(const comm_call *call, err *e)
                  bytes = shard_bytes * (size_t)local->base.size;
     const size_t own_offset = shard_bytes * (size_t)local->base.rank;
     const bool flat = bytes <= FLAT_BYTES;
-    const void *from[WORLD_RANKS];
+    const void **from = local_sources(local);
     void *to[1] = {call->out};
     TRY(local_announce(call, flat ? NULL : (void *)(uintptr_t)call->in, call->in, flat ? bytes : 0,
                        e));

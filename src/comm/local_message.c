@@ -60,8 +60,8 @@ static status absent_error(const comm_call *call, const comm_channel *c, err *e)
     char to[64];
     bool sends;
     const int other = other_end(local, c, &sends), other_rank = local->group->world_rank[other];
-    if (world_has_failed(local->world) || !atomic_load(&local->group->members[other].left) ||
-        world_leaver_failed(local->world)) {
+    if (local_has_failed(local) || !atomic_load(&local->group->members[other].left) ||
+        comm_failure_await(local->world->failure)) {
         snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d", local->world_rank);
         return local_wait_error(call, other, to, e);
     }
@@ -69,7 +69,7 @@ static status absent_error(const comm_call *call, const comm_channel *c, err *e)
     memset(&why, 0, sizeof why);
     err_set(&why, E_INTERNAL, "rank %d left the group while rank %d waits %s", other_rank,
             local->world_rank, sends ? "for it to receive" : "to receive from it");
-    world_fail(local->world, -1, &why); // -1: either of the two may be wrong
+    comm_failure_set(local->world->failure, -1, &why); // -1: either of the two may be wrong
     return err_set(e, E_INTERNAL, "%s", why.text);
 }
 
@@ -80,7 +80,7 @@ static status wait_change(const comm_call *call, const comm_channel *c, doorbell
     const comm_local *local = call->local;
     bool sends;
     const int other = other_end(local, c, &sends);
-    return doorbell_wait(b, seen, &local->group->members[other].left, local->world)
+    return doorbell_wait(b, seen, &local->group->members[other].left, &local->limits)
                ? OK
                : absent_error(call, c, e);
 }
@@ -144,11 +144,12 @@ status local_run_send(const comm_call *call, err *e)
     comm_channel *c = channel_between(local, local->base.rank, call->root);
     if (!c->ring) {
         void *ring = NULL;
-        TRY(heap_take(local->world, RING_BYTES, false, &ring, e));
+        TRY(comm_arena_take(local->world->arena, RING_BYTES, false, &ring, e));
         c->ring = ring;
+        atomic_fetch_add(&local->group->members[local->base.rank].rings, 1);
     }
-    const bool stays = call->count > 0 && world_holds(local->world, call->in);
-    const bool direct = stays || (call->count > EAGER_BYTES && world_sees(local->world, call->in));
+    const bool stays = call->count > 0 && local_holds(local, call->in);
+    const bool direct = stays || (call->count > EAGER_BYTES && local_sees(local, call->in));
     const comm_message m = {call->count, direct ? call->in : NULL};
     if (direct) {
         TRY(wait_counter(call, c, &c->fetched, c->announced + 1 - ANNOUNCED, e));
@@ -188,7 +189,7 @@ static status refuse_length(const comm_call *call, const comm_message *m, err *e
     memset(&why, 0, sizeof why);
     err_set(&why, E_INTERNAL, "rank %d sends %llu bytes while rank %d receives %zu", from,
             (unsigned long long)m->bytes, local->world_rank, call->count);
-    world_fail(local->world, -1, &why); // -1: either of the two may be wrong
+    comm_failure_set(local->world->failure, -1, &why); // -1: either of the two may be wrong
     return err_set(e, E_INTERNAL, "%s", why.text);
 }
 

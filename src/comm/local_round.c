@@ -1,4 +1,4 @@
-// local_round.c -- the rounds of a process group (see shared.h): every rank posts its call and
+// local_round.c -- the rounds of a process group (see local_group.h): every rank posts its call and
 // waits for the posts of all other ranks.
 //
 // Called by the collectives of local_collective.c and local_segments.c. It compares the ranks'
@@ -21,6 +21,8 @@ status local_meet(comm_local *local, err *e)
 {
     static const char *const names[] = {
         [CALL_BARRIER] = "barrier",
+        [CALL_SPLIT] = "split",
+        [CALL_SHARE] = "share",
         [CALL_ALL_REDUCE] = "all_reduce",
         [CALL_REDUCE_SCATTER] = "reduce_scatter",
         [CALL_ALL_GATHER] = "all_gather",
@@ -32,7 +34,7 @@ status local_meet(comm_local *local, err *e)
     doorbell_ring(&mine->doorbell, ++local->round);
     for (int i = 1; i < local->base.size; i++) {
         const int awaited = (local->base.rank + i) % local->base.size;
-        if (doorbell_wait_for(&local_post(local, awaited)->doorbell, local->round, local->world))
+        if (doorbell_wait_for(&local_post(local, awaited)->doorbell, local->round, &local->limits))
             continue;
         return local_wait_error(local->running, awaited, names[local->running->kind], e);
     }
@@ -57,6 +59,10 @@ static const char *describe(char out[TEXT], const comm_post *p)
         snprintf(out, TEXT, "leaves the group");
     else if (p->kind == CALL_BARRIER)
         snprintf(out, TEXT, "calls barrier");
+    else if (p->kind == CALL_SPLIT)
+        snprintf(out, TEXT, "calls split");
+    else if (p->kind == CALL_SHARE)
+        snprintf(out, TEXT, "calls share");
     else if (p->kind == CALL_BROADCAST)
         snprintf(out, TEXT, "calls broadcast of %llu bytes from %d", count, p->root);
     else if (p->kind == CALL_ALL_GATHER)
@@ -80,13 +86,13 @@ static status check_same_call(comm_local *local, err *e)
         char a[TEXT], b[TEXT];
         if (memcmp((const char *)first + from, (const char *)p + from, bytes) == 0) continue;
         if ((first->kind == CALL_LEAVE || p->kind == CALL_LEAVE) &&
-            world_leaver_failed(local->world))
-            return world_peer_error(local->world, e);
+            comm_failure_await(local->world->failure))
+            return comm_failure_error(local->world->failure, e);
         err why;
         memset(&why, 0, sizeof why);
         err_set(&why, E_INTERNAL, "rank %d %s while rank %d %s", local->group->world_rank[0],
                 describe(a, first), local->group->world_rank[r], describe(b, p));
-        world_fail(local->world, -1, &why); // -1: either of the two may be wrong
+        comm_failure_set(local->world->failure, -1, &why); // -1: either of the two may be wrong
         return err_set(e, E_INTERNAL, "%s", why.text);
     }
     return OK;
@@ -105,7 +111,7 @@ status local_announce(const comm_call *call, void *shared, const void *shown, si
     p->root = call->root + call->segment_count; // one of the two is 0
     p->count = call->count;
     p->hash = call->hash;
-    p->buffer = world_sees(local->world, shared) ? shared : NULL;
+    p->buffer = local_sees(local, shared) ? shared : NULL;
     if (shown_bytes)
         memcpy(shown_bytes <= POST_DATA_BYTES
                    ? (char *)p->data
@@ -121,7 +127,7 @@ void local_leave(comm_local *local)
 {
     comm_post *p = next_post(local);
     atomic_store(&local->group->members[local->base.rank].left, 1);
-    if (world_has_failed(local->world)) return;
+    if (local_has_failed(local)) return;
     p->kind = CALL_LEAVE;
     p->buffer = NULL;
     doorbell_ring(&p->doorbell, local->round + 1);

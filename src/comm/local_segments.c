@@ -9,27 +9,6 @@
 
 #include <string.h>
 
-// FNV-1a over 64-bit words, with the upper 32 bits folded in. It serves only to tell different
-// lists of segments apart.
-static uint64_t hash_word(uint64_t hash, int64_t word)
-{
-    hash = (hash ^ (uint64_t)word) * 0x100000001b3u;
-    return hash ^ hash >> 32;
-}
-
-static uint64_t hash_of(const comm_segment *s, int segments)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < segments; i++) {
-        hash = hash_word(hash, s[i].full_offset);
-        hash = hash_word(hash, s[i].shard_offset);
-        hash = hash_word(hash, s[i].count);
-        hash = hash_word(hash, s[i].shard_count);
-        if (s[i].reversed) hash = hash_word(hash, 1);
-    }
-    return hash;
-}
-
 static size_t elements_of(const comm_segment *s, int segments)
 {
     size_t count = 0;
@@ -42,7 +21,7 @@ static size_t elements_of(const comm_segment *s, int segments)
 static status check_shared(const comm_local *local, const char *what, const char *array,
                            const void *ptr, size_t bytes, err *e)
 {
-    if (bytes == 0 || world_holds(local->world, ptr)) return OK;
+    if (bytes == 0 || local_holds(local, ptr)) return OK;
     return err_set(e, E_INTERNAL,
                    "%s of segments: the other ranks read `%s`, which is not memory of comm_alloc",
                    what, array);
@@ -59,7 +38,7 @@ status local_gather_call(comm_local *local, const comm_segment *s, int segments,
                        .count = elements_of(s, segments),
                        .segments = s,
                        .segment_count = segments,
-                       .hash = hash_of(s, segments),
+                       .hash = comm_segments_hash(s, segments),
                        .in_place = !shard};
     size_t mine = 0;
     for (int i = 0; i < segments; i++) {
@@ -81,7 +60,7 @@ status local_scatter_call(comm_local *local, const comm_segment *s, int segments
                        .count = elements_of(s, segments),
                        .segments = s,
                        .segment_count = segments,
-                       .hash = hash_of(s, segments),
+                       .hash = comm_segments_hash(s, segments),
                        .in_place = !shard};
     return check_shared(local, "reduce_scatter", "full", full, out->count, e);
 }
@@ -116,7 +95,7 @@ static void reduce_scatter(const comm_call *call)
         int64_t first;
         const size_t count = (size_t)comm_segment_shard(s, local->base.rank, &first);
         const size_t offset = (size_t)(s->full_offset + first) * element;
-        const void *from[WORLD_RANKS];
+        const void **from = local_sources(local);
         if (count == 0) continue;
         for (int r = 0; r < local->base.size; r++)
             from[r] = (char *)local_post(local, r)->buffer + offset;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { SCRATCH_BYTES = 4096, SCRATCHES = 9 };
+enum { SCRATCH_BYTES = 4096, SCRATCHES = 13 };
 _Static_assert(REDUCE_SOURCES <= 1 << (SCRATCHES - 1),
                "at most SCRATCHES - 1 sums are finished before a source");
 

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-enum { REDUCE_SOURCES = 256 };
+enum { REDUCE_SOURCES = 4096 };
 
 bool reduce_supports(dtype t);
 

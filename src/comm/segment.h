@@ -29,4 +29,7 @@ static inline int64_t comm_segment_shard(const comm_segment *s, int rank, int64_
     return left < 0 ? 0 : left < s->shard_count ? left : s->shard_count;
 }
 
+// A number that tells different lists apart; equal for equal lists, on every rank.
+uint64_t comm_segments_hash(const comm_segment *s, int segments);
+
 #endif

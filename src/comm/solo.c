@@ -4,12 +4,11 @@
 // in stream order. After an abort every call fails, as with many ranks. A rank that was split off
 // from others uses the memory and the failures of their world, so any communicator of the world can
 // use what it allocates.
-#include "comm/shared.h"
+#include "comm/solo.h"
 
 #include "base/alloc.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct comm_solo {
     comm base;
@@ -22,7 +21,8 @@ typedef struct comm_solo {
 static status solo_check(const comm *c, err *e)
 {
     const comm_solo *s = (const comm_solo *)c;
-    if (s->world && world_has_failed(s->world)) return world_peer_error(s->world, e);
+    if (s->world && comm_failure_known(s->world->failure))
+        return comm_failure_error(s->world->failure, e);
     return s->aborted ? err_set(e, E_PEER, "%s", s->why.text) : OK;
 }
 
@@ -31,48 +31,21 @@ static void solo_close(comm *c)
     free(c);
 }
 
-typedef struct solo_zero_fill {
-    void *ptr;
-    size_t bytes;
-} solo_zero_fill;
-
-static status run_zero_fill(void *arg, err *e)
-{
-    (void)e;
-    const solo_zero_fill *z = arg;
-    memset(z->ptr, 0, z->bytes);
-    return OK;
-}
-
 static status solo_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
-    status result = OK;
-    device_stream *s = NULL;
     world *w = ((const comm_solo *)c)->world;
     *out = NULL;
-    if (w) return heap_alloc(w, d, bytes, out, e);
-    if (!d->ops->call) FAIL(E_USAGE, "device %s: the host cannot clear its memory", d->ops->name);
-    TRY(device_alloc(d, MEMORY_DEVICE, bytes, out, e));
-    TRY(d->ops->stream_open(d, STREAM_COMM, &s, e));
-    const solo_zero_fill z = {*out, bytes};
-    d->ops->call(s, run_zero_fill, &z, sizeof z);
-    TRY(d->ops->sync(s, e));
-done:
-    if (s) d->ops->stream_close(s);
-    if (result != OK && *out) {
-        device_release(d, MEMORY_DEVICE, *out, bytes);
-        *out = NULL;
-    }
-    return result;
+    return w ? comm_arena_alloc(w->arena, d, bytes, out, e)
+             : device_alloc(d, MEMORY_ZEROED, bytes, out, e);
 }
 
 static void solo_release(comm *c, device *d, void *p, size_t bytes)
 {
     world *w = ((const comm_solo *)c)->world;
     if (w)
-        heap_release(w, d, p, bytes);
+        comm_arena_release(w->arena, d, p, bytes);
     else
-        device_release(d, MEMORY_DEVICE, p, bytes);
+        device_release(d, MEMORY_ZEROED, p, bytes);
 }
 
 static status solo_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
@@ -161,10 +134,15 @@ static status solo_barrier(comm *c, err *e)
     return solo_check(c, e);
 }
 
+static status solo_share(comm *c, err *e)
+{
+    return solo_check(c, e);
+}
+
 static void solo_abort(comm *c, const err *why)
 {
     comm_solo *s = (comm_solo *)c;
-    if (s->world) world_fail(s->world, s->world_rank, why);
+    if (s->world) comm_failure_set(s->world->failure, s->world_rank, why);
     if (s->aborted) return;
     s->why = *why;
     s->aborted = true;
@@ -196,7 +174,11 @@ static const comm_ops solo_ops = {
     .barrier = solo_barrier,
     .abort = solo_abort,
     .split = solo_split,
+    .share = solo_share,
 };
+
+const comm_capabilities SOLO_CAPABILITIES = {
+    .tree_order = true, .zero_copy = true, .device_memory = true};
 
 status comm_solo_open_in(world *w, int world_rank, comm **out, err *e)
 {
@@ -204,7 +186,13 @@ status comm_solo_open_in(world *w, int world_rank, comm **out, err *e)
     *out = NULL;
     const status result = alloc_zeroed(&s, 1, sizeof *s, "a communicator", e);
     if (result != OK) return result;
-    s->base = (comm){.ops = &solo_ops, .rank = 0, .size = 1};
+    s->base = (comm){
+        .ops = &solo_ops,
+        .rank = 0,
+        .size = 1,
+        .can = SOLO_CAPABILITIES,
+    };
+    s->base.can.device_memory = w == NULL; // else memory comes from the arena of the world
     s->world = w;
     s->world_rank = world_rank;
     *out = &s->base;

@@ -110,6 +110,16 @@ static status trace_send_wait(comm *c, int peer, uint64_t messages, device_strea
     return comm_send_wait(inner_of(c), peer, messages, on, e);
 }
 
+static status trace_group_begin(comm *c, err *e)
+{
+    return comm_group_begin(inner_of(c), e);
+}
+
+static status trace_group_end(comm *c, err *e)
+{
+    return comm_group_end(inner_of(c), e);
+}
+
 static status trace_all_gather_segments(comm *c, const comm_segment *s, int segments,
                                         const void *shard, void *full, dtype t, device_stream *on,
                                         err *e)
@@ -149,6 +159,16 @@ done:
     return result;
 }
 
+static status trace_share(comm *c, err *e)
+{
+    return comm_share(inner_of(c), e);
+}
+
+static void trace_set_packing(comm *c, const struct comm_packing *packing)
+{
+    comm_set_packing(inner_of(c), packing);
+}
+
 static void trace_set_label(comm *c, const char *label)
 {
     comm_set_label(inner_of(c), label);
@@ -166,12 +186,16 @@ static const comm_ops trace_ops = {
     .send = trace_send,
     .recv = trace_recv,
     .send_wait = trace_send_wait,
+    .group_begin = trace_group_begin,
+    .group_end = trace_group_end,
     .all_gather_segments = trace_all_gather_segments,
     .reduce_scatter_segments = trace_reduce_scatter_segments,
     .barrier = trace_barrier,
     .abort = trace_abort,
     .split = trace_split,
+    .share = trace_share,
     .set_label = trace_set_label,
+    .set_packing = trace_set_packing,
 };
 
 status trace_comm_open(comm *inner, comm **out, err *e)
@@ -180,7 +204,8 @@ status trace_comm_open(comm *inner, comm **out, err *e)
     *out = NULL;
     const status result = alloc_zeroed(&t, 1, sizeof *t, "a communicator that counts", e);
     if (result != OK) return result;
-    t->base = (comm){.ops = &trace_ops, .rank = inner->rank, .size = inner->size};
+    t->base =
+        (comm){.ops = &trace_ops, .rank = inner->rank, .size = inner->size, .can = inner->can};
     t->inner = inner;
     *out = &t->base;
     return OK;

@@ -4,7 +4,6 @@
 #include "config/private.h"
 
 #include "base/size.h"
-#include "comm/world.h"
 
 #include <math.h>
 
@@ -17,10 +16,9 @@ static int64_t unit_of(const job *j, int64_t data_ranks)
 int batch_auto_ranks(const job *j, int cores)
 {
     int least = (int)size_min(mesh_least_ranks(j), MESH_RANKS);
-    int most = (int)size_min(cores, WORLD_RANKS);
     const int model = j->parallel.pp * j->parallel.cp * j->parallel.tp;
     if (j->parallel.dp_shard) return least;
-    for (int ranks = most / least * least; ranks > least; ranks -= least)
+    for (int ranks = cores / least * least; ranks > least; ranks -= least)
         if (j->train.global_batch % unit_of(j, ranks / model) == 0) return ranks;
     return least;
 }

@@ -60,11 +60,11 @@ static status refuse(const job *j, int ranks, err *e)
 
 status job_check_local(const job *j, err *e)
 {
-    if (j->launch.ranks <= WORLD_RANKS) return OK;
+    if (j->launch.ranks <= WORLD_MOST_RANKS) return OK;
     err_set(e, E_USAGE,
             "launch.ranks: found %d; valid to run on this machine: 1 to %d (trireme plan and "
             "explain take up to %d)",
-            j->launch.ranks, WORLD_RANKS, MESH_RANKS);
+            j->launch.ranks, WORLD_MOST_RANKS, MESH_RANKS);
     setting_place(j->values, settings_of(j->values, "launch.ranks"), e);
     return E_USAGE;
 }

@@ -3,11 +3,17 @@
 #include "device/device.h"
 
 #include "base/clock.h"
-#include "device/kernels.h"
+#include "device/kernel_needs.h"
 
 void device_close(device *d)
 {
     if (d) d->ops->close(d);
+}
+
+// Is memory of this kind apart from the device's?
+static bool is_apart(const device *d, device_memory_kind kind)
+{
+    return kind == MEMORY_HOST && !d->is_host_memory;
 }
 
 status device_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e)
@@ -15,8 +21,13 @@ status device_alloc(device *d, device_memory_kind kind, size_t bytes, void **out
     status result = OK;
     TRY(d->ops->alloc(d, kind, bytes, out, e));
     d->allocations++;
-    d->bytes_now += bytes;
-    if (d->bytes_now > d->bytes_peak) d->bytes_peak = d->bytes_now;
+    const bool of_host = is_apart(d, kind);
+    size_t *const now = of_host ? &d->host_bytes_now : &d->bytes_now, *const peak =
+                                                                          of_host
+                                                                              ? &d->host_bytes_peak
+                                                                              : &d->bytes_peak;
+    *now += bytes;
+    if (*now > *peak) *peak = *now;
 done:
     return result;
 }
@@ -25,7 +36,22 @@ void device_release(device *d, device_memory_kind kind, void *p, size_t bytes)
 {
     if (!p) return;
     d->ops->release(d, kind, p);
-    d->bytes_now -= bytes;
+    *(is_apart(d, kind) ? &d->host_bytes_now : &d->bytes_now) -= bytes;
+}
+
+bool kernel_takes_workspace(kernel_kind k)
+{
+    static const bool small[KERNELS] = {
+        [K_ADD] = true,       [K_DROPOUT] = true, [K_INIT] = true,
+        [K_UPDATE] = true,    [K_CLIP] = true,    [K_CONVERT] = true,
+        [K_COPY_ROWS] = true, [K_FILL] = true,    [K_DIGEST] = true,
+    };
+    return !small[k];
+}
+
+size_t kernel_workspace_bytes(const kernel_needs *n, const kernel_call *c)
+{
+    return n && n->workspace_bytes && kernel_takes_workspace(c->kind) ? n->workspace_bytes(c) : 0;
 }
 
 const char *kernel_name(kernel_kind k)
@@ -51,6 +77,7 @@ const char *kernel_name(kernel_kind k)
         [K_CROSS_ENTROPY_STATS] = "cross_entropy_stats",
         [K_SQUARE_ERROR] = "square_error",
         [K_SUM_SQUARES] = "sum_squares",
+        [K_CLIP] = "clip",
         [K_UPDATE] = "update",
         [K_CONVERT] = "convert",
         [K_COPY_ROWS] = "copy_rows",
@@ -91,30 +118,35 @@ double device_matmul_rate(device *d, dtype type, double seconds)
     err *e = NULL;
     double rate = 0;
     device_stream *s = NULL;
-    void *a = NULL, *b = NULL, *c = NULL;
+    void *a = NULL, *b = NULL, *c = NULL, *workspace = NULL;
     size_t element = dtype_bytes(type);
     size_t a_bytes = element * RATE_ROWS * RATE_DEPTH, b_bytes = element * RATE_COLS * RATE_DEPTH;
-    TRY(d->ops->stream_open(d, STREAM_COMPUTE, &s, e));
+    TRY(d->ops->stream_open(d, STREAM_COMPUTE, false, &s, e));
     TRY(d->ops->alloc(d, MEMORY_DEVICE, a_bytes, &a, e));
     TRY(d->ops->alloc(d, MEMORY_DEVICE, b_bytes, &b, e));
     TRY(d->ops->alloc(d, MEMORY_DEVICE, element * RATE_ROWS * RATE_COLS, &c, e));
-    device_launch(s, &(kernel_call){K_FILL, {.fill = {a, (int64_t)a_bytes}}});
-    device_launch(s, &(kernel_call){K_FILL, {.fill = {b, (int64_t)b_bytes}}});
-    kernel_call product = {K_MATMUL,
-                           {.matmul = {.m = type == F32 ? RATE_ROWS_F32 : RATE_ROWS,
-                                       .n = RATE_COLS,
-                                       .k = RATE_DEPTH,
-                                       .a = a,
-                                       .b = b,
-                                       .c = c,
-                                       .lda = RATE_DEPTH,
-                                       .ldb = RATE_DEPTH,
-                                       .ldc = RATE_COLS,
-                                       .type = type,
-                                       .c_type = type,
-                                       .trans_b = true}}};
+    device_launch(s, &(kernel_call){.kind = K_FILL, .u.fill = {a, (int64_t)a_bytes}});
+    device_launch(s, &(kernel_call){.kind = K_FILL, .u.fill = {b, (int64_t)b_bytes}});
+    kernel_call product = {.kind = K_MATMUL,
+                           .u.matmul = {.m = type == F32 ? RATE_ROWS_F32 : RATE_ROWS,
+                                        .n = RATE_COLS,
+                                        .k = RATE_DEPTH,
+                                        .a = a,
+                                        .b = b,
+                                        .c = c,
+                                        .lda = RATE_DEPTH,
+                                        .ldb = RATE_DEPTH,
+                                        .ldc = RATE_COLS,
+                                        .type = type,
+                                        .c_type = type,
+                                        .trans_b = true}};
+    product.workspace_bytes = kernel_workspace_bytes(d->needs, &product);
+    if (product.workspace_bytes > 0)
+        TRY(d->ops->alloc(d, MEMORY_DEVICE, product.workspace_bytes, &workspace, e));
+    product.workspace = workspace;
     TRY(best_rate(s, &product, seconds, &rate));
 done:
+    d->ops->release(d, MEMORY_DEVICE, workspace);
     d->ops->release(d, MEMORY_DEVICE, c);
     d->ops->release(d, MEMORY_DEVICE, b);
     d->ops->release(d, MEMORY_DEVICE, a);

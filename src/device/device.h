@@ -5,9 +5,11 @@
 // work in the order of issue. Only record and wait of an event order the work of two streams.
 //
 // Back ends:
-//   cpu    runs each piece of work at once, on the calling thread and its team (cpu_team.h)
+//   cpu    runs each piece of work at once, on the calling thread and its team (cpu_team.h), or on
+//          the stream's own thread where the stream was opened with one (cpu_queue.h)
 //   late   for tests only (tests/late/): each stream is a thread that runs its work in the least
 //          convenient legal order
+//   unkind for tests only (tests/unkind/): like late, and the host cannot address its memory
 //
 // device_stream and device_event are structs that a back end embeds as the first member of its own.
 #ifndef TRIREME_DEVICE_DEVICE_H
@@ -21,9 +23,11 @@
 #include <stdint.h>
 
 struct kernel_call;
+struct kernel_needs;
 typedef struct device device;
 typedef struct device_stream device_stream;
 typedef struct device_event device_event;
+typedef struct device_recording device_recording;
 
 typedef enum device_stream_kind {
     STREAM_COMPUTE,
@@ -54,8 +58,12 @@ typedef struct device_ops {
     // p may be NULL.
     void (*release)(device *d, device_memory_kind kind, void *p);
 
-    status (*stream_open)(device *d, device_stream_kind kind, device_stream **out, err *e);
-    // Waits for the stream's work first. s may be NULL.
+    // With own_thread, work that blocks (a collective over a network, say) does not delay the other
+    // streams. A device whose streams never delay each other ignores it. Without it, work may run on
+    // the calling thread. E_FIT when there is no memory or no thread.
+    status (*stream_open)(device *d, device_stream_kind kind, bool own_thread, device_stream **out,
+                          err *e);
+    // Waits for the stream's work first. Events that were recorded on it are complete. s may be NULL.
     void (*stream_close)(device_stream *s);
 
     status (*event_open)(device *d, device_event **out, err *e);
@@ -72,30 +80,61 @@ typedef struct device_ops {
     // Blocks the host until the stream is idle. Returns and clears its first asynchronous failure.
     status (*sync)(device_stream *s, err *e);
 
-    // Copies within and between device and host memory, in stream order.
+    // Copies within and between device memory and MEMORY_HOST, in stream order. Other memory of the
+    // host may stand here only where the device's memory is the host's (device_upload takes any).
     void (*copy)(device_stream *s, void *dst, const void *src, size_t bytes);
+    // Makes ready what calls of this shape need beside memory, such as the choice of an algorithm. The
+    // addresses in `call` are not real. The trainer calls it before the first step, once for each call
+    // of the model's graphs; equal shapes may come again. It may take long and allocate memory of the
+    // library. NULL: nothing to make ready.
+    status (*prepare)(device *d, const struct kernel_call *call, err *e);
     // Runs one kernel in stream order. `call` is copied before the return.
     void (*launch)(device_stream *s, const struct kernel_call *call);
     // Runs fn in stream order. arg_bytes <= STREAM_ARG_BYTES, and the bytes are copied. NULL on a
     // device whose memory the host cannot address.
     void (*call)(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes);
+
+    // Recordings, as CUDA's stream capture makes graphs. All four are NULL on a device without them.
+    //
+    // Work that is issued to s after capture_begin is recorded and does not run. A stream that waits
+    // for an event of a recorded stream is recorded from then on, too. Such events are valid until
+    // capture_end only. Until then the host waits for no stream and no event, allocates nothing, and
+    // no recorded stream waits for an event that was recorded before. The arguments of kernels and
+    // copies are recorded as they are; what they point to is read when the recording is replayed.
+    status (*capture_begin)(device_stream *s, err *e);
+    // Every recorded stream must have been waited for by s. *out is NULL after a failure. E_INTERNAL
+    // names what a recording may not hold. The caller closes the recording.
+    status (*capture_end)(device_stream *s, device_recording **out, err *e);
+    // Runs the recorded work, in stream order of s. Only s waits for it.
+    status (*replay)(device_recording *r, device_stream *s, err *e);
+    // No replay may be pending. r may be NULL.
+    void (*recording_close)(device_recording *r);
 } device_ops;
 
 enum { STREAM_ARG_BYTES = 256, DEVICE_ALIGN = 256 };
 
 struct device {
     const device_ops *ops;
-    size_t bytes_now;     // of all memory kinds together, with bytes_scratch
-    size_t bytes_peak;    // maximum of bytes_now since the device was opened
-    size_t bytes_scratch; // scratch memory of its kernels, allocated when the device was opened
-    uint64_t allocations; // calls of alloc so far; a test checks that a step makes none
-    uint64_t launches;    // of kernels so far
+    bool is_host_memory; // the next two as in device_description; the back end sets them
+    const struct kernel_needs *needs;
+    // Where the device's memory is the host's, bytes_now counts all kinds of memory, and host_bytes_now
+    // is 0. Else host_bytes_now counts MEMORY_HOST, and bytes_now the others.
+    size_t bytes_now;  // with bytes_scratch
+    size_t bytes_peak; // maximum of bytes_now since the device was opened
+    size_t host_bytes_now, host_bytes_peak;
+    size_t bytes_scratch;    // scratch memory of its kernels, and of streams with their own threads
+    size_t own_thread_bytes; // what each stream with its own thread adds to bytes_scratch
+    uint64_t allocations;    // calls of alloc so far; a test checks that a step makes none
+    uint64_t launches;       // of kernels so far
 };
 struct device_stream {
     device *device;
     device_stream_kind kind;
 };
 struct device_event {
+    device *device;
+};
+struct device_recording {
     device *device;
 };
 
@@ -114,7 +153,9 @@ typedef struct device_description {
     int index, count;    // the device, and how many of its name this machine has
     uint64_t free_bytes; // of its memory; all ranks that open the device share them
     uint64_t own_bytes;  // that it takes when it is opened: context, libraries, scratch memory
-    bool is_host_memory; // the host can address its memory, which is the host's own
+    uint64_t own_thread_bytes;        // that each stream with its own thread takes beside them
+    bool is_host_memory;              // the host can address its memory, which is the host's own
+    const struct kernel_needs *needs; // of its kernels, for plans; NULL: they need nothing
 } device_description;
 
 // Words for a device in job files and flags, ended by NULL: "auto", the names in the registry, and
@@ -136,10 +177,16 @@ status device_describe(const char *word, const device_options *options, device_d
 status device_open(const char *word, const device_options *options, device **out, err *e);
 void device_close(device *d); // NULL allowed
 
-// alloc and release of the table, counted in bytes_now, bytes_peak and allocations. Code above this
-// folder calls these.
+// alloc and release of the table, counted in the members of the device and in allocations. Code above
+// this folder calls these.
 status device_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e);
 void device_release(device *d, device_memory_kind kind, void *p, size_t bytes);
+
+// Copy `bytes` bytes to the device and from it, after the work issued to s so far, and wait for s. The
+// host's side may be any memory, such as the heap's or a file's. For code outside of steps: where the
+// device's memory is not the host's, they allocate a buffer. E_FIT when there is none, else as sync.
+status device_upload(device_stream *s, void *dst, const void *src, size_t bytes, err *e);
+status device_download(device_stream *s, void *dst, const void *src, size_t bytes, err *e);
 
 // Measures large matrix products of `type` (F32, BF16 or F16) for about `seconds`, and returns the
 // best rate in floating-point operations per second, where a multiply-add counts as two. It runs at

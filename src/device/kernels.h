@@ -5,7 +5,7 @@
 // kernel computes. It does not say how.
 //
 // One specification, many forms:
-//   this file                  what each kernel computes
+//   this file                  what each kernel computes; the end of a step is in kernel_update.h
 //   device/cpu/ref_*.c         the same in plain C, one function a kernel. The set is complete,
 //                              and every other form is tested against it.
 //   device/cpu/vec_*.c, cpu_*  faster forms, which override the reference kernel by kernel
@@ -25,8 +25,12 @@
 //               writes is F32. Each args struct says which arrays those are; all others are of
 //               `type`. Without it, the residual is of `type` too.
 //   threads     No result depends on the number of threads.
+//   workspace   Memory that a kernel needs while it runs comes with its call, from the memory that the
+//               plan counts (kernel_needs.h). A launch allocates nothing.
 //   segments    K_SUM_SQUARES, K_UPDATE and K_CONVERT can work on parts of many tensors in one
 //               launch. A segment table in device memory then says where the parts lie.
+//   steps       Numbers that differ from one training step to the next lie in device memory, in a
+//               kernel_step (kernel_step.h). The arguments of a call point to it.
 #ifndef TRIREME_DEVICE_KERNELS_H
 #define TRIREME_DEVICE_KERNELS_H
 
@@ -34,6 +38,7 @@
 #include "base/rng.h"
 #include "device/kernel_segment.h"
 #include "device/kernel_tokens.h"
+#include "device/kernel_update.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,6 +65,7 @@ typedef enum kernel_kind {
     K_CROSS_ENTROPY_STATS,
     K_SQUARE_ERROR,
     K_SUM_SQUARES,
+    K_CLIP,
     K_UPDATE,
     K_CONVERT,
     K_COPY_ROWS,
@@ -99,6 +105,7 @@ typedef struct kernel_bias_grad_args {
     float *db;      // [cols]
     dtype type;
     bool accumulate;
+    int64_t stride; // elements from one row of dy to the next; 0: cols
 } kernel_bias_grad_args;
 
 // y [r, :] = scale * tokens [ids[r] - first, :] + positions [position of row r, :]
@@ -196,12 +203,11 @@ typedef struct kernel_rope_args {
 //
 // Dropout keeps the probability of (row r of q, head h, key j), and scales it by 1/(1-p), when
 //   rng_uniform(rng_word(key, ((row0 + logical row of r) * A + head0 + h) * stride + j)) >= p
-// where A = all_heads, or H if all_heads is 0. So the random numbers depend on the logical position
-// and not on the rank.
+// where A = all_heads, or H if all_heads is 0, and key and row0 are kernel_draw_read(draw). So the
+// random numbers depend on the logical position and not on the rank.
 typedef struct kernel_attention_dropout {
     float p; // probability of a zero
-    rng_key key;
-    uint64_t row0;     // added to logical rows
+    kernel_draw draw;
     uint64_t stride;   // random words of one row and head
     int64_t head0;     // logical head of head 0 here
     int64_t all_heads; // heads of the full layer; 0: H
@@ -261,18 +267,22 @@ typedef struct kernel_add_args {
     bool residual_fp32; // a and y are F32
 } kernel_add_args;
 
-// y [r, c] = kept(r, c) ? x [r, c] / (1-p) : 0
-// kept(r, c) = rng_uniform(rng_word(key, (row0 + logical row of r) * cols + c)) >= p
-// The gradient is the same call on dy. y may be x.
+// y [r, c] = dropped(r, c), or residual [r, c] + dropped(r, c)
+//   dropped(r, c) = kept(r, c) ? x [r, c] / (1-p) : 0, rounded to `type` before it is added
+//   kept(r, c)    = rng_uniform(rng_word(key, (row0 + logical row of r) * cols + c)) >= p
+// where key and row0 are kernel_draw_read(draw). The gradient of x is the same call on dy, without `residual`. y may be any input of its own type.
 typedef struct kernel_dropout_args {
     int64_t rows, cols;
     kernel_tokens row_tokens; // the tokens of the rows
     const void *x;            // [rows, cols] of `type`
-    void *y;                  // [rows, cols] of `type`
+    const void *residual;     // [rows, cols]; NULL: none
+    void *y;                  // [rows, cols] of `type`; with `residual`, the residual
     float p;                  // probability of a zero
-    rng_key key;
-    uint64_t row0; // added to logical rows
+    kernel_draw draw;
     dtype type;
+    // With `residual`, that and y are F32. Without, x is F32: the residual's gradient, of which each
+    // element is rounded to `type` first.
+    bool residual_fp32;
 } kernel_dropout_args;
 
 // Initial values of elements index0 … index0+count-1 of a parameter.
@@ -293,7 +303,8 @@ enum { IGNORED_LABEL = -100 };
 // For each row: loss = logsumexp(scale * x) - scale * x[label].
 //   *loss_sum += sum of the losses
 //   *count    += rows whose label is not `ignore`
-//   logits     = grad_scale * scale * (softmax(scale * x) - onehot(label)), when `gradient`
+//   logits     = L * scale * (softmax(scale * x) - onehot(label)), when `gradient`
+// with L = loss_scale of the step, rounded to F32.
 //
 // A row whose label is `ignore` adds no loss and gets a zero gradient. The gradient is not divided
 // by the number of rows. Column 0 of the logits is id `first` of the vocabulary.
@@ -304,11 +315,13 @@ enum { IGNORED_LABEL = -100 };
 typedef struct kernel_cross_entropy_args {
     int64_t rows, cols, first;
     void *logits;             // [rows, cols] of `type`
+    int64_t stride;           // elements from one row of the logits to the next; 0: cols
     const int32_t *labels;    // [rows], ids of the full vocabulary
     const float *stats;       // [shards, rows, 3]; NULL: none
     int shards;               // of the vocabulary
     double *loss_sum, *count; // device scalars; each may be NULL
-    float scale, grad_scale;  // grad_scale 0 means 1
+    const kernel_step *step;  // NULL: as kernel_step_read says
+    float scale;
     int32_t ignore;
     bool gradient; // replace the logits by their gradient
     dtype type;
@@ -322,6 +335,7 @@ typedef struct kernel_cross_entropy_args {
 typedef struct kernel_cross_entropy_stats_args {
     int64_t rows, cols, first;
     const void *logits;    // [rows, cols] of `type`
+    int64_t stride;        // elements from one row of the logits to the next; 0: cols
     const int32_t *labels; // [rows], ids of the full vocabulary
     float *stats;          // [rows, 3]
     float scale;
@@ -329,17 +343,21 @@ typedef struct kernel_cross_entropy_stats_args {
     dtype type;
 } kernel_cross_entropy_stats_args;
 
-// Sums for the mean squared error:
-//   *loss_sum  += sum of (x - target)^2
-//   *total     += count
-//   dx [count]  = grad_scale * 2 (x - target)
+// Sums for the mean squared error, over the rows that hold a sample:
+//   *loss_sum      += sum of (x - target)^2
+//   *total         += number of their elements
+//   dx [rows, cols] = L * 2 (x - target), with L = loss_scale of the step, rounded to F32
+//
+// The rows are rows first … first+rows-1 of a micro-batch, whose first *filled rows hold a sample. The
+// others are padding rows: they add nothing, and their dx is zero.
 typedef struct kernel_square_error_args {
-    int64_t count;
-    const void *x;            // [count] of `type`
-    const float *target;      // [count]
-    void *dx;                 // [count] of `type`; may be x; NULL: no gradient
+    int64_t rows, cols, first;
+    const int64_t *filled;    // device scalar; NULL: all rows hold a sample
+    const void *x;            // [rows, cols] of `type`
+    const float *target;      // [rows, cols]
+    void *dx;                 // [rows, cols] of `type`; may be x; NULL: no gradient
     double *loss_sum, *total; // device scalars; each may be NULL
-    float grad_scale;         // 0 means 1
+    const kernel_step *step;  // NULL: as kernel_step_read says
     dtype type;
 } kernel_square_error_args;
 
@@ -353,44 +371,6 @@ typedef struct kernel_sum_squares_args {
     const kernel_segment *segment; // [segments]; NULL: x is one
     int64_t segments;
 } kernel_sum_squares_args;
-
-typedef enum kernel_update_rule {
-    UPDATE_ADAMW,
-    UPDATE_ADAM,
-    UPDATE_SGD,
-    UPDATE_LION,
-    UPDATE_RULES
-} kernel_update_rule;
-
-// One optimizer step on `count` elements. First g is multiplied by grad_scale. Then, with
-// b1 = beta1, b2 = beta2, wd = weight_decay, c1 = 1 - b1^step and c2 = 1 - b2^step:
-//
-//   adamw   w -= lr*wd*w
-//           m  = b1 m + (1-b1) g
-//           v  = b2 v + (1-b2) g^2
-//           w -= lr * (m/c1) / (sqrt(v/c2) + eps)
-//   adam    g += wd*w, then as adamw without its first line          (torch.optim.Adam)
-//   sgd     g += wd*w
-//           m  = b1 m + g, or m = g on the first step
-//           w -= lr * m, or w -= lr * g when m is NULL (b1 = 0)      (torch.optim.SGD)
-//   lion    w -= lr*wd*w
-//           w -= lr * sign(b1 m + (1-b1) g)
-//           m  = b2 m + (1-b2) g
-//
-// A segment has its g at `src`, its m and v at `state`, and its low at `dst`. Its w is at `state` where
-// there is low, and at `dst` where there is none: a master weight is optimizer state.
-typedef struct kernel_update_args {
-    int64_t count;                 // elements, of all segments together
-    const kernel_segment *segment; // [segments]; NULL: the arrays are one, which decays
-    int64_t segments;
-    float *w, *m, *v; // [count]; m and v are NULL where the rule has none
-    const float *g;   // [count]
-    void *low;        // [count]: receives w rounded to low_type; NULL: not wanted
-    dtype low_type;
-    kernel_update_rule rule;
-    bool first; // sgd: the first step, m holds nothing yet
-    float lr, beta1, beta2, eps, weight_decay, grad_scale, c1, c2;
-} kernel_update_args;
 
 // dst [count] = src [count], between F32, BF16 and F16. With `accumulate`, where both are F32:
 // dst [count] += src [count]. With a segment table it packs, unpacks or adds shards of many tensors.
@@ -441,7 +421,7 @@ typedef struct kernel_orthogonalize_args {
     float eps;
 } kernel_orthogonalize_args;
 
-// One launch: which kernel, and its arguments.
+// One launch: which kernel, its arguments, and its workspace (kernel_needs.h).
 typedef struct kernel_call {
     kernel_kind kind;
     union {
@@ -463,6 +443,7 @@ typedef struct kernel_call {
         kernel_cross_entropy_stats_args cross_entropy_stats;
         kernel_square_error_args square_error;
         kernel_sum_squares_args sum_squares;
+        kernel_clip_args clip;
         kernel_update_args update;
         kernel_convert_args convert;
         kernel_copy_rows_args copy_rows;
@@ -470,6 +451,8 @@ typedef struct kernel_call {
         kernel_digest_args digest;
         kernel_orthogonalize_args orthogonalize;
     } u;
+    void *workspace;        // device memory, of undefined contents before and after; NULL: none
+    size_t workspace_bytes; // at least what kernel_workspace_bytes gives for the call
 } kernel_call;
 
 // Element type of the residual in a kernel of activations of `type`.
@@ -478,10 +461,10 @@ static inline dtype kernel_residual_type(dtype type, bool residual_fp32)
     return residual_fp32 ? F32 : type;
 }
 
-// The factor of a `grad_scale` field, in which 0 means 1.
-static inline float kernel_grad_factor(float grad_scale)
+// The elements from one row to the next of a matrix with a `stride` field, in which 0 means cols.
+static inline int64_t kernel_stride(int64_t stride, int64_t cols)
 {
-    return grad_scale == 0 ? 1 : grad_scale;
+    return stride == 0 ? cols : stride;
 }
 
 // The kernel's name for messages, such as "matmul". Static text.

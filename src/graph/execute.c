@@ -1,4 +1,5 @@
-// execute.c -- walks a list of nodes, and each op launches its kernels. See execute.h.
+// execute.c -- walks a list of nodes, and each op launches its kernels, or shows them to a visitor. See
+// execute.h.
 #include "graph/execute.h"
 
 #include "base/alloc.h"
@@ -11,6 +12,7 @@
 void *graph_run_ptr(const graph_run *run, const graph_value *v)
 {
     if (!v) return NULL;
+    if (graph_is_visited(run)) return run->base[REGION_NONE];
     if (v->region == REGION_PARAM) return run->weight[v->param];
     size_t offset = v->offset + v->view_offset;
     // The block's attentions lie one after the other, and each has a row per token.
@@ -29,6 +31,8 @@ void graph_run_copy(const graph_run *run, const graph_value *to, const graph_val
 
 float *graph_run_grad(const graph_run *run, int p, bool *accumulate)
 {
+    *accumulate = true;
+    if (graph_is_visited(run)) return (float *)(void *)run->base[REGION_NONE];
     *accumulate = *run->grad_written[p];
     *run->grad_written[p] = true;
     return run->gradient[p];
@@ -42,10 +46,25 @@ kernel_tokens graph_run_tokens(const graph_run *run, const graph_value *v)
     return t;
 }
 
-rng_key graph_run_key(const graph_run *run, const graph_node *n)
+kernel_draw graph_run_draw(const graph_run *run, const graph_node *n)
 {
-    return rng_key_make(run->seed, RNG_DROPOUT, run->step,
-                        (uint64_t)run->block << 16 | (uint64_t)n->number);
+    return (kernel_draw){.step = run->step,
+                         .seed = run->seed,
+                         .node = (uint64_t)run->block << 16 | (uint64_t)n->number,
+                         .row0 = run->row0};
+}
+
+void graph_launch(const graph_run *run, const graph_node *n, kernel_call *c)
+{
+    if (graph_is_visited(run)) {
+        run->visitor->take(run->visitor->arg, c);
+        return;
+    }
+    if (n->workspace) {
+        c->workspace = graph_run_ptr(run, n->workspace);
+        c->workspace_bytes = graph_value_bytes(n->workspace);
+    }
+    device_launch(run->stream, c);
 }
 
 static status run_nodes(const graph_run *run, const graph_node_list *l, int first, int last, err *e)
@@ -76,6 +95,41 @@ status graph_run_wgrad(const graph_run *run, err *e)
     return run_nodes(run, &run->g->backward, run->g->split.dgrad_nodes, run->g->backward.count, e);
 }
 
+void graph_visit_node(const graph *g, const graph_node *n, const graph_visitor *v)
+{
+    static _Alignas(KERNEL_WORKSPACE_ALIGN) const char somewhere[KERNEL_WORKSPACE_ALIGN] = {0};
+    const int64_t earlier = g->sequences.cache_rows - g->sequences.tokens.seq;
+    graph_run run = {.g = g, .visitor = v, .pos0 = earlier > 0 ? earlier : 0};
+    run.base[REGION_NONE] = (char *)(uintptr_t)somewhere;
+    (void)graph_op_find(n->op)->run(&run, n, NULL); // it sends nothing, so nothing can fail
+}
+
+void graph_visit(const graph *g, const graph_visitor *v)
+{
+    const graph_node_list *lists[] = {&g->forward, &g->backward};
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < lists[l]->count; i++) graph_visit_node(g, lists[l]->node[i], v);
+}
+
+typedef struct prepare_call {
+    device *device;
+    status result;
+    err *e;
+} prepare_call;
+
+static void prepare(void *arg, const kernel_call *c)
+{
+    prepare_call *p = arg;
+    if (p->result == OK) p->result = p->device->ops->prepare(p->device, c, p->e);
+}
+
+status graph_prepare(const graph *g, device *d, err *e)
+{
+    prepare_call p = {.device = d, .result = OK, .e = e};
+    if (d->ops->prepare) graph_visit(g, &(graph_visitor){prepare, &p});
+    return p.result;
+}
+
 size_t graph_rope_bytes(const graph *g)
 {
     return size_mul(2 * sizeof(float), size_mul((uint64_t)g->rope.rows, (uint64_t)g->rope.pairs));
@@ -98,8 +152,7 @@ status graph_upload_rope(const graph *g, device_stream *stream, float *table, er
     float *host = NULL;
     TRY(alloc_array(&host, bytes, 1, "the rotary table", e));
     fill_rope(g, host);
-    stream->device->ops->copy(stream, table, host, bytes);
-    TRY(stream->device->ops->sync(stream, e));
+    TRY(device_upload(stream, table, host, bytes, e));
 done:
     free(host);
     return result;

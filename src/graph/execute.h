@@ -6,6 +6,7 @@
 
 #include "comm/comm.h"
 #include "device/device.h"
+#include "device/kernel_step.h"
 #include "graph/graph.h"
 
 // A chunk of rows of the model's outputs, in device memory.
@@ -14,9 +15,11 @@ typedef struct graph_output_rows {
     // Columns first_col … first_col+cols-1 of the full outputs. Where the vocabulary is sharded, a
     // rank has its shard of them.
     int64_t first_col, cols;
+    int64_t stride; // elements from one row of `values` to the next
     dtype type;
-    const void *values; // [rows, cols]; valid until `take` returns
-    float scale;        // the outputs are scale * values
+    const void
+        *values; // [rows, stride], of which the first cols columns; valid until `take` returns
+    float scale; // the outputs are scale * values
 } graph_output_rows;
 
 // Asks a GRAPH_EVAL graph for the model's outputs instead of its loss.
@@ -30,10 +33,19 @@ typedef struct graph_run_outputs {
     void *arg;
 } graph_run_outputs;
 
+// Receives each kernel call of a graph instead of a stream. Addresses in it are not real: a pointer is
+// NULL, or not.
+typedef struct graph_visitor {
+    void (*take)(void *arg, const kernel_call *c);
+    void *arg;
+} graph_visitor;
+
 // What differs from one run of a block to the next. All memory is borrowed until the stream has
 // passed the run. It is device memory, but for the tables of pointers, which are the host's.
 typedef struct graph_run {
     const graph *g;
+    const graph_visitor
+        *visitor; // gets the kernel calls, which are then not launched; NULL: no one
     device_stream *stream;
     comm *tp, *cp;          // the tensor-parallel and the context-parallel group; NULL without one
     char *base[REGIONS];    // the start of each region; CACHE: of the cache's first row
@@ -42,12 +54,15 @@ typedef struct graph_run {
     bool *const *grad_written; // [params] has this step written the gradient? Set by the run
     const float *rope;         // [rope_rows, rope_pairs, 2] cos and sin
     double *loss_sum, *loss_count;
-    int64_t padding_rows; // the last rows, which hold no sample; squared error skips them
-    uint64_t seed, step;  // key the random numbers of dropout
-    float grad_scale;     // factor of the loss' gradient (loss scaling); 0 means 1
-    int block;            // position in the model; keys dropout
-    uint64_t row0;        // number of the first row of the full sequences among all rows of the
-                          // run; keys dropout
+    const int64_t
+        *filled_rows;        // device scalar: the rows that hold a sample, from row 0 on; squared
+                             // error skips the others; NULL: all rows
+    const kernel_step *step; // keys dropout and scales the loss' gradient; NULL: as
+                             // kernel_step_read says
+    uint64_t seed;           // keys dropout
+    int block;               // position in the model; keys dropout
+    uint64_t row0;           // number of the first row of the full sequences among the rows of
+                             // this rank's step; keys dropout
     const graph_run_outputs *outputs; // NULL: the loss is computed
     int64_t cache_rows;               // GRAPH_DECODE: tokens that the cache has room for
     int64_t pos0;                     // GRAPH_DECODE: tokens that the cache holds already
@@ -66,6 +81,12 @@ status graph_run_backward(const graph_run *run, err *e);
 status graph_run_dgrad(const graph_run *run, err *e);
 status graph_run_wgrad(const graph_run *run, err *e);
 
+// Hands the kernel calls of both lists, or of node n, to the visitor: those of a run of the largest size.
+void graph_visit(const graph *g, const graph_visitor *v);
+void graph_visit_node(const graph *g, const graph_node *n, const graph_visitor *v);
+// Makes ready what the calls of the graph need on device d (device_ops.prepare), before the first run.
+status graph_prepare(const graph *g, device *d, err *e);
+
 // Bytes of the table of rotary positions that graph_run.rope points to; 0: the graph has none.
 size_t graph_rope_bytes(const graph *g);
 // Computes the table and copies it into `table`, device memory of graph_rope_bytes; waits for the
@@ -74,6 +95,13 @@ status graph_upload_rope(const graph *g, device_stream *stream, float *table, er
 
 // ---- For the files of the ops
 
+// Launches a kernel of node n, with the node's workspace.
+void graph_launch(const graph_run *run, const graph_node *n, kernel_call *c);
+// Does a visitor take the calls? Then the op moves nothing to other ranks.
+static inline bool graph_is_visited(const graph_run *run)
+{
+    return run->visitor != NULL;
+}
 // The address of v in this run; NULL for NULL.
 void *graph_run_ptr(const graph_run *run, const graph_value *v);
 // Copies `from` to `to`, of equal size, unless they share their memory.
@@ -83,7 +111,7 @@ void graph_run_copy(const graph_run *run, const graph_value *to, const graph_val
 float *graph_run_grad(const graph_run *run, int p, bool *accumulate);
 // The tokens that the rows of v are.
 kernel_tokens graph_run_tokens(const graph_run *run, const graph_value *v);
-// The key of node n's random numbers.
-rng_key graph_run_key(const graph_run *run, const graph_node *n);
+// The random numbers of node n.
+kernel_draw graph_run_draw(const graph_run *run, const graph_node *n);
 
 #endif

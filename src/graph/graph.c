@@ -32,6 +32,7 @@ status graph_open(const graph_options *o, graph **out, err *e)
     TRY(alloc_grow(&g->param, &g->param_room, 1, sizeof *g->param, WHAT, e));
     g->param[0] = (graph_param){.pieces = 0};
     g->mode = o->mode, g->type = o->type, g->batch = o->batch;
+    g->needs = o->needs, g->sequences.cache_rows = o->cache_rows;
     g->tp = o->tp, g->split.on = o->splits_backward && o->mode == GRAPH_TRAIN;
     g->input_grad.unused = o->input_needs_no_grad;
     if (g->tp.ranks <= 1) g->tp = (graph_tp){.ranks = 1};
@@ -87,7 +88,7 @@ graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind)
     if (!graph_check(g, alloc_zeroed(&n, 1, sizeof *n, WHAT, NULL)) ||
         !grow(g, &l->node, l->count, &l->room, sizeof *l->node)) {
         free(n);
-        n = &g->no_memory.node;
+        n = &g->tracing.no_node;
         *n = (graph_node){.number = 0};
     } else {
         l->node[l->count++] = n;
@@ -100,7 +101,7 @@ graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind)
 graph_node *graph_new_node(graph *g, graph_op kind)
 {
     graph_node *n = graph_add_node(g, &g->forward, kind);
-    n->number = g->next_number++;
+    n->number = g->tracing.next_number++;
     return n;
 }
 
@@ -132,17 +133,17 @@ graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, c
     if (!graph_check(g, alloc_zeroed(&v, 1, sizeof *v, WHAT, NULL)) ||
         !grow(g, &g->values.value, g->values.count, &g->values.room, sizeof(graph_value *))) {
         free(v);
-        v = &g->no_memory.value;
+        v = &g->tracing.no_value;
         *v = (graph_value){.id = 0};
     } else {
         v->id = g->values.count;
         g->values.value[g->values.count++] = v;
     }
-    v->name = name, v->type = type, v->dims = dims, v->param = v == &g->no_memory.value ? 0 : -1,
+    v->name = name, v->type = type, v->dims = dims, v->param = v == &g->tracing.no_value ? 0 : -1,
     v->root = v;
     // One that stands for a value has sizes by which may be divided.
     for (int i = 0; i < GRAPH_DIMS; i++)
-        v->dim[i] = v == &g->no_memory.value ? 1 : i < dims ? dim[i] : 0;
+        v->dim[i] = v == &g->tracing.no_value ? 1 : i < dims ? dim[i] : 0;
     check_value(g, v);
     return v;
 }
@@ -283,11 +284,14 @@ void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
 
 int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab)
 {
-    // At least two chunks, each of at most 64 MiB of F32 logits, and all of nearly equal size.
+    // At least two chunks, each of at most 64 MiB of F32 logits, and all of nearly equal size. A device
+    // may ask for larger ones.
     enum { BUDGET = 64 << 20, ALIGN = 16 };
     int64_t rows = graph_rows(g), most = BUDGET / (vocab * 4);
     if (most < ALIGN) most = ALIGN;
     if (most > (rows + 1) / 2) most = (rows + 1) / 2;
+    if (g->needs && g->needs->loss_rows > most) most = g->needs->loss_rows;
+    if (most > rows) most = rows;
     int64_t chunks = (rows + most - 1) / most, even = (rows + chunks - 1) / chunks;
     return (int64_t)size_align((uint64_t)even, ALIGN);
 }
@@ -346,6 +350,7 @@ status graph_finish(graph *g, recompute_mode recompute, err *e)
     graph_check_tp(g);
     TRY(graph_first_error(g, e));
     TRY(check_pieces(g, e));
+    graph_fuse(g);
     TRY(graph_convert_params(g, e));
     if (g->mode == GRAPH_TRAIN) {
         TRY(graph_derive(g, e));

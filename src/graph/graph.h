@@ -1,33 +1,27 @@
 // graph.h -- one block of a model as a graph of operations. A model family writes the forward pass;
 // everything else is derived from it.
 //
-// A family calls the build_* functions once per kind of block. This is the trace. graph_finish then
-// derives the backward list, decides which forward values are saved and which are recomputed, gives
-// every value its memory, and counts FLOPs and bytes. execute.h runs the two lists.
+// A family calls the build_* functions once per kind of block. This is the trace. graph_finish then derives
+// the backward list, decides which forward values are saved and which are recomputed, gives every value its
+// memory, and counts FLOPs and bytes. execute.h runs the two lists.
 //
-// The graph is in single-assignment form. A value owns no memory: it has a region and an offset.
-// Under tensor parallelism a graph is one rank's shard of the block (tensor_parallel.c), and under
-// context parallelism one rank's tokens of each sequence (op_context_parallel.c). A graph knows nothing of other ranks, of optimizers, or of the device that will run it.
+// The graph is in single-assignment form. A value owns no memory: it has a region and an offset. Under tensor
+// parallelism a graph is one rank's shard of the block, and under context parallelism one rank's tokens of
+// each sequence. A graph knows nothing of other ranks, of optimizers, or of the device that will run it.
 #ifndef TRIREME_GRAPH_GRAPH_H
 #define TRIREME_GRAPH_GRAPH_H
 
 #include "base/err.h"
 #include "base/recompute.h"
 #include "comm/segment.h"
-#include "device/kernels.h"
+#include "device/kernel_needs.h"
 
 typedef struct graph graph;
 typedef struct graph_value graph_value;
 typedef struct graph_node graph_node;
 
-enum {
-    GRAPH_DIMS = 4,
-    NODE_INPUTS = 8,
-    NODE_OUTPUTS = 4,
-    PARAM_DIMS = 2,
-    PARAM_PIECES = 3,
-    PARAM_NAME_BYTES = 96
-};
+enum { GRAPH_DIMS = 4, NODE_INPUTS = 8, NODE_OUTPUTS = 4 };
+enum { PARAM_DIMS = 2, PARAM_PIECES = 3, PARAM_NAME_BYTES = 96 };
 
 // The memory region that a value lives in while a list runs. The caller of execute.h provides the
 // memory of every region but NONE and PARAM.
@@ -57,6 +51,7 @@ typedef enum graph_op {
     OP_GLU,
     OP_ADD,
     OP_DROPOUT,
+    OP_DROPOUT_ADD, // made by graph_fuse
     OP_CONVERT,
     OP_COPY_TO_TP,
     OP_REDUCE_FROM_TP,
@@ -183,8 +178,9 @@ struct graph_node {
     // Position among the forward nodes of the unsharded graph; keys random numbers. A gradient node
     // has the number of its forward node. -1: the node exists under tensor parallelism only.
     int number;
-    int param[2];    // parameters whose gradients the node writes, or -1
-    bool recomputed; // a forward node that runs again in the backward list
+    int param[2];           // parameters whose gradients the node writes, or -1
+    bool recomputed;        // a forward node that runs again in the backward list
+    graph_value *workspace; // of its kernels; NULL: they need none. Known after graph_finish
 };
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
@@ -209,6 +205,8 @@ typedef struct graph_options {
     graph_tp tp;
     graph_cp cp;
     bool splits_backward; // the backward can run as dgrad and wgrad; ignored unless GRAPH_TRAIN
+    const kernel_needs *needs; // of the device that will run it; NULL: its kernels need nothing
+    int64_t cache_rows;        // GRAPH_DECODE: tokens that the cache has room for
     // No earlier block has a parameter that trains, so the block computes no input gradient.
     bool input_needs_no_grad;
 } graph_options;
@@ -247,6 +245,7 @@ typedef struct graph_rope {
 typedef struct graph_sequences {
     kernel_tokens tokens;
     graph_cp cp;
+    int64_t cache_rows;              // as in graph_options
     struct graph_segments *segments; // owned; op.h
 } graph_sequences;
 
@@ -262,28 +261,30 @@ typedef struct graph_flops {
     double forward, backward;
 } graph_flops;
 
-// What a build function returns without memory. graph_finish then fails before either is read.
-typedef struct graph_no_memory {
-    graph_value value;
-    graph_node node;
-} graph_no_memory;
+// What build functions need of each other.
+typedef struct graph_tracing {
+    int next_number; // of the next forward node
+    // What they return without memory. graph_finish then fails before either is read.
+    graph_value no_value;
+    graph_node no_node;
+} graph_tracing;
 
 struct graph {
     graph_mode mode;
-    dtype type;    // of activations; the residual is F32
-    int64_t batch; // sequences of a micro-batch
+    dtype type;                // of activations; the residual is F32
+    int64_t batch;             // sequences of a micro-batch
+    const kernel_needs *needs; // borrowed; NULL: none
     graph_sequences sequences;
     graph_tp tp;
     err first_error;    // the first misuse of a build function, or E_MEMORY
     bool not_divisible; // first_error says which size the tp or cp ranks do not divide
-    int next_number;    // of the next forward node
 
     graph_param *param;
     int params;
     size_t param_room;
     graph_value_list values;
     graph_node_list forward, backward; // own their nodes
-    graph_no_memory no_memory;
+    graph_tracing tracing;
 
     graph_value *input, *ids, *labels; // NULL where the block has none
     graph_value *output;               // NULL in the last block
@@ -423,10 +424,10 @@ bool graph_check(graph *g, status s);
 // Returns what is kept in g->first_error.
 status graph_first_error(const graph *g, err *e);
 // Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
-// g->no_memory.node.
+// g->tracing.no_node.
 graph_node *graph_new_node(graph *g, graph_op kind);
 graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
-// `name` is borrowed for the graph's life. Without memory it is g->no_memory.value.
+// `name` is borrowed for the graph's life. Without memory it is g->tracing.no_value.
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
 // Appends a node and owns it from now on. Without memory the node is freed.
@@ -482,7 +483,9 @@ double graph_cp_sent(const graph *g, const graph_node *n);
 
 // Settles the sections of sharded parameters, and checks that the ranks divide them.
 void graph_check_tp(graph *g);
-// Adds the conversions for parameters whose type is not the graph's (param_types.c).
+// Joins nodes that one kernel computes (fuse.c).
+void graph_fuse(graph *g);
+// Adds conversions for parameters of another type than the graph's (param_types.c).
 status graph_convert_params(graph *g, err *e);
 // Makes the backward list (derive.c).
 status graph_derive(graph *g, err *e);

@@ -53,6 +53,7 @@ static void find_lifetimes(graph_layout_pass *l)
         const graph_node *n = l->list->node[i];
         for (int k = 0; k < NODE_INPUTS; k++) extend_lifetime(l, n->in[k], i);
         for (int k = 0; k < NODE_OUTPUTS; k++) extend_lifetime(l, n->out[k], i);
+        extend_lifetime(l, n->workspace, i);
     }
 }
 
@@ -91,7 +92,8 @@ static bool may_overwrite(const graph_value *root)
            root->region == REGION_OUTPUT_GRAD;
 }
 
-// Gives outputs the root of an input where the op's row allows or demands it.
+// Gives outputs the root of an input where the op's row allows or demands it. Both then have one type:
+// threads write an element over the one that they have read.
 static status share_memory(graph_layout_pass *l, bool backward, err *e)
 {
     for (int i = 0; i < l->list->count; i++) {
@@ -112,6 +114,7 @@ static status share_memory(graph_layout_pass *l, bool backward, err *e)
             bool allowed = out->region != REGION_OUTPUT &&
                            (in->producer || in->region == REGION_OUTPUT_GRAD) &&
                            may_overwrite(root) && !is_read_again(l, n, i, root, k) &&
+                           in->type == out->type &&
                            graph_value_bytes(root) >= graph_value_bytes(out) &&
                            (backward || !is_saved(l->g, root));
             if (must && !allowed)
@@ -135,6 +138,12 @@ static int compare_lifetimes(const void *a, const void *b)
     return x->root->id - y->root->id;
 }
 
+// Only workspaces of kernels have the type U8.
+static size_t alignment_of(const graph_value *v)
+{
+    return v->type == U8 ? KERNEL_WORKSPACE_ALIGN : REGION_ALIGN;
+}
+
 // Returns the lowest offset at which root s overlaps no placed root that lives at the same time.
 static size_t first_fit(const graph_lifetime *placed, int count, const graph_lifetime *s)
 {
@@ -146,7 +155,7 @@ static size_t first_fit(const graph_lifetime *placed, int count, const graph_lif
             size_t from = p->root->offset, to = from + aligned_bytes(p->root);
             if (p->last < s->first || s->last < p->first || offset + bytes <= from || to <= offset)
                 continue;
-            offset = to;
+            offset = size_align(to, alignment_of(s->root));
             moved = true;
         }
     }
@@ -265,11 +274,41 @@ static void resolve_roots(graph *g)
     }
 }
 
+// ---- Workspaces of kernels
+
+typedef struct workspace_sum {
+    const graph *g;
+    size_t most;
+} workspace_sum;
+
+static void take_call(void *arg, const kernel_call *c)
+{
+    workspace_sum *w = arg;
+    const size_t bytes = kernel_workspace_bytes(w->g->needs, c);
+    if (bytes > w->most) w->most = bytes;
+}
+
+// Gives the nodes of the list a value for the workspace of their kernels, one for all of a node's, which
+// run one after the other.
+static void add_workspaces(graph *g, const graph_node_list *l)
+{
+    for (int i = 0; i < l->count; i++) {
+        workspace_sum w = {.g = g};
+        graph_visit_node(g, l->node[i], &(graph_visitor){take_call, &w});
+        if (w.most == 0) continue;
+        l->node[i]->workspace =
+            graph_new_value(g, "workspace", U8, 1, (int64_t[]){(int64_t)w.most});
+        l->node[i]->workspace->producer = l->node[i];
+    }
+}
+
 status graph_layout(graph *g, err *e)
 {
     status result = OK;
     graph_layout_pass l = {.g = g, .list = &g->forward};
     size_t backward = 0;
+    if (g->needs) add_workspaces(g, &g->forward), add_workspaces(g, &g->backward);
+    TRY(graph_first_error(g, e));
     TRY(alloc_zeroed(&l.first, (size_t)g->values.count, sizeof(int), "a graph", e));
     TRY(alloc_zeroed(&l.last, (size_t)g->values.count, sizeof(int), "a graph", e));
     if (g->output) g->output->region = REGION_OUTPUT;

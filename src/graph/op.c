@@ -13,6 +13,7 @@ const graph_op_info *graph_op_find(graph_op kind)
         [OP_GLU] = &op_glu,
         [OP_ADD] = &op_add,
         [OP_DROPOUT] = &op_dropout,
+        [OP_DROPOUT_ADD] = &op_dropout_add,
         [OP_CONVERT] = &op_convert,
         [OP_COPY_TO_TP] = &op_copy_to_tp,
         [OP_REDUCE_FROM_TP] = &op_reduce_from_tp,

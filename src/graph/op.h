@@ -34,6 +34,16 @@ typedef struct graph_segments {
     comm_segment segment[];
 } graph_segments;
 
+// The call over segments that a node issues to the context-parallel group, in place. Returns false where
+// it issues none. The segments are the graph's.
+typedef struct graph_cp_call {
+    const comm_segment *segment; // [segments]
+    int segments;
+    bool gathers; // comm_all_gather_segments; if not, comm_reduce_scatter_segments
+    dtype type;
+} graph_cp_call;
+bool graph_cp_call_of(const graph_node *n, graph_cp_call *out);
+
 // ---- For graph_op_info.derive
 
 // Adds dx to the gradient of v. The first dx becomes v's gradient; for a later one an addition is
@@ -48,8 +58,8 @@ graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n);
 
 extern const graph_op_info op_embedding, op_embedding_grad, op_linear, op_linear_grad_input,
     op_linear_grad_weight, op_norm, op_norm_grad, op_rope, op_attention, op_attention_grad,
-    op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout, op_convert,
-    op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp, op_scatter_to_sp, op_gather_from_cp,
-    op_scatter_to_cp, op_linear_cross_entropy, op_linear_square_error;
+    op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout, op_dropout_add,
+    op_convert, op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp, op_scatter_to_sp,
+    op_gather_from_cp, op_scatter_to_cp, op_linear_cross_entropy, op_linear_square_error;
 
 #endif

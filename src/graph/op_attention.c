@@ -66,7 +66,7 @@ static status rope_run(const graph_run *run, const graph_node *n, err *e)
                                   .table = run->rope,
                                   .inverse = n->attr.u.rope.inverse,
                                   .type = n->out[0]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -184,8 +184,7 @@ static kernel_attention_args attention_fill(const graph_run *run, const graph_no
                                    .lse = graph_run_ptr(run, lse),
                                    .scale = n->attr.u.attention.scale,
                                    .dropout.p = n->attr.u.attention.dropout,
-                                   .dropout.key = graph_run_key(run, n),
-                                   .dropout.row0 = run->row0,
+                                   .dropout.draw = graph_run_draw(run, n),
                                    .dropout.stride = (uint64_t)full_seq,
                                    .dropout.head0 =
                                        qkv->sharding.cols & GRAPH_TP ? run->g->tp.rank * h : 0,
@@ -199,7 +198,7 @@ static status attention_run(const graph_run *run, const graph_node *n, err *e)
     (void)e;
     kernel_call c = {.kind = K_ATTENTION};
     c.u.attention = attention_fill(run, n, n->in[0], n->in[1], n->out[0], n->out[1]);
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -234,7 +233,7 @@ static status attention_grad_run(const graph_run *run, const graph_node *n, err 
     a->dk = grads.k;
     a->dv = grads.v;
     a->delta = graph_run_ptr(run, n->out[1]);
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 

@@ -128,7 +128,8 @@ static status gather_from_cp_run(const graph_run *run, const graph_node *n, err 
                                             .src_rows = r.here,
                                             .dst_rows = r.places,
                                             .type = kv->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
+    if (graph_is_visited(run)) return OK;
     return comm_all_gather_segments(run->cp, n->attr.u.cp.segment, n->attr.u.cp.segments, NULL, all,
                                     kv->type, run->stream, e);
 }
@@ -140,8 +141,9 @@ static status scatter_to_cp_run(const graph_run *run, const graph_node *n, err *
     const graph_value *d_kv = n->in[0];
     const cp_rows r = cp_rows_of(run, n, n->out[0]);
     void *all = graph_run_ptr(run, d_kv);
-    TRY(comm_reduce_scatter_segments(run->cp, n->attr.u.cp.segment, n->attr.u.cp.segments, all,
-                                     NULL, d_kv->type, REDUCE_SUM, run->stream, e));
+    if (!graph_is_visited(run))
+        TRY(comm_reduce_scatter_segments(run->cp, n->attr.u.cp.segment, n->attr.u.cp.segments, all,
+                                         NULL, d_kv->type, REDUCE_SUM, run->stream, e));
     kernel_call c = {.kind = K_COPY_ROWS};
     c.u.copy_rows = (kernel_copy_rows_args){.rows = r.rows,
                                             .cols = n->attr.u.cp.cols,
@@ -152,7 +154,7 @@ static status scatter_to_cp_run(const graph_run *run, const graph_node *n, err *
                                             .src_rows = r.places,
                                             .dst_rows = r.here,
                                             .type = d_kv->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
 done:
     return result;
 }
@@ -170,6 +172,17 @@ double graph_cp_sent(const graph *g, const graph_node *n)
                                                           : NULL;
     const double ranks = g->sequences.cp.ranks;
     return full ? (ranks - 1) / ranks * (double)graph_value_bytes(full) : 0;
+}
+
+bool graph_cp_call_of(const graph_node *n, graph_cp_call *out)
+{
+    if (n->op != OP_GATHER_FROM_CP && n->op != OP_SCATTER_TO_CP) return false;
+    const bool gathers = n->op == OP_GATHER_FROM_CP;
+    *out = (graph_cp_call){.segment = n->attr.u.cp.segment,
+                           .segments = n->attr.u.cp.segments,
+                           .gathers = gathers,
+                           .type = gathers ? n->out[0]->type : n->in[0]->type};
+    return true;
 }
 
 const graph_op_info op_gather_from_cp = {.name = "gather_from_cp",

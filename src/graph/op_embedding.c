@@ -50,7 +50,7 @@ static status embedding_run(const graph_run *run, const graph_node *n, err *e)
                                 .scale = n->attr.u.scale,
                                 .residual_fp32 = tokens->type != F32,
                                 .type = tokens->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -82,7 +82,7 @@ static status embedding_grad_run(const graph_run *run, const graph_node *n, err 
     if (n->param[0] >= 0) a->d_tokens = graph_run_grad(run, n->param[0], &a->accumulate_tokens);
     if (n->param[1] >= 0)
         a->d_positions = graph_run_grad(run, n->param[1], &a->accumulate_positions);
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 

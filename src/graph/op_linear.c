@@ -59,7 +59,7 @@ static status linear_run(const graph_run *run, const graph_node *n, err *e)
                              .bias = n->attr.u.skip_bias ? NULL : graph_run_ptr(run, n->in[2]),
                              .type = w->type,
                              .c_type = y->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -100,7 +100,7 @@ static status linear_grad_input_run(const graph_run *run, const graph_node *n, e
                                       .type = w->type,
                                       .c_type = dx->type,
                                       .accumulate = sum != NULL};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -123,7 +123,7 @@ static void launch_weight_grad(const graph_run *run, const graph_node *n)
                                       .type = in->type,
                                       .c_type = F32,
                                       .accumulate = accumulate};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
 }
 
 static void launch_bias_grad(const graph_run *run, const graph_node *n)
@@ -138,7 +138,7 @@ static void launch_bias_grad(const graph_run *run, const graph_node *n)
                                             .db = db,
                                             .type = dy->type,
                                             .accumulate = accumulate};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
 }
 
 static status linear_grad_weight_run(const graph_run *run, const graph_node *n, err *e)

@@ -9,7 +9,8 @@
 //   bias       [outputs] or none
 //   labels     [rows] I32, or under squared error [rows, outputs] F32
 //   dx         [rows, cols]          in training, where x requires a gradient
-//   logits     [chunk, outputs]      scratch; the kernels turn logits into their gradient in place
+//   logits     [chunk, stride]       scratch; the kernels turn logits into their gradient in place. The
+//                                    outputs are its first columns; the device chooses the stride
 //   statistics [ranks, chunk, 3] F32 scratch, where the vocabulary is sharded
 //
 //   in x, w, bias, labels   out dx, logits, statistics
@@ -33,6 +34,14 @@ static void check_loss(graph *g, graph_op kind, const graph_value *x, const grap
         graph_misuse(g, "loss: squared error over a weight that is sharded");
     if (g->tp.sequence && !sharded)
         graph_not_divisible(g, "parallel.sequence_parallel needs an output layer that is sharded");
+}
+
+// Elements from one row of the logits to the next. Squared error takes its predictions as one run.
+static int64_t logits_stride(const graph *g, graph_op kind, const graph_value *w)
+{
+    const int64_t align = g->needs ? g->needs->logits_align : 0;
+    if (align <= 1 || kind == OP_LINEAR_SQUARE_ERROR) return w->dim[0];
+    return (int64_t)size_mul((uint64_t)size_ceil_div(w->dim[0], align), (uint64_t)align);
 }
 
 static void loss_node(graph *g, graph_op kind, graph_value *x, graph_value *w, graph_value *bias,
@@ -63,7 +72,8 @@ static void loss_node(graph *g, graph_op kind, graph_value *x, graph_value *w, g
     int64_t most = graph_loss_chunk_rows(
         g, sharded ? graph_shard(ROLE_VOCAB, g->param[w->param].dim[0], g->tp.ranks, 0, NULL)
                    : w->dim[0]);
-    n->out[1] = graph_new_value(g, "logits", g->type, 2, (int64_t[]){most, w->dim[0]});
+    n->out[1] =
+        graph_new_value(g, "logits", g->type, 2, (int64_t[]){most, logits_stride(g, kind, w)});
     if (sharded)
         n->out[2] = graph_new_value(g, "statistics", F32, 3, (int64_t[]){g->tp.ranks, most, 3});
     for (int i = 0; i < 3; i++)
@@ -120,7 +130,7 @@ static bool adds_loss(const graph_run *run)
 typedef struct graph_loss_chunk {
     int64_t first, rows;
     void *x;      // [rows, cols]
-    void *logits; // [rows, outputs]
+    void *logits; // [rows, stride]
     void *dx;     // [rows, cols]; NULL: not wanted
 } graph_loss_chunk;
 
@@ -128,26 +138,20 @@ static void launch_square_error(const graph_run *run, const graph_node *n,
                                 const graph_loss_chunk *chunk)
 {
     const int64_t outputs = n->in[1]->dim[0];
-    const int64_t row_bytes = outputs * (int64_t)dtype_bytes(n->out[1]->type);
-    int64_t filled = graph_value_rows(n->in[0]) - run->padding_rows - chunk->first;
-    filled = filled < 0 ? 0 : filled > chunk->rows ? chunk->rows : filled;
-    // Padding rows get a gradient of zero.
-    kernel_call c = {.kind = K_FILL};
-    c.u.fill = (kernel_fill_args){(char *)chunk->logits + filled * row_bytes,
-                                  (chunk->rows - filled) * row_bytes};
-    if (filled < chunk->rows) device_launch(run->stream, &c);
-    if (filled == 0) return;
-    c = (kernel_call){.kind = K_SQUARE_ERROR};
+    kernel_call c = {.kind = K_SQUARE_ERROR};
     c.u.square_error = (kernel_square_error_args){
-        .count = filled * outputs,
+        .rows = chunk->rows,
+        .cols = outputs,
+        .first = chunk->first,
+        .filled = run->filled_rows,
         .x = chunk->logits,
         .target = (const float *)graph_run_ptr(run, n->in[3]) + chunk->first * outputs,
         .dx = gives_gradient(n) ? chunk->logits : NULL,
         .loss_sum = adds_loss(run) ? run->loss_sum : NULL,
         .total = adds_loss(run) ? run->loss_count : NULL,
-        .grad_scale = run->grad_scale,
+        .step = run->step,
         .type = n->out[1]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
 }
 
 // All-gathers the statistics of each rank's shard of a row's logits.
@@ -162,12 +166,14 @@ static status gather_statistics(const graph_run *run, const graph_node *n,
         .cols = n->in[1]->dim[0],
         .first = graph_first_row(run->g, n->in[1]),
         .logits = chunk->logits,
+        .stride = graph_value_cols(n->out[1]),
         .labels = (const int32_t *)graph_run_ptr(run, n->in[3]) + chunk->first,
         .stats = local,
         .scale = n->attr.u.scale,
         .ignore = IGNORED_LABEL,
         .type = n->out[1]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
+    if (graph_is_visited(run)) return OK;
     return comm_all_gather(run->tp, local, all, (size_t)chunk->rows * 3, F32, run->stream, e);
 }
 
@@ -179,6 +185,7 @@ static void launch_cross_entropy(const graph_run *run, const graph_node *n,
         .rows = chunk->rows,
         .cols = n->in[1]->dim[0],
         .logits = chunk->logits,
+        .stride = graph_value_cols(n->out[1]),
         .labels = (const int32_t *)graph_run_ptr(run, n->in[3]) + chunk->first,
         .first = graph_first_row(run->g, n->in[1]),
         .stats = graph_run_ptr(run, n->out[2]),
@@ -186,11 +193,11 @@ static void launch_cross_entropy(const graph_run *run, const graph_node *n,
         .loss_sum = adds_loss(run) ? run->loss_sum : NULL,
         .count = adds_loss(run) ? run->loss_count : NULL,
         .scale = n->attr.u.scale,
-        .grad_scale = run->grad_scale,
+        .step = run->step,
         .ignore = IGNORED_LABEL,
         .gradient = gives_gradient(n),
         .type = n->out[1]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
 }
 
 static void launch_logits(const graph_run *run, const graph_node *n, const graph_loss_chunk *chunk)
@@ -207,11 +214,11 @@ static void launch_logits(const graph_run *run, const graph_node *n, const graph
                                       .ldb = cols,
                                       .trans_b = true,
                                       .c = chunk->logits,
-                                      .ldc = outputs,
+                                      .ldc = graph_value_cols(n->out[1]),
                                       .bias = graph_run_ptr(run, n->in[2]),
                                       .type = w->type,
                                       .c_type = n->out[1]->type};
-    device_launch(run->stream, &m);
+    graph_launch(run, n, &m);
 }
 
 static status chunk_forward(const graph_run *run, const graph_node *n,
@@ -236,7 +243,8 @@ static status chunk_predict(const graph_run *run, const graph_node *n,
     const graph_value *w = n->in[1], *v = vectors ? n->in[0] : n->out[1];
     graph_output_rows r = {.first = chunk->first,
                            .rows = chunk->rows,
-                           .cols = graph_value_cols(v),
+                           .cols = vectors ? graph_value_cols(v) : w->dim[0],
+                           .stride = graph_value_cols(v),
                            .type = v->type,
                            .values = vectors ? chunk->x : chunk->logits,
                            .scale = 1};
@@ -257,14 +265,14 @@ static void launch_dx(const graph_run *run, const graph_node *n, const graph_los
                                       .n = cols,
                                       .k = outputs,
                                       .a = chunk->logits,
-                                      .lda = outputs,
+                                      .lda = graph_value_cols(n->out[1]),
                                       .b = graph_run_ptr(run, w),
                                       .ldb = cols,
                                       .c = chunk->dx,
                                       .ldc = cols,
                                       .type = w->type,
                                       .c_type = n->out[0]->type};
-    device_launch(run->stream, &m);
+    graph_launch(run, n, &m);
 }
 
 static void launch_weight_grad(const graph_run *run, const graph_node *n,
@@ -277,7 +285,7 @@ static void launch_weight_grad(const graph_run *run, const graph_node *n,
                                       .n = cols,
                                       .k = chunk->rows,
                                       .a = chunk->logits,
-                                      .lda = outputs,
+                                      .lda = graph_value_cols(n->out[1]),
                                       .trans_a = true,
                                       .b = chunk->x,
                                       .ldb = cols,
@@ -285,7 +293,7 @@ static void launch_weight_grad(const graph_run *run, const graph_node *n,
                                       .type = w->type,
                                       .c_type = F32};
     m.u.matmul.c = graph_run_grad(run, n->param[0], &m.u.matmul.accumulate);
-    device_launch(run->stream, &m);
+    graph_launch(run, n, &m);
 }
 
 static void launch_bias_grad(const graph_run *run, const graph_node *n,
@@ -295,9 +303,10 @@ static void launch_bias_grad(const graph_run *run, const graph_node *n,
     b.u.bias_grad = (kernel_bias_grad_args){.rows = chunk->rows,
                                             .cols = n->in[1]->dim[0],
                                             .dy = chunk->logits,
+                                            .stride = graph_value_cols(n->out[1]),
                                             .type = n->out[1]->type};
     b.u.bias_grad.db = graph_run_grad(run, n->param[1], &b.u.bias_grad.accumulate);
-    device_launch(run->stream, &b);
+    graph_launch(run, n, &b);
 }
 
 // The loss kernel has replaced the logits by their gradient.

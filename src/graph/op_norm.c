@@ -58,7 +58,7 @@ static status norm_run(const graph_run *run, const graph_node *n, err *e)
                                   .is_rms = n->attr.u.norm.is_rms,
                                   .residual_fp32 = n->in[0]->type != n->out[0]->type,
                                   .type = n->out[0]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -99,7 +99,7 @@ static status norm_grad_run(const graph_run *run, const graph_node *n, err *e)
                                  .type = dy->type};
     if (n->param[0] >= 0) a->dgain = graph_run_grad(run, n->param[0], &a->accumulate_dgain);
     if (n->param[1] >= 0) a->dbias = graph_run_grad(run, n->param[1], &a->accumulate_dbias);
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 

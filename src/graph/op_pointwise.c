@@ -23,7 +23,7 @@ static status activation_run(const graph_run *run, const graph_node *n, err *e)
                                               .y = graph_run_ptr(run, n->out[0]),
                                               .act = n->attr.u.act,
                                               .type = n->in[0]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -46,7 +46,7 @@ static status activation_grad_run(const graph_run *run, const graph_node *n, err
                                               .y = graph_run_ptr(run, n->out[0]),
                                               .act = n->attr.u.act,
                                               .type = n->in[1]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -76,7 +76,7 @@ static status glu_run(const graph_run *run, const graph_node *n, err *e)
                                 .y = graph_run_ptr(run, n->out[0]),
                                 .act = n->attr.u.act,
                                 .type = n->in[0]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -100,7 +100,7 @@ static status glu_grad_run(const graph_run *run, const graph_node *n, err *e)
                                 .y = graph_run_ptr(run, n->out[0]),
                                 .act = n->attr.u.act,
                                 .type = n->in[1]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -131,7 +131,7 @@ static status add_run(const graph_run *run, const graph_node *n, err *e)
                                 .beta = n->attr.u.add.beta,
                                 .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
                                 .residual_fp32 = n->in[1] && n->in[0]->type != n->in[1]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -199,7 +199,7 @@ static status convert_run(const graph_run *run, const graph_node *n, err *e)
                                         .dst = graph_run_ptr(run, n->out[0]),
                                         .src_type = n->in[0]->type,
                                         .dst_type = n->out[0]->type};
-    device_launch(run->stream, &c);
+    graph_launch(run, n, &c);
     return OK;
 }
 
@@ -222,30 +222,59 @@ graph_value *build_dropout(graph *g, graph_value *x, double p)
     return n->out[0];
 }
 
+static void launch_dropout(const graph_run *run, const graph_node *n, const graph_value *residual,
+                           const graph_value *x)
+{
+    kernel_call c = {.kind = K_DROPOUT};
+    c.u.dropout = (kernel_dropout_args){
+        .rows = graph_value_rows(x),
+        .cols = graph_value_cols(x),
+        .row_tokens = graph_run_tokens(run, x),
+        .x = graph_run_ptr(run, x),
+        .residual = graph_run_ptr(run, residual),
+        .y = graph_run_ptr(run, n->out[0]),
+        .p = n->attr.u.dropout,
+        .draw = graph_run_draw(run, n),
+        .type = residual ? x->type : n->out[0]->type,
+        .residual_fp32 = x->type != n->out[0]->type,
+    };
+    graph_launch(run, n, &c);
+}
+
 static status dropout_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
-    kernel_call c = {.kind = K_DROPOUT};
-    c.u.dropout = (kernel_dropout_args){.rows = graph_value_rows(n->in[0]),
-                                        .cols = graph_value_cols(n->in[0]),
-                                        .row_tokens = graph_run_tokens(run, n->in[0]),
-                                        .x = graph_run_ptr(run, n->in[0]),
-                                        .y = graph_run_ptr(run, n->out[0]),
-                                        .p = n->attr.u.dropout,
-                                        .key = graph_run_key(run, n),
-                                        .row0 = run->row0,
-                                        .type = n->in[0]->type};
-    device_launch(run->stream, &c);
+    launch_dropout(run, n, NULL, n->in[0]);
     return OK;
+}
+
+// Derives the gradient of x, whose result has the gradient dy: the same mask on dy.
+static void derive_dropout(graph *g, const graph_node *n, graph_value *x, graph_value *dy)
+{
+    if (!graph_requires_grad(x)) return;
+    graph_node *d = graph_new_grad_node(g, OP_DROPOUT, n);
+    d->in[0] = dy;
+    d->out[0] = graph_new_like(g, "dropout dx", x);
+    d->out[0]->producer = d;
+    graph_accumulate_grad(g, x, d->out[0]);
 }
 
 static void dropout_derive(graph *g, graph_node *n)
 {
-    graph_node *d = graph_new_grad_node(g, OP_DROPOUT, n); // applies the same mask
-    d->in[0] = n->out[0]->grad;
-    d->out[0] = graph_new_like(g, "dropout dx", n->in[0]);
-    d->out[0]->producer = d;
-    graph_accumulate_grad(g, n->in[0], d->out[0]);
+    derive_dropout(g, n, n->in[0], n->out[0]->grad);
+}
+
+static status dropout_add_run(const graph_run *run, const graph_node *n, err *e)
+{
+    (void)e;
+    launch_dropout(run, n, n->in[0], n->in[1]);
+    return OK;
+}
+
+static void dropout_add_derive(graph *g, graph_node *n)
+{
+    graph_accumulate_grad(g, n->in[0], n->out[0]->grad);
+    derive_dropout(g, n, n->in[1], n->out[0]->grad);
 }
 
 const graph_op_info op_activation = {.name = "activation",
@@ -270,6 +299,12 @@ const graph_op_info op_convert = {.name = "convert",
                                   .run = convert_run,
                                   .must_alias = -1,
                                   .recompute = 1};
+const graph_op_info op_dropout_add = {.name = "dropout_add",
+                                      .derive = dropout_add_derive,
+                                      .run = dropout_add_run,
+                                      .must_alias = -1,
+                                      .may_alias = 3,
+                                      .recompute = 3};
 const graph_op_info op_dropout = {.name = "dropout",
                                   .derive = dropout_derive,
                                   .run = dropout_run,

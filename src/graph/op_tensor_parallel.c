@@ -16,7 +16,7 @@
 graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x)
 {
     graph_node *n = graph_new_node(g, kind);
-    g->next_number--;
+    g->tracing.next_number--;
     n->number = -1;
     n->in[0] = x;
     return n;
@@ -71,6 +71,7 @@ static status reduce_from_tp_run(const graph_run *run, const graph_node *n, err 
 {
     const graph_value *in = n->in[0], *out = n->out[0];
     graph_run_copy(run, out, in);
+    if (graph_is_visited(run)) return OK;
     return comm_all_reduce(run->tp, graph_run_ptr(run, out), (size_t)graph_value_count(out),
                            out->type, REDUCE_SUM, run->stream, e);
 }
@@ -78,6 +79,7 @@ static status reduce_from_tp_run(const graph_run *run, const graph_node *n, err 
 static status gather_from_sp_run(const graph_run *run, const graph_node *n, err *e)
 {
     const graph_value *in = n->in[0], *out = n->out[0];
+    if (graph_is_visited(run)) return OK;
     return comm_all_gather(run->tp, graph_run_ptr(run, in), graph_run_ptr(run, out),
                            (size_t)graph_value_count(in), in->type, run->stream, e);
 }
@@ -85,6 +87,7 @@ static status gather_from_sp_run(const graph_run *run, const graph_node *n, err 
 static status scatter_to_sp_run(const graph_run *run, const graph_node *n, err *e)
 {
     const graph_value *in = n->in[0], *out = n->out[0];
+    if (graph_is_visited(run)) return OK;
     return comm_reduce_scatter(run->tp, graph_run_ptr(run, in), graph_run_ptr(run, out),
                                (size_t)graph_value_count(out), in->type, REDUCE_SUM, run->stream,
                                e);

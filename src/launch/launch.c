@@ -14,7 +14,7 @@ status workers_run_rank(world *w, int rank, int ranks, launch_rank_main fn, void
     const status result = fn(w, rank, ranks, arg, &why);
     if (result != OK && result != E_INTERRUPTED) {
         if (why.code == OK) err_set(&why, result, "failed and gave no reason");
-        world_fail(w, rank, &why);
+        comm_failure_set(w->failure, rank, &why);
     }
     return result;
 }
@@ -32,7 +32,7 @@ status launch_ranks(const launch_options *o, launch_rank_main fn, void *arg, int
     TRY(terminal_open(&t, o->own_terminal, e));
     TRY((o->as_threads ? workers_run_threads : workers_run_processes)(w, o->ranks, fn, arg, &t,
                                                                       &interrupted, e));
-    if (world_failure(w, first_rank, &why)) {
+    if (comm_failure_get(w->failure, first_rank, &why)) {
         if (e) *e = why;
         result = why.code;
     } else if (interrupted) {

@@ -10,7 +10,7 @@
 #include "comm/world.h"
 
 // The function of a rank. launch_ranks reports its failure (a status other than OK and
-// E_INTERRUPTED) with world_fail.
+// E_INTERRUPTED) as that of the run (comm_failure_set).
 typedef status (*launch_rank_main)(world *w, int rank, int ranks, void *arg, err *e);
 
 typedef struct launch_options {

@@ -2,7 +2,7 @@
 // step.
 //
 // Called by launch.c and by the loops that wait for ranks. The signals are blocked before ranks
-// start, so that they end no rank. Of the ranks it knows only world_request_stop and world_fail.
+// start, so that they end no rank. Of the ranks it knows only the stop request and the failure record.
 #include "launch/workers.h"
 
 #include <string.h>
@@ -29,12 +29,12 @@ void terminal_read(launch_terminal *t, world *w)
     while (t->fd >= 0 && read(t->fd, &signal_info, sizeof signal_info) == sizeof signal_info) {
         if (++t->signals == 1) {
             t->first = (int)signal_info.ssi_signo;
-            world_request_stop(w);
+            comm_stop_request(w->stop);
         } else {
             err why;
             memset(&why, 0, sizeof why);
             err_set(&why, E_PEER, "stopped by a second signal");
-            world_fail(w, -1, &why);
+            comm_failure_set(w->failure, -1, &why);
         }
     }
 }

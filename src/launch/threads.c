@@ -4,9 +4,12 @@
 // end at their next use of a communicator. It does not know what a rank does.
 #include "launch/workers.h"
 
+#include "base/alloc.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -64,10 +67,14 @@ status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, 
                            bool *interrupted, err *e)
 {
     status result = OK;
-    launch_thread threads[WORLD_RANKS];
+    launch_thread *threads = NULL;
     int started = 0;
+    TRY(alloc_zeroed(&threads, (size_t)ranks, sizeof *threads, "the list of ranks", e));
     const int ended = eventfd(0, EFD_CLOEXEC);
-    if (ended < 0) return err_errno(e, "cannot watch ranks");
+    if (ended < 0) {
+        result = err_errno(e, "cannot watch ranks");
+        goto done;
+    }
     for (int r = 0; r < ranks; r++)
         threads[r] = (launch_thread){
             .world = w, .rank = r, .ranks = ranks, .fn = fn, .arg = arg, .ended = ended};
@@ -75,7 +82,7 @@ status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, 
     memset(&why, 0, sizeof why);
     result = start_all(threads, ranks, &started, &why);
     if (result != OK) {
-        world_fail(w, -1, &why);
+        comm_failure_set(w->failure, -1, &why);
         err_set(e, result, "%s", why.text);
     }
     wait_for_all(ended, started, t, w);
@@ -84,5 +91,7 @@ status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, 
         if (threads[r].result == E_INTERRUPTED) *interrupted = true;
     }
     close(ended);
+done:
+    free(threads);
     return result;
 }

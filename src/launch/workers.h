@@ -20,7 +20,7 @@ status terminal_open(launch_terminal *t, bool own_terminal, err *e);
 void terminal_read(launch_terminal *t, world *w);
 void terminal_close(launch_terminal *t); // restores the signal mask
 
-// Runs fn as `rank` and reports its failure with world_fail. Returns its status.
+// Runs fn as `rank` and reports its failure as that of the run (comm_failure_set). Returns its status.
 status workers_run_rank(world *w, int rank, int ranks, launch_rank_main fn, void *arg);
 
 // Both run fn on every rank and return when all ranks have ended. The world keeps the failures of

@@ -257,6 +257,8 @@ static status trace_block(model_opening *o, const void *config, int block, const
                                    .tp = m->tp,
                                    .cp = m->cp,
                                    .splits_backward = m->splits_backward,
+                                   .needs = o->options->needs,
+                                   .cache_rows = o->options->cache_rows,
                                    .input_needs_no_grad = x->input_needs_no_grad};
     TRY(graph_open(&options, &m->graph[m->graphs], e));
     graph *g = m->graph[m->graphs];

@@ -81,9 +81,11 @@ typedef struct model_options {
     dtype type;         // of activations, and of compute weights unless type_of is given
     int64_t batch, seq; // of a micro-batch
     recompute_mode recompute;
-    graph_tp tp;          // zeros: no tensor parallelism
-    graph_cp cp;          // zeros: no context parallelism
-    bool splits_backward; // the backward of a block can run as dgrad and wgrad
+    graph_tp tp;               // zeros: no tensor parallelism
+    graph_cp cp;               // zeros: no context parallelism
+    bool splits_backward;      // the backward of a block can run as dgrad and wgrad
+    const kernel_needs *needs; // as in graph_options, like the next
+    int64_t cache_rows;
     // Two functions of a tensor of model.safetensors. The pieces of one parameter must agree.
     // Is the tensor frozen? NULL: none is. Ignored unless GRAPH_TRAIN.
     bool (*is_frozen)(const void *arg, const char *tensor);

@@ -37,20 +37,21 @@ bool optim_decays(const optim_config *c, int dims)
     return c->decay_all || dims >= 2;
 }
 
-void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale, bool decays,
-                kernel_update_args *out)
+void optim_fill(const optim_config *c, kernel_update_args *out)
 {
-    const optim_rule *r = optim_rule_of(c);
-
     out->rule = c->rule;
-    out->first = t == 1;
-    out->lr = (float)lr;
-    out->beta1 = (float)c->beta1;
     out->beta2 = (float)c->beta2;
     out->eps = (float)c->eps;
-    out->weight_decay = decays ? (float)c->weight_decay : 0.0f;
-    out->grad_scale = (float)grad_scale;
-    // In double, because 1 - 0.999 in fp32 has a relative error of 1e-5.
-    out->c1 = r->has_v ? (float)(1.0 - pow(c->beta1, (double)t)) : 1.0f;
-    out->c2 = r->has_v ? (float)(1.0 - pow(c->beta2, (double)t)) : 1.0f;
+    out->weight_decay = (float)c->weight_decay;
+}
+
+kernel_step_group optim_step(const optim_config *c, uint64_t t, double lr)
+{
+    const bool corrects = optim_rule_of(c)->has_v;
+    return (kernel_step_group){.first = t == 1,
+                               .lr = (float)lr,
+                               .beta1 = (float)c->beta1,
+                               // In double, because 1 - 0.999 in fp32 has a relative error of 1e-5.
+                               .c1 = corrects ? (float)(1.0 - pow(c->beta1, (double)t)) : 1.0f,
+                               .c2 = corrects ? (float)(1.0 - pow(c->beta2, (double)t)) : 1.0f};
 }

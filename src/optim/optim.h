@@ -25,9 +25,10 @@ int optim_state_tensors(const optim_config *c);
 // Does weight decay apply to a parameter of `dims` dimensions?
 bool optim_decays(const optim_config *c, int dims);
 
-// Sets the constants of step `t` (from 1) in the arguments of K_UPDATE; pointers, count and low_type
-// stay as they are. `lr` is the rate of that step. Without `decays` the weight decay is 0.
-void optim_fill(const optim_config *c, uint64_t t, double lr, double grad_scale, bool decays,
-                kernel_update_args *out);
+// Sets what is equal in all steps in the arguments of K_UPDATE; pointers, count and low_type stay as
+// they are.
+void optim_fill(const optim_config *c, kernel_update_args *out);
+// The numbers of update `t` (from 1), whose learning rate is `lr`.
+kernel_step_group optim_step(const optim_config *c, uint64_t t, double lr);
 
 #endif

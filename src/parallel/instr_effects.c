@@ -25,19 +25,6 @@ static bool is_last_of_chunk(const plan *p, int block)
     return block + 1 == p->chunk_first[plan_chunk_of(p, block) + 1];
 }
 
-// ---- Who ends a batch
-
-// The loss reads labels in its forward. The first block reads tokens in its forward, and again in
-// its backward where it has one.
-bool instr_ends_batch(const plan *p, const schedule_instr *x)
-{
-    const unsigned computes = instr_row_of(x->kind)->computes;
-    const int loss = p->o.blocks - 1;
-    if (plan_has_block(p, 0) && p->o.first_backward == 0)
-        return x->index == 0 && computes & COMPUTES_WGRAD;
-    return x->index == (plan_has_block(p, loss) ? loss : 0) && computes & COMPUTES_FORWARD;
-}
-
 // ---- Conditions
 
 static const plan_group *group_of(const context *c)
@@ -45,17 +32,16 @@ static const plan_group *group_of(const context *c)
     return plan_group_of(c->p, c->bucket);
 }
 
-static bool in_file(const context *c, instr_resource r)
+static bool is_swapped(const context *c, instr_resource r)
 {
-    return plan_in_file(group_of(c), (plan_state)(r - RES_STATE_SLOT));
+    return plan_is_swapped(group_of(c), (plan_state)(r - RES_STATE_SLOT));
 }
 
 typedef bool when_fn(const context *c, instr_resource r);
 
 static bool when_never(const context *c, instr_resource r)
 {
-    (void)c, (void)r;
-    return false;
+    return (void)c, (void)r, false;
 }
 
 static bool when_always(const context *c, instr_resource r)
@@ -81,16 +67,16 @@ static bool when_loss(const context *c, instr_resource r)
     return c->s->pass == PASS_TRAIN && !when_has_block_after(c, r);
 }
 
-// In an evaluation no LOAD_BATCH fills the batch slot: the caller uploads the batch.
-static bool when_reads_batch(const context *c, instr_resource r)
-{
-    return c->s->pass == PASS_TRAIN && (c->x->index == 0 || when_loss(c, r));
-}
-
-static bool when_ends_batch(const context *c, instr_resource r)
+static bool when_training(const context *c, instr_resource r)
 {
     (void)r;
-    return c->s->pass == PASS_TRAIN && instr_ends_batch(c->p, c->x);
+    return c->s->pass == PASS_TRAIN;
+}
+
+static bool when_stage_reads_batches(const context *c, instr_resource r)
+{
+    (void)r;
+    return plan_reads_batches(c->p);
 }
 
 static bool when_has_input_grad(const context *c, instr_resource r)
@@ -213,14 +199,14 @@ static bool when_writes_updated(const context *c, instr_resource r)
     return c->x->what != PLAN_GRADIENTS;
 }
 
-static bool when_in_file(const context *c, instr_resource r)
+static bool when_swapped(const context *c, instr_resource r)
 {
-    return in_file(c, r);
+    return is_swapped(c, r);
 }
 
-static bool when_unshards_file(const context *c, instr_resource r)
+static bool when_unshards_swapped(const context *c, instr_resource r)
 {
-    return !c->x->post_forward && in_file(c, r);
+    return !c->x->post_forward && is_swapped(c, r);
 }
 
 static bool when_last(const context *c, instr_resource r)
@@ -241,16 +227,54 @@ static bool when_last_of_tied(const context *c, instr_resource r)
     return c->x->last && plan_bucket_is_tied(c->p, c->x->index);
 }
 
-// fp32 weights are updated in place, so their old values are needed. 16-bit weights are rounded
-// from the fp32 master weights.
-static bool when_read_from_file(const context *c, instr_resource r)
+static bool when_updated_in_slot(const context *c, instr_resource r)
 {
-    return in_file(c, r) && group_of(c)->o.compute == F32;
+    return plan_updates_in_slot(group_of(c), (plan_state)(r - RES_STATE_SLOT));
 }
 
-static bool when_only_to_file(const context *c, instr_resource r)
+// fp32 weights are updated in place, so their old values are needed. 16-bit weights are rounded
+// from the fp32 master weights.
+static bool when_swapped_in(const context *c, instr_resource r)
 {
-    return in_file(c, r) && group_of(c)->o.compute != F32;
+    return when_updated_in_slot(c, r) && group_of(c)->o.compute == F32;
+}
+
+static bool when_only_swapped_out(const context *c, instr_resource r)
+{
+    return when_updated_in_slot(c, r) && group_of(c)->o.compute != F32;
+}
+
+static bool when_on_host(const context *c, instr_resource r)
+{
+    return (void)r, c->x->on_host;
+}
+
+static bool when_with_next(const context *c, instr_resource r)
+{
+    return (void)r, c->x->with_next;
+}
+
+static bool is_of_file(const context *c, plan_state what)
+{
+    return plan_is_swapped(group_of(c), what) && group_of(c)->o.tier[what] == TIER_FILE;
+}
+
+static bool when_moves_file(const context *c, instr_resource r)
+{
+    return (void)r, is_of_file(c, c->x->what);
+}
+
+static bool when_uses_file(const context *c, instr_resource r)
+{
+    (void)r;
+    for (int k = 0; k < PLAN_STATES; k++)
+        if (c->x->state[k] >= 0 && is_of_file(c, (plan_state)k)) return true;
+    return false;
+}
+
+static bool when_low_rank(const context *c, instr_resource r)
+{
+    return (void)r, c->p->o.strategy.hook.kind == HOOK_POWERSGD;
 }
 
 static when_fn *const WHENS[INSTR_WHENS] = {
@@ -261,8 +285,8 @@ static when_fn *const WHENS[INSTR_WHENS] = {
     [WHEN_HAS_INPUT_GRAD] = when_has_input_grad,
     [WHEN_HAS_NO_BACKWARD] = when_has_no_backward,
     [WHEN_ENDS_BLOCK_BEFORE] = when_ends_block_before,
-    [WHEN_READS_BATCH] = when_reads_batch,
-    [WHEN_ENDS_BATCH] = when_ends_batch,
+    [WHEN_TRAINING] = when_training,
+    [WHEN_STAGE_READS_BATCHES] = when_stage_reads_batches,
     [WHEN_LOSS] = when_loss,
     [WHEN_INPUT_IS_LOCAL] = when_input_is_local,
     [WHEN_OUTPUT_GRAD_IS_LOCAL] = when_output_grad_is_local,
@@ -281,19 +305,34 @@ static when_fn *const WHENS[INSTR_WHENS] = {
     [WHEN_FULL] = when_full,
     [WHEN_SHARD] = when_shard,
     [WHEN_POST_FORWARD] = when_post_forward,
-    [WHEN_UNSHARDS_FILE] = when_unshards_file,
+    [WHEN_UNSHARDS_SWAPPED] = when_unshards_swapped,
     [WHEN_WRITES_UPDATED] = when_writes_updated,
     [WHEN_LAST] = when_last,
     [WHEN_NOT_LAST] = when_not_last,
     [WHEN_LAST_OF_TIED] = when_last_of_tied,
-    [WHEN_IN_FILE] = when_in_file,
-    [WHEN_READ_FROM_FILE] = when_read_from_file,
-    [WHEN_ONLY_TO_FILE] = when_only_to_file,
+    [WHEN_SWAPPED] = when_swapped,
+    [WHEN_UPDATED_IN_SLOT] = when_updated_in_slot,
+    [WHEN_SWAPPED_IN] = when_swapped_in,
+    [WHEN_ONLY_SWAPPED_OUT] = when_only_swapped_out,
+    [WHEN_WITH_NEXT] = when_with_next,
+    [WHEN_MOVES_FILE] = when_moves_file,
+    [WHEN_USES_FILE] = when_uses_file,
+    [WHEN_LOW_RANK] = when_low_rank,
+    [WHEN_ON_HOST] = when_on_host,
 };
 
 bool instr_when_holds(instr_when when, const schedule_instr *x)
 {
-    return WHENS[when](&(context){.x = x}, RES_BATCH_SLOT);
+    return WHENS[when](&(context){.x = x}, RES_ACT_SLOT);
+}
+
+const char *instr_needs_host(const plan *p, const schedule *s, const schedule_instr *x)
+{
+    const instr_row *row = instr_row_of(x->kind);
+    const context c = {p, s, x, row->subject == ABOUT_BUCKET ? x->index : -1};
+    for (int i = 0; i < INSTR_REASONS; i++)
+        if (WHENS[row->host[i].when](&c, RES_BATCH)) return row->host[i].why;
+    return NULL;
 }
 
 // ---- Owners and slots
@@ -315,7 +354,6 @@ int instr_slot_groups(const plan *p, instr_resource r)
 int instr_slot_count(const schedule *s, instr_resource r, int group)
 {
     const int count[RES_SLOTS] = {
-        [RES_BATCH_SLOT] = s->batch_slots,
         [RES_ACT_SLOT] = s->act_slots[group],
         [RES_WGRAD_SLOT] = s->wgrad_slots[group],
         [RES_ACT_GRAD_SLOT] = s->act_grad_slots,
@@ -374,8 +412,6 @@ static int slot_of(const context *c, const instr_effect *f, instr_resource r)
         return x->grad_out;
     case IN_STATE:
         return x->state[r - RES_STATE_SLOT];
-    case IN_TURN:
-        return x->micro % c->s->batch_slots;
     case IN_RESULT:
     case IN_ANY_SLOT:
         break;
@@ -407,6 +443,18 @@ done:
     return result;
 }
 
+static status visit_micros(const context *c, const instr_effect *f, instr_use *use,
+                           instr_use_fn *visit, void *given, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < c->p->o.micros; i++) {
+        use->owner = i;
+        TRY(visit_effect(c, f, use, visit, given, e));
+    }
+done:
+    return result;
+}
+
 static status use_effect(context *c, const instr_effect *f, instr_use_fn *visit, void *given,
                          err *e)
 {
@@ -422,6 +470,7 @@ static status use_effect(context *c, const instr_effect *f, instr_use_fn *visit,
         use.group = plan_chunk_of(p, x->index) / stages_of(p);
     if (f->whose == OF_ITS_BUCKETS || f->whose == OF_ALL_BUCKETS)
         return visit_buckets(c, f, &use, visit, given, e);
+    if (f->whose == OF_ALL_MICROS) return visit_micros(c, f, &use, visit, given, e);
     c->bucket = about_bucket ? x->index : -1;
     use.owner = own_owner(c, use.resource);
     if (f->whose == OF_BLOCK_BEFORE) use.owner = pass_of(p, x->micro, x->index - 1);

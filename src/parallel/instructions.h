@@ -25,25 +25,26 @@ typedef enum instr_owner {
 // The first ones are slots: memory that holds the value of one owner at a time. The others are
 // results: they need no memory of their own, or memory that no other value ever takes.
 typedef enum instr_resource {
-    RES_BATCH_SLOT,    // inputs and labels on the device
     RES_ACT_SLOT,      // saved activations, by chunk
     RES_WGRAD_SLOT,    // what dgrad saves for wgrad, by chunk
     RES_ACT_GRAD_SLOT, // activation gradients between blocks and stages
     RES_WEIGHT_SLOT,   // unsharded weights
     RES_GRAD_SLOT,     // full gradients before their reduction
-    RES_STATE_SLOT,    // PLAN_STATES resources: weights, gradients, optimizer in files
+    RES_STATE_SLOT,    // PLAN_STATES resources: weights, gradients, optimizer that are swapped
     RES_SLOTS = RES_STATE_SLOT + PLAN_STATES,
-    RES_OUTPUT = RES_SLOTS, // the output of a block
-    RES_INPUT_GRAD,         // the gradient of the input of a block
-    RES_WEIGHT_GRAD,        // the gradients of the weights of a block
-    RES_GRAD_SUM,           // gradients of a bucket on this rank, as far as they are computed
-    RES_POST_FORWARD,       // local shard of a bucket in the post-forward group
-    RES_TIED_SUM,           // gradients of tied weights, summed over the first and last stage
-    RES_REDUCED_MICRO,      // gradients of some micro-batches, reduced
-    RES_REDUCED,            // gradients of the step, reduced
-    RES_AGREED,             // loss, gradient norm and finite flag, equal on all ranks
-    RES_UPDATED,            // updated weights, as the optimizer leaves them
-    RES_GATHERED,           // updated weights, on every rank that stores them
+    RES_BATCH = RES_SLOTS, // inputs and labels of a micro-batch, on the device
+    RES_STEP,              // the numbers of the step, on the device
+    RES_OUTPUT,            // the output of a block
+    RES_INPUT_GRAD,        // the gradient of the input of a block
+    RES_WEIGHT_GRAD,       // the gradients of the weights of a block
+    RES_GRAD_SUM,          // gradients of a bucket on this rank, as far as they are computed
+    RES_POST_FORWARD,      // local shard of a bucket in the post-forward group
+    RES_TIED_SUM,          // gradients of tied weights, summed over the first and last stage
+    RES_REDUCED_MICRO,     // gradients of some micro-batches, reduced
+    RES_REDUCED,           // gradients of the step, reduced
+    RES_AGREED,            // loss, gradient norm and finite flag, equal on all ranks
+    RES_UPDATED,           // updated weights, as the optimizer leaves them
+    RES_GATHERED,          // updated weights, on every rank that stores them
     RESOURCES
 } instr_resource;
 
@@ -84,6 +85,7 @@ typedef enum instr_whose {
     OF_BLOCK_AFTER,  // the same micro-batch, the block after
     OF_ITS_BUCKETS,  // every bucket that the block uses
     OF_ALL_BUCKETS,
+    OF_ALL_MICROS,
 } instr_whose;
 
 // Which member of the instruction names the slot of an effect.
@@ -94,7 +96,6 @@ typedef enum instr_where {
     IN_GRAD_IN,    // grad_in
     IN_GRAD_OUT,   // grad_out
     IN_STATE,      // state[], of the resource's state
-    IN_TURN,       // none: micro-batches take the slots in turn
     IN_ANY_SLOT,   // none: whichever slot holds the owner
 } instr_where;
 
@@ -108,8 +109,8 @@ typedef enum instr_when {
     WHEN_HAS_INPUT_GRAD,       // the backward of the block computes the gradient of its input
     WHEN_HAS_NO_BACKWARD,      // training, and the block has no backward
     WHEN_ENDS_BLOCK_BEFORE,    // training, and the block before, in this chunk, has no backward
-    WHEN_READS_BATCH,          // training, and the block reads inputs or labels
-    WHEN_ENDS_BATCH,           // training, and no later pass reads the batch
+    WHEN_TRAINING,             // not in an evaluation
+    WHEN_STAGE_READS_BATCHES,  // the stage has the first or the last block of the model
     WHEN_LOSS,                 // training, and the block computes the loss
     WHEN_INPUT_IS_LOCAL,       // no message brought the input of the block
     WHEN_OUTPUT_GRAD_IS_LOCAL, // no message brought the gradient of its output
@@ -128,14 +129,20 @@ typedef enum instr_when {
     WHEN_FULL,             // `full` of the instruction
     WHEN_SHARD,            // not `full`
     WHEN_POST_FORWARD,
-    WHEN_UNSHARDS_FILE,  // weights come from a file, not from the post-forward group
-    WHEN_WRITES_UPDATED, // `what` is state that the optimizer updates
+    WHEN_UNSHARDS_SWAPPED, // weights are swapped in, not kept by the post-forward group
+    WHEN_WRITES_UPDATED,   // `what` is state that the optimizer updates
     WHEN_LAST,
     WHEN_NOT_LAST,
-    WHEN_LAST_OF_TIED,   // the last reduction of a bucket with tied weights
-    WHEN_IN_FILE,        // the resource's state is in a file
-    WHEN_READ_FROM_FILE, // the resource's state is in a file, and its old value is needed
-    WHEN_ONLY_TO_FILE,   // the resource's state is in a file, and its old value is not needed
+    WHEN_LAST_OF_TIED,     // the last reduction of a bucket with tied weights
+    WHEN_SWAPPED,          // the resource's state is swapped
+    WHEN_UPDATED_IN_SLOT,  // the update has the resource's state in a slot
+    WHEN_SWAPPED_IN,       // likewise, and its old value is needed
+    WHEN_ONLY_SWAPPED_OUT, // likewise, and its old value is not needed
+    WHEN_ON_HOST,          // `on_host` of the instruction
+    WHEN_WITH_NEXT,        // `with_next` of the instruction
+    WHEN_MOVES_FILE,       // the state `what` of the bucket is in a file
+    WHEN_USES_FILE,        // a state slot of the instruction holds state of a file
+    WHEN_LOW_RANK,         // the communication hook is powersgd
     INSTR_WHENS
 } instr_when;
 
@@ -148,7 +155,7 @@ typedef struct instr_effect {
     instr_when when;
 } instr_effect;
 
-enum { INSTR_EFFECTS = 18 };
+enum { INSTR_EFFECTS = 18, INSTR_REASONS = 2 };
 
 // ---- Rows
 
@@ -204,6 +211,13 @@ typedef struct instr_line {
     const char *addition;
 } instr_line;
 
+// Whether the host does more for an instruction than to issue work, so that a device which records issued
+// work and replays it cannot do without the host (capture.h).
+typedef struct instr_host {
+    instr_when when;
+    const char *why; // "the host waits for the loader"
+} instr_host;
+
 typedef struct instr_row {
     const char *name;
     device_stream_kind stream;
@@ -211,6 +225,7 @@ typedef struct instr_row {
     unsigned computes;
     instr_peers peers;
     instr_payload sends;
+    instr_host host[INSTR_REASONS]; // the first whose condition holds
     instr_line line;
     instr_effect effect[INSTR_EFFECTS + 1]; // ends with ACCESS_END
 } instr_row;
@@ -242,10 +257,10 @@ status instr_each_use(const plan *p, const schedule *s, const schedule_instr *x,
 // Must the owner have the result at the end of a list of this pass, where the resource is due? Not
 // if it is on another stage, and in training not if it is frozen or has no backward.
 bool instr_is_due(const plan *p, schedule_pass pass, instr_resource r, int owner);
-// Is the pass, in training, the last one of its micro-batch that reads the batch on this stage?
-bool instr_ends_batch(const plan *p, const schedule_instr *x);
 // "micro 3", "bucket 0", "micro 3 block 1", "the step".
 void instr_owner_print(const plan *p, instr_resource r, int owner, text *out);
+// Why the host is needed for *x; NULL: it only issues work.
+const char *instr_needs_host(const plan *p, const schedule *s, const schedule_instr *x);
 // Whether a condition holds that depends only on members of the instruction.
 bool instr_when_holds(instr_when when, const schedule_instr *x);
 

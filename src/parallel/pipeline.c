@@ -16,7 +16,7 @@ typedef struct pipeline_shape {
 
 static void add(pipeline_list *l, pipeline_pass kind, int micro, int chunk)
 {
-    l->ops[l->count++] = (pipeline_op){kind, micro, chunk};
+    l->ops[l->count++] = (pipeline_op){.kind = kind, .micro = micro, .chunk = chunk};
 }
 
 // The only stage never waits for another one, so it saves the activations of one micro-batch at a

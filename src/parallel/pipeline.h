@@ -14,12 +14,18 @@ typedef enum pipeline_pass {
     PIPE_BACKWARD,        // dgrad and wgrad together
     PIPE_BACKWARD_INPUT,  // dgrad: the gradient of the input
     PIPE_BACKWARD_WEIGHT, // wgrad: the gradients of the weights
+    PIPE_SEND_ACT,        // the messages between passes (pipeline_messages.h)
+    PIPE_RECV_ACT,
+    PIPE_SEND_GRAD,
+    PIPE_RECV_GRAD,
 } pipeline_pass;
 
 typedef struct pipeline_op {
     pipeline_pass kind;
-    int micro; // micro-batch
-    int chunk; // of the stage's model chunks, 0 … virtual_stages-1
+    int micro;      // micro-batch
+    int chunk;      // of the stage's model chunks, 0 … virtual_stages-1
+    bool received;  // a pass whose input or output gradient is a message
+    bool with_next; // a message that starts together with the next one
 } pipeline_op;
 
 typedef struct pipeline_list {

@@ -39,6 +39,11 @@ bool plan_has_block(const plan *p, int block)
     return plan_stage_of(p, block) == p->coord[AXIS_PP];
 }
 
+bool plan_reads_batches(const plan *p)
+{
+    return plan_has_block(p, 0) || plan_has_block(p, p->o.blocks - 1);
+}
+
 bool plan_block_uses(const plan *p, int block, int bucket)
 {
     const plan_buckets l = plan_buckets_of(p, block);
@@ -209,7 +214,8 @@ static status mark_uses(plan *p, err *e)
     return OK;
 }
 
-// Adds a bucket's bytes of one array to its category, and to its tier where that is not the device.
+// Adds a bucket's bytes of one array to its category in the memory where they lie, and to its tier where
+// that is not the device.
 static void count_array(plan *p, int bucket, plan_array a)
 {
     static const plan_category category[PLAN_ARRAYS] = {
@@ -219,9 +225,11 @@ static void count_array(plan *p, int bucket, plan_array a)
     const memory_tier tier = a == ARRAY_POST_FORWARD
                                  ? TIER_DEVICE
                                  : plan_group_of(p, bucket)->o.tier[plan_array_state(a)];
+    const memory_tier_row *row = memory_tier_row_of(tier, p->o.strategy.offload.host_is_apart);
     const uint64_t bytes =
-        tier == TIER_FILE ? plan_bucket_bytes(p, bucket, a) : plan_placed_bytes(p, bucket, a);
-    if (tier != TIER_FILE) p->bytes[category[a]] += bytes;
+        row->swapped ? plan_bucket_bytes(p, bucket, a) : plan_placed_bytes(p, bucket, a);
+    if (row->kind == KIND_DEVICE) p->bytes[category[a]] += bytes;
+    if (row->kind == KIND_HOST) p->host_bytes[category[a]] += bytes;
     if (tier != TIER_DEVICE) p->tier_bytes[tier] += bytes;
 }
 
@@ -292,9 +300,19 @@ void plan_free(plan *p)
     free(p);
 }
 
-uint64_t plan_bytes(const plan *p)
+static uint64_t sum_of(const uint64_t bytes[CATEGORIES])
 {
     uint64_t sum = 0;
-    for (int c = 0; c < CATEGORIES; c++) sum = size_add(sum, p->bytes[c]);
+    for (int c = 0; c < CATEGORIES; c++) sum = size_add(sum, bytes[c]);
     return sum;
+}
+
+uint64_t plan_bytes(const plan *p)
+{
+    return sum_of(p->bytes);
+}
+
+uint64_t plan_host_bytes(const plan *p)
+{
+    return sum_of(p->host_bytes);
 }

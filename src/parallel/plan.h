@@ -49,7 +49,7 @@ typedef enum plan_array {
     ARRAY_WEIGHTS,      // in the compute type of each group
     ARRAY_POST_FORWARD, // weight shards that the post-forward group keeps; likewise
     ARRAY_GRADIENTS,    // F32, as are the following
-    ARRAY_MASTER,       // master weights, where the compute type is not F32
+    ARRAY_MASTER,       // master weights, where the compute type is not F32 or the host updates
     ARRAY_M,            // the optimizer's running averages, where the rule has them
     ARRAY_V,
     PLAN_ARRAYS
@@ -91,7 +91,7 @@ typedef struct plan_bucket {
     int first_row, rows;            // plan->order[first_row … first_row+rows-1]
     int64_t count[LAYOUTS];         // elements in that layout
     size_t start[PLAN_ARRAYS];      // bytes before it in the array in memory
-    size_t file_start[PLAN_STATES]; // bytes before it in the file, for state in files
+    size_t swap_start[PLAN_STATES]; // bytes before it on the tier, for state that is swapped
     int first_block, last_block;    // the blocks whose parameters it holds
 } plan_bucket;
 
@@ -121,9 +121,9 @@ typedef struct plan_redistribution {
     plan_layout layout; // of the array or slot in which the collectives work, in place
 } plan_redistribution;
 
-// Alignment of the sizes of buckets and of the starts of rows, in elements. FILE_ALIGN elements of the
-// smallest type are a page.
-enum { BUCKET_ALIGN = 16, FILE_ALIGN = 2048 };
+// Alignment of the sizes of buckets and of the starts of rows, in elements. In the smallest type,
+// SWAP_ALIGN elements are BUCKET_START_BYTES, and FILE_ALIGN elements are a page.
+enum { BUCKET_ALIGN = 16, SWAP_ALIGN = 128, FILE_ALIGN = 2048 };
 // In an array a bucket starts at a multiple of so many bytes, whatever the element type is. A kernel or
 // a collective then reads and writes it with the widest transfers that a device has.
 enum { BUCKET_START_BYTES = 256 };
@@ -199,6 +199,8 @@ typedef struct plan_group {
     policies policy;               // in effect: gradients PARTIAL under no_sync
     bool no_sync;                  // the gradients of a step are summed before they are reduced
     plan_layout weight, gradient, optimizer;
+    bool swapped[PLAN_STATES];      // the state passes through state slots (memory_tier.h)
+    bool updates_on_host;           // the host's processor updates the state where it lies
     bool weight_slots;              // blocks use weights from slots, where they lie unsharded
     bool gradient_slots;            // blocks write gradients to slots
     bool keeps_post_forward_shards; // of weights, in the post-forward group
@@ -217,12 +219,13 @@ typedef struct plan {
     plan_row *row; // [rows] by parameter
     int *order;    // [local_rows] rows of this stage, as they lie in the arrays
     int local_rows;
-    plan_bucket *bucket;             // [buckets]
-    size_t array_bytes[PLAN_ARRAYS]; // of the arrays in memory
-    size_t file_bytes[PLAN_STATES];  // of the files
-    int64_t tied_grads;              // elements of the array of tied gradients
+    plan_bucket *bucket;                   // [buckets]
+    size_t array_bytes[PLAN_ARRAYS];       // of the arrays in memory
+    size_t swap_bytes[TIERS][PLAN_STATES]; // of swapped state, on its tier
+    int64_t tied_grads;                    // elements of the array of tied gradients
     plan_blocks blocks;
-    uint64_t bytes[CATEGORIES];
+    uint64_t bytes[CATEGORIES]; // of the device's memory; where the host's is the same, of both
+    uint64_t host_bytes[CATEGORIES];   // of the host's memory, where that is another
     uint64_t tier_bytes[TIERS];        // state beyond the device, by tier
     double sent_bytes[PROCESS_GROUPS]; // bytes that this rank sends in a step (traffic.h)
 } plan;
@@ -248,12 +251,22 @@ static inline mesh_axes plan_group_axes(const plan_group *g)
 {
     return g->axes[LEVEL_INNER] | g->axes[LEVEL_OUTER];
 }
-// Does a rank of this group have a file of the state? Where the group has no such state, as plain sgd
-// has none of the optimizer, no tier makes a file of it.
-bool plan_in_file(const plan_group *g, plan_state what);
-// Does one of the groups keep this state in files? Does one keep it on this tier?
+// Does the state of this group pass through state slots to be used? A state that the group does not
+// have, as plain sgd has none of the optimizer, does not.
+static inline bool plan_is_swapped(const plan_group *g, plan_state what)
+{
+    return g->swapped[what];
+}
+// Does the update of this group read or write the state in a state slot?
+static inline bool plan_updates_in_slot(const plan_group *g, plan_state what)
+{
+    return g->swapped[what] && !g->updates_on_host;
+}
+// Does the host update one of the groups?
+bool plan_updates_on_host(const plan *p);
+// Does one of the groups keep this state on this tier?
 bool plan_any_on_tier(const plan *p, plan_state what, memory_tier t);
-// Does a rank of this group have the array, in memory or in a file?
+// Does a rank of this group have the array, in an array of the device or on a tier?
 bool plan_group_has(const plan_group *g, plan_array a);
 // The layout of a group's part of an array, its element type, and the state that the array is of.
 plan_layout plan_array_layout(const plan_group *g, plan_array a);
@@ -261,8 +274,8 @@ dtype plan_array_type(const plan_group *g, plan_array a);
 plan_state plan_array_state(plan_array a);
 // The bytes of a bucket in an array; 0 where its group has no such array.
 size_t plan_bucket_bytes(const plan *p, int bucket, plan_array a);
-// The bytes of a bucket in the file of a state.
-size_t plan_bucket_file_bytes(const plan *p, int bucket, plan_state what);
+// The bytes of a bucket of a swapped state on its tier; 0 where the state is not swapped.
+size_t plan_bucket_swap_bytes(const plan *p, int bucket, plan_state what);
 // The number of ranks of a process group.
 int plan_group_ranks(const plan *p, int process_group);
 // This rank's index in a process group.
@@ -283,6 +296,8 @@ static inline int plan_stage_of(const plan *p, int block)
 }
 // Is the block on this rank's stage?
 bool plan_has_block(const plan *p, int block);
+// Does this stage read batches? The first block reads inputs, the last one labels.
+bool plan_reads_batches(const plan *p);
 // The buckets that hold the parameters of a block, ascending. Empty for a block of another stage.
 // Borrowed from the plan.
 typedef struct plan_buckets {
@@ -300,7 +315,8 @@ bool plan_block_uses(const plan *p, int block, int bucket);
 bool plan_ties_stages(const plan *p);
 // Does the bucket have such weights?
 bool plan_bucket_is_tied(const plan *p, int bucket);
-uint64_t plan_bytes(const plan *p);              // of all categories
+uint64_t plan_bytes(const plan *p);              // of all categories, in the device's memory
+uint64_t plan_host_bytes(const plan *p);         // likewise in the host's, where that is another
 const char *plan_category_name(plan_category c); // "weights", …
 const char *memory_tier_name(memory_tier t);
 const char *plan_state_name(plan_state t);

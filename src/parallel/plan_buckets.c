@@ -1,5 +1,5 @@
 // plan_buckets.c -- divides the parameters of a stage into buckets, and gives every bucket its place in
-// the arrays and files of its state. Called by plan_make.
+// the arrays or on the tier of its state. Called by plan_make.
 #include "parallel/plan_private.h"
 
 #include "base/alloc.h"
@@ -48,16 +48,24 @@ static status sort_rows(plan *p, err *e)
     return OK;
 }
 
-static bool uses_files(const plan_group *g)
+static bool swaps_any(const plan_group *g)
 {
-    for (int t = 0; t < PLAN_STATES; t++)
-        if (plan_in_file(g, (plan_state)t)) return true;
-    return false;
+    bool any = false;
+    for (int k = 0; k < PLAN_STATES; k++) any = any || plan_is_swapped(g, (plan_state)k);
+    return any;
+}
+
+// Elements of which the size of a group's buckets is a multiple.
+static int64_t bucket_align(const plan_group *g)
+{
+    bool files = false;
+    for (int k = 0; k < PLAN_STATES; k++) files = files || g->o.tier[k] == TIER_FILE;
+    return files ? FILE_ALIGN : swaps_any(g) ? SWAP_ALIGN : BUCKET_ALIGN;
 }
 
 // Marks the rows at which a bucket starts. Fills the buckets of each group from the last block to the
 // first, the order in which backward completes gradients. The first one is small; the others end at
-// the size limit. Where weights are unsharded for use or state is in files, a bucket is one block, so
+// the size limit. Where weights are unsharded for use or state is swapped, a bucket is one block, so
 // that slots are small.
 static void mark_starts(const plan *p, char *starts)
 {
@@ -70,7 +78,7 @@ static void mark_starts(const plan *p, char *starts)
                    block_starts = group_starts || before->block != r->block;
         bytes += 4 * r->count;
         if (!block_starts) continue;
-        if (!group_starts && bytes < limit && !g->weight_slots && !uses_files(g)) continue;
+        if (!group_starts && bytes < limit && !g->weight_slots && !swaps_any(g)) continue;
         starts[i] = 1;
         bytes = 0;
         limit = group_starts ? first : most;
@@ -128,21 +136,23 @@ static void lay_out(plan *p, plan_bucket *b, plan_layout l)
         r->offset[l] = offset;
         offset = round_up(offset + shard_capacity(p, g, r, l), BUCKET_ALIGN);
     }
-    b->count[l] = round_up(offset, uses_files(g) ? FILE_ALIGN : BUCKET_ALIGN);
+    b->count[l] = round_up(offset, bucket_align(g));
 }
 
-// Places the bucket after the ones before it, in memory or in the file of its state.
+// Places the bucket after the ones before it, in the arrays or on the tier of its state.
 static void place(plan *p, int bucket)
 {
     plan_bucket *b = &p->bucket[bucket];
     const plan_group *g = &p->group[b->group];
     for (int t = 0; t < PLAN_STATES; t++) {
-        b->file_start[t] = p->file_bytes[t];
-        p->file_bytes[t] += plan_bucket_file_bytes(p, bucket, (plan_state)t);
+        size_t *const bytes = &p->swap_bytes[g->o.tier[t]][t];
+        b->swap_start[t] = *bytes;
+        *bytes += plan_bucket_swap_bytes(p, bucket, (plan_state)t);
     }
     for (int a = 0; a < PLAN_ARRAYS; a++) {
         b->start[a] = p->array_bytes[a];
-        if (a != ARRAY_POST_FORWARD && plan_in_file(g, plan_array_state((plan_array)a))) continue;
+        if (a != ARRAY_POST_FORWARD && plan_is_swapped(g, plan_array_state((plan_array)a)))
+            continue;
         p->array_bytes[a] += plan_placed_bytes(p, bucket, (plan_array)a);
     }
 }
@@ -189,10 +199,10 @@ size_t plan_placed_bytes(const plan *p, int bucket, plan_array a)
     return size_align(plan_bucket_bytes(p, bucket, a), BUCKET_START_BYTES);
 }
 
-size_t plan_bucket_file_bytes(const plan *p, int bucket, plan_state what)
+size_t plan_bucket_swap_bytes(const plan *p, int bucket, plan_state what)
 {
     size_t bytes = 0;
-    if (!plan_in_file(plan_group_of(p, bucket), what)) return 0;
+    if (!plan_is_swapped(plan_group_of(p, bucket), what)) return 0;
     for (int a = 0; a < PLAN_ARRAYS; a++)
         if (a != ARRAY_POST_FORWARD && plan_array_state((plan_array)a) == what)
             bytes += plan_bucket_bytes(p, bucket, (plan_array)a);

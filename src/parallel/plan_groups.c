@@ -31,9 +31,9 @@ static void choose_layouts(const plan_options *o, plan_group *g)
     g->weight = layout_of(outer->weight, inner->weight);
     g->gradient = layout_of(outer->gradient, inner->gradient);
     g->optimizer = layout_of(outer->optimizer, inner->optimizer);
-    g->weight_slots = g->weight != LAYOUT_FULL || plan_in_file(g, PLAN_WEIGHTS);
+    g->weight_slots = g->weight != LAYOUT_FULL || plan_is_swapped(g, PLAN_WEIGHTS);
     g->gradient_slots =
-        !g->o.frozen && (g->gradient != LAYOUT_FULL || plan_in_file(g, PLAN_GRADIENTS));
+        !g->o.frozen && (g->gradient != LAYOUT_FULL || plan_is_swapped(g, PLAN_GRADIENTS));
 }
 
 enum { KEY_BYTES = 64 };
@@ -53,23 +53,50 @@ static status check_tiers(const plan_options *o, const plan_group *g, int group,
 {
     char key[KEY_BYTES], dp[KEY_BYTES];
     if (g->o.frozen) return OK;
-    if (plan_in_file(g, PLAN_WEIGHTS) && g->weight != g->optimizer)
+    if (plan_is_swapped(g, PLAN_WEIGHTS) && g->weight != g->optimizer)
         return err_set(e, E_USAGE,
-                       "%s: file needs weights that are sharded as the "
+                       "%s: %s needs weights that are sharded as the "
                        "optimizer's state is; valid: %s zero3, or device",
-                       key_of(o, group, "offload.weights", key), key_of(o, group, "dp", dp));
-    if (!plan_in_file(g, PLAN_GRADIENTS)) return OK;
+                       key_of(o, group, "offload.weights", key),
+                       memory_tier_name(g->o.tier[PLAN_WEIGHTS]), key_of(o, group, "dp", dp));
+    if (!plan_is_swapped(g, PLAN_GRADIENTS)) return OK;
+    const char *tier = memory_tier_name(g->o.tier[PLAN_GRADIENTS]);
     key_of(o, group, "offload.gradients", key);
     if (o->micros > 1 && !g->no_sync)
         return err_set(e, E_USAGE,
-                       "%s: file cannot be added to in every micro-batch; "
+                       "%s: %s cannot be added to in every micro-batch; "
                        "valid: parallel.no_sync true, one micro-batch a step, or device",
-                       key);
+                       key, tier);
     if (g->gradient != LAYOUT_FULL && g->gradient != g->optimizer)
         return err_set(e, E_USAGE,
-                       "%s: file needs gradients that are unsharded, or sharded "
+                       "%s: %s needs gradients that are unsharded, or sharded "
                        "as the optimizer's state is; valid: one policy for both axes, or device",
-                       key);
+                       key, tier);
+    return OK;
+}
+
+// The host must have the gradients that the update reads, and it writes whole buckets of weights.
+static status check_update(const plan_options *o, const plan_group *g, int group, err *e)
+{
+    char key[KEY_BYTES], dp[KEY_BYTES];
+    const bool apart = o->strategy.offload.host_is_apart;
+    const memory_tier gradients = g->o.tier[PLAN_GRADIENTS], weights = g->o.tier[PLAN_WEIGHTS];
+    if (!g->updates_on_host) return OK;
+    if (!memory_tier_row_of(gradients, apart)->host_updates)
+        return err_set(e, E_USAGE,
+                       "%s: found %s; parallel.offload.update host needs them on the host; valid: "
+                       "host, or parallel.offload.update device",
+                       key_of(o, group, "offload.gradients", key), memory_tier_name(gradients));
+    if (weights != TIER_DEVICE && !memory_tier_row_of(weights, apart)->host_updates)
+        return err_set(e, E_USAGE,
+                       "%s: found %s; parallel.offload.update host needs them on the device or on "
+                       "the host; valid: device, host, or parallel.offload.update device",
+                       key_of(o, group, "offload.weights", key), memory_tier_name(weights));
+    if (g->weight != g->optimizer)
+        return err_set(e, E_USAGE,
+                       "parallel.offload.update: host needs weights that are sharded as the "
+                       "optimizer's state is; valid: %s zero3, or device",
+                       key_of(o, group, "dp", dp));
     return OK;
 }
 
@@ -109,15 +136,20 @@ static int representative_of(const plan *p, int group)
     return group;
 }
 
-// A state of which the group has nothing, such as the optimizer state of plain sgd, lies on the device,
-// so that nothing is read from a file or written to one.
-static void place_missing_states(plan_group *g)
+// Finds which states are swapped. A state of which the group has nothing, such as the optimizer state of
+// plain sgd, lies on the device, so that nothing is swapped in or out.
+static void place_states(plan_group *g, const strategy_offload *s)
 {
     bool has[PLAN_STATES] = {false};
     for (int a = 0; a < PLAN_ARRAYS; a++)
         if (plan_group_has(g, (plan_array)a)) has[plan_array_state((plan_array)a)] = true;
-    for (int k = 0; k < PLAN_STATES; k++)
+    for (int k = 0; k < PLAN_STATES; k++) {
         if (!has[k]) g->o.tier[k] = TIER_DEVICE;
+        g->swapped[k] = memory_tier_row_of(g->o.tier[k], s->host_is_apart)->swapped;
+    }
+    const memory_tier t = g->o.tier[PLAN_OPTIMIZER_STATE];
+    g->updates_on_host =
+        s->updates_on_host && memory_tier_row_of(t, s->host_is_apart)->host_updates;
 }
 
 status plan_make_groups(plan *p, const strategy *s, err *e)
@@ -129,14 +161,16 @@ status plan_make_groups(plan *p, const strategy *s, err *e)
     for (int i = 0; i < p->groups; i++) {
         plan_group *g = &p->group[i];
         g->o = o->group[i];
-        place_missing_states(g);
+        place_states(g, &s->offload);
         g->representative = representative_of(p, i);
         for (int l = 0; l < POLICY_LEVELS; l++)
             g->axes[l] = mesh_axes_in_use(&o->mesh, POLICY_AXES[l]);
-        g->no_sync = strategy_no_sync_of(s->no_sync, &g->o.dp, g->o.tier, &o->mesh);
+        g->no_sync =
+            strategy_no_sync_of(s->no_sync, &g->o.dp, g->swapped[PLAN_GRADIENTS], &o->mesh);
         TRY(policies_check(&g->o.dp, e));
         choose_layouts(o, g);
         TRY(check_tiers(o, g, i, e));
+        TRY(check_update(o, g, i, e));
         TRY(check_reshard(o, g, e));
     }
 done:
@@ -148,9 +182,11 @@ done:
 bool plan_group_has(const plan_group *g, plan_array a)
 {
     const bool trains = !g->o.frozen;
+    // The host cannot update fp32 weights on the device in place: it has weights of its own.
+    const bool masters = g->o.compute != F32 || (g->updates_on_host && !g->swapped[PLAN_WEIGHTS]);
     const bool has[PLAN_ARRAYS] = {
         [ARRAY_WEIGHTS] = true,           [ARRAY_POST_FORWARD] = g->keeps_post_forward_shards,
-        [ARRAY_GRADIENTS] = trains,       [ARRAY_MASTER] = trains && g->o.compute != F32,
+        [ARRAY_GRADIENTS] = trains,       [ARRAY_MASTER] = trains && masters,
         [ARRAY_M] = trains && g->o.has_m, [ARRAY_V] = trains && g->o.has_v};
     return has[a];
 }
@@ -177,12 +213,11 @@ dtype plan_array_type(const plan_group *g, plan_array a)
     return plan_array_state(a) == PLAN_WEIGHTS ? g->o.compute : F32;
 }
 
-bool plan_in_file(const plan_group *g, plan_state what)
+bool plan_updates_on_host(const plan *p)
 {
-    bool any = false;
-    for (int a = 0; a < PLAN_ARRAYS; a++)
-        any = any || (plan_array_state((plan_array)a) == what && plan_group_has(g, (plan_array)a));
-    return any && g->o.tier[what] == TIER_FILE;
+    for (int i = 0; i < p->groups; i++)
+        if (p->group[i].updates_on_host) return true;
+    return false;
 }
 
 bool plan_any_on_tier(const plan *p, plan_state what, memory_tier t)

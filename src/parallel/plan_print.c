@@ -223,11 +223,10 @@ static void print_collectives(const plan *p, int group, text *out)
 }
 
 // "weights and gradients on the device; optimizer state in files".
-static void print_memory(const plan_group *g, text *out)
+static void print_memory(const plan *p, const plan_group *g, text *out)
 {
     static const char *const state[PLAN_STATES] = {"weights", "gradients", "optimizer state"};
-    static const char *const where[TIERS] = {
-        "on the device", "on the host (on cpu ranks that is the device's own memory)", "in files"};
+    const bool apart = p->o.strategy.offload.host_is_apart;
     const int states = g->o.frozen ? PLAN_WEIGHTS + 1 : PLAN_STATES;
     bool any = false;
     print_when("memory", out);
@@ -241,10 +240,13 @@ static void print_memory(const plan_group *g, text *out)
             left--;
             text_addf(out, "%s%s", printed++ == 0 ? "" : left ? ", " : " and ", state[s]);
         }
-        text_addf(out, " %s", where[tier]);
+        text_addf(out, " %s", memory_tier_row_of((memory_tier)tier, apart)->where);
         any = true;
     }
     text_add(out, "\n");
+    if (!g->updates_on_host) return;
+    print_when("optimizer step", out);
+    text_add(out, "on the host: gradients go down, updated weights come up\n");
 }
 
 static void print_groups(const plan *p, text *out)
@@ -254,7 +256,7 @@ static void print_groups(const plan *p, text *out)
         print_group_numbers(p, i, out);
         print_summary(p, &p->group[i], out);
         print_collectives(p, i, out);
-        print_memory(&p->group[i], out);
+        print_memory(p, &p->group[i], out);
     }
 }
 
@@ -297,6 +299,13 @@ static void print_bytes(const char *name, uint64_t bytes, text *out)
     char size[24];
     text_bytes(size, (double)bytes);
     text_addf(out, "    %-12s %16" PRIu64 "  %s\n", name, bytes, size);
+}
+
+static void print_categories(const uint64_t bytes[CATEGORIES], uint64_t total, text *out)
+{
+    for (int c = 0; c < CATEGORIES; c++)
+        print_bytes(plan_category_name((plan_category)c), bytes[c], out);
+    print_bytes("total", total, out);
 }
 
 static void print_traffic(const plan *p, text *out)
@@ -348,6 +357,7 @@ static void print_json_tiers(const plan_group *g, text *out)
         text_addf(out, "%s\"%s\":\"%s\"", t ? "," : "", plan_state_name((plan_state)t),
                   memory_tier_name(g->o.tier[t]));
     text_add(out, "}");
+    if (g->updates_on_host) text_add(out, ",\"optimizer_step\":\"host\"");
 }
 
 static void print_json_groups(const plan *p, text *out)
@@ -365,6 +375,15 @@ static void print_json_groups(const plan *p, text *out)
         text_add(out, "}");
     }
     text_add(out, "],");
+}
+
+static void print_json_host(const plan *p, text *out)
+{
+    text_add(out, "\"host_bytes_per_rank\":{");
+    for (int c = 0; c < CATEGORIES; c++)
+        text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c),
+                  p->host_bytes[c]);
+    text_addf(out, "\"total\":%" PRIu64 "},", plan_host_bytes(p));
 }
 
 // The members outside "groups" are those of the job's own settings.
@@ -387,7 +406,9 @@ static void print_json(const plan *p, text *out)
     text_addf(out, ",\"file_bytes\":%" PRIu64 ",\"bytes_per_rank\":{", p->tier_bytes[TIER_FILE]);
     for (int c = 0; c < CATEGORIES; c++)
         text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c), p->bytes[c]);
-    text_addf(out, "\"total\":%" PRIu64 "},\"sent_per_step\":{", plan_bytes(p));
+    text_addf(out, "\"total\":%" PRIu64 "},", plan_bytes(p));
+    if (p->o.strategy.offload.host_is_apart) print_json_host(p, out);
+    text_add(out, "\"sent_per_step\":{");
     for (int i = 0; i < count; i++)
         text_addf(out, "\"%s\":%.0f,", process_group_name(&p->o.mesh, group[i], name),
                   p->sent_bytes[group[i]]);
@@ -403,10 +424,13 @@ void plan_print(const plan *p, bool json, text *out)
     print_groups(p, out);
     print_other_axes(p, out);
     print_parameters(p, out);
-    text_add(out, "  bytes per rank:\n");
-    for (int c = 0; c < CATEGORIES; c++)
-        print_bytes(plan_category_name((plan_category)c), p->bytes[c], out);
-    print_bytes("total", plan_bytes(p), out);
+    const bool apart = p->o.strategy.offload.host_is_apart;
+    text_addf(out, "  bytes per rank%s:\n", apart ? ", of the device's memory" : "");
+    print_categories(p->bytes, plan_bytes(p), out);
+    if (apart) {
+        text_add(out, "  bytes per rank, of the host's memory:\n");
+        print_categories(p->host_bytes, plan_host_bytes(p), out);
+    }
     if (p->tier_bytes[TIER_FILE]) print_bytes("file", p->tier_bytes[TIER_FILE], out);
     print_traffic(p, out);
 }

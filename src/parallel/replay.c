@@ -19,7 +19,12 @@ typedef struct replay {
     // [stages] by sender: the receiver has read the messages before this instruction of the sender.
     int *read[CHANNELS];
     replay_position *collective; // [stages] the instruction of each stage in a collective
-    bool *named;                 // [stages] the deadlock message has named the stage
+    bool sends_wait;
+    // Where sends wait: [stages][instructions] the other end of a message that both stages have begun;
+    // stage -1: not yet. Else: of one instruction.
+    replay_position **other;
+    replay_position *group; // [longest list] the messages that start together
+    bool *named;            // [stages] the deadlock message has named the stage
     replay_visit *visit;
     void *given;
 } replay;
@@ -44,6 +49,13 @@ status replay_refuse(const schedule *const *of_stage, replay_position position, 
     status result = err_set(e, E_INTERNAL, "%s: %s", where.chars, why);
     text_clear(&where);
     return result;
+}
+
+int replay_together(const schedule *s, int number)
+{
+    int count = 1;
+    while (number + count < s->count && s->instr[number + count - 1].with_next) count++;
+    return count;
 }
 
 static const schedule_instr *instr_of(const replay *w, replay_position position)
@@ -83,9 +95,16 @@ static int oldest_sent(replay *w, int sender, instr_channel c)
     return *i < w->next[sender] ? *i : -1;
 }
 
-static status check_peer(const replay *w, replay_position position, err *e)
+static bool is_message(const schedule_instr *x)
+{
+    const instr_meeting m = instr_row_of(x->kind)->peers.meeting;
+    return m == MEETS_RECEIVER || m == MEETS_SENDER;
+}
+
+static status check_message(const replay *w, replay_position position, err *e)
 {
     const schedule_instr *x = instr_of(w, position);
+    const schedule *s = w->of_stage[position.stage];
     const int step = instr_row_of(x->kind)->peers.stage_step;
     const int peer = (position.stage + step + w->stages) % w->stages;
     if (w->stages == 1)
@@ -93,6 +112,9 @@ static status check_peer(const replay *w, replay_position position, err *e)
     if (x->peer != peer)
         return replay_refuse(w->of_stage, position, e,
                              "found stage %d at the other end; valid: stage %d", x->peer, peer);
+    if (x->with_next && (position.number + 1 == s->count || !is_message(x + 1)))
+        return replay_refuse(w->of_stage, position, e,
+                             "it starts together with the next instruction, which is no message");
     return OK;
 }
 
@@ -102,28 +124,103 @@ static status visit(replay *w, const replay_step *s, err *e)
     return w->visit ? w->visit(w->given, s, e) : OK;
 }
 
+// Checks that the message that is sent is the one that the receive reads.
+static status check_content(const replay *w, replay_position sent, replay_position received, err *e)
+{
+    const schedule_instr *x = instr_of(w, received), *y = instr_of(w, sent);
+    // The sender is the next or the previous stage, so its block is the next or the previous one.
+    const int block = x->index + instr_row_of(x->kind)->peers.stage_step;
+    text other = {0};
+    if (y->micro == x->micro && y->index == block) return OK;
+    add_position(w->of_stage, sent, &other);
+    const status result = replay_refuse(
+        w->of_stage, received, e, "the next message is of %s; valid: that of micro %d block %d",
+        other.chars, x->micro, block);
+    text_clear(&other);
+    return result;
+}
+
+// ---- Sends that do not wait
+
+static const replay_position NOTHING = {-1, -1};
+
 static status try_receive(replay *w, replay_position position, bool *moved, err *e)
 {
+    status result = OK;
     const schedule_instr *x = instr_of(w, position);
-    const instr_peers *p = &instr_row_of(x->kind)->peers;
-    // The sender is the next or the previous stage, so its block is the next or the previous one.
-    const int block = x->index + p->stage_step;
-    const replay_position sent = {x->peer, oldest_sent(w, x->peer, p->channel)};
+    const instr_channel channel = instr_row_of(x->kind)->peers.channel;
+    const replay_position sent = {x->peer, oldest_sent(w, x->peer, channel)};
     *moved = sent.number >= 0;
     if (!*moved) return OK;
-    const schedule_instr *y = instr_of(w, sent);
-    if (y->micro != x->micro || y->index != block) {
-        text other = {0};
-        add_position(w->of_stage, sent, &other);
-        status result = replay_refuse(w->of_stage, position, e,
-                                      "the next message is of %s; valid: that of micro %d block %d",
-                                      other.chars, x->micro, block);
-        text_clear(&other);
-        return result;
-    }
-    w->read[p->channel][sent.stage]++;
-    return visit(w, &(replay_step){.items = &position, .count = 1, .sent = sent}, e);
+    TRY(check_content(w, sent, position, e));
+    w->read[channel][sent.stage]++;
+    TRY(visit(w, &(replay_step){.items = &position, .count = 1, .others = &sent}, e));
+done:
+    return result;
 }
+
+// ---- Sends that wait
+
+// The first message that `stage` has begun on the channel of *x, with the stage `peer` at its other
+// end, that is still to meet it; -1: none.
+static int begun_message(const replay *w, int stage, const schedule_instr *x, int peer)
+{
+    const schedule *s = w->of_stage[stage];
+    const instr_peers *p = &instr_row_of(x->kind)->peers;
+    const int first = w->next[stage];
+    if (is_finished(w, stage) || !is_message(&s->instr[first])) return -1;
+    for (int i = first; i < first + replay_together(s, first); i++) {
+        const instr_peers *q = &instr_row_of(s->instr[i].kind)->peers;
+        const bool fits = q->channel == p->channel && q->meeting != p->meeting &&
+                          q->stage_step == -p->stage_step && s->instr[i].peer == peer;
+        if (fits && w->other[stage][i].stage < 0) return i;
+    }
+    return -1;
+}
+
+// Lets a message of `position.stage` meet its other end, if that has begun.
+static status try_meet(replay *w, replay_position position, bool *moved, err *e)
+{
+    status result = OK;
+    const schedule_instr *x = instr_of(w, position);
+    const replay_position other = {x->peer, begun_message(w, x->peer, x, position.stage)};
+    const bool sends = instr_row_of(x->kind)->peers.meeting == MEETS_RECEIVER;
+    if (other.number < 0) return OK;
+    TRY(check_content(w, sends ? position : other, sends ? other : position, e));
+    w->other[position.stage][position.number] = other;
+    w->other[other.stage][other.number] = position;
+    *moved = true;
+done:
+    return result;
+}
+
+// The first of the messages of a stage that start together which has not met its other end; -1: none.
+static int waiting_message(const replay *w, int stage)
+{
+    const int first = w->next[stage], count = replay_together(w->of_stage[stage], first);
+    for (int i = first; i < first + count; i++)
+        if (w->other[stage][i].stage < 0) return i;
+    return -1;
+}
+
+static status try_messages(replay *w, int stage, bool *moved, err *e)
+{
+    status result = OK;
+    const int first = w->next[stage], count = replay_together(w->of_stage[stage], first);
+    *moved = false;
+    for (int i = 0; i < count; i++) {
+        w->group[i] = (replay_position){stage, first + i};
+        TRY(check_message(w, w->group[i], e));
+        if (w->other[stage][first + i].stage < 0) TRY(try_meet(w, w->group[i], moved, e));
+    }
+    if (waiting_message(w, stage) >= 0) goto done;
+    *moved = true;
+    TRY(visit(w, &(replay_step){w->group, count, &w->other[stage][first]}, e));
+done:
+    return result;
+}
+
+// ---- Collectives between stages
 
 // Fills w->collective with the next instruction of each stage that takes part in the collective.
 static int participants(replay *w, instr_meeting m)
@@ -153,20 +250,31 @@ static status try_next(replay *w, int stage, bool *moved, err *e)
     status result = OK;
     const replay_position position = {stage, w->next[stage]};
     const instr_meeting m = peers_now(w, stage)->meeting;
+    const bool message = m == MEETS_RECEIVER || m == MEETS_SENDER;
     if (m == MEETS_ENDS || m == MEETS_ALL_STAGES) return try_collective(w, position, moved, e);
-    if (m != MEETS_NOBODY) TRY(check_peer(w, position, e));
+    if (message) TRY(check_message(w, position, e));
+    if (message && w->sends_wait) return try_messages(w, stage, moved, e);
     if (m == MEETS_SENDER) return try_receive(w, position, moved, e);
     *moved = true;
-    return visit(w, &(replay_step){.items = &position, .count = 1}, e);
+    return visit(w, &(replay_step){.items = &position, .count = 1, .others = &NOTHING}, e);
 done:
     return result;
+}
+
+// The instruction at which a stage cannot advance.
+static int stuck_at(const replay *w, int stage)
+{
+    const instr_meeting m = peers_now(w, stage)->meeting;
+    const bool message = m == MEETS_RECEIVER || m == MEETS_SENDER;
+    return w->sends_wait && message ? waiting_message(w, stage) : w->next[stage];
 }
 
 // `stage` cannot advance. Returns the stage that it waits for.
 static int waits_for(replay *w, int stage)
 {
     const instr_meeting m = peers_now(w, stage)->meeting;
-    if (m == MEETS_SENDER) return w->of_stage[stage]->instr[w->next[stage]].peer;
+    if (m == MEETS_SENDER || m == MEETS_RECEIVER)
+        return w->of_stage[stage]->instr[stuck_at(w, stage)].peer;
     int count = participants(w, m), i = 0;
     while (i < count && is_at(w, w->collective[i].stage, m)) i++;
     return w->collective[i].stage;
@@ -183,7 +291,7 @@ static status refuse_deadlock(replay *w, err *e)
         int other = waits_for(w, stage);
         if (chain.bytes) text_add(&chain, "; ");
         w->named[stage] = true;
-        add_position(w->of_stage, (replay_position){stage, w->next[stage]}, &chain);
+        add_position(w->of_stage, (replay_position){stage, stuck_at(w, stage)}, &chain);
         text_addf(&chain, " waits for stage %d%s", other,
                   is_finished(w, other) ? ", which is at the end of its list" : "");
         stage = other;
@@ -197,7 +305,7 @@ static status check_end(replay *w, err *e)
 {
     for (int i = 0; i < w->stages; i++)
         if (!is_finished(w, i)) return refuse_deadlock(w, e);
-    for (int i = 0; i < w->stages; i++)
+    for (int i = 0; i < w->stages && !w->sends_wait; i++)
         for (int c = 0; c < CHANNELS; c++) {
             int number = oldest_sent(w, i, (instr_channel)c);
             if (number >= 0)
@@ -207,17 +315,50 @@ static status check_end(replay *w, err *e)
     return OK;
 }
 
-status schedule_replay(const schedule *const *of_stage, int stages, replay_visit *visitor,
-                       void *given, err *e)
+static status replay_open(replay *w, err *e)
 {
     status result = OK;
-    replay w = {.of_stage = of_stage, .stages = stages, .visit = visitor, .given = given};
-    const size_t count = (size_t)stages;
-    TRY(alloc_zeroed(&w.next, count, sizeof *w.next, "a replay", e));
-    TRY(alloc_zeroed(&w.collective, count, sizeof *w.collective, "a replay", e));
-    TRY(alloc_zeroed(&w.named, count, sizeof *w.named, "a replay", e));
+    static const char what[] = "a replay";
+    const size_t count = (size_t)w->stages;
+    int longest = 0;
+    TRY(alloc_zeroed(&w->next, count, sizeof *w->next, what, e));
+    TRY(alloc_zeroed(&w->collective, count, sizeof *w->collective, what, e));
+    TRY(alloc_zeroed(&w->named, count, sizeof *w->named, what, e));
     for (int c = 0; c < CHANNELS; c++)
-        TRY(alloc_zeroed(&w.read[c], count, sizeof *w.read[c], "a replay", e));
+        TRY(alloc_zeroed(&w->read[c], count, sizeof *w->read[c], what, e));
+    TRY(alloc_zeroed(&w->other, count, sizeof *w->other, what, e));
+    for (int i = 0; i < w->stages && w->sends_wait; i++) {
+        const int length = w->of_stage[i]->count;
+        TRY(alloc_array(&w->other[i], (size_t)length, sizeof **w->other, what, e));
+        for (int k = 0; k < length; k++) w->other[i][k] = NOTHING;
+        if (length > longest) longest = length;
+    }
+    TRY(alloc_array(&w->group, (size_t)longest, sizeof *w->group, what, e));
+done:
+    return result;
+}
+
+static void replay_close(replay *w)
+{
+    for (int i = 0; w->other && i < w->stages; i++) free(w->other[i]);
+    for (int c = 0; c < CHANNELS; c++) free(w->read[c]);
+    free(w->other);
+    free(w->group);
+    free(w->named);
+    free(w->collective);
+    free(w->next);
+}
+
+status schedule_replay(const schedule *const *of_stage, int stages, bool sends_wait,
+                       replay_visit *visitor, void *given, err *e)
+{
+    status result = OK;
+    replay w = {.of_stage = of_stage,
+                .stages = stages,
+                .sends_wait = sends_wait,
+                .visit = visitor,
+                .given = given};
+    TRY(replay_open(&w, e));
     for (bool any = true; any;) {
         any = false;
         for (int i = 0; i < stages; i++)
@@ -226,9 +367,6 @@ status schedule_replay(const schedule *const *of_stage, int stages, replay_visit
     }
     TRY(check_end(&w, e));
 done:
-    for (int c = 0; c < CHANNELS; c++) free(w.read[c]);
-    free(w.named);
-    free(w.collective);
-    free(w.next);
+    replay_close(&w);
     return result;
 }

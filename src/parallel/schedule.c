@@ -9,6 +9,7 @@
 #include "parallel/schedule_private.h"
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "parallel/instructions.h"
 
 #include <stdlib.h>
@@ -25,9 +26,9 @@ static schedule_instr *add(schedule_builder *b, schedule_instr x)
     return &s->instr[s->count++];
 }
 
-static bool in_file(const schedule_builder *b, int bucket, plan_state what)
+static bool is_swapped(const schedule_builder *b, int bucket, plan_state what)
 {
-    return plan_in_file(plan_group_of(b->p, bucket), what);
+    return plan_is_swapped(plan_group_of(b->p, bucket), what);
 }
 
 // ---- Weights. `v` is the number of a visit; one after the last is allowed.
@@ -48,7 +49,7 @@ static void swap_in_weights(schedule_builder *b, int v)
     const plan_buckets l = buckets_of(b, v);
     for (int i = 0; i < l.count; i++) {
         const int k = l.items[i];
-        if (!in_file(b, k, PLAN_WEIGHTS)) continue;
+        if (!is_swapped(b, k, PLAN_WEIGHTS)) continue;
         if (b->weight_slot[k] >= 0 || b->swapped_in[k] >= 0) continue;
         if (visit_uses(b, v - 1, k)) continue; // the previous visit unshards the bucket for both
         if (b->post_forward[k] && b->visit[v].kind != PIPE_FORWARD) continue;
@@ -56,7 +57,7 @@ static void swap_in_weights(schedule_builder *b, int v)
         const int slot = schedule_state_take(b, PLAN_WEIGHTS, b->p->bucket[k].count[shard]);
         if (slot < 0) return;
         b->swapped_in[k] = slot;
-        b->state_busy[PLAN_WEIGHTS][slot] = true;
+        b->state[PLAN_WEIGHTS].busy[slot] = true;
         add(b, (schedule_instr){.kind = SWAP_IN, .index = k, .slot = slot, .what = PLAN_WEIGHTS});
     }
 }
@@ -76,7 +77,7 @@ static void unshard(schedule_builder *b, int v)
                                 .state = {state, -1, -1},
                                 .post_forward =
                                     b->post_forward[k] && b->visit[v].kind != PIPE_FORWARD});
-        if (state >= 0) b->state_busy[PLAN_WEIGHTS][state] = false;
+        if (state >= 0) b->state[PLAN_WEIGHTS].busy[state] = false;
         b->swapped_in[k] = -1;
     }
 }
@@ -140,7 +141,7 @@ static void alloc_gradients(schedule_builder *b, const schedule_visit *v)
         const int slot = schedule_slot_take(&b->gradients, p->bucket[k].count[LAYOUT_FULL]);
         b->no_memory = b->no_memory || slot < 0;
         b->gradient_slot[k] = slot;
-        // The sum of earlier micro-batches is in the file and continues in the slot.
+        // The sum of earlier micro-batches is swapped out and continues in the slot.
         const bool continues = g->gradient == LAYOUT_FULL && v->micro > 0;
         add(b, (schedule_instr){.kind = continues ? SWAP_IN : ALLOC_GRAD,
                                 .index = k,
@@ -160,10 +161,10 @@ static void give_gradient_slot(schedule_builder *b, int bucket)
 // Reduces a bucket. `last` says that this is its last reduction in the step.
 static void reduce(schedule_builder *b, int bucket, int micro, bool last)
 {
-    const bool file = in_file(b, bucket, PLAN_GRADIENTS);
+    const bool swapped = is_swapped(b, bucket, PLAN_GRADIENTS);
     const plan_layout shard = plan_group_of(b->p, bucket)->optimizer;
     int state = -1;
-    if (file) state = schedule_state_take(b, PLAN_GRADIENTS, b->p->bucket[bucket].count[shard]);
+    if (swapped) state = schedule_state_take(b, PLAN_GRADIENTS, b->p->bucket[bucket].count[shard]);
     add(b,
         (schedule_instr){
             .kind = REDUCE_GRAD,
@@ -172,15 +173,15 @@ static void reduce(schedule_builder *b, int bucket, int micro, bool last)
             .slot = b->gradient_slot[bucket],
             .state = {[PLAN_WEIGHTS] = -1, [PLAN_GRADIENTS] = state, [PLAN_OPTIMIZER_STATE] = -1},
             .last = last});
-    if (file)
+    if (swapped)
         add(b, (schedule_instr){
                    .kind = SWAP_OUT, .index = bucket, .slot = state, .what = PLAN_GRADIENTS});
     give_gradient_slot(b, bucket);
 }
 
 // Ends the gradients of the buckets that the visit completes for its micro-batch. They are reduced
-// if this is the last micro-batch or the plan reduces after each; otherwise a sum in the file is
-// written back. Buckets with tied weights wait for REDUCE_TIED_GRAD at the end of the step.
+// if this is the last micro-batch or the plan reduces after each; otherwise a sum that is swapped goes
+// back. Buckets with tied weights wait for REDUCE_TIED_GRAD at the end of the step.
 static void end_gradients(schedule_builder *b, int number)
 {
     const plan *p = b->p;
@@ -206,16 +207,62 @@ static void end_gradients(schedule_builder *b, int number)
     }
 }
 
-// ---- Activation gradients
+// ---- State for the update
 
-// Takes a slot other than the one in use. Slots are taken in turn, so that a slot whose value is
-// being sent is overwritten as late as possible.
+// Takes a state slot for update `i` and swaps the bucket's state in.
+static void swap_in_for_update(schedule_builder *b, plan_state what, int i)
+{
+    const int bucket = b->updates.bucket[i];
+    const plan_group *g = plan_group_of(b->p, bucket);
+    if (!plan_updates_in_slot(g, what)) return;
+    // 16-bit weights are rounded from the fp32 master weights, so they are only written.
+    const bool reads = what != PLAN_WEIGHTS || g->o.compute == F32;
+    const int slot = schedule_state_take(b, what, b->p->bucket[bucket].count[g->optimizer]);
+    b->updates.slot[what][i] = slot;
+    if (reads)
+        add(b, (schedule_instr){.kind = SWAP_IN, .index = bucket, .slot = slot, .what = what});
+}
+
+// Swaps in the state of the first `count` updates, as far as it has no slot yet.
+static void swap_in_first(schedule_builder *b, plan_state what, int count)
+{
+    for (int *n = &b->updates.slots[what]; *n < count && *n < b->updates.count; ++*n)
+        swap_in_for_update(b, what, *n);
+}
+
+// The optimizer state of the first updates is swapped in while the last micro-batch runs backward. Its
+// slots hold nothing before, and what they held in the step before has been written meanwhile.
+static void swap_in_optimizer_state(schedule_builder *b, const schedule_visit *v)
+{
+    if (b->s->pass == PASS_TRAIN && v->kind != PIPE_FORWARD && v->micro == b->p->o.micros - 1)
+        swap_in_first(b, PLAN_OPTIMIZER_STATE, b->state_slots);
+}
+
+// ---- Activation gradients and messages
+
+static void free_act_grad(schedule_builder *b, int slot)
+{
+    if (slot >= 0) b->act_grad.busy[slot] = false;
+}
+
+// Takes a slot that holds no gradient. Slots are taken in turn, so that a slot whose value is being sent
+// is overwritten as late as possible. Where sends wait, more gradients may wait than there are slots.
 static int take_act_grad(schedule_builder *b)
 {
-    const int count = b->s->act_grad_slots;
-    int slot = ++b->act_grad_turn % count;
-    if (slot == b->act_grad) slot = ++b->act_grad_turn % count;
-    return slot;
+    schedule *s = b->s;
+    for (int i = 0; i < s->act_grad_slots; i++) {
+        const int slot = ++b->act_grad.turn % s->act_grad_slots;
+        if (b->act_grad.busy[slot]) continue;
+        b->act_grad.busy[slot] = true;
+        return slot;
+    }
+    if (alloc_grow(&b->act_grad.busy, &b->act_grad.room, (size_t)s->act_grad_slots + 1,
+                   sizeof *b->act_grad.busy, "a schedule", NULL) != OK) {
+        b->no_memory = true;
+        return -1;
+    }
+    b->act_grad.busy[s->act_grad_slots] = true;
+    return s->act_grad_slots++;
 }
 
 static bool is_split(const schedule_visit *v)
@@ -239,9 +286,11 @@ static bool begins_chunk(const schedule_builder *b, const schedule_visit *v)
     return v->block == b->p->chunk_first[plan_chunk_of(b->p, v->block)];
 }
 
-static bool ends_chunk(const schedule_builder *b, const schedule_visit *v)
+// The slot of the gradient that a message brings to a chunk, and later of the one that leaves it.
+static int *border_grad(schedule_builder *b, int block, int micro)
 {
-    return v->block == b->p->chunk_first[plan_chunk_of(b->p, v->block) + 1] - 1;
+    const int chunk = plan_chunk_of(b->p, block) / b->p->o.mesh.size[AXIS_PP];
+    return &b->messages.border_grad[(size_t)chunk * (size_t)b->p->o.micros + (size_t)micro];
 }
 
 // Sets the slot from which the visit reads the output gradient, and the slot to which it writes the
@@ -250,76 +299,54 @@ static void assign_act_grads(schedule_builder *b, const schedule_visit *v, sched
 {
     x->grad_in = x->grad_out = -1;
     if (!is_dgrad(v)) return;
-    x->grad_in = b->act_grad;
+    if (v->received) b->act_grad.current = *border_grad(b, v->block, v->micro);
+    x->grad_in = b->act_grad.current;
     const bool writes = has_input_grad(b, v) && (!is_split(v) || begins_chunk(b, v));
     if (writes && b->p->blocks.input_grad_in_place[v->block] && !is_split(v))
         x->grad_out = x->grad_in;
     else if (writes)
         x->grad_out = take_act_grad(b);
-    b->act_grad = x->grad_out;
+    if (x->grad_in != x->grad_out) free_act_grad(b, x->grad_in);
+    b->act_grad.current = x->grad_out;
+    if (!begins_chunk(b, v)) return;
+    *border_grad(b, v->block, v->micro) = x->grad_out; // until it is sent
+    b->act_grad.current = -1;
 }
 
-// ---- Messages
-
-// The stage of the previous (-1) or the next (1) model chunk, counted from the visit's block.
-static int stage_beside(const schedule_builder *b, const schedule_visit *v, int step)
+// Adds the messages before message `until`. Slots that a group frees are free when it has ended.
+static void add_messages(schedule_builder *b, int until)
 {
-    return (plan_chunk_of(b->p, v->block) + step) % b->p->o.mesh.size[AXIS_PP];
+    for (; b->messages.added < until; b->messages.added++) {
+        schedule_instr *x = add(b, b->messages.items[b->messages.added]);
+        int *const slot = border_grad(b, x->index, x->micro);
+        x->grad_in = x->grad_out = -1;
+        if (instr_has_effect(x->kind, ACCESS_ALLOCATE, RES_ACT_GRAD_SLOT)) {
+            *slot = x->wgrad_slot >= 0 ? -1 : take_act_grad(b);
+            x->grad_out = *slot;
+        } else if (instr_has_effect(x->kind, ACCESS_FREE, RES_ACT_GRAD_SLOT)) {
+            x->grad_in = *slot;
+        }
+        for (int i = b->messages.added; !x->with_next && i >= 0; i--) {
+            const schedule_instr *y = &b->messages.items[i];
+            if (i < b->messages.added && !y->with_next) break;
+            if (instr_has_effect(y->kind, ACCESS_FREE, RES_ACT_GRAD_SLOT))
+                free_act_grad(b, *border_grad(b, y->index, y->micro));
+        }
+    }
 }
 
-static void receive(schedule_builder *b, const schedule_visit *v)
-{
-    const int chunk = plan_chunk_of(b->p, v->block); // of the model
-    if (v->kind == PIPE_FORWARD && begins_chunk(b, v) && chunk > 0)
-        add(b, (schedule_instr){.kind = RECV_ACT,
-                                .micro = v->micro,
-                                .index = v->block,
-                                .slot = v->act,
-                                .peer = stage_beside(b, v, -1)});
-    if (!is_dgrad(v) || !ends_chunk(b, v) || chunk + 1 == b->p->chunks) return;
-    b->act_grad = is_split(v) ? -1 : take_act_grad(b);
-    add(b, (schedule_instr){.kind = RECV_GRAD,
-                            .micro = v->micro,
-                            .index = v->block,
-                            .wgrad_slot = v->wgrad,
-                            .grad_in = -1,
-                            .grad_out = b->act_grad,
-                            .peer = stage_beside(b, v, 1)});
-}
+// ---- The start of a step
 
-static void send(schedule_builder *b, const schedule_visit *v)
+// The host reads the batches, so all are loaded before anything else: what follows waits for nothing
+// that the host has yet to do. In an evaluation the caller uploads the batch.
+static void load(schedule_builder *b)
 {
-    const int chunk = plan_chunk_of(b->p, v->block); // of the model
-    if (v->kind == PIPE_FORWARD && ends_chunk(b, v) && chunk + 1 < b->p->chunks)
-        add(b, (schedule_instr){.kind = SEND_ACT,
-                                .micro = v->micro,
-                                .index = v->block,
-                                .slot = v->act,
-                                .peer = stage_beside(b, v, 1)});
-    if (!is_dgrad(v) || !begins_chunk(b, v) || !has_input_grad(b, v)) return;
-    add(b, (schedule_instr){.kind = SEND_GRAD,
-                            .micro = v->micro,
-                            .index = v->block,
-                            .wgrad_slot = v->wgrad,
-                            .grad_in = b->act_grad,
-                            .grad_out = -1,
-                            .peer = stage_beside(b, v, -1)});
-    b->act_grad = -1;
+    for (int i = 0; plan_reads_batches(b->p) && i < b->p->o.micros; i++)
+        add(b, (schedule_instr){.kind = LOAD_BATCH, .micro = i});
+    add(b, (schedule_instr){.kind = LOAD_STEP});
 }
 
 // ---- One visit
-
-// Batches are loaded and freed in the order of micro-batches, so that they take slots in turn. In
-// an evaluation the caller uploads the batch.
-static void load(schedule_builder *b, const schedule_visit *v)
-{
-    const bool reads = v->block == 0 || v->block == b->p->o.blocks - 1;
-    if (!reads || v->kind != PIPE_FORWARD || v->micro < b->loaded || b->s->pass == PASS_EVAL)
-        return;
-    b->loaded = v->micro + 1;
-    if (b->loaded - b->done > b->s->batch_slots) b->s->batch_slots = b->loaded - b->done;
-    add(b, (schedule_instr){.kind = LOAD_BATCH, .micro = v->micro});
-}
 
 static unsigned computes(const schedule_visit *v)
 {
@@ -333,12 +360,12 @@ static unsigned computes(const schedule_visit *v)
 static void add_visit(schedule_builder *b, int number)
 {
     const schedule_visit *v = &b->visit[number];
-    load(b, v);
-    receive(b, v);
+    swap_in_optimizer_state(b, v);
+    add_messages(b, v->messages_before);
     swap_in_weights(b, number);
     unshard(b, number);
-    swap_in_weights(b, number + 1); // adds an instruction only before the first visit
-    swap_in_weights(b, number + 2);
+    // Adds instructions of the last one only, but before the first visit.
+    for (int i = 1; i < b->state_slots; i++) swap_in_weights(b, number + i);
     unshard(b, number + 1);
     alloc_gradients(b, v);
     schedule_instr *x = add(b, (schedule_instr){.kind = instr_computing(computes(v)),
@@ -347,9 +374,8 @@ static void add_visit(schedule_builder *b, int number)
                                                 .slot = v->act,
                                                 .wgrad_slot = v->wgrad});
     assign_act_grads(b, v, x);
-    if (instr_ends_batch(b->p, x)) b->done = v->micro + 1;
     reshard(b, number);
-    send(b, v);
+    add_messages(b, v->messages_after);
     end_gradients(b, number);
 }
 
@@ -371,71 +397,48 @@ static void reduce_tied(schedule_builder *b)
     }
 }
 
-// Reads a bucket's state from the file for its update. Returns the state slot, or -1 when the state
-// is not in a file.
-static int swap_in_state(schedule_builder *b, plan_state what, int bucket)
+static void update_bucket(schedule_builder *b, int i)
 {
-    const plan_group *g = plan_group_of(b->p, bucket);
-    if (!in_file(b, bucket, what)) return -1;
-    // 16-bit weights are rounded from the fp32 master weights, so they are only written.
-    const bool reads = what != PLAN_WEIGHTS || g->o.compute == F32;
-    const int slot = schedule_state_take(b, what, b->p->bucket[bucket].count[g->optimizer]);
-    if (reads)
-        add(b, (schedule_instr){.kind = SWAP_IN, .index = bucket, .slot = slot, .what = what});
-    return slot;
+    const schedule_updates *u = &b->updates;
+    const int bucket = u->bucket[i];
+    schedule_instr *x =
+        add(b, (schedule_instr){.kind = OPTIMIZER_STEP,
+                                .index = bucket,
+                                .on_host = plan_group_of(b->p, bucket)->updates_on_host});
+    for (int t = 0; t < PLAN_STATES; t++) x->state[t] = u->slot[t][i];
+    for (int t = 0; t < PLAN_STATES; t++)
+        if (u->slot[t][i] >= 0 && t != PLAN_GRADIENTS)
+            add(b, (schedule_instr){.kind = SWAP_OUT,
+                                    .index = bucket,
+                                    .slot = u->slot[t][i],
+                                    .what = (plan_state)t});
+    add(b, (schedule_instr){.kind = ALL_GATHER_UPDATED, .index = bucket});
 }
 
-// The first bucket from this one on that is not frozen; the number of buckets if there is none.
-static int next_updated(const plan *p, int bucket)
-{
-    while (bucket < p->buckets && plan_group_of(p, bucket)->o.frozen) bucket++;
-    return bucket;
-}
-
-// A bucket with the state slots of its update.
-typedef struct update_bucket {
-    int bucket, slot[PLAN_STATES];
-} update_bucket;
-
-static update_bucket swap_in_next(schedule_builder *b, int from)
-{
-    update_bucket next = {.bucket = next_updated(b->p, from)};
-    for (int t = 0; t < PLAN_STATES && next.bucket < b->p->buckets; t++)
-        next.slot[t] = swap_in_state(b, (plan_state)t, next.bucket);
-    return next;
-}
-
-// The state of the next bucket is read while this one is updated.
+// A slot is filled again after the update that follows its own. So a file has another write to do while
+// the host waits for the write of the slot.
 static void update(schedule_builder *b)
 {
-    for (update_bucket now = swap_in_next(b, 0), next; now.bucket < b->p->buckets; now = next) {
-        next = swap_in_next(b, now.bucket + 1);
-        schedule_instr *x = add(b, (schedule_instr){.kind = OPTIMIZER_STEP, .index = now.bucket});
-        for (int t = 0; t < PLAN_STATES; t++) x->state[t] = now.slot[t];
+    for (int i = 0; i < b->updates.count; i++) {
         for (int t = 0; t < PLAN_STATES; t++)
-            if (now.slot[t] >= 0 && t != PLAN_GRADIENTS)
-                add(b, (schedule_instr){.kind = SWAP_OUT,
-                                        .index = now.bucket,
-                                        .slot = now.slot[t],
-                                        .what = (plan_state)t});
-        add(b, (schedule_instr){.kind = ALL_GATHER_UPDATED, .index = now.bucket});
+            swap_in_first(b, (plan_state)t, b->state_slots + (i > 0 ? i - 1 : 0));
+        update_bucket(b, i);
     }
 }
 
-// Between steps the first state slot is the staging buffer, so it must hold the largest bucket.
-static void grow_first_slot(schedule_slots *s)
+// Between steps the first state slot is the staging buffer, so it must hold the largest bucket. State
+// that the host updates where it lies has no other slot.
+static void grow_first_slot(schedule_builder *b, plan_state what)
 {
-    for (int i = 1; i < s->count; i++)
-        if (s->elements[i] > s->elements[0]) s->elements[0] = s->elements[i];
-}
-
-// One slot more than are used at once, so that the next batch is copied while this one is used.
-static void assign_batch_slots(schedule *s)
-{
-    s->batch_slots++;
-    for (int i = 0; i < s->count; i++)
-        if (instr_has_effect(s->instr[i].kind, ACCESS_ALLOCATE, RES_BATCH_SLOT))
-            s->instr[i].slot = s->instr[i].micro % s->batch_slots;
+    schedule_slots *const s = &b->s->state[what];
+    int64_t most = 0;
+    for (int k = 0; k < b->p->buckets; k++) {
+        const plan_group *g = plan_group_of(b->p, k);
+        const plan_layout l = what == PLAN_WEIGHTS ? g->weight : g->optimizer;
+        if (plan_is_swapped(g, what)) most = size_max(most, b->p->bucket[k].count[l]);
+    }
+    if (s->count == 0 && most > 0 && b->s->pass == PASS_TRAIN) schedule_state_take(b, what, most);
+    if (s->count > 0) s->elements[0] = most;
 }
 
 // Between stages a gradient stays in its slot until the other stage has read it, so that there are
@@ -452,20 +455,21 @@ status schedule_make(const plan *p, schedule_pass pass, schedule *out, err *e)
     status result = OK;
     schedule_builder b = {.p = p,
                           .s = out,
-                          .act_grad = -1,
+                          .act_grad = {.current = -1},
                           .weights = {.sizes = &out->weights},
                           .gradients = {.sizes = &out->gradients}};
     *out = (schedule){.pass = pass, .act_grad_slots = act_grad_slots(p)};
     TRY(schedule_builder_open(&b, e));
+    if (pass == PASS_TRAIN) load(&b);
     for (int i = 0; i < b.visits && !b.no_memory; i++) add_visit(&b, i);
     if (pass == PASS_TRAIN && !b.no_memory) {
         reduce_tied(&b);
+        for (int t = 0; t < PLAN_STATES; t++) swap_in_first(&b, (plan_state)t, b.state_slots);
         add(&b, (schedule_instr){.kind = CLIP_GRAD_NORM});
         update(&b);
     }
+    for (int t = 0; t < PLAN_STATES && !b.no_memory; t++) grow_first_slot(&b, (plan_state)t);
     if (b.no_memory) FAIL(E_MEMORY, "no memory for a schedule");
-    for (int t = 0; t < PLAN_STATES; t++) grow_first_slot(&out->state[t]);
-    assign_batch_slots(out);
 done:
     schedule_builder_close(&b);
     if (result != OK) schedule_clear(out);

@@ -18,6 +18,7 @@
 // instructions.c has a row for each kind and says what the kind does.
 #define SCHEDULE_INSTRS(KIND)                                                                      \
     KIND(LOAD_BATCH, load_batch)                                                                   \
+    KIND(LOAD_STEP, load_step)                                                                     \
     KIND(SWAP_IN, swap_in)                                                                         \
     KIND(UNSHARD, unshard)                                                                         \
     KIND(RESHARD_POST_FORWARD, reshard_post_forward)                                               \
@@ -55,11 +56,13 @@ typedef struct schedule_instr {
     // none, or the gradient lies in the wgrad slot.
     int grad_in, grad_out;
     int peer; // pipeline coordinate of the stage at the other end of a message
-    // State slots of OPTIMIZER_STEP, UNSHARD (weights) and REDUCE_GRAD (gradients); -1: no file.
+    // State slots of OPTIMIZER_STEP, UNSHARD (weights) and REDUCE_GRAD (gradients); -1: not swapped.
     int state[PLAN_STATES];
     bool post_forward; // UNSHARD: from the shards that RESHARD_POST_FORWARD kept
     bool last;         // REDUCE_GRAD: the last of this bucket in the step
+    bool on_host;      // OPTIMIZER_STEP: the host's processor runs it
     bool full;         // SWAP_IN, SWAP_OUT: full gradients in a gradient slot, not a local shard
+    bool with_next;    // messages: starts together with the next instruction
     plan_state what;   // SWAP_IN, SWAP_OUT
 } schedule_instr;
 
@@ -79,10 +82,9 @@ typedef struct schedule {
     int *act_slots;                    // [chunks of the stage] micro-batches of saved activations
     int *wgrad_slots;                  // [chunks] micro-batches between their dgrad and wgrad
     int act_grad_slots;                // activation-gradient buffers
-    int batch_slots;                   // micro-batches on the device
     schedule_slots weights;            // unsharded buckets
     schedule_slots gradients;          // buckets whose gradients are not yet reduced
-    schedule_slots state[PLAN_STATES]; // buckets between a file and their use
+    schedule_slots state[PLAN_STATES]; // buckets between their tier and their use
 } schedule;
 
 // Makes the list of a training step, or of the evaluation of one micro-batch (forward only).

@@ -3,15 +3,20 @@
 #ifndef TRIREME_PARALLEL_SCHEDULE_PRIVATE_H
 #define TRIREME_PARALLEL_SCHEDULE_PRIVATE_H
 
+#include "parallel/pipeline_messages.h"
 #include "parallel/schedule.h"
 
-enum { STATE_SLOTS = 3 }; // one read, one in use, one written
+enum { STATE_SLOTS = 3 }; // of a job that does not say it: one read, one in use, one written
 
 // One pass over one block.
 typedef struct schedule_visit {
     pipeline_pass kind;
     int micro, block;
     int act, wgrad; // slots of its chunk; wgrad -1: dgrad and wgrad run together
+    // How many messages of the step stand before the pass, and how many stand before the reductions
+    // that follow it.
+    int messages_before, messages_after;
+    bool received; // a message brings its input or its output gradient
 } schedule_visit;
 
 // Slots of varying size.
@@ -33,6 +38,38 @@ enum {
     VISIT_MORE_GRADIENTS = 2    // a later visit of the same micro-batch adds to its gradients
 };
 
+// The buckets that the optimizer updates, and the state slots of their updates.
+typedef struct schedule_updates {
+    int *bucket;            // [count] in order
+    int *slot[PLAN_STATES]; // [count] -1: none
+    int count;
+    int slots[PLAN_STATES]; // how many have their slot so far
+} schedule_updates;
+
+// The state slots of one state. The arrays grow with the slots of the schedule.
+typedef struct schedule_state_slots {
+    bool *busy;     // [slots] UNSHARD has yet to read the weights in the slot
+    int *used;      // [slots] the value of `turn` when the slot was filled last
+    size_t room[3]; // of the sizes of the slots, `busy` and `used`, in items
+    int turn;       // how often a slot was filled
+} schedule_state_slots;
+
+// The messages of the step, in order. Their activation-gradient slots are assigned when they are added.
+typedef struct schedule_messages {
+    schedule_instr *items; // [count]
+    int count, added;
+    // [chunks of the stage, micros] slot of a gradient that was received or will be sent
+    int *border_grad;
+} schedule_messages;
+
+// Activation-gradient slots.
+typedef struct schedule_act_grads {
+    int current; // the slot that the next dgrad reads; -1: none
+    int turn;    // how many slots were taken
+    bool *busy;  // [act_grad_slots] the slot holds a gradient
+    size_t room; // of `busy`
+} schedule_act_grads;
+
 typedef struct schedule_builder {
     const plan *p;
     schedule *s;
@@ -40,19 +77,17 @@ typedef struct schedule_builder {
     schedule_instr discarded; // receives the instructions after that
     schedule_visit *visit;
     int visits;
+    schedule_messages messages;
     int *weight_slot, *gradient_slot; // [buckets] -1: none
-    int *swapped_in;                  // [buckets] state slot of the weights from the file; -1: none
-    bool *post_forward;               // [buckets] the post-forward group keeps the weights
+    int *swapped_in;    // [buckets] state slot of the weights that are swapped in; -1: none
+    bool *post_forward; // [buckets] the post-forward group keeps the weights
     schedule_slot_pool weights, gradients;
-    unsigned char *after;              // VISIT_… of each bucket of each visit, visit by visit
-    size_t *first_after;               // [visits] index in `after` of the first bucket of the visit
-    bool *state_busy[PLAN_STATES];     // [slots] UNSHARD has yet to read the weights in the slot
-    int *state_used[PLAN_STATES];      // [slots] the value of `turn` when the slot was filled last
-    size_t state_room[PLAN_STATES][3]; // of the arrays by slot, in items
-    int turn[PLAN_STATES];             // how often a slot was filled
-    int loaded, done;  // micro-batches that were loaded so far, and that were freed so far
-    int act_grad;      // activation-gradient slot in use; -1: none
-    int act_grad_turn; // how many activation-gradient slots were taken
+    unsigned char *after; // VISIT_… of each bucket of each visit, visit by visit
+    size_t *first_after;  // [visits] index in `after` of the first bucket of the visit
+    int state_slots;      // of each state; more where UNSHARD has yet to read some
+    schedule_state_slots state[PLAN_STATES];
+    schedule_updates updates;
+    schedule_act_grads act_grad;
 } schedule_builder;
 
 // Does the visit complete the gradients of its block's weights for its micro-batch?

@@ -69,7 +69,8 @@ void schedule_slot_give(schedule_slot_pool *p, int slot)
 // one of the slots that were filled last, which may still be read from or written to the file.
 static bool state_slot_is_free(const schedule_builder *b, plan_state what, int slot)
 {
-    return !b->state_busy[what][slot] && b->turn[what] - b->state_used[what][slot] >= STATE_SLOTS;
+    const schedule_state_slots *s = &b->state[what];
+    return !s->busy[slot] && s->turn - s->used[slot] >= b->state_slots;
 }
 
 // Makes room for so many items in an array; false: no memory.
@@ -85,13 +86,13 @@ static int add_state_slot(schedule_builder *b, plan_state what)
 {
     schedule_slots *s = &b->s->state[what];
     const int slot = s->count;
-    size_t *const room = b->state_room[what];
+    size_t *const room = b->state[what].room;
     if (!grow(b, &s->elements, &room[0], slot + 1, sizeof *s->elements) ||
-        !grow(b, &b->state_busy[what], &room[1], slot + 1, sizeof **b->state_busy) ||
-        !grow(b, &b->state_used[what], &room[2], slot + 1, sizeof **b->state_used))
+        !grow(b, &b->state[what].busy, &room[1], slot + 1, sizeof *b->state[what].busy) ||
+        !grow(b, &b->state[what].used, &room[2], slot + 1, sizeof *b->state[what].used))
         return -1;
     s->elements[slot] = 0;
-    b->state_busy[what][slot] = false;
+    b->state[what].busy[slot] = false;
     return s->count++;
 }
 
@@ -99,7 +100,7 @@ int schedule_state_take(schedule_builder *b, plan_state what, int64_t elements)
 {
     schedule_slots *s = &b->s->state[what];
     int best = -1;
-    b->turn[what]++;
+    b->state[what].turn++;
     for (int i = 0; i < s->count; i++)
         if (state_slot_is_free(b, what, i) &&
             (best < 0 || llabs(s->elements[i] - elements) < llabs(s->elements[best] - elements)))
@@ -107,6 +108,6 @@ int schedule_state_take(schedule_builder *b, plan_state what, int64_t elements)
     if (best < 0) best = add_state_slot(b, what);
     if (best < 0) return -1;
     if (s->elements[best] < elements) s->elements[best] = elements;
-    b->state_used[what][best] = b->turn[what];
+    b->state[what].used[best] = b->state[what].turn;
     return best;
 }

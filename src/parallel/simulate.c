@@ -89,6 +89,13 @@ static status note_end(void *given, const instr_use *u, err *e)
     return OK;
 }
 
+// Is it a message between two stages?
+static bool meets_one(const schedule_instr *x)
+{
+    const instr_meeting m = instr_row_of(x->kind)->peers.meeting;
+    return m == MEETS_RECEIVER || m == MEETS_SENDER;
+}
+
 static device_stream_kind stream_of(const simulation *s, schedule_instr_kind k)
 {
     return s->costs->overlap ? instr_row_of(k)->stream : STREAM_COMPUTE;
@@ -99,33 +106,101 @@ static const schedule_instr *instr_of(const simulation *s, replay_position posit
     return &s->of_stage[position.stage]->instr[position.number];
 }
 
-static status time_step(void *given, const replay_step *s, err *e)
+// When an instruction can start, as far as its own stage is concerned. The communication stream starts
+// a message after the passes that stand before it, because they may have used its slot.
+static status find_start(const simulation *x, replay_position position, double *start, err *e)
 {
     status result = OK;
-    const simulation *x = given;
-    simulate_moment m = {.start = 0};
-    double seconds = 0;
-    for (int i = 0; i < s->count; i++) {
-        const schedule_instr *y = instr_of(x, s->items[i]);
-        m.stage = &x->stage[s->items[i].stage];
-        delay(&m.start, m.stage->stream[stream_of(x, y->kind)]);
-        TRY(instr_each_use(m.stage->p, m.stage->s, y, wait_for, &m, e));
-        if (instr_row_of(y->kind)->peers.meeting == MEETS_SENDER)
-            delay(&m.start, x->out->span[s->sent.stage][s->sent.number].end);
-        delay(&seconds, x->costs->seconds(x->costs->given, s->items[i].stage, y));
-    }
-    m.end = m.start + seconds;
+    const schedule_instr *y = instr_of(x, position);
+    simulate_moment m = {.stage = &x->stage[position.stage], .start = *start};
+    delay(&m.start, m.stage->stream[stream_of(x, y->kind)]);
+    if (x->costs->sends_wait && meets_one(y)) delay(&m.start, m.stage->stream[STREAM_COMPUTE]);
+    TRY(instr_each_use(m.stage->p, m.stage->s, y, wait_for, &m, e));
+    *start = m.start;
+done:
+    return result;
+}
+
+static double seconds_of(const simulation *x, replay_position position)
+{
+    return x->costs->seconds(x->costs->given, position.stage, instr_of(x, position));
+}
+
+// Notes the times of instructions of a step that end together.
+static status note_times(const simulation *x, const replay_step *s, const simulate_span *span,
+                         double busy, err *e)
+{
+    status result = OK;
+    simulate_moment m = {.end = span->end};
     for (int i = 0; i < s->count; i++) {
         const replay_position *position = &s->items[i];
         const schedule_instr *y = instr_of(x, *position);
         m.stage = &x->stage[position->stage];
-        x->out->span[position->stage][position->number] = (simulate_span){m.start, m.end};
+        x->out->span[position->stage][position->number] = *span;
         m.stage->stream[stream_of(x, y->kind)] = m.end;
         TRY(instr_each_use(m.stage->p, m.stage->s, y, note_end, &m, e));
-        if (instr_row_of(y->kind)->stream == STREAM_COMPUTE)
-            x->out->busy[position->stage] += seconds;
+        if (instr_row_of(y->kind)->stream == STREAM_COMPUTE) x->out->busy[position->stage] += busy;
     }
     delay(&x->out->seconds, m.end);
+done:
+    return result;
+}
+
+// When the group of messages that holds this one starts. The first one to ask finds the stage still at
+// the group, and the time is kept in the span of the message.
+static status find_group_start(const simulation *x, replay_position position, double *start, err *e)
+{
+    status result = OK;
+    const schedule *s = x->of_stage[position.stage];
+    simulate_span *span = x->out->span[position.stage];
+    int first = position.number;
+    if (span[first].start < 0) {
+        double when = 0;
+        while (first > 0 && s->instr[first - 1].with_next) first--;
+        const int last = first + replay_together(s, first);
+        for (int i = first; i < last; i++)
+            TRY(find_start(x, (replay_position){position.stage, i}, &when, e));
+        for (int i = first; i < last; i++) span[i].start = when;
+    }
+    *start = span[position.number].start;
+done:
+    return result;
+}
+
+// Each message takes its seconds from when both of its ends have started; the group ends with the last.
+static status time_messages(const simulation *x, const replay_step *s, err *e)
+{
+    status result = OK;
+    simulate_span own = {0, 0};
+    TRY(find_group_start(x, s->items[0], &own.start, e));
+    for (int i = 0; i < s->count; i++) {
+        double other, seconds = seconds_of(x, s->items[i]);
+        TRY(find_group_start(x, s->others[i], &other, e));
+        delay(&seconds, seconds_of(x, s->others[i]));
+        delay(&other, own.start);
+        delay(&own.end, other + seconds);
+    }
+    TRY(note_times(x, s, &own, 0, e));
+done:
+    return result;
+}
+
+static status time_step(void *given, const replay_step *s, err *e)
+{
+    status result = OK;
+    const simulation *x = given;
+    const bool message = meets_one(instr_of(x, s->items[0]));
+    simulate_span span = {0, 0};
+    double seconds = 0;
+    if (message && x->costs->sends_wait) return time_messages(x, s, e);
+    for (int i = 0; i < s->count; i++) {
+        TRY(find_start(x, s->items[i], &span.start, e));
+        delay(&seconds, seconds_of(x, s->items[i]));
+    }
+    if (message && s->others->stage >= 0)
+        delay(&span.start, x->out->span[s->others->stage][s->others->number].end);
+    span.end = span.start + seconds;
+    TRY(note_times(x, s, &span, seconds, e));
 done:
     return result;
 }
@@ -170,6 +245,7 @@ static void close_stage(simulate_stage *g)
     }
 }
 
+// Spans start as -1: not known yet.
 static status open_result(simulate_result *r, const schedule *const *of_stage, int stages, err *e)
 {
     status result = OK;
@@ -177,8 +253,10 @@ static status open_result(simulate_result *r, const schedule *const *of_stage, i
     TRY(alloc_zeroed(&r->busy, (size_t)stages, sizeof *r->busy, WHAT, e));
     TRY(alloc_zeroed(&r->idle, (size_t)stages, sizeof *r->idle, WHAT, e));
     TRY(alloc_zeroed(&r->span, (size_t)stages, sizeof *r->span, WHAT, e));
-    for (int i = 0; i < stages; i++)
+    for (int i = 0; i < stages; i++) {
         TRY(alloc_zeroed(&r->span[i], (size_t)of_stage[i]->count, sizeof **r->span, WHAT, e));
+        for (int k = 0; k < of_stage[i]->count; k++) r->span[i][k].start = -1;
+    }
 done:
     return result;
 }
@@ -210,7 +288,7 @@ status schedule_simulate(const schedule *const *of_stage, const plan *const *pla
     TRY(open_result(out, of_stage, stages, e));
     TRY(alloc_zeroed(&x.stage, (size_t)stages, sizeof *x.stage, WHAT, e));
     for (int i = 0; i < stages; i++) TRY(open_stage(&x.stage[i], plan_of_stage[i], of_stage[i], e));
-    TRY(schedule_replay(of_stage, stages, time_step, &x, e));
+    TRY(schedule_replay(of_stage, stages, c->sends_wait, time_step, &x, e));
     sum_up(out);
 done:
     for (int i = 0; x.stage && i < stages && x.stage[i].p; i++) close_stage(&x.stage[i]);

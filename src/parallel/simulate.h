@@ -15,6 +15,9 @@ typedef struct simulate_costs {
     // true: every stage has three streams (compute, communication, copy), and an instruction waits
     // only for its stream and for what it reads. false: a stage has one stream.
     bool overlap;
+    // A send waits until its receive has begun, and keeps the stream that it is on busy until the
+    // message has arrived, and with it all messages that start together (replay.h).
+    bool sends_wait;
 } simulate_costs;
 
 // A simulate_seconds whose `given` is a simulate_blocks: only passes of blocks take time.

@@ -2,9 +2,6 @@
 // strategy.h.
 #include "parallel/strategy.h"
 
-const char *const MEMORY_TIER_NAMES[TIERS + 1] = {
-    [TIER_DEVICE] = "device", [TIER_HOST] = "host", [TIER_FILE] = "file"};
-
 const char *const NO_SYNC_NAMES[NO_SYNC_MODES + 1] = {
     [NO_SYNC_FALSE] = "false", [NO_SYNC_TRUE] = "true", [NO_SYNC_AUTO] = "auto"};
 
@@ -14,18 +11,18 @@ const char *const HOOK_NAMES[HOOKS + 1] = {
 const char *const RECOMPUTE_NAMES[RECOMPUTES + 1] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 
-bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, const memory_tier *tier,
-                         const mesh *m)
+bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, bool swapped, const mesh *m)
 {
     if (mode != NO_SYNC_AUTO) return mode == NO_SYNC_TRUE;
-    return tier[PLAN_GRADIENTS] == TIER_FILE || !policies_shard_gradients(dp, m);
+    return swapped || !policies_shard_gradients(dp, m);
 }
 
 strategy strategy_resolve(const strategy *s, const mesh *m)
 {
     strategy r = *s;
-    r.no_sync =
-        strategy_no_sync_of(s->no_sync, &s->dp, s->offload.tier, m) ? NO_SYNC_TRUE : NO_SYNC_FALSE;
+    const bool swapped =
+        memory_tier_row_of(s->offload.tier[PLAN_GRADIENTS], s->offload.host_is_apart)->swapped;
+    r.no_sync = strategy_no_sync_of(s->no_sync, &s->dp, swapped, m) ? NO_SYNC_TRUE : NO_SYNC_FALSE;
     if (m->size[AXIS_PP] == 1)
         r.pipeline = (strategy_pipeline){.schedule = PIPE_1F1B, .virtual_stages = 1};
     return r;

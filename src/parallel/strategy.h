@@ -9,6 +9,7 @@
 
 #include "base/dtype.h"
 #include "base/recompute.h"
+#include "parallel/memory_tier.h"
 #include "parallel/mesh.h"
 #include "parallel/pipeline.h"
 #include "parallel/policy.h"
@@ -16,7 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum memory_tier { TIER_DEVICE, TIER_HOST, TIER_FILE, TIERS } memory_tier;
 typedef enum plan_state {
     PLAN_WEIGHTS,
     PLAN_GRADIENTS,
@@ -40,7 +40,6 @@ typedef enum strategy_hook_kind {
 } strategy_hook_kind;
 
 // The names in the job file, by enumerator; ended by NULL.
-extern const char *const MEMORY_TIER_NAMES[TIERS + 1];
 extern const char *const NO_SYNC_NAMES[NO_SYNC_MODES + 1];
 extern const char *const HOOK_NAMES[HOOKS + 1];
 extern const char *const RECOMPUTE_NAMES[RECOMPUTES + 1];
@@ -58,13 +57,18 @@ typedef struct strategy_pipeline {
     pipeline_schedule schedule; // without effect on a mesh of one stage
     int virtual_stages;         // model chunks of each stage; without effect on one stage
     const int *chunk_blocks;    // blocks of each model chunk; NULL: the plan balances them by cost
+    bool sends_wait;            // of the communicator: a send waits until its receive has begun
 } strategy_pipeline;
 
 typedef struct strategy_offload {
     memory_tier tier[PLAN_STATES];
-    const char *path;    // folder of the file tier; NULL: none given
-    int64_t block_bytes; // of one request to a file
-    int64_t depth;       // requests in flight
+    const char *path;     // folder of the file tier; NULL: none given
+    int64_t block_bytes;  // of one request to a file
+    int64_t depth;        // requests in flight
+    int64_t slots;        // state slots of each state, at least 2; 0: 3
+    bool updates_on_host; // optimizer steps of state on the host run there, where that is swapped
+    // The host's memory and the device's are two. No key: the description of the device says it.
+    bool host_is_apart;
 } strategy_offload;
 
 // Pointers are borrowed, but for those of a job, which owns them.
@@ -81,15 +85,16 @@ typedef struct strategy {
     strategy_hook hook;
     strategy_offload offload;
     recompute_mode recompute;
+    bool packs_shards; // of the communicator: shards of many segments travel through a workspace
     // True: a parameter on which the loss does not depend has gradient zero. False: it is an error.
     bool zero_unused_parameters;
 } strategy;
 
-// What no_sync means for these policies and tiers, [PLAN_STATES]: are the gradients of a step's
-// micro-batches summed before they are reduced? `auto` means yes, unless a policy shards gradients
-// over several ranks. Gradients in files can be reduced only once a step, so it means yes for them.
-bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, const memory_tier *tier,
-                         const mesh *m);
+// What no_sync means for these policies and for gradients that are swapped (memory_tier.h) or not: are
+// the gradients of a step's micro-batches summed before they are reduced? `auto` means yes, unless a
+// policy shards gradients over several ranks. Gradients that are swapped can be reduced only once a step,
+// so it means yes for them.
+bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, bool swapped, const mesh *m);
 // The strategy with every choice that depends on the mesh: no_sync auto becomes true or false,
 // and without pipeline stages the schedule is 1f1b with one chunk.
 strategy strategy_resolve(const strategy *s, const mesh *m);

@@ -132,10 +132,10 @@ static void count_reduced_gradients(const traffic_step *s)
     plan *p = s->p;
     const schedule_instr *x = s->x;
     const plan_group *g = plan_group_of(p, x->index);
-    const bool in_file = plan_in_file(g, PLAN_GRADIENTS), slot = x->slot >= 0;
+    const bool swapped = plan_is_swapped(g, PLAN_GRADIENTS), slot = x->slot >= 0;
     if (slot || g->gradient == LAYOUT_FULL) count_partial(p, &p->bucket[x->index]);
     if (slot) count_gradients(p, &g->redistribute.reduce_micro_batch, x->index);
-    if (!slot || g->gradient == LAYOUT_FULL || (!in_file && x->last))
+    if (!slot || g->gradient == LAYOUT_FULL || (!swapped && x->last))
         count_gradients(p, &g->redistribute.reduce_step, x->index);
 }
 
@@ -168,6 +168,56 @@ static void (*const COUNT[PAYLOADS])(const traffic_step *s) = {
     [SENDS_TIED_GRADIENTS] = count_tied_gradients,
     [SENDS_AGREED] = count_agreed,
 };
+
+// ---- Which instructions send or receive
+
+static bool passes_communicate(const plan *p, const schedule_instr *x)
+{
+    (void)x;
+    return p->o.mesh.size[AXIS_TP] > 1 || p->o.mesh.size[AXIS_CP] > 1;
+}
+
+static bool weights_communicate(const plan *p, const schedule_instr *x)
+{
+    const plan_redistributions *r = &plan_group_of(p, x->index)->redistribute;
+    return (x->post_forward ? r->unshard_post_forward : r->unshard).count > 0;
+}
+
+static bool updated_communicate(const plan *p, const schedule_instr *x)
+{
+    return plan_group_of(p, x->index)->redistribute.all_gather_updated.count > 0;
+}
+
+static bool gradients_communicate(const plan *p, const schedule_instr *x)
+{
+    const plan_redistributions *r = &plan_group_of(p, x->index)->redistribute;
+    return r->reduce_micro_batch.count > 0 || r->reduce_step.count > 0 ||
+           p->o.mesh.size[AXIS_TP] > 1;
+}
+
+static bool ranks_communicate(const plan *p, const schedule_instr *x)
+{
+    (void)x;
+    return p->o.mesh.ranks > 1;
+}
+
+static bool (*const COMMUNICATES[PAYLOADS])(const plan *p, const schedule_instr *x) = {
+    [SENDS_PASS] = passes_communicate,
+    [SENDS_OUTPUT] = ranks_communicate,
+    [SENDS_INPUT_GRAD] = ranks_communicate,
+    [SENDS_WEIGHTS] = weights_communicate,
+    [SENDS_UPDATED_WEIGHTS] = updated_communicate,
+    [SENDS_GRADIENTS] = gradients_communicate,
+    [SENDS_TIED_GRADIENTS] = ranks_communicate,
+    [SENDS_AGREED] = ranks_communicate,
+};
+
+bool traffic_communicates(const plan *p, const schedule_instr *x)
+{
+    const instr_row *row = instr_row_of(x->kind);
+    if (row->peers.meeting == MEETS_SENDER) return true;
+    return COMMUNICATES[row->sends] && COMMUNICATES[row->sends](p, x);
+}
 
 void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, double agreed)
 {

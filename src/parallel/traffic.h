@@ -22,6 +22,9 @@ typedef struct traffic_block {
 // this stage. `agreed` is the payload in bytes of the all-reduce of CLIP_GRAD_NORM.
 void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, double agreed);
 
+// Does the instruction send to other ranks, or receive from them?
+bool traffic_communicates(const plan *p, const schedule_instr *x);
+
 // Lists the process groups to print for these bytes: every single axis, "dp", the GROUP_…, and other
 // flattened axes that are used. Returns their number.
 int traffic_groups(const double sent[PROCESS_GROUPS], int out[PROCESS_GROUPS]);

@@ -27,11 +27,15 @@ typedef struct verify_resource {
     int groups, owners;
 } verify_resource;
 
+// Which effects of an instruction are checked.
+typedef enum verify_part { EVERYTHING, ALL_BUT_FREES, FREES } verify_part;
+
 typedef struct verify_list {
     const schedule *const *of_stage;
     const schedule *s;
     const plan *p;
     replay_position position;
+    verify_part part;
     verify_resource resource[RESOURCES];
 } verify_list;
 
@@ -119,6 +123,7 @@ static status use_result(verify_list *c, const instr_use *u, err *e)
 static status use_one(void *given, const instr_use *u, err *e)
 {
     verify_list *c = given;
+    if (c->part != EVERYTHING && (c->part == FREES) != (u->access == ACCESS_FREE)) return OK;
     if (u->owner < 0 || u->owner >= c->resource[u->resource].owners)
         REFUSE("the model has no such block");
     return u->resource < RES_SLOTS ? use_slot(c, u, e) : use_result(c, u, e);
@@ -244,16 +249,33 @@ static void close_list(verify_list *c)
     }
 }
 
+// Checks instructions that start together, from `first` on. None of them may use a slot that another
+// one frees.
+static status check_together(verify_list *c, int first, int count, err *e)
+{
+    status result = OK;
+    const verify_part parts[] = {ALL_BUT_FREES, FREES};
+    for (int k = 0; k < 2; k++)
+        for (int i = first; i < first + count; i++) {
+            const schedule_instr *x = &c->s->instr[i];
+            c->position.number = i;
+            c->part = count > 1 ? parts[k] : EVERYTHING;
+            if (k == 0) TRY(check_numbers(c, x, e));
+            if (k == 0 || count > 1) TRY(instr_each_use(c->p, c->s, x, use_one, c, e));
+        }
+done:
+    return result;
+}
+
 static status check_list(const schedule *const *of_stage, const plan *p, int stage, err *e)
 {
     status result = OK;
     verify_list c = {
         .of_stage = of_stage, .s = of_stage[stage], .p = p, .position = {.stage = stage}};
     TRY(open_list(&c, e));
-    for (; c.position.number < c.s->count; c.position.number++) {
-        const schedule_instr *x = &c.s->instr[c.position.number];
-        TRY(check_numbers(&c, x, e));
-        TRY(instr_each_use(p, c.s, x, use_one, &c, e));
+    for (int i = 0, count; i < c.s->count; i += count) {
+        count = replay_together(c.s, i);
+        TRY(check_together(&c, i, count, e));
     }
     TRY(check_end(&c, e));
 done:
@@ -262,10 +284,10 @@ done:
 }
 
 status schedule_verify(const schedule *const *of_stage, const plan *const *plan_of_stage,
-                       int stages, err *e)
+                       int stages, bool sends_wait, err *e)
 {
     status result = OK;
-    TRY(schedule_replay(of_stage, stages, NULL, NULL, e));
+    TRY(schedule_replay(of_stage, stages, sends_wait, NULL, NULL, e));
     for (int i = 0; i < stages; i++) TRY(check_list(of_stage, plan_of_stage[i], i, e));
 done:
     return result;

@@ -16,8 +16,11 @@
 // reduction. At the end of a list every pass has run, every updated bucket is gathered and every
 // slot is free.
 //
+// `sends_wait` is the kind of the communicator's sends (replay.h). Lists that were made for sends that
+// wait are valid for both kinds.
+//
 // E_INTERNAL names stage, instruction (its number from 0, and its line) and what is wrong.
 status schedule_verify(const schedule *const *of_stage, const plan *const *plan_of_stage,
-                       int stages, err *e);
+                       int stages, bool sends_wait, err *e);
 
 #endif

@@ -12,8 +12,15 @@
 static uint64_t budget_of(const job *j, const device_description *d)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
-    if (j->launch.ranks > WORLD_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
+    if (j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
     return d->free_bytes / (uint64_t)size_ceil_div(j->launch.ranks, d->count);
+}
+
+// The host's memory is shared by all ranks of the machine, whatever their device.
+static uint64_t host_budget_of(const job *j)
+{
+    if (j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
+    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)j->launch.ranks;
 }
 
 status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e)
@@ -22,9 +29,30 @@ status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e
     device_description d;
     const status result = device_describe(j->launch.device, &o, &d, e);
     if (result != OK) return result;
-    *out = (memory_estimate_base){.runtime = proc_own_bytes() + d.own_bytes,
-                                  .budget = budget_of(j, &d)};
-    return OK;
+    *out = (memory_estimate_base){
+        .runtime = d.own_bytes, .budget = budget_of(j, &d), .host_budget = host_budget_of(j)};
+    *(d.is_host_memory ? &out->runtime : &out->host_runtime) += proc_own_bytes();
+    if (d.is_host_memory || !j->strategy.offload.updates_on_host) return OK;
+    const status described = device_describe("cpu", &o, &d, e); // updates run on it
+    out->host_runtime += d.own_bytes;
+    return described;
+}
+
+static uint64_t over(uint64_t bytes, uint64_t budget)
+{
+    return bytes > budget ? bytes - budget : 0;
+}
+
+uint64_t memory_estimate_over(const memory_estimate *n, uint64_t budget,
+                              const memory_estimate_base *base)
+{
+    return size_add(over(n->total, budget), over(n->host_total, base->host_budget));
+}
+
+bool memory_estimate_fits(const memory_estimate *n, uint64_t budget,
+                          const memory_estimate_base *base)
+{
+    return memory_estimate_over(n, budget, base) == 0;
 }
 
 static void take_plan(memory_estimate *n, const plan *p, uint64_t params)
@@ -44,8 +72,10 @@ status memory_estimate_plan(const trainer_options *o, const memory_estimate_base
                             schedule *s, uint64_t *params, double *flops, err *e)
 {
     status result = trainer_plan(o, out, s, params, flops, e);
-    if (result == OK) (*out)->bytes[BYTES_RUNTIME] = base->runtime;
-    return result;
+    if (result != OK) return result;
+    (*out)->bytes[BYTES_RUNTIME] = base->runtime;
+    (*out)->host_bytes[BYTES_RUNTIME] = base->host_runtime;
+    return OK;
 }
 
 static status plan_rank(const trainer_options *o, const memory_estimate_base *base, plan **out,
@@ -63,6 +93,9 @@ static void add_plan(memory_estimate *n, const plan *p, uint64_t params)
     const bool first = n->ranks == 0;
     if (!first && plan_bytes(p) != n->total) n->alike = false;
     if (first || plan_bytes(p) > n->total) take_plan(n, p, params);
+    if (plan_host_bytes(p) <= n->host_total) return;
+    memcpy(n->host, p->host_bytes, sizeof n->host);
+    n->host_total = plan_host_bytes(p);
 }
 
 // Do both tensor-parallel ranks have shards of the same sizes?
@@ -84,11 +117,11 @@ static status add_stage(trainer_options *o, int pp, const memory_estimate_base *
     plan *first = NULL, *p = NULL;
     uint64_t params;
     bool same = true;
-    o->rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp});
+    o->place.rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp});
     TRY(plan_rank(o, base, &first, &params, e));
     add_plan(n, first, params);
     for (int tp = tps - 1; tp > 0 && (tp == tps - 1 || !same); tp--) {
-        o->rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp, [AXIS_TP] = tp});
+        o->place.rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp, [AXIS_TP] = tp});
         TRY(plan_rank(o, base, &p, &params, e));
         if (tp == tps - 1) same = same_shards(first, p);
         add_plan(n, p, params);
@@ -130,7 +163,7 @@ static status estimate_up_to(const memory_estimate_search *s, int64_t limit,
     out->micro = next.train.micro_batch;
     result = memory_estimate_of(&next, s->in, s->ranks, s->base, &out->estimate, &refused);
     out->possible = result == OK || result == E_FIT;
-    out->fits = result == OK && out->estimate.total <= s->budget;
+    out->fits = result == OK && memory_estimate_fits(&out->estimate, s->budget, s->base);
     if (result == E_FIT) out->estimate.total = UINT64_MAX;
     if (result == OK || result == E_FIT || result == E_USAGE) out->refused = refused, result = OK;
     if (result != OK && e) *e = refused;
@@ -182,13 +215,13 @@ done:
     return result;
 }
 
-void memory_estimate_print(const memory_estimate *n, text *out)
+void memory_estimate_print(const uint64_t bytes[CATEGORIES], text *out)
 {
     const char *comma = "";
     for (int c = 0; c < CATEGORIES; c++) {
         char size[24];
-        text_bytes(size, (double)n->bytes[c]);
-        if (n->bytes[c] == 0) continue;
+        text_bytes(size, (double)bytes[c]);
+        if (bytes[c] == 0) continue;
         text_addf(out, "%s%s %s", comma, plan_category_name((plan_category)c), size);
         comma = ", ";
     }

@@ -12,7 +12,9 @@ typedef struct memory_estimate {
     mesh mesh;
     bool alike; // every rank has the same total
     uint64_t bytes[CATEGORIES], total;
-    uint64_t file;                     // bytes of state in files, which `total` leaves out
+    // Bytes of the host's memory, of the rank that needs most of it; zeros where that is the device's.
+    uint64_t host[CATEGORIES], host_total;
+    uint64_t file;                     // bytes of state in files, which the totals leave out
     double sent_bytes[PROCESS_GROUPS]; // bytes that the rank sends in a step
     uint64_t params;                   // parameters of the full model
 } memory_estimate;
@@ -21,9 +23,19 @@ typedef struct memory_estimate {
 
 // What does not depend on the plan.
 typedef struct memory_estimate_base {
-    uint64_t runtime; // bytes of the program itself, and those that the device takes for itself
-    uint64_t budget;  // bytes that a rank may use
+    // Bytes of the program itself, and those that the device takes for itself. Where the host's memory is
+    // apart from the device's, the program's are in host_runtime.
+    uint64_t runtime, host_runtime;
+    uint64_t budget;      // bytes that a rank may use, of the device's memory
+    uint64_t host_budget; // likewise of the host's memory; without effect where the two are one
 } memory_estimate_base;
+
+// Is the estimate within `budget` bytes of the device's memory, and within the host's budget of `base`?
+bool memory_estimate_fits(const memory_estimate *n, uint64_t budget,
+                          const memory_estimate_base *base);
+// The bytes by which it is over one of the two, or both.
+uint64_t memory_estimate_over(const memory_estimate *n, uint64_t budget,
+                              const memory_estimate_base *base);
 
 // Measures the program, and asks for the device's description: ranks are forked later, and no device
 // is open until then.
@@ -58,8 +70,9 @@ typedef struct memory_estimate_micro {
 // none fits, the smallest. Returns the error of the smallest where that is E_FIT or E_USAGE.
 status memory_estimate_largest_micro(const memory_estimate_search *s, int64_t limit,
                                      memory_estimate_micro *out, err *e);
-// Appends "weights 1.2 MiB, gradients 1.2 MiB, …", without the categories that are zero.
-void memory_estimate_print(const memory_estimate *n, text *out);
+// Appends "weights 1.2 MiB, gradients 1.2 MiB, …", without the categories that are zero. `bytes` are
+// those of the device or of the host.
+void memory_estimate_print(const uint64_t bytes[CATEGORIES], text *out);
 // Appends "on each of 8 ranks" or "on rank 5 (pp 1, tp 1), the largest of 8".
 void memory_estimate_print_ranks(const memory_estimate *n, text *out);
 

@@ -2,6 +2,7 @@
 // schedule of a job that does not run. See session.h. Starts nothing.
 #include "session/estimate.h"
 
+#include "parallel/capture.h"
 #include "parallel/draw.h"
 #include "session/groups.h"
 #include "session/stages.h"
@@ -78,10 +79,11 @@ done:
 
 static void print_rank(const trainer_options *o, text *out)
 {
-    text_addf(out, "\nrank %d of %d", o->rank, o->mesh.ranks);
+    text_addf(out, "\nrank %d of %d", o->place.rank, o->mesh.ranks);
     for (int a = 0; a < AXES; a++)
         if (o->mesh.size[a] > 1)
-            text_addf(out, ", %s %d", axis_name((axis)a), mesh_coord(&o->mesh, o->rank, (axis)a));
+            text_addf(out, ", %s %d", axis_name((axis)a),
+                      mesh_coord(&o->mesh, o->place.rank, (axis)a));
     text_add(out, "\n");
 }
 
@@ -97,7 +99,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     double flops;
     TRY(memory_estimate_read_base(j, &base, e));
     TRY(session_options(j, in, j->launch.ranks, &o, e));
-    o.rank = x->rank;
+    o.place.rank = x->rank;
     TRY(memory_estimate_plan(&o, &base, &p, &s, &params, &flops, e));
     if (x->json) text_add(out, "{\"job\":");
     job_explain(j, x->json, out);
@@ -116,6 +118,8 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     plan_print(p, x->json, out);
     text_add(out, x->json ? ",\"schedule\":" : "\n");
     schedule_print(&s, x->json, out);
+    text_add(out, x->json ? ",\"capture\":" : "\n");
+    TRY(capture_print(p, &s, x->json, out, e));
     text_add(out, x->json ? "}\n" : "");
     if (x->svg) TRY(text_check(x->svg, e));
     TRY(text_check(out, e));

@@ -26,6 +26,18 @@ done:
     return result;
 }
 
+// " and 3 GiB of the host's memory (weights 1 GiB, …), of which 2 GiB are free".
+static void print_host(const memory_estimate *n, const memory_estimate_base *base, text *out)
+{
+    char size[24], have[24];
+    if (n->host_total <= base->host_budget) return;
+    text_bytes(size, (double)n->host_total);
+    text_bytes(have, (double)base->host_budget);
+    text_addf(out, " and %s of the host's memory (", size);
+    memory_estimate_print(n->host, out);
+    text_addf(out, "), of which a rank has %s", have);
+}
+
 static status refuse(const job *j, const session_inputs *in, const memory_estimate *n,
                      const fit_search *l, const memory_estimate_base *base, err *e)
 {
@@ -39,8 +51,10 @@ static status refuse(const job *j, const session_inputs *in, const memory_estima
     text_addf(&line, "the job needs %s ", size);
     memory_estimate_print_ranks(n, &line);
     text_add(&line, " (");
-    memory_estimate_print(n, &line);
-    text_addf(&line, "); memory.budget is %s; %s: ", have,
+    memory_estimate_print(n->bytes, &line);
+    text_add(&line, ")");
+    print_host(n, base, &line);
+    text_addf(&line, "; memory.budget is %s; %s: ", have,
               l->fits ? "the first change that fits" : "no change fits, the least");
     fit_search_print(j, l, &line);
     if (!l->fits) {
@@ -55,15 +69,17 @@ done:
     return result;
 }
 
-static status change(job *j, const fit_search *l, const memory_estimate *before, uint64_t budget,
-                     char **changes, err *e)
+static status change(job *j, const fit_search *l, const memory_estimate *before,
+                     const memory_estimate_base *base, char **changes, err *e)
 {
     status result = OK;
     text line = {0};
     char size[24], have[24];
     text_bytes(size, (double)before->total);
-    text_bytes(have, (double)budget);
-    text_addf(&line, "memory.fit: the job needs %s of %s; ", size, have);
+    text_bytes(have, (double)base->budget);
+    text_addf(&line, "memory.fit: the job needs %s of %s", size, have);
+    print_host(before, base, &line);
+    text_add(&line, "; ");
     fit_search_print(j, l, &line);
     TRY(job_take_changes(j, &l->changed, "memory.fit", e));
     TRY(text_copy(line.chars, changes, e));
@@ -82,10 +98,10 @@ status fit_job(job *j, const session_inputs *in, bool choose_batch, char **chang
     TRY(memory_estimate_read_base(j, &base, e));
     if (choose_batch) TRY(choose_micro_batch(j, in, &base, e));
     TRY(memory_estimate_of(j, in, ranks, &base, &n, e));
-    if (n.total <= base.budget) goto done;
+    if (memory_estimate_fits(&n, base.budget, &base)) goto done;
     TRY(fit_search_run(j, in, ranks, base.budget, &base, &l, e));
     if (j->memory.fit && l.fits && !l.needs_path)
-        TRY(change(j, &l, &n, base.budget, changes, e));
+        TRY(change(j, &l, &n, &base, changes, e));
     else
         TRY(refuse(j, in, &n, &l, &base, e));
 done:

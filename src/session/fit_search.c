@@ -156,12 +156,22 @@ typedef struct fit_search_state {
     fit_search *best; // the lowest estimate so far
 } fit_search_state;
 
+// Is the estimate better than the best so far? It is where fewer bytes are over the budgets, and of two
+// that fit where it is lower.
+static bool is_lower(const fit_search_state *c, const memory_estimate *n)
+{
+    const memory_estimate *best = &c->best->estimate;
+    const uint64_t now = memory_estimate_over(n, c->budget, c->base),
+                   before = memory_estimate_over(best, c->budget, c->base);
+    return now != before ? now < before : n->total < best->total;
+}
+
 static void keep_if_lower(fit_search_state *c, const job *next, const memory_estimate *n)
 {
-    if (n->total >= c->best->estimate.total) return;
+    if (!is_lower(c, n)) return;
     c->best->changed = *next;
     c->best->estimate = *n;
-    c->best->fits = n->total <= c->budget;
+    c->best->fits = memory_estimate_fits(n, c->budget, c->base);
 }
 
 // Leaves out a job that the plan refuses.
@@ -204,7 +214,7 @@ status fit_search_run(const job *j, const session_inputs *in, int ranks, uint64_
     fit_search_state c = {in, ranks, budget, base, out};
     *out = (fit_search){.changed = *j};
     TRY(memory_estimate_of(j, in, ranks, base, &out->estimate, e));
-    out->fits = out->estimate.total <= budget;
+    out->fits = memory_estimate_fits(&out->estimate, budget, base);
     TRY(shrink_batch(&c, e));
     for (int i = 0; i < CHANGE_COUNT && !out->fits; i++) {
         job next = out->changed;
@@ -231,7 +241,7 @@ status fit_search_ranks(const job *changed, const session_inputs *in, int ranks,
         if (!to_zero3(&more, ranks * times)) continue;
         result = memory_estimate_of(&more, in, ranks * times, base, &n, &refused);
         if (result != OK && result != E_USAGE && result != E_FIT) FAIL(result, "%s", refused.text);
-        if (result == OK && n.total <= budget) *out = ranks * times;
+        if (result == OK && memory_estimate_fits(&n, budget, base)) *out = ranks * times;
         result = OK;
     }
 done:

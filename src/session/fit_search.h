@@ -13,7 +13,8 @@ typedef struct fit_search {
     bool needs_path; // state is in files, and the job names no parallel.offload.path
 } fit_search;
 
-// Changes the job until the estimate of the largest rank is at most `budget` bytes. It leaves out a
+// Changes the job until the estimate of the largest rank is at most `budget` bytes of the device's
+// memory, and within the host's budget of `base`. It leaves out a
 // change that the plan refuses or that does not lower the estimate. Where no change is enough, *out
 // is the job with the lowest estimate.
 status fit_search_run(const job *j, const session_inputs *in, int ranks, uint64_t budget,

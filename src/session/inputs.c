@@ -79,6 +79,8 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
                             .config = own->family ? own->config : &j->model.config,
                             .predicts = own->predicts};
     TRY(device_describe(j->launch.device, NULL, &described, e));
+    j->strategy.offload.host_is_apart = !described.is_host_memory;
+    out->needs = described.needs;
     TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));
     TRY(open_model(j, out, &limits, e));
     TRY(open_all_data(j, own, out, limits, e));

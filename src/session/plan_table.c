@@ -94,18 +94,29 @@ static void add_recomputes(table *t)
         add_row(t, "recompute", RECOMPUTE_NAMES[i])->changed.strategy.recompute = (recompute_mode)i;
 }
 
-// zero3 with optimizer state, then gradients, then weights in files.
-static void add_offloads(table *t)
+// Does the device have a memory of its own?
+static bool is_apart(const table *t)
+{
+    return t->j->strategy.offload.host_is_apart;
+}
+
+// zero3 with optimizer state, then gradients, then weights on a tier.
+static void add_offloads_to(table *t, memory_tier to, const char *first)
 {
     static const plan_state order[] = {PLAN_OPTIMIZER_STATE, PLAN_GRADIENTS, PLAN_WEIGHTS};
-    static const char *const names[] = {"zero3, optimizer in a file", "and gradients",
-                                        "and weights"};
+    const char *const names[] = {first, "and gradients", "and weights"};
     for (int i = 0; i < 3; i++) {
         table_row *r = add_row(t, "offload", names[i]);
         r->changed.strategy.dp.inner = *policy_find("zero3");
         if (t->j->parallel.dp_replicate > 1) r->changed.strategy.dp.outer = *policy_find("zero3");
-        for (int k = 0; k <= i; k++) r->changed.strategy.offload.tier[order[k]] = TIER_FILE;
+        for (int k = 0; k <= i; k++) r->changed.strategy.offload.tier[order[k]] = to;
     }
+}
+
+static void add_offloads(table *t)
+{
+    if (is_apart(t)) add_offloads_to(t, TIER_HOST, "zero3, optimizer on host");
+    add_offloads_to(t, TIER_FILE, "zero3, optimizer in a file");
 }
 
 static status fill(table *t, err *e)
@@ -171,10 +182,11 @@ static void print_size(double bytes, text *out)
 }
 
 // Without a budget it is unknown whether a row fits.
-static const char *fits_word(const table *t, uint64_t bytes, const char *unknown, const char *yes,
-                             const char *no)
+static const char *fits_word(const table *t, const memory_estimate *n, const char *unknown,
+                             const char *yes, const char *no)
 {
-    return t->budget == MEMORY_ESTIMATE_NO_BUDGET ? unknown : bytes <= t->budget ? yes : no;
+    if (t->budget == MEMORY_ESTIMATE_NO_BUDGET) return unknown;
+    return memory_estimate_fits(n, t->budget, &t->base) ? yes : no;
 }
 
 static void print_row(const table *t, const table_row *r, text *out)
@@ -190,7 +202,8 @@ static void print_row(const table *t, const table_row *r, text *out)
     print_size((double)(n->bytes[BYTES_DATA] + n->bytes[BYTES_KERNELS]), out);
     print_size((double)n->bytes[BYTES_RUNTIME], out);
     print_size((double)n->total, out);
-    text_addf(out, "  %-4s", fits_word(t, n->total, "-", "yes", "no"));
+    text_addf(out, "  %-4s", fits_word(t, n, "-", "yes", "no"));
+    if (is_apart(t)) print_size((double)n->host_total, out);
     print_size((double)n->file, out);
     for (int k = 0; k < PROCESS_GROUPS; k++) sent += n->sent_bytes[k];
     print_size(sent, out);
@@ -217,8 +230,9 @@ static void print_table(const table *t, text *out)
               budget ? size : "", budget ? " a rank" : "", "bytes of the largest rank");
     for (int c = 0; c <= BYTES_WORKSPACE; c++)
         text_addf(out, "  %11s", plan_category_name((plan_category)c));
-    text_addf(out, "  %11s  %11s  %11s  %-4s  %11s  %11s\n", "other", "runtime", "total", "fits",
-              "in files", "sent a step");
+    text_addf(out, "  %11s  %11s  %11s  %-4s", "other", "runtime", "total", "fits");
+    if (is_apart(t)) text_addf(out, "  %11s", "on the host");
+    text_addf(out, "  %11s  %11s\n", "in files", "sent a step");
     for (int i = 0; i < t->rows; i++) {
         if (strcmp(group, t->row[i].group) != 0 && i > 0) text_addf(out, "%s\n", t->row[i].group);
         group = t->row[i].group;
@@ -243,12 +257,12 @@ static void print_json_row(const table *t, const table_row *r, text *out)
         return;
     }
     text_addf(out, "\"possible\":true,\"fits\":%s,\"rank\":%d,\"ranks_alike\":%s,\"bytes\":{",
-              fits_word(t, n->total, "null", "true", "false"), n->rank,
-              n->alike ? "true" : "false");
+              fits_word(t, n, "null", "true", "false"), n->rank, n->alike ? "true" : "false");
     for (int c = 0; c < CATEGORIES; c++)
         text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c), n->bytes[c]);
-    text_addf(out, "\"total\":%" PRIu64 "},\"file_bytes\":%" PRIu64 ",\"sent_per_step\":{",
-              n->total, n->file);
+    text_addf(out, "\"total\":%" PRIu64 "},", n->total);
+    if (is_apart(t)) text_addf(out, "\"host_bytes\":%" PRIu64 ",", n->host_total);
+    text_addf(out, "\"file_bytes\":%" PRIu64 ",\"sent_per_step\":{", n->file);
     const int count = traffic_groups(n->sent_bytes, group);
     for (int i = 0; i < count; i++)
         text_addf(out, "%s\"%s\":%.0f", i ? "," : "", process_group_name(&n->mesh, group[i], name),
@@ -269,8 +283,8 @@ static void print_json(const table *t, const fit_search *l, text *out)
               ",\"fits\":%s,\"first_fit\":{\"fits\":%s,\"changes\":\"%s\",\"bytes\":%" PRIu64
               ",\"needs_path\":%s},\"rows\":[",
               t->row[0].estimate.params, t->ranks, budget.chars,
-              fits_word(t, t->row[0].estimate.total, "null", "true", "false"),
-              fits_word(t, l->estimate.total, "null", "true", "false"),
+              fits_word(t, &t->row[0].estimate, "null", "true", "false"),
+              fits_word(t, &l->estimate, "null", "true", "false"),
               changes.chars ? changes.chars : "", l->estimate.total,
               l->needs_path ? "true" : "false");
     for (int i = 0; i < t->rows; i++) {
@@ -297,7 +311,7 @@ status session_plan(const job *j, const session_inputs *in, bool json, text *out
         print_json(&t, &l, out);
     else
         print_table(&t, out);
-    if (!json && t.row[0].estimate.total > t.budget) {
+    if (!json && !memory_estimate_fits(&t.row[0].estimate, t.budget, &t.base)) {
         text_add(out, l.fits ? "does not fit; the first change that does: "
                              : "does not fit, nor does any change; the least: ");
         fit_search_print(j, &l, out);

@@ -4,13 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+// No key of the job file chooses another one: solo for one rank, local for several.
+static const char COMMUNICATOR[] = "auto";
+
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e)
 {
     status result = OK;
     param_group *groups = NULL;
+    comm_description described;
     *out = (trainer_options){.family = in->family,
                              .config = in->config,
+                             .place = {.needs = in->needs},
                              .strategy = j->strategy,
                              .precision = j->train.precision,
                              .scaler = j->train.fp16,
@@ -18,7 +23,6 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .global_batch = j->train.global_batch,
                              .seq_len = in->seq_len,
                              .seed = j->train.seed,
-                             .steps = (uint64_t)j->train.steps,
                              .optimizer = j->optimizer,
                              .lr = j->lr,
                              .clip_grad_norm = j->train.clip_grad_norm,
@@ -29,6 +33,9 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .predicts = in->predicts,
                              .order = j->data.order,
                              .weights = in->weights};
+    TRY(comm_describe(COMMUNICATOR, ranks, &described, e));
+    out->strategy.packs_shards = described.can.needs_workspace;
+    out->strategy.pipeline.sends_wait = described.can.sends_wait;
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
     if (!j->groups) goto done;
@@ -51,12 +58,20 @@ static status open_device(const job *j, const world *w, int rank, device **out, 
     status result = OK;
     device_description described;
     device_options o = {
-        .threads = j->launch.threads_per_rank, .local_rank = rank, .local_ranks = world_size(w)};
+        .threads = j->launch.threads_per_rank, .local_rank = rank, .local_ranks = w->ranks};
     TRY(device_describe(j->launch.device, &o, &described, e));
     o.index = rank % described.count;
     TRY(device_open(j->launch.device, &o, out, e));
 done:
     return result;
+}
+
+// Opens the device of the host's own processor where updates run there.
+static status open_host(const job *j, device **out, err *e)
+{
+    const device_options o = {.threads = j->launch.threads_per_rank};
+    const bool needed = j->strategy.offload.updates_on_host && j->strategy.offload.host_is_apart;
+    return needed ? device_open("cpu", &o, out, e) : OK;
 }
 
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
@@ -66,12 +81,15 @@ status session_open(const job *j, const session_inputs *in, world *w, int rank, 
     trainer_options *o = &out->options;
     *out = (session){0};
     TRY(open_device(j, w, rank, &out->device, e));
-    TRY(world_attach(w, rank, out->device, &out->comm, e));
-    world_set_watchdog(w, j->checks.watchdog_ms);
+    TRY(open_host(j, &out->host, e));
+    comm_watchdog_set(w->watchdog, j->checks.watchdog_ms);
+    TRY(comm_open(COMMUNICATOR, world_options(w, rank, out->device, j->checks.watchdog_ms),
+                  &out->comm, e));
     TRY(session_options(j, in, out->comm->size, o, e));
     o->device = out->device;
+    o->host = out->host;
     o->comm = out->comm;
-    o->activity = world_activity(w, rank);
+    o->checks.activity = comm_watchdog_activity(w->watchdog, rank);
     TRY(trainer_open(o, &out->trainer, e));
 done:
     return result;
@@ -108,6 +126,7 @@ void session_close(session *s)
     trainer_close(s->trainer);
     session_options_clear(&s->options);
     comm_close(s->comm);
+    device_close(s->host);
     device_close(s->device);
     *s = (session){0};
 }

@@ -20,14 +20,15 @@ typedef struct session_own_inputs {
 // The inputs of a job, opened once before any rank starts. Ranks share them as mapped files.
 typedef struct session_inputs {
     const model_family *family;
-    const void *config;     // of the family; borrowed from the job or the program
-    int64_t seq_len;        // positions of a sample
-    dataset *train, *valid; // valid NULL when the job has none
-    safetensors *weights;   // initial weights; NULL when they are drawn
-    bool predicts;          // as in session_own_inputs
-    char *tokenizer_folder; // checkpoints copy its tokenizer files; NULL for none
-    char *data_tokenizer;   // tokenizer.json that data.train was made with; NULL: not known
-    text warnings;          // about the data, a line each
+    const void *config;        // of the family; borrowed from the job or the program
+    const kernel_needs *needs; // of the kernels of the job's device
+    int64_t seq_len;           // positions of a sample
+    dataset *train, *valid;    // valid NULL when the job has none
+    safetensors *weights;      // initial weights; NULL when they are drawn
+    bool predicts;             // as in session_own_inputs
+    char *tokenizer_folder;    // checkpoints copy its tokenizer files; NULL for none
+    char *data_tokenizer;      // tokenizer.json that data.train was made with; NULL: not known
+    text warnings;             // about the data, a line each
     char *fit; // a line with the changes of memory.fit, printed as a warning; NULL: none
 } session_inputs;
 
@@ -79,6 +80,7 @@ status session_plan(const job *j, const session_inputs *in, bool json, text *out
 
 typedef struct session {
     device *device;
+    device *host; // for updates that run on the host; NULL: none does
     comm *comm;
     trainer *trainer;
     trainer_options options; // of the trainer, which borrows from them

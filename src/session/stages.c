@@ -24,7 +24,7 @@ status session_stages_open(const trainer_options *o, session_stages *out, err *e
         trainer_options of = *o;
         uint64_t params;
         double flops;
-        of.rank = mesh_rank(&o->mesh, coord);
+        of.place.rank = mesh_rank(&o->mesh, coord);
         TRY(trainer_plan(&of, &out->plan[i], &out->train[i], &params, &flops, e));
         out->count++; // session_stages_close frees them from now on
         out->plan_of[i] = out->plan[i];
@@ -122,7 +122,10 @@ status session_stages_simulate(const session_stages *s, const trainer_options *o
     else
         TRY(by_flops(o, blocks, seconds, e));
     const simulate_blocks cost = {seconds, seconds + blocks, seconds + 2 * blocks};
-    const simulate_costs c = {.seconds = simulate_block_seconds, .given = &cost, .overlap = true};
+    const simulate_costs c = {.seconds = simulate_block_seconds,
+                              .given = &cost,
+                              .overlap = true,
+                              .sends_wait = o->strategy.pipeline.sends_wait};
     TRY(schedule_simulate(s->train_of, s->plan_of, s->count, &c, out, e));
 done:
     free(seconds);

@@ -12,10 +12,10 @@ status session_verify(const job *j, const session_inputs *in, int ranks, err *e)
     trainer_options o = {0};
     TRY(session_options(j, in, ranks, &o, e));
     TRY(session_stages_open(&o, &s, e));
-    result = schedule_verify(s.train_of, s.plan_of, s.count, e);
+    result = schedule_verify(s.train_of, s.plan_of, s.count, o.strategy.pipeline.sends_wait, e);
     if (result != OK) err_prefix(e, "the schedule of a step cannot run: ");
     if (result == OK && o.valid) {
-        result = schedule_verify(s.eval_of, s.plan_of, s.count, e);
+        result = schedule_verify(s.eval_of, s.plan_of, s.count, o.strategy.pipeline.sends_wait, e);
         if (result != OK) err_prefix(e, "the schedule of an evaluation cannot run: ");
     }
 done:

@@ -63,12 +63,13 @@ void activity_describe(uint64_t what, char *out, size_t room)
 
 void trainer_show_activity(trainer *t, const schedule_instr *x)
 {
-    if (t->o.activity) comm_activity_set(t->o.activity, x ? activity_pack(x) : BETWEEN_STEPS);
+    if (t->o.checks.activity)
+        comm_activity_set(t->o.checks.activity, x ? activity_pack(x) : BETWEEN_STEPS);
 }
 
 void trainer_open_activity(trainer *t)
 {
-    if (!t->o.activity) return;
-    atomic_store(&t->o.activity->describe, activity_describe);
+    if (!t->o.checks.activity) return;
+    atomic_store(&t->o.checks.activity->describe, activity_describe);
     trainer_show_activity(t, NULL);
 }

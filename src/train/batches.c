@@ -3,35 +3,27 @@
 // themselves.
 #include "train/batches.h"
 
+#include "base/size.h"
 #include "data/loader.h"
 #include "train/launch.h"
 #include "train/trainer_private.h"
-
-enum { READ_AHEAD = 4 }; // micro-batches that the loader reads in advance
-
-typedef struct batches_slot {
-    trainer_batch batch;
-    device_event *loaded;   // recorded after the copy
-    device_event *consumed; // recorded after the last kernel that reads the slot
-} batches_slot;
 
 struct trainer_batches {
     sampler *sampler;   // NULL: the dataset determines the order of its samples
     loader *loader;     // NULL: this rank reads no batches
     void *host_batches; // [loader_host_bytes] memory that the loader fills
-    batches_slot *slot; // [schedule's batch_slots]
+    // The micro-batches on the device, as trainer_batch says; NULL: this rank reads none.
+    char *ids;            // [micros, batch_bytes(ids_of)]
+    char *labels;         // [micros, batch_bytes(labels_of)]
+    int64_t *filled;      // [micros]; NULL: the labels say which rows hold a sample
+    int64_t *host_filled; // [micros] the same on the host
     // Vectors before their conversion [micro_batch, inputs] F32; NULL: nothing is converted.
     float *vectors;
-    // The slot into which the loader's current batch is copied; -1: there is no such batch.
-    int copying;
+    device_event *copied; // recorded after the copy of each batch
+    bool lent;            // the loader's last batch is in use until `copied`
     int64_t samples;
     uint64_t first_hash;
 };
-
-bool batches_are_read(const trainer *t)
-{
-    return plan_has_block(t->plan, 0) || plan_has_block(t->plan, t->model->blocks - 1);
-}
 
 // ---- Opening
 
@@ -57,6 +49,12 @@ static size_t vector_bytes(const trainer *t)
     return converts ? (size_t)value_elements(ids) * sizeof(float) : 0;
 }
 
+// The bytes from one micro-batch of v to the next.
+static size_t batch_bytes(const graph_value *v)
+{
+    return size_align(graph_value_bytes(v), DEVICE_ALIGN);
+}
+
 dataset_shape batches_sample_shape(const model *m)
 {
     const graph *first = m->block[0].g;
@@ -67,6 +65,14 @@ dataset_shape batches_sample_shape(const model *m)
                            .input_type = ids->type == I32 ? I32 : F32,
                            .labels = labels->dim[0] / rows * tokens->full_seq,
                            .label_type = labels->type};
+}
+
+// While a step runs, the loader reads the batches of the next one. The last batch of a step stays lent
+// until the next step.
+static int read_ahead(const trainer *t)
+{
+    enum { LEAST = 4 };
+    return t->plan->o.micros + 1 > LEAST ? t->plan->o.micros + 1 : LEAST;
 }
 
 static status allocate_loader(trainer *t, err *e)
@@ -83,8 +89,8 @@ static status allocate_loader(trainer *t, err *e)
                         .local_batch = t->o.global_batch / ranks,
                         .rank = rank,
                         .ranks = ranks,
-                        .depth = READ_AHEAD};
-    if (!batches_are_read(t) || !o.data) return OK;
+                        .depth = read_ahead(t)};
+    if (!plan_reads_batches(t->plan) || !o.data) return OK;
     TRY(memory_take(t->memory, BYTES_DATA, FROM_HOST, loader_host_bytes(&o), &x->host_batches, e));
     if (counting) return OK;
     if (!t->o.train->read_own)
@@ -96,18 +102,27 @@ done:
     return result;
 }
 
-static status allocate_slot(trainer *t, int slot, err *e)
+// Labels of classes and tokens say themselves which rows hold a sample. Targets are any numbers.
+static bool counts_filled_rows(const trainer *t)
+{
+    return labels_of(t)->type == F32;
+}
+
+static status allocate_batches(trainer *t, err *e)
 {
     status result = OK;
-    batches_slot unused = {0},
-                 *s = memory_is_counting(t->memory) ? &unused : &t->batches->slot[slot];
-    TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, graph_value_bytes(ids_of(t)), &s->batch.ids,
-                    e));
-    TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, graph_value_bytes(labels_of(t)),
-                    &s->batch.labels, e));
-    if (memory_is_counting(t->memory)) return OK;
-    TRY(trainer_ops(t)->event_open(t->o.device, &s->loaded, e));
-    TRY(trainer_ops(t)->event_open(t->o.device, &s->consumed, e));
+    trainer_batches *x = t->batches;
+    const uint64_t micros = (uint64_t)t->plan->o.micros,
+                   counts = counts_filled_rows(t) ? micros * sizeof *x->filled : 0;
+    if (!plan_reads_batches(t->plan)) return OK;
+    TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, size_mul(micros, batch_bytes(ids_of(t))),
+                    &x->ids, e));
+    TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, size_mul(micros, batch_bytes(labels_of(t))),
+                    &x->labels, e));
+    TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, counts, &x->filled, e));
+    TRY(memory_take(t->memory, BYTES_DATA, FROM_HOST, counts, &x->host_filled, e));
+    TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, vector_bytes(t), &x->vectors, e));
+    if (!memory_is_counting(t->memory)) TRY(trainer_ops(t)->event_open(t->o.device, &x->copied, e));
 done:
     return result;
 }
@@ -115,13 +130,8 @@ done:
 status batches_allocate(trainer *t, err *e)
 {
     status result = OK;
-    const int slots = t->schedule.batch_slots;
     TRY(trainer_object(&t->batches, sizeof *t->batches, e));
-    trainer_batches *x = t->batches;
-    x->copying = -1;
-    TRY(memory_table(t->memory, (size_t)slots, sizeof *x->slot, &x->slot, e));
-    for (int i = 0; i < slots && batches_are_read(t); i++) TRY(allocate_slot(t, i, e));
-    TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, vector_bytes(t), &x->vectors, e));
+    TRY(allocate_batches(t, e));
     TRY(allocate_loader(t, e));
 done:
     return result;
@@ -133,19 +143,11 @@ void batches_close(trainer *t)
     if (!x) return;
     loader_close(x->loader);
     sampler_close(x->sampler);
-    for (int i = 0; x->slot && i < t->schedule.batch_slots; i++) {
-        trainer_ops(t)->event_close(x->slot[i].loaded);
-        trainer_ops(t)->event_close(x->slot[i].consumed);
-    }
+    if (x->copied) trainer_ops(t)->event_close(x->copied);
     free(x);
 }
 
 // ---- Steps
-
-void batches_start_step(trainer *t)
-{
-    t->batches->samples = 0;
-}
 
 int64_t batches_samples(const trainer *t)
 {
@@ -173,33 +175,38 @@ static void upload_tokens(trainer *t, device_stream *on, void *to, const void *f
     }
 }
 
-static void upload(trainer *t, device_stream *on, int slot, const void *inputs, const void *labels)
+// Copies a micro-batch and the number of its rows that hold a sample.
+static void upload(trainer *t, device_stream *on, int micro, const void *inputs, const void *labels,
+                   int64_t samples)
 {
     trainer_batches *x = t->batches;
-    const trainer_batch *b = &x->slot[slot].batch;
+    const trainer_batch b = batches_get(t, micro);
     const graph_value *ids = ids_of(t);
     const int64_t count = value_elements(ids);
     // Ids and fp32 vectors have elements of the same size.
-    upload_tokens(t, on, x->vectors ? x->vectors : b->ids, inputs, (size_t)count * sizeof(float));
-    upload_tokens(t, on, b->labels, labels, graph_value_bytes(labels_of(t)));
-    if (x->vectors) launch_convert(on, b->ids, ids->type, x->vectors, F32, count);
+    upload_tokens(t, on, x->vectors ? x->vectors : b.ids, inputs, (size_t)count * sizeof(float));
+    upload_tokens(t, on, b.labels, labels, graph_value_bytes(labels_of(t)));
+    if (x->vectors) launch_convert(on, b.ids, ids->type, x->vectors, F32, count);
+    if (!x->filled) return;
+    x->host_filled[micro] = samples * t->model->block[0].g->sequences.tokens.seq;
+    trainer_ops(t)->copy(on, &x->filled[micro], &x->host_filled[micro], sizeof *x->filled);
 }
 
-void batches_upload(trainer *t, device_stream_kind on, int slot, const void *inputs,
-                    const void *labels, int64_t padding)
+void batches_upload(trainer *t, device_stream_kind on, int micro, const void *inputs,
+                    const void *labels, int64_t samples)
 {
-    t->batches->slot[slot].batch.padding = padding;
-    if (batches_are_read(t)) upload(t, trainer_stream(t, on), slot, inputs, labels);
+    if (plan_reads_batches(t->plan))
+        upload(t, trainer_stream(t, on), micro, inputs, labels, samples);
 }
 
 // The loader may reuse the host's memory of its last batch once that is copied.
 static void release_host_batch(trainer *t)
 {
     trainer_batches *x = t->batches;
-    if (x->copying < 0) return;
-    trainer_ops(t)->event_sync(x->slot[x->copying].loaded);
+    if (!x->lent) return;
+    trainer_ops(t)->event_sync(x->copied);
     loader_release(x->loader);
-    x->copying = -1;
+    x->lent = false;
 }
 
 // Several stages, tensor-parallel and context-parallel ranks read the same batches. Only one of them
@@ -214,30 +221,26 @@ status run_load_batch(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     trainer_batches *all = t->batches;
-    batches_slot *s = &all->slot[x->slot];
     device_stream *copy = trainer_stream(t, STREAM_COPY);
     const uint64_t step = results_steps_done(t);
     loader_batch read;
     release_host_batch(t);
     TRY(loader_next(all->loader, step, x->micro, &read, e));
-    all->copying = x->slot;
-    if (step == 0 && !t->inspects) all->first_hash = all->first_hash * 31 + read.hash;
-    if (counts_samples(t) && !t->inspects) all->samples += read.samples;
-    s->batch.padding = t->o.micro_batch - read.samples;
-    trainer_ops(t)->wait(copy, s->consumed);
-    upload(t, copy, x->slot, read.inputs, read.labels);
-    trainer_ops(t)->record(s->loaded, copy);
-    trainer_ops(t)->wait(trainer_stream(t, STREAM_COMPUTE), s->loaded);
+    all->lent = true;
+    if (step == 0 && !t->pass.inspects) all->first_hash = all->first_hash * 31 + read.hash;
+    if (x->micro == 0) all->samples = 0;
+    if (counts_samples(t)) all->samples += read.samples;
+    upload(t, copy, x->micro, read.inputs, read.labels, read.samples);
+    trainer_ops(t)->record(all->copied, copy);
 done:
     return result;
 }
 
-trainer_batch batches_get(const trainer *t, int slot)
+trainer_batch batches_get(const trainer *t, int micro)
 {
-    return t->batches->slot[slot].batch;
-}
-
-void batches_free_slot(trainer *t, int slot)
-{
-    trainer_ops(t)->record(t->batches->slot[slot].consumed, trainer_stream(t, STREAM_COMPUTE));
+    const trainer_batches *x = t->batches;
+    if (!x->ids) return (trainer_batch){NULL};
+    return (trainer_batch){.ids = x->ids + (size_t)micro * batch_bytes(ids_of(t)),
+                           .labels = x->labels + (size_t)micro * batch_bytes(labels_of(t)),
+                           .filled = x->filled ? &x->filled[micro] : NULL};
 }

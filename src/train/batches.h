@@ -1,6 +1,5 @@
-// batches.h -- the micro-batches of a trainer. It owns the loader and the sampler, the batch slots
-// on the device with their events, and the hash of the first step's batches. The schedule assigns
-// the slots.
+// batches.h -- the micro-batches of a trainer. It owns the loader and the sampler, the memory of
+// every micro-batch of a step on the device, and the hash of the first step's batches.
 #ifndef TRIREME_TRAIN_BATCHES_H
 #define TRIREME_TRAIN_BATCHES_H
 
@@ -13,20 +12,18 @@ typedef struct trainer_batches trainer_batches;
 typedef struct trainer_batch {
     void *ids;    // [micro_batch, inputs] I32 of this rank's tokens, or vectors in the compute type
     void *labels; // [micro_batch, labels]
-    int64_t padding; // the last samples of the micro-batch, which are padding
+    // Device scalar: the rows that hold a sample, which are the first ones; the others are padding.
+    // NULL: the labels say it, and padding rows have the label IGNORED_LABEL.
+    int64_t *filled;
 } trainer_batch;
 
 // Counts memory, or allocates it and opens the loader.
 status batches_allocate(trainer *t, err *e);
 void batches_close(trainer *t);
 
-// Whether this rank reads batches: its stage has the first or the last block.
-bool batches_are_read(const trainer *t);
 // The shape of a sample of model m: of its full sequence, of which a rank may have some tokens.
 dataset_shape batches_sample_shape(const model *m);
-// Starts a step: sets the count of samples to 0.
-void batches_start_step(trainer *t);
-// Samples of this step so far. Of the ranks that read the same batches one counts them; the others
+// Samples of the step, once its batches are loaded. Of the ranks that read the same batches one counts them; the others
 // return 0.
 int64_t batches_samples(const trainer *t);
 // The hash of all batches of step 1; 0: this rank has read none.
@@ -34,13 +31,11 @@ uint64_t batches_first_hash(const trainer *t);
 
 status run_load_batch(trainer *t, const schedule_instr *x, err *e);
 // Copies this rank's tokens of `inputs` [micro_batch samples] (ids I32 or vectors F32) and of `labels`
-// from the host into a slot, on stream `on`. The last `padding` samples are padding rows. This is for batches that the
-// loader does not read. Nothing is copied on a rank that reads no batches.
-void batches_upload(trainer *t, device_stream_kind on, int slot, const void *inputs,
-                    const void *labels, int64_t padding);
-// The slot's micro-batch.
-trainer_batch batches_get(const trainer *t, int slot);
-// Frees the slot after the work that the compute stream has so far, which is the last to read it.
-void batches_free_slot(trainer *t, int slot);
+// from the host into the memory of micro-batch `micro`, on stream `on`. The first `samples` samples are data, the others padding. This is for
+// batches that the loader does not read. Nothing is copied on a rank that reads no batches.
+void batches_upload(trainer *t, device_stream_kind on, int micro, const void *inputs,
+                    const void *labels, int64_t samples);
+// A micro-batch of the step; NULLs on a rank that reads no batches.
+trainer_batch batches_get(const trainer *t, int micro);
 
 #endif

@@ -57,10 +57,10 @@ static uint64_t low_bytes(const plan *p)
     return (uint64_t)most * dtype_bytes(hook_type(p));
 }
 
-uint64_t compress_bytes(const plan *p)
+uint64_t compress_bytes(const plan *p, const kernel_needs *needs)
 {
     if (!plan_compresses(p)) return 0;
-    return low_bytes(p) + (p->o.strategy.hook.kind == HOOK_POWERSGD ? powersgd_bytes(p) : 0);
+    return low_bytes(p) + (p->o.strategy.hook.kind == HOOK_POWERSGD ? powersgd_bytes(p, needs) : 0);
 }
 
 // Makes *out a copy of redistribution m of group g in which the segments of the rows that PowerSGD

@@ -11,6 +11,7 @@
 #define TRIREME_TRAIN_COMPRESS_H
 
 #include "comm/comm.h"
+#include "device/kernel_needs.h"
 #include "parallel/plan.h"
 
 typedef struct compressor compressor;
@@ -29,8 +30,8 @@ typedef struct compress_options {
     uint64_t seed;
 } compress_options;
 
-// Bytes that compress_open will allocate.
-uint64_t compress_bytes(const plan *p);
+// Bytes that compress_open will allocate on a device whose kernels have these needs.
+uint64_t compress_bytes(const plan *p, const kernel_needs *needs);
 // *out is NULL when the plan compresses nothing or sums nothing over ranks.
 status compress_open(const compress_options *o, compressor **out, err *e);
 void compress_close(compressor *c); // NULL allowed

@@ -7,6 +7,7 @@
 #include "graph/execute.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct decoder {
     device *device;
@@ -19,11 +20,12 @@ struct decoder {
     model *one;    // graphs for one token
     void **weight; // [params]
     char *cache, *ids;
+    int32_t *host_ids;    // [max_tokens] MEMORY_HOST
     size_t *cache_offset; // [blocks] in bytes
     size_t cache_bytes;
     float *rope;
     size_t rope_bytes;
-    void *host_logits;    // [vocab] in the compute type
+    void *host_logits;    // [vocab] in the compute type, MEMORY_HOST
     float *logits;        // [vocab]
     void ***block_weight; // [blocks] the weights of a block, by its parameters
 };
@@ -79,9 +81,8 @@ static status load_weights(decoder *x, const safetensors *from, err *e)
             dtype_convert(low, x->type, host, F32, count);
         }
         TRY(device_alloc(x->device, MEMORY_DEVICE, count * dtype_bytes(x->type), &x->weight[p], e));
-        x->device->ops->copy(x->stream, x->weight[p], low ? low : host,
-                             count * dtype_bytes(x->type));
-        TRY(x->device->ops->sync(x->stream, e));
+        TRY(device_upload(x->stream, x->weight[p], low ? low : host, count * dtype_bytes(x->type),
+                          e));
     }
 done:
     free(host);
@@ -97,8 +98,9 @@ static status open_cache(decoder *x, err *e)
         x->cache_bytes += x->one->block[b].g->bytes.cache_row * (size_t)x->max_tokens;
     }
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->cache_bytes + 64, (void **)&x->cache, e));
-    TRY(device_alloc(x->device, MEMORY_DEVICE, (size_t)x->max_tokens * sizeof(int32_t),
-                     (void **)&x->ids, e));
+    const size_t ids_bytes = (size_t)x->max_tokens * sizeof(int32_t);
+    TRY(device_alloc(x->device, MEMORY_DEVICE, ids_bytes, (void **)&x->ids, e));
+    TRY(device_alloc(x->device, MEMORY_HOST, ids_bytes, (void **)&x->host_ids, e));
 done:
     return result;
 }
@@ -131,8 +133,17 @@ done:
 
 static status open_model(const decoder *x, int64_t seq, model **out, err *e)
 {
-    const model_options o = {.mode = GRAPH_DECODE, .type = x->type, .batch = 1, .seq = seq};
-    return model_open(x->family, x->config, &o, out, e);
+    status result = OK;
+    const model_options o = {.mode = GRAPH_DECODE,
+                             .type = x->type,
+                             .batch = 1,
+                             .seq = seq,
+                             .needs = x->device->needs,
+                             .cache_rows = x->max_tokens};
+    TRY(model_open(x->family, x->config, &o, out, e));
+    for (int i = 0; i < (*out)->graphs; i++) TRY(graph_prepare((*out)->graph[i], x->device, e));
+done:
+    return result;
 }
 
 status decoder_open(device *d, const model_family *f, const void *config, dtype precision,
@@ -143,7 +154,7 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
     TRY(alloc_zeroed(&x, 1, sizeof *x, WHAT, e));
     x->device = d, x->family = f, x->config = config, x->type = precision,
     x->max_tokens = max_tokens;
-    TRY(d->ops->stream_open(d, STREAM_COMPUTE, &x->stream, e));
+    TRY(d->ops->stream_open(d, STREAM_COMPUTE, false, &x->stream, e));
     TRY(open_model(x, 1, &x->one, e));
     const graph *last = x->one->block[x->one->blocks - 1].g;
     const model_limits limits = model_get_limits(x->one);
@@ -157,7 +168,8 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
     TRY(alloc_zeroed(&x->weight, (size_t)x->one->params, sizeof(void *), WHAT, e));
     TRY(alloc_zeroed(&x->cache_offset, (size_t)x->one->blocks, sizeof(size_t), WHAT, e));
     TRY(alloc_zeroed(&x->block_weight, (size_t)x->one->blocks, sizeof(void **), WHAT, e));
-    TRY(alloc_zeroed(&x->host_logits, (size_t)x->vocab, sizeof(float), WHAT, e));
+    TRY(device_alloc(d, MEMORY_HOST, (size_t)x->vocab * dtype_bytes(precision), &x->host_logits,
+                     e));
     TRY(alloc_zeroed(&x->logits, (size_t)x->vocab, sizeof(float), WHAT, e));
     TRY(load_weights(x, weights, e));
     TRY(open_cache(x, e));
@@ -180,13 +192,14 @@ void decoder_close(decoder *x)
             device_release(d, MEMORY_DEVICE, x->weight[p],
                            (size_t)x->one->param[p].count * dtype_bytes(x->type));
     if (x->cache) device_release(d, MEMORY_DEVICE, x->cache, x->cache_bytes + 64);
-    if (x->ids) device_release(d, MEMORY_DEVICE, x->ids, (size_t)x->max_tokens * sizeof(int32_t));
+    device_release(d, MEMORY_DEVICE, x->ids, (size_t)x->max_tokens * sizeof(int32_t));
+    device_release(d, MEMORY_HOST, x->host_ids, (size_t)x->max_tokens * sizeof(int32_t));
+    device_release(d, MEMORY_HOST, x->host_logits, (size_t)x->vocab * dtype_bytes(x->type));
     if (x->rope) device_release(d, MEMORY_DEVICE, x->rope, x->rope_bytes);
     for (int b = 0; x->one && x->block_weight && b < x->one->blocks; b++) free(x->block_weight[b]);
     free(x->block_weight);
     free(x->weight);
     free(x->cache_offset);
-    free(x->host_logits);
     free(x->logits);
     model_close(x->one);
     free(x);
@@ -248,7 +261,8 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
         m = prompt;
     }
     TRY(decoder_scratch_open(x, m, &s, e));
-    x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof(int32_t), ids,
+    memcpy(x->host_ids, ids, (size_t)count * sizeof *ids);
+    x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof(int32_t), x->host_ids,
                          (size_t)count * sizeof(int32_t));
     TRY(run_blocks(x, m, &s, e));
     const char *from = s.boundary[(m->blocks - 1) % 2];

@@ -3,15 +3,13 @@
 // once with any number of ranks. Called by the session and by the library.
 #include "train/trainer_private.h"
 
-#include "base/alloc.h"
-
 typedef struct evaluate_batch {
-    void *inputs, *labels;           // one micro-batch, on the host
+    void *inputs, *labels;           // one micro-batch, MEMORY_HOST
     size_t input_bytes, label_bytes; // of one sample
 } evaluate_batch;
 
 // Reads `count` samples; the other rows are padding. Cross-entropy skips them by their ignored
-// labels, squared error by graph_run.padding_rows.
+// labels, squared error by graph_run.filled_rows.
 static status read_batch(trainer *t, const evaluate_batch *h, uint64_t first, int64_t count, err *e)
 {
     status result = OK;
@@ -35,7 +33,7 @@ done:
 static status run_batch(trainer *t, const evaluate_batch *h, int64_t count, err *e)
 {
     status result = OK;
-    batches_upload(t, STREAM_COMPUTE, 0, h->inputs, h->labels, t->o.micro_batch - count);
+    batches_upload(t, STREAM_COMPUTE, 0, h->inputs, h->labels, count);
     TRY(trainer_run(t, &t->forward, t->eval, e));
     TRY(groups_sync(t->groups, e)); // the next iteration overwrites the batch on the host
     trainer_show_activity(t, NULL);
@@ -56,10 +54,17 @@ static status open_batch(evaluate_batch *h, const trainer *t, err *e)
     const size_t micro = (size_t)t->o.micro_batch;
     status result = OK;
     h->input_bytes = (size_t)shape->inputs * 4, h->label_bytes = (size_t)shape->labels * 4;
-    TRY(alloc_array(&h->inputs, micro, h->input_bytes, "a validation batch", e));
-    TRY(alloc_array(&h->labels, micro, h->label_bytes, "a validation batch", e));
+    TRY(device_alloc(t->o.device, MEMORY_HOST, micro * h->input_bytes, &h->inputs, e));
+    TRY(device_alloc(t->o.device, MEMORY_HOST, micro * h->label_bytes, &h->labels, e));
 done:
     return result;
+}
+
+static void close_batch(evaluate_batch *h, const trainer *t)
+{
+    const size_t micro = (size_t)t->o.micro_batch;
+    device_release(t->o.device, MEMORY_HOST, h->inputs, micro * h->input_bytes);
+    device_release(t->o.device, MEMORY_HOST, h->labels, micro * h->label_bytes);
 }
 
 status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e)
@@ -73,20 +78,19 @@ status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *t
                    rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
     const uint64_t micro = (uint64_t)t->o.micro_batch, per_round = micro * ranks;
     const uint64_t samples = trainer_evaluated_samples(t, max_batches);
-    trainer_reset_sums(t);
+    results_reset_sums(t);
     for (uint64_t round = 0; round < samples; round += per_round) {
         const uint64_t first = round + rank * micro, left = first < samples ? samples - first : 0;
         const int64_t count = (int64_t)(left < micro ? left : micro);
-        if (batches_are_read(t)) TRY(read_batch(t, &h, first, count, e));
+        if (plan_reads_batches(t->plan)) TRY(read_batch(t, &h, first, count, e));
         TRY(run_batch(t, &h, count, e));
     }
-    TRY(comm_all_reduce(trainer_group(t, GROUP_AGREE), results_sums(t), SUMS, F64, REDUCE_SUM,
+    TRY(comm_all_reduce(trainer_group(t, GROUP_AGREE), results_sums(t), STEP_SUMS, F64, REDUCE_SUM,
                         trainer_stream(t, STREAM_COMPUTE), e));
-    TRY(results_read_sums(t, 0, SUMS, e));
+    TRY(results_read_sums(t, 0, STEP_SUMS, e));
     *loss = sums[SUM_LOSS] / (sums[SUM_COUNT] > 0 ? sums[SUM_COUNT] : 1);
     if (tokens) *tokens = sums[SUM_COUNT];
 done:
-    free(h.inputs);
-    free(h.labels);
+    close_batch(&h, t);
     return result;
 }

@@ -1,14 +1,25 @@
-// exchange.c -- small messages between ranks outside of steps. See exchange.h. Called by
-// replicas.c, transfer.c and powersgd_tensors.c.
+// exchange.c -- messages between ranks outside of steps. See exchange.h. Called by replicas.c,
+// transfer.c, powersgd_tensors.c and predict.c, and by programs that agree on something.
 #include "train/exchange.h"
 
+#include "base/size.h"
 #include "device/kernels.h"
 #include "train/trainer_private.h"
 
+static const size_t STAGING_BYTES = 1 << 20;
+
 struct trainer_exchange {
     uint64_t *words, *host_words; // [ranks, exchange_numbers], on the device and on the host
-    uint64_t sent;                // messages to rank 0 so far
+    // [STAGING_BYTES] memory of the device, from which messages go on to the host; NULL where the
+    // device's memory is the host's
+    char *staging;
+    uint64_t sent; // messages to rank 0 so far
 };
+
+static bool is_staged(const trainer *t)
+{
+    return t->o.strategy.offload.host_is_apart && t->plan->o.mesh.ranks > 1;
+}
 
 status exchange_allocate(trainer *t, err *e)
 {
@@ -18,6 +29,9 @@ status exchange_allocate(trainer *t, err *e)
     TRY(trainer_object(&t->exchange, sizeof *t->exchange, e));
     TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, bytes, &t->exchange->words, e));
     TRY(memory_take(t->memory, BYTES_KERNELS, FROM_HOST, bytes, &t->exchange->host_words, e));
+    if (is_staged(t))
+        TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, STAGING_BYTES, &t->exchange->staging,
+                        e));
 done:
     return result;
 }
@@ -80,14 +94,76 @@ done:
     return result;
 }
 
+// ---- Longer messages, in pieces where they are staged
+
+static size_t piece_of(const trainer *t, size_t left)
+{
+    return t->exchange->staging && left > STAGING_BYTES ? STAGING_BYTES : left;
+}
+
 status exchange_send(trainer *t, const void *x, size_t bytes, err *e)
 {
     status result = OK;
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    TRY(comm_send(t->o.comm, x, bytes, 0, on, e));
+    for (size_t sent = 0, piece; sent < bytes; sent += piece) {
+        piece = piece_of(t, bytes - sent);
+        TRY(comm_send(t->o.comm, (const char *)x + sent, piece, 0, on, e));
+        t->exchange->sent++;
+    }
+    if (bytes == 0) return OK;
     // Waits until rank 0 has received the message, so that the caller may overwrite the memory.
-    TRY(comm_send_wait(t->o.comm, 0, ++t->exchange->sent, on, e));
+    TRY(comm_send_wait(t->o.comm, 0, t->exchange->sent, on, e));
     TRY(trainer_ops(t)->sync(on, e));
+done:
+    return result;
+}
+
+status exchange_receive(trainer *t, void *host, size_t bytes, int rank, err *e)
+{
+    status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    char *staging = t->exchange->staging;
+    for (size_t received = 0, piece; received < bytes; received += piece) {
+        char *to = (char *)host + received;
+        piece = piece_of(t, bytes - received);
+        TRY(comm_recv(t->o.comm, staging ? staging : to, piece, rank, on, e));
+        if (staging) TRY(device_download(on, to, staging, piece, e));
+    }
+    TRY(trainer_ops(t)->sync(on, e));
+done:
+    return result;
+}
+
+status exchange_broadcast(trainer *t, void *host, size_t bytes, int root, err *e)
+{
+    status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    char *staging = t->exchange->staging;
+    const bool is_root = t->o.comm->rank == root;
+    for (size_t shared = 0, piece; shared < bytes; shared += piece) {
+        char *part = (char *)host + shared;
+        piece = piece_of(t, bytes - shared);
+        if (staging && is_root) TRY(device_upload(on, staging, part, piece, e));
+        TRY(comm_broadcast(t->o.comm, staging ? staging : part, piece, root, on, e));
+        if (staging && !is_root) TRY(device_download(on, part, staging, piece, e));
+    }
+    TRY(trainer_ops(t)->sync(on, e));
+done:
+    return result;
+}
+
+// ---- Agreement
+
+status trainer_agree(trainer *t, bool own, bool *any, err *e)
+{
+    status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    double *sum = &results_sums(t)[SUM_STOP], *host = &results_host_sums(t)[SUM_STOP];
+    *host = own ? 1 : 0;
+    trainer_ops(t)->copy(on, sum, host, sizeof *sum);
+    TRY(comm_all_reduce(t->o.comm, sum, 1, F64, REDUCE_SUM, on, e));
+    TRY(results_read_sums(t, SUM_STOP, 1, e));
+    *any = *host > 0;
 done:
     return result;
 }

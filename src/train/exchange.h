@@ -1,6 +1,7 @@
 // exchange.h -- the messages between ranks outside of a step's schedule: digests of weights,
-// questions of rank 0, and shards of state for rank 0. It owns memory for some numbers of each rank,
-// and the count of messages to rank 0. All collectives are over all ranks, on the compute stream.
+// questions of rank 0, shards of state for rank 0, and predictions. It owns memory for some numbers of
+// each rank, the count of messages to rank 0, and on a device with memory of its own a buffer from which
+// messages go on to the host. All collectives are over all ranks, on the compute stream.
 #ifndef TRIREME_TRAIN_EXCHANGE_H
 #define TRIREME_TRAIN_EXCHANGE_H
 
@@ -25,5 +26,9 @@ status exchange_gather(trainer *t, const uint64_t **all, err *e);
 status exchange_question(trainer *t, int64_t question[2], err *e);
 // Sends `bytes` of device memory to rank 0 and waits until they are received.
 status exchange_send(trainer *t, const void *x, size_t bytes, err *e);
+// Receives on rank 0 what rank `rank` sends with exchange_send, into any memory of the host.
+status exchange_receive(trainer *t, void *host, size_t bytes, int rank, err *e);
+// Copies `bytes` of any memory of the host from rank `root` to all ranks. Collective over all ranks.
+status exchange_broadcast(trainer *t, void *host, size_t bytes, int root, err *e);
 
 #endif

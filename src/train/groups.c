@@ -19,11 +19,19 @@ struct trainer_groups {
     device *device;
 };
 
-static status open_streams(trainer_groups *g, device *d, err *e)
+uint64_t groups_thread_bytes(const device *d, const comm *world)
+{
+    return world->can.own_thread ? (STREAMS - 1) * (uint64_t)d->own_thread_bytes : 0;
+}
+
+// A network's communicator waits while the compute stream could work, and the copy stream should not
+// wait for it, either.
+static status open_streams(trainer_groups *g, device *d, const comm *world, err *e)
 {
     status result = OK;
-    for (int k = 0; k < STREAMS; k++) {
-        TRY(d->ops->stream_open(d, (device_stream_kind)k, &g->stream[k], e));
+    for (device_stream_kind k = 0; k < STREAMS; k++) {
+        const bool own_thread = world->can.own_thread && k != STREAM_COMPUTE;
+        TRY(d->ops->stream_open(d, k, own_thread, &g->stream[k], e));
         TRY(d->ops->event_open(d, &g->order[k], e));
     }
 done:
@@ -99,7 +107,7 @@ status groups_open(const plan *p, device *d, comm *world, trainer_groups **out, 
     TRY(alloc_zeroed(&g, 1, sizeof *g, "the process groups", e));
     g->device = d;
     g->comm[GROUP_WORLD] = world;
-    TRY(open_streams(g, d, e));
+    TRY(open_streams(g, d, world, e));
     const int count = plan_process_groups(p, groups);
     for (int i = 0; i < count; i++) TRY(open_group(g, p, groups[i], world, e));
     TRY(open_second(g, p, AXIS_PP, GROUP_PP_GRADS, world, e));
@@ -132,6 +140,12 @@ comm *groups_comm(const trainer_groups *g, int group)
 comm *const *groups_comms(const trainer_groups *g)
 {
     return g->comm;
+}
+
+void groups_set_packing(const trainer_groups *g, const struct comm_packing *packing)
+{
+    for (int k = 0; k < TRAINER_GROUPS; k++)
+        if (g->comm[k] != g->comm[GROUP_WORLD]) comm_set_packing(g->comm[k], packing);
 }
 
 // The bytes that this rank has sent over c. Received messages do not count: their sender counts

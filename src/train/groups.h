@@ -20,6 +20,9 @@ enum {
     TRAINER_GROUPS
 };
 
+// Bytes that the device's streams take for threads of their own: the communication and the copy stream
+// have them where `world` asks for it (comm.can.own_thread).
+uint64_t groups_thread_bytes(const device *d, const comm *world);
 // `world` is the group of all ranks. `world` and `d` are borrowed. Collective over world.
 status groups_open(const plan *p, device *d, comm *world, trainer_groups **out, err *e);
 // Waits for the work of all streams. NULL allowed. Not collective.
@@ -29,6 +32,8 @@ void groups_close(trainer_groups *g);
 comm *groups_comm(const trainer_groups *g, int group);
 // All of them, [TRAINER_GROUPS].
 comm *const *groups_comms(const trainer_groups *g);
+// Gives all communicators that this object owns the tables and the workspace of packed calls, borrowed.
+void groups_set_packing(const trainer_groups *g, const struct comm_packing *packing);
 // Adds the bytes that this rank has sent to sent[PROCESS_GROUPS]. Communicators that do not count
 // (see comm/trace.h) add nothing.
 void groups_add_sent(const trainer_groups *g, double *sent);

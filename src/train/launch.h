@@ -39,12 +39,4 @@ static inline void launch_convert(device_stream *on, void *to, dtype to_type, co
     device_launch(on, &c);
 }
 
-// Adds the squares of x[count] F32 to *sum F64.
-static inline void launch_sum_squares(device_stream *on, const float *x, int64_t count, double *sum)
-{
-    kernel_call c = {.kind = K_SUM_SQUARES};
-    c.u.sum_squares = (kernel_sum_squares_args){.count = count, .x = x, .sum = sum, .type = F32};
-    device_launch(on, &c);
-}
-
 #endif

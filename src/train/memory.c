@@ -77,7 +77,9 @@ status memory_take(trainer_memory *m, plan_category c, memory_source from, size_
                    err *e)
 {
     if (memory_is_counting(m)) {
-        m->plan->bytes[c] = size_add(m->plan->bytes[c], bytes);
+        const bool of_host = from == FROM_HOST && m->plan->o.strategy.offload.host_is_apart;
+        uint64_t *const sum = of_host ? &m->plan->host_bytes[c] : &m->plan->bytes[c];
+        *sum = size_add(*sum, bytes);
         return OK;
     }
     return memory_take_planned(m, from, bytes, out, e);

@@ -13,7 +13,7 @@ typedef struct trainer_memory trainer_memory;
 // FROM_SHARED: memory of comm_alloc, which other ranks read.
 typedef enum memory_source { FROM_DEVICE, FROM_HOST, FROM_ZEROED, FROM_SHARED } memory_source;
 
-// Starts to count bytes in p->bytes; p is borrowed.
+// Starts to count bytes in p->bytes and, where the host's memory is apart, p->host_bytes; p is borrowed.
 status memory_open(plan *p, trainer_memory **out, err *e);
 // Ends the counting: later requests allocate from d and c, which are borrowed.
 void memory_start(trainer_memory *m, device *d, comm *c);

@@ -1,6 +1,6 @@
 // nonfinite.c -- names the rank and the tensor when a step computed NaN or Inf. A normal step costs
-// nothing more: micro-batches are a pure function of the step, and the weights are not updated yet,
-// so the step can be repeated up to CLIP_GRAD_NORM. In the repetition REDUCE_GRAD does not reduce:
+// nothing more: micro-batches are a pure function of the step, and the step has not updated the weights,
+// so it can be repeated up to CLIP_GRAD_NORM. In the repetition REDUCE_GRAD does not reduce:
 // each rank inspects its local gradients instead. Called by step.c and by run_reduce_grad.
 #include "train/launch.h"
 #include "train/trainer_private.h"
@@ -13,7 +13,8 @@ static status sum_squares(trainer *t, const float *x, int64_t count, double *out
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     double *sum = &results_sums(t)[SUM_SQUARES];
     launch_zero(on, sum, sizeof *sum);
-    launch_sum_squares(on, x, count, sum);
+    workspace_launch_squares(
+        t, on, &(kernel_sum_squares_args){.count = count, .x = x, .sum = sum, .type = F32});
     TRY(results_read_sums(t, SUM_SQUARES, 1, e));
     *out = results_host_sums(t)[SUM_SQUARES];
 done:
@@ -33,7 +34,8 @@ status trainer_inspect(trainer *t, int bucket, const float *gradients, err *e)
         if (*state_grad_written(t, row)) TRY(sum_squares(t, gradients + offset, r->count, &sum, e));
         if (r->tied_grad >= 0 && *state_tied_grad_written(t, row))
             TRY(sum_squares(t, state_tied_gradient(t, r), r->count, &tied_sum, e));
-        if (!isfinite(sum + tied_sum) && (t->bad_row < 0 || row < t->bad_row)) t->bad_row = row;
+        if (!isfinite(sum + tied_sum) && (t->pass.bad_row < 0 || row < t->pass.bad_row))
+            t->pass.bad_row = row;
     }
 done:
     return result;
@@ -44,30 +46,14 @@ done:
 static status repeat_step(trainer *t, int *bad, double *loss, err *e)
 {
     status result = OK;
-    t->inspects = true;
-    t->bad_row = -1;
-    trainer_reset_sums(t);
+    t->pass.inspects = true;
+    t->pass.bad_row = -1;
     TRY(trainer_run(t, &t->schedule, t->model, e));
-    TRY(results_read_sums(t, 0, SUMS, e));
+    TRY(results_read_sums(t, 0, STEP_SUMS, e));
     *loss = results_host_sums(t)[SUM_LOSS];
-    *bad = t->bad_row;
+    *bad = t->pass.bad_row;
 done:
-    t->inspects = false;
-    return result;
-}
-
-// Sets *any to whether `own` is true on at least one rank.
-static status agree_any(trainer *t, bool own, bool *any, err *e)
-{
-    status result = OK;
-    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    double *sum = &results_sums(t)[SUM_STOP], *host = &results_host_sums(t)[SUM_STOP];
-    *host = own ? 1 : 0;
-    trainer_ops(t)->copy(on, sum, host, sizeof *sum);
-    TRY(comm_all_reduce(t->o.comm, sum, 1, F64, REDUCE_SUM, on, e));
-    TRY(results_read_sums(t, SUM_STOP, 1, e));
-    *any = *host > 0;
-done:
+    t->pass.inspects = false;
     return result;
 }
 
@@ -82,7 +68,7 @@ status trainer_name_nonfinite(trainer *t, err *e)
     TRY(repeat_step(t, &bad, &loss, e));
     const bool own = bad >= 0 || !isfinite(loss);
     // A rank whose values are finite must not report before the rank that computed NaN or Inf.
-    TRY(agree_any(t, own, &any, e));
+    TRY(trainer_agree(t, own, &any, e));
     if (own && !isfinite(loss))
         FAIL(E_NUMERIC, "step %llu: the loss is %g; first gradient that is not finite: %s", step,
              loss, bad >= 0 ? t->plan->row[bad].name : "none");

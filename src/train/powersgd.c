@@ -48,11 +48,13 @@ struct powersgd {
     powersgd_sizes size;
     powersgd_matrix *matrix;
     powersgd_bucket *bucket;
-    float *p;      // [size.p] of the bucket at hand; memory of comm_alloc
-    float *q;      // [size.q] of all buckets; memory of comm_alloc
-    float *drawn;  // [size.q] random numbers, on the host
-    float *first;  // [size.q] the numbers that Q started from; NULL without warm start
-    float *errors; // [size.errors]; NULL without error feedback
+    float *p;        // [size.p] of the bucket at hand; memory of comm_alloc
+    float *q;        // [size.q] of all buckets; memory of comm_alloc
+    float *drawn;    // [size.q] random numbers, on the host
+    float *first;    // [size.q] the numbers that Q started from; NULL without warm start
+    float *errors;   // [size.errors]; NULL without error feedback
+    void *workspace; // [workspace_bytes] of the kernels
+    size_t workspace_bytes;
 };
 
 // Gives every matrix its place. `matrices` and `buckets` may be NULL: then only sizes are computed.
@@ -84,12 +86,79 @@ static powersgd_sizes lay_out(const plan *p, powersgd_matrix *matrices, powersgd
     return all;
 }
 
-uint64_t powersgd_bytes(const plan *p)
+// ---- The shapes of the kernels' calls
+
+// P = M Q
+static kernel_matmul_args left_product(const powersgd_matrix *x)
+{
+    return (kernel_matmul_args){
+        .m = x->n, .n = x->rank, .k = x->m, .lda = x->m, .ldb = x->rank, .ldc = x->rank};
+}
+
+// Q = M^T P
+static kernel_matmul_args right_product(const powersgd_matrix *x)
+{
+    return (kernel_matmul_args){.m = x->m,
+                                .n = x->rank,
+                                .k = x->n,
+                                .lda = x->m,
+                                .trans_a = true,
+                                .ldb = x->rank,
+                                .ldc = x->rank};
+}
+
+// P Q^T
+static kernel_matmul_args full_product(const powersgd_matrix *x)
+{
+    return (kernel_matmul_args){.m = x->n,
+                                .n = x->m,
+                                .k = x->rank,
+                                .lda = x->rank,
+                                .ldb = x->rank,
+                                .trans_b = true,
+                                .ldc = x->m};
+}
+
+static size_t product_need(const kernel_needs *needs, kernel_matmul_args a)
+{
+    const float any = 0;
+    float out;
+    a.a = a.b = &any, a.c = &out;
+    return kernel_workspace_bytes(needs, &(kernel_call){.kind = K_MATMUL, .u.matmul = a});
+}
+
+static size_t orthogonalize_need(const kernel_needs *needs, int64_t rows, int64_t cols)
+{
+    float out;
+    const kernel_call c = {.kind = K_ORTHOGONALIZE,
+                           .u.orthogonalize = {.rows = rows, .cols = cols, .x = &out}};
+    return kernel_workspace_bytes(needs, &c);
+}
+
+static size_t workspace_bytes(const plan *p, const kernel_needs *needs)
+{
+    size_t most = 0;
+    for (int i = 0; i < p->local_rows; i++) {
+        const plan_row *r = &p->row[p->order[i]];
+        if (!hook_factors_row(p, r)) continue;
+        const powersgd_matrix x = {.n = r->rows, .m = r->cols, .rank = hook_rank(p, r)};
+        const size_t need[] = {
+            product_need(needs, left_product(&x)), product_need(needs, right_product(&x)),
+            product_need(needs, full_product(&x)), orthogonalize_need(needs, x.n, x.rank),
+            orthogonalize_need(needs, x.m, x.rank)};
+        for (size_t k = 0; k < sizeof need / sizeof *need; k++)
+            if (need[k] > most) most = need[k];
+    }
+    return most;
+}
+
+uint64_t powersgd_bytes(const plan *p, const kernel_needs *needs)
 {
     const powersgd_sizes size = lay_out(p, NULL, NULL);
     // Of Q there are itself, the random numbers, and with warm start what it started from.
     const int64_t copies = p->o.strategy.hook.warm_start ? 3 : 2;
-    return sizeof(float) * (uint64_t)(size.p + copies * size.q + size.errors);
+    return sizeof(float) * (uint64_t)(size.p + copies * size.q + size.errors) +
+           workspace_bytes(p, needs);
 }
 
 static size_t bytes_of(int64_t count)
@@ -128,6 +197,9 @@ status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd 
     TRY(alloc_local(s, MEMORY_HOST, s->size.q, &s->drawn, e));
     if (p->o.strategy.hook.warm_start) TRY(alloc_local(s, MEMORY_DEVICE, s->size.q, &s->first, e));
     TRY(alloc_local(s, MEMORY_DEVICE, s->size.errors, &s->errors, e));
+    s->workspace_bytes = workspace_bytes(p, d->needs);
+    if (s->workspace_bytes > 0)
+        TRY(device_alloc(d, MEMORY_DEVICE, s->workspace_bytes, &s->workspace, e));
     *out = s;
     s = NULL;
 done:
@@ -143,6 +215,7 @@ void powersgd_close(powersgd *s)
     device_release(s->device, MEMORY_HOST, s->drawn, bytes_of(s->size.q));
     device_release(s->device, MEMORY_DEVICE, s->first, bytes_of(s->size.q));
     device_release(s->device, MEMORY_DEVICE, s->errors, bytes_of(s->size.errors));
+    device_release(s->device, MEMORY_DEVICE, s->workspace, s->workspace_bytes);
     free(s->matrix);
     free(s->bucket);
     free(s);
@@ -184,20 +257,28 @@ void powersgd_resume(powersgd *s)
 
 // ---- Kernels
 
-static void orthogonalize(device_stream *on, float *x, int64_t rows, int64_t cols, double eps)
+static void launch(const powersgd *s, device_stream *on, kernel_call c)
+{
+    c.workspace = s->workspace;
+    c.workspace_bytes = s->workspace_bytes;
+    device_launch(on, &c);
+}
+
+static void orthogonalize(const powersgd *s, device_stream *on, float *x, int64_t rows,
+                          int64_t cols, double eps)
 {
     kernel_call c = {.kind = K_ORTHOGONALIZE};
     c.u.orthogonalize = (kernel_orthogonalize_args){
         .rows = rows, .cols = cols, .x = x, .eps = eps > FLT_MIN ? (float)eps : FLT_MIN};
-    device_launch(on, &c);
+    launch(s, on, c);
 }
 
-static void product(device_stream *on, kernel_matmul_args a)
+// c = op(a) op(b), all F32; `shape` is one of the products.
+static void product(const powersgd *s, device_stream *on, kernel_matmul_args shape, const float *a,
+                    const float *b, float *c)
 {
-    kernel_call c = {.kind = K_MATMUL};
-    a.type = a.c_type = F32;
-    c.u.matmul = a;
-    device_launch(on, &c);
+    shape.a = a, shape.b = b, shape.c = c;
+    launch(s, on, (kernel_call){.kind = K_MATMUL, .u.matmul = shape});
 }
 
 // ---- The three calls of a step
@@ -253,16 +334,8 @@ powersgd_factors powersgd_left(powersgd *s, int bucket, const float *gradients, 
             float *sum = s->errors + x->error;
             launch_add(on, sum, gradients + x->offset, f->carries ? sum : NULL, 1, x->n * x->m);
         }
-        orthogonalize(on, s->q + x->q, x->m, x->rank, eps);
-        product(on, (kernel_matmul_args){.m = x->n,
-                                         .n = x->rank,
-                                         .k = x->m,
-                                         .a = matrix_ptr(s, x, gradients),
-                                         .lda = x->m,
-                                         .b = s->q + x->q,
-                                         .ldb = x->rank,
-                                         .c = s->p + x->p,
-                                         .ldc = x->rank});
+        orthogonalize(s, on, s->q + x->q, x->m, x->rank, eps);
+        product(s, on, left_product(x), matrix_ptr(s, x, gradients), s->q + x->q, s->p + x->p);
     }
     return (powersgd_factors){s->p, f->p_count};
 }
@@ -274,20 +347,11 @@ powersgd_factors powersgd_right(powersgd *s, int bucket, const float *gradients,
     for (int i = 0; i < f->matrices; i++) {
         const powersgd_matrix *x = &s->matrix[f->first + i];
         float *p = s->p + x->p;
-        orthogonalize(on, p, x->n, x->rank, s->plan->o.strategy.hook.epsilon);
+        orthogonalize(s, on, p, x->n, x->rank, s->plan->o.strategy.hook.epsilon);
         // A column that depended on others is rounding noise now. It may lie along one of
         // them, whose direction would then count twice.
-        if (x->rank > 1) orthogonalize(on, p, x->n, x->rank, 0);
-        product(on, (kernel_matmul_args){.m = x->m,
-                                         .n = x->rank,
-                                         .k = x->n,
-                                         .a = matrix_ptr(s, x, gradients),
-                                         .lda = x->m,
-                                         .trans_a = true,
-                                         .b = p,
-                                         .ldb = x->rank,
-                                         .c = s->q + x->q,
-                                         .ldc = x->rank});
+        if (x->rank > 1) orthogonalize(s, on, p, x->n, x->rank, 0);
+        product(s, on, right_product(x), matrix_ptr(s, x, gradients), p, s->q + x->q);
     }
     return (powersgd_factors){s->q + f->q, f->q_count};
 }
@@ -298,16 +362,7 @@ void powersgd_product(powersgd *s, int bucket, float *gradients, device_stream *
     const float share = -1.0f / (float)summing_ranks(s, bucket);
     for (int i = 0; i < f->matrices; i++) {
         const powersgd_matrix *x = &s->matrix[f->first + i];
-        product(on, (kernel_matmul_args){.m = x->n,
-                                         .n = x->m,
-                                         .k = x->rank,
-                                         .a = s->p + x->p,
-                                         .lda = x->rank,
-                                         .b = s->q + x->q,
-                                         .ldb = x->rank,
-                                         .trans_b = true,
-                                         .c = gradients + x->offset,
-                                         .ldc = x->m});
+        product(s, on, full_product(x), s->p + x->p, s->q + x->q, gradients + x->offset);
         if (!s->errors) continue;
         float *error = s->errors + x->error;
         launch_add(on, error, error, gradients + x->offset, share, x->n * x->m);

@@ -15,6 +15,7 @@
 #define TRIREME_TRAIN_POWERSGD_H
 
 #include "comm/comm.h"
+#include "device/kernel_needs.h"
 #include "parallel/plan.h"
 
 typedef struct powersgd powersgd;
@@ -25,8 +26,8 @@ typedef struct powersgd_factors {
     int64_t count;
 } powersgd_factors;
 
-// Bytes that powersgd_open will allocate.
-uint64_t powersgd_bytes(const plan *p);
+// Bytes that powersgd_open will allocate on a device whose kernels have these needs.
+uint64_t powersgd_bytes(const plan *p, const kernel_needs *needs);
 // `c` gives the memory that is summed over ranks. `p`, `d` and `c` are borrowed.
 status powersgd_open(const plan *p, device *d, comm *c, uint64_t seed, powersgd **out, err *e);
 void powersgd_close(powersgd *s); // NULL allowed

@@ -104,23 +104,17 @@ bool powersgd_tensors_exist(const trainer *t)
 status powersgd_tensor_read(trainer *t, const powersgd_tensor *x, float *out, err *e)
 {
     status result = OK;
-    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     const size_t bytes = (size_t)(x->rows * x->cols) * sizeof(float);
     const bool own = t->o.comm->rank == x->rank;
     const float *from =
         own ? powersgd_part_ptr(compress_powersgd(t->compressor), x->param, x->part) : NULL;
-    void *host = NULL;
     if (own && x->rank != 0) TRY(exchange_send(t, from, bytes, e));
     if (t->o.comm->rank != 0) goto done;
-    TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, &host, e));
     if (own)
-        trainer_ops(t)->copy(on, host, from, bytes);
+        TRY(device_download(trainer_stream(t, STREAM_COMPUTE), out, from, bytes, e));
     else
-        TRY(comm_recv(t->o.comm, host, bytes, x->rank, on, e));
-    TRY(trainer_ops(t)->sync(on, e));
-    memcpy(out, host, bytes);
+        TRY(exchange_receive(t, out, bytes, x->rank, e));
 done:
-    if (host) device_release(t->o.device, MEMORY_HOST, host, bytes);
     return result;
 }
 
@@ -183,10 +177,9 @@ status powersgd_tensors_load(trainer *t, const safetensors *state, err *e)
         const powersgd_tensor *x = &own.items[i];
         const safetensors_tensor *saved = safetensors_find(state, x->name);
         if (!is_for(t, x)) continue;
-        trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE),
-                             powersgd_part_ptr(s, x->param, x->part), saved->data, saved->bytes);
+        TRY(device_upload(trainer_stream(t, STREAM_COMPUTE),
+                          powersgd_part_ptr(s, x->param, x->part), saved->data, saved->bytes, e));
     }
-    TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
     powersgd_resume(s);
 done:
     free(own.items);

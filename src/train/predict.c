@@ -24,9 +24,9 @@ typedef struct predict_call {
     bool
         vectors; // the inputs of the last linear layer; every tensor-parallel rank has them in full
     bool sharded;          // each tensor-parallel rank has a shard of the columns of the outputs
-    char *inputs, *labels; // of this rank's micro-batch
-    size_t input_bytes;    // of one sample
-    char *chunk;           // rows, copied from the device
+    char *inputs, *labels; // of this rank's micro-batch, MEMORY_HOST
+    size_t input_bytes, label_bytes; // of one sample
+    char *chunk;                     // rows, copied from the device; MEMORY_HOST
     size_t chunk_bytes;
     float *line; // one of these rows, converted to F32
     // Results for all positions of a micro-batch: from this rank, and from another rank.
@@ -113,13 +113,12 @@ static status take(void *arg, const graph_output_rows *r, err *e)
     status result = OK;
     predict_call *w = arg;
     trainer *t = w->t;
-    const size_t row = (size_t)r->cols * dtype_bytes(r->type), bytes = (size_t)r->rows * row;
+    const size_t row = (size_t)r->stride * dtype_bytes(r->type), bytes = (size_t)r->rows * row;
     const kernel_tokens *tokens = &last_graph(t)->sequences.tokens;
     if (bytes > w->chunk_bytes) {
-        free(w->chunk);
+        device_release(t->o.device, MEMORY_HOST, w->chunk, w->chunk_bytes);
         w->chunk = NULL;
-        w->chunk_bytes = 0;
-        TRY(alloc_array(&w->chunk, bytes, 1, "outputs", e));
+        TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, (void **)&w->chunk, e));
         w->chunk_bytes = bytes;
     }
     trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), w->chunk, r->values, bytes);
@@ -156,7 +155,7 @@ static status run_micro_batch(predict_call *w, const char *inputs, int64_t first
         memcpy(w->inputs + (size_t)i * w->input_bytes, inputs + (size_t)sample * w->input_bytes,
                w->input_bytes);
     }
-    batches_upload(t, STREAM_COMPUTE, 0, w->inputs, w->labels, 0);
+    batches_upload(t, STREAM_COMPUTE, 0, w->inputs, w->labels, micro);
     TRY(trainer_run(t, &t->forward, t->eval, e));
     TRY(groups_sync(t->groups, e)); // the next iteration overwrites the batch on the host
     trainer_show_activity(t, NULL);
@@ -204,13 +203,11 @@ static status share_part(predict_call *w, int data, const predict_part *x, int64
 {
     status result = OK;
     trainer *t = w->t;
-    device_stream *on = trainer_stream(t, STREAM_COMM);
     const int64_t rows = samples * x->positions;
     const int root = rank_at(t, data, x);
     char *items = root == t->plan->o.rank ? w->made : w->received;
     if (rows == 0) return OK;
-    TRY(comm_broadcast(t->o.comm, items, (size_t)rows * item_bytes(w, x->tp), root, on, e));
-    TRY(trainer_ops(t)->sync(on, e));
+    TRY(exchange_broadcast(t, items, (size_t)rows * item_bytes(w, x->tp), root, e));
     if (out) merge(w, x, items, rows, out, w->found);
 done:
     return result;
@@ -258,12 +255,14 @@ static status open_call(predict_call *w, trainer *t, const trainer_predict_optio
     (void)graph_loss_shape(last_graph(t), &w->loss);
     w->vectors = o->what == PREDICT_VECTORS && w->loss.classes;
     w->sharded = w->loss.outputs_sharded && !w->vectors;
-    w->input_bytes = (size_t)sample.inputs * 4;
+    w->input_bytes = (size_t)sample.inputs * 4, w->label_bytes = (size_t)sample.labels * 4;
     const size_t micro = (size_t)t->o.micro_batch, rows = micro * (size_t)w->shape.positions,
                  cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
     const size_t item = o->what == PREDICT_CLASSES ? sizeof(predict_best) : cols * sizeof(float);
-    TRY(alloc_array(&w->inputs, micro, w->input_bytes, "inputs", e));
-    TRY(alloc_zeroed(&w->labels, micro, (size_t)sample.labels * 4, "labels", e));
+    device *d = t->o.device;
+    TRY(device_alloc(d, MEMORY_HOST, micro * w->input_bytes, (void **)&w->inputs, e));
+    TRY(device_alloc(d, MEMORY_HOST, micro * w->label_bytes, (void **)&w->labels, e));
+    memset(w->labels, 0, micro * w->label_bytes);
     TRY(alloc_array(&w->line, cols, sizeof *w->line, "outputs", e));
     TRY(alloc_array(&w->made, rows, item, "outputs", e));
     TRY(alloc_array(&w->received, rows, item, "outputs", e));
@@ -274,9 +273,10 @@ done:
 
 static void close_call(predict_call *w)
 {
-    free(w->inputs);
-    free(w->labels);
-    free(w->chunk);
+    const size_t micro = (size_t)w->t->o.micro_batch;
+    device_release(w->t->o.device, MEMORY_HOST, w->inputs, micro * w->input_bytes);
+    device_release(w->t->o.device, MEMORY_HOST, w->labels, micro * w->label_bytes);
+    device_release(w->t->o.device, MEMORY_HOST, w->chunk, w->chunk_bytes);
     free(w->line);
     free(w->made);
     free(w->received);
@@ -293,8 +293,7 @@ status trainer_predict(trainer *t, const trainer_predict_options *o, const void 
     const graph_run_outputs outputs = {.vectors = w.vectors, .take = take, .arg = &w};
     const int64_t micro = t->o.micro_batch, round = trainer_predict_batch(t);
     const size_t each = (size_t)(w.shape.positions * w.shape.cols) * 4;
-    t->outputs = &outputs;
-    trainer_reset_sums(t);
+    t->pass.outputs = &outputs;
     for (int64_t first = 0; first < samples; first += round) {
         TRY(run_micro_batch(&w, inputs, first, samples, e));
         for (int64_t next = first; next < samples && next < first + round; next += micro)
@@ -302,7 +301,7 @@ status trainer_predict(trainer *t, const trainer_predict_options *o, const void 
                       out ? (char *)out + (size_t)next * each : NULL, e));
     }
 done:
-    t->outputs = NULL;
+    t->pass.outputs = NULL;
     close_call(&w);
     return result;
 }

@@ -2,21 +2,27 @@
 // the instructions of step_state.c, by compress.c and by weights.c.
 #include "train/redistribute.h"
 
-// All-reduce of many segments: a reduce-scatter gives each rank the sum of its shards, then an
-// all-gather gives all ranks the full sum.
-static status sum_segments(const comm_segment *s, int rows, void *full, dtype t, comm *c,
-                           device_stream *on, err *e)
+// The calls over segments of one step. The sum of segments takes two: a reduce-scatter gives each rank
+// the sum of its shards, then an all-gather gives all ranks the full sum.
+typedef struct step_calls {
+    bool scatters, gathers;
+    bool in_place; // this rank's shards lie in the full array
+} step_calls;
+
+static step_calls step_calls_of(const plan_redistribution *m, int step, bool has_shards)
 {
-    status result = OK;
-    TRY(comm_reduce_scatter_segments(c, s, rows, full, NULL, t, REDUCE_SUM, on, e));
-    TRY(comm_all_gather_segments(c, s, rows, NULL, full, t, on, e));
-done:
-    return result;
+    const plan_redistribution_step *x = &m->step[step];
+    const bool sums = x->collective == REDISTRIBUTE_ALL_REDUCE && x->segment,
+               gathers = x->collective == REDISTRIBUTE_ALL_GATHER,
+               scatters = x->collective == REDISTRIBUTE_REDUCE_SCATTER;
+    const bool reads = gathers && step == 0, writes = scatters && step == m->count - 1;
+    return (step_calls){.scatters = sums || scatters,
+                        .gathers = sums || gathers,
+                        .in_place = !has_shards || !(reads || writes)};
 }
 
-status redistribute_bucket(const plan *p, const plan_redistribution *m, int bucket,
-                           const void *shards, void *full, dtype t, comm *const *groups,
-                           device_stream *on, err *e)
+status redistribute_bucket(const plan *p, const plan_redistribution *m, int bucket, void *shards,
+                           void *full, dtype t, comm *const *groups, device_stream *on, err *e)
 {
     status result = OK;
     const plan_bucket *b = &p->bucket[bucket];
@@ -24,17 +30,38 @@ status redistribute_bucket(const plan *p, const plan_redistribution *m, int buck
     for (int i = 0; i < m->count; i++) {
         const plan_redistribution_step *x = &m->step[i];
         const comm_segment *s = x->segment ? x->segment + b->first_row : NULL;
+        const step_calls k = step_calls_of(m, i, shards != NULL);
         comm *c = groups[x->group];
-        if (x->collective == REDISTRIBUTE_ALL_REDUCE && !s)
-            TRY(comm_all_reduce(c, full, count, t, REDUCE_SUM, on, e));
-        else if (x->collective == REDISTRIBUTE_ALL_REDUCE)
-            TRY(sum_segments(s, b->rows, full, t, c, on, e));
-        else if (x->collective == REDISTRIBUTE_REDUCE_SCATTER)
-            TRY(comm_reduce_scatter_segments(c, s, b->rows, full, NULL, t, REDUCE_SUM, on, e));
-        else if (x->collective == REDISTRIBUTE_ALL_GATHER)
-            TRY(comm_all_gather_segments(c, s, b->rows, i == 0 ? shards : NULL, full, t, on, e));
-        else
+        void *own = k.in_place ? NULL : shards;
+        if (!k.scatters && !k.gathers && x->collective != REDISTRIBUTE_ALL_REDUCE)
             FAIL(E_INTERNAL, "no collective makes this redistribution step");
+        if (!k.scatters && !k.gathers) TRY(comm_all_reduce(c, full, count, t, REDUCE_SUM, on, e));
+        if (k.scatters)
+            TRY(comm_reduce_scatter_segments(c, s, b->rows, full, own, t, REDUCE_SUM, on, e));
+        if (k.gathers) TRY(comm_all_gather_segments(c, s, b->rows, own, full, t, on, e));
+    }
+done:
+    return result;
+}
+
+status redistribute_add_calls(const plan *p, const plan_redistribution *m, int bucket,
+                              const redistribute_use *use, comm_packing *to, err *e)
+{
+    status result = OK;
+    const plan_bucket *b = &p->bucket[bucket];
+    for (int i = 0; i < m->count; i++) {
+        const plan_redistribution_step *x = &m->step[i];
+        const step_calls k = step_calls_of(m, i, use->has_shards);
+        comm_packed_call c = {.segment = x->segment ? x->segment + b->first_row : NULL,
+                              .segments = b->rows,
+                              .rank = plan_group_index(p, x->group),
+                              .size = x->ranks,
+                              .in_place = k.in_place,
+                              .type = use->type,
+                              .stream = use->stream};
+        if (k.scatters) TRY(comm_packing_add(to, &c, e));
+        c.gathers = true;
+        if (k.gathers) TRY(comm_packing_add(to, &c, e));
     }
 done:
     return result;

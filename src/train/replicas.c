@@ -23,7 +23,7 @@ static uint64_t hash_of(replica_words w, int rank)
 }
 
 // The digest of a group is that of its buckets, which lie one after the other. It is 0 for a group
-// without buckets on this stage, and for weights that lie in a file: they are not read.
+// without buckets on this stage, and for weights that are swapped: they are not brought in.
 static void set_digest(trainer *t, int group)
 {
     const plan *p = t->plan;

@@ -1,21 +1,28 @@
-// results.c -- the numbers that a step computes. See results.h. Called by step.c. The kernels of
-// the loss (step_blocks.c) and of reduced gradients (step_update.c) add to the sums.
+// results.c -- the numbers of a step: what the host gives to the device before it, and what the device
+// computes. See results.h. Called by step.c. The kernels of the loss (step_blocks.c) and of reduced
+// gradients (step_update.c) add to the sums.
 #include "train/results.h"
 
+#include "optim/clip.h"
+#include "optim/lr.h"
 #include "train/launch.h"
 #include "train/trainer_private.h"
 
 #include <math.h>
 
 struct trainer_results {
-    double *sums, *host_sums; // [SUMS]
-    clip_result agreed;
-    double agreed_scale;
+    kernel_step *step; // in device memory, and behind it a kernel_step_group for each group
+    kernel_step *host; // the same, on the host: what was copied last, and what was read last
     scaler scaler;
     uint64_t steps_done, skipped;
     bool stop;
     double seconds[INSTRS];
 };
+
+static size_t step_bytes(const trainer *t)
+{
+    return sizeof(kernel_step) + (size_t)t->o.groups.count * sizeof(kernel_step_group);
+}
 
 status results_allocate(trainer *t, err *e)
 {
@@ -23,8 +30,9 @@ status results_allocate(trainer *t, err *e)
     TRY(trainer_object(&t->results, sizeof *t->results, e));
     trainer_results *x = t->results;
     scaler_open(&x->scaler, &t->o.scaler, t->o.precision == F16);
-    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, SUMS * sizeof(double), &x->sums, e));
-    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_HOST, SUMS * sizeof(double), &x->host_sums, e));
+    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, step_bytes(t), &x->step, e));
+    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_HOST, step_bytes(t), &x->host, e));
+    if (!memory_is_counting(t->memory)) memset(x->host, 0, step_bytes(t));
 done:
     return result;
 }
@@ -59,27 +67,101 @@ int64_t results_updates(const trainer *t)
     return (int64_t)(t->results->steps_done - t->results->skipped);
 }
 
+// ---- What the host gives to the device
+
+const kernel_step *results_step(const trainer *t)
+{
+    return t->results->step;
+}
+
+static kernel_step_group *groups_behind(const kernel_step *s)
+{
+    return (kernel_step_group *)(uintptr_t)(s + 1);
+}
+
+const kernel_step_group *results_step_group(const trainer *t, int group)
+{
+    return groups_behind(t->results->step) + group;
+}
+
+const kernel_step *results_host_step(const trainer *t)
+{
+    return t->results->host;
+}
+
+const kernel_step_group *results_host_step_group(const trainer *t, int group)
+{
+    return groups_behind(t->results->host) + group;
+}
+
+// The loss scale divided by about the number of positions over which this rank sums gradients. It
+// is a power of two, so that multiplying by it does not round.
+static double loss_scale(const trainer *t)
+{
+    if (t->o.precision != F16) return 1;
+    const double positions = (double)(t->o.micro_batch * t->o.seq_len * t->plan->o.micros);
+    return t->results->scaler.scale / exp2(ceil(log2(positions)));
+}
+
+static kernel_step_group group_numbers(const trainer *t, const param_group *g)
+{
+    const int64_t updates = results_updates(t);
+    optim_config config = g->optimizer;
+    // A learning-rate schedule that cycles momentum changes Adam's first beta, but not SGD's
+    // momentum.
+    if (optim_rule_of(&config)->has_v)
+        config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, updates);
+    return optim_step(&config, (uint64_t)updates + 1,
+                      g->lr_scale * lr_at(&t->o.lr, config.lr, updates));
+}
+
+// The number of this rank's first row of the step among all rows of full sequences of the run. It keys
+// the random numbers, so it is the same on every stage.
+static uint64_t first_row(const trainer *t)
+{
+    const uint64_t own = (uint64_t)(t->plan->o.micros * t->o.micro_batch),
+                   rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
+    const uint64_t sample = results_steps_done(t) * (uint64_t)t->o.global_batch + rank * own;
+    return sample * (uint64_t)t->o.seq_len;
+}
+
+status run_load_step(trainer *t, const schedule_instr *x, err *e)
+{
+    (void)x, (void)e;
+    const trainer_results *r = t->results;
+    *r->host = (kernel_step){.step = r->steps_done,
+                             .first_row = first_row(t),
+                             .loss_scale = loss_scale(t),
+                             .sums[SUM_STOP] = r->stop ? 1 : 0,
+                             .sums[SUM_SAMPLES] = (double)batches_samples(t)};
+    for (int i = 0; i < t->o.groups.count; i++)
+        groups_behind(r->host)[i] = group_numbers(t, &t->o.groups.items[i]);
+    trainer_order(t, STREAM_COPY, STREAM_COMPUTE); // the batches
+    trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), r->step, r->host, step_bytes(t));
+    return OK;
+}
+
 // ---- Sums
 
 double *results_sums(const trainer *t)
 {
-    return t->results->sums;
+    return t->results->step->sums;
 }
 
 double *results_host_sums(const trainer *t)
 {
-    return t->results->host_sums;
+    return t->results->host->sums;
 }
 
 void results_reset_sums(trainer *t)
 {
-    launch_zero(trainer_stream(t, STREAM_COMPUTE), t->results->sums, SUMS * sizeof(double));
+    launch_zero(trainer_stream(t, STREAM_COMPUTE), results_sums(t), STEP_SUMS * sizeof(double));
 }
 
 status results_read_sums(trainer *t, int first, int count, err *e)
 {
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    trainer_ops(t)->copy(on, t->results->host_sums + first, t->results->sums + first,
+    trainer_ops(t)->copy(on, results_host_sums(t) + first, results_sums(t) + first,
                          (size_t)count * sizeof(double));
     return trainer_ops(t)->sync(on, e);
 }
@@ -88,34 +170,33 @@ status results_read_sums(trainer *t, int first, int count, err *e)
 
 status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e)
 {
+    status result = OK;
     (void)x;
-    trainer_results *r = t->results;
     // The loss is summed on the compute stream, the squares of gradients on the communication
     // stream.
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    r->agreed_scale = results_gradient_scale(t);
-    return clip_agree(trainer_group(t, GROUP_AGREE), trainer_stream(t, STREAM_COMM), r->sums,
-                      r->host_sums, r->stop, (double)batches_samples(t), t->o.clip_grad_norm,
-                      r->agreed_scale, &r->agreed, e);
+    TRY(clip_agree(trainer_group(t, GROUP_AGREE), trainer_stream(t, STREAM_COMM), t->results->step,
+                   t->o.clip_grad_norm, e));
+    if (plan_updates_on_host(t->plan)) results_copy_agreed(t); // updates on the host read it there
+done:
+    return result;
 }
 
-const clip_result *results_agreed(const trainer *t)
+void results_copy_agreed(trainer *t)
 {
-    return &t->results->agreed;
+    const trainer_results *r = t->results;
+    trainer_ops(t)->copy(trainer_stream(t, STREAM_COMM), &r->host->result, &r->step->result,
+                         sizeof r->host->result);
+}
+
+const kernel_step_result *results_agreed(const trainer *t)
+{
+    return &t->results->host->result;
 }
 
 double results_agreed_scale(const trainer *t)
 {
-    return t->results->agreed_scale;
-}
-
-// The loss scale divided by about the number of positions over which this rank sums gradients. It
-// is a power of two, so that multiplying by it does not round.
-double results_gradient_scale(const trainer *t)
-{
-    if (t->o.precision != F16) return 1;
-    const double positions = (double)(t->o.micro_batch * t->o.seq_len * t->micros);
-    return t->results->scaler.scale / exp2(ceil(log2(positions)));
+    return t->results->host->loss_scale;
 }
 
 scaler *results_scaler(const trainer *t)
@@ -139,15 +220,15 @@ void results_add_seconds(trainer *t, schedule_instr_kind kind, double seconds)
 trainer_step_result results_of_step(const trainer *t)
 {
     const trainer_results *r = t->results;
-    const bool exhausted = r->agreed.samples == 0;
+    const bool exhausted = r->host->result.samples == 0;
     return (trainer_step_result){.step = r->steps_done + (exhausted ? 0 : 1),
-                                 .loss = r->agreed.loss,
-                                 .grad_norm = r->agreed.norm,
+                                 .loss = r->host->result.loss,
+                                 .grad_norm = r->host->result.norm,
                                  .lr = lr_at(&t->o.lr, t->o.optimizer.lr, results_updates(t)),
-                                 .tokens = r->agreed.samples * (double)t->o.seq_len,
+                                 .tokens = r->host->result.samples * (double)t->o.seq_len,
                                  .loss_scale = t->o.precision == F16 ? r->scaler.scale : 0,
-                                 .skipped = !r->agreed.finite,
-                                 .stop = r->agreed.stop,
+                                 .skipped = !r->host->result.finite,
+                                 .stop = r->host->result.stop,
                                  .exhausted = exhausted};
 }
 
@@ -157,10 +238,10 @@ status results_end_step(trainer *t, bool *rescaled, err *e)
     trainer_results *r = t->results;
     const double before = r->scaler.scale;
     *rescaled = false;
-    if (t->o.precision == F16) TRY(scaler_update(&r->scaler, !r->agreed.finite, e));
+    if (t->o.precision == F16) TRY(scaler_update(&r->scaler, !r->host->result.finite, e));
     *rescaled = r->scaler.scale != before;
     r->steps_done++;
-    if (!r->agreed.finite) r->skipped++;
+    if (!r->host->result.finite) r->skipped++;
 done:
     return result;
 }

@@ -1,10 +1,12 @@
-// results.h -- the numbers that a step computes: the sums of loss, positions and squared gradients,
-// the loss and the norm on which all ranks agree, the loss scale, the count of finished steps, and
-// the seconds of each kind of instruction. It owns the memory of the sums.
+// results.h -- the numbers of a step. The host gives some to the device before the step: how many steps
+// are finished, learning rates, the loss scale. The step computes others: the sums of loss, positions
+// and squared gradients, the loss and the norm on which all ranks agree, and whether the weights are
+// updated. It owns the memory of both (a kernel_step), the loss scaler, the count of finished steps and
+// the seconds of each kind of instruction.
 #ifndef TRIREME_TRAIN_RESULTS_H
 #define TRIREME_TRAIN_RESULTS_H
 
-#include "optim/clip.h"
+#include "device/kernel_step.h"
 #include "parallel/schedule.h"
 #include "train/trainer.h"
 
@@ -23,24 +25,35 @@ void results_set_skipped(trainer *t, uint64_t steps);
 // correction, as in DeepSpeed.
 int64_t results_updates(const trainer *t);
 
-// [SUMS] F64, on the device and on the host.
+// Copies the numbers of the step to the device, and sets the sums to zero. The compute stream then has
+// all batches.
+status run_load_step(trainer *t, const schedule_instr *x, err *e);
+// In device memory. Of a training step only.
+const kernel_step *results_step(const trainer *t);
+const kernel_step_group *results_step_group(const trainer *t, int group);
+// The same in the host's memory, for updates that run there: complete when the host has awaited the
+// communication stream after CLIP_GRAD_NORM.
+const kernel_step *results_host_step(const trainer *t);
+const kernel_step_group *results_host_step_group(const trainer *t, int group);
+
+// [STEP_SUMS] F64, on the device and on the host.
 double *results_sums(const trainer *t);
 double *results_host_sums(const trainer *t);
-// Sets the sums on the device to zero, on the compute stream.
+// Sets the sums on the device to zero, on the compute stream. For an evaluation.
 void results_reset_sums(trainer *t);
 // Copies sums `first` to `first + count - 1` to the host, on the compute stream, and waits for
 // them.
 status results_read_sums(trainer *t, int first, int count, err *e);
 
 // All ranks agree on the loss, the gradient norm, whether all gradients are finite, and whether a
-// rank has requested a stop.
+// rank has requested a stop. The result stays on the device.
 status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e);
-const clip_result *results_agreed(const trainer *t);
-// The factor that the gradients had when CLIP_GRAD_NORM last ran; 0: it has not run yet.
+// Copies the result to the host, on the communication stream. It is there when that stream is idle.
+void results_copy_agreed(trainer *t);
+// The result that was copied last.
+const kernel_step_result *results_agreed(const trainer *t);
+// The loss scale of the last step, which its gradients have as a factor; 0: there was no step.
 double results_agreed_scale(const trainer *t);
-// The factor by which the gradient of the loss is multiplied, so that fp16 can represent the
-// gradients that follow from it; 1 with other types.
-double results_gradient_scale(const trainer *t);
 scaler *results_scaler(const trainer *t);
 
 // Starts a step. `stop` says that this rank requests a stop after it.

@@ -36,10 +36,11 @@ static const char *part_name(trainer_state_kind part)
     return name[part];
 }
 
-// Whether parameter p has master weights beside those of the HuggingFace folder.
+// Whether parameter p has master weights with more bits than those of the HuggingFace folder.
 static bool has_master(const trainer *t, int p)
 {
-    return plan_group_has(&t->plan->group[t->plan->row[p].group], ARRAY_MASTER);
+    const plan_group *g = &t->plan->group[t->plan->row[p].group];
+    return plan_group_has(g, ARRAY_MASTER) && g->o.compute != F32;
 }
 
 static bool is_stored(const trainer *t, trainer_state_kind part, int p)

@@ -2,13 +2,17 @@
 // the instructions that launch kernels with a table.
 #include "train/segments.h"
 
+#include "base/alloc.h"
 #include "optim/clip.h"
+#include "train/packing.h"
 #include "train/trainer_private.h"
 
 struct trainer_segments {
     kernel_segment *segment; // of all tables, device memory
+    kernel_segment *host;    // the same on the host; NULL where no update runs there
     segment_run *run;        // of all tables, on the host
     int *first_run;          // [SEGMENT_TABLES][buckets] and the end
+    comm_packing *packing;   // NULL: communicators need no workspace
 };
 
 // Tables that are being made. The arrays are NULL while segments and runs are counted.
@@ -191,16 +195,44 @@ static status write_tables(trainer *t, size_t bytes, err *e)
 {
     status result = OK;
     const trainer_segments *x = t->segments;
-    device_stream *on = trainer_stream(t, STREAM_COPY);
     segments_builder b = {
         .p = t->plan, .device = x->segment, .run = x->run, .first_run = x->first_run};
-    TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, (void **)&b.host, e));
-    memset(b.host, 0, bytes);
+    TRY(alloc_zeroed(&b.host, bytes, 1, "the trainer", e));
     add_tables(&b);
-    trainer_ops(t)->copy(on, x->segment, b.host, bytes);
-    TRY(trainer_ops(t)->sync(on, e));
+    if (x->host) memcpy(x->host, b.host, bytes);
+    TRY(device_upload(trainer_stream(t, STREAM_COPY), x->segment, b.host, bytes, e));
 done:
-    device_release(t->o.device, MEMORY_HOST, b.host, bytes);
+    free(b.host);
+    return result;
+}
+
+// ---- Packed shards
+
+// The tables and workspaces of communicators that pack shards. The device copies the tables from `host`.
+static status allocate_packing(trainer *t, err *e)
+{
+    status result = OK;
+    trainer_segments *x = t->segments;
+    kernel_segment *table = NULL, *host = NULL;
+    void *workspace[STREAMS] = {NULL};
+    size_t bytes[STREAMS];
+    if (!t->plan->o.strategy.packs_shards) return OK;
+    if (!x->packing) {
+        TRY(comm_packing_open(&x->packing, e));
+        TRY(packing_add_calls(t->plan, t->model, t->eval, x->packing, e));
+    }
+    const size_t table_bytes = comm_packing_table_bytes(x->packing);
+    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, table_bytes, &table, e));
+    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_HOST, table_bytes, &host, e));
+    for (int k = 0; k < STREAMS; k++) {
+        bytes[k] = comm_packing_workspace_bytes(x->packing, (device_stream_kind)k);
+        TRY(memory_take(t->memory, BYTES_BUFFERS, FROM_SHARED, bytes[k], &workspace[k], e));
+    }
+    if (memory_is_counting(t->memory) || table_bytes == 0) return OK;
+    TRY(comm_packing_start(x->packing, table, host, workspace, bytes,
+                           trainer_stream(t, STREAM_COPY), e));
+    groups_set_packing(t->groups, x->packing);
+done:
     return result;
 }
 
@@ -214,16 +246,20 @@ status segments_allocate(trainer *t, err *e)
     const size_t bytes = (size_t)b.segments * sizeof *x->segment,
                  buckets = (size_t)t->plan->buckets;
     TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, bytes, &x->segment, e));
+    if (plan_updates_on_host(t->plan))
+        TRY(memory_take(t->memory, BYTES_KERNELS, FROM_HOST, bytes, &x->host, e));
     TRY(memory_table(t->memory, (size_t)b.runs + 1, sizeof *x->run, &x->run, e));
     TRY(memory_table(t->memory, SEGMENT_TABLES * buckets + 1, sizeof *x->first_run, &x->first_run,
                      e));
     if (!memory_is_counting(t->memory)) TRY(write_tables(t, bytes, e));
+    TRY(allocate_packing(t, e));
 done:
     return result;
 }
 
 void segments_close(trainer *t)
 {
+    if (t->segments) comm_packing_close(t->segments->packing);
     free(t->segments);
 }
 
@@ -232,4 +268,9 @@ segment_runs segments_of(const trainer *t, segment_table k, int bucket)
     const trainer_segments *x = t->segments;
     const int *first = &x->first_run[(int)k * t->plan->buckets + bucket];
     return (segment_runs){.items = x->run + first[0], .count = first[1] - first[0]};
+}
+
+const kernel_segment *segments_on_host(const trainer *t, const segment_run *run)
+{
+    return t->segments->host + (run->segment - t->segments->segment);
 }

@@ -1,7 +1,7 @@
 // segments.h -- the segment tables of a trainer (kernel_segment in device/kernels.h). They say which
 // elements of each parameter a kernel processes that takes all parameters of a bucket in one launch.
 // It owns the tables, device memory that is written once, when the trainer opens: a step only reads
-// them. step_state.c and step_update.c launch kernels with them. It launches no kernel itself.
+// them. Where communicators pack shards, it also owns their tables and workspaces (comm/packed.h). step_state.c and step_update.c launch kernels with them. It launches no kernel itself.
 #ifndef TRIREME_TRAIN_SEGMENTS_H
 #define TRIREME_TRAIN_SEGMENTS_H
 
@@ -39,5 +39,7 @@ status segments_allocate(trainer *t, err *e);
 void segments_close(trainer *t);
 
 segment_runs segments_of(const trainer *t, segment_table k, int bucket);
+// The segments of a run in the host's memory, for kernels that run there.
+const kernel_segment *segments_on_host(const trainer *t, const segment_run *run);
 
 #endif

@@ -23,25 +23,44 @@ static int slot_count(const schedule_slots *train, const schedule_slots *eval)
     return train->count > eval->count ? train->count : eval->count;
 }
 
+// Memory at the start of a page where `aligned`: files are read and written from whole pages.
+static status take_memory(trainer *t, memory_source from, uint64_t bytes, bool aligned, char **out,
+                          err *e)
+{
+    const size_t more = aligned ? TIER_ALIGN : 0;
+    const status result =
+        memory_take(t->memory, BYTES_BUFFERS, from, size_add(bytes, more), out, e);
+    if (result == OK && !memory_is_counting(t->memory) && aligned)
+        *out += -(uintptr_t)*out & (TIER_ALIGN - 1);
+    return result;
+}
+
+// `in_files`: the slots take state from files.
 static status allocate_kind(trainer *t, const schedule_slots *train, const schedule_slots *eval,
-                            size_t element_bytes, trainer_slot **out, err *e)
+                            size_t element_bytes, bool in_files, trainer_slot **out, err *e)
 {
     status result = OK;
     const int count = slot_count(train, eval);
-    // Files are read and written from whole pages.
-    const size_t more = t->plan->tier_bytes[TIER_FILE] > 0 ? TIER_ALIGN : 0;
+    const bool apart = t->o.strategy.offload.host_is_apart;
+    const bool aligned = t->plan->tier_bytes[TIER_FILE] > 0 && !apart;
+    trainer_slot none = {.ptr = NULL};
     TRY(memory_table(t->memory, (size_t)count, sizeof **out, out, e));
     for (int i = 0; i < count; i++) {
         const uint64_t bytes = size_mul((uint64_t)slot_elements(train, eval, i), element_bytes);
-        char *ptr = NULL;
-        TRY(memory_take(t->memory, BYTES_BUFFERS, FROM_SHARED, size_add(bytes, more), &ptr, e));
+        trainer_slot *s = memory_is_counting(t->memory) ? &none : &(*out)[i];
+        TRY(take_memory(t, FROM_SHARED, bytes, aligned, &s->ptr, e));
+        if (in_files && apart) TRY(take_memory(t, FROM_HOST, bytes, true, &s->host, e));
         if (memory_is_counting(t->memory)) continue;
-        (*out)[i].ptr = more ? ptr + (-(uintptr_t)ptr & (TIER_ALIGN - 1)) : ptr;
-        TRY(trainer_ops(t)->event_open(t->o.device, &(*out)[i].filled, e));
-        TRY(trainer_ops(t)->event_open(t->o.device, &(*out)[i].freed, e));
+        TRY(trainer_event_open(t, &(*out)[i].filled, e));
+        TRY(trainer_event_open(t, &(*out)[i].freed, e));
     }
 done:
     return result;
+}
+
+static bool has_files(const trainer *t, plan_state what)
+{
+    return t->plan->swap_bytes[TIER_FILE][what] > 0;
 }
 
 status slots_allocate(trainer *t, err *e)
@@ -53,11 +72,12 @@ status slots_allocate(trainer *t, err *e)
     trainer_slots *x = t->slots;
     TRY(memory_table(t->memory, buckets, sizeof(int), &x->weight_of, e));
     TRY(memory_table(t->memory, buckets, sizeof(int), &x->gradient_of, e));
-    TRY(allocate_kind(t, &s->weights, &f->weights, trainer_weight_bytes(t), &x->weight, e));
-    TRY(allocate_kind(t, &s->gradients, &f->gradients, sizeof(float), &x->gradient, e));
+    TRY(allocate_kind(t, &s->weights, &f->weights, trainer_weight_bytes(t), false, &x->weight, e));
+    TRY(allocate_kind(t, &s->gradients, &f->gradients, sizeof(float), has_files(t, PLAN_GRADIENTS),
+                      &x->gradient, e));
     for (int k = 0; k < PLAN_STATES; k++)
         TRY(allocate_kind(t, &s->state[k], &f->state[k], tiers_element_bytes(t, (plan_state)k),
-                          &x->state[k], e));
+                          has_files(t, (plan_state)k), &x->state[k], e));
 done:
     return result;
 }
@@ -66,8 +86,8 @@ static void close_events(const trainer *t, const schedule_slots *train, const sc
                          trainer_slot *slot)
 {
     for (int i = 0; slot && i < slot_count(train, eval); i++) {
-        trainer_ops(t)->event_close(slot[i].filled);
-        trainer_ops(t)->event_close(slot[i].freed);
+        trainer_event_close(t, &slot[i].filled);
+        trainer_event_close(t, &slot[i].freed);
     }
 }
 

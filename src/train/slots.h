@@ -1,6 +1,5 @@
 // slots.h -- the slots that buckets pass through: weight slots hold unsharded weights, gradient
-// slots full gradients before they are reduced, and state slots hold state that is offloaded to
-// files. It owns the slots, their events, and the record of which slot a bucket is in. The schedule
+// slots full gradients before they are reduced, and state slots hold state that is swapped. It owns the slots, their events, and the record of which slot a bucket is in. The schedule
 // assigns the slots.
 #ifndef TRIREME_TRAIN_SLOTS_H
 #define TRIREME_TRAIN_SLOTS_H
@@ -8,15 +7,20 @@
 #include "device/device.h"
 #include "parallel/schedule.h"
 #include "store/tier.h"
+#include "train/events.h"
 #include "train/trainer.h"
 
 typedef struct trainer_slots trainer_slots;
 
 typedef struct trainer_slot {
     char *ptr;            // memory of comm_alloc, for the largest bucket that uses the slot
-    device_event *filled; // recorded after the work that fills the slot
-    device_event *freed;  // recorded after the last work that reads the slot
-    tier_ticket ticket;   // the unfinished file request; 0: none
+    trainer_event filled; // recorded after the work that fills the slot
+    trainer_event freed;  // recorded after the last work that reads the slot
+    // Between a slot and a tier (tiers.h):
+    const struct tiers_functions *moved_by; // the tier of the slot's last transfer; NULL: none
+    tier_ticket ticket;                     // of the last request to a file
+    char *host; // [as ptr] MEMORY_HOST, for files that cannot be read into ptr; NULL: they can
+    size_t in_buffer; // bytes from a file that are not copied from `host` to `ptr` yet
 } trainer_slot;
 
 // Counts the memory of the slots, or allocates it.

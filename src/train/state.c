@@ -59,8 +59,8 @@ char *state_array(const trainer *t, plan_array a)
 char *state_bucket(const trainer *t, plan_array a, int bucket)
 {
     const plan_group *g = plan_group_of(t->plan, bucket);
-    const bool in_file = a != ARRAY_POST_FORWARD && plan_in_file(g, plan_array_state(a));
-    if (!t->state->array[a] || in_file || !plan_group_has(g, a)) return NULL;
+    const bool swapped = a != ARRAY_POST_FORWARD && plan_is_swapped(g, plan_array_state(a));
+    if (!t->state->array[a] || swapped || !plan_group_has(g, a)) return NULL;
     return t->state->array[a] + t->plan->bucket[bucket].start[a];
 }
 

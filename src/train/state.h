@@ -1,7 +1,7 @@
 // state.h -- the flat arrays of a trainer: weights, post-forward shards, gradients, fp32 master weights
 // and the optimizer's moments. Each holds this rank's local shards, bucket by bucket, in the layout
 // that the plan gives to the bucket's group. It owns the arrays that lie in memory, and the flags that
-// say which gradients a step has written. State in files is in tiers.h.
+// say which gradients a step has written. State that is swapped is in tiers.h.
 #ifndef TRIREME_TRAIN_STATE_H
 #define TRIREME_TRAIN_STATE_H
 

@@ -1,5 +1,5 @@
-// state_shards.h -- finds this rank's local shards of one kind of state of a parameter, in memory or in
-// a file. The parameter's group determines in which array and layout they lie.
+// state_shards.h -- finds this rank's local shards of one kind of state of a parameter, in an array or on
+// a tier. The parameter's group determines in which array and layout they lie.
 #ifndef TRIREME_TRAIN_STATE_SHARDS_H
 #define TRIREME_TRAIN_STATE_SHARDS_H
 
@@ -15,8 +15,8 @@ typedef struct state_shards {
 
 state_shards state_shards_of(const plan_group *g, trainer_state_kind part);
 // Finds row r's local shard: *ptr is its first element, of x->type, and *s says which elements of the
-// row it has. A shard from a file stays in the staging buffer until another bucket of the same state
-// is staged. `will_write` says that the caller changes it, so it is then written back to the file.
+// row it has. A shard that is swapped stays in the staging buffer until another bucket of the same state
+// is staged. `will_write` says that the caller changes it, so it then goes back to its tier.
 status state_shards_find(trainer *t, const state_shards *x, const plan_row *r, bool will_write,
                          char **ptr, plan_shard *s, err *e);
 

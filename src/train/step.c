@@ -2,11 +2,13 @@
 // streams.
 //
 // The compute stream runs blocks and updates. The communication stream runs collectives and
-// messages. The copy stream copies batches and files. The table in parallel/instructions.c says
-// which instruction runs where. Only two instructions make the host wait: CLIP_GRAD_NORM reads
-// numbers, and LOAD_BATCH waits when the loader is late. Strategies differ in the plan and in the
-// list, not in this file. The functions are in batches.c, step_blocks.c, step_state.c, tiers.c,
-// results.c and step_update.c.
+// messages. The copy stream copies batches, and state between the device and its tier. The table in
+// parallel/instructions.c says which instruction runs where. The host waits only for the loader when
+// it is late (LOAD_BATCH), and for files (tiers_file.c). All LOAD_BATCH stand first. What the host
+// decides about a step is in LOAD_STEP, and the device decides whether the step updates the weights. So
+// every list runs to its end, and the host reads the results after it. Strategies differ in the plan
+// and in the list, not in this file. The functions are in batches.c, step_blocks.c, step_state.c,
+// tiers.c, results.c and step_update.c.
 #include "base/clock.h"
 #include "parallel/instructions.h"
 #include "train/trainer_private.h"
@@ -16,36 +18,45 @@
 static const run_fn RUN[] = {SCHEDULE_INSTRS(RUN_OF)};
 _Static_assert(sizeof RUN / sizeof *RUN == INSTRS, "every kind of instruction has its function");
 
-void trainer_reset_sums(trainer *t)
+static status issue(trainer *t, const schedule_instr *x, err *e)
 {
-    results_reset_sums(t);
-    state_reset_gradients(t);
-    slots_reset(t);
+    status result = OK;
+    const double start = clock_seconds();
+    trainer_show_activity(t, x);
+    TRY(RUN[x->kind](t, x, e));
+    results_add_seconds(t, x->kind, clock_seconds() - start);
+done:
+    return result;
 }
 
 status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
 {
     status result = OK;
-    const clip_result *agreed = results_agreed(t);
-    t->running = m;
+    t->pass.running = m;
+    state_reset_gradients(t);
+    slots_reset(t);
     TRY(tiers_close_staging(t, e)); // the list changes the staged buckets, and uses their slots
     for (int i = 0; i < s->count; i++) {
         const schedule_instr *x = &s->instr[i];
-        const bool agrees = instr_has_effect(x->kind, ACCESS_WRITE, RES_AGREED);
-        if (agrees && t->inspects) break;
-        const double start = clock_seconds();
-        trainer_show_activity(t, x);
-        TRY(RUN[x->kind](t, x, e));
-        results_add_seconds(t, x->kind, clock_seconds() - start);
-        if (agrees && agreed->samples == 0) break; // no rank had data
-        if (agrees && !agreed->finite) {
-            if (!t->o.checks.skip_nonfinite && t->o.precision != F16)
-                TRY(trainer_name_nonfinite(t, e));
-            break; // the step has no update
+        // A repetition that looks for a NaN or Inf has seen all gradients now.
+        if (t->pass.inspects && instr_has_effect(x->kind, ACCESS_WRITE, RES_AGREED)) break;
+        if (captures_replays_from(t, s, i)) {
+            trainer_show_activity(t, x);
+            return captures_replay(t, s, i, issue, e);
         }
+        TRY(issue(t, x, e));
     }
 done:
     return result;
+}
+
+// A step that is not finite has not updated the weights. fp16 skips such steps, and so does
+// skip_nonfinite; otherwise it is an error.
+static status check_finite(trainer *t, err *e)
+{
+    const kernel_step_result *r = results_agreed(t);
+    const bool skips = t->o.checks.skip_nonfinite || t->o.precision == F16;
+    return r->finite || r->samples == 0 || skips ? OK : trainer_name_nonfinite(t, e);
 }
 
 static status check_replicas(trainer *t, err *e)
@@ -62,10 +73,11 @@ status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e)
     const double start = clock_seconds();
     bool rescaled;
     results_start_step(t, stop);
-    batches_start_step(t);
-    trainer_reset_sums(t);
+    TRY(captures_begin_run(t, e));
     TRY(trainer_run(t, &t->schedule, t->model, e));
+    results_copy_agreed(t);
     TRY(groups_sync(t->groups, e));
+    TRY(check_finite(t, e));
     trainer_show_activity(t, NULL);
     *out = results_of_step(t);
     if (out->exhausted) goto done;

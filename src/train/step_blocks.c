@@ -2,8 +2,8 @@
 // that run them and that send activations and gradients between stages. See blocks.h. Called by
 // trainer.c and through the table in step.c.
 //
-// A stage sends from the memory in which it computed, without a copy and without waiting. Before it
-// writes such memory again, it waits until the receiver has read the message.
+// A stage sends from the memory in which it computed, without a copy. Before it writes such memory
+// again, it waits until the receiver has read the message.
 #include "base/size.h"
 #include "parallel/instructions.h"
 #include "train/blocks.h"
@@ -32,6 +32,11 @@ typedef struct blocks_act_grad {
     uint64_t sent; // the number of that message; 0: it has been read
 } blocks_act_grad;
 
+// Messages that are issued so far and start together.
+typedef struct blocks_group {
+    bool open, receives;
+} blocks_group;
+
 struct trainer_blocks {
     blocks_chunk *chunk;     // [chunks of the stage]
     blocks_offsets *offsets; // [blocks]
@@ -40,6 +45,7 @@ struct trainer_blocks {
     blocks_act_grad *act_grad; // [schedule's act_grad_slots]
     char *output_grad;         // output gradient of the next block of the backward pass
     char **output_grad_ptr;    // [wgrad slots, blocks] where dgrad read its output gradient
+    blocks_group group;
     // [stages] the number of messages that were sent to the stage so far.
     uint64_t *acts_sent, *grads_sent;
     // [parameters of the block] the arrays of the block that runs.
@@ -252,17 +258,6 @@ static void bind_parameter(trainer *t, int i, int block, int p)
     x->grad_written[i] = tied_grad ? state_tied_grad_written(t, p) : state_grad_written(t, p);
 }
 
-// The number of a micro-batch's first row among all rows of full sequences of the run. It keys the random numbers, so
-// it is the same on every stage.
-static uint64_t first_row(const trainer *t, int micro)
-{
-    const uint64_t own = (uint64_t)(t->micros * t->o.micro_batch),
-                   rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
-    const uint64_t sample = results_steps_done(t) * (uint64_t)t->o.global_batch + rank * own +
-                            (uint64_t)(micro * t->o.micro_batch);
-    return sample * (uint64_t)t->o.seq_len;
-}
-
 // The compute stream waits for the buckets that this block reads or adds to.
 static void await_buckets(trainer *t, int block)
 {
@@ -271,25 +266,20 @@ static void await_buckets(trainer *t, int block)
     for (int i = 0; i < l.count; i++) {
         const trainer_slot *weights = slots_weight_of(t, l.items[i]),
                            *gradients = slots_gradient_of(t, l.items[i]);
-        if (weights) trainer_ops(t)->wait(on, weights->filled);
-        if (gradients) trainer_ops(t)->wait(on, gradients->filled);
+        if (weights) trainer_wait(t, on, &weights->filled);
+        if (gradients) trainer_wait(t, on, &gradients->filled);
     }
-}
-
-static int batch_slot(const trainer *t, const schedule_instr *x)
-{
-    return x->micro % t->schedule.batch_slots;
 }
 
 // Binds a block to its weights, gradients, activations and batch.
 static graph_run bind_block(trainer *t, const schedule_instr *x)
 {
     const trainer_blocks *all = t->blocks;
-    const model_block *b = &t->running->block[x->index];
+    const model_block *b = &t->pass.running->block[x->index];
     const blocks_offsets *offsets = &all->offsets[x->index];
     const blocks_chunk *c = chunk_of(t, x->index);
     char *act = c->act + (size_t)x->slot * c->act_bytes;
-    const trainer_batch batch = batches_get(t, batch_slot(t, x));
+    const trainer_batch batch = batches_get(t, x->micro);
     double *sums = results_sums(t);
     await_buckets(t, x->index);
     for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
@@ -303,13 +293,12 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
                    .rope = all->rope,
                    .loss_sum = &sums[SUM_LOSS],
                    .loss_count = &sums[SUM_COUNT],
-                   .padding_rows = batch.padding * b->g->sequences.tokens.seq,
-                   .grad_scale = (float)results_gradient_scale(t),
-                   .outputs = t->outputs,
+                   .filled_rows = batch.filled,
+                   .step = t->pass.running == t->model ? results_step(t) : NULL,
+                   .outputs = t->pass.outputs,
                    .seed = t->o.seed,
-                   .step = results_steps_done(t),
                    .block = x->index,
-                   .row0 = first_row(t, x->micro)};
+                   .row0 = (uint64_t)x->micro * (uint64_t)(t->o.micro_batch * t->o.seq_len)};
     r.base[REGION_INPUT] = act + offsets->input;
     r.base[REGION_OUTPUT] = act + offsets->output;
     r.base[REGION_SAVED] = act + offsets->saved;
@@ -335,7 +324,6 @@ status run_forward(trainer *t, const schedule_instr *x, err *e)
     }
     graph_run r = bind_block(t, x);
     TRY(graph_run_forward(&r, e));
-    if (instr_ends_batch(t->plan, x)) batches_free_slot(t, batch_slot(t, x));
 done:
     return result;
 }
@@ -387,7 +375,6 @@ status run_backward(trainer *t, const schedule_instr *x, err *e)
     r.base[REGION_INPUT_GRAD] = to;
     TRY(graph_run_backward(&r, e));
     if (to) store_input_grad(t, &r, to);
-    if (instr_ends_batch(t->plan, x)) batches_free_slot(t, batch_slot(t, x));
 done:
     return result;
 }
@@ -432,40 +419,57 @@ status run_backward_weight(trainer *t, const schedule_instr *x, err *e)
     graph_run r = bind_block(t, x);
     r.base[REGION_OUTPUT_GRAD] = *output_grad_of(t, x);
     TRY(graph_run_wgrad(&r, e));
-    if (instr_ends_batch(t->plan, x)) batches_free_slot(t, batch_slot(t, x));
 done:
     return result;
 }
 
 // ---- Messages between stages
 
-status run_recv_act(trainer *t, const schedule_instr *x, err *e)
+// Issues a message. Messages that start together are issued as one group, and the compute stream waits
+// for what they bring.
+static status exchange(trainer *t, const schedule_instr *x, int group, char *buffer, size_t bytes,
+                       err *e)
 {
     status result = OK;
-    const blocks_chunk *c = chunk_of(t, x->index);
-    const graph *g = t->running->block[x->index].g;
-    char *to = c->act + (size_t)x->slot * c->act_bytes + t->blocks->offsets[x->index].input;
+    blocks_group *g = &t->blocks->group;
+    comm *c = trainer_group(t, group);
+    device_stream *on = trainer_stream(t, STREAM_COMM);
+    const bool sends = instr_row_of(x->kind)->peers.meeting == MEETS_RECEIVER;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(comm_recv(trainer_axis(t, AXIS_PP), to, graph_value_bytes(g->input), x->peer,
-                  trainer_stream(t, STREAM_COMM), e));
-    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    if (x->with_next && !g->open) TRY(comm_group_begin(c, e));
+    g->open = g->open || x->with_next;
+    g->receives = g->receives || !sends;
+    if (sends)
+        TRY(comm_send(c, buffer, bytes, x->peer, on, e));
+    else
+        TRY(comm_recv(c, buffer, bytes, x->peer, on, e));
+    if (x->with_next) goto done;
+    if (g->open) TRY(comm_group_end(c, e));
+    if (g->receives) trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    *g = (blocks_group){false, false};
 done:
     return result;
 }
 
+static char *act_ptr(const trainer *t, const schedule_instr *x, size_t offset)
+{
+    const blocks_chunk *c = chunk_of(t, x->index);
+    return c->act + (size_t)x->slot * c->act_bytes + offset;
+}
+
+status run_recv_act(trainer *t, const schedule_instr *x, err *e)
+{
+    const graph *g = t->pass.running->block[x->index].g;
+    return exchange(t, x, MESH_AXIS(AXIS_PP), act_ptr(t, x, t->blocks->offsets[x->index].input),
+                    graph_value_bytes(g->input), e);
+}
+
 status run_send_act(trainer *t, const schedule_instr *x, err *e)
 {
-    status result = OK;
-    blocks_chunk *c = chunk_of(t, x->index);
-    const graph *g = t->running->block[x->index].g;
-    const char *from =
-        c->act + (size_t)x->slot * c->act_bytes + t->blocks->offsets[x->index].output;
-    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(comm_send(trainer_axis(t, AXIS_PP), from, graph_value_bytes(g->output), x->peer,
-                  trainer_stream(t, STREAM_COMM), e));
-    c->sent[x->slot] = ++t->blocks->acts_sent[x->peer];
-done:
-    return result;
+    const graph *g = t->pass.running->block[x->index].g;
+    chunk_of(t, x->index)->sent[x->slot] = ++t->blocks->acts_sent[x->peer];
+    return exchange(t, x, MESH_AXIS(AXIS_PP), act_ptr(t, x, t->blocks->offsets[x->index].output),
+                    graph_value_bytes(g->output), e);
 }
 
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
@@ -474,11 +478,8 @@ status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
     char *to;
     TRY(take_act_grad(t, x->grad_out, &to, e));
     if (!to) to = wgrad_output_grad(t, x->wgrad_slot, x->index);
-    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(comm_recv(trainer_group(t, GROUP_PP_GRADS), to,
-                  graph_value_bytes(t->model->block[x->index].g->output), x->peer,
-                  trainer_stream(t, STREAM_COMM), e));
-    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    TRY(exchange(t, x, GROUP_PP_GRADS, to, graph_value_bytes(t->model->block[x->index].g->output),
+                 e));
     t->blocks->output_grad = to;
 done:
     return result;
@@ -486,14 +487,9 @@ done:
 
 status run_send_grad(trainer *t, const schedule_instr *x, err *e)
 {
-    status result = OK;
     blocks_act_grad *g = &t->blocks->act_grad[x->grad_in];
-    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(comm_send(trainer_group(t, GROUP_PP_GRADS), g->ptr,
-                  graph_value_bytes(t->model->block[x->index].g->input), x->peer,
-                  trainer_stream(t, STREAM_COMM), e));
     g->peer = x->peer;
     g->sent = ++t->blocks->grads_sent[x->peer];
-done:
-    return result;
+    return exchange(t, x, GROUP_PP_GRADS, g->ptr,
+                    graph_value_bytes(t->model->block[x->index].g->input), e);
 }

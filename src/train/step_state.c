@@ -44,7 +44,7 @@ status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e)
     return OK;
 }
 
-// Unshards a bucket from this rank's shards, which are in memory or in a file.
+// Unshards a bucket from this rank's shards, which lie in the array or in a state slot.
 static status unshard_local(trainer *t, const schedule_instr *x, trainer_slot *to, err *e)
 {
     status result = OK;
@@ -52,11 +52,11 @@ static status unshard_local(trainer *t, const schedule_instr *x, trainer_slot *t
     const plan_group *g = plan_group_of(p, x->index);
     const plan_redistribution *unshard = &g->redistribute.unshard;
     device_stream *on = trainer_stream(t, STREAM_COMM);
-    const bool in_file = plan_in_file(g, PLAN_WEIGHTS);
-    const int file_slot = x->state[PLAN_WEIGHTS];
+    const bool swapped = plan_is_swapped(g, PLAN_WEIGHTS);
+    const int state_slot = x->state[PLAN_WEIGHTS];
     char *shards;
-    if (in_file)
-        TRY(tiers_await(t, PLAN_WEIGHTS, file_slot, STREAM_COMM, &shards, e));
+    if (swapped)
+        TRY(tiers_await(t, PLAN_WEIGHTS, state_slot, STREAM_COMM, &shards, e));
     else
         shards = state_bucket(t, ARRAY_WEIGHTS, x->index);
     if (unshard->count > 0)
@@ -66,7 +66,7 @@ static status unshard_local(trainer *t, const schedule_instr *x, trainer_slot *t
         trainer_ops(t)->copy(on, to->ptr, shards,
                              (size_t)p->bucket[x->index].count[LAYOUT_FULL] *
                                  dtype_bytes(g->o.compute));
-    if (in_file) tiers_free_slot(t, PLAN_WEIGHTS, file_slot, STREAM_COMM);
+    if (swapped) tiers_free_slot(t, PLAN_WEIGHTS, state_slot, STREAM_COMM);
 done:
     return result;
 }
@@ -75,13 +75,13 @@ status run_unshard(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     trainer_slot *to = slots_weight(t, x->slot);
-    trainer_ops(t)->wait(trainer_stream(t, STREAM_COMM), to->freed);
+    trainer_wait(t, trainer_stream(t, STREAM_COMM), &to->freed);
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     if (x->post_forward)
         TRY(unshard_post_forward(t, x->index, to, e));
     else
         TRY(unshard_local(t, x, to, e));
-    trainer_ops(t)->record(to->filled, trainer_stream(t, STREAM_COMM));
+    trainer_record(t, &to->filled, trainer_stream(t, STREAM_COMM));
     slots_assign_weight(t, x->index, x->slot);
 done:
     return result;
@@ -90,7 +90,7 @@ done:
 status run_reshard(trainer *t, const schedule_instr *x, err *e)
 {
     (void)e;
-    trainer_ops(t)->record(slots_weight(t, x->slot)->freed, trainer_stream(t, STREAM_COMPUTE));
+    trainer_record(t, &slots_weight(t, x->slot)->freed, trainer_stream(t, STREAM_COMPUTE));
     slots_assign_weight(t, x->index, -1);
     return OK;
 }
@@ -111,8 +111,8 @@ status run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
     (void)e;
     const plan_bucket *b = &t->plan->bucket[x->index];
     trainer_slot *s = slots_gradient(t, x->slot);
-    trainer_ops(t)->wait(trainer_stream(t, STREAM_COMPUTE), s->freed);
-    trainer_ops(t)->record(s->filled, trainer_stream(t, STREAM_COMPUTE));
+    trainer_wait(t, trainer_stream(t, STREAM_COMPUTE), &s->freed);
+    trainer_record(t, &s->filled, trainer_stream(t, STREAM_COMPUTE));
     slots_assign_gradient(t, x->index, x->slot);
     for (int i = 0; i < b->rows; i++)
         *state_grad_written(t, t->plan->order[b->first_row + i]) = false;
@@ -150,72 +150,84 @@ done:
     return result;
 }
 
+// Carries out redistribution m of a bucket's gradients; redistribute_bucket says what `shards` is.
 static status sum_over_ranks(trainer *t, const plan_redistribution *m, int bucket, float *gradients,
-                             err *e)
+                             float *shards, err *e)
 {
     device_stream *on = trainer_stream(t, STREAM_COMM);
     if (m->count == 0) return OK;
     if (t->compressor)
         return compress_redistribute(t->compressor, m, bucket, gradients, results_steps_done(t), on,
                                      e);
-    return redistribute_bucket(t->plan, m, bucket, NULL, gradients, F32, groups_comms(t->groups),
+    return redistribute_bucket(t->plan, m, bucket, shards, gradients, F32, groups_comms(t->groups),
                                on, e);
 }
 
-// Copies this rank's local shards from the full bucket `full` to `shards`. If earlier micro-batches
-// have written shards there, it adds to them.
-static void keep_shards(trainer *t, const schedule_instr *x, const float *full, float *shards)
+// Where this rank keeps its shards of a bucket that lies full in a gradient slot.
+typedef struct kept_shards {
+    float *ptr;   // in the layout of trainer_gradient_layout
+    bool in_slot; // ptr is a state slot
+    bool adds;    // earlier micro-batches have written shards there
+    bool arrive;  // the reduce-scatter writes the shards there; else they are copied
+} kept_shards;
+
+// Is the last step of m a reduce-scatter to shards of this layout?
+static bool scatters_to(const plan_redistribution *m, plan_layout l)
 {
-    const bool adds = x->micro > 0 && plan_group_of(t->plan, x->index)->gradient != LAYOUT_FULL;
-    copy_segments(trainer_stream(t, STREAM_COMM),
-                  segments_of(t, SEGMENTS_GRADIENT_SHARDS, x->index), full, shards, F32, adds);
+    const plan_redistribution_step *last = m->count > 0 ? &m->step[m->count - 1] : NULL;
+    return last && last->collective == REDISTRIBUTE_REDUCE_SCATTER && last->to == l;
 }
 
-// Copies the shards that the optimizer needs from the summed bucket to a state slot.
-static status keep_in_file(trainer *t, const schedule_instr *x, float *full, err *e)
+// `sum` is the redistribution that gives the shards.
+static status find_kept_shards(trainer *t, const schedule_instr *x, const plan_redistribution *sum,
+                               kept_shards *out, err *e)
 {
     status result = OK;
     const plan_group *g = plan_group_of(t->plan, x->index);
-    char *ptr;
-    TRY(tiers_await(t, PLAN_GRADIENTS, x->state[PLAN_GRADIENTS], STREAM_COMM, &ptr, e));
-    float *shards = (float *)(void *)ptr;
-    keep_shards(t, x, full, shards);
+    const int slot = x->state[PLAN_GRADIENTS];
+    char *ptr = NULL;
+    out->in_slot = plan_is_swapped(g, PLAN_GRADIENTS) && slot >= 0;
+    if (out->in_slot) TRY(tiers_await(t, PLAN_GRADIENTS, slot, STREAM_COMM, &ptr, e));
+    out->ptr = out->in_slot ? (float *)(void *)ptr : gradients_of(t, x->index, -1);
+    out->adds = x->micro > 0 && g->gradient != LAYOUT_FULL;
+    out->arrive = !out->adds && !t->compressor && scatters_to(sum, trainer_gradient_layout(g));
+done:
+    return result;
+}
+
+// Adds the shards of the summed bucket to those that are kept, or copies them, unless they arrived
+// there. After the last micro-batch it completes their sums.
+static status keep_shards(trainer *t, const schedule_instr *x, const float *full,
+                          const kept_shards *kept, err *e)
+{
+    status result = OK;
+    const plan_group *g = plan_group_of(t->plan, x->index);
+    device_stream *on = trainer_stream(t, STREAM_COMM);
+    if (!kept->arrive)
+        copy_segments(on, segments_of(t, SEGMENTS_GRADIENT_SHARDS, x->index), full, kept->ptr, F32,
+                      kept->adds);
+    if (!x->last && !kept->in_slot) goto done;
     // An array that is sharded on one level may still be PARTIAL on the other.
     if (g->gradient != LAYOUT_FULL)
-        TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, shards, e));
-    trainer_add_squares(t, x->index, shards, trainer_stream(t, STREAM_COMM));
+        TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, kept->ptr, NULL, e));
+    trainer_add_squares(t, x->index, kept->ptr, on);
 done:
     return result;
 }
 
-static status keep_in_memory(trainer *t, const schedule_instr *x, float *full, err *e)
-{
-    status result = OK;
-    const plan_group *g = plan_group_of(t->plan, x->index);
-    float *shards = gradients_of(t, x->index, -1);
-    keep_shards(t, x, full, shards);
-    if (!x->last) goto done;
-    if (g->gradient != LAYOUT_FULL)
-        TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, shards, e));
-    trainer_add_squares(t, x->index, shards, trainer_stream(t, STREAM_COMM));
-done:
-    return result;
-}
-
-// Sums the full bucket of a gradient slot over ranks, then stores this rank's shards.
+// Sums the full bucket of a gradient slot over ranks, then keeps this rank's shards.
 static status reduce_slot(trainer *t, const schedule_instr *x, float *full, err *e)
 {
     status result = OK;
-    const plan_group *g = plan_group_of(t->plan, x->index);
-    const bool to_file = plan_in_file(g, PLAN_GRADIENTS) && x->state[PLAN_GRADIENTS] >= 0;
-    TRY(sum_over_ranks(t, &g->redistribute.reduce_micro_batch, x->index, full, e));
-    if (g->gradient == LAYOUT_FULL)
-        TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, full, e));
-    if (to_file)
-        TRY(keep_in_file(t, x, full, e));
-    else
-        TRY(keep_in_memory(t, x, full, e));
-    trainer_ops(t)->record(slots_gradient(t, x->slot)->freed, trainer_stream(t, STREAM_COMM));
+    const plan_redistributions *r = &plan_group_of(t->plan, x->index)->redistribute;
+    const bool sums_step = plan_group_of(t->plan, x->index)->gradient == LAYOUT_FULL;
+    const plan_redistribution *last = sums_step ? &r->reduce_step : &r->reduce_micro_batch;
+    kept_shards kept;
+    TRY(find_kept_shards(t, x, last, &kept, e));
+    if (sums_step) TRY(sum_over_ranks(t, &r->reduce_micro_batch, x->index, full, NULL, e));
+    TRY(sum_over_ranks(t, last, x->index, full, kept.arrive ? kept.ptr : NULL, e));
+    TRY(keep_shards(t, x, full, &kept, e));
+    trainer_record(t, &slots_gradient(t, x->slot)->freed, trainer_stream(t, STREAM_COMM));
     slots_assign_gradient(t, x->index, -1);
 done:
     return result;
@@ -227,13 +239,13 @@ status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
     const plan_group *g = plan_group_of(t->plan, x->index);
     float *gradients = gradients_of(t, x->index, x->slot);
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    if (t->inspects) {
+    if (t->pass.inspects) {
         if (x->slot >= 0) slots_assign_gradient(t, x->index, -1);
         return trainer_inspect(t, x->index, gradients, e);
     }
     if (x->slot >= 0 || g->gradient == LAYOUT_FULL) TRY(complete(t, x, gradients, e));
     if (x->slot >= 0) return reduce_slot(t, x, gradients, e);
-    TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, gradients, e));
+    TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, gradients, NULL, e));
     trainer_add_squares(t, x->index, gradients, trainer_stream(t, STREAM_COMM));
 done:
     return result;
@@ -248,7 +260,7 @@ status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e)
     const plan_bucket *b = &p->bucket[x->index];
     const plan_layout l = x->slot < 0 ? plan_group_of(p, x->index)->gradient : LAYOUT_FULL;
     float *gradients = gradients_of(t, x->index, x->slot);
-    if (t->inspects) return OK;
+    if (t->pass.inspects) return OK;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     for (int i = 0; i < b->rows; i++) {
         const plan_row *r = &p->row[p->order[b->first_row + i]];

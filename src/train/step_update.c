@@ -8,14 +8,13 @@ void trainer_add_squares(trainer *t, int bucket, const float *gradients, device_
     const segment_runs runs = segments_of(t, SEGMENTS_SQUARES, bucket);
     for (int i = 0; i < runs.count; i++) {
         const segment_run *run = &runs.items[i];
-        kernel_call c = {.kind = K_SUM_SQUARES};
-        c.u.sum_squares = (kernel_sum_squares_args){.count = run->count,
-                                                    .x = gradients,
-                                                    .sum = &results_sums(t)[SUM_SQUARES],
-                                                    .type = F32,
-                                                    .segment = run->segment,
-                                                    .segments = run->segments};
-        if (run->count > 0) device_launch(on, &c);
+        const kernel_sum_squares_args a = {.count = run->count,
+                                           .x = gradients,
+                                           .sum = &results_sums(t)[SUM_SQUARES],
+                                           .type = F32,
+                                           .segment = run->segment,
+                                           .segments = run->segments};
+        if (run->count > 0) workspace_launch_squares(t, on, &a);
     }
 }
 
@@ -38,7 +37,8 @@ static float *next_array(float **from, size_t count, bool present)
     return array;
 }
 
-static void find_in_slot(const trainer *t, int bucket, char *slot, update_arrays *out)
+// The optimizer state of a bucket lies together, in a slot or on its tier.
+static void find_together(const trainer *t, int bucket, char *slot, update_arrays *out)
 {
     const plan_group *g = plan_group_of(t->plan, bucket);
     const size_t count = (size_t)t->plan->bucket[bucket].count[g->optimizer];
@@ -65,7 +65,7 @@ static status find_arrays(trainer *t, const schedule_instr *x, update_arrays *ou
     out->gradients = slot[PLAN_GRADIENTS] ? (float *)(void *)slot[PLAN_GRADIENTS]
                                           : bucket_floats(t, ARRAY_GRADIENTS, bucket);
     if (slot[PLAN_OPTIMIZER_STATE]) {
-        find_in_slot(t, bucket, slot[PLAN_OPTIMIZER_STATE], out);
+        find_together(t, bucket, slot[PLAN_OPTIMIZER_STATE], out);
     } else {
         out->master = bucket_floats(t, ARRAY_MASTER, bucket);
         out->moment[0] = bucket_floats(t, ARRAY_M, bucket);
@@ -75,22 +75,23 @@ done:
     return result;
 }
 
-static void update(trainer *t, const segment_run *run, const update_arrays *arrays)
+static void find_on_host(trainer *t, int bucket, update_arrays *out)
+{
+    out->weights = tiers_host_bucket(t, PLAN_WEIGHTS, bucket);
+    if (!out->weights) out->weights = tiers_take_weights(t, bucket);
+    out->gradients = (float *)(void *)tiers_host_bucket(t, PLAN_GRADIENTS, bucket);
+    find_together(t, bucket, tiers_host_bucket(t, PLAN_OPTIMIZER_STATE, bucket), out);
+}
+
+// All but the segments and the numbers of the step, which lie on the device or on the host.
+static kernel_call update_call(const trainer *t, const segment_run *run,
+                               const update_arrays *arrays)
 {
     const plan_group *g = &t->plan->group[run->group];
-    const param_group *settings = &t->o.groups.items[run->group];
-    const int64_t updates = results_updates(t);
     kernel_call c = {.kind = K_UPDATE};
     kernel_update_args *u = &c.u.update;
-    optim_config config = settings->optimizer;
-    // A learning-rate schedule that cycles momentum changes Adam's first beta, but not SGD's
-    // momentum.
-    if (arrays->moment[1]) config.beta1 = lr_momentum_at(&t->o.lr, config.beta1, updates);
-    optim_fill(&config, (uint64_t)updates + 1,
-               settings->lr_scale * lr_at(&t->o.lr, config.lr, updates), results_agreed(t)->scale,
-               true, u);
+    optim_fill(&t->o.groups.items[run->group].optimizer, u);
     u->count = run->count;
-    u->segment = run->segment;
     u->segments = run->segments;
     u->w = arrays->master ? arrays->master : (float *)(void *)arrays->weights;
     u->g = arrays->gradients;
@@ -98,19 +99,51 @@ static void update(trainer *t, const segment_run *run, const update_arrays *arra
     u->v = arrays->moment[1];
     u->low = arrays->master ? arrays->weights : NULL;
     u->low_type = g->o.compute;
-    if (u->count > 0) device_launch(trainer_stream(t, STREAM_COMPUTE), &c);
+    return c;
 }
 
-status run_optimizer_step(trainer *t, const schedule_instr *x, err *e)
+static status update_on_host(trainer *t, const schedule_instr *x, err *e)
+{
+    status result = OK;
+    update_arrays arrays = {NULL};
+    const segment_runs runs = segments_of(t, SEGMENTS_UPDATE, x->index);
+    find_on_host(t, x->index, &arrays);
+    tiers_await_host(t);
+    for (int i = 0; i < runs.count; i++) {
+        const segment_run *run = &runs.items[i];
+        kernel_call c = update_call(t, run, &arrays);
+        c.u.update.segment = segments_on_host(t, run);
+        c.u.update.step = results_host_step(t);
+        c.u.update.group = results_host_step_group(t, run->group);
+        if (run->count > 0) TRY(tiers_launch_on_host(t, &c, e));
+    }
+    if (!tiers_host_bucket(t, PLAN_WEIGHTS, x->index)) tiers_raise_weights(t, x->index);
+done:
+    return result;
+}
+
+static status update_on_device(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     update_arrays arrays = {NULL};
     trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
     TRY(find_arrays(t, x, &arrays, e));
     const segment_runs runs = segments_of(t, SEGMENTS_UPDATE, x->index);
-    for (int i = 0; i < runs.count; i++) update(t, &runs.items[i], &arrays);
+    for (int i = 0; i < runs.count; i++) {
+        const segment_run *run = &runs.items[i];
+        kernel_call c = update_call(t, run, &arrays);
+        c.u.update.segment = run->segment;
+        c.u.update.step = results_step(t);
+        c.u.update.group = results_step_group(t, run->group);
+        if (run->count > 0) device_launch(trainer_stream(t, STREAM_COMPUTE), &c);
+    }
     for (int k = 0; k < PLAN_STATES; k++)
         if (x->state[k] >= 0) tiers_free_slot(t, (plan_state)k, x->state[k], STREAM_COMPUTE);
 done:
     return result;
+}
+
+status run_optimizer_step(trainer *t, const schedule_instr *x, err *e)
+{
+    return x->on_host ? update_on_host(t, x, e) : update_on_device(t, x, e);
 }

@@ -1,22 +1,13 @@
-// tiers.c -- moves buckets between state slots and files. See tiers.h. Called by trainer.c, through
-// the table in step.c, and by the files that read or write state between steps. The plan says which
-// state lies in files; store/tier.h reads and writes the files.
-#include "train/tiers.h"
+// tiers.c -- moves buckets between slots and the tiers on which their state lies. See tiers.h. Called by
+// trainer.c, through the table in step.c, and by the files that read or write state between steps. The
+// plan says which state is swapped. How a tier moves bytes is in its own file (tiers_private.h).
+#include "train/tiers_private.h"
 
 #include "base/file.h"
-#include "train/trainer_private.h"
 
-typedef struct tiers_staging {
-    bool open, dirty;
-    int bucket;
-} tiers_staging;
-
-struct trainer_tiers {
-    tier *file[PLAN_STATES];
-    // [buckets] the request that wrote the bucket last; 0: none.
-    tier_ticket *written[PLAN_STATES];
-    tiers_staging staging[PLAN_STATES];
-};
+// A tier without functions is never swapped.
+static const tiers_functions *const TIER[TIERS] = {
+    [TIER_HOST] = &TIERS_HOST, [TIER_FILE] = &TIERS_FILE};
 
 // ---- Opening
 
@@ -24,9 +15,8 @@ status tiers_allocate(trainer *t, err *e)
 {
     status result = OK;
     TRY(trainer_object(&t->tiers, sizeof *t->tiers, e));
-    for (int k = 0; k < PLAN_STATES; k++)
-        TRY(memory_table(t->memory, (size_t)t->plan->buckets, sizeof(tier_ticket),
-                         &t->tiers->written[k], e));
+    for (int i = 0; i < TIERS; i++)
+        if (TIER[i]) TRY(TIER[i]->allocate(t, e));
 done:
     return result;
 }
@@ -52,16 +42,39 @@ done:
     return result;
 }
 
-static uint64_t file_offset(const trainer *t, plan_state what, int bucket)
+static void add_warning(const trainer *t, plan_state what, memory_tier on, text *note)
 {
-    return t->plan->bucket[bucket].file_start[what];
+    const bool apart = t->o.strategy.offload.host_is_apart;
+    const char *warning = memory_tier_row_of(on, apart)->warning;
+    if (!warning || !plan_any_on_tier(t->plan, what, on)) return;
+    text_addf(note, "%s%s on %s: %s", note->bytes ? "; " : "", plan_state_name(what),
+              memory_tier_name(on), warning);
 }
 
-// The bytes of a bucket's reduced gradients: of this rank's shards only.
-static size_t reduced_bytes(const trainer *t, int bucket)
+status tiers_open(trainer *t, text *note, err *e)
 {
-    const plan_layout l = plan_group_of(t->plan, bucket)->optimizer;
-    return (size_t)t->plan->bucket[bucket].count[l] * sizeof(float);
+    status result = OK;
+    TRY(make_folder(t, note, e));
+    for (int k = 0; k < PLAN_STATES; k++)
+        for (int i = 0; i < TIERS; i++) {
+            add_warning(t, (plan_state)k, (memory_tier)i, note);
+            if (t->plan->swap_bytes[i][k] > 0) TRY(TIER[i]->open(t, (plan_state)k, note, e));
+        }
+done:
+    return result;
+}
+
+void tiers_close(trainer *t)
+{
+    for (int i = 0; t->tiers && i < TIERS; i++)
+        if (TIER[i]) TIER[i]->close(t);
+    free(t->tiers);
+}
+
+void tiers_count(const trainer *t, tier_counters *to)
+{
+    for (int i = 0; i < TIERS; i++)
+        if (TIER[i]) TIER[i]->count(t, to);
 }
 
 size_t tiers_element_bytes(const trainer *t, plan_state what)
@@ -74,178 +87,121 @@ size_t tiers_element_bytes(const trainer *t, plan_state what)
             if (a != ARRAY_POST_FORWARD && plan_array_state((plan_array)a) == what &&
                 plan_group_has(g, (plan_array)a))
                 bytes += dtype_bytes(plan_array_type(g, (plan_array)a));
-        if (plan_in_file(g, what) && bytes > most) most = bytes;
+        if (plan_is_swapped(g, what) && bytes > most) most = bytes;
     }
     return most;
 }
 
-static status open_file(trainer *t, plan_state what, text *note, err *e)
+// ---- Transfers
+
+static const tiers_functions *tier_of(const trainer *t, const tiers_move *m)
+{
+    return TIER[plan_group_of(t->plan, m->bucket)->o.tier[m->what]];
+}
+
+// A bucket between steps, or reduced within a step. Gradients are then this rank's shards only.
+static tiers_move shard_move(const trainer *t, plan_state what, int bucket, int slot)
+{
+    const plan_layout l = plan_group_of(t->plan, bucket)->optimizer;
+    const plan_bucket *b = &t->plan->bucket[bucket];
+    return (tiers_move){.what = what,
+                        .bucket = bucket,
+                        .slot = slots_state(t, what, slot),
+                        .start = b->swap_start[what],
+                        .bytes = what == PLAN_GRADIENTS
+                                     ? (size_t)b->count[l] * sizeof(float)
+                                     : plan_bucket_swap_bytes(t->plan, bucket, what)};
+}
+
+static tiers_move move_of(const trainer *t, const schedule_instr *x)
+{
+    if (!x->full) return shard_move(t, x->what, x->index, x->slot);
+    return (tiers_move){.what = x->what,
+                        .bucket = x->index,
+                        .slot = slots_gradient(t, x->slot),
+                        .start = t->plan->bucket[x->index].swap_start[x->what],
+                        .bytes = plan_bucket_swap_bytes(t->plan, x->index, x->what)};
+}
+
+// Later work on stream `on` starts after the slot's last transfer. Slots that take a bucket of one tier
+// may take one of another next.
+static status await_slot(trainer *t, plan_state what, trainer_slot *s, device_stream_kind on,
+                         err *e)
+{
+    return s->moved_by ? s->moved_by->await(t, what, s, on, e) : OK;
+}
+
+static status swap_in(trainer *t, const tiers_move *m, err *e)
 {
     status result = OK;
-    const strategy_offload *o = &t->o.strategy.offload;
-    if (!trainer_ops(t)->call)
-        FAIL(E_USAGE,
-             "parallel.offload.%s: file needs a device whose memory the host can address; valid on "
-             "%s: device",
-             plan_state_name(what), trainer_ops(t)->name);
-    const tier_options options = {.folder = o->path,
-                                  .name = plan_state_name(what),
-                                  .bytes = t->plan->file_bytes[what],
-                                  .block_bytes = (size_t)o->block_bytes,
-                                  .depth = (int)o->depth};
-    TRY(tier_open(&options, &t->tiers->file[what], e));
-    const char *more = tier_note(t->tiers->file[what]);
-    if (more) text_addf(note, "%s%s", note->bytes ? "; " : "", more);
+    TRY(await_slot(t, m->what, m->slot, STREAM_COPY, e));
+    m->slot->moved_by = tier_of(t, m);
+    TRY(m->slot->moved_by->swap_in(t, m, e));
 done:
     return result;
 }
 
-status tiers_open(trainer *t, text *note, err *e)
+static status swap_out(trainer *t, const tiers_move *m, err *e)
 {
     status result = OK;
-    TRY(make_folder(t, note, e));
-    for (int k = 0; k < PLAN_STATES; k++) {
-        const plan_state what = (plan_state)k;
-        if (plan_any_on_tier(t->plan, what, TIER_HOST))
-            text_addf(note, "%s%s on host: on cpu ranks that is the device's own memory",
-                      note->bytes ? "; " : "", plan_state_name(what));
-        if (t->plan->file_bytes[what] > 0) TRY(open_file(t, what, note, e));
-    }
+    trainer_order(t, STREAM_COMPUTE, STREAM_COPY);
+    trainer_order(t, STREAM_COMM, STREAM_COPY);
+    m->slot->moved_by = tier_of(t, m);
+    TRY(m->slot->moved_by->swap_out(t, m, e));
 done:
     return result;
-}
-
-void tiers_close(trainer *t)
-{
-    for (int k = 0; t->tiers && k < PLAN_STATES; k++) tier_close(t->tiers->file[k]);
-    free(t->tiers);
-}
-
-void tiers_count(const trainer *t, tier_counters *to)
-{
-    for (int k = 0; k < PLAN_STATES; k++) {
-        tier_counters c = {0};
-        if (!t->tiers->file[k]) continue;
-        tier_count(t->tiers->file[k], &c);
-        to->bytes_read += c.bytes_read;
-        to->bytes_written += c.bytes_written;
-        to->seconds_waited += c.seconds_waited;
-        to->seconds_moving += c.seconds_moving;
-        to->seconds_cpu += c.seconds_cpu;
-    }
-}
-
-// ---- Requests within a step
-
-typedef struct tiers_request {
-    tier *file;
-    trainer_slot *slot;
-    tier_ticket *written; // of the bucket
-    bool write;
-    uint64_t offset;
-    size_t bytes;
-} tiers_request;
-
-static status start_request(void *arg, err *e)
-{
-    status result = OK;
-    const tiers_request *r = arg;
-    if (r->slot->ticket) TRY(tier_wait(r->file, r->slot->ticket, e));
-    if (*r->written)
-        TRY(tier_wait(r->file, *r->written, e)); // it may have been written from another slot
-    if (r->write)
-        TRY(tier_write(r->file, r->offset, r->slot->ptr, r->bytes, &r->slot->ticket, e));
-    else
-        TRY(tier_read(r->file, r->offset, r->slot->ptr, r->bytes, &r->slot->ticket, e));
-    *r->written = r->write ? r->slot->ticket : 0;
-done:
-    return result;
-}
-
-static status end_request(void *arg, err *e)
-{
-    const tiers_request *r = arg;
-    return r->slot->ticket ? tier_wait(r->file, r->slot->ticket, e) : OK;
-}
-
-static tiers_request request_of(const trainer *t, const schedule_instr *x, bool write)
-{
-    // Gradients that are not full are reduced: this rank's shards only.
-    const bool reduced = x->what == PLAN_GRADIENTS && !x->full;
-    return (tiers_request){.file = t->tiers->file[x->what],
-                           .slot = x->full ? slots_gradient(t, x->slot)
-                                           : slots_state(t, x->what, x->slot),
-                           .written = &t->tiers->written[x->what][x->index],
-                           .write = write,
-                           .offset = file_offset(t, x->what, x->index),
-                           .bytes = reduced ? reduced_bytes(t, x->index)
-                                            : plan_bucket_file_bytes(t->plan, x->index, x->what)};
 }
 
 status run_swap_in(trainer *t, const schedule_instr *x, err *e)
 {
-    (void)e;
-    const tiers_request r = request_of(t, x, false);
-    device_stream *copy = trainer_stream(t, STREAM_COPY);
-    trainer_ops(t)->wait(copy, r.slot->freed);
-    trainer_ops(t)->call(copy, start_request, &r, sizeof r);
-    if (!x->full) return OK;
+    status result = OK;
+    const tiers_move m = move_of(t, x);
+    TRY(swap_in(t, &m, e));
+    if (!x->full) goto done;
     // The gradient slot continues the sum over micro-batches.
-    trainer_ops(t)->call(copy, end_request, &r, sizeof r);
-    trainer_ops(t)->record(r.slot->filled, copy);
+    TRY(await_slot(t, m.what, m.slot, STREAM_COPY, e));
+    trainer_record(t, &m.slot->filled, trainer_stream(t, STREAM_COPY));
     slots_assign_gradient(t, x->index, x->slot);
-    return OK;
+done:
+    return result;
 }
 
 status run_swap_out(trainer *t, const schedule_instr *x, err *e)
 {
-    (void)e;
-    const tiers_request r = request_of(t, x, true);
-    device_stream *copy = trainer_stream(t, STREAM_COPY);
-    trainer_order(t, STREAM_COMPUTE, STREAM_COPY);
-    trainer_order(t, STREAM_COMM, STREAM_COPY);
-    trainer_ops(t)->call(copy, start_request, &r, sizeof r);
+    status result = OK;
+    const tiers_move m = move_of(t, x);
+    TRY(swap_out(t, &m, e));
     if (x->full) { // another bucket uses the slot next
-        trainer_ops(t)->call(copy, end_request, &r, sizeof r);
+        TRY(await_slot(t, m.what, m.slot, STREAM_COPY, e));
         slots_assign_gradient(t, x->index, -1);
     }
-    trainer_ops(t)->record(r.slot->freed, copy);
-    return OK;
+    trainer_record(t, &m.slot->freed, trainer_stream(t, STREAM_COPY));
+done:
+    return result;
 }
 
 status tiers_await(trainer *t, plan_state what, int slot, device_stream_kind on, char **ptr, err *e)
 {
-    (void)e;
     trainer_slot *s = slots_state(t, what, slot);
-    const tiers_request r = {.file = t->tiers->file[what], .slot = s};
-    trainer_ops(t)->call(trainer_stream(t, STREAM_COPY), end_request, &r, sizeof r);
-    trainer_ops(t)->record(s->filled, trainer_stream(t, STREAM_COPY));
-    trainer_ops(t)->wait(trainer_stream(t, on), s->filled);
     *ptr = s->ptr;
-    return OK;
+    return await_slot(t, what, s, on, e);
 }
 
 void tiers_free_slot(trainer *t, plan_state what, int slot, device_stream_kind on)
 {
-    trainer_ops(t)->record(slots_state(t, what, slot)->freed, trainer_stream(t, on));
+    trainer_record(t, &slots_state(t, what, slot)->freed, trainer_stream(t, on));
 }
 
 // ---- Staging buffers, between steps
 
-static status move_staged(trainer *t, plan_state what, bool write, err *e)
+static status move_staged(trainer *t, plan_state what,
+                          status (*move)(trainer *, const tiers_move *, err *), err *e)
 {
     status result = OK;
-    tier *file = t->tiers->file[what];
-    trainer_slot *s = slots_state(t, what, 0);
-    const int bucket = t->tiers->staging[what].bucket;
-    const uint64_t offset = file_offset(t, what, bucket);
-    const size_t bytes = what == PLAN_GRADIENTS ? reduced_bytes(t, bucket)
-                                                : plan_bucket_file_bytes(t->plan, bucket, what);
-    if (write)
-        TRY(tier_write(file, offset, s->ptr, bytes, &s->ticket, e));
-    else
-        TRY(tier_read(file, offset, s->ptr, bytes, &s->ticket, e));
-    TRY(tier_wait(file, s->ticket, e));
+    const tiers_move m = shard_move(t, what, t->tiers->staging[what].bucket, 0);
+    TRY(move(t, &m, e));
+    TRY(await_slot(t, what, m.slot, STREAM_COPY, e));
+    TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COPY), e));
 done:
     return result;
 }
@@ -255,7 +211,7 @@ status tiers_close_staging(trainer *t, err *e)
     status result = OK;
     for (int k = 0; k < PLAN_STATES; k++) {
         tiers_staging *x = &t->tiers->staging[k];
-        if (x->open && x->dirty) TRY(move_staged(t, (plan_state)k, true, e));
+        if (x->open && x->dirty) TRY(move_staged(t, (plan_state)k, swap_out, e));
         *x = (tiers_staging){.bucket = 0};
     }
 done:
@@ -266,17 +222,13 @@ status tiers_stage(trainer *t, plan_state what, int bucket, bool will_write, cha
 {
     status result = OK;
     tiers_staging *x = &t->tiers->staging[what];
-    trainer_slot *s = slots_state(t, what, 0);
-    const tier_ticket written = t->tiers->written[what][bucket];
     if (!x->open || x->bucket != bucket) {
-        if (x->open && x->dirty) TRY(move_staged(t, what, true, e));
-        if (s->ticket) TRY(tier_wait(t->tiers->file[what], s->ticket, e));
-        if (written) TRY(tier_wait(t->tiers->file[what], written, e));
+        if (x->open && x->dirty) TRY(move_staged(t, what, swap_out, e));
         *x = (tiers_staging){.open = true, .bucket = bucket};
-        TRY(move_staged(t, what, false, e));
+        TRY(move_staged(t, what, swap_in, e));
     }
     x->dirty = x->dirty || will_write;
-    *ptr = s->ptr;
+    *ptr = slots_state(t, what, 0)->ptr;
 done:
     return result;
 }

@@ -34,7 +34,7 @@ status trainer_count_traffic(trainer *t, err *e)
     const status result = alloc_zeroed(&b, (size_t)t->model->blocks, sizeof *b, "the plan", e);
     if (result != OK) return result;
     for (int i = 0; i < t->model->blocks; i++) b[i] = traffic_of(t->model->block[i].g);
-    traffic_count(t->plan, &t->schedule, b, SUMS * sizeof(double));
+    traffic_count(t->plan, &t->schedule, b, STEP_SUMS * sizeof(double));
     free(b);
     return OK;
 }

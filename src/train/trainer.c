@@ -9,21 +9,23 @@
 static status open_model(const trainer_options *o, graph_mode mode, model **out, err *e)
 {
     const int tp = o->mesh.size[AXIS_TP];
-    const model_options m = {
-        .mode = mode,
-        .type = o->precision,
-        .batch = o->micro_batch,
-        .seq = o->seq_len,
-        .is_frozen = param_groups_is_frozen,
-        .type_of = param_groups_type_of,
-        .tensor_arg = &o->groups,
-        .recompute = o->strategy.recompute,
-        .tp = {.ranks = tp,
-               .rank = mesh_coord(&o->mesh, o->rank, AXIS_TP),
-               .sequence = o->strategy.sequence_parallel && tp > 1},
-        .cp = {.ranks = o->mesh.size[AXIS_CP], .rank = mesh_coord(&o->mesh, o->rank, AXIS_CP)},
-        .splits_backward = mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
-                           pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
+    const model_options m = {.mode = mode,
+                             .type = o->precision,
+                             .batch = o->micro_batch,
+                             .seq = o->seq_len,
+                             .needs = o->place.needs,
+                             .is_frozen = param_groups_is_frozen,
+                             .type_of = param_groups_type_of,
+                             .tensor_arg = &o->groups,
+                             .recompute = o->strategy.recompute,
+                             .tp = {.ranks = tp,
+                                    .rank = mesh_coord(&o->mesh, o->place.rank, AXIS_TP),
+                                    .sequence = o->strategy.sequence_parallel && tp > 1},
+                             .cp = {.ranks = o->mesh.size[AXIS_CP],
+                                    .rank = mesh_coord(&o->mesh, o->place.rank, AXIS_CP)},
+                             .splits_backward =
+                                 mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
+                                 pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
     return model_open(o->family, o->config, &m, out, e);
 }
 
@@ -112,7 +114,7 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
             in.use[uses++] = (plan_use){m->block[b].param[i], b};
     }
     const plan_options options = {.mesh = o->mesh,
-                                  .rank = o->rank,
+                                  .rank = o->place.rank,
                                   .strategy = o->strategy,
                                   .group = in.group,
                                   .groups = o->groups.count,
@@ -155,6 +157,7 @@ static status allocate(trainer *t, err *e)
     status result = OK;
     TRY(state_allocate(t, e));
     TRY(segments_allocate(t, e));
+    TRY(workspace_allocate(t, e));
     TRY(slots_allocate(t, e));
     TRY(tiers_allocate(t, e));
     TRY(blocks_allocate(t, e));
@@ -169,13 +172,18 @@ static status count_memory(trainer *t, err *e)
 {
     status result = OK;
     uint64_t *bytes = t->plan->bytes;
+    uint64_t *const own = t->o.strategy.offload.host_is_apart ? t->plan->host_bytes : bytes;
     TRY(memory_open(t->plan, &t->memory, e));
     TRY(allocate(t, e));
-    bytes[BYTES_BUFFERS] += compress_bytes(t->plan);
+    bytes[BYTES_BUFFERS] += compress_bytes(t->plan, t->o.place.needs);
     // What a process has before it opens a trainer. It is the one figure that is measured: the others
     // are the same on any machine that plans the job.
-    bytes[BYTES_RUNTIME] = proc_own_bytes() + (t->o.device ? t->o.device->bytes_scratch : 0);
-    if (!size_fits(plan_bytes(t->plan)))
+    bytes[BYTES_RUNTIME] = 0;
+    if (t->o.device)
+        bytes[BYTES_RUNTIME] =
+            t->o.device->bytes_scratch + groups_thread_bytes(t->o.device, t->o.comm);
+    own[BYTES_RUNTIME] += proc_own_bytes();
+    if (!size_fits(plan_bytes(t->plan)) || !size_fits(plan_host_bytes(t->plan)))
         FAIL(E_FIT, "a rank needs more than 1 EiB; valid: smaller sizes of the model, a smaller "
                     "train.micro_batch, train.global_batch or data.seq_len");
 done:
@@ -208,7 +216,6 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
 {
     status result = OK;
     t->o = *o;
-    t->micros = micros_of(o);
     take_groups(t);
     o = &t->o;
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
@@ -230,11 +237,13 @@ void trainer_close(trainer *t)
 {
     if (!t) return;
     groups_close(t->groups); // no work uses the memory any more
+    captures_close(t);
     compress_close(t->compressor);
     batches_close(t);
     slots_close(t);
     tiers_close(t);
     blocks_close(t);
+    workspace_close(t);
     segments_close(t);
     state_close(t);
     results_close(t);
@@ -264,7 +273,7 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
     TRY(alloc_zeroed(&t, 1, sizeof *t, "the plan", e));
     TRY(prepare(t, o, e));
     *params = model_param_count(t->model);
-    *flops = t->flops * t->micros;
+    *flops = t->flops * t->plan->o.micros;
     *p = t->plan, *s = t->schedule;
     t->plan = NULL;
     t->schedule = (schedule){.instr = NULL};
@@ -276,6 +285,17 @@ done:
 }
 
 // ---- Opening
+
+static status prepare_kernels(const trainer *t, err *e)
+{
+    status result = OK;
+    const model *models[] = {t->model, t->eval};
+    for (int m = 0; m < 2; m++)
+        for (int i = 0; models[m] && i < models[m]->graphs; i++)
+            TRY(graph_prepare(models[m]->graph[i], t->o.device, e));
+done:
+    return result;
+}
 
 static status open_compressor(trainer *t, err *e)
 {
@@ -322,15 +342,24 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     trainer_options mine = *o;
     trainer *t = NULL;
     TRY(alloc_zeroed(&t, 1, sizeof *t, "the trainer", e));
-    mine.rank = o->comm->rank;
+    mine.place.rank = o->comm->rank;
+    mine.strategy.packs_shards = o->comm->can.needs_workspace;
+    mine.strategy.pipeline.sends_wait = o->comm->can.sends_wait;
+    mine.place.needs = o->device->needs;
+    if (o->device->is_host_memory == o->strategy.offload.host_is_apart)
+        FAIL(E_INTERNAL, "device %s: the plan is for a device whose memory is %sthe host's",
+             o->device->ops->name, o->strategy.offload.host_is_apart ? "not " : "");
     TRY(prepare(t, &mine, e));
     if (!o->strategy.zero_unused_parameters) TRY(check_unused(t->model, e));
     TRY(groups_open(t->plan, o->device, o->comm, &t->groups, e));
+    TRY(captures_open(t, e));
     trainer_open_activity(t);
     TRY(open_tiers(t, e));
     memory_start(t->memory, o->device, o->comm);
     TRY(allocate(t, e));
+    TRY(prepare_kernels(t, e));
     TRY(open_compressor(t, e));
+    TRY(comm_share(o->comm, e));
     if (o->weights) TRY(model_param_check_all(t->model, o->weights, e));
     TRY(trainer_fill_weights(t, e));
     *out = t;
@@ -352,7 +381,7 @@ const model *trainer_get_model(const trainer *t)
 
 double trainer_flops(const trainer *t)
 {
-    return t->flops * t->micros;
+    return t->flops * t->plan->o.micros;
 }
 
 const char *trainer_note(const trainer *t)

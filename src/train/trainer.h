@@ -22,14 +22,24 @@ typedef struct trainer trainer;
 typedef struct trainer_checks {
     bool skip_nonfinite;    // a step with NaN or Inf makes no update; false: it is an error
     int64_t replicas_every; // steps between comparisons of replicas; 0: never
+    // Says which instruction this rank executes, for messages of the watchdog; NULL: nobody reads it.
+    comm_activity *activity;
+    // The work of every step is issued, also on a device that can record one step and replay it.
+    bool issues_every_step;
 } trainer_checks;
+
+// What trainer_plan plans for. trainer_open takes the rank in `comm` and the needs of `device`.
+typedef struct trainer_place {
+    int rank;
+    const kernel_needs *needs; // of the device's kernels; NULL: none
+} trainer_place;
 
 // All pointers but `config` are borrowed until trainer_close.
 typedef struct trainer_options {
     device *device;
-    comm *comm;              // of all ranks
-    comm_activity *activity; // says which instruction this rank executes; NULL: nobody reads it
-    int rank;                // in `comm`; trainer_plan plans for it
+    device *host; // a device whose memory is the host's; NULL where no update runs there
+    comm *comm;   // of all ranks
+    trainer_place place;
     const model_family *family;
     const void *config; // of the model, as the family defines it
     mesh mesh;
@@ -39,7 +49,6 @@ typedef struct trainer_options {
     int64_t micro_batch, global_batch;
     int64_t seq_len; // 1 for samples that are not sequences
     uint64_t seed;
-    uint64_t steps;
     optim_config optimizer; // lr already scaled
     param_groups groups;    // the last one has match NULL; none: one group with the settings above
     lr_config lr;
@@ -57,7 +66,8 @@ typedef struct trainer_options {
 status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
                     double *flops, err *e);
 
-// Allocates, and draws or reads the weights, each rank its local shards. Collective over o->comm.
+// Allocates, and draws or reads the weights, each rank its local shards. What o->comm can do replaces
+// what the strategy says of it. Collective over o->comm.
 status trainer_open(const trainer_options *o, trainer **out, err *e);
 void trainer_close(trainer *t); // NULL allowed. Not collective
 
@@ -123,6 +133,9 @@ status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64
 // first step, that no two data-parallel ranks read the same batches (else E_USAGE). trainer_step
 // calls it as the options say. Collective over the comm.
 status trainer_check_replicas(trainer *t, err *e);
+
+// Sets *any to whether at least one rank passes `own`. Collective over the comm.
+status trainer_agree(trainer *t, bool own, bool *any, err *e);
 
 uint64_t trainer_steps_done(const trainer *t);
 const plan *trainer_get_plan(const trainer *t);

@@ -8,6 +8,7 @@
 #include "graph/execute.h"
 #include "train/batches.h"
 #include "train/blocks.h"
+#include "train/captures.h"
 #include "train/compress.h"
 #include "train/exchange.h"
 #include "train/groups.h"
@@ -18,21 +19,30 @@
 #include "train/state.h"
 #include "train/tiers.h"
 #include "train/trainer.h"
+#include "train/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+// The pass over the blocks that runs.
+typedef struct trainer_pass {
+    const model *running; // the model whose schedule runs
+    // nonfinite.c repeats a step to find the tensor that has a NaN or Inf. bad_row: the first row
+    // of the plan that has one; -1: none.
+    bool inspects;
+    int bad_row;
+    const graph_run_outputs *outputs; // receives predictions instead of the loss; NULL: the loss
+} trainer_pass;
 
 struct trainer {
     trainer_options o; // o.groups is `group` where the options have none
     param_group group; // all parameters, by the job's own settings
     plan *plan;
-    schedule schedule;    // of a training step
-    schedule forward;     // of the evaluation of one micro-batch
-    model *model;         // for training
-    model *eval;          // for evaluation; NULL without a validation set
-    const model *running; // the model whose schedule runs
-    int micros;           // micro-batches of a step
-    double flops;         // of this rank's blocks, one micro-batch
+    schedule schedule; // of a training step
+    schedule forward;  // of the evaluation of one micro-batch
+    model *model;      // for training
+    model *eval;       // for evaluation; NULL without a validation set
+    double flops;      // of this rank's blocks, one micro-batch
 
     trainer_memory *memory;
     trainer_groups *groups;
@@ -40,18 +50,16 @@ struct trainer {
     trainer_blocks *blocks;
     trainer_state *state;
     trainer_segments *segments;
+    trainer_workspace *workspace;
     trainer_slots *slots;
     trainer_tiers *tiers;
     trainer_results *results;
     trainer_exchange *exchange;
+    trainer_captures *captures;
     compressor *compressor; // NULL: gradients are reduced as they are
     char *note;             // a warning for the user; NULL: none
 
-    // nonfinite.c repeats a step to find the tensor that has a NaN or Inf. bad_row: the first row
-    // of the plan that has one; -1: none.
-    bool inspects;
-    int bad_row;
-    const graph_run_outputs *outputs; // receives predictions instead of the loss; NULL: the loss
+    trainer_pass pass;
 };
 
 static inline const device_ops *trainer_ops(const trainer *t)
@@ -85,11 +93,11 @@ static inline void trainer_order(const trainer *t, device_stream_kind before,
 // The largest size of one weight in its compute type.
 size_t trainer_weight_bytes(const trainer *t);
 
-// The layout of a group's reduced gradients in memory. From a file, only the optimizer's shards come
-// back.
+// The layout of a group's reduced gradients in memory. Where they are swapped, only the optimizer's
+// shards come back.
 static inline plan_layout trainer_gradient_layout(const plan_group *g)
 {
-    return plan_in_file(g, PLAN_GRADIENTS) ? g->optimizer : g->gradient;
+    return plan_is_swapped(g, PLAN_GRADIENTS) ? g->optimizer : g->gradient;
 }
 
 // The address of row r in a bucket that starts at `bucket` and has layout l.
@@ -117,10 +125,9 @@ void trainer_show_activity(trainer *t, const schedule_instr *x);
 
 // step.c
 typedef status (*run_fn)(trainer *t, const schedule_instr *x, err *e);
-// Executes schedule s of model m. Does not wait for the streams at its end.
+// Executes schedule s of model m, which starts without written gradients and with free slots. Does not
+// wait for the streams at its end.
 status trainer_run(trainer *t, const schedule *s, const model *m, err *e);
-// Sets the sums to zero, and records that no gradient is written and no bucket is in a slot.
-void trainer_reset_sums(trainer *t);
 
 // step_state.c: changes the placement of weights and gradients
 status run_unshard(trainer *t, const schedule_instr *x, err *e);

@@ -27,8 +27,7 @@ bool trainer_has_state(const trainer *t, trainer_state_kind part, int p)
     return plan_group_has(g, state_shards_of(g, part).array);
 }
 
-// Elements before an array in its bucket in a file: a file has the master weights first, then m, then
-// v.
+// Elements before an array in its bucket on a tier, which has the master weights first, then m, then v.
 static int64_t elements_before(const plan_group *g, const plan_bucket *b, plan_array a)
 {
     int64_t elements = 0;
@@ -51,7 +50,7 @@ status state_shards_find(trainer *t, const state_shards *x, const plan_row *r, b
     *s = plan_local_shard(p, r, x->shards, p->coord);
     int64_t offset =
         r->offset[x->layout] + s->first - plan_local_shard(p, r, x->layout, p->coord).first;
-    if (plan_in_file(g, what)) {
+    if (plan_is_swapped(g, what)) {
         TRY(tiers_stage(t, what, r->bucket, will_write, &bucket, e));
         offset += elements_before(g, b, x->array);
     }
@@ -87,24 +86,22 @@ done:
 }
 
 // Receives the data-parallel shard of the rank at `coord`, as F32 into the tensor-parallel shard
-// `to`. `received` has room for it in the type of the state; both are host memory.
+// `to`. `received` has room for it in the type of the state; both are on the heap.
 static status receive_shard(trainer *t, const state_shards *x, const plan_row *r,
                             const plan_row *theirs, int rank, const int coord[AXES], char *received,
                             float *to, err *e)
 {
     status result = OK;
-    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     plan_shard s = plan_local_shard(t->plan, theirs, x->shards, coord);
     const size_t bytes = (size_t)s.count * dtype_bytes(x->type);
     char *destination = x->type == F32 ? (char *)(to + s.first) : received;
     if (rank == 0) {
         char *own;
         TRY(state_shards_find(t, x, r, false, &own, &s, e));
-        trainer_ops(t)->copy(on, destination, own, bytes);
+        TRY(device_download(trainer_stream(t, STREAM_COMPUTE), destination, own, bytes, e));
     } else {
-        TRY(comm_recv(t->o.comm, destination, bytes, rank, on, e));
+        TRY(exchange_receive(t, destination, bytes, rank, e));
     }
-    TRY(trainer_ops(t)->sync(on, e));
     if (x->type != F32) dtype_convert(to + s.first, F32, received, x->type, (size_t)s.count);
 done:
     return result;
@@ -115,11 +112,12 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
     status result = OK;
     const plan_row *r = &t->plan->row[p];
     const mesh *m = &t->plan->o.mesh;
-    const size_t bytes = (size_t)t->model->param[p].count * sizeof(float);
+    const size_t count = (size_t)t->model->param[p].count;
     float *shard = NULL;
     char *received = NULL;
-    TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, (void **)&shard, e));
-    if (x->type != F32) TRY(device_alloc(t->o.device, MEMORY_HOST, bytes, (void **)&received, e));
+    TRY(alloc_array(&shard, count, sizeof *shard, t->model->param[p].name, e));
+    if (x->type != F32)
+        TRY(alloc_array(&received, count, dtype_bytes(x->type), t->model->param[p].name, e));
     for (int tp = 0; tp < m->size[AXIS_TP]; tp++) {
         plan_row theirs = *r;
         theirs.rows = model_param_shard_rows(t->model, p, tp);
@@ -135,8 +133,8 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
         if (any) model_param_put_shard(t->model, p, tp, shard, out);
     }
 done:
-    if (shard) device_release(t->o.device, MEMORY_HOST, shard, bytes);
-    if (received) device_release(t->o.device, MEMORY_HOST, received, bytes);
+    free(shard);
+    free(received);
     return result;
 }
 
@@ -219,7 +217,6 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
     status result = OK;
     const plan_row *r = &t->plan->row[p];
     const state_shards x = state_shards_of(&t->plan->group[r->group], part);
-    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     float *tp_shard = NULL;
     char *stored = NULL, *to;
     plan_shard s;
@@ -234,8 +231,7 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
         dtype_convert(stored, x.type, from, F32, (size_t)s.count);
         from = stored;
     }
-    trainer_ops(t)->copy(on, to, from, bytes);
-    TRY(trainer_ops(t)->sync(on, e));
+    TRY(device_upload(trainer_stream(t, STREAM_COMPUTE), to, from, bytes, e));
 done:
     free(tp_shard);
     free(stored);

@@ -58,7 +58,7 @@ static status draw_elements(trainer *t, const state_shards *x, int p, plan_shard
     if (x->type != F32) return draw_converted(t, x, p, want, ptr, e);
     model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first, want.count,
                            on, (float *)(void *)ptr);
-    // In a file, the next row may be of another bucket.
+    // Where state is swapped, the next row may be of another bucket.
     TRY(trainer_ops(t)->sync(on, e));
 done:
     return result;
@@ -68,7 +68,7 @@ done:
 // part's element `first` on. Where all ranks of the group's process groups have the full part, each
 // draws an equal share of it; else a rank draws all that it has.
 typedef struct weights_part {
-    char *ptr;    // of the part; NULL: the part is in a file
+    char *ptr;    // of the part; NULL: the part is swapped
     comm *shares; // the ranks that draw a share each; NULL: this rank draws all
     int64_t first, count;
 } weights_part;
@@ -181,7 +181,7 @@ static status convert_bucket(trainer *t, int bucket, err *e)
     for (int i = 0; i < b->rows; i++)
         TRY(convert_row(t, &master, &p->row[p->order[b->first_row + i]], e));
     TRY(trainer_ops(t)->sync(on, e));
-    if (!plan_in_file(g, PLAN_WEIGHTS) && gather->count > 0)
+    if (!plan_is_swapped(g, PLAN_WEIGHTS) && gather->count > 0)
         TRY(redistribute_bucket(p, gather, bucket, NULL, state_bucket(t, ARRAY_WEIGHTS, bucket),
                                 g->o.compute, groups_comms(t->groups), on, e));
 done:

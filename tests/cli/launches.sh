@@ -8,14 +8,19 @@ train: {steps: 4, global_batch: 2, micro_batch: 1, save_every: 0, eval_every: 0,
 launch: {ranks: 2, threads_per_rank: 1}
 END
 
-launches() { # DP: kernel launches of a step
-    ok "$trireme" bench train job.yaml --parallel.dp "$1" --json
+launches() { # ARGUMENT...: kernel launches of a step
+    ok "$trireme" bench train job.yaml "$@" --json
     launched=$(grep -o '"launches":[0-9]*' stdout | grep -o '[0-9]*$')
 }
 
-launches ddp && ddp=$launched
-launches zero3 && zero3=$launched
-# zero3 has a bucket for each of the 6 blocks: it copies shards, adds squares and updates. 52 parameters are more.
+launches --parallel.dp ddp && ddp=$launched
+launches --parallel.dp zero3 && zero3=$launched
+# zero3 has a bucket for each of the 6 blocks: it adds squares and updates. The reduce-scatter writes the shards. 52
+# parameters are more.
 [ "$ddp" -gt 100 ] || fail "a step of ddp has $ddp launches"
-[ "$zero3" -gt "$ddp" ] && [ "$zero3" -le $((ddp + 3 * 6)) ] || fail "zero3 has $zero3 launches, ddp $ddp"
+[ "$zero3" -gt "$ddp" ] && [ "$zero3" -le $((ddp + 2 * 6)) ] || fail "zero3 has $zero3 launches, ddp $ddp"
+
+# A dropout before a sum costs a launch in the backward only; that of the embedding one in the forward, too.
+launches --parallel.dp ddp --model.drop_residual 0 --model.drop_embed 0
+[ "$ddp" -eq $((launched + 2 * 4 + 2)) ] || fail "without dropout ddp has $launched launches, with it $ddp"
 finish

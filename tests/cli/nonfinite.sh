@@ -53,4 +53,39 @@ ok "$trireme" checkpoint verify out/checkpoints/latest
 train --checks.nonfinite skip --train.steps 1 --train.save_every 1 --train.out skipped
 train --checks.nonfinite skip --train.steps 1 --train.save_every 1 --train.out drawn --optimizer.lr 0 --optimizer.weight_decay 0
 expect_same skipped/checkpoints/latest/model.safetensors drawn/checkpoints/latest/model.safetensors
+
+# ---- A skipped step changes neither weights nor optimizer state, wherever they are: step 2 is the last finite one
+sed -i 's/layers: 1/layers: 3/' job.yaml
+weights=checkpoints/latest/model.safetensors state=checkpoints/latest/trireme/state.safetensors
+files='--parallel.offload.weights file --parallel.offload.gradients file --parallel.offload.optimizer file --parallel.offload.path tier'
+skips() { # NAME LIKE FLAGS: as the run LIKE
+    local name=$1 like=$2
+    shift 2
+    for steps in 2 3; do
+        train --checks.nonfinite skip --train.steps $steps --train.save_every $steps --train.out $name$steps "$@"
+    done
+    [ "$(grep -c '"skipped":true' ${name}3/log.jsonl)" = 2 ] || fail "$name: steps 1 and 3 are not skipped"
+    expect_same ${name}2/$weights ${name}3/$weights
+    expect_same ${name}2/$state ${name}3/$state
+    expect_same ${name}3/$weights ${like}3/$weights
+    expect_same ${name}3/$state ${like}3/$state
+}
+skips ddp ddp
+skips zero1 ddp --parallel.dp zero1
+skips zero3 ddp --parallel.dp zero3
+skips files ddp --parallel.dp zero3 $files
+skips pipe pipe --parallel.pp 2
+skips low low --train.precision bf16
+skips low1 low --train.precision bf16 --parallel.dp zero1
+skips lowfiles low --train.precision bf16 --parallel.dp zero3 $files
+skips lion lion --optimizer.name lion --parallel.dp zero2
+! cmp -s ddp3/$weights low3/$weights || fail 'bf16 has the bits of fp32'
+train --checks.nonfinite skip --train.steps 1 --train.save_every 1 --train.out first
+! cmp -s ddp3/$weights first/$weights || fail 'the finite step changed nothing'
+
+# ---- In files, too, the tensor is named after the step, and nothing was updated
+rm -rf out
+run "$trireme" train job.yaml --quiet --parallel.dp zero3 $files
+expect_exit 1
+expect_line '^trireme: rank 1: step 1: .*layers\.0\.'
 finish

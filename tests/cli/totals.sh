@@ -42,7 +42,7 @@ ok timeout 60 "$trireme" plan large.yaml --json
 expect_line '"ranks":16384,"budget_bytes":null,"fits":null,' stdout
 ok timeout 60 "$trireme" explain large.yaml --rank 16383
 expect_line '^rank 16383 of 16384, pp 15, dp_shard 127, tp 7$' stdout
-refused 2 'large.yaml:5: launch.ranks: found 16384; valid to run on this machine: 1 to 256' "$trireme" train large.yaml
+refused 2 'large.yaml:5: launch.ranks: found 16384; valid to run on this machine: 1 to 4096' "$trireme" train large.yaml
 refused 2 'launch.ranks: found 20000; valid: ' "$trireme" plan large.yaml --launch.ranks 20000
 expect_no_file out
 finish

@@ -4,6 +4,7 @@
 #ifndef TRIREME_TESTS_MATRIX_H
 #define TRIREME_TESTS_MATRIX_H
 
+#include "distant/distant_comm.h"
 #include "train/trainer.h"
 
 // A point has one value of each dimension, by number. Value 0 is the reference's.
@@ -49,6 +50,8 @@ bool matrix_parse(const char *name, point *out);
 // Returns whether the point fits in 8 ranks and passes the checks of the plan and the pipeline. A
 // dimension that has no effect (the policy of an axis of one rank) must also have value 0.
 bool matrix_legal(const point *p);
+// The same on a device with a memory of its own, where the host tier is swapped whatever the tier says.
+bool matrix_legal_apart(const point *p);
 int matrix_ranks(const point *p);
 // Sets the trainer options that a point determines: policies, mesh, schedule, tiers, batch.
 void matrix_options(const point *p, trainer_options *o);
@@ -74,8 +77,11 @@ point matrix_one_rank(const point *p, int64_t *micro_batch);
 typedef struct matrix_run {
     int steps; // 0: MATRIX_STEPS
     int64_t micro_batch;
-    bool late; // on the late device
+    bool late;   // on the late device
+    bool unkind; // on the unkind device, over the toy communicator
     int late_order;
+    bool toy;                            // several ranks use the toy communicator
+    const distant_options *distant;      // wraps the communicator of each rank; NULL: as it is
     const char *folder;                  // of the file tier
     int64_t patience_ms;                 // longest wait of a rank for another one; 0: no limit
     void (*opened)(device *d, int rank); // may replace d->ops until `closing`

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_VALUES = 8, TRIES = 400, CANDIDATES = 24 };
+enum { MOST_VALUES = 11, TRIES = 400, CANDIDATES = 24 };
 
 void points_add(points *l, const point *p)
 {

@@ -198,7 +198,10 @@ static void next_trial(void *arg, int i, run *r)
     trials *t = arg;
     matrix_run how = how_of(t->l->o);
     how.late = t->items[i].late;
+    how.unkind = t->items[i].unkind;
     how.late_order = t->items[i].late_order;
+    how.toy = t->items[i].toy;
+    how.distant = t->items[i].distant;
     if (!r->out) r->out = shared_outcome();
     start(r, &t->items[i].point, &how);
 }

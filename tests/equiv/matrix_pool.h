@@ -8,8 +8,10 @@
 // A point, how it is run, and its result.
 typedef struct trial {
     point point;
-    bool late;
+    bool late, unkind; // the device
     int late_order;
+    bool toy;                       // several ranks use the toy communicator
+    const distant_options *distant; // as in matrix_run
     bool passed;
     double seconds;
     difference difference; // from the reference

@@ -5,6 +5,8 @@
 #include "comm/world.h"
 #include "data/dataset.h"
 #include "late/late_device.h"
+#include "toy/toy_comm.h"
+#include "unkind/unkind_device.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -59,7 +61,6 @@ static void fill_options(setup *s, trainer_options *o)
     if (s->how->micro_batch > 0) o->micro_batch = o->global_batch = s->how->micro_batch;
     o->seq_len = LENGTH;
     o->seed = SEED;
-    o->steps = MATRIX_STEPS;
     // Adam divides by the root of the second moment. The true gradient of a key bias is zero, so its
     // computed gradient is only rounding error. A small epsilon would scale that error to a full
     // step.
@@ -77,6 +78,7 @@ static void fill_options(setup *s, trainer_options *o)
     scaler_defaults(&o->scaler);
     o->scaler.initial_power = 10;
     o->checks.replicas_every = 3;
+    if (s->how->unkind) o->strategy.offload.host_is_apart = true;
     o->train = s->data;
     o->groups = matrix_groups(s->point, o, s->group);
 }
@@ -116,8 +118,18 @@ done:
 static status open_device(const matrix_run *how, device **out, err *e)
 {
     const device_options o = {.threads = 1};
+    const unkind_options unkind = {.order = (late_order)how->late_order};
+    if (how->unkind) return unkind_device_open(&unkind, out, e);
     if (how->late) return late_device_open((late_order)how->late_order, &o, out, e);
     return device_open("cpu", &o, out, e);
+}
+
+static const toy_device TOY_UNKIND_DEVICE = {.enqueue = unkind_enqueue, .ptr = unkind_ptr};
+
+static status check_rules(const matrix_run *how, const device *d, err *e)
+{
+    const char *broken = how->unkind ? unkind_broken(d) : NULL;
+    return broken ? err_set(e, E_INTERNAL, "%s", broken) : OK;
 }
 
 static status run_rank(setup *s, int rank, err *e)
@@ -126,19 +138,33 @@ static status run_rank(setup *s, int rank, err *e)
     const matrix_run *how = s->how;
     trainer_options o = s->options;
     trainer *t = NULL;
-    o.device = NULL, o.comm = NULL;
+    comm *distant = NULL;
+    o.device = o.host = NULL, o.comm = NULL;
     TRY(open_device(how, &o.device, e));
-    TRY(world_attach(s->world, rank, o.device, &o.comm, e));
+    o.device->is_host_memory = !o.strategy.offload.host_is_apart;
+    const comm_options options = world_options(s->world, rank, o.device, 0);
+    if ((how->toy || how->unkind) && options.size > 1)
+        TRY(toy_open(&options, how->unkind ? &TOY_UNKIND_DEVICE : &TOY_HOST_DEVICE, &o.comm, e));
+    else
+        TRY(comm_open("auto", options, &o.comm, e));
+    if (o.strategy.offload.updates_on_host)
+        TRY(device_open("cpu", &(device_options){.threads = 1}, &o.host, e));
+    if (how->distant) {
+        TRY(distant_comm_open(o.comm, how->distant, &distant, e));
+        o.comm = distant;
+    }
     if (how->opened) how->opened(o.device, rank);
     TRY(trainer_open(&o, &t, e));
     TRY(run_steps(t, how->steps ? how->steps : MATRIX_STEPS, rank == 0 ? s->out : NULL, e));
     TRY(comm_barrier(o.comm, e));
+    TRY(check_rules(how, o.device, e));
 done:
     // Wakes the ranks that wait for this failed rank.
     if (result != OK && o.comm) comm_abort(o.comm, e);
     trainer_close(t);
     if (how->closing && o.device) how->closing(o.device, rank);
     comm_close(o.comm);
+    device_close(o.host);
     device_close(o.device);
     return result;
 }
@@ -167,7 +193,7 @@ static status run_all(setup *s, int ranks, err *e)
     status result = OK;
     rank_arg arg[MATRIX_RANKS];
     TRY(world_open(ranks, true, &s->world, e));
-    world_set_watchdog(s->world, s->how->patience_ms);
+    comm_watchdog_set(s->world->watchdog, s->how->patience_ms);
     for (int r = 0; r < ranks; r++) {
         arg[r] = (rank_arg){.s = s, .rank = r};
         if (pthread_create(&arg[r].thread, NULL, rank_thread, &arg[r]) != 0) abort();

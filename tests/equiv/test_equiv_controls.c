@@ -142,6 +142,7 @@ SKIPPABLE(run_swap_out)
 SKIPPABLE(run_all_gather_updated)
 SKIPPABLE(run_send_grad)
 SKIPPABLE(run_send_act)
+SKIPPABLE(run_optimizer_step)
 
 status __real_run_alloc_grad(trainer *t, const schedule_instr *x, err *e);
 status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e);
@@ -204,16 +205,12 @@ void __wrap_clip_share(const plan *p, const plan_group *g, int *index, int *shar
     if (is(ALL_SQUARES)) *index = 0, *shares = 1;
 }
 
-status __real_clip_agree(comm *c, device_stream *on, double *sums, double *host, bool stop,
-                         double samples, double max_norm, double factor, clip_result *out, err *e);
-status __wrap_clip_agree(comm *c, device_stream *on, double *sums, double *host, bool stop,
-                         double samples, double max_norm, double factor, clip_result *out, err *e);
-status __wrap_clip_agree(comm *c, device_stream *on, double *sums, double *host, bool stop,
-                         double samples, double max_norm, double factor, clip_result *out, err *e)
+status __real_clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm, err *e);
+status __wrap_clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm, err *e);
+status __wrap_clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm, err *e)
 {
-    const status result =
-        __real_clip_agree(c, on, sums, host, stop, samples, max_norm, factor, out, e);
-    if (is(TWO_LOSSES)) out->loss *= 2;
+    const status result = __real_clip_agree(c, on, step, max_norm, e);
+    if (is(TWO_LOSSES)) step->result.loss *= 2; // the cpu device has computed it
     return result;
 }
 
@@ -239,9 +236,9 @@ status __wrap_plan_make(const plan_options *o, const plan_param *params, int cou
     return __real_plan_make(&other, params, count, out, e);
 }
 
-status __real_run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
-status __wrap_run_optimizer_step(trainer *t, const schedule_instr *x, err *e);
-status __wrap_run_optimizer_step(trainer *t, const schedule_instr *x, err *e)
+status __real_run_load_step(trainer *t, const schedule_instr *x, err *e);
+status __wrap_run_load_step(trainer *t, const schedule_instr *x, err *e);
+status __wrap_run_load_step(trainer *t, const schedule_instr *x, err *e)
 {
     if (is(SKIP) && broken->skip == x->kind) return OK;
     const param_groups right = t->o.groups;
@@ -249,7 +246,7 @@ status __wrap_run_optimizer_step(trainer *t, const schedule_instr *x, err *e)
     memcpy(group, right.items, (size_t)right.count * sizeof *group);
     for (int i = 0; is(LR_SCALE) && i < right.count; i++) group[i].lr_scale = 1;
     t->o.groups.items = group;
-    const status result = __real_run_optimizer_step(t, x, e);
+    const status result = __real_run_load_step(t, x, e);
     t->o.groups = right;
     return result;
 }
@@ -357,6 +354,7 @@ static const fault FAULTS[] = {
     {"weights are not written", S2 "zero3,file=w", .kind = SKIP, .skip = SWAP_OUT},
     {"gradients are not written", "file=g", .kind = SKIP, .skip = SWAP_OUT},
     {"updated weights are not gathered", S2 "zero1", .kind = SKIP, .skip = ALL_GATHER_UPDATED},
+    {"the numbers of the step are not loaded", "model=llama", .kind = SKIP, .skip = LOAD_STEP},
     {"weights are not updated", "model=llama", .kind = SKIP, .skip = OPTIMIZER_STEP},
     {"nothing moves on cp", "cp=2", ALL = AXIS, .axis = AXIS_CP},
     {"nothing moves on cp", "cp=4,inner=zero3", ALL = AXIS, .axis = AXIS_CP},

@@ -167,7 +167,7 @@ static void *rank_thread(void *arg)
     comm_close(g.comm);
     device_close(g.device);
     g.device = open_device(a->order);
-    if (world_attach(a->world, a->rank, g.device, &g.comm, NULL) == OK)
+    if (comm_open("auto", world_options(a->world, a->rank, g.device, 0), &g.comm, NULL) == OK)
         run_steps(&g, F32, &a->out);
     else
         a->out.failed = true;

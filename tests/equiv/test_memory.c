@@ -5,6 +5,8 @@
 // no call inside a library.
 #include "workers.h"
 
+#include "train/groups.h"
+
 enum { STEPS = 4, WARM_UP = 1 };
 
 static long allocations; // calls from this program's own objects, of all threads
@@ -146,6 +148,8 @@ static void test_memory_is_what_the_plan_says(void **state)
 
 typedef struct observed {
     uint64_t used[WORKERS_MOST], planned[WORKERS_MOST], device_allocations[WORKERS_MOST];
+    uint64_t host_used[WORKERS_MOST], host_planned[WORKERS_MOST];
+    uint64_t scratch[WORKERS_MOST], planned_scratch[WORKERS_MOST]; // with the threads of streams
     long before, after; // allocations of the program before and after two steps
 } observed;
 
@@ -157,6 +161,7 @@ static status observe(worker_group *all, int rank, golden *g, trainer *t, err *e
     const plan *p = trainer_get_plan(t);
     trainer_step_result r;
     o->planned[rank] = plan_bytes(p) - p->bytes[BYTES_RUNTIME];
+    o->host_planned[rank] = plan_host_bytes(p) - p->host_bytes[BYTES_RUNTIME];
     TRY(trainer_step(t, false, &r, e));
     TRY(trainer_step(t, false, &r, e));
     pthread_barrier_wait(&all->barrier);
@@ -169,6 +174,12 @@ static status observe(worker_group *all, int rank, golden *g, trainer *t, err *e
     pthread_barrier_wait(&all->barrier);
     o->device_allocations[rank] = g->device->allocations - before;
     o->used[rank] = g->device->bytes_peak - g->device->bytes_scratch;
+    // Between steps a transfer may take a small buffer for a while (device/transfer.c).
+    o->host_used[rank] = g->device->host_bytes_now;
+    device_description about;
+    TRY(device_describe("cpu", &(device_options){.threads = 1}, &about, e));
+    o->scratch[rank] = g->device->bytes_scratch;
+    o->planned_scratch[rank] = about.own_bytes + groups_thread_bytes(g->device, g->comm);
 done:
     return result;
 }
@@ -181,6 +192,15 @@ static void check_strategy(const char *name, const scenario *s)
         if (o.used[r] != o.planned[r])
             fail_msg("%s: rank %d used %llu bytes, %llu were planned", name, r,
                      (unsigned long long)o.used[r], (unsigned long long)o.planned[r]);
+        if (o.host_used[r] != o.host_planned[r])
+            fail_msg("%s: rank %d used %llu bytes of the host, %llu were planned", name, r,
+                     (unsigned long long)o.host_used[r], (unsigned long long)o.host_planned[r]);
+        if ((o.host_planned[r] > 0) != s->apart)
+            fail_msg("%s: rank %d counts %llu bytes of the host", name, r,
+                     (unsigned long long)o.host_planned[r]);
+        if (o.scratch[r] != o.planned_scratch[r])
+            fail_msg("%s: rank %d has %llu bytes of scratch memory, %llu were planned", name, r,
+                     (unsigned long long)o.scratch[r], (unsigned long long)o.planned_scratch[r]);
         if (o.device_allocations[r] > 0)
             fail_msg("%s: rank %d allocated device memory in a step", name, r);
     }
@@ -198,6 +218,7 @@ static const named_strategy strategies[] = {
     {"zero2, every micro-batch", {.shard = 2, .inner = "zero2", .sync = true}},
     {"zero2, no_sync", {.shard = 4, .inner = "zero2"}},
     {"zero3", {.shard = 2, .inner = "zero3", .sync = true, .evaluates = true}},
+    {"zero3, streams with threads", {.shard = 2, .inner = "zero3", .sync = true, .distant = true}},
     {"zero3, no_sync", {.shard = 3, .inner = "zero3", .global = 6}},
     {"zero3, weights kept", {.shard = 2, .inner = "zero3", .reshard = -1, .sync = true}},
     {"zero3, groups of 2", {.shard = 4, .inner = "zero3", .reshard = 2, .sync = true}},
@@ -286,6 +307,30 @@ static const named_strategy strategies[] = {
     {"pipeline of zero3", {.pp = 2, .shard = 2, .inner = "zero3", .sync = true}},
     {"3d", {.pp = 2, .shard = 2, .tp = 2, .inner = "zero3", .micro = 2}},
     {"on the host", {.shard = 2, .inner = "zero2", .gradients = TIER_HOST, .optimizer = TIER_HOST}},
+    {"everything on a device of its own", {.shard = 2, .inner = "zero2", .apart = true}},
+    {"on a host apart",
+     {.shard = 2, .inner = "zero2", .gradients = TIER_HOST, .optimizer = TIER_HOST, .apart = true}},
+    {"all on a host apart, bf16",
+     {.shard = 2,
+      .inner = "zero3",
+      .precision = BF16,
+      .weights = TIER_HOST,
+      .gradients = TIER_HOST,
+      .optimizer = TIER_HOST,
+      .apart = true}},
+    {"all on a host apart, which updates them",
+     {.shard = 2,
+      .inner = "zero3",
+      .precision = BF16,
+      .weights = TIER_HOST,
+      .gradients = TIER_HOST,
+      .optimizer = TIER_HOST,
+      .apart = true,
+      .host_updates = true}},
+    {"optimizer and gradients on a host apart, which updates the weights",
+     {.gradients = TIER_HOST, .optimizer = TIER_HOST, .apart = true, .host_updates = true}},
+    {"weights on a host apart, others in files",
+     {.weights = TIER_HOST, .gradients = TIER_FILE, .optimizer = TIER_FILE, .apart = true}},
     {"optimizer in a file", {.optimizer = TIER_FILE}},
     {"gradients and optimizer in files",
      {.shard = 2, .inner = "zero2", .gradients = TIER_FILE, .optimizer = TIER_FILE}},
@@ -305,6 +350,17 @@ static void test_every_rank_of_every_strategy_uses_what_its_plan_says(void **sta
         check_strategy(strategies[i].name, &strategies[i].s);
 }
 
+// With workspaces for packed shards, and the tables for them.
+static void test_memory_of_packed_shards_is_planned(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
+        scenario s = strategies[i].s;
+        s.toy = true;
+        check_strategy(strategies[i].name, &s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_a_step_allocates_nothing),
         cmocka_unit_test(test_memory_is_what_the_plan_says),
         cmocka_unit_test(test_every_rank_of_every_strategy_uses_what_its_plan_says),
+        cmocka_unit_test(test_memory_of_packed_shards_is_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

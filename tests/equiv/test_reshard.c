@@ -26,7 +26,9 @@ typedef struct layout {
     pipeline_schedule order;
     int chunks;
     bool sequence;
-    const char *file; // states in the file tier: o (optimizer), g (gradients), w (weights)
+    // States in the file tier: o (optimizer), g (gradients), w (weights). Capitals: on the host tier of
+    // a device with a memory of its own; u: the host updates it.
+    const char *file;
 } layout;
 
 static const layout MESHES[] = {
@@ -69,6 +71,11 @@ static const layout MESHES[] = {
     {"file ogw", 1, 1, 2, 1, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogw"},
     {"file ogw hsdp", 1, 2, 2, 1, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogw"},
     {"file ogw pp 2", 2, 1, 2, 1, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogw"},
+    {"host ogw", 1, 1, 1, 1, 1, "ddp", "ddp", PIPE_1F1B, 1, false, "OGW"},
+    {"host og zero2 2", 1, 1, 2, 1, 1, "ddp", "zero2", PIPE_1F1B, 1, false, "OG"},
+    {"host og updates zero3 2", 1, 1, 2, 1, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "OGu"},
+    {"host ogw updates pp 2", 2, 1, 2, 1, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "OGWu"},
+    {"host w, file og pp 2", 2, 1, 2, 1, 1, "ddp", "zero3", PIPE_1F1B, 1, false, "ogW"},
 };
 enum { COUNT = sizeof MESHES / sizeof *MESHES };
 
@@ -149,7 +156,8 @@ static param_groups make_groups(const run *r, const trainer_options *o, param_gr
     }
     out[0].match = "*.mlp.*", out[0].frozen = true;
     out[1].match = "*attn.*", out[1].lr_scale = 2, out[1].optimizer.weight_decay = 0;
-    out[1].tier[PLAN_OPTIMIZER_STATE] = at[i % 3];
+    // The host updates a group only where all its state is on the host.
+    out[1].tier[PLAN_OPTIMIZER_STATE] = strchr(r->l->file, 'u') ? TIER_FILE : at[i % 3];
     // An outer policy that shards allows few inner ones.
     for (size_t k = 0; k < 2 && strcmp(r->l->outer, "ddp") == 0; k++) {
         out[k].dp.inner = *policy_find(inner[(i + k) % 4]);
@@ -180,15 +188,20 @@ static trainer_options make_options(const run *r, device *d, comm *c, param_grou
         .global_batch = BATCH,
         .seq_len = LENGTH,
         .seed = SEED,
-        .steps = STEPS + 1,
         // Epsilon is far above the rounding error of key biases' gradients, whose true value is 0.
         .optimizer = {UPDATE_ADAMW, 5e-3, 0.9, 0.95, 1e-4, 0.1},
         .clip_grad_norm = 0.5,
         .checks.replicas_every = 1,
         .train = r->data};
-    if (strchr(l->file, 'o')) o.strategy.offload.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE;
-    if (strchr(l->file, 'g')) o.strategy.offload.tier[PLAN_GRADIENTS] = TIER_FILE;
-    if (strchr(l->file, 'w')) o.strategy.offload.tier[PLAN_WEIGHTS] = TIER_FILE;
+    static const char files[PLAN_STATES] = {'w', 'g', 'o'}, hosts[PLAN_STATES] = {'W', 'G', 'O'};
+    strategy_offload *const offload = &o.strategy.offload;
+    for (int k = 0; k < PLAN_STATES; k++) {
+        if (strchr(l->file, files[k])) offload->tier[k] = TIER_FILE;
+        if (strchr(l->file, hosts[k])) offload->tier[k] = TIER_HOST;
+    }
+    offload->host_is_apart = strpbrk(l->file, "WGO") != NULL;
+    offload->updates_on_host = strchr(l->file, 'u') != NULL;
+    d->is_host_memory = !offload->host_is_apart;
     lr_defaults(&o.lr);
     o.lr.name = LR_COSINE;
     o.lr.warmup_steps = 2;
@@ -308,19 +321,22 @@ static void *work(void *arg)
     status result = OK;
     err *e = &r->why[rank];
     trainer *t = NULL;
-    device *d = NULL;
+    device *d = NULL, *host = NULL;
     comm *c = NULL;
     const device_options threads = {.threads = 1};
     TRY(device_open("cpu", &threads, &d, e));
-    TRY(world_attach(r->world, rank, d, &c, e));
+    TRY(device_open("cpu", &threads, &host, e));
+    TRY(comm_open("auto", world_options(r->world, rank, d, 0), &c, e));
     param_group group[GROUPS];
-    const trainer_options o = make_options(r, d, c, group);
+    trainer_options o = make_options(r, d, c, group);
+    o.host = host;
     TRY(trainer_open(&o, &t, e));
     TRY(go(r, t, e));
 done:
     if (result != OK && c) comm_abort(c, e);
     trainer_close(t);
     comm_close(c);
+    device_close(host);
     device_close(d);
     r->result[rank] = result;
     return NULL;

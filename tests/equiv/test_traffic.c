@@ -233,7 +233,7 @@ static void test_a_hybrid_sends_its_closed_form(void **state)
     run("hybrid", &s, &t);
     expect("hybrid", &t, MESH_AXIS(AXIS_DP_SHARD), 0.5 * 4 * (t.gathered + t.micros * t.elements));
     expect("hybrid", &t, MESH_AXIS(AXIS_DP_REPLICATE), 2 * 0.5 * 4 * t.elements / 2);
-    expect("loss and norm", &t, GROUP_WORLD, 2 * 0.75 * sizeof(double) * SUMS);
+    expect("loss and norm", &t, GROUP_WORLD, 2 * 0.75 * sizeof(double) * STEP_SUMS);
 }
 
 // Per micro-batch, each layer all-reduces twice forward and twice backward (Megatron's f and g). The

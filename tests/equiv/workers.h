@@ -7,6 +7,9 @@
 
 #include "comm/trace.h"
 #include "comm/world.h"
+#include "distant/distant_comm.h"
+#include "toy/toy_comm.h"
+#include "unkind/unkind_device.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -37,12 +40,18 @@ typedef struct scenario {
     strategy_hook_kind hook;
     bool feedback; // PowerSGD keeps errors and factors from step to step
     memory_tier weights, gradients, optimizer;
+    bool apart;            // the device has a memory of its own
+    bool host_updates;     // and the host runs the optimizer steps
     int64_t micro, global; // 0: 1 and 8
     bool evaluates;
     // Parameters whose tensors match are in a group of their own, over dp_shard with the policy
     // match_inner (NULL: inner).
     const char *match, *match_inner;
     bool freezes; // that group
+    bool distant; // the communicator asks for streams with threads of their own
+    bool toy;     // several ranks use the toy communicator
+    bool unkind;  // on unkind devices; several ranks use the toy communicator
+    int late_order;
 } scenario;
 
 static inline int workers_size(int n)
@@ -98,6 +107,9 @@ static inline trainer_options workers_options(golden *g, const scenario *s, cons
     const memory_tier tiers[PLAN_STATES] = {s->weights, s->gradients, s->optimizer};
     memcpy(o.strategy.offload.tier, tiers, sizeof tiers);
     o.strategy.offload.path = folder;
+    o.strategy.offload.host_is_apart = s->apart || s->unkind;
+    o.strategy.offload.updates_on_host = s->host_updates;
+    g->device->is_host_memory = !o.strategy.offload.host_is_apart;
     o.strategy.offload.block_bytes = 64 << 10;
     o.strategy.offload.depth = 4;
     if (s->match) o.groups = workers_groups(s, &o, group);
@@ -125,25 +137,50 @@ typedef struct worker_group {
     } member[WORKERS_MOST];
 } worker_group;
 
+static const toy_device WORKERS_UNKIND = {.enqueue = unkind_enqueue, .ptr = unkind_ptr};
+
 static inline status worker_group_work(worker_group *all, int rank, err *e)
 {
     status result = OK;
     golden g = {0};
     trainer *t = NULL;
-    comm *traced = NULL;
+    device *host = NULL;
+    static const distant_options distant = {.own_thread = true};
+    comm *wrapper;
     golden_open(&g, all->s->model ? all->s->model : "gpt2_new", 1);
     comm_close(g.comm);
     g.comm = NULL;
-    TRY(world_attach(all->world, rank, g.device, &g.comm, e));
-    if (all->traced) TRY(trace_comm_open(g.comm, &traced, e));
-    if (traced) g.comm = traced;
+    if (all->s->unkind) {
+        device_close(g.device);
+        g.device = NULL;
+        const unkind_options unkind = {.order = (late_order)all->s->late_order};
+        TRY(unkind_device_open(&unkind, &g.device, e));
+    }
+    const comm_options options = world_options(all->world, rank, g.device, 0);
+    const bool toy = all->s->toy || all->s->unkind;
+    if (toy && workers_ranks(all->s) > 1)
+        TRY(toy_open(&options, all->s->unkind ? &WORKERS_UNKIND : &TOY_HOST_DEVICE, &g.comm, e));
+    else
+        TRY(comm_open("auto", options, &g.comm, e));
+    if (all->s->distant) {
+        TRY(distant_comm_open(g.comm, &distant, &wrapper, e));
+        g.comm = wrapper;
+    }
+    if (all->traced) {
+        TRY(trace_comm_open(g.comm, &wrapper, e));
+        g.comm = wrapper;
+    }
     param_group group[2];
     trainer_options o = workers_options(&g, all->s, all->folder, group);
+    if (all->s->host_updates) TRY(device_open("cpu", &(device_options){.threads = 1}, &host, e));
+    o.host = host;
     TRY(trainer_open(&o, &t, e));
     TRY(all->task(all, rank, &g, t, e));
+    if (all->s->unkind && unkind_broken(g.device)) FAIL(E_INTERNAL, "%s", unkind_broken(g.device));
 done:
     if (result != OK && g.comm) comm_abort(g.comm, e);
     trainer_close(t);
+    device_close(host);
     golden_close(&g);
     return result;
 }

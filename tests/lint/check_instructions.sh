@@ -39,7 +39,7 @@ effect='READS(RES_AGREED, OF_THIS, IN_RESULT, ALWAYS)'
 # The row of the new kind: all fields but number $1 (0: all), and the effect $2.
 row() {
     left_out=$1 number=0 fields=
-    for field in '"NEW_KIND"' STREAM_COPY ABOUT_STEP COMPUTES_NOTHING ALONE SENDS_NOTHING \
+    for field in '"NEW_KIND"' STREAM_COPY ABOUT_STEP COMPUTES_NOTHING ALONE SENDS_NOTHING NO_HOST \
         'LINE("")' "EFFECTS($2)"; do
         number=$((number + 1))
         [ $number = "$left_out" ] || fields="$fields${fields:+, }$field"
@@ -49,7 +49,7 @@ row() {
 
 grow "$(row 0 "$effect")" "$line"
 control_passes "$scratch/tree"
-for number in 1 2 3 4 5 6 7 8; do
+for number in 1 2 3 4 5 6 7 8 9; do
     grow "$(row $number "$effect")" "$line"
     control_fails "$scratch/tree" ROW
 done

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "device/device.h"
-#include "device/kernels.h"
+#include "device/kernel_needs.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +41,7 @@ typedef struct cpu_context {
     unsigned char *scratch; // [threads][CPU_SCRATCH_BYTES], aligned to 4096, contents undefined
     unsigned char *shared;  // [CPU_SHARED_BYTES], for example partial sums of fixed blocks
     struct cpu_products *products; // state of cpu_matmul.c
+    void *workspace;               // of the call that runs
 } cpu_context;
 
 // The scratch memory of one thread of the team.
@@ -69,6 +70,12 @@ void vec_kernels_fill_avx512(cpu_kernels *k);
 // products.
 void cpu_kernels_fill(cpu_kernels *k, cpu_level level);
 
+// What plans must know of a level's kernels. Static.
+const kernel_needs *cpu_kernel_needs(cpu_level level);
+
+// Runs a call with its workspace. A workspace that is too small becomes a failure of the context.
+void cpu_kernels_run(const cpu_kernels *k, cpu_context *x, const kernel_call *call);
+
 // What the processor and the operating system offer.
 typedef struct cpu_features {
     cpu_level best;
@@ -92,7 +99,7 @@ size_t cpu_scratch_bytes(int threads);
 status cpu_context_open(const device_options *options, cpu_context *out, err *e);
 void cpu_context_close(cpu_context *x); // x may be zeroed
 // Returns and clears the first failure of a kernel since the last call: a product that oneDNN
-// refused.
+// refused, or a workspace that was too small.
 status cpu_context_failure(const cpu_context *x, err *e);
 
 // The device "cpu" of registry.c: what device_describe says of it, without name and index, and the

@@ -1,9 +1,13 @@
-// cpu_device.c -- the cpu back end of device.h. Every piece of work runs at once, on the calling
-// thread and its team, so streams and events never wait. Memory of every kind is host memory.
-// Called through device_ops only. It knows no kernel.
+// cpu_device.c -- the cpu back end of device.h. An inline stream runs every piece of work at once, on
+// the calling thread and its team. A stream with its own thread hands its work to a queue. Memory of
+// every kind is host memory. Called through device_ops only. It knows no kernel.
+//
+// Work of an inline stream is complete when its call returns. So nothing waits for it, and an inline
+// stream that waits for an event of a queue makes the host wait.
 #define _GNU_SOURCE // MADV_HUGEPAGE
 #include "base/proc.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/cpu_queue.h"
 #include "device/cpu/cpu_team.h"
 
 #include <stdlib.h>
@@ -12,20 +16,36 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-typedef struct cpu_device {
-    device base;
-    cpu_context context;
-    cpu_kernels kernels;
-} cpu_device;
-
 typedef struct cpu_stream {
     device_stream base;
-    err failure; // the first since the last sync; code OK when none
+    cpu_queue *queue; // NULL: the stream is inline
+    err failure;      // of an inline stream: the first since the last sync; code OK when none
+    struct cpu_stream *next;
 } cpu_stream;
 
-static void cpu_close(device *d)
+typedef struct cpu_device {
+    device base;
+    cpu_context context; // of inline streams
+    cpu_kernels kernels;
+    cpu_stream *queued; // streams with a queue, closed ones too: events may still name the queue
+} cpu_device;
+
+typedef struct cpu_event {
+    device_event base;
+    cpu_queue *queue; // of the latest record; NULL: the event is complete
+    uint64_t position;
+} cpu_event;
+
+static void cpu_close(device *base)
 {
-    cpu_context_close(&((cpu_device *)d)->context);
+    cpu_device *d = (cpu_device *)base;
+    while (d->queued) {
+        cpu_stream *s = d->queued;
+        d->queued = s->next;
+        cpu_queue_close(s->queue);
+        free(s);
+    }
+    cpu_context_close(&d->context);
     free(d);
 }
 
@@ -68,29 +88,56 @@ static void cpu_release(device *d, device_memory_kind kind, void *p)
     free(p);
 }
 
-static status cpu_stream_open(device *d, device_stream_kind kind, device_stream **out, err *e)
+static void count_scratch(device *d, int64_t bytes)
+{
+    d->bytes_scratch += (size_t)bytes;
+    d->bytes_now += (size_t)bytes;
+    if (d->bytes_now > d->bytes_peak) d->bytes_peak = d->bytes_now;
+}
+
+static cpu_queue *queue_of(const device_stream *s)
+{
+    return ((const cpu_stream *)s)->queue;
+}
+
+static status cpu_stream_open(device *base, device_stream_kind kind, bool own_thread,
+                              device_stream **out, err *e)
 {
     status result = OK;
+    cpu_device *d = (cpu_device *)base;
     cpu_stream *s = calloc(1, sizeof *s);
     if (!s) FAIL(E_FIT, "out of memory for a stream");
-    s->base = (device_stream){.device = d, .kind = kind};
+    s->base = (device_stream){.device = base, .kind = kind};
+    if (own_thread) {
+        TRY(cpu_queue_open(&d->kernels, d->context.level, &s->queue, e));
+        s->next = d->queued;
+        d->queued = s;
+        count_scratch(base, (int64_t)cpu_queue_bytes());
+    }
     *out = &s->base;
+    s = NULL;
 done:
+    free(s);
     return result;
 }
 
 static void cpu_stream_close(device_stream *s)
 {
-    free(s);
+    if (!s || !queue_of(s)) {
+        free(s);
+        return;
+    }
+    cpu_queue_stop(queue_of(s));
+    count_scratch(s->device, -(int64_t)cpu_queue_bytes());
 }
 
 static status cpu_event_open(device *d, device_event **out, err *e)
 {
     status result = OK;
-    device_event *v = calloc(1, sizeof *v);
+    cpu_event *v = calloc(1, sizeof *v);
     if (!v) FAIL(E_FIT, "out of memory for an event");
-    v->device = d;
-    *out = v;
+    v->base.device = d;
+    *out = &v->base;
 done:
     return result;
 }
@@ -100,25 +147,32 @@ static void cpu_event_close(device_event *v)
     free(v);
 }
 
-// All issued work has run already, so there is nothing to record or to wait for.
 static void cpu_record(device_event *v, device_stream *s)
 {
-    (void)v, (void)s;
-}
-
-static void cpu_wait(device_stream *s, device_event *v)
-{
-    (void)s, (void)v;
+    cpu_event *own = (cpu_event *)v;
+    own->queue = queue_of(s);
+    if (own->queue) own->position = cpu_queue_position(own->queue);
 }
 
 static void cpu_event_sync(device_event *v)
 {
-    (void)v;
+    const cpu_event *own = (cpu_event *)v;
+    if (own->queue) cpu_queue_await(own->queue, own->position);
+}
+
+static void cpu_wait(device_stream *s, device_event *v)
+{
+    const cpu_event *own = (cpu_event *)v;
+    if (own->queue && queue_of(s))
+        cpu_queue_add_wait(queue_of(s), own->queue, own->position);
+    else
+        cpu_event_sync(v);
 }
 
 static status cpu_sync(device_stream *s, err *e)
 {
     cpu_stream *own = (cpu_stream *)s;
+    if (own->queue) return cpu_queue_sync(own->queue, e);
     status result = own->failure.code;
     if (result == OK) return cpu_context_failure(&((cpu_device *)s->device)->context, e);
     if (e) *e = own->failure;
@@ -128,26 +182,38 @@ static status cpu_sync(device_stream *s, err *e)
 
 static void cpu_copy(device_stream *s, void *dst, const void *src, size_t bytes)
 {
-    (void)s;
-    if (bytes) memmove(dst, src, bytes);
+    if (queue_of(s))
+        cpu_queue_add_copy(queue_of(s), dst, src, bytes);
+    else if (bytes)
+        memmove(dst, src, bytes);
 }
 
 static void cpu_launch(device_stream *s, const kernel_call *call)
 {
     cpu_device *d = (cpu_device *)s->device;
-    d->kernels.run[call->kind](&d->context, &call->u);
+    if (queue_of(s))
+        cpu_queue_add_kernel(queue_of(s), call);
+    else
+        cpu_kernels_run(&d->kernels, &d->context, call);
+}
+
+static void run_call(cpu_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes)
+{
+    _Alignas(16) unsigned char copy[STREAM_ARG_BYTES];
+    if (arg_bytes) memcpy(copy, arg, arg_bytes);
+    err failure = {0};
+    status code = fn(copy, &failure);
+    if (code == OK || s->failure.code != OK) return;
+    s->failure = failure;
+    s->failure.code = code;
 }
 
 static void cpu_call(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes)
 {
-    _Alignas(16) unsigned char copy[STREAM_ARG_BYTES];
-    if (arg_bytes) memcpy(copy, arg, arg_bytes);
-    cpu_stream *own = (cpu_stream *)s;
-    err failure = {0};
-    status code = fn(copy, &failure);
-    if (code == OK || own->failure.code != OK) return;
-    own->failure = failure;
-    own->failure.code = code;
+    if (queue_of(s))
+        cpu_queue_add_call(queue_of(s), fn, arg, arg_bytes);
+    else
+        run_call((cpu_stream *)s, fn, arg, arg_bytes);
 }
 
 static const device_ops cpu_ops = {
@@ -185,7 +251,9 @@ status cpu_device_describe(const device_options *o, device_description *out, err
                                 .count = 1,
                                 .free_bytes = proc_bytes("/proc/meminfo", "MemAvailable:"),
                                 .own_bytes = cpu_scratch_bytes(threads_of(o)),
-                                .is_host_memory = true};
+                                .own_thread_bytes = cpu_queue_bytes(),
+                                .is_host_memory = true,
+                                .needs = cpu_kernel_needs(level)};
 done:
     return result;
 }
@@ -197,10 +265,12 @@ status cpu_device_open(const device_options *o, device **out, err *e)
     cpu_device *d = calloc(1, sizeof *d);
     if (!d) FAIL(E_FIT, "out of memory for a device");
     d->base.ops = &cpu_ops;
+    d->base.is_host_memory = true;
     TRY(cpu_context_open(&context, &d->context, e));
     cpu_kernels_fill(&d->kernels, d->context.level);
-    d->base.bytes_scratch = d->base.bytes_now = d->base.bytes_peak =
-        cpu_scratch_bytes(d->context.threads);
+    d->base.needs = cpu_kernel_needs(d->context.level);
+    count_scratch(&d->base, (int64_t)cpu_scratch_bytes(d->context.threads));
+    d->base.own_thread_bytes = cpu_queue_bytes();
     *out = &d->base;
 done:
     if (result != OK) free(d);

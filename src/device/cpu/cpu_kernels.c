@@ -1,6 +1,7 @@
-// cpu_kernels.c -- fills the kernel table of a CPU level: first the reference, then the overrides.
-// Called when a device is opened.
-#include "device/cpu/cpu.h"
+// cpu_kernels.c -- fills the kernel table of a CPU level: first the reference, then the overrides. Runs a
+// call of the table, and says what workspace calls need. Called when a device is opened, and for every
+// launch.
+#include "device/cpu/cpu_products.h"
 
 void cpu_kernels_fill(cpu_kernels *k, cpu_level level)
 {
@@ -8,4 +9,32 @@ void cpu_kernels_fill(cpu_kernels *k, cpu_level level)
     if (level >= CPU_AVX2) vec_kernels_fill_avx2(k);
     if (level >= CPU_AVX512) vec_kernels_fill_avx512(k);
     k->run[K_MATMUL] = cpu_matmul;
+}
+
+// The vector form sorts the rows by their ids, and takes two lists of their numbers for it.
+static size_t vec_workspace_bytes(const kernel_call *c)
+{
+    if (c->kind != K_EMBEDDING_GRAD || !c->u.embedding_grad.d_tokens) return 0;
+    return 2 * sizeof(int32_t) * (size_t)c->u.embedding_grad.rows;
+}
+
+const kernel_needs *cpu_kernel_needs(cpu_level level)
+{
+    static const kernel_needs reference = {.workspace_bytes = NULL},
+                              vec = {.workspace_bytes = vec_workspace_bytes};
+    return level >= CPU_AVX2 ? &vec : &reference;
+}
+
+void cpu_kernels_run(const cpu_kernels *k, cpu_context *x, const kernel_call *call)
+{
+    const size_t need = kernel_workspace_bytes(cpu_kernel_needs(x->level), call);
+    if (call->workspace_bytes < need) {
+        if (x->products->failure.code == OK)
+            err_set(&x->products->failure, E_INTERNAL,
+                    "a launch of %s has %zu bytes of workspace; it needs %zu",
+                    kernel_name(call->kind), call->workspace_bytes, need);
+        return;
+    }
+    x->workspace = call->workspace;
+    k->run[call->kind](x, &call->u);
 }

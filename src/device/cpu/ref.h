@@ -26,26 +26,52 @@ static inline void ref_store(void *p, int64_t i, dtype type, float value)
     }
 }
 
+// x rounded to `type`.
+static inline float ref_round(float x, dtype type)
+{
+    uint32_t element;
+    ref_store(&element, 0, type, x);
+    return ref_load(&element, 0, type);
+}
+
 // The address of element i of an F32, BF16 or F16 array.
 static inline const void *ref_at(const void *p, int64_t i, dtype type)
 {
     return (const unsigned char *)p + (type == F32 ? 4 : 2) * i;
 }
 
+// An update with the numbers of its step, which are read once a launch.
+typedef struct ref_update_call {
+    kernel_update_args p;
+    kernel_step_group group;
+    float grad_scale;
+    bool applies;
+} ref_update_call;
+
+ref_update_call ref_update_read(const kernel_update_args *p);
+
 // The update of one segment, as a call without a table. The vector form uses it too.
-static inline kernel_update_args ref_update_segment(const kernel_update_args *p,
-                                                    const kernel_segment *s)
+static inline ref_update_call ref_update_segment(const ref_update_call *all,
+                                                 const kernel_segment *s)
 {
-    kernel_update_args one = *p;
-    one.count = s->count;
-    one.segment = NULL;
-    one.g += s->src;
-    one.w += p->low ? s->state : s->dst;
-    one.m = (float *)kernel_element(p->m, s->state, F32);
-    one.v = (float *)kernel_element(p->v, s->state, F32);
-    one.low = kernel_element(p->low, s->dst, p->low_type);
-    if (!s->decays) one.weight_decay = 0;
+    ref_update_call one = *all;
+    kernel_update_args *p = &one.p;
+    p->count = s->count;
+    p->segment = NULL;
+    p->g += s->src;
+    p->w += p->low ? s->state : s->dst;
+    p->m = (float *)kernel_element(p->m, s->state, F32);
+    p->v = (float *)kernel_element(p->v, s->state, F32);
+    p->low = kernel_element(p->low, s->dst, p->low_type);
+    if (!s->decays) p->weight_decay = 0;
     return one;
+}
+
+// The rows of a squared error that hold a sample.
+static inline int64_t ref_filled_rows(const kernel_square_error_args *p)
+{
+    const int64_t filled = p->filled ? *p->filled - p->first : p->rows;
+    return filled < 0 ? 0 : filled > p->rows ? p->rows : filled;
 }
 
 // f(x) and f'(x) of an activation, in double so that the reference adds no error of its own.
@@ -81,6 +107,7 @@ void ref_cross_entropy(const cpu_context *x, const void *args);
 void ref_cross_entropy_stats(const cpu_context *x, const void *args);
 void ref_square_error(const cpu_context *x, const void *args);
 void ref_sum_squares(const cpu_context *x, const void *args);
+void ref_clip(const cpu_context *x, const void *args);
 void ref_update(const cpu_context *x, const void *args);
 void ref_convert(const cpu_context *x, const void *args);
 void ref_copy_rows(const cpu_context *x, const void *args);

@@ -12,10 +12,12 @@ typedef struct ref_query {
     int64_t q, o, stat; // stat: index in lse and delta
     int64_t k, v;       // of key 0; key j is j strides later
     int64_t keys;
+    rng_key key;   // of dropout
     uint64_t drop; // index of the random word of key 0
 } ref_query;
 
-static ref_query query_at(const kernel_attention_args *p, int64_t b, int64_t h, int64_t t)
+static ref_query query_at(const kernel_attention_args *p, const kernel_drawn *d, int64_t b,
+                          int64_t h, int64_t t)
 {
     int64_t row = b * p->queries.seq + t, kv = h / (p->heads / p->kv_heads);
     uint64_t heads = (uint64_t)(p->dropout.all_heads ? p->dropout.all_heads : p->heads);
@@ -26,7 +28,8 @@ static ref_query query_at(const kernel_attention_args *p, int64_t b, int64_t h, 
         .k = b * p->k_batch + kv * p->head_dim,
         .v = b * p->v_batch + kv * p->head_dim,
         .keys = p->causal ? kernel_token_position(&p->queries, t) + 1 : p->tk,
-        .drop = ((p->dropout.row0 + (uint64_t)kernel_logical_row(&p->queries, row)) * heads +
+        .key = d->key,
+        .drop = ((d->row0 + (uint64_t)kernel_logical_row(&p->queries, row)) * heads +
                  (uint64_t)(p->dropout.head0 + h)) *
                 p->dropout.stride,
     };
@@ -49,7 +52,7 @@ static double score(const kernel_attention_args *p, const ref_query *query, int6
 static double keep_factor(const kernel_attention_args *p, const ref_query *query, int64_t j)
 {
     if (p->dropout.p <= 0) return 1;
-    float u = rng_uniform(rng_word(p->dropout.key, query->drop + (uint64_t)j));
+    float u = rng_uniform(rng_word(query->key, query->drop + (uint64_t)j));
     return u >= p->dropout.p ? 1 / (1 - (double)p->dropout.p) : 0;
 }
 
@@ -72,10 +75,11 @@ static void attend(const kernel_attention_args *p, const ref_query *query, doubl
 void ref_attention(const cpu_context *x, const void *args)
 {
     const kernel_attention_args *p = args;
+    const kernel_drawn drawn = kernel_draw_read(&p->dropout.draw);
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads; h++) {
             for (int64_t t = 0; t < p->queries.seq; t++) {
-                ref_query query = query_at(p, b, h, t);
+                ref_query query = query_at(p, &drawn, b, h, t);
                 attend(p, &query, cpu_scratch(x, 0));
             }
         }
@@ -107,8 +111,8 @@ static void grad_query(const kernel_attention_grad_args *g, const ref_query *que
 }
 
 // dk and dv of key j: sums over the query heads that share it, and for each over its queries.
-static void grad_key(const kernel_attention_grad_args *g, int64_t b, int64_t kv, int64_t j,
-                     double *dk)
+static void grad_key(const kernel_attention_grad_args *g, const kernel_drawn *d, int64_t b,
+                     int64_t kv, int64_t j, double *dk)
 {
     const kernel_attention_args *p = &g->fwd;
     int64_t group = p->heads / p->kv_heads;
@@ -116,7 +120,7 @@ static void grad_key(const kernel_attention_grad_args *g, int64_t b, int64_t kv,
     memset(dk, 0, 2 * sizeof(double) * (size_t)p->head_dim);
     for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
         for (int64_t t = 0; t < p->queries.seq; t++) {
-            ref_query query = query_at(p, b, h, t);
+            ref_query query = query_at(p, d, b, h, t);
             if (j >= query.keys) continue;
             double ds = p->scale * score_grad(g, &query, j);
             double weight =
@@ -127,7 +131,7 @@ static void grad_key(const kernel_attention_grad_args *g, int64_t b, int64_t kv,
             }
         }
     }
-    ref_query query = query_at(p, b, kv * group, 0);
+    ref_query query = query_at(p, d, b, kv * group, 0);
     for (int64_t i = 0; i < p->head_dim; i++) {
         ref_store(g->dk, query.k + j * p->k_stride + i, p->type, (float)dk[i]);
         ref_store(g->dv, query.v + j * p->v_stride + i, p->type, (float)dv[i]);
@@ -138,17 +142,18 @@ void ref_attention_grad(const cpu_context *x, const void *args)
 {
     const kernel_attention_grad_args *g = args;
     const kernel_attention_args *p = &g->fwd;
+    const kernel_drawn drawn = kernel_draw_read(&p->dropout.draw);
     double *sums = cpu_scratch(x, 0);
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t h = 0; h < p->heads; h++) {
             for (int64_t t = 0; t < p->queries.seq; t++) {
-                ref_query query = query_at(p, b, h, t);
+                ref_query query = query_at(p, &drawn, b, h, t);
                 g->delta[query.stat] =
                     (float)dot(g->d_o, query.o, p->o, query.o, p->head_dim, p->type);
                 grad_query(g, &query, sums);
             }
         }
         for (int64_t kv = 0; kv < p->kv_heads; kv++)
-            for (int64_t j = 0; j < p->tk; j++) grad_key(g, b, kv, j, sums);
+            for (int64_t j = 0; j < p->tk; j++) grad_key(g, &drawn, b, kv, j, sums);
     }
 }

@@ -20,14 +20,19 @@ void ref_dropout(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_dropout_args *p = args;
-    float scale = 1 / (1 - p->p);
+    const kernel_drawn drawn = kernel_draw_read(&p->draw);
+    const dtype residual = kernel_residual_type(p->type, p->residual_fp32);
+    const dtype from = p->residual ? p->type : residual, to = p->residual ? residual : p->type;
+    const float scale = 1 / (1 - p->p);
     for (int64_t r = 0; r < p->rows; r++) {
         uint64_t word =
-            (p->row0 + (uint64_t)kernel_logical_row(&p->row_tokens, r)) * (uint64_t)p->cols;
+            (drawn.row0 + (uint64_t)kernel_logical_row(&p->row_tokens, r)) * (uint64_t)p->cols;
         for (int64_t c = 0; c < p->cols; c++) {
-            bool keep = rng_uniform(rng_word(p->key, word + (uint64_t)c)) >= p->p;
+            bool keep = rng_uniform(rng_word(drawn.key, word + (uint64_t)c)) >= p->p;
             int64_t i = r * p->cols + c;
-            ref_store(p->y, i, p->type, keep ? ref_load(p->x, i, p->type) * scale : 0);
+            float y = keep ? ref_round(ref_load(p->x, i, from), p->type) * scale : 0;
+            if (p->residual) y = ref_load(p->residual, i, residual) + ref_round(y, p->type);
+            ref_store(p->y, i, to, y);
         }
     }
 }

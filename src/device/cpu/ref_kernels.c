@@ -26,6 +26,7 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_CROSS_ENTROPY_STATS] = ref_cross_entropy_stats,
                            [K_SQUARE_ERROR] = ref_square_error,
                            [K_SUM_SQUARES] = ref_sum_squares,
+                           [K_CLIP] = ref_clip,
                            [K_UPDATE] = ref_update,
                            [K_CONVERT] = ref_convert,
                            [K_COPY_ROWS] = ref_copy_rows,

@@ -46,9 +46,10 @@ void ref_cross_entropy(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_cross_entropy_args *p = args;
-    double loss = 0, count = 0, s = p->scale, factor = s * kernel_grad_factor(p->grad_scale);
+    double loss = 0, count = 0, s = p->scale;
+    double factor = s * (float)kernel_step_read(p->step).loss_scale;
     for (int64_t r = 0; r < p->rows; r++) {
-        void *row = (void *)ref_at(p->logits, r * p->cols, p->type);
+        void *row = (void *)ref_at(p->logits, r * kernel_stride(p->stride, p->cols), p->type);
         int64_t label = p->labels[r] - p->first;
         bool valid = p->labels[r] != p->ignore;
         ref_row_total total = {0};
@@ -72,7 +73,7 @@ void ref_cross_entropy_stats(const cpu_context *x, const void *args)
     (void)x;
     const kernel_cross_entropy_stats_args *p = args;
     for (int64_t r = 0; r < p->rows; r++) {
-        const void *row = ref_at(p->logits, r * p->cols, p->type);
+        const void *row = ref_at(p->logits, r * kernel_stride(p->stride, p->cols), p->type);
         int64_t label = p->labels[r] - p->first;
         float *out = p->stats + 3 * r;
         out[0] = out[1] = out[2] = 0;
@@ -88,12 +89,14 @@ void ref_square_error(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_square_error_args *p = args;
-    double sum = 0, factor = 2 * (double)kernel_grad_factor(p->grad_scale);
-    for (int64_t i = 0; i < p->count; i++) {
+    const int64_t count = p->rows * p->cols, filled = ref_filled_rows(p) * p->cols;
+    double sum = 0, factor = 2 * (double)(float)kernel_step_read(p->step).loss_scale;
+    for (int64_t i = 0; i < filled; i++) {
         double d = (double)ref_load(p->x, i, p->type) - p->target[i];
         sum += d * d;
         if (p->dx) ref_store(p->dx, i, p->type, (float)(factor * d));
     }
+    for (int64_t i = filled; i < count && p->dx; i++) ref_store(p->dx, i, p->type, 0);
     if (p->loss_sum) *p->loss_sum += sum;
-    if (p->total) *p->total += (double)p->count;
+    if (p->total) *p->total += (double)filled;
 }

@@ -26,7 +26,8 @@ void ref_bias_grad(const cpu_context *x, const void *args)
     const kernel_bias_grad_args *p = args;
     for (int64_t c = 0; c < p->cols; c++) {
         double sum = p->accumulate ? p->db[c] : 0;
-        for (int64_t r = 0; r < p->rows; r++) sum += ref_load(p->dy, r * p->cols + c, p->type);
+        for (int64_t r = 0; r < p->rows; r++)
+            sum += ref_load(p->dy, r * kernel_stride(p->stride, p->cols) + c, p->type);
         p->db[c] = (float)sum;
     }
 }

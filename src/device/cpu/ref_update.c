@@ -1,57 +1,99 @@
-// ref_update.c -- reference of one optimizer step on flat ranges, in fp32, operation by operation
-// as kernels.h writes it. Clipping and loss scaling come in as grad_scale, the learning rate as lr.
+// ref_update.c -- reference of the end of a step: what follows from the reduced sums, and one optimizer
+// step on flat ranges, in fp32, operation by operation as kernels.h writes it.
 #include "device/cpu/ref.h"
 
 #include <math.h>
 
-static float update_adam(const kernel_update_args *p, int64_t i, float w, float g)
+void ref_clip(const cpu_context *x, const void *args)
 {
+    (void)x;
+    const kernel_clip_args *p = args;
+    const double *sums = p->step->sums, factor = p->step->loss_scale;
+    // Without a valid position the gradient is zero, and so is the norm.
+    const double count = sums[SUM_COUNT] > 0 ? sums[SUM_COUNT] : 1;
+    kernel_step_result r = {.loss = sums[SUM_LOSS] / count,
+                            .count = sums[SUM_COUNT],
+                            .norm = sqrt(sums[SUM_SQUARES]) / count / factor,
+                            .samples = sums[SUM_SAMPLES],
+                            .scale = 1 / count / factor,
+                            .stop = sums[SUM_STOP] > 0};
+    r.finite = isfinite(r.loss) && isfinite(r.norm);
+    r.applies = r.finite && r.samples > 0;
+    if (p->max_norm > 0 && p->max_norm / (r.norm + 1e-6) < 1)
+        r.scale *= p->max_norm / (r.norm + 1e-6);
+    p->step->result = r;
+}
+
+// ---- The update
+
+ref_update_call ref_update_read(const kernel_update_args *p)
+{
+    const kernel_step_result r = kernel_step_read(p->step).result;
+    return (ref_update_call){
+        .p = *p, .group = *p->group, .grad_scale = (float)r.scale, .applies = r.applies};
+}
+
+static float update_adam(const ref_update_call *c, int64_t i, float w, float g)
+{
+    const kernel_update_args *p = &c->p;
+    const kernel_step_group *s = &c->group;
     if (p->rule == UPDATE_ADAM) {
         g += p->weight_decay * w;
     } else {
-        w -= p->lr * p->weight_decay * w;
+        w -= s->lr * p->weight_decay * w;
     }
-    p->m[i] = p->beta1 * p->m[i] + (1 - p->beta1) * g;
+    p->m[i] = s->beta1 * p->m[i] + (1 - s->beta1) * g;
     p->v[i] = p->beta2 * p->v[i] + (1 - p->beta2) * g * g;
-    return w - p->lr * (p->m[i] / p->c1) / (sqrtf(p->v[i] / p->c2) + p->eps);
+    return w - s->lr * (p->m[i] / s->c1) / (sqrtf(p->v[i] / s->c2) + p->eps);
 }
 
-static float update_sgd(const kernel_update_args *p, int64_t i, float w, float g)
+static float update_sgd(const ref_update_call *c, int64_t i, float w, float g)
 {
+    const kernel_update_args *p = &c->p;
+    const kernel_step_group *s = &c->group;
     g += p->weight_decay * w;
     if (p->m) {
-        p->m[i] = p->first ? g : p->beta1 * p->m[i] + g;
+        p->m[i] = s->first ? g : s->beta1 * p->m[i] + g;
         g = p->m[i];
     }
-    return w - p->lr * g;
+    return w - s->lr * g;
 }
 
-static float update_lion(const kernel_update_args *p, int64_t i, float w, float g)
+static float update_lion(const ref_update_call *c, int64_t i, float w, float g)
 {
-    w -= p->lr * p->weight_decay * w;
-    float step = p->beta1 * p->m[i] + (1 - p->beta1) * g;
+    const kernel_update_args *p = &c->p;
+    const kernel_step_group *s = &c->group;
+    w -= s->lr * p->weight_decay * w;
+    float step = s->beta1 * p->m[i] + (1 - s->beta1) * g;
     p->m[i] = p->beta2 * p->m[i] + (1 - p->beta2) * g;
-    return w - p->lr * (float)((step > 0) - (step < 0));
+    return w - s->lr * (float)((step > 0) - (step < 0));
 }
 
-static void update_segment(const kernel_update_args *p)
+static void update_element(const ref_update_call *c, int64_t i)
 {
+    const kernel_update_args *p = &c->p;
+    const float g = p->g[i] * c->grad_scale;
+    switch (p->rule) {
+    case UPDATE_ADAMW:
+    case UPDATE_ADAM:
+        p->w[i] = update_adam(c, i, p->w[i], g);
+        break;
+    case UPDATE_SGD:
+        p->w[i] = update_sgd(c, i, p->w[i], g);
+        break;
+    case UPDATE_LION:
+        p->w[i] = update_lion(c, i, p->w[i], g);
+        break;
+    case UPDATE_RULES:
+        break;
+    }
+}
+
+static void update_segment(const ref_update_call *c)
+{
+    const kernel_update_args *p = &c->p;
     for (int64_t i = 0; i < p->count; i++) {
-        float g = p->g[i] * p->grad_scale;
-        switch (p->rule) {
-        case UPDATE_ADAMW:
-        case UPDATE_ADAM:
-            p->w[i] = update_adam(p, i, p->w[i], g);
-            break;
-        case UPDATE_SGD:
-            p->w[i] = update_sgd(p, i, p->w[i], g);
-            break;
-        case UPDATE_LION:
-            p->w[i] = update_lion(p, i, p->w[i], g);
-            break;
-        case UPDATE_RULES:
-            break;
-        }
+        if (c->applies) update_element(c, i);
         if (p->low) ref_store(p->low, i, p->low_type, p->w[i]);
     }
 }
@@ -60,9 +102,10 @@ void ref_update(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_update_args *p = args;
-    if (!p->segment) update_segment(p);
+    const ref_update_call all = ref_update_read(p);
+    if (!p->segment) update_segment(&all);
     for (int64_t s = 0; p->segment && s < p->segments; s++) {
-        const kernel_update_args one = ref_update_segment(p, &p->segment[s]);
+        const ref_update_call one = ref_update_segment(&all, &p->segment[s]);
         update_segment(&one);
     }
 }

@@ -225,6 +225,15 @@ VEC_INLINE V_HALF v_pack(vf x, dtype type)
 #endif
 }
 
+// x rounded to `type`. The compiler may not join what computed x with what follows, as it does with a
+// product and a sum.
+VEC_INLINE vf v_round_to(vf x, dtype type)
+{
+    if (type != F32) return v_unpack(v_pack(x, type), type);
+    __asm__("" : "+x"(x));
+    return x;
+}
+
 // Elements i … i+VL-1 of an F32, BF16 or F16 array.
 VEC_INLINE vf v_load(const void *p, int64_t i, dtype type)
 {

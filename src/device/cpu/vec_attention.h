@@ -44,17 +44,18 @@ static inline int64_t keys_seen_in(const kernel_attention_args *p, int64_t t, in
 }
 
 // Writes into keep [n] the factors by which dropout multiplies the probabilities of keys k0 …
-// k0+n-1: 0 or 1/(1-p). n is at most TILE_KEYS, and keep has room for full vectors.
-static inline void dropout_row(const kernel_attention_args *p, int64_t b, int64_t h, int64_t t,
-                               int64_t k0, int64_t n, float *keep)
+// k0+n-1: 0 or 1/(1-p). n is at most TILE_KEYS, and keep has room for full vectors. d is
+// kernel_draw_read of the call.
+static inline void dropout_row(const kernel_attention_args *p, const kernel_drawn *d, int64_t b,
+                               int64_t h, int64_t t, int64_t k0, int64_t n, float *keep)
 {
     uint32_t scratch[TILE_WORDS];
     const kernel_tokens *q = &p->queries;
-    uint64_t row = p->dropout.row0 + (uint64_t)(b * q->full_seq + kernel_token_position(q, t));
+    uint64_t row = d->row0 + (uint64_t)(b * q->full_seq + kernel_token_position(q, t));
     uint64_t heads = (uint64_t)(p->dropout.all_heads ? p->dropout.all_heads : p->heads);
     uint64_t index =
         (row * heads + (uint64_t)(p->dropout.head0 + h)) * p->dropout.stride + (uint64_t)k0;
-    const uint32_t *words = VEC(random)(p->dropout.key, index, n, scratch);
+    const uint32_t *words = VEC(random)(d->key, index, n, scratch);
     vf scale = v_set(1 / (1 - p->dropout.p)), limit = v_set(p->dropout.p);
     for (int64_t c = 0; c < n; c += VL) {
         vi bits = (vi)((vu) * (const vi_any *)(words + c) >> 8);

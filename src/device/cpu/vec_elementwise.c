@@ -39,25 +39,43 @@ void VEC(add)(const cpu_context *x, const void *args)
     VEC(share)(x, p, p->count, GRAIN, add_part);
 }
 
+// x * scale, or 0 where the random number is below `limit`.
+VEC_INLINE vf drop(const uint32_t *words, vf x, vf scale, vf limit)
+{
+    vu bits = (vu) * (const vi_any *)words;
+    vmask dropped = v_less(v_from_int((vi)(bits >> 8)) * v_set(0x1p-24f), limit);
+    return v_pick(dropped, v_zero(), x * scale);
+}
+
 // Elements first … last-1, whose random words follow each other from `word` on.
-VEC_INLINE void dropout_range(const kernel_dropout_args *p, int64_t first, int64_t last,
-                              uint64_t word, dtype type)
+VEC_INLINE void dropout_range(const kernel_dropout_args *p, rng_key key, int64_t first,
+                              int64_t last, uint64_t word, dtype type, dtype residual)
 {
     uint32_t scratch[BATCH + 4 * VL + 4];
     vf scale = v_set(1 / (1 - p->p)), limit = v_set(p->p);
     for (int64_t from = first; from < last; from += BATCH) {
         int64_t to = size_min(from + BATCH, last);
         const uint32_t *words =
-            VEC(random)(p->key, word + (uint64_t)(from - first), to - from, scratch);
+            VEC(random)(key, word + (uint64_t)(from - first), to - from, scratch);
 #define DROP(i, n)                                                                                 \
     do {                                                                                           \
-        vu bits = (vu) * (const vi_any *)(words + (i - from));                                     \
-        vmask dropped = v_less(v_from_int((vi)(bits >> 8)) * v_set(0x1p-24f), limit);              \
-        vf kept = v_load_n(p->x, i, n, type) * scale;                                              \
-        v_store_n(p->y, i, n, type, v_pick(dropped, v_zero(), kept));                              \
+        vf x = v_load_n(p->x, i, n, residual);                                                     \
+        if (type != residual) x = v_round_to(x, type);                                             \
+        v_store_n(p->y, i, n, type, drop(words + (i - from), x, scale, limit));                    \
     } while (0)
-        V_EACH(i, from, to, DROP);
+#define DROP_AND_ADD(i, n)                                                                         \
+    do {                                                                                           \
+        vf x = drop(words + (i - from), v_load_n(p->x, i, n, type), scale, limit);                 \
+        vf y = v_load_n(p->residual, i, n, residual) + v_round_to(x, type);                        \
+        v_store_n(p->y, i, n, residual, y);                                                        \
+    } while (0)
+        if (p->residual) {
+            V_EACH(i, from, to, DROP_AND_ADD);
+        } else {
+            V_EACH(i, from, to, DROP);
+        }
 #undef DROP
+#undef DROP_AND_ADD
     }
 }
 
@@ -67,14 +85,15 @@ static void dropout_part(const cpu_context *x, const void *args, int64_t first, 
 {
     (void)x, (void)thread;
     const kernel_dropout_args *p = args;
+    const kernel_drawn drawn = kernel_draw_read(&p->draw);
     while (first < last) {
         int64_t row = first / p->cols, rows = p->rows - row;
         int64_t end = (row + kernel_consecutive_rows(&p->row_tokens, row, rows)) * p->cols;
-        uint64_t logical = p->row0 + (uint64_t)kernel_logical_row(&p->row_tokens, row);
+        uint64_t logical = drawn.row0 + (uint64_t)kernel_logical_row(&p->row_tokens, row);
         uint64_t word = logical * (uint64_t)p->cols + (uint64_t)(first - row * p->cols);
         end = size_min(end, last);
-#define CALL(type) dropout_range(p, first, end, word, type)
-        V_BY_TYPE(p->type, CALL);
+#define CALL(type, residual) dropout_range(p, drawn.key, first, end, word, type, residual)
+        V_BY_RESIDUAL(p->type, p->residual_fp32, CALL);
 #undef CALL
         first = end;
     }

@@ -16,6 +16,7 @@ enum {
 // Some rows of a call, from row0 on, and their losses.
 typedef struct vec_loss_rows {
     const kernel_cross_entropy_args *p;
+    double factor; // of the gradient
     int64_t row0;
     double *losses; // [LOSS_ROWS]
 } vec_loss_rows;
@@ -81,10 +82,10 @@ VEC_INLINE float logit(const void *row, int64_t column, dtype type)
 }
 
 // Replaces the row by its gradient. `label` counts from column 0 and may lie outside the row.
-VEC_INLINE void row_grad(const kernel_cross_entropy_args *p, void *row, int64_t label, double lse,
-                         dtype type)
+VEC_INLINE void row_grad(const vec_loss_rows *w, void *row, int64_t label, double lse, dtype type)
 {
-    double scale = p->scale, factor = scale * kernel_grad_factor(p->grad_scale), at_label = 0;
+    const kernel_cross_entropy_args *p = w->p;
+    double scale = p->scale, factor = w->factor, at_label = 0;
     bool here = label >= 0 && label < p->cols;
     if (here) at_label = factor * (exp(scale * logit(row, label, type) - lse) - 1);
     vf s = v_set(p->scale), f = v_set((float)factor), l = v_set((float)lse);
@@ -94,9 +95,10 @@ VEC_INLINE void row_grad(const kernel_cross_entropy_args *p, void *row, int64_t 
     if (here) v_store_n(row, label, 1, type, v_set((float)at_label));
 }
 
-VEC_INLINE double loss_row(const kernel_cross_entropy_args *p, int64_t r, dtype type)
+VEC_INLINE double loss_row(const vec_loss_rows *w, int64_t r, dtype type)
 {
-    void *row = vec_at(p->logits, r * p->cols, type);
+    const kernel_cross_entropy_args *p = w->p;
+    void *row = vec_at(p->logits, r * kernel_stride(p->stride, p->cols), type);
     int64_t label = p->labels[r] - p->first;
     if (p->labels[r] == p->ignore) {
         if (p->gradient) memset(row, 0, (size_t)p->cols * (type == F32 ? 4 : 2));
@@ -110,7 +112,7 @@ VEC_INLINE double loss_row(const kernel_cross_entropy_args *p, int64_t r, dtype 
         total.lse = stats.top + log(stats.sum);
         total.label = (double)p->scale * logit(row, label, type);
     }
-    if (p->gradient) row_grad(p, row, label, total.lse, type);
+    if (p->gradient) row_grad(w, row, label, total.lse, type);
     return total.lse - total.label;
 }
 
@@ -120,7 +122,7 @@ static void loss_part(const cpu_context *x, const void *args, int64_t first, int
     (void)x, (void)thread;
     const vec_loss_rows *w = args;
     for (int64_t r = first; r < last; r++) {
-#define CALL(type) w->losses[r] = loss_row(w->p, w->row0 + r, type)
+#define CALL(type) w->losses[r] = loss_row(w, w->row0 + r, type)
         V_BY_TYPE(w->p->type, CALL);
 #undef CALL
     }
@@ -129,7 +131,9 @@ static void loss_part(const cpu_context *x, const void *args, int64_t first, int
 void VEC(cross_entropy)(const cpu_context *x, const void *args)
 {
     const kernel_cross_entropy_args *p = args;
-    vec_loss_rows w = {.p = p, .losses = (double *)x->shared};
+    vec_loss_rows w = {.p = p,
+                       .factor = (double)p->scale * (float)kernel_step_read(p->step).loss_scale,
+                       .losses = (double *)x->shared};
     double loss = 0, count = 0;
     for (; w.row0 < p->rows; w.row0 += LOSS_ROWS) {
         int64_t rows = size_min(p->rows - w.row0, LOSS_ROWS);
@@ -147,7 +151,7 @@ VEC_INLINE void stats_rows(const kernel_cross_entropy_stats_args *p, int64_t fir
                            dtype type)
 {
     for (int64_t r = first; r < last; r++) {
-        const void *row = vec_at(p->logits, r * p->cols, type);
+        const void *row = vec_at(p->logits, r * kernel_stride(p->stride, p->cols), type);
         int64_t label = p->labels[r] - p->first;
         float *out = p->stats + 3 * r;
         out[0] = out[1] = out[2] = 0;

@@ -1,6 +1,7 @@
 // vec_reduce.c -- vector form of sums over many elements: the gradient of a bias, squared error,
 // sum of squares, and digest. Floating-point sums are taken over fixed blocks of elements in double
 // and then added in order, or along columns, so they do not depend on the number of threads.
+#include "device/cpu/ref.h"
 #include "device/cpu/vec.h"
 
 enum {
@@ -16,13 +17,14 @@ VEC_INLINE void bias_columns(const kernel_bias_grad_args *p, int64_t first, int6
                              dtype type)
 {
     if (!p->accumulate) memset(p->db + first, 0, sizeof(float) * (size_t)(last - first));
+    const int64_t stride = kernel_stride(p->stride, p->cols);
     int64_t r = 0;
     for (; r + BIAS_ROWS <= p->rows; r += BIAS_ROWS) {
 #define ROWS(c, n)                                                                                 \
     do {                                                                                           \
         vf sum[2] = {v_zero(), v_zero()};                                                          \
         for (int i = 0; i < BIAS_ROWS; i++)                                                        \
-            sum[i % 2] += v_load_n(p->dy, (r + i) * p->cols + c, n, type);                         \
+            sum[i % 2] += v_load_n(p->dy, (r + i) * stride + c, n, type);                          \
         v_store_n(p->db, c, n, F32, v_load_n(p->db, c, n, F32) + (sum[0] + sum[1]));               \
     } while (0)
         V_EACH(c, first, last, ROWS);
@@ -31,7 +33,7 @@ VEC_INLINE void bias_columns(const kernel_bias_grad_args *p, int64_t first, int6
     for (; r < p->rows; r++) {
 #define ROW(c, n)                                                                                  \
     v_store_n(p->db, c, n, F32,                                                                    \
-              v_load_n(p->db, c, n, F32) + v_load_n(p->dy, r * p->cols + c, n, type))
+              v_load_n(p->db, c, n, F32) + v_load_n(p->dy, r * stride + c, n, type))
         V_EACH(c, first, last, ROW);
 #undef ROW
     }
@@ -150,11 +152,18 @@ void VEC(sum_squares)(const cpu_context *x, const void *args)
     }
 }
 
-VEC_INLINE double range_error(const kernel_square_error_args *p, int64_t first, int64_t last,
-                              dtype type)
+// A squared error: the elements that hold a sample, and the factor of the gradient.
+typedef struct vec_error {
+    const kernel_square_error_args *p;
+    int64_t count;
+    float factor;
+} vec_error;
+
+VEC_INLINE double range_error(const vec_error *w, int64_t first, int64_t last, dtype type)
 {
+    const kernel_square_error_args *p = w->p;
     vd sum[2] = {};
-    vf factor = v_set(2 * kernel_grad_factor(p->grad_scale));
+    vf factor = v_set(w->factor);
 #define ERROR(i, n)                                                                                \
     do {                                                                                           \
         vf d = v_load_n(p->x, i, n, type) - v_load_n(p->target, i, n, F32);                        \
@@ -170,13 +179,13 @@ static void error_part(const cpu_context *x, const void *args, int64_t first, in
                        int thread)
 {
     (void)thread;
-    const kernel_square_error_args *p = args;
-    int64_t size = block_elements(p->count);
+    const vec_error *w = args;
+    int64_t size = block_elements(w->count);
     double *sums = (double *)x->shared;
     for (int64_t b = first; b < last; b++) {
-        int64_t to = size_min((b + 1) * size, p->count);
-#define CALL(type) sums[b] = range_error(p, b * size, to, type)
-        V_BY_TYPE(p->type, CALL);
+        int64_t to = size_min((b + 1) * size, w->count);
+#define CALL(type) sums[b] = range_error(w, b * size, to, type)
+        V_BY_TYPE(w->p->type, CALL);
 #undef CALL
     }
 }
@@ -184,9 +193,14 @@ static void error_part(const cpu_context *x, const void *args, int64_t first, in
 void VEC(square_error)(const cpu_context *x, const void *args)
 {
     const kernel_square_error_args *p = args;
-    double sum = sum_blocks(x, p, p->count, error_part);
+    const vec_error w = {.p = p,
+                         .count = ref_filled_rows(p) * p->cols,
+                         .factor = 2 * (float)kernel_step_read(p->step).loss_scale};
+    const int64_t padding = p->rows * p->cols - w.count;
+    double sum = sum_blocks(x, &w, w.count, error_part);
+    if (p->dx) memset(vec_at(p->dx, w.count, p->type), 0, (size_t)padding * dtype_bytes(p->type));
     if (p->loss_sum) *p->loss_sum += sum;
-    if (p->total) *p->total += (double)p->count;
+    if (p->total) *p->total += (double)w.count;
 }
 
 VEC_INLINE vq mix64(vq z)

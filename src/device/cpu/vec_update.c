@@ -19,33 +19,36 @@ typedef struct vec_update_terms {
     vf grad_scale, decay, lr, step, beta1, rest1, beta2, rest2, root, eps;
 } vec_update_terms;
 
-static vec_update_terms terms_of(const kernel_update_args *p)
+static vec_update_terms terms_of(const ref_update_call *c)
 {
+    const kernel_update_args *p = &c->p;
+    const kernel_step_group *s = &c->group;
     bool scaled = p->rule == UPDATE_ADAMW || p->rule == UPDATE_ADAM;
     bool decoupled = p->rule == UPDATE_ADAMW || p->rule == UPDATE_LION; // weight decay
     return (vec_update_terms){
-        .grad_scale = v_set(p->grad_scale),
-        .decay = v_set(decoupled ? p->lr * p->weight_decay : p->weight_decay),
-        .lr = v_set(p->lr),
-        .step = v_set(scaled ? p->lr / p->c1 : 0),
-        .beta1 = v_set(p->beta1),
-        .rest1 = v_set(1 - p->beta1),
+        .grad_scale = v_set(c->grad_scale),
+        .decay = v_set(decoupled ? s->lr * p->weight_decay : p->weight_decay),
+        .lr = v_set(s->lr),
+        .step = v_set(scaled ? s->lr / s->c1 : 0),
+        .beta1 = v_set(s->beta1),
+        .rest1 = v_set(1 - s->beta1),
         .beta2 = v_set(p->beta2),
         .rest2 = v_set(1 - p->beta2),
-        .root = v_set(scaled ? 1 / sqrtf(p->c2) : 0),
+        .root = v_set(scaled ? 1 / sqrtf(s->c2) : 0),
         .eps = v_set(p->eps),
     };
 }
 
 // Returns the new weights of n <= VL elements from i on, and updates m and v.
-VEC_INLINE vf update_lanes(const kernel_update_args *p, const vec_update_terms *t, int64_t i,
+VEC_INLINE vf update_lanes(const ref_update_call *c, const vec_update_terms *t, int64_t i,
                            int64_t n, kernel_update_rule rule)
 {
+    const kernel_update_args *p = &c->p;
     vf w = v_load_n(p->w, i, n, F32), g = v_load_n(p->g, i, n, F32) * t->grad_scale;
     if (rule == UPDATE_SGD) {
         g += t->decay * w;
         if (p->m) {
-            if (!p->first) g += t->beta1 * v_load_n(p->m, i, n, F32);
+            if (!c->group.first) g += t->beta1 * v_load_n(p->m, i, n, F32);
             v_store_n(p->m, i, n, F32, g);
         }
         return w - t->lr * g;
@@ -76,13 +79,14 @@ VEC_INLINE void prefetch_line(const kernel_update_args *p, int64_t i)
     if (p->v) __builtin_prefetch(p->v + i + AHEAD, 1);
 }
 
-VEC_INLINE void update_range(const kernel_update_args *p, int64_t first, int64_t last,
+VEC_INLINE void update_range(const ref_update_call *c, int64_t first, int64_t last,
                              kernel_update_rule rule, bool low, dtype low_type)
 {
-    vec_update_terms t = terms_of(p);
+    const kernel_update_args *p = &c->p;
+    vec_update_terms t = terms_of(c);
 #define UPDATE_LANES(i, n)                                                                         \
     do {                                                                                           \
-        vf updated = update_lanes(p, &t, i, n, rule);                                              \
+        vf updated = update_lanes(c, &t, i, n, rule);                                              \
         v_store_n(p->w, i, n, F32, updated);                                                       \
         if (low) v_store_n(p->low, i, n, low_type, updated);                                       \
     } while (0)
@@ -96,13 +100,39 @@ VEC_INLINE void update_range(const kernel_update_args *p, int64_t first, int64_t
 #undef UPDATE_LANES
 }
 
-VEC_INLINE void update_rule_range(const kernel_update_args *p, int64_t first, int64_t last,
+VEC_INLINE void update_rule_range(const ref_update_call *c, int64_t first, int64_t last,
                                   kernel_update_rule rule)
 {
-    if (!p->low) update_range(p, first, last, rule, false, F32);
-    if (p->low && p->low_type == F32) update_range(p, first, last, rule, true, F32);
-    if (p->low && p->low_type == BF16) update_range(p, first, last, rule, true, BF16);
-    if (p->low && p->low_type == F16) update_range(p, first, last, rule, true, F16);
+    const kernel_update_args *p = &c->p;
+    if (!p->low) update_range(c, first, last, rule, false, F32);
+    if (p->low && p->low_type == F32) update_range(c, first, last, rule, true, F32);
+    if (p->low && p->low_type == BF16) update_range(c, first, last, rule, true, BF16);
+    if (p->low && p->low_type == F16) update_range(c, first, last, rule, true, F16);
+}
+
+// The step has no update: the weights stay, and low is written from them.
+VEC_INLINE void store_low(const ref_update_call *c, int64_t first, int64_t last, dtype low_type)
+{
+    const kernel_update_args *p = &c->p;
+#define STORE_LOW(i, n) v_store_n(p->low, i, n, low_type, v_load_n(p->w, i, n, F32))
+    V_EACH(i, first, last, STORE_LOW);
+#undef STORE_LOW
+}
+
+static void skip_range(const ref_update_call *c, int64_t first, int64_t last)
+{
+#define CALL(type) store_low(c, first, last, type)
+    if (c->p.low) V_BY_TYPE(c->p.low_type, CALL);
+#undef CALL
+}
+
+static void update_piece(const ref_update_call *c, int64_t first, int64_t last)
+{
+    const kernel_update_rule rule = c->p.rule;
+    if (rule == UPDATE_ADAMW) update_rule_range(c, first, last, UPDATE_ADAMW);
+    if (rule == UPDATE_ADAM) update_rule_range(c, first, last, UPDATE_ADAM);
+    if (rule == UPDATE_SGD) update_rule_range(c, first, last, UPDATE_SGD);
+    if (rule == UPDATE_LION) update_rule_range(c, first, last, UPDATE_LION);
 }
 
 // Takes grains first … last-1 of the segments. Moments of tokens that never occur decay to numbers below the normal range. Such a number costs
@@ -111,24 +141,25 @@ static void update_part(const cpu_context *x, const void *args, int64_t first, i
                         int thread)
 {
     (void)x, (void)thread;
-    const kernel_update_args *all = args;
+    const ref_update_call *all = args;
     vec_piece c = {0};
     unsigned control = _mm_getcsr();
     _mm_setcsr(control | _MM_FLUSH_ZERO_ON | FLUSH_INPUTS);
-    while (vec_next_piece(all->segment, all->segments, UPDATE_GRAIN, first, last, &c)) {
-        const kernel_update_args p = ref_update_segment(all, c.segment);
-        if (p.rule == UPDATE_ADAMW) update_rule_range(&p, c.first, c.last, UPDATE_ADAMW);
-        if (p.rule == UPDATE_ADAM) update_rule_range(&p, c.first, c.last, UPDATE_ADAM);
-        if (p.rule == UPDATE_SGD) update_rule_range(&p, c.first, c.last, UPDATE_SGD);
-        if (p.rule == UPDATE_LION) update_rule_range(&p, c.first, c.last, UPDATE_LION);
+    while (vec_next_piece(all->p.segment, all->p.segments, UPDATE_GRAIN, first, last, &c)) {
+        const ref_update_call one = ref_update_segment(all, c.segment);
+        if (all->applies)
+            update_piece(&one, c.first, c.last);
+        else
+            skip_range(&one, c.first, c.last);
     }
     _mm_setcsr(control);
 }
 
 void VEC(update)(const cpu_context *x, const void *args)
 {
-    kernel_update_args p = *(const kernel_update_args *)args;
-    const kernel_segment whole = {.count = p.count, .decays = true};
-    if (!p.segment) p.segment = &whole, p.segments = 1;
-    vec_share_segments(x, &p, p.segment, p.segments, UPDATE_GRAIN, p.count, update_part);
+    ref_update_call c = ref_update_read(args);
+    kernel_update_args *p = &c.p;
+    const kernel_segment whole = {.count = p->count, .decays = true};
+    if (!p->segment) p->segment = &whole, p->segments = 1;
+    vec_share_segments(x, &c, p->segment, p->segments, UPDATE_GRAIN, p->count, update_part);
 }

@@ -37,6 +37,7 @@ typedef struct uneven_notes {
     int steps; // that had data
     double loss[ROOM], positions[ROOM];
     trm_step last;
+    uint64_t weights; // a digest of all weights at the end
 } uneven_notes;
 
 // Lies in memory that ranks share, as threads or as processes.
@@ -46,6 +47,25 @@ static uneven_notes *notes_open(void)
         mmap(NULL, sizeof(uneven_notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(p != MAP_FAILED);
     return p;
+}
+
+// Adds the values of every tensor to *digest.
+static trm_status digest_weights(trm_trainer *t, uint64_t *digest, trm_error *e)
+{
+    trm_status how = TRM_OK;
+    trm_tensor x;
+    *digest = 14695981039346656037u;
+    for (int i = 0; how == TRM_OK && trm_trainer_tensor(t, i, &x); i++) {
+        const size_t elements = (size_t)(x.rows * (x.cols > 0 ? x.cols : 1));
+        float *values = malloc(elements * sizeof *values);
+        if (!values) abort();
+        how = trm_trainer_read(t, x.name, values, elements, e);
+        const unsigned char *bytes = (const unsigned char *)values;
+        for (size_t k = 0; how == TRM_OK && k < elements * sizeof *values; k++)
+            *digest = (*digest ^ bytes[k]) * 1099511628211u;
+        free(values);
+    }
+    return how;
 }
 
 static trm_status train(trm_trainer *t, void *arg, trm_error *e)
@@ -60,6 +80,8 @@ static trm_status train(trm_trainer *t, void *arg, trm_error *e)
         mine.loss[mine.steps] = s.loss;
         mine.positions[mine.steps++] = s.positions;
     }
+    trm_status read = digest_weights(t, &mine.weights, e);
+    if (read != TRM_OK) return read;
     if (trm_trainer_rank(t) == 0) *(uneven_notes *)arg = mine;
     return TRM_OK;
 }
@@ -123,6 +145,7 @@ static void the_step_without_any_data_does_nothing_and_says_so(void **state)
     run_tokens(false, NULL, &full);
     assert_false(full.last.exhausted);
     assert_true(full.last.positions == GLOBAL * POSITIONS);
+    assert_true(own.weights == full.weights); // not even weight decay has changed them
 }
 
 static trm_status train_and_keep(trm_trainer *t, void *arg, trm_error *e)

@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+// The most ranks of a test. A world has no such table.
+enum { TEST_RANKS = 640 };
+
 typedef struct test_rank {
     comm *comm;
     device *device;
@@ -25,8 +28,8 @@ typedef struct workers {
     rank_fn fn;
     void *arg;
     world *world;
-    status results[WORLD_RANKS];
-    err errors[WORLD_RANKS];
+    status results[TEST_RANKS];
+    err errors[TEST_RANKS];
 } workers;
 
 typedef struct worker {
@@ -34,17 +37,18 @@ typedef struct worker {
     int rank;
 } worker;
 
-static void *worker_main(void *arg)
+static inline void *worker_main(void *arg)
 {
     const worker *r = arg;
     workers *k = r->workers;
     device d = {.ops = k->late ? &test_late_device_ops : &test_device_ops};
     test_rank s = {.device = &d, .world = k->world, .arg = k->arg};
     err *e = &k->errors[r->rank];
-    status result = d.ops->stream_open(&d, STREAM_COMM, &s.stream, e);
-    if (result == OK) result = world_attach(k->world, r->rank, &d, &s.comm, e);
+    status result = d.ops->stream_open(&d, STREAM_COMM, false, &s.stream, e);
+    if (result == OK)
+        result = comm_open("auto", world_options(k->world, r->rank, &d, 0), &s.comm, e);
     if (result == OK) result = k->fn(&s, e);
-    if (result != OK) world_fail(k->world, r->rank, e);
+    if (result != OK) comm_failure_set(k->world->failure, r->rank, e);
     if (s.stream) d.ops->stream_close(s.stream);
     comm_close(s.comm);
     if (result == OK && d.bytes_now != 0)
@@ -55,11 +59,11 @@ static void *worker_main(void *arg)
 
 // Runs k->fn on every rank. Fills k->results, and k->errors for threads. A process that was killed
 // has the result 128 + signal. Returns the number of ranks that did not return OK.
-static int workers_run(workers *k)
+static inline int workers_run(workers *k)
 {
-    pthread_t threads[WORLD_RANKS];
-    pid_t pids[WORLD_RANKS];
-    worker ranks[WORLD_RANKS];
+    pthread_t threads[TEST_RANKS];
+    pid_t pids[TEST_RANKS];
+    worker ranks[TEST_RANKS];
     err e;
     int bad = 0;
     memset(k->results, 0, sizeof k->results);
@@ -87,7 +91,7 @@ static int workers_run(workers *k)
             for (r = 0; pids[r] != pid;) r++;
             k->results[r] =
                 WIFEXITED(how) ? (status)WEXITSTATUS(how) : (status)(128 + WTERMSIG(how));
-            if (WIFSIGNALED(how)) world_lost(k->world, r, pid, how, NULL);
+            if (WIFSIGNALED(how)) comm_failure_set_lost(k->world->failure, r, pid, how, NULL);
         }
         bad += k->results[r] != OK;
         if (k->as_threads && k->results[r] == E_INTERNAL)

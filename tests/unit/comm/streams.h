@@ -107,15 +107,17 @@ static status test_stream_open(device *d, device_stream_kind kind, bool late, de
     return OK;
 }
 
-static status test_stream_open_now(device *d, device_stream_kind kind, device_stream **out, err *e)
+static status test_stream_open_now(device *d, device_stream_kind kind, bool own_thread,
+                                   device_stream **out, err *e)
 {
-    (void)e;
+    (void)own_thread, (void)e;
     return test_stream_open(d, kind, false, out);
 }
 
-static status test_stream_open_late(device *d, device_stream_kind kind, device_stream **out, err *e)
+static status test_stream_open_late(device *d, device_stream_kind kind, bool own_thread,
+                                    device_stream **out, err *e)
 {
-    (void)e;
+    (void)own_thread, (void)e;
     return test_stream_open(d, kind, true, out);
 }
 

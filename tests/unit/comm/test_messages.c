@@ -95,7 +95,7 @@ static status both_ways_at_once(const test_rank *s, err *e)
     float sums[2] = {1, 2};
     unsigned char *in = malloc(bytes), *out = malloc(bytes);
     fill(out, bytes, (unsigned)s->comm->rank);
-    TRY(s->device->ops->stream_open(s->device, STREAM_COPY, &other, e));
+    TRY(s->device->ops->stream_open(s->device, STREAM_COPY, false, &other, e));
     TRY(comm_send(s->comm, out, bytes, peer, s->stream, e));
     TRY(comm_recv(s->comm, in, bytes, peer, other, e));
     TRY(comm_all_reduce(s->comm, &sums[0], 1, F32, REDUCE_SUM, other, e));

@@ -1,6 +1,6 @@
 // Collectives over many segments: uneven and empty shards, in place and not, against the
 // all-reduce, bit for bit. And the calls that are refused.
-#include "ranks.h"
+#include "segments.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,139 +8,15 @@
 
 #include <cmocka.h>
 
-enum { SEGMENTS = 7 };
-
-// For each segment its elements, and the elements of one slice of its dim 0: even, uneven, fewer
-// slices than ranks, empty, one slice, large.
-static const int64_t SIZES[SEGMENTS][2] = {{24, 1}, {35, 5},    {6, 3}, {0, 4},
-                                           {9, 9},  {30001, 1}, {1, 1}};
-
-typedef struct test_layout {
-    comm_segment segments[SEGMENTS];
-    int64_t full, shard; // elements of the full array, and of a rank's array of shards
-} test_layout;
-
-// Shards dim 0 as torch.chunk does. The segments have gaps between them in the full array, and
-// another order in the array of shards.
-static test_layout lay(int size)
-{
-    test_layout l = {.full = 3};
-    for (int i = 0; i < SEGMENTS; i++) {
-        const int64_t slices = SIZES[i][0] / SIZES[i][1], each = (slices + size - 1) / size;
-        comm_segment *s = &l.segments[i];
-        *s = (comm_segment){.full_offset = l.full,
-                            .count = SIZES[i][0],
-                            .shard_count = (each ? each : 1) * SIZES[i][1]};
-        s->reversed = s->count == size * s->shard_count; // all that may be
-        l.full += SIZES[i][0] + 2;
-    }
-    for (int i = SEGMENTS - 1; i >= 0; i--) {
-        l.segments[i].shard_offset = l.shard;
-        l.shard += l.segments[i].shard_count;
-    }
-    return l;
-}
-
-typedef struct test_arrays {
-    void *sums;                // of an all_reduce
-    void *full, *shard, *copy; // memory of comm_alloc
-} test_arrays;
-
-static status open_arrays(const test_rank *s, const test_layout *l, dtype t, test_arrays *a, err *e)
-{
-    status result = OK;
-    const size_t element = dtype_bytes(t), full_bytes = (size_t)l->full * element;
-    *a = (test_arrays){.sums = malloc(full_bytes)};
-    TRY(comm_alloc(s->comm, s->device, full_bytes, &a->full, e));
-    TRY(comm_alloc(s->comm, s->device, full_bytes, &a->copy, e));
-    TRY(comm_alloc(s->comm, s->device, (size_t)l->shard * element, &a->shard, e));
-    for (int64_t i = 0; i < l->full; i++)
-        test_put(a->full, t, (size_t)i, test_value(s->comm->rank, (size_t)i));
-    memcpy(a->sums, a->full, full_bytes);
-done:
-    return result;
-}
-
-static void close_arrays(const test_rank *s, const test_layout *l, dtype t, const test_arrays *a)
-{
-    const size_t element = dtype_bytes(t), full_bytes = (size_t)l->full * element;
-    comm_release(s->comm, s->device, a->full, full_bytes);
-    comm_release(s->comm, s->device, a->copy, full_bytes);
-    comm_release(s->comm, s->device, a->shard, (size_t)l->shard * element);
-    free(a->sums);
-}
-
-// The segments must hold the sums, and the gaps must be unchanged.
-static status check(const test_layout *l, dtype t, const void *got, const void *sums,
-                    const void *between, const char *what, err *e)
-{
-    const size_t element = dtype_bytes(t);
-    const char *want = between, *x = got;
-    int run = 0;
-    for (int64_t i = 0; i < l->full; i++) {
-        while (run < SEGMENTS && i >= l->segments[run].full_offset + l->segments[run].count) run++;
-        const bool inside = run < SEGMENTS && i >= l->segments[run].full_offset;
-        const char *from = inside ? sums : want;
-        if (memcmp(x + (size_t)i * element, from + (size_t)i * element, element) != 0)
-            return err_set(e, E_INTERNAL, "%s of %s: element %lld %s differs", what, dtype_name(t),
-                           (long long)i, inside ? "of a segment" : "between segments");
-    }
-    return OK;
-}
-
-static status check_shards(const test_rank *s, const test_layout *l, dtype t, const test_arrays *a,
-                           err *e)
-{
-    const size_t element = dtype_bytes(t);
-    for (int i = 0; i < SEGMENTS; i++) {
-        const comm_segment *r = &l->segments[i];
-        int64_t first;
-        const size_t count = (size_t)comm_segment_shard(r, s->comm->rank, &first);
-        if (memcmp((char *)a->shard + (size_t)r->shard_offset * element,
-                   (char *)a->sums + (size_t)(r->full_offset + first) * element,
-                   count * element) != 0)
-            return err_set(e, E_INTERNAL, "reduce_scatter: shard of segment %d differs", i);
-    }
-    return OK;
-}
-
-// reduce_scatter and all_gather, through `shard` and in place, against all_reduce.
-static status one_type(const test_rank *s, dtype t, comm_reduce_op op, err *e)
-{
-    status result = OK;
-    const test_layout l = lay(s->comm->size);
-    const size_t full_bytes = (size_t)l.full * dtype_bytes(t);
-    test_arrays a = {0};
-    void *before = malloc(full_bytes);
-    TRY(open_arrays(s, &l, t, &a, e));
-    memcpy(before, a.full, full_bytes);
-    memset(a.copy, 0x55, full_bytes);
-    TRY(comm_all_reduce(s->comm, a.sums, (size_t)l.full, t, op, s->stream, e));
-    TRY(comm_reduce_scatter_segments(s->comm, l.segments, SEGMENTS, a.full, a.shard, t, op,
-                                     s->stream, e));
-    TRY(comm_all_gather_segments(s->comm, l.segments, SEGMENTS, a.shard, a.copy, t, s->stream, e));
-    TRY(comm_reduce_scatter_segments(s->comm, l.segments, SEGMENTS, a.full, NULL, t, op, s->stream,
-                                     e));
-    TRY(comm_all_gather_segments(s->comm, l.segments, SEGMENTS, NULL, a.full, t, s->stream, e));
-    TRY(s->device->ops->sync(s->stream, e));
-    TRY(check_shards(s, &l, t, &a, e));
-    TRY(check(&l, t, a.full, a.sums, before, "in place", e));
-    memset(before, 0x55, full_bytes);
-    TRY(check(&l, t, a.copy, a.sums, before, "through shard", e));
-done:
-    free(before);
-    close_arrays(s, &l, t, &a);
-    return result;
-}
-
 static status everything(const test_rank *s, err *e)
 {
     status result = OK;
-    TRY(one_type(s, F32, REDUCE_SUM, e));
-    TRY(one_type(s, BF16, REDUCE_SUM, e));
-    TRY(one_type(s, F16, REDUCE_SUM, e));
-    TRY(one_type(s, F64, REDUCE_MAX, e));
-    TRY(one_type(s, I64, REDUCE_SUM, e));
+    const test_layout l = lay(s->comm->size);
+    TRY(one_type(s, &l, F32, REDUCE_SUM, e));
+    TRY(one_type(s, &l, BF16, REDUCE_SUM, e));
+    TRY(one_type(s, &l, F16, REDUCE_SUM, e));
+    TRY(one_type(s, &l, F64, REDUCE_MAX, e));
+    TRY(one_type(s, &l, I64, REDUCE_SUM, e));
     TRY(comm_all_gather_segments(s->comm, NULL, 0, NULL, NULL, F32, s->stream, e));
     TRY(s->device->ops->sync(s->stream, e));
 done:
@@ -274,6 +150,20 @@ static void test_different_lists_are_named(void **state)
     }
 }
 
+static status rank_1_does_not_share(const test_rank *s, err *e)
+{
+    return s->comm->rank == 1 ? comm_barrier(s->comm, e) : comm_share(s->comm, e);
+}
+
+static void test_a_rank_that_does_not_share_is_named(void **state)
+{
+    (void)state;
+    workers k = {.ranks = 3, .as_threads = true, .fn = rank_1_does_not_share};
+    assert_int_equal(workers_run(&k), 3);
+    assert_int_equal(k.results[0], E_INTERNAL);
+    assert_string_equal(k.errors[0].text, "rank 0 calls share while rank 1 calls barrier");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +172,7 @@ int main(void)
         cmocka_unit_test(test_private_memory_that_others_read_is_refused),
         cmocka_unit_test(test_impossible_lists_are_refused),
         cmocka_unit_test(test_different_lists_are_named),
+        cmocka_unit_test(test_a_rank_that_does_not_share_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static void every_key_is_stored(void **state)
               "  dp: zero3\n  dp_shard: 2\n  dp_replicate: 2\n  tp: 2\n  sequence_parallel: true\n"
               "  pp: 2\n  pp_schedule: zb\n  split: [1, 1]\n  reshard_after_forward: false\n"
               "  offload: {weights: host, gradients: host, optimizer: file, path: .,\n"
-              "            block_bytes: 8Ki, depth: 4}\n"
+              "            block_bytes: 8Ki, depth: 4, slots: 2}\n"
               "  hook: {name: powersgd, rank: 2, start_step: 0, min_compression_rate: 1.5,\n"
               "         error_feedback: off, warm_start: off, epsilon: 1e-6}\n"
               "  no_sync: false\n  unused_parameters: zero\n"
@@ -71,7 +71,8 @@ static void every_key_is_stored(void **state)
     assert_int_equal(j->strategy.offload.tier[PLAN_GRADIENTS], TIER_HOST);
     assert_int_equal(j->strategy.offload.tier[PLAN_OPTIMIZER_STATE], TIER_FILE);
     assert_int_equal(j->strategy.offload.path[0], '/');
-    assert_true(j->strategy.offload.block_bytes == 8192 && j->strategy.offload.depth == 4);
+    assert_true(j->strategy.offload.block_bytes == 8192 && j->strategy.offload.depth == 4 &&
+                j->strategy.offload.slots == 2);
     const strategy_hook *h = &j->strategy.hook;
     assert_true(h->kind == HOOK_POWERSGD && h->rank == 2 && h->start_step == 0);
     assert_true(h->min_compression_rate == 1.5 && h->epsilon == 1e-6);
@@ -96,7 +97,8 @@ static void defaults_are_those_of_deepspeed_and_pytorch(void **state)
     assert_int_equal(j->parallel.dp_shard, 0);
     assert_int_equal(j->strategy.pipeline.schedule, PIPE_1F1B);
     assert_null(j->parallel.split);
-    assert_true(j->strategy.offload.block_bytes == 1 << 20 && j->strategy.offload.depth == 8);
+    assert_true(j->strategy.offload.block_bytes == 1 << 20 && j->strategy.offload.depth == 8 &&
+                j->strategy.offload.slots == 3);
     assert_false(j->memory.fit);
     job_close(j);
 }

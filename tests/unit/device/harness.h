@@ -26,6 +26,25 @@ static inline cpu_context harness_open(int threads)
     return x;
 }
 
+// Runs a call of `kernels`, which are those of `level`, with a workspace of exactly the bytes that it
+// needs. It starts with bytes of 0xff, and the bytes beyond it must stay as they are.
+static inline void harness_run(const cpu_kernels *kernels, cpu_level level, cpu_context *x,
+                               const kernel_call *call)
+{
+    enum { BEYOND = 64 };
+    const size_t bytes = kernel_workspace_bytes(cpu_kernel_needs(level), call);
+    unsigned char *memory = aligned_alloc(
+        KERNEL_WORKSPACE_ALIGN, (bytes / KERNEL_WORKSPACE_ALIGN + 2) * KERNEL_WORKSPACE_ALIGN);
+    assert_non_null(memory);
+    memset(memory, 0xff, bytes + BEYOND);
+    x->workspace = memory;
+    kernels->run[call->kind](x, &call->u);
+    for (int i = 0; i < BEYOND; i++)
+        if (memory[bytes + (size_t)i] != 0xff)
+            fail_msg("%s writes beyond its workspace of %zu bytes", kernel_name(call->kind), bytes);
+    free(memory);
+}
+
 // `count` floats, uniform with mean 0 and variance 1. The caller frees them.
 static inline float *harness_random(int64_t count, uint64_t seed)
 {

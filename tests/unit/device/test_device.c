@@ -119,7 +119,7 @@ static void a_failure_is_kept_for_the_next_sync(void **state)
     device *d = open_cpu();
     device_stream *s = NULL;
     err e = {0};
-    assert_int_equal(d->ops->stream_open(d, STREAM_COMM, &s, &e), OK);
+    assert_int_equal(d->ops->stream_open(d, STREAM_COMM, false, &s, &e), OK);
     int count = 0, *at = &count, first = 3, second = 4;
     d->ops->call(s, refuse, &first, sizeof first);
     d->ops->call(s, refuse, &second, sizeof second);

@@ -142,6 +142,8 @@ static void embedding_gradients(void **state)
 {
     (void)state;
     static const int32_t ids[ROWS] = {3, 0, 3, 6, 1, 1, 1, 5, 0, 3};
+    int32_t sorted[2 * ROWS];
+    context.workspace = sorted;
     float *tokens = harness_random(VOCAB * COLS, 1), *positions = harness_random(MAX_SEQ * COLS, 2);
     float *y = harness_zeros(ROWS * COLS), *dy = harness_random(ROWS * COLS, 3);
     float *dt = harness_random(VOCAB * COLS, 4), *dp = harness_random(MAX_SEQ * COLS, 5);
@@ -315,8 +317,7 @@ static void check_attention(int64_t kv_heads, bool causal, float dropout)
                  .lse = lse,
                  .scale = 0.4f,
                  .dropout.p = dropout,
-                 .dropout.key = rng_key_make(5, RNG_DROPOUT, 1, 2),
-                 .dropout.row0 = 11,
+                 .dropout.draw = {.seed = 5, .node = 2, .row0 = 11},
                  .dropout.stride = 16,
                  .causal = causal},
                 d_o};
@@ -458,8 +459,13 @@ static void square_error_gradient(void **state)
     float *x = harness_random(COUNT, 1), *target = harness_random(COUNT, 2);
     float *dx = harness_zeros(COUNT);
     double sum = 0, total = 0;
-    kernel_square_error_args call = {
-        .count = COUNT, .x = x, .target = target, .dx = dx, .loss_sum = &sum, .total = &total};
+    kernel_square_error_args call = {.rows = COUNT / 2,
+                                     .cols = 2,
+                                     .x = x,
+                                     .target = target,
+                                     .dx = dx,
+                                     .loss_sum = &sum,
+                                     .total = &total};
     run(K_SQUARE_ERROR, &call);
     assert_gradient(&(claim){square_loss, &call, x, dx, COUNT});
     free(x), free(target), free(dx);
@@ -488,8 +494,7 @@ static void dropout_gradient_is_the_same_call(void **state)
                                 .row_tokens = kernel_tokens_from(COUNT, 0),
                                 .x = x,
                                 .p = 0.4f,
-                                .row0 = 9,
-                                .key = rng_key_make(1, RNG_DROPOUT, 0, 0)};
+                                .draw = {.seed = 1, .row0 = 9}};
     kernel_dropout_args back = call;
     back.x = dy, back.y = dx;
     run(K_DROPOUT, &back);

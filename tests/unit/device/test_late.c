@@ -21,8 +21,8 @@ static rig rig_open(late_order order)
     err e = {0};
     if (late_device_open(order, &(device_options){.threads = 1}, &r.d, &e) != OK)
         fail_msg("%s", e.text);
-    assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COMPUTE, &r.compute, &e), OK);
-    assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COPY, &r.copy, &e), OK);
+    assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COMPUTE, false, &r.compute, &e), OK);
+    assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COPY, false, &r.copy, &e), OK);
     assert_int_equal(r.d->ops->event_open(r.d, &r.ready, &e), OK);
     assert_int_equal(device_alloc(r.d, MEMORY_DEVICE, sizeof(float) * COUNT, (void **)&r.x, &e),
                      OK);
@@ -43,7 +43,7 @@ static void rig_close(rig *r)
 
 static kernel_call twice(const float *a, float *y)
 {
-    return (kernel_call){K_ADD, {.add = {.count = COUNT, .a = a, .y = y, .alpha = 2}}};
+    return (kernel_call){.kind = K_ADD, .u.add = {.count = COUNT, .a = a, .y = y, .alpha = 2}};
 }
 
 static const float ones[COUNT] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -189,18 +189,15 @@ static float long_chain(device *d)
     device_event *v;
     float *x;
     for (device_stream_kind k = 0; k < STREAMS; k++)
-        assert_int_equal(d->ops->stream_open(d, k, &s[k], NULL), OK);
+        assert_int_equal(d->ops->stream_open(d, k, false, &s[k], NULL), OK);
     assert_int_equal(d->ops->event_open(d, &v, NULL), OK);
     assert_int_equal(device_alloc(d, MEMORY_DEVICE, sizeof ones, (void **)&x, NULL), OK);
     d->ops->copy(s[0], x, ones, sizeof ones);
     for (int i = 0; i < 200; i++) {
-        kernel_call call = {K_ADD,
-                            {.add = {.count = COUNT,
-                                     .a = x,
-                                     .b = fives,
-                                     .y = x,
-                                     .alpha = 0.5f,
-                                     .beta = (float)(i % 7)}}};
+        kernel_call call = {
+            .kind = K_ADD,
+            .u.add = {
+                .count = COUNT, .a = x, .b = fives, .y = x, .alpha = 0.5f, .beta = (float)(i % 7)}};
         d->ops->record(v, s[i % STREAMS]);
         d->ops->wait(s[(i + 1) % STREAMS], v);
         device_launch(s[(i + 1) % STREAMS], &call);
@@ -227,6 +224,33 @@ static void a_long_chain_of_events_gives_the_same_bits(void **state)
     assert_true(long_chain(d[2]) == expected);
 }
 
+// Where host and device are two memories, each kind of memory is counted by itself, and only the
+// device's is limited.
+static void two_memories_are_counted_apart(void **state)
+{
+    (void)state;
+    device *d = NULL;
+    void *here = NULL, *there = NULL, *more = NULL;
+    err e = {0};
+    assert_int_equal(late_device_open(LATE_OTHERS_FIRST, NULL, &d, &e), OK);
+    assert_true(d->is_host_memory);
+    late_device_separate(d, 1000);
+    assert_false(d->is_host_memory);
+    assert_int_equal(device_alloc(d, MEMORY_ZEROED, 600, &there, &e), OK);
+    assert_int_equal(device_alloc(d, MEMORY_HOST, 5000, &here, &e), OK);
+    assert_int_equal(d->bytes_now, 600);
+    assert_int_equal(d->host_bytes_now, 5000);
+    assert_int_equal(device_alloc(d, MEMORY_DEVICE, 401, &more, &e), E_FIT);
+    assert_non_null(strstr(e.text, "600 of 1000"));
+    assert_int_equal(device_alloc(d, MEMORY_DEVICE, 400, &more, &e), OK);
+    device_release(d, MEMORY_DEVICE, more, 400);
+    device_release(d, MEMORY_ZEROED, there, 600);
+    device_release(d, MEMORY_HOST, here, 5000);
+    assert_true(d->bytes_now == 0 && d->host_bytes_now == 0);
+    assert_true(d->bytes_peak == 1000 && d->host_bytes_peak == 5000);
+    device_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +260,7 @@ int main(void)
         cmocka_unit_test(a_failure_is_returned_by_the_next_sync_of_its_stream),
         cmocka_unit_test(a_blocked_call_does_not_delay_other_streams),
         cmocka_unit_test(a_long_chain_of_events_gives_the_same_bits),
+        cmocka_unit_test(two_memories_are_counted_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

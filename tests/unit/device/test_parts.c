@@ -69,7 +69,8 @@ static void *logits_of(dtype type, double scale)
     return out;
 }
 
-static entropy entropy_whole(dtype type, float grad_scale)
+// `step` gives the loss scale.
+static entropy entropy_whole(dtype type, const kernel_step *step)
 {
     entropy out = {.gradient = logits_of(type, 4)};
     run(K_CROSS_ENTROPY, &(kernel_cross_entropy_args){.rows = ROWS,
@@ -79,7 +80,7 @@ static entropy entropy_whole(dtype type, float grad_scale)
                                                       .loss_sum = &out.loss,
                                                       .count = &out.count,
                                                       .scale = 0.7f,
-                                                      .grad_scale = grad_scale,
+                                                      .step = step,
                                                       .ignore = IGNORE,
                                                       .gradient = true,
                                                       .type = type});
@@ -100,7 +101,8 @@ static void copy_columns(void *shard, void *full, int64_t first, int64_t last, d
 
 // As ranks do: the statistics of every shard, gathered, then the gradient of every shard. Shard 0
 // counts the rows.
-static entropy entropy_of_shards(dtype type, const int64_t *cut, int shards, float grad_scale)
+static entropy entropy_of_shards(dtype type, const int64_t *cut, int shards,
+                                 const kernel_step *step)
 {
     entropy out = {.gradient = logits_of(type, 4)};
     float stats[3 * ROWS * 3];
@@ -132,7 +134,7 @@ static entropy entropy_of_shards(dtype type, const int64_t *cut, int shards, flo
                                                               .loss_sum = i == 0 ? &out.loss : NULL,
                                                               .count = i == 0 ? &out.count : NULL,
                                                               .scale = 0.7f,
-                                                              .grad_scale = grad_scale,
+                                                              .step = step,
                                                               .ignore = IGNORE,
                                                               .gradient = true,
                                                               .type = type});
@@ -146,9 +148,9 @@ static entropy entropy_of_shards(dtype type, const int64_t *cut, int shards, flo
 static void check_entropy_of_parts(void)
 {
     for (dtype type = F32; type <= F16; type++) {
-        entropy full = entropy_whole(type, 0);
+        entropy full = entropy_whole(type, NULL);
         for (int shards = 1; shards <= CUTS; shards++) {
-            entropy have = entropy_of_shards(type, cuts[shards - 1], shards, 0);
+            entropy have = entropy_of_shards(type, cuts[shards - 1], shards, NULL);
             assert_true(have.count == ROWS - 1 && full.count == ROWS - 1);
             assert_true(fabs(have.loss - full.loss) <= 1e-6 * full.loss);
             for (int64_t i = 0; i < ROWS * VOCAB; i++) {
@@ -171,10 +173,12 @@ static void cross_entropy_of_vocabulary_shards_equals_that_of_one_rank(void **st
 
 static void check_grad_scale(void)
 {
-    entropy plain = entropy_whole(F32, 0), once = entropy_whole(F32, 1);
-    entropy scaled = entropy_whole(F32, 1024);
-    entropy shards = entropy_of_shards(F32, cuts[1], 2, 0);
-    entropy scaled_shards = entropy_of_shards(F32, cuts[1], 2, 1024);
+    const kernel_step one = {.loss_scale = 1}, large = {.loss_scale = 1024},
+                      eight = {.loss_scale = 8};
+    entropy plain = entropy_whole(F32, NULL), once = entropy_whole(F32, &one);
+    entropy scaled = entropy_whole(F32, &large);
+    entropy shards = entropy_of_shards(F32, cuts[1], 2, NULL);
+    entropy scaled_shards = entropy_of_shards(F32, cuts[1], 2, &large);
     assert_memory_equal(plain.gradient, once.gradient, sizeof(float) * ROWS * VOCAB);
     assert_true(plain.loss == scaled.loss && shards.loss == scaled_shards.loss);
     for (int64_t i = 0; i < ROWS * VOCAB; i++) {
@@ -184,8 +188,9 @@ static void check_grad_scale(void)
     free(plain.gradient), free(once.gradient), free(scaled.gradient);
     free(shards.gradient), free(scaled_shards.gradient);
     float x[2] = {3, -1}, target[2] = {1, 1}, dx[2];
-    run(K_SQUARE_ERROR, &(kernel_square_error_args){
-                            .count = 2, .x = x, .target = target, .dx = dx, .grad_scale = 8});
+    run(K_SQUARE_ERROR,
+        &(kernel_square_error_args){
+            .rows = 2, .cols = 1, .x = x, .target = target, .dx = dx, .step = &eight});
     assert_true(dx[0] == 32 && dx[1] == -32);
 }
 
@@ -268,6 +273,8 @@ static void embeddings_of_vocabulary_shards_add_up_to_the_full_one(void **state)
 
 static void check_embedding_grad_of_parts(void)
 {
+    int32_t sorted[2 * ROWS];
+    context.workspace = sorted;
     float *dy = harness_random(ROWS * COLS, 3);
     float *full = harness_random(VOCAB * COLS, 4), *shard = harness_random(VOCAB * COLS, 5);
     kernel_embedding_grad_args p = {.rows = ROWS,
@@ -332,8 +339,7 @@ static void attend(attended *out, int64_t tokens, int64_t head0, int64_t heads, 
                                             .lse = out->lse,
                                             .scale = 0.25f,
                                             .dropout.p = 0.3f,
-                                            .dropout.key = rng_key_make(3, RNG_DROPOUT, 0, 0),
-                                            .dropout.row0 = 7,
+                                            .dropout.draw = {.seed = 3, .row0 = 7},
                                             .dropout.stride = (uint64_t)tokens,
                                             .dropout.head0 = all_heads ? head0 : 0,
                                             .dropout.all_heads = all_heads,

@@ -20,8 +20,8 @@ typedef struct state_d {
 
 static void step_by_hand(const kernel_update_args *p, state_d *s, double g, int t)
 {
-    g *= p->grad_scale;
-    double lr = p->lr, wd = p->weight_decay, b1 = p->beta1, b2 = p->beta2;
+    g *= p->step->result.scale;
+    double lr = p->group->lr, wd = p->weight_decay, b1 = p->group->beta1, b2 = p->beta2;
     if (p->rule == UPDATE_ADAMW || p->rule == UPDATE_ADAM) {
         if (p->rule == UPDATE_ADAM) g += wd * s->w;
         if (p->rule == UPDATE_ADAMW) s->w *= 1 - lr * wd;
@@ -50,6 +50,12 @@ static void check_rule(kernel_update_rule rule)
     for (int t = 1; t <= 3; t++) {
         float *g = harness_random(COUNT, 10 + (uint64_t)t);
         g[5] = 0;
+        const kernel_step step = {.result = {.scale = 0.5, .applies = true}};
+        const kernel_step_group group = {.lr = 0.01f,
+                                         .beta1 = 0.9f,
+                                         .c1 = (float)(1 - pow(0.9, t)),
+                                         .c2 = (float)(1 - pow(0.95, t)),
+                                         .first = t == 1};
         kernel_update_args p = {.count = COUNT,
                                 .w = w,
                                 .m = m,
@@ -58,15 +64,11 @@ static void check_rule(kernel_update_rule rule)
                                 .low = low,
                                 .low_type = BF16,
                                 .rule = rule,
-                                .first = t == 1,
-                                .lr = 0.01f,
-                                .beta1 = 0.9f,
                                 .beta2 = 0.95f,
                                 .eps = 1e-8f,
                                 .weight_decay = 0.1f,
-                                .grad_scale = 0.5f,
-                                .c1 = (float)(1 - pow(0.9, t)),
-                                .c2 = (float)(1 - pow(0.95, t))};
+                                .step = &step,
+                                .group = &group};
         run(K_UPDATE, &p);
         for (int i = 0; i < COUNT; i++) step_by_hand(&p, &s[i], g[i], t);
         free(g);
@@ -93,9 +95,7 @@ static void sgd_without_momentum_needs_no_state(void **state)
                                         .w = w,
                                         .g = g,
                                         .rule = UPDATE_SGD,
-                                        .first = true,
-                                        .lr = 0.1f,
-                                        .grad_scale = 1,
+                                        .group = &(kernel_step_group){.lr = 0.1f, .first = true},
                                         .weight_decay = 1});
     assert_true(fabsf(w[0] - 0.85f) < 1e-6f && fabsf(w[1] - -2.2f) < 1e-6f);
 }
@@ -114,8 +114,7 @@ static void dropout_keeps_the_right_share_and_depends_on_position_only(void **st
                                .x = x,
                                .y = y,
                                .p = 0.25f,
-                               .row0 = 1000,
-                               .key = rng_key_make(3, RNG_DROPOUT, 7, 1)};
+                               .draw = {.seed = 3, .node = 1, .row0 = 1000}};
     run(K_DROPOUT, &all);
     int kept = 0;
     for (int i = 0; i < MANY; i++) {
@@ -124,7 +123,7 @@ static void dropout_keeps_the_right_share_and_depends_on_position_only(void **st
     }
     assert_true(abs(kept - 30000) < 350); // four standard deviations
     kernel_dropout_args part = all;       // the second part alone
-    part.x = x + 123, part.y = z + 123, part.row0 += 123, part.rows -= 123;
+    part.x = x + 123, part.y = z + 123, part.draw.row0 += 123, part.rows -= 123;
     run(K_DROPOUT, &part);
     assert_memory_equal(y + 123, z + 123, sizeof(float) * (MANY - 123));
     all.y = z, all.p = 0; // and with p = 0 nothing changes
@@ -246,16 +245,20 @@ static void gradients_are_added_only_with_accumulate(void **state)
     for (int i = 0; i < 6; i++) assert_true(fabsf(twice[i] - 2 * once[i]) < 1e-6f);
     for (int i = 0; i < 3; i++) assert_true(fabsf(dgain_twice[i] - 2 * dgain[i]) < 1e-6f);
     float db[3] = {5, 5, 5};
-    run(K_BIAS_GRAD, &(kernel_bias_grad_args){2, 3, dy, db, F32, true});
+    run(K_BIAS_GRAD,
+        &(kernel_bias_grad_args){
+            .rows = 2, .cols = 3, .dy = dy, .db = db, .type = F32, .accumulate = true});
     assert_true(db[0] == 5 && db[1] == 6 && db[2] == 8);
-    run(K_BIAS_GRAD, &(kernel_bias_grad_args){2, 3, dy, db, F32, false});
+    run(K_BIAS_GRAD,
+        &(kernel_bias_grad_args){.rows = 2, .cols = 3, .dy = dy, .db = db, .type = F32});
     assert_true(db[0] == 0 && db[1] == 1 && db[2] == 3);
 }
 
 static void the_embedding_gradient_is_added_to_the_old_one(void **state)
 {
     (void)state;
-    int32_t ids[2] = {1, 1};
+    int32_t ids[2] = {1, 1}, sorted[4];
+    context.workspace = sorted;
     float dy[2] = {1, 2}, tokens[2] = {5, 5}, positions[2] = {7, 7};
     kernel_embedding_grad_args p = {.rows = 2,
                                     .row_tokens = kernel_tokens_from(2, 0),

@@ -24,6 +24,7 @@ static void a_description_agrees_with_the_opened_device(void **state)
         assert_string_equal(about.name, d->ops->name);
         assert_int_equal(about.own_bytes, d->bytes_now);
         assert_int_equal(about.is_host_memory, d->ops->call != NULL);
+        assert_int_equal(about.is_host_memory, d->is_host_memory);
         assert_true(about.index == 0 && about.count == 1);
         assert_true(about.free_bytes > 0);
         device_close(d);

@@ -147,21 +147,20 @@ static void free_update(update_case *c)
     free(c->w), free(c->m), free(c->v), free(c->low);
 }
 
-static void check_update_rule(kernel_update_rule rule, dtype low, const float *g)
+static void check_update_rule(kernel_update_rule rule, dtype low, bool applies, const float *g)
 {
     kernel_segment s[SEGMENTS];
     const int64_t total = make_table(s);
     update_case want = make_update(g, low), have = make_update(g, low);
+    const kernel_step step = {.result = {.scale = 0.5, .applies = applies}};
+    const kernel_step_group numbers = {.lr = 0.01f, .beta1 = 0.9f, .c1 = 0.271f, .c2 = 0.142f};
     kernel_update_args p = {.rule = rule,
                             .low_type = low,
-                            .lr = 0.01f,
-                            .beta1 = 0.9f,
                             .beta2 = 0.95f,
                             .eps = 1e-8f,
                             .weight_decay = 0.1f,
-                            .grad_scale = 0.5f,
-                            .c1 = 0.271f,
-                            .c2 = 0.142f};
+                            .step = &step,
+                            .group = &numbers};
     for (int i = 0; i < SEGMENTS; i++) {
         kernel_update_args one = p;
         one.count = s[i].count;
@@ -186,8 +185,9 @@ static void check_update(void)
 {
     float *g = harness_random(ROOM, 6);
     for (kernel_update_rule rule = 0; rule < UPDATE_RULES; rule++) {
-        check_update_rule(rule, F32, g);
-        check_update_rule(rule, BF16, g);
+        check_update_rule(rule, F32, true, g);
+        check_update_rule(rule, BF16, true, g);
+        check_update_rule(rule, BF16, false, g);
     }
     free(g);
 }

@@ -102,8 +102,12 @@ static void draw_matmul(trial *t, dtype type)
 static void draw_bias_grad(trial *t, dtype type)
 {
     int64_t rows = size_up_to(t, 700), cols = size_up_to(t, 900);
-    call(t, K_BIAS_GRAD)->u.bias_grad = (kernel_bias_grad_args){
-        rows, cols, numbers(t, rows * cols, type), floats(t, cols), type, coin(t)};
+    call(t, K_BIAS_GRAD)->u.bias_grad = (kernel_bias_grad_args){.rows = rows,
+                                                                .cols = cols,
+                                                                .dy = numbers(t, rows * cols, type),
+                                                                .db = floats(t, cols),
+                                                                .type = type,
+                                                                .accumulate = coin(t)};
 }
 
 static void draw_embedding(trial *t, dtype type)
@@ -303,7 +307,7 @@ static void draw_pointwise(trial *t, dtype type)
                                   .x = numbers(t, count, type),
                                   .y = numbers(t, count, type),
                                   .p = 0.3f,
-                                  .row0 = word(t),
+                                  .draw = {.row0 = word(t)},
                                   .type = type};
         break;
     default:
@@ -352,7 +356,8 @@ static void draw_sums(trial *t, dtype type)
     void *x = numbers(t, count, type);
     if (coin(t)) {
         call(t, K_SQUARE_ERROR)->u.square_error =
-            (kernel_square_error_args){.count = count,
+            (kernel_square_error_args){.rows = count,
+                                       .cols = 1,
                                        .x = x,
                                        .target = floats(t, count),
                                        .dx = numbers(t, count, type),
@@ -370,17 +375,16 @@ static void draw_sums(trial *t, dtype type)
 static void draw_update(trial *t, dtype type)
 {
     int64_t count = size_up_to(t, 200000);
+    static const kernel_step step = {.result = {.scale = 0.5, .applies = true}};
+    static const kernel_step_group group = {.lr = 0.1f, .beta1 = 0.9f, .c1 = 0.1f, .c2 = 0.01f};
     kernel_update_args u = {.count = count,
                             .rule = (kernel_update_rule)between(t, 0, UPDATE_RULES - 1),
                             .low_type = type,
-                            .lr = 0.1f,
-                            .beta1 = 0.9f,
                             .beta2 = 0.99f,
                             .eps = 1e-8f,
                             .weight_decay = 0.1f,
-                            .grad_scale = 0.5f,
-                            .c1 = 0.1f,
-                            .c2 = 0.01f};
+                            .step = coin(t) ? &step : NULL,
+                            .group = &group};
     u.w = floats(t, count), u.m = floats(t, count), u.v = floats(t, count), u.g = floats(t, count);
     for (int64_t i = 0; i < count; i++) u.v[i] = fabsf(u.v[i]);
     if (coin(t)) u.low = numbers(t, count, type);
@@ -408,7 +412,7 @@ static void check(draw d, const char *name)
         for (int i = 0; i < TEAMS; i++) {
             memcpy(t.memory, before, t.used);
             for (int c = 0; c < t.count; c++)
-                kernels.run[t.calls[c].kind](&teams[i], &t.calls[c].u);
+                harness_run(&kernels, teams[0].level, &teams[i], &t.calls[c]);
             if (i == 0) memcpy(first, t.memory, t.used);
             if (memcmp(first, t.memory, t.used) != 0)
                 fail_msg("%s, case %d of %s: %d threads give other bits than 1", name, n,

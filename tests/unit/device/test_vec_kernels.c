@@ -219,8 +219,11 @@ static kernel_call describe_add(space *s, const void *args)
 
 static kernel_call describe_dropout(space *s, const void *args)
 {
+    static const kernel_step later = {.step = 9, .first_row = 1000};
     const shape *h = args;
-    int64_t count = h->rows * h->cols;
+    const int64_t count = h->rows * h->cols;
+    const bool adds = h->variant & 4, fp32 = h->variant & 8;
+    const dtype residual = kernel_residual_type(h->type, fp32);
     return (kernel_call){
         .kind = K_DROPOUT,
         .u.dropout = {.rows = h->rows,
@@ -228,10 +231,13 @@ static kernel_call describe_dropout(space *s, const void *args)
                       .row_tokens = h->variant & 1 ? two_chunks : kernel_tokens_from(h->rows, 0),
                       .p = 0.3f,
                       .type = h->type,
-                      .row0 = 0xfffffffdu / (uint64_t)h->cols + (uint64_t)h->variant,
-                      .key = rng_key_make(1, RNG_DROPOUT, 0, 0),
-                      .x = space_random(s, count, h->type, 1, NULL),
-                      .y = space_random(s, count, h->type, 1, "y")}};
+                      .draw = {.step = h->variant & 2 ? &later : NULL,
+                               .seed = 1,
+                               .row0 = 0xfffffffdu / (uint64_t)h->cols + (uint64_t)h->variant},
+                      .residual_fp32 = fp32,
+                      .x = space_random(s, count, adds ? h->type : residual, 1, NULL),
+                      .residual = adds ? space_random(s, count, residual, 1, NULL) : NULL,
+                      .y = space_random(s, count, adds ? residual : h->type, 1, "y")}};
 }
 
 static kernel_call describe_copy_rows(space *s, const void *args)
@@ -275,10 +281,15 @@ static kernel_call describe_square_error(space *s, const void *args)
     const shape *h = args;
     int64_t count = h->rows * h->cols;
     void *x = space_random(s, count, h->type, 1, "dx");
+    int64_t *filled = space_array_of(s, 1, F64, NULL); // 8 bytes, as an I64
+    *filled = 7 + h->rows / 2;
     return (kernel_call){.kind = K_SQUARE_ERROR,
-                         .u.square_error = {.count = count,
+                         .u.square_error = {.rows = h->rows,
+                                            .cols = h->cols,
+                                            .first = h->variant > 1 ? 7 : 0,
+                                            .filled = h->variant > 1 ? filled : NULL,
                                             .x = x,
-                                            .dx = h->variant ? x : NULL,
+                                            .dx = h->variant % 2 ? x : NULL,
                                             .target = space_random(s, count, F32, 1, NULL),
                                             .loss_sum = space_random(s, 1, F64, 1, "loss_sum"),
                                             .total = space_random(s, 1, F64, 1, "total"),
@@ -296,13 +307,18 @@ static kernel_call describe_sum_squares(space *s, const void *args)
                                            .sum = space_random(s, 1, F64, 1, "sum")}};
 }
 
-// `variant` is rule + 4 * first. `other` is the type of the low-precision copy, or F64 for none.
+// `variant` is rule + 4 * first, or rule + 8 where the step has no update. `other` is the type of the low-precision copy, or F64 for none.
 static kernel_call describe_update(space *s, const void *args)
 {
     const shape *h = args;
     int64_t count = h->rows * h->cols;
     kernel_update_rule rule = (kernel_update_rule)(h->variant % 4);
-    bool first = h->variant >= 4, plain = first && rule == UPDATE_SGD && h->other == F64;
+    static const kernel_step step[] = {{.result = {.scale = 0.5, .applies = true}},
+                                       {.result = {.scale = NAN}}};
+    static const kernel_step_group group[] = {
+        {.lr = 0.01f, .beta1 = 0.9f, .c1 = 0.271f, .c2 = 0.142f},
+        {.lr = 0.01f, .beta1 = 0.9f, .c1 = 0.271f, .c2 = 0.142f, .first = true}};
+    bool first = h->variant / 4 == 1, plain = first && rule == UPDATE_SGD && h->other == F64;
     float *v = space_random(s, count, F32, 1, "v");
     for (int64_t i = 0; i < count; i++) v[i] *= v[i];
     return (kernel_call){
@@ -313,17 +329,13 @@ static kernel_call describe_update(space *s, const void *args)
                      .m = plain ? NULL : space_random(s, count, F32, 1, "m"),
                      .g = space_random(s, count, F32, 1, NULL),
                      .rule = rule,
-                     .first = first,
                      .low = h->other == F64 ? NULL : space_random(s, count, h->other, 1, "low"),
                      .low_type = h->other,
-                     .lr = 0.01f,
-                     .beta1 = 0.9f,
                      .beta2 = 0.95f,
                      .eps = 1e-8f,
                      .weight_decay = 0.1f,
-                     .grad_scale = 0.5f,
-                     .c1 = 0.271f,
-                     .c2 = 0.142f}};
+                     .step = &step[h->variant / 8],
+                     .group = &group[first]}};
 }
 
 static kernel_call describe_convert(space *s, const void *args)
@@ -376,10 +388,10 @@ CASE(activation_grad_equals_the_reference, describe_activation_grad, ACTIVATIONS
 CASE(glu_equals_the_reference, describe_glu, ACTIVATIONS)
 CASE(glu_grad_equals_the_reference, describe_glu_grad, ACTIVATIONS)
 CASE(add_equals_the_reference, describe_add, 2)
-CASE(dropout_keeps_what_the_reference_keeps, describe_dropout, 4)
+CASE(dropout_keeps_what_the_reference_keeps, describe_dropout, 16)
 CASE(copy_rows_equals_the_reference, describe_copy_rows, 2)
 CASE(cross_entropy_equals_the_reference, describe_cross_entropy, 3)
-CASE(square_error_equals_the_reference, describe_square_error, 2)
+CASE(square_error_equals_the_reference, describe_square_error, 4)
 CASE(sum_squares_equals_the_reference, describe_sum_squares, 1)
 CASE(fill_zeroes_exactly_its_bytes, describe_fill, 3)
 CASE(digest_equals_the_reference, describe_digest, 2)
@@ -400,10 +412,10 @@ static void update_equals_the_reference_for_every_rule_and_copy(void **state)
     (void)state;
     const dtype copies[] = {F64, F32, BF16, F16};
     for (int i = 0; i < SIZES; i++) {
-        for (int v = 0; v < 8 * 4; v++) {
-            shape s = {sizes[i][0], sizes[i][1], F32, copies[v / 8], v % 8};
+        for (int v = 0; v < 12 * 4; v++) {
+            shape s = {sizes[i][0], sizes[i][1], F32, copies[v / 12], v % 12};
             char text[64];
-            snprintf(text, sizeof text, "rule %d first %d copy %s", v % 4, v % 8 / 4,
+            snprintf(text, sizeof text, "rule %d case %d copy %s", v % 4, v % 12 / 4,
                      dtype_name(s.other));
             check_kernel(describe_update, &s, text);
         }
@@ -478,18 +490,9 @@ static void decayed_moments_become_zero(void **state)
     if (vec_one.level == CPU_GENERIC) skip();
     float w[33], m[33], v[33], g[33] = {0};
     for (int i = 0; i < 33; i++) w[i] = 1, m[i] = v[i] = 1e-40f;
-    const kernel_update_args args = {.count = 33,
-                                     .w = w,
-                                     .m = m,
-                                     .v = v,
-                                     .g = g,
-                                     .lr = 1,
-                                     .beta1 = 0.9f,
-                                     .beta2 = 0.99f,
-                                     .eps = 1e-8f,
-                                     .grad_scale = 1,
-                                     .c1 = 1,
-                                     .c2 = 1};
+    const kernel_step_group group = {.lr = 1, .beta1 = 0.9f, .c1 = 1, .c2 = 1};
+    const kernel_update_args args = {
+        .count = 33, .w = w, .m = m, .v = v, .g = g, .beta2 = 0.99f, .eps = 1e-8f, .group = &group};
     table.run[K_UPDATE](&vec_one, &args);
     for (int i = 0; i < 33; i++) assert_true(w[i] == 1 && m[i] == 0 && v[i] == 0);
     volatile float small = 1e-40f; // the arithmetic of the caller is unchanged

@@ -8,6 +8,8 @@ typedef struct shape {
     int variant;
 } shape;
 
+static const kernel_step scales_by_3 = {.step = 2, .first_row = 40, .loss_scale = 3};
+
 static const int64_t sizes[][2] = {{1, 1}, {3, 7}, {17, 8}, {3, 33}, {41, 768}, {130, 257}};
 
 static void check_all(describe_fn describe, dtype first, int variants)
@@ -78,7 +80,7 @@ static kernel_call describe_entropy(space *s, const void *args)
                             .count = h->variant ? NULL : space_random(s, 1, F64, 1, "count"),
                             .ignore = -100,
                             .scale = own->scale,
-                            .grad_scale = h->variant ? 3 : 0,
+                            .step = h->variant ? &scales_by_3 : NULL,
                             .gradient = true,
                             .type = h->type}};
 }
@@ -88,11 +90,12 @@ static kernel_call describe_square_error(space *s, const void *args)
     const shape *h = args;
     int64_t count = h->rows * h->cols;
     return (kernel_call){.kind = K_SQUARE_ERROR,
-                         .u.square_error = {.count = count,
+                         .u.square_error = {.rows = h->rows,
+                                            .cols = h->cols,
                                             .x = space_random(s, count, h->type, 1, NULL),
                                             .dx = space_random(s, count, h->type, 1, "dx"),
                                             .target = space_random(s, count, F32, 1, NULL),
-                                            .grad_scale = 3,
+                                            .step = &scales_by_3,
                                             .type = h->type}};
 }
 
@@ -226,7 +229,7 @@ static kernel_call describe_attention(space *s, const void *args)
                                          .lse = space_random(s, 2 * tokens * 3, F32, 1, "lse"),
                                          .scale = 0.35f,
                                          .dropout.p = 0.3f,
-                                         .dropout.key = rng_key_make(3, RNG_DROPOUT, 0, 0),
+                                         .dropout.draw = {.step = &scales_by_3, .seed = 3},
                                          .dropout.stride = (uint64_t)tokens,
                                          .dropout.head0 = 2,
                                          .dropout.all_heads = 7,

@@ -31,7 +31,7 @@ typedef struct run_result {
 
 static void *run_alloc(size_t bytes)
 {
-    void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    void *p = aligned_alloc(KERNEL_WORKSPACE_ALIGN, (bytes + 511) / 256 * 256);
     assert_non_null(p);
     memset(p, 0xff, bytes + 64);
     return p;
@@ -110,23 +110,22 @@ static void run_both_ways(const graph *g, const graph_run *run, const run_result
     assert_int_equal(graph_run_wgrad(run, NULL), OK);
 }
 
-// The caller frees the result with run_clear.
-static void run_graph(const graph *g, run_result *r)
+// Runs both lists on device d. The caller frees the result with run_clear.
+static void run_graph_on(const graph *g, device *d, run_result *r)
 {
-    device *d;
     device_stream *on;
     bool *written[RUN_PARAMS];
     double count = 0;
     *r = (run_result){.loss = 0};
     assert_true(g->params <= RUN_PARAMS);
-    assert_int_equal(device_open("cpu", &(device_options){.threads = 1}, &d, NULL), OK);
-    assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, &on, NULL), OK);
+    assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, false, &on, NULL), OK);
     run_inputs(g, r);
     for (int i = 0; i < RUN_PARAMS; i++) written[i] = &r->grad_written[i];
     if (graph_rope_bytes(g)) {
         r->rope = run_alloc(graph_rope_bytes(g));
         assert_int_equal(graph_upload_rope(g, on, r->rope, NULL), OK);
     }
+    const kernel_step step = {.step = 3, .loss_scale = 1};
     graph_run run = {.g = g,
                      .stream = on,
                      .weight = r->weight,
@@ -136,7 +135,7 @@ static void run_graph(const graph *g, run_result *r)
                      .loss_sum = &r->loss,
                      .loss_count = &count,
                      .seed = 5,
-                     .step = 3,
+                     .step = &step,
                      .block = 2};
     memcpy(run.base, r->base, sizeof run.base);
     run_both_ways(g, &run, r);
@@ -144,7 +143,23 @@ static void run_graph(const graph *g, run_result *r)
     r->output = graph_run_ptr(&run, g->output);
     r->input_grad = graph_run_ptr(&run, g->input ? g->input->grad : NULL);
     d->ops->stream_close(on);
+}
+
+// The graph must have the needs of run_needs.
+static inline void run_graph(const graph *g, run_result *r)
+{
+    device *d;
+    assert_int_equal(device_open("cpu", &(device_options){.threads = 1}, &d, NULL), OK);
+    run_graph_on(g, d, r);
     device_close(d);
+}
+
+// What the kernels of the cpu device need.
+static inline const kernel_needs *run_needs(void)
+{
+    device_description d;
+    assert_int_equal(device_describe("cpu", NULL, &d, NULL), OK);
+    return d.needs;
 }
 
 static void run_clear(run_result *r)

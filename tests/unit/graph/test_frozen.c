@@ -96,6 +96,7 @@ typedef struct frozen_case {
 static graph *open_case(const frozen_case *c)
 {
     const graph_options o = {.mode = GRAPH_TRAIN,
+                             .needs = run_needs(),
                              .type = c->type,
                              .batch = 2,
                              .seq = 6,
@@ -319,6 +320,7 @@ static void test_the_backward_stops_where_nothing_below_trains(void **state)
 static graph *open_sharded(bool sequence, unsigned frozen, bool input_needs_no_grad)
 {
     const graph_options o = {.mode = GRAPH_TRAIN,
+                             .needs = run_needs(),
                              .type = F32,
                              .batch = 2,
                              .seq = 6,
@@ -368,6 +370,7 @@ static void test_no_collective_runs_for_a_gradient_that_nothing_needs(void **sta
 static void refused(block_fn block, bool input_needs_no_grad, const char *line)
 {
     const graph_options o = {.mode = GRAPH_TRAIN,
+                             .needs = run_needs(),
                              .type = F32,
                              .batch = 2,
                              .seq = 6,

@@ -60,7 +60,8 @@ typedef void (*block_fn)(graph *g);
 static graph *open_types(block_fn block, dtype type, int count, const dtype *types,
                          recompute_mode recompute)
 {
-    const graph_options o = {.mode = GRAPH_TRAIN, .type = type, .batch = 2, .seq = 6};
+    const graph_options o = {
+        .mode = GRAPH_TRAIN, .needs = run_needs(), .type = type, .batch = 2, .seq = 6};
     graph *g = NULL;
     err e;
     assert_int_equal(graph_open(&o, &g, NULL), OK);
@@ -198,6 +199,7 @@ static void test_conversions_keep_the_sharding_of_rows(void **state)
 {
     (void)state;
     const graph_options o = {.mode = GRAPH_TRAIN,
+                             .needs = run_needs(),
                              .type = BF16,
                              .batch = 2,
                              .seq = 6,

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 typedef struct launch_page {
     volatile int runs[8], peer_errors, atexit_runs;
     volatile pid_t pids[8];
+    atomic_int opened;
 } launch_page;
 
 static launch_page *page_open(void)
@@ -39,7 +41,7 @@ static void page_close(launch_page *p)
 static void attach(world *w, int rank, device *d, comm **c)
 {
     d->ops = &test_device_ops;
-    world_attach(w, rank, d, c, NULL);
+    comm_open("auto", world_options(w, rank, d, 0), c, NULL);
 }
 
 static status mark(world *w, int rank, int ranks, void *arg, err *e)
@@ -214,7 +216,7 @@ static status stop_in_good_order(world *w, int rank, int ranks, void *arg, err *
     const pid_t starter = o->as_threads ? getpid() : getppid();
     if (!o->as_threads) kill(getpid(), SIGINT); // a terminal signals the ranks, too
     if (rank == 0) kill(starter, SIGINT);
-    while (!world_stop_requested(w)) usleep(1000);
+    while (!comm_stop_requested(w->stop)) usleep(1000);
     return E_INTERRUPTED;
 }
 
@@ -243,7 +245,7 @@ static status never_stop(world *w, int rank, int ranks, void *arg, err *e)
     attach(w, rank, &d, &c);
     const pid_t starter = o->as_threads ? getpid() : getppid();
     if (rank == 0) kill(starter, SIGINT);
-    while (!world_stop_requested(w)) usleep(1000);
+    while (!comm_stop_requested(w->stop)) usleep(1000);
     if (rank == 0) kill(starter, SIGTERM);
     while (result == OK) result = comm_barrier(c, e);
     comm_close(c);
@@ -304,13 +306,42 @@ static void test_impossible_numbers_of_ranks_are_refused(void **state)
     const launch_options o = {.ranks = 0};
     err e;
     assert_int_equal(launch_ranks(&o, mark, NULL, NULL, &e), E_USAGE);
-    assert_string_equal(e.text, "0 ranks on one machine: valid are 1 to 256");
+    assert_string_equal(e.text, "0 ranks on one machine: valid are 1 to 4096");
+}
+
+static status open_and_close(world *w, int rank, int ranks, void *arg, err *e)
+{
+    status result = OK;
+    launch_page *p = arg;
+    device d = {.ops = &test_device_ops};
+    comm *c = NULL;
+    TRY(comm_open("auto", world_options(w, rank, &d, 0), &c, e));
+    if (c->size != ranks || c->rank != rank) FAIL(E_INTERNAL, "rank %d of %d", c->rank, c->size);
+    atomic_fetch_add(&p->opened, 1);
+done:
+    comm_close(c);
+    return result;
+}
+
+static void test_hundreds_of_ranks_open_and_close(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        launch_page *p = page_open();
+        const launch_options o = {.ranks = i < 2 ? 512 : 1000, .as_threads = i % 2};
+        err e = {0};
+        launch_ranks(&o, open_and_close, p, NULL, &e);
+        assert_string_equal(e.text, "");
+        assert_int_equal(p->opened, o.ranks);
+        page_close(p);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_rank_runs_once),
+        cmocka_unit_test(test_hundreds_of_ranks_open_and_close),
         cmocka_unit_test(test_several_processes_of_another_launcher_are_refused),
         cmocka_unit_test(test_the_first_failure_is_returned_and_named),
         cmocka_unit_test(test_a_killed_rank_ends_all_at_once),

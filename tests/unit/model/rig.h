@@ -41,7 +41,7 @@ typedef struct rig_options {
     // every context-parallel rank the tokens of the rank after it.
     bool spoil_saved, take_shard_0, take_other_tokens;
     uint64_t seed;
-    float grad_scale;
+    double loss_scale; // 0 means 1
 } rig_options;
 
 // The memory of one rank, and afterwards its results.
@@ -52,6 +52,7 @@ typedef struct rig_rank {
     model *m;
     device *device;
     device_stream *on;
+    kernel_step step;
     comm *all, *tp, *cp;
     void *memory[512];
     size_t bytes[512];
@@ -172,6 +173,7 @@ static void rig_memory(rig_rank *r)
     r->sums = rig_alloc(r, 2 * sizeof(double));
     r->sums[0] = r->sums[1] = 0;
     rig_batch(r);
+    r->step = (kernel_step){.step = 5, .loss_scale = r->o->loss_scale > 0 ? r->o->loss_scale : 1};
     if (!m->rope) return;
     r->rope = rig_alloc(r, graph_rope_bytes(m->rope));
     if (graph_upload_rope(m->rope, r->on, r->rope, &r->error) != OK) abort();
@@ -189,9 +191,8 @@ static graph_run rig_context(rig_rank *r, int b)
                    .rope = r->rope,
                    .loss_sum = &r->sums[0],
                    .loss_count = &r->sums[1],
+                   .step = &r->step,
                    .seed = r->o->seed,
-                   .step = 5,
-                   .grad_scale = r->o->grad_scale,
                    .block = b,
                    .row0 = 40};
     x.base[REGION_INPUT] = b > 0 ? r->output[b - 1] : NULL;
@@ -256,11 +257,12 @@ static status rig_run(rig_rank *r, err *e)
     o.cp.ranks = rig_cp_ranks(r->o), o.cp.rank = r->rank / r->o->ranks;
     o.splits_backward = r->o->backward != RIG_ONE_CALL;
     TRY(device_open("cpu", &options, &r->device, e));
-    TRY(world_attach(r->world, r->rank, r->device, &r->all, e));
+    o.needs = r->device->needs;
+    TRY(comm_open("auto", world_options(r->world, r->rank, r->device, 0), &r->all, e));
     TRY(comm_split(r->all, o.cp.rank, o.tp.rank, &r->tp, e));
     TRY(comm_split(r->all, o.tp.rank, o.cp.rank, &r->cp, e));
     TRY(trace_comm_open(r->cp, &r->cp, e));
-    TRY(r->device->ops->stream_open(r->device, STREAM_COMPUTE, &r->on, e));
+    TRY(r->device->ops->stream_open(r->device, STREAM_COMPUTE, false, &r->on, e));
     TRY(model_open(model_family_find(r->o->config.family), &r->o->config, &o, &r->m, e));
     rig_params(r);
     rig_memory(r);
@@ -280,7 +282,7 @@ static void *rig_main(void *arg)
 {
     rig_rank *r = arg;
     r->result = rig_run(r, &r->error);
-    if (r->result != OK) world_fail(r->world, r->rank, &r->error);
+    if (r->result != OK) comm_failure_set(r->world->failure, r->rank, &r->error);
     return NULL;
 }
 

@@ -156,11 +156,11 @@ static void *rank_main(void *arg)
     err *e = &x->error;
     status result = OK;
     TRY(device_open("cpu", &options, &d, e));
-    TRY(world_attach(x->world, x->rank, d, &cp, e));
-    TRY(d->ops->stream_open(d, STREAM_COMPUTE, &on, e));
+    TRY(comm_open("auto", world_options(x->world, x->rank, d, 0), &cp, e));
+    TRY(d->ops->stream_open(d, STREAM_COMPUTE, false, &on, e));
     TRY(attend(x, d, cp, on, e));
 done:
-    if (result != OK) world_fail(x->world, x->rank, e);
+    if (result != OK) comm_failure_set(x->world->failure, x->rank, e);
     x->result = result;
     if (on) d->ops->stream_close(on);
     comm_close(cp);

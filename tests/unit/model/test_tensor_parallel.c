@@ -120,7 +120,7 @@ static void test_the_loss_scale_multiplies_every_gradient(void **state)
         rig_result one, scaled;
         o.ranks = ranks;
         rig(&o, &one);
-        o.grad_scale = 1024;
+        o.loss_scale = 1024;
         rig(&o, &scaled);
         assert_true(one.loss == scaled.loss);
         for (int p = 0; p < one.params; p++)
@@ -147,7 +147,7 @@ static void test_shards_hold_the_elements_of_the_full_parameter(void **state)
     device *d;
     device_stream *on;
     assert_int_equal(device_open("cpu", &(device_options){.threads = 1}, &d, NULL), OK);
-    assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, &on, NULL), OK);
+    assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, false, &on, NULL), OK);
     for (int i = 0; i < CONFIGS; i++) {
         model *m = open_rank(config_of(i), 2, 1);
         for (int p = 0; p < m->params; p++) {

@@ -32,7 +32,7 @@ static void check_case(FILE *f, device *d, const optim_config *c, int number)
     float w[COUNT], m[COUNT] = {0}, v[COUNT] = {0}, g[COUNT];
     read_line(f, row);
     to_float(w, row);
-    assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, &s, &e), OK);
+    assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, false, &s, &e), OK);
     for (uint64_t t = 1; t <= STEPS; t++) {
         kernel_call call = {.kind = K_UPDATE};
         kernel_update_args *u = &call.u.update;
@@ -41,7 +41,9 @@ static void check_case(FILE *f, device *d, const optim_config *c, int number)
         *u = (kernel_update_args){.count = COUNT, .w = w, .g = g, .low_type = F32};
         u->m = optim_state_tensors(c) > 0 ? m : NULL;
         u->v = optim_state_tensors(c) > 1 ? v : NULL;
-        optim_fill(c, t, c->lr, 1, true, u);
+        const kernel_step_group group = optim_step(c, t, c->lr);
+        optim_fill(c, u);
+        u->group = &group;
         device_launch(s, &call);
         assert_int_equal(d->ops->sync(s, &e), OK);
         read_line(f, row);

@@ -24,7 +24,11 @@ typedef struct lists_of {
     const char *policy; // on dp_shard; NULL: ddp
     int dp_shard;       // 0: 1
     bool tied, no_sync, evaluate;
-    bool files;  // state is in files; then no_sync is needed
+    bool sends_wait;   // of the communicator
+    bool files;        // state is in files; then no_sync is needed
+    int slots;         // state slots; 0: as a job that does not say it
+    bool apart;        // instead it is on the host, whose memory is not the device's
+    bool host_updates; // and updated there
     int reshard; // 0: weights are resharded after forward; -1: not; K: kept by groups of K ranks
     // The second parameter group: the parameters of the blocks before `second`, or with `both` a
     // second matrix of every block. Its policy is on dp_shard; NULL: ddp.
@@ -61,7 +65,7 @@ static plan_group_options lists_group(const lists_of *x, bool second)
     // Weights go there only where they are sharded as the optimizer's state is.
     const bool alike = o.dp.inner.weight == o.dp.inner.optimizer;
     for (int t = alike ? 0 : PLAN_WEIGHTS + 1; x->files && !second && t < PLAN_STATES; t++)
-        o.tier[t] = TIER_FILE;
+        o.tier[t] = x->apart ? TIER_HOST : TIER_FILE;
     if (second && x->second_files) o.tier[PLAN_WEIGHTS] = TIER_FILE;
     return o;
 }
@@ -99,7 +103,12 @@ static void lists_open(lists *l, const lists_of *x)
                                                                : x->reshard,
                      .bucket_bytes = 1,
                      .reduce_dtype = F32,
-                     .pipeline = {.schedule = x->order, .virtual_stages = x->chunks}},
+                     .offload = {.host_is_apart = x->apart,
+                                 .updates_on_host = x->host_updates,
+                                 .slots = x->slots},
+                     .pipeline = {.schedule = x->order,
+                                  .virtual_stages = x->chunks,
+                                  .sends_wait = x->sends_wait}},
         .group = group,
         .groups = groups,
         .first_backward = x->frozen && !x->both && !x->all_backward ? x->second : 0,

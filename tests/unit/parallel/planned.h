@@ -44,11 +44,14 @@ typedef struct planned {
     int micros, reshard, chunks;
     bool no_sync;
     memory_tier tier[PLAN_STATES];
+    bool apart; // the host's memory is not the device's
+    bool host_updates;
     dtype compute;
     bool frozen; // the first group
     planned_group group[PLANNED_GROUPS];
     int groups; // in `group`
     int first_backward;
+    bool no_moments; // the rule of the first group has no state
     const int *split;
     double cost[PLANNED_BLOCKS];
 } planned;
@@ -79,8 +82,11 @@ static status planned_make(const planned *x, plan **out, err *e)
     double cost[PLANNED_BLOCKS];
     const int size[AXES] = {at_least_1(x->pp), at_least_1(x->replicate), at_least_1(x->shard),
                             at_least_1(x->cp), at_least_1(x->tp)};
-    planned_group first = {
-        .outer = x->outer, .inner = x->inner, .frozen = x->frozen, .compute = x->compute};
+    planned_group first = {.outer = x->outer,
+                           .inner = x->inner,
+                           .frozen = x->frozen,
+                           .compute = x->compute,
+                           .no_moments = x->no_moments};
     plan_group_options group[PLANNED_GROUPS + 1];
     memcpy(first.tier, x->tier, sizeof first.tier);
     group[0] = planned_group_options(&first);
@@ -105,6 +111,8 @@ static status planned_make(const planned *x, plan **out, err *e)
         .use = use,
     };
     memcpy(o.strategy.offload.tier, x->tier, sizeof o.strategy.offload.tier);
+    o.strategy.offload.host_is_apart = x->apart;
+    o.strategy.offload.updates_on_host = x->host_updates;
     for (int b = 0; b < x->blocks; b++) cost[b] = x->cost[b] > 0 ? x->cost[b] : 1;
     for (int i = 0; i < x->params; i++) {
         const planned_param *q = &x->param[i];

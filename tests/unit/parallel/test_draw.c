@@ -11,7 +11,7 @@ static void draw(const lists_of *x, int columns, text *out)
     err e = {0};
     for (int i = 0; i < LISTS_BLOCKS; i++) seconds[i] = 1;
     const simulate_blocks blocks = {seconds, seconds, seconds};
-    const simulate_costs c = {simulate_block_seconds, &blocks, true};
+    const simulate_costs c = {simulate_block_seconds, &blocks, true, false};
     lists_open(&l, x);
     if (schedule_simulate(l.of, l.plan_of, l.stages, &c, &r, &e) != OK) fail_msg("%s", e.text);
     const pipeline_picture picture = {l.of, l.plan_of, &r};

@@ -13,7 +13,7 @@ static void expect_verified(const lists_of *x)
     lists l;
     err e = {0};
     lists_open(&l, x);
-    if (schedule_verify(l.of, l.plan_of, l.stages, &e) != OK)
+    if (schedule_verify(l.of, l.plan_of, l.stages, false, &e) != OK)
         fail_msg("%s, %d stages, second group %d, %s and %s: %s", pipeline_schedule_name(x->order),
                  x->stages, x->second, x->policy, x->second_policy, e.text);
     lists_close(&l);
@@ -148,35 +148,10 @@ static void test_a_stage_without_a_backward_keeps_nothing(void **state)
         assert_int_equal(l.list[0].act_slots[0], 1);
         assert_int_equal(l.list[0].wgrad_slots[0], 0);
         assert_int_equal(l.list[0].act_grad_slots, 0);
-        assert_int_equal(l.list[0].batch_slots, 2); // one in use, the next one copied
         assert_int_equal(l.list[0].gradients.count, 0);
         assert_true(l.list[1].act_slots[0] >= 1 && l.list[1].act_grad_slots == 4);
         lists_close(&l);
     }
-}
-
-static void test_the_batch_ends_with_the_last_pass_that_reads_it(void **state)
-{
-    (void)state;
-    for (int stages = 1; stages <= 2; stages++)
-        for (int frozen = 0; frozen < 2; frozen++) {
-            lists l;
-            lists_of x = pipeline_of(PIPE_1F1B, stages);
-            x.second = frozen ? 2 : 0, x.frozen = frozen;
-            lists_open(&l, &x);
-            const schedule *last = &l.list[stages - 1];
-            for (int i = 0; i < l.list[0].count; i++) {
-                const schedule_instr *y = &l.list[0].instr[i];
-                const bool ends = !frozen       ? y->kind == BACKWARD && y->index == 0
-                                  : stages == 1 ? y->kind == FORWARD && y->index == 7
-                                                : y->kind == FORWARD && y->index == 0;
-                assert_int_equal(instr_ends_batch(l.plan[0], y), ends);
-            }
-            for (int i = 0; stages == 2 && i < last->count; i++)
-                assert_int_equal(instr_ends_batch(l.plan[1], &last->instr[i]),
-                                 last->instr[i].kind == FORWARD && last->instr[i].index == 7);
-            lists_close(&l);
-        }
 }
 
 // ---- Faults
@@ -208,7 +183,7 @@ static void drop(schedule *s, int at)
 static void expect_refused(lists *l, const char *says)
 {
     err e = {0};
-    assert_int_equal(schedule_verify(l->of, l->plan_of, l->stages, &e), E_INTERNAL);
+    assert_int_equal(schedule_verify(l->of, l->plan_of, l->stages, false, &e), E_INTERNAL);
     if (!strstr(e.text, says)) fail_msg("found \"%s\", expected \"%s\"", e.text, says);
     lists_close(l);
 }
@@ -299,18 +274,6 @@ static void test_slots_that_are_not_freed_are_found(void **state)
     expect_refused(&l, "activation slot 0 still holds micro 0");
 }
 
-static void test_a_batch_stays_until_the_loss_has_read_it(void **state)
-{
-    (void)state;
-    lists l;
-    schedule *s = open_half(&l, "ddp", false, 1);
-    const int load = find(s, LOAD_BATCH, 2, 0);
-    const schedule_instr moved = s->instr[load];
-    drop(s, load);
-    insert(s, find(s, FORWARD, 0, 7), moved);
-    expect_refused(&l, "batch slot 0 still holds micro 0");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,13 +281,11 @@ int main(void)
         cmocka_unit_test(test_lists_pass_wherever_backward_begins),
         cmocka_unit_test(test_frozen_parameters_have_neither_gradients_nor_updates),
         cmocka_unit_test(test_a_stage_without_a_backward_keeps_nothing),
-        cmocka_unit_test(test_the_batch_ends_with_the_last_pass_that_reads_it),
         cmocka_unit_test(test_work_for_frozen_parameters_is_found),
         cmocka_unit_test(test_frozen_weights_are_not_written_to_their_file),
         cmocka_unit_test(test_a_backward_of_frozen_blocks_is_found),
         cmocka_unit_test(test_missing_passes_and_updates_are_found),
         cmocka_unit_test(test_slots_that_are_not_freed_are_found),
-        cmocka_unit_test(test_a_batch_stays_until_the_loss_has_read_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ static void test_instructions_print_as_their_row_says(void **state)
     (void)state;
     const line lines[] = {
         {{.kind = LOAD_BATCH, .micro = 3}, "LOAD_BATCH micro 3"},
+        {{.kind = LOAD_STEP}, "LOAD_STEP"},
         {{.kind = UNSHARD, .index = 5, .slot = 1}, "UNSHARD bucket 5 into weight slot 1"},
         {{.kind = UNSHARD, .index = 5, .slot = 1, .post_forward = true},
          "UNSHARD bucket 5 into weight slot 1 from the post-forward group"},

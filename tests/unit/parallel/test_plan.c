@@ -259,8 +259,8 @@ static void test_arrays_are_packed_but_for_the_alignment_of_starts(void **state)
     expect_packed(p, LAYOUT_INNER, ARRAY_GRADIENTS, FILE_ALIGN);
     assert_int_equal(p->array_bytes[ARRAY_M], 0);
     for (int k = 0; k < p->buckets; k++)
-        assert_int_equal(p->bucket[k].file_start[PLAN_OPTIMIZER_STATE], k * 2 * 4 * FILE_ALIGN);
-    assert_int_equal(p->file_bytes[PLAN_OPTIMIZER_STATE], 5 * 2 * 4 * FILE_ALIGN);
+        assert_int_equal(p->bucket[k].swap_start[PLAN_OPTIMIZER_STATE], k * 2 * 4 * FILE_ALIGN);
+    assert_int_equal(p->swap_bytes[TIER_FILE][PLAN_OPTIMIZER_STATE], 5 * 2 * 4 * FILE_ALIGN);
     plan_free(p);
 }
 
@@ -430,6 +430,71 @@ static void test_the_host_tier_is_the_devices_own_memory(void **state)
     plan_free(p);
 }
 
+static void test_a_host_apart_has_bytes_of_its_own_and_is_swapped(void **state)
+{
+    (void)state;
+    enum { N = 64 * 64 };
+    planned x = planned_blocks(2, 64, 64);
+    x.apart = true;
+    x.compute = BF16;
+    x.tier[PLAN_OPTIMIZER_STATE] = x.tier[PLAN_WEIGHTS] = TIER_HOST;
+    plan *p = planned_open(&x);
+    const plan_group *g = &p->group[0];
+    assert_true(plan_is_swapped(g, PLAN_WEIGHTS) && plan_is_swapped(g, PLAN_OPTIMIZER_STATE));
+    assert_false(plan_is_swapped(g, PLAN_GRADIENTS));
+    assert_true(g->weight_slots && !g->gradient_slots);
+    assert_int_equal(p->bytes[BYTES_GRADIENTS], 2 * 4 * N);
+    assert_int_equal(plan_bytes(p), 2 * 4 * N);
+    assert_int_equal(p->host_bytes[BYTES_WEIGHTS], 2 * 2 * N);
+    assert_int_equal(p->host_bytes[BYTES_MASTER], 2 * 4 * N);
+    assert_int_equal(p->host_bytes[BYTES_OPTIMIZER], 2 * 8 * N);
+    assert_int_equal(plan_host_bytes(p), 2 * 14 * N);
+    assert_int_equal(p->tier_bytes[TIER_HOST], 2 * 14 * N);
+    assert_int_equal(p->array_bytes[ARRAY_M] + p->array_bytes[ARRAY_WEIGHTS], 0);
+    // Master weights and two moments of a bucket lie together.
+    assert_int_equal(p->swap_bytes[TIER_HOST][PLAN_OPTIMIZER_STATE], 2 * 12 * N);
+    assert_int_equal(p->bucket[1].swap_start[PLAN_OPTIMIZER_STATE], 12 * N);
+    assert_int_equal(p->bucket[1].swap_start[PLAN_WEIGHTS], 2 * N);
+    plan_free(p);
+    x.no_moments = true; // nothing of the optimizer is swapped where there is nothing
+    x.compute = F32;
+    p = planned_open(&x);
+    assert_false(plan_is_swapped(&p->group[0], PLAN_OPTIMIZER_STATE));
+    plan_free(p);
+}
+
+// A bucket starts at BUCKET_START_BYTES on the host, too.
+static void test_buckets_on_the_host_are_aligned(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(3, 7, 3);
+    x.apart = true;
+    x.compute = BF16;
+    for (int k = 0; k < PLAN_STATES; k++) x.tier[k] = TIER_HOST;
+    plan *p = planned_open(&x);
+    for (int b = 0; b < p->buckets; b++)
+        for (int k = 0; k < PLAN_STATES; k++)
+            assert_int_equal(p->bucket[b].swap_start[k] % BUCKET_START_BYTES, 0);
+    assert_int_equal(p->bucket[1].swap_start[PLAN_WEIGHTS], BUCKET_START_BYTES);
+    plan_free(p);
+}
+
+static void test_no_sync_auto_is_true_for_gradients_that_are_swapped(void **state)
+{
+    (void)state;
+    static const policies zero2 = {{"", REPLICATE, PARTIAL, REPLICATE},
+                                   {"", REPLICATE, SHARD, SHARD}};
+    const mesh m = {.size = {1, 1, 2, 1, 1}, .ranks = 2};
+    for (int t = 0; t < TIERS; t++)
+        for (int apart = 0; apart < 2; apart++) {
+            strategy s = {.dp = zero2, .no_sync = NO_SYNC_AUTO};
+            s.offload.tier[PLAN_GRADIENTS] = (memory_tier)t;
+            s.offload.host_is_apart = apart;
+            const bool swapped = t == TIER_FILE || (t == TIER_HOST && apart);
+            assert_int_equal(strategy_resolve(&s, &m).no_sync == NO_SYNC_TRUE, swapped);
+        }
+}
+
 // ---- Refusals
 
 static void expect_refused(const planned *x, const char *says)
@@ -457,6 +522,10 @@ static void test_options_that_exclude_each_other_are_refused_in_one_line(void **
     x.micros = 2;
     expect_refused(&x, "parallel.offload.gradients: file cannot be added to in every micro-batch; "
                        "valid: parallel.no_sync true, one micro-batch a step, or device");
+    x.apart = true, x.tier[PLAN_GRADIENTS] = TIER_HOST;
+    expect_refused(&x, "parallel.offload.gradients: host cannot be added to in every micro-batch; "
+                       "valid: parallel.no_sync true, one micro-batch a step, or device");
+    x.apart = false, x.tier[PLAN_GRADIENTS] = TIER_FILE;
     x.micros = 1, x.outer = "zero1", x.inner = "zero2";
     expect_refused(&x, "parallel.offload.gradients: file needs gradients that are unsharded, "
                        "or sharded as the optimizer's state is; valid: one policy for both axes, "
@@ -504,6 +573,9 @@ int main(void)
         cmocka_unit_test(test_the_norm_counts_every_parameter_once_over_tensor_parallel_ranks),
         cmocka_unit_test(test_state_bytes_are_the_formulas_of_each_policy),
         cmocka_unit_test(test_the_host_tier_is_the_devices_own_memory),
+        cmocka_unit_test(test_a_host_apart_has_bytes_of_its_own_and_is_swapped),
+        cmocka_unit_test(test_buckets_on_the_host_are_aligned),
+        cmocka_unit_test(test_no_sync_auto_is_true_for_gradients_that_are_swapped),
         cmocka_unit_test(test_options_that_exclude_each_other_are_refused_in_one_line),
         cmocka_unit_test(test_impossible_stages_are_refused_in_one_line),
     };

@@ -8,7 +8,7 @@ static void expect_text(const planned *x, const char *expected)
     plan *p = planned_open(x);
     text t = {0};
     plan_print(p, false, &t);
-    char *bytes = strstr(t.chars, "  bytes per rank:\n");
+    char *bytes = strstr(t.chars, "  bytes per rank");
     assert_non_null(bytes);
     *bytes = '\0';
     assert_string_equal(t.chars, expected);
@@ -141,6 +141,16 @@ static void test_tiers_are_printed_by_tier(void **state)
                                  "cpu ranks that is the "
                                  "device's own memory); weights and gradients in files\n" BUCKETS(
                                      "4 buckets"));
+    x.apart = true;
+    expect_text(&x, ONE_RANK("full") "  memory                      optimizer state on the host; "
+                                     "weights and gradients in files\n" BUCKETS("4 buckets"));
+    for (int k = 0; k < PLAN_STATES; k++) x.tier[k] = TIER_HOST;
+    x.host_updates = true;
+    expect_text(&x,
+                ONE_RANK("full") "  memory                      weights, gradients and optimizer "
+                                 "state on the host\n"
+                                 "  optimizer step              on the host: gradients go down, "
+                                 "updated weights come up\n" BUCKETS("4 buckets"));
 }
 
 static void test_tied_weights_stages_and_tensor_parallelism_are_printed(void **state)

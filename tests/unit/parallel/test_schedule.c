@@ -262,41 +262,50 @@ static void test_a_bucket_is_reduced_right_after_its_last_gradient(void **state)
 
 // ---- Files
 
-static int find_swap_in(const schedule *s, plan_state what, int bucket, int from)
+static int find_of_bucket(const schedule *s, schedule_instr_kind kind, plan_state what, int bucket)
 {
-    for (int i = from; i < s->count; i++)
-        if (s->instr[i].kind == SWAP_IN && s->instr[i].what == what && s->instr[i].index == bucket)
+    for (int i = 0; i < s->count; i++) {
+        const schedule_instr *x = &s->instr[i];
+        if (x->kind == kind && x->index == bucket && (kind == OPTIMIZER_STEP || x->what == what))
             return i;
-    fail_msg("no SWAP_IN of %s of bucket %d", plan_state_name(what), bucket);
+    }
+    fail_msg("no %s of %s of bucket %d", instr_name(kind), plan_state_name(what), bucket);
     return -1;
 }
 
-static void state_is_double_buffered(const plan *p, const schedule *s, const lists_of *x)
+// The state of the first buckets, one for each slot, is read before the first backward of the last
+// micro-batch. That of every other bucket is read when the bucket that had its slot and the next one
+// have been updated.
+static void state_is_read_ahead(const plan *p, const schedule *s, const lists_of *x)
 {
-    int clip = 0, before = 0; // CLIP_GRAD_NORM; the OPTIMIZER_STEP before
-    (void)x;
-    while (s->instr[clip].kind != CLIP_GRAD_NORM) clip++;
-    before = clip;
-    for (int i = clip; i < s->count; i++) {
-        const int bucket = s->instr[i].index;
-        if (s->instr[i].kind != OPTIMIZER_STEP) continue;
-        assert_int_equal(s->state[PLAN_OPTIMIZER_STATE].count,
-                         3); // one read, one in use, one written
-        if (bucket + 1 < p->buckets) {
-            const int next = find_swap_in(s, PLAN_OPTIMIZER_STATE, bucket + 1, clip);
-            assert_in_range(next, before + 1, i - 1);
-            assert_int_not_equal(s->instr[next].slot, s->instr[i].state[PLAN_OPTIMIZER_STATE]);
+    const int slots = x->slots ? x->slots : 3;
+    const plan_state what = PLAN_OPTIMIZER_STATE;
+    int backward = 0;
+    while (!is_pass(&s->instr[backward]) || s->instr[backward].kind == FORWARD ||
+           s->instr[backward].micro != p->o.micros - 1)
+        backward++;
+    assert_int_equal(s->state[what].count, p->buckets < slots ? p->buckets : slots);
+    for (int k = 0; k < p->buckets; k++) {
+        const int in = find_of_bucket(s, SWAP_IN, what, k),
+                  step = find_of_bucket(s, OPTIMIZER_STEP, what, k);
+        assert_int_equal(s->instr[in].slot, s->instr[step].state[what]);
+        if (k < slots) {
+            assert_true(in < backward);
+            continue;
         }
-        before = i;
+        assert_true(in > find_of_bucket(s, SWAP_OUT, what, k - slots + 1));
+        assert_true(in < find_of_bucket(s, OPTIMIZER_STEP, what, k - slots + 2));
     }
 }
 
-static void test_the_next_buckets_state_is_read_before_this_one_is_updated(void **state)
+static void test_optimizer_state_is_read_ahead_of_its_update(void **state)
 {
     (void)state;
-    check_all((lists_of){.policy = "zero1", .no_sync = true, .files = true},
-              state_is_double_buffered);
-    check_all((lists_of){.no_sync = true, .files = true}, state_is_double_buffered);
+    for (int slots = 0; slots <= 5; slots += slots ? 1 : 2) {
+        check_all((lists_of){.policy = "zero1", .no_sync = true, .files = true, .slots = slots},
+                  state_is_read_ahead);
+        check_all((lists_of){.no_sync = true, .files = true, .slots = slots}, state_is_read_ahead);
+    }
 }
 
 // The first two buckets are read at the start of the list, when no pass runs. Between two uses by a
@@ -357,10 +366,12 @@ static void test_weights_that_are_read_are_unsharded(void **state)
 {
     (void)state;
     lists l;
-    int read = 0, used = 0;
+    int read = 0, used = 0, last = 0; // pass of the list
     lists_open(&l, &ALONE(4, .blocks = 9, .dp_shard = 4, .policy = "zero3", .reshard = 2,
                           .no_sync = true, .files = true));
-    for (int i = 0; l.list[0].instr[i].kind != CLIP_GRAD_NORM; i++) {
+    for (int i = 0; i < l.list[0].count; i++)
+        if (is_pass(&l.list[0].instr[i])) last = i;
+    for (int i = 0; i < last; i++) {
         const schedule_instr *y = &l.list[0].instr[i];
         read += y->kind == SWAP_IN && y->what == PLAN_WEIGHTS;
         used += y->kind == UNSHARD && !y->post_forward;
@@ -385,7 +396,6 @@ static void test_activations_of_as_many_micro_batches_live_as_the_pipeline_needs
     }
     lists_open(&l, &ALONE(8, .blocks = 3)); // each backward follows its forward
     assert_int_equal(l.list[0].act_slots[0], 1);
-    assert_int_equal(l.list[0].batch_slots, 2); // one in use, one being copied
     lists_close(&l);
 }
 
@@ -400,7 +410,7 @@ int main(void)
         cmocka_unit_test(test_without_reshard_backward_unshards_nothing),
         cmocka_unit_test(test_no_sync_reduces_after_the_last_micro_batch_only),
         cmocka_unit_test(test_a_bucket_is_reduced_right_after_its_last_gradient),
-        cmocka_unit_test(test_the_next_buckets_state_is_read_before_this_one_is_updated),
+        cmocka_unit_test(test_optimizer_state_is_read_ahead_of_its_update),
         cmocka_unit_test(test_weights_are_read_while_the_block_before_their_unshard_runs),
         cmocka_unit_test(test_activation_gradients_alternate_between_few_slots),
         cmocka_unit_test(test_weights_that_are_read_are_unsharded),

@@ -9,7 +9,7 @@
 static void simulate(const lists *l, simulate_seconds *seconds, const void *given, bool overlap,
                      simulate_result *r)
 {
-    const simulate_costs c = {seconds, given, overlap};
+    const simulate_costs c = {seconds, given, overlap, false};
     err e = {0};
     if (schedule_simulate(l->of, l->plan_of, l->stages, &c, r, &e) != OK) fail_msg("%s", e.text);
 }
@@ -128,11 +128,11 @@ static void test_reductions_overlap_the_next_backward(void **state)
     expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 1, .blocks = 3), &c, 18, 14);
 }
 
-static void test_batches_are_copied_ahead(void **state)
+static void test_all_batches_are_loaded_first(void **state)
 {
     (void)state;
     const kind_costs c = {{[FORWARD] = 1, [BACKWARD] = 3, [LOAD_BATCH] = 5}};
-    expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 2, .blocks = 1), &c, 18, 14);
+    expect_seconds(&LISTS(PIPE_1F1B, 1, 1, 2, .blocks = 1), &c, 18, 18);
 }
 
 // The updated weights are gathered on the compute stream, which the next update waits for.
@@ -213,7 +213,9 @@ static void test_overlap_only_ever_saves_time(void **state)
                 simulate(&l, uneven_seconds, NULL, true, &overlapped);
                 check_times(&l, &strict);
                 check_times(&l, &overlapped);
-                assert_true(overlapped.seconds < strict.seconds);
+                // In ddp only reductions overlap, and the other stages may be what takes long.
+                assert_true(bits > 0 ? overlapped.seconds < strict.seconds
+                                     : overlapped.seconds <= strict.seconds);
                 simulate_result_clear(&strict);
                 simulate_result_clear(&overlapped);
                 lists_close(&l);
@@ -229,7 +231,7 @@ static void test_lists_that_deadlock_are_refused(void **state)
     err e = {0};
     lists_open(&l, &LISTS(PIPE_1F1B, 2, 1, 2));
     l.list[1].count--; // the last ALL_GATHER_UPDATED, which no stage waits for
-    const simulate_costs c = {seconds_by_kind, &free_of_cost, true};
+    const simulate_costs c = {seconds_by_kind, &free_of_cost, true, false};
     assert_int_equal(schedule_simulate(l.of, l.plan_of, 2, &c, &r, &e), OK);
     simulate_result_clear(&r);
     l.list[1].count = 0;
@@ -247,7 +249,7 @@ int main(void)
         cmocka_unit_test(test_a_message_takes_its_seconds),
         cmocka_unit_test(test_unshard_overlaps_the_block_before),
         cmocka_unit_test(test_reductions_overlap_the_next_backward),
-        cmocka_unit_test(test_batches_are_copied_ahead),
+        cmocka_unit_test(test_all_batches_are_loaded_first),
         cmocka_unit_test(test_updated_weights_are_gathered_before_the_next_update),
         cmocka_unit_test(test_a_collective_begins_when_the_last_stage_is_there),
         cmocka_unit_test(test_overlap_only_ever_saves_time),

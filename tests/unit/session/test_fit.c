@@ -201,7 +201,7 @@ static void the_largest_rank_decides_and_is_named(void **state)
         double flops;
         err refused = {.code = OK};
         if (session_options(j, &in, 4, &o, &refused) != OK) fail_msg("%s", refused.text);
-        o.rank = r;
+        o.place.rank = r;
         if (trainer_plan(&o, &p, &s, &params, &flops, &refused) != OK) fail_msg("%s", refused.text);
         const uint64_t planned = plan_bytes(p) - p->bytes[BYTES_RUNTIME];
         if (planned > most) most = planned;

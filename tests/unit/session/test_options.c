@@ -36,7 +36,8 @@ static void the_strategy_is_that_of_the_job(void **state)
         "--parallel={dp: [zero1, zero3], dp_replicate: 2, tp: 2, pp: 2, sequence_parallel: on,"
         " pp_schedule: interleaved, virtual_stages: 2, split: [1, 1, 1, 1], bucket_bytes: 1Ki,"
         " reshard_after_forward: off, recompute: full, no_sync: off, unused_parameters: zero,"
-        " offload: {weights: host, optimizer: file, path: /tmp, block_bytes: 8Ki, depth: 3},"
+        " offload: {weights: host, optimizer: file, path: /tmp, block_bytes: 8Ki, depth: 3, slots: "
+        "5},"
         " hook: {name: powersgd, rank: 3}}",
         "--train.precision=fp16", "--train.reduce_dtype=bf16", "--train.fp16.hysteresis=7", NULL};
     trainer_options o;
@@ -64,9 +65,9 @@ static void the_strategy_is_that_of_the_job(void **state)
     assert_int_equal(g->offload.tier[PLAN_GRADIENTS], TIER_DEVICE);
     assert_int_equal(g->offload.tier[PLAN_OPTIMIZER_STATE], TIER_FILE);
     assert_string_equal(g->offload.path, "/tmp");
-    assert_true(g->offload.block_bytes == 8192 && g->offload.depth == 3);
+    assert_true(g->offload.block_bytes == 8192 && g->offload.depth == 3 && g->offload.slots == 5);
     assert_int_equal(g->recompute, RECOMPUTE_FULL);
-    assert_int_equal(o.rank, 0);
+    assert_int_equal(o.place.rank, 0);
     job_close(j);
 }
 

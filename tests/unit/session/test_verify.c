@@ -122,7 +122,7 @@ static void a_schedule_that_uses_missing_data_is_refused(void **state)
 {
     (void)state;
     expect(&(fault){LOAD_BATCH, PASS_TRAIN, 0}, "--launch.ranks=2 --parallel.dp=ddp",
-           "the schedule of a step cannot run: stage 0, instruction 0 (FORWARD micro 0 block 0): "
+           "the schedule of a step cannot run: stage 0, instruction 1 (LOAD_STEP): "
            "the batch of micro 0 is not loaded");
     expect(&(fault){UNSHARD, PASS_TRAIN, 0}, "--launch.ranks=2 --parallel.dp=zero3",
            "the weights of bucket 0 are not unsharded");

@@ -138,7 +138,6 @@ static inline trainer_options golden_options(golden *g, kernel_update_rule rule,
                          .micro_batch = micro,
                          .global_batch = vectors ? 16 : 3,
                          .seq_len = vectors ? 1 : g->data.base.shape.labels,
-                         .steps = 10,
                          .optimizer = golden_optimizer(rule),
                          .clip_grad_norm = 1,
                          .train = &g->data.base,
@@ -158,16 +157,16 @@ static inline trainer_options golden_options(golden *g, kernel_update_rule rule,
 static inline double relative_error(const float *a, const safetensors_tensor *b, int64_t first,
                                     int64_t count)
 {
-    double difference = 0, size = 0;
+    double apart = 0, size = 0;
     float *want = malloc((size_t)count * sizeof *want);
     dtype_convert(want, F32, (const char *)b->data + (size_t)first * dtype_bytes(b->type), b->type,
                   (size_t)count);
     for (int64_t i = 0; i < count; i++) {
-        difference += ((double)a[i] - want[i]) * ((double)a[i] - want[i]);
+        apart += ((double)a[i] - want[i]) * ((double)a[i] - want[i]);
         size += (double)want[i] * want[i];
     }
     free(want);
-    return sqrt(difference) / (sqrt(size) + 1e-30);
+    return sqrt(apart) / (sqrt(size) + 1e-30);
 }
 
 #endif

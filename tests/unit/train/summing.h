@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+#include "unit/spy_device.h"
+
 enum { SUM_RANKS = 8, SUM_PARAMS = 4, SUM_ELEMENTS = 10 * 8 + 16 * 5 + 4 * 4 + 9, SUM_STEPS = 8 };
 
 // Rows and columns of each parameter. They make two buckets.
@@ -44,6 +46,7 @@ typedef struct summing {
     summand_fn summand;
     int steps;
     int restart; // restarts the compressor before this step; 0: never
+    bool spied;  // on spies (spy_device.h), whose kernels need workspaces
     // Results:
     float sum[SUM_RANKS][SUM_STEPS][SUM_ELEMENTS]; // the sums of each rank's shard
     bool own[SUM_RANKS][SUM_ELEMENTS];             // the elements of each rank's shard
@@ -151,9 +154,10 @@ static status summer_open(summer *s, err *e)
     TRY(summer_plan(s, e));
     p = s->plan;
     TRY(device_open("cpu", &options, &s->device, e));
+    if (s->x->spied) spy_watch(s->device);
     s->bytes = s->device->bytes_now;
-    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, &s->on, e));
-    TRY(world_attach(s->world, s->rank, s->device, &s->all, e));
+    TRY(s->device->ops->stream_open(s->device, STREAM_COMM, false, &s->on, e));
+    TRY(comm_open("auto", world_options(s->world, s->rank, s->device, 0), &s->all, e));
     TRY(summer_split(s, e));
     s->whole_bytes = sizeof(float) * (size_t)whole_first(p, p->buckets);
     s->kept_bytes = p->array_bytes[ARRAY_GRADIENTS];
@@ -168,7 +172,7 @@ static status summer_open(summer *s, err *e)
                                 .seed = 11};
     TRY(compress_open(&o, &s->compressor, e));
     if (s->rank > 0) return OK;
-    s->x->counted = compress_bytes(p);
+    s->x->counted = compress_bytes(p, s->device->needs);
     s->x->allocated = s->device->bytes_now - before;
     s->x->was_opened = s->compressor != NULL;
 done:
@@ -268,7 +272,7 @@ static void *summer_main(void *arg)
     TRY(summer_open(s, e));
     for (int i = 0; i < s->x->steps; i++) TRY(summer_step(s, (uint64_t)i, e));
 done:
-    if (result != OK) world_fail(s->world, s->rank, e);
+    if (result != OK) comm_failure_set(s->world->failure, s->rank, e);
     if (s->on) s->device->ops->stream_close(s->on);
     compress_close(s->compressor);
     if (s->whole) comm_release(s->all, s->device, s->whole, s->whole_bytes);

@@ -94,7 +94,7 @@ static void *member_main(void *arg)
     golden_open(&g, s->model, 1);
     comm_close(g.comm);
     g.comm = NULL;
-    TRY(world_attach(m->r->world, m->rank, g.device, &g.comm, e));
+    TRY(comm_open("auto", world_options(m->r->world, m->rank, g.device, 0), &g.comm, e));
     trainer_options o = golden_options(&g, UPDATE_ADAMW, F32, MICRO);
     o.mesh.size[AXIS_DP_REPLICATE] = 1;
     o.mesh.size[AXIS_CP] = s->cp, o.mesh.size[AXIS_TP] = s->tp;

@@ -137,7 +137,7 @@ static safetensors *two_weights(device *v)
     close(mkstemp(path));
     CHECK(model_open(&two_family, NULL, &o, &m, e));
     d.m = m;
-    CHECK(v->ops->stream_open(v, STREAM_COMPUTE, &d.on, e));
+    CHECK(v->ops->stream_open(v, STREAM_COMPUTE, false, &d.on, e));
     CHECK(model_param_files_make(m, F32, &d.files, e));
     CHECK(safetensors_write(path, d.files.info, (size_t)d.files.count, draw, &d, NULL, e));
     CHECK(safetensors_open(path, &s, e));

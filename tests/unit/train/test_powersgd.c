@@ -92,6 +92,19 @@ static void test_every_policy_gives_the_same_bits(void **state)
     free(whole);
 }
 
+static void test_workspaces_are_counted_and_change_no_bits(void **state)
+{
+    (void)state;
+    const strategy_hook hook = hook_of(2, true, true, 0);
+    summing *plain = sum_new((summing){.shard = 2, .steps = 5, .hook = hook}),
+            *spied = sum_new((summing){.shard = 2, .steps = 5, .hook = hook, .spied = true});
+    expect_same_bits(spied, plain);
+    assert_true(spied->counted > plain->counted);
+    assert_int_equal(spied->counted, spied->allocated);
+    free(plain);
+    free(spied);
+}
+
 static void test_frozen_parameters_are_not_factored(void **state)
 {
     (void)state;
@@ -306,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_means_equal_those_of_pytorch),
         cmocka_unit_test(test_every_policy_gives_the_same_bits),
+        cmocka_unit_test(test_workspaces_are_counted_and_change_no_bits),
         cmocka_unit_test(test_frozen_parameters_are_not_factored),
         cmocka_unit_test(test_sums_are_plain_before_it_starts),
         cmocka_unit_test(test_other_parameters_are_summed_exactly),

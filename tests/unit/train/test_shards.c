@@ -174,7 +174,7 @@ static void *work(void *arg)
     golden_open(&g, m->r->model, 1);
     comm_close(g.comm);
     g.comm = NULL;
-    TRY(world_attach(m->r->world, m->rank, g.device, &g.comm, e));
+    TRY(comm_open("auto", world_options(m->r->world, m->rank, g.device, 0), &g.comm, e));
     trainer_options o = golden_options(&g, UPDATE_ADAMW, F32, 1);
     o.mesh.size[AXIS_DP_REPLICATE] = 1;
     o.mesh.size[AXIS_DP_SHARD] = m->r->ranks;

@@ -1,0 +1,72 @@
+// failure.c -- see failure.h. The first writer wins; a rank that died while it wrote is replaced by
+// the line that says how it died.
+//
+// Called by launch/, by ranks that fail, and by everything that waits for a rank.
+#include "comm/failure.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+// How long a rank waits for the failure record of a rank that has left its communicators.
+enum { LEAVER_WAIT_MS = 500 };
+
+static bool claim(comm_failure *f, int rank)
+{
+    int none = 0;
+    return atomic_compare_exchange_strong(&f->claimed, &none, rank + 2);
+}
+
+static void publish(comm_failure *f, int rank)
+{
+    f->rank = rank;
+    atomic_store_explicit(&f->known, 1, memory_order_release);
+}
+
+bool comm_failure_set(comm_failure *f, int rank, const err *why)
+{
+    if (!claim(f, rank)) return false;
+    f->why = *why;
+    if (rank >= 0) err_prefix(&f->why, "rank %d: ", rank);
+    publish(f, rank);
+    return true;
+}
+
+bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status, const char *why)
+{
+    // A rank that died between its claim and its record cannot complete it.
+    const bool ours =
+        claim(f, rank) || (atomic_load(&f->claimed) == rank + 2 && !comm_failure_known(f));
+    if (!ours) return false;
+    memset(&f->why, 0, sizeof f->why);
+    if (WIFSIGNALED(wait_status))
+        err_set(&f->why, E_PEER, "rank %d (pid %d) was killed by signal %d (%s)%s%s", rank,
+                (int)pid, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)), why ? ": " : "",
+                why ? why : "");
+    else
+        err_set(&f->why, E_PEER,
+                "rank %d (pid %d) ended with exit code %d before its work was done", rank, (int)pid,
+                WEXITSTATUS(wait_status));
+    publish(f, rank);
+    return true;
+}
+
+bool comm_failure_get(const comm_failure *f, int *rank, err *out)
+{
+    if (!comm_failure_known(f)) return false;
+    if (rank) *rank = f->rank;
+    if (out) *out = f->why;
+    return true;
+}
+
+status comm_failure_error(const comm_failure *f, err *e)
+{
+    return err_set(e, E_PEER, "%s", f->why.text);
+}
+
+bool comm_failure_await(const comm_failure *f)
+{
+    const struct timespec one_ms = {0, 1000 * 1000};
+    for (int i = 0; i < LEAVER_WAIT_MS && !comm_failure_known(f); i++) nanosleep(&one_ms, NULL);
+    return comm_failure_known(f);
+}

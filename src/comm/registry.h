@@ -1,0 +1,39 @@
+// registry.h -- the communicators that this version has, and how a rank opens one by its name.
+//
+// Called by session/ and by programs that measure, once for each rank. A new communicator is one row
+// of registry.c.
+#ifndef TRIREME_COMM_REGISTRY_H
+#define TRIREME_COMM_REGISTRY_H
+
+#include "comm/comm.h"
+#include "comm/store.h"
+
+struct world;
+
+// What a rank brings to the communicator of all ranks.
+typedef struct comm_options {
+    int rank, size;             // among all ranks of the run
+    int local_rank, local_size; // among the ranks of this machine
+    comm_store *store;          // where the ranks meet; NULL: there is one rank
+    device *device;             // whose memory the collectives work on
+    int64_t deadline_ms; // how long the rank waits for the others while it opens; 0: for ever
+    struct world *world; // what the ranks of this machine share; NULL: there is one rank
+} comm_options;
+
+// A communicator as a checking process sees it, before any rank has opened one.
+typedef struct comm_description {
+    const char *name; // of the communicator that "auto" stands for, too
+    comm_capabilities can;
+} comm_description;
+
+// "auto" is the communicator of one rank, or that of the ranks of one machine. E_USAGE when there is
+// no such name.
+status comm_describe(const char *name, int size, comm_description *out, err *e);
+
+// Opens the communicator of all ranks, for example comm_open("auto", world_options(…), …). Each rank calls it once, in its own process or thread, with
+// the same name. The caller closes *out. E_USAGE when the name is not known, or the communicator
+// cannot have these ranks or this device. E_PEER when another rank failed or did not come in time.
+// Collective over all ranks.
+status comm_open(const char *name, comm_options o, comm **out, err *e);
+
+#endif

@@ -1,0 +1,66 @@
+// watchdog.h -- bounds the wait of one rank for another, and says what both are doing. It lies in
+// memory that the ranks share.
+//
+// Each rank writes its activity. A rank that has waited too long reads the activity of the rank that
+// did not come, and makes the first failure of the run from it. It does not know collectives.
+#ifndef TRIREME_COMM_WATCHDOG_H
+#define TRIREME_COMM_WATCHDOG_H
+
+#include "comm/failure.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// What a rank is doing at the moment. The rank writes it. A rank that has waited too long for it
+// reads it, to report it.
+typedef struct comm_activity {
+    _Alignas(64) _Atomic uint64_t what; // a code that `describe` explains; 0: not known
+    // Writes a few words, such as "FORWARD micro 0 block 2", into out[room]. Called on any rank.
+    void (*_Atomic describe)(uint64_t what, char *out, size_t room);
+} comm_activity;
+
+// Called by the rank itself. It is one store, which is cheap enough for every instruction.
+static inline void comm_activity_set(comm_activity *a, uint64_t what)
+{
+    atomic_store_explicit(&a->what, what, memory_order_relaxed);
+}
+
+// Zeroed memory of comm_watchdog_bytes(ranks) is a watchdog without a limit.
+typedef struct comm_watchdog {
+    _Atomic int64_t limit_ms;   // 0: none
+    comm_activity activities[]; // [ranks]
+} comm_watchdog;
+
+static inline size_t comm_watchdog_bytes(int ranks)
+{
+    return sizeof(comm_watchdog) + (size_t)ranks * sizeof(comm_activity);
+}
+
+// Sets how long a rank waits for another one in a collective, or for a message, before it fails the
+// run and names that rank. 0 means for ever. Time in which the waiting process was stopped does not
+// count. Every rank calls it with the same value before its first collective.
+static inline void comm_watchdog_set(comm_watchdog *w, int64_t milliseconds)
+{
+    atomic_store(&w->limit_ms, milliseconds);
+}
+
+// The activity of a rank. It lives as long as the watchdog.
+static inline comm_activity *comm_watchdog_activity(comm_watchdog *w, int rank)
+{
+    return &w->activities[rank];
+}
+
+// A rank that waits for another one in a call.
+typedef struct comm_wait {
+    int waiting, awaited; // ranks of the watchdog
+    uint64_t what;        // the waiting rank's activity when it issued the call
+    const char *call;     // the call that rank `awaited` did not come to
+    const char *label;    // of the group; NULL: none
+} comm_wait;
+
+// The error of a wait that ended without its event: E_PEER with the failure in f. If there is none,
+// the watchdog's time is over, and that becomes the failure.
+status comm_watchdog_error(comm_watchdog *w, comm_failure *f, const comm_wait *wait, err *e);
+
+#endif

@@ -1,0 +1,81 @@
+// kernel_step.h -- what differs from one training step to the next, as one struct in device memory. The
+// host writes it before a step (train/results.c), K_CLIP completes it when the norm of the gradients is
+// known, and other kernels read it. So the calls of a step are the same in every step, and no call
+// waits for a number that the host has to compute. It does not know what a parameter or a rank is.
+#ifndef TRIREME_DEVICE_KERNEL_STEP_H
+#define TRIREME_DEVICE_KERNEL_STEP_H
+
+#include "base/rng.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The sums of a step, each over all ranks once they are reduced. The loss kernels add to LOSS and
+// COUNT, K_SUM_SQUARES adds the squares of reduced gradients to SQUARES, and the host writes STOP and
+// SAMPLES.
+typedef enum kernel_step_sum {
+    SUM_LOSS,
+    SUM_COUNT,
+    SUM_SQUARES,
+    SUM_STOP,
+    SUM_SAMPLES,
+    STEP_SUMS
+} kernel_step_sum;
+
+// What follows from the reduced sums. K_CLIP says how.
+typedef struct kernel_step_result {
+    double loss;    // mean over valid positions of the global batch
+    double count;   // valid positions
+    double norm;    // of the mean gradient, before clipping
+    double samples; // of the global batch; 0: the data has ended on every rank
+    double scale;   // the optimizer multiplies the summed gradient by it: 1/count, and the clipping
+    bool finite;    // loss and norm are
+    bool stop;      // some rank asks to stop
+    bool applies;   // the optimizer updates the weights
+} kernel_step_result;
+
+typedef struct kernel_step {
+    uint64_t step;      // finished steps; keys random numbers
+    uint64_t first_row; // number of this rank's first row of the step among all rows of the run
+    double loss_scale;  // factor of the loss' gradient, and so of every gradient
+    double sums[STEP_SUMS];
+    kernel_step_result result;
+} kernel_step;
+
+// The numbers of one parameter group for K_UPDATE, which explains them.
+typedef struct kernel_step_group {
+    float lr, beta1, c1, c2;
+    bool first; // sgd: no update came before, m holds nothing yet
+} kernel_step_group;
+
+// The numbers of the step. A kernel calls it once a launch. Without a step (NULL, as in tests and
+// in evaluation) no step is finished, nothing is scaled, and every update applies.
+static inline kernel_step kernel_step_read(const kernel_step *s)
+{
+    static const kernel_step none = {.loss_scale = 1, .result = {.scale = 1, .applies = true}};
+    return s ? *s : none;
+}
+
+// Which random numbers a dropout draws.
+typedef struct kernel_draw {
+    const kernel_step *step; // NULL: as kernel_step_read says
+    uint64_t seed;
+    uint64_t node; // number of the dropout in the model
+    uint64_t row0; // row 0 of the call has this logical row of the step
+} kernel_draw;
+
+// The key of these numbers, and the number of row 0 among all rows of the run.
+typedef struct kernel_drawn {
+    rng_key key;
+    uint64_t row0;
+} kernel_drawn;
+
+static inline kernel_drawn kernel_draw_read(const kernel_draw *d)
+{
+    const kernel_step s = kernel_step_read(d->step);
+    return (kernel_drawn){rng_key_make(d->seed, RNG_DROPOUT, s.step, d->node),
+                          s.first_row + d->row0};
+}
+
+#endif

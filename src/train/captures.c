@@ -1,0 +1,125 @@
+// captures.c -- see captures.h and events.h. Called by step.c. It knows no kind of instruction.
+#include "train/captures.h"
+
+#include "parallel/capture.h"
+#include "train/trainer_private.h"
+
+struct trainer_captures {
+    uint64_t run;
+    int first; // the instruction from which the training list is replayed; -1: the device replays nothing
+    device_recording *recording; // NULL: not recorded yet
+};
+
+// ---- Runs and events
+
+uint64_t captures_run(const trainer *t)
+{
+    return t->captures->run;
+}
+
+status captures_begin_run(trainer *t, err *e)
+{
+    if (!trainer_ops(t)->capture_begin) return OK;
+    t->captures->run++;
+    return groups_sync(t->groups, e);
+}
+
+status trainer_event_open(trainer *t, trainer_event *out, err *e)
+{
+    return trainer_ops(t)->event_open(t->o.device, &out->event, e);
+}
+
+void trainer_event_close(const trainer *t, trainer_event *v)
+{
+    trainer_ops(t)->event_close(v->event);
+}
+
+void trainer_record(const trainer *t, trainer_event *v, device_stream *on)
+{
+    trainer_ops(t)->record(v->event, on);
+    v->run = captures_run(t);
+}
+
+void trainer_wait(const trainer *t, device_stream *on, const trainer_event *v)
+{
+    if (v->run == captures_run(t)) trainer_ops(t)->wait(on, v->event);
+}
+
+// ---- Opening
+
+// The first instruction of the list's only segment, if the list ends with it; else -1.
+static int only_segment(const capture_segments *c)
+{
+    return c->count == 1 && !c->items[0].why ? c->items[0].first : -1;
+}
+
+status captures_open(trainer *t, err *e)
+{
+    status result = OK;
+    capture_segments segments = {.count = 0};
+    TRY(trainer_object(&t->captures, sizeof *t->captures, e));
+    t->captures->run = 1;
+    t->captures->first = -1;
+    if (!trainer_ops(t)->capture_begin || t->o.checks.issues_every_step) goto done;
+    TRY(capture_divide(t->plan, &t->schedule, t->o.comm->can.can_be_recorded, &segments, e));
+    t->captures->first = only_segment(&segments);
+done:
+    capture_clear(&segments);
+    return result;
+}
+
+void captures_close(trainer *t)
+{
+    if (t->captures && t->captures->recording)
+        trainer_ops(t)->recording_close(t->captures->recording);
+    free(t->captures);
+}
+
+// ---- A step
+
+// A repetition that looks for a NaN or Inf does other work, so it is issued.
+bool captures_replays_from(const trainer *t, const schedule *s, int number)
+{
+    return s == &t->schedule && number == t->captures->first && !t->pass.inspects;
+}
+
+// All streams take part in the recording, which begins and ends on the compute stream.
+static status record(trainer *t, const schedule *s, int number,
+                     status (*issue)(trainer *t, const schedule_instr *x, err *e), err *e)
+{
+    status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    TRY(trainer_ops(t)->capture_begin(on, e));
+    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    trainer_order(t, STREAM_COMPUTE, STREAM_COPY);
+    for (int i = number; i < s->count && result == OK; i++) result = issue(t, &s->instr[i], e);
+    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    trainer_order(t, STREAM_COPY, STREAM_COMPUTE);
+    err later = {0};
+    const status ended = trainer_ops(t)->capture_end(on, &t->captures->recording, &later);
+    if (result == OK && ended != OK) {
+        *e = later;
+        result = ended;
+    }
+done:
+    return result;
+}
+
+// Between an instruction outside of the segment and one in it, all streams meet. Then no event of before
+// is waited for in the segment, and no event of the segment after it.
+status captures_replay(trainer *t, const schedule *s, int number,
+                       status (*issue)(trainer *t, const schedule_instr *x, err *e), err *e)
+{
+    status result = OK;
+    trainer_captures *c = t->captures;
+    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    trainer_order(t, STREAM_COPY, STREAM_COMPUTE);
+    c->run++;
+    if (!c->recording) TRY(record(t, s, number, issue, e));
+    c->run++;
+    TRY(trainer_ops(t)->replay(c->recording, trainer_stream(t, STREAM_COMPUTE), e));
+    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    trainer_order(t, STREAM_COMPUTE, STREAM_COPY);
+done:
+    return result;
+}

@@ -1,0 +1,28 @@
+// captures.h -- recordings of a training step, on a device that can record issued work and replay it
+// (device.h). The plan's segments say what can be recorded (parallel/capture.h). The first step records
+// the segment and replays it, later steps only replay it. It owns the recording and the number of the
+// run (events.h).
+//
+// Only a step whose list ends with its one segment is recorded. A step of several segments would need
+// what the host notes between them.
+#ifndef TRIREME_TRAIN_CAPTURES_H
+#define TRIREME_TRAIN_CAPTURES_H
+
+#include "parallel/schedule.h"
+#include "train/trainer.h"
+
+typedef struct trainer_captures trainer_captures;
+
+status captures_open(trainer *t, err *e);
+void captures_close(trainer *t);
+// Begins a run of a list: every stream is idle. Waits for that where the device can record.
+status captures_begin_run(trainer *t, err *e);
+uint64_t captures_run(const trainer *t);
+// Whether the instructions of the list from this one on are replayed.
+bool captures_replays_from(const trainer *t, const schedule *s, int number);
+// Replays the instructions from `number` to the end of the list. `issue` issues one, and is called
+// for each of them the first time, when they are recorded.
+status captures_replay(trainer *t, const schedule *s, int number,
+                       status (*issue)(trainer *t, const schedule_instr *x, err *e), err *e);
+
+#endif

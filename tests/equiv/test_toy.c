@@ -1,0 +1,265 @@
+// test_toy.c -- trainers over the toy communicator, which packs shards and works on streams, compute the
+// same bits as over the communicator of one machine, which reads the memory of other ranks. What is
+// left out or wrong is noticed: the linker wraps the functions that the faults change.
+#include "equiv/matrix_cover.h"
+#include "equiv/matrix_pool.h"
+#include "late/late_device.h"
+#include "workers.h"
+
+#include "comm/packed.h"
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { STEPS = 4, LIMIT_S = 900, COVER = false, SAMPLE = 12 };
+#else
+enum { STEPS = 4, LIMIT_S = 300, COVER = true, SAMPLE = 0 };
+#endif
+
+// Every policy, both levels of sharding, every axis, tiers, precisions and parameter groups.
+static const char *const POINTS[] = {
+    "replicate=3",
+    "shard=3,inner=zero1",
+    "shard=3,inner=zero2,precision=bf16",
+    "shard=4,inner=zero3",
+    "shard=2,inner=zero2,no_sync=false",
+    "shard=2,inner=zero3,no_sync=false,reshard=0",
+    "replicate=2,shard=2,outer=ddp,inner=zero3",
+    "replicate=2,shard=3,outer=zero1,inner=zero3",
+    "tp=2",
+    "tp=2sp,shard=2,inner=zero2",
+    "cp=2",
+    "cp=4,precision=bf16",
+    "cp=2,shard=2,inner=zero3,recompute=full",
+    "model=llama,cp=2,tp=2,shard=2,inner=zero1",
+    "shard=2,inner=zero3,file=ogw",
+    "shard=2,inner=zero3,precision=fp16,groups=mlp_ddp",
+    "pp=2",
+    "pp=4,micros=8",
+    "pp=2,schedule=gpipe",
+    "pp=2,schedule=interleaved",
+    "pp=4,schedule=zb",
+    "pp=2,shard=2,inner=zero3,schedule=interleaved,groups=frozen",
+    "model=llama_tied,pp=2,cp=2,tp=2,inner=zero1,schedule=zb",
+};
+
+static point point_of(const char *name)
+{
+    point p;
+    if (!matrix_parse(name, &p) || !matrix_legal(&p)) fail_msg("%s is no point", name);
+#ifdef __SANITIZE_THREAD__
+    p.v[DIM_PRECISION] = 0; // the sanitizer cannot see oneDNN's locks
+#endif
+    return p;
+}
+
+static void check_points(const matrix_run *over_toy)
+{
+    static outcome want, got;
+    for (size_t i = 0; i < sizeof POINTS / sizeof *POINTS; i++) {
+        const point p = point_of(POINTS[i]);
+        const matrix_run here = {.steps = STEPS, .folder = pool_folder()};
+        pool_run_one(&p, &here, LIMIT_S, &want);
+        pool_run_one(&p, over_toy, LIMIT_S, &got);
+        if (want.result != OK || got.result != OK)
+            fail_msg("%s: %s%s", POINTS[i], want.error, got.error);
+        if (!matrix_compare(&got, &want).same) fail_msg("%s: the bits differ", POINTS[i]);
+    }
+}
+
+static void test_every_strategy_has_the_same_bits(void **state)
+{
+    (void)state;
+    check_points(&(matrix_run){.steps = STEPS, .folder = pool_folder(), .toy = true});
+}
+
+static void test_late_streams_have_the_same_bits(void **state)
+{
+    (void)state;
+    for (int order = LATE_OTHERS_FIRST; order <= LATE_OTHERS_LAST; order++)
+        check_points(&(matrix_run){.steps = STEPS,
+                                   .folder = pool_folder(),
+                                   .toy = true,
+                                   .late = true,
+                                   .late_order = order});
+}
+
+// Points that have every pair of values of two dimensions, against their references.
+static void test_covering_points_have_the_bits_of_their_references(void **state)
+{
+    (void)state;
+    points l = {NULL, 0, 0};
+    if (COVER) matrix_cover(&l);
+    matrix_sample(&l, l.count + SAMPLE, 5);
+    trial *t = calloc((size_t)l.count, sizeof *t);
+    const pool_options o = {.jobs = 2, .limit_s = LIMIT_S, .folder = pool_folder()};
+    assert_non_null(t);
+    for (int i = 0; i < l.count; i++) {
+        t[i] = (trial){.point = l.items[i], .toy = true};
+#ifdef __SANITIZE_THREAD__
+        t[i].point.v[DIM_PRECISION] = 0; // the sanitizer cannot see oneDNN's locks
+#endif
+    }
+    const int failed = pool_run(&o, t, l.count);
+    for (int i = 0; i < l.count; i++) {
+        char name[MATRIX_NAME];
+        matrix_print(&t[i].point, name);
+        if (!t[i].passed) print_error("%s: %s\n", name, t[i].why);
+    }
+    print_message("%d points, %d failed\n", l.count, failed);
+    free(t);
+    points_clear(&l);
+    assert_int_equal(failed, 0);
+}
+
+// ---- Compression, and post-forward groups
+
+typedef struct losses {
+    double of[STEPS];
+} losses;
+
+static status train(worker_group *all, int rank, golden *g, trainer *t, err *e)
+{
+    status result = OK;
+    losses *x = all->given;
+    trainer_step_result r;
+    (void)g;
+    for (int i = 0; i < STEPS; i++) {
+        TRY(trainer_step(t, false, &r, e));
+        if (rank == 0) x->of[i] = r.loss;
+    }
+    TRY(trainer_check_replicas(t, e));
+done:
+    return result;
+}
+
+static void test_compressed_gradients_have_the_same_bits(void **state)
+{
+    (void)state;
+    static const scenario scenarios[] = {
+        {.replicate = 3, .hook = HOOK_BF16, .global = 6},
+        {.shard = 3, .inner = "zero2", .reduce = BF16, .sync = true, .global = 6},
+        {.shard = 2, .inner = "zero3", .hook = HOOK_POWERSGD, .sync = true},
+        {.replicate = 2, .shard = 2, .inner = "zero1", .hook = HOOK_POWERSGD, .feedback = true},
+        {.shard = 4, .inner = "zero3", .reshard = 2, .sync = true, .evaluates = true},
+    };
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        scenario s = scenarios[i];
+        losses want = {{0}}, got = {{0}};
+        char name[32];
+        snprintf(name, sizeof name, "scenario %zu", i);
+        workers_run(name, &s, false, train, &want);
+        s.toy = true;
+        workers_run(name, &s, false, train, &got);
+        if (memcmp(&want, &got, sizeof want) != 0) fail_msg("%s: the bits differ", name);
+    }
+}
+
+// ---- Faults
+
+typedef enum toy_fault {
+    NO_FAULT,
+    WRONG_OFFSET,    // rank 0 packs one shard an element too far
+    STALE_TABLE,     // the table of a list is of another list
+    SMALL_WORKSPACE, // half of what is needed
+    NOT_SHARED,      // rank 1 does not share its memory
+} toy_fault;
+
+static toy_fault fault;
+
+status __real_comm_packing_start(comm_packing *x, kernel_segment *table, kernel_segment *host,
+                                 void *const workspace[STREAMS], const size_t bytes[STREAMS],
+                                 device_stream *on, err *e);
+status __wrap_comm_packing_start(comm_packing *x, kernel_segment *table, kernel_segment *host,
+                                 void *const workspace[STREAMS], const size_t bytes[STREAMS],
+                                 device_stream *on, err *e);
+status __real_comm_packing_add(comm_packing *x, const comm_packed_call *c, err *e);
+status __wrap_comm_packing_add(comm_packing *x, const comm_packed_call *c, err *e);
+size_t __real_comm_packing_workspace_bytes(const comm_packing *x, device_stream_kind k);
+size_t __wrap_comm_packing_workspace_bytes(const comm_packing *x, device_stream_kind k);
+status __real_comm_share(comm *c, err *e);
+status __wrap_comm_share(comm *c, err *e);
+
+status __wrap_comm_packing_start(comm_packing *x, kernel_segment *table, kernel_segment *host,
+                                 void *const workspace[STREAMS], const size_t bytes[STREAMS],
+                                 device_stream *on, err *e)
+{
+    const status result = __real_comm_packing_start(x, table, host, workspace, bytes, on, e);
+    if (fault == WRONG_OFFSET) table[0].dst++; // the cpu device: the host can address the table
+    return result;
+}
+
+status __wrap_comm_packing_add(comm_packing *x, const comm_packed_call *c, err *e)
+{
+    comm_packed_call other = *c;
+    if (fault == STALE_TABLE && c->segments > 0) other.segments--;
+    return __real_comm_packing_add(x, &other, e);
+}
+
+size_t __wrap_comm_packing_workspace_bytes(const comm_packing *x, device_stream_kind k)
+{
+    return __real_comm_packing_workspace_bytes(x, k) / (fault == SMALL_WORKSPACE ? 2 : 1);
+}
+
+status __wrap_comm_share(comm *c, err *e)
+{
+    return fault == NOT_SHARED && c->rank == 1 ? OK : __real_comm_share(c, e);
+}
+
+static void run_with(toy_fault f, outcome *out)
+{
+    const point p = point_of("shard=3,inner=zero3");
+    const matrix_run how = {.steps = STEPS, .folder = pool_folder(), .toy = true};
+    fault = f;
+    pool_run_one(&p, &how, LIMIT_S, out);
+    fault = NO_FAULT;
+}
+
+static void check_refused(toy_fault f, const char *line)
+{
+    static outcome got;
+    run_with(f, &got);
+    assert_int_not_equal(got.result, OK);
+    if (!strstr(got.error, line)) fail_msg("\"%s\" has no \"%s\"", got.error, line);
+}
+
+static void test_a_wrong_offset_changes_the_bits(void **state)
+{
+    (void)state;
+    static outcome want, got;
+    run_with(NO_FAULT, &want);
+    run_with(WRONG_OFFSET, &got);
+    assert_int_equal(want.result, OK);
+    assert_true(got.result != OK || !matrix_compare(&got, &want).same);
+}
+
+static void test_a_stale_table_is_refused(void **state)
+{
+    (void)state;
+    check_refused(STALE_TABLE, "no segment table was prepared for this list");
+}
+
+static void test_a_small_workspace_is_refused(void **state)
+{
+    (void)state;
+    check_refused(SMALL_WORKSPACE, "over dp_shard: the workspace has ");
+}
+
+static void test_a_rank_that_does_not_share_is_named(void **state)
+{
+    (void)state;
+    check_refused(NOT_SHARED, "calls share of 0 fp32 while rank 1 calls ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_strategy_has_the_same_bits),
+        cmocka_unit_test(test_late_streams_have_the_same_bits),
+        cmocka_unit_test(test_covering_points_have_the_bits_of_their_references),
+        cmocka_unit_test(test_a_wrong_offset_changes_the_bits),
+        cmocka_unit_test(test_a_stale_table_is_refused),
+        cmocka_unit_test(test_a_small_workspace_is_refused),
+        cmocka_unit_test(test_a_rank_that_does_not_share_is_named),
+        cmocka_unit_test(test_compressed_gradients_have_the_same_bits), // it starts threads
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

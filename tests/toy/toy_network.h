@@ -1,0 +1,70 @@
+// toy_network.h -- what a library for communication does beneath toy_comm.c: the ranks of a group, which
+// are threads, meet, and their bytes are moved. Its functions block the calling thread. It knows neither
+// streams nor devices: addresses are those that the calling thread can read.
+#ifndef TRIREME_TESTS_TOY_TOY_NETWORK_H
+#define TRIREME_TESTS_TOY_TOY_NETWORK_H
+
+#include "comm/world.h"
+
+enum { TOY_RANKS = 16 };
+
+typedef struct toy_group toy_group;
+
+typedef enum toy_kind {
+    TOY_ALL_REDUCE,
+    TOY_REDUCE_SCATTER,
+    TOY_ALL_GATHER,
+    TOY_BROADCAST,
+    TOY_BARRIER,
+    TOY_SHARE,
+    TOY_SPLIT,
+} toy_kind;
+
+// What all ranks of a group must bring alike.
+typedef struct toy_terms {
+    toy_kind kind;
+    dtype type;
+    comm_reduce_op op;
+    int root;
+    size_t count; // elements of the array, or of one shard; bytes in a broadcast
+} toy_terms;
+
+// What one rank brings to a collective.
+typedef struct toy_post {
+    toy_terms terms;
+    const char *in;
+    char *out;
+} toy_post;
+
+// A rank of a group that makes a call.
+typedef struct toy_member {
+    world *world;
+    toy_group *group;
+    int rank;
+    const char *label; // of the group; NULL: none
+    uint64_t what;     // the rank's activity when it issued the call
+} toy_member;
+
+// Calls of streams and calls of hosts meet apart, so that a barrier does not wait for a stream.
+typedef enum toy_side { TOY_ON_STREAM, TOY_ON_HOST, TOY_SIDES } toy_side;
+
+// `ranks` [size] are the world ranks of its members. E_USAGE for more than TOY_RANKS.
+status toy_group_open(int size, const int *ranks, toy_group **out, err *e);
+// The member makes no more calls. The last one to leave frees the group.
+void toy_group_leave(toy_group *g, int rank);
+int toy_group_world_rank(const toy_group *g, int rank);
+
+// The next four return E_PEER after any failure of the world, and make one when a rank does not come
+// before the watchdog's limit, has left, or brings another call.
+//
+// Carries out call number `ticket` of a side, when every rank of the group has brought its post.
+status toy_meet(const toy_member *m, toy_side side, uint64_t ticket, const toy_post *p, err *e);
+// Offers message number `ticket` to rank `peer`, and does not wait for it.
+status toy_offer(const toy_member *m, int peer, uint64_t ticket, const void *from, size_t bytes,
+                 err *e);
+// Receives message number `ticket` of rank `peer`.
+status toy_receive(const toy_member *m, int peer, uint64_t ticket, void *to, size_t bytes, err *e);
+// Waits until `peer` has received the first `messages` messages.
+status toy_await(const toy_member *m, int peer, uint64_t messages, err *e);
+
+#endif

@@ -1,0 +1,62 @@
+// unkind_pointers.c -- the pointers in the arguments of every kernel, kind by kind in the order of
+// device/kernels.h. Called by unkind_device.c. A new pointer in kernels.h needs its place here.
+#include "unkind/unkind_pointers.h"
+
+#define AT(member) offsetof(kernel_call, u.member)
+
+// Every kernel may have a workspace.
+#define ROW(...)                                                                                   \
+    {                                                                                              \
+        offsetof(kernel_call, workspace), __VA_ARGS__                                              \
+    }
+
+static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
+    [K_MATMUL] = ROW(AT(matmul.a), AT(matmul.b), AT(matmul.c), AT(matmul.bias)),
+    [K_BIAS_GRAD] = ROW(AT(bias_grad.dy), AT(bias_grad.db)),
+    [K_EMBEDDING] =
+        ROW(AT(embedding.ids), AT(embedding.tokens), AT(embedding.positions), AT(embedding.y)),
+    [K_EMBEDDING_GRAD] = ROW(AT(embedding_grad.ids), AT(embedding_grad.dy),
+                             AT(embedding_grad.d_tokens), AT(embedding_grad.d_positions)),
+    [K_NORM] =
+        ROW(AT(norm.x), AT(norm.gain), AT(norm.bias), AT(norm.y), AT(norm.mean), AT(norm.rstd)),
+    [K_NORM_GRAD] =
+        ROW(AT(norm_grad.dy), AT(norm_grad.x), AT(norm_grad.gain), AT(norm_grad.mean),
+            AT(norm_grad.rstd), AT(norm_grad.dx), AT(norm_grad.dgain), AT(norm_grad.dbias)),
+    [K_ROPE] = ROW(AT(rope.x), AT(rope.table)),
+    [K_ATTENTION] = ROW(AT(attention.q), AT(attention.k), AT(attention.v), AT(attention.o),
+                        AT(attention.lse), AT(attention.dropout.draw.step)),
+    [K_ATTENTION_GRAD] =
+        ROW(AT(attention_grad.fwd.q), AT(attention_grad.fwd.k), AT(attention_grad.fwd.v),
+            AT(attention_grad.fwd.o), AT(attention_grad.fwd.lse), AT(attention_grad.d_o),
+            AT(attention_grad.dq), AT(attention_grad.dk), AT(attention_grad.dv),
+            AT(attention_grad.delta), AT(attention_grad.fwd.dropout.draw.step)),
+    [K_ACTIVATION] = ROW(AT(activation.x), AT(activation.y)),
+    [K_ACTIVATION_GRAD] = ROW(AT(activation.x), AT(activation.dy), AT(activation.y)),
+    [K_GLU] = ROW(AT(glu.x), AT(glu.y)),
+    [K_GLU_GRAD] = ROW(AT(glu.x), AT(glu.dy), AT(glu.y)),
+    [K_ADD] = ROW(AT(add.a), AT(add.b), AT(add.y)),
+    [K_DROPOUT] = ROW(AT(dropout.x), AT(dropout.residual), AT(dropout.y), AT(dropout.draw.step)),
+    [K_INIT] = ROW(AT(init.y)),
+    [K_CROSS_ENTROPY] =
+        ROW(AT(cross_entropy.logits), AT(cross_entropy.labels), AT(cross_entropy.stats),
+            AT(cross_entropy.loss_sum), AT(cross_entropy.count), AT(cross_entropy.step)),
+    [K_CROSS_ENTROPY_STATS] = ROW(AT(cross_entropy_stats.logits), AT(cross_entropy_stats.labels),
+                                  AT(cross_entropy_stats.stats)),
+    [K_SQUARE_ERROR] = ROW(AT(square_error.x), AT(square_error.target), AT(square_error.dx),
+                           AT(square_error.loss_sum), AT(square_error.total),
+                           AT(square_error.filled), AT(square_error.step)),
+    [K_SUM_SQUARES] = ROW(AT(sum_squares.x), AT(sum_squares.sum), AT(sum_squares.segment)),
+    [K_CLIP] = ROW(AT(clip.step)),
+    [K_UPDATE] = ROW(AT(update.segment), AT(update.w), AT(update.m), AT(update.v), AT(update.g),
+                     AT(update.low), AT(update.step), AT(update.group)),
+    [K_CONVERT] = ROW(AT(convert.src), AT(convert.dst), AT(convert.segment)),
+    [K_COPY_ROWS] = ROW(AT(copy_rows.src), AT(copy_rows.dst)),
+    [K_FILL] = ROW(AT(fill.dst)),
+    [K_DIGEST] = ROW(AT(digest.x), AT(digest.digest)),
+    [K_ORTHOGONALIZE] = ROW(AT(orthogonalize.x)),
+};
+
+const size_t *unkind_pointers(kernel_kind k)
+{
+    return POINTERS[k];
+}
