@@ -2,11 +2,10 @@
 // that run them and that send activations and gradients between stages. See blocks.h. Called by
 // trainer.c and through the table in step.c.
 //
-// A stage sends from the memory in which it computed, without a copy. Before it writes such memory
-// again, it waits until the receiver has read the message.
+// messages.c sends and receives. Before a slot is written again, its last message must have been read.
 #include "base/size.h"
-#include "parallel/instructions.h"
 #include "train/blocks.h"
+#include "train/messages.h"
 #include "train/trainer_private.h"
 
 // One of this stage's model chunks.
@@ -16,7 +15,7 @@ typedef struct blocks_chunk {
     size_t saved_for_wgrad_bytes; // of one wgrad slot
     char *act;                    // [act slots, act_bytes]
     char *saved_for_wgrad;        // [wgrad slots, saved_for_wgrad_bytes]
-    uint64_t *sent;               // [act slots] number of the unread message from the slot; 0: none
+    messages_sent *sent;          // [act slots] the last message from the slot
 } blocks_chunk;
 
 // Offsets of a block's values within the slots of its chunk.
@@ -28,14 +27,8 @@ typedef struct blocks_offsets {
 // An activation-gradient slot of the schedule.
 typedef struct blocks_act_grad {
     char *ptr;
-    int peer;      // the stage that its last value was sent to
-    uint64_t sent; // the number of that message; 0: it has been read
+    messages_sent sent; // its last value, if that was sent
 } blocks_act_grad;
-
-// Messages that are issued so far and start together.
-typedef struct blocks_group {
-    bool open, receives;
-} blocks_group;
 
 struct trainer_blocks {
     blocks_chunk *chunk;     // [chunks of the stage]
@@ -45,9 +38,7 @@ struct trainer_blocks {
     blocks_act_grad *act_grad; // [schedule's act_grad_slots]
     char *output_grad;         // output gradient of the next block of the backward pass
     char **output_grad_ptr;    // [wgrad slots, blocks] where dgrad read its output gradient
-    blocks_group group;
-    // [stages] the number of messages that were sent to the stage so far.
-    uint64_t *acts_sent, *grads_sent;
+    messages messages;
     // [parameters of the block] the arrays of the block that runs.
     void **weight;
     float **gradient;
@@ -129,6 +120,7 @@ static status allocate_chunks(trainer *t, err *e)
                         size_mul((uint64_t)wgrads, c->saved_for_wgrad_bytes), &c->saved_for_wgrad,
                         e));
         TRY(memory_table(m, (size_t)acts, sizeof *c->sent, &c->sent, e));
+        TRY(messages_open_slots(t, c->sent, sizeof *c->sent, acts, e));
         if (wgrads > wgrad_slots) wgrad_slots = wgrads;
     }
     TRY(memory_table(m, (size_t)wgrad_slots * (size_t)t->model->blocks, sizeof(char *),
@@ -175,6 +167,8 @@ static status allocate_workspace(trainer *t, err *e)
     for (int i = 0; i < slots; i++)
         TRY(memory_take(t->memory, BYTES_WORKSPACE, from, act_grad_bytes(t),
                         counting ? NULL : &x->act_grad[i].ptr, e));
+    TRY(messages_open_slots(t, counting ? NULL : &x->act_grad->sent, sizeof *x->act_grad, slots,
+                            e));
 done:
     return result;
 }
@@ -184,12 +178,11 @@ static status allocate_tables(trainer *t, err *e)
 {
     status result = OK;
     trainer_blocks *x = t->blocks;
-    const size_t params = (size_t)t->model->params, stages = (size_t)t->plan->o.mesh.size[AXIS_PP];
+    const size_t params = (size_t)t->model->params;
     TRY(memory_table(t->memory, params, sizeof *x->weight, &x->weight, e));
     TRY(memory_table(t->memory, params, sizeof *x->gradient, &x->gradient, e));
     TRY(memory_table(t->memory, params, sizeof *x->grad_written, &x->grad_written, e));
-    TRY(memory_table(t->memory, stages, sizeof *x->acts_sent, &x->acts_sent, e));
-    TRY(memory_table(t->memory, stages, sizeof *x->grads_sent, &x->grads_sent, e));
+    TRY(messages_allocate(t, &x->messages, e));
 done:
     return result;
 }
@@ -222,12 +215,25 @@ done:
     return result;
 }
 
+static void close_slots(trainer *t)
+{
+    trainer_blocks *x = t->blocks;
+    for (int k = 0; x->chunk && k < chunk_count(t); k++)
+        messages_close_slots(t, x->chunk[k].sent, sizeof *x->chunk[k].sent,
+                             t->schedule.act_slots[k]);
+    if (x->act_grad)
+        messages_close_slots(t, &x->act_grad->sent, sizeof *x->act_grad,
+                             t->schedule.act_grad_slots);
+}
+
 void blocks_close(trainer *t)
 {
-    if (!t->blocks) return;
-    free(t->blocks->chunk);
-    free(t->blocks->offsets);
-    free(t->blocks);
+    trainer_blocks *x = t->blocks;
+    if (!x) return;
+    if (!memory_is_counting(t->memory)) close_slots(t); // a plan has none
+    free(x->chunk);
+    free(x->offsets);
+    free(x);
 }
 
 // ---- Binding a block to its memory
@@ -316,12 +322,8 @@ status run_forward(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     blocks_chunk *c = chunk_of(t, x->index);
-    if (x->index == c->last - 1 && c->sent[x->slot] > 0) { // what is there may still be on its way
-        const int part = plan_chunk_of(t->plan, x->index), stages = t->plan->o.mesh.size[AXIS_PP];
-        TRY(comm_send_wait(trainer_axis(t, AXIS_PP), (part + 1) % stages, c->sent[x->slot],
-                           trainer_stream(t, STREAM_COMPUTE), e));
-        c->sent[x->slot] = 0;
-    }
+    if (x->index == c->last - 1)
+        TRY(messages_await_read(t, MESH_AXIS(AXIS_PP), &c->sent[x->slot], e));
     graph_run r = bind_block(t, x);
     TRY(graph_run_forward(&r, e));
 done:
@@ -338,10 +340,7 @@ static status take_act_grad(trainer *t, int slot, char **ptr, err *e)
     *ptr = NULL;
     if (slot < 0) return OK;
     blocks_act_grad *g = &t->blocks->act_grad[slot];
-    if (g->sent > 0)
-        TRY(comm_send_wait(trainer_group(t, GROUP_PP_GRADS), g->peer, g->sent,
-                           trainer_stream(t, STREAM_COMPUTE), e));
-    g->sent = 0;
+    TRY(messages_await_read(t, GROUP_PP_GRADS, &g->sent, e));
     *ptr = g->ptr;
 done:
     return result;
@@ -425,32 +424,6 @@ done:
 
 // ---- Messages between stages
 
-// Issues a message. Messages that start together are issued as one group, and the compute stream waits
-// for what they bring.
-static status exchange(trainer *t, const schedule_instr *x, int group, char *buffer, size_t bytes,
-                       err *e)
-{
-    status result = OK;
-    blocks_group *g = &t->blocks->group;
-    comm *c = trainer_group(t, group);
-    device_stream *on = trainer_stream(t, STREAM_COMM);
-    const bool sends = instr_row_of(x->kind)->peers.meeting == MEETS_RECEIVER;
-    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    if (x->with_next && !g->open) TRY(comm_group_begin(c, e));
-    g->open = g->open || x->with_next;
-    g->receives = g->receives || !sends;
-    if (sends)
-        TRY(comm_send(c, buffer, bytes, x->peer, on, e));
-    else
-        TRY(comm_recv(c, buffer, bytes, x->peer, on, e));
-    if (x->with_next) goto done;
-    if (g->open) TRY(comm_group_end(c, e));
-    if (g->receives) trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
-    *g = (blocks_group){false, false};
-done:
-    return result;
-}
-
 static char *act_ptr(const trainer *t, const schedule_instr *x, size_t offset)
 {
     const blocks_chunk *c = chunk_of(t, x->index);
@@ -460,16 +433,17 @@ static char *act_ptr(const trainer *t, const schedule_instr *x, size_t offset)
 status run_recv_act(trainer *t, const schedule_instr *x, err *e)
 {
     const graph *g = t->pass.running->block[x->index].g;
-    return exchange(t, x, MESH_AXIS(AXIS_PP), act_ptr(t, x, t->blocks->offsets[x->index].input),
-                    graph_value_bytes(g->input), e);
+    return messages_receive(t, &t->blocks->messages, x, MESH_AXIS(AXIS_PP),
+                            act_ptr(t, x, t->blocks->offsets[x->index].input),
+                            graph_value_bytes(g->input), e);
 }
 
 status run_send_act(trainer *t, const schedule_instr *x, err *e)
 {
     const graph *g = t->pass.running->block[x->index].g;
-    chunk_of(t, x->index)->sent[x->slot] = ++t->blocks->acts_sent[x->peer];
-    return exchange(t, x, MESH_AXIS(AXIS_PP), act_ptr(t, x, t->blocks->offsets[x->index].output),
-                    graph_value_bytes(g->output), e);
+    return messages_send(t, &t->blocks->messages, x, MESH_AXIS(AXIS_PP),
+                         act_ptr(t, x, t->blocks->offsets[x->index].output),
+                         graph_value_bytes(g->output), &chunk_of(t, x->index)->sent[x->slot], e);
 }
 
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
@@ -478,8 +452,8 @@ status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
     char *to;
     TRY(take_act_grad(t, x->grad_out, &to, e));
     if (!to) to = wgrad_output_grad(t, x->wgrad_slot, x->index);
-    TRY(exchange(t, x, GROUP_PP_GRADS, to, graph_value_bytes(t->model->block[x->index].g->output),
-                 e));
+    TRY(messages_receive(t, &t->blocks->messages, x, GROUP_PP_GRADS, to,
+                         graph_value_bytes(t->model->block[x->index].g->output), e));
     t->blocks->output_grad = to;
 done:
     return result;
@@ -488,8 +462,6 @@ done:
 status run_send_grad(trainer *t, const schedule_instr *x, err *e)
 {
     blocks_act_grad *g = &t->blocks->act_grad[x->grad_in];
-    g->peer = x->peer;
-    g->sent = ++t->blocks->grads_sent[x->peer];
-    return exchange(t, x, GROUP_PP_GRADS, g->ptr,
-                    graph_value_bytes(t->model->block[x->index].g->input), e);
+    return messages_send(t, &t->blocks->messages, x, GROUP_PP_GRADS, g->ptr,
+                         graph_value_bytes(t->model->block[x->index].g->input), &g->sent, e);
 }

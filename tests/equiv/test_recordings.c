@@ -13,28 +13,47 @@ typedef struct outcome {
     uint64_t launches[STEPS]; // by the host
 } outcome;
 
-static uint64_t digest(trainer *t)
+static _Atomic bool
+    keeps_all; // what copy_but_numbers leaves out: nothing until the first step has ended
+
+// Of all weights; 0 on the ranks after the first. Collective over the trainer's ranks.
+static status digest(trainer *t, int rank, uint64_t *sum, err *e)
 {
-    uint64_t sum = 0;
+    status result = OK;
     const model *m = trainer_get_model(t);
-    for (int p = 0; p < m->params; p++) {
-        float *w = calloc((size_t)m->param[p].count, sizeof *w);
-        assert_non_null(w);
-        CHECK(trainer_read_state(t, STATE_WEIGHT, p, w, e));
-        for (int64_t i = 0; i < m->param[p].count; i++) {
+    for (int p = 0; p < m->params && result == OK; p++) {
+        float *w = rank == 0 ? calloc((size_t)m->param[p].count, sizeof *w) : NULL;
+        result = trainer_read_state(t, STATE_WEIGHT, p, w, e);
+        for (int64_t i = 0; w && i < m->param[p].count; i++) {
             uint32_t word;
             memcpy(&word, &w[i], sizeof word);
-            sum = sum * 0x9E3779B97F4A7C15u + word;
+            *sum = *sum * 0x9E3779B97F4A7C15u + word;
         }
         free(w);
     }
-    return sum;
+    return result;
+}
+
+static status train_steps(golden *g, trainer *t, int rank, outcome *out, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < STEPS; i++) {
+        trainer_step_result step = {0};
+        const uint64_t before = g->device->launches;
+        TRY(trainer_step(t, false, &step, e));
+        keeps_all = false;
+        out->loss[i] = step.loss, out->norm[i] = step.grad_norm, out->lr[i] = step.lr;
+        out->launches[i] = g->device->launches - before;
+    }
+    keeps_all = true;
+    TRY(digest(t, rank, &out->weights, e));
+done:
+    return result;
 }
 
 // ---- The numbers of a step stay as they were in the first step
 
 static device_ops stale;
-static bool keeps_all; // until the first step has ended
 
 // The numbers are the only copy that the compute stream makes in a step of a model that reads tokens.
 static void copy_but_numbers(device_stream *s, void *dst, const void *src, size_t bytes)
@@ -71,16 +90,7 @@ static outcome train(const recorded_run *r)
     o.checks.issues_every_step = r->issues;
     keeps_all = true;
     CHECK(trainer_open(&o, &t, e));
-    for (int i = 0; i < STEPS; i++) {
-        trainer_step_result step = {0};
-        const uint64_t before = g.device->launches;
-        CHECK(trainer_step(t, false, &step, e));
-        keeps_all = false;
-        out.loss[i] = step.loss, out.norm[i] = step.grad_norm, out.lr[i] = step.lr;
-        out.launches[i] = g.device->launches - before;
-    }
-    keeps_all = true;
-    out.weights = digest(t);
+    CHECK(train_steps(&g, t, 0, &out, e));
     if (unkind_broken(g.device)) fail_msg("%s", unkind_broken(g.device));
     trainer_close(t);
     golden_close(&g);
@@ -124,6 +134,52 @@ static void test_ten_replayed_steps_have_the_bits_of_ten_issued_ones(void **stat
         }
 }
 
+// ---- Several ranks, whose communicator's calls are recorded, too
+
+static const scenario RANKS[] = {
+    {.replicate = 2},
+    {.shard = 2, .inner = "zero3"},
+    {.replicate = 2, .shard = 2, .inner = "zero3", .precision = BF16},
+    {.shard = 2, .inner = "zero2", .sync = true, .optimizer = TIER_HOST},
+    {.tp = 2, .sequence = true, .shard = 2, .inner = "zero1"},
+    {.cp = 2, .model = "llama_gqa"},
+    {.pp = 2, .order = PIPE_1F1B},
+    {.pp = 2, .order = PIPE_GPIPE},
+    {.pp = 2, .order = PIPE_1F1B, .shard = 2, .inner = "zero3"},
+    {.pp = 2, .order = PIPE_INTERLEAVED, .chunks = 2},
+    {.pp = 4, .order = PIPE_ZB},
+};
+
+static status train_rank(worker_group *all, int rank, golden *g, trainer *t, err *e)
+{
+    outcome *out = all->given;
+    return train_steps(g, t, rank, &out[rank], e);
+}
+
+static void test_several_ranks_replay_the_bits_that_they_would_issue(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof RANKS / sizeof *RANKS; k++)
+        for (int order = 0; order < 2; order++) {
+            scenario s = RANKS[k];
+            outcome issued[WORKERS_MOST], replayed[WORKERS_MOST];
+            memset(issued, 0, sizeof issued);
+            memset(replayed, 0, sizeof replayed);
+            s.unkind = true, s.late_order = order, s.issues = true;
+            workers_run("issued", &s, false, train_rank, issued);
+            s.issues = false;
+            workers_run("replayed", &s, false, train_rank, replayed);
+            for (int r = 0; r < workers_ranks(&s); r++) {
+                if (!is_equal(&issued[r], &replayed[r]))
+                    fail_msg("scenario %zu, order %d, rank %d: other bits", k, order, r);
+                for (int i = 1; i < STEPS; i++) {
+                    assert_true(issued[r].launches[i] > 0);
+                    assert_int_equal(replayed[r].launches[i], 0);
+                }
+            }
+        }
+}
+
 static void test_numbers_that_stay_as_they_were_recorded_are_noticed(void **state)
 {
     (void)state;
@@ -139,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ten_replayed_steps_have_the_bits_of_ten_issued_ones),
+        cmocka_unit_test(test_several_ranks_replay_the_bits_that_they_would_issue),
         cmocka_unit_test(test_numbers_that_stay_as_they_were_recorded_are_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,7 @@ typedef struct scenario {
     bool toy;     // several ranks use the toy communicator
     bool unkind;  // on unkind devices; several ranks use the toy communicator
     int late_order;
+    bool issues; // every step is issued, also where it could be recorded and replayed
 } scenario;
 
 static inline int workers_size(int n)
@@ -114,6 +115,7 @@ static inline trainer_options workers_options(golden *g, const scenario *s, cons
     o.strategy.offload.depth = 4;
     if (s->match) o.groups = workers_groups(s, &o, group);
     if (s->evaluates) o.valid = &g->data.base;
+    o.checks.issues_every_step = s->issues;
     scaler_defaults(&o.scaler);
     return o;
 }

@@ -14,6 +14,7 @@ enum { LATER = 32 }; // messages of a group that wait, at most
 const comm_capabilities TOY_CAPABILITIES = {.tree_order = true,
                                             .needs_workspace = true,
                                             .sends_wait = true,
+                                            .can_be_recorded = true,
                                             .own_thread = true,
                                             .device_memory = true};
 
@@ -25,7 +26,6 @@ typedef struct toy_call {
     device *device;
     toy_member member;
     toy_terms terms; // `count` also says the bytes, or the number, of messages
-    uint64_t ticket; // the number of such calls that were issued before
     const void *in;
     void *out;
     int peer;
@@ -54,8 +54,7 @@ struct toy_comm {
     const toy_device *device;
     comm_rendezvous meeting;
     int64_t deadline_ms;       // of a split
-    uint64_t calls[TOY_SIDES]; // collectives issued
-    uint64_t sends[TOY_RANKS], receives[TOY_RANKS];
+    uint64_t sends[TOY_RANKS]; // issued
 };
 
 static toy_comm *toy_of(comm *c)
@@ -86,22 +85,28 @@ static status run_collective(void *arg, err *e)
 {
     const toy_call *x = arg;
     const toy_post p = {x->terms, address_of(x, x->in), address_of(x, x->out)};
-    return toy_meet(&x->member, TOY_ON_STREAM, x->ticket, &p, e);
+    return toy_meet(&x->member, TOY_ON_STREAM, &p, e);
 }
 
 static status run_offer(void *arg, err *e)
 {
     const toy_call *x = arg;
-    return toy_offer(&x->member, x->peer, x->ticket, address_of(x, x->in), x->terms.count, e);
+    return toy_offer(&x->member, x->peer, address_of(x, x->in), x->terms.count, e);
 }
 
 static status run_recv(void *arg, err *e)
 {
     const toy_call *x = arg;
-    return toy_receive(&x->member, x->peer, x->ticket, address_of(x, x->out), x->terms.count, e);
+    return toy_receive(&x->member, x->peer, address_of(x, x->out), x->terms.count, e);
 }
 
 static status run_await(void *arg, err *e)
+{
+    const toy_call *x = arg;
+    return toy_await_next(&x->member, x->peer, e);
+}
+
+static status run_send_wait(void *arg, err *e)
 {
     const toy_call *x = arg;
     return toy_await(&x->member, x->peer, x->terms.count, e);
@@ -152,9 +157,7 @@ done:
 static status issue_collective(comm *c, toy_terms terms, const void *in, void *out,
                                device_stream *on, err *e)
 {
-    const uint64_t ticket = toy_of(c)->calls[TOY_ON_STREAM]++;
-    return issue(c, (toy_call){.terms = terms, .in = in, .out = out, .ticket = ticket},
-                 run_collective, on, e);
+    return issue(c, (toy_call){.terms = terms, .in = in, .out = out}, run_collective, on, e);
 }
 
 // ---- The table
@@ -188,9 +191,8 @@ static status toy_broadcast(comm *c, void *inout, size_t bytes, int root, device
 static status toy_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
     status result = OK;
-    const uint64_t ticket = toy_of(c)->sends[peer]++;
-    const toy_call offer = {.terms.count = bytes, .in = buf, .peer = peer, .ticket = ticket},
-                   await = {.terms.count = (size_t)ticket + 1, .peer = peer};
+    const toy_call offer = {.terms.count = bytes, .in = buf, .peer = peer}, await = {.peer = peer};
+    toy_of(c)->sends[peer]++;
     TRY(issue(c, offer, run_offer, on, e));
     TRY(issue_later(c, await, false, on, e));
 done:
@@ -199,8 +201,7 @@ done:
 
 static status toy_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
 {
-    const uint64_t ticket = toy_of(c)->receives[peer]++;
-    const toy_call x = {.terms.count = bytes, .out = buf, .peer = peer, .ticket = ticket};
+    const toy_call x = {.terms.count = bytes, .out = buf, .peer = peer};
     return issue_later(c, x, true, on, e);
 }
 
@@ -210,7 +211,7 @@ static status toy_send_wait(comm *c, int peer, uint64_t messages, device_stream 
     if (messages > sent)
         return err_set(e, E_INTERNAL, "send_wait for %llu messages to rank %d: %llu were sent",
                        (unsigned long long)messages, peer, (unsigned long long)sent);
-    return issue(c, (toy_call){.terms.count = messages, .peer = peer}, run_await, on, e);
+    return issue(c, (toy_call){.terms.count = messages, .peer = peer}, run_send_wait, on, e);
 }
 
 static status toy_group_begin(comm *c, err *e)
@@ -230,7 +231,7 @@ static status meet_on_host(comm *c, toy_kind kind, err *e)
 {
     const toy_member m = member_of(c);
     const toy_post p = {.terms.kind = kind};
-    return toy_meet(&m, TOY_ON_HOST, toy_of(c)->calls[TOY_ON_HOST]++, &p, e);
+    return toy_meet(&m, TOY_ON_HOST, &p, e);
 }
 
 static status toy_barrier(comm *c, err *e)

@@ -19,8 +19,9 @@ static const char *const KIND_NAME[] = {"all_reduce", "reduce_scatter", "all_gat
                                         "barrier",    "share",          "split"};
 
 typedef struct toy_table {
-    uint64_t done;        // calls carried out
-    bool here[TOY_RANKS]; // has the rank come to the next one?
+    uint64_t done;            // calls carried out
+    uint64_t came[TOY_RANKS]; // calls to which the rank has come
+    bool here[TOY_RANKS];     // has the rank come to the next one?
     toy_post post[TOY_RANKS];
 } toy_table;
 
@@ -31,8 +32,8 @@ typedef struct toy_message {
 
 // Messages from one rank to another.
 typedef struct toy_channel {
-    uint64_t offered, received;
-    toy_message offer[OFFERS]; // by number modulo OFFERS
+    uint64_t offering, offered, receiving, received, awaited; // calls that began, and that are done
+    toy_message offer[OFFERS];                                // by number modulo OFFERS
 } toy_channel;
 
 struct toy_group {
@@ -176,13 +177,14 @@ static int first_absent(const toy_group *g, const toy_table *t)
     return -1;
 }
 
-status toy_meet(const toy_member *m, toy_side side, uint64_t ticket, const toy_post *p, err *e)
+status toy_meet(const toy_member *m, toy_side side, const toy_post *p, err *e)
 {
     status result = OK;
     toy_group *g = m->group;
     toy_table *t = &g->table[side];
     toy_wait x = {.member = m, .call = KIND_NAME[p->terms.kind]};
     pthread_mutex_lock(&g->lock);
+    const uint64_t ticket = t->came[m->rank]++;
     while (t->done < ticket) // an earlier call, which another stream makes
         TRY(wait_change(&x, first_absent(g, t), e));
     TRY(check_failure(m, e));
@@ -203,14 +205,14 @@ done:
 
 // ---- Messages
 
-status toy_offer(const toy_member *m, int peer, uint64_t ticket, const void *from, size_t bytes,
-                 err *e)
+status toy_offer(const toy_member *m, int peer, const void *from, size_t bytes, err *e)
 {
     status result = OK;
     toy_group *g = m->group;
     toy_channel *c = &g->channel[m->rank][peer];
     toy_wait x = {.member = m, .call = "recv"};
     pthread_mutex_lock(&g->lock);
+    const uint64_t ticket = c->offering++;
     while (c->offered < ticket || ticket - c->received >= OFFERS) TRY(wait_change(&x, peer, e));
     c->offer[ticket % OFFERS] = (toy_message){from, bytes};
     c->offered++;
@@ -220,7 +222,7 @@ done:
     return result;
 }
 
-status toy_receive(const toy_member *m, int peer, uint64_t ticket, void *to, size_t bytes, err *e)
+status toy_receive(const toy_member *m, int peer, void *to, size_t bytes, err *e)
 {
     status result = OK;
     toy_group *g = m->group;
@@ -228,6 +230,7 @@ status toy_receive(const toy_member *m, int peer, uint64_t ticket, void *to, siz
     toy_wait x = {.member = m, .call = "send"};
     char text[160];
     pthread_mutex_lock(&g->lock);
+    const uint64_t ticket = c->receiving++;
     while (c->received < ticket || c->offered <= ticket) TRY(wait_change(&x, peer, e));
     TRY(check_failure(m, e));
     const toy_message *message = &c->offer[ticket % OFFERS];
@@ -245,15 +248,29 @@ done:
     return result;
 }
 
-status toy_await(const toy_member *m, int peer, uint64_t messages, err *e)
+// The group is locked.
+static status await_received(const toy_member *m, int peer, uint64_t messages, err *e)
 {
     status result = OK;
-    toy_group *g = m->group;
     toy_wait x = {.member = m, .call = "recv"};
-    pthread_mutex_lock(&g->lock);
-    while (g->channel[m->rank][peer].received < messages) TRY(wait_change(&x, peer, e));
+    while (m->group->channel[m->rank][peer].received < messages) TRY(wait_change(&x, peer, e));
 done:
-    pthread_mutex_unlock(&g->lock);
+    return result;
+}
+
+status toy_await(const toy_member *m, int peer, uint64_t messages, err *e)
+{
+    pthread_mutex_lock(&m->group->lock);
+    const status result = await_received(m, peer, messages, e);
+    pthread_mutex_unlock(&m->group->lock);
+    return result;
+}
+
+status toy_await_next(const toy_member *m, int peer, err *e)
+{
+    pthread_mutex_lock(&m->group->lock);
+    const status result = await_received(m, peer, ++m->group->channel[m->rank][peer].awaited, e);
+    pthread_mutex_unlock(&m->group->lock);
     return result;
 }
 

@@ -54,16 +54,18 @@ status toy_group_open(int size, const int *ranks, toy_group **out, err *e);
 void toy_group_leave(toy_group *g, int rank);
 int toy_group_world_rank(const toy_group *g, int rank);
 
-// The next four return E_PEER after any failure of the world, and make one when a rank does not come
-// before the watchdog's limit, has left, or brings another call.
+// The next five return E_PEER after any failure of the world, and make one when a rank does not come
+// before the watchdog's limit, has left, or brings another call. A rank's calls of one kind are numbered
+// in the order in which they run here, so a call that a device recorded may run any number of times.
 //
-// Carries out call number `ticket` of a side, when every rank of the group has brought its post.
-status toy_meet(const toy_member *m, toy_side side, uint64_t ticket, const toy_post *p, err *e);
-// Offers message number `ticket` to rank `peer`, and does not wait for it.
-status toy_offer(const toy_member *m, int peer, uint64_t ticket, const void *from, size_t bytes,
-                 err *e);
-// Receives message number `ticket` of rank `peer`.
-status toy_receive(const toy_member *m, int peer, uint64_t ticket, void *to, size_t bytes, err *e);
+// Carries out this rank's next call of a side, when every rank of the group has brought its post.
+status toy_meet(const toy_member *m, toy_side side, const toy_post *p, err *e);
+// Offers the next message to rank `peer`, and does not wait for it.
+status toy_offer(const toy_member *m, int peer, const void *from, size_t bytes, err *e);
+// Receives the next message of rank `peer`.
+status toy_receive(const toy_member *m, int peer, void *to, size_t bytes, err *e);
+// The n-th call waits until `peer` has received the first n messages.
+status toy_await_next(const toy_member *m, int peer, err *e);
 // Waits until `peer` has received the first `messages` messages.
 status toy_await(const toy_member *m, int peer, uint64_t messages, err *e);
 
