@@ -90,12 +90,13 @@ static status wait_change(toy_wait *x, int awaited, err *e)
     world *w = m->world;
     struct timespec until;
     const int64_t limit_ms = atomic_load(&w->watchdog->limit_ms);
+    // Ranks that brought different calls all came, so that no rank is awaited.
+    if (comm_failure_known(w->failure)) return comm_failure_error(w->failure, e);
     const comm_wait wait = {.waiting = g->world_rank[m->rank],
                             .awaited = g->world_rank[awaited],
                             .what = m->what,
                             .call = x->call,
                             .label = m->label};
-    if (comm_failure_known(w->failure)) return comm_failure_error(w->failure, e);
     if (g->left[awaited]) return left_error(x, awaited, e);
     if (limit_ms > 0 && x->waited_ms >= limit_ms)
         return comm_watchdog_error(w->watchdog, w->failure, &wait, e);
