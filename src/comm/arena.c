@@ -187,9 +187,8 @@ status comm_arena_alloc(comm_arena *a, device *d, size_t bytes, void **out, err 
 {
     status result = OK;
     TRY(comm_arena_take(a, bytes, true, out, e));
-    d->bytes_now += bytes;
     d->allocations++;
-    if (d->bytes_peak < d->bytes_now) d->bytes_peak = d->bytes_now;
+    device_count_taken(d, bytes);
 done:
     return result;
 }
@@ -197,5 +196,5 @@ done:
 void comm_arena_release(comm_arena *a, device *d, void *p, size_t bytes)
 {
     comm_arena_give(a, p);
-    d->bytes_now -= bytes;
+    device_count_given(d, bytes);
 }

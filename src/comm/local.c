@@ -1,8 +1,9 @@
 // local.c -- the communicator of the ranks of one machine: it opens and splits communicators,
 // allocates memory, issues calls to streams, and runs each call in its turn.
 //
-// Opened by the registry, and called through the table of comm.h. The collectives are in local_collective.c and
-// local_segments.c, messages in local_message.c. It does not know how ranks were started.
+// Opened by the registry, and called through the table of comm.h. The collectives are in
+// local_collective.c and local_segments.c, messages in local_message.c. It does not know how ranks were
+// started.
 #include "comm/local.h"
 
 #include "base/alloc.h"

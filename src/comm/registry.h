@@ -30,10 +30,10 @@ typedef struct comm_description {
 // no such name.
 status comm_describe(const char *name, int size, comm_description *out, err *e);
 
-// Opens the communicator of all ranks, for example comm_open("auto", world_options(…), …). Each rank calls it once, in its own process or thread, with
-// the same name. The caller closes *out. E_USAGE when the name is not known, or the communicator
-// cannot have these ranks or this device. E_PEER when another rank failed or did not come in time.
-// Collective over all ranks.
+// Opens the communicator of all ranks, for example comm_open("auto", world_options(…), …). Each rank
+// calls it once, in its own process or thread, with the same name. The caller closes *out. E_USAGE when
+// the name is not known, or the communicator cannot have these ranks or this device. E_PEER when
+// another rank failed or did not come in time. Collective over all ranks.
 status comm_open(const char *name, comm_options o, comm **out, err *e);
 
 #endif

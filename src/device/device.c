@@ -10,6 +10,22 @@ void device_close(device *d)
     if (d) d->ops->close(d);
 }
 
+static void count_taken(size_t *now, size_t *peak, size_t bytes)
+{
+    *now += bytes;
+    if (*now > *peak) *peak = *now;
+}
+
+void device_count_taken(device *d, size_t bytes)
+{
+    count_taken(&d->bytes_now, &d->bytes_peak, bytes);
+}
+
+void device_count_given(device *d, size_t bytes)
+{
+    d->bytes_now -= bytes;
+}
+
 // Is memory of this kind apart from the device's?
 static bool is_apart(const device *d, device_memory_kind kind)
 {
@@ -21,13 +37,10 @@ status device_alloc(device *d, device_memory_kind kind, size_t bytes, void **out
     status result = OK;
     TRY(d->ops->alloc(d, kind, bytes, out, e));
     d->allocations++;
-    const bool of_host = is_apart(d, kind);
-    size_t *const now = of_host ? &d->host_bytes_now : &d->bytes_now, *const peak =
-                                                                          of_host
-                                                                              ? &d->host_bytes_peak
-                                                                              : &d->bytes_peak;
-    *now += bytes;
-    if (*now > *peak) *peak = *now;
+    if (is_apart(d, kind))
+        count_taken(&d->host_bytes_now, &d->host_bytes_peak, bytes);
+    else
+        device_count_taken(d, bytes);
 done:
     return result;
 }
@@ -36,7 +49,10 @@ void device_release(device *d, device_memory_kind kind, void *p, size_t bytes)
 {
     if (!p) return;
     d->ops->release(d, kind, p);
-    *(is_apart(d, kind) ? &d->host_bytes_now : &d->bytes_now) -= bytes;
+    if (is_apart(d, kind))
+        d->host_bytes_now -= bytes;
+    else
+        device_count_given(d, bytes);
 }
 
 bool kernel_takes_workspace(kernel_kind k)

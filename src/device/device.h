@@ -182,6 +182,10 @@ void device_close(device *d); // NULL allowed
 status device_alloc(device *d, device_memory_kind kind, size_t bytes, void **out, err *e);
 void device_release(device *d, device_memory_kind kind, void *p, size_t bytes);
 
+// Counts memory that did not come from device_alloc: `bytes` of bytes_now are taken, or given back.
+void device_count_taken(device *d, size_t bytes);
+void device_count_given(device *d, size_t bytes);
+
 // Copy `bytes` bytes to the device and from it, after the work issued to s so far, and wait for s. The
 // host's side may be any memory, such as the heap's or a file's. For code outside of steps: where the
 // device's memory is not the host's, they allocate a buffer. E_FIT when there is none, else as sync.

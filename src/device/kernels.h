@@ -270,7 +270,8 @@ typedef struct kernel_add_args {
 // y [r, c] = dropped(r, c), or residual [r, c] + dropped(r, c)
 //   dropped(r, c) = kept(r, c) ? x [r, c] / (1-p) : 0, rounded to `type` before it is added
 //   kept(r, c)    = rng_uniform(rng_word(key, (row0 + logical row of r) * cols + c)) >= p
-// where key and row0 are kernel_draw_read(draw). The gradient of x is the same call on dy, without `residual`. y may be any input of its own type.
+// where key and row0 are kernel_draw_read(draw). The gradient of x is the same call on dy, without
+// `residual`. y may be any input of its own type.
 typedef struct kernel_dropout_args {
     int64_t rows, cols;
     kernel_tokens row_tokens; // the tokens of the rows

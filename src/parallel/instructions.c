@@ -109,8 +109,8 @@ static const instr_row LOAD_STEP_ROW =
         EFFECTS(READS(RES_BATCH, OF_ALL_MICROS, IN_RESULT, WHEN_STAGE_READS_BATCHES),
                 WRITES(RES_STEP, OF_THIS, ALWAYS)));
 
-// Copies from the host or reads from a file: this rank's shard into a state slot, or full gradients into a gradient slot,
-// where the sum over micro-batches continues.
+// Copies from the host or reads from a file: this rank's shard into a state slot, or full gradients
+// into a gradient slot, where the sum over micro-batches continues.
 static const instr_row SWAP_IN_ROW =
     ROW("SWAP_IN", STREAM_COPY, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, SENDS_NOTHING,
         HOST(WHEN_MOVES_FILE, "the host reads a file"), LINE(" {what} of bucket {index}"),

@@ -231,6 +231,12 @@ typedef struct instr_row {
 } instr_row;
 
 const instr_row *instr_row_of(schedule_instr_kind k);
+// Is it one end of a message between two stages?
+static inline bool instr_is_message(const schedule_instr *x)
+{
+    const instr_meeting m = instr_row_of(x->kind)->peers.meeting;
+    return m == MEETS_RECEIVER || m == MEETS_SENDER;
+}
 // Does a kind have this effect on this resource, in some plan?
 bool instr_has_effect(schedule_instr_kind k, instr_access access, instr_resource r);
 // The kind of a pass that computes this (COMPUTES_ bits).

@@ -95,12 +95,6 @@ static int oldest_sent(replay *w, int sender, instr_channel c)
     return *i < w->next[sender] ? *i : -1;
 }
 
-static bool is_message(const schedule_instr *x)
-{
-    const instr_meeting m = instr_row_of(x->kind)->peers.meeting;
-    return m == MEETS_RECEIVER || m == MEETS_SENDER;
-}
-
 static status check_message(const replay *w, replay_position position, err *e)
 {
     const schedule_instr *x = instr_of(w, position);
@@ -112,7 +106,7 @@ static status check_message(const replay *w, replay_position position, err *e)
     if (x->peer != peer)
         return replay_refuse(w->of_stage, position, e,
                              "found stage %d at the other end; valid: stage %d", x->peer, peer);
-    if (x->with_next && (position.number + 1 == s->count || !is_message(x + 1)))
+    if (x->with_next && (position.number + 1 == s->count || !instr_is_message(x + 1)))
         return replay_refuse(w->of_stage, position, e,
                              "it starts together with the next instruction, which is no message");
     return OK;
@@ -168,7 +162,7 @@ static int begun_message(const replay *w, int stage, const schedule_instr *x, in
     const schedule *s = w->of_stage[stage];
     const instr_peers *p = &instr_row_of(x->kind)->peers;
     const int first = w->next[stage];
-    if (is_finished(w, stage) || !is_message(&s->instr[first])) return -1;
+    if (is_finished(w, stage) || !instr_is_message(&s->instr[first])) return -1;
     for (int i = first; i < first + replay_together(s, first); i++) {
         const instr_peers *q = &instr_row_of(s->instr[i].kind)->peers;
         const bool fits = q->channel == p->channel && q->meeting != p->meeting &&
@@ -250,7 +244,7 @@ static status try_next(replay *w, int stage, bool *moved, err *e)
     status result = OK;
     const replay_position position = {stage, w->next[stage]};
     const instr_meeting m = peers_now(w, stage)->meeting;
-    const bool message = m == MEETS_RECEIVER || m == MEETS_SENDER;
+    const bool message = instr_is_message(instr_of(w, position));
     if (m == MEETS_ENDS || m == MEETS_ALL_STAGES) return try_collective(w, position, moved, e);
     if (message) TRY(check_message(w, position, e));
     if (message && w->sends_wait) return try_messages(w, stage, moved, e);
@@ -264,17 +258,17 @@ done:
 // The instruction at which a stage cannot advance.
 static int stuck_at(const replay *w, int stage)
 {
-    const instr_meeting m = peers_now(w, stage)->meeting;
-    const bool message = m == MEETS_RECEIVER || m == MEETS_SENDER;
-    return w->sends_wait && message ? waiting_message(w, stage) : w->next[stage];
+    const replay_position now = {stage, w->next[stage]};
+    const bool waits = w->sends_wait && instr_is_message(instr_of(w, now));
+    return waits ? waiting_message(w, stage) : now.number;
 }
 
 // `stage` cannot advance. Returns the stage that it waits for.
 static int waits_for(replay *w, int stage)
 {
     const instr_meeting m = peers_now(w, stage)->meeting;
-    if (m == MEETS_SENDER || m == MEETS_RECEIVER)
-        return w->of_stage[stage]->instr[stuck_at(w, stage)].peer;
+    const schedule_instr *stuck = instr_of(w, (replay_position){stage, stuck_at(w, stage)});
+    if (instr_is_message(stuck)) return stuck->peer;
     int count = participants(w, m), i = 0;
     while (i < count && is_at(w, w->collective[i].stage, m)) i++;
     return w->collective[i].stage;

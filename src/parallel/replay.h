@@ -32,9 +32,10 @@ typedef struct replay_step {
 typedef status replay_visit(void *given, const replay_step *s, err *e);
 
 // Calls `visit` (NULL allowed) for every instruction, after the instructions that it waits for. Where
-// sends wait, one end of a message may be visited before the other, when both have begun. E_INTERNAL when the stages deadlock, when a message has the wrong sender, receiver or content, or
-// when no stage receives it. The text names the stage, the instruction, and for a deadlock which
-// stage waits for which.
+// sends wait, one end of a message may be visited before the other, when both have begun. E_INTERNAL
+// when the stages deadlock, when a message has the wrong sender, receiver or content, or when no stage
+// receives it. The text names the stage, the instruction, and for a deadlock which stage waits for
+// which.
 status schedule_replay(const schedule *const *of_stage, int stages, bool sends_wait,
                        replay_visit *visit, void *given, err *e);
 // How many instructions, from this one on, start together: 1 for all but messages.

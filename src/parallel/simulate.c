@@ -89,13 +89,6 @@ static status note_end(void *given, const instr_use *u, err *e)
     return OK;
 }
 
-// Is it a message between two stages?
-static bool meets_one(const schedule_instr *x)
-{
-    const instr_meeting m = instr_row_of(x->kind)->peers.meeting;
-    return m == MEETS_RECEIVER || m == MEETS_SENDER;
-}
-
 static device_stream_kind stream_of(const simulation *s, schedule_instr_kind k)
 {
     return s->costs->overlap ? instr_row_of(k)->stream : STREAM_COMPUTE;
@@ -114,7 +107,8 @@ static status find_start(const simulation *x, replay_position position, double *
     const schedule_instr *y = instr_of(x, position);
     simulate_moment m = {.stage = &x->stage[position.stage], .start = *start};
     delay(&m.start, m.stage->stream[stream_of(x, y->kind)]);
-    if (x->costs->sends_wait && meets_one(y)) delay(&m.start, m.stage->stream[STREAM_COMPUTE]);
+    if (x->costs->sends_wait && instr_is_message(y))
+        delay(&m.start, m.stage->stream[STREAM_COMPUTE]);
     TRY(instr_each_use(m.stage->p, m.stage->s, y, wait_for, &m, e));
     *start = m.start;
 done:
@@ -189,7 +183,7 @@ static status time_step(void *given, const replay_step *s, err *e)
 {
     status result = OK;
     const simulation *x = given;
-    const bool message = meets_one(instr_of(x, s->items[0]));
+    const bool message = instr_is_message(instr_of(x, s->items[0]));
     simulate_span span = {0, 0};
     double seconds = 0;
     if (message && x->costs->sends_wait) return time_messages(x, s, e);

@@ -34,8 +34,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .order = j->data.order,
                              .weights = in->weights};
     TRY(comm_describe(COMMUNICATOR, ranks, &described, e));
-    out->strategy.packs_shards = described.can.needs_workspace;
-    out->strategy.pipeline.sends_wait = described.can.sends_wait;
+    trainer_take_capabilities(out, &described.can);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
     if (!j->groups) goto done;

@@ -23,16 +23,17 @@ void batches_close(trainer *t);
 
 // The shape of a sample of model m: of its full sequence, of which a rank may have some tokens.
 dataset_shape batches_sample_shape(const model *m);
-// Samples of the step, once its batches are loaded. Of the ranks that read the same batches one counts them; the others
-// return 0.
+// Samples of the step, once its batches are loaded. Of the ranks that read the same batches one counts
+// them; the others return 0.
 int64_t batches_samples(const trainer *t);
 // The hash of all batches of step 1; 0: this rank has read none.
 uint64_t batches_first_hash(const trainer *t);
 
 status run_load_batch(trainer *t, const schedule_instr *x, err *e);
 // Copies this rank's tokens of `inputs` [micro_batch samples] (ids I32 or vectors F32) and of `labels`
-// from the host into the memory of micro-batch `micro`, on stream `on`. The first `samples` samples are data, the others padding. This is for
-// batches that the loader does not read. Nothing is copied on a rank that reads no batches.
+// from the host into the memory of micro-batch `micro`, on stream `on`. The first `samples` samples are
+// data, the others padding. This is for batches that the loader does not read. Nothing is copied on a
+// rank that reads no batches.
 void batches_upload(trainer *t, device_stream_kind on, int micro, const void *inputs,
                     const void *labels, int64_t samples);
 // A micro-batch of the step; NULLs on a rank that reads no batches.

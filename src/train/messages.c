@@ -15,24 +15,14 @@ done:
     return result;
 }
 
-static messages_sent *slot_of(messages_sent *first, size_t stride, int i)
+status messages_open_slot(trainer *t, messages_sent *slot, err *e)
 {
-    return (messages_sent *)(void *)((char *)first + (size_t)i * stride);
+    return t->plan->o.mesh.size[AXIS_PP] > 1 ? trainer_event_open(t, &slot->read, e) : OK;
 }
 
-status messages_open_slots(trainer *t, messages_sent *first, size_t stride, int count, err *e)
+void messages_close_slot(const trainer *t, messages_sent *slot)
 {
-    status result = OK;
-    if (memory_is_counting(t->memory) || t->plan->o.mesh.size[AXIS_PP] == 1) return OK;
-    for (int i = 0; i < count; i++) TRY(trainer_event_open(t, &slot_of(first, stride, i)->read, e));
-done:
-    return result;
-}
-
-void messages_close_slots(const trainer *t, messages_sent *first, size_t stride, int count)
-{
-    for (int i = 0; first && i < count; i++)
-        trainer_event_close(t, &slot_of(first, stride, i)->read);
+    trainer_event_close(t, &slot->read);
 }
 
 // ---- Messages

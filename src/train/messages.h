@@ -26,9 +26,9 @@ typedef struct messages {
 
 // Allocates the tables; does nothing while memory is counted.
 status messages_allocate(trainer *t, messages *m, err *e);
-// Makes the notes of [count] slots; does nothing without a pipeline, and while memory is counted.
-status messages_open_slots(trainer *t, messages_sent *first, size_t stride, int count, err *e);
-void messages_close_slots(const trainer *t, messages_sent *first, size_t stride, int count);
+// Makes the note of a slot; without a pipeline it needs nothing.
+status messages_open_slot(trainer *t, messages_sent *slot, err *e);
+void messages_close_slot(const trainer *t, messages_sent *slot);
 
 // Each issues the message of a SEND_… or RECV_… to the communication stream, after what the compute
 // stream has so far. Messages that start together are issued as one group, and after the last one the

@@ -1,7 +1,8 @@
 // segments.h -- the segment tables of a trainer (kernel_segment in device/kernels.h). They say which
 // elements of each parameter a kernel processes that takes all parameters of a bucket in one launch.
 // It owns the tables, device memory that is written once, when the trainer opens: a step only reads
-// them. Where communicators pack shards, it also owns their tables and workspaces (comm/packed.h). step_state.c and step_update.c launch kernels with them. It launches no kernel itself.
+// them. Where communicators pack shards, it also owns their tables and workspaces (comm/packed.h).
+// step_state.c and step_update.c launch kernels with them. It launches no kernel itself.
 #ifndef TRIREME_TRAIN_SEGMENTS_H
 #define TRIREME_TRAIN_SEGMENTS_H
 

@@ -1,6 +1,6 @@
-// slots.h -- the slots that buckets pass through: weight slots hold unsharded weights, gradient
-// slots full gradients before they are reduced, and state slots hold state that is swapped. It owns the slots, their events, and the record of which slot a bucket is in. The schedule
-// assigns the slots.
+// slots.h -- the slots that buckets pass through: weight slots hold unsharded weights, gradient slots
+// full gradients before they are reduced, and state slots hold state that is swapped. It owns the
+// slots, their events, and the record of which slot a bucket is in. The schedule assigns the slots.
 #ifndef TRIREME_TRAIN_SLOTS_H
 #define TRIREME_TRAIN_SLOTS_H
 

@@ -120,7 +120,7 @@ static status allocate_chunks(trainer *t, err *e)
                         size_mul((uint64_t)wgrads, c->saved_for_wgrad_bytes), &c->saved_for_wgrad,
                         e));
         TRY(memory_table(m, (size_t)acts, sizeof *c->sent, &c->sent, e));
-        TRY(messages_open_slots(t, c->sent, sizeof *c->sent, acts, e));
+        for (int i = 0; c->sent && i < acts; i++) TRY(messages_open_slot(t, &c->sent[i], e));
         if (wgrads > wgrad_slots) wgrad_slots = wgrads;
     }
     TRY(memory_table(m, (size_t)wgrad_slots * (size_t)t->model->blocks, sizeof(char *),
@@ -164,11 +164,12 @@ static status allocate_workspace(trainer *t, err *e)
     const bool counting = memory_is_counting(t->memory);
     TRY(memory_take(t->memory, BYTES_WORKSPACE, from, workspace_bytes(t), &x->workspace, e));
     TRY(memory_table(t->memory, (size_t)slots, sizeof *x->act_grad, &x->act_grad, e));
-    for (int i = 0; i < slots; i++)
+    for (int i = 0; i < slots; i++) {
+        blocks_act_grad *const slot = counting ? NULL : &x->act_grad[i];
         TRY(memory_take(t->memory, BYTES_WORKSPACE, from, act_grad_bytes(t),
-                        counting ? NULL : &x->act_grad[i].ptr, e));
-    TRY(messages_open_slots(t, counting ? NULL : &x->act_grad->sent, sizeof *x->act_grad, slots,
-                            e));
+                        slot ? &slot->ptr : NULL, e));
+        if (slot) TRY(messages_open_slot(t, &slot->sent, e));
+    }
 done:
     return result;
 }
@@ -219,11 +220,10 @@ static void close_slots(trainer *t)
 {
     trainer_blocks *x = t->blocks;
     for (int k = 0; x->chunk && k < chunk_count(t); k++)
-        messages_close_slots(t, x->chunk[k].sent, sizeof *x->chunk[k].sent,
-                             t->schedule.act_slots[k]);
-    if (x->act_grad)
-        messages_close_slots(t, &x->act_grad->sent, sizeof *x->act_grad,
-                             t->schedule.act_grad_slots);
+        for (int i = 0; x->chunk[k].sent && i < t->schedule.act_slots[k]; i++)
+            messages_close_slot(t, &x->chunk[k].sent[i]);
+    for (int i = 0; x->act_grad && i < t->schedule.act_grad_slots; i++)
+        messages_close_slot(t, &x->act_grad[i].sent);
 }
 
 void blocks_close(trainer *t)

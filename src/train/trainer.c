@@ -336,6 +336,12 @@ done:
     return result;
 }
 
+void trainer_take_capabilities(trainer_options *o, const comm_capabilities *can)
+{
+    o->strategy.packs_shards = can->needs_workspace;
+    o->strategy.pipeline.sends_wait = can->sends_wait;
+}
+
 status trainer_open(const trainer_options *o, trainer **out, err *e)
 {
     status result = OK;
@@ -343,8 +349,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     trainer *t = NULL;
     TRY(alloc_zeroed(&t, 1, sizeof *t, "the trainer", e));
     mine.place.rank = o->comm->rank;
-    mine.strategy.packs_shards = o->comm->can.needs_workspace;
-    mine.strategy.pipeline.sends_wait = o->comm->can.sends_wait;
+    trainer_take_capabilities(&mine, &o->comm->can);
     mine.place.needs = o->device->needs;
     if (o->device->is_host_memory == o->strategy.offload.host_is_apart)
         FAIL(E_INTERNAL, "device %s: the plan is for a device whose memory is %sthe host's",

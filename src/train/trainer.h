@@ -60,6 +60,9 @@ typedef struct trainer_options {
     const safetensors *weights; // initial weights; NULL: drawn from the seed
 } trainer_options;
 
+// Sets what a plan must know of the communicator of all ranks. trainer_open does it, too, from o->comm.
+void trainer_take_capabilities(trainer_options *o, const comm_capabilities *can);
+
 // Makes the plan and the schedule of rank o->rank, without allocating device memory or communicating. The
 // options comm, device and weights are not used. train and valid may be NULL; E_USAGE when their
 // samples do not fit the model. The caller owns *p and *s. *flops: of this rank in one step.

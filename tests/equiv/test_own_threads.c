@@ -69,9 +69,6 @@ static void test_streams_with_threads_give_the_same_bits(void **state)
         t[i].distant = &slow;
         if (!matrix_parse(SAME[i], &t[i].point) || !matrix_legal(&t[i].point))
             fail_msg("%s is no point", SAME[i]);
-#ifdef __SANITIZE_THREAD__
-        t[i].point.v[DIM_PRECISION] = 0; // the sanitizer cannot see oneDNN's locks
-#endif
     }
     const pool_options o = {.jobs = 2, .limit_s = LIMIT_S, .folder = pool_folder()};
     const int failed = pool_run(&o, t, POINTS);

@@ -88,11 +88,16 @@ static void cpu_release(device *d, device_memory_kind kind, void *p)
     free(p);
 }
 
-static void count_scratch(device *d, int64_t bytes)
+static void take_scratch(device *d, size_t bytes)
 {
-    d->bytes_scratch += (size_t)bytes;
-    d->bytes_now += (size_t)bytes;
-    if (d->bytes_now > d->bytes_peak) d->bytes_peak = d->bytes_now;
+    d->bytes_scratch += bytes;
+    device_count_taken(d, bytes);
+}
+
+static void give_scratch(device *d, size_t bytes)
+{
+    d->bytes_scratch -= bytes;
+    device_count_given(d, bytes);
 }
 
 static cpu_queue *queue_of(const device_stream *s)
@@ -112,7 +117,7 @@ static status cpu_stream_open(device *base, device_stream_kind kind, bool own_th
         TRY(cpu_queue_open(&d->kernels, d->context.level, &s->queue, e));
         s->next = d->queued;
         d->queued = s;
-        count_scratch(base, (int64_t)cpu_queue_bytes());
+        take_scratch(base, cpu_queue_bytes());
     }
     *out = &s->base;
     s = NULL;
@@ -128,7 +133,7 @@ static void cpu_stream_close(device_stream *s)
         return;
     }
     cpu_queue_stop(queue_of(s));
-    count_scratch(s->device, -(int64_t)cpu_queue_bytes());
+    give_scratch(s->device, cpu_queue_bytes());
 }
 
 static status cpu_event_open(device *d, device_event **out, err *e)
@@ -269,7 +274,7 @@ status cpu_device_open(const device_options *o, device **out, err *e)
     TRY(cpu_context_open(&context, &d->context, e));
     cpu_kernels_fill(&d->kernels, d->context.level);
     d->base.needs = cpu_kernel_needs(d->context.level);
-    count_scratch(&d->base, (int64_t)cpu_scratch_bytes(d->context.threads));
+    take_scratch(&d->base, cpu_scratch_bytes(d->context.threads));
     d->base.own_thread_bytes = cpu_queue_bytes();
     *out = &d->base;
 done:

@@ -1,52 +1,7 @@
 // test_recording.c -- recordings of the unkind device: recorded work does not run until it is replayed, it
 // reads memory when it is replayed, and only the stream that replays it waits for it. Each rule of
 // device.h has its negative control: what breaks it is refused.
-#include "unit/device/harness.h"
-#include "unkind/unkind_device.h"
-
-enum { COUNT = 8, BYTES = COUNT * sizeof(float) };
-
-typedef struct rig {
-    device *d;
-    device_stream *compute, *copy;
-    device_event *event, *other;
-    float *x, *y;       // [COUNT] device memory
-    float *host, *back; // [COUNT] host memory of the device
-} rig;
-
-static void *take(device *d, device_memory_kind kind)
-{
-    void *p = NULL;
-    err e = {0};
-    if (device_alloc(d, kind, BYTES, &p, &e) != OK) fail_msg("%s", e.text);
-    return p;
-}
-
-static rig rig_open(late_order order)
-{
-    rig r = {0};
-    err e = {0};
-    if (unkind_device_open(&(unkind_options){.order = order}, &r.d, &e) != OK)
-        fail_msg("%s", e.text);
-    assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COMPUTE, false, &r.compute, &e), OK);
-    assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COPY, false, &r.copy, &e), OK);
-    assert_int_equal(r.d->ops->event_open(r.d, &r.event, &e), OK);
-    assert_int_equal(r.d->ops->event_open(r.d, &r.other, &e), OK);
-    r.x = take(r.d, MEMORY_DEVICE);
-    r.y = take(r.d, MEMORY_DEVICE);
-    r.host = take(r.d, MEMORY_HOST);
-    r.back = take(r.d, MEMORY_HOST);
-    return r;
-}
-
-static void rig_close(rig *r)
-{
-    r->d->ops->event_close(r->event);
-    r->d->ops->event_close(r->other);
-    r->d->ops->stream_close(r->compute);
-    r->d->ops->stream_close(r->copy);
-    device_close(r->d);
-}
+#include "unit/device/unkind_rig.h"
 
 static void begin(const rig *r)
 {
@@ -184,7 +139,7 @@ static void test_nothing_is_allocated(void **state)
     for (int host = 0; host < 2; host++) {
         rig r = rig_open(LATE_OTHERS_LAST);
         begin(&r);
-        take(r.d, host ? MEMORY_HOST : MEMORY_DEVICE);
+        take(r.d, host ? MEMORY_HOST : MEMORY_DEVICE, BYTES);
         expect_refused(&r, "an allocation");
     }
 }

@@ -1,56 +1,12 @@
 // test_unkind.c -- each rule of the unkind device: work that keeps it runs, and work that breaks it is
 // an error or ends the process with a line that names it. It is the negative control of every test
 // that passes on the unkind device.
-#include "unit/device/harness.h"
-#include "unkind/unkind_device.h"
+#include "unit/device/unkind_rig.h"
 
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { COUNT = 8, BYTES = COUNT * sizeof(float) };
-
-typedef struct rig {
-    device *d;
-    device_stream *compute, *copy;
-    device_event *ready;
-    float *x, *y;       // [COUNT] device memory
-    float *host, *back; // [COUNT] host memory of the device
-} rig;
-
-static void *take(device *d, device_memory_kind kind, size_t bytes)
-{
-    void *p = NULL;
-    err e = {0};
-    if (device_alloc(d, kind, bytes, &p, &e) != OK) fail_msg("%s", e.text);
-    return p;
-}
-
-static rig rig_open(late_order order)
-{
-    rig r = {0};
-    err e = {0};
-    if (unkind_device_open(&(unkind_options){.order = order}, &r.d, &e) != OK)
-        fail_msg("%s", e.text);
-    assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COMPUTE, false, &r.compute, &e), OK);
-    assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COPY, false, &r.copy, &e), OK);
-    assert_int_equal(r.d->ops->event_open(r.d, &r.ready, &e), OK);
-    r.x = take(r.d, MEMORY_DEVICE, BYTES);
-    r.y = take(r.d, MEMORY_DEVICE, BYTES);
-    r.host = take(r.d, MEMORY_HOST, BYTES);
-    r.back = take(r.d, MEMORY_HOST, BYTES);
-    for (int i = 0; i < COUNT; i++) r.host[i] = (float)i;
-    return r;
-}
-
-static void rig_close(rig *r)
-{
-    r->d->ops->event_close(r->ready);
-    r->d->ops->stream_close(r->compute);
-    r->d->ops->stream_close(r->copy);
-    device_close(r->d);
-}
 
 static void twice(const rig *r, const float *a, float *y)
 {
@@ -402,8 +358,8 @@ static float read_after_copy(late_order order, bool with_wait)
 {
     rig r = rig_open(order);
     r.d->ops->copy(r.copy, r.x, r.host, BYTES);
-    r.d->ops->record(r.ready, r.copy);
-    if (with_wait) r.d->ops->wait(r.compute, r.ready);
+    r.d->ops->record(r.event, r.copy);
+    if (with_wait) r.d->ops->wait(r.compute, r.event);
     twice(&r, r.x, r.y);
     copy(&r, r.back, r.y);
     assert_kept(&r);

@@ -307,7 +307,8 @@ static kernel_call describe_sum_squares(space *s, const void *args)
                                            .sum = space_random(s, 1, F64, 1, "sum")}};
 }
 
-// `variant` is rule + 4 * first, or rule + 8 where the step has no update. `other` is the type of the low-precision copy, or F64 for none.
+// `variant` is rule + 4 * first, or rule + 8 where the step has no update. `other` is the type of the
+// low-precision copy, or F64 for none.
 static kernel_call describe_update(space *s, const void *args)
 {
     const shape *h = args;
